@@ -1,0 +1,109 @@
+// Package entry has the directory's entries as values in memory: an [ID], and
+// [Attribute]s in the order the client gave them. An entry's name is kept apart
+// from it, since a move renames entries without changing them.
+//
+// Entries that come out of a partition are shared between readers: they, their
+// attributes and their values must not be changed.
+package entry
+
+import (
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// ID is an entry's UUID: its row in the master table and its entryUUID.
+type ID [16]byte
+
+// Root is the virtual root above all naming contexts (seed 001).
+var Root ID
+
+// NewID makes a random ID.
+func NewID() ID { return ID(uuid.New()) }
+
+// ParseID reads the form 8-4-4-4-12, any case.
+func ParseID(s string) (ID, error) {
+	u, err := uuid.Parse(s)
+	return ID(u), err
+}
+
+func (id ID) String() string { return uuid.UUID(id).String() }
+
+// An Attribute is the values of one attribute description (RFC 4512, 2.5).
+type Attribute struct {
+	Type *schema.AttributeType
+	// Options are the tagging options, lower case, sorted, each with its
+	// semicolon in front (";lang-de;x-a"); usually empty.
+	Options string
+	Values  [][]byte
+}
+
+// Description prints the attribute description: the type's short name and the
+// options.
+func (a *Attribute) Description() string {
+	if a.Options == "" {
+		return a.Type.Name()
+	}
+	return a.Type.Name() + a.Options
+}
+
+// Entry is one entry without its name.
+type Entry struct {
+	ID         ID
+	Attributes []Attribute
+}
+
+// Find gives the attribute of exactly this type and options, or nil.
+func (e *Entry) Find(t *schema.AttributeType, options string) *Attribute {
+	for i := range e.Attributes {
+		if a := &e.Attributes[i]; a.Type == t && a.Options == options {
+			return a
+		}
+	}
+	return nil
+}
+
+// Values gives the values of the plain attribute of a type.
+func (e *Entry) Values(t *schema.AttributeType) [][]byte {
+	if a := e.Find(t, ""); a != nil {
+		return a.Values
+	}
+	return nil
+}
+
+// SortOptions puts tagging options ("Lang-DE;x") into the form of
+// Attribute.Options. The option binary is dropped: it names a transfer encoding,
+// not a subtype (RFC 4522).
+func SortOptions(options string) string {
+	if options == "" {
+		return ""
+	}
+	parts := strings.Split(strings.ToLower(strings.Trim(options, ";")), ";")
+	kept := parts[:0]
+	for _, p := range parts {
+		if p != "" && p != "binary" {
+			kept = append(kept, p)
+		}
+	}
+	if len(kept) == 0 {
+		return ""
+	}
+	sortUnique(&kept)
+	return ";" + strings.Join(kept, ";")
+}
+
+// HasOptions reports whether all of want (in the form of Attribute.Options) are
+// among have.
+func HasOptions(have, want string) bool {
+	if want == "" {
+		return true
+	}
+	for _, w := range strings.Split(want[1:], ";") {
+		if !strings.Contains(have+";", ";"+w+";") {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,8 @@
+package entry
+
+import "slices"
+
+func sortUnique(s *[]string) {
+	slices.Sort(*s)
+	*s = slices.Compact(*s)
+}

@@ -1,0 +1,70 @@
+package op
+
+import "fmt"
+
+// Code is a resultCode (RFC 4511, appendix A, and the RFCs named there).
+type Code int
+
+const (
+	Success                      Code = 0
+	OperationsError              Code = 1
+	ProtocolError                Code = 2
+	TimeLimitExceeded            Code = 3
+	SizeLimitExceeded            Code = 4
+	CompareFalse                 Code = 5
+	CompareTrue                  Code = 6
+	AuthMethodNotSupported       Code = 7
+	StrongerAuthRequired         Code = 8
+	Referral                     Code = 10
+	AdminLimitExceeded           Code = 11
+	UnavailableCriticalExtension Code = 12
+	ConfidentialityRequired      Code = 13
+	SASLBindInProgress           Code = 14
+	NoSuchAttribute              Code = 16
+	UndefinedAttributeType       Code = 17
+	InappropriateMatching        Code = 18
+	ConstraintViolation          Code = 19
+	AttributeOrValueExists       Code = 20
+	InvalidAttributeSyntax       Code = 21
+	NoSuchObject                 Code = 32
+	AliasProblem                 Code = 33
+	InvalidDNSyntax              Code = 34
+	AliasDereferencingProblem    Code = 36
+	InappropriateAuthentication  Code = 48
+	InvalidCredentials           Code = 49
+	InsufficientAccessRights     Code = 50
+	Busy                         Code = 51
+	Unavailable                  Code = 52
+	UnwillingToPerform           Code = 53
+	LoopDetect                   Code = 54
+	NamingViolation              Code = 64
+	ObjectClassViolation         Code = 65
+	NotAllowedOnNonLeaf          Code = 66
+	NotAllowedOnRDN              Code = 67
+	EntryAlreadyExists           Code = 68
+	ObjectClassModsProhibited    Code = 69
+	AffectsMultipleDSAs          Code = 71
+	Other                        Code = 80
+	Canceled                     Code = 118
+	NoSuchOperation              Code = 119
+	TooLate                      Code = 120
+	CannotCancel                 Code = 121
+	AssertionFailed              Code = 122
+	AuthorizationDenied          Code = 123
+)
+
+// A Result is an LDAPResult. It is an error too, so that code below can return
+// one as it is.
+type Result struct {
+	Code       Code
+	MatchedDN  string
+	Diagnostic string
+	Referrals  []string
+}
+
+func (r *Result) Error() string { return fmt.Sprintf("LDAP result %d: %s", r.Code, r.Diagnostic) }
+
+// Errorf makes a Result with a diagnostic message.
+func Errorf(c Code, format string, args ...any) *Result {
+	return &Result{Code: c, Diagnostic: fmt.Sprintf(format, args...)}
+}
