@@ -1,11 +1,33 @@
 // Package dn has distinguished names: parsed and printed as RFC 4514 says, and
 // normalised into keys by which they are compared and stored. What makes two
 // attribute values equal is the schema's business and comes in as a [Matcher].
+//
+// # Keys
+//
+// A normalised RDN ([Norm]) of one AVA is the OID of its type, "=" and the key
+// of its value, as in the tree table of seed 001:
+//
+//	2.5.4.11=people
+//
+// That of several AVAs is "+", then each of them in the form above with its
+// length in front (a uvarint), sorted as bytes:
+//
+//	+ 0x0b 2.5.4.3=ann 0x1e 0.9.2342.19200300.100.1.1=1234
+//
+// An OID begins with a digit and ends at the first "=", and the key of a lone
+// AVA goes to the end, so nothing in a value can look like another AVA.
+//
+// The key of a whole name ([Key]) is its normalised RDNs from the root down,
+// each with its length in front (a uvarint). One name's key is the beginning of
+// another's exactly when the first name is an ancestor of the second or equal
+// to it; thus the keys of a subtree are a contiguous range.
 package dn
 
-import "errors"
-
-var errStub = errors.New("dn: not written yet")
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+)
 
 // A DN is a distinguished name, the entry's own RDN first; empty for the root.
 type DN []RDN
@@ -13,45 +35,110 @@ type DN []RDN
 // An RDN is one or more attribute value assertions; their order means nothing.
 type RDN []AVA
 
-// An AVA is one "type=value" of an RDN, its value without escapes. Hex says
-// that it was written as #hex: the BER encoding of the value, of which Value
-// has the contents if it is a string type, else the whole encoding.
+// An AVA is one "type=value" of an RDN, its value without escapes. Of a value
+// written as #hex, the BER encoding of the value, it has the contents if that
+// is of a string type, else the whole encoding.
 type AVA struct {
 	Type  string
 	Value []byte
 }
 
-// A Matcher gives an AVA the OID of its type and the key of its value.
+// A Matcher gives an AVA the OID of its type and the key of its value. The OID
+// must have no "=" and not begin with "+".
 type Matcher interface {
 	NormalizeAVA(attribute string, value []byte) (oid string, key []byte, err error)
 }
 
-// Norm is a normalised RDN: each AVA as its OID, "=" and its key, sorted and
-// length-delimited (see AppendNorm); RDNs are equal exactly when these are.
+// Norm is a normalised RDN. RDNs are equal exactly when their Norms are.
 type Norm string
 
-// Parse reads a DN (RFC 4514, also the looser forms of RFC 2253: spaces around
-// separators, semicolons, "OID." prefixes, quoted values). The error says at
-// which byte and why.
-func Parse(s string) (DN, error) { panic(errStub) }
-
-// ParseRDN reads one RDN.
-func ParseRDN(s string) (RDN, error) { panic(errStub) }
-
-// String prints the name as RFC 4514 says, types as they were written.
-func (d DN) String() string { panic(errStub) }
-
-func (r RDN) String() string { panic(errStub) }
-
 // Parent is the name without its first RDN; the root's is the root.
-func (d DN) Parent() DN { panic(errStub) }
+func (d DN) Parent() DN {
+	if len(d) == 0 {
+		return d
+	}
+	return d[1:]
+}
 
 // Normalize gives the normalised RDN.
-func (r RDN) Normalize(m Matcher) (Norm, error) { panic(errStub) }
+func (r RDN) Normalize(m Matcher) (Norm, error) {
+	var room [64]byte
+	b, err := r.appendNorm(room[:0], m)
+	return Norm(b), err
+}
 
 // Normalize gives the normalised RDNs in the DN's order.
-func (d DN) Normalize(m Matcher) ([]Norm, error) { panic(errStub) }
+func (d DN) Normalize(m Matcher) ([]Norm, error) {
+	if len(d) == 0 {
+		return nil, nil
+	}
+	var room [160]byte
+	var err error
+	b := room[:0]
+	ends := make([]int, 0, 16)
+	for _, r := range d {
+		if b, err = r.appendNorm(b, m); err != nil {
+			return nil, err
+		}
+		ends = append(ends, len(b))
+	}
+	all, start := Norm(b), 0 // one string for all of them
+	ns := make([]Norm, len(d))
+	for i, end := range ends {
+		ns[i], start = all[start:end], end
+	}
+	return ns, nil
+}
 
-// Key joins normalised RDNs into bytes that are equal exactly when the names
-// are. A name's key begins with the key of its ancestors: root first.
-func Key(ns []Norm) []byte { panic(errStub) }
+func (r RDN) appendNorm(b []byte, m Matcher) ([]byte, error) {
+	switch len(r) {
+	case 0:
+		return nil, fmt.Errorf("an RDN needs at least one attribute value")
+	case 1:
+		return r[0].appendNorm(b, m)
+	}
+	parts := make([][]byte, len(r))
+	for i := range r {
+		part, err := r[i].appendNorm(nil, m)
+		if err != nil {
+			return nil, err
+		}
+		parts[i] = part
+	}
+	slices.SortFunc(parts, slices.Compare)
+	b = append(b, '+')
+	for i, part := range parts {
+		if i > 0 && slices.Equal(part, parts[i-1]) {
+			return nil, fmt.Errorf("the RDN %q has the same attribute value twice", r)
+		}
+		b = binary.AppendUvarint(b, uint64(len(part)))
+		b = append(b, part...)
+	}
+	return b, nil
+}
+
+func (a *AVA) appendNorm(b []byte, m Matcher) ([]byte, error) {
+	oid, key, err := m.NormalizeAVA(a.Type, a.Value)
+	if err != nil {
+		return nil, err
+	}
+	b = append(b, oid...)
+	b = append(b, '=')
+	return append(b, key...), nil
+}
+
+// Key joins normalised RDNs, the entry's own first, into bytes that are equal
+// exactly when the names are. A name's key begins with the keys of its
+// ancestors.
+func Key(ns []Norm) []byte {
+	size := 0
+	for _, n := range ns {
+		size += len(n) + 2
+	}
+	key := make([]byte, 0, size)
+	for _, n := range slices.Backward(ns) {
+		key = binary.AppendUvarint(key, uint64(len(n)))
+		key = append(key, n...)
+	}
+	return key
+}
