@@ -12,7 +12,7 @@
 // That of several AVAs is "+", then each of them in the form above with its
 // length in front (a uvarint), sorted as bytes:
 //
-//	+ 0x0b 2.5.4.3=ann 0x1e 0.9.2342.19200300.100.1.1=1234
+//   - 0x0b 2.5.4.3=ann 0x1e 0.9.2342.19200300.100.1.1=1234
 //
 // An OID begins with a digit and ends at the first "=", and the key of a lone
 // AVA goes to the end, so nothing in a value can look like another AVA.

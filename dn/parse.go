@@ -49,7 +49,7 @@ func ParseRDN(s string) (RDN, error) {
 		return nil, err
 	}
 	if p.at < len(s) {
-		return nil, p.fail("an RDN ends here, but there is more; a comma in a value is written as \\,")
+		return nil, p.fail("the RDN ends here, but there is more; a comma in a value is written as \\,")
 	}
 	return r, nil
 }
@@ -153,7 +153,7 @@ func (p *parser) attributeType() (string, error) {
 	start := p.at
 	switch c := p.peek(); {
 	case letter(c):
-		for c := p.peek(); letter(c) || digit(c) || c == '-'; c = p.peek() {
+		for classes[p.peek()]&(letters|digits|hyphen) != 0 {
 			p.at++
 		}
 	case digit(c):
@@ -193,30 +193,39 @@ func (p *parser) numericOID() error {
 func (p *parser) plain() error {
 	start, kept := p.at, len(p.buf)
 	ascii := true
-	for p.at < len(p.s) {
-		c := p.s[p.at]
-		switch c {
+loop:
+	for {
+		run := p.at
+		for p.at < len(p.s) && classes[p.s[p.at]]&ordinary != 0 {
+			p.at++
+		}
+		if p.at > run {
+			p.buf = append(p.buf, p.s[run:p.at]...)
+			kept = len(p.buf)
+		}
+		if p.at == len(p.s) {
+			break
+		}
+		switch c := p.s[p.at]; c {
 		case ',', ';', '+':
-			goto end
+			break loop
 		case ' ':
 			p.buf = append(p.buf, c)
 			p.at++
-			continue
 		case '\\':
 			if err := p.escape(); err != nil {
 				return err
 			}
 			kept = len(p.buf)
-			continue
 		case '"', '<', '>', 0:
 			return p.fail("%q in a value must be escaped with a backslash", c)
+		default:
+			ascii = false
+			p.buf = append(p.buf, c)
+			p.at++
+			kept = len(p.buf)
 		}
-		ascii = ascii && c < utf8.RuneSelf
-		p.buf = append(p.buf, c)
-		p.at++
-		kept = len(p.buf)
 	}
-end:
 	p.buf = p.buf[:kept]
 	return p.checkUTF8(ascii, start)
 }
@@ -362,9 +371,35 @@ func element(b []byte) (contents []byte, ok bool) {
 	return rest, n == len(rest)
 }
 
-func letter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+// Classes of bytes; ordinary ones are ASCII and stand for themselves in a value.
+const (
+	letters = 1 << iota
+	digits
+	hyphen
+	ordinary
+)
 
-func digit(c byte) bool { return '0' <= c && c <= '9' }
+var classes = func() (t [256]uint8) {
+	for i := range t {
+		c := byte(i)
+		switch {
+		case 'a' <= c|0x20 && c|0x20 <= 'z':
+			t[i] = letters
+		case '0' <= c && c <= '9':
+			t[i] = digits
+		case c == '-':
+			t[i] = hyphen
+		}
+		if c < utf8.RuneSelf && c != ' ' && !special(c) {
+			t[i] |= ordinary
+		}
+	}
+	return t
+}()
+
+func letter(c byte) bool { return classes[c]&letters != 0 }
+
+func digit(c byte) bool { return classes[c]&digits != 0 }
 
 // hexDigit gives a digit's value, 255 if it is none.
 func hexDigit(c byte) byte {
@@ -372,7 +407,7 @@ func hexDigit(c byte) byte {
 	case digit(c):
 		return c - '0'
 	case 'a' <= c|0x20 && c|0x20 <= 'f':
-		return c|0x20 - 'a' + 10
+		return c | 0x20 - 'a' + 10
 	}
 	return 255
 }

@@ -3,10 +3,10 @@ package dn
 import "unicode/utf8"
 
 // String prints the name as RFC 4514 says, types as they were written.
-func (d DN) String() string { return string(d.Append(nil)) }
+func (d DN) String() string { return string(d.Append(make([]byte, 0, 64))) }
 
 // String prints the RDN as RFC 4514 says, types as they were written.
-func (r RDN) String() string { return string(r.Append(nil)) }
+func (r RDN) String() string { return string(r.Append(make([]byte, 0, 64))) }
 
 // Append appends what String prints.
 func (d DN) Append(b []byte) []byte {
