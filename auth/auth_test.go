@@ -1,0 +1,190 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Stored passwords made elsewhere: by OpenLDAP's slappasswd, by the test vectors
+// of RFC 6070 and its SHA-256 counterpart.
+var stored = []struct {
+	value, password string
+	err             error
+}{
+	{value: "secret", password: "secret"},
+	{value: "{CLEARTEXT}secret", password: "secret"},
+	{value: "{SSHA}y+dX0kZIbVwVNdDNg5T1bjbFH+F/+wKO", password: "secret"},
+	{value: "{ssha}y+dX0kZIbVwVNdDNg5T1bjbFH+F/+wKO", password: "secret"},
+	{value: "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=", password: "secret"},
+	{value: "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ", password: "secret"},
+	{value: "{MD5}Xr4ilOzQ4PCOq3aQ0qbuaQ==", password: "secret"},
+	{value: "{SMD5}E6W+/OKEoFIcrAHxQaT1tbUVPss=", password: "secret"},
+	{value: "{SSHA256}ZvE7oldVrMQihxyR3KZWQVuyUS+Kq8NSYzcs3Y/+F4I2KawRCJhzhg==", password: "secret"},
+	{value: "{SSHA512}DJnBfiNO6k2D53ahxzX8+1ogf1cUZVF6CkWKXqEJHL8gkD+1a9PxKN4HXxjzzh6finObuEZ4iklU4TcBJAdm+r6E5El0gJ01", password: "secret"},
+	{value: "{ARGON2}$argon2i$v=19$m=4096,t=3,p=1$wfr2jEmRj5ad1a9icTRTyw$ofpH/ol/apZKgafxekbUmhYFKYO1yDr59m+HyHzmxR0", password: "secret"},
+	{value: "{CRYPT}$6$UlStZppq$uN26Z3xD8cQnt2FeKivq0TrZMOxG07eMTa3eZhk/P/h2pPJL5EfXdra81gVKti9jMVthuvZhBpPnJCmIVCFbb1", password: "secret"},
+	{value: "{CRYPT}$5$iZwZLNT3$A0DBmuXt0yOcn.ZfbdUt/ZlCXFlXJ.GQkRImjd5gcsA", password: "secret"},
+	{value: "{CRYPT}$1$4Y/WYM0P$SBAunfBOvlUDA0gQPP9Ks/", password: "secret"},
+	{value: "{CRYPT}$y$j9T$0vnqnhJaQXwFiO5.$VLX1g/OAjrshNKyuBPv64Sp6p3UBRZ.Q19tjOasMAv0", password: "secret"},
+	{value: "{CRYPT}$2b$08$f8.UPDAcBwTQhvkvdPE4sOe99y3v5xR3j0fFicmQL/sBhGL1Q5eJi", password: "secret"},
+	{value: "{BCRYPT}$2b$08$f8.UPDAcBwTQhvkvdPE4sOe99y3v5xR3j0fFicmQL/sBhGL1Q5eJi", password: "secret"},
+	{value: "{PBKDF2}4096$c2FsdA$SwB5AbdlSJq.rUnZJvch0GWkKcE", password: "password"},
+	{value: "{PBKDF2-SHA1}4096$c2FsdA$SwB5AbdlSJq.rUnZJvch0GWkKcE", password: "password"},
+	{value: "{PBKDF2-SHA256}4096$c2FsdA$xeR41ZKIyEGqUw22hFxMjZYok6ABzk4RpJY4c6qYE0o", password: "password"},
+
+	{value: "{NOSUCH}secret", password: "secret", err: ErrScheme},
+	{value: "{SSHA}***", password: "secret", err: ErrScheme},
+	{value: "{SSHA}AAAA", password: "secret", err: ErrScheme},
+	{value: "{SSHA512}AAAA", password: "secret", err: ErrScheme},
+	{value: "{CRYPT}$6$rounds=999999999$UlStZppq$x", password: "secret", err: ErrScheme},
+	{value: "{CRYPT}x", password: "secret", err: ErrScheme},
+	{value: "{BCRYPT}$2b$31$f8.UPDAcBwTQhvkvdPE4sOe99y3v5xR3j0fFicmQL/sBhGL1Q5eJi", password: "secret", err: ErrScheme},
+	{value: "{ARGON2}$argon2id$v=19$m=99999999,t=3,p=1$wfr2jEmRj5ad1a9icTRTyw$ofpH/ol/apZKgafxekbUmg", password: "secret", err: ErrScheme},
+	{value: "{ARGON2}$argon2id$v=19$m=8,t=0,p=1$wfr2jEmRj5ad1a9icTRTyw$ofpH/ol/apZKgafxekbUmg", password: "secret", err: ErrScheme},
+	{value: "{PBKDF2}999999999$c2FsdA$SwB5AbdlSJq.rUnZJvch0GWkKcE", password: "password", err: ErrScheme},
+	{value: "{PBKDF2}4096$c2FsdA", password: "password", err: ErrScheme},
+	{value: "{PBKDF2_SHA256}AAAA", password: "password", err: ErrScheme},
+	{value: "{PKCS5S2}AAAA", password: "password", err: ErrScheme},
+}
+
+func TestVerify(t *testing.T) {
+	p := New(2)
+	for _, c := range stored {
+		ok, err := p.Verify(t.Context(), []byte(c.value), []byte(c.password))
+		if !errors.Is(err, c.err) || ok != (c.err == nil) {
+			t.Errorf("%s: %v, %v", c.value, ok, err)
+		}
+		for _, wrong := range []string{"", c.password + "x", "Secret", strings.Repeat("x", 300)} {
+			if ok, _ := p.Verify(t.Context(), []byte(c.value), []byte(wrong)); ok {
+				t.Errorf("%s accepts %q", c.value, wrong)
+			}
+		}
+	}
+}
+
+func TestHashAndVerify(t *testing.T) {
+	p := New(2)
+	for _, name := range NewSchemes() {
+		a, err := p.Hash(t.Context(), name, []byte("pä$$"))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		b, _ := p.Hash(t.Context(), name, []byte("pä$$"))
+		if string(a) == string(b) {
+			t.Errorf("%s: no salt: %s", name, a)
+		}
+		if !Hashed(a) {
+			t.Errorf("Hashed(%s) = false", a)
+		}
+		if ok, err := p.Verify(t.Context(), a, []byte("pä$$")); !ok {
+			t.Errorf("%s: %v", a, err)
+		}
+		if ok, _ := p.Verify(t.Context(), a, []byte("pa$$")); ok {
+			t.Errorf("%s accepts another password", a)
+		}
+	}
+	if a, _ := p.Hash(t.Context(), "", []byte("x")); !strings.HasPrefix(string(a), "{ARGON2}$argon2id$") {
+		t.Errorf("default: %s", a)
+	}
+	if _, err := p.Hash(t.Context(), "MD5", []byte("x")); err == nil {
+		t.Error("makes MD5 hashes")
+	}
+}
+
+func TestHashed(t *testing.T) {
+	for v, want := range map[string]bool{
+		"": false, "secret": false, "{": false, "{}x": false, "{CLEARTEXT}x": false, "{NOSUCH}x": false,
+		"{SSHA}x": true, "{crypt}x": true,
+	} {
+		if Hashed([]byte(v)) != want {
+			t.Errorf("Hashed(%q) = %v", v, !want)
+		}
+	}
+	if !slices.Contains(Schemes(), "PKCS5S2") || slices.Contains(NewSchemes(), "SMD5") {
+		t.Error(Schemes(), NewSchemes())
+	}
+}
+
+// Slow hashes wait for a slot and stop waiting with their context.
+func TestSlotsAreBounded(t *testing.T) {
+	p := New(1)
+	p.slots <- struct{}{}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, err := p.Verify(ctx, []byte("{BCRYPT}$2b$08$f8.UPDAcBwTQhvkvdPE4sOe99y3v5xR3j0fFicmQL/sBhGL1Q5eJi"), []byte("x"))
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	// A fast one needs none.
+	if ok, err := p.Verify(ctx, []byte(stored[2].value), []byte("secret")); !ok {
+		t.Error(err)
+	}
+}
+
+// Burn follows the scheme in use.
+func TestBurn(t *testing.T) {
+	p := New(1)
+	if err := p.Burn(t.Context(), []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	p.Verify(t.Context(), []byte(stored[10].value), []byte("x"))
+	if s := p.decoy.Load().scheme.name; s != "ARGON2" {
+		t.Error(s)
+	}
+	if err := p.Burn(t.Context(), []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestVerifySSHAAllocatesNothing(t *testing.T) {
+	p := New(1)
+	ctx, v, pw := t.Context(), []byte(stored[2].value), []byte("secret")
+	if n := testing.AllocsPerRun(100, func() { p.Verify(ctx, v, pw) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func FuzzVerify(f *testing.F) {
+	for _, c := range stored {
+		if !strings.Contains(c.value, "CRYPT") && !strings.Contains(c.value, "ARGON") && !strings.Contains(c.value, "PBKDF") {
+			f.Add([]byte(c.value), []byte(c.password))
+		}
+	}
+	p := New(1)
+	f.Fuzz(func(t *testing.T, value, password []byte) {
+		if name, _, ok := split(value); ok {
+			if s := find(name); s != nil && s.slow {
+				t.Skip("valid parameters may ask for seconds")
+			}
+		}
+		ok, err := p.Verify(t.Context(), value, password)
+		if ok && err != nil {
+			t.Errorf("accepted with %v", err)
+		}
+	})
+}
+
+func BenchmarkVerifySSHA(b *testing.B) {
+	p := New(1)
+	ctx := b.Context()
+	v, pw := []byte(stored[2].value), []byte("secret")
+	b.ReportAllocs()
+	for b.Loop() {
+		if ok, _ := p.Verify(ctx, v, pw); !ok {
+			b.Fatal("rejected")
+		}
+	}
+}
+
+func BenchmarkArgon2id(b *testing.B) {
+	p := New(1)
+	for b.Loop() {
+		if _, err := p.Hash(b.Context(), "", []byte("secret")); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package auth
+
+import (
+	"crypto"
+	"crypto/md5"
+	"crypto/rand"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha512"
+	"crypto/subtle"
+	"encoding/base64"
+)
+
+// A scheme is one way to store passwords. What it works on has no "{NAME}".
+type scheme struct {
+	name   string
+	slow   bool
+	sum    crypto.Hash // of the digest and PBKDF2 schemes
+	verify func(s *scheme, stored, password []byte) (bool, error)
+	hash   func(s *scheme, password []byte) ([]byte, error) // nil: none are made
+}
+
+// schemes is filled by init, since the functions in it look schemes up.
+var schemes []scheme
+
+func init() {
+	schemes = []scheme{
+		{name: "SSHA", sum: crypto.SHA1, verify: verifySHA1, hash: hashSalted},
+		{name: "ARGON2", slow: true, verify: verifyArgon2, hash: hashArgon2},
+		{name: "SSHA512", sum: crypto.SHA512, verify: verifyDigest, hash: hashSalted},
+		{name: "SSHA256", sum: crypto.SHA256, verify: verifyDigest, hash: hashSalted},
+		{name: "SSHA384", sum: crypto.SHA384, verify: verifyDigest, hash: hashSalted},
+		{name: "SMD5", sum: crypto.MD5, verify: verifyDigest},
+		{name: "SHA", sum: crypto.SHA1, verify: verifySHA1},
+		{name: "SHA256", sum: crypto.SHA256, verify: verifyDigest},
+		{name: "SHA384", sum: crypto.SHA384, verify: verifyDigest},
+		{name: "SHA512", sum: crypto.SHA512, verify: verifyDigest},
+		{name: "MD5", sum: crypto.MD5, verify: verifyDigest},
+		{name: "CRYPT", slow: true, verify: verifyCrypt},
+		{name: "BCRYPT", slow: true, verify: verifyBcrypt, hash: hashBcrypt},
+		{name: "PBKDF2", slow: true, sum: crypto.SHA1, verify: verifyPBKDF2},
+		{name: "PBKDF2-SHA1", slow: true, sum: crypto.SHA1, verify: verifyPBKDF2},
+		{name: "PBKDF2-SHA256", slow: true, sum: crypto.SHA256, verify: verifyPBKDF2, hash: hashPBKDF2},
+		{name: "PBKDF2-SHA512", slow: true, sum: crypto.SHA512, verify: verifyPBKDF2, hash: hashPBKDF2},
+		{name: "PBKDF2_SHA256", slow: true, sum: crypto.SHA256, verify: verify389},
+		{name: "PKCS5S2", slow: true, sum: crypto.SHA1, verify: verifyPKCS5S2},
+		{name: "CLEARTEXT", verify: verifyClear},
+	}
+}
+
+// saltSize of the salted digests that are made here, in bytes.
+const saltSize = 8
+
+// The stack buffers below hold what is usual; longer salts and passwords take
+// the general way.
+const (
+	maxStored   = 256
+	maxPassword = 128
+)
+
+// verifySHA1 is on the path of every bind of most directories: no allocation,
+// and the digest in one call (the general way costs four times as much).
+func verifySHA1(s *scheme, stored, password []byte) (bool, error) {
+	var raw [maxStored]byte
+	if len(stored) > maxStored || len(password) > maxPassword {
+		return verifyDigest(s, stored, password)
+	}
+	n, err := decode64(raw[:], stored)
+	if err != nil || n < sha1.Size {
+		return false, ErrScheme
+	}
+	var text [maxPassword + maxStored]byte
+	m := copy(text[:], password)
+	m += copy(text[m:], raw[sha1.Size:n])
+	sum := sha1.Sum(text[:m])
+	return subtle.ConstantTimeCompare(sum[:], raw[:sha1.Size]) == 1, nil
+}
+
+// verifyDigest verifies base64(digest(password, salt), salt); a scheme without
+// salt is one with an empty salt.
+func verifyDigest(s *scheme, stored, password []byte) (bool, error) {
+	raw := make([]byte, len(stored)) // decoded it is shorter
+	n, err := decode64(raw, stored)
+	if err != nil || n < s.sum.Size() {
+		return false, ErrScheme
+	}
+	salt := raw[s.sum.Size():n]
+	sum := digest(s.sum, password, salt)
+	return subtle.ConstantTimeCompare(sum, raw[:s.sum.Size()]) == 1, nil
+}
+
+func digest(sum crypto.Hash, password, salt []byte) []byte {
+	h := sum.New()
+	h.Write(password)
+	h.Write(salt)
+	return h.Sum(nil)
+}
+
+func hashSalted(s *scheme, password []byte) ([]byte, error) {
+	salt := make([]byte, saltSize)
+	if _, err := rand.Read(salt); err != nil {
+		return nil, err
+	}
+	return base64.StdEncoding.AppendEncode(nil, append(digest(s.sum, password, salt), salt...)), nil
+}
+
+func verifyClear(_ *scheme, stored, password []byte) (bool, error) {
+	return subtle.ConstantTimeCompare(stored, password) == 1, nil
+}
+
+// decode64 reads base64 with or without its padding.
+func decode64(dst, src []byte) (int, error) {
+	for len(src) > 0 && src[len(src)-1] == '=' {
+		src = src[:len(src)-1]
+	}
+	return base64.RawStdEncoding.Decode(dst, src)
+}
+
+// The digests register themselves with package crypto.
+var (
+	_ = md5.Size
+	_ = sha256.Size
+	_ = sha512.Size
+)
