@@ -1,0 +1,306 @@
+package revision
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// Kind says what a slot stands for.
+type Kind uint8
+
+const (
+	Server Kind = iota
+	Branch
+)
+
+// State is where a slot's holder stands.
+type State uint8
+
+const (
+	// Free: nobody holds the slot; what former holders wrote is archived.
+	Free State = iota
+	// Open: its holder renews the lease and commits.
+	Open
+	// Recovering: the holder fell silent and another server decides what it
+	// left. The holder's next change of the cell fails, which fences it.
+	Recovering
+	// Closed: all is decided for ever, but cells of void revisions may remain.
+	Closed
+	// Merging: a branch whose merge is under way as revision Merge.
+	Merging
+	// Merged: a branch that was merged as revision Merge.
+	Merged
+)
+
+var stateNames = [...]string{"free", "open", "recovering", "closed", "merging", "merged"}
+
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("state %d", uint8(s))
+}
+
+// A Cell is what a slot's holder publishes. Every change increases Sequence, so
+// the bytes of a cell never repeat and a swap from bytes once read cannot
+// succeed wrongly.
+type Cell struct {
+	Kind        Kind
+	State       State
+	Incarnation uint64 // counts the slot's holders, from 1
+	Token       uint64 // tells apart two servers that claim the slot at once
+	Sequence    uint64
+	Lease       uint64 // counts the renewals of the lease
+	// First is below every id of this incarnation and above all older ones;
+	// Limit is an id that the incarnation will not issue beyond.
+	First, Limit table.Revision
+	// Head: revisions of this incarnation up to it are visible, but for those
+	// in Void (A: given up, cells may remain or arrive) and Undecided (U).
+	Head            table.Revision
+	Void, Undecided []table.Revision // sorted
+	// Late (C) are the commits of a closed incarnation that Head and Undecided
+	// do not show and that are visible nevertheless. Sorted.
+	Late []table.Revision
+	// Oldest is the low-water mark of the oldest snapshot in use.
+	Oldest table.Revision
+	// Config is the revision of the configuration in force.
+	Config table.Revision
+	// Merge is the merge of a branch; Base the encoded vector it began at.
+	Merge table.Revision
+	Base  []byte
+	// Owner names the holder to people.
+	Owner string
+}
+
+// cellVersion leads every encoded cell.
+const cellVersion = 1
+
+// Append encodes the cell: the version, kind and state, then varints in the
+// order of the fields. Revisions are differences to First where they are
+// usually near it.
+func (c *Cell) Append(b []byte) []byte {
+	b = append(b, cellVersion, byte(c.Kind), byte(c.State))
+	b = binary.AppendUvarint(b, c.Incarnation)
+	b = binary.BigEndian.AppendUint64(b, c.Token)
+	for _, n := range []uint64{c.Sequence, c.Lease, uint64(c.First), uint64(c.Limit), uint64(c.Head)} {
+		b = binary.AppendUvarint(b, n)
+	}
+	b = appendRevisions(b, c.Void)
+	b = appendRevisions(b, c.Undecided)
+	b = appendRevisions(b, c.Late)
+	for _, r := range []table.Revision{c.Oldest, c.Config, c.Merge} {
+		b = binary.AppendUvarint(b, uint64(r))
+	}
+	b = appendBytes(b, c.Base)
+	return appendBytes(b, []byte(c.Owner))
+}
+
+// DecodeCell reads what Append wrote and nothing else.
+func DecodeCell(b []byte) (Cell, error) {
+	d := decoder{b: b, what: "heads cell"}
+	if v := d.byte("version"); d.err == nil && v != cellVersion {
+		return Cell{}, fmt.Errorf("heads cell of version %d: %w", v, table.ErrNewer)
+	}
+	c := Cell{
+		Kind:        Kind(d.below("kind", uint8(Branch))),
+		State:       State(d.below("state", uint8(Merged))),
+		Incarnation: d.uvarint("incarnation"),
+		Token:       d.uint64("token"),
+		Sequence:    d.uvarint("sequence"),
+		Lease:       d.uvarint("lease"),
+		First:       d.revision("first"),
+		Limit:       d.revision("limit"),
+		Head:        d.revision("head"),
+		Void:        d.revisions("void"),
+		Undecided:   d.revisions("undecided"),
+		Late:        d.revisions("late"),
+		Oldest:      d.revision("oldest"),
+		Config:      d.revision("config"),
+		Merge:       d.revision("merge"),
+		Base:        d.bytes("base"),
+		Owner:       string(d.bytes("owner")),
+	}
+	return c, d.end()
+}
+
+// An Archive is what remains of an incarnation that is over: its visible
+// revisions are those from First to Head in neither Void nor Undecided, and
+// those in Late.
+type Archive struct {
+	First, Head           table.Revision
+	Void, Undecided, Late []table.Revision
+}
+
+// Archive gives what is kept of a closed cell.
+func (c *Cell) Archive() Archive {
+	return Archive{c.First, c.Head, c.Void, c.Undecided, c.Late}
+}
+
+// Append encodes the archive.
+func (a *Archive) Append(b []byte) []byte {
+	b = append(b, cellVersion)
+	b = binary.AppendUvarint(b, uint64(a.First))
+	b = binary.AppendUvarint(b, uint64(a.Head))
+	b = appendRevisions(b, a.Void)
+	b = appendRevisions(b, a.Undecided)
+	return appendRevisions(b, a.Late)
+}
+
+// DecodeArchive reads what Append wrote and nothing else.
+func DecodeArchive(b []byte) (Archive, error) {
+	d := decoder{b: b, what: "archive"}
+	if v := d.byte("version"); d.err == nil && v != cellVersion {
+		return Archive{}, fmt.Errorf("archive of version %d: %w", v, table.ErrNewer)
+	}
+	a := Archive{
+		First:     d.revision("first"),
+		Head:      d.revision("head"),
+		Void:      d.revisions("void"),
+		Undecided: d.revisions("undecided"),
+		Late:      d.revisions("late"),
+	}
+	return a, d.end()
+}
+
+// shows is the rule of visibility within one incarnation.
+func (a *Archive) shows(r table.Revision) bool {
+	if r <= a.Head && !contains(a.Void, r) && !contains(a.Undecided, r) {
+		return true
+	}
+	return contains(a.Late, r)
+}
+
+func contains(rs []table.Revision, r table.Revision) bool {
+	if len(rs) == 0 {
+		return false
+	}
+	_, ok := slices.BinarySearch(rs, r)
+	return ok
+}
+
+// appendRevisions encodes a sorted list as differences.
+func appendRevisions(b []byte, rs []table.Revision) []byte {
+	b = binary.AppendUvarint(b, uint64(len(rs)))
+	var last table.Revision
+	for _, r := range rs {
+		b = binary.AppendUvarint(b, uint64(r-last))
+		last = r
+	}
+	return b
+}
+
+func appendBytes(b, v []byte) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(v))), v...)
+}
+
+// A decoder reads fields one after the other and remembers the first error.
+type decoder struct {
+	b    []byte
+	what string
+	err  error
+}
+
+func (d *decoder) fail(field, why string) {
+	if d.err == nil {
+		d.err = fmt.Errorf("%s, %s: %s: %w", d.what, field, why, table.ErrCorrupt)
+	}
+	d.b = nil
+}
+
+func (d *decoder) end() error {
+	if d.err == nil && len(d.b) > 0 {
+		d.fail("end", fmt.Sprintf("%d bytes too many", len(d.b)))
+	}
+	return d.err
+}
+
+func (d *decoder) byte(field string) byte {
+	if len(d.b) == 0 {
+		d.fail(field, "cut short")
+		return 0
+	}
+	c := d.b[0]
+	d.b = d.b[1:]
+	return c
+}
+
+func (d *decoder) below(field string, limit uint8) uint8 {
+	c := d.byte(field)
+	if c > limit {
+		d.fail(field, fmt.Sprintf("unknown value %d", c))
+	}
+	return c
+}
+
+func (d *decoder) uint64(field string) uint64 {
+	if len(d.b) < 8 {
+		d.fail(field, "cut short")
+		return 0
+	}
+	n := binary.BigEndian.Uint64(d.b)
+	d.b = d.b[8:]
+	return n
+}
+
+// uvarint takes the shortest encoding only, so that equal cells are equal bytes.
+func (d *decoder) uvarint(field string) uint64 {
+	n, k := binary.Uvarint(d.b)
+	if k <= 0 {
+		d.fail(field, "not a number")
+		return 0
+	}
+	if k > 1 && d.b[k-1] == 0 {
+		d.fail(field, "not the shortest form")
+		return 0
+	}
+	d.b = d.b[k:]
+	return n
+}
+
+func (d *decoder) revision(field string) table.Revision {
+	n := d.uvarint(field)
+	if n > uint64(Last) {
+		d.fail(field, "beyond 63 bits")
+		return 0
+	}
+	return table.Revision(n)
+}
+
+func (d *decoder) revisions(field string) []table.Revision {
+	n := d.uvarint(field)
+	if n > uint64(len(d.b)) { // each takes a byte at least
+		d.fail(field, "cut short")
+		return nil
+	}
+	var rs []table.Revision
+	var last table.Revision
+	for range n {
+		step := d.revision(field)
+		if d.err == nil && (step == 0 || step > Last-last) {
+			d.fail(field, "not ascending")
+		}
+		if d.err != nil {
+			return nil
+		}
+		last += step
+		rs = append(rs, last)
+	}
+	return rs
+}
+
+func (d *decoder) bytes(field string) []byte {
+	n := d.uvarint(field)
+	if n > uint64(len(d.b)) {
+		d.fail(field, "cut short")
+		return nil
+	}
+	if n == 0 {
+		return nil
+	}
+	v := slices.Clone(d.b[:n])
+	d.b = d.b[n:]
+	return v
+}

@@ -1,0 +1,85 @@
+package revision
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// ErrLimit: the clock leads what its owner may issue; the wall clock is wrong,
+// or the owner did not renew its lease.
+var ErrLimit = errors.New("revision clock ahead of its limit")
+
+// Clock issues the ids of one slot: each larger than every id it issued or
+// observed before, and not behind the wall clock.
+type Clock struct {
+	slot Slot
+	now  func() time.Time
+
+	mu    sync.Mutex
+	last  table.Revision // the largest id issued or observed
+	limit table.Revision
+}
+
+// NewClock makes the clock of a slot; now is the wall clock.
+func NewClock(s Slot, now func() time.Time) *Clock {
+	if now == nil {
+		now = time.Now
+	}
+	return &Clock{slot: s, now: now, limit: Last}
+}
+
+// Slot is the slot whose ids the clock issues.
+func (c *Clock) Slot() Slot { return c.slot }
+
+// Observe makes every later id larger than r.
+func (c *Clock) Observe(r table.Revision) {
+	c.mu.Lock()
+	c.last = max(c.last, r)
+	c.mu.Unlock()
+}
+
+// SetLimit bounds what Next issues: the owner has announced ids up to r and no
+// further, so that a successor in its slot can begin above them, and so that a
+// fast clock stops its owner and nobody else.
+func (c *Clock) SetLimit(r table.Revision) {
+	c.mu.Lock()
+	c.limit = r
+	c.mu.Unlock()
+}
+
+// Next issues an id.
+func (c *Clock) Next() (table.Revision, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := after(max(c.last, Make(millis(c.now()), c.slot, 0)-1), c.slot)
+	if r <= c.last || r > c.limit {
+		return 0, fmt.Errorf("%w: %v would follow %v, up to %v may be issued", ErrLimit,
+			Time(r).Format(time.RFC3339Nano), Time(c.last).Format(time.RFC3339Nano), Time(c.limit).Format(time.RFC3339Nano))
+	}
+	c.last = r
+	return r, nil
+}
+
+// Behind is how far the wall clock is behind the ids issued and observed.
+func (c *Clock) Behind() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return max(0, Time(c.last).Sub(c.now()))
+}
+
+// after is the smallest id of slot s larger than r. A full counter borrows the
+// next millisecond.
+func after(r table.Revision, s Slot) table.Revision {
+	ms := Millis(r)
+	switch {
+	case SlotOf(r) < s:
+		return Make(ms, s, 0)
+	case SlotOf(r) == s && Counter(r) < maxCounter:
+		return r + 1
+	}
+	return Make(ms+1, s, 0)
+}

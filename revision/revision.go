@@ -1,0 +1,104 @@
+// Package revision has the ids of commits, the clock that issues them, and the
+// vector that says which of them a reader sees.
+//
+// A revision id (table.Revision) is the timestamp of every cell that its commit
+// wrote. It has the fields of seed 000 in the seed's order, 63 bits of them so
+// that it is never negative as HBase's signed timestamp:
+//
+//	40 bits  milliseconds since 2013-01-01T00:00Z (until 2047)
+//	15 bits  slot of the server that wrote it
+//	 8 bits  counter
+//
+// A [Clock] issues ids above everything its server has seen (a hybrid logical
+// clock), so that an id respects causality whatever the wall clock says.
+//
+// Every server has a [Slot] in one row of the store, and in it a [Cell]: up to
+// which of its revisions (the head) its commits are to be seen, and the
+// exceptions below that. All cells, read at once, are a [Vector]: one atomic
+// snapshot of the whole cluster (seed 004's head per server). What a slot's
+// former holders committed is kept in an [Archive] each.
+package revision
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+const (
+	counterBits = 8
+	slotBits    = 15
+	timeBits    = 40
+
+	maxCounter = 1<<counterBits - 1
+	maxTime    = 1<<timeBits - 1
+
+	// MaxSlot is the largest slot number.
+	MaxSlot = 1<<slotBits - 1
+	// Last is the largest revision there can be.
+	Last table.Revision = 1<<(timeBits+slotBits+counterBits) - 1
+)
+
+// Epoch is where the milliseconds of an id begin (seed 000).
+var Epoch = time.Date(2013, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// A Slot is a server's place among the writers of a store, or a branch's. Slot
+// 0 belongs to nobody.
+type Slot uint16
+
+// Make puts an id together. Milliseconds and slot beyond their bits are cut to
+// the largest that fits.
+func Make(ms int64, s Slot, counter uint8) table.Revision {
+	ms = min(max(ms, 0), maxTime)
+	s = min(s, MaxSlot)
+	return table.Revision(ms)<<(slotBits+counterBits) | table.Revision(s)<<counterBits | table.Revision(counter)
+}
+
+// Millis is an id's time in milliseconds since Epoch.
+func Millis(r table.Revision) int64 { return int64(r >> (slotBits + counterBits)) }
+
+// SlotOf is the slot that issued an id.
+func SlotOf(r table.Revision) Slot { return Slot(r>>counterBits) & MaxSlot }
+
+// Counter tells apart the ids that a slot issued in one millisecond.
+func Counter(r table.Revision) uint8 { return uint8(r) }
+
+// Time is when an id was issued, by its issuer's clock.
+func Time(r table.Revision) time.Time {
+	return Epoch.Add(time.Duration(Millis(r)) * time.Millisecond)
+}
+
+// At is the largest id of a moment: a reader at it sees all commits up to then.
+func At(t time.Time) table.Revision { return Make(millis(t), MaxSlot, maxCounter) }
+
+func millis(t time.Time) int64 { return t.Sub(Epoch).Milliseconds() }
+
+// String prints an id as seed 004 does: time, counter and slot in hexadecimal.
+func String(r table.Revision) string {
+	return fmt.Sprintf("r%x-%x-%x", Millis(r), Counter(r), SlotOf(r))
+}
+
+// Parse reads what String prints.
+func Parse(s string) (table.Revision, error) {
+	bad := fmt.Errorf("revision %q: want r<time>-<counter>-<slot> in hexadecimal", s)
+	fields := strings.Split(strings.TrimPrefix(s, "r"), "-")
+	if !strings.HasPrefix(s, "r") || len(fields) != 3 {
+		return 0, bad
+	}
+	var n [3]uint64
+	for i, bits := range [3]int{timeBits, counterBits, slotBits} {
+		v, err := strconv.ParseUint(fields[i], 16, 64)
+		if err != nil || v >= 1<<bits {
+			return 0, bad
+		}
+		n[i] = v
+	}
+	r := Make(int64(n[0]), Slot(n[2]), uint8(n[1]))
+	if String(r) != s {
+		return 0, bad
+	}
+	return r, nil
+}

@@ -1,0 +1,165 @@
+package revision
+
+import (
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A Vector is the heads of all slots at one moment, with the archives of their
+// former holders. It does not change. Vectors read from one row form a chain: a
+// later one shows all that an earlier one shows.
+type Vector struct {
+	slots    []slot // sorted
+	max, low table.Revision
+	stable   table.Revision
+}
+
+type slot struct {
+	id       Slot
+	cell     Cell
+	archives []Archive // sorted by First
+}
+
+var _ table.View = (*Vector)(nil)
+
+// NewVector makes the vector of cells and archives. Every slot with archives
+// has a cell.
+func NewVector(cells map[Slot]Cell, archives map[Slot][]Archive) *Vector {
+	v := &Vector{stable: Last}
+	for id, c := range cells {
+		a := slices.Clone(archives[id])
+		slices.SortFunc(a, func(a, b Archive) int { return compare(a.First, b.First) })
+		v.slots = append(v.slots, slot{id, c, a})
+	}
+	slices.SortFunc(v.slots, func(a, b slot) int { return int(a.id) - int(b.id) })
+	for i := range v.slots {
+		v.count(&v.slots[i])
+	}
+	v.stable = min(v.stable, v.max)
+	v.low = v.stable
+	for i := range v.slots {
+		if c := &v.slots[i].cell; c.State != Free && c.Kind == Server {
+			v.low = min(v.low, below(c.Void))
+		}
+	}
+	return v
+}
+
+func compare(a, b table.Revision) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// count adds a slot to the largest visible revision and to the low-water mark.
+func (v *Vector) count(s *slot) {
+	for _, a := range s.archives {
+		v.max = max(v.max, a.Head, last(a.Late))
+	}
+	c := &s.cell
+	if c.State == Free || c.Kind == Branch {
+		return
+	}
+	v.max = max(v.max, c.Head, last(c.Late))
+	v.stable = min(v.stable, c.Head, below(c.Undecided))
+}
+
+func last(rs []table.Revision) table.Revision {
+	if len(rs) == 0 {
+		return 0
+	}
+	return rs[len(rs)-1]
+}
+
+// below is the revision before the first of a sorted list.
+func below(rs []table.Revision) table.Revision {
+	if len(rs) == 0 {
+		return Last
+	}
+	return rs[0] - 1
+}
+
+// Max implements table.View: the largest revision that may be visible.
+func (v *Vector) Max() table.Revision { return v.max }
+
+// Stable is the low-water mark S: what is visible up to it never changes any
+// more. Slots that were swept and freed do not count.
+func (v *Vector) Stable() table.Revision { return v.stable }
+
+// Low implements table.View. Unlike Stable it stays below every revision that is
+// void but may have left cells.
+func (v *Vector) Low() table.Revision { return v.low }
+
+// Visible implements table.View: whether the vector shows what r wrote.
+func (v *Vector) Visible(r table.Revision) bool {
+	s := v.slot(SlotOf(r))
+	if s == nil {
+		return false
+	}
+	c := &s.cell
+	if c.State == Free || r < c.First {
+		return s.archived(r)
+	}
+	if c.Kind == Branch && !v.merged(c) {
+		return false
+	}
+	a := c.Archive()
+	return a.shows(r)
+}
+
+// merged reports whether a branch is visible to those who do not read it. Only a
+// server merges.
+func (v *Vector) merged(c *Cell) bool {
+	if c.State != Merging && c.State != Merged {
+		return false
+	}
+	by := v.slot(SlotOf(c.Merge))
+	return by != nil && by.cell.Kind == Server && v.Visible(c.Merge)
+}
+
+func (v *Vector) slot(id Slot) *slot {
+	i, ok := slices.BinarySearchFunc(v.slots, id, func(s slot, id Slot) int { return int(s.id) - int(id) })
+	if !ok {
+		return nil
+	}
+	return &v.slots[i]
+}
+
+// archived finds the incarnation that issued r.
+func (s *slot) archived(r table.Revision) bool {
+	i, ok := slices.BinarySearchFunc(s.archives, r, func(a Archive, r table.Revision) int { return compare(a.First, r) })
+	if !ok {
+		i--
+	}
+	return i >= 0 && s.archives[i].shows(r)
+}
+
+// Cell gives a slot's cell; the zero Cell if there is none.
+func (v *Vector) Cell(id Slot) Cell {
+	if s := v.slot(id); s != nil {
+		return s.cell
+	}
+	return Cell{}
+}
+
+// Slots lists the slots that have a cell, in order.
+func (v *Vector) Slots() []Slot {
+	ids := make([]Slot, len(v.slots))
+	for i := range v.slots {
+		ids[i] = v.slots[i].id
+	}
+	return ids
+}
+
+// Archived gives the archives of a slot's former holders, oldest first.
+func (v *Vector) Archived(id Slot) []Archive {
+	if s := v.slot(id); s != nil {
+		return s.archives
+	}
+	return nil
+}
