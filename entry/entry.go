@@ -7,6 +7,7 @@
 package entry
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -90,20 +91,48 @@ func SortOptions(options string) string {
 	if len(kept) == 0 {
 		return ""
 	}
-	sortUnique(&kept)
-	return ";" + strings.Join(kept, ";")
+	slices.Sort(kept)
+	return ";" + strings.Join(slices.Compact(kept), ";")
 }
 
 // HasOptions reports whether all of want (in the form of Attribute.Options) are
-// among have.
+// among have. A language range in want ("lang-en-", or "lang-" for any language)
+// is met by every language tag that it begins (RFC 3866, 2.2).
 func HasOptions(have, want string) bool {
-	if want == "" {
-		return true
-	}
-	for _, w := range strings.Split(want[1:], ";") {
-		if !strings.Contains(have+";", ";"+w+";") {
+	for want != "" {
+		option := want
+		if end := strings.IndexByte(want[1:], ';') + 1; end > 0 {
+			option = want[:end]
+		}
+		want = want[len(option):]
+		if !hasOption(have, option) {
 			return false
 		}
 	}
 	return true
+}
+
+// hasOption looks for one option, which has its semicolon in front.
+func hasOption(have, option string) bool {
+	tag, isRange := strings.CutSuffix(option, "-")
+	isRange = isRange && strings.HasPrefix(option, ";lang-")
+	for {
+		i := strings.Index(have, tag)
+		if i < 0 {
+			return false
+		}
+		have = have[i+len(tag):]
+		switch {
+		case isRange && tag == ";lang":
+			if strings.HasPrefix(have, "-") {
+				return true
+			}
+		case have == "" || have[0] == ';':
+			if isRange || len(tag) == len(option) {
+				return true
+			}
+		case isRange && have[0] == '-':
+			return true
+		}
+	}
 }

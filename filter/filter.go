@@ -3,16 +3,14 @@
 // to nobody. A [Resolved] one has met a schema: types looked up, assertions
 // normalised, and what cannot be evaluated replaced by Undefined. Only a
 // Resolved filter can run, and it answers with three values (RFC 4511, 4.5.1.7).
+//
+// Every [Test] of a Resolved filter is either True or False of an entry;
+// Undefined comes from constants alone. So [Definite] can turn the filter into
+// one of two values that selects the same entries, which is what planning and
+// scanning use.
 package filter
 
-import (
-	"errors"
-	"iter"
-
-	"github.com/seed-4dac0d86/ldapd/schema"
-)
-
-var errStub = errors.New("filter: not written yet")
+import "fmt"
 
 // A Filter is one of And, Or, *Not, *Equal, *Substrings, *GreaterOrEqual,
 // *LessOrEqual, *Present, *Approx, *Extensible. String prints it (RFC 4515).
@@ -58,8 +56,34 @@ type (
 	}
 )
 
-// Parse reads the string form (RFC 4515). The error says at which byte and why.
-func Parse(s string) (Filter, error) { panic(errStub) }
+func (And) isFilter()             {}
+func (Or) isFilter()              {}
+func (*Not) isFilter()            {}
+func (*Equal) isFilter()          {}
+func (*GreaterOrEqual) isFilter() {}
+func (*LessOrEqual) isFilter()    {}
+func (*Approx) isFilter()         {}
+func (*Present) isFilter()        {}
+func (*Substrings) isFilter()     {}
+func (*Extensible) isFilter()     {}
+
+// Limits of filters that Parse and Decode take. A filter nests a call a level
+// when it runs, and a part of a few bytes becomes many in memory.
+const (
+	MaxDepth = 100
+	MaxParts = 1 << 16 // of all levels together
+)
+
+// An Error says what is wrong with a filter's text, and at which byte.
+type Error struct {
+	Filter string
+	Offset int
+	Text   string
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("the filter %q is malformed at byte %d: %s", e.Filter, e.Offset, e.Text)
+}
 
 // MustParse is Parse for filters in code; it panics on an error.
 func MustParse(s string) Filter {
@@ -69,93 +93,3 @@ func MustParse(s string) Filter {
 	}
 	return f
 }
-
-// Tri is a truth value of three-valued logic.
-type Tri int8
-
-const (
-	False     Tri = -1
-	Undefined Tri = 0
-	True      Tri = 1
-)
-
-// A Resolved filter is one of *AndNode, *OrNode, *NotNode, Const, *Test.
-type Resolved interface {
-	// Match evaluates the filter on one entry.
-	Match(e Source) Tri
-	// String prints it as RFC 4515 text with OIDs' short names.
-	String() string
-}
-
-type (
-	AndNode struct{ Parts []Resolved }
-	OrNode  struct{ Parts []Resolved }
-	NotNode struct{ Part Resolved }
-	// Const is a part whose value does not depend on the entry.
-	Const Tri
-)
-
-// TestOp is what a Test asks.
-type TestOp uint8
-
-const (
-	TestPresent TestOp = iota
-	TestEqual
-	TestGreaterOrEqual
-	TestLessOrEqual
-	TestSubstrings
-	TestApprox
-	TestExtensible
-)
-
-// A Test is one assertion about an entry, ready to run.
-type Test struct {
-	Op TestOp
-	// Types are the type asked for and its subtypes, all that the assertion
-	// covers; for an extensible match without a type, all that the rule takes.
-	Types []*schema.AttributeType
-	// Options are those that a description must have at least (as in
-	// entry.Attribute).
-	Options string
-	// Rule decides; nil for TestPresent.
-	Rule *schema.MatchingRule
-	// Key is the normalised assertion, of all but TestPresent and
-	// TestSubstrings.
-	Key []byte
-	// Initial, Any and Final are the normalised pieces of TestSubstrings; nil
-	// for those absent.
-	Initial []byte
-	Any     [][]byte
-	Final   []byte
-	// DNAttrs asks the entry's name too.
-	DNAttrs bool
-	// ByKey says that the rule shares its form with the equality rule of every
-	// type in Types, so that the keys an index has are enough to decide.
-	ByKey bool
-
-	text string // the assertion as the client wrote it, canonical
-}
-
-// A Source is an entry as filters see it.
-type Source interface {
-	// Has reports whether the entry has a value of exactly type t under a
-	// description that has the options.
-	Has(t *schema.AttributeType, options string) bool
-	// Keys yields the keys under t's own equality rule of the values of
-	// exactly type t under descriptions that have the options.
-	Keys(t *schema.AttributeType, options string) iter.Seq[[]byte]
-	// Values yields the same values as they are. A source that has only keys
-	// yields nothing: see NeedsValues.
-	Values(t *schema.AttributeType, options string) iter.Seq[[]byte]
-	// NameValues yields the (type, value) pairs of the entry's whole DN.
-	NameValues() iter.Seq2[*schema.AttributeType, []byte]
-}
-
-// Resolve looks a filter up in a schema. Assertions on unknown types or rules,
-// on types without the rule asked for, and values that break their syntax become
-// Undefined; constants are folded, nested And and Or flattened.
-func Resolve(f Filter, s *schema.Schema) Resolved { panic(errStub) }
-
-// NeedsValues reports whether evaluating f takes values or the name, not only
-// keys.
-func NeedsValues(f Resolved) bool { panic(errStub) }

@@ -1,0 +1,236 @@
+package filter
+
+import (
+	"fmt"
+
+	"github.com/seed-4dac0d86/ldapd/ber"
+)
+
+// The alternatives of Filter (RFC 4511, 4.5.1).
+const (
+	tagAnd            ber.Tag = 0xa0
+	tagOr             ber.Tag = 0xa1
+	tagNot            ber.Tag = 0xa2
+	tagEqual          ber.Tag = 0xa3
+	tagSubstrings     ber.Tag = 0xa4
+	tagGreaterOrEqual ber.Tag = 0xa5
+	tagLessOrEqual    ber.Tag = 0xa6
+	tagPresent        ber.Tag = 0x87
+	tagApprox         ber.Tag = 0xa8
+	tagExtensible     ber.Tag = 0xa9
+
+	tagInitial ber.Tag = 0x80
+	tagAny     ber.Tag = 0x81
+	tagFinal   ber.Tag = 0x82
+
+	tagRule    ber.Tag = 0x81
+	tagType    ber.Tag = 0x82
+	tagValue   ber.Tag = 0x83
+	tagDNAttrs ber.Tag = 0x84
+)
+
+// Decode reads the BER encoding of a Filter, all of b. The filter shares b's
+// bytes.
+func Decode(b []byte) (Filter, error) {
+	d := decoder{Reader: ber.NewReader(b)}
+	f := d.filter(1)
+	d.End()
+	if err := d.Err(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+type decoder struct {
+	ber.Reader
+	parts int
+}
+
+// filter gives nil after an error.
+func (d *decoder) filter(depth int) Filter {
+	d.parts++
+	switch {
+	case depth > MaxDepth:
+		d.Fail(fmt.Errorf("filters nest at most %d levels", MaxDepth))
+	case d.parts > MaxParts:
+		d.Fail(fmt.Errorf("a filter has at most %d parts", MaxParts))
+	}
+	switch t := d.Peek(); t {
+	case tagAnd:
+		return And(d.list(t, depth))
+	case tagOr:
+		return Or(d.list(t, depth))
+	case tagNot:
+		end := d.Enter(t)
+		f := &Not{d.filter(depth + 1)}
+		d.End()
+		d.Leave(end)
+		return f
+	case tagEqual:
+		a, v := d.assertion(t)
+		return &Equal{a, v}
+	case tagGreaterOrEqual:
+		a, v := d.assertion(t)
+		return &GreaterOrEqual{a, v}
+	case tagLessOrEqual:
+		a, v := d.assertion(t)
+		return &LessOrEqual{a, v}
+	case tagApprox:
+		a, v := d.assertion(t)
+		return &Approx{a, v}
+	case tagPresent:
+		return &Present{string(d.Bytes(t))}
+	case tagSubstrings:
+		return d.substrings()
+	case tagExtensible:
+		return d.extensible()
+	}
+	d.Expected(d.Offset(), "a filter", d.Peek().String())
+	return nil
+}
+
+func (d *decoder) list(t ber.Tag, depth int) []Filter {
+	var parts []Filter
+	end := d.Enter(t)
+	for d.More() {
+		parts = append(parts, d.filter(depth+1))
+	}
+	d.Leave(end)
+	return parts
+}
+
+func (d *decoder) assertion(t ber.Tag) (attribute string, value []byte) {
+	end := d.Enter(t)
+	attribute = string(d.Bytes(ber.OctetString))
+	value = d.Bytes(ber.OctetString)
+	d.Leave(end)
+	return attribute, value
+}
+
+// substrings reads a SubstringFilter: the initial piece only comes first, the
+// final one only last, and there is at least one piece.
+func (d *decoder) substrings() Filter {
+	f := &Substrings{}
+	end := d.Enter(tagSubstrings)
+	f.Attribute = string(d.Bytes(ber.OctetString))
+	pieces := d.Enter(ber.Sequence)
+	if !d.More() {
+		d.Expected(d.Offset(), "a substring", "none")
+	}
+	if d.At(tagInitial) {
+		f.Initial = d.Bytes(tagInitial)
+	}
+	for d.At(tagAny) {
+		if d.parts++; d.parts > MaxParts {
+			d.Fail(fmt.Errorf("a filter has at most %d parts", MaxParts))
+			break
+		}
+		f.Any = append(f.Any, d.Bytes(tagAny))
+	}
+	if d.At(tagFinal) {
+		f.Final = d.Bytes(tagFinal)
+	}
+	d.End()
+	d.Leave(pieces)
+	d.Leave(end)
+	return f
+}
+
+func (d *decoder) extensible() Filter {
+	f := &Extensible{}
+	end := d.Enter(tagExtensible)
+	start := d.Offset()
+	if d.At(tagRule) {
+		f.Rule = string(d.Bytes(tagRule))
+	}
+	if d.At(tagType) {
+		f.Attribute = string(d.Bytes(tagType))
+	}
+	f.Value = d.Bytes(tagValue)
+	if d.At(tagDNAttrs) {
+		f.DNAttrs = d.Bool(tagDNAttrs)
+	}
+	d.Leave(end)
+	if f.Rule == "" && f.Attribute == "" {
+		d.Expected(start, "a matching rule or a type", "neither")
+	}
+	return f
+}
+
+// Append appends the BER encoding of a filter.
+func Append(b []byte, f Filter) []byte {
+	switch f := f.(type) {
+	case And:
+		return appendSet(b, tagAnd, f)
+	case Or:
+		return appendSet(b, tagOr, f)
+	case *Not:
+		return appendSet(b, tagNot, []Filter{f.Filter})
+	case *Equal:
+		return appendAssertion(b, tagEqual, f.Attribute, f.Value)
+	case *GreaterOrEqual:
+		return appendAssertion(b, tagGreaterOrEqual, f.Attribute, f.Value)
+	case *LessOrEqual:
+		return appendAssertion(b, tagLessOrEqual, f.Attribute, f.Value)
+	case *Approx:
+		return appendAssertion(b, tagApprox, f.Attribute, f.Value)
+	case *Present:
+		return ber.AppendString(b, tagPresent, f.Attribute)
+	case *Substrings:
+		return appendSubstrings(b, f)
+	case *Extensible:
+		return appendMatchingRule(b, f)
+	}
+	return b
+}
+
+func appendSet(b []byte, t ber.Tag, parts []Filter) []byte {
+	start := len(b)
+	b = ber.Open(b, t)
+	for _, p := range parts {
+		b = Append(b, p)
+	}
+	return ber.Close(b, start)
+}
+
+func appendAssertion(b []byte, t ber.Tag, attribute string, value []byte) []byte {
+	start := len(b)
+	b = ber.Open(b, t)
+	b = ber.AppendString(b, ber.OctetString, attribute)
+	b = ber.AppendString(b, ber.OctetString, value)
+	return ber.Close(b, start)
+}
+
+func appendSubstrings(b []byte, f *Substrings) []byte {
+	start := len(b)
+	b = ber.Open(b, tagSubstrings)
+	b = ber.AppendString(b, ber.OctetString, f.Attribute)
+	pieces := len(b)
+	b = ber.Open(b, ber.Sequence)
+	if f.Initial != nil {
+		b = ber.AppendString(b, tagInitial, f.Initial)
+	}
+	for _, a := range f.Any {
+		b = ber.AppendString(b, tagAny, a)
+	}
+	if f.Final != nil {
+		b = ber.AppendString(b, tagFinal, f.Final)
+	}
+	return ber.Close(ber.Close(b, pieces), start)
+}
+
+func appendMatchingRule(b []byte, f *Extensible) []byte {
+	start := len(b)
+	b = ber.Open(b, tagExtensible)
+	if f.Rule != "" {
+		b = ber.AppendString(b, tagRule, f.Rule)
+	}
+	if f.Attribute != "" {
+		b = ber.AppendString(b, tagType, f.Attribute)
+	}
+	b = ber.AppendString(b, tagValue, f.Value)
+	if f.DNAttrs {
+		b = ber.AppendBool(b, tagDNAttrs, true)
+	}
+	return ber.Close(b, start)
+}

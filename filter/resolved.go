@@ -1,0 +1,306 @@
+package filter
+
+import (
+	"bytes"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// Tri is a truth value of three-valued logic. And is the minimum, Or the
+// maximum, Not the negative.
+type Tri int8
+
+const (
+	False     Tri = -1
+	Undefined Tri = 0
+	True      Tri = 1
+)
+
+func tri(b bool) Tri {
+	if b {
+		return True
+	}
+	return False
+}
+
+// A Resolved filter is one of *AndNode, *OrNode, *NotNode, Const, *Test.
+type Resolved interface {
+	// Match evaluates the filter on one entry.
+	Match(e Source) Tri
+	// String prints it as RFC 4515 text with OIDs' short names.
+	String() string
+}
+
+type (
+	AndNode struct{ Parts []Resolved }
+	OrNode  struct{ Parts []Resolved }
+	NotNode struct{ Part Resolved }
+	// Const is a part whose value does not depend on the entry.
+	Const Tri
+)
+
+// TestOp is what a Test asks.
+type TestOp uint8
+
+const (
+	TestPresent TestOp = iota
+	TestEqual
+	TestGreaterOrEqual
+	TestLessOrEqual
+	TestSubstrings
+	TestApprox
+	TestExtensible
+)
+
+// A Test is one assertion about an entry, ready to run.
+type Test struct {
+	Op TestOp
+	// Types are the type asked for and its subtypes, all that the assertion
+	// covers; for an extensible match without a type, all that the rule takes.
+	Types []*schema.AttributeType
+	// Options are those that a description must have at least (as in
+	// entry.Attribute).
+	Options string
+	// Rule decides; nil for TestPresent.
+	Rule *schema.MatchingRule
+	// Key is the normalised assertion, of all but TestPresent and
+	// TestSubstrings.
+	Key []byte
+	// Initial, Any and Final are the normalised pieces of TestSubstrings; nil
+	// for those absent.
+	Initial []byte
+	Any     [][]byte
+	Final   []byte
+	// DNAttrs asks the entry's name too.
+	DNAttrs bool
+	// ByKey says that the rule shares its form with the equality rule of every
+	// type in Types, so that the keys an index has are enough to decide.
+	ByKey bool
+
+	text string            // the assertion as the client wrote it, canonical
+	test func([]byte) bool // Holds, as a value made once
+}
+
+// A Source is an entry as filters see it.
+type Source interface {
+	// Has reports whether the entry has a value of exactly type t under a
+	// description that has the options.
+	Has(t *schema.AttributeType, options string) bool
+	// Keys yields the keys under t's own equality rule of the values of
+	// exactly type t under descriptions that have the options.
+	Keys(t *schema.AttributeType, options string) iter.Seq[[]byte]
+	// Values yields the same values as they are. A source that has only keys
+	// yields nothing: see NeedsValues.
+	Values(t *schema.AttributeType, options string) iter.Seq[[]byte]
+	// NameValues yields the (type, value) pairs of the entry's whole DN.
+	NameValues() iter.Seq2[*schema.AttributeType, []byte]
+}
+
+// A KeySource is a Source that answers the common tests without an iterator,
+// which costs two allocations, and perhaps without going through its values.
+type KeySource interface {
+	Source
+	// HasKey reports whether key is one of Keys(t, options).
+	HasKey(t *schema.AttributeType, options string, key []byte) bool
+	// AnyKey reports whether holds is true of one of Keys(t, options).
+	AnyKey(t *schema.AttributeType, options string, holds func(key []byte) bool) bool
+}
+
+func (n *AndNode) Match(e Source) Tri {
+	result := True
+	for _, p := range n.Parts {
+		if result = min(result, p.Match(e)); result == False {
+			break
+		}
+	}
+	return result
+}
+
+func (n *OrNode) Match(e Source) Tri {
+	result := False
+	for _, p := range n.Parts {
+		if result = max(result, p.Match(e)); result == True {
+			break
+		}
+	}
+	return result
+}
+
+func (n *NotNode) Match(e Source) Tri { return -n.Part.Match(e) }
+
+func (c Const) Match(Source) Tri { return Tri(c) }
+
+// Match is True or False, never Undefined. A stored value that breaks its syntax
+// matches nothing.
+func (t *Test) Match(e Source) Tri {
+	for _, typ := range t.Types {
+		if t.matchType(e, typ) {
+			return True
+		}
+	}
+	return tri(t.DNAttrs && t.matchName(e))
+}
+
+func (t *Test) matchType(e Source, typ *schema.AttributeType) bool {
+	if t.Op == TestPresent {
+		return e.Has(typ, t.Options)
+	}
+	if !sharesKeys(t.Rule, typ) {
+		return t.matchValues(e, typ)
+	}
+	if ks, ok := e.(KeySource); ok {
+		if t.Op == TestEqual {
+			return ks.HasKey(typ, t.Options, t.Key)
+		}
+		return ks.AnyKey(typ, t.Options, t.holds())
+	}
+	for k := range e.Keys(typ, t.Options) {
+		if t.Holds(k) {
+			return true
+		}
+	}
+	return false
+}
+
+// matchValues tests values whose stored keys are of another form than the rule's.
+func (t *Test) matchValues(e Source, typ *schema.AttributeType) bool {
+	for v := range e.Values(typ, t.Options) {
+		if t.holdsValue(v) {
+			return true
+		}
+	}
+	return false
+}
+
+// matchName tests the attribute values of the entry's DN (RFC 4511, 4.5.1.7.7).
+// They have no options.
+func (t *Test) matchName(e Source) bool {
+	if t.Options != "" {
+		return false
+	}
+	for typ, v := range e.NameValues() {
+		if slices.Contains(t.Types, typ) && t.holdsValue(v) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *Test) holdsValue(v []byte) bool {
+	key, err := t.Rule.Key(v)
+	return err == nil && t.Holds(key)
+}
+
+func (t *Test) holds() func([]byte) bool {
+	if t.test != nil {
+		return t.test
+	}
+	return t.Holds
+}
+
+// Holds decides about one key of the rule's form.
+func (t *Test) Holds(key []byte) bool {
+	switch t.Op {
+	case TestPresent:
+		return true
+	case TestEqual:
+		return bytes.Equal(key, t.Key)
+	case TestGreaterOrEqual:
+		return bytes.Compare(key, t.Key) >= 0
+	case TestLessOrEqual:
+		return bytes.Compare(key, t.Key) <= 0
+	case TestSubstrings:
+		return t.holdsPieces(key)
+	}
+	return t.Rule.Match(key, t.Key)
+}
+
+// holdsPieces finds the pieces in their order without overlap. The first place
+// where a piece stands is as good as any later one.
+func (t *Test) holdsPieces(key []byte) bool {
+	rest, ok := bytes.CutPrefix(key, t.Initial)
+	if !ok {
+		return false
+	}
+	if rest, ok = bytes.CutSuffix(rest, t.Final); !ok {
+		return false
+	}
+	for _, a := range t.Any {
+		if _, rest, ok = bytes.Cut(rest, a); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// sharesKeys reports whether stored keys of the type are keys of the rule.
+func sharesKeys(r *schema.MatchingRule, t *schema.AttributeType) bool {
+	return t.Equality != nil && t.Equality.Form == r.Form
+}
+
+// NeedsValues reports whether evaluating f takes values or the name, not only
+// keys.
+func NeedsValues(f Resolved) bool {
+	for t := range Tests(f) {
+		if t.Op != TestPresent && !t.ByKey || t.DNAttrs {
+			return true
+		}
+	}
+	return false
+}
+
+// Tests yields every Test in a filter, in its order.
+func Tests(f Resolved) iter.Seq[*Test] {
+	return func(yield func(*Test) bool) { walk(f, yield) }
+}
+
+func walk(f Resolved, yield func(*Test) bool) bool {
+	switch f := f.(type) {
+	case *AndNode:
+		return walkAll(f.Parts, yield)
+	case *OrNode:
+		return walkAll(f.Parts, yield)
+	case *NotNode:
+		return walk(f.Part, yield)
+	case *Test:
+		return yield(f)
+	}
+	return true
+}
+
+func walkAll(parts []Resolved, yield func(*Test) bool) bool {
+	for _, p := range parts {
+		if !walk(p, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+func (n *AndNode) String() string { return "(&" + join(n.Parts) + ")" }
+func (n *OrNode) String() string  { return "(|" + join(n.Parts) + ")" }
+func (n *NotNode) String() string { return "(!" + n.Part.String() + ")" }
+func (t *Test) String() string    { return t.text }
+
+// String prints True and False as RFC 4526 does; RFC 4515 has no text for
+// Undefined.
+func (c Const) String() string {
+	switch Tri(c) {
+	case True:
+		return "(&)"
+	case False:
+		return "(|)"
+	}
+	return "(?=undefined)"
+}
+
+func join(parts []Resolved) string {
+	var b strings.Builder
+	for _, p := range parts {
+		b.WriteString(p.String())
+	}
+	return b.String()
+}

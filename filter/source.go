@@ -1,0 +1,127 @@
+package filter
+
+import (
+	"bytes"
+	"iter"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// EntrySource is a Source over an entry in memory. It normalises the values of
+// an attribute when a test first asks for them and keeps their keys, so one
+// goroutine may use it at a time.
+type EntrySource struct {
+	Schema *schema.Schema
+	Entry  *entry.Entry
+	// Name is the entry's whole name; only dnAttributes tests use it.
+	Name dn.DN
+
+	keys [][][]byte // parallel to Entry.Attributes; nil: not asked for yet
+}
+
+// Reset makes the source one of another entry, with the memory it has.
+func (s *EntrySource) Reset(e *entry.Entry, name dn.DN) {
+	s.Entry, s.Name = e, name
+	clear(s.keys)
+	s.keys = s.keys[:0]
+}
+
+func asks(a *entry.Attribute, t *schema.AttributeType, options string) bool {
+	return a.Type == t && (options == "" || entry.HasOptions(a.Options, options))
+}
+
+func (s *EntrySource) Has(t *schema.AttributeType, options string) bool {
+	for i := range s.Entry.Attributes {
+		a := &s.Entry.Attributes[i]
+		if len(a.Values) > 0 && asks(a, t, options) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *EntrySource) HasKey(t *schema.AttributeType, options string, key []byte) bool {
+	for i := range s.Entry.Attributes {
+		if !asks(&s.Entry.Attributes[i], t, options) {
+			continue
+		}
+		for _, k := range s.keysOf(i) {
+			if bytes.Equal(k, key) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (s *EntrySource) AnyKey(t *schema.AttributeType, options string, holds func([]byte) bool) bool {
+	for i := range s.Entry.Attributes {
+		if !asks(&s.Entry.Attributes[i], t, options) {
+			continue
+		}
+		for _, k := range s.keysOf(i) {
+			if holds(k) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (s *EntrySource) Keys(t *schema.AttributeType, options string) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		s.AnyKey(t, options, func(k []byte) bool { return !yield(k) })
+	}
+}
+
+// keysOf gives the keys of the attribute at i. A value that breaks its syntax
+// has none.
+func (s *EntrySource) keysOf(i int) [][]byte {
+	for len(s.keys) < len(s.Entry.Attributes) {
+		s.keys = append(s.keys, nil)
+	}
+	if s.keys[i] != nil {
+		return s.keys[i]
+	}
+	a := &s.Entry.Attributes[i]
+	keys := make([][]byte, 0, len(a.Values))
+	if rule := a.Type.Equality; rule != nil {
+		for _, v := range a.Values {
+			if k, err := rule.Key(v); err == nil {
+				keys = append(keys, k)
+			}
+		}
+	}
+	s.keys[i] = keys
+	return keys
+}
+
+func (s *EntrySource) Values(t *schema.AttributeType, options string) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for i := range s.Entry.Attributes {
+			a := &s.Entry.Attributes[i]
+			if !asks(a, t, options) {
+				continue
+			}
+			for _, v := range a.Values {
+				if !yield(v) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (s *EntrySource) NameValues() iter.Seq2[*schema.AttributeType, []byte] {
+	return func(yield func(*schema.AttributeType, []byte) bool) {
+		for _, r := range s.Name {
+			for _, a := range r {
+				if t := s.Schema.Attribute(a.Type); t != nil && !yield(t, a.Value) {
+					return
+				}
+			}
+		}
+	}
+}
