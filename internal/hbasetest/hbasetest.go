@@ -1,0 +1,114 @@
+// Package hbasetest runs a real HBase of one JVM: for tests, which share one
+// instance a process ([Start]), and for people, who want a store to try things
+// on (cmd/hbase-dev, behind make hbase).
+//
+// The jars come from Maven once and stay in the user's cache folder. At most one
+// test process of the machine has an instance: the JVM is heavy, and packages
+// are tested in parallel. The kernel kills the JVM when the test process dies,
+// however it dies.
+//
+// With LDAPD_TEST_HBASE=HOST:PORT (a ZooKeeper quorum) tests use that HBase and
+// start nothing.
+package hbasetest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// QuorumEnv names the environment variable that gives tests a running HBase.
+const QuorumEnv = "LDAPD_TEST_HBASE"
+
+// patience bounds the wait for an instance: Maven may have to fetch 117 MB, or
+// another test process may hold the machine's only instance.
+const patience = 8 * time.Minute
+
+var shared struct {
+	once sync.Once
+	inst *Instance
+	skip error // why tests cannot have an HBase
+	err  error
+}
+
+// Start gives the ZooKeeper quorum of an HBase that all tests of the process
+// share; they keep apart by table prefixes (see [Prefix]). It skips the test when
+// the machine has no Java or Maven.
+func Start(tb testing.TB) string {
+	tb.Helper()
+	if q := os.Getenv(QuorumEnv); q != "" {
+		return q
+	}
+	return Shared(tb).Quorum()
+}
+
+// Shared is Start for tests that kill and restart the instance.
+func Shared(tb testing.TB) *Instance {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip("HBase is not started by short tests")
+	}
+	shared.once.Do(startShared)
+	switch {
+	case shared.skip != nil:
+		tb.Skipf("no HBase: %v", shared.skip)
+	case shared.err != nil:
+		tb.Fatalf("starting HBase: %v", shared.err)
+	}
+	return shared.inst
+}
+
+func startShared() {
+	if shared.skip = Needs(); shared.skip != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	shared.inst, shared.err = startExclusive(ctx)
+}
+
+// startExclusive holds the machine's test lock for the life of the process.
+func startExclusive(ctx context.Context) (*Instance, error) {
+	cache, err := cacheDir()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := lock(ctx, filepath.Join(cache, "test.lock")); err != nil {
+		return nil, err
+	}
+	jars, err := Jars(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Under the lock, what lies here is of a process that is gone.
+	dir := filepath.Join(cache, "test")
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, err
+	}
+	return Run(ctx, Config{Dir: dir, Jars: jars, Tied: true})
+}
+
+var prefixes struct {
+	sync.Mutex
+	n int
+}
+
+// Prefix makes a table prefix that no other test uses, out of the test's name.
+func Prefix(tb testing.TB) string {
+	prefixes.Lock()
+	defer prefixes.Unlock()
+	prefixes.n++
+	clean := func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}
+	name := strings.Trim(strings.Map(clean, tb.Name()), "-")
+	return fmt.Sprintf("t%d-%d-%s", os.Getpid(), prefixes.n, name)
+}

@@ -1,0 +1,24 @@
+package hbasetest
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// TestStart starts the instance, kills it and starts it again on its data.
+func TestStart(t *testing.T) {
+	i := Shared(t)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := Probe(ctx, i.Quorum()); err != nil {
+		t.Fatal(err)
+	}
+	i.Kill()
+	if err := Probe(ctx, i.Quorum()); err == nil {
+		t.Fatal("a killed HBase answers")
+	}
+	if err := i.Restart(ctx); err != nil {
+		t.Fatal(err)
+	}
+}

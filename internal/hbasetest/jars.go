@@ -1,0 +1,110 @@
+package hbasetest
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// pom names the one HBase that tests and development run on.
+//
+//go:embed pom.xml
+var pom []byte
+
+const version = "2.6.4-hadoop3"
+
+// Needs tells what the machine lacks to run HBase, or nil.
+func Needs() error {
+	if _, err := exec.LookPath("java"); err != nil {
+		return errors.New("java is not installed (a Java 17 runtime is needed)")
+	}
+	if _, err := jarDir(); err == nil {
+		return nil
+	}
+	if _, err := exec.LookPath("mvn"); err != nil {
+		return errors.New("mvn is not installed and the jars of HBase are not in the cache")
+	}
+	return nil
+}
+
+func cacheDir() (string, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(base, "ldapd-hbase")
+	return dir, os.MkdirAll(dir, 0o755)
+}
+
+// jarDir gives the folder of jars if it is complete.
+func jarDir() (string, error) {
+	cache, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, version)
+	_, err = os.Stat(filepath.Join(dir, "complete"))
+	return filepath.Join(dir, "lib"), err
+}
+
+// Jars gives the folder with the jars of HBase, fetched by Maven the first time.
+func Jars(ctx context.Context) (string, error) {
+	if dir, err := jarDir(); err == nil {
+		return dir, nil
+	}
+	cache, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	f, err := lock(ctx, filepath.Join(cache, "jars.lock"))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if dir, err := jarDir(); err == nil {
+		return dir, nil // another process fetched them while we waited
+	}
+	return fetch(ctx, filepath.Join(cache, version))
+}
+
+func fetch(ctx context.Context, dir string) (string, error) {
+	lib := filepath.Join(dir, "lib")
+	if err := os.MkdirAll(lib, 0o755); err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "pom.xml"), pom, 0o644); err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, "mvn", "-B", "-ntp", "-q", "-f", filepath.Join(dir, "pom.xml"),
+		"dependency:copy-dependencies", "-DoutputDirectory="+lib)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("mvn could not fetch the jars of HBase: %w\n%s", err, out)
+	}
+	return lib, os.WriteFile(filepath.Join(dir, "complete"), nil, 0o644)
+}
+
+// lock takes a file lock, which ends with the file or the process.
+func lock(ctx context.Context, name string) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return f, nil
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, fmt.Errorf("another process holds %s: %w", name, ctx.Err())
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package hbasetest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/tsuna/gohbase"
+	"github.com/tsuna/gohbase/hrpc"
+	"github.com/tsuna/gohbase/pb"
+	"google.golang.org/protobuf/proto"
+)
+
+// probeTable is made by Probe and kept.
+const probeTable = "hbasetest-probe"
+
+// Probe reports whether the HBase at quorum creates tables and takes writes. It
+// uses fresh clients: those that have met an HBase that is not up yet back off
+// for too long.
+func Probe(ctx context.Context, quorum string) error {
+	quiet := gohbase.Logger(slog.New(slog.DiscardHandler))
+	names := func() error {
+		ctx, cancel := context.WithTimeout(ctx, 700*time.Millisecond)
+		defer cancel()
+		l, err := hrpc.NewListTableNames(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = gohbase.NewAdminClient(quorum, quiet).ListTableNames(l)
+		return err
+	}
+	if err := names(); err != nil {
+		return fmt.Errorf("the master at %s does not answer: %w", quorum, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	create := hrpc.NewCreateTable(ctx, []byte(probeTable), map[string]map[string]string{"f": nil})
+	err := gohbase.NewAdminClient(quorum, quiet).CreateTable(create)
+	if err != nil && !strings.Contains(err.Error(), "TableExistsException") {
+		return fmt.Errorf("creating a table: %w", err)
+	}
+	c := gohbase.NewClient(quorum, quiet)
+	defer c.Close()
+	put, err := hrpc.NewPutStr(ctx, probeTable, "r", map[string]map[string][]byte{"f": {"q": []byte("v")}})
+	if err != nil {
+		return err
+	}
+	if _, err := c.Put(put); err != nil {
+		return fmt.Errorf("writing to a table: %w", err)
+	}
+	return nil
+}
+
+// Shutdown asks the master at quorum to end the cluster cleanly.
+func Shutdown(ctx context.Context, quorum string) error {
+	c, ok := gohbase.NewAdminClient(quorum, gohbase.Logger(slog.New(slog.DiscardHandler))).(gohbase.RPCClient)
+	if !ok {
+		return fmt.Errorf("this gohbase has no raw calls")
+	}
+	_, err := c.SendRPC(shutdown{hrpc.NewGetProcedureState(ctx, 0)})
+	return err
+}
+
+// shutdown is MasterService.Shutdown, which gohbase lacks; the embedded call
+// lends it everything but its name and messages.
+type shutdown struct{ *hrpc.GetProcedureState }
+
+func (shutdown) Name() string               { return "Shutdown" }
+func (shutdown) Description() string        { return "Shutdown" }
+func (shutdown) ToProto() proto.Message     { return &pb.ShutdownRequest{} }
+func (shutdown) NewResponse() proto.Message { return &pb.ShutdownResponse{} }
