@@ -153,7 +153,7 @@ func (r *Reader) Leave(outer int) {
 // End fails if anything is left before the end of the element entered last.
 func (r *Reader) End() {
 	if r.More() {
-		r.Expected(r.pos, "the end", r.found())
+		r.Expected(r.pos, "the end", r.Found())
 	}
 }
 
@@ -161,11 +161,12 @@ func (r *Reader) expect(t Tag) bool {
 	if r.At(t) {
 		return true
 	}
-	r.Expected(r.pos, t.String(), r.found())
+	r.Expected(r.pos, t.String(), r.Found())
 	return false
 }
 
-func (r *Reader) found() string {
+// Found says what stands where the next element would, for [Reader.Expected].
+func (r *Reader) Found() string {
 	if r.pos >= r.end {
 		return "the end"
 	}

@@ -1,0 +1,268 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/wire"
+)
+
+// tickEvery is how long the reader may stay in one operation, and an answer in
+// the buffer; either may last up to two of it. Only busy connections tick, and
+// at 5 ms that costs each less than a thousandth of a CPU.
+const tickEvery = 5 * time.Millisecond
+
+// readBuffer holds some fifty searches.
+const readBuffer = 8 << 10
+
+// A conn is one connection. See the package's comment for who runs what.
+type conn struct {
+	server  *Server
+	nc      net.Conn
+	session Session
+	ctx     context.Context // of its operations
+	cancel  context.CancelFunc
+
+	in       *bufio.Reader // the reader's
+	out      output
+	requests atomic.Uint64          // read so far
+	ending   atomic.Pointer[ending] // why the reader is to end the connection
+	workers  sync.WaitGroup         // operations that run beside the reader
+	idle     idleness               // the sweeper's
+
+	timer *time.Timer // calls tick
+	armed atomic.Bool // the timer runs
+
+	mu     sync.Mutex
+	ops    []*operation // outstanding; few, so searched
+	inline *operation   // run by the reader
+	seen   *operation   // inline at the last tick
+}
+
+func newConn(s *Server, nc net.Conn) *conn {
+	return &conn{server: s, nc: nc, in: bufio.NewReaderSize(nc, readBuffer)}
+}
+
+// open begins the session.
+func (c *conn) open() {
+	c.ctx, c.cancel = context.WithCancel(c.server.ctx)
+	c.out.conn = c
+	info := ConnInfo{Local: c.nc.LocalAddr(), Remote: c.nc.RemoteAddr()}
+	info.PeerUID, info.PeerGID = peer(c.nc)
+	c.session = c.server.handler.NewSession(info)
+	c.armed.Store(true)
+	c.timer = time.AfterFunc(tickEvery, c.tick)
+}
+
+// read is the reader: it returns when the connection has ended or when another
+// goroutine has become its reader.
+func (c *conn) read() {
+	for {
+		m, err := c.next()
+		if err == nil {
+			var reader bool
+			if reader, err = c.handle(m); !reader {
+				return
+			}
+		}
+		if err != nil {
+			c.end(err)
+			return
+		}
+	}
+}
+
+// next reads a request. What is refused for its contents is answered here.
+func (c *conn) next() (*op.Message, error) {
+	for {
+		if c.ending.Load() != nil {
+			return nil, errEnding
+		}
+		b, err := c.message()
+		if err != nil {
+			return nil, err
+		}
+		c.requests.Add(1)
+		m, err := wire.Decode(b)
+		if err == nil {
+			return m, nil
+		}
+		var refusal *wire.Refusal
+		if !errors.As(err, &refusal) {
+			return nil, err
+		}
+		c.out.respond(refusal.Message, &op.Response{Result: *refusal.Result})
+	}
+}
+
+// handle does what a request asks for, or has it done. The goroutine is no
+// longer the reader if so said.
+func (c *conn) handle(m *op.Message) (reader bool, err error) {
+	switch r := m.Request.(type) {
+	case *op.Unbind:
+		return true, errUnbind
+	case *op.Abandon:
+		c.abandon(r.MessageID)
+		return true, nil
+	case *op.Bind:
+		return true, c.bind(m)
+	}
+	o := &operation{conn: c, message: m}
+	how, err := c.admit(o)
+	if err != nil {
+		return true, err
+	}
+	switch how {
+	case beside:
+		go c.work(o)
+		return true, nil
+	case watched:
+		c.arm()
+	}
+	c.run(o)
+	return c.finish(o), nil
+}
+
+// How an operation is run.
+type how int
+
+const (
+	unwatched how = iota // by the reader
+	watched              // by the reader, until a tick finds that it takes long
+	beside               // by a goroutine of its own
+)
+
+// admit makes an operation outstanding and decides how to run it.
+func (c *conn) admit(o *operation) (how, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	others := len(c.ops)
+	if err := c.add(o); err != nil {
+		return 0, err
+	}
+	switch {
+	case others >= c.server.opts.MaxOutstanding:
+		return unwatched, nil
+	case waits(o.message.Request) && (others > 0 || c.in.Buffered() > 0):
+		c.workers.Add(1)
+		return beside, nil
+	}
+	c.inline = o
+	return watched, nil
+}
+
+// waits says which requests most likely wait for something but a CPU.
+func waits(r op.Request) bool {
+	switch r.(type) {
+	case *op.Search, *op.Compare:
+		return false
+	}
+	return true
+}
+
+// add needs c.mu.
+func (c *conn) add(o *operation) error {
+	for _, other := range c.ops {
+		if other.message.ID == o.message.ID { // RFC 4511, 4.1.1.1
+			return &wire.Error{Err: duplicateID(o.message.ID)}
+		}
+	}
+	c.ops = append(c.ops, o)
+	return nil
+}
+
+// bind runs a Bind, alone.
+func (c *conn) bind(m *op.Message) error {
+	o := &operation{conn: c, message: m}
+	c.mu.Lock()
+	err := c.add(o)
+	for _, other := range c.ops {
+		if _, ok := other.message.Request.(*op.Search); ok {
+			other.abandon()
+		}
+	}
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	c.workers.Wait()
+	c.run(o)
+	c.finish(o)
+	return nil
+}
+
+// abandon forgets an operation; a bind cannot be (RFC 4511, 4.11), and none is
+// outstanding whenever anything is read.
+func (c *conn) abandon(id int32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range c.ops {
+		if o.message.ID == id {
+			o.abandon()
+			return
+		}
+	}
+}
+
+// work runs an operation beside the reader.
+func (c *conn) work(o *operation) {
+	o.left = true
+	c.run(o)
+	c.finish(o)
+}
+
+// finish ends what admit began, and says whether the goroutine is the reader.
+func (c *conn) finish(o *operation) (reader bool) {
+	c.mu.Lock()
+	i := slices.Index(c.ops, o)
+	last := len(c.ops) - 1
+	c.ops[i], c.ops[last] = c.ops[last], nil
+	c.ops = c.ops[:last]
+	if c.inline == o {
+		c.inline = nil
+	}
+	reader = !o.left
+	c.mu.Unlock()
+	o.release()
+	if !reader {
+		c.out.flush()
+		c.workers.Done()
+	}
+	return reader
+}
+
+// arm has tick called soon.
+func (c *conn) arm() {
+	if !c.armed.Load() && !c.armed.Swap(true) {
+		c.timer.Reset(tickEvery)
+	}
+}
+
+// tick starts a new reader if the one there is takes long, and writes what lies
+// in the buffer.
+func (c *conn) tick() {
+	c.armed.Store(false)
+	c.mu.Lock()
+	stuck := c.inline != nil && c.inline == c.seen
+	if stuck {
+		c.inline.left = true
+		c.inline = nil
+		c.workers.Add(1)
+	}
+	c.seen = c.inline
+	again := c.inline != nil
+	c.mu.Unlock()
+	if stuck {
+		go c.read()
+	}
+	if !c.out.tryFlush() || again {
+		c.arm()
+	}
+}

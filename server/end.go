@@ -1,0 +1,112 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/wire"
+)
+
+// An ending is why the server ends a connection.
+type ending struct {
+	notice   *op.Result // for the client; nil: none
+	reason   string     // for the log; empty: nothing to log
+	graceful bool       // operations under way are finished first
+}
+
+var (
+	shutdown  = &ending{notice: op.Errorf(op.Unavailable, "the server is shutting down"), graceful: true}
+	broken    = &ending{notice: op.Errorf(op.Other, "internal error, see the server's log")} // logged where it happened
+	idleEnd   = &ending{notice: op.Errorf(op.AdminLimitExceeded, "nothing was asked for too long")}
+	slowEnd   = &ending{reason: "the client does not take its answers"}
+	closedEnd = &ending{}
+
+	errUnbind = errors.New("unbind")
+	errEnding = errors.New("conn.ending says why")
+)
+
+// stop has the reader end the connection, soon: it is woken if it waits.
+func (c *conn) stop(e *ending) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ending.CompareAndSwap(nil, e) {
+		c.nc.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// end ends the connection; the reader calls it, with what next or handle said.
+func (c *conn) end(err error) {
+	e := c.ending.Load()
+	if e == nil {
+		e = endingOf(err)
+	}
+	if e.reason != "" {
+		c.log().Warn("connection closed", "reason", e.reason)
+	}
+	if e.graceful {
+		c.workers.Wait()
+	}
+	c.cancel()
+	if e.notice != nil {
+		c.out.seal(e.notice)
+		linger(c.nc)
+	}
+	c.nc.Close()
+	c.workers.Wait()
+	c.timer.Stop()
+	c.out.seal(nil)
+	c.session.Close()
+	c.server.removeConn(c)
+}
+
+// endingOf says what to do about an error of reading.
+func endingOf(err error) *ending {
+	var broken *wire.Error
+	switch {
+	case errors.As(err, &broken):
+		return &ending{notice: op.Errorf(op.ProtocolError, "%v", err), reason: err.Error()}
+	case err == errUnbind, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed),
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):
+		return closedEnd // clients may
+	}
+	return &ending{reason: fmt.Sprintf("reading from it: %v", err)}
+}
+
+// refuse ends a connection that never became one.
+func refuse(nc net.Conn, notice *op.Result) {
+	nc.SetWriteDeadline(time.Now().Add(lingerFor))
+	nc.Write(wire.AppendNotice(nil, notice))
+	linger(nc)
+	nc.Close()
+}
+
+const lingerFor = 500 * time.Millisecond
+
+// linger lets the client read the last message: closing a TCP connection on
+// which there is unread input resets it, and a reset overtakes what was sent.
+func linger(nc net.Conn) {
+	half, ok := nc.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	nc.SetReadDeadline(time.Now().Add(lingerFor))
+	io.Copy(io.Discard, io.LimitReader(nc, 1<<20))
+}
+
+func (c *conn) log() *slog.Logger {
+	return c.server.opts.Logger.With("remote", remote(c.nc))
+}
+
+// remote names a client; on Unix sockets clients have no address.
+func remote(nc net.Conn) string {
+	if a := nc.RemoteAddr(); a != nil && a.String() != "" && a.String() != "@" {
+		return a.String()
+	}
+	return nc.LocalAddr().String()
+}

@@ -1,0 +1,121 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/wire"
+)
+
+// firstPiece is what a long message gets of memory before its octets come: a
+// client does not claim 16 MiB with six octets.
+const firstPiece = 64 << 10
+
+// maxHeader is the longest identifier and length (package ber).
+const maxHeader = 10
+
+func duplicateID(id int32) error {
+	return fmt.Errorf("message ID %d is that of an operation still outstanding", id)
+}
+
+// message reads one LDAPMessage into memory of its own, which wire.Decode keeps.
+// Before it waits, it writes what waits to be written.
+func (c *conn) message() ([]byte, error) {
+	if b, err := c.buffered(); b != nil || err != nil {
+		return b, err
+	}
+	if err := c.out.flush(); err != nil {
+		return nil, err
+	}
+	if c.in.Buffered() == 0 {
+		if _, err := c.in.Peek(1); err != nil {
+			return nil, err
+		}
+		if b, err := c.buffered(); b != nil || err != nil {
+			return b, err
+		}
+	}
+	return c.rest()
+}
+
+// buffered gives the message that the buffer begins with, or nil.
+func (c *conn) buffered() ([]byte, error) {
+	have, _ := c.in.Peek(c.in.Buffered())
+	size, err := c.size(have)
+	if err != nil || size == 0 || size > len(have) {
+		return nil, err
+	}
+	b := make([]byte, size)
+	copy(b, have)
+	c.in.Discard(size)
+	return b, nil
+}
+
+func (c *conn) size(b []byte) (int, error) {
+	size, err := wire.Size(b)
+	if err == nil && size > c.server.opts.MaxMessage {
+		return 0, &wire.Error{Err: fmt.Errorf("it has %d octets, and the limit is %d", size, c.server.opts.MaxMessage)}
+	}
+	return size, err
+}
+
+// rest reads a message that is not in the buffer as a whole. Its beginning is
+// there, so the rest has to come soon.
+func (c *conn) rest() ([]byte, error) {
+	c.deadline(time.Now().Add(c.server.opts.ReadTimeout))
+	defer c.deadline(time.Time{})
+	size, err := c.header()
+	if err != nil {
+		return nil, c.truncated(err)
+	}
+	b := make([]byte, 0, min(size, firstPiece))
+	for len(b) < size {
+		if len(b) == cap(b) {
+			b = append(make([]byte, 0, min(size, 2*cap(b))), b...)
+		}
+		n, err := io.ReadFull(c.in, b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		if err != nil {
+			return nil, c.truncated(err)
+		}
+	}
+	return b, nil
+}
+
+// header waits until the length of the message is known.
+func (c *conn) header() (int, error) {
+	for n := c.in.Buffered(); ; n++ {
+		b, err := c.in.Peek(min(n, maxHeader))
+		if err != nil {
+			return 0, err
+		}
+		if size, err := c.size(b); size > 0 || err != nil {
+			return size, err
+		}
+	}
+}
+
+// truncated says what it means that the rest of a message does not come.
+func (c *conn) truncated(err error) error {
+	switch {
+	case c.ending.Load() != nil:
+		return errEnding
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return &wire.Error{Err: errors.New("the connection ends within it")}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &wire.Error{Err: fmt.Errorf("its end did not come within %v", c.server.opts.ReadTimeout)}
+	}
+	return err
+}
+
+// deadline is for reading. It does nothing once stop has set one.
+func (c *conn) deadline(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ending.Load() == nil {
+		c.nc.SetReadDeadline(t)
+	}
+}

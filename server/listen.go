@@ -1,0 +1,118 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Listen opens what a URL names:
+//
+//	ldap://HOST:PORT   TCP; all addresses without a HOST, port 389 without a PORT
+//	ldapi://PATH       a Unix socket, PATH with %2F for its slashes or plain
+//
+// Errors name the URL and say what to do.
+func Listen(rawURL string) (net.Listener, error) {
+	scheme, rest, ok := strings.Cut(rawURL, "://")
+	if !ok {
+		return nil, fmt.Errorf("listen on %q: not a URL such as ldap://127.0.0.1:389 or ldapi:///run/ldapi", rawURL)
+	}
+	var l net.Listener
+	var err error
+	switch strings.ToLower(scheme) {
+	case "ldap":
+		l, err = listenTCP(rawURL)
+	case "ldapi":
+		l, err = listenUnix(rest)
+	default: // ldaps belongs here: a tls.Listener around listenTCP
+		err = fmt.Errorf("scheme %q is not served, use ldap or ldapi", scheme)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", rawURL, err)
+	}
+	return l, nil
+}
+
+func listenTCP(rawURL string) (net.Listener, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, errors.Unwrap(err)
+	}
+	if strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
+		return nil, errors.New("only a host and a port may be given")
+	}
+	port := u.Port()
+	if port == "" {
+		port = "389"
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(u.Hostname(), port))
+	return l, hint(err)
+}
+
+func listenUnix(rest string) (net.Listener, error) {
+	path, err := url.PathUnescape(rest)
+	if err != nil {
+		return nil, err
+	}
+	if len(path) > 1 {
+		path = strings.TrimSuffix(path, "/")
+	}
+	if path == "" || path == "/" {
+		return nil, errors.New("the path of the socket is missing, as in ldapi:///run/ldapi")
+	}
+	if err := removeStale(path); err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, hint(err)
+	}
+	// Who may reach the socket is up to its folder. Connecting gives no more
+	// rights than a TCP connection does.
+	if err := os.Chmod(path, 0o666); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// removeStale removes a socket that nobody listens on, as a killed server leaves
+// it, and nothing else.
+func removeStale(path string) error {
+	st, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if st.Mode().Type() != fs.ModeSocket {
+		return errors.New("the file is there and is not a socket, choose another path")
+	}
+	c, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		c.Close()
+		return hint(syscall.EADDRINUSE)
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// hint adds what to do to the errors that people meet.
+func hint(err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%w: another server listens there, stop it or choose another address", syscall.EADDRINUSE)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%w (ports below 1024 need the right to bind them, sockets a folder that can be written)", err)
+	}
+	return err
+}

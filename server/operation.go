@@ -1,0 +1,172 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/wire"
+)
+
+var (
+	errAbandoned = errors.New("the operation was abandoned")
+	errAnswered  = errors.New("the operation was answered already")
+)
+
+// An operation is a request being served. It is the context of that, and as a
+// [sink] takes the answers.
+//
+// It makes a cancelable context only when someone asks for the channel of one,
+// since most operations are over before anyone does.
+type operation struct {
+	conn    *conn
+	message *op.Message
+	left    bool // by the reader, which did not run it or does not any more; conn.mu's
+	done    bool // answered; conn.out.mu's
+
+	abandoned atomic.Bool
+	mu        sync.Mutex
+	ctx       context.Context // made by context
+	cancel    context.CancelFunc
+}
+
+// abandon cancels the operation; nothing more is sent.
+func (o *operation) abandon() {
+	o.abandoned.Store(true)
+	o.release()
+}
+
+// release ends the context, if there is one.
+func (o *operation) release() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.cancel != nil {
+		o.cancel()
+	}
+}
+
+func (o *operation) context() context.Context {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ctx == nil {
+		o.ctx, o.cancel = context.WithCancel(o.conn.ctx)
+		if o.abandoned.Load() {
+			o.cancel()
+		}
+	}
+	return o.ctx
+}
+
+// Deadline, Done, Err and Value make it a context.Context. Contexts derived from
+// it hang on to the one inside, for Value and Done both lead there.
+
+func (o *operation) Deadline() (time.Time, bool) { return o.conn.ctx.Deadline() }
+
+func (o *operation) Done() <-chan struct{} { return o.context().Done() }
+
+func (o *operation) Value(key any) any { return o.context().Value(key) }
+
+func (o *operation) Err() error {
+	if o.abandoned.Load() {
+		return context.Canceled
+	}
+	return o.conn.ctx.Err()
+}
+
+// run serves an operation. A panic ends here: what it left of the client's
+// session is unknown, so that connection ends too, and no other feels it.
+func (c *conn) run(o *operation) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.log().Error("panic while serving a request", "request", fmt.Sprintf("%T", o.message.Request),
+				"panic", p, "stack", string(debug.Stack()))
+			c.fail(o)
+			c.stop(broken)
+		}
+	}()
+	c.session.Serve(o, o.message, (*sink)(o))
+	if (*sink)(o).owed() {
+		c.log().Error("a request was not answered", "request", fmt.Sprintf("%T", o.message.Request))
+		c.fail(o)
+	}
+}
+
+// fail answers an operation that nobody else answers any more.
+func (c *conn) fail(o *operation) {
+	(*sink)(o).Done(&op.Response{Result: op.Result{Code: op.Other, Diagnostic: "internal error, see the server's log"}})
+}
+
+// A sink is an operation as the one who answers it sees it.
+type sink operation
+
+func (s *sink) Entry(e *op.SearchEntry) error {
+	out := &s.conn.out
+	out.mu.Lock()
+	defer out.mu.Unlock()
+	if err := s.check(); err != nil {
+		return err
+	}
+	out.begin()
+	out.buf = wire.AppendEntry(out.buf, s.message.ID, e)
+	return out.added()
+}
+
+func (s *sink) Reference(urls []string) error {
+	out := &s.conn.out
+	out.mu.Lock()
+	defer out.mu.Unlock()
+	if err := s.check(); err != nil {
+		return err
+	}
+	out.begin()
+	out.buf = wire.AppendReference(out.buf, s.message.ID, urls)
+	return out.added()
+}
+
+func (s *sink) Intermediate(oid string, value []byte, controls []op.Control) error {
+	out := &s.conn.out
+	out.mu.Lock()
+	defer out.mu.Unlock()
+	if err := s.check(); err != nil {
+		return err
+	}
+	out.begin()
+	out.buf = wire.AppendIntermediate(out.buf, s.message.ID, oid, value, controls)
+	return out.added()
+}
+
+func (s *sink) Done(r *op.Response) error {
+	out := &s.conn.out
+	out.mu.Lock()
+	defer out.mu.Unlock()
+	if err := s.check(); err != nil {
+		return err
+	}
+	out.begin()
+	out.buf = wire.AppendResponse(out.buf, s.message.ID, s.message.Request, r)
+	s.done = true
+	return out.added()
+}
+
+// check says why the operation cannot be answered. It needs the output's lock.
+func (s *sink) check() error {
+	switch {
+	case s.abandoned.Load():
+		return errAbandoned
+	case s.done:
+		return errAnswered
+	}
+	return s.conn.out.err
+}
+
+// owed reports whether the client still waits for an answer that it can get.
+func (s *sink) owed() bool {
+	s.conn.out.mu.Lock()
+	defer s.conn.out.mu.Unlock()
+	return s.check() == nil
+}

@@ -1,0 +1,286 @@
+// Package server speaks LDAP on connections: it listens, cuts the stream into
+// messages, hands requests to a [Session] and writes its answers. What the
+// requests mean is the Session's business; what is the connection's own business
+// is done here: Abandon, Unbind, message ids, Notice of Disconnection, limits.
+//
+// # Who runs an operation
+//
+// A connection has one reader at a time. A hand-off to another goroutine costs
+// more than most operations do, so the reader itself runs what it reads. Three
+// rules keep that from holding anything up:
+//
+//   - A ticker looks at a connection that is running something. If the reader is
+//     still in the operation of one tick (5 ms) ago, a new reader starts, and the
+//     old one is a worker with this operation only. So an Abandon, an Unbind or
+//     the next request is read while a search runs, some milliseconds later.
+//   - Requests that wait for disks and locks (all but searches and compares) get
+//     a goroutine each when there is anything else to do on the connection, so
+//     that pipelined writes share one commit.
+//   - At most [Options.MaxOutstanding] run beside the reader. The next one the
+//     reader runs itself without a ticker: it reads no more until that is done,
+//     and TCP holds the client back.
+//
+// A Bind is alone on its connection (RFC 4511, 4.2.1): searches under way are
+// abandoned, the rest is waited for, and nothing is read until it is answered.
+//
+// # Answers
+//
+// All operations of a connection append to one buffer. It is written when the
+// reader has no whole request left to run, when another goroutine ends its
+// operation, when it holds 32 KiB, and by the ticker. Who must write while the
+// client does not read waits, and with it whoever else has something to say on
+// that connection; after [Options.WriteTimeout] without progress it is closed.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// A Handler makes a session for each connection.
+type Handler interface {
+	NewSession(info ConnInfo) Session
+}
+
+// A Session is what one client is and does on one connection.
+type Session interface {
+	// Serve runs one request and answers it with exactly one sink.Done. It is
+	// called concurrently, except that nothing runs beside a Bind. It gets
+	// neither Unbind nor Abandon: the latter cancels ctx, as do the end of the
+	// connection and a forced shutdown.
+	Serve(ctx context.Context, m *op.Message, sink op.Sink)
+	// Close is called once, when nothing runs any more.
+	Close()
+}
+
+// ConnInfo is what is known of a client without asking it.
+type ConnInfo struct {
+	Local, Remote net.Addr
+	// PeerUID and PeerGID are the client's process's on ldapi, else nil.
+	PeerUID, PeerGID *int
+}
+
+// Options limit what clients may take. The zero value of each means its default.
+type Options struct {
+	// MaxMessage is the largest LDAPMessage taken, in octets; default 16 MiB.
+	MaxMessage int
+	// MaxConnections are served at once; default 10000. More are turned away.
+	MaxConnections int
+	// MaxOutstanding operations run at once on one connection; default 64.
+	MaxOutstanding int
+	// IdleTimeout closes a connection on which nothing runs and no request
+	// came for so long; default one hour.
+	IdleTimeout time.Duration
+	// ReadTimeout is for the rest of a message of which a part is there;
+	// default one minute.
+	ReadTimeout time.Duration
+	// WriteTimeout closes a connection whose client takes no 64 KiB of answers
+	// in so long; default 30 seconds.
+	WriteTimeout time.Duration
+	// Logger gets one line for each connection that ends badly; default
+	// slog.Default().
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	setDefault(&o.MaxMessage, 16<<20)
+	setDefault(&o.MaxConnections, 10000)
+	setDefault(&o.MaxOutstanding, 64)
+	setDefault(&o.IdleTimeout, time.Hour)
+	setDefault(&o.ReadTimeout, time.Minute)
+	setDefault(&o.WriteTimeout, 30*time.Second)
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return o
+}
+
+func setDefault[T ~int | ~int64](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+// ErrClosed is returned by Serve on a server that is shut down already.
+var ErrClosed = errors.New("server: shut down")
+
+// A Server serves connections until Shutdown.
+type Server struct {
+	handler Handler
+	opts    Options
+	ctx     context.Context // of all operations
+	cancel  context.CancelFunc
+
+	mu        sync.Mutex
+	draining  bool // Shutdown was called
+	full      bool // MaxConnections was reached and logged
+	listeners map[net.Listener]bool
+	conns     map[*conn]bool
+	running   sync.WaitGroup // connections and Serve loops
+	sweeping  sync.Once
+	sweeper   sync.WaitGroup
+}
+
+// New makes a server that has nothing to listen on yet: see [Listen] and
+// [Server.Serve].
+func New(h Handler, o Options) *Server {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Server{
+		handler:   h,
+		opts:      o.withDefaults(),
+		ctx:       ctx,
+		cancel:    cancel,
+		listeners: make(map[net.Listener]bool),
+		conns:     make(map[*conn]bool),
+	}
+}
+
+// Serve accepts connections until the server is shut down, and returns nil then.
+// It may be called for several listeners at once, and closes them.
+func (s *Server) Serve(l net.Listener) error {
+	if !s.addListener(l) {
+		l.Close()
+		return ErrClosed
+	}
+	defer s.running.Done()
+	defer l.Close()
+	for delay := time.Duration(0); ; {
+		nc, err := l.Accept()
+		switch {
+		case err == nil:
+			delay = 0
+			go s.ServeConn(nc)
+		case s.isDraining():
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("server: listener %s was closed: %w", l.Addr(), err)
+		default:
+			// Most likely out of file descriptors, which the end of any
+			// connection mends.
+			delay = min(max(2*delay, 5*time.Millisecond), time.Second)
+			s.opts.Logger.Error("cannot accept connections, will try again", "address", l.Addr(), "error", err, "after", delay)
+			s.pause(delay)
+		}
+	}
+}
+
+func (s *Server) pause(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-s.ctx.Done():
+	}
+}
+
+func (s *Server) addListener(l net.Listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		return false
+	}
+	s.listeners[l] = true
+	s.running.Add(1)
+	return true
+}
+
+func (s *Server) isDraining() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.draining
+}
+
+// ServeConn serves one connection and closes it. It returns when the connection
+// is done with, or goes on elsewhere because its first operations take long.
+func (s *Server) ServeConn(nc net.Conn) {
+	c := newConn(s, nc)
+	if refusal := s.addConn(c); refusal != nil {
+		refuse(nc, refusal)
+		return
+	}
+	c.open()
+	c.read()
+}
+
+// addConn takes a connection in, or says why not.
+func (s *Server) addConn(c *conn) *op.Result {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		return shutdown.notice
+	}
+	if len(s.conns) >= s.opts.MaxConnections {
+		if !s.full {
+			s.opts.Logger.Warn("connections are turned away", "limit", s.opts.MaxConnections, "remote", remote(c.nc))
+		}
+		s.full = true
+		return op.Errorf(op.Unavailable, "the server has all the connections that it takes, try again later")
+	}
+	s.conns[c] = true
+	s.running.Add(1)
+	s.sweeping.Do(func() { s.sweeper.Go(s.sweep) })
+	return nil
+}
+
+func (s *Server) removeConn(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	s.full = false
+	s.running.Done()
+}
+
+// Shutdown stops listening, lets the operations under way finish, sends each
+// client a Notice of Disconnection and closes its connection. When ctx ends
+// before that, the rest is cancelled, and ctx's error returned.
+func (s *Server) Shutdown(ctx context.Context) error {
+	for _, c := range s.drain() {
+		c.stop(shutdown)
+	}
+	defer s.sweeper.Wait()
+	defer s.cancel()
+	done := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	s.cancel()
+	for _, c := range s.open() {
+		c.nc.Close()
+	}
+	<-done
+	return ctx.Err()
+}
+
+// drain stops what brings new work and gives the connections there are.
+func (s *Server) drain() []*conn {
+	s.mu.Lock()
+	s.draining = true
+	for l := range s.listeners {
+		l.Close()
+	}
+	s.mu.Unlock()
+	return s.open()
+}
+
+func (s *Server) open() []*conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cs := make([]*conn, 0, len(s.conns))
+	for c := range s.conns {
+		cs = append(cs, c)
+	}
+	return cs
+}

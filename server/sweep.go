@@ -1,0 +1,59 @@
+package server
+
+import "time"
+
+// Timeouts without a clock on the hot path: connections count what they do, and
+// once in a while the sweeper looks whether the counts still move.
+
+// A standstill is how long a count has not moved.
+type standstill struct {
+	count uint64
+	since time.Time
+}
+
+func (s *standstill) observe(count uint64, now time.Time) time.Duration {
+	if s.count != count || s.since.IsZero() {
+		s.count, s.since = count, now
+	}
+	return now.Sub(s.since)
+}
+
+// idleness is what the sweeper remembers of a connection.
+type idleness struct{ requests, writes standstill }
+
+// sweep runs until the server's context ends.
+func (s *Server) sweep() {
+	every := min(s.opts.IdleTimeout, s.opts.WriteTimeout)/8 + 1
+	t := time.NewTicker(min(every, time.Second))
+	defer t.Stop()
+	for {
+		select {
+		case now := <-t.C:
+			for _, c := range s.open() {
+				c.sweep(now)
+			}
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *conn) sweep(now time.Time) {
+	requests, writes := c.requests.Load(), c.out.writes.Load()
+	still := c.idle.requests.observe(requests, now)
+	if c.outstanding() {
+		c.idle.requests.since = now
+	} else if still >= c.server.opts.IdleTimeout {
+		c.stop(idleEnd)
+	}
+	if d := c.idle.writes.observe(writes, now); writes%2 == 1 && d >= c.server.opts.WriteTimeout {
+		c.stop(slowEnd)
+		c.nc.Close() // what ends the write
+	}
+}
+
+func (c *conn) outstanding() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.ops) > 0
+}
