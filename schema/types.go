@@ -1,10 +1,5 @@
 package schema
 
-import "errors"
-
-// errStub marks what is still to be written.
-var errStub = errors.New("schema: not written yet")
-
 // Usage of an attribute type (RFC 4512, 4.1.2).
 type Usage uint8
 
@@ -40,7 +35,10 @@ type AttributeType struct {
 	Usage              Usage
 	Extensions         []Extension
 
-	name string // Names[0], or OID
+	name   string // Names[0], or OID
+	secret bool
+	approx *MatchingRule
+	def    *definition
 }
 
 // Name is the type's short name: its first name, or its OID.
@@ -51,8 +49,13 @@ func (t *AttributeType) Name() string { return t.name }
 func (t *AttributeType) Operational() bool { return t.Usage != UserApplications }
 
 // Secret reports whether values of the type are never matched, normalised nor
-// shown to anyone but those who may by name: userPassword and its like.
-func (t *AttributeType) Secret() bool { panic(errStub) }
+// shown to anyone but those who may by name: userPassword and its like. The
+// definition says so with X-SECRET 'TRUE', its own or a supertype's.
+func (t *AttributeType) Secret() bool { return t.secret }
+
+// Approx is the rule of "~=" assertions: the approximate rule for text, else the
+// equality rule (RFC 4511, 4.5.1.7.6).
+func (t *AttributeType) Approx() *MatchingRule { return t.approx }
 
 // Is reports whether t is super or a subtype of it.
 func (t *AttributeType) Is(super *AttributeType) bool {
@@ -85,8 +88,10 @@ type ObjectClass struct {
 	Extensions []Extension
 
 	name string
+	def  *definition
 }
 
+// Name is the class's short name: its first name, or its OID.
 func (c *ObjectClass) Name() string { return c.name }
 
 // Is reports whether c is super or inherits from it.
@@ -110,11 +115,12 @@ type Syntax struct {
 
 	validate func(s *Schema, v []byte) error
 	schema   *Schema
+	def      *definition
 }
 
 // Validate checks a value against the syntax. The error says what is wrong,
 // without the attribute's name.
-func (x *Syntax) Validate(v []byte) error { panic(errStub) }
+func (x *Syntax) Validate(v []byte) error { return x.validate(x.schema, v) }
 
 // Use of a matching rule.
 type Use uint8
@@ -129,10 +135,6 @@ const (
 	Special
 )
 
-// A Form is a way to turn values into keys. Rules with the same Form pointer
-// share keys.
-type Form struct{ Name string }
-
 // A MatchingRule is one matching rule (RFC 4512, 4.1.3; RFC 4517, 4).
 type MatchingRule struct {
 	OID        string
@@ -144,20 +146,14 @@ type MatchingRule struct {
 	Form       *Form
 	Extensions []Extension
 
-	name string
+	name   string
+	does   *behaviour
+	schema *Schema
+	def    *definition
 }
 
+// Name is the rule's short name: its first name, or its OID.
 func (r *MatchingRule) Name() string { return r.name }
-
-// Key normalises an attribute value: values are equal under the rule's form
-// exactly when their keys are. The result may share v's bytes.
-func (r *MatchingRule) Key(v []byte) ([]byte, error) { panic(errStub) }
-
-// Assertion normalises an assertion value of the rule: an equality rule
-// matches when Key(value) equals it, an ordering rule when Key(value) is
-// smaller (RFC 4517, 4.2). An error means that the assertion breaks its syntax
-// (Undefined in a filter).
-func (r *MatchingRule) Assertion(a []byte) ([]byte, error) { panic(errStub) }
 
 // Piece is a part of a substring assertion.
 type Piece uint8
@@ -167,63 +163,3 @@ const (
 	Any
 	Final
 )
-
-// Piece normalises one piece of a substring assertion (RFC 4518, 2.6): the
-// assertion matches when the pieces stand in Key(value) one after the other,
-// the initial one at its start, the final one at its end. A piece of nothing
-// but insignificant characters may come back empty.
-func (r *MatchingRule) Piece(k Piece, b []byte) ([]byte, error) { panic(errStub) }
-
-// Match decides a value's key against a normalised assertion, for extensible
-// matches: equal, smaller (Ordering), or as a Special rule says. A Substrings
-// rule has an assertion of the form initial*any*final (RFC 4517, 3.3.30).
-func (r *MatchingRule) Match(key, assertion []byte) bool { panic(errStub) }
-
-// AppliesTo reports whether the rule can be used with values of t: the rule's
-// form takes t's syntax (RFC 4512, 4.1.4, matching rule use).
-func (r *MatchingRule) AppliesTo(t *AttributeType) bool { panic(errStub) }
-
-// A Schema is a set of definitions, complete and consistent.
-type Schema struct{}
-
-// Core gives the built-in schema: RFC 4512, 4517, 4519, 4523 where syntaxes
-// allow, 4524, 2798, 2307, 3672, 4530, 5020 and what servers share besides.
-func Core() *Schema { panic(errStub) }
-
-// Extend makes a schema with more definitions. lines are attribute types,
-// object classes, ... each as "attributeTypes: ( ... )"; the error names the
-// definition.
-func (s *Schema) Extend(definitions ...string) (*Schema, error) { panic(errStub) }
-
-// Attribute finds an attribute type by name or OID, any case; nil if unknown.
-func (s *Schema) Attribute(name string) *AttributeType { panic(errStub) }
-
-// Class finds an object class by name or OID, any case; nil if unknown.
-func (s *Schema) Class(name string) *ObjectClass { panic(errStub) }
-
-// Rule finds a matching rule by name or OID, any case; nil if unknown.
-func (s *Schema) Rule(name string) *MatchingRule { panic(errStub) }
-
-// SyntaxOf finds a syntax by OID; nil if unknown.
-func (s *Schema) SyntaxOf(oid string) *Syntax { panic(errStub) }
-
-// Subtypes lists t and every type below it.
-func (s *Schema) Subtypes(t *AttributeType) []*AttributeType { panic(errStub) }
-
-// Attributes lists all attribute types in the order of their definition.
-func (s *Schema) Attributes() []*AttributeType { panic(errStub) }
-
-// Definitions gives the subschema's values of attributeTypes, objectClasses,
-// ldapSyntaxes, matchingRules or matchingRuleUse (RFC 4512, 4.2).
-func (s *Schema) Definitions(attribute string) []string { panic(errStub) }
-
-// NormalizeAVA gives an attribute value assertion of a name its OID and key:
-// what package dn calls a Matcher. Types without an equality rule compare by
-// their bytes.
-func (s *Schema) NormalizeAVA(attribute string, value []byte) (oid string, key []byte, err error) {
-	panic(errStub)
-}
-
-// Version names the normal forms: format and Unicode version. Keys made under
-// another version must be rebuilt.
-func Version() string { panic(errStub) }

@@ -1,0 +1,335 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Schema is a set of definitions, complete and consistent. Its types, classes
+// and rules belong to it: those of another Schema, even if made from it, are
+// other pointers.
+type Schema struct {
+	definitions []*definition // in the order given
+
+	attributes []*AttributeType
+	classes    []*ObjectClass
+	rules      []*MatchingRule
+	syntaxes   []*Syntax
+
+	attributeBy lookup[AttributeType]
+	classBy     lookup[ObjectClass]
+	ruleBy      lookup[MatchingRule]
+	syntaxBy    map[string]*Syntax
+	below       map[*AttributeType][]*AttributeType
+
+	printed [numElements][]string
+}
+
+// A lookup finds things by OID and by name. Names stand in it as defined and in
+// lower case.
+type lookup[T any] map[string]*T
+
+// find looks s up in any case. It does not allocate: the compiler looks
+// string(bytes) up without making the string.
+func (t lookup[T]) find(s string) *T {
+	if x := t[s]; x != nil {
+		return x
+	}
+	var buf [64]byte
+	if len(s) > len(buf) {
+		return t[strings.ToLower(s)]
+	}
+	for i := 0; i < len(s); i++ {
+		buf[i] = lower(s[i])
+	}
+	return t[string(buf[:len(s)])]
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c + 'a' - 'A'
+	}
+	return c
+}
+
+// add enters x under the definition's OID and names, of which none may be taken.
+func (t lookup[T]) add(d *definition, x *T) error {
+	for _, name := range append([]string{d.oid}, d.names...) {
+		if y := t.find(name); y != nil && y != x {
+			return d.fail("the name or OID %q is defined already", name)
+		}
+		t[name], t[strings.ToLower(name)] = x, x
+	}
+	return nil
+}
+
+func (d *definition) fail(format string, args ...any) error {
+	return &DefinitionError{d.name(), -1, fmt.Sprintf(format, args...)}
+}
+
+// build makes a schema of definitions: first the things, then what they refer
+// to, as definitions may come in any order.
+func build(ds []*definition) (*Schema, error) {
+	s := &Schema{
+		definitions: ds,
+		attributeBy: lookup[AttributeType]{},
+		classBy:     lookup[ObjectClass]{},
+		ruleBy:      lookup[MatchingRule]{},
+		syntaxBy:    map[string]*Syntax{},
+		below:       map[*AttributeType][]*AttributeType{},
+	}
+	for _, step := range []func() error{s.make, s.linkSyntaxes, s.linkRules, s.linkAttributes, s.linkClasses} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	s.print()
+	return s, nil
+}
+
+func (s *Schema) make() error {
+	for _, d := range s.definitions {
+		var err error
+		switch d.element {
+		case attributeTypes:
+			err = s.makeAttribute(d)
+		case objectClasses:
+			err = s.makeClass(d)
+		case matchingRules:
+			err = s.makeRule(d)
+		case ldapSyntaxes:
+			err = s.makeSyntax(d)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Schema) makeAttribute(d *definition) error {
+	t := &AttributeType{
+		OID: d.oid, Names: d.names, Desc: d.desc, Obsolete: d.obsolete, MaxLen: d.maxLen,
+		SingleValue: d.single, Collective: d.collective, NoUserModification: d.noUserMod,
+		Usage: d.usage, Extensions: d.extensions, name: d.name(), def: d,
+		secret: d.says("X-SECRET"),
+	}
+	s.attributes = append(s.attributes, t)
+	return s.attributeBy.add(d, t)
+}
+
+// says reports whether an extension is there and TRUE.
+func (d *definition) says(extension string) bool {
+	return slices.ContainsFunc(d.extensions, func(x Extension) bool {
+		return x.Name == extension && len(x.Values) == 1 && strings.EqualFold(x.Values[0], "TRUE")
+	})
+}
+
+func (s *Schema) makeClass(d *definition) error {
+	c := &ObjectClass{
+		OID: d.oid, Names: d.names, Desc: d.desc, Obsolete: d.obsolete, Kind: d.kind,
+		Extensions: d.extensions, name: d.name(), def: d,
+	}
+	s.classes = append(s.classes, c)
+	return s.classBy.add(d, c)
+}
+
+func (s *Schema) makeRule(d *definition) error {
+	does := behaviours[d.oid]
+	if does == nil {
+		return d.fail("this server has no such matching rule")
+	}
+	r := &MatchingRule{
+		OID: d.oid, Names: d.names, Desc: d.desc, Obsolete: d.obsolete, Use: does.use, Form: does.form,
+		Extensions: d.extensions, name: d.name(), does: does, schema: s, def: d,
+	}
+	s.rules = append(s.rules, r)
+	return s.ruleBy.add(d, r)
+}
+
+func (s *Schema) makeSyntax(d *definition) error {
+	if s.syntaxBy[d.oid] != nil {
+		return d.fail("the OID %q is defined already", d.oid)
+	}
+	x := &Syntax{
+		OID: d.oid, Desc: d.desc, Extensions: d.extensions, schema: s, def: d, validate: validators[d.oid],
+	}
+	s.syntaxes = append(s.syntaxes, x)
+	s.syntaxBy[d.oid] = x
+	return nil
+}
+
+// linkSyntaxes gives syntaxes that are new to the server the check of the one
+// that X-SUBST names, else none.
+func (s *Schema) linkSyntaxes() error {
+	for _, x := range s.syntaxes {
+		if x.validate != nil {
+			continue
+		}
+		x.validate = validateNothing
+		for _, e := range x.Extensions {
+			if e.Name != "X-SUBST" || len(e.Values) != 1 {
+				continue
+			}
+			other := s.syntaxBy[e.Values[0]]
+			if other == nil {
+				return x.def.fail("X-SUBST: there is no syntax %s", e.Values[0])
+			}
+			if v := validators[other.OID]; v != nil {
+				x.validate = v
+			}
+		}
+	}
+	return nil
+}
+
+func validateNothing(*Schema, []byte) error { return nil }
+
+func (s *Schema) linkRules() error {
+	for _, r := range s.rules {
+		r.Syntax = s.syntaxBy[r.def.syntax]
+		if r.Syntax == nil {
+			return r.def.fail("there is no syntax %q", r.def.syntax)
+		}
+	}
+	return nil
+}
+
+func (s *Schema) linkAttributes() error {
+	state := make(map[*AttributeType]linkState, len(s.attributes))
+	for _, t := range s.attributes {
+		if err := s.linkAttribute(t, state); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type linkState uint8
+
+const (
+	linking linkState = iota + 1
+	linked
+)
+
+// linkAttribute fills in a type's references and, its supertype being linked
+// first, what it inherits.
+func (s *Schema) linkAttribute(t *AttributeType, state map[*AttributeType]linkState) error {
+	switch state[t] {
+	case linked:
+		return nil
+	case linking:
+		return t.def.fail("it is its own supertype")
+	}
+	state[t] = linking
+	if err := s.linkSup(t, state); err != nil {
+		return err
+	}
+	if err := s.linkMatching(t); err != nil {
+		return err
+	}
+	t.approx = t.Equality
+	if r := s.ruleBy[ApproximateOID]; r != nil && t.Equality != nil && r.AppliesTo(t) {
+		t.approx = r
+	}
+	for a := t; a != nil; a = a.Sup {
+		s.below[a] = append(s.below[a], t)
+	}
+	state[t] = linked
+	return nil
+}
+
+func (s *Schema) linkSup(t *AttributeType, state map[*AttributeType]linkState) error {
+	if len(t.def.sup) == 0 {
+		return nil
+	}
+	t.Sup = s.Attribute(t.def.sup[0])
+	if t.Sup == nil {
+		return t.def.fail("there is no supertype %q", t.def.sup[0])
+	}
+	if err := s.linkAttribute(t.Sup, state); err != nil {
+		return err
+	}
+	if t.Usage != t.Sup.Usage {
+		return t.def.fail("its usage differs from that of its supertype %s (RFC 4512, 2.5.1)", t.Sup.name)
+	}
+	t.Equality, t.Ordering, t.Substr, t.Syntax = t.Sup.Equality, t.Sup.Ordering, t.Sup.Substr, t.Sup.Syntax
+	t.secret = t.secret || t.Sup.secret
+	return nil
+}
+
+func (s *Schema) linkMatching(t *AttributeType) error {
+	for _, x := range []struct {
+		to   **MatchingRule
+		name string
+		use  Use
+	}{{&t.Equality, t.def.equality, Equality}, {&t.Ordering, t.def.ordering, Ordering}, {&t.Substr, t.def.substr, Substrings}} {
+		if x.name == "" {
+			continue
+		}
+		r := s.Rule(x.name)
+		if r == nil {
+			return t.def.fail("there is no matching rule %q", x.name)
+		}
+		if r.Use != x.use {
+			return t.def.fail("the matching rule %q is of another use", x.name)
+		}
+		*x.to = r
+	}
+	if t.def.syntax != "" {
+		t.Syntax = s.SyntaxOf(t.def.syntax)
+		if t.Syntax == nil {
+			return t.def.fail("there is no syntax %q", t.def.syntax)
+		}
+	}
+	if t.Syntax == nil {
+		return t.def.fail("it has neither a syntax nor a supertype")
+	}
+	return nil
+}
+
+func (s *Schema) linkClasses() error {
+	for _, c := range s.classes {
+		if err := s.linkClass(c); err != nil {
+			return err
+		}
+	}
+	for _, c := range s.classes {
+		if c.reaches(c, len(s.classes)) {
+			return c.def.fail("it is its own superclass")
+		}
+	}
+	return nil
+}
+
+func (s *Schema) linkClass(c *ObjectClass) error {
+	for _, name := range c.def.sup {
+		sup := s.Class(name)
+		if sup == nil {
+			return c.def.fail("there is no superclass %q", name)
+		}
+		c.Sup = append(c.Sup, sup)
+	}
+	for _, x := range []struct {
+		to    *[]*AttributeType
+		names []string
+	}{{&c.Must, c.def.must}, {&c.May, c.def.may}} {
+		for _, name := range x.names {
+			t := s.Attribute(name)
+			if t == nil {
+				return c.def.fail("there is no attribute type %q", name)
+			}
+			*x.to = append(*x.to, t)
+		}
+	}
+	return nil
+}
+
+// reaches reports whether super is above c, going no higher than depth.
+func (c *ObjectClass) reaches(super *ObjectClass, depth int) bool {
+	if depth == 0 {
+		return true
+	}
+	return slices.ContainsFunc(c.Sup, func(s *ObjectClass) bool { return s == super || s.reaches(super, depth-1) })
+}

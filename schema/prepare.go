@@ -1,0 +1,282 @@
+package schema
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+)
+
+var errNotUTF8 = errors.New("not valid UTF-8")
+
+// A ProhibitedError names a code point that RFC 4518, 2.4 prohibits.
+type ProhibitedError struct{ Rune rune }
+
+func (e *ProhibitedError) Error() string {
+	return fmt.Sprintf("the code point %U cannot be matched (RFC 4518, 2.4)", e.Rune)
+}
+
+// asciiExact and asciiFold map ASCII bytes as RFC 4518, 2.2 says: 0 is
+// "to nothing".
+var asciiExact, asciiFold [128]byte
+
+func init() {
+	for c := range byte(128) {
+		m := c
+		switch {
+		case '\t' <= c && c <= '\r':
+			m = ' '
+		case c < ' ', c == 0x7f:
+			m = 0
+		}
+		asciiExact[c] = m
+		if 'A' <= m && m <= 'Z' {
+			m += 'a' - 'A'
+		}
+		asciiFold[c] = m
+	}
+}
+
+// prepareString runs steps 1 to 5 of RFC 4518, 2 and leaves spaces alone. The
+// result is new memory.
+func prepareString(v []byte, fold bool) ([]byte, error) {
+	if !isASCII(v) {
+		return prepareUnicode(v, fold)
+	}
+	table := asciiTable(fold)
+	out := make([]byte, 0, len(v))
+	for _, c := range v {
+		if m := table[c&0x7f]; m != 0 {
+			out = append(out, m)
+		}
+	}
+	return out, nil
+}
+
+func asciiTable(fold bool) *[128]byte {
+	if fold {
+		return &asciiFold
+	}
+	return &asciiExact
+}
+
+func isASCII(v []byte) bool {
+	for _, c := range v {
+		if c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// stringKey prepares a value or a whole assertion (RFC 4518, 2). ASCII, which is
+// nearly all there is, takes one pass and one allocation.
+func stringKey(v []byte, fold bool) ([]byte, error) {
+	if !isASCII(v) {
+		b, err := prepareUnicode(v, fold)
+		if err != nil {
+			return nil, err
+		}
+		return spaceOut(b), nil
+	}
+	table := asciiTable(fold)
+	size := len(v) + 2
+	for _, c := range v {
+		if c <= ' ' {
+			size++
+		}
+	}
+	out := append(make([]byte, 0, size), ' ')
+	pending := false
+	for _, c := range v {
+		m := table[c&0x7f]
+		if m == ' ' {
+			pending = true
+			continue
+		}
+		if m == 0 {
+			continue
+		}
+		if pending && len(out) > 1 {
+			out = append(out, ' ', ' ')
+		}
+		pending = false
+		out = append(out, m)
+	}
+	return append(out, ' '), nil
+}
+
+// stringPiece prepares a piece of a substring assertion (RFC 4518, 2.6.1).
+func stringPiece(k Piece, v []byte, fold bool) ([]byte, error) {
+	b, err := prepareString(v, fold)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, 0, len(b)+2+bytes.Count(b, []byte{' '}))
+	if k == Initial || len(b) > 0 && isSpaceAt(b, 0) {
+		out = append(out, ' ')
+	}
+	n := len(out)
+	if out = appendWords(out, b); len(out) == n {
+		return []byte{' '}, nil // nothing but spaces
+	}
+	if k == Final || isSpaceAt(b, len(b)-1) {
+		out = append(out, ' ')
+	}
+	return out, nil
+}
+
+// compactKey prepares a value of which spaces, and what else drop says, mean
+// nothing (RFC 4518, 2.6.2 and 2.6.3).
+func compactKey(v []byte, drop func(r rune) bool) ([]byte, error) {
+	b, err := prepareString(v, true)
+	if err != nil {
+		return nil, err
+	}
+	out := b[:0]
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if !isSpaceAt(b, i) && !drop(r) {
+			out = append(out, b[i:i+n]...)
+		}
+		i += n
+	}
+	return out, nil
+}
+
+func noRune(rune) bool { return false }
+
+// isHyphen has the hyphens of RFC 4518, 2.6.3.
+func isHyphen(r rune) bool {
+	switch r {
+	case '-', 0x058a, 0x2010, 0x2011, 0x2212, 0xfe63, 0xff0d:
+		return true
+	}
+	return false
+}
+
+// folder is stateless, whatever x/text says of Casers in general: folding looks
+// at one code point at a time.
+var folder = cases.Fold()
+
+// prepareUnicode prepares text that is not ASCII throughout.
+func prepareUnicode(v []byte, fold bool) ([]byte, error) {
+	if !utf8.Valid(v) {
+		return nil, errNotUTF8
+	}
+	b := mapRunes(v)
+	if fold {
+		// RFC 3454, B.2 is case folding such that NFKC afterwards stays folded.
+		// Unicode's way there (Standard, 3.13, D146) is to fold, normalise and
+		// do both again; NFD first is for U+0345.
+		b = norm.NFKC.Bytes(folder.Bytes(norm.NFD.Bytes(b)))
+		b = folder.Bytes(b)
+	}
+	b = norm.NFKC.Bytes(b)
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if prohibited(r) {
+			return nil, &ProhibitedError{r}
+		}
+		i += n
+	}
+	return b, nil
+}
+
+// mapRunes is the Map step but for case (RFC 4518, 2.2).
+func mapRunes(v []byte) []byte {
+	out := make([]byte, 0, len(v)+8)
+	for i := 0; i < len(v); {
+		r, n := utf8.DecodeRune(v[i:])
+		switch {
+		case mapsToSpace(r):
+			out = append(out, ' ')
+		case !mapsToNothing(r):
+			out = append(out, v[i:i+n]...)
+		}
+		i += n
+	}
+	return out
+}
+
+func mapsToSpace(r rune) bool {
+	switch {
+	case r < utf8.RuneSelf:
+		return asciiExact[r] == ' '
+	case r == 0x85:
+		return true
+	case r == 0x200b: // ZERO WIDTH SPACE: to nothing
+		return false
+	}
+	return unicode.In(r, unicode.Z)
+}
+
+func mapsToNothing(r rune) bool {
+	switch {
+	case r < utf8.RuneSelf:
+		return asciiExact[r] == 0
+	case r == 0x034f, // COMBINING GRAPHEME JOINER
+		r == 0x1806,                // MONGOLIAN TODO SOFT HYPHEN
+		0x180b <= r && r <= 0x180d, // variation selectors
+		0xfe00 <= r && r <= 0xfe0f,
+		0xe0100 <= r && r <= 0xe01ef, // assigned after Unicode 3.2, the same thing
+		r == 0xfffc:                  // OBJECT REPLACEMENT CHARACTER
+		return true
+	}
+	return unicode.In(r, unicode.Cc, unicode.Cf)
+}
+
+// prohibited is the Prohibit step (RFC 4518, 2.4), unassigned being judged by the
+// Unicode version in use instead of 3.2, which knew no emoji.
+func prohibited(r rune) bool {
+	if r < 0x250 {
+		return false
+	}
+	if r == utf8.RuneError {
+		return true
+	}
+	return !unicode.In(r, unicode.L, unicode.M, unicode.N, unicode.P, unicode.S, unicode.Zs, unicode.Cf)
+}
+
+// isSpaceAt reports whether b[i] is a space in the sense of RFC 4518, 2.6: one
+// that no combining mark follows.
+func isSpaceAt(b []byte, i int) bool {
+	if b[i] != ' ' {
+		return false
+	}
+	if i+1 == len(b) || b[i+1] < utf8.RuneSelf {
+		return true
+	}
+	r, _ := utf8.DecodeRune(b[i+1:])
+	return !unicode.Is(unicode.M, r)
+}
+
+// spaceOut is insignificant space handling of values and whole assertions (RFC
+// 4518, 2.6.1): one space at each end, two for each run inside.
+func spaceOut(b []byte) []byte {
+	out := make([]byte, 0, len(b)+2+bytes.Count(b, []byte{' '}))
+	return append(appendWords(append(out, ' '), b), ' ')
+}
+
+// appendWords appends b without spaces at its ends and with two for each run
+// inside; nothing but spaces gives nothing.
+func appendWords(out, b []byte) []byte {
+	pending := false
+	start := len(out)
+	for i := range b {
+		if isSpaceAt(b, i) {
+			pending = true
+			continue
+		}
+		if pending && len(out) > start {
+			out = append(out, ' ', ' ')
+		}
+		pending = false
+		out = append(out, b[i])
+	}
+	return out
+}

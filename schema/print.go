@@ -1,0 +1,120 @@
+package schema
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Definitions gives the subschema's values of attributeTypes, objectClasses,
+// ldapSyntaxes, matchingRules or matchingRuleUse (RFC 4512, 4.2).
+func (s *Schema) Definitions(attribute string) []string {
+	for e, name := range elementNames {
+		if strings.EqualFold(name, attribute) {
+			return s.printed[e]
+		}
+	}
+	return nil
+}
+
+func (s *Schema) print() {
+	for _, d := range s.definitions {
+		if d.element != matchingRuleUse {
+			s.printed[d.element] = append(s.printed[d.element], d.String())
+		}
+	}
+	for _, r := range s.rules {
+		if d := s.useOf(r); len(d.applies) > 0 {
+			s.printed[matchingRuleUse] = append(s.printed[matchingRuleUse], d.String())
+		}
+	}
+}
+
+// useOf says which attribute types a rule can be used with (RFC 4512, 4.1.4).
+func (s *Schema) useOf(r *MatchingRule) *definition {
+	d := &definition{element: matchingRuleUse, oid: r.OID, names: r.Names, desc: r.Desc, obsolete: r.Obsolete}
+	for _, t := range s.attributes {
+		if r.AppliesTo(t) {
+			d.applies = append(d.applies, t.name)
+		}
+	}
+	return d
+}
+
+// String prints the definition in the order of RFC 4512, 4.1.
+func (d *definition) String() string {
+	p := printer{}
+	p.WriteString("( " + d.oid)
+	p.list("NAME", d.names, quote, " ")
+	if d.desc != "" {
+		p.word("DESC", quote(d.desc))
+	}
+	p.flag("OBSOLETE", d.obsolete)
+	p.list("SUP", d.sup, asIs, " $ ")
+	p.flag([...]string{Abstract: "ABSTRACT", Structural: "STRUCTURAL", Auxiliary: "AUXILIARY"}[d.kind], d.element == objectClasses)
+	p.word("EQUALITY", d.equality)
+	p.word("ORDERING", d.ordering)
+	p.word("SUBSTR", d.substr)
+	if d.maxLen > 0 {
+		p.word("SYNTAX", d.syntax+"{"+strconv.Itoa(d.maxLen)+"}")
+	} else {
+		p.word("SYNTAX", d.syntax)
+	}
+	p.flag("SINGLE-VALUE", d.single)
+	p.flag("COLLECTIVE", d.collective)
+	p.flag("NO-USER-MODIFICATION", d.noUserMod)
+	if d.usage != UserApplications {
+		p.word("USAGE", usageNames[d.usage])
+	}
+	p.list("MUST", d.must, asIs, " $ ")
+	p.list("MAY", d.may, asIs, " $ ")
+	p.list("APPLIES", d.applies, asIs, " $ ")
+	for _, x := range d.extensions {
+		p.extension(x)
+	}
+	p.WriteString(" )")
+	return p.String()
+}
+
+type printer struct{ strings.Builder }
+
+func asIs(s string) string { return s }
+
+func quote(s string) string { return "'" + quotedEscaper.Replace(s) + "'" }
+
+func (p *printer) word(keyword, value string) {
+	if value != "" {
+		p.WriteString(" " + keyword + " " + value)
+	}
+}
+
+func (p *printer) flag(keyword string, set bool) {
+	if set {
+		p.WriteString(" " + keyword)
+	}
+}
+
+func (p *printer) list(keyword string, values []string, show func(string) string, separator string) {
+	switch len(values) {
+	case 0:
+		return
+	case 1:
+		p.word(keyword, show(values[0]))
+		return
+	}
+	p.WriteString(" " + keyword + " ( ")
+	for i, v := range values {
+		if i > 0 {
+			p.WriteString(separator)
+		}
+		p.WriteString(show(v))
+	}
+	p.WriteString(" )")
+}
+
+func (p *printer) extension(x Extension) {
+	if len(x.Values) == 0 {
+		p.WriteString(" " + x.Name + " ( )")
+		return
+	}
+	p.list(x.Name, x.Values, quote, " ")
+}

@@ -1,0 +1,265 @@
+package schema
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+)
+
+// OIDs of the syntaxes that code knows.
+const (
+	syntaxPrefix = "1.3.6.1.4.1.1466.115.121.1."
+
+	syntaxAttributeType        = syntaxPrefix + "3"
+	syntaxAudio                = syntaxPrefix + "4"
+	syntaxBinary               = syntaxPrefix + "5"
+	syntaxBitString            = syntaxPrefix + "6"
+	syntaxBoolean              = syntaxPrefix + "7"
+	syntaxCertificate          = syntaxPrefix + "8"
+	syntaxCertificateList      = syntaxPrefix + "9"
+	syntaxCertificatePair      = syntaxPrefix + "10"
+	syntaxCountryString        = syntaxPrefix + "11"
+	syntaxDN                   = syntaxPrefix + "12"
+	syntaxDeliveryMethod       = syntaxPrefix + "14"
+	syntaxDirectoryString      = syntaxPrefix + "15"
+	syntaxDITContentRule       = syntaxPrefix + "16"
+	syntaxDITStructureRule     = syntaxPrefix + "17"
+	syntaxEnhancedGuide        = syntaxPrefix + "21"
+	syntaxFacsimile            = syntaxPrefix + "22"
+	syntaxFax                  = syntaxPrefix + "23"
+	syntaxGeneralizedTime      = syntaxPrefix + "24"
+	syntaxGuide                = syntaxPrefix + "25"
+	syntaxIA5String            = syntaxPrefix + "26"
+	syntaxInteger              = syntaxPrefix + "27"
+	syntaxJPEG                 = syntaxPrefix + "28"
+	syntaxMatchingRule         = syntaxPrefix + "30"
+	syntaxMatchingRuleUse      = syntaxPrefix + "31"
+	syntaxNameAndOptionalUID   = syntaxPrefix + "34"
+	syntaxNameForm             = syntaxPrefix + "35"
+	syntaxNumericString        = syntaxPrefix + "36"
+	syntaxObjectClass          = syntaxPrefix + "37"
+	syntaxOID                  = syntaxPrefix + "38"
+	syntaxOtherMailbox         = syntaxPrefix + "39"
+	syntaxOctetString          = syntaxPrefix + "40"
+	syntaxPostalAddress        = syntaxPrefix + "41"
+	syntaxPrintableString      = syntaxPrefix + "44"
+	syntaxSubtreeSpecification = syntaxPrefix + "45"
+	syntaxSupportedAlgorithm   = syntaxPrefix + "49"
+	syntaxTelephoneNumber      = syntaxPrefix + "50"
+	syntaxTeletex              = syntaxPrefix + "51"
+	syntaxTelexNumber          = syntaxPrefix + "52"
+	syntaxUTCTime              = syntaxPrefix + "53"
+	syntaxLDAPSyntax           = syntaxPrefix + "54"
+	syntaxSubstringAssertion   = syntaxPrefix + "58"
+	syntaxUUID                 = "1.3.6.1.1.16.1"
+	syntaxCSN                  = "1.3.6.1.4.1.4203.666.11.2.1"
+	syntaxNISNetgroupTriple    = "1.3.6.1.1.1.0.0"
+	syntaxBootParameter        = "1.3.6.1.1.1.0.1"
+)
+
+type validator = func(*Schema, []byte) error
+
+// validators check values of the syntaxes (RFC 4517, 3.3 and where else they are
+// defined). It is filled in init since descriptions are checked by the parser.
+var validators map[string]validator
+
+func init() {
+	validators = map[string]validator{
+		syntaxAttributeType:        description(attributeTypes),
+		syntaxAudio:                validateNothing,
+		syntaxBinary:               validateNothing,
+		syntaxBitString:            byKey(bitStringKey),
+		syntaxBoolean:              byKey(booleanKey),
+		syntaxCertificate:          validateSequence,
+		syntaxCertificateList:      validateSequence,
+		syntaxCertificatePair:      validateSequence,
+		syntaxCountryString:        validateCountry,
+		syntaxDN:                   validateDN,
+		syntaxDeliveryMethod:       validateDeliveryMethod,
+		syntaxDirectoryString:      validateDirectoryString,
+		syntaxDITContentRule:       validateComponents,
+		syntaxDITStructureRule:     validateComponents,
+		syntaxEnhancedGuide:        validateEnhancedGuide,
+		syntaxFacsimile:            validateFacsimile,
+		syntaxFax:                  validateNothing,
+		syntaxGeneralizedTime:      validateTime,
+		syntaxGuide:                validateGuide,
+		syntaxIA5String:            validateIA5,
+		syntaxInteger:              validateInteger,
+		syntaxJPEG:                 validateNothing,
+		syntaxMatchingRule:         description(matchingRules),
+		syntaxMatchingRuleUse:      description(matchingRuleUse),
+		syntaxNameAndOptionalUID:   validateNameAndUID,
+		syntaxNameForm:             validateComponents,
+		syntaxNumericString:        validateNumericString,
+		syntaxObjectClass:          description(objectClasses),
+		syntaxOID:                  validateOID,
+		syntaxOtherMailbox:         validateOtherMailbox,
+		syntaxOctetString:          validateNothing,
+		syntaxPostalAddress:        validatePostalAddress,
+		syntaxPrintableString:      validatePrintable,
+		syntaxSubtreeSpecification: validateSubtreeSpecification,
+		syntaxSupportedAlgorithm:   validateSequence,
+		syntaxTelephoneNumber:      validatePrintable,
+		syntaxTeletex:              validateTeletex,
+		syntaxTelexNumber:          validateTelex,
+		syntaxUTCTime:              validateUTCTime,
+		syntaxLDAPSyntax:           description(ldapSyntaxes),
+		syntaxSubstringAssertion:   validateSubstringAssertion,
+		syntaxUUID:                 byKey(uuidKey),
+		syntaxCSN:                  byKey(csnKey),
+		syntaxNISNetgroupTriple:    validateNetgroupTriple,
+		syntaxBootParameter:        validateBootParameter,
+	}
+}
+
+// byKey checks a value by making its key.
+func byKey(key func([]byte) ([]byte, error)) validator {
+	return func(_ *Schema, v []byte) error {
+		_, err := key(v)
+		return err
+	}
+}
+
+var errEmpty = errors.New("empty")
+
+// aByteError says which byte of a value its syntax does not allow.
+func aByteError(v []byte, at int, what string) error {
+	return fmt.Errorf("byte %d, %#02x, is not %s", at, v[at], what)
+}
+
+func validateDirectoryString(_ *Schema, v []byte) error {
+	if len(v) == 0 {
+		return errEmpty
+	}
+	if !utf8.Valid(v) {
+		return errNotUTF8
+	}
+	return nil
+}
+
+func validateIA5(_ *Schema, v []byte) error {
+	for i, c := range v {
+		if c >= utf8.RuneSelf {
+			return aByteError(v, i, "ASCII")
+		}
+	}
+	return nil
+}
+
+func validatePrintable(_ *Schema, v []byte) error {
+	if len(v) == 0 {
+		return errEmpty
+	}
+	for i, c := range v {
+		if !isPrintable(c) {
+			return aByteError(v, i, "a PrintableCharacter: letters, digits, space, '()+,-.=/:?")
+		}
+	}
+	return nil
+}
+
+// isPrintable has the PrintableCharacters (RFC 4517, 3.2).
+func isPrintable(c byte) bool {
+	return isAlnum(c) || c == ' ' || c == '\'' || '(' <= c && c <= ')' || '+' <= c && c <= '/' || c == ':' || c == '=' || c == '?'
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+func isAlpha(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+func isAlnum(c byte) bool { return isAlpha(c) || isDigit(c) }
+
+func validateNumericString(_ *Schema, v []byte) error {
+	if len(v) == 0 {
+		return errEmpty
+	}
+	for i, c := range v {
+		if !isDigit(c) && c != ' ' {
+			return aByteError(v, i, "a digit or space")
+		}
+	}
+	return nil
+}
+
+func validateInteger(_ *Schema, v []byte) error {
+	if !validInteger(v) {
+		return errInteger
+	}
+	return nil
+}
+
+func validateTime(_ *Schema, v []byte) error {
+	_, err := parseTime(v)
+	return err
+}
+
+// validateUTCTime is RFC 4517, 3.3.34: YYMMDDHHMM[SS], and Z or a difference or
+// nothing.
+func validateUTCTime(_ *Schema, v []byte) error {
+	full := append([]byte("20"), v...)
+	if n := len(v); n > 0 && isDigit(v[n-1]) && bytes.IndexAny(v, "+-") < 0 {
+		full = append(full, 'Z')
+	}
+	digits := len(v) - len(bytes.TrimLeft(v, "0123456789"))
+	if _, err := parseTime(full); err != nil || digits != 10 && digits != 12 || bytes.ContainsAny(v, ".,") {
+		return errors.New("not a UTC time: YYMMDDHHMM[SS][Z|+HHMM|-HHMM]")
+	}
+	return nil
+}
+
+func validateCountry(s *Schema, v []byte) error {
+	if len(v) != 2 || !isPrintable(v[0]) || !isPrintable(v[1]) {
+		return errors.New("not a country code of two characters")
+	}
+	return nil
+}
+
+func validateDN(_ *Schema, v []byte) error {
+	_, err := dn.Parse(string(v))
+	return err
+}
+
+func validateNameAndUID(s *Schema, v []byte) error {
+	name, _ := splitUID(v)
+	return validateDN(s, name)
+}
+
+func validateOID(_ *Schema, v []byte) error {
+	if !validOIDWord(string(bytes.Trim(v, " "))) {
+		return errOID
+	}
+	return nil
+}
+
+// validNumericOID is RFC 4512, 1.4: numbers without leading zeros, dots between.
+func validNumericOID(s string) bool {
+	start := 0
+	for i := 0; i <= len(s); i++ {
+		if i < len(s) && isDigit(s[i]) {
+			continue
+		}
+		if i < len(s) && s[i] != '.' || i == start || s[start] == '0' && i > start+1 {
+			return false
+		}
+		start = i + 1
+	}
+	return true
+}
+
+// validateSequence is for values that are the BER of an ASN.1 SEQUENCE.
+func validateSequence(_ *Schema, v []byte) error {
+	if len(v) < 2 || v[0] != 0x30 {
+		return errors.New("not the BER of a SEQUENCE")
+	}
+	return nil
+}
+
+// description checks a definition of the subschema.
+func description(e element) validator {
+	return func(_ *Schema, v []byte) error {
+		_, err := parseDefinition(e, string(v))
+		return err
+	}
+}

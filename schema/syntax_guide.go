@@ -1,0 +1,83 @@
+package schema
+
+import (
+	"errors"
+	"strings"
+)
+
+// validateEnhancedGuide is RFC 4517, 3.3.10: class # criteria # subset.
+func validateEnhancedGuide(_ *Schema, v []byte) error {
+	parts := strings.Split(string(v), "#")
+	if len(parts) != 3 || !validOIDWord(strings.Trim(parts[0], " ")) {
+		return errors.New("not an enhanced guide: class#criteria#subset")
+	}
+	switch strings.Trim(parts[2], " ") {
+	case "baseobject", "oneLevel", "wholeSubtree":
+		return validateCriteria(parts[1])
+	}
+	return errors.New("not an enhanced guide: subset is none of baseobject, oneLevel, wholeSubtree")
+}
+
+// validateGuide is RFC 4517, 3.3.14: criteria, perhaps a class before them.
+func validateGuide(_ *Schema, v []byte) error {
+	class, criteria, ok := strings.Cut(string(v), "#")
+	if !ok {
+		return validateCriteria(class)
+	}
+	if !validOIDWord(strings.Trim(class, " ")) {
+		return errors.New("not a guide: no object class before #")
+	}
+	return validateCriteria(criteria)
+}
+
+var errCriteria = errors.New("not search criteria, such as sn$EQ|(cn$SUBSTR&!st$EQ)")
+
+func validateCriteria(s string) error {
+	rest, ok := criteria(strings.Trim(s, " "), 0)
+	if !ok || rest != "" {
+		return errCriteria
+	}
+	return nil
+}
+
+// criteria reads and-terms and or-terms and returns what follows them. Depth is
+// bounded, for values come from clients.
+func criteria(s string, depth int) (string, bool) {
+	for depth < 100 {
+		rest, ok := criterion(s, depth)
+		if !ok {
+			return s, false
+		}
+		if rest == "" || rest[0] != '&' && rest[0] != '|' {
+			return rest, true
+		}
+		s = rest[1:]
+	}
+	return s, false
+}
+
+func criterion(s string, depth int) (string, bool) {
+	s = strings.TrimLeft(s, "!")
+	if inner, ok := strings.CutPrefix(s, "("); ok {
+		rest, ok := criteria(inner, depth+1)
+		if !ok || !strings.HasPrefix(rest, ")") {
+			return s, false
+		}
+		return rest[1:], true
+	}
+	for _, constant := range []string{"?true", "?false"} {
+		if rest, ok := strings.CutPrefix(s, constant); ok {
+			return rest, true
+		}
+	}
+	name, rest, ok := strings.Cut(s, "$")
+	if !ok || !validOIDWord(name) {
+		return s, false
+	}
+	for _, match := range []string{"EQ", "SUBSTR", "GE", "LE", "APPROX"} {
+		if rest, ok := strings.CutPrefix(rest, match); ok {
+			return rest, true
+		}
+	}
+	return s, false
+}

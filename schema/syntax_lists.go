@@ -1,0 +1,182 @@
+package schema
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Syntaxes that are made of parts.
+
+var deliveryMethods = []string{
+	"any", "mhs", "physical", "telex", "teletex", "g3fax", "g4fax", "ia5", "videotex", "telephone",
+}
+
+// validateDeliveryMethod is RFC 4517, 3.3.5: methods with "$" between.
+func validateDeliveryMethod(_ *Schema, v []byte) error {
+	for _, part := range strings.Split(string(v), "$") {
+		if m := strings.Trim(part, " "); !slices.Contains(deliveryMethods, m) {
+			return fmt.Errorf("%q is not a delivery method", m)
+		}
+	}
+	return nil
+}
+
+// validatePostalAddress is RFC 4517, 3.3.28: lines with "$" between, in which
+// \24 is "$" and \5C a backslash. Lines may not be empty in the RFC; real
+// addresses have such.
+func validatePostalAddress(_ *Schema, v []byte) error {
+	if len(v) == 0 {
+		return errEmpty
+	}
+	if !utf8.Valid(v) {
+		return errNotUTF8
+	}
+	return escapes(v, "24", "5C")
+}
+
+// escapes checks that each backslash begins one of the escapes.
+func escapes(v []byte, allowed ...string) error {
+	for i := 0; i < len(v); i++ {
+		if v[i] != '\\' {
+			continue
+		}
+		code := strings.ToUpper(string(v[i+1 : min(i+3, len(v))]))
+		if !slices.Contains(allowed, code) {
+			return fmt.Errorf(`byte %d: a backslash that is not one of \%s`, i, strings.Join(allowed, `, \`))
+		}
+		i += 2
+	}
+	return nil
+}
+
+// validateOtherMailbox is RFC 4517, 3.3.27: a type, "$", an address.
+func validateOtherMailbox(s *Schema, v []byte) error {
+	kind, box, ok := bytes.Cut(v, []byte{'$'})
+	if !ok {
+		return errors.New(`not an other mailbox: no "$" between type and address`)
+	}
+	if err := validatePrintable(s, kind); err != nil {
+		return err
+	}
+	return validateIA5(s, box)
+}
+
+var faxParameters = []string{
+	"twoDimensional", "fineResolution", "unlimitedLength", "b4Length", "a3Width", "b4Width", "uncompressed",
+}
+
+// validateFacsimile is RFC 4517, 3.3.11: a telephone number and parameters.
+func validateFacsimile(s *Schema, v []byte) error {
+	parts := strings.Split(string(v), "$")
+	for _, p := range parts[1:] {
+		if !slices.ContainsFunc(faxParameters, func(f string) bool { return strings.EqualFold(f, p) }) {
+			return fmt.Errorf("%q is not a fax parameter", p)
+		}
+	}
+	return validatePrintable(s, []byte(parts[0]))
+}
+
+// validateTelex is RFC 4517, 3.3.33: number, country code and answerback.
+func validateTelex(s *Schema, v []byte) error {
+	parts := bytes.Split(v, []byte{'$'})
+	if len(parts) != 3 {
+		return errors.New("not a telex number: number$country$answerback")
+	}
+	for _, p := range parts {
+		if err := validatePrintable(s, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var teletexParameters = []string{"graphic", "control", "misc", "page", "private"}
+
+// validateTeletex is RFC 4517, 3.3.32: a terminal's name and key:value pairs.
+func validateTeletex(s *Schema, v []byte) error {
+	parts := bytes.Split(v, []byte{'$'})
+	for _, p := range parts[1:] {
+		key, _, ok := bytes.Cut(p, []byte{':'})
+		if !ok || !slices.Contains(teletexParameters, string(key)) {
+			return fmt.Errorf("%q is not a teletex parameter", p)
+		}
+	}
+	return validatePrintable(s, parts[0])
+}
+
+// validateSubstringAssertion is RFC 4517, 3.3.30.
+func validateSubstringAssertion(s *Schema, v []byte) error {
+	if !utf8.Valid(v) {
+		return errNotUTF8
+	}
+	if _, err := caseExactSubstrings(s, v); err != nil {
+		return err
+	}
+	return escapes(v, "2A", "5C")
+}
+
+var caseExactSubstrings = substringAssertion(caseExact)
+
+// validateNetgroupTriple is RFC 2307, 2.4: (host,user,domain), each perhaps
+// empty or "-".
+func validateNetgroupTriple(_ *Schema, v []byte) error {
+	inner, ok := bytes.CutPrefix(v, []byte{'('})
+	inner, closed := bytes.CutSuffix(inner, []byte{')'})
+	if !ok || !closed || bytes.Count(inner, []byte{','}) != 2 {
+		return errors.New("not a netgroup triple: (host,user,domain)")
+	}
+	return validateIA5(nil, v)
+}
+
+// validateBootParameter is RFC 2307, 2.4: key=server:path.
+func validateBootParameter(_ *Schema, v []byte) error {
+	key, rest, ok := bytes.Cut(v, []byte{'='})
+	server, path, colon := bytes.Cut(rest, []byte{':'})
+	if !ok || !colon || len(key) == 0 || len(server) == 0 || len(path) == 0 {
+		return errors.New("not a boot parameter: key=server:path")
+	}
+	return validateIA5(nil, v)
+}
+
+// validateComponents checks definitions that the server keeps but does not act
+// on (DIT content and structure rules, name forms): one balanced list.
+func validateComponents(_ *Schema, v []byte) error {
+	p := parser{text: string(v), def: &definition{}}
+	depth := 0
+	for first := true; ; first = false {
+		if err := p.next(); err != nil {
+			return err
+		}
+		switch p.tok.kind {
+		case tokenOpen:
+			depth++
+		case tokenClose:
+			depth--
+		case tokenEnd:
+			return p.fail(p.tok.pos, `expected ")"`)
+		}
+		if first && depth == 0 || depth < 0 {
+			return p.fail(p.tok.pos, `expected "("`)
+		}
+		if depth == 0 {
+			break
+		}
+	}
+	if err := p.next(); err != nil || p.tok.kind != tokenEnd {
+		return p.fail(p.tok.pos, "text after the definition's end")
+	}
+	return nil
+}
+
+// validateSubtreeSpecification is RFC 3672, 2.1, as far as its braces.
+func validateSubtreeSpecification(_ *Schema, v []byte) error {
+	text := string(v)
+	if !utf8.Valid(v) || !strings.HasPrefix(text, "{") || !strings.HasSuffix(text, "}") {
+		return errors.New("not a subtree specification: { ... }")
+	}
+	return nil
+}
