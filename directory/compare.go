@@ -1,0 +1,78 @@
+package directory
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// compare tests one assertion (RFC 4511, 4.10). Aliases are not followed.
+func (o *operation) compare(ctx context.Context, r *op.Compare) error {
+	name, err := dn.Parse(r.Name)
+	if err != nil {
+		return op.Errorf(op.InvalidDNSyntax, "%v", err)
+	}
+	base, options, _ := strings.Cut(r.Description, ";")
+	t := o.d.schema.Attribute(base)
+	if t == nil {
+		return op.Errorf(op.UndefinedAttributeType, "attribute %q is not in the schema", r.Description)
+	}
+	holds, err := o.compareAt(ctx, name, t, entry.SortOptions(options), r)
+	if err != nil {
+		return err
+	}
+	o.response.Code = op.CompareFalse
+	if holds {
+		o.response.Code = op.CompareTrue
+	}
+	return nil
+}
+
+func (o *operation) compareAt(ctx context.Context, name dn.DN, t *schema.AttributeType, options string, r *op.Compare) (bool, error) {
+	if v := o.virtual(name, op.BaseObject); v != nil {
+		return compareValues(t, slices.Collect(v.source(o.d.schema).Values(t, options)), r.Value)
+	}
+	s := o.d.part.Snapshot()
+	defer s.Close()
+	at, err := o.locate(ctx, s, name)
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case t.Secret():
+		return false, op.Errorf(op.InsufficientAccessRights, "%s is for binding only", t.Name())
+	case slices.Contains(o.d.known.computed, t):
+		value, err := o.computed(ctx, s, t, at)
+		if err != nil {
+			return false, err
+		}
+		return compareValues(t, [][]byte{value}, r.Value)
+	}
+	return s.Compare(ctx, at.ID, r.Description, r.Value)
+}
+
+// compareValues compares as RFC 4511 says where the partition cannot.
+func compareValues(t *schema.AttributeType, values [][]byte, assertion []byte) (bool, error) {
+	switch {
+	case t.Equality == nil:
+		return false, op.Errorf(op.InappropriateMatching, "%s has no equality matching rule", t.Name())
+	case len(values) == 0:
+		return false, op.Errorf(op.NoSuchAttribute, "the entry has no %s", t.Name())
+	}
+	want, err := t.Equality.Assertion(assertion)
+	if err != nil {
+		return false, op.Errorf(op.InvalidAttributeSyntax, "%v", err)
+	}
+	for _, v := range values {
+		if key, err := t.Equality.Key(v); err == nil && bytes.Equal(key, want) {
+			return true, nil
+		}
+	}
+	return false, nil
+}

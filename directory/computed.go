@@ -1,0 +1,56 @@
+package directory
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// subschemaName is where the subschema is read (RFC 4512, 4.4).
+const subschemaName = "cn=Subschema"
+
+// appendComputed adds the attributes that no entry stores: by name or "+".
+func (o *operation) appendComputed(ctx context.Context, s *partition.Snapshot, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
+	sel := &o.selector
+	if !sel.operational && len(sel.named) == 0 {
+		return as, nil
+	}
+	for _, t := range o.d.known.computed {
+		// Counting reads every child: only for who asks for it.
+		if !sel.asks(t) && (!sel.operational || t == o.d.known.numSubordinates) {
+			continue
+		}
+		value, err := o.computed(ctx, s, t, found.Located)
+		if err != nil {
+			return nil, err
+		}
+		as = append(as, entry.Attribute{Type: t, Values: [][]byte{value}})
+	}
+	return as, nil
+}
+
+// computed is the value of a computed attribute.
+func (o *operation) computed(ctx context.Context, s *partition.Snapshot, t *schema.AttributeType, at partition.Located) ([]byte, error) {
+	known := &o.d.known
+	switch t {
+	case known.entryDN:
+		return []byte(at.Name), nil
+	case known.subschemaSubentry:
+		return []byte(subschemaName), nil
+	case known.hasSubordinates:
+		has, err := s.HasChildren(ctx, at.ID)
+		return boolean(has), err
+	}
+	n, err := s.CountChildren(ctx, at.ID)
+	return strconv.AppendInt(nil, int64(n), 10), err
+}
+
+func boolean(b bool) []byte {
+	if b {
+		return []byte("TRUE")
+	}
+	return []byte("FALSE")
+}

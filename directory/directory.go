@@ -1,0 +1,210 @@
+// Package directory runs every operation of LDAP in the order its RFC gives,
+// over a partition: it is where requests get their meaning.
+//
+// A [Directory] serves one partition. A client's connection is a [Session]: it
+// knows who is bound. [Session.Serve] takes one request, sends its entries and
+// references to a sink, and ends it with one result. On the way an operation
+//
+//  1. reads its controls (an unknown critical one ends it),
+//  2. parses the name, and stops at a referral above it unless ManageDsaIT says
+//     otherwise (RFC 3296),
+//  3. asks whether the requester may,
+//  4. runs on one snapshot, or in one transaction,
+//  5. has its errors mapped to a result code by one function, toResult.
+//
+// The root DSE and the subschema entry are made here from what the server can
+// do. So are the attributes that are computed: entryDN, subschemaSubentry,
+// hasSubordinates, numSubordinates.
+//
+// Until there are access rules: everyone reads everything but secret attributes,
+// which are neither shown, compared nor filtered on; users change their own
+// userPassword; the administrator, who is configured and needs no entry, does
+// everything.
+package directory
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// Options of a directory; the zero Options are good.
+type Options struct {
+	// Admin is the administrator's DN and AdminPassword their stored password
+	// (see package auth). Without both there is no administrator.
+	Admin         string
+	AdminPassword string
+	// SizeLimit bounds the entries of a search and TimeLimit its time, for all
+	// but the administrator. Zero is no bound.
+	SizeLimit int
+	TimeLimit time.Duration
+	// Secret signs the cookies of paged results. Servers that are to accept each
+	// other's cookies need the same one. Empty: a random one.
+	Secret []byte
+	// Version of the server, for vendorVersion.
+	Version string
+	// Passwords bounds the work with slow hashes; nil: auth.New(0).
+	Passwords *auth.Passwords
+	// Log takes what a client is not told: the cause of a result other (80).
+	Log *slog.Logger
+}
+
+func (o *Options) ensureDefaults() {
+	if len(o.Secret) == 0 {
+		o.Secret = make([]byte, 32)
+		rand.Read(o.Secret) // never fails (crypto/rand)
+	}
+	if o.Passwords == nil {
+		o.Passwords = auth.New(0)
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Directory runs operations on a partition. It does not own it.
+type Directory struct {
+	part      *partition.Partition
+	schema    *schema.Schema
+	passwords *auth.Passwords
+	log       *slog.Logger
+	o         Options
+
+	admin    dn.DN
+	adminKey string // "": there is no administrator
+
+	known known
+	pool  sync.Pool // *operation
+}
+
+// known are the elements of the schema that the directory itself knows.
+type known struct {
+	referral, alias, subentry                                    *schema.ObjectClass
+	objectClass, ref, aliasedObjectName, userPassword            *schema.AttributeType
+	entryDN, subschemaSubentry, hasSubordinates, numSubordinates *schema.AttributeType
+	isReferral, isAlias                                          filter.Resolved
+	// computed are the attributes that no entry stores, as far as the schema
+	// has them.
+	computed []*schema.AttributeType
+}
+
+// New makes a directory over an open partition. The error is a name or a
+// password of the administrator that cannot be used.
+func New(p *partition.Partition, o Options) (*Directory, error) {
+	o.ensureDefaults()
+	d := &Directory{part: p, schema: p.Schema(), passwords: o.Passwords, log: o.Log, o: o}
+	d.known = lookUp(d.schema)
+	d.pool.New = func() any { return &operation{d: d} }
+	if o.Admin == "" || o.AdminPassword == "" {
+		return d, nil
+	}
+	name, key, err := d.parse(o.Admin)
+	if err != nil {
+		return nil, err
+	}
+	d.admin, d.adminKey = name, key
+	return d, nil
+}
+
+func lookUp(s *schema.Schema) known {
+	is := func(class string) filter.Resolved {
+		return filter.Resolve(&filter.Equal{Attribute: "objectClass", Value: []byte(class)}, s)
+	}
+	k := known{
+		referral:          s.Class("referral"),
+		alias:             s.Class("alias"),
+		subentry:          s.Class("subentry"),
+		objectClass:       s.Attribute("objectClass"),
+		ref:               s.Attribute("ref"),
+		aliasedObjectName: s.Attribute("aliasedObjectName"),
+		userPassword:      s.Attribute("userPassword"),
+		entryDN:           s.Attribute("entryDN"),
+		subschemaSubentry: s.Attribute("subschemaSubentry"),
+		hasSubordinates:   s.Attribute("hasSubordinates"),
+		numSubordinates:   s.Attribute("numSubordinates"),
+		isReferral:        is("referral"),
+		isAlias:           is("alias"),
+	}
+	for _, t := range []*schema.AttributeType{k.entryDN, k.subschemaSubentry, k.hasSubordinates, k.numSubordinates} {
+		if t != nil {
+			k.computed = append(k.computed, t)
+		}
+	}
+	return k
+}
+
+// parse reads a DN and gives the key by which names are compared.
+func (d *Directory) parse(s string) (dn.DN, string, error) {
+	name, err := dn.Parse(s)
+	if err != nil {
+		return nil, "", op.Errorf(op.InvalidDNSyntax, "%v", err)
+	}
+	key, err := d.key(name)
+	return name, key, err
+}
+
+func (d *Directory) key(name dn.DN) (string, error) {
+	norm, err := name.Normalize(d.schema)
+	if err != nil {
+		return "", op.Errorf(op.InvalidDNSyntax, "%v", err)
+	}
+	return string(dn.Key(norm)), nil
+}
+
+// identity is who is bound. A nil one is anonymous.
+type identity struct {
+	name  string
+	id    entry.ID
+	admin bool
+}
+
+func (i *identity) isAdmin() bool { return i != nil && i.admin }
+
+// dn is the authorization identity's name, "" for the anonymous.
+func (i *identity) dn() string {
+	if i == nil {
+		return ""
+	}
+	return i.name
+}
+
+// Session is one client's connection. Serve may be called concurrently, except
+// that a Bind runs alone (RFC 4511, 4.2.1): the server sees to that.
+type Session struct {
+	d   *Directory
+	who atomic.Pointer[identity]
+}
+
+// NewSession begins an anonymous session from an address.
+func (d *Directory) NewSession(net.Addr) *Session { return &Session{d: d} }
+
+// Close ends the session.
+func (s *Session) Close() { s.who.Store(nil) }
+
+// Name is who is bound, for logs; "" is the anonymous.
+func (s *Session) Name() string { return s.who.Load().dn() }
+
+// Serve runs one operation and sends its answers. It returns when Done has been
+// called.
+func (s *Session) Serve(ctx context.Context, m *op.Message, sink op.Sink) {
+	o := s.d.pool.Get().(*operation)
+	o.begin(s)
+	if err := o.run(ctx, m, sink); err != nil {
+		o.response.Result = o.toResult(err)
+	}
+	// The sink's error means that the client is gone, and we are done anyway.
+	_ = sink.Done(&o.response)
+	o.end()
+}

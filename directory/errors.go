@@ -1,0 +1,71 @@
+package directory
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+var problemCodes = map[partition.Problem]op.Code{
+	partition.NoSuchEntry:       op.NoSuchObject,
+	partition.EntryExists:       op.EntryAlreadyExists,
+	partition.NotLeaf:           op.NotAllowedOnNonLeaf,
+	partition.InvalidName:       op.InvalidDNSyntax,
+	partition.NamingViolation:   op.NamingViolation,
+	partition.NotOnRDN:          op.NotAllowedOnRDN,
+	partition.ClassViolation:    op.ObjectClassViolation,
+	partition.ClassModification: op.ObjectClassModsProhibited,
+	partition.UndefinedType:     op.UndefinedAttributeType,
+	partition.InvalidSyntax:     op.InvalidAttributeSyntax,
+	partition.NoMatching:        op.InappropriateMatching,
+	partition.Constraint:        op.ConstraintViolation,
+	partition.NoSuchAttribute:   op.NoSuchAttribute,
+	partition.ValueExists:       op.AttributeOrValueExists,
+	partition.BadOperand:        op.ProtocolError,
+	partition.TooLarge:          op.AdminLimitExceeded,
+	partition.Unwilling:         op.UnwillingToPerform,
+}
+
+// sentinels of the layers below, and what clients are told. The first that fits
+// counts.
+var sentinels = []struct {
+	err  error
+	code op.Code
+	text string
+}{
+	{txn.ErrConflict, op.Busy, "other writers were faster too often: try again"},
+	{txn.ErrReadOnly, op.UnwillingToPerform, "this server does not write: another one holds the store for writing"},
+	{txn.ErrRevision, op.UnwillingToPerform, "the state that was asked for is no longer kept"},
+	{txn.ErrUnknown, op.Other, "the store failed while committing: read to learn whether the change stands"},
+	{table.ErrTooLarge, op.AdminLimitExceeded, "a value is larger than the store takes"},
+	{table.ErrUnavailable, op.Unavailable, "the store is not available now"},
+	{table.ErrClosed, op.Unavailable, "the server is stopping"},
+	{context.DeadlineExceeded, op.TimeLimitExceeded, ""},
+	{context.Canceled, op.Unavailable, "the operation was ended"},
+}
+
+// toResult maps every error of an operation to what its client is told. It is
+// the only place that does.
+func (o *operation) toResult(err error) op.Result {
+	var result *op.Result
+	if errors.As(err, &result) {
+		return *result
+	}
+	var problem *partition.Error
+	if errors.As(err, &problem) {
+		if code, ok := problemCodes[problem.Problem]; ok {
+			return op.Result{Code: code, MatchedDN: problem.Matched, Diagnostic: problem.Text}
+		}
+	}
+	for _, s := range sentinels {
+		if errors.Is(err, s.err) {
+			return op.Result{Code: s.code, Diagnostic: s.text}
+		}
+	}
+	o.d.log.Error("operation failed", "error", err)
+	return op.Result{Code: op.Other, Diagnostic: "internal error: the server's log has more"}
+}

@@ -1,0 +1,150 @@
+package directory
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/ber"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// Extended operations that work.
+const (
+	passwordModify = "1.3.6.1.4.1.4203.1.11.1" // RFC 3062
+	whoAmI         = "1.3.6.1.4.1.4203.1.11.3" // RFC 4532
+)
+
+var supportedExtensions = []string{passwordModify, whoAmI}
+
+// extended runs an extended operation (RFC 4511, 4.12).
+func (o *operation) extended(ctx context.Context, r *op.Extended) error {
+	switch r.OID {
+	case whoAmI:
+		if r.Value != nil {
+			return op.Errorf(op.ProtocolError, "Who am I takes no value")
+		}
+		o.response.Value = []byte{}
+		if o.who != nil {
+			o.response.Value = []byte("dn:" + o.who.name)
+		}
+		return nil
+	case passwordModify:
+		return o.passwordModify(ctx, r.Value)
+	}
+	return op.Errorf(op.ProtocolError, "extended operation %q is not known: see supportedExtension", r.OID)
+}
+
+// passwordRequest is the value of a Password Modify. A nil component is absent.
+type passwordRequest struct {
+	identity *string
+	old, new []byte
+}
+
+func parsePasswordRequest(value []byte) (p passwordRequest, err error) {
+	if value == nil {
+		return p, nil
+	}
+	r := ber.NewReader(value)
+	outer := r.Enter(ber.Sequence)
+	if r.At(ber.Context(0)) {
+		s := string(r.Bytes(ber.Context(0)))
+		p.identity = &s
+	}
+	if r.At(ber.Context(1)) {
+		p.old = r.Bytes(ber.Context(1))
+	}
+	if r.At(ber.Context(2)) {
+		p.new = r.Bytes(ber.Context(2))
+	}
+	r.Leave(outer)
+	if r.Err() != nil {
+		return p, op.Errorf(op.ProtocolError, "Password Modify: %v", r.Err())
+	}
+	return p, nil
+}
+
+// passwordModify sets a password (RFC 3062): a user's own, or by the
+// administrator anyone's. Without a new one it makes one and tells it.
+func (o *operation) passwordModify(ctx context.Context, value []byte) error {
+	p, err := parsePasswordRequest(value)
+	if err != nil {
+		return err
+	}
+	if o.who == nil {
+		return op.Errorf(op.UnwillingToPerform, "bind first")
+	}
+	name, err := o.passwordTarget(p.identity)
+	if err != nil {
+		return err
+	}
+	generated := p.new == nil
+	if generated {
+		p.new = []byte(rand.Text())
+	}
+	if len(p.new) == 0 {
+		return op.Errorf(op.ConstraintViolation, "an empty password would let nobody in")
+	}
+	changes, err := o.hashChanges(ctx, []op.Modification{{Kind: op.ModReplace,
+		PartialAttribute: op.PartialAttribute{Description: "userPassword", Values: [][]byte{p.new}}}})
+	if err != nil {
+		return err
+	}
+	err = o.update(ctx, name, func(tx *partition.Tx) error {
+		if err := o.checkOld(ctx, tx, name, p.old); err != nil {
+			return err
+		}
+		return o.modifyIn(ctx, tx, name, changes)
+	})
+	if err == nil && generated {
+		b := ber.Open(nil, ber.Sequence)
+		b = ber.AppendString(b, ber.Context(0), p.new)
+		o.response.Value = ber.Close(b, 0)
+	}
+	return err
+}
+
+// passwordTarget is whose password is to be set.
+func (o *operation) passwordTarget(identity *string) (dn.DN, error) {
+	s := o.who.name
+	if identity != nil {
+		s = *identity
+		if len(s) >= 3 && strings.EqualFold(s[:3], "dn:") {
+			s = s[3:]
+		}
+	}
+	name, err := target(s)
+	if err == nil && o.d.isAdmin(name) {
+		return nil, op.Errorf(op.UnwillingToPerform, "the administrator's password is in the server's configuration")
+	}
+	return name, err
+}
+
+// checkOld verifies the old password if one is given, of one's own entry only.
+func (o *operation) checkOld(ctx context.Context, tx *partition.Tx, name dn.DN, old []byte) error {
+	if old == nil || o.who.isAdmin() {
+		return nil
+	}
+	at, err := tx.Find(ctx, name)
+	if isMissing(err) {
+		return errAccess
+	}
+	if err != nil {
+		return err
+	}
+	if at.ID != o.who.id {
+		return errAccess
+	}
+	stored, err := o.storedPasswords(ctx, &tx.Snapshot, name, "userPassword")
+	if err != nil {
+		return err
+	}
+	for _, v := range stored {
+		if ok, err := o.d.passwords.Verify(ctx, v, old); ok || ctx.Err() != nil {
+			return err
+		}
+	}
+	return op.Errorf(op.InvalidCredentials, "the old password is not right")
+}

@@ -1,0 +1,162 @@
+package directory
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// maxAliases bounds the aliases followed to find one name.
+const maxAliases = 16
+
+// locate finds the entry that an operation is about. A referral above it, or in
+// its place, ends the operation unless ManageDsaIT is given.
+func (o *operation) locate(ctx context.Context, s *partition.Snapshot, name dn.DN) (partition.Located, error) {
+	if err := o.checkReferral(ctx, s, name, ""); err != nil {
+		return partition.Located{}, err
+	}
+	return s.Find(ctx, name)
+}
+
+// checkReferral fails with a referral if one stands above the name or in its
+// place (RFC 3296, 4). Scope is what a search adds to the URLs.
+func (o *operation) checkReferral(ctx context.Context, s *partition.Snapshot, name dn.DN, scope string) error {
+	if o.controls.manageDsaIT {
+		return nil
+	}
+	if has, err := s.HasClass(ctx, o.d.known.referral); err != nil || !has {
+		return err
+	}
+	h, err := o.hurdle(ctx, s, name, o.d.known.referral)
+	if h == nil {
+		return err
+	}
+	return o.referral(h, scope)
+}
+
+func (o *operation) referral(h *hurdle, scope string) error {
+	return &op.Result{
+		Code:       op.Referral,
+		MatchedDN:  h.at.Name,
+		Diagnostic: "held by another server",
+		Referrals:  referralURLs(h.entry.Values(o.d.known.ref), h.at.Name, h.rest, scope),
+	}
+}
+
+// locateBase finds the base of a search, following aliases on the way if asked
+// to (RFC 4511, 4.5.1.3).
+func (o *operation) locateBase(ctx context.Context, s *partition.Snapshot, r *op.Search, name dn.DN) (partition.Located, error) {
+	classes := make([]*schema.ObjectClass, 0, 2)
+	if r.Deref == op.DerefFindingBase || r.Deref == op.DerefAlways {
+		classes = append(classes, o.d.known.alias)
+	}
+	if !o.controls.manageDsaIT {
+		classes = append(classes, o.d.known.referral)
+	}
+	any := false
+	for _, c := range classes {
+		has, err := s.HasClass(ctx, c)
+		if err != nil {
+			return partition.Located{}, err
+		}
+		any = any || has
+	}
+	if !any {
+		return s.Find(ctx, name)
+	}
+	return o.follow(ctx, s, name, scopeName(r.Scope), classes)
+}
+
+// follow finds a name that may lead over aliases and referrals.
+func (o *operation) follow(ctx context.Context, s *partition.Snapshot, name dn.DN, scope string, classes []*schema.ObjectClass) (partition.Located, error) {
+	for range maxAliases {
+		h, err := o.hurdle(ctx, s, name, classes...)
+		if err != nil {
+			return partition.Located{}, err
+		}
+		if h == nil {
+			return s.Find(ctx, name)
+		}
+		if o.is(h.entry, o.d.known.referral) {
+			return partition.Located{}, o.referral(h, scope)
+		}
+		target, err := o.target(h.entry)
+		if err != nil {
+			return partition.Located{}, err
+		}
+		name = append(h.rest[:len(h.rest):len(h.rest)], target...)
+		if _, err := s.Find(ctx, name); isMissing(err) && len(h.rest) == 0 {
+			return partition.Located{}, &op.Result{Code: op.AliasProblem, MatchedDN: h.at.Name, Diagnostic: "the alias leads to an entry that does not exist"}
+		}
+	}
+	return partition.Located{}, op.Errorf(op.LoopDetect, "more than %d aliases to follow: they lead in a circle", maxAliases)
+}
+
+func (o *operation) target(alias *entry.Entry) (dn.DN, error) {
+	values := alias.Values(o.d.known.aliasedObjectName)
+	if len(values) == 0 {
+		return nil, op.Errorf(op.AliasDereferencingProblem, "an alias without aliasedObjectName")
+	}
+	target, err := dn.Parse(string(values[0]))
+	if err != nil {
+		return nil, op.Errorf(op.AliasDereferencingProblem, "an alias to a malformed name")
+	}
+	return target, nil
+}
+
+func isMissing(err error) bool {
+	var problem *partition.Error
+	return errors.As(err, &problem) && problem.Problem == partition.NoSuchEntry
+}
+
+// A hurdle is an entry on the way down to a name at which it does not simply go
+// on: a referral or an alias. Rest are the RDNs of the name below it.
+type hurdle struct {
+	at    partition.Located
+	entry *entry.Entry
+	rest  dn.DN
+}
+
+// hurdle walks from the top down to a name, the named entry included, and gives
+// the first entry of one of the classes; nil if there is none.
+func (o *operation) hurdle(ctx context.Context, s *partition.Snapshot, name dn.DN, classes ...*schema.ObjectClass) (*hurdle, error) {
+	found := false
+	for i := len(name) - 1; i >= 0; i-- {
+		at, err := s.Find(ctx, name[i:])
+		switch {
+		case isMissing(err) && !found:
+			continue // above the naming context
+		case isMissing(err):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		}
+		found = true
+		e, err := s.Entry(ctx, at.ID, false)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range classes {
+			if o.is(e, c) {
+				return &hurdle{at, e, name[:i:i]}, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// is reports whether an entry is of a class. Entries name superclasses too, so
+// that looking for the one is enough.
+func (o *operation) is(e *entry.Entry, c *schema.ObjectClass) bool {
+	for _, v := range e.Values(o.d.known.objectClass) {
+		if o.d.schema.Class(string(v)) == c {
+			return true
+		}
+	}
+	return false
+}

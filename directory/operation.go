@@ -1,0 +1,69 @@
+package directory
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// An operation is one request under way, with the buffers it works in. They are
+// reused by later operations: sinks encode before they return.
+type operation struct {
+	d        *Directory
+	session  *Session
+	who      *identity
+	controls controls
+	response op.Response
+
+	found    op.SearchEntry
+	selected []entry.Attribute
+	selector selector
+	stream   stream
+}
+
+func (o *operation) begin(s *Session) {
+	o.session, o.who = s, s.who.Load()
+	o.response = op.Response{}
+}
+
+func (o *operation) end() {
+	clear(o.selected[:cap(o.selected)]) // let go of entries
+	o.session, o.who = nil, nil
+	o.controls = controls{}
+	o.response = op.Response{}
+	o.found = op.SearchEntry{}
+	o.stream = stream{}
+	o.selector.reset()
+	o.d.pool.Put(o)
+}
+
+// run runs the request. What it returns becomes the result; nil leaves the
+// response as the operation has made it, success by default.
+func (o *operation) run(ctx context.Context, m *op.Message, sink op.Sink) error {
+	if bind, ok := m.Request.(*op.Bind); ok {
+		return o.bind(ctx, bind, m.Controls)
+	}
+	if len(m.Controls) > 0 {
+		if err := o.controls.parse(m); err != nil {
+			return err
+		}
+	}
+	switch r := m.Request.(type) {
+	case *op.Search:
+		return o.search(ctx, r, sink)
+	case *op.Compare:
+		return o.compare(ctx, r)
+	case *op.Add:
+		return o.add(ctx, r)
+	case *op.Modify:
+		return o.modify(ctx, r)
+	case *op.Delete:
+		return o.delete(ctx, r)
+	case *op.ModifyDN:
+		return o.modifyDN(ctx, r)
+	case *op.Extended:
+		return o.extended(ctx, r)
+	}
+	return op.Errorf(op.ProtocolError, "not an operation that is answered")
+}

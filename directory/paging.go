@@ -1,0 +1,162 @@
+package directory
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// Paged results (RFC 2696) need no memory between the pages: the cookie has all
+// that the next page takes, signed, so that any server with the same secret can
+// go on after any other. Its layout, big-endian:
+//
+//	revision  8  the state of the directory that all pages show
+//	sent      4  entries on the pages so far, for the size limit
+//	skip      4  results to leave out: where a position cannot say it
+//	position     of the partition's stream, behind the last result
+//	mac      16  HMAC-SHA-256 by a key made of the secret, the search and who asks
+//
+// A search that follows aliases is many streams, and goes on by skipping.
+const (
+	cookieHead = 8 + 4 + 4
+	cookieMAC  = 16
+)
+
+// errPageFull ends a page that is not the last.
+var errPageFull = errors.New("page full")
+
+var errCookie = op.Errorf(op.UnwillingToPerform,
+	"the paged results cookie does not fit this search: begin again without a cookie")
+
+// page is one page of a search under way.
+type page struct {
+	size      int
+	abandoned bool
+	key       []byte // signs the cookies of this search by this user
+
+	revision table.Revision // 0: the first page
+	sent     int
+	skip     int
+	after    []byte
+
+	count   int // results on this page
+	skipped int
+	next    []byte
+}
+
+// openPage understands the request's control; nil if there is none or the size
+// limit makes it meaningless (RFC 2696, 3).
+func (o *operation) openPage(r *op.Search) (*page, error) {
+	c := o.controls.paged
+	if c == nil || r.SizeLimit > 0 && c.size >= r.SizeLimit {
+		return nil, nil
+	}
+	if c.size == 0 && len(c.cookie) == 0 {
+		return nil, nil // a page of nothing would never end
+	}
+	p := &page{size: c.size, key: o.cookieKey(r)}
+	if len(c.cookie) == 0 {
+		return p, nil
+	}
+	if !p.read(c.cookie) {
+		return nil, errCookie
+	}
+	p.abandoned = c.size == 0
+	return p, nil
+}
+
+// cookieKey is derived from what may not change between pages: a cookie of one
+// search or of one user is of no use for another.
+func (o *operation) cookieKey(r *op.Search) []byte {
+	mac := hmac.New(sha256.New, o.d.o.Secret)
+	flags := []byte{byte(r.Scope), byte(r.Deref), 0}
+	if o.controls.manageDsaIT {
+		flags[2] = 1
+	}
+	mac.Write(flags)
+	for _, s := range []string{o.who.dn(), r.Base, r.Filter.String()} {
+		var size [4]byte
+		binary.BigEndian.PutUint32(size[:], uint32(len(s)))
+		mac.Write(size[:])
+		mac.Write([]byte(s))
+	}
+	return mac.Sum(nil)
+}
+
+// sum signs a cookie's body.
+func (p *page) sum(body []byte) []byte {
+	mac := hmac.New(sha256.New, p.key)
+	mac.Write(body)
+	return mac.Sum(nil)[:cookieMAC]
+}
+
+func (p *page) read(cookie []byte) bool {
+	n := len(cookie) - cookieMAC
+	if n < cookieHead || !hmac.Equal(p.sum(cookie[:n]), cookie[n:]) {
+		return false
+	}
+	p.revision = table.Revision(binary.BigEndian.Uint64(cookie))
+	p.sent = int(binary.BigEndian.Uint32(cookie[8:]))
+	p.skip = int(binary.BigEndian.Uint32(cookie[12:]))
+	p.after = cookie[cookieHead:n]
+	return true
+}
+
+func (p *page) write(revision table.Revision, sent, skip int, position []byte) []byte {
+	b := make([]byte, 0, cookieHead+len(position)+cookieMAC)
+	b = binary.BigEndian.AppendUint64(b, uint64(revision))
+	b = binary.BigEndian.AppendUint32(b, uint32(sent))
+	b = binary.BigEndian.AppendUint32(b, uint32(skip))
+	b = append(b, position...)
+	return append(b, p.sum(b)...)
+}
+
+// snapshot is the state that a search shows: the newest, or the one that earlier
+// pages showed.
+func (o *operation) snapshot(ctx context.Context, p *page) (*partition.Snapshot, error) {
+	s := o.d.part.Snapshot()
+	if p == nil || p.revision == 0 || p.revision == s.Revision() {
+		return s, nil
+	}
+	s.Close()
+	return o.d.part.At(ctx, p.revision)
+}
+
+// turnPage counts a result. Skip says that an earlier page had it; errPageFull
+// that it is for the next one.
+func (st *stream) turnPage(found *partition.Result) (skip bool, err error) {
+	p := st.page
+	switch {
+	case p == nil:
+		return false, nil
+	case p.skipped < p.skip:
+		p.skipped++
+		return true, nil
+	case p.count == p.size:
+		return false, errPageFull
+	}
+	p.count++
+	if p.count == p.size && !st.aliases {
+		p.next = append(p.next[:0], found.Position()...)
+	}
+	return false, nil
+}
+
+// closePage makes the cookie that the page ends with: empty if nothing follows.
+func (st *stream) closePage(err error) []byte {
+	if !errors.Is(err, errPageFull) {
+		return nil
+	}
+	p := st.page
+	skip := 0
+	if st.aliases {
+		skip = p.skip + p.count
+	}
+	return p.write(st.s.Revision(), st.sent, skip, p.next)
+}

@@ -1,0 +1,169 @@
+package directory
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// isPassword reports whether a description is userPassword, options or not.
+func (o *operation) isPassword(description string) bool {
+	name, _, _ := strings.Cut(description, ";")
+	if len(name) < 2 || o.d.known.userPassword == nil {
+		return false
+	}
+	return o.d.schema.Attribute(name) == o.d.known.userPassword
+}
+
+// isPasswordChange reports whether the requester is a user, and the changes are
+// those of a user's own password: replaced, or the old value deleted and a new
+// one added. None of them leaves the entry without a password.
+func (o *operation) isPasswordChange(changes []op.Modification) bool {
+	if o.who == nil {
+		return false
+	}
+	var kinds []op.ModKind
+	for i := range changes {
+		c := &changes[i]
+		if !o.isPassword(c.Description) || strings.Contains(c.Description, ";") || len(c.Values) == 0 {
+			return false
+		}
+		kinds = append(kinds, c.Kind)
+	}
+	slices.Sort(kinds)
+	return slices.Equal(kinds, []op.ModKind{op.ModReplace}) ||
+		slices.Equal(kinds, []op.ModKind{op.ModAdd, op.ModDelete})
+}
+
+// hashAttributes gives the attributes of a new entry with its passwords hashed.
+func (o *operation) hashAttributes(ctx context.Context, as []op.PartialAttribute) ([]op.PartialAttribute, error) {
+	cloned := false
+	for i := range as {
+		if !o.isPassword(as[i].Description) {
+			continue
+		}
+		values, err := o.hashValues(ctx, as[i].Values)
+		if err != nil {
+			return nil, err
+		}
+		if !cloned {
+			as, cloned = slices.Clone(as), true
+		}
+		as[i].Values = values
+	}
+	return as, nil
+}
+
+// hashChanges gives the changes with new passwords hashed. It is done before the
+// transaction, which may run more than once.
+func (o *operation) hashChanges(ctx context.Context, changes []op.Modification) ([]op.Modification, error) {
+	cloned := false
+	for i := range changes {
+		if changes[i].Kind != op.ModAdd && changes[i].Kind != op.ModReplace || !o.isPassword(changes[i].Description) {
+			continue
+		}
+		values, err := o.hashValues(ctx, changes[i].Values)
+		if err != nil {
+			return nil, err
+		}
+		if !cloned {
+			changes, cloned = slices.Clone(changes), true
+		}
+		changes[i].Values = values
+	}
+	return changes, nil
+}
+
+func (o *operation) hashValues(ctx context.Context, values [][]byte) ([][]byte, error) {
+	hashed := make([][]byte, len(values))
+	for i, v := range values {
+		switch {
+		case !auth.Hashed(v):
+			h, err := o.d.passwords.Hash(ctx, "", v)
+			if err != nil {
+				return nil, err
+			}
+			hashed[i] = h
+		case o.who.isAdmin():
+			hashed[i] = v
+		default:
+			return nil, op.Errorf(op.ConstraintViolation, "give the new password in clear: the server hashes it")
+		}
+	}
+	return hashed, nil
+}
+
+// storedDeletes replaces the passwords in clear that are to be deleted by the
+// stored values that they fit, so that a user can name the old one.
+func (o *operation) storedDeletes(ctx context.Context, s *partition.Snapshot, name dn.DN, changes []op.Modification) ([]op.Modification, error) {
+	cloned := false
+	for i := range changes {
+		c := &changes[i]
+		if c.Kind != op.ModDelete || len(c.Values) == 0 || !o.isPassword(c.Description) {
+			continue
+		}
+		stored, err := o.storedPasswords(ctx, s, name, c.Description)
+		if err != nil {
+			return nil, err
+		}
+		if !cloned {
+			changes, cloned = slices.Clone(changes), true
+			c = &changes[i]
+		}
+		c.Values = slices.Clone(c.Values)
+		for j := range c.Values {
+			if c.Values[j], err = o.storedFor(ctx, stored, c.Values[j]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return changes, nil
+}
+
+func (o *operation) storedPasswords(ctx context.Context, s *partition.Snapshot, name dn.DN, description string) ([][]byte, error) {
+	at, err := s.Find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := s.Secrets(ctx, at.ID)
+	if err != nil {
+		return nil, err
+	}
+	_, options, _ := strings.Cut(description, ";")
+	options = entry.SortOptions(options)
+	for i := range secrets {
+		if secrets[i].Type == o.d.known.userPassword && secrets[i].Options == options {
+			return secrets[i].Values, nil
+		}
+	}
+	return nil, nil
+}
+
+// storedFor gives the stored value that is or verifies a given one, else the
+// given one. Only the administrator may name a stored value itself: to others
+// its bytes would be as good as the password.
+func (o *operation) storedFor(ctx context.Context, stored [][]byte, given []byte) ([]byte, error) {
+	for _, v := range stored {
+		if bytes.Equal(v, given) && o.who.isAdmin() {
+			return v, nil
+		}
+		ok, err := o.d.passwords.Verify(ctx, v, given)
+		if ok {
+			return v, nil
+		}
+		if ctx.Err() != nil {
+			return nil, err
+		}
+	}
+	if o.who.isAdmin() {
+		return given, nil
+	}
+	return nil, op.Errorf(op.NoSuchAttribute, "the old password is not right")
+}

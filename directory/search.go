@@ -1,0 +1,287 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// search runs a search (RFC 4511, 4.5).
+func (o *operation) search(ctx context.Context, r *op.Search, sink op.Sink) error {
+	name, err := dn.Parse(r.Base)
+	if err != nil {
+		return op.Errorf(op.InvalidDNSyntax, "base: %v", err)
+	}
+	if r.Scope > op.Subordinates || r.Deref > op.DerefAlways || r.SizeLimit < 0 || r.TimeLimit < 0 {
+		return op.Errorf(op.ProtocolError, "a search's scope, dereferencing or limits are out of range")
+	}
+	o.selector.resolve(r.Attributes, o.d.schema)
+	if v := o.virtual(name, r.Scope); v != nil {
+		return o.searchVirtual(v, r, sink)
+	}
+	ctx, cancel := o.limitTime(ctx, r)
+	defer cancel()
+	return o.searchTree(ctx, name, r, sink)
+}
+
+// limitTime bounds a search by the smaller of the client's and the server's
+// limits. A base search is one read and needs no timer.
+func (o *operation) limitTime(ctx context.Context, r *op.Search) (context.Context, context.CancelFunc) {
+	limit := time.Duration(r.TimeLimit) * time.Second
+	if most := o.d.o.TimeLimit; most > 0 && !o.who.isAdmin() && (limit == 0 || most < limit) {
+		limit = most
+	}
+	if limit == 0 || r.Scope == op.BaseObject {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, limit)
+}
+
+func (o *operation) limitSize(r *op.Search) int {
+	limit := r.SizeLimit
+	if most := o.d.o.SizeLimit; most > 0 && !o.who.isAdmin() && (limit == 0 || most < limit) {
+		limit = most
+	}
+	return limit
+}
+
+func (o *operation) searchTree(ctx context.Context, name dn.DN, r *op.Search, sink op.Sink) error {
+	page, err := o.openPage(r)
+	if err != nil {
+		return err
+	}
+	if page != nil && page.abandoned {
+		o.response.Controls = []op.Control{pagedResponse(nil)}
+		return nil
+	}
+	s, err := o.snapshot(ctx, page)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	at, err := o.locateBase(ctx, s, r, name)
+	if err != nil {
+		return err
+	}
+	st := &o.stream
+	*st = stream{o: o, s: s, sink: sink, r: r, page: page, limit: o.limitSize(r)}
+	if page != nil {
+		st.sent = page.sent
+	}
+	if err := st.prepare(ctx); err != nil {
+		return err
+	}
+	err = st.run(ctx, at.ID)
+	if page != nil {
+		o.response.Controls = []op.Control{pagedResponse(st.closePage(err))}
+	}
+	if errors.Is(err, errPageFull) {
+		return nil
+	}
+	return err
+}
+
+// A stream sends what a search finds.
+type stream struct {
+	o     *operation
+	s     *partition.Snapshot
+	sink  op.Sink
+	r     *op.Search
+	page  *page // nil: all at once
+	query partition.Query
+	limit int // entries; 0: none
+	sent  int
+
+	// Which classes of entries need a look at each entry found, because there
+	// are some and the search treats them specially.
+	referrals, aliases, subentries bool
+	// seen are the entries sent, and bases those that aliases led to, when
+	// following aliases can meet an entry twice.
+	seen  map[entry.ID]bool
+	bases []entry.ID
+}
+
+// prepare makes the query: what the filter matches, and referrals and aliases in
+// scope whatever the filter says (RFC 3296, 5.2; RFC 4511, 4.5.1.3).
+func (st *stream) prepare(ctx context.Context) error {
+	o := st.o
+	if err := st.classes(ctx); err != nil {
+		return err
+	}
+	f, err := o.resolve(ctx, st.s, st.r.Filter)
+	if err != nil {
+		return err
+	}
+	var also []filter.Resolved
+	if st.referrals {
+		also = append(also, o.d.known.isReferral)
+	}
+	if st.aliases {
+		also = append(also, o.d.known.isAlias)
+		st.seen = map[entry.ID]bool{}
+	}
+	if also != nil {
+		f = &filter.OrNode{Parts: append(also, f)}
+	}
+	st.query = partition.Query{
+		Scope:     st.r.Scope,
+		Filter:    f,
+		Secrets:   o.who.isAdmin() && o.selector.wantsSecret(),
+		NamesOnly: o.selector.none() && !st.referrals && !st.aliases && !st.subentries,
+	}
+	return nil
+}
+
+func (st *stream) classes(ctx context.Context) (err error) {
+	if st.r.Scope == op.BaseObject {
+		return nil // locateBase has dealt with them; subentries are visible to base (RFC 3672, 3)
+	}
+	known := &st.o.d.known
+	if !st.o.controls.manageDsaIT {
+		if st.referrals, err = st.s.HasClass(ctx, known.referral); err != nil {
+			return err
+		}
+	}
+	if st.r.Deref == op.DerefInSearching || st.r.Deref == op.DerefAlways {
+		if st.aliases, err = st.s.HasClass(ctx, known.alias); err != nil {
+			return err
+		}
+	}
+	st.subentries, err = st.s.HasClass(ctx, known.subentry)
+	return err
+}
+
+// maxBases bounds how many places the aliases of one search may lead to.
+const maxBases = 1000
+
+func (st *stream) run(ctx context.Context, base entry.ID) error {
+	st.query.Base = base
+	if st.page != nil && !st.aliases {
+		st.query.After = st.page.after
+	}
+	if err := st.runQuery(ctx); err != nil {
+		return err
+	}
+	// What aliases led to is searched too: for one level the entries
+	// themselves, for subtrees the subtrees.
+	for i := 0; i < len(st.bases); i++ {
+		st.query.Base, st.query.Scope, st.query.After = st.bases[i], op.WholeSubtree, nil
+		if st.r.Scope == op.SingleLevel {
+			st.query.Scope = op.BaseObject
+		}
+		if err := st.runQuery(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (st *stream) runQuery(ctx context.Context) error {
+	for found, err := range st.s.Search(ctx, st.query) {
+		if err != nil {
+			return err
+		}
+		if err := st.take(ctx, found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take deals with one entry found.
+func (st *stream) take(ctx context.Context, found *partition.Result) error {
+	known := &st.o.d.known
+	switch {
+	case st.subentries && st.o.is(found.Entry, known.subentry):
+		return nil
+	case st.aliases && st.o.is(found.Entry, known.alias):
+		return st.takeAlias(ctx, found)
+	case st.seen != nil && st.seen[found.ID]:
+		return nil
+	}
+	if st.seen != nil {
+		st.seen[found.ID] = true
+	}
+	referral := st.referrals && st.o.is(found.Entry, known.referral)
+	if !referral && st.limit > 0 && st.sent == st.limit {
+		return op.Errorf(op.SizeLimitExceeded, "more than %d entries", st.limit)
+	}
+	if skip, err := st.turnPage(found); skip || err != nil {
+		return err
+	}
+	if referral {
+		return st.reference(found)
+	}
+	st.sent++
+	return st.send(ctx, found)
+}
+
+// takeAlias notes where an alias leads. One that leads nowhere is left out.
+func (st *stream) takeAlias(ctx context.Context, found *partition.Result) error {
+	target, err := st.o.target(found.Entry)
+	if err != nil {
+		return nil
+	}
+	classes := append(make([]*schema.ObjectClass, 0, 2), st.o.d.known.alias)
+	at, err := st.o.follow(ctx, st.s, target, scopeName(st.r.Scope), classes)
+	var result *op.Result
+	switch {
+	case errors.As(err, &result) && result.Code == op.LoopDetect:
+		return err
+	case errors.As(err, &result), isMissing(err):
+		return nil
+	case err != nil:
+		return err
+	}
+	for _, b := range st.bases {
+		if b == at.ID {
+			return nil
+		}
+	}
+	if len(st.bases) == maxBases {
+		return op.Errorf(op.AdminLimitExceeded, "aliases lead to more than %d places", maxBases)
+	}
+	st.bases = append(st.bases, at.ID)
+	return nil
+}
+
+// reference sends a search result reference. The server there goes on with the
+// search: at the base only if one level was asked for (RFC 4511, 4.5.3).
+func (st *stream) reference(found *partition.Result) error {
+	scope := "sub"
+	if st.r.Scope == op.SingleLevel {
+		scope = "base"
+	}
+	return st.sink.Reference(referralURLs(found.Entry.Values(st.o.d.known.ref), found.Name, nil, scope))
+}
+
+// send sends an entry with the attributes asked for.
+func (st *stream) send(ctx context.Context, found *partition.Result) error {
+	o := st.o
+	var attributes []entry.Attribute
+	if found.Entry != nil {
+		attributes = o.selector.apply(o.selected[:0], found.Entry.Attributes)
+	}
+	attributes, err := o.appendComputed(ctx, st.s, attributes, found)
+	if err != nil {
+		return err
+	}
+	if cap(attributes) > cap(o.selected) && !st.shared(attributes, found.Entry) {
+		o.selected = attributes[:0]
+	}
+	o.found = op.SearchEntry{Name: found.Name, Attributes: attributes, TypesOnly: st.r.TypesOnly}
+	return st.sink.Entry(&o.found)
+}
+
+// shared reports whether attributes are a part of the entry itself, which must
+// never become a buffer.
+func (st *stream) shared(attributes []entry.Attribute, e *entry.Entry) bool {
+	return e != nil && len(attributes) > 0 && len(e.Attributes) > 0 && &attributes[0] == &e.Attributes[0]
+}

@@ -1,0 +1,148 @@
+package directory
+
+import (
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// A selector is the attributes that a search asks for (RFC 4511, 4.5.1.8),
+// looked up once a request.
+type selector struct {
+	user        bool // "*", or nothing asked for
+	operational bool // "+" (RFC 3673)
+	named       []named
+}
+
+// named asks for a type, its subtypes and their options (RFC 4512, 2.5.3).
+type named struct {
+	Type    *schema.AttributeType
+	Options string
+}
+
+func (s *selector) reset() {
+	clear(s.named)
+	*s = selector{named: s.named[:0]}
+}
+
+// resolve looks up what was asked for. Unknown names are ignored, and "1.1"
+// needs nothing: alone it leaves a selector that selects nothing.
+func (s *selector) resolve(attributes []string, sch *schema.Schema) {
+	s.reset()
+	s.user = len(attributes) == 0
+	for _, a := range attributes {
+		switch {
+		case a == "*":
+			s.user = true
+		case a == "+":
+			s.operational = true
+		case strings.HasPrefix(a, "@"):
+			s.addClass(a[1:], sch)
+		default:
+			name, options, _ := strings.Cut(a, ";")
+			if t := sch.Attribute(name); t != nil {
+				s.named = append(s.named, named{t, entry.SortOptions(options)})
+			}
+		}
+	}
+}
+
+// addClass asks for all attributes of a class (RFC 4529).
+func (s *selector) addClass(a string, sch *schema.Schema) {
+	name, options, _ := strings.Cut(a, ";")
+	c := sch.Class(name)
+	if c == nil {
+		return
+	}
+	if c.Name() == "extensibleObject" && options == "" {
+		s.user = true
+		return
+	}
+	s.addTypes(c, entry.SortOptions(options))
+}
+
+func (s *selector) addTypes(c *schema.ObjectClass, options string) {
+	for _, t := range c.Must {
+		s.named = append(s.named, named{t, options})
+	}
+	for _, t := range c.May {
+		s.named = append(s.named, named{t, options})
+	}
+	for _, sup := range c.Sup {
+		s.addTypes(sup, options)
+	}
+}
+
+// none reports whether nothing can be selected.
+func (s *selector) none() bool { return !s.user && !s.operational && len(s.named) == 0 }
+
+// wantsSecret reports whether a secret attribute is asked for.
+func (s *selector) wantsSecret() bool {
+	if s.user {
+		return true
+	}
+	for _, n := range s.named {
+		if n.Type.Secret() {
+			return true
+		}
+	}
+	return false
+}
+
+// asks reports whether attributes of a type are selected by name.
+func (s *selector) asks(t *schema.AttributeType) bool {
+	for _, n := range s.named {
+		if n.Options == "" && t.Is(n.Type) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *selector) selects(a *entry.Attribute) bool {
+	if a.Type.Operational() {
+		if s.operational {
+			return true
+		}
+	} else if s.user {
+		return true
+	}
+	for _, n := range s.named {
+		if a.Type.Is(n.Type) && entry.HasOptions(a.Options, n.Options) {
+			return true
+		}
+	}
+	return false
+}
+
+// apply gives the selected ones of the attributes, in their order, in buf or as
+// a part of all.
+func (s *selector) apply(buf, all []entry.Attribute) []entry.Attribute {
+	if s.user && !s.operational && len(s.named) == 0 {
+		if part, ok := leadingUser(all); ok {
+			return part
+		}
+	}
+	for i := range all {
+		if s.selects(&all[i]) {
+			buf = append(buf, all[i])
+		}
+	}
+	return buf
+}
+
+// leadingUser gives the user attributes if all of them stand before the
+// operational ones, as they do in most entries: no copy.
+func leadingUser(all []entry.Attribute) ([]entry.Attribute, bool) {
+	n := 0
+	for n < len(all) && !all[n].Type.Operational() {
+		n++
+	}
+	for i := n; i < len(all); i++ {
+		if !all[i].Type.Operational() {
+			return nil, false
+		}
+	}
+	return all[:n:n], true
+}

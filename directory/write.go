@@ -1,0 +1,158 @@
+package directory
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+var errAccess = op.Errorf(op.InsufficientAccessRights, "only the administrator may do this")
+
+// target parses the name of an entry to be changed.
+func target(s string) (dn.DN, error) {
+	name, err := dn.Parse(s)
+	if err != nil {
+		return nil, op.Errorf(op.InvalidDNSyntax, "%v", err)
+	}
+	return name, refuseVirtual(name)
+}
+
+// update runs fn in a transaction, unless name leads over a referral.
+func (o *operation) update(ctx context.Context, name dn.DN, fn func(*partition.Tx) error) error {
+	_, err := o.d.part.Update(ctx, partition.By{Name: o.who.dn()}, func(tx *partition.Tx) error {
+		if err := o.checkReferral(ctx, &tx.Snapshot, name, ""); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
+	return err
+}
+
+// mayWrite refuses who may not. A referral comes before the refusal, since it is
+// the other server that decides.
+func (o *operation) mayWrite(ctx context.Context, name dn.DN) error {
+	if o.who.isAdmin() {
+		return nil
+	}
+	s := o.d.part.Snapshot()
+	defer s.Close()
+	if err := o.checkReferral(ctx, s, name, ""); err != nil {
+		return err
+	}
+	return errAccess
+}
+
+// add makes an entry (RFC 4511, 4.7).
+func (o *operation) add(ctx context.Context, r *op.Add) error {
+	name, err := target(r.Name)
+	if err != nil {
+		return err
+	}
+	if err := o.mayWrite(ctx, name); err != nil {
+		return err
+	}
+	attributes, err := o.hashAttributes(ctx, r.Attributes)
+	if err != nil {
+		return err
+	}
+	return o.update(ctx, name, func(tx *partition.Tx) error {
+		_, err := tx.Add(ctx, name, attributes, false)
+		return err
+	})
+}
+
+// delete removes a leaf (RFC 4511, 4.8).
+func (o *operation) delete(ctx context.Context, r *op.Delete) error {
+	name, err := target(r.Name)
+	if err != nil {
+		return err
+	}
+	if err := o.mayWrite(ctx, name); err != nil {
+		return err
+	}
+	return o.update(ctx, name, func(tx *partition.Tx) error { return tx.Delete(ctx, name) })
+}
+
+// modifyDN renames and moves an entry (RFC 4511, 4.9).
+func (o *operation) modifyDN(ctx context.Context, r *op.ModifyDN) error {
+	name, err := target(r.Name)
+	if err != nil {
+		return err
+	}
+	rdn, err := dn.ParseRDN(r.NewRDN)
+	if err != nil {
+		return op.Errorf(op.InvalidDNSyntax, "newrdn: %v", err)
+	}
+	var superior *dn.DN
+	if r.NewSuperior != nil {
+		p, err := dn.Parse(*r.NewSuperior)
+		if err != nil {
+			return op.Errorf(op.InvalidDNSyntax, "newSuperior: %v", err)
+		}
+		if isSubschema(p) {
+			return op.Errorf(op.UnwillingToPerform, "nothing can stand below %s", subschemaName)
+		}
+		superior = &p
+	}
+	if err := o.mayWrite(ctx, name); err != nil {
+		return err
+	}
+	return o.update(ctx, name, func(tx *partition.Tx) error {
+		if superior != nil {
+			if err := o.checkSuperior(ctx, &tx.Snapshot, *superior); err != nil {
+				return err
+			}
+		}
+		return tx.Rename(ctx, name, rdn, r.DeleteOldRDN, superior)
+	})
+}
+
+// checkSuperior keeps entries from being moved to where another server is
+// responsible: that would take two of them (RFC 3296, 5.6.2).
+func (o *operation) checkSuperior(ctx context.Context, s *partition.Snapshot, superior dn.DN) error {
+	if o.checkReferral(ctx, s, superior, "") == nil {
+		return nil
+	}
+	return op.Errorf(op.AffectsMultipleDSAs, "the new superior is held by another server")
+}
+
+// modify changes an entry (RFC 4511, 4.6). Users may change their own password
+// by it.
+func (o *operation) modify(ctx context.Context, r *op.Modify) error {
+	name, err := target(r.Name)
+	if err != nil {
+		return err
+	}
+	if !o.who.isAdmin() && !o.isPasswordChange(r.Changes) {
+		return o.mayWrite(ctx, name)
+	}
+	changes, err := o.hashChanges(ctx, r.Changes)
+	if err != nil {
+		return err
+	}
+	return o.update(ctx, name, func(tx *partition.Tx) error {
+		return o.modifyIn(ctx, tx, name, changes)
+	})
+}
+
+func (o *operation) modifyIn(ctx context.Context, tx *partition.Tx, name dn.DN, changes []op.Modification) error {
+	if !o.who.isAdmin() {
+		at, err := tx.Find(ctx, name)
+		if isMissing(err) {
+			return errAccess
+		}
+		if err != nil {
+			return err
+		}
+		if at.ID != o.who.id {
+			return errAccess
+		}
+	}
+	changes, err := o.storedDeletes(ctx, &tx.Snapshot, name, changes)
+	if err != nil {
+		return err
+	}
+	return tx.Modify(ctx, name, changes)
+}
