@@ -4,28 +4,34 @@
 //
 // A [DB] is a store opened by one server. [DB.Snapshot] gives the newest state
 // the server may show; [DB.Update] runs a function on a [Tx] and commits what it
-// wrote, again on a newer snapshot if another commit came between. On an engine
-// that commits atomic batches (table.Batcher) conflicts are found in memory and
-// journal, cells and head are one synced batch; on others a commit writes its
-// journal row, its cells, the decision, and publishes.
+// wrote, again on a newer snapshot if another commit came between. Rows are read
+// through a [Reader], which both are. Two transactions conflict when they put
+// incompatible [Mark]s on one row; what they wrote or read does not matter.
+//
+// On an engine that commits atomic batches (table.Batcher) cells and journal
+// row are one synced batch; on others a commit writes its journal row, its
+// cells, the decision, and publishes its head, as on HBase. There one server
+// writes at a time; the others follow it and take over when its lease ends.
 package txn
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
+	"os"
+	"sync/atomic"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-var errStub = errors.New("txn: not written yet")
-
 // MarkFamily is the family of master and tree rows (and of table unique) that
-// holds conflict marks. Whoever makes those tables includes it; engines that
-// find conflicts in memory leave it empty.
+// holds conflict marks. Whoever makes those tables includes it, and does not
+// read it: selections on them name their families. Engines that find conflicts
+// in memory leave it empty.
 const MarkFamily table.Family = 'm'
 
 // Options of a DB; the zero Options are good.
@@ -40,6 +46,9 @@ type Options struct {
 	// Poll is how often heads are read when nothing else reads them; 50 ms by
 	// default. Stores of one process do not poll.
 	Poll time.Duration
+	// Settle is how long a write may be under way in the store before it
+	// lands or is lost for good; 30 s by default.
+	Settle time.Duration
 	// Attempts bounds the tries of an Update; 16 by default.
 	Attempts int
 	// Now is the wall clock, for tests.
@@ -47,29 +56,35 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// DB is a store opened for transactions.
-type DB struct{}
+func (o Options) withDefaults() Options {
+	if o.Owner == "" {
+		host, _ := os.Hostname() // an unknown host is an empty name
+		o.Owner = fmt.Sprintf("%s/%d", host, os.Getpid())
+	}
+	def(&o.Lease, 10*time.Second)
+	def(&o.Poll, 50*time.Millisecond)
+	def(&o.Settle, 30*time.Second)
+	def(&o.Attempts, 16)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
 
-// Open makes the tables journal and cluster if they are missing, recovers what
-// a predecessor left, and claims a slot unless o.ReadOnly. A store with another
-// live writer opens as a follower (see ReadOnly and Writer).
-func Open(ctx context.Context, s table.Store, o Options) (*DB, error) { panic(errStub) }
-
-// Close waits for commits under way, gives the slot back and stops. It does not
-// close the store.
-func (db *DB) Close(ctx context.Context) error { panic(errStub) }
-
-// Store gives the store below.
-func (db *DB) Store() table.Store { panic(errStub) }
+func def[T ~int | ~int64](p *T, v T) {
+	if *p <= 0 {
+		*p = v
+	}
+}
 
 // A Table is a handle on one table of the DB.
 type Table struct {
 	Name string
 	table.Table
 }
-
-// Table gives the handle of a table that Create of the store has made.
-func (db *DB) Table(name string) *Table { panic(errStub) }
 
 // A Reader reads rows at one state: a *Snapshot, or a *Tx that sees its own
 // writes too. Select.View is the reader's business: callers leave it nil.
@@ -79,142 +94,10 @@ type Reader interface {
 	Scan(ctx context.Context, t *Table, r table.Range, s table.Select) iter.Seq2[table.Row, error]
 }
 
-// Snapshot is a state of the store that does not change (a table.View). Close
-// it when done, so that garbage collection may pass it.
-type Snapshot struct{}
-
-var _ Reader = (*Snapshot)(nil)
-var _ table.View = (*Snapshot)(nil)
-
-// Snapshot gives the newest published state. It is cheap.
-func (db *DB) Snapshot() *Snapshot { panic(errStub) }
-
-// At gives the state at a past revision. A revision above the newest is an
-// error.
-func (db *DB) At(ctx context.Context, r table.Revision) (*Snapshot, error) { panic(errStub) }
-
-func (s *Snapshot) Close()                        { panic(errStub) }
-func (s *Snapshot) Max() table.Revision           { panic(errStub) }
-func (s *Snapshot) Low() table.Revision           { panic(errStub) }
-func (s *Snapshot) Visible(r table.Revision) bool { panic(errStub) }
-
-// Ordinal counts the states this server has shown: of two current snapshots the
-// one with the larger ordinal shows all that the other shows. Zero for
-// snapshots of the past: what was read there is not for caches.
-func (s *Snapshot) Ordinal() uint64 { panic(errStub) }
-
-// Unchanged reports whether no commit that s shows, beyond those a snapshot of
-// ordinal since showed, has touched id. It may say false without need, never
-// true wrongly. False for snapshots of the past and when since > s.Ordinal().
-func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool { panic(errStub) }
-
-func (s *Snapshot) Get(ctx context.Context, t *Table, row []byte, sel table.Select) (table.Row, error) {
-	panic(errStub)
-}
-func (s *Snapshot) GetMany(ctx context.Context, t *Table, rows [][]byte, sel table.Select) ([]table.Row, error) {
-	panic(errStub)
-}
-func (s *Snapshot) Scan(ctx context.Context, t *Table, r table.Range, sel table.Select) iter.Seq2[table.Row, error] {
-	panic(errStub)
-}
-
-// MarkKind says what a transaction does to what a row stands for
-// (transactions.md, "Marks per entry").
-type MarkKind byte
-
-const (
-	// MarkExclusive (x): create, delete, rename; with Deletes it conflicts
-	// with MarkChild.
-	MarkExclusive MarkKind = 'x'
-	// MarkUpdate (u): modify.
-	MarkUpdate MarkKind = 'u'
-	// MarkValue (v): one value added to or removed from a multi-valued
-	// attribute; Hash is of attribute and value.
-	MarkValue MarkKind = 'v'
-	// MarkChild (c): a child added or moved in.
-	MarkChild MarkKind = 'c'
-)
-
-// A Mark declares what a transaction does to a row, so that concurrent
-// transactions that cannot both be right do not both commit.
-type Mark struct {
-	Kind    MarkKind
-	Deletes bool
-	Hash    uint64
-}
-
-// Tx is one attempt of a transaction: a Reader at a snapshot overlaid with its
-// own writes. It is used by one goroutine.
-type Tx struct{}
-
-var _ Reader = (*Tx)(nil)
-
-// Snapshot is the state the transaction began at.
-func (tx *Tx) Snapshot() *Snapshot { panic(errStub) }
-
-// Stamp is an id larger than every revision the snapshot shows and unique to
-// this attempt: for positions and change numbers. It is not the revision of the
-// commit, which comes later and is larger.
-func (tx *Tx) Stamp() table.Revision { panic(errStub) }
-
-// Write adds mutations to be committed. Later ones lie over earlier ones.
-func (tx *Tx) Write(t *Table, ms ...table.Mutation) { panic(errStub) }
-
-// Mark declares what the transaction does to a row.
-func (tx *Tx) Mark(t *Table, row []byte, m Mark) { panic(errStub) }
-
-// Touch names entries (or other things with an ID) that the commit changes, for
-// caches and followers.
-func (tx *Tx) Touch(ids ...entry.ID) { panic(errStub) }
-
-// SetMessage is what the journal keeps of the commit: who did what.
-func (tx *Tx) SetMessage(m []byte) { panic(errStub) }
-
-func (tx *Tx) Get(ctx context.Context, t *Table, row []byte, sel table.Select) (table.Row, error) {
-	panic(errStub)
-}
-func (tx *Tx) GetMany(ctx context.Context, t *Table, rows [][]byte, sel table.Select) ([]table.Row, error) {
-	panic(errStub)
-}
-func (tx *Tx) Scan(ctx context.Context, t *Table, r table.Range, sel table.Select) iter.Seq2[table.Row, error] {
-	panic(errStub)
-}
-
-// Update runs fn on a transaction and commits what it wrote. When another
-// commit conflicts it runs fn again on a newer snapshot, a bounded number of
-// times with growing, jittered pauses, then fails with ErrConflict. An error of
-// fn ends it as it is, nothing written. A transaction that wrote nothing commits
-// nothing. Update returns once the commit is durable and every later Snapshot
-// shows it. A commit whose outcome cannot be learned fails with ErrUnknown.
-func (db *DB) Update(ctx context.Context, fn func(*Tx) error) (table.Revision, error) {
-	panic(errStub)
-}
-
-// Bulk is one huge commit, written past the usual path: nothing of it is seen
-// until Commit, then all of it. It has no marks: its caller keeps other writers
-// out.
-type Bulk struct{}
-
-// Bulk begins a load. On stores that are neither Batcher nor Bulker the rows
-// are written as they come, at a revision that stays invisible until Commit.
-func (db *DB) Bulk(ctx context.Context, o table.BulkOptions) (*Bulk, error) { panic(errStub) }
-
-// Stamp is as Tx.Stamp.
-func (b *Bulk) Stamp() table.Revision { panic(errStub) }
-
-// Write adds mutations; it may be called concurrently. Cells of one row may
-// come in several calls.
-func (b *Bulk) Write(ctx context.Context, t *Table, ms ...table.Mutation) error { panic(errStub) }
-
-// Commit makes the load durable and visible at one revision, in one step.
-func (b *Bulk) Commit(ctx context.Context, message []byte) (table.Revision, error) { panic(errStub) }
-
-// Abort undoes the load. After Commit it does nothing.
-func (b *Bulk) Abort(ctx context.Context) error { panic(errStub) }
-
 // Errors of transactions. Those of package table come through wrapped.
 var (
-	// ErrConflict: other writers kept winning; nothing was written.
+	// ErrConflict: other writers kept winning, or a bulk load is under way;
+	// nothing was written.
 	ErrConflict = errors.New("conflicting writes, retries exhausted")
 	// ErrReadOnly: this server does not write (another one does).
 	ErrReadOnly = errors.New("this server does not write")
@@ -224,3 +107,88 @@ var (
 	// ErrRevision: a snapshot was asked for that is not to be had.
 	ErrRevision = errors.New("no such revision")
 )
+
+// DB is a store opened for transactions.
+type DB struct {
+	store   table.Store
+	o       Options
+	log     *journal.Log
+	engine  engine
+	fresh   func() error // nil: the state is always fresh
+	gate    gate
+	running running
+	changes changes
+
+	current atomic.Pointer[Snapshot]
+	live    registry
+	shown   broadcast // of a new current state, or of the end of the engine
+}
+
+// An engine is the way commits are made on a kind of store.
+type engine interface {
+	// commit makes a transaction durable and shows it. If it lost against
+	// another one, lost says when to try again.
+	commit(ctx context.Context, tx *Tx) (r table.Revision, lost *loss, err error)
+	// bulk begins a load; no other commit is under way until it ends.
+	bulk(ctx context.Context, o table.BulkOptions) (loader, error)
+	// at gives a past state.
+	at(ctx context.Context, r table.Revision) (*Snapshot, error)
+	// stamp issues an id that no commit will have.
+	stamp() table.Revision
+	// storesMarks reports whether marks are written into the store.
+	storesMarks() bool
+	// writable tells why commits are refused, or nil.
+	writable() error
+	// wait returns when the state that a loss names is shown.
+	wait(ctx context.Context, l *loss) error
+	close(ctx context.Context) error
+}
+
+// A loss is a conflict with a commit that the state of the ordinal shows; zero:
+// one that is not decided.
+type loss struct{ ordinal uint64 }
+
+// Open makes the tables journal and cluster if they are missing, recovers what
+// a predecessor left, and claims a slot unless o.ReadOnly. A store with another
+// live writer opens as a follower: Update fails with ErrReadOnly until that
+// writer closes or its lease ends; then this server takes over by itself. On a
+// table.Batcher there is one DB at a time.
+func Open(ctx context.Context, s table.Store, o Options) (*DB, error) {
+	db := &DB{store: s, o: o.withDefaults()}
+	if err := s.Create(ctx, journal.Specs()...); err != nil {
+		return nil, fmt.Errorf("opening %s: %w", s, err)
+	}
+	db.log = journal.New(s)
+	open := openShared
+	if _, ok := s.(table.Batcher); ok {
+		open = openLocal
+	}
+	if err := open(ctx, db); err != nil {
+		return nil, fmt.Errorf("opening %s: %w", s, err)
+	}
+	return db, nil
+}
+
+// Close waits for commits under way, gives the slot back and stops. It does not
+// close the store.
+func (db *DB) Close(ctx context.Context) error {
+	if err := db.gate.close(ctx); err != nil {
+		return fmt.Errorf("closing %s: %w", db.store, err)
+	}
+	if err := db.engine.close(ctx); err != nil {
+		return fmt.Errorf("closing %s: %w", db.store, err)
+	}
+	return nil
+}
+
+// Store gives the store below.
+func (db *DB) Store() table.Store { return db.store }
+
+// Table gives the handle of a table that Create of the store has made.
+func (db *DB) Table(name string) *Table { return &Table{name, db.store.Table(name)} }
+
+// Writer reports whether this server commits now; if not, err says why.
+func (db *DB) Writer() (ok bool, err error) {
+	err = db.engine.writable()
+	return err == nil, err
+}

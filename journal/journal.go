@@ -1,0 +1,366 @@
+// Package journal keeps the shared record of commits and of the servers that
+// make them, in two unversioned tables of a store (seed 000, "Journal"; seed
+// 004, one head per server).
+//
+// Table cluster:
+//
+//	row "heads"               family c, one column a slot (2 bytes): a revision.Cell
+//	row "archive" slot n      family c, column "": a revision.Archive, for ever
+//
+// One Get of the row heads is one atomic snapshot of the whole cluster.
+//
+// Table journal: a row a commit, key slot (2 bytes) + revision (8 bytes); family j:
+//
+//	s   state P, C or A; kind; token; priority
+//	i   ids of what changed, 16 bytes each
+//	m   who did what
+//	w   write list: tables and row keys with cells of this revision
+//
+// A large commit has further rows, key + number of the chunk (4 bytes), each
+// with a part of the write list, written before the cells it lists.
+//
+// Integers are big-endian. [Log] reads and writes all of it. Its methods know
+// what a store's Swap leaves open: after an error and after false they read
+// again, and they answer with what the cell holds.
+package journal
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// Names of the tables.
+const (
+	Table   = "journal"
+	Cluster = "cluster"
+)
+
+const clusterFamily = 'c'
+
+var (
+	headsRow      = []byte("heads")
+	archivePrefix = []byte("archive")
+)
+
+// Specs describes the tables.
+func Specs() []table.Spec {
+	return []table.Spec{
+		{Name: Cluster, Families: []table.FamilySpec{{Name: clusterFamily}}, Unversioned: true},
+		{Name: Table, Families: []table.FamilySpec{{Name: family}}, Unversioned: true},
+	}
+}
+
+// Log is the journal and the cluster's heads in a store.
+type Log struct {
+	store   table.Store
+	cluster table.Table
+	journal table.Table
+
+	mu       sync.Mutex
+	archives map[revision.Slot][]revision.Archive // never change, so kept for ever
+}
+
+// New gives the log of a store that has its tables.
+func New(s table.Store) *Log {
+	return &Log{
+		store: s, cluster: s.Table(Cluster), journal: s.Table(Table),
+		archives: map[revision.Slot][]revision.Archive{},
+	}
+}
+
+// Heads is one reading of the row of heads.
+type Heads struct {
+	*revision.Vector
+	raw map[revision.Slot][]byte
+}
+
+// Raw gives the bytes of a slot's cell, to swap from; nil if there is none.
+func (h *Heads) Raw(s revision.Slot) []byte { return h.raw[s] }
+
+// Heads reads the heads of all slots.
+func (l *Log) Heads(ctx context.Context) (*Heads, error) {
+	row, err := l.cluster.Get(ctx, headsRow, table.Select{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the heads: %w", err)
+	}
+	cells := make(map[revision.Slot]revision.Cell, len(row.Cells))
+	raw := make(map[revision.Slot][]byte, len(row.Cells))
+	archives := make(map[revision.Slot][]revision.Archive, len(row.Cells))
+	for _, x := range row.Cells {
+		if len(x.Qualifier) != 2 {
+			return nil, fmt.Errorf("heads row, column %x: %w", x.Qualifier, table.ErrCorrupt)
+		}
+		s := revision.Slot(binary.BigEndian.Uint16(x.Qualifier))
+		c, err := revision.DecodeCell(x.Value)
+		if err != nil {
+			return nil, fmt.Errorf("slot %d: %w", s, err)
+		}
+		cells[s], raw[s] = c, bytes.Clone(x.Value)
+		if archives[s], err = l.archived(ctx, s, c); err != nil {
+			return nil, err
+		}
+	}
+	return &Heads{revision.NewVector(cells, archives), raw}, nil
+}
+
+// archived gives the archives of a slot's former holders. A cell of incarnation
+// n says that 1 to n-1 are there (and n, when it is free): those that are not
+// known yet are read before anybody judges visibility by the cell.
+func (l *Log) archived(ctx context.Context, s revision.Slot, c revision.Cell) ([]revision.Archive, error) {
+	want := int(c.Incarnation)
+	if c.State != revision.Free {
+		want--
+	}
+	l.mu.Lock()
+	known := l.archives[s]
+	l.mu.Unlock()
+	if len(known) >= want {
+		return known[:max(0, want):max(0, want)], nil
+	}
+	var all []revision.Archive
+	prefix := archiveKey(s, 0)[:len(archivePrefix)+2]
+	for row, err := range l.cluster.Scan(ctx, table.Prefix(prefix), table.Select{}) {
+		if err != nil {
+			return nil, fmt.Errorf("reading the archives of slot %d: %w", s, err)
+		}
+		a, err := decodeArchive(row, len(all)+1)
+		if err != nil {
+			return nil, fmt.Errorf("slot %d: %w", s, err)
+		}
+		all = append(all, a)
+	}
+	if len(all) < want {
+		return nil, fmt.Errorf("slot %d has %d archives, its cell tells of %d: %w", s, len(all), want, table.ErrCorrupt)
+	}
+	l.mu.Lock()
+	l.archives[s] = all
+	l.mu.Unlock()
+	return all[:want:want], nil
+}
+
+func decodeArchive(row table.Row, incarnation int) (revision.Archive, error) {
+	if n := len(row.Key) - 8; n < 0 || binary.BigEndian.Uint64(row.Key[n:]) != uint64(incarnation) || len(row.Cells) != 1 {
+		return revision.Archive{}, fmt.Errorf("archive row %q: want incarnation %d: %w", row.Key, incarnation, table.ErrCorrupt)
+	}
+	return revision.DecodeArchive(row.Cells[0].Value)
+}
+
+func archiveKey(s revision.Slot, incarnation uint64) []byte {
+	b := append([]byte(nil), archivePrefix...)
+	b = binary.BigEndian.AppendUint16(b, uint16(s))
+	return binary.BigEndian.AppendUint64(b, incarnation)
+}
+
+func slotColumn(s revision.Slot) []byte { return binary.BigEndian.AppendUint16(nil, uint16(s)) }
+
+// SwapHead changes a slot's cell from the bytes old (nil: absent) to new, and
+// reports whether the cell holds new now. If not, now is what it holds. It goes
+// on until it knows or ctx ends; an error leaves the outcome unknown, and then
+// the only bytes that may be tried next from the same old ones are new again.
+func (l *Log) SwapHead(ctx context.Context, s revision.Slot, old, new []byte) (done bool, now []byte, err error) {
+	return swap(ctx, l.cluster, headsRow, clusterFamily, slotColumn(s), old,
+		[]table.Cell{{Family: clusterFamily, Qualifier: slotColumn(s), Value: new}})
+}
+
+// swap is Swap with the rule for reading its outcome: the first of cells is the
+// checked column's new value, unique to the attempt.
+func swap(ctx context.Context, t table.Table, row []byte, f table.Family, q, old []byte, cells []table.Cell) (bool, []byte, error) {
+	var failed error
+	for try := 0; ; try++ {
+		if try > 0 {
+			if err := pause(ctx, try); err != nil {
+				return false, nil, fmt.Errorf("%w (%v)", table.ErrUnavailable, errors.Join(failed, err))
+			}
+		}
+		ok, err := t.Swap(ctx, row, f, q, old, cells)
+		if ok && err == nil {
+			return true, cells[0].Value, nil
+		}
+		if err != nil {
+			failed = err
+			if permanent(err) {
+				return false, nil, err
+			}
+		}
+		now, err := read(ctx, t, row, f, q)
+		switch {
+		case err != nil:
+			failed = err
+			if permanent(err) {
+				return false, nil, err
+			}
+		case bytes.Equal(now, cells[0].Value):
+			return true, now, nil
+		case !bytes.Equal(now, old):
+			return false, now, nil
+		}
+	}
+}
+
+// permanent errors do not pass by trying again.
+func permanent(err error) bool {
+	return errors.Is(err, table.ErrClosed) || errors.Is(err, table.ErrTooLarge) || errors.Is(err, table.ErrCorrupt)
+}
+
+func read(ctx context.Context, t table.Table, row []byte, f table.Family, q []byte) ([]byte, error) {
+	r, err := t.Get(ctx, row, table.Select{Families: []table.Family{f}, Columns: []table.ColumnRange{table.Column(f, q)}})
+	if err != nil {
+		return nil, err
+	}
+	if c := r.Find(f, q); c != nil {
+		return bytes.Clone(c.Value), nil
+	}
+	return nil, nil
+}
+
+// pause waits before another try: 1 ms at first, 100 ms at most.
+func pause(ctx context.Context, try int) error {
+	t := time.NewTimer(min(time.Millisecond<<min(try, 10), 100*time.Millisecond))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
+
+// ErrTaken: another row stands where a new one was to be.
+var ErrTaken = errors.New("journal row taken")
+
+// Begin writes rec as pending, if its row is absent. After an error nothing of
+// the commit may be written and its id is given up.
+func (l *Log) Begin(ctx context.Context, rec *Record) error {
+	done, _, err := swap(ctx, l.journal, Key(rec.Revision), family, stateColumn, nil, rec.cells(Pending))
+	if err == nil && !done {
+		err = ErrTaken
+	}
+	if err != nil {
+		return fmt.Errorf("journal row of %s: %w", revision.String(rec.Revision), err)
+	}
+	return nil
+}
+
+// Chunk adds a part of the write list, before the cells it lists are written.
+func (l *Log) Chunk(ctx context.Context, r table.Revision, number uint32, rows []Rows) error {
+	key := binary.BigEndian.AppendUint32(Key(r), number)
+	cell := table.Cell{Family: family, Qualifier: rowsColumn, Value: appendRows(nil, rows)}
+	done, _, err := swap(ctx, l.journal, key, family, rowsColumn, nil, []table.Cell{cell})
+	if err == nil && !done {
+		err = ErrTaken
+	}
+	if err != nil {
+		return fmt.Errorf("journal row of %s, chunk %d: %w", revision.String(r), number, err)
+	}
+	return nil
+}
+
+// Decide changes a pending record to Committed (its owner only) or Aborted, and
+// answers with the final state, whoever decided. After an error it is unknown.
+func (l *Log) Decide(ctx context.Context, rec *Record, to State) (State, error) {
+	cell := table.Cell{Family: family, Qualifier: stateColumn, Value: rec.state(to)}
+	_, now, err := swap(ctx, l.journal, Key(rec.Revision), family, stateColumn, rec.state(Pending), []table.Cell{cell})
+	if err != nil {
+		return None, fmt.Errorf("deciding %s: %w", revision.String(rec.Revision), err)
+	}
+	if now == nil {
+		return None, nil
+	}
+	is := Record{Revision: rec.Revision}
+	if err := is.decodeState(now); err != nil {
+		return None, err
+	}
+	return is.State, nil
+}
+
+// Get reads a commit's record, with the write list of all its chunks. State is
+// None if there is no row.
+func (l *Log) Get(ctx context.Context, r table.Revision) (Record, error) {
+	for rec, err := range l.scan(ctx, table.Prefix(Key(r)), false) {
+		return rec, err
+	}
+	return Record{Revision: r}, nil
+}
+
+// Scan streams the records of a slot with revisions in (after, upTo], in order.
+func (l *Log) Scan(ctx context.Context, s revision.Slot, after, upTo table.Revision) iter.Seq2[Record, error] {
+	return l.scan(ctx, between(s, after, upTo), false)
+}
+
+// Backward is Scan from the newest record to the oldest.
+func (l *Log) Backward(ctx context.Context, s revision.Slot, after, upTo table.Revision) iter.Seq2[Record, error] {
+	return l.scan(ctx, between(s, after, upTo), true)
+}
+
+func between(s revision.Slot, after, upTo table.Revision) table.Range {
+	key := func(r table.Revision) []byte {
+		return binary.BigEndian.AppendUint64(slotColumn(s), uint64(r))
+	}
+	return table.Range{Start: key(after + 1), End: key(upTo + 1)}
+}
+
+// scan joins the rows of each commit. Chunks without a record are of a commit
+// that never wrote a cell: they are passed over.
+func (l *Log) scan(ctx context.Context, r table.Range, reverse bool) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		var rec Record // being put together, if its revision is not 0
+		flush := func() bool { return rec.State == None || yield(rec, nil) }
+		for row, err := range l.journal.Scan(ctx, r, table.Select{Reverse: reverse}) {
+			var part Record
+			if err == nil {
+				part, err = decode(row)
+			}
+			if err != nil {
+				yield(Record{}, fmt.Errorf("reading the journal: %w", err))
+				return
+			}
+			if part.Revision != rec.Revision {
+				if !flush() {
+					return
+				}
+				rec = part
+				continue
+			}
+			rows := append(rec.Rows, part.Rows...)
+			if part.State != None {
+				rec = part
+			}
+			rec.Rows = rows
+		}
+		flush()
+	}
+}
+
+// Rollback aborts a record, unless it is, and removes the cells it may have
+// written. It reports an error if the record is committed.
+func (l *Log) Rollback(ctx context.Context, rec *Record) error {
+	if rec.State != Aborted {
+		s, err := l.Decide(ctx, rec, Aborted)
+		if err != nil {
+			return err
+		}
+		if s == Committed {
+			return fmt.Errorf("rolling back %s: it is committed", revision.String(rec.Revision))
+		}
+	}
+	return l.Erase(ctx, rec)
+}
+
+// Erase removes the cells on a record's write list.
+func (l *Log) Erase(ctx context.Context, rec *Record) error {
+	for _, t := range rec.Rows {
+		if err := l.store.Table(t.Table).Erase(ctx, rec.Revision, t.Keys); err != nil {
+			return fmt.Errorf("erasing %s: %w", revision.String(rec.Revision), err)
+		}
+	}
+	return nil
+}

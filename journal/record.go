@@ -1,0 +1,241 @@
+package journal
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// State of a commit. Only P changes, and only once.
+type State byte
+
+const (
+	None      State = 0   // there is no row
+	Pending   State = 'P' // its cells may be under way
+	Committed State = 'C' // written by its owner only
+	Aborted   State = 'A' // written by anyone
+)
+
+// Kind of a commit.
+type Kind byte
+
+const (
+	Ordinary Kind = iota
+	// Bulk commits changed so much that followers take everything as changed.
+	Bulk
+	// Merge commits make a branch visible.
+	Merge
+)
+
+// A Record is a journal row: what one commit did.
+type Record struct {
+	Revision table.Revision
+	State    State
+	Kind     Kind
+	Token    uint64         // of the writer, unique to the attempt
+	Prio     table.Revision // of the first attempt; the smaller one wins
+	// IDs are what the commit changed, unless AllChanged.
+	IDs        []entry.ID
+	AllChanged bool
+	Message    []byte // who did what
+	// Rows is the write list: where cells of a pending commit may lie. Those
+	// of a large commit stand in chunks of their own, see Log.Chunk.
+	Rows []Rows
+}
+
+// Rows names rows of one table.
+type Rows struct {
+	Table string
+	Keys  [][]byte
+}
+
+const (
+	family = 'j'
+
+	// maxIDs bounds the ids kept of one commit; beyond it everything counts as
+	// changed.
+	maxIDs = 4096
+
+	// headerSize is the length of a state cell before the priority.
+	headerSize = 1 + 1 + 1 + 1 + 8
+
+	recordVersion = 1
+)
+
+// Columns of a journal row.
+var (
+	stateColumn   = []byte{'s'}
+	rowsColumn    = []byte{'w'}
+	idsColumn     = []byte{'i'}
+	messageColumn = []byte{'m'}
+)
+
+// Key is the row of a revision: its slot, then the revision itself, so that
+// every slot has a range of its own and no region is hot.
+func Key(r table.Revision) []byte {
+	b := make([]byte, 0, 14)
+	b = binary.BigEndian.AppendUint16(b, uint16(revision.SlotOf(r)))
+	return binary.BigEndian.AppendUint64(b, uint64(r))
+}
+
+// parseKey splits a row key: the revision and, in a chunk's row, its number.
+func parseKey(key []byte) (r table.Revision, chunk bool, err error) {
+	if len(key) != 10 && len(key) != 14 {
+		return 0, false, fmt.Errorf("journal row %x: %w", key, table.ErrCorrupt)
+	}
+	return table.Revision(binary.BigEndian.Uint64(key[2:])), len(key) == 14, nil
+}
+
+// state encodes the state cell.
+func (rec *Record) state(s State) []byte {
+	b := make([]byte, 0, headerSize+binary.MaxVarintLen64)
+	b = append(b, recordVersion, byte(s), byte(rec.Kind), 0)
+	if rec.AllChanged || len(rec.IDs) > maxIDs {
+		b[3] = 1
+	}
+	b = binary.BigEndian.AppendUint64(b, rec.Token)
+	return binary.AppendUvarint(b, uint64(rec.Prio))
+}
+
+func (rec *Record) decodeState(b []byte) error {
+	bad := func(why string) error {
+		return fmt.Errorf("journal row of %s: %s: %w", revision.String(rec.Revision), why, table.ErrCorrupt)
+	}
+	switch {
+	case len(b) == 0:
+		return bad("no state")
+	case b[0] != recordVersion:
+		return fmt.Errorf("journal row of %s has version %d: %w", revision.String(rec.Revision), b[0], table.ErrNewer)
+	case len(b) <= headerSize:
+		return bad("state cut short")
+	}
+	rec.State, rec.Kind, rec.AllChanged = State(b[1]), Kind(b[2]), b[3] != 0
+	if rec.State != Pending && rec.State != Committed && rec.State != Aborted {
+		return bad(fmt.Sprintf("unknown state %q", b[1]))
+	}
+	if rec.Kind > Merge || b[3] > 1 {
+		return bad("unknown kind")
+	}
+	rec.Token = binary.BigEndian.Uint64(b[4:])
+	prio, n := binary.Uvarint(b[headerSize:])
+	if n <= 0 || headerSize+n != len(b) {
+		return bad("priority")
+	}
+	rec.Prio = table.Revision(prio)
+	return nil
+}
+
+// cells gives the row's cells in state s.
+func (rec *Record) cells(s State) []table.Cell {
+	cells := []table.Cell{{Family: family, Qualifier: stateColumn, Value: rec.state(s)}}
+	if n := len(rec.IDs); n > 0 && n <= maxIDs && !rec.AllChanged {
+		b := make([]byte, 0, n*len(entry.ID{}))
+		for i := range rec.IDs {
+			b = append(b, rec.IDs[i][:]...)
+		}
+		cells = append(cells, table.Cell{Family: family, Qualifier: idsColumn, Value: b})
+	}
+	if len(rec.Message) > 0 {
+		cells = append(cells, table.Cell{Family: family, Qualifier: messageColumn, Value: rec.Message})
+	}
+	if len(rec.Rows) > 0 {
+		cells = append(cells, table.Cell{Family: family, Qualifier: rowsColumn, Value: appendRows(nil, rec.Rows)})
+	}
+	return cells
+}
+
+// Write gives the row as part of a batch that commits rec atomically with its
+// cells: there is no pending state and no write list.
+func (rec *Record) Write() table.Write {
+	rec.Rows = nil
+	return table.Write{Table: Table, Mutations: []table.Mutation{{Row: Key(rec.Revision), Cells: rec.cells(Committed)}}}
+}
+
+// decode reads a journal row.
+func decode(row table.Row) (Record, error) {
+	r, _, err := parseKey(row.Key)
+	if err != nil {
+		return Record{}, err
+	}
+	rec := Record{Revision: r}
+	for _, c := range row.Cells {
+		switch {
+		case c.Family != family || len(c.Qualifier) != 1:
+			err = fmt.Errorf("journal row of %s: unknown column: %w", revision.String(r), table.ErrCorrupt)
+		case c.Qualifier[0] == stateColumn[0]:
+			err = rec.decodeState(c.Value)
+		case c.Qualifier[0] == idsColumn[0]:
+			rec.IDs, err = decodeIDs(c.Value)
+		case c.Qualifier[0] == messageColumn[0]:
+			rec.Message = append([]byte(nil), c.Value...)
+		case c.Qualifier[0] == rowsColumn[0]:
+			rec.Rows, err = decodeRows(c.Value)
+		}
+		if err != nil {
+			return Record{}, err
+		}
+	}
+	return rec, nil
+}
+
+func decodeIDs(b []byte) ([]entry.ID, error) {
+	const n = len(entry.ID{})
+	if len(b)%n != 0 {
+		return nil, fmt.Errorf("journal ids: %d bytes: %w", len(b), table.ErrCorrupt)
+	}
+	ids := make([]entry.ID, len(b)/n)
+	for i := range ids {
+		copy(ids[i][:], b[i*n:])
+	}
+	return ids, nil
+}
+
+// appendRows encodes a write list: of each table the name, the count of rows and
+// their keys, all with their lengths.
+func appendRows(b []byte, rows []Rows) []byte {
+	for _, t := range rows {
+		b = appendString(b, t.Table)
+		b = binary.AppendUvarint(b, uint64(len(t.Keys)))
+		for _, k := range t.Keys {
+			b = appendString(b, k)
+		}
+	}
+	return b
+}
+
+func appendString[T string | []byte](b []byte, s T) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func decodeRows(b []byte) ([]Rows, error) {
+	bad := fmt.Errorf("journal write list: %w", table.ErrCorrupt)
+	b = append([]byte(nil), b...)
+	var out []Rows
+	for len(b) > 0 {
+		name, rest, ok := cutString(b)
+		n, k := binary.Uvarint(rest)
+		if !ok || k <= 0 || n > uint64(len(rest)) {
+			return nil, bad
+		}
+		t := Rows{Table: string(name), Keys: make([][]byte, n)}
+		b = rest[k:]
+		for i := range t.Keys {
+			if t.Keys[i], b, ok = cutString(b); !ok {
+				return nil, bad
+			}
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+func cutString(b []byte) (s, rest []byte, ok bool) {
+	n, k := binary.Uvarint(b)
+	if k <= 0 || n > uint64(len(b)-k) {
+		return nil, nil, false
+	}
+	return b[k : k+int(n) : k+int(n)], b[k+int(n):], true
+}

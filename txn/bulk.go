@@ -1,0 +1,202 @@
+package txn
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// Bulk is one huge commit, written past the usual path: nothing of it is seen
+// until Commit, then all of it. It has no marks: its caller keeps other writers
+// out, and an Update while it lasts fails with ErrConflict.
+type Bulk struct {
+	db     *DB
+	loader loader
+	once   sync.Once
+}
+
+// A loader is an engine's way of bulk loading.
+type loader interface {
+	stamp() table.Revision
+	write(ctx context.Context, t string, ms []table.Mutation) error
+	// commit ends the load; if it fails, abort follows.
+	commit(ctx context.Context, message []byte) (table.Revision, error)
+	abort(ctx context.Context) error
+}
+
+// Bulk begins a load. On stores that are neither Batcher nor Bulker the rows
+// are written as they come, at a revision that stays invisible until Commit.
+func (db *DB) Bulk(ctx context.Context, o table.BulkOptions) (*Bulk, error) {
+	if err := db.engine.writable(); err != nil {
+		return nil, err
+	}
+	if err := db.gate.enter(ctx, true); err != nil {
+		return nil, err
+	}
+	db.gate.forBulk()
+	l, err := db.engine.bulk(ctx, o)
+	if err != nil {
+		db.gate.leave()
+		return nil, fmt.Errorf("beginning a bulk load: %w", err)
+	}
+	return &Bulk{db: db, loader: l}, nil
+}
+
+// Stamp is as Tx.Stamp.
+func (b *Bulk) Stamp() table.Revision { return b.loader.stamp() }
+
+// Write adds mutations; it may be called concurrently. Cells of one row may
+// come in several calls.
+func (b *Bulk) Write(ctx context.Context, t *Table, ms ...table.Mutation) error {
+	return b.loader.write(ctx, t.Name, ms)
+}
+
+// Commit makes the load durable and visible at one revision, in one step.
+func (b *Bulk) Commit(ctx context.Context, message []byte) (r table.Revision, err error) {
+	err = fmt.Errorf("bulk load: %w", table.ErrClosed)
+	b.once.Do(func() {
+		defer b.db.gate.leave()
+		if r, err = b.loader.commit(ctx, message); err != nil {
+			err = fmt.Errorf("bulk load: %w", err)
+		}
+	})
+	return r, err
+}
+
+// Abort undoes the load. After Commit it does nothing.
+func (b *Bulk) Abort(ctx context.Context) (err error) {
+	b.once.Do(func() {
+		defer b.db.gate.leave()
+		err = b.loader.abort(ctx)
+	})
+	return err
+}
+
+// localLoad sorts cells beside the store's log and adds them in one step.
+type localLoad struct {
+	e    *local
+	r    table.Revision
+	bulk table.Bulk
+}
+
+func (e *local) bulk(ctx context.Context, o table.BulkOptions) (loader, error) {
+	r, err := e.clock.Next()
+	if err != nil {
+		return nil, err
+	}
+	if b, ok := e.db.store.(table.Bulker); ok {
+		bulk, err := b.Bulk(ctx, r, o)
+		return &localLoad{e, r, bulk}, err
+	}
+	w, err := newHidden(ctx, e.db, r)
+	return &hiddenLocal{w, e}, err
+}
+
+func (l *localLoad) stamp() table.Revision { return l.r }
+
+func (l *localLoad) write(_ context.Context, t string, ms []table.Mutation) error {
+	return l.bulk.Add(t, ms...)
+}
+
+func (l *localLoad) commit(ctx context.Context, message []byte) (table.Revision, error) {
+	rec := bulkRecord(l.r, message)
+	if err := l.bulk.Finish(ctx, []table.Write{rec.Write()}); err != nil {
+		got, readErr := l.e.db.log.Get(context.WithoutCancel(ctx), l.r)
+		if readErr == nil && got.State == journal.None {
+			return 0, err
+		}
+		return 0, l.e.fail(err)
+	}
+	l.e.showBulk(l.r)
+	return l.r, nil
+}
+
+func (l *localLoad) abort(context.Context) error { return l.bulk.Abort() }
+
+func bulkRecord(r table.Revision, message []byte) *journal.Record {
+	return &journal.Record{Revision: r, Kind: journal.Bulk, Prio: r, AllChanged: true, Message: message}
+}
+
+// showBulk shows a load, which may have changed anything.
+func (e *local) showBulk(r table.Revision) {
+	e.mu.Lock()
+	e.ordinal++
+	n := e.ordinal
+	e.mu.Unlock()
+	e.db.changes.everything(n)
+	e.show(r, n)
+}
+
+// hidden writes cells at a revision that nobody sees, each part of the write
+// list before the cells it names.
+type hidden struct {
+	db  *DB
+	rec *journal.Record
+
+	mu    sync.Mutex
+	chunk uint32
+}
+
+func newHidden(ctx context.Context, db *DB, r table.Revision) (*hidden, error) {
+	h := &hidden{db: db, rec: bulkRecord(r, nil)}
+	h.rec.Token = newToken()
+	return h, db.log.Begin(ctx, h.rec)
+}
+
+func (h *hidden) stamp() table.Revision { return h.rec.Revision }
+
+func (h *hidden) write(ctx context.Context, t string, ms []table.Mutation) error {
+	if len(ms) == 0 {
+		return nil
+	}
+	h.mu.Lock()
+	h.chunk++
+	n := h.chunk
+	h.mu.Unlock()
+	if err := h.db.log.Chunk(ctx, h.rec.Revision, n, []journal.Rows{rowsOf(t, ms)}); err != nil {
+		return err
+	}
+	return h.db.store.Table(t).Apply(ctx, h.rec.Revision, ms)
+}
+
+func rowsOf(t string, ms []table.Mutation) journal.Rows {
+	keys := make([][]byte, len(ms))
+	for i := range ms {
+		keys[i] = ms[i].Row
+	}
+	return journal.Rows{Table: t, Keys: keys}
+}
+
+func (h *hidden) abort(ctx context.Context) error {
+	rec, err := h.db.log.Get(ctx, h.rec.Revision)
+	if err != nil {
+		return err
+	}
+	return h.db.log.Rollback(ctx, &rec)
+}
+
+// hiddenLocal decides by an atomic batch.
+type hiddenLocal struct {
+	*hidden
+	e *local
+}
+
+func (h *hiddenLocal) commit(ctx context.Context, message []byte) (table.Revision, error) {
+	r := h.rec.Revision
+	rec := *h.rec
+	rec.Message = message
+	h.e.mu.Lock()
+	wait, err := h.e.batcher.Commit(context.WithoutCancel(ctx), table.Batch{Revision: r, Writes: []table.Write{rec.Write()}})
+	h.e.mu.Unlock()
+	if err == nil {
+		err = wait()
+	}
+	if err != nil {
+		return 0, h.e.fail(err)
+	}
+	h.e.showBulk(r)
+	return r, nil
+}

@@ -1,0 +1,237 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// localSlot is the slot of the only server of a store that one process holds.
+const localSlot revision.Slot = 1
+
+// local commits atomic batches on a store that this process has for itself.
+//
+// A commit allocates its revision and hands its batch to the store under one
+// lock, so revisions are in the order of the store's log. It then waits, with
+// others, for the log to be synced, and shows its revision as the new head. The
+// head shows smaller revisions too whose own wait has not returned: they stand
+// before it in the log, of which a crash leaves a prefix, so they are as durable
+// as it is. After a crash the head is the largest revision in the journal;
+// what it shows beyond the last acknowledged commit is whole, since a batch is.
+type local struct {
+	db      *DB
+	batcher table.Batcher
+	clock   *revision.Clock
+
+	mu      sync.Mutex // orders commits
+	ordinal uint64     // of the last commit
+	recent  *recent
+
+	showing sync.Mutex // orders states shown
+	broken  atomic.Pointer[error]
+}
+
+func openLocal(ctx context.Context, db *DB) error {
+	e := &local{
+		db: db, batcher: db.store.(table.Batcher), recent: newRecent(),
+		clock: revision.NewClock(localSlot, db.o.Now), ordinal: 1,
+	}
+	if err := e.claim(ctx); err != nil {
+		return err
+	}
+	head, err := e.recover(ctx)
+	if err != nil {
+		return err
+	}
+	e.clock.Observe(head)
+	if behind := e.clock.Behind(); behind > 0 {
+		db.o.Log.Warn("the clock is behind the newest revision", "store", db.store.String(), "behind", behind)
+	}
+	db.engine = e
+	db.show(&Snapshot{db: db, max: head, low: head, ordinal: e.ordinal})
+	return nil
+}
+
+// claim notes in the heads row who holds the store. The store's own lock keeps
+// others out; the cell is for people and for the order of ids.
+func (e *local) claim(ctx context.Context) error {
+	h, err := e.db.log.Heads(ctx)
+	if err != nil || e.db.o.ReadOnly {
+		return err
+	}
+	e.clock.Observe(h.Max())
+	c := h.Cell(localSlot)
+	e.clock.Observe(c.Limit)
+	c = revision.Cell{
+		State: revision.Open, Incarnation: 1, Sequence: c.Sequence + 1,
+		First: c.First, Head: c.Head, Token: newToken(), Owner: e.db.o.Owner,
+	}
+	done, _, err := e.db.log.SwapHead(ctx, localSlot, h.Raw(localSlot), c.Append(nil))
+	if err == nil && !done {
+		err = fmt.Errorf("%w by another server", table.ErrLocked)
+	}
+	return err
+}
+
+// recover finds the newest commit and takes back what a crash left of a load
+// after it.
+func (e *local) recover(ctx context.Context) (head table.Revision, err error) {
+	var left []journal.Record
+	for rec, err := range e.db.log.Backward(ctx, localSlot, 0, revision.Last-1) {
+		if err != nil {
+			return 0, err
+		}
+		e.clock.Observe(rec.Revision)
+		if rec.State == journal.Committed {
+			head = rec.Revision
+			break
+		}
+		left = append(left, rec)
+	}
+	for i := range left {
+		if e.db.o.ReadOnly {
+			break
+		}
+		if err := e.db.log.Rollback(ctx, &left[i]); err != nil {
+			return 0, err
+		}
+	}
+	return head, nil
+}
+
+func (e *local) storesMarks() bool { return false }
+
+func (e *local) stamp() table.Revision {
+	r, err := e.clock.Next()
+	if err != nil {
+		return revision.Last // the clock has run out, and so will the commit
+	}
+	return r
+}
+
+func (e *local) writable() error {
+	if e.db.o.ReadOnly {
+		return fmt.Errorf("%w: it was opened for reading", ErrReadOnly)
+	}
+	if err := e.broken.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (e *local) commit(ctx context.Context, tx *Tx) (table.Revision, *loss, error) {
+	if err := canceled(ctx); err != nil {
+		return 0, nil, err
+	}
+	writes := tx.batch()
+	r, n, wait, lost, err := e.enqueue(ctx, tx, writes)
+	if lost != nil || err != nil {
+		return 0, lost, err
+	}
+	if err := wait(); err != nil {
+		return 0, nil, e.fail(err)
+	}
+	e.show(r, n)
+	return r, nil, nil
+}
+
+// enqueue gives the commit its place in the store's log.
+func (e *local) enqueue(ctx context.Context, tx *Tx, writes []table.Write) (r table.Revision, n uint64, wait func() error, lost *loss, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.writable(); err != nil {
+		return 0, 0, nil, nil, err
+	}
+	if o, _, found := e.recent.conflict(tx.marks, tx.snapshot.ordinal); found {
+		return 0, 0, nil, &loss{o}, nil
+	}
+	if r, err = e.clock.Next(); err != nil {
+		return 0, 0, nil, nil, err
+	}
+	n = e.ordinal + 1
+	e.db.changes.touch(tx.ids, n)
+	writes = append(writes, tx.record(r).Write())
+	// The client's patience must not leave half a commit: from here it goes on.
+	wait, err = e.batcher.Commit(context.WithoutCancel(ctx), table.Batch{Revision: r, Writes: writes})
+	if err != nil {
+		return 0, 0, nil, nil, e.refused(ctx, r, err)
+	}
+	e.ordinal = n
+	if e.recent.isFull() {
+		e.recent.prune(e.db.running.oldest(n))
+	}
+	e.recent.commit(tx.marks, n)
+	return r, n, wait, nil, nil
+}
+
+// refused tells apart a batch that the store did not take from one that it took
+// and failed to say so.
+func (e *local) refused(ctx context.Context, r table.Revision, cause error) error {
+	rec, err := e.db.log.Get(context.WithoutCancel(ctx), r)
+	if err == nil && rec.State == journal.None {
+		return fmt.Errorf("commit: %w", cause)
+	}
+	return e.fail(errors.Join(cause, err))
+}
+
+// fail stops all commits: what the store could not sync may be lost, and what
+// came after it must not be shown. Opening the store again finds out.
+func (e *local) fail(cause error) error {
+	err := fmt.Errorf("%w: open the store again after its failure: %w", table.ErrUnavailable, cause)
+	e.broken.CompareAndSwap(nil, &err)
+	e.db.shown.Broadcast()
+	return fmt.Errorf("%w: %w", ErrUnknown, cause)
+}
+
+// show makes r the head, unless a later revision is.
+func (e *local) show(r table.Revision, n uint64) {
+	e.showing.Lock()
+	defer e.showing.Unlock()
+	if e.db.current.Load().ordinal < n {
+		e.db.show(&Snapshot{db: e.db, max: r, low: r, ordinal: n})
+	}
+}
+
+func (e *local) wait(ctx context.Context, l *loss) error {
+	for {
+		next := e.db.shown.Next()
+		if e.db.current.Load().ordinal >= l.ordinal {
+			return nil
+		}
+		if err := e.writable(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-next:
+		}
+	}
+}
+
+func (e *local) at(_ context.Context, r table.Revision) (*Snapshot, error) {
+	if head := e.db.current.Load().max; r > head {
+		return nil, fmt.Errorf("%w: %s is newer than %s", ErrRevision, revision.String(r), revision.String(head))
+	}
+	return &Snapshot{db: e.db, max: r, low: r}, nil
+}
+
+func (e *local) close(ctx context.Context) error {
+	if e.db.o.ReadOnly || e.broken.Load() != nil {
+		return nil
+	}
+	h, err := e.db.log.Heads(ctx)
+	if err != nil {
+		return err
+	}
+	c := h.Cell(localSlot)
+	c.State, c.Head, c.Sequence = revision.Closed, e.db.current.Load().max, c.Sequence+1
+	_, _, err = e.db.log.SwapHead(ctx, localSlot, h.Raw(localSlot), c.Append(nil))
+	return err
+}

@@ -1,0 +1,204 @@
+package txn
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"slices"
+	"sort"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// Get implements Reader.
+func (tx *Tx) Get(ctx context.Context, t *Table, row []byte, sel table.Select) (table.Row, error) {
+	w := tx.written(t, row)
+	if w == nil {
+		return tx.snapshot.Get(ctx, t, row, sel)
+	}
+	base := table.Row{Key: row}
+	if !w.deleted {
+		var err error
+		if base, err = tx.snapshot.Get(ctx, t, row, w.below(sel)); err != nil {
+			return base, err
+		}
+	}
+	return w.over(base, sel), nil
+}
+
+// GetMany implements Reader.
+func (tx *Tx) GetMany(ctx context.Context, t *Table, rows [][]byte, sel table.Select) ([]table.Row, error) {
+	if tx.writes[t.Name] == nil {
+		return tx.snapshot.GetMany(ctx, t, rows, sel)
+	}
+	out := make([]table.Row, len(rows))
+	var rest [][]byte
+	var at []int
+	for i, row := range rows {
+		if tx.written(t, row) == nil {
+			rest, at = append(rest, row), append(at, i)
+			continue
+		}
+		var err error
+		if out[i], err = tx.Get(ctx, t, row, sel); err != nil {
+			return nil, err
+		}
+	}
+	if len(rest) == 0 {
+		return out, nil
+	}
+	found, err := tx.snapshot.GetMany(ctx, t, rest, sel)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range found {
+		out[at[i]] = r
+	}
+	return out, nil
+}
+
+// Scan implements Reader. It shows the rows written before it began.
+func (tx *Tx) Scan(ctx context.Context, t *Table, r table.Range, sel table.Select) iter.Seq2[table.Row, error] {
+	keys := tx.between(t, r)
+	if len(keys) == 0 {
+		return tx.snapshot.Scan(ctx, t, r, sel)
+	}
+	if sel.Reverse {
+		slices.Reverse(keys)
+	}
+	return func(yield func(table.Row, error) bool) { tx.merge(ctx, t, r, sel, keys, yield) }
+}
+
+// merge yields the rows of the snapshot and, in their places, the rows of keys
+// as the transaction sees them. The rows written are read one by one and not by
+// the scan, whose filter knows nothing of what was written.
+func (tx *Tx) merge(ctx context.Context, t *Table, r table.Range, sel table.Select, keys []string, yield func(table.Row, error) bool) {
+	left := sel.MaxRows // counts down to the end; a start of 0 never gets there
+	emit := func(row table.Row, err error) bool {
+		if err == nil && len(row.Cells) == 0 {
+			return true
+		}
+		left--
+		return yield(row, err) && err == nil && left != 0
+	}
+	// own yields the rows written that come before a key.
+	own := func(before []byte, all bool) bool {
+		for len(keys) > 0 && (all || comesFirst(keys[0], before, sel.Reverse)) {
+			row, err := tx.Get(ctx, t, []byte(keys[0]), sel)
+			keys = keys[1:]
+			if !emit(row, err) {
+				return false
+			}
+		}
+		return true
+	}
+	below := sel
+	if sel.MaxRows > 0 {
+		below.MaxRows += len(keys)
+	}
+	for row, err := range tx.snapshot.Scan(ctx, t, r, below) {
+		if err == nil && !own(row.Key, false) {
+			return
+		}
+		if err == nil && len(keys) > 0 && keys[0] == string(row.Key) {
+			continue // it comes with the next call of own
+		}
+		if !emit(row, err) {
+			return
+		}
+	}
+	own(nil, true)
+}
+
+func comesFirst(k string, before []byte, reverse bool) bool {
+	c := bytes.Compare([]byte(k), before)
+	return c < 0 && !reverse || c > 0 && reverse
+}
+
+// written gives what the transaction wrote into a row, or nil.
+func (tx *Tx) written(t *Table, row []byte) *rowWrite {
+	if o := tx.writes[t.Name]; o != nil {
+		return o.rows[string(row)]
+	}
+	return nil
+}
+
+// between copies the keys of the rows written in a range.
+func (tx *Tx) between(t *Table, r table.Range) []string {
+	o := tx.writes[t.Name]
+	if o == nil {
+		return nil
+	}
+	keys := o.sorted()
+	i, j := sort.SearchStrings(keys, string(r.Start)), len(keys)
+	if len(r.End) > 0 {
+		j = sort.SearchStrings(keys, string(r.End))
+	}
+	if i >= j {
+		return nil
+	}
+	return slices.Clone(keys[i:j])
+}
+
+// below is the selection to read under a row that was written: unfiltered, and
+// with so many cells more as tombstones may take away.
+func (w *rowWrite) below(sel table.Select) table.Select {
+	sel.Filter = nil
+	if sel.MaxCells > 0 {
+		for _, c := range w.columns() {
+			if c.Tombstone {
+				sel.MaxCells++
+			}
+		}
+	}
+	return sel
+}
+
+// over lays what was written over the row of the snapshot.
+func (w *rowWrite) over(base table.Row, sel table.Select) table.Row {
+	old, top := base.Cells, w.columns()
+	out := table.Row{Key: base.Key, Cells: make([]table.Cell, 0, len(old)+len(top))}
+	for len(old)+len(top) > 0 {
+		if sel.MaxCells > 0 && len(out.Cells) == sel.MaxCells {
+			break
+		}
+		order := 1
+		if len(top) == 0 {
+			order = -1
+		} else if len(old) > 0 {
+			order = old[0].Compare(top[0])
+		}
+		if order < 0 {
+			out.Cells = append(out.Cells, old[0])
+			old = old[1:]
+			continue
+		}
+		if order == 0 {
+			old = old[1:]
+		}
+		if !top[0].Tombstone && selects(sel, top[0]) {
+			out.Cells = append(out.Cells, top[0])
+		}
+		top = top[1:]
+	}
+	return out
+}
+
+// selects reports whether a selection has a column: all of a family that it
+// names, or what lies in one of the family's ranges if it has any.
+func selects(sel table.Select, c table.Cell) bool {
+	if len(sel.Families) > 0 && !slices.Contains(sel.Families, c.Family) {
+		return false
+	}
+	narrowed := false
+	for _, r := range sel.Columns {
+		if r.Family != c.Family {
+			continue
+		}
+		narrowed = true
+		if bytes.Compare(c.Qualifier, r.From) >= 0 && (len(r.To) == 0 || bytes.Compare(c.Qualifier, r.To) < 0) {
+			return true
+		}
+	}
+	return !narrowed
+}

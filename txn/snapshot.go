@@ -1,0 +1,246 @@
+package txn
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"sync/atomic"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// Snapshot is a state of the store that does not change (a table.View). Close
+// it when done, so that garbage collection may pass it; do not use it after.
+type Snapshot struct {
+	db      *DB
+	view    table.View // nil: every revision up to max is visible
+	max     table.Revision
+	low     table.Revision
+	ordinal uint64 // 0: a state of the past
+	err     error  // what every read answers, if the state is not to be had
+
+	refs atomic.Int64
+}
+
+var _ Reader = (*Snapshot)(nil)
+var _ table.View = (*Snapshot)(nil)
+
+// Snapshot gives the newest published state. It is cheap: nobody waits and
+// nothing is allocated, since all who ask between two commits share one.
+func (db *DB) Snapshot() *Snapshot {
+	for {
+		s := db.current.Load()
+		s.refs.Add(1)
+		// A state that is no longer current may have been dropped from the
+		// list of live ones between the two lines above. One that still is
+		// current now will be seen in use by whoever replaces it.
+		if db.current.Load() == s {
+			return s.fresh()
+		}
+		s.refs.Add(-1)
+	}
+}
+
+// fresh replaces the state by an error if the server lost touch with the store
+// for so long that others may have gone on without it.
+func (s *Snapshot) fresh() *Snapshot {
+	if s.db.fresh == nil {
+		return s
+	}
+	if err := s.db.fresh(); err != nil {
+		s.refs.Add(-1)
+		return &Snapshot{db: s.db, view: s.view, max: s.max, low: s.low, err: err}
+	}
+	return s
+}
+
+// At gives the state at a past revision. A revision above the newest is an
+// error.
+func (db *DB) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
+	s, err := db.engine.at(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	s.refs.Add(1)
+	db.live.add(s)
+	return s, nil
+}
+
+// Close gives the snapshot back.
+func (s *Snapshot) Close() { s.refs.Add(-1) }
+
+// Max implements table.View; it is the snapshot's revision.
+func (s *Snapshot) Max() table.Revision { return s.max }
+
+// Low implements table.View.
+func (s *Snapshot) Low() table.Revision { return s.low }
+
+// Visible implements table.View.
+func (s *Snapshot) Visible(r table.Revision) bool {
+	return r <= s.max && (s.view == nil || s.view.Visible(r))
+}
+
+// Ordinal counts the states this server has shown: of two current snapshots the
+// one with the larger ordinal shows all that the other shows. Zero for
+// snapshots of the past: what was read there is not for caches.
+func (s *Snapshot) Ordinal() uint64 { return s.ordinal }
+
+// Unchanged reports whether no commit that s shows, beyond those a snapshot of
+// ordinal since showed, has touched id. It may say false without need, never
+// true wrongly. False for snapshots of the past and when since > s.Ordinal().
+func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool {
+	return since != 0 && since <= s.ordinal && s.db.changes.last(id) <= since
+}
+
+// Get implements Reader.
+func (s *Snapshot) Get(ctx context.Context, t *Table, row []byte, sel table.Select) (table.Row, error) {
+	if s.err != nil {
+		return table.Row{}, s.err
+	}
+	sel.View = s
+	return t.Table.Get(ctx, row, sel)
+}
+
+// GetMany implements Reader.
+func (s *Snapshot) GetMany(ctx context.Context, t *Table, rows [][]byte, sel table.Select) ([]table.Row, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	sel.View = s
+	return t.Table.GetMany(ctx, rows, sel)
+}
+
+// Scan implements Reader.
+func (s *Snapshot) Scan(ctx context.Context, t *Table, r table.Range, sel table.Select) iter.Seq2[table.Row, error] {
+	if s.err != nil {
+		return func(yield func(table.Row, error) bool) { yield(table.Row{}, s.err) }
+	}
+	sel.View = s
+	return t.Table.Scan(ctx, r, sel)
+}
+
+// show makes s the current state. States are shown one at a time, each with
+// all that the one before shows; the ordinals of their commits are in
+// db.changes already.
+func (db *DB) show(s *Snapshot) {
+	db.live.add(s)
+	db.current.Store(s)
+	db.shown.Broadcast()
+}
+
+// Oldest gives the low-water mark of the oldest snapshot in use: what garbage
+// collection may not pass.
+func (db *DB) Oldest() table.Revision {
+	return db.live.oldest(db.current.Load())
+}
+
+// A registry has the snapshots that may be in use.
+type registry struct {
+	mu   sync.Mutex
+	all  []*Snapshot
+	next int // length at which unused ones are swept
+}
+
+func (g *registry) add(s *Snapshot) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.all) >= g.next {
+		g.sweep()
+		g.next = max(64, 2*len(g.all))
+	}
+	g.all = append(g.all, s)
+}
+
+// sweep drops what nobody uses. The last one may be the current state, which
+// anybody may begin to use.
+func (g *registry) sweep() {
+	kept := g.all[:0]
+	for _, s := range g.all {
+		if s.refs.Load() > 0 || s == s.db.current.Load() {
+			kept = append(kept, s)
+		}
+	}
+	clear(g.all[len(kept):])
+	g.all = kept
+}
+
+func (g *registry) oldest(current *Snapshot) table.Revision {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.sweep()
+	low := current.low
+	for _, s := range g.all {
+		low = min(low, s.low)
+	}
+	return low
+}
+
+// broadcast lets goroutines wait for the next of a row of events.
+type broadcast struct {
+	mu sync.Mutex
+	ch chan struct{} // nil: nobody waits
+}
+
+// Next gives a channel that the next Broadcast closes.
+func (b *broadcast) Next() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ch == nil {
+		b.ch = make(chan struct{})
+	}
+	return b.ch
+}
+
+func (b *broadcast) Broadcast() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ch != nil {
+		close(b.ch)
+		b.ch = nil
+	}
+}
+
+// changes says of every entry when it was changed last: the ordinal of the
+// newest state that shows a change of it. Entries share stripes, so an answer
+// can be too new but never too old.
+//
+// A commit's stripes are raised to n before the state of ordinal n, the first
+// that shows it, can be had from DB.Snapshot. So whoever holds a snapshot of
+// ordinal o >= n sees them raised: if a stripe is at most since, every commit
+// that touched its entries was shown by the state of ordinal since already.
+type changes struct {
+	all     atomic.Uint64
+	stripes [1 << 16]atomic.Uint64
+}
+
+func (c *changes) stripe(id entry.ID) *atomic.Uint64 {
+	// Ids need not be random (imports bring their own): mix all their bytes.
+	h := uint64(14695981039346656037)
+	for _, b := range id {
+		h = (h ^ uint64(b)) * 1099511628211
+	}
+	return &c.stripes[(h^h>>32)&(1<<16-1)]
+}
+
+func (c *changes) last(id entry.ID) uint64 {
+	return max(c.all.Load(), c.stripe(id).Load())
+}
+
+func (c *changes) touch(ids []entry.ID, n uint64) {
+	for _, id := range ids {
+		raise(c.stripe(id), n)
+	}
+}
+
+// everything counts all entries as changed.
+func (c *changes) everything(n uint64) { raise(&c.all, n) }
+
+func raise(a *atomic.Uint64, n uint64) {
+	for {
+		old := a.Load()
+		if old >= n || a.CompareAndSwap(old, n) {
+			return
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package txn
+
+import (
+	"context"
+	"slices"
+	"sort"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// Tx is one attempt of a transaction: a Reader at a snapshot overlaid with its
+// own writes. It is used by one goroutine.
+type Tx struct {
+	db       *DB
+	snapshot *Snapshot
+	stamp    table.Revision
+	prio     table.Revision // of the first attempt, once known
+	writes   map[string]*overlay
+	marks    []placed
+	markRows []markRow
+	ids      []entry.ID
+	message  []byte
+}
+
+var _ Reader = (*Tx)(nil)
+
+// An overlay is what a transaction wrote into one table.
+type overlay struct {
+	rows map[string]*rowWrite
+	keys []string // of rows, sorted unless dirty
+	// dirty: rows were added since keys was sorted.
+	dirty bool
+}
+
+// A rowWrite is what a transaction wrote into one row: the merge of its
+// mutations.
+type rowWrite struct {
+	deleted bool
+	cells   []table.Cell // by column, one each, unless dirty: then in order of writing
+	dirty   bool
+}
+
+// A markRow is a mark as it is stored beside the row it is about.
+type markRow struct {
+	table string
+	row   []byte
+	mark  Mark
+}
+
+// Snapshot is the state the transaction began at.
+func (tx *Tx) Snapshot() *Snapshot { return tx.snapshot }
+
+// Stamp is an id larger than every revision the snapshot shows and unique to
+// this attempt: for positions and change numbers. It is not the revision of the
+// commit, which comes later and is larger.
+func (tx *Tx) Stamp() table.Revision {
+	if tx.stamp == 0 {
+		tx.stamp = tx.db.engine.stamp()
+	}
+	return tx.stamp
+}
+
+// Write adds mutations to be committed. Later ones lie over earlier ones. Their
+// bytes must not be changed any more.
+func (tx *Tx) Write(t *Table, ms ...table.Mutation) {
+	o := tx.writes[t.Name]
+	if o == nil {
+		o = &overlay{rows: map[string]*rowWrite{}}
+		if tx.writes == nil {
+			tx.writes = map[string]*overlay{}
+		}
+		tx.writes[t.Name] = o
+	}
+	for _, m := range ms {
+		if m.DeleteRow || len(m.Cells) > 0 {
+			o.write(m)
+		}
+	}
+}
+
+func (o *overlay) write(m table.Mutation) {
+	w := o.rows[string(m.Row)]
+	if w == nil {
+		k := string(m.Row)
+		w = &rowWrite{}
+		o.rows[k] = w
+		o.keys = append(o.keys, k)
+		o.dirty = len(o.keys) > 1
+	}
+	if m.DeleteRow {
+		w.deleted, w.cells = true, nil
+	}
+	w.cells = append(w.cells, m.Cells...)
+	w.dirty = len(w.cells) > 1
+}
+
+// sorted gives the keys of the rows written, in order.
+func (o *overlay) sorted() []string {
+	if o.dirty {
+		sort.Strings(o.keys)
+		o.dirty = false
+	}
+	return o.keys
+}
+
+// columns gives the cells written, sorted by column, the last one of each.
+func (w *rowWrite) columns() []table.Cell {
+	if !w.dirty {
+		return w.cells
+	}
+	slices.SortStableFunc(w.cells, table.Cell.Compare)
+	kept := w.cells[:0]
+	for i, c := range w.cells {
+		if i+1 < len(w.cells) && c.Compare(w.cells[i+1]) == 0 {
+			continue
+		}
+		kept = append(kept, c)
+	}
+	w.cells, w.dirty = kept, false
+	return kept
+}
+
+// Mark declares what the transaction does to a row.
+func (tx *Tx) Mark(t *Table, row []byte, m Mark) {
+	tx.marks = append(tx.marks, place(t.Name, row, m))
+	if tx.db.engine.storesMarks() {
+		tx.markRows = append(tx.markRows, markRow{t.Name, row, m})
+	}
+}
+
+// Touch names entries (or other things with an ID) that the commit changes, for
+// caches and followers.
+func (tx *Tx) Touch(ids ...entry.ID) { tx.ids = append(tx.ids, ids...) }
+
+// SetMessage is what the journal keeps of the commit: who did what.
+func (tx *Tx) SetMessage(m []byte) { tx.message = m }
+
+// empty reports that there is nothing to commit.
+func (tx *Tx) empty() bool { return len(tx.writes) == 0 && len(tx.ids) == 0 && tx.message == nil }
+
+// batch gives what the transaction wrote, tables and rows in order, with room
+// for the journal's row.
+func (tx *Tx) batch() []table.Write {
+	ws := make([]table.Write, 0, len(tx.writes)+1)
+	for name, o := range tx.writes {
+		ms := make([]table.Mutation, 0, len(o.rows))
+		for _, k := range o.sorted() {
+			w := o.rows[k]
+			ms = append(ms, table.Mutation{Row: []byte(k), DeleteRow: w.deleted, Cells: w.columns()})
+		}
+		ws = append(ws, table.Write{Table: name, Mutations: ms})
+	}
+	slices.SortFunc(ws, func(a, b table.Write) int { return compareStrings(a.Table, b.Table) })
+	return ws
+}
+
+func compareStrings(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// record gives the journal's row of the transaction.
+func (tx *Tx) record(r table.Revision) *journal.Record {
+	return &journal.Record{
+		Revision: r,
+		Prio:     r,
+		IDs:      tx.ids,
+		Message:  tx.message,
+	}
+}
+
+// begin starts an attempt at the newest state.
+func (db *DB) begin() *Tx {
+	s := db.Snapshot()
+	db.running.begin(s.ordinal)
+	return &Tx{db: db, snapshot: s}
+}
+
+func (tx *Tx) end() {
+	tx.db.running.end(tx.snapshot.ordinal)
+	tx.snapshot.Close()
+}
+
+// canceled tells why a context ended, if it did.
+func canceled(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return context.Cause(ctx)
+}

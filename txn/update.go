@@ -1,0 +1,177 @@
+package txn
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// exclusiveAfter is the number of attempts that a transaction makes beside
+// others. Then it keeps them from committing while it runs, so that a long one
+// is not starved by short ones.
+const exclusiveAfter = 4
+
+// Update runs fn on a transaction and commits what it wrote. When another
+// commit conflicts it runs fn again on a newer snapshot, a bounded number of
+// times with growing, jittered pauses, then fails with ErrConflict. An error of
+// fn ends it as it is, nothing written. A transaction that wrote nothing commits
+// nothing. Update returns once the commit is durable and every later Snapshot
+// shows it. A commit whose outcome cannot be learned fails with ErrUnknown. An
+// Update within fn may wait for ever.
+func (db *DB) Update(ctx context.Context, fn func(*Tx) error) (table.Revision, error) {
+	var prio table.Revision
+	for try := range db.o.Attempts {
+		r, lost, err := db.attempt(ctx, fn, &prio, try >= exclusiveAfter)
+		if lost == nil || err != nil {
+			return r, err
+		}
+		if err := db.engine.wait(ctx, lost); err != nil {
+			return 0, err
+		}
+		if err := jitter(ctx, try); err != nil {
+			return 0, err
+		}
+	}
+	return 0, fmt.Errorf("%w after %d attempts", ErrConflict, db.o.Attempts)
+}
+
+// attempt runs fn once and commits.
+func (db *DB) attempt(ctx context.Context, fn func(*Tx) error, prio *table.Revision, exclusive bool) (table.Revision, *loss, error) {
+	if err := db.engine.writable(); err != nil {
+		return 0, nil, err
+	}
+	if exclusive {
+		if err := db.gate.enter(ctx, true); err != nil {
+			return 0, nil, err
+		}
+		defer db.gate.leave()
+	}
+	tx := db.begin()
+	defer tx.end()
+	if tx.snapshot.err != nil {
+		return 0, nil, tx.snapshot.err
+	}
+	tx.prio = *prio
+	defer func() { *prio = tx.prio }()
+	if err := fn(tx); err != nil {
+		return 0, nil, err
+	}
+	if tx.empty() {
+		return tx.snapshot.max, nil, nil
+	}
+	if !exclusive {
+		if err := db.gate.enter(ctx, false); err != nil {
+			return 0, nil, err
+		}
+		defer db.gate.leave()
+	}
+	return db.engine.commit(ctx, tx)
+}
+
+// jitter spreads out transactions that lost against the same one.
+func jitter(ctx context.Context, try int) error {
+	if try == 0 {
+		return canceled(ctx)
+	}
+	d := time.Duration(rand.Int64N(int64(100 * time.Microsecond << min(try, 8))))
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
+
+// A gate lets many commits through at once, or one holder alone.
+type gate struct {
+	mu      sync.Mutex
+	inside  int
+	alone   bool // the one inside is alone
+	waiting int  // who want to be alone; the others wait for them
+	bulk    bool // the one alone is a bulk load: nobody waits for it
+	closed  bool
+	changed broadcast
+}
+
+// enter waits for its turn.
+func (g *gate) enter(ctx context.Context, alone bool) error {
+	if alone {
+		g.mu.Lock()
+		g.waiting++
+		g.mu.Unlock()
+		defer g.stopWaiting()
+	}
+	for {
+		next := g.changed.Next
+		g.mu.Lock()
+		ok, err := g.try(alone)
+		var event <-chan struct{}
+		if !ok && err == nil {
+			event = next()
+		}
+		g.mu.Unlock()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-event:
+		}
+	}
+}
+
+func (g *gate) stopWaiting() {
+	g.mu.Lock()
+	g.waiting--
+	g.mu.Unlock()
+	g.changed.Broadcast()
+}
+
+func (g *gate) try(alone bool) (bool, error) {
+	switch {
+	case g.closed:
+		return false, fmt.Errorf("%w: the database was closed", table.ErrClosed)
+	case g.bulk:
+		return false, fmt.Errorf("%w: a bulk load is under way", ErrConflict)
+	case g.alone, alone && g.inside > 0, !alone && g.waiting > 0:
+		return false, nil
+	}
+	g.inside++
+	g.alone = alone
+	return true, nil
+}
+
+func (g *gate) leave() {
+	g.mu.Lock()
+	g.inside--
+	g.alone, g.bulk = false, false
+	g.mu.Unlock()
+	g.changed.Broadcast()
+}
+
+// forBulk tells others not to wait for the one inside.
+func (g *gate) forBulk() {
+	g.mu.Lock()
+	g.bulk = true
+	g.mu.Unlock()
+	g.changed.Broadcast()
+}
+
+// close waits until nobody is inside and lets nobody in any more.
+func (g *gate) close(ctx context.Context) error {
+	if err := g.enter(ctx, true); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.leave()
+	return nil
+}
