@@ -100,11 +100,8 @@ func SortOptions(options string) string {
 // is met by every language tag that it begins (RFC 3866, 2.2).
 func HasOptions(have, want string) bool {
 	for want != "" {
-		option := want
-		if end := strings.IndexByte(want[1:], ';') + 1; end > 0 {
-			option = want[:end]
-		}
-		want = want[len(option):]
+		var option string
+		option, want = firstOption(want)
 		if !hasOption(have, option) {
 			return false
 		}
@@ -112,27 +109,25 @@ func HasOptions(have, want string) bool {
 	return true
 }
 
-// hasOption looks for one option, which has its semicolon in front.
-func hasOption(have, option string) bool {
-	tag, isRange := strings.CutSuffix(option, "-")
-	isRange = isRange && strings.HasPrefix(option, ";lang-")
-	for {
-		i := strings.Index(have, tag)
-		if i < 0 {
-			return false
-		}
-		have = have[i+len(tag):]
+func hasOption(have, want string) bool {
+	isRange := strings.HasPrefix(want, ";lang-") && want[len(want)-1] == '-'
+	for have != "" {
+		var option string
+		option, have = firstOption(have)
 		switch {
-		case isRange && tag == ";lang":
-			if strings.HasPrefix(have, "-") {
-				return true
-			}
-		case have == "" || have[0] == ';':
-			if isRange || len(tag) == len(option) {
-				return true
-			}
-		case isRange && have[0] == '-':
+		case option == want:
+			return true
+		case isRange && (strings.HasPrefix(option, want) || option == want[:len(want)-1]):
 			return true
 		}
 	}
+	return false
+}
+
+// firstOption splits ";a;b;c" into ";a" and ";b;c".
+func firstOption(s string) (first, rest string) {
+	if end := strings.IndexByte(s[1:], ';') + 1; end > 0 {
+		return s[:end], s[end:]
+	}
+	return s, ""
 }

@@ -1,0 +1,318 @@
+package ldif
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// A parser reads one record.
+type parser struct {
+	r    *Reader
+	rest []byte // the lines to come
+	next int    // the number of the first of them
+	dn   string
+	// mem takes the values. It has room for all of them from the start, so a
+	// record costs four allocations, however many lines it has.
+	mem []byte
+
+	// The line at hand, unfolded; name is nil when there is none.
+	line  int
+	name  []byte
+	kind  byte // ':' base64, '<' URL, 0 plain
+	value []byte
+}
+
+// valueLine is a line of an entry.
+type valueLine struct {
+	attribute int
+	value     []byte
+}
+
+// record reads a block; nil if it has only comments or the version.
+func (r *Reader) record(block []byte, line int) (*Record, error) {
+	p := &r.parser
+	*p = parser{r: r, rest: block, next: line}
+	if err := p.advance(); err != nil {
+		return nil, err
+	}
+	if !r.begun && p.name != nil {
+		r.begun = true
+		if err := p.version(); err != nil {
+			return nil, err
+		}
+	}
+	if p.name == nil {
+		return nil, nil
+	}
+	if !p.is("dn") {
+		return nil, p.fail("a record begins with \"dn:\", not with %q; is a blank line misplaced?", p.name)
+	}
+	p.mem = make([]byte, 0, len(p.rest)+len(p.value))
+	v, err := p.take()
+	if err != nil {
+		return nil, err
+	}
+	p.dn = string(v)
+	rec := &Record{Line: p.line, DN: p.dn}
+	if err := p.advance(); err != nil {
+		return nil, err
+	}
+	if p.is("control") || p.is("changetype") {
+		err = p.change(rec)
+	} else {
+		rec.Attributes, err = p.entry()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return rec, nil
+}
+
+func (p *parser) fail(format string, args ...any) error {
+	return &Error{File: p.r.opt.File, Line: p.line, DN: p.dn, Text: fmt.Sprintf(format, args...)}
+}
+
+// version reads the version line if it is there. Only version 1 exists; a file
+// of another is refused as a whole.
+func (p *parser) version() error {
+	if !p.is("version") {
+		return nil
+	}
+	if p.kind != 0 || string(p.value) != "1" {
+		return p.r.fail(p.fail("LDIF of version %q is not supported, only of version 1", p.value))
+	}
+	return p.advance()
+}
+
+// advance goes to the next line that is no comment and takes it apart.
+func (p *parser) advance() error {
+	text := p.unfold()
+	if text == nil {
+		p.name, p.value = nil, nil
+		return nil
+	}
+	if len(text) == 1 && text[0] == '-' {
+		p.name, p.kind, p.value = text, 0, nil
+		return nil
+	}
+	if text[0] == ' ' {
+		return p.fail("the line begins with a space but continues nothing; remove the space or the line break before it")
+	}
+	colon := bytes.IndexByte(text, ':')
+	if colon <= 0 {
+		return p.fail("expected \"attribute: value\", found %q; a continued line begins with a space", beginning(text))
+	}
+	p.name, p.kind = text[:colon], 0
+	v := text[colon+1:]
+	if len(v) > 0 && (v[0] == ':' || v[0] == '<') {
+		p.kind, v = v[0], v[1:]
+	}
+	p.value = bytes.TrimLeft(v, " ")
+	return nil
+}
+
+// unfold gives the next line, its continuations (RFC 2849, note 2) joined; nil
+// at the end.
+func (p *parser) unfold() []byte {
+	for len(p.rest) > 0 {
+		p.line = p.next
+		text := p.cut()
+		if p.continued() {
+			j := append(p.r.joined[:0], text...)
+			for p.continued() {
+				j = append(j, p.cut()[1:]...)
+			}
+			p.r.joined, text = j, j
+		}
+		if text[0] != '#' {
+			return text
+		}
+	}
+	return nil
+}
+
+func (p *parser) continued() bool { return len(p.rest) > 0 && p.rest[0] == ' ' }
+
+// cut takes one line off the rest, which is not blank.
+func (p *parser) cut() []byte {
+	p.next++
+	text := p.rest
+	if i := bytes.IndexByte(text, '\n'); i >= 0 {
+		text, p.rest = text[:i], text[i+1:]
+	} else {
+		p.rest = nil
+	}
+	return bytes.TrimSuffix(text, []byte("\r"))
+}
+
+// beginning is enough of a line to find it by.
+func beginning(b []byte) []byte { return b[:min(len(b), 40)] }
+
+// is compares the line's name, in any case.
+func (p *parser) is(name string) bool {
+	return len(p.name) == len(name) && strings.EqualFold(string(p.name), name)
+}
+
+// take gives the line's value: bytes of mem, or of a file.
+func (p *parser) take() ([]byte, error) {
+	start := len(p.mem)
+	switch p.kind {
+	case 0:
+		p.mem = append(p.mem, p.value...)
+	case ':':
+		b := bytes.TrimRight(p.value, " ")
+		n, err := base64.StdEncoding.Decode(p.room(base64.StdEncoding.DecodedLen(len(b))), b)
+		if err != nil {
+			return nil, p.fail("the value of %s after :: is not base64 (%v); a plain value has one colon", p.name, err)
+		}
+		p.mem = p.mem[:start+n]
+	case '<':
+		return p.file()
+	}
+	return p.mem[start:len(p.mem):len(p.mem)], nil
+}
+
+// room gives n bytes behind mem.
+func (p *parser) room(n int) []byte {
+	if cap(p.mem)-len(p.mem) < n {
+		p.mem = append(make([]byte, 0, len(p.mem)+n+len(p.rest)), p.mem...)
+	}
+	return p.mem[len(p.mem) : len(p.mem)+n]
+}
+
+// file reads a value from where its URL says.
+func (p *parser) file() ([]byte, error) {
+	if !p.r.opt.AllowFiles {
+		return nil, p.fail("the value of %s is to be read from %q, which is not allowed here", p.name, p.value)
+	}
+	u, err := url.Parse(string(p.value))
+	switch {
+	case err != nil:
+		return nil, p.fail("the value of %s is not a URL: %v", p.name, err)
+	case u.Scheme != "file" || u.Host != "" && u.Host != "localhost" || u.Path == "":
+		return nil, p.fail("the URL %q of %s is not supported; only file:///PATH is", p.value, p.name)
+	}
+	v, err := readFile(u.Path, p.r.opt.MaxRecord)
+	if err != nil {
+		return nil, p.fail("the value of %s: %v", p.name, err)
+	}
+	return v, nil
+}
+
+func readFile(path string, limit int) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	v, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
+	if err == nil && len(v) > limit {
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, limit)
+	}
+	return v, err
+}
+
+// description gives the line's name, checked, as a string that records share.
+func (p *parser) description() (string, error) { return p.r.intern(p, p.name) }
+
+func (r *Reader) intern(p *parser, name []byte) (string, error) {
+	if s, ok := r.names[string(name)]; ok {
+		return s, nil
+	}
+	if !validDescription(name) {
+		return "", p.fail("%q is not an attribute description", name)
+	}
+	s := string(name)
+	if len(r.names) < maxNames {
+		r.names[s] = s
+	}
+	return s, nil
+}
+
+// validDescription checks what an attribute description is made of (RFC 4512,
+// 2.5). The underscore is not of the RFC, but of some servers' schemas.
+func validDescription(name []byte) bool {
+	for i, c := range name {
+		switch {
+		case 'a' <= c|0x20 && c|0x20 <= 'z', '0' <= c && c <= '9':
+		case i > 0 && (c == '-' || c == '.' || c == ';' || c == '_'):
+		default:
+			return false
+		}
+	}
+	return len(name) > 0
+}
+
+// entry reads the lines of a content record or of an add.
+func (p *parser) entry() ([]op.PartialAttribute, error) {
+	if p.name == nil {
+		return nil, p.fail("the record has no attributes; an entry needs at least its objectClass")
+	}
+	lines := p.r.lines[:0]
+	attributes := p.r.attributes[:0]
+	current := -1
+	for p.name != nil {
+		d, err := p.description()
+		if err != nil {
+			return nil, err
+		}
+		v, err := p.take()
+		if err != nil {
+			return nil, err
+		}
+		if current < 0 || attributes[current].Description != d {
+			current = find(attributes, d)
+			if current == len(attributes) {
+				attributes = append(attributes, op.PartialAttribute{Description: d})
+			}
+		}
+		lines = append(lines, valueLine{current, v})
+		if err := p.advance(); err != nil {
+			return nil, err
+		}
+	}
+	distribute(attributes, lines)
+	own := slices.Clone(attributes)
+	clear(lines)
+	clear(attributes)
+	p.r.lines, p.r.attributes = lines, attributes
+	return own, nil
+}
+
+// find gives the index of a description in any case, or where it would be
+// appended.
+func find(attributes []op.PartialAttribute, d string) int {
+	for i := range attributes {
+		if have := attributes[i].Description; len(have) == len(d) && strings.EqualFold(have, d) {
+			return i
+		}
+	}
+	return len(attributes)
+}
+
+// distribute gives the attributes their values, slices of one array.
+func distribute(attributes []op.PartialAttribute, lines []valueLine) {
+	counts := make([]int, 0, 64)
+	counts = append(counts, make([]int, len(attributes))...)
+	for _, l := range lines {
+		counts[l.attribute]++
+	}
+	all := make([][]byte, len(lines))
+	start := 0
+	for i, n := range counts {
+		attributes[i].Values = all[start : start : start+n]
+		start += n
+	}
+	for _, l := range lines {
+		a := &attributes[l.attribute]
+		a.Values = append(a.Values, l.value)
+	}
+}
