@@ -1,0 +1,228 @@
+// Package config reads the configuration of one server process from four
+// layers, of which later ones win: the defaults, a YAML file, the environment
+// (LDAPD_LIMITS_SIZE for limits.size), and flags (--limits-size).
+//
+// [Keys] is all there is to configure. [Load] gives a [Config], or an [Error]
+// that names the file and line, the variable or the flag that is wrong. What all
+// servers of a directory share (suffixes beyond the first, indexes, ...) lives
+// in the store instead.
+package config
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/knadh/koanf/v2"
+
+	"github.com/seed-4dac0d86/ldapd/auth"
+)
+
+// Config is a configuration in force.
+type Config struct {
+	Store       string
+	Listen      []string
+	Suffix      []string
+	Admin       Admin
+	Limits      Limits
+	Cache       int64 // bytes; 0: the partition's default
+	Lease       time.Duration
+	LogLevel    string // debug, info, warn, error
+	LogFormat   string // text, json
+	GracePeriod time.Duration
+
+	settings []Setting
+}
+
+// Admin is the administrator. Without a Password there is none.
+type Admin struct {
+	DN       string
+	Password string // stored form
+}
+
+// Limits of what clients may take.
+type Limits struct {
+	Size        int // entries of a search; 0: none
+	Time        time.Duration
+	MaxPDU      int
+	Connections int
+	Outstanding int
+	Idle        time.Duration
+}
+
+// A Setting is one key's value and where it came from.
+type Setting struct {
+	Key    Key
+	Values []string // as the layer had them; one, but of lists
+	Origin string   // "default", "FILE:LINE", "LDAPD_...", "--..."
+}
+
+// An Error is a mistake in the configuration. Where is as Setting.Origin.
+type Error struct {
+	Where string
+	Text  string
+}
+
+func (e *Error) Error() string {
+	if e.Where == "" {
+		return e.Text
+	}
+	return e.Where + ": " + e.Text
+}
+
+// Sources of a configuration.
+type Sources struct {
+	File  string              // "": none
+	Env   []string            // as os.Environ
+	Flags map[string][]string // by key, those given
+}
+
+// Load reads the layers and checks every value.
+func Load(s Sources) (*Config, error) {
+	r := &reader{ko: koanf.New("."), origins: map[string]string{}}
+	if err := r.add(defaults()); err != nil {
+		return nil, err
+	}
+	if s.File != "" {
+		l, err := readFile(s.File)
+		if err != nil {
+			return nil, err
+		}
+		if err := r.add(l); err != nil {
+			return nil, err
+		}
+	}
+	env, err := readEnv(s.Env)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.add(env); err != nil {
+		return nil, err
+	}
+	if err := r.add(flags(s.Flags)); err != nil {
+		return nil, err
+	}
+	return r.config()
+}
+
+// A reader holds the merged layers and where each key's value came from. Its
+// methods keep the first error.
+type reader struct {
+	ko      *koanf.Koanf
+	origins map[string]string
+	err     error
+}
+
+func (r *reader) add(l layer) error {
+	for _, v := range l {
+		r.origins[v.key] = v.origin
+	}
+	return r.ko.Load(l, nil)
+}
+
+func (r *reader) config() (*Config, error) {
+	c := &Config{
+		Store:       r.text("store"),
+		Listen:      r.list("listen", checkURL),
+		Suffix:      r.list("suffix", checkDN),
+		Admin:       r.admin(),
+		Cache:       r.size("cache"),
+		Lease:       r.duration("lease"),
+		LogLevel:    r.oneOf("log.level", "debug", "info", "warn", "error"),
+		LogFormat:   r.oneOf("log.format", "text", "json"),
+		GracePeriod: r.duration("grace-period"),
+		Limits: Limits{
+			Size:        r.count("limits.size"),
+			Time:        r.duration("limits.time"),
+			MaxPDU:      int(r.size("limits.max-pdu")),
+			Connections: r.count("limits.connections"),
+			Outstanding: r.count("limits.outstanding"),
+			Idle:        r.duration("limits.idle"),
+		},
+	}
+	for _, k := range Keys {
+		c.settings = append(c.settings, Setting{k, r.values(k), r.origins[k.Name]})
+	}
+	return c, r.err
+}
+
+// admin reads the administrator's password from where it was put.
+func (r *reader) admin() Admin {
+	a := Admin{DN: r.text("admin.dn"), Password: r.text("admin.password-hash")}
+	if err := checkDN(a.DN); err != nil {
+		r.fail("admin.dn", "%v", err)
+	}
+	file := r.text("admin.password-file")
+	switch {
+	case file != "" && a.Password != "":
+		r.fail("admin.password-file", "admin.password-hash is given too: keep one of them")
+	case file != "":
+		b, err := os.ReadFile(file)
+		if err != nil {
+			r.fail("admin.password-file", "%v", err)
+			return a
+		}
+		a.Password, _, _ = strings.Cut(string(b), "\n")
+		a.Password = strings.TrimSuffix(a.Password, "\r")
+		if a.Password == "" {
+			r.fail("admin.password-file", "the first line of %s is empty: put there what `ldapd passwd` prints", file)
+		}
+	case a.Password != "" && !auth.Hashed([]byte(a.Password)):
+		r.fail("admin.password-hash", "not a hashed password: put there what `ldapd passwd` prints")
+	}
+	return a
+}
+
+func (r *reader) fail(key, format string, args ...any) {
+	if r.err == nil {
+		r.err = &Error{r.origins[key], key + ": " + fmt.Sprintf(format, args...)}
+	}
+}
+
+// Print writes what is in force as YAML, with the origin of every value.
+func (c *Config) Print(w io.Writer) error {
+	group := ""
+	for _, s := range c.settings {
+		name := s.Key.Name
+		indent := ""
+		if g, rest, ok := strings.Cut(name, "."); ok {
+			if g != group {
+				if _, err := fmt.Fprintf(w, "%s:\n", g); err != nil {
+					return err
+				}
+			}
+			group, name, indent = g, rest, "  "
+		} else {
+			group = ""
+		}
+		if _, err := fmt.Fprintf(w, "%-44s # %s\n", indent+name+": "+s.yaml(), s.Origin); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// yaml is the value as YAML has it. A password's hash is told by its scheme only.
+func (s Setting) yaml() string {
+	items := make([]string, len(s.Values))
+	for i, v := range s.Values {
+		if s.Key.Secret && v != "" {
+			scheme, _, _ := strings.Cut(v, "}")
+			v = scheme + "}..."
+		}
+		items[i] = quote(v)
+	}
+	if s.Key.List {
+		return "[" + strings.Join(items, ", ") + "]"
+	}
+	return items[0]
+}
+
+func quote(s string) string {
+	if s != "" && !strings.ContainsAny(s, ": {}[],&*#?|-<>=!%@`'\"\\") {
+		return s
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}

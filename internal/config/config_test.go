@@ -1,0 +1,167 @@
+package config
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestLaterLayersWin(t *testing.T) {
+	file := write(t, "ldapd.yaml", `# a server
+store: /srv/ldap
+listen:
+  - ldap://127.0.0.1:1389
+  - ldapi:///run/ldapi
+suffix: dc=example,dc=com
+admin:
+  dn: cn=root
+limits:
+  size: 500
+  time: 30s
+  max-pdu: 1MiB
+`)
+	c, err := Load(Sources{
+		File:  file,
+		Env:   []string{"LDAPD_LIMITS_SIZE=100", "LDAPD_LIMITS_TIME=1m", "HOME=/", "LDAPD_SUFFIX=dc=a,dc=b;dc=c"},
+		Flags: map[string][]string{"limits.time": {"2m"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Store != "/srv/ldap" || c.Limits.Size != 100 || c.Limits.Time != 2*time.Minute || c.Limits.MaxPDU != 1<<20 ||
+		c.Limits.Connections != 10000 || c.Admin.DN != "cn=root" || c.Lease != 10*time.Second {
+		t.Errorf("%+v", c)
+	}
+	if d := cmp.Diff(c.Listen, []string{"ldap://127.0.0.1:1389", "ldapi:///run/ldapi"}); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(c.Suffix, []string{"dc=a,dc=b", "dc=c"}); d != "" {
+		t.Error(d)
+	}
+	origins := map[string]string{}
+	for _, s := range c.settings {
+		origins[s.Key.Name] = strings.TrimPrefix(s.Origin, filepath.Dir(file)+"/")
+	}
+	want := map[string]string{"store": "ldapd.yaml:2", "listen": "ldapd.yaml:3", "limits.max-pdu": "ldapd.yaml:12",
+		"limits.size": "LDAPD_LIMITS_SIZE", "limits.time": "--limits-time", "cache": "default"}
+	for k, v := range want {
+		if origins[k] != v {
+			t.Errorf("%s comes from %s, want %s", k, origins[k], v)
+		}
+	}
+}
+
+// What Print writes can be read again and says the same.
+func TestPrintIsAFile(t *testing.T) {
+	c, err := Load(Sources{Flags: map[string][]string{"store": {"a b"}, "suffix": {"dc=x", `cn=a\,b,dc=y`}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := c.Print(&b); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Load(Sources{File: write(t, "c.yaml", b.String())})
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, &b)
+	}
+	c.settings, again.settings = nil, nil
+	if d := cmp.Diff(c.Store, again.Store) + cmp.Diff(c.Limits, again.Limits) + cmp.Diff(c.Listen, again.Listen) + cmp.Diff(c.Suffix, again.Suffix); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestPasswords(t *testing.T) {
+	const hash = "{SSHA}y+dX0kZIbVwVNdDNg5T1bjbFH+F/+wKO"
+	file := write(t, "pw", hash+"\nmore")
+	c, err := Load(Sources{Env: []string{"LDAPD_ADMIN_PASSWORD_FILE=" + file}})
+	if err != nil || c.Admin.Password != hash {
+		t.Errorf("%v, %v", c, err)
+	}
+	c, err = Load(Sources{Env: []string{"LDAPD_ADMIN_PASSWORD_HASH=" + hash}})
+	if err != nil || c.Admin.Password != hash {
+		t.Fatalf("%v, %v", c, err)
+	}
+	var b bytes.Buffer
+	c.Print(&b)
+	if strings.Contains(b.String(), "y+dX0") || !strings.Contains(b.String(), "{SSHA}...") {
+		t.Error(b.String())
+	}
+}
+
+// Every mistake is told with its place.
+func TestMistakes(t *testing.T) {
+	pw := write(t, "empty", "\n")
+	for _, c := range []struct {
+		yaml, env, flag, want string
+	}{
+		{yaml: "stoer: x", want: `c.yaml:1: unknown key "stoer"`},
+		{yaml: "store: x\nlimits:\n  size: 1\n  sise: 2\n", want: `c.yaml:4: unknown key "limits.sise"`},
+		{yaml: "store: x\nlimits: 5\n", want: `c.yaml:2: expected keys`},
+		{yaml: "- a\n", want: `c.yaml:1: expected keys`},
+		{yaml: "store: [a, b]\n", want: `c.yaml:1: store: expected one value`},
+		{yaml: "store: {a: b}\n", want: `c.yaml:1: store: expected a plain value`},
+		{yaml: "listen: [{a: b}]\n", want: `c.yaml:1: listen: expected a plain value`},
+		{yaml: "store: x\nstore: 'y\n", want: `c.yaml:`},
+		{yaml: "\nstore: \"x\n", want: `c.yaml:`},
+		{yaml: "a: b: c\n", want: `c.yaml:1`},
+		{yaml: "store: x\nlimits:\n  size: many\n", want: `c.yaml:3: limits.size: "many" is not a count`},
+		{yaml: "listen: http://x\n", want: `c.yaml:1: listen: "http://x" is not a URL`},
+		{yaml: "suffix: nodn\n", want: `c.yaml:1: suffix: "nodn" is not a DN`},
+		{yaml: "admin:\n  dn: ''\n", want: `c.yaml:2: admin.dn: an empty DN`},
+		{env: "LDAPD_STOER=x", want: `LDAPD_STOER: unknown`},
+		{env: "LDAPD_CACHE=lots", want: `LDAPD_CACHE: cache: "lots" is not a size`},
+		{env: "LDAPD_CACHE=-1", want: `LDAPD_CACHE: cache`},
+		{env: "LDAPD_CACHE=99999999999999999999GiB", want: `LDAPD_CACHE: cache`},
+		{env: "LDAPD_ADMIN_PASSWORD_HASH=secret", want: `LDAPD_ADMIN_PASSWORD_HASH: admin.password-hash: not a hashed`},
+		{env: "LDAPD_ADMIN_PASSWORD_FILE=/no/such", want: `LDAPD_ADMIN_PASSWORD_FILE: admin.password-file: open /no/such`},
+		{env: "LDAPD_ADMIN_PASSWORD_FILE=" + pw, want: `the first line of ` + pw + ` is empty`},
+		{env: "LDAPD_LIMITS_TIME=5", want: `LDAPD_LIMITS_TIME: limits.time: "5" is not a time`},
+		{flag: "loud", want: `--log-level: log.level: "loud" is none of`},
+	} {
+		s := Sources{}
+		if c.yaml != "" {
+			s.File = write(t, "c.yaml", c.yaml)
+		}
+		if c.env != "" {
+			s.Env = []string{c.env}
+		}
+		if c.flag != "" {
+			s.Flags = map[string][]string{"log.level": {c.flag}}
+		}
+		_, err := Load(s)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q%s%s: %v, want %s", c.yaml, c.env, c.flag, err, c.want)
+		}
+	}
+	if _, err := Load(Sources{File: "/no/such/file"}); err == nil || !strings.Contains(err.Error(), "--config: open /no/such/file") {
+		t.Error(err)
+	}
+}
+
+func FuzzReadYAML(f *testing.F) {
+	f.Add([]byte("store: x\nlimits:\n  size: 1\n"))
+	f.Add([]byte("listen: [a, b]\n? x\n: y\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		l, err := readYAML("f", b)
+		if err == nil {
+			if _, err := l.Read(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

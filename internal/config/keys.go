@@ -1,0 +1,146 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+)
+
+// A Key is one thing to configure.
+type Key struct {
+	Name    string
+	Default string // items of lists by commas
+	Help    string
+	List    bool
+	Secret  bool // not for print
+}
+
+// Flag is the name of the key's flag, without dashes in front.
+func (k Key) Flag() string { return strings.ReplaceAll(k.Name, ".", "-") }
+
+// Env is the name of the key's environment variable.
+func (k Key) Env() string {
+	return "LDAPD_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(k.Name))
+}
+
+// Keys is all there is to configure.
+var Keys = []Key{
+	{Name: "store", Help: "`STORE`: a folder, or hbase://ZK1,ZK2:2181/PREFIX"},
+	{Name: "listen", List: true, Default: "ldap://127.0.0.1:3890", Help: "`URL` to serve: ldap://HOST:PORT or ldapi:///PATH"},
+	{Name: "suffix", List: true, Help: "`DN` of a naming context to have, made known in the store if it is not"},
+	{Name: "admin.dn", Default: "cn=admin", Help: "`DN` of the administrator, who needs no entry"},
+	{Name: "admin.password-hash", Secret: true, Help: "the administrator's password as `HASH` (see ldapd passwd)"},
+	{Name: "admin.password-file", Help: "`FILE` whose first line is the administrator's password or its hash"},
+	{Name: "limits.size", Default: "0", Help: "`ENTRIES` that a search may return, 0 for no limit"},
+	{Name: "limits.time", Default: "0s", Help: "`TIME` that a search may take, 0 for no limit"},
+	{Name: "limits.max-pdu", Default: "16MiB", Help: "largest request in `BYTES`"},
+	{Name: "limits.connections", Default: "10000", Help: "`CONNECTIONS` served at once"},
+	{Name: "limits.outstanding", Default: "64", Help: "`OPERATIONS` that run at once on one connection"},
+	{Name: "limits.idle", Default: "1h", Help: "`TIME` after which a silent connection is closed"},
+	{Name: "cache", Default: "0", Help: "`BYTES` of entries and names to keep in memory, 0 for a quarter of the machine's"},
+	{Name: "lease", Default: "10s", Help: "`TIME` after which a silent server loses its place as writer of a shared store"},
+	{Name: "grace-period", Default: "10s", Help: "`TIME` that running operations get when the server is stopped"},
+	{Name: "log.level", Default: "info", Help: "`LEVEL`: debug, info, warn or error"},
+	{Name: "log.format", Default: "text", Help: "`FORMAT`: text or json"},
+}
+
+func findKey(name string) *Key {
+	i := slices.IndexFunc(Keys, func(k Key) bool { return k.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &Keys[i]
+}
+
+func (r *reader) text(key string) string { return r.ko.String(key) }
+
+func (r *reader) values(k Key) []string {
+	if k.List {
+		return r.ko.Strings(k.Name)
+	}
+	return []string{r.text(k.Name)}
+}
+
+func (r *reader) list(key string, check func(string) error) []string {
+	items := r.ko.Strings(key)
+	for _, s := range items {
+		if err := check(s); err != nil {
+			r.fail(key, "%v", err)
+		}
+	}
+	return items
+}
+
+func checkURL(s string) error {
+	scheme, rest, ok := strings.Cut(s, "://")
+	if !ok || rest == "" || scheme != "ldap" && scheme != "ldapi" {
+		return fmt.Errorf("%q is not a URL to listen on: ldap://HOST:PORT or ldapi:///PATH", s)
+	}
+	return nil
+}
+
+func checkDN(s string) error {
+	if name, err := dn.Parse(s); err != nil {
+		return fmt.Errorf("%q is not a DN: %v", s, err)
+	} else if len(name) == 0 {
+		return fmt.Errorf("an empty DN")
+	}
+	return nil
+}
+
+func (r *reader) oneOf(key string, choices ...string) string {
+	s := r.text(key)
+	if !slices.Contains(choices, s) {
+		r.fail(key, "%q is none of %s", s, strings.Join(choices, ", "))
+	}
+	return s
+}
+
+func (r *reader) count(key string) int {
+	n, err := strconv.Atoi(r.text(key))
+	if err != nil || n < 0 {
+		r.fail(key, "%q is not a count", r.text(key))
+	}
+	return n
+}
+
+func (r *reader) duration(key string) time.Duration {
+	s := r.text(key)
+	if s == "0" {
+		return 0
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 {
+		r.fail(key, "%q is not a time such as 90s, 10m or 1h", s)
+	}
+	return d
+}
+
+var units = []struct {
+	suffix string
+	bytes  int64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"", 1}}
+
+func (r *reader) size(key string) int64 {
+	s := r.text(key)
+	for _, u := range units {
+		digits, ok := strings.CutSuffix(s, u.suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 32)
+		if u.bytes == 1 {
+			n, err = strconv.ParseInt(digits, 10, 62)
+		}
+		if err == nil && n >= 0 {
+			return n * u.bytes
+		}
+		break
+	}
+	r.fail(key, "%q is not a size such as 4096, 16MiB or 1GiB", s)
+	return 0
+}

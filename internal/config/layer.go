@@ -1,0 +1,222 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// A layer is the values of one source, which koanf merges. It is a
+// koanf.Provider.
+type layer []value
+
+type value struct {
+	key    string
+	items  []string // one, but of lists
+	origin string
+}
+
+// Read gives the layer as nested maps.
+func (l layer) Read() (map[string]any, error) {
+	m := map[string]any{}
+	for _, v := range l {
+		in, name := m, v.key
+		if group, rest, ok := strings.Cut(v.key, "."); ok {
+			if m[group] == nil {
+				m[group] = map[string]any{}
+			}
+			in, name = m[group].(map[string]any), rest
+		}
+		if findKey(v.key).List {
+			in[name] = v.items
+		} else {
+			in[name] = v.items[0]
+		}
+	}
+	return m, nil
+}
+
+// ReadBytes is not how a layer is read.
+func (l layer) ReadBytes() ([]byte, error) { return nil, errors.ErrUnsupported }
+
+func defaults() layer {
+	var l layer
+	for _, k := range Keys {
+		l = append(l, value{k.Name, split(k, k.Default), "default"})
+	}
+	return l
+}
+
+// split gives the items of a list written in one string. DNs have commas, so
+// their lists are parted by semicolons.
+func split(k Key, s string) []string {
+	if !k.List {
+		return []string{s}
+	}
+	return strings.FieldsFunc(s, func(c rune) bool { return c == ';' || c == ' ' && k.Name == "listen" })
+}
+
+// readEnv reads variables LDAPD_*. An unknown one is an error: it is a typing
+// mistake.
+func readEnv(env []string) (layer, error) {
+	var l layer
+	for _, e := range env {
+		name, s, _ := strings.Cut(e, "=")
+		if !strings.HasPrefix(name, "LDAPD_") {
+			continue
+		}
+		k := keyOfEnv(name)
+		if k == nil {
+			return nil, &Error{name, "unknown configuration variable: `ldapd config` lists the keys"}
+		}
+		l = append(l, value{k.Name, split(*k, s), name})
+	}
+	return l, nil
+}
+
+func keyOfEnv(name string) *Key {
+	for i := range Keys {
+		if Keys[i].Env() == name {
+			return &Keys[i]
+		}
+	}
+	return nil
+}
+
+func flags(given map[string][]string) layer {
+	var l layer
+	for _, k := range Keys {
+		if items, ok := given[k.Name]; ok {
+			l = append(l, value{k.Name, items, "--" + k.Flag()})
+		}
+	}
+	return l
+}
+
+func readFile(path string) (layer, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, &Error{"--config", err.Error()}
+	}
+	return readYAML(path, b)
+}
+
+// yamlPlace is what the parser puts in front of its messages.
+var yamlPlace = regexp.MustCompile(`^\[(\d+):\d+\] (.*)`)
+
+func readYAML(path string, b []byte) (layer, error) {
+	file, err := parser.ParseBytes(b, 0)
+	if err != nil {
+		if m := yamlPlace.FindStringSubmatch(err.Error()); m != nil {
+			return nil, &Error{path + ":" + m[1], m[2]}
+		}
+		return nil, &Error{path, err.Error()}
+	}
+	y := yamlReader{path: path}
+	for _, doc := range file.Docs {
+		if doc.Body != nil {
+			y.mapping("", doc.Body)
+		}
+	}
+	if y.err != nil {
+		return nil, y.err
+	}
+	return y.layer, nil
+}
+
+// A yamlReader walks the syntax tree, which knows the lines. It keeps the first
+// error.
+type yamlReader struct {
+	path  string
+	layer layer
+	err   error
+}
+
+func (y *yamlReader) fail(n ast.Node, format string, args ...any) {
+	if y.err == nil {
+		y.err = &Error{y.origin(n), fmt.Sprintf(format, args...)}
+	}
+}
+
+func (y *yamlReader) origin(n ast.Node) string {
+	return fmt.Sprintf("%s:%d", y.path, n.GetToken().Position.Line)
+}
+
+func (y *yamlReader) mapping(prefix string, n ast.Node) {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		for _, v := range n.Values {
+			y.entry(prefix, v)
+		}
+	case *ast.MappingValueNode:
+		y.entry(prefix, n)
+	case *ast.NullNode, *ast.CommentGroupNode:
+	default:
+		y.fail(n, "expected keys and values")
+	}
+}
+
+func (y *yamlReader) entry(prefix string, n *ast.MappingValueNode) {
+	name := prefix + n.Key.GetToken().Value
+	if k := findKey(name); k != nil {
+		y.value(*k, n)
+		return
+	}
+	if prefix == "" && isGroup(name) {
+		y.mapping(name+".", n.Value)
+		return
+	}
+	y.fail(n.Key, "unknown key %q: `ldapd config` lists the keys", name)
+}
+
+func isGroup(name string) bool {
+	for _, k := range Keys {
+		if strings.HasPrefix(k.Name, name+".") {
+			return true
+		}
+	}
+	return false
+}
+
+func (y *yamlReader) value(k Key, n *ast.MappingValueNode) {
+	v := value{key: k.Name, origin: y.origin(n.Key)}
+	for _, item := range items(n.Value) {
+		s, ok := scalar(item)
+		if !ok {
+			y.fail(n.Key, "%s: expected a plain value", k.Name)
+			return
+		}
+		v.items = append(v.items, s)
+	}
+	if !k.List && len(v.items) != 1 {
+		y.fail(n.Key, "%s: expected one value, not a list", k.Name)
+		return
+	}
+	y.layer = append(y.layer, v)
+}
+
+func items(n ast.Node) []ast.Node {
+	if s, ok := n.(*ast.SequenceNode); ok {
+		return s.Values
+	}
+	return []ast.Node{n}
+}
+
+func scalar(n ast.Node) (string, bool) {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.LiteralNode:
+		return strings.TrimSpace(n.Value.Value), true
+	case *ast.NullNode:
+		return "", true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return n.GetToken().Value, true
+	}
+	return "", false
+}
