@@ -1,0 +1,110 @@
+// Package colindex is the index for attributes with many values and few entries
+// each (seed 001, "Column Index Table"): a row a value, a column an id. One Get
+// gives all candidates of a value and their number.
+package colindex
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// Index is a column index in a table.
+type Index struct{ Table *txn.Table }
+
+var _ index.Index = Index{}
+
+// page is how many columns of a row are read at once: the few that a value
+// should have, and a bound for one that has very many.
+const page = 1000
+
+// Equal gets the row of one value, in pages if it is wide.
+func (x Index) Equal(ctx context.Context, r txn.Reader, key, after []byte) index.Candidates {
+	return func(yield func(index.Candidate, error) bool) {
+		row := index.AppendKey(nil, key)
+		if len(after) >= len(entry.ID{}) {
+			after = after[len(after)-len(entry.ID{}):]
+		}
+		x.columns(ctx, r, row, false, after, yield)
+	}
+}
+
+// Span scans a range of values and tests each row's key.
+func (x Index) Span(ctx context.Context, r txn.Reader, s index.Span, after []byte) index.Candidates {
+	return func(yield func(index.Candidate, error) bool) {
+		rows := s.Rows()
+		if n := len(after) - len(entry.ID{}); n > 0 {
+			// The position's own row may have more ids: finish it first.
+			_, cut, _, err := index.CutKey(after[:n])
+			if err != nil {
+				yield(index.Candidate{}, err)
+				return
+			}
+			if !x.columns(ctx, r, after[:n], cut, after[n:], yield) {
+				return
+			}
+			rows = index.Continue(rows, after[:n])
+		}
+		for row, err := range r.Scan(ctx, x.Table, rows, table.Select{MaxCells: page}) {
+			if err != nil {
+				yield(index.Candidate{}, err)
+				return
+			}
+			key, cut, _, err := index.CutKey(row.Key)
+			if err != nil {
+				yield(index.Candidate{}, err)
+				return
+			}
+			if holds, maybe := s.Holds(key, cut); holds && !x.row(ctx, r, row, maybe, yield) {
+				return
+			}
+		}
+	}
+}
+
+// columns yields the candidates of a row behind an id; false: stop.
+func (x Index) columns(ctx context.Context, r txn.Reader, row []byte, maybe bool, after []byte, yield func(index.Candidate, error) bool) bool {
+	from := table.ColumnRange{Family: index.Info}
+	if len(after) > 0 {
+		from.From = append(append([]byte(nil), after...), 0)
+	}
+	got, err := r.Get(ctx, x.Table, row, table.Select{Columns: []table.ColumnRange{from}, MaxCells: page})
+	if err != nil {
+		return yield(index.Candidate{}, err) && false
+	}
+	return x.row(ctx, r, got, maybe, yield)
+}
+
+// row yields the candidates of a row read up to a page, and the pages after it.
+func (x Index) row(ctx context.Context, r txn.Reader, row table.Row, maybe bool, yield func(index.Candidate, error) bool) bool {
+	position := append([]byte(nil), row.Key...)
+	for i := range row.Cells {
+		c := index.Candidate{Maybe: maybe}
+		if copy(c.ID[:], row.Cells[i].Qualifier) != len(c.ID) {
+			return yield(c, table.ErrCorrupt) && false
+		}
+		var err error
+		c.Parent, err = index.ParentOf(&row.Cells[i])
+		position = append(position[:len(row.Key)], c.ID[:]...)
+		c.Position = position
+		if !yield(c, err) || err != nil {
+			return false
+		}
+	}
+	if len(row.Cells) < page {
+		return true
+	}
+	return x.columns(ctx, r, position[:len(row.Key):len(row.Key)], maybe, position[len(row.Key):], yield)
+}
+
+// Mutation enters or takes out one value of one entry.
+func (x Index) Mutation(key []byte, id, parent entry.ID, gone bool) table.Mutation {
+	cell := table.Cell{Family: index.Info, Qualifier: id[:], Tombstone: gone}
+	if !gone {
+		cell.Value = parent[:]
+	}
+	return table.Mutation{Row: index.AppendKey(nil, key), Cells: []table.Cell{cell}}
+}

@@ -1,0 +1,46 @@
+// Package existence is the index of which entries have an attribute at all
+// (seed 001, "Existence Index"): rows "*" id in the attribute's index table.
+package existence
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// Index is an existence index in a table.
+type Index struct{ Table *txn.Table }
+
+var dummy = []byte("p")
+
+// All streams the entries that have the attribute.
+func (x Index) All(ctx context.Context, r txn.Reader, after []byte) index.Candidates {
+	rows := index.Continue(table.Prefix([]byte{'*'}), after)
+	return func(yield func(index.Candidate, error) bool) {
+		for row, err := range r.Scan(ctx, x.Table, rows, table.Select{}) {
+			var c index.Candidate
+			if err == nil && (len(row.Cells) != 1 || copy(c.ID[:], row.Key[1:]) != len(c.ID)) {
+				err = table.ErrCorrupt
+			}
+			if err == nil {
+				c.Position = row.Key
+				c.Parent, err = index.ParentOf(&row.Cells[0])
+			}
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Mutation enters an entry or takes it out.
+func (x Index) Mutation(id, parent entry.ID, gone bool) table.Mutation {
+	cell := table.Cell{Family: index.Info, Qualifier: dummy, Tombstone: gone}
+	if !gone {
+		cell.Value = parent[:]
+	}
+	return table.Mutation{Row: index.PresenceRow(id), Cells: []table.Cell{cell}}
+}

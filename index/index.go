@@ -1,0 +1,212 @@
+// Package index is what the three kinds of index have in common (seed 001,
+// "Index Tables"): the [Index] contract, the codec of value keys, and the cell
+// that every index row has.
+//
+// The table of an attribute's index is called index_ATTR and has one family,
+//
+//	i  info   the seed's dummy is the id of the *parent* of the entry, so that a
+//	          one-level scope costs nothing and a subtree one no read
+//
+// with rows that begin with "=" (values; packages rowindex and colindex) and
+// "*" (presence; package existence). Value keys are the keys of the type's
+// equality rule, escaped so that rows sort as keys do and none is a prefix of
+// another: 00 is written 00 FF and the end is 00 01. A key of more than MaxKey
+// bytes is cut there and ends with 00 02 and a hash of the whole: exact for
+// equality, "maybe" for everything else.
+package index
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"iter"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// Info is the family of index tables.
+const Info table.Family = 'i'
+
+// TableName names the index table of a type.
+func TableName(t *schema.AttributeType) string { return "index_" + t.Name() }
+
+// Spec describes the index table of a type. Rows grow by small cells and are
+// read whole, so they are kept in one piece only while that is cheap to rewrite.
+func Spec(t *schema.AttributeType) table.Spec {
+	return table.Spec{
+		Name:     TableName(t),
+		Families: []table.FamilySpec{{Name: Info, ImageLimit: 512}},
+	}
+}
+
+// A Candidate is an entry that may match. Position says where it stands in its
+// cursor; it is valid until the next candidate.
+type Candidate struct {
+	ID, Parent entry.ID
+	Maybe      bool // the index cannot tell: test the entry
+	Position   []byte
+}
+
+// Candidates is a stream of candidates, each position larger than the one
+// before. An entry with several matching values comes several times.
+type Candidates = iter.Seq2[Candidate, error]
+
+// An Index finds entries by the values of one attribute type. Cursors continue
+// behind the position after, if it is not empty.
+type Index interface {
+	// Equal finds the entries that have a value with this key.
+	Equal(ctx context.Context, r txn.Reader, key, after []byte) Candidates
+	// Span finds those with a key in the span.
+	Span(ctx context.Context, r txn.Reader, s Span, after []byte) Candidates
+	// Cells gives the mutation that enters (or takes out) one value.
+	Mutation(key []byte, id, parent entry.ID, gone bool) table.Mutation
+}
+
+// A Span is a range of keys, both ends included; nil ends are open. Prefix and
+// Parts narrow it to keys that begin with Prefix and go on with Parts, one after
+// the other, the last at the end if AtEnd.
+type Span struct {
+	From, To []byte
+	Prefix   []byte
+	Parts    [][]byte
+	AtEnd    bool
+}
+
+// MaxKey is the length of the longest key that is written whole.
+const MaxKey = 256
+
+const hashLen = 16
+
+const (
+	valueRow    = '='
+	presenceRow = '*'
+)
+
+// AppendKey appends the row key of a value: "=", the escaped key and its end.
+func AppendKey(b, key []byte) []byte {
+	b = append(b, valueRow)
+	if len(key) <= MaxKey {
+		return append(escape(b, key), 0, 1)
+	}
+	h := sha256.Sum256(key)
+	b = append(escape(b, key[:MaxKey]), 0, 2)
+	return append(b, h[:hashLen]...)
+}
+
+// CutKey reads a row key that AppendKey began: the key (cut if it was), whether
+// it was cut, and what follows.
+func CutKey(row []byte) (key []byte, cut bool, rest []byte, err error) {
+	if len(row) == 0 || row[0] != valueRow {
+		return nil, false, nil, table.ErrCorrupt
+	}
+	key, rest, ok := unescape(row[1:])
+	if !ok || len(rest) == 0 {
+		return nil, false, nil, table.ErrCorrupt
+	}
+	end, rest := rest[0], rest[1:]
+	if end == 2 && len(rest) >= hashLen {
+		return key, true, rest[hashLen:], nil
+	}
+	return key, false, rest, nil
+}
+
+// escape writes 00 as 00 FF.
+func escape(b, key []byte) []byte {
+	for {
+		i := bytes.IndexByte(key, 0)
+		if i < 0 {
+			return append(b, key...)
+		}
+		b = append(append(b, key[:i]...), 0, 0xff)
+		key = key[i+1:]
+	}
+}
+
+// unescape reads up to the 00 of the end and gives what follows that 00. The
+// key shares b's bytes unless it has escapes.
+func unescape(b []byte) (key, rest []byte, ok bool) {
+	i := bytes.IndexByte(b, 0)
+	if i < 0 || i+1 == len(b) {
+		return nil, nil, false
+	}
+	if b[i+1] != 0xff {
+		return b[:i], b[i+1:], true
+	}
+	for {
+		key = append(append(key, b[:i]...), 0)
+		b = b[i+2:]
+		if i = bytes.IndexByte(b, 0); i < 0 || i+1 == len(b) {
+			return nil, nil, false
+		}
+		if b[i+1] != 0xff {
+			return append(key, b[:i]...), b[i+1:], true
+		}
+	}
+}
+
+// Rows is the range of rows that may hold keys of the span.
+func (s Span) Rows() table.Range {
+	r := table.Prefix([]byte{valueRow})
+	if p := s.Prefix; len(p) > 0 {
+		r = table.Prefix(escape([]byte{valueRow}, p[:min(len(p), MaxKey)]))
+	}
+	if f := s.From; f != nil {
+		r.Start = later(r.Start, escape([]byte{valueRow}, f[:min(len(f), MaxKey)]))
+	}
+	if t := s.To; t != nil {
+		end := table.PrefixEnd(append(escape([]byte{valueRow}, t[:min(len(t), MaxKey)]), 0))
+		if bytes.Compare(end, r.End) < 0 {
+			r.End = end
+		}
+	}
+	return r
+}
+
+func later(a, b []byte) []byte {
+	if bytes.Compare(a, b) < 0 {
+		return b
+	}
+	return a
+}
+
+// Holds tests a key; maybe says that a cut one cannot be told.
+func (s Span) Holds(key []byte, cut bool) (holds, maybe bool) {
+	if cut {
+		return s.mayHoldCut(key), true
+	}
+	if s.From != nil && bytes.Compare(key, s.From) < 0 || s.To != nil && bytes.Compare(key, s.To) > 0 {
+		return false, false
+	}
+	if !bytes.HasPrefix(key, s.Prefix) {
+		return false, false
+	}
+	return table.Contains(key[len(s.Prefix):], s.Parts, s.AtEnd), false
+}
+
+// mayHoldCut rules out only what the first bytes of a key already rule out.
+func (s Span) mayHoldCut(key []byte) bool {
+	n := min(len(key), len(s.Prefix))
+	return bytes.Equal(key[:n], s.Prefix[:n])
+}
+
+// Continue moves the start of a range behind a position.
+func Continue(r table.Range, after []byte) table.Range {
+	if len(after) > 0 {
+		r.Start = later(r.Start, append(append([]byte(nil), after...), 0))
+	}
+	return r
+}
+
+// ParentOf reads the parent's id from an index cell.
+func ParentOf(c *table.Cell) (p entry.ID, err error) {
+	if copy(p[:], c.Value) != len(p) {
+		return p, table.ErrCorrupt
+	}
+	return p, nil
+}
+
+// PresenceRow is the row that says that an entry has the attribute.
+func PresenceRow(id entry.ID) []byte { return append([]byte{presenceRow}, id[:]...) }

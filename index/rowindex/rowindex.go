@@ -1,0 +1,79 @@
+// Package rowindex is the index for attributes with few values and many entries
+// (seed 001, "Row Index Table"): a row a value and entry, "=" value id. Every
+// search on it is a scan; it never has wide rows.
+package rowindex
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// Index is a row index in a table.
+type Index struct{ Table *txn.Table }
+
+var _ index.Index = Index{}
+
+// Equal scans the rows of one value.
+func (x Index) Equal(ctx context.Context, r txn.Reader, key, after []byte) index.Candidates {
+	rows := table.Prefix(index.AppendKey(nil, key))
+	return func(yield func(index.Candidate, error) bool) {
+		for row, err := range r.Scan(ctx, x.Table, index.Continue(rows, after), table.Select{}) {
+			c, err := candidate(row, err)
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Span scans a range of values and tests each row's key.
+func (x Index) Span(ctx context.Context, r txn.Reader, s index.Span, after []byte) index.Candidates {
+	return func(yield func(index.Candidate, error) bool) {
+		for row, err := range r.Scan(ctx, x.Table, index.Continue(s.Rows(), after), table.Select{}) {
+			var holds, maybe bool
+			if err == nil {
+				var key []byte
+				var cut bool
+				key, cut, _, err = index.CutKey(row.Key)
+				holds, maybe = s.Holds(key, cut)
+			}
+			if err == nil && !holds {
+				continue
+			}
+			c, err := candidate(row, err)
+			c.Maybe = maybe
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func candidate(row table.Row, err error) (c index.Candidate, _ error) {
+	if err != nil {
+		return c, err
+	}
+	if len(row.Key) < len(c.ID) || len(row.Cells) != 1 {
+		return c, table.ErrCorrupt
+	}
+	copy(c.ID[:], row.Key[len(row.Key)-len(c.ID):])
+	c.Position = row.Key
+	c.Parent, err = index.ParentOf(&row.Cells[0])
+	return c, err
+}
+
+var dummy = []byte("p")
+
+// Mutation enters or takes out one value of one entry.
+func (x Index) Mutation(key []byte, id, parent entry.ID, gone bool) table.Mutation {
+	cell := table.Cell{Family: index.Info, Qualifier: dummy, Tombstone: gone}
+	if !gone {
+		cell.Value = parent[:]
+	}
+	row := append(index.AppendKey(nil, key), id[:]...)
+	return table.Mutation{Row: row, Cells: []table.Cell{cell}}
+}

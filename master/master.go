@@ -1,0 +1,227 @@
+// Package master is the table of entries by id (seed 001, "Master Table"). It
+// has all that is needed to rebuild the other tables.
+//
+// Row: the entry's UUID, 16 bytes. Families:
+//
+//	t  treeInfo      p  parent's id; u  RDN as the client wrote it (of a naming
+//	                 context: its whole name); n  normalised RDN
+//	a  upAttributes  description 00 position -> value, one column a value
+//	s  the same for secret attributes, which most reads leave alone
+//	n  normAttributes of attributes with very many values (package tree has
+//	   those of the others), so that renaming a big group stays cheap
+//	m  marks (package txn)
+//
+// A description is the type's short name and its sorted options. A [Position]
+// keeps values in order and tells them apart without a counter, so that two
+// servers adding values to one attribute write different columns; the values of
+// a SINGLE-VALUE type all have the empty position, so that a new one lies over
+// the old one.
+package master
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// Families of the table.
+const (
+	TreeInfo       table.Family = 't'
+	UpAttributes   table.Family = 'a'
+	Secrets        table.Family = 's'
+	NormAttributes table.Family = 'n'
+)
+
+// Name of the table.
+const Name = "master"
+
+// Spec describes the table. Ids are random, so a distributed engine can cut it
+// into even regions.
+func Spec() table.Spec {
+	return table.Spec{
+		Name: Name,
+		Families: []table.FamilySpec{
+			{Name: TreeInfo},
+			{Name: UpAttributes, With: TreeInfo},
+			{Name: Secrets},
+			{Name: NormAttributes},
+			{Name: txn.MarkFamily},
+		},
+		Splits: [][]byte{{0x40}, {0x80}, {0xc0}},
+	}
+}
+
+var (
+	parentID = []byte("p")
+	upRDN    = []byte("u")
+	normRDN  = []byte("n")
+)
+
+// A Position orders the values of an attribute: the writer's stamp, then a
+// count within its transaction. Empty for SINGLE-VALUE types.
+type Position []byte
+
+// NewPosition makes a position, 12 bytes.
+func NewPosition(stamp table.Revision, n int) Position {
+	p := binary.BigEndian.AppendUint64(make([]byte, 0, 12), uint64(stamp))
+	return binary.BigEndian.AppendUint32(p, uint32(n))
+}
+
+// A Node is an entry's place in the tree.
+type Node struct {
+	Parent  entry.ID
+	UpRDN   string // as the client wrote it; a naming context's whole name
+	NormRDN dn.Norm
+}
+
+// Cells gives the treeInfo cells of a node.
+func (n *Node) Cells() []table.Cell {
+	return []table.Cell{
+		{Family: TreeInfo, Qualifier: normRDN, Value: []byte(n.NormRDN)},
+		{Family: TreeInfo, Qualifier: parentID, Value: n.Parent[:]},
+		{Family: TreeInfo, Qualifier: upRDN, Value: []byte(n.UpRDN)},
+	}
+}
+
+// Row is the row key of an id.
+func Row(id entry.ID) []byte { return id[:] }
+
+// Family is the family in which values of a type lie.
+func Family(t *schema.AttributeType) table.Family {
+	if t.Secret() {
+		return Secrets
+	}
+	return UpAttributes
+}
+
+// Columns is the range of all values of one description.
+func Columns(t *schema.AttributeType, options string) table.ColumnRange {
+	return table.ColumnPrefix(Family(t), append([]byte(t.Name()+options), 0))
+}
+
+// Qualifier names the column of one value.
+func Qualifier(t *schema.AttributeType, options string, p Position) []byte {
+	name := t.Name()
+	q := make([]byte, 0, len(name)+len(options)+1+len(p))
+	q = append(append(q, name...), options...)
+	return append(append(q, 0), p...)
+}
+
+// Value makes the cell of one value.
+func Value(t *schema.AttributeType, options string, p Position, v []byte) table.Cell {
+	return table.Cell{Family: Family(t), Qualifier: Qualifier(t, options, p), Value: v}
+}
+
+// Gone makes the tombstone of one value.
+func Gone(t *schema.AttributeType, options string, p Position) table.Cell {
+	return table.Cell{Family: Family(t), Qualifier: Qualifier(t, options, p), Tombstone: true}
+}
+
+// PositionOf gives the position in a column's qualifier.
+func PositionOf(qualifier []byte) Position {
+	return qualifier[bytes.IndexByte(qualifier, 0)+1:]
+}
+
+// DecodeNode reads the treeInfo of a row; ok is false when it has none, which
+// is how a missing entry looks.
+func DecodeNode(r table.Row) (n Node, ok bool) {
+	for _, c := range r.Family(TreeInfo) {
+		switch c.Qualifier[0] {
+		case 'n':
+			n.NormRDN = dn.Norm(c.Value)
+		case 'p':
+			ok = copy(n.Parent[:], c.Value) == len(n.Parent)
+		case 'u':
+			n.UpRDN = string(c.Value)
+		}
+	}
+	return n, ok
+}
+
+// Decode reads the attributes of a row's upAttributes and secrets, copied,
+// objectClass first. Attributes that the schema does not know are an error: a
+// type in use is never dropped.
+func Decode(r table.Row, s *schema.Schema) ([]entry.Attribute, error) {
+	cells, size := 0, 0
+	for i := range r.Cells {
+		if f := r.Cells[i].Family; f == UpAttributes || f == Secrets {
+			cells++
+			size += len(r.Cells[i].Value)
+		}
+	}
+	d := decoder{
+		schema: s,
+		buf:    make([]byte, 0, size),
+		values: make([][]byte, 0, cells),
+		out:    make([]entry.Attribute, 0, min(cells, 32)),
+	}
+	for i := range r.Cells {
+		if f := r.Cells[i].Family; f == UpAttributes || f == Secrets {
+			if err := d.add(&r.Cells[i]); err != nil {
+				return nil, fmt.Errorf("entry %x: %w", r.Key, err)
+			}
+		}
+	}
+	return d.finish(), nil
+}
+
+// decoder gathers values in one buffer and one slice, cut up per attribute.
+type decoder struct {
+	schema *schema.Schema
+	buf    []byte
+	values [][]byte
+	first  int    // of the current attribute in values
+	desc   []byte // of the current attribute
+	out    []entry.Attribute
+}
+
+func (d *decoder) add(c *table.Cell) error {
+	z := bytes.IndexByte(c.Qualifier, 0)
+	if z < 0 {
+		return fmt.Errorf("column %q: %w", c.Qualifier, table.ErrCorrupt)
+	}
+	if desc := c.Qualifier[:z]; !bytes.Equal(desc, d.desc) || len(d.out) == 0 {
+		d.close()
+		name, options := desc, ""
+		if i := bytes.IndexByte(desc, ';'); i >= 0 {
+			name, options = desc[:i], string(desc[i:])
+		}
+		t := d.schema.Attribute(string(name))
+		if t == nil {
+			return fmt.Errorf("attribute %s is not in the schema", name)
+		}
+		d.desc = desc
+		d.out = append(d.out, entry.Attribute{Type: t, Options: options})
+	}
+	at := len(d.buf)
+	d.buf = append(d.buf, c.Value...)
+	d.values = append(d.values, d.buf[at:len(d.buf):len(d.buf)])
+	return nil
+}
+
+func (d *decoder) close() {
+	if n := len(d.out); n > 0 {
+		d.out[n-1].Values = d.values[d.first:len(d.values):len(d.values)]
+		d.first = len(d.values)
+	}
+}
+
+// finish puts objectClass first, as people write entries.
+func (d *decoder) finish() []entry.Attribute {
+	d.close()
+	for i := range d.out {
+		if d.out[i].Type.OID == "2.5.4.0" {
+			oc := d.out[i]
+			copy(d.out[1:i+1], d.out[:i])
+			d.out[0] = oc
+			break
+		}
+	}
+	return d.out
+}

@@ -1,0 +1,362 @@
+package partition
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// Add makes an entry. Attributes are as the client sent them. With keep, values
+// of NO-USER-MODIFICATION attributes (entryUUID, timestamps, names) are taken
+// as given, as an import does; without, they are refused.
+func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttribute, keep bool) (entry.ID, error) {
+	e, err := tx.p.prepare(tx.catalog, name, attributes, keep)
+	if err != nil {
+		return entry.ID{}, err
+	}
+	pl, err := tx.locate(ctx, name)
+	switch {
+	case err != nil:
+		return entry.ID{}, err
+	case pl.found:
+		return entry.ID{}, problem(EntryExists, "entry %s exists already", name)
+	case !pl.parentFound(tx.catalog):
+		return entry.ID{}, tx.missing(ctx, name.Parent(), &pl)
+	}
+	if keep && e.id != root {
+		if err := tx.unused(ctx, e.id); err != nil {
+			return entry.ID{}, err
+		}
+	}
+	if e.id == root {
+		e.id = entry.NewID()
+	}
+	e.stamp(tx.p.types(), tx.by, timestamp(tx.time), csn(tx.tx.Stamp()))
+	tx.markAdd(pl.Parent, e.id, pl.rdn)
+	e.write(tx.p, tx.catalog, tx, pl.Parent, pl.rdn)
+	tx.touch(e.id, e.classes)
+	tx.record("add", name)
+	return e.id, nil
+}
+
+// unused refuses an id that some entry has.
+func (tx *Tx) unused(ctx context.Context, id entry.ID) error {
+	n, err := tx.node(ctx, id)
+	if err == nil && n != nil {
+		err = problem(EntryExists, "another entry has the entryUUID %s", id)
+	}
+	return err
+}
+
+// markAdd declares a new name under a parent.
+func (tx *Tx) markAdd(parent, id entry.ID, rdn dn.Norm) {
+	tx.tx.Mark(tx.p.tree, tree.Key(parent, rdn), txn.Mark{Kind: txn.MarkExclusive})
+	tx.tx.Mark(tx.p.master, master.Row(id), txn.Mark{Kind: txn.MarkExclusive})
+	if parent != root {
+		tx.tx.Mark(tx.p.master, master.Row(parent), txn.Mark{Kind: txn.MarkChild})
+	}
+}
+
+// newEntry is an entry that passed the schema, ready to be written.
+type newEntry struct {
+	id         entry.ID // root: not given
+	name       dn.DN
+	upRDN      string
+	classes    *classes
+	attributes []newAttribute
+}
+
+type newAttribute struct {
+	typ     *schema.AttributeType
+	options string
+	values  [][]byte
+	keys    [][]byte // nil for types without keys
+}
+
+// prepare checks what a client wants to add, without the store.
+func (p *Partition) prepare(c *catalog, name dn.DN, attributes []op.PartialAttribute, keep bool) (*newEntry, error) {
+	if len(name) == 0 {
+		return nil, problem(EntryExists, "the root DSE is not an entry that can be added")
+	}
+	e := &newEntry{name: name, upRDN: name[0].String(), attributes: make([]newAttribute, 0, len(attributes)+8)}
+	for i := range attributes {
+		if err := p.take(e, &attributes[i], keep); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.checkClasses(e); err != nil {
+		return nil, err
+	}
+	if err := p.nameValues(e, name[0]); err != nil {
+		return nil, err
+	}
+	for i := range e.attributes {
+		if t := e.attributes[i].typ; !e.classes.allows(t) {
+			return nil, notAllowed(e.classes, t)
+		}
+	}
+	return e, e.complete()
+}
+
+// take adds a client's attribute to the entry.
+func (p *Partition) take(e *newEntry, a *op.PartialAttribute, keep bool) error {
+	t, options, err := p.describe(a.Description)
+	if err != nil {
+		return err
+	}
+	if t.NoUserModification && !keep {
+		return problem(Constraint, "attribute %s is the server's: it cannot be given", t.Name())
+	}
+	if p.computed(t) {
+		return p.takeComputed(e, t, a)
+	}
+	if len(a.Values) == 0 {
+		return problem(InvalidSyntax, "attribute %s has no values", a.Description)
+	}
+	if t.Collective {
+		return problem(ClassViolation, "attribute %s is collective: it belongs in a subentry", t.Name())
+	}
+	return e.add(t, options, a.Values)
+}
+
+// takeComputed reads entryUUID and drops what is computed anyway.
+func (p *Partition) takeComputed(e *newEntry, t *schema.AttributeType, a *op.PartialAttribute) error {
+	if t != p.types().entryUUID {
+		return nil
+	}
+	if len(a.Values) != 1 {
+		return problem(Constraint, "entryUUID has %d values: it must have one", len(a.Values))
+	}
+	id, err := entry.ParseID(string(a.Values[0]))
+	if err != nil || id == root {
+		return problem(InvalidSyntax, "value of entryUUID: not a UUID")
+	}
+	e.id = id
+	return nil
+}
+
+// add appends values, refusing equal ones.
+func (e *newEntry) add(t *schema.AttributeType, options string, values [][]byte) error {
+	a := e.find(t, options)
+	if a == nil {
+		e.attributes = append(e.attributes, newAttribute{typ: t, options: options,
+			values: make([][]byte, 0, len(values)), keys: make([][]byte, 0, len(values))})
+		a = &e.attributes[len(e.attributes)-1]
+	}
+	seen := a.seen(len(values))
+	for _, v := range values {
+		key, err := keyOf(t, v)
+		if err != nil {
+			return err
+		}
+		same := v
+		if key != nil {
+			same = key
+		}
+		if seen.add(same) {
+			return problem(ValueExists, "attribute %s has the same value twice", t.Name())
+		}
+		a.values, a.keys = append(a.values, v), append(a.keys, key)
+	}
+	if t.SingleValue && len(a.values) > 1 {
+		return problem(Constraint, "attribute %s can have one value only", t.Name())
+	}
+	return nil
+}
+
+// distinct finds equal values: by comparing few, by a map where there are many.
+type distinct struct {
+	few  [][]byte
+	many map[string]struct{}
+}
+
+const fewValues = 16
+
+func (a *newAttribute) seen(n int) *distinct {
+	d := &distinct{}
+	if n+len(a.values) > fewValues {
+		d.many = make(map[string]struct{}, n+len(a.values))
+	}
+	for i, v := range a.values {
+		if a.keys[i] != nil {
+			v = a.keys[i]
+		}
+		d.add(v)
+	}
+	return d
+}
+
+// add reports whether v was there already.
+func (d *distinct) add(v []byte) bool {
+	if d.many != nil {
+		_, again := d.many[string(v)]
+		d.many[string(v)] = struct{}{}
+		return again
+	}
+	for _, f := range d.few {
+		if bytes.Equal(f, v) {
+			return true
+		}
+	}
+	d.few = append(d.few, v)
+	return false
+}
+
+func (e *newEntry) find(t *schema.AttributeType, options string) *newAttribute {
+	for i := range e.attributes {
+		if a := &e.attributes[i]; a.typ == t && a.options == options {
+			return a
+		}
+	}
+	return nil
+}
+
+// has reports whether the entry has values of exactly type t.
+func (e *newEntry) has(t *schema.AttributeType) bool {
+	return slices.ContainsFunc(e.attributes, func(a newAttribute) bool { return a.typ == t })
+}
+
+// checkClasses looks the classes up, writes superclasses out and sets
+// structuralObjectClass.
+func (p *Partition) checkClasses(e *newEntry) error {
+	t := p.types()
+	a := e.find(t.objectClass, "")
+	if a == nil {
+		return problem(ClassViolation, "the entry has no objectClass")
+	}
+	cs, err := p.classesOf(a.values)
+	if err != nil {
+		return err
+	}
+	e.classes = cs
+	for _, c := range cs.all {
+		key, err := keyOf(t.objectClass, []byte(c.Name()))
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(a.keys, func(k []byte) bool { return bytes.Equal(k, key) }) {
+			a.values, a.keys = append(a.values, []byte(c.Name())), append(a.keys, key)
+		}
+	}
+	return e.replace(t.structuralObjectClass, []byte(cs.structural.Name()))
+}
+
+// replace sets the one value of an attribute.
+func (e *newEntry) replace(t *schema.AttributeType, v []byte) error {
+	e.attributes = slices.DeleteFunc(e.attributes, func(a newAttribute) bool { return a.typ == t })
+	return e.add(t, "", [][]byte{v})
+}
+
+// nameValues sees to it that the entry has the values its name gives (RFC 4511,
+// 4.7: the client need not send them).
+func (p *Partition) nameValues(e *newEntry, rdn dn.RDN) error {
+	for _, ava := range rdn {
+		t, err := p.namingType(ava.Type)
+		if err != nil {
+			return err
+		}
+		key, err := keyOf(t, ava.Value)
+		if err != nil {
+			return err
+		}
+		a := e.find(t, "")
+		if a != nil && slices.ContainsFunc(a.keys, func(k []byte) bool { return bytes.Equal(k, key) }) {
+			continue
+		}
+		if err := e.add(t, "", [][]byte{ava.Value}); err != nil {
+			return problem(NamingViolation, "the name's %s is not among the entry's values, which can be one only", t.Name())
+		}
+	}
+	return nil
+}
+
+// namingType finds a type that can stand in an RDN.
+func (p *Partition) namingType(name string) (*schema.AttributeType, error) {
+	t := p.schema.Attribute(name)
+	switch {
+	case t == nil:
+		return nil, problem(UndefinedType, "attribute type %q is not in the schema", name)
+	case t.Equality == nil || t.Secret() || t.Operational() || t.Collective:
+		return nil, problem(NamingViolation, "attribute %s cannot be in a name", t.Name())
+	}
+	return t, nil
+}
+
+// complete checks that every required attribute is there.
+func (e *newEntry) complete() error {
+	for _, c := range e.classes.all {
+		for _, t := range c.Must {
+			if !e.has(t) {
+				return required(c, t)
+			}
+		}
+	}
+	return nil
+}
+
+// computed reports whether a type's values are made when they are read.
+func (p *Partition) computed(t *schema.AttributeType) bool {
+	k := p.types()
+	return t == k.entryUUID || t == k.entryDN || t == k.hasSubordinates || t == k.numSubordinates || t == k.subschema
+}
+
+// stamp sets the operational attributes that the entry does not bring along.
+func (e *newEntry) stamp(t *types, by string, now, csn []byte) {
+	name := []byte(by)
+	for _, s := range []stamp{
+		{t.creatorsName, name}, {t.createTimestamp, now},
+		{t.modifiersName, name}, {t.modifyTimestamp, now}, {t.entryCSN, csn},
+	} {
+		if e.has(s.typ) {
+			continue
+		}
+		key, err := keyOf(s.typ, s.value)
+		if err != nil {
+			continue // a requester whose name is no DN: nothing to say of who
+		}
+		e.attributes = append(e.attributes, newAttribute{s.typ, "", [][]byte{s.value}, [][]byte{key}})
+	}
+}
+
+// write gives out all rows of the entry.
+func (e *newEntry) write(p *Partition, c *catalog, w writer, parent entry.ID, rdn dn.Norm) {
+	ch := newChange(p, c, w, e.id, parent, rdn)
+	node := master.Node{Parent: parent, UpRDN: e.upRDN, NormRDN: rdn}
+	if parent == root {
+		node.UpRDN = e.name.String()
+	}
+	ch.master.Cells = append(make([]table.Cell, 0, 3+len(e.attributes)*2), node.Cells()...)
+	ch.tree.Cells = append(make([]table.Cell, 0, 1+len(e.attributes)*2), tree.Cell(e.id))
+	for i := range e.attributes {
+		e.attributes[i].write(ch)
+	}
+	for _, x := range c.ordered {
+		if e.has(x.typ) {
+			ch.presence(x, false)
+		}
+	}
+	ch.flush()
+}
+
+func (a *newAttribute) write(c *change) {
+	many := len(a.values) > tree.ManyValues && a.typ.Equality != nil && !a.typ.Secret()
+	if many {
+		c.note(a.typ, a.options, tree.Many, false)
+	}
+	x := c.catalog.indexes[a.typ]
+	for i, v := range a.values {
+		c.put(a.typ, a.options, v, a.keys[i], many)
+		if x != nil {
+			c.enter(x, a.keys[i], false)
+		}
+	}
+}

@@ -1,0 +1,330 @@
+package partition
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/index/colindex"
+	"github.com/seed-4dac0d86/ldapd/index/existence"
+	"github.com/seed-4dac0d86/ldapd/index/rowindex"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/plan"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+)
+
+// Config is what all servers of a directory share; it lives in the store.
+type Config struct {
+	// Suffixes are the naming contexts, as DNs.
+	Suffixes []string
+	// Indexes by attribute name.
+	Indexes []Index
+}
+
+// Layout of an index (seed 001, "Index Tables").
+type Layout string
+
+const (
+	RowLayout    Layout = "row"    // few values, many entries
+	ColumnLayout Layout = "column" // many values, few entries each
+)
+
+// An Index says that an attribute is indexed and how.
+type Index struct {
+	Attribute string
+	Layout    Layout
+}
+
+// header is the store's own description: the table "directory", row "header",
+// one cell of JSON. What it says about normal forms must agree with the program
+// that reads keys made by them.
+type header struct {
+	Format     int           `json:"format"`
+	Normalizer string        `json:"normalizer"`
+	Suffixes   []string      `json:"suffixes"`
+	Indexes    []headerIndex `json:"indexes"`
+
+	raw []byte // as read, for the swap
+}
+
+type headerIndex struct {
+	Attribute string `json:"attribute"`
+	Layout    Layout `json:"layout"`
+	// Since is the first revision the index is complete at; zero while it is
+	// being filled.
+	Since table.Revision `json:"since"`
+}
+
+const (
+	format       = 1
+	headerTable  = "directory"
+	headerFamily = table.Family('h')
+)
+
+var (
+	headerRow    = []byte("header")
+	headerColumn = []byte("header")
+)
+
+// ErrNoDirectory: the store holds none yet.
+var ErrNoDirectory = errors.New("no directory in this store yet")
+
+// ErrNormalizer: keys in the store were made by other rules.
+var ErrNormalizer = errors.New("the store's keys were made by another version of the normal forms: run reindex")
+
+func openHeader(ctx context.Context, s table.Store, o Options) (*header, error) {
+	h, err := readHeader(ctx, s)
+	if errors.Is(err, ErrNoDirectory) && o.Create {
+		h = &header{Format: format, Normalizer: schema.Version()}
+		for _, x := range DefaultIndexes() {
+			h.Indexes = append(h.Indexes, headerIndex{x.Attribute, x.Layout, 1})
+		}
+		err = createHeader(ctx, s, h)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s, err)
+	}
+	if h.Format > format {
+		return nil, fmt.Errorf("%s: format %d: %w", s, h.Format, table.ErrNewer)
+	}
+	if h.Normalizer != schema.Version() {
+		return nil, fmt.Errorf("%s: %w (%s there, %s here)", s, ErrNormalizer, h.Normalizer, schema.Version())
+	}
+	return h, nil
+}
+
+func createHeader(ctx context.Context, s table.Store, h *header) error {
+	err := s.Create(ctx, table.Spec{
+		Name: headerTable, Unversioned: true,
+		Families: []table.FamilySpec{{Name: headerFamily}},
+	})
+	if err != nil {
+		return err
+	}
+	err = h.write(ctx, s)
+	if errors.Is(err, errHeaderChanged) { // another server was first
+		var now *header
+		if now, err = readHeader(ctx, s); err == nil {
+			*h = *now
+		}
+	}
+	return err
+}
+
+func readHeader(ctx context.Context, s table.Store) (*header, error) {
+	names, err := s.Names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(names, headerTable) {
+		return nil, ErrNoDirectory
+	}
+	row, err := s.Table(headerTable).Get(ctx, headerRow, table.Select{})
+	if err != nil {
+		return nil, err
+	}
+	c := row.Find(headerFamily, headerColumn)
+	if c == nil {
+		return nil, ErrNoDirectory
+	}
+	h := &header{raw: bytes.Clone(c.Value)}
+	if err := json.Unmarshal(c.Value, h); err != nil {
+		return nil, fmt.Errorf("header: %w: %w", table.ErrCorrupt, err)
+	}
+	return h, nil
+}
+
+var errHeaderChanged = errors.New("the shared configuration was changed by another server meanwhile: try again")
+
+// write swaps the header in. After false or an error the cell itself says
+// whether the swap was made.
+func (h *header) write(ctx context.Context, s table.Store) error {
+	raw, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	cell := table.Cell{Family: headerFamily, Qualifier: headerColumn, Value: raw}
+	ok, err := s.Table(headerTable).Swap(ctx, headerRow, headerFamily, headerColumn, h.raw, []table.Cell{cell})
+	if err == nil && !ok || err != nil {
+		now, rerr := readHeader(ctx, s)
+		switch {
+		case rerr == nil && bytes.Equal(now.raw, raw):
+		case err != nil:
+			return err
+		default:
+			return errHeaderChanged
+		}
+	}
+	h.raw = raw
+	return nil
+}
+
+// catalog is the shared configuration ready to use. It does not change; a new
+// one takes its place.
+type catalog struct {
+	header   *header
+	contexts []namingContext
+	indexes  map[*schema.AttributeType]*indexed
+	ordered  []*indexed
+}
+
+// namingContext is a naming context.
+type namingContext struct {
+	name  dn.DN
+	norms []dn.Norm
+	rdn   dn.Norm // its row under the virtual root
+}
+
+type indexed struct {
+	plan.Indexed
+	typ   *schema.AttributeType
+	table string
+	ready bool
+}
+
+// Indexed implements plan.Catalog.
+func (c *catalog) Indexed(t *schema.AttributeType) (plan.Indexed, bool) {
+	x := c.indexes[t]
+	if x == nil || !x.ready {
+		return plan.Indexed{}, false
+	}
+	return x.Indexed, true
+}
+
+func (p *Partition) specs(h *header) []table.Spec {
+	specs := []table.Spec{master.Spec(), tree.Spec()}
+	for _, x := range h.Indexes {
+		if t := p.schema.Attribute(x.Attribute); t != nil {
+			specs = append(specs, index.Spec(t))
+		}
+	}
+	return specs
+}
+
+func (p *Partition) newCatalog(h *header) (*catalog, error) {
+	c := &catalog{header: h, indexes: map[*schema.AttributeType]*indexed{}}
+	for _, x := range h.Indexes {
+		t, err := p.indexable(x.Attribute)
+		if err != nil {
+			return nil, err
+		}
+		tbl := p.db.Table(index.TableName(t))
+		i := &indexed{typ: t, table: tbl.Name, ready: x.Since != 0}
+		i.Presence = existence.Index{Table: tbl}
+		if x.Layout == ColumnLayout {
+			i.Values, i.Selective = colindex.Index{Table: tbl}, true
+		} else {
+			i.Values = rowindex.Index{Table: tbl}
+		}
+		c.indexes[t] = i
+		c.ordered = append(c.ordered, i)
+	}
+	for _, s := range h.Suffixes {
+		name, err := dn.Parse(s)
+		if err != nil {
+			return nil, fmt.Errorf("suffix %q: %w", s, err)
+		}
+		norms, err := name.Normalize(p.schema)
+		if err != nil {
+			return nil, fmt.Errorf("suffix %q: %w", s, err)
+		}
+		c.contexts = append(c.contexts, namingContext{name, norms, dn.Norm(dn.Key(norms))})
+	}
+	// The longest first, so that a context below another one is met first.
+	slices.SortStableFunc(c.contexts, func(a, b namingContext) int { return len(b.norms) - len(a.norms) })
+	return c, nil
+}
+
+// indexable finds a type that can have an index.
+func (p *Partition) indexable(name string) (*schema.AttributeType, error) {
+	t := p.schema.Attribute(name)
+	switch {
+	case t == nil:
+		return nil, problem(UndefinedType, "index: attribute type %q is not in the schema", name)
+	case t.Equality == nil:
+		return nil, problem(NoMatching, "index: %s has no equality rule", t.Name())
+	case t.Secret():
+		return nil, problem(Unwilling, "index: %s is secret and is never indexed", t.Name())
+	}
+	return t, nil
+}
+
+// contextOf finds the naming context that a name is in.
+func (c *catalog) contextOf(norms []dn.Norm) *namingContext {
+	for i := range c.contexts {
+		x := &c.contexts[i]
+		if n := len(norms) - len(x.norms); n >= 0 && slices.Equal(norms[n:], x.norms) {
+			return x
+		}
+	}
+	return nil
+}
+
+// Config is the shared configuration in force.
+func (p *Partition) Config() Config {
+	h := p.catalog.Load().header
+	c := Config{Suffixes: slices.Clone(h.Suffixes)}
+	for _, x := range h.Indexes {
+		c.Indexes = append(c.Indexes, Index{x.Attribute, x.Layout})
+	}
+	return c
+}
+
+// DefaultIndexes is what a new directory indexes: what people and programs
+// look entries up by. Names, addresses and numbers are nearly unique and lie in
+// columns, what many entries share in rows.
+func DefaultIndexes() []Index {
+	var ix []Index
+	add := func(l Layout, names string) {
+		for _, n := range strings.Fields(names) {
+			ix = append(ix, Index{n, l})
+		}
+	}
+	add(RowLayout, "objectClass sn givenName ou l departmentNumber gidNumber")
+	add(ColumnLayout, "cn uid mail member uniqueMember memberUid employeeNumber uidNumber")
+	return ix
+}
+
+// SetSuffixes changes the naming contexts. One that has entries stays.
+func (p *Partition) SetSuffixes(ctx context.Context, suffixes []string) error {
+	p.changing.Lock()
+	defer p.changing.Unlock()
+	old := p.catalog.Load()
+	h := *old.header
+	h.Suffixes = slices.Clone(suffixes)
+	c, err := p.newCatalog(&h)
+	if err != nil {
+		return err
+	}
+	s := p.Snapshot()
+	defer s.Close()
+	for _, x := range old.contexts {
+		if c.contextOf(x.norms) != nil {
+			continue
+		}
+		if _, ok, err := s.child(ctx, tree.Key(root, x.rdn)); err != nil || ok {
+			if err == nil {
+				err = problem(Unwilling, "naming context %s has entries: delete them first", x.name)
+			}
+			return err
+		}
+	}
+	return p.install(ctx, c)
+}
+
+// install writes a new shared configuration and uses it.
+func (p *Partition) install(ctx context.Context, c *catalog) error {
+	if err := c.header.write(ctx, p.store); err != nil {
+		return err
+	}
+	p.catalog.Store(c)
+	return nil
+}

@@ -1,0 +1,132 @@
+package partition
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// Delete removes a leaf.
+func (tx *Tx) Delete(ctx context.Context, name dn.DN) error {
+	pl, err := tx.existing(ctx, name)
+	if err != nil {
+		return err
+	}
+	if more, err := tx.HasChildren(ctx, pl.ID); err != nil || more {
+		if err == nil {
+			err = problem(NotLeaf, "entry %s has entries below it: delete those first", name)
+		}
+		return err
+	}
+	classes, err := tx.classesAt(ctx, pl.ID)
+	if err != nil {
+		return err
+	}
+	c := newChange(tx.p, tx.catalog, tx, pl.ID, pl.Parent, pl.rdn)
+	row, err := tx.r.Get(ctx, tx.p.tree, c.tree.Row, table.Select{Families: []table.Family{tree.NormAttributes}})
+	if err != nil {
+		return err
+	}
+	if err := tx.unindex(ctx, c, row.Clone()); err != nil {
+		return err
+	}
+	c.master.DeleteRow, c.tree.DeleteRow = true, true
+	c.flush()
+	tx.tx.Mark(tx.p.tree, c.tree.Row, txn.Mark{Kind: txn.MarkExclusive, Deletes: true})
+	tx.tx.Mark(tx.p.master, c.master.Row, txn.Mark{Kind: txn.MarkExclusive, Deletes: true})
+	tx.touch(pl.ID, classes)
+	tx.record("delete", name)
+	return nil
+}
+
+// existing locates an entry that must exist and can be changed.
+func (tx *Tx) existing(ctx context.Context, name dn.DN) (place, error) {
+	pl, err := tx.locate(ctx, name)
+	switch {
+	case err != nil:
+		return pl, err
+	case len(name) == 0:
+		return pl, problem(Unwilling, "the root DSE cannot be changed")
+	case !pl.found:
+		return pl, tx.missing(ctx, name, &pl)
+	}
+	return pl, nil
+}
+
+// unindex takes an entry out of all indexes; row has its normalised columns.
+func (tx *Tx) unindex(ctx context.Context, c *change, row table.Row) error {
+	return tx.eachIndexed(ctx, c, row, func(x *indexed, keys [][]byte) {
+		for _, k := range keys {
+			c.enter(x, k, true)
+		}
+		c.presence(x, true)
+	})
+}
+
+// eachIndexed calls f with the keys that an entry has in each index.
+func (tx *Tx) eachIndexed(ctx context.Context, c *change, row table.Row, f func(*indexed, [][]byte)) error {
+	for _, x := range tx.catalog.ordered {
+		tv := valuesOf(c.id, x.typ, row)
+		if !tv.present() {
+			continue
+		}
+		var keys [][]byte
+		for _, d := range tv.described {
+			list, err := d.all(ctx, &tx.Snapshot)
+			if err != nil {
+				return err
+			}
+			for i := range list {
+				key, err := tx.keyAt(ctx, d, &list[i])
+				if err != nil {
+					return err
+				}
+				keys = append(keys, key)
+			}
+		}
+		f(x, keys)
+	}
+	return nil
+}
+
+// keyAt gives a value's key; that of a cut one is made from the value again.
+func (tx *Tx) keyAt(ctx context.Context, d *describedValues, k *keyed) ([]byte, error) {
+	if k.key != nil {
+		return k.key, nil
+	}
+	q := master.Qualifier(d.typ, d.options, k.position)
+	row, err := tx.r.Get(ctx, tx.p.master, master.Row(d.id), table.Select{
+		Families: []table.Family{master.UpAttributes}, Columns: []table.ColumnRange{table.Column(master.UpAttributes, q)}})
+	if err != nil {
+		return nil, err
+	}
+	if len(row.Cells) == 0 {
+		return nil, table.ErrCorrupt
+	}
+	return d.typ.Equality.Key(row.Cells[0].Value)
+}
+
+// classesAt reads an entry's classes, without the rest of it if it is wide.
+func (s *Snapshot) classesAt(ctx context.Context, id entry.ID) (*classes, error) {
+	i, err := s.item(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if i == nil {
+		return nil, table.ErrCorrupt
+	}
+	oc := s.p.types().objectClass
+	e := i.entry
+	if e == nil {
+		if e, err = s.wide(ctx, id, []*schema.AttributeType{oc}); err != nil {
+			return nil, err
+		}
+	}
+	return s.p.classesOf(e.Values(oc))
+}

@@ -1,0 +1,346 @@
+package partition
+
+import (
+	"bytes"
+	"context"
+	"math/big"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+)
+
+// present reports whether the description has values in the end.
+func (v *editedValues) present() bool { return len(v.now) > 0 || v.stays }
+
+// presentAfter reports whether the type has values in the end, under any
+// options.
+func (e *edited) presentAfter() bool {
+	for _, v := range e.lists {
+		if v.present() {
+			return true
+		}
+	}
+	for _, d := range e.before.described {
+		if !slices.ContainsFunc(e.lists, func(v *editedValues) bool { return v.before == d }) &&
+			(d.many || d.unkeyed || len(d.list) > 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// enough is how many values an attribute must keep for writers not to mind each
+// other taking some away.
+const enough = 1000
+
+// settle finds out of a description with many values whether some stay.
+func (m *modification) settle(ctx context.Context, v *editedValues) error {
+	if !v.before.many || v.whole || len(v.removed) == 0 {
+		return nil
+	}
+	row, err := m.tx.r.Get(ctx, m.tx.p.master, m.change.master.Row, table.Select{
+		Families: []table.Family{master.NormAttributes},
+		Columns:  []table.ColumnRange{v.before.manyColumns()},
+		MaxCells: len(v.removed) + enough,
+	})
+	if err != nil {
+		return err
+	}
+	left := len(row.Cells) - len(v.removed)
+	v.stays, v.plenty = left > 0, left == enough
+	return nil
+}
+
+// settleClasses checks a change of objectClass: superclasses are written out,
+// and the structural class stays. Nil if objectClass does not change.
+func (m *modification) settleClasses(ctx context.Context) (*classes, error) {
+	for _, t := range m.types {
+		for _, v := range t.lists {
+			if err := m.settle(ctx, v); err != nil {
+				return nil, err
+			}
+		}
+	}
+	oc := m.tx.p.types().objectClass
+	i := slices.IndexFunc(m.types, func(t *edited) bool { return t.typ == oc && len(t.lists) > 0 })
+	if i < 0 {
+		return nil, nil
+	}
+	v := m.types[i].values("")
+	before, err := m.tx.classesAt(ctx, m.pl.ID)
+	if err != nil {
+		return nil, err
+	}
+	names := make([][]byte, len(v.now))
+	for k, n := range v.now {
+		names[k] = n.key
+	}
+	after, err := m.tx.p.classesOf(names)
+	if err != nil {
+		return nil, err
+	}
+	if after.structural != before.structural {
+		return nil, problem(ClassModification, "the structural object class is %s and cannot become %s", before.structural.Name(), after.structural.Name())
+	}
+	return after, m.superclasses(v, before, after)
+}
+
+// superclasses adds those that the classes imply. One that was taken away while
+// a subclass stays is an error: the client thinks that it went.
+func (m *modification) superclasses(v *editedValues, before, after *classes) error {
+	for _, c := range after.all {
+		key, err := keyOf(v.before.typ, []byte(c.Name()))
+		if err != nil {
+			return err
+		}
+		if m.keeps(v, key) {
+			continue
+		}
+		if before.has(c) && !v.whole {
+			return problem(ClassViolation, "object class %s cannot go while a subclass of it stays", c.Name())
+		}
+		v.now = append(v.now, newValue{value: []byte(c.Name()), key: key})
+	}
+	return nil
+}
+
+// conform checks the result against the object classes: what the change adds
+// must be allowed, what it takes away must not be required; if the classes
+// change, everything is checked.
+func (m *modification) conform(ctx context.Context, cs *classes) error {
+	for _, t := range m.types {
+		if t.presentAfter() {
+			if !cs.allows(t.typ) {
+				return notAllowed(cs, t.typ)
+			}
+		} else if c := cs.requires(t.typ); c != nil {
+			return required(c, t.typ)
+		}
+	}
+	oc := m.tx.p.types().objectClass
+	if !slices.ContainsFunc(m.types, func(t *edited) bool { return t.typ == oc }) {
+		return nil
+	}
+	return m.conformWhole(ctx, cs)
+}
+
+func (m *modification) conformWhole(ctx context.Context, cs *classes) error {
+	e, err := m.tx.Entry(ctx, m.pl.ID, true)
+	if err != nil {
+		return err
+	}
+	has := map[*schema.AttributeType]bool{}
+	for i := range e.Attributes {
+		has[e.Attributes[i].Type] = true
+	}
+	for _, t := range m.types {
+		has[t.typ] = t.presentAfter()
+	}
+	for t, there := range has {
+		if there && !cs.allows(t) {
+			return notAllowed(cs, t)
+		}
+	}
+	for _, c := range cs.all {
+		for _, t := range c.Must {
+			if !has[t] {
+				return required(c, t)
+			}
+		}
+	}
+	return nil
+}
+
+// write gives out one type: its columns and its index.
+func (m *modification) write(ctx context.Context, e *edited) error {
+	for _, v := range e.lists {
+		if err := m.writeValues(ctx, e, v); err != nil {
+			return err
+		}
+	}
+	x := m.tx.catalog.indexes[e.typ]
+	if x == nil {
+		return nil
+	}
+	if before, after := e.before.present(), e.presentAfter(); before != after {
+		m.change.presence(x, !after)
+	}
+	return m.index(ctx, e, x)
+}
+
+// writeValues gives out the columns of one description. Where its values become
+// many, those that it had move to master.
+func (m *modification) writeValues(ctx context.Context, e *edited, v *editedValues) error {
+	c, t, options := m.change, e.typ, v.before.options
+	keyed := t.Equality != nil && !t.Secret()
+	was := v.before.many
+	many := keyed && !t.SingleValue && (was && !v.whole || len(v.now) > tree.ManyValues)
+	for _, k := range v.removed {
+		m.removeColumns(t, options, k, was)
+	}
+	for _, n := range v.now {
+		switch {
+		case n.old == nil:
+			c.put(t, options, n.value, n.key, many)
+		case many && !was:
+			m.move(n.old)
+		}
+	}
+	switch {
+	case many != was:
+		c.note(t, options, tree.Many, !many)
+	case was && !v.present():
+		c.note(t, options, tree.Many, true)
+	case keyed && t.SingleValue && !v.present() && len(v.removed) > 0:
+		c.note(t, options, tree.Single, true)
+	case t.Equality == nil && !v.present() && len(v.removed) > 0:
+		c.note(t, options, tree.Unkeyed, true)
+	}
+	return nil
+}
+
+// removeColumns takes a value out. A SINGLE-VALUE type's column is left to the
+// new value that lies over it, or to writeValues.
+func (m *modification) removeColumns(t *schema.AttributeType, options string, k *keyed, many bool) {
+	c := m.change
+	if t.SingleValue || t.Equality == nil || t.Secret() {
+		c.master.Cells = append(c.master.Cells, master.Gone(t, options, k.position))
+		return
+	}
+	c.remove(t, options, k, many)
+}
+
+// move takes a value's column from the tree to master.
+func (m *modification) move(k *keyed) {
+	c := m.change
+	c.tree.Cells = append(c.tree.Cells, table.Cell{Family: tree.NormAttributes, Qualifier: k.qualifier, Tombstone: true})
+	c.master.Cells = append(c.master.Cells, table.Cell{Family: master.NormAttributes, Qualifier: k.qualifier, Value: k.position})
+}
+
+// index takes the keys that went out of the index, unless another description
+// of the type still has them, and enters the new ones.
+func (m *modification) index(ctx context.Context, e *edited, x *indexed) error {
+	for _, v := range e.lists {
+		for _, k := range v.removed {
+			key, err := m.tx.keyAt(ctx, v.before, k)
+			if err != nil {
+				return err
+			}
+			held, err := m.holds(ctx, e, key)
+			if err != nil {
+				return err
+			}
+			if !held {
+				m.change.enter(x, key, true)
+			}
+		}
+		for _, n := range v.now {
+			if n.old == nil {
+				m.change.enter(x, n.key, false)
+			}
+		}
+	}
+	return nil
+}
+
+// holds reports whether the type has a key in the end, under any options.
+func (m *modification) holds(ctx context.Context, e *edited, key []byte) (bool, error) {
+	for _, d := range e.before.described {
+		i := slices.IndexFunc(e.lists, func(v *editedValues) bool { return v.before == d })
+		if i >= 0 {
+			n, old, err := m.find(ctx, e.lists[i], nil, key)
+			if err != nil || n >= 0 || old != nil {
+				return err == nil, err
+			}
+			continue
+		}
+		k, err := d.find(ctx, &m.tx.Snapshot, key)
+		if err != nil || k != nil {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// stamp sets modifiersName, modifyTimestamp and entryCSN over what they were.
+func (m *modification) stamp() error {
+	for _, s := range m.tx.stamps() {
+		key, err := keyOf(s.typ, s.value)
+		if err != nil {
+			continue // a requester whose name is no DN: nothing to say of who
+		}
+		if x := m.tx.catalog.indexes[s.typ]; x != nil {
+			before := valuesOf(m.pl.ID, s.typ, m.row)
+			for _, k := range before.description("").list {
+				m.change.enter(x, k.key, true)
+			}
+			m.change.enter(x, key, false)
+			if !before.present() {
+				m.change.presence(x, false)
+			}
+		}
+		m.change.put(s.typ, "", s.value, key, false)
+	}
+	return nil
+}
+
+// increment adds to every value of an INTEGER attribute (RFC 4525).
+func (m *modification) increment(ctx context.Context, v *editedValues, operands [][]byte) error {
+	t := v.before.typ
+	if len(operands) != 1 {
+		return problem(BadOperand, "increment of %s: one operand is needed, %d given", t.Name(), len(operands))
+	}
+	by, ok := new(big.Int).SetString(string(operands[0]), 10)
+	if !ok || t.Syntax.OID != integerSyntax {
+		return problem(Constraint, "increment of %s: only integers can be incremented, by an integer", t.Name())
+	}
+	values, err := m.current(ctx, v)
+	if err != nil {
+		return err
+	}
+	if len(values) == 0 {
+		return problem(NoSuchAttribute, "the entry has no %s to increment", t.Name())
+	}
+	for i, b := range values {
+		n, ok := new(big.Int).SetString(string(b), 10)
+		if !ok {
+			return problem(Constraint, "increment of %s: a value is not an integer", t.Name())
+		}
+		values[i] = []byte(n.Add(n, by).String())
+	}
+	if err := m.clear(ctx, v); err != nil {
+		return err
+	}
+	return m.add(ctx, v, values)
+}
+
+const integerSyntax = "1.3.6.1.4.1.1466.115.121.1.27"
+
+// current reads the values that a description has by now.
+func (m *modification) current(ctx context.Context, v *editedValues) ([][]byte, error) {
+	row, err := m.tx.r.Get(ctx, m.tx.p.master, m.change.master.Row, table.Select{
+		Families: []table.Family{master.UpAttributes},
+		Columns:  []table.ColumnRange{master.Columns(v.before.typ, v.before.options)}})
+	if err != nil {
+		return nil, err
+	}
+	var values [][]byte
+	if v.before.many && !v.whole {
+		return nil, problem(Unwilling, "%s has too many values to increment", v.before.typ.Name())
+	}
+	for _, n := range v.now {
+		if n.old == nil {
+			values = append(values, n.value)
+			continue
+		}
+		for i := range row.Cells {
+			if bytes.Equal(master.PositionOf(row.Cells[i].Qualifier), n.old.position) {
+				values = append(values, bytes.Clone(row.Cells[i].Value))
+			}
+		}
+	}
+	return values, nil
+}

@@ -1,0 +1,338 @@
+package partition
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/plan"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+)
+
+// A Query is a search.
+type Query struct {
+	Base   entry.ID // from Find; entry.Root searches all naming contexts
+	Scope  op.Scope
+	Filter filter.Resolved
+	// Secrets asks for secret attributes with the entries.
+	Secrets bool
+	// Only, if given, lists the attribute types whose values are wanted, so
+	// that of entries with very many values no others are read. Other entries
+	// come whole.
+	Only []*schema.AttributeType
+	// After continues a search of the same query on the same revision behind
+	// the result that had this position.
+	After []byte
+}
+
+// A Result is one entry found. It is valid until the next one; its Entry may be
+// kept.
+type Result struct {
+	Located
+	Entry *entry.Entry
+	// Position is where the result stands in the stream, for Query.After.
+	Position []byte
+}
+
+// Search streams the entries of a query, each once, in no particular but always
+// the same order for one revision.
+func (s *Snapshot) Search(ctx context.Context, q Query) iter.Seq2[*Result, error] {
+	return func(yield func(*Result, error) bool) {
+		f := &finder{s: s, q: q, ctx: ctx, yield: yield}
+		f.run()
+	}
+}
+
+// finder runs one query.
+type finder struct {
+	s       *Snapshot
+	q       Query
+	ctx     context.Context
+	yield   func(*Result, error) bool
+	access  plan.Access
+	batch   []index.Candidate
+	ids     [][]byte
+	size    int // at which the batch is looked up
+	tested  int // entries looked at, for Explain
+	found   int
+	skipped int // rows that the tree's columns ruled out
+	result  Result
+}
+
+// batches grow, so that the first results come at once and later ones in few
+// round trips.
+const (
+	firstBatch = 16
+	largeBatch = 256
+)
+
+func (f *finder) run() {
+	f.size = firstBatch
+	switch {
+	case f.q.Scope == op.BaseObject:
+		f.base()
+	case f.plan():
+		f.candidates()
+	case f.q.Scope == op.SingleLevel:
+		f.scan(tree.Children(f.q.Base))
+	default:
+		f.subtree()
+	}
+}
+
+// plan chooses an access, unless the children of the base are so few that
+// looking at them all is less.
+func (f *finder) plan() bool {
+	f.access = plan.Build(f.q.Filter, f.s.catalog)
+	return f.access != nil
+}
+
+func (f *finder) fail(err error) { f.yield(nil, err) }
+
+// base tests the one entry.
+func (f *finder) base() {
+	if len(f.q.After) > 0 || f.q.Base == root {
+		return
+	}
+	f.offer(index.Candidate{ID: f.q.Base, Maybe: true, Position: f.q.Base[:]})
+	f.flush()
+}
+
+// candidates runs the access and looks up what is in scope.
+func (f *finder) candidates() {
+	for c, err := range f.access.Run(f.ctx, f.s.r, f.q.After) {
+		if err != nil {
+			f.fail(err)
+			return
+		}
+		in, err := f.inScope(c.ID, c.Parent)
+		if err != nil {
+			f.fail(err)
+			return
+		}
+		if in && !f.offer(c) {
+			return
+		}
+	}
+	f.flush()
+}
+
+// inScope tells by the parent's id; only subtrees ask for nodes above, which
+// are few and cached.
+func (f *finder) inScope(id, parent entry.ID) (bool, error) {
+	if parent == root && f.q.Base != root {
+		// A naming context's own entry, or a candidate whose parent is unknown.
+		if node, err := f.s.node(f.ctx, id); err != nil || node == nil {
+			return false, err
+		} else {
+			parent = node.Parent
+		}
+	}
+	switch f.q.Scope {
+	case op.SingleLevel:
+		return parent == f.q.Base, nil
+	case op.WholeSubtree:
+		if id == f.q.Base {
+			return true, nil
+		}
+	case op.Subordinates:
+		if id == f.q.Base {
+			return false, nil
+		}
+	}
+	for parent != f.q.Base {
+		if parent == root {
+			return false, nil
+		}
+		node, err := f.s.node(f.ctx, parent)
+		if err != nil {
+			return false, err
+		}
+		if node == nil {
+			return false, table.ErrCorrupt
+		}
+		parent = node.Parent
+	}
+	return true, nil
+}
+
+// offer adds a candidate in scope; false: stop.
+func (f *finder) offer(c index.Candidate) bool {
+	c.Position = bytes.Clone(c.Position)
+	f.batch = append(f.batch, c)
+	if len(f.batch) < f.size {
+		return true
+	}
+	f.size = min(2*f.size, largeBatch)
+	return f.flush()
+}
+
+// flush looks the batch up, those not cached in one read, tests and yields.
+func (f *finder) flush() bool {
+	items, err := f.s.items(f.ctx, f.batch, &f.ids)
+	if err != nil {
+		f.fail(err)
+		return false
+	}
+	for i, it := range items {
+		if it == nil {
+			continue // gone meanwhile in this transaction, or never there
+		}
+		if ok := f.test(&f.batch[i], it); !ok {
+			return false
+		}
+	}
+	f.batch = f.batch[:0]
+	return true
+}
+
+// items reads the entries of candidates.
+func (s *Snapshot) items(ctx context.Context, cs []index.Candidate, ids *[][]byte) ([]*item, error) {
+	items := make([]*item, len(cs))
+	missing := (*ids)[:0]
+	for i := range cs {
+		if s.cached {
+			if it, ok := s.p.cache.entries.GetIfPresent(cs[i].ID); ok && s.at.Unchanged(cs[i].ID, it.asOf) {
+				items[i] = it
+				continue
+			}
+		}
+		missing = append(missing, master.Row(cs[i].ID))
+	}
+	*ids = missing
+	if len(missing) == 0 {
+		return items, nil
+	}
+	rows, err := s.getMany(ctx, missing)
+	if err != nil {
+		return nil, err
+	}
+	n := 0
+	for i := range cs {
+		if items[i] == nil {
+			if items[i], err = s.decode(cs[i].ID, rows[n]); err != nil {
+				return nil, err
+			}
+			n++
+		}
+	}
+	return items, nil
+}
+
+func (s *Snapshot) getMany(ctx context.Context, ids [][]byte) ([]table.Row, error) {
+	sel := table.Select{Families: wholeEntry, MaxCells: maxColumns}
+	if len(ids) == 1 {
+		row, err := s.r.Get(ctx, s.p.master, ids[0], sel)
+		return []table.Row{row}, err
+	}
+	return s.r.GetMany(ctx, s.p.master, ids, sel)
+}
+
+// test decides one entry and yields it; false: stop.
+func (f *finder) test(c *index.Candidate, it *item) bool {
+	f.tested++
+	name, err := f.s.nameOf(f.ctx, c.ID, it)
+	if err != nil {
+		f.fail(err)
+		return false
+	}
+	if c.Maybe {
+		match, err := f.matches(c.ID, it, name)
+		if err != nil {
+			f.fail(err)
+			return false
+		}
+		if !match {
+			return true
+		}
+	}
+	e, err := f.s.entryOf(f.ctx, c.ID, it, f.q.Secrets, f.q.Only)
+	if err != nil {
+		f.fail(err)
+		return false
+	}
+	f.found++
+	f.result = Result{Located{c.ID, it.node.Parent, name}, e, c.Position}
+	return f.yield(&f.result, nil)
+}
+
+// matches evaluates the filter on an entry; of one with very many values, on
+// its columns first.
+func (f *finder) matches(id entry.ID, it *item, name string) (bool, error) {
+	if f.q.Filter == filter.Const(filter.True) {
+		return true, nil
+	}
+	e := it.entry
+	if e == nil {
+		var err error
+		if e, err = f.s.wide(f.ctx, id, filterTypes(f.q.Filter)); err != nil {
+			return false, err
+		}
+	}
+	src := filter.EntrySource{Entry: e}
+	if filter.NeedsValues(f.q.Filter) {
+		parsed, err := dn.Parse(name)
+		if err != nil {
+			return false, err
+		}
+		src.Name, src.Schema = parsed, f.s.p.schema
+	}
+	return f.q.Filter.Match(&src) == filter.True, nil
+}
+
+// filterTypes lists the types that a filter asks about.
+func filterTypes(f filter.Resolved) (ts []*schema.AttributeType) {
+	switch f := f.(type) {
+	case *filter.AndNode:
+		for _, p := range f.Parts {
+			ts = append(ts, filterTypes(p)...)
+		}
+	case *filter.OrNode:
+		for _, p := range f.Parts {
+			ts = append(ts, filterTypes(p)...)
+		}
+	case *filter.NotNode:
+		ts = filterTypes(f.Part)
+	case *filter.Test:
+		ts = f.Types
+	}
+	return ts
+}
+
+// Explain says in text how Search would run a query and, if run, what it did.
+func (s *Snapshot) Explain(ctx context.Context, q Query, run bool) (string, error) {
+	var failed error
+	f := &finder{s: s, q: q, ctx: ctx, yield: func(_ *Result, err error) bool {
+		failed = err
+		return err == nil
+	}}
+	f.size = firstBatch
+	f.plan()
+	if run {
+		f.run()
+	}
+	var b strings.Builder
+	switch {
+	case q.Scope == op.BaseObject:
+		b.WriteString("the base entry\n")
+	case f.access != nil:
+		f.access.Describe(&b, 0)
+	case q.Scope == op.SingleLevel:
+		b.WriteString("scan of the children of the base\n")
+	default:
+		b.WriteString("scan of the subtree\n")
+	}
+	if run {
+		b.WriteString(f.summary())
+	}
+	return b.String(), failed
+}

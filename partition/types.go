@@ -1,0 +1,146 @@
+package partition
+
+import (
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// types are the attribute types that the partition itself reads and writes.
+type types struct {
+	objectClass, structuralObjectClass          *schema.AttributeType
+	entryUUID, entryDN, entryCSN                *schema.AttributeType
+	creatorsName, createTimestamp               *schema.AttributeType
+	modifiersName, modifyTimestamp              *schema.AttributeType
+	hasSubordinates, numSubordinates, subschema *schema.AttributeType
+	top, alias, referral, extensibleObject      *schema.ObjectClass
+}
+
+func newTypes(s *schema.Schema) *types {
+	return &types{
+		objectClass:           s.Attribute("objectClass"),
+		structuralObjectClass: s.Attribute("structuralObjectClass"),
+		entryUUID:             s.Attribute("entryUUID"),
+		entryDN:               s.Attribute("entryDN"),
+		entryCSN:              s.Attribute("entryCSN"),
+		creatorsName:          s.Attribute("creatorsName"),
+		createTimestamp:       s.Attribute("createTimestamp"),
+		modifiersName:         s.Attribute("modifiersName"),
+		modifyTimestamp:       s.Attribute("modifyTimestamp"),
+		hasSubordinates:       s.Attribute("hasSubordinates"),
+		numSubordinates:       s.Attribute("numSubordinates"),
+		subschema:             s.Attribute("subschemaSubentry"),
+		top:                   s.Class("top"),
+		alias:                 s.Class("alias"),
+		referral:              s.Class("referral"),
+		extensibleObject:      s.Class("extensibleObject"),
+	}
+}
+
+// describe reads an attribute description: its type and sorted options.
+func (p *Partition) describe(description string) (*schema.AttributeType, string, error) {
+	name, options := description, ""
+	if i := strings.IndexByte(description, ';'); i >= 0 {
+		name, options = description[:i], entry.SortOptions(description[i:])
+	}
+	t := p.schema.Attribute(name)
+	if t == nil {
+		return nil, "", problem(UndefinedType, "attribute type %q is not in the schema", name)
+	}
+	return t, options, nil
+}
+
+// classes are the object classes of an entry, superclasses included.
+type classes struct {
+	all        []*schema.ObjectClass
+	structural *schema.ObjectClass // the most specific one
+	extensible bool
+}
+
+// classesOf looks up objectClass values and closes them under superclasses.
+func (p *Partition) classesOf(values [][]byte) (*classes, error) {
+	cs := &classes{all: make([]*schema.ObjectClass, 0, len(values)+2)}
+	for _, v := range values {
+		c := p.schema.Class(string(v))
+		if c == nil {
+			return nil, problem(ClassViolation, "object class %q is not in the schema", v)
+		}
+		cs.add(c)
+	}
+	for _, c := range cs.all {
+		cs.extensible = cs.extensible || c == p.types().extensibleObject
+		if c.Kind != schema.Structural {
+			continue
+		}
+		switch {
+		case cs.structural == nil || c.Is(cs.structural):
+			cs.structural = c
+		case !cs.structural.Is(c):
+			return nil, problem(ClassViolation, "structural classes %s and %s exclude each other: an entry has one chain of them", cs.structural.Name(), c.Name())
+		}
+	}
+	if cs.structural == nil {
+		return nil, problem(ClassViolation, "the entry has no structural object class")
+	}
+	return cs, nil
+}
+
+func (cs *classes) add(c *schema.ObjectClass) {
+	if cs.has(c) {
+		return
+	}
+	cs.all = append(cs.all, c)
+	for _, s := range c.Sup {
+		cs.add(s)
+	}
+}
+
+func (cs *classes) has(c *schema.ObjectClass) bool {
+	for _, x := range cs.all {
+		if x == c {
+			return true
+		}
+	}
+	return false
+}
+
+// allows reports whether the classes let an entry have values of exactly type t.
+func (cs *classes) allows(t *schema.AttributeType) bool {
+	if t.Operational() || cs.extensible {
+		return true
+	}
+	for _, c := range cs.all {
+		for _, m := range c.May {
+			if m == t {
+				return true
+			}
+		}
+		for _, m := range c.Must {
+			if m == t {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// requires gives the class that says MUST of a type, or nil.
+func (cs *classes) requires(t *schema.AttributeType) *schema.ObjectClass {
+	for _, c := range cs.all {
+		for _, m := range c.Must {
+			if m == t {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+func notAllowed(cs *classes, t *schema.AttributeType) *Error {
+	return problem(ClassViolation, "attribute %s is not allowed by the entry's object classes (structural: %s)", t.Name(), cs.structural.Name())
+}
+
+func required(c *schema.ObjectClass, t *schema.AttributeType) *Error {
+	return problem(ClassViolation, "object class %s requires attribute %s", c.Name(), t.Name())
+}

@@ -1,0 +1,121 @@
+package partition
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// Tx changes the directory. What it reads (it has all of Snapshot's methods)
+// includes its own changes.
+type Tx struct {
+	Snapshot
+	tx      *txn.Tx
+	by      string
+	time    time.Time
+	ordinal int // of the last position
+	message []byte
+}
+
+// Update runs fn in a transaction, perhaps more than once, and returns when
+// what it changed is durable and visible.
+func (p *Partition) Update(ctx context.Context, by By, fn func(*Tx) error) (table.Revision, error) {
+	p.changing.RLock()
+	defer p.changing.RUnlock()
+	if by.Time.IsZero() {
+		by.Time = time.Now()
+	}
+	return p.db.Update(ctx, func(t *txn.Tx) error {
+		tx := &Tx{
+			Snapshot: Snapshot{p: p, r: t, at: t.Snapshot(), catalog: p.catalog.Load(), cached: true},
+			tx:       t, by: by.Name, time: by.Time.UTC(),
+		}
+		tx.message = strconv.AppendQuote(tx.message, by.Name)
+		err := fn(tx)
+		t.SetMessage(tx.message)
+		return err
+	})
+}
+
+// Close does nothing: a transaction ends when its function returns.
+func (tx *Tx) Close() {}
+
+// record notes an operation for the journal: its kind and the entry's name, a
+// line each behind the requester's name, all quoted.
+func (tx *Tx) record(kind string, name dn.DN) {
+	tx.message = append(append(append(tx.message, '\n'), kind...), ' ')
+	tx.message = strconv.AppendQuote(tx.message, name.String())
+}
+
+// write adds mutations; from here on the transaction reads past the caches,
+// which do not know of them.
+func (tx *Tx) write(t *txn.Table, ms ...table.Mutation) {
+	tx.cached = false
+	tx.tx.Write(t, ms...)
+}
+
+// position makes the next value's position.
+func (tx *Tx) position() master.Position {
+	tx.ordinal++
+	return master.NewPosition(tx.tx.Stamp(), tx.ordinal)
+}
+
+func timestamp(t time.Time) []byte { return t.AppendFormat(nil, "20060102150405Z") }
+
+// csn is a change sequence number in OpenLDAP's form, from a stamp: its time,
+// its counter, its slot as server id.
+func csn(r table.Revision) []byte {
+	t := revision.Time(r).UTC().AppendFormat(nil, "20060102150405.000000Z")
+	return fmt.Appendf(t, "#%06x#%03x#000000", revision.Counter(r), revision.Slot(r)&0xfff)
+}
+
+// stamps are the operational attributes that every change sets.
+func (tx *Tx) stamps() []stamp {
+	t := tx.p.types()
+	by := tx.by
+	return []stamp{
+		{t.modifiersName, []byte(by)},
+		{t.modifyTimestamp, timestamp(tx.time)},
+		{t.entryCSN, csn(tx.tx.Stamp())},
+	}
+}
+
+type stamp struct {
+	typ   *schema.AttributeType
+	value []byte
+}
+
+// valueHash tells the values of an entry apart in marks, by their columns.
+func valueHash(qualifier []byte) uint64 {
+	h := fnv.New64a()
+	h.Write(qualifier)
+	return h.Sum64()
+}
+
+// touch tells caches that an entry changes; and, of a class that searches ask
+// about, that the first or last entry of it may come or go.
+func (tx *Tx) touch(id entry.ID, cs *classes) {
+	tx.tx.Touch(id)
+	for _, c := range []*schema.ObjectClass{tx.p.types().alias, tx.p.types().referral} {
+		if cs != nil && cs.has(c) {
+			tx.tx.Touch(classID(c))
+		}
+	}
+}
+
+// classID stands for a class in what commits touch.
+func classID(c *schema.ObjectClass) entry.ID {
+	h := fnv.New128a()
+	h.Write([]byte("class " + c.OID))
+	return entry.ID(h.Sum(nil))
+}

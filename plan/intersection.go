@@ -1,0 +1,192 @@
+package plan
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+const (
+	firstPage = 64    // candidates read of each part at first
+	pageGrows = 4     // how much longer each next page is
+	lastPage  = 16384 // where reading in step ends and the first part is streamed
+	alikeUpTo = 4     // a part this many times as long as the shortest is read too
+)
+
+// intersection yields what all parts yield.
+type intersection struct {
+	parts []Access // cheapest kind first
+	whole bool     // the parts are the whole filter
+	seen  int
+	led   Access // the part that led, for Describe
+}
+
+func (a *intersection) sort() {
+	slices.SortStableFunc(a.parts, func(x, y Access) int { return int(x.rank()) - int(y.rank()) })
+}
+
+func (a *intersection) rank() rank { return a.parts[0].rank() }
+
+func (a *intersection) distinct() bool { return false }
+
+// Run finds the shortest part and narrows it by the parts that are about as
+// short. Where none is short the first is streamed and the rest is left to be
+// tested on the entries.
+func (a *intersection) Run(ctx context.Context, r txn.Reader, _ []byte) index.Candidates {
+	return func(yield func(index.Candidate, error) bool) {
+		lead, list, err := a.shortest(ctx, r)
+		if err != nil {
+			yield(index.Candidate{}, err)
+			return
+		}
+		if lead < 0 {
+			a.stream(ctx, r, yield)
+			return
+		}
+		a.led = a.parts[lead]
+		list, whole, err := a.narrow(ctx, r, lead, list)
+		if err != nil {
+			yield(index.Candidate{}, err)
+			return
+		}
+		for _, c := range list {
+			a.seen++
+			c.Maybe = c.Maybe || !whole
+			if !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+// shortest reads the parts in step, in growing pages, until one ends.
+func (a *intersection) shortest(ctx context.Context, r txn.Reader) (int, []index.Candidate, error) {
+	for n := firstPage; n <= lastPage; n *= pageGrows {
+		for i, p := range a.parts {
+			if n == firstPage && i > 0 && p.rank() > rankSome && a.parts[0].rank() <= rankSome {
+				continue // values first: they are likely to end soon
+			}
+			list, ended, err := collect(ctx, r, p, n)
+			if err != nil || ended {
+				return i, list, err
+			}
+		}
+	}
+	return -1, nil, nil
+}
+
+func (a *intersection) stream(ctx context.Context, r txn.Reader, yield func(index.Candidate, error) bool) {
+	a.led = a.parts[0]
+	for c, err := range a.led.Run(ctx, r, nil) {
+		a.seen++
+		c.Maybe = true
+		if !yield(c, err) || err != nil {
+			return
+		}
+	}
+}
+
+// narrow keeps of the list what the other parts have, where reading them costs
+// about as much as the list did; whole reports whether that decided the filter.
+func (a *intersection) narrow(ctx context.Context, r txn.Reader, lead int, list []index.Candidate) ([]index.Candidate, bool, error) {
+	whole := a.whole
+	for i, p := range a.parts {
+		if i == lead || len(list) == 0 {
+			continue
+		}
+		if len(list) == 1 {
+			whole = false // one entry is sooner tested than a list read
+			continue
+		}
+		other, ended, err := collect(ctx, r, p, alikeUpTo*len(list))
+		if err != nil {
+			return nil, false, err
+		}
+		if !ended {
+			whole = false
+			continue
+		}
+		list = keep(list, other)
+	}
+	return list, whole, nil
+}
+
+// keep gives the candidates of list that other has too.
+func keep(list, other []index.Candidate) []index.Candidate {
+	in := make(map[entry.ID]bool, len(other)) // whether the other is unsure
+	for i := range other {
+		in[other[i].ID] = other[i].Maybe || in[other[i].ID]
+	}
+	kept := list[:0]
+	for _, c := range list {
+		if maybe, ok := in[c.ID]; ok {
+			c.Maybe = c.Maybe || maybe
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// collect reads up to n candidates and reports whether there were no more.
+func collect(ctx context.Context, r txn.Reader, a Access, n int) (list []index.Candidate, ended bool, err error) {
+	for c, err := range a.Run(ctx, r, nil) {
+		if err != nil {
+			return nil, false, err
+		}
+		if len(list) == n {
+			return list, false, nil
+		}
+		c.Position = nil
+		list = append(list, c)
+	}
+	return list, true, nil
+}
+
+func (a *intersection) Describe(b *strings.Builder, indent int) {
+	line(b, indent, "all of (%d candidates)", a.seen)
+	for _, p := range a.parts {
+		if p == a.led {
+			line(b, indent+1, "leading:")
+		}
+		p.Describe(b, indent+1)
+	}
+}
+
+// once drops candidates that came before. Their position is their number in the
+// stream: going on behind one runs the access again, which is the same at the
+// same revision, without the entries being read.
+type once struct{ of Access }
+
+func (a *once) Run(ctx context.Context, r txn.Reader, after []byte) index.Candidates {
+	return func(yield func(index.Candidate, error) bool) {
+		skip, _ := binary.Uvarint(after)
+		seen := map[entry.ID]struct{}{}
+		var position []byte
+		for c, err := range a.of.Run(ctx, r, nil) {
+			if err == nil {
+				if _, again := seen[c.ID]; again {
+					continue
+				}
+				seen[c.ID] = struct{}{}
+				if uint64(len(seen)) <= skip {
+					continue
+				}
+				position = binary.AppendUvarint(position[:0], uint64(len(seen)))
+				c.Position = position
+			}
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (a *once) rank() rank     { return a.of.rank() }
+func (a *once) distinct() bool { return true }
+
+func (a *once) Describe(b *strings.Builder, indent int) { a.of.Describe(b, indent) }

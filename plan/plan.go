@@ -1,0 +1,334 @@
+// Package plan turns a resolved filter into a tree of index cursors and runs
+// it. [Build] gives an [Access] or nil, which means that no index serves the
+// filter and the entries in scope must be scanned. What an Access yields are
+// candidates: those marked Maybe have to be tested against the whole filter,
+// the others match for certain. All have their scope still to be tested.
+//
+// The cost model needs no statistics, which go stale and differ from server to
+// server: an intersection reads its parts' candidates in growing pages, cheapest
+// kind first, until one ends. That one is (within a factor) the shortest and is
+// in memory by then; the others are read only if they are about as short, and
+// tested on the entries otherwise.
+package plan
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/index/existence"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// Indexed is how one attribute type is indexed.
+type Indexed struct {
+	Values   index.Index
+	Presence existence.Index
+	// Selective says that a value has few entries (a column index).
+	Selective bool
+}
+
+// A Catalog knows the indexes that can be read.
+type Catalog interface {
+	Indexed(t *schema.AttributeType) (Indexed, bool)
+}
+
+// An Access is a way to find candidates.
+type Access interface {
+	// Run streams the candidates behind a position. Positions of one Access on
+	// one revision are stable.
+	Run(ctx context.Context, r txn.Reader, after []byte) index.Candidates
+	// Describe prints the access and what is below it, one line each, and how
+	// many candidates each has yielded so far.
+	Describe(b *strings.Builder, indent int)
+
+	rank() rank
+	// distinct reports whether no entry comes twice.
+	distinct() bool
+}
+
+// rank orders the parts of an intersection by how many candidates their kind
+// usually has.
+type rank uint8
+
+const (
+	rankOne  rank = iota // at most one
+	rankFew              // a value of a selective index
+	rankSome             // a value
+	rankSpan             // a range with an end that narrows it
+	rankMany             // a scan of a whole index
+)
+
+// empty is the access of a filter that matches nothing.
+type empty struct{}
+
+func (empty) Run(context.Context, txn.Reader, []byte) index.Candidates {
+	return func(func(index.Candidate, error) bool) {}
+}
+func (empty) rank() rank     { return rankOne }
+func (empty) distinct() bool { return true }
+
+// byID is an assertion on entryUUID: the id is the candidate. Its parent is not
+// known, which the zero id says; the entry may not even exist.
+type byID struct{ id entry.ID }
+
+func (a byID) Run(_ context.Context, _ txn.Reader, after []byte) index.Candidates {
+	return func(yield func(index.Candidate, error) bool) {
+		if len(after) == 0 {
+			yield(index.Candidate{ID: a.id, Maybe: true, Position: a.id[:]}, nil)
+		}
+	}
+}
+func (byID) rank() rank     { return rankOne }
+func (byID) distinct() bool { return true }
+
+// lookup is a search in one index: a value, a span or presence.
+type lookup struct {
+	test  *filter.Test
+	typ   *schema.AttributeType
+	in    Indexed
+	span  index.Span
+	maybe bool // the index holds more than the test asks for
+	order rank
+	seen  int
+}
+
+func (a *lookup) Run(ctx context.Context, r txn.Reader, after []byte) index.Candidates {
+	var from index.Candidates
+	switch {
+	case a.test.Op == filter.TestPresent:
+		from = a.in.Presence.All(ctx, r, after)
+	case a.order == rankFew || a.order == rankSome:
+		from = a.in.Values.Equal(ctx, r, a.test.Key, after)
+	default:
+		from = a.in.Values.Span(ctx, r, a.span, after)
+	}
+	return func(yield func(index.Candidate, error) bool) {
+		for c, err := range from {
+			c.Maybe = c.Maybe || a.maybe
+			a.seen++
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (a *lookup) rank() rank { return a.order }
+
+func (a *lookup) distinct() bool {
+	return a.order == rankFew || a.order == rankSome || a.test.Op == filter.TestPresent
+}
+
+// union yields what any part yields, part after part.
+type union struct {
+	parts []Access
+	seen  int
+}
+
+func (a *union) Run(ctx context.Context, r txn.Reader, after []byte) index.Candidates {
+	return func(yield func(index.Candidate, error) bool) {
+		for _, p := range a.parts {
+			for c, err := range p.Run(ctx, r, nil) {
+				a.seen++
+				if !yield(c, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (a *union) rank() rank {
+	worst := rankSome
+	for _, p := range a.parts {
+		worst = max(worst, p.rank())
+	}
+	return worst
+}
+
+func (*union) distinct() bool { return false }
+
+// Build plans a filter; nil means that only a scan can answer it.
+func Build(f filter.Resolved, c Catalog) Access {
+	a, _ := build(f, c)
+	if a == nil || a.distinct() {
+		return a
+	}
+	return &once{of: a}
+}
+
+// build also reports whether the access decides the whole filter, so that
+// candidates not marked Maybe match.
+func build(f filter.Resolved, c Catalog) (a Access, whole bool) {
+	switch f := f.(type) {
+	case filter.Const:
+		if f == filter.Const(filter.True) {
+			return nil, false
+		}
+		return empty{}, true
+	case *filter.Test:
+		return buildTest(f, c)
+	case *filter.OrNode:
+		return buildOr(f, c)
+	case *filter.AndNode:
+		return buildAnd(f, c)
+	}
+	return nil, false
+}
+
+func buildOr(f *filter.OrNode, c Catalog) (Access, bool) {
+	u := &union{}
+	for _, p := range f.Parts {
+		a, whole := build(p, c)
+		if a == nil {
+			return nil, false
+		}
+		if !whole {
+			a = &unsure{a}
+		}
+		u.parts = append(u.parts, a)
+	}
+	return u, true
+}
+
+func buildAnd(f *filter.AndNode, c Catalog) (Access, bool) {
+	x := &intersection{whole: true}
+	for _, p := range f.Parts {
+		a, whole := build(p, c)
+		if a != nil {
+			x.parts = append(x.parts, a)
+		}
+		x.whole = x.whole && a != nil && whole
+	}
+	switch len(x.parts) {
+	case 0:
+		return nil, false
+	case 1:
+		return x.parts[0], x.whole
+	}
+	x.sort()
+	return x, x.whole
+}
+
+// unsure marks all candidates Maybe.
+type unsure struct{ Access }
+
+func (a *unsure) Run(ctx context.Context, r txn.Reader, after []byte) index.Candidates {
+	return func(yield func(index.Candidate, error) bool) {
+		for c, err := range a.Access.Run(ctx, r, after) {
+			c.Maybe = true
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func buildTest(t *filter.Test, c Catalog) (Access, bool) {
+	if id, ok := idOf(t); ok {
+		return byID{id}, true
+	}
+	if t.DNAttrs || t.Op != filter.TestPresent && !t.ByKey || len(t.Types) == 0 {
+		return nil, false
+	}
+	u := &union{}
+	for _, at := range t.Types {
+		in, ok := c.Indexed(at)
+		if !ok {
+			return nil, false
+		}
+		a := buildLookup(t, at, in)
+		if a == nil {
+			return nil, false
+		}
+		u.parts = append(u.parts, a)
+	}
+	if len(u.parts) == 1 {
+		return u.parts[0], true
+	}
+	return u, true
+}
+
+func buildLookup(t *filter.Test, at *schema.AttributeType, in Indexed) Access {
+	a := &lookup{test: t, typ: at, in: in, maybe: t.Options != ""}
+	switch t.Op {
+	case filter.TestPresent:
+		a.order = rankMany
+	case filter.TestEqual, filter.TestApprox, filter.TestExtensible:
+		if t.Rule.Use != schema.Equality {
+			return nil
+		}
+		a.order = rankSome
+		if in.Selective {
+			a.order = rankFew
+		}
+	case filter.TestGreaterOrEqual:
+		a.span, a.order = index.Span{From: t.Key}, rankMany
+	case filter.TestLessOrEqual:
+		a.span, a.order = index.Span{To: t.Key}, rankMany
+	case filter.TestSubstrings:
+		a.span, a.order = index.Span{Prefix: t.Initial, Parts: t.Any}, rankMany
+		if t.Final != nil {
+			a.span.Parts = append([][]byte(nil), t.Any...)
+			a.span.Parts = append(a.span.Parts, t.Final)
+			a.span.AtEnd = true
+		}
+		if len(t.Initial) > 0 {
+			a.order = rankSpan
+		}
+	default:
+		return nil
+	}
+	return a
+}
+
+const entryUUID = "1.3.6.1.1.16.4"
+
+// idOf recognises an equality assertion on entryUUID.
+func idOf(t *filter.Test) (id entry.ID, ok bool) {
+	if len(t.Types) != 1 || t.Types[0].OID != entryUUID || t.Options != "" || t.DNAttrs ||
+		t.Op != filter.TestEqual && t.Op != filter.TestApprox || !t.ByKey {
+		return id, false
+	}
+	if len(t.Key) == len(id) {
+		return entry.ID(t.Key), true
+	}
+	id, err := entry.ParseID(string(bytes.TrimSpace(t.Key)))
+	return id, err == nil
+}
+
+func (empty) Describe(b *strings.Builder, indent int) { line(b, indent, "nothing can match") }
+
+func (a byID) Describe(b *strings.Builder, indent int) { line(b, indent, "entry %s", a.id) }
+
+func (a *lookup) Describe(b *strings.Builder, indent int) {
+	kind := "value in"
+	switch {
+	case a.test.Op == filter.TestPresent:
+		kind = "presence in"
+	case a.order == rankSpan:
+		kind = "range of"
+	case a.order == rankMany:
+		kind = "scan of"
+	}
+	line(b, indent, "%s %s: %s (%d candidates)", kind, index.TableName(a.typ), a.test, a.seen)
+}
+
+func (a *union) Describe(b *strings.Builder, indent int) {
+	line(b, indent, "any of (%d candidates)", a.seen)
+	for _, p := range a.parts {
+		p.Describe(b, indent+1)
+	}
+}
+
+func line(b *strings.Builder, indent int, format string, args ...any) {
+	b.WriteString(strings.Repeat("  ", indent))
+	fmt.Fprintf(b, format, args...)
+	b.WriteByte('\n')
+}

@@ -1,0 +1,178 @@
+package tree
+
+import (
+	"bytes"
+	"iter"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A Source is an entry as its row of this table tells it: enough for filters
+// that ask for keys only. Where a column says "maybe", Unsure is set and the
+// answer counts for nothing: the entry itself must be asked.
+type Source struct {
+	Row    table.Row
+	Unsure bool
+}
+
+var _ filter.KeySource = (*Source)(nil)
+
+// Has implements filter.Source.
+func (s *Source) Has(t *schema.AttributeType, options string) bool {
+	if isID(t) {
+		return options == ""
+	}
+	cells := s.Row.Range(Columns(t))
+	if options == "" {
+		return len(cells) > 0
+	}
+	for i := range cells {
+		if entry.HasOptions(Decode(&cells[i]).Options, options) {
+			return true
+		}
+	}
+	return false
+}
+
+// Keys implements filter.Source.
+func (s *Source) Keys(t *schema.AttributeType, options string) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		s.AnyKey(t, options, func(k []byte) bool { return !yield(k) })
+	}
+}
+
+// AnyKey implements filter.KeySource.
+func (s *Source) AnyKey(t *schema.AttributeType, options string, holds func([]byte) bool) bool {
+	if isID(t) {
+		key, ok := s.idKey(t, options)
+		return ok && holds(key)
+	}
+	cells := s.Row.Range(Columns(t))
+	for i := range cells {
+		c := Decode(&cells[i])
+		if !entry.HasOptions(c.Options, options) {
+			continue
+		}
+		switch c.Kind {
+		case Whole, Single:
+			if holds(c.Key) {
+				return true
+			}
+		default:
+			s.Unsure = true
+		}
+	}
+	return false
+}
+
+// HasKey implements filter.KeySource: mostly one look for one column.
+func (s *Source) HasKey(t *schema.AttributeType, options string, key []byte) bool {
+	if options == "" && !t.SingleValue && !isID(t) && t.Equality != nil &&
+		s.Row.Find(NormAttributes, Qualifier(t, "", key)) != nil {
+		return true
+	}
+	return s.AnyKey(t, options, func(k []byte) bool { return bytes.Equal(k, key) })
+}
+
+func (s *Source) idKey(t *schema.AttributeType, options string) ([]byte, bool) {
+	e, ok := ID(s.Row)
+	if !ok || options != "" {
+		return nil, false
+	}
+	key, err := t.Equality.Key([]byte(e.String()))
+	return key, err == nil
+}
+
+// Values implements filter.Source: there are none here.
+func (s *Source) Values(*schema.AttributeType, string) iter.Seq[[]byte] {
+	return func(func([]byte) bool) { s.Unsure = true }
+}
+
+// NameValues implements filter.Source: the row knows no names.
+func (s *Source) NameValues() iter.Seq2[*schema.AttributeType, []byte] {
+	return func(func(*schema.AttributeType, []byte) bool) { s.Unsure = true }
+}
+
+// isID reports whether a type is entryUUID, which no column holds: the id is.
+func isID(t *schema.AttributeType) bool { return t.OID == entryUUID }
+
+const entryUUID = "1.3.6.1.1.16.4"
+
+// Hint turns a filter into one that a store can run on rows of this table. What
+// it cannot say it leaves out, so rows for which it is false never match, and
+// others may not match either. Nil: nothing can be said.
+func Hint(f filter.Resolved) table.Filter {
+	switch f := f.(type) {
+	case *filter.AndNode:
+		var all table.All
+		for _, p := range f.Parts {
+			if h := Hint(p); h != nil {
+				all = append(all, h)
+			}
+		}
+		if len(all) > 0 {
+			return all
+		}
+	case *filter.OrNode:
+		var one table.Any
+		for _, p := range f.Parts {
+			h := Hint(p)
+			if h == nil {
+				return nil
+			}
+			one = append(one, h)
+		}
+		return one
+	case *filter.Test:
+		return hintTest(f)
+	}
+	return nil
+}
+
+func hintTest(t *filter.Test) table.Filter {
+	if t.DNAttrs || len(t.Types) > 16 {
+		return nil
+	}
+	var one table.Any
+	for _, at := range t.Types {
+		if isID(at) || t.Op != filter.TestPresent && !at.SingleValue && !t.ByKey {
+			return nil
+		}
+		one = append(one, hintType(t, at)...)
+	}
+	return one
+}
+
+// hintType tells how a row shows that it may have a matching value of one type.
+func hintType(t *filter.Test, at *schema.AttributeType) []table.Filter {
+	all := []table.Filter{table.HasRange{ColumnRange: Columns(at)}}
+	if t.Op == filter.TestPresent || at.SingleValue || t.Options != "" || at.Equality == nil {
+		return all
+	}
+	prefix := func(tail string) table.Filter {
+		return table.HasRange{ColumnRange: table.ColumnPrefix(NormAttributes, []byte(at.OID+tail))}
+	}
+	// Values under options and values that lie elsewhere can only be guessed.
+	others := []table.Filter{prefix(";"), prefix(string(rune(Many)))}
+	switch t.Op {
+	case filter.TestEqual, filter.TestApprox:
+		if t.Rule == nil || at.Equality.Form != t.Rule.Form {
+			return all
+		}
+		return append(others, table.Has{Family: NormAttributes, Qualifier: Qualifier(at, "", t.Key)})
+	case filter.TestSubstrings:
+		parts := append([][]byte(nil), t.Any...)
+		if t.Final != nil {
+			parts = append(parts, t.Final)
+		}
+		return append(others, prefix(string(rune(Cut))), table.HasMatch{
+			Family: NormAttributes,
+			Prefix: []byte(at.OID + string(rune(Whole)) + string(t.Initial)),
+			Parts:  parts, AtEnd: t.Final != nil,
+		})
+	}
+	return all
+}
