@@ -39,8 +39,8 @@ func approximateKey(v []byte) ([]byte, error) {
 func isApostrophe(r rune) bool { return r == '\'' || r == 0x2019 || r == 0x2bc }
 
 // matchApproximate finds every word of the assertion among the value's words, in
-// the same order, others between them being passed over: "john smith" matches
-// "Smith, John"? no; "John F. Smith": yes.
+// the same order; others may stand between them: "john smith" finds "John F.
+// Smith" but not "Smith, John".
 func matchApproximate(key, assertion []byte) bool {
 	for len(assertion) > 1 {
 		end := bytes.IndexByte(assertion[1:], ' ')

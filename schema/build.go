@@ -311,6 +311,10 @@ func (s *Schema) linkClass(c *ObjectClass) error {
 		}
 		c.Sup = append(c.Sup, sup)
 	}
+	// Every structural class is below top (RFC 4512, 2.4.2), said or not.
+	if top := s.Class("top"); len(c.Sup) == 0 && c.Kind == Structural && top != nil {
+		c.Sup = []*ObjectClass{top}
+	}
 	for _, x := range []struct {
 		to    *[]*AttributeType
 		names []string

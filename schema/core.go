@@ -46,10 +46,10 @@ func coreDefinitions() []*definition {
 	return out
 }
 
-// Extend makes a schema with more definitions. lines are attribute types,
-// object classes, ... each as "attributeTypes: ( ... )"; the error, a
-// *DefinitionError, names the definition. A definition that is there already
-// and says the same is passed over.
+// Extend makes a schema with more definitions. They are attribute types, object
+// classes, ... each as "attributeTypes: ( ... )"; the error, a *DefinitionError,
+// names the definition. One that is there already and differs in nothing but its
+// description, length and extensions is passed over.
 func (s *Schema) Extend(definitions ...string) (*Schema, error) {
 	ds := slices.Clone(s.definitions)
 	for _, text := range definitions {
@@ -57,19 +57,26 @@ func (s *Schema) Extend(definitions ...string) (*Schema, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !s.has(d) {
+		if !slices.ContainsFunc(ds, d.same) {
 			ds = append(ds, d)
 		}
 	}
 	return build(ds)
 }
 
-// has reports whether the very same definition is there.
-func (s *Schema) has(d *definition) bool {
-	printed := d.String()
-	return slices.ContainsFunc(s.definitions, func(x *definition) bool {
-		return x.oid == d.oid && x.element == d.element && x.String() == printed
-	})
+// same reports whether two definitions define the same thing alike.
+func (d *definition) same(x *definition) bool {
+	if d.element != x.element || d.oid != x.oid {
+		return false
+	}
+	return strings.EqualFold(d.essence(), x.essence())
+}
+
+// essence prints what matters of a definition.
+func (d *definition) essence() string {
+	e := *d
+	e.desc, e.maxLen, e.extensions = "", 0, nil
+	return e.String()
 }
 
 // Attribute finds an attribute type by name or OID, any case; nil if unknown.
@@ -87,8 +94,15 @@ func (s *Schema) SyntaxOf(oid string) *Syntax { return s.syntaxBy[oid] }
 // Subtypes lists t and every type below it.
 func (s *Schema) Subtypes(t *AttributeType) []*AttributeType { return s.below[t] }
 
-// Attributes lists all attribute types in the order of their definition.
+// Attributes lists all attribute types in the order of their definition. As
+// with the other lists, the slice is the schema's own.
 func (s *Schema) Attributes() []*AttributeType { return s.attributes }
+
+// Classes lists all object classes in the order of their definition.
+func (s *Schema) Classes() []*ObjectClass { return s.classes }
+
+// Rules lists all matching rules in the order of their definition.
+func (s *Schema) Rules() []*MatchingRule { return s.rules }
 
 // oidOf finds the OID of whatever has the name; "" if nothing has.
 func (s *Schema) oidOf(name string) string {

@@ -15,11 +15,7 @@ import (
 // none.
 const prohibitedMark = 0xff
 
-func valueKey(v []byte, fold bool) ([]byte, error) {
-	k, err := stringKey(v, fold)
-	return keyOrProhibited(k, v, err)
-}
-
+// keyOrProhibited is the key of a value, given what its preparation gave.
 func keyOrProhibited(k, v []byte, err error) ([]byte, error) {
 	if _, ok := err.(*ProhibitedError); ok {
 		return append([]byte{prohibitedMark}, v...), nil

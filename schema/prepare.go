@@ -239,7 +239,7 @@ func prohibited(r rune) bool {
 	if r == utf8.RuneError {
 		return true
 	}
-	return !unicode.In(r, unicode.L, unicode.M, unicode.N, unicode.P, unicode.S, unicode.Zs, unicode.Cf)
+	return !unicode.IsLetter(r) && !unicode.In(r, unicode.M, unicode.N, unicode.P, unicode.S, unicode.Zs, unicode.Cf)
 }
 
 // isSpaceAt reports whether b[i] is a space in the sense of RFC 4518, 2.6: one

@@ -4,8 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"math/big"
-	"strings"
+	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
@@ -16,12 +15,15 @@ type Form struct {
 	Name string
 
 	key func(s *Schema, v []byte) ([]byte, error)
-	// assertion is key for assertions where that differs: nothing prohibited
-	// is let pass.
+	// assertion is key for assertions: of strings, none with prohibited code
+	// points.
 	assertion func(s *Schema, a []byte) ([]byte, error)
 	piece     func(k Piece, b []byte) ([]byte, error)
 	// takes are the syntaxes of values that the form understands.
 	takes []string
+	// lenient says that key lets values pass that an assertion's syntax does
+	// not, so that assertions have to be checked apart.
+	lenient bool
 }
 
 // plain is a form without pieces whose assertions are like values and need no
@@ -42,6 +44,7 @@ func text(name string, assertion func([]byte) ([]byte, error), piece func(Piece,
 		assertion: func(_ *Schema, a []byte) ([]byte, error) { return assertion(a) },
 		piece:     piece,
 		takes:     takes,
+		lenient:   true,
 	}
 }
 
@@ -67,7 +70,7 @@ var (
 	approximate = text("approximate", approximateKey, nil, append(stringSyntaxes, syntaxPostalAddress)...)
 
 	integer     = plain("integer", integerKey, syntaxInteger)
-	time_       = plain("generalizedTime", timeKey, syntaxGeneralizedTime)
+	timeForm    = plain("generalizedTime", timeKey, syntaxGeneralizedTime)
 	boolean     = plain("boolean", booleanKey, syntaxBoolean)
 	bitString   = plain("bitString", bitStringKey, syntaxBitString)
 	uuidForm    = plain("uuid", uuidKey, syntaxUUID)
@@ -125,15 +128,15 @@ func nameKey(s *Schema, v []byte) ([]byte, error) {
 	return dn.Key(ns), nil
 }
 
-// nameAndUIDKey is the name's key, and the bits if there are any behind "#"
-// (RFC 4517, 4.2.31). Names without bits have the key of a plain name.
+// nameAndUIDKey is the length of the bit string behind "#" as a varint, the bit
+// string, and the name's key (RFC 4517, 4.2.31).
 func nameAndUIDKey(s *Schema, v []byte) ([]byte, error) {
 	name, bits := splitUID(v)
 	k, err := nameKey(s, name)
-	if err != nil || bits == nil {
-		return k, err
+	if err != nil {
+		return nil, err
 	}
-	return append(append(k, '#'), bits...), nil
+	return slices.Concat(binary.AppendUvarint(nil, uint64(len(bits))), bits, k), nil
 }
 
 func splitUID(v []byte) (name, bits []byte) {
@@ -189,8 +192,7 @@ type behaviour struct {
 	form *Form
 	// special decides for rules that are not plain equality, ordering or
 	// substrings.
-	special func(key, assertion []byte) bool
-	// assertion, if the rule's assertions are not of the form.
+	special   func(key, assertion []byte) bool
 	assertion func(s *Schema, a []byte) ([]byte, error)
 }
 
@@ -218,8 +220,8 @@ var behaviours = makeBehaviours([]behaviour{
 	{oid: "2.5.13.20", form: telephoneNumber},
 	{oid: "2.5.13.21", form: telephoneNumber, use: Substrings},
 	{oid: "2.5.13.23", form: nameAndOptionalUID},
-	{oid: "2.5.13.27", form: time_},
-	{oid: "2.5.13.28", form: time_, use: Ordering},
+	{oid: "2.5.13.27", form: timeForm},
+	{oid: "2.5.13.28", form: timeForm, use: Ordering},
 	{oid: "2.5.13.29", form: integerFirst},
 	{oid: "2.5.13.30", form: objectIdentifierFirst},
 	{oid: "2.5.13.31", form: directoryStringFirst},
@@ -242,169 +244,11 @@ func makeBehaviours(list []behaviour) map[string]*behaviour {
 	m := make(map[string]*behaviour, len(list))
 	for i := range list {
 		b := &list[i]
-		if b.assertion == nil {
-			b.assertion = b.form.assertion
-		}
+		b.assertion = b.form.assertion
 		if b.use == Substrings {
 			b.assertion = substringAssertion(b.form)
 		}
 		m[b.oid] = b
 	}
 	return m
-}
-
-// Key normalises an attribute value: values are equal under the rule's form
-// exactly when their keys are. The result may share v's bytes.
-func (r *MatchingRule) Key(v []byte) ([]byte, error) { return r.Form.key(r.schema, v) }
-
-// Assertion normalises an assertion value of the rule: an equality rule
-// matches when Key(value) equals it, an ordering rule when Key(value) is
-// smaller (RFC 4517, 4.2). An error means that the assertion breaks its syntax
-// (Undefined in a filter).
-func (r *MatchingRule) Assertion(a []byte) ([]byte, error) { return r.does.assertion(r.schema, a) }
-
-// Piece normalises one piece of a substring assertion (RFC 4518, 2.6): the
-// assertion matches when the pieces stand in Key(value) one after the other,
-// the initial one at its start, the final one at its end. A piece of nothing
-// but insignificant characters may come back empty.
-func (r *MatchingRule) Piece(k Piece, b []byte) ([]byte, error) {
-	if r.Form.piece == nil {
-		return nil, errors.New(r.name + " does not match substrings")
-	}
-	return r.Form.piece(k, b)
-}
-
-// Match decides a value's key against a normalised assertion, for extensible
-// matches: equal, smaller (Ordering), or as a Special rule says. A Substrings
-// rule has an assertion of the form initial*any*final (RFC 4517, 3.3.30).
-func (r *MatchingRule) Match(key, assertion []byte) bool {
-	switch {
-	case r.does.special != nil:
-		return r.does.special(key, assertion)
-	case r.Use == Ordering:
-		return bytes.Compare(key, assertion) < 0
-	case r.Use == Substrings:
-		return matchSubstrings(key, assertion)
-	}
-	return bytes.Equal(key, assertion)
-}
-
-// AppliesTo reports whether the rule can be used with values of t: the rule's
-// form takes t's syntax (RFC 4512, 4.1.4, matching rule use).
-func (r *MatchingRule) AppliesTo(t *AttributeType) bool {
-	if t.Syntax == nil {
-		return false
-	}
-	for _, oid := range r.Form.takes {
-		if oid == t.Syntax.OID {
-			return true
-		}
-	}
-	return t.Equality != nil && t.Equality.Form == r.Form
-}
-
-// substringAssertion encodes the pieces of initial*any*final (RFC 4517, 3.3.30)
-// one after the other: the Piece, the length of the prepared text as a varint,
-// the text.
-func substringAssertion(f *Form) func(*Schema, []byte) ([]byte, error) {
-	return func(_ *Schema, a []byte) ([]byte, error) {
-		parts := bytes.Split(a, []byte{'*'})
-		if len(parts) < 2 {
-			return nil, errors.New("not a substring assertion: initial*any*final")
-		}
-		var out []byte
-		for i, part := range parts {
-			k := Any
-			switch i {
-			case 0:
-				k = Initial
-			case len(parts) - 1:
-				k = Final
-			}
-			if len(part) == 0 {
-				if k == Any {
-					return nil, errors.New("not a substring assertion: empty between two asterisks")
-				}
-				continue
-			}
-			b, err := f.piece(k, unescapeSubstring(part))
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, byte(k))
-			out = binary.AppendUvarint(out, uint64(len(b)))
-			out = append(out, b...)
-		}
-		return out, nil
-	}
-}
-
-var substringUnescaper = strings.NewReplacer(`\2A`, "*", `\2a`, "*", `\5C`, `\`, `\5c`, `\`)
-
-func unescapeSubstring(b []byte) []byte {
-	if bytes.IndexByte(b, '\\') < 0 {
-		return b
-	}
-	return []byte(substringUnescaper.Replace(string(b)))
-}
-
-func matchSubstrings(key, assertion []byte) bool {
-	for len(assertion) > 0 {
-		k := Piece(assertion[0])
-		n, w := binary.Uvarint(assertion[1:])
-		if w <= 0 || n > uint64(len(assertion)-1-w) {
-			return false
-		}
-		piece := assertion[1+w:][:n]
-		assertion = assertion[1+w+int(n):]
-		switch k {
-		case Initial:
-			if !bytes.HasPrefix(key, piece) {
-				return false
-			}
-			key = key[len(piece):]
-		case Final:
-			return bytes.HasSuffix(key, piece)
-		default:
-			i := bytes.Index(key, piece)
-			if i < 0 {
-				return false
-			}
-			key = key[i+len(piece):]
-		}
-	}
-	return true
-}
-
-// matchWord finds the assertion as one word or run of words of the value (RFC
-// 4517, 4.2.32): the keys' outer and doubled inner spaces are the boundaries.
-func matchWord(key, assertion []byte) bool { return bytes.Contains(key, assertion) }
-
-// matchKeyword is matchWord with every other punctuation a boundary too (RFC
-// 4517, 4.2.19 leaves it to the server what a keyword is).
-func matchKeyword(key, assertion []byte) bool {
-	want := bytes.Trim(assertion, " ")
-	if len(want) == 0 {
-		return false
-	}
-	for rest := key; ; {
-		i := bytes.Index(rest, want)
-		if i < 0 {
-			return false
-		}
-		at := len(key) - len(rest) + i
-		if boundaryAt(key, at) && boundaryAt(key, at+len(want)) {
-			return true
-		}
-		rest = rest[i+1:]
-	}
-}
-
-func matchAllBits(key, assertion []byte) bool {
-	v, mask := integerOfKey(key), integerOfKey(assertion)
-	return v.And(v, mask).Cmp(mask) == 0
-}
-
-func matchAnyBit(key, assertion []byte) bool {
-	return new(big.Int).And(integerOfKey(key), integerOfKey(assertion)).Sign() != 0
 }

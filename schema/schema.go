@@ -4,11 +4,42 @@
 // 4518 that matching stands on.
 //
 // A [Schema] is immutable; changing it makes another. [Core] is the built-in
-// one. Everything is found by name (any case) or OID.
+// one, from the files in definitions/. Everything is found by name (any case) or
+// OID.
 //
 // Matching is by keys: a [MatchingRule] turns an attribute value into a key
 // such that values match exactly when their keys are equal bytes, and such that
 // bytes.Compare of keys is the order of the ordering rule. Rules that share a
 // [Form] share keys, so an index built for an equality rule answers the ordering
 // and substrings rules of the same form as well.
+//
+// # Forms
+//
+// The keys are:
+//
+//   - caseIgnore, caseExact (also of the IA5 rules): the prepared string with one
+//     space at each end and two for each run of spaces inside, which is RFC 4518,
+//     2.6.1 to the letter: " foo  bar ". The pieces of a substring assertion then
+//     need no more than to stand in it one after the other.
+//   - caseIgnoreList: such a string for each line, with LF between them.
+//   - numericString, telephoneNumber: the prepared string without spaces, and
+//     hyphens (RFC 4518, 2.6.2 and 2.6.3).
+//   - integer: 0x80 + the number of digits (0xf0 + the length of that number and
+//     the number, from 112 digits on), the digits; all bits inverted if negative.
+//   - generalizedTime: YYYYMMDDHHMMSS in UTC, and ".digits" if there is a
+//     fraction of a second.
+//   - distinguishedName: dn.Key. nameAndOptionalUID: the length of the bit
+//     string, the bit string, dn.Key.
+//   - objectIdentifier: the numeric OID; of an unknown name, the name in lower
+//     case. The first-component forms have the key of that component.
+//   - uuid: its 16 bytes. csn: the text, lower case, its parts at full length.
+//   - boolean, bitString, octetString: the value.
+//   - approximate: the words, folded, without accents and punctuation, with
+//     spaces around: " muller ludenscheidt ".
+//
+// A string with code points that RFC 4518, 2.4 prohibits is a valid value that
+// no assertion matches. Its key is 0xff and the value's bytes.
+//
+// What is unassigned is judged by the Unicode version of golang.org/x/text, not
+// by 3.2 as in the RFC; see [Version].
 package schema

@@ -199,7 +199,7 @@ func validateTime(_ *Schema, v []byte) error {
 // nothing.
 func validateUTCTime(_ *Schema, v []byte) error {
 	full := append([]byte("20"), v...)
-	if n := len(v); n > 0 && isDigit(v[n-1]) && bytes.IndexAny(v, "+-") < 0 {
+	if n := len(v); n > 0 && isDigit(v[n-1]) && !bytes.ContainsAny(v, "+-") {
 		full = append(full, 'Z')
 	}
 	digits := len(v) - len(bytes.TrimLeft(v, "0123456789"))

@@ -171,12 +171,3 @@ func validateComponents(_ *Schema, v []byte) error {
 	}
 	return nil
 }
-
-// validateSubtreeSpecification is RFC 3672, 2.1, as far as its braces.
-func validateSubtreeSpecification(_ *Schema, v []byte) error {
-	text := string(v)
-	if !utf8.Valid(v) || !strings.HasPrefix(text, "{") || !strings.HasSuffix(text, "}") {
-		return errors.New("not a subtree specification: { ... }")
-	}
-	return nil
-}

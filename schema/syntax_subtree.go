@@ -1,0 +1,166 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+)
+
+// validateSubtreeSpecification is RFC 3672, 2.1 and its appendix A:
+//
+//	{ base "ou=people", specificExclusions { chopBefore:"cn=x" }, minimum 1,
+//	  specificationFilter item:person }
+//
+// Components may come in any order, as X.680's value notation of a SEQUENCE in
+// other servers does.
+func validateSubtreeSpecification(_ *Schema, v []byte) error {
+	if !utf8.Valid(v) {
+		return errNotUTF8
+	}
+	g := &gser{rest: string(v)}
+	g.list(func() {
+		switch name := g.word(); name {
+		case "base":
+			g.name()
+		case "specificExclusions":
+			g.list(func() {
+				g.choice(g.word(), "chopBefore", "chopAfter")
+				g.expect(":")
+				g.name()
+			})
+		case "minimum", "maximum":
+			g.number()
+		case "specificationFilter":
+			g.refinement(0)
+		default:
+			g.fail("a component, not %q", name)
+		}
+	})
+	if g.skip(); g.rest != "" {
+		g.fail("the end")
+	}
+	return g.err
+}
+
+// gser reads the string encoding of ASN.1 values (RFC 3641) as far as subtree
+// specifications need it. The first error sticks and ends all loops.
+type gser struct {
+	rest string
+	err  error
+}
+
+func (g *gser) fail(format string, args ...any) {
+	if g.err == nil {
+		g.err = fmt.Errorf("not a subtree specification: expected %s before %q", fmt.Sprintf(format, args...), g.rest)
+	}
+	g.rest = ""
+}
+
+func (g *gser) skip() { g.rest = strings.TrimLeft(g.rest, " ") }
+
+// accept takes a sign if it comes next.
+func (g *gser) accept(sign string) bool {
+	g.skip()
+	rest, ok := strings.CutPrefix(g.rest, sign)
+	g.rest = rest
+	return ok
+}
+
+func (g *gser) expect(sign string) {
+	if !g.accept(sign) {
+		g.fail("%q", sign)
+	}
+}
+
+// list reads "{ item, item }", perhaps of none.
+func (g *gser) list(item func()) {
+	g.expect("{")
+	if g.accept("}") {
+		return
+	}
+	for g.err == nil {
+		item()
+		if !g.accept(",") {
+			break
+		}
+	}
+	g.expect("}")
+}
+
+// word reads a run of letters, digits, dots and hyphens.
+func (g *gser) word() string {
+	g.skip()
+	end := 0
+	for end < len(g.rest) && (isAlnum(g.rest[end]) || g.rest[end] == '-' || g.rest[end] == '.') {
+		end++
+	}
+	w := g.rest[:end]
+	g.rest = g.rest[end:]
+	return w
+}
+
+func (g *gser) choice(w string, of ...string) {
+	if !slices.Contains(of, w) {
+		g.fail("one of %s", strings.Join(of, ", "))
+	}
+}
+
+func (g *gser) number() {
+	if w := g.word(); w == "" || !allDigits([]byte(w)) {
+		g.fail("a number")
+	}
+}
+
+// name reads a DN in double quotes, of which one inside is written twice.
+func (g *gser) name() {
+	text, err := g.quoted()
+	if err == nil {
+		_, err = dn.Parse(text)
+	}
+	if err != nil {
+		g.fail("a name (%v)", err)
+	}
+}
+
+func (g *gser) quoted() (string, error) {
+	var b strings.Builder
+	for g.accept(`"`) {
+		text, rest, ok := strings.Cut(g.rest, `"`)
+		if !ok {
+			return "", errors.New("no closing quote")
+		}
+		b.WriteString(text)
+		if g.rest = rest; !strings.HasPrefix(rest, `"`) {
+			return b.String(), nil
+		}
+		b.WriteByte('"')
+	}
+	return "", errors.New("no opening quote")
+}
+
+// refinement reads item:class, and:{...}, or:{...} or not:..., nested no deeper
+// than anyone writes.
+func (g *gser) refinement(depth int) {
+	if depth > 50 {
+		g.fail("less nesting")
+		return
+	}
+	w := g.word()
+	g.expect(":")
+	switch w {
+	case "item":
+		if !validOIDWord(g.word()) {
+			g.fail("an object class")
+		}
+	case "and", "or":
+		g.list(func() { g.refinement(depth + 1) })
+	case "not":
+		g.refinement(depth + 1)
+	default:
+		g.fail("item, and, or, not")
+	}
+}
