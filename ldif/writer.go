@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -39,18 +40,13 @@ func (w *Writer) WriteVersion() error {
 // around it.
 func (w *Writer) WriteComment(text string) error {
 	w.begin()
-	b := append(w.line[:0], "# "...)
-	for i := range len(text) {
-		switch c := text[i]; c {
-		case '\n':
-			b = append(b, "\n# "...)
-		case '\r':
-		default:
-			b = append(b, c)
-		}
+	b := w.line[:0]
+	for line := range strings.Lines(text) {
+		b = append(b, strings.TrimRight("# "+line, " \r\n")...)
+		b = append(b, '\n')
 	}
-	w.line = append(b, '\n')
-	w.w.Write(w.line)
+	w.line = b
+	w.w.Write(b)
 	return w.done()
 }
 
