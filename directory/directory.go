@@ -26,7 +26,6 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,8 +84,9 @@ type Directory struct {
 	admin    dn.DN
 	adminKey string // "": there is no administrator
 
-	known known
-	pool  sync.Pool // *operation
+	known    known
+	presence atomic.Pointer[presence]
+	pool     sync.Pool // *operation
 }
 
 // known are the elements of the schema that the directory itself knows.
@@ -94,7 +94,7 @@ type known struct {
 	referral, alias, subentry                                    *schema.ObjectClass
 	objectClass, ref, aliasedObjectName, userPassword            *schema.AttributeType
 	entryDN, subschemaSubentry, hasSubordinates, numSubordinates *schema.AttributeType
-	isReferral, isAlias                                          filter.Resolved
+	isReferral, isAlias, isSubentry                              filter.Resolved
 	// computed are the attributes that no entry stores, as far as the schema
 	// has them.
 	computed []*schema.AttributeType
@@ -136,6 +136,7 @@ func lookUp(s *schema.Schema) known {
 		numSubordinates:   s.Attribute("numSubordinates"),
 		isReferral:        is("referral"),
 		isAlias:           is("alias"),
+		isSubentry:        is("subentry"),
 	}
 	for _, t := range []*schema.AttributeType{k.entryDN, k.subschemaSubentry, k.hasSubordinates, k.numSubordinates} {
 		if t != nil {
@@ -187,8 +188,8 @@ type Session struct {
 	who atomic.Pointer[identity]
 }
 
-// NewSession begins an anonymous session from an address.
-func (d *Directory) NewSession(net.Addr) *Session { return &Session{d: d} }
+// NewSession begins an anonymous session.
+func (d *Directory) NewSession() *Session { return &Session{d: d} }
 
 // Close ends the session.
 func (s *Session) Close() { s.who.Store(nil) }

@@ -29,7 +29,7 @@ func (o *operation) checkReferral(ctx context.Context, s *partition.Snapshot, na
 	if o.controls.manageDsaIT {
 		return nil
 	}
-	if has, err := s.HasClass(ctx, o.d.known.referral); err != nil || !has {
+	if has, err := o.d.present(ctx, s); err != nil || !has.referral {
 		return err
 	}
 	h, err := o.hurdle(ctx, s, name, o.d.known.referral)
@@ -51,22 +51,18 @@ func (o *operation) referral(h *hurdle, scope string) error {
 // locateBase finds the base of a search, following aliases on the way if asked
 // to (RFC 4511, 4.5.1.3).
 func (o *operation) locateBase(ctx context.Context, s *partition.Snapshot, r *op.Search, name dn.DN) (partition.Located, error) {
-	classes := make([]*schema.ObjectClass, 0, 2)
-	if r.Deref == op.DerefFindingBase || r.Deref == op.DerefAlways {
+	has, err := o.d.present(ctx, s)
+	if err != nil {
+		return partition.Located{}, err
+	}
+	var classes []*schema.ObjectClass
+	if has.alias && (r.Deref == op.DerefFindingBase || r.Deref == op.DerefAlways) {
 		classes = append(classes, o.d.known.alias)
 	}
-	if !o.controls.manageDsaIT {
+	if has.referral && !o.controls.manageDsaIT {
 		classes = append(classes, o.d.known.referral)
 	}
-	any := false
-	for _, c := range classes {
-		has, err := s.HasClass(ctx, c)
-		if err != nil {
-			return partition.Located{}, err
-		}
-		any = any || has
-	}
-	if !any {
+	if classes == nil {
 		return s.Find(ctx, name)
 	}
 	return o.follow(ctx, s, name, scopeName(r.Scope), classes)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
 // An operation is one request under way, with the buffers it works in. They are
@@ -19,6 +20,7 @@ type operation struct {
 	found    op.SearchEntry
 	selected []entry.Attribute
 	selector selector
+	only     []*schema.AttributeType
 	stream   stream
 }
 

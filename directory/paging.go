@@ -143,7 +143,7 @@ func (st *stream) turnPage(found *partition.Result) (skip bool, err error) {
 	}
 	p.count++
 	if p.count == p.size && !st.aliases {
-		p.next = append(p.next[:0], found.Position()...)
+		p.next = append(p.next[:0], found.Position...)
 	}
 	return false, nil
 }

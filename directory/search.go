@@ -131,31 +131,40 @@ func (st *stream) prepare(ctx context.Context) error {
 		f = &filter.OrNode{Parts: append(also, f)}
 	}
 	st.query = partition.Query{
-		Scope:     st.r.Scope,
-		Filter:    f,
-		Secrets:   o.who.isAdmin() && o.selector.wantsSecret(),
-		NamesOnly: o.selector.none() && !st.referrals && !st.aliases && !st.subentries,
+		Scope:   st.r.Scope,
+		Filter:  f,
+		Secrets: o.who.isAdmin() && o.selector.wantsSecret(),
+		Only:    st.only(),
 	}
 	return nil
 }
 
-func (st *stream) classes(ctx context.Context) (err error) {
+// only lists the types that the search needs of an entry with very many values;
+// nil is all of them.
+func (st *stream) only() []*schema.AttributeType {
+	o := st.o
+	if o.selector.user || o.selector.operational {
+		return nil
+	}
+	o.only = append(o.only[:0], o.d.known.objectClass, o.d.known.ref, o.d.known.aliasedObjectName)
+	for _, n := range o.selector.named {
+		o.only = append(o.only, o.d.schema.Subtypes(n.Type)...)
+	}
+	return o.only
+}
+
+func (st *stream) classes(ctx context.Context) error {
 	if st.r.Scope == op.BaseObject {
 		return nil // locateBase has dealt with them; subentries are visible to base (RFC 3672, 3)
 	}
-	known := &st.o.d.known
-	if !st.o.controls.manageDsaIT {
-		if st.referrals, err = st.s.HasClass(ctx, known.referral); err != nil {
-			return err
-		}
+	has, err := st.o.d.present(ctx, st.s)
+	if err != nil {
+		return err
 	}
-	if st.r.Deref == op.DerefInSearching || st.r.Deref == op.DerefAlways {
-		if st.aliases, err = st.s.HasClass(ctx, known.alias); err != nil {
-			return err
-		}
-	}
-	st.subentries, err = st.s.HasClass(ctx, known.subentry)
-	return err
+	st.referrals = has.referral && !st.o.controls.manageDsaIT
+	st.aliases = has.alias && (st.r.Deref == op.DerefInSearching || st.r.Deref == op.DerefAlways)
+	st.subentries = has.subentry
+	return nil
 }
 
 // maxBases bounds how many places the aliases of one search may lead to.

@@ -74,9 +74,6 @@ func (s *selector) addTypes(c *schema.ObjectClass, options string) {
 	}
 }
 
-// none reports whether nothing can be selected.
-func (s *selector) none() bool { return !s.user && !s.operational && len(s.named) == 0 }
-
 // wantsSecret reports whether a secret attribute is asked for.
 func (s *selector) wantsSecret() bool {
 	if s.user {

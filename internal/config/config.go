@@ -226,3 +226,13 @@ func quote(s string) string {
 	}
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
+
+// Origin is where a key's value came from.
+func (c *Config) Origin(key string) string {
+	for _, s := range c.settings {
+		if s.Key.Name == key {
+			return s.Origin
+		}
+	}
+	return ""
+}

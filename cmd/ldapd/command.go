@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+)
+
+// Exit statuses.
+const (
+	exitDone    = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// Main is the program, with what a process has around it.
+type Main struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Env            []string // as os.Environ
+
+	working bool // a command's work has begun: errors are no longer its usage
+}
+
+// Run runs a command line and gives the exit status. The end of ctx ends the
+// command in order.
+func (m *Main) Run(ctx context.Context, args []string) int {
+	m.working = false
+	root := m.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	fmt.Fprintf(m.Stderr, "ldapd: %v\n", err)
+	var mistake *config.Error
+	if !m.working {
+		fmt.Fprintln(m.Stderr, "See 'ldapd --help'.")
+		return exitUsage
+	}
+	if errors.As(err, &mistake) {
+		return exitUsage
+	}
+	return exitFailure
+}
+
+// root has all commands. A new one is a method ...Command in a file of its own
+// and a line here.
+func (m *Main) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "ldapd",
+		Short:         "LDAP directory server on an embedded store or HBase",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetIn(m.Stdin)
+	root.SetOut(m.Stdout)
+	root.SetErr(m.Stderr)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.PersistentFlags().String("config", "", "YAML `FILE` to configure from")
+	root.AddCommand(
+		m.serveCommand(),
+		m.explainCommand(),
+		m.passwdCommand(),
+		m.configCommand(),
+		m.versionCommand(),
+	)
+	return root
+}
+
+// command makes a command whose work is fn. Flags for the keys of the
+// configuration that it uses are added, and fn gets the configuration in force.
+func (m *Main) command(c *cobra.Command, keys []string, fn func(context.Context, *config.Config, []string) error) *cobra.Command {
+	for _, k := range config.Keys {
+		if !uses(keys, k.Name) {
+			continue
+		}
+		if k.List {
+			c.Flags().StringArray(k.Flag(), nil, k.Help)
+		} else {
+			c.Flags().String(k.Flag(), "", k.Help)
+		}
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		m.working = true
+		cfg, err := m.load(c)
+		if err != nil {
+			return err
+		}
+		return fn(c.Context(), cfg, args)
+	}
+	return c
+}
+
+// allKeys is for commands that use the whole configuration.
+var allKeys = []string{"*"}
+
+// storeKeys is for commands that work on a store without serving it.
+var storeKeys = []string{"store", "cache", "log.level", "log.format"}
+
+func uses(keys []string, name string) bool {
+	for _, k := range keys {
+		if k == name || k == "*" {
+			return true
+		}
+	}
+	return false
+}
+
+// load reads the configuration: the file, the environment and the flags given.
+func (m *Main) load(c *cobra.Command) (*config.Config, error) {
+	given := map[string][]string{}
+	for _, k := range config.Keys {
+		f := c.Flags().Lookup(k.Flag())
+		if f == nil || !f.Changed {
+			continue
+		}
+		if k.List {
+			given[k.Name], _ = c.Flags().GetStringArray(f.Name)
+		} else {
+			given[k.Name] = []string{f.Value.String()}
+		}
+	}
+	file, _ := c.Flags().GetString("config")
+	return config.Load(config.Sources{File: file, Env: m.Env, Flags: given})
+}
+
+// logger writes one line an event to standard error.
+func (m *Main) logger(c *config.Config) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.LogLevel)) // checked by package config
+	o := &slog.HandlerOptions{Level: level}
+	if c.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(m.Stderr, o))
+	}
+	return slog.New(slog.NewTextHandler(m.Stderr, o))
+}

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+)
+
+func (m *Main) configCommand() *cobra.Command {
+	return m.command(&cobra.Command{
+		Use:   "config",
+		Short: "Print the configuration in force and where each value came from",
+		Long: `Print the configuration that serve would run with, as YAML that can be a
+configuration file, with the origin of every value: a default, a line of the file,
+a variable of the environment, or a flag. Later ones of these win.`,
+		Args: cobra.NoArgs,
+	}, allKeys, func(_ context.Context, c *config.Config, _ []string) error {
+		return c.Print(m.Stdout)
+	})
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+)
+
+func (m *Main) passwdCommand() *cobra.Command {
+	var scheme string
+	c := &cobra.Command{
+		Use:   "passwd [--scheme SCHEME]",
+		Short: "Hash a password for the configuration or for userPassword",
+		Long: `Hash a password, asked for on the terminal or read from the first line of
+standard input, and print the hash.`,
+		Example: `  ldapd passwd > admin.pw
+  ldapd serve --store ./data --admin-password-file admin.pw`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			m.working = true
+			return m.passwd(c.Context(), scheme)
+		},
+	}
+	c.Flags().StringVar(&scheme, "scheme", auth.Default, "`SCHEME`: "+strings.Join(auth.NewSchemes(), ", "))
+	return c
+}
+
+func (m *Main) passwd(ctx context.Context, scheme string) error {
+	password, err := m.readPassword()
+	if err != nil {
+		return err
+	}
+	if password == "" {
+		return errors.New("an empty password would let nobody in")
+	}
+	hash, err := auth.New(1).Hash(ctx, scheme, []byte(password))
+	if err != nil {
+		return &config.Error{Where: "--scheme", Text: err.Error()}
+	}
+	_, err = fmt.Fprintf(m.Stdout, "%s\n", hash)
+	return err
+}
+
+func (m *Main) readPassword() (string, error) {
+	if f, ok := m.Stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return m.askPassword(int(f.Fd()))
+	}
+	line, err := bufio.NewReader(m.Stdin).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	return strings.TrimRight(line, "\r\n"), nil
+}
+
+func (m *Main) askPassword(fd int) (string, error) {
+	first, err := m.ask(fd, "New password: ")
+	if err != nil {
+		return "", err
+	}
+	second, err := m.ask(fd, "Once more: ")
+	if err == nil && first != second {
+		err = errors.New("these were two different passwords")
+	}
+	return first, err
+}
+
+func (m *Main) ask(fd int, prompt string) (string, error) {
+	fmt.Fprint(m.Stderr, prompt)
+	b, err := term.ReadPassword(fd)
+	fmt.Fprintln(m.Stderr)
+	return string(b), err
+}

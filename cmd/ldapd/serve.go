@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/server"
+)
+
+func (m *Main) serveCommand() *cobra.Command {
+	return m.command(&cobra.Command{
+		Use:   "serve --store STORE [--listen URL]... [--suffix DN]...",
+		Short: "Serve the directory in a store",
+		Long: `Serve the directory in a store until the process is told to stop. A store that
+holds none yet becomes an empty directory; --suffix says which naming contexts it
+is to have. When clients can connect, a line "ready URL..." is printed.`,
+		Example: `  ldapd serve --store ./data --suffix dc=example,dc=com --admin-password-file ./admin.pw`,
+		Args:    cobra.NoArgs,
+	}, allKeys, m.serve)
+}
+
+func (m *Main) serve(ctx context.Context, c *config.Config, _ []string) (err error) {
+	log := m.logger(c)
+	listeners, err := listen(c)
+	if err != nil {
+		return err
+	}
+	defer closeAll(listeners) // again, if all is well
+	p, err := openPartition(ctx, c, log, true)
+	if err != nil {
+		return err
+	}
+	// What is left to do at the end is not ended by what ended the serving.
+	last := context.WithoutCancel(ctx)
+	defer func() { err = errors.Join(err, p.Close(last)) }()
+	if err := addSuffixes(ctx, p.Partition, c.Suffix); err != nil {
+		return err
+	}
+	d, err := directory.New(p.Partition, directoryOptions(c, log))
+	if err != nil {
+		return err
+	}
+	return m.run(ctx, c, d, listeners, log)
+}
+
+// run serves until ctx ends or a listener fails.
+func (m *Main) run(ctx context.Context, c *config.Config, d *directory.Directory, listeners []net.Listener, log *slog.Logger) error {
+	s := server.New(handler{d}, server.Options{
+		MaxMessage:     c.Limits.MaxPDU,
+		MaxConnections: c.Limits.Connections,
+		MaxOutstanding: c.Limits.Outstanding,
+		IdleTimeout:    c.Limits.Idle,
+		Logger:         log,
+	})
+	failed := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() { failed <- s.Serve(l) }()
+	}
+	urls := urlsOf(listeners)
+	log.Info("serving", "store", c.Store, "urls", strings.Join(urls, " "))
+	fmt.Fprintln(m.Stdout, "ready", strings.Join(urls, " "))
+
+	var err error
+	select {
+	case <-ctx.Done():
+		log.Info("stopping")
+	case err = <-failed:
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.GracePeriod)
+	defer cancel()
+	if e := s.Shutdown(grace); e != nil {
+		log.Warn("operations were still running after the grace period and have been ended")
+	}
+	log.Info("stopped")
+	return err
+}
+
+// handler lets package server have its sessions from package directory, which
+// does not know of connections.
+type handler struct{ *directory.Directory }
+
+func (h handler) NewSession(server.ConnInfo) server.Session { return h.Directory.NewSession() }
+
+func listen(c *config.Config) ([]net.Listener, error) {
+	if len(c.Listen) == 0 {
+		return nil, &config.Error{Where: c.Origin("listen"), Text: "listen: nothing to listen on"}
+	}
+	var ls []net.Listener
+	for _, url := range c.Listen {
+		l, err := server.Listen(url)
+		if err != nil {
+			closeAll(ls)
+			return nil, &config.Error{Where: c.Origin("listen"), Text: err.Error()}
+		}
+		ls = append(ls, l)
+	}
+	return ls, nil
+}
+
+func closeAll(ls []net.Listener) {
+	for _, l := range ls {
+		l.Close()
+	}
+}
+
+// urlsOf tells the addresses in use, also where a port was left to the system.
+func urlsOf(ls []net.Listener) []string {
+	urls := make([]string, len(ls))
+	for i, l := range ls {
+		switch a := l.Addr().(type) {
+		case *net.UnixAddr:
+			urls[i] = "ldapi://" + strings.ReplaceAll(a.Name, "/", "%2F")
+		default:
+			urls[i] = "ldap://" + a.String()
+		}
+	}
+	return urls
+}
+
+// addSuffixes makes naming contexts known that the store does not have yet.
+func addSuffixes(ctx context.Context, p *partition.Partition, want []string) error {
+	have := p.Config().Suffixes
+	known := map[string]bool{}
+	for _, s := range have {
+		key, err := suffixKey(p, s)
+		if err != nil {
+			return err
+		}
+		known[key] = true
+	}
+	all := append([]string(nil), have...)
+	for _, s := range want {
+		key, err := suffixKey(p, s)
+		if err != nil {
+			return err
+		}
+		if !known[key] {
+			known[key] = true
+			all = append(all, s)
+		}
+	}
+	if len(all) == len(have) {
+		return nil
+	}
+	return p.SetSuffixes(ctx, all)
+}
+
+func suffixKey(p *partition.Partition, s string) (string, error) {
+	name, err := dn.Parse(s)
+	if err != nil {
+		return "", err
+	}
+	norm, err := name.Normalize(p.Schema())
+	return string(dn.Key(norm)), err
+}
+
+func directoryOptions(c *config.Config, log *slog.Logger) directory.Options {
+	if c.Admin.Password == "" {
+		log.Warn("there is no administrator, so nobody can write: make a password hash with 'ldapd passwd' and configure it as admin.password-hash or put it into a file named by admin.password-file", "admin.dn", c.Admin.DN)
+	}
+	return directory.Options{
+		Admin:         c.Admin.DN,
+		AdminPassword: c.Admin.Password,
+		SizeLimit:     c.Limits.Size,
+		TimeLimit:     c.Limits.Time,
+		Secret:        cookieSecret(c.Admin.Password),
+		Version:       version(),
+		Log:           log,
+	}
+}
+
+// cookieSecret derives what signs cookies from the administrator's password
+// hash, which servers of one directory share; its random salt makes it hard to
+// guess. A password in clear could be guessed from a cookie, so it is not used:
+// then cookies are good for this process only.
+func cookieSecret(password string) []byte {
+	if !auth.Hashed([]byte(password)) {
+		return nil
+	}
+	key, err := hkdf.Key(sha256.New, []byte(password), nil, "ldapd paged results cookie", sha256.Size)
+	if err != nil {
+		return nil // only for keys longer than HKDF has
+	}
+	return key
+}
