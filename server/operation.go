@@ -168,5 +168,5 @@ func (s *sink) check() error {
 func (s *sink) owed() bool {
 	s.conn.out.mu.Lock()
 	defer s.conn.out.mu.Unlock()
-	return s.check() == nil
+	return s.check() == nil && s.conn.ctx.Err() == nil
 }

@@ -1,0 +1,217 @@
+package server_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/server"
+	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
+)
+
+// patience is for what must happen; a test that is right never waits so long.
+const patience = 10 * time.Second
+
+// A handler answers all requests of all sessions by one function.
+type handler struct {
+	serve  func(ctx context.Context, m *op.Message, sink op.Sink)
+	info   chan server.ConnInfo // if not nil, gets that of each session
+	opened atomic.Int32
+	closed atomic.Int32
+}
+
+func (h *handler) NewSession(info server.ConnInfo) server.Session {
+	h.opened.Add(1)
+	if h.info != nil {
+		h.info <- info
+	}
+	return session{h}
+}
+
+type session struct{ *handler }
+
+func (s session) Serve(ctx context.Context, m *op.Message, sink op.Sink) { s.serve(ctx, m, sink) }
+func (s session) Close()                                                 { s.closed.Add(1) }
+
+// succeed answers everything with success.
+func succeed(_ context.Context, _ *op.Message, sink op.Sink) { sink.Done(&op.Response{}) }
+
+// A rig is a server on a TCP port and its log.
+type rig struct {
+	*server.Server
+	t    testing.TB
+	h    *handler
+	addr string
+	log  syncBuffer
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.String()
+}
+
+func start(t testing.TB, serve func(context.Context, *op.Message, op.Sink), o server.Options) *rig {
+	t.Helper()
+	r := &rig{t: t, h: &handler{serve: serve}}
+	o.Logger = slog.New(slog.NewTextHandler(&r.log, nil))
+	r.Server = server.New(r.h, o)
+	l, err := server.Listen("ldap://127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.addr = l.Addr().String()
+	served := make(chan error, 1)
+	go func() { served <- r.Serve(l) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		r.Shutdown(ctx)
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+		if o, c := r.h.opened.Load(), r.h.closed.Load(); o != c {
+			t.Errorf("%d sessions were opened and %d closed", o, c)
+		}
+	})
+	return r
+}
+
+// A client writes and reads messages, and octets that are none.
+type client struct {
+	net.Conn
+	t testing.TB
+	r *bufio.Reader
+}
+
+func (r *rig) dial() *client {
+	r.t.Helper()
+	nc, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return newClient(r.t, nc)
+}
+
+func newClient(t testing.TB, nc net.Conn) *client {
+	t.Cleanup(func() { nc.Close() })
+	nc.SetDeadline(time.Now().Add(patience))
+	return &client{nc, t, bufio.NewReader(nc)}
+}
+
+// send writes requests in one piece, numbered from the id on.
+func (c *client) send(id int32, rs ...op.Request) {
+	c.t.Helper()
+	var b []byte
+	for i, r := range rs {
+		b = wiretest.AppendRequest(b, &op.Message{ID: id + int32(i), Request: r})
+	}
+	if _, err := c.Write(b); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *client) read() *wiretest.Answer {
+	c.t.Helper()
+	a, err := wiretest.Read(c.r)
+	if err != nil {
+		c.t.Fatalf("reading an answer: %v", err)
+	}
+	return a
+}
+
+// expect reads an answer that has to have this id and code.
+func (c *client) expect(id int32, code op.Code) *wiretest.Answer {
+	c.t.Helper()
+	a := c.read()
+	if a.ID != id || a.Response.Code != code {
+		c.t.Fatalf("got the answer to %d with code %d (%s), want %d with %d", a.ID, a.Response.Code, a.Response.Diagnostic, id, code)
+	}
+	return a
+}
+
+// notice reads a Notice of Disconnection and the end of the connection.
+func (c *client) notice(code op.Code) *wiretest.Answer {
+	c.t.Helper()
+	a := c.expect(0, code)
+	if a.Response.OID != "1.3.6.1.4.1.1466.20036" {
+		c.t.Errorf("notice has the OID %q", a.Response.OID)
+	}
+	c.end()
+	return a
+}
+
+func (c *client) end() {
+	c.t.Helper()
+	if b, err := io.ReadAll(c.r); len(b) > 0 || err != nil {
+		c.t.Fatalf("got %x, %v, want the end of the connection", b, err)
+	}
+}
+
+// receive gives what comes from a channel.
+func receive[T any](t testing.TB, ch <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-ch:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("waited in vain for %s", what)
+		panic("unreachable")
+	}
+}
+
+// eventually waits for a condition.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+var (
+	compare = &op.Compare{Name: "cn=a", Description: "cn", Value: []byte("a")}
+	search  = &op.Search{Base: "dc=x", Scope: op.WholeSubtree, Filter: &filter.Present{Attribute: "objectClass"}}
+	modify  = &op.Modify{Name: "cn=a"}
+	bind    = &op.Bind{Version: 3, Password: []byte{}}
+)
+
+func person(name string, values ...[]byte) *op.SearchEntry {
+	return &op.SearchEntry{Name: name, Attributes: []entry.Attribute{{Type: schema.Core().Attribute("cn"), Values: values}}}
+}
+
+var errPatience = errors.New("waited in vain")
+
+// canceled waits for the end of a context, by its channel.
+func canceled(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(patience):
+		return errPatience
+	}
+}

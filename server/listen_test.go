@@ -1,0 +1,98 @@
+package server_test
+
+import (
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/server"
+)
+
+func TestListenErrors(t *testing.T) {
+	taken := listen(t)
+	defer taken.Close()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct{ url, want string }{
+		{"ldap://" + taken.Addr().String(), "address already in use: another server listens there"},
+		{"127.0.0.1:389", "not a URL such as"},
+		{"http://127.0.0.1", `scheme "http" is not served`},
+		{"ldap://127.0.0.1:notaport", "invalid port"},
+		{"ldap://127.0.0.1:0/dc=x", "only a host and a port"},
+		{"ldap://host.invalid:0", "host.invalid"},
+		{"ldapi://", "the path of the socket is missing"},
+		{"ldapi:///", "the path of the socket is missing"},
+		{"ldapi://%zz", "invalid URL escape"},
+		{"ldapi://" + file, "is not a socket"},
+		{"ldapi://" + dir + "/none/s", "no such file or directory"},
+	}
+	for _, test := range tests {
+		l, err := server.Listen(test.url)
+		if err == nil {
+			l.Close()
+			t.Errorf("%s: no error", test.url)
+		} else if !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), test.url) {
+			t.Errorf("%s: %v\nwant %s", test.url, err, test.want)
+		}
+	}
+}
+
+func TestUnixSocket(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "ldapi socket")
+	for _, u := range []string{"ldapi://" + url.QueryEscape(path), "ldapi://" + path, "LDAPI://" + url.PathEscape(path) + "/"} {
+		u = strings.ReplaceAll(u, "+", "%20")
+		l, err := server.Listen(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := server.Listen(u); err == nil || !strings.Contains(err.Error(), "another server listens") {
+			t.Errorf("second listener: %v", err)
+		}
+		nc, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nc.Close()
+		l.(*net.UnixListener).SetUnlinkOnClose(false) // as kill -9 does: the next one takes it over
+		l.Close()
+	}
+}
+
+// On ldapi the server knows who asks.
+func TestPeer(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells")
+	}
+	r := start(t, succeed, server.Options{})
+	r.h.info = make(chan server.ConnInfo, 1)
+	l, err := server.Listen("ldapi://" + filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- r.Serve(l) }()
+	nc, err := net.Dial("unix", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, nc)
+	info := receive(t, r.h.info, "the session")
+	if info.PeerUID == nil || *info.PeerUID != os.Getuid() || info.PeerGID == nil || *info.PeerGID != os.Getgid() {
+		t.Errorf("peer is %v, %v", info.PeerUID, info.PeerGID)
+	}
+	c.send(1, compare)
+	c.expect(1, op.Success)
+	r.dial()
+	if info := receive(t, r.h.info, "the session"); info.PeerUID != nil || info.Remote.Network() != "tcp" {
+		t.Errorf("TCP: %+v", info)
+	}
+}

@@ -1,0 +1,374 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/server"
+	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
+)
+
+// Requests that come in one piece are answered in order as long as they are
+// short.
+func TestPipelinedReads(t *testing.T) {
+	c := start(t, succeed, server.Options{}).dial()
+	const n = 1000
+	rs := make([]op.Request, n)
+	for i := range rs {
+		rs[i] = compare
+	}
+	go c.send(1, rs...)
+	for i := range n {
+		c.expect(int32(i+1), op.Success)
+	}
+}
+
+// Pipelined writes run at the same time: here each waits for all of them.
+func TestPipelinedWrites(t *testing.T) {
+	const n = 16
+	var all sync.WaitGroup
+	all.Add(n)
+	c := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {
+		all.Done()
+		all.Wait()
+		sink.Done(&op.Response{})
+	}, server.Options{}).dial()
+	for i := range n { // each in a packet of its own
+		c.send(int32(i+1), modify)
+	}
+	seen := map[int32]bool{}
+	for range n {
+		seen[c.read().ID] = true
+	}
+	if len(seen) != n {
+		t.Errorf("%d of %d answered", len(seen), n)
+	}
+}
+
+// A search that takes long holds up nothing else on its connection.
+func TestLongSearch(t *testing.T) {
+	release := make(chan bool)
+	c := start(t, func(_ context.Context, m *op.Message, sink op.Sink) {
+		if m.Request == nil {
+			panic("no request")
+		}
+		if _, ok := m.Request.(*op.Search); ok {
+			<-release
+		}
+		sink.Done(&op.Response{})
+	}, server.Options{}).dial()
+	for i := range int32(3) { // the second and third meet a reader that took over
+		c.send(10*i+1, search, compare)
+		c.expect(10*i+2, op.Success)
+		c.send(10*i+3, compare)
+		c.expect(10*i+3, op.Success)
+	}
+	close(release)
+	for range 3 {
+		c.read()
+	}
+	c.send(99, compare)
+	c.expect(99, op.Success)
+}
+
+// Entries reach the client though the search that sends them goes on.
+func TestSlowStream(t *testing.T) {
+	release := make(chan bool)
+	c := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {
+		sink.Entry(person("cn=1"))
+		<-release
+		sink.Reference([]string{"ldap://h"})
+		<-release
+		sink.Intermediate("1.2", nil, nil)
+		<-release
+		sink.Done(&op.Response{})
+	}, server.Options{}).dial()
+	c.send(1, search)
+	for _, tag := range []int{0x64, 0x73, 0x79} {
+		if a := c.read(); int(a.Tag) != tag {
+			t.Errorf("got %v, want %x", a.Tag, tag)
+		}
+		release <- true
+	}
+	c.expect(1, op.Success)
+}
+
+// Abandon ends the context, by all ways of looking at it, and silences the sink.
+func TestAbandon(t *testing.T) {
+	result := make(chan error)
+	running := make(chan bool)
+	c := start(t, func(ctx context.Context, m *op.Message, sink op.Sink) {
+		if m.ID != 1 {
+			sink.Done(&op.Response{})
+			return
+		}
+		derived, cancel := context.WithTimeout(ctx, time.Hour)
+		defer cancel()
+		sink.Entry(person("cn=1"))
+		running <- true
+		result <- canceled(derived)
+		result <- ctx.Err()
+		result <- sink.Entry(person("cn=2"))
+		result <- sink.Done(&op.Response{})
+	}, server.Options{}).dial()
+	c.send(1, search)
+	receive(t, running, "the search")
+	c.send(2, &op.Abandon{MessageID: 77}, &op.Abandon{MessageID: 1})
+	for _, what := range []string{"Done", "Err", "Entry", "sink.Done"} {
+		if err := receive(t, result, what); err == nil || err == errPatience {
+			t.Errorf("%s: %v after Abandon", what, err)
+		}
+	}
+	if a := c.read(); a.Name != "cn=1" {
+		t.Errorf("got %q, want the entry from before", a.Name)
+	}
+	c.send(4, compare)
+	c.expect(4, op.Success)
+}
+
+// An operation abandoned before it looks at its context finds it ended.
+func TestAbandonedBeforeLooking(t *testing.T) {
+	result, look := make(chan error), make(chan bool)
+	c := start(t, func(ctx context.Context, m *op.Message, sink op.Sink) {
+		if m.ID == 1 {
+			<-look
+			result <- canceled(ctx)
+		}
+		sink.Done(&op.Response{})
+	}, server.Options{}).dial()
+	c.send(1, search, &op.Abandon{MessageID: 1})
+	c.send(3, compare)
+	c.expect(3, op.Success)
+	look <- true
+	if err := receive(t, result, "cancellation"); err != context.Canceled {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A bind abandons searches, waits for the rest, and has the connection to itself
+// (RFC 4511, 4.2.1).
+func TestBindAlone(t *testing.T) {
+	var running, searches atomic.Int32
+	release := make(chan bool)
+	c := start(t, func(ctx context.Context, m *op.Message, sink op.Sink) {
+		n := running.Add(1)
+		defer running.Add(-1)
+		switch m.Request.(type) {
+		case *op.Search:
+			searches.Add(1)
+			canceled(ctx)
+		case *op.Modify:
+			<-release
+		case *op.Bind:
+			if n != 1 {
+				sink.Done(&op.Response{Result: *op.Errorf(op.OperationsError, "%d others run", n-1)})
+				return
+			}
+		}
+		sink.Done(&op.Response{})
+	}, server.Options{}).dial()
+	c.send(1, search, modify, modify, bind)
+	eventually(t, "the modifies", func() bool { return running.Load() >= 2 && searches.Load() == 1 })
+	release <- true
+	release <- true
+	got := []int32{c.read().ID, c.read().ID, c.expect(4, op.Success).ID}
+	if got[0]+got[1] != 5 { // 2 and 3, and nothing for 1
+		t.Errorf("answered %v", got)
+	}
+}
+
+// A search that never stops fills what its connection may hold, and no more; the
+// client that does not read is dropped in the end; others do not feel it.
+func TestBackPressure(t *testing.T) {
+	var entries atomic.Int64
+	ended := make(chan error, 1)
+	value := make([]byte, 1000)
+	r := start(t, func(_ context.Context, m *op.Message, sink op.Sink) {
+		if _, ok := m.Request.(*op.Search); ok {
+			for {
+				if err := sink.Entry(person("cn=1", value)); err != nil {
+					ended <- err
+					return
+				}
+				entries.Add(1)
+			}
+		}
+		sink.Done(&op.Response{})
+	}, server.Options{WriteTimeout: 300 * time.Millisecond})
+	c, other := r.dial(), r.dial()
+	c.send(1, search)
+	var before int64 = -1
+	eventually(t, "the search to be stopped", func() bool {
+		now := entries.Load()
+		stopped := now == before && now > 0
+		before = now
+		time.Sleep(10 * time.Millisecond)
+		return stopped
+	})
+	if n := entries.Load(); n > 20000 { // the kernel's buffers hold some megabytes
+		t.Errorf("%d entries were taken for a client that does not read", n)
+	}
+	other.send(1, compare)
+	other.expect(1, op.Success)
+	receive(t, ended, "the end of the search")
+	eventually(t, "the log", func() bool { return strings.Count(r.log.String(), "does not take its answers") == 1 })
+}
+
+// A large result arrives whole, in order, from a client that reads slowly.
+func TestLargeResult(t *testing.T) {
+	const n = 20000
+	c := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {
+		for i := range n {
+			sink.Entry(person(fmt.Sprint(i), make([]byte, i%500)))
+		}
+		sink.Entry(person("big", make([]byte, 5<<20)))
+		sink.Done(&op.Response{})
+	}, server.Options{}).dial()
+	c.send(1, search)
+	time.Sleep(20 * time.Millisecond)
+	for i := range n {
+		if a := c.read(); a.Name != fmt.Sprint(i) || len(a.Attributes[0].Values[0]) != i%500 {
+			t.Fatalf("entry %d is %q with %d octets", i, a.Name, len(a.Attributes[0].Values[0]))
+		}
+	}
+	if a := c.read(); len(a.Attributes[0].Values[0]) != 5<<20 {
+		t.Errorf("the big entry has %d octets", len(a.Attributes[0].Values[0]))
+	}
+	c.expect(1, op.Success)
+}
+
+// A large request does too, and what follows it.
+func TestLargeRequest(t *testing.T) {
+	got := make(chan int, 1)
+	c := start(t, func(_ context.Context, m *op.Message, sink op.Sink) {
+		if c, ok := m.Request.(*op.Compare); ok && m.ID == 1 {
+			got <- len(c.Value)
+		}
+		sink.Done(&op.Response{})
+	}, server.Options{}).dial()
+	c.send(1, &op.Compare{Name: "cn=a", Description: "cn", Value: make([]byte, 3<<20)}, compare)
+	if n := receive(t, got, "the request"); n != 3<<20 {
+		t.Errorf("%d octets arrived", n)
+	}
+	c.expect(1, op.Success)
+	c.expect(2, op.Success)
+}
+
+// Octets that come one by one are a message nevertheless.
+func TestTrickle(t *testing.T) {
+	c := start(t, succeed, server.Options{}).dial()
+	b := wiretest.AppendRequest(nil, &op.Message{ID: 5, Request: &op.Compare{Name: strings.Repeat("x", 300)}})
+	for i := range b[:20] {
+		c.Write(b[i : i+1])
+		time.Sleep(time.Millisecond)
+	}
+	c.Write(b[20:])
+	c.expect(5, op.Success)
+}
+
+// More than MaxOutstanding do not run beside each other, and all are answered.
+func TestMaxOutstanding(t *testing.T) {
+	var running, most atomic.Int32
+	c := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {
+		n := running.Add(1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		time.Sleep(2 * time.Millisecond)
+		running.Add(-1)
+		sink.Done(&op.Response{})
+	}, server.Options{MaxOutstanding: 4}).dial()
+	rs := make([]op.Request, 64)
+	for i := range rs {
+		rs[i] = modify
+	}
+	c.send(1, rs...)
+	for range rs {
+		c.read()
+	}
+	if n := most.Load(); n < 2 || n > 5 { // four, and the reader's own
+		t.Errorf("%d ran at once", n)
+	}
+}
+
+// A panic costs its own connection, after an answer; the log has the stack.
+func TestPanic(t *testing.T) {
+	r := start(t, func(_ context.Context, m *op.Message, sink op.Sink) {
+		if _, ok := m.Request.(*op.Search); ok {
+			panic("whoops")
+		}
+		sink.Done(&op.Response{})
+	}, server.Options{})
+	c, other := r.dial(), r.dial()
+	c.send(1, search)
+	c.expect(1, op.Other)
+	c.notice(op.Other)
+	other.send(1, compare)
+	other.expect(1, op.Success)
+	if log := r.log.String(); !strings.Contains(log, "whoops") || !strings.Contains(log, "server_test.TestPanic") {
+		t.Errorf("log: %s", log)
+	}
+}
+
+// Who forgets to answer is found out, and the client does not wait for ever.
+func TestUnanswered(t *testing.T) {
+	r := start(t, func(context.Context, *op.Message, op.Sink) {}, server.Options{})
+	c := r.dial()
+	c.send(1, compare)
+	c.expect(1, op.Other)
+	if !strings.Contains(r.log.String(), "not answered") {
+		t.Errorf("log: %s", &r.log)
+	}
+}
+
+// An operation is answered once.
+func TestAnsweredTwice(t *testing.T) {
+	second := make(chan error, 1)
+	c := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {
+		sink.Done(&op.Response{})
+		second <- sink.Done(&op.Response{})
+	}, server.Options{}).dial()
+	c.send(1, compare)
+	c.expect(1, op.Success)
+	if receive(t, second, "the second answer") == nil {
+		t.Error("the second answer was taken")
+	}
+	c.send(2, compare)
+	c.expect(2, op.Success)
+}
+
+func TestUnbind(t *testing.T) {
+	ended := make(chan error, 1)
+	r := start(t, func(ctx context.Context, _ *op.Message, _ op.Sink) { ended <- canceled(ctx) }, server.Options{})
+	c := r.dial()
+	c.send(1, search)
+	c.send(2, &op.Unbind{})
+	if err := receive(t, ended, "the search's end"); err != context.Canceled {
+		t.Errorf("got %v", err)
+	}
+	c.end()
+	if r.log.String() != "" {
+		t.Errorf("log: %s", &r.log)
+	}
+}
+
+// A client that goes away ends its operations.
+func TestDisconnect(t *testing.T) {
+	ended, running := make(chan error, 1), make(chan bool)
+	r := start(t, func(ctx context.Context, _ *op.Message, _ op.Sink) {
+		running <- true
+		ended <- canceled(ctx)
+	}, server.Options{})
+	c := r.dial()
+	c.send(1, search)
+	receive(t, running, "the search")
+	c.Close()
+	if err := receive(t, ended, "the search's end"); err != context.Canceled {
+		t.Errorf("got %v", err)
+	}
+}
