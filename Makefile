@@ -1,0 +1,43 @@
+# `make run` is the directory in two minutes, `make test` everything we know how
+# to check. Both install nothing outside this folder but Go's own caches and, for
+# tests on a real HBase, its jars in the user's cache folder.
+
+GO ?= go
+DATA ?= data
+LISTEN ?= ldap://127.0.0.1:3890
+SUFFIX = dc=example,dc=com
+
+.PHONY: build run test test-go lint bench fuzz hbase hbase-stop clean
+
+build:
+	$(GO) build -o bin/ldapd ./cmd/ldapd
+
+run: build
+	@scripts/run bin/ldapd $(DATA) $(LISTEN) $(SUFFIX)
+
+test: lint test-go
+
+# Tests of one package run at a time where they share a JVM or time themselves
+# out; the whole takes some minutes.
+test-go:
+	@scripts/test-needs
+	$(GO) test -timeout 20m ./...
+
+lint:
+	@scripts/lint
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+# FUZZTIME=10m make fuzz
+fuzz:
+	@scripts/fuzz $${FUZZTIME:-20s}
+
+hbase:
+	$(GO) run ./internal/hbasetest/cmd/hbase-dev start -dir .hbase
+
+hbase-stop:
+	$(GO) run ./internal/hbasetest/cmd/hbase-dev stop -dir .hbase
+
+clean:
+	rm -rf bin

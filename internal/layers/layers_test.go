@@ -1,0 +1,91 @@
+// Package layers holds the packages to their order: each imports only packages
+// above it.
+package layers
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/seed-4dac0d86/ldapd"
+
+// order is that of docs/design/architecture.md. Tests may import what they
+// like; packages for tests and tools are not in it.
+var order = strings.Fields(`
+	ber dn schema entry filter op
+	wire ldif
+	table table/lsm table/hbase
+	revision journal txn
+	master tree index index/rowindex index/colindex index/existence plan partition bulk
+	auth directory server
+	internal/config cmd/ldapd
+`)
+
+// aside are packages that anyone's tests may use and nobody else may.
+var aside = []string{"table/tabletest", "internal/hbasetest", "internal/layers", "integration"}
+
+func TestImportsGoUp(t *testing.T) {
+	seen := map[string]bool{}
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && d.Name() != ".." || d.Name() == "testdata" || d.Name() == "data") {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		pkg, err := filepath.Rel("../..", filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		pkg = filepath.ToSlash(pkg)
+		seen[pkg] = true
+		check(t, pkg, path)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range order {
+		if !seen[p] {
+			t.Errorf("package %s is in the order but not in the tree", p)
+		}
+	}
+}
+
+func check(t *testing.T, pkg, path string) {
+	if isAside(pkg) {
+		return
+	}
+	mine := slices.Index(order, pkg)
+	if mine < 0 {
+		t.Errorf("package %s has no place in the order", pkg)
+		return
+	}
+	f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range f.Imports {
+		name, _ := strconv.Unquote(i.Path.Value)
+		name, ours := strings.CutPrefix(name, module+"/")
+		if !ours {
+			continue
+		}
+		if other := slices.Index(order, name); other < 0 || other >= mine {
+			t.Errorf("%s imports %s, which is not above it", path, name)
+		}
+	}
+}
+
+func isAside(pkg string) bool {
+	return slices.ContainsFunc(aside, func(a string) bool { return pkg == a || strings.HasPrefix(pkg, a+"/") })
+}
