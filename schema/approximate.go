@@ -42,6 +42,9 @@ func isApostrophe(r rune) bool { return r == '\'' || r == 0x2019 || r == 0x2bc }
 // the same order; others may stand between them: "john smith" finds "John F.
 // Smith" but not "Smith, John".
 func matchApproximate(key, assertion []byte) bool {
+	if len(assertion) == 1 {
+		return false // no word
+	}
 	for len(assertion) > 1 {
 		end := bytes.IndexByte(assertion[1:], ' ')
 		if end < 0 {

@@ -74,40 +74,40 @@ func isASCII(v []byte) bool {
 }
 
 // stringKey prepares a value or a whole assertion (RFC 4518, 2). ASCII, which is
-// nearly all there is, takes one pass and one allocation.
+// nearly all there is, takes one allocation, no append and no call.
 func stringKey(v []byte, fold bool) ([]byte, error) {
-	if !isASCII(v) {
-		b, err := prepareUnicode(v, fold)
-		if err != nil {
-			return nil, err
-		}
-		return spaceOut(b), nil
-	}
-	table := asciiTable(fold)
 	size := len(v) + 2
 	for _, c := range v {
+		if c >= utf8.RuneSelf {
+			b, err := prepareUnicode(v, fold)
+			if err != nil {
+				return nil, err
+			}
+			return spaceOut(b), nil
+		}
 		if c <= ' ' {
 			size++
 		}
 	}
-	out := append(make([]byte, 0, size), ' ')
-	pending := false
+	table := asciiTable(fold)
+	out := make([]byte, size)
+	out[0] = ' '
+	n, pending := 1, false
 	for _, c := range v {
-		m := table[c&0x7f]
-		if m == ' ' {
-			pending = true
-			continue
+		switch m := table[c&0x7f]; {
+		case m > ' ':
+			if pending {
+				out[n], out[n+1] = ' ', ' '
+				n, pending = n+2, false
+			}
+			out[n] = m
+			n++
+		case m == ' ':
+			pending = n > 1
 		}
-		if m == 0 {
-			continue
-		}
-		if pending && len(out) > 1 {
-			out = append(out, ' ', ' ')
-		}
-		pending = false
-		out = append(out, m)
 	}
-	return append(out, ' '), nil
+	out[n] = ' '
+	return out[:n+1], nil
 }
 
 // stringPiece prepares a piece of a substring assertion (RFC 4518, 2.6.1).
@@ -168,15 +168,10 @@ func prepareUnicode(v []byte, fold bool) ([]byte, error) {
 	if !utf8.Valid(v) {
 		return nil, errNotUTF8
 	}
-	b := mapRunes(v)
+	b := norm.NFKC.Bytes(mapRunes(v))
 	if fold {
-		// RFC 3454, B.2 is case folding such that NFKC afterwards stays folded.
-		// Unicode's way there (Standard, 3.13, D146) is to fold, normalise and
-		// do both again; NFD first is for U+0345.
-		b = norm.NFKC.Bytes(folder.Bytes(norm.NFD.Bytes(b)))
-		b = folder.Bytes(b)
+		b = foldNormal(b)
 	}
-	b = norm.NFKC.Bytes(b)
 	for i := 0; i < len(b); {
 		r, n := utf8.DecodeRune(b[i:])
 		if prohibited(r) {
@@ -185,6 +180,32 @@ func prepareUnicode(v []byte, fold bool) ([]byte, error) {
 		i += n
 	}
 	return b, nil
+}
+
+// foldNormal folds NFKC text. RFC 3454, B.2 is a folding that NFKC afterwards
+// leaves folded; Unicode's way to that (Standard, 3.13, D146) is to fold and
+// normalise twice. Beginning with NFKC, where the RFC folds first, makes no
+// difference but for marks on a Greek iota subscript, where it keeps equivalent
+// strings equal. Most text needs one round and shows it to Span.
+func foldNormal(b []byte) []byte {
+	for range 2 {
+		if n, _ := folder.Span(b, true); n == len(b) {
+			return b
+		}
+		b = norm.NFKC.Bytes(foldOnce(b))
+	}
+	return b
+}
+
+// foldOnce saves the allocations of Caser.Bytes where the result is not much
+// longer.
+func foldOnce(b []byte) []byte {
+	dst := make([]byte, len(b)+16)
+	n, _, err := folder.Transform(dst, b, true)
+	if err != nil {
+		return folder.Bytes(b)
+	}
+	return dst[:n]
 }
 
 // mapRunes is the Map step but for case (RFC 4518, 2.2).
