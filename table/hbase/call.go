@@ -1,0 +1,170 @@
+package hbase
+
+import (
+	"fmt"
+
+	"github.com/tsuna/gohbase/hrpc"
+	"github.com/tsuna/gohbase/pb"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A getCall is a Get that keeps its answer as versions, without gohbase's
+// message for each cell.
+type getCall struct {
+	*hrpc.Get
+	versions []version
+}
+
+// DeserializeCellBlocks is called again when gohbase sends the call again.
+func (g *getCall) DeserializeCellBlocks(m proto.Message, b []byte) (uint32, error) {
+	resp, ok := m.(*pb.GetResponse)
+	if !ok {
+		return 0, fmt.Errorf("answer to a Get is a %T", m)
+	}
+	res := resp.GetResult()
+	n := int(res.GetAssociatedCellCount())
+	vs, _, read, err := appendVersions(make([]version, 0, n+len(res.GetCell())), b, n)
+	// A Get by itself is answered without a cell block, because gohbase does
+	// not say which version of a client it is.
+	for _, c := range res.GetCell() {
+		if len(c.GetFamily()) != 1 {
+			return 0, errKeyValue
+		}
+		vs = append(vs, version{
+			family:    table.Family(c.Family[0]),
+			qualifier: c.Qualifier,
+			value:     c.Value,
+			revision:  table.Revision(c.GetTimestamp()),
+		})
+	}
+	g.versions = vs
+	return uint32(read), err
+}
+
+// appendVersions parses the n cells of one row at the begin of b.
+func appendVersions(dst []version, b []byte, n int) (vs []version, row []byte, read int, err error) {
+	for range n {
+		r, v, size, err := parseKeyValue(b[read:])
+		if err != nil {
+			return dst, nil, read, err
+		}
+		row, dst, read = r, append(dst, v), read+size
+	}
+	return dst, row, read, nil
+}
+
+// A rawRow is a row as a scan brings it.
+type rawRow struct {
+	key      []byte
+	versions []version
+	partial  bool // more of it may follow
+}
+
+// A scanCall is one page of a scan: a Scan that opens and closes its scanner,
+// with what gohbase's messages lack, and with its answer kept as rawRows.
+type scanCall struct {
+	*hrpc.Scan
+	route     []byte // a key in the region to ask
+	exclusive bool   // do not start with the start row itself
+	withStop  bool   // go up to the stop row and include it
+	rows      []rawRow
+}
+
+// Numbers of fields that gohbase's older copy of Client.proto lacks.
+const (
+	fieldIncludeStart = 21 // Scan.include_start_row
+	fieldIncludeStop  = 22 // Scan.include_stop_row
+	fieldNeedCursor   = 24 // Scan.need_cursor_result
+	fieldCursor       = 12 // ScanResponse.cursor, its row is field 1
+)
+
+// Key tells gohbase which region to ask. In a scan that goes backwards the
+// start row may lie just behind that region.
+func (s *scanCall) Key() []byte { return s.route }
+
+// ToProto adds the fields that gohbase does not know.
+func (s *scanCall) ToProto() proto.Message {
+	req, ok := s.Scan.ToProto().(*pb.ScanRequest)
+	if !ok || req.Scan == nil {
+		return req
+	}
+	b := appendBool(nil, fieldNeedCursor, true)
+	if s.exclusive {
+		b = appendBool(b, fieldIncludeStart, false)
+	}
+	if s.withStop {
+		b = appendBool(b, fieldIncludeStop, true)
+	}
+	req.Scan.ProtoReflect().SetUnknown(b)
+	return req
+}
+
+func appendBool(b []byte, field protowire.Number, v bool) []byte {
+	b = protowire.AppendTag(b, field, protowire.VarintType)
+	return protowire.AppendVarint(b, protowire.EncodeBool(v))
+}
+
+// DeserializeCellBlocks is called again when gohbase sends the call again.
+func (s *scanCall) DeserializeCellBlocks(m proto.Message, b []byte) (uint32, error) {
+	resp, ok := m.(*pb.ScanResponse)
+	if !ok {
+		return 0, fmt.Errorf("answer to a Scan is a %T", m)
+	}
+	counts, partial := resp.GetCellsPerResult(), resp.GetPartialFlagPerResult()
+	if len(counts) != len(partial) {
+		return 0, fmt.Errorf("answer to a Scan has %d rows and %d flags", len(counts), len(partial))
+	}
+	total := 0
+	for _, n := range counts {
+		total += int(n)
+	}
+	all := make([]version, 0, total)
+	rows := make([]rawRow, 0, len(counts))
+	read := 0
+	for i, n := range counts {
+		vs, key, size, err := appendVersions(all[len(all):], b[read:], int(n))
+		if err != nil {
+			return 0, err
+		}
+		read += size
+		if n > 0 {
+			rows = append(rows, rawRow{key: key, versions: vs, partial: partial[i]})
+			all = all[:len(all)+len(vs)]
+		}
+	}
+	s.rows = rows
+	return uint32(read), nil
+}
+
+// cursor gives the row that a page has come to without finding anything, or
+// nil.
+func cursor(resp *pb.ScanResponse) []byte {
+	msg := field(resp.ProtoReflect().GetUnknown(), fieldCursor)
+	return field(msg, 1)
+}
+
+// field finds a length-delimited field in the bytes of a message.
+func field(b []byte, want protowire.Number) []byte {
+	for len(b) > 0 {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return nil
+		}
+		b = b[n:]
+		if num == want && typ == protowire.BytesType {
+			v, n := protowire.ConsumeBytes(b)
+			if n < 0 {
+				return nil
+			}
+			return v
+		}
+		if n = protowire.ConsumeFieldValue(num, typ, b); n < 0 {
+			return nil
+		}
+		b = b[n:]
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+package hbase
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// The first byte of a stored value.
+const (
+	markTombstone = 0
+	markValue     = 1
+)
+
+var tombstone = []byte{markTombstone}
+
+// storeValue gives what is stored for a cell.
+func storeValue(c *table.Cell) []byte {
+	if c.Tombstone {
+		return tombstone
+	}
+	return storePlain(c.Value)
+}
+
+func storePlain(v []byte) []byte {
+	b := make([]byte, 1+len(v))
+	b[0] = markValue
+	copy(b[1:], v)
+	return b
+}
+
+// storeQualifier gives what is stored for a qualifier: itself, behind 00 if it
+// is empty or begins with 00. The empty one is the row tombstone's.
+func storeQualifier(q []byte) []byte {
+	if len(q) > 0 && q[0] != 0 {
+		return q
+	}
+	b := make([]byte, 1+len(q))
+	copy(b[1:], q)
+	return b
+}
+
+// loadQualifier is the way back.
+func loadQualifier(q []byte) []byte {
+	if len(q) > 0 && q[0] == 0 {
+		return q[1:]
+	}
+	return q
+}
+
+// A version is one cell as HBase sends it, in stored form.
+type version struct {
+	qualifier []byte
+	value     []byte
+	revision  table.Revision
+	family    table.Family
+}
+
+// isRowTombstone reports whether the cell deletes its row.
+func (v *version) isRowTombstone() bool { return len(v.qualifier) == 0 }
+
+var errKeyValue = errors.New("malformed KeyValue in an answer")
+
+// parseKeyValue reads one cell of a cell block: the lengths of cell, key and
+// value, the key (row length and row, family length and family, qualifier,
+// timestamp, type), the value. It gives the row and the bytes read as well. The
+// results lie in b.
+func parseKeyValue(b []byte) (row []byte, v version, n int, err error) {
+	if len(b) < 14 {
+		return nil, v, 0, errKeyValue
+	}
+	size := int(binary.BigEndian.Uint32(b))
+	keyLen := int(binary.BigEndian.Uint32(b[4:]))
+	valueLen := int(binary.BigEndian.Uint32(b[8:]))
+	rowLen := int(binary.BigEndian.Uint16(b[12:]))
+	n = 4 + size
+	// 2 of row length, 1 of family length, 1 of family, 8 of timestamp, 1 of type.
+	if n > len(b) || size != 8+keyLen+valueLen || keyLen < rowLen+13 || b[14+rowLen] != 1 {
+		return nil, v, 0, errKeyValue
+	}
+	key := b[12 : 12+keyLen : 12+keyLen]
+	value := b[12+keyLen : n : n]
+	row = key[2 : 2+rowLen : 2+rowLen]
+	at := 2 + rowLen + 1
+	end := keyLen - 9
+	v = version{
+		family:    table.Family(key[at]),
+		qualifier: key[at+1 : end : end],
+		revision:  table.Revision(binary.BigEndian.Uint64(key[end:])),
+		value:     value,
+	}
+	return row, v, n, nil
+}
+
+// A sight remembers what a view said last: the cells of a row have few
+// revisions, and neighbours the same ones.
+type sight struct {
+	view  table.View
+	last  table.Revision
+	shown bool
+	asked bool
+}
+
+func (s *sight) shows(r table.Revision) bool {
+	if s.view == nil {
+		return true
+	}
+	if !s.asked || s.last != r {
+		s.last, s.shown, s.asked = r, r <= s.view.Max() && s.view.Visible(r), true
+	}
+	return s.shown
+}
+
+// resolve appends to dst the cells that a view shows of one row's versions,
+// which come by family, qualifier and falling revision, at most depth of a
+// column (zero: all there are). since is a row tombstone known from elsewhere.
+// It reports deeper if a column had none to show among its newest depth
+// versions, so that more must be read.
+func resolve(dst []table.Cell, vs []version, see *sight, since table.Revision, depth int) (cells []table.Cell, deeper bool, err error) {
+	for i := 0; i < len(vs); {
+		j, k := column(vs, i, see)
+		if vs[i].isRowTombstone() && k < j {
+			since = max(since, vs[k].revision)
+		}
+		deeper = deeper || k == j && depth > 0 && j-i >= depth
+		i = j
+	}
+	if deeper {
+		return dst, true, nil
+	}
+	for i := 0; i < len(vs); {
+		j, k := column(vs, i, see)
+		if k < j && !vs[k].isRowTombstone() && vs[k].revision >= since {
+			if dst, err = appendCell(dst, &vs[k]); err != nil {
+				return dst, false, err
+			}
+		}
+		i = j
+	}
+	return dst, false, nil
+}
+
+// column gives the end of the column that begins at i, and in it the newest
+// version that is shown, or the end.
+func column(vs []version, i int, see *sight) (end, shown int) {
+	end, shown = i+1, i
+	if !see.shows(vs[i].revision) {
+		shown = -1
+	}
+	for ; end < len(vs) && vs[end].family == vs[i].family && string(vs[end].qualifier) == string(vs[i].qualifier); end++ {
+		if shown < 0 && see.shows(vs[end].revision) {
+			shown = end
+		}
+	}
+	if shown < 0 {
+		shown = end
+	}
+	return end, shown
+}
+
+func appendCell(dst []table.Cell, v *version) ([]table.Cell, error) {
+	switch {
+	case len(v.value) == 0 || v.value[0] > markValue:
+		return dst, fmt.Errorf("hbase: %w: column %c:%q at %d has a value that this server did not write", table.ErrCorrupt, v.family, v.qualifier, v.revision)
+	case v.value[0] == markTombstone:
+		return dst, nil
+	}
+	return append(dst, table.Cell{
+		Family:    v.family,
+		Qualifier: loadQualifier(v.qualifier),
+		Value:     v.value[1:],
+		Revision:  v.revision,
+	}), nil
+}

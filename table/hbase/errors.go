@@ -1,0 +1,93 @@
+package hbase
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tsuna/gohbase"
+	"github.com/tsuna/gohbase/region"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// javaPrefix begins gohbase's text for an exception of the server, followed by
+// its class and, on the lines below, the stack trace.
+const javaPrefix = "HBase Java exception "
+
+// lasting are the exceptions that sending again does not cure. All others are
+// taken for passing ones.
+var lasting = []string{
+	"TableNotFoundException", "TableExistsException", "TableNotEnabledException",
+	"TableNotDisabledException", "NoSuchColumnFamilyException", "NamespaceNotFoundException",
+	"AccessDeniedException", "DoNotRetryIOException", "UnsupportedOperationException",
+	"IllegalArgumentException", "ClassNotFoundException", "QuotaExceededException",
+	"ConstraintException", "InvalidFamilyOperationException", "FailedSanityCheckException",
+}
+
+// A serverError is an exception that HBase answered with.
+type serverError struct {
+	class string // without its package
+	text  string // its first line
+}
+
+func (e *serverError) Error() string { return e.class + ": " + e.text }
+
+// parseServerError finds the exception in an error of gohbase, or nil. Stack
+// traces stay out of messages.
+func parseServerError(err error) *serverError {
+	_, s, ok := strings.Cut(err.Error(), javaPrefix)
+	if !ok {
+		return nil
+	}
+	head, stack, _ := strings.Cut(s, "\n")
+	class := strings.TrimSuffix(strings.TrimSpace(head), ":")
+	class = class[strings.LastIndexByte(class, '.')+1:]
+	text, _, _ := strings.Cut(stack, "\n")
+	if _, after, ok := strings.Cut(text, "Exception: "); ok {
+		text = after
+	}
+	return &serverError{class, strings.TrimSpace(text)}
+}
+
+// is reports whether an error is an exception of a class.
+func isException(err error, class string) bool {
+	var e *serverError
+	if !errors.As(err, &e) {
+		if e = parseServerError(err); e == nil {
+			return false
+		}
+	}
+	return e.class == class
+}
+
+// classify turns gohbase's error into one of the contract's.
+func classify(err error) error {
+	if errors.Is(err, gohbase.TableNotFound) {
+		return errors.New("the table does not exist in HBase")
+	}
+	e := parseServerError(err)
+	if e == nil {
+		return fmt.Errorf("%w: %w", table.ErrUnavailable, err)
+	}
+	if strings.Contains(e.text, "exceeds limit of") || strings.Contains(e.text, "exceeds the limit") {
+		return fmt.Errorf("%w for the region server (hbase.server.keyvalue.maxsize): %w", table.ErrTooLarge, e)
+	}
+	if passes(err, e) {
+		return fmt.Errorf("%w: %w", table.ErrUnavailable, e)
+	}
+	return e
+}
+
+func passes(err error, e *serverError) bool {
+	switch err.(type) {
+	case region.ServerError, region.RetryableError, region.NotServingRegionError:
+		return true
+	}
+	for _, class := range lasting {
+		if e.class == class {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,182 @@
+// Package hbase is the table engine for many servers: a [table.Store] on an
+// HBase cluster, spoken to by gohbase. It opens by URL,
+//
+//	hbase://ZK1,ZK2:2181/PREFIX[?zkroot=/hbase&user=ldapd]
+//
+// and keeps each table of the contract as the HBase table PREFIX_name.
+//
+// # On disk
+//
+// A revision is the timestamp of the cells it wrote; versioned tables keep every
+// version (VERSIONS 2147483647). A cell's value begins with one byte, 1 for a
+// value and 0 for a tombstone: HBase's own delete markers hide older versions
+// from older readers too, so they serve rollback ([Table.Erase]) only.
+//
+// The empty qualifier is reserved: in every family of a versioned table it holds
+// the row tombstones of [table.Mutation].DeleteRow, so that a read of any family
+// meets them without asking for another one. A qualifier that is empty or begins
+// with 00 is stored behind one more 00, which keeps the order.
+//
+// Unversioned tables have VERSIONS 1 and timestamps of the region servers
+// (milliseconds since 1970), which readers get as the cell's Revision. A deleted
+// column keeps a tombstone there as well: a delete marker would mask a write
+// that comes in the same millisecond, or from a region server with a slower
+// clock, and still report success.
+//
+// # Reading
+//
+// A read at a view asks for one version in [0, Max]. Where the view does not show
+// a timestamp that came back, that row is read again with more versions. Scans
+// are made of pages of one call each, which open and close their scanner: there
+// is none to lose when a region moves, and a call that is sent again cannot skip
+// rows. Filters go to the server only when the view shows all it may
+// (Low == Max), because HBase filters run before versions are chosen.
+//
+// # Failing
+//
+// Every call has a deadline of Options.Timeout, whatever its context says. What
+// may pass is [table.ErrUnavailable]. gohbase's pauses double while a cluster is
+// away; so once calls have timed out the store watches the cluster by itself and
+// continues with a fresh client as soon as it is back.
+package hbase
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// Options of a Store; the zero Options are good.
+type Options struct {
+	// Timeout bounds every call, and the wait for an unreachable cluster in
+	// Open; 10 s by default. Making and dropping tables may take six times as
+	// long.
+	Timeout time.Duration
+	// Log gets what the client has to say about lost connections. Nil is
+	// silence.
+	Log *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.Timeout <= 0 {
+		o.Timeout = 10 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Store is an open set of tables on a cluster.
+type Store struct {
+	target Target
+	conn   *conn
+
+	mu     sync.Mutex
+	tables map[string]*shape // of tables that were made or looked up
+}
+
+var _ table.Store = (*Store)(nil)
+
+// Open connects to the cluster that a URL names. It waits no longer than
+// Options.Timeout for a cluster that does not answer.
+func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	t, err := Parse(url)
+	if err != nil {
+		return nil, err
+	}
+	c, err := dial(ctx, t, o.withDefaults())
+	if err != nil {
+		return nil, err
+	}
+	return &Store{target: t, conn: c, tables: map[string]*shape{}}, nil
+}
+
+// String gives the store's URL.
+func (s *Store) String() string { return s.target.String() }
+
+// Close ends the store's connections. Operations under way fail.
+func (s *Store) Close() error {
+	s.conn.close()
+	return nil
+}
+
+// Table implements table.Store.
+func (s *Store) Table(name string) table.Table {
+	return &Table{store: s, name: name, full: []byte(s.target.table(name))}
+}
+
+// Table is one table of a Store.
+type Table struct {
+	store *Store
+	name  string // as the contract has it
+	full  []byte // as HBase has it
+}
+
+var _ table.Table = (*Table)(nil)
+
+// A shape is what reading and writing need to know about a table.
+type shape struct {
+	families    []table.Family // sorted
+	unversioned bool
+}
+
+func (h *shape) has(f table.Family) bool { return slices.Contains(h.families, f) }
+
+func (h *shape) String() string {
+	fams := make([]string, len(h.families))
+	for i, f := range h.families {
+		fams[i] = string(rune(f))
+	}
+	kind := "versioned"
+	if h.unversioned {
+		kind = "unversioned"
+	}
+	return fmt.Sprintf("families %s, %s", strings.Join(fams, " "), kind)
+}
+
+func (h *shape) equal(o *shape) bool {
+	return h.unversioned == o.unversioned && slices.Equal(h.families, o.families)
+}
+
+// shape gives the table's shape, asking the master the first time unless Create
+// has made the table known.
+func (t *Table) shape(ctx context.Context) (*shape, error) {
+	s := t.store
+	s.mu.Lock()
+	h := s.tables[t.name]
+	s.mu.Unlock()
+	if h != nil {
+		return h, nil
+	}
+	all, err := s.describe(ctx, t.name)
+	if err != nil {
+		return nil, err
+	}
+	if h = all[t.name]; h == nil {
+		return nil, fmt.Errorf("hbase: table %s does not exist", t.full)
+	}
+	s.know(all)
+	return h, nil
+}
+
+func (s *Store) know(m map[string]*shape) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.Copy(s.tables, m)
+}
+
+func (s *Store) forget(names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range names {
+		delete(s.tables, n)
+	}
+}

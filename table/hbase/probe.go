@@ -1,0 +1,95 @@
+package hbase
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/tsuna/gohbase/pb"
+	"google.golang.org/protobuf/proto"
+)
+
+// probe looks the cluster up the way clients do, without gohbase, and says how
+// far it came: ZooKeeper answers, HBase has told it where hbase:meta is, and
+// that region server takes connections. gohbase itself would retry in the
+// background and give no reason.
+func probe(ctx context.Context, t Target) error {
+	node := path.Join(t.Root, "meta-region-server")
+	data, err := readNode(ctx, t.Quorum, node)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return fmt.Errorf("ZooKeeper at %s has no %s: is HBase running, and is zkroot right?", t.zk(), node)
+	case err != nil:
+		return fmt.Errorf("no ZooKeeper answers at %s: %w", t.zk(), err)
+	}
+	addr, err := metaServer(data)
+	if err != nil {
+		return fmt.Errorf("%s in ZooKeeper at %s: %w", node, t.zk(), err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("ZooKeeper at %s names a region server that does not answer: %w", t.zk(), err)
+	}
+	return c.Close()
+}
+
+func readNode(ctx context.Context, quorum []string, node string) ([]byte, error) {
+	c, _, err := zk.Connect(quorum, 5*time.Second, zk.WithLogger(silent{}))
+	if err != nil {
+		return nil, err
+	}
+	type answer struct {
+		data []byte
+		err  error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		data, _, err := c.Get(node)
+		got <- answer{data, err}
+	}()
+	defer c.Close() // ends the Get as well
+	select {
+	case a := <-got:
+		return a.data, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+var errNode = errors.New("not what HBase writes there")
+
+// metaServer reads where hbase:meta is served: FF, the length of an id and the
+// id, "PBUF", a MetaRegionServer message.
+func metaServer(b []byte) (string, error) {
+	if len(b) < 5 || b[0] != 0xff {
+		return "", errNode
+	}
+	id := uint64(binary.BigEndian.Uint32(b[1:]))
+	if id > uint64(len(b)-5) {
+		return "", errNode
+	}
+	msg, ok := strings.CutPrefix(string(b[5+id:]), "PBUF")
+	if !ok {
+		return "", errNode
+	}
+	var m pb.MetaRegionServer
+	if err := proto.Unmarshal([]byte(msg), &m); err != nil {
+		return "", errNode
+	}
+	s := m.GetServer()
+	return net.JoinHostPort(s.GetHostName(), strconv.FormatUint(uint64(s.GetPort()), 10)), nil
+}

@@ -1,0 +1,241 @@
+package hbase
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/tsuna/gohbase/filter"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A push is the part of a table.Filter that the server evaluates. It always
+// lets through at least what the filter holds for.
+//
+// HBase's filters see every version in the time range before one is chosen, and
+// nothing of row tombstones. So a condition on a column is sent only when the
+// view shows everything up to Max, and then tests the newest version for not
+// being a tombstone; and none is ever sent that an absent column fulfils.
+type push struct {
+	never bool          // no row can match
+	row   filter.Filter // leaves out rows
+	// cells brings only the columns that decide: rows that have one of them
+	// are then read by their keys.
+	cells *selection
+}
+
+// pushdown chooses what to send of a Select's filter for a scan of sel.
+func pushdown(h *shape, sel *selection, s *table.Select) (p push, err error) {
+	if s.Filter == nil {
+		return p, nil
+	}
+	settled := s.View != nil && s.View.Low() == s.View.Max()
+	row := rowPush{h, sel, settled}
+	f, kind := row.of(s.Filter)
+	switch {
+	case kind == pushNever:
+		p.never = true
+	case kind == pushFilter:
+		p.row, err = prebuilt(f)
+	case settled && !h.unversioned:
+		p.cells, err = cellSelection(h, sel, s.Filter)
+	}
+	return p, err
+}
+
+type pushKind int
+
+const (
+	pushNone   pushKind = iota // cannot be sent
+	pushFilter                 // can be, loosely perhaps
+	pushNever                  // holds for no row
+)
+
+// rowPush translates filters to such that decide about whole rows.
+type rowPush struct {
+	h       *shape
+	sel     *selection
+	settled bool
+}
+
+func (p rowPush) of(f table.Filter) (filter.Filter, pushKind) {
+	switch f := f.(type) {
+	case table.All:
+		return p.all(f)
+	case table.Any:
+		return p.any(f)
+	case table.Has:
+		return p.has(f)
+	case table.KeyMatch:
+		return keyMatch(f)
+	}
+	return nil, pushNone
+}
+
+// all sends the parts that can be sent.
+func (p rowPush) all(fs table.All) (filter.Filter, pushKind) {
+	var parts []filter.Filter
+	for _, f := range fs {
+		switch g, kind := p.of(f); kind {
+		case pushNever:
+			return nil, pushNever
+		case pushFilter:
+			parts = append(parts, g)
+		}
+	}
+	return list(filter.MustPassAll, parts)
+}
+
+// any needs every part to be sent, but for those that never hold.
+func (p rowPush) any(fs table.Any) (filter.Filter, pushKind) {
+	var parts []filter.Filter
+	for _, f := range fs {
+		switch g, kind := p.of(f); kind {
+		case pushNone:
+			return nil, pushNone
+		case pushFilter:
+			parts = append(parts, g)
+		}
+	}
+	if len(parts) == 0 {
+		return nil, pushNever
+	}
+	return list(filter.MustPassOne, parts)
+}
+
+func list(op filter.ListOperator, parts []filter.Filter) (filter.Filter, pushKind) {
+	switch len(parts) {
+	case 0:
+		return nil, pushNone
+	case 1:
+		return parts[0], pushFilter
+	}
+	return filter.NewList(op, parts...), pushFilter
+}
+
+// has tests one column. The server can only see a column that the scan reads,
+// and that MaxCells does not cut off.
+func (p rowPush) has(f table.Has) (filter.Filter, pushKind) {
+	q := storeQualifier(f.Qualifier)
+	plan := p.sel.family(f.Family)
+	if !p.settled || p.h.unversioned || p.sel.max > 0 || plan == nil || !plan.holds(q) {
+		return nil, pushNone
+	}
+	const ifMissing, newestOnly = true, true
+	return filter.NewSingleColumnValueFilter([]byte{byte(f.Family)}, q, filter.NotEqual,
+		filter.NewBinaryComparator(filter.NewByteArrayComparable(tombstone)), ifMissing, newestOnly), pushFilter
+}
+
+func keyMatch(f table.KeyMatch) (filter.Filter, pushKind) {
+	if f.Pattern == nil {
+		return nil, pushNone
+	}
+	pattern, ok := javaPattern(f.Pattern.String())
+	if !ok {
+		return nil, pushNone
+	}
+	return filter.NewRowFilter(filter.NewCompareFilter(filter.Equal, regex(pattern))), pushFilter
+}
+
+// javaDotAll is java.util.regex.Pattern.DOTALL.
+const javaDotAll = 32
+
+func regex(pattern string) *filter.RegexStringComparator {
+	return filter.NewRegexStringComparator(pattern, javaDotAll, "ISO-8859-1", "JAVA")
+}
+
+// cellSelection selects the columns that decide a filter, or gives nil if they
+// cannot be told.
+func cellSelection(h *shape, sel *selection, f table.Filter) (*selection, error) {
+	fams := map[string][]string{}
+	g, ok := cellFilter(h, f, fams)
+	if !ok {
+		return nil, nil
+	}
+	c := &selection{view: sel.view, versioned: true, families: fams}
+	return c, c.setColumns(g)
+}
+
+// cellFilter translates a filter to one that lets through the columns that make
+// it hold, and notes their families.
+func cellFilter(h *shape, f table.Filter, fams map[string][]string) (filter.Filter, bool) {
+	switch f := f.(type) {
+	case table.Any:
+		return anyCells(h, f, fams)
+	case table.All:
+		// One part is enough for a superset; its columns alone are brought.
+		for _, g := range f {
+			if c, ok := cellFilter(h, g, fams); ok {
+				return c, true
+			}
+		}
+	case table.Has:
+		return spanCells(h, table.Column(f.Family, f.Qualifier), fams)
+	case table.HasRange:
+		return spanCells(h, f.ColumnRange, fams)
+	case table.HasMatch:
+		return matchCells(h, f, fams)
+	}
+	return nil, false
+}
+
+func anyCells(h *shape, fs table.Any, fams map[string][]string) (filter.Filter, bool) {
+	any := filter.NewList(filter.MustPassOne)
+	for _, f := range fs {
+		g, ok := cellFilter(h, f, fams)
+		if !ok {
+			return nil, false
+		}
+		any.AddFilters(g)
+	}
+	return any, len(fs) > 0
+}
+
+func spanCells(h *shape, c table.ColumnRange, fams map[string][]string) (filter.Filter, bool) {
+	if !h.has(c.Family) {
+		return nil, false
+	}
+	fams[familyName(c.Family)] = nil
+	return filter.NewList(filter.MustPassAll, inFamily(c.Family), storeSpan(c).filter()), true
+}
+
+func matchCells(h *shape, f table.HasMatch, fams map[string][]string) (filter.Filter, bool) {
+	span, ok := spanCells(h, table.ColumnPrefix(f.Family, f.Prefix), fams)
+	if !ok {
+		return nil, false
+	}
+	q := filter.NewQualifierFilter(filter.NewCompareFilter(filter.Equal, regex(matchPattern(f))))
+	return filter.NewList(filter.MustPassAll, span, q), true
+}
+
+// matchPattern says a HasMatch as a regular expression over stored qualifiers.
+func matchPattern(f table.HasMatch) string {
+	var b strings.Builder
+	b.WriteString(`\A`)
+	if len(f.Prefix) > 0 { // else a stored qualifier may begin with a 00 of its own
+		writeBytes(&b, storeQualifier(f.Prefix))
+	}
+	for _, p := range f.Parts {
+		b.WriteString(`.*`)
+		writeBytes(&b, p)
+	}
+	if f.AtEnd && len(f.Parts) > 0 {
+		b.WriteString(`\z`)
+	}
+	return b.String()
+}
+
+func writeBytes(b *strings.Builder, s []byte) {
+	for _, c := range s {
+		if c < 0x80 && (bytes.IndexByte([]byte("=;-:, "), c) >= 0 || isAlnum(c)) {
+			b.WriteByte(c)
+			continue
+		}
+		fmt.Fprintf(b, `\x%02x`, c)
+	}
+}
+
+func isAlnum(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}

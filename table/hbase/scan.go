@@ -1,0 +1,330 @@
+package hbase
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/tsuna/gohbase/filter"
+	"github.com/tsuna/gohbase/hrpc"
+	"github.com/tsuna/gohbase/pb"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+const (
+	// Pages grow from firstPage to lastPage rows: many scans want few.
+	firstPage = 32
+	lastPage  = 2048
+)
+
+// afterAll routes a scan from the end of a table to its last region, and with
+// routeBefore, one that goes on before a region.
+var afterAll = bytes.Repeat([]byte{0xff}, 64)
+
+// A scanner walks a range of rows page by page.
+type scanner struct {
+	t    *Table
+	get  *selection // reads rows that a page did not bring whole
+	push push       // what the server filters
+
+	// first selects what pages bring. When the server leaves out cells it is
+	// not plain, what the caller wants, and rows are read again.
+	first, plain *selection
+
+	reverse   bool
+	start     []byte // where the next page begins
+	exclusive bool   // behind start, not at it
+	stop      []byte
+	route     []byte // a key of the region to ask
+	size      int    // rows of the next page
+	left      int    // rows that the caller still wants; negative: all
+	done      bool
+}
+
+// Scan implements table.Table.
+func (t *Table) Scan(ctx context.Context, r table.Range, s table.Select) iter.Seq2[table.Row, error] {
+	return func(yield func(table.Row, error) bool) {
+		sc, err := t.newScanner(ctx, r, &s)
+		if err != nil {
+			yield(table.Row{}, err)
+			return
+		}
+		sc.run(ctx, yield)
+	}
+}
+
+func (t *Table) newScanner(ctx context.Context, r table.Range, s *table.Select) (*scanner, error) {
+	h, err := t.shape(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sc := &scanner{t: t, reverse: s.Reverse, size: firstPage, left: -1}
+	if s.MaxRows > 0 {
+		sc.left = s.MaxRows
+	}
+	if sc.get, err = selectFor(h, s, false); err != nil {
+		return nil, err
+	}
+	if sc.plain, err = selectFor(h, s, true); err != nil {
+		return nil, err
+	}
+	if sc.push, err = pushdown(h, sc.plain, s); err != nil {
+		return nil, err
+	}
+	sc.first = sc.plain
+	if sc.push.cells != nil {
+		sc.first = sc.push.cells
+	}
+	sc.begin(r)
+	return sc, nil
+}
+
+func (sc *scanner) begin(r table.Range) {
+	empty := len(r.End) > 0 && bytes.Compare(r.Start, r.End) >= 0
+	sc.done = empty || sc.push.never
+	sc.start, sc.stop, sc.route = r.Start, r.End, r.Start
+	if sc.reverse {
+		sc.start, sc.stop, sc.route, sc.exclusive = r.End, r.Start, r.End, true
+		if len(sc.route) == 0 {
+			sc.route = afterAll
+		}
+	}
+}
+
+// run yields rows until there are no more, the caller has enough or an error
+// ends it.
+func (sc *scanner) run(ctx context.Context, yield func(table.Row, error) bool) {
+	for !sc.done && sc.left != 0 {
+		raw, err := sc.next(ctx)
+		if err != nil {
+			yield(table.Row{}, err)
+			return
+		}
+		rows, err := sc.rows(ctx, raw)
+		if err != nil {
+			yield(table.Row{}, err)
+			return
+		}
+		for i := range rows {
+			if len(rows[i].Cells) == 0 {
+				continue
+			}
+			if !yield(rows[i], nil) {
+				return
+			}
+			if sc.left--; sc.left == 0 {
+				return
+			}
+		}
+	}
+}
+
+// rows makes rows of a page, and reads again those that it did not bring whole.
+func (sc *scanner) rows(ctx context.Context, raw []rawRow) ([]table.Row, error) {
+	total := 0
+	for i := range raw {
+		total += len(raw[i].versions)
+	}
+	rows := make([]table.Row, 0, len(raw))
+	cells := make([]table.Cell, 0, total)
+	var again []*table.Row
+	see := sight{view: sc.first.view}
+	for i := range raw {
+		at := len(cells)
+		var more bool
+		var err error
+		if cells, more, err = resolve(cells, raw[i].versions, &see, 0, 1); err != nil {
+			return nil, err
+		}
+		found, ok := sc.first.trim(cells[at:len(cells):len(cells)], raw[i].versions, sc.first.limit())
+		whole := ok && !more && !raw[i].partial
+		if whole && len(found) == 0 {
+			continue // tombstones only
+		}
+		rows = append(rows, table.Row{Key: raw[i].key, Cells: found})
+		if !whole || sc.first != sc.plain {
+			again = append(again, &rows[len(rows)-1]) // rows never grows beyond its capacity
+		}
+	}
+	return rows, sc.reread(ctx, again, raw)
+}
+
+// reread fills rows by their keys; a row too wide for one answer in pieces.
+func (sc *scanner) reread(ctx context.Context, again []*table.Row, raw []rawRow) error {
+	if len(again) == 1 && len(raw) == 1 && raw[0].partial {
+		return sc.t.page(ctx, again[0], sc.get)
+	}
+	return sc.t.fill(ctx, again, sc.get)
+}
+
+// next brings the next page. It may be empty.
+func (sc *scanner) next(ctx context.Context) ([]rawRow, error) {
+	call, resp, err := sc.ask(ctx)
+	if err != nil {
+		// The server may have searched a large region for a match all the
+		// time. Without a filter it has something to answer soon.
+		if !errors.Is(err, table.ErrUnavailable) || !sc.unfilter() {
+			return nil, err
+		}
+		if call, resp, err = sc.ask(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if sc.reverse && len(sc.start) > 0 {
+		if end := call.Region().StopKey(); len(end) > 0 && bytes.Compare(end, sc.start) < 0 {
+			sc.route = end // there is a region between this one and the start
+			return nil, nil
+		}
+	}
+	rows := join(call.rows)
+	more := resp.GetMoreResultsInRegion()
+	if resp.MoreResults != nil && !resp.GetMoreResults() {
+		sc.done = true
+		return rows, nil
+	}
+	if more {
+		if n := len(rows); n > 1 && rows[n-1].partial {
+			rows = rows[:n-1]
+		}
+		return rows, sc.advance(rows, resp)
+	}
+	sc.nextRegion(call.Region())
+	return rows, nil
+}
+
+// ask sends one page's call.
+func (sc *scanner) ask(ctx context.Context) (call *scanCall, resp *pb.ScanResponse, err error) {
+	n := sc.size
+	if sc.left > 0 {
+		n = min(n, sc.left)
+	}
+	sc.size = min(4*sc.size, lastPage)
+	err = sc.t.store.conn.do(ctx, "scan", sc.t.full, func(ctx context.Context, cl *client) error {
+		opts := append(sc.first.options(1, sc.first.limit()), hrpc.NumberOfRows(uint32(n)), hrpc.CloseScanner())
+		if f := sc.filter(); f != nil {
+			opts = append(opts, hrpc.Filters(f))
+		}
+		if sc.reverse {
+			opts = append(opts, hrpc.Reversed())
+		}
+		s, err := hrpc.NewScanRange(ctx, sc.t.full, sc.start, sc.stop, opts...)
+		if err != nil {
+			return err
+		}
+		call = &scanCall{Scan: s, route: sc.route, exclusive: sc.exclusive, withStop: sc.reverse && len(sc.stop) > 0}
+		m, err := cl.send(call)
+		if err != nil {
+			return err
+		}
+		var ok bool
+		if resp, ok = m.(*pb.ScanResponse); !ok {
+			return fmt.Errorf("answer to a Scan is a %T", m)
+		}
+		return nil
+	})
+	return call, resp, err
+}
+
+// filter joins what leaves out rows and what leaves out cells.
+func (sc *scanner) filter() filter.Filter {
+	switch row, cells := sc.push.row, sc.first.columns; {
+	case row == nil:
+		return cells
+	case cells == nil:
+		return row
+	default:
+		return filter.NewList(filter.MustPassAll, row, cells)
+	}
+}
+
+// advance moves on within a region that has more.
+func (sc *scanner) advance(rows []rawRow, resp *pb.ScanResponse) error {
+	if n := len(rows); n > 0 {
+		sc.pass(rows[n-1].key)
+		return nil
+	}
+	// Nothing found so far: the server has stopped after a time or an amount of
+	// data, and says where.
+	if at := cursor(resp); at != nil && !bytes.Equal(at, sc.start) {
+		sc.start, sc.route, sc.exclusive = at, at, false
+		return nil
+	}
+	if sc.unfilter() {
+		return nil
+	}
+	return fmt.Errorf("hbase: scan %s: %w: the region server stops at %q without an answer", sc.t.full, table.ErrUnavailable, sc.start)
+}
+
+// unfilter goes on without the caller's filter, which is a hint, if one is in
+// use.
+func (sc *scanner) unfilter() bool {
+	if sc.push.row == nil && sc.first == sc.plain {
+		return false
+	}
+	sc.push.row, sc.first = nil, sc.plain
+	return true
+}
+
+// pass continues behind a row.
+func (sc *scanner) pass(row []byte) {
+	if sc.reverse {
+		sc.start, sc.route, sc.exclusive = row, row, true
+		return
+	}
+	sc.start = append(bytes.Clone(row), 0)
+	sc.route = sc.start
+	sc.exclusive = false
+}
+
+// A bounds is the range of a region.
+type bounds interface {
+	StartKey() []byte
+	StopKey() []byte
+}
+
+// nextRegion continues in the neighbour of a region that has no more.
+func (sc *scanner) nextRegion(r bounds) {
+	if sc.reverse {
+		k := r.StartKey()
+		sc.done = len(k) == 0 || len(sc.stop) > 0 && bytes.Compare(k, sc.stop) <= 0
+		sc.start, sc.route, sc.exclusive = k, routeBefore(k), true
+		return
+	}
+	k := r.StopKey()
+	sc.done = len(k) == 0 || len(sc.stop) > 0 && bytes.Compare(k, sc.stop) >= 0
+	sc.start, sc.route, sc.exclusive = k, k, false
+}
+
+// routeBefore gives a key just before k, as near as need be to lie in the region
+// that ends at k. If it does not, next notices.
+func routeBefore(k []byte) []byte {
+	n := len(k)
+	if n == 0 {
+		return nil
+	}
+	if k[n-1] == 0 {
+		return k[:n-1]
+	}
+	b := make([]byte, 0, n+len(afterAll))
+	b = append(b, k...)
+	b[n-1]--
+	return append(b, afterAll...)
+}
+
+// join puts the pieces of a row together if an answer has several.
+func join(rows []rawRow) []rawRow {
+	out := rows[:0]
+	for _, r := range rows {
+		if n := len(out); n > 0 && bytes.Equal(out[n-1].key, r.key) {
+			last := &out[n-1]
+			last.versions = append(last.versions[:len(last.versions):len(last.versions)], r.versions...)
+			last.partial = r.partial
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}

@@ -1,0 +1,278 @@
+package hbase
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tsuna/gohbase/filter"
+	"github.com/tsuna/gohbase/hrpc"
+	"github.com/tsuna/gohbase/pb"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A span is a range of stored qualifiers from from up to, not including, to; a
+// nil to has no end.
+type span struct{ from, to []byte }
+
+// firstStored is the smallest stored qualifier of a cell; before it there are
+// only row tombstones.
+var firstStored = []byte{0}
+
+func storeSpan(c table.ColumnRange) span {
+	s := span{from: storeQualifier(c.From)}
+	if len(c.To) > 0 {
+		s.to = storeQualifier(c.To)
+	}
+	return s
+}
+
+// exact gives the column if the span is just one.
+func (s span) exact() (q []byte, ok bool) {
+	n := len(s.from)
+	return s.from, len(s.to) == n+1 && s.to[n] == 0 && bytes.Equal(s.to[:n], s.from)
+}
+
+func (s span) holds(q []byte) bool {
+	return bytes.Compare(q, s.from) >= 0 && (s.to == nil || bytes.Compare(q, s.to) < 0)
+}
+
+// filter gives the server's filter of the span. A span from the very first
+// column is left open there and lets the row tombstone through.
+func (s span) filter() filter.Filter {
+	from := s.from
+	if bytes.Equal(from, firstStored) {
+		from = nil
+	}
+	return filter.NewColumnRangeFilter(from, s.to, true, false)
+}
+
+// tombstoneSpan is the filter that lets only the row tombstone through.
+func tombstoneSpan() filter.Filter {
+	return filter.NewColumnRangeFilter(nil, firstStored, true, false)
+}
+
+// merge sorts spans and joins those that touch.
+func merge(ss []span) []span {
+	slices.SortFunc(ss, func(a, b span) int { return bytes.Compare(a.from, b.from) })
+	out := ss[:0]
+	for _, s := range ss {
+		if n := len(out); n > 0 && (out[n-1].to == nil || bytes.Compare(s.from, out[n-1].to) <= 0) {
+			if out[n-1].to != nil && (s.to == nil || bytes.Compare(s.to, out[n-1].to) > 0) {
+				out[n-1].to = s.to
+			}
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// A familyPlan is what is wanted of one family: all of it when it has no spans.
+type familyPlan struct {
+	family table.Family
+	spans  []span
+}
+
+func (p *familyPlan) holds(q []byte) bool {
+	return len(p.spans) == 0 || slices.ContainsFunc(p.spans, func(s span) bool { return s.holds(q) })
+}
+
+// exact reports whether the plan is a list of columns.
+func (p *familyPlan) exact() bool {
+	return len(p.spans) > 0 && !slices.ContainsFunc(p.spans, func(s span) bool { _, ok := s.exact(); return !ok })
+}
+
+// A selection is a table.Select as HBase's calls say it.
+type selection struct {
+	plan      []familyPlan // sorted by family
+	view      table.View
+	max       int
+	versioned bool
+
+	families map[string][]string // nil: all
+	columns  filter.Filter       // of spans; nil: none needed
+	// beside: the row tombstone is read by a call of its own. A filter that
+	// lets it through along with a span deep in a row of a million columns
+	// would make HBase walk there instead of seeking.
+	beside bool
+}
+
+// selectFor prepares a Select for reading rows by key, or for scanning.
+func selectFor(h *shape, s *table.Select, scan bool) (*selection, error) {
+	sel := &selection{view: s.View, max: s.MaxCells, versioned: !h.unversioned}
+	fams := s.Families
+	if len(fams) == 0 {
+		fams = h.families
+	}
+	for _, f := range fams {
+		if !h.has(f) {
+			return nil, fmt.Errorf("hbase: the table has no family %q", familyName(f))
+		}
+		sel.plan = append(sel.plan, familyPlan{family: f})
+	}
+	slices.SortFunc(sel.plan, func(a, b familyPlan) int { return int(a.family) - int(b.family) })
+	sel.plan = slices.CompactFunc(sel.plan, func(a, b familyPlan) bool { return a.family == b.family })
+	for _, c := range s.Columns {
+		if p := sel.family(c.Family); p != nil {
+			p.spans = append(p.spans, storeSpan(c))
+		}
+	}
+	for i := range sel.plan {
+		sel.plan[i].spans = merge(sel.plan[i].spans)
+	}
+	return sel, sel.build(h, scan)
+}
+
+func (sel *selection) family(f table.Family) *familyPlan {
+	for i := range sel.plan {
+		if sel.plan[i].family == f {
+			return &sel.plan[i]
+		}
+	}
+	return nil
+}
+
+// build chooses families, columns and filter.
+func (sel *selection) build(h *shape, scan bool) error {
+	whole, ranged := true, false
+	sel.families = make(map[string][]string, len(sel.plan))
+	for i := range sel.plan {
+		p := &sel.plan[i]
+		name := familyName(p.family)
+		sel.families[name] = nil
+		switch {
+		case p.exact():
+			sel.families[name] = sel.columnNames(p)
+			whole = false
+		case len(p.spans) > 0:
+			whole, ranged = false, true
+		}
+	}
+	if whole && len(sel.plan) == len(h.families) {
+		sel.families = nil
+	}
+	if !ranged {
+		return nil
+	}
+	if len(sel.plan) == 1 && len(sel.plan[0].spans) == 1 && !scan {
+		s := sel.plan[0].spans[0]
+		sel.beside = sel.versioned && !bytes.Equal(s.from, firstStored)
+		return sel.setColumns(s.filter())
+	}
+	return sel.setColumns(sel.spansFilter())
+}
+
+func (sel *selection) columnNames(p *familyPlan) []string {
+	names := make([]string, 0, len(p.spans)+1)
+	if sel.versioned {
+		names = append(names, "") // the row tombstone
+	}
+	for _, s := range p.spans {
+		q, _ := s.exact()
+		names = append(names, string(q))
+	}
+	return names
+}
+
+// spansFilter lets through what any family's plan holds, and row tombstones.
+func (sel *selection) spansFilter() filter.Filter {
+	any := filter.NewList(filter.MustPassOne)
+	for i := range sel.plan {
+		p := &sel.plan[i]
+		if len(p.spans) == 0 || p.exact() {
+			any.AddFilters(inFamily(p.family))
+			continue
+		}
+		spans := filter.NewList(filter.MustPassOne, tombstoneSpan())
+		for _, s := range p.spans {
+			spans.AddFilters(s.filter())
+		}
+		if len(sel.plan) == 1 {
+			return spans
+		}
+		any.AddFilters(filter.NewList(filter.MustPassAll, inFamily(p.family), spans))
+	}
+	return any
+}
+
+func inFamily(f table.Family) filter.Filter {
+	return filter.NewFamilyFilter(filter.NewCompareFilter(filter.Equal,
+		filter.NewBinaryComparator(filter.NewByteArrayComparable([]byte{byte(f)}))))
+}
+
+func (sel *selection) setColumns(f filter.Filter) (err error) {
+	sel.columns, err = prebuilt(f)
+	return err
+}
+
+// A builtFilter is a filter that is serialized once for many calls.
+type builtFilter struct{ *pb.Filter }
+
+func (b builtFilter) ConstructPBFilter() (*pb.Filter, error) { return b.Filter, nil }
+
+func prebuilt(f filter.Filter) (filter.Filter, error) {
+	p, err := f.ConstructPBFilter()
+	return builtFilter{p}, err
+}
+
+// options says to a Get or Scan what to read: up to depth versions a column,
+// and no more than limit of a family, if limit is not zero.
+func (sel *selection) options(depth, limit int) []func(hrpc.Call) error {
+	opts := make([]func(hrpc.Call) error, 0, 6)
+	opts = append(opts, hrpc.MaxVersions(uint32(depth)))
+	if sel.families != nil {
+		opts = append(opts, hrpc.Families(sel.families))
+	}
+	if sel.view != nil && sel.view.Max() < math.MaxInt64 {
+		opts = append(opts, hrpc.TimeRangeUint64(0, uint64(sel.view.Max())+1))
+	}
+	if limit > 0 {
+		opts = append(opts, hrpc.MaxResultsPerColumnFamily(uint32(limit)))
+	}
+	return opts
+}
+
+// limit is how many cells of each family one call reads when MaxCells bounds a
+// row: a few more, for tombstones. Zero is no limit.
+func (sel *selection) limit() int {
+	if sel.max == 0 {
+		return 0
+	}
+	return min(sel.max, math.MaxInt32-16) + 8
+}
+
+// trim cuts a row's cells to MaxCells. It is not ok when a family may have had
+// more cells than limit let through, and those before are too few.
+func (sel *selection) trim(cells []table.Cell, vs []version, limit int) ([]table.Cell, bool) {
+	if sel.max == 0 {
+		return cells, true
+	}
+	cut, isCut := cutFamily(vs, limit)
+	if isCut {
+		n := 0
+		for n < len(cells) && cells[n].Family <= cut {
+			n++
+		}
+		if n < sel.max {
+			return nil, false
+		}
+	}
+	return cells[:min(len(cells), sel.max)], true
+}
+
+// cutFamily finds the first family with as many versions as limit.
+func cutFamily(vs []version, limit int) (table.Family, bool) {
+	n := 0
+	for i := range vs {
+		if i > 0 && vs[i].family != vs[i-1].family {
+			n = 0
+		}
+		if n++; n >= limit {
+			return vs[i].family, true
+		}
+	}
+	return 0, false
+}

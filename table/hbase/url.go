@@ -1,0 +1,120 @@
+package hbase
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// Scheme begins the URL of a store on HBase.
+const Scheme = "hbase://"
+
+// defaultPort is ZooKeeper's.
+const defaultPort = "2181"
+
+// A Target says which tables of which cluster a store is.
+type Target struct {
+	Quorum []string // ZooKeeper servers, host:port
+	Prefix string   // of table names
+	Root   string   // HBase's folder in ZooKeeper
+	User   string   // whom HBase takes the client for
+}
+
+// An underscore ends the prefix in a table's name, so a prefix has none itself:
+// otherwise the tables of prefix a_b would be among those of prefix a.
+var (
+	prefixForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]*$`)
+	nameForm   = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+)
+
+// Parse reads a store's URL.
+func Parse(s string) (Target, error) {
+	t := Target{Root: "/hbase", User: "ldapd"}
+	bad := func(format string, args ...any) (Target, error) {
+		return Target{}, fmt.Errorf("store %q: %s; it must look like %sZK1,ZK2:2181/PREFIX", s, fmt.Sprintf(format, args...), Scheme)
+	}
+	rest, ok := strings.CutPrefix(s, Scheme)
+	if !ok {
+		return bad("not an HBase URL")
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	hosts, prefix, ok := strings.Cut(rest, "/")
+	if !ok || prefix == "" {
+		return bad("no table prefix")
+	}
+	if !prefixForm.MatchString(prefix) {
+		return bad("a table prefix has letters, digits, '-' and '.' only")
+	}
+	t.Prefix = prefix
+	var err error
+	if t.Quorum, err = quorum(hosts); err != nil {
+		return bad("%v", err)
+	}
+	if err := t.options(query); err != nil {
+		return bad("%v", err)
+	}
+	return t, nil
+}
+
+// quorum reads a list of servers. A port holds for itself and for the servers
+// before it that have none.
+func quorum(hosts string) ([]string, error) {
+	list := strings.Split(hosts, ",")
+	port := defaultPort
+	for i := len(list) - 1; i >= 0; i-- {
+		host := list[i]
+		if h, p, err := net.SplitHostPort(host); err == nil {
+			host, port = h, p
+		}
+		host = strings.Trim(host, "[]")
+		if host == "" || port == "" {
+			return nil, fmt.Errorf("empty host or port among the ZooKeeper servers")
+		}
+		list[i] = net.JoinHostPort(host, port)
+	}
+	return list, nil
+}
+
+func (t *Target) options(query string) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return fmt.Errorf("bad options: %v", err)
+	}
+	for k, v := range values {
+		switch {
+		case k == "zkroot" && strings.HasPrefix(v[0], "/"):
+			t.Root = v[0]
+		case k == "zkroot":
+			return fmt.Errorf("zkroot must begin with '/'")
+		case k == "user" && v[0] != "":
+			t.User = v[0]
+		default:
+			return fmt.Errorf("unknown option %q (zkroot and user are known)", k)
+		}
+	}
+	return nil
+}
+
+// String gives the URL.
+func (t Target) String() string {
+	s := Scheme + strings.Join(t.Quorum, ",") + "/" + t.Prefix
+	v := url.Values{}
+	if t.Root != "/hbase" {
+		v.Set("zkroot", t.Root)
+	}
+	if t.User != "ldapd" {
+		v.Set("user", t.User)
+	}
+	if len(v) > 0 {
+		s += "?" + v.Encode()
+	}
+	return s
+}
+
+// zk is the quorum as clients want it.
+func (t Target) zk() string { return strings.Join(t.Quorum, ",") }
+
+// table gives a table's name in HBase.
+func (t Target) table(name string) string { return t.Prefix + "_" + name }
