@@ -5,7 +5,7 @@
 // Table cluster:
 //
 //	row "heads"               family c, one column a slot (2 bytes): a revision.Cell
-//	row "archive" slot n      family c, column "": a revision.Archive, for ever
+//	row "archive" slot n      family c, column a: a revision.Archive, for ever
 //
 // One Get of the row heads is one atomic snapshot of the whole cluster.
 //
@@ -31,6 +31,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"sync"
 	"time"
 
@@ -49,6 +50,7 @@ const clusterFamily = 'c'
 var (
 	headsRow      = []byte("heads")
 	archivePrefix = []byte("archive")
+	archiveColumn = []byte{'a'}
 )
 
 // Specs describes the tables.
@@ -267,8 +269,11 @@ func (l *Log) Chunk(ctx context.Context, r table.Revision, number uint32, rows [
 // Decide changes a pending record to Committed (its owner only) or Aborted, and
 // answers with the final state, whoever decided. After an error it is unknown.
 func (l *Log) Decide(ctx context.Context, rec *Record, to State) (State, error) {
-	cell := table.Cell{Family: family, Qualifier: stateColumn, Value: rec.state(to)}
-	_, now, err := swap(ctx, l.journal, Key(rec.Revision), family, stateColumn, rec.state(Pending), []table.Cell{cell})
+	cells := []table.Cell{{Family: family, Qualifier: stateColumn, Value: rec.state(to)}}
+	if rec.Kind == Bulk && to == Committed && len(rec.Message) > 0 { // it was not known at the beginning
+		cells = append(cells, table.Cell{Family: family, Qualifier: messageColumn, Value: rec.Message})
+	}
+	_, now, err := swap(ctx, l.journal, Key(rec.Revision), family, stateColumn, rec.state(Pending), cells)
 	if err != nil {
 		return None, fmt.Errorf("deciding %s: %w", revision.String(rec.Revision), err)
 	}
@@ -363,4 +368,9 @@ func (l *Log) Erase(ctx context.Context, rec *Record) error {
 		}
 	}
 	return nil
+}
+
+// Same reports whether two readings found the same.
+func (h *Heads) Same(o *Heads) bool {
+	return maps.EqualFunc(h.raw, o.raw, bytes.Equal)
 }

@@ -13,6 +13,7 @@ type Vector struct {
 	slots    []slot // sorted
 	max, low table.Revision
 	stable   table.Revision
+	decided  table.Revision
 }
 
 type slot struct {
@@ -26,7 +27,7 @@ var _ table.View = (*Vector)(nil)
 // NewVector makes the vector of cells and archives. Every slot with archives
 // has a cell.
 func NewVector(cells map[Slot]Cell, archives map[Slot][]Archive) *Vector {
-	v := &Vector{stable: Last}
+	v := &Vector{stable: Last, decided: Last}
 	for id, c := range cells {
 		a := slices.Clone(archives[id])
 		slices.SortFunc(a, func(a, b Archive) int { return compare(a.First, b.First) })
@@ -36,7 +37,7 @@ func NewVector(cells map[Slot]Cell, archives map[Slot][]Archive) *Vector {
 	for i := range v.slots {
 		v.count(&v.slots[i])
 	}
-	v.stable = min(v.stable, v.max)
+	v.stable, v.decided = min(v.stable, v.max), min(v.decided, v.max)
 	v.low = v.stable
 	for i := range v.slots {
 		if c := &v.slots[i].cell; c.State != Free && c.Kind == Server {
@@ -67,6 +68,9 @@ func (v *Vector) count(s *slot) {
 	}
 	v.max = max(v.max, c.Head, last(c.Late))
 	v.stable = min(v.stable, c.Head, below(c.Undecided))
+	if c.State != Closed {
+		v.decided = min(v.decided, c.Head, below(c.Undecided))
+	}
 }
 
 func last(rs []table.Revision) table.Revision {
@@ -90,6 +94,11 @@ func (v *Vector) Max() table.Revision { return v.max }
 // Stable is the low-water mark S: what is visible up to it never changes any
 // more. Slots that were swept and freed do not count.
 func (v *Vector) Stable() table.Revision { return v.stable }
+
+// Decided is the largest revision up to which no commit will appear any more. It
+// runs ahead of Stable while a closed slot waits for the cells of its void
+// revisions to be swept.
+func (v *Vector) Decided() table.Revision { return v.decided }
 
 // Low implements table.View. Unlike Stable it stays below every revision that is
 // void but may have left cells.

@@ -1,8 +1,360 @@
 package txn
 
 import (
+	"bytes"
 	"context"
-	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-func openShared(ctx context.Context, db *DB) error { return errors.New("store is not a Batcher") }
+// shared is the engine of stores that are atomic only per row, as HBase, and
+// that many servers open. One goroutine, run, does all that concerns the heads
+// row. While another server writes it polls; when no other one does it claims a
+// slot and is a writer, see there.
+type shared struct {
+	db     *DB
+	start  time.Time    // base of the monotonic clock
+	read   atomic.Int64 // when the heads shown were read, since start
+	writer atomic.Pointer[writer]
+	issued table.Revision // an id above all that former writers here issued
+
+	// Owned by run.
+	heads   *journal.Heads
+	ordinal uint64
+	seen    map[revision.Slot]sighting
+	retry   time.Time // not to claim before
+
+	background context.Context // ends when the engine closes
+	stop       context.CancelCauseFunc
+	done       sync.WaitGroup // run and what it started
+	sweeping   atomic.Bool
+}
+
+// A sighting is since when a slot's cell has had the bytes it has.
+type sighting struct {
+	raw   string
+	since time.Time
+}
+
+func openShared(ctx context.Context, db *DB) error {
+	e := &shared{db: db, start: time.Now(), seen: map[revision.Slot]sighting{}}
+	e.background, e.stop = context.WithCancelCause(context.WithoutCancel(ctx))
+	db.engine, db.fresh = e, e.freshness
+	err := e.refresh(ctx, nil)
+	if err == nil {
+		err = e.takeOver(ctx)
+	}
+	if err != nil {
+		e.stop(err)
+		return err
+	}
+	e.done.Go(e.run)
+	return nil
+}
+
+// run polls, or publishes while this server writes, until the engine closes.
+func (e *shared) run() {
+	for e.background.Err() == nil {
+		if w := e.writer.Load(); w != nil {
+			w.run()
+			continue
+		}
+		if pause(e.background, e.db.o.Poll) != nil {
+			return
+		}
+		err := e.refresh(e.background, nil)
+		if err == nil {
+			err = e.takeOver(e.background)
+		}
+		if err != nil && e.background.Err() == nil {
+			e.db.o.Log.Warn("following the store", "store", e.db.store.String(), "err", err)
+		}
+	}
+}
+
+// pause sleeps unless ctx ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
+
+// deadline bounds one step at the store.
+func (e *shared) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, e.db.o.Lease)
+}
+
+// freshness tells why the state shown is too old to be read.
+func (e *shared) freshness() error {
+	if age := time.Since(e.start) - time.Duration(e.read.Load()); age > e.db.o.Lease {
+		return fmt.Errorf("%w: no news of the store's heads for %v", table.ErrUnavailable, age.Round(time.Millisecond))
+	}
+	return nil
+}
+
+// refresh reads the heads and shows their state. What the own commits of w,
+// which the state shows for the first time, have changed is known; what others
+// changed is looked up in the journal.
+func (e *shared) refresh(ctx context.Context, w *writer) error {
+	ctx, cancel := e.deadline(ctx)
+	defer cancel()
+	before := time.Since(e.start)
+	h, err := e.db.log.Heads(ctx)
+	if err != nil {
+		return err
+	}
+	e.look(h)
+	if e.heads == nil || !h.Same(e.heads) {
+		e.advance(ctx, h, w)
+	}
+	e.read.Store(int64(before))
+	return nil
+}
+
+// advance shows the state of newer heads.
+func (e *shared) advance(ctx context.Context, h *journal.Heads, w *writer) {
+	n := e.ordinal + 1
+	if e.heads != nil {
+		e.noteChanges(ctx, h, w, n)
+	}
+	var shown []*issue
+	if w != nil {
+		shown = w.nowShown(h, n)
+	}
+	e.heads, e.ordinal = h, n
+	e.db.show(&Snapshot{db: e.db, view: h.Vector, max: h.Max(), low: h.Low(), ordinal: n})
+	for _, i := range shown {
+		close(i.shown)
+	}
+}
+
+// noteChanges raises the stripes of what the slots of others show for the first
+// time. If that cannot be learned, everything counts as changed.
+func (e *shared) noteChanges(ctx context.Context, h *journal.Heads, w *writer, n uint64) {
+	for _, s := range h.Slots() {
+		if w != nil && w.slot == s || bytes.Equal(h.Raw(s), e.heads.Raw(s)) {
+			continue
+		}
+		old := e.heads.Cell(s)
+		after := old.Head
+		if len(old.Undecided) > 0 {
+			after = min(after, old.Undecided[0]-1)
+		}
+		for rec, err := range e.db.log.Scan(ctx, s, after, h.Max()) {
+			if err != nil {
+				e.db.changes.everything(n)
+				return
+			}
+			if !h.Visible(rec.Revision) || e.heads.Visible(rec.Revision) {
+				continue
+			}
+			e.db.changes.touch(rec.IDs, n)
+			if rec.AllChanged {
+				e.db.changes.everything(n)
+			}
+		}
+	}
+}
+
+// look notes since when cells have not changed.
+func (e *shared) look(h *journal.Heads) {
+	now := time.Now()
+	for _, s := range h.Slots() {
+		if raw := string(h.Raw(s)); e.seen[s].raw != raw {
+			e.seen[s] = sighting{raw, now}
+		}
+	}
+	maps.DeleteFunc(e.seen, func(s revision.Slot, _ sighting) bool { return h.Raw(s) == nil })
+}
+
+// takeOver makes this server the writer if no other one is alive: it closes the
+// slots of those that fell silent and claims one.
+func (e *shared) takeOver(ctx context.Context) error {
+	if e.db.o.ReadOnly || e.writer.Load() != nil || time.Now().Before(e.retry) {
+		return nil
+	}
+	for _, s := range e.heads.Slots() {
+		if !holds(e.heads.Cell(s)) {
+			continue
+		}
+		if time.Since(e.seen[s].since) < e.db.o.Lease {
+			return nil
+		}
+		e.db.o.Log.Info("recovering the slot of a silent server", "slot", s, "owner", e.heads.Cell(s).Owner)
+		if closed, err := e.db.log.Recover(ctx, s, e.heads.Raw(s)); err != nil || !closed {
+			return err
+		}
+	}
+	if err := e.refresh(ctx, nil); err != nil {
+		return err
+	}
+	return e.claim(ctx)
+}
+
+// holds reports whether a slot's holder may still commit.
+func holds(c revision.Cell) bool {
+	return c.Kind == revision.Server && (c.State == revision.Open || c.State == revision.Recovering)
+}
+
+// others looks for a slot that another server holds.
+func (e *shared) others(but revision.Slot) bool {
+	for _, s := range e.heads.Slots() {
+		if s != but && holds(e.heads.Cell(s)) {
+			return true
+		}
+	}
+	return false
+}
+
+// claim takes the first free slot. Two servers that claim at once both see the
+// other's cell afterwards, or one of them does; who sees one gives way.
+func (e *shared) claim(ctx context.Context) error {
+	if e.others(0) {
+		return nil
+	}
+	w, err := e.newWriter()
+	if err != nil {
+		return err
+	}
+	sent := time.Since(e.start)
+	raw := w.cell.Append(nil)
+	done, _, err := e.db.log.SwapHead(ctx, w.slot, e.heads.Raw(w.slot), raw)
+	if err != nil || !done {
+		return err
+	}
+	w.raw = raw
+	w.renewed.Store(int64(sent))
+	// The first snapshot is read after the claim is acknowledged: a commit
+	// shown between the reading above and the claim is not to be missed.
+	if err := e.refresh(ctx, nil); err != nil {
+		return err
+	}
+	if e.others(w.slot) {
+		e.retry = time.Now().Add(jittered(e.db.o.Lease / 4))
+		return w.release(ctx)
+	}
+	w.recent.floor = e.ordinal
+	e.writer.Store(w)
+	e.db.o.Log.Info("this server writes", "slot", w.slot, "incarnation", w.cell.Incarnation)
+	return nil
+}
+
+// newWriter prepares the first free slot's next incarnation. Its ids are above
+// every head and above all that the predecessor in the slot may have issued.
+func (e *shared) newWriter() (*writer, error) {
+	slot := revision.Slot(1)
+	for e.heads.Raw(slot) != nil && e.heads.Cell(slot).State != revision.Free {
+		if slot++; slot > revision.MaxSlot {
+			return nil, fmt.Errorf("%w: no free slot", table.ErrUnavailable)
+		}
+	}
+	old := e.heads.Cell(slot)
+	clock := revision.NewClock(slot, e.db.o.Now)
+	clock.Observe(e.heads.Max())
+	clock.Observe(max(old.Head, old.Limit, e.issued))
+	first, err := clock.Next()
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{
+		e: e, slot: slot, clock: clock, recent: newRecent(),
+		kick: make(chan struct{}, 1), lost: make(chan struct{}),
+		cell: revision.Cell{
+			State: revision.Open, Incarnation: old.Incarnation + 1, Token: newToken(), Sequence: old.Sequence + 1,
+			First: first, Head: first, Oldest: e.db.Oldest(), Owner: e.db.o.Owner,
+		},
+	}
+	w.cell.Limit = w.limit(first)
+	clock.SetLimit(w.cell.Limit)
+	return w, nil
+}
+
+func (e *shared) storesMarks() bool { return true }
+
+func (e *shared) writable() error {
+	if e.writer.Load() != nil {
+		return nil
+	}
+	if e.db.o.ReadOnly {
+		return fmt.Errorf("%w: it was opened for reading", ErrReadOnly)
+	}
+	return fmt.Errorf("%w: another one does, or did within %v", ErrReadOnly, e.db.o.Lease)
+}
+
+func (e *shared) stamp() table.Revision {
+	if w := e.writer.Load(); w != nil {
+		if r, err := w.clock.Next(); err == nil {
+			return r
+		}
+	}
+	return revision.Last // the commit will be refused for the same reason
+}
+
+// wait returns when a state is shown, or after a moment.
+func (e *shared) wait(ctx context.Context, l *loss) error {
+	next := e.db.shown.Next()
+	if l.ordinal != 0 && e.db.current.Load().ordinal >= l.ordinal {
+		return nil
+	}
+	t := time.NewTimer(e.db.o.Poll)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-next:
+	case <-t.C:
+	}
+	return nil
+}
+
+// pastPatience bounds how long At waits for what is being decided.
+const pastPatience = 2 * time.Second
+
+func (e *shared) at(ctx context.Context, r table.Revision) (*Snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, pastPatience)
+	defer cancel()
+	for {
+		next := e.db.shown.Next()
+		s := e.db.current.Load()
+		v, _ := s.view.(*revision.Vector)
+		if r > s.max {
+			return nil, fmt.Errorf("%w: %s is newer than %s", ErrRevision, revision.String(r), revision.String(s.max))
+		}
+		if r <= v.Decided() {
+			return &Snapshot{db: e.db, view: v, max: r, low: min(r, s.low)}, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: what is below %s is not decided yet", ErrRevision, revision.String(r))
+		case <-next:
+		}
+	}
+}
+
+func (e *shared) close(ctx context.Context) error {
+	w := e.writer.Load()
+	if w != nil {
+		if err := w.settled(ctx); err != nil {
+			e.db.o.Log.Warn("closing with undecided commits: a successor recovers them", "err", err)
+			w = nil
+		}
+	}
+	e.stop(table.ErrClosed)
+	e.done.Wait()
+	if w == nil || e.writer.Load() != w {
+		return nil
+	}
+	return w.release(ctx)
+}

@@ -1,10 +1,11 @@
-package tabletest
+package tabletest_test
 
 import (
 	"context"
 	"testing"
 
 	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
 // upTo is a view of everything up to a revision.
@@ -53,7 +54,7 @@ func scan(t *testing.T, h table.Table, r table.Range, s table.Select) string {
 
 func TestMemVersions(t *testing.T) {
 	ctx := context.Background()
-	m := NewMem()
+	m := tabletest.NewMem()
 	if err := m.Create(ctx, memSpecs...); err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +98,7 @@ func TestMemVersions(t *testing.T) {
 
 func TestMemSwap(t *testing.T) {
 	ctx := context.Background()
-	m := NewMem()
+	m := tabletest.NewMem()
 	if err := m.Create(ctx, memSpecs...); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +124,7 @@ func TestMemSwap(t *testing.T) {
 
 func TestBatchMemCrash(t *testing.T) {
 	ctx := context.Background()
-	m := NewBatchMem()
+	m := tabletest.NewBatchMem()
 	if err := m.Create(ctx, memSpecs...); err != nil {
 		t.Fatal(err)
 	}

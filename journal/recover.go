@@ -1,0 +1,142 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// Recover decides for ever what a silent holder of a slot left undecided, and
+// closes the slot (steps R0 to R3 of transactions.md, "Crash recovery"). The
+// caller has seen the cell unchanged for the lease on its own clock. Every step
+// can be repeated, and several servers may do it at once: then the first to
+// close the slot wins and the others' findings are dropped. It reports whether
+// the slot is closed; if not, its cell has changed meanwhile.
+func (l *Log) Recover(ctx context.Context, s revision.Slot, raw []byte) (bool, error) {
+	c, err := revision.DecodeCell(raw)
+	if err != nil {
+		return false, err
+	}
+	if c.State == revision.Open {
+		// R0: from here the holder's own changes of the cell fail.
+		c.State = revision.Recovering
+		c.Sequence++
+		next := c.Append(nil)
+		done, now, err := l.SwapHead(ctx, s, raw, next)
+		if err != nil || !done {
+			return isClosed(now), err
+		}
+		raw = next
+	}
+	if c.State != revision.Recovering {
+		return c.State == revision.Closed, nil
+	}
+	late, err := l.settle(ctx, s, &c)
+	if err != nil {
+		return false, err
+	}
+	// R3. What is above the head and not in Late is void, whatever the journal
+	// says later: raising the head instead would show what is written after
+	// this by a holder that is slow and not dead.
+	c.State, c.Late = revision.Closed, late
+	c.Sequence++
+	done, now, err := l.SwapHead(ctx, s, raw, c.Append(nil))
+	return done || isClosed(now), err
+}
+
+func isClosed(raw []byte) bool {
+	c, err := revision.DecodeCell(raw)
+	return err == nil && (c.State == revision.Closed || c.State == revision.Free)
+}
+
+// settle aborts what is pending above the head and among the undecided (R1),
+// removes its cells (R2) and gives the revisions that are committed.
+func (l *Log) settle(ctx context.Context, s revision.Slot, c *revision.Cell) (late []table.Revision, err error) {
+	after := c.Head
+	if len(c.Undecided) > 0 {
+		after = min(after, c.Undecided[0]-1)
+	}
+	open := map[table.Revision]bool{}
+	for _, r := range c.Undecided {
+		open[r] = true
+	}
+	for rec, err := range l.Scan(ctx, s, after, revision.Last-1) {
+		if err != nil {
+			return nil, err
+		}
+		if rec.Revision <= c.Head && !open[rec.Revision] {
+			continue
+		}
+		state := rec.State
+		if state == Pending {
+			if state, err = l.Decide(ctx, &rec, Aborted); err != nil {
+				return nil, err
+			}
+		}
+		if state == Committed {
+			late = append(late, rec.Revision)
+			continue
+		}
+		if err := l.Erase(ctx, &rec); err != nil {
+			return nil, err
+		}
+	}
+	return late, nil
+}
+
+// Sweep removes what a closed slot does not show, archives it and frees it
+// (R4). The caller has waited until no write of the former holder can land any
+// more.
+func (l *Log) Sweep(ctx context.Context, s revision.Slot, raw []byte) error {
+	c, err := revision.DecodeCell(raw)
+	if err != nil {
+		return err
+	}
+	if c.State != revision.Closed {
+		return fmt.Errorf("sweeping slot %d: it is %s", s, c.State)
+	}
+	view := revision.NewVector(map[revision.Slot]revision.Cell{s: c}, nil)
+	for rec, err := range l.Scan(ctx, s, c.First-1, revision.Last-1) {
+		if err != nil {
+			return err
+		}
+		if view.Visible(rec.Revision) && rec.State == Committed {
+			continue
+		}
+		if rec.State == Pending {
+			if _, err := l.Decide(ctx, &rec, Aborted); err != nil {
+				return err
+			}
+		}
+		if err := l.Erase(ctx, &rec); err != nil {
+			return err
+		}
+	}
+	return l.Free(ctx, s, raw)
+}
+
+// Free archives a closed slot of which nothing is left to sweep, and frees it.
+// The archive comes first: who meets the next holder's cell must find it.
+func (l *Log) Free(ctx context.Context, s revision.Slot, raw []byte) error {
+	c, err := revision.DecodeCell(raw)
+	if err != nil {
+		return err
+	}
+	a := c.Archive()
+	cell := table.Cell{Family: clusterFamily, Qualifier: archiveColumn, Value: a.Append(nil)}
+	done, _, err := swap(ctx, l.cluster, archiveKey(s, c.Incarnation), clusterFamily, archiveColumn, nil, []table.Cell{cell})
+	if err == nil && !done {
+		err = fmt.Errorf("slot %d has another archive of incarnation %d: %w", s, c.Incarnation, table.ErrCorrupt)
+	}
+	if err != nil {
+		return err
+	}
+	free := revision.Cell{
+		Kind: c.Kind, State: revision.Free, Incarnation: c.Incarnation, Token: c.Token,
+		Sequence: c.Sequence + 1, Head: max(c.Head, c.Limit), Limit: max(c.Head, c.Limit),
+	}
+	_, _, err = l.SwapHead(ctx, s, raw, free.Append(nil))
+	return err
+}

@@ -1,0 +1,391 @@
+package txn
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+const (
+	// maxRows is the length of a write list that the journal's row holds
+	// itself, and of each chunk of a longer one.
+	maxRows = 4096
+	// applySize is the number of rows sent at once, between two looks at the
+	// lease.
+	applySize = 1024
+)
+
+// commit makes a transaction durable and shows it: journal row, cells, decision,
+// head, each acknowledged before the next ("Commit" in transactions.md). Steps 4
+// and 5, looking for the marks of other servers, are not needed while one server
+// writes; the marks of this one are in memory.
+func (e *shared) commit(ctx context.Context, tx *Tx) (table.Revision, *loss, error) {
+	w := e.writer.Load()
+	if w == nil {
+		return 0, nil, e.writable()
+	}
+	if err := errors.Join(canceled(ctx), w.alive()); err != nil {
+		return 0, nil, err
+	}
+	writes := withMarks(tx.batch(), tx.markRows, w.slot)
+	i, lost, err := w.issue(tx)
+	if lost != nil || err != nil {
+		return 0, lost, err
+	}
+	i.rec.Message, i.rec.Prio = tx.message, tx.prio
+	// The client's patience must not leave half a commit: from here on it is
+	// carried to its end, or to the end of the lease.
+	ctx = context.WithoutCancel(ctx)
+	if err := w.begin(ctx, i, writes); err != nil {
+		w.settle(i, journal.Aborted)
+		w.e.abortLater(ctx, w, i)
+		return 0, nil, fmt.Errorf("commit: %w", err)
+	}
+	if err := w.apply(ctx, i, writes); err != nil {
+		w.rollBack(ctx, i)
+		return 0, nil, fmt.Errorf("commit: %w", err)
+	}
+	if err := w.decide(ctx, i); err != nil {
+		return 0, nil, err
+	}
+	return i.rec.Revision, nil, w.awaitShown(i)
+}
+
+// issue looks for conflicts and allocates the revision.
+func (w *writer) issue(tx *Tx) (*issue, *loss, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if o, pending, found := w.recent.conflict(tx.marks, tx.snapshot.ordinal); found {
+		if pending {
+			o = 0
+		}
+		return nil, &loss{o}, nil
+	}
+	i, err := w.add(&journal.Record{IDs: tx.ids})
+	if err != nil {
+		return nil, nil, err
+	}
+	i.marks = tx.marks
+	if w.recent.isFull() {
+		w.recent.prune(w.e.db.running.oldest(w.e.db.current.Load().ordinal))
+	}
+	w.recent.begin(tx.marks)
+	if tx.prio == 0 {
+		tx.prio = i.rec.Revision
+	}
+	return i, nil, nil
+}
+
+// add gives a record its revision; the caller holds w.mu.
+func (w *writer) add(rec *journal.Record) (*issue, error) {
+	r, err := w.clock.Next()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", table.ErrUnavailable, err)
+	}
+	rec.Revision, rec.Token, rec.Prio = r, newToken(), r
+	i := &issue{rec: rec, started: time.Now(), state: journal.Pending, shown: make(chan struct{})}
+	w.issues = append(w.issues, i)
+	return i, nil
+}
+
+// begin writes the journal's row with the write list, before any cell: what a
+// crash leaves can be found by it.
+func (w *writer) begin(ctx context.Context, i *issue, writes []table.Write) error {
+	var lists []journal.Rows
+	n := 0
+	for _, x := range writes {
+		lists = append(lists, rowsOf(x.Table, x.Mutations))
+		n += len(x.Mutations)
+	}
+	if n <= maxRows {
+		i.rec.Rows = lists
+	}
+	if err := w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Begin(ctx, i.rec) }); err != nil || n <= maxRows {
+		return err
+	}
+	number := uint32(0)
+	for _, t := range lists {
+		for keys := range slices.Chunk(t.Keys, maxRows) {
+			number++
+			rows := []journal.Rows{{Table: t.Table, Keys: keys}}
+			if err := w.step(ctx, func(ctx context.Context) error {
+				return w.e.db.log.Chunk(ctx, i.rec.Revision, number, rows)
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	i.rec.Rows = lists // for rolling back
+	return nil
+}
+
+// step does one thing at the store, if the lease lets it be sent.
+func (w *writer) step(ctx context.Context, do func(context.Context) error) error {
+	if err := w.alive(); err != nil {
+		return err
+	}
+	ctx, cancel := w.e.deadline(ctx)
+	defer cancel()
+	return do(ctx)
+}
+
+// apply writes the cells, tables in parallel.
+func (w *writer) apply(ctx context.Context, i *issue, writes []table.Write) error {
+	i.dirty = true
+	g, ctx := errgroup.WithContext(ctx)
+	for _, x := range writes {
+		g.Go(func() error {
+			t := w.e.db.store.Table(x.Table)
+			for part := range slices.Chunk(x.Mutations, applySize) {
+				if err := w.applyPart(ctx, t, i.rec.Revision, part); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// applyPart tries a second time what may be a passing failure: an Apply can be
+// repeated.
+func (w *writer) applyPart(ctx context.Context, t table.Table, r table.Revision, ms []table.Mutation) error {
+	do := func(ctx context.Context) error { return t.Apply(ctx, r, ms) }
+	err := w.step(ctx, do)
+	if errors.Is(err, table.ErrUnavailable) && ctx.Err() == nil {
+		err = w.step(ctx, do)
+	}
+	return err
+}
+
+// decide makes the commit final. If the answer is lost the question is asked
+// again in the background, and the client learns that nobody knows yet.
+func (w *writer) decide(ctx context.Context, i *issue) error {
+	var state journal.State
+	err := w.step(ctx, func(ctx context.Context) (err error) {
+		state, err = w.e.db.log.Decide(ctx, i.rec, journal.Committed)
+		return err
+	})
+	switch {
+	case err != nil:
+		w.resolve(i)
+		return fmt.Errorf("%w: deciding it: %w", ErrUnknown, err)
+	case state != journal.Committed:
+		w.settle(i, journal.Aborted)
+		return fmt.Errorf("commit: %w: another server recovered this one's slot", table.ErrUnavailable)
+	}
+	w.settle(i, journal.Committed)
+	return nil
+}
+
+// awaitShown returns when every later snapshot shows the commit.
+func (w *writer) awaitShown(i *issue) error {
+	select {
+	case <-i.shown:
+		return nil
+	case <-w.lost:
+	}
+	select {
+	case <-i.shown: // it was, before the slot was lost
+		return nil
+	default:
+		return fmt.Errorf("%w: the lease was lost before %s was published", ErrUnknown, revision.String(i.rec.Revision))
+	}
+}
+
+// settle notes a commit's final state and has it published.
+func (w *writer) settle(i *issue, s journal.State) {
+	w.mu.Lock()
+	i.state = s
+	if s == journal.Aborted {
+		w.recent.abort(i.marks)
+		if i.dirty {
+			at, _ := slices.BinarySearchFunc(w.voids, i.rec.Revision, func(v void, r table.Revision) int {
+				return compareRevisions(v.rec.Revision, r)
+			})
+			w.voids = slices.Insert(w.voids, at, void{i.rec, time.Now()})
+		}
+	}
+	w.mu.Unlock()
+	w.signal()
+}
+
+func compareRevisions(a, b table.Revision) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// rollBack gives a commit up that has not been decided: it can only be aborted
+// from here on, by this server or by who recovers its slot.
+func (w *writer) rollBack(ctx context.Context, i *issue) {
+	err := w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Rollback(ctx, i.rec) })
+	if err != nil {
+		w.resolve(i)
+		return
+	}
+	w.settle(i, journal.Aborted)
+}
+
+// resolve goes on in the background to learn, or to force, the outcome of a
+// commit. Until then it is an exception below the head.
+func (w *writer) resolve(i *issue) {
+	w.unsettled.Add(1)
+	w.e.done.Go(func() {
+		defer w.unsettled.Done()
+		for try := 0; ; try++ {
+			if pause(w.e.background, jittered(time.Millisecond<<min(try, 8))) != nil || w.fenced.Load() {
+				return
+			}
+			var state journal.State
+			if err := w.step(w.e.background, func(ctx context.Context) (err error) {
+				if state, err = w.e.db.log.Decide(ctx, i.rec, journal.Aborted); err != nil || state == journal.Committed {
+					return err
+				}
+				state = journal.Aborted
+				return w.e.db.log.Erase(ctx, i.rec)
+			}); err == nil {
+				w.settle(i, state)
+				return
+			}
+		}
+	})
+}
+
+// abortLater takes back a journal row that may have been written although its
+// writer heard nothing of it. No cell depends on it.
+func (e *shared) abortLater(ctx context.Context, w *writer, i *issue) {
+	e.done.Go(func() {
+		err := w.step(ctx, func(ctx context.Context) error {
+			_, err := e.db.log.Decide(ctx, i.rec, journal.Aborted)
+			return err
+		})
+		if err != nil {
+			e.db.o.Log.Debug("journal row left pending", "revision", revision.String(i.rec.Revision), "err", err)
+		}
+	})
+}
+
+// withMarks adds the cells that tell other servers what the transaction does to
+// its rows: a qualifier is the kind, the slot and, of one value, its hash.
+func withMarks(writes []table.Write, marks []markRow, slot revision.Slot) []table.Write {
+	at := map[string]int{}
+	for i := range writes {
+		at[writes[i].Table] = i
+	}
+	for _, m := range marks {
+		i, ok := at[m.table]
+		if !ok {
+			i = len(writes)
+			at[m.table] = i
+			writes = append(writes, table.Write{Table: m.table})
+		}
+		writes[i].Mutations = addCell(writes[i].Mutations, m.row, markCell(m.mark, slot))
+	}
+	return writes
+}
+
+func markCell(m Mark, slot revision.Slot) table.Cell {
+	q := binary.BigEndian.AppendUint16([]byte{byte(m.Kind)}, uint16(slot))
+	if m.Kind == MarkValue {
+		q = binary.BigEndian.AppendUint64(q, m.Hash)
+	}
+	v := []byte{0}
+	if m.Deletes {
+		v[0] = deleting
+	}
+	return table.Cell{Family: MarkFamily, Qualifier: q, Value: v}
+}
+
+// addCell adds a cell to the mutation of its row; mutations are sorted by row.
+func addCell(ms []table.Mutation, row []byte, c table.Cell) []table.Mutation {
+	i, ok := slices.BinarySearchFunc(ms, row, func(m table.Mutation, row []byte) int {
+		return compareStrings(string(m.Row), string(row))
+	})
+	if !ok {
+		ms = slices.Insert(ms, i, table.Mutation{Row: row})
+	}
+	// The transaction's own cells must not grow under its feet.
+	ms[i].Cells = append(slices.Clip(ms[i].Cells), c)
+	return ms
+}
+
+// sharedLoad is a load whose cells lie hidden below the head, as an undecided
+// commit, until it is decided and published.
+type sharedLoad struct {
+	*hidden
+	w *writer
+	i *issue
+}
+
+func (e *shared) bulk(ctx context.Context, _ table.BulkOptions) (loader, error) {
+	w := e.writer.Load()
+	if w == nil {
+		return nil, e.writable()
+	}
+	w.mu.Lock()
+	i, err := w.add(bulkRecord(0, nil))
+	w.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	i.dirty = true
+	err = w.step(ctx, func(ctx context.Context) error { return e.db.log.Begin(ctx, i.rec) })
+	if err != nil {
+		w.resolve(i)
+		return nil, err
+	}
+	return &sharedLoad{&hidden{db: e.db, rec: i.rec}, w, i}, nil
+}
+
+func (l *sharedLoad) write(ctx context.Context, t string, ms []table.Mutation) error {
+	for part := range slices.Chunk(ms, applySize) {
+		if err := l.w.step(ctx, func(ctx context.Context) error { return l.hidden.write(ctx, t, part) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *sharedLoad) commit(ctx context.Context, message []byte) (table.Revision, error) {
+	if err := canceled(ctx); err != nil {
+		return 0, errors.Join(err, l.abort(ctx))
+	}
+	l.i.rec.Message = message
+	if err := l.w.decide(context.WithoutCancel(ctx), l.i); err != nil {
+		return 0, err
+	}
+	return l.i.rec.Revision, l.w.awaitShown(l.i)
+}
+
+// abort reads the write list back from the journal, since a load keeps none in
+// memory.
+func (l *sharedLoad) abort(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	return l.w.step(ctx, func(ctx context.Context) error {
+		rec, err := l.db.log.Get(ctx, l.i.rec.Revision)
+		if err == nil {
+			l.i.rec.Rows = rec.Rows
+			err = l.db.log.Rollback(ctx, &rec)
+		}
+		if err != nil {
+			l.w.resolve(l.i)
+			return err
+		}
+		l.w.settle(l.i, journal.Aborted)
+		return nil
+	})
+}

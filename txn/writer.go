@@ -1,0 +1,313 @@
+package txn
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// grace is how long a commit holds up the head; then it becomes an exception
+// below it, so that a long one delays nobody.
+const grace = 50 * time.Millisecond
+
+// A writer is one incarnation of a slot: the commits of this server between a
+// claim and the loss or release of its lease.
+//
+// Commits run in the goroutines of their callers up to the decision. Publishing
+// is run's: one change of the heads cell at a time, which shows all commits
+// decided before it was put together.
+type writer struct {
+	e     *shared
+	slot  revision.Slot
+	clock *revision.Clock
+	kick  chan struct{} // something was decided
+	lost  chan struct{} // closed when the slot is lost
+
+	renewed atomic.Int64 // when the last acknowledged change of the cell was sent, since e.start
+	fenced  atomic.Bool
+
+	// cell is what the store acknowledged, raw its bytes. Owned by run.
+	cell revision.Cell
+	raw  []byte
+
+	// mu is held to allocate an id and to choose the head: no id is issued at
+	// or below a head that is on its way.
+	mu     sync.Mutex
+	issues []*issue // by id: undecided, or decided and not shown yet
+	voids  []void   // by id
+	recent *recent
+
+	unsettled sync.WaitGroup // commits whose outcome is still looked for
+}
+
+// An issue is a commit under way.
+type issue struct {
+	rec     *journal.Record
+	marks   []placed
+	started time.Time
+	dirty   bool // cells may have been sent
+	state   journal.State
+	shown   chan struct{}
+}
+
+// A void is a given up revision whose cells may still arrive.
+type void struct {
+	rec   *journal.Record
+	since time.Time
+}
+
+// alive tells whether this server may still send mutations: half of its lease
+// is left at least, so that none of them lands much later than the lease.
+func (w *writer) alive() error {
+	if w.fenced.Load() {
+		return fmt.Errorf("%w: another server took over", table.ErrUnavailable)
+	}
+	if age := time.Since(w.e.start) - time.Duration(w.renewed.Load()); age > w.e.db.o.Lease/2 {
+		return fmt.Errorf("%w: the lease was not renewed for %v", table.ErrUnavailable, age.Round(time.Millisecond))
+	}
+	return nil
+}
+
+// limit announces ids for somewhat longer than the lease.
+func (w *writer) limit(from table.Revision) table.Revision {
+	now := max(revision.At(w.e.db.o.Now()), from)
+	return revision.At(revision.Time(now).Add(2 * w.e.db.o.Lease))
+}
+
+// run publishes until the slot is lost or the engine closes.
+func (w *writer) run() {
+	renew := time.NewTicker(max(w.e.db.o.Lease/8, time.Millisecond))
+	defer renew.Stop()
+	again := time.NewTimer(time.Hour)
+	defer again.Stop()
+	for {
+		tick := false
+		select {
+		case <-w.e.background.Done():
+			return
+		case <-w.kick:
+		case <-again.C:
+		case <-renew.C:
+			tick = true
+		}
+		blocked, err := w.publish(w.e.background, tick)
+		if w.e.background.Err() != nil {
+			return
+		}
+		if err != nil {
+			w.giveUp(err)
+			return
+		}
+		if blocked > 0 {
+			again.Reset(blocked)
+		}
+		if tick {
+			w.tidy()
+		}
+	}
+}
+
+// publish changes the cell and shows the new state. blocked is the time after
+// which a commit that holds up the head no longer does. An error means that the
+// slot is lost.
+func (w *writer) publish(ctx context.Context, renew bool) (blocked time.Duration, err error) {
+	next, blocked := w.choose(renew)
+	if !renew && next.Head == w.cell.Head && slices.Equal(next.Undecided, w.cell.Undecided) {
+		return blocked, nil
+	}
+	until := w.e.start.Add(time.Duration(w.renewed.Load()) + w.e.db.o.Lease)
+	// Closing waits for it: a cell whose bytes are not known cannot be closed.
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
+	defer cancel()
+	sent := time.Since(w.e.start)
+	raw := next.Append(nil)
+	// SwapHead sends the same bytes until it knows: any of them that lands
+	// late finds the cell changed.
+	done, _, err := w.e.db.log.SwapHead(ctx, w.slot, w.raw, raw)
+	if err != nil {
+		return 0, err
+	}
+	if !done {
+		return 0, fmt.Errorf("%w: another server took over slot %d", table.ErrUnavailable, w.slot)
+	}
+	w.cell, w.raw = next, raw
+	w.renewed.Store(int64(sent))
+	w.clock.SetLimit(next.Limit)
+	for try := 0; ; try++ {
+		if err = w.e.refresh(ctx, w); err == nil || ctx.Err() != nil {
+			return blocked, err
+		}
+		if err := pause(ctx, min(time.Millisecond<<min(try, 6), w.e.db.o.Poll)); err != nil {
+			return blocked, err
+		}
+	}
+}
+
+// choose puts the next cell together: the head goes to the end of the decided
+// prefix of ids, over those undecided for longer than grace.
+func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	next = w.cell
+	next.Sequence++
+	next.Void, next.Undecided = nil, nil
+	for _, i := range w.issues {
+		r := i.rec.Revision
+		if i.state == journal.Pending {
+			if age := time.Since(i.started); age < grace && r > next.Head {
+				blocked = grace - age
+				break
+			}
+			next.Undecided = append(next.Undecided, r)
+		}
+		next.Head = max(next.Head, r)
+	}
+	for _, v := range w.voids {
+		next.Void = append(next.Void, v.rec.Revision)
+	}
+	next.Oldest = w.e.db.Oldest()
+	if renew {
+		next.Lease++
+		if now, err := w.clock.Next(); err == nil && blocked == 0 {
+			next.Head = max(next.Head, now)
+		}
+		next.Limit = max(next.Limit, w.limit(next.Head))
+	}
+	return next, blocked
+}
+
+// nowShown takes the commits that newer heads show, or never will, off the list
+// and notes their changes for the state of ordinal n.
+func (w *writer) nowShown(h *journal.Heads, n uint64) (shown []*issue) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := h.Cell(w.slot)
+	kept := w.issues[:0]
+	for _, i := range w.issues {
+		r := i.rec.Revision
+		_, undecided := slices.BinarySearch(c.Undecided, r)
+		switch {
+		case i.state == journal.Pending || r > c.Head || undecided:
+			kept = append(kept, i)
+		case i.state == journal.Committed:
+			w.e.db.changes.touch(i.rec.IDs, n)
+			if i.rec.AllChanged {
+				w.e.db.changes.everything(n)
+			}
+			w.recent.commitBegun(i.marks, n)
+			shown = append(shown, i)
+		}
+	}
+	clear(w.issues[len(kept):])
+	w.issues = kept
+	return shown
+}
+
+// giveUp ends the incarnation. Commits that wait for being shown learn that
+// their outcome is unknown; a successor, perhaps this server, decides it.
+func (w *writer) giveUp(cause error) {
+	w.e.db.o.Log.Warn("this server lost its slot", "slot", w.slot, "err", cause)
+	w.fenced.Store(true)
+	w.e.issued = max(w.e.issued, w.cell.Limit)
+	w.e.writer.CompareAndSwap(w, nil)
+	close(w.lost)
+}
+
+// signal asks run to publish.
+func (w *writer) signal() {
+	select {
+	case w.kick <- struct{}{}:
+	default:
+	}
+}
+
+// tidy erases once more what was given up long ago, and frees the slots of
+// former holders, in the background.
+func (w *writer) tidy() {
+	settle := w.e.db.o.Settle
+	var sweep []revision.Slot
+	for _, s := range w.e.heads.Slots() {
+		if c := w.e.heads.Cell(s); c.Kind == revision.Server && c.State == revision.Closed && time.Since(w.e.seen[s].since) > settle {
+			sweep = append(sweep, s)
+		}
+	}
+	w.mu.Lock()
+	var old []void
+	for _, v := range w.voids {
+		if time.Since(v.since) > settle {
+			old = append(old, v)
+		}
+	}
+	w.mu.Unlock()
+	if len(sweep)+len(old) == 0 || !w.e.sweeping.CompareAndSwap(false, true) {
+		return
+	}
+	heads := w.e.heads
+	w.e.done.Go(func() {
+		defer w.e.sweeping.Store(false)
+		w.sweep(heads, sweep, old)
+	})
+}
+
+func (w *writer) sweep(heads *journal.Heads, slots []revision.Slot, old []void) {
+	ctx := w.e.background
+	for _, v := range old {
+		if err := w.e.db.log.Erase(ctx, v.rec); err != nil {
+			w.e.db.o.Log.Warn("sweeping", "revision", revision.String(v.rec.Revision), "err", err)
+			continue
+		}
+		w.mu.Lock()
+		w.voids = slices.DeleteFunc(w.voids, func(x void) bool { return x.rec == v.rec })
+		w.mu.Unlock()
+	}
+	for _, s := range slots {
+		if err := w.e.db.log.Sweep(ctx, s, heads.Raw(s)); err != nil {
+			w.e.db.o.Log.Warn("sweeping", "slot", s, "err", err)
+		}
+	}
+}
+
+// settled waits until the outcome of every commit is known.
+func (w *writer) settled(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		w.unsettled.Wait()
+		close(done)
+	}()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-done:
+		return nil
+	}
+}
+
+// release gives the slot back: closed, and free at once if no cell of a void
+// revision can arrive any more. Nobody commits, and run has ended.
+func (w *writer) release(ctx context.Context) error {
+	w.fenced.Store(true)
+	w.e.writer.CompareAndSwap(w, nil)
+	next, _ := w.choose(false)
+	next.State = revision.Closed
+	raw := next.Append(nil)
+	done, _, err := w.e.db.log.SwapHead(ctx, w.slot, w.raw, raw)
+	if err != nil || !done {
+		return err
+	}
+	if len(next.Void)+len(next.Undecided) > 0 {
+		return nil
+	}
+	return w.e.db.log.Free(ctx, w.slot, raw)
+}
+
+func jittered(d time.Duration) time.Duration {
+	return d/2 + time.Duration(rand.Int64N(int64(d)+1))
+}
