@@ -1,0 +1,220 @@
+package lsm
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// formatVersion is the layout that the package comment describes.
+const formatVersion = 1
+
+// Keys of table 0, which describes the others.
+var (
+	keyFormat = []byte{0, 0, 'f', 0, 0} // uvarint: formatVersion
+	keyNextID = []byte{0, 0, 'n', 0, 0} // uvarint: the next table's id
+)
+
+func keyTable(name string) []byte {
+	return append(appendEscaped([]byte{0, 0, 't'}, []byte(name)), 0, 0)
+}
+
+const defaultImageLimit = 8 << 10
+
+// A group is a family and those declared with it, which share an image.
+type group struct {
+	name     table.Family // of the first family
+	families []table.Family
+	limit    int
+}
+
+// A tableInfo is a table as the catalog has it. It is never changed.
+type tableInfo struct {
+	id       uint16
+	spec     table.Spec
+	groups   []*group // sorted by name
+	byFamily map[table.Family]*group
+}
+
+// record is a catalog entry on disk.
+type record struct {
+	ID   uint16
+	Spec table.Spec
+}
+
+func newTableInfo(id uint16, spec table.Spec) (*tableInfo, error) {
+	t := &tableInfo{id: id, spec: spec, byFamily: map[table.Family]*group{}}
+	if spec.Name == "" || len(spec.Families) == 0 {
+		return nil, fmt.Errorf("table %q: a table needs a name and a family", spec.Name)
+	}
+	for _, f := range spec.Families {
+		if t.byFamily[f.Name] != nil || f.Name == 0 {
+			return nil, fmt.Errorf("table %q: bad or repeated family %q", spec.Name, string(rune(f.Name)))
+		}
+		limit := f.ImageLimit
+		if limit == 0 {
+			limit = defaultImageLimit
+		}
+		g := &group{name: f.Name, limit: limit}
+		if f.With != 0 {
+			if g = t.byFamily[f.With]; g == nil {
+				return nil, fmt.Errorf("table %q: family %q is with %q, which is not declared before it",
+					spec.Name, string(rune(f.Name)), string(rune(f.With)))
+			}
+			g.limit = min(g.limit, limit)
+		} else {
+			t.groups = append(t.groups, g)
+		}
+		g.families = append(g.families, f.Name)
+		t.byFamily[f.Name] = g
+	}
+	slices.SortFunc(t.groups, func(a, b *group) int { return int(a.name) - int(b.name) })
+	return t, nil
+}
+
+type catalog map[string]*tableInfo
+
+// loadCatalog reads the header and the tables. A new store has neither yet.
+func (s *Store) loadCatalog() error {
+	cat := catalog{}
+	s.cat.Store(&cat)
+	v, err := s.getUint(keyFormat)
+	switch {
+	case errors.Is(err, pebble.ErrNotFound):
+		if s.o.ReadOnly {
+			return nil
+		}
+		return s.db.Set(keyFormat, binary.AppendUvarint(nil, formatVersion), s.sync)
+	case err != nil:
+		return err
+	case v > formatVersion:
+		return fmt.Errorf("%w: it has format %d, this program knows up to %d: use a newer program",
+			table.ErrNewer, v, formatVersion)
+	}
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{0, 0, 't'}, UpperBound: []byte{0, 0, 't' + 1}})
+	if err != nil {
+		return err
+	}
+	for it.First(); it.Valid(); it.Next() {
+		var r record
+		if err = json.Unmarshal(it.Value(), &r); err != nil {
+			err = fmt.Errorf("%w: table description: %w", table.ErrCorrupt, err)
+			break
+		}
+		if cat[r.Spec.Name], err = newTableInfo(r.ID, r.Spec); err != nil {
+			break
+		}
+	}
+	return errors.Join(err, it.Close())
+}
+
+func (s *Store) getUint(key []byte) (uint64, error) {
+	v, c, err := s.db.Get(key)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	n, k := binary.Uvarint(v)
+	if k <= 0 {
+		return 0, errKey
+	}
+	return n, nil
+}
+
+// Create implements table.Store.
+func (s *Store) Create(ctx context.Context, specs ...table.Spec) (err error) {
+	if err := s.beginWrite(ctx); err != nil {
+		return err
+	}
+	defer s.endWrite()
+	defer s.caught(&err)
+	cat := maps.Clone(*s.cat.Load())
+	b := s.db.NewBatch()
+	defer b.Close()
+	next, err := s.getUint(keyNextID)
+	if err != nil && !errors.Is(err, pebble.ErrNotFound) {
+		return s.wrap("create tables", err)
+	}
+	next = max(next, 1)
+	for _, spec := range specs {
+		if t := cat[spec.Name]; t != nil {
+			if t.spec.Unversioned != spec.Unversioned || !slices.Equal(t.spec.Families, spec.Families) {
+				return s.wrap("create tables", fmt.Errorf("table %q exists with other families", spec.Name))
+			}
+			continue
+		}
+		if next >= 0xffff {
+			return s.wrap("create tables", errors.New("no table ids left"))
+		}
+		spec.Families = slices.Clone(spec.Families)
+		t, err := newTableInfo(uint16(next), spec)
+		if err != nil {
+			return s.wrap("create tables", err)
+		}
+		v, err := json.Marshal(record{t.id, spec})
+		if err != nil {
+			return s.wrap("create tables", err)
+		}
+		cat[spec.Name] = t
+		next++
+		b.Set(keyTable(spec.Name), v, nil)
+	}
+	if b.Count() == 0 {
+		return nil
+	}
+	b.Set(keyNextID, binary.AppendUvarint(nil, next), nil)
+	if err := s.db.Apply(b, s.sync); err != nil {
+		return s.wrap("create tables", err)
+	}
+	s.cat.Store(&cat)
+	return nil
+}
+
+// Drop implements table.Store.
+func (s *Store) Drop(ctx context.Context, names ...string) (err error) {
+	if err := s.beginWrite(ctx); err != nil {
+		return err
+	}
+	defer s.endWrite()
+	defer s.caught(&err)
+	cat := maps.Clone(*s.cat.Load())
+	b := s.db.NewBatch()
+	defer b.Close()
+	for _, n := range names {
+		t := cat[n]
+		if t == nil {
+			continue
+		}
+		delete(cat, n)
+		b.Delete(keyTable(n), nil)
+		b.DeleteRange(t.start(), t.end(), nil)
+	}
+	if b.Count() == 0 {
+		return nil
+	}
+	if err := s.db.Apply(b, s.sync); err != nil {
+		return s.wrap("drop tables", err)
+	}
+	s.cat.Store(&cat)
+	s.iters.changed(0)
+	return nil
+}
+
+func (t *tableInfo) start() []byte { return []byte{byte(t.id >> 8), byte(t.id), 0} }
+func (t *tableInfo) end() []byte   { return []byte{byte((t.id + 1) >> 8), byte(t.id + 1), 0} }
+
+// Names implements table.Store.
+func (s *Store) Names(ctx context.Context) ([]string, error) {
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.end()
+	return slices.Sorted(maps.Keys(*s.cat.Load())), nil
+}

@@ -1,0 +1,129 @@
+package lsm
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// maxIdle bounds the idle iterators: more readers at once than that open theirs
+// anew.
+const maxIdle = 16
+
+// iterPool keeps iterators, because opening one costs as much as a read. An
+// iterator shows the store as it was when it was opened, so it may be used
+// again if nothing was written since, or for a view that sees only revisions
+// that were complete then. That supposes that revisions come in order; when one
+// does not, changed begins a new epoch.
+type iterPool struct {
+	db *pebble.DB
+	m  *counters
+
+	epoch   atomic.Uint64 // changes to what was complete
+	writes  atomic.Uint64 // all changes
+	applied atomic.Uint64 // the largest revision written
+
+	mu     sync.Mutex
+	idle   []*iterator
+	closed bool
+}
+
+// An iterator knows how much of the store it shows. What is read through it is
+// valid until it moves.
+type iterator struct {
+	*pebble.Iterator
+	epoch, writes, applied uint64
+}
+
+func (p *iterPool) init(db *pebble.DB, m *counters) { p.db, p.m = db, m }
+
+// changed is called after each write, before its caller hears of it; 0 stands
+// for changes that have no revision.
+func (p *iterPool) changed(r table.Revision) {
+	if uint64(r) <= p.applied.Load() {
+		p.epoch.Add(1)
+	} else {
+		p.applied.Store(uint64(r))
+	}
+	p.writes.Add(1)
+}
+
+// swapped is called after a write to an unversioned table: no view reads those.
+func (p *iterPool) swapped() { p.writes.Add(1) }
+
+// refresh closes the idle iterators in the background, so that the files and
+// tables in memory that they hold can go. It is called from within Pebble.
+func (p *iterPool) refresh() {
+	p.epoch.Add(1)
+	go func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.closeIdle()
+	}()
+}
+
+func (p *iterPool) closeIdle() {
+	for _, it := range p.idle {
+		it.Close()
+	}
+	p.idle = nil
+}
+
+// get gives an iterator that shows everything up to max, or, for max 0,
+// everything.
+func (p *iterPool) get(max table.Revision) (*iterator, error) {
+	for {
+		p.mu.Lock()
+		n := len(p.idle)
+		if n == 0 {
+			p.mu.Unlock()
+			return p.open()
+		}
+		it := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		p.mu.Unlock()
+		if p.shows(it, max) {
+			return it, nil
+		}
+		it.Close()
+	}
+}
+
+func (p *iterPool) shows(it *iterator, max table.Revision) bool {
+	if it.epoch != p.epoch.Load() {
+		return false
+	}
+	return it.writes == p.writes.Load() || max != 0 && uint64(max) <= it.applied
+}
+
+func (p *iterPool) open() (*iterator, error) {
+	it := &iterator{epoch: p.epoch.Load(), writes: p.writes.Load(), applied: p.applied.Load()}
+	p.m.opened.Add(1)
+	var err error
+	it.Iterator, err = p.db.NewIter(nil)
+	return it, err
+}
+
+// put takes an iterator back. One that met an error is not used again.
+func (p *iterPool) put(it *iterator) {
+	if it.Error() == nil && it.epoch == p.epoch.Load() {
+		p.mu.Lock()
+		if !p.closed && len(p.idle) < maxIdle {
+			p.idle = append(p.idle, it)
+			p.mu.Unlock()
+			return
+		}
+		p.mu.Unlock()
+	}
+	it.Close()
+}
+
+// drain closes the idle iterators, for good.
+func (p *iterPool) drain() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	p.closeIdle()
+}

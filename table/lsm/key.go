@@ -1,0 +1,158 @@
+package lsm
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+const (
+	headLen   = 3 // table id and group letter
+	suffixLen = 9 // descending revision and its mark
+	// suffixMark ends every key that has a revision. Prefixes end in termImage
+	// or termQualifier and bounds in something else, so it tells them apart.
+	suffixMark = 0x09
+
+	escape    = 0x00
+	escaped   = 0xff // 00 FF is a zero byte of the row or qualifier
+	termImage = 0x01 // 00 01 ends the row in an image key, and a qualifier
+	termCol   = 0x02 // 00 02 ends the row in a column key
+	termRow   = 0x03 // 00 03 is behind all keys of the row
+)
+
+// comparer orders keys as bytes. It can, because no prefix is the beginning of
+// another one; Split cuts the revision off, so that a bloom filter has one entry
+// a row or column and NextPrefix skips the versions.
+var comparer = &pebble.Comparer{
+	Name:                 "ldapd.row.1",
+	Compare:              bytes.Compare,
+	Equal:                bytes.Equal,
+	ComparePointSuffixes: bytes.Compare,
+	CompareRangeSuffixes: bytes.Compare,
+	AbbreviatedKey:       pebble.DefaultComparer.AbbreviatedKey,
+	FormatKey:            pebble.DefaultComparer.FormatKey,
+	Split:                split,
+	Separator:            separator,
+	Successor:            func(dst, a []byte) []byte { return append(dst, a...) },
+	ImmediateSuccessor:   immediateSuccessor,
+}
+
+func split(k []byte) int {
+	if n := len(k); n >= suffixLen && k[n-1] == suffixMark {
+		return n - suffixLen
+	}
+	return len(k)
+}
+
+// separator shortens the keys of index blocks where the prefixes differ.
+func separator(dst, a, b []byte) []byte {
+	n := min(split(a), len(b))
+	for i := range n {
+		if a[i] == b[i] {
+			continue
+		}
+		if a[i]+1 < b[i] {
+			dst = append(dst, a[:i]...)
+			return append(dst, a[i]+1, 0)
+		}
+		break
+	}
+	return append(dst, a...)
+}
+
+// immediateSuccessor steps behind the revisions of a prefix. A prefix ends in
+// termImage; the same with one more sorts behind every suffix, which begins
+// with a byte of 80 or more.
+func immediateSuccessor(dst, a []byte) []byte {
+	dst = append(dst, a...)
+	if n := len(dst); n > headLen && dst[n-1] == termImage {
+		dst[n-1]++
+		return dst
+	}
+	return append(dst, 0)
+}
+
+// appendEscaped writes b so that it sorts as b does and can be delimited.
+func appendEscaped(dst, b []byte) []byte {
+	for {
+		i := bytes.IndexByte(b, escape)
+		if i < 0 {
+			return append(dst, b...)
+		}
+		dst = append(append(dst, b[:i+1]...), escaped)
+		b = b[i+1:]
+	}
+}
+
+// cutEscaped undoes appendEscaped up to the terminator, which it gives with
+// what comes behind it.
+func cutEscaped(dst, k []byte) (b []byte, term byte, rest []byte, ok bool) {
+	for {
+		i := bytes.IndexByte(k, escape)
+		if i < 0 || i+1 >= len(k) {
+			return nil, 0, nil, false
+		}
+		dst = append(dst, k[:i]...)
+		if k[i+1] != escaped {
+			return dst, k[i+1], k[i+2:], true
+		}
+		dst = append(dst, escape)
+		k = k[i+2:]
+	}
+}
+
+// appendHead begins every key of a group.
+func appendHead(dst []byte, id uint16, g table.Family) []byte {
+	return append(dst, byte(id>>8), byte(id), byte(g))
+}
+
+// appendImage writes the prefix of a row's image keys, which is also the
+// smallest key of the row.
+func appendImage(dst []byte, id uint16, g table.Family, row []byte) []byte {
+	dst = appendEscaped(appendHead(dst, id, g), row)
+	return append(dst, escape, termImage)
+}
+
+// appendRowPart writes what the keys of the row of an image prefix share, and
+// a terminator.
+func appendRowPart(dst, image []byte, term byte) []byte {
+	dst = append(dst, image...)
+	dst[len(dst)-1] = term
+	return dst
+}
+
+// appendColumn writes the prefix of a column's keys, from the row's image
+// prefix.
+func appendColumn(dst, image []byte, f table.Family, q []byte) []byte {
+	dst = appendColumnFrom(dst, image, f, q)
+	return append(dst, escape, termImage)
+}
+
+// appendColumnFrom writes the smallest key of a row's columns from q on.
+func appendColumnFrom(dst, image []byte, f table.Family, q []byte) []byte {
+	dst = append(appendRowPart(dst, image, termCol), byte(f))
+	return appendEscaped(dst, q)
+}
+
+// appendGroupEnd writes a key behind all keys of a group.
+func appendGroupEnd(dst []byte, id uint16, g table.Family) []byte {
+	if g == 0xff {
+		return append(dst, byte((id+1)>>8), byte(id+1), 0)
+	}
+	return append(appendHead(dst, id, g+1), 0)
+}
+
+func appendSuffix(dst []byte, r table.Revision) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, ^uint64(r))
+	return append(dst, suffixMark)
+}
+
+// revisionOf reads the suffix of a key, or 0 when it has none.
+func revisionOf(k []byte) table.Revision {
+	if split(k) == len(k) {
+		return 0
+	}
+	return table.Revision(^binary.BigEndian.Uint64(k[len(k)-suffixLen:]))
+}

@@ -1,0 +1,212 @@
+package lsm
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A version is what one revision did to a row, taken from its image key. Each
+// image builds on the one before it, so what comes late, or goes, makes the
+// newer ones anew. That is rare: commits come in the order of their revisions.
+type version struct {
+	rev    table.Revision
+	marker bool // an image of a columnar row; what rev wrote are columns
+	del    bool
+	cells  []table.Cell
+}
+
+// versions reads all image keys of a row, oldest first.
+func (w *writer) versions(prefix []byte) ([]version, error) {
+	var vs []version
+	for ok := w.it.SeekPrefixGE(prefix); ok; ok = w.it.Next() {
+		b, err := w.it.ValueAndErr()
+		if err != nil {
+			return nil, err
+		}
+		m, err := parseImage(revisionOf(w.it.Key()), b)
+		if err != nil {
+			return nil, err
+		}
+		v := version{rev: m.rev, marker: m.columns, del: m.del}
+		if !m.columns {
+			if v.cells, err = m.clone().appendAll(nil); err != nil {
+				return nil, err
+			}
+			v.cells = slices.DeleteFunc(v.cells, func(c table.Cell) bool { return c.Revision != m.rev })
+		}
+		vs = append(vs, v)
+	}
+	slices.Reverse(vs)
+	return vs, w.it.Error()
+}
+
+// insert writes a delta under revisions that the row has already.
+func (w *writer) insert(d *delta) error {
+	vs, err := w.versions(d.prefix)
+	if err != nil {
+		return err
+	}
+	i, found := slices.BinarySearchFunc(vs, w.rev, func(v version, r table.Revision) int {
+		return int(min(max(int64(v.rev)-int64(r), -1), 1))
+	})
+	if !found {
+		vs = slices.Insert(vs, i, version{rev: w.rev})
+	}
+	v := &vs[i]
+	v.del = v.del || d.del
+	v.cells = sortCells(slices.Concat(v.cells, d.cells))
+	// A columnar row's columns decide by their own revisions, so they need
+	// what comes late too, its tombstones above all.
+	if slices.ContainsFunc(vs, func(v version) bool { return v.marker }) {
+		if err := w.putColumns(d, d.cells); err != nil {
+			return err
+		}
+	}
+	return w.replay(d, vs, w.rev)
+}
+
+// replay makes the images of a row from what its revisions did, and writes
+// those from a revision on.
+func (w *writer) replay(d *delta, vs []version, from table.Revision) error {
+	var cells []table.Cell
+	var floor table.Revision
+	columns := false
+	for _, v := range vs {
+		if v.del {
+			floor = v.rev
+		}
+		now := mergeCells(nil, cells, v.cells, v.del, v.rev)
+		now = slices.DeleteFunc(now, func(c table.Cell) bool { return c.Tombstone && c.Revision != v.rev })
+		cells = now
+		switch {
+		case columns || v.marker:
+			columns = true
+			if v.rev >= from {
+				if err := w.replayColumns(d, v, floor, cells); err != nil {
+					return err
+				}
+			}
+			cells = nil
+		case v.rev >= from:
+			if err := w.putRow(d, v.rev, v.del, cells, nil); err != nil {
+				return err
+			}
+			if columns = sizeOf(cells) > d.g.limit; columns {
+				cells = nil
+			}
+		}
+	}
+	return nil
+}
+
+// replayColumns writes what a revision did to a row that is columnar by then.
+func (w *writer) replayColumns(d *delta, v version, floor table.Revision, cells []table.Cell) error {
+	if v.marker || v.del {
+		if err := w.putMarker(d, v.rev, v.del, floor); err != nil {
+			return err
+		}
+	} else {
+		w.key = appendSuffix(append(w.key[:0], d.prefix...), v.rev)
+		if err := w.out.Delete(w.key, nil); err != nil {
+			return err
+		}
+	}
+	return w.putColumns(d, cells)
+}
+
+// Erase implements table.Table.
+func (h handle) Erase(ctx context.Context, r table.Revision, rows [][]byte) error {
+	s := h.s
+	if err := s.beginWrite(ctx); err != nil {
+		return err
+	}
+	defer s.endWrite()
+	return s.wrap("erase from "+h.name, h.erase(r, rows))
+}
+
+func (h handle) erase(r table.Revision, rows [][]byte) (err error) {
+	s, w := h.s, &h.s.w
+	defer s.caught(&err)
+	t, err := s.table(h.name)
+	if err != nil {
+		return err
+	}
+	if t.spec.Unversioned {
+		return fmt.Errorf("table %q is unversioned", h.name)
+	}
+	b := s.db.NewBatch()
+	defer b.Close()
+	w.reset(r)
+	if w.it, err = s.iters.get(0); err != nil {
+		return err
+	}
+	defer func() { s.iters.put(w.it); w.it = nil; w.clear() }()
+	w.out = b
+	rows = slices.Clone(rows)
+	slices.SortFunc(rows, bytes.Compare)
+	for _, row := range slices.CompactFunc(rows, bytes.Equal) {
+		for _, g := range t.groups {
+			d := &delta{t: t, g: g, prefix: appendImage(nil, t.id, g.name, row)}
+			if err := w.eraseRow(d); err != nil {
+				return err
+			}
+		}
+	}
+	if b.Empty() {
+		return nil
+	}
+	if err := s.db.Apply(b, s.sync); err != nil {
+		return err
+	}
+	s.iters.changed(0)
+	return nil
+}
+
+// eraseRow removes what w.rev did to a row of one group.
+func (w *writer) eraseRow(d *delta) error {
+	vs, err := w.versions(d.prefix)
+	if err != nil {
+		return err
+	}
+	left := 0
+	if slices.ContainsFunc(vs, func(v version) bool { return v.marker }) {
+		if left, err = w.eraseColumns(d); err != nil {
+			return err
+		}
+	}
+	i := slices.IndexFunc(vs, func(v version) bool { return v.rev == w.rev })
+	switch {
+	case i < 0:
+	case vs[i].marker && (left > 0 || i > 0 || len(vs) > 1):
+		vs[i].del = false // the columns of others still need it
+	default:
+		w.key = appendSuffix(append(w.key[:0], d.prefix...), w.rev)
+		if err := w.out.Delete(w.key, nil); err != nil {
+			return err
+		}
+		vs = slices.Delete(vs, i, i+1)
+	}
+	return w.replay(d, vs, w.rev)
+}
+
+// eraseColumns deletes the column keys that w.rev wrote, and counts the others.
+func (w *writer) eraseColumns(d *delta) (left int, err error) {
+	from := appendRowPart(nil, d.prefix, termCol)
+	for ok := w.it.SeekGE(from); ok && bytes.HasPrefix(w.it.Key(), from); ok = w.it.Next() {
+		if revisionOf(w.it.Key()) != w.rev {
+			left++
+			continue
+		}
+		if err := w.out.Delete(w.it.Key(), nil); err != nil {
+			return 0, err
+		}
+	}
+	return left, w.it.Error()
+}
+
+var _ sink = (*pebble.Batch)(nil)

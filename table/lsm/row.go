@@ -1,0 +1,234 @@
+package lsm
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// An eye is a view taken apart: what a reader sees.
+type eye struct {
+	view table.View
+	max  table.Revision // of all revisions, if there is no view
+	low  table.Revision // up to here everything is visible
+}
+
+const maxRevision = 1<<63 - 1
+
+func newEye(v table.View) eye {
+	if v == nil {
+		return eye{nil, maxRevision, maxRevision}
+	}
+	e := eye{v, min(v.Max(), maxRevision), v.Low()}
+	e.low = min(e.low, e.max)
+	return e
+}
+
+// poolMax is what an iterator must show for this eye, see iterPool.get.
+func (e *eye) poolMax() table.Revision {
+	if e.view == nil {
+		return 0
+	}
+	return e.max
+}
+
+func (e *eye) sees(r table.Revision) bool {
+	return r <= e.low || r <= e.max && e.view.Visible(r)
+}
+
+// A state is what a row of a group looks like to an eye, before its cells are
+// decoded. Usually it is one image. Where revisions above the low-water mark
+// hide, it is pieced together: what the visible ones did, on top of the image
+// at the mark.
+type state struct {
+	image          // the newest visible one, or the one at the low-water mark
+	exists  bool   // image is set
+	prefix  []byte // of the row's image keys
+	pieced  bool
+	deltas  []table.Cell   // pieced: what visible revisions above the mark wrote
+	del     table.Revision // pieced: the newest of them that deleted the row
+	columns bool           // cells have keys of their own
+}
+
+// A rowReader finds rows and their cells with one iterator. It is used again.
+type rowReader struct {
+	eye
+	it   *iterator
+	key  []byte // scratch for keys
+	qual []byte // scratch for qualifiers
+	mem  []byte // bytes of cells that had keys of their own, while a row is valid
+	n    int64  // keys read
+	sk   int64  // seeks
+}
+
+// locate finds the state of a row of a versioned group from its image prefix.
+func (r *rowReader) locate(st *state, prefix []byte) error {
+	*st = state{prefix: prefix, deltas: st.deltas[:0]}
+	r.key = append(r.key[:0], prefix...)
+	if r.max < maxRevision {
+		r.key = appendSuffix(r.key, r.max)
+	}
+	r.sk++
+	if !r.it.SeekPrefixGE(r.key) {
+		return r.it.Error()
+	}
+	return r.classify(st)
+}
+
+// classify reads the state from the iterator, which stands on the newest image
+// key that is not above max. Only if revisions may hide does it move on.
+func (r *rowReader) classify(st *state) error {
+	r.n++
+	rev := revisionOf(r.it.Key())
+	v, err := r.it.ValueAndErr()
+	if err != nil {
+		return err
+	}
+	if rev <= r.low {
+		st.exists = true
+		st.image, err = parseImage(rev, v)
+		st.columns = st.image.columns
+		return err
+	}
+	return r.piece(st, rev, v)
+}
+
+// piece walks down the image keys above the low-water mark. If all are visible
+// the newest has the answer after all; it is copied, for the iterator moves.
+func (r *rowReader) piece(st *state, rev table.Revision, v []byte) error {
+	newest, err := parseImage(rev, bytes.Clone(v))
+	if err != nil {
+		return err
+	}
+	columns := newest.columns
+	all := r.sees(rev)
+	if all {
+		if err := st.delta(newest); err != nil {
+			return err
+		}
+	}
+	for r.it.Next() && bytes.HasPrefix(r.it.Key(), st.prefix) && split(r.it.Key()) == len(st.prefix) {
+		r.n++
+		rev := revisionOf(r.it.Key())
+		v, err := r.it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		m, err := parseImage(rev, v)
+		if err != nil {
+			return err
+		}
+		columns = columns || m.columns
+		if rev <= r.low {
+			st.image, st.exists = m.clone(), true
+			break
+		}
+		if !r.sees(rev) {
+			all = false
+			continue
+		}
+		if err := st.delta(m.clone()); err != nil {
+			return err
+		}
+	}
+	if err := r.it.Error(); err != nil {
+		return err
+	}
+	if all {
+		*st = state{prefix: st.prefix, deltas: st.deltas[:0], image: newest, exists: true, columns: newest.columns}
+		return nil
+	}
+	st.pieced, st.columns = true, columns
+	return nil
+}
+
+// delta adds what a visible revision did.
+func (st *state) delta(m image) error {
+	if m.del {
+		st.del = max(st.del, m.rev)
+	}
+	if m.columns {
+		return nil
+	}
+	n := len(st.deltas)
+	var err error
+	if st.deltas, err = m.appendAll(st.deltas); err != nil {
+		return err
+	}
+	own := slices.DeleteFunc(st.deltas[n:], func(c table.Cell) bool { return c.Revision != m.rev })
+	st.deltas = st.deltas[:n+len(own)]
+	return nil
+}
+
+// cells decodes what sel wants of a row, until max cells came if max is not
+// zero. Cells of an image share the iterator's memory, others r.mem.
+func (r *rowReader) cells(dst []table.Cell, st *state, sel *groupSel, max int) ([]table.Cell, error) {
+	if max > 0 {
+		max += len(dst)
+	}
+	switch {
+	case st.pieced:
+		return r.assemble(dst, st, sel, max)
+	case !st.exists:
+		return dst, nil
+	case st.columns:
+		w := colWalk{prefix: st.prefix, floor: st.floor, max: max}
+		return r.walk(dst, sel, &w)
+	}
+	return st.image.appendSelected(dst, sel, max)
+}
+
+// assemble gathers the cells of a pieced row from its sources and keeps of each
+// column the newest.
+func (r *rowReader) assemble(dst []table.Cell, st *state, sel *groupSel, max int) ([]table.Cell, error) {
+	n := len(dst)
+	floor, since := st.del, table.Revision(0)
+	var err error
+	if st.exists && !st.image.columns {
+		if dst, err = st.image.appendSelected(dst, sel, 0); err != nil {
+			return dst, err
+		}
+		since = st.rev
+	} else if st.exists {
+		floor = maxRev(floor, st.floor)
+	}
+	for _, c := range st.deltas {
+		if sel.wants(&c) {
+			dst = append(dst, c)
+		}
+	}
+	if st.columns {
+		w := colWalk{prefix: st.prefix, since: since, dead: true}
+		if dst, err = r.walk(dst, sel, &w); err != nil {
+			return dst, err
+		}
+	}
+	own := newestOfEach(dst[n:], floor)
+	dst = dst[:n+len(own)]
+	if max > 0 && len(dst) > max {
+		dst = dst[:max]
+	}
+	return dst, nil
+}
+
+func maxRev(a, b table.Revision) table.Revision { return max(a, b) }
+
+// newestOfEach sorts cells and keeps the newest of each column if it lives and
+// is not below floor.
+func newestOfEach(cells []table.Cell, floor table.Revision) []table.Cell {
+	slices.SortStableFunc(cells, func(a, b table.Cell) int {
+		if d := a.Compare(b); d != 0 {
+			return d
+		}
+		switch {
+		case a.Revision > b.Revision:
+			return -1
+		case a.Revision < b.Revision:
+			return 1
+		}
+		return 0
+	})
+	out := slices.CompactFunc(cells, func(a, b table.Cell) bool { return a.Compare(b) == 0 })
+	return slices.DeleteFunc(out, func(c table.Cell) bool { return c.Tombstone || c.Revision < floor })
+}

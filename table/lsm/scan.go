@@ -1,0 +1,411 @@
+package lsm
+
+import (
+	"bytes"
+	"context"
+	"iter"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A cursor walks the rows of one group in key order.
+type cursor struct {
+	rowReader
+	t       *tableInfo
+	group   *group
+	reverse bool
+	lower   []byte
+	upper   []byte
+
+	st     state
+	row    []byte // the current row's key
+	prefix []byte // the prefix of its image keys
+	valid  bool
+	due    bool // to be moved on
+	moved  bool // the iterator may not stand on the row's image any more
+}
+
+// open places the cursor before the first row of the range.
+func (c *cursor) open(p *iterPool, t *tableInfo, g *group, e eye, r table.Range, reverse bool) error {
+	c.t, c.group, c.eye, c.reverse = t, g, e, reverse
+	c.lower = appendImage(nil, t.id, g.name, r.Start)
+	c.upper = appendGroupEnd(nil, t.id, g.name)
+	if len(r.End) > 0 {
+		c.upper = appendImage(nil, t.id, g.name, r.End)
+	}
+	var err error
+	if c.it, err = p.get(e.poolMax()); err != nil {
+		return err
+	}
+	c.it.SetBounds(c.lower, c.upper)
+	return nil
+}
+
+func (c *cursor) close(p *iterPool) {
+	if c.it == nil {
+		return
+	}
+	c.it.SetBounds(nil, nil)
+	p.put(c.it)
+	p.m.add(&c.rowReader)
+	c.it = nil
+}
+
+// first finds the first row, in the direction of the scan.
+func (c *cursor) first() error {
+	c.sk++
+	if c.reverse {
+		return c.settle(c.it.Last())
+	}
+	return c.settle(c.it.First())
+}
+
+// next goes on to the next row.
+func (c *cursor) next() error {
+	switch {
+	case c.reverse:
+		c.sk++
+		return c.settle(c.it.SeekLT(c.prefix))
+	case c.moved:
+		return c.settle(c.skipRow())
+	}
+	return c.settle(c.it.NextPrefix())
+}
+
+// skipRow goes behind all keys of the current row.
+func (c *cursor) skipRow() bool {
+	c.key = appendRowPart(c.key[:0], c.prefix, termRow)
+	c.sk++
+	return c.it.SeekGE(c.key)
+}
+
+// seek finds the first row that is not before the given one. Scans go forward
+// here.
+func (c *cursor) seek(row []byte) error {
+	if c.valid && bytes.Compare(c.row, row) >= 0 {
+		return nil
+	}
+	c.key = appendImage(c.key[:0], c.t.id, c.group.name, row)
+	c.sk++
+	return c.settle(c.it.SeekGE(c.key))
+}
+
+// settle makes the row under the iterator the current one, or the nearest
+// further one of which the eye sees anything.
+func (c *cursor) settle(ok bool) error {
+	for {
+		c.valid = false
+		if !ok {
+			return c.it.Error()
+		}
+		same, err := c.setRow(c.it.Key())
+		if err != nil {
+			return err
+		}
+		if same && !c.reverse {
+			ok = c.skipRow() // what was left of a row that is done
+			continue
+		}
+		seen, err := c.look()
+		if err != nil {
+			return err
+		}
+		if seen {
+			c.valid = true
+			return nil
+		}
+		if c.reverse {
+			c.sk++
+			ok = c.it.SeekLT(c.prefix)
+		} else {
+			ok = c.skipRow()
+		}
+	}
+}
+
+// setRow takes the row from a key. It says whether it is the current one.
+func (c *cursor) setRow(k []byte) (same bool, err error) {
+	if n := len(c.prefix); n > 0 && len(k) >= n && k[n-1] != escaped && bytes.Equal(k[:n-1], c.prefix[:n-1]) {
+		return true, nil
+	}
+	if len(k) < headLen {
+		return false, errKey
+	}
+	row, _, rest, ok := cutEscaped(c.row[:0], k[headLen:])
+	if !ok {
+		return false, errKey
+	}
+	c.row = row
+	c.prefix = append(c.prefix[:0], k[:len(k)-len(rest)]...)
+	c.prefix[len(c.prefix)-1] = termImage
+	return false, nil
+}
+
+// look finds what the eye sees of the row whose first key, or when going
+// backwards whose last key, is under the iterator.
+func (c *cursor) look() (bool, error) {
+	c.st = state{prefix: c.prefix, deltas: c.st.deltas[:0]}
+	c.mem = c.mem[:0]
+	c.moved = true
+	if c.t.spec.Unversioned {
+		c.st.exists, c.st.columns = true, true
+		return true, nil
+	}
+	if c.reverse {
+		if !c.seekImage() {
+			return false, c.it.Error()
+		}
+	}
+	for tries := 0; revisionOf(c.it.Key()) > c.max; tries++ {
+		ok := false
+		if tries < 2 {
+			ok = c.it.Next()
+		} else {
+			ok = c.seekImage()
+		}
+		if !ok || !c.onImage() {
+			return false, c.it.Error()
+		}
+	}
+	if !c.onImage() {
+		return false, nil
+	}
+	c.moved = revisionOf(c.it.Key()) > c.low
+	err := c.classify(&c.st)
+	if c.st.columns {
+		c.moved = true
+	}
+	return c.st.exists || c.st.pieced, err
+}
+
+func (c *cursor) seekImage() bool {
+	c.key = append(c.key[:0], c.prefix...)
+	if c.max < maxRevision {
+		c.key = appendSuffix(c.key, c.max)
+	}
+	c.sk++
+	return c.it.SeekGE(c.key) && c.onImage()
+}
+
+// onImage reports whether the iterator stands on an image key of the row.
+func (c *cursor) onImage() bool {
+	return bytes.Equal(comparer.Split.Prefix(c.it.Key()), c.prefix)
+}
+
+// A scan joins the cursors of the groups that a Select needs.
+type scan struct {
+	s       *Store
+	t       *tableInfo
+	sel     selection
+	filter  table.Filter // nil if it cannot be decided here
+	fsel    selection
+	lead    []*cursor // in step; a row begins here
+	follow  []*cursor // sought only for rows that the filter lets through
+	byName  map[table.Family]*cursor
+	max     int
+	reverse bool
+	cells   []table.Cell
+}
+
+// Scan implements table.Table.
+func (h handle) Scan(ctx context.Context, r table.Range, s table.Select) iter.Seq2[table.Row, error] {
+	return func(yield func(table.Row, error) bool) {
+		if err := h.s.begin(ctx); err != nil {
+			yield(table.Row{}, err)
+			return
+		}
+		defer h.s.end()
+		if err := h.scan(ctx, r, &s, yield); err != nil {
+			yield(table.Row{}, h.s.wrap("scan "+h.name, err))
+		}
+	}
+}
+
+func (h handle) scan(ctx context.Context, r table.Range, s *table.Select, yield func(table.Row, error) bool) error {
+	t, err := h.s.table(h.name)
+	if err != nil {
+		return err
+	}
+	if len(r.End) > 0 && bytes.Compare(r.Start, r.End) >= 0 {
+		return nil
+	}
+	x := &scan{s: h.s, t: t, max: s.MaxCells, reverse: s.Reverse}
+	defer x.close()
+	if err := x.open(s, r); err != nil {
+		return err
+	}
+	for rows := 0; s.MaxRows == 0 || rows < s.MaxRows; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if h.s.closed() {
+			return table.ErrClosed
+		}
+		row := x.current()
+		if row == nil {
+			return nil
+		}
+		cells, err := x.rowCells(row)
+		if err != nil {
+			return err
+		}
+		if len(cells) > 0 {
+			if rows++; !yield(table.Row{Key: row, Cells: cells}, nil) {
+				return nil
+			}
+		}
+		if rows == s.MaxRows && rows > 0 {
+			return nil
+		}
+		if err := x.advance(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open prepares selection and filter and places the cursors. A filter that
+// needs a column leads: then the other groups are only read where it matches.
+func (x *scan) open(s *table.Select, r table.Range) error {
+	if err := x.sel.set(x.t, s); err != nil {
+		return err
+	}
+	byKey := false
+	if s.Filter != nil {
+		cols, k, ok := filterColumns(x.t, s.Filter, nil)
+		if ok {
+			x.filter, byKey = s.Filter, k
+			if err := x.setFilter(cols); err != nil {
+				return err
+			}
+		}
+	}
+	lead := x.filter != nil && !byKey && !s.Reverse && !x.filter.Match(table.Row{})
+	x.byName = map[table.Family]*cursor{}
+	e := newEye(s.View)
+	add := func(sel selection, list *[]*cursor) error {
+		for i := range sel {
+			g := sel[i].group
+			if x.byName[g.name] != nil {
+				continue
+			}
+			c := &cursor{}
+			x.byName[g.name] = c
+			*list = append(*list, c)
+			if err := c.open(&x.s.iters, x.t, g, e, r, s.Reverse); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := add(x.fsel, &x.lead); err != nil {
+		return err
+	}
+	rest := &x.lead
+	if lead {
+		rest = &x.follow
+	}
+	if err := add(x.sel, rest); err != nil {
+		return err
+	}
+	for _, c := range x.lead {
+		if err := c.first(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setFilter makes the selection of the columns that decide the filter.
+func (x *scan) setFilter(cols []table.ColumnRange) error {
+	for _, c := range cols {
+		f, err := x.fsel.add(x.t, c.Family)
+		if err != nil {
+			return err
+		}
+		f.ranges = append(f.ranges, c)
+	}
+	x.fsel.finish()
+	return nil
+}
+
+func (x *scan) close() {
+	for _, c := range x.byName {
+		c.close(&x.s.iters)
+	}
+}
+
+// current gives the next row of those that lead, or nil at the end. The row is
+// never nil otherwise, though it may be empty.
+func (x *scan) current() []byte {
+	var row []byte
+	for _, c := range x.lead {
+		if !c.valid {
+			continue
+		}
+		d := bytes.Compare(c.row, row)
+		if row == nil || !x.reverse && d < 0 || x.reverse && d > 0 {
+			if row = c.row; row == nil {
+				row = []byte{}
+			}
+		}
+	}
+	return row
+}
+
+// rowCells gives what is selected of a row, or nothing when the filter drops
+// it.
+func (x *scan) rowCells(row []byte) ([]table.Cell, error) {
+	var err error
+	if x.filter != nil {
+		if x.cells, err = x.gather(row, x.fsel, 0); err != nil {
+			return nil, err
+		}
+		if !x.filter.Match(table.Row{Key: row, Cells: x.cells}) {
+			return nil, nil
+		}
+		for _, c := range x.follow {
+			if err := c.seek(row); err != nil {
+				return nil, err
+			}
+		}
+	}
+	x.cells, err = x.gather(row, x.sel, x.max)
+	return x.cells, err
+}
+
+// gather decodes the cells of a row from the cursors that stand on it.
+func (x *scan) gather(row []byte, sel selection, max int) ([]table.Cell, error) {
+	cells := x.cells[:0]
+	for i := range sel {
+		c := x.byName[sel[i].group.name]
+		if !c.valid || !bytes.Equal(c.row, row) {
+			continue
+		}
+		var err error
+		if cells, err = c.cells(cells, &c.st, &sel[i], max); err != nil {
+			return cells, err
+		}
+	}
+	return inOrder(cells, len(sel), max), nil
+}
+
+// advance moves the leading cursors that stand on the row. The row's key is
+// the memory of one of them, so they are found first.
+func (x *scan) advance(row []byte) error {
+	if len(x.lead) == 1 {
+		return x.lead[0].next()
+	}
+	for _, c := range x.lead {
+		c.due = c.valid && bytes.Equal(c.row, row)
+	}
+	for _, c := range x.lead {
+		if !c.due {
+			continue
+		}
+		if err := c.next(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

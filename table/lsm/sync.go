@@ -1,0 +1,89 @@
+package lsm
+
+import (
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A syncer waits for batches to reach the disk, in the order in which they were
+// applied. It stands between callers and Pebble so that a caller can stop
+// waiting when the disk is full; Pebble cannot.
+type syncer struct {
+	s     *Store
+	queue chan *pending
+	ended chan struct{}
+}
+
+type pending struct {
+	batch *pebble.Batch // nil for a barrier
+	err   error         // set before done
+	done  chan struct{}
+}
+
+func (y *syncer) start(s *Store) {
+	y.s, y.queue, y.ended = s, make(chan *pending, 1024), make(chan struct{})
+	go y.run()
+}
+
+func (y *syncer) run() {
+	defer close(y.ended)
+	var failed error
+	for p := range y.queue {
+		if p.batch != nil {
+			if err := p.batch.SyncWait(); err != nil {
+				failed = fmt.Errorf("%w: write the log: %w", table.ErrUnavailable, err)
+				y.s.disk.fail(err)
+			} else {
+				p.batch.Close()
+			}
+		}
+		p.err = failed // what follows a failure is not durable either
+		close(p.done)
+	}
+}
+
+func (y *syncer) stop() {
+	close(y.queue)
+	if y.s.disk.failed() == nil {
+		<-y.ended
+	}
+}
+
+// add takes an applied batch and gives what waits for it.
+func (y *syncer) add(b *pebble.Batch) func() error {
+	if y.s.o.NoSync {
+		b.Close()
+		return func() error { return nil }
+	}
+	return y.enqueue(&pending{batch: b, done: make(chan struct{})})
+}
+
+// barrier waits for all that was applied before. The batch is empty.
+func (y *syncer) barrier(b *pebble.Batch) func() error {
+	b.Close()
+	if y.s.o.NoSync {
+		return func() error { return nil }
+	}
+	return y.enqueue(&pending{done: make(chan struct{})})
+}
+
+func (y *syncer) enqueue(p *pending) func() error {
+	y.queue <- p
+	return func() error { return y.s.wrap("sync", y.wait(p)) }
+}
+
+func (y *syncer) wait(p *pending) error {
+	select {
+	case <-p.done:
+		return p.err
+	default:
+	}
+	select {
+	case <-p.done:
+		return p.err
+	case <-y.s.disk.stalled():
+		return fmt.Errorf("%w: not known to be durable", y.s.disk.writable())
+	}
+}

@@ -1,0 +1,370 @@
+package lsm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A delta is what one revision does to the row of one group.
+type delta struct {
+	t      *tableInfo
+	g      *group
+	prefix []byte // of the row's image keys
+	del    bool
+	cells  []table.Cell // sorted, each column once, with their revision
+}
+
+// A sink takes the keys that a change writes: a batch or a sorted table.
+type sink interface {
+	Set(key, value []byte, _ *pebble.WriteOptions) error
+	Delete(key []byte, _ *pebble.WriteOptions) error
+}
+
+// A writer turns deltas into keys. It belongs to whoever holds Store.writing,
+// or to a load.
+type writer struct {
+	s     *Store
+	it    *iterator
+	out   sink
+	enc   encoder
+	rev   table.Revision
+	key   []byte
+	val   []byte
+	old   []table.Cell
+	cells []table.Cell
+	n     int64 // keys written
+
+	deltas []delta
+	mem    []byte
+	arena  []table.Cell
+}
+
+func (w *writer) set(key, value []byte) error {
+	w.n++
+	return w.out.Set(key, value, nil)
+}
+
+// putColumns writes cells under keys of their own, each at its revision.
+func (w *writer) putColumns(d *delta, cells []table.Cell) error {
+	for i := range cells {
+		c := &cells[i]
+		w.key = appendSuffix(appendColumn(w.key[:0], d.prefix, c.Family, c.Qualifier), c.Revision)
+		w.val = appendColumnValue(w.val[:0], c)
+		if err := w.set(w.key, w.val); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) putImage(d *delta, r table.Revision, v []byte) error {
+	w.key = appendSuffix(append(w.key[:0], d.prefix...), r)
+	return w.set(w.key, v)
+}
+
+func (w *writer) putMarker(d *delta, r table.Revision, del bool, floor table.Revision) error {
+	w.val = appendMarker(w.val[:0], del, floor)
+	return w.putImage(d, r, w.val)
+}
+
+// update writes what a delta at w.rev makes of its row. It costs one seek.
+func (w *writer) update(d *delta) error {
+	var m image
+	var v []byte
+	w.s.m.seeks.Add(1)
+	exists := w.it.SeekPrefixGE(d.prefix)
+	if exists {
+		var err error
+		if v, err = w.it.ValueAndErr(); err != nil {
+			return err
+		}
+		if m, err = parseImage(revisionOf(w.it.Key()), v); err != nil {
+			return err
+		}
+	} else if err := w.it.Error(); err != nil {
+		return err
+	}
+	switch {
+	case exists && m.rev > w.rev:
+		return w.insert(d)
+	case m.columns:
+		return w.updateColumns(d, m)
+	}
+	w.old = w.old[:0]
+	if exists {
+		var err error
+		if w.old, err = m.appendAll(w.old); err != nil {
+			return err
+		}
+	}
+	del := d.del || exists && m.rev == w.rev && m.del
+	w.cells = mergeCells(w.cells[:0], w.old, d.cells, d.del, w.rev)
+	return w.putRow(d, w.rev, del, w.cells, v)
+}
+
+// putRow writes a row in one piece, or as columns if that is too large. If it
+// is what is there already, it writes nothing.
+func (w *writer) putRow(d *delta, r table.Revision, del bool, cells []table.Cell, there []byte) error {
+	if sizeOf(cells) <= d.g.limit {
+		v := w.enc.image(r, del, cells)
+		if there != nil && bytes.Equal(v, there) && sameRevision(w.it.Key(), r) {
+			return nil
+		}
+		return w.putImage(d, r, v)
+	}
+	var floor table.Revision
+	if del {
+		floor = r
+	}
+	if err := w.putMarker(d, r, del, floor); err != nil {
+		return err
+	}
+	return w.putColumns(d, cells)
+}
+
+func sameRevision(key []byte, r table.Revision) bool { return revisionOf(key) == r }
+
+// updateColumns adds cells to a columnar row: nothing of it is read.
+func (w *writer) updateColumns(d *delta, m image) error {
+	if d.del {
+		if err := w.putMarker(d, w.rev, true, max(m.floor, w.rev)); err != nil {
+			return err
+		}
+	}
+	return w.putColumns(d, d.cells)
+}
+
+// sizeOf is about what an image of the cells takes.
+func sizeOf(cells []table.Cell) int {
+	n := 0
+	for i := range cells {
+		n += len(cells[i].Qualifier) + len(cells[i].Value) + 3
+	}
+	return n
+}
+
+// mergeCells puts newer cells, all of revision r, on top of older ones. Of the
+// older tombstones only those of r itself are kept: they say what r did.
+func mergeCells(dst, older, newer []table.Cell, del bool, r table.Revision) []table.Cell {
+	for len(older) > 0 || len(newer) > 0 {
+		d := -1
+		switch {
+		case len(older) == 0:
+			d = 1
+		case len(newer) > 0:
+			d = older[0].Compare(newer[0])
+		}
+		if d < 0 {
+			if c := older[0]; c.Revision == r || !c.Tombstone && !del {
+				dst = append(dst, c)
+			}
+			older = older[1:]
+			continue
+		}
+		if d == 0 {
+			older = older[1:]
+		}
+		dst, newer = append(dst, newer[0]), newer[1:]
+	}
+	return dst
+}
+
+// take makes deltas of a table's mutations: one for each row and group, cells
+// sorted, the last one of each column. Memory is the writer's.
+func (w *writer) take(t *tableInfo, ms []table.Mutation) error {
+	for i := range ms {
+		m := &ms[i]
+		if err := checkCells(t, m.Cells); err != nil {
+			return err
+		}
+		for _, g := range t.groups {
+			n := len(w.arena)
+			for _, c := range m.Cells {
+				if t.byFamily[c.Family] != g {
+					continue
+				}
+				if c.Revision = w.rev; c.Tombstone {
+					c.Value = nil
+				}
+				w.arena = append(w.arena, c)
+			}
+			if len(w.arena) == n && !m.DeleteRow {
+				continue
+			}
+			at := len(w.mem)
+			w.mem = appendImage(w.mem, t.id, g.name, m.Row)
+			w.deltas = append(w.deltas, delta{
+				t: t, g: g, del: m.DeleteRow,
+				prefix: w.mem[at:len(w.mem):len(w.mem)],
+				cells:  sortCells(w.arena[n:len(w.arena):len(w.arena)]),
+			})
+		}
+	}
+	return nil
+}
+
+// sortCells sorts cells and keeps the last of each column.
+func sortCells(cells []table.Cell) []table.Cell {
+	sorted := true
+	for i := 1; i < len(cells) && sorted; i++ {
+		sorted = cells[i-1].Compare(cells[i]) < 0
+	}
+	if sorted {
+		return cells
+	}
+	slices.Reverse(cells)
+	slices.SortStableFunc(cells, table.Cell.Compare)
+	return slices.CompactFunc(cells, func(a, b table.Cell) bool { return a.Compare(b) == 0 })
+}
+
+// joined sorts the deltas by row and joins those of the same row, later ones on
+// top.
+func joined(ds []delta) []delta {
+	slices.SortStableFunc(ds, func(a, b delta) int { return bytes.Compare(a.prefix, b.prefix) })
+	out := ds[:0]
+	for _, d := range ds {
+		if n := len(out); n > 0 && bytes.Equal(out[n-1].prefix, d.prefix) {
+			p := &out[n-1]
+			p.del = p.del || d.del
+			p.cells = sortCells(slices.Concat(p.cells, d.cells))
+			continue
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+func (w *writer) reset(r table.Revision) {
+	w.rev, w.deltas, w.mem, w.arena = r, w.deltas[:0], w.mem[:0], w.arena[:0]
+}
+
+// clear lets go of the callers' bytes.
+func (w *writer) clear() {
+	clear(w.arena[:cap(w.arena)])
+	clear(w.deltas[:cap(w.deltas)])
+	clear(w.old[:cap(w.old)])
+	clear(w.cells[:cap(w.cells)])
+	w.out = nil
+}
+
+func checkCells(t *tableInfo, cells []table.Cell) error {
+	for i := range cells {
+		c := &cells[i]
+		if t.byFamily[c.Family] == nil {
+			return fmt.Errorf("table %q has no family %q", t.spec.Name, string(rune(c.Family)))
+		}
+		if len(c.Value) > table.MaxValue {
+			return fmt.Errorf("%w: %d bytes in column %q of table %q, the limit is %d",
+				table.ErrTooLarge, len(c.Value), c.Qualifier, t.spec.Name, table.MaxValue)
+		}
+	}
+	return nil
+}
+
+var errRevision = errors.New("revision 0, or more than 63 bits")
+
+// Commit implements table.Batcher.
+func (s *Store) Commit(ctx context.Context, b table.Batch) (func() error, error) {
+	if err := s.beginWrite(ctx); err != nil {
+		return nil, err
+	}
+	defer s.endWrite()
+	wait, err := s.commit(b)
+	return wait, s.wrap("commit", err)
+}
+
+// commit applies a batch; the caller may write.
+func (s *Store) commit(b table.Batch) (wait func() error, err error) {
+	defer s.caught(&err)
+	pb := s.db.NewBatch()
+	done := false
+	defer func() {
+		if !done {
+			pb.Close()
+		}
+	}()
+	if err := s.fill(pb, &b); err != nil {
+		return nil, err
+	}
+	if pb.Empty() {
+		done = true
+		return s.syncs.barrier(pb), nil
+	}
+	if s.o.NoSync {
+		err = s.db.Apply(pb, pebble.NoSync)
+	} else {
+		err = s.db.ApplyNoSyncWait(pb, pebble.Sync)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if b.Revision == 0 {
+		s.iters.swapped()
+	} else {
+		s.iters.changed(b.Revision)
+	}
+	s.m.commits.Add(1)
+	done = true
+	return s.syncs.add(pb), nil
+}
+
+// fill reads the rows that a batch changes and writes the new ones to pb.
+func (s *Store) fill(pb *pebble.Batch, b *table.Batch) (err error) {
+	w := &s.w
+	w.reset(b.Revision)
+	if w.it, err = s.iters.get(0); err != nil {
+		return err
+	}
+	defer func() {
+		s.iters.put(w.it)
+		s.m.written.Add(w.n)
+		w.it, w.n = nil, 0
+		w.clear()
+	}()
+	w.out = pb
+	for _, x := range b.Writes {
+		t, err := s.table(x.Table)
+		if err != nil {
+			return err
+		}
+		if t.spec.Unversioned {
+			err = w.replace(t, x.Mutations)
+		} else if b.Revision == 0 || b.Revision > maxRevision {
+			err = errRevision
+		} else {
+			err = w.take(t, x.Mutations)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	w.deltas = joined(w.deltas)
+	for i := range w.deltas {
+		if err := w.update(&w.deltas[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Apply implements table.Table.
+func (h handle) Apply(ctx context.Context, r table.Revision, ms []table.Mutation) error {
+	t, err := h.s.table(h.name)
+	if err == nil && t.spec.Unversioned {
+		err = fmt.Errorf("table %q is unversioned: use Swap", h.name)
+	}
+	if err != nil && !h.s.closed() {
+		return h.s.wrap("apply", err)
+	}
+	wait, err := h.s.Commit(ctx, table.Batch{Revision: r, Writes: []table.Write{{Table: h.name, Mutations: ms}}})
+	if err != nil {
+		return err
+	}
+	return wait()
+}
