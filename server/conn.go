@@ -183,16 +183,11 @@ func (c *conn) bind(m *op.Message) error {
 	o := &operation{conn: c, message: m}
 	c.mu.Lock()
 	err := c.add(o)
-	for _, other := range c.ops {
-		if _, ok := other.message.Request.(*op.Search); ok {
-			other.abandon()
-		}
-	}
 	c.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	c.workers.Wait()
+	c.settle(cancelSearches)
 	c.run(o)
 	c.finish(o)
 	return nil

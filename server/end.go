@@ -13,19 +13,31 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
-// An ending is why the server ends a connection.
+// An ending is why a connection ends, and how.
 type ending struct {
-	notice   *op.Result // for the client; nil: none
-	reason   string     // for the log; empty: nothing to log
-	graceful bool       // operations under way are finished first
+	notice *op.Result // for the client; nil: none
+	reason string     // for the log; empty: nothing to log
+	grace  grace
 }
 
+// A grace says what becomes of the operations that run.
+type grace int
+
+const (
+	cancelAll grace = iota
+	cancelSearches
+	finishAll
+)
+
 var (
-	shutdown  = &ending{notice: op.Errorf(op.Unavailable, "the server is shutting down"), graceful: true}
-	broken    = &ending{notice: op.Errorf(op.Other, "internal error, see the server's log")} // logged where it happened
-	idleEnd   = &ending{notice: op.Errorf(op.AdminLimitExceeded, "nothing was asked for too long")}
-	slowEnd   = &ending{reason: "the client does not take its answers"}
-	closedEnd = &ending{}
+	shutdown = &ending{notice: op.Errorf(op.Unavailable, "the server is shutting down"), grace: finishAll}
+	idleEnd  = &ending{notice: op.Errorf(op.AdminLimitExceeded, "nothing was asked for too long")}
+	slowEnd  = &ending{reason: "the client does not take its answers"}
+	// clientEnd is Unbind or hanging up. Updates that were asked for before are
+	// made; nobody waits for searches any more.
+	clientEnd = &ending{grace: cancelSearches}
+	// panicEnd was logged where it happened.
+	panicEnd = &ending{notice: op.Errorf(op.Other, "internal error, see the server's log")}
 
 	errUnbind = errors.New("unbind")
 	errEnding = errors.New("conn.ending says why")
@@ -49,20 +61,34 @@ func (c *conn) end(err error) {
 	if e.reason != "" {
 		c.log().Warn("connection closed", "reason", e.reason)
 	}
-	if e.graceful {
-		c.workers.Wait()
-	}
+	c.settle(e.grace)
 	c.cancel()
+	c.out.seal(e.notice)
 	if e.notice != nil {
-		c.out.seal(e.notice)
 		linger(c.nc)
 	}
 	c.nc.Close()
 	c.workers.Wait()
 	c.timer.Stop()
-	c.out.seal(nil)
 	c.session.Close()
 	c.server.removeConn(c)
+}
+
+// settle waits for the operations that are to finish.
+func (c *conn) settle(g grace) {
+	if g == cancelAll {
+		return
+	}
+	if g == cancelSearches {
+		c.mu.Lock()
+		for _, o := range c.ops {
+			if _, ok := o.message.Request.(*op.Search); ok {
+				o.abandon()
+			}
+		}
+		c.mu.Unlock()
+	}
+	c.workers.Wait()
 }
 
 // endingOf says what to do about an error of reading.
@@ -73,7 +99,7 @@ func endingOf(err error) *ending {
 		return &ending{notice: op.Errorf(op.ProtocolError, "%v", err), reason: err.Error()}
 	case err == errUnbind, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed),
 		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):
-		return closedEnd // clients may
+		return clientEnd
 	}
 	return &ending{reason: fmt.Sprintf("reading from it: %v", err)}
 }

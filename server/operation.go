@@ -86,7 +86,7 @@ func (c *conn) run(o *operation) {
 			c.log().Error("panic while serving a request", "request", fmt.Sprintf("%T", o.message.Request),
 				"panic", p, "stack", string(debug.Stack()))
 			c.fail(o)
-			c.stop(broken)
+			c.stop(panicEnd)
 		}
 	}()
 	c.session.Serve(o, o.message, (*sink)(o))
