@@ -84,7 +84,7 @@ func openHeader(ctx context.Context, s table.Store, o Options) (*header, error) 
 	h, err := readHeader(ctx, s)
 	if errors.Is(err, ErrNoDirectory) && o.Create {
 		h = &header{Format: format, Normalizer: schema.Version()}
-		for _, x := range DefaultIndexes() {
+		for _, x := range o.Indexes {
 			h.Indexes = append(h.Indexes, headerIndex{x.Attribute, x.Layout, 1})
 		}
 		err = createHeader(ctx, s, h)

@@ -31,8 +31,10 @@ type Options struct {
 	Cache int64
 	// Create makes a store that holds no directory yet into an empty one.
 	Create bool
-	Txn    txn.Options
-	Log    *slog.Logger
+	// Indexes are those of a directory that is created; nil: DefaultIndexes.
+	Indexes []Index
+	Txn     txn.Options
+	Log     *slog.Logger
 }
 
 func (o Options) withDefaults() Options {
@@ -41,6 +43,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Cache == 0 {
 		o.Cache = defaultCache()
+	}
+	if o.Indexes == nil {
+		o.Indexes = DefaultIndexes()
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -58,6 +63,9 @@ type Partition struct {
 	tree   *txn.Table
 	cache  *cache
 	known  *types
+
+	// classes has what HasClass found: *schema.ObjectClass to classSeen.
+	classes sync.Map
 
 	// changing is held shared by updates, and alone by what changes the indexes
 	// or loads past the usual path.

@@ -8,6 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/tree"
@@ -398,4 +399,35 @@ func (s *Snapshot) compareWide(ctx context.Context, id entry.ID, t *schema.Attri
 		return false, problem(NoSuchAttribute, "the entry has no %s", t.Name())
 	}
 	return false, nil
+}
+
+// classSeen is whether any entry was of a class at an ordinal.
+type classSeen struct {
+	asOf uint64
+	has  bool
+}
+
+// HasClass reports whether any entry is of a class; quick for referral and
+// alias, which nearly every search asks about: commits that add or remove one
+// touch the class.
+func (s *Snapshot) HasClass(ctx context.Context, c *schema.ObjectClass) (bool, error) {
+	known := c == s.p.types().alias || c == s.p.types().referral
+	if v, ok := s.p.classes.Load(c); ok && known && s.cached {
+		if seen := v.(classSeen); s.at.Unchanged(classID(c), seen.asOf) {
+			return seen.has, nil
+		}
+	}
+	f := filter.Resolve(&filter.Equal{Attribute: s.p.types().objectClass.Name(), Value: []byte(c.Name())}, s.p.schema)
+	has := false
+	for _, err := range s.Search(ctx, Query{Base: root, Scope: op.WholeSubtree, Filter: f}) {
+		if err != nil {
+			return false, err
+		}
+		has = true
+		break
+	}
+	if asOf := s.at.Ordinal(); known && s.cached && asOf != 0 {
+		s.p.classes.Store(c, classSeen{asOf, has})
+	}
+	return has, nil
 }

@@ -1,0 +1,396 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// TestDifferential gives random filters to random directories: the plan, the
+// scan and brute force over the entries must find the same, on both engines.
+// LDAPD_DIFFERENTIAL_SEED replays one directory.
+func TestDifferential(t *testing.T) {
+	directories, filters := 20, 500
+	if testing.Short() {
+		directories = 4
+	}
+	first := uint64(1)
+	if s := os.Getenv("LDAPD_DIFFERENTIAL_SEED"); s != "" {
+		first, _ = strconv.ParseUint(s, 10, 64)
+		directories = 1
+	}
+	for _, e := range engines {
+		t.Run(e.name, func(t *testing.T) {
+			store := e.open(t)
+			p := openPartition(t, store, randomIndexes...)
+			for seed := first; seed < first+uint64(directories); seed++ {
+				d := newDirectory(t, p, seed)
+				d.populate()
+				for range filters {
+					d.compare()
+				}
+				d.clear()
+			}
+		})
+	}
+}
+
+// randomIndexes cover every kind of key and both layouts; what is not among
+// them is found by scans.
+var randomIndexes = []partition.Index{
+	{Attribute: "objectClass", Layout: partition.RowLayout},
+	{Attribute: "cn", Layout: partition.ColumnLayout},
+	{Attribute: "sn", Layout: partition.RowLayout},
+	{Attribute: "uidNumber", Layout: partition.RowLayout},
+	{Attribute: "gidNumber", Layout: partition.ColumnLayout},
+	{Attribute: "member", Layout: partition.ColumnLayout},
+	{Attribute: "telephoneNumber", Layout: partition.ColumnLayout},
+	{Attribute: "title", Layout: partition.RowLayout},
+	{Attribute: "postalAddress", Layout: partition.ColumnLayout},
+}
+
+// directory is a random one, of which brute force knows the names.
+type directory struct {
+	t     *testing.T
+	p     *partition.Partition
+	r     *rand.Rand
+	seed  uint64
+	names []dn.DN // parents before children
+}
+
+func newDirectory(t *testing.T, p *partition.Partition, seed uint64) *directory {
+	return &directory{t: t, p: p, r: rand.New(rand.NewPCG(seed, 1)), seed: seed}
+}
+
+func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
+
+var words = []string{"Ada", "ada", "  Ada  Byron ", "Byron", "Ångström", "ångström", "Straße", "STRASSE", "a*b", "x(y)", `back\slash`,
+	"Ada Byron", "O'Neil", "zoe", "Zoë", "12", "012", "\u00adsoft", "eins zwei drei", "EINS  ZWEI", strings.Repeat("long ", 140) + "tail", strings.Repeat("long ", 140) + "other"}
+var numbers = []string{"0", "1", "2", "-1", "10", "9", "100", "340282366920938463463374607431768211456", "-99999999999999999999"}
+var times = []string{"20260101000000Z", "20260101010000+0100", "20251231235959.5Z", "2026010100Z", "19700101000000Z"}
+
+// values draws values of an attribute.
+func (d *directory) value(attribute string) string {
+	switch attribute {
+	case "uidNumber", "gidNumber":
+		return pick(d.r, numbers)
+	case "member", "seeAlso":
+		return pick(d.r, d.names).String()
+	case "telephoneNumber":
+		return pick(d.r, []string{"+1 555 0100", "+1-555-0100", "+49 30 1234", "15550100"})
+	case "mail":
+		return pick(d.r, []string{"ada@example.com", "ADA@example.com", "zoe@example.org"})
+	case "dateOfTest":
+		return pick(d.r, times)
+	case "postalAddress":
+		return pick(d.r, []string{"1 Main St$Town", "1 main st $town", "2 Side St$Town$Land"})
+	case "x121Address":
+		return pick(d.r, []string{"12 34", "1234", "99"})
+	case "x500UniqueIdentifier":
+		return pick(d.r, []string{"'0101'B", "'01010'B", "'1'B"})
+	case "jpegPhoto":
+		return "\xff\xd8\xff\xe0 not much of a picture \xff\xd9"
+	case "labeledURI":
+		return pick(d.r, []string{"http://example.com/A a", "http://example.com/a a"})
+	}
+	return pick(d.r, words)
+}
+
+var attributes = []string{"cn", "cn;lang-de", "cn;lang-de;x-y", "sn", "givenName", "title", "description", "mail", "telephoneNumber",
+	"uidNumber", "gidNumber", "member", "seeAlso", "postalAddress", "x121Address", "x500UniqueIdentifier", "jpegPhoto", "labeledURI", "title;lang-fr"}
+
+func (d *directory) update(f func(tx *partition.Tx) error) error {
+	_, err := d.p.Update(context.Background(), partition.By{Name: "cn=admin"}, f)
+	return err
+}
+
+// populate adds entries, then changes, renames and deletes some, so that the
+// indexes have been through everything. What the schema refuses is left out.
+func (d *directory) populate() {
+	ctx := context.Background()
+	root, _ := dn.Parse(suffix)
+	d.names = []dn.DN{root}
+	d.must(d.add(root, "objectClass=organization", "objectClass=dcObject", "o=Example"))
+	for i := range 40 {
+		parent := pick(d.r, d.names)
+		name := append(dn.DN{{{Type: "cn", Value: []byte(fmt.Sprintf("e%d", i))}}}, parent...)
+		lines := []string{"objectClass=person", "objectClass=extensibleObject", "sn=" + d.value("sn")}
+		for range d.r.IntN(12) {
+			a := pick(d.r, attributes)
+			lines = append(lines, a+"="+d.value(a))
+		}
+		if i%20 == 7 {
+			for k := range 130 { // many values, which lie elsewhere
+				lines = append(lines, fmt.Sprintf("member=cn=m%d,%s", k, suffix))
+			}
+		}
+		if d.add(name, lines...) == nil {
+			d.names = append(d.names, name)
+		}
+	}
+	for range 30 {
+		name := pick(d.r, d.names[1:])
+		a := pick(d.r, attributes)
+		kind := pick(d.r, []op.ModKind{op.ModAdd, op.ModDelete, op.ModReplace})
+		values := [][]byte{[]byte(d.value(a))}
+		if d.r.IntN(4) == 0 {
+			values = nil
+		}
+		_ = d.update(func(tx *partition.Tx) error {
+			return tx.Modify(ctx, name, []op.Modification{{Kind: kind, PartialAttribute: op.PartialAttribute{Description: a, Values: values}}})
+		})
+	}
+	for i := range 5 {
+		d.rename(d.r.IntN(len(d.names)-1)+1, fmt.Sprintf("r%d", i))
+	}
+	for range 5 {
+		i := d.r.IntN(len(d.names)-1) + 1
+		if d.update(func(tx *partition.Tx) error { return tx.Delete(ctx, d.names[i]) }) == nil {
+			d.names = slices.Delete(d.names, i, i+1)
+		}
+	}
+}
+
+// add makes an entry of "attribute=value" lines; equal values are left out.
+func (d *directory) add(name dn.DN, lines ...string) error {
+	var as []op.PartialAttribute
+	for _, l := range lines {
+		a, v, _ := strings.Cut(l, "=")
+		i := slices.IndexFunc(as, func(x op.PartialAttribute) bool { return x.Description == a })
+		if i < 0 {
+			as = append(as, op.PartialAttribute{Description: a})
+			i = len(as) - 1
+		}
+		if (a == "uidNumber" || a == "gidNumber") && len(as[i].Values) > 0 || d.holds(a, as[i].Values, []byte(v)) {
+			continue
+		}
+		as[i].Values = append(as[i].Values, []byte(v))
+	}
+	return d.update(func(tx *partition.Tx) error {
+		_, err := tx.Add(context.Background(), name, as, false)
+		return err
+	})
+}
+
+func (d *directory) holds(a string, values [][]byte, v []byte) bool {
+	base, _, _ := strings.Cut(a, ";")
+	rule := d.p.Schema().Attribute(base).Equality
+	if rule == nil {
+		return len(values) > 0
+	}
+	key, err := rule.Key(v)
+	return err == nil && slices.ContainsFunc(values, func(o []byte) bool {
+		k, err := rule.Key(o)
+		return err == nil && bytes.Equal(k, key)
+	})
+}
+
+// rename moves an entry and all below it under another parent.
+func (d *directory) rename(i int, rdn string) {
+	old := d.names[i]
+	parent := pick(d.r, d.names)
+	to := dn.RDN{{Type: "cn", Value: []byte(rdn)}}
+	err := d.update(func(tx *partition.Tx) error {
+		return tx.Rename(context.Background(), old, to, d.r.IntN(2) == 0, &parent)
+	})
+	if err != nil {
+		return
+	}
+	for k, n := range d.names {
+		if above := len(n) - len(old); above >= 0 && slices.EqualFunc(n[above:], old, func(a, b dn.RDN) bool { return a.String() == b.String() }) {
+			d.names[k] = append(append(append(dn.DN{}, n[:above]...), to), parent...)
+		}
+	}
+}
+
+func (d *directory) clear() {
+	slices.SortFunc(d.names, func(a, b dn.DN) int { return len(b) - len(a) })
+	for _, n := range d.names {
+		d.must(d.update(func(tx *partition.Tx) error { return tx.Delete(context.Background(), n) }))
+	}
+}
+
+func (d *directory) must(err error) {
+	d.t.Helper()
+	if err != nil {
+		d.t.Fatalf("seed %d: %v", d.seed, err)
+	}
+}
+
+var rules = []string{"caseIgnoreMatch", "caseExactMatch", "integerMatch", "integerOrderingMatch", "distinguishedNameMatch",
+	"caseIgnoreOrderingMatch", "caseIgnoreSubstringsMatch", "telephoneNumberMatch", "numericStringMatch", "octetStringMatch",
+	"1.2.840.113556.1.4.803", "1.2.840.113556.1.4.804", "objectIdentifierMatch", "wordMatch", "bogusMatch"}
+
+// filter draws a filter.
+func (d *directory) filter(depth int) filter.Filter {
+	if depth > 0 {
+		switch d.r.IntN(5) {
+		case 0:
+			return filter.And(d.filters(depth - 1))
+		case 1:
+			return filter.Or(d.filters(depth - 1))
+		case 2:
+			return &filter.Not{Filter: d.filter(depth - 1)}
+		}
+	}
+	a := pick(d.r, append([]string{"name", "objectClass", "bogus", "entryUUID", "cn;lang-de", "2.5.4.3", "createTimestamp", "userPassword"}, attributes...))
+	v := []byte(d.value(a))
+	switch a {
+	case "objectClass":
+		v = []byte(pick(d.r, []string{"person", "2.5.6.6", "ORGANIZATION", "extensibleObject", "nothing"}))
+	case "entryUUID":
+		v = []byte(entry.NewID().String())
+	case "createTimestamp":
+		v = []byte(pick(d.r, times))
+	case "member", "seeAlso":
+		if d.r.IntN(3) == 0 {
+			v = []byte("CN=M" + strconv.Itoa(d.r.IntN(140)) + ", dc=Example,dc=com")
+		}
+	}
+	switch d.r.IntN(9) {
+	case 0, 1, 2:
+		return &filter.Equal{Attribute: a, Value: v}
+	case 3:
+		return &filter.GreaterOrEqual{Attribute: a, Value: v}
+	case 4:
+		return &filter.LessOrEqual{Attribute: a, Value: v}
+	case 5:
+		return &filter.Present{Attribute: a}
+	case 6:
+		return &filter.Approx{Attribute: a, Value: v}
+	case 7:
+		return d.substrings(a, v)
+	}
+	x := &filter.Extensible{Attribute: a, Value: v, Rule: pick(d.r, rules), DNAttrs: d.r.IntN(4) == 0}
+	switch d.r.IntN(3) {
+	case 0:
+		x.Attribute = ""
+	case 1:
+		x.Rule = ""
+	}
+	if x.Rule == "" && x.Attribute == "" {
+		x.Rule = "caseIgnoreMatch"
+	}
+	return x
+}
+
+func (d *directory) filters(depth int) []filter.Filter {
+	fs := make([]filter.Filter, d.r.IntN(4))
+	for i := range fs {
+		fs[i] = d.filter(depth)
+	}
+	return fs
+}
+
+func (d *directory) substrings(a string, v []byte) filter.Filter {
+	s := &filter.Substrings{Attribute: a}
+	cut := func() []byte {
+		i := d.r.IntN(len(v))
+		return v[i : i+d.r.IntN(min(4, len(v)-i))+1]
+	}
+	if d.r.IntN(2) == 0 {
+		s.Initial = v[:d.r.IntN(len(v))+1]
+	}
+	for range d.r.IntN(3) {
+		s.Any = append(s.Any, cut())
+	}
+	if d.r.IntN(3) == 0 || s.Initial == nil && s.Any == nil {
+		s.Final = v[d.r.IntN(len(v)):]
+	}
+	return s
+}
+
+// compare runs one random search three ways.
+func (d *directory) compare() {
+	d.t.Helper()
+	ctx := context.Background()
+	f := d.filter(3)
+	base, scope := pick(d.r, d.names), op.Scope(d.r.IntN(4))
+	resolved := filter.Resolve(f, d.p.Schema())
+	s := d.p.Snapshot()
+	defer s.Close()
+	want := d.bruteForce(s, base, scope, resolved)
+	at, err := s.Find(ctx, base)
+	d.must(err)
+	q := partition.Query{Base: at.ID, Scope: scope, Filter: resolved}
+	got := d.search(s, q)
+	if !slices.Equal(got, want) {
+		plan, _ := s.Explain(ctx, q, false)
+		d.t.Fatalf("seed %d: base %s, scope %d, filter %s\nfound   %q\nbrute   %q\nplan: %s", d.seed, base, scope, f, got, want, plan)
+	}
+	if len(want) > 1 {
+		d.paged(s, q, want)
+	}
+}
+
+func (d *directory) search(s *partition.Snapshot, q partition.Query) []string {
+	names := []string{}
+	for r, err := range s.Search(context.Background(), q) {
+		d.must(err)
+		names = append(names, r.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// paged runs the query again from result to result by their positions.
+func (d *directory) paged(s *partition.Snapshot, q partition.Query, want []string) {
+	names := []string{}
+	for more := true; more; {
+		more = false
+		for r, err := range s.Search(context.Background(), q) {
+			d.must(err)
+			names = append(names, r.Name)
+			q.After, more = bytes.Clone(r.Position), true
+			break
+		}
+	}
+	slices.Sort(names)
+	if !slices.Equal(names, want) {
+		d.t.Fatalf("seed %d: paged, filter %s\nfound %q\nwant  %q", d.seed, q.Filter, names, want)
+	}
+}
+
+// bruteForce tests every entry by itself.
+func (d *directory) bruteForce(s *partition.Snapshot, base dn.DN, scope op.Scope, f filter.Resolved) []string {
+	ctx := context.Background()
+	names := []string{}
+	for _, n := range d.names {
+		below := len(n) - len(base)
+		in := below >= 0 && slices.EqualFunc(n[max(below, 0):], base, func(a, b dn.RDN) bool { return a.String() == b.String() })
+		switch scope {
+		case op.BaseObject:
+			in = in && below == 0
+		case op.SingleLevel:
+			in = in && below == 1
+		case op.Subordinates:
+			in = in && below > 0
+		}
+		if !in {
+			continue
+		}
+		at, err := s.Find(ctx, n)
+		d.must(err)
+		e, err := s.Entry(ctx, at.ID, false)
+		d.must(err)
+		name, err := dn.Parse(at.Name)
+		d.must(err)
+		if f.Match(&filter.EntrySource{Schema: d.p.Schema(), Entry: e, Name: name}) == filter.True {
+			names = append(names, at.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,171 @@
+package partition_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+)
+
+func open(t testing.TB) *partition.Partition {
+	t.Helper()
+	ctx := context.Background()
+	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close(ctx) })
+	if err := p.SetSuffixes(ctx, []string{"dc=example,dc=com"}); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func name(s string) dn.DN {
+	d, err := dn.Parse(s)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// attrs reads "a: v" lines.
+func attrs(lines ...string) (as []op.PartialAttribute) {
+	for _, l := range lines {
+		d, v, _ := strings.Cut(l, ": ")
+		i := slices.IndexFunc(as, func(a op.PartialAttribute) bool { return a.Description == d })
+		if i < 0 {
+			as = append(as, op.PartialAttribute{Description: d})
+			i = len(as) - 1
+		}
+		as[i].Values = append(as[i].Values, []byte(v))
+	}
+	return as
+}
+
+func update(t testing.TB, p *partition.Partition, f func(tx *partition.Tx) error) error {
+	t.Helper()
+	_, err := p.Update(context.Background(), partition.By{Name: "cn=admin"}, f)
+	return err
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func add(t testing.TB, p *partition.Partition, dn string, lines ...string) error {
+	t.Helper()
+	return update(t, p, func(tx *partition.Tx) error {
+		_, err := tx.Add(context.Background(), name(dn), attrs(lines...), false)
+		return err
+	})
+}
+
+func search(t testing.TB, p *partition.Partition, base string, scope op.Scope, f string) []string {
+	t.Helper()
+	ctx := context.Background()
+	s := p.Snapshot()
+	defer s.Close()
+	at, err := s.Find(ctx, name(base))
+	must(t, err)
+	var names []string
+	for r, err := range s.Search(ctx, partition.Query{Base: at.ID, Scope: scope, Filter: filter.Resolve(filter.MustParse(f), p.Schema())}) {
+		must(t, err)
+		names = append(names, r.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func sample(t testing.TB) *partition.Partition {
+	p := open(t)
+	must(t, add(t, p, "dc=example,dc=com", "objectClass: organization", "objectClass: dcObject", "o: Example"))
+	must(t, add(t, p, "ou=people,dc=example,dc=com", "objectClass: organizationalUnit"))
+	for i := range 5 {
+		must(t, add(t, p, fmt.Sprintf("uid=u%d,ou=people,dc=example,dc=com", i),
+			"objectClass: inetOrgPerson", fmt.Sprintf("cn: Person %d", i), "sn: Person", "userPassword: secret",
+			fmt.Sprintf("description: number %d", i)))
+	}
+	return p
+}
+
+func TestSearch(t *testing.T) {
+	p := sample(t)
+	for _, c := range []struct {
+		base  string
+		scope op.Scope
+		f     string
+		want  string
+	}{
+		{"dc=example,dc=com", op.WholeSubtree, "(uid=U1)", "uid=u1,ou=people,dc=example,dc=com"},
+		{"dc=example,dc=com", op.WholeSubtree, "(&(sn=person)(cn=person 2))", "uid=u2,ou=people,dc=example,dc=com"},
+		{"dc=example,dc=com", op.WholeSubtree, "(description=*ber 3)", "uid=u3,ou=people,dc=example,dc=com"},
+		{"ou=people,dc=example,dc=com", op.SingleLevel, "(description=*ber 3)", "uid=u3,ou=people,dc=example,dc=com"},
+		{"ou=people,dc=example,dc=com", op.WholeSubtree, "(description=*ber 3)", "uid=u3,ou=people,dc=example,dc=com"},
+		{"dc=example,dc=com", op.SingleLevel, "(objectClass=*)", "ou=people,dc=example,dc=com"},
+		{"ou=people,dc=example,dc=com", op.BaseObject, "(objectClass=*)", "ou=people,dc=example,dc=com"},
+		{"dc=example,dc=com", op.WholeSubtree, "(userPassword=secret)", ""},
+		{"", op.WholeSubtree, "(uid=u4)", "uid=u4,ou=people,dc=example,dc=com"},
+	} {
+		if got := strings.Join(search(t, p, c.base, c.scope, c.f), " "); got != c.want {
+			t.Errorf("%s %d %s: got %q, want %q", c.base, c.scope, c.f, got, c.want)
+		}
+	}
+	if got := search(t, p, "dc=example,dc=com", op.WholeSubtree, "(objectClass=*)"); len(got) != 7 {
+		t.Errorf("whole subtree: %q", got)
+	}
+	if got := search(t, p, "ou=people,dc=example,dc=com", op.Subordinates, "(sn=*)"); len(got) != 5 {
+		t.Errorf("subordinates: %q", got)
+	}
+}
+
+func TestModifyRenameDelete(t *testing.T) {
+	p := sample(t)
+	ctx := context.Background()
+	u1 := name("uid=u1,ou=people,dc=example,dc=com")
+	must(t, update(t, p, func(tx *partition.Tx) error {
+		return tx.Modify(ctx, u1, []op.Modification{
+			{Kind: op.ModReplace, PartialAttribute: attrs("description: other")[0]},
+			{Kind: op.ModAdd, PartialAttribute: attrs("mail: a@example.com", "mail: b@example.com")[0]},
+			{Kind: op.ModDelete, PartialAttribute: attrs("mail: A@example.com")[0]},
+		})
+	}))
+	if got := search(t, p, "dc=example,dc=com", op.WholeSubtree, "(mail=b@example.com)"); len(got) != 1 {
+		t.Errorf("mail: %q", got)
+	}
+	if got := search(t, p, "dc=example,dc=com", op.WholeSubtree, "(mail=a@example.com)"); len(got) != 0 {
+		t.Errorf("deleted mail: %q", got)
+	}
+	must(t, update(t, p, func(tx *partition.Tx) error {
+		return tx.Rename(ctx, name("ou=people,dc=example,dc=com"), dn.RDN{{Type: "ou", Value: []byte("Staff")}}, true, nil)
+	}))
+	if got := search(t, p, "dc=example,dc=com", op.WholeSubtree, "(mail=b@example.com)"); len(got) != 1 || got[0] != "uid=u1,ou=Staff,dc=example,dc=com" {
+		t.Errorf("after rename: %q", got)
+	}
+	must(t, update(t, p, func(tx *partition.Tx) error {
+		return tx.Delete(ctx, name("uid=u1,ou=staff,dc=example,dc=com"))
+	}))
+	if got := search(t, p, "dc=example,dc=com", op.WholeSubtree, "(|(mail=b@example.com)(uid=u1))"); len(got) != 0 {
+		t.Errorf("after delete: %q", got)
+	}
+	var e *partition.Error
+	err := update(t, p, func(tx *partition.Tx) error { return tx.Delete(ctx, name("ou=staff,dc=example,dc=com")) })
+	if !errors.As(err, &e) || e.Problem != partition.NotLeaf {
+		t.Errorf("delete of a non-leaf: %v", err)
+	}
+	err = add(t, p, "uid=x,ou=nowhere,dc=example,dc=com", "objectClass: account")
+	if !errors.As(err, &e) || e.Problem != partition.NoSuchEntry || e.Matched != "dc=example,dc=com" {
+		t.Errorf("add without parent: %v", err)
+	}
+}
