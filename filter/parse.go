@@ -59,14 +59,18 @@ func (p *parser) filter(depth int) (Filter, error) {
 	if depth > MaxDepth {
 		return nil, p.fail("filters nest at most %d levels", MaxDepth)
 	}
+	p.spaces()
 	f, err := p.content(depth)
 	if err != nil {
 		return nil, err
 	}
-	if !p.next(")") {
-		return nil, p.fail("expected ), or the value has a ( that must be written as \\28")
+	switch {
+	case p.next(")"):
+		return f, nil
+	case p.at == len(p.s):
+		return nil, p.fail("a ) is missing at the end")
 	}
-	return f, nil
+	return nil, p.fail("expected ), or the value has a ( that must be written as \\28")
 }
 
 func (p *parser) content(depth int) (Filter, error) {

@@ -157,6 +157,12 @@ func (t *Test) matchType(e Source, typ *schema.AttributeType) bool {
 		}
 		return ks.AnyKey(typ, t.Options, t.holds())
 	}
+	return t.matchKeys(e, typ)
+}
+
+// matchKeys stands apart because a function that ranges over an iterator has its
+// results on the heap from its start, whether it comes to the loop or not.
+func (t *Test) matchKeys(e Source, typ *schema.AttributeType) bool {
 	for k := range e.Keys(typ, t.Options) {
 		if t.Holds(k) {
 			return true

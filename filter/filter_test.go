@@ -1,0 +1,297 @@
+package filter
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+)
+
+// TestText shows what filters are parsed into, or why not. "text" shows the Go
+// value and what it prints as; "ber" its encoding.
+func TestText(t *testing.T) {
+	datadriven.RunTest(t, "testdata/text", func(t *testing.T, d *datadriven.TestData) string {
+		var b strings.Builder
+		for line := range strings.Lines(d.Input) {
+			line = strings.TrimSuffix(line, "\n")
+			f, err := Parse(line)
+			switch {
+			case err != nil:
+				var e *Error
+				if !errors.As(err, &e) || e.Filter != line {
+					t.Errorf("%q: error %v", line, err)
+					continue
+				}
+				fmt.Fprintf(&b, "%*s^ %s\n", e.Offset, "", e.Text)
+			case d.Cmd == "ber":
+				fmt.Fprintf(&b, "%x\n", Append(nil, f))
+			default:
+				fmt.Fprintf(&b, "%s = %s\n", f, describe(f))
+			}
+		}
+		return b.String()
+	})
+}
+
+func describe(f Filter) string {
+	list := func(parts []Filter) string {
+		var all []string
+		for _, p := range parts {
+			all = append(all, describe(p))
+		}
+		return strings.Join(all, ", ")
+	}
+	switch f := f.(type) {
+	case And:
+		return "And{" + list(f) + "}"
+	case Or:
+		return "Or{" + list(f) + "}"
+	case *Not:
+		return "Not{" + describe(f.Filter) + "}"
+	case *Equal:
+		return fmt.Sprintf("Equal{%s %q}", f.Attribute, f.Value)
+	case *GreaterOrEqual:
+		return fmt.Sprintf("GreaterOrEqual{%s %q}", f.Attribute, f.Value)
+	case *LessOrEqual:
+		return fmt.Sprintf("LessOrEqual{%s %q}", f.Attribute, f.Value)
+	case *Approx:
+		return fmt.Sprintf("Approx{%s %q}", f.Attribute, f.Value)
+	case *Present:
+		return fmt.Sprintf("Present{%s}", f.Attribute)
+	case *Substrings:
+		return fmt.Sprintf("Substrings{%s %s %q %s}", f.Attribute, piece(f.Initial), f.Any, piece(f.Final))
+	case *Extensible:
+		return fmt.Sprintf("Extensible{rule %q, attribute %q, dn %t, %q}", f.Rule, f.Attribute, f.DNAttrs, f.Value)
+	}
+	return fmt.Sprintf("%T", f)
+}
+
+func piece(b []byte) string {
+	if b == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%q", b)
+}
+
+func TestDecodeErrors(t *testing.T) {
+	nested := func(open string, n int) string { return strings.Repeat(open, n) }
+	deep := Filter(&Present{"cn"})
+	for range MaxDepth {
+		deep = &Not{deep}
+	}
+	many := make(And, MaxParts)
+	for i := range many {
+		many[i] = &Present{"a"}
+	}
+	pieces := &Substrings{Attribute: "cn", Any: make([][]byte, MaxParts)}
+	for _, c := range []struct{ name, hex, want string }{
+		{"nothing", "", "expected a filter"},
+		{"another tag", "0400", "expected a filter, found OCTET STRING"},
+		{"cut short", "a003", "of 3 octets"},
+		{"cut inside", "a0028703", "of 3 octets"},
+		{"more behind", "8702636e00", "the end"},
+		{"not of nothing", "a200", "expected a filter"},
+		{"not of two", "a2068701618701" + "62", "the end"},
+		{"no value", "a3040402636e", "OCTET STRING"},
+		{"no pieces", "a4060402636e3000", "a substring"},
+		{"initial twice", "a40c0402636e3006800161800161", "the end"},
+		{"initial last", "a40c0402636e3006810161800161", "the end"},
+		{"final first", "a40c0402636e3006820161810161", "the end"},
+		{"matches nothing", "a903830161", "a matching rule or a type"},
+		{"no match value", "a90481" + "0261" + "62", "[3]"},
+		{"indefinite", "a0800000", "definite"},
+		{"nested sets", nested("a080", 3), "definite"},
+		{"depth", hex.EncodeToString(Append(nil, deep)), "nest at most"},
+		{"parts", hex.EncodeToString(Append(nil, many)), "at most 65536 parts"},
+		{"pieces", hex.EncodeToString(Append(nil, pieces)), "at most 65536 parts"},
+	} {
+		b, err := hex.DecodeString(c.hex)
+		if err != nil {
+			t.Fatal(c.name, err)
+		}
+		f, err := Decode(b)
+		if err == nil || f != nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, %v; want %q", c.name, f, err, c.want)
+		}
+	}
+}
+
+func TestParseLimits(t *testing.T) {
+	for _, c := range []struct {
+		in string
+		ok bool
+	}{
+		{strings.Repeat("(!", MaxDepth-1) + "(a=b)" + strings.Repeat(")", MaxDepth-1), true},
+		{strings.Repeat("(!", MaxDepth) + "(a=b)" + strings.Repeat(")", MaxDepth), false},
+		{strings.Repeat("(!", 1e6), false},
+		{"(&" + strings.Repeat("(a=b)", MaxParts-1) + ")", true},
+		{"(&" + strings.Repeat("(a=b)", MaxParts) + ")", false},
+	} {
+		if _, err := Parse(c.in); (err == nil) != c.ok {
+			t.Errorf("%.20s...: %.100v", c.in, err)
+		}
+	}
+}
+
+func TestMustParse(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	if MustParse("(a=b)").String() != "(a=b)" {
+		t.Error("parsed as something else")
+	}
+	MustParse("(a")
+}
+
+// What only BER can bring must not make a filter's text look like another.
+func TestStrangeDescriptions(t *testing.T) {
+	f := &Equal{Attribute: "cn=x)(sn\n", Value: []byte("\xff)")}
+	if got, want := f.String(), `(cn\3dx\29\28sn\0a=\ff\29)`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func genFilter(depth int) *rapid.Generator[Filter] {
+	return rapid.Custom(func(t *rapid.T) Filter {
+		attribute := rapid.SampledFrom([]string{"cn", "sn;lang-de", "2.5.4.3"}).Draw(t, "attribute")
+		value := rapid.Map(rapid.OneOf(rapid.String(), rapid.StringOf(rapid.RuneFrom([]rune("a()*\\=\x00é ")))),
+			func(s string) []byte { return []byte(s) })
+		filled := value.Filter(func(b []byte) bool { return len(b) > 0 })
+		kinds := 10
+		if depth == 0 {
+			kinds = 7
+		}
+		switch rapid.IntRange(0, kinds-1).Draw(t, "kind") {
+		case 0:
+			return &Equal{attribute, value.Draw(t, "value")}
+		case 1:
+			return &GreaterOrEqual{attribute, value.Draw(t, "value")}
+		case 2:
+			return &LessOrEqual{attribute, value.Draw(t, "value")}
+		case 3:
+			return &Approx{attribute, value.Draw(t, "value")}
+		case 4:
+			return &Present{attribute}
+		case 5:
+			s := &Substrings{Attribute: attribute, Any: rapid.SliceOfN(filled, 0, 2).Draw(t, "any")}
+			if rapid.Bool().Draw(t, "initial") || len(s.Any) == 0 {
+				s.Initial = filled.Draw(t, "initial")
+			}
+			if rapid.Bool().Draw(t, "final") {
+				s.Final = filled.Draw(t, "final")
+			}
+			return s
+		case 6:
+			e := &Extensible{Attribute: attribute, Value: value.Draw(t, "value"), DNAttrs: rapid.Bool().Draw(t, "dn")}
+			e.Rule = rapid.SampledFrom([]string{"", "caseExactMatch", "2.5.13.2"}).Draw(t, "rule")
+			if e.Rule != "" && rapid.Bool().Draw(t, "rule only") {
+				e.Attribute = ""
+			}
+			return e
+		case 7:
+			return And(rapid.SliceOfN(genFilter(depth-1), 0, 3).Draw(t, "and"))
+		case 8:
+			return Or(rapid.SliceOfN(genFilter(depth-1), 0, 3).Draw(t, "or"))
+		default:
+			return &Not{genFilter(depth-1).Draw(t, "not")}
+		}
+	})
+}
+
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := genFilter(3).Draw(t, "filter")
+		parsed, err := Parse(f.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(f, parsed, cmpopts.EquateEmpty()); d != "" {
+			t.Fatalf("%s as text: %s", f, d)
+		}
+		decoded, err := Decode(Append(nil, f))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(f, decoded, cmpopts.EquateEmpty()); d != "" {
+			t.Fatalf("%s in BER: %s", f, d)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{
+		"(&(objectClass=person)(|(cn=a*b*c)(!(sn~=x))))", "cn=*", "(cn:dn:2.5.13.5:=\\28)",
+		"(:caseExactMatch:=x)", "(a>=b)", "(a<=\\ff)", "( & (a=b) ) ", "(|)", "(cn=**)",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		parsed, err := Parse(s)
+		if err != nil {
+			return
+		}
+		again, err := Parse(parsed.String())
+		if err != nil {
+			t.Fatalf("%q printed as %q: %v", s, parsed, err)
+		}
+		if d := cmp.Diff(parsed, again); d != "" {
+			t.Fatalf("%q printed as %q: %s", s, parsed, d)
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, s := range []string{
+		"(&(objectClass=person)(|(cn=a*b*c)(!(sn~=x))))", "(cn=*)", "(cn:dn:2.5.13.5:=\\28)", "(a>=b)", "(a<=\\ff)", "(|)",
+	} {
+		f.Add(Append(nil, MustParse(s)))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		decoded, err := Decode(b)
+		if err != nil {
+			return
+		}
+		_ = decoded.String()
+		encoded := Append(nil, decoded)
+		again, err := Decode(encoded)
+		if err != nil {
+			t.Fatalf("%x became %x: %v", b, encoded, err)
+		}
+		if d := cmp.Diff(decoded, again); d != "" {
+			t.Fatalf("%x became %x: %s", b, encoded, d)
+		}
+		if !bytes.Equal(encoded, Append(nil, again)) {
+			t.Fatalf("%x is not stable", encoded)
+		}
+	})
+}
+
+const typical = "(&(objectClass=inetOrgPerson)(|(uid=jdoe)(mail=jdoe@example.com))(!(employeeType=alumnus)))"
+
+func BenchmarkParse(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Parse(typical); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	encoded := Append(nil, MustParse(typical))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Decode(encoded); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
