@@ -1,0 +1,280 @@
+package tabletest
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// Faults is a seeded schedule of failures of a store, of all kinds that package
+// table allows. One seed gives one schedule as long as calls come in one order.
+type Faults struct {
+	mu      sync.Mutex
+	rnd     *rand.Rand
+	rate    float64
+	calls   int
+	crashAt int
+	crashed bool
+	late    []func()
+}
+
+// A fate is what becomes of one call.
+type fate int
+
+const (
+	done       fate = iota
+	lost            // error, nothing done
+	unanswered      // error, but done
+	partial         // error, some rows of an Apply done
+	lie             // a Swap is done and answers false
+	late            // error, done during a later call
+)
+
+// WithFaults wraps a store, which is a table.Batcher if s is one. At first there
+// are none.
+func WithFaults(s table.Store, seed uint64) (table.Store, *Faults) {
+	f := &Faults{rnd: rand.New(rand.NewPCG(seed, seed))}
+	w := &faulty{s, f}
+	if b, ok := s.(table.Batcher); ok {
+		return &faultyBatcher{w, b}, f
+	}
+	return w, f
+}
+
+// SetRate makes the share of calls that fail.
+func (f *Faults) SetRate(share float64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rate = share
+}
+
+// CrashAt makes the n-th call from now the last one: it is done, not done or
+// half done, and it and all later ones fail. Zero is never.
+func (f *Faults) CrashAt(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.crashAt = 0
+	if n > 0 {
+		f.crashAt = f.calls + n
+	}
+}
+
+// Crashed reports whether the crash has come.
+func (f *Faults) Crashed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.crashed
+}
+
+// Calls counts the calls so far.
+func (f *Faults) Calls() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls
+}
+
+// Land does the writes that are still under way.
+func (f *Faults) Land() {
+	f.mu.Lock()
+	writes := f.late
+	f.late = nil
+	f.mu.Unlock()
+	for _, w := range writes {
+		w()
+	}
+}
+
+// draw decides a call's fate among those possible for it.
+func (f *Faults) draw(what string, fates ...fate) (fate, error) {
+	f.mu.Lock()
+	f.calls++
+	var landing func()
+	if n := len(f.late); n > 0 && f.rnd.IntN(4) == 0 {
+		i := f.rnd.IntN(n)
+		landing = f.late[i]
+		f.late = append(f.late[:i], f.late[i+1:]...)
+	}
+	was, chosen := f.crashed, done
+	f.crashed = f.crashed || f.crashAt > 0 && f.calls >= f.crashAt
+	switch {
+	case was:
+		chosen = lost
+	case f.crashed || f.rnd.Float64() < f.rate:
+		chosen = fates[f.rnd.IntN(len(fates))]
+	}
+	crashed := f.crashed
+	f.mu.Unlock()
+	if landing != nil {
+		landing()
+	}
+	switch {
+	case crashed:
+		return chosen, fmt.Errorf("%w: %s after a crash", table.ErrClosed, what)
+	case chosen == done || chosen == lie:
+		return chosen, nil
+	}
+	return chosen, fmt.Errorf("%w: injected failure of %s", table.ErrUnavailable, what)
+}
+
+func (f *Faults) later(write func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.late = append(f.late, write)
+}
+
+// half is a random part of a whole.
+func (f *Faults) half(n int) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.rnd.IntN(n + 1)
+}
+
+type faulty struct {
+	table.Store
+	f *Faults
+}
+
+func (s *faulty) Create(ctx context.Context, specs ...table.Spec) error {
+	return s.f.do("Create", func() error { return s.Store.Create(ctx, specs...) }, lost, unanswered)
+}
+
+func (s *faulty) Drop(ctx context.Context, names ...string) error {
+	return s.f.do("Drop", func() error { return s.Store.Drop(ctx, names...) }, lost, unanswered)
+}
+
+func (s *faulty) Names(ctx context.Context) (names []string, err error) {
+	err = s.f.do("Names", func() (err error) { names, err = s.Store.Names(ctx); return err }, lost)
+	return names, err
+}
+
+func (s *faulty) Table(name string) table.Table {
+	return &faultyTable{s.Store.Table(name), name, s.f}
+}
+
+// do makes a call whose effect is one.
+func (f *Faults) do(what string, call func() error, fates ...fate) error {
+	fate, err := f.draw(what, fates...)
+	switch fate {
+	case lost:
+		return err
+	case late:
+		f.later(func() { call() })
+		return err
+	}
+	if e := call(); err == nil {
+		err = e
+	}
+	return err
+}
+
+type faultyTable struct {
+	t    table.Table
+	name string
+	f    *Faults
+}
+
+func (t *faultyTable) Get(ctx context.Context, row []byte, s table.Select) (r table.Row, err error) {
+	err = t.f.do("Get", func() (err error) { r, err = t.t.Get(ctx, row, s); return err }, lost)
+	return r, err
+}
+
+func (t *faultyTable) GetMany(ctx context.Context, rows [][]byte, s table.Select) (rs []table.Row, err error) {
+	err = t.f.do("GetMany", func() (err error) { rs, err = t.t.GetMany(ctx, rows, s); return err }, lost)
+	return rs, err
+}
+
+// Scan fails at its beginning or, half of the times, after some rows.
+func (t *faultyTable) Scan(ctx context.Context, r table.Range, s table.Select) iter.Seq2[table.Row, error] {
+	return func(yield func(table.Row, error) bool) {
+		fate, err := t.f.draw("Scan", lost, partial)
+		left := 0
+		if fate == partial {
+			left = t.f.half(3)
+		}
+		for row, e := range t.t.Scan(ctx, r, s) {
+			if err != nil && left == 0 {
+				break
+			}
+			left--
+			if !yield(row, e) {
+				return
+			}
+		}
+		if err != nil {
+			yield(table.Row{}, err)
+		}
+	}
+}
+
+func (t *faultyTable) Apply(ctx context.Context, r table.Revision, ms []table.Mutation) error {
+	call := func(ms []table.Mutation) error { return t.t.Apply(context.WithoutCancel(ctx), r, ms) }
+	fate, err := t.f.draw("Apply to "+t.name, lost, unanswered, partial, late)
+	switch fate {
+	case lost:
+		return err
+	case late:
+		t.f.later(func() { call(ms) })
+		return err
+	case partial:
+		if e := call(ms[:t.f.half(len(ms))]); e != nil {
+			return e
+		}
+		return err
+	}
+	if e := call(ms); err == nil {
+		err = e
+	}
+	return err
+}
+
+func (t *faultyTable) Erase(ctx context.Context, r table.Revision, rows [][]byte) error {
+	fate, err := t.f.draw("Erase in "+t.name, lost, unanswered, partial)
+	switch fate {
+	case lost:
+		return err
+	case partial:
+		rows = rows[:t.f.half(len(rows))]
+	}
+	if e := t.t.Erase(ctx, r, rows); err == nil {
+		err = e
+	}
+	return err
+}
+
+func (t *faultyTable) Swap(ctx context.Context, row []byte, f table.Family, q, old []byte, cells []table.Cell) (ok bool, err error) {
+	call := func() (err error) {
+		ok, err = t.t.Swap(context.WithoutCancel(ctx), row, f, q, old, cells)
+		return err
+	}
+	fate, err := t.f.draw("Swap in "+t.name, lost, unanswered, lie, late)
+	switch fate {
+	case lost:
+		return false, err
+	case late:
+		t.f.later(func() { t.t.Swap(context.WithoutCancel(ctx), row, f, q, old, cells) })
+		return false, err
+	}
+	if e := call(); err == nil {
+		err = e
+	}
+	return ok && err == nil && fate != lie, err
+}
+
+type faultyBatcher struct {
+	*faulty
+	b table.Batcher
+}
+
+var _ table.Batcher = (*faultyBatcher)(nil)
+
+func (s *faultyBatcher) Commit(ctx context.Context, b table.Batch) (wait func() error, err error) {
+	err = s.f.do("Commit", func() (err error) { wait, err = s.b.Commit(ctx, b); return err }, lost, unanswered)
+	if err != nil {
+		return nil, err
+	}
+	return func() error { return s.f.do("wait", wait, lost, unanswered) }, nil
+}
