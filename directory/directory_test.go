@@ -1,0 +1,364 @@
+package directory_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/seed-4dac0d86/ldapd/ber"
+	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table/lsm"
+)
+
+const adminPassword = "{SSHA}y+dX0kZIbVwVNdDNg5T1bjbFH+F/+wKO" // secret
+
+// newPartition makes a directory in memory.
+func newPartition(t testing.TB) *partition.Partition {
+	t.Helper()
+	ctx := context.Background()
+	s, err := lsm.Open(lsm.Options{Path: "store", FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := partition.Open(ctx, s, partition.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Close(ctx)
+		s.Close()
+	})
+	if err := p.SetSuffixes(ctx, []string{"dc=example,dc=com"}); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func newDirectory(t testing.TB, p *partition.Partition, o directory.Options) *directory.Directory {
+	t.Helper()
+	o.Admin, o.AdminPassword = "cn=admin,dc=example,dc=com", adminPassword
+	d, err := directory.New(p, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestTranscripts runs testdata/*: each file is one directory, its commands are
+// requests and what is expected are the answers. A command's lines are
+// "key: value":
+//
+//	bind       dn, password, version, sasl; without lines it is anonymous
+//	search     base, scope, deref, filter, attrs, size, types, control
+//	compare    dn, assert (attribute=value)
+//	add        dn, then attributes
+//	modify     dn, then "add|delete|replace|increment ATTRIBUTE[: VALUE | VALUE ...]"
+//	delete     dn
+//	modifydn   dn, rdn, keep (old values), superior
+//	extended   oid, value (hexadecimal), passwd (identity | old | new, "-" absent)
+//	session    a new connection
+//
+// A line "control" has an OID, perhaps "critical", and "paged N" stands for the
+// paged results control with the last cookie; "paged N new" has none.
+func TestTranscripts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		if strings.Contains(path, "fuzz") {
+			return
+		}
+		p := newPartition(t)
+		c := &client{t: t, d: newDirectory(t, p, directory.Options{Version: "test", SizeLimit: 40})}
+		c.s = c.d.NewSession()
+		datadriven.RunTest(t, path, func(t *testing.T, td *datadriven.TestData) string {
+			c.t = t
+			return c.command(td)
+		})
+	})
+}
+
+// A client turns text into requests and answers into text.
+type client struct {
+	t      testing.TB
+	d      *directory.Directory
+	s      *directory.Session
+	cookie []byte
+}
+
+type line struct{ key, value string }
+
+func lines(input string) (ls []line) {
+	for _, l := range strings.Split(input, "\n") {
+		key, value, _ := strings.Cut(l, ":")
+		ls = append(ls, line{strings.TrimSpace(key), strings.TrimPrefix(value, " ")})
+	}
+	return ls
+}
+
+// fields takes the lines with the given keys out of the rest.
+func fields(input string, keys ...string) (map[string]string, []line) {
+	m := map[string]string{}
+	var rest []line
+	for _, l := range lines(input) {
+		if slices.Contains(keys, l.key) {
+			m[l.key] = unescape(l.value)
+		} else if l.key != "" {
+			rest = append(rest, l)
+		}
+	}
+	return m, rest
+}
+
+// unescape reads \0 and \xNN where a text file cannot have the byte.
+func unescape(s string) string {
+	return regexp.MustCompile(`\\x[0-9a-f]{2}`).ReplaceAllStringFunc(s, func(m string) string {
+		n, _ := strconv.ParseUint(m[2:], 16, 8)
+		return string([]byte{byte(n)})
+	})
+}
+
+func (c *client) command(td *datadriven.TestData) string {
+	if td.Cmd == "session" {
+		c.s = c.d.NewSession()
+		return ""
+	}
+	f, rest := fields(td.Input, "control")
+	m := &op.Message{ID: 1, Controls: c.controls(f["control"])}
+	var input []string
+	for _, l := range lines(td.Input) {
+		if l.key != "control" {
+			input = append(input, l.key+": "+l.value)
+		}
+	}
+	m.Request = c.request(td.Cmd, strings.Join(input, "\n"), rest)
+	if m.Request == nil {
+		td.Fatalf(c.t, "unknown command %s", td.Cmd)
+	}
+	var out answers
+	c.s.Serve(c.t.Context(), m, &out)
+	return c.print(&out)
+}
+
+func (c *client) controls(text string) (cs []op.Control) {
+	for _, s := range strings.Split(text, ";") {
+		words := strings.Fields(s)
+		switch {
+		case len(words) == 0:
+		case words[0] == "paged":
+			if len(words) > 2 && words[2] == "new" {
+				c.cookie = nil
+			}
+			if len(words) > 2 && words[2] == "broken" {
+				c.cookie = append([]byte{^c.cookie[0]}, c.cookie[1:]...)
+			}
+			size, _ := strconv.Atoi(words[1])
+			b := ber.Open(nil, ber.Sequence)
+			b = ber.AppendInt(b, ber.Integer, int64(size))
+			b = ber.AppendString(b, ber.OctetString, c.cookie)
+			cs = append(cs, op.Control{OID: "1.2.840.113556.1.4.319", Critical: true, Value: ber.Close(b, 0)})
+		default:
+			oid := words[0]
+			if oid == "manageDsaIT" {
+				oid = "2.16.840.1.113730.3.4.2"
+			}
+			cs = append(cs, op.Control{OID: oid, Critical: slices.Contains(words, "critical")})
+		}
+	}
+	return cs
+}
+
+func (c *client) request(cmd, input string, rest []line) op.Request {
+	switch cmd {
+	case "bind":
+		f, _ := fields(input, "dn", "password", "version", "sasl")
+		b := &op.Bind{Version: 3, Name: f["dn"], Password: []byte(f["password"])}
+		if v, ok := f["version"]; ok {
+			b.Version, _ = strconv.Atoi(v)
+		}
+		_, b.SASL = f["sasl"]
+		b.Mechanism = f["sasl"]
+		return b
+	case "search":
+		return c.search(input)
+	case "compare":
+		f, _ := fields(input, "dn", "assert")
+		a, v, _ := strings.Cut(f["assert"], "=")
+		return &op.Compare{Name: f["dn"], Description: a, Value: []byte(v)}
+	case "add":
+		return &op.Add{Name: rest[0].value, Attributes: attributes(rest[1:])}
+	case "modify":
+		return &op.Modify{Name: rest[0].value, Changes: changes(rest[1:])}
+	case "delete":
+		return &op.Delete{Name: rest[0].value}
+	case "modifydn":
+		f, _ := fields(input, "dn", "rdn", "keep", "superior")
+		_, keep := f["keep"]
+		r := &op.ModifyDN{Name: f["dn"], NewRDN: f["rdn"], DeleteOldRDN: !keep}
+		if s, ok := f["superior"]; ok {
+			r.NewSuperior = &s
+		}
+		return r
+	case "extended":
+		return extended(input)
+	}
+	return nil
+}
+
+func (c *client) search(input string) *op.Search {
+	f, _ := fields(input, "base", "scope", "deref", "filter", "attrs", "size", "types")
+	r := &op.Search{Base: f["base"], Filter: filter.MustParse(cmp.Or(f["filter"], "(objectClass=*)"))}
+	r.Scope = op.Scope(slices.Index([]string{"base", "one", "sub", "children"}, cmp.Or(f["scope"], "base")))
+	r.Deref = op.Deref(slices.Index([]string{"never", "searching", "finding", "always"}, cmp.Or(f["deref"], "never")))
+	r.SizeLimit, _ = strconv.Atoi(f["size"])
+	r.Attributes = strings.Fields(f["attrs"])
+	_, r.TypesOnly = f["types"]
+	return r
+}
+
+func attributes(ls []line) (as []op.PartialAttribute) {
+	for _, l := range ls {
+		i := slices.IndexFunc(as, func(a op.PartialAttribute) bool { return a.Description == l.key })
+		if i < 0 {
+			i = len(as)
+			as = append(as, op.PartialAttribute{Description: l.key})
+		}
+		as[i].Values = append(as[i].Values, []byte(unescape(l.value)))
+	}
+	return as
+}
+
+func changes(ls []line) (cs []op.Modification) {
+	for _, l := range ls {
+		kind, name, _ := strings.Cut(l.key, " ")
+		m := op.Modification{Kind: op.ModKind(slices.Index([]string{"add", "delete", "replace", "increment"}, kind))}
+		m.Description = name
+		if l.value != "" {
+			for _, v := range strings.Split(l.value, " | ") {
+				m.Values = append(m.Values, []byte(unescape(v)))
+			}
+		}
+		cs = append(cs, m)
+	}
+	return cs
+}
+
+func extended(input string) *op.Extended {
+	f, _ := fields(input, "oid", "value", "passwd")
+	r := &op.Extended{OID: f["oid"]}
+	if v, ok := f["value"]; ok {
+		r.Value = []byte(v)
+	}
+	if p, ok := f["passwd"]; ok {
+		r.OID = "1.3.6.1.4.1.4203.1.11.1"
+		b := ber.Open(nil, ber.Sequence)
+		for i, part := range strings.Split(p, " | ") {
+			if part != "-" {
+				b = ber.AppendString(b, ber.Context(byte(i)), part)
+			}
+		}
+		r.Value = ber.Close(b, 0)
+	}
+	return r
+}
+
+// answers is a sink that keeps text, since what it is given is reused.
+type answers struct {
+	entries, references []string
+	done                *op.Response
+}
+
+func (a *answers) Entry(e *op.SearchEntry) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "dn: %s\n", e.Name)
+	for i := range e.Attributes {
+		at := &e.Attributes[i]
+		if e.TypesOnly {
+			fmt.Fprintf(&b, "  %s\n", at.Description())
+			continue
+		}
+		for _, v := range at.Values {
+			fmt.Fprintf(&b, "  %s: %s\n", at.Description(), show(at.Type.Name(), v))
+		}
+	}
+	a.entries = append(a.entries, b.String())
+	return nil
+}
+
+// show hides what differs from run to run.
+func show(name string, v []byte) string {
+	switch {
+	case slices.Contains([]string{"entryUUID", "entryCSN", "createTimestamp", "modifyTimestamp"}, name):
+		return "<" + name + ">"
+	case bytes.HasPrefix(v, []byte("{ARGON2}$argon2id$")):
+		return "{ARGON2}..."
+	case slices.Contains([]string{"attributeTypes", "objectClasses", "matchingRules", "matchingRuleUse", "ldapSyntaxes"}, name):
+		return string(v[:min(len(v), 30)])
+	case !utf8.Valid(v):
+		return fmt.Sprintf("%q", v)
+	}
+	return string(v)
+}
+
+func (a *answers) Reference(urls []string) error {
+	a.references = append(a.references, "ref: "+strings.Join(urls, " ")+"\n")
+	return nil
+}
+
+func (a *answers) Intermediate(string, []byte, []op.Control) error { return nil }
+
+func (a *answers) Done(r *op.Response) error {
+	copied := *r
+	a.done = &copied
+	return nil
+}
+
+// print sorts entries, since the directory promises no order.
+func (c *client) print(a *answers) string {
+	slices.Sort(a.entries)
+	slices.Sort(a.references)
+	var b strings.Builder
+	b.WriteString(strings.Join(a.entries, ""))
+	b.WriteString(strings.Join(a.references, ""))
+	r := a.done
+	fmt.Fprintf(&b, "%d", r.Code)
+	if r.MatchedDN != "" {
+		fmt.Fprintf(&b, " matched=%s", r.MatchedDN)
+	}
+	for _, url := range r.Referrals {
+		fmt.Fprintf(&b, " %s", url)
+	}
+	if r.Diagnostic != "" {
+		fmt.Fprintf(&b, " (%s)", r.Diagnostic)
+	}
+	b.WriteByte('\n')
+	if r.Value != nil {
+		fmt.Fprintf(&b, "value: %s\n", show("", r.Value))
+	}
+	for _, control := range r.Controls {
+		c.printControl(&b, &control)
+	}
+	return b.String()
+}
+
+func (c *client) printControl(b *strings.Builder, control *op.Control) {
+	r := ber.NewReader(control.Value)
+	r.Enter(ber.Sequence)
+	r.Int(ber.Integer)
+	c.cookie = bytes.Clone(r.Bytes(ber.OctetString))
+	if r.Err() != nil {
+		fmt.Fprintf(b, "control %s: %v\n", control.OID, r.Err())
+	} else {
+		fmt.Fprintf(b, "page: more=%v\n", len(c.cookie) > 0)
+	}
+}
