@@ -483,9 +483,10 @@ func splitDefinitions(text string) []string {
 				depth--
 			}
 		}
-		if depth == 0 {
+		if depth <= 0 {
 			out = append(out, b.String())
 			b.Reset()
+			depth, quoted = 0, false
 		}
 	}
 	if b.Len() > 0 {

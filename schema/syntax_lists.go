@@ -142,9 +142,20 @@ func validateBootParameter(_ *Schema, v []byte) error {
 	return validateIA5(nil, v)
 }
 
-// validateComponents checks definitions that the server keeps but does not act
-// on (DIT content and structure rules, name forms): one balanced list.
-func validateComponents(_ *Schema, v []byte) error {
+// components checks definitions that the server keeps but does not act on (DIT
+// content and structure rules, name forms): one balanced list whose first
+// component is of the form that their equality rule takes.
+func components(first *Form) validator {
+	key := firstComponent(first)
+	return func(s *Schema, v []byte) error {
+		if _, err := key(s, v); err != nil {
+			return err
+		}
+		return balanced(v)
+	}
+}
+
+func balanced(v []byte) error {
 	p := parser{text: string(v), def: &definition{}}
 	depth := 0
 	for first := true; ; first = false {
