@@ -1,0 +1,230 @@
+// Package spill has a map of fixed-size keys and values for loads of any size: in
+// memory as long as it fits, beyond that on disk.
+//
+// In memory a [Map] takes 32 bytes an item in open-addressed tables without
+// pointers, which the garbage collector passes over. When those are full, their
+// items go sorted into a scratch Pebble in a folder of its own, which Close
+// removes; what is asked for is then looked up in memory first.
+package spill
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+)
+
+// Key is a key: a hash, so that its bytes are evenly spread.
+type Key [16]byte
+
+// Value is what a key maps to.
+type Value [16]byte
+
+const (
+	shards    = 64
+	firstSize = 64 // slots of a shard, a power of two
+	slotBytes = 2 * 16
+)
+
+// Map is a map that grows onto disk. Its methods may be called concurrently.
+type Map struct {
+	dir   string // where the scratch store goes
+	limit int    // items in memory, per shard
+	shard [shards]shard
+
+	mu      sync.RWMutex // of scratch and its making
+	scratch *pebble.DB
+	folder  string
+}
+
+type slot struct {
+	key   Key
+	value Value
+}
+
+// shard is a hash table with linear probing; an all-zero key is an empty slot.
+type shard struct {
+	mu    sync.Mutex
+	slots []slot
+	n     int
+}
+
+// New makes a map that takes about memory bytes and puts what does not fit
+// below the folder dir ("": the system's place for temporary files).
+func New(dir string, memory int64) *Map {
+	// Tables are between 3/8 and 3/4 full: two slots an item are the average.
+	return &Map{dir: dir, limit: max(firstSize/2, int(memory/shards/slotBytes/2))}
+}
+
+// Close drops everything.
+func (m *Map) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range m.shard {
+		m.shard[i].slots = nil
+	}
+	if m.scratch == nil {
+		return nil
+	}
+	err := m.scratch.Close()
+	m.scratch = nil
+	return errors.Join(err, os.RemoveAll(m.folder))
+}
+
+// Get finds the value of a key.
+func (m *Map) Get(k Key) (Value, bool, error) {
+	s := m.of(k)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v, ok := s.get(k); ok {
+		return v, true, nil
+	}
+	return m.spilled(k)
+}
+
+// Put gives a key a value unless it has one: that is then had, and found true.
+func (m *Map) Put(k Key, v Value) (had Value, found bool, err error) {
+	s := m.of(k)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if had, found = s.get(k); found {
+		return had, true, nil
+	}
+	if had, found, err = m.spilled(k); found || err != nil {
+		return had, found, err
+	}
+	if s.n >= m.limit {
+		if err := m.spill(s); err != nil {
+			return had, false, err
+		}
+	}
+	s.put(k, v)
+	return v, false, nil
+}
+
+func (m *Map) of(k Key) *shard { return &m.shard[k[0]%shards] }
+
+func (s *shard) start(k *Key) int {
+	return int(binary.LittleEndian.Uint64(k[8:])) & (len(s.slots) - 1)
+}
+
+func (s *shard) get(k Key) (v Value, ok bool) {
+	if len(s.slots) == 0 {
+		return v, false
+	}
+	for i := s.start(&k); ; i = (i + 1) & (len(s.slots) - 1) {
+		switch s.slots[i].key {
+		case k:
+			return s.slots[i].value, true
+		case Key{}:
+			return v, false
+		}
+	}
+}
+
+func (s *shard) put(k Key, v Value) {
+	if 4*s.n >= 3*len(s.slots) {
+		s.grow()
+	}
+	s.insert(slot{k, v})
+	s.n++
+}
+
+func (s *shard) insert(x slot) {
+	i := s.start(&x.key)
+	for s.slots[i].key != (Key{}) {
+		i = (i + 1) & (len(s.slots) - 1)
+	}
+	s.slots[i] = x
+}
+
+func (s *shard) grow() {
+	old := s.slots
+	s.slots = make([]slot, max(firstSize, 2*len(old)))
+	for _, x := range old {
+		if x.key != (Key{}) {
+			s.insert(x)
+		}
+	}
+}
+
+func (m *Map) spilled(k Key) (v Value, ok bool, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.scratch == nil {
+		return v, false, nil
+	}
+	b, closer, err := m.scratch.Get(k[:])
+	if errors.Is(err, pebble.ErrNotFound) {
+		return v, false, nil
+	}
+	if err != nil {
+		return v, false, fmt.Errorf("scratch store: %w", err)
+	}
+	copy(v[:], b)
+	return v, true, closer.Close()
+}
+
+// spill moves the items of a shard to disk.
+func (m *Map) spill(s *shard) error {
+	if err := m.open(); err != nil {
+		return fmt.Errorf("scratch store: %w", err)
+	}
+	full := slices.DeleteFunc(slices.Clone(s.slots), func(x slot) bool { return x.key == (Key{}) })
+	slices.SortFunc(full, func(a, b slot) int { return bytes.Compare(a.key[:], b.key[:]) })
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	b := m.scratch.NewBatchWithSize(len(full) * (slotBytes + 8))
+	defer b.Close()
+	for i := range full {
+		if err := b.Set(full[i].key[:], full[i].value[:], nil); err != nil {
+			return fmt.Errorf("scratch store: %w", err)
+		}
+	}
+	if err := b.Commit(pebble.NoSync); err != nil {
+		return fmt.Errorf("scratch store: %w", err)
+	}
+	clear(s.slots)
+	s.n = 0
+	return nil
+}
+
+func (m *Map) open() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.scratch != nil {
+		return nil
+	}
+	folder, err := os.MkdirTemp(m.dir, "scratch-")
+	if err != nil {
+		return err
+	}
+	cache := pebble.NewCache(32 << 20)
+	defer cache.Unref()
+	o := &pebble.Options{
+		Cache: cache, DisableWAL: true, MemTableSize: 16 << 20, L0CompactionThreshold: 4,
+		FormatMajorVersion: pebble.FormatNewest, Logger: quiet{},
+	}
+	for i := range o.Levels {
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	db, err := pebble.Open(folder, o)
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(folder))
+	}
+	m.scratch, m.folder = db, folder
+	return nil
+}
+
+// quiet drops what Pebble has to say: failures come back from its calls.
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)           {}
+func (quiet) Errorf(string, ...any)          {}
+func (quiet) Fatalf(format string, a ...any) { panic(fmt.Sprintf(format, a...)) }

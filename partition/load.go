@@ -1,0 +1,397 @@
+package partition
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/internal/spill"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// LoadOptions of a load; the zero LoadOptions are good.
+type LoadOptions struct {
+	// By is who creates entries that do not say it themselves.
+	By By
+	// Suffixes become naming contexts with the load, if they are none yet.
+	Suffixes []string
+	// FirstSuffix makes the first entry's name a naming context if there is
+	// none.
+	FirstSuffix bool
+	// Memory bounds in bytes what names are kept in, and what the store sorts
+	// in; zero is 192 MiB each. Names that do not fit go to disk.
+	Memory int64
+	// Folder is where they go then; "" is the system's for temporary files.
+	Folder string
+	// Progress is called now and then by Commit.
+	Progress func(done, of float64)
+}
+
+const defaultLoadMemory = 192 << 20
+
+// A Loader adds entries past the usual path: without a transaction each, all
+// visible at once by Commit or never. While it lasts nobody else writes.
+//
+// An entry goes through three steps. Prepare checks it against the schema, Link
+// gives it its place, so it must come after its parent's, Write hands it to the
+// store. All may be called concurrently; Add does one after the other.
+type Loader struct {
+	p     *Partition
+	o     LoadOptions
+	bulk  *txn.Bulk
+	s     *Snapshot // from before the load
+	empty bool      // there were no entries: nothing is to be found in the store
+
+	// names maps the hash of a name to its entry's id, or to zero if the entry
+	// was refused; ids has the ids that entries brought along.
+	names, ids *spill.Map
+
+	now, csn []byte
+	count    atomic.Int64
+
+	mu      sync.Mutex // of catalog's changes
+	catalog atomic.Pointer[catalog]
+	end     sync.Once
+}
+
+// A Loading is an entry on its way into the store.
+type Loading struct {
+	e      *newEntry
+	norms  []dn.Norm
+	parent entry.ID
+	rdn    dn.Norm
+}
+
+// Load begins a load. It ends with Commit or Abort.
+func (p *Partition) Load(ctx context.Context, o LoadOptions) (*Loader, error) {
+	if o.By.Time.IsZero() {
+		o.By.Time = time.Now()
+	}
+	if o.Memory <= 0 {
+		o.Memory = defaultLoadMemory
+	}
+	p.changing.Lock()
+	l, err := p.newLoader(ctx, o)
+	if err != nil {
+		p.changing.Unlock()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (p *Partition) newLoader(ctx context.Context, o LoadOptions) (*Loader, error) {
+	l := &Loader{p: p, o: o, now: timestamp(o.By.Time.UTC())}
+	c, err := p.withSuffixes(p.catalog.Load(), o.Suffixes)
+	if err != nil {
+		return nil, err
+	}
+	l.catalog.Store(c)
+	if l.bulk, err = p.db.Bulk(ctx, table.BulkOptions{Memory: o.Memory, Progress: o.Progress}); err != nil {
+		return nil, err
+	}
+	l.s, l.empty, l.csn = p.Snapshot(), true, csn(l.bulk.Stamp())
+	for _, err := range l.s.r.Scan(ctx, p.master, table.Range{}, table.Select{Families: []table.Family{master.TreeInfo}, MaxRows: 1}) {
+		if err != nil {
+			l.s.Close()
+			return nil, errors.Join(err, l.bulk.Abort(context.WithoutCancel(ctx)))
+		}
+		l.empty = false
+	}
+	l.names = spill.New(o.Folder, o.Memory*3/4)
+	l.ids = spill.New(o.Folder, o.Memory/4)
+	return l, nil
+}
+
+// withSuffixes gives a catalog with further naming contexts.
+func (p *Partition) withSuffixes(c *catalog, suffixes []string) (*catalog, error) {
+	h := *c.header
+	h.Suffixes = h.Suffixes[:len(h.Suffixes):len(h.Suffixes)]
+	for _, s := range suffixes {
+		name, err := dn.Parse(s)
+		if err != nil {
+			return nil, problem(InvalidName, "suffix %q: %v", s, err)
+		}
+		norms, err := name.Normalize(p.schema)
+		if err != nil {
+			return nil, problem(InvalidName, "suffix %q: %v", s, err)
+		}
+		if x := c.contextOf(norms); x == nil || len(x.norms) != len(norms) {
+			h.Suffixes = append(h.Suffixes, s)
+		}
+	}
+	if len(h.Suffixes) == len(c.header.Suffixes) {
+		return c, nil
+	}
+	return p.newCatalog(&h)
+}
+
+// Add takes one entry through all steps. NO-USER-MODIFICATION attributes are
+// taken as they are given.
+func (l *Loader) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttribute) error {
+	e, err := l.Prepare(name, attributes)
+	if err == nil {
+		err = l.Link(ctx, e)
+	}
+	if err == nil {
+		err = l.Write(ctx, e)
+	}
+	return err
+}
+
+// Prepare checks an entry against the schema.
+func (l *Loader) Prepare(name dn.DN, attributes []op.PartialAttribute) (*Loading, error) {
+	e, err := l.p.prepare(l.catalog.Load(), name, attributes, true)
+	if err != nil {
+		return nil, err
+	}
+	x := &Loading{e: e}
+	if x.norms, err = name.Normalize(l.p.schema); err != nil {
+		return nil, problem(InvalidName, "name %s: %v", name, err)
+	}
+	e.stamp(l.p.types(), l.o.By.Name, l.now, l.csn)
+	return x, nil
+}
+
+// Link finds the entry's parent and takes its name and its id. An *Error with
+// problem NoSuchEntry says that the parent is not there, perhaps only not yet.
+func (l *Loader) Link(ctx context.Context, x *Loading) error {
+	c, err := l.contexts(x)
+	if err != nil {
+		return err
+	}
+	own := c.contextOf(x.norms)
+	switch {
+	case own == nil:
+		return problem(NamingViolation, "the name is in no naming context: make one with --suffix")
+	case len(own.norms) == len(x.norms):
+		x.parent, x.rdn = root, own.rdn
+	default:
+		if x.parent, err = l.parent(ctx, x); err != nil {
+			return err
+		}
+		x.rdn = x.norms[0]
+	}
+	return l.claim(ctx, x)
+}
+
+// contexts gives the naming contexts, the first entry's made one if need be.
+func (l *Loader) contexts(x *Loading) (*catalog, error) {
+	if c := l.catalog.Load(); len(c.contexts) > 0 || !l.o.FirstSuffix {
+		return c, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.catalog.Load()
+	if len(c.contexts) > 0 {
+		return c, nil
+	}
+	c, err := l.p.withSuffixes(c, []string{x.e.name.String()})
+	if err == nil {
+		l.catalog.Store(c)
+	}
+	return c, err
+}
+
+// hash is the key of a name. 128 bits of a cryptographic hash: no two names of
+// a load have the same, even if someone wants them to.
+func hash(norms []dn.Norm) spill.Key {
+	h := sha256.Sum256(dn.Key(norms))
+	return spill.Key(h[:16])
+}
+
+func (l *Loader) parent(ctx context.Context, x *Loading) (entry.ID, error) {
+	above := x.norms[1:]
+	key := hash(above)
+	id, ok, err := l.names.Get(key)
+	if err != nil {
+		return root, err
+	}
+	if ok {
+		if entry.ID(id) == root {
+			return root, problem(Unwilling, "the entry above it, %s, was refused", x.e.name.Parent())
+		}
+		return entry.ID(id), nil
+	}
+	if !l.empty {
+		pl, err := l.s.locate(ctx, x.e.name.Parent())
+		if err != nil {
+			return root, err
+		}
+		if pl.found {
+			_, _, err := l.names.Put(key, spill.Value(pl.ID))
+			return pl.ID, err
+		}
+	}
+	return root, problem(NoSuchEntry, "there is no entry %s to put it below: add that one too", x.e.name.Parent())
+}
+
+// claim makes the name and the id the entry's own.
+func (l *Loader) claim(ctx context.Context, x *Loading) error {
+	given := x.e.id != root
+	if given {
+		if err := l.unused(ctx, x.e.id); err != nil {
+			return err
+		}
+	} else {
+		x.e.id = entry.NewID()
+	}
+	if !l.empty {
+		_, ok, err := l.s.child(ctx, tree.Key(x.parent, x.rdn))
+		if err == nil && ok {
+			err = problem(EntryExists, "the store has an entry of this name already")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	had, found, err := l.names.Put(hash(x.norms), spill.Value(x.e.id))
+	switch {
+	case err != nil:
+		return err
+	case found && entry.ID(had) == root:
+		return problem(EntryExists, "an earlier record of this name was refused")
+	case found:
+		return problem(EntryExists, "an earlier record has this name already: leave one of them out")
+	}
+	if given {
+		_, _, err = l.ids.Put(hashID(x.e.id), spill.Value{})
+	}
+	return err
+}
+
+// unused refuses an id that an entry has.
+func (l *Loader) unused(ctx context.Context, id entry.ID) error {
+	_, taken, err := l.ids.Get(hashID(id))
+	if err != nil {
+		return err
+	}
+	if !taken && !l.empty {
+		node, err := l.s.node(ctx, id)
+		if err != nil {
+			return err
+		}
+		taken = node != nil
+	}
+	if taken {
+		return problem(EntryExists, "another entry has the entryUUID %s: one of them must lose it", id)
+	}
+	return nil
+}
+
+func hashID(id entry.ID) spill.Key {
+	h := sha256.Sum256(id[:])
+	return spill.Key(h[:16])
+}
+
+// Refuse notes that the entry of a name does not come, so that Link can say so
+// of those below it.
+func (l *Loader) Refuse(name dn.DN) error {
+	norms, err := name.Normalize(l.p.schema)
+	if err != nil || len(norms) == 0 {
+		return nil // nothing can be below it
+	}
+	_, _, err = l.names.Put(hash(norms), spill.Value{})
+	return err
+}
+
+// Write hands linked entries to the store. After an error only Abort is left.
+func (l *Loader) Write(ctx context.Context, xs ...*Loading) error {
+	w := loadWriter{stamp: l.bulk.Stamp(), buffers: map[*txn.Table][]table.Mutation{}}
+	c := l.catalog.Load()
+	for _, x := range xs {
+		w.ordinal = 0 // positions need differ within one entry only
+		x.e.write(l.p, c, &w, x.parent, x.rdn)
+	}
+	for t, ms := range w.buffers {
+		if err := l.bulk.Write(ctx, t, ms...); err != nil {
+			return err
+		}
+	}
+	l.count.Add(int64(len(xs)))
+	return nil
+}
+
+// Count is how many entries were written so far.
+func (l *Loader) Count() int { return int(l.count.Load()) }
+
+// loadWriter gathers the mutations of some entries by table.
+type loadWriter struct {
+	stamp   table.Revision
+	ordinal int
+	buffers map[*txn.Table][]table.Mutation
+}
+
+func (w *loadWriter) write(t *txn.Table, ms ...table.Mutation) {
+	w.buffers[t] = append(w.buffers[t], ms...)
+}
+
+func (w *loadWriter) position() master.Position {
+	w.ordinal++
+	return master.NewPosition(w.stamp, w.ordinal)
+}
+
+// Commit makes everything written durable and visible at one revision.
+func (l *Loader) Commit(ctx context.Context) (r table.Revision, err error) {
+	err = fmt.Errorf("load: %w", table.ErrClosed)
+	l.end.Do(func() {
+		defer l.done()
+		r, err = l.commit(ctx)
+	})
+	return r, err
+}
+
+func (l *Loader) commit(ctx context.Context) (table.Revision, error) {
+	before := l.p.catalog.Load()
+	after := l.catalog.Load()
+	// The naming contexts come first: one without entries does no harm, entries
+	// without one would be lost to sight.
+	if after != before {
+		if err := l.p.install(ctx, after); err != nil {
+			return 0, errors.Join(err, l.bulk.Abort(context.WithoutCancel(ctx)))
+		}
+	}
+	message := strconv.AppendQuote(nil, l.o.By.Name)
+	message = fmt.Appendf(message, "\nimport %d entries", l.count.Load())
+	r, err := l.bulk.Commit(ctx, message)
+	if err == nil {
+		return r, nil
+	}
+	last := context.WithoutCancel(ctx)
+	if after != before && !errors.Is(err, txn.ErrUnknown) {
+		h := *before.header
+		h.raw = after.header.raw
+		c := *before
+		c.header = &h
+		err = errors.Join(err, l.p.install(last, &c))
+	}
+	return 0, errors.Join(err, l.bulk.Abort(last))
+}
+
+// Abort drops the load; nothing of it stays. After Commit it does nothing.
+func (l *Loader) Abort(ctx context.Context) (err error) {
+	l.end.Do(func() {
+		defer l.done()
+		err = l.bulk.Abort(context.WithoutCancel(ctx))
+	})
+	return err
+}
+
+func (l *Loader) done() {
+	l.s.Close()
+	// What the scratch files leave behind at worst is in a temporary folder.
+	if err := errors.Join(l.names.Close(), l.ids.Close()); err != nil {
+		l.p.log.Warn("removing scratch files", "error", err)
+	}
+	l.p.changing.Unlock()
+}
