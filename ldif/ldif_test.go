@@ -125,7 +125,7 @@ func TestArrival(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := readAll(t, NewReader(bytes.NewReader(text), Options{}))
+	want := show(NewReader(bytes.NewReader(text), Options{}))
 	crlf := bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n"))
 	for name, in := range map[string]io.Reader{
 		"bytes":    iotest.OneByteReader(bytes.NewReader(text)),
@@ -135,8 +135,8 @@ func TestArrival(t *testing.T) {
 		"BOM":      iotest.OneByteReader(strings.NewReader("\ufeff" + string(text))),
 		"cut":      bytes.NewReader(bytes.TrimRight(text, "\n")),
 	} {
-		if d := cmp.Diff(want, readAll(t, NewReader(in, Options{}))); d != "" {
-			t.Errorf("%s: %s", name, d)
+		if got := show(NewReader(in, Options{})); got != want {
+			t.Errorf("%s: %s", name, cmp.Diff(want, got))
 		}
 	}
 }
