@@ -57,7 +57,7 @@ func lower(c byte) byte {
 func (t lookup[T]) add(d *definition, x *T) error {
 	for _, name := range append([]string{d.oid}, d.names...) {
 		if y := t.find(name); y != nil && y != x {
-			return d.fail("the name or OID %q is defined already", name)
+			return d.fail("the name or OID %q is defined already, as something else", name)
 		}
 		t[name], t[strings.ToLower(name)] = x, x
 	}
@@ -150,7 +150,7 @@ func (s *Schema) makeRule(d *definition) error {
 
 func (s *Schema) makeSyntax(d *definition) error {
 	if s.syntaxBy[d.oid] != nil {
-		return d.fail("the OID %q is defined already", d.oid)
+		return d.fail("the OID %q is defined already, as something else", d.oid)
 	}
 	x := &Syntax{
 		OID: d.oid, Desc: d.desc, Extensions: d.extensions, schema: s, def: d, validate: validators[d.oid],

@@ -49,7 +49,8 @@ func coreDefinitions() []*definition {
 // Extend makes a schema with more definitions. They are attribute types, object
 // classes, ... each as "attributeTypes: ( ... )"; the error, a *DefinitionError,
 // names the definition. One that is there already and differs in nothing but its
-// description, length and extensions is passed over.
+// description, length, extensions and the names it uses is passed over, so that
+// other servers' files of standard schema load.
 func (s *Schema) Extend(definitions ...string) (*Schema, error) {
 	ds := slices.Clone(s.definitions)
 	for _, text := range definitions {
@@ -57,26 +58,39 @@ func (s *Schema) Extend(definitions ...string) (*Schema, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !slices.ContainsFunc(ds, d.same) {
+		same := func(x *definition) bool {
+			return d.element == x.element && d.oid == x.oid && strings.EqualFold(s.essence(d), s.essence(x))
+		}
+		if !slices.ContainsFunc(ds, same) {
 			ds = append(ds, d)
 		}
 	}
 	return build(ds)
 }
 
-// same reports whether two definitions define the same thing alike.
-func (d *definition) same(x *definition) bool {
-	if d.element != x.element || d.oid != x.oid {
-		return false
-	}
-	return strings.EqualFold(d.essence(), x.essence())
-}
-
-// essence prints what matters of a definition.
-func (d *definition) essence() string {
+// essence prints what matters of a definition, references by OID and sorted.
+func (s *Schema) essence(d *definition) string {
 	e := *d
 	e.desc, e.maxLen, e.extensions = "", 0, nil
+	for _, list := range []*[]string{&e.sup, &e.must, &e.may} {
+		*list = slices.Clone(*list)
+		for i, name := range *list {
+			(*list)[i] = s.canonical(name)
+		}
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	e.names = slices.Sorted(slices.Values(e.names))
+	e.equality, e.ordering, e.substr = s.canonical(e.equality), s.canonical(e.ordering), s.canonical(e.substr)
 	return e.String()
+}
+
+// canonical is the OID of a name, or the name if nothing has it.
+func (s *Schema) canonical(name string) string {
+	if oid := s.oidOf(name); oid != "" {
+		return oid
+	}
+	return name
 }
 
 // Attribute finds an attribute type by name or OID, any case; nil if unknown.

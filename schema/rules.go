@@ -149,7 +149,6 @@ func splitUID(v []byte) (name, bits []byte) {
 // oidKey is the OID in digits. A name is looked up; one that the schema does not
 // have stands for itself, in lower case.
 func oidKey(s *Schema, v []byte) ([]byte, error) {
-	v = bytes.Trim(v, " ")
 	if validNumericOID(string(v)) {
 		return v, nil
 	}

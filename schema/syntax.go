@@ -227,7 +227,7 @@ func validateNameAndUID(s *Schema, v []byte) error {
 }
 
 func validateOID(_ *Schema, v []byte) error {
-	if !validOIDWord(string(bytes.Trim(v, " "))) {
+	if !validOIDWord(string(v)) {
 		return errOID
 	}
 	return nil

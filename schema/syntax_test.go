@@ -46,7 +46,7 @@ func TestSyntaxes(t *testing.T) {
 		syntaxNameForm:        {[]string{"( 1.2 NAME 'x' OC person MUST cn )"}, []string{"(", ")"}},
 		syntaxNumericString:   {[]string{"1", "1 2 ", " "}, []string{"", "1a", "-1"}},
 		syntaxObjectClass:     {[]string{"( 1.2 SUP top MUST a MAY ( b $ c ) )"}, []string{"( 1.2 SYNTAX 1.3 )", "(1.2"}},
-		syntaxOID:             {[]string{"1.2.3", "cn", "a-b", "2.5.4.0", "0"}, []string{"", "1.", ".1", "01.2", "1..2", "a b", "-a", "ä"}},
+		syntaxOID:             {[]string{"1.2.3", "cn", "a-b", "2.5.4.0", "0"}, []string{"", "1.", "1 ", ".1", "01.2", "1..2", "a b", "-a", "ä"}},
 		syntaxOtherMailbox:    {[]string{"internet$a@b", "x$"}, []string{"", "a@b", "$a", "ä$b", "x$ä"}},
 		syntaxOctetString:     {[]string{"", "\x00\xff"}, nil},
 		syntaxPostalAddress:   {[]string{"1 Main St$Town", `\241M \5c$x`, "ä$$b"}, []string{"", "\xff", `a\x`, `a\`, `a\2`}},
