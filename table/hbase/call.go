@@ -70,6 +70,7 @@ type scanCall struct {
 	route     []byte // a key in the region to ask
 	exclusive bool   // do not start with the start row itself
 	withStop  bool   // go up to the stop row and include it
+	reversed  bool
 	rows      []rawRow
 }
 
@@ -99,6 +100,11 @@ func (s *scanCall) ToProto() proto.Message {
 		b = appendBool(b, fieldIncludeStop, true)
 	}
 	req.Scan.ProtoReflect().SetUnknown(b)
+	if s.reversed {
+		// Servers refuse to go backwards with their default, which reads the
+		// families that no filter looks at for matching rows only.
+		req.Scan.LoadColumnFamiliesOnDemand = proto.Bool(false)
+	}
 	return req
 }
 

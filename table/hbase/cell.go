@@ -31,21 +31,24 @@ func storePlain(v []byte) []byte {
 	return b
 }
 
-// storeQualifier gives what is stored for a qualifier: itself, behind 00 if it
-// is empty or begins with 00. The empty one is the row tombstone's.
+// rowTombstone is the qualifier of row tombstones. It is not the empty one,
+// where HBase has its own delete markers of a family: a filter that jumps from a
+// cell there to a later column would jump over them.
+var rowTombstone = []byte{0}
+
+// storeQualifier gives what is stored for a qualifier: itself, behind 00 01 if
+// it is empty or begins with 00.
 func storeQualifier(q []byte) []byte {
 	if len(q) > 0 && q[0] != 0 {
 		return q
 	}
-	b := make([]byte, 1+len(q))
-	copy(b[1:], q)
-	return b
+	return append([]byte{0, 1}, q...)
 }
 
 // loadQualifier is the way back.
 func loadQualifier(q []byte) []byte {
-	if len(q) > 0 && q[0] == 0 {
-		return q[1:]
+	if len(q) >= 2 && q[0] == 0 {
+		return q[2:]
 	}
 	return q
 }
@@ -59,7 +62,7 @@ type version struct {
 }
 
 // isRowTombstone reports whether the cell deletes its row.
-func (v *version) isRowTombstone() bool { return len(v.qualifier) == 0 }
+func (v *version) isRowTombstone() bool { return len(v.qualifier) == 1 && v.qualifier[0] == 0 }
 
 var errKeyValue = errors.New("malformed KeyValue in an answer")
 

@@ -12,10 +12,10 @@
 // value and 0 for a tombstone: HBase's own delete markers hide older versions
 // from older readers too, so they serve rollback ([Table.Erase]) only.
 //
-// The empty qualifier is reserved: in every family of a versioned table it holds
-// the row tombstones of [table.Mutation].DeleteRow, so that a read of any family
-// meets them without asking for another one. A qualifier that is empty or begins
-// with 00 is stored behind one more 00, which keeps the order.
+// The qualifier 00 is reserved: in every family of a versioned table it holds the
+// row tombstones of [table.Mutation].DeleteRow, so that a read of any family meets
+// them without asking for another one. A qualifier that is empty or begins with
+// 00 is stored behind 00 01, which keeps the order.
 //
 // Unversioned tables have VERSIONS 1 and timestamps of the region servers
 // (milliseconds since 1970), which readers get as the cell's Revision. A deleted

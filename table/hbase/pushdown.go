@@ -197,7 +197,7 @@ func spanCells(h *shape, c table.ColumnRange, fams map[string][]string) (filter.
 		return nil, false
 	}
 	fams[familyName(c.Family)] = nil
-	return filter.NewList(filter.MustPassAll, inFamily(c.Family), storeSpan(c).filter()), true
+	return filter.NewList(filter.MustPassAll, inFamily(c.Family), storeSpan(c).test()), true
 }
 
 func matchCells(h *shape, f table.HasMatch, fams map[string][]string) (filter.Filter, bool) {
@@ -213,7 +213,7 @@ func matchCells(h *shape, f table.HasMatch, fams map[string][]string) (filter.Fi
 func matchPattern(f table.HasMatch) string {
 	var b strings.Builder
 	b.WriteString(`\A`)
-	if len(f.Prefix) > 0 { // else a stored qualifier may begin with a 00 of its own
+	if len(f.Prefix) > 0 { // else a stored qualifier may have 00 01 before its own bytes
 		writeBytes(&b, storeQualifier(f.Prefix))
 	}
 	for _, p := range f.Parts {

@@ -143,7 +143,7 @@ func (t *Table) read(ctx context.Context, rows []*table.Row, sel *selection, dep
 // tombstoneOf selects the row tombstone at the same view. All families have the
 // same ones.
 func tombstoneOf(sel *selection) *selection {
-	return &selection{view: sel.view, families: map[string][]string{familyName(sel.plan[0].family): {""}}}
+	return &selection{view: sel.view, families: map[string][]string{familyName(sel.plan[0].family): {string(rowTombstone)}}}
 }
 
 // get sends Gets: one by itself, more as a batch.
@@ -272,7 +272,7 @@ func (t *Table) readSpan(ctx context.Context, key []byte, v table.View, f table.
 		plan:     []familyPlan{{family: f}},
 		view:     v,
 		families: map[string][]string{familyName(f): nil},
-		// Not span.filter: it would let the row tombstone through.
+		// Not span.seek: it would let the row tombstone through.
 		columns: filter.NewColumnRangeFilter(s.from, s.to, true, false),
 	}
 	calls, err := t.read(ctx, []*table.Row{{Key: key}}, one, depth, limit)

@@ -214,7 +214,7 @@ func (sc *scanner) ask(ctx context.Context) (call *scanCall, resp *pb.ScanRespon
 		if err != nil {
 			return err
 		}
-		call = &scanCall{Scan: s, route: sc.route, exclusive: sc.exclusive, withStop: sc.reverse && len(sc.stop) > 0}
+		call = &scanCall{Scan: s, route: sc.route, exclusive: sc.exclusive, reversed: sc.reverse, withStop: sc.reverse && len(sc.stop) > 0}
 		m, err := cl.send(call)
 		if err != nil {
 			return err

@@ -19,7 +19,7 @@ type span struct{ from, to []byte }
 
 // firstStored is the smallest stored qualifier of a cell; before it there are
 // only row tombstones.
-var firstStored = []byte{0}
+var firstStored = storeQualifier(nil)
 
 func storeSpan(c table.ColumnRange) span {
 	s := span{from: storeQualifier(c.From)}
@@ -39,9 +39,10 @@ func (s span) holds(q []byte) bool {
 	return bytes.Compare(q, s.from) >= 0 && (s.to == nil || bytes.Compare(q, s.to) < 0)
 }
 
-// filter gives the server's filter of the span. A span from the very first
-// column is left open there and lets the row tombstone through.
-func (s span) filter() filter.Filter {
+// seek is the filter of one span by itself: the server jumps to its begin. A
+// span from the very first column is left open there and lets the row tombstone
+// through.
+func (s span) seek() filter.Filter {
 	from := s.from
 	if bytes.Equal(from, firstStored) {
 		from = nil
@@ -49,10 +50,26 @@ func (s span) filter() filter.Filter {
 	return filter.NewColumnRangeFilter(from, s.to, true, false)
 }
 
-// tombstoneSpan is the filter that lets only the row tombstone through.
-func tombstoneSpan() filter.Filter {
-	return filter.NewColumnRangeFilter(nil, firstStored, true, false)
+// test is the filter of a span among others. It must not jump: in a list of
+// alternatives the server forgets columns after a jump when it scans backwards.
+func (s span) test() filter.Filter {
+	all := filter.NewList(filter.MustPassAll)
+	if !bytes.Equal(s.from, firstStored) {
+		all.AddFilters(qualifierIs(filter.GreaterOrEqual, s.from))
+	}
+	if s.to != nil {
+		all.AddFilters(qualifierIs(filter.Less, s.to))
+	}
+	return all
 }
+
+func qualifierIs(op filter.CompareType, q []byte) filter.Filter {
+	return filter.NewQualifierFilter(filter.NewCompareFilter(op,
+		filter.NewBinaryComparator(filter.NewByteArrayComparable(q))))
+}
+
+// isTombstone is the filter that lets only the row tombstone through.
+func isTombstone() filter.Filter { return qualifierIs(filter.Equal, rowTombstone) }
 
 // merge sorts spans and joins those that touch.
 func merge(ss []span) []span {
@@ -160,7 +177,7 @@ func (sel *selection) build(h *shape, scan bool) error {
 	if len(sel.plan) == 1 && len(sel.plan[0].spans) == 1 && !scan {
 		s := sel.plan[0].spans[0]
 		sel.beside = sel.versioned && !bytes.Equal(s.from, firstStored)
-		return sel.setColumns(s.filter())
+		return sel.setColumns(s.seek())
 	}
 	return sel.setColumns(sel.spansFilter())
 }
@@ -168,7 +185,7 @@ func (sel *selection) build(h *shape, scan bool) error {
 func (sel *selection) columnNames(p *familyPlan) []string {
 	names := make([]string, 0, len(p.spans)+1)
 	if sel.versioned {
-		names = append(names, "") // the row tombstone
+		names = append(names, string(rowTombstone))
 	}
 	for _, s := range p.spans {
 		q, _ := s.exact()
@@ -186,9 +203,9 @@ func (sel *selection) spansFilter() filter.Filter {
 			any.AddFilters(inFamily(p.family))
 			continue
 		}
-		spans := filter.NewList(filter.MustPassOne, tombstoneSpan())
+		spans := filter.NewList(filter.MustPassOne, isTombstone())
 		for _, s := range p.spans {
-			spans.AddFilters(s.filter())
+			spans.AddFilters(s.test())
 		}
 		if len(sel.plan) == 1 {
 			return spans

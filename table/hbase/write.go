@@ -45,7 +45,7 @@ type put struct {
 func (p *put) add(h *shape, m *table.Mutation) error {
 	if m.DeleteRow {
 		for _, f := range h.families {
-			p.cols.set(f, nil, tombstone)
+			p.cols.set(f, rowTombstone, tombstone)
 		}
 	}
 	for i := range m.Cells {
