@@ -43,8 +43,8 @@ type tableInfo struct {
 	byFamily map[table.Family]*group
 }
 
-// record is a catalog entry on disk.
-type record struct {
+// An entry is a table in the catalog on disk.
+type entry struct {
 	ID   uint16
 	Spec table.Spec
 }
@@ -103,7 +103,7 @@ func (s *Store) loadCatalog() error {
 		return err
 	}
 	for it.First(); it.Valid(); it.Next() {
-		var r record
+		var r entry
 		if err = json.Unmarshal(it.Value(), &r); err != nil {
 			err = fmt.Errorf("%w: table description: %w", table.ErrCorrupt, err)
 			break
@@ -158,7 +158,7 @@ func (s *Store) Create(ctx context.Context, specs ...table.Spec) (err error) {
 		if err != nil {
 			return s.wrap("create tables", err)
 		}
-		v, err := json.Marshal(record{t.id, spec})
+		v, err := json.Marshal(entry{t.id, spec})
 		if err != nil {
 			return s.wrap("create tables", err)
 		}

@@ -115,6 +115,9 @@ func (s *Store) open() (err error) {
 			s.release()
 		}
 	}()
+	if err := s.sweep(); err != nil {
+		return err
+	}
 	s.popts = s.pebbleOptions()
 	if err := s.openPebble(); err != nil {
 		return err
@@ -237,6 +240,7 @@ func (s *Store) pebbleOptions() *pebble.Options {
 		l.FilterType = pebble.TableFilter
 	}
 	p.Experimental.EnableValueBlocks = func() bool { return true }
+	p.EnsureDefaults() // loads take their options from here too
 	return p
 }
 

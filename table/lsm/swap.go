@@ -57,18 +57,21 @@ func (w *writer) replaceCells(t *tableInfo, prefix []byte, cells []table.Cell) e
 // removeRow deletes the keys that a row of an unversioned table has now.
 func (w *writer) removeRow(t *tableInfo, row []byte) error {
 	for _, g := range t.groups {
-		prefix := appendImage(nil, t.id, g.name, row)
-		end := appendRowPart(nil, prefix, termRow)
-		for ok := w.it.SeekGE(prefix); ok && bytes.Compare(w.it.Key(), end) < 0; ok = w.it.NextPrefix() {
-			if err := w.out.Delete(w.it.Key(), nil); err != nil {
-				return err
-			}
-		}
-		if err := w.it.Error(); err != nil {
+		if err := w.removeGroup(appendImage(nil, t.id, g.name, row)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (w *writer) removeGroup(prefix []byte) error {
+	end := appendRowPart(nil, prefix, termRow)
+	for ok := w.it.SeekGE(prefix); ok && bytes.Compare(w.it.Key(), end) < 0; ok = w.it.NextPrefix() {
+		if err := w.out.Delete(w.it.Key(), nil); err != nil {
+			return err
+		}
+	}
+	return w.it.Error()
 }
 
 // Swap implements table.Table.

@@ -39,6 +39,7 @@ type writer struct {
 	old   []table.Cell
 	cells []table.Cell
 	n     int64 // keys written
+	seeks int64
 
 	deltas []delta
 	mem    []byte
@@ -75,19 +76,8 @@ func (w *writer) putMarker(d *delta, r table.Revision, del bool, floor table.Rev
 
 // update writes what a delta at w.rev makes of its row. It costs one seek.
 func (w *writer) update(d *delta) error {
-	var m image
-	var v []byte
-	w.s.m.seeks.Add(1)
-	exists := w.it.SeekPrefixGE(d.prefix)
-	if exists {
-		var err error
-		if v, err = w.it.ValueAndErr(); err != nil {
-			return err
-		}
-		if m, err = parseImage(revisionOf(w.it.Key()), v); err != nil {
-			return err
-		}
-	} else if err := w.it.Error(); err != nil {
+	m, v, exists, err := w.newest(d.prefix)
+	if err != nil {
 		return err
 	}
 	switch {
@@ -98,7 +88,6 @@ func (w *writer) update(d *delta) error {
 	}
 	w.old = w.old[:0]
 	if exists {
-		var err error
 		if w.old, err = m.appendAll(w.old); err != nil {
 			return err
 		}
@@ -106,6 +95,22 @@ func (w *writer) update(d *delta) error {
 	del := d.del || exists && m.rev == w.rev && m.del
 	w.cells = mergeCells(w.cells[:0], w.old, d.cells, d.del, w.rev)
 	return w.putRow(d, w.rev, del, w.cells, v)
+}
+
+// newest finds the newest image of a row, which is valid until the iterator
+// moves. Without an iterator there is none: the group is known to be empty.
+func (w *writer) newest(prefix []byte) (m image, v []byte, exists bool, err error) {
+	if w.it == nil {
+		return m, nil, false, nil
+	}
+	w.seeks++
+	if !w.it.SeekPrefixGE(prefix) {
+		return m, nil, false, w.it.Error()
+	}
+	if v, err = w.it.ValueAndErr(); err == nil {
+		m, err = parseImage(revisionOf(w.it.Key()), v)
+	}
+	return m, v, true, err
 }
 
 // putRow writes a row in one piece, or as columns if that is too large. If it
@@ -324,7 +329,8 @@ func (s *Store) fill(pb *pebble.Batch, b *table.Batch) (err error) {
 	defer func() {
 		s.iters.put(w.it)
 		s.m.written.Add(w.n)
-		w.it, w.n = nil, 0
+		s.m.seeks.Add(w.seeks)
+		w.it, w.n, w.seeks = nil, 0, 0
 		w.clear()
 	}()
 	w.out = pb

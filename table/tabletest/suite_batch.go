@@ -18,8 +18,6 @@ var batchTests = []suiteTest{
 	{"CommitRejects", testCommitRejects},
 }
 
-var bulkTests = []suiteTest{}
-
 func testCommit(f *fixture) {
 	b := f.s.(table.Batcher)
 	other := f.create(table.Spec{Families: []table.FamilySpec{{Name: 'x'}}})

@@ -1,0 +1,227 @@
+package lsm
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A loader turns the sorted records of one shard into keys, row by row.
+type loader struct {
+	ctx context.Context
+	b   *bulk
+	s   *shard
+	m   *merger
+	w   writer
+	out *tables
+
+	row   []byte // image prefix of the current row
+	cells []table.Cell
+	mem   []byte
+	seen  int64
+}
+
+// streamFrom is the size in bytes at which a row is written as its records
+// come, without having it in memory.
+const streamFrom = 1 << 20
+
+func (x *loader) run() error {
+	r, ok, err := x.m.next()
+	for ok && err == nil {
+		if err = x.ctx.Err(); err != nil {
+			break
+		}
+		r, ok, err = x.loadRow(r)
+	}
+	x.b.report(x.seen & 0xfff)
+	return err
+}
+
+// next takes the next record; the one before is not valid any more.
+func (x *loader) next() (record, bool, error) {
+	if x.seen++; x.seen&0xfff == 0 {
+		x.b.report(0x1000)
+	}
+	return x.m.next()
+}
+
+// loadRow gathers the records of a row and writes it, and gives the next
+// row's first record.
+func (x *loader) loadRow(r record) (record, bool, error) {
+	x.row = append(x.row[:0], r.key[:r.prefix]...)
+	x.cells, x.mem = x.cells[:0], x.mem[:0]
+	d := &delta{t: x.s.t, g: x.s.g, prefix: x.row}
+	sorted, ok := true, true
+	var err error
+	for ok && bytes.Equal(r.key[:r.prefix], x.row) {
+		if len(r.key) == r.prefix {
+			d.del = true
+		} else {
+			sorted = x.keep(&r) && sorted
+		}
+		if r, ok, err = x.next(); err != nil {
+			return r, false, err
+		}
+		if len(x.mem) > streamFrom && ok && bytes.Equal(r.key[:r.prefix], x.row) {
+			return x.stream(d, r)
+		}
+	}
+	if d.cells = x.cells; !sorted {
+		d.cells = sortCells(x.cells)
+	}
+	return r, ok, x.write(d)
+}
+
+// keep copies a record's cells. It reports whether they follow those before.
+func (x *loader) keep(r *record) bool {
+	n := len(x.cells)
+	at := len(x.mem)
+	x.mem = append(x.mem, r.cells...)
+	c := record{cells: x.mem[at:len(x.mem):len(x.mem)]}
+	x.cells = c.decode(x.cells, x.b.r)
+	return n == 0 || x.cells[n-1].Compare(x.cells[n]) < 0
+}
+
+// write writes a row that is in memory.
+func (x *loader) write(d *delta) error {
+	if d.t.spec.Unversioned {
+		return x.replace(d)
+	}
+	if x.w.it != nil {
+		late, err := x.late(d)
+		if err != nil || late {
+			return err
+		}
+	}
+	return x.w.update(d)
+}
+
+// late writes a row that has newer revisions than the load's: many keys, in no
+// order, so they are gathered and sorted.
+func (x *loader) late(d *delta) (bool, error) {
+	if !x.w.it.SeekPrefixGE(d.prefix) {
+		return false, x.w.it.Error()
+	}
+	if revisionOf(x.w.it.Key()) <= x.b.r {
+		return false, nil
+	}
+	var g gathered
+	x.w.out = &g
+	err := x.w.update(d)
+	x.w.out = x.out
+	if err != nil {
+		return true, err
+	}
+	return true, g.writeTo(x.out)
+}
+
+// replace writes a row of an unversioned table.
+func (x *loader) replace(d *delta) error {
+	var g gathered
+	x.w.out = &g
+	defer func() { x.w.out = x.out }()
+	if d.del && x.w.it != nil {
+		if err := x.w.removeGroup(d.prefix); err != nil {
+			return err
+		}
+	}
+	if err := x.w.replaceCells(d.t, bytes.Clone(d.prefix), d.cells); err != nil {
+		return err
+	}
+	return g.writeTo(x.out)
+}
+
+// stream writes a row that is too large to gather: it is columnar. Records come
+// in the order of their first cell, so what is below the next one is final.
+func (x *loader) stream(d *delta, r record) (record, bool, error) {
+	if x.s.t.spec.Unversioned || x.w.it != nil {
+		return x.gatherAll(d, r)
+	}
+	var floor table.Revision
+	if d.del {
+		floor = x.b.r
+	}
+	if err := x.w.putMarker(d, x.b.r, d.del, floor); err != nil {
+		return r, false, err
+	}
+	ok, err := true, error(nil)
+	for ok && bytes.Equal(r.key[:r.prefix], x.row) {
+		if err = x.flush(d, r.key[r.prefix:]); err != nil {
+			return r, false, err
+		}
+		x.keep(&r)
+		if r, ok, err = x.next(); err != nil {
+			return r, false, err
+		}
+	}
+	return r, ok, x.w.putColumns(d, sortCells(x.cells))
+}
+
+// flush writes the cells below a column and keeps the others.
+func (x *loader) flush(d *delta, col []byte) error {
+	x.cells = sortCells(x.cells)
+	first := table.Cell{Family: table.Family(col[0]), Qualifier: col[1:]}
+	n, _ := slices.BinarySearchFunc(x.cells, first, table.Cell.Compare)
+	if err := x.w.putColumns(d, x.cells[:n]); err != nil {
+		return err
+	}
+	rest := slices.Clone(x.cells[n:])
+	mem := own(rest, nil)
+	x.cells, x.mem = append(x.cells[:0], rest...), mem
+	return nil
+}
+
+// gatherAll reads a large row into memory, because it has to be merged with
+// what the store has.
+func (x *loader) gatherAll(d *delta, r record) (record, bool, error) {
+	ok, err := true, error(nil)
+	for ok && bytes.Equal(r.key[:r.prefix], x.row) {
+		x.keep(&r)
+		if r, ok, err = x.next(); err != nil {
+			return r, false, err
+		}
+	}
+	d.cells = sortCells(x.cells)
+	return r, ok, x.write(d)
+}
+
+// gathered is a sink that sorts. Of several writes of a key the last counts.
+type gathered struct{ ops []op }
+
+type op struct {
+	key, value []byte
+	del        bool
+}
+
+// Set is part of sink.
+func (g *gathered) Set(key, value []byte, _ *pebble.WriteOptions) error {
+	g.ops = append(g.ops, op{bytes.Clone(key), bytes.Clone(value), false})
+	return nil
+}
+
+// Delete is part of sink.
+func (g *gathered) Delete(key []byte, _ *pebble.WriteOptions) error {
+	g.ops = append(g.ops, op{bytes.Clone(key), nil, true})
+	return nil
+}
+
+func (g *gathered) writeTo(out sink) error {
+	slices.Reverse(g.ops)
+	slices.SortStableFunc(g.ops, func(a, b op) int { return bytes.Compare(a.key, b.key) })
+	g.ops = slices.CompactFunc(g.ops, func(a, b op) bool { return bytes.Equal(a.key, b.key) })
+	for _, o := range g.ops {
+		var err error
+		if o.del {
+			err = out.Delete(o.key, nil)
+		} else {
+			err = out.Set(o.key, o.value, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

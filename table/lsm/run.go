@@ -1,0 +1,272 @@
+package lsm
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A load sorts records. A record is some sorted cells of one row and group:
+//
+//	uvarint length of the key, of its row part, of the cells
+//	key      image prefix of the row, family and qualifier of the first cell
+//	cells    family, uvarint qualifier length and tombstone bit, uvarint value
+//	         length, qualifier, value
+//
+// A record whose key is a row alone deletes the row.
+type record struct {
+	key    []byte
+	prefix int // length of the row part of key
+	cells  []byte
+}
+
+// maxRecord is the size in bytes at which the cells of a row go on in another
+// record, so that the memory to merge them in is bounded.
+const maxRecord = 64 << 10
+
+func appendRecord(dst []byte, r record) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(r.key)))
+	dst = binary.AppendUvarint(dst, uint64(r.prefix))
+	dst = binary.AppendUvarint(dst, uint64(len(r.cells)))
+	return append(append(dst, r.key...), r.cells...)
+}
+
+func appendRecordCell(dst []byte, c *table.Cell) []byte {
+	ql := uint64(len(c.Qualifier)) << 1
+	if c.Tombstone {
+		ql |= 1
+	}
+	dst = binary.AppendUvarint(append(dst, byte(c.Family)), ql)
+	dst = binary.AppendUvarint(dst, uint64(len(c.Value)))
+	return append(append(dst, c.Qualifier...), c.Value...)
+}
+
+// decode appends the record's cells, which share its memory.
+func (r *record) decode(dst []table.Cell, rev table.Revision) []table.Cell {
+	for b := r.cells; len(b) > 0; {
+		c := table.Cell{Family: table.Family(b[0]), Revision: rev}
+		ql, k := binary.Uvarint(b[1:])
+		b = b[1+k:]
+		vl, k := binary.Uvarint(b)
+		b = b[k:]
+		c.Tombstone = ql&1 != 0
+		ql >>= 1
+		c.Qualifier, c.Value, b = b[:ql:ql], b[ql:ql+vl:ql+vl], b[ql+vl:]
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+// parseRecord reads a record from memory.
+func parseRecord(b []byte) (r record) {
+	kl, n := binary.Uvarint(b)
+	b = b[n:]
+	pl, n := binary.Uvarint(b)
+	b = b[n:]
+	cl, n := binary.Uvarint(b)
+	b = b[n:]
+	return record{key: b[:kl], prefix: int(pl), cells: b[kl : kl+cl]}
+}
+
+// chunkSize is the unit in which memory for records is taken.
+const chunkSize = 1 << 20
+
+// A ref is a record in memory. It has no pointers, so that the garbage
+// collector does not look at millions of them, and the first bytes of the row,
+// which decide most comparisons.
+type ref struct {
+	abbr       uint64
+	chunk, off uint32
+}
+
+// A shard takes the records of one group of one table.
+type shard struct {
+	t *tableInfo
+	g *group
+
+	mu     sync.Mutex
+	chunks [][]byte
+	refs   []ref
+}
+
+// add stores a record and says how much memory that took.
+func (s *shard) add(r record) int64 {
+	n := len(r.key) + len(r.cells) + 3*binary.MaxVarintLen32
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := len(s.chunks) - 1
+	var grown int64
+	if last < 0 || cap(s.chunks[last])-len(s.chunks[last]) < n {
+		size := chunkSize
+		if last < 0 {
+			size = 16 << 10 // most loads have some tables that get few rows
+		}
+		s.chunks = append(s.chunks, make([]byte, 0, max(size, n)))
+		last++
+		grown = int64(cap(s.chunks[last]))
+	}
+	c := s.chunks[last]
+	s.refs = append(s.refs, ref{abbreviate(r.key), uint32(last), uint32(len(c))})
+	s.chunks[last] = appendRecord(c, r)
+	return grown + 2*16
+}
+
+func abbreviate(key []byte) uint64 {
+	return comparer.AbbreviatedKey(key[headLen:])
+}
+
+func (s *shard) record(r ref) record { return parseRecord(s.chunks[r.chunk][r.off:]) }
+
+// sort orders the records by key, equal ones as they came.
+func (s *shard) sort() {
+	slices.SortFunc(s.refs, func(a, b ref) int {
+		if a.abbr != b.abbr {
+			if a.abbr < b.abbr {
+				return -1
+			}
+			return 1
+		}
+		if d := bytes.Compare(s.record(a).key, s.record(b).key); d != 0 {
+			return d
+		}
+		return int(int64(a.chunk)<<32|int64(a.off)) - int(int64(b.chunk)<<32|int64(b.off))
+	})
+}
+
+func (s *shard) reset() { s.chunks, s.refs = nil, nil }
+
+// A source yields records in order. A record is valid until the next call.
+type source interface {
+	next() (record, bool, error)
+}
+
+// memSource reads a sorted shard.
+type memSource struct {
+	s *shard
+	i int
+}
+
+func (m *memSource) next() (record, bool, error) {
+	if m.i == len(m.s.refs) {
+		return record{}, false, nil
+	}
+	m.i++
+	return m.s.record(m.s.refs[m.i-1]), true, nil
+}
+
+// A run is a file of sorted records, a section for each shard.
+type run struct {
+	file     vfs.File
+	sections map[*shard]section64
+}
+
+type section64 struct{ off, n int64 }
+
+// writeRun writes what the shards hold, sorted, and empties them.
+func writeRun(fs vfs.FS, name string, shards []*shard) (r *run, err error) {
+	f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return nil, err
+	}
+	w := bufio.NewWriterSize(f, 1<<20)
+	r = &run{sections: map[*shard]section64{}}
+	var off int64
+	var buf []byte
+	for _, s := range shards {
+		if len(s.refs) == 0 {
+			continue
+		}
+		start := off
+		for _, x := range s.refs {
+			buf = appendRecord(buf[:0], s.record(x))
+			off += int64(len(buf))
+			if _, err = w.Write(buf); err != nil {
+				return nil, errors.Join(err, f.Close())
+			}
+		}
+		r.sections[s] = section64{start, off - start}
+		s.reset()
+	}
+	if err := errors.Join(w.Flush(), f.Close()); err != nil {
+		return nil, err
+	}
+	r.file, err = fs.Open(name)
+	return r, err
+}
+
+// fileSource reads a shard's section of a run.
+type fileSource struct {
+	r   *bufio.Reader
+	buf []byte
+}
+
+func (r *run) source(s *shard) *fileSource {
+	x := r.sections[s]
+	return &fileSource{r: bufio.NewReaderSize(io.NewSectionReader(r.file, x.off, x.n), 128<<10)}
+}
+
+func (f *fileSource) next() (record, bool, error) {
+	kl, err := binary.ReadUvarint(f.r)
+	if err == io.EOF {
+		return record{}, false, nil
+	}
+	pl, err2 := binary.ReadUvarint(f.r)
+	cl, err3 := binary.ReadUvarint(f.r)
+	if err := errors.Join(err, err2, err3); err != nil {
+		return record{}, false, err
+	}
+	f.buf = slices.Grow(f.buf[:0], int(kl+cl))[:kl+cl]
+	if _, err := io.ReadFull(f.r, f.buf); err != nil {
+		return record{}, false, err
+	}
+	return record{key: f.buf[:kl], prefix: int(pl), cells: f.buf[kl:]}, true, nil
+}
+
+// A merger joins sources; of equal keys the earlier source comes first. There
+// are few, so it looks at each of them.
+type merger struct {
+	sources []source
+	heads   []record
+	ok      []bool
+	last    int // the source whose record was given, to be moved on; or -1
+}
+
+func newMerger(sources []source) (*merger, error) {
+	m := &merger{sources: sources, heads: make([]record, len(sources)), ok: make([]bool, len(sources)), last: -1}
+	for i := range sources {
+		if err := m.advance(i); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *merger) advance(i int) (err error) {
+	m.heads[i], m.ok[i], err = m.sources[i].next()
+	return err
+}
+
+func (m *merger) next() (record, bool, error) {
+	if m.last >= 0 {
+		if err := m.advance(m.last); err != nil {
+			return record{}, false, err
+		}
+	}
+	m.last = -1
+	for i := range m.heads {
+		if m.ok[i] && (m.last < 0 || bytes.Compare(m.heads[i].key, m.heads[m.last].key) < 0) {
+			m.last = i
+		}
+	}
+	if m.last < 0 {
+		return record{}, false, nil
+	}
+	return m.heads[m.last], true, nil
+}
