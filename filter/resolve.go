@@ -25,6 +25,7 @@ func Resolve(f Filter, s *schema.Schema) Resolved {
 	if !ok {
 		return Const(Undefined)
 	}
+	t.asked = f
 	if t.Op == TestPresent && t.Options == "" && t.Types[0].OID == objectClass {
 		return Const(True) // every entry has one (RFC 4512, 2.4)
 	}
@@ -185,22 +186,19 @@ func (r resolver) assertion(f Filter) (*Test, bool) {
 	switch f := f.(type) {
 	case *Present:
 		t, _, ok := r.on(TestPresent, f.Attribute)
-		if ok {
-			t.text = "(" + t.description() + "=*)"
-		}
 		return t, ok
 	case *Equal:
 		t, typ, ok := r.on(TestEqual, f.Attribute)
-		return t, ok && t.assert(typ.Equality, "=", f.Value)
+		return t, ok && t.assert(typ.Equality, f.Value)
 	case *Approx:
 		t, typ, ok := r.on(TestApprox, f.Attribute)
-		return t, ok && t.assert(typ.Approx(), "~=", f.Value)
+		return t, ok && t.assert(typ.Approx(), f.Value)
 	case *GreaterOrEqual:
 		t, typ, ok := r.on(TestGreaterOrEqual, f.Attribute)
-		return t, ok && t.assert(typ.Ordering, ">=", f.Value)
+		return t, ok && t.assert(typ.Ordering, f.Value)
 	case *LessOrEqual:
 		t, typ, ok := r.on(TestLessOrEqual, f.Attribute)
-		return t, ok && t.assert(typ.Ordering, "<=", f.Value)
+		return t, ok && t.assert(typ.Ordering, f.Value)
 	case *Substrings:
 		t, typ, ok := r.on(TestSubstrings, f.Attribute)
 		return t, ok && t.pieces(typ.Substr, f)
@@ -220,19 +218,15 @@ func (r resolver) on(op TestOp, description string) (*Test, *schema.AttributeTyp
 	if typ == nil || typ.Secret() {
 		return nil, nil, false
 	}
-	t := &Test{Op: op, Options: entry.SortOptions(options)}
-	for _, sub := range r.schema.Subtypes(typ) {
-		if !sub.Secret() {
-			t.Types = append(t.Types, sub)
-		}
+	types := r.schema.Subtypes(typ)
+	if slices.ContainsFunc(types, (*schema.AttributeType).Secret) {
+		types = slices.DeleteFunc(slices.Clone(types), (*schema.AttributeType).Secret)
 	}
-	return t, typ, true
+	return &Test{Op: op, Types: types, Options: entry.SortOptions(options)}, typ, true
 }
 
-func (t *Test) description() string { return t.Types[0].Name() + t.Options }
-
-// assert gives the Test its rule, key and text.
-func (t *Test) assert(rule *schema.MatchingRule, operator string, value []byte) bool {
+// assert gives the Test its rule and key.
+func (t *Test) assert(rule *schema.MatchingRule, value []byte) bool {
 	if rule == nil {
 		return false
 	}
@@ -242,7 +236,6 @@ func (t *Test) assert(rule *schema.MatchingRule, operator string, value []byte) 
 	}
 	t.Key = key
 	t.rule(rule)
-	t.text = "(" + string(appendValue([]byte(t.description()+operator), value)) + ")"
 	return true
 }
 
@@ -284,7 +277,6 @@ func (t *Test) pieces(rule *schema.MatchingRule, f *Substrings) bool {
 		}
 	}
 	t.rule(rule)
-	t.text = "(" + string(appendPieces([]byte(t.description()+"="), f)) + ")"
 	return true
 }
 
@@ -295,18 +287,15 @@ func (r resolver) typed(f *Extensible) (*Test, bool) {
 	if !ok {
 		return nil, false
 	}
-	rule, operator := typ.Equality, ":="
+	t.DNAttrs = f.DNAttrs
+	rule := typ.Equality
 	if f.Rule != "" {
 		rule = r.schema.Rule(f.Rule)
 		if rule == nil || !rule.AppliesTo(typ) {
 			return nil, false
 		}
-		operator = ":" + rule.Name() + ":="
 	}
-	if f.DNAttrs {
-		t.DNAttrs, operator = true, ":dn"+operator
-	}
-	return t, t.assert(rule, operator, f.Value)
+	return t, t.assert(rule, f.Value)
 }
 
 // ruleOnly resolves an extensible match without a type: of all attributes that
@@ -322,10 +311,5 @@ func (r resolver) ruleOnly(f *Extensible) (*Test, bool) {
 			t.Types = append(t.Types, typ)
 		}
 	}
-	if len(t.Types) == 0 || !t.assert(rule, "", f.Value) {
-		return nil, false
-	}
-	text := Extensible{Rule: rule.Name(), DNAttrs: f.DNAttrs, Value: f.Value}
-	t.text = text.String()
-	return t, true
+	return t, len(t.Types) > 0 && t.assert(rule, f.Value)
 }

@@ -80,8 +80,8 @@ type Test struct {
 	// type in Types, so that the keys an index has are enough to decide.
 	ByKey bool
 
-	text string            // the assertion as the client wrote it, canonical
-	test func([]byte) bool // Holds, as a value made once
+	asked Filter            // what the client wrote
+	test  func([]byte) bool // Holds, as a value made once
 }
 
 // A Source is an entry as filters see it.
@@ -289,7 +289,40 @@ func walkAll(parts []Resolved, yield func(*Test) bool) bool {
 func (n *AndNode) String() string { return "(&" + join(n.Parts) + ")" }
 func (n *OrNode) String() string  { return "(|" + join(n.Parts) + ")" }
 func (n *NotNode) String() string { return "(!" + n.Part.String() + ")" }
-func (t *Test) String() string    { return t.text }
+
+// String prints the assertion as the client wrote it, but for the names.
+func (t *Test) String() string {
+	if t.asked == nil {
+		return "(?=test)"
+	}
+	return t.canonical().String()
+}
+
+func (t *Test) canonical() Filter {
+	d := t.Types[0].Name() + t.Options
+	switch f := t.asked.(type) {
+	case *Equal:
+		return &Equal{d, f.Value}
+	case *GreaterOrEqual:
+		return &GreaterOrEqual{d, f.Value}
+	case *LessOrEqual:
+		return &LessOrEqual{d, f.Value}
+	case *Approx:
+		return &Approx{d, f.Value}
+	case *Substrings:
+		return &Substrings{d, f.Initial, f.Any, f.Final}
+	case *Extensible:
+		c := *f
+		if c.Attribute != "" {
+			c.Attribute = d
+		}
+		if c.Rule != "" {
+			c.Rule = t.Rule.Name()
+		}
+		return &c
+	}
+	return &Present{d}
+}
 
 // String prints True and False as RFC 4526 does; RFC 4515 has no text for
 // Undefined.
