@@ -28,7 +28,8 @@ type Control struct {
 	Value    []byte // nil: absent
 }
 
-// Bind is a BindRequest (RFC 4511, 4.2).
+// Bind is a BindRequest (RFC 4511, 4.2). An authentication choice that is neither
+// simple nor SASL comes as SASL without a mechanism, which nobody supports.
 type Bind struct {
 	Version   int
 	Name      string

@@ -113,7 +113,7 @@ func (s *sink) Entry(e *op.SearchEntry) error {
 	}
 	out.begin()
 	out.buf = wire.AppendEntry(out.buf, s.message.ID, e)
-	return out.added()
+	return out.added(false)
 }
 
 func (s *sink) Reference(urls []string) error {
@@ -125,7 +125,7 @@ func (s *sink) Reference(urls []string) error {
 	}
 	out.begin()
 	out.buf = wire.AppendReference(out.buf, s.message.ID, urls)
-	return out.added()
+	return out.added(false)
 }
 
 func (s *sink) Intermediate(oid string, value []byte, controls []op.Control) error {
@@ -137,7 +137,7 @@ func (s *sink) Intermediate(oid string, value []byte, controls []op.Control) err
 	}
 	out.begin()
 	out.buf = wire.AppendIntermediate(out.buf, s.message.ID, oid, value, controls)
-	return out.added()
+	return out.added(false)
 }
 
 func (s *sink) Done(r *op.Response) error {
@@ -150,7 +150,7 @@ func (s *sink) Done(r *op.Response) error {
 	out.begin()
 	out.buf = wire.AppendResponse(out.buf, s.message.ID, s.message.Request, r)
 	s.done = true
-	return out.added()
+	return out.added(true)
 }
 
 // check says why the operation cannot be answered. It needs the output's lock.

@@ -41,16 +41,19 @@ func (o *output) begin() {
 	if o.pooled == nil {
 		o.pooled = buffers.Get().(*[]byte)
 		o.buf = (*o.pooled)[:0]
-		o.conn.arm()
 	}
 }
 
-// added writes the buffer if it is worth it.
-func (o *output) added() error {
-	if len(o.buf) < flushAt {
-		return nil
+// added writes the buffer if it is worth it. What the operation ended with is
+// written when Serve returns; for everything else the ticker sees to it.
+func (o *output) added(last bool) error {
+	switch {
+	case len(o.buf) >= flushAt:
+		return o.write()
+	case !last:
+		o.conn.arm()
 	}
-	return o.write()
+	return nil
 }
 
 // respond answers a request that never became an operation.
@@ -60,7 +63,7 @@ func (o *output) respond(m *op.Message, r *op.Response) {
 	if o.err == nil {
 		o.begin()
 		o.buf = wire.AppendResponse(o.buf, m.ID, m.Request, r)
-		o.added()
+		o.added(true)
 	}
 }
 

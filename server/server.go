@@ -10,7 +10,7 @@
 // rules keep that from holding anything up:
 //
 //   - A ticker looks at a connection that is running something. If the reader is
-//     still in the operation of one tick (5 ms) ago, a new reader starts, and the
+//     still in the operation of one tick (10 ms) ago, a new reader starts, and the
 //     old one is a worker with this operation only. So an Abandon, an Unbind or
 //     the next request is read while a search runs, some milliseconds later.
 //   - Requests that wait for disks and locks (all but searches and compares) get
@@ -22,6 +22,7 @@
 //
 // A Bind is alone on its connection (RFC 4511, 4.2.1): searches under way are
 // abandoned, the rest is waited for, and nothing is read until it is answered.
+// Unbind and hanging up let updates finish too.
 //
 // # Answers
 //
@@ -51,10 +52,11 @@ type Handler interface {
 
 // A Session is what one client is and does on one connection.
 type Session interface {
-	// Serve runs one request and answers it with exactly one sink.Done. It is
-	// called concurrently, except that nothing runs beside a Bind. It gets
-	// neither Unbind nor Abandon: the latter cancels ctx, as do the end of the
-	// connection and a forced shutdown.
+	// Serve runs one request and answers it with exactly one sink.Done, and
+	// returns then: the answer may wait for that. It is called concurrently,
+	// except that nothing runs beside a Bind. It gets neither Unbind nor
+	// Abandon: the latter cancels ctx, as do the end of the connection and a
+	// forced shutdown.
 	Serve(ctx context.Context, m *op.Message, sink op.Sink)
 	// Close is called once, when nothing runs any more.
 	Close()

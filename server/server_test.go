@@ -372,3 +372,25 @@ func TestDisconnect(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Updates that were asked for are made, though the client does not wait for the
+// answer.
+func TestUnbindFinishesUpdates(t *testing.T) {
+	release, result := make(chan bool), make(chan error, 2)
+	c := start(t, func(ctx context.Context, _ *op.Message, sink op.Sink) {
+		<-release
+		result <- ctx.Err()
+		sink.Done(&op.Response{})
+	}, server.Options{}).dial()
+	c.send(1, modify, modify, &op.Unbind{})
+	time.Sleep(20 * time.Millisecond) // the Unbind is read
+	for range 2 {
+		release <- true
+		if err := receive(t, result, "a modify"); err != nil {
+			t.Errorf("the modify was ended: %v", err)
+		}
+	}
+	c.read()
+	c.read()
+	c.end()
+}
