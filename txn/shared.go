@@ -284,8 +284,8 @@ func (e *shared) newWriter() (*writer, error) {
 func (e *shared) storesMarks() bool { return true }
 
 func (e *shared) writable() error {
-	if e.writer.Load() != nil {
-		return nil
+	if w := e.writer.Load(); w != nil {
+		return w.alive()
 	}
 	if e.db.o.ReadOnly {
 		return fmt.Errorf("%w: it was opened for reading", ErrReadOnly)

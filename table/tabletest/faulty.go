@@ -271,8 +271,9 @@ type faultyBatcher struct {
 
 var _ table.Batcher = (*faultyBatcher)(nil)
 
-func (s *faultyBatcher) Commit(ctx context.Context, b table.Batch) (wait func() error, err error) {
-	err = s.f.do("Commit", func() (err error) { wait, err = s.b.Commit(ctx, b); return err }, lost, unanswered)
+func (s *faultyBatcher) Commit(ctx context.Context, b table.Batch) (func() error, error) {
+	var wait func() error
+	err := s.f.do("Commit", func() (err error) { wait, err = s.b.Commit(ctx, b); return err }, lost, unanswered)
 	if err != nil {
 		return nil, err
 	}

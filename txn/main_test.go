@@ -1,0 +1,16 @@
+package txn
+
+import (
+	"flag"
+	"os"
+	"testing"
+)
+
+// TestMain lets many tests run at once: they wait for leases most of the time.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "24"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
