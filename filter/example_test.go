@@ -1,0 +1,27 @@
+package filter_test
+
+import (
+	"fmt"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+func ExampleResolve() {
+	s := schema.Core()
+	f, err := filter.Parse("(&(commonName=ann*)(!(shoeSize=43)))")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r := filter.Resolve(f, s)
+	e := &entry.Entry{Attributes: []entry.Attribute{
+		{Type: s.Attribute("cn"), Values: [][]byte{[]byte("Ann  SMITH")}},
+	}}
+	fmt.Println(r, r.Match(&filter.EntrySource{Schema: s, Entry: e}) == filter.Undefined)
+	fmt.Println(filter.Definite(r))
+	// Output:
+	// (&(cn=ann*)(?=undefined)) true
+	// (|)
+}
