@@ -274,23 +274,12 @@ func (st *stream) reference(found *partition.Result) error {
 // send sends an entry with the attributes asked for.
 func (st *stream) send(ctx context.Context, found *partition.Result) error {
 	o := st.o
-	var attributes []entry.Attribute
-	if found.Entry != nil {
-		attributes = o.selector.apply(o.selected[:0], found.Entry.Attributes)
-	}
+	attributes := o.selector.apply(o.selected[:0], found.Entry.Attributes)
 	attributes, err := o.appendComputed(ctx, st.s, attributes, found)
 	if err != nil {
 		return err
 	}
-	if cap(attributes) > cap(o.selected) && !st.shared(attributes, found.Entry) {
-		o.selected = attributes[:0]
-	}
+	o.selected = attributes
 	o.found = op.SearchEntry{Name: found.Name, Attributes: attributes, TypesOnly: st.r.TypesOnly}
 	return st.sink.Entry(&o.found)
-}
-
-// shared reports whether attributes are a part of the entry itself, which must
-// never become a buffer.
-func (st *stream) shared(attributes []entry.Attribute, e *entry.Entry) bool {
-	return e != nil && len(attributes) > 0 && len(e.Attributes) > 0 && &attributes[0] == &e.Attributes[0]
 }

@@ -113,33 +113,12 @@ func (s *selector) selects(a *entry.Attribute) bool {
 	return false
 }
 
-// apply gives the selected ones of the attributes, in their order, in buf or as
-// a part of all.
+// apply appends the selected ones of the attributes to buf, in their order.
 func (s *selector) apply(buf, all []entry.Attribute) []entry.Attribute {
-	if s.user && !s.operational && len(s.named) == 0 {
-		if part, ok := leadingUser(all); ok {
-			return part
-		}
-	}
 	for i := range all {
 		if s.selects(&all[i]) {
 			buf = append(buf, all[i])
 		}
 	}
 	return buf
-}
-
-// leadingUser gives the user attributes if all of them stand before the
-// operational ones, as they do in most entries: no copy.
-func leadingUser(all []entry.Attribute) ([]entry.Attribute, bool) {
-	n := 0
-	for n < len(all) && !all[n].Type.Operational() {
-		n++
-	}
-	for i := n; i < len(all); i++ {
-		if !all[i].Type.Operational() {
-			return nil, false
-		}
-	}
-	return all[:n:n], true
 }
