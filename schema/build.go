@@ -295,9 +295,10 @@ func (s *Schema) linkClasses() error {
 			return err
 		}
 	}
+	state := make(map[*ObjectClass]linkState, len(s.classes))
 	for _, c := range s.classes {
-		if c.reaches(c, len(s.classes)) {
-			return c.def.fail("it is its own superclass")
+		if !c.ends(state) {
+			return c.def.fail("it is its own superclass, or one of its superclasses is")
 		}
 	}
 	return nil
@@ -330,10 +331,17 @@ func (s *Schema) linkClass(c *ObjectClass) error {
 	return nil
 }
 
-// reaches reports whether super is above c, going no higher than depth.
-func (c *ObjectClass) reaches(super *ObjectClass, depth int) bool {
-	if depth == 0 {
-		return true
+// ends reports whether every way up from c comes to an end.
+func (c *ObjectClass) ends(state map[*ObjectClass]linkState) bool {
+	if state[c] != 0 {
+		return state[c] == linked
 	}
-	return slices.ContainsFunc(c.Sup, func(s *ObjectClass) bool { return s == super || s.reaches(super, depth-1) })
+	state[c] = linking
+	for _, sup := range c.Sup {
+		if !sup.ends(state) {
+			return false
+		}
+	}
+	state[c] = linked
+	return true
 }

@@ -9,18 +9,19 @@ import (
 	"time"
 )
 
-// prohibitedMark begins the key of a string that RFC 4518 prohibits: its own
-// bytes follow. No prepared string begins so (it is not UTF-8) and no assertion
-// is one, therefore such a value is stored and told from others, and found by
-// none.
-const prohibitedMark = 0xff
-
-// keyOrProhibited is the key of a value, given what its preparation gave.
+// keyOrProhibited is the key of a value, given what its preparation gave. The
+// key of a string that RFC 4518 prohibits has two bytes, 0xf0 and up, for each
+// of the string's: so it is told from others, and as no UTF-8 has two such bytes
+// together, no assertion and no piece of one finds it.
 func keyOrProhibited(k, v []byte, err error) ([]byte, error) {
-	if _, ok := err.(*ProhibitedError); ok {
-		return append([]byte{prohibitedMark}, v...), nil
+	if _, ok := err.(*ProhibitedError); !ok {
+		return k, err
 	}
-	return k, err
+	k = make([]byte, 0, 2*len(v))
+	for _, c := range v {
+		k = append(k, 0xf0|c>>4, 0xf0|c&0xf)
+	}
+	return k, nil
 }
 
 // integerKey encodes a decimal integer of any size such that bytes.Compare is

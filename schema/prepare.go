@@ -168,7 +168,7 @@ func prepareUnicode(v []byte, fold bool) ([]byte, error) {
 	if !utf8.Valid(v) {
 		return nil, errNotUTF8
 	}
-	b := norm.NFKC.Bytes(mapRunes(v))
+	b := norm.NFKC.Bytes(mapRunes(v, fold))
 	if fold {
 		b = foldNormal(b)
 	}
@@ -208,20 +208,35 @@ func foldOnce(b []byte) []byte {
 	return dst[:n]
 }
 
-// mapRunes is the Map step but for case (RFC 4518, 2.2).
-func mapRunes(v []byte) []byte {
+// mapRunes is the Map step (RFC 4518, 2.2); of case, only what x/text leaves out.
+func mapRunes(v []byte, fold bool) []byte {
 	out := make([]byte, 0, len(v)+8)
 	for i := 0; i < len(v); {
 		r, n := utf8.DecodeRune(v[i:])
 		switch {
 		case mapsToSpace(r):
 			out = append(out, ' ')
-		case !mapsToNothing(r):
+		case mapsToNothing(r):
+		case fold:
+			out = utf8.AppendRune(out, foldCherokee(r))
+		default:
 			out = append(out, v[i:i+n]...)
 		}
 		i += n
 	}
 	return out
+}
+
+// foldCherokee folds the one script that x/text does not. It folds to upper
+// case, as there were no other letters before Unicode 8.
+func foldCherokee(r rune) rune {
+	switch {
+	case 0x13f8 <= r && r <= 0x13fd:
+		return r - 0x13f8 + 0x13f0
+	case 0xab70 <= r && r <= 0xabbf:
+		return r - 0xab70 + 0x13a0
+	}
+	return r
 }
 
 func mapsToSpace(r rune) bool {

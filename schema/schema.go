@@ -38,7 +38,8 @@
 //     spaces around: " muller ludenscheidt ".
 //
 // A string with code points that RFC 4518, 2.4 prohibits is a valid value that
-// no assertion matches. Its key is 0xff and the value's bytes.
+// no assertion matches. Its key has two bytes, 0xf0 and up, for each of the
+// value's.
 //
 // What is unassigned is judged by the Unicode version of golang.org/x/text, not
 // by 3.2 as in the RFC; see [Version].

@@ -131,7 +131,7 @@ const (
 	Substrings
 	Approximate
 	// Special rules are used in extensible matches only and decide by Match
-	// (bitwise and/or, word and keyword match, first components...).
+	// (bitwise and/or, word and keyword match).
 	Special
 )
 
