@@ -21,6 +21,7 @@ import (
 	"iter"
 	"log/slog"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -155,7 +156,7 @@ type loss struct{ ordinal uint64 }
 // table.Batcher there is one DB at a time.
 func Open(ctx context.Context, s table.Store, o Options) (*DB, error) {
 	db := &DB{store: s, o: o.withDefaults()}
-	if err := s.Create(ctx, journal.Specs()...); err != nil {
+	if err := db.createTables(ctx); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", s, err)
 	}
 	db.log = journal.New(s)
@@ -167,6 +168,19 @@ func Open(ctx context.Context, s table.Store, o Options) (*DB, error) {
 		return nil, fmt.Errorf("opening %s: %w", s, err)
 	}
 	return db, nil
+}
+
+// createTables makes what is missing. A store that itself was opened for reading
+// has its tables already.
+func (db *DB) createTables(ctx context.Context) error {
+	names, err := db.store.Names(ctx)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(names, journal.Table) && slices.Contains(names, journal.Cluster) {
+		return nil
+	}
+	return db.store.Create(ctx, journal.Specs()...)
 }
 
 // Close waits for commits under way, gives the slot back and stops. It does not
