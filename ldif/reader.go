@@ -104,46 +104,54 @@ func (r *Reader) fail(err error) error {
 // block gives the lines up to the next blank line, and the number of the first
 // one. It is valid until the next call.
 func (r *Reader) block() ([]byte, int, error) {
-	size, lines := 0, 0 // of the block so far, whole lines only
-	searched := 0       // bytes known to have no newline after size
+	size, lines := 0, 0
 	for {
-		have := r.buf[r.start:r.end]
-		i := bytes.IndexByte(have[size+searched:], '\n')
+		line, fits := r.lineAt(size)
 		switch {
-		case i >= 0:
-			i += searched
-		case r.inErr == nil:
-			searched = len(have) - size
-			if searched+size > r.opt.MaxRecord {
-				return nil, 0, r.tooLarge()
-			}
-			r.fill()
-			continue
-		case len(have) > size: // the last line, without a newline
-			return r.take(len(have), len(have), lines+1)
-		case size > 0:
+		case !fits:
+			return nil, 0, r.tooLarge()
+		case len(line) == 0 && size > 0:
 			return r.take(size, size, lines)
-		case r.inErr == io.EOF:
+		case len(line) == 0 && r.inErr == io.EOF:
 			return nil, 0, r.fail(io.EOF)
-		default:
+		case len(line) == 0:
 			return nil, 0, r.fail(fmt.Errorf("reading %s after line %d: %w", r.opt.File, r.line-1, r.inErr))
+		case !blank(line):
+			size += len(line)
+			lines++
+		case size > 0:
+			return r.take(size, size+len(line), lines+1)
+		default:
+			r.start += len(line)
+			r.line++
 		}
-		searched = 0
-		lines++
-		if !blank(have[size : size+i]) {
-			size += i + 1
-			continue
-		}
-		if size > 0 {
-			return r.take(size, size+i+1, lines)
-		}
-		r.start += i + 1
-		r.line++
-		lines = 0
 	}
 }
 
-func blank(line []byte) bool { return len(line) == 0 || len(line) == 1 && line[0] == '\r' }
+// lineAt gives the line, its newline included, that is a number of bytes behind
+// start; an empty one at the end. It is false when a record of these lines would
+// be too large.
+func (r *Reader) lineAt(offset int) ([]byte, bool) {
+	searched := 0
+	for {
+		have := r.buf[r.start+offset : r.end]
+		if i := bytes.IndexByte(have[searched:], '\n'); i >= 0 {
+			return have[:searched+i+1], true
+		}
+		if r.inErr != nil {
+			return have, true
+		}
+		searched = len(have)
+		if offset+searched > r.opt.MaxRecord {
+			return nil, false
+		}
+		r.fill()
+	}
+}
+
+func blank(line []byte) bool {
+	return line[0] == '\n' || line[0] == '\r' && (len(line) == 1 || line[1] == '\n')
+}
 
 // take gives a block and moves behind it and what follows it.
 func (r *Reader) take(size, used, lines int) ([]byte, int, error) {
@@ -220,7 +228,7 @@ func (r *Reader) tooLarge() error {
 		}
 		r.start += i + 1
 		r.line++
-		if atLineStart && blank(have[:i]) {
+		if atLineStart && blank(have[:i+1]) {
 			break
 		}
 		atLineStart = true
