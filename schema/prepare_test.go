@@ -235,7 +235,7 @@ func TestPiecesOfAValueMatch(t *testing.T) {
 		}
 		blank := func(s string) bool { return strings.Trim(s, " ") == "" }
 		for _, w := range words {
-			// Of nothing but spaces there is no more to find than of one.
+			// A piece of spaces is one space, and the value may have none left.
 			if blank(w) {
 				return
 			}
