@@ -1,0 +1,198 @@
+package bulk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/ldif"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// maxChanges bounds the bytes of the records that one transaction applies, which
+// are all kept in memory with what they write.
+const maxChanges = 64 << 20
+
+// changer applies changes.
+type changer struct {
+	o       *Options
+	p       *partition.Partition
+	sieve   *sieve
+	rejects rejects
+	res     Result
+}
+
+func importChanges(ctx context.Context, p *partition.Partition, o *Options) (res Result, err error) {
+	c := &changer{o: o, p: p, rejects: rejects{o: o}}
+	noted := map[string]bool{}
+	c.sieve = newSieve(p.Schema(), func(a string) {
+		if !noted[a] {
+			noted[a] = true
+			o.Note("attribute " + a + " of another server is left out")
+		}
+	})
+	before := p.Config().Suffixes
+	if err := p.AddSuffixes(ctx, o.Suffixes); err != nil {
+		return res, err
+	}
+	if o.Continue {
+		err = c.each(ctx)
+	} else {
+		err = c.together(ctx)
+	}
+	if err = errors.Join(err, c.rejects.close()); err == nil {
+		err = o.ended(c.res)
+	}
+	if err != nil && c.res.Done == 0 && len(o.Suffixes) > 0 {
+		err = errors.Join(err, p.SetSuffixes(context.WithoutCancel(ctx), before))
+	}
+	return c.res, err
+}
+
+// each applies every record in a transaction of its own.
+func (c *changer) each(ctx context.Context) error {
+	var last item
+	for x := range c.o.items() {
+		err := c.transact(ctx, &x)
+		switch {
+		case err == nil:
+			c.res.Done++
+			c.o.Progress.entries.Add(1)
+		case ctx.Err() != nil:
+			return fmt.Errorf("interrupted: %d records took effect, up to %s:%d; import the rest", c.res.Done, last.file, last.line())
+		case isRecords(err):
+			c.rejects.add(&x, x.wrong(err))
+			c.res.Bad++
+		default:
+			return err
+		}
+		last = x
+	}
+	return nil
+}
+
+func (x *item) line() int {
+	if x.Record == nil {
+		return 0
+	}
+	return x.Line
+}
+
+// isRecords tells errors of a record from those of the store.
+func isRecords(err error) bool {
+	var p *partition.Error
+	var l *ldif.Error
+	return errors.As(err, &p) || errors.As(err, &l)
+}
+
+func (c *changer) transact(ctx context.Context, x *item) error {
+	if x.bad != nil {
+		return x.bad
+	}
+	r, err := c.p.Update(ctx, c.o.By, func(tx *partition.Tx) error { return c.apply(ctx, tx, x) })
+	c.res.Revision = max(c.res.Revision, r)
+	return err
+}
+
+// together applies all records in one transaction.
+func (c *changer) together(ctx context.Context) error {
+	var all []item
+	size := 0
+	for x := range c.o.items() {
+		if size += x.size() + 200; size > maxChanges {
+			return fmt.Errorf("more than %d MiB of changes are too many to take effect together: use --continue, which applies them one by one, or split the file", maxChanges>>20)
+		}
+		all = append(all, x)
+	}
+	r, err := c.p.Update(ctx, c.o.By, func(tx *partition.Tx) error { return c.applyAll(ctx, tx, all) })
+	switch {
+	case errors.Is(err, ErrBad):
+		return nil // counted
+	case ctx.Err() != nil:
+		return interrupted(ctx, err)
+	case err == nil:
+		c.res.Done, c.res.Revision = len(all), r
+		c.o.Progress.entries.Add(int64(len(all)))
+	}
+	return err
+}
+
+// applyAll goes on behind bad records to find all of them, and then fails. It
+// may run several times, of which the last one counts.
+func (c *changer) applyAll(ctx context.Context, tx *partition.Tx, all []item) error {
+	type found struct {
+		x   *item
+		bad *ldif.Error
+	}
+	var bad []found
+	for i := range all {
+		x := &all[i]
+		var err error = x.bad
+		if x.bad == nil {
+			err = c.apply(ctx, tx, x)
+		}
+		switch {
+		case err == nil:
+		case isRecords(err):
+			bad = append(bad, found{x, x.wrong(err)})
+		default:
+			return err
+		}
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	for _, f := range bad {
+		c.rejects.add(f.x, f.bad)
+	}
+	c.res.Bad = len(bad)
+	return ErrBad
+}
+
+// apply makes one change.
+func (c *changer) apply(ctx context.Context, tx *partition.Tx, x *item) error {
+	name, err := dn.Parse(x.DN)
+	if err != nil {
+		return x.wrong(fmt.Errorf("the name is not a DN: %w", err))
+	}
+	for _, k := range x.Controls {
+		if k.Critical {
+			return x.wrong(fmt.Errorf("the critical control %s cannot be honoured here: send the file to a server with --url", k.OID))
+		}
+	}
+	switch r := x.Change.(type) {
+	case nil:
+		return c.add(ctx, tx, name, x.Attributes)
+	case *op.Add:
+		return c.add(ctx, tx, name, r.Attributes)
+	case *op.Delete:
+		return tx.Delete(ctx, name)
+	case *op.Modify:
+		return tx.Modify(ctx, name, r.Changes)
+	case *op.ModifyDN:
+		return x.rename(ctx, tx, name, r)
+	}
+	return x.wrong(fmt.Errorf("a change of a kind that LDIF does not have"))
+}
+
+func (c *changer) add(ctx context.Context, tx *partition.Tx, name dn.DN, attributes []op.PartialAttribute) error {
+	_, err := tx.Add(ctx, name, c.sieve.clean(attributes), true)
+	return err
+}
+
+func (x *item) rename(ctx context.Context, tx *partition.Tx, name dn.DN, r *op.ModifyDN) error {
+	rdn, err := dn.ParseRDN(r.NewRDN)
+	if err != nil {
+		return x.wrong(fmt.Errorf("newrdn: %w", err))
+	}
+	if r.NewSuperior == nil {
+		return tx.Rename(ctx, name, rdn, r.DeleteOldRDN, nil)
+	}
+	above, err := dn.Parse(*r.NewSuperior)
+	if err != nil {
+		return x.wrong(fmt.Errorf("newsuperior: %w", err))
+	}
+	return tx.Rename(ctx, name, rdn, r.DeleteOldRDN, &above)
+}

@@ -1,0 +1,116 @@
+package bulk
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// Foreign lists operational attributes that other servers export and that mean
+// nothing here. Unless the schema has them, they are left out, with one note
+// each; everything else that the schema does not know is an error.
+var Foreign = []string{
+	// OpenLDAP: replication and password policy state.
+	"contextCSN", "entryTtl", "dynamicSubtrees", "authTimestamp",
+	"pwdChangedTime", "pwdAccountLockedTime", "pwdFailureTime", "pwdGraceUseTime", "pwdHistory",
+	"pwdLastSuccess", "pwdPolicySubentry", "pwdReset", "pwdStartTime", "pwdEndTime", "pwdUniqueAttempts",
+	"reqStart", "monitorContext",
+	// 389 Directory Server: ids, replication, access rules, account state.
+	"nsUniqueId", "entryid", "dsEntryDN", "entryusn", "parentid", "tombstoneNumSubordinates",
+	"nscpEntryDN", "nscpEntryWSI", "nsds5ReplConflict", "nsParentUniqueId", "nsTombstoneCSN", "copiedFrom", "copyingFrom",
+	"aci", "nsRole", "nsRoleDN", "nsAccountLock", "nsIdleTimeout", "nsLookThroughLimit", "nsSizeLimit", "nsTimeLimit",
+	"nsPagedLookThroughLimit", "nsPagedSizeLimit", "nsSchemaCSN", "ldapSchemas", "ldapSyntaxes",
+	"passwordExpirationTime", "passwordExpWarned", "passwordGraceUserTime", "passwordHistory", "passwordRetryCount",
+	"passwordAllowChangeTime", "retryCountResetTime", "accountUnlockTime", "lastLoginTime", "lastLoginHistory",
+	"internalCreatorsName", "internalModifiersName", "pamExclude", "memberOf",
+	// ApacheDS.
+	"entryParentId", "nbChildren", "nbSubordinates", "accessControlSubentries", "collectiveAttributeSubentries",
+	"collectiveExclusions", "triggerExecutionSubentries", "schemaModifiersName", "schemaModifyTimestamp", "revisions",
+	"pwdAttributeLastChanged", "entryDeleted",
+}
+
+var foreign = func() map[string]bool {
+	m := make(map[string]bool, len(Foreign))
+	for _, n := range Foreign {
+		m[strings.ToLower(n)] = true
+	}
+	return m
+}()
+
+// fate is what becomes of an attribute.
+type fate uint8
+
+const (
+	keep fate = iota
+	drop
+	uniqueID // 389's id, which becomes entryUUID where there is none
+)
+
+// sieve leaves foreign attributes out. It is used by one goroutine.
+type sieve struct {
+	schema *schema.Schema
+	note   func(attribute string)
+	fates  map[string]fate // by attribute description
+}
+
+func newSieve(s *schema.Schema, note func(string)) *sieve {
+	return &sieve{schema: s, note: note, fates: map[string]fate{}}
+}
+
+func (s *sieve) fate(description string) fate {
+	f, ok := s.fates[description]
+	if ok {
+		return f
+	}
+	name, _, _ := strings.Cut(description, ";")
+	switch {
+	case s.schema.Attribute(name) != nil || !foreign[strings.ToLower(name)]:
+	case strings.EqualFold(name, "nsUniqueId"):
+		f = uniqueID
+	default:
+		f = drop
+		s.note(name)
+	}
+	s.fates[description] = f
+	return f
+}
+
+// clean gives the attributes without foreign ones.
+func (s *sieve) clean(attributes []op.PartialAttribute) []op.PartialAttribute {
+	if !slices.ContainsFunc(attributes, func(a op.PartialAttribute) bool { return s.fate(a.Description) != keep }) {
+		return attributes
+	}
+	var id [][]byte
+	hasID := false
+	attributes = slices.DeleteFunc(slices.Clone(attributes), func(a op.PartialAttribute) bool {
+		switch s.fate(a.Description) {
+		case keep:
+			hasID = hasID || strings.EqualFold(a.Description, "entryUUID")
+			return false
+		case uniqueID:
+			id = fromUniqueID(a.Values)
+		}
+		return true
+	})
+	if id != nil && !hasID {
+		attributes = append(attributes, op.PartialAttribute{Description: "entryUUID", Values: id})
+	}
+	return attributes
+}
+
+// fromUniqueID reads 389's spelling of a UUID, four groups of eight digits; nil
+// if it is none.
+func fromUniqueID(values [][]byte) [][]byte {
+	if len(values) != 1 {
+		return nil
+	}
+	digits := strings.ReplaceAll(string(values[0]), "-", "")
+	id, err := entry.ParseID(digits)
+	if err != nil || len(digits) != 32 {
+		return nil
+	}
+	return [][]byte{[]byte(id.String())}
+}

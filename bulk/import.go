@@ -1,0 +1,302 @@
+package bulk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/ldif"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// Import takes files into a partition. The first record decides what all of
+// them are: entries, which are loaded past the usual path, or changes. The error
+// wraps ErrBad if records were bad.
+func Import(ctx context.Context, p *partition.Partition, o Options) (Result, error) {
+	o = o.withDefaults()
+	o.Progress.total = o.size()
+	if o.changes() {
+		return importChanges(ctx, p, &o)
+	}
+	return importEntries(ctx, p, &o)
+}
+
+// changes looks whether the first record is a change. Standard input can be read
+// once only, so what was looked at is kept.
+func (o *Options) changes() bool {
+	first := *o
+	first.Files, first.Progress = o.Files[:min(1, len(o.Files))], &Progress{}
+	if len(o.Files) > 0 && o.Files[0] == stdin {
+		peeked := &replay{in: o.Stdin}
+		first.Stdin, o.Stdin = peeked, peeked
+		defer peeked.rewind()
+	}
+	for x := range first.items() {
+		return x.Record != nil && x.Change != nil
+	}
+	return false
+}
+
+// importer loads entries.
+type importer struct {
+	o       *Options
+	p       *partition.Partition
+	l       *partition.Loader
+	rejects rejects
+	wait    spool // entries whose parent has not come yet
+
+	mu    sync.Mutex // of noted
+	noted map[string]bool
+}
+
+func importEntries(ctx context.Context, p *partition.Partition, o *Options) (Result, error) {
+	l, err := p.Load(ctx, partition.LoadOptions{
+		By: o.By, Suffixes: o.Suffixes, FirstSuffix: len(o.Suffixes) == 0, Memory: o.Memory,
+		Progress: o.Progress.finishing,
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	defer l.Abort(ctx)
+	im := &importer{o: o, p: p, l: l, rejects: rejects{o: o}, noted: map[string]bool{}}
+	defer im.wait.close()
+	err = im.run(ctx)
+	if e := im.rejects.close(); err == nil {
+		err = e
+	}
+	res := Result{Bad: im.rejects.n}
+	if err != nil {
+		return res, interrupted(ctx, err)
+	}
+	if res.Bad > 0 && !o.Continue {
+		return res, o.ended(res)
+	}
+	if res.Revision, err = l.Commit(ctx); err != nil {
+		return res, interrupted(ctx, err)
+	}
+	res.Done = l.Count()
+	return res, o.ended(res)
+}
+
+// interrupted says how to go on when the user ended an import.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return errors.New("interrupted: nothing was imported; run the same command again")
+}
+
+// A batch is some records that one worker takes through all steps. Batches are
+// linked in the order of the files: each waits until the one before is done.
+type batch struct {
+	items    []item
+	prepared []*partition.Loading
+	bad      []error
+	turn     <-chan struct{}
+	next     chan struct{}
+}
+
+// Batches are large enough that handing them over costs nothing, and bounded in
+// bytes, since entries may be photographs.
+const (
+	batchItems = 256
+	batchBytes = 1 << 20
+)
+
+// run reads, and lets the workers do the rest, to the end.
+func (im *importer) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	batches := make(chan *batch, im.o.Workers)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer close(batches)
+		im.read(ctx, batches)
+	})
+	for range im.o.Workers {
+		wg.Go(func() {
+			s := newSieve(im.p.Schema(), im.noteForeign)
+			for b := range batches {
+				if err := im.work(ctx, s, b); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return im.settle(ctx)
+}
+
+func (im *importer) read(ctx context.Context, batches chan<- *batch) {
+	turn := make(chan struct{})
+	close(turn)
+	b := &batch{turn: turn, next: make(chan struct{})}
+	size := 0
+	send := func() bool {
+		select {
+		case <-ctx.Done():
+			return false
+		case batches <- b:
+		}
+		b, size = &batch{turn: b.next, next: make(chan struct{})}, 0
+		return true
+	}
+	for x := range im.o.items() {
+		b.items = append(b.items, x)
+		size += x.size()
+		if (len(b.items) == batchItems || size > batchBytes) && !send() {
+			return
+		}
+	}
+	send()
+}
+
+// work takes a batch through the steps of a Loader.
+func (im *importer) work(ctx context.Context, s *sieve, b *batch) error {
+	b.prepared, b.bad = make([]*partition.Loading, len(b.items)), make([]error, len(b.items))
+	for i := range b.items {
+		b.prepared[i], b.bad[i] = im.prepare(s, &b.items[i])
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-b.turn:
+	}
+	ready, err := im.link(ctx, b)
+	if err != nil {
+		return err // the next batch's turn does not come
+	}
+	bad := im.rejects.n
+	close(b.next)
+	if bad > 0 && !im.o.Continue {
+		return nil // it will come to nothing
+	}
+	if err := im.l.Write(ctx, ready...); err != nil {
+		return err
+	}
+	im.o.Progress.entries.Add(int64(len(ready)))
+	return nil
+}
+
+// link gives the entries of a batch their places and sorts out the bad ones.
+func (im *importer) link(ctx context.Context, b *batch) ([]*partition.Loading, error) {
+	ready := b.prepared[:0]
+	for i := range b.items {
+		x, e, err := &b.items[i], b.prepared[i], b.bad[i]
+		if err == nil {
+			err = im.l.Link(ctx, e)
+		}
+		if err == nil {
+			ready = append(ready, e)
+			continue
+		}
+		var p *partition.Error
+		if errors.As(err, &p) && p.Problem == partition.NoSuchEntry {
+			err = im.wait.add(x)
+		} else {
+			err = im.refuse(x, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return ready, nil
+}
+
+// refuse reports a bad record, unless the error is not the record's.
+func (im *importer) refuse(x *item, err error) error {
+	var p *partition.Error
+	var l *ldif.Error
+	if !errors.As(err, &p) && !errors.As(err, &l) {
+		return err
+	}
+	im.rejects.add(x, x.wrong(err))
+	if x.Record == nil {
+		return nil
+	}
+	if name, err := dn.Parse(x.DN); err == nil && !exists(p) {
+		return im.l.Refuse(name)
+	}
+	return nil
+}
+
+// exists reports whether a record was refused because its name is taken.
+func exists(p *partition.Error) bool { return p != nil && p.Problem == partition.EntryExists }
+
+// prepare does for a record what can be done out of order.
+func (im *importer) prepare(s *sieve, x *item) (*partition.Loading, error) {
+	if x.bad != nil {
+		return nil, x.bad
+	}
+	attributes := x.Attributes
+	switch c := x.Change.(type) {
+	case nil:
+	case *op.Add:
+		x.Attributes, x.Change = c.Attributes, nil
+		attributes = c.Attributes
+	default:
+		return nil, x.misplaced()
+	}
+	name, err := dn.Parse(x.DN)
+	if err != nil {
+		return nil, x.wrong(fmt.Errorf("the name is not a DN: %w", err))
+	}
+	return im.l.Prepare(name, s.clean(attributes))
+}
+
+func (im *importer) noteForeign(attribute string) {
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	if !im.noted[attribute] {
+		im.noted[attribute] = true
+		im.o.Note("attribute " + attribute + " of another server is left out")
+	}
+}
+
+// settle links the entries that waited for their parent, again and again as
+// long as some find it.
+func (im *importer) settle(ctx context.Context) error {
+	s := newSieve(im.p.Schema(), im.noteForeign)
+	for last := false; im.wait.n > 0; {
+		before := im.wait
+		im.wait = spool{}
+		for x, err := range before.items() {
+			if err == nil {
+				err = im.retry(ctx, s, x, last)
+			}
+			if err != nil {
+				return errors.Join(err, before.close())
+			}
+		}
+		if err := before.close(); err != nil {
+			return err
+		}
+		last = im.wait.n == before.n
+	}
+	return nil
+}
+
+// retry links one entry; the last time, a missing parent is an error.
+func (im *importer) retry(ctx context.Context, s *sieve, x *item, last bool) error {
+	e, err := im.prepare(s, x)
+	if err == nil {
+		err = im.l.Link(ctx, e)
+	}
+	var p *partition.Error
+	switch {
+	case err == nil && (im.rejects.n == 0 || im.o.Continue):
+		im.o.Progress.entries.Add(1)
+		return im.l.Write(ctx, e)
+	case err == nil:
+		return nil
+	case !last && errors.As(err, &p) && p.Problem == partition.NoSuchEntry:
+		return im.wait.add(x)
+	}
+	return im.refuse(x, err)
+}

@@ -1,0 +1,135 @@
+package bulk
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+)
+
+// Progress shows how far a long work is: a bar on a terminal, otherwise a line
+// every ten seconds. The zero Progress counts and shows nothing.
+type Progress struct {
+	w        io.Writer
+	terminal bool
+	verb     string
+	every    time.Duration
+	begun    time.Time
+
+	total   int64 // bytes to read or entries to write; 0: unknown
+	bytes   atomic.Int64
+	entries atomic.Int64
+	finish  atomic.Int64 // per mille of the last stage, which follows the reading
+
+	stop chan struct{}
+	wg   sync.WaitGroup
+}
+
+// NewProgress shows progress on w, in lines that begin with verb.
+func NewProgress(w io.Writer, terminal bool, verb string) *Progress {
+	return &Progress{w: w, terminal: terminal, verb: verb, every: 10 * time.Second}
+}
+
+// Begin starts showing. End ends it.
+func (p *Progress) Begin() {
+	p.begun = time.Now()
+	p.stop = make(chan struct{})
+	if p.w == nil {
+		return
+	}
+	if p.terminal {
+		p.wg.Go(p.bar)
+	} else {
+		p.wg.Go(p.lines)
+	}
+}
+
+// End stops showing.
+func (p *Progress) End() {
+	close(p.stop)
+	p.wg.Wait()
+}
+
+// Rate says how many entries there were, how long they took and how many a
+// second that is.
+func (p *Progress) Rate(entries int) string {
+	d := time.Since(p.begun)
+	return fmt.Sprintf("%d entries in %s (%.0f/s)", entries, short(d), float64(entries)/max(d.Seconds(), 1e-9))
+}
+
+func short(d time.Duration) time.Duration {
+	if d > 10*time.Second {
+		return d.Round(time.Second)
+	}
+	return d.Round(10 * time.Millisecond)
+}
+
+// finishing is told how far the store is with its part at the end.
+func (p *Progress) finishing(done, of float64) {
+	if of > 0 {
+		p.finish.Store(int64(1000 * done / of))
+	}
+}
+
+func (p *Progress) lines() {
+	t := time.NewTicker(p.every)
+	defer t.Stop()
+	for {
+		select {
+		case <-p.stop:
+			return
+		case <-t.C:
+			fmt.Fprintln(p.w, p.line())
+		}
+	}
+}
+
+func (p *Progress) line() string {
+	n, since := p.entries.Load(), time.Since(p.begun)
+	s := fmt.Sprintf("%s: %d entries, %.0f/s", p.verb, n, float64(n)/since.Seconds())
+	done := p.done()
+	switch {
+	case p.finish.Load() > 0:
+		s += fmt.Sprintf(", writing tables %d%%", p.finish.Load()/10)
+	case p.total > 0 && done > 0:
+		left := time.Duration(float64(since) * float64(p.total-done) / float64(done))
+		s += fmt.Sprintf(", %d%%, about %s left", 100*done/p.total, left.Round(time.Second))
+	}
+	return s
+}
+
+// done counts what total counts.
+func (p *Progress) done() int64 { return min(max(p.bytes.Load(), 0), p.total) }
+
+func (p *Progress) bar() {
+	bars := mpb.New(mpb.WithOutput(p.w), mpb.WithAutoRefresh(), mpb.WithWidth(40))
+	b := bars.New(max(p.total, 1), mpb.BarStyle(), mpb.BarRemoveOnComplete(),
+		mpb.PrependDecorators(decor.Name(p.verb+" "), decor.Percentage(decor.WC{W: 4})),
+		mpb.AppendDecorators(
+			decor.Any(func(decor.Statistics) string {
+				n := p.entries.Load()
+				if f := p.finish.Load(); f > 0 {
+					return fmt.Sprintf("%d entries, writing tables %d%%", n, f/10)
+				}
+				return fmt.Sprintf("%d entries, %.0f/s ", n, float64(n)/time.Since(p.begun).Seconds())
+			}),
+			decor.OnComplete(decor.AverageETA(decor.ET_STYLE_GO), "")))
+	t := time.NewTicker(200 * time.Millisecond)
+	defer t.Stop()
+	for {
+		select {
+		case <-p.stop:
+			b.Abort(true)
+			bars.Wait()
+			return
+		case <-t.C:
+			// Not to the end, where the bar would be taken away before the last
+			// stage.
+			b.SetCurrent(min(p.done(), max(p.total, 1)-1))
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package bulk
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/seed-4dac0d86/ldapd/ldif"
+)
+
+// rejects collects bad records: it counts and reports them and, to go on without
+// them, writes them to a file.
+type rejects struct {
+	o   *Options
+	n   int
+	f   *os.File
+	w   *ldif.Writer
+	err error // of the file
+}
+
+// add takes one bad record.
+func (r *rejects) add(x *item, bad *ldif.Error) {
+	r.n++
+	r.o.Report(bad)
+	if r.o.Continue && r.err == nil {
+		r.err = r.write(x, bad)
+	}
+}
+
+func (r *rejects) write(x *item, bad *ldif.Error) error {
+	if r.f == nil {
+		if err := r.create(); err != nil {
+			return err
+		}
+	}
+	if err := r.w.WriteComment(bad.Error()); err != nil {
+		return err
+	}
+	if x.Record != nil {
+		return r.w.Write(x.Record)
+	}
+	// What could not be parsed goes out as it came in.
+	if err := r.w.Flush(); err != nil {
+		return err
+	}
+	_, err := r.f.Write(x.raw)
+	return err
+}
+
+func (r *rejects) create() (err error) {
+	for _, name := range r.o.Files {
+		if a, err := os.Stat(name); err == nil {
+			if b, err := os.Stat(r.o.Rejects); err == nil && os.SameFile(a, b) {
+				return fmt.Errorf("rejects cannot be written to %s, which is being read", r.o.Rejects)
+			}
+		}
+	}
+	if r.f, err = os.Create(r.o.Rejects); err == nil {
+		r.w = ldif.NewWriter(r.f)
+	}
+	return err
+}
+
+// close ends the file; its error counts.
+func (r *rejects) close() error {
+	if r.f == nil {
+		return r.err
+	}
+	return errors.Join(r.err, r.w.Flush(), r.f.Close())
+}

@@ -1,0 +1,293 @@
+package bulk
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/go-ldap/ldap/v3"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// Remote is a running server to send records to.
+type Remote struct {
+	URL              string // ldap://, ldaps:// or ldapi://
+	BindDN, Password string
+	StartTLS         bool
+	// Connections is how many entries are sent at once; 0: 8. Changes are sent
+	// one by one.
+	Connections int
+}
+
+// Send sends the records of files to a server. There is no all or nothing: it
+// stops at the first bad record unless told to go on.
+func Send(ctx context.Context, r Remote, o Options) (Result, error) {
+	o = o.withDefaults()
+	o.Progress.total = o.size()
+	s := &sender{o: &o, r: r, core: schema.Core(), rejects: rejects{o: &o}, busy: map[string]chan struct{}{}, noted: map[string]bool{}}
+	s.sieve = newSieve(s.core, s.note)
+	n := cmp.Or(r.Connections, 8)
+	if s.changes = o.changes(); s.changes {
+		n = 1
+	}
+	err := s.run(ctx, n)
+	err = errors.Join(err, s.rejects.close())
+	s.res.Bad = s.rejects.n
+	switch {
+	case ctx.Err() != nil:
+		err = fmt.Errorf("interrupted: %d records were sent; import again with --continue, which passes over those", s.res.Done)
+	case err == nil && s.res.Bad > 0 && !o.Continue:
+		err = &refusal{fmt.Sprintf("stopped at a bad record, %d records were sent: mend it and import with --continue, which goes on behind records that exist already", s.res.Done)}
+	case err == nil:
+		err = o.ended(s.res)
+	}
+	return s.res, err
+}
+
+// sender hands records to connections.
+type sender struct {
+	o *Options
+	r Remote
+	// changes: the files have changes, which are sent in their order.
+	changes bool
+	core    *schema.Schema
+	sieve   *sieve
+
+	mu      sync.Mutex
+	rejects rejects
+	res     Result
+	noted   map[string]bool
+	// busy has the names under way: an entry waits for the one above it.
+	busy map[string]chan struct{}
+}
+
+func (s *sender) note(attribute string) {
+	if !s.noted[attribute] {
+		s.noted[attribute] = true
+		s.o.Note("attribute " + attribute + " is not sent: the server sets it itself, or it is another server's")
+	}
+}
+
+func (s *sender) run(ctx context.Context, n int) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	work := make(chan item)
+	var wg sync.WaitGroup
+	for range n {
+		c, err := s.r.dial()
+		if err != nil {
+			close(work)
+			wg.Wait()
+			return err
+		}
+		// Ending the connection ends the request that waits on it.
+		stop := context.AfterFunc(ctx, func() { c.Close() })
+		wg.Go(func() {
+			defer stop()
+			defer c.Close()
+			for x := range work {
+				if err := s.one(c, &x); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	s.read(ctx, work)
+	close(work)
+	wg.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, errStop) {
+		return err
+	}
+	return nil
+}
+
+// errStop ends the work behind a bad record.
+var errStop = errors.New("stopped at a bad record")
+
+func (s *sender) read(ctx context.Context, work chan<- item) {
+	for x := range s.o.items() {
+		if x.Record != nil && !s.above(ctx, &x) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case work <- x:
+		}
+	}
+}
+
+// above waits until the entry above is there, if it is under way, and makes the
+// record's own name wait for.
+func (s *sender) above(ctx context.Context, x *item) bool {
+	name, err := dn.Parse(x.DN)
+	if err != nil || len(name) == 0 {
+		return true // the server will say
+	}
+	s.mu.Lock()
+	wait := s.busy[strings.ToLower(name.Parent().String())]
+	s.busy[strings.ToLower(name.String())] = make(chan struct{})
+	s.mu.Unlock()
+	if wait == nil {
+		return true
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-wait:
+		return true
+	}
+}
+
+// one sends one record. The error ends the work.
+func (s *sender) one(c *ldap.Conn, x *item) error {
+	var err error
+	if x.bad != nil {
+		err = x.bad
+	} else {
+		err = s.send(c, x)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x.Record != nil {
+		if name, err := dn.Parse(x.DN); err == nil {
+			key := strings.ToLower(name.String())
+			if done := s.busy[key]; done != nil {
+				close(done)
+				delete(s.busy, key)
+			}
+		}
+	}
+	if err == nil {
+		s.res.Done++
+		s.o.Progress.entries.Add(1)
+		return nil
+	}
+	if lost(err) {
+		return fmt.Errorf("%s: %w", s.r.URL, err)
+	}
+	s.rejects.add(x, x.wrong(err))
+	if !s.o.Continue {
+		return errStop
+	}
+	return nil
+}
+
+// lost reports whether it is the connection that failed and not the record.
+func lost(err error) bool {
+	var e *ldap.Error
+	return errors.As(err, &e) && (e.ResultCode == ldap.ErrorNetwork || e.ResultCode == ldap.LDAPResultUnavailable)
+}
+
+func (s *sender) send(c *ldap.Conn, x *item) error {
+	if _, add := x.Change.(*op.Add); x.Change != nil && !add && !s.changes {
+		return x.misplaced()
+	}
+	switch r := x.Change.(type) {
+	case nil:
+		return s.add(c, x.DN, x.Attributes, nil)
+	case *op.Add:
+		return s.add(c, x.DN, r.Attributes, controls(x))
+	case *op.Delete:
+		return c.Del(ldap.NewDelRequest(x.DN, controls(x)))
+	case *op.Modify:
+		m := ldap.NewModifyRequest(x.DN, controls(x))
+		for _, ch := range r.Changes {
+			m.Changes = append(m.Changes, ldap.Change{
+				Operation:    uint(ch.Kind),
+				Modification: ldap.PartialAttribute{Type: ch.Description, Vals: texts(ch.Values)},
+			})
+		}
+		return c.Modify(m)
+	case *op.ModifyDN:
+		above := ""
+		if r.NewSuperior != nil {
+			above = *r.NewSuperior
+		}
+		return c.ModifyDN(ldap.NewModifyDNWithControlsRequest(x.DN, r.NewRDN, r.DeleteOldRDN, above, controls(x)))
+	}
+	return x.wrong(errors.New("a change of a kind that LDIF does not have"))
+}
+
+// add leaves out what clients may not set.
+func (s *sender) add(c *ldap.Conn, name string, attributes []op.PartialAttribute, cs []ldap.Control) error {
+	r := ldap.NewAddRequest(name, cs)
+	s.mu.Lock()
+	for _, a := range s.sieve.clean(attributes) {
+		base, _, _ := strings.Cut(a.Description, ";")
+		if t := s.core.Attribute(base); t != nil && t.NoUserModification {
+			s.note(base)
+			continue
+		}
+		r.Attribute(a.Description, texts(a.Values))
+	}
+	s.mu.Unlock()
+	return c.Add(r)
+}
+
+func texts(values [][]byte) []string {
+	ts := make([]string, len(values))
+	for i, v := range values {
+		ts[i] = string(v)
+	}
+	return ts
+}
+
+func controls(x *item) (cs []ldap.Control) {
+	for _, k := range x.Controls {
+		cs = append(cs, ldap.NewControlString(k.OID, k.Critical, string(k.Value)))
+	}
+	return cs
+}
+
+// dial connects and binds.
+func (r Remote) dial() (*ldap.Conn, error) {
+	if rest, ok := strings.CutPrefix(r.URL, "ldapi://"); ok {
+		path, err := url.PathUnescape(rest)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", r.URL, err)
+		}
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			return nil, err
+		}
+		c := ldap.NewConn(conn, false)
+		c.Start()
+		return c, r.bind(c)
+	}
+	c, err := ldap.DialURL(r.URL)
+	if err != nil {
+		return nil, err
+	}
+	if r.StartTLS {
+		u, err := url.Parse(r.URL)
+		if err == nil {
+			err = c.StartTLS(&tls.Config{ServerName: u.Hostname()})
+		}
+		if err != nil {
+			c.Close()
+			return nil, fmt.Errorf("%s: %w", r.URL, err)
+		}
+	}
+	return c, r.bind(c)
+}
+
+func (r Remote) bind(c *ldap.Conn) error {
+	if r.BindDN == "" {
+		return nil
+	}
+	if err := c.Bind(r.BindDN, r.Password); err != nil {
+		c.Close()
+		return fmt.Errorf("binding as %s at %s: %w", r.BindDN, r.URL, err)
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package bulk
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"sync/atomic"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/seed-4dac0d86/ldapd/ldif"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// stdin is the name of the standard input as a file.
+const stdin = "-"
+
+// counted counts the bytes read of a file as it lies on disk.
+type counted struct {
+	io.Reader
+	n *atomic.Int64
+}
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// open opens a file and what decompresses it.
+func (o *Options) open(name string) (io.Reader, func(), error) {
+	var in io.Reader = o.Stdin
+	closeFile := func() {}
+	if name != stdin {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		in, closeFile = f, func() { f.Close() }
+	}
+	r, closeReader, err := decompress(counted{in, &o.Progress.bytes})
+	if err != nil {
+		closeFile()
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return r, func() { closeReader(); closeFile() }, nil
+}
+
+var (
+	gzipMagic = []byte{0x1f, 0x8b}
+	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+)
+
+func decompress(in io.Reader) (io.Reader, func(), error) {
+	b := bufio.NewReaderSize(in, 256<<10)
+	head, _ := b.Peek(4) // an error comes again from Read
+	switch {
+	case bytes.HasPrefix(head, gzipMagic):
+		z, err := gzip.NewReader(b)
+		return z, func() {}, err
+	case bytes.HasPrefix(head, zstdMagic):
+		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(512<<20))
+		if err != nil {
+			return nil, nil, err
+		}
+		return z, z.Close, nil
+	}
+	return b, func() {}, nil
+}
+
+// size is how many bytes the files have; 0: that cannot be told.
+func (o *Options) size() (n int64) {
+	for _, name := range o.Files {
+		info, err := os.Stat(name)
+		if name == stdin || err != nil || !info.Mode().IsRegular() {
+			return 0
+		}
+		n += info.Size()
+	}
+	return n
+}
+
+// An item is a record with its place, or what is wrong with it.
+type item struct {
+	*ldif.Record
+	file string
+	bad  *ldif.Error
+	raw  []byte // of a bad one, if rejects are wanted
+}
+
+// items yields the records of all files. What cannot be read on is a bad item
+// too, the last of its file.
+func (o *Options) items() iter.Seq[item] {
+	return func(yield func(item) bool) {
+		for _, name := range o.Files {
+			if !o.file(name, yield) {
+				return
+			}
+		}
+	}
+}
+
+func (o *Options) file(name string, yield func(item) bool) bool {
+	in, done, err := o.open(name)
+	if err != nil {
+		return yield(item{file: name, bad: unreadable(name, 1, err)})
+	}
+	defer done()
+	label := name
+	if name == stdin {
+		label = "standard input"
+	}
+	r := ldif.NewReader(in, ldif.Options{File: label, AllowFiles: o.AllowFiles})
+	line := 1
+	for rec, err := range r.Records() {
+		x := item{Record: rec, file: label}
+		switch {
+		case err == nil:
+			line = rec.Line
+		case !errors.As(err, &x.bad):
+			x.bad = unreadable(label, line, err)
+		case o.Continue:
+			x.raw = bytes.Clone(r.Raw())
+		}
+		if !yield(x) {
+			return false
+		}
+	}
+	return true
+}
+
+// unreadable is what is wrong with a file that ends early or cannot be opened.
+func unreadable(name string, line int, err error) *ldif.Error {
+	text := err.Error()
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		text = "the compressed file is cut short somewhere after this line: copy it again"
+	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, zstd.ErrCRCMismatch):
+		text = "the compressed file is damaged somewhere after this line: copy it again"
+	}
+	return &ldif.Error{File: name, Line: line, Text: text}
+}
+
+// wrong makes an ldif.Error of what a lower layer says of a record.
+func (x *item) wrong(err error) *ldif.Error {
+	var e *ldif.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &ldif.Error{File: x.file, Line: x.Line, DN: x.DN, Text: err.Error()}
+}
+
+// misplaced is what is wrong with a change in a file of entries.
+func (x *item) misplaced() error {
+	return x.wrong(errors.New("a change among entries: put changes into a file of their own and import it afterwards"))
+}
+
+// size is about how many bytes a record has.
+func (x *item) size() int {
+	n := len(x.raw)
+	count := func(a *op.PartialAttribute) {
+		for _, v := range a.Values {
+			n += len(v)
+		}
+	}
+	if x.Record == nil {
+		return n
+	}
+	attributes := x.Attributes
+	switch c := x.Change.(type) {
+	case *op.Add:
+		attributes = c.Attributes
+	case *op.Modify:
+		for i := range c.Changes {
+			count(&c.Changes[i].PartialAttribute)
+		}
+	}
+	for i := range attributes {
+		count(&attributes[i])
+	}
+	return n
+}
