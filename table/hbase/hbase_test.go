@@ -11,6 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/hbasetest"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/hbase"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
 // open gives a store with no tables on the tests' HBase.
@@ -36,6 +37,20 @@ func open(tb testing.TB) *hbase.Store {
 		}
 	})
 	return s
+}
+
+func TestConformance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs an HBase")
+	}
+	url := hbase.Scheme + hbasetest.Start(t) + "/" + hbasetest.Prefix(t)
+	tabletest.Run(t, func(t *testing.T) table.Store {
+		s, err := hbase.Open(t.Context(), url, hbase.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
 }
 
 var data = table.Spec{Name: "data", Families: []table.FamilySpec{{Name: 'a'}, {Name: 'b'}}}

@@ -189,7 +189,7 @@ func (sc *scanner) next(ctx context.Context) ([]rawRow, error) {
 		if n := len(rows); n > 1 && rows[n-1].partial {
 			rows = rows[:n-1]
 		}
-		return rows, sc.advance(rows, resp)
+		return sc.advance(rows, resp)
 	}
 	sc.nextRegion(call.Region())
 	return rows, nil
@@ -241,21 +241,25 @@ func (sc *scanner) filter() filter.Filter {
 }
 
 // advance moves on within a region that has more.
-func (sc *scanner) advance(rows []rawRow, resp *pb.ScanResponse) error {
+func (sc *scanner) advance(rows []rawRow, resp *pb.ScanResponse) ([]rawRow, error) {
 	if n := len(rows); n > 0 {
 		sc.pass(rows[n-1].key)
-		return nil
+		return rows, nil
 	}
 	// Nothing found so far: the server has stopped after a time or an amount of
 	// data, and says where.
-	if at := cursor(resp); at != nil && !bytes.Equal(at, sc.start) {
+	switch at := cursor(resp); {
+	case at != nil && !bytes.Equal(at, sc.start):
 		sc.start, sc.route, sc.exclusive = at, at, false
-		return nil
+		return nil, nil
+	case at != nil && !sc.exclusive:
+		// It did not come through this one row. By its key it is read whole.
+		sc.pass(at)
+		return []rawRow{{key: at, partial: true}}, nil
+	case sc.unfilter():
+		return nil, nil
 	}
-	if sc.unfilter() {
-		return nil
-	}
-	return fmt.Errorf("hbase: scan %s: %w: the region server stops at %q without an answer", sc.t.full, table.ErrUnavailable, sc.start)
+	return nil, fmt.Errorf("hbase: scan %s: %w: the region server stops at %q without an answer", sc.t.full, table.ErrUnavailable, sc.start)
 }
 
 // unfilter goes on without the caller's filter, which is a hint, if one is in
