@@ -6,115 +6,6 @@ import (
 	"strings"
 )
 
-// A DefinitionError says which definition is wrong, where and how.
-type DefinitionError struct {
-	Definition string // its first name or OID, or how it begins
-	Offset     int    // byte in the text given; -1: the definition as a whole
-	Problem    string
-}
-
-func (e *DefinitionError) Error() string {
-	if e.Offset < 0 {
-		return fmt.Sprintf("definition of %s: %s", e.Definition, e.Problem)
-	}
-	return fmt.Sprintf("definition of %s, byte %d: %s", e.Definition, e.Offset, e.Problem)
-}
-
-// element is the sort of thing a definition defines, by the subschema attribute
-// that it is a value of.
-type element uint8
-
-const (
-	attributeTypes element = iota
-	objectClasses
-	ldapSyntaxes
-	matchingRules
-	matchingRuleUse
-	numElements
-)
-
-var elementNames = [numElements]string{
-	"attributeTypes", "objectClasses", "ldapSyntaxes", "matchingRules", "matchingRuleUse",
-}
-
-// elementAliases are what schema files call the elements besides.
-var elementAliases = map[string]element{
-	"attributetypes": attributeTypes, "attributetype": attributeTypes, "olcattributetypes": attributeTypes,
-	"objectclasses": objectClasses, "objectclass": objectClasses, "olcobjectclasses": objectClasses,
-	"ldapsyntaxes": ldapSyntaxes, "ldapsyntax": ldapSyntaxes, "olcldapsyntaxes": ldapSyntaxes,
-	"matchingrules": matchingRules, "matchingrule": matchingRules, "matchingruleuse": matchingRuleUse,
-}
-
-// A definition is one parsed definition, its references still names.
-type definition struct {
-	element element
-
-	oid        string
-	names      []string
-	desc       string
-	obsolete   bool
-	sup        []string
-	equality   string
-	ordering   string
-	substr     string
-	syntax     string
-	maxLen     int
-	single     bool
-	collective bool
-	noUserMod  bool
-	usage      Usage
-	kind       Kind
-	must, may  []string
-	applies    []string
-	extensions []Extension
-}
-
-// name is what errors and listings call the definition.
-func (d *definition) name() string {
-	if len(d.names) > 0 {
-		return d.names[0]
-	}
-	return d.oid
-}
-
-// parseLabelled reads "attributeTypes: ( ... )"; the colon may be missing, and
-// an index in braces may stand before the parenthesis, as in schema files.
-func parseLabelled(text string) (*definition, error) {
-	at := strings.IndexByte(text, '(')
-	if at < 0 {
-		return nil, &DefinitionError{beginning(text), len(text), `no "(" found; write "attributeTypes: ( OID ... )"`}
-	}
-	label := strings.TrimSpace(text[:at])
-	if i := strings.LastIndexByte(label, '{'); i >= 0 && strings.HasSuffix(label, "}") {
-		label = strings.TrimSpace(label[:i])
-	}
-	label = strings.TrimSpace(strings.TrimSuffix(label, ":"))
-	e, ok := elementAliases[strings.ToLower(label)]
-	if !ok {
-		return nil, &DefinitionError{beginning(text), 0, fmt.Sprintf("%q is not one of %s", label, strings.Join(elementNames[:], ", "))}
-	}
-	return parseAt(e, text, at)
-}
-
-// parseDefinition reads one parenthesised definition (RFC 4512, 4.1).
-func parseDefinition(e element, text string) (*definition, error) { return parseAt(e, text, 0) }
-
-func parseAt(e element, text string, at int) (*definition, error) {
-	p := &parser{text: text, pos: at, def: &definition{element: e, kind: Structural}}
-	if err := p.definition(); err != nil {
-		return nil, err
-	}
-	return p.def, nil
-}
-
-func beginning(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > 40 {
-		text = text[:40] + "..."
-	}
-	return strconv.Quote(text)
-}
-
 // tokenKind sorts the tokens of a definition.
 type tokenKind uint8
 
@@ -214,7 +105,7 @@ func (p *parser) definition() error {
 	if p.tok.kind != tokenOpen {
 		return p.fail(p.tok.pos, `expected "("`)
 	}
-	oid, err := p.oid("the OID")
+	oid, err := p.oid()
 	if err != nil {
 		return err
 	}
@@ -297,7 +188,7 @@ func flag(set func(*definition)) func(*parser) error {
 
 func oidTo(set func(*definition, string)) func(*parser) error {
 	return func(p *parser) error {
-		s, err := p.oid("a name or OID")
+		s, err := p.oid()
 		if err != nil {
 			return err
 		}
@@ -308,7 +199,7 @@ func oidTo(set func(*definition, string)) func(*parser) error {
 
 func oidsTo(set func(*definition, []string)) func(*parser) error {
 	return func(p *parser) error {
-		oids, err := p.list(true, "a name or OID", validOIDWord)
+		oids, err := p.list(oidItems)
 		if err != nil {
 			return err
 		}
@@ -318,17 +209,11 @@ func oidsTo(set func(*definition, []string)) func(*parser) error {
 }
 
 // oid reads the next token as a name or OID; quotes around it are let pass.
-func (p *parser) oid(what string) (string, error) {
+func (p *parser) oid() (string, error) {
 	if err := p.next(); err != nil {
 		return "", err
 	}
-	if p.tok.kind != tokenWord && p.tok.kind != tokenQuoted {
-		return "", p.fail(p.tok.pos, "expected %s", what)
-	}
-	if !validOIDWord(p.tok.text) {
-		return "", p.fail(p.tok.pos, "%q is neither a name nor an OID", p.tok.text)
-	}
-	return p.tok.text, nil
+	return p.item(oidItems)
 }
 
 // validOIDWord takes numeric OIDs and descriptors, and of the latter also those
@@ -349,48 +234,66 @@ func validOIDWord(s string) bool {
 	return true
 }
 
-// list reads one value or a parenthesised list of them, and the token after.
+// items says what a list is made of.
+type items struct {
+	what  string // for errors
+	words bool   // may come without quotes
+	valid func(string) bool
+}
+
+var (
+	oidItems   = items{"a name or OID", true, validOIDWord}
+	nameItems  = items{"a name", true, validOIDWord}
+	valueItems = items{"a value", false, func(string) bool { return true }}
+)
+
+// list reads one item or a parenthesised list of them, and the token after.
 // Separators ("$" between OIDs, spaces between strings) are not insisted on.
-func (p *parser) list(words bool, what string, valid func(string) bool) ([]string, error) {
-	var out []string
+func (p *parser) list(of items) ([]string, error) {
 	if err := p.next(); err != nil {
 		return nil, err
 	}
-	inside := p.tok.kind == tokenOpen
+	if p.tok.kind != tokenOpen {
+		s, err := p.item(of)
+		if err != nil {
+			return nil, err
+		}
+		return []string{s}, p.next()
+	}
+	var out []string
 	for {
-		switch p.tok.kind {
-		case tokenClose:
-			if inside {
-				return out, p.next()
-			}
-		case tokenQuoted, tokenWord:
-			if p.tok.kind == tokenWord && !words {
-				return nil, p.fail(p.tok.pos, "expected %s in quotes", what)
-			}
-			if !valid(p.tok.text) {
-				return nil, p.fail(p.tok.pos, "%q is not %s", p.tok.text, what)
-			}
-			out = append(out, p.tok.text)
-			if !inside {
-				return out, p.next()
-			}
-		case tokenOpen, tokenDollar:
-			if inside && (p.tok.kind == tokenDollar || len(out) == 0) {
-				break
-			}
-			return nil, p.fail(p.tok.pos, "expected %s", what)
-		}
-		if p.tok.kind == tokenEnd || p.tok.kind == tokenClose {
-			return nil, p.fail(p.tok.pos, "expected %s", what)
-		}
 		if err := p.next(); err != nil {
 			return nil, err
 		}
+		switch p.tok.kind {
+		case tokenClose:
+			return out, p.next()
+		case tokenDollar:
+			continue
+		}
+		s, err := p.item(of)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
 	}
 }
 
+// item takes the current token as one of a list.
+func (p *parser) item(of items) (string, error) {
+	switch {
+	case p.tok.kind == tokenWord && !of.words:
+		return "", p.fail(p.tok.pos, "expected %s in quotes", of.what)
+	case p.tok.kind != tokenWord && p.tok.kind != tokenQuoted:
+		return "", p.fail(p.tok.pos, "expected %s", of.what)
+	case !of.valid(p.tok.text):
+		return "", p.fail(p.tok.pos, "%q is not %s", p.tok.text, of.what)
+	}
+	return p.tok.text, nil
+}
+
 func (p *parser) names() (err error) {
-	p.def.names, err = p.list(true, "a name", validOIDWord)
+	p.def.names, err = p.list(nameItems)
 	return err
 }
 
@@ -406,7 +309,7 @@ func (p *parser) desc() error {
 }
 
 func (p *parser) extension(name string) error {
-	values, err := p.list(false, "a value", func(string) bool { return true })
+	values, err := p.list(valueItems)
 	p.def.extensions = append(p.def.extensions, Extension{strings.ToUpper(name), values})
 	return err
 }
@@ -460,37 +363,4 @@ func (p *parser) usage() error {
 		}
 	}
 	return p.fail(p.tok.pos, "%q is not a usage", p.tok.text)
-}
-
-// splitDefinitions cuts a schema file into labelled definitions. A "#" begins a
-// comment where it is the first thing of a line.
-func splitDefinitions(text string) []string {
-	var out []string
-	var b strings.Builder
-	depth, quoted := 0, false
-	for line := range strings.Lines(text) {
-		if depth == 0 && strings.TrimSpace(line) == "" || strings.HasPrefix(strings.TrimSpace(line), "#") {
-			continue
-		}
-		b.WriteString(line)
-		for i := 0; i < len(line); i++ {
-			switch c := line[i]; {
-			case c == '\'':
-				quoted = !quoted
-			case c == '(' && !quoted:
-				depth++
-			case c == ')' && !quoted:
-				depth--
-			}
-		}
-		if depth <= 0 {
-			out = append(out, b.String())
-			b.Reset()
-			depth, quoted = 0, false
-		}
-	}
-	if b.Len() > 0 {
-		out = append(out, b.String())
-	}
-	return out
 }
