@@ -183,7 +183,7 @@ func (w *walker) below(parent entry.ID) bool {
 			if c.match && !w.f.offer(c.Candidate) {
 				return false
 			}
-			if !w.below(c.ID) {
+			if !w.f.leaf(c.ID) && !w.below(c.ID) {
 				return false
 			}
 		}

@@ -47,8 +47,7 @@ type Result struct {
 // the same order for one revision.
 func (s *Snapshot) Search(ctx context.Context, q Query) iter.Seq2[*Result, error] {
 	return func(yield func(*Result, error) bool) {
-		f := &finder{s: s, q: q, ctx: ctx, yield: yield}
-		f.run()
+		newFinder(ctx, s, q, yield).run()
 	}
 }
 
@@ -64,7 +63,8 @@ type finder struct {
 	size    int // at which the batch is looked up
 	tested  int // entries looked at, for Explain
 	found   int
-	skipped int // rows that the tree's columns ruled out
+	skipped int                   // rows that the tree's columns ruled out
+	inner   map[entry.ID]struct{} // entries with children, if known
 	result  Result
 }
 
@@ -75,8 +75,12 @@ const (
 	largeBatch = 256
 )
 
+func newFinder(ctx context.Context, s *Snapshot, q Query, yield func(*Result, error) bool) *finder {
+	q.Filter = filter.Definite(q.Filter) // nobody asks whether it is False or Undefined
+	return &finder{s: s, q: q, ctx: ctx, yield: yield, size: firstBatch}
+}
+
 func (f *finder) run() {
-	f.size = firstBatch
 	switch {
 	case f.q.Scope == op.BaseObject:
 		f.base()
@@ -291,19 +295,8 @@ func (f *finder) matches(id entry.ID, it *item, name string) (bool, error) {
 
 // filterTypes lists the types that a filter asks about.
 func filterTypes(f filter.Resolved) (ts []*schema.AttributeType) {
-	switch f := f.(type) {
-	case *filter.AndNode:
-		for _, p := range f.Parts {
-			ts = append(ts, filterTypes(p)...)
-		}
-	case *filter.OrNode:
-		for _, p := range f.Parts {
-			ts = append(ts, filterTypes(p)...)
-		}
-	case *filter.NotNode:
-		ts = filterTypes(f.Part)
-	case *filter.Test:
-		ts = f.Types
+	for t := range filter.Tests(f) {
+		ts = append(ts, t.Types...)
 	}
 	return ts
 }
@@ -311,11 +304,10 @@ func filterTypes(f filter.Resolved) (ts []*schema.AttributeType) {
 // Explain says in text how Search would run a query and, if run, what it did.
 func (s *Snapshot) Explain(ctx context.Context, q Query, run bool) (string, error) {
 	var failed error
-	f := &finder{s: s, q: q, ctx: ctx, yield: func(_ *Result, err error) bool {
+	f := newFinder(ctx, s, q, func(_ *Result, err error) bool {
 		failed = err
 		return err == nil
-	}}
-	f.size = firstBatch
+	})
 	f.plan()
 	if run {
 		f.run()

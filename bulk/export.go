@@ -1,0 +1,110 @@
+package bulk
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/ldif"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// ExportOptions of Export.
+type ExportOptions struct {
+	Base     dn.DN         // empty: everything
+	Filter   filter.Filter // nil: every entry
+	Progress *Progress
+}
+
+// Export writes the entries of a snapshot as LDIF, each before those below it,
+// with all that is stored of them: operational attributes and userPassword too.
+func Export(ctx context.Context, p *partition.Partition, s *partition.Snapshot, w io.Writer, o ExportOptions) (int, error) {
+	at, err := s.Find(ctx, o.Base)
+	if err != nil {
+		return 0, err
+	}
+	q := partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: filter.Const(filter.True), Secrets: true}
+	if o.Filter != nil {
+		q.Filter = filter.Resolve(o.Filter, p.Schema())
+	}
+	if o.Progress == nil {
+		o.Progress = &Progress{}
+	}
+	out := ldif.NewWriter(w)
+	if err := out.WriteVersion(); err != nil {
+		return 0, err
+	}
+	n := 0
+	for r, err := range s.Walk(ctx, q) {
+		if err != nil {
+			return n, err
+		}
+		if err := out.WriteEntry(r.Name, r.Entry.Attributes); err != nil {
+			return n, err
+		}
+		n++
+		o.Progress.entries.Add(1)
+	}
+	return n, out.Flush()
+}
+
+// CreateFile makes a file that is compressed as the end of its name says: .gz,
+// .zst, or not. It appears under its name only when the function given as finish
+// was called without an error so far.
+func CreateFile(name string) (w io.Writer, finish func(error) error, err error) {
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".part-")
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := compress(f, name)
+	if err != nil {
+		f.Close()
+		os.Remove(f.Name())
+		return nil, nil, err
+	}
+	return c, func(err error) error { return finishFile(f, c, name, err) }, nil
+}
+
+func finishFile(f *os.File, c io.WriteCloser, name string, err error) error {
+	if err == nil {
+		err = c.Close()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return fmt.Errorf("%s was not written: %w", name, err)
+	}
+	return nil
+}
+
+// plain is a writer whose Close does nothing.
+type plain struct{ io.Writer }
+
+func (plain) Close() error { return nil }
+
+func compress(w io.Writer, name string) (io.WriteCloser, error) {
+	switch {
+	case strings.HasSuffix(name, ".gz"):
+		return gzip.NewWriter(w), nil
+	case strings.HasSuffix(name, ".zst"):
+		return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
+	}
+	return plain{w}, nil
+}
