@@ -66,6 +66,8 @@ func (m *Main) root() *cobra.Command {
 	root.PersistentFlags().String("config", "", "YAML `FILE` to configure from")
 	root.AddCommand(
 		m.serveCommand(),
+		m.importCommand(),
+		m.exportCommand(),
 		m.explainCommand(),
 		m.passwdCommand(),
 		m.configCommand(),

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-ldap/ldap/v3"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"ldapd": func() { os.Exit(run()) }})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:  "testdata/script",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ldap": ldapCommand, "waitfor": waitForCommand, "status": statusCommand},
+	})
+}
+
+// statusCommand runs a command and checks its exit status.
+func statusCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N command...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	status := 0
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		status = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if strconv.Itoa(status) != args[0] {
+		ts.Fatalf("exit status %d", status)
+	}
+}
+
+// waitForCommand waits for a server on a socket.
+func waitForCommand(ts *testscript.TestScript, neg bool, args []string) {
+	for range 500 {
+		if c, err := net.Dial("unix", ts.MkAbs(args[0])); err == nil {
+			c.Close()
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ts.Fatalf("nothing listens on %s", args[0])
+}
+
+// ldapCommand is a client: ldap SOCKET DN PASSWORD add|search|... ARGS. With !
+// the operation must fail.
+func ldapCommand(ts *testscript.TestScript, neg bool, args []string) {
+	out, err := ldapDo("ldapi://"+ts.MkAbs(args[0]), args[1], args[2], args[3], args[4:])
+	fmt.Fprint(ts.Stdout(), out)
+	switch {
+	case neg && err == nil:
+		ts.Fatalf("unexpected success")
+	case neg:
+		fmt.Fprintln(ts.Stderr(), err)
+	default:
+		ts.Check(err)
+	}
+}
+
+func ldapDo(url, user, password, what string, args []string) (string, error) {
+	c, err := ldap.DialURL(url)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	if user != "" {
+		if err := c.Bind(user, password); err != nil {
+			return "", err
+		}
+	}
+	switch what {
+	case "whoami":
+		r, err := c.WhoAmI(nil)
+		if err != nil {
+			return "", err
+		}
+		return r.AuthzID + "\n", nil
+	case "add":
+		r := ldap.NewAddRequest(args[0], nil)
+		for _, a := range args[1:] {
+			name, value, _ := strings.Cut(a, "=")
+			r.Attribute(name, []string{value})
+		}
+		return "", c.Add(r)
+	case "search":
+		r, err := c.Search(ldap.NewSearchRequest(args[0], ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, 0, 0, false, args[1], args[2:], nil))
+		if err != nil {
+			return "", err
+		}
+		var b strings.Builder
+		for _, e := range r.Entries {
+			fmt.Fprintln(&b, e.DN)
+		}
+		return b.String(), nil
+	}
+	return "", fmt.Errorf("ldap: unknown command %s", what)
+}
