@@ -13,14 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// formatVersion is the layout that the package comment describes.
-const formatVersion = 1
-
 // Keys of table 0, which describes the others.
-var (
-	keyFormat = []byte{0, 0, 'f', 0, 0} // uvarint: formatVersion
-	keyNextID = []byte{0, 0, 'n', 0, 0} // uvarint: the next table's id
-)
+var keyNextID = []byte{0, 0, 'n', 0, 0} // uvarint: the next table's id
 
 func keyTable(name string) []byte {
 	return append(appendEscaped([]byte{0, 0, 't'}, []byte(name)), 0, 0)
@@ -81,23 +75,10 @@ func newTableInfo(id uint16, spec table.Spec) (*tableInfo, error) {
 
 type catalog map[string]*tableInfo
 
-// loadCatalog reads the header and the tables. A new store has neither yet.
+// loadCatalog reads the tables.
 func (s *Store) loadCatalog() error {
 	cat := catalog{}
 	s.cat.Store(&cat)
-	v, err := s.getUint(keyFormat)
-	switch {
-	case errors.Is(err, pebble.ErrNotFound):
-		if s.o.ReadOnly {
-			return nil
-		}
-		return s.db.Set(keyFormat, binary.AppendUvarint(nil, formatVersion), s.sync)
-	case err != nil:
-		return err
-	case v > formatVersion:
-		return fmt.Errorf("%w: it has format %d, this program knows up to %d: use a newer program",
-			table.ErrNewer, v, formatVersion)
-	}
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{0, 0, 't'}, UpperBound: []byte{0, 0, 't' + 1}})
 	if err != nil {
 		return err

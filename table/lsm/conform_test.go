@@ -41,3 +41,13 @@ func TestConformanceInMemory(t *testing.T) {
 		return openTest(t, Options{Path: "store", FS: vfs.NewMem(), NoSync: true, MemTable: 64 << 10})
 	})
 }
+
+func BenchmarkStore(b *testing.B) {
+	tabletest.Bench(b, func(b *testing.B) table.Store {
+		s, err := Open(Options{Path: b.TempDir()})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return s
+	})
+}

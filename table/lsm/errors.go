@@ -28,7 +28,7 @@ func (s *Store) wrap(doing string, err error) error {
 	var kind error
 	switch {
 	case isContract(err):
-	case errors.Is(err, pebble.ErrCorruption):
+	case pebble.IsCorruptionError(err):
 		kind = table.ErrCorrupt
 	case errors.Is(err, pebble.ErrClosed):
 		kind = table.ErrClosed

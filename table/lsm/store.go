@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -66,6 +67,7 @@ type Store struct {
 	db    *pebble.DB
 	popts *pebble.Options
 	lock  *pebble.Lock
+	made  bool // the header is written
 	disk  *disk
 	sync  *pebble.WriteOptions
 	cat   atomic.Pointer[catalog]
@@ -115,6 +117,9 @@ func (s *Store) open() (err error) {
 			s.release()
 		}
 	}()
+	if err := s.checkHeader(); err != nil {
+		return err
+	}
 	if err := s.sweep(); err != nil {
 		return err
 	}
@@ -124,7 +129,7 @@ func (s *Store) open() (err error) {
 	}
 	s.iters.init(s.db, &s.m)
 	s.w.s = s
-	if err := s.loadCatalog(); err != nil {
+	if err := errors.Join(s.loadCatalog(), s.writeHeader()); err != nil {
 		return errors.Join(err, s.db.Close())
 	}
 	s.syncs.start(s)
@@ -152,13 +157,16 @@ func (s *Store) openPebble() (err error) {
 func (s *Store) acquire() error {
 	fs := s.o.FS
 	pid := fs.PathJoin(s.o.Path, pidFile)
-	if !s.o.ReadOnly {
+	if _, err := fs.Stat(s.o.Path); err != nil {
+		if s.o.ReadOnly || !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
 		if err := fs.MkdirAll(s.o.Path, 0o700); err != nil {
 			return fmt.Errorf("cannot make the folder: %w", err)
 		}
-	}
-	if _, err := fs.Stat(s.o.Path); err != nil {
-		return err
+		if err := syncDir(fs, fs.PathDir(s.o.Path)); err != nil {
+			return err
+		}
 	}
 	lock, err := pebble.LockDirectory(s.o.Path, fs)
 	if errors.Is(err, os.ErrPermission) {
@@ -191,15 +199,6 @@ func holder(fs vfs.FS, name string) string {
 		return ""
 	}
 	return " by process " + pid
-}
-
-func writeFile(fs vfs.FS, name, content string) error {
-	f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write([]byte(content))
-	return errors.Join(err, f.Close())
 }
 
 func (s *Store) release() {
@@ -326,14 +325,23 @@ func (s *Store) closeAll() (err error) {
 	s.disk.closing()
 	s.syncs.stop()
 	s.iters.drain()
-	if s.disk.failed() != nil {
-		// Pebble's own state is not to be trusted, and its Close may wait for
-		// goroutines that ended in a failure. What is on disk is what counts.
-		go func() {
-			defer func() { _ = recover() }()
-			s.db.Close()
-		}()
-		return nil
+	if s.disk.failed() == nil {
+		return s.wrap("close", s.db.Close())
 	}
-	return s.wrap("close", s.db.Close())
+	// Pebble may wait for goroutines that ended in a failure. What is on disk
+	// is what counts.
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer func() { _ = recover() }()
+		_ = s.db.Close()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(closePatience):
+	}
+	return nil
 }
+
+// closePatience bounds the wait for a Pebble that has failed.
+const closePatience = 2 * time.Second

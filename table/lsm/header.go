@@ -1,0 +1,111 @@
+package lsm
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// formatVersion is the layout that the package comment describes.
+const formatVersion = 1
+
+// headerFile holds headerText and the format version. It is written once the
+// store is made, so a folder without it was left by a process that ended before
+// that, and there is nothing in it yet.
+const (
+	headerFile = "ldapd.store"
+	headerText = "ldapd store, format "
+)
+
+// checkHeader reads the header. A folder without one is cleared of what an
+// interrupted creation left.
+func (s *Store) checkHeader() error {
+	fs := s.o.FS
+	f, err := fs.Open(fs.PathJoin(s.o.Path, headerFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return s.clearHalfMade()
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 100))
+	if err != nil {
+		return err
+	}
+	text, ok := strings.CutPrefix(strings.TrimSpace(string(b)), headerText)
+	v, err := strconv.Atoi(text)
+	switch {
+	case !ok || err != nil || v < 1:
+		return fmt.Errorf("%w: the file %s is %.40q", table.ErrCorrupt, headerFile, b)
+	case v > formatVersion:
+		return fmt.Errorf("%w: its format is %d, this program knows formats up to %d: use a newer program",
+			table.ErrNewer, v, formatVersion)
+	}
+	s.made = true
+	return nil
+}
+
+// clearHalfMade removes Pebble's files of a store that was never finished. If
+// there is data after all, the header was lost and it refuses.
+func (s *Store) clearHalfMade() error {
+	fs := s.o.FS
+	if s.o.ReadOnly {
+		return fmt.Errorf("no store in the folder: %w", os.ErrNotExist)
+	}
+	names, err := fs.List(s.o.Path)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if strings.HasSuffix(n, ".sst") {
+			return fmt.Errorf("%w: there are tables but no file %s", table.ErrCorrupt, headerFile)
+		}
+	}
+	for _, n := range names {
+		if vital(n) {
+			err = errors.Join(err, fs.Remove(fs.PathJoin(s.o.Path, n)))
+		}
+	}
+	return err
+}
+
+// writeHeader says that the store is made.
+func (s *Store) writeHeader() error {
+	if s.made || s.o.ReadOnly {
+		return nil
+	}
+	fs := s.o.FS
+	name := fs.PathJoin(s.o.Path, headerFile)
+	if err := writeFile(fs, name+".new", fmt.Sprintf("%s%d\n", headerText, formatVersion)); err != nil {
+		return err
+	}
+	if err := fs.Rename(name+".new", name); err != nil {
+		return err
+	}
+	s.made = true
+	return syncDir(fs, s.o.Path)
+}
+
+func writeFile(fs vfs.FS, name, content string) error {
+	f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write([]byte(content))
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func syncDir(fs vfs.FS, name string) error {
+	d, err := fs.OpenDir(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

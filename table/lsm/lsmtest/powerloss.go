@@ -1,0 +1,120 @@
+// Package lsmtest takes the power away from whatever is built on table/lsm.
+//
+// [PowerLoss] runs a load on a file system in memory and keeps, for each time
+// that something is made durable, what the disk would hold if power failed just
+// then: all that was synced, and a random part of what was not. Each of these
+// disks is then opened and checked.
+package lsmtest
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// A Disk is what a power loss left.
+type Disk struct {
+	vfs.FS
+	// Acked is the largest number that the load had reported when the power
+	// failed: what the load had been promised before it said so must be there.
+	Acked int
+}
+
+// PowerLoss calls load once and check for every disk. Load gives the file
+// system to lsm.Options.FS and calls acked(n) once the n-th of its steps is
+// durable. It must close what it opens.
+func PowerLoss(t testing.TB, seed uint64, load func(fs vfs.FS, acked func(n int)), check func(d Disk)) {
+	t.Helper()
+	r := &recorder{mem: vfs.NewCrashableMem(), rng: rand.New(rand.NewPCG(seed, seed))}
+	load(&recordFS{FS: r.mem, r: r}, func(n int) {
+		for {
+			old := r.acked.Load()
+			if int64(n) <= old || r.acked.CompareAndSwap(old, int64(n)) {
+				return
+			}
+		}
+	})
+	r.record()
+	if len(r.disks) < 2 {
+		t.Error("the load made nothing durable")
+	}
+	for _, d := range r.disks {
+		if check(d); t.Failed() {
+			t.Logf("after a power loss with %d steps acknowledged", d.Acked)
+			return
+		}
+	}
+}
+
+type recorder struct {
+	mem   *vfs.MemFS
+	acked atomic.Int64
+	mu    sync.Mutex
+	rng   *rand.Rand
+	disks []Disk
+}
+
+// record keeps what the disk holds now. Acked is read first: what is
+// acknowledged later may or may not be there.
+func (r *recorder) record() {
+	n := int(r.acked.Load())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := vfs.CrashCloneCfg{UnsyncedDataPercent: []int{0, 50, 100}[r.rng.IntN(3)], RNG: r.rng}
+	r.disks = append(r.disks, Disk{r.mem.CrashClone(c), n})
+}
+
+// recordFS records before and after each sync.
+type recordFS struct {
+	vfs.FS
+	r *recorder
+}
+
+func (f *recordFS) wrap(x vfs.File, err error) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &recordFile{x, f.r}, nil
+}
+
+// Create is part of vfs.FS.
+func (f *recordFS) Create(n string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	return f.wrap(f.FS.Create(n, c))
+}
+
+// OpenReadWrite is part of vfs.FS.
+func (f *recordFS) OpenReadWrite(n string, c vfs.DiskWriteCategory, o ...vfs.OpenOption) (vfs.File, error) {
+	return f.wrap(f.FS.OpenReadWrite(n, c, o...))
+}
+
+// ReuseForWrite is part of vfs.FS.
+func (f *recordFS) ReuseForWrite(a, b string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	return f.wrap(f.FS.ReuseForWrite(a, b, c))
+}
+
+// OpenDir is part of vfs.FS.
+func (f *recordFS) OpenDir(n string) (vfs.File, error) { return f.wrap(f.FS.OpenDir(n)) }
+
+// Unwrap is part of vfs.FS.
+func (f *recordFS) Unwrap() vfs.FS { return f.FS }
+
+type recordFile struct {
+	vfs.File
+	r *recorder
+}
+
+func (f *recordFile) around(sync func() error) error {
+	f.r.record()
+	err := sync()
+	f.r.record()
+	return err
+}
+
+// Sync is part of vfs.File.
+func (f *recordFile) Sync() error { return f.around(f.File.Sync) }
+
+// SyncData is part of vfs.File.
+func (f *recordFile) SyncData() error { return f.around(f.File.SyncData) }
