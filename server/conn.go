@@ -8,15 +8,10 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/wire"
 )
-
-// tickEvery is how long the reader may stay in one operation, and an entry in the
-// buffer; either may last up to two of it. Only busy connections tick.
-const tickEvery = 10 * time.Millisecond
 
 // readBuffer holds some fifty searches.
 const readBuffer = 8 << 10
@@ -36,8 +31,7 @@ type conn struct {
 	workers  sync.WaitGroup         // operations that run beside the reader
 	idle     idleness               // the sweeper's
 
-	timer *time.Timer // calls tick
-	armed atomic.Bool // the timer runs
+	armed atomic.Bool // tick will be called
 
 	mu     sync.Mutex
 	ops    []*operation // outstanding; few, so searched
@@ -56,8 +50,6 @@ func (c *conn) open() {
 	info := ConnInfo{Local: c.nc.LocalAddr(), Remote: c.nc.RemoteAddr()}
 	info.PeerUID, info.PeerGID = peer(c.nc)
 	c.session = c.server.handler.NewSession(info)
-	c.armed.Store(true)
-	c.timer = time.AfterFunc(tickEvery, c.tick)
 }
 
 // read is the reader: it returns when the connection has ended or when another
@@ -233,33 +225,4 @@ func (c *conn) finish(o *operation) (reader bool) {
 		c.workers.Done()
 	}
 	return reader
-}
-
-// arm has tick called soon.
-func (c *conn) arm() {
-	if !c.armed.Load() && !c.armed.Swap(true) {
-		c.timer.Reset(tickEvery)
-	}
-}
-
-// tick starts a new reader if the one there is takes long, and writes what lies
-// in the buffer.
-func (c *conn) tick() {
-	c.armed.Store(false)
-	c.mu.Lock()
-	stuck := c.inline != nil && c.inline == c.seen
-	if stuck {
-		c.inline.left = true
-		c.inline = nil
-		c.workers.Add(1)
-	}
-	c.seen = c.inline
-	again := c.inline != nil
-	c.mu.Unlock()
-	if stuck {
-		go c.read()
-	}
-	if !c.out.tryFlush() || again {
-		c.arm()
-	}
 }

@@ -69,7 +69,6 @@ func (c *conn) end(err error) {
 	}
 	c.nc.Close()
 	c.workers.Wait()
-	c.timer.Stop()
 	c.session.Close()
 	c.server.removeConn(c)
 }

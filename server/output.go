@@ -74,14 +74,14 @@ func (o *output) flush() error {
 	return o.write()
 }
 
-// tryFlush is flush, unless someone else holds the lock.
-func (o *output) tryFlush() bool {
+// waiting reports whether anything waits to be written. It is not known while
+// someone else has the lock.
+func (o *output) waiting() (waiting, known bool) {
 	if !o.mu.TryLock() {
-		return false
+		return false, false
 	}
 	defer o.mu.Unlock()
-	o.write()
-	return true
+	return o.pooled != nil, true
 }
 
 // seal writes what there is and a notice, if any; nothing can be added then.

@@ -119,6 +119,7 @@ type Server struct {
 	opts    Options
 	ctx     context.Context // of all operations
 	cancel  context.CancelFunc
+	ticks   ticks
 
 	mu        sync.Mutex
 	draining  bool // Shutdown was called
@@ -241,7 +242,9 @@ func (s *Server) removeConn(c *conn) {
 
 // Shutdown stops listening, lets the operations under way finish, sends each
 // client a Notice of Disconnection and closes its connection. When ctx ends
-// before that, the rest is cancelled, and ctx's error returned.
+// before that, the rest is cancelled, and ctx's error returned. Either way no
+// Session is at work any more when Shutdown returns: what they stand on can be
+// closed.
 func (s *Server) Shutdown(ctx context.Context) error {
 	for _, c := range s.drain() {
 		c.stop(shutdown)
