@@ -46,14 +46,14 @@ type cachedName struct {
 // that is below, which the journal does not name.
 var moves = entry.ID{'m', 'o', 'v', 'e', 's'}
 
-// wideEntry is the size in bytes from which an entry is not kept.
-const wideEntry = 1 << 20
+// largeEntry is the size in bytes from which an entry is not kept.
+const largeEntry = 1 << 20
 
 func newCache(size int64) *cache {
-	share := uint64(size / 8)
+	share := uint64(max(size/8, 1))
 	return &cache{
 		entries: otter.Must(&otter.Options[entry.ID, *item]{
-			MaximumWeight: uint64(size) - share,
+			MaximumWeight: max(uint64(size), 2) - share,
 			Weigher:       func(_ entry.ID, i *item) uint32 { return i.weight() },
 		}),
 		children: otter.Must(&otter.Options[childKey, entry.ID]{

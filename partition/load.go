@@ -136,6 +136,18 @@ func (p *Partition) withSuffixes(c *catalog, suffixes []string) (*catalog, error
 	return p.newCatalog(&h)
 }
 
+// AddSuffixes makes naming contexts known that are not.
+func (p *Partition) AddSuffixes(ctx context.Context, suffixes []string) error {
+	p.changing.Lock()
+	defer p.changing.Unlock()
+	before := p.catalog.Load()
+	after, err := p.withSuffixes(before, suffixes)
+	if err != nil || after == before {
+		return err
+	}
+	return p.install(ctx, after)
+}
+
 // Add takes one entry through all steps. NO-USER-MODIFICATION attributes are
 // taken as they are given.
 func (l *Loader) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttribute) error {

@@ -28,46 +28,67 @@ type Located struct {
 var wholeEntry = []table.Family{master.TreeInfo, master.UpAttributes}
 
 // maxColumns is how many cells of an entry are read at once. Entries with more
-// are wide: read by column ranges, and not kept.
-const maxColumns = 4096
+// are wide: their attributes are read by column ranges, and not kept.
+const maxColumns = 512
 
 // item reads an entry, from the cache where it is still right. Nil: there is
 // none.
 func (s *Snapshot) item(ctx context.Context, id entry.ID) (*item, error) {
 	if s.cached {
-		if i, ok := s.p.cache.entries.GetIfPresent(id); ok && s.at.Unchanged(id, i.asOf) {
-			return i, nil
+		if i, ok := s.p.cache.entries.GetIfPresent(id); ok {
+			if s.at.Unchanged(id, i.asOf) {
+				return i, nil
+			}
+			if i.entry == nil { // was wide, and likely is: do not read it to find out
+				return s.wideItem(ctx, id)
+			}
 		}
 	}
 	row, err := s.r.Get(ctx, s.p.master, master.Row(id), table.Select{Families: wholeEntry, MaxCells: maxColumns})
 	if err != nil {
 		return nil, err
 	}
-	return s.decode(id, row)
+	return s.decode(ctx, id, row)
 }
 
 // decode makes an item of a master row and keeps it.
-func (s *Snapshot) decode(id entry.ID, row table.Row) (*item, error) {
+func (s *Snapshot) decode(ctx context.Context, id entry.ID, row table.Row) (*item, error) {
+	if len(row.Cells) >= maxColumns {
+		return s.wideItem(ctx, id)
+	}
 	node, ok := master.DecodeNode(row)
 	if !ok {
-		// The families sort before treeInfo: of a wide row it was not reached.
-		if len(row.Cells) < maxColumns {
-			return nil, nil
-		}
-	}
-	i := &item{asOf: s.at.Ordinal(), node: node}
-	if len(row.Cells) >= maxColumns {
-		return i, nil
+		return nil, nil
 	}
 	attributes, err := master.Decode(row, s.p.schema)
 	if err != nil {
 		return nil, err
 	}
+	i := &item{asOf: s.at.Ordinal(), node: node}
 	i.entry = &entry.Entry{ID: id, Attributes: s.withID(id, attributes)}
-	if s.cached && i.asOf != 0 && i.weight() < wideEntry {
+	s.keep(id, i)
+	return i, nil
+}
+
+// wideItem reads only where a wide entry stands.
+func (s *Snapshot) wideItem(ctx context.Context, id entry.ID) (*item, error) {
+	row, err := s.r.Get(ctx, s.p.master, master.Row(id), table.Select{Families: []table.Family{master.TreeInfo}})
+	if err != nil {
+		return nil, err
+	}
+	node, ok := master.DecodeNode(row)
+	if !ok {
+		return nil, nil
+	}
+	i := &item{asOf: s.at.Ordinal(), node: node}
+	s.keep(id, i)
+	return i, nil
+}
+
+func (s *Snapshot) keep(id entry.ID, i *item) {
+	if s.cached && i.asOf != 0 && i.weight() < largeEntry {
 		s.p.cache.entries.Set(id, i)
 	}
-	return i, nil
 }
 
 // withID adds entryUUID, which is not stored: the id is it.
@@ -81,18 +102,7 @@ func (s *Snapshot) node(ctx context.Context, id entry.ID) (*master.Node, error) 
 	if err != nil || i == nil {
 		return nil, err
 	}
-	if i.entry != nil {
-		return &i.node, nil
-	}
-	row, err := s.r.Get(ctx, s.p.master, master.Row(id), table.Select{Families: []table.Family{master.TreeInfo}})
-	if err != nil {
-		return nil, err
-	}
-	node, ok := master.DecodeNode(row)
-	if !ok {
-		return nil, nil
-	}
-	return &node, nil
+	return &i.node, nil
 }
 
 // child reads the id in one row of the tree.
@@ -230,17 +240,9 @@ func (s *Snapshot) nameOf(ctx context.Context, id entry.ID, i *item) (string, er
 	if n := i.name.Load(); n != nil && s.cached && s.at.Unchanged(moves, n.asOf) {
 		return n.name, nil
 	}
-	node := &i.node
-	if i.entry == nil { // wide: the item has no node
-		n, err := s.node(ctx, id)
-		if err != nil || n == nil {
-			return "", err
-		}
-		node = n
-	}
-	name := node.UpRDN
-	if node.Parent != root {
-		above, err := s.Name(ctx, node.Parent)
+	name := i.node.UpRDN
+	if i.node.Parent != root {
+		above, err := s.Name(ctx, i.node.Parent)
 		if err != nil {
 			return "", err
 		}

@@ -223,7 +223,7 @@ func (s *Snapshot) items(ctx context.Context, cs []index.Candidate, ids *[][]byt
 	n := 0
 	for i := range cs {
 		if items[i] == nil {
-			if items[i], err = s.decode(cs[i].ID, rows[n]); err != nil {
+			if items[i], err = s.decode(ctx, cs[i].ID, rows[n]); err != nil {
 				return nil, err
 			}
 			n++

@@ -1,0 +1,177 @@
+package partition_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table/lsm"
+)
+
+const benchPeople = 10000
+
+func benchDN(i int) string { return fmt.Sprintf("uid=u%07d,ou=people,dc=example,dc=com", i) }
+
+func benchPerson(i int) []op.PartialAttribute {
+	uid := fmt.Sprintf("u%07d", i)
+	return attrs("objectClass: top", "objectClass: person", "objectClass: organizationalPerson", "objectClass: inetOrgPerson",
+		"uid: "+uid, fmt.Sprintf("cn: Person Number %07d", i), fmt.Sprintf("sn: Name%d", i%200), fmt.Sprintf("givenName: Given%d", i%60),
+		"mail: "+uid+"@example.com", fmt.Sprintf("telephoneNumber: +1 555 %07d", i*7919%10000000), fmt.Sprintf("employeeNumber: %d", i),
+		fmt.Sprintf("departmentNumber: D%03d", i*7919%100), fmt.Sprintf("l: Town %d", i*104729%50), "title: Senior Engineer",
+		fmt.Sprintf("description: wrote reports on project-c%03d in Lisbon", i*31%1000),
+		"userPassword: {SSHA}0123456789012345678901234567890123456789")
+}
+
+// benchPartition is a directory of people on an embedded store on disk.
+func benchPartition(b *testing.B) *partition.Partition {
+	b.Helper()
+	ctx := context.Background()
+	s, err := lsm.Open(lsm.Options{Path: b.TempDir()})
+	must(b, err)
+	b.Cleanup(func() { s.Close() })
+	p, err := partition.Open(ctx, s, partition.Options{Create: true})
+	must(b, err)
+	b.Cleanup(func() { p.Close(ctx) })
+	must(b, p.SetSuffixes(ctx, []string{"dc=example,dc=com"}))
+	must(b, update(b, p, func(tx *partition.Tx) error {
+		if _, err := tx.Add(ctx, name("dc=example,dc=com"), attrs("objectClass: organization", "objectClass: dcObject", "o: Example"), false); err != nil {
+			return err
+		}
+		_, err := tx.Add(ctx, name("ou=people,dc=example,dc=com"), attrs("objectClass: organizationalUnit"), false)
+		return err
+	}))
+	for i := 0; i < benchPeople; i += 500 {
+		must(b, update(b, p, func(tx *partition.Tx) error {
+			for k := i; k < i+500; k++ {
+				if _, err := tx.Add(ctx, name(benchDN(k)), benchPerson(k), false); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+	return p
+}
+
+func resolved(p *partition.Partition, format string, args ...any) filter.Resolved {
+	return filter.Resolve(filter.MustParse(fmt.Sprintf(format, args...)), p.Schema())
+}
+
+func BenchmarkRead(b *testing.B) {
+	ctx := context.Background()
+	p := benchPartition(b)
+	s := p.Snapshot()
+	defer s.Close()
+	base, err := s.Find(ctx, name("dc=example,dc=com"))
+	must(b, err)
+	people, err := s.Find(ctx, name("ou=people,dc=example,dc=com"))
+	must(b, err)
+	run := func(b *testing.B, want int, q partition.Query) {
+		s := p.Snapshot()
+		defer s.Close()
+		n := 0
+		for _, err := range s.Search(ctx, q) {
+			must(b, err)
+			n++
+		}
+		if want >= 0 && n != want {
+			b.Fatalf("%d entries, want %d", n, want)
+		}
+	}
+	b.Run("base", func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			s := p.Snapshot()
+			d, _ := dn.Parse(benchDN(i % benchPeople))
+			at, err := s.Find(ctx, d)
+			must(b, err)
+			if _, err := s.Entry(ctx, at.ID, false); err != nil {
+				b.Fatal(err)
+			}
+			s.Close()
+		}
+	})
+	for _, c := range []struct {
+		name string
+		want int
+		f    func(i int) filter.Resolved
+	}{
+		{"eq", 1, func(i int) filter.Resolved { return resolved(p, "(uid=u%07d)", i%benchPeople) }},
+		{"and", 2, func(i int) filter.Resolved {
+			return resolved(p, "(&(departmentNumber=D%03d)(l=Town %d))", i%100*7919%100, i%100*104729%50)
+		}},
+		{"substr", 10, func(i int) filter.Resolved { return resolved(p, "(cn=person number %06d*)", i%1000) }},
+		{"unindexed", 10, func(i int) filter.Resolved { return resolved(p, "(description=*c%03d*)", i%1000) }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			want := c.want
+			if c.name == "and" {
+				want = -1
+			}
+			for i := 0; b.Loop(); i++ {
+				run(b, want, partition.Query{Base: base.ID, Scope: op.WholeSubtree, Filter: c.f(i)})
+			}
+		})
+	}
+	b.Run("onelevel", func(b *testing.B) {
+		for b.Loop() {
+			run(b, benchPeople, partition.Query{Base: people.ID, Scope: op.SingleLevel, Filter: filter.Const(filter.True)})
+		}
+	})
+	b.Run("compare", func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			s := p.Snapshot()
+			d, _ := dn.Parse(benchDN(i % benchPeople))
+			at, err := s.Find(ctx, d)
+			must(b, err)
+			_, err = s.Compare(ctx, at.ID, "departmentNumber", []byte("d001"))
+			must(b, err)
+			s.Close()
+		}
+	})
+}
+
+func BenchmarkWrite(b *testing.B) {
+	ctx := context.Background()
+	p := benchPartition(b)
+	var n atomic.Int64
+	parallel := func(b *testing.B, f func(i int, tx *partition.Tx) error) {
+		b.SetParallelism(8)
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				i := int(n.Add(1))
+				if _, err := p.Update(ctx, partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error { return f(i, tx) }); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	b.Run("modify", func(b *testing.B) {
+		parallel(b, func(i int, tx *partition.Tx) error {
+			return tx.Modify(ctx, name(benchDN(i%benchPeople)), []op.Modification{{Kind: op.ModReplace, PartialAttribute: op.PartialAttribute{
+				Description: "description", Values: [][]byte{fmt.Appendf(nil, "rev %08d", i)}}}})
+		})
+	})
+	var added atomic.Int64
+	b.Run("add", func(b *testing.B) {
+		parallel(b, func(_ int, tx *partition.Tx) error {
+			i := benchPeople + int(added.Add(1))
+			_, err := tx.Add(ctx, name(benchDN(i)), benchPerson(i), false)
+			return err
+		})
+	})
+	var deleted atomic.Int64
+	b.Run("delete", func(b *testing.B) {
+		parallel(b, func(_ int, tx *partition.Tx) error {
+			i := benchPeople + int(deleted.Add(1))
+			if i > benchPeople+int(added.Load()) {
+				return nil
+			}
+			return tx.Delete(ctx, name(benchDN(i)))
+		})
+	})
+}

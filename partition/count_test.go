@@ -1,0 +1,165 @@
+package partition_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table/lsm"
+)
+
+// counted is a directory without caches on an embedded store that counts the
+// keys it touches.
+type counted struct {
+	*testing.T
+	p *partition.Partition
+	s *lsm.Store
+}
+
+func newCounted(t *testing.T) counted {
+	ctx := context.Background()
+	s, err := lsm.Open(lsm.Options{Path: "/db", FS: vfs.NewMem()})
+	must(t, err)
+	t.Cleanup(func() { s.Close() })
+	p, err := partition.Open(ctx, s, partition.Options{Create: true, Cache: 1})
+	must(t, err)
+	t.Cleanup(func() { p.Close(ctx) })
+	must(t, p.SetSuffixes(ctx, []string{"dc=example,dc=com"}))
+	must(t, add(t, p, "dc=example,dc=com", "objectClass: organization", "objectClass: dcObject", "o: Example"))
+	return counted{t, p, s}
+}
+
+// touched counts the keys that f reads and writes.
+func (c counted) touched(f func()) int64 {
+	c.Helper()
+	before := c.s.Metrics()
+	f()
+	after := c.s.Metrics()
+	return after.KeysRead - before.KeysRead + after.Seeks - before.Seeks + after.KeysWritten - before.KeysWritten
+}
+
+func (c counted) modify(dn string, kind op.ModKind, line string) {
+	c.Helper()
+	must(c, update(c, c.p, func(tx *partition.Tx) error {
+		return tx.Modify(context.Background(), name(dn), []op.Modification{{Kind: kind, PartialAttribute: attrs(line)[0]}})
+	}))
+}
+
+// within fails unless two counts are the same but for a few keys: a level more
+// of the store's tree, no more.
+func (c counted) within(what string, small, large int64) {
+	c.Helper()
+	c.Logf("%s: %d keys small, %d large", what, small, large)
+	if large > small+small/4+4 {
+		c.Errorf("%s touches %d keys where it was large, %d where it was small", what, large, small)
+	}
+}
+
+// A base read of an entry with 10,000 retained versions touches as many keys as
+// one of an entry with a single version.
+func TestVersionsCostReadsNothing(t *testing.T) {
+	c := newCounted(t)
+	for _, n := range []string{"one", "many"} {
+		must(t, add(t, c.p, "cn="+n+",dc=example,dc=com", "objectClass: person", "sn: Person"))
+	}
+	for i := range 10000 {
+		c.modify("cn=many,dc=example,dc=com", op.ModReplace, fmt.Sprintf("description: version %d", i))
+	}
+	read := func(n string) int64 {
+		return c.touched(func() {
+			if got := search(t, c.p, "cn="+n+",dc=example,dc=com", op.BaseObject, "(objectClass=*)"); len(got) != 1 {
+				t.Fatalf("found %q", got)
+			}
+		})
+	}
+	read("one")
+	read("many")
+	c.within("base read", read("one"), read("many"))
+}
+
+// Adding member 1,000,001 to a group and testing it touches as many keys as
+// member 1,001. (In -short runs, 100,001.)
+func TestMembersCostNothing(t *testing.T) {
+	c := newCounted(t)
+	sizes := map[string]int{"small": 1000, "large": 1000000}
+	if testing.Short() {
+		sizes["large"] = 100000
+	}
+	member := func(i int) string { return fmt.Sprintf("uid=u%07d,ou=people,dc=example,dc=com", i) }
+	counts := map[string][2]int64{}
+	for g, n := range sizes {
+		group := "cn=" + g + ",dc=example,dc=com"
+		c.group(group, n, member)
+		key := "member: " + member(n+1)
+		c.modify(group, op.ModAdd, "member: "+member(n)) // warm
+		adding := c.touched(func() { c.modify(group, op.ModAdd, key) })
+		testing := c.touched(func() {
+			s := c.p.Snapshot()
+			defer s.Close()
+			at, err := s.Find(context.Background(), name(group))
+			must(t, err)
+			in, err := s.Compare(context.Background(), at.ID, "member", []byte(member(n+1)))
+			must(t, err)
+			if !in {
+				t.Error("the member is not there")
+			}
+		})
+		counts[g] = [2]int64{adding, testing}
+	}
+	c.within("adding a member", counts["small"][0], counts["large"][0])
+	c.within("testing a member", counts["small"][1], counts["large"][1])
+}
+
+// group loads a group of n members: past the usual path, which would take a
+// million values through one commit.
+func (c counted) group(dn string, n int, member func(int) string) {
+	c.Helper()
+	ctx := context.Background()
+	a := op.PartialAttribute{Description: "member"}
+	for i := range n {
+		a.Values = append(a.Values, []byte(member(i)))
+	}
+	l, err := c.p.Load(ctx, partition.LoadOptions{})
+	must(c, err)
+	must(c, l.Add(ctx, name(dn), append(attrs("objectClass: groupOfNames"), a)))
+	_, err = l.Commit(ctx)
+	must(c, err)
+}
+
+// Moving an entry with 100,000 below it touches as many keys as one with a few.
+func TestMovesCostNothing(t *testing.T) {
+	c := newCounted(t)
+	ctx := context.Background()
+	sizes := map[string]int{"few": 3, "many": 100000}
+	l, err := c.p.Load(ctx, partition.LoadOptions{})
+	must(t, err)
+	for _, ou := range []string{"ou=to,dc=example,dc=com", "ou=few,dc=example,dc=com", "ou=many,dc=example,dc=com"} {
+		must(t, l.Add(ctx, name(ou), attrs("objectClass: organizationalUnit")))
+	}
+	for g, n := range sizes {
+		for i := range n {
+			must(t, l.Add(ctx, name(fmt.Sprintf("cn=e%d,ou=%s,dc=example,dc=com", i, g)), attrs("objectClass: person", "sn: P")))
+		}
+	}
+	_, err = l.Commit(ctx)
+	must(t, err)
+	to := name("ou=to,dc=example,dc=com")
+	move := func(g string) int64 {
+		return c.touched(func() {
+			must(t, update(t, c.p, func(tx *partition.Tx) error {
+				return tx.Rename(ctx, name("ou="+g+",dc=example,dc=com"), dn.RDN{{Type: "ou", Value: []byte(g)}}, false, &to)
+			}))
+		})
+	}
+	few, many := move("few"), move("many")
+	c.within("moving a subtree", few, many)
+	at := fmt.Sprintf("cn=e%d,ou=many,ou=to,dc=example,dc=com", sizes["many"]-1)
+	if got := search(t, c.p, "ou=many,ou=to,dc=example,dc=com", op.WholeSubtree, fmt.Sprintf("(cn=e%d)", sizes["many"]-1)); len(got) != 1 || got[0] != at {
+		t.Errorf("after the move: %q", got)
+	}
+}
