@@ -64,6 +64,13 @@ func (c *Clock) Next() (table.Revision, error) {
 	return r, nil
 }
 
+// Last is the largest id issued or observed.
+func (c *Clock) Last() table.Revision {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
+}
+
 // Behind is how far the wall clock is behind the ids issued and observed.
 func (c *Clock) Behind() time.Duration {
 	c.mu.Lock()

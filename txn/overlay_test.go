@@ -17,8 +17,8 @@ var errNotWanted = errors.New("not wanted")
 
 // Small alphabets make rows and columns meet.
 var (
-	genRow = rapid.Map(rapid.StringOfN(rapid.RuneFrom([]rune("ab")), 1, 3, -1), func(s string) []byte { return []byte(s) })
-	genQ   = rapid.Map(rapid.StringOfN(rapid.RuneFrom([]rune("pq")), 0, 2, -1), func(s string) []byte { return []byte(s) })
+	genRow = rapid.Map(rapid.StringOfN(rapid.RuneFrom([]rune("ab")), 1, 2, -1), func(s string) []byte { return []byte(s) })
+	genQ   = rapid.Map(rapid.StringOfN(rapid.RuneFrom([]rune("pq")), 0, 1, -1), func(s string) []byte { return []byte(s) })
 	genFam = rapid.SampledFrom([]table.Family{'a', 'b'})
 )
 
@@ -90,7 +90,7 @@ func TestOverlay(t *testing.T) {
 		}
 		defer db.Close(ctx)
 		tab := db.Table("data")
-		for _, ms := range rapid.SliceOfN(rapid.SliceOfN(genMutation, 1, 6), 0, 3).Draw(t, "before") {
+		for _, ms := range rapid.SliceOfN(rapid.SliceOfN(genMutation, 1, 8), 1, 3).Draw(t, "before") {
 			if _, err := db.Update(ctx, func(tx *Tx) error { tx.Write(tab, ms...); return nil }); err != nil {
 				t.Fatal(err)
 			}

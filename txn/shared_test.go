@@ -85,10 +85,14 @@ func TestFollower(t *testing.T) {
 func TestReopenAfterClose(t *testing.T) {
 	t.Parallel()
 	s := tabletest.NewMem()
+	var limit table.Revision
 	for i := range 5 {
 		db := open(t, s, fast)
 		if !writes(db) {
 			t.Fatalf("opening %d does not write", i)
+		}
+		if first := db.engine.(*shared).writer.Load().cell.First; first <= limit {
+			t.Errorf("opening %d begins at %s, the one before may have issued %s", i, revision.String(first), revision.String(limit))
 		}
 		if got := value(t, db.current.Load(), db.Table("data"), "x", "p"); i > 0 && got != fmt.Sprint(i-1) {
 			t.Errorf("opening %d reads %q", i, got)
@@ -101,6 +105,7 @@ func TestReopenAfterClose(t *testing.T) {
 		if err != nil || len(h.Slots()) != 1 || h.Cell(1).State != revision.Free {
 			t.Fatalf("slots %v after closing: %v", h.Slots(), err)
 		}
+		limit = h.Cell(1).Limit
 	}
 }
 
@@ -274,8 +279,18 @@ func TestRecoverTwice(t *testing.T) {
 	if cells, _ := s.Cells("data", []byte("pending")); len(cells) > 0 {
 		t.Error("cells of an aborted commit remain")
 	}
+	// A write of the dead server lands after the recovery.
+	if err := s.Table("data").Apply(ctx, pending, []table.Mutation{put("pending", "p", "late")}); err != nil {
+		t.Fatal(err)
+	}
+	if row, err := s.Table("data").Get(ctx, []byte("pending"), table.Select{View: h}); err != nil || len(row.Cells) > 0 {
+		t.Errorf("a late cell is read: %v %v", row, err)
+	}
 	if err := journal.New(s).Sweep(ctx, 1, h.Raw(1)); err != nil {
 		t.Fatal(err)
+	}
+	if cells, _ := s.Cells("data", []byte("pending")); len(cells) > 0 {
+		t.Error("a late cell remains after the sweep")
 	}
 	h, err = journal.New(s).Heads(ctx)
 	if err != nil {
@@ -283,5 +298,33 @@ func TestRecoverTwice(t *testing.T) {
 	}
 	if h.Cell(1).State != revision.Free || h.Visible(pending) || !h.Visible(decided) {
 		t.Errorf("after the sweep: %s, pending visible %v, decided visible %v", h.Cell(1).State, h.Visible(pending), h.Visible(decided))
+	}
+}
+
+// TestIdsAbovePredecessor: the next holder of a slot begins above all that the
+// one before has announced, whatever the wall clock says.
+func TestIdsAbovePredecessor(t *testing.T) {
+	t.Parallel()
+	s := tabletest.NewMem()
+	ahead := fast
+	ahead.Now = func() time.Time { return time.Now().Add(time.Hour) }
+	a := open(t, s, ahead)
+	last := write(t, a, "x", "p", "1")
+	if err := a.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	h, err := a.log.Heads(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, s, fast)
+	if first := b.engine.(*shared).writer.Load().cell.First; first <= h.Cell(1).Limit || first <= last {
+		t.Errorf("first %s, the predecessor's limit %s", revision.String(first), revision.String(h.Cell(1).Limit))
+	}
+	if r := write(t, b, "x", "p", "2"); r <= last {
+		t.Errorf("%s after %s", revision.String(r), revision.String(last))
+	}
+	if got := value(t, b.current.Load(), b.Table("data"), "x", "p"); got != "2" {
+		t.Errorf("read %q", got)
 	}
 }

@@ -76,10 +76,12 @@ func (w *writer) alive() error {
 	return nil
 }
 
-// limit announces ids for somewhat longer than the lease.
+// limit announces ids for one lease. Longer is of no use, since a server whose
+// cell was not renewed commits for half a lease only; and by the time that a
+// successor may take the slot the wall clock has passed it.
 func (w *writer) limit(from table.Revision) table.Revision {
 	now := max(revision.At(w.e.db.o.Now()), from)
-	return revision.At(revision.Time(now).Add(2 * w.e.db.o.Lease))
+	return revision.At(revision.Time(now).Add(w.e.db.o.Lease))
 }
 
 // run publishes until the slot is lost or the engine closes.
@@ -297,6 +299,7 @@ func (w *writer) release(ctx context.Context) error {
 	w.e.writer.CompareAndSwap(w, nil)
 	next, _ := w.choose(false)
 	next.State = revision.Closed
+	next.Limit = w.clock.Last()
 	raw := next.Append(nil)
 	done, _, err := w.e.db.log.SwapHead(ctx, w.slot, w.raw, raw)
 	if err != nil || !done {
