@@ -64,3 +64,11 @@ func (s *Store) caught(err *error) {
 		*err = fmt.Errorf("%w: %w", table.ErrUnavailable, e)
 	}
 }
+
+// damaged turns a panic below into an error of a read: Pebble panics where a
+// file says what cannot be.
+func damaged(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%w: %v", table.ErrCorrupt, p)
+	}
+}

@@ -78,7 +78,7 @@ func (h handle) get(ctx context.Context, rows [][]byte, s *table.Select, out []t
 		g.it, g.view, g.mem = nil, nil, nil
 	}()
 	if len(rows) == 1 {
-		out[0], err = g.row(t, rows[0], s.MaxCells)
+		out[0], err = g.tryRow(t, rows[0], s.MaxCells)
 		return h.s.wrap("get from "+h.name, err)
 	}
 	order := make([]int, len(rows))
@@ -88,13 +88,18 @@ func (h handle) get(ctx context.Context, rows [][]byte, s *table.Select, out []t
 	slices.SortFunc(order, func(i, j int) int { return slices.Compare(rows[i], rows[j]) })
 	for _, i := range order {
 		if err = ctx.Err(); err == nil {
-			out[i], err = g.row(t, rows[i], s.MaxCells)
+			out[i], err = g.tryRow(t, rows[i], s.MaxCells)
 		}
 		if err != nil {
 			return h.s.wrap("get from "+h.name, err)
 		}
 	}
 	return nil
+}
+
+func (g *getter) tryRow(t *tableInfo, key []byte, max int) (row table.Row, err error) {
+	defer damaged(&err)
+	return g.row(t, key, max)
 }
 
 // row reads one row into memory of its own.

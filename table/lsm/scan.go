@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"iter"
+	"sync"
 
 	"github.com/seed-4dac0d86/ldapd/table"
 )
@@ -28,10 +29,12 @@ type cursor struct {
 // open places the cursor before the first row of the range.
 func (c *cursor) open(p *iterPool, t *tableInfo, g *group, e eye, r table.Range, reverse bool) error {
 	c.t, c.group, c.eye, c.reverse = t, g, e, reverse
-	c.lower = appendImage(nil, t.id, g.name, r.Start)
-	c.upper = appendGroupEnd(nil, t.id, g.name)
+	c.prefix, c.valid, c.moved = c.prefix[:0], false, false
+	c.lower = appendImage(c.lower[:0], t.id, g.name, r.Start)
 	if len(r.End) > 0 {
-		c.upper = appendImage(nil, t.id, g.name, r.End)
+		c.upper = appendImage(c.upper[:0], t.id, g.name, r.End)
+	} else {
+		c.upper = appendGroupEnd(c.upper[:0], t.id, g.name)
 	}
 	var err error
 	if c.it, err = p.get(e.poolMax()); err != nil {
@@ -48,7 +51,7 @@ func (c *cursor) close(p *iterPool) {
 	c.it.SetBounds(nil, nil)
 	p.put(c.it)
 	p.m.add(&c.rowReader)
-	c.it = nil
+	c.it, c.view = nil, nil
 }
 
 // first finds the first row, in the direction of the scan.
@@ -192,7 +195,8 @@ func (c *cursor) onImage() bool {
 	return bytes.Equal(comparer.Split.Prefix(c.it.Key()), c.prefix)
 }
 
-// A scan joins the cursors of the groups that a Select needs.
+// A scan joins the cursors of the groups that a Select needs. Scans are used
+// again: a look into an index is a scan of a few rows.
 type scan struct {
 	s       *Store
 	t       *tableInfo
@@ -201,7 +205,9 @@ type scan struct {
 	fsel    selection
 	lead    []*cursor // in step; a row begins here
 	follow  []*cursor // sought only for rows that the filter lets through
-	byName  map[table.Family]*cursor
+	open    []*cursor // both
+	spare   []*cursor
+	cols    []table.ColumnRange
 	max     int
 	reverse bool
 	cells   []table.Cell
@@ -229,9 +235,10 @@ func (h handle) scan(ctx context.Context, r table.Range, s *table.Select, yield 
 	if len(r.End) > 0 && bytes.Compare(r.Start, r.End) >= 0 {
 		return nil
 	}
-	x := &scan{s: h.s, t: t, max: s.MaxCells, reverse: s.Reverse}
+	x := scans.Get().(*scan)
 	defer x.close()
-	if err := x.open(s, r); err != nil {
+	x.s, x.t, x.max, x.reverse = h.s, t, s.MaxCells, s.Reverse
+	if err := x.start(s, r); err != nil {
 		return err
 	}
 	for rows := 0; s.MaxRows == 0 || rows < s.MaxRows; {
@@ -245,7 +252,7 @@ func (h handle) scan(ctx context.Context, r table.Range, s *table.Select, yield 
 		if row == nil {
 			return nil
 		}
-		cells, err := x.rowCells(row)
+		cells, err := x.tryRow(row)
 		if err != nil {
 			return err
 		}
@@ -264,48 +271,32 @@ func (h handle) scan(ctx context.Context, r table.Range, s *table.Select, yield 
 	return nil
 }
 
-// open prepares selection and filter and places the cursors. A filter that
+// tryRow is rowCells, with a panic of the layers below as an error. The caller's
+// part of the loop stays outside.
+func (x *scan) tryRow(row []byte) (cells []table.Cell, err error) {
+	defer damaged(&err)
+	return x.rowCells(row)
+}
+
+// start prepares selection and filter and places the cursors. A filter that
 // needs a column leads: then the other groups are only read where it matches.
-func (x *scan) open(s *table.Select, r table.Range) error {
+func (x *scan) start(s *table.Select, r table.Range) error {
 	if err := x.sel.set(x.t, s); err != nil {
 		return err
 	}
-	byKey := false
-	if s.Filter != nil {
-		cols, k, ok := filterColumns(x.t, s.Filter, nil)
-		if ok {
-			x.filter, byKey = s.Filter, k
-			if err := x.setFilter(cols); err != nil {
-				return err
-			}
-		}
+	byKey, err := x.setFilter(s.Filter)
+	if err != nil {
+		return err
 	}
-	lead := x.filter != nil && !byKey && !s.Reverse && !x.filter.Match(table.Row{})
-	x.byName = map[table.Family]*cursor{}
 	e := newEye(s.View)
-	add := func(sel selection, list *[]*cursor) error {
-		for i := range sel {
-			g := sel[i].group
-			if x.byName[g.name] != nil {
-				continue
-			}
-			c := &cursor{}
-			x.byName[g.name] = c
-			*list = append(*list, c)
-			if err := c.open(&x.s.iters, x.t, g, e, r, s.Reverse); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if err := add(x.fsel, &x.lead); err != nil {
+	if err := x.add(x.fsel, &x.lead, e, r); err != nil {
 		return err
 	}
 	rest := &x.lead
-	if lead {
+	if x.filter != nil && !byKey && !s.Reverse && !x.filter.Match(table.Row{}) {
 		rest = &x.follow
 	}
-	if err := add(x.sel, rest); err != nil {
+	if err := x.add(x.sel, rest, e, r); err != nil {
 		return err
 	}
 	for _, c := range x.lead {
@@ -316,23 +307,68 @@ func (x *scan) open(s *table.Select, r table.Range) error {
 	return nil
 }
 
-// setFilter makes the selection of the columns that decide the filter.
-func (x *scan) setFilter(cols []table.ColumnRange) error {
+// add opens cursors for the groups of a selection that have none yet.
+func (x *scan) add(sel selection, list *[]*cursor, e eye, r table.Range) error {
+	for i := range sel {
+		g := sel[i].group
+		if x.cursor(g) != nil {
+			continue
+		}
+		c := new(cursor)
+		if n := len(x.spare); n > 0 {
+			c, x.spare = x.spare[n-1], x.spare[:n-1]
+		}
+		*list, x.open = append(*list, c), append(x.open, c)
+		if err := c.open(&x.s.iters, x.t, g, e, r, x.reverse); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *scan) cursor(g *group) *cursor {
+	for _, c := range x.open {
+		if c.group == g {
+			return c
+		}
+	}
+	return nil
+}
+
+// setFilter makes the selection of the columns that decide a filter, if that is
+// known. It says whether keys decide too.
+func (x *scan) setFilter(f table.Filter) (byKey bool, err error) {
+	if x.filter, x.fsel = nil, x.fsel[:0]; f == nil {
+		return false, nil
+	}
+	cols, byKey, ok := filterColumns(x.t, f, x.cols[:0])
+	if x.cols = cols; !ok {
+		return false, nil
+	}
+	x.filter = f
 	for _, c := range cols {
 		f, err := x.fsel.add(x.t, c.Family)
 		if err != nil {
-			return err
+			return false, err
 		}
 		f.ranges = append(f.ranges, c)
 	}
 	x.fsel.finish()
-	return nil
+	return byKey, nil
 }
 
+var scans = sync.Pool{New: func() any { return new(scan) }}
+
 func (x *scan) close() {
-	for _, c := range x.byName {
+	for _, c := range x.open {
 		c.close(&x.s.iters)
+		c.t, c.group = nil, nil
 	}
+	x.spare = append(x.spare, x.open...)
+	x.lead, x.follow, x.open = x.lead[:0], x.follow[:0], x.open[:0]
+	x.s, x.t, x.filter = nil, nil, nil
+	clear(x.cols)
+	scans.Put(x)
 }
 
 // current gives the next row of those that lead, or nil at the end. The row is
@@ -378,7 +414,7 @@ func (x *scan) rowCells(row []byte) ([]table.Cell, error) {
 func (x *scan) gather(row []byte, sel selection, max int) ([]table.Cell, error) {
 	cells := x.cells[:0]
 	for i := range sel {
-		c := x.byName[sel[i].group.name]
+		c := x.cursor(sel[i].group)
 		if !c.valid || !bytes.Equal(c.row, row) {
 			continue
 		}
@@ -392,7 +428,8 @@ func (x *scan) gather(row []byte, sel selection, max int) ([]table.Cell, error) 
 
 // advance moves the leading cursors that stand on the row. The row's key is
 // the memory of one of them, so they are found first.
-func (x *scan) advance(row []byte) error {
+func (x *scan) advance(row []byte) (err error) {
+	defer damaged(&err)
 	if len(x.lead) == 1 {
 		return x.lead[0].next()
 	}

@@ -18,6 +18,7 @@ func Bench(b *testing.B, open func(b *testing.B) table.Store) {
 	b.Run("Get", func(b *testing.B) { BenchGet(b, open(b)) })
 	b.Run("GetAbsent", func(b *testing.B) { BenchGetAbsent(b, open(b)) })
 	b.Run("Scan", func(b *testing.B) { BenchScan(b, open(b)) })
+	b.Run("ScanShort", func(b *testing.B) { BenchScanShort(b, open(b)) })
 	b.Run("ScanFilter", func(b *testing.B) { BenchScanFilter(b, open(b)) })
 	b.Run("Commit", func(b *testing.B) { BenchCommit(b, open(b)) })
 	b.Run("CommitParallel", func(b *testing.B) { BenchCommitParallel(b, open(b)) })
@@ -123,6 +124,27 @@ func BenchGetAbsent(b *testing.B, s table.Store) {
 func BenchScan(b *testing.B, s table.Store) {
 	benchFill(b, s, benchRows)
 	benchScan(b, s, table.Select{View: at(1), Families: []table.Family{'n'}}, benchRows)
+}
+
+// BenchScanShort looks up values in an index: scans of four rows.
+func BenchScanShort(b *testing.B, s table.Store) {
+	benchFill(b, s, benchRows)
+	t := s.Table("index_a")
+	n := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		rows := 0
+		for _, err := range t.Scan(context.Background(), table.Prefix(fmt.Appendf(nil, "=value %d\x00\x01", n%5000)), table.Select{View: at(1)}) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			rows++
+		}
+		if rows != benchRows/5000 {
+			b.Fatal(rows)
+		}
+		n++
+	}
 }
 
 // BenchScanFilter looks for the few rows that a substring filter lets through;
