@@ -84,9 +84,8 @@ type Directory struct {
 	admin    dn.DN
 	adminKey string // "": there is no administrator
 
-	known    known
-	presence atomic.Pointer[presence]
-	pool     sync.Pool // *operation
+	known known
+	pool  sync.Pool // *operation
 }
 
 // known are the elements of the schema that the directory itself knows.
@@ -94,7 +93,7 @@ type known struct {
 	referral, alias, subentry                                    *schema.ObjectClass
 	objectClass, ref, aliasedObjectName, userPassword            *schema.AttributeType
 	entryDN, subschemaSubentry, hasSubordinates, numSubordinates *schema.AttributeType
-	isReferral, isAlias, isSubentry                              filter.Resolved
+	isReferral, isAlias                                          filter.Resolved
 	// computed are the attributes that no entry stores, as far as the schema
 	// has them.
 	computed []*schema.AttributeType
@@ -136,7 +135,6 @@ func lookUp(s *schema.Schema) known {
 		numSubordinates:   s.Attribute("numSubordinates"),
 		isReferral:        is("referral"),
 		isAlias:           is("alias"),
-		isSubentry:        is("subentry"),
 	}
 	for _, t := range []*schema.AttributeType{k.entryDN, k.subschemaSubentry, k.hasSubordinates, k.numSubordinates} {
 		if t != nil {

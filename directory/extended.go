@@ -3,6 +3,7 @@ package directory
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/ber"
@@ -92,7 +93,10 @@ func (o *operation) passwordModify(ctx context.Context, value []byte) error {
 	if err != nil {
 		return err
 	}
-	err = o.update(ctx, name, func(tx *partition.Tx) error {
+	if err := o.mayWrite(ctx, name); err != nil && !errors.Is(err, errAccess) {
+		return err
+	}
+	err = o.update(ctx, func(tx *partition.Tx) error {
 		if err := o.checkOld(ctx, tx, name, p.old); err != nil {
 			return err
 		}

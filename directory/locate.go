@@ -3,6 +3,7 @@ package directory
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -29,7 +30,7 @@ func (o *operation) checkReferral(ctx context.Context, s *partition.Snapshot, na
 	if o.controls.manageDsaIT {
 		return nil
 	}
-	if has, err := o.d.present(ctx, s); err != nil || !has.referral {
+	if has, err := s.HasClass(ctx, o.d.known.referral); err != nil || !has {
 		return err
 	}
 	h, err := o.hurdle(ctx, s, name, o.d.known.referral)
@@ -51,16 +52,20 @@ func (o *operation) referral(h *hurdle, scope string) error {
 // locateBase finds the base of a search, following aliases on the way if asked
 // to (RFC 4511, 4.5.1.3).
 func (o *operation) locateBase(ctx context.Context, s *partition.Snapshot, r *op.Search, name dn.DN) (partition.Located, error) {
-	has, err := o.d.present(ctx, s)
-	if err != nil {
-		return partition.Located{}, err
-	}
 	var classes []*schema.ObjectClass
-	if has.alias && (r.Deref == op.DerefFindingBase || r.Deref == op.DerefAlways) {
-		classes = append(classes, o.d.known.alias)
+	if r.Deref == op.DerefFindingBase || r.Deref == op.DerefAlways {
+		if has, err := s.HasClass(ctx, o.d.known.alias); err != nil {
+			return partition.Located{}, err
+		} else if has {
+			classes = append(classes, o.d.known.alias)
+		}
 	}
-	if has.referral && !o.controls.manageDsaIT {
-		classes = append(classes, o.d.known.referral)
+	if !o.controls.manageDsaIT {
+		if has, err := s.HasClass(ctx, o.d.known.referral); err != nil {
+			return partition.Located{}, err
+		} else if has {
+			classes = append(classes, o.d.known.referral)
+		}
 	}
 	if classes == nil {
 		return s.Find(ctx, name)
@@ -150,8 +155,13 @@ func (o *operation) hurdle(ctx context.Context, s *partition.Snapshot, name dn.D
 // that looking for the one is enough.
 func (o *operation) is(e *entry.Entry, c *schema.ObjectClass) bool {
 	for _, v := range e.Values(o.d.known.objectClass) {
-		if o.d.schema.Class(string(v)) == c {
+		if string(v) == c.OID {
 			return true
+		}
+		for _, name := range c.Names {
+			if len(name) == len(v) && strings.EqualFold(name, string(v)) {
+				return true
+			}
 		}
 	}
 	return false

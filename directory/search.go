@@ -99,8 +99,8 @@ type stream struct {
 	limit int // entries; 0: none
 	sent  int
 
-	// Which classes of entries need a look at each entry found, because there
-	// are some and the search treats them specially.
+	// Which classes of entries the search treats specially; referrals and
+	// aliases only if there are any.
 	referrals, aliases, subentries bool
 	// seen are the entries sent, and bases those that aliases led to, when
 	// following aliases can meet an entry twice.
@@ -153,18 +153,21 @@ func (st *stream) only() []*schema.AttributeType {
 	return o.only
 }
 
-func (st *stream) classes(ctx context.Context) error {
+func (st *stream) classes(ctx context.Context) (err error) {
 	if st.r.Scope == op.BaseObject {
 		return nil // locateBase has dealt with them; subentries are visible to base (RFC 3672, 3)
 	}
-	has, err := st.o.d.present(ctx, st.s)
-	if err != nil {
-		return err
+	known := &st.o.d.known
+	st.subentries = true
+	if !st.o.controls.manageDsaIT {
+		if st.referrals, err = st.s.HasClass(ctx, known.referral); err != nil {
+			return err
+		}
 	}
-	st.referrals = has.referral && !st.o.controls.manageDsaIT
-	st.aliases = has.alias && (st.r.Deref == op.DerefInSearching || st.r.Deref == op.DerefAlways)
-	st.subentries = has.subentry
-	return nil
+	if st.r.Deref == op.DerefInSearching || st.r.Deref == op.DerefAlways {
+		st.aliases, err = st.s.HasClass(ctx, known.alias)
+	}
+	return err
 }
 
 // maxBases bounds how many places the aliases of one search may lead to.

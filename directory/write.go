@@ -2,6 +2,7 @@ package directory
 
 import (
 	"context"
+	"errors"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -19,29 +20,25 @@ func target(s string) (dn.DN, error) {
 	return name, refuseVirtual(name)
 }
 
-// update runs fn in a transaction, unless name leads over a referral.
-func (o *operation) update(ctx context.Context, name dn.DN, fn func(*partition.Tx) error) error {
-	_, err := o.d.part.Update(ctx, partition.By{Name: o.who.dn()}, func(tx *partition.Tx) error {
-		if err := o.checkReferral(ctx, &tx.Snapshot, name, ""); err != nil {
-			return err
-		}
-		return fn(tx)
-	})
+// update runs fn in a transaction. Referrals were looked for before it, on a
+// snapshot, which is cheaper: one that comes meanwhile comes after this change.
+func (o *operation) update(ctx context.Context, fn func(*partition.Tx) error) error {
+	_, err := o.d.part.Update(ctx, partition.By{Name: o.who.dn()}, fn)
 	return err
 }
 
-// mayWrite refuses who may not. A referral comes before the refusal, since it is
-// the other server that decides.
+// mayWrite refuses who may not write what a name leads to. A referral comes
+// before the refusal, since it is the other server that decides.
 func (o *operation) mayWrite(ctx context.Context, name dn.DN) error {
-	if o.who.isAdmin() {
-		return nil
-	}
 	s := o.d.part.Snapshot()
 	defer s.Close()
 	if err := o.checkReferral(ctx, s, name, ""); err != nil {
 		return err
 	}
-	return errAccess
+	if !o.who.isAdmin() {
+		return errAccess
+	}
+	return nil
 }
 
 // add makes an entry (RFC 4511, 4.7).
@@ -57,7 +54,7 @@ func (o *operation) add(ctx context.Context, r *op.Add) error {
 	if err != nil {
 		return err
 	}
-	return o.update(ctx, name, func(tx *partition.Tx) error {
+	return o.update(ctx, func(tx *partition.Tx) error {
 		_, err := tx.Add(ctx, name, attributes, false)
 		return err
 	})
@@ -72,7 +69,7 @@ func (o *operation) delete(ctx context.Context, r *op.Delete) error {
 	if err := o.mayWrite(ctx, name); err != nil {
 		return err
 	}
-	return o.update(ctx, name, func(tx *partition.Tx) error { return tx.Delete(ctx, name) })
+	return o.update(ctx, func(tx *partition.Tx) error { return tx.Delete(ctx, name) })
 }
 
 // modifyDN renames and moves an entry (RFC 4511, 4.9).
@@ -99,23 +96,27 @@ func (o *operation) modifyDN(ctx context.Context, r *op.ModifyDN) error {
 	if err := o.mayWrite(ctx, name); err != nil {
 		return err
 	}
-	return o.update(ctx, name, func(tx *partition.Tx) error {
-		if superior != nil {
-			if err := o.checkSuperior(ctx, &tx.Snapshot, *superior); err != nil {
-				return err
-			}
+	if superior != nil {
+		if err := o.checkSuperior(ctx, *superior); err != nil {
+			return err
 		}
+	}
+	return o.update(ctx, func(tx *partition.Tx) error {
 		return tx.Rename(ctx, name, rdn, r.DeleteOldRDN, superior)
 	})
 }
 
 // checkSuperior keeps entries from being moved to where another server is
 // responsible: that would take two of them (RFC 3296, 5.6.2).
-func (o *operation) checkSuperior(ctx context.Context, s *partition.Snapshot, superior dn.DN) error {
-	if o.checkReferral(ctx, s, superior, "") == nil {
-		return nil
+func (o *operation) checkSuperior(ctx context.Context, superior dn.DN) error {
+	s := o.d.part.Snapshot()
+	defer s.Close()
+	err := o.checkReferral(ctx, s, superior, "")
+	var result *op.Result
+	if errors.As(err, &result) {
+		return op.Errorf(op.AffectsMultipleDSAs, "the new superior is held by another server")
 	}
-	return op.Errorf(op.AffectsMultipleDSAs, "the new superior is held by another server")
+	return err
 }
 
 // modify changes an entry (RFC 4511, 4.6). Users may change their own password
@@ -125,14 +126,14 @@ func (o *operation) modify(ctx context.Context, r *op.Modify) error {
 	if err != nil {
 		return err
 	}
-	if !o.who.isAdmin() && !o.isPasswordChange(r.Changes) {
-		return o.mayWrite(ctx, name)
+	if err := o.mayWrite(ctx, name); err != nil && (!errors.Is(err, errAccess) || !o.isPasswordChange(r.Changes)) {
+		return err
 	}
 	changes, err := o.hashChanges(ctx, r.Changes)
 	if err != nil {
 		return err
 	}
-	return o.update(ctx, name, func(tx *partition.Tx) error {
+	return o.update(ctx, func(tx *partition.Tx) error {
 		return o.modifyIn(ctx, tx, name, changes)
 	})
 }
