@@ -41,6 +41,9 @@ func TestDifferential(t *testing.T) {
 				for range filters {
 					d.compare()
 				}
+				if d.hits < filters/10 {
+					t.Errorf("seed %d: only %d of %d searches found anything", seed, d.hits, filters)
+				}
 				d.clear()
 			}
 		})
@@ -68,6 +71,7 @@ type directory struct {
 	r     *rand.Rand
 	seed  uint64
 	names []dn.DN // parents before children
+	hits  int     // searches that found something
 }
 
 func newDirectory(t *testing.T, p *partition.Partition, seed uint64) *directory {
@@ -329,6 +333,9 @@ func (d *directory) compare() {
 	if !slices.Equal(got, want) {
 		plan, _ := s.Explain(ctx, q, false)
 		d.t.Fatalf("seed %d: base %s, scope %d, filter %s\nfound   %q\nbrute   %q\nplan: %s", d.seed, base, scope, f, got, want, plan)
+	}
+	if len(want) > 0 {
+		d.hits++
 	}
 	if len(want) > 1 {
 		d.paged(s, q, want)

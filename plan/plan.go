@@ -210,7 +210,10 @@ func buildAnd(f *filter.AndNode, c Catalog) (Access, bool) {
 	case 0:
 		return nil, false
 	case 1:
-		return x.parts[0], x.whole
+		if !x.whole {
+			return &unsure{x.parts[0]}, false
+		}
+		return x.parts[0], true
 	}
 	x.sort()
 	return x, x.whole
