@@ -133,3 +133,6 @@ func (p *Progress) bar() {
 		}
 	}
 }
+
+// Entries says how many entries have been worked on so far.
+func (p *Progress) Entries(n int) { p.entries.Store(int64(n)) }
