@@ -109,9 +109,9 @@ type stamp struct {
 //
 // Marks are kept in two generations. When the younger is full, the older one
 // goes, but for what a transaction under way may have to meet; if that is too
-// much, floor says from which ordinal on the answer is still known.
+// much, floor says from which ordinal on the answer is still known. Its user
+// locks it.
 type recent struct {
-	mu         sync.Mutex
 	young, old map[markKey]stamp
 	full       int
 	floor      uint64

@@ -101,18 +101,23 @@ func TestOverlay(t *testing.T) {
 		if rapid.Bool().Draw(t, "bounded") {
 			rg = table.Range{Start: genRow.Draw(t, "start"), End: genRow.Draw(t, "end")}
 		}
-		keys := rapid.SliceOfN(genRow, 0, 4).Draw(t, "keys")
+		keys := rapid.Permutation([][]byte{[]byte("a"), []byte("ab"), []byte("b"), []byte("ba"), []byte("c")}).Draw(t, "keys")
 		filtered := sel
 		filtered.MaxRows = 0
 		filtered.Filter = table.Has{Family: 'a', Qualifier: genQ.Draw(t, "has")}
 		var scanned, got, passed string
 		see := func(r Reader) {
 			scanned = readAll(t, r, tab, rg, sel)
-			rows, err := r.GetMany(ctx, tab, keys, sel)
-			if err != nil {
-				t.Fatal(err)
+			got = ""
+			for n := range 4 {
+				paged := sel
+				paged.MaxCells = n
+				rows, err := r.GetMany(ctx, tab, keys, paged)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got += render(rows...)
 			}
-			got = render(rows...)
 			passed = readAll(t, r, tab, rg, filtered)
 		}
 		if _, err := db.Update(ctx, func(tx *Tx) error {

@@ -309,7 +309,8 @@ func TestIdsAbovePredecessor(t *testing.T) {
 	ahead := fast
 	ahead.Now = func() time.Time { return time.Now().Add(time.Hour) }
 	a := open(t, s, ahead)
-	last := write(t, a, "x", "p", "1")
+	write(t, a, "x", "p", "1")
+	last := a.engine.stamp() // an id above the head
 	if err := a.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -327,4 +328,44 @@ func TestIdsAbovePredecessor(t *testing.T) {
 	if got := value(t, b.current.Load(), b.Table("data"), "x", "p"); got != "2" {
 		t.Errorf("read %q", got)
 	}
+}
+
+// TestLatePut lands a write of a commit that was rolled back: nobody sees it,
+// and in the end it is removed.
+func TestLatePut(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	s := tabletest.NewMem()
+	db := open(t, s, fast)
+	w := db.engine.(*shared).writer.Load()
+	w.mu.Lock()
+	i, err := w.add(&journal.Record{})
+	w.mu.Unlock()
+	ms := []table.Mutation{put("late", "p", "v")}
+	if err = errors.Join(err, w.begin(ctx, i, []table.Write{{Table: "data", Mutations: ms}})); err != nil {
+		t.Fatal(err)
+	}
+	i.dirty = true
+	w.rollBack(ctx, i)
+	write(t, db, "x", "p", "1") // the head passes it
+	snap := db.Snapshot()
+	defer snap.Close()
+	if err := s.Table("data").Apply(ctx, i.rec.Revision, ms); err != nil {
+		t.Fatal(err)
+	}
+	if got := value(t, snap, db.Table("data"), "late", "p"); got != "" || snap.Max() < i.rec.Revision {
+		t.Errorf("a rolled back write is read: %q", got)
+	}
+	if snap.Low() >= i.rec.Revision {
+		t.Error("the low-water mark is above a revision that may have left cells")
+	}
+	eventually(t, "the late cell is removed", 10*fast.Settle, func() bool {
+		cells, _ := s.Cells("data", []byte("late"))
+		return len(cells) == 0
+	})
+	eventually(t, "the exception goes", 10*fast.Settle, func() bool {
+		now := db.Snapshot()
+		defer now.Close()
+		return now.Low() > i.rec.Revision
+	})
 }

@@ -247,8 +247,8 @@ func TestUpdateEnds(t *testing.T) {
 			t.Errorf("always beaten: %v", err)
 		}
 		if _, err := db.Update(ctx, func(tx *Tx) error {
-			if tx.Stamp() <= tx.Snapshot().Max() || tx.Stamp() != tx.Stamp() {
-				t.Errorf("stamp %d", tx.Stamp())
+			if first, again := tx.Stamp(), tx.Stamp(); first <= tx.Snapshot().Max() || first != again {
+				t.Errorf("stamps %d, %d", first, again)
 			}
 			tx.Write(db.Table("data"), put("y", "p", "v"))
 			return nil
