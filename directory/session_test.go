@@ -1,0 +1,114 @@
+package directory_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// gone is the sink of a client that leaves after some entries.
+type gone struct {
+	answers
+	after int
+}
+
+func (g *gone) Entry(e *op.SearchEntry) error {
+	if g.after--; g.after < 0 {
+		return errors.New("gone")
+	}
+	return g.answers.Entry(e)
+}
+
+// A search stops when nobody listens any more.
+func TestSearchStopsWithItsClient(t *testing.T) {
+	_, s := newPeople(t, 9)
+	sink := &gone{after: 3}
+	s.Serve(t.Context(), &op.Message{Request: devices("(objectClass=device)")}, sink)
+	if sink.after != -1 || len(sink.entries) != 3 {
+		t.Errorf("asked %d times more, %d entries", -sink.after, len(sink.entries))
+	}
+}
+
+// A search ends at the time limit, and with its operation.
+func TestTimeLimit(t *testing.T) {
+	d, _ := newPeople(t, 3)
+	for _, o := range []struct {
+		limit time.Duration
+		ctx   func() (context.Context, context.CancelFunc)
+		code  op.Code
+	}{
+		{time.Nanosecond, func() (context.Context, context.CancelFunc) { return context.WithCancel(t.Context()) }, op.TimeLimitExceeded},
+		{time.Hour, func() (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			return ctx, cancel
+		}, op.Unavailable},
+		{time.Hour, func() (context.Context, context.CancelFunc) { return context.WithCancel(t.Context()) }, op.Success},
+	} {
+		s := newDirectory(t, directory.PartitionOf(d), directory.Options{TimeLimit: o.limit}).NewSession()
+		ctx, cancel := o.ctx()
+		var out answers
+		s.Serve(ctx, &op.Message{Request: devices("(!(serialNumber=x))")}, &out)
+		cancel()
+		if out.done.Code != o.code {
+			t.Errorf("limit %v: %v", o.limit, &out.done.Result)
+		}
+	}
+}
+
+// The server's size limit is for all but the administrator.
+func TestServerSizeLimit(t *testing.T) {
+	d, _ := newPeople(t, 5)
+	s := newDirectory(t, directory.PartitionOf(d), directory.Options{SizeLimit: 2}).NewSession()
+	for _, c := range []struct {
+		client, entries int
+		code            op.Code
+	}{{0, 2, op.SizeLimitExceeded}, {1, 1, op.SizeLimitExceeded}, {100, 2, op.SizeLimitExceeded}} {
+		r := devices("(objectClass=device)")
+		r.SizeLimit = c.client
+		var out answers
+		s.Serve(t.Context(), &op.Message{Request: r}, &out)
+		if len(out.entries) != c.entries || out.done.Code != c.code {
+			t.Errorf("size limit %d: %d entries, %v", c.client, len(out.entries), &out.done.Result)
+		}
+	}
+	serve(t, s, &op.Bind{Version: 3, Name: "cn=admin,dc=example,dc=com", Password: []byte("secret")})
+	var out answers
+	s.Serve(t.Context(), &op.Message{Request: devices("(objectClass=device)")}, &out)
+	if len(out.entries) != 5 || out.done.Code != op.Success {
+		t.Errorf("administrator: %d entries, %v", len(out.entries), &out.done.Result)
+	}
+}
+
+// One session serves many operations at once; buffers are not shared.
+func TestConcurrentOperations(t *testing.T) {
+	_, s := newPeople(t, 9)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			name := "cn=d0" + string(rune('0'+i)) + ",dc=example,dc=com"
+			for range 50 {
+				var out answers
+				r := devices("(entryDN=" + name + ")")
+				r.Attributes = []string{"cn"}
+				s.Serve(context.Background(), &op.Message{Request: r}, &out)
+				if len(out.entries) != 1 || out.entries[0] != "dn: "+name+"\n  cn: "+name[3:6]+"\n" {
+					t.Errorf("%s: %q, %v", name, out.entries, &out.done.Result)
+					return
+				}
+				s.Serve(context.Background(), &op.Message{Request: &op.Modify{Name: name, Changes: []op.Modification{{Kind: op.ModReplace,
+					PartialAttribute: op.PartialAttribute{Description: "description", Values: [][]byte{[]byte(name)}}}}}}, &out)
+				if out.done.Code != op.Success {
+					t.Errorf("%s: %v", name, &out.done.Result)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
