@@ -1,0 +1,85 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+)
+
+// TestClients runs OpenLDAP's command line clients against the server: what they
+// print is what testdata/clients says, on every engine. A line "sh" is followed
+// by commands for the shell, in which $URL and $LDAPI are the server and $ADMIN
+// are the options to bind as the administrator. Each file begins with the sample
+// directory. -rewrite, given to go test, makes the transcripts anew.
+func TestClients(t *testing.T) {
+	for _, tool := range []string{"sh", "ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldapmodrdn", "ldapcompare", "ldapwhoami", "ldappasswd"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("no OpenLDAP clients: %v", err)
+		}
+	}
+	for _, kind := range storeKinds {
+		t.Run(kind.name, func(t *testing.T) {
+			datadriven.Walk(t, "testdata/clients", func(t *testing.T, path string) {
+				runClients(t, path, kind.make(t))
+			})
+		})
+	}
+}
+
+func runClients(t *testing.T, path, store string) {
+	load(t, store, example)
+	// A path that is short: sockets' names are bounded.
+	dir, err := os.MkdirTemp("", "ldapd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	p := serve(t, store, "--listen", "ldap://127.0.0.1:0", "--listen", "ldapi://"+filepath.Join(dir, "s"))
+	env := append(os.Environ(),
+		"LDAPNOINIT=1", // no configuration of this machine
+		"LC_ALL=C.UTF-8",
+		"URL="+p.urls[0], "LDAPI="+p.urls[1],
+		"ADMIN=-x -D "+adminDN+" -w "+adminPassword,
+		"DATA="+filepath.Dir(example))
+	datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+		if d.Cmd != "sh" {
+			d.Fatalf(t, "unknown command %s", d.Cmd)
+		}
+		cmd := exec.Command("sh", "-c", d.Input)
+		cmd.Env = env
+		out, err := cmd.CombinedOutput()
+		text := stable(p, string(out))
+		if err != nil {
+			text += fmt.Sprintln(err)
+		}
+		return text
+	})
+	p.stop()
+}
+
+var changing = []struct {
+	what *regexp.Regexp
+	text string
+}{
+	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "UUID"},
+	{regexp.MustCompile(`\b20\d{12}Z`), "TIME"},
+	{regexp.MustCompile(`\b20\d{12}\.\d{6}Z#[0-9a-f]{6}#[0-9a-f]{3}#000000`), "CSN"},
+	{regexp.MustCompile(`(?m)^New password: .*$`), "New password: ..."},
+}
+
+// stable replaces what every run has anew.
+func stable(p *process, out string) string {
+	for i, u := range p.urls {
+		out = strings.ReplaceAll(out, u, []string{"$URL", "$LDAPI"}[i])
+	}
+	for _, c := range changing {
+		out = c.what.ReplaceAllString(out, c.text)
+	}
+	return out
+}

@@ -1,0 +1,312 @@
+package integration
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-ldap/ldap/v3"
+
+	"github.com/seed-4dac0d86/ldapd/internal/hbasetest"
+)
+
+// Who may do what in these tests.
+const (
+	adminDN       = "cn=admin"
+	adminPassword = "secret"
+)
+
+// example is the sample directory.
+const example = "../testdata/ldif/example.ldif"
+
+// patience bounds every wait; the machine may be busy with other things.
+const patience = 2 * time.Minute
+
+// program is the server's binary, built once for all tests.
+var program = struct {
+	once      sync.Once
+	dir, path string
+	err       error
+}{}
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if program.dir != "" {
+		os.RemoveAll(program.dir)
+	}
+	os.Exit(status)
+}
+
+// ldapd gives the path of the binary.
+func ldapd(t testing.TB) string {
+	t.Helper()
+	program.once.Do(func() {
+		if program.dir, program.err = os.MkdirTemp("", "ldapd-test"); program.err != nil {
+			return
+		}
+		program.path = filepath.Join(program.dir, "ldapd")
+		if out, err := exec.Command("go", "build", "-o", program.path, "../cmd/ldapd").CombinedOutput(); err != nil {
+			program.err = fmt.Errorf("go build: %w\n%s", err, out)
+		}
+	})
+	if program.err != nil {
+		t.Fatal(program.err)
+	}
+	return program.path
+}
+
+// storeKinds are the stores that a process can be given.
+var storeKinds = []struct {
+	name string
+	make func(t testing.TB) string // the value of --store
+}{
+	{"lsm", func(t testing.TB) string { return filepath.Join(t.TempDir(), "store") }},
+	{"hbase", func(t testing.TB) string {
+		return "hbase://" + hbasetest.Start(t) + "/" + hbasetest.Prefix(t)
+	}},
+}
+
+// passwordFile is what --admin-password-file takes.
+func passwordFile(t testing.TB) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(name, []byte(adminPassword+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// A process is a running command of the program.
+type process struct {
+	t      testing.TB
+	cmd    *exec.Cmd
+	urls   []string // that it serves
+	stderr safeBuffer
+	done   chan struct{} // closed at its end
+}
+
+// serve starts a server of the sample directory's naming context on a port that
+// is free and waits until it serves.
+func serve(t testing.TB, store string, args ...string) *process {
+	t.Helper()
+	p, err := tryServe(t, store, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// tryServe is serve for servers that may fail. Args come last, so that they win.
+func tryServe(t testing.TB, store string, args ...string) (*process, error) {
+	t.Helper()
+	usual := []string{"serve", "--store", store, "--suffix", suffix, "--admin-password-file", passwordFile(t), "--cache", "32MiB"}
+	if !strings.Contains(strings.Join(args, " "), "--listen") {
+		usual = append(usual, "--listen", "ldap://127.0.0.1:0")
+	}
+	p, stdout := start(t, append(usual, args...)...)
+	ready := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(stdout).ReadString('\n')
+		ready <- line
+		_, _ = io.Copy(io.Discard, stdout)
+	}()
+	select {
+	case line := <-ready:
+		urls := strings.Fields(line)
+		if len(urls) < 2 || urls[0] != "ready" {
+			<-p.done
+			return nil, fmt.Errorf("ldapd serve: %v\n%s", p.cmd.ProcessState, p.stderr.String())
+		}
+		p.urls = urls[1:]
+		return p, nil
+	case <-time.After(patience):
+		return nil, fmt.Errorf("ldapd serve does not get ready\n%s", p.stderr.String())
+	}
+}
+
+// start starts a command, which ends with the test at the latest.
+func start(t testing.TB, args ...string) (*process, io.Reader) {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command(ldapd(t), args...), done: make(chan struct{})}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.cmd.Stdout, p.cmd.Stderr = w, &p.stderr
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error, 1)
+	go p.run(started)
+	err = <-started
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.kill()
+		r.Close()
+		if t.Failed() {
+			t.Logf("ldapd %s:\n%s", strings.Join(args, " "), p.stderr.String())
+		}
+	})
+	return p, r
+}
+
+// run starts the process and reaps it. The parent-death signal is bound to the
+// thread that forked, so that thread must live as long as the process.
+func (p *process) run(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer close(p.done)
+	err := p.cmd.Start()
+	started <- err
+	if err == nil {
+		_ = p.cmd.Wait()
+	}
+}
+
+// url is the first address.
+func (p *process) url() string { return p.urls[0] }
+
+// kill ends the process as a crash would.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+// stop ends the process in order and wants it to be content.
+func (p *process) stop() {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		p.t.Fatal(err)
+	}
+	if status := p.wait(); status != 0 {
+		p.t.Errorf("exit status %d after SIGTERM\n%s", status, p.stderr.String())
+	}
+}
+
+// wait gives the exit status.
+func (p *process) wait() int {
+	p.t.Helper()
+	select {
+	case <-p.done:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(patience):
+		p.t.Fatalf("ldapd does not end\n%s", p.stderr.String())
+		return -1
+	}
+}
+
+// connect is a client that is bound as the administrator, or not at all for "".
+func (p *process) connect(user, password string) *ldap.Conn {
+	p.t.Helper()
+	c, err := dial(p.url(), user, password)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func (p *process) admin() *ldap.Conn {
+	p.t.Helper()
+	return p.connect(adminDN, adminPassword)
+}
+
+func dial(url, user, password string) (*ldap.Conn, error) {
+	c, err := ldap.DialURL(url)
+	if err != nil {
+		return nil, err
+	}
+	c.SetTimeout(patience)
+	if user == "" {
+		return c, nil
+	}
+	if err := c.Bind(user, password); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// ldapdRun runs a command to its end.
+func ldapdRun(t testing.TB, args ...string) (output string, status int) {
+	t.Helper()
+	p, stdout := start(t, args...)
+	b, err := io.ReadAll(stdout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status = p.wait()
+	return string(b) + p.stderr.String(), status
+}
+
+// load imports files into a store that nobody serves.
+func load(t testing.TB, store string, files ...string) {
+	t.Helper()
+	args := append([]string{"import", "--store", store, "--suffix", suffix}, files...)
+	if out, status := ldapdRun(t, args...); status != 0 {
+		t.Fatalf("import: exit status %d\n%s", status, out)
+	}
+}
+
+// searchDN finds the names of entries.
+func searchDN(c *ldap.Conn, base string, scope int, filter string) ([]string, error) {
+	r, err := c.Search(ldap.NewSearchRequest(base, scope, ldap.NeverDerefAliases, 0, 0, false, filter, []string{"1.1"}, nil))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range r.Entries {
+		names = append(names, e.DN)
+	}
+	return names, nil
+}
+
+// code is the result code of an operation: a negative one if there was none.
+func code(err error) int {
+	var e *ldap.Error
+	switch {
+	case err == nil:
+		return ldap.LDAPResultSuccess
+	case errors.As(err, &e) && e.ResultCode != ldap.ErrorNetwork:
+		return int(e.ResultCode)
+	}
+	return -1
+}
+
+// wantCode fails the test if an operation ended otherwise.
+func wantCode(t testing.TB, what string, err error, want uint16) {
+	t.Helper()
+	if code(err) != int(want) {
+		t.Errorf("%s: %v; want result %d (%s)", what, err, want, ldap.LDAPResultCodeMap[want])
+	}
+}
+
+// safeBuffer keeps what is written at the same time.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
