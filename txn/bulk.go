@@ -2,6 +2,7 @@ package txn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -22,7 +23,7 @@ type Bulk struct {
 type loader interface {
 	stamp() table.Revision
 	write(ctx context.Context, t string, ms []table.Mutation) error
-	// commit ends the load; if it fails, abort follows.
+	// commit ends the load, also when it fails.
 	commit(ctx context.Context, message []byte) (table.Revision, error)
 	abort(ctx context.Context) error
 }
@@ -106,7 +107,7 @@ func (l *localLoad) commit(ctx context.Context, message []byte) (table.Revision,
 	if err := l.bulk.Finish(ctx, []table.Write{rec.Write()}); err != nil {
 		got, readErr := l.e.db.log.Get(context.WithoutCancel(ctx), l.r)
 		if readErr == nil && got.State == journal.None {
-			return 0, err
+			return 0, errors.Join(err, l.bulk.Abort())
 		}
 		return 0, l.e.fail(err)
 	}

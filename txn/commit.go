@@ -170,6 +170,10 @@ func (w *writer) applyPart(ctx context.Context, t table.Table, r table.Revision,
 // decide makes the commit final. If the answer is lost the question is asked
 // again in the background, and the client learns that nobody knows yet.
 func (w *writer) decide(ctx context.Context, i *issue) error {
+	if err := w.alive(); err != nil {
+		w.resolve(i) // nothing was sent, so it can only be aborted
+		return fmt.Errorf("commit: %w", err)
+	}
 	var state journal.State
 	err := w.step(ctx, func(ctx context.Context) (err error) {
 		state, err = w.e.db.log.Decide(ctx, i.rec, journal.Committed)

@@ -309,3 +309,32 @@ func TestFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestBulkCrash ends a server in the middle of a load: its successor removes
+// what was loaded.
+func TestBulkCrash(t *testing.T) {
+	for _, batch := range []bool{true, false} {
+		t.Run(fmt.Sprintf("batch=%v", batch), func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			w := newWorld(t, batch, 1)
+			db := w.open(w.store, never)
+			w.transact(db)
+			b, err := db.Bulk(ctx, table.BulkOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 20 {
+				if err := b.Write(ctx, db.Table("data"), put(fmt.Sprintf("bulk %d", i), "v", "v")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(2 * grace) // the head passes the load
+			kill(db)
+			w.finish()
+			if cells, _ := w.mem.Cells("data", []byte("bulk 7")); len(cells) > 0 {
+				t.Error("cells of the load remain")
+			}
+		})
+	}
+}
