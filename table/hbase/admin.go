@@ -65,7 +65,7 @@ func (s *Store) Create(ctx context.Context, specs ...table.Spec) error {
 		return err
 	}
 	errs := make([]error, len(specs))
-	slots := make(chan struct{}, 4)
+	slots := make(chan struct{}, 8)
 	var wg sync.WaitGroup
 	for i := range specs {
 		want := shapeOf(&specs[i])

@@ -59,8 +59,8 @@ type Options struct {
 	// Open; 10 s by default. Making and dropping tables may take six times as
 	// long.
 	Timeout time.Duration
-	// Log gets what the client has to say about lost connections. Nil is
-	// silence.
+	// Log is told when the cluster stops answering and when it answers again;
+	// at debug level also what gohbase has to say. Nil is silence.
 	Log *slog.Logger
 }
 

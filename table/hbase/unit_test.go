@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"log/slog"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -342,6 +344,19 @@ func TestClassify(t *testing.T) {
 		if c.is == nil && (errors.Is(got, table.ErrUnavailable) || got.Error() != c.prose) {
 			t.Errorf("%v is %v", c.err, got)
 		}
+	}
+}
+
+func TestWhisper(t *testing.T) {
+	var b bytes.Buffer
+	log := func(l slog.Level) *slog.Logger {
+		return slog.New(whisper{slog.NewTextHandler(&b, &slog.HandlerOptions{Level: l})}).With("a", 1)
+	}
+	if log(slog.LevelInfo).Error("lost"); b.Len() > 0 {
+		t.Errorf("gohbase is heard: %s", &b)
+	}
+	if log(slog.LevelDebug).Error("lost"); !strings.Contains(b.String(), "level=DEBUG msg=lost a=1") {
+		t.Errorf("debugging shows %q", &b)
 	}
 }
 
