@@ -173,7 +173,9 @@ rootLogger = WARN,out
 `
 
 // site keeps all in one folder and on the loopback, and shortens the waits that
-// make sense on a cluster only.
+// make sense on a cluster only. The memstores take memory as they need it: by
+// chunks of 2 MB for every family of every region (MSLAB), the heap would end
+// with the tables of a few tests.
 var site = template.Must(template.New("hbase-site.xml").Parse(`<configuration>
 <property><name>hbase.cluster.distributed</name><value>false</value></property>
 <property><name>hbase.rootdir</name><value>file://{{.Dir}}/data</value></property>
@@ -195,5 +197,6 @@ var site = template.Must(template.New("hbase-site.xml").Parse(`<configuration>
 <property><name>hbase.master.wait.on.regionservers.maxtostart</name><value>1</value></property>
 <property><name>hbase.master.wait.on.regionservers.interval</name><value>100</value></property>
 <property><name>hbase.regionserver.msginterval</name><value>200</value></property>
+<property><name>hbase.hregion.memstore.mslab.enabled</name><value>false</value></property>
 </configuration>
 `))
