@@ -3,6 +3,7 @@ package lsm
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -79,10 +80,11 @@ func parseRecord(b []byte) (r record) {
 const chunkSize = 1 << 20
 
 // A ref is a record in memory. It has no pointers, so that the garbage
-// collector does not look at millions of them, and the first bytes of the row,
-// which decide most comparisons.
+// collector does not look at millions of them, and the first 16 bytes of the
+// row, which decide most comparisons: with 8, index rows of one value or of
+// similar ones had to be read from all over memory, a tenth of a load.
 type ref struct {
-	abbr       uint64
+	abbr, more uint64
 	chunk, off uint32
 }
 
@@ -113,13 +115,18 @@ func (s *shard) add(r record) int64 {
 		grown = int64(cap(s.chunks[last]))
 	}
 	c := s.chunks[last]
-	s.refs = append(s.refs, ref{abbreviate(r.key), uint32(last), uint32(len(c))})
+	x := ref{chunk: uint32(last), off: uint32(len(c))}
+	x.abbr, x.more = abbreviate(r.key)
+	s.refs = append(s.refs, x)
 	s.chunks[last] = appendRecord(c, r)
-	return grown + 2*16
+	return grown + 2*24
 }
 
-func abbreviate(key []byte) uint64 {
-	return comparer.AbbreviatedKey(key[headLen:])
+// abbreviate gives the first bytes of the row, padded with zeros.
+func abbreviate(key []byte) (first, more uint64) {
+	var b [16]byte
+	copy(b[:], key[headLen:])
+	return binary.BigEndian.Uint64(b[:]), binary.BigEndian.Uint64(b[8:])
 }
 
 func (s *shard) record(r ref) record { return parseRecord(s.chunks[r.chunk][r.off:]) }
@@ -127,11 +134,8 @@ func (s *shard) record(r ref) record { return parseRecord(s.chunks[r.chunk][r.of
 // sort orders the records by key, equal ones as they came.
 func (s *shard) sort() {
 	slices.SortFunc(s.refs, func(a, b ref) int {
-		if a.abbr != b.abbr {
-			if a.abbr < b.abbr {
-				return -1
-			}
-			return 1
+		if d := cmp.Or(cmp.Compare(a.abbr, b.abbr), cmp.Compare(a.more, b.more)); d != 0 {
+			return d
 		}
 		if d := bytes.Compare(s.record(a).key, s.record(b).key); d != 0 {
 			return d
