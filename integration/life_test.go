@@ -1,0 +1,187 @@
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Tests of crashes have entries live the same life over and over: every step is
+// one operation, after which it is known how all has to look.
+
+const (
+	peopleDN = "ou=people," + suffix
+	alumniDN = "ou=alumni," + peopleDN
+	staffDN  = "cn=admins,ou=groups," + suffix
+)
+
+// A person is an entry and how far its life has come.
+type person struct {
+	uid          string
+	tried, acked int // steps
+}
+
+// life is what happens to a person. A step's number is its place, from 1.
+var life = []struct {
+	name string
+	do   func(d changer, p *person) error
+}{
+	{"add", func(d changer, p *person) error { return d.add(p.dn(1), p.attributes(1)) }},
+	{"join", func(d changer, p *person) error { return d.insert(staffDN, "member", p.dn(1)) }},
+	{"modify", func(d changer, p *person) error {
+		changes := map[string][]string{}
+		for _, name := range changed {
+			changes[name] = p.attributes(3)[name]
+		}
+		return d.replace(p.dn(1), changes)
+	}},
+	{"rename", func(d changer, p *person) error { return d.rename(p.dn(1), "uid="+p.uid+"-x", alumniDN) }},
+	{"delete", func(d changer, p *person) error { return d.remove(p.dn(4)) }},
+}
+
+// A changer makes one change a call.
+type changer interface {
+	add(name string, attributes map[string][]string) error
+	insert(name, attribute, value string) error
+	replace(name string, attributes map[string][]string) error
+	rename(name, rdn, parent string) error // the old RDN's value goes
+	remove(name string) error
+}
+
+// changed are the attributes that the step modify replaces, all at once.
+var changed = []string{"description", "title", "mail", "telephoneNumber"}
+
+// dn is the person's name after a step.
+func (p *person) dn(step int) string {
+	if step >= 4 {
+		return "uid=" + p.uid + "-x," + alumniDN
+	}
+	return "uid=" + p.uid + "," + peopleDN
+}
+
+// attributes are what the person's entry has after a step: nil if there is none.
+func (p *person) attributes(step int) map[string][]string {
+	if step == 0 || step == 5 {
+		return nil
+	}
+	as := map[string][]string{
+		"objectClass":     {"inetOrgPerson", "organizationalPerson", "person", "top"},
+		"uid":             {p.uid},
+		"cn":              {p.uid, "Zoë " + p.uid},
+		"sn":              {p.uid},
+		"description":     {strings.Repeat("first ", 50)},
+		"title":           {"first"},
+		"mail":            {p.uid + "@example.com"},
+		"telephoneNumber": {"+1 555 0100", "+1 555 0101"},
+		"jpegPhoto":       {"\xff\xd8" + strings.Repeat(p.uid, 300) + "\xff\xd9"},
+	}
+	if step >= 3 {
+		as["description"] = []string{strings.Repeat("second ", 100)}
+		as["title"] = []string{"second"}
+		as["mail"] = []string{p.uid + "@example.com", p.uid + "@example.org"}
+		as["telephoneNumber"] = []string{"+1 555 0200"}
+	}
+	if step >= 4 {
+		as["uid"] = []string{p.uid + "-x"}
+	}
+	return as
+}
+
+// live takes people through their lives, one after the other and some of them
+// not to the end, as long as there is a next one and each step is done.
+func live(d changer, next func() *person, acked func(*person)) error {
+	for n := 0; ; n++ {
+		p := next()
+		if p == nil {
+			return nil
+		}
+		for step := 1; step <= len(life)-n%len(life); step++ {
+			p.tried = step
+			if err := life[step-1].do(d, p); err != nil {
+				return fmt.Errorf("%s of %s: %w", life[step-1].name, p.uid, err)
+			}
+			p.acked = step
+			acked(p)
+		}
+	}
+}
+
+// A sight is what a directory was found to hold of people.
+type sight struct {
+	entries map[string]map[string][]string // by name
+	members map[string]bool                // of staff
+}
+
+// operational attributes must be there, whatever they are.
+var operational = []string{"entryUUID", "createTimestamp", "modifyTimestamp", "creatorsName", "modifiersName", "entryCSN", "structuralObjectClass"}
+
+// see finds the latest step, of those from the first to the last, that the
+// person is at.
+func (s *sight) see(p *person, first, last int) (step int, ok bool) {
+	for step := last; step >= first; step-- {
+		if s.at(p, step) {
+			return step, true
+		}
+	}
+	return 0, false
+}
+
+// at reports whether all is as it is after a step, nothing more and nothing less.
+func (s *sight) at(p *person, step int) bool {
+	for _, other := range []int{1, 4} {
+		name := p.dn(other)
+		var want map[string][]string
+		if name == p.dn(step) {
+			want = p.attributes(step)
+		}
+		if !whole(s.entries[name], want) {
+			return false
+		}
+	}
+	return s.members[p.dn(1)] == (step >= 2)
+}
+
+// whole compares an entry with the attributes that it must have.
+func whole(e, want map[string][]string) bool {
+	if e == nil || want == nil {
+		return e == nil && want == nil
+	}
+	for _, name := range operational {
+		if len(e[name]) != 1 {
+			return false
+		}
+	}
+	for name, values := range want {
+		if got := slices.Sorted(slices.Values(e[name])); !slices.Equal(got, slices.Sorted(slices.Values(values))) {
+			return false
+		}
+	}
+	return true
+}
+
+// describe tells what was found of a person.
+func (s *sight) describe(p *person) string {
+	var b strings.Builder
+	for _, step := range []int{1, 4} {
+		if e := s.entries[p.dn(step)]; e != nil {
+			fmt.Fprintf(&b, "%s with %d attributes and title %q, ", p.dn(step), len(e), e["title"])
+		}
+	}
+	fmt.Fprintf(&b, "among the members: %t", s.members[p.dn(1)])
+	return b.String()
+}
+
+// strangers are the entries of nobody.
+func (s *sight) strangers(people []*person) []string {
+	known := map[string]bool{}
+	for _, p := range people {
+		known[p.dn(1)], known[p.dn(4)] = true, true
+	}
+	var names []string
+	for name := range s.entries {
+		if !known[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
