@@ -136,3 +136,6 @@ func (p *Progress) bar() {
 
 // Entries says how many entries have been worked on so far.
 func (p *Progress) Entries(n int) { p.entries.Store(int64(n)) }
+
+// Summary is Rate of the entries worked on.
+func (p *Progress) Summary() string { return p.Rate(int(p.entries.Load())) }

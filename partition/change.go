@@ -39,10 +39,13 @@ func newChange(p *Partition, c *catalog, w writer, id, parent entry.ID, rdn dn.N
 	}
 }
 
-// flush hands the rows of master and tree over. Of several cells for one column
-// the last counts.
-func (c *change) flush() {
+// settle leaves of several cells for one column the last.
+func (c *change) settle() {
 	c.master.Cells, c.tree.Cells = lastOfEach(c.master.Cells), lastOfEach(c.tree.Cells)
+}
+
+// flush hands the rows of master and tree over.
+func (c *change) flush() {
 	if len(c.master.Cells) > 0 || c.master.DeleteRow {
 		c.w.write(c.p.master, c.master)
 	}

@@ -173,7 +173,8 @@ type catalog struct {
 	header   *header
 	contexts []namingContext
 	indexes  map[*schema.AttributeType]*indexed
-	ordered  []*indexed
+	ordered  []*indexed     // in the header's order
+	newest   table.Revision // since which the youngest index is complete
 }
 
 // namingContext is a naming context.
@@ -224,6 +225,7 @@ func (p *Partition) newCatalog(h *header) (*catalog, error) {
 		} else {
 			i.Values = rowindex.Index{Table: tbl}
 		}
+		c.newest = max(c.newest, x.Since)
 		c.indexes[t] = i
 		c.ordered = append(c.ordered, i)
 	}

@@ -390,6 +390,7 @@ func (m *modification) finish(ctx context.Context) error {
 	if err := m.stamp(); err != nil {
 		return err
 	}
+	m.change.settle()
 	m.change.flush()
 	m.tx.touch(m.pl.ID, classes)
 	return nil

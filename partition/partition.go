@@ -76,16 +76,22 @@ type Partition struct {
 // Open opens the directory in a store. The partition does not own the store.
 func Open(ctx context.Context, s table.Store, o Options) (*Partition, error) {
 	o = o.withDefaults()
-	p := &Partition{schema: o.Schema, log: o.Log, store: s, cache: newCache(o.Cache), known: newTypes(o.Schema)}
 	header, err := openHeader(ctx, s, o)
 	if err != nil {
 		return nil, err
 	}
+	return open(ctx, s, o, header)
+}
+
+// open opens the directory that a header describes.
+func open(ctx context.Context, s table.Store, o Options, header *header) (*Partition, error) {
+	p := &Partition{schema: o.Schema, log: o.Log, store: s, cache: newCache(o.Cache), known: newTypes(o.Schema)}
 	if !o.Txn.ReadOnly {
 		if err := s.Create(ctx, p.specs(header)...); err != nil {
 			return nil, fmt.Errorf("making tables: %w", err)
 		}
 	}
+	var err error
 	if p.db, err = txn.Open(ctx, s, o.Txn); err != nil {
 		return nil, err
 	}
@@ -113,7 +119,7 @@ func (p *Partition) DB() *txn.DB { return p.db }
 // Snapshot gives the newest state; Close it.
 func (p *Partition) Snapshot() *Snapshot {
 	s := p.db.Snapshot()
-	return &Snapshot{p: p, r: s, at: s, catalog: p.catalog.Load(), cached: true}
+	return &Snapshot{p: p, r: s, at: s, catalog: p.catalog.Load().asOf(s.Max()), cached: true}
 }
 
 // At gives the state at a past revision; Close it.
@@ -122,7 +128,7 @@ func (p *Partition) At(ctx context.Context, r table.Revision) (*Snapshot, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Snapshot{p: p, r: s, at: s, catalog: p.catalog.Load()}, nil
+	return &Snapshot{p: p, r: s, at: s, catalog: p.catalog.Load().asOf(r)}, nil
 }
 
 // By says who changes the directory, for creatorsName and the journal.

@@ -92,7 +92,9 @@ func TestVerifyFinds(t *testing.T) {
 		}
 	}
 	contains := func(text string) func(*testing.T, *partition.Partition, []byte) bool {
-		return func(_ *testing.T, _ *partition.Partition, key []byte) bool { return strings.Contains(string(key), text) }
+		return func(_ *testing.T, _ *partition.Partition, key []byte) bool {
+			return strings.Contains(string(key), text)
+		}
 	}
 	qualifier := func(q string) func(*table.Cell) bool {
 		return func(c *table.Cell) bool { return strings.HasPrefix(string(c.Qualifier), q) }

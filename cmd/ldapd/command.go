@@ -68,6 +68,8 @@ func (m *Main) root() *cobra.Command {
 		m.serveCommand(),
 		m.importCommand(),
 		m.exportCommand(),
+		m.checkCommand(),
+		m.reindexCommand(),
 		m.explainCommand(),
 		m.passwdCommand(),
 		m.configCommand(),

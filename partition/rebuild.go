@@ -1,0 +1,239 @@
+package partition
+
+import (
+	"context"
+	"errors"
+
+	"crypto/sha256"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/internal/spill"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// Rebuild makes the tree and all indexes of a store anew from its master table:
+// after a damage, or when its keys were made by another version of the normal
+// forms (ErrNormalizer). Nobody else may use the store. What cannot be, such as
+// two entries that would have the same name, is found and leaves everything as
+// it was. If it is cut short, it can be run again.
+func Rebuild(ctx context.Context, s table.Store, o Options, ro ReindexOptions) (entries int, err error) {
+	h, err := readHeader(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	p, err := open(ctx, s, o.withDefaults(), h)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, p.Close(context.WithoutCancel(ctx))) }()
+	ro = ro.withDefaults()
+	names := spill.New("", defaultLoadMemory/2)
+	defer names.Close()
+	r := &rebuilder{p: p, ctx: ctx, o: ro, names: names}
+	return r.run()
+}
+
+type rebuilder struct {
+	p     *Partition
+	ctx   context.Context
+	o     ReindexOptions
+	names *spill.Map
+	v     *verifier // derives what follows from values, and reports
+	f     *filler
+	found int
+}
+
+func (r *rebuilder) run() (int, error) {
+	s := r.p.Snapshot()
+	defer s.Close()
+	s.cached = false
+	r.v = &verifier{p: r.p, s: s, ctx: r.ctx, above: map[entry.ID]bool{}}
+	r.v.o.Found = func(f *Finding) error { r.found++; return r.o.Found(f) }
+	// First look only, so that nothing is touched if it cannot be done.
+	if err := r.each(r.claim); err != nil {
+		return 0, err
+	}
+	if r.found > 0 {
+		return 0, errFound(r.found)
+	}
+	c, types, err := r.clear()
+	if err != nil {
+		return 0, err
+	}
+	b, err := r.p.db.Bulk(r.ctx, table.BulkOptions{Memory: defaultLoadMemory})
+	if err != nil {
+		return 0, err
+	}
+	defer b.Abort(context.WithoutCancel(r.ctx))
+	r.f = &filler{s: s, ctx: r.ctx, bulk: b, o: r.o, w: loadWriter{stamp: b.Stamp(), buffers: map[*txn.Table][]table.Mutation{}}}
+	for _, x := range c.ordered {
+		r.f.indexes = append(r.f.indexes, &indexCheck{indexed: x})
+	}
+	if err := r.write(); err != nil {
+		return 0, err
+	}
+	at, err := b.Commit(r.ctx, []byte(`"" `+"\nrebuild"))
+	if err != nil {
+		return 0, err
+	}
+	c.header.Normalizer = schema.Version()
+	return r.f.entries, r.p.complete(r.ctx, c, types, at)
+}
+
+// clear puts the indexes out of service and makes their tables empty.
+func (r *rebuilder) clear() (*catalog, []*schema.AttributeType, error) {
+	old := r.p.catalog.Load()
+	h := *old.header
+	h.Indexes = nil
+	var types []*schema.AttributeType
+	var tables []string
+	var specs []table.Spec
+	for i, x := range old.ordered {
+		h.Indexes = append(h.Indexes, headerIndex{old.header.Indexes[i].Attribute, old.header.Indexes[i].Layout, 0})
+		types, tables = append(types, x.typ), append(tables, x.table)
+	}
+	for _, s := range r.p.specs(&h) {
+		specs = append(specs, s)
+	}
+	c, err := r.p.newCatalog(&h)
+	if err == nil {
+		err = r.p.install(r.ctx, c)
+	}
+	if err == nil {
+		err = r.p.store.Drop(r.ctx, tables...)
+	}
+	if err == nil {
+		err = r.p.store.Create(r.ctx, specs...)
+	}
+	return c, types, err
+}
+
+// each calls f with every entry; what is none is left to check.
+func (r *rebuilder) each(f func(*subject) error) error {
+	sel := table.Select{Families: []table.Family{master.TreeInfo, master.UpAttributes, master.Secrets, master.NormAttributes}}
+	for row, err := range r.v.s.r.Scan(r.ctx, r.p.master, table.Range{}, sel) {
+		if err != nil {
+			return err
+		}
+		x := &subject{row: row.Clone()}
+		copy(x.id[:], row.Key)
+		var ok bool
+		if x.node, ok = master.DecodeNode(x.row); !ok {
+			continue
+		}
+		if err := f(x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rdn is an entry's name under its parent by the present rules.
+func (r *rebuilder) rdn(x *subject) (dn.Norm, error) {
+	name, err := dn.Parse(x.node.UpRDN)
+	if err != nil {
+		return "", err
+	}
+	norms, err := name.Normalize(r.p.schema)
+	switch {
+	case err != nil:
+		return "", err
+	case len(norms) == 0:
+		return "", table.ErrCorrupt
+	case x.node.Parent == root:
+		return dn.Norm(dn.Key(norms)), nil
+	}
+	return norms[0], nil
+}
+
+// claim takes a name, and reports a second entry of it.
+func (r *rebuilder) claim(x *subject) error {
+	for _, f := range []table.Family{master.UpAttributes, master.Secrets} {
+		cells := x.row.Family(f)
+		for i := range cells {
+			if err := r.v.value(x, &cells[i]); err != nil {
+				return err
+			}
+		}
+	}
+	rdn, err := r.rdn(x)
+	if err != nil {
+		return r.v.found(FaultName, master.Name, x.id, "the name %q: %v", x.node.UpRDN, err)
+	}
+	h := sha256.Sum256(tree.Key(x.node.Parent, rdn))
+	had, taken, err := r.names.Put(spill.Key(h[:16]), spill.Value(x.id))
+	if err != nil || !taken {
+		return err
+	}
+	return r.v.found(FaultName, tree.Name, x.id, "it would have the same name as the entry %s (%s): rename one of them", entry.ID(had), r.v.name(entry.ID(had)))
+}
+
+// write makes all rows anew.
+func (r *rebuilder) write() error {
+	old := table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}, MaxCells: 1}
+	n := 0
+	for row, err := range r.v.s.r.Scan(r.ctx, r.p.tree, table.Range{}, old) {
+		if err != nil {
+			return err
+		}
+		r.f.w.write(r.p.tree, table.Mutation{Row: append([]byte(nil), row.Key...), DeleteRow: true})
+		if n++; n%verifyBatch == 0 {
+			if err := r.f.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.each(r.entry); err != nil {
+		return err
+	}
+	r.o.Progress(r.f.entries)
+	return r.f.flush()
+}
+
+// entry makes an entry's rows: that of the tree, its index cells, and in master
+// what is made by normal forms. Cells of the new revision lie over the deletion
+// of the tree's rows, which hides older ones only.
+func (r *rebuilder) entry(x *subject) error {
+	rdn, err := r.rdn(x)
+	if err != nil {
+		return err
+	}
+	if err := r.f.enter(x, x.row.Family(master.UpAttributes)); err != nil {
+		return err
+	}
+	inTree := table.Mutation{Row: tree.Key(x.node.Parent, rdn), Cells: []table.Cell{tree.Cell(x.id)}}
+	x.node.NormRDN = rdn
+	inMaster := table.Mutation{Row: master.Row(x.id), Cells: x.node.Cells()}
+	for _, c := range x.row.Family(master.NormAttributes) {
+		c.Tombstone, c.Value = true, nil
+		inMaster.Cells = append(inMaster.Cells, c)
+	}
+	counts := map[string]int{}
+	for i := range x.values {
+		counts[x.values[i].typ.OID+x.values[i].options]++
+	}
+	for i := range x.values {
+		d := &x.values[i]
+		if d.typ.Equality == nil || counts[d.typ.OID+d.options] <= tree.ManyValues {
+			inTree.Cells = append(inTree.Cells, d.column)
+			continue
+		}
+		inTree.Cells = append(inTree.Cells, table.Cell{Family: tree.NormAttributes, Qualifier: tree.Plain(d.typ, d.options, tree.Many), Value: []byte{1}})
+		c := d.column
+		c.Family = master.NormAttributes
+		inMaster.Cells = append(inMaster.Cells, c)
+	}
+	inTree.Cells, inMaster.Cells = lastOfEach(inTree.Cells), lastOfEach(inMaster.Cells)
+	r.f.w.write(r.p.tree, inTree)
+	r.f.w.write(r.p.master, inMaster)
+	if r.f.entries++; r.f.entries%verifyBatch == 0 {
+		r.o.Progress(r.f.entries)
+		return r.f.flush()
+	}
+	return nil
+}

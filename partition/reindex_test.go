@@ -1,0 +1,223 @@
+package partition_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+func explain(t testing.TB, p *partition.Partition, s *partition.Snapshot, f string) string {
+	t.Helper()
+	text, err := s.Explain(context.Background(), partition.Query{Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse(f), p.Schema())}, true)
+	must(t, err)
+	return text
+}
+
+func plan(t testing.TB, p *partition.Partition, f string) string {
+	s := p.Snapshot()
+	defer s.Close()
+	return explain(t, p, s, f)
+}
+
+func TestSetIndexes(t *testing.T) {
+	eachStore(t, func(t *testing.T, p *partition.Partition, s table.Store) {
+		ctx := context.Background()
+		loadSample(t, p, 300)
+		var many []string
+		for i := range 5000 {
+			many = append(many, fmt.Sprintf("description: number %d", i))
+		}
+		must(t, add(t, p, "ou=wide,"+domain, append(many, "objectClass: organizationalUnit")...))
+		before := revisionOf(p)
+		const byDescription, byMail = "(description=number 4711)", "(mail=u7@example.com)"
+		if got := plan(t, p, byDescription); !strings.Contains(got, "scan of the subtree") {
+			t.Errorf("without an index: %s", got)
+		}
+
+		set := func(ix ...partition.Index) {
+			t.Helper()
+			must(t, p.SetIndexes(ctx, ix))
+			if got := p.Config().Indexes; !slices.Equal(got, ix) {
+				t.Errorf("indexes: %v", got)
+			}
+			for f, want := range map[string]string{byDescription: "ou=wide," + domain, byMail: "uid=u7,ou=people," + domain} {
+				if got := search(t, p, domain, op.WholeSubtree, f); len(got) != 1 || got[0] != want {
+					t.Errorf("%v: %s: %q", ix, f, got)
+				}
+			}
+			wantSound(t, p)
+		}
+		set(partition.Index{Attribute: "description", Layout: partition.ColumnLayout})
+		if got := plan(t, p, byDescription); strings.Contains(got, "scan of the subtree") {
+			t.Errorf("with an index: %s", got)
+		}
+		if got := plan(t, p, byMail); !strings.Contains(got, "scan of the subtree") {
+			t.Errorf("with a dropped index: %s", got)
+		}
+		names, err := s.Names(ctx)
+		must(t, err)
+		if slices.Contains(names, "index_mail") {
+			t.Error("the table of the dropped index is still there")
+		}
+		set(partition.Index{Attribute: "description", Layout: partition.RowLayout}, partition.Index{Attribute: "mail", Layout: partition.ColumnLayout})
+		set(partition.DefaultIndexes()...)
+
+		// The past does not know the index.
+		set(partition.Index{Attribute: "description", Layout: partition.RowLayout})
+		old, err := p.At(ctx, before)
+		must(t, err)
+		defer old.Close()
+		if got := explain(t, p, old, byDescription); !strings.Contains(got, "scan of the subtree") || !strings.Contains(got, "1 entries found") {
+			t.Errorf("in the past: %s", got)
+		}
+		// What changes now is entered.
+		must(t, add(t, p, "ou=new,"+domain, "objectClass: organizationalUnit", "description: new"))
+		if got := search(t, p, domain, op.WholeSubtree, "(description=new)"); len(got) != 1 {
+			t.Errorf("after: %q", got)
+		}
+		wantSound(t, p)
+	})
+}
+
+func revisionOf(p *partition.Partition) table.Revision {
+	s := p.Snapshot()
+	defer s.Close()
+	return s.Revision()
+}
+
+// TestSetIndexesWaits for searches that use the table.
+func TestSetIndexesWaits(t *testing.T) {
+	defer partition.SetDrainTime(50 * time.Millisecond)()
+	p := sample(t)
+	s := p.Snapshot()
+	ctx := context.Background()
+	rows := []partition.Index{{Attribute: "uid", Layout: partition.RowLayout}}
+	if err := p.SetIndexes(ctx, rows); err == nil || !strings.Contains(err.Error(), "still running") {
+		t.Errorf("with a search running: %v", err)
+	}
+	if got := explain(t, p, s, "(uid=u1)"); strings.Contains(got, "scan of the subtree") || !strings.Contains(got, "1 entries found") {
+		t.Errorf("the running search: %s", got)
+	}
+	s.Close()
+	if got := search(t, p, domain, op.WholeSubtree, "(uid=u1)"); len(got) != 1 {
+		t.Errorf("meanwhile: %q", got)
+	}
+	must(t, p.SetIndexes(ctx, rows))
+	wantSound(t, p)
+}
+
+func TestSetIndexesRefuses(t *testing.T) {
+	p := sample(t)
+	for _, c := range []struct {
+		problem partition.Problem
+		text    string
+		indexes []partition.Index
+	}{
+		{partition.UndefinedType, "colour", []partition.Index{{Attribute: "colour", Layout: partition.RowLayout}}},
+		{partition.Unwilling, "secret", []partition.Index{{Attribute: "userPassword", Layout: partition.RowLayout}}},
+		{partition.NoMatching, "equality", []partition.Index{{Attribute: "jpegPhoto", Layout: partition.RowLayout}}},
+		{partition.Unwilling, "layout", []partition.Index{{Attribute: "cn", Layout: "b-tree"}}},
+		{partition.Unwilling, "twice", []partition.Index{{Attribute: "cn", Layout: "row"}, {Attribute: "commonName", Layout: "row"}}},
+	} {
+		wantProblem(t, p.SetIndexes(context.Background(), c.indexes), c.problem, c.text)
+	}
+	wantSound(t, p)
+}
+
+// TestRebuild damages whatever follows from entries.
+func TestRebuild(t *testing.T) {
+	for name, openStore := range stores {
+		t.Run(name, func(t *testing.T) {
+			ctx := context.Background()
+			s := openStore(t)
+			p, err := partition.Open(ctx, s, partition.Options{Create: true})
+			must(t, err)
+			loadSample(t, p, 200)
+			var members []string
+			for i := range 150 {
+				members = append(members, fmt.Sprintf("member: uid=u%d,ou=people,%s", i, domain))
+			}
+			must(t, add(t, p, "cn=many,"+domain, append(members, "objectClass: groupOfNames")...))
+			must(t, s.Drop(ctx, "index_mail"))
+			put(t, p, s, "tree", 0, table.Mutation{Row: append(make([]byte, 16), "2.5.4.3=stray"...), Cells: []table.Cell{{Family: 'n', Qualifier: []byte("2.5.4.3=stray"), Value: []byte("x")}}})
+			u1 := idOf(t, p, "uid=u1,ou=people,"+domain)
+			put(t, p, s, "master", 0, table.Mutation{Row: u1[:], Cells: []table.Cell{{Family: 't', Qualifier: []byte("n"), Value: []byte("0.9.2342.19200300.100.1.1=other")}}})
+			if len(verify(t, p)) < 3 {
+				t.Error("the damage is not found")
+			}
+			must(t, p.Close(ctx))
+			setNormalizer(t, s, "another")
+			if _, err := partition.Open(ctx, s, partition.Options{}); err == nil || !strings.Contains(err.Error(), "run reindex") {
+				t.Fatalf("open: %v", err)
+			}
+
+			n, err := partition.Rebuild(ctx, s, partition.Options{}, partition.ReindexOptions{})
+			must(t, err)
+			if n != 203 {
+				t.Errorf("%d entries", n)
+			}
+			p, err = partition.Open(ctx, s, partition.Options{})
+			must(t, err)
+			defer p.Close(ctx)
+			wantSound(t, p)
+			if got := search(t, p, domain, op.WholeSubtree, "(mail=u1@example.com)"); len(got) != 1 {
+				t.Errorf("after: %q", got)
+			}
+		})
+	}
+}
+
+// setNormalizer pretends that other rules made the store's keys.
+func setNormalizer(t *testing.T, s table.Store, version string) {
+	t.Helper()
+	ctx := context.Background()
+	row, err := s.Table("directory").Get(ctx, []byte("header"), table.Select{})
+	must(t, err)
+	c := row.Clone().Cells[0]
+	h := map[string]any{}
+	must(t, json.Unmarshal(c.Value, &h))
+	h["normalizer"] = version
+	old := c.Value
+	c.Value, err = json.Marshal(h)
+	must(t, err)
+	ok, err := s.Table("directory").Swap(ctx, row.Key, c.Family, c.Qualifier, old, []table.Cell{c})
+	if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+}
+
+// TestRebuildCollides has two siblings whose names the present rules make equal.
+func TestRebuildCollides(t *testing.T) {
+	p, s := sampleStore(t)
+	ctx := context.Background()
+	u1, u2 := idOf(t, p, "uid=u1,ou=people,"+domain), idOf(t, p, "uid=u2,ou=people,"+domain)
+	put(t, p, s, "master", 0, table.Mutation{Row: u1[:], Cells: []table.Cell{{Family: 't', Qualifier: []byte("u"), Value: []byte("uid=U2")}}})
+	must(t, p.Close(ctx))
+	var found []string
+	_, err := partition.Rebuild(ctx, s, partition.Options{}, partition.ReindexOptions{Found: func(f *partition.Finding) error {
+		found = append(found, f.String())
+		return nil
+	}})
+	if err == nil || !strings.Contains(err.Error(), "nothing was changed") {
+		t.Errorf("rebuild: %v", err)
+	}
+	all := strings.Join(found, "\n")
+	if len(found) != 1 || !strings.Contains(all, "the same name") || !strings.Contains(all, u1.String()) || !strings.Contains(all, u2.String()) {
+		t.Errorf("found: %s", all)
+	}
+	p, err = partition.Open(ctx, s, partition.Options{})
+	must(t, err)
+	defer p.Close(ctx)
+	if got := search(t, p, domain, op.WholeSubtree, "(mail=u2@example.com)"); len(got) != 1 {
+		t.Errorf("after: %q", got)
+	}
+}
