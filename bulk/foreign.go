@@ -10,8 +10,9 @@ import (
 )
 
 // Foreign lists operational attributes that other servers export and that mean
-// nothing here. Unless the schema has them, they are left out, with one note
-// each; everything else that the schema does not know is an error.
+// nothing here. They are left out, with one note each, unless the schema has them
+// as more than a server's own state (dSAOperation). Everything else that the
+// schema does not know is an error.
 var Foreign = []string{
 	// OpenLDAP: replication and password policy state.
 	"contextCSN", "entryTtl", "dynamicSubtrees", "authTimestamp",
@@ -66,8 +67,9 @@ func (s *sieve) fate(description string) fate {
 		return f
 	}
 	name, _, _ := strings.Cut(description, ";")
+	t := s.schema.Attribute(name)
 	switch {
-	case s.schema.Attribute(name) != nil || !foreign[strings.ToLower(name)]:
+	case !foreign[strings.ToLower(name)] || t != nil && t.Usage != schema.DSAOperation:
 	case strings.EqualFold(name, "nsUniqueId"):
 		f = uniqueID
 	default:
@@ -91,7 +93,9 @@ func (s *sieve) clean(attributes []op.PartialAttribute) []op.PartialAttribute {
 			hasID = hasID || strings.EqualFold(a.Description, "entryUUID")
 			return false
 		case uniqueID:
-			id = fromUniqueID(a.Values)
+			if v := fromUniqueID(a.Values); v != nil {
+				id = v
+			}
 		}
 		return true
 	})
