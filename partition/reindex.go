@@ -306,9 +306,10 @@ func (f *filler) flush() error {
 }
 
 // asOf gives the catalog as it may be used at a revision: without indexes that
-// were not complete then.
+// were not complete then. A store without a commit shows revision 0; the indexes
+// that its directory was made with are complete there too.
 func (c *catalog) asOf(r table.Revision) *catalog {
-	if r >= c.newest {
+	if r = max(r, 1); r >= c.newest {
 		return c
 	}
 	old := *c

@@ -42,6 +42,10 @@ func idOf(t testing.TB, p *partition.Partition, dn string) entry.ID {
 	return at.ID
 }
 
+func TestVerifyEmpty(t *testing.T) {
+	eachStore(t, func(t *testing.T, p *partition.Partition, _ table.Store) { wantSound(t, p) })
+}
+
 func TestVerifySound(t *testing.T) {
 	eachStore(t, func(t *testing.T, p *partition.Partition, _ table.Store) {
 		loadSample(t, p, 300)
