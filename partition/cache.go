@@ -30,10 +30,11 @@ type childKey struct {
 
 // item is an entry as it was at an ordinal.
 type item struct {
-	asOf  uint64
-	node  master.Node
-	entry *entry.Entry // without secrets; nil if it is wide
-	name  atomic.Pointer[cachedName]
+	asOf    uint64
+	node    master.Node
+	entry   *entry.Entry                      // without secrets; nil if it is wide
+	secrets atomic.Pointer[[]entry.Attribute] // once asked for
+	name    atomic.Pointer[cachedName]
 }
 
 // cachedName is the entry's whole name, right until something moves.

@@ -51,6 +51,16 @@ func (s *Snapshot) item(ctx context.Context, id entry.ID) (*item, error) {
 	return s.decode(ctx, id, row)
 }
 
+// current gives the cached item of an entry if it is right, or nil.
+func (s *Snapshot) current(id entry.ID) *item {
+	if s.cached {
+		if i, ok := s.p.cache.entries.GetIfPresent(id); ok && s.at.Unchanged(id, i.asOf) {
+			return i
+		}
+	}
+	return nil
+}
+
 // decode makes an item of a master row and keeps it.
 func (s *Snapshot) decode(ctx context.Context, id entry.ID, row table.Row) (*item, error) {
 	if len(row.Cells) >= maxColumns {
@@ -304,13 +314,24 @@ func (s *Snapshot) wide(ctx context.Context, id entry.ID, only []*schema.Attribu
 	return &entry.Entry{ID: id, Attributes: s.withID(id, attributes)}, err
 }
 
-// Secrets reads only the secret attributes of an entry.
+// Secrets reads only the secret attributes of an entry: of userPassword, what a
+// bind asks for.
 func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute, error) {
+	i := s.current(id)
+	if i != nil {
+		if hidden := i.secrets.Load(); hidden != nil {
+			return *hidden, nil
+		}
+	}
 	row, err := s.r.Get(ctx, s.p.master, master.Row(id), table.Select{Families: []table.Family{master.Secrets}})
 	if err != nil {
 		return nil, err
 	}
-	return master.Decode(row, s.p.schema)
+	hidden, err := master.Decode(row, s.p.schema)
+	if err == nil && i != nil {
+		i.secrets.Store(&hidden) // the entry did not change since i was read
+	}
+	return hidden, err
 }
 
 // HasChildren looks for one child.

@@ -204,11 +204,8 @@ func (s *Snapshot) items(ctx context.Context, cs []index.Candidate, ids *[][]byt
 	items := make([]*item, len(cs))
 	missing := (*ids)[:0]
 	for i := range cs {
-		if s.cached {
-			if it, ok := s.p.cache.entries.GetIfPresent(cs[i].ID); ok && s.at.Unchanged(cs[i].ID, it.asOf) {
-				items[i] = it
-				continue
-			}
+		if items[i] = s.current(cs[i].ID); items[i] != nil {
+			continue
 		}
 		missing = append(missing, master.Row(cs[i].ID))
 	}
