@@ -218,7 +218,8 @@ type Batch struct {
 type Batcher interface {
 	// Commit makes the batch readable and returns; it is durable once wait
 	// has returned nil. Concurrent waits share one fsync. Calls of Commit must
-	// not overlap; waits may.
+	// not overlap; waits may. After ErrPending wait can be called again; after
+	// another error the batch may be lost, and so may those behind it.
 	Commit(ctx context.Context, b Batch) (wait func() error, err error)
 }
 
@@ -252,6 +253,9 @@ var (
 	// ErrUnavailable: the store cannot be reached or cannot write now (an
 	// unreachable quorum, a deadline, a full disk). It may pass.
 	ErrUnavailable = errors.New("store unavailable")
+	// ErrPending, of a Batcher's wait, beside ErrUnavailable: the batch is not
+	// durable yet but may become so (a full disk).
+	ErrPending = errors.New("not durable yet")
 	// ErrLocked: another process holds the store.
 	ErrLocked = errors.New("store in use")
 	// ErrCorrupt: the store's bytes are not what was written.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/revision"
@@ -35,6 +36,12 @@ type local struct {
 
 	showing sync.Mutex // orders states shown
 	broken  atomic.Pointer[error]
+
+	// late counts commits that the store could not make durable yet. Others
+	// wait for none of them: they are refused.
+	late       atomic.Int32
+	background context.Context
+	stop       context.CancelFunc
 }
 
 func openLocal(ctx context.Context, db *DB) error {
@@ -42,6 +49,7 @@ func openLocal(ctx context.Context, db *DB) error {
 		db: db, batcher: db.store.(table.Batcher), recent: newRecent(),
 		clock: revision.NewClock(localSlot, db.o.Now), ordinal: 1,
 	}
+	e.background, e.stop = context.WithCancel(context.Background())
 	if err := e.claim(ctx); err != nil {
 		return err
 	}
@@ -122,6 +130,9 @@ func (e *local) writable() error {
 	if err := e.broken.Load(); err != nil {
 		return *err
 	}
+	if e.late.Load() > 0 {
+		return fmt.Errorf("%w: an earlier commit is not durable yet", table.ErrUnavailable)
+	}
 	return nil
 }
 
@@ -134,11 +145,37 @@ func (e *local) commit(ctx context.Context, tx *Tx) (table.Revision, *loss, erro
 	if lost != nil || err != nil {
 		return 0, lost, err
 	}
-	if err := wait(); err != nil {
+	switch err := wait(); {
+	case errors.Is(err, table.ErrPending):
+		e.late.Add(1)
+		e.db.shown.Broadcast() // for those who wait for this commit
+		go e.showLate(r, n, wait)
+		return 0, nil, fmt.Errorf("%w: %w", ErrUnknown, err)
+	case err != nil:
 		return 0, nil, e.fail(err)
 	}
 	e.show(r, n)
 	return r, nil, nil
+}
+
+// latePause is how long to wait before asking again for a late commit.
+const latePause = 50 * time.Millisecond
+
+// showLate shows a commit once it is durable. Its client was not kept waiting.
+func (e *local) showLate(r table.Revision, n uint64, wait func() error) {
+	defer e.late.Add(-1)
+	for pause(e.background, latePause) == nil {
+		err := wait()
+		if errors.Is(err, table.ErrPending) {
+			continue
+		}
+		if err == nil {
+			e.show(r, n)
+		} else {
+			_ = e.fail(err) // for those who come; the client knows nothing already
+		}
+		return
+	}
 }
 
 // enqueue gives the commit its place in the store's log.
@@ -223,6 +260,7 @@ func (e *local) at(_ context.Context, r table.Revision) (*Snapshot, error) {
 }
 
 func (e *local) close(ctx context.Context) error {
+	e.stop()
 	if e.db.o.ReadOnly || e.broken.Load() != nil {
 		return nil
 	}

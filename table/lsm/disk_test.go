@@ -110,7 +110,16 @@ func TestLogFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	fs.fail(syscall.ENOSPC)
-	for r := table.Revision(2); r < 5; r++ {
+	wait, err := s.Commit(context.Background(), oneRow(2, "full2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := wait(); !errors.Is(err, table.ErrPending) || !errors.Is(err, table.ErrUnavailable) {
+			t.Errorf("waiting on a full disk: %v", err)
+		}
+	}
+	for r := table.Revision(3); r < 5; r++ {
 		if err := commitRow(s, r, fmt.Sprint("full", r)); !errors.Is(err, table.ErrUnavailable) {
 			t.Errorf("Commit on a full disk: %v", err)
 		}
@@ -125,6 +134,9 @@ func TestLogFull(t *testing.T) {
 			t.Fatal("no writes after there was space again")
 		}
 		time.Sleep(20 * time.Millisecond)
+	}
+	if err := wait(); err != nil {
+		t.Errorf("waiting for the first batch again: %v", err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -74,16 +74,26 @@ func (y *syncer) enqueue(p *pending) func() error {
 	return func() error { return y.s.wrap("sync", y.wait(p)) }
 }
 
+// wait waits until p is durable, as long as the disk takes writes.
 func (y *syncer) wait(p *pending) error {
-	select {
-	case <-p.done:
-		return p.err
-	default:
-	}
-	select {
-	case <-p.done:
-		return p.err
-	case <-y.s.disk.stalled():
-		return fmt.Errorf("%w: not known to be durable", y.s.disk.writable())
+	for {
+		stalled := y.s.disk.stalled()
+		select {
+		case <-p.done:
+			return p.err
+		default:
+		}
+		select {
+		case <-p.done:
+			return p.err
+		case <-stalled:
+		}
+		switch err := y.s.disk.writable(); {
+		case y.s.disk.failed() != nil:
+			return fmt.Errorf("%w: not known to be durable", err)
+		case err != nil:
+			return fmt.Errorf("%w: %w", table.ErrPending, err)
+		}
+		// It has space again meanwhile.
 	}
 }

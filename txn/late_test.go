@@ -1,0 +1,88 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+)
+
+// fullStore commits batches that are not durable while its disk is full.
+type fullStore struct {
+	*tabletest.BatchMem
+	full atomic.Bool
+}
+
+func (s *fullStore) Commit(ctx context.Context, b table.Batch) (func() error, error) {
+	wait, err := s.BatchMem.Commit(ctx, b)
+	return func() error {
+		if s.full.Load() {
+			return errors.Join(table.ErrPending, table.ErrUnavailable)
+		}
+		return wait()
+	}, err
+}
+
+// TestLateCommit: a commit that waits for space keeps nobody waiting, is shown
+// once it is durable, and then others go on.
+func TestLateCommit(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	s := &fullStore{BatchMem: tabletest.NewBatchMem()}
+	if err := s.Create(ctx, dataSpec); err != nil {
+		t.Fatal(err)
+	}
+	db, err := Open(ctx, s, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(ctx)
+	tab := db.Table("data")
+	set := func(v string) error {
+		_, err := db.Update(ctx, func(tx *Tx) error {
+			tx.Write(tab, put("row", "p", v))
+			tx.Mark(tab, []byte("row"), Mark{Kind: MarkExclusive})
+			return nil
+		})
+		return err
+	}
+	shown := func() string {
+		snap := db.Snapshot()
+		defer snap.Close()
+		return value(t, snap, tab, "row", "p")
+	}
+	if err := set("before"); err != nil {
+		t.Fatal(err)
+	}
+	s.full.Store(true)
+	if err := set("late"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("the commit that met the full disk: %v", err)
+	}
+	for range 2 { // it conflicts with the late one
+		if err := set("refused"); !errors.Is(err, table.ErrUnavailable) || errors.Is(err, ErrUnknown) {
+			t.Errorf("a commit behind it: %v", err)
+		}
+	}
+	if got := shown(); got != "before" {
+		t.Errorf("shown while not durable: %q", got)
+	}
+	s.full.Store(false)
+	for end := time.Now().Add(10 * time.Second); shown() != "late"; time.Sleep(latePause) {
+		if time.Now().After(end) {
+			t.Fatal("the late commit is not shown")
+		}
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(latePause) {
+		err := set("after")
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, table.ErrUnavailable) || time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}
