@@ -136,15 +136,25 @@ userPassword: {SSHA}%040[1]d
 
 func BenchmarkImport(b *testing.B) {
 	const n = 20_000
-	path := file(b, "people.ldif", company(n))
+	path := file(b, "people.ldif", benchmarkText(b, n))
+	done := 0
 	for b.Loop() {
 		b.StopTimer()
 		p := openLSM(b)
 		b.StartTimer()
 		r := mustImport(b, p, bulk.Options{Files: []string{path}})
-		if r.Done != n+2 {
-			b.Fatal(r.Done)
-		}
+		done += r.Done
 	}
-	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "entries/s")
+	b.ReportMetric(float64(done)/b.Elapsed().Seconds(), "entries/s")
+}
+
+// benchmarkText is a directory of n people, or the file that LDAPD_BENCH_LDIF
+// names.
+func benchmarkText(b *testing.B, n int) string {
+	if name := os.Getenv("LDAPD_BENCH_LDIF"); name != "" {
+		text, err := os.ReadFile(name)
+		must(b, err)
+		return string(text)
+	}
+	return company(n)
 }

@@ -40,7 +40,7 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 	if e.id == root {
 		e.id = entry.NewID()
 	}
-	e.stamp(tx.p.types(), tx.by, timestamp(tx.time), csn(tx.tx.Stamp()))
+	e.stamp(stampsOf(tx.p.types(), tx.by, timestamp(tx.time), csn(tx.tx.Stamp())))
 	tx.markAdd(pl.Parent, e.id, pl.rdn)
 	e.write(tx.p, tx.catalog, tx, pl.Parent, pl.rdn)
 	tx.touch(e.id, e.classes)
@@ -309,21 +309,30 @@ func (p *Partition) computed(t *schema.AttributeType) bool {
 	return t == k.entryUUID || t == k.entryDN || t == k.hasSubordinates || t == k.numSubordinates || t == k.subschema
 }
 
-// stamp sets the operational attributes that the entry does not bring along.
-func (e *newEntry) stamp(t *types, by string, now, csn []byte) {
+// stampsOf makes the operational attributes of an entry that is made by someone
+// now.
+func stampsOf(t *types, by string, now, csn []byte) []newAttribute {
 	name := []byte(by)
+	as := make([]newAttribute, 0, 5)
 	for _, s := range []stamp{
 		{t.creatorsName, name}, {t.createTimestamp, now},
 		{t.modifiersName, name}, {t.modifyTimestamp, now}, {t.entryCSN, csn},
 	} {
-		if e.has(s.typ) {
-			continue
-		}
 		key, err := keyOf(s.typ, s.value)
 		if err != nil {
 			continue // a requester whose name is no DN: nothing to say of who
 		}
-		e.attributes = append(e.attributes, newAttribute{s.typ, "", [][]byte{s.value}, [][]byte{key}})
+		as = append(as, newAttribute{s.typ, "", [][]byte{s.value}, [][]byte{key}})
+	}
+	return as
+}
+
+// stamp sets the operational attributes that the entry does not bring along.
+func (e *newEntry) stamp(as []newAttribute) {
+	for _, a := range as {
+		if !e.has(a.typ) {
+			e.attributes = append(e.attributes, a)
+		}
 	}
 }
 

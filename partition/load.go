@@ -57,8 +57,9 @@ type Loader struct {
 	// was refused; ids has the ids that entries brought along.
 	names, ids *spill.Map
 
-	now, csn []byte
-	count    atomic.Int64
+	stamps  []newAttribute // the same for all
+	count   atomic.Int64
+	writers sync.Pool
 
 	mu      sync.Mutex // of catalog's changes
 	catalog atomic.Pointer[catalog]
@@ -91,7 +92,7 @@ func (p *Partition) Load(ctx context.Context, o LoadOptions) (*Loader, error) {
 }
 
 func (p *Partition) newLoader(ctx context.Context, o LoadOptions) (*Loader, error) {
-	l := &Loader{p: p, o: o, now: timestamp(o.By.Time.UTC())}
+	l := &Loader{p: p, o: o}
 	c, err := p.withSuffixes(p.catalog.Load(), o.Suffixes)
 	if err != nil {
 		return nil, err
@@ -100,7 +101,8 @@ func (p *Partition) newLoader(ctx context.Context, o LoadOptions) (*Loader, erro
 	if l.bulk, err = p.db.Bulk(ctx, table.BulkOptions{Memory: o.Memory, Progress: o.Progress}); err != nil {
 		return nil, err
 	}
-	l.s, l.empty, l.csn = p.Snapshot(), true, csn(l.bulk.Stamp())
+	l.s, l.empty = p.Snapshot(), true
+	l.stamps = stampsOf(p.types(), o.By.Name, timestamp(o.By.Time.UTC()), csn(l.bulk.Stamp()))
 	for _, err := range l.s.r.Scan(ctx, p.master, table.Range{}, table.Select{Families: []table.Family{master.TreeInfo}, MaxRows: 1}) {
 		if err != nil {
 			l.s.Close()
@@ -171,7 +173,7 @@ func (l *Loader) Prepare(name dn.DN, attributes []op.PartialAttribute) (*Loading
 	if x.norms, err = name.Normalize(l.p.schema); err != nil {
 		return nil, problem(InvalidName, "name %s: %v", name, err)
 	}
-	e.stamp(l.p.types(), l.o.By.Name, l.now, l.csn)
+	e.stamp(l.stamps)
 	return x, nil
 }
 
@@ -319,19 +321,26 @@ func (l *Loader) Refuse(name dn.DN) error {
 
 // Write hands linked entries to the store. After an error only Abort is left.
 func (l *Loader) Write(ctx context.Context, xs ...*Loading) error {
-	w := loadWriter{stamp: l.bulk.Stamp(), buffers: map[*txn.Table][]table.Mutation{}}
+	w := l.writer()
+	defer l.writers.Put(w)
 	c := l.catalog.Load()
 	for _, x := range xs {
 		w.ordinal = 0 // positions need differ within one entry only
-		x.e.write(l.p, c, &w, x.parent, x.rdn)
+		x.e.write(l.p, c, w, x.parent, x.rdn)
 	}
-	for t, ms := range w.buffers {
-		if err := l.bulk.Write(ctx, t, ms...); err != nil {
-			return err
-		}
+	if err := w.flush(ctx, l.bulk); err != nil {
+		return err
 	}
 	l.count.Add(int64(len(xs)))
 	return nil
+}
+
+// writer gives one whose buffers have grown already, if there is one.
+func (l *Loader) writer() *loadWriter {
+	if w, ok := l.writers.Get().(*loadWriter); ok {
+		return w
+	}
+	return newLoadWriter(l.bulk)
 }
 
 // Count is how many entries were written so far.
@@ -342,6 +351,25 @@ type loadWriter struct {
 	stamp   table.Revision
 	ordinal int
 	buffers map[*txn.Table][]table.Mutation
+}
+
+func newLoadWriter(b *txn.Bulk) *loadWriter {
+	return &loadWriter{stamp: b.Stamp(), buffers: map[*txn.Table][]table.Mutation{}}
+}
+
+// flush hands the mutations to a load, and keeps the buffers.
+func (w *loadWriter) flush(ctx context.Context, b *txn.Bulk) error {
+	for t, ms := range w.buffers {
+		if len(ms) == 0 {
+			continue
+		}
+		if err := b.Write(ctx, t, ms...); err != nil {
+			return err
+		}
+		clear(ms)
+		w.buffers[t] = ms[:0]
+	}
+	return nil
 }
 
 func (w *loadWriter) write(t *txn.Table, ms ...table.Mutation) {

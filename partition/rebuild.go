@@ -2,9 +2,8 @@ package partition
 
 import (
 	"context"
-	"errors"
-
 	"crypto/sha256"
+	"errors"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -13,7 +12,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/tree"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // Rebuild makes the tree and all indexes of a store anew from its master table:
@@ -70,7 +68,7 @@ func (r *rebuilder) run() (int, error) {
 		return 0, err
 	}
 	defer b.Abort(context.WithoutCancel(r.ctx))
-	r.f = &filler{s: s, ctx: r.ctx, bulk: b, o: r.o, w: loadWriter{stamp: b.Stamp(), buffers: map[*txn.Table][]table.Mutation{}}}
+	r.f = &filler{s: s, ctx: r.ctx, bulk: b, o: r.o, w: newLoadWriter(b)}
 	for _, x := range c.ordered {
 		r.f.indexes = append(r.f.indexes, &indexCheck{indexed: x})
 	}
@@ -92,14 +90,11 @@ func (r *rebuilder) clear() (*catalog, []*schema.AttributeType, error) {
 	h.Indexes = nil
 	var types []*schema.AttributeType
 	var tables []string
-	var specs []table.Spec
 	for i, x := range old.ordered {
 		h.Indexes = append(h.Indexes, headerIndex{old.header.Indexes[i].Attribute, old.header.Indexes[i].Layout, 0})
 		types, tables = append(types, x.typ), append(tables, x.table)
 	}
-	for _, s := range r.p.specs(&h) {
-		specs = append(specs, s)
-	}
+	specs := r.p.specs(&h)
 	c, err := r.p.newCatalog(&h)
 	if err == nil {
 		err = r.p.install(r.ctx, c)

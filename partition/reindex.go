@@ -171,7 +171,7 @@ func (p *Partition) fill(ctx context.Context, c *catalog, types []*schema.Attrib
 	defer b.Abort(context.WithoutCancel(ctx))
 	s := p.Snapshot()
 	defer s.Close()
-	f := &filler{s: s, ctx: ctx, w: loadWriter{stamp: b.Stamp(), buffers: map[*txn.Table][]table.Mutation{}}, bulk: b, o: o}
+	f := &filler{s: s, ctx: ctx, w: newLoadWriter(b), bulk: b, o: o}
 	for _, t := range types {
 		f.indexes = append(f.indexes, &indexCheck{indexed: c.indexes[t]})
 	}
@@ -206,7 +206,7 @@ type filler struct {
 	s       *Snapshot
 	ctx     context.Context
 	bulk    *txn.Bulk
-	w       loadWriter
+	w       *loadWriter
 	indexes []*indexCheck
 	o       ReindexOptions
 	entries int
@@ -295,15 +295,7 @@ func (f *filler) enter(x *subject, cells []table.Cell) error {
 	return nil
 }
 
-func (f *filler) flush() error {
-	for t, ms := range f.w.buffers {
-		if err := f.bulk.Write(f.ctx, t, ms...); err != nil {
-			return err
-		}
-		delete(f.w.buffers, t)
-	}
-	return nil
-}
+func (f *filler) flush() error { return f.w.flush(f.ctx, f.bulk) }
 
 // asOf gives the catalog as it may be used at a revision: without indexes that
 // were not complete then. A store without a commit shows revision 0; the indexes

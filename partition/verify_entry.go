@@ -15,11 +15,10 @@ import (
 
 // A subject is an entry under check: its master row, and what follows from it.
 type subject struct {
-	id      entry.ID
-	row     table.Row
-	node    master.Node
-	values  []derived
-	columns map[string][]byte // normalised columns that there must be, by qualifier
+	id     entry.ID
+	row    table.Row
+	node   master.Node
+	values []derived
 }
 
 // derived is one value and what follows from it.
