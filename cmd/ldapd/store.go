@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 
@@ -19,9 +20,14 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (table.S
 		return nil, &config.Error{Text: "no store given: say --store FOLDER or --store hbase://ZK1,ZK2:2181/PREFIX"}
 	}
 	if strings.HasPrefix(c.Store, "hbase:") {
+		if _, err := hbase.Parse(c.Store); err != nil {
+			return nil, &config.Error{Where: c.Origin("store"), Text: err.Error()}
+		}
 		return hbase.Open(ctx, c.Store, hbase.Options{Log: log})
 	}
-	return lsm.Open(lsm.Options{Path: c.Store})
+	return lsm.Open(lsm.Options{Path: c.Store, Logf: func(format string, args ...any) {
+		log.Warn(fmt.Sprintf(format, args...), "store", c.Store)
+	}})
 }
 
 // directoryStore is an open store with the partition in it.
