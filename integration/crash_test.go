@@ -27,12 +27,12 @@ func TestKill(t *testing.T) {
 			crowd := &crowd{}
 			for round := range rounds {
 				p := serve(t, store, "--lease", "2s")
-				crowd.check(t, p)
+				crowd.recovered(t, p)
 				crowd.write(t, p, round, 20+rand.IntN(60))
 				checkStore(t, store)
 			}
 			p := serve(t, store, "--lease", "2s")
-			crowd.check(t, p)
+			crowd.recovered(t, p)
 			p.stop()
 			checkStore(t, store)
 			t.Logf("%d people; %d operations were not acknowledged and stand", len(crowd.people), crowd.landed)
@@ -58,7 +58,6 @@ type crowd struct {
 // server, after some acknowledgements, is killed.
 func (c *crowd) write(t *testing.T, p *process, round, acks int) {
 	t.Helper()
-	awaitWriter(t, p)
 	var count atomic.Int64
 	enough := make(chan struct{})
 	acked := func(*person) {
@@ -96,24 +95,39 @@ func (c *crowd) write(t *testing.T, p *process, round, acks int) {
 	}
 }
 
-// check compares the directory with what was acknowledged.
-func (c *crowd) check(t *testing.T, p *process) {
+// recovered checks the directory of a server that was started again, at once and
+// when it writes: only then is it decided what becomes of operations that were
+// under way. As it is found then it has to stay.
+func (c *crowd) recovered(t *testing.T, p *process) {
 	t.Helper()
-	s := look(t, p.admin())
-	for _, x := range c.people {
-		step, ok := s.see(x, x.acked, x.tried)
-		switch {
-		case !ok:
-			t.Errorf("%s: step %d acknowledged, %d tried, and found %s", x.uid, x.acked, x.tried, s.describe(x))
-			step = x.acked
-		case step != x.acked:
+	c.check(t, p)
+	awaitWriter(t, p)
+	for x, step := range c.check(t, p) {
+		if step != x.acked {
 			c.landed++
 		}
-		x.acked, x.tried = step, step // this is how it stays
+		x.acked, x.tried = step, step
+	}
+}
+
+// check compares the directory with what was acknowledged and gives the steps
+// that were found.
+func (c *crowd) check(t *testing.T, p *process) map[*person]int {
+	t.Helper()
+	s := look(t, p.admin())
+	found := map[*person]int{}
+	for _, x := range c.people {
+		step, ok := s.see(x, x.acked, x.tried)
+		if !ok {
+			t.Errorf("%s: step %d acknowledged, %d tried, and found %s", x.uid, x.acked, x.tried, s.describe(x))
+			step = x.acked
+		}
+		found[x] = step
 	}
 	for _, name := range s.strangers(c.people) {
 		t.Errorf("%s: nobody tried to add it", name)
 	}
+	return found
 }
 
 // look reads all people.

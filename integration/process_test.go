@@ -114,7 +114,7 @@ func tryServe(t testing.TB, store string, args ...string) (*process, error) {
 	if !strings.Contains(strings.Join(args, " "), "--listen") {
 		usual = append(usual, "--listen", "ldap://127.0.0.1:0")
 	}
-	p, stdout := start(t, append(usual, args...)...)
+	p, stdout := start(t, nil, append(usual, args...)...)
 	ready := make(chan string, 1)
 	go func() {
 		line, _ := bufio.NewReader(stdout).ReadString('\n')
@@ -135,8 +135,9 @@ func tryServe(t testing.TB, store string, args ...string) (*process, error) {
 	}
 }
 
-// start starts a command, which ends with the test at the latest.
-func start(t testing.TB, args ...string) (*process, io.Reader) {
+// start starts a command, which ends with the test at the latest, as who is
+// given or as who we are.
+func start(t testing.TB, as *syscall.Credential, args ...string) (*process, io.Reader) {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(ldapd(t), args...), done: make(chan struct{})}
 	r, w, err := os.Pipe()
@@ -144,7 +145,7 @@ func start(t testing.TB, args ...string) (*process, io.Reader) {
 		t.Fatal(err)
 	}
 	p.cmd.Stdout, p.cmd.Stderr = w, &p.stderr
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: as}
 	started := make(chan error, 1)
 	go p.run(started)
 	err = <-started
@@ -242,7 +243,12 @@ func dial(url, user, password string) (*ldap.Conn, error) {
 // ldapdRun runs a command to its end.
 func ldapdRun(t testing.TB, args ...string) (output string, status int) {
 	t.Helper()
-	p, stdout := start(t, args...)
+	return ldapdRunAs(t, nil, args...)
+}
+
+func ldapdRunAs(t testing.TB, as *syscall.Credential, args ...string) (output string, status int) {
+	t.Helper()
+	p, stdout := start(t, as, args...)
 	b, err := io.ReadAll(stdout)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,331 @@
+package integration
+
+import (
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-ldap/ldap/v3"
+
+	"github.com/seed-4dac0d86/ldapd/internal/hbasetest"
+)
+
+// TestStartFails: what keeps a server from starting is told in one line, by the
+// right exit status, without a panic.
+func TestStartFails(t *testing.T) {
+	served := filepath.Join(t.TempDir(), "store")
+	load(t, served, example)
+	running := serve(t, served)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	cases := []struct {
+		name, store string
+		args        []string
+		damage      func(t *testing.T, store string)
+		status      int
+		want        string
+	}{
+		{name: "a folder in use", store: served, status: 1, want: fmt.Sprintf("in use by process %d", running.cmd.Process.Pid)},
+		{name: "a file", store: file, status: 1, want: file},
+		{name: "a folder in a file", store: file + "/store", status: 1, want: file},
+		{name: "a port in use", args: []string{"--listen", "ldap://" + taken.Addr().String()}, status: 2, want: "address already in use"},
+		{name: "a bad suffix", args: []string{"--suffix", "nonsense"}, status: 2, want: "--suffix"},
+		{name: "a bad HBase URL", store: "hbase://", status: 2, want: "it must look like hbase://"},
+		{name: "a newer store", status: 1, want: "use a newer program", damage: func(t *testing.T, store string) {
+			replace(t, filepath.Join(store, "ldapd.store"), "format 1", "format 2")
+		}},
+		{name: "a lost header", status: 1, want: "ldapd.store", damage: func(t *testing.T, store string) {
+			if err := os.Remove(filepath.Join(store, "ldapd.store")); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{name: "a manifest of garbage", status: 1, want: "corrupt", damage: func(t *testing.T, store string) {
+			for _, name := range files(t, store, "MANIFEST-*") {
+				if err := os.WriteFile(name, []byte(strings.Repeat("garbage", 1000)), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}},
+		{name: "a lost table file", status: 1, want: "does not exist", damage: func(t *testing.T, store string) {
+			for _, name := range files(t, store, "*.sst") {
+				if err := os.Remove(name); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			store := c.store
+			if store == "" {
+				store = filepath.Join(t.TempDir(), "store")
+				load(t, store, example)
+			}
+			if c.damage != nil {
+				c.damage(t, store)
+			}
+			out, status := ldapdRun(t, append([]string{"serve", "--store", store, "--listen", "ldap://127.0.0.1:0"}, c.args...)...)
+			wantFailure(t, out, status, c.status, c.want)
+		})
+	}
+	if names, err := searchDN(running.admin(), suffix, ldap.ScopeBaseObject, "(dc=example)"); err != nil || len(names) != 1 {
+		t.Errorf("the running server was disturbed: %v, %v", names, err)
+	}
+}
+
+// TestNoHBase takes as long as the server is patient.
+func TestNoHBase(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	out, status := ldapdRun(t, "serve", "--store", "hbase://"+addr+"/x", "--listen", "ldap://127.0.0.1:0")
+	wantFailure(t, out, status, 1, addr)
+}
+
+// wantFailure wants a short report.
+func wantFailure(t *testing.T, out string, status, wantStatus int, want string) {
+	t.Helper()
+	if status != wantStatus || !strings.Contains(out, want) || !strings.Contains(out, "ldapd: ") {
+		t.Errorf("exit status %d, want %d and a report with %q:\n%s", status, wantStatus, want, out)
+	}
+	if strings.Contains(out, "panic") || strings.Contains(out, "goroutine ") {
+		t.Errorf("a panic:\n%s", out)
+	}
+}
+
+func files(t *testing.T, store, pattern string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(store, pattern))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no files %s: %v", pattern, err)
+	}
+	return names
+}
+
+func replace(t *testing.T, file, old, text string) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(b), old) {
+		t.Fatalf("%s is %q", file, b)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(b), old, text, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestUnwritableFolder runs the server as somebody who may not write there.
+func TestUnwritableFolder(t *testing.T) {
+	dir, err := os.MkdirTemp("", "ldapd-unwritable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		os.Chmod(dir, 0o700)
+		os.RemoveAll(dir)
+	})
+	var nobody *syscall.Credential
+	if os.Getuid() == 0 {
+		// Root may write everywhere. Others must be able to get at the program.
+		nobody = &syscall.Credential{Uid: 65534, Gid: 65534}
+		ldapd(t)
+		if err := os.Chmod(program.dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(dir, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	for _, store := range []string{dir, filepath.Join(dir, "store")} {
+		out, status := ldapdRunAs(t, nobody, "serve", "--store", store, "--listen", "ldap://127.0.0.1:0")
+		wantFailure(t, out, status, 1, store)
+		wantFailure(t, out, status, 1, "permission denied")
+	}
+}
+
+// TestDamagedTable spoils the sorted tables of a store that is served: what
+// cannot be read is an error, never a wrong answer, and the server goes on.
+func TestDamagedTable(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "store")
+	load(t, store, example)
+	for _, name := range files(t, store, "*.sst") {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The end of a file says where all is: with it spoilt, opening fails.
+		for i := range b[:len(b)*3/4] {
+			b[i] ^= 0x5a
+		}
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := tryServe(t, store)
+	if err != nil { // the header or the heads could not be read
+		wantFailure(t, err.Error(), 1, 1, "corrupt")
+		return
+	}
+	names, err := searchDN(p.admin(), suffix, ldap.ScopeWholeSubtree, "(objectClass=*)")
+	if err == nil && len(names) != 90 {
+		t.Errorf("%d entries of a damaged store, and no error", len(names))
+	}
+	if err != nil {
+		wantCode(t, "search", err, ldap.LDAPResultOther)
+	}
+	if _, err := p.admin().WhoAmI(nil); err != nil {
+		t.Errorf("the server is gone: %v", err)
+	}
+}
+
+// TestFullDisk fills the disk under a server: writes are refused with
+// unavailable, reads go on, and so do writes by themselves once there is space.
+// Nothing acknowledged is lost, also not by a kill.
+func TestFullDisk(t *testing.T) {
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=24m"); err != nil {
+		t.Skipf("cannot mount a small disk: %v", err)
+	}
+	t.Cleanup(func() { syscall.Unmount(disk, syscall.MNT_DETACH) })
+	store := filepath.Join(disk, "store")
+	load(t, store, example)
+	p := serve(t, store)
+	c := ldapChanger{p.admin()}
+	var acked []*person
+	next := 0
+	write := func() error {
+		next++
+		x := &person{uid: fmt.Sprintf("r0-c0-%d", next)}
+		err := life[0].do(c, x)
+		if err == nil {
+			x.acked = 1
+		}
+		x.tried = 1
+		acked = append(acked, x)
+		return err
+	}
+	for range 10 {
+		if err := write(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ballast := fill(t, disk)
+	refused := 0
+	for i := 0; i < 20000 && refused < 20; i++ {
+		if err := write(); err != nil {
+			// Of the one that met the full disk it is not known what becomes of it.
+			if refused++; refused > 1 || code(err) != ldap.LDAPResultOther {
+				wantCode(t, "add on a full disk", err, ldap.LDAPResultUnavailable)
+			}
+			if names, err := searchDN(c.Conn, suffix, ldap.ScopeWholeSubtree, "(uid=r0-c0-1)"); err != nil || len(names) != 1 {
+				t.Fatalf("search on a full disk: %v, %v", names, err)
+			}
+		}
+		if t.Failed() {
+			return
+		}
+	}
+	if refused == 0 {
+		t.Fatal("the disk did not get full")
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(p.stderr.String(), "the disk is full") {
+		t.Errorf("the log says nothing of it:\n%s", p.stderr.String())
+	}
+	eventually(t, "writes go on", write)
+	(&crowd{people: acked}).check(t, p) // what was refused or unknown is whole or absent now
+	p.kill()
+	p = serve(t, store)
+	crowd := &crowd{people: acked}
+	crowd.recovered(t, p)
+	p.stop()
+	checkStore(t, store)
+	t.Logf("%d adds, %d refused, %d of those stand", next, refused, crowd.landed)
+}
+
+// fill takes all space of a disk.
+func fill(t *testing.T, disk string) (file string) {
+	t.Helper()
+	file = filepath.Join(disk, "ballast")
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for size := 1 << 20; size > 0; {
+		if _, err := f.Write(make([]byte, size)); err != nil {
+			size /= 2
+		}
+	}
+	return file
+}
+
+// TestHBaseGone kills HBase under a server and starts it again: meanwhile every
+// operation ends with unavailable, and afterwards serving goes on by itself.
+func TestHBaseGone(t *testing.T) {
+	if os.Getenv(hbasetest.QuorumEnv) != "" {
+		t.Skip("the HBase that was given is not ours to kill")
+	}
+	i := hbasetest.Shared(t)
+	store := storeKinds[1].make(t)
+	load(t, store, example)
+	p := serve(t, store, "--lease", "5s")
+	awaitWriter(t, p)
+	c := ldapChanger{p.admin()}
+	before, during, after := &person{uid: "r0-c0-0", acked: 1, tried: 1}, &person{uid: "r0-c0-1", tried: 1}, &person{uid: "r0-c0-2", acked: 1, tried: 1}
+	if err := life[0].do(c, before); err != nil {
+		t.Fatal(err)
+	}
+	i.Kill()
+	begin := time.Now()
+	_, err := searchDN(c.Conn, suffix, ldap.ScopeWholeSubtree, "(uid=*)")
+	wantCode(t, "search without HBase", err, ldap.LDAPResultUnavailable)
+	// What the client asked for is not done, or it is not known.
+	if err := life[0].do(c, during); code(err) != ldap.LDAPResultUnavailable && code(err) != ldap.LDAPResultOther {
+		t.Errorf("add without HBase: %v", err)
+	}
+	wantCode(t, "compare without HBase", compare(c.Conn, staffDN, "cn", "admins"), ldap.LDAPResultUnavailable)
+	t.Logf("three operations ended after %v", time.Since(begin).Round(time.Second))
+	if _, err := c.WhoAmI(nil); err != nil {
+		t.Errorf("an operation that needs no store: %v", err)
+	}
+	ctx := t.Context()
+	if err := i.Restart(ctx); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "reads go on", func() error { return compare(c.Conn, staffDN, "cn", "admins") })
+	eventually(t, "writes go on", func() error { return life[0].do(c, after) })
+	crowd := &crowd{people: []*person{before, during, after}}
+	crowd.check(t, p)
+	p.stop()
+	checkStore(t, store)
+}
+
+func compare(c *ldap.Conn, name, attribute, value string) error {
+	is, err := c.Compare(name, attribute, value)
+	if err == nil && !is {
+		err = fs.ErrNotExist
+	}
+	return err
+}

@@ -1,0 +1,233 @@
+package integration
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-ldap/ldap/v3"
+
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
+)
+
+// photos writes LDIF of n people with pictures so large that no socket takes all
+// of them at once.
+func photos(t *testing.T, n int) (file string) {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("version: 1\n")
+	picture := strings.Repeat("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678901", 6<<10) // base64 of 288 kB
+	for i := range n {
+		fmt.Fprintf(&b, "\ndn: uid=photo-%d,%s\nobjectClass: inetOrgPerson\ncn: Photo\nsn: Photo\njpegPhoto:: %s\n", i, peopleDN, picture)
+	}
+	file = filepath.Join(t.TempDir(), "photos.ldif")
+	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// A slowClient has asked for all photos and reads nothing yet.
+type slowClient struct {
+	t *testing.T
+	net.Conn
+	r *bufio.Reader
+}
+
+func askForPhotos(t *testing.T, p *process) *slowClient {
+	t.Helper()
+	nc, err := net.Dial("tcp", strings.TrimPrefix(p.url(), "ldap://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { nc.Close() })
+	nc.SetDeadline(time.Now().Add(patience))
+	c := &slowClient{t, nc, bufio.NewReader(nc)}
+	request := &op.Search{Base: peopleDN, Scope: op.SingleLevel, Filter: filter.MustParse("(cn=photo)")}
+	if _, err := nc.Write(wiretest.AppendRequest(nil, &op.Message{ID: 7, Request: request})); err != nil {
+		t.Fatal(err)
+	}
+	if a := c.read(); a == nil || a.Tag != 0x64 { // so the search runs
+		t.Fatalf("the first answer: %+v", a)
+	}
+	return c
+}
+
+// read gives the next answer, nil at the end.
+func (c *slowClient) read() *wiretest.Answer {
+	c.t.Helper()
+	a, err := wiretest.Read(c.r)
+	if err == io.EOF {
+		return nil
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return a
+}
+
+// TestShutdown ends a server in order: a search that runs is finished, clients
+// are told, nobody gets in any more, and the process ends well.
+func TestShutdown(t *testing.T) {
+	const n = 40
+	store := filepath.Join(t.TempDir(), "store")
+	load(t, store, example, photos(t, n))
+	p := serve(t, store, "--grace-period", patience.String())
+	idle := p.admin()
+	busy := askForPhotos(t, p)
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		nc, err := net.Dial("tcp", strings.TrimPrefix(p.url(), "ldap://"))
+		if err != nil {
+			break
+		}
+		nc.Close()
+		if time.Now().After(end) {
+			t.Fatal("the server still listens")
+		}
+	}
+	if _, err := idle.WhoAmI(nil); err == nil {
+		t.Error("an idle connection was served on")
+	}
+	entries := 1
+	a := busy.read()
+	for ; a != nil && a.Tag == 0x64; a = busy.read() {
+		entries++
+	}
+	if entries != n || a == nil || a.ID != 7 || a.Tag != 0x65 || a.Response.Code != op.Success {
+		t.Errorf("%d entries, then %+v", entries, a)
+	}
+	// Notice of Disconnection (RFC 4511, 4.4.1).
+	if a := busy.read(); a == nil || a.ID != 0 || a.Response.OID != "1.3.6.1.4.1.1466.20036" || a.Response.Code != op.Unavailable {
+		t.Errorf("the last message: %+v", a)
+	}
+	if a := busy.read(); a != nil {
+		t.Errorf("after the last message: %+v", a)
+	}
+	if status := p.wait(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+}
+
+// TestShutdownStuck: a client that reads nothing keeps nobody from stopping.
+func TestShutdownStuck(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "store")
+	load(t, store, example, photos(t, 40))
+	p := serve(t, store, "--grace-period", "100ms")
+	askForPhotos(t, p)
+	p.stop()
+	if !strings.Contains(p.stderr.String(), "grace period") {
+		t.Errorf("nothing is told of the search that was ended:\n%s", p.stderr.String())
+	}
+}
+
+// TestRestart: everything is there again, also in another store that an export
+// was taken into.
+func TestRestart(t *testing.T) {
+	for _, kind := range storeKinds {
+		t.Run(kind.name, func(t *testing.T) {
+			store := kind.make(t)
+			load(t, store, example)
+			p := serve(t, store)
+			c := ldapChanger{p.admin()}
+			for i := range 20 {
+				x := &person{uid: fmt.Sprintf("restart-%d", i)}
+				for _, step := range life[:i%len(life)+1] {
+					if err := step.do(c, x); err != nil {
+						t.Fatalf("%s: %v", step.name, err)
+					}
+				}
+			}
+			p.stop()
+			before := export(t, store)
+			if n := strings.Count(before, "\ndn:"); n != 91+16 {
+				t.Errorf("%d entries exported", n)
+			}
+			p = serve(t, store)
+			if names, err := searchDN(p.admin(), suffix, ldap.ScopeWholeSubtree, "(&(uid=restart-*)(title=*))"); err != nil || len(names) != 16 {
+				t.Errorf("%d people: %v", len(names), err)
+			}
+			p.stop()
+			if after := export(t, store); after != before {
+				t.Errorf("serving changed the directory:\n%s\nbefore:\n%s", after, before)
+			}
+			other := filepath.Join(t.TempDir(), "other")
+			file := filepath.Join(t.TempDir(), "all.ldif")
+			if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			load(t, other, file)
+			if again := export(t, other); again != before {
+				t.Errorf("import of an export:\n%s\nwant:\n%s", again, before)
+			}
+		})
+	}
+}
+
+func export(t *testing.T, store string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "export.ldif")
+	if out, status := ldapdRun(t, "export", "--store", store, "--output", file); status != 0 {
+		t.Fatalf("export: exit status %d\n%s", status, out)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestTwoServers: of two servers on HBase one writes, both read, and the other
+// takes over when the first goes.
+func TestTwoServers(t *testing.T) {
+	store := storeKinds[1].make(t)
+	load(t, store, example)
+	first := serve(t, store, "--lease", "2s")
+	awaitWriter(t, first)
+	second := serve(t, store, "--lease", "2s")
+	a, b := first.admin(), second.admin()
+	x := &person{uid: "shared"}
+	if err := life[0].do(ldapChanger{a}, x); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the second server shows what the first wrote", func() error {
+		names, err := searchDN(b, suffix, ldap.ScopeWholeSubtree, "(uid=shared)")
+		if err == nil && len(names) != 1 {
+			err = fmt.Errorf("found %q", names)
+		}
+		return err
+	})
+	wantCode(t, "writing to the second server", life[1].do(ldapChanger{b}, x), ldap.LDAPResultUnwillingToPerform)
+	first.stop()
+	awaitWriter(t, second)
+	if err := life[1].do(ldapChanger{b}, x); err != nil {
+		t.Errorf("writing to the second server when the first is gone: %v", err)
+	}
+	second.stop()
+	checkStore(t, store)
+}
+
+// eventually calls f until there is no error.
+func eventually(t *testing.T, what string, f func() error) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		err := f()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+}
