@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -30,7 +32,21 @@ if there are any. The store is only read.`,
 	return c
 }
 
+// storeThere keeps commands that need a directory from making a folder for it.
+func storeThere(c *config.Config) error {
+	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") {
+		return nil // opening it will say what is wrong
+	}
+	if _, err := os.Stat(c.Store); err != nil {
+		return fmt.Errorf("no store there: %w", err)
+	}
+	return nil
+}
+
 func (m *Main) check(ctx context.Context, c *config.Config, asJSON bool) (err error) {
+	if err := storeThere(c); err != nil {
+		return err
+	}
 	defer lowMemory(c)()
 	p, err := openPartition(ctx, c, m.logger(c), false)
 	if err != nil {

@@ -57,6 +57,9 @@ func (m *Main) export(ctx context.Context, c *config.Config, f exportFlags) (err
 	if err != nil {
 		return &config.Error{Where: "--at", Text: err.Error()}
 	}
+	if err := storeThere(c); err != nil {
+		return err
+	}
 	defer lowMemory(c)()
 	p, err := openPartition(ctx, c, m.logger(c), false)
 	if err != nil {

@@ -37,6 +37,9 @@ a version of ldapd has other rules for normal forms.`,
 }
 
 func (m *Main) reindex(ctx context.Context, c *config.Config, args, drop []string) error {
+	if err := storeThere(c); err != nil {
+		return err
+	}
 	defer lowMemory(c)()
 	progress := m.progress("reindex")
 	progress.Begin()
