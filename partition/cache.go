@@ -78,9 +78,9 @@ func (i *item) weight() uint32 {
 	return uint32(w)
 }
 
-// defaultCache is a quarter of the machine's memory, or 256 MiB where that
+// DefaultCache is a quarter of the machine's memory, or 256 MiB where that
 // cannot be told.
-func defaultCache() int64 {
+func DefaultCache() int64 {
 	const fallback = 256 << 20
 	b, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

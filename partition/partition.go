@@ -42,7 +42,7 @@ func (o Options) withDefaults() Options {
 		o.Schema = schema.Core()
 	}
 	if o.Cache == 0 {
-		o.Cache = defaultCache()
+		o.Cache = DefaultCache()
 	}
 	if o.Indexes == nil {
 		o.Indexes = DefaultIndexes()

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"bytes"
 	"context"
 	"slices"
 
@@ -378,15 +379,15 @@ func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string,
 	if i.entry == nil {
 		return s.compareWide(ctx, id, t, options, key)
 	}
-	src := filter.EntrySource{Entry: i.entry}
 	has := false
-	for _, sub := range s.p.schema.Subtypes(t) {
-		if sub.Equality == nil || sub.Equality.Form != t.Equality.Form {
+	for k := range i.entry.Attributes {
+		a := &i.entry.Attributes[k]
+		if !a.Type.Is(t) || a.Type.Equality == nil || a.Type.Equality.Form != t.Equality.Form || !entry.HasOptions(a.Options, options) {
 			continue
 		}
-		for k := range src.Keys(sub, options) {
-			has = true
-			if string(k) == string(key) {
+		has = true
+		for _, v := range a.Values {
+			if held, err := t.Equality.Key(v); err == nil && bytes.Equal(held, key) {
 				return true, nil
 			}
 		}
@@ -434,9 +435,9 @@ type classSeen struct {
 // alias, which nearly every search asks about: commits that add or remove one
 // touch the class.
 func (s *Snapshot) HasClass(ctx context.Context, c *schema.ObjectClass) (bool, error) {
-	known := c == s.p.types().alias || c == s.p.types().referral
-	if v, ok := s.p.classes.Load(c); ok && known && s.cached {
-		if seen := v.(classSeen); s.at.Unchanged(classID(c), seen.asOf) {
+	id, watched := s.p.types().watched[c]
+	if v, ok := s.p.classes.Load(c); ok && s.cached {
+		if seen := v.(*classSeen); s.at.Unchanged(id, seen.asOf) {
 			return seen.has, nil
 		}
 	}
@@ -449,8 +450,8 @@ func (s *Snapshot) HasClass(ctx context.Context, c *schema.ObjectClass) (bool, e
 		has = true
 		break
 	}
-	if asOf := s.at.Ordinal(); known && s.cached && asOf != 0 {
-		s.p.classes.Store(c, classSeen{asOf, has})
+	if asOf := s.at.Ordinal(); watched && s.cached && asOf != 0 {
+		s.p.classes.Store(c, &classSeen{asOf, has})
 	}
 	return has, nil
 }

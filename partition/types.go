@@ -14,7 +14,10 @@ type types struct {
 	creatorsName, createTimestamp               *schema.AttributeType
 	modifiersName, modifyTimestamp              *schema.AttributeType
 	hasSubordinates, numSubordinates, subschema *schema.AttributeType
-	top, alias, referral, extensibleObject      *schema.ObjectClass
+	extensibleObject                            *schema.ObjectClass
+	// watched are the classes that nearly every search asks about, and what
+	// stands for them in what commits touch.
+	watched map[*schema.ObjectClass]entry.ID
 }
 
 func newTypes(s *schema.Schema) *types {
@@ -31,10 +34,11 @@ func newTypes(s *schema.Schema) *types {
 		hasSubordinates:       s.Attribute("hasSubordinates"),
 		numSubordinates:       s.Attribute("numSubordinates"),
 		subschema:             s.Attribute("subschemaSubentry"),
-		top:                   s.Class("top"),
-		alias:                 s.Class("alias"),
-		referral:              s.Class("referral"),
 		extensibleObject:      s.Class("extensibleObject"),
+		watched: map[*schema.ObjectClass]entry.ID{
+			s.Class("alias"):    classID(s.Class("alias")),
+			s.Class("referral"): classID(s.Class("referral")),
+		},
 	}
 }
 

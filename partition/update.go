@@ -106,9 +106,9 @@ func valueHash(qualifier []byte) uint64 {
 // about, that the first or last entry of it may come or go.
 func (tx *Tx) touch(id entry.ID, cs *classes) {
 	tx.tx.Touch(id)
-	for _, c := range []*schema.ObjectClass{tx.p.types().alias, tx.p.types().referral} {
+	for c, id := range tx.p.types().watched {
 		if cs != nil && cs.has(c) {
-			tx.tx.Touch(classID(c))
+			tx.tx.Touch(id)
 		}
 	}
 }
