@@ -28,6 +28,7 @@ var problemCodes = map[partition.Problem]op.Code{
 	partition.BadOperand:        op.ProtocolError,
 	partition.TooLarge:          op.AdminLimitExceeded,
 	partition.Unwilling:         op.UnwillingToPerform,
+	partition.BelowAlias:        op.AliasProblem,
 }
 
 // sentinels of the layers below, and what clients are told. The first that fits

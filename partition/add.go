@@ -32,6 +32,9 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 	case !pl.parentFound(tx.catalog):
 		return entry.ID{}, tx.missing(ctx, name.Parent(), &pl)
 	}
+	if err := tx.notAlias(ctx, pl.Parent); err != nil {
+		return entry.ID{}, err
+	}
 	if keep && e.id != root {
 		if err := tx.unused(ctx, e.id); err != nil {
 			return entry.ID{}, err
@@ -46,6 +49,23 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 	tx.touch(e.id, e.classes)
 	tx.record("add", name)
 	return e.id, nil
+}
+
+// notAlias refuses to put an entry below an alias, which is always a leaf
+// (RFC 4512, 2.6).
+func (tx *Tx) notAlias(ctx context.Context, parent entry.ID) error {
+	alias := tx.p.schema.Class("alias")
+	if parent == root || alias == nil {
+		return nil
+	}
+	if some, err := tx.HasClass(ctx, alias); err != nil || !some {
+		return err
+	}
+	is, err := tx.Compare(ctx, parent, tx.p.types().objectClass.Name(), []byte(alias.Name()))
+	if is {
+		err = problem(BelowAlias, "the entry above is an alias: nothing can stand below it")
+	}
+	return err
 }
 
 // unused refuses an id that some entry has.

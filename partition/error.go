@@ -23,6 +23,7 @@ const (
 	BadOperand // increment
 	TooLarge
 	Unwilling
+	BelowAlias // aliases have nothing below them
 )
 
 // Error is a failure of an operation on the tree. The text says what to do and
