@@ -22,8 +22,8 @@ const (
 	ValueExists
 	BadOperand // increment
 	TooLarge
-	Unwilling
 	BelowAlias // aliases have nothing below them
+	Unwilling
 )
 
 // Error is a failure of an operation on the tree. The text says what to do and
