@@ -6,10 +6,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+	"github.com/go-ldap/ldap/v3"
 )
 
 // TestClients runs OpenLDAP's command line clients against the server: what they
@@ -25,8 +27,9 @@ func TestClients(t *testing.T) {
 	}
 	for _, kind := range storeKinds {
 		t.Run(kind.name, func(t *testing.T) {
+			store := kind.make(t) // one for all: HBase takes long to make tables
 			datadriven.Walk(t, "testdata/clients", func(t *testing.T, path string) {
-				runClients(t, path, kind.make(t))
+				runClients(t, path, store)
 			})
 		})
 	}
@@ -60,7 +63,25 @@ func runClients(t *testing.T, path, store string) {
 		}
 		return text
 	})
+	empty(t, p.admin())
 	p.stop()
+}
+
+// empty deletes all entries, leaves first.
+func empty(t *testing.T, c *ldap.Conn) {
+	t.Helper()
+	manage := []ldap.Control{ldap.NewControlManageDsaIT(true)}
+	r, err := c.Search(ldap.NewSearchRequest(suffix, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, 0, 0, false, "(objectClass=*)", []string{"1.1"}, manage))
+	if err != nil {
+		t.Fatal(err)
+	}
+	depth := func(e *ldap.Entry) int { return strings.Count(e.DN, ",") }
+	slices.SortFunc(r.Entries, func(a, b *ldap.Entry) int { return depth(b) - depth(a) })
+	for _, e := range r.Entries {
+		if err := c.Del(ldap.NewDelRequest(e.DN, manage)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 var changing = []struct {

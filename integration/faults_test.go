@@ -310,12 +310,14 @@ func TestHBaseGone(t *testing.T) {
 	if _, err := c.WhoAmI(nil); err != nil {
 		t.Errorf("an operation that needs no store: %v", err)
 	}
-	ctx := t.Context()
-	if err := i.Restart(ctx); err != nil {
+	if err := i.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	begin = time.Now()
 	eventually(t, "reads go on", func() error { return compare(c.Conn, staffDN, "cn", "admins") })
+	t.Logf("reads went on after %v", time.Since(begin).Round(time.Second))
 	eventually(t, "writes go on", func() error { return life[0].do(c, after) })
+	t.Logf("writes went on after %v", time.Since(begin).Round(time.Second))
 	crowd := &crowd{people: []*person{before, during, after}}
 	crowd.check(t, p)
 	p.stop()
