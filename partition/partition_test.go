@@ -169,3 +169,14 @@ func TestModifyRenameDelete(t *testing.T) {
 		t.Errorf("add without parent: %v", err)
 	}
 }
+
+func TestWarm(t *testing.T) {
+	p := sample(t)
+	n, err := p.Warm(context.Background())
+	if err != nil || n != 7 {
+		t.Fatalf("%d entries warmed, %v; want 7", n, err)
+	}
+	if got := search(t, p, "dc=example,dc=com", op.WholeSubtree, "(uid=u1)"); len(got) != 1 {
+		t.Errorf("after warming: %q", got)
+	}
+}

@@ -48,7 +48,7 @@ func (m *Main) check(ctx context.Context, c *config.Config, asJSON bool) (err er
 		return err
 	}
 	defer lowMemory(c)()
-	p, err := openPartition(ctx, c, m.logger(c), false)
+	p, err := openPartition(ctx, c, m.logger(c), reading)
 	if err != nil {
 		return err
 	}

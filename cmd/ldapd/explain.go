@@ -52,7 +52,7 @@ func (m *Main) explain(ctx context.Context, c *config.Config, f explainFlags, te
 	if err != nil {
 		return &config.Error{Where: "FILTER", Text: err.Error()}
 	}
-	p, err := openPartition(ctx, c, m.logger(c), false)
+	p, err := openPartition(ctx, c, m.logger(c), reading)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func (m *Main) export(ctx context.Context, c *config.Config, f exportFlags) (err
 		return err
 	}
 	defer lowMemory(c)()
-	p, err := openPartition(ctx, c, m.logger(c), false)
+	p, err := openPartition(ctx, c, m.logger(c), reading)
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func (m *Main) importFiles(ctx context.Context, c *config.Config, f importFlags,
 	}
 	done := lowMemory(c)
 	defer done()
-	p, err := openPartition(ctx, c, m.logger(c), true)
+	p, err := openPartition(ctx, c, m.logger(c), writing)
 	if err != nil {
 		return err
 	}

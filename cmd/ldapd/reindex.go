@@ -67,7 +67,7 @@ func (m *Main) reindex(ctx context.Context, c *config.Config, args, drop []strin
 }
 
 func (m *Main) rebuild(ctx context.Context, c *config.Config, o partition.ReindexOptions) error {
-	s, err := openStore(ctx, c, m.logger(c))
+	s, err := openStore(ctx, c, m.logger(c), 0)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (m *Main) offline(c *config.Config) partition.Options {
 }
 
 func (m *Main) reindexSome(ctx context.Context, c *config.Config, args, drop []string, o partition.ReindexOptions) (err error) {
-	s, err := openStore(ctx, c, m.logger(c))
+	s, err := openStore(ctx, c, m.logger(c), 0)
 	if err != nil {
 		return err
 	}

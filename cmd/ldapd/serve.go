@@ -42,7 +42,7 @@ func (m *Main) serve(ctx context.Context, c *config.Config, _ []string) (err err
 		return err
 	}
 	defer closeAll(listeners) // again, if all is well
-	p, err := openPartition(ctx, c, log, true)
+	p, err := openPartition(ctx, c, log, serving)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,28 @@ func (m *Main) serve(ctx context.Context, c *config.Config, _ []string) (err err
 	if err != nil {
 		return err
 	}
+	stop := m.warm(ctx, c, p.Partition, log)
+	defer stop()
 	return m.run(ctx, c, d, listeners, log)
+}
+
+// warm fills the cache beside the serving; stop ends that. A shared store is
+// left in peace: what it holds may be far more than a cache.
+func (m *Main) warm(ctx context.Context, c *config.Config, p *partition.Partition, log *slog.Logger) (stop func()) {
+	if strings.HasPrefix(c.Store, "hbase:") {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if n, err := p.Warm(ctx); err == nil {
+			log.Info("cache is warm", "entries", n)
+		} else if ctx.Err() == nil {
+			log.Warn("cache is not warm", "error", err)
+		}
+	}()
+	return func() { cancel(); <-done }
 }
 
 // run serves until ctx ends or a listener fails.

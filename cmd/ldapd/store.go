@@ -14,8 +14,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// openStore opens what the key store names: a folder or a cluster.
-func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (table.Store, error) {
+// openStore opens what the key store names: a folder, with a cache of so many
+// bytes (zero: a small one), or a cluster.
+func openStore(ctx context.Context, c *config.Config, log *slog.Logger, cache int64) (table.Store, error) {
 	if c.Store == "" {
 		return nil, &config.Error{Text: "no store given: say --store FOLDER or --store hbase://ZK1,ZK2:2181/PREFIX"}
 	}
@@ -25,7 +26,7 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (table.S
 		}
 		return hbase.Open(ctx, c.Store, hbase.Options{Log: log})
 	}
-	return lsm.Open(lsm.Options{Path: c.Store, Logf: func(format string, args ...any) {
+	return lsm.Open(lsm.Options{Path: c.Store, Cache: cache, Logf: func(format string, args ...any) {
 		log.Warn(fmt.Sprintf(format, args...), "store", c.Store)
 	}})
 }
@@ -36,17 +37,26 @@ type directoryStore struct {
 	store table.Store
 }
 
-// openPartition opens the directory in a store: for serving it, made new where
-// there is none, or only to read.
-func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, serve bool) (*directoryStore, error) {
-	s, err := openStore(ctx, c, log)
+// purpose is what a store is opened for.
+type purpose int
+
+const (
+	reading purpose = iota // as it is
+	writing                // made into a directory where there is none
+	serving                // the same, with large caches
+)
+
+// openPartition opens the directory in a store.
+func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use purpose) (*directoryStore, error) {
+	entries, blocks := caches(c, use)
+	s, err := openStore(ctx, c, log, blocks)
 	if err != nil {
 		return nil, err
 	}
 	p, err := partition.Open(ctx, s, partition.Options{
-		Cache:  c.Cache,
-		Create: serve,
-		Txn:    txn.Options{ReadOnly: !serve, Lease: c.Lease, Log: log},
+		Cache:  entries,
+		Create: use != reading,
+		Txn:    txn.Options{ReadOnly: use == reading, Lease: c.Lease, Log: log},
 		Log:    log,
 	})
 	if err != nil {
@@ -54,6 +64,22 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, serv
 		return nil, err
 	}
 	return &directoryStore{p, s}, nil
+}
+
+// caches shares the configured size between entries and an embedded store's
+// blocks. What only reads once does with the store's small cache.
+func caches(c *config.Config, use purpose) (entries, blocks int64) {
+	size := c.Cache
+	if size == 0 {
+		size = partition.DefaultCache()
+	}
+	switch {
+	case use != serving:
+		return min(size, 64<<20), 0
+	case strings.HasPrefix(c.Store, "hbase:"):
+		return size, 0
+	}
+	return size / 2, size / 2
 }
 
 // Close closes the partition and its store.
