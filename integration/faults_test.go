@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -281,8 +283,11 @@ func fill(t *testing.T, disk string) (file string) {
 	return file
 }
 
-// TestHBaseGone kills HBase under a server and starts it again: meanwhile every
-// operation ends with unavailable, and afterwards serving goes on by itself.
+// TestHBaseGone kills HBase under a server while clients write, and starts it
+// again. Meanwhile operations end with unavailable, with other if it is not known
+// what becomes of them, or, until the server has its slot again, as on one that
+// does not write. Afterwards serving goes on by itself. Nothing acknowledged is
+// lost.
 func TestHBaseGone(t *testing.T) {
 	if os.Getenv(hbasetest.QuorumEnv) != "" {
 		t.Skip("the HBase that was given is not ours to kill")
@@ -292,21 +297,17 @@ func TestHBaseGone(t *testing.T) {
 	load(t, store, example)
 	p := serve(t, store, "--lease", "5s")
 	awaitWriter(t, p)
-	c := ldapChanger{p.admin()}
-	before, during, after := &person{uid: "r0-c0-0", acked: 1, tried: 1}, &person{uid: "r0-c0-1", tried: 1}, &person{uid: "r0-c0-2", acked: 1, tried: 1}
-	if err := life[0].do(c, before); err != nil {
-		t.Fatal(err)
-	}
+	c := p.admin()
+	w := &steadyWriters{t: t}
+	w.start(p, 4)
+	eventually(t, "clients write", w.acked(20))
 	i.Kill()
 	begin := time.Now()
-	_, err := searchDN(c.Conn, suffix, ldap.ScopeWholeSubtree, "(uid=*)")
+	_, err := searchDN(c, suffix, ldap.ScopeWholeSubtree, "(uid=*)")
 	wantCode(t, "search without HBase", err, ldap.LDAPResultUnavailable)
-	// What the client asked for is not done, or it is not known.
-	if err := life[0].do(c, during); code(err) != ldap.LDAPResultUnavailable && code(err) != ldap.LDAPResultOther {
-		t.Errorf("add without HBase: %v", err)
-	}
-	wantCode(t, "compare without HBase", compare(c.Conn, staffDN, "cn", "admins"), ldap.LDAPResultUnavailable)
-	t.Logf("three operations ended after %v", time.Since(begin).Round(time.Second))
+	wantCode(t, "compare without HBase", compare(c, staffDN, "cn", "admins"), ldap.LDAPResultUnavailable)
+	t.Logf("two operations ended after %v", time.Since(begin).Round(time.Second))
+	eventually(t, "writes are refused", w.refused(4))
 	if _, err := c.WhoAmI(nil); err != nil {
 		t.Errorf("an operation that needs no store: %v", err)
 	}
@@ -314,14 +315,84 @@ func TestHBaseGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	begin = time.Now()
-	eventually(t, "reads go on", func() error { return compare(c.Conn, staffDN, "cn", "admins") })
+	eventually(t, "reads go on", func() error { return compare(c, staffDN, "cn", "admins") })
 	t.Logf("reads went on after %v", time.Since(begin).Round(time.Second))
-	eventually(t, "writes go on", func() error { return life[0].do(c, after) })
+	eventually(t, "writes go on", w.acked(20))
 	t.Logf("writes went on after %v", time.Since(begin).Round(time.Second))
-	crowd := &crowd{people: []*person{before, during, after}}
-	crowd.check(t, p)
+	crowd := &crowd{people: w.end()}
+	crowd.recovered(t, p)
 	p.stop()
 	checkStore(t, store)
+	t.Logf("%d people; %d operations were not acknowledged and stand", len(crowd.people), crowd.landed)
+}
+
+// steadyWriters go on writing whatever becomes of their operations.
+type steadyWriters struct {
+	t             *testing.T
+	wg            sync.WaitGroup
+	stopped       atomic.Bool
+	acks, refusal atomic.Int64
+
+	mu     sync.Mutex
+	people []*person
+}
+
+func (w *steadyWriters) start(p *process, n int) {
+	for client := range n {
+		c := ldapChanger{p.admin()}
+		w.wg.Go(func() {
+			for i := 0; !w.stopped.Load(); i++ {
+				x := &person{uid: fmt.Sprintf("r0-c%d-%d", client, i)}
+				w.mu.Lock()
+				w.people = append(w.people, x)
+				w.mu.Unlock()
+				if !w.live(c, x) {
+					return
+				}
+			}
+		})
+	}
+}
+
+// live takes one person as far as the server lets it.
+func (w *steadyWriters) live(c changer, x *person) bool {
+	for step := 1; step <= len(life) && !w.stopped.Load(); step++ {
+		x.tried = step
+		switch err := life[step-1].do(c, x); code(err) {
+		case ldap.LDAPResultSuccess:
+			x.acked = step
+			w.acks.Add(1)
+		case ldap.LDAPResultUnavailable, ldap.LDAPResultOther, ldap.LDAPResultUnwillingToPerform:
+			w.refusal.Add(1)
+			time.Sleep(100 * time.Millisecond)
+			return true
+		default:
+			w.t.Errorf("%s of %s: %v", life[step-1].name, x.uid, err)
+			return false
+		}
+	}
+	return true
+}
+
+// acked is nil once there were n more acknowledgements.
+func (w *steadyWriters) acked(n int64) func() error { return atLeast(&w.acks, w.acks.Load()+n) }
+
+func (w *steadyWriters) refused(n int64) func() error { return atLeast(&w.refusal, w.refusal.Load()+n) }
+
+func atLeast(count *atomic.Int64, n int64) func() error {
+	return func() error {
+		if got := count.Load(); got < n {
+			return fmt.Errorf("%d by now, want %d", got, n)
+		}
+		return nil
+	}
+}
+
+// end lets everybody finish and gives the people.
+func (w *steadyWriters) end() []*person {
+	w.stopped.Store(true)
+	w.wg.Wait()
+	return w.people
 }
 
 func compare(c *ldap.Conn, name, attribute, value string) error {
