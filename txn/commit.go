@@ -133,9 +133,18 @@ func (w *writer) step(ctx context.Context, do func(context.Context) error) error
 	if err := w.alive(); err != nil {
 		return err
 	}
-	ctx, cancel := w.e.deadline(ctx)
+	limited, cancel := w.e.deadline(ctx)
 	defer cancel()
-	return do(ctx)
+	return unanswered(ctx, do(limited))
+}
+
+// unanswered is the error of a step that ran into its deadline: the store does
+// not answer. The caller's own deadline is another matter.
+func unanswered(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return fmt.Errorf("%w: %w", table.ErrUnavailable, err)
+	}
+	return err
 }
 
 // apply writes the cells, tables in parallel.

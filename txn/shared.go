@@ -108,16 +108,16 @@ func (e *shared) freshness() error {
 // which the state shows for the first time, have changed is known; what others
 // changed is looked up in the journal.
 func (e *shared) refresh(ctx context.Context, w *writer) error {
-	ctx, cancel := e.deadline(ctx)
+	limited, cancel := e.deadline(ctx)
 	defer cancel()
 	before := time.Since(e.start)
-	h, err := e.db.log.Heads(ctx)
+	h, err := e.db.log.Heads(limited)
 	if err != nil {
-		return err
+		return unanswered(ctx, err)
 	}
 	e.look(h)
 	if e.heads == nil || !h.Same(e.heads) {
-		e.advance(ctx, h, w)
+		e.advance(limited, h, w)
 	}
 	e.read.Store(int64(before))
 	return nil
