@@ -119,9 +119,8 @@ type handler struct{ *directory.Directory }
 func (h handler) NewSession(server.ConnInfo) server.Session { return h.Directory.NewSession() }
 
 // tuneMemory lets garbage grow to four times what lives, since collecting it
-// more often was a tenth of what an operation cost, and bounds the whole by the
-// cache so that a large one does not grow as much. GOGC and GOMEMLIMIT have the
-// last word.
+// more often was a tenth of what an operation cost, but to no more than a GiB
+// beside a full cache of entries. GOGC and GOMEMLIMIT have the last word.
 func (m *Main) tuneMemory(c *config.Config) {
 	set := func(name string) bool {
 		return slices.ContainsFunc(m.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
@@ -130,11 +129,8 @@ func (m *Main) tuneMemory(c *config.Config) {
 		debug.SetGCPercent(400)
 	}
 	if !set("GOMEMLIMIT") {
-		cache := c.Cache
-		if cache == 0 {
-			cache = partition.DefaultCache()
-		}
-		debug.SetMemoryLimit(2*cache + 1<<30)
+		entries, _ := caches(c, serving)
+		debug.SetMemoryLimit(entries + 1<<30)
 	}
 }
 
