@@ -21,6 +21,7 @@ type cache struct {
 	// children is a hint only: who uses it compares the entry's node, so it
 	// needs no validity of its own.
 	children *otter.Cache[childKey, entry.ID]
+	postings *otter.Cache[postingKey, *posting]
 }
 
 type childKey struct {
@@ -51,16 +52,17 @@ var moves = entry.ID{'m', 'o', 'v', 'e', 's'}
 const largeEntry = 1 << 20
 
 func newCache(size int64) *cache {
-	share := uint64(max(size/8, 1))
+	share := uint64(max(size/6, 1)) // of names and of postings
 	return &cache{
 		entries: otter.Must(&otter.Options[entry.ID, *item]{
-			MaximumWeight: max(uint64(size), 2) - share,
+			MaximumWeight: max(uint64(size), 3) - 2*share,
 			Weigher:       func(_ entry.ID, i *item) uint32 { return i.weight() },
 		}),
 		children: otter.Must(&otter.Options[childKey, entry.ID]{
 			MaximumWeight: share,
 			Weigher:       func(k childKey, _ entry.ID) uint32 { return uint32(128 + len(k.rdn)) },
 		}),
+		postings: newPostings(int64(share)),
 	}
 }
 

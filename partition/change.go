@@ -17,6 +17,8 @@ type writer interface {
 	write(t *txn.Table, ms ...table.Mutation)
 	// position makes a position larger than those before it.
 	position() master.Position
+	// stale names something kept in memory that the change makes wrong.
+	stale(id entry.ID)
 }
 
 // change gathers what an operation does to one entry: its rows of master and
@@ -115,6 +117,9 @@ func (c *change) note(t *schema.AttributeType, options string, kind byte, gone b
 // enter writes or takes out the index cell of a value.
 func (c *change) enter(x *indexed, key []byte, gone bool) {
 	c.w.write(x.Presence.Table, x.Values.Mutation(key, c.id, c.parent, gone))
+	if x.Selective {
+		c.w.stale(postingID(x.typ, key))
+	}
 }
 
 // presence writes or takes out the entry in an existence index.

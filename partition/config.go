@@ -221,7 +221,7 @@ func (p *Partition) newCatalog(h *header) (*catalog, error) {
 		i := &indexed{typ: t, table: tbl.Name, ready: x.Since != 0}
 		i.Presence = existence.Index{Table: tbl}
 		if x.Layout == ColumnLayout {
-			i.Values, i.Selective = colindex.Index{Table: tbl}, true
+			i.Values, i.Selective = keptIndex{colindex.Index{Table: tbl}, t, p.cache.postings}, true
 		} else {
 			i.Values = rowindex.Index{Table: tbl}
 		}
@@ -306,10 +306,19 @@ func (p *Partition) SetSuffixes(ctx context.Context, suffixes []string) error {
 	if err != nil {
 		return err
 	}
+	if err := p.replaces(ctx, old, c); err != nil {
+		return err
+	}
+	return p.install(ctx, c)
+}
+
+// replaces tests that no entry is lost to sight when naming contexts come and
+// go.
+func (p *Partition) replaces(ctx context.Context, old, now *catalog) error {
 	s := p.Snapshot()
 	defer s.Close()
 	for _, x := range old.contexts {
-		if c.contextOf(x.norms) != nil {
+		if now.hasContext(x.rdn) {
 			continue
 		}
 		if _, ok, err := s.child(ctx, tree.Key(root, x.rdn)); err != nil || ok {
@@ -319,7 +328,22 @@ func (p *Partition) SetSuffixes(ctx context.Context, suffixes []string) error {
 			return err
 		}
 	}
-	return p.install(ctx, c)
+	for _, x := range now.contexts {
+		if old.hasContext(x.rdn) {
+			continue
+		}
+		if pl, err := s.locate(ctx, x.name); err != nil || pl.found {
+			if err == nil {
+				err = problem(Unwilling, "%q cannot become a naming context: it is an entry of the directory already", x.name)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *catalog) hasContext(rdn dn.Norm) bool {
+	return slices.ContainsFunc(c.contexts, func(x namingContext) bool { return x.rdn == rdn })
 }
 
 // install writes a new shared configuration and uses it.

@@ -147,6 +147,9 @@ func (p *Partition) AddSuffixes(ctx context.Context, suffixes []string) error {
 	if err != nil || after == before {
 		return err
 	}
+	if err := p.replaces(ctx, before, after); err != nil {
+		return err
+	}
 	return p.install(ctx, after)
 }
 
@@ -375,6 +378,9 @@ func (w *loadWriter) flush(ctx context.Context, b *txn.Bulk) error {
 func (w *loadWriter) write(t *txn.Table, ms ...table.Mutation) {
 	w.buffers[t] = append(w.buffers[t], ms...)
 }
+
+// stale does nothing: after a load everything kept in memory is wrong.
+func (w *loadWriter) stale(entry.ID) {}
 
 func (w *loadWriter) position() master.Position {
 	w.ordinal++

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
@@ -64,6 +65,8 @@ func (tx *Tx) write(t *txn.Table, ms ...table.Mutation) {
 	tx.tx.Write(t, ms...)
 }
 
+func (tx *Tx) stale(id entry.ID) { tx.tx.Touch(id) }
+
 // position makes the next value's position.
 func (tx *Tx) position() master.Position {
 	tx.ordinal++
@@ -95,10 +98,14 @@ type stamp struct {
 	value []byte
 }
 
-// valueHash tells the values of an entry apart in marks, by their columns.
+// valueHash tells the values of an entry apart in marks, by their columns. The
+// same value under two descriptions of a type is one: they share an index cell.
 func valueHash(qualifier []byte) uint64 {
+	c := tree.Decode(&table.Cell{Qualifier: qualifier})
 	h := fnv.New64a()
-	h.Write(qualifier)
+	h.Write(c.OID)
+	h.Write([]byte{c.Kind})
+	h.Write(c.Key)
 	return h.Sum64()
 }
 

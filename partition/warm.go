@@ -8,8 +8,8 @@ import (
 )
 
 // Warm reads entries into the cache until all are in it or it is as good as
-// full, and says how many that were; then the indexes that find single entries,
-// for the store's own cache. A cold read of a large directory costs four times a
+// full, and says how many that were; then what the indexes have that find single
+// entries. A cold read of a large directory costs four times a
 // warm one, and reading everything in order a tenth of that.
 func (p *Partition) Warm(ctx context.Context) (n int, err error) {
 	s := p.Snapshot()
@@ -21,10 +21,8 @@ func (p *Partition) Warm(ctx context.Context) (n int, err error) {
 		if !x.Selective {
 			continue
 		}
-		for _, err := range s.r.Scan(ctx, x.Presence.Table, table.Prefix([]byte("=")), table.Select{}) {
-			if err != nil {
-				return n, err
-			}
+		if err := s.warmPostings(ctx, x); err != nil {
+			return n, err
 		}
 	}
 	return n, nil
