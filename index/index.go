@@ -107,10 +107,13 @@ func CutKey(row []byte) (key []byte, cut bool, rest []byte, err error) {
 		return nil, false, nil, table.ErrCorrupt
 	}
 	end, rest := rest[0], rest[1:]
-	if end == 2 && len(rest) >= hashLen {
+	switch {
+	case end == 1:
+		return key, false, rest, nil
+	case end == 2 && len(rest) >= hashLen:
 		return key, true, rest[hashLen:], nil
 	}
-	return key, false, rest, nil
+	return nil, false, nil, table.ErrCorrupt
 }
 
 // escape writes 00 as 00 FF.

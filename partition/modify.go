@@ -368,7 +368,7 @@ func (m *modification) finish(ctx context.Context) error {
 	}
 	for _, t := range m.types {
 		for _, v := range t.lists {
-			if err := m.check(t, v); err != nil {
+			if err := m.check(ctx, t, v); err != nil {
 				return err
 			}
 		}
@@ -397,7 +397,7 @@ func (m *modification) finish(ctx context.Context) error {
 }
 
 // check tests one description by itself.
-func (m *modification) check(t *edited, v *editedValues) error {
+func (m *modification) check(ctx context.Context, t *edited, v *editedValues) error {
 	if t.typ.SingleValue && len(v.now) > 1 {
 		return problem(Constraint, "attribute %s can have one value only", t.typ.Name())
 	}
@@ -405,12 +405,19 @@ func (m *modification) check(t *edited, v *editedValues) error {
 		return nil
 	}
 	if m.rdn == nil {
-		if err := m.readRDN(); err != nil {
+		if err := m.readRDN(ctx); err != nil {
 			return err
 		}
 	}
 	for k := range m.rdn {
-		if k.typ == t.typ && !m.keeps(v, []byte(k.key)) && m.had(v, []byte(k.key)) {
+		if k.typ != t.typ {
+			continue
+		}
+		i, stays, err := m.find(ctx, v, nil, []byte(k.key))
+		if err != nil {
+			return err
+		}
+		if i < 0 && stays == nil {
 			return problem(NotOnRDN, "a value of %s is in the entry's name: rename the entry to be rid of it", t.typ.Name())
 		}
 	}
@@ -421,14 +428,10 @@ func (m *modification) keeps(v *editedValues, key []byte) bool {
 	return slices.ContainsFunc(v.now, func(n newValue) bool { return bytes.Equal(n.key, key) })
 }
 
-func (m *modification) had(v *editedValues, key []byte) bool {
-	return slices.ContainsFunc(v.removed, func(k *keyed) bool { return bytes.Equal(k.key, key) })
-}
-
 // readRDN gives the values that the entry's name consists of.
-func (m *modification) readRDN() error {
+func (m *modification) readRDN(ctx context.Context) error {
 	m.rdn = map[rdnValue]bool{}
-	name, err := m.tx.lastRDN(context.Background(), m.pl.ID)
+	name, err := m.tx.lastRDN(ctx, m.pl.ID)
 	if err != nil {
 		return err
 	}
@@ -465,10 +468,12 @@ func (s *Snapshot) lastRDN(ctx context.Context, id entry.ID) (dn.RDN, error) {
 // the entry.
 func (m *modification) mark() {
 	row := m.change.master.Row
+	// Of an indexed stamp only one writer can know which cell it replaces.
+	stamped := slices.ContainsFunc(m.tx.stamps(), func(s stamp) bool { return m.tx.catalog.indexes[s.typ] != nil })
 	var hashes []uint64
 	for _, t := range m.types {
 		for _, v := range t.lists {
-			if !m.commutes(t, v) {
+			if stamped || !m.commutes(t, v) {
 				m.tx.tx.Mark(m.tx.p.master, row, txn.Mark{Kind: txn.MarkUpdate})
 				return
 			}

@@ -43,7 +43,7 @@ func (m *modification) settle(ctx context.Context, v *editedValues) error {
 	}
 	row, err := m.tx.r.Get(ctx, m.tx.p.master, m.change.master.Row, table.Select{
 		Families: []table.Family{master.NormAttributes},
-		Columns:  []table.ColumnRange{v.before.manyColumns()},
+		Columns:  v.before.manyColumns(),
 		MaxCells: len(v.removed) + enough,
 	})
 	if err != nil {

@@ -376,6 +376,10 @@ func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string,
 	if i == nil {
 		return false, problem(NoSuchEntry, "no such entry")
 	}
+	if i.entry == nil && t == s.p.types().entryUUID && options == "" { // no column has it
+		held, err := t.Equality.Key([]byte(id.String()))
+		return bytes.Equal(held, key), err
+	}
 	if i.entry == nil {
 		return s.compareWide(ctx, id, t, options, key)
 	}

@@ -46,6 +46,9 @@ func newTypes(s *schema.Schema) *types {
 func (p *Partition) describe(description string) (*schema.AttributeType, string, error) {
 	name, options := description, ""
 	if i := strings.IndexByte(description, ';'); i >= 0 {
+		if !wellFormed(description[i:]) {
+			return nil, "", problem(UndefinedType, "attribute description %.300q: its options must be made of letters, digits and hyphens, %d bytes at most", description, maxOptions)
+		}
 		name, options = description[:i], entry.SortOptions(description[i:])
 	}
 	t := p.schema.Attribute(name)
@@ -53,6 +56,23 @@ func (p *Partition) describe(description string) (*schema.AttributeType, string,
 		return nil, "", problem(UndefinedType, "attribute type %q is not in the schema", name)
 	}
 	return t, options, nil
+}
+
+// maxOptions is the length of a description's options: they are in the
+// qualifiers of all its values.
+const maxOptions = 256
+
+// wellFormed tests options by RFC 4512, 2.5. Other characters could be taken for
+// those that end the options in the qualifiers of columns.
+func wellFormed(options string) bool {
+	for o := range strings.SplitSeq(options[1:], ";") {
+		if o == "" || strings.ContainsFunc(o, func(c rune) bool {
+			return c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
+		}) {
+			return false
+		}
+	}
+	return len(options) <= maxOptions
 }
 
 // classes are the object classes of an entry, superclasses included.

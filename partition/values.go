@@ -130,12 +130,12 @@ func (d *describedValues) find(ctx context.Context, s *Snapshot, key []byte) (*k
 	return &keyed{qualifier: q, key: key, position: bytes.Clone(row.Cells[0].Value)}, nil
 }
 
-// manyColumns is the range of a description's columns in master.
-func (d *describedValues) manyColumns() table.ColumnRange {
-	base := d.typ.OID + d.options
-	return table.ColumnRange{
-		Family: master.NormAttributes,
-		From:   []byte(base + string(rune(tree.Whole))), To: []byte(base + "\x7f"),
+// manyColumns are the ranges of a description's columns in master: of whole and
+// of cut keys. Between them may lie those of a longer option (";x-a" and ";x-ab").
+func (d *describedValues) manyColumns() []table.ColumnRange {
+	return []table.ColumnRange{
+		table.ColumnPrefix(master.NormAttributes, tree.Plain(d.typ, d.options, tree.Whole)),
+		table.ColumnPrefix(master.NormAttributes, tree.Plain(d.typ, d.options, tree.Cut)),
 	}
 }
 
@@ -145,7 +145,7 @@ func (d *describedValues) all(ctx context.Context, s *Snapshot) ([]keyed, error)
 		return d.list, nil
 	}
 	row, err := s.r.Get(ctx, s.p.master, master.Row(d.id), table.Select{
-		Families: []table.Family{master.NormAttributes}, Columns: []table.ColumnRange{d.manyColumns()}})
+		Families: []table.Family{master.NormAttributes}, Columns: d.manyColumns()})
 	if err != nil {
 		return nil, err
 	}

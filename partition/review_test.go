@@ -1,0 +1,165 @@
+package partition_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+)
+
+const people = "ou=people,dc=example,dc=com"
+
+// numbered makes values.
+func numbered(format string, n int) (vs [][]byte) {
+	for i := range n {
+		vs = append(vs, fmt.Appendf(nil, format, i))
+	}
+	return vs
+}
+
+func change(kind op.ModKind, description string, values ...[]byte) op.Modification {
+	return op.Modification{Kind: kind, PartialAttribute: op.PartialAttribute{Description: description, Values: values}}
+}
+
+func modify(t testing.TB, p *partition.Partition, dn string, changes ...op.Modification) error {
+	t.Helper()
+	return update(t, p, func(tx *partition.Tx) error { return tx.Modify(context.Background(), name(dn), changes) })
+}
+
+// An option that another one begins with: both lie in master, side by side.
+func TestManyValuesUnderOptions(t *testing.T) {
+	p := sample(t)
+	at := "uid=u1," + people
+	must(t, modify(t, p, at, change(op.ModAdd, "description;x-a", numbered("a%d", 120)...),
+		change(op.ModAdd, "description;x-ab", numbered("ab%d", 120)...)))
+	must(t, modify(t, p, at, change(op.ModDelete, "description;x-a")))
+	wantSound(t, p)
+	s := p.Snapshot()
+	defer s.Close()
+	e, err := s.Entry(context.Background(), idOf(t, p, at), false)
+	must(t, err)
+	d := p.Schema().Attribute("description")
+	if a, ab := e.Find(d, ";x-a"), e.Find(d, ";x-ab"); a != nil || ab == nil || len(ab.Values) != 120 {
+		t.Errorf("after the delete: %v and %v", a, ab)
+	}
+}
+
+// A value of the RDN cannot go, also where its column is cut.
+func TestLongNameStays(t *testing.T) {
+	p := sample(t)
+	cn := strings.Repeat("x", 600)
+	at := "cn=" + cn + "," + people
+	must(t, add(t, p, at, "objectClass: inetOrgPerson", "cn: other", "sn: x"))
+	wantProblem(t, modify(t, p, at, change(op.ModDelete, "cn", []byte(cn))), partition.NotOnRDN, "")
+	wantProblem(t, modify(t, p, at, change(op.ModReplace, "cn", []byte("other"))), partition.NotOnRDN, "")
+	must(t, modify(t, p, at, change(op.ModReplace, "cn", []byte("new"), []byte(strings.ToUpper(cn)))))
+	wantSound(t, p)
+}
+
+// An assertion on entryUUID does not say where the entry stands.
+func TestUUIDInScope(t *testing.T) {
+	p := sample(t)
+	s := p.Snapshot()
+	defer s.Close()
+	id := idOf(t, p, "uid=u1,"+people)
+	f := filter.Resolve(&filter.Equal{Attribute: "entryUUID", Value: []byte(id.String())}, p.Schema())
+	for _, c := range []struct {
+		base  entry.ID
+		scope op.Scope
+		want  int
+	}{
+		{entry.Root, op.SingleLevel, 0}, {entry.Root, op.WholeSubtree, 1}, {entry.Root, op.Subordinates, 1},
+		{idOf(t, p, people), op.SingleLevel, 1}, {idOf(t, p, domain), op.SingleLevel, 0}, {id, op.Subordinates, 0},
+	} {
+		n := 0
+		for _, err := range s.Search(context.Background(), partition.Query{Base: c.base, Scope: c.scope, Filter: f}) {
+			must(t, err)
+			n++
+		}
+		if n != c.want {
+			t.Errorf("base %s, scope %d: %d entries, want %d", c.base, c.scope, n, c.want)
+		}
+	}
+}
+
+// An entry with very many values answers as any other.
+func TestCompareWide(t *testing.T) {
+	p := sample(t)
+	at := "uid=u1," + people
+	must(t, modify(t, p, at, change(op.ModAdd, "description;x-a", numbered("a%d", 600)...)))
+	s := p.Snapshot()
+	defer s.Close()
+	id := idOf(t, p, at)
+	for _, c := range []struct {
+		description, value string
+		want               bool
+	}{
+		{"entryUUID", id.String(), true}, {"entryUUID", entry.NewID().String(), false}, {"uid", "U1", true},
+		{"description", "A599", true}, {"description;x-a", "a600", false}, {"name", "person 1", true}, {"structuralObjectClass", "inetOrgPerson", true},
+	} {
+		got, err := s.Compare(context.Background(), id, c.description, []byte(c.value))
+		if err != nil || got != c.want {
+			t.Errorf("compare %s: %s: %v, %v", c.description, c.value, got, err)
+		}
+	}
+	_, err := s.Compare(context.Background(), id, "entryUUID;x-a", []byte(id.String()))
+	wantProblem(t, err, partition.NoSuchAttribute, "")
+}
+
+// Characters of an option would be taken for those of the columns' layout.
+func TestMalformedOptions(t *testing.T) {
+	p := sample(t)
+	for _, d := range []string{"description;a=b", "description;a~", "description;", "description;;a", "description;a\x00", "description;\xff", "description;a b",
+		"description;x-" + strings.Repeat("a", 300)} {
+		wantProblem(t, add(t, p, "uid=new,"+people, "objectClass: account", d+": x"), partition.UndefinedType, "")
+		wantProblem(t, modify(t, p, "uid=u1,"+people, change(op.ModAdd, d, []byte("x"))), partition.UndefinedType, "")
+	}
+	must(t, modify(t, p, "uid=u1,"+people, change(op.ModAdd, "Description;X-1;lang-de-CH", []byte("x"))))
+}
+
+func TestSetSuffixes(t *testing.T) {
+	ctx := context.Background()
+	p := sample(t)
+	wantProblem(t, p.SetSuffixes(ctx, nil), partition.Unwilling, "")
+	wantProblem(t, p.SetSuffixes(ctx, []string{domain, people}), partition.Unwilling, "")
+	wantProblem(t, p.SetSuffixes(ctx, []string{domain, ""}), partition.Unwilling, "")
+	nested := "ou=nested," + domain
+	must(t, p.SetSuffixes(ctx, []string{domain, nested}))
+	must(t, add(t, p, nested, "objectClass: organizationalUnit"))
+	wantProblem(t, p.SetSuffixes(ctx, []string{domain}), partition.Unwilling, "")
+	must(t, update(t, p, func(tx *partition.Tx) error { return tx.Delete(ctx, name(nested)) }))
+	must(t, p.SetSuffixes(ctx, []string{domain}))
+	wantSound(t, p)
+}
+
+// Two members added at once both set modifiersName: only one of them stays in
+// its index.
+func TestStampIndexUnderConcurrency(t *testing.T) {
+	ctx := context.Background()
+	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true,
+		Indexes: []partition.Index{{Attribute: "modifiersName", Layout: partition.RowLayout}}})
+	must(t, err)
+	defer p.Close(ctx)
+	must(t, p.SetSuffixes(ctx, []string{domain}))
+	must(t, add(t, p, domain, domainLines...))
+	// The second starts and ends within the first's only try that commits.
+	tries := 0
+	_, err = p.Update(ctx, partition.By{Name: "cn=first"}, func(tx *partition.Tx) error {
+		err := tx.Modify(ctx, name(domain), []op.Modification{change(op.ModAdd, "description", []byte("one"))})
+		if tries++; tries == 1 {
+			_, other := p.Update(ctx, partition.By{Name: "cn=second"}, func(tx *partition.Tx) error {
+				return tx.Modify(ctx, name(domain), []op.Modification{change(op.ModAdd, "description", []byte("two"))})
+			})
+			must(t, other)
+		}
+		return err
+	})
+	must(t, err)
+	wantSound(t, p)
+}
