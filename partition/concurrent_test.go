@@ -1,0 +1,182 @@
+package partition_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// eachProtocol runs a test on both ways to commit: one batch, and rows by rows
+// as on HBase.
+func eachProtocol(t *testing.T, f func(t *testing.T, p *partition.Partition)) {
+	for name, s := range map[string]table.Store{"batches": tabletest.NewBatchMem(), "rows": tabletest.NewMem()} {
+		t.Run(name, func(t *testing.T) {
+			ctx := context.Background()
+			p, err := partition.Open(ctx, s, partition.Options{Create: true, Txn: txn.Options{Attempts: 100}})
+			must(t, err)
+			t.Cleanup(func() { p.Close(ctx) })
+			must(t, p.SetSuffixes(ctx, []string{domain}))
+			must(t, add(t, p, domain, domainLines...))
+			f(t, p)
+		})
+	}
+}
+
+// together runs f as n goroutines.
+func together(n int, f func(i int, r *rand.Rand)) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { f(i, rand.New(rand.NewPCG(1, uint64(i)))) })
+	}
+	all.Wait()
+}
+
+// expected fails a test on an error that is not one of the problems.
+func expected(t *testing.T, err error, problems ...partition.Problem) bool {
+	t.Helper()
+	var e *partition.Error
+	if err != nil && (!errors.As(err, &e) || !slices.Contains(problems, e.Problem)) {
+		t.Errorf("%v, want one of the problems %d", err, problems)
+	}
+	return err == nil
+}
+
+// Each writer adds and removes members of its own, and all want one more. No
+// update is lost, and the common member is added once.
+func TestMembersTogether(t *testing.T) {
+	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
+		group := "cn=group," + domain
+		must(t, add(t, p, group, "objectClass: groupOfNames", "member: cn=first"))
+		var common atomic.Int32
+		want := []string{"cn=first", "cn=common"}
+		var mu sync.Mutex
+		together(8, func(i int, r *rand.Rand) {
+			mine := map[string]bool{}
+			for range 30 {
+				v := fmt.Sprintf("cn=%d-%d", i, r.IntN(25))
+				kind := op.ModAdd
+				if mine[v] {
+					kind = op.ModDelete
+				}
+				expected(t, modify(t, p, group, change(kind, "member", []byte(v))))
+				mine[v] = !mine[v]
+			}
+			if expected(t, modify(t, p, group, change(op.ModAdd, "member", []byte("cn=Common"))), partition.ValueExists) {
+				common.Add(1)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for v, in := range mine {
+				if in {
+					want = append(want, v)
+				}
+			}
+		})
+		if n := common.Load(); n != 1 {
+			t.Errorf("the common member was added %d times", n)
+		}
+		wantMembers(t, p, group, want)
+		wantSound(t, p)
+	})
+}
+
+func wantMembers(t *testing.T, p *partition.Partition, group string, want []string) {
+	t.Helper()
+	s := p.Snapshot()
+	defer s.Close()
+	e, err := s.Entry(context.Background(), idOf(t, p, group), false)
+	must(t, err)
+	var got []string
+	for _, v := range e.Values(p.Schema().Attribute("member")) {
+		got = append(got, string(v))
+		if string(v) == "cn=Common" {
+			got[len(got)-1] = "cn=common"
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("members %q, want %q", got, want)
+	}
+}
+
+// Children are added under parents that others delete and make again: there are
+// no orphans. All want the same few names: there are no doubles.
+func TestParentsAndChildrenTogether(t *testing.T) {
+	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
+		together(6, func(_ int, r *rand.Rand) {
+			for range 40 {
+				parent := fmt.Sprintf("ou=%d,%s", r.IntN(3), domain)
+				child := fmt.Sprintf("ou=%d,%s", r.IntN(2), parent)
+				at := parent
+				if r.IntN(2) == 0 {
+					at = child
+				}
+				if r.IntN(2) == 0 {
+					expected(t, add(t, p, at, "objectClass: organizationalUnit"), partition.EntryExists, partition.NoSuchEntry)
+				} else {
+					expected(t, remove(t, p, at), partition.NoSuchEntry, partition.NotLeaf)
+				}
+			}
+		})
+		wantSound(t, p)
+	})
+}
+
+func remove(t testing.TB, p *partition.Partition, dn string) error {
+	t.Helper()
+	return update(t, p, func(tx *partition.Tx) error { return tx.Delete(context.Background(), name(dn)) })
+}
+
+// Everybody moves units below one another: each move alone is right, two at
+// once could close a circle that hangs nowhere.
+func TestMovesTogether(t *testing.T) {
+	const units = 5
+	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
+		for i := range units {
+			must(t, add(t, p, fmt.Sprintf("ou=%d,%s", i, domain), "objectClass: organizationalUnit"))
+		}
+		together(5, func(_ int, r *rand.Rand) {
+			for range 25 {
+				expected(t, moveOne(p, r), partition.Unwilling, partition.EntryExists, partition.NoSuchEntry)
+			}
+		})
+		wantSound(t, p)
+		found := search(t, p, domain, op.Subordinates, "(objectClass=organizationalUnit)")
+		if len(found) != units {
+			t.Errorf("units left: %q", found)
+		}
+	})
+}
+
+// moveOne moves a random unit below another one, found in the transaction.
+func moveOne(p *partition.Partition, r *rand.Rand) error {
+	ctx := context.Background()
+	_, err := p.Update(ctx, partition.By{}, func(tx *partition.Tx) error {
+		var names []dn.DN
+		for e, err := range tx.Search(ctx, partition.Query{Scope: op.WholeSubtree, Filter: resolved(p, "(objectClass=*)")}) {
+			if err != nil {
+				return err
+			}
+			names = append(names, name(e.Name))
+		}
+		from, to := names[r.IntN(len(names))], names[r.IntN(len(names))]
+		if len(from) == 2 {
+			return nil
+		}
+		return tx.Rename(ctx, from, from[0], false, &to)
+	})
+	return err
+}
