@@ -1,0 +1,115 @@
+package master_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// row sorts cells into a row.
+func row(cells ...table.Cell) table.Row {
+	slices.SortFunc(cells, table.Cell.Compare)
+	return table.Row{Key: []byte("key"), Cells: cells}
+}
+
+func print(as []entry.Attribute) string {
+	var lines []string
+	for _, a := range as {
+		lines = append(lines, fmt.Sprintf("%s: %s", a.Description(), bytes.Join(a.Values, []byte(", "))))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestDecode(t *testing.T) {
+	s := schema.Core()
+	cn, sn, class, password, number := s.Attribute("cn"), s.Attribute("sn"), s.Attribute("objectClass"), s.Attribute("userPassword"), s.Attribute("uidNumber")
+	at := master.NewPosition
+	r := row(
+		master.Value(sn, "", at(5, 1), []byte("Lee")),
+		master.Value(cn, "", at(5, 2), []byte("second")), master.Value(cn, "", at(4, 9), []byte("first")),
+		master.Value(cn, "", at(5, 300), []byte("third")), master.Value(cn, ";lang-de", at(1, 1), nil),
+		master.Value(class, "", at(6, 1), []byte("person")), master.Value(number, "", nil, []byte("7")),
+		master.Value(password, "", at(1, 1), []byte("secret")),
+		table.Cell{Family: master.NormAttributes, Qualifier: []byte("2.5.4.3=x"), Value: at(4, 9)},
+		table.Cell{Family: master.TreeInfo, Qualifier: []byte("u"), Value: []byte("cn=x")},
+	)
+	as, err := master.Decode(r, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "objectClass: person\ncn: first, second, third\ncn;lang-de: \nsn: Lee\nuidNumber: 7\nuserPassword: secret"
+	if got := print(as); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	for i := range r.Cells { // nothing of the row is kept
+		clear(r.Cells[i].Value)
+		clear(r.Cells[i].Qualifier)
+	}
+	if got := print(as); got != want {
+		t.Errorf("after the row was used again:\n%s", got)
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	for q, want := range map[string]string{"cn": "corrupt", "": "corrupt", "bogus\x00": "bogus is not in the schema", "bogus;x\x00p": "bogus is not in the schema"} {
+		_, err := master.Decode(row(table.Cell{Family: master.UpAttributes, Qualifier: []byte(q)}), schema.Core())
+		if err == nil || !strings.Contains(err.Error(), want) && !(want == "corrupt" && errors.Is(err, table.ErrCorrupt)) {
+			t.Errorf("column %q: %v, want %s", q, err, want)
+		}
+	}
+	if as, err := master.Decode(table.Row{}, schema.Core()); err != nil || len(as) != 0 {
+		t.Errorf("no row: %v, %v", as, err)
+	}
+}
+
+// A value that has no column of its own lies over the one before.
+func TestSingleValuesShareAColumn(t *testing.T) {
+	number := schema.Core().Attribute("uidNumber")
+	a, b := master.Value(number, "", nil, []byte("1")), master.Gone(number, "", nil)
+	if a.Compare(b) != 0 {
+		t.Errorf("%q and %q", a.Qualifier, b.Qualifier)
+	}
+}
+
+// One description's columns are its own, also beside those that it begins.
+func TestColumns(t *testing.T) {
+	cn := schema.Core().Attribute("cn")
+	q := func(options string) table.Row {
+		return row(master.Value(cn, options, master.NewPosition(1, 0), []byte("x")))
+	}
+	for _, c := range []struct {
+		asked, held string
+		want        int
+	}{{"", "", 1}, {"", ";x", 0}, {";x", "", 0}, {";x", ";x", 1}, {";x", ";x-a", 0}, {";x", ";x;y", 0}} {
+		if n := len(q(c.held).Range(master.Columns(cn, c.asked))); n != c.want {
+			t.Errorf("columns of %q: %d of %q, want %d", c.asked, n, c.held, c.want)
+		}
+	}
+	p := master.NewPosition(256, 0) // has zeros
+	if got := master.PositionOf(master.Qualifier(cn, ";x", p)); !bytes.Equal(got, p) {
+		t.Errorf("position %x, want %x", got, p)
+	}
+}
+
+func TestNode(t *testing.T) {
+	n := master.Node{Parent: entry.NewID(), UpRDN: "CN=A", NormRDN: dn.Norm("2.5.4.3=a")}
+	got, ok := master.DecodeNode(row(n.Cells()...))
+	if !ok || got != n {
+		t.Errorf("%+v, %v", got, ok)
+	}
+	if _, ok := master.DecodeNode(table.Row{}); ok {
+		t.Error("a missing row has a node")
+	}
+	if _, ok := master.DecodeNode(row(table.Cell{Family: master.TreeInfo, Qualifier: []byte("p"), Value: []byte("short")})); ok {
+		t.Error("half an id is one")
+	}
+}
