@@ -118,7 +118,7 @@ type handler struct{ *directory.Directory }
 
 func (h handler) NewSession(server.ConnInfo) server.Session { return h.Directory.NewSession() }
 
-// tuneMemory lets garbage grow to four times what lives, since collecting it
+// tuneMemory lets garbage grow to twice what lives, since collecting it
 // more often was a tenth of what an operation cost, but to no more than a GiB
 // beside a full cache of entries. GOGC and GOMEMLIMIT have the last word.
 func (m *Main) tuneMemory(c *config.Config) {
@@ -126,7 +126,7 @@ func (m *Main) tuneMemory(c *config.Config) {
 		return slices.ContainsFunc(m.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
 	}
 	if !set("GOGC") {
-		debug.SetGCPercent(400)
+		debug.SetGCPercent(200)
 	}
 	if !set("GOMEMLIMIT") {
 		entries, _ := caches(c, serving)
