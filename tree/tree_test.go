@@ -1,0 +1,222 @@
+package tree_test
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+)
+
+var core = schema.Core()
+
+func TestColumnsComeBack(t *testing.T) {
+	long := bytes.Repeat([]byte("k"), 600)
+	at := master.NewPosition(7, 1)
+	for _, c := range []struct {
+		typ, options string
+		key          []byte
+		kind         byte
+	}{
+		{"cn", "", []byte("a"), tree.Whole}, {"cn", ";lang-de;x-a", []byte("a=b;c:d>~?"), tree.Whole},
+		{"cn", "", nil, tree.Whole}, {"cn", ";x", long, tree.Cut}, {"cn", "", long[:512], tree.Whole},
+		{"uidNumber", ";x", []byte{0, ';'}, tree.Single}, {"jpegPhoto", ";x", nil, tree.Unkeyed},
+	} {
+		typ := core.Attribute(c.typ)
+		cell := tree.ColumnOf(typ, c.options, c.key, at)
+		got := tree.Decode(&cell)
+		if string(got.OID) != typ.OID || got.Options != c.options || got.Kind != c.kind {
+			t.Errorf("%s%s: %q of %q, options %q", c.typ, c.options, got.Kind, got.OID, got.Options)
+		}
+		if c.kind != tree.Cut && c.kind != tree.Unkeyed && !bytes.Equal(got.Key, c.key) {
+			t.Errorf("%s%s: key %q, want %q", c.typ, c.options, got.Key, c.key)
+		}
+		if positioned := c.kind == tree.Whole || c.kind == tree.Cut; positioned != bytes.Equal(got.Position, at) {
+			t.Errorf("%s%s: position %x", c.typ, c.options, got.Position)
+		}
+		if in := (table.Row{Cells: []table.Cell{cell}}).Range(tree.Columns(typ)); len(in) != 1 {
+			t.Errorf("%s%s: not among the type's columns", c.typ, c.options)
+		}
+	}
+}
+
+func TestDecodeMalformed(t *testing.T) {
+	for _, q := range []string{"", "2.5.4.3", "2.5.4.3;x", ";", "\xff\xfe"} {
+		if c := tree.Decode(&table.Cell{Qualifier: []byte(q)}); c.Kind != 0 {
+			t.Errorf("%q: %+v", q, c)
+		}
+	}
+}
+
+// Long names and keys that begin alike have rows and columns of their own.
+func TestCutsDiffer(t *testing.T) {
+	a, b := strings.Repeat("n", 2000)+"a", strings.Repeat("n", 2000)+"b"
+	id := entry.NewID()
+	ka, kb := tree.Key(id, dn.Norm(a)), tree.Key(id, dn.Norm(b))
+	if bytes.Equal(ka, kb) || len(ka) > 1100 || tree.Parent(ka) != id {
+		t.Errorf("rows %x and %x", ka, kb)
+	}
+	if r := tree.Children(id); bytes.Compare(ka, r.Start) < 0 || bytes.Compare(ka, r.End) >= 0 {
+		t.Errorf("row %x is not in %x", ka, r)
+	}
+	cn := core.Attribute("cn")
+	if qa, qb := tree.Qualifier(cn, "", []byte(a)), tree.Qualifier(cn, "", []byte(b)); bytes.Equal(qa, qb) || len(qa) > 600 {
+		t.Errorf("columns %q and %q", qa, qb)
+	}
+}
+
+// TestSource holds what a row of the tree and a hint say against the entry.
+func TestSource(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := drawEntry(t)
+		row := rowOf(e, rapid.SampledFrom([]int{2, 100}).Draw(t, "many"))
+		f := filter.Definite(filter.Resolve(drawFilter(t, e, 2), core))
+		want := f.Match(&filter.EntrySource{Entry: e, Schema: core})
+		if h := tree.Hint(f); h != nil && want == filter.True && !h.Match(row) {
+			t.Fatalf("the hint of %s keeps the entry out that matches: %s", f, print(e))
+		}
+		if filter.NeedsValues(f) {
+			return // nobody asks rows
+		}
+		s := &tree.Source{Row: row}
+		if got := f.Match(s); got != want && !s.Unsure {
+			t.Fatalf("%s: the row says %d, the entry %d: %s", f, got, want, print(e))
+		}
+	})
+}
+
+// Hints that say nothing would pass TestSource: these say something.
+func TestHintsRuleOut(t *testing.T) {
+	e := &entry.Entry{ID: entry.NewID(), Attributes: []entry.Attribute{{Type: core.Attribute("cn"), Values: [][]byte{[]byte("ann")}}}}
+	row := rowOf(e, 100)
+	for f, want := range map[string]bool{
+		"(cn=ann)": true, "(cn=bob)": false, "(cn=a*)": true, "(cn=b*)": false, "(cn=*n)": true, "(cn=*x*)": false,
+		"(sn=*)": false, "(cn=*)": true, "(uidNumber=7)": false, "(&(cn=ann)(sn=x))": false, "(|(cn=ann)(sn=x))": true, "(|(cn=bob)(sn=x))": false,
+	} {
+		if h := tree.Hint(filter.Definite(filter.Resolve(filter.MustParse(f), core))); h == nil || h.Match(row) != want {
+			t.Errorf("%s: %+v, want %v", f, h, want)
+		}
+	}
+	for _, f := range []string{"(!(cn=ann))", "(entryUUID=" + e.ID.String() + ")", "(cn:dn:=x)", "(|(cn=x)(!(sn=x)))"} {
+		if h := tree.Hint(filter.Definite(filter.Resolve(filter.MustParse(f), core))); h != nil {
+			t.Errorf("%s: %+v: a store cannot tell", f, h)
+		}
+	}
+}
+
+var values = map[string][]string{
+	"cn": {"ann", "bob", "ann lee"}, "cn;lang-de": {"ann", "eva"}, "sn": {"lee", "a"}, "uidNumber": {"1", "12", "-3"},
+	"displayName": {"ann", "Bob"}, "description": {"one", "two", strings.Repeat("long ", 150) + "x", strings.Repeat("long ", 150) + "y"},
+	"jpegPhoto": {"one", "two"}, "userPassword": {"secret"}, "member": {"cn=a", "cn=b,dc=c"}, "objectClass": {"person", "top"},
+}
+
+func drawEntry(t *rapid.T) *entry.Entry {
+	e := &entry.Entry{ID: entry.NewID()}
+	for _, d := range slices.Sorted(maps.Keys(values)) {
+		pool := values[d]
+		name, options, _ := strings.Cut(d, ";")
+		if options != "" {
+			options = ";" + options
+		}
+		vs := rapid.SliceOfNDistinct(rapid.SampledFrom(pool), 0, len(pool), rapid.ID).Draw(t, d)
+		if len(vs) == 0 {
+			continue
+		}
+		a := entry.Attribute{Type: core.Attribute(name), Options: options}
+		if a.Type.SingleValue {
+			vs = vs[:1]
+		}
+		for _, v := range vs {
+			a.Values = append(a.Values, []byte(v))
+		}
+		if !a.Type.Secret() { // those are not what filters see
+			e.Attributes = append(e.Attributes, a)
+		}
+	}
+	id := entry.Attribute{Type: core.Attribute("entryUUID"), Values: [][]byte{[]byte(e.ID.String())}}
+	e.Attributes = append(e.Attributes, id)
+	return e
+}
+
+// rowOf makes an entry's row; descriptions with more than many values only note
+// that.
+func rowOf(e *entry.Entry, many int) table.Row {
+	r := table.Row{Cells: []table.Cell{tree.Cell(e.ID)}}
+	for i := range e.Attributes {
+		a := &e.Attributes[i]
+		if a.Type.Name() == "entryUUID" {
+			continue // the row's id is it
+		}
+		if len(a.Values) > many && a.Type.Equality != nil {
+			r.Cells = append(r.Cells, table.Cell{Family: tree.NormAttributes, Qualifier: tree.Plain(a.Type, a.Options, tree.Many), Value: []byte{1}})
+			continue
+		}
+		for n, v := range a.Values {
+			var key []byte
+			if a.Type.Equality != nil {
+				key, _ = a.Type.Equality.Key(v)
+			}
+			r.Cells = append(r.Cells, tree.ColumnOf(a.Type, a.Options, key, master.NewPosition(1, n)))
+		}
+	}
+	slices.SortFunc(r.Cells, table.Cell.Compare)
+	r.Cells = slices.CompactFunc(r.Cells, func(a, b table.Cell) bool { return a.Compare(b) == 0 })
+	return r
+}
+
+func print(e *entry.Entry) string {
+	var b strings.Builder
+	for i := range e.Attributes {
+		b.WriteString("\n" + e.Attributes[i].Description() + ": " + string(bytes.Join(e.Attributes[i].Values, []byte(", "))))
+	}
+	return b.String()
+}
+
+func drawFilter(t *rapid.T, e *entry.Entry, depth int) filter.Filter {
+	if depth > 0 {
+		switch rapid.IntRange(0, 5).Draw(t, "node") {
+		case 0:
+			return filter.And{drawFilter(t, e, depth-1), drawFilter(t, e, depth-1)}
+		case 1:
+			return filter.Or{drawFilter(t, e, depth-1), drawFilter(t, e, depth-1)}
+		case 2:
+			return &filter.Not{Filter: drawFilter(t, e, depth-1)}
+		}
+	}
+	types := []string{"cn", "cn;lang-de", "cn;lang-", "sn", "uidNumber", "displayName", "description", "jpegPhoto", "userPassword", "member", "objectClass", "name", "bogus"}
+	d := rapid.SampledFrom(types).Draw(t, "type")
+	pool := values[d]
+	if pool == nil {
+		pool = values["cn"]
+	}
+	v := []byte(rapid.SampledFrom(pool).Draw(t, "value"))
+	switch rapid.IntRange(0, 8).Draw(t, "test") {
+	case 0:
+		return &filter.Present{Attribute: d}
+	case 1:
+		return &filter.GreaterOrEqual{Attribute: d, Value: v}
+	case 2:
+		return &filter.LessOrEqual{Attribute: d, Value: v}
+	case 3:
+		return &filter.Substrings{Attribute: d, Initial: v[:1], Any: [][]byte{v[len(v)/2:]}}
+	case 4:
+		return &filter.Substrings{Attribute: d, Any: [][]byte{v[:1]}, Final: v[len(v)-1:]}
+	case 5:
+		return &filter.Approx{Attribute: d, Value: v}
+	case 6:
+		return &filter.Equal{Attribute: "entryUUID", Value: []byte(e.ID.String())}
+	case 7:
+		return &filter.Extensible{Attribute: d, Rule: "caseExactMatch", Value: v}
+	}
+	return &filter.Equal{Attribute: d, Value: v}
+}
