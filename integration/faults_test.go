@@ -362,7 +362,7 @@ func (w *steadyWriters) live(c changer, x *person) bool {
 		case ldap.LDAPResultSuccess:
 			x.acked = step
 			w.acks.Add(1)
-		case ldap.LDAPResultUnavailable, ldap.LDAPResultOther, ldap.LDAPResultUnwillingToPerform:
+		case ldap.LDAPResultUnavailable, ldap.LDAPResultOther:
 			w.refusal.Add(1)
 			time.Sleep(100 * time.Millisecond)
 			return true

@@ -24,6 +24,7 @@ type shared struct {
 	read   atomic.Int64 // when the heads shown were read, since start
 	writer atomic.Pointer[writer]
 	issued table.Revision // an id above all that former writers here issued
+	lost   atomic.Int64   // when this server lost its slot, since start; 0: never
 
 	// Owned by run.
 	heads   *journal.Heads
@@ -289,6 +290,11 @@ func (e *shared) writable() error {
 	}
 	if e.db.o.ReadOnly {
 		return fmt.Errorf("%w: it was opened for reading", ErrReadOnly)
+	}
+	// Who lost the slot a moment ago is about to have it back, or to learn that
+	// another server was quicker.
+	if lost := e.lost.Load(); lost != 0 && time.Since(e.start)-time.Duration(lost) < 3*e.db.o.Lease {
+		return fmt.Errorf("%w: this server lost its place as the writer and is taking it back", table.ErrUnavailable)
 	}
 	return fmt.Errorf("%w: another one does, or did within %v", ErrReadOnly, e.db.o.Lease)
 }

@@ -219,6 +219,7 @@ func (w *writer) giveUp(cause error) {
 	w.e.db.o.Log.Warn("this server lost its slot", "slot", w.slot, "err", cause)
 	w.fenced.Store(true)
 	w.e.issued = max(w.e.issued, w.cell.Limit)
+	w.e.lost.Store(int64(time.Since(w.e.start)))
 	w.e.writer.CompareAndSwap(w, nil)
 	close(w.lost)
 }
