@@ -20,7 +20,7 @@ const module = "github.com/seed-4dac0d86/ldapd"
 var order = strings.Fields(`
 	ber dn schema entry filter op
 	wire ldif
-	table table/lsm table/hbase
+	table table/lsm table/hbase internal/spill
 	revision journal txn
 	master tree index index/rowindex index/colindex index/existence plan partition bulk
 	auth directory server
@@ -28,7 +28,7 @@ var order = strings.Fields(`
 `)
 
 // aside are packages that anyone's tests may use and nobody else may.
-var aside = []string{"table/tabletest", "internal/hbasetest", "internal/layers", "wire/wiretest", "integration"}
+var aside = []string{"table/tabletest", "table/lsm/lsmtest", "internal/hbasetest", "internal/layers", "wire/wiretest", "integration"}
 
 func TestImportsGoUp(t *testing.T) {
 	seen := map[string]bool{}
