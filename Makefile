@@ -21,7 +21,7 @@ test: lint test-go
 # out; the whole takes some minutes.
 test-go:
 	@scripts/test-needs
-	$(GO) test -timeout 20m ./...
+	$(GO) test -timeout 40m ./...
 
 lint:
 	@scripts/lint

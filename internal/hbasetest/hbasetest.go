@@ -27,7 +27,7 @@ const QuorumEnv = "LDAPD_TEST_HBASE"
 
 // patience bounds the wait for an instance: Maven may have to fetch 117 MB, or
 // another test process may hold the machine's only instance.
-const patience = 8 * time.Minute
+const patience = 20 * time.Minute
 
 var shared struct {
 	once sync.Once
