@@ -1,0 +1,276 @@
+package plan_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/index/existence"
+	"github.com/seed-4dac0d86/ldapd/plan"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+var core = schema.Core()
+
+// TestPlans runs testdata/plans: indexes and entries are declared, filters
+// planned, and what the plans yield is checked against the entries.
+func TestPlans(t *testing.T) {
+	w := &world{indexes: map[*schema.AttributeType]*fake{}, entries: map[int]*entry.Entry{}}
+	datadriven.RunTest(t, "testdata/plans", func(t *testing.T, d *datadriven.TestData) string {
+		switch d.Cmd {
+		case "indexes":
+			w.declare(d.Input)
+		case "entries":
+			w.add(t, d.Input)
+		case "plan":
+			return w.plan(d.Input)
+		case "run":
+			return w.run(t, d.Input)
+		default:
+			t.Fatalf("%s: no such command", d.Cmd)
+		}
+		return ""
+	})
+}
+
+// world is a catalog of indexes in memory, and the entries they are of.
+type world struct {
+	indexes map[*schema.AttributeType]*fake
+	entries map[int]*entry.Entry
+}
+
+// declare reads lines "sn row", "cn column".
+func (w *world) declare(input string) {
+	for l := range strings.Lines(input) {
+		f := strings.Fields(l)
+		t := core.Attribute(f[0])
+		w.indexes[t] = &fake{w: w, typ: t, selective: f[1] == "column"}
+	}
+}
+
+// add reads lines "1 cn=ann sn=lee" and "10-200 sn=lee".
+func (w *world) add(t *testing.T, input string) {
+	for l := range strings.Lines(input) {
+		f := strings.Fields(l)
+		var from, to int
+		if n, _ := fmt.Sscanf(f[0], "%d-%d", &from, &to); n == 1 {
+			to = from
+		}
+		for n := from; n <= to; n++ {
+			w.entries[n] = newEntry(t, n, f[1:])
+		}
+	}
+}
+
+func newEntry(t *testing.T, n int, values []string) *entry.Entry {
+	e := &entry.Entry{}
+	binary.BigEndian.PutUint64(e.ID[8:], uint64(n))
+	for _, v := range values {
+		d, value, _ := strings.Cut(v, "=")
+		name, options, tagged := strings.Cut(d, ";")
+		if tagged {
+			options = ";" + options
+		}
+		typ := core.Attribute(name)
+		if typ == nil {
+			t.Fatalf("no type %s", name)
+		}
+		if e.Find(typ, options) == nil {
+			e.Attributes = append(e.Attributes, entry.Attribute{Type: typ, Options: options})
+		}
+		a := e.Find(typ, options)
+		a.Values = append(a.Values, []byte(value))
+	}
+	id := entry.Attribute{Type: core.Attribute("entryUUID"), Values: [][]byte{[]byte(e.ID.String())}}
+	e.Attributes = append(e.Attributes, id)
+	return e
+}
+
+func number(id entry.ID) int { return int(binary.BigEndian.Uint64(id[8:])) }
+
+// Indexed implements plan.Catalog.
+func (w *world) Indexed(t *schema.AttributeType) (plan.Indexed, bool) {
+	x, ok := w.indexes[t]
+	if !ok {
+		return plan.Indexed{}, false
+	}
+	return plan.Indexed{Values: x, Selective: x.selective, Presence: existence.Index{Table: &txn.Table{Name: t.Name()}}}, true
+}
+
+func (w *world) build(text string) (filter.Resolved, plan.Access) {
+	f := filter.Definite(filter.Resolve(filter.MustParse(strings.TrimSpace(text)), core))
+	return f, plan.Build(f, w)
+}
+
+func (w *world) plan(text string) string {
+	_, a := w.build(text)
+	if a == nil {
+		return "scan"
+	}
+	var b strings.Builder
+	a.Describe(&b, 0)
+	return b.String()
+}
+
+// run prints the candidates ("?": maybe) and how the plan came to them, and
+// tests that they are right and that the run can go on behind any of them.
+func (w *world) run(t *testing.T, text string) string {
+	f, a := w.build(text)
+	if a == nil {
+		return "scan"
+	}
+	got := w.candidates(t, a, nil)
+	var b strings.Builder
+	a.Describe(&b, 0)
+	yielded := map[int]bool{}
+	for i, c := range got {
+		n := number(c.ID)
+		if yielded[n] {
+			t.Errorf("%s yields %d twice", text, n)
+		}
+		yielded[n] = true
+		if !c.Maybe && !w.matches(f, n) {
+			t.Errorf("%s: %d is said to match", text, n)
+		}
+		if i == 0 || i == len(got)/2 || i == len(got)-1 {
+			_, again := w.build(text)
+			rest := w.candidates(t, again, c.Position)
+			if !slices.EqualFunc(rest, got[i+1:], func(a, b index.Candidate) bool { return a.ID == b.ID }) {
+				t.Errorf("%s: behind %d come %d candidates, want %d", text, n, len(rest), len(got)-i-1)
+			}
+		}
+	}
+	for n := range w.entries {
+		if w.matches(f, n) && !yielded[n] {
+			t.Errorf("%s: %d is missing", text, n)
+		}
+	}
+	return printCandidates(got) + b.String()
+}
+
+func (w *world) matches(f filter.Resolved, n int) bool {
+	e := w.entries[n]
+	return e != nil && f.Match(&filter.EntrySource{Entry: e, Schema: core}) == filter.True
+}
+
+func (w *world) candidates(t *testing.T, a plan.Access, after []byte) (cs []index.Candidate) {
+	for c, err := range a.Run(context.Background(), reader{w: w}, after) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Position = bytes.Clone(c.Position)
+		cs = append(cs, c)
+	}
+	return cs
+}
+
+func printCandidates(cs []index.Candidate) string {
+	var words []string
+	for i, c := range cs {
+		if i == 8 {
+			words = append(words, fmt.Sprintf("... %d more", len(cs)-i))
+			break
+		}
+		word := fmt.Sprint(number(c.ID))
+		if c.Maybe {
+			word += "?"
+		}
+		words = append(words, word)
+	}
+	return "yields " + strings.Join(words, " ") + "\n"
+}
+
+// fake is an index that looks at all entries.
+type fake struct {
+	w         *world
+	typ       *schema.AttributeType
+	selective bool
+	all       []index.Candidate
+}
+
+func (x *fake) Equal(_ context.Context, _ txn.Reader, key, after []byte) index.Candidates {
+	return x.span(after, func(k []byte) bool { return bytes.Equal(k, key) })
+}
+
+func (x *fake) Span(_ context.Context, _ txn.Reader, s index.Span, after []byte) index.Candidates {
+	return x.span(after, func(k []byte) bool {
+		holds, _ := s.Holds(k, false)
+		return holds
+	})
+}
+
+func (x *fake) Mutation([]byte, entry.ID, entry.ID, bool) (m table.Mutation) { return m }
+
+// span yields an entry for each of its keys, in the order of keys and ids.
+func (x *fake) span(after []byte, holds func(key []byte) bool) index.Candidates {
+	if x.all == nil {
+		x.fill()
+	}
+	return func(yield func(index.Candidate, error) bool) {
+		for _, c := range x.all {
+			key := c.Position[:len(c.Position)-len(c.ID)]
+			if bytes.Compare(c.Position, after) > 0 && holds(key) && !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+// fill enters all entries.
+func (x *fake) fill() {
+	for _, e := range x.w.entries {
+		for _, a := range e.Attributes {
+			for _, v := range a.Values {
+				if key, err := keyOf(x.typ, &a, v); err == nil {
+					x.all = append(x.all, index.Candidate{ID: e.ID, Position: append(bytes.Clone(key), e.ID[:]...)})
+				}
+			}
+		}
+	}
+	slices.SortFunc(x.all, func(a, b index.Candidate) int { return bytes.Compare(a.Position, b.Position) })
+	x.all = slices.CompactFunc(x.all, func(a, b index.Candidate) bool { return bytes.Equal(a.Position, b.Position) })
+}
+
+func keyOf(t *schema.AttributeType, a *entry.Attribute, v []byte) ([]byte, error) {
+	if a.Type != t {
+		return nil, fmt.Errorf("%s is not %s", a.Type.Name(), t.Name())
+	}
+	return t.Equality.Key(v)
+}
+
+// reader serves the rows of existence indexes only.
+type reader struct {
+	txn.Reader
+	w *world
+}
+
+func (r reader) Scan(_ context.Context, t *txn.Table, rows table.Range, _ table.Select) iter.Seq2[table.Row, error] {
+	var keys [][]byte
+	for _, e := range r.w.entries {
+		key := index.PresenceRow(e.ID)
+		has := slices.ContainsFunc(e.Attributes, func(a entry.Attribute) bool { return a.Type.Name() == t.Name })
+		if has && bytes.Compare(key, rows.Start) >= 0 {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, bytes.Compare)
+	return func(yield func(table.Row, error) bool) {
+		for _, k := range keys {
+			if !yield(table.Row{Key: k, Cells: []table.Cell{{Family: index.Info, Value: entry.Root[:]}}}, nil) {
+				return
+			}
+		}
+	}
+}
