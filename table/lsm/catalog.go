@@ -33,8 +33,8 @@ type group struct {
 type tableInfo struct {
 	id       uint16
 	spec     table.Spec
-	groups   []*group // sorted by name
-	byFamily map[table.Family]*group
+	groups   []*group    // sorted by name
+	byFamily [256]*group // by name; an array, since every cell of a load asks
 }
 
 // An entry is a table in the catalog on disk.
@@ -44,7 +44,7 @@ type entry struct {
 }
 
 func newTableInfo(id uint16, spec table.Spec) (*tableInfo, error) {
-	t := &tableInfo{id: id, spec: spec, byFamily: map[table.Family]*group{}}
+	t := &tableInfo{id: id, spec: spec}
 	if spec.Name == "" || len(spec.Families) == 0 {
 		return nil, fmt.Errorf("table %q: a table needs a name and a family", spec.Name)
 	}
