@@ -85,12 +85,26 @@ func startExclusive(ctx context.Context) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Under the lock, what lies here is of a process that is gone.
-	dir := filepath.Join(cache, "test")
-	if err := os.RemoveAll(dir); err != nil {
-		return nil, err
+	return startAnew(ctx, filepath.Join(cache, "test"), jars)
+}
+
+// startAnew starts an instance on an empty folder. One that does not get ready
+// in time is given up for another: on a machine with a lot to do, a table whose
+// making timed out may stay half made.
+func startAnew(ctx context.Context, dir, jars string) (i *Instance, err error) {
+	for try := 0; try < 5 && ctx.Err() == nil; try++ {
+		// Under the lock, what lies here is of a process that is gone.
+		if err = os.RemoveAll(dir); err != nil {
+			return nil, err
+		}
+		limited, cancel := context.WithTimeout(ctx, 90*time.Second)
+		i, err = Run(limited, Config{Dir: dir, Jars: jars, Tied: true})
+		cancel()
+		if err == nil {
+			return i, nil
+		}
 	}
-	return Run(ctx, Config{Dir: dir, Jars: jars, Tied: true})
+	return nil, err
 }
 
 var prefixes struct {

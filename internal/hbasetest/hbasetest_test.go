@@ -9,7 +9,7 @@ import (
 // TestStart starts the instance, kills it and starts it again on its data.
 func TestStart(t *testing.T) {
 	i := Shared(t)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	if err := Probe(ctx, i.Quorum()); err != nil {
 		t.Fatal(err)

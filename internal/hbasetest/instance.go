@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -142,13 +143,20 @@ func (i *Instance) tail() string {
 	return strings.Join(lines[max(0, len(lines)-20):], "\n")
 }
 
+// freePort finds a free port below those that systems give to outgoing
+// connections: ZooKeeper binds it a while later, and gives up if some
+// connection has it by then.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	var last error
+	for range 100 {
+		port := 20000 + rand.IntN(10000)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			return port, l.Close()
+		}
+		last = err
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, last
 }
 
 func configure(c Config) error {
