@@ -13,6 +13,7 @@ package hbasetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -72,20 +73,28 @@ func startShared() {
 	shared.inst, shared.err = startExclusive(ctx)
 }
 
+// held is the machine's test lock. It stays open for the life of the process:
+// the collector closes files that nobody holds, and that would free the lock.
+var held *os.File
+
 // startExclusive holds the machine's test lock for the life of the process.
 func startExclusive(ctx context.Context) (*Instance, error) {
 	cache, err := cacheDir()
 	if err != nil {
 		return nil, err
 	}
-	if _, err := lock(ctx, filepath.Join(cache, "test.lock")); err != nil {
+	if held, err = lock(ctx, filepath.Join(cache, "test.lock")); err != nil {
 		return nil, err
 	}
 	jars, err := Jars(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return startAnew(ctx, filepath.Join(cache, "test"), jars)
+	i, err := startAnew(ctx, filepath.Join(cache, "test"), jars)
+	if err != nil {
+		return nil, errors.Join(err, held.Close())
+	}
+	return i, nil
 }
 
 // startAnew starts an instance on an empty folder. One that does not get ready
