@@ -9,21 +9,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
 // compare tests one assertion (RFC 4511, 4.10). Aliases are not followed.
 func (o *operation) compare(ctx context.Context, r *op.Compare) error {
-	name, err := dn.Parse(r.Name)
-	if err != nil {
-		return op.Errorf(op.InvalidDNSyntax, "%v", err)
-	}
 	base, options, _ := strings.Cut(r.Description, ";")
 	t := o.d.schema.Attribute(base)
 	if t == nil {
 		return op.Errorf(op.UndefinedAttributeType, "attribute %q is not in the schema", r.Description)
 	}
-	holds, err := o.compareAt(ctx, name, t, entry.SortOptions(options), r)
+	holds, err := o.compareEntry(ctx, t, entry.SortOptions(options), r)
 	if err != nil {
 		return err
 	}
@@ -34,16 +31,28 @@ func (o *operation) compare(ctx context.Context, r *op.Compare) error {
 	return nil
 }
 
-func (o *operation) compareAt(ctx context.Context, name dn.DN, t *schema.AttributeType, options string, r *op.Compare) (bool, error) {
+func (o *operation) compareEntry(ctx context.Context, t *schema.AttributeType, options string, r *op.Compare) (bool, error) {
+	s := o.d.part.Snapshot()
+	defer s.Close()
+	if at, ok := o.recall(ctx, s, r.Name); ok {
+		return o.compareAt(ctx, s, at, t, r)
+	}
+	name, err := dn.Parse(r.Name)
+	if err != nil {
+		return false, op.Errorf(op.InvalidDNSyntax, "%v", err)
+	}
 	if v := o.virtual(name, op.BaseObject); v != nil {
 		return compareValues(t, slices.Collect(v.source(o.d.schema).Values(t, options)), r.Value)
 	}
-	s := o.d.part.Snapshot()
-	defer s.Close()
 	at, err := o.locate(ctx, s, name)
 	if err != nil {
 		return false, err
 	}
+	s.Remember(r.Name, at)
+	return o.compareAt(ctx, s, at, t, r)
+}
+
+func (o *operation) compareAt(ctx context.Context, s *partition.Snapshot, at partition.Located, t *schema.AttributeType, r *op.Compare) (bool, error) {
 	switch {
 	case t.Secret():
 		return false, op.Errorf(op.InsufficientAccessRights, "%s is for binding only", t.Name())

@@ -24,6 +24,17 @@ func (o *operation) locate(ctx context.Context, s *partition.Snapshot, name dn.D
 	return s.Find(ctx, name)
 }
 
+// recall finds a name that was asked for before, unless a referral may stand in
+// the way.
+func (o *operation) recall(ctx context.Context, s *partition.Snapshot, name string) (partition.Located, bool) {
+	if !o.controls.manageDsaIT {
+		if has, err := s.HasClass(ctx, o.d.known.referral); err != nil || has {
+			return partition.Located{}, false
+		}
+	}
+	return s.Recall(name)
+}
+
 // checkReferral fails with a referral if one stands above the name or in its
 // place (RFC 3296, 4). Scope is what a search adds to the URLs.
 func (o *operation) checkReferral(ctx context.Context, s *partition.Snapshot, name dn.DN, scope string) error {

@@ -22,6 +22,8 @@ type cache struct {
 	// needs no validity of its own.
 	children *otter.Cache[childKey, entry.ID]
 	postings *otter.Cache[postingKey, *posting]
+	// names are hints too: see Recall.
+	names *otter.Cache[string, entry.ID]
 }
 
 type childKey struct {
@@ -52,10 +54,10 @@ var moves = entry.ID{'m', 'o', 'v', 'e', 's'}
 const largeEntry = 1 << 20
 
 func newCache(size int64) *cache {
-	share := uint64(max(size/6, 1)) // of names and of postings
+	share := uint64(max(size/7, 1)) // of children and of postings; names have half of it
 	return &cache{
 		entries: otter.Must(&otter.Options[entry.ID, *item]{
-			MaximumWeight: max(uint64(size), 3) - 2*share,
+			MaximumWeight: max(uint64(size), 4) - 5*share/2,
 			Weigher:       func(_ entry.ID, i *item) uint32 { return i.weight() },
 		}),
 		children: otter.Must(&otter.Options[childKey, entry.ID]{
@@ -63,6 +65,10 @@ func newCache(size int64) *cache {
 			Weigher:       func(k childKey, _ entry.ID) uint32 { return uint32(128 + len(k.rdn)) },
 		}),
 		postings: newPostings(int64(share)),
+		names: otter.Must(&otter.Options[string, entry.ID]{
+			MaximumWeight: max(share/2, 1),
+			Weigher:       func(name string, _ entry.ID) uint32 { return uint32(128 + len(name)) },
+		}),
 	}
 }
 

@@ -180,3 +180,50 @@ func TestWarm(t *testing.T) {
 		t.Errorf("after warming: %q", got)
 	}
 }
+
+// A name is recalled as long as it means the same entry, and no longer.
+func TestRecall(t *testing.T) {
+	p := sample(t)
+	ctx := context.Background()
+	const u1 = "uid=u1,ou=people,dc=example,dc=com"
+	recall := func() bool {
+		s := p.Snapshot()
+		defer s.Close()
+		at, ok := s.Recall(u1)
+		if ok && at.Name != u1 {
+			t.Errorf("recalled %q", at.Name)
+		}
+		return ok
+	}
+	remember := func() {
+		s := p.Snapshot()
+		defer s.Close()
+		at, err := s.Find(ctx, name(u1))
+		must(t, err)
+		s.Remember(u1, at)
+	}
+	if recall() {
+		t.Error("recalled before it was remembered")
+	}
+	remember()
+	if !recall() {
+		t.Error("not recalled")
+	}
+	must(t, update(t, p, func(tx *partition.Tx) error {
+		return tx.Rename(ctx, name("ou=people,dc=example,dc=com"), dn.RDN{{Type: "ou", Value: []byte("Staff")}}, true, nil)
+	}))
+	if recall() {
+		t.Error("recalled after its parent was renamed")
+	}
+	must(t, update(t, p, func(tx *partition.Tx) error {
+		return tx.Rename(ctx, name("ou=staff,dc=example,dc=com"), dn.RDN{{Type: "ou", Value: []byte("people")}}, true, nil)
+	}))
+	remember()
+	if !recall() {
+		t.Error("not recalled after it was found again")
+	}
+	must(t, update(t, p, func(tx *partition.Tx) error { return tx.Delete(ctx, name(u1)) }))
+	if recall() {
+		t.Error("recalled after it was deleted")
+	}
+}

@@ -459,3 +459,31 @@ func (s *Snapshot) HasClass(ctx context.Context, c *schema.ObjectClass) (bool, e
 	}
 	return has, nil
 }
+
+// Recall finds an entry by its name in stored spelling, letter by letter, if
+// Remember was told of it: for names that are asked for again and again it
+// spares parsing and walking down. The name is right at this snapshot, or not
+// found.
+func (s *Snapshot) Recall(name string) (Located, bool) {
+	id, ok := s.p.cache.names.GetIfPresent(name)
+	if !ok {
+		return Located{}, false
+	}
+	i := s.current(id)
+	if i == nil {
+		return Located{}, false
+	}
+	n := i.name.Load()
+	if n == nil || n.name != name || !s.at.Unchanged(moves, n.asOf) {
+		return Located{}, false
+	}
+	return Located{id, i.node.Parent, n.name}, true
+}
+
+// Remember keeps for Recall where a name was found, if the client spells it as
+// it is stored.
+func (s *Snapshot) Remember(name string, at Located) {
+	if s.cached && name == at.Name {
+		s.p.cache.names.Set(at.Name, at.ID)
+	}
+}
