@@ -38,7 +38,7 @@ type LoadOptions struct {
 	Progress func(done, of float64)
 }
 
-const defaultLoadMemory = 192 << 20
+const defaultLoadMemory = 288 << 20
 
 // A Loader adds entries past the usual path: without a transaction each, all
 // visible at once by Commit or never. While it lasts nobody else writes.
