@@ -111,8 +111,7 @@ func (f *finder) run() {
 	}
 }
 
-// plan chooses an access, unless the children of the base are so few that
-// looking at them all is less.
+// plan looks for an access; without one, the entries in scope are scanned.
 func (f *finder) plan() bool {
 	f.access = plan.Build(f.q.Filter, f.s.catalog)
 	return f.access != nil

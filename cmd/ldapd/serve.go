@@ -16,7 +16,6 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/directory"
-	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/server"
@@ -49,7 +48,7 @@ func (m *Main) serve(ctx context.Context, c *config.Config, _ []string) (err err
 	// What is left to do at the end is not ended by what ended the serving.
 	last := context.WithoutCancel(ctx)
 	defer func() { err = errors.Join(err, p.Close(last)) }()
-	if err := addSuffixes(ctx, p.Partition, c.Suffix); err != nil {
+	if err := p.AddSuffixes(ctx, c.Suffix); err != nil {
 		return err
 	}
 	d, err := directory.New(p.Partition, directoryOptions(c, log))
@@ -168,43 +167,6 @@ func urlsOf(ls []net.Listener) []string {
 		}
 	}
 	return urls
-}
-
-// addSuffixes makes naming contexts known that the store does not have yet.
-func addSuffixes(ctx context.Context, p *partition.Partition, want []string) error {
-	have := p.Config().Suffixes
-	known := map[string]bool{}
-	for _, s := range have {
-		key, err := suffixKey(p, s)
-		if err != nil {
-			return err
-		}
-		known[key] = true
-	}
-	all := append([]string(nil), have...)
-	for _, s := range want {
-		key, err := suffixKey(p, s)
-		if err != nil {
-			return err
-		}
-		if !known[key] {
-			known[key] = true
-			all = append(all, s)
-		}
-	}
-	if len(all) == len(have) {
-		return nil
-	}
-	return p.SetSuffixes(ctx, all)
-}
-
-func suffixKey(p *partition.Partition, s string) (string, error) {
-	name, err := dn.Parse(s)
-	if err != nil {
-		return "", err
-	}
-	norm, err := name.Normalize(p.Schema())
-	return string(dn.Key(norm)), err
 }
 
 func directoryOptions(c *config.Config, log *slog.Logger) directory.Options {
