@@ -148,18 +148,23 @@ func DecodeNode(r table.Row) (n Node, ok bool) {
 // objectClass first. Attributes that the schema does not know are an error: a
 // type in use is never dropped.
 func Decode(r table.Row, s *schema.Schema) ([]entry.Attribute, error) {
-	cells, size := 0, 0
+	cells, size, descriptions := 0, 0, 0
+	var last []byte
 	for i := range r.Cells {
 		if f := r.Cells[i].Family; f == UpAttributes || f == Secrets {
 			cells++
 			size += len(r.Cells[i].Value)
+			if d := description(r.Cells[i].Qualifier); cells == 1 || !bytes.Equal(d, last) {
+				descriptions++
+				last = d
+			}
 		}
 	}
 	d := decoder{
 		schema: s,
 		buf:    make([]byte, 0, size),
 		values: make([][]byte, 0, cells),
-		out:    make([]entry.Attribute, 0, min(cells, 32)),
+		out:    make([]entry.Attribute, 0, descriptions+1), // and the entryUUID
 	}
 	for i := range r.Cells {
 		if f := r.Cells[i].Family; f == UpAttributes || f == Secrets {
@@ -182,11 +187,11 @@ type decoder struct {
 }
 
 func (d *decoder) add(c *table.Cell) error {
-	z := bytes.IndexByte(c.Qualifier, 0)
-	if z < 0 {
+	desc := description(c.Qualifier)
+	if desc == nil {
 		return fmt.Errorf("column %q: %w", c.Qualifier, table.ErrCorrupt)
 	}
-	if desc := c.Qualifier[:z]; !bytes.Equal(desc, d.desc) || len(d.out) == 0 {
+	if !bytes.Equal(desc, d.desc) || len(d.out) == 0 {
 		d.close()
 		name, options := desc, ""
 		if i := bytes.IndexByte(desc, ';'); i >= 0 {
@@ -202,6 +207,14 @@ func (d *decoder) add(c *table.Cell) error {
 	at := len(d.buf)
 	d.buf = append(d.buf, c.Value...)
 	d.values = append(d.values, d.buf[at:len(d.buf):len(d.buf)])
+	return nil
+}
+
+// description gives that in a column's qualifier, nil if it has none.
+func description(qualifier []byte) []byte {
+	if z := bytes.IndexByte(qualifier, 0); z >= 0 {
+		return qualifier[:z]
+	}
 	return nil
 }
 

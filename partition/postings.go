@@ -30,9 +30,9 @@ type postingKey struct {
 // what the index of a selective attribute is for has far fewer.
 const maxPosting = 64
 
-func newPostings(size int64) *otter.Cache[postingKey, *posting] {
+func newPostings(size uint64) *otter.Cache[postingKey, *posting] {
 	return otter.Must(&otter.Options[postingKey, *posting]{
-		MaximumWeight: uint64(max(size, 1)),
+		MaximumWeight: size,
 		Weigher: func(k postingKey, p *posting) uint32 {
 			return uint32(200 + len(k.key) + len(p.list)*72)
 		},

@@ -9,8 +9,8 @@ import (
 
 // Warm reads entries into the cache until all are in it or it is as good as
 // full, and says how many that were; then what the indexes have that find single
-// entries. A cold read of a large directory costs four times a
-// warm one, and reading everything in order a tenth of that.
+// entries. A cold read of a large directory costs four times a warm one, and
+// reading everything in order a tenth of that.
 func (p *Partition) Warm(ctx context.Context) (n int, err error) {
 	s := p.Snapshot()
 	defer s.Close()
@@ -30,7 +30,7 @@ func (p *Partition) Warm(ctx context.Context) (n int, err error) {
 
 func (s *Snapshot) warmEntries(ctx context.Context) (n int, err error) {
 	p := s.p
-	enough := p.cache.entries.GetMaximum() / 10 * 9
+	enough := p.cache.entries.GetMaximum() / 100 * 98
 	sel := table.Select{Families: wholeEntry, MaxCells: maxColumns}
 	for row, err := range s.r.Scan(ctx, p.master, table.Range{}, sel) {
 		if err != nil || len(row.Key) != len(entry.ID{}) {

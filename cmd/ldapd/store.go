@@ -67,7 +67,8 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 }
 
 // caches shares the configured size between entries and an embedded store's
-// blocks. What only reads once does with the store's small cache.
+// blocks, which serve what is not an entry or does not fit. What only reads once
+// does with the store's small cache.
 func caches(c *config.Config, use purpose) (entries, blocks int64) {
 	size := c.Cache
 	if size == 0 {
@@ -79,7 +80,7 @@ func caches(c *config.Config, use purpose) (entries, blocks int64) {
 	case strings.HasPrefix(c.Store, "hbase:"):
 		return size, 0
 	}
-	return size / 2, size / 2
+	return size / 5 * 4, size / 5
 }
 
 // Close closes the partition and its store.

@@ -41,7 +41,7 @@ var Keys = []Key{
 	{Name: "limits.connections", Default: "10000", Help: "`CONNECTIONS` served at once"},
 	{Name: "limits.outstanding", Default: "64", Help: "`OPERATIONS` that run at once on one connection"},
 	{Name: "limits.idle", Default: "1h", Help: "`TIME` after which a silent connection is closed"},
-	{Name: "cache", Default: "0", Help: "`BYTES` of entries and names to keep in memory, half of them as the embedded store has them, 0 for a quarter of the machine's"},
+	{Name: "cache", Default: "0", Help: "`BYTES` of entries and names to keep in memory, a fifth of them as the embedded store has them, 0 for a quarter of the machine's"},
 	{Name: "lease", Default: "10s", Help: "`TIME` after which a silent server loses its place as writer of a shared store"},
 	{Name: "grace-period", Default: "10s", Help: "`TIME` that running operations get when the server is stopped"},
 	{Name: "log.level", Default: "info", Help: "`LEVEL`: debug, info, warn or error"},
