@@ -61,7 +61,7 @@ func crowd(b *testing.B) *directory.Session {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return d.NewSession()
+	return d.NewSession(nil)
 }
 
 func run(b *testing.B, s *directory.Session, code op.Code, entries int, requests []op.Request) {

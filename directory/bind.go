@@ -12,15 +12,9 @@ import (
 // errCredentials is the one answer to a wrong name and to a wrong password.
 var errCredentials = &op.Result{Code: op.InvalidCredentials}
 
-// bind authenticates the session (RFC 4511, 4.2; RFC 4513, 5). The session is
-// anonymous from receipt on, and stays so unless the bind succeeds.
-func (o *operation) bind(ctx context.Context, r *op.Bind, cs []op.Control) error {
-	o.session.who.Store(nil)
-	for i := range cs {
-		if cs[i].Critical {
-			return unknownControl(cs[i].OID)
-		}
-	}
+// bind authenticates the session (RFC 4511, 4.2; RFC 4513, 5), which is
+// anonymous and stays so unless the bind succeeds.
+func (o *operation) bind(ctx context.Context, r *op.Bind) error {
 	switch {
 	case r.Version != 3:
 		return op.Errorf(op.ProtocolError, "LDAP version %d is not served, only 3", r.Version)
@@ -77,7 +71,7 @@ func (o *operation) authenticateUser(ctx context.Context, name dn.DN, password [
 	}
 	tried := false
 	for i := range secrets {
-		if secrets[i].Type != o.d.known.userPassword {
+		if secrets[i].Type != o.known.userPassword {
 			continue
 		}
 		for _, stored := range secrets[i].Values {

@@ -16,7 +16,7 @@ import (
 // compare tests one assertion (RFC 4511, 4.10). Aliases are not followed.
 func (o *operation) compare(ctx context.Context, r *op.Compare) error {
 	base, options, _ := strings.Cut(r.Description, ";")
-	t := o.d.schema.Attribute(base)
+	t := o.schema.Attribute(base)
 	if t == nil {
 		return op.Errorf(op.UndefinedAttributeType, "attribute %q is not in the schema", r.Description)
 	}
@@ -42,7 +42,7 @@ func (o *operation) compareEntry(ctx context.Context, t *schema.AttributeType, o
 		return false, op.Errorf(op.InvalidDNSyntax, "%v", err)
 	}
 	if v := o.virtual(name, op.BaseObject); v != nil {
-		return compareValues(t, slices.Collect(v.source(o.d.schema).Values(t, options)), r.Value)
+		return compareValues(t, slices.Collect(v.source(o.schema).Values(t, options)), r.Value)
 	}
 	at, err := o.locate(ctx, s, name)
 	if err != nil {
@@ -56,7 +56,7 @@ func (o *operation) compareAt(ctx context.Context, s *partition.Snapshot, at par
 	switch {
 	case t.Secret():
 		return false, op.Errorf(op.InsufficientAccessRights, "%s is for binding only", t.Name())
-	case slices.Contains(o.d.known.computed, t):
+	case slices.Contains(o.known.computed, t):
 		value, err := o.computed(ctx, s, t, at)
 		if err != nil {
 			return false, err

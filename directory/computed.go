@@ -18,9 +18,9 @@ func (o *operation) appendComputed(ctx context.Context, s *partition.Snapshot, a
 	if !sel.operational && len(sel.named) == 0 {
 		return as, nil
 	}
-	for _, t := range o.d.known.computed {
+	for _, t := range o.known.computed {
 		// Counting reads every child: only for who asks for it.
-		if !sel.asks(t) && (!sel.operational || t == o.d.known.numSubordinates) {
+		if !sel.asks(t) && (!sel.operational || t == o.known.numSubordinates) {
 			continue
 		}
 		value, err := o.computed(ctx, s, t, found.Located)
@@ -34,7 +34,7 @@ func (o *operation) appendComputed(ctx context.Context, s *partition.Snapshot, a
 
 // computed is the value of a computed attribute.
 func (o *operation) computed(ctx context.Context, s *partition.Snapshot, t *schema.AttributeType, at partition.Located) ([]byte, error) {
-	known := &o.d.known
+	known := o.known
 	switch t {
 	case known.entryDN:
 		return []byte(at.Name), nil

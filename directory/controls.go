@@ -1,42 +1,92 @@
 package directory
 
 import (
-	"math"
+	"slices"
 
-	"github.com/seed-4dac0d86/ldapd/ber"
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// Controls that work.
-const (
-	manageDsaIT  = "2.16.840.1.113730.3.4.2" // RFC 3296
-	pagedResults = "1.2.840.113556.1.4.319"  // RFC 2696
-)
-
-var supportedControls = []string{pagedResults, manageDsaIT}
-
-// controls are a request's, understood.
+// controls are a request's, understood. Each has its file, named after it.
 type controls struct {
 	manageDsaIT bool
 	paged       *paged
 }
 
-// paged is the value of a request's paged results control.
-type paged struct {
-	size   int
-	cookie []byte
+// A control is one that requests may carry.
+type control struct {
+	oid  string
+	with operations // that it goes with
+	// take reads the value into controls. It may refuse what stands in the
+	// control (protocolError) or its criticality.
+	take func(o *operation, m *op.Message, c *op.Control) error
 }
 
-// parse reads the controls of a request. One that does not go with the operation
-// counts as unknown: an error if it is critical, else ignored (RFC 4511, 4.1.11).
-func (c *controls) parse(m *op.Message) error {
+// supported are the controls that work: what stands here is served and
+// published, and nothing else.
+var supported = []control{
+	{manageDsaIT, all &^ withExtended, takeManageDsaIT},
+	{pagedResults, withSearch, takePaged},
+}
+
+// operations is a set of kinds of requests.
+type operations uint
+
+const (
+	withBind operations = 1 << iota
+	withSearch
+	withCompare
+	withAdd
+	withModify
+	withDelete
+	withModifyDN
+	withExtended
+
+	updates = withAdd | withModify | withDelete | withModifyDN
+	all     = withSearch | withCompare | updates | withExtended // but Bind
+)
+
+// operationsOf gives the kind of one request.
+func operationsOf(r op.Request) operations {
+	switch r.(type) {
+	case *op.Bind:
+		return withBind
+	case *op.Search:
+		return withSearch
+	case *op.Compare:
+		return withCompare
+	case *op.Add:
+		return withAdd
+	case *op.Modify:
+		return withModify
+	case *op.Delete:
+		return withDelete
+	case *op.ModifyDN:
+		return withModifyDN
+	case *op.Extended:
+		return withExtended
+	}
+	return 0
+}
+
+// takeControls reads the controls of a request. One that does not go with the
+// operation counts as unknown: an error if it is critical, else ignored (RFC
+// 4511, 4.1.11). One that comes twice is a protocolError.
+func (o *operation) takeControls(m *op.Message) error {
+	with := operationsOf(m.Request)
 	for i := range m.Controls {
-		ok, err := c.take(m.Request, &m.Controls[i])
-		if err != nil {
-			return err
+		c := &m.Controls[i]
+		known := slices.IndexFunc(supported, func(k control) bool { return k.oid == c.OID })
+		if known < 0 || supported[known].with&with == 0 {
+			if c.Critical {
+				return unknownControl(c.OID)
+			}
+			continue
 		}
-		if !ok && m.Controls[i].Critical {
-			return unknownControl(m.Controls[i].OID)
+		if slices.ContainsFunc(m.Controls[:i], func(d op.Control) bool { return d.OID == c.OID }) {
+			return op.Errorf(op.ProtocolError, "control %s comes twice", c.OID)
+		}
+		if err := supported[known].take(o, m, c); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -47,46 +97,30 @@ func unknownControl(oid string) error {
 		"control %s is not known here or does not go with this operation", oid)
 }
 
-// take reads one control and reports whether it is known.
-func (c *controls) take(r op.Request, control *op.Control) (bool, error) {
-	switch control.OID {
-	case manageDsaIT:
-		if _, ok := r.(*op.Extended); ok {
-			return false, nil
-		}
-		c.manageDsaIT = true
-		return true, nil
-	case pagedResults:
-		if _, ok := r.(*op.Search); !ok {
-			return false, nil
-		}
-		if c.paged != nil {
-			return true, op.Errorf(op.ProtocolError, "two paged results controls")
-		}
-		var err error
-		c.paged, err = parsePaged(control.Value)
-		return true, err
-	}
-	return false, nil
+// malformed is the answer to a control whose value is not what it should be.
+func malformed(control string, err error) error {
+	return op.Errorf(op.ProtocolError, "%s control: %v", control, err)
 }
 
-func parsePaged(value []byte) (*paged, error) {
-	r := ber.NewReader(value)
-	outer := r.Enter(ber.Sequence)
-	size := r.IntIn(ber.Integer, 0, math.MaxInt32)
-	cookie := r.Bytes(ber.OctetString)
-	r.Leave(outer)
-	if err := r.Err(); err != nil {
-		return nil, op.Errorf(op.ProtocolError, "paged results control: %v", err)
-	}
-	return &paged{size: int(size), cookie: cookie}, nil
+// respond adds a control to the response.
+func (o *operation) respond(oid string, value []byte) {
+	o.response.Controls = append(o.response.Controls, op.Control{OID: oid, Value: value})
 }
 
-// pagedResponse is the control that ends a page. The size of the whole is not
-// estimated: 0 (RFC 2696, 3).
-func pagedResponse(cookie []byte) op.Control {
-	b := ber.Open(nil, ber.Sequence)
-	b = ber.AppendInt(b, ber.Integer, 0)
-	b = ber.AppendString(b, ber.OctetString, cookie)
-	return op.Control{OID: pagedResults, Value: ber.Close(b, 0)}
+func supportedControls() []string {
+	oids := make([]string, len(supported))
+	for i := range supported {
+		oids[i] = supported[i].oid
+	}
+	slices.Sort(oids)
+	return oids
+}
+
+const manageDsaIT = "2.16.840.1.113730.3.4.2" // RFC 3296
+
+// takeManageDsaIT reads a ManageDsaIT control. RFC 3296 gives it no value;
+// clients that send one mean the same.
+func takeManageDsaIT(o *operation, _ *op.Message, _ *op.Control) error {
+	o.controls.manageDsaIT = true
+	return nil
 }

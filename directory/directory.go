@@ -32,7 +32,6 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/dn"
-	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -54,6 +53,9 @@ type Options struct {
 	Secret []byte
 	// Version of the server, for vendorVersion.
 	Version string
+	// Extensions are extended operations that the front end serves itself, for
+	// supportedExtension.
+	Extensions []string
 	// Passwords bounds the work with slow hashes; nil: auth.New(0).
 	Passwords *auth.Passwords
 	// Log takes what a client is not told: the cause of a result other (80).
@@ -76,7 +78,6 @@ func (o *Options) ensureDefaults() {
 // Directory runs operations on a partition. It does not own it.
 type Directory struct {
 	part      *partition.Partition
-	schema    *schema.Schema
 	passwords *auth.Passwords
 	log       *slog.Logger
 	o         Options
@@ -84,12 +85,13 @@ type Directory struct {
 	admin    dn.DN
 	adminKey string // "": there is no administrator
 
-	known known
-	pool  sync.Pool // *operation
+	known atomic.Pointer[known] // of the schema last seen
+	pool  sync.Pool             // *operation
 }
 
-// known are the elements of the schema that the directory itself knows.
+// known are the elements that the directory itself knows of a schema.
 type known struct {
+	schema                                                       *schema.Schema
 	referral, alias, subentry                                    *schema.ObjectClass
 	objectClass, ref, aliasedObjectName, userPassword            *schema.AttributeType
 	entryDN, subschemaSubentry, hasSubordinates, numSubordinates *schema.AttributeType
@@ -103,8 +105,7 @@ type known struct {
 // password of the administrator that cannot be used.
 func New(p *partition.Partition, o Options) (*Directory, error) {
 	o.ensureDefaults()
-	d := &Directory{part: p, schema: p.Schema(), passwords: o.Passwords, log: o.Log, o: o}
-	d.known = lookUp(d.schema)
+	d := &Directory{part: p, passwords: o.Passwords, log: o.Log, o: o}
 	d.pool.New = func() any { return &operation{d: d} }
 	if o.Admin == "" || o.AdminPassword == "" {
 		return d, nil
@@ -117,11 +118,23 @@ func New(p *partition.Partition, o Options) (*Directory, error) {
 	return d, nil
 }
 
-func lookUp(s *schema.Schema) known {
+// lookUp gives what is known of the schema in force.
+func (d *Directory) lookUp() *known {
+	s := d.part.Schema()
+	if k := d.known.Load(); k != nil && k.schema == s {
+		return k
+	}
+	k := newKnown(s)
+	d.known.Store(k)
+	return k
+}
+
+func newKnown(s *schema.Schema) *known {
 	is := func(class string) filter.Resolved {
 		return filter.Resolve(&filter.Equal{Attribute: "objectClass", Value: []byte(class)}, s)
 	}
-	k := known{
+	k := &known{
+		schema:            s,
 		referral:          s.Class("referral"),
 		alias:             s.Class("alias"),
 		subentry:          s.Class("subentry"),
@@ -155,39 +168,29 @@ func (d *Directory) parse(s string) (dn.DN, string, error) {
 }
 
 func (d *Directory) key(name dn.DN) (string, error) {
-	norm, err := name.Normalize(d.schema)
+	norm, err := name.Normalize(d.part.Schema())
 	if err != nil {
 		return "", op.Errorf(op.InvalidDNSyntax, "%v", err)
 	}
 	return string(dn.Key(norm)), nil
 }
 
-// identity is who is bound. A nil one is anonymous.
-type identity struct {
-	name  string
-	id    entry.ID
-	admin bool
-}
-
-func (i *identity) isAdmin() bool { return i != nil && i.admin }
-
-// dn is the authorization identity's name, "" for the anonymous.
-func (i *identity) dn() string {
-	if i == nil {
-		return ""
-	}
-	return i.name
-}
-
 // Session is one client's connection. Serve may be called concurrently, except
 // that a Bind runs alone (RFC 4511, 4.2.1): the server sees to that.
 type Session struct {
-	d   *Directory
-	who atomic.Pointer[identity]
+	d       *Directory
+	channel auth.Channel
+	who     atomic.Pointer[identity]
 }
 
-// NewSession begins an anonymous session.
-func (d *Directory) NewSession() *Session { return &Session{d: d} }
+// NewSession begins an anonymous session on a connection; a nil channel tells
+// nothing of it.
+func (d *Directory) NewSession(c auth.Channel) *Session {
+	if c == nil {
+		c = auth.NoChannel{}
+	}
+	return &Session{d: d, channel: c}
+}
 
 // Close ends the session.
 func (s *Session) Close() { s.who.Store(nil) }

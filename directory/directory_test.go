@@ -80,7 +80,7 @@ func TestTranscripts(t *testing.T) {
 		}
 		p := newPartition(t)
 		c := &client{t: t, d: newDirectory(t, p, directory.Options{Version: "test", SizeLimit: 40})}
-		c.s = c.d.NewSession()
+		c.s = c.d.NewSession(nil)
 		datadriven.RunTest(t, path, func(t *testing.T, td *datadriven.TestData) string {
 			c.t = t
 			return c.command(td)
@@ -130,7 +130,7 @@ func unescape(s string) string {
 
 func (c *client) command(td *datadriven.TestData) string {
 	if td.Cmd == "session" {
-		c.s = c.d.NewSession()
+		c.s = c.d.NewSession(nil)
 		return ""
 	}
 	f, rest := fields(td.Input, "control")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -65,9 +66,12 @@ func FuzzControls(f *testing.F) {
 	f.Add([]byte{0x30, 0x84, 0, 0, 0, 5, 0x02, 0x01, 0x00, 0x04, 0x00})
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, value []byte) {
-		p, err := parsePaged(value)
-		if err == nil && (p.size < 0 || p.cookie == nil) {
-			t.Errorf("%x: %+v", value, p)
+		m := &op.Message{Request: &op.Search{}}
+		for i := range supported {
+			if supported[i].with&withSearch != 0 {
+				o := &operation{d: &Directory{}, session: &Session{channel: auth.NoChannel{}}}
+				supported[i].take(o, m, &op.Control{OID: supported[i].oid, Critical: true, Value: value})
+			}
 		}
 		if q, err := parsePasswordRequest(value); err == nil && q.identity != nil && len(*q.identity) > len(value) {
 			t.Errorf("%x: %+v", value, q)

@@ -28,7 +28,7 @@ func (o *operation) locate(ctx context.Context, s *partition.Snapshot, name dn.D
 // the way.
 func (o *operation) recall(ctx context.Context, s *partition.Snapshot, name string) (partition.Located, bool) {
 	if !o.controls.manageDsaIT {
-		if has, err := s.HasClass(ctx, o.d.known.referral); err != nil || has {
+		if has, err := s.HasClass(ctx, o.known.referral); err != nil || has {
 			return partition.Located{}, false
 		}
 	}
@@ -41,10 +41,10 @@ func (o *operation) checkReferral(ctx context.Context, s *partition.Snapshot, na
 	if o.controls.manageDsaIT {
 		return nil
 	}
-	if has, err := s.HasClass(ctx, o.d.known.referral); err != nil || !has {
+	if has, err := s.HasClass(ctx, o.known.referral); err != nil || !has {
 		return err
 	}
-	h, err := o.hurdle(ctx, s, name, o.d.known.referral)
+	h, err := o.hurdle(ctx, s, name, o.known.referral)
 	if h == nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (o *operation) referral(h *hurdle, scope string) error {
 		Code:       op.Referral,
 		MatchedDN:  h.at.Name,
 		Diagnostic: "held by another server",
-		Referrals:  referralURLs(h.entry.Values(o.d.known.ref), h.at.Name, h.rest, scope),
+		Referrals:  referralURLs(h.entry.Values(o.known.ref), h.at.Name, h.rest, scope),
 	}
 }
 
@@ -65,17 +65,17 @@ func (o *operation) referral(h *hurdle, scope string) error {
 func (o *operation) locateBase(ctx context.Context, s *partition.Snapshot, r *op.Search, name dn.DN) (partition.Located, error) {
 	var classes []*schema.ObjectClass
 	if r.Deref == op.DerefFindingBase || r.Deref == op.DerefAlways {
-		if has, err := s.HasClass(ctx, o.d.known.alias); err != nil {
+		if has, err := s.HasClass(ctx, o.known.alias); err != nil {
 			return partition.Located{}, err
 		} else if has {
-			classes = append(classes, o.d.known.alias)
+			classes = append(classes, o.known.alias)
 		}
 	}
 	if !o.controls.manageDsaIT {
-		if has, err := s.HasClass(ctx, o.d.known.referral); err != nil {
+		if has, err := s.HasClass(ctx, o.known.referral); err != nil {
 			return partition.Located{}, err
 		} else if has {
-			classes = append(classes, o.d.known.referral)
+			classes = append(classes, o.known.referral)
 		}
 	}
 	if classes == nil {
@@ -94,7 +94,7 @@ func (o *operation) follow(ctx context.Context, s *partition.Snapshot, name dn.D
 		if h == nil {
 			return s.Find(ctx, name)
 		}
-		if o.is(h.entry, o.d.known.referral) {
+		if o.is(h.entry, o.known.referral) {
 			return partition.Located{}, o.referral(h, scope)
 		}
 		target, err := o.target(h.entry)
@@ -110,7 +110,7 @@ func (o *operation) follow(ctx context.Context, s *partition.Snapshot, name dn.D
 }
 
 func (o *operation) target(alias *entry.Entry) (dn.DN, error) {
-	values := alias.Values(o.d.known.aliasedObjectName)
+	values := alias.Values(o.known.aliasedObjectName)
 	if len(values) == 0 {
 		return nil, op.Errorf(op.AliasDereferencingProblem, "an alias without aliasedObjectName")
 	}
@@ -165,7 +165,7 @@ func (o *operation) hurdle(ctx context.Context, s *partition.Snapshot, name dn.D
 // is reports whether an entry is of a class. Entries name superclasses too, so
 // that looking for the one is enough.
 func (o *operation) is(e *entry.Entry, c *schema.ObjectClass) bool {
-	for _, v := range e.Values(o.d.known.objectClass) {
+	for _, v := range e.Values(o.known.objectClass) {
 		if string(v) == c.OID {
 			return true
 		}

@@ -14,6 +14,8 @@ type operation struct {
 	d        *Directory
 	session  *Session
 	who      *identity
+	schema   *schema.Schema // in force when the operation began
+	known    *known         // of it
 	controls controls
 	response op.Response
 
@@ -26,12 +28,15 @@ type operation struct {
 
 func (o *operation) begin(s *Session) {
 	o.session, o.who = s, s.who.Load()
+	o.known = o.d.lookUp()
+	o.schema = o.known.schema
 	o.response = op.Response{}
 }
 
 func (o *operation) end() {
 	clear(o.selected[:cap(o.selected)]) // let go of entries
 	o.session, o.who = nil, nil
+	o.schema, o.known = nil, nil
 	o.controls = controls{}
 	o.response = op.Response{}
 	o.found = op.SearchEntry{}
@@ -43,13 +48,17 @@ func (o *operation) end() {
 // run runs the request. What it returns becomes the result; nil leaves the
 // response as the operation has made it, success by default.
 func (o *operation) run(ctx context.Context, m *op.Message, sink op.Sink) error {
-	if bind, ok := m.Request.(*op.Bind); ok {
-		return o.bind(ctx, bind, m.Controls)
+	bind, isBind := m.Request.(*op.Bind)
+	if isBind {
+		o.session.who.Store(nil) // anonymous from receipt on (RFC 4513, 4)
 	}
 	if len(m.Controls) > 0 {
-		if err := o.controls.parse(m); err != nil {
+		if err := o.takeControls(m); err != nil {
 			return err
 		}
+	}
+	if isBind {
+		return o.bind(ctx, bind)
 	}
 	switch r := m.Request.(type) {
 	case *op.Search:

@@ -6,11 +6,43 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"math"
 
+	"github.com/seed-4dac0d86/ldapd/ber"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
+
+const pagedResults = "1.2.840.113556.1.4.319" // RFC 2696
+
+// paged is the value of a request's paged results control.
+type paged struct {
+	size   int
+	cookie []byte
+}
+
+func takePaged(o *operation, _ *op.Message, c *op.Control) error {
+	r := ber.NewReader(c.Value)
+	outer := r.Enter(ber.Sequence)
+	size := r.IntIn(ber.Integer, 0, math.MaxInt32)
+	cookie := r.Bytes(ber.OctetString)
+	r.Leave(outer)
+	if err := r.Err(); err != nil {
+		return malformed("paged results", err)
+	}
+	o.controls.paged = &paged{size: int(size), cookie: cookie}
+	return nil
+}
+
+// pagedResponse is the control that ends a page. The size of the whole is not
+// estimated: 0 (RFC 2696, 3).
+func (o *operation) pagedResponse(cookie []byte) {
+	b := ber.Open(nil, ber.Sequence)
+	b = ber.AppendInt(b, ber.Integer, 0)
+	b = ber.AppendString(b, ber.OctetString, cookie)
+	o.respond(pagedResults, ber.Close(b, 0))
+}
 
 // Paged results (RFC 2696) need no memory between the pages: the cookie has all
 // that the next page takes, signed, so that any server with the same secret can

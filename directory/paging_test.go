@@ -50,7 +50,7 @@ func serve(t *testing.T, s *directory.Session, r op.Request) {
 func newPeople(t *testing.T, n int) (*directory.Directory, *directory.Session) {
 	t.Helper()
 	d := newDirectory(t, newPartition(t), directory.Options{Secret: []byte("k")})
-	s := d.NewSession()
+	s := d.NewSession(nil)
 	serve(t, s, &op.Bind{Version: 3, Name: "cn=admin,dc=example,dc=com", Password: []byte("secret")})
 	serve(t, s, &op.Add{Name: "dc=example,dc=com", Attributes: attributes([]line{
 		{"objectClass", "dcObject"}, {"objectClass", "organization"}, {"dc", "example"}, {"o", "Example"}})})
@@ -82,7 +82,7 @@ func TestPagesShowOneState(t *testing.T) {
 					t.Fatalf("%s: a page that is not the last has %d entries", f, len(got)%size)
 				}
 				// Another server of the same secret goes on.
-				other := newOther(t, d, "k").NewSession()
+				other := newOther(t, d, "k").NewSession(nil)
 				serve(t, other, &op.Bind{Version: 3, Name: "cn=admin,dc=example,dc=com", Password: []byte("secret")})
 				var more []string
 				more, cookie, result = page(t, other, devices(f), size, cookie)
@@ -151,10 +151,10 @@ func TestCookies(t *testing.T) {
 		{"twice", s, r, cookie, op.Success},
 		{"another filter", s, devices("(objectClass=*)"), cookie, op.UnwillingToPerform},
 		{"another scope", s, &narrower, cookie, op.UnwillingToPerform},
-		{"another user", d.NewSession(), r, cookie, op.UnwillingToPerform},
+		{"another user", d.NewSession(nil), r, cookie, op.UnwillingToPerform},
 		{"broken", s, r, broken, op.UnwillingToPerform},
 		{"short", s, r, cookie[:5], op.UnwillingToPerform},
-		{"another secret", newOther(t, d, "x").NewSession(), r, cookie, op.UnwillingToPerform},
+		{"another secret", newOther(t, d, "x").NewSession(nil), r, cookie, op.UnwillingToPerform},
 	} {
 		got, _, result := page(t, c.s, c.r, 2, c.cookie)
 		if result.Code != c.code || (len(got) == 2) != (c.code == op.Success) {

@@ -16,10 +16,10 @@ import (
 // isPassword reports whether a description is userPassword, options or not.
 func (o *operation) isPassword(description string) bool {
 	name, _, _ := strings.Cut(description, ";")
-	if len(name) < 2 || o.d.known.userPassword == nil {
+	if len(name) < 2 || o.known.userPassword == nil {
 		return false
 	}
-	return o.d.schema.Attribute(name) == o.d.known.userPassword
+	return o.schema.Attribute(name) == o.known.userPassword
 }
 
 // isPasswordChange reports whether the requester is a user, and the changes are
@@ -139,7 +139,7 @@ func (o *operation) storedPasswords(ctx context.Context, s *partition.Snapshot, 
 	_, options, _ := strings.Cut(description, ";")
 	options = entry.SortOptions(options)
 	for i := range secrets {
-		if secrets[i].Type == o.d.known.userPassword && secrets[i].Options == options {
+		if secrets[i].Type == o.known.userPassword && secrets[i].Options == options {
 			return secrets[i].Values, nil
 		}
 	}

@@ -17,7 +17,7 @@ func (o *operation) resolve(ctx context.Context, s *partition.Snapshot, f filter
 	if err != nil {
 		return nil, err
 	}
-	return filter.Resolve(f, o.d.schema), nil
+	return filter.Resolve(f, o.schema), nil
 }
 
 // nameTests turns (entryDN=X), which no stored attribute could answer, into a

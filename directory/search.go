@@ -22,7 +22,7 @@ func (o *operation) search(ctx context.Context, r *op.Search, sink op.Sink) erro
 	if r.Scope > op.Subordinates || r.Deref > op.DerefAlways || r.SizeLimit < 0 || r.TimeLimit < 0 {
 		return op.Errorf(op.ProtocolError, "a search's scope, dereferencing or limits are out of range")
 	}
-	o.selector.resolve(r.Attributes, o.d.schema)
+	o.selector.resolve(r.Attributes, o.schema)
 	if v := o.virtual(name, r.Scope); v != nil {
 		return o.searchVirtual(v, r, sink)
 	}
@@ -58,7 +58,7 @@ func (o *operation) searchTree(ctx context.Context, name dn.DN, r *op.Search, si
 		return err
 	}
 	if page != nil && page.abandoned {
-		o.response.Controls = []op.Control{pagedResponse(nil)}
+		o.pagedResponse(nil)
 		return nil
 	}
 	s, err := o.snapshot(ctx, page)
@@ -80,7 +80,7 @@ func (o *operation) searchTree(ctx context.Context, name dn.DN, r *op.Search, si
 	}
 	err = st.run(ctx, at.ID)
 	if page != nil {
-		o.response.Controls = []op.Control{pagedResponse(st.closePage(err))}
+		o.pagedResponse(st.closePage(err))
 	}
 	if errors.Is(err, errPageFull) {
 		return nil
@@ -121,10 +121,10 @@ func (st *stream) prepare(ctx context.Context) error {
 	}
 	var also []filter.Resolved
 	if st.referrals {
-		also = append(also, o.d.known.isReferral)
+		also = append(also, o.known.isReferral)
 	}
 	if st.aliases {
-		also = append(also, o.d.known.isAlias)
+		also = append(also, o.known.isAlias)
 		st.seen = map[entry.ID]bool{}
 	}
 	if also != nil {
@@ -146,9 +146,9 @@ func (st *stream) only() []*schema.AttributeType {
 	if o.selector.user || o.selector.operational {
 		return nil
 	}
-	o.only = append(o.only[:0], o.d.known.objectClass, o.d.known.ref, o.d.known.aliasedObjectName)
+	o.only = append(o.only[:0], o.known.objectClass, o.known.ref, o.known.aliasedObjectName)
 	for _, n := range o.selector.named {
-		o.only = append(o.only, o.d.schema.Subtypes(n.Type)...)
+		o.only = append(o.only, o.schema.Subtypes(n.Type)...)
 	}
 	return o.only
 }
@@ -157,7 +157,7 @@ func (st *stream) classes(ctx context.Context) (err error) {
 	if st.r.Scope == op.BaseObject {
 		return nil // locateBase has dealt with them; subentries are visible to base (RFC 3672, 3)
 	}
-	known := &st.o.d.known
+	known := st.o.known
 	st.subentries = true
 	if !st.o.controls.manageDsaIT {
 		if st.referrals, err = st.s.HasClass(ctx, known.referral); err != nil {
@@ -209,7 +209,7 @@ func (st *stream) runQuery(ctx context.Context) error {
 
 // take deals with one entry found.
 func (st *stream) take(ctx context.Context, found *partition.Result) error {
-	known := &st.o.d.known
+	known := st.o.known
 	switch {
 	case st.subentries && st.o.is(found.Entry, known.subentry):
 		return nil
@@ -241,7 +241,7 @@ func (st *stream) takeAlias(ctx context.Context, found *partition.Result) error 
 	if err != nil {
 		return nil
 	}
-	classes := append(make([]*schema.ObjectClass, 0, 2), st.o.d.known.alias)
+	classes := append(make([]*schema.ObjectClass, 0, 2), st.o.known.alias)
 	at, err := st.o.follow(ctx, st.s, target, scopeName(st.r.Scope), classes)
 	var result *op.Result
 	switch {
@@ -271,7 +271,7 @@ func (st *stream) reference(found *partition.Result) error {
 	if st.r.Scope == op.SingleLevel {
 		scope = "base"
 	}
-	return st.sink.Reference(referralURLs(found.Entry.Values(st.o.d.known.ref), found.Name, nil, scope))
+	return st.sink.Reference(referralURLs(found.Entry.Values(st.o.known.ref), found.Name, nil, scope))
 }
 
 // send sends an entry with the attributes asked for.

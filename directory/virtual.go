@@ -24,9 +24,9 @@ type virtual struct {
 func (o *operation) virtual(name dn.DN, scope op.Scope) *virtual {
 	switch {
 	case len(name) == 0 && scope == op.BaseObject:
-		return o.d.rootDSE()
+		return o.rootDSE()
 	case isSubschema(name):
-		v := o.d.subschema()
+		v := o.subschema()
 		v.empty = scope == op.SingleLevel || scope == op.Subordinates
 		return v
 	}
@@ -55,10 +55,10 @@ func refuseVirtual(name dn.DN) error {
 
 func (o *operation) searchVirtual(v *virtual, r *op.Search, sink op.Sink) error {
 	if o.controls.paged != nil {
-		o.response.Controls = []op.Control{pagedResponse(nil)}
+		o.pagedResponse(nil)
 	}
-	f := filter.Resolve(r.Filter, o.d.schema)
-	if v.empty || f.Match(v.source(o.d.schema)) != filter.True {
+	f := filter.Resolve(r.Filter, o.schema)
+	if v.empty || f.Match(v.source(o.schema)) != filter.True {
 		return nil
 	}
 	o.found = op.SearchEntry{
@@ -93,33 +93,34 @@ var supportedFeatures = []string{
 	"1.3.6.1.4.1.4203.1.5.5", // language ranges, RFC 3866
 }
 
-func (d *Directory) rootDSE() *virtual {
+func (o *operation) rootDSE() *virtual {
 	v := &virtual{}
-	add := func(name string, values ...string) { v.add(d.schema, name, values...) }
+	add := func(name string, values ...string) { v.add(o.schema, name, values...) }
 	add("objectClass", "top", "extensibleObject")
-	add("namingContexts", d.part.Config().Suffixes...)
+	add("namingContexts", o.d.part.Config().Suffixes...)
 	add("subschemaSubentry", subschemaName)
 	add("supportedLDAPVersion", "3")
-	add("supportedControl", supportedControls...)
+	add("supportedControl", supportedControls()...)
 	add("supportedExtension", supportedExtensions...)
+	add("supportedExtension", o.d.o.Extensions...)
 	add("supportedFeatures", supportedFeatures...)
 	add("vendorName", "ldapd")
-	if d.o.Version != "" {
-		add("vendorVersion", d.o.Version)
+	if o.d.o.Version != "" {
+		add("vendorVersion", o.d.o.Version)
 	}
 	add("entryDN", "")
 	return v
 }
 
-func (d *Directory) subschema() *virtual {
+func (o *operation) subschema() *virtual {
 	v := &virtual{name: subschemaName}
-	add := func(name string, values ...string) { v.add(d.schema, name, values...) }
+	add := func(name string, values ...string) { v.add(o.schema, name, values...) }
 	add("objectClass", "top", "subentry", "subschema", "extensibleObject")
 	add("cn", "Subschema")
 	add("structuralObjectClass", "subentry")
 	add("subtreeSpecification", "{ }")
 	for _, a := range []string{"ldapSyntaxes", "matchingRules", "attributeTypes", "objectClasses", "matchingRuleUse"} {
-		add(a, d.schema.Definitions(a)...)
+		add(a, o.schema.Definitions(a)...)
 	}
 	add("entryDN", subschemaName)
 	add("subschemaSubentry", subschemaName)

@@ -47,8 +47,8 @@ func newConn(s *Server, nc net.Conn) *conn {
 func (c *conn) open() {
 	c.ctx, c.cancel = context.WithCancel(c.server.ctx)
 	c.out.conn = c
-	info := ConnInfo{Local: c.nc.LocalAddr(), Remote: c.nc.RemoteAddr()}
-	info.PeerUID, info.PeerGID = peer(c.nc)
+	info := &ConnInfo{Local: c.nc.LocalAddr(), Addr: c.nc.RemoteAddr()}
+	info.uid, info.gid = peer(c.nc)
 	c.session = c.server.handler.NewSession(info)
 }
 

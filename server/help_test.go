@@ -27,12 +27,12 @@ const patience = 10 * time.Second
 // A handler answers all requests of all sessions by one function.
 type handler struct {
 	serve  func(ctx context.Context, m *op.Message, sink op.Sink)
-	info   chan server.ConnInfo // if not nil, gets that of each session
+	info   chan *server.ConnInfo // if not nil, gets that of each session
 	opened atomic.Int32
 	closed atomic.Int32
 }
 
-func (h *handler) NewSession(info server.ConnInfo) server.Session {
+func (h *handler) NewSession(info *server.ConnInfo) server.Session {
 	h.opened.Add(1)
 	if h.info != nil {
 		h.info <- info

@@ -73,7 +73,7 @@ func TestPeer(t *testing.T) {
 		t.Skip("only Linux tells")
 	}
 	r := start(t, succeed, server.Options{})
-	r.h.info = make(chan server.ConnInfo, 1)
+	r.h.info = make(chan *server.ConnInfo, 1)
 	l, err := server.Listen("ldapi://" + filepath.Join(t.TempDir(), "s"))
 	if err != nil {
 		t.Fatal(err)
@@ -86,13 +86,13 @@ func TestPeer(t *testing.T) {
 	}
 	c := newClient(t, nc)
 	info := receive(t, r.h.info, "the session")
-	if info.PeerUID == nil || *info.PeerUID != os.Getuid() || info.PeerGID == nil || *info.PeerGID != os.Getgid() {
-		t.Errorf("peer is %v, %v", info.PeerUID, info.PeerGID)
+	if uid, gid, ok := info.Peer(); !ok || uid != os.Getuid() || gid != os.Getgid() {
+		t.Errorf("peer is %v, %v, %v", uid, gid, ok)
 	}
 	c.send(1, compare)
 	c.expect(1, op.Success)
 	r.dial()
-	if info := receive(t, r.h.info, "the session"); info.PeerUID != nil || info.Remote.Network() != "tcp" {
+	if info := receive(t, r.h.info, "the session"); info.Addr.Network() != "tcp" {
 		t.Errorf("TCP: %+v", info)
 	}
 }

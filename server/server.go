@@ -35,11 +35,13 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -47,7 +49,7 @@ import (
 
 // A Handler makes a session for each connection.
 type Handler interface {
-	NewSession(info ConnInfo) Session
+	NewSession(info *ConnInfo) Session
 }
 
 // A Session is what one client is and does on one connection.
@@ -62,12 +64,27 @@ type Session interface {
 	Close()
 }
 
-// ConnInfo is what is known of a client without asking it.
+// ConnInfo is what is known of a client by its connection alone. It is an
+// auth.Channel.
 type ConnInfo struct {
-	Local, Remote net.Addr
-	// PeerUID and PeerGID are the client's process's on ldapi, else nil.
-	PeerUID, PeerGID *int
+	Local, Addr net.Addr
+	uid, gid    *int // the client's process's on ldapi, else nil
+	tls         atomic.Pointer[tls.ConnectionState]
 }
+
+// TLS is the state of the connection's TLS, nil without one.
+func (c *ConnInfo) TLS() *tls.ConnectionState { return c.tls.Load() }
+
+// Peer is the client's process, on ldapi.
+func (c *ConnInfo) Peer() (uid, gid int, ok bool) {
+	if c.uid == nil || c.gid == nil {
+		return 0, 0, false
+	}
+	return *c.uid, *c.gid, true
+}
+
+// Remote is the client's address as text.
+func (c *ConnInfo) Remote() string { return c.Addr.String() }
 
 // Options limit what clients may take. The zero value of each means its default.
 type Options struct {

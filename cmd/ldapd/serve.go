@@ -115,7 +115,7 @@ func (m *Main) run(ctx context.Context, c *config.Config, d *directory.Directory
 // does not know of connections.
 type handler struct{ *directory.Directory }
 
-func (h handler) NewSession(server.ConnInfo) server.Session { return h.Directory.NewSession() }
+func (h handler) NewSession(c *server.ConnInfo) server.Session { return h.Directory.NewSession(c) }
 
 // tuneMemory lets garbage grow to twice what lives, since collecting it
 // more often was a tenth of what an operation cost, but to no more than a GiB

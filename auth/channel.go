@@ -1,0 +1,31 @@
+package auth
+
+import "crypto/tls"
+
+// A Channel is what is known of a client by its connection alone.
+type Channel interface {
+	// TLS is the state of the connection's TLS, nil without one. It changes
+	// once, by StartTLS.
+	TLS() *tls.ConnectionState
+	// Peer is the client's process on the same machine, by a Unix socket.
+	Peer() (uid, gid int, ok bool)
+	// Remote is the client's address as text, for logs.
+	Remote() string
+}
+
+// Confidential reports whether nobody on the way can read along: TLS, or a
+// socket that does not leave the machine.
+func Confidential(c Channel) bool {
+	if c.TLS() != nil {
+		return true
+	}
+	_, _, local := c.Peer()
+	return local
+}
+
+// NoChannel tells nothing.
+type NoChannel struct{}
+
+func (NoChannel) TLS() *tls.ConnectionState     { return nil }
+func (NoChannel) Peer() (uid, gid int, ok bool) { return 0, 0, false }
+func (NoChannel) Remote() string                { return "" }
