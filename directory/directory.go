@@ -58,8 +58,13 @@ type Options struct {
 	Extensions []string
 	// Passwords bounds the work with slow hashes; nil: auth.New(0).
 	Passwords *auth.Passwords
-	// Log takes what a client is not told: the cause of a result other (80).
-	Log *slog.Logger
+	// Log takes what a client is not told: the cause of a result other (80), and
+	// operations that take as long as Slow or longer (zero: none).
+	Log  *slog.Logger
+	Slow time.Duration
+	// Access takes a line for every connection's beginning and end and for every
+	// operation; nil: none.
+	Access *slog.Logger
 }
 
 func (o *Options) ensureDefaults() {
@@ -85,8 +90,9 @@ type Directory struct {
 	admin    dn.DN
 	adminKey string // "": there is no administrator
 
-	known atomic.Pointer[known] // of the schema last seen
-	pool  sync.Pool             // *operation
+	known    atomic.Pointer[known] // of the schema last seen
+	pool     sync.Pool             // *operation
+	sessions atomic.Uint64         // so far
 }
 
 // known are the elements that the directory itself knows of a schema.
@@ -180,6 +186,7 @@ func (d *Directory) key(name dn.DN) (string, error) {
 type Session struct {
 	d       *Directory
 	channel auth.Channel
+	number  uint64 // of the connection, for the log
 	who     atomic.Pointer[identity]
 }
 
@@ -189,11 +196,20 @@ func (d *Directory) NewSession(c auth.Channel) *Session {
 	if c == nil {
 		c = auth.NoChannel{}
 	}
-	return &Session{d: d, channel: c}
+	s := &Session{d: d, channel: c, number: d.sessions.Add(1)}
+	if log := d.o.Access; log != nil {
+		log.Info("connect", "conn", s.number, "from", c.Remote())
+	}
+	return s
 }
 
 // Close ends the session.
-func (s *Session) Close() { s.who.Store(nil) }
+func (s *Session) Close() {
+	if log := s.d.o.Access; log != nil {
+		log.Info("disconnect", "conn", s.number, "who", s.Name())
+	}
+	s.who.Store(nil)
+}
 
 // Name is who is bound, for logs; "" is the anonymous.
 func (s *Session) Name() string { return s.who.Load().dn() }
@@ -208,5 +224,6 @@ func (s *Session) Serve(ctx context.Context, m *op.Message, sink op.Sink) {
 	}
 	// The sink's error means that the client is gone, and we are done anyway.
 	_ = sink.Done(&o.response)
+	o.log(ctx, m)
 	o.end()
 }

@@ -2,6 +2,7 @@ package directory
 
 import (
 	"context"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -24,6 +25,7 @@ type operation struct {
 	selector selector
 	only     []*schema.AttributeType
 	stream   stream
+	trace    trace
 }
 
 func (o *operation) begin(s *Session) {
@@ -31,6 +33,9 @@ func (o *operation) begin(s *Session) {
 	o.known = o.d.lookUp()
 	o.schema = o.known.schema
 	o.response = op.Response{}
+	if o.trace.on = o.d.o.Access != nil; o.trace.on || o.d.o.Slow > 0 {
+		o.trace.begun = time.Now()
+	}
 }
 
 func (o *operation) end() {
@@ -41,6 +46,7 @@ func (o *operation) end() {
 	o.response = op.Response{}
 	o.found = op.SearchEntry{}
 	o.stream = stream{}
+	o.trace = trace{}
 	o.selector.reset()
 	o.d.pool.Put(o)
 }

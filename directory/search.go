@@ -79,6 +79,7 @@ func (o *operation) searchTree(ctx context.Context, name dn.DN, r *op.Search, si
 		return err
 	}
 	err = st.run(ctx, at.ID)
+	st.explain(ctx)
 	if page != nil {
 		o.pagedResponse(st.closePage(err))
 	}
@@ -135,6 +136,9 @@ func (st *stream) prepare(ctx context.Context) error {
 		Filter:  f,
 		Secrets: o.who.isAdmin() && o.selector.wantsSecret(),
 		Only:    st.only(),
+	}
+	if o.trace.on {
+		st.query.Cost = &o.trace.cost
 	}
 	return nil
 }
@@ -271,6 +275,7 @@ func (st *stream) reference(found *partition.Result) error {
 	if st.r.Scope == op.SingleLevel {
 		scope = "base"
 	}
+	st.o.trace.references++
 	return st.sink.Reference(referralURLs(found.Entry.Values(st.o.known.ref), found.Name, nil, scope))
 }
 
@@ -284,5 +289,6 @@ func (st *stream) send(ctx context.Context, found *partition.Result) error {
 	}
 	o.selected = attributes
 	o.found = op.SearchEntry{Name: found.Name, Attributes: attributes, TypesOnly: st.r.TypesOnly}
+	o.trace.entries++
 	return st.sink.Entry(&o.found)
 }

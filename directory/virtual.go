@@ -66,6 +66,7 @@ func (o *operation) searchVirtual(v *virtual, r *op.Search, sink op.Sink) error 
 		Attributes: o.selector.apply(nil, v.entry.Attributes),
 		TypesOnly:  r.TypesOnly,
 	}
+	o.trace.entries++
 	return sink.Entry(&o.found)
 }
 

@@ -295,3 +295,17 @@ func BenchmarkDecode(b *testing.B) {
 		}
 	}
 }
+
+func TestShape(t *testing.T) {
+	for text, want := range map[string]string{
+		"(&(cn=a)(!(sn>=b))(|(x<=c)(y~=d)))": "(&(cn=?)(!(sn>=?))(|(x<=?)(y~=?)))",
+		"(cn=a*b*c*d)":                       "(cn=?*?*?*?)",
+		"(cn=*b*)":                           "(cn=*?*)",
+		"(cn=*)":                             "(cn=*)",
+		"(cn:dn:2.5.13.2:=a)":                "(cn:dn:2.5.13.2:=?)",
+	} {
+		if got := Shape(MustParse(text)); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}

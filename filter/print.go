@@ -13,6 +13,58 @@ func (f *Present) String() string        { return string(appendText(nil, f)) }
 func (f *Substrings) String() string     { return string(appendText(nil, f)) }
 func (f *Extensible) String() string     { return string(appendText(nil, f)) }
 
+// Shape prints a filter with a question mark for every value: what searches of
+// one kind have in common, and what a log may keep of them.
+func Shape(f Filter) string { return blank(f).String() }
+
+var blanked = []byte("?")
+
+func blank(f Filter) Filter {
+	switch f := f.(type) {
+	case And:
+		return And(blankAll(f))
+	case Or:
+		return Or(blankAll(f))
+	case *Not:
+		return &Not{blank(f.Filter)}
+	case *Equal:
+		return &Equal{f.Attribute, blanked}
+	case *GreaterOrEqual:
+		return &GreaterOrEqual{f.Attribute, blanked}
+	case *LessOrEqual:
+		return &LessOrEqual{f.Attribute, blanked}
+	case *Approx:
+		return &Approx{f.Attribute, blanked}
+	case *Extensible:
+		return &Extensible{f.Rule, f.Attribute, blanked, f.DNAttrs}
+	case *Substrings:
+		return blankPieces(f)
+	}
+	return f
+}
+
+func blankAll(parts []Filter) []Filter {
+	blanks := make([]Filter, len(parts))
+	for i, p := range parts {
+		blanks[i] = blank(p)
+	}
+	return blanks
+}
+
+func blankPieces(f *Substrings) *Substrings {
+	b := &Substrings{Attribute: f.Attribute}
+	if f.Initial != nil {
+		b.Initial = blanked
+	}
+	for range f.Any {
+		b.Any = append(b.Any, blanked)
+	}
+	if f.Final != nil {
+		b.Final = blanked
+	}
+	return b
+}
+
 // appendText appends the string form (RFC 4515, 3).
 func appendText(b []byte, f Filter) []byte {
 	b = append(b, '(')

@@ -32,6 +32,16 @@ type Query struct {
 	// After continues a search of the same query on the same revision behind
 	// the result that had this position.
 	After []byte
+	// Cost, if given, is added to when the search ends.
+	Cost *Cost
+}
+
+// Cost is what searches took.
+type Cost struct {
+	Candidates int      // entries looked at
+	Rows       int      // rows of the tree that their columns ruled out
+	Indexes    []string // that were looked in, and how: see plan.Access
+	Scans      int      // searches that no index served
 }
 
 // A Result is one entry found. It is valid until the next one; its Entry may be
@@ -49,6 +59,9 @@ func (s *Snapshot) Search(ctx context.Context, q Query) iter.Seq2[*Result, error
 	return func(yield func(*Result, error) bool) {
 		f := newFinder(ctx, s, q, yield)
 		defer f.release()
+		if q.Cost != nil {
+			defer f.addTo(q.Cost)
+		}
 		f.run()
 	}
 }
@@ -96,6 +109,17 @@ func (f *finder) release() {
 	clear(f.ids[:cap(f.ids)])
 	*f = finder{batch: f.batch[:0], items: f.items[:0], ids: f.ids[:0], bytes: f.bytes[:0]}
 	finders.Put(f)
+}
+
+func (f *finder) addTo(c *Cost) {
+	c.Candidates += f.tested
+	c.Rows += f.skipped
+	switch {
+	case f.access != nil:
+		c.Indexes = f.access.Indexes(c.Indexes)
+	case f.q.Scope != op.BaseObject:
+		c.Scans++
+	}
 }
 
 func (f *finder) run() {

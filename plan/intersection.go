@@ -157,6 +157,13 @@ func (a *intersection) Describe(b *strings.Builder, indent int) {
 	}
 }
 
+func (a *intersection) Indexes(names []string) []string {
+	if a.led != nil {
+		return a.led.Indexes(names)
+	}
+	return a.parts[0].Indexes(names)
+}
+
 // once drops candidates that came before. Their position is their number in the
 // stream: going on behind one runs the access again, which is the same at the
 // same revision, without the entries being read.
@@ -190,3 +197,5 @@ func (a *once) rank() rank     { return a.of.rank() }
 func (a *once) distinct() bool { return true }
 
 func (a *once) Describe(b *strings.Builder, indent int) { a.of.Describe(b, indent) }
+
+func (a *once) Indexes(names []string) []string { return a.of.Indexes(names) }

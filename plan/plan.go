@@ -46,6 +46,9 @@ type Access interface {
 	// Describe prints the access and what is below it, one line each, and how
 	// many candidates each has yielded so far.
 	Describe(b *strings.Builder, indent int)
+	// Indexes appends the names of the indexes that Run looks in first, each
+	// with how: "uid value", "cn range", "cn scan", "mail presence".
+	Indexes(names []string) []string
 
 	rank() rank
 	// distinct reports whether no entry comes twice.
@@ -311,16 +314,39 @@ func (empty) Describe(b *strings.Builder, indent int) { line(b, indent, "nothing
 func (a byID) Describe(b *strings.Builder, indent int) { line(b, indent, "entry %s", a.id) }
 
 func (a *lookup) Describe(b *strings.Builder, indent int) {
-	kind := "value in"
+	kind := a.kind()
+	in := "in"
+	if kind == "range" || kind == "scan" {
+		in = "of"
+	}
+	line(b, indent, "%s %s %s: %s (%d candidates)", kind, in, index.TableName(a.typ), a.test, a.seen)
+}
+
+func (a *lookup) kind() string {
 	switch {
 	case a.test.Op == filter.TestPresent:
-		kind = "presence in"
+		return "presence"
 	case a.order == rankSpan:
-		kind = "range of"
+		return "range"
 	case a.order == rankMany:
-		kind = "scan of"
+		return "scan"
 	}
-	line(b, indent, "%s %s: %s (%d candidates)", kind, index.TableName(a.typ), a.test, a.seen)
+	return "value"
+}
+
+func (empty) Indexes(names []string) []string { return names }
+
+func (byID) Indexes(names []string) []string { return append(names, "entryUUID value") }
+
+func (a *lookup) Indexes(names []string) []string {
+	return append(names, a.typ.Name()+" "+a.kind())
+}
+
+func (a *union) Indexes(names []string) []string {
+	for _, p := range a.parts {
+		names = p.Indexes(names)
+	}
+	return names
 }
 
 func (a *union) Describe(b *strings.Builder, indent int) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -133,15 +132,4 @@ func (m *Main) load(c *cobra.Command) (*config.Config, error) {
 	}
 	file, _ := c.Flags().GetString("config")
 	return config.Load(config.Sources{File: file, Env: m.Env, Flags: given})
-}
-
-// logger writes one line an event to standard error.
-func (m *Main) logger(c *config.Config) *slog.Logger {
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(c.LogLevel)) // checked by package config
-	o := &slog.HandlerOptions{Level: level}
-	if c.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(m.Stderr, o))
-	}
-	return slog.New(slog.NewTextHandler(m.Stderr, o))
 }

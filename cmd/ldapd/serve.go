@@ -41,6 +41,11 @@ func (m *Main) serve(ctx context.Context, c *config.Config, _ []string) (err err
 		return err
 	}
 	defer closeAll(listeners) // again, if all is well
+	access, closer, err := m.accessLog(c)
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
 	p, err := openPartition(ctx, c, log, serving)
 	if err != nil {
 		return err
@@ -51,7 +56,9 @@ func (m *Main) serve(ctx context.Context, c *config.Config, _ []string) (err err
 	if err := p.AddSuffixes(ctx, c.Suffix); err != nil {
 		return err
 	}
-	d, err := directory.New(p.Partition, directoryOptions(c, log))
+	o := directoryOptions(c, log)
+	o.Access = access
+	d, err := directory.New(p.Partition, o)
 	if err != nil {
 		return err
 	}
@@ -181,6 +188,7 @@ func directoryOptions(c *config.Config, log *slog.Logger) directory.Options {
 		Secret:        cookieSecret(c.Admin.Password),
 		Version:       version(),
 		Log:           log,
+		Slow:          c.Slow,
 	}
 }
 

@@ -31,6 +31,8 @@ type Config struct {
 	Lease       time.Duration
 	LogLevel    string // debug, info, warn, error
 	LogFormat   string // text, json
+	Access      Access
+	Slow        time.Duration // 0: no operation is slow
 	GracePeriod time.Duration
 
 	settings []Setting
@@ -40,6 +42,13 @@ type Config struct {
 type Admin struct {
 	DN       string
 	Password string // stored form
+}
+
+// Access is where the access log goes. Without a File there is none.
+type Access struct {
+	File string // "-": standard error
+	Size int64  // of one file, in bytes
+	Keep int    // older files; 0: all
 }
 
 // Limits of what clients may take.
@@ -124,14 +133,20 @@ func (r *reader) add(l layer) error {
 
 func (r *reader) config() (*Config, error) {
 	c := &Config{
-		Store:       r.text("store"),
-		Listen:      r.list("listen", checkURL),
-		Suffix:      r.list("suffix", checkDN),
-		Admin:       r.admin(),
-		Cache:       r.size("cache"),
-		Lease:       r.duration("lease"),
-		LogLevel:    r.oneOf("log.level", "debug", "info", "warn", "error"),
-		LogFormat:   r.oneOf("log.format", "text", "json"),
+		Store:     r.text("store"),
+		Listen:    r.list("listen", checkURL),
+		Suffix:    r.list("suffix", checkDN),
+		Admin:     r.admin(),
+		Cache:     r.size("cache"),
+		Lease:     r.duration("lease"),
+		LogLevel:  r.oneOf("log.level", "debug", "info", "warn", "error"),
+		LogFormat: r.oneOf("log.format", "text", "json"),
+		Access: Access{
+			File: r.text("log.access"),
+			Size: r.size("log.access-size"),
+			Keep: r.count("log.access-keep"),
+		},
+		Slow:        r.duration("log.slow"),
 		GracePeriod: r.duration("grace-period"),
 		Limits: Limits{
 			Size:        r.count("limits.size"),

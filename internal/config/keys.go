@@ -46,6 +46,10 @@ var Keys = []Key{
 	{Name: "grace-period", Default: "10s", Help: "`TIME` that running operations get when the server is stopped"},
 	{Name: "log.level", Default: "info", Help: "`LEVEL`: debug, info, warn or error"},
 	{Name: "log.format", Default: "text", Help: "`FORMAT`: text or json"},
+	{Name: "log.access", Help: "`FILE` for a JSON line of every operation and connection, - for standard error"},
+	{Name: "log.access-size", Default: "256MiB", Help: "`BYTES` after which the access log goes on in a new file"},
+	{Name: "log.access-keep", Default: "10", Help: "`FILES` of access log to keep, compressed, beside the newest; 0 for all"},
+	{Name: "log.slow", Default: "1s", Help: "`TIME` from which an operation is logged with its plan, 0 for none"},
 }
 
 func findKey(name string) *Key {

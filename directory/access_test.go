@@ -1,0 +1,90 @@
+package directory_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+type discard struct{}
+
+func (discard) Entry(*op.SearchEntry) error                     { return nil }
+func (discard) Reference([]string) error                        { return nil }
+func (discard) Intermediate(string, []byte, []op.Control) error { return nil }
+func (discard) Done(*op.Response) error                         { return nil }
+
+// The access log has a line for every operation, with no values of filters,
+// assertions or attributes; a slow search also brings its plan into the log.
+func TestAccessLog(t *testing.T) {
+	var access, log bytes.Buffer
+	d := newDirectory(t, newPartition(t), directory.Options{
+		Access: slog.New(slog.NewJSONHandler(&access, nil)),
+		Log:    slog.New(slog.NewJSONHandler(&log, nil)),
+		Slow:   time.Nanosecond,
+	})
+	s := d.NewSession(nil)
+	serve := func(r op.Request) {
+		s.Serve(context.Background(), &op.Message{ID: 7, Request: r}, discard{})
+	}
+	attribute := func(name, value string) op.PartialAttribute {
+		return op.PartialAttribute{Description: name, Values: [][]byte{[]byte(value)}}
+	}
+	serve(&op.Bind{Version: 3, Name: "cn=admin,dc=example,dc=com", Password: []byte("secret")})
+	serve(&op.Add{Name: "dc=example,dc=com", Attributes: []op.PartialAttribute{
+		attribute("objectClass", "domain"), attribute("dc", "example"), attribute("description", "hidden")}})
+	serve(&op.Modify{Name: "dc=example,dc=com", Changes: []op.Modification{
+		{Kind: op.ModReplace, PartialAttribute: attribute("description", "hidden")}}})
+	serve(&op.Search{Base: "dc=example,dc=com", Scope: op.WholeSubtree, Attributes: []string{"dc"},
+		Filter: filter.MustParse("(&(objectClass=domain)(dc=hidden*))")})
+	serve(&op.Search{Base: "dc=example,dc=com", Filter: filter.MustParse("(objectClass=*)")})
+	serve(&op.Compare{Name: "dc=missing,dc=com", Description: "dc", Value: []byte("hidden")})
+	s.Close()
+
+	want := []string{
+		`{"conn":1,"from":"","op":"connect"}`,
+		`{"conn":1,"dn":"cn=admin,dc=example,dc=com","id":7,"op":"bind","result":0,"who":"cn=admin,dc=example,dc=com"}`,
+		`{"conn":1,"dn":"dc=example,dc=com","id":7,"op":"add","result":0,"who":"cn=admin,dc=example,dc=com"}`,
+		`{"attributes":["=description"],"conn":1,"dn":"dc=example,dc=com","id":7,"op":"modify","result":0,"who":"cn=admin,dc=example,dc=com"}`,
+		`{"attributes":["dc"],"candidates":1,"conn":1,"dn":"dc=example,dc=com","entries":0,"filter":"(&(objectClass=?)(dc=?*))","id":7,"index":"objectClass value","op":"search","result":0,"scope":"sub","who":"cn=admin,dc=example,dc=com"}`,
+		`{"candidates":1,"conn":1,"dn":"dc=example,dc=com","entries":1,"filter":"(objectClass=*)","id":7,"op":"search","result":0,"scope":"base","who":"cn=admin,dc=example,dc=com"}`,
+		`{"attribute":"dc","conn":1,"diagnostic":"no entry dc=missing,dc=com","dn":"dc=missing,dc=com","id":7,"op":"compare","result":32,"who":"cn=admin,dc=example,dc=com"}`,
+		`{"conn":1,"op":"disconnect","who":"cn=admin,dc=example,dc=com"}`,
+	}
+	lines := strings.Split(strings.TrimSpace(access.String()), "\n")
+	if len(lines) != len(want) {
+		t.Fatalf("%d lines, want %d:\n%s", len(lines), len(want), access.String())
+	}
+	for i := range lines {
+		if got := steady(t, lines[i]); got != want[i] {
+			t.Errorf("line %d is\n%s, want\n%s", i, got, want[i])
+		}
+	}
+	if strings.Contains(log.String(), "hidden") || !strings.Contains(log.String(), `"plan":"value in index_objectClass`) {
+		t.Errorf("the log of slow operations: %s", log.String())
+	}
+}
+
+// steady gives a line without what is another one each time.
+func steady(t *testing.T, line string) string {
+	var m map[string]any
+	if err := json.Unmarshal([]byte(line), &m); err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	m["op"] = m["msg"]
+	for _, k := range []string{"time", "level", "msg", "us"} {
+		delete(m, k)
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.Encode(m)
+	return strings.TrimSpace(b.String())
+}
