@@ -1,0 +1,55 @@
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-ldap/ldap/v3"
+	godiff "github.com/google/go-cmp/cmp"
+)
+
+// TestProtocolIsPublished holds docs/protocol.md and the root DSE to each other:
+// what the tables of the page name is what the server publishes, and nothing
+// else (RFC 4512, 5.1).
+func TestProtocolIsPublished(t *testing.T) {
+	page, err := os.ReadFile("../docs/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := serve(t, filepath.Join(t.TempDir(), "store"))
+	r, err := p.connect("", "").Search(ldap.NewSearchRequest("", base, ldap.NeverDerefAliases, 0, 0, false, "(objectClass=*)", []string{"+"}, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for section, attribute := range map[string]string{
+		"Controls":            "supportedControl",
+		"Extended operations": "supportedExtension",
+		"Features":            "supportedFeatures",
+	} {
+		published := slices.Sorted(slices.Values(r.Entries[0].GetAttributeValues(attribute)))
+		if diff := godiff.Diff(tableOIDs(string(page), section), published); diff != "" {
+			t.Errorf("%s (- docs/protocol.md, + %s of the root DSE):\n%s", section, attribute, diff)
+		}
+	}
+}
+
+// tableOIDs gives the OIDs of a section's table, sorted: the first of each row,
+// since responses are not published.
+func tableOIDs(page, section string) (oids []string) {
+	_, page, _ = strings.Cut(page, "\n## "+section+"\n")
+	page, _, _ = strings.Cut(page, "\n## ")
+	oid := regexp.MustCompile(`\b\d+(\.\d+){3,}\b`)
+	for line := range strings.Lines(page) {
+		if cells := strings.Split(line, "|"); len(cells) > 2 {
+			if x := oid.FindString(cells[2]); x != "" {
+				oids = append(oids, x)
+			}
+		}
+	}
+	slices.Sort(oids)
+	return oids
+}
