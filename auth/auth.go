@@ -3,8 +3,9 @@
 // share: cleartext, or "{SCHEME}" and what the scheme says (RFC 2307, 5.3).
 //
 // [Passwords] verifies every form that [Schemes] lists and makes new ones,
-// {ARGON2} by default. Its work with slow schemes is bounded, so that a flood of
-// binds cannot take all memory. The layouts behind the scheme are
+// {ARGON2} by default. Its work with slow schemes is bounded and shared among
+// clients by turns, so that a flood of binds takes neither all memory nor all
+// CPUs, nor keeps others out. The layouts behind the scheme are
 //
 //	{SHA} {MD5} {SHA256} {SHA384} {SHA512}          base64(digest)
 //	{SSHA} {SMD5} {SSHA256} {SSHA384} {SSHA512}     base64(digest, salt)
@@ -36,9 +37,10 @@ var ErrScheme = errors.New("unknown or malformed password scheme")
 const Default = "ARGON2"
 
 // Passwords verifies and makes stored passwords. It may be used concurrently.
+// What it does for a client bears that client's channel: see [ErrBusy].
 type Passwords struct {
-	slots chan struct{}
-	// decoy is a value of the scheme that was verified last: see Burn.
+	slots pool
+	// decoy is what the work of a failure is done on: see [Attempt.Fail].
 	decoy atomic.Pointer[decoy]
 }
 
@@ -47,21 +49,21 @@ type decoy struct {
 	value  []byte
 }
 
-// New makes Passwords that run at most so many slow hashes at once; zero is one
-// a CPU.
+// New makes Passwords that run at most so many slow hashes at once; zero leaves
+// one CPU to others, if there is more than one.
 func New(parallel int) *Passwords {
 	if parallel <= 0 {
-		parallel = runtime.GOMAXPROCS(0)
+		parallel = max(1, runtime.GOMAXPROCS(0)-1)
 	}
-	p := &Passwords{slots: make(chan struct{}, parallel)}
+	p := &Passwords{slots: pool{free: parallel}}
 	s := find([]byte("SSHA"))
 	p.decoy.Store(&decoy{s, []byte("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA==")})
 	return p
 }
 
 // Verify reports whether password is the stored one. The error is of the
-// context, or ErrScheme.
-func (p *Passwords) Verify(ctx context.Context, stored, password []byte) (bool, error) {
+// context, or ErrScheme, or ErrBusy.
+func (p *Passwords) Verify(ctx context.Context, c Channel, stored, password []byte) (bool, error) {
 	name, rest, ok := split(stored)
 	if !ok {
 		return subtle.ConstantTimeCompare(stored, password) == 1, nil
@@ -70,45 +72,74 @@ func (p *Passwords) Verify(ctx context.Context, stored, password []byte) (bool, 
 	if s == nil {
 		return false, ErrScheme
 	}
+	return p.run(ctx, c, s, rest, password)
+}
+
+func (p *Passwords) run(ctx context.Context, c Channel, s *scheme, rest, password []byte) (bool, error) {
+	if s.slow {
+		if err := p.slots.acquire(ctx, clientOf(c)); err != nil {
+			return false, err
+		}
+		defer p.slots.release()
+	}
+	ok, err := s.verify(s, rest, password)
+	if s.slow && err == nil {
+		p.learn(s, rest)
+	}
+	return ok, err
+}
+
+// learn keeps a value to do the work of failures on: one of the slow scheme that
+// was met last.
+func (p *Passwords) learn(s *scheme, rest []byte) {
 	if d := p.decoy.Load(); d.scheme != s {
 		p.decoy.Store(&decoy{s, bytes.Clone(rest)})
 	}
-	return p.run(ctx, s, rest, password)
 }
 
-// Burn does the work of a Verify that fails, for names that do not exist or have
-// no password: with the scheme that was last verified, the time an answer takes
-// tells an existing name from another as little as can be.
-func (p *Passwords) Burn(ctx context.Context, password []byte) error {
-	d := p.decoy.Load()
-	_, err := p.run(ctx, d.scheme, d.value, password)
+// An Attempt is one password given for one name, tried on what is stored of it.
+// Whether the name exists, has a password, and in which scheme, is not to be told
+// from the time that a failure takes: where any slow scheme is in use, every
+// failure costs one slow hash at least.
+type Attempt struct {
+	passwords *Passwords
+	channel   Channel
+	password  []byte
+	tried     bool
+	slowly    bool
+}
+
+// Attempt begins an attempt with a password that a client gave.
+func (p *Passwords) Attempt(c Channel, password []byte) Attempt {
+	return Attempt{passwords: p, channel: c, password: password}
+}
+
+// Try is Verify.
+func (a *Attempt) Try(ctx context.Context, stored []byte) (bool, error) {
+	ok, err := a.passwords.Verify(ctx, a.channel, stored, a.password)
+	if err == nil {
+		a.tried = true
+		a.slowly = a.slowly || Slow(stored)
+	}
+	return ok, err
+}
+
+// Fail does what work is missing when nothing that was stored fitted. The error
+// is of the context, or ErrBusy.
+func (a *Attempt) Fail(ctx context.Context) error {
+	d := a.passwords.decoy.Load()
+	if a.slowly || a.tried && !d.scheme.slow {
+		return nil
+	}
+	_, err := a.passwords.run(ctx, a.channel, d.scheme, d.value, a.password)
 	if errors.Is(err, ErrScheme) {
 		return nil
 	}
 	return err
 }
 
-func (p *Passwords) run(ctx context.Context, s *scheme, rest, password []byte) (bool, error) {
-	if s.slow {
-		if err := p.acquire(ctx); err != nil {
-			return false, err
-		}
-		defer func() { <-p.slots }()
-	}
-	return s.verify(s, rest, password)
-}
-
-func (p *Passwords) acquire(ctx context.Context) error {
-	select {
-	case p.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // Hash makes a stored password. An empty scheme is the default one.
-func (p *Passwords) Hash(ctx context.Context, name string, password []byte) ([]byte, error) {
+func (p *Passwords) Hash(ctx context.Context, c Channel, name string, password []byte) ([]byte, error) {
 	if name == "" {
 		name = Default
 	}
@@ -117,16 +148,27 @@ func (p *Passwords) Hash(ctx context.Context, name string, password []byte) ([]b
 		return nil, fmt.Errorf("no new passwords in scheme %q: use one of %s", name, strings.Join(NewSchemes(), ", "))
 	}
 	if s.slow {
-		if err := p.acquire(ctx); err != nil {
+		if err := p.slots.acquire(ctx, clientOf(c)); err != nil {
 			return nil, err
 		}
-		defer func() { <-p.slots }()
+		defer p.slots.release()
 	}
 	rest, err := s.hash(s, password)
 	if err != nil {
 		return nil, err
 	}
 	return append([]byte("{"+s.name+"}"), rest...), nil
+}
+
+// Slow reports whether a stored password takes long to verify, which is what
+// protects it once it is stolen.
+func Slow(stored []byte) bool {
+	name, _, ok := split(stored)
+	if !ok {
+		return false
+	}
+	s := find(name)
+	return s != nil && s.slow
 }
 
 // Hashed reports whether a value of userPassword is in one of the schemes that

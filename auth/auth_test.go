@@ -54,12 +54,12 @@ var stored = []struct {
 func TestVerify(t *testing.T) {
 	p := New(2)
 	for _, c := range stored {
-		ok, err := p.Verify(t.Context(), []byte(c.value), []byte(c.password))
+		ok, err := p.Verify(t.Context(), NoChannel{}, []byte(c.value), []byte(c.password))
 		if !errors.Is(err, c.err) || ok != (c.err == nil) {
 			t.Errorf("%s: %v, %v", c.value, ok, err)
 		}
 		for _, wrong := range []string{"", c.password + "x", "Secret", strings.Repeat("x", 300)} {
-			if ok, _ := p.Verify(t.Context(), []byte(c.value), []byte(wrong)); ok {
+			if ok, _ := p.Verify(t.Context(), NoChannel{}, []byte(c.value), []byte(wrong)); ok {
 				t.Errorf("%s accepts %q", c.value, wrong)
 			}
 		}
@@ -69,28 +69,28 @@ func TestVerify(t *testing.T) {
 func TestHashAndVerify(t *testing.T) {
 	p := New(2)
 	for _, name := range NewSchemes() {
-		a, err := p.Hash(t.Context(), name, []byte("pä$$"))
+		a, err := p.Hash(t.Context(), NoChannel{}, name, []byte("pä$$"))
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		b, _ := p.Hash(t.Context(), name, []byte("pä$$"))
+		b, _ := p.Hash(t.Context(), NoChannel{}, name, []byte("pä$$"))
 		if string(a) == string(b) {
 			t.Errorf("%s: no salt: %s", name, a)
 		}
 		if !Hashed(a) {
 			t.Errorf("Hashed(%s) = false", a)
 		}
-		if ok, err := p.Verify(t.Context(), a, []byte("pä$$")); !ok {
+		if ok, err := p.Verify(t.Context(), NoChannel{}, a, []byte("pä$$")); !ok {
 			t.Errorf("%s: %v", a, err)
 		}
-		if ok, _ := p.Verify(t.Context(), a, []byte("pa$$")); ok {
+		if ok, _ := p.Verify(t.Context(), NoChannel{}, a, []byte("pa$$")); ok {
 			t.Errorf("%s accepts another password", a)
 		}
 	}
-	if a, _ := p.Hash(t.Context(), "", []byte("x")); !strings.HasPrefix(string(a), "{ARGON2}$argon2id$") {
+	if a, _ := p.Hash(t.Context(), NoChannel{}, "", []byte("x")); !strings.HasPrefix(string(a), "{ARGON2}$argon2id$") {
 		t.Errorf("default: %s", a)
 	}
-	if _, err := p.Hash(t.Context(), "MD5", []byte("x")); err == nil {
+	if _, err := p.Hash(t.Context(), NoChannel{}, "MD5", []byte("x")); err == nil {
 		t.Error("makes MD5 hashes")
 	}
 }
@@ -112,38 +112,73 @@ func TestHashed(t *testing.T) {
 // Slow hashes wait for a slot and stop waiting with their context.
 func TestSlotsAreBounded(t *testing.T) {
 	p := New(1)
-	p.slots <- struct{}{}
+	p.slots.acquire(t.Context(), "another")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	_, err := p.Verify(ctx, []byte("{BCRYPT}$2b$08$f8.UPDAcBwTQhvkvdPE4sOe99y3v5xR3j0fFicmQL/sBhGL1Q5eJi"), []byte("x"))
+	_, err := p.Verify(ctx, NoChannel{}, []byte(slowStored), []byte("x"))
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 	// A fast one needs none.
-	if ok, err := p.Verify(ctx, []byte(stored[2].value), []byte("secret")); !ok {
+	if ok, err := p.Verify(ctx, NoChannel{}, []byte(stored[2].value), []byte("secret")); !ok {
 		t.Error(err)
 	}
 }
 
-// Burn follows the scheme in use.
-func TestBurn(t *testing.T) {
-	p := New(1)
-	if err := p.Burn(t.Context(), []byte("x")); err != nil {
-		t.Fatal(err)
+const slowStored = "{BCRYPT}$2b$08$f8.UPDAcBwTQhvkvdPE4sOe99y3v5xR3j0fFicmQL/sBhGL1Q5eJi"
+
+// Where a slow scheme is in use, every failure is one slow hash, whatever is
+// stored; where none is, it is none. Work is counted, not timed.
+func TestFailuresLookAlike(t *testing.T) {
+	for _, inUse := range []bool{false, true} {
+		for _, values := range [][]string{nil, {"clear"}, {stored[2].value}, {"{NOSUCH}x"}, {stored[2].value, "clear"}, {slowStored}} {
+			if !inUse && slices.Contains(values, slowStored) {
+				continue
+			}
+			p := New(1)
+			if inUse {
+				p.Verify(t.Context(), NoChannel{}, []byte(slowStored), []byte("x"))
+			}
+			ran := countSlow(t)
+			a := p.Attempt(NoChannel{}, []byte("wrong"))
+			for _, v := range values {
+				if ok, _ := a.Try(t.Context(), []byte(v)); ok {
+					t.Fatalf("%s accepted", v)
+				}
+			}
+			if err := a.Fail(t.Context()); err != nil {
+				t.Error(err)
+			}
+			want := 0
+			if inUse {
+				want = 1
+			}
+			if *ran != want {
+				t.Errorf("stored %q, slow in use %v: %d slow hashes, want %d", values, inUse, *ran, want)
+			}
+		}
 	}
-	p.Verify(t.Context(), []byte(stored[10].value), []byte("x"))
-	if s := p.decoy.Load().scheme.name; s != "ARGON2" {
-		t.Error(s)
+}
+
+// countSlow counts the runs of slow schemes from now on.
+func countSlow(t *testing.T) *int {
+	n := 0
+	for i := range schemes {
+		s := &schemes[i]
+		if !s.slow {
+			continue
+		}
+		verify := s.verify
+		s.verify = func(s *scheme, stored, password []byte) (bool, error) { n++; return verify(s, stored, password) }
+		t.Cleanup(func() { s.verify = verify })
 	}
-	if err := p.Burn(t.Context(), []byte("x")); err != nil {
-		t.Fatal(err)
-	}
+	return &n
 }
 
 func TestVerifySSHAAllocatesNothing(t *testing.T) {
 	p := New(1)
 	ctx, v, pw := t.Context(), []byte(stored[2].value), []byte("secret")
-	if n := testing.AllocsPerRun(100, func() { p.Verify(ctx, v, pw) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { p.Verify(ctx, NoChannel{}, v, pw) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -161,7 +196,7 @@ func FuzzVerify(f *testing.F) {
 				t.Skip("valid parameters may ask for seconds")
 			}
 		}
-		ok, err := p.Verify(t.Context(), value, password)
+		ok, err := p.Verify(t.Context(), NoChannel{}, value, password)
 		if ok && err != nil {
 			t.Errorf("accepted with %v", err)
 		}
@@ -174,7 +209,7 @@ func BenchmarkVerifySSHA(b *testing.B) {
 	v, pw := []byte(stored[2].value), []byte("secret")
 	b.ReportAllocs()
 	for b.Loop() {
-		if ok, _ := p.Verify(ctx, v, pw); !ok {
+		if ok, _ := p.Verify(ctx, NoChannel{}, v, pw); !ok {
 			b.Fatal("rejected")
 		}
 	}
@@ -183,7 +218,7 @@ func BenchmarkVerifySSHA(b *testing.B) {
 func BenchmarkArgon2id(b *testing.B) {
 	p := New(1)
 	for b.Loop() {
-		if _, err := p.Hash(b.Context(), "", []byte("secret")); err != nil {
+		if _, err := p.Hash(b.Context(), NoChannel{}, "", []byte("secret")); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,12 +1,18 @@
 package auth
 
-import "crypto/tls"
+import (
+	"crypto/tls"
+	"crypto/x509"
+)
 
 // A Channel is what is known of a client by its connection alone.
 type Channel interface {
 	// TLS is the state of the connection's TLS, nil without one. It changes
 	// once, by StartTLS.
 	TLS() *tls.ConnectionState
+	// Certificate is the one that the server showed in TLS, which its state does
+	// not have; nil if there is none.
+	Certificate() *x509.Certificate
 	// Peer is the client's process on the same machine, by a Unix socket.
 	Peer() (uid, gid int, ok bool)
 	// Remote is the client's address as text, for logs.
@@ -26,6 +32,7 @@ func Confidential(c Channel) bool {
 // NoChannel tells nothing.
 type NoChannel struct{}
 
-func (NoChannel) TLS() *tls.ConnectionState     { return nil }
-func (NoChannel) Peer() (uid, gid int, ok bool) { return 0, 0, false }
-func (NoChannel) Remote() string                { return "" }
+func (NoChannel) TLS() *tls.ConnectionState      { return nil }
+func (NoChannel) Certificate() *x509.Certificate { return nil }
+func (NoChannel) Peer() (uid, gid int, ok bool)  { return 0, 0, false }
+func (NoChannel) Remote() string                 { return "" }

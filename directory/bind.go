@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 
+	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
@@ -40,14 +42,9 @@ func (o *operation) authenticate(ctx context.Context, r *op.Bind) (*identity, er
 	if err != nil {
 		return nil, op.Errorf(op.InvalidDNSyntax, "%v", err)
 	}
-	if o.d.isAdmin(name) {
-		ok, err := o.d.passwords.Verify(ctx, []byte(o.d.o.AdminPassword), r.Password)
-		if err != nil || !ok {
-			return nil, o.refuse(ctx, err)
-		}
-		return &identity{name: o.d.o.Admin, admin: true}, nil
-	}
-	return o.authenticateUser(ctx, name, r.Password)
+	s := o.d.part.Snapshot()
+	defer s.Close()
+	return o.verify(ctx, s, name, r.Password)
 }
 
 func (d *Directory) isAdmin(name dn.DN) bool {
@@ -58,61 +55,54 @@ func (d *Directory) isAdmin(name dn.DN) bool {
 	return err == nil && key == d.adminKey
 }
 
-func (o *operation) authenticateUser(ctx context.Context, name dn.DN, password []byte) (*identity, error) {
-	s := o.d.part.Snapshot()
-	defer s.Close()
-	at, err := s.Find(ctx, name)
+// verify gives who has a name and a password. Names that do not exist, have no
+// password or another one are answered alike, after alike work.
+func (o *operation) verify(ctx context.Context, s *partition.Snapshot, name dn.DN, password []byte) (*identity, error) {
+	who, stored, err := o.stored(ctx, s, name)
 	if err != nil {
-		return nil, o.burn(ctx, err, password)
+		return nil, err
 	}
-	secrets, err := s.Secrets(ctx, at.ID)
-	if err != nil {
-		return nil, o.burn(ctx, err, password)
-	}
-	tried := false
-	for i := range secrets {
-		if secrets[i].Type != o.known.userPassword {
+	attempt := o.d.passwords.Attempt(o.session.channel, password)
+	for i := range stored {
+		if stored[i].Type != o.known.userPassword {
 			continue
 		}
-		for _, stored := range secrets[i].Values {
-			tried = true
-			ok, err := o.d.passwords.Verify(ctx, stored, password)
-			if ok {
-				return &identity{name: at.Name, id: at.ID}, nil
-			}
-			if err := ctx.Err(); err != nil {
+		for _, v := range stored[i].Values {
+			ok, err := attempt.Try(ctx, v)
+			switch {
+			case ok:
+				return who, nil
+			case errors.Is(err, auth.ErrScheme):
+				o.d.log.Warn("unreadable userPassword", "dn", who.name, "error", err)
+			case err != nil:
 				return nil, err
-			}
-			if err != nil {
-				o.d.log.Warn("unreadable userPassword", "dn", at.Name, "error", err)
 			}
 		}
 	}
-	if !tried {
-		return nil, o.burn(ctx, nil, password)
+	if err := attempt.Fail(ctx); err != nil {
+		return nil, err
 	}
 	return nil, errCredentials
 }
 
-// burn answers a bind as a name that does not exist, after the work that a wrong
-// password takes. Failures of the store stay what they are.
-func (o *operation) burn(ctx context.Context, cause error, password []byte) error {
+// stored gives who has a name and their secrets; nobody, with none, if nobody
+// has.
+func (o *operation) stored(ctx context.Context, s *partition.Snapshot, name dn.DN) (*identity, []entry.Attribute, error) {
+	if o.d.isAdmin(name) {
+		return &identity{name: o.d.o.Admin, admin: true},
+			[]entry.Attribute{{Type: o.known.userPassword, Values: [][]byte{[]byte(o.d.o.AdminPassword)}}}, nil
+	}
+	at, err := s.Find(ctx, name)
 	var missing *partition.Error
-	if cause != nil && !errors.As(cause, &missing) {
-		return cause
-	}
-	if err := o.d.passwords.Burn(ctx, password); err != nil {
-		return err
-	}
-	return errCredentials
-}
-
-func (o *operation) refuse(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
+	if errors.As(err, &missing) {
+		return nil, nil, nil
 	}
 	if err != nil {
-		o.d.log.Error("the administrator's stored password cannot be used", "error", err)
+		return nil, nil, err
 	}
-	return errCredentials
+	secrets, err := s.Secrets(ctx, at.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &identity{name: at.Name, id: at.ID}, secrets, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -45,6 +46,7 @@ var sentinels = []struct {
 	{table.ErrTooLarge, op.AdminLimitExceeded, "a value is larger than the store takes"},
 	{table.ErrUnavailable, op.Unavailable, "the store is not available now"},
 	{table.ErrClosed, op.Unavailable, "the server is stopping"},
+	{auth.ErrBusy, op.Busy, "too many passwords that came from here wait to be verified: try again"},
 	{context.DeadlineExceeded, op.TimeLimitExceeded, ""},
 	{context.Canceled, op.Unavailable, "the operation was ended"},
 }

@@ -146,7 +146,7 @@ func (o *operation) checkOld(ctx context.Context, tx *partition.Tx, name dn.DN, 
 		return err
 	}
 	for _, v := range stored {
-		if ok, err := o.d.passwords.Verify(ctx, v, old); ok || ctx.Err() != nil {
+		if ok, err := o.d.passwords.Verify(ctx, o.session.channel, v, old); ok || ctx.Err() != nil {
 			return err
 		}
 	}

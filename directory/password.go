@@ -86,7 +86,7 @@ func (o *operation) hashValues(ctx context.Context, values [][]byte) ([][]byte, 
 	for i, v := range values {
 		switch {
 		case !auth.Hashed(v):
-			h, err := o.d.passwords.Hash(ctx, "", v)
+			h, err := o.d.passwords.Hash(ctx, o.session.channel, "", v)
 			if err != nil {
 				return nil, err
 			}
@@ -154,7 +154,7 @@ func (o *operation) storedFor(ctx context.Context, stored [][]byte, given []byte
 		if bytes.Equal(v, given) && o.who.isAdmin() {
 			return v, nil
 		}
-		ok, err := o.d.passwords.Verify(ctx, v, given)
+		ok, err := o.d.passwords.Verify(ctx, o.session.channel, v, given)
 		if ok {
 			return v, nil
 		}

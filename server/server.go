@@ -36,6 +36,7 @@ package server
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -70,10 +71,14 @@ type ConnInfo struct {
 	Local, Addr net.Addr
 	uid, gid    *int // the client's process's on ldapi, else nil
 	tls         atomic.Pointer[tls.ConnectionState]
+	certificate atomic.Pointer[x509.Certificate] // the server's, in tls
 }
 
 // TLS is the state of the connection's TLS, nil without one.
 func (c *ConnInfo) TLS() *tls.ConnectionState { return c.tls.Load() }
+
+// Certificate is the one that the server showed in TLS, nil without.
+func (c *ConnInfo) Certificate() *x509.Certificate { return c.certificate.Load() }
 
 // Peer is the client's process, on ldapi.
 func (c *ConnInfo) Peer() (uid, gid int, ok bool) {

@@ -43,7 +43,7 @@ func (m *Main) passwd(ctx context.Context, scheme string) error {
 	if password == "" {
 		return errors.New("an empty password would let nobody in")
 	}
-	hash, err := auth.New(1).Hash(ctx, scheme, []byte(password))
+	hash, err := auth.New(1).Hash(ctx, auth.NoChannel{}, scheme, []byte(password))
 	if err != nil {
 		return &config.Error{Where: "--scheme", Text: err.Error()}
 	}

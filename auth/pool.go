@@ -1,0 +1,118 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+)
+
+// ErrBusy says that a client has too many passwords waiting for their slow hash.
+var ErrBusy = errors.New("too many passwords of this client are being verified")
+
+// maxWaiting bounds the hashes of one client that wait for their turn.
+const maxWaiting = 256
+
+// A pool bounds how many slow hashes run at once. Clients that wait take turns,
+// so that one with a thousand wrong passwords delays another's one by at most
+// the hashes that run.
+type pool struct {
+	mu    sync.Mutex
+	free  int
+	turns []*line // of the clients that wait, whose turn is next first
+}
+
+// A line is one client's hashes that wait, each a channel closed when it may run.
+type line struct {
+	client  string
+	waiting []chan struct{}
+}
+
+// clientOf is by what clients take turns: the address, whatever the port.
+func clientOf(c Channel) string {
+	remote := c.Remote()
+	if host, _, err := net.SplitHostPort(remote); err == nil {
+		return host
+	}
+	return remote
+}
+
+// acquire waits for the client's turn. Who got it calls release.
+func (p *pool) acquire(ctx context.Context, client string) error {
+	ready, err := p.enter(client)
+	if ready == nil {
+		return err
+	}
+	select {
+	case <-ready:
+		return nil
+	case <-ctx.Done():
+		if !p.leave(client, ready) {
+			p.release() // the turn came meanwhile
+		}
+		return ctx.Err()
+	}
+}
+
+// enter takes what is free, or gives what says when to go on.
+func (p *pool) enter(client string) (ready chan struct{}, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.free > 0 {
+		p.free--
+		return nil, nil
+	}
+	i := p.find(client)
+	if i < 0 {
+		i = len(p.turns)
+		p.turns = append(p.turns, &line{client: client})
+	}
+	l := p.turns[i]
+	if len(l.waiting) >= maxWaiting {
+		return nil, ErrBusy
+	}
+	ready = make(chan struct{})
+	l.waiting = append(l.waiting, ready)
+	return ready, nil
+}
+
+func (p *pool) find(client string) int {
+	return slices.IndexFunc(p.turns, func(l *line) bool { return l.client == client })
+}
+
+// leave ends the waiting; false: it was over already.
+func (p *pool) leave(client string, ready chan struct{}) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := p.find(client)
+	if i < 0 {
+		return false
+	}
+	l := p.turns[i]
+	at := slices.Index(l.waiting, ready)
+	if at < 0 {
+		return false
+	}
+	if l.waiting = slices.Delete(l.waiting, at, at+1); len(l.waiting) == 0 {
+		p.turns = slices.Delete(p.turns, i, i+1)
+	}
+	return true
+}
+
+// release hands a slot to the client whose turn is next. Its next one comes
+// after everyone else's.
+func (p *pool) release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.turns) == 0 {
+		p.free++
+		return
+	}
+	l := p.turns[0]
+	p.turns = slices.Delete(p.turns, 0, 1)
+	close(l.waiting[0])
+	if l.waiting = slices.Delete(l.waiting, 0, 1); len(l.waiting) > 0 {
+		p.turns = append(p.turns, l)
+	}
+}
