@@ -17,11 +17,23 @@ type Schema struct {
 	rules      []*MatchingRule
 	syntaxes   []*Syntax
 
+	contentRules   []*ContentRule
+	nameForms      []*NameForm
+	structureRules []*StructureRule
+
 	attributeBy lookup[AttributeType]
 	classBy     lookup[ObjectClass]
 	ruleBy      lookup[MatchingRule]
 	syntaxBy    map[string]*Syntax
-	below       map[*AttributeType][]*AttributeType
+
+	contentRuleBy   lookup[ContentRule]
+	nameFormBy      lookup[NameForm]
+	structureRuleBy lookup[StructureRule]
+	// contents and forms are what is in force for a structural class.
+	contents map[*ObjectClass]*ContentRule
+	forms    map[*ObjectClass][]*NameForm
+
+	below map[*AttributeType][]*AttributeType
 
 	printed [numElements][]string
 }
@@ -57,7 +69,7 @@ func lower(c byte) byte {
 func (t lookup[T]) add(d *definition, x *T) error {
 	for _, name := range append([]string{d.oid}, d.names...) {
 		if y := t.find(name); y != nil && y != x {
-			return d.fail("the name or OID %q is defined already, as something else", name)
+			return d.fault(Exists, "the name or OID %q is defined already, as something else", name)
 		}
 		t[name], t[strings.ToLower(name)] = x, x
 	}
@@ -65,7 +77,11 @@ func (t lookup[T]) add(d *definition, x *T) error {
 }
 
 func (d *definition) fail(format string, args ...any) error {
-	return &DefinitionError{d.name(), -1, fmt.Sprintf(format, args...)}
+	return d.fault(Conflict, format, args...)
+}
+
+func (d *definition) fault(f Fault, format string, args ...any) error {
+	return &DefinitionError{Definition: d.name(), Source: d.source, Offset: -1, Problem: fmt.Sprintf(format, args...), Fault: f}
 }
 
 // build makes a schema of definitions: first the things, then what they refer
@@ -78,8 +94,14 @@ func build(ds []*definition) (*Schema, error) {
 		ruleBy:      lookup[MatchingRule]{},
 		syntaxBy:    map[string]*Syntax{},
 		below:       map[*AttributeType][]*AttributeType{},
+
+		contentRuleBy:   lookup[ContentRule]{},
+		nameFormBy:      lookup[NameForm]{},
+		structureRuleBy: lookup[StructureRule]{},
+		contents:        map[*ObjectClass]*ContentRule{},
+		forms:           map[*ObjectClass][]*NameForm{},
 	}
-	for _, step := range []func() error{s.make, s.linkSyntaxes, s.linkRules, s.linkAttributes, s.linkClasses} {
+	for _, step := range []func() error{s.make, s.linkSyntaxes, s.linkRules, s.linkAttributes, s.linkClasses, s.linkDIT} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -96,6 +118,12 @@ func (s *Schema) make() error {
 			err = s.makeAttribute(d)
 		case objectClasses:
 			err = s.makeClass(d)
+		case dITContentRules:
+			err = s.makeContentRule(d)
+		case nameForms:
+			err = s.makeNameForm(d)
+		case dITStructureRules:
+			err = s.makeStructureRule(d)
 		case matchingRules:
 			err = s.makeRule(d)
 		case ldapSyntaxes:
@@ -150,7 +178,7 @@ func (s *Schema) makeRule(d *definition) error {
 
 func (s *Schema) makeSyntax(d *definition) error {
 	if s.syntaxBy[d.oid] != nil {
-		return d.fail("the OID %q is defined already, as something else", d.oid)
+		return d.fault(Exists, "the OID %q is defined already, as something else", d.oid)
 	}
 	x := &Syntax{
 		OID: d.oid, Desc: d.desc, Extensions: d.extensions, schema: s, def: d, validate: validators[d.oid],
@@ -320,15 +348,25 @@ func (s *Schema) linkClass(c *ObjectClass) error {
 		to    *[]*AttributeType
 		names []string
 	}{{&c.Must, c.def.must}, {&c.May, c.def.may}} {
-		for _, name := range x.names {
-			t := s.Attribute(name)
-			if t == nil {
-				return c.def.fail("there is no attribute type %q", name)
-			}
-			*x.to = append(*x.to, t)
+		var err error
+		if *x.to, err = s.types(c.def, x.names); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// types looks up the attribute types that a definition names.
+func (s *Schema) types(d *definition, names []string) ([]*AttributeType, error) {
+	var ts []*AttributeType
+	for _, name := range names {
+		t := s.Attribute(name)
+		if t == nil {
+			return nil, d.fail("there is no attribute type %q", name)
+		}
+		ts = append(ts, t)
+	}
+	return ts, nil
 }
 
 // ends reports whether every way up from c comes to an end.

@@ -68,31 +68,6 @@ func (s *Schema) Extend(definitions ...string) (*Schema, error) {
 	return build(ds)
 }
 
-// essence prints what matters of a definition, references by OID and sorted.
-func (s *Schema) essence(d *definition) string {
-	e := *d
-	e.desc, e.maxLen, e.extensions = "", 0, nil
-	for _, list := range []*[]string{&e.sup, &e.must, &e.may} {
-		*list = slices.Clone(*list)
-		for i, name := range *list {
-			(*list)[i] = s.canonical(name)
-		}
-		slices.Sort(*list)
-		*list = slices.Compact(*list)
-	}
-	e.names = slices.Sorted(slices.Values(e.names))
-	e.equality, e.ordering, e.substr = s.canonical(e.equality), s.canonical(e.ordering), s.canonical(e.substr)
-	return e.String()
-}
-
-// canonical is the OID of a name, or the name if nothing has it.
-func (s *Schema) canonical(name string) string {
-	if oid := s.oidOf(name); oid != "" {
-		return oid
-	}
-	return name
-}
-
 // Attribute finds an attribute type by name or OID, any case; nil if unknown.
 func (s *Schema) Attribute(name string) *AttributeType { return s.attributeBy.find(name) }
 

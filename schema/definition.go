@@ -6,18 +6,66 @@ import (
 	"strings"
 )
 
+// A Definition is one value of one of the subschema's attributes: attributeTypes
+// and "( 2.5.4.3 NAME 'cn' SUP name )".
+type Definition struct {
+	Attribute string // or what schema files call it: attributetype, olcAttributeTypes
+	Text      string
+	Source    string // where it is from, for errors: "core.schema:12"; may be empty
+}
+
+// parse reads the definition; an error says where it is from.
+func (d Definition) parse() (*definition, error) {
+	e, ok := elementAliases[strings.ToLower(d.Attribute)]
+	if !ok {
+		return nil, &DefinitionError{Definition: beginning(d.Text), Source: d.Source, Offset: -1,
+			Problem: fmt.Sprintf("%q is not one of %s", d.Attribute, strings.Join(elementNames[:], ", "))}
+	}
+	parsed, err := parseDefinition(e, d.Text)
+	if err != nil {
+		return nil, from(d.Source, err)
+	}
+	parsed.source = d.Source
+	return parsed, nil
+}
+
+// from notes in a DefinitionError where its definition is from.
+func from(source string, err error) error {
+	if e, ok := err.(*DefinitionError); ok && e.Source == "" {
+		e.Source = source
+	}
+	return err
+}
+
+// Fault is what is wrong with a definition, for who answers by result codes.
+type Fault uint8
+
+const (
+	Malformed Fault = iota // by RFC 4512, 4.1
+	Conflict               // with other definitions, which may lack what it refers to
+	Exists                 // what has its OID or a name of it
+	Missing                // what is to be removed
+	InUse                  // by another definition, or by the server itself
+)
+
 // A DefinitionError says which definition is wrong, where and how.
 type DefinitionError struct {
 	Definition string // its first name or OID, or how it begins
+	Source     string // of the Definition
 	Offset     int    // byte in the text given; -1: the definition as a whole
 	Problem    string
+	Fault      Fault
 }
 
 func (e *DefinitionError) Error() string {
-	if e.Offset < 0 {
-		return fmt.Sprintf("definition of %s: %s", e.Definition, e.Problem)
+	at := ""
+	if e.Offset >= 0 {
+		at = fmt.Sprintf(", byte %d", e.Offset)
 	}
-	return fmt.Sprintf("definition of %s, byte %d: %s", e.Definition, e.Offset, e.Problem)
+	if e.Source != "" {
+		at += ", " + e.Source
+	}
+	return fmt.Sprintf("definition of %s%s: %s", e.Definition, at, e.Problem)
 }
 
 // element is the sort of thing a definition defines, by the subschema attribute
@@ -27,6 +75,9 @@ type element uint8
 const (
 	attributeTypes element = iota
 	objectClasses
+	dITContentRules
+	nameForms
+	dITStructureRules
 	ldapSyntaxes
 	matchingRules
 	matchingRuleUse
@@ -34,13 +85,17 @@ const (
 )
 
 var elementNames = [numElements]string{
-	"attributeTypes", "objectClasses", "ldapSyntaxes", "matchingRules", "matchingRuleUse",
+	"attributeTypes", "objectClasses", "dITContentRules", "nameForms", "dITStructureRules",
+	"ldapSyntaxes", "matchingRules", "matchingRuleUse",
 }
 
 // elementAliases are what schema files call the elements besides.
 var elementAliases = map[string]element{
 	"attributetypes": attributeTypes, "attributetype": attributeTypes, "olcattributetypes": attributeTypes,
 	"objectclasses": objectClasses, "objectclass": objectClasses, "olcobjectclasses": objectClasses,
+	"ditcontentrules": dITContentRules, "ditcontentrule": dITContentRules, "olcditcontentrules": dITContentRules,
+	"nameforms": nameForms, "nameform": nameForms,
+	"ditstructurerules": dITStructureRules, "ditstructurerule": dITStructureRules,
 	"ldapsyntaxes": ldapSyntaxes, "ldapsyntax": ldapSyntaxes, "olcldapsyntaxes": ldapSyntaxes,
 	"matchingrules": matchingRules, "matchingrule": matchingRules, "matchingruleuse": matchingRuleUse,
 }
@@ -48,8 +103,9 @@ var elementAliases = map[string]element{
 // A definition is one parsed definition, its references still names.
 type definition struct {
 	element element
+	source  string // of its Definition
 
-	oid        string
+	oid        string // of a DIT structure rule, its number
 	names      []string
 	desc       string
 	obsolete   bool
@@ -65,6 +121,9 @@ type definition struct {
 	usage      Usage
 	kind       Kind
 	must, may  []string
+	aux, not   []string
+	form       string // of a DIT structure rule
+	class      string // of a name form
 	applies    []string
 	extensions []Extension
 }
@@ -82,7 +141,7 @@ func (d *definition) name() string {
 func parseLabelled(text string) (*definition, error) {
 	at := strings.IndexByte(text, '(')
 	if at < 0 {
-		return nil, &DefinitionError{beginning(text), len(text), `no "(" found; write "attributeTypes: ( OID ... )"`}
+		return nil, malformed(text, len(text), `no "(" found; write "attributeTypes: ( OID ... )"`)
 	}
 	label := strings.TrimSpace(text[:at])
 	if i := strings.LastIndexByte(label, '{'); i >= 0 && strings.HasSuffix(label, "}") {
@@ -91,7 +150,7 @@ func parseLabelled(text string) (*definition, error) {
 	label = strings.TrimSpace(strings.TrimSuffix(label, ":"))
 	e, ok := elementAliases[strings.ToLower(label)]
 	if !ok {
-		return nil, &DefinitionError{beginning(text), 0, fmt.Sprintf("%q is not one of %s", label, strings.Join(elementNames[:], ", "))}
+		return nil, malformed(text, 0, fmt.Sprintf("%q is not one of %s", label, strings.Join(elementNames[:], ", ")))
 	}
 	return parseAt(e, text, at)
 }
@@ -105,6 +164,10 @@ func parseAt(e element, text string, at int) (*definition, error) {
 		return nil, err
 	}
 	return p.def, nil
+}
+
+func malformed(text string, at int, problem string) error {
+	return &DefinitionError{Definition: beginning(text), Offset: at, Problem: problem}
 }
 
 func beginning(text string) string {

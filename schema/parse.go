@@ -38,7 +38,7 @@ func (p *parser) fail(pos int, format string, args ...any) error {
 	if name == "" {
 		name = beginning(p.text)
 	}
-	return &DefinitionError{name, pos, fmt.Sprintf(format, args...)}
+	return &DefinitionError{Definition: name, Offset: pos, Problem: fmt.Sprintf(format, args...)}
 }
 
 func (p *parser) next() error {
@@ -105,12 +105,7 @@ func (p *parser) definition() error {
 	if p.tok.kind != tokenOpen {
 		return p.fail(p.tok.pos, `expected "("`)
 	}
-	oid, err := p.oid()
-	if err != nil {
-		return err
-	}
-	p.def.oid = oid
-	if err := p.next(); err != nil {
+	if err := p.first(); err != nil {
 		return err
 	}
 	for p.tok.kind == tokenWord {
@@ -126,6 +121,41 @@ func (p *parser) definition() error {
 	}
 	if p.tok.kind != tokenEnd {
 		return p.fail(p.tok.pos, "text after the definition's end")
+	}
+	return p.complete()
+}
+
+// first reads the first component: an OID, or a DIT structure rule's number.
+func (p *parser) first() error {
+	if err := p.next(); err != nil {
+		return err
+	}
+	of := oidItems
+	if p.def.element == dITStructureRules {
+		of = ruleItems
+	}
+	var err error
+	if p.def.oid, err = p.item(of); err != nil {
+		return err
+	}
+	return p.next()
+}
+
+// complete tests that a definition has the terms that its element must have.
+func (p *parser) complete() error {
+	d := p.def
+	for _, x := range []struct {
+		element element
+		missing bool
+		keyword string
+	}{
+		{nameForms, d.class == "", "OC"},
+		{nameForms, len(d.must) == 0, "MUST"},
+		{dITStructureRules, d.form == "", "FORM"},
+	} {
+		if d.element == x.element && x.missing {
+			return p.fail(len(p.text), "%s is missing", x.keyword)
+		}
 	}
 	return nil
 }
@@ -144,7 +174,7 @@ func (p *parser) term() error {
 	return read(p)
 }
 
-// grammar has the keywords of each element (RFC 4512, 4.1.1 to 4.1.5). They may
+// grammar has the keywords of each element (RFC 4512, 4.1.1 to 4.1.7). They may
 // come in any order, as they do in published files.
 var grammar = [numElements]map[string]func(*parser) error{
 	attributeTypes: {
@@ -167,6 +197,24 @@ var grammar = [numElements]map[string]func(*parser) error{
 		"AUXILIARY":  flag(func(d *definition) { d.kind = Auxiliary }),
 		"MUST":       oidsTo(func(d *definition, s []string) { d.must = s }),
 		"MAY":        oidsTo(func(d *definition, s []string) { d.may = s }),
+	},
+	dITContentRules: {
+		"NAME": (*parser).names, "DESC": (*parser).desc, "OBSOLETE": flag(func(d *definition) { d.obsolete = true }),
+		"AUX":  oidsTo(func(d *definition, s []string) { d.aux = s }),
+		"MUST": oidsTo(func(d *definition, s []string) { d.must = s }),
+		"MAY":  oidsTo(func(d *definition, s []string) { d.may = s }),
+		"NOT":  oidsTo(func(d *definition, s []string) { d.not = s }),
+	},
+	nameForms: {
+		"NAME": (*parser).names, "DESC": (*parser).desc, "OBSOLETE": flag(func(d *definition) { d.obsolete = true }),
+		"OC":   oidTo(func(d *definition, s string) { d.class = s }),
+		"MUST": oidsTo(func(d *definition, s []string) { d.must = s }),
+		"MAY":  oidsTo(func(d *definition, s []string) { d.may = s }),
+	},
+	dITStructureRules: {
+		"NAME": (*parser).names, "DESC": (*parser).desc, "OBSOLETE": flag(func(d *definition) { d.obsolete = true }),
+		"FORM": oidTo(func(d *definition, s string) { d.form = s }),
+		"SUP":  (*parser).superiorRules,
 	},
 	ldapSyntaxes: {"DESC": (*parser).desc, "NAME": (*parser).names},
 	matchingRules: {
@@ -243,6 +291,7 @@ type items struct {
 
 var (
 	oidItems   = items{"a name or OID", true, validOIDWord}
+	ruleItems  = items{"a rule number", true, validRuleID}
 	nameItems  = items{"a name", true, validOIDWord}
 	valueItems = items{"a value", false, func(string) bool { return true }}
 )
@@ -290,6 +339,17 @@ func (p *parser) item(of items) (string, error) {
 		return "", p.fail(p.tok.pos, "%q is not %s", p.tok.text, of.what)
 	}
 	return p.tok.text, nil
+}
+
+// validRuleID takes what a DIT structure rule is called by (RFC 4512, 4.1.7.1).
+func validRuleID(s string) bool {
+	_, err := strconv.ParseUint(s, 10, 31)
+	return err == nil && isDigit(s[0]) && (s[0] != '0' || s == "0")
+}
+
+func (p *parser) superiorRules() (err error) {
+	p.def.sup, err = p.list(ruleItems)
+	return err
 }
 
 func (p *parser) names() (err error) {

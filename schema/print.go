@@ -6,7 +6,8 @@ import (
 )
 
 // Definitions gives the subschema's values of attributeTypes, objectClasses,
-// ldapSyntaxes, matchingRules or matchingRuleUse (RFC 4512, 4.2).
+// dITContentRules, nameForms, dITStructureRules, ldapSyntaxes, matchingRules or
+// matchingRuleUse (RFC 4512, 4.2).
 func (s *Schema) Definitions(attribute string) []string {
 	for e, name := range elementNames {
 		if strings.EqualFold(name, attribute) {
@@ -49,7 +50,9 @@ func (d *definition) String() string {
 		p.word("DESC", quote(d.desc))
 	}
 	p.flag("OBSOLETE", d.obsolete)
-	p.list("SUP", d.sup, asIs, " $ ")
+	p.word("OC", d.class)
+	p.word("FORM", d.form)
+	p.list("SUP", d.sup, asIs, d.supSeparator())
 	p.flag([...]string{Abstract: "ABSTRACT", Structural: "STRUCTURAL", Auxiliary: "AUXILIARY"}[d.kind], d.element == objectClasses)
 	p.word("EQUALITY", d.equality)
 	p.word("ORDERING", d.ordering)
@@ -65,14 +68,25 @@ func (d *definition) String() string {
 	if d.usage != UserApplications {
 		p.word("USAGE", usageNames[d.usage])
 	}
+	p.list("AUX", d.aux, asIs, " $ ")
 	p.list("MUST", d.must, asIs, " $ ")
 	p.list("MAY", d.may, asIs, " $ ")
+	p.list("NOT", d.not, asIs, " $ ")
 	p.list("APPLIES", d.applies, asIs, " $ ")
 	for _, x := range d.extensions {
 		p.extension(x)
 	}
 	p.WriteString(" )")
 	return p.String()
+}
+
+// supSeparator is what stands between superior elements: rule ids have spaces
+// (RFC 4512, 4.1.7.1).
+func (d *definition) supSeparator() string {
+	if d.element == dITStructureRules {
+		return " "
+	}
+	return " $ "
 }
 
 type printer struct{ strings.Builder }

@@ -107,6 +107,61 @@ func (c *ObjectClass) Is(super *ObjectClass) bool {
 	return false
 }
 
+// A ContentRule says what else the entries of a structural class may or must
+// have (RFC 4512, 4.1.6).
+type ContentRule struct {
+	Class      *ObjectClass // its OID is the rule's
+	Names      []string
+	Desc       string
+	Obsolete   bool
+	Aux        []*ObjectClass
+	Must, May  []*AttributeType
+	Not        []*AttributeType
+	Extensions []Extension
+
+	name string
+	def  *definition
+}
+
+// Name is the rule's first name, or the OID of its class.
+func (r *ContentRule) Name() string { return r.name }
+
+// A NameForm says what the RDNs of a structural class are made of (RFC 4512,
+// 4.1.7.2).
+type NameForm struct {
+	OID        string
+	Names      []string
+	Desc       string
+	Obsolete   bool
+	Class      *ObjectClass
+	Must, May  []*AttributeType
+	Extensions []Extension
+
+	name string
+	def  *definition
+}
+
+// Name is the form's short name: its first name, or its OID.
+func (f *NameForm) Name() string { return f.name }
+
+// A StructureRule says below which entries those of a name form stand (RFC
+// 4512, 4.1.7.1).
+type StructureRule struct {
+	ID         int
+	Names      []string
+	Desc       string
+	Obsolete   bool
+	Form       *NameForm
+	Sup        []*StructureRule
+	Extensions []Extension
+
+	name string
+	def  *definition
+}
+
+// Name is the rule's first name, or its number.
+func (r *StructureRule) Name() string { return r.name }
+
 // A Syntax is an LDAP syntax (RFC 4517, 3.3).
 type Syntax struct {
 	OID        string

@@ -1,0 +1,228 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Change makes a schema without some definitions and with others. What is
+// removed is found by its kind and its OID (rule number); the rest of its Text
+// does not matter, and Text may be the OID or a name alone. Removing and adding
+// the same OID replaces it, in its place.
+//
+// Refused, with a *DefinitionError, is to add an OID or name that is there, to
+// remove what is not, what other definitions use or what the server itself
+// needs: its matching rules and syntaxes, operational attributes, and what
+// [Needed] lists. Those may be replaced only by what means the same.
+func (s *Schema) Change(add, remove []Definition) (*Schema, error) {
+	c := change{from: s, left: slices.Clone(s.definitions)}
+	for _, d := range remove {
+		if err := c.remove(d); err != nil {
+			return nil, err
+		}
+	}
+	for _, d := range add {
+		parsed, err := d.parse()
+		if err != nil {
+			return nil, err
+		}
+		c.add(parsed)
+	}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return build(slices.DeleteFunc(c.left, func(d *definition) bool { return d == nil }))
+}
+
+// change is a schema's definitions while they are being changed.
+type change struct {
+	from *Schema
+	left []*definition // nil where one has been removed
+	gone []gone
+}
+
+// gone is a removed definition, and what has come into its place.
+type gone struct {
+	at       int
+	old, new *definition
+}
+
+func (c *change) remove(d Definition) error {
+	e, ok := elementAliases[strings.ToLower(d.Attribute)]
+	if !ok {
+		_, err := d.parse()
+		return err
+	}
+	oid, err := firstOf(d.Text)
+	if err != nil {
+		return from(d.Source, err)
+	}
+	at := slices.IndexFunc(c.left, func(x *definition) bool { return x != nil && x.element == e && x.called(oid) })
+	if at < 0 {
+		return &DefinitionError{Definition: oid, Source: d.Source, Offset: -1, Fault: Missing,
+			Problem: fmt.Sprintf("there is nothing to remove: no value of %s has this OID or name", elementNames[e])}
+	}
+	c.gone = append(c.gone, gone{at: at, old: c.left[at]})
+	c.left[at] = nil
+	return nil
+}
+
+// firstOf is the first component of a definition, or a text of one word.
+func firstOf(text string) (string, error) {
+	p := parser{text: text, def: &definition{}}
+	if err := p.next(); err != nil {
+		return "", err
+	}
+	if p.tok.kind == tokenOpen {
+		if err := p.next(); err != nil {
+			return "", err
+		}
+	}
+	return p.item(oidItems)
+}
+
+// called reports whether the definition has the OID or name.
+func (d *definition) called(name string) bool {
+	return strings.EqualFold(d.oid, name) || slices.ContainsFunc(d.names, func(n string) bool { return strings.EqualFold(n, name) })
+}
+
+// add puts a definition into the place of a removed one of the same OID, or at
+// the end.
+func (c *change) add(d *definition) {
+	for i := range c.gone {
+		if g := &c.gone[i]; g.new == nil && g.old.element == d.element && g.old.oid == d.oid {
+			g.new, c.left[g.at] = d, d
+			return
+		}
+	}
+	c.left = append(c.left, d)
+}
+
+// check tests that what has gone is not missed.
+func (c *change) check() error {
+	for _, g := range c.gone {
+		if g.old.needed() && (g.new == nil || !c.from.means(g.new, g.old)) {
+			return g.old.fault(InUse, "the server itself needs it as it is")
+		}
+		if g.new != nil {
+			continue
+		}
+		for _, d := range c.left {
+			if d != nil && d.refersTo(g.old) {
+				return g.old.fault(InUse, "%s uses it (%s)", d.name(), elementNames[d.element])
+			}
+		}
+	}
+	return nil
+}
+
+// means reports whether a replacement has all names of the old definition and
+// matters in the same way otherwise.
+func (s *Schema) means(d, old *definition) bool {
+	for _, n := range old.names {
+		if !d.called(n) {
+			return false
+		}
+	}
+	renamed := *d
+	renamed.names = old.names
+	return strings.EqualFold(s.essence(&renamed), s.essence(old))
+}
+
+// refersTo reports whether a definition names another one.
+func (d *definition) refersTo(x *definition) bool {
+	var names []string
+	switch x.element {
+	case attributeTypes:
+		names = slices.Concat(d.must, d.may, d.not)
+		if d.element == attributeTypes {
+			names = d.sup
+		}
+	case objectClasses:
+		names = append([]string{d.class}, d.aux...)
+		if d.element == objectClasses {
+			names = d.sup
+		}
+		if d.element == dITContentRules {
+			names = append(names, d.oid)
+		}
+	case nameForms:
+		names = []string{d.form}
+	case dITStructureRules:
+		if d.element == dITStructureRules {
+			names = d.sup
+		}
+	case matchingRules:
+		names = []string{d.equality, d.ordering, d.substr}
+	case ldapSyntaxes:
+		names = append(d.extension("X-SUBST"), d.syntax)
+	}
+	return slices.ContainsFunc(names, x.called)
+}
+
+func (d *definition) extension(name string) []string {
+	for _, x := range d.extensions {
+		if x.Name == name {
+			return slices.Clone(x.Values)
+		}
+	}
+	return nil
+}
+
+// Needed are the user attributes and classes that the server itself knows by
+// name: they cannot be removed.
+var Needed = []string{
+	"objectClass", "aliasedObjectName", "ref", "userPassword", "member",
+	"top", "alias", "referral", "extensibleObject", "subschema", "subentry",
+}
+
+// needed reports whether the server cannot do without the definition.
+func (d *definition) needed() bool {
+	switch d.element {
+	case matchingRules:
+		return true
+	case ldapSyntaxes:
+		return validators[d.oid] != nil
+	case attributeTypes, objectClasses:
+		own := Core().definition(d.element, d.oid)
+		return own != nil && (own.usage != UserApplications || slices.ContainsFunc(Needed, own.called))
+	}
+	return false
+}
+
+// definition finds a definition by its OID; nil if there is none.
+func (s *Schema) definition(e element, oid string) *definition {
+	for _, d := range s.definitions {
+		if d.element == e && d.oid == oid {
+			return d
+		}
+	}
+	return nil
+}
+
+// essence prints what matters of a definition, references by OID and sorted.
+func (s *Schema) essence(d *definition) string {
+	e := *d
+	e.desc, e.maxLen, e.extensions = "", 0, nil
+	for _, list := range []*[]string{&e.sup, &e.must, &e.may, &e.aux, &e.not} {
+		*list = slices.Clone(*list)
+		for i, name := range *list {
+			(*list)[i] = s.canonical(name)
+		}
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	e.names = slices.Sorted(slices.Values(e.names))
+	e.equality, e.ordering, e.substr = s.canonical(e.equality), s.canonical(e.ordering), s.canonical(e.substr)
+	e.class, e.form = s.canonical(e.class), s.canonical(e.form)
+	return e.String()
+}
+
+// canonical is the OID of a name, or the name if nothing has it.
+func (s *Schema) canonical(name string) string {
+	if oid := s.oidOf(name); oid != "" {
+		return oid
+	}
+	return name
+}

@@ -1,0 +1,299 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+func (s *Schema) makeContentRule(d *definition) error {
+	r := &ContentRule{
+		Names: d.names, Desc: d.desc, Obsolete: d.obsolete, Extensions: d.extensions, name: d.name(), def: d,
+	}
+	s.contentRules = append(s.contentRules, r)
+	return s.contentRuleBy.add(d, r)
+}
+
+func (s *Schema) makeNameForm(d *definition) error {
+	f := &NameForm{
+		OID: d.oid, Names: d.names, Desc: d.desc, Obsolete: d.obsolete, Extensions: d.extensions, name: d.name(), def: d,
+	}
+	s.nameForms = append(s.nameForms, f)
+	return s.nameFormBy.add(d, f)
+}
+
+func (s *Schema) makeStructureRule(d *definition) error {
+	id, err := strconv.Atoi(d.oid)
+	if err != nil {
+		return d.fail("%q is not a rule number", d.oid)
+	}
+	r := &StructureRule{
+		ID: id, Names: d.names, Desc: d.desc, Obsolete: d.obsolete, Extensions: d.extensions, name: d.name(), def: d,
+	}
+	s.structureRules = append(s.structureRules, r)
+	return s.structureRuleBy.add(d, r)
+}
+
+// linkDIT links the rules about the tree, which refer to classes and types.
+func (s *Schema) linkDIT() error {
+	for _, r := range s.contentRules {
+		if err := s.linkContentRule(r); err != nil {
+			return err
+		}
+	}
+	for _, f := range s.nameForms {
+		if err := s.linkNameForm(f); err != nil {
+			return err
+		}
+	}
+	for _, r := range s.structureRules {
+		if err := s.linkStructureRule(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Schema) linkContentRule(r *ContentRule) (err error) {
+	d := r.def
+	if r.Class, err = s.structural(d, d.oid); err != nil {
+		return err
+	}
+	for _, name := range d.aux {
+		c := s.Class(name)
+		if c == nil {
+			return d.fail("there is no object class %q", name)
+		}
+		if c.Kind != Auxiliary {
+			return d.fail("AUX: the class %s is not auxiliary", c.name)
+		}
+		r.Aux = append(r.Aux, c)
+	}
+	if r.Must, err = s.types(d, d.must); err != nil {
+		return err
+	}
+	if r.May, err = s.types(d, d.may); err != nil {
+		return err
+	}
+	if r.Not, err = s.types(d, d.not); err != nil {
+		return err
+	}
+	if err := r.consistent(); err != nil {
+		return err
+	}
+	if !r.Obsolete {
+		s.contents[r.Class] = r
+	}
+	return nil
+}
+
+// consistent tests that nothing is both required and precluded.
+func (r *ContentRule) consistent() error {
+	for _, t := range r.Not {
+		if slices.Contains(r.Must, t) || slices.Contains(r.May, t) {
+			return r.def.fail("it both precludes and allows the attribute type %s", t.name)
+		}
+		for _, c := range append([]*ObjectClass{r.Class}, r.Aux...) {
+			if c.requires(t) {
+				return r.def.fail("it precludes the attribute type %s, which the class %s requires", t.name, c.name)
+			}
+		}
+	}
+	return nil
+}
+
+// requires reports whether c or a superclass says MUST of t.
+func (c *ObjectClass) requires(t *AttributeType) bool {
+	return slices.Contains(c.Must, t) || slices.ContainsFunc(c.Sup, func(s *ObjectClass) bool { return s.requires(t) })
+}
+
+// structural finds the structural class that a definition is about.
+func (s *Schema) structural(d *definition, name string) (*ObjectClass, error) {
+	c := s.Class(name)
+	if c == nil {
+		return nil, d.fail("there is no object class %q", name)
+	}
+	if c.Kind != Structural {
+		return nil, d.fail("the class %s is not structural", c.name)
+	}
+	return c, nil
+}
+
+func (s *Schema) linkNameForm(f *NameForm) (err error) {
+	d := f.def
+	if f.Class, err = s.structural(d, d.class); err != nil {
+		return err
+	}
+	if f.Must, err = s.types(d, d.must); err != nil {
+		return err
+	}
+	if f.May, err = s.types(d, d.may); err != nil {
+		return err
+	}
+	for _, t := range f.Must {
+		if slices.Contains(f.May, t) {
+			return d.fail("the attribute type %s is in both MUST and MAY", t.name)
+		}
+	}
+	if !f.Obsolete {
+		s.forms[f.Class] = append(s.forms[f.Class], f)
+	}
+	return nil
+}
+
+func (s *Schema) linkStructureRule(r *StructureRule) error {
+	r.Form = s.NameForm(r.def.form)
+	if r.Form == nil {
+		return r.def.fail("there is no name form %q", r.def.form)
+	}
+	for _, id := range r.def.sup {
+		sup := s.structureRuleBy.find(id)
+		if sup == nil {
+			return r.def.fail("there is no superior structure rule %s", id)
+		}
+		r.Sup = append(r.Sup, sup)
+	}
+	return nil
+}
+
+// ContentRule gives the rule in force for entries of a structural class; nil if
+// there is none.
+func (s *Schema) ContentRule(structural *ObjectClass) *ContentRule { return s.contents[structural] }
+
+// ContentRules lists all DIT content rules, obsolete ones too.
+func (s *Schema) ContentRules() []*ContentRule { return s.contentRules }
+
+// NameForm finds a name form by name or OID, any case; nil if unknown.
+func (s *Schema) NameForm(name string) *NameForm { return s.nameFormBy.find(name) }
+
+// NameForms lists all name forms, obsolete ones too.
+func (s *Schema) NameForms() []*NameForm { return s.nameForms }
+
+// StructureRule finds a DIT structure rule by its number; nil if unknown.
+func (s *Schema) StructureRule(id int) *StructureRule { return s.structureRuleBy[strconv.Itoa(id)] }
+
+// StructureRules lists all DIT structure rules, obsolete ones too.
+func (s *Schema) StructureRules() []*StructureRule { return s.structureRules }
+
+// Classes tells what is wrong with an entry's classes, superclasses included;
+// "" if nothing. Of auxiliary classes the entry has those of the rule only, and
+// their superclasses.
+func (r *ContentRule) Classes(classes []*ObjectClass) string {
+	for _, c := range classes {
+		listed := func(aux *ObjectClass) bool { return aux.Is(c) }
+		if c.Kind == Auxiliary && !r.Class.Is(c) && !slices.ContainsFunc(r.Aux, listed) {
+			return fmt.Sprintf("the DIT content rule %s does not let entries of class %s have the auxiliary class %s", r.name, r.Class.name, c.name)
+		}
+	}
+	return ""
+}
+
+// Allows reports whether the rule lets entries have a type that none of their
+// classes does.
+func (r *ContentRule) Allows(t *AttributeType) bool {
+	return slices.Contains(r.Must, t) || slices.Contains(r.May, t)
+}
+
+// Attributes tells what is wrong with the attribute types an entry has; "" if
+// nothing: one that the rule requires is missing, or it has one precluded.
+func (r *ContentRule) Attributes(has func(*AttributeType) bool) string {
+	for _, t := range r.Must {
+		if !has(t) {
+			return fmt.Sprintf("the DIT content rule %s requires attribute %s", r.name, t.name)
+		}
+	}
+	for _, t := range r.Not {
+		if has(t) {
+			return fmt.Sprintf("the DIT content rule %s precludes attribute %s", r.name, t.name)
+		}
+	}
+	return ""
+}
+
+// Fits tells how an RDN of these attribute types breaks the form; "" if it does
+// not.
+func (f *NameForm) Fits(rdn []*AttributeType) string {
+	for _, t := range f.Must {
+		if !slices.Contains(rdn, t) {
+			return fmt.Sprintf("the name form %s requires attribute %s in the RDN", f.name, t.name)
+		}
+	}
+	for _, t := range rdn {
+		if !slices.Contains(f.Must, t) && !slices.Contains(f.May, t) {
+			return fmt.Sprintf("the name form %s does not allow attribute %s in the RDN", f.name, t.name)
+		}
+	}
+	return ""
+}
+
+// A Place is where an entry stands, as far as name forms and structure rules
+// care.
+type Place struct {
+	Class *ObjectClass     // its structural class
+	RDN   []*AttributeType // of its RDN
+	// Superior governs the entry above; nil: no rule does.
+	Superior *StructureRule
+	// Top says that the entry begins an administrative area (RFC 4512,
+	// 4.1.7.1): rules without superior rules are for such entries.
+	Top bool
+}
+
+// Govern finds the structure rule that governs an entry; nil with "" if none has
+// to. The text tells why the entry may not stand in its place:
+//
+//   - its class has name forms, and the RDN fits none of them;
+//   - there are structure rules for the forms that it fits, and none of them is
+//     for this place;
+//   - there are none, but one governs the entry above: then only governed
+//     entries stand below it.
+func (s *Schema) Govern(p Place) (*StructureRule, string) {
+	if len(s.nameForms) == 0 {
+		return nil, ""
+	}
+	fit, wrong := s.fitting(p)
+	if wrong != "" {
+		return nil, wrong
+	}
+	var tried []string
+	for _, r := range s.structureRules {
+		if r.Obsolete || !slices.Contains(fit, r.Form) {
+			continue
+		}
+		if r.at(p) {
+			return r, ""
+		}
+		tried = append(tried, r.name)
+	}
+	switch {
+	case len(tried) > 0:
+		return nil, fmt.Sprintf("no DIT structure rule lets an entry of class %s stand here (%s)", p.Class.name, strings.Join(tried, ", "))
+	case p.Superior != nil && !p.Top:
+		return nil, fmt.Sprintf("the entry above is governed by the DIT structure rule %s, and no rule is for entries of class %s with such an RDN", p.Superior.name, p.Class.name)
+	}
+	return nil, ""
+}
+
+// at reports whether a rule is for entries in this place.
+func (r *StructureRule) at(p Place) bool {
+	if len(r.Sup) == 0 {
+		return p.Top
+	}
+	return p.Superior != nil && slices.Contains(r.Sup, p.Superior)
+}
+
+// fitting lists the name forms in force for a class that the RDN fits.
+func (s *Schema) fitting(p Place) (fit []*NameForm, wrong string) {
+	for _, f := range s.forms[p.Class] {
+		w := f.Fits(p.RDN)
+		if w == "" {
+			fit = append(fit, f)
+		} else if wrong == "" {
+			wrong = w
+		}
+	}
+	if len(fit) > 0 {
+		wrong = ""
+	}
+	return fit, wrong
+}
