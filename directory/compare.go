@@ -42,6 +42,9 @@ func (o *operation) compareEntry(ctx context.Context, t *schema.AttributeType, o
 		return false, op.Errorf(op.InvalidDNSyntax, "%v", err)
 	}
 	if v := o.virtual(name, op.BaseObject); v != nil {
+		if err := o.assertVirtual(v); err != nil {
+			return false, err
+		}
 		return compareValues(t, slices.Collect(v.source(o.schema).Values(t, options)), r.Value)
 	}
 	at, err := o.locate(ctx, s, name)
@@ -53,6 +56,9 @@ func (o *operation) compareEntry(ctx context.Context, t *schema.AttributeType, o
 }
 
 func (o *operation) compareAt(ctx context.Context, s *partition.Snapshot, at partition.Located, t *schema.AttributeType, r *op.Compare) (bool, error) {
+	if err := o.assert(ctx, s, at.ID); err != nil {
+		return false, err
+	}
 	switch {
 	case t.Secret():
 		return false, op.Errorf(op.InsufficientAccessRights, "%s is for binding only", t.Name())

@@ -3,6 +3,7 @@ package directory
 import (
 	"slices"
 
+	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
@@ -10,6 +11,10 @@ import (
 type controls struct {
 	manageDsaIT bool
 	paged       *paged
+
+	assertion         filter.Filter
+	preRead, postRead []string // nil: not asked for
+	noOp              bool
 }
 
 // A control is one that requests may carry.
@@ -24,8 +29,12 @@ type control struct {
 // supported are the controls that work: what stands here is served and
 // published, and nothing else.
 var supported = []control{
-	{manageDsaIT, all &^ withExtended, takeManageDsaIT},
+	{manageDsaIT, all &^ extended, takeManageDsaIT},
 	{pagedResults, withSearch, takePaged},
+	{assertion, all &^ extended, takeAssertion},
+	{preRead, withModify | withDelete | withModifyDN, takePreRead},
+	{postRead, withAdd | withModify | withModifyDN, takePostRead},
+	{noOp, updates | withPasswordModify, takeNoOp},
 }
 
 // operations is a set of kinds of requests.
@@ -39,15 +48,17 @@ const (
 	withModify
 	withDelete
 	withModifyDN
-	withExtended
+	withPasswordModify
+	withExtended // the others
 
-	updates = withAdd | withModify | withDelete | withModifyDN
-	all     = withSearch | withCompare | updates | withExtended // but Bind
+	updates  = withAdd | withModify | withDelete | withModifyDN
+	extended = withPasswordModify | withExtended
+	all      = withSearch | withCompare | updates | extended // but Bind
 )
 
 // operationsOf gives the kind of one request.
 func operationsOf(r op.Request) operations {
-	switch r.(type) {
+	switch r := r.(type) {
 	case *op.Bind:
 		return withBind
 	case *op.Search:
@@ -63,6 +74,9 @@ func operationsOf(r op.Request) operations {
 	case *op.ModifyDN:
 		return withModifyDN
 	case *op.Extended:
+		if r.OID == passwordModify {
+			return withPasswordModify
+		}
 		return withExtended
 	}
 	return 0
@@ -100,6 +114,15 @@ func unknownControl(oid string) error {
 // malformed is the answer to a control whose value is not what it should be.
 func malformed(control string, err error) error {
 	return op.Errorf(op.ProtocolError, "%s control: %v", control, err)
+}
+
+// noValue refuses a value in a control that has none. An empty one is what some
+// clients send for none.
+func noValue(control string, c *op.Control) error {
+	if len(c.Value) > 0 {
+		return op.Errorf(op.ProtocolError, "%s control: it has a value of %d octets and takes none", control, len(c.Value))
+	}
+	return nil
 }
 
 // respond adds a control to the response.

@@ -71,8 +71,10 @@ func newDirectory(t testing.TB, p *partition.Partition, o directory.Options) *di
 //	extended   oid, value (hexadecimal), passwd (identity | old | new, "-" absent)
 //	session    a new connection
 //
-// A line "control" has an OID, perhaps "critical"; "paged N" stands for the paged
-// results control with the last cookie, "paged N new" for one without.
+// A line "control" has controls, a semicolon and a space between them: names of
+// namedControls or OIDs, then their value, perhaps "critical". "paged N" stands
+// for the paged results control with the last cookie, "paged N new" for one
+// without.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		if strings.Contains(path, "fuzz") {
@@ -151,7 +153,7 @@ func (c *client) command(td *datadriven.TestData) string {
 }
 
 func (c *client) controls(text string) (cs []op.Control) {
-	for _, s := range strings.Split(text, ";") {
+	for _, s := range strings.Split(text, "; ") {
 		words := strings.Fields(s)
 		switch {
 		case len(words) == 0:
@@ -165,11 +167,7 @@ func (c *client) controls(text string) (cs []op.Control) {
 			b = ber.AppendString(b, ber.OctetString, c.cookie)
 			cs = append(cs, op.Control{OID: "1.2.840.113556.1.4.319", Critical: true, Value: ber.Close(b, 0)})
 		default:
-			oid := words[0]
-			if oid == "manageDsaIT" {
-				oid = "2.16.840.1.113730.3.4.2"
-			}
-			cs = append(cs, op.Control{OID: oid, Critical: slices.Contains(words, "critical")})
+			cs = append(cs, namedControl(s))
 		}
 	}
 	return cs
@@ -349,6 +347,12 @@ func (c *client) print(a *answers) string {
 }
 
 func (c *client) printControl(b *strings.Builder, control *op.Control) {
+	for _, name := range []string{"preRead", "postRead"} {
+		if control.OID == namedControls[name].oid {
+			printEntryControl(b, name, control.Value)
+			return
+		}
+	}
 	r := ber.NewReader(control.Value)
 	r.Enter(ber.Sequence)
 	r.Int(ber.Integer)

@@ -68,10 +68,8 @@ func FuzzControls(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte) {
 		m := &op.Message{Request: &op.Search{}}
 		for i := range supported {
-			if supported[i].with&withSearch != 0 {
-				o := &operation{d: &Directory{}, session: &Session{channel: auth.NoChannel{}}}
-				supported[i].take(o, m, &op.Control{OID: supported[i].oid, Critical: true, Value: value})
-			}
+			o := &operation{d: &Directory{}, session: &Session{channel: auth.NoChannel{}}}
+			supported[i].take(o, m, &op.Control{OID: supported[i].oid, Critical: true, Value: value})
 		}
 		if q, err := parsePasswordRequest(value); err == nil && q.identity != nil && len(*q.identity) > len(value) {
 			t.Errorf("%x: %+v", value, q)

@@ -96,11 +96,15 @@ func (o *operation) passwordModify(ctx context.Context, value []byte) error {
 	if err := o.mayWrite(ctx, name); err != nil && !errors.Is(err, errAccess) {
 		return err
 	}
-	err = o.update(ctx, func(tx *partition.Tx) error {
-		if err := o.checkOld(ctx, tx, name, p.old); err != nil {
-			return err
-		}
-		return o.modifyIn(ctx, tx, name, changes)
+	err = o.update(ctx, &update{
+		name: name,
+		allow: func(tx *partition.Tx) error {
+			if err := o.mayModify(ctx, tx, name); err != nil {
+				return err
+			}
+			return o.checkOld(ctx, tx, name, p.old)
+		},
+		change: func(tx *partition.Tx) error { return o.modifyIn(ctx, tx, name, changes) },
 	})
 	if err == nil && generated {
 		b := ber.Open(nil, ber.Sequence)
@@ -130,16 +134,6 @@ func (o *operation) passwordTarget(identity *string) (dn.DN, error) {
 func (o *operation) checkOld(ctx context.Context, tx *partition.Tx, name dn.DN, old []byte) error {
 	if old == nil || o.who.isAdmin() {
 		return nil
-	}
-	at, err := tx.Find(ctx, name)
-	if isMissing(err) {
-		return errAccess
-	}
-	if err != nil {
-		return err
-	}
-	if at.ID != o.who.id {
-		return errAccess
 	}
 	stored, err := o.storedPasswords(ctx, &tx.Snapshot, name, "userPassword")
 	if err != nil {

@@ -70,6 +70,9 @@ func (o *operation) searchTree(ctx context.Context, name dn.DN, r *op.Search, si
 	if err != nil {
 		return err
 	}
+	if err := o.assert(ctx, s, at.ID); err != nil {
+		return err
+	}
 	st := &o.stream
 	*st = stream{o: o, s: s, sink: sink, r: r, page: page, limit: o.limitSize(r)}
 	if page != nil {

@@ -54,6 +54,9 @@ func refuseVirtual(name dn.DN) error {
 }
 
 func (o *operation) searchVirtual(v *virtual, r *op.Search, sink op.Sink) error {
+	if err := o.assertVirtual(v); err != nil {
+		return err
+	}
 	if o.controls.paged != nil {
 		o.pagedResponse(nil)
 	}

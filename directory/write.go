@@ -20,13 +20,6 @@ func target(s string) (dn.DN, error) {
 	return name, refuseVirtual(name)
 }
 
-// update runs fn in a transaction. Referrals were looked for before it, on a
-// snapshot, which is cheaper: one that comes meanwhile comes after this change.
-func (o *operation) update(ctx context.Context, fn func(*partition.Tx) error) error {
-	_, err := o.d.part.Update(ctx, partition.By{Name: o.who.dn()}, fn)
-	return err
-}
-
 // mayWrite refuses who may not write what a name leads to. A referral comes
 // before the refusal, since it is the other server that decides.
 func (o *operation) mayWrite(ctx context.Context, name dn.DN) error {
@@ -54,10 +47,10 @@ func (o *operation) add(ctx context.Context, r *op.Add) error {
 	if err != nil {
 		return err
 	}
-	return o.update(ctx, func(tx *partition.Tx) error {
+	return o.update(ctx, &update{name: name, adds: true, change: func(tx *partition.Tx) error {
 		_, err := tx.Add(ctx, name, attributes, false)
 		return err
-	})
+	}})
 }
 
 // delete removes a leaf (RFC 4511, 4.8).
@@ -69,7 +62,7 @@ func (o *operation) delete(ctx context.Context, r *op.Delete) error {
 	if err := o.mayWrite(ctx, name); err != nil {
 		return err
 	}
-	return o.update(ctx, func(tx *partition.Tx) error { return tx.Delete(ctx, name) })
+	return o.update(ctx, &update{name: name, change: func(tx *partition.Tx) error { return tx.Delete(ctx, name) }})
 }
 
 // modifyDN renames and moves an entry (RFC 4511, 4.9).
@@ -101,9 +94,9 @@ func (o *operation) modifyDN(ctx context.Context, r *op.ModifyDN) error {
 			return err
 		}
 	}
-	return o.update(ctx, func(tx *partition.Tx) error {
+	return o.update(ctx, &update{name: name, change: func(tx *partition.Tx) error {
 		return tx.Rename(ctx, name, rdn, r.DeleteOldRDN, superior)
-	})
+	}})
 }
 
 // checkSuperior keeps entries from being moved to where another server is
@@ -133,24 +126,31 @@ func (o *operation) modify(ctx context.Context, r *op.Modify) error {
 	if err != nil {
 		return err
 	}
-	return o.update(ctx, func(tx *partition.Tx) error {
-		return o.modifyIn(ctx, tx, name, changes)
+	return o.update(ctx, &update{
+		name:   name,
+		allow:  func(tx *partition.Tx) error { return o.mayModify(ctx, tx, name) },
+		change: func(tx *partition.Tx) error { return o.modifyIn(ctx, tx, name, changes) },
 	})
 }
 
-func (o *operation) modifyIn(ctx context.Context, tx *partition.Tx, name dn.DN, changes []op.Modification) error {
-	if !o.who.isAdmin() {
-		at, err := tx.Find(ctx, name)
-		if isMissing(err) {
-			return errAccess
-		}
-		if err != nil {
-			return err
-		}
-		if at.ID != o.who.id {
-			return errAccess
-		}
+// mayModify refuses who is neither the administrator nor the entry itself.
+func (o *operation) mayModify(ctx context.Context, tx *partition.Tx, name dn.DN) error {
+	if o.who.isAdmin() {
+		return nil
 	}
+	at, err := tx.Find(ctx, name)
+	switch {
+	case isMissing(err):
+		return errAccess
+	case err != nil:
+		return err
+	case o.who == nil || at.ID != o.who.id:
+		return errAccess
+	}
+	return nil
+}
+
+func (o *operation) modifyIn(ctx context.Context, tx *partition.Tx, name dn.DN, changes []op.Modification) error {
 	changes, err := o.storedDeletes(ctx, &tx.Snapshot, name, changes)
 	if err != nil {
 		return err

@@ -51,6 +51,7 @@ const (
 	CannotCancel                 Code = 121
 	AssertionFailed              Code = 122
 	AuthorizationDenied          Code = 123
+	NoOperation                  Code = 0x410e // draft-zeilenga-ldap-noop, as OpenLDAP numbers it
 )
 
 // A Result is an LDAPResult. It is an error too, so that code below can return

@@ -27,6 +27,21 @@ func finish(b []byte, start, operation int, controls []op.Control) []byte {
 func AppendEntry(b []byte, id int32, e *op.SearchEntry) []byte {
 	start := len(b)
 	b, operation := open(b, id, tagEntryR)
+	b = appendEntry(b, e)
+	return finish(b, start, operation, e.Controls)
+}
+
+// AppendSearchEntry appends a SearchResultEntry that stands in a control (RFC
+// 4527), not in a message.
+func AppendSearchEntry(b []byte, e *op.SearchEntry) []byte {
+	start := len(b)
+	b = ber.Open(b, tagEntryR)
+	b = appendEntry(b, e)
+	return ber.Close(b, start)
+}
+
+// appendEntry appends the components of a SearchResultEntry.
+func appendEntry(b []byte, e *op.SearchEntry) []byte {
 	b = ber.AppendString(b, ber.OctetString, e.Name)
 	list := len(b)
 	b = ber.Open(b, ber.Sequence)
@@ -45,8 +60,7 @@ func AppendEntry(b []byte, id int32, e *op.SearchEntry) []byte {
 		b = ber.Close(b, values)
 		b = ber.Close(b, attribute)
 	}
-	b = ber.Close(b, list)
-	return finish(b, start, operation, e.Controls)
+	return ber.Close(b, list)
 }
 
 // appendDescription joins an attribute description without making a string.

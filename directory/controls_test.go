@@ -1,0 +1,80 @@
+package directory_test
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/ber"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// namedControls are those that transcripts can name, with how their values are
+// written. Any control may be written by its OID, its value as "x" and
+// hexadecimal octets.
+var namedControls = map[string]struct {
+	oid   string
+	value func(words []string) []byte // nil: it has none
+}{
+	"manageDsaIT": {"2.16.840.1.113730.3.4.2", nil},
+	"assertion":   {"1.3.6.1.1.12", filterValue},
+	"preRead":     {"1.3.6.1.1.13.1", selectionValue},
+	"postRead":    {"1.3.6.1.1.13.2", selectionValue},
+	"noOp":        {"1.3.6.1.4.1.4203.666.5.2", nil},
+}
+
+// namedControl reads a control of a transcript: its name or OID, its value,
+// perhaps "critical".
+func namedControl(text string) op.Control {
+	words := strings.Fields(text)
+	c := op.Control{OID: words[0]}
+	words = words[1:]
+	if n := len(words); n > 0 && words[n-1] == "critical" {
+		words, c.Critical = words[:n-1], true
+	}
+	if n := len(words); n > 0 && strings.HasPrefix(words[n-1], "x") {
+		if value, err := hex.DecodeString(words[n-1][1:]); err == nil {
+			words, c.Value = words[:n-1], value
+		}
+	}
+	if named, ok := namedControls[c.OID]; ok {
+		c.OID = named.oid
+		if named.value != nil && c.Value == nil {
+			c.Value = named.value(words)
+		}
+	}
+	return c
+}
+
+func filterValue(words []string) []byte {
+	return filter.Append(nil, filter.MustParse(strings.Join(words, " ")))
+}
+
+func selectionValue(words []string) []byte {
+	b := ber.Open(nil, ber.Sequence)
+	for _, w := range words {
+		b = ber.AppendString(b, ber.OctetString, w)
+	}
+	return ber.Close(b, 0)
+}
+
+// printEntryControl prints the entry in the response of a read entry control.
+func printEntryControl(b *strings.Builder, name string, value []byte) {
+	r := ber.NewReader(value)
+	r.Enter(0x64) // SearchResultEntry
+	fmt.Fprintf(b, "%s: %s\n", name, r.Bytes(ber.OctetString))
+	for r.Enter(ber.Sequence); r.More(); {
+		attribute := r.Enter(ber.Sequence)
+		description := string(r.Bytes(ber.OctetString))
+		values := r.Enter(ber.Set)
+		for r.More() {
+			fmt.Fprintf(b, "  %s: %s\n", description, show(description, r.Bytes(ber.OctetString)))
+		}
+		r.Leave(values)
+		r.Leave(attribute)
+	}
+	if r.Err() != nil {
+		fmt.Fprintf(b, "  %v\n", r.Err())
+	}
+}

@@ -1,0 +1,88 @@
+package directory
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// An update is a change of one entry, with what the request's controls put
+// around it in the same transaction.
+type update struct {
+	name dn.DN // of the entry, before the change; of a new one, after it
+	adds bool  // there is no entry before
+	// allow, if given, refuses the change before anything is told of the entry.
+	allow  func(*partition.Tx) error
+	change func(*partition.Tx) error
+}
+
+// update runs an update in a transaction. Referrals were looked for before it,
+// on a snapshot, which is cheaper: one that comes meanwhile comes after this
+// change.
+func (o *operation) update(ctx context.Context, u *update) error {
+	_, err := o.d.part.Update(ctx, partition.By{Name: o.who.dn()}, func(tx *partition.Tx) error {
+		o.response.Controls = nil // those of an attempt that lost
+		return o.updateIn(ctx, tx, u)
+	})
+	if err != nil && err != errNoOperation {
+		o.response.Controls = nil // RFC 4527, 3: none with a failure
+	}
+	return err
+}
+
+func (o *operation) updateIn(ctx context.Context, tx *partition.Tx, u *update) (err error) {
+	if u.allow != nil {
+		if err := u.allow(tx); err != nil {
+			return err
+		}
+	}
+	c, s := &o.controls, &tx.Snapshot
+	reads := c.assertion != nil || c.preRead != nil || c.postRead != nil
+	var id entry.ID
+	if reads && !u.adds {
+		if id, err = o.asserted(ctx, s, u.name); err != nil {
+			return err
+		}
+	}
+	if err := o.readEntry(ctx, s, id, preRead, c.preRead); err != nil {
+		return err
+	}
+	if err := u.change(tx); err != nil {
+		return err
+	}
+	if reads && u.adds { // the entry that an add's assertion is about is the new one
+		if id, err = o.asserted(ctx, s, u.name); err != nil {
+			return err
+		}
+	}
+	if err := o.readEntry(ctx, s, id, postRead, c.postRead); err != nil {
+		return err
+	}
+	if c.noOp {
+		return errNoOperation
+	}
+	return nil
+}
+
+// asserted finds the entry that an update is about, and tests the assertion.
+func (o *operation) asserted(ctx context.Context, s *partition.Snapshot, name dn.DN) (entry.ID, error) {
+	at, err := s.Find(ctx, name)
+	if err != nil {
+		return at.ID, err
+	}
+	return at.ID, o.assert(ctx, s, at.ID)
+}
+
+const noOp = "1.3.6.1.4.1.4203.666.5.2" // draft-zeilenga-ldap-noop
+
+func takeNoOp(o *operation, _ *op.Message, c *op.Control) error {
+	o.controls.noOp = true
+	return noValue("no-op", c)
+}
+
+// errNoOperation ends a transaction in which everything went well but that was
+// to change nothing.
+var errNoOperation = op.Errorf(op.NoOperation, "it would have worked; nothing was changed")
