@@ -1,0 +1,255 @@
+package auth
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+// Issuer says whose tokens mechanism OAUTHBEARER (RFC 7628) takes, and for what
+// they must be made.
+type Issuer struct {
+	// URL is the claim iss.
+	URL string
+	// Audience must be among the claims aud.
+	Audience string
+	// KeysFile has the issuer's public keys, a JSON Web Key Set (RFC 7517). It is
+	// read again when it changes.
+	KeysFile string
+	// Claim has the user's name for rules; "": sub.
+	Claim string
+	// Algorithms that tokens may be signed with; nil: DefaultAlgorithms.
+	Algorithms []string
+	// Log takes why tokens are refused and files are bad; nil: nothing does.
+	Log *slog.Logger
+	// Now is the time; nil: the clock's.
+	Now func() time.Time
+}
+
+// DefaultAlgorithms are what issuers use.
+var DefaultAlgorithms = []string{"RS256", "ES256", "PS256", "EdDSA"}
+
+// algorithms that can be configured (RFC 7518, 3.1; RFC 8037): those whose keys
+// verify and cannot sign.
+var algorithms = []string{"RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "EdDSA"}
+
+// leeway is how far the issuer's clock may be off.
+const leeway = time.Minute
+
+// maxToken is the size of a token in bytes that is looked at.
+const maxToken = 64 << 10
+
+// ErrToken says that a token does not tell who the client is.
+var ErrToken = errors.New("the token is not accepted")
+
+// Bearer verifies an issuer's tokens, without asking it. It may be used
+// concurrently.
+type Bearer struct {
+	issuer     Issuer
+	algorithms []jose.SignatureAlgorithm
+
+	mu      sync.Mutex
+	keys    []jose.JSONWebKey
+	version fileVersion
+}
+
+type fileVersion struct {
+	time time.Time
+	size int64
+}
+
+// NewBearer reads the issuer's keys.
+func NewBearer(i Issuer) (*Bearer, error) {
+	if i.Claim == "" {
+		i.Claim = "sub"
+	}
+	if i.Algorithms == nil {
+		i.Algorithms = DefaultAlgorithms
+	}
+	if i.Log == nil {
+		i.Log = slog.New(slog.DiscardHandler)
+	}
+	if i.Now == nil {
+		i.Now = time.Now
+	}
+	b := &Bearer{issuer: i}
+	for _, a := range i.Algorithms {
+		if !slices.Contains(algorithms, a) {
+			return nil, fmt.Errorf("tokens cannot be signed with %q: use some of %s", a, strings.Join(algorithms, ", "))
+		}
+		b.algorithms = append(b.algorithms, jose.SignatureAlgorithm(a))
+	}
+	if i.URL == "" || i.Audience == "" {
+		return nil, errors.New("an issuer needs its URL and the audience that its tokens are for")
+	}
+	return b, b.read()
+}
+
+// read reads the file if it has changed. With a bad one the keys stay.
+func (b *Bearer) read() error {
+	info, err := os.Stat(b.issuer.KeysFile)
+	if err != nil {
+		return err
+	}
+	v := fileVersion{info.ModTime(), info.Size()}
+	if v == b.version {
+		return nil
+	}
+	b.version = v // a bad file is reported once
+	text, err := os.ReadFile(b.issuer.KeysFile)
+	if err != nil {
+		return err
+	}
+	keys, err := parseKeys(text)
+	if err != nil {
+		return fmt.Errorf("%s: %v", b.issuer.KeysFile, err)
+	}
+	b.keys = keys
+	return nil
+}
+
+// parseKeys gives the public keys of a set that verify signatures.
+func parseKeys(text []byte) ([]jose.JSONWebKey, error) {
+	var set jose.JSONWebKeySet
+	if err := json.Unmarshal(text, &set); err != nil {
+		return nil, fmt.Errorf("not a JSON Web Key Set: %v", err)
+	}
+	var keys []jose.JSONWebKey
+	for i := range set.Keys {
+		k := set.Keys[i].Public()
+		if _, symmetric := set.Keys[i].Key.([]byte); !symmetric && k.Valid() && k.Use != "enc" {
+			keys = append(keys, k)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("no public key in it that verifies signatures")
+	}
+	return keys, nil
+}
+
+func (b *Bearer) current() []jose.JSONWebKey {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.read(); err != nil {
+		b.issuer.Log.Error("the issuer's keys cannot be read, the old ones stay", "error", err)
+	}
+	return b.keys
+}
+
+// Verify gives the name that a token has for its bearer. The error is ErrToken:
+// the log says more.
+func (b *Bearer) Verify(token string) (name string, err error) {
+	if name, err = b.verify(token); err != nil {
+		b.issuer.Log.Info("token refused", "issuer", b.issuer.URL, "error", err)
+		return "", ErrToken
+	}
+	return name, nil
+}
+
+func (b *Bearer) verify(token string) (string, error) {
+	if len(token) > maxToken {
+		return "", fmt.Errorf("it has %d bytes", len(token))
+	}
+	t, err := jwt.ParseSigned(token, b.algorithms)
+	if err != nil {
+		return "", err
+	}
+	var registered jwt.Claims
+	var all map[string]any
+	if err := b.claims(t, &registered, &all); err != nil {
+		return "", err
+	}
+	if registered.Expiry == nil {
+		return "", errors.New("it has no claim exp")
+	}
+	err = registered.ValidateWithLeeway(jwt.Expected{Issuer: b.issuer.URL,
+		AnyAudience: jwt.Audience{b.issuer.Audience}, Time: b.issuer.Now()}, leeway)
+	if err != nil {
+		return "", err
+	}
+	name, _ := all[b.issuer.Claim].(string)
+	if name == "" {
+		return "", fmt.Errorf("it has no claim %s that is text", b.issuer.Claim)
+	}
+	return prepare("OAUTHBEARER", name)
+}
+
+// claims reads what one of the keys has signed: the one that the token names, or
+// any if it names none.
+func (b *Bearer) claims(t *jwt.JSONWebToken, dest ...any) error {
+	h := t.Headers[0] // ParseSigned takes none but compact tokens: there is one
+	err := errors.New("no key of the issuer fits it")
+	for _, k := range b.current() {
+		if h.KeyID != "" && k.KeyID != h.KeyID || k.Algorithm != "" && k.Algorithm != h.Algorithm {
+			continue
+		}
+		if err = t.Claims(k.Key, dest...); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// Discovery is what a client is told whose token is refused (RFC 7628, 3.2.2).
+func (b *Bearer) Discovery(status string) []byte {
+	text, _ := json.Marshal(struct {
+		Status        string `json:"status"`
+		Configuration string `json:"openid-configuration"`
+	}{status, strings.TrimSuffix(b.issuer.URL, "/") + "/.well-known/openid-configuration"}) // strings: no error
+	return text
+}
+
+// ParseBearer takes the client's message of mechanism OAUTHBEARER apart (RFC
+// 7628, 3.1). A client that wants to hear where tokens are to be had sends an
+// empty one.
+func ParseBearer(message []byte) (authzID, token string, err error) {
+	const name = "OAUTHBEARER"
+	header, rest, ok := bytes.Cut(message, []byte{1})
+	body, ended := bytes.CutSuffix(rest, []byte{1, 1})
+	flags := strings.Split(string(header), ",")
+	switch {
+	case !ok || !ended && !bytes.Equal(rest, []byte{1}):
+		return "", "", malformed(name, "expected a GS2 header and key=value pairs, each ended by 0x01, and one 0x01 more")
+	case len(flags) != 3 || flags[0] != "n" && flags[0] != "y" || flags[2] != "":
+		return "", "", malformed(name, "its GS2 header is not n,a=AUTHZID, (RFC 5801, 4)")
+	}
+	if authzID, err = saslName(flags[1]); err != nil {
+		return "", "", err
+	}
+	for pair := range bytes.SplitSeq(body, []byte{1}) {
+		key, value, _ := strings.Cut(string(pair), "=")
+		if key != "auth" {
+			continue // host, port, and what may come
+		}
+		scheme, t, _ := strings.Cut(value, " ")
+		if !strings.EqualFold(scheme, "Bearer") && value != "" {
+			return "", "", malformed(name, "its auth is not Bearer TOKEN")
+		}
+		return authzID, strings.TrimSpace(t), nil
+	}
+	return "", "", malformed(name, "it has no auth")
+}
+
+// saslName reads "a=" and an authorization identity with =2C and =3D in it, or
+// nothing.
+func saslName(s string) (string, error) {
+	rest, ok := strings.CutPrefix(s, "a=")
+	if !ok && s != "" {
+		return "", malformed("OAUTHBEARER", "its GS2 header is not n,a=AUTHZID, (RFC 5801, 4)")
+	}
+	plain := strings.NewReplacer("=2C", ",", "=3D", "=").Replace(rest)
+	if strings.Count(rest, "=") != strings.Count(rest, "=2C")+strings.Count(rest, "=3D") {
+		return "", malformed("OAUTHBEARER", "its authzid has = that is not =2C or =3D")
+	}
+	return plain, nil
+}

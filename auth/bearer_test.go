@@ -1,0 +1,271 @@
+package auth
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+// now is the time of these tests.
+var now = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// An issuer has keys and signs.
+type issuer struct {
+	t    *testing.T
+	file string
+	keys map[string]any // by kid
+}
+
+func newIssuer(t *testing.T) *issuer {
+	t.Helper()
+	i := &issuer{t: t, file: filepath.Join(t.TempDir(), "keys.json"), keys: map[string]any{}}
+	i.addEC("one")
+	return i
+}
+
+func (i *issuer) addEC(kid string) {
+	i.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	i.keys[kid] = key
+	i.write(kid)
+}
+
+// write makes the file have some of the keys, with another time than before.
+func (i *issuer) write(kids ...string) {
+	i.t.Helper()
+	var set jose.JSONWebKeySet
+	for _, kid := range kids {
+		k := jose.JSONWebKey{Key: i.keys[kid], KeyID: kid}
+		set.Keys = append(set.Keys, k.Public())
+	}
+	text, err := json.Marshal(set)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	i.writeText(text)
+}
+
+func (i *issuer) writeText(text []byte) {
+	i.t.Helper()
+	before, _ := os.Stat(i.file)
+	if err := os.WriteFile(i.file, text, 0o600); err != nil {
+		i.t.Fatal(err)
+	}
+	if before != nil {
+		later := before.ModTime().Add(time.Second)
+		if err := os.Chtimes(i.file, later, later); err != nil {
+			i.t.Fatal(err)
+		}
+	}
+}
+
+func (i *issuer) sign(algorithm jose.SignatureAlgorithm, key any, kid string, claims map[string]any) string {
+	i.t.Helper()
+	options := &jose.SignerOptions{}
+	if kid != "" {
+		options = options.WithHeader("kid", kid)
+	}
+	s, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, options)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	token, err := jwt.Signed(s).Claims(claims).Serialize()
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return token
+}
+
+func (i *issuer) bearer(change func(*Issuer)) *Bearer {
+	i.t.Helper()
+	o := Issuer{URL: "https://issuer.example/", Audience: "ldap", KeysFile: i.file, Now: func() time.Time { return now }}
+	if change != nil {
+		change(&o)
+	}
+	b, err := NewBearer(o)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return b
+}
+
+// claims of a good token, changed; nil takes one out.
+func claims(changes map[string]any) map[string]any {
+	c := map[string]any{"iss": "https://issuer.example/", "aud": "ldap", "sub": "ann",
+		"exp": now.Add(time.Hour).Unix(), "nbf": now.Unix(), "iat": now.Unix()}
+	maps.Copy(c, changes)
+	maps.DeleteFunc(c, func(_ string, v any) bool { return v == nil })
+	return c
+}
+
+func TestTokens(t *testing.T) {
+	i := newIssuer(t)
+	b := i.bearer(nil)
+	for _, c := range []struct {
+		name    string
+		changes map[string]any
+		ok      bool
+	}{
+		{"good", nil, true},
+		{"many audiences", map[string]any{"aud": []string{"mail", "ldap"}}, true},
+		{"expired within the leeway", map[string]any{"exp": now.Add(-30 * time.Second).Unix()}, true},
+		{"expired", map[string]any{"exp": now.Add(-2 * time.Minute).Unix()}, false},
+		{"for ever", map[string]any{"exp": nil}, false},
+		{"not yet", map[string]any{"nbf": now.Add(time.Hour).Unix()}, false},
+		{"from the future", map[string]any{"iat": now.Add(time.Hour).Unix()}, false},
+		{"another issuer", map[string]any{"iss": "https://issuer.example"}, false},
+		{"no issuer", map[string]any{"iss": nil}, false},
+		{"another audience", map[string]any{"aud": "mail"}, false},
+		{"no audience", map[string]any{"aud": nil}, false},
+		{"no name", map[string]any{"sub": nil}, false},
+		{"an empty name", map[string]any{"sub": ""}, false},
+		{"a number for a name", map[string]any{"sub": 7}, false},
+		{"a control character in the name", map[string]any{"sub": "a\u0007"}, false},
+	} {
+		name, err := b.Verify(i.sign(jose.ES256, i.keys["one"], "one", claims(c.changes)))
+		if (err == nil) != c.ok || c.ok && name != "ann" || !c.ok && !errors.Is(err, ErrToken) {
+			t.Errorf("%s: %q, %v", c.name, name, err)
+		}
+	}
+}
+
+func TestTokenSignatures(t *testing.T) {
+	i := newIssuer(t)
+	_, ed, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.keys["ed"] = ed
+	i.addEC("two")
+	i.write("one", "two", "ed")
+	b := i.bearer(nil)
+	public, _ := json.Marshal(i.keys["one"])
+	good := i.sign(jose.ES256, i.keys["one"], "one", claims(nil))
+	head, _, _ := strings.Cut(good, ".")
+	for _, c := range []struct {
+		name, token string
+		ok          bool
+	}{
+		{"its key", good, true},
+		{"no kid", i.sign(jose.ES256, i.keys["two"], "", claims(nil)), true},
+		{"EdDSA", i.sign(jose.EdDSA, ed, "ed", claims(nil)), true},
+		{"another's kid", i.sign(jose.ES256, i.keys["two"], "one", claims(nil)), false},
+		{"unknown kid", i.sign(jose.ES256, i.keys["two"], "three", claims(nil)), false},
+		{"somebody's key", i.sign(jose.ES256, other, "one", claims(nil)), false},
+		{"HMAC by the public key", i.sign(jose.HS256, append(public, make([]byte, 32)...), "one", claims(nil)), false},
+		{"none", "eyJhbGciOiJub25lIn0." + strings.Split(good, ".")[1] + ".", false},
+		{"cut", good[:len(good)-4], false},
+		{"other claims", head + "." + strings.Split(i.sign(jose.ES256, other, "one", claims(map[string]any{"sub": "root"})), ".")[1] + "." + strings.Split(good, ".")[2], false},
+		{"empty", "", false},
+		{"no token", "a.b.c", false},
+		{"huge", strings.Repeat("a", maxToken+1), false},
+	} {
+		if name, err := b.Verify(c.token); (err == nil) != c.ok {
+			t.Errorf("%s: %q, %v", c.name, name, err)
+		}
+	}
+	if _, err := i.bearer(func(o *Issuer) { o.Algorithms = []string{"EdDSA"} }).Verify(good); err == nil {
+		t.Error("an algorithm that is not allowed")
+	}
+	if name, err := i.bearer(func(o *Issuer) { o.Claim = "email" }).Verify(i.sign(jose.ES256, i.keys["one"], "one",
+		claims(map[string]any{"email": "ann@example.com"}))); name != "ann@example.com" {
+		t.Errorf("%q, %v", name, err)
+	}
+}
+
+// Keys change while the server runs; a bad file changes nothing.
+func TestKeysAreReadAgain(t *testing.T) {
+	i := newIssuer(t)
+	b := i.bearer(nil)
+	old := i.sign(jose.ES256, i.keys["one"], "one", claims(nil))
+	i.writeText([]byte("{"))
+	if _, err := b.Verify(old); err != nil {
+		t.Error("after a bad file:", err)
+	}
+	i.addEC("two")
+	if _, err := b.Verify(i.sign(jose.ES256, i.keys["two"], "two", claims(nil))); err != nil {
+		t.Error("the new key:", err)
+	}
+	if _, err := b.Verify(old); err == nil {
+		t.Error("the old key is still good")
+	}
+}
+
+func TestBadIssuers(t *testing.T) {
+	i := newIssuer(t)
+	symmetric := filepath.Join(t.TempDir(), "oct.json")
+	if err := os.WriteFile(symmetric, []byte(`{"keys":[{"kty":"oct","k":"AAAA"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]Issuer{
+		"no URL":       {Audience: "ldap", KeysFile: i.file},
+		"no audience":  {URL: "x", KeysFile: i.file},
+		"no file":      {URL: "x", Audience: "ldap", KeysFile: "/nowhere"},
+		"symmetric":    {URL: "x", Audience: "ldap", KeysFile: symmetric},
+		"no algorithm": {URL: "x", Audience: "ldap", KeysFile: i.file, Algorithms: []string{"none"}},
+		"HMAC":         {URL: "x", Audience: "ldap", KeysFile: i.file, Algorithms: []string{"HS256"}},
+	} {
+		if _, err := NewBearer(o); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestParseBearer(t *testing.T) {
+	for _, c := range []struct{ message, authzID, token string }{
+		{"n,a=user@example.com,\x01host=h\x01port=389\x01auth=Bearer abc\x01\x01", "user@example.com", "abc"},
+		{"n,,\x01auth=bearer abc\x01\x01", "", "abc"},
+		{"y,a=dn:cn=3Da=2Co=3Db,\x01auth=Bearer abc\x01\x01", "dn:cn=a,o=b", "abc"},
+		{"n,,\x01auth=\x01\x01", "", ""},
+	} {
+		authzID, token, err := ParseBearer([]byte(c.message))
+		if authzID != c.authzID || token != c.token || err != nil {
+			t.Errorf("%q: %q, %q, %v", c.message, authzID, token, err)
+		}
+	}
+	for _, bad := range []string{"", "\x01", "n,,", "n,,\x01\x01", "n,,\x01auth=Bearer x", "n,,\x01auth=Bearer x\x01", "n,,\x01host=x\x01\x01",
+		"p=tls-unique,,\x01auth=Bearer x\x01\x01", "n,\x01auth=Bearer x\x01\x01", "n,x,\x01auth=Bearer x\x01\x01", "n,a=x=,\x01auth=Bearer x\x01\x01",
+		"n,,x\x01auth=Bearer x\x01\x01", "n,,\x01auth=Basic x\x01\x01"} {
+		if _, token, err := ParseBearer([]byte(bad)); !errors.Is(err, ErrMessage) {
+			t.Errorf("%q: %q, %v", bad, token, err)
+		}
+	}
+}
+
+func TestDiscovery(t *testing.T) {
+	want := `{"status":"invalid_token","openid-configuration":"https://issuer.example/.well-known/openid-configuration"}`
+	if got := newIssuer(t).bearer(nil).Discovery("invalid_token"); string(got) != want {
+		t.Errorf("%s", got)
+	}
+}
+
+func FuzzParseBearer(f *testing.F) {
+	f.Add([]byte("n,a=u,\x01auth=Bearer abc\x01\x01"))
+	f.Add([]byte("n,,\x01auth=\x01\x01"))
+	f.Fuzz(func(t *testing.T, message []byte) {
+		_, token, err := ParseBearer(message)
+		if err == nil && !bytes.Contains(message, []byte(token)) {
+			t.Errorf("%q: %q", message, token)
+		}
+	})
+}

@@ -1,0 +1,56 @@
+package auth
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+
+	"github.com/xdg-go/scram"
+)
+
+// bindings are the channel bindings known here: of RFC 9266 and 5929, the best
+// first.
+var bindings = []string{"tls-exporter", "tls-unique", "tls-server-end-point"}
+
+// Bindable reports whether a mechanism can bind to the channel.
+func Bindable(c Channel) bool {
+	for _, kind := range bindings {
+		if binding(c, kind).IsSupported() {
+			return true
+		}
+	}
+	return false
+}
+
+// binding gives the data that binds to a channel, none if this cannot be.
+func binding(c Channel, kind string) scram.ChannelBinding {
+	state := c.TLS()
+	if state == nil {
+		return scram.ChannelBinding{}
+	}
+	var b scram.ChannelBinding
+	var err error
+	switch kind {
+	case "tls-exporter":
+		b, err = scram.NewTLSExporterBinding(state)
+	case "tls-unique":
+		// Go leaves it out where it would not be unique (TLS 1.3, resumption
+		// without the extended master secret).
+		b = scram.NewTLSUniqueBinding(state.TLSUnique)
+	case "tls-server-end-point":
+		b, err = endPoint(c)
+	}
+	if err != nil {
+		return scram.ChannelBinding{}
+	}
+	return b
+}
+
+// endPoint is the binding of the server's own certificate. The library reads a
+// client's state, where the peer's certificates are the server's.
+func endPoint(c Channel) (scram.ChannelBinding, error) {
+	cert := c.Certificate()
+	if cert == nil {
+		return scram.ChannelBinding{}, nil
+	}
+	return scram.NewTLSServerEndpointBinding(&tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}})
+}

@@ -1,0 +1,100 @@
+package auth
+
+import (
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"fmt"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+)
+
+// External reports whether something below LDAP says who the client is: a
+// certificate that was verified, or the kernel about a socket's peer.
+func External(c Channel) bool {
+	_, _, local := c.Peer()
+	return local || certificate(c) != nil
+}
+
+// certificate is the client's, if it was verified.
+func certificate(c Channel) *x509.Certificate {
+	state := c.TLS()
+	if state == nil || len(state.VerifiedChains) == 0 || len(state.PeerCertificates) == 0 {
+		return nil
+	}
+	return state.PeerCertificates[0]
+}
+
+// ExternalNames are the names by which the layers below LDAP know the client,
+// each with its kind, for rules:
+//
+//	dn:cn=Ann,o=Example        the certificate's subject
+//	mail:ann@example.com       its subject alternative names
+//	uri:spiffe://example/ann
+//	dns:host.example.com
+//	dn:gidNumber=G+uidNumber=U,cn=peercred,cn=external,cn=auth
+//
+// The last one is of a process on the same machine, by the name that other
+// servers give it too.
+func ExternalNames(c Channel) (names []string) {
+	if uid, gid, ok := c.Peer(); ok {
+		names = append(names, "dn:"+PeerName(uid, gid))
+	}
+	cert := certificate(c)
+	if cert == nil {
+		return names
+	}
+	if subject, ok := subject(cert); ok {
+		names = append(names, "dn:"+subject.String())
+	}
+	for _, s := range cert.EmailAddresses {
+		names = append(names, "mail:"+s)
+	}
+	for _, u := range cert.URIs {
+		names = append(names, "uri:"+u.String())
+	}
+	for _, s := range cert.DNSNames {
+		names = append(names, "dns:"+s)
+	}
+	return names
+}
+
+// PeerName is the name of a process on the same machine.
+func PeerName(uid, gid int) string {
+	return fmt.Sprintf("gidNumber=%d+uidNumber=%d,cn=peercred,cn=external,cn=auth", gid, uid)
+}
+
+// subjectTypes are the names of attribute types in subjects; others are shown by
+// their OIDs.
+var subjectTypes = map[string]string{
+	"2.5.4.3": "cn", "2.5.4.4": "sn", "2.5.4.5": "serialNumber", "2.5.4.6": "c", "2.5.4.7": "l",
+	"2.5.4.8": "st", "2.5.4.9": "street", "2.5.4.10": "o", "2.5.4.11": "ou", "2.5.4.12": "title",
+	"2.5.4.42": "givenName", "0.9.2342.19200300.100.1.1": "uid", "0.9.2342.19200300.100.1.25": "dc",
+	"1.2.840.113549.1.9.1": "emailAddress",
+}
+
+// subject is the certificate's subject as a DN: certificates have the names the
+// other way round. One with values that are no text is none.
+func subject(cert *x509.Certificate) (name dn.DN, ok bool) {
+	var rdns pkix.RDNSequence
+	if rest, err := asn1.Unmarshal(cert.RawSubject, &rdns); err != nil || len(rest) > 0 {
+		return nil, false
+	}
+	for _, set := range slices.Backward(rdns) {
+		var rdn dn.RDN
+		for _, a := range set {
+			value, isText := a.Value.(string)
+			if !isText {
+				return nil, false
+			}
+			t := a.Type.String()
+			if short, known := subjectTypes[t]; known {
+				t = short
+			}
+			rdn = append(rdn, dn.AVA{Type: t, Value: []byte(value)})
+		}
+		name = append(name, rdn)
+	}
+	return name, len(name) > 0
+}

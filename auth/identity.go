@@ -1,0 +1,188 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// A Rule says which entry a name belongs to by which a client is known. Its text
+// is
+//
+//	PATTERN -> DN
+//	PATTERN -> ldap:///BASE??SCOPE?FILTER
+//
+// The pattern is a regular expression for the whole of a name. Names are "u:"
+// and what SASL or an authorization identity says (RFC 4513, 5.2.1.8), and those
+// of [ExternalNames]. What its groups matched stands in the DN or the URL for $1
+// or ${name}, as a value: nothing in it can become a part of the name or of the
+// filter. Only a name of kind "dn:" is in the form of DNs already, and is taken
+// over into a DN as it is.
+//
+// The search has to find one entry exactly. Its base may be empty for all naming
+// contexts, its scope is sub if none is given.
+type Rule struct {
+	text    string
+	pattern *regexp.Regexp
+	name    string // the DN or the search's base
+	search  bool
+	scope   op.Scope
+	filter  string
+}
+
+// DefaultRules find the one entry that has a name as its uid.
+func DefaultRules() []*Rule {
+	r, err := ParseRule(DefaultRule)
+	if err != nil {
+		panic(err) // a constant
+	}
+	return []*Rule{r}
+}
+
+// DefaultRule is the text of the only one of DefaultRules.
+const DefaultRule = "u:(.+) -> ldap:///??sub?(uid=$1)"
+
+// A Target is where a Rule leads: to the entry of a name, or to the one that a
+// search finds.
+type Target struct {
+	Name   dn.DN // or the base
+	Search bool
+	Scope  op.Scope
+	Filter filter.Filter
+}
+
+// ParseRule reads a rule.
+func ParseRule(text string) (*Rule, error) {
+	pattern, to, ok := strings.Cut(text, " -> ")
+	if !ok {
+		return nil, fmt.Errorf("the rule %q is not PATTERN -> DN or PATTERN -> ldap:///BASE??SCOPE?FILTER", text)
+	}
+	r := &Rule{text: text}
+	var err error
+	if r.pattern, err = regexp.Compile(`^(?:` + strings.TrimSpace(pattern) + `)$`); err != nil {
+		return nil, fmt.Errorf("the rule %q: %v", text, err)
+	}
+	if err := r.parseTarget(strings.TrimSpace(to)); err != nil {
+		return nil, fmt.Errorf("the rule %q: %v", text, err)
+	}
+	return r, r.check()
+}
+
+var scopes = map[string]op.Scope{"": op.WholeSubtree, "base": op.BaseObject, "one": op.SingleLevel, "sub": op.WholeSubtree}
+
+func (r *Rule) parseTarget(to string) error {
+	rest, isURL := strings.CutPrefix(to, "ldap:///")
+	if !isURL {
+		r.name = to
+		return nil
+	}
+	parts := strings.Split(rest, "?")
+	if len(parts) != 4 || parts[1] != "" {
+		return fmt.Errorf("the URL must be ldap:///BASE??SCOPE?FILTER")
+	}
+	for i := range parts {
+		var err error
+		if parts[i], err = url.PathUnescape(parts[i]); err != nil {
+			return err
+		}
+	}
+	scope, ok := scopes[parts[2]]
+	if !ok {
+		return fmt.Errorf("the scope %q is none of base, one, sub", parts[2])
+	}
+	r.search, r.name, r.scope, r.filter = true, parts[0], scope, parts[3]
+	return nil
+}
+
+// check finds out whether values lead to a name and a filter that can be read,
+// and to groups that the pattern has.
+func (r *Rule) check() error {
+	groups := r.pattern.SubexpNames()
+	missing := ""
+	for _, template := range []string{r.name, r.filter} {
+		os.Expand(template, func(group string) string {
+			if n, err := strconv.Atoi(group); slices.Index(groups, group) < 1 && (err != nil || n >= len(groups)) {
+				missing = group
+			}
+			return ""
+		})
+	}
+	if missing != "" {
+		return fmt.Errorf("the rule %q: its pattern has no group $%s", r.text, missing)
+	}
+	// The groups of a name that is a DN may be DNs.
+	_, err := r.target("u:x", slices.Repeat([]string{"x"}, len(groups)))
+	if _, asDN := r.target("dn:x", slices.Repeat([]string{"cn=x"}, len(groups))); err != nil && asDN != nil {
+		return fmt.Errorf("the rule %q: %v", r.text, err)
+	}
+	return nil
+}
+
+// Apply gives where a name leads, if the rule is about it.
+func (r *Rule) Apply(name string) (Target, bool) {
+	matched := r.pattern.FindStringSubmatch(name)
+	if matched == nil {
+		return Target{}, false
+	}
+	t, err := r.target(name, matched)
+	return t, err == nil
+}
+
+func (r *Rule) target(name string, matched []string) (t Target, err error) {
+	inName := escapeDN
+	if strings.HasPrefix(name, "dn:") {
+		inName = func(s string) string { return s }
+	}
+	if t.Name, err = dn.Parse(r.expand(r.name, matched, inName)); err != nil {
+		return t, err
+	}
+	if !r.search {
+		if len(t.Name) == 0 {
+			err = errors.New("nobody has an empty name")
+		}
+		return t, err
+	}
+	t.Search, t.Scope = true, r.scope
+	t.Filter, err = filter.Parse(r.expand(r.filter, matched, escapeFilter))
+	return t, err
+}
+
+func (r *Rule) expand(template string, matched []string, escape func(string) string) string {
+	return os.Expand(template, func(group string) string {
+		i := r.pattern.SubexpIndex(group)
+		if n, err := strconv.Atoi(group); err == nil {
+			i = n
+		}
+		return escape(matched[i])
+	})
+}
+
+// escapeDN writes a value as it stands in a DN (RFC 4514, 2.4).
+func escapeDN(s string) string {
+	return strings.TrimPrefix(dn.RDN{{Type: "v", Value: []byte(s)}}.String(), "v=")
+}
+
+// escapeFilter writes a value as it stands in a filter (RFC 4515, 3).
+var escapeFilter = strings.NewReplacer(`\`, `\5c`, `*`, `\2a`, `(`, `\28`, `)`, `\29`, "\x00", `\00`).Replace
+
+// Find gives where the first rule leads that is about any of the names, trying
+// rules in their order.
+func Find(rules []*Rule, names ...string) (Target, bool) {
+	for _, r := range rules {
+		for _, name := range names {
+			if t, ok := r.Apply(name); ok {
+				return t, true
+			}
+		}
+	}
+	return Target{}, false
+}

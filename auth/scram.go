@@ -1,0 +1,189 @@
+package auth
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/xdg-go/scram"
+	"github.com/xdg-go/stringprep"
+)
+
+// scramHashes are the mechanisms of the SCRAM family (RFC 5802, 7677); each has
+// a -PLUS besides, which binds to the channel.
+var scramHashes = map[string]scram.HashGeneratorFcn{
+	"SCRAM-SHA-1":   scram.SHA1,
+	"SCRAM-SHA-256": scram.SHA256,
+	"SCRAM-SHA-512": scram.SHA512,
+}
+
+// ScramIterations is what new keys take, as RFC 7677, 4 recommends.
+const ScramIterations = 15000
+
+const (
+	scramSalt     = 16      // bytes
+	maxIterations = 1 << 20 // of keys that are accepted: the client's work
+)
+
+// Plus is what a mechanism's name ends in when it binds to the channel.
+const Plus = "-PLUS"
+
+// IsScram reports whether a mechanism, without Plus, is of the SCRAM family.
+func IsScram(mechanism string) bool { return scramHashes[mechanism] != nil }
+
+// A ScramKey is what SCRAM needs of a password. It cannot be had from a hash of
+// it.
+type ScramKey = scram.StoredCredentials
+
+// ScramKeys derives the keys of a password, one a mechanism, in the form of RFC
+// 5803: SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY. Other mechanisms are
+// passed over. A password that SCRAM cannot have (RFC 4013) has none.
+func (p *Passwords) ScramKeys(ctx context.Context, c Channel, mechanisms []string, password []byte) ([][]byte, error) {
+	prepared, err := stringprep.SASLprep.Prepare(string(password))
+	if err != nil || prepared == "" {
+		return nil, nil
+	}
+	if err := p.slots.acquire(ctx, clientOf(c)); err != nil {
+		return nil, err
+	}
+	defer p.slots.release()
+	var keys [][]byte
+	for _, m := range mechanisms {
+		if !IsScram(m) {
+			continue
+		}
+		salt := make([]byte, scramSalt)
+		rand.Read(salt) // never fails
+		k, err := deriveKey(m, prepared, scram.KeyFactors{Salt: string(salt), Iters: ScramIterations})
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, formatKey(m, k))
+	}
+	return keys, nil
+}
+
+func deriveKey(mechanism, prepared string, f scram.KeyFactors) (ScramKey, error) {
+	c, err := scramHashes[mechanism].NewClientUnprepped("", prepared, "")
+	if err != nil {
+		return ScramKey{}, err
+	}
+	return c.GetStoredCredentialsWithError(f)
+}
+
+func formatKey(mechanism string, k ScramKey) []byte {
+	b64 := base64.StdEncoding.EncodeToString
+	return fmt.Appendf(nil, "%s$%d:%s$%s:%s", mechanism, k.Iters, b64([]byte(k.Salt)), b64(k.StoredKey), b64(k.ServerKey))
+}
+
+// ParseScramKey reads a key if it is one for the mechanism.
+func ParseScramKey(mechanism string, stored []byte) (k ScramKey, ok bool) {
+	parts := strings.Split(string(stored), "$")
+	if len(parts) != 3 || !strings.EqualFold(strings.TrimSpace(parts[0]), mechanism) {
+		return k, false
+	}
+	iterations, salt, ok1 := strings.Cut(strings.TrimSpace(parts[1]), ":")
+	storedKey, serverKey, ok2 := strings.Cut(strings.TrimSpace(parts[2]), ":")
+	n, err := strconv.Atoi(iterations)
+	s, err1 := base64.StdEncoding.DecodeString(salt)
+	k.StoredKey, _ = base64.StdEncoding.DecodeString(storedKey)
+	k.ServerKey, _ = base64.StdEncoding.DecodeString(serverKey)
+	k.Salt, k.Iters = string(s), n
+	size := scramHashes[mechanism]().Size()
+	ok = ok1 && ok2 && err == nil && err1 == nil && n > 0 && n <= maxIterations && len(s) > 0 &&
+		len(k.StoredKey) == size && len(k.ServerKey) == size
+	return k, ok
+}
+
+// FakeScramKey is what a name without a key is asked with: nobody has its
+// password, and its salt is always the same, so that nothing tells such a name
+// from another. The secret is the server's.
+func FakeScramKey(mechanism string, secret []byte, name string) ScramKey {
+	mac := hmac.New(sha256.New, secret)
+	fmt.Fprintf(mac, "SCRAM salt\x00%s\x00%s", mechanism, name)
+	k := ScramKey{KeyFactors: scram.KeyFactors{Salt: string(mac.Sum(nil)[:scramSalt]), Iters: ScramIterations}}
+	k.StoredKey = make([]byte, scramHashes[mechanism]().Size())
+	rand.Read(k.StoredKey) // never fails
+	k.ServerKey = k.StoredKey
+	return k
+}
+
+// A Scram is the server's side of one exchange of SCRAM.
+type Scram struct {
+	mechanism string
+	conv      *scram.ServerConversation
+	lookUp    error // why the key was not found out
+}
+
+// NewScram begins an exchange by the client's first message. The mechanism may
+// end in Plus. Key gives the key of a name, a fake one if need be; its error
+// comes back from Step.
+func NewScram(mechanism string, c Channel, first []byte, key func(mechanism, name string) (ScramKey, error)) (*Scram, error) {
+	base, plus := strings.CutSuffix(mechanism, Plus)
+	s := &Scram{mechanism: mechanism}
+	server, err := scramHashes[base].NewServer(func(name string) (ScramKey, error) {
+		prepared, err := prepare(mechanism, name)
+		var k ScramKey
+		if err == nil {
+			k, err = key(base, prepared)
+		}
+		s.lookUp = err
+		return k, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	flag, _, _ := strings.Cut(string(first), ",")
+	kind, binds := strings.CutPrefix(flag, "p=")
+	if binds != plus {
+		return nil, malformed(mechanism, "the mechanism and the GS2 header differ in whether the channel is bound (RFC 5802, 6)")
+	}
+	if !binds {
+		kind = ""
+	}
+	s.conv = conversation(server, c, kind)
+	return s, nil
+}
+
+// conversation knows the binding that the client asks for or, if it asks for
+// none, any that it could: a client that did not see the offer is under attack.
+func conversation(server *scram.Server, c Channel, kind string) *scram.ServerConversation {
+	if kind != "" {
+		return server.NewConversationWithChannelBindingRequired(binding(c, kind))
+	}
+	for _, kind := range bindings {
+		if b := binding(c, kind); b.IsSupported() {
+			return server.NewConversationWithChannelBinding(b)
+		}
+	}
+	return server.NewConversation()
+}
+
+// Step takes the client's next message and gives the answer; done says that the
+// client has proved to be who it says. An error is ErrMessage, that of the key's
+// lookup, or ErrProof. The answer goes to the client with errors too.
+func (s *Scram) Step(message []byte) (answer []byte, done bool, err error) {
+	text, err := s.conv.Step(string(message))
+	switch {
+	case err == nil:
+		return []byte(text), s.conv.Valid(), nil
+	case s.lookUp != nil:
+		return nil, false, s.lookUp
+	case text == "" || text == scram.ErrInvalidUsernameEncoding || text == scram.ErrInvalidEncoding:
+		return nil, false, malformed(s.mechanism, "not the message of RFC 5802, 7 that comes here")
+	}
+	return []byte(text), false, fmt.Errorf("%w: %s", ErrProof, strings.TrimPrefix(text, "e="))
+}
+
+// AuthzID is the authorization identity that the client asks for, "" for its
+// own.
+func (s *Scram) AuthzID() string { return s.conv.AuthzID() }
+
+// ErrProof says that an exchange has not proved who the client is.
+var ErrProof = errors.New("the client's proof is not right")
