@@ -45,9 +45,9 @@ type Attribute struct {
 // options.
 func (a *Attribute) Description() string {
 	if a.Options == "" {
-		return a.Type.Name()
+		return a.Type.SentName()
 	}
-	return a.Type.Name() + a.Options
+	return a.Type.SentName() + a.Options
 }
 
 // Entry is one entry without its name.

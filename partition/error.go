@@ -20,7 +20,7 @@ const (
 	Constraint // single value, no user modification
 	NoSuchAttribute
 	ValueExists
-	BadOperand // increment
+	BadOperand // values that a kind of modification cannot go with
 	TooLarge
 	BelowAlias // aliases have nothing below them
 	Unwilling

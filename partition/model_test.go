@@ -300,6 +300,9 @@ func (m *model) change(e *modelEntry, c *op.Modification) partition.Problem {
 	t, d := m.describe(c.Description)
 	switch c.Kind {
 	case op.ModAdd:
+		if t.Equality == nil && len(e.values[d]) > 0 {
+			return partition.NoMatching
+		}
 		return m.put(e, d, c.Values)
 	case op.ModReplace:
 		delete(e.values, d)

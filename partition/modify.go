@@ -207,6 +207,11 @@ func (e *edited) values(options string) *editedValues {
 	return v
 }
 
+// has reports whether there are values.
+func (v *editedValues) has() bool {
+	return len(v.now) > 0 || v.before.many && !v.whole
+}
+
 // apply makes one change of the request.
 func (m *modification) apply(ctx context.Context, c *op.Modification) error {
 	t, options, err := m.tx.p.describe(c.Description)
@@ -217,7 +222,10 @@ func (m *modification) apply(ctx context.Context, c *op.Modification) error {
 	switch c.Kind {
 	case op.ModAdd:
 		if len(c.Values) == 0 {
-			return problem(InvalidSyntax, "add of %s: no values given", c.Description)
+			return problem(BadOperand, "add of %s: no values given", c.Description)
+		}
+		if t.Equality == nil && v.has() {
+			return problem(NoMatching, "values cannot be added to those of %s: it has no equality rule; replace all of them", t.Name())
 		}
 		return m.add(ctx, v, c.Values)
 	case op.ModDelete:
@@ -293,7 +301,7 @@ func (m *modification) find(ctx context.Context, v *editedValues, value, key []b
 func (m *modification) delete(ctx context.Context, v *editedValues, values [][]byte) error {
 	t := v.before.typ
 	if len(values) == 0 {
-		if len(v.now) == 0 && !(v.before.many && !v.whole) {
+		if !v.has() {
 			return problem(NoSuchAttribute, "the entry has no %s to delete", t.Name())
 		}
 		return m.clear(ctx, v)

@@ -219,8 +219,11 @@ func (s *Snapshot) Find(ctx context.Context, name dn.DN) (Located, error) {
 
 func (s *Snapshot) missing(ctx context.Context, name dn.DN, pl *place) error {
 	e := problem(NoSuchEntry, "no entry %s", name)
-	if len(s.catalog.contexts) == 0 {
+	switch {
+	case len(s.catalog.contexts) == 0:
 		e.Text = "this directory has no naming context yet: add one with --suffix"
+	case len(name) == 0:
+		e.Text = "nothing but naming contexts stands at the root"
 	}
 	if pl.last != root {
 		matched, err := s.Name(ctx, pl.last)

@@ -314,6 +314,10 @@ func (s *Schema) linkMatching(t *AttributeType) error {
 	if t.Syntax == nil {
 		return t.def.fail("it has neither a syntax nor a supertype")
 	}
+	t.sent = t.name
+	if t.Syntax.def.says("X-BINARY-TRANSFER-REQUIRED") {
+		t.sent += ";binary"
+	}
 	return nil
 }
 

@@ -36,6 +36,7 @@ type AttributeType struct {
 	Extensions         []Extension
 
 	name   string // Names[0], or OID
+	sent   string // see SentName
 	secret bool
 	approx *MatchingRule
 	def    *definition
@@ -43,6 +44,11 @@ type AttributeType struct {
 
 // Name is the type's short name: its first name, or its OID.
 func (t *AttributeType) Name() string { return t.name }
+
+// SentName is the short name as it goes with values to clients and into files:
+// with the option binary if values of the syntax must not go without it (RFC
+// 4522, section 3; RFC 4523, section 2.1).
+func (t *AttributeType) SentName() string { return t.sent }
 
 // Operational reports whether the type is for the directory's own use: sent
 // only when asked for by name or "+".

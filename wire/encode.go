@@ -49,7 +49,7 @@ func appendEntry(b []byte, e *op.SearchEntry) []byte {
 		a := &e.Attributes[i]
 		attribute := len(b)
 		b = ber.Open(b, ber.Sequence)
-		b = appendDescription(b, a.Type.Name(), a.Options)
+		b = appendDescription(b, a.Type.SentName(), a.Options)
 		values := len(b)
 		b = ber.Open(b, ber.Set)
 		if !e.TypesOnly {
