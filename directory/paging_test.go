@@ -37,7 +37,7 @@ func page(t *testing.T, s *directory.Session, r *op.Search, size int, cookie []b
 	return out.entries, next, out.done.Result
 }
 
-func serve(t *testing.T, s *directory.Session, r op.Request) {
+func serve(t testing.TB, s *directory.Session, r op.Request) {
 	t.Helper()
 	var out answers
 	s.Serve(t.Context(), &op.Message{Request: r}, &out)

@@ -1,0 +1,49 @@
+package directory_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/ldif"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// TestTripwires runs testdata/tripwires, in the language of TestTranscripts. Each
+// file is named after the number of a trip-wire in docs/design/tripwires.md. It
+// begins with the sample directory and with the administrator bound.
+func TestTripwires(t *testing.T) {
+	datadriven.Walk(t, "testdata/tripwires", func(t *testing.T, path string) {
+		d := newDirectory(t, newPartition(t), directory.Options{Version: "test"})
+		c := &client{t: t, d: d, s: d.NewSession(nil)}
+		c.addSample()
+		datadriven.RunTest(t, path, func(t *testing.T, td *datadriven.TestData) string {
+			c.t = t
+			return c.command(td)
+		})
+	})
+}
+
+// addSample binds as the administrator and adds the sample directory.
+func (c *client) addSample() {
+	c.t.Helper()
+	serve(c.t, c.s, &op.Bind{Version: 3, Name: "cn=admin,dc=example,dc=com", Password: []byte("secret")})
+	f, err := os.Open("../testdata/ldif/example.ldif")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer f.Close()
+	manage := []op.Control{{OID: "2.16.840.1.113730.3.4.2"}}
+	for r, err := range ldif.NewReader(f, ldif.Options{}).Records() {
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		var out answers
+		c.s.Serve(c.t.Context(), &op.Message{Request: &op.Add{Name: r.DN, Attributes: r.Attributes}, Controls: manage}, &out)
+		if out.done.Code != op.Success {
+			c.t.Fatalf("add of %s: %v", r.DN, &out.done.Result)
+		}
+	}
+}
