@@ -39,6 +39,12 @@ func (o *operation) log(ctx context.Context, m *op.Message) {
 	attrs := make([]slog.Attr, 0, 16)
 	attrs = append(attrs, slog.Uint64("conn", o.session.number), slog.Int("id", int(m.ID)))
 	attrs = append(attrs, slog.String("who", o.session.Name()))
+	if o.controls.proxied != nil {
+		attrs = append(attrs, slog.String("as", *o.controls.proxied))
+	}
+	if len(o.controls.sessions) > 0 {
+		attrs = append(attrs, slog.Any("sessions", o.controls.sessions))
+	}
 	attrs = appendRequest(attrs, m.Request)
 	attrs = appendControls(attrs, m.Controls)
 	attrs = append(attrs, slog.Int("result", int(o.response.Code)))

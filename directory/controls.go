@@ -15,6 +15,11 @@ type controls struct {
 	assertion         filter.Filter
 	preRead, postRead []string // nil: not asked for
 	noOp              bool
+	proxied           *string // an authorization identity
+	authzID           bool
+	sessions          []trackedSession
+	visible           visibility
+	original          bool
 }
 
 // A control is one that requests may carry.
@@ -35,6 +40,11 @@ var supported = []control{
 	{preRead, withModify | withDelete | withModifyDN, takePreRead},
 	{postRead, withAdd | withModify | withModifyDN, takePostRead},
 	{noOp, updates | withPasswordModify, takeNoOp},
+	{proxiedAuthorization, all, takeProxied},
+	{authzIDRequest, withBind, takeAuthzID},
+	{sessionTracking, all | withBind, takeTracking},
+	{subentries, withSearch, takeSubentries},
+	{dontUseCopy, withSearch | withCompare, takeDontUseCopy},
 }
 
 // operations is a set of kinds of requests.
@@ -84,7 +94,7 @@ func operationsOf(r op.Request) operations {
 
 // takeControls reads the controls of a request. One that does not go with the
 // operation counts as unknown: an error if it is critical, else ignored (RFC
-// 4511, 4.1.11). One that comes twice is a protocolError.
+// 4511, 4.1.11). One that comes twice is a protocolError, but for session tracking.
 func (o *operation) takeControls(m *op.Message) error {
 	with := operationsOf(m.Request)
 	for i := range m.Controls {
@@ -96,7 +106,7 @@ func (o *operation) takeControls(m *op.Message) error {
 			}
 			continue
 		}
-		if slices.ContainsFunc(m.Controls[:i], func(d op.Control) bool { return d.OID == c.OID }) {
+		if c.OID != sessionTracking && slices.ContainsFunc(m.Controls[:i], func(d op.Control) bool { return d.OID == c.OID }) {
 			return op.Errorf(op.ProtocolError, "control %s comes twice", c.OID)
 		}
 		if err := supported[known].take(o, m, c); err != nil {
@@ -135,6 +145,7 @@ func supportedControls() []string {
 	for i := range supported {
 		oids[i] = supported[i].oid
 	}
+	oids = append(oids, authzIDResponse) // published too (RFC 3829, 2)
 	slices.Sort(oids)
 	return oids
 }

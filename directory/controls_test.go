@@ -1,11 +1,15 @@
 package directory_test
 
 import (
+	"bytes"
 	"encoding/hex"
 	"fmt"
+	"log/slog"
 	"strings"
+	"testing"
 
 	"github.com/seed-4dac0d86/ldapd/ber"
+	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 )
@@ -22,6 +26,36 @@ var namedControls = map[string]struct {
 	"preRead":     {"1.3.6.1.1.13.1", selectionValue},
 	"postRead":    {"1.3.6.1.1.13.2", selectionValue},
 	"noOp":        {"1.3.6.1.4.1.4203.666.5.2", nil},
+	"proxied":     {"2.16.840.1.113730.3.4.18", textValue},
+	"authzID":     {"2.16.840.1.113730.3.4.16", nil},
+	"session":     {"1.3.6.1.4.1.21008.108.63.1", selectionValue}, // four strings too
+	"subentries":  {"1.3.6.1.4.1.4203.1.10.1", booleanValue},
+	"dontUseCopy": {"1.3.6.1.1.22", nil},
+}
+
+// The access log tells as whom an operation ran, and for which sessions.
+func TestAccessLogOfControls(t *testing.T) {
+	var access bytes.Buffer
+	d := newDirectory(t, newPartition(t), directory.Options{Access: slog.New(slog.NewJSONHandler(&access, nil))})
+	s := d.NewSession(nil)
+	serve(t, s, &op.Bind{Version: 3, Name: "cn=admin,dc=example,dc=com", Password: []byte("secret")})
+	access.Reset()
+	s.Serve(t.Context(), &op.Message{
+		Request: &op.Extended{OID: "1.3.6.1.4.1.4203.1.11.3"},
+		Controls: []op.Control{
+			namedControl("session 192.0.2.1 app 1.2.3 one"),
+			namedControl("proxied dn: critical"),
+			namedControl("session 192.0.2.2 proxy 1.2.4 two"),
+		},
+	}, discard{})
+	for _, want := range []string{
+		`"who":"cn=admin,dc=example,dc=com","as":"dn:",`,
+		`"sessions":[{"ip":"192.0.2.1","name":"app","format":"1.2.3","identifier":"one"},{"ip":"192.0.2.2","name":"proxy","format":"1.2.4","identifier":"two"}],`,
+	} {
+		if !strings.Contains(access.String(), want) {
+			t.Errorf("no %s in %s", want, access.String())
+		}
+	}
 }
 
 // namedControl reads a control of a transcript: its name or OID, its value,
@@ -49,6 +83,12 @@ func namedControl(text string) op.Control {
 
 func filterValue(words []string) []byte {
 	return filter.Append(nil, filter.MustParse(strings.Join(words, " ")))
+}
+
+func textValue(words []string) []byte { return []byte(strings.Join(words, " ")) }
+
+func booleanValue(words []string) []byte {
+	return ber.AppendBool(nil, ber.Boolean, words[0] == "TRUE")
 }
 
 func selectionValue(words []string) []byte {

@@ -101,7 +101,7 @@ type known struct {
 	referral, alias, subentry                                    *schema.ObjectClass
 	objectClass, ref, aliasedObjectName, userPassword            *schema.AttributeType
 	entryDN, subschemaSubentry, hasSubordinates, numSubordinates *schema.AttributeType
-	isReferral, isAlias                                          filter.Resolved
+	isReferral, isAlias, isSubentry                              filter.Resolved
 	// computed are the attributes that no entry stores, as far as the schema
 	// has them.
 	computed []*schema.AttributeType
@@ -154,6 +154,7 @@ func newKnown(s *schema.Schema) *known {
 		numSubordinates:   s.Attribute("numSubordinates"),
 		isReferral:        is("referral"),
 		isAlias:           is("alias"),
+		isSubentry:        is("subentry"),
 	}
 	for _, t := range []*schema.AttributeType{k.entryDN, k.subschemaSubentry, k.hasSubordinates, k.numSubordinates} {
 		if t != nil {

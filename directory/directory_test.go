@@ -347,6 +347,10 @@ func (c *client) print(a *answers) string {
 }
 
 func (c *client) printControl(b *strings.Builder, control *op.Control) {
+	if control.OID == "2.16.840.1.113730.3.4.15" {
+		fmt.Fprintf(b, "authzId: %q\n", control.Value)
+		return
+	}
 	for _, name := range []string{"preRead", "postRead"} {
 		if control.OID == namedControls[name].oid {
 			printEntryControl(b, name, control.Value)

@@ -27,10 +27,7 @@ func (o *operation) extended(ctx context.Context, r *op.Extended) error {
 		if r.Value != nil {
 			return op.Errorf(op.ProtocolError, "Who am I takes no value")
 		}
-		o.response.Value = []byte{}
-		if o.who != nil {
-			o.response.Value = []byte("dn:" + o.who.name)
-		}
+		o.response.Value = o.who.authzID()
 		return nil
 	case passwordModify:
 		return o.passwordModify(ctx, r.Value)

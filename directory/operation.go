@@ -14,7 +14,7 @@ import (
 type operation struct {
 	d        *Directory
 	session  *Session
-	who      *identity
+	who      *identity      // as whom it runs: the session's, unless a control says otherwise
 	schema   *schema.Schema // in force when the operation began
 	known    *known         // of it
 	controls controls
@@ -62,9 +62,19 @@ func (o *operation) run(ctx context.Context, m *op.Message, sink op.Sink) error 
 		if err := o.takeControls(m); err != nil {
 			return err
 		}
+		if err := o.assume(ctx); err != nil {
+			return err
+		}
+		if err := o.original(ctx); err != nil {
+			return err
+		}
 	}
 	if isBind {
-		return o.bind(ctx, bind)
+		err := o.bind(ctx, bind)
+		if err == nil {
+			o.tellAuthzID()
+		}
+		return err
 	}
 	switch r := m.Request.(type) {
 	case *op.Search:

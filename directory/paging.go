@@ -107,9 +107,9 @@ func (o *operation) openPage(r *op.Search) (*page, error) {
 // search or of one user is of no use for another.
 func (o *operation) cookieKey(r *op.Search) []byte {
 	mac := hmac.New(sha256.New, o.d.o.Secret)
-	flags := []byte{byte(r.Scope), byte(r.Deref), 0}
+	flags := []byte{byte(r.Scope), byte(r.Deref), byte(o.controls.visible) << 1}
 	if o.controls.manageDsaIT {
-		flags[2] = 1
+		flags[2] |= 1
 	}
 	mac.Write(flags)
 	for _, s := range []string{o.who.dn(), r.Base, r.Filter.String()} {

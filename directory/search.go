@@ -104,7 +104,7 @@ type stream struct {
 	sent  int
 
 	// Which classes of entries the search treats specially; referrals and
-	// aliases only if there are any.
+	// aliases only if there are any. Subentries are left out.
 	referrals, aliases, subentries bool
 	// seen are the entries sent, and bases those that aliases led to, when
 	// following aliases can meet an entry twice.
@@ -122,6 +122,9 @@ func (st *stream) prepare(ctx context.Context) error {
 	f, err := o.resolve(ctx, st.s, st.r.Filter)
 	if err != nil {
 		return err
+	}
+	if o.controls.visible == subentriesOnly {
+		f = &filter.AndNode{Parts: []filter.Resolved{o.known.isSubentry, f}}
 	}
 	var also []filter.Resolved
 	if st.referrals {
@@ -161,11 +164,13 @@ func (st *stream) only() []*schema.AttributeType {
 }
 
 func (st *stream) classes(ctx context.Context) (err error) {
+	visible := st.o.controls.visible
+	st.subentries = visible == entriesOnly
 	if st.r.Scope == op.BaseObject {
-		return nil // locateBase has dealt with them; subentries are visible to base (RFC 3672, 3)
+		return nil // locateBase has dealt with the others; subentries are visible to base (RFC 3672, 3)
 	}
 	known := st.o.known
-	st.subentries = true
+	st.subentries = visible != subentriesOnly
 	if !st.o.controls.manageDsaIT {
 		if st.referrals, err = st.s.HasClass(ctx, known.referral); err != nil {
 			return err

@@ -61,7 +61,7 @@ func (o *operation) searchVirtual(v *virtual, r *op.Search, sink op.Sink) error 
 		o.pagedResponse(nil)
 	}
 	f := filter.Resolve(r.Filter, o.schema)
-	if v.empty || f.Match(v.source(o.schema)) != filter.True {
+	if v.empty || o.controls.visible.hides(o, &v.entry) || f.Match(v.source(o.schema)) != filter.True {
 		return nil
 	}
 	o.found = op.SearchEntry{

@@ -122,6 +122,10 @@ func (p *Partition) Snapshot() *Snapshot {
 	return &Snapshot{p: p, r: s, at: s, catalog: p.catalog.Load().asOf(s.Max()), cached: true}
 }
 
+// CatchUp returns when a Snapshot shows all that any server of the store had
+// committed when it was called.
+func (p *Partition) CatchUp(ctx context.Context) error { return p.db.CatchUp(ctx) }
+
 // At gives the state at a past revision; Close it.
 func (p *Partition) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	s, err := p.db.At(ctx, r)

@@ -140,6 +140,9 @@ type engine interface {
 	storesMarks() bool
 	// writable tells why commits are refused, or nil.
 	writable() error
+	// catchUp returns when the state shown has all that was committed anywhere
+	// when it was called.
+	catchUp(ctx context.Context) error
 	// wait returns when the state that a loss names is shown.
 	wait(ctx context.Context, l *loss) error
 	close(ctx context.Context) error
@@ -194,6 +197,10 @@ func (db *DB) Close(ctx context.Context) error {
 	}
 	return nil
 }
+
+// CatchUp returns when Snapshot shows all that any server of the store had
+// committed when it was called.
+func (db *DB) CatchUp(ctx context.Context) error { return db.engine.catchUp(ctx) }
 
 // Store gives the store below.
 func (db *DB) Store() table.Store { return db.store }
