@@ -19,7 +19,7 @@ import (
 // of NO-USER-MODIFICATION attributes (entryUUID, timestamps, names) are taken
 // as given, as an import does; without, they are refused.
 func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttribute, keep bool) (entry.ID, error) {
-	e, err := tx.p.prepare(tx.catalog, name, attributes, keep)
+	e, err := tx.catalog.prepare(name, attributes, keep)
 	if err != nil {
 		return entry.ID{}, err
 	}
@@ -43,7 +43,7 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 	if e.id == root {
 		e.id = entry.NewID()
 	}
-	e.stamp(stampsOf(tx.p.types(), tx.by, timestamp(tx.time), csn(tx.tx.Stamp())))
+	e.stamp(stampsOf(tx.catalog.types, tx.by, timestamp(tx.time), csn(tx.tx.Stamp())))
 	tx.markAdd(pl.Parent, e.id, pl.rdn)
 	e.write(tx.p, tx.catalog, tx, pl.Parent, pl.rdn)
 	tx.touch(e.id, e.classes)
@@ -54,14 +54,14 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 // notAlias refuses to put an entry below an alias, which is always a leaf
 // (RFC 4512, 2.6).
 func (tx *Tx) notAlias(ctx context.Context, parent entry.ID) error {
-	alias := tx.p.schema.Class("alias")
+	alias := tx.catalog.schema.Class("alias")
 	if parent == root || alias == nil {
 		return nil
 	}
 	if some, err := tx.HasClass(ctx, alias); err != nil || !some {
 		return err
 	}
-	is, err := tx.Compare(ctx, parent, tx.p.types().objectClass.Name(), []byte(alias.Name()))
+	is, err := tx.Compare(ctx, parent, tx.catalog.objectClass.Name(), []byte(alias.Name()))
 	if is {
 		err = problem(BelowAlias, "the entry above is an alias: nothing can stand below it")
 	}
@@ -103,20 +103,20 @@ type newAttribute struct {
 }
 
 // prepare checks what a client wants to add, without the store.
-func (p *Partition) prepare(c *catalog, name dn.DN, attributes []op.PartialAttribute, keep bool) (*newEntry, error) {
+func (k *types) prepare(name dn.DN, attributes []op.PartialAttribute, keep bool) (*newEntry, error) {
 	if len(name) == 0 {
 		return nil, problem(EntryExists, "the root DSE is not an entry that can be added")
 	}
 	e := &newEntry{name: name, upRDN: name[0].String(), attributes: make([]newAttribute, 0, len(attributes)+8)}
 	for i := range attributes {
-		if err := p.take(e, &attributes[i], keep); err != nil {
+		if err := k.take(e, &attributes[i], keep); err != nil {
 			return nil, err
 		}
 	}
-	if err := p.checkClasses(e); err != nil {
+	if err := k.checkClasses(e); err != nil {
 		return nil, err
 	}
-	if err := p.nameValues(e, name[0]); err != nil {
+	if err := k.nameValues(e, name[0]); err != nil {
 		return nil, err
 	}
 	for i := range e.attributes {
@@ -128,16 +128,16 @@ func (p *Partition) prepare(c *catalog, name dn.DN, attributes []op.PartialAttri
 }
 
 // take adds a client's attribute to the entry.
-func (p *Partition) take(e *newEntry, a *op.PartialAttribute, keep bool) error {
-	t, options, err := p.describe(a.Description)
+func (k *types) take(e *newEntry, a *op.PartialAttribute, keep bool) error {
+	t, options, err := k.describe(a.Description)
 	if err != nil {
 		return err
 	}
 	if t.NoUserModification && !keep {
 		return problem(Constraint, "attribute %s is the server's: it cannot be given", t.Name())
 	}
-	if p.computed(t) {
-		return p.takeComputed(e, t, a)
+	if k.computed(t) {
+		return k.takeComputed(e, t, a)
 	}
 	if len(a.Values) == 0 {
 		return problem(InvalidSyntax, "attribute %s has no values", a.Description)
@@ -149,8 +149,8 @@ func (p *Partition) take(e *newEntry, a *op.PartialAttribute, keep bool) error {
 }
 
 // takeComputed reads entryUUID and drops what is computed anyway.
-func (p *Partition) takeComputed(e *newEntry, t *schema.AttributeType, a *op.PartialAttribute) error {
-	if t != p.types().entryUUID {
+func (k *types) takeComputed(e *newEntry, t *schema.AttributeType, a *op.PartialAttribute) error {
+	if t != k.entryUUID {
 		return nil
 	}
 	if len(a.Values) != 1 {
@@ -247,19 +247,18 @@ func (e *newEntry) has(t *schema.AttributeType) bool {
 
 // checkClasses looks the classes up, writes superclasses out and sets
 // structuralObjectClass.
-func (p *Partition) checkClasses(e *newEntry) error {
-	t := p.types()
-	a := e.find(t.objectClass, "")
+func (k *types) checkClasses(e *newEntry) error {
+	a := e.find(k.objectClass, "")
 	if a == nil {
 		return problem(ClassViolation, "the entry has no objectClass")
 	}
-	cs, err := p.classesOf(a.values)
+	cs, err := k.classesOf(a.values)
 	if err != nil {
 		return err
 	}
 	e.classes = cs
 	for _, c := range cs.all {
-		key, err := keyOf(t.objectClass, []byte(c.Name()))
+		key, err := keyOf(k.objectClass, []byte(c.Name()))
 		if err != nil {
 			return err
 		}
@@ -267,7 +266,7 @@ func (p *Partition) checkClasses(e *newEntry) error {
 			a.values, a.keys = append(a.values, []byte(c.Name())), append(a.keys, key)
 		}
 	}
-	return e.replace(t.structuralObjectClass, []byte(cs.structural.Name()))
+	return e.replace(k.structuralObjectClass, []byte(cs.structural.Name()))
 }
 
 // replace sets the one value of an attribute.
@@ -278,9 +277,9 @@ func (e *newEntry) replace(t *schema.AttributeType, v []byte) error {
 
 // nameValues sees to it that the entry has the values its name gives (RFC 4511,
 // 4.7: the client need not send them).
-func (p *Partition) nameValues(e *newEntry, rdn dn.RDN) error {
+func (k *types) nameValues(e *newEntry, rdn dn.RDN) error {
 	for _, ava := range rdn {
-		t, err := p.namingType(ava.Type)
+		t, err := k.namingType(ava.Type)
 		if err != nil {
 			return err
 		}
@@ -300,8 +299,8 @@ func (p *Partition) nameValues(e *newEntry, rdn dn.RDN) error {
 }
 
 // namingType finds a type that can stand in an RDN.
-func (p *Partition) namingType(name string) (*schema.AttributeType, error) {
-	t := p.schema.Attribute(name)
+func (k *types) namingType(name string) (*schema.AttributeType, error) {
+	t := k.schema.Attribute(name)
 	switch {
 	case t == nil:
 		return nil, problem(UndefinedType, "attribute type %q is not in the schema", name)
@@ -324,8 +323,7 @@ func (e *newEntry) complete() error {
 }
 
 // computed reports whether a type's values are made when they are read.
-func (p *Partition) computed(t *schema.AttributeType) bool {
-	k := p.types()
+func (k *types) computed(t *schema.AttributeType) bool {
 	return t == k.entryUUID || t == k.entryDN || t == k.hasSubordinates || t == k.numSubordinates || t == k.subschema
 }
 

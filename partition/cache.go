@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/maypok86/otter/v2"
@@ -15,7 +16,8 @@ import (
 
 // cache keeps entries and where names were found. Snapshots make it sound: an
 // item read at ordinal n is right at a later snapshot s as long as
-// s.Unchanged(id, n). Nothing is ever invalidated, only found stale.
+// s.Unchanged(id, n). Nothing is ever invalidated, only found stale. What is
+// kept points into one schema; each has a cache of its own.
 type cache struct {
 	entries *otter.Cache[entry.ID, *item]
 	// children is a hint only: who uses it compares the entry's node, so it
@@ -24,6 +26,8 @@ type cache struct {
 	postings *otter.Cache[postingKey, *posting]
 	// names are hints too: see Recall.
 	names *otter.Cache[string, entry.ID]
+	// classes has what HasClass found: *schema.ObjectClass to classSeen.
+	classes sync.Map
 }
 
 type childKey struct {

@@ -14,7 +14,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/index/colindex"
 	"github.com/seed-4dac0d86/ldapd/index/existence"
 	"github.com/seed-4dac0d86/ldapd/index/rowindex"
-	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/plan"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -167,14 +166,19 @@ func (h *header) write(ctx context.Context, s table.Store) error {
 	return nil
 }
 
-// catalog is the shared configuration ready to use. It does not change; a new
-// one takes its place.
+// catalog is the shared configuration and the schema, ready to use. It does not
+// change; a new one takes its place (see inforce.go).
 type catalog struct {
-	header   *header
-	contexts []namingContext
-	indexes  map[*schema.AttributeType]*indexed
-	ordered  []*indexed     // in the header's order
-	newest   table.Revision // since which the youngest index is complete
+	*types
+	p         *Partition
+	subschema *subschema // what the schema was made by
+	cache     *cache     // of what was read by this schema
+	header    *header
+	contexts  []namingContext
+	indexes   map[*schema.AttributeType]*indexed
+	ordered   []*indexed     // in the header's order
+	newest    table.Revision // since which the youngest index is complete
+	ordinal   uint64         // of a state whose subschema it was made by
 }
 
 // namingContext is a naming context.
@@ -200,20 +204,25 @@ func (c *catalog) Indexed(t *schema.AttributeType) (plan.Indexed, bool) {
 	return x.Indexed, true
 }
 
-func (p *Partition) specs(h *header) []table.Spec {
-	specs := []table.Spec{master.Spec(), tree.Spec()}
+// specs are the tables of indexes.
+func (k *types) specs(h *header) (specs []table.Spec) {
 	for _, x := range h.Indexes {
-		if t := p.schema.Attribute(x.Attribute); t != nil {
+		if t := k.schema.Attribute(x.Attribute); t != nil {
 			specs = append(specs, index.Spec(t))
 		}
 	}
 	return specs
 }
 
-func (p *Partition) newCatalog(h *header) (*catalog, error) {
-	c := &catalog{header: h, indexes: map[*schema.AttributeType]*indexed{}}
+// with gives a catalog of the same schema with another configuration.
+func (c *catalog) with(h *header) (*catalog, error) {
+	return c.p.newCatalog(c.types, c.subschema, c.cache, h)
+}
+
+func (p *Partition) newCatalog(k *types, own *subschema, kept *cache, h *header) (*catalog, error) {
+	c := &catalog{p: p, types: k, subschema: own, cache: kept, header: h, indexes: map[*schema.AttributeType]*indexed{}}
 	for _, x := range h.Indexes {
-		t, err := p.indexable(x.Attribute)
+		t, err := k.indexable(x.Attribute)
 		if err != nil {
 			return nil, err
 		}
@@ -221,7 +230,7 @@ func (p *Partition) newCatalog(h *header) (*catalog, error) {
 		i := &indexed{typ: t, table: tbl.Name, ready: x.Since != 0}
 		i.Presence = existence.Index{Table: tbl}
 		if x.Layout == ColumnLayout {
-			i.Values, i.Selective = keptIndex{colindex.Index{Table: tbl}, t, p.cache.postings}, true
+			i.Values, i.Selective = keptIndex{colindex.Index{Table: tbl}, t, kept.postings}, true
 		} else {
 			i.Values = rowindex.Index{Table: tbl}
 		}
@@ -234,7 +243,7 @@ func (p *Partition) newCatalog(h *header) (*catalog, error) {
 		if err != nil {
 			return nil, fmt.Errorf("suffix %q: %w", s, err)
 		}
-		norms, err := name.Normalize(p.schema)
+		norms, err := name.Normalize(k.schema)
 		if err != nil {
 			return nil, fmt.Errorf("suffix %q: %w", s, err)
 		}
@@ -246,8 +255,8 @@ func (p *Partition) newCatalog(h *header) (*catalog, error) {
 }
 
 // indexable finds a type that can have an index.
-func (p *Partition) indexable(name string) (*schema.AttributeType, error) {
-	t := p.schema.Attribute(name)
+func (k *types) indexable(name string) (*schema.AttributeType, error) {
+	t := k.schema.Attribute(name)
 	switch {
 	case t == nil:
 		return nil, problem(UndefinedType, "index: attribute type %q is not in the schema", name)
@@ -299,10 +308,13 @@ func DefaultIndexes() []Index {
 func (p *Partition) SetSuffixes(ctx context.Context, suffixes []string) error {
 	p.changing.Lock()
 	defer p.changing.Unlock()
-	old := p.catalog.Load()
+	old, err := p.latest()
+	if err != nil {
+		return err
+	}
 	h := *old.header
 	h.Suffixes = slices.Clone(suffixes)
-	c, err := p.newCatalog(&h)
+	c, err := old.with(&h)
 	if err != nil {
 		return err
 	}
@@ -351,6 +363,5 @@ func (p *Partition) install(ctx context.Context, c *catalog) error {
 	if err := c.header.write(ctx, p.store); err != nil {
 		return err
 	}
-	p.catalog.Store(c)
-	return nil
+	return p.use(c)
 }

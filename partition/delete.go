@@ -121,12 +121,12 @@ func (s *Snapshot) classesAt(ctx context.Context, id entry.ID) (*classes, error)
 	if i == nil {
 		return nil, table.ErrCorrupt
 	}
-	oc := s.p.types().objectClass
+	oc := s.catalog.objectClass
 	e := i.entry
 	if e == nil {
 		if e, err = s.wide(ctx, id, []*schema.AttributeType{oc}); err != nil {
 			return nil, err
 		}
 	}
-	return s.p.classesOf(e.Values(oc))
+	return s.catalog.classesOf(e.Values(oc))
 }

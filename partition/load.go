@@ -93,7 +93,10 @@ func (p *Partition) Load(ctx context.Context, o LoadOptions) (*Loader, error) {
 
 func (p *Partition) newLoader(ctx context.Context, o LoadOptions) (*Loader, error) {
 	l := &Loader{p: p, o: o}
-	c, err := p.withSuffixes(p.catalog.Load(), o.Suffixes)
+	c, err := p.latest()
+	if err == nil {
+		c, err = c.withSuffixes(o.Suffixes)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +105,7 @@ func (p *Partition) newLoader(ctx context.Context, o LoadOptions) (*Loader, erro
 		return nil, err
 	}
 	l.s, l.empty = p.Snapshot(), true
-	l.stamps = stampsOf(p.types(), o.By.Name, timestamp(o.By.Time.UTC()), csn(l.bulk.Stamp()))
+	l.stamps = stampsOf(c.types, o.By.Name, timestamp(o.By.Time.UTC()), csn(l.bulk.Stamp()))
 	for _, err := range l.s.r.Scan(ctx, p.master, table.Range{}, table.Select{Families: []table.Family{master.TreeInfo}, MaxRows: 1}) {
 		if err != nil {
 			l.s.Close()
@@ -116,7 +119,7 @@ func (p *Partition) newLoader(ctx context.Context, o LoadOptions) (*Loader, erro
 }
 
 // withSuffixes gives a catalog with further naming contexts.
-func (p *Partition) withSuffixes(c *catalog, suffixes []string) (*catalog, error) {
+func (c *catalog) withSuffixes(suffixes []string) (*catalog, error) {
 	h := *c.header
 	h.Suffixes = h.Suffixes[:len(h.Suffixes):len(h.Suffixes)]
 	for _, s := range suffixes {
@@ -124,7 +127,7 @@ func (p *Partition) withSuffixes(c *catalog, suffixes []string) (*catalog, error
 		if err != nil {
 			return nil, problem(InvalidName, "suffix %q: %v", s, err)
 		}
-		norms, err := name.Normalize(p.schema)
+		norms, err := name.Normalize(c.schema)
 		if err != nil {
 			return nil, problem(InvalidName, "suffix %q: %v", s, err)
 		}
@@ -135,15 +138,18 @@ func (p *Partition) withSuffixes(c *catalog, suffixes []string) (*catalog, error
 	if len(h.Suffixes) == len(c.header.Suffixes) {
 		return c, nil
 	}
-	return p.newCatalog(&h)
+	return c.with(&h)
 }
 
 // AddSuffixes makes naming contexts known that are not.
 func (p *Partition) AddSuffixes(ctx context.Context, suffixes []string) error {
 	p.changing.Lock()
 	defer p.changing.Unlock()
-	before := p.catalog.Load()
-	after, err := p.withSuffixes(before, suffixes)
+	before, err := p.latest()
+	if err != nil {
+		return err
+	}
+	after, err := before.withSuffixes(suffixes)
 	if err != nil || after == before {
 		return err
 	}
@@ -168,12 +174,12 @@ func (l *Loader) Add(ctx context.Context, name dn.DN, attributes []op.PartialAtt
 
 // Prepare checks an entry against the schema.
 func (l *Loader) Prepare(name dn.DN, attributes []op.PartialAttribute) (*Loading, error) {
-	e, err := l.p.prepare(l.catalog.Load(), name, attributes, true)
+	e, err := l.catalog.Load().prepare(name, attributes, true)
 	if err != nil {
 		return nil, err
 	}
 	x := &Loading{e: e}
-	if x.norms, err = name.Normalize(l.p.schema); err != nil {
+	if x.norms, err = name.Normalize(l.catalog.Load().schema); err != nil {
 		return nil, problem(InvalidName, "name %s: %v", name, err)
 	}
 	e.stamp(l.stamps)
@@ -213,7 +219,7 @@ func (l *Loader) contexts(x *Loading) (*catalog, error) {
 	if len(c.contexts) > 0 {
 		return c, nil
 	}
-	c, err := l.p.withSuffixes(c, []string{x.e.name.String()})
+	c, err := c.withSuffixes([]string{x.e.name.String()})
 	if err == nil {
 		l.catalog.Store(c)
 	}
@@ -314,7 +320,7 @@ func hashID(id entry.ID) spill.Key {
 // Refuse notes that the entry of a name does not come, so that Link can say so
 // of those below it.
 func (l *Loader) Refuse(name dn.DN) error {
-	norms, err := name.Normalize(l.p.schema)
+	norms, err := name.Normalize(l.catalog.Load().schema)
 	if err != nil || len(norms) == 0 {
 		return nil // nothing can be below it
 	}

@@ -90,7 +90,7 @@ func (tx *Tx) modifying(ctx context.Context, pl place) (*modification, error) {
 // load reads the columns of the types that will change, in one read.
 func (m *modification) load(ctx context.Context, changes []op.Modification) error {
 	for i := range changes {
-		t, _, err := m.tx.p.describe(changes[i].Description)
+		t, _, err := m.tx.catalog.describe(changes[i].Description)
 		if err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (m *modification) load(ctx context.Context, changes []op.Modification) erro
 
 func (m *modification) changeable(t *schema.AttributeType) error {
 	switch {
-	case t.NoUserModification || m.tx.p.computed(t):
+	case t.NoUserModification || m.tx.catalog.computed(t):
 		return problem(Constraint, "attribute %s is the server's: it cannot be changed", t.Name())
 	case t.Collective:
 		return problem(ClassViolation, "attribute %s is collective: it belongs in a subentry", t.Name())
@@ -214,7 +214,7 @@ func (v *editedValues) has() bool {
 
 // apply makes one change of the request.
 func (m *modification) apply(ctx context.Context, c *op.Modification) error {
-	t, options, err := m.tx.p.describe(c.Description)
+	t, options, err := m.tx.catalog.describe(c.Description)
 	if err != nil {
 		return err
 	}
@@ -257,7 +257,7 @@ func (m *modification) add(ctx context.Context, v *editedValues, values [][]byte
 			return problem(ValueExists, "attribute %s has the value to be added already", t.Name())
 		}
 		v.now = append(v.now, newValue{value: b, key: key})
-		if t == m.tx.p.types().objectClass && m.tx.p.schema.Class(string(b)) == nil {
+		if t == m.tx.catalog.objectClass && m.tx.catalog.schema.Class(string(b)) == nil {
 			return problem(ClassViolation, "object class %q is not in the schema", b)
 		}
 	}
@@ -444,7 +444,7 @@ func (m *modification) readRDN(ctx context.Context) error {
 		return err
 	}
 	for _, ava := range name {
-		t := m.tx.p.schema.Attribute(ava.Type)
+		t := m.tx.catalog.schema.Attribute(ava.Type)
 		if t == nil {
 			continue
 		}
@@ -505,7 +505,7 @@ func (m *modification) mark() {
 // from one that has plenty left. An attribute that might lose its last value
 // must not (it may be required), nor objectClass, on which the rest depends.
 func (m *modification) commutes(t *edited, v *editedValues) bool {
-	if v.whole || t.typ.SingleValue || t.typ.Equality == nil || t.typ.Secret() || t.typ == m.tx.p.types().objectClass {
+	if v.whole || t.typ.SingleValue || t.typ.Equality == nil || t.typ.Secret() || t.typ == m.tx.catalog.objectClass {
 		return false
 	}
 	if v.before.many {

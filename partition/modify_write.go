@@ -64,7 +64,7 @@ func (m *modification) settleClasses(ctx context.Context) (*classes, error) {
 			}
 		}
 	}
-	oc := m.tx.p.types().objectClass
+	oc := m.tx.catalog.objectClass
 	i := slices.IndexFunc(m.types, func(t *edited) bool { return t.typ == oc && len(t.lists) > 0 })
 	if i < 0 {
 		return nil, nil
@@ -78,7 +78,7 @@ func (m *modification) settleClasses(ctx context.Context) (*classes, error) {
 	for k, n := range v.now {
 		names[k] = n.key
 	}
-	after, err := m.tx.p.classesOf(names)
+	after, err := m.tx.catalog.classesOf(names)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (m *modification) conform(ctx context.Context, cs *classes) error {
 			return required(c, t.typ)
 		}
 	}
-	oc := m.tx.p.types().objectClass
+	oc := m.tx.catalog.objectClass
 	if !slices.ContainsFunc(m.types, func(t *edited) bool { return t.typ == oc }) {
 		return nil
 	}

@@ -55,21 +55,18 @@ func (o Options) withDefaults() Options {
 
 // Partition is an open directory tree.
 type Partition struct {
-	schema *schema.Schema
-	log    *slog.Logger
-	store  table.Store
-	db     *txn.DB
-	master *txn.Table
-	tree   *txn.Table
-	cache  *cache
-	known  *types
+	base      *schema.Schema // that the subschema adds to and takes from
+	cacheSize int64
+	log       *slog.Logger
+	store     table.Store
+	db        *txn.DB
+	master    *txn.Table
+	tree      *txn.Table
 
-	// classes has what HasClass found: *schema.ObjectClass to classSeen.
-	classes sync.Map
-
-	// changing is held shared by updates, and alone by what changes the indexes
-	// or loads past the usual path.
+	// changing is held shared by updates, and alone by what changes the schema
+	// or the indexes or loads past the usual path.
 	changing sync.RWMutex
+	turning  sync.Mutex // of catalog's changes
 	catalog  atomic.Pointer[catalog]
 }
 
@@ -84,10 +81,10 @@ func Open(ctx context.Context, s table.Store, o Options) (*Partition, error) {
 }
 
 // open opens the directory that a header describes.
-func open(ctx context.Context, s table.Store, o Options, header *header) (*Partition, error) {
-	p := &Partition{schema: o.Schema, log: o.Log, store: s, cache: newCache(o.Cache), known: newTypes(o.Schema)}
+func open(ctx context.Context, s table.Store, o Options, h *header) (*Partition, error) {
+	p := &Partition{base: o.Schema, cacheSize: o.Cache, log: o.Log, store: s}
 	if !o.Txn.ReadOnly {
-		if err := s.Create(ctx, p.specs(header)...); err != nil {
+		if err := s.Create(ctx, master.Spec(), tree.Spec()); err != nil {
 			return nil, fmt.Errorf("making tables: %w", err)
 		}
 	}
@@ -96,22 +93,49 @@ func open(ctx context.Context, s table.Store, o Options, header *header) (*Parti
 		return nil, err
 	}
 	p.master, p.tree = p.db.Table(master.Name), p.db.Table(tree.Name)
-	c, err := p.newCatalog(header)
-	if err != nil {
+	if err := p.begin(ctx, h, o.Txn.ReadOnly); err != nil {
 		p.db.Close(ctx)
 		return nil, err
 	}
-	p.catalog.Store(c)
 	return p, nil
+}
+
+// begin reads the schema and makes the first catalog.
+func (p *Partition) begin(ctx context.Context, h *header, readOnly bool) error {
+	at := p.db.Snapshot()
+	defer at.Close()
+	own, err := p.readSubschema(ctx, at)
+	if err != nil {
+		return err
+	}
+	s, err := own.over(p.base)
+	if err != nil {
+		return err
+	}
+	k := newTypes(s)
+	if !readOnly {
+		if err := p.store.Create(ctx, k.specs(h)...); err != nil {
+			return fmt.Errorf("making tables: %w", err)
+		}
+	}
+	c, err := p.newCatalog(k, own, newCache(p.cacheSize), h)
+	if err != nil {
+		return err
+	}
+	c.ordinal = at.Ordinal()
+	p.catalog.Store(c)
+	return nil
 }
 
 // Close ends background work and gives the writer's slot back.
 func (p *Partition) Close(ctx context.Context) error { return p.db.Close(ctx) }
 
-// Schema gives the schema in force.
-func (p *Partition) Schema() *schema.Schema { return p.schema }
-
-func (p *Partition) types() *types { return p.known }
+// Schema gives the schema in force: that of the newest snapshot.
+func (p *Partition) Schema() *schema.Schema {
+	s := p.Snapshot()
+	defer s.Close()
+	return s.Schema()
+}
 
 // DB gives the transactions below, for those who watch them.
 func (p *Partition) DB() *txn.DB { return p.db }
@@ -119,7 +143,12 @@ func (p *Partition) DB() *txn.DB { return p.db }
 // Snapshot gives the newest state; Close it.
 func (p *Partition) Snapshot() *Snapshot {
 	s := p.db.Snapshot()
-	return &Snapshot{p: p, r: s, at: s, catalog: p.catalog.Load().asOf(s.Max()), cached: true}
+	c, err := p.catalogOf(s)
+	if err != nil {
+		err = fmt.Errorf("the schema in force: %w", err)
+		return &Snapshot{p: p, r: unreadable{err}, at: s, catalog: p.catalog.Load()}
+	}
+	return &Snapshot{p: p, r: s, at: s, catalog: c.asOf(s.Max()), cached: true}
 }
 
 // CatchUp returns when a Snapshot shows all that any server of the store had
@@ -132,7 +161,12 @@ func (p *Partition) At(ctx context.Context, r table.Revision) (*Snapshot, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Snapshot{p: p, r: s, at: s, catalog: p.catalog.Load().asOf(r)}, nil
+	c, err := p.past(ctx, s)
+	if err != nil {
+		s.Close()
+		return nil, fmt.Errorf("the schema of then: %w", err)
+	}
+	return &Snapshot{p: p, r: s, at: s, catalog: c}, nil
 }
 
 // By says who changes the directory, for creatorsName and the journal.
@@ -155,3 +189,7 @@ func (s *Snapshot) Close() { s.at.Close() }
 
 // Revision is the newest that the snapshot shows.
 func (s *Snapshot) Revision() table.Revision { return s.at.Max() }
+
+// Schema is the schema of the state. Filters to search it by and types to look
+// for in its entries are this schema's: those of another one match nothing.
+func (s *Snapshot) Schema() *schema.Schema { return s.catalog.schema }

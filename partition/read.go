@@ -36,7 +36,7 @@ const maxColumns = 512
 // none.
 func (s *Snapshot) item(ctx context.Context, id entry.ID) (*item, error) {
 	if s.cached {
-		if i, ok := s.p.cache.entries.GetIfPresent(id); ok {
+		if i, ok := s.catalog.cache.entries.GetIfPresent(id); ok {
 			if s.at.Unchanged(id, i.asOf) {
 				return i, nil
 			}
@@ -55,7 +55,7 @@ func (s *Snapshot) item(ctx context.Context, id entry.ID) (*item, error) {
 // current gives the cached item of an entry if it is right, or nil.
 func (s *Snapshot) current(id entry.ID) *item {
 	if s.cached {
-		if i, ok := s.p.cache.entries.GetIfPresent(id); ok && s.at.Unchanged(id, i.asOf) {
+		if i, ok := s.catalog.cache.entries.GetIfPresent(id); ok && s.at.Unchanged(id, i.asOf) {
 			return i
 		}
 	}
@@ -71,7 +71,7 @@ func (s *Snapshot) decode(ctx context.Context, id entry.ID, row table.Row) (*ite
 	if !ok {
 		return nil, nil
 	}
-	attributes, err := master.Decode(row, s.p.schema)
+	attributes, err := master.Decode(row, s.catalog.schema)
 	if err != nil {
 		return nil, err
 	}
@@ -98,13 +98,13 @@ func (s *Snapshot) wideItem(ctx context.Context, id entry.ID) (*item, error) {
 
 func (s *Snapshot) keep(id entry.ID, i *item) {
 	if s.cached && i.asOf != 0 && i.weight() < largeEntry {
-		s.p.cache.entries.Set(id, i)
+		s.catalog.cache.entries.Set(id, i)
 	}
 }
 
 // withID adds entryUUID, which is not stored: the id is it.
 func (s *Snapshot) withID(id entry.ID, as []entry.Attribute) []entry.Attribute {
-	return append(as, entry.Attribute{Type: s.p.types().entryUUID, Values: [][]byte{[]byte(id.String())}})
+	return append(as, entry.Attribute{Type: s.catalog.entryUUID, Values: [][]byte{[]byte(id.String())}})
 }
 
 // node reads where an entry stands. Nil: there is no such entry.
@@ -130,7 +130,7 @@ func (s *Snapshot) child(ctx context.Context, key []byte) (id entry.ID, ok bool,
 func (s *Snapshot) resolve(ctx context.Context, parent entry.ID, rdn dn.Norm) (id entry.ID, ok bool, err error) {
 	if s.cached {
 		key := childKey{parent, rdn}
-		if id, ok := s.p.cache.children.GetIfPresent(key); ok {
+		if id, ok := s.catalog.cache.children.GetIfPresent(key); ok {
 			node, err := s.node(ctx, id)
 			if err != nil {
 				return id, false, err
@@ -141,7 +141,7 @@ func (s *Snapshot) resolve(ctx context.Context, parent entry.ID, rdn dn.Norm) (i
 		}
 		defer func() {
 			if ok && err == nil {
-				s.p.cache.children.Set(key, id)
+				s.catalog.cache.children.Set(key, id)
 			}
 		}()
 	}
@@ -160,7 +160,7 @@ type place struct {
 
 // locate walks a name down from its naming context.
 func (s *Snapshot) locate(ctx context.Context, name dn.DN) (pl place, err error) {
-	if pl.norms, err = name.Normalize(s.p.schema); err != nil {
+	if pl.norms, err = name.Normalize(s.catalog.schema); err != nil {
 		return pl, problem(InvalidName, "name %s: %v", name, err)
 	}
 	if len(pl.norms) == 0 {
@@ -304,7 +304,7 @@ func (s *Snapshot) entryOf(ctx context.Context, id entry.ID, i *item, secrets bo
 func (s *Snapshot) wide(ctx context.Context, id entry.ID, only []*schema.AttributeType) (*entry.Entry, error) {
 	sel := table.Select{Families: []table.Family{master.UpAttributes}}
 	for _, t := range only {
-		for _, sub := range s.p.schema.Subtypes(t) {
+		for _, sub := range s.catalog.schema.Subtypes(t) {
 			if !sub.Secret() {
 				sel.Columns = append(sel.Columns, master.Columns(sub, ""), table.ColumnPrefix(master.UpAttributes, []byte(sub.Name()+";")))
 			}
@@ -314,7 +314,7 @@ func (s *Snapshot) wide(ctx context.Context, id entry.ID, only []*schema.Attribu
 	if err != nil {
 		return nil, err
 	}
-	attributes, err := master.Decode(row, s.p.schema)
+	attributes, err := master.Decode(row, s.catalog.schema)
 	return &entry.Entry{ID: id, Attributes: s.withID(id, attributes)}, err
 }
 
@@ -331,7 +331,7 @@ func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute,
 	if err != nil {
 		return nil, err
 	}
-	hidden, err := master.Decode(row, s.p.schema)
+	hidden, err := master.Decode(row, s.catalog.schema)
 	if err == nil && i != nil {
 		i.secrets.Store(&hidden) // the entry did not change since i was read
 	}
@@ -361,7 +361,7 @@ func (s *Snapshot) CountChildren(ctx context.Context, id entry.ID) (n int, err e
 // that. The error is an *Error (undefined type, no equality rule, bad syntax,
 // no such attribute).
 func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string, value []byte) (bool, error) {
-	t, options, err := s.p.describe(description)
+	t, options, err := s.catalog.describe(description)
 	if err != nil {
 		return false, err
 	}
@@ -379,7 +379,7 @@ func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string,
 	if i == nil {
 		return false, problem(NoSuchEntry, "no such entry")
 	}
-	if i.entry == nil && t == s.p.types().entryUUID && options == "" { // no column has it
+	if i.entry == nil && t == s.catalog.entryUUID && options == "" { // no column has it
 		held, err := t.Equality.Key([]byte(id.String()))
 		return bytes.Equal(held, key), err
 	}
@@ -408,7 +408,7 @@ func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string,
 // compareWide asks the columns of normalised values.
 func (s *Snapshot) compareWide(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, key []byte) (bool, error) {
 	has := false
-	for _, sub := range s.p.schema.Subtypes(t) {
+	for _, sub := range s.catalog.schema.Subtypes(t) {
 		if sub.Equality == nil || sub.Equality.Form != t.Equality.Form {
 			continue
 		}
@@ -442,13 +442,13 @@ type classSeen struct {
 // alias, which nearly every search asks about: commits that add or remove one
 // touch the class.
 func (s *Snapshot) HasClass(ctx context.Context, c *schema.ObjectClass) (bool, error) {
-	id, watched := s.p.types().watched[c]
-	if v, ok := s.p.classes.Load(c); ok && s.cached {
+	id, watched := s.catalog.watched[c]
+	if v, ok := s.catalog.cache.classes.Load(c); ok && s.cached {
 		if seen := v.(*classSeen); s.at.Unchanged(id, seen.asOf) {
 			return seen.has, nil
 		}
 	}
-	f := filter.Resolve(&filter.Equal{Attribute: s.p.types().objectClass.Name(), Value: []byte(c.Name())}, s.p.schema)
+	f := filter.Resolve(&filter.Equal{Attribute: s.catalog.objectClass.Name(), Value: []byte(c.Name())}, s.catalog.schema)
 	has := false
 	for _, err := range s.Search(ctx, Query{Base: root, Scope: op.WholeSubtree, Filter: f}) {
 		if err != nil {
@@ -458,7 +458,7 @@ func (s *Snapshot) HasClass(ctx context.Context, c *schema.ObjectClass) (bool, e
 		break
 	}
 	if asOf := s.at.Ordinal(); watched && s.cached && asOf != 0 {
-		s.p.classes.Store(c, &classSeen{asOf, has})
+		s.catalog.cache.classes.Store(c, &classSeen{asOf, has})
 	}
 	return has, nil
 }
@@ -468,7 +468,7 @@ func (s *Snapshot) HasClass(ctx context.Context, c *schema.ObjectClass) (bool, e
 // spares parsing and walking down. The name is right at this snapshot, or not
 // found.
 func (s *Snapshot) Recall(name string) (Located, bool) {
-	id, ok := s.p.cache.names.GetIfPresent(name)
+	id, ok := s.catalog.cache.names.GetIfPresent(name)
 	if !ok {
 		return Located{}, false
 	}
@@ -487,6 +487,6 @@ func (s *Snapshot) Recall(name string) (Located, bool) {
 // it is stored.
 func (s *Snapshot) Remember(name string, at Located) {
 	if s.cached && name == at.Name {
-		s.p.cache.names.Set(at.Name, at.ID)
+		s.catalog.cache.names.Set(at.Name, at.ID)
 	}
 }

@@ -85,7 +85,7 @@ func (r *rebuilder) run() (int, error) {
 
 // clear puts the indexes out of service and makes their tables empty.
 func (r *rebuilder) clear() (*catalog, []*schema.AttributeType, error) {
-	old := r.p.catalog.Load()
+	old := r.v.s.catalog
 	h := *old.header
 	h.Indexes = nil
 	var types []*schema.AttributeType
@@ -94,8 +94,8 @@ func (r *rebuilder) clear() (*catalog, []*schema.AttributeType, error) {
 		h.Indexes = append(h.Indexes, headerIndex{old.header.Indexes[i].Attribute, old.header.Indexes[i].Layout, 0})
 		types, tables = append(types, x.typ), append(tables, x.table)
 	}
-	specs := r.p.specs(&h)
-	c, err := r.p.newCatalog(&h)
+	specs := old.specs(&h)
+	c, err := old.with(&h)
 	if err == nil {
 		err = r.p.install(r.ctx, c)
 	}
@@ -134,7 +134,7 @@ func (r *rebuilder) rdn(x *subject) (dn.Norm, error) {
 	if err != nil {
 		return "", err
 	}
-	norms, err := name.Normalize(r.p.schema)
+	norms, err := name.Normalize(r.v.s.catalog.schema)
 	switch {
 	case err != nil:
 		return "", err

@@ -48,13 +48,16 @@ func (p *Partition) Reindex(ctx context.Context, indexes []Index, o ReindexOptio
 	o = o.withDefaults()
 	p.changing.Lock()
 	defer p.changing.Unlock()
-	old := p.catalog.Load()
-	h, fill, err := p.newIndexes(old, indexes, o.Again)
+	old, err := p.latest()
 	if err != nil {
 		return err
 	}
-	stale := staleTables(old, h, p)
-	c, err := p.newCatalog(h)
+	h, fill, err := old.newIndexes(indexes, o.Again)
+	if err != nil {
+		return err
+	}
+	stale := old.staleTables(h)
+	c, err := old.with(h)
 	if err != nil {
 		return err
 	}
@@ -78,20 +81,20 @@ func (p *Partition) Reindex(ctx context.Context, indexes []Index, o ReindexOptio
 
 // newIndexes gives the header with the wanted indexes, those to be filled with
 // no revision yet, and their types.
-func (p *Partition) newIndexes(old *catalog, indexes []Index, again []string) (*header, []*schema.AttributeType, error) {
-	h := *old.header
+func (c *catalog) newIndexes(indexes []Index, again []string) (*header, []*schema.AttributeType, error) {
+	h := *c.header
 	h.Indexes = nil
 	var fill, seen []*schema.AttributeType
 	force := map[*schema.AttributeType]bool{}
 	for _, name := range again {
-		t, err := p.indexable(name)
+		t, err := c.indexable(name)
 		if err != nil {
 			return nil, nil, err
 		}
 		force[t] = true
 	}
 	for _, x := range indexes {
-		t, err := p.indexable(x.Attribute)
+		t, err := c.indexable(x.Attribute)
 		switch {
 		case err != nil:
 			return nil, nil, err
@@ -102,10 +105,10 @@ func (p *Partition) newIndexes(old *catalog, indexes []Index, again []string) (*
 		}
 		seen = append(seen, t)
 		entry := headerIndex{Attribute: t.Name(), Layout: x.Layout}
-		if i := slices.IndexFunc(old.header.Indexes, func(o headerIndex) bool {
-			return p.schema.Attribute(o.Attribute) == t && o.Layout == x.Layout
+		if i := slices.IndexFunc(c.header.Indexes, func(o headerIndex) bool {
+			return c.schema.Attribute(o.Attribute) == t && o.Layout == x.Layout
 		}); i >= 0 && !force[t] {
-			entry.Since = old.header.Indexes[i].Since
+			entry.Since = c.header.Indexes[i].Since
 		}
 		if entry.Since == 0 {
 			fill = append(fill, t)
@@ -116,9 +119,9 @@ func (p *Partition) newIndexes(old *catalog, indexes []Index, again []string) (*
 }
 
 // staleTables names the index tables that go, or are made anew.
-func staleTables(old *catalog, h *header, p *Partition) (names []string) {
-	for _, x := range old.ordered {
-		i := slices.IndexFunc(h.Indexes, func(n headerIndex) bool { return p.schema.Attribute(n.Attribute) == x.typ })
+func (c *catalog) staleTables(h *header) (names []string) {
+	for _, x := range c.ordered {
+		i := slices.IndexFunc(h.Indexes, func(n headerIndex) bool { return c.schema.Attribute(n.Attribute) == x.typ })
 		if i < 0 || h.Indexes[i].Since == 0 {
 			names = append(names, x.table)
 		}
@@ -190,11 +193,11 @@ func (p *Partition) complete(ctx context.Context, c *catalog, types []*schema.At
 	h := *c.header
 	h.Indexes = slices.Clone(h.Indexes)
 	for i := range h.Indexes {
-		if slices.Contains(types, p.schema.Attribute(h.Indexes[i].Attribute)) {
+		if slices.Contains(types, c.schema.Attribute(h.Indexes[i].Attribute)) {
 			h.Indexes[i].Since = r
 		}
 	}
-	done, err := p.newCatalog(&h)
+	done, err := c.with(&h)
 	if err != nil {
 		return err
 	}

@@ -131,7 +131,7 @@ func (tx *Tx) renamed(ctx context.Context, pl place, newRDN dn.RDN, deleteOld bo
 	m.renames = true
 	var add, remove []op.Modification
 	for _, ava := range newRDN {
-		if _, err := tx.p.namingType(ava.Type); err != nil {
+		if _, err := tx.catalog.namingType(ava.Type); err != nil {
 			return nil, err
 		}
 		add = append(add, modificationOf(op.ModAdd, ava))
@@ -182,7 +182,7 @@ func (m *modification) exchange(ctx context.Context, remove, add []op.Modificati
 }
 
 func (m *modification) valueOf(c *op.Modification) (*schema.AttributeType, []byte, error) {
-	t, _, err := m.tx.p.describe(c.Description)
+	t, _, err := m.tx.catalog.describe(c.Description)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -326,7 +326,7 @@ func (f *finder) matches(id entry.ID, it *item, name string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		src.Name, src.Schema = parsed, f.s.p.schema
+		src.Name, src.Schema = parsed, f.s.catalog.schema
 	}
 	return f.q.Filter.Match(&src) == filter.True, nil
 }

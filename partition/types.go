@@ -7,8 +7,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// types are the attribute types that the partition itself reads and writes.
+// types are a schema and, of it, what the partition itself reads and writes.
 type types struct {
+	schema                                      *schema.Schema
 	objectClass, structuralObjectClass          *schema.AttributeType
 	entryUUID, entryDN, entryCSN                *schema.AttributeType
 	creatorsName, createTimestamp               *schema.AttributeType
@@ -22,6 +23,7 @@ type types struct {
 
 func newTypes(s *schema.Schema) *types {
 	return &types{
+		schema:                s,
 		objectClass:           s.Attribute("objectClass"),
 		structuralObjectClass: s.Attribute("structuralObjectClass"),
 		entryUUID:             s.Attribute("entryUUID"),
@@ -43,7 +45,7 @@ func newTypes(s *schema.Schema) *types {
 }
 
 // describe reads an attribute description: its type and sorted options.
-func (p *Partition) describe(description string) (*schema.AttributeType, string, error) {
+func (k *types) describe(description string) (*schema.AttributeType, string, error) {
 	name, options := description, ""
 	if i := strings.IndexByte(description, ';'); i >= 0 {
 		if !wellFormed(description[i:]) {
@@ -51,7 +53,7 @@ func (p *Partition) describe(description string) (*schema.AttributeType, string,
 		}
 		name, options = description[:i], entry.SortOptions(description[i:])
 	}
-	t := p.schema.Attribute(name)
+	t := k.schema.Attribute(name)
 	if t == nil {
 		return nil, "", problem(UndefinedType, "attribute type %q is not in the schema", name)
 	}
@@ -83,17 +85,17 @@ type classes struct {
 }
 
 // classesOf looks up objectClass values and closes them under superclasses.
-func (p *Partition) classesOf(values [][]byte) (*classes, error) {
+func (k *types) classesOf(values [][]byte) (*classes, error) {
 	cs := &classes{all: make([]*schema.ObjectClass, 0, len(values)+2)}
 	for _, v := range values {
-		c := p.schema.Class(string(v))
+		c := k.schema.Class(string(v))
 		if c == nil {
 			return nil, problem(ClassViolation, "object class %q is not in the schema", v)
 		}
 		cs.add(c)
 	}
 	for _, c := range cs.all {
-		cs.extensible = cs.extensible || c == p.types().extensibleObject
+		cs.extensible = cs.extensible || c == k.extensibleObject
 		if c.Kind != schema.Structural {
 			continue
 		}

@@ -37,12 +37,16 @@ func (p *Partition) Update(ctx context.Context, by By, fn func(*Tx) error) (tabl
 		by.Time = time.Now()
 	}
 	return p.db.Update(ctx, func(t *txn.Tx) error {
+		c, err := p.catalogOf(t.Snapshot())
+		if err != nil {
+			return fmt.Errorf("the schema in force: %w", err)
+		}
 		tx := &Tx{
-			Snapshot: Snapshot{p: p, r: t, at: t.Snapshot(), catalog: p.catalog.Load(), cached: true},
+			Snapshot: Snapshot{p: p, r: t, at: t.Snapshot(), catalog: c, cached: true},
 			tx:       t, by: by.Name, time: by.Time.UTC(),
 		}
 		tx.message = strconv.AppendQuote(tx.message, by.Name)
-		err := fn(tx)
+		err = fn(tx)
 		t.SetMessage(tx.message)
 		return err
 	})
@@ -84,7 +88,7 @@ func csn(r table.Revision) []byte {
 
 // stamps are the operational attributes that every change sets.
 func (tx *Tx) stamps() []stamp {
-	t := tx.p.types()
+	t := tx.catalog.types
 	by := tx.by
 	return []stamp{
 		{t.modifiersName, []byte(by)},
@@ -113,7 +117,7 @@ func valueHash(qualifier []byte) uint64 {
 // about, that the first or last entry of it may come or go.
 func (tx *Tx) touch(id entry.ID, cs *classes) {
 	tx.tx.Touch(id)
-	for c, id := range tx.p.types().watched {
+	for c, id := range tx.catalog.watched {
 		if cs != nil && cs.has(c) {
 			tx.tx.Touch(id)
 		}

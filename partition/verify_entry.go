@@ -64,7 +64,7 @@ func (v *verifier) value(x *subject, c *table.Cell) error {
 	if z < 0 {
 		return v.found(FaultValue, master.Name, x.id, "the column %q is none of an attribute", c.Qualifier)
 	}
-	t, options, err := v.p.describe(string(c.Qualifier[:z]))
+	t, options, err := v.s.catalog.describe(string(c.Qualifier[:z]))
 	if err != nil {
 		return v.found(FaultValue, master.Name, x.id, "%v", err)
 	}
@@ -89,7 +89,7 @@ func (v *verifier) place(x *subject) error {
 	if err != nil || len(name) == 0 {
 		return v.found(FaultName, master.Name, x.id, "the name %q is no DN", x.node.UpRDN)
 	}
-	norms, err := name.Normalize(v.p.schema)
+	norms, err := name.Normalize(v.s.catalog.schema)
 	if err != nil {
 		return v.found(FaultName, master.Name, x.id, "the name %q: %v", x.node.UpRDN, err)
 	}
@@ -108,7 +108,7 @@ func (v *verifier) place(x *subject) error {
 		}
 	}
 	for _, a := range name[0] {
-		if !x.hasValue(v.p, a) {
+		if !x.hasValue(v.s.catalog.types, a) {
 			if err := v.found(FaultName, master.Name, x.id, "the name's value of %s is not among the entry's", a.Type); err != nil {
 				return err
 			}
@@ -118,8 +118,8 @@ func (v *verifier) place(x *subject) error {
 }
 
 // hasValue reports whether the entry has the value of an AVA.
-func (x *subject) hasValue(p *Partition, a dn.AVA) bool {
-	t, err := p.namingType(a.Type)
+func (x *subject) hasValue(k *types, a dn.AVA) bool {
+	t, err := k.namingType(a.Type)
 	if err != nil {
 		return false
 	}

@@ -30,7 +30,7 @@ func (p *Partition) Warm(ctx context.Context) (n int, err error) {
 
 func (s *Snapshot) warmEntries(ctx context.Context) (n int, err error) {
 	p := s.p
-	enough := p.cache.entries.GetMaximum() / 100 * 98
+	enough := s.catalog.cache.entries.GetMaximum() / 100 * 98
 	sel := table.Select{Families: wholeEntry, MaxCells: maxColumns}
 	for row, err := range s.r.Scan(ctx, p.master, table.Range{}, sel) {
 		if err != nil || len(row.Key) != len(entry.ID{}) {
@@ -44,8 +44,8 @@ func (s *Snapshot) warmEntries(ctx context.Context) (n int, err error) {
 		if i == nil {
 			continue
 		}
-		p.cache.children.Set(childKey{i.node.Parent, i.node.NormRDN}, id)
-		if n++; n%1024 == 0 && p.cache.entries.WeightedSize() > enough {
+		s.catalog.cache.children.Set(childKey{i.node.Parent, i.node.NormRDN}, id)
+		if n++; n%1024 == 0 && s.catalog.cache.entries.WeightedSize() > enough {
 			break
 		}
 	}

@@ -1,0 +1,131 @@
+package partition
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// The schema in force is part of what a snapshot shows: the subschema is an
+// entry, its changes are commits, and commits name what they touch. So nobody is
+// told of a change, and nobody can miss one: whoever takes a snapshot asks
+// whether the subschema was touched since the catalog at hand was made, which
+// costs as much as asking it of a cached entry, and then makes another catalog.
+// Entries point into the schema that they were decoded by, so each schema has
+// caches of its own: those of the schema before go with the last snapshot that
+// uses them.
+
+// turnTime bounds the reading of a changed subschema.
+const turnTime = 10 * time.Second
+
+// catalogOf gives the catalog that belongs to a current state.
+func (p *Partition) catalogOf(s *txn.Snapshot) (*catalog, error) {
+	if c := p.catalog.Load(); s.Unchanged(subschemaID, c.ordinal) {
+		return c, nil
+	}
+	return p.turn(s)
+}
+
+// turn looks at the subschema again. It may be as it was: other things than it
+// touch it too.
+func (p *Partition) turn(s *txn.Snapshot) (*catalog, error) {
+	p.turning.Lock()
+	defer p.turning.Unlock()
+	c := p.catalog.Load()
+	if s.Unchanged(subschemaID, c.ordinal) {
+		return c, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), turnTime)
+	defer cancel()
+	next, err := c.at(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	next.ordinal = s.Ordinal()
+	if next.ordinal > c.ordinal { // else s is an older state than c is of
+		p.catalog.Store(next)
+	}
+	return next, nil
+}
+
+// at gives a copy of the catalog, or another one, with the schema of a state.
+func (c *catalog) at(ctx context.Context, s *txn.Snapshot) (*catalog, error) {
+	since, err := c.p.subschemaSince(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if since == c.subschema.since {
+		same := *c
+		return &same, nil
+	}
+	own, err := c.p.readSubschema(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return c.of(own)
+}
+
+// of gives a catalog of the same configuration with the schema that a subschema
+// makes, and caches of its own.
+func (c *catalog) of(own *subschema) (*catalog, error) {
+	s, err := own.over(c.p.base)
+	if err != nil {
+		return nil, err
+	}
+	return c.p.newCatalog(newTypes(s), own, newCache(c.p.cacheSize), c.header)
+}
+
+// latest gives the newest catalog. Who changes the configuration begins with it.
+func (p *Partition) latest() (*catalog, error) {
+	s := p.db.Snapshot()
+	defer s.Close()
+	return p.catalogOf(s)
+}
+
+// past gives the catalog of a state of the past: with the schema of then, and
+// the indexes that were complete then.
+func (p *Partition) past(ctx context.Context, s *txn.Snapshot) (*catalog, error) {
+	c, err := p.latest()
+	if err == nil && s.Max() < c.subschema.since {
+		c, err = c.at(ctx, s)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.asOf(s.Max()), nil
+}
+
+// use puts a catalog of another configuration into force.
+func (p *Partition) use(c *catalog) error {
+	p.turning.Lock()
+	defer p.turning.Unlock()
+	now := p.catalog.Load()
+	if c.types != now.types { // the schema has changed meanwhile
+		var err error
+		if c, err = now.with(c.header); err != nil {
+			return err
+		}
+	}
+	c.ordinal, c.subschema = now.ordinal, now.subschema
+	p.catalog.Store(c)
+	return nil
+}
+
+// unreadable answers every read with the error that keeps the schema of a state
+// from being known.
+type unreadable struct{ err error }
+
+func (u unreadable) Get(context.Context, *txn.Table, []byte, table.Select) (table.Row, error) {
+	return table.Row{}, u.err
+}
+
+func (u unreadable) GetMany(context.Context, *txn.Table, [][]byte, table.Select) ([]table.Row, error) {
+	return nil, u.err
+}
+
+func (u unreadable) Scan(context.Context, *txn.Table, table.Range, table.Select) iter.Seq2[table.Row, error] {
+	return func(yield func(table.Row, error) bool) { yield(table.Row{}, u.err) }
+}
