@@ -24,11 +24,11 @@ var order = strings.Fields(`
 	revision journal txn
 	master tree index index/rowindex index/colindex index/existence plan partition bulk
 	auth directory server
-	internal/config cmd/ldapd
+	internal/certs internal/config cmd/ldapd
 `)
 
 // aside are packages that anyone's tests may use and nobody else may.
-var aside = []string{"table/tabletest", "table/lsm/lsmtest", "internal/hbasetest", "internal/layers", "wire/wiretest", "integration"}
+var aside = []string{"table/tabletest", "table/lsm/lsmtest", "internal/hbasetest", "internal/certs/certstest", "internal/layers", "wire/wiretest", "integration"}
 
 func TestImportsGoUp(t *testing.T) {
 	seen := map[string]bool{}

@@ -1,0 +1,175 @@
+// Package certs makes a server's TLS configuration from files, and a new one
+// when the files change, so that a renewed certificate needs no restart.
+package certs
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// Files are where certificates lie, in PEM, and what is asked of clients.
+type Files struct {
+	Certificate string // the server's, followed by those between it and its CA
+	Key         string // of the first of Certificate
+	ClientCA    string // who signs clients' certificates; for Request and Require
+	Clients     Clients
+	MinVersion  uint16 // tls.VersionTLS12 or tls.VersionTLS13
+}
+
+// Clients says what is asked of clients.
+type Clients int
+
+const (
+	None    Clients = iota // no certificate
+	Request                // a valid certificate or none
+	Require                // a valid certificate
+)
+
+// An Error is a file that cannot be used.
+type Error struct {
+	Field string // of Files
+	File  string
+	Err   error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.File, e.Err) }
+func (e *Error) Unwrap() error { return e.Err }
+
+// A Store has the configuration that the files made when they last were right.
+type Store struct {
+	files  Files
+	log    *slog.Logger
+	seen   contents // what the files had last; Reload's
+	config atomic.Pointer[tls.Config]
+}
+
+// contents of the certificate's, the key's and the CA's file.
+type contents [3][]byte
+
+func (c *contents) equal(d *contents) bool {
+	return slices.EqualFunc(c[:], d[:], bytes.Equal)
+}
+
+// Open reads the files. The error is an *Error.
+func Open(f Files, log *slog.Logger) (*Store, error) {
+	s := &Store{files: f, log: log}
+	c, err := f.read()
+	if err != nil {
+		return nil, err
+	}
+	return s, s.use(c)
+}
+
+// Config is the configuration for a new connection. It has one certificate with
+// its Leaf.
+func (s *Store) Config() *tls.Config { return s.config.Load() }
+
+// Watch looks for changed files now and then until ctx ends. It looks at their
+// contents instead of asking the system to tell: that works for symbolic links
+// that are switched and for folders of other machines too.
+func (s *Store) Watch(ctx context.Context, every time.Duration) {
+	t := time.NewTicker(every)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			s.Reload()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Reload takes the files as they are now. Wrong ones are logged once and change
+// nothing: a certificate and its key may be written one after the other.
+func (s *Store) Reload() {
+	c, err := s.files.read()
+	if c.equal(&s.seen) {
+		return
+	}
+	if err == nil {
+		err = s.use(c)
+	}
+	if err != nil {
+		s.seen = c
+		s.log.Error("TLS files cannot be used, the ones before stay in force", "error", err)
+	}
+}
+
+// read reads the files. One that is not named, or cannot be read, is empty.
+func (f *Files) read() (c contents, err error) {
+	for i, e := range []Error{{Field: "Certificate", File: f.Certificate}, {Field: "Key", File: f.Key}, {Field: "ClientCA", File: f.ClientCA}} {
+		if e.File == "" {
+			continue
+		}
+		b, failure := os.ReadFile(e.File)
+		if failure != nil && err == nil {
+			e.Err = errors.Unwrap(failure)
+			err = &e
+		}
+		c[i] = b
+	}
+	return c, err
+}
+
+// use puts contents in force.
+func (s *Store) use(c contents) error {
+	config, err := s.files.config(c)
+	if err != nil {
+		return err
+	}
+	s.config.Store(config)
+	s.seen = c
+	leaf := config.Certificates[0].Leaf
+	s.log.Info("TLS certificate in force", "subject", leaf.Subject.String(), "names", leaf.DNSNames, "until", leaf.NotAfter)
+	if now := time.Now(); now.After(leaf.NotAfter) || now.Before(leaf.NotBefore) {
+		s.log.Warn("the TLS certificate is not valid now", "file", s.files.Certificate, "from", leaf.NotBefore, "until", leaf.NotAfter)
+	}
+	return nil
+}
+
+func (f *Files) config(in contents) (*tls.Config, error) {
+	if err := checkCertificate(in[0]); err != nil {
+		return nil, &Error{"Certificate", f.Certificate, err}
+	}
+	pair, err := tls.X509KeyPair(in[0], in[1])
+	if err != nil {
+		return nil, &Error{"Key", f.Key, err}
+	}
+	c := &tls.Config{
+		Certificates: []tls.Certificate{pair},
+		MinVersion:   f.MinVersion,
+		// Answers are read by programs as a whole: no small records first.
+		DynamicRecordSizingDisabled: true,
+	}
+	if f.Clients == None {
+		return c, nil
+	}
+	c.ClientAuth = tls.VerifyClientCertIfGiven
+	if f.Clients == Require {
+		c.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	c.ClientCAs = x509.NewCertPool()
+	if !c.ClientCAs.AppendCertsFromPEM(in[2]) {
+		return nil, &Error{"ClientCA", f.ClientCA, errors.New("no certificate in PEM")}
+	}
+	return c, nil
+}
+
+// checkCertificate tells a certificate that cannot be used from a key that
+// cannot, which tls.X509KeyPair does not.
+func checkCertificate(b []byte) error {
+	if pool := x509.NewCertPool(); !pool.AppendCertsFromPEM(b) {
+		return errors.New("no certificate in PEM")
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package certs_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509/pkix"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/internal/certs"
+	"github.com/seed-4dac0d86/ldapd/internal/certs/certstest"
+)
+
+// A rig is files and a store on them.
+type rig struct {
+	t     *testing.T
+	dir   string
+	ca    *certstest.Authority
+	files certs.Files
+	log   bytes.Buffer
+}
+
+func newRig(t *testing.T) *rig {
+	r := &rig{t: t, dir: t.TempDir(), ca: certstest.New(t)}
+	r.files.Certificate, r.files.Key = r.ca.Write(r.dir, "server", r.ca.Server())
+	r.files.ClientCA = r.ca.WriteCA(r.dir)
+	r.files.MinVersion = tls.VersionTLS12
+	return r
+}
+
+func (r *rig) open() (*certs.Store, error) {
+	return certs.Open(r.files, slog.New(slog.NewTextHandler(&r.log, nil)))
+}
+
+func (r *rig) put(path, text string) {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func TestClients(t *testing.T) {
+	for clients, want := range map[certs.Clients]tls.ClientAuthType{
+		certs.None: tls.NoClientCert, certs.Request: tls.VerifyClientCertIfGiven, certs.Require: tls.RequireAndVerifyClientCert} {
+		r := newRig(t)
+		r.files.Clients = clients
+		s, err := r.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := s.Config()
+		if c.ClientAuth != want || (c.ClientCAs != nil) != (clients != certs.None) || c.MinVersion != tls.VersionTLS12 || c.Certificates[0].Leaf == nil {
+			t.Errorf("%d: %+v", clients, c)
+		}
+	}
+}
+
+func TestWrongFiles(t *testing.T) {
+	other := newRig(t)
+	for _, c := range []struct {
+		name, field, want string
+		spoil             func(r *rig)
+	}{
+		{"no certificate", "Certificate", "no such file", func(r *rig) { r.files.Certificate += "x" }},
+		{"no key", "Key", "no such file", func(r *rig) { r.files.Key += "x" }},
+		{"no CA", "ClientCA", "no such file", func(r *rig) { r.files.ClientCA += "x" }},
+		{"not PEM", "Certificate", "no certificate in PEM", func(r *rig) { r.put(r.files.Certificate, "hello") }},
+		{"key for a certificate", "Certificate", "no certificate in PEM", func(r *rig) { r.files.Certificate = r.files.Key }},
+		{"certificate for a key", "Key", "private key", func(r *rig) { r.files.Key = r.files.Certificate }},
+		{"another's key", "Key", "does not match", func(r *rig) { r.files.Key = other.files.Key }},
+		{"CA is not PEM", "ClientCA", "no certificate in PEM", func(r *rig) { r.put(r.files.ClientCA, "") }},
+	} {
+		r := newRig(t)
+		r.files.Clients = certs.Require
+		c.spoil(r)
+		_, err := r.open()
+		var wrong *certs.Error
+		if !errors.As(err, &wrong) || wrong.Field != c.field || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), r.dir) && c.name != "another's key" {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// New files are taken when they are right, and not before; wrong ones are told
+// once.
+func TestReload(t *testing.T) {
+	r := newRig(t)
+	s, err := r.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := s.Config()
+	s.Reload()
+	if s.Config() != first {
+		t.Error("the same files are another configuration")
+	}
+
+	second := r.ca.Client(pkix.Name{CommonName: "second"}, nil)
+	cert, key := r.ca.Write(t.TempDir(), "second", second)
+	rename(t, cert, r.files.Certificate)
+	for range 3 {
+		s.Reload()
+	}
+	if s.Config() != first || strings.Count(r.log.String(), "cannot be used") != 1 {
+		t.Errorf("a certificate without its key: %s", &r.log)
+	}
+	rename(t, key, r.files.Key)
+	s.Reload()
+	if got := s.Config().Certificates[0].Leaf.Subject.CommonName; got != "second" {
+		t.Errorf("the certificate in force is %q", got)
+	}
+
+	os.Remove(r.files.Key)
+	s.Reload()
+	if s.Config().Certificates[0].Leaf.Subject.CommonName != "second" || !strings.Contains(r.log.String(), "server.key: no such file") {
+		t.Errorf("without a key: %s", &r.log)
+	}
+}
+
+func rename(t *testing.T, from, to string) {
+	if err := os.Rename(from, filepath.Clean(to)); err != nil {
+		t.Fatal(err)
+	}
+}

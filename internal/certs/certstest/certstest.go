@@ -1,0 +1,123 @@
+// Package certstest makes certificates for tests.
+package certstest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// An Authority signs certificates.
+type Authority struct {
+	t    testing.TB
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// New makes an authority.
+func New(t testing.TB) *Authority {
+	a := &Authority{t: t, key: newKey(t)}
+	template := a.template(pkix.Name{CommonName: "test CA"})
+	template.IsCA, template.BasicConstraintsValid = true, true
+	template.KeyUsage = x509.KeyUsageCertSign
+	a.cert = a.sign(template, template, a.key)
+	return a
+}
+
+func newKey(t testing.TB) *ecdsa.PrivateKey {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func (a *Authority) template(subject pkix.Name) *x509.Certificate {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 100))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      subject,
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(24 * time.Hour),
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+	}
+}
+
+func (a *Authority) sign(template, parent *x509.Certificate, key *ecdsa.PrivateKey) *x509.Certificate {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return cert
+}
+
+// Server makes a certificate for localhost.
+func (a *Authority) Server() tls.Certificate {
+	template := a.template(pkix.Name{CommonName: "localhost"})
+	template.DNSNames = []string{"localhost"}
+	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+	return a.issue(template)
+}
+
+// Client makes a certificate for a client; change, if not nil, has the last word
+// on it.
+func (a *Authority) Client(subject pkix.Name, change func(*x509.Certificate)) tls.Certificate {
+	template := a.template(subject)
+	if change != nil {
+		change(template)
+	}
+	return a.issue(template)
+}
+
+func (a *Authority) issue(template *x509.Certificate) tls.Certificate {
+	key := newKey(a.t)
+	cert := a.sign(template, a.cert, key)
+	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert}
+}
+
+// Pool has the authority's certificate only.
+func (a *Authority) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	return pool
+}
+
+// WriteCA writes the authority's certificate in PEM and gives the file's name.
+func (a *Authority) WriteCA(dir string) string {
+	return a.write(dir, "ca.pem", "CERTIFICATE", a.cert.Raw)
+}
+
+// Write writes a certificate and its key in PEM to NAME.pem and NAME.key.
+func (a *Authority) Write(dir, name string, c tls.Certificate) (cert, key string) {
+	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return a.write(dir, name+".pem", "CERTIFICATE", c.Certificate[0]), a.write(dir, name+".key", "PRIVATE KEY", der)
+}
+
+func (a *Authority) write(dir, name, kind string, der []byte) string {
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+	return path
+}
