@@ -212,6 +212,14 @@ func (s *Session) Close() {
 	s.who.Store(nil)
 }
 
+// StartTLS says whether TLS may begin on the connection now; nil: it may, and the
+// session is anonymous again, since who bound in clear is not known for sure (RFC
+// 4513, 4). Nothing else runs meanwhile.
+func (s *Session) StartTLS() *op.Result {
+	s.who.Store(nil)
+	return nil
+}
+
 // Name is who is bound, for logs; "" is the anonymous.
 func (s *Session) Name() string { return s.who.Load().dn() }
 

@@ -48,7 +48,7 @@ var sentinels = []struct {
 	{table.ErrClosed, op.Unavailable, "the server is stopping"},
 	{auth.ErrBusy, op.Busy, "too many passwords that came from here wait to be verified: try again"},
 	{context.DeadlineExceeded, op.TimeLimitExceeded, ""},
-	{context.Canceled, op.Unavailable, "the operation was ended"},
+	{context.Canceled, op.Canceled, "the operation was canceled"},
 }
 
 // toResult maps every error of an operation to what its client is told. It is

@@ -33,7 +33,7 @@ func TestToResult(t *testing.T) {
 		{table.ErrTooLarge, op.AdminLimitExceeded},
 		{table.ErrCorrupt, op.Other},
 		{context.DeadlineExceeded, op.TimeLimitExceeded},
-		{context.Canceled, op.Unavailable},
+		{context.Canceled, op.Canceled},
 		// A store that gave up at its own deadline is not the client's limit.
 		{fmt.Errorf("%w: %w", table.ErrUnavailable, context.DeadlineExceeded), op.Unavailable},
 		{errors.New("disk on fire at /secret/path"), op.Other},

@@ -47,7 +47,7 @@ func TestTimeLimit(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			return ctx, cancel
-		}, op.Unavailable},
+		}, op.Canceled},
 		{time.Hour, func() (context.Context, context.CancelFunc) { return context.WithCancel(t.Context()) }, op.Success},
 	} {
 		s := newDirectory(t, directory.PartitionOf(d), directory.Options{TimeLimit: o.limit}).NewSession(nil)

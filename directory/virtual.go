@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -105,8 +106,7 @@ func (o *operation) rootDSE() *virtual {
 	add("subschemaSubentry", subschemaName)
 	add("supportedLDAPVersion", "3")
 	add("supportedControl", supportedControls()...)
-	add("supportedExtension", supportedExtensions...)
-	add("supportedExtension", o.d.o.Extensions...)
+	add("supportedExtension", slices.Concat(supportedExtensions, o.d.o.Extensions)...)
 	add("supportedFeatures", supportedFeatures...)
 	add("vendorName", "ldapd")
 	if o.d.o.Version != "" {

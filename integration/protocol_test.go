@@ -14,13 +14,13 @@ import (
 
 // TestProtocolIsPublished holds docs/protocol.md and the root DSE to each other:
 // what the tables of the page name is what the server publishes, and nothing
-// else (RFC 4512, 5.1).
+// else (RFC 4512, 5.1). The server has a certificate: StartTLS is published then.
 func TestProtocolIsPublished(t *testing.T) {
 	page, err := os.ReadFile("../docs/protocol.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := serve(t, filepath.Join(t.TempDir(), "store"))
+	p := serve(t, filepath.Join(t.TempDir(), "store"), newTLS(t).flags()...)
 	r, err := p.connect("", "").Search(ldap.NewSearchRequest("", base, ldap.NeverDerefAliases, 0, 0, false, "(objectClass=*)", []string{"+"}, nil))
 	if err != nil {
 		t.Fatal(err)

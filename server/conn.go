@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"slices"
@@ -19,7 +20,9 @@ const readBuffer = 8 << 10
 // A conn is one connection. See the package's comment for who runs what.
 type conn struct {
 	server  *Server
-	nc      net.Conn
+	nc      transport
+	tls     *tls.Conn // over nc; the reader's
+	info    *ConnInfo
 	session Session
 	ctx     context.Context // of its operations
 	cancel  context.CancelFunc
@@ -40,16 +43,24 @@ type conn struct {
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	return &conn{server: s, nc: nc, in: bufio.NewReaderSize(nc, readBuffer)}
+	c := &conn{server: s, in: bufio.NewReaderSize(nc, readBuffer)}
+	c.nc.Conn = nc
+	c.out.conn, c.out.w = c, &c.nc
+	c.ctx, c.cancel = context.WithCancel(s.ctx)
+	c.info = &ConnInfo{Local: nc.LocalAddr(), Addr: nc.RemoteAddr()}
+	return c
 }
 
-// open begins the session.
-func (c *conn) open() {
-	c.ctx, c.cancel = context.WithCancel(c.server.ctx)
-	c.out.conn = c
-	info := &ConnInfo{Local: c.nc.LocalAddr(), Addr: c.nc.RemoteAddr()}
-	info.uid, info.gid = peer(c.nc)
-	c.session = c.server.handler.NewSession(info)
+// open does what comes before LDAP and begins the session.
+func (c *conn) open(secure bool) error {
+	c.info.uid, c.info.gid = peer(c.nc.Conn)
+	if secure {
+		if err := c.handshake(); err != nil {
+			return err
+		}
+	}
+	c.session = c.server.handler.NewSession(c.info)
+	return nil
 }
 
 // read is the reader: it returns when the connection has ended or when another
@@ -104,6 +115,15 @@ func (c *conn) handle(m *op.Message) (reader bool, err error) {
 		return true, nil
 	case *op.Bind:
 		return true, c.bind(m)
+	case *op.Extended:
+		switch r.OID {
+		case startTLSOID:
+			if c.server.opts.TLS != nil {
+				return true, c.startTLS(m)
+			}
+		case cancelOID:
+			return true, c.cancelOperation(m)
+		}
 	}
 	o := &operation{conn: c, message: m}
 	how, err := c.admit(o)
@@ -162,12 +182,28 @@ func waits(r op.Request) bool {
 
 // add needs c.mu.
 func (c *conn) add(o *operation) error {
-	for _, other := range c.ops {
-		if other.message.ID == o.message.ID { // RFC 4511, 4.1.1.1
-			return &wire.Error{Err: duplicateID(o.message.ID)}
-		}
+	if c.find(o.message.ID) != nil { // RFC 4511, 4.1.1.1
+		return &wire.Error{Err: duplicateID(o.message.ID)}
 	}
 	c.ops = append(c.ops, o)
+	return nil
+}
+
+// remove undoes add; it needs c.mu.
+func (c *conn) remove(o *operation) {
+	i := slices.Index(c.ops, o)
+	last := len(c.ops) - 1
+	c.ops[i], c.ops[last] = c.ops[last], nil
+	c.ops = c.ops[:last]
+}
+
+// find gives the outstanding operation with an id; it needs c.mu.
+func (c *conn) find(id int32) *operation {
+	for _, o := range c.ops {
+		if o.message.ID == id {
+			return o
+		}
+	}
 	return nil
 }
 
@@ -187,16 +223,14 @@ func (c *conn) bind(m *op.Message) error {
 	return nil
 }
 
-// abandon forgets an operation; a bind cannot be (RFC 4511, 4.11), and none is
-// outstanding whenever anything is read.
+// abandon forgets an operation. A bind and a StartTLS cannot be (RFC 4511,
+// 4.11), and none is outstanding whenever anything is read; nor can a Cancel
+// (RFC 3909, 3).
 func (c *conn) abandon(id int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, o := range c.ops {
-		if o.message.ID == id {
-			o.abandon()
-			return
-		}
+	if o := c.find(id); o != nil && !o.isCancel() {
+		o.stop(abandoned)
 	}
 }
 
@@ -210,16 +244,19 @@ func (c *conn) work(o *operation) {
 // finish ends what admit began, and says whether the goroutine is the reader.
 func (c *conn) finish(o *operation) (reader bool) {
 	c.mu.Lock()
-	i := slices.Index(c.ops, o)
-	last := len(c.ops) - 1
-	c.ops[i], c.ops[last] = c.ops[last], nil
-	c.ops = c.ops[:last]
+	c.remove(o)
+	if o.canceler != nil {
+		c.remove(o.canceler)
+	}
 	if c.inline == o {
 		c.inline = nil
 	}
 	reader = !o.left
 	c.mu.Unlock()
 	o.release()
+	if o.canceler != nil {
+		c.answerCanceler(o)
+	}
 	if !reader {
 		c.out.flush()
 		c.workers.Done()

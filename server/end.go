@@ -64,12 +64,17 @@ func (c *conn) end(err error) {
 	c.settle(e.grace)
 	c.cancel()
 	c.out.seal(e.notice)
+	if c.tls != nil {
+		c.tls.CloseWrite() // close_notify: the client has it all
+	}
 	if e.notice != nil {
-		linger(c.nc)
+		linger(c.nc.Conn)
 	}
 	c.nc.Close()
 	c.workers.Wait()
-	c.session.Close()
+	if c.session != nil {
+		c.session.Close()
+	}
 	c.server.removeConn(c)
 }
 
@@ -82,7 +87,7 @@ func (c *conn) settle(g grace) {
 		c.mu.Lock()
 		for _, o := range c.ops {
 			if _, ok := o.message.Request.(*op.Search); ok {
-				o.abandon()
+				o.stop(abandoned)
 			}
 		}
 		c.mu.Unlock()
@@ -103,12 +108,16 @@ func endingOf(err error) *ending {
 	return &ending{reason: fmt.Sprintf("reading from it: %v", err)}
 }
 
-// refuse ends a connection that never became one.
-func refuse(nc net.Conn, notice *op.Result) {
-	nc.SetWriteDeadline(time.Now().Add(lingerFor))
-	nc.Write(wire.AppendNotice(nil, notice))
-	linger(nc)
-	nc.Close()
+// refuse ends a connection that never became one. A TLS handshake only to say so
+// would be too much for a server that has too much to do.
+func (c *conn) refuse(notice *op.Result, secure bool) {
+	c.cancel()
+	if !secure {
+		c.nc.SetWriteDeadline(time.Now().Add(lingerFor))
+		c.nc.Write(wire.AppendNotice(nil, notice))
+		linger(c.nc.Conn)
+	}
+	c.nc.Close()
 }
 
 const lingerFor = 500 * time.Millisecond
@@ -125,13 +134,5 @@ func linger(nc net.Conn) {
 }
 
 func (c *conn) log() *slog.Logger {
-	return c.server.opts.Logger.With("remote", remote(c.nc))
-}
-
-// remote names a client; on Unix sockets clients have no address.
-func remote(nc net.Conn) string {
-	if a := nc.RemoteAddr(); a != nil && a.String() != "" && a.String() != "@" {
-		return a.String()
-	}
-	return nc.LocalAddr().String()
+	return c.server.opts.Logger.With("remote", c.info.Remote())
 }

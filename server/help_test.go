@@ -27,15 +27,17 @@ const patience = 10 * time.Second
 // A handler answers all requests of all sessions by one function.
 type handler struct {
 	serve  func(ctx context.Context, m *op.Message, sink op.Sink)
-	info   chan *server.ConnInfo // if not nil, gets that of each session
+	noTLS  atomic.Pointer[op.Result]             // answers StartTLS
+	name   atomic.Pointer[string]                // who is bound
+	info   atomic.Pointer[chan *server.ConnInfo] // if not nil, gets that of each session
 	opened atomic.Int32
 	closed atomic.Int32
 }
 
 func (h *handler) NewSession(info *server.ConnInfo) server.Session {
 	h.opened.Add(1)
-	if h.info != nil {
-		h.info <- info
+	if ch := h.info.Load(); ch != nil {
+		*ch <- info
 	}
 	return session{h}
 }
@@ -44,6 +46,15 @@ type session struct{ *handler }
 
 func (s session) Serve(ctx context.Context, m *op.Message, sink op.Sink) { s.serve(ctx, m, sink) }
 func (s session) Close()                                                 { s.closed.Add(1) }
+
+func (s session) StartTLS() *op.Result { return s.noTLS.Load() }
+
+func (s session) Name() string {
+	if name := s.name.Load(); name != nil {
+		return *name
+	}
+	return ""
+}
 
 // succeed answers everything with success.
 func succeed(_ context.Context, _ *op.Message, sink op.Sink) { sink.Done(&op.Response{}) }
@@ -98,6 +109,13 @@ func start(t testing.TB, serve func(context.Context, *op.Message, op.Sink), o se
 		}
 	})
 	return r
+}
+
+// infos gives what sessions are told of their connections from now on.
+func (r *rig) infos() <-chan *server.ConnInfo {
+	ch := make(chan *server.ConnInfo, 1)
+	r.h.info.Store(&ch)
+	return ch
 }
 
 // A client writes and reads messages, and octets that are none.

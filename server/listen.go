@@ -12,34 +12,58 @@ import (
 	"time"
 )
 
+// A Listener is what Listen opened.
+type Listener struct {
+	net.Listener
+	scheme string // of the URL
+}
+
+// URL names the address in use, also where the port was left to the system.
+func (l *Listener) URL() string {
+	return l.scheme + "://" + strings.ReplaceAll(l.Addr().String(), "/", "%2F")
+}
+
+// Secure reports whether connections begin with TLS.
+func (l *Listener) Secure() bool { return l.scheme == "ldaps" }
+
+// isSecure is Secure of a listener that may be of another kind.
+func isSecure(l net.Listener) bool {
+	s, ok := l.(*Listener)
+	return ok && s.Secure()
+}
+
 // Listen opens what a URL names:
 //
 //	ldap://HOST:PORT   TCP; all addresses without a HOST, port 389 without a PORT
+//	ldaps://HOST:PORT  the same with TLS from the first octet, port 636
 //	ldapi://PATH       a Unix socket, PATH with %2F for its slashes or plain
 //
 // Errors name the URL and say what to do.
-func Listen(rawURL string) (net.Listener, error) {
+func Listen(rawURL string) (*Listener, error) {
 	scheme, rest, ok := strings.Cut(rawURL, "://")
 	if !ok {
 		return nil, fmt.Errorf("listen on %q: not a URL such as ldap://127.0.0.1:389 or ldapi:///run/ldapi", rawURL)
 	}
+	scheme = strings.ToLower(scheme)
 	var l net.Listener
 	var err error
-	switch strings.ToLower(scheme) {
+	switch scheme {
 	case "ldap":
-		l, err = listenTCP(rawURL)
+		l, err = listenTCP(rawURL, "389")
+	case "ldaps":
+		l, err = listenTCP(rawURL, "636")
 	case "ldapi":
 		l, err = listenUnix(rest)
-	default: // ldaps belongs here: a tls.Listener around listenTCP
-		err = fmt.Errorf("scheme %q is not served, use ldap or ldapi", scheme)
+	default:
+		err = fmt.Errorf("scheme %q is not served, use ldap, ldaps or ldapi", scheme)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", rawURL, err)
 	}
-	return l, nil
+	return &Listener{l, scheme}, nil
 }
 
-func listenTCP(rawURL string) (net.Listener, error) {
+func listenTCP(rawURL, defaultPort string) (net.Listener, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return nil, errors.Unwrap(err)
@@ -49,7 +73,7 @@ func listenTCP(rawURL string) (net.Listener, error) {
 	}
 	port := u.Port()
 	if port == "" {
-		port = "389"
+		port = defaultPort
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(u.Hostname(), port))
 	return l, hint(err)

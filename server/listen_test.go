@@ -62,7 +62,7 @@ func TestUnixSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 		nc.Close()
-		l.(*net.UnixListener).SetUnlinkOnClose(false) // as kill -9 does: the next one takes it over
+		l.Listener.(*net.UnixListener).SetUnlinkOnClose(false) // as kill -9 does: the next one takes it over
 		l.Close()
 	}
 }
@@ -73,7 +73,7 @@ func TestPeer(t *testing.T) {
 		t.Skip("only Linux tells")
 	}
 	r := start(t, succeed, server.Options{})
-	r.h.info = make(chan *server.ConnInfo, 1)
+	infos := r.infos()
 	l, err := server.Listen("ldapi://" + filepath.Join(t.TempDir(), "s"))
 	if err != nil {
 		t.Fatal(err)
@@ -85,14 +85,14 @@ func TestPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newClient(t, nc)
-	info := receive(t, r.h.info, "the session")
+	info := receive(t, infos, "the session")
 	if uid, gid, ok := info.Peer(); !ok || uid != os.Getuid() || gid != os.Getgid() {
 		t.Errorf("peer is %v, %v, %v", uid, gid, ok)
 	}
 	c.send(1, compare)
 	c.expect(1, op.Success)
 	r.dial()
-	if info := receive(t, r.h.info, "the session"); info.Addr.Network() != "tcp" {
+	if info := receive(t, infos, "the session"); info.Addr.Network() != "tcp" {
 		t.Errorf("TCP: %+v", info)
 	}
 }

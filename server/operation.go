@@ -14,8 +14,16 @@ import (
 )
 
 var (
-	errAbandoned = errors.New("the operation was abandoned")
+	errCanceled  = fmt.Errorf("the client has canceled the operation: %w", context.Canceled)
+	errAbandoned = fmt.Errorf("the client has abandoned the operation: %w", context.Canceled)
 	errAnswered  = errors.New("the operation was answered already")
+)
+
+// What a client may say of an operation under way.
+const (
+	wanted    int32 = iota
+	canceled        // by Cancel: it is to end soon, with an answer
+	abandoned       // by Abandon, or a Bind: nobody waits for an answer
 )
 
 // An operation is a request being served. It is the context of that, and as a
@@ -26,18 +34,21 @@ var (
 type operation struct {
 	conn    *conn
 	message *op.Message
-	left    bool // by the reader, which did not run it or does not any more; conn.mu's
-	done    bool // answered; conn.out.mu's
+	left    bool         // by the reader, which did not run it or does not any more; conn.mu's
+	done    bool         // answered; conn.out.mu's
+	gaveUp  bool         // answered with canceled; conn.out.mu's
+	state   atomic.Int32 // wanted, canceled or abandoned
+	// canceler is the Cancel that waits for this operation; conn.mu's.
+	canceler *operation
 
-	abandoned atomic.Bool
-	mu        sync.Mutex
-	ctx       context.Context // made by context
-	cancel    context.CancelFunc
+	mu     sync.Mutex
+	ctx    context.Context // made by context
+	cancel context.CancelFunc
 }
 
-// abandon cancels the operation; nothing more is sent.
-func (o *operation) abandon() {
-	o.abandoned.Store(true)
+// stop ends the operation's context.
+func (o *operation) stop(state int32) {
+	o.state.Store(state)
 	o.release()
 }
 
@@ -55,7 +66,7 @@ func (o *operation) context() context.Context {
 	defer o.mu.Unlock()
 	if o.ctx == nil {
 		o.ctx, o.cancel = context.WithCancel(o.conn.ctx)
-		if o.abandoned.Load() {
+		if o.state.Load() != wanted {
 			o.cancel()
 		}
 	}
@@ -72,7 +83,7 @@ func (o *operation) Done() <-chan struct{} { return o.context().Done() }
 func (o *operation) Value(key any) any { return o.context().Value(key) }
 
 func (o *operation) Err() error {
-	if o.abandoned.Load() {
+	if o.state.Load() != wanted {
 		return context.Canceled
 	}
 	return o.conn.ctx.Err()
@@ -144,29 +155,36 @@ func (s *sink) Done(r *op.Response) error {
 	out := &s.conn.out
 	out.mu.Lock()
 	defer out.mu.Unlock()
-	if err := s.check(); err != nil {
+	if err := s.check(); err != nil && err != errCanceled {
 		return err
 	}
 	out.begin()
 	out.buf = wire.AppendResponse(out.buf, s.message.ID, s.message.Request, r)
-	s.done = true
+	s.done, s.gaveUp = true, r.Code == op.Canceled
 	return out.added(true)
 }
 
 // check says why the operation cannot be answered. It needs the output's lock.
 func (s *sink) check() error {
 	switch {
-	case s.abandoned.Load():
-		return errAbandoned
 	case s.done:
 		return errAnswered
+	case s.conn.out.err != nil:
+		return s.conn.out.err
 	}
-	return s.conn.out.err
+	switch s.state.Load() {
+	case canceled:
+		return errCanceled
+	case abandoned:
+		return errAbandoned
+	}
+	return nil
 }
 
 // owed reports whether the client still waits for an answer that it can get.
 func (s *sink) owed() bool {
 	s.conn.out.mu.Lock()
 	defer s.conn.out.mu.Unlock()
-	return s.check() == nil && s.conn.ctx.Err() == nil
+	err := s.check()
+	return (err == nil || err == errCanceled) && s.conn.ctx.Err() == nil
 }

@@ -1,9 +1,9 @@
 package server
 
 import (
+	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/wire"
@@ -26,10 +26,10 @@ var buffers = sync.Pool{New: func() any {
 // writes holds the lock meanwhile, so that a client that does not read stops
 // those who have more for it, and what waits stays bounded.
 type output struct {
-	conn   *conn
-	writes atomic.Uint64 // begun and ended, so odd during one
+	conn *conn
 
 	mu     sync.Mutex
+	w      io.Writer // the connection, or TLS over it
 	buf    []byte
 	pooled *[]byte // where buf came from
 	err    error   // nothing can be written any more
@@ -105,9 +105,7 @@ func (o *output) write() error {
 	}
 	for rest := o.buf; len(rest) > 0 && o.err == nil; {
 		n := min(len(rest), maxWrite)
-		o.writes.Add(1)
-		_, o.err = o.conn.nc.Write(rest[:n])
-		o.writes.Add(1)
+		_, o.err = o.w.Write(rest[:n])
 		rest = rest[n:]
 	}
 	if cap(o.buf) <= keepSize {
@@ -116,4 +114,11 @@ func (o *output) write() error {
 	}
 	o.buf, o.pooled = nil, nil
 	return o.err
+}
+
+// secure changes the way out, or closes it for the time of an error.
+func (o *output) secure(w io.Writer, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.w, o.err = w, err
 }

@@ -61,6 +61,12 @@ type Session interface {
 	// Abandon: the latter cancels ctx, as do the end of the connection and a
 	// forced shutdown.
 	Serve(ctx context.Context, m *op.Message, sink op.Sink)
+	// StartTLS is asked when a client wants TLS to begin, while nothing else
+	// runs. A result says why it may not now. If it may, the session is
+	// anonymous again: who said what before, in clear, is not known.
+	StartTLS() *op.Result
+	// Name is who is bound, for limits and logs; "" is the anonymous.
+	Name() string
 	// Close is called once, when nothing runs any more.
 	Close()
 }
@@ -70,15 +76,30 @@ type Session interface {
 type ConnInfo struct {
 	Local, Addr net.Addr
 	uid, gid    *int // the client's process's on ldapi, else nil
-	tls         atomic.Pointer[tls.ConnectionState]
-	certificate atomic.Pointer[x509.Certificate] // the server's, in tls
+	secured     atomic.Pointer[secured]
+}
+
+// secured is what a connection has when it has TLS.
+type secured struct {
+	state       tls.ConnectionState
+	certificate *x509.Certificate // the server's
 }
 
 // TLS is the state of the connection's TLS, nil without one.
-func (c *ConnInfo) TLS() *tls.ConnectionState { return c.tls.Load() }
+func (c *ConnInfo) TLS() *tls.ConnectionState {
+	if s := c.secured.Load(); s != nil {
+		return &s.state
+	}
+	return nil
+}
 
-// Certificate is the one that the server showed in TLS, nil without.
-func (c *ConnInfo) Certificate() *x509.Certificate { return c.certificate.Load() }
+// Certificate is the one that the server showed, nil without TLS.
+func (c *ConnInfo) Certificate() *x509.Certificate {
+	if s := c.secured.Load(); s != nil {
+		return s.certificate
+	}
+	return nil
+}
 
 // Peer is the client's process, on ldapi.
 func (c *ConnInfo) Peer() (uid, gid int, ok bool) {
@@ -88,13 +109,22 @@ func (c *ConnInfo) Peer() (uid, gid int, ok bool) {
 	return *c.uid, *c.gid, true
 }
 
-// Remote is the client's address as text.
-func (c *ConnInfo) Remote() string { return c.Addr.String() }
+// Remote is the client's address as text, or the socket's that it came by:
+// clients of Unix sockets have none.
+func (c *ConnInfo) Remote() string {
+	if c.Addr != nil && c.Addr.String() != "" && c.Addr.String() != "@" {
+		return c.Addr.String()
+	}
+	return c.Local.String()
+}
 
 // Options limit what clients may take. The zero value of each means its default.
 type Options struct {
 	// MaxMessage is the largest LDAPMessage taken, in octets; default 16 MiB.
 	MaxMessage int
+	// TLS gives the configuration for a connection's TLS: for ldaps and for
+	// StartTLS. It has one certificate, with its Leaf. Nil: neither is served.
+	TLS func() *tls.Config
 	// MaxConnections are served at once; default 10000. More are turned away.
 	MaxConnections int
 	// MaxOutstanding operations run at once on one connection; default 64.
@@ -102,6 +132,8 @@ type Options struct {
 	// IdleTimeout closes a connection on which nothing runs and no request
 	// came for so long; default one hour.
 	IdleTimeout time.Duration
+	// HandshakeTimeout is for what comes before LDAP does; default 10 seconds.
+	HandshakeTimeout time.Duration
 	// ReadTimeout is for the rest of a message of which a part is there;
 	// default one minute.
 	ReadTimeout time.Duration
@@ -118,6 +150,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MaxConnections, 10000)
 	setDefault(&o.MaxOutstanding, 64)
 	setDefault(&o.IdleTimeout, time.Hour)
+	setDefault(&o.HandshakeTimeout, 10*time.Second)
 	setDefault(&o.ReadTimeout, time.Minute)
 	setDefault(&o.WriteTimeout, 30*time.Second)
 	if o.Logger == nil {
@@ -170,6 +203,10 @@ func New(h Handler, o Options) *Server {
 // Serve accepts connections until the server is shut down, and returns nil then.
 // It may be called for several listeners at once, and closes them.
 func (s *Server) Serve(l net.Listener) error {
+	if isSecure(l) && s.opts.TLS == nil {
+		l.Close()
+		return fmt.Errorf("server: %s needs a certificate", l.Addr())
+	}
 	if !s.addListener(l) {
 		l.Close()
 		return ErrClosed
@@ -181,7 +218,7 @@ func (s *Server) Serve(l net.Listener) error {
 		switch {
 		case err == nil:
 			delay = 0
-			go s.ServeConn(nc)
+			go s.serveConn(nc, isSecure(l))
 		case s.isDraining():
 			return nil
 		case errors.Is(err, net.ErrClosed):
@@ -224,13 +261,19 @@ func (s *Server) isDraining() bool {
 
 // ServeConn serves one connection and closes it. It returns when the connection
 // is done with, or goes on elsewhere because its first operations take long.
-func (s *Server) ServeConn(nc net.Conn) {
+func (s *Server) ServeConn(nc net.Conn) { s.serveConn(nc, false) }
+
+// serveConn is ServeConn; a secure connection begins with TLS.
+func (s *Server) serveConn(nc net.Conn, secure bool) {
 	c := newConn(s, nc)
 	if refusal := s.addConn(c); refusal != nil {
-		refuse(nc, refusal)
+		c.refuse(refusal, secure)
 		return
 	}
-	c.open()
+	if err := c.open(secure); err != nil {
+		c.end(err)
+		return
+	}
 	c.read()
 }
 
@@ -243,7 +286,7 @@ func (s *Server) addConn(c *conn) *op.Result {
 	}
 	if len(s.conns) >= s.opts.MaxConnections {
 		if !s.full {
-			s.opts.Logger.Warn("connections are turned away", "limit", s.opts.MaxConnections, "remote", remote(c.nc))
+			s.opts.Logger.Warn("connections are turned away", "limit", s.opts.MaxConnections, "remote", c.info.Remote())
 		}
 		s.full = true
 		return op.Errorf(op.Unavailable, "the server has all the connections that it takes, try again later")

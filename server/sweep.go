@@ -39,7 +39,7 @@ func (s *Server) sweep() {
 }
 
 func (c *conn) sweep(now time.Time) {
-	requests, writes := c.requests.Load(), c.out.writes.Load()
+	requests, writes := c.requests.Load(), c.nc.writes.Load()
 	still := c.idle.requests.observe(requests, now)
 	if c.outstanding() {
 		c.idle.requests.since = now

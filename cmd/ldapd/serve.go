@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -36,11 +35,11 @@ is to have. When clients can connect, a line "ready URL..." is printed.`,
 func (m *Main) serve(ctx context.Context, c *config.Config, _ []string) (err error) {
 	log := m.logger(c)
 	m.tuneMemory(c)
-	listeners, err := listen(c)
+	f, err := openFront(c, log)
 	if err != nil {
 		return err
 	}
-	defer closeAll(listeners) // again, if all is well
+	defer f.close()
 	access, closer, err := m.accessLog(c)
 	if err != nil {
 		return err
@@ -58,48 +57,39 @@ func (m *Main) serve(ctx context.Context, c *config.Config, _ []string) (err err
 	}
 	o := directoryOptions(c, log)
 	o.Access = access
+	o.Extensions = f.options.Extensions()
 	d, err := directory.New(p.Partition, o)
 	if err != nil {
 		return err
 	}
-	stop := m.warm(ctx, c, p.Partition, log)
+	stop := m.warm(c, p.Partition, log)
 	defer stop()
-	return m.run(ctx, c, d, listeners, log)
+	return m.run(ctx, c, d, f, log)
 }
 
 // warm fills the cache beside the serving; stop ends that. A shared store is
 // left in peace: what it holds may be far more than a cache.
-func (m *Main) warm(ctx context.Context, c *config.Config, p *partition.Partition, log *slog.Logger) (stop func()) {
+func (m *Main) warm(c *config.Config, p *partition.Partition, log *slog.Logger) (stop func()) {
 	if strings.HasPrefix(c.Store, "hbase:") {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	return beside(func(ctx context.Context) {
 		if n, err := p.Warm(ctx); err == nil {
 			log.Info("cache is warm", "entries", n)
 		} else if ctx.Err() == nil {
 			log.Warn("cache is not warm", "error", err)
 		}
-	}()
-	return func() { cancel(); <-done }
+	})
 }
 
 // run serves until ctx ends or a listener fails.
-func (m *Main) run(ctx context.Context, c *config.Config, d *directory.Directory, listeners []net.Listener, log *slog.Logger) error {
-	s := server.New(handler{d}, server.Options{
-		MaxMessage:     c.Limits.MaxPDU,
-		MaxConnections: c.Limits.Connections,
-		MaxOutstanding: c.Limits.Outstanding,
-		IdleTimeout:    c.Limits.Idle,
-		Logger:         log,
-	})
-	failed := make(chan error, len(listeners))
-	for _, l := range listeners {
+func (m *Main) run(ctx context.Context, c *config.Config, d *directory.Directory, f *front, log *slog.Logger) error {
+	s := server.New(handler{d}, f.options)
+	failed := make(chan error, len(f.listeners))
+	for _, l := range f.listeners {
 		go func() { failed <- s.Serve(l) }()
 	}
-	urls := urlsOf(listeners)
+	urls := f.urls()
 	log.Info("serving", "store", c.Store, "urls", strings.Join(urls, " "))
 	fmt.Fprintln(m.Stdout, "ready", strings.Join(urls, " "))
 
@@ -138,42 +128,6 @@ func (m *Main) tuneMemory(c *config.Config) {
 		entries, _ := caches(c, serving)
 		debug.SetMemoryLimit(entries + 1<<30)
 	}
-}
-
-func listen(c *config.Config) ([]net.Listener, error) {
-	if len(c.Listen) == 0 {
-		return nil, &config.Error{Where: c.Origin("listen"), Text: "listen: nothing to listen on"}
-	}
-	var ls []net.Listener
-	for _, url := range c.Listen {
-		l, err := server.Listen(url)
-		if err != nil {
-			closeAll(ls)
-			return nil, &config.Error{Where: c.Origin("listen"), Text: err.Error()}
-		}
-		ls = append(ls, l)
-	}
-	return ls, nil
-}
-
-func closeAll(ls []net.Listener) {
-	for _, l := range ls {
-		l.Close()
-	}
-}
-
-// urlsOf tells the addresses in use, also where a port was left to the system.
-func urlsOf(ls []net.Listener) []string {
-	urls := make([]string, len(ls))
-	for i, l := range ls {
-		switch a := l.Addr().(type) {
-		case *net.UnixAddr:
-			urls[i] = "ldapi://" + strings.ReplaceAll(a.Name, "/", "%2F")
-		default:
-			urls[i] = "ldap://" + a.String()
-		}
-	}
-	return urls
 }
 
 func directoryOptions(c *config.Config, log *slog.Logger) directory.Options {

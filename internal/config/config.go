@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ type Config struct {
 	Listen      []string
 	Suffix      []string
 	Admin       Admin
+	TLS         TLS
 	Limits      Limits
 	Cache       int64 // bytes; 0: the partition's default
 	Lease       time.Duration
@@ -49,6 +51,13 @@ type Access struct {
 	File string // "-": standard error
 	Size int64  // of one file, in bytes
 	Keep int    // older files; 0: all
+}
+
+// TLS of connections. Without a Certificate there is none.
+type TLS struct {
+	Certificate, Key, ClientCA string // files
+	Clients                    string // none, request, require
+	MinVersion                 string // 1.2, 1.3
 }
 
 // Limits of what clients may take.
@@ -137,6 +146,7 @@ func (r *reader) config() (*Config, error) {
 		Listen:    r.list("listen", checkURL),
 		Suffix:    r.list("suffix", checkDN),
 		Admin:     r.admin(),
+		TLS:       r.tls(),
 		Cache:     r.size("cache"),
 		Lease:     r.duration("lease"),
 		LogLevel:  r.oneOf("log.level", "debug", "info", "warn", "error"),
@@ -188,6 +198,33 @@ func (r *reader) admin() Admin {
 		r.fail("admin.password-hash", "not a hashed password: put there what `ldapd passwd` prints")
 	}
 	return a
+}
+
+// tls reads what belongs together of TLS; the files are for who uses them.
+func (r *reader) tls() TLS {
+	t := TLS{
+		Certificate: r.text("tls.certificate"),
+		Key:         r.text("tls.key"),
+		ClientCA:    r.text("tls.client-ca"),
+		Clients:     r.oneOf("tls.client-certificates", "none", "request", "require"),
+		MinVersion:  r.oneOf("tls.min-version", "1.2", "1.3"),
+	}
+	isSecure := func(url string) bool { return strings.HasPrefix(url, "ldaps:") }
+	switch {
+	case t.Certificate != "" && t.Key == "":
+		r.fail("tls.certificate", "tls.key is missing")
+	case t.Certificate == "" && t.Key != "":
+		r.fail("tls.key", "tls.certificate is missing")
+	case t.Certificate == "" && t.Clients != "none":
+		r.fail("tls.client-certificates", "tls.certificate is missing")
+	case t.Clients != "none" && t.ClientCA == "":
+		r.fail("tls.client-certificates", "tls.client-ca is missing")
+	case t.Clients == "none" && t.ClientCA != "":
+		r.fail("tls.client-ca", "tls.client-certificates is none: no certificate is asked for")
+	case t.Certificate == "" && slices.ContainsFunc(r.ko.Strings("listen"), isSecure):
+		r.fail("listen", "ldaps needs tls.certificate and tls.key")
+	}
+	return t
 }
 
 func (r *reader) fail(key, format string, args ...any) {

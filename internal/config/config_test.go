@@ -131,6 +131,13 @@ func TestMistakes(t *testing.T) {
 		{env: "LDAPD_ADMIN_PASSWORD_FILE=/no/such", want: `LDAPD_ADMIN_PASSWORD_FILE: admin.password-file: open /no/such`},
 		{env: "LDAPD_ADMIN_PASSWORD_FILE=" + pw, want: `the first line of ` + pw + ` is empty`},
 		{env: "LDAPD_LIMITS_TIME=5", want: `LDAPD_LIMITS_TIME: limits.time: "5" is not a time`},
+		{yaml: "tls:\n  certificate: c\n", want: `c.yaml:2: tls.certificate: tls.key is missing`},
+		{yaml: "tls:\n  key: k\n", want: `c.yaml:2: tls.key: tls.certificate is missing`},
+		{yaml: "tls:\n  certificate: c\n  key: k\n  client-certificates: require\n", want: `c.yaml:4: tls.client-certificates: tls.client-ca is missing`},
+		{yaml: "tls:\n  client-certificates: request\n", want: `tls.client-certificates: tls.certificate is missing`},
+		{yaml: "tls:\n  client-ca: ca\n", want: `tls.client-ca: tls.client-certificates is none`},
+		{env: "LDAPD_TLS_MIN_VERSION=1.1", want: `LDAPD_TLS_MIN_VERSION: tls.min-version: "1.1" is none of`},
+		{env: "LDAPD_LISTEN=ldaps://:636", want: `LDAPD_LISTEN: listen: ldaps needs tls.certificate`},
 		{flag: "loud", want: `--log-level: log.level: "loud" is none of`},
 	} {
 		s := Sources{}

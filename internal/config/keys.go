@@ -30,11 +30,16 @@ func (k Key) Env() string {
 // Keys is all there is to configure.
 var Keys = []Key{
 	{Name: "store", Help: "`STORE`: a folder, or hbase://ZK1,ZK2:2181/PREFIX"},
-	{Name: "listen", List: true, Default: "ldap://127.0.0.1:3890", Help: "`URL` to serve: ldap://HOST:PORT or ldapi:///PATH"},
+	{Name: "listen", List: true, Default: "ldap://127.0.0.1:3890", Help: "`URL` to serve: ldap://HOST:PORT, ldaps://HOST:PORT or ldapi:///PATH"},
 	{Name: "suffix", List: true, Help: "`DN` of a naming context to have, made known in the store if it is not"},
 	{Name: "admin.dn", Default: "cn=admin", Help: "`DN` of the administrator, who needs no entry"},
 	{Name: "admin.password-hash", Secret: true, Help: "the administrator's password as `HASH` (see ldapd passwd)"},
 	{Name: "admin.password-file", Help: "`FILE` whose first line is the administrator's password or its hash"},
+	{Name: "tls.certificate", Help: "`FILE` with the server's certificate and those that lead to its CA, in PEM; makes StartTLS and ldaps work"},
+	{Name: "tls.key", Help: "`FILE` with the certificate's key, in PEM"},
+	{Name: "tls.min-version", Default: "1.2", Help: "oldest `VERSION` of TLS to accept: 1.2 or 1.3"},
+	{Name: "tls.client-certificates", Default: "none", Help: "`WHAT` is asked of clients: none, request (a valid certificate or none) or require"},
+	{Name: "tls.client-ca", Help: "`FILE` with the CAs that sign clients' certificates, in PEM"},
 	{Name: "limits.size", Default: "0", Help: "`ENTRIES` that a search may return, 0 for no limit"},
 	{Name: "limits.time", Default: "0s", Help: "`TIME` that a search may take, 0 for no limit"},
 	{Name: "limits.max-pdu", Default: "16MiB", Help: "largest request in `BYTES`"},
@@ -81,10 +86,10 @@ func (r *reader) list(key string, check func(string) error) []string {
 
 func checkURL(s string) error {
 	scheme, rest, ok := strings.Cut(s, "://")
-	if !ok || rest == "" || scheme != "ldap" && scheme != "ldapi" {
-		return fmt.Errorf("%q is not a URL to listen on: ldap://HOST:PORT or ldapi:///PATH", s)
+	if ok && rest != "" && slices.Contains([]string{"ldap", "ldaps", "ldapi"}, scheme) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%q is not a URL to listen on: ldap://HOST:PORT, ldaps://HOST:PORT or ldapi:///PATH", s)
 }
 
 func checkDN(s string) error {

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/internal/certs"
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/server"
+)
+
+// A front is what clients connect to, before there is a directory behind it.
+type front struct {
+	listeners []*server.Listener
+	options   server.Options
+	stop      func() // what runs beside
+}
+
+// lookAtFiles is how soon a changed certificate is noticed.
+const lookAtFiles = 5 * time.Second
+
+// openFront reads the TLS files and listens. Errors are the configuration's.
+func openFront(c *config.Config, log *slog.Logger) (*front, error) {
+	f := &front{options: serverOptions(c, log), stop: func() {}}
+	if c.TLS.Certificate != "" {
+		store, err := openCertificates(c, log)
+		if err != nil {
+			return nil, err
+		}
+		f.options.TLS = store.Config
+		f.stop = beside(func(ctx context.Context) { store.Watch(ctx, lookAtFiles) })
+	}
+	if err := f.listen(c); err != nil {
+		f.close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *front) close() {
+	for _, l := range f.listeners {
+		l.Close() // again, if all was well
+	}
+	f.stop()
+}
+
+func (f *front) listen(c *config.Config) error {
+	if len(c.Listen) == 0 {
+		return &config.Error{Where: c.Origin("listen"), Text: "listen: nothing to listen on"}
+	}
+	for _, url := range c.Listen {
+		l, err := server.Listen(url)
+		if err != nil {
+			return &config.Error{Where: c.Origin("listen"), Text: err.Error()}
+		}
+		f.listeners = append(f.listeners, l)
+	}
+	return nil
+}
+
+// urls are the addresses in use, also where a port was left to the system.
+func (f *front) urls() []string {
+	var urls []string
+	for _, l := range f.listeners {
+		urls = append(urls, l.URL())
+	}
+	return urls
+}
+
+func openCertificates(c *config.Config, log *slog.Logger) (*certs.Store, error) {
+	store, err := certs.Open(certs.Files{
+		Certificate: c.TLS.Certificate,
+		Key:         c.TLS.Key,
+		ClientCA:    c.TLS.ClientCA,
+		Clients:     map[string]certs.Clients{"none": certs.None, "request": certs.Request, "require": certs.Require}[c.TLS.Clients],
+		MinVersion:  map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13}[c.TLS.MinVersion],
+	}, log)
+	var wrong *certs.Error
+	if errors.As(err, &wrong) {
+		key := map[string]string{"Certificate": "tls.certificate", "Key": "tls.key", "ClientCA": "tls.client-ca"}[wrong.Field]
+		return nil, &config.Error{Where: c.Origin(key), Text: key + ": " + err.Error()}
+	}
+	return store, err
+}
+
+func serverOptions(c *config.Config, log *slog.Logger) server.Options {
+	return server.Options{
+		MaxMessage:     c.Limits.MaxPDU,
+		MaxConnections: c.Limits.Connections,
+		MaxOutstanding: c.Limits.Outstanding,
+		IdleTimeout:    c.Limits.Idle,
+		Logger:         log,
+	}
+}
+
+// beside runs fn in the background; stop ends it and waits for that.
+func beside(fn func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		fn(ctx)
+	}()
+	return func() { cancel(); <-done }
+}

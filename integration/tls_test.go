@@ -1,0 +1,128 @@
+package integration
+
+import (
+	"crypto/tls"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-ldap/ldap/v3"
+
+	"github.com/seed-4dac0d86/ldapd/internal/certs/certstest"
+)
+
+// tlsFiles are a server's certificate and its CA, on disk.
+type tlsFiles struct {
+	*certstest.Authority
+	dir, certificate, key, ca string
+}
+
+func newTLS(t testing.TB) *tlsFiles {
+	f := &tlsFiles{Authority: certstest.New(t), dir: t.TempDir()}
+	f.certificate, f.key = f.Write(f.dir, "server", f.Server())
+	f.ca = f.WriteCA(f.dir)
+	return f
+}
+
+// flags have a server use the files.
+func (f *tlsFiles) flags() []string {
+	return []string{"--tls-certificate", f.certificate, "--tls-key", f.key}
+}
+
+// trusting is the configuration of a client that trusts the CA only.
+func (f *tlsFiles) trusting() *tls.Config {
+	return &tls.Config{RootCAs: f.Pool(), ServerName: "localhost"}
+}
+
+// TestTLS is ldaps and StartTLS for go-ldap and OpenLDAP's clients, and a
+// certificate that is renewed while the server runs.
+func TestTLS(t *testing.T) {
+	f := newTLS(t)
+	store := filepath.Join(t.TempDir(), "store")
+	load(t, store, example)
+	p := serve(t, store, append(f.flags(), "--listen", "ldap://127.0.0.1:0", "--listen", "ldaps://127.0.0.1:0")...)
+	if !strings.HasPrefix(p.urls[1], "ldaps://") {
+		t.Fatalf("ready %v", p.urls)
+	}
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		config := f.trusting()
+		config.MinVersion, config.MaxVersion = version, version
+		for _, url := range p.urls {
+			c := dialTLS(t, url, config)
+			if err := c.Bind(adminDN, adminPassword); err != nil {
+				t.Errorf("%s: %v", url, err)
+			}
+			if who, err := c.WhoAmI(nil); err != nil || who.AuthzID != "dn:"+adminDN {
+				t.Errorf("%s: %v, %v", url, who, err)
+			}
+		}
+	}
+	t.Run("ldapwhoami", func(t *testing.T) { ldapwhoami(t, f, p) })
+	t.Run("bound in clear", func(t *testing.T) {
+		c := p.connect(adminDN, adminPassword)
+		if err := c.StartTLS(f.trusting()); err != nil {
+			t.Fatal(err)
+		}
+		if who, err := c.WhoAmI(nil); err != nil || who.AuthzID != "" {
+			t.Errorf("%+v, %v", who, err)
+		}
+	})
+	t.Run("renewed", func(t *testing.T) { renewed(t, f, p) })
+}
+
+func dialTLS(t *testing.T, url string, config *tls.Config) *ldap.Conn {
+	t.Helper()
+	c, err := ldap.DialURL(url, ldap.DialWithTLSConfig(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if strings.HasPrefix(url, "ldap:") {
+		if err := c.StartTLS(config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+func ldapwhoami(t *testing.T, f *tlsFiles, p *process) {
+	if _, err := exec.LookPath("ldapwhoami"); err != nil {
+		t.Skip(err)
+	}
+	for _, args := range [][]string{{"-H", p.urls[0], "-ZZ"}, {"-H", p.urls[1]}} {
+		args = append(args, "-x", "-D", adminDN, "-w", adminPassword)
+		cmd := exec.Command("ldapwhoami", args...)
+		cmd.Env = append(os.Environ(), "LDAPNOINIT=1")
+		if out, err := cmd.CombinedOutput(); err == nil {
+			t.Errorf("a CA that it does not know: %s", out)
+		}
+		cmd = exec.Command("ldapwhoami", args...)
+		cmd.Env = append(os.Environ(), "LDAPTLS_CACERT="+f.ca)
+		if out, err := cmd.CombinedOutput(); err != nil || string(out) != "dn:"+adminDN+"\n" {
+			t.Errorf("%v: %v: %s", args, err, out)
+		}
+	}
+}
+
+// renewed writes another certificate: new connections get it, old ones go on.
+func renewed(t *testing.T, f *tlsFiles, p *process) {
+	old := dialTLS(t, p.urls[1], f.trusting())
+	change := f.Server()
+	f.Write(f.dir, "server", change)
+	eventually(t, "the new certificate", func() error {
+		c, err := tls.Dial("tcp", strings.TrimPrefix(p.urls[1], "ldaps://"), f.trusting())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if got := c.ConnectionState().PeerCertificates[0].SerialNumber; got.Cmp(change.Leaf.SerialNumber) != 0 {
+			return os.ErrNotExist
+		}
+		return nil
+	})
+	if _, err := old.WhoAmI(nil); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,83 @@
+package server
+
+import (
+	"math"
+
+	"github.com/seed-4dac0d86/ldapd/ber"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/wire"
+)
+
+// cancelOperation begins a Cancel (RFC 3909). It ends when the operation that is
+// to be canceled does, which answers both.
+func (c *conn) cancelOperation(m *op.Message) error {
+	id, refusal := cancelID(m)
+	c.mu.Lock()
+	if c.find(m.ID) != nil {
+		c.mu.Unlock()
+		return &wire.Error{Err: duplicateID(m.ID)}
+	}
+	if refusal == nil {
+		refusal = c.giveUp(id, m)
+	}
+	c.mu.Unlock()
+	if refusal != nil {
+		c.out.respond(m, &op.Response{Result: *refusal})
+	}
+	return nil
+}
+
+// cancelID reads the request.
+func cancelID(m *op.Message) (int32, *op.Result) {
+	for _, control := range m.Controls {
+		if control.Critical {
+			return 0, op.Errorf(op.UnavailableCriticalExtension, "control %s does not go with Cancel", control.OID)
+		}
+	}
+	r := ber.NewReader(m.Request.(*op.Extended).Value)
+	outer := r.Enter(ber.Sequence)
+	id := r.IntIn(ber.Integer, 0, math.MaxInt32)
+	r.Leave(outer)
+	r.End()
+	if r.Err() != nil {
+		return 0, op.Errorf(op.ProtocolError, "Cancel: %v", r.Err())
+	}
+	return int32(id), nil
+}
+
+// giveUp makes the request m the canceler of an operation, or says why not. It
+// needs c.mu.
+func (c *conn) giveUp(id int32, m *op.Message) *op.Result {
+	o := c.find(id)
+	switch {
+	case o == nil || o.state.Load() == abandoned:
+		return op.Errorf(op.NoSuchOperation, "no operation with message ID %d is outstanding", id)
+	case o.isCancel():
+		return op.Errorf(op.CannotCancel, "a Cancel cannot be canceled")
+	case o.canceler != nil:
+		return op.Errorf(op.CannotCancel, "operation %d is being canceled already", id)
+	}
+	o.canceler = &operation{conn: c, message: m}
+	c.ops = append(c.ops, o.canceler)
+	o.stop(canceled)
+	return nil
+}
+
+// isCancel reports whether the operation is a Cancel.
+func (o *operation) isCancel() bool {
+	r, ok := o.message.Request.(*op.Extended)
+	return ok && r.OID == cancelOID
+}
+
+// answerCanceler answers the Cancel of an operation that has ended. What was
+// committed, or found out, before it heard of the Cancel stands.
+func (c *conn) answerCanceler(o *operation) {
+	response := &op.Response{}
+	switch {
+	case o.state.Load() == abandoned: // meanwhile
+		response.Result = *op.Errorf(op.NoSuchOperation, "operation %d was abandoned", o.message.ID)
+	case !o.gaveUp:
+		response.Result = *op.Errorf(op.TooLate, "operation %d was over", o.message.ID)
+	}
+	c.out.respond(o.canceler.message, response)
+}

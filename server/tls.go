@@ -1,0 +1,109 @@
+package server
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// Extended operations that are a connection's own business.
+const (
+	startTLSOID = "1.3.6.1.4.1.1466.20037" // RFC 4511, 4.14
+	cancelOID   = "1.3.6.1.1.8"            // RFC 3909
+)
+
+// Extensions lists the extended operations that a server with these options
+// serves itself, without its sessions.
+func (o *Options) Extensions() []string {
+	if o.TLS == nil {
+		return []string{cancelOID}
+	}
+	return []string{cancelOID, startTLSOID}
+}
+
+// startTLS begins TLS, alone on the connection like a bind. The answer is the
+// last that goes out in clear; when TLS fails, the connection ends.
+func (c *conn) startTLS(m *op.Message) error {
+	refusal := c.refuseTLS(m)
+	if refusal == nil {
+		refusal = c.session.StartTLS()
+	}
+	response := &op.Response{OID: startTLSOID}
+	if refusal != nil {
+		response.Result = *refusal
+	}
+	c.out.respond(m, response)
+	if refusal != nil {
+		return nil
+	}
+	if err := c.out.flush(); err != nil {
+		return err
+	}
+	return c.handshake()
+}
+
+// refuseTLS says why TLS cannot begin now (RFC 4513, 3.1.1).
+func (c *conn) refuseTLS(m *op.Message) *op.Result {
+	for _, control := range m.Controls {
+		if control.Critical {
+			return op.Errorf(op.UnavailableCriticalExtension, "control %s does not go with StartTLS", control.OID)
+		}
+	}
+	switch {
+	case m.Request.(*op.Extended).Value != nil:
+		return op.Errorf(op.ProtocolError, "StartTLS takes no value")
+	case c.tls != nil:
+		return op.Errorf(op.OperationsError, "TLS is on already")
+	case c.anyWanted():
+		return op.Errorf(op.OperationsError, "other operations are outstanding")
+	// What follows the request in clear may be anybody's, and would be taken for
+	// what the client says over TLS. It is read as what it is: in clear, before.
+	case c.in.Buffered() > 0:
+		return op.Errorf(op.OperationsError, "more was sent before StartTLS was answered")
+	}
+	c.workers.Wait() // abandoned ones
+	return nil
+}
+
+// anyWanted reports whether a client waits for any operation.
+func (c *conn) anyWanted() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range c.ops {
+		if o.state.Load() != abandoned {
+			return true
+		}
+	}
+	return false
+}
+
+// handshake puts TLS between the connection and LDAP. Until it is there, nothing
+// can be written: a notice in clear would be taken for a part of TLS.
+func (c *conn) handshake() error {
+	config := c.server.opts.TLS()
+	t := tls.Server(&c.nc, config)
+	c.out.secure(nil, errNoTLS)
+	c.deadline(time.Now().Add(c.server.opts.HandshakeTimeout))
+	if err := t.Handshake(); err != nil {
+		return c.handshakeFailed(err)
+	}
+	c.deadline(time.Time{})
+	c.info.secured.Store(&secured{t.ConnectionState(), config.Certificates[0].Leaf})
+	c.tls = t
+	c.in.Reset(t)
+	c.out.secure(t, nil)
+	return nil
+}
+
+var errNoTLS = errors.New("the TLS handshake is not done")
+
+func (c *conn) handshakeFailed(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("it took longer than %v", c.server.opts.HandshakeTimeout)
+	}
+	return fmt.Errorf("TLS handshake: %w", err)
+}
