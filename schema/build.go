@@ -141,7 +141,7 @@ func (s *Schema) makeAttribute(d *definition) error {
 		OID: d.oid, Names: d.names, Desc: d.desc, Obsolete: d.obsolete, MaxLen: d.maxLen,
 		SingleValue: d.single, Collective: d.collective, NoUserModification: d.noUserMod,
 		Usage: d.usage, Extensions: d.extensions, name: d.name(), def: d,
-		secret: d.says("X-SECRET"),
+		secret: d.says("X-SECRET") || secretTypes[d.oid],
 	}
 	s.attributes = append(s.attributes, t)
 	return s.attributeBy.add(d, t)

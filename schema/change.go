@@ -202,20 +202,25 @@ func (s *Schema) definition(e element, oid string) *definition {
 }
 
 // essence prints what matters of a definition, references by OID and sorted.
-func (s *Schema) essence(d *definition) string {
+func (s *Schema) essence(d *definition) string { return essence(d, s.canonical) }
+
+func essence(d *definition, canonical func(string) string) string {
 	e := *d
 	e.desc, e.maxLen, e.extensions = "", 0, nil
 	for _, list := range []*[]string{&e.sup, &e.must, &e.may, &e.aux, &e.not} {
 		*list = slices.Clone(*list)
 		for i, name := range *list {
-			(*list)[i] = s.canonical(name)
+			(*list)[i] = canonical(name)
 		}
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
 	e.names = slices.Sorted(slices.Values(e.names))
-	e.equality, e.ordering, e.substr = s.canonical(e.equality), s.canonical(e.ordering), s.canonical(e.substr)
-	e.class, e.form = s.canonical(e.class), s.canonical(e.form)
+	for _, name := range []*string{&e.equality, &e.ordering, &e.substr, &e.class, &e.form} {
+		if *name != "" {
+			*name = canonical(*name)
+		}
+	}
 	return e.String()
 }
 

@@ -108,11 +108,11 @@ func TestChangeOfNeeded(t *testing.T) {
 
 func TestChangeNamesSource(t *testing.T) {
 	d := Definition{Attribute: "attributetype", Text: "( 2.25.1 NAME 'x' SUP nothing )", Source: "a.schema:7"}
-	if _, err := Core().Change([]Definition{d}, nil); err == nil || err.Error() != `definition of x, a.schema:7: there is no supertype "nothing"` {
+	if _, err := Core().Change([]Definition{d}, nil); err == nil || err.Error() != `a.schema:7: definition of x: there is no supertype "nothing"` {
 		t.Error(err)
 	}
 	d.Text = "( 2.25.1 NAM 'x' )"
-	if _, err := Core().Change([]Definition{d}, nil); err == nil || err.Error() != `definition of 2.25.1, byte 9, a.schema:7: unknown keyword "NAM"` {
+	if _, err := Core().Change([]Definition{d}, nil); err == nil || err.Error() != `a.schema:7: definition of 2.25.1, byte 9: unknown keyword "NAM"` {
 		t.Error(err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -35,37 +34,39 @@ func coreDefinitions() []*definition {
 		if err != nil {
 			panic(err)
 		}
-		for _, one := range splitDefinitions(string(text)) {
-			d, err := parseLabelled(one)
+		ds, err := ParseFile(name, string(text), Macros{})
+		if err != nil {
+			panic(fmt.Sprintf("schema: %v", err))
+		}
+		for _, d := range ds {
+			parsed, err := d.parse()
 			if err != nil {
-				panic(fmt.Sprintf("schema: %s: %v", name, err))
+				panic(fmt.Sprintf("schema: %v", err))
 			}
-			out = append(out, d)
+			out = append(out, parsed)
 		}
 	}
 	return out
 }
 
-// Extend makes a schema with more definitions. They are attribute types, object
-// classes, ... each as "attributeTypes: ( ... )"; the error, a *DefinitionError,
-// names the definition. One that is there already and differs in nothing but its
-// description, length, extensions and the names it uses is passed over, so that
-// other servers' files of standard schema load.
+// Extend is Change for definitions written as "attributeTypes: ( ... )", of which
+// those that mean what is there already are passed over.
 func (s *Schema) Extend(definitions ...string) (*Schema, error) {
-	ds := slices.Clone(s.definitions)
+	var add []Definition
 	for _, text := range definitions {
-		d, err := parseLabelled(text)
+		d, err := label(text)
 		if err != nil {
 			return nil, err
 		}
-		same := func(x *definition) bool {
-			return d.element == x.element && d.oid == x.oid && strings.EqualFold(s.essence(d), s.essence(x))
+		parsed, err := d.parse()
+		if err != nil {
+			return nil, err
 		}
-		if !slices.ContainsFunc(ds, same) {
-			ds = append(ds, d)
+		if old := s.definition(parsed.element, parsed.oid); old == nil || !strings.EqualFold(s.essence(parsed), s.essence(old)) {
+			add = append(add, d)
 		}
 	}
-	return build(ds)
+	return s.Change(add, nil)
 }
 
 // Attribute finds an attribute type by name or OID, any case; nil if unknown.

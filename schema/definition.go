@@ -58,14 +58,14 @@ type DefinitionError struct {
 }
 
 func (e *DefinitionError) Error() string {
-	at := ""
+	source, at := "", ""
+	if e.Source != "" {
+		source = e.Source + ": "
+	}
 	if e.Offset >= 0 {
 		at = fmt.Sprintf(", byte %d", e.Offset)
 	}
-	if e.Source != "" {
-		at += ", " + e.Source
-	}
-	return fmt.Sprintf("definition of %s%s: %s", e.Definition, at, e.Problem)
+	return fmt.Sprintf("%sdefinition of %s%s: %s", source, e.Definition, at, e.Problem)
 }
 
 // element is the sort of thing a definition defines, by the subschema attribute
@@ -91,8 +91,9 @@ var elementNames = [numElements]string{
 
 // elementAliases are what schema files call the elements besides.
 var elementAliases = map[string]element{
-	"attributetypes": attributeTypes, "attributetype": attributeTypes, "olcattributetypes": attributeTypes,
-	"objectclasses": objectClasses, "objectclass": objectClasses, "olcobjectclasses": objectClasses,
+	"attributetypes": attributeTypes, "attributetype": attributeTypes, "attributeype": attributeTypes, // OpenLDAP's dsee.schema
+	"olcattributetypes": attributeTypes,
+	"objectclasses":     objectClasses, "objectclass": objectClasses, "olcobjectclasses": objectClasses,
 	"ditcontentrules": dITContentRules, "ditcontentrule": dITContentRules, "olcditcontentrules": dITContentRules,
 	"nameforms": nameForms, "nameform": nameForms,
 	"ditstructurerules": dITStructureRules, "ditstructurerule": dITStructureRules,
@@ -136,30 +137,9 @@ func (d *definition) name() string {
 	return d.oid
 }
 
-// parseLabelled reads "attributeTypes: ( ... )"; the colon may be missing, and
-// an index in braces may stand before the parenthesis, as in schema files.
-func parseLabelled(text string) (*definition, error) {
-	at := strings.IndexByte(text, '(')
-	if at < 0 {
-		return nil, malformed(text, len(text), `no "(" found; write "attributeTypes: ( OID ... )"`)
-	}
-	label := strings.TrimSpace(text[:at])
-	if i := strings.LastIndexByte(label, '{'); i >= 0 && strings.HasSuffix(label, "}") {
-		label = strings.TrimSpace(label[:i])
-	}
-	label = strings.TrimSpace(strings.TrimSuffix(label, ":"))
-	e, ok := elementAliases[strings.ToLower(label)]
-	if !ok {
-		return nil, malformed(text, 0, fmt.Sprintf("%q is not one of %s", label, strings.Join(elementNames[:], ", ")))
-	}
-	return parseAt(e, text, at)
-}
-
 // parseDefinition reads one parenthesised definition (RFC 4512, 4.1).
-func parseDefinition(e element, text string) (*definition, error) { return parseAt(e, text, 0) }
-
-func parseAt(e element, text string, at int) (*definition, error) {
-	p := &parser{text: text, pos: at, def: &definition{element: e, kind: Structural}}
+func parseDefinition(e element, text string) (*definition, error) {
+	p := &parser{text: text, def: &definition{element: e, kind: Structural}}
 	if err := p.definition(); err != nil {
 		return nil, err
 	}
@@ -176,37 +156,4 @@ func beginning(text string) string {
 		text = text[:40] + "..."
 	}
 	return strconv.Quote(text)
-}
-
-// splitDefinitions cuts a schema file into labelled definitions. A "#" begins a
-// comment where it is the first thing of a line.
-func splitDefinitions(text string) []string {
-	var out []string
-	var b strings.Builder
-	depth, quoted := 0, false
-	for line := range strings.Lines(text) {
-		if depth == 0 && strings.TrimSpace(line) == "" || strings.HasPrefix(strings.TrimSpace(line), "#") {
-			continue
-		}
-		b.WriteString(line)
-		for i := 0; i < len(line); i++ {
-			switch c := line[i]; {
-			case c == '\'':
-				quoted = !quoted
-			case c == '(' && !quoted:
-				depth++
-			case c == ')' && !quoted:
-				depth--
-			}
-		}
-		if depth <= 0 {
-			out = append(out, b.String())
-			b.Reset()
-			depth, quoted = 0, false
-		}
-	}
-	if b.Len() > 0 {
-		out = append(out, b.String())
-	}
-	return out
 }

@@ -51,7 +51,7 @@ func text(name string, assertion func([]byte) ([]byte, error), piece func(Piece,
 var stringSyntaxes = []string{
 	syntaxDirectoryString, syntaxPrintableString, syntaxIA5String, syntaxCountryString,
 	syntaxNumericString, syntaxTelephoneNumber, syntaxDeliveryMethod, syntaxOtherMailbox,
-	syntaxTelexNumber, syntaxFacsimile, syntaxTeletex,
+	syntaxTelexNumber, syntaxFacsimile, syntaxTeletex, syntaxAuthz, syntaxADCaseIgnore, syntaxADCaseExact,
 }
 
 var (
@@ -69,7 +69,7 @@ var (
 		func(_ Piece, b []byte) ([]byte, error) { return telephoneKey(b) }, syntaxTelephoneNumber)
 	approximate = text("approximate", approximateKey, nil, append(stringSyntaxes, syntaxPostalAddress)...)
 
-	integer     = plain("integer", integerKey, syntaxInteger)
+	integer     = plain("integer", integerKey, syntaxInteger, syntaxADLargeInteger)
 	timeForm    = plain("generalizedTime", timeKey, syntaxGeneralizedTime)
 	boolean     = plain("boolean", booleanKey, syntaxBoolean)
 	bitString   = plain("bitString", bitStringKey, syntaxBitString)
@@ -81,7 +81,7 @@ var (
 		assertion: func(_ *Schema, v []byte) ([]byte, error) { return v, nil },
 		piece:     func(_ Piece, b []byte) ([]byte, error) { return b, nil },
 		takes: []string{syntaxOctetString, syntaxBinary, syntaxJPEG, syntaxAudio, syntaxFax, syntaxCertificate,
-			syntaxCertificateList, syntaxCertificatePair, syntaxSupportedAlgorithm},
+			syntaxCertificateList, syntaxCertificatePair, syntaxSupportedAlgorithm, syntaxAttributeCertificate, syntaxADSecurity},
 	}
 
 	distinguishedName  = ofSchema("distinguishedName", nameKey, syntaxDN)

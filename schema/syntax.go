@@ -56,6 +56,14 @@ const (
 	syntaxSubstringAssertion   = syntaxPrefix + "58"
 	syntaxUUID                 = "1.3.6.1.1.16.1"
 	syntaxCSN                  = "1.3.6.1.4.1.4203.666.11.2.1"
+	syntaxAttributeCertificate = "1.3.6.1.4.1.4203.666.11.10.2.1"
+	syntaxAuthz                = "1.3.6.1.4.1.4203.666.2.7"
+	syntaxDNWithBinary         = "1.2.840.113556.1.4.903"
+	syntaxDNWithString         = "1.2.840.113556.1.4.904"
+	syntaxADCaseIgnore         = "1.2.840.113556.1.4.905"
+	syntaxADLargeInteger       = "1.2.840.113556.1.4.906"
+	syntaxADSecurity           = "1.2.840.113556.1.4.907"
+	syntaxADCaseExact          = "1.2.840.113556.1.4.1362"
 	syntaxNISNetgroupTriple    = "1.3.6.1.1.1.0.0"
 	syntaxBootParameter        = "1.3.6.1.1.1.0.1"
 )
@@ -111,6 +119,14 @@ func init() {
 		syntaxSubstringAssertion:   validateSubstringAssertion,
 		syntaxUUID:                 byKey(uuidKey),
 		syntaxCSN:                  byKey(csnKey),
+		syntaxAttributeCertificate: validateSequence,
+		syntaxAuthz:                validateDirectoryString,
+		syntaxDNWithBinary:         validateDNWith('B'),
+		syntaxDNWithString:         validateDNWith('S'),
+		syntaxADCaseIgnore:         validateDirectoryString,
+		syntaxADLargeInteger:       validateLargeInteger,
+		syntaxADSecurity:           validateNothing,
+		syntaxADCaseExact:          validateDirectoryString,
 		syntaxNISNetgroupTriple:    validateNetgroupTriple,
 		syntaxBootParameter:        validateBootParameter,
 	}

@@ -19,7 +19,7 @@ const module = "github.com/seed-4dac0d86/ldapd"
 // like; packages for tests and tools are not in it.
 var order = strings.Fields(`
 	ber dn schema entry filter op
-	wire ldif
+	wire ldif schemafile
 	table table/lsm table/hbase internal/spill
 	revision journal txn
 	master tree index index/rowindex index/colindex index/existence plan partition bulk

@@ -1,0 +1,132 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const directoryString = "SYNTAX 1.3.6.1.4.1.1466.115.121.1.15"
+
+// file has definitions as a reader gives them, one a line.
+func file(lines ...string) (ds []Definition) {
+	for i, line := range lines {
+		d, err := label(line)
+		if err != nil {
+			panic(err)
+		}
+		d.Source = "f:" + string(rune('1'+i))
+		ds = append(ds, d)
+	}
+	return ds
+}
+
+func TestMerge(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		in    []string
+		add   []string
+		notes []string
+	}{
+		{"new", []string{"attributetype ( 2.25.1 NAME 'a' SUP name )", "objectclass ( 2.25.2 NAME 'b' SUP top MAY a )"},
+			[]string{"( 2.25.1 NAME 'a' SUP name )", "( 2.25.2 NAME 'b' SUP top STRUCTURAL MAY a )"}, nil},
+		{"as it is", []string{"attributetype ( 2.5.4.3 NAME 'cn' DESC 'x' SUP name EQUALITY caseIgnoreMatch " + directoryString + "{99} X-ORIGIN 'y' )",
+			"objectclass ( 2.5.6.6 NAME 'person' MUST ( cn $ sn ) MAY ( userPassword $ description $ telephoneNumber $ seeAlso ) )",
+			"ldapsyntax ( 1.3.6.1.4.1.1466.115.121.1.15 DESC 'x' )", "matchingrule ( 2.5.13.2 NAME 'x' SYNTAX 1.2 )", "matchingruleuse ( 2.5.13.2 APPLIES cn )"},
+			nil, nil},
+		{"a stricter class", []string{"objectclass ( 2.5.6.6 NAME 'person' SUP top MUST ( cn $ sn $ telephoneNumber ) )"}, nil, nil},
+		{"a wider class", []string{"objectclass ( 2.5.6.9 NAME ( 'groupOfNames' 'group' ) SUP top STRUCTURAL MUST cn MAY ( member $ ou $ mail ) )"},
+			[]string{"( 2.5.6.9 NAME ( 'groupOfNames' 'group' ) SUP top STRUCTURAL MUST cn MAY ( member $ businessCategory $ seeAlso $ owner $ ou $ o $ description $ mail ) )"},
+			[]string{"f:1: groupOfNames: becomes"}},
+		{"another kind", []string{"objectclass ( 1.3.6.1.1.1.2.2 NAME 'posixGroup' SUP top AUXILIARY MUST gidNumber )"},
+			[]string{"( 1.3.6.1.1.1.2.2 NAME 'posixGroup' DESC 'Abstraction of a group of accounts' SUP top AUXILIARY MUST gidNumber MAY ( cn $ userPassword $ memberUid $ description ) )"},
+			[]string{"f:1: posixGroup: becomes"}},
+		{"twice, wider each time", []string{"objectclass ( 2.5.6.9 NAME 'groupOfNames' SUP top MUST cn MAY mail )", "objectclass ( 2.5.6.9 NAME 'groupOfNames' SUP top MUST member MAY l )"},
+			[]string{"( 2.5.6.9 NAME 'groupOfNames' SUP top STRUCTURAL MAY ( cn $ member $ businessCategory $ seeAlso $ owner $ ou $ o $ description $ mail $ l ) )"},
+			[]string{"f:1: groupOfNames", "f:2: groupOfNames"}},
+		{"new ones of the files, wider", []string{"objectclass ( 2.25.1 NAME 'a' MUST cn )", "objectclass ( 2.25.1 NAME 'a' MUST sn )"},
+			[]string{"( 2.25.1 NAME 'a' STRUCTURAL MAY ( cn $ sn ) )"}, []string{"f:2: a: becomes"}},
+		{"more names", []string{"attributetype ( 2.5.4.7 NAME ( 'l' 'locality' ) SUP name )"}, []string{"( 2.5.4.7 NAME ( 'l' 'localityName' 'locality' ) SUP name )"}, nil},
+		{"more values", []string{"attributetype ( 2.16.840.1.113730.3.1.241 NAME 'displayName' EQUALITY caseIgnoreMatch " + directoryString + " )"},
+			[]string{"( 2.16.840.1.113730.3.1.241 NAME 'displayName' DESC 'preferred name of a person to be used when displaying entries' EQUALITY caseIgnoreMatch SUBSTR caseIgnoreSubstringsMatch " + directoryString + " )"}, nil},
+		{"another syntax of a built-in type", []string{"attributetype ( 2.5.4.36 NAME 'userCertificate' SYNTAX 1.3.6.1.4.1.1466.115.121.1.40 )"}, nil,
+			[]string{"f:1: userCertificate: its SYNTAX is another one here"}},
+		{"a built-in type by another OID", []string{"attributetype ( 2.25.1 NAME 'numSubordinates' SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 USAGE directoryOperation )"}, nil,
+			[]string{"f:1: numSubordinates: its NO-USER-MODIFICATION is another one here"}},
+		{"what the server needs", []string{"objectclass ( 2.16.840.1.113730.3.2.6 NAME 'referral' SUP top MAY ref )"}, nil, []string{"f:1: referral: is another one here, which the server needs"}},
+		{"a second name that is a secret type's", []string{"attributetype ( 2.25.1 NAME ( 'passwordHistory' 'pwdHistory' ) SYNTAX 1.3.6.1.4.1.1466.115.121.1.5 )"},
+			[]string{"( 2.25.1 NAME 'passwordHistory' SYNTAX 1.3.6.1.4.1.1466.115.121.1.5 X-SECRET 'TRUE' )"}, []string{"f:1: passwordHistory: it is not also called pwdHistory"}},
+		{"rules that are not here", []string{"attributetype ( 2.25.1 NAME 'a' EQUALITY noMatch ORDERING caseIgnoreMatch SUBSTR caseIgnoreSubstringsMatch " + directoryString + " )", "matchingrule ( 2.25.2 NAME 'noMatch' " + directoryString + " )"},
+			[]string{"( 2.25.1 NAME 'a' SUBSTR caseIgnoreSubstringsMatch " + directoryString + " )"},
+			[]string{"f:1: a: EQUALITY noMatch is left out", "f:1: a: ORDERING caseIgnoreMatch is left out", "f:2: noMatch: this server has no such matching rule"}},
+		{"a new syntax", []string{"ldapsyntax ( 2.25.1 DESC 'x' X-SUBST '1.3.6.1.4.1.1466.115.121.1.27' )"}, []string{"( 2.25.1 DESC 'x' X-SUBST '1.3.6.1.4.1.1466.115.121.1.27' )"}, nil},
+		{"the same form twice", []string{"nameForms: ( 2.25.1 NAME 'f' OC person MUST cn )", "nameForms: ( 2.25.1 NAME 'f' DESC 'x' OC person MUST commonName )"}, []string{"( 2.25.1 NAME 'f' OC person MUST cn )"}, nil},
+	} {
+		m, err := Core().Merge(file(c.in...))
+		if err != nil {
+			t.Errorf("%s: %v", c.what, err)
+			continue
+		}
+		var add []string
+		for _, d := range m.Add {
+			add = append(add, d.Text)
+		}
+		if d := cmp.Diff(c.add, add); d != "" {
+			t.Errorf("%s: %s", c.what, d)
+		}
+		if !slices.EqualFunc(m.Notes, c.notes, strings.HasPrefix) {
+			t.Errorf("%s: notes %q, want %q", c.what, m.Notes, c.notes)
+		}
+		s, err := Core().Change(m.Add, m.Remove)
+		if err != nil {
+			t.Errorf("%s: %v", c.what, err)
+			continue
+		}
+		// A second time there is nothing to do.
+		if again, err := s.Merge(file(c.in...)); err != nil || len(again.Add)+len(again.Remove) > 0 {
+			t.Errorf("%s: the second time there is %+v to do (%v)", c.what, again, err)
+		}
+	}
+}
+
+func TestMergeConflicts(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		in   []string
+		want []string
+	}{
+		{"another syntax", []string{"attributetype ( 2.25.1 NAME 'a' SUP name )", "attributetype ( 2.25.1 NAME 'a' SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 )"},
+			[]string{"f:2: definition of a: its SYNTAX is not that of the definition there is (f:1): ( 2.25.1 NAME 'a' SUP name )"}},
+		{"another rule", []string{"attributetype ( 2.25.1 NAME 'a' SUP name )", "attributetype ( 2.25.1 NAME 'a' EQUALITY caseExactMatch " + directoryString + " )"}, []string{"f:2: definition of a: its EQUALITY"}},
+		{"another kind", []string{"objectclass ( 2.25.1 NAME 'a' )", "objectclass ( 2.25.1 NAME 'a' AUXILIARY )"}, []string{"f:2: definition of a: its kind or its superclasses"}},
+		{"another superclass", []string{"objectclass ( 2.25.1 NAME 'a' )", "objectclass ( 2.25.1 NAME 'a' SUP person )"}, []string{"f:2: definition of a: its kind or its superclasses"}},
+		{"a name of one with another OID", []string{"attributetype ( 2.25.1 NAME 'a' SUP name )", "attributetype ( 2.25.2 NAME 'A' SUP name )"}, []string{`f:2: definition of A: the name "A" is that of 2.25.1 already (f:1)`}},
+		{"names of two", []string{"attributetype ( 2.25.1 NAME 'a' SUP name )", "attributetype ( 2.25.2 NAME ( 'cn' 'a' ) SUP name )"}, []string{`the name "a" is that of 2.25.1 already`}},
+		{"a name that another built-in has", []string{"attributetype ( 2.5.4.7 NAME ( 'l' 'st' ) SUP name )"}, []string{`definition of l: the name "st" is that of 2.5.4.8 already`}},
+		{"all that is wrong, at once", []string{"attributetype ( 2.25.1 NAM 'a' )", "attributetype ( 2.25.2 NAME 'b' )", "attributetype ( 2.25.3 NAM 'c' )"}, []string{"f:1: definition of 2.25.1", "f:3: definition of 2.25.3"}},
+		{"something missing", []string{"attributetype ( 2.25.1 NAME 'a' SUP b )"}, []string{`f:1: definition of a: there is no supertype "b"`}},
+		{"its own supertype", []string{"attributetype ( 2.25.1 NAME 'a' SUP a )", "attributetype ( 2.25.1 NAME 'a' SUP a )"}, []string{"it is its own supertype"}},
+		{"another form", []string{"nameForms: ( 2.25.1 NAME 'f' OC person MUST cn )", "nameForms: ( 2.25.1 NAME 'f' OC person MUST sn )"}, []string{"f:2: definition of f: it is defined already, as something else: ( 2.25.1"}},
+	} {
+		m, err := Core().Merge(file(c.in...))
+		if err == nil {
+			t.Errorf("%s: %+v", c.what, m)
+			continue
+		}
+		for _, want := range c.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v\nwant %s", c.what, err, want)
+			}
+		}
+	}
+}
+
+// Values that are as good as passwords are secret, whoever defines them how.
+func TestSecretTypesOfOthers(t *testing.T) {
+	s, err := Core().Extend("attributeTypes: ( 1.3.6.1.4.1.7165.2.1.25 NAME 'sambaNTPassword' EQUALITY caseIgnoreIA5Match SYNTAX 1.3.6.1.4.1.1466.115.121.1.26{32} SINGLE-VALUE )")
+	if err != nil || !s.Attribute("sambaNTPassword").Secret() {
+		t.Errorf("sambaNTPassword is not secret (%v)", err)
+	}
+}

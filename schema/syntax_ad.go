@@ -1,0 +1,33 @@
+package schema
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+)
+
+// validateLargeInteger is [MS-ADTS], 3.1.1.2.2.2.8: an integer of 64 bits.
+func validateLargeInteger(_ *Schema, v []byte) error {
+	if _, err := strconv.ParseInt(string(v), 10, 64); err != nil || !validInteger(v) {
+		return errors.New("not an integer of 64 bits")
+	}
+	return nil
+}
+
+// validateDNWith is [MS-ADTS], 3.1.1.2.2.2.3 and 2.2.2.2: B:6:A1B2C3:dn, where
+// the number counts the digits, or S:3:text:dn, where it counts the bytes.
+func validateDNWith(kind byte) validator {
+	return func(s *Schema, v []byte) error {
+		malformed := errors.New("not " + string(kind) + ":length:value:dn")
+		rest, ok := bytes.CutPrefix(v, []byte{kind, ':'})
+		length, rest, colon := bytes.Cut(rest, []byte{':'})
+		n, err := strconv.ParseUint(string(length), 10, 31)
+		if !ok || !colon || err != nil || int(n) >= len(rest) || rest[n] != ':' {
+			return malformed
+		}
+		if value := rest[:n]; kind == 'B' && (n%2 != 0 || len(bytes.TrimLeft(value, "0123456789abcdefABCDEF")) > 0) {
+			return malformed
+		}
+		return validateDN(s, rest[n+1:])
+	}
+}

@@ -1,0 +1,182 @@
+package schemafile
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/ldif"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+func (f *Files) readLDIF(name string, text []byte) error {
+	r := ldif.NewReader(bytes.NewReader(text), ldif.Options{File: name, MaxRecord: maxFile})
+	for {
+		rec, err := r.Read()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		c := record{files: f, name: name, lines: valueLines(r.Raw(), rec.Line), read: map[string]int{}}
+		if err := c.add(rec); err != nil {
+			return err
+		}
+	}
+}
+
+// record is a record of LDIF whose definitions are being taken.
+type record struct {
+	files *Files
+	name  string
+	lines map[string][]int // of each attribute's values, in lower case
+	read  map[string]int   // how many of them have been
+}
+
+func (c *record) add(rec *ldif.Record) error {
+	switch change := rec.Change.(type) {
+	case nil:
+		return c.entry(rec.DN, rec.Attributes, rec.Line)
+	case *op.Add:
+		return c.entry(rec.DN, change.Attributes, rec.Line)
+	case *op.Modify:
+		for _, m := range change.Changes {
+			if err := c.change(m, rec.Line); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("%s:%d: a schema file adds definitions, it does not delete or rename entries", c.name, rec.Line)
+}
+
+// entry takes the definitions of an entry: one that is an element itself
+// (ApacheDS), or one that has elements as values.
+func (c *record) entry(dn string, as []op.PartialAttribute, line int) error {
+	if d, is := fromMeta(as); is {
+		d.Source = fmt.Sprintf("%s:%d", c.name, line)
+		return c.define(d)
+	}
+	// A file may use a macro further up than it defines it.
+	for _, macros := range []bool{true, false} {
+		for _, a := range as {
+			if strings.EqualFold(a.Description, "olcObjectIdentifier") == macros {
+				if err := c.values(a, line); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (c *record) change(m op.Modification, line int) error {
+	if !isElement(m.Description) {
+		return nil
+	}
+	if m.Kind != op.ModAdd {
+		return fmt.Errorf("%s:%d: a schema file adds values of %s, it does not delete or replace them", c.name, line, m.Description)
+	}
+	return c.values(m.PartialAttribute, line)
+}
+
+// values takes the definitions among an attribute's values.
+func (c *record) values(a op.PartialAttribute, line int) error {
+	key := strings.ToLower(a.Description)
+	for _, v := range a.Values {
+		source := fmt.Sprintf("%s:%d", c.name, c.next(key, line))
+		text := withoutIndex(string(v))
+		var err error
+		switch {
+		case key == "olcobjectidentifier":
+			err = c.macro(text, source)
+		case isElement(key):
+			err = c.define(schema.Definition{Attribute: a.Description, Text: text, Source: source})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// next is the line of an attribute's next value.
+func (c *record) next(key string, line int) int {
+	i := c.read[key]
+	c.read[key]++
+	if i < len(c.lines[key]) {
+		return c.lines[key][i]
+	}
+	return line
+}
+
+func (c *record) define(d schema.Definition) error {
+	d, err := c.files.macros.Expand(d)
+	if err != nil {
+		return err
+	}
+	c.files.Definitions = append(c.files.Definitions, d)
+	return nil
+}
+
+func (c *record) macro(text, source string) error {
+	fields := strings.Fields(text)
+	if len(fields) != 2 {
+		return fmt.Errorf("%s: olcObjectIdentifier has a name and an OID, not %q", source, text)
+	}
+	if err := c.files.macros.Define(fields[0], fields[1]); err != nil {
+		return fmt.Errorf("%s: %w", source, err)
+	}
+	return nil
+}
+
+// isElement reports whether values of an attribute are definitions.
+func isElement(description string) bool {
+	switch strings.TrimPrefix(strings.ToLower(description), "olc") {
+	case "attributetypes", "objectclasses", "ditcontentrules", "nameforms", "ditstructurerules", "ldapsyntaxes",
+		"matchingrules", "matchingruleuse":
+		return true
+	}
+	return false
+}
+
+// withoutIndex drops the "{12}" that slapd's configuration puts before values.
+func withoutIndex(v string) string {
+	rest, is := strings.CutPrefix(v, "{")
+	if !is {
+		return v
+	}
+	index, rest, is := strings.Cut(rest, "}")
+	if !is || strings.Trim(index, "0123456789") != "" {
+		return v
+	}
+	return rest
+}
+
+// valueLines tells on which lines of a file the values of a record begin, given
+// its text and the line of its dn.
+func valueLines(raw []byte, dn int) map[string][]int {
+	lines := map[string][]int{}
+	n := 0
+	for line := range bytes.Lines(raw) {
+		n++
+		description, _, is := bytes.Cut(line, []byte{':'})
+		if !is || line[0] == ' ' || line[0] == '#' {
+			continue
+		}
+		key := string(bytes.ToLower(description))
+		if key == "dn" && len(lines["dn"]) == 0 {
+			dn -= n // what to add to lines of raw
+		}
+		lines[key] = append(lines[key], n)
+	}
+	for _, of := range lines {
+		for i := range of {
+			of[i] += dn
+		}
+	}
+	return lines
+}

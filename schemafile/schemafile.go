@@ -1,0 +1,92 @@
+// Package schemafile reads schema files as other servers have them:
+//
+//   - OpenLDAP's *.schema: directives of slapd.conf;
+//   - OpenLDAP's *.ldif: entries below cn=schema,cn=config, whose values begin
+//     with "{0}";
+//   - 389-ds's *.ldif, and what ldapsearch gives of a subschema subentry: values
+//     of attributeTypes, objectClasses and so on; also changes that add such
+//     values, as fed to ldapmodify;
+//   - ApacheDS's LDIF: an entry for each element, with m-oid, m-name and so on,
+//     in one file or in a tree of them.
+//
+// What comes out are definitions by RFC 4512 with macros replaced, each with the
+// file and line it is from. Whether they fit together and with what a directory
+// has is for package schema to say.
+package schemafile
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// Files collects the definitions of files. Macros of one hold in the next ones.
+type Files struct {
+	Definitions []schema.Definition
+
+	macros schema.Macros
+}
+
+// maxFile bounds what is read of one file.
+const maxFile = 64 << 20
+
+// Read adds the definitions of one file. The name is for errors.
+func (f *Files) Read(name string, in io.Reader) error {
+	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading %s: %w", name, err)
+	case len(text) > maxFile:
+		return fmt.Errorf("reading %s: it is larger than %d MiB", name, maxFile>>20)
+	}
+	if f.macros == nil {
+		f.macros = schema.Macros{}
+	}
+	if isLDIF(text) {
+		return f.readLDIF(name, text)
+	}
+	ds, err := schema.ParseFile(name, string(text), f.macros)
+	f.Definitions = append(f.Definitions, ds...)
+	return err
+}
+
+// ReadPath adds the definitions of a file, or of all *.schema and *.ldif in a
+// folder and below it. fsys is os.DirFS or a zip archive, perhaps a jar.
+func (f *Files) ReadPath(fsys fs.FS, root string) error {
+	return fs.WalkDir(fsys, root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || path != root && !hasDefinitions(path) {
+			return err
+		}
+		in, err := fsys.Open(path)
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		return f.Read(path, in)
+	})
+}
+
+func hasDefinitions(path string) bool {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".schema", ".ldif":
+		return true
+	}
+	return false
+}
+
+// isLDIF looks at the first line that is neither blank nor a comment.
+func isLDIF(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		line = bytes.ToLower(bytes.TrimSpace(line))
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		return bytes.HasPrefix(line, []byte("dn:")) || bytes.HasPrefix(line, []byte("version:"))
+	}
+	return false
+}

@@ -1,0 +1,265 @@
+package schemafile
+
+import (
+	"archive/zip"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-4dac0d86/ldapd/ldif"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// debian gives the path of a file of a Debian package: installed, or unpacked
+// into a cache of the user's, where it is kept.
+func debian(t *testing.T, pkg, path string) string {
+	t.Helper()
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Skip(err)
+	}
+	dir := filepath.Join(cache, "ldapd-test", "debian", pkg)
+	path = filepath.Join(dir, path)
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	if err := unpack(pkg, t.TempDir(), dir); err != nil {
+		t.Skipf("SKIPPED: %s is not installed and cannot be had: %v", pkg, err)
+	}
+	return path
+}
+
+func unpack(pkg, tmp, dir string) error {
+	download := exec.Command("apt-get", "download", "-qq", pkg)
+	download.Dir = tmp
+	if err := download.Run(); err != nil {
+		return err
+	}
+	debs, err := filepath.Glob(filepath.Join(tmp, "*.deb"))
+	if err != nil || len(debs) != 1 {
+		return fs.ErrNotExist
+	}
+	out := filepath.Join(tmp, "out")
+	if err := exec.Command("dpkg-deb", "-x", debs[0], out).Run(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	return exec.Command("cp", "-r", out, dir).Run()
+}
+
+// load reads files into the built-in schema and tests that all that they define
+// is then there.
+func load(t *testing.T, fsys fs.FS, paths ...string) *schema.Schema {
+	t.Helper()
+	var f Files
+	for _, p := range paths {
+		if err := f.ReadPath(fsys, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(f.Definitions) == 0 {
+		t.Fatalf("%s define nothing", paths)
+	}
+	m, err := schema.Core().Merge(f.Definitions)
+	if err != nil {
+		t.Fatalf("%s: %v", paths, err)
+	}
+	s, err := schema.Core().Change(m.Add, m.Remove)
+	if err != nil {
+		t.Fatalf("%s: %v", paths, err)
+	}
+	for _, d := range f.Definitions {
+		if !has(s, d) {
+			t.Errorf("%s: not in the schema: %s", d.Source, d.Text)
+		}
+	}
+	return s
+}
+
+// has finds a definition by its OID or, as Merge does, by its name. Matching
+// rules cannot be loaded.
+func has(s *schema.Schema, d schema.Definition) bool {
+	oid := strings.Fields(d.Text)[1]
+	name := oid
+	if _, rest, is := strings.Cut(d.Text, "NAME "); is {
+		name, _, _ = strings.Cut(strings.TrimLeft(rest, "( '"), "'")
+	}
+	switch d.Attribute {
+	case "attributeTypes":
+		return s.Attribute(oid) != nil || s.Attribute(name) != nil
+	case "objectClasses":
+		return s.Class(oid) != nil || s.Class(name) != nil
+	case "ldapSyntaxes":
+		return s.SyntaxOf(oid) != nil
+	}
+	return d.Attribute == "matchingRules"
+}
+
+// openldapNeeds are the files that others build on; the rest stand alone.
+var openldapNeeds = map[string][]string{
+	"cosine":   {"core"},
+	"openldap": {"core", "cosine", "inetorgperson"},
+}
+
+func TestOpenLDAP(t *testing.T) {
+	dir := debian(t, "slapd", "/etc/ldap/schema")
+	fsys := os.DirFS(dir)
+	for _, ext := range []string{".schema", ".ldif"} {
+		files, err := fs.Glob(fsys, "*"+ext)
+		if err != nil || len(files) < 10 {
+			t.Fatalf("%d files in %s (%v)", len(files), dir, err)
+		}
+		for _, file := range files {
+			t.Run(file, func(t *testing.T) {
+				var with []string
+				for _, need := range openldapNeeds[strings.TrimSuffix(file, ext)] {
+					with = append(with, need+ext)
+				}
+				load(t, fsys, append(with, file)...)
+			})
+		}
+		t.Run("all"+ext, func(t *testing.T) { load(t, fsys, files...) })
+	}
+	t.Run("twice", func(t *testing.T) { load(t, fsys, ".", ".") })
+}
+
+// The same schema in slapd.conf's form and in LDIF gives the same definitions.
+func TestOpenLDAPFormsAgree(t *testing.T) {
+	fsys := os.DirFS(debian(t, "slapd", "/etc/ldap/schema"))
+	files, err := fs.Glob(fsys, "*.schema")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		conf, config := texts(t, fsys, file), texts(t, fsys, strings.TrimSuffix(file, ".schema")+".ldif")
+		if d := cmp.Diff(conf, config); d != "" {
+			t.Errorf("%s: %s", file, d)
+		}
+	}
+}
+
+func texts(t *testing.T, fsys fs.FS, file string) []string {
+	t.Helper()
+	var f Files
+	if err := f.ReadPath(fsys, file); err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, d := range f.Definitions {
+		text := withoutDescription(d.Text)
+		if oid, rest, is := strings.Cut(text, " NAME "); is && d.Attribute == "ldapSyntaxes" {
+			_, rest, _ = strings.Cut(rest, "' ") // OpenLDAP's extension
+			text = oid + " " + rest
+		}
+		out = append(out, d.Attribute+" "+text)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func withoutDescription(text string) string {
+	before, rest, is := strings.Cut(text, " DESC '")
+	if !is {
+		return text
+	}
+	_, after, _ := strings.Cut(rest, "'")
+	return before + after
+}
+
+// dirsrvNeeds are the files of 389-ds that others build on, by how those begin;
+// the rest stand alone.
+var dirsrvNeeds = map[string][]string{
+	"02common":     {"00core.ldif", "01core389.ldif"},
+	"20subscriber": {"00core.ldif"},
+	"30ns-":        {"00core.ldif", "01core389.ldif", "02common.ldif", "50ns-admin.ldif"},
+	"50ns-":        {"00core.ldif", "01core389.ldif", "02common.ldif", "30ns-common.ldif", "50ns-admin.ldif"},
+}
+
+func Test389(t *testing.T) {
+	fsys := os.DirFS(debian(t, "389-ds-base", "/usr/share/dirsrv/schema"))
+	files, err := fs.Glob(fsys, "*.ldif")
+	if err != nil || len(files) < 30 {
+		t.Fatalf("%d files (%v)", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(file, func(t *testing.T) {
+			paths := []string{file}
+			for begins, needs := range dirsrvNeeds {
+				if strings.HasPrefix(file, begins) {
+					paths = append(slices.Clone(needs), file)
+				}
+			}
+			load(t, fsys, paths...)
+		})
+	}
+	t.Run("all", func(t *testing.T) {
+		s := load(t, fsys, files...)
+		if p := s.Attribute("passwordHistory"); p == nil || !p.Secret() || p == s.Attribute("pwdHistory") {
+			t.Error("389-ds's passwordHistory, which it also calls pwdHistory, is not a secret type of its own")
+		}
+		if c := s.Class("posixGroup"); c.Kind != schema.Auxiliary {
+			t.Error("posixGroup is not what the file says")
+		}
+		if len(s.Class("groupOfNames").Must) != 1 {
+			t.Error("groupOfNames still requires a member")
+		}
+	})
+}
+
+func TestApacheDS(t *testing.T) {
+	jar, err := zip.OpenReader(debian(t, "libapache-directory-api-java", "/usr/share/java/apache-directory-api-all.jar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer jar.Close()
+	const root = "schema/ou=schema"
+	schemas, err := fs.Glob(jar, root+"/cn=*.ldif")
+	if err != nil || len(schemas) < 15 {
+		t.Fatalf("%d schemas (%v)", len(schemas), err)
+	}
+	for _, one := range schemas {
+		name := strings.TrimSuffix(filepath.Base(one), ".ldif")
+		t.Run(name, func(t *testing.T) {
+			var paths []string
+			for _, need := range append(dependencies(t, jar, one), strings.TrimPrefix(name, "cn=")) {
+				paths = append(paths, root+"/cn="+need)
+			}
+			load(t, jar, paths...)
+		})
+	}
+	t.Run("all", func(t *testing.T) { load(t, jar, root) })
+}
+
+// dependencies are the schemas that an ApacheDS schema says it builds on.
+func dependencies(t *testing.T, fsys fs.FS, file string) []string {
+	t.Helper()
+	in, err := fsys.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	rec, err := ldif.NewReader(in, ldif.Options{File: file}).Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, a := range rec.Attributes {
+		if a.Description == "m-dependencies" {
+			for _, v := range a.Values {
+				names = append(names, string(v))
+			}
+		}
+	}
+	return names
+}
