@@ -43,7 +43,7 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 	if e.id == root {
 		e.id = entry.NewID()
 	}
-	e.stamp(stampsOf(tx.catalog.types, tx.by, timestamp(tx.time), csn(tx.tx.Stamp())))
+	tx.stampNew(e)
 	tx.markAdd(pl.Parent, e.id, pl.rdn)
 	e.write(tx.p, tx.catalog, tx, pl.Parent, pl.rdn)
 	tx.touch(e.id, e.classes)
@@ -351,6 +351,15 @@ func (e *newEntry) stamp(as []newAttribute) {
 		if !e.has(a.typ) {
 			e.attributes = append(e.attributes, a)
 		}
+	}
+}
+
+// stampNew stamps an entry that a transaction makes.
+func (tx *Tx) stampNew(e *newEntry) {
+	own := !e.has(tx.catalog.types.entryCSN)
+	e.stamp(stampsOf(tx.catalog.types, tx.by, timestamp(tx.time), csn(tx.tx.Stamp())))
+	if a := &e.attributes[len(e.attributes)-1]; own && a.typ == tx.catalog.types.entryCSN {
+		tx.finalCSN(a.values[0], a.keys[0])
 	}
 }
 

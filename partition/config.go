@@ -262,6 +262,8 @@ func (k *types) indexable(name string) (*schema.AttributeType, error) {
 		return nil, problem(UndefinedType, "index: attribute type %q is not in the schema", name)
 	case t.Equality == nil:
 		return nil, problem(NoMatching, "index: %s has no equality rule", t.Name())
+	case t == k.entryCSN:
+		return nil, problem(Unwilling, "index: %s is known only when a change commits, after its index entries were made", t.Name())
 	case t.Secret():
 		return nil, problem(Unwilling, "index: %s is secret and is never indexed", t.Name())
 	}

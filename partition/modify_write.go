@@ -283,6 +283,9 @@ func (m *modification) stamp() error {
 			}
 		}
 		m.change.put(s.typ, "", s.value, key, false)
+		if s.typ == m.tx.catalog.types.entryCSN {
+			m.tx.finalCSN(s.value, key)
+		}
 	}
 	return nil
 }

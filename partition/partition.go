@@ -161,6 +161,11 @@ func (p *Partition) At(ctx context.Context, r table.Revision) (*Snapshot, error)
 	if err != nil {
 		return nil, err
 	}
+	return p.at(ctx, s)
+}
+
+// at reads a state of the past, perhaps of a moment ago.
+func (p *Partition) at(ctx context.Context, s *txn.Snapshot) (*Snapshot, error) {
 	c, err := p.past(ctx, s)
 	if err != nil {
 		s.Close()

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -79,11 +80,17 @@ func (tx *Tx) position() master.Position {
 
 func timestamp(t time.Time) []byte { return t.AppendFormat(nil, "20060102150405Z") }
 
-// csn is a change sequence number in OpenLDAP's form, from a stamp: its time,
-// its counter, its slot as server id.
-func csn(r table.Revision) []byte {
-	t := revision.Time(r).UTC().AppendFormat(nil, "20060102150405.000000Z")
-	return fmt.Appendf(t, "#%06x#%03x#000000", revision.Counter(r), revision.Slot(r)&0xfff)
+// csn gives a revision as entryCSN has it.
+func csn(r table.Revision) []byte { return revision.AppendCSN(make([]byte, 0, revision.CSNLength), r) }
+
+// finalCSN makes the revision of the commit, once it is known, out of an
+// entryCSN and its key that were made of a stamp. A stamp would not do: commits
+// that change one entry side by side may be in another order than their stamps.
+func (tx *Tx) finalCSN(value, key []byte) {
+	tx.tx.AtCommit(func(r table.Revision) {
+		copy(value, csn(r))
+		copy(key, bytes.ToLower(value))
+	})
 }
 
 // stamps are the operational attributes that every change sets.

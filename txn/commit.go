@@ -74,6 +74,7 @@ func (w *writer) issue(tx *Tx) (*issue, *loss, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	tx.issued(i.rec.Revision)
 	i.marks = tx.marks
 	if w.recent.isFull() {
 		w.recent.prune(w.e.db.running.oldest(w.e.db.current.Load().ordinal))

@@ -194,6 +194,7 @@ func (e *local) enqueue(ctx context.Context, tx *Tx, writes []table.Write) (r ta
 	if r, err = e.clock.Next(); err != nil {
 		return 0, 0, nil, nil, err
 	}
+	tx.issued(r)
 	n = e.ordinal + 1
 	e.db.changes.touch(tx.ids, n)
 	writes = append(writes, tx.record(r).Write())
@@ -260,6 +261,13 @@ func (e *local) at(_ context.Context, r table.Revision) (*Snapshot, error) {
 		return nil, fmt.Errorf("%w: %s is newer than %s", ErrRevision, revision.String(r), revision.String(head))
 	}
 	return &Snapshot{db: e.db, max: r, low: r}, nil
+}
+
+func (e *local) atFront(f revision.Front) *Snapshot {
+	if len(f) > 1 || f.Max() != f.Of(localSlot) || f.Max() > e.db.current.Load().max {
+		return nil
+	}
+	return &Snapshot{db: e.db, max: f.Max(), low: f.Max()}
 }
 
 func (e *local) close(ctx context.Context) error {

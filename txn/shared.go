@@ -367,6 +367,15 @@ func (e *shared) at(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	}
 }
 
+func (e *shared) atFront(f revision.Front) *Snapshot {
+	v, _ := e.db.current.Load().view.(*revision.Vector)
+	if !v.Reached(f) {
+		return nil
+	}
+	past := v.At(f)
+	return &Snapshot{db: e.db, view: past, max: past.Max(), low: past.Low()}
+}
+
 func (e *shared) close(ctx context.Context) error {
 	w := e.writer.Load()
 	if w != nil {

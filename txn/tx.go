@@ -22,6 +22,7 @@ type Tx struct {
 	markRows []markRow
 	ids      []entry.ID
 	message  []byte
+	atCommit []func(table.Revision)
 }
 
 var _ Reader = (*Tx)(nil)
@@ -136,6 +137,17 @@ func (tx *Tx) Touch(ids ...entry.ID) { tx.ids = append(tx.ids, ids...) }
 
 // SetMessage is what the journal keeps of the commit: who did what.
 func (tx *Tx) SetMessage(m []byte) { tx.message = m }
+
+// AtCommit has fn called once the revision of the commit is known, before
+// anything is written: it may fill in bytes that were handed to Write. It must be
+// quick, since it holds up other commits.
+func (tx *Tx) AtCommit(fn func(r table.Revision)) { tx.atCommit = append(tx.atCommit, fn) }
+
+func (tx *Tx) issued(r table.Revision) {
+	for _, fn := range tx.atCommit {
+		fn(r)
+	}
+}
 
 // empty reports that there is nothing to commit.
 func (tx *Tx) empty() bool { return len(tx.writes) == 0 && len(tx.ids) == 0 && tx.message == nil }

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
@@ -107,6 +108,10 @@ var (
 	ErrUnknown = errors.New("outcome unknown")
 	// ErrRevision: a snapshot was asked for that is not to be had.
 	ErrRevision = errors.New("no such revision")
+	// ErrForgotten: the commits after a front are no longer all kept.
+	ErrForgotten = errors.New("the changes since then are no longer kept")
+	// ErrForeign: a front names commits that this store never made, or lost.
+	ErrForeign = errors.New("not a state of this store")
 )
 
 // DB is a store opened for transactions.
@@ -119,6 +124,7 @@ type DB struct {
 	gate    gate
 	running running
 	changes changes
+	fronts  fronts
 
 	current atomic.Pointer[Snapshot]
 	live    registry
@@ -134,6 +140,8 @@ type engine interface {
 	bulk(ctx context.Context, o table.BulkOptions) (loader, error)
 	// at gives a past state.
 	at(ctx context.Context, r table.Revision) (*Snapshot, error)
+	// atFront gives the state at a front; nil if it is not reached.
+	atFront(f revision.Front) *Snapshot
 	// stamp issues an id that no commit will have.
 	stamp() table.Revision
 	// storesMarks reports whether marks are written into the store.

@@ -1,0 +1,217 @@
+package partition
+
+import (
+	"context"
+	"iter"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A Change is one commit as the journal tells it.
+type Change struct {
+	Revision table.Revision
+	// All says that too much changed to be named, as by an import.
+	All bool
+	// IDs are what the commit touched, in its order: every entry that it
+	// changed, and some that are no entries. Effects tells what became of each.
+	IDs []entry.ID
+	// Message is who did what: a line with the quoted name of the requester,
+	// then a line an operation, its kind and the quoted name of the entry.
+	Message []byte
+}
+
+// Front is how far the snapshot has followed the directory's commits: what it
+// takes to go on from it later, on any server of the store.
+func (s *Snapshot) Front(ctx context.Context) (revision.Front, error) { return s.at.Front(ctx) }
+
+// Changes streams the commits that the snapshot shows beyond a front, each
+// behind those that it could know of. The state behind a change is AtFront of
+// the front With its revision.
+func (s *Snapshot) Changes(ctx context.Context, after revision.Front) iter.Seq2[*Change, error] {
+	return func(yield func(*Change, error) bool) {
+		for rec, err := range s.at.Commits(ctx, after) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(&Change{rec.Revision, rec.AllChanged, rec.IDs, rec.Message}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Changes streams the commits beyond a front, and then, as they come, those of
+// the future, until ctx ends. Nothing is kept for who listens, and commits do not
+// wait for it.
+func (p *Partition) Changes(ctx context.Context, after revision.Front) iter.Seq2[*Change, error] {
+	return func(yield func(*Change, error) bool) {
+		for {
+			next := p.Next()
+			s := p.Snapshot()
+			for c, err := range s.Changes(ctx, after) {
+				if !yield(c, err) || err != nil {
+					s.Close()
+					return
+				}
+				after = after.With(c.Revision)
+			}
+			s.Close()
+			select {
+			case <-next:
+			case <-ctx.Done():
+				yield(nil, context.Cause(ctx))
+				return
+			}
+		}
+	}
+}
+
+// Next gives a channel that is closed when there may be a newer state than now:
+// who waits for changes asks for it before the snapshot that has none.
+func (p *Partition) Next() <-chan struct{} { return p.db.Next() }
+
+// AtFront gives the state at a front; Close it.
+func (p *Partition) AtFront(ctx context.Context, f revision.Front) (*Snapshot, error) {
+	s, err := p.db.AtFront(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	return p.at(ctx, s)
+}
+
+// Follows reports whether all changes since a front can still be told:
+// txn.ErrForgotten if they are no longer kept, txn.ErrForeign if the front is none
+// of this directory's.
+func (p *Partition) Follows(ctx context.Context, f revision.Front) error {
+	return p.db.Follows(ctx, f)
+}
+
+// An Effect is what became of an entry between two states.
+type Effect struct {
+	ID   entry.ID
+	Kind EffectKind
+}
+
+// EffectKind is a kind of effect.
+type EffectKind uint8
+
+const (
+	Added EffectKind = iota + 1
+	Deleted
+	Modified
+	Moved // got another name of its own, and perhaps other attributes too
+)
+
+// Effects tells what became of entries from one state to another, in the order
+// given. Ids of no entry in either state are left out.
+func Effects(ctx context.Context, from, to *Snapshot, ids []entry.ID) iter.Seq2[Effect, error] {
+	return func(yield func(Effect, error) bool) {
+		for _, id := range ids {
+			e, err := effect(ctx, from, to, id)
+			if err != nil {
+				yield(e, err)
+				return
+			}
+			if e.Kind != 0 && !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func effect(ctx context.Context, from, to *Snapshot, id entry.ID) (Effect, error) {
+	e := Effect{ID: id}
+	after, err := to.node(ctx, id)
+	if err != nil {
+		return e, err
+	}
+	before, err := from.node(ctx, id)
+	switch {
+	case err != nil || before == nil && after == nil:
+	case before == nil:
+		e.Kind = Added
+	case after == nil:
+		e.Kind = Deleted
+	case *before != *after:
+		e.Kind = Moved
+	default:
+		e.Kind = Modified
+	}
+	return e, err
+}
+
+// Lookup tests whether a query finds one entry, and gives it as Search would.
+func (s *Snapshot) Lookup(ctx context.Context, q Query, id entry.ID) (found Result, ok bool, err error) {
+	f := newFinder(ctx, s, q, func(r *Result, e error) bool {
+		if err = e; e == nil {
+			found, ok = *r, true
+			found.Position = nil
+		}
+		return false
+	})
+	defer f.release()
+	node, err := s.node(ctx, id)
+	if err != nil || node == nil {
+		return found, false, err
+	}
+	in := id == q.Base
+	if q.Scope != op.BaseObject {
+		if in, err = f.inScope(id, node.Parent); err != nil {
+			return found, false, err
+		}
+	}
+	if in && f.offer(index.Candidate{ID: id, Parent: node.Parent, Maybe: true}) {
+		f.flush()
+	}
+	return found, ok, err
+}
+
+// Within reports whether an entry is another one or below it.
+func (s *Snapshot) Within(ctx context.Context, id, above entry.ID) (bool, error) {
+	for id != above {
+		if id == root {
+			return false, nil
+		}
+		node, err := s.node(ctx, id)
+		if err != nil || node == nil {
+			return false, err
+		}
+		id = node.Parent
+	}
+	return true, nil
+}
+
+// Written is the commit that changed an entry last; 0 if there is none.
+func (s *Snapshot) Written(ctx context.Context, id entry.ID) (last table.Revision, err error) {
+	// Every change of an entry sets its entryCSN.
+	csn := master.Columns(s.catalog.types.entryCSN, "")
+	row, err := s.r.Get(ctx, s.p.master, master.Row(id), table.Select{
+		Families: []table.Family{master.TreeInfo, master.UpAttributes}, Columns: []table.ColumnRange{csn}})
+	for _, c := range row.Cells {
+		last = max(last, c.Revision)
+	}
+	return last, err
+}
+
+// Unmoved reports whether neither an entry nor any above it was changed after a
+// front, so that it stands where it stood.
+func (s *Snapshot) Unmoved(ctx context.Context, id entry.ID, since revision.Front) (bool, error) {
+	for id != root {
+		last, err := s.Written(ctx, id)
+		if err != nil || !since.Covers(last) {
+			return false, err
+		}
+		node, err := s.node(ctx, id)
+		if err != nil || node == nil {
+			return false, err
+		}
+		id = node.Parent
+	}
+	return true, nil
+}

@@ -1,0 +1,215 @@
+package partition_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/revision"
+)
+
+var kinds = map[partition.EffectKind]string{partition.Added: "add", partition.Deleted: "delete", partition.Modified: "modify", partition.Moved: "move"}
+
+// told lists what the commits beyond a front did, a line a commit.
+func told(t *testing.T, p *partition.Partition, after revision.Front) (lines []string) {
+	t.Helper()
+	ctx := context.Background()
+	s := p.Snapshot()
+	defer s.Close()
+	for c, err := range s.Changes(ctx, after) {
+		must(t, err)
+		line := ""
+		for _, e := range effects(t, p, after, c) {
+			line += " " + e
+		}
+		after = after.With(c.Revision)
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	return lines
+}
+
+func effects(t *testing.T, p *partition.Partition, before revision.Front, c *partition.Change) (out []string) {
+	t.Helper()
+	ctx := context.Background()
+	from, err := p.AtFront(ctx, before)
+	must(t, err)
+	defer from.Close()
+	to, err := p.AtFront(ctx, before.With(c.Revision))
+	must(t, err)
+	defer to.Close()
+	for e, err := range partition.Effects(ctx, from, to, c.IDs) {
+		must(t, err)
+		s := to
+		if e.Kind == partition.Deleted {
+			s = from
+		}
+		name, err := s.Name(ctx, e.ID)
+		must(t, err)
+		out = append(out, kinds[e.Kind]+" "+name)
+	}
+	return out
+}
+
+func TestChanges(t *testing.T) {
+	p := open(t)
+	ctx := context.Background()
+	must(t, add(t, p, "dc=example,dc=com", "objectClass: domain", "dc: example"))
+	s := p.Snapshot()
+	begin, err := s.Front(ctx)
+	must(t, err)
+	s.Close()
+	must(t, add(t, p, "ou=a,dc=example,dc=com", "objectClass: organizationalUnit", "ou: a"))
+	must(t, add(t, p, "cn=x,ou=a,dc=example,dc=com", "objectClass: device", "cn: x"))
+	must(t, update(t, p, func(tx *partition.Tx) error {
+		return tx.Modify(ctx, name("cn=x,ou=a,dc=example,dc=com"), []op.Modification{{Kind: op.ModReplace, PartialAttribute: attrs("description: y")[0]}})
+	}))
+	must(t, update(t, p, func(tx *partition.Tx) error {
+		return tx.Rename(ctx, name("ou=a,dc=example,dc=com"), name("ou=b")[0], true, nil)
+	}))
+	must(t, update(t, p, func(tx *partition.Tx) error {
+		if err := tx.Delete(ctx, name("cn=x,ou=b,dc=example,dc=com")); err != nil {
+			return err
+		}
+		return tx.Delete(ctx, name("ou=b,dc=example,dc=com"))
+	}))
+	want := []string{
+		"add ou=a,dc=example,dc=com",
+		"add cn=x,ou=a,dc=example,dc=com",
+		"modify cn=x,ou=a,dc=example,dc=com",
+		"move ou=b,dc=example,dc=com",
+		"delete cn=x,ou=b,dc=example,dc=com delete ou=b,dc=example,dc=com",
+	}
+	if d := cmp.Diff(want, told(t, p, begin)); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(want, told(t, p, nil)[1:]); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestChangesGoOn: the stream waits for commits, and ends with its context.
+func TestChangesGoOn(t *testing.T) {
+	p := open(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	got := make(chan *partition.Change)
+	ended := make(chan error)
+	go func() {
+		for c, err := range p.Changes(ctx, nil) {
+			if err != nil {
+				ended <- err
+				return
+			}
+			got <- c
+		}
+	}()
+	must(t, add(t, p, "dc=example,dc=com", "objectClass: domain", "dc: example"))
+	for i := range 3 {
+		if c := <-got; len(c.IDs) == 0 || !strings.Contains(string(c.Message), "dc=example,dc=com") {
+			t.Errorf("change %d: %+v", i, c)
+		}
+		must(t, add(t, p, fmt.Sprintf("cn=%d,dc=example,dc=com", i), "objectClass: device", fmt.Sprintf("cn: %d", i)))
+	}
+	<-got
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// TestEntryCSN: an entry's CSN is the revision of the commit that changed it
+// last, and in the order of commits, also where these did not see each other.
+func TestEntryCSN(t *testing.T) {
+	p := open(t)
+	ctx := context.Background()
+	must(t, add(t, p, "dc=example,dc=com", "objectClass: domain", "dc: example"))
+	must(t, add(t, p, "cn=g,dc=example,dc=com", "objectClass: groupOfNames", "cn: g", "member: cn=0"))
+	csn := func() string {
+		s := p.Snapshot()
+		defer s.Close()
+		at, err := s.Find(ctx, name("cn=g,dc=example,dc=com"))
+		must(t, err)
+		e, err := s.Entry(ctx, at.ID, false)
+		must(t, err)
+		front, err := s.Front(ctx)
+		must(t, err)
+		got := string(e.Values(p.Schema().Attribute("entryCSN"))[0])
+		if want := string(revision.AppendCSN(nil, front.Max())); got != want {
+			t.Errorf("entryCSN %s, commit %s", got, want)
+		}
+		last, err := s.Written(ctx, at.ID)
+		must(t, err)
+		if last != front.Max() {
+			t.Errorf("written at %s, commit %s", revision.String(last), revision.String(front.Max()))
+		}
+		q := partition.Query{Scope: op.WholeSubtree, Base: entry.Root,
+			Filter: filter.Resolve(&filter.Equal{Attribute: "entryCSN", Value: []byte(got)}, p.Schema())}
+		if _, ok, err := s.Lookup(ctx, q, at.ID); !ok || err != nil {
+			t.Errorf("(entryCSN=%s) does not find it: %v", got, err)
+		}
+		found := 0
+		for _, err := range s.Search(ctx, q) {
+			must(t, err)
+			found++
+		}
+		if found != 1 {
+			t.Errorf("(entryCSN=%s) finds %d entries", got, found)
+		}
+		return got
+	}
+	before := csn()
+	member := func(tx *partition.Tx, v string) error {
+		return tx.Modify(ctx, name("cn=g,dc=example,dc=com"), []op.Modification{{Kind: op.ModAdd, PartialAttribute: attrs("member: " + v)[0]}})
+	}
+	// The inner transaction begins later and commits first.
+	must(t, update(t, p, func(tx *partition.Tx) error {
+		if err := member(tx, "cn=1"); err != nil {
+			return err
+		}
+		return update(t, p, func(tx *partition.Tx) error { return member(tx, "cn=2") })
+	}))
+	if after := csn(); after <= before {
+		t.Errorf("%s after %s", after, before)
+	}
+}
+
+func TestLookup(t *testing.T) {
+	p := sample(t)
+	ctx := context.Background()
+	s := p.Snapshot()
+	defer s.Close()
+	for _, base := range []string{"", "dc=example,dc=com", "ou=people,dc=example,dc=com"} {
+		at, err := s.Find(ctx, name(base))
+		must(t, err)
+		for scope := op.BaseObject; scope <= op.Subordinates; scope++ {
+			for _, f := range []string{"(objectClass=*)", "(sn=*)", "(objectClass=organizationalUnit)"} {
+				parsed, err := filter.Parse(f)
+				must(t, err)
+				q := partition.Query{Base: at.ID, Scope: scope, Filter: filter.Resolve(parsed, p.Schema())}
+				found := map[entry.ID]bool{}
+				for r, err := range s.Search(ctx, q) {
+					must(t, err)
+					found[r.ID] = true
+				}
+				all := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}
+				for r, err := range s.Search(ctx, all) {
+					must(t, err)
+					id, where := r.ID, r.Name
+					got, ok, err := s.Lookup(ctx, q, id)
+					must(t, err)
+					if ok != found[id] || ok && (got.Name != where || got.ID != id) {
+						t.Errorf("base %q, scope %d, %s: %s: %v, %q", base, scope, f, where, ok, got.Name)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package revision
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// CSNLength is the length of every change sequence number.
+const CSNLength = len("20130101000000.000000Z#000000#000#000000")
+
+// sidMask cuts a slot to the twelve bits of a CSN's server id.
+const sidMask = 0xfff
+
+// AppendCSN writes a revision as a change sequence number in the form of
+// OpenLDAP, YYYYmmddHHMMSS.uuuuuuZ#cccccc#sss#000000. The count has slot and
+// counter, all that a revision has below its time: so CSNs as text are in the
+// order of revisions, and ParseCSN gives the revision back. The server id is the
+// slot, for those who take CSNs apart.
+func AppendCSN(b []byte, r table.Revision) []byte {
+	b = Time(r).UTC().AppendFormat(b, "20060102150405.000000Z")
+	return fmt.Appendf(b, "#%06x#%03x#000000", r&(1<<(slotBits+counterBits)-1), SlotOf(r)&sidMask)
+}
+
+// ParseCSN reads what AppendCSN writes and nothing else.
+func ParseCSN(s string) (table.Revision, error) {
+	bad := fmt.Errorf("CSN %.60q is none of this kind of store", s)
+	if len(s) != CSNLength {
+		return 0, bad
+	}
+	t, err := time.Parse("20060102150405.000000Z", s[:22])
+	if err != nil {
+		return 0, bad
+	}
+	count, err := strconv.ParseUint(s[23:29], 16, slotBits+counterBits)
+	if ms := millis(t); err != nil || ms < 0 || ms > maxTime {
+		return 0, bad
+	}
+	r := table.Revision(millis(t))<<(slotBits+counterBits) | table.Revision(count)
+	if SlotOf(r) == 0 || string(AppendCSN(nil, r)) != s {
+		return 0, bad
+	}
+	return r, nil
+}

@@ -1,0 +1,172 @@
+package revision
+
+import (
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A Front is how far someone has followed the commits of all slots: of each slot
+// the last revision that was followed, sorted by slot. Of a slot that is not
+// named nothing was. It is a vector in short, and a sync cookie is one as text.
+//
+// Commits of one slot become visible in their order but for those that are
+// undecided for long, so a vector's Front stops below these.
+type Front []table.Revision
+
+// FrontOf is the front of one slot followed up to r.
+func FrontOf(s Slot, r table.Revision) Front {
+	if r = s.floor(r); r == 0 {
+		return nil
+	}
+	return Front{r}
+}
+
+func (f Front) index(s Slot) (int, bool) {
+	return slices.BinarySearchFunc(f, s, func(r table.Revision, s Slot) int { return int(SlotOf(r)) - int(s) })
+}
+
+// Of gives the last revision followed of a slot, 0 if none.
+func (f Front) Of(s Slot) table.Revision {
+	if i, ok := f.index(s); ok {
+		return f[i]
+	}
+	return 0
+}
+
+// Covers reports whether r was followed.
+func (f Front) Covers(r table.Revision) bool { return r <= f.Of(SlotOf(r)) }
+
+// With gives the front moved on to r in its slot. f is left as it is.
+func (f Front) With(r table.Revision) Front {
+	i, ok := f.index(SlotOf(r))
+	if ok && f[i] >= r {
+		return f
+	}
+	f = slices.Clone(f)
+	if ok {
+		f[i] = r
+		return f
+	}
+	return slices.Insert(f, i, r)
+}
+
+// Until gives the part of the front that is not above r.
+func (f Front) Until(r table.Revision) Front {
+	var cut Front
+	for _, x := range f {
+		if x = SlotOf(x).floor(min(x, r)); x != 0 {
+			cut = append(cut, x)
+		}
+	}
+	return cut
+}
+
+// Max is the largest revision of the front.
+func (f Front) Max() table.Revision {
+	if len(f) == 0 {
+		return 0
+	}
+	return slices.Max(f)
+}
+
+// Front gives of each slot the revision up to which all that will ever be
+// visible is. A branch is followed by the commit that merges it.
+func (v *Vector) Front() Front {
+	var f Front
+	for i := range v.slots {
+		if r := v.slots[i].front(); r != 0 {
+			f = append(f, r)
+		}
+	}
+	return f
+}
+
+// front is that of one slot.
+func (s *slot) front() (r table.Revision) {
+	for _, a := range s.archives {
+		r = max(r, a.Head, last(a.Late))
+	}
+	c := &s.cell
+	switch {
+	case c.State == Free || c.Kind == Branch:
+	case c.State == Closed:
+		r = max(r, c.Head, last(c.Late))
+	default:
+		r = max(r, min(c.Head, below(c.Undecided)))
+	}
+	return s.id.floor(r)
+}
+
+// floor is the largest revision of the slot that is not above r.
+func (s Slot) floor(r table.Revision) table.Revision {
+	switch by := SlotOf(r); {
+	case by == s:
+		return r
+	case by > s:
+		return Make(Millis(r), s, maxCounter)
+	case Millis(r) == 0:
+		return 0
+	}
+	return Make(Millis(r)-1, s, maxCounter)
+}
+
+// Reached reports whether all that f names is decided and shown in v.
+func (v *Vector) Reached(f Front) bool {
+	now := v.Front()
+	for _, r := range f {
+		if !now.Covers(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// At gives a view of the state at a front that v has Reached: what v shows and
+// was followed.
+func (v *Vector) At(f Front) table.View {
+	low := min(v.low, f.Max())
+	for i := range v.slots {
+		low = min(low, f.lowOf(&v.slots[i]))
+	}
+	return &frontView{v, f, f.Max(), low}
+}
+
+// lowOf is the revision up to which the front hides nothing of a slot.
+func (f Front) lowOf(s *slot) table.Revision {
+	switch r := f.Of(s.id); {
+	case r >= s.front():
+		return Last
+	case r > 0:
+		return r
+	case len(s.archives) > 0:
+		return s.archives[0].First
+	}
+	return s.cell.First
+}
+
+// frontView shows a vector up to a front.
+type frontView struct {
+	vector   *Vector
+	front    Front
+	max, low table.Revision
+}
+
+// Front is what the view was made of.
+func (v *frontView) Front() Front { return v.front }
+
+func (v *frontView) Max() table.Revision { return v.max }
+func (v *frontView) Low() table.Revision { return v.low }
+
+func (v *frontView) Visible(r table.Revision) bool {
+	return v.front.Covers(v.vector.shownBy(r)) && v.vector.Visible(r)
+}
+
+// shownBy is the commit that makes r visible: of a branch its merge.
+func (v *Vector) shownBy(r table.Revision) table.Revision {
+	s := v.slot(SlotOf(r))
+	if s != nil && s.cell.Kind == Branch && s.cell.State != Free && r >= s.cell.First {
+		return s.cell.Merge
+	}
+	return r
+}
