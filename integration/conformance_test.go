@@ -1,0 +1,214 @@
+package integration
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/ber"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
+)
+
+// A clause is what a section of an RFC says, as one request and its answer in
+// the words of rawClient.ask.
+type clause struct {
+	section  string
+	request  op.Request
+	controls []op.Control
+	want     string
+}
+
+// TestConformance asks a server what the sections of the RFCs are about, in their
+// order, as it is on the wire. Each RFC is read on a connection of its own, bound as
+// the administrator, on the sample directory as the RFCs before it left it.
+func TestConformance(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "store")
+	load(t, store, example)
+	p := serve(t, store)
+	for _, rfc := range conformance {
+		t.Run(rfc.name, func(t *testing.T) {
+			c := dialRaw(t, p)
+			c.want(t, "bind", administrator, nil, "0")
+			for i, clause := range rfc.clauses {
+				what := fmt.Sprintf("%s, clause %d: %T", clause.section, i, clause.request)
+				c.want(t, what, clause.request, clause.controls, clause.want)
+			}
+		})
+	}
+	p.stop()
+}
+
+// A rawClient speaks the protocol as it is on the wire.
+type rawClient struct {
+	net.Conn
+	r  *bufio.Reader
+	id int32
+}
+
+func dialRaw(t *testing.T, p *process) *rawClient {
+	t.Helper()
+	nc, err := net.Dial("tcp", strings.TrimPrefix(p.url(), "ldap://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { nc.Close() })
+	nc.SetDeadline(time.Now().Add(patience))
+	return &rawClient{Conn: nc, r: bufio.NewReader(nc)}
+}
+
+func (c *rawClient) want(t *testing.T, what string, r op.Request, controls []op.Control, want string) {
+	t.Helper()
+	if got := c.ask(t, r, controls...); got != want {
+		t.Errorf("%s\n got %s\nwant %s", what, got, want)
+	}
+}
+
+// ask sends a request and prints its answers: entries, sorted, as "RDN
+// attribute=value ...;", references as "ref URL;", then the result code, and where
+// they are there the matchedDN, referrals, the value and response controls.
+func (c *rawClient) ask(t *testing.T, r op.Request, controls ...op.Control) string {
+	t.Helper()
+	c.id++
+	if _, err := c.Write(wiretest.AppendRequest(nil, &op.Message{ID: c.id, Request: r, Controls: controls})); err != nil {
+		t.Fatal(err)
+	}
+	var parts []string
+	for {
+		a, err := wiretest.Read(c.r)
+		if err != nil {
+			t.Fatalf("%T: %v", r, err)
+		}
+		if a.ID != c.id {
+			t.Fatalf("%T: the answer is to message %d, not %d", r, a.ID, c.id)
+		}
+		switch a.Tag {
+		case 0x64:
+			parts = append(parts, printEntry(a))
+		case 0x73:
+			parts = append(parts, "ref "+strings.Join(a.URLs, " ")+";")
+		default:
+			slices.Sort(parts)
+			return strings.Join(append(parts, printResult(&a.Response)), " ")
+		}
+	}
+}
+
+func printEntry(a *wiretest.Answer) string {
+	var b strings.Builder
+	if name, err := dn.Parse(a.Name); err != nil {
+		fmt.Fprint(&b, err)
+	} else if len(name) > 0 {
+		b.WriteString(name[:1].String())
+	}
+	for _, at := range a.Attributes {
+		fmt.Fprintf(&b, " %s", at.Description)
+		for i, v := range at.Values {
+			fmt.Fprintf(&b, "%c%s", "=|"[min(i, 1)], v)
+		}
+	}
+	return b.String() + ";"
+}
+
+func printResult(r *op.Response) string {
+	s := fmt.Sprint(int(r.Code))
+	if r.MatchedDN != "" {
+		s += " at " + r.MatchedDN
+	}
+	for _, u := range r.Referrals {
+		s += " " + u
+	}
+	if r.Value != nil {
+		s += fmt.Sprintf(" %q", r.Value)
+	}
+	for _, c := range r.Controls {
+		s += fmt.Sprintf(" [%s %x]", c.OID, c.Value)
+	}
+	return s
+}
+
+// Requests in few words.
+
+var administrator = &op.Bind{Version: 3, Name: adminDN, Password: []byte(adminPassword)}
+
+func find(base string, scope op.Scope, f string, attributes ...string) *op.Search {
+	return &op.Search{Base: base, Scope: scope, Filter: filter.MustParse(f), Attributes: attributes}
+}
+
+// with changes a search.
+func with(r *op.Search, change func(r *op.Search)) *op.Search {
+	change(r)
+	return r
+}
+
+// add takes "attribute=value" for each value.
+func add(dn string, values ...string) *op.Add {
+	r := &op.Add{Name: dn}
+	for _, x := range values {
+		d, v, _ := strings.Cut(x, "=")
+		i := slices.IndexFunc(r.Attributes, func(a op.PartialAttribute) bool { return a.Description == d })
+		if i < 0 {
+			i = len(r.Attributes)
+			r.Attributes = append(r.Attributes, op.PartialAttribute{Description: d})
+		}
+		r.Attributes[i].Values = append(r.Attributes[i].Values, []byte(v))
+	}
+	return r
+}
+
+// modify takes "+attribute=value" to add, "-" to delete, ":" to replace and "#" to
+// increment; without "=value" there are no values.
+func modify(dn string, changes ...string) *op.Modify {
+	r := &op.Modify{Name: dn}
+	for _, x := range changes {
+		d, v, valued := strings.Cut(x[1:], "=")
+		m := op.Modification{Kind: op.ModKind(strings.IndexByte("+-:#", x[0])), PartialAttribute: op.PartialAttribute{Description: d}}
+		if valued {
+			m.Values = [][]byte{[]byte(v)}
+		}
+		r.Changes = append(r.Changes, m)
+	}
+	return r
+}
+
+func move(dn, rdn, superior string) *op.ModifyDN {
+	r := &op.ModifyDN{Name: dn, NewRDN: rdn, DeleteOldRDN: true}
+	if superior != "" {
+		r.NewSuperior = &superior
+	}
+	return r
+}
+
+func equals(dn, description, value string) *op.Compare {
+	return &op.Compare{Name: dn, Description: description, Value: []byte(value)}
+}
+
+func simple(dn, password string) *op.Bind {
+	return &op.Bind{Version: 3, Name: dn, Password: []byte(password)}
+}
+
+// paged is a control of simple paged results (RFC 2696).
+func paged(size int64, cookie string) []op.Control {
+	b := ber.Open(nil, ber.Sequence)
+	b = ber.AppendInt(b, ber.Integer, size)
+	b = ber.AppendString(b, ber.OctetString, cookie)
+	return []op.Control{{OID: "1.2.840.113556.1.4.319", Critical: true, Value: ber.Close(b, 0)}}
+}
+
+// passwd is a Password Modify request (RFC 3062); "-" is an absent field.
+func passwd(identity, before, after string) *op.Extended {
+	b := ber.Open(nil, ber.Sequence)
+	for i, f := range []string{identity, before, after} {
+		if f != "-" {
+			b = ber.AppendString(b, ber.Context(byte(i)), f)
+		}
+	}
+	return &op.Extended{OID: "1.3.6.1.4.1.4203.1.11.1", Value: ber.Close(b, 0)}
+}
