@@ -1,8 +1,6 @@
 package integration
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,56 +14,86 @@ import (
 // in a subtree of its own, and prints what is not as it should be.
 var foreignClients = []struct {
 	name    string
-	command func() ([]string, error) // the error: why it cannot run here
+	command func(t *testing.T) []string // that runs it; it skips the test where it cannot
 }{
-	{"ldap3", func() ([]string, error) {
+	{"ldap3", func(t *testing.T) []string {
 		for _, python := range []string{"python3", "/usr/bin/python3"} {
 			if exec.Command(python, "-c", "import ldap3, pyasn1").Run() == nil {
-				return []string{python, "testdata/programs/ldap3_client.py"}, nil
+				return []string{python, "testdata/programs/ldap3_client.py"}
 			}
 		}
-		return nil, errors.New("no python3 with ldap3")
+		t.Skip("no python3 with ldap3")
+		return nil
 	}},
-	{"Net-LDAP", func() ([]string, error) {
+	{"Net-LDAP", func(t *testing.T) []string {
 		if err := exec.Command("perl", "-MNet::LDAP", "-MIO::Socket::SSL", "-e", "1").Run(); err != nil {
-			return nil, fmt.Errorf("no perl with Net::LDAP: %w", err)
+			t.Skip("no perl with Net::LDAP and IO::Socket::SSL: ", err)
 		}
-		return []string{"perl", "testdata/programs/net_ldap.pl"}, nil
+		return []string{"perl", "testdata/programs/net_ldap.pl"}
 	}},
-	{"JNDI", func() ([]string, error) {
+	{"JNDI", func(t *testing.T) []string {
 		if _, err := exec.LookPath("javac"); err != nil {
-			return nil, fmt.Errorf("no JDK: %w", err)
+			t.Skip("no JDK: ", err)
 		}
-		return []string{"java", "-Dfile.encoding=UTF-8", "testdata/programs/Jndi.java"}, nil
+		dir := t.TempDir()
+		if out, err := exec.Command("javac", "-encoding", "UTF-8", "-d", dir, "testdata/programs/Jndi.java").CombinedOutput(); err != nil {
+			t.Fatalf("javac: %v\n%s", err, out)
+		}
+		return []string{"java", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8", "-cp", dir, "Jndi"}
 	}},
 }
 
-// TestForeignClients runs the foreign clients, all at the same time.
-func TestForeignClients(t *testing.T) {
+// secured is a server with a certificate and the ways to it: in clear, by
+// StartTLS, by ldaps.
+type secured struct {
+	*process
+	ways []way
+}
+
+type way struct {
+	name string
+	env  []string // URL, STARTTLS and CA
+}
+
+func serveSecured(t *testing.T) *secured {
+	t.Helper()
+	f := newTLS(t)
 	store := filepath.Join(t.TempDir(), "store")
 	load(t, store, example)
-	p := serve(t, store)
-	t.Run("all", func(t *testing.T) { // ends when they have
+	p := serve(t, store, append(f.flags(), "--listen", "ldap://127.0.0.1:0", "--listen", "ldaps://127.0.0.1:0")...)
+	return &secured{p, []way{
+		{"clear", []string{"URL=" + p.urls[0]}},
+		{"StartTLS", []string{"URL=" + p.urls[0], "STARTTLS=1", "CA=" + f.ca}},
+		{"ldaps", []string{"URL=" + p.urls[1], "CA=" + f.ca}},
+	}}
+}
+
+// TestForeignClients runs the foreign clients, all at the same time, on one
+// server.
+func TestForeignClients(t *testing.T) {
+	p := serveSecured(t)
+	t.Run("clients", func(t *testing.T) { // ends when all have
 		for _, client := range foreignClients {
 			t.Run(client.name, func(t *testing.T) {
 				t.Parallel()
-				command, err := client.command()
-				if err != nil {
-					t.Skip(err)
+				command := client.command(t)
+				for _, w := range p.ways {
+					t.Run(w.name, func(t *testing.T) { runForeign(t, p, w, command) })
 				}
-				runForeign(t, p, command, "ou="+strings.ToLower(client.name)+","+suffix)
 			})
 		}
 	})
 	p.stop()
 }
 
-// runForeign runs a client to its end, which is to come in time.
-func runForeign(t *testing.T, p *process, command []string, subtree string) {
+// runForeign runs a client to its end. Its subtree has the name of the test.
+func runForeign(t *testing.T, p *secured, w way, command []string) {
 	t.Helper()
+	subtree := "ou=" + strings.ReplaceAll(t.Name(), "/", " ") + "," + suffix
 	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8",
-		"URL="+p.url(), "PLAIN="+p.url(), "ADMIN="+adminDN, "PASSWORD="+adminPassword, "BASE="+subtree)
+		"PLAIN="+p.url(), "ADMIN="+adminDN, "PASSWORD="+adminPassword, "BASE="+subtree)
+	cmd.Env = append(cmd.Env, w.env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

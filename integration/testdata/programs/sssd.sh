@@ -1,6 +1,6 @@
 # Resolves users and groups by sssd, in a mount namespace of its own: sssd has its
-# folders and its configuration at fixed places. $URL is the server; what follows
-# the name of this script is asked of getent, an argument a question.
+# folders and its configuration at fixed places. $URL, $STARTTLS and $CA are the
+# server; each argument is asked of getent.
 set -e
 for dir in /var/lib/sss /var/log/sssd /etc/sssd /run; do
 	mount -t tmpfs none $dir
@@ -18,7 +18,9 @@ ldap_uri = $URL
 ldap_search_base = dc=example,dc=com
 ldap_schema = rfc2307
 min_id = 1
-$OPTIONS
+${STARTTLS:+ldap_id_use_start_tls = true}
+${CA:+ldap_tls_reqcert = demand
+ldap_tls_cacert = $CA}
 END
 chmod 600 /etc/sssd/sssd.conf
 /usr/sbin/sssd -i --logger=stderr 2>/var/log/sssd/log &
