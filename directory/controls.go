@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
 // controls are a request's, understood. Each has its file, named after it.
@@ -20,6 +21,7 @@ type controls struct {
 	sessions          []trackedSession
 	visible           visibility
 	original          bool
+	rules             partition.Rules
 }
 
 // A control is one that requests may carry.
@@ -44,6 +46,8 @@ var supported = []control{
 	{authzIDRequest, withBind, takeAuthzID},
 	{sessionTracking, all | withBind, takeTracking},
 	{subentries, withSearch, takeSubentries},
+	{permissiveModify, withModify, takePermissive},
+	{relaxRules, updates, takeRelax},
 	{dontUseCopy, withSearch | withCompare, takeDontUseCopy},
 }
 

@@ -30,6 +30,9 @@ var namedControls = map[string]struct {
 	"authzID":     {"2.16.840.1.113730.3.4.16", nil},
 	"session":     {"1.3.6.1.4.1.21008.108.63.1", selectionValue}, // four strings too
 	"subentries":  {"1.3.6.1.4.1.4203.1.10.1", booleanValue},
+	"permissive":  {"1.2.840.113556.1.4.1413", nil},
+	"relax":       {"1.3.6.1.4.1.4203.666.5.12", nil},
+	"treeDelete":  {"1.2.840.113556.1.4.805", nil},
 	"dontUseCopy": {"1.3.6.1.1.22", nil},
 }
 

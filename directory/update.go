@@ -23,8 +23,12 @@ type update struct {
 // on a snapshot, which is cheaper: one that comes meanwhile comes after this
 // change.
 func (o *operation) update(ctx context.Context, u *update) error {
+	if o.controls.rules.Relaxed && !o.who.isAdmin() {
+		return errAccess
+	}
 	_, err := o.d.part.Update(ctx, partition.By{Name: o.who.dn()}, func(tx *partition.Tx) error {
 		o.response.Controls = nil // those of an attempt that lost
+		tx.Rules = o.controls.rules
 		return o.updateIn(ctx, tx, u)
 	})
 	if err != nil && err != errNoOperation {

@@ -19,7 +19,14 @@ import (
 // of NO-USER-MODIFICATION attributes (entryUUID, timestamps, names) are taken
 // as given, as an import does; without, they are refused.
 func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttribute, keep bool) (entry.ID, error) {
-	e, err := tx.catalog.prepare(name, attributes, keep)
+	g := givenNone
+	switch {
+	case keep:
+		g = givenByImport
+	case tx.Rules.Relaxed:
+		g = givenByRelax
+	}
+	e, err := tx.catalog.prepare(name, attributes, g)
 	if err != nil {
 		return entry.ID{}, err
 	}
@@ -35,7 +42,7 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 	if err := tx.notAlias(ctx, pl.Parent); err != nil {
 		return entry.ID{}, err
 	}
-	if keep && e.id != root {
+	if e.id != root {
 		if err := tx.unused(ctx, e.id); err != nil {
 			return entry.ID{}, err
 		}
@@ -44,6 +51,11 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 		e.id = entry.NewID()
 	}
 	tx.stampNew(e)
+	if g == givenByRelax {
+		if err := tx.checkTimes(e.key(tx.catalog.createTimestamp), e.key(tx.catalog.modifyTimestamp)); err != nil {
+			return entry.ID{}, err
+		}
+	}
 	tx.markAdd(pl.Parent, e.id, pl.rdn)
 	e.write(tx.p, tx.catalog, tx, pl.Parent, pl.rdn)
 	tx.touch(e.id, e.classes)
@@ -103,13 +115,13 @@ type newAttribute struct {
 }
 
 // prepare checks what a client wants to add, without the store.
-func (k *types) prepare(name dn.DN, attributes []op.PartialAttribute, keep bool) (*newEntry, error) {
+func (k *types) prepare(name dn.DN, attributes []op.PartialAttribute, g given) (*newEntry, error) {
 	if len(name) == 0 {
 		return nil, problem(EntryExists, "the root DSE is not an entry that can be added")
 	}
 	e := &newEntry{name: name, upRDN: name[0].String(), attributes: make([]newAttribute, 0, len(attributes)+8)}
 	for i := range attributes {
-		if err := k.take(e, &attributes[i], keep); err != nil {
+		if err := k.take(e, &attributes[i], g); err != nil {
 			return nil, err
 		}
 	}
@@ -128,12 +140,12 @@ func (k *types) prepare(name dn.DN, attributes []op.PartialAttribute, keep bool)
 }
 
 // take adds a client's attribute to the entry.
-func (k *types) take(e *newEntry, a *op.PartialAttribute, keep bool) error {
+func (k *types) take(e *newEntry, a *op.PartialAttribute, g given) error {
 	t, options, err := k.describe(a.Description)
 	if err != nil {
 		return err
 	}
-	if t.NoUserModification && !keep {
+	if t.NoUserModification && !g.takes(k, t) {
 		return problem(Constraint, "attribute %s is the server's: it cannot be given", t.Name())
 	}
 	if k.computed(t) {

@@ -174,7 +174,7 @@ func (l *Loader) Add(ctx context.Context, name dn.DN, attributes []op.PartialAtt
 
 // Prepare checks an entry against the schema.
 func (l *Loader) Prepare(name dn.DN, attributes []op.PartialAttribute) (*Loading, error) {
-	e, err := l.catalog.Load().prepare(name, attributes, true)
+	e, err := l.catalog.Load().prepare(name, attributes, givenByImport)
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,8 @@ type modification struct {
 	change  *change
 	row     table.Row // the entry's row of the tree, as far as it was read
 	types   []*edited
-	renames bool // the name may lose its old values
+	given   []*schema.AttributeType // of the server's own, that Rules.Relaxed lets the change give
+	renames bool                    // the name may lose its old values
 	rdn     map[rdnValue]bool
 }
 
@@ -98,13 +99,19 @@ func (m *modification) load(ctx context.Context, changes []op.Modification) erro
 			return err
 		}
 		m.edit(t)
+		if t.NoUserModification {
+			m.given = append(m.given, t)
+		}
+	}
+	if len(m.given) > 0 { // what else checkGiven looks at
+		m.edit(m.tx.catalog.createTimestamp)
 	}
 	return m.read(ctx)
 }
 
 func (m *modification) changeable(t *schema.AttributeType) error {
 	switch {
-	case t.NoUserModification || m.tx.catalog.computed(t):
+	case t.NoUserModification && !(m.tx.Rules.Relaxed && m.tx.catalog.relaxable(t)), m.tx.catalog.computed(t):
 		return problem(Constraint, "attribute %s is the server's: it cannot be changed", t.Name())
 	case t.Collective:
 		return problem(ClassViolation, "attribute %s is collective: it belongs in a subentry", t.Name())
@@ -253,6 +260,9 @@ func (m *modification) add(ctx context.Context, v *editedValues, values [][]byte
 		if err != nil {
 			return err
 		}
+		if (i >= 0 || old != nil) && m.tx.Rules.Permissive {
+			continue
+		}
 		if i >= 0 || old != nil {
 			return problem(ValueExists, "attribute %s has the value to be added already", t.Name())
 		}
@@ -301,6 +311,9 @@ func (m *modification) find(ctx context.Context, v *editedValues, value, key []b
 func (m *modification) delete(ctx context.Context, v *editedValues, values [][]byte) error {
 	t := v.before.typ
 	if len(values) == 0 {
+		if !v.has() && m.tx.Rules.Permissive {
+			return nil
+		}
 		if !v.has() {
 			return problem(NoSuchAttribute, "the entry has no %s to delete", t.Name())
 		}
@@ -325,7 +338,7 @@ func (m *modification) delete(ctx context.Context, v *editedValues, values [][]b
 			v.now = slices.Delete(v.now, i, i+1)
 		case old != nil:
 			v.removed = append(v.removed, old)
-		default:
+		case !m.tx.Rules.Permissive:
 			return problem(NoSuchAttribute, "attribute %s has no such value to delete", t.Name())
 		}
 	}
@@ -387,6 +400,9 @@ func (m *modification) finish(ctx context.Context) error {
 		}
 	}
 	if err := m.conform(ctx, classes); err != nil {
+		return err
+	}
+	if err := m.checkGiven(); err != nil {
 		return err
 	}
 	m.mark()
@@ -494,6 +510,10 @@ func (m *modification) mark() {
 				}
 			}
 		}
+	}
+	if len(hashes) == 0 {
+		// No value changes in the end, but the stamps do.
+		m.tx.tx.Mark(m.tx.p.master, row, txn.Mark{Kind: txn.MarkUpdate})
 	}
 	for _, h := range hashes {
 		m.tx.tx.Mark(m.tx.p.master, row, txn.Mark{Kind: txn.MarkValue, Hash: h})

@@ -268,6 +268,9 @@ func (m *modification) holds(ctx context.Context, e *edited, key []byte) (bool, 
 // stamp sets modifiersName, modifyTimestamp and entryCSN over what they were.
 func (m *modification) stamp() error {
 	for _, s := range m.tx.stamps() {
+		if m.gives(s.typ) {
+			continue
+		}
 		key, err := keyOf(s.typ, s.value)
 		if err != nil {
 			continue // a requester whose name is no DN: nothing to say of who
@@ -278,7 +281,7 @@ func (m *modification) stamp() error {
 				m.change.enter(x, k.key, true)
 			}
 			m.change.enter(x, key, false)
-			if !before.present() {
+			if !before.present() || slices.Contains(m.given, s.typ) { // given, and taken away
 				m.change.presence(x, false)
 			}
 		}

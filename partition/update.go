@@ -22,6 +22,8 @@ import (
 // includes its own changes.
 type Tx struct {
 	Snapshot
+	// Rules are set before a change that they are for.
+	Rules   Rules
 	tx      *txn.Tx
 	by      string
 	time    time.Time

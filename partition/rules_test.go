@@ -1,0 +1,72 @@
+package partition_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+)
+
+// byRules modifies an entry by rules.
+func byRules(t testing.TB, p *partition.Partition, r partition.Rules, dn string, changes ...op.Modification) error {
+	t.Helper()
+	return update(t, p, func(tx *partition.Tx) error {
+		tx.Rules = r
+		return tx.Modify(context.Background(), name(dn), changes)
+	})
+}
+
+// What relaxed and permissive changes leave behind is sound, in the indexes of
+// what is otherwise stamped too.
+func TestRulesLeaveItSound(t *testing.T) {
+	ctx := context.Background()
+	var indexes []partition.Index
+	for _, a := range []string{"createTimestamp", "modifyTimestamp", "modifiersName", "description"} {
+		indexes = append(indexes, partition.Index{Attribute: a, Layout: partition.RowLayout})
+	}
+	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true, Indexes: indexes})
+	must(t, err)
+	defer p.Close(ctx)
+	must(t, p.SetSuffixes(ctx, []string{domain}))
+	must(t, add(t, p, domain, domainLines...))
+	old := []byte("20050101000000Z")
+	relaxed := partition.Rules{Relaxed: true}
+	must(t, byRules(t, p, relaxed, domain, change(op.ModReplace, "createTimestamp", old),
+		change(op.ModReplace, "modifyTimestamp", old), change(op.ModReplace, "modifiersName", []byte("cn=x"))))
+	wantSound(t, p)
+	for _, f := range []string{"(createTimestamp=20050101000000Z)", "(modifyTimestamp=20050101000000Z)", "(modifiersName=cn=x)"} {
+		if got := search(t, p, domain, op.WholeSubtree, f); len(got) != 1 {
+			t.Errorf("%s finds %v", f, got)
+		}
+	}
+	must(t, byRules(t, p, relaxed, domain, change(op.ModDelete, "modifyTimestamp"), change(op.ModDelete, "modifiersName")))
+	wantSound(t, p)
+	must(t, byRules(t, p, partition.Rules{Permissive: true}, domain, change(op.ModAdd, "description", []byte("a"), []byte("A")),
+		change(op.ModDelete, "description", []byte("b")), change(op.ModDelete, "seeAlso")))
+	wantSound(t, p)
+}
+
+// A change that comes to nothing stamps the entry all the same, so it conflicts
+// with the entry's end.
+func TestEmptyChangeBesideDelete(t *testing.T) {
+	ctx := context.Background()
+	p := sample(t)
+	at := name("uid=u1," + people)
+	tries := 0
+	_, err := p.Update(ctx, partition.By{Name: "cn=first"}, func(tx *partition.Tx) error {
+		err := tx.Modify(ctx, at, []op.Modification{
+			change(op.ModAdd, "description", []byte("x")), change(op.ModDelete, "description", []byte("x"))})
+		if tries++; tries == 1 {
+			must(t, update(t, p, func(tx *partition.Tx) error { return tx.Delete(ctx, at) }))
+		}
+		return err
+	})
+	var problem *partition.Error
+	if !errors.As(err, &problem) || problem.Problem != partition.NoSuchEntry {
+		t.Errorf("modify beside the delete: %v", err)
+	}
+	wantSound(t, p)
+}
