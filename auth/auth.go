@@ -182,6 +182,16 @@ func Hashed(stored []byte) bool {
 	return s != nil && s.name != "CLEARTEXT"
 }
 
+// Clear is the password of a value that does not hide it.
+func Clear(stored []byte) []byte {
+	if name, rest, ok := split(stored); ok {
+		if s := find(name); s != nil && s.name == "CLEARTEXT" {
+			return rest
+		}
+	}
+	return stored
+}
+
 // Schemes lists what Verify reads.
 func Schemes() []string {
 	var names []string

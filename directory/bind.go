@@ -16,35 +16,53 @@ var errCredentials = &op.Result{Code: op.InvalidCredentials}
 
 // bind authenticates the session (RFC 4511, 4.2; RFC 4513, 5), which is
 // anonymous and stays so unless the bind succeeds.
-func (o *operation) bind(ctx context.Context, r *op.Bind) error {
-	switch {
-	case r.Version != 3:
+func (o *operation) bind(ctx context.Context, r *op.Bind) (err error) {
+	if r.Version != 3 {
 		return op.Errorf(op.ProtocolError, "LDAP version %d is not served, only 3", r.Version)
-	case r.SASL:
-		return op.Errorf(op.AuthMethodNotSupported, "SASL mechanism %q is not served: see supportedSASLMechanisms", r.Mechanism)
+	}
+	var who *identity
+	if r.SASL {
+		who, err = o.sasl(ctx, r)
+	} else {
+		who, err = o.simple(ctx, r)
+	}
+	if err == nil {
+		o.session.who.Store(who)
+	}
+	return err
+}
+
+// simple is RFC 4513, 5.1.
+func (o *operation) simple(ctx context.Context, r *op.Bind) (*identity, error) {
+	switch {
 	case len(r.Password) == 0 && r.Name == "":
-		return nil
+		return nil, nil
 	case len(r.Password) == 0:
 		// RFC 4513, 5.1.2: programs took an unauthenticated bind for proof of
 		// the name.
-		return op.Errorf(op.UnwillingToPerform, "a bind with a name needs a password")
+		return nil, op.Errorf(op.UnwillingToPerform, "a bind with a name needs a password")
+	case o.inClear():
+		return nil, errClear
 	}
-	who, err := o.authenticate(ctx, r)
-	if err != nil {
-		return err
-	}
-	o.session.who.Store(who)
-	return nil
-}
-
-func (o *operation) authenticate(ctx context.Context, r *op.Bind) (*identity, error) {
 	name, err := dn.Parse(r.Name)
 	if err != nil {
 		return nil, op.Errorf(op.InvalidDNSyntax, "%v", err)
 	}
 	s := o.d.part.Snapshot()
 	defer s.Close()
-	return o.verify(ctx, s, name, r.Password)
+	who, err := o.reach(ctx, s, auth.Target{Name: name})
+	if err != nil && !errors.Is(err, errNobody) {
+		return nil, err
+	}
+	return o.verify(ctx, s, who, r.Password)
+}
+
+// errClear refuses what others on the way could read.
+var errClear = op.Errorf(op.ConfidentialityRequired, "passwords are not taken in clear: use TLS")
+
+// inClear reports whether passwords are to be refused here.
+func (o *operation) inClear() bool {
+	return o.d.o.ProtectPasswords && !auth.Confidential(o.session.channel)
 }
 
 func (d *Directory) isAdmin(name dn.DN) bool {
@@ -55,10 +73,10 @@ func (d *Directory) isAdmin(name dn.DN) bool {
 	return err == nil && key == d.adminKey
 }
 
-// verify gives who has a name and a password. Names that do not exist, have no
-// password or another one are answered alike, after alike work.
-func (o *operation) verify(ctx context.Context, s *partition.Snapshot, name dn.DN, password []byte) (*identity, error) {
-	who, stored, err := o.stored(ctx, s, name)
+// verify gives who if the password is theirs. A nil one, who has no password or
+// another one are answered alike, after alike work.
+func (o *operation) verify(ctx context.Context, s *partition.Snapshot, who *identity, password []byte) (*identity, error) {
+	stored, err := o.passwordsOf(ctx, s, who)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +89,7 @@ func (o *operation) verify(ctx context.Context, s *partition.Snapshot, name dn.D
 			ok, err := attempt.Try(ctx, v)
 			switch {
 			case ok:
+				o.upgrade(who, stored, v, password)
 				return who, nil
 			case errors.Is(err, auth.ErrScheme):
 				o.d.log.Warn("unreadable userPassword", "dn", who.name, "error", err)
@@ -85,24 +104,13 @@ func (o *operation) verify(ctx context.Context, s *partition.Snapshot, name dn.D
 	return nil, errCredentials
 }
 
-// stored gives who has a name and their secrets; nobody, with none, if nobody
-// has.
-func (o *operation) stored(ctx context.Context, s *partition.Snapshot, name dn.DN) (*identity, []entry.Attribute, error) {
-	if o.d.isAdmin(name) {
-		return &identity{name: o.d.o.Admin, admin: true},
-			[]entry.Attribute{{Type: o.known.userPassword, Values: [][]byte{[]byte(o.d.o.AdminPassword)}}}, nil
+// passwordsOf gives what is secret of somebody, userPassword among it.
+func (o *operation) passwordsOf(ctx context.Context, s *partition.Snapshot, who *identity) ([]entry.Attribute, error) {
+	switch {
+	case who == nil:
+		return nil, nil
+	case who.admin:
+		return []entry.Attribute{{Type: o.known.userPassword, Values: [][]byte{[]byte(o.d.o.AdminPassword)}}}, nil
 	}
-	at, err := s.Find(ctx, name)
-	var missing *partition.Error
-	if errors.As(err, &missing) {
-		return nil, nil, nil
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	secrets, err := s.Secrets(ctx, at.ID)
-	if err != nil {
-		return nil, nil, err
-	}
-	return &identity{name: at.Name, id: at.ID}, secrets, nil
+	return s.Secrets(ctx, who.id)
 }

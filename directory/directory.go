@@ -48,8 +48,9 @@ type Options struct {
 	// but the administrator. Zero is no bound.
 	SizeLimit int
 	TimeLimit time.Duration
-	// Secret signs the cookies of paged results. Servers that are to accept each
-	// other's cookies need the same one. Empty: a random one.
+	// Secret signs the cookies of paged results, and makes the salts that SCRAM
+	// shows to those who are not there. Servers that are to accept each other's
+	// cookies need the same one. Empty: a random one.
 	Secret []byte
 	// Version of the server, for vendorVersion.
 	Version string
@@ -58,6 +59,23 @@ type Options struct {
 	Extensions []string
 	// Passwords bounds the work with slow hashes; nil: auth.New(0).
 	Passwords *auth.Passwords
+	// ProtectPasswords refuses passwords that came in clear, before anything is
+	// done with them.
+	ProtectPasswords bool
+	// Mechanisms of SASL to offer where they work: EXTERNAL, SCRAM-SHA-1, -256,
+	// -512 (each with its -PLUS), OAUTHBEARER with Tokens, PLAIN. Keys for those
+	// of SCRAM are derived from new passwords. Nil: DefaultMechanisms.
+	Mechanisms []string
+	// PlainInClear offers PLAIN on connections that others may read along.
+	PlainInClear bool
+	// UpgradePasswords stores passwords that came in a bind anew, in the default
+	// scheme, if they are stored in clear or in a fast one; and derives the keys
+	// of SCRAM that they lack.
+	UpgradePasswords bool
+	// Identities lead from names to entries; nil: auth.DefaultRules.
+	Identities []*auth.Rule
+	// Tokens verifies those of OAUTHBEARER; nil: it is not offered.
+	Tokens *auth.Bearer
 	// Log takes what a client is not told: the cause of a result other (80), and
 	// operations that take as long as Slow or longer (zero: none).
 	Log  *slog.Logger
@@ -67,6 +85,9 @@ type Options struct {
 	Access *slog.Logger
 }
 
+// DefaultMechanisms are all that there are, the strongest first.
+var DefaultMechanisms = []string{"EXTERNAL", "SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1", "OAUTHBEARER", "PLAIN"}
+
 func (o *Options) ensureDefaults() {
 	if len(o.Secret) == 0 {
 		o.Secret = make([]byte, 32)
@@ -74,6 +95,12 @@ func (o *Options) ensureDefaults() {
 	}
 	if o.Passwords == nil {
 		o.Passwords = auth.New(0)
+	}
+	if o.Mechanisms == nil {
+		o.Mechanisms = DefaultMechanisms
+	}
+	if o.Identities == nil {
+		o.Identities = auth.DefaultRules()
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -93,13 +120,17 @@ type Directory struct {
 	known    atomic.Pointer[known] // of the schema last seen
 	pool     sync.Pool             // *operation
 	sessions atomic.Uint64         // so far
+
+	mechanisms []mechanism
+	upgrades   upgrades
 }
 
 // known are the elements that the directory itself knows of a schema.
 type known struct {
 	schema                                                       *schema.Schema
 	referral, alias, subentry                                    *schema.ObjectClass
-	objectClass, ref, aliasedObjectName, userPassword            *schema.AttributeType
+	objectClass, ref, aliasedObjectName                          *schema.AttributeType
+	userPassword, scramKey, authPassword                         *schema.AttributeType
 	entryDN, subschemaSubentry, hasSubordinates, numSubordinates *schema.AttributeType
 	isReferral, isAlias, isSubentry                              filter.Resolved
 	// computed are the attributes that no entry stores, as far as the schema
@@ -112,6 +143,7 @@ type known struct {
 func New(p *partition.Partition, o Options) (*Directory, error) {
 	o.ensureDefaults()
 	d := &Directory{part: p, passwords: o.Passwords, log: o.Log, o: o}
+	d.mechanisms = newMechanisms(o.Mechanisms, o.Tokens)
 	d.pool.New = func() any { return &operation{d: d} }
 	if o.Admin == "" || o.AdminPassword == "" {
 		return d, nil
@@ -123,6 +155,9 @@ func New(p *partition.Partition, o Options) (*Directory, error) {
 	d.admin, d.adminKey = name, key
 	return d, nil
 }
+
+// Close ends what goes on beside operations. Sessions end before it.
+func (d *Directory) Close() { d.upgrades.close() }
 
 // lookUp gives what is known of the schema in force.
 func (d *Directory) lookUp() *known {
@@ -148,6 +183,8 @@ func newKnown(s *schema.Schema) *known {
 		ref:               s.Attribute("ref"),
 		aliasedObjectName: s.Attribute("aliasedObjectName"),
 		userPassword:      s.Attribute("userPassword"),
+		scramKey:          s.Attribute("scramKey"),
+		authPassword:      s.Attribute("authPassword"),
 		entryDN:           s.Attribute("entryDN"),
 		subschemaSubentry: s.Attribute("subschemaSubentry"),
 		hasSubordinates:   s.Attribute("hasSubordinates"),
@@ -189,6 +226,8 @@ type Session struct {
 	channel auth.Channel
 	number  uint64 // of the connection, for the log
 	who     atomic.Pointer[identity]
+	// exchange of SASL under way. Only binds touch it, which run alone.
+	exchange *exchange
 }
 
 // NewSession begins an anonymous session on a connection; a nil channel tells

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/ber"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -68,13 +69,15 @@ func parsePasswordRequest(value []byte) (p passwordRequest, err error) {
 // administrator anyone's. Without a new one it makes one and tells it.
 func (o *operation) passwordModify(ctx context.Context, value []byte) error {
 	p, err := parsePasswordRequest(value)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if o.who == nil {
+	case o.inClear():
+		return errClear
+	case o.who == nil:
 		return op.Errorf(op.UnwillingToPerform, "bind first")
 	}
-	name, err := o.passwordTarget(p.identity)
+	name, err := o.passwordTarget(ctx, p.identity)
 	if err != nil {
 		return err
 	}
@@ -85,12 +88,11 @@ func (o *operation) passwordModify(ctx context.Context, value []byte) error {
 	if len(p.new) == 0 {
 		return op.Errorf(op.ConstraintViolation, "an empty password would let nobody in")
 	}
-	changes, err := o.hashChanges(ctx, []op.Modification{{Kind: op.ModReplace,
-		PartialAttribute: op.PartialAttribute{Description: "userPassword", Values: [][]byte{p.new}}}})
-	if err != nil {
+	if err := o.mayWrite(ctx, name); err != nil && !errors.Is(err, errAccess) {
 		return err
 	}
-	if err := o.mayWrite(ctx, name); err != nil && !errors.Is(err, errAccess) {
+	changes, err := o.newPassword(ctx, p.new)
+	if err != nil {
 		return err
 	}
 	err = o.update(ctx, &update{
@@ -111,13 +113,23 @@ func (o *operation) passwordModify(ctx context.Context, value []byte) error {
 	return err
 }
 
-// passwordTarget is whose password is to be set.
-func (o *operation) passwordTarget(identity *string) (dn.DN, error) {
+// passwordTarget is whose password is to be set: the requester's, or that of a
+// DN, with "dn:" in front or not, or of a name with "u:" in front.
+func (o *operation) passwordTarget(ctx context.Context, identity *string) (dn.DN, error) {
 	s := o.who.name
 	if identity != nil {
 		s = *identity
-		if len(s) >= 3 && strings.EqualFold(s[:3], "dn:") {
-			s = s[3:]
+	}
+	if kind, rest, ok := strings.Cut(s, ":"); ok && identity != nil {
+		switch strings.ToLower(kind) {
+		case "dn":
+			s = rest
+		case "u":
+			who, err := o.userNamed(ctx, s)
+			if err != nil {
+				return nil, err
+			}
+			s = who.name
 		}
 	}
 	name, err := target(s)
@@ -127,9 +139,24 @@ func (o *operation) passwordTarget(identity *string) (dn.DN, error) {
 	return name, err
 }
 
-// checkOld verifies the old password if one is given, of one's own entry only.
+// userNamed gives who has a name, if the requester may know.
+func (o *operation) userNamed(ctx context.Context, authzID string) (*identity, error) {
+	s := o.d.part.Snapshot()
+	defer s.Close()
+	who, err := o.identify(ctx, s, authzID)
+	switch {
+	case errors.Is(err, errNobody) && o.who.isAdmin():
+		return nil, op.Errorf(op.NoSuchObject, "the userIdentity %q is nobody's, or more than one entry's", authzID)
+	case errors.Is(err, errNobody):
+		return nil, errAccess
+	}
+	return who, err
+}
+
+// checkOld verifies the old password if one is given (RFC 3062, 2), also if the
+// requester could do without.
 func (o *operation) checkOld(ctx context.Context, tx *partition.Tx, name dn.DN, old []byte) error {
-	if old == nil || o.who.isAdmin() {
+	if old == nil {
 		return nil
 	}
 	stored, err := o.storedPasswords(ctx, &tx.Snapshot, name, "userPassword")
@@ -137,7 +164,8 @@ func (o *operation) checkOld(ctx context.Context, tx *partition.Tx, name dn.DN, 
 		return err
 	}
 	for _, v := range stored {
-		if ok, err := o.d.passwords.Verify(ctx, o.session.channel, v, old); ok || ctx.Err() != nil {
+		ok, err := o.d.passwords.Verify(ctx, o.session.channel, v, old)
+		if ok || err != nil && !errors.Is(err, auth.ErrScheme) {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -28,34 +29,84 @@ func (i *identity) dn() string {
 }
 
 // identify gives who an authorization identity names (RFC 4513, 5.2.1.8): ""
-// the anonymous, "dn:..." the administrator or an entry. The error is a *Result
-// or of the store; it is errNobody for a name that nobody has.
+// the anonymous, "dn:..." the administrator or an entry, "u:..." whom the rules
+// lead to. The error is of the store; it is errNobody for a name that nobody has,
+// or more than one.
 func (o *operation) identify(ctx context.Context, s *partition.Snapshot, authzID string) (*identity, error) {
 	if authzID == "" {
 		return nil, nil
 	}
 	kind, rest, _ := strings.Cut(authzID, ":")
-	if !strings.EqualFold(kind, "dn") {
-		return nil, errNobody
+	switch strings.ToLower(kind) {
+	case "dn":
+		if rest == "" {
+			return nil, nil
+		}
+		name, err := dn.Parse(rest)
+		if err != nil {
+			return nil, errNobody
+		}
+		return o.reach(ctx, s, auth.Target{Name: name})
+	case "u":
+		if target, ok := auth.Find(o.d.o.Identities, "u:"+rest); ok {
+			return o.reach(ctx, s, target)
+		}
 	}
-	if rest == "" {
-		return nil, nil
-	}
-	name, err := dn.Parse(rest)
-	if err != nil {
-		return nil, errNobody
-	}
-	if o.d.isAdmin(name) {
+	return nil, errNobody
+}
+
+// reach gives who stands where a rule leads.
+func (o *operation) reach(ctx context.Context, s *partition.Snapshot, t auth.Target) (*identity, error) {
+	if !t.Search && o.d.isAdmin(t.Name) {
 		return &identity{name: o.d.o.Admin, admin: true}, nil
 	}
-	at, err := s.Find(ctx, name)
-	if isMissing(err) {
-		return nil, errNobody
+	at := partition.Located{ID: entry.Root}
+	var err error
+	if len(t.Name) > 0 {
+		at, err = s.Find(ctx, t.Name)
 	}
+	switch {
+	case isMissing(err):
+		return nil, errNobody
+	case err != nil:
+		return nil, err
+	case t.Search:
+		return o.single(ctx, s, at.ID, t)
+	}
+	return &identity{name: at.Name, id: at.ID}, nil
+}
+
+// single finds the one entry that a search finds.
+func (o *operation) single(ctx context.Context, s *partition.Snapshot, base entry.ID, t auth.Target) (*identity, error) {
+	f, err := o.resolve(ctx, s, t.Filter)
 	if err != nil {
 		return nil, err
 	}
-	return &identity{name: at.Name, id: at.ID}, nil
+	var who *identity
+	for r, err := range s.Search(ctx, partition.Query{Base: base, Scope: t.Scope, Filter: f}) {
+		if err != nil {
+			return nil, err
+		}
+		if who != nil {
+			o.d.log.Warn("a name leads to more than one entry, so to none", "filter", t.Filter.String(), "one", who.name, "other", r.Name)
+			return nil, errNobody
+		}
+		who = &identity{name: r.Name, id: r.ID}
+	}
+	if who == nil {
+		return nil, errNobody
+	}
+	return who, nil
+}
+
+// entryNamed gives who has an entry of a name: not the administrator, who has
+// none.
+func (o *operation) entryNamed(ctx context.Context, s *partition.Snapshot, text string) (*identity, error) {
+	name, err := dn.Parse(text)
+	if err != nil || o.d.isAdmin(name) {
+		return nil, errNobody
+	}
+	return o.reach(ctx, s, auth.Target{Name: name})
 }
 
 // errNobody: an authorization identity that is malformed or that nobody has.

@@ -19,6 +19,7 @@ type operation struct {
 	known    *known         // of it
 	controls controls
 	response op.Response
+	exchange *exchange // of SASL, that a bind may go on with
 
 	found    op.SearchEntry
 	selected []entry.Attribute
@@ -44,6 +45,7 @@ func (o *operation) end() {
 	o.schema, o.known = nil, nil
 	o.controls = controls{}
 	o.response = op.Response{}
+	o.exchange = nil
 	o.found = op.SearchEntry{}
 	o.stream = stream{}
 	o.trace = trace{}
@@ -57,6 +59,7 @@ func (o *operation) run(ctx context.Context, m *op.Message, sink op.Sink) error 
 	bind, isBind := m.Request.(*op.Bind)
 	if isBind {
 		o.session.who.Store(nil) // anonymous from receipt on (RFC 4513, 4)
+		o.exchange, o.session.exchange = o.session.exchange, nil
 	}
 	if len(m.Controls) > 0 {
 		if err := o.takeControls(m); err != nil {

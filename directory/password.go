@@ -3,6 +3,7 @@ package directory
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -11,15 +12,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
 // isPassword reports whether a description is userPassword, options or not.
 func (o *operation) isPassword(description string) bool {
+	return o.isOf(description, o.known.userPassword)
+}
+
+func (o *operation) isOf(description string, t *schema.AttributeType) bool {
 	name, _, _ := strings.Cut(description, ";")
-	if len(name) < 2 || o.known.userPassword == nil {
-		return false
-	}
-	return o.schema.Attribute(name) == o.known.userPassword
+	return len(name) > 1 && t != nil && o.schema.Attribute(name) == t
 }
 
 // isPasswordChange reports whether the requester is a user, and the changes are
@@ -42,8 +45,10 @@ func (o *operation) isPasswordChange(changes []op.Modification) bool {
 		slices.Equal(kinds, []op.ModKind{op.ModAdd, op.ModDelete})
 }
 
-// hashAttributes gives the attributes of a new entry with its passwords hashed.
+// hashAttributes gives the attributes of a new entry with its passwords hashed,
+// and the keys of SCRAM of the first one.
 func (o *operation) hashAttributes(ctx context.Context, as []op.PartialAttribute) ([]op.PartialAttribute, error) {
+	var clear []byte
 	cloned := false
 	for i := range as {
 		if !o.isPassword(as[i].Description) {
@@ -53,32 +58,104 @@ func (o *operation) hashAttributes(ctx context.Context, as []op.PartialAttribute
 		if err != nil {
 			return nil, err
 		}
+		if clear == nil {
+			clear = firstClear(as[i].Values)
+		}
 		if !cloned {
 			as, cloned = slices.Clone(as), true
 		}
 		as[i].Values = values
 	}
-	return as, nil
+	keys, err := o.scramKeys(ctx, clear)
+	if err != nil || len(keys) == 0 || slices.ContainsFunc(as, func(a op.PartialAttribute) bool { return o.isScramKey(a.Description) }) {
+		return as, err
+	}
+	return append(as, op.PartialAttribute{Description: o.known.scramKey.Name(), Values: keys}), nil
 }
 
 // hashChanges gives the changes with new passwords hashed. It is done before the
-// transaction, which may run more than once.
+// transaction, which may run more than once. Whatever is changed of passwords,
+// the keys of SCRAM become those of the last one that was given in clear, or go:
+// nobody can tell of which password they were.
 func (o *operation) hashChanges(ctx context.Context, changes []op.Modification) ([]op.Modification, error) {
-	cloned := false
+	var clear []byte
+	touched, given, cloned := false, false, false
 	for i := range changes {
-		if changes[i].Kind != op.ModAdd && changes[i].Kind != op.ModReplace || !o.isPassword(changes[i].Description) {
+		c := &changes[i]
+		given = given || o.isScramKey(c.Description)
+		if !o.isPassword(c.Description) {
 			continue
 		}
-		values, err := o.hashValues(ctx, changes[i].Values)
+		touched = true
+		if c.Kind != op.ModAdd && c.Kind != op.ModReplace {
+			if len(c.Values) == 0 || slices.ContainsFunc(c.Values, func(v []byte) bool { return bytes.Equal(v, clear) }) {
+				clear = nil
+			}
+			continue
+		}
+		values, err := o.hashValues(ctx, c.Values)
 		if err != nil {
 			return nil, err
 		}
+		clear = firstClear(c.Values)
 		if !cloned {
 			changes, cloned = slices.Clone(changes), true
 		}
 		changes[i].Values = values
 	}
-	return changes, nil
+	if !touched || given {
+		return changes, nil
+	}
+	return o.withScramKeys(ctx, changes, clear)
+}
+
+// withScramKeys adds the change to the keys of a password in clear; nil: to none.
+func (o *operation) withScramKeys(ctx context.Context, changes []op.Modification, clear []byte) ([]op.Modification, error) {
+	if o.known.scramKey == nil {
+		return changes, nil
+	}
+	keys, err := o.scramKeys(ctx, clear)
+	return append(slices.Clip(changes), replace(o.known.scramKey, keys...)), err
+}
+
+func replace(t *schema.AttributeType, values ...[]byte) op.Modification {
+	return op.Modification{Kind: op.ModReplace, PartialAttribute: op.PartialAttribute{Description: t.Name(), Values: values}}
+}
+
+// newPassword gives the changes that set a password to one in clear, whatever it
+// looks like.
+func (o *operation) newPassword(ctx context.Context, clear []byte) ([]op.Modification, error) {
+	if o.known.userPassword == nil {
+		return nil, op.Errorf(op.UnwillingToPerform, "the schema has no userPassword")
+	}
+	hash, err := o.d.passwords.Hash(ctx, o.session.channel, "", clear)
+	if err != nil {
+		return nil, err
+	}
+	return o.withScramKeys(ctx, []op.Modification{replace(o.known.userPassword, hash)}, clear)
+}
+
+// scramKeys derives the keys of a password in clear, for the mechanisms that are
+// offered.
+func (o *operation) scramKeys(ctx context.Context, clear []byte) ([][]byte, error) {
+	if clear == nil || o.known.scramKey == nil {
+		return nil, nil
+	}
+	return o.d.passwords.ScramKeys(ctx, o.session.channel, o.d.o.Mechanisms, clear)
+}
+
+func firstClear(values [][]byte) []byte {
+	for _, v := range values {
+		if !auth.Hashed(v) {
+			return auth.Clear(v)
+		}
+	}
+	return nil
+}
+
+// isScramKey reports whether a description is scramKey, options or not.
+func (o *operation) isScramKey(description string) bool {
+	return o.isOf(description, o.known.scramKey)
 }
 
 func (o *operation) hashValues(ctx context.Context, values [][]byte) ([][]byte, error) {
@@ -86,7 +163,7 @@ func (o *operation) hashValues(ctx context.Context, values [][]byte) ([][]byte, 
 	for i, v := range values {
 		switch {
 		case !auth.Hashed(v):
-			h, err := o.d.passwords.Hash(ctx, o.session.channel, "", v)
+			h, err := o.d.passwords.Hash(ctx, o.session.channel, "", auth.Clear(v))
 			if err != nil {
 				return nil, err
 			}
@@ -158,7 +235,7 @@ func (o *operation) storedFor(ctx context.Context, stored [][]byte, given []byte
 		if ok {
 			return v, nil
 		}
-		if ctx.Err() != nil {
+		if err != nil && !errors.Is(err, auth.ErrScheme) {
 			return nil, err
 		}
 	}

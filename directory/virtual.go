@@ -108,6 +108,7 @@ func (o *operation) rootDSE() *virtual {
 	add("supportedControl", supportedControls()...)
 	add("supportedExtension", slices.Concat(supportedExtensions, o.d.o.Extensions)...)
 	add("supportedFeatures", supportedFeatures...)
+	add("supportedSASLMechanisms", o.usableMechanisms()...)
 	add("vendorName", "ldapd")
 	if o.d.o.Version != "" {
 		add("vendorVersion", o.d.o.Version)

@@ -1,0 +1,249 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// A mechanism is one of SASL (RFC 4422) that is offered.
+type mechanism struct {
+	name string
+	// usable says why it does not work on this connection; nil: it does.
+	usable func(o *operation) error
+	// begin takes the client's first message. It gives who the client is, or an
+	// error, or lets the client go on by proceed.
+	begin func(ctx context.Context, o *operation, message []byte) (*identity, error)
+}
+
+// An exchange is what a session remembers between the binds of a mechanism with
+// more than one step (RFC 4513, 5.2.1.2).
+type exchange struct {
+	mechanism string
+	next      func(ctx context.Context, o *operation, message []byte) (*identity, error)
+}
+
+// newMechanisms makes those that are configured; the SCRAM ones bring their
+// -PLUS.
+func newMechanisms(names []string, tokens *auth.Bearer) (ms []mechanism) {
+	for _, name := range names {
+		switch {
+		case name == "EXTERNAL":
+			ms = append(ms, mechanism{name, usableExternal, bindExternal})
+		case name == "PLAIN":
+			ms = append(ms, mechanism{name, usablePlain, bindPlain})
+		case name == "OAUTHBEARER" && tokens != nil:
+			ms = append(ms, mechanism{name, usableBearer, bindBearer})
+		case auth.IsScram(name):
+			ms = append(ms, mechanism{name, usableScram, beginScram(name)},
+				mechanism{name + auth.Plus, usablePlus, beginScram(name + auth.Plus)})
+		}
+	}
+	return ms
+}
+
+// sasl takes one message of a SASL exchange. In the middle of one the mechanism
+// is named again; another one, or a bind of another kind, abandons it.
+func (o *operation) sasl(ctx context.Context, r *op.Bind) (*identity, error) {
+	m := o.mechanism(r.Mechanism)
+	if m == nil {
+		return nil, op.Errorf(op.AuthMethodNotSupported, "SASL mechanism %q is not served: see supportedSASLMechanisms", r.Mechanism)
+	}
+	if err := m.usable(o); err != nil {
+		return nil, err
+	}
+	who, err := o.step(ctx, m, r.Credentials)
+	if errors.Is(err, auth.ErrMessage) {
+		err = op.Errorf(op.ProtocolError, "%v", err)
+	}
+	return who, err
+}
+
+func (o *operation) step(ctx context.Context, m *mechanism, message []byte) (*identity, error) {
+	if x := o.exchange; x != nil && x.mechanism == m.name {
+		return x.next(ctx, o, message)
+	}
+	if message == nil && m.name != "EXTERNAL" {
+		// The client begins all others, and this one wants to be asked (RFC 4422, 3).
+		return nil, o.proceed(m.name, nil, m.begin)
+	}
+	return m.begin(ctx, o, message)
+}
+
+func (o *operation) mechanism(name string) *mechanism {
+	for i := range o.d.mechanisms {
+		if m := &o.d.mechanisms[i]; m.name == name {
+			return m
+		}
+	}
+	return nil
+}
+
+// usableMechanisms are what this connection can use now.
+func (o *operation) usableMechanisms() (names []string) {
+	for i := range o.d.mechanisms {
+		if m := &o.d.mechanisms[i]; m.usable(o) == nil {
+			names = append(names, m.name)
+		}
+	}
+	return names
+}
+
+// proceed asks the client for its next message.
+func (o *operation) proceed(mechanism string, challenge []byte, next func(context.Context, *operation, []byte) (*identity, error)) error {
+	o.session.exchange = &exchange{mechanism, next}
+	o.response.SASLCredentials = challenge
+	return &op.Result{Code: op.SASLBindInProgress}
+}
+
+// assume gives who the client wants to be: itself, or by the administrator
+// anyone (RFC 4513, 5.2.1.8).
+func (o *operation) assume(ctx context.Context, s *partition.Snapshot, who *identity, authzID string) (*identity, error) {
+	if authzID == "" || o.isName(who, authzID) {
+		return who, nil
+	}
+	other, err := o.identify(ctx, s, authzID)
+	switch {
+	case errors.Is(err, errNobody):
+		return nil, errCredentials
+	case err != nil:
+		return nil, err
+	case who.isAdmin() || other != nil && other.id == who.id && other.admin == who.admin && other.name == who.name:
+		return other, nil
+	}
+	return nil, errCredentials
+}
+
+// isName reports whether an authorization identity is somebody's name, also one
+// that no entry has.
+func (o *operation) isName(who *identity, authzID string) bool {
+	kind, name, _ := strings.Cut(authzID, ":")
+	if !strings.EqualFold(kind, "dn") {
+		return false
+	}
+	_, key, err := o.d.parse(name)
+	_, own, ownErr := o.d.parse(who.name)
+	return err == nil && ownErr == nil && key == own
+}
+
+// named gives who a name belongs to that a client gave itself; nobody, if there
+// is none.
+func (o *operation) named(ctx context.Context, s *partition.Snapshot, name string) (*identity, error) {
+	who, err := o.identify(ctx, s, name)
+	if errors.Is(err, errNobody) {
+		return nil, nil
+	}
+	return who, err
+}
+
+func usablePlain(o *operation) error {
+	if auth.Confidential(o.session.channel) || o.d.o.PlainInClear && !o.inClear() {
+		return nil
+	}
+	return errClear
+}
+
+// bindPlain is RFC 4616.
+func bindPlain(ctx context.Context, o *operation, message []byte) (*identity, error) {
+	authzID, name, password, err := auth.ParsePlain(message)
+	if err != nil {
+		return nil, err
+	}
+	s := o.d.part.Snapshot()
+	defer s.Close()
+	who, err := o.named(ctx, s, auth.NameOf(name))
+	if err != nil {
+		return nil, err
+	}
+	if who, err = o.verify(ctx, s, who, password); err != nil {
+		return nil, err
+	}
+	return o.assume(ctx, s, who, authzID)
+}
+
+func usableExternal(o *operation) error {
+	if auth.External(o.session.channel) {
+		return nil
+	}
+	return op.Errorf(op.InappropriateAuthentication, "nothing below LDAP says who you are: use TLS with a certificate, or ldapi")
+}
+
+// bindExternal is RFC 4422, appendix A; the message is the authorization
+// identity, if one is wanted.
+func bindExternal(ctx context.Context, o *operation, message []byte) (*identity, error) {
+	s := o.d.part.Snapshot()
+	defer s.Close()
+	who, err := o.external(ctx, s)
+	if errors.Is(err, errNobody) {
+		return nil, errCredentials
+	}
+	if err != nil {
+		return nil, err
+	}
+	return o.assume(ctx, s, who, string(message))
+}
+
+// external gives who the layers below LDAP know. Rules come first. Without one a
+// certificate is for the entry that has its subject's name, and a process on the
+// same machine is who it is, without an entry. Only a rule makes anyone the
+// administrator.
+func (o *operation) external(ctx context.Context, s *partition.Snapshot) (*identity, error) {
+	names := auth.ExternalNames(o.session.channel)
+	if target, ok := auth.Find(o.d.o.Identities, names...); ok {
+		return o.reach(ctx, s, target)
+	}
+	if uid, gid, ok := o.session.channel.Peer(); ok {
+		return &identity{name: auth.PeerName(uid, gid)}, nil
+	}
+	for _, name := range names {
+		if subject, ok := strings.CutPrefix(name, "dn:"); ok {
+			return o.entryNamed(ctx, s, subject)
+		}
+	}
+	return nil, errNobody
+}
+
+func usableBearer(o *operation) error {
+	if auth.Confidential(o.session.channel) {
+		return nil
+	}
+	return op.Errorf(op.ConfidentialityRequired, "tokens are not taken in clear: use TLS")
+}
+
+// bindBearer is RFC 7628. Its failures come in two steps: the client is told
+// where tokens are to be had, answers anything, and then is refused.
+func bindBearer(ctx context.Context, o *operation, message []byte) (*identity, error) {
+	authzID, token, err := auth.ParseBearer(message)
+	if err != nil {
+		return nil, err
+	}
+	who, err := o.bearer(ctx, authzID, token)
+	if !errors.Is(err, auth.ErrToken) && !errors.Is(err, errCredentials) {
+		return who, err
+	}
+	return nil, o.proceed("OAUTHBEARER", o.d.o.Tokens.Discovery("invalid_token"),
+		func(context.Context, *operation, []byte) (*identity, error) { return nil, errCredentials })
+}
+
+// bearer gives who a token is of. What it says is a name for rules, never a DN.
+func (o *operation) bearer(ctx context.Context, authzID, token string) (*identity, error) {
+	name, err := o.d.o.Tokens.Verify(token)
+	if err != nil {
+		return nil, err
+	}
+	s := o.d.part.Snapshot()
+	defer s.Close()
+	who, err := o.named(ctx, s, "u:"+name)
+	if err != nil {
+		return nil, err
+	}
+	if who == nil {
+		o.d.log.Info("a token's name belongs to nobody", "name", name)
+		return nil, errCredentials
+	}
+	return o.assume(ctx, s, who, authzID)
+}

@@ -1,0 +1,149 @@
+package directory
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+func usableScram(*operation) error { return nil }
+
+func usablePlus(o *operation) error {
+	if auth.Bindable(o.session.channel) {
+		return nil
+	}
+	return op.Errorf(op.AuthMethodNotSupported, "there is no TLS to bind to")
+}
+
+// scramming is an exchange of SCRAM (RFC 5802) under way.
+type scramming struct {
+	mechanism string
+	conv      *auth.Scram
+	who       *identity // nil: nobody, who is asked all the same
+	// name and key are what the client was asked with.
+	base, name string
+	key        auth.ScramKey
+}
+
+func beginScram(mechanism string) func(context.Context, *operation, []byte) (*identity, error) {
+	return func(ctx context.Context, o *operation, message []byte) (*identity, error) {
+		x := &scramming{mechanism: mechanism}
+		conv, err := auth.NewScram(mechanism, o.session.channel, message,
+			func(base, name string) (k auth.ScramKey, err error) {
+				x.base, x.name = base, name
+				x.who, x.key, err = o.scramKey(ctx, base, name)
+				return x.key, err
+			})
+		if err != nil {
+			return nil, err
+		}
+		x.conv = conv
+		challenge, _, err := conv.Step(message)
+		if err != nil {
+			return nil, o.scramFailure(challenge, err)
+		}
+		return nil, o.proceed(mechanism, challenge, x.finish)
+	}
+}
+
+// finish takes the client's proof. The key must still be what it was: the client
+// may have taken its time, and the password may be another one by now.
+func (x *scramming) finish(ctx context.Context, o *operation, message []byte) (*identity, error) {
+	answer, done, err := x.conv.Step(message)
+	if err != nil {
+		return nil, o.scramFailure(answer, err)
+	}
+	if !done || x.who == nil {
+		return nil, errCredentials
+	}
+	who, key, err := o.scramKey(ctx, x.base, x.name)
+	if err != nil {
+		return nil, err
+	}
+	if who == nil || who.id != x.who.id || subtle.ConstantTimeCompare(key.StoredKey, x.key.StoredKey) != 1 {
+		return nil, errCredentials
+	}
+	s := o.d.part.Snapshot()
+	defer s.Close()
+	if who, err = o.assume(ctx, s, who, x.conv.AuthzID()); err != nil {
+		return nil, err
+	}
+	o.response.SASLCredentials = answer
+	return who, nil
+}
+
+// scramFailure tells the client as SCRAM does, besides the result.
+func (o *operation) scramFailure(answer []byte, err error) error {
+	if errors.Is(err, auth.ErrProof) {
+		o.response.SASLCredentials = answer
+		return errCredentials
+	}
+	return err
+}
+
+// scramKey gives who has a name, and their key: a fake one for who has none, and
+// for nobody.
+func (o *operation) scramKey(ctx context.Context, mechanism, name string) (*identity, auth.ScramKey, error) {
+	s := o.d.part.Snapshot()
+	defer s.Close()
+	id := auth.NameOf(name)
+	who, err := o.named(ctx, s, id)
+	if err != nil {
+		return nil, auth.ScramKey{}, err
+	}
+	if who != nil && !who.admin {
+		key, ok, err := o.storedKey(ctx, s, who, mechanism)
+		if ok || err != nil {
+			return who, key, err
+		}
+	}
+	return nil, auth.FakeScramKey(mechanism, o.d.o.Secret, o.canonical(id)), nil
+}
+
+func (o *operation) storedKey(ctx context.Context, s *partition.Snapshot, who *identity, mechanism string) (k auth.ScramKey, ok bool, err error) {
+	secrets, err := s.Secrets(ctx, who.id)
+	if err != nil {
+		return k, false, err
+	}
+	k, ok = o.keyIn(secrets, mechanism)
+	return k, ok, nil
+}
+
+// keyIn finds the key for a mechanism: one derived here, or one that somebody put
+// into authPassword (RFC 5803).
+func (o *operation) keyIn(secrets []entry.Attribute, mechanism string) (k auth.ScramKey, ok bool) {
+	for i := range secrets {
+		if t := secrets[i].Type; t != o.known.scramKey && t != o.known.authPassword {
+			continue
+		}
+		for _, v := range secrets[i].Values {
+			if k, ok := auth.ParseScramKey(mechanism, v); ok {
+				return k, true
+			}
+		}
+	}
+	return k, false
+}
+
+// canonical is the same for spellings of a name that would lead to the same
+// entry, so that these are asked with the same salt, as those of an entry are.
+func (o *operation) canonical(name string) string {
+	if text, ok := strings.CutPrefix(name, "dn:"); ok {
+		if _, key, err := o.d.parse(text); err == nil {
+			return "dn:" + key
+		}
+		return name
+	}
+	if rule := o.schema.Rule("caseIgnoreMatch"); rule != nil {
+		if key, err := rule.Key([]byte(name)); err == nil {
+			return string(key)
+		}
+	}
+	return strings.ToLower(name)
+}

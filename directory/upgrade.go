@@ -1,0 +1,124 @@
+package directory
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// upgrades run one at a time, after the bind that they belong to. Who binds
+// meanwhile is served at the next bind.
+type upgrades struct {
+	mu     sync.Mutex
+	closed bool
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the one that runs has ended; nil: none runs
+}
+
+func (u *upgrades) start(f func(context.Context)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed || u.done != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	u.cancel, u.done = cancel, done
+	go func() {
+		defer close(done)
+		defer cancel()
+		f(ctx)
+		u.mu.Lock()
+		u.done = nil
+		u.mu.Unlock()
+	}()
+}
+
+// close ends the one that runs and waits for it.
+func (u *upgrades) close() {
+	u.mu.Lock()
+	u.closed = true
+	done := u.done
+	if done != nil {
+		u.cancel()
+	}
+	u.mu.Unlock()
+	if done != nil {
+		<-done
+	}
+}
+
+// upgrade stores the password that somebody has just bound with in the default
+// scheme if it is in a fast one, and derives the keys of SCRAM that are missing.
+// The bind does not wait for it.
+func (o *operation) upgrade(who *identity, secrets []entry.Attribute, stored, password []byte) {
+	d := o.d
+	if !d.o.UpgradePasswords || who.admin || auth.Slow(stored) && o.hasKeys(secrets) {
+		return
+	}
+	stored, password = bytes.Clone(stored), bytes.Clone(password)
+	channel := o.session.channel
+	d.upgrades.start(func(ctx context.Context) {
+		err := d.restore(ctx, channel, who, stored, password)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, txn.ErrReadOnly) && !isMissing(err) {
+			d.log.Warn("a password stays as it is stored", "dn", who.name, "error", err)
+		}
+	})
+}
+
+// hasKeys reports whether there are all keys of SCRAM that would be derived.
+func (o *operation) hasKeys(secrets []entry.Attribute) bool {
+	if o.known.scramKey == nil {
+		return true
+	}
+	for _, m := range o.d.o.Mechanisms {
+		if !auth.IsScram(m) {
+			continue
+		}
+		if _, ok := o.keyIn(secrets, m); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// restore replaces what is stored of a password, unless that was changed
+// meanwhile.
+func (d *Directory) restore(ctx context.Context, c auth.Channel, who *identity, stored, password []byte) error {
+	o := &operation{d: d, session: &Session{d: d, channel: c}, known: d.lookUp(), who: who}
+	o.schema = o.known.schema
+	changes, err := o.newPassword(ctx, password)
+	if err != nil {
+		return err
+	}
+	if auth.Slow(stored) {
+		changes = changes[1:] // only the keys
+		if len(changes) == 0 || len(changes[0].Values) == 0 {
+			return nil // SCRAM cannot have this password
+		}
+	}
+	_, err = d.part.Update(ctx, partition.By{Name: who.name}, func(tx *partition.Tx) error {
+		name, err := dn.Parse(who.name)
+		if err != nil {
+			return err
+		}
+		at, err := tx.Find(ctx, name)
+		if err != nil || at.ID != who.id {
+			return err
+		}
+		now, err := o.storedPasswords(ctx, &tx.Snapshot, name, "userPassword")
+		if err != nil || len(now) != 1 || !bytes.Equal(now[0], stored) {
+			return err
+		}
+		return tx.Modify(ctx, name, changes)
+	})
+	return err
+}
