@@ -24,7 +24,7 @@ func Bindable(c Channel) bool {
 // binding gives the data that binds to a channel, none if this cannot be.
 func binding(c Channel, kind string) scram.ChannelBinding {
 	state := c.TLS()
-	if state == nil {
+	if state == nil || !state.HandshakeComplete {
 		return scram.ChannelBinding{}
 	}
 	var b scram.ChannelBinding

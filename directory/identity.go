@@ -2,6 +2,7 @@ package directory
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/auth"
@@ -57,27 +58,35 @@ func (o *operation) identify(ctx context.Context, s *partition.Snapshot, authzID
 
 // reach gives who stands where a rule leads.
 func (o *operation) reach(ctx context.Context, s *partition.Snapshot, t auth.Target) (*identity, error) {
-	if !t.Search && o.d.isAdmin(t.Name) {
+	if t.Search {
+		return o.single(ctx, s, t)
+	}
+	if o.d.isAdmin(t.Name) {
 		return &identity{name: o.d.o.Admin, admin: true}, nil
 	}
-	at := partition.Located{ID: entry.Root}
-	var err error
-	if len(t.Name) > 0 {
-		at, err = s.Find(ctx, t.Name)
-	}
-	switch {
-	case isMissing(err):
+	at, err := s.Find(ctx, t.Name)
+	if isNobodys(err) {
 		return nil, errNobody
-	case err != nil:
+	}
+	if err != nil {
 		return nil, err
-	case t.Search:
-		return o.single(ctx, s, at.ID, t)
 	}
 	return &identity{name: at.Name, id: at.ID}, nil
 }
 
 // single finds the one entry that a search finds.
-func (o *operation) single(ctx context.Context, s *partition.Snapshot, base entry.ID, t auth.Target) (*identity, error) {
+func (o *operation) single(ctx context.Context, s *partition.Snapshot, t auth.Target) (*identity, error) {
+	base := entry.Root // all naming contexts
+	if len(t.Name) > 0 {
+		at, err := s.Find(ctx, t.Name)
+		if isNobodys(err) {
+			return nil, errNobody
+		}
+		if err != nil {
+			return nil, err
+		}
+		base = at.ID
+	}
 	f, err := o.resolve(ctx, s, t.Filter)
 	if err != nil {
 		return nil, err
@@ -107,6 +116,13 @@ func (o *operation) entryNamed(ctx context.Context, s *partition.Snapshot, text 
 		return nil, errNobody
 	}
 	return o.reach(ctx, s, auth.Target{Name: name})
+}
+
+// isNobodys reports whether a name leads to no entry, or is none that the schema
+// can compare.
+func isNobodys(err error) bool {
+	var problem *partition.Error
+	return errors.As(err, &problem)
 }
 
 // errNobody: an authorization identity that is malformed or that nobody has.

@@ -100,9 +100,9 @@ func (o *operation) proceed(mechanism string, challenge []byte, next func(contex
 	return &op.Result{Code: op.SASLBindInProgress}
 }
 
-// assume gives who the client wants to be: itself, or by the administrator
+// actAs gives who the client wants to be: itself, or by the administrator
 // anyone (RFC 4513, 5.2.1.8).
-func (o *operation) assume(ctx context.Context, s *partition.Snapshot, who *identity, authzID string) (*identity, error) {
+func (o *operation) actAs(ctx context.Context, s *partition.Snapshot, who *identity, authzID string) (*identity, error) {
 	if authzID == "" || o.isName(who, authzID) {
 		return who, nil
 	}
@@ -162,7 +162,7 @@ func bindPlain(ctx context.Context, o *operation, message []byte) (*identity, er
 	if who, err = o.verify(ctx, s, who, password); err != nil {
 		return nil, err
 	}
-	return o.assume(ctx, s, who, authzID)
+	return o.actAs(ctx, s, who, authzID)
 }
 
 func usableExternal(o *operation) error {
@@ -184,7 +184,7 @@ func bindExternal(ctx context.Context, o *operation, message []byte) (*identity,
 	if err != nil {
 		return nil, err
 	}
-	return o.assume(ctx, s, who, string(message))
+	return o.actAs(ctx, s, who, string(message))
 }
 
 // external gives who the layers below LDAP know. Rules come first. Without one a
@@ -245,5 +245,5 @@ func (o *operation) bearer(ctx context.Context, authzID, token string) (*identit
 		o.d.log.Info("a token's name belongs to nobody", "name", name)
 		return nil, errCredentials
 	}
-	return o.assume(ctx, s, who, authzID)
+	return o.actAs(ctx, s, who, authzID)
 }

@@ -71,7 +71,7 @@ func (x *scramming) finish(ctx context.Context, o *operation, message []byte) (*
 	}
 	s := o.d.part.Snapshot()
 	defer s.Close()
-	if who, err = o.assume(ctx, s, who, x.conv.AuthzID()); err != nil {
+	if who, err = o.actAs(ctx, s, who, x.conv.AuthzID()); err != nil {
 		return nil, err
 	}
 	o.response.SASLCredentials = answer
