@@ -256,6 +256,7 @@ func (s *Session) Close() {
 // 4513, 4). Nothing else runs meanwhile.
 func (s *Session) StartTLS() *op.Result {
 	s.who.Store(nil)
+	s.exchange = nil
 	return nil
 }
 
