@@ -15,6 +15,7 @@ require (
 	github.com/knadh/koanf/v2 v2.4.1
 	github.com/maypok86/otter/v2 v2.4.0
 	github.com/nmcclain/ldap v0.0.0-20210720162743-7f8d1e44eeba
+	github.com/pires/go-proxyproto v0.15.0
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/cobra v1.10.2
 	github.com/tsuna/gohbase v0.0.0-20260613001017-cfe2cb9e6df3

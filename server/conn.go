@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -23,7 +24,9 @@ type conn struct {
 	nc      transport
 	tls     *tls.Conn // over nc; the reader's
 	info    *ConnInfo
+	address netip.Addr // counted; the server's
 	session Session
+	bound   atomic.Bool     // is anyone
 	ctx     context.Context // of its operations
 	cancel  context.CancelFunc
 
@@ -54,6 +57,17 @@ func newConn(s *Server, nc net.Conn) *conn {
 // open does what comes before LDAP and begins the session.
 func (c *conn) open(secure bool) error {
 	c.info.uid, c.info.gid = peer(c.nc.Conn)
+	keepAlive(c.nc.Conn, c.server.opts.KeepAlive)
+	if secure {
+		c.out.secure(nil, errNoTLS)
+	}
+	if err := c.proxied(); err != nil {
+		return err
+	}
+	if e := c.server.addAddress(c); e != nil {
+		c.stop(e)
+		return errEnding
+	}
 	if secure {
 		if err := c.handshake(); err != nil {
 			return err
@@ -219,6 +233,7 @@ func (c *conn) bind(m *op.Message) error {
 	c.settle(cancelSearches)
 	c.out.flush() // a slow password hash holds up nothing that is answered
 	c.run(o)
+	c.bound.Store(c.session.Name() != "")
 	c.finish(o)
 	return nil
 }

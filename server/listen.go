@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -75,7 +76,8 @@ func listenTCP(rawURL, defaultPort string) (net.Listener, error) {
 	if port == "" {
 		port = defaultPort
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(u.Hostname(), port))
+	config := net.ListenConfig{KeepAlive: -1} // the server has its own
+	l, err := config.Listen(context.Background(), "tcp", net.JoinHostPort(u.Hostname(), port))
 	return l, hint(err)
 }
 

@@ -40,7 +40,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -125,15 +127,26 @@ type Options struct {
 	// TLS gives the configuration for a connection's TLS: for ldaps and for
 	// StartTLS. It has one certificate, with its Leaf. Nil: neither is served.
 	TLS func() *tls.Config
+	// Proxies are networks whose connections begin with a PROXY header.
+	Proxies []netip.Prefix
 	// MaxConnections are served at once; default 10000. More are turned away.
 	MaxConnections int
+	// MaxPerAddress are served at once from one address, or one IPv6 network of
+	// 64 bits; zero is no limit.
+	MaxPerAddress int
 	// MaxOutstanding operations run at once on one connection; default 64.
 	MaxOutstanding int
+	// BindTimeout closes a connection on which nobody has been bound for so
+	// long; zero is never.
+	BindTimeout time.Duration
 	// IdleTimeout closes a connection on which nothing runs and no request
 	// came for so long; default one hour.
 	IdleTimeout time.Duration
 	// HandshakeTimeout is for what comes before LDAP does; default 10 seconds.
 	HandshakeTimeout time.Duration
+	// KeepAlive is after how much silence TCP asks whether the client's machine
+	// is there; default one minute, less than zero is never.
+	KeepAlive time.Duration
 	// ReadTimeout is for the rest of a message of which a part is there;
 	// default one minute.
 	ReadTimeout time.Duration
@@ -149,7 +162,9 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MaxMessage, 16<<20)
 	setDefault(&o.MaxConnections, 10000)
 	setDefault(&o.MaxOutstanding, 64)
+	setDefault(&o.BindTimeout, math.MaxInt64)
 	setDefault(&o.IdleTimeout, time.Hour)
+	setDefault(&o.KeepAlive, time.Minute)
 	setDefault(&o.HandshakeTimeout, 10*time.Second)
 	setDefault(&o.ReadTimeout, time.Minute)
 	setDefault(&o.WriteTimeout, 30*time.Second)
@@ -181,7 +196,8 @@ type Server struct {
 	full      bool // MaxConnections was reached and logged
 	listeners map[net.Listener]bool
 	conns     map[*conn]bool
-	running   sync.WaitGroup // connections and Serve loops
+	addresses map[netip.Addr]int // connections; if there is a limit
+	running   sync.WaitGroup     // connections and Serve loops
 	sweeping  sync.Once
 	sweeper   sync.WaitGroup
 }
@@ -197,6 +213,7 @@ func New(h Handler, o Options) *Server {
 		cancel:    cancel,
 		listeners: make(map[net.Listener]bool),
 		conns:     make(map[*conn]bool),
+		addresses: make(map[netip.Addr]int),
 	}
 }
 
@@ -301,6 +318,9 @@ func (s *Server) removeConn(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
+	if c.address.IsValid() {
+		s.removeAddress(c.address)
+	}
 	s.full = false
 	s.running.Done()
 }

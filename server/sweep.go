@@ -19,11 +19,11 @@ func (s *standstill) observe(count uint64, now time.Time) time.Duration {
 }
 
 // idleness is what the sweeper remembers of a connection.
-type idleness struct{ requests, writes standstill }
+type idleness struct{ requests, writes, unbound standstill }
 
 // sweep runs until the server's context ends.
 func (s *Server) sweep() {
-	every := min(s.opts.IdleTimeout, s.opts.WriteTimeout)/8 + 1
+	every := min(s.opts.IdleTimeout, s.opts.BindTimeout, s.opts.WriteTimeout)/8 + 1
 	t := time.NewTicker(min(every, time.Second))
 	defer t.Stop()
 	for {
@@ -45,6 +45,11 @@ func (c *conn) sweep(now time.Time) {
 		c.idle.requests.since = now
 	} else if still >= c.server.opts.IdleTimeout {
 		c.stop(idleEnd)
+	}
+	if still := c.idle.unbound.observe(0, now); c.bound.Load() {
+		c.idle.unbound.since = now
+	} else if still >= c.server.opts.BindTimeout {
+		c.stop(unboundEnd)
 	}
 	if d := c.idle.writes.observe(writes, now); writes%2 == 1 && d >= c.server.opts.WriteTimeout {
 		c.stop(slowEnd)

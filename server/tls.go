@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -40,6 +41,7 @@ func (c *conn) startTLS(m *op.Message) error {
 	if refusal != nil {
 		return nil
 	}
+	c.bound.Store(false)
 	if err := c.out.flush(); err != nil {
 		return err
 	}
@@ -85,6 +87,8 @@ func (c *conn) anyWanted() bool {
 // can be written: a notice in clear would be taken for a part of TLS.
 func (c *conn) handshake() error {
 	config := c.server.opts.TLS()
+	ahead, _ := c.in.Peek(c.in.Buffered()) // what follows a PROXY header
+	c.nc.ahead = bytes.Clone(ahead)
 	t := tls.Server(&c.nc, config)
 	c.out.secure(nil, errNoTLS)
 	c.deadline(time.Now().Add(c.server.opts.HandshakeTimeout))

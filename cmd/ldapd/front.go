@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/internal/certs"
@@ -88,12 +89,26 @@ func openCertificates(c *config.Config, log *slog.Logger) (*certs.Store, error) 
 
 func serverOptions(c *config.Config, log *slog.Logger) server.Options {
 	return server.Options{
-		MaxMessage:     c.Limits.MaxPDU,
-		MaxConnections: c.Limits.Connections,
-		MaxOutstanding: c.Limits.Outstanding,
-		IdleTimeout:    c.Limits.Idle,
-		Logger:         log,
+		MaxMessage:       c.Limits.MaxPDU,
+		Proxies:          c.Proxies,
+		MaxConnections:   c.Limits.Connections,
+		MaxPerAddress:    c.Limits.PerAddress,
+		MaxOutstanding:   c.Limits.Outstanding,
+		IdleTimeout:      orNever(c.Limits.Idle, math.MaxInt64),
+		BindTimeout:      c.Limits.Unbound,
+		HandshakeTimeout: orNever(c.Limits.Handshake, math.MaxInt64),
+		KeepAlive:        orNever(c.Limits.KeepAlive, -1),
+		Logger:           log,
 	}
+}
+
+// orNever lets zero be what the server takes for never; its own zero is the
+// default.
+func orNever(d, never time.Duration) time.Duration {
+	if d == 0 {
+		return never
+	}
+	return d
 }
 
 // beside runs fn in the background; stop ends it and waits for that.

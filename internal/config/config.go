@@ -11,6 +11,7 @@ package config
 import (
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ type Config struct {
 	Suffix      []string
 	Admin       Admin
 	TLS         TLS
+	Proxies     []netip.Prefix
 	Limits      Limits
 	Cache       int64 // bytes; 0: the partition's default
 	Lease       time.Duration
@@ -66,8 +68,12 @@ type Limits struct {
 	Time        time.Duration
 	MaxPDU      int
 	Connections int
+	PerAddress  int // connections; 0: none
 	Outstanding int
-	Idle        time.Duration
+	Idle        time.Duration // 0: none, as below
+	Unbound     time.Duration
+	Handshake   time.Duration
+	KeepAlive   time.Duration
 }
 
 // A Setting is one key's value and where it came from.
@@ -147,6 +153,7 @@ func (r *reader) config() (*Config, error) {
 		Suffix:    r.list("suffix", checkDN),
 		Admin:     r.admin(),
 		TLS:       r.tls(),
+		Proxies:   r.networks("proxies"),
 		Cache:     r.size("cache"),
 		Lease:     r.duration("lease"),
 		LogLevel:  r.oneOf("log.level", "debug", "info", "warn", "error"),
@@ -164,7 +171,11 @@ func (r *reader) config() (*Config, error) {
 			MaxPDU:      int(r.size("limits.max-pdu")),
 			Connections: r.count("limits.connections"),
 			Outstanding: r.count("limits.outstanding"),
+			PerAddress:  r.count("limits.connections-per-address"),
 			Idle:        r.duration("limits.idle"),
+			Unbound:     r.duration("limits.unbound"),
+			Handshake:   r.duration("limits.handshake"),
+			KeepAlive:   r.duration("limits.keep-alive"),
 		},
 	}
 	for _, k := range Keys {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,6 +30,7 @@ listen:
 suffix: dc=example,dc=com
 admin:
   dn: cn=root
+proxies: [ 10.1.2.3/8, "::1" ]
 limits:
   size: 500
   time: 30s
@@ -52,11 +54,14 @@ limits:
 	if d := cmp.Diff(c.Suffix, []string{"dc=a,dc=b", "dc=c"}); d != "" {
 		t.Error(d)
 	}
+	if got := fmt.Sprint(c.Proxies); got != "[10.0.0.0/8 ::1/128]" {
+		t.Error(got)
+	}
 	origins := map[string]string{}
 	for _, s := range c.settings {
 		origins[s.Key.Name] = strings.TrimPrefix(s.Origin, filepath.Dir(file)+"/")
 	}
-	want := map[string]string{"store": "ldapd.yaml:2", "listen": "ldapd.yaml:3", "limits.max-pdu": "ldapd.yaml:12",
+	want := map[string]string{"store": "ldapd.yaml:2", "listen": "ldapd.yaml:3", "limits.max-pdu": "ldapd.yaml:13",
 		"limits.size": "LDAPD_LIMITS_SIZE", "limits.time": "--limits-time", "cache": "default"}
 	for k, v := range want {
 		if origins[k] != v {
@@ -136,6 +141,8 @@ func TestMistakes(t *testing.T) {
 		{yaml: "tls:\n  certificate: c\n  key: k\n  client-certificates: require\n", want: `c.yaml:4: tls.client-certificates: tls.client-ca is missing`},
 		{yaml: "tls:\n  client-certificates: request\n", want: `tls.client-certificates: tls.certificate is missing`},
 		{yaml: "tls:\n  client-ca: ca\n", want: `tls.client-ca: tls.client-certificates is none`},
+		{yaml: "proxies: [10.0.0.0/8, 10.0.0.0/33]\n", want: `c.yaml:1: proxies: "10.0.0.0/33" is not a network`},
+		{env: "LDAPD_PROXIES=all", want: `LDAPD_PROXIES: proxies: "all" is not a network`},
 		{env: "LDAPD_TLS_MIN_VERSION=1.1", want: `LDAPD_TLS_MIN_VERSION: tls.min-version: "1.1" is none of`},
 		{env: "LDAPD_LISTEN=ldaps://:636", want: `LDAPD_LISTEN: listen: ldaps needs tls.certificate`},
 		{flag: "loud", want: `--log-level: log.level: "loud" is none of`},

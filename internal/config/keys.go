@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,12 +41,17 @@ var Keys = []Key{
 	{Name: "tls.min-version", Default: "1.2", Help: "oldest `VERSION` of TLS to accept: 1.2 or 1.3"},
 	{Name: "tls.client-certificates", Default: "none", Help: "`WHAT` is asked of clients: none, request (a valid certificate or none) or require"},
 	{Name: "tls.client-ca", Help: "`FILE` with the CAs that sign clients' certificates, in PEM"},
+	{Name: "proxies", List: true, Help: "`NETWORK`, such as 10.0.0.0/8, whose connections begin with a PROXY header"},
 	{Name: "limits.size", Default: "0", Help: "`ENTRIES` that a search may return, 0 for no limit"},
 	{Name: "limits.time", Default: "0s", Help: "`TIME` that a search may take, 0 for no limit"},
 	{Name: "limits.max-pdu", Default: "16MiB", Help: "largest request in `BYTES`"},
 	{Name: "limits.connections", Default: "10000", Help: "`CONNECTIONS` served at once"},
+	{Name: "limits.connections-per-address", Default: "0", Help: "`CONNECTIONS` served at once from one address, 0 for no limit"},
 	{Name: "limits.outstanding", Default: "64", Help: "`OPERATIONS` that run at once on one connection"},
-	{Name: "limits.idle", Default: "1h", Help: "`TIME` after which a silent connection is closed"},
+	{Name: "limits.idle", Default: "1h", Help: "`TIME` after which a silent connection is closed, 0 for never"},
+	{Name: "limits.unbound", Default: "0s", Help: "`TIME` that a connection may be without anyone bound, 0 for ever"},
+	{Name: "limits.handshake", Default: "10s", Help: "`TIME` that a TLS handshake may take, and a PROXY header"},
+	{Name: "limits.keep-alive", Default: "1m", Help: "`TIME` of silence after which TCP asks whether the client is there, 0 for never"},
 	{Name: "cache", Default: "0", Help: "`BYTES` of entries and names to keep in memory, a fifth of them as the embedded store has them, 0 for a quarter of the machine's"},
 	{Name: "lease", Default: "10s", Help: "`TIME` after which a silent server loses its place as writer of a shared store"},
 	{Name: "grace-period", Default: "10s", Help: "`TIME` that running operations get when the server is stopped"},
@@ -90,6 +96,23 @@ func checkURL(s string) error {
 		return nil
 	}
 	return fmt.Errorf("%q is not a URL to listen on: ldap://HOST:PORT, ldaps://HOST:PORT or ldapi:///PATH", s)
+}
+
+// networks reads networks, or addresses for networks of one.
+func (r *reader) networks(key string) []netip.Prefix {
+	var networks []netip.Prefix
+	r.list(key, func(s string) error {
+		n, err := netip.ParsePrefix(s)
+		if a, e := netip.ParseAddr(s); e == nil {
+			n, err = netip.PrefixFrom(a, a.BitLen()), nil
+		}
+		networks = append(networks, n.Masked())
+		if err != nil {
+			return fmt.Errorf("%q is not a network such as 10.0.0.0/8 or an address", s)
+		}
+		return nil
+	})
+	return networks
 }
 
 func checkDN(s string) error {

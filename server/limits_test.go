@@ -1,0 +1,97 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/server"
+	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
+)
+
+// Clients are told apart by what a proxy says of them.
+func TestMaxPerAddress(t *testing.T) {
+	r := start(t, succeed, server.Options{MaxPerAddress: 2, Proxies: loopback})
+	dial := func(from string) *client {
+		c := r.dial()
+		a := netip.MustParseAddrPort(from)
+		to := service
+		if a.Addr().Is6() {
+			to = service6
+		}
+		c.Write(header2(1, a, to))
+		return c
+	}
+	served := func(c *client) *client {
+		t.Helper()
+		c.send(1, compare)
+		c.expect(1, op.Success)
+		return c
+	}
+	first := served(dial("192.0.2.7:1"))
+	served(dial("192.0.2.7:2"))
+	a := dial("192.0.2.7:3").notice(op.Unavailable)
+	if !strings.Contains(a.Response.Diagnostic, "2 connections from this address") {
+		t.Errorf("says %q", a.Response.Diagnostic)
+	}
+	if log := r.log.String(); !strings.Contains(log, "192.0.2.7:3") || !strings.Contains(log, "too many connections") {
+		t.Errorf("log: %s", log)
+	}
+	served(dial("192.0.2.8:1"))
+	// One network of 64 bits is one client.
+	served(dial("[2001:db8::1]:1"))
+	served(dial("[2001:db8::2]:1"))
+	dial("[2001:db8::3]:1").notice(op.Unavailable)
+	served(dial("[2001:db8:0:1::3]:1"))
+
+	first.Close()
+	port := 3
+	eventually(t, "room for another", func() bool {
+		port++
+		c := dial(fmt.Sprintf("192.0.2.7:%d", port))
+		c.send(1, compare)
+		a, err := wiretest.Read(c.r)
+		return err == nil && a.ID == 1
+	})
+}
+
+// Who is not bound in time is closed, however busy; who is bound is not.
+func TestBindTimeout(t *testing.T) {
+	var r *rig
+	r = start(t, func(_ context.Context, m *op.Message, sink op.Sink) {
+		if b, ok := m.Request.(*op.Bind); ok {
+			r.h.name.Store(&b.Name)
+		}
+		sink.Done(&op.Response{})
+	}, server.Options{BindTimeout: 200 * time.Millisecond})
+	bound := r.dial()
+	bound.send(1, &op.Bind{Version: 3, Name: "cn=a", Password: []byte("x")})
+	bound.expect(1, op.Success)
+	silent, busy := r.dial(), r.dial()
+	id := int32(0)
+	for {
+		id++
+		busy.send(id, compare)
+		a, err := wiretest.Read(busy.r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.ID == 0 {
+			if a.Response.Code != op.AdminLimitExceeded {
+				t.Errorf("%+v", a.Response)
+			}
+			break
+		}
+	}
+	silent.notice(op.AdminLimitExceeded)
+	bound.send(2, compare)
+	bound.expect(2, op.Success)
+	// An anonymous bind ends what the one before began.
+	bound.send(3, bind)
+	bound.expect(3, op.Success)
+	bound.notice(op.AdminLimitExceeded)
+}
