@@ -12,6 +12,8 @@ import (
 type controls struct {
 	manageDsaIT bool
 	paged       *paged
+	sort        *sorting
+	vlv         *view
 
 	assertion         filter.Filter
 	preRead, postRead []string // nil: not asked for
@@ -38,6 +40,8 @@ type control struct {
 var supported = []control{
 	{manageDsaIT, all &^ extended, takeManageDsaIT},
 	{pagedResults, withSearch, takePaged},
+	{sortRequest, withSearch, takeSort},
+	{viewRequest, withSearch, takeView},
 	{assertion, all &^ extended, takeAssertion},
 	{preRead, withModify | withDelete | withModifyDN, takePreRead},
 	{postRead, withAdd | withModify | withModifyDN, takePostRead},

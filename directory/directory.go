@@ -44,10 +44,10 @@ type Options struct {
 	// (see package auth). Without both there is no administrator.
 	Admin         string
 	AdminPassword string
-	// SizeLimit bounds the entries of a search and TimeLimit its time, for all
-	// but the administrator. Zero is no bound.
-	SizeLimit int
-	TimeLimit time.Duration
+	// Limits are those of whom none of LimitRules fits, but for the
+	// administrator. The first rule that fits counts.
+	Limits     Limits
+	LimitRules []LimitRule
 	// Secret signs the cookies of paged results, and makes the salts that SCRAM
 	// shows to those who are not there. Servers that are to accept each other's
 	// cookies need the same one. Empty: a random one.
@@ -114,11 +114,15 @@ type Directory struct {
 	log       *slog.Logger
 	o         Options
 
+	limits    []limitRule
+	anonymous *Limits
+
 	admin    dn.DN
 	adminKey string // "": there is no administrator
 
 	known    atomic.Pointer[known] // of the schema last seen
 	pool     sync.Pool             // *operation
+	lists    *lists                // orders of sorted searches, to go on with
 	sessions atomic.Uint64         // so far
 
 	mechanisms []mechanism
@@ -139,12 +143,17 @@ type known struct {
 }
 
 // New makes a directory over an open partition. The error is a name or a
-// password of the administrator that cannot be used.
+// password of the administrator, or a limit rule, that cannot be used.
 func New(p *partition.Partition, o Options) (*Directory, error) {
 	o.ensureDefaults()
-	d := &Directory{part: p, passwords: o.Passwords, log: o.Log, o: o}
+	d := &Directory{part: p, passwords: o.Passwords, log: o.Log, o: o, lists: newLists()}
 	d.mechanisms = newMechanisms(o.Mechanisms, o.Tokens)
 	d.pool.New = func() any { return &operation{d: d} }
+	var err error
+	if d.limits, err = d.limitRules(o.LimitRules); err != nil {
+		return nil, err
+	}
+	d.anonymous = d.findLimits(nil)
 	if o.Admin == "" || o.AdminPassword == "" {
 		return d, nil
 	}

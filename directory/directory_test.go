@@ -81,7 +81,7 @@ func TestTranscripts(t *testing.T) {
 			return
 		}
 		p := newPartition(t)
-		c := &client{t: t, d: newDirectory(t, p, directory.Options{Version: "test", SizeLimit: 40})}
+		c := &client{t: t, d: newDirectory(t, p, directory.Options{Version: "test", Limits: directory.Limits{Size: 40}})}
 		c.s = c.d.NewSession(nil)
 		datadriven.RunTest(t, path, func(t *testing.T, td *datadriven.TestData) string {
 			c.t = t
@@ -318,9 +318,11 @@ func (a *answers) Done(r *op.Response) error {
 	return nil
 }
 
-// print sorts entries, since the directory promises no order.
+// print sorts entries, since the directory promises no order unless asked for one.
 func (c *client) print(a *answers) string {
-	slices.Sort(a.entries)
+	if !inOrder(a.done) {
+		slices.Sort(a.entries)
+	}
 	slices.Sort(a.references)
 	var b strings.Builder
 	b.WriteString(strings.Join(a.entries, ""))
@@ -347,6 +349,9 @@ func (c *client) print(a *answers) string {
 }
 
 func (c *client) printControl(b *strings.Builder, control *op.Control) {
+	if printOrderControl(b, control) {
+		return
+	}
 	if control.OID == "2.16.840.1.113730.3.4.15" {
 		fmt.Fprintf(b, "authzId: %q\n", control.Value)
 		return

@@ -28,6 +28,7 @@ var problemCodes = map[partition.Problem]op.Code{
 	partition.ValueExists:       op.AttributeOrValueExists,
 	partition.BadOperand:        op.ProtocolError,
 	partition.TooLarge:          op.AdminLimitExceeded,
+	partition.TooMany:           op.AdminLimitExceeded,
 	partition.Unwilling:         op.UnwillingToPerform,
 	partition.BelowAlias:        op.AliasProblem,
 }

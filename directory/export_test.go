@@ -1,6 +1,17 @@
 package directory
 
-import "github.com/seed-4dac0d86/ldapd/partition"
+import (
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
 
 // PartitionOf gives tests the partition below.
 func PartitionOf(d *Directory) *partition.Partition { return d.part }
+
+// SetListCheap makes sorted searches go by an index sooner, until the test ends.
+func SetListCheap(t testing.TB, n int) {
+	old := listCheap
+	listCheap = n
+	t.Cleanup(func() { listCheap = old })
+}

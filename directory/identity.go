@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -17,6 +18,8 @@ type identity struct {
 	name  string
 	id    entry.ID
 	admin bool
+
+	limits atomic.Pointer[Limits] // once looked for
 }
 
 func (i *identity) isAdmin() bool { return i != nil && i.admin }

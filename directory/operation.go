@@ -18,6 +18,7 @@ type operation struct {
 	schema   *schema.Schema // in force when the operation began
 	known    *known         // of it
 	controls controls
+	limits   *Limits // of who asks; nil for a bind
 	response op.Response
 	exchange *exchange // of SASL, that a bind may go on with
 
@@ -44,6 +45,7 @@ func (o *operation) end() {
 	o.session, o.who = nil, nil
 	o.schema, o.known = nil, nil
 	o.controls = controls{}
+	o.limits = nil
 	o.response = op.Response{}
 	o.exchange = nil
 	o.found = op.SearchEntry{}
@@ -79,6 +81,7 @@ func (o *operation) run(ctx context.Context, m *op.Message, sink op.Sink) error 
 		}
 		return err
 	}
+	o.limits = o.d.limitsOf(o.who)
 	switch r := m.Request.(type) {
 	case *op.Search:
 		return o.search(ctx, r, sink)

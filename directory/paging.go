@@ -54,7 +54,8 @@ func (o *operation) pagedResponse(cookie []byte) {
 //	position     of the partition's stream, behind the last result
 //	mac      16  HMAC-SHA-256 by a key made of the secret, the search and who asks
 //
-// A search that follows aliases is many streams, and goes on by skipping.
+// A search that follows aliases is many streams, and goes on by skipping. The
+// position of a sorted one begins with its way: see sorted.go.
 const (
 	cookieHead = 8 + 4 + 4
 	cookieMAC  = 16
@@ -92,6 +93,9 @@ func (o *operation) openPage(r *op.Search) (*page, error) {
 	if c.size == 0 && len(c.cookie) == 0 {
 		return nil, nil // a page of nothing would never end
 	}
+	if err := o.limits.checkPage(c.size); err != nil {
+		return nil, err
+	}
 	p := &page{size: c.size, key: o.cookieKey(r)}
 	if len(c.cookie) == 0 {
 		return p, nil
@@ -112,7 +116,11 @@ func (o *operation) cookieKey(r *op.Search) []byte {
 		flags[2] |= 1
 	}
 	mac.Write(flags)
-	for _, s := range []string{o.who.dn(), r.Base, r.Filter.String()} {
+	var sort []byte
+	if o.controls.sort != nil {
+		sort = o.controls.sort.value
+	}
+	for _, s := range []string{o.who.dn(), r.Base, r.Filter.String(), string(sort)} {
 		var size [4]byte
 		binary.BigEndian.PutUint32(size[:], uint32(len(s)))
 		mac.Write(size[:])
@@ -150,14 +158,21 @@ func (p *page) write(revision table.Revision, sent, skip int, position []byte) [
 }
 
 // snapshot is the state that a search shows: the newest, or the one that earlier
-// pages showed.
-func (o *operation) snapshot(ctx context.Context, p *page) (*partition.Snapshot, error) {
+// pages or views showed.
+func (o *operation) snapshot(ctx context.Context, r *op.Search, p *page) (*partition.Snapshot, error) {
+	revision, err := o.viewRevision(r)
+	if err != nil {
+		return nil, err
+	}
+	if p != nil {
+		revision = p.revision
+	}
 	s := o.d.part.Snapshot()
-	if p == nil || p.revision == 0 || p.revision == s.Revision() {
+	if revision == 0 || revision == s.Revision() {
 		return s, nil
 	}
 	s.Close()
-	return o.d.part.At(ctx, p.revision)
+	return o.d.part.At(ctx, revision)
 }
 
 // turnPage counts a result. Skip says that an earlier page had it; errPageFull
@@ -174,10 +189,24 @@ func (st *stream) turnPage(found *partition.Result) (skip bool, err error) {
 		return false, errPageFull
 	}
 	p.count++
-	if p.count == p.size && !st.aliases {
-		p.next = append(p.next[:0], found.Position...)
+	if p.count == p.size {
+		p.next = st.position(found)
 	}
 	return false, nil
+}
+
+// counts reports whether pages go on by counting results.
+func (st *stream) counts() bool { return st.aliases || st.way == byList }
+
+// position is where the next page goes on, beside what it leaves out.
+func (st *stream) position(found *partition.Result) (position []byte) {
+	if st.way != 0 {
+		position = append(position, st.way)
+	}
+	if !st.counts() {
+		position = append(position, found.Position...)
+	}
+	return position
 }
 
 // closePage makes the cookie that the page ends with: empty if nothing follows.
@@ -187,7 +216,7 @@ func (st *stream) closePage(err error) []byte {
 	}
 	p := st.page
 	skip := 0
-	if st.aliases {
+	if st.counts() {
 		skip = p.skip + p.count
 	}
 	return p.write(st.s.Revision(), st.sent, skip, p.next)

@@ -27,14 +27,20 @@ func page(t *testing.T, s *directory.Session, r *op.Search, size int, cookie []b
 	t.Helper()
 	var out answers
 	s.Serve(t.Context(), &op.Message{Request: r, Controls: []op.Control{pagedControl(size, cookie)}}, &out)
-	var next []byte
-	for _, c := range out.done.Controls {
-		r := ber.NewReader(c.Value)
-		r.Enter(ber.Sequence)
-		r.Int(ber.Integer)
-		next = bytes.Clone(r.Bytes(ber.OctetString))
+	return out.entries, cookieOf(out.done), out.done.Result
+}
+
+// cookieOf is what a response says to go on with; empty: that was all.
+func cookieOf(r *op.Response) []byte {
+	for _, c := range r.Controls {
+		if c.OID == "1.2.840.113556.1.4.319" {
+			r := ber.NewReader(c.Value)
+			r.Enter(ber.Sequence)
+			r.Int(ber.Integer)
+			return bytes.Clone(r.Bytes(ber.OctetString))
+		}
 	}
-	return out.entries, next, out.done.Result
+	return nil
 }
 
 func serve(t testing.TB, s *directory.Session, r op.Request) {

@@ -23,6 +23,9 @@ func (o *operation) search(ctx context.Context, r *op.Search, sink op.Sink) erro
 		return op.Errorf(op.ProtocolError, "a search's scope, dereferencing or limits are out of range")
 	}
 	o.selector.resolve(r.Attributes, o.schema)
+	if err := o.resolveOrder(); err != nil {
+		return err
+	}
 	if v := o.virtual(name, r.Scope); v != nil {
 		return o.searchVirtual(v, r, sink)
 	}
@@ -34,22 +37,11 @@ func (o *operation) search(ctx context.Context, r *op.Search, sink op.Sink) erro
 // limitTime bounds a search by the smaller of the client's and the server's
 // limits. A base search is one read and needs no timer.
 func (o *operation) limitTime(ctx context.Context, r *op.Search) (context.Context, context.CancelFunc) {
-	limit := time.Duration(r.TimeLimit) * time.Second
-	if most := o.d.o.TimeLimit; most > 0 && !o.who.isAdmin() && (limit == 0 || most < limit) {
-		limit = most
-	}
+	limit := smaller(time.Duration(r.TimeLimit)*time.Second, o.limits.Time)
 	if limit == 0 || r.Scope == op.BaseObject {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, limit)
-}
-
-func (o *operation) limitSize(r *op.Search) int {
-	limit := r.SizeLimit
-	if most := o.d.o.SizeLimit; most > 0 && !o.who.isAdmin() && (limit == 0 || most < limit) {
-		limit = most
-	}
-	return limit
 }
 
 func (o *operation) searchTree(ctx context.Context, name dn.DN, r *op.Search, sink op.Sink) error {
@@ -61,7 +53,7 @@ func (o *operation) searchTree(ctx context.Context, name dn.DN, r *op.Search, si
 		o.pagedResponse(nil)
 		return nil
 	}
-	s, err := o.snapshot(ctx, page)
+	s, err := o.snapshot(ctx, r, page)
 	if err != nil {
 		return err
 	}
@@ -74,7 +66,7 @@ func (o *operation) searchTree(ctx context.Context, name dn.DN, r *op.Search, si
 		return err
 	}
 	st := &o.stream
-	*st = stream{o: o, s: s, sink: sink, r: r, page: page, limit: o.limitSize(r)}
+	*st = stream{o: o, s: s, sink: sink, r: r, page: page, limit: smaller(r.SizeLimit, o.limits.Size)}
 	if page != nil {
 		st.sent = page.sent
 	}
@@ -87,7 +79,10 @@ func (o *operation) searchTree(ctx context.Context, name dn.DN, r *op.Search, si
 		o.pagedResponse(st.closePage(err))
 	}
 	if errors.Is(err, errPageFull) {
-		return nil
+		err = nil
+	}
+	if err == nil && o.controls.sort != nil && o.trace.entries > 0 {
+		o.sortResponse(op.Success, "")
 	}
 	return err
 }
@@ -110,6 +105,9 @@ type stream struct {
 	// following aliases can meet an entry twice.
 	seen  map[entry.ID]bool
 	bases []entry.ID
+
+	way    byte              // of a sorted search
+	sorter *partition.Sorter // takes what is found, if it has to be put in order first
 }
 
 // prepare makes the query: what the filter matches, and referrals and aliases in
@@ -142,6 +140,7 @@ func (st *stream) prepare(ctx context.Context) error {
 		Filter:  f,
 		Secrets: o.who.isAdmin() && o.selector.wantsSecret(),
 		Only:    st.only(),
+		Most:    o.limits.Candidates,
 	}
 	if o.trace.on {
 		st.query.Cost = &o.trace.cost
@@ -159,6 +158,11 @@ func (st *stream) only() []*schema.AttributeType {
 	o.only = append(o.only[:0], o.known.objectClass, o.known.ref, o.known.aliasedObjectName)
 	for _, n := range o.selector.named {
 		o.only = append(o.only, o.schema.Subtypes(n.Type)...)
+	}
+	if o.controls.sort != nil {
+		for _, k := range o.controls.sort.keys {
+			o.only = append(o.only, o.schema.Subtypes(k.Type)...)
+		}
 	}
 	return o.only
 }
@@ -187,14 +191,25 @@ const maxBases = 1000
 
 func (st *stream) run(ctx context.Context, base entry.ID) error {
 	st.query.Base = base
-	if st.page != nil && !st.aliases {
+	switch {
+	case st.o.controls.vlv != nil:
+		return st.runView(ctx)
+	case st.o.controls.sort != nil:
+		return st.runSorted(ctx)
+	case st.page != nil && !st.aliases:
 		st.query.After = st.page.after
 	}
+	return st.runQueries(ctx)
+}
+
+// runQueries searches from the base, and from what aliases lead to: for one
+// level the entries themselves, for subtrees the subtrees.
+func (st *stream) runQueries(ctx context.Context) error {
+	st.bases = st.bases[:0]
+	clear(st.seen)
 	if err := st.runQuery(ctx); err != nil {
 		return err
 	}
-	// What aliases led to is searched too: for one level the entries
-	// themselves, for subtrees the subtrees.
 	for i := 0; i < len(st.bases); i++ {
 		st.query.Base, st.query.Scope, st.query.After = st.bases[i], op.WholeSubtree, nil
 		if st.r.Scope == op.SingleLevel {
@@ -233,7 +248,18 @@ func (st *stream) take(ctx context.Context, found *partition.Result) error {
 	if st.seen != nil {
 		st.seen[found.ID] = true
 	}
-	referral := st.referrals && st.o.is(found.Entry, known.referral)
+	if st.sorter != nil {
+		if !st.sorter.Add(found.Entry) {
+			return errSortMemory
+		}
+		return nil
+	}
+	return st.deliver(ctx, found)
+}
+
+// deliver sends what was found, if it is for this page.
+func (st *stream) deliver(ctx context.Context, found *partition.Result) error {
+	referral := st.referrals && st.o.is(found.Entry, st.o.known.referral)
 	if !referral && st.limit > 0 && st.sent == st.limit {
 		return op.Errorf(op.SizeLimitExceeded, "more than %d entries", st.limit)
 	}

@@ -50,7 +50,7 @@ func TestTimeLimit(t *testing.T) {
 		}, op.Canceled},
 		{time.Hour, func() (context.Context, context.CancelFunc) { return context.WithCancel(t.Context()) }, op.Success},
 	} {
-		s := newDirectory(t, directory.PartitionOf(d), directory.Options{TimeLimit: o.limit}).NewSession(nil)
+		s := newDirectory(t, directory.PartitionOf(d), directory.Options{Limits: directory.Limits{Time: o.limit}}).NewSession(nil)
 		ctx, cancel := o.ctx()
 		var out answers
 		s.Serve(ctx, &op.Message{Request: devices("(!(serialNumber=x))")}, &out)
@@ -64,7 +64,7 @@ func TestTimeLimit(t *testing.T) {
 // The server's size limit is for all but the administrator.
 func TestServerSizeLimit(t *testing.T) {
 	d, _ := newPeople(t, 5)
-	s := newDirectory(t, directory.PartitionOf(d), directory.Options{SizeLimit: 2}).NewSession(nil)
+	s := newDirectory(t, directory.PartitionOf(d), directory.Options{Limits: directory.Limits{Size: 2}}).NewSession(nil)
 	for _, c := range []struct {
 		client, entries int
 		code            op.Code

@@ -61,6 +61,9 @@ func (o *operation) searchVirtual(v *virtual, r *op.Search, sink op.Sink) error 
 	if o.controls.paged != nil {
 		o.pagedResponse(nil)
 	}
+	if o.controls.vlv != nil {
+		return o.viewError(op.UnwillingToPerform, "this entry is alone and no list")
+	}
 	f := filter.Resolve(r.Filter, o.schema)
 	if v.empty || o.controls.visible.hides(o, &v.entry) || f.Match(v.source(o.schema)) != filter.True {
 		return nil
@@ -71,6 +74,9 @@ func (o *operation) searchVirtual(v *virtual, r *op.Search, sink op.Sink) error 
 		TypesOnly:  r.TypesOnly,
 	}
 	o.trace.entries++
+	if o.controls.sort != nil {
+		o.sortResponse(op.Success, "")
+	}
 	return sink.Entry(&o.found)
 }
 

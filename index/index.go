@@ -61,7 +61,11 @@ type Index interface {
 	Equal(ctx context.Context, r txn.Reader, key, after []byte) Candidates
 	// Span finds those with a key in the span.
 	Span(ctx context.Context, r txn.Reader, s Span, after []byte) Candidates
-	// Cells gives the mutation that enters (or takes out) one value.
+	// InOrder goes through all values in the order of their keys, or backwards,
+	// and of equal keys in that of the ids: a position is the row of the value
+	// and the id.
+	InOrder(ctx context.Context, r txn.Reader, reverse bool, after []byte) Candidates
+	// Mutation enters (or takes out) one value.
 	Mutation(key []byte, id, parent entry.ID, gone bool) table.Mutation
 }
 
@@ -199,6 +203,18 @@ func (s Span) mayHoldCut(key []byte) bool {
 func Continue(r table.Range, after []byte) table.Range {
 	if len(after) > 0 {
 		r.Start = later(r.Start, append(append([]byte(nil), after...), 0))
+	}
+	return r
+}
+
+// Values is the range of all rows of values behind a position.
+func Values(reverse bool, after []byte) table.Range {
+	r := table.Prefix([]byte{valueRow})
+	if !reverse {
+		return Continue(r, after)
+	}
+	if len(after) > 0 {
+		r.End = after
 	}
 	return r
 }

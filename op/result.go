@@ -44,6 +44,7 @@ const (
 	EntryAlreadyExists           Code = 68
 	ObjectClassModsProhibited    Code = 69
 	AffectsMultipleDSAs          Code = 71
+	VirtualListViewError         Code = 76
 	Other                        Code = 80
 	Canceled                     Code = 118
 	NoSuchOperation              Code = 119

@@ -22,6 +22,7 @@ const (
 	ValueExists
 	BadOperand // values that a kind of modification cannot go with
 	TooLarge
+	TooMany    // entries to look at
 	BelowAlias // aliases have nothing below them
 	Unwilling
 )

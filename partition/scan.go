@@ -61,7 +61,9 @@ func (f *finder) scan(rows table.Range) {
 		}
 		match, maybe := test.candidate(row)
 		if !match {
-			f.skipped++
+			if !f.skip() {
+				return
+			}
 			continue
 		}
 		c := index.Candidate{Parent: tree.Parent(row.Key), Maybe: maybe, Position: row.Key}
@@ -70,16 +72,17 @@ func (f *finder) scan(rows table.Range) {
 			f.fail(table.ErrCorrupt)
 			return
 		}
-		in, err := f.inScope(c.ID, c.Parent)
-		if err != nil {
-			f.fail(err)
-			return
-		}
-		if in && !f.offer(c) {
+		if !f.consider(c, nil) {
 			return
 		}
 	}
 	f.flush()
+}
+
+// skip counts a row that its columns ruled out; false: stop.
+func (f *finder) skip() bool {
+	f.skipped++
+	return f.within()
 }
 
 // subtree scans what is below the base. Below a naming context, or all of them,
@@ -176,6 +179,9 @@ func (w *walker) below(parent entry.ID) bool {
 		page, err := w.page(rows, sel)
 		if err != nil {
 			w.f.fail(err)
+			return false
+		}
+		if !w.f.within() {
 			return false
 		}
 		for i := range page {

@@ -32,6 +32,12 @@ type Query struct {
 	// After continues a search of the same query on the same revision behind
 	// the result that had this position.
 	After []byte
+	// Order asks for the entries in the order of one key, which Ordered has said
+	// can be had.
+	Order *SortKey
+	// Most bounds how many entries (and rows of the tree) are looked at; a search
+	// that would look at more ends with the problem TooMany. Zero is no bound.
+	Most int
 	// Cost, if given, is added to when the search ends.
 	Cost *Cost
 }
@@ -53,10 +59,14 @@ type Result struct {
 	Position []byte
 }
 
-// Search streams the entries of a query, each once, in no particular but always
-// the same order for one revision.
+// Search streams the entries of a query, each once, without an Order in no
+// particular but always the same order for one revision.
 func (s *Snapshot) Search(ctx context.Context, q Query) iter.Seq2[*Result, error] {
 	return func(yield func(*Result, error) bool) {
+		if q.Order != nil {
+			s.searchInOrder(ctx, q, yield)
+			return
+		}
 		f := newFinder(ctx, s, q, yield)
 		defer f.release()
 		if q.Cost != nil {
@@ -82,6 +92,8 @@ type finder struct {
 	found   int
 	skipped int                   // rows that the tree's columns ruled out
 	inner   map[entry.ID]struct{} // entries with children, if known
+	// only, if not nil, decides about what matches and its position.
+	only func(e *entry.Entry, position []byte) bool
 	result  Result
 }
 
@@ -155,20 +167,25 @@ func (f *finder) base() {
 // candidates runs the access and looks up what is in scope.
 func (f *finder) candidates() {
 	for c, err := range f.access.Run(f.ctx, f.s.r, f.q.After) {
-		if err != nil {
-			f.fail(err)
-			return
-		}
-		in, err := f.inScope(c.ID, c.Parent)
-		if err != nil {
-			f.fail(err)
-			return
-		}
-		if in && !f.offer(c) {
+		if !f.consider(c, err) {
 			return
 		}
 	}
 	f.flush()
+}
+
+// consider offers a candidate if it is in scope; false: stop.
+func (f *finder) consider(c index.Candidate, err error) bool {
+	if err != nil {
+		f.fail(err)
+		return false
+	}
+	in, err := f.inScope(c.ID, c.Parent)
+	if err != nil {
+		f.fail(err)
+		return false
+	}
+	return !in || f.offer(c)
 }
 
 // inScope tells by the parent's id; only subtrees ask for nodes above, which
@@ -281,7 +298,9 @@ func (s *Snapshot) getMany(ctx context.Context, ids [][]byte) ([]table.Row, erro
 
 // test decides one entry and yields it; false: stop.
 func (f *finder) test(c *index.Candidate, it *item) bool {
-	f.tested++
+	if f.tested++; !f.within() {
+		return false
+	}
 	name, err := f.s.nameOf(f.ctx, c.ID, it)
 	if err != nil {
 		f.fail(err)
@@ -302,9 +321,21 @@ func (f *finder) test(c *index.Candidate, it *item) bool {
 		f.fail(err)
 		return false
 	}
+	if f.only != nil && !f.only(e, c.Position) {
+		return true
+	}
 	f.found++
 	f.result = Result{Located{c.ID, it.node.Parent, name}, e, c.Position}
 	return f.yield(&f.result, nil)
+}
+
+// within reports whether no more was looked at than may be.
+func (f *finder) within() bool {
+	if f.q.Most == 0 || f.tested+f.skipped <= f.q.Most {
+		return true
+	}
+	f.fail(problem(TooMany, "the search looks at more than %d entries, the limit on candidates: narrow it", f.q.Most))
+	return false
 }
 
 // matches evaluates the filter on an entry; of one with very many values, on

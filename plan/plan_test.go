@@ -211,6 +211,8 @@ func (x *fake) Span(_ context.Context, _ txn.Reader, s index.Span, after []byte)
 	})
 }
 
+func (x *fake) InOrder(context.Context, txn.Reader, bool, []byte) index.Candidates { return nil }
+
 func (x *fake) Mutation([]byte, entry.ID, entry.ID, bool) (m table.Mutation) { return m }
 
 // span yields an entry for each of its keys, in the order of keys and ids.

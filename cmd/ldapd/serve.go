@@ -137,8 +137,7 @@ func directoryOptions(c *config.Config, log *slog.Logger) directory.Options {
 	return directory.Options{
 		Admin:         c.Admin.DN,
 		AdminPassword: c.Admin.Password,
-		SizeLimit:     c.Limits.Size,
-		TimeLimit:     c.Limits.Time,
+		Limits:        directory.Limits{Size: c.Limits.Size, Time: c.Limits.Time},
 		Secret:        cookieSecret(c.Admin.Password),
 		Version:       version(),
 		Log:           log,

@@ -65,6 +65,73 @@ func (x Index) Span(ctx context.Context, r txn.Reader, s index.Span, after []byt
 	}
 }
 
+// InOrder scans all values; of each, its row's ids.
+func (x Index) InOrder(ctx context.Context, r txn.Reader, reverse bool, after []byte) index.Candidates {
+	if reverse {
+		return x.backwards(ctx, r, after)
+	}
+	return x.Span(ctx, r, index.Span{}, after)
+}
+
+// backwards goes from the last value to the first.
+func (x Index) backwards(ctx context.Context, r txn.Reader, after []byte) index.Candidates {
+	return func(yield func(index.Candidate, error) bool) {
+		if n := len(after) - len(entry.ID{}); n > 0 {
+			if !x.whole(ctx, r, after[:n], after[n:], yield) {
+				return
+			}
+			after = after[:n]
+		}
+		sel := table.Select{Reverse: true, MaxCells: page}
+		for row, err := range r.Scan(ctx, x.Table, index.Values(true, after), sel) {
+			switch {
+			case err != nil:
+				yield(index.Candidate{}, err)
+				return
+			case len(row.Cells) == page:
+				if !x.whole(ctx, r, row.Key, nil, yield) {
+					return
+				}
+			case !rowBackwards(row, yield):
+				return
+			}
+		}
+	}
+}
+
+// whole reads all ids of a row in front of one (nil: all) and yields them, the
+// last first: rows have no other end to begin at.
+func (x Index) whole(ctx context.Context, r txn.Reader, row, before []byte, yield func(index.Candidate, error) bool) bool {
+	within := table.ColumnRange{Family: index.Info, To: before}
+	got, err := r.Get(ctx, x.Table, row, table.Select{Columns: []table.ColumnRange{within}})
+	if err != nil {
+		return yield(index.Candidate{}, err) && false
+	}
+	return rowBackwards(got, yield)
+}
+
+func rowBackwards(row table.Row, yield func(index.Candidate, error) bool) bool {
+	position := append([]byte(nil), row.Key...)
+	for i := len(row.Cells) - 1; i >= 0; i-- {
+		c, err := candidate(position[:len(row.Key)], &row.Cells[i])
+		position = c.Position
+		if !yield(c, err) || err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// candidate reads a cell of a row; its position is the row and the id.
+func candidate(row []byte, cell *table.Cell) (c index.Candidate, err error) {
+	if copy(c.ID[:], cell.Qualifier) != len(c.ID) {
+		return c, table.ErrCorrupt
+	}
+	c.Parent, err = index.ParentOf(cell)
+	c.Position = append(row, c.ID[:]...)
+	return c, err
+}
+
 // columns yields the candidates of a row behind an id; false: stop.
 func (x Index) columns(ctx context.Context, r txn.Reader, row []byte, maybe bool, after []byte, yield func(index.Candidate, error) bool) bool {
 	from := table.ColumnRange{Family: index.Info}
@@ -82,14 +149,8 @@ func (x Index) columns(ctx context.Context, r txn.Reader, row []byte, maybe bool
 func (x Index) row(ctx context.Context, r txn.Reader, row table.Row, maybe bool, yield func(index.Candidate, error) bool) bool {
 	position := append([]byte(nil), row.Key...)
 	for i := range row.Cells {
-		c := index.Candidate{Maybe: maybe}
-		if copy(c.ID[:], row.Cells[i].Qualifier) != len(c.ID) {
-			return yield(c, table.ErrCorrupt) && false
-		}
-		var err error
-		c.Parent, err = index.ParentOf(&row.Cells[i])
-		position = append(position[:len(row.Key)], c.ID[:]...)
-		c.Position = position
+		c, err := candidate(position[:len(row.Key)], &row.Cells[i])
+		c.Maybe, position = maybe, c.Position
 		if !yield(c, err) || err != nil {
 			return false
 		}

@@ -53,6 +53,18 @@ func (x Index) Span(ctx context.Context, r txn.Reader, s index.Span, after []byt
 	}
 }
 
+// InOrder scans all values.
+func (x Index) InOrder(ctx context.Context, r txn.Reader, reverse bool, after []byte) index.Candidates {
+	return func(yield func(index.Candidate, error) bool) {
+		for row, err := range r.Scan(ctx, x.Table, index.Values(reverse, after), table.Select{Reverse: reverse}) {
+			c, err := candidate(row, err)
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 func candidate(row table.Row, err error) (c index.Candidate, _ error) {
 	if err != nil {
 		return c, err

@@ -1,0 +1,138 @@
+package directory
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// Limits bound what one operation, or one connection, may take. Zero is no
+// bound.
+type Limits struct {
+	Size        int           // entries of a search
+	Time        time.Duration // of a search
+	Candidates  int           // entries and rows that a search looks at
+	Page        int           // entries of a page (RFC 2696) or of a list's view
+	SortMemory  int64         // bytes, of a sorted search
+	Outstanding int           // operations that run at once on a connection
+}
+
+// A LimitRule gives limits to some identities: "anonymous", "users" (whoever is
+// bound), "administrator", "dn:NAME" or "subtree:NAME".
+type LimitRule struct {
+	Who string
+	Limits
+}
+
+// limitRule is a rule ready to use.
+type limitRule struct {
+	matches func(i *identity, name []dn.Norm) bool
+	limits  *Limits
+}
+
+var unlimited Limits
+
+// limitRules prepares rules. Behind them come those for the administrator, who
+// has no limits, and for everyone else.
+func (d *Directory) limitRules(rules []LimitRule) ([]limitRule, error) {
+	var prepared []limitRule
+	for i := range rules {
+		matches, err := d.limitedBy(rules[i].Who)
+		if err != nil {
+			return nil, fmt.Errorf("limits for %q: %w", rules[i].Who, err)
+		}
+		prepared = append(prepared, limitRule{matches, &rules[i].Limits})
+	}
+	everyone := func(*identity, []dn.Norm) bool { return true }
+	return append(prepared,
+		limitRule{func(i *identity, _ []dn.Norm) bool { return i.isAdmin() }, &unlimited},
+		limitRule{everyone, &d.o.Limits}), nil
+}
+
+func (d *Directory) limitedBy(who string) (func(*identity, []dn.Norm) bool, error) {
+	switch who {
+	case "anonymous":
+		return func(i *identity, _ []dn.Norm) bool { return i == nil }, nil
+	case "users":
+		return func(i *identity, _ []dn.Norm) bool { return i != nil && !i.admin }, nil
+	case "administrator":
+		return func(i *identity, _ []dn.Norm) bool { return i.isAdmin() }, nil
+	}
+	kind, text, _ := strings.Cut(who, ":")
+	name, _, err := d.parse(text)
+	if err != nil || len(name) == 0 || kind != "dn" && kind != "subtree" {
+		return nil, fmt.Errorf("not anonymous, users, administrator, dn:NAME or subtree:NAME")
+	}
+	top, err := name.Normalize(d.part.Schema())
+	if err != nil {
+		return nil, err
+	}
+	key := string(dn.Key(top))
+	return func(_ *identity, name []dn.Norm) bool {
+		below := len(name) - len(top)
+		return below >= 0 && (below == 0 || kind == "subtree") && string(dn.Key(name[below:])) == key
+	}, nil
+}
+
+// limitsOf gives the limits of an identity: of the first rule that fits. It is
+// looked for once for each who binds.
+func (d *Directory) limitsOf(i *identity) *Limits {
+	if i == nil {
+		return d.anonymous
+	}
+	if l := i.limits.Load(); l != nil {
+		return l
+	}
+	l := d.findLimits(i)
+	i.limits.Store(l)
+	return l
+}
+
+func (d *Directory) findLimits(i *identity) *Limits {
+	var name []dn.Norm
+	if parsed, err := dn.Parse(i.dn()); err == nil && i != nil {
+		name, _ = parsed.Normalize(d.part.Schema()) // nil fits no name
+	}
+	for _, r := range d.limits {
+		if r.matches(i, name) {
+			return r.limits
+		}
+	}
+	return &d.o.Limits
+}
+
+// Outstanding is how many operations the session's client may have running at
+// once, 0 for no limit of its own.
+func (s *Session) Outstanding() int { return s.d.limitsOf(s.who.Load()).Outstanding }
+
+func (l *Limits) sortMemory() int64 {
+	if l.SortMemory == 0 {
+		return math.MaxInt64
+	}
+	return l.SortMemory
+}
+
+func (l *Limits) sortMemoryText() string {
+	return fmt.Sprintf("too many entries for the limit on sort memory, %d bytes: narrow the search, or sort by one attribute that is indexed", l.SortMemory)
+}
+
+// checkPage refuses a page that is larger than may be.
+func (l *Limits) checkPage(size int) error {
+	if l.Page > 0 && size > l.Page {
+		return op.Errorf(op.AdminLimitExceeded, "a page of %d entries: the limit on page size is %d", size, l.Page)
+	}
+	return nil
+}
+
+// smaller is the smaller one of a client's and the server's limit, where zero
+// is none.
+func smaller[T int | time.Duration](asked, most T) T {
+	if most > 0 && (asked == 0 || most < asked) {
+		return most
+	}
+	return asked
+}

@@ -1,0 +1,197 @@
+package directory
+
+import (
+	"context"
+	"errors"
+
+	"github.com/maypok86/otter/v2"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A sorted search goes one of three ways. What its pages have in common is which:
+// a cookie's position begins with it.
+const (
+	byList   = 'l' // all ids are put in order; pages go on by counting
+	byIndex  = 'i' // an index has the order; pages go on by its positions
+	bySearch = 's' // unsorted after all, as the client is told on every page
+)
+
+// Where an index has the order, a list is made of searches that have few
+// candidates: of who wants pages no more than listCheap, of who wants all as
+// many as fit into the sort memory, but for maxList, at sortedSize bytes each.
+const (
+	maxList    = 1 << 18
+	sortedSize = 256
+)
+
+var listCheap = 2048 // tests change it
+
+// lists keeps the order of searches whose client will ask for more of it: ids
+// alone, found again by what may not change between requests. It is a cache and
+// no state: any server can make the list again.
+type lists = otter.Cache[listKey, []entry.ID]
+
+type listKey struct {
+	search   [32]byte // cookieKey
+	revision table.Revision
+}
+
+// listMemory bounds what lists take in all, in bytes.
+const listMemory = 64 << 20
+
+func newLists() *lists {
+	return otter.Must(&otter.Options[listKey, []entry.ID]{
+		MaximumWeight: listMemory,
+		Weigher:       func(_ listKey, ids []entry.ID) uint32 { return uint32(128 + len(ids)*len(entry.ID{})) },
+	})
+}
+
+// errSortMemory ends the making of a list.
+var errSortMemory = errors.New("sort memory used up")
+
+// runSorted runs a search with a sort control.
+func (st *stream) runSorted(ctx context.Context) error {
+	way, err := st.chooseWay(ctx)
+	if err != nil {
+		return err
+	}
+	if way == byList {
+		if err = st.runList(ctx); !errors.Is(err, errSortMemory) {
+			return err
+		}
+		if way, err = st.withoutList(); err != nil {
+			return err
+		}
+	}
+	st.way = way
+	if way == byIndex {
+		st.query.Order = &st.o.controls.sort.keys[0]
+	}
+	if st.page != nil && !st.aliases {
+		st.query.After = st.page.after
+	}
+	return st.runQueries(ctx)
+}
+
+// chooseWay gives the way of the pages before, or the best one.
+func (st *stream) chooseWay(ctx context.Context) (byte, error) {
+	if p := st.page; p != nil && len(p.after) > 0 {
+		way := p.after[0]
+		p.after = p.after[1:]
+		if way == bySearch {
+			return way, st.o.unsorted(st.tooMany())
+		}
+		return way, nil
+	}
+	if !st.ordered() || !st.quicklyOrdered() {
+		return byList, nil
+	}
+	// Whoever wants all is served best by a list as long as it fits.
+	most := listCheap
+	if st.page == nil {
+		most = int(min(st.o.limits.sortMemory()/sortedSize, maxList))
+	}
+	large, err := st.s.Exceeds(ctx, st.query, most)
+	if large && err == nil {
+		return byIndex, nil
+	}
+	return byList, err
+}
+
+// ordered reports whether an index has the order that is asked for.
+func (st *stream) ordered() bool {
+	keys := st.o.controls.sort.keys
+	return len(keys) == 1 && !st.aliases && st.r.Scope != op.BaseObject && st.s.Ordered(&keys[0])
+}
+
+// quicklyOrdered reports whether the first entry in order is soon found. In
+// reverse those without a value come first, and to know that there are none is
+// to look at all, unless the filter says so.
+func (st *stream) quicklyOrdered() bool {
+	k := &st.o.controls.sort.keys[0]
+	if !k.Reverse {
+		return true
+	}
+	parts := []filter.Resolved{st.query.Filter}
+	if and, ok := parts[0].(*filter.AndNode); ok {
+		parts = and.Parts
+	}
+	for _, p := range parts {
+		if t, ok := p.(*filter.Test); ok && len(t.Types) == 1 && t.Types[0] == k.Type && t.Options == k.Options && !t.DNAttrs {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutList is the way of a search that has too many entries for a list.
+func (st *stream) withoutList() (byte, error) {
+	if st.ordered() {
+		return byIndex, nil
+	}
+	return bySearch, st.o.unsorted(st.tooMany())
+}
+
+func (st *stream) tooMany() *sortError {
+	return &sortError{code: op.AdminLimitExceeded, text: st.o.limits.sortMemoryText()}
+}
+
+// runList sends entries in the order of a list.
+func (st *stream) runList(ctx context.Context) error {
+	ids, err := st.list(ctx)
+	if err != nil {
+		return err
+	}
+	st.way = byList
+	if p := st.page; p != nil {
+		ids = ids[min(p.skip, len(ids)):]
+		p.skipped = p.skip
+	}
+	return st.lookUp(ctx, ids)
+}
+
+// lookUp sends the entries of a part of a list.
+func (st *stream) lookUp(ctx context.Context, ids []entry.ID) error {
+	for found, err := range st.s.Results(ctx, ids, st.query) {
+		if err != nil {
+			return err
+		}
+		if err := st.deliver(ctx, found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list gives the ids of all that the search finds, in order.
+func (st *stream) list(ctx context.Context) ([]entry.ID, error) {
+	again := st.page != nil || st.o.controls.vlv != nil
+	var key listKey
+	if again {
+		key = listKey{[32]byte(st.o.cookieKey(st.r)), st.s.Revision()}
+		if ids, ok := st.o.d.lists.GetIfPresent(key); ok {
+			return ids, nil
+		}
+	}
+	ids, err := st.makeList(ctx)
+	if err == nil && again {
+		st.o.d.lists.Set(key, ids)
+	}
+	return ids, err
+}
+
+func (st *stream) makeList(ctx context.Context) ([]entry.ID, error) {
+	st.sorter = partition.NewSorter(st.o.controls.sort.keys, st.o.limits.sortMemory())
+	defer func() { st.sorter = nil }()
+	q := st.query
+	if err := st.runQueries(ctx); err != nil {
+		return nil, err
+	}
+	st.query = q // as it was before aliases led elsewhere
+	return st.sorter.IDs(), nil
+}
