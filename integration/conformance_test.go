@@ -30,9 +30,7 @@ type clause struct {
 // order, as it is on the wire. Each RFC is read on a connection of its own, bound as
 // the administrator, on the sample directory as the RFCs before it left it.
 func TestConformance(t *testing.T) {
-	store := filepath.Join(t.TempDir(), "store")
-	load(t, store, example)
-	p := serve(t, store)
+	p := serveExample(t)
 	for _, rfc := range conformance {
 		t.Run(rfc.name, func(t *testing.T) {
 			c := dialRaw(t, p)
@@ -44,6 +42,14 @@ func TestConformance(t *testing.T) {
 		})
 	}
 	p.stop()
+}
+
+// serveExample serves the sample directory from an embedded store.
+func serveExample(t *testing.T) *process {
+	t.Helper()
+	store := filepath.Join(t.TempDir(), "store")
+	load(t, store, example)
+	return serve(t, store)
 }
 
 // A rawClient speaks the protocol as it is on the wire.
@@ -76,10 +82,7 @@ func (c *rawClient) want(t *testing.T, what string, r op.Request, controls []op.
 // they are there the matchedDN, referrals, the value and response controls.
 func (c *rawClient) ask(t *testing.T, r op.Request, controls ...op.Control) string {
 	t.Helper()
-	c.id++
-	if _, err := c.Write(wiretest.AppendRequest(nil, &op.Message{ID: c.id, Request: r, Controls: controls})); err != nil {
-		t.Fatal(err)
-	}
+	c.send(t, r, controls...)
 	var parts []string
 	for {
 		a, err := wiretest.Read(c.r)
@@ -98,6 +101,15 @@ func (c *rawClient) ask(t *testing.T, r op.Request, controls ...op.Control) stri
 			slices.Sort(parts)
 			return strings.Join(append(parts, printResult(&a.Response)), " ")
 		}
+	}
+}
+
+// send sends a request and does not wait for an answer.
+func (c *rawClient) send(t *testing.T, r op.Request, controls ...op.Control) {
+	t.Helper()
+	c.id++
+	if _, err := c.Write(wiretest.AppendRequest(nil, &op.Message{ID: c.id, Request: r, Controls: controls})); err != nil {
+		t.Fatal(err)
 	}
 }
 

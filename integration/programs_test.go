@@ -47,6 +47,7 @@ var foreignClients = []struct {
 // StartTLS, by ldaps.
 type secured struct {
 	*process
+	*tlsFiles
 	ways []way
 }
 
@@ -61,7 +62,7 @@ func serveSecured(t *testing.T) *secured {
 	store := filepath.Join(t.TempDir(), "store")
 	load(t, store, example)
 	p := serve(t, store, append(f.flags(), "--listen", "ldap://127.0.0.1:0", "--listen", "ldaps://127.0.0.1:0")...)
-	return &secured{p, []way{
+	return &secured{p, f, []way{
 		{"clear", []string{"URL=" + p.urls[0]}},
 		{"StartTLS", []string{"URL=" + p.urls[0], "STARTTLS=1", "CA=" + f.ca}},
 		{"ldaps", []string{"URL=" + p.urls[1], "CA=" + f.ca}},
