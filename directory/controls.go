@@ -14,6 +14,8 @@ type controls struct {
 	paged       *paged
 	sort        *sorting
 	vlv         *view
+	matched     *matched
+	dereference []derefSpec
 
 	assertion         filter.Filter
 	preRead, postRead []string // nil: not asked for
@@ -42,6 +44,8 @@ var supported = []control{
 	{pagedResults, withSearch, takePaged},
 	{sortRequest, withSearch, takeSort},
 	{viewRequest, withSearch, takeView},
+	{matchedValues, withSearch, takeMatched},
+	{dereference, withSearch, takeDereference},
 	{assertion, all &^ extended, takeAssertion},
 	{preRead, withModify | withDelete | withModifyDN, takePreRead},
 	{postRead, withAdd | withModify | withModifyDN, takePostRead},

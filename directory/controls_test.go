@@ -23,6 +23,8 @@ var namedControls = map[string]struct {
 }{
 	"manageDsaIT": {"2.16.840.1.113730.3.4.2", nil},
 	"assertion":   {"1.3.6.1.1.12", filterValue},
+	"matched":     {"1.2.826.0.1.3344810.2.3", itemsValue},
+	"deref":       {"1.3.6.1.4.1.4203.666.5.16", derefValue},
 	"sort":        {"1.2.840.113556.1.4.473", sortValue},
 	"vlv":         {"2.16.840.1.113730.3.4.9", viewValue},
 	"preRead":     {"1.3.6.1.1.13.1", selectionValue},

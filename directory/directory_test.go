@@ -286,6 +286,9 @@ func (a *answers) Entry(e *op.SearchEntry) error {
 			fmt.Fprintf(&b, "  %s: %s\n", at.Description(), show(at.Type.Name(), v))
 		}
 	}
+	for i := range e.Controls {
+		printDereferenced(&b, &e.Controls[i])
+	}
 	a.entries = append(a.entries, b.String())
 	return nil
 }

@@ -164,6 +164,9 @@ func (st *stream) only() []*schema.AttributeType {
 			o.only = append(o.only, o.schema.Subtypes(k.Type)...)
 		}
 	}
+	for i := range o.controls.dereference {
+		o.only = append(o.only, o.controls.dereference[i].attribute.typ)
+	}
 	return o.only
 }
 
@@ -322,7 +325,13 @@ func (st *stream) send(ctx context.Context, found *partition.Result) error {
 		return err
 	}
 	o.selected = attributes
+	o.controls.matched.apply(attributes, st.r.TypesOnly)
 	o.found = op.SearchEntry{Name: found.Name, Attributes: attributes, TypesOnly: st.r.TypesOnly}
+	if o.controls.dereference != nil {
+		if o.found.Controls, err = st.dereferenced(ctx, found.Entry); err != nil {
+			return err
+		}
+	}
 	o.trace.entries++
 	return st.sink.Entry(&o.found)
 }

@@ -73,6 +73,7 @@ func (o *operation) searchVirtual(v *virtual, r *op.Search, sink op.Sink) error 
 		Attributes: o.selector.apply(nil, v.entry.Attributes),
 		TypesOnly:  r.TypesOnly,
 	}
+	o.controls.matched.apply(o.found.Attributes, r.TypesOnly)
 	o.trace.entries++
 	if o.controls.sort != nil {
 		o.sortResponse(op.Success, "")

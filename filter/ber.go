@@ -41,6 +41,38 @@ func Decode(b []byte) (Filter, error) {
 	return f, nil
 }
 
+// DecodeItems reads the BER encoding of a ValuesReturnFilter (RFC 3876, 2): a
+// list of filters that are no combinations and do not test names.
+func DecodeItems(b []byte) ([]Filter, error) {
+	d := decoder{Reader: ber.NewReader(b)}
+	var items []Filter
+	outer := d.Enter(ber.Sequence)
+	for d.More() {
+		items = append(items, d.item())
+	}
+	d.Leave(outer)
+	d.End()
+	if err := d.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+// item reads a SimpleFilterItem.
+func (d *decoder) item() Filter {
+	start := d.Offset()
+	switch t := d.Peek(); t {
+	case tagAnd, tagOr, tagNot:
+		d.Expected(start, "a filter item", t.String())
+		return nil
+	}
+	f := d.filter(1)
+	if x, ok := f.(*Extensible); ok && x.DNAttrs {
+		d.Expected(start, "a test of values", "dnAttributes")
+	}
+	return f
+}
+
 type decoder struct {
 	ber.Reader
 	parts int

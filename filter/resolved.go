@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -205,6 +206,15 @@ func (t *Test) holds() func([]byte) bool {
 		return t.test
 	}
 	return t.Holds
+}
+
+// MatchValue reports whether one value of an attribute meets the test (RFC 3876,
+// 2).
+func (t *Test) MatchValue(a *entry.Attribute, v []byte) bool {
+	if !slices.Contains(t.Types, a.Type) || !entry.HasOptions(a.Options, t.Options) {
+		return false
+	}
+	return t.Op == TestPresent || t.holdsValue(v)
 }
 
 // Holds decides about one key of the rule's form.

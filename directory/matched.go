@@ -1,0 +1,52 @@
+package directory
+
+import (
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+const matchedValues = "1.2.826.0.1.3344810.2.3" // RFC 3876
+
+// takeMatched reads a ValuesReturnFilter: the values that any of its items
+// matches are sent.
+func takeMatched(o *operation, _ *op.Message, c *op.Control) error {
+	items, err := filter.DecodeItems(c.Value)
+	if err != nil {
+		return malformed("matched values", err)
+	}
+	o.controls.matched = &matched{}
+	for _, f := range items {
+		// An item that is Undefined matches no value.
+		if t, ok := filter.Resolve(f, o.schema).(*filter.Test); ok {
+			o.controls.matched.tests = append(o.controls.matched.tests, t)
+		}
+	}
+	return nil
+}
+
+// matched is a values return filter.
+type matched struct{ tests []*filter.Test }
+
+// apply keeps of attributes to be sent the values that match; an attribute stays,
+// if need be without any (RFC 3876, 2).
+func (m *matched) apply(attributes []entry.Attribute, typesOnly bool) {
+	if m == nil || typesOnly {
+		return
+	}
+	for i := range attributes {
+		attributes[i].Values = m.values(&attributes[i])
+	}
+}
+
+func (m *matched) values(a *entry.Attribute) (kept [][]byte) {
+	for _, v := range a.Values {
+		for _, t := range m.tests {
+			if t.MatchValue(a, v) {
+				kept = append(kept, v)
+				break
+			}
+		}
+	}
+	return kept
+}
