@@ -26,6 +26,7 @@ type controls struct {
 	visible           visibility
 	original          bool
 	rules             partition.Rules
+	treeDelete        bool
 }
 
 // A control is one that requests may carry.
@@ -56,6 +57,7 @@ var supported = []control{
 	{subentries, withSearch, takeSubentries},
 	{permissiveModify, withModify, takePermissive},
 	{relaxRules, updates, takeRelax},
+	{treeDelete, withDelete, takeTreeDelete},
 	{dontUseCopy, withSearch | withCompare, takeDontUseCopy},
 }
 

@@ -62,6 +62,9 @@ func (o *operation) delete(ctx context.Context, r *op.Delete) error {
 	if err := o.mayWrite(ctx, name); err != nil {
 		return err
 	}
+	if o.controls.treeDelete {
+		return o.deleteTree(ctx, name)
+	}
 	return o.update(ctx, &update{name: name, change: func(tx *partition.Tx) error { return tx.Delete(ctx, name) }})
 }
 

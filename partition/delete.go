@@ -24,25 +24,52 @@ func (tx *Tx) Delete(ctx context.Context, name dn.DN) error {
 		}
 		return err
 	}
-	classes, err := tx.classesAt(ctx, pl.ID)
+	row, err := tx.r.Get(ctx, tx.p.tree, tree.Key(pl.Parent, pl.rdn), tx.catalog.selectDoomed())
 	if err != nil {
 		return err
 	}
-	c := newChange(tx.p, tx.catalog, tx, pl.ID, pl.Parent, pl.rdn)
-	row, err := tx.r.Get(ctx, tx.p.tree, c.tree.Row, table.Select{Families: []table.Family{tree.NormAttributes}})
-	if err != nil {
+	if err := tx.remove(ctx, pl.ID, row.Clone()); err != nil {
 		return err
 	}
-	if err := tx.unindex(ctx, c, row.Clone()); err != nil {
+	tx.record("delete", name)
+	return nil
+}
+
+// selectDoomed selects of a row of the tree what remove needs.
+func (c *catalog) selectDoomed() table.Select {
+	columns := []table.ColumnRange{tree.Columns(c.objectClass)}
+	for _, x := range c.ordered {
+		if x.typ != c.objectClass {
+			columns = append(columns, tree.Columns(x.typ))
+		}
+	}
+	return table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}, Columns: columns}
+}
+
+// remove takes out an entry with nothing below it, given its row of the tree.
+func (tx *Tx) remove(ctx context.Context, id entry.ID, row table.Row) error {
+	parent, rdn := tree.Parent(row.Key), dn.Norm(row.Key[len(entry.ID{}):])
+	c := newChange(tx.p, tx.catalog, tx, id, parent, rdn)
+	if err := tx.unindex(ctx, c, row); err != nil {
 		return err
 	}
 	c.master.DeleteRow, c.tree.DeleteRow = true, true
 	c.flush()
 	tx.tx.Mark(tx.p.tree, c.tree.Row, txn.Mark{Kind: txn.MarkExclusive, Deletes: true})
 	tx.tx.Mark(tx.p.master, c.master.Row, txn.Mark{Kind: txn.MarkExclusive, Deletes: true})
-	tx.touch(pl.ID, classes)
-	tx.record("delete", name)
+	tx.tx.Touch(id)
+	for class, stands := range tx.catalog.watched {
+		if tx.catalog.isOf(row, class) {
+			tx.tx.Touch(stands)
+		}
+	}
 	return nil
+}
+
+// isOf tells by a row of the tree whether its entry is of a class.
+func (k *types) isOf(row table.Row, class *schema.ObjectClass) bool {
+	key, err := keyOf(k.objectClass, []byte(class.Name()))
+	return err == nil && row.Find(tree.NormAttributes, tree.Qualifier(k.objectClass, "", key)) != nil
 }
 
 // existing locates an entry that must exist and can be changed.

@@ -1,0 +1,61 @@
+package directory
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+const treeDelete = "1.2.840.113556.1.4.805" // draft-armijo-ldap-treedelete
+
+func takeTreeDelete(o *operation, _ *op.Message, c *op.Control) error {
+	o.controls.treeDelete = true
+	return noValue("tree delete", c)
+}
+
+// maxTreeCommit is how many entries of a tree go in one commit. What is larger
+// goes in several, since one holds up the commits of others while it lasts.
+const maxTreeCommit = 5000
+
+// deleteTree removes an entry with all that is below it; referrals and aliases
+// among that are entries like others. The diagnostic tells in how many commits.
+func (o *operation) deleteTree(ctx context.Context, name dn.DN) error {
+	deleted, commits := 0, 0
+	var read []op.Control
+	for whole := false; !whole; commits++ {
+		n := 0
+		err := o.update(ctx, &update{name: name, change: func(tx *partition.Tx) (err error) {
+			n, whole, err = tx.DeleteTree(ctx, name, maxTreeCommit)
+			return err
+		}})
+		if isMissing(err) && commits > 0 {
+			break // another client was faster with the rest
+		}
+		if err != nil {
+			return o.leftHalf(err, deleted)
+		}
+		if deleted += n; commits == 0 {
+			// Assertion and pre-read are about the tree as it was.
+			read, o.controls.assertion, o.controls.preRead = o.response.Controls, nil, nil
+		}
+	}
+	o.response.Controls = read
+	o.response.Diagnostic = fmt.Sprintf("deleted %d entries in one commit", deleted)
+	if commits > 1 {
+		o.response.Diagnostic = fmt.Sprintf("deleted %d entries in %d commits", deleted, commits)
+	}
+	return nil
+}
+
+// leftHalf tells with an error what was deleted before it.
+func (o *operation) leftHalf(err error, deleted int) error {
+	if deleted == 0 {
+		return err
+	}
+	r := o.toResult(err)
+	r.Diagnostic = fmt.Sprintf("%s; %d entries were deleted before, the deepest first: the rest is a tree", r.Diagnostic, deleted)
+	return &r
+}

@@ -1,0 +1,150 @@
+package partition_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// addTree puts a tree of devices below an entry: each with wide ones below it,
+// deep levels of them. It gives how many they are.
+func addTree(ctx context.Context, tx *partition.Tx, below string, wide, deep int) (n int, err error) {
+	if deep == 0 {
+		return 0, nil
+	}
+	for i := range wide {
+		at := fmt.Sprintf("cn=%d,%s", i, below)
+		if _, err := tx.Add(ctx, name(at), attrs("objectClass: device", "description: one"), false); err != nil {
+			return n, err
+		}
+		more, err := addTree(ctx, tx, at, wide, deep-1)
+		if n += 1 + more; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// A tree goes in commits of any size, and what is left in between is sound.
+func TestDeleteTree(t *testing.T) {
+	ctx := context.Background()
+	for _, most := range []int{1, 2, 3, 7, 40, 41, 42, 1000} {
+		t.Run(fmt.Sprint(most), func(t *testing.T) {
+			eachStore(t, func(t *testing.T, p *partition.Partition, _ table.Store) {
+				must(t, p.SetSuffixes(ctx, []string{domain}))
+				must(t, add(t, p, domain, domainLines...))
+				must(t, add(t, p, "ou=stays,"+domain, "objectClass: organizationalUnit"))
+				must(t, add(t, p, "ou=goes,"+domain, "objectClass: organizationalUnit"))
+				must(t, update(t, p, func(tx *partition.Tx) error {
+					n, err := addTree(ctx, tx, "ou=goes,"+domain, 3, 3)
+					if n != 39 {
+						t.Errorf("made %d entries", n)
+					}
+					return err
+				}))
+				total, whole := 0, false
+				for !whole {
+					n := 0
+					must(t, update(t, p, func(tx *partition.Tx) (err error) {
+						n, whole, err = tx.DeleteTree(ctx, name("ou=goes,"+domain), most)
+						return err
+					}))
+					if total += n; n > most || n == 0 {
+						t.Fatalf("%d entries in one commit, %d are the most", n, most)
+					}
+					wantSound(t, p)
+				}
+				if total != 40 {
+					t.Errorf("deleted %d entries", total)
+				}
+				left := search(t, p, domain, op.WholeSubtree, "(objectClass=*)")
+				if want := []string{domain, "ou=stays," + domain}; !slices.Equal(left, want) {
+					t.Errorf("left: %q", left)
+				}
+			})
+		})
+	}
+}
+
+// Searches that remember that there are aliases and referrals learn that there
+// are none any more.
+func TestDeleteTreeOfWatchedClasses(t *testing.T) {
+	ctx := context.Background()
+	p := sample(t)
+	must(t, add(t, p, "cn=alias,"+people, "objectClass: alias", "objectClass: extensibleObject", "aliasedObjectName: "+domain))
+	alias := p.Schema().Class("alias")
+	has := func() bool {
+		s := p.Snapshot()
+		defer s.Close()
+		has, err := s.HasClass(ctx, alias)
+		must(t, err)
+		return has
+	}
+	if !has() {
+		t.Error("no alias before")
+	}
+	must(t, update(t, p, func(tx *partition.Tx) error {
+		_, _, err := tx.DeleteTree(ctx, name(people), 1000)
+		return err
+	}))
+	if has() {
+		t.Error("an alias is left")
+	}
+}
+
+// An entry that comes into the tree meanwhile goes too; nothing is left without
+// what it stands below.
+func TestDeleteTreeBesideAdd(t *testing.T) {
+	ctx := context.Background()
+	p := sample(t)
+	tries, n := 0, 0
+	must(t, update(t, p, func(tx *partition.Tx) (err error) {
+		n, _, err = tx.DeleteTree(ctx, name(people), 1000)
+		if tries++; tries == 1 {
+			must(t, add(t, p, "cn=late,uid=u1,"+people, "objectClass: device"))
+		}
+		return err
+	}))
+	if tries != 2 || n != 7 {
+		t.Errorf("%d tries, the last deleted %d entries", tries, n)
+	}
+	wantSound(t, p)
+	err := update(t, p, func(tx *partition.Tx) error {
+		_, _, err := tx.DeleteTree(ctx, name(people), 1000)
+		return err
+	})
+	var problem *partition.Error
+	if !errors.As(err, &problem) || problem.Problem != partition.NoSuchEntry || problem.Matched != domain {
+		t.Errorf("again: %v", err)
+	}
+}
+
+// What a tree costs to delete does not depend on values that no index has.
+func TestDeleteTreeReadsNoValues(t *testing.T) {
+	ctx := context.Background()
+	cost := func(values int) int64 {
+		c := newCounted(t, noCache)
+		must(t, add(t, c.p, "ou=x,"+domain, "objectClass: organizationalUnit"))
+		for i := range 20 {
+			lines := []string{"objectClass: device"}
+			for k := range values {
+				lines = append(lines, fmt.Sprintf("description: %d", k))
+			}
+			must(t, add(t, c.p, fmt.Sprintf("cn=%d,ou=x,%s", i, domain), lines...))
+		}
+		return c.touched(func() {
+			must(t, update(t, c.p, func(tx *partition.Tx) error {
+				_, _, err := tx.DeleteTree(ctx, name("ou=x,"+domain), 1000)
+				return err
+			}))
+		})
+	}
+	small, large := cost(1), cost(300)
+	newCounted(t, noCache).within("deleting a tree", small, large)
+}
