@@ -1,4 +1,10 @@
-// Package auth stores and verifies passwords. A stored password is a value of
+// Package auth tells who clients are: it verifies passwords, the messages of
+// SASL's mechanisms and tokens, and leads names to entries by [Rule]s. It knows
+// no directory: package directory looks up and decides.
+//
+// # Passwords
+//
+// A stored password is a value of
 // userPassword (RFC 4519, 2.41) in one of the forms that directory servers
 // share: cleartext, or "{SCHEME}" and what the scheme says (RFC 2307, 5.3).
 //

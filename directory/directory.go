@@ -62,9 +62,8 @@ type Options struct {
 	// ProtectPasswords refuses passwords that came in clear, before anything is
 	// done with them.
 	ProtectPasswords bool
-	// Mechanisms of SASL to offer where they work: EXTERNAL, SCRAM-SHA-1, -256,
-	// -512 (each with its -PLUS), OAUTHBEARER with Tokens, PLAIN. Keys for those
-	// of SCRAM are derived from new passwords. Nil: DefaultMechanisms.
+	// Mechanisms of SASL to offer where they work; those of SCRAM bring their
+	// -PLUS, and their keys are derived from new passwords. Nil: auth.Mechanisms.
 	Mechanisms []string
 	// PlainInClear offers PLAIN on connections that others may read along.
 	PlainInClear bool
@@ -85,9 +84,6 @@ type Options struct {
 	Access *slog.Logger
 }
 
-// DefaultMechanisms are all that there are, the strongest first.
-var DefaultMechanisms = []string{"EXTERNAL", "SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1", "OAUTHBEARER", "PLAIN"}
-
 func (o *Options) ensureDefaults() {
 	if len(o.Secret) == 0 {
 		o.Secret = make([]byte, 32)
@@ -97,7 +93,7 @@ func (o *Options) ensureDefaults() {
 		o.Passwords = auth.New(0)
 	}
 	if o.Mechanisms == nil {
-		o.Mechanisms = DefaultMechanisms
+		o.Mechanisms = auth.Mechanisms
 	}
 	if o.Identities == nil {
 		o.Identities = auth.DefaultRules()

@@ -55,13 +55,17 @@ func (m *Main) serve(ctx context.Context, c *config.Config, _ []string) (err err
 	if err := p.AddSuffixes(ctx, c.Suffix); err != nil {
 		return err
 	}
-	o := directoryOptions(c, log)
+	o, err := directoryOptions(c, log)
+	if err != nil {
+		return err
+	}
 	o.Access = access
 	o.Extensions = f.options.Extensions()
 	d, err := directory.New(p.Partition, o)
 	if err != nil {
 		return err
 	}
+	defer d.Close()
 	stop := m.warm(c, p.Partition, log)
 	defer stop()
 	return m.run(ctx, c, d, f, log)
@@ -130,19 +134,41 @@ func (m *Main) tuneMemory(c *config.Config) {
 	}
 }
 
-func directoryOptions(c *config.Config, log *slog.Logger) directory.Options {
+func directoryOptions(c *config.Config, log *slog.Logger) (directory.Options, error) {
 	if c.Admin.Password == "" {
 		log.Warn("there is no administrator, so nobody can write: make a password hash with 'ldapd passwd' and configure it as admin.password-hash or put it into a file named by admin.password-file", "admin.dn", c.Admin.DN)
 	}
+	tokens, err := bearer(c, log)
 	return directory.Options{
-		Admin:         c.Admin.DN,
-		AdminPassword: c.Admin.Password,
-		Limits:        directory.Limits{Size: c.Limits.Size, Time: c.Limits.Time},
-		Secret:        cookieSecret(c.Admin.Password),
-		Version:       version(),
-		Log:           log,
-		Slow:          c.Slow,
+		Admin:            c.Admin.DN,
+		AdminPassword:    c.Admin.Password,
+		Limits:           directory.Limits{Size: c.Limits.Size, Time: c.Limits.Time},
+		Secret:           cookieSecret(c.Admin.Password),
+		Version:          version(),
+		Passwords:        auth.New(c.Passwords.Parallel),
+		ProtectPasswords: c.Passwords.RequireTLS,
+		UpgradePasswords: c.Passwords.Upgrade,
+		Mechanisms:       c.SASL.Mechanisms,
+		PlainInClear:     c.SASL.PlainInClear,
+		Identities:       c.SASL.Identities,
+		Tokens:           tokens,
+		Log:              log,
+		Slow:             c.Slow,
+	}, err
+}
+
+// bearer reads the keys of who makes tokens, if anybody does.
+func bearer(c *config.Config, log *slog.Logger) (*auth.Bearer, error) {
+	if c.SASL.Issuer == nil {
+		return nil, nil
 	}
+	issuer := *c.SASL.Issuer
+	issuer.Log = log
+	b, err := auth.NewBearer(issuer)
+	if err != nil {
+		return nil, &config.Error{Where: c.Origin("sasl.issuer"), Text: "sasl.issuer: " + err.Error()}
+	}
+	return b, nil
 }
 
 // cookieSecret derives what signs cookies from the administrator's password

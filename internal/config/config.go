@@ -30,6 +30,8 @@ type Config struct {
 	Admin       Admin
 	TLS         TLS
 	Proxies     []netip.Prefix
+	Passwords   Passwords
+	SASL        SASL
 	Limits      Limits
 	Cache       int64 // bytes; 0: the partition's default
 	Lease       time.Duration
@@ -154,6 +156,8 @@ func (r *reader) config() (*Config, error) {
 		Admin:     r.admin(),
 		TLS:       r.tls(),
 		Proxies:   r.networks("proxies"),
+		Passwords: r.passwords(),
+		SASL:      r.sasl(),
 		Cache:     r.size("cache"),
 		Lease:     r.duration("lease"),
 		LogLevel:  r.oneOf("log.level", "debug", "info", "warn", "error"),

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
@@ -42,6 +43,17 @@ var Keys = []Key{
 	{Name: "tls.client-certificates", Default: "none", Help: "`WHAT` is asked of clients: none, request (a valid certificate or none) or require"},
 	{Name: "tls.client-ca", Help: "`FILE` with the CAs that sign clients' certificates, in PEM"},
 	{Name: "proxies", List: true, Help: "`NETWORK`, such as 10.0.0.0/8, whose connections begin with a PROXY header"},
+	{Name: "passwords.require-tls", Default: "false", Help: "`BOOL`: refuse passwords that come neither in TLS nor by ldapi"},
+	{Name: "passwords.upgrade", Default: "false", Help: "`BOOL`: after a bind, store a password anew that is stored in clear, in a fast scheme or without keys of SCRAM"},
+	{Name: "passwords.parallel", Default: "0", Help: "slow `HASHES` that run at once, 0 for one CPU less than there are"},
+	{Name: "sasl.mechanisms", List: true, Default: strings.Join(auth.Mechanisms, ";"), Help: "`MECHANISM` of SASL to offer where it works; SCRAM ones bring their -PLUS"},
+	{Name: "sasl.plain-in-clear", Default: "false", Help: "`BOOL`: offer PLAIN without TLS too"},
+	{Name: "sasl.identity", List: true, Default: auth.DefaultRule, Help: "`RULE` from names to entries: PATTERN -> DN or PATTERN -> ldap:///BASE??SCOPE?FILTER; the first that fits counts"},
+	{Name: "sasl.issuer", Help: "`URL` of the issuer of OAUTHBEARER's tokens, their claim iss"},
+	{Name: "sasl.issuer-audience", Help: "`NAME` that must be among a token's claims aud"},
+	{Name: "sasl.issuer-keys", Help: "`FILE` with the issuer's public keys, a JSON Web Key Set; read again when it changes"},
+	{Name: "sasl.issuer-claim", Default: "sub", Help: "`CLAIM` that has the user's name"},
+	{Name: "sasl.issuer-algorithms", List: true, Default: strings.Join(auth.DefaultAlgorithms, ";"), Help: "`ALGORITHM` that tokens may be signed with"},
 	{Name: "limits.size", Default: "0", Help: "`ENTRIES` that a search may return, 0 for no limit"},
 	{Name: "limits.time", Default: "0s", Help: "`TIME` that a search may take, 0 for no limit"},
 	{Name: "limits.max-pdu", Default: "16MiB", Help: "largest request in `BYTES`"},

@@ -1,0 +1,85 @@
+package config
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/auth"
+)
+
+// Passwords is how they are taken and kept.
+type Passwords struct {
+	RequireTLS bool
+	Upgrade    bool
+	Parallel   int // slow hashes at once; 0: a CPU less than there are
+}
+
+// SASL is what is offered, and who its names are.
+type SASL struct {
+	Mechanisms   []string
+	PlainInClear bool
+	Identities   []*auth.Rule
+	Issuer       *auth.Issuer // of tokens; nil: none
+}
+
+func (r *reader) passwords() Passwords {
+	return Passwords{
+		RequireTLS: r.boolean("passwords.require-tls"),
+		Upgrade:    r.boolean("passwords.upgrade"),
+		Parallel:   r.count("passwords.parallel"),
+	}
+}
+
+func (r *reader) sasl() SASL {
+	s := SASL{
+		Mechanisms: append([]string{}, r.list("sasl.mechanisms", func(string) error { return nil })...),
+		// Not nil: an empty list is no rule, not the default.
+		Identities:   []*auth.Rule{},
+		PlainInClear: r.boolean("sasl.plain-in-clear"),
+		Issuer:       r.issuer(),
+	}
+	for _, m := range s.Mechanisms {
+		if !slices.Contains(auth.Mechanisms, m) {
+			r.fail("sasl.mechanisms", "%q is none of %s", m, strings.Join(auth.Mechanisms, ", "))
+		}
+	}
+	r.list("sasl.identity", func(text string) error {
+		rule, err := auth.ParseRule(text)
+		s.Identities = append(s.Identities, rule)
+		return err
+	})
+	return s
+}
+
+// issuer reads who makes tokens: all of it is given, or nothing.
+func (r *reader) issuer() *auth.Issuer {
+	given := 0
+	for _, key := range []string{"sasl.issuer", "sasl.issuer-audience", "sasl.issuer-keys"} {
+		if r.text(key) != "" {
+			given++
+		}
+	}
+	switch given {
+	case 0:
+		return nil
+	case 3:
+		return &auth.Issuer{
+			URL:        r.text("sasl.issuer"),
+			Audience:   r.text("sasl.issuer-audience"),
+			KeysFile:   r.text("sasl.issuer-keys"),
+			Claim:      r.text("sasl.issuer-claim"),
+			Algorithms: r.list("sasl.issuer-algorithms", func(string) error { return nil }),
+		}
+	}
+	r.fail("sasl.issuer", "sasl.issuer, sasl.issuer-audience and sasl.issuer-keys go together: give all of them")
+	return nil
+}
+
+func (r *reader) boolean(key string) bool {
+	b, err := strconv.ParseBool(r.text(key))
+	if err != nil {
+		r.fail(key, "%q is neither true nor false", r.text(key))
+	}
+	return b
+}
