@@ -122,7 +122,7 @@ type Scram struct {
 }
 
 // NewScram begins an exchange by the client's first message. The mechanism may
-// end in Plus. Key gives the key of a name, a fake one if need be; its error
+// end in Plus; Cyrus SASL binds to the channel without saying so in the name. Key gives the key of a name, a fake one if need be; its error
 // comes back from Step.
 func NewScram(mechanism string, c Channel, first []byte, key func(mechanism, name string) (ScramKey, error)) (*Scram, error) {
 	base, plus := strings.CutSuffix(mechanism, Plus)
@@ -141,8 +141,8 @@ func NewScram(mechanism string, c Channel, first []byte, key func(mechanism, nam
 	}
 	flag, _, _ := strings.Cut(string(first), ",")
 	kind, binds := strings.CutPrefix(flag, "p=")
-	if binds != plus {
-		return nil, malformed(mechanism, "the mechanism and the GS2 header differ in whether the channel is bound (RFC 5802, 6)")
+	if plus && !binds {
+		return nil, malformed(mechanism, "its GS2 header does not bind to the channel (RFC 5802, 6)")
 	}
 	if !binds {
 		kind = ""

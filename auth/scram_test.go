@@ -269,7 +269,8 @@ func TestChannelBindingFlags(t *testing.T) {
 		{"none, in TLS", "SCRAM-SHA-256", server, user.NewConversation(), nil},
 		{"the offer not seen, in clear", "SCRAM-SHA-256", NoChannel{}, user.NewConversationAdvertisingChannelBinding(), nil},
 		{"the offer taken away", "SCRAM-SHA-256", server, user.NewConversationAdvertisingChannelBinding(), ErrProof},
-		{"bound without PLUS", "SCRAM-SHA-256", server, bound(), ErrMessage},
+		{"bound without PLUS", "SCRAM-SHA-256", server, bound(), nil},
+		{"bound without PLUS, in clear", "SCRAM-SHA-256", NoChannel{}, bound(), ErrProof},
 		{"PLUS without binding", "SCRAM-SHA-256-PLUS", server, user.NewConversation(), ErrMessage},
 		{"PLUS in clear", "SCRAM-SHA-256-PLUS", NoChannel{}, bound(), ErrProof},
 	} {
