@@ -133,10 +133,9 @@ func (s *saslServer) ldapwhoami(t *testing.T) {
 		{"SCRAM, as another", append([]string{"-H", s.urls[0], "-Y", "SCRAM-SHA-256", "-X", "u:jdoe"}, user...), nil, ""},
 		{"SCRAM, wrong", []string{"-H", s.urls[0], "-Y", "SCRAM-SHA-256", "-U", "ann", "-w", "x"}, nil, ""},
 		{"SCRAM, nobody", []string{"-H", s.urls[0], "-Y", "SCRAM-SHA-256", "-U", "nobody", "-w", "x"}, nil, ""},
-		{"tls-unique", append([]string{"-H", s.urls[1], "-Y", "SCRAM-SHA-256-PLUS"}, user...),
-			[]string{"LDAPSASL_CBINDING=tls-unique", "LDAPTLS_PROTOCOL_MIN=3.3", "LDAPTLS_CIPHER_SUITE=NORMAL:-VERS-ALL:+VERS-TLS1.2"}, annDN},
-		{"tls-server-end-point", append([]string{"-H", s.urls[1], "-Y", "SCRAM-SHA-256-PLUS"}, user...),
-			[]string{"LDAPSASL_CBINDING=tls-endpoint"}, annDN},
+		// OpenLDAP calls whatever it binds to "ldap", which is no binding of RFC 5929.
+		{"channel binding", append([]string{"-H", s.urls[1], "-Y", "SCRAM-SHA-256-PLUS"}, user...),
+			[]string{"LDAPSASL_CBINDING=tls-endpoint"}, ""},
 	} {
 		cmd := exec.Command("ldapwhoami", append(c.args, "-Q")...)
 		cmd.Env = append(os.Environ(), append(c.env, "LDAPTLS_CACERT="+s.files.ca)...)
