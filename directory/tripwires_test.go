@@ -1,7 +1,12 @@
 package directory_test
 
 import (
+	"bytes"
+	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
@@ -46,4 +51,40 @@ func (c *client) addSample() {
 			c.t.Fatalf("add of %s: %v", r.DN, &out.done.Result)
 		}
 	}
+}
+
+// Every trip-wire of the list has a transcript or a test that bears its number.
+func TestTripwiresAreAllThere(t *testing.T) {
+	list, err := os.ReadFile("../docs/design/tripwires.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := regexp.MustCompile(`(?m)^(\d+)\. `).FindAllSubmatch(list, -1)
+	if len(numbers) != 40 {
+		t.Errorf("%d trip-wires are listed", len(numbers))
+	}
+	tests := testSources(t)
+	for _, n := range numbers {
+		number := fmt.Sprintf("%02s", n[1])
+		transcripts, _ := filepath.Glob("testdata/tripwires/" + number + "-*")
+		if len(transcripts) == 0 && !strings.Contains(tests, "func TestTripwire"+number) {
+			t.Errorf("nothing is named after trip-wire %s", number)
+		}
+	}
+}
+
+// testSources is the text of the tests on connections.
+func testSources(t *testing.T) string {
+	var b bytes.Buffer
+	for _, dir := range []string{"../server", "../integration"} {
+		files, _ := filepath.Glob(dir + "/*_test.go")
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Write(text)
+		}
+	}
+	return b.String()
 }
