@@ -15,3 +15,13 @@ func SetListCheap(t testing.TB, n int) {
 	listCheap = n
 	t.Cleanup(func() { listCheap = old })
 }
+
+// AwaitUpgrade waits for the upgrade of a password that may run.
+func AwaitUpgrade(d *Directory) {
+	d.upgrades.mu.Lock()
+	done := d.upgrades.done
+	d.upgrades.mu.Unlock()
+	if done != nil {
+		<-done
+	}
+}
