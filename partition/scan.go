@@ -45,10 +45,11 @@ func (f *finder) selectRows() table.Select {
 	if f.q.Filter == filter.Const(filter.True) {
 		return table.Select{Families: []table.Family{tree.TreeInfo}}
 	}
-	return table.Select{
-		Families: []table.Family{tree.TreeInfo, tree.NormAttributes},
-		Filter:   tree.Hint(f.q.Filter),
+	sel := table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}}
+	if f.q.Most == 0 { // rows that the engine leaves out could not be counted
+		sel.Filter = tree.Hint(f.q.Filter)
 	}
+	return sel
 }
 
 // scan tests all rows of a range of the tree that are in scope.

@@ -175,7 +175,7 @@ func (c *conn) admit(o *operation) (how, error) {
 		return 0, err
 	}
 	switch {
-	case others >= c.server.opts.MaxOutstanding:
+	case others > 0 && others >= c.mostOutstanding():
 		return unwatched, nil
 	case waits(o.message.Request) && (others > 0 || c.in.Buffered() > 0):
 		c.workers.Add(1)
@@ -183,6 +183,18 @@ func (c *conn) admit(o *operation) (how, error) {
 	}
 	c.inline = o
 	return watched, nil
+}
+
+// mostOutstanding is how many operations may run at once: the session may know
+// of a limit for its client.
+func (c *conn) mostOutstanding() int {
+	most := c.server.opts.MaxOutstanding
+	if s, ok := c.session.(interface{ Outstanding() int }); ok {
+		if n := s.Outstanding(); n > 0 && n < most {
+			return n
+		}
+	}
+	return most
 }
 
 // waits says which requests most likely wait for something but a CPU.

@@ -142,7 +142,8 @@ func directoryOptions(c *config.Config, log *slog.Logger) (directory.Options, er
 	return directory.Options{
 		Admin:            c.Admin.DN,
 		AdminPassword:    c.Admin.Password,
-		Limits:           directory.Limits{Size: c.Limits.Size, Time: c.Limits.Time},
+		Limits:           directory.Limits(c.Limits.PerUser),
+		LimitRules:       limitRules(c),
 		Secret:           cookieSecret(c.Admin.Password),
 		Version:          version(),
 		Passwords:        auth.New(c.Passwords.Parallel),
@@ -169,6 +170,14 @@ func bearer(c *config.Config, log *slog.Logger) (*auth.Bearer, error) {
 		return nil, &config.Error{Where: c.Origin("sasl.issuer"), Text: "sasl.issuer: " + err.Error()}
 	}
 	return b, nil
+}
+
+func limitRules(c *config.Config) []directory.LimitRule {
+	var rules []directory.LimitRule
+	for _, r := range c.Limits.Rules {
+		rules = append(rules, directory.LimitRule{Who: r.Who, Limits: directory.Limits(r.PerUser)})
+	}
+	return rules
 }
 
 // cookieSecret derives what signs cookies from the administrator's password

@@ -66,8 +66,8 @@ type TLS struct {
 
 // Limits of what clients may take.
 type Limits struct {
-	Size        int // entries of a search; 0: none
-	Time        time.Duration
+	PerUser     // of whom no rule fits, but for the administrator
+	Rules       []LimitRule
 	MaxPDU      int
 	Connections int
 	PerAddress  int // connections; 0: none
@@ -170,8 +170,8 @@ func (r *reader) config() (*Config, error) {
 		Slow:        r.duration("log.slow"),
 		GracePeriod: r.duration("grace-period"),
 		Limits: Limits{
-			Size:        r.count("limits.size"),
-			Time:        r.duration("limits.time"),
+			PerUser:     r.perUser(),
+			Rules:       r.limitRules("limits.rules"),
 			MaxPDU:      int(r.size("limits.max-pdu")),
 			Connections: r.count("limits.connections"),
 			Outstanding: r.count("limits.outstanding"),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -135,6 +136,11 @@ func TestMistakes(t *testing.T) {
 		{env: "LDAPD_ADMIN_PASSWORD_HASH=secret", want: `LDAPD_ADMIN_PASSWORD_HASH: admin.password-hash: not a hashed`},
 		{env: "LDAPD_ADMIN_PASSWORD_FILE=/no/such", want: `LDAPD_ADMIN_PASSWORD_FILE: admin.password-file: open /no/such`},
 		{env: "LDAPD_ADMIN_PASSWORD_FILE=" + pw, want: `the first line of ` + pw + ` is empty`},
+		{yaml: "limits:\n  rules:\n    - size=5 for ever\n", want: `c.yaml:2: limits.rules: "size=5 for ever" does not end with for anonymous`},
+		{env: "LDAPD_LIMITS_RULES=size=5", want: `LDAPD_LIMITS_RULES: limits.rules: "size=5" does not end with for`},
+		{env: "LDAPD_LIMITS_RULES=size=5 for dn:x", want: `LDAPD_LIMITS_RULES: limits.rules: "size=5 for dn:x" does not end with for`},
+		{env: "LDAPD_LIMITS_RULES=seize=5 for users", want: `LDAPD_LIMITS_RULES: limits.rules: "seize=5" is none of size=, time=`},
+		{env: "LDAPD_LIMITS_RULES=time=x for users", want: `LDAPD_LIMITS_RULES: limits.rules: "x" is not a time`},
 		{env: "LDAPD_LIMITS_TIME=5", want: `LDAPD_LIMITS_TIME: limits.time: "5" is not a time`},
 		{yaml: "tls:\n  certificate: c\n", want: `c.yaml:2: tls.certificate: tls.key is missing`},
 		{yaml: "tls:\n  key: k\n", want: `c.yaml:2: tls.key: tls.certificate is missing`},
@@ -178,4 +184,21 @@ func FuzzReadYAML(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Rules of limits begin with those of everyone.
+func TestLimitRules(t *testing.T) {
+	c, err := Load(Sources{Env: []string{"LDAPD_LIMITS_SIZE=9",
+		"LDAPD_LIMITS_RULES=time=1m outstanding=2 for anonymous; size=0 sort-memory=1KiB for subtree:ou=a for b,dc=x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	everyone := PerUser{Size: 9, SortMemory: 64 << 20}
+	first, second := everyone, everyone
+	first.Time, first.Outstanding = time.Minute, 2
+	second.Size, second.SortMemory = 0, 1<<10
+	want := []LimitRule{{"anonymous", first}, {"subtree:ou=a for b,dc=x", second}}
+	if c.Limits.PerUser != everyone || !slices.Equal(c.Limits.Rules, want) {
+		t.Errorf("%+v, %+v", c.Limits.PerUser, c.Limits.Rules)
+	}
 }

@@ -56,6 +56,10 @@ var Keys = []Key{
 	{Name: "sasl.issuer-algorithms", List: true, Default: strings.Join(auth.DefaultAlgorithms, ";"), Help: "`ALGORITHM` that tokens may be signed with"},
 	{Name: "limits.size", Default: "0", Help: "`ENTRIES` that a search may return, 0 for no limit"},
 	{Name: "limits.time", Default: "0s", Help: "`TIME` that a search may take, 0 for no limit"},
+	{Name: "limits.candidates", Default: "0", Help: "`ENTRIES` that a search may look at, 0 for no limit"},
+	{Name: "limits.page", Default: "0", Help: "`ENTRIES` of a page of results or of a list's view, 0 for no limit"},
+	{Name: "limits.sort-memory", Default: "64MiB", Help: "`BYTES` in which a search may be sorted, 0 for no limit"},
+	{Name: "limits.rules", List: true, Help: "limits for some: `RULE` such as 'size=500 time=30s for anonymous'; the first that fits counts"},
 	{Name: "limits.max-pdu", Default: "16MiB", Help: "largest request in `BYTES`"},
 	{Name: "limits.connections", Default: "10000", Help: "`CONNECTIONS` served at once"},
 	{Name: "limits.connections-per-address", Default: "0", Help: "`CONNECTIONS` served at once from one address, 0 for no limit"},
@@ -145,15 +149,20 @@ func (r *reader) oneOf(key string, choices ...string) string {
 }
 
 func (r *reader) count(key string) int {
-	n, err := strconv.Atoi(r.text(key))
+	return r.countOf(key, r.text(key))
+}
+
+func (r *reader) countOf(key, s string) int {
+	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 {
-		r.fail(key, "%q is not a count", r.text(key))
+		r.fail(key, "%q is not a count", s)
 	}
 	return n
 }
 
-func (r *reader) duration(key string) time.Duration {
-	s := r.text(key)
+func (r *reader) duration(key string) time.Duration { return r.durationOf(key, r.text(key)) }
+
+func (r *reader) durationOf(key, s string) time.Duration {
 	if s == "0" {
 		return 0
 	}
@@ -169,8 +178,9 @@ var units = []struct {
 	bytes  int64
 }{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"", 1}}
 
-func (r *reader) size(key string) int64 {
-	s := r.text(key)
+func (r *reader) size(key string) int64 { return r.sizeOf(key, r.text(key)) }
+
+func (r *reader) sizeOf(key, s string) int64 {
 	for _, u := range units {
 		digits, ok := strings.CutSuffix(s, u.suffix)
 		if !ok {

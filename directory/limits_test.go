@@ -1,0 +1,75 @@
+package directory_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// The first rule that fits counts, then the administrator's, then everyone's.
+func TestLimitRules(t *testing.T) {
+	d, s := newPeople(t, 5)
+	serve(t, s, &op.Add{Name: "cn=app,cn=d00,dc=example,dc=com", Attributes: attributes([]line{
+		{"objectClass", "person"}, {"cn", "app"}, {"sn", "app"}, {"userPassword", adminPassword}})})
+	serve(t, s, &op.Modify{Name: "cn=d01,dc=example,dc=com", Changes: changes([]line{
+		{"add objectClass", "simpleSecurityObject"}, {"add userPassword", adminPassword}})})
+	limits := func(n int) directory.Limits { return directory.Limits{Size: n} }
+	d = newDirectory(t, directory.PartitionOf(d), directory.Options{Limits: limits(4), LimitRules: []directory.LimitRule{
+		{Who: "anonymous", Limits: limits(1)},
+		{Who: "dn:CN=App, cn=d00,dc=example,dc=com", Limits: directory.Limits{Size: 2, Outstanding: 7}},
+		{Who: "subtree:cn=d00,dc=example,dc=com", Limits: limits(3)},
+	}})
+	for name, want := range map[string]int{"": 1, "cn=app,cn=d00,dc=example,dc=com": 2, "cn=d01,dc=example,dc=com": 4, "cn=admin,dc=example,dc=com": 5} {
+		s := d.NewSession(nil)
+		if name != "" {
+			serve(t, s, &op.Bind{Version: 3, Name: name, Password: []byte("secret")})
+		}
+		var out answers
+		s.Serve(t.Context(), &op.Message{Request: devices("(objectClass=device)")}, &out)
+		if len(out.entries) != want {
+			t.Errorf("%q: %d entries, want %d: %v", name, len(out.entries), want, &out.done.Result)
+		}
+		if n := s.Outstanding(); n != 0 != strings.HasPrefix(name, "cn=app") {
+			t.Errorf("%q: %d outstanding", name, n)
+		}
+	}
+	for _, who := range []string{"", "someone", "dn:", "dn:x", "group:cn=x"} {
+		_, err := directory.New(directory.PartitionOf(d), directory.Options{LimitRules: []directory.LimitRule{{Who: who}}})
+		if err == nil || !strings.Contains(err.Error(), "subtree:NAME") {
+			t.Errorf("rule for %q: %v", who, err)
+		}
+	}
+}
+
+// Each limit ends a search with a diagnostic that names it.
+func TestAdminLimits(t *testing.T) {
+	d, _ := newPeople(t, 9)
+	for _, c := range []struct {
+		limits directory.Limits
+		filter string
+		code   op.Code
+		names  string
+	}{
+		{directory.Limits{Candidates: 10}, "(cn=*)", op.Success, ""},
+		{directory.Limits{Candidates: 4}, "(cn=*)", op.AdminLimitExceeded, "limit on candidates"},
+		{directory.Limits{Candidates: 4}, "(serialNumber=x)", op.AdminLimitExceeded, "limit on candidates"},
+		{directory.Limits{Candidates: 4}, "(cn=d01)", op.Success, ""},
+		{directory.Limits{Page: 2}, "(cn=*)", op.AdminLimitExceeded, "limit on page size"},
+		{directory.Limits{Page: 3}, "(cn=*)", op.Success, ""},
+		{directory.Limits{Time: time.Hour}, "(cn=*)", op.Success, ""},
+	} {
+		s := newDirectory(t, directory.PartitionOf(d), directory.Options{Limits: c.limits}).NewSession(nil)
+		_, _, result := page(t, s, devices(c.filter), 3, nil)
+		if c.limits.Candidates > 0 { // of the whole search, not of a page
+			var out answers
+			s.Serve(t.Context(), &op.Message{Request: devices(c.filter)}, &out)
+			result = out.done.Result
+		}
+		if result.Code != c.code || !strings.Contains(result.Diagnostic, c.names) {
+			t.Errorf("%+v, %s: %v", c.limits, c.filter, &result)
+		}
+	}
+}

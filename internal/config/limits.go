@@ -1,0 +1,82 @@
+package config
+
+import (
+	"strings"
+	"time"
+)
+
+// PerUser are limits that may differ from user to user; 0 is none.
+type PerUser struct {
+	Size        int // entries of a search
+	Time        time.Duration
+	Candidates  int // entries looked at
+	Page        int // entries
+	SortMemory  int64
+	Outstanding int // operations at once on a connection, if fewer than everyone's
+}
+
+// A LimitRule gives limits to some: "anonymous", "users", "administrator",
+// "dn:NAME" or "subtree:NAME".
+type LimitRule struct {
+	Who string
+	PerUser
+}
+
+// limitRules reads rules "size=500 time=30s for WHO". What a rule does not name
+// is as for everyone.
+func (r *reader) limitRules(key string) []LimitRule {
+	var rules []LimitRule
+	for _, text := range r.ko.Strings(key) {
+		limits, who, ok := strings.Cut(text, " for ")
+		rule := LimitRule{Who: strings.TrimSpace(who), PerUser: r.perUser()}
+		if !ok || !knownUsers(rule.Who) {
+			r.fail(key, "%q does not end with for anonymous, users, administrator, dn:NAME or subtree:NAME", text)
+			continue
+		}
+		for _, word := range strings.Fields(limits) {
+			r.setLimit(key, &rule.PerUser, word)
+		}
+		rules = append(rules, rule)
+	}
+	return rules
+}
+
+// perUser reads the limits for everyone.
+func (r *reader) perUser() PerUser {
+	return PerUser{
+		Size:       r.count("limits.size"),
+		Time:       r.duration("limits.time"),
+		Candidates: r.count("limits.candidates"),
+		Page:       r.count("limits.page"),
+		SortMemory: r.size("limits.sort-memory"),
+	}
+}
+
+func (r *reader) setLimit(key string, l *PerUser, word string) {
+	name, value, _ := strings.Cut(word, "=")
+	switch name {
+	case "size":
+		l.Size = r.countOf(key, value)
+	case "time":
+		l.Time = r.durationOf(key, value)
+	case "candidates":
+		l.Candidates = r.countOf(key, value)
+	case "page":
+		l.Page = r.countOf(key, value)
+	case "sort-memory":
+		l.SortMemory = r.sizeOf(key, value)
+	case "outstanding":
+		l.Outstanding = r.countOf(key, value)
+	default:
+		r.fail(key, "%q is none of size=, time=, candidates=, page=, sort-memory=, outstanding=", word)
+	}
+}
+
+func knownUsers(who string) bool {
+	switch who {
+	case "anonymous", "users", "administrator":
+		return true
+	}
+	kind, name, _ := strings.Cut(who, ":")
+	return (kind == "dn" || kind == "subtree") && checkDN(name) == nil
+}
