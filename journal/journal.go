@@ -296,6 +296,33 @@ func (l *Log) Get(ctx context.Context, r table.Revision) (Record, error) {
 	return Record{Revision: r}, nil
 }
 
+// State reads a commit's record without its lists.
+func (l *Log) State(ctx context.Context, r table.Revision) (Record, error) {
+	rec := Record{Revision: r}
+	b, err := read(ctx, l.journal, Key(r), family, stateColumn)
+	if err == nil && b != nil {
+		err = rec.decodeState(b)
+	}
+	if err != nil {
+		return Record{}, fmt.Errorf("state of %s: %w", revision.String(r), err)
+	}
+	return rec, nil
+}
+
+// Forbid writes an aborted record where none is, so that a commit whose first
+// word has not arrived never begins, and answers with what stands there now.
+func (l *Log) Forbid(ctx context.Context, r table.Revision, token uint64) (Record, error) {
+	rec := Record{Revision: r, Token: token, Prio: r}
+	_, now, err := swap(ctx, l.journal, Key(r), family, stateColumn, nil, rec.cells(Aborted))
+	if err == nil && now != nil {
+		err = rec.decodeState(now)
+	}
+	if err != nil {
+		return Record{}, fmt.Errorf("forbidding %s: %w", revision.String(r), err)
+	}
+	return rec, nil
+}
+
 // Scan streams the records of a slot with revisions in (after, upTo], in order.
 func (l *Log) Scan(ctx context.Context, s revision.Slot, after, upTo table.Revision) iter.Seq2[Record, error] {
 	return l.scan(ctx, between(s, after, upTo), false)

@@ -121,6 +121,25 @@ func (v *Vector) Visible(r table.Revision) bool {
 	return a.shows(r)
 }
 
+// Void reports whether r is decided never to be visible, whatever comes after
+// v: it was given up, or it belongs to a holder of its slot whose commits are all
+// known. False tells nothing.
+func (v *Vector) Void(r table.Revision) bool {
+	s := v.slot(SlotOf(r))
+	if s == nil || s.cell.Kind == Branch {
+		return false
+	}
+	c := &s.cell
+	switch {
+	case c.State == Free || r < c.First:
+		return !s.archived(r)
+	case c.State == Closed:
+		a := c.Archive()
+		return !a.shows(r)
+	}
+	return contains(c.Void, r)
+}
+
 // merged reports whether a branch is visible to those who do not read it. Only a
 // server merges.
 func (v *Vector) merged(c *Cell) bool {

@@ -183,6 +183,17 @@ type Table interface {
 	Swap(ctx context.Context, row []byte, f Family, q, old []byte, cells []Cell) (bool, error)
 }
 
+// A Versioner is a Table that can show what lies below a View. Commits read the
+// marks of others by it, so the tables of every engine that is no [Batcher] are
+// Versioners.
+type Versioner interface {
+	// Versions reads every cell of a family of some rows that was written by
+	// revisions above after: of all revisions, visible or not, tombstones too,
+	// but not what DeleteRow leaves. Answers stand in the order asked, their
+	// cells by qualifier, newest first.
+	Versions(ctx context.Context, rows [][]byte, f Family, after Revision) ([]Row, error)
+}
+
 // A Store is an open set of tables.
 type Store interface {
 	// Create makes the tables that are missing. One that exists with other

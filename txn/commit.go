@@ -2,7 +2,6 @@ package txn
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,10 +23,10 @@ const (
 	applySize = 1024
 )
 
-// commit makes a transaction durable and shows it: journal row, cells, decision,
-// head, each acknowledged before the next ("Commit" in transactions.md). Steps 4
-// and 5, looking for the marks of other servers, are not needed while one server
-// writes; the marks of this one are in memory.
+// commit makes a transaction durable and shows it: journal row, cells with
+// marks, a look at the marks of others, decision, head, each acknowledged before
+// the next ("Commit" in transactions.md). Conflicts within this server are found
+// in memory before any of that.
 func (e *shared) commit(ctx context.Context, tx *Tx) (table.Revision, *loss, error) {
 	w := e.writer.Load()
 	if w == nil {
@@ -54,8 +53,15 @@ func (e *shared) commit(ctx context.Context, tx *Tx) (table.Revision, *loss, err
 		w.rollBack(ctx, i)
 		return 0, nil, fmt.Errorf("commit: %w", err)
 	}
-	if err := w.decide(ctx, i); err != nil {
-		return 0, nil, err
+	if lost, err := w.meetOthers(ctx, tx, i); lost != nil || err != nil {
+		w.rollBack(ctx, i)
+		if err != nil {
+			err = fmt.Errorf("commit: %w", err)
+		}
+		return 0, lost, err
+	}
+	if lost, err := w.decide(ctx, i); lost != nil || err != nil {
+		return 0, lost, err
 	}
 	return i.rec.Revision, nil, w.awaitShown(i)
 }
@@ -68,7 +74,7 @@ func (w *writer) issue(tx *Tx) (*issue, *loss, error) {
 		if pending {
 			o = 0
 		}
-		return nil, &loss{o}, nil
+		return nil, &loss{ordinal: o}, nil
 	}
 	i, err := w.add(&journal.Record{IDs: tx.ids})
 	if err != nil {
@@ -177,12 +183,13 @@ func (w *writer) applyPart(ctx context.Context, t table.Table, r table.Revision,
 	return err
 }
 
-// decide makes the commit final. If the answer is lost the question is asked
-// again in the background, and the client learns that nobody knows yet.
-func (w *writer) decide(ctx context.Context, i *issue) error {
+// decide makes the commit final, unless another server was quicker to abort it:
+// then it lost. If the answer is lost the question is asked again in the
+// background, and the client learns that nobody knows yet.
+func (w *writer) decide(ctx context.Context, i *issue) (*loss, error) {
 	if err := w.alive(); err != nil {
 		w.resolve(i) // nothing was sent, so it can only be aborted
-		return fmt.Errorf("commit: %w", err)
+		return nil, fmt.Errorf("commit: %w", err)
 	}
 	var state journal.State
 	err := w.step(ctx, func(ctx context.Context) (err error) {
@@ -192,13 +199,13 @@ func (w *writer) decide(ctx context.Context, i *issue) error {
 	switch {
 	case err != nil:
 		w.resolve(i)
-		return fmt.Errorf("%w: deciding it: %w", ErrUnknown, err)
+		return nil, fmt.Errorf("%w: deciding it: %w", ErrUnknown, err)
 	case state != journal.Committed:
-		w.settle(i, journal.Aborted)
-		return fmt.Errorf("commit: %w: another server recovered this one's slot", table.ErrUnavailable)
+		w.rollBack(ctx, i)
+		return &loss{}, nil
 	}
 	w.settle(i, journal.Committed)
-	return nil
+	return nil, nil
 }
 
 // awaitShown returns when every later snapshot shows the commit.
@@ -293,37 +300,6 @@ func (e *shared) abortLater(ctx context.Context, w *writer, i *issue) {
 	})
 }
 
-// withMarks adds the cells that tell other servers what the transaction does to
-// its rows: a qualifier is the kind, the slot and, of one value, its hash.
-func withMarks(writes []table.Write, marks []markRow, slot revision.Slot) []table.Write {
-	at := map[string]int{}
-	for i := range writes {
-		at[writes[i].Table] = i
-	}
-	for _, m := range marks {
-		i, ok := at[m.table]
-		if !ok {
-			i = len(writes)
-			at[m.table] = i
-			writes = append(writes, table.Write{Table: m.table})
-		}
-		writes[i].Mutations = addCell(writes[i].Mutations, m.row, markCell(m.mark, slot))
-	}
-	return writes
-}
-
-func markCell(m Mark, slot revision.Slot) table.Cell {
-	q := binary.BigEndian.AppendUint16([]byte{byte(m.Kind)}, uint16(slot))
-	if m.Kind == MarkValue {
-		q = binary.BigEndian.AppendUint64(q, m.Hash)
-	}
-	v := []byte{0}
-	if m.Deletes {
-		v[0] = deleting
-	}
-	return table.Cell{Family: MarkFamily, Qualifier: q, Value: v}
-}
-
 // addCell adds a cell to the mutation of its row; mutations are sorted by row.
 func addCell(ms []table.Mutation, row []byte, c table.Cell) []table.Mutation {
 	i, ok := slices.BinarySearchFunc(ms, row, func(m table.Mutation, row []byte) int {
@@ -335,71 +311,4 @@ func addCell(ms []table.Mutation, row []byte, c table.Cell) []table.Mutation {
 	// The transaction's own cells must not grow under its feet.
 	ms[i].Cells = append(slices.Clip(ms[i].Cells), c)
 	return ms
-}
-
-// sharedLoad is a load whose cells lie hidden below the head, as an undecided
-// commit, until it is decided and published.
-type sharedLoad struct {
-	*hidden
-	w *writer
-	i *issue
-}
-
-func (e *shared) bulk(ctx context.Context, _ table.BulkOptions) (loader, error) {
-	w := e.writer.Load()
-	if w == nil {
-		return nil, e.writable()
-	}
-	w.mu.Lock()
-	i, err := w.add(bulkRecord(0, nil))
-	w.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	i.dirty = true
-	err = w.step(ctx, func(ctx context.Context) error { return e.db.log.Begin(ctx, i.rec) })
-	if err != nil {
-		w.resolve(i)
-		return nil, err
-	}
-	return &sharedLoad{&hidden{db: e.db, rec: i.rec}, w, i}, nil
-}
-
-func (l *sharedLoad) write(ctx context.Context, t string, ms []table.Mutation) error {
-	for part := range slices.Chunk(ms, applySize) {
-		if err := l.w.step(ctx, func(ctx context.Context) error { return l.hidden.write(ctx, t, part) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (l *sharedLoad) commit(ctx context.Context, message []byte) (table.Revision, error) {
-	if err := canceled(ctx); err != nil {
-		return 0, errors.Join(err, l.abort(ctx))
-	}
-	l.i.rec.Message = message
-	if err := l.w.decide(context.WithoutCancel(ctx), l.i); err != nil {
-		return 0, err
-	}
-	return l.i.rec.Revision, l.w.awaitShown(l.i)
-}
-
-// abort reads the write list back from the journal, since a load keeps none in
-// memory.
-func (l *sharedLoad) abort(ctx context.Context) error {
-	ctx = context.WithoutCancel(ctx)
-	return l.w.step(ctx, func(ctx context.Context) error {
-		rec, err := l.db.log.Get(ctx, l.i.rec.Revision)
-		if err == nil {
-			l.i.rec.Rows = rec.Rows
-			err = l.db.log.Rollback(ctx, &rec)
-		}
-		if err != nil {
-			l.w.resolve(l.i)
-			return err
-		}
-		l.w.settle(l.i, journal.Aborted)
-		return nil
-	})
 }

@@ -189,7 +189,7 @@ func (e *local) enqueue(ctx context.Context, tx *Tx, writes []table.Write) (r ta
 		return 0, 0, nil, nil, err
 	}
 	if o, _, found := e.recent.conflict(tx.marks, tx.snapshot.ordinal); found {
-		return 0, 0, nil, &loss{o}, nil
+		return 0, 0, nil, &loss{ordinal: o}, nil
 	}
 	if r, err = e.clock.Next(); err != nil {
 		return 0, 0, nil, nil, err

@@ -30,6 +30,21 @@ type Mark struct {
 	Hash    uint64
 }
 
+// conflicts reports whether two commits with these marks on one row cannot both
+// be right unless one sees the other: x with x, u, v; u with u, v; v with v of
+// the same value; c with x that deletes.
+func (m Mark) conflicts(o Mark) bool {
+	switch {
+	case m.Kind == MarkChild:
+		return o.Kind == MarkExclusive && o.Deletes
+	case o.Kind == MarkChild:
+		return m.Kind == MarkExclusive && m.Deletes
+	case m.Kind == MarkValue && o.Kind == MarkValue:
+		return m.Hash == o.Hash
+	}
+	return true
+}
+
 // placed is a mark on a row of a table. The row is hashed: two that collide
 // give a conflict too many, never one too few.
 type placed struct {

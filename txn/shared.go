@@ -3,6 +3,7 @@ package txn
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -15,27 +16,29 @@ import (
 )
 
 // shared is the engine of stores that are atomic only per row, as HBase, and
-// that many servers open. One goroutine, run, does all that concerns the heads
-// row. While another server writes it polls; when no other one does it claims a
-// slot and is a writer, see there.
+// that many servers open, each with a slot of its own. One goroutine, run, does
+// all that concerns the own cell in the heads row and the state shown. It claims a
+// slot and is a writer, see there; a server that only reads, or is about to have
+// a slot, polls.
 type shared struct {
 	db     *DB
 	start  time.Time    // base of the monotonic clock
 	read   atomic.Int64 // when the heads shown were read, since start
 	writer atomic.Pointer[writer]
 	issued table.Revision // an id above all that former writers here issued
-	lost   atomic.Int64   // when this server lost its slot, since start; 0: never
 
 	// Owned by run.
 	heads   *journal.Heads
 	ordinal uint64
 	seen    map[revision.Slot]sighting
 	retry   time.Time // not to claim before
+	claims  int       // that failed in a row
 
 	background context.Context // ends when the engine closes
 	stop       context.CancelCauseFunc
 	done       sync.WaitGroup // run and what it started
 	sweeping   atomic.Bool
+	recovering atomic.Bool
 }
 
 // A sighting is since when a slot's cell has had the bytes it has.
@@ -50,7 +53,7 @@ func openShared(ctx context.Context, db *DB) error {
 	db.engine, db.fresh = e, e.freshness
 	err := e.refresh(ctx, nil)
 	if err == nil {
-		err = e.takeOver(ctx)
+		err = e.claim(ctx)
 	}
 	if err != nil {
 		e.stop(err)
@@ -72,7 +75,8 @@ func (e *shared) run() {
 		}
 		err := e.refresh(e.background, nil)
 		if err == nil {
-			err = e.takeOver(e.background)
+			e.recoverSilent()
+			err = e.claim(e.background)
 		}
 		if err != nil && e.background.Err() == nil {
 			e.db.o.Log.Warn("following the store", "store", e.db.store.String(), "err", err)
@@ -117,6 +121,11 @@ func (e *shared) refresh(ctx context.Context, w *writer) error {
 		return unanswered(ctx, err)
 	}
 	e.look(h)
+	if w != nil {
+		// Ids respect causality: every later one is above all that the state
+		// shows, whatever the clocks of its writers say.
+		w.clock.Observe(h.Max())
+	}
 	if e.heads == nil || !h.Same(e.heads) {
 		e.advance(limited, h, w)
 	}
@@ -180,31 +189,34 @@ func (e *shared) look(h *journal.Heads) {
 	maps.DeleteFunc(e.seen, func(s revision.Slot, _ sighting) bool { return h.Raw(s) == nil })
 }
 
-// takeOver makes this server the writer if no other one is alive: it closes the
-// slots of those that fell silent and claims one.
-func (e *shared) takeOver(ctx context.Context) error {
-	if e.db.o.ReadOnly || e.writer.Load() != nil || time.Now().Before(e.retry) {
-		return nil
+// recoverSilent decides what servers left that fell silent, in the background:
+// the slots are closed then.
+func (e *shared) recoverSilent() {
+	if e.db.o.ReadOnly {
+		return
 	}
+	silent := map[revision.Slot][]byte{}
 	for _, s := range e.heads.Slots() {
-		if !holds(e.heads.Cell(s)) {
-			continue
-		}
-		if time.Since(e.seen[s].since) < e.db.o.Lease {
-			return nil
-		}
-		e.db.o.Log.Info("recovering the slot of a silent server", "slot", s, "owner", e.heads.Cell(s).Owner)
-		if closed, err := e.db.log.Recover(ctx, s, e.heads.Raw(s)); err != nil || !closed {
-			return err
+		if c := e.heads.Cell(s); holds(c) && time.Since(e.seen[s].since) >= e.db.o.Lease {
+			e.db.o.Log.Info("recovering the slot of a silent server", "slot", s, "owner", c.Owner)
+			silent[s] = e.heads.Raw(s)
 		}
 	}
-	if err := e.refresh(ctx, nil); err != nil {
-		return err
+	if len(silent) == 0 || !e.recovering.CompareAndSwap(false, true) {
+		return
 	}
-	return e.claim(ctx)
+	e.done.Go(func() {
+		defer e.recovering.Store(false)
+		for s, raw := range silent {
+			if _, err := e.db.log.Recover(e.background, s, raw); err != nil && e.background.Err() == nil {
+				e.db.o.Log.Warn("recovering", "slot", s, "err", err)
+			}
+		}
+	})
 }
 
-// holds reports whether a slot's holder may still commit.
+// holds reports whether a slot's holder may still commit, or left things
+// undecided.
 func holds(c revision.Cell) bool {
 	return c.Kind == revision.Server && (c.State == revision.Open || c.State == revision.Recovering)
 }
@@ -219,10 +231,10 @@ func (e *shared) others(but revision.Slot) bool {
 	return false
 }
 
-// claim takes the first free slot. Two servers that claim at once both see the
-// other's cell afterwards, or one of them does; who sees one gives way.
+// claim takes the first free slot. It comes to nothing, without an error, if
+// another server was quicker or loads in bulk.
 func (e *shared) claim(ctx context.Context) error {
-	if e.others(0) {
+	if e.db.o.ReadOnly || e.writer.Load() != nil || time.Now().Before(e.retry) {
 		return nil
 	}
 	w, err := e.newWriter()
@@ -232,24 +244,54 @@ func (e *shared) claim(ctx context.Context) error {
 	sent := time.Since(e.start)
 	raw := w.cell.Append(nil)
 	done, _, err := e.db.log.SwapHead(ctx, w.slot, e.heads.Raw(w.slot), raw)
-	if err != nil || !done {
+	if err != nil {
 		return err
+	}
+	if !done { // another server took it: look again soon, but not all at once
+		e.claims++
+		e.retry = time.Now().Add(jittered(e.db.o.Poll * time.Duration(min(e.claims, 8))))
+		return nil
 	}
 	w.raw = raw
 	w.renewed.Store(int64(sent))
 	// The first snapshot is read after the claim is acknowledged: a commit
 	// shown between the reading above and the claim is not to be missed.
-	if err := e.refresh(ctx, nil); err != nil {
+	if err := e.refresh(ctx, w); err != nil {
 		return err
 	}
-	if e.others(w.slot) {
+	if loading, err := e.loading(ctx, w.slot); loading || err != nil {
 		e.retry = time.Now().Add(jittered(e.db.o.Lease / 4))
-		return w.release(ctx)
+		return errors.Join(err, w.release(ctx))
 	}
+	e.claims = 0
 	w.recent.floor = e.ordinal
 	e.writer.Store(w)
 	e.db.o.Log.Info("this server writes", "slot", w.slot, "incarnation", w.cell.Incarnation)
 	return nil
+}
+
+// loading reports whether another server is loading in bulk, which bears no
+// other writer. A load announces itself as undecided and then looks for others,
+// a claimer announces itself and then looks for loads: one of them sees the other.
+func (e *shared) loading(ctx context.Context, but revision.Slot) (bool, error) {
+	ctx, cancel := e.deadline(ctx)
+	defer cancel()
+	for _, s := range e.heads.Slots() {
+		c := e.heads.Cell(s)
+		if s == but || !holds(c) {
+			continue
+		}
+		for _, r := range c.Undecided {
+			rec, err := e.db.log.State(ctx, r)
+			if err != nil {
+				return false, unanswered(ctx, err)
+			}
+			if rec.Kind == journal.Bulk && rec.State == journal.Pending {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }
 
 // newWriter prepares the first free slot's next incarnation. Its ids are above
@@ -271,7 +313,7 @@ func (e *shared) newWriter() (*writer, error) {
 	}
 	w := &writer{
 		e: e, slot: slot, clock: clock, recent: newRecent(),
-		kick: make(chan struct{}, 1), lost: make(chan struct{}),
+		kick: make(chan struct{}, 1), news: make(chan struct{}, 1), lost: make(chan struct{}),
 		cell: revision.Cell{
 			State: revision.Open, Incarnation: old.Incarnation + 1, Token: newToken(), Sequence: old.Sequence + 1,
 			First: first, Head: first, Oldest: e.db.Oldest(), Owner: e.db.o.Owner,
@@ -291,12 +333,7 @@ func (e *shared) writable() error {
 	if e.db.o.ReadOnly {
 		return fmt.Errorf("%w: it was opened for reading", ErrReadOnly)
 	}
-	// Who lost the slot a moment ago is about to have it back, or to learn that
-	// another server was quicker.
-	if lost := e.lost.Load(); lost != 0 && time.Since(e.start)-time.Duration(lost) < 3*e.db.o.Lease {
-		return fmt.Errorf("%w: this server lost its place as the writer and is taking it back", table.ErrUnavailable)
-	}
-	return fmt.Errorf("%w: another one does, or did within %v", ErrReadOnly, e.db.o.Lease)
+	return fmt.Errorf("%w: this server has no slot among the writers now and is taking one", table.ErrUnavailable)
 }
 
 func (e *shared) stamp() table.Revision {
@@ -328,6 +365,13 @@ func (e *shared) catchUp(ctx context.Context) error {
 
 // wait returns when a state is shown, or after a moment.
 func (e *shared) wait(ctx context.Context, l *loss) error {
+	if l.revision != 0 {
+		w := e.writer.Load()
+		if w == nil {
+			return e.writable()
+		}
+		return w.await(ctx, l)
+	}
 	next := e.db.shown.Next()
 	if l.ordinal != 0 && e.db.current.Load().ordinal >= l.ordinal {
 		return nil
@@ -339,6 +383,31 @@ func (e *shared) wait(ctx context.Context, l *loss) error {
 		return context.Cause(ctx)
 	case <-next:
 	case <-t.C:
+	}
+	return nil
+}
+
+// awaitVisible returns when the state shown has another server's decided commit,
+// or after two leases: by then somebody has recovered that server.
+func (e *shared) awaitVisible(ctx context.Context, r table.Revision) error {
+	end := time.Now().Add(2 * e.db.o.Lease)
+	for try := 0; time.Now().Before(end); try++ {
+		next := e.db.shown.Next()
+		if v, ok := e.db.current.Load().view.(*revision.Vector); ok && (v.Visible(r) || v.Void(r)) {
+			return nil
+		}
+		if w := e.writer.Load(); w != nil {
+			w.look()
+		}
+		t := time.NewTimer(min(time.Millisecond<<min(try, 10), e.db.o.Poll))
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return context.Cause(ctx)
+		case <-next:
+			t.Stop()
+		case <-t.C:
+		}
 	}
 	return nil
 }

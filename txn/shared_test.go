@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/journal"
@@ -26,17 +29,15 @@ func eventually(t *testing.T, what string, within time.Duration, ok func() bool)
 
 func writes(db *DB) bool { ok, _ := db.Writer(); return ok }
 
-func TestFollower(t *testing.T) {
+// TestTwoWriters: each sees what the other commits, with what it changed, and
+// the slot of one that dies is recovered after its lease.
+func TestTwoWriters(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := tabletest.NewMem()
-	a := open(t, s, fast)
-	b := open(t, s, fast)
-	if !writes(a) || writes(b) {
-		t.Fatal("want the first to write and the second not to")
-	}
-	if _, err := b.Update(ctx, func(*Tx) error { return nil }); !errors.Is(err, ErrReadOnly) {
-		t.Errorf("update of a follower: %v", err)
+	a, b := open(t, s, fast), open(t, s, fast)
+	if !writes(a) || !writes(b) {
+		t.Fatal("want both to write")
 	}
 	before := b.Snapshot()
 	defer before.Close()
@@ -55,32 +56,84 @@ func TestFollower(t *testing.T) {
 	now := b.Snapshot()
 	defer now.Close()
 	if !now.Visible(r) {
-		t.Error("the follower has caught up and does not show the commit")
+		t.Error("the other has caught up and does not show the commit")
 	}
 	if got := value(t, now, b.Table("data"), "x", "p"); got != "1" {
-		t.Errorf("the follower reads %q", got)
+		t.Errorf("the other reads %q", got)
 	}
 	if now.Unchanged(entry.ID{1}, before.Ordinal()) || !now.Unchanged(entry.ID{2}, before.Ordinal()) {
-		t.Error("the follower did not learn from the journal what changed")
+		t.Error("the other did not learn from the journal what changed")
 	}
+	if r2 := write(t, b, "x", "p", "2"); r2 <= r {
+		t.Errorf("%s follows %s, which it saw", revision.String(r2), revision.String(r))
+	}
+	kill(a)
+	eventually(t, "the slot is recovered", 5*fast.Lease, func() bool {
+		h, err := b.log.Heads(ctx)
+		return err == nil && h.Cell(1).State != revision.Open
+	})
+	write(t, b, "x", "p", "3")
+}
 
-	// A writer that closes makes place at once, one that dies after its lease.
-	if err := a.Close(ctx); err != nil {
+// TestReadOnly: a server that was opened for reading has no slot.
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	s := tabletest.NewMem()
+	a := open(t, s, fast)
+	o := fast
+	o.ReadOnly = true
+	b := open(t, s, o)
+	if _, err := b.Update(context.Background(), func(*Tx) error { return nil }); !errors.Is(err, ErrReadOnly) || writes(b) {
+		t.Errorf("update of a reader: %v", err)
+	}
+	r := write(t, a, "x", "p", "1")
+	eventually(t, "the reader shows the commit", time.Second, func() bool {
+		s := b.Snapshot()
+		defer s.Close()
+		return s.Visible(r)
+	})
+}
+
+// TestConflictsAcross lets servers count in one row: no update is lost.
+func TestConflictsAcross(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	s := tabletest.NewMem()
+	const servers, clients, each = 3, 3, 10
+	var g errgroup.Group
+	for range servers {
+		db := open(t, s, fast)
+		tab := db.Table("data")
+		for range clients {
+			g.Go(func() error {
+				for done := 0; done < each; {
+					_, err := db.Update(ctx, func(tx *Tx) error {
+						n, err := strconv.Atoi("0" + value(t, tx, tab, "count", "n"))
+						if err != nil {
+							return err
+						}
+						tx.Write(tab, put("count", "n", strconv.Itoa(n+1)))
+						tx.Mark(tab, []byte("count"), Mark{Kind: MarkUpdate})
+						return nil
+					})
+					switch {
+					case err == nil:
+						done++
+					case !errors.Is(err, ErrConflict):
+						return err
+					}
+				}
+				return nil
+			})
+		}
+	}
+	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the follower takes over", fast.Lease/2, func() bool { return writes(b) })
-	write(t, b, "x", "p", "2")
-	died := time.Now()
-	kill(b)
-	c := open(t, s, fast)
-	if writes(c) {
-		t.Error("a second writer within the lease")
+	db := open(t, s, fast)
+	if got := value(t, db.current.Load(), db.Table("data"), "count", "n"); got != strconv.Itoa(servers*clients*each) {
+		t.Errorf("counted to %s, want %d", got, servers*clients*each)
 	}
-	eventually(t, "the third takes over", 3*fast.Lease, func() bool { return writes(c) })
-	if took := time.Since(died); took < fast.Lease/2 {
-		t.Errorf("taken over after %v, the lease is %v", took, fast.Lease)
-	}
-	write(t, c, "x", "p", "3")
 }
 
 func TestReopenAfterClose(t *testing.T) {
@@ -212,7 +265,7 @@ func TestSlowCommit(t *testing.T) {
 	if s.Low() >= slow.rec.Revision {
 		t.Errorf("low-water mark %d above undecided %d", s.Low(), slow.rec.Revision)
 	}
-	if err := w.decide(ctx, slow); err != nil {
+	if lost, err := w.decide(ctx, slow); lost != nil || err != nil {
 		t.Fatal(err)
 	}
 	if err := w.awaitShown(slow); err != nil {
@@ -369,4 +422,40 @@ func TestLatePut(t *testing.T) {
 		defer now.Close()
 		return now.Low() > i.rec.Revision
 	})
+}
+
+// TestLoadAlone: a bulk load bears no other writer.
+func TestLoadAlone(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	s := tabletest.NewMem()
+	a, b := open(t, s, fast), open(t, s, fast)
+	if _, err := a.Bulk(ctx, table.BulkOptions{}); !errors.Is(err, ErrConflict) {
+		t.Fatalf("a load beside another writer: %v", err)
+	}
+	write(t, a, "x", "p", "1") // and the server goes on
+	if err := b.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	load, err := a.Bulk(ctx, table.BulkOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := open(t, s, fast)
+	if writes(c) {
+		t.Fatal("a second writer beside a load")
+	}
+	if err := load.Write(ctx, a.Table("data"), put("load", "p", "v")); err != nil {
+		t.Fatal(err)
+	}
+	r, err := load.Commit(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the second writes", 3*fast.Lease, func() bool { return writes(c) })
+	snap := c.Snapshot()
+	defer snap.Close()
+	if got := value(t, snap, c.Table("data"), "load", "p"); got != "v" || !snap.Visible(r) {
+		t.Errorf("the second reads %q", got)
+	}
 }

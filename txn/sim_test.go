@@ -265,8 +265,12 @@ func (w *world) allFree(db *DB) bool {
 	if err != nil {
 		return false
 	}
+	own := revision.Slot(0)
+	if w := db.engine.(*shared).writer.Load(); w != nil {
+		own = w.slot
+	}
 	for _, s := range h.Slots() {
-		if st := h.Cell(s).State; st == revision.Closed || st == revision.Recovering {
+		if s != own && h.Cell(s).State != revision.Free {
 			return false
 		}
 	}

@@ -156,9 +156,16 @@ type engine interface {
 	close(ctx context.Context) error
 }
 
-// A loss is a conflict with a commit that the state of the ordinal shows; zero:
-// one that is not decided.
-type loss struct{ ordinal uint64 }
+// A loss is a conflict with another commit, and what to wait for before the next
+// attempt.
+type loss struct {
+	// ordinal of the state that shows a commit of this server; zero: one that
+	// is not decided, or
+	ordinal uint64
+	// revision of another server's commit, which may still be undecided.
+	revision  table.Revision
+	undecided bool
+}
 
 // Open makes the tables journal and cluster if they are missing, recovers what
 // a predecessor left, and claims a slot unless o.ReadOnly. A store with another

@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -29,6 +30,7 @@ type writer struct {
 	slot  revision.Slot
 	clock *revision.Clock
 	kick  chan struct{} // something was decided
+	news  chan struct{} // others' commits are waited for
 	lost  chan struct{} // closed when the slot is lost
 
 	renewed atomic.Int64 // when the last acknowledged change of the cell was sent, since e.start
@@ -84,23 +86,35 @@ func (w *writer) limit(from table.Revision) table.Revision {
 	return revision.At(revision.Time(now).Add(w.e.db.o.Lease))
 }
 
-// run publishes until the slot is lost or the engine closes.
+// run publishes, and follows what other servers publish, until the slot is lost
+// or the engine closes.
 func (w *writer) run() {
 	renew := time.NewTicker(max(w.e.db.o.Lease/8, time.Millisecond))
 	defer renew.Stop()
+	poll := time.NewTicker(w.e.db.o.Poll)
+	defer poll.Stop()
 	again := time.NewTimer(time.Hour)
 	defer again.Stop()
 	for {
-		tick := false
+		var blocked time.Duration
+		var err error
 		select {
 		case <-w.e.background.Done():
 			return
 		case <-w.kick:
+			blocked, err = w.publish(w.e.background, false)
 		case <-again.C:
+			blocked, err = w.publish(w.e.background, false)
 		case <-renew.C:
-			tick = true
+			if blocked, err = w.publish(w.e.background, true); err == nil {
+				w.tidy()
+				w.e.recoverSilent()
+			}
+		case <-w.news:
+			err = w.follow(w.e.background)
+		case <-poll.C:
+			err = w.follow(w.e.background)
 		}
-		blocked, err := w.publish(w.e.background, tick)
 		if w.e.background.Err() != nil {
 			return
 		}
@@ -111,9 +125,31 @@ func (w *writer) run() {
 		if blocked > 0 {
 			again.Reset(blocked)
 		}
-		if tick {
-			w.tidy()
-		}
+	}
+}
+
+// follow shows what others published. An error means that the slot is lost; a
+// reading that fails is repeated by the next poll.
+func (w *writer) follow(ctx context.Context) error {
+	if err := w.e.refresh(ctx, w); err != nil {
+		w.e.db.o.Log.Debug("reading the heads", "err", err)
+		return nil
+	}
+	if !bytes.Equal(w.e.heads.Raw(w.slot), w.raw) {
+		return w.taken()
+	}
+	return nil
+}
+
+func (w *writer) taken() error {
+	return fmt.Errorf("%w: another server took over slot %d", table.ErrUnavailable, w.slot)
+}
+
+// look has the heads read soon.
+func (w *writer) look() {
+	select {
+	case w.news <- struct{}{}:
+	default:
 	}
 }
 
@@ -138,7 +174,7 @@ func (w *writer) publish(ctx context.Context, renew bool) (blocked time.Duration
 		return 0, err
 	}
 	if !done {
-		return 0, fmt.Errorf("%w: another server took over slot %d", table.ErrUnavailable, w.slot)
+		return 0, w.taken()
 	}
 	w.cell, w.raw = next, raw
 	w.renewed.Store(int64(sent))
@@ -181,7 +217,7 @@ func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) 
 		if now, err := w.clock.Next(); err == nil && blocked == 0 {
 			next.Head = max(next.Head, now)
 		}
-		next.Limit = max(next.Limit, w.limit(next.Head))
+		next.Limit = max(next.Limit, w.limit(w.clock.Last()))
 	}
 	return next, blocked
 }
@@ -219,7 +255,6 @@ func (w *writer) giveUp(cause error) {
 	w.e.db.o.Log.Warn("this server lost its slot", "slot", w.slot, "err", cause)
 	w.fenced.Store(true)
 	w.e.issued = max(w.e.issued, w.cell.Limit)
-	w.e.lost.Store(int64(time.Since(w.e.start)))
 	w.e.writer.CompareAndSwap(w, nil)
 	close(w.lost)
 }

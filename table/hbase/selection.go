@@ -106,6 +106,7 @@ func (p *familyPlan) exact() bool {
 type selection struct {
 	plan      []familyPlan // sorted by family
 	view      table.View
+	after     table.Revision // read newer ones only; without a view
 	max       int
 	versioned bool
 
@@ -245,6 +246,9 @@ func (sel *selection) options(depth, limit int) []func(hrpc.Call) error {
 	}
 	if sel.view != nil && sel.view.Max() < math.MaxInt64 {
 		opts = append(opts, hrpc.TimeRangeUint64(0, uint64(sel.view.Max())+1))
+	}
+	if sel.after > 0 {
+		opts = append(opts, hrpc.TimeRangeUint64(uint64(sel.after)+1, math.MaxInt64))
 	}
 	if limit > 0 {
 		opts = append(opts, hrpc.MaxResultsPerColumnFamily(uint32(limit)))

@@ -187,6 +187,15 @@ func (t *faultyTable) GetMany(ctx context.Context, rows [][]byte, s table.Select
 	return rs, err
 }
 
+// Versions implements table.Versioner; the table below must be one.
+func (t *faultyTable) Versions(ctx context.Context, rows [][]byte, f table.Family, after table.Revision) (rs []table.Row, err error) {
+	err = t.f.do("Versions", func() (err error) {
+		rs, err = t.t.(table.Versioner).Versions(ctx, rows, f, after)
+		return err
+	}, lost)
+	return rs, err
+}
+
 // Scan fails at its beginning or, half of the times, after some rows.
 func (t *faultyTable) Scan(ctx context.Context, r table.Range, s table.Select) iter.Seq2[table.Row, error] {
 	return func(yield func(table.Row, error) bool) {

@@ -306,6 +306,33 @@ func selects(s table.Select, c table.Cell) bool {
 	return !narrowed
 }
 
+// Versions implements table.Versioner.
+func (h memHandle) Versions(ctx context.Context, rows [][]byte, f table.Family, after table.Revision) ([]table.Row, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	h.m.mu.Lock()
+	defer h.m.mu.Unlock()
+	t, err := h.m.table(h.name)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]table.Row, len(rows))
+	for i, key := range rows {
+		out[i].Key = key
+		row := t.rows[string(key)]
+		if row == nil {
+			continue
+		}
+		for _, c := range row.cells {
+			if c.Family == f && c.Revision > after {
+				out[i].Cells = append(out[i].Cells, c)
+			}
+		}
+	}
+	return out, nil
+}
+
 func (h memHandle) Apply(ctx context.Context, r table.Revision, ms []table.Mutation) error {
 	if err := ctx.Err(); err != nil {
 		return err

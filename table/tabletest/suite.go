@@ -16,7 +16,8 @@ import (
 
 // Run holds a store to the contract of package table. It opens the store once
 // and makes a table of its own for each test, which it drops again. Tests of
-// Batcher and Bulker run when the store is one.
+// Batcher and Bulker run when the store is one, of Versioner when it is no
+// Batcher.
 //
 // What it asks for is what every engine can do. In particular no revision is
 // written again once it was erased, and no two values are written to one column
@@ -28,10 +29,7 @@ func Run(t *testing.T, open func(t *testing.T) table.Store) {
 			t.Errorf("Close: %v", err)
 		}
 	}()
-	tests := []struct {
-		name string
-		test func(*fixture)
-	}{
+	tests := []suiteTest{
 		{"Catalog", testCatalog},
 		{"GetAndScan", testGetAndScan},
 		{"Views", testViews},
@@ -60,6 +58,8 @@ func Run(t *testing.T, open func(t *testing.T) table.Store) {
 	}
 	if _, ok := s.(table.Batcher); ok {
 		tests = append(tests, batchTests...)
+	} else {
+		tests = append(tests, versionTests...)
 	}
 	if _, ok := s.(table.Bulker); ok {
 		tests = append(tests, bulkTests...)

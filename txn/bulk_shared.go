@@ -1,0 +1,145 @@
+package txn
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// sharedLoad is a load whose cells lie hidden below the head, as an undecided
+// commit, until it is decided and published.
+type sharedLoad struct {
+	*hidden
+	w *writer
+	i *issue
+}
+
+func (e *shared) bulk(ctx context.Context, _ table.BulkOptions) (loader, error) {
+	w := e.writer.Load()
+	if w == nil {
+		return nil, e.writable()
+	}
+	w.mu.Lock()
+	i, err := w.add(bulkRecord(0, nil))
+	w.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	i.dirty = true
+	err = w.step(ctx, func(ctx context.Context) error { return e.db.log.Begin(ctx, i.rec) })
+	if err != nil {
+		w.resolve(i)
+		return nil, err
+	}
+	l := &sharedLoad{&hidden{db: e.db, rec: i.rec}, w, i}
+	if err := w.announce(ctx, i); err != nil {
+		return nil, errors.Join(err, l.abort(ctx))
+	}
+	if err := w.awaitAlone(ctx); err != nil {
+		return nil, errors.Join(err, l.abort(ctx))
+	}
+	return l, nil
+}
+
+// announce returns when everybody sees a load as undecided.
+func (w *writer) announce(ctx context.Context, i *issue) error {
+	for {
+		if err := w.alive(); err != nil {
+			return err
+		}
+		if v, ok := w.e.db.current.Load().view.(*revision.Vector); ok {
+			if _, announced := slices.BinarySearch(v.Cell(w.slot).Undecided, i.rec.Revision); announced {
+				return nil
+			}
+		}
+		w.signal()
+		if err := pause(ctx, time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// awaitAlone returns when no other server writes: a load, which was announced,
+// has no marks to be seen by. One that is silent may be dead, and is waited for
+// until it is recovered. See also shared.loading.
+func (w *writer) awaitAlone(ctx context.Context) error {
+	first := map[revision.Slot][]byte{}
+	for {
+		var heads *journal.Heads
+		err := w.step(ctx, func(ctx context.Context) (err error) {
+			heads, err = w.e.db.log.Heads(ctx)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		alone := true
+		for _, s := range heads.Slots() {
+			c := heads.Cell(s)
+			if s == w.slot || !holds(c) {
+				continue
+			}
+			alone = false
+			if first[s] == nil {
+				first[s] = heads.Raw(s)
+			} else if c.State == revision.Open && !bytes.Equal(first[s], heads.Raw(s)) {
+				return fmt.Errorf("%w: %s writes to this store too: load through a server, or stop the others", ErrConflict, c.Owner)
+			}
+		}
+		if alone {
+			return nil
+		}
+		if err := pause(ctx, w.e.db.o.Poll); err != nil {
+			return err
+		}
+	}
+}
+
+func (l *sharedLoad) write(ctx context.Context, t string, ms []table.Mutation) error {
+	for part := range slices.Chunk(ms, applySize) {
+		if err := l.w.step(ctx, func(ctx context.Context) error { return l.hidden.write(ctx, t, part) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *sharedLoad) commit(ctx context.Context, message []byte) (table.Revision, error) {
+	if err := canceled(ctx); err != nil {
+		return 0, errors.Join(err, l.abort(ctx))
+	}
+	l.i.rec.Message = message
+	if lost, err := l.w.decide(context.WithoutCancel(ctx), l.i); lost != nil || err != nil {
+		if lost != nil {
+			err = fmt.Errorf("%w: another server took it back", table.ErrUnavailable)
+		}
+		return 0, err
+	}
+	return l.i.rec.Revision, l.w.awaitShown(l.i)
+}
+
+// abort reads the write list back from the journal, since a load keeps none in
+// memory.
+func (l *sharedLoad) abort(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	return l.w.step(ctx, func(ctx context.Context) error {
+		rec, err := l.db.log.Get(ctx, l.i.rec.Revision)
+		if err == nil {
+			l.i.rec.Rows = rec.Rows
+			err = l.db.log.Rollback(ctx, &rec)
+		}
+		if err != nil {
+			l.w.resolve(l.i)
+			return err
+		}
+		l.w.settle(l.i, journal.Aborted)
+		return nil
+	})
+}

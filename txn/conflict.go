@@ -1,0 +1,232 @@
+package txn
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// withMarks adds the cells that tell other servers what the transaction does to
+// its rows: a qualifier is the kind, the slot and, of one value, its hash.
+func withMarks(writes []table.Write, marks []markRow, slot revision.Slot) []table.Write {
+	at := map[string]int{}
+	for i := range writes {
+		at[writes[i].Table] = i
+	}
+	for _, m := range marks {
+		i, ok := at[m.table]
+		if !ok {
+			i = len(writes)
+			at[m.table] = i
+			writes = append(writes, table.Write{Table: m.table})
+		}
+		writes[i].Mutations = addCell(writes[i].Mutations, m.row, markCell(m.mark, slot))
+	}
+	return writes
+}
+
+func markCell(m Mark, slot revision.Slot) table.Cell {
+	q := binary.BigEndian.AppendUint16([]byte{byte(m.Kind)}, uint16(slot))
+	if m.Kind == MarkValue {
+		q = binary.BigEndian.AppendUint64(q, m.Hash)
+	}
+	v := []byte{0}
+	if m.Deletes {
+		v[0] = deleting
+	}
+	return table.Cell{Family: MarkFamily, Qualifier: q, Value: v}
+}
+
+// parseMark reads a mark's cell.
+func parseMark(c *table.Cell) (Mark, error) {
+	q := c.Qualifier
+	m := Mark{Deletes: len(c.Value) > 0 && c.Value[0] == deleting}
+	switch {
+	case len(q) == 3:
+		m.Kind = MarkKind(q[0])
+	case len(q) == 11 && MarkKind(q[0]) == MarkValue:
+		m.Kind, m.Hash = MarkValue, binary.BigEndian.Uint64(q[3:])
+	default:
+		return m, fmt.Errorf("mark %x of %s: %w", q, revision.String(c.Revision), table.ErrCorrupt)
+	}
+	return m, nil
+}
+
+// meetOthers looks at the marks of the rows that a commit marked, after its own
+// are there, and settles with the commits it conflicts with (steps 4 and 5 of
+// "Commit"). A conflict is any mark that the transaction's snapshot does not
+// show: of two commits that do not see each other, the one that looks later
+// finds the other's marks.
+func (w *writer) meetOthers(ctx context.Context, tx *Tx, i *issue) (*loss, error) {
+	if len(tx.markRows) == 0 {
+		return nil, nil
+	}
+	met, err := w.conflicting(ctx, tx, i.rec.Revision)
+	if err != nil || len(met) == 0 {
+		return nil, err
+	}
+	var heads *journal.Heads
+	if err := w.step(ctx, func(ctx context.Context) (err error) {
+		heads, err = w.e.db.log.Heads(ctx)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	for _, r := range met {
+		if lost, err := w.settleWith(ctx, heads, i.rec, r); lost != nil || err != nil {
+			return lost, err
+		}
+	}
+	return nil, nil
+}
+
+// conflicting gives the revisions, sorted, whose marks a transaction may not
+// ignore.
+func (w *writer) conflicting(ctx context.Context, tx *Tx, own table.Revision) ([]table.Revision, error) {
+	tables := map[string]map[string][]Mark{} // the transaction's marks by table and row
+	for _, m := range tx.markRows {
+		rows := tables[m.table]
+		if rows == nil {
+			rows = map[string][]Mark{}
+			tables[m.table] = rows
+		}
+		rows[string(m.row)] = append(rows[string(m.row)], m.mark)
+	}
+	var mu sync.Mutex
+	var met []table.Revision
+	g, ctx := errgroup.WithContext(ctx)
+	for name, rows := range tables {
+		g.Go(func() error {
+			found, err := w.conflictingIn(ctx, name, rows, tx.snapshot, own)
+			mu.Lock()
+			defer mu.Unlock()
+			met = append(met, found...)
+			return err
+		})
+	}
+	err := g.Wait()
+	slices.Sort(met)
+	return slices.Compact(met), err
+}
+
+func (w *writer) conflictingIn(ctx context.Context, name string, marks map[string][]Mark, s *Snapshot, own table.Revision) (met []table.Revision, err error) {
+	t, ok := w.e.db.store.Table(name).(table.Versioner)
+	if !ok {
+		return nil, fmt.Errorf("table %s of %s cannot be read version by version", name, w.e.db.store)
+	}
+	keys := make([][]byte, 0, len(marks))
+	for k := range marks {
+		keys = append(keys, []byte(k))
+	}
+	slices.SortFunc(keys, bytes.Compare)
+	for part := range slices.Chunk(keys, applySize) {
+		var rows []table.Row
+		if err := w.step(ctx, func(ctx context.Context) (err error) {
+			rows, err = t.Versions(ctx, part, MarkFamily, s.Low())
+			return err
+		}); err != nil {
+			return nil, fmt.Errorf("reading the marks of others in %s: %w", name, err)
+		}
+		for _, row := range rows {
+			for i := range row.Cells {
+				c := &row.Cells[i]
+				if c.Revision == own || s.Visible(c.Revision) {
+					continue
+				}
+				theirs, err := parseMark(c)
+				if err != nil {
+					return nil, err
+				}
+				if slices.ContainsFunc(marks[string(row.Key)], theirs.conflicts) {
+					met = append(met, c.Revision)
+				}
+			}
+		}
+	}
+	return met, nil
+}
+
+// settleWith decides between a commit and another one, r, that does not see it
+// and that it does not see. Heads were read after r's mark was. It is a loss if
+// r stands or goes first; else r is aborted when it returns.
+func (w *writer) settleWith(ctx context.Context, heads *journal.Heads, own *journal.Record, r table.Revision) (*loss, error) {
+	for {
+		switch {
+		case heads.Void(r):
+			return nil, nil
+		case heads.Visible(r):
+			return &loss{revision: r}, nil
+		}
+		var other journal.Record
+		if err := w.step(ctx, func(ctx context.Context) (err error) {
+			other, err = w.e.db.log.State(ctx, r)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+		switch {
+		case other.State == journal.Aborted:
+			return nil, nil
+		case other.State == journal.Committed:
+			return &loss{revision: r}, nil
+		case other.State == journal.Pending && goesFirst(&other, own):
+			return &loss{revision: r, undecided: true}, nil
+		}
+		// It is older work that waits for no younger one: take the other back.
+		// One that has no row has left a cell by accident and never begins.
+		err := w.step(ctx, func(ctx context.Context) (err error) {
+			if other.State == journal.None {
+				_, err = w.e.db.log.Forbid(ctx, r, newToken())
+			} else {
+				_, err = w.e.db.log.Decide(ctx, &other, journal.Aborted)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// goesFirst says which of two pending commits has waited longer.
+func goesFirst(a, b *journal.Record) bool {
+	if a.Prio != b.Prio {
+		return a.Prio < b.Prio
+	}
+	return a.Revision < b.Revision
+}
+
+// await returns when another server's commit, to which this one lost, is
+// decided: soon by itself, after a lease by force. It has the heads read, since
+// the next attempt needs the state that shows it.
+func (w *writer) await(ctx context.Context, l *loss) error {
+	patience := time.Now().Add(w.e.db.o.Lease)
+	for try := 0; l.undecided; try++ {
+		if err := pause(ctx, jittered(min(time.Millisecond<<min(try, 6), w.e.db.o.Poll))); err != nil {
+			return err
+		}
+		err := w.step(ctx, func(ctx context.Context) error {
+			other, err := w.e.db.log.State(ctx, l.revision)
+			if err == nil && other.State == journal.Pending && time.Now().After(patience) {
+				_, err = w.e.db.log.Decide(ctx, &other, journal.Aborted)
+				return err
+			}
+			l.undecided = err == nil && other.State == journal.Pending
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return w.e.awaitVisible(ctx, l.revision)
+}
