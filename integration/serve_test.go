@@ -188,36 +188,6 @@ func export(t *testing.T, store string) string {
 	return string(b)
 }
 
-// TestTwoServers: of two servers on HBase one writes, both read, and the other
-// takes over when the first goes.
-func TestTwoServers(t *testing.T) {
-	store := storeKinds[1].make(t)
-	load(t, store, example)
-	first := serve(t, store, "--lease", "2s")
-	awaitWriter(t, first)
-	second := serve(t, store, "--lease", "2s")
-	a, b := first.admin(), second.admin()
-	x := &person{uid: "shared"}
-	if err := life[0].do(ldapChanger{a}, x); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the second server shows what the first wrote", func() error {
-		names, err := searchDN(b, suffix, ldap.ScopeWholeSubtree, "(uid=shared)")
-		if err == nil && len(names) != 1 {
-			err = fmt.Errorf("found %q", names)
-		}
-		return err
-	})
-	wantCode(t, "writing to the second server", life[1].do(ldapChanger{b}, x), ldap.LDAPResultUnwillingToPerform)
-	first.stop()
-	awaitWriter(t, second)
-	if err := life[1].do(ldapChanger{b}, x); err != nil {
-		t.Errorf("writing to the second server when the first is gone: %v", err)
-	}
-	second.stop()
-	checkStore(t, store)
-}
-
 // eventually calls f until there is no error.
 func eventually(t *testing.T, what string, f func() error) {
 	t.Helper()

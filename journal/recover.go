@@ -62,7 +62,7 @@ func (l *Log) settle(ctx context.Context, s revision.Slot, c *revision.Cell) (la
 	for _, r := range c.Undecided {
 		open[r] = true
 	}
-	for rec, err := range l.Scan(ctx, s, after, revision.Last-1) {
+	for rec, err := range l.Scan(ctx, s, after, upTo(c)) {
 		if err != nil {
 			return nil, err
 		}
@@ -86,6 +86,11 @@ func (l *Log) settle(ctx context.Context, s revision.Slot, c *revision.Cell) (la
 	return late, nil
 }
 
+// upTo is the last revision that an incarnation may have issued. Beyond it are
+// those of its successors, which may be at work already when another server has
+// been quicker to recover, to sweep and to free the slot.
+func upTo(c *revision.Cell) table.Revision { return max(c.Head, c.Limit) }
+
 // Sweep removes what a closed slot does not show, archives it and frees it
 // (R4). The caller has waited until no write of the former holder can land any
 // more.
@@ -98,7 +103,7 @@ func (l *Log) Sweep(ctx context.Context, s revision.Slot, raw []byte) error {
 		return fmt.Errorf("sweeping slot %d: it is %s", s, c.State)
 	}
 	view := revision.NewVector(map[revision.Slot]revision.Cell{s: c}, nil)
-	for rec, err := range l.Scan(ctx, s, c.First-1, revision.Last-1) {
+	for rec, err := range l.Scan(ctx, s, c.First-1, upTo(&c)) {
 		if err != nil {
 			return err
 		}

@@ -134,6 +134,10 @@ func get(r Reader, t *Table, row string) (string, error) {
 func (w *world) check(db *DB) string {
 	w.t.Helper()
 	s := db.Snapshot()
+	for end := time.Now().Add(10 * time.Second); s.err != nil && time.Now().Before(end); s = db.Snapshot() {
+		s.Close() // a busy machine did not let it poll
+		time.Sleep(time.Millisecond)
+	}
 	defer s.Close()
 	data, other := db.Table("data"), db.Table("other")
 	list, err := get(s, data, "list")
@@ -312,6 +316,72 @@ func TestFaults(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestManyServers runs servers beside each other over failing stores. Some crash
+// in the middle, some are stopped for longer than their lease, others come; what
+// clients were told must hold in the end.
+func TestManyServers(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(strconv.Itoa(int(seed)), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, false, seed)
+			w.o.Settle = 4 * w.o.Lease // calls are stopped, not lost
+			var g sync.WaitGroup
+			for server := range uint64(3) {
+				a := ailment{seed: 100*seed + 10*server, rate: 0.02, settle: time.Duration(w.rnd.IntN(int(w.o.Lease)))}
+				switch w.rnd.IntN(3) {
+				case 1:
+					a.crashAt = 20 + w.rnd.IntN(150)
+				case 2:
+					a.stopAfter = time.Duration(w.rnd.IntN(int(w.o.Lease)))
+					a.stopFor = w.o.Lease/2 + time.Duration(w.rnd.IntN(int(2*w.o.Lease)))
+				}
+				g.Go(func() {
+					w.serve(a)
+					w.serve(ailment{seed: a.seed + 1, rate: a.rate})
+				})
+			}
+			g.Wait()
+			w.finish()
+		})
+	}
+}
+
+// An ailment is what a server among others suffers.
+type ailment struct {
+	seed               uint64
+	rate               float64
+	crashAt            int
+	stopAfter, stopFor time.Duration
+	settle             time.Duration // until what it has sent lands after its end
+}
+
+// serve is the life of a server beside others.
+func (w *world) serve(a ailment) {
+	s, f := tabletest.WithFaults(w.store, a.seed)
+	f.SetRate(a.rate)
+	f.CrashAt(a.crashAt)
+	db := w.open(s, f.Crashed)
+	if db == nil {
+		return
+	}
+	if a.stopFor > 0 {
+		time.AfterFunc(a.stopAfter, f.Stop)
+		time.AfterFunc(a.stopAfter+a.stopFor, f.Continue)
+	}
+	var clients sync.WaitGroup
+	for range 2 {
+		clients.Go(func() {
+			for range 6 {
+				w.transact(db)
+			}
+		})
+	}
+	clients.Wait()
+	kill(db)
+	f.SetRate(0)
+	time.AfterFunc(a.settle, f.Land)
 }
 
 // TestBulkCrash ends a server in the middle of a load: its successor removes

@@ -20,6 +20,7 @@ type Faults struct {
 	crashAt int
 	crashed bool
 	late    []func()
+	stopped chan struct{} // closed when the store answers again; nil: it does
 }
 
 // A fate is what becomes of one call.
@@ -70,6 +71,26 @@ func (f *Faults) Crashed() bool {
 	return f.crashed
 }
 
+// Stop has all calls wait until Continue, as those of a process that was stopped
+// do: what it was about to send is sent then.
+func (f *Faults) Stop() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stopped == nil {
+		f.stopped = make(chan struct{})
+	}
+}
+
+// Continue ends a Stop.
+func (f *Faults) Continue() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stopped != nil {
+		close(f.stopped)
+		f.stopped = nil
+	}
+}
+
 // Calls counts the calls so far.
 func (f *Faults) Calls() int {
 	f.mu.Lock()
@@ -91,6 +112,12 @@ func (f *Faults) Land() {
 // draw decides a call's fate among those possible for it.
 func (f *Faults) draw(what string, fates ...fate) (fate, error) {
 	f.mu.Lock()
+	for f.stopped != nil {
+		stopped := f.stopped
+		f.mu.Unlock()
+		<-stopped
+		f.mu.Lock()
+	}
 	f.calls++
 	var landing func()
 	if n := len(f.late); n > 0 && f.rnd.IntN(4) == 0 {
