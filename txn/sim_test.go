@@ -3,6 +3,7 @@ package txn
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/journal"
@@ -318,34 +320,39 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestManyServers runs servers beside each other over failing stores. Some crash
-// in the middle, some are stopped for longer than their lease, others come; what
-// clients were told must hold in the end.
+var seeds = flag.Int("seeds", 300, "histories of many servers to simulate")
+
+// TestManyServers runs servers beside each other over failing stores, in virtual
+// time. Some crash in the middle, some are stopped for longer than their lease,
+// others come; what clients were told must hold in the end.
 func TestManyServers(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range uint64(*seeds) {
 		t.Run(strconv.Itoa(int(seed)), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, false, seed)
-			w.o.Settle = 4 * w.o.Lease // calls are stopped, not lost
-			var g sync.WaitGroup
-			for server := range uint64(3) {
-				a := ailment{seed: 100*seed + 10*server, rate: 0.02, settle: time.Duration(w.rnd.IntN(int(w.o.Lease)))}
-				switch w.rnd.IntN(3) {
-				case 1:
-					a.crashAt = 20 + w.rnd.IntN(150)
-				case 2:
-					a.stopAfter = time.Duration(w.rnd.IntN(int(w.o.Lease)))
-					a.stopFor = w.o.Lease/2 + time.Duration(w.rnd.IntN(int(2*w.o.Lease)))
-				}
-				g.Go(func() {
-					w.serve(a)
-					w.serve(ailment{seed: a.seed + 1, rate: a.rate})
-				})
-			}
-			g.Wait()
-			w.finish()
+			synctest.Test(t, func(t *testing.T) { manyServers(t, seed) })
 		})
 	}
+}
+
+func manyServers(t *testing.T, seed uint64) {
+	w := newWorld(t, false, seed)
+	w.o.Lease, w.o.Poll, w.o.Settle = time.Second, 20*time.Millisecond, 4*time.Second // calls are stopped, not lost
+	var g sync.WaitGroup
+	for server := range uint64(2 + w.rnd.IntN(3)) {
+		a := ailment{seed: 100*seed + 10*server, rate: 0.1 * w.rnd.Float64(), settle: time.Duration(w.rnd.IntN(int(w.o.Lease)))}
+		switch w.rnd.IntN(4) {
+		case 0, 1:
+			a.crashAt = 5 + w.rnd.IntN(200)
+		case 2:
+			a.stopAfter = time.Duration(w.rnd.IntN(int(w.o.Lease)))
+			a.stopFor = w.o.Lease/2 + time.Duration(w.rnd.IntN(int(2*w.o.Lease)))
+		}
+		g.Go(func() {
+			w.serve(a)
+			w.serve(ailment{seed: a.seed + 1, rate: a.rate})
+		})
+	}
+	g.Wait()
+	w.finish()
 }
 
 // An ailment is what a server among others suffers.
@@ -361,6 +368,7 @@ type ailment struct {
 func (w *world) serve(a ailment) {
 	s, f := tabletest.WithFaults(w.store, a.seed)
 	f.SetRate(a.rate)
+	f.SetDelay(5 * time.Millisecond)
 	f.CrashAt(a.crashAt)
 	db := w.open(s, f.Crashed)
 	if db == nil {

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/table"
 )
@@ -20,6 +21,7 @@ type Faults struct {
 	crashAt int
 	crashed bool
 	late    []func()
+	delay   time.Duration
 	stopped chan struct{} // closed when the store answers again; nil: it does
 }
 
@@ -51,6 +53,13 @@ func (f *Faults) SetRate(share float64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.rate = share
+}
+
+// SetDelay makes every call take up to d before it is done.
+func (f *Faults) SetDelay(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.delay = d
 }
 
 // CrashAt makes the n-th call from now the last one: it is done, not done or
@@ -112,6 +121,12 @@ func (f *Faults) Land() {
 // draw decides a call's fate among those possible for it.
 func (f *Faults) draw(what string, fates ...fate) (fate, error) {
 	f.mu.Lock()
+	if f.delay > 0 {
+		d := time.Duration(f.rnd.Int64N(int64(f.delay)))
+		f.mu.Unlock()
+		time.Sleep(d)
+		f.mu.Lock()
+	}
 	for f.stopped != nil {
 		stopped := f.stopped
 		f.mu.Unlock()
