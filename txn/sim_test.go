@@ -57,12 +57,21 @@ func newWorld(t *testing.T, batch bool, seed uint64) *world {
 	return w
 }
 
+// virtualTime is the wall clock of a simulation, which begins in 2000: before
+// there are revisions.
+func virtualTime() time.Time { return time.Now().AddDate(26, 0, 0) }
+
 // open opens the store until it succeeds and this server writes, or crashes.
 func (w *world) open(s table.Store, crashed func() bool) *DB {
 	w.t.Helper()
+	return w.openAs(s, w.o, crashed)
+}
+
+func (w *world) openAs(s table.Store, o Options, crashed func() bool) *DB {
+	w.t.Helper()
 	end := time.Now().Add(10 * time.Second)
 	for {
-		db, err := Open(context.Background(), s, w.o)
+		db, err := Open(context.Background(), s, o)
 		if err == nil {
 			for time.Now().Before(end) && !crashed() {
 				if ok, _ := db.Writer(); ok {
@@ -335,20 +344,34 @@ func TestManyServers(t *testing.T) {
 
 func manyServers(t *testing.T, seed uint64) {
 	w := newWorld(t, false, seed)
-	w.o.Lease, w.o.Poll, w.o.Settle = time.Second, 20*time.Millisecond, 4*time.Second // calls are stopped, not lost
+	w.o = Options{Lease: time.Second, Poll: 20 * time.Millisecond, Settle: 200 * time.Millisecond, Now: virtualTime}
+	stops := w.rnd.IntN(2) == 0
+	if stops {
+		w.o.Settle = 4 * time.Second // what a stopped server has sent lands late
+	}
 	var g sync.WaitGroup
 	for server := range uint64(2 + w.rnd.IntN(3)) {
-		a := ailment{seed: 100*seed + 10*server, rate: 0.1 * w.rnd.Float64(), settle: time.Duration(w.rnd.IntN(int(w.o.Lease)))}
-		switch w.rnd.IntN(4) {
-		case 0, 1:
-			a.crashAt = 5 + w.rnd.IntN(200)
-		case 2:
-			a.stopAfter = time.Duration(w.rnd.IntN(int(w.o.Lease)))
-			a.stopFor = w.o.Lease/2 + time.Duration(w.rnd.IntN(int(2*w.o.Lease)))
+		var lives []ailment
+		for life := range uint64(1 + w.rnd.IntN(4)) {
+			a := ailment{
+				seed:   1000*seed + 10*server + life,
+				rate:   0.1 * w.rnd.Float64(),
+				skew:   time.Duration(w.rnd.Int64N(int64(4*time.Second))) - 2*time.Second,
+				settle: time.Duration(w.rnd.Int64N(int64(200 * time.Millisecond))),
+			}
+			switch what := w.rnd.IntN(4); {
+			case what < 2:
+				a.crashAt = 5 + w.rnd.IntN(200)
+			case what == 2 && stops:
+				a.stopAfter = time.Duration(w.rnd.Int64N(int64(w.o.Lease)))
+				a.stopFor = w.o.Lease/2 + time.Duration(w.rnd.Int64N(int64(2*w.o.Lease)))
+			}
+			lives = append(lives, a)
 		}
 		g.Go(func() {
-			w.serve(a)
-			w.serve(ailment{seed: a.seed + 1, rate: a.rate})
+			for _, a := range lives {
+				w.serve(a)
+			}
 		})
 	}
 	g.Wait()
@@ -358,9 +381,10 @@ func manyServers(t *testing.T, seed uint64) {
 // An ailment is what a server among others suffers.
 type ailment struct {
 	seed               uint64
-	rate               float64
+	rate               float64 // of failing calls
 	crashAt            int
 	stopAfter, stopFor time.Duration
+	skew               time.Duration // of its clock
 	settle             time.Duration // until what it has sent lands after its end
 }
 
@@ -370,7 +394,9 @@ func (w *world) serve(a ailment) {
 	f.SetRate(a.rate)
 	f.SetDelay(5 * time.Millisecond)
 	f.CrashAt(a.crashAt)
-	db := w.open(s, f.Crashed)
+	o := w.o
+	o.Now = func() time.Time { return virtualTime().Add(a.skew) }
+	db := w.openAs(s, o, f.Crashed)
 	if db == nil {
 		return
 	}
