@@ -345,16 +345,15 @@ func (e *shared) stamp() table.Revision {
 	return revision.Last // the commit will be refused for the same reason
 }
 
-// catchUp waits for the next reading of the heads, unless this server is the one
-// that writes and so shows every commit that was acknowledged.
+// catchUp waits for a reading of the heads that begins from now on.
 func (e *shared) catchUp(ctx context.Context) error {
-	if w := e.writer.Load(); w != nil && w.alive() == nil {
-		return nil
-	}
 	asked := time.Since(e.start)
 	for time.Duration(e.read.Load()) < asked {
 		if err := e.freshness(); err != nil {
 			return err
+		}
+		if w := e.writer.Load(); w != nil {
+			w.look()
 		}
 		if err := pause(ctx, e.db.o.Poll/8); err != nil {
 			return err

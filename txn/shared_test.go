@@ -163,14 +163,16 @@ func TestReopenAfterClose(t *testing.T) {
 	}
 }
 
-// TestFenced takes the slot from a living server: it must not acknowledge
-// anything after that, and comes back as another incarnation.
+// TestFenced takes the slot from a living server: the commit that is under way is
+// not acknowledged and not seen, and the server comes back as another
+// incarnation.
 func TestFenced(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := tabletest.NewMem()
 	db := open(t, s, fast)
 	write(t, db, "x", "p", "1")
+	w := db.engine.(*shared).writer.Load()
 	log := journal.New(s)
 	// The server changes its cell all the time, so several tries may be needed.
 	eventually(t, "recovering the slot", 5*time.Second, func() bool {
@@ -181,18 +183,29 @@ func TestFenced(t *testing.T) {
 		done, err := log.Recover(ctx, 1, h.Raw(1))
 		return done && err == nil
 	})
-	tab := db.Table("data")
-	_, err := db.Update(ctx, func(tx *Tx) error {
-		tx.Write(tab, put("x", "p", "2"))
-		return nil
-	})
+	w.mu.Lock()
+	i, err := w.add(&journal.Record{})
+	w.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ms := []table.Write{{Table: "data", Mutations: []table.Mutation{put("x", "p", "2")}}}
+	if err = w.begin(ctx, i, ms); err == nil {
+		err = w.apply(ctx, i, ms)
+	}
+	if err == nil {
+		_, err = w.decide(ctx, i)
+	}
+	if err == nil {
+		err = w.awaitShown(i)
+	}
 	if err == nil {
 		t.Error("a server without a slot acknowledged a commit")
 	}
 	eventually(t, "the server writes again", 3*fast.Lease, func() bool { return writes(db) })
 	snap := db.Snapshot()
 	defer snap.Close()
-	if got := value(t, snap, tab, "x", "p"); got != "1" {
+	if got := value(t, snap, db.Table("data"), "x", "p"); got != "1" {
 		t.Errorf("after the fence: %q", got)
 	}
 	write(t, db, "x", "p", "3")
