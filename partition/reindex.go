@@ -48,6 +48,9 @@ func (p *Partition) Reindex(ctx context.Context, indexes []Index, o ReindexOptio
 	o = o.withDefaults()
 	p.changing.Lock()
 	defer p.changing.Unlock()
+	if err := p.db.Alone(ctx); err != nil { // others would write no cells of a new index
+		return err
+	}
 	old, err := p.latest()
 	if err != nil {
 		return err

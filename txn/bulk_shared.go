@@ -66,9 +66,18 @@ func (w *writer) announce(ctx context.Context, i *issue) error {
 	}
 }
 
-// awaitAlone returns when no other server writes: a load, which was announced,
-// has no marks to be seen by. One that is silent may be dead, and is waited for
-// until it is recovered. See also shared.loading.
+// alone implements DB.Alone.
+func (e *shared) alone(ctx context.Context) error {
+	w := e.writer.Load()
+	if w == nil {
+		return e.writable()
+	}
+	return w.awaitAlone(ctx)
+}
+
+// awaitAlone returns when no other server writes. A load, which was announced,
+// has no marks to be seen by, so it asks for this; see also shared.loading. A
+// server that is silent may be dead, and is waited for until it is recovered.
 func (w *writer) awaitAlone(ctx context.Context) error {
 	first := map[revision.Slot][]byte{}
 	for {
@@ -90,7 +99,7 @@ func (w *writer) awaitAlone(ctx context.Context) error {
 			if first[s] == nil {
 				first[s] = heads.Raw(s)
 			} else if c.State == revision.Open && !bytes.Equal(first[s], heads.Raw(s)) {
-				return fmt.Errorf("%w: %s writes to this store too: load through a server, or stop the others", ErrConflict, c.Owner)
+				return fmt.Errorf("%w: %s writes to this store too: stop it for this", ErrConflict, c.Owner)
 			}
 		}
 		if alone {

@@ -115,6 +115,8 @@ func (e *local) recover(ctx context.Context) (head table.Revision, err error) {
 
 func (e *local) storesMarks() bool { return false }
 
+func (e *local) alone(context.Context) error { return nil }
+
 // catchUp has nothing to wait for: nobody else commits.
 func (e *local) catchUp(context.Context) error { return nil }
 

@@ -138,6 +138,8 @@ type engine interface {
 	commit(ctx context.Context, tx *Tx) (r table.Revision, lost *loss, err error)
 	// bulk begins a load; no other commit is under way until it ends.
 	bulk(ctx context.Context, o table.BulkOptions) (loader, error)
+	// alone returns when no other server writes, or says which one does.
+	alone(ctx context.Context) error
 	// at gives a past state.
 	at(ctx context.Context, r table.Revision) (*Snapshot, error)
 	// atFront gives the state at a front; nil if it is not reached.
@@ -216,6 +218,11 @@ func (db *DB) Close(ctx context.Context) error {
 // CatchUp returns when Snapshot shows all that any server of the store had
 // committed when it was called.
 func (db *DB) CatchUp(ctx context.Context) error { return db.engine.catchUp(ctx) }
+
+// Alone returns when no other server writes to the store, or fails with
+// ErrConflict and says which one does: for changes that other servers would not
+// learn of. One that is silent may be dead, and is waited for.
+func (db *DB) Alone(ctx context.Context) error { return db.engine.alone(ctx) }
 
 // Store gives the store below.
 func (db *DB) Store() table.Store { return db.store }
