@@ -48,7 +48,7 @@ func (o *operation) simple(ctx context.Context, r *op.Bind) (*identity, error) {
 	if err != nil {
 		return nil, op.Errorf(op.InvalidDNSyntax, "%v", err)
 	}
-	s := o.d.part.Snapshot()
+	s := o.now()
 	defer s.Close()
 	who, err := o.reach(ctx, s, auth.Target{Name: name})
 	if err != nil && !errors.Is(err, errNobody) {

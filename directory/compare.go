@@ -15,12 +15,14 @@ import (
 
 // compare tests one assertion (RFC 4511, 4.10). Aliases are not followed.
 func (o *operation) compare(ctx context.Context, r *op.Compare) error {
+	s := o.now()
+	defer s.Close()
 	base, options, _ := strings.Cut(r.Description, ";")
 	t := o.schema.Attribute(base)
 	if t == nil {
 		return op.Errorf(op.UndefinedAttributeType, "attribute %q is not in the schema", r.Description)
 	}
-	holds, err := o.compareEntry(ctx, t, entry.SortOptions(options), r)
+	holds, err := o.compareEntry(ctx, s, t, entry.SortOptions(options), r)
 	if err != nil {
 		return err
 	}
@@ -31,9 +33,7 @@ func (o *operation) compare(ctx context.Context, r *op.Compare) error {
 	return nil
 }
 
-func (o *operation) compareEntry(ctx context.Context, t *schema.AttributeType, options string, r *op.Compare) (bool, error) {
-	s := o.d.part.Snapshot()
-	defer s.Close()
+func (o *operation) compareEntry(ctx context.Context, s *partition.Snapshot, t *schema.AttributeType, options string, r *op.Compare) (bool, error) {
 	if at, ok := o.recall(ctx, s, r.Name); ok {
 		return o.compareAt(ctx, s, at, t, r)
 	}
@@ -41,7 +41,11 @@ func (o *operation) compareEntry(ctx context.Context, t *schema.AttributeType, o
 	if err != nil {
 		return false, op.Errorf(op.InvalidDNSyntax, "%v", err)
 	}
-	if v := o.virtual(name, op.BaseObject); v != nil {
+	v, err := o.virtual(ctx, s, name, op.BaseObject)
+	if err != nil {
+		return false, err
+	}
+	if v != nil {
 		if err := o.assertVirtual(v); err != nil {
 			return false, err
 		}
@@ -63,11 +67,11 @@ func (o *operation) compareAt(ctx context.Context, s *partition.Snapshot, at par
 	case t.Secret():
 		return false, op.Errorf(op.InsufficientAccessRights, "%s is for binding only", t.Name())
 	case slices.Contains(o.known.computed, t):
-		value, err := o.computed(ctx, s, t, at)
+		values, err := o.computed(ctx, s, t, at)
 		if err != nil {
 			return false, err
 		}
-		return compareValues(t, [][]byte{value}, r.Value)
+		return compareValues(t, values, r.Value)
 	}
 	return s.Compare(ctx, at.ID, r.Description, r.Value)
 }

@@ -9,9 +9,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// subschemaName is where the subschema is read (RFC 4512, 4.4).
-const subschemaName = "cn=Subschema"
-
 // appendComputed adds the attributes that no entry stores: by name or "+".
 func (o *operation) appendComputed(ctx context.Context, s *partition.Snapshot, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
 	sel := &o.selector
@@ -23,29 +20,37 @@ func (o *operation) appendComputed(ctx context.Context, s *partition.Snapshot, a
 		if !sel.asks(t) && (!sel.operational || t == o.known.numSubordinates) {
 			continue
 		}
-		value, err := o.computed(ctx, s, t, found.Located)
+		values, err := o.computed(ctx, s, t, found.Located)
 		if err != nil {
 			return nil, err
 		}
-		as = append(as, entry.Attribute{Type: t, Values: [][]byte{value}})
+		if len(values) > 0 {
+			as = append(as, entry.Attribute{Type: t, Values: values})
+		}
 	}
 	return as, nil
 }
 
-// computed is the value of a computed attribute.
-func (o *operation) computed(ctx context.Context, s *partition.Snapshot, t *schema.AttributeType, at partition.Located) ([]byte, error) {
+// computed gives the values of a computed attribute.
+func (o *operation) computed(ctx context.Context, s *partition.Snapshot, t *schema.AttributeType, at partition.Located) ([][]byte, error) {
 	known := o.known
 	switch t {
 	case known.entryDN:
-		return []byte(at.Name), nil
+		return [][]byte{[]byte(at.Name)}, nil
 	case known.subschemaSubentry:
-		return []byte(subschemaName), nil
+		return [][]byte{[]byte(partition.SubschemaName)}, nil
 	case known.hasSubordinates:
 		has, err := s.HasChildren(ctx, at.ID)
-		return boolean(has), err
+		return [][]byte{boolean(has)}, err
+	case known.governingStructureRule:
+		rule, err := s.GoverningRule(ctx, at.ID)
+		if rule == nil {
+			return nil, err
+		}
+		return [][]byte{strconv.AppendInt(nil, int64(rule.ID), 10)}, err
 	}
 	n, err := s.CountChildren(ctx, at.ID)
-	return strconv.AppendInt(nil, int64(n), 10), err
+	return [][]byte{strconv.AppendInt(nil, int64(n), 10)}, err
 }
 
 func boolean(b bool) []byte {

@@ -132,6 +132,7 @@ type known struct {
 	objectClass, ref, aliasedObjectName                          *schema.AttributeType
 	userPassword, scramKey, authPassword                         *schema.AttributeType
 	entryDN, subschemaSubentry, hasSubordinates, numSubordinates *schema.AttributeType
+	governingStructureRule                                       *schema.AttributeType
 	isReferral, isAlias, isSubentry                              filter.Resolved
 	// computed are the attributes that no entry stores, as far as the schema
 	// has them.
@@ -144,6 +145,7 @@ func New(p *partition.Partition, o Options) (*Directory, error) {
 	o.ensureDefaults()
 	d := &Directory{part: p, passwords: o.Passwords, log: o.Log, o: o, lists: newLists()}
 	d.mechanisms = newMechanisms(o.Mechanisms, o.Tokens)
+	d.known.Store(newKnown(p.Schema()))
 	d.pool.New = func() any { return &operation{d: d} }
 	var err error
 	if d.limits, err = d.limitRules(o.LimitRules); err != nil {
@@ -164,14 +166,15 @@ func New(p *partition.Partition, o Options) (*Directory, error) {
 // Close ends what goes on beside operations. Sessions end before it.
 func (d *Directory) Close() { d.upgrades.close() }
 
-// lookUp gives what is known of the schema in force.
-func (d *Directory) lookUp() *known {
-	s := d.part.Schema()
-	if k := d.known.Load(); k != nil && k.schema == s {
+// knownOf gives what is known of a schema. That of the schema in force is kept.
+func (d *Directory) knownOf(s *schema.Schema) *known {
+	if k := d.known.Load(); k.schema == s {
 		return k
 	}
 	k := newKnown(s)
-	d.known.Store(k)
+	if s == d.part.Schema() {
+		d.known.Store(k)
+	}
 	return k
 }
 
@@ -194,14 +197,20 @@ func newKnown(s *schema.Schema) *known {
 		subschemaSubentry: s.Attribute("subschemaSubentry"),
 		hasSubordinates:   s.Attribute("hasSubordinates"),
 		numSubordinates:   s.Attribute("numSubordinates"),
-		isReferral:        is("referral"),
-		isAlias:           is("alias"),
-		isSubentry:        is("subentry"),
+
+		governingStructureRule: s.Attribute("governingStructureRule"),
+
+		isReferral: is("referral"),
+		isAlias:    is("alias"),
+		isSubentry: is("subentry"),
 	}
 	for _, t := range []*schema.AttributeType{k.entryDN, k.subschemaSubentry, k.hasSubordinates, k.numSubordinates} {
 		if t != nil {
 			k.computed = append(k.computed, t)
 		}
+	}
+	if len(s.StructureRules()) > 0 {
+		k.computed = append(k.computed, k.governingStructureRule)
 	}
 	return k
 }

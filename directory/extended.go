@@ -141,7 +141,7 @@ func (o *operation) passwordTarget(ctx context.Context, identity *string) (dn.DN
 
 // userNamed gives who has a name, if the requester may know.
 func (o *operation) userNamed(ctx context.Context, authzID string) (*identity, error) {
-	s := o.d.part.Snapshot()
+	s := o.now()
 	defer s.Close()
 	who, err := o.identify(ctx, s, authzID)
 	switch {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -15,7 +16,7 @@ type operation struct {
 	d        *Directory
 	session  *Session
 	who      *identity      // as whom it runs: the session's, unless a control says otherwise
-	schema   *schema.Schema // in force when the operation began
+	schema   *schema.Schema // of the state that the operation reads
 	known    *known         // of it
 	controls controls
 	limits   *Limits // of who asks; nil for a bind
@@ -32,7 +33,7 @@ type operation struct {
 
 func (o *operation) begin(s *Session) {
 	o.session, o.who = s, s.who.Load()
-	o.known = o.d.lookUp()
+	o.known = o.d.known.Load()
 	o.schema = o.known.schema
 	o.response = op.Response{}
 	if o.trace.on = o.d.o.Access != nil; o.trace.on || o.d.o.Slow > 0 {
@@ -53,6 +54,22 @@ func (o *operation) end() {
 	o.trace = trace{}
 	o.selector.reset()
 	o.d.pool.Put(o)
+}
+
+// now gives the newest state to read.
+func (o *operation) now() *partition.Snapshot {
+	s := o.d.part.Snapshot()
+	o.adopt(s)
+	return s
+}
+
+// adopt makes the schema of a state the operation's: entries hold types of the
+// schema of the state that they were read from, and match no others.
+func (o *operation) adopt(s *partition.Snapshot) {
+	if s.Schema() != o.schema {
+		o.known = o.d.knownOf(s.Schema())
+		o.schema = o.known.schema
+	}
 }
 
 // run runs the request. What it returns becomes the result; nil leaves the

@@ -167,12 +167,15 @@ func (o *operation) snapshot(ctx context.Context, r *op.Search, p *page) (*parti
 	if p != nil {
 		revision = p.revision
 	}
-	s := o.d.part.Snapshot()
+	s := o.now()
 	if revision == 0 || revision == s.Revision() {
 		return s, nil
 	}
 	s.Close()
-	return o.d.part.At(ctx, revision)
+	if s, err = o.d.part.At(ctx, revision); err == nil {
+		o.adopt(s)
+	}
+	return s, err
 }
 
 // turnPage counts a result. Skip says that an earlier page had it; errPageFull

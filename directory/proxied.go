@@ -37,7 +37,7 @@ func (o *operation) assume(ctx context.Context) error {
 	if !o.who.isAdmin() {
 		return errProxied
 	}
-	s := o.d.part.Snapshot()
+	s := o.now()
 	defer s.Close()
 	who, err := o.identify(ctx, s, *o.controls.proxied)
 	if errors.Is(err, errNobody) {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/seed-4dac0d86/ldapd/ber"
+	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -46,9 +47,12 @@ func parseSelection(control string, value []byte) ([]string, error) {
 
 // readEntry responds with the entry as a base search for these attributes shows
 // it; nil attributes: nobody asks.
-func (o *operation) readEntry(ctx context.Context, s *partition.Snapshot, id entry.ID, oid string, attributes []string) error {
+func (o *operation) readEntry(ctx context.Context, s *partition.Snapshot, name dn.DN, id entry.ID, oid string, attributes []string) error {
 	if attributes == nil {
 		return nil
+	}
+	if partition.IsSubschema(name) {
+		return o.readSubschema(ctx, s, oid, attributes)
 	}
 	o.selector.resolve(attributes, o.schema)
 	var shown entrySink

@@ -153,7 +153,7 @@ func bindPlain(ctx context.Context, o *operation, message []byte) (*identity, er
 	if err != nil {
 		return nil, err
 	}
-	s := o.d.part.Snapshot()
+	s := o.now()
 	defer s.Close()
 	who, err := o.named(ctx, s, auth.NameOf(name))
 	if err != nil {
@@ -175,7 +175,7 @@ func usableExternal(o *operation) error {
 // bindExternal is RFC 4422, appendix A; the message is the authorization
 // identity, if one is wanted.
 func bindExternal(ctx context.Context, o *operation, message []byte) (*identity, error) {
-	s := o.d.part.Snapshot()
+	s := o.now()
 	defer s.Close()
 	who, err := o.external(ctx, s)
 	if errors.Is(err, errNobody) {
@@ -235,7 +235,7 @@ func (o *operation) bearer(ctx context.Context, authzID, token string) (*identit
 	if err != nil {
 		return nil, err
 	}
-	s := o.d.part.Snapshot()
+	s := o.now()
 	defer s.Close()
 	who, err := o.named(ctx, s, "u:"+name)
 	if err != nil {

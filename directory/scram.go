@@ -69,7 +69,7 @@ func (x *scramming) finish(ctx context.Context, o *operation, message []byte) (*
 	if who == nil || who.id != x.who.id || subtle.ConstantTimeCompare(key.StoredKey, x.key.StoredKey) != 1 {
 		return nil, errCredentials
 	}
-	s := o.d.part.Snapshot()
+	s := o.now()
 	defer s.Close()
 	if who, err = o.actAs(ctx, s, who, x.conv.AuthzID()); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (o *operation) scramFailure(answer []byte, err error) error {
 // scramKey gives who has a name, and their key: a fake one for who has none, and
 // for nobody.
 func (o *operation) scramKey(ctx context.Context, mechanism, name string) (*identity, auth.ScramKey, error) {
-	s := o.d.part.Snapshot()
+	s := o.now()
 	defer s.Close()
 	id := auth.NameOf(name)
 	who, err := o.named(ctx, s, id)

@@ -22,16 +22,18 @@ func (o *operation) search(ctx context.Context, r *op.Search, sink op.Sink) erro
 	if r.Scope > op.Subordinates || r.Deref > op.DerefAlways || r.SizeLimit < 0 || r.TimeLimit < 0 {
 		return op.Errorf(op.ProtocolError, "a search's scope, dereferencing or limits are out of range")
 	}
-	o.selector.resolve(r.Attributes, o.schema)
-	if err := o.resolveOrder(); err != nil {
-		return err
-	}
-	if v := o.virtual(name, r.Scope); v != nil {
-		return o.searchVirtual(v, r, sink)
+	if isVirtual(name, r.Scope) {
+		return o.searchVirtual(ctx, name, r, sink)
 	}
 	ctx, cancel := o.limitTime(ctx, r)
 	defer cancel()
 	return o.searchTree(ctx, name, r, sink)
+}
+
+// resolveWanted looks up what the results are to show, and in which order.
+func (o *operation) resolveWanted(r *op.Search) error {
+	o.selector.resolve(r.Attributes, o.schema)
+	return o.resolveOrder()
 }
 
 // limitTime bounds a search by the smaller of the client's and the server's
@@ -58,6 +60,9 @@ func (o *operation) searchTree(ctx context.Context, name dn.DN, r *op.Search, si
 		return err
 	}
 	defer s.Close()
+	if err := o.resolveWanted(r); err != nil {
+		return err
+	}
 	at, err := o.locateBase(ctx, s, r, name)
 	if err != nil {
 		return err

@@ -26,7 +26,12 @@ func (o *operation) update(ctx context.Context, u *update) error {
 	if o.controls.rules.Relaxed && !o.who.isAdmin() {
 		return errAccess
 	}
-	_, err := o.d.part.Update(ctx, partition.By{Name: o.who.dn()}, func(tx *partition.Tx) error {
+	run := o.d.part.Update
+	if partition.IsSubschema(u.name) {
+		run = o.d.part.UpdateSchema
+	}
+	_, err := run(ctx, partition.By{Name: o.who.dn()}, func(tx *partition.Tx) error {
+		o.adopt(&tx.Snapshot)
 		o.response.Controls = nil // those of an attempt that lost
 		tx.Rules = o.controls.rules
 		return o.updateIn(ctx, tx, u)
@@ -51,7 +56,7 @@ func (o *operation) updateIn(ctx context.Context, tx *partition.Tx, u *update) (
 			return err
 		}
 	}
-	if err := o.readEntry(ctx, s, id, preRead, c.preRead); err != nil {
+	if err := o.readEntry(ctx, s, u.name, id, preRead, c.preRead); err != nil {
 		return err
 	}
 	if err := u.change(tx); err != nil {
@@ -62,7 +67,8 @@ func (o *operation) updateIn(ctx context.Context, tx *partition.Tx, u *update) (
 			return err
 		}
 	}
-	if err := o.readEntry(ctx, s, id, postRead, c.postRead); err != nil {
+	o.adopt(s) // a change of schema is in it
+	if err := o.readEntry(ctx, s, u.name, id, postRead, c.postRead); err != nil {
 		return err
 	}
 	if c.noOp {
@@ -73,6 +79,13 @@ func (o *operation) updateIn(ctx context.Context, tx *partition.Tx, u *update) (
 
 // asserted finds the entry that an update is about, and tests the assertion.
 func (o *operation) asserted(ctx context.Context, s *partition.Snapshot, name dn.DN) (entry.ID, error) {
+	if partition.IsSubschema(name) {
+		v, err := o.subschema(ctx, s)
+		if err != nil {
+			return entry.ID{}, err
+		}
+		return entry.ID{}, o.assertVirtual(v)
+	}
 	at, err := s.Find(ctx, name)
 	if err != nil {
 		return at.ID, err

@@ -92,7 +92,7 @@ func (o *operation) hasKeys(secrets []entry.Attribute) bool {
 // restore replaces what is stored of a password, unless that was changed
 // meanwhile.
 func (d *Directory) restore(ctx context.Context, c auth.Channel, who *identity, stored, password []byte) error {
-	o := &operation{d: d, session: &Session{d: d, channel: c}, known: d.lookUp(), who: who}
+	o := &operation{d: d, session: &Session{d: d, channel: c}, known: d.known.Load(), who: who}
 	o.schema = o.known.schema
 	changes, err := o.newPassword(ctx, password)
 	if err != nil {

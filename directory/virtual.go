@@ -1,13 +1,14 @@
 package directory
 
 import (
+	"context"
 	"slices"
-	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -20,27 +21,26 @@ type virtual struct {
 	empty bool
 }
 
-// virtual gives the virtual entry that a search of this scope is about, nil if
-// it is about entries in the store. The root DSE is seen by base searches only.
-func (o *operation) virtual(name dn.DN, scope op.Scope) *virtual {
-	switch {
-	case len(name) == 0 && scope == op.BaseObject:
-		return o.rootDSE()
-	case isSubschema(name):
-		v := o.subschema()
-		v.empty = scope == op.SingleLevel || scope == op.Subordinates
-		return v
-	}
-	return nil
+// isVirtual reports whether a search of this scope is about a virtual entry. The
+// root DSE is seen by base searches only.
+func isVirtual(name dn.DN, scope op.Scope) bool {
+	return len(name) == 0 && scope == op.BaseObject || partition.IsSubschema(name)
 }
 
-// isSubschema compares without normalising: every search passes here.
-func isSubschema(name dn.DN) bool {
-	if len(name) != 1 || len(name[0]) != 1 || !strings.EqualFold(string(name[0][0].Value), "subschema") {
-		return false
+// virtual gives the virtual entry that a search of this scope is about, nil if
+// it is about entries in the store.
+func (o *operation) virtual(ctx context.Context, s *partition.Snapshot, name dn.DN, scope op.Scope) (*virtual, error) {
+	switch {
+	case !isVirtual(name, scope):
+		return nil, nil
+	case len(name) == 0:
+		return o.rootDSE(), nil
 	}
-	t := name[0][0].Type
-	return strings.EqualFold(t, "cn") || strings.EqualFold(t, "commonName") || t == "2.5.4.3"
+	v, err := o.subschema(ctx, s)
+	if err == nil {
+		v.empty = scope == op.SingleLevel || scope == op.Subordinates
+	}
+	return v, err
 }
 
 // refuseVirtual keeps writes off names that are not the store's.
@@ -48,13 +48,22 @@ func refuseVirtual(name dn.DN) error {
 	if len(name) == 0 {
 		return op.Errorf(op.UnwillingToPerform, "the root DSE shows what the server can do and cannot be changed")
 	}
-	if isSubschema(name[len(name)-1:]) {
-		return op.Errorf(op.UnwillingToPerform, "%s cannot be changed", subschemaName)
+	if partition.IsSubschema(name[len(name)-1:]) {
+		return op.Errorf(op.UnwillingToPerform, "of %s only the definitions can be changed, by a modify", partition.SubschemaName)
 	}
 	return nil
 }
 
-func (o *operation) searchVirtual(v *virtual, r *op.Search, sink op.Sink) error {
+func (o *operation) searchVirtual(ctx context.Context, name dn.DN, r *op.Search, sink op.Sink) error {
+	s := o.now()
+	defer s.Close()
+	if err := o.resolveWanted(r); err != nil {
+		return err
+	}
+	v, err := o.virtual(ctx, s, name, r.Scope)
+	if err != nil {
+		return err
+	}
 	if err := o.assertVirtual(v); err != nil {
 		return err
 	}
@@ -110,7 +119,7 @@ func (o *operation) rootDSE() *virtual {
 	add := func(name string, values ...string) { v.add(o.schema, name, values...) }
 	add("objectClass", "top", "extensibleObject")
 	add("namingContexts", o.d.part.Config().Suffixes...)
-	add("subschemaSubentry", subschemaName)
+	add("subschemaSubentry", partition.SubschemaName)
 	add("supportedLDAPVersion", "3")
 	add("supportedControl", supportedControls()...)
 	add("supportedExtension", slices.Concat(supportedExtensions, o.d.o.Extensions)...)
@@ -121,22 +130,6 @@ func (o *operation) rootDSE() *virtual {
 		add("vendorVersion", o.d.o.Version)
 	}
 	add("entryDN", "")
-	return v
-}
-
-func (o *operation) subschema() *virtual {
-	v := &virtual{name: subschemaName}
-	add := func(name string, values ...string) { v.add(o.schema, name, values...) }
-	add("objectClass", "top", "subentry", "subschema", "extensibleObject")
-	add("cn", "Subschema")
-	add("structuralObjectClass", "subentry")
-	add("subtreeSpecification", "{ }")
-	for _, a := range []string{"ldapSyntaxes", "matchingRules", "attributeTypes", "objectClasses", "matchingRuleUse"} {
-		add(a, o.schema.Definitions(a)...)
-	}
-	add("entryDN", subschemaName)
-	add("subschemaSubentry", subschemaName)
-	add("hasSubordinates", "FALSE")
 	return v
 }
 

@@ -23,7 +23,7 @@ func target(s string) (dn.DN, error) {
 // mayWrite refuses who may not write what a name leads to. A referral comes
 // before the refusal, since it is the other server that decides.
 func (o *operation) mayWrite(ctx context.Context, name dn.DN) error {
-	s := o.d.part.Snapshot()
+	s := o.now()
 	defer s.Close()
 	if err := o.checkReferral(ctx, s, name, ""); err != nil {
 		return err
@@ -84,8 +84,8 @@ func (o *operation) modifyDN(ctx context.Context, r *op.ModifyDN) error {
 		if err != nil {
 			return op.Errorf(op.InvalidDNSyntax, "newSuperior: %v", err)
 		}
-		if isSubschema(p) {
-			return op.Errorf(op.UnwillingToPerform, "nothing can stand below %s", subschemaName)
+		if partition.IsSubschema(p) {
+			return op.Errorf(op.UnwillingToPerform, "nothing can stand below %s", partition.SubschemaName)
 		}
 		superior = &p
 	}
@@ -105,7 +105,7 @@ func (o *operation) modifyDN(ctx context.Context, r *op.ModifyDN) error {
 // checkSuperior keeps entries from being moved to where another server is
 // responsible: that would take two of them (RFC 3296, 5.6.2).
 func (o *operation) checkSuperior(ctx context.Context, superior dn.DN) error {
-	s := o.d.part.Snapshot()
+	s := o.now()
 	defer s.Close()
 	err := o.checkReferral(ctx, s, superior, "")
 	var result *op.Result
@@ -118,8 +118,14 @@ func (o *operation) checkSuperior(ctx context.Context, superior dn.DN) error {
 // modify changes an entry (RFC 4511, 4.6). Users may change their own password
 // by it.
 func (o *operation) modify(ctx context.Context, r *op.Modify) error {
-	name, err := target(r.Name)
+	name, err := dn.Parse(r.Name)
 	if err != nil {
+		return op.Errorf(op.InvalidDNSyntax, "%v", err)
+	}
+	if partition.IsSubschema(name) {
+		return o.modifySubschema(ctx, name, r)
+	}
+	if err := refuseVirtual(name); err != nil {
 		return err
 	}
 	if err := o.mayWrite(ctx, name); err != nil && (!errors.Is(err, errAccess) || !o.isPasswordChange(r.Changes)) {

@@ -42,6 +42,9 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 	if err := tx.notAlias(ctx, pl.Parent); err != nil {
 		return entry.ID{}, err
 	}
+	if _, err := tx.governor().govern(ctx, e.classes, name[0], pl.Parent); err != nil {
+		return entry.ID{}, err
+	}
 	if e.id != root {
 		if err := tx.unused(ctx, e.id); err != nil {
 			return entry.ID{}, err
@@ -125,18 +128,17 @@ func (k *types) prepare(name dn.DN, attributes []op.PartialAttribute, g given) (
 			return nil, err
 		}
 	}
-	if err := k.checkClasses(e); err != nil {
+	if err := k.checkClasses(e, g); err != nil {
 		return nil, err
 	}
 	if err := k.nameValues(e, name[0]); err != nil {
 		return nil, err
 	}
+	has := make([]*schema.AttributeType, len(e.attributes))
 	for i := range e.attributes {
-		if t := e.attributes[i].typ; !e.classes.allows(t) {
-			return nil, notAllowed(e.classes, t)
-		}
+		has[i] = e.attributes[i].typ
 	}
-	return e, e.complete()
+	return e, e.classes.conform(has)
 }
 
 // take adds a client's attribute to the entry.
@@ -147,6 +149,9 @@ func (k *types) take(e *newEntry, a *op.PartialAttribute, g given) error {
 	}
 	if t.NoUserModification && !g.takes(k, t) {
 		return problem(Constraint, "attribute %s is the server's: it cannot be given", t.Name())
+	}
+	if t.Obsolete && g == givenNone {
+		return obsolete("attribute type", t.Name())
 	}
 	if k.computed(t) {
 		return k.takeComputed(e, t, a)
@@ -259,7 +264,7 @@ func (e *newEntry) has(t *schema.AttributeType) bool {
 
 // checkClasses looks the classes up, writes superclasses out and sets
 // structuralObjectClass.
-func (k *types) checkClasses(e *newEntry) error {
+func (k *types) checkClasses(e *newEntry, g given) error {
 	a := e.find(k.objectClass, "")
 	if a == nil {
 		return problem(ClassViolation, "the entry has no objectClass")
@@ -270,6 +275,9 @@ func (k *types) checkClasses(e *newEntry) error {
 	}
 	e.classes = cs
 	for _, c := range cs.all {
+		if c.Obsolete && g == givenNone {
+			return obsolete("object class", c.Name())
+		}
 		key, err := keyOf(k.objectClass, []byte(c.Name()))
 		if err != nil {
 			return err
@@ -322,21 +330,10 @@ func (k *types) namingType(name string) (*schema.AttributeType, error) {
 	return t, nil
 }
 
-// complete checks that every required attribute is there.
-func (e *newEntry) complete() error {
-	for _, c := range e.classes.all {
-		for _, t := range c.Must {
-			if !e.has(t) {
-				return required(c, t)
-			}
-		}
-	}
-	return nil
-}
-
 // computed reports whether a type's values are made when they are read.
 func (k *types) computed(t *schema.AttributeType) bool {
-	return t == k.entryUUID || t == k.entryDN || t == k.hasSubordinates || t == k.numSubordinates || t == k.subschema
+	return t == k.entryUUID || t == k.entryDN || t == k.hasSubordinates || t == k.numSubordinates || t == k.subschema ||
+		t == k.governingStructureRule
 }
 
 // stampsOf makes the operational attributes of an entry that is made by someone

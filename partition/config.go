@@ -166,6 +166,16 @@ func (h *header) write(ctx context.Context, s table.Store) error {
 	return nil
 }
 
+// without gives the header without some indexes.
+func (h *header) without(gone func(headerIndex) bool) *header {
+	if !slices.ContainsFunc(h.Indexes, gone) {
+		return h
+	}
+	less := *h
+	less.Indexes = slices.DeleteFunc(slices.Clone(h.Indexes), gone)
+	return &less
+}
+
 // catalog is the shared configuration and the schema, ready to use. It does not
 // change; a new one takes its place (see inforce.go).
 type catalog struct {
@@ -220,6 +230,7 @@ func (c *catalog) with(h *header) (*catalog, error) {
 }
 
 func (p *Partition) newCatalog(k *types, own *subschema, kept *cache, h *header) (*catalog, error) {
+	h = h.without(func(x headerIndex) bool { return k.schema.Attribute(x.Attribute) == nil })
 	c := &catalog{p: p, types: k, subschema: own, cache: kept, header: h, indexes: map[*schema.AttributeType]*indexed{}}
 	for _, x := range h.Indexes {
 		t, err := k.indexable(x.Attribute)

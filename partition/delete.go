@@ -139,8 +139,18 @@ func (tx *Tx) keyAt(ctx context.Context, d *describedValues, k *keyed) ([]byte, 
 	return d.typ.Equality.Key(row.Cells[0].Value)
 }
 
-// classesAt reads an entry's classes, without the rest of it if it is wide.
+// classesAt reads an entry's classes.
 func (s *Snapshot) classesAt(ctx context.Context, id entry.ID) (*classes, error) {
+	values, err := s.classValues(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return s.catalog.classesOf(values)
+}
+
+// classValues reads an entry's objectClass, without the rest of it if it is
+// wide.
+func (s *Snapshot) classValues(ctx context.Context, id entry.ID) ([][]byte, error) {
 	i, err := s.item(ctx, id)
 	if err != nil {
 		return nil, err
@@ -155,5 +165,5 @@ func (s *Snapshot) classesAt(ctx context.Context, id entry.ID) (*classes, error)
 			return nil, err
 		}
 	}
-	return s.catalog.classesOf(e.Values(oc))
+	return e.Values(oc), nil
 }

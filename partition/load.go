@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/spill"
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/tree"
 	"github.com/seed-4dac0d86/ldapd/txn"
@@ -58,6 +60,7 @@ type Loader struct {
 	names, ids *spill.Map
 
 	stamps  []newAttribute // the same for all
+	rules   sync.Map       // entry.ID to *schema.StructureRule, of what the load brings
 	count   atomic.Int64
 	writers sync.Pool
 
@@ -106,12 +109,12 @@ func (p *Partition) newLoader(ctx context.Context, o LoadOptions) (*Loader, erro
 	}
 	l.s, l.empty = p.Snapshot(), true
 	l.stamps = stampsOf(c.types, o.By.Name, timestamp(o.By.Time.UTC()), csn(l.bulk.Stamp()))
-	for _, err := range l.s.r.Scan(ctx, p.master, table.Range{}, table.Select{Families: []table.Family{master.TreeInfo}, MaxRows: 1}) {
+	for row, err := range l.s.r.Scan(ctx, p.master, table.Range{}, table.Select{Families: []table.Family{master.TreeInfo}, MaxRows: 2}) {
 		if err != nil {
 			l.s.Close()
 			return nil, errors.Join(err, l.bulk.Abort(context.WithoutCancel(ctx)))
 		}
-		l.empty = false
+		l.empty = l.empty && bytes.Equal(row.Key, subschemaID[:])
 	}
 	l.names = spill.New(o.Folder, o.Memory*3/4)
 	l.ids = spill.New(o.Folder, o.Memory/4)
@@ -205,7 +208,45 @@ func (l *Loader) Link(ctx context.Context, x *Loading) error {
 		}
 		x.rdn = x.norms[0]
 	}
-	return l.claim(ctx, x)
+	rule, err := l.govern(ctx, x)
+	if err != nil {
+		return err
+	}
+	if err := l.claim(ctx, x); err != nil || rule == nil {
+		return err
+	}
+	l.rules.Store(x.e.id, rule)
+	return nil
+}
+
+// govern finds the DIT structure rule of an entry; those of the load are kept for
+// the entries below it.
+func (l *Loader) govern(ctx context.Context, x *Loading) (*schema.StructureRule, error) {
+	c := l.catalog.Load()
+	if len(c.schema.NameForms()) == 0 {
+		return nil, nil
+	}
+	var above *schema.StructureRule
+	if rule, ok := l.rules.Load(x.parent); ok {
+		above = rule.(*schema.StructureRule)
+	} else if err := l.ruleBefore(ctx, x.parent, &above); err != nil {
+		return nil, err
+	}
+	return c.govern(x.e.classes, x.e.name[0], x.parent == root, above)
+}
+
+// ruleBefore finds the rule of an entry that was there before the load; those of
+// the load that have none are not.
+func (l *Loader) ruleBefore(ctx context.Context, id entry.ID, rule **schema.StructureRule) error {
+	if l.empty || id == root {
+		return nil
+	}
+	node, err := l.s.node(ctx, id)
+	if err != nil || node == nil {
+		return err
+	}
+	*rule, err = l.s.GoverningRule(ctx, id)
+	return err
 }
 
 // contexts gives the naming contexts, the first entry's made one if need be.

@@ -16,8 +16,12 @@ import (
 )
 
 // Modify changes an entry as RFC 4511, 4.6 says: in order, all or nothing, the
-// schema checked at the end. It reads of the entry only what it changes.
+// schema checked at the end. It reads of the entry only what it changes. Of the
+// subschema it changes the schema, in an UpdateSchema.
 func (tx *Tx) Modify(ctx context.Context, name dn.DN, changes []op.Modification) error {
+	if IsSubschema(name) {
+		return tx.modifySubschema(ctx, changes)
+	}
 	pl, err := tx.existing(ctx, name)
 	if err != nil {
 		return err
@@ -226,6 +230,9 @@ func (m *modification) apply(ctx context.Context, c *op.Modification) error {
 		return err
 	}
 	v := m.edit(t).values(options)
+	if t.Obsolete && len(c.Values) > 0 && !m.edit(t).before.present() {
+		return obsolete("attribute type", t.Name())
+	}
 	switch c.Kind {
 	case op.ModAdd:
 		if len(c.Values) == 0 {

@@ -85,6 +85,11 @@ func (m *modification) settleClasses(ctx context.Context) (*classes, error) {
 	if after.structural != before.structural {
 		return nil, problem(ClassModification, "the structural object class is %s and cannot become %s", before.structural.Name(), after.structural.Name())
 	}
+	for _, c := range after.all {
+		if c.Obsolete && !before.has(c) {
+			return nil, obsolete("object class", c.Name())
+		}
+	}
 	return after, m.superclasses(v, before, after)
 }
 
@@ -116,8 +121,8 @@ func (m *modification) conform(ctx context.Context, cs *classes) error {
 			if !cs.allows(t.typ) {
 				return notAllowed(cs, t.typ)
 			}
-		} else if c := cs.requires(t.typ); c != nil {
-			return required(c, t.typ)
+		} else if by := cs.requires(t.typ); by != "" {
+			return required(by, t.typ)
 		}
 	}
 	oc := m.tx.catalog.objectClass
@@ -132,26 +137,19 @@ func (m *modification) conformWhole(ctx context.Context, cs *classes) error {
 	if err != nil {
 		return err
 	}
-	has := map[*schema.AttributeType]bool{}
+	var has []*schema.AttributeType
 	for i := range e.Attributes {
-		has[e.Attributes[i].Type] = true
+		t := e.Attributes[i].Type
+		if !slices.Contains(has, t) && !slices.ContainsFunc(m.types, func(x *edited) bool { return x.typ == t }) {
+			has = append(has, t)
+		}
 	}
 	for _, t := range m.types {
-		has[t.typ] = t.presentAfter()
-	}
-	for t, there := range has {
-		if there && !cs.allows(t) {
-			return notAllowed(cs, t)
+		if t.presentAfter() {
+			has = append(has, t.typ)
 		}
 	}
-	for _, c := range cs.all {
-		for _, t := range c.Must {
-			if !has[t] {
-				return required(c, t)
-			}
-		}
-	}
-	return nil
+	return cs.conform(has)
 }
 
 // write gives out one type: its columns and its index.

@@ -132,9 +132,11 @@ func (p *Partition) Close(ctx context.Context) error { return p.db.Close(ctx) }
 
 // Schema gives the schema in force: that of the newest snapshot.
 func (p *Partition) Schema() *schema.Schema {
-	s := p.Snapshot()
-	defer s.Close()
-	return s.Schema()
+	c, err := p.latest()
+	if err != nil {
+		c = p.catalog.Load() // the snapshot will say why it cannot be had
+	}
+	return c.schema
 }
 
 // DB gives the transactions below, for those who watch them.

@@ -229,6 +229,9 @@ func (f *finder) inScope(id, parent entry.ID) (bool, error) {
 
 // offer adds a candidate in scope; false: stop.
 func (f *finder) offer(c index.Candidate) bool {
+	if c.ID == subschemaID {
+		return true
+	}
 	at := len(f.bytes)
 	f.bytes = append(f.bytes, c.Position...)
 	c.Position = f.bytes[at:len(f.bytes):len(f.bytes)]

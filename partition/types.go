@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -15,6 +16,7 @@ type types struct {
 	creatorsName, createTimestamp               *schema.AttributeType
 	modifiersName, modifyTimestamp              *schema.AttributeType
 	hasSubordinates, numSubordinates, subschema *schema.AttributeType
+	governingStructureRule                      *schema.AttributeType
 	extensibleObject                            *schema.ObjectClass
 	// watched are the classes that nearly every search asks about, and what
 	// stands for them in what commits touch.
@@ -36,7 +38,10 @@ func newTypes(s *schema.Schema) *types {
 		hasSubordinates:       s.Attribute("hasSubordinates"),
 		numSubordinates:       s.Attribute("numSubordinates"),
 		subschema:             s.Attribute("subschemaSubentry"),
-		extensibleObject:      s.Class("extensibleObject"),
+
+		governingStructureRule: s.Attribute("governingStructureRule"),
+
+		extensibleObject: s.Class("extensibleObject"),
 		watched: map[*schema.ObjectClass]entry.ID{
 			s.Class("alias"):    classID(s.Class("alias")),
 			s.Class("referral"): classID(s.Class("referral")),
@@ -82,6 +87,7 @@ type classes struct {
 	all        []*schema.ObjectClass
 	structural *schema.ObjectClass // the most specific one
 	extensible bool
+	rule       *schema.ContentRule // for the structural class; nil: none
 }
 
 // classesOf looks up objectClass values and closes them under superclasses.
@@ -109,6 +115,7 @@ func (k *types) classesOf(values [][]byte) (*classes, error) {
 	if cs.structural == nil {
 		return nil, problem(ClassViolation, "the entry has no structural object class")
 	}
+	cs.rule = k.schema.ContentRule(cs.structural)
 	return cs, nil
 }
 
@@ -131,42 +138,89 @@ func (cs *classes) has(c *schema.ObjectClass) bool {
 	return false
 }
 
-// allows reports whether the classes let an entry have values of exactly type t.
+// allows reports whether the classes, and the DIT content rule, let an entry
+// have values of exactly type t.
 func (cs *classes) allows(t *schema.AttributeType) bool {
-	if t.Operational() || cs.extensible {
+	switch {
+	case cs.rule != nil && slices.Contains(cs.rule.Not, t):
+		return false
+	case t.Operational() || cs.extensible || cs.rule != nil && cs.rule.Allows(t):
 		return true
 	}
 	for _, c := range cs.all {
-		for _, m := range c.May {
-			if m == t {
-				return true
-			}
-		}
-		for _, m := range c.Must {
-			if m == t {
-				return true
-			}
+		if slices.Contains(c.May, t) || slices.Contains(c.Must, t) {
+			return true
 		}
 	}
 	return false
 }
 
-// requires gives the class that says MUST of a type, or nil.
-func (cs *classes) requires(t *schema.AttributeType) *schema.ObjectClass {
+// requires tells what says MUST of a type; "" if nothing does.
+func (cs *classes) requires(t *schema.AttributeType) string {
 	for _, c := range cs.all {
-		for _, m := range c.Must {
-			if m == t {
-				return c
-			}
+		if slices.Contains(c.Must, t) {
+			return "object class " + c.Name()
+		}
+	}
+	if cs.rule != nil && slices.Contains(cs.rule.Must, t) {
+		return "DIT content rule " + cs.rule.Name()
+	}
+	return ""
+}
+
+// auxiliaries checks the classes against the DIT content rule.
+func (cs *classes) auxiliaries() error {
+	if cs.rule != nil {
+		if wrong := cs.rule.Classes(cs.all); wrong != "" {
+			return problem(ClassViolation, "%s", wrong)
+		}
+	}
+	return nil
+}
+
+// conform checks a whole entry: its classes, and the types that it has.
+func (cs *classes) conform(has []*schema.AttributeType) error {
+	if err := cs.auxiliaries(); err != nil {
+		return err
+	}
+	for _, t := range has {
+		if !cs.allows(t) {
+			return notAllowed(cs, t)
+		}
+	}
+	for _, c := range cs.all {
+		if err := cs.complete(c.Must, has); err != nil {
+			return err
+		}
+	}
+	if cs.rule != nil {
+		return cs.complete(cs.rule.Must, has)
+	}
+	return nil
+}
+
+func (cs *classes) complete(must, has []*schema.AttributeType) error {
+	for _, t := range must {
+		if !slices.Contains(has, t) {
+			return required(cs.requires(t), t)
 		}
 	}
 	return nil
 }
 
 func notAllowed(cs *classes, t *schema.AttributeType) *Error {
+	if cs.rule != nil && slices.Contains(cs.rule.Not, t) {
+		return problem(ClassViolation, "attribute %s is precluded by the DIT content rule %s", t.Name(), cs.rule.Name())
+	}
 	return problem(ClassViolation, "attribute %s is not allowed by the entry's object classes (structural: %s)", t.Name(), cs.structural.Name())
 }
 
-func required(c *schema.ObjectClass, t *schema.AttributeType) *Error {
-	return problem(ClassViolation, "object class %s requires attribute %s", c.Name(), t.Name())
+func required(by string, t *schema.AttributeType) *Error {
+	return problem(ClassViolation, "%s requires attribute %s", by, t.Name())
+}
+
+// obsolete refuses to begin to use what is no longer in active use (RFC 4512,
+// 4.1.1). What entries have of it they keep.
+func obsolete(what, name string) *Error {
+	return problem(ClassViolation, "%s %s is obsolete: it is not given to entries any more", what, name)
 }

@@ -29,6 +29,7 @@ type Tx struct {
 	time    time.Time
 	ordinal int // of the last position
 	message []byte
+	alone   bool // nobody else writes
 }
 
 // Update runs fn in a transaction, perhaps more than once, and returns when
@@ -36,6 +37,10 @@ type Tx struct {
 func (p *Partition) Update(ctx context.Context, by By, fn func(*Tx) error) (table.Revision, error) {
 	p.changing.RLock()
 	defer p.changing.RUnlock()
+	return p.update(ctx, by, fn)
+}
+
+func (p *Partition) update(ctx context.Context, by By, fn func(*Tx) error) (table.Revision, error) {
 	if by.Time.IsZero() {
 		by.Time = time.Now()
 	}

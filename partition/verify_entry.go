@@ -96,7 +96,7 @@ func (v *verifier) place(x *subject) error {
 	rdn := norms[0]
 	if x.node.Parent == root {
 		rdn = dn.Norm(dn.Key(norms))
-		if !slices.ContainsFunc(v.s.catalog.contexts, func(c namingContext) bool { return c.rdn == rdn }) {
+		if x.id != subschemaID && !slices.ContainsFunc(v.s.catalog.contexts, func(c namingContext) bool { return c.rdn == rdn }) {
 			if err := v.found(FaultParent, master.Name, x.id, "the entry is at the top, but %s is no naming context", x.node.UpRDN); err != nil {
 				return err
 			}

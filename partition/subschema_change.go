@@ -1,0 +1,276 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// UpdateSchema is Update for a function that changes the schema, by a Modify of
+// the subschema. Nobody else writes meanwhile, here or, as long as one server of
+// a store writes, anywhere: an entry that the new schema forbids cannot slip in
+// between the search for such entries and the commit. Where many servers write,
+// this must become steps, each of which waits until every open slot has reported
+// the one before (configuration revision in force): first writers satisfy both
+// schemas, then the search, then the commit.
+func (p *Partition) UpdateSchema(ctx context.Context, by By, fn func(*Tx) error) (table.Revision, error) {
+	p.changing.Lock()
+	defer p.changing.Unlock()
+	before, err := p.latest()
+	if err != nil {
+		return 0, err
+	}
+	r, err := p.update(ctx, by, func(tx *Tx) error {
+		tx.alone = true
+		return fn(tx)
+	})
+	if err != nil {
+		return r, err
+	}
+	return r, p.dropGone(ctx, before)
+}
+
+// dropGone drops the indexes of types that the schema does not have any more.
+// They are empty, or the types could not have gone.
+func (p *Partition) dropGone(ctx context.Context, before *catalog) error {
+	now, err := p.latest()
+	if err != nil {
+		return err
+	}
+	var gone []string
+	for _, x := range before.ordered {
+		if now.schema.Attribute(x.typ.OID) == nil {
+			gone = append(gone, x.table)
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	if err := p.install(ctx, now); err != nil {
+		return err
+	}
+	if err := p.drain(ctx); err != nil {
+		p.log.Warn("tables of indexes are left behind", "tables", gone, "error", err)
+		return nil
+	}
+	return p.store.Drop(ctx, gone...)
+}
+
+// modifySubschema changes the schema (RFC 4512, 4.4). All that the changes add,
+// replace and remove is judged together, against itself and against the entries
+// there are.
+func (tx *Tx) modifySubschema(ctx context.Context, changes []op.Modification) error {
+	if !tx.alone {
+		return problem(Unwilling, "the schema changes by an update of its own")
+	}
+	e := schemaEdit{from: tx.catalog.schema}
+	for i := range changes {
+		if err := e.apply(&changes[i]); err != nil {
+			return err
+		}
+	}
+	next, err := tx.nextCatalog(&e)
+	if err != nil {
+		return err
+	}
+	if err := tx.tolerates(ctx, next); err != nil {
+		return err
+	}
+	if err := tx.writeSubschema(ctx, next.subschema); err != nil {
+		return err
+	}
+	tx.catalog = next
+	return nil
+}
+
+// nextCatalog makes the catalog of the schema that an edit leads to.
+func (tx *Tx) nextCatalog(e *schemaEdit) (*catalog, error) {
+	s, err := e.from.Change(e.add, e.remove)
+	if err != nil {
+		return nil, wrongDefinition(err)
+	}
+	next, err := tx.catalog.of(subschemaOf(s, tx.p.base))
+	if err != nil {
+		return nil, wrongDefinition(err)
+	}
+	next.subschema.since = max(tx.catalog.subschema.since, 1) // what comes behind it finds the entry
+	return next, nil
+}
+
+var faults = map[schema.Fault]Problem{
+	schema.Malformed: InvalidSyntax,
+	schema.Conflict:  Constraint,
+	schema.Exists:    ValueExists,
+	schema.Missing:   NoSuchAttribute,
+	schema.InUse:     Unwilling,
+}
+
+// wrongDefinition makes an *Error of a definition's.
+func wrongDefinition(err error) error {
+	var d *schema.DefinitionError
+	if !errors.As(err, &d) {
+		return err
+	}
+	return problem(faults[d.Fault], "%v", d)
+}
+
+// A schemaEdit gathers what the changes of a modify come to.
+type schemaEdit struct {
+	from        *schema.Schema
+	add, remove []schema.Definition
+}
+
+// apply takes one change.
+func (e *schemaEdit) apply(c *op.Modification) error {
+	i := slices.IndexFunc(definable, func(name string) bool {
+		t := e.from.Attribute(c.Description)
+		return t != nil && t == e.from.Attribute(name)
+	})
+	if i < 0 {
+		return problem(Unwilling, "%s of %s cannot be changed: only %s can", c.Description, SubschemaName, strings.Join(definable, ", "))
+	}
+	t := e.from.Attribute(definable[i])
+	switch c.Kind {
+	case op.ModAdd:
+		if len(c.Values) == 0 {
+			return problem(BadOperand, "add of %s: no values given", c.Description)
+		}
+		return e.addAll(t, c.Values)
+	case op.ModDelete:
+		if len(c.Values) == 0 {
+			return e.clear(t)
+		}
+		return e.removeAll(t, c.Values)
+	case op.ModReplace:
+		if err := e.clear(t); err != nil {
+			return err
+		}
+		return e.addAll(t, c.Values)
+	}
+	return problem(Constraint, "%s cannot be incremented", c.Description)
+}
+
+func (e *schemaEdit) addAll(t *schema.AttributeType, values [][]byte) error {
+	for _, v := range values {
+		d := schema.Definition{Attribute: t.Name(), Text: unordered(string(v))}
+		if err := t.Syntax.Validate([]byte(d.Text)); err != nil {
+			return problem(InvalidSyntax, "value of %s: %v", t.Name(), err)
+		}
+		e.add = append(e.add, d)
+	}
+	return nil
+}
+
+// removeAll takes values out, each named by its first component, which may stand
+// alone as in an assertion (RFC 4517, 4.2.26).
+func (e *schemaEdit) removeAll(t *schema.AttributeType, values [][]byte) error {
+	for _, v := range values {
+		d := schema.Definition{Attribute: t.Name(), Text: unordered(string(v))}
+		k := keyOfDefinition(d)
+		if i := slices.IndexFunc(e.add, func(a schema.Definition) bool { return keyOfDefinition(a) == k }); i >= 0 {
+			e.add = slices.Delete(e.add, i, i+1) // what this modify brought itself
+			continue
+		}
+		e.remove = append(e.remove, d)
+	}
+	return nil
+}
+
+// clear takes all values out.
+func (e *schemaEdit) clear(t *schema.AttributeType) error {
+	e.add = slices.DeleteFunc(e.add, func(d schema.Definition) bool { return d.Attribute == t.Name() })
+	e.remove = slices.DeleteFunc(e.remove, func(d schema.Definition) bool { return d.Attribute == t.Name() })
+	for _, text := range e.from.Definitions(t.Name()) {
+		e.remove = append(e.remove, schema.Definition{Attribute: t.Name(), Text: text})
+	}
+	return nil
+}
+
+// unordered takes off the place of a value in an ordered attribute: "{3}", as
+// other servers' schemas have it. The order of definitions means nothing here.
+func unordered(v string) string {
+	v = strings.TrimSpace(v)
+	if !strings.HasPrefix(v, "{") {
+		return v
+	}
+	number, rest, ok := strings.Cut(v[1:], "}")
+	if !ok || number == "" || strings.Trim(number, "0123456789") != "" {
+		return v
+	}
+	return strings.TrimSpace(rest)
+}
+
+// writeSubschema writes what the subschema's entry is to hold: a whole entry the
+// first time, later a modification of it.
+func (tx *Tx) writeSubschema(ctx context.Context, own *subschema) error {
+	name, err := dn.Parse(SubschemaName)
+	if err != nil {
+		return err
+	}
+	norms, err := name.Normalize(tx.p.base)
+	if err != nil {
+		return err
+	}
+	rdn := dn.Norm(dn.Key(norms))
+	if tx.catalog.subschema.since == 0 {
+		err = tx.addSubschema(name, rdn, own)
+	} else {
+		err = tx.replaceSubschema(ctx, place{
+			Located: Located{ID: subschemaID, Parent: root, Name: SubschemaName}, rdn: rdn, norms: norms, found: true}, own)
+	}
+	tx.record("modify", name)
+	return err
+}
+
+func (tx *Tx) addSubschema(name dn.DN, rdn dn.Norm, own *subschema) error {
+	as := []op.PartialAttribute{
+		{Description: "objectClass", Values: [][]byte{[]byte("top"), []byte("subentry"), []byte("subschema"), []byte("extensibleObject")}},
+		{Description: "subtreeSpecification", Values: [][]byte{[]byte("{ }")}},
+	}
+	for _, a := range append([]string{removedDefinitions}, definable...) {
+		if values := own.values(a); len(values) > 0 {
+			as = append(as, op.PartialAttribute{Description: a, Values: values})
+		}
+	}
+	e, err := tx.catalog.prepare(name, as, givenByImport)
+	if err != nil {
+		return err
+	}
+	e.id = subschemaID
+	tx.stampNew(e)
+	tx.tx.Mark(tx.p.tree, tree.Key(root, rdn), txn.Mark{Kind: txn.MarkExclusive})
+	tx.tx.Mark(tx.p.master, subschemaID[:], txn.Mark{Kind: txn.MarkExclusive})
+	e.write(tx.p, tx.catalog, tx, root, rdn)
+	tx.touch(e.id, e.classes)
+	return nil
+}
+
+func (tx *Tx) replaceSubschema(ctx context.Context, at place, own *subschema) error {
+	m, err := tx.modifying(ctx, at)
+	if err != nil {
+		return err
+	}
+	var changes []op.Modification
+	for _, a := range append([]string{removedDefinitions}, definable...) {
+		m.edit(tx.catalog.schema.Attribute(a))
+		changes = append(changes, op.Modification{Kind: op.ModReplace,
+			PartialAttribute: op.PartialAttribute{Description: a, Values: own.values(a)}})
+	}
+	if err := m.read(ctx); err != nil {
+		return err
+	}
+	for i := range changes {
+		if err := m.apply(ctx, &changes[i]); err != nil {
+			return err
+		}
+	}
+	return m.finish(ctx)
+}
