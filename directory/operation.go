@@ -81,6 +81,8 @@ func (o *operation) run(ctx context.Context, m *op.Message, sink op.Sink) error 
 		o.exchange, o.session.exchange = o.session.exchange, nil
 	}
 	if len(m.Controls) > 0 {
+		o.known = o.d.knownOf(o.d.part.Schema()) // some name attributes
+		o.schema = o.known.schema
 		if err := o.takeControls(m); err != nil {
 			return err
 		}
