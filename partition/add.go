@@ -68,20 +68,22 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 
 // notAlias refuses to put an entry below an alias, which is always a leaf
 // (RFC 4512, 2.6).
-func (tx *Tx) notAlias(ctx context.Context, parent entry.ID) error {
-	alias := tx.catalog.schema.Class("alias")
+func (s *Snapshot) notAlias(ctx context.Context, parent entry.ID) error {
+	alias := s.catalog.schema.Class("alias")
 	if parent == root || alias == nil {
 		return nil
 	}
-	if some, err := tx.HasClass(ctx, alias); err != nil || !some {
+	if some, err := s.HasClass(ctx, alias); err != nil || !some {
 		return err
 	}
-	is, err := tx.Compare(ctx, parent, tx.catalog.objectClass.Name(), []byte(alias.Name()))
+	is, err := s.Compare(ctx, parent, s.catalog.objectClass.Name(), []byte(alias.Name()))
 	if is {
-		err = problem(BelowAlias, "the entry above is an alias: nothing can stand below it")
+		err = errBelowAlias
 	}
 	return err
 }
+
+var errBelowAlias = problem(BelowAlias, "the entry above is an alias: nothing can stand below it")
 
 // unused refuses an id that some entry has.
 func (tx *Tx) unused(ctx context.Context, id entry.ID) error {

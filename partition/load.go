@@ -55,8 +55,8 @@ type Loader struct {
 	s     *Snapshot // from before the load
 	empty bool      // there were no entries: nothing is to be found in the store
 
-	// names maps the hash of a name to its entry's id, or to zero if the entry
-	// was refused; ids has the ids that entries brought along.
+	// names maps the hash of a name to its entry's id, to zero if the entry was
+	// refused, or to what stands for the class if it is an alias; ids has the ids that entries brought along.
 	names, ids *spill.Map
 
 	stamps  []newAttribute // the same for all
@@ -282,8 +282,11 @@ func (l *Loader) parent(ctx context.Context, x *Loading) (entry.ID, error) {
 		return root, err
 	}
 	if ok {
-		if entry.ID(id) == root {
+		switch entry.ID(id) {
+		case root:
 			return root, problem(Unwilling, "the entry above it, %s, was refused", x.e.name.Parent())
+		case l.aliasID():
+			return root, errBelowAlias
 		}
 		return entry.ID(id), nil
 	}
@@ -293,12 +296,19 @@ func (l *Loader) parent(ctx context.Context, x *Loading) (entry.ID, error) {
 			return root, err
 		}
 		if pl.found {
+			if err := l.s.notAlias(ctx, pl.ID); err != nil {
+				return root, err
+			}
 			_, _, err := l.names.Put(key, spill.Value(pl.ID))
 			return pl.ID, err
 		}
 	}
 	return root, problem(NoSuchEntry, "there is no entry %s to put it below: add that one too", x.e.name.Parent())
 }
+
+// aliasID stands in names for every alias: nobody needs their ids, since nothing
+// can be below them.
+func (l *Loader) aliasID() entry.ID { return classID(l.catalog.Load().schema.Class("alias")) }
 
 // claim makes the name and the id the entry's own.
 func (l *Loader) claim(ctx context.Context, x *Loading) error {
@@ -319,7 +329,11 @@ func (l *Loader) claim(ctx context.Context, x *Loading) error {
 			return err
 		}
 	}
-	had, found, err := l.names.Put(hash(x.norms), spill.Value(x.e.id))
+	value := x.e.id
+	if x.e.classes.has(l.catalog.Load().schema.Class("alias")) {
+		value = l.aliasID()
+	}
+	had, found, err := l.names.Put(hash(x.norms), spill.Value(value))
 	switch {
 	case err != nil:
 		return err

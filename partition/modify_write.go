@@ -297,9 +297,15 @@ func (m *modification) increment(ctx context.Context, v *editedValues, operands 
 	if len(operands) != 1 {
 		return problem(BadOperand, "increment of %s: one operand is needed, %d given", t.Name(), len(operands))
 	}
+	if t.Syntax.OID != integerSyntax {
+		return problem(Constraint, "increment of %s: only integers can be incremented", t.Name())
+	}
+	if err := t.Syntax.Validate(operands[0]); err != nil {
+		return problem(InvalidSyntax, "increment of %s: the operand is %v", t.Name(), err)
+	}
 	by, ok := new(big.Int).SetString(string(operands[0]), 10)
-	if !ok || t.Syntax.OID != integerSyntax {
-		return problem(Constraint, "increment of %s: only integers can be incremented, by an integer", t.Name())
+	if !ok {
+		return problem(InvalidSyntax, "increment of %s: the operand is not an integer", t.Name())
 	}
 	values, err := m.current(ctx, v)
 	if err != nil {

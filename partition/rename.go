@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"bytes"
 	"context"
 	"slices"
 
@@ -203,6 +204,8 @@ func (m *modification) has(ctx context.Context, c *op.Modification) (bool, error
 	return i >= 0 || old != nil, err
 }
 
+// among reports whether a value is one of others, spelled the same. Spelled
+// otherwise, the other takes its place.
 func (m *modification) among(c *op.Modification, others []op.Modification) bool {
 	t, key, err := m.valueOf(c)
 	if err != nil {
@@ -210,7 +213,7 @@ func (m *modification) among(c *op.Modification, others []op.Modification) bool 
 	}
 	return slices.ContainsFunc(others, func(o op.Modification) bool {
 		ot, okey, err := m.valueOf(&o)
-		return err == nil && ot == t && string(okey) == string(key)
+		return err == nil && ot == t && string(okey) == string(key) && bytes.Equal(o.Values[0], c.Values[0])
 	})
 }
 

@@ -70,3 +70,60 @@ func TestEmptyChangeBesideDelete(t *testing.T) {
 	}
 	wantSound(t, p)
 }
+
+// A load refuses entries below aliases, of the load and of the store.
+func TestLoadBelowAlias(t *testing.T) {
+	ctx := context.Background()
+	p := sample(t)
+	alias := []string{"objectClass: alias", "objectClass: extensibleObject", "aliasedObjectName: " + domain}
+	must(t, add(t, p, "cn=old,"+domain, alias...))
+	l, err := p.Load(ctx, partition.LoadOptions{})
+	must(t, err)
+	must(t, l.Add(ctx, name("cn=new,"+domain), attrs(alias...)))
+	for _, above := range []string{"cn=old", "cn=new", "cn=old"} {
+		err := l.Add(ctx, name("cn=x,"+above+","+domain), attrs("objectClass: device"))
+		var problem *partition.Error
+		if !errors.As(err, &problem) || problem.Problem != partition.BelowAlias {
+			t.Errorf("below %s: %v", above, err)
+		}
+	}
+	must(t, l.Add(ctx, name("cn=x,"+domain), attrs("objectClass: device")))
+	_, err = l.Commit(ctx)
+	must(t, err)
+	wantSound(t, p)
+}
+
+// A rename that changes the spelling only changes it in the attribute too, if
+// the old value is to go.
+func TestRenameToOtherSpelling(t *testing.T) {
+	ctx := context.Background()
+	p := sample(t)
+	rename := func(from, to string, deleteOld bool) {
+		t.Helper()
+		must(t, update(t, p, func(tx *partition.Tx) error {
+			return tx.Rename(ctx, name(from+","+people), name(to)[0], deleteOld, nil)
+		}))
+	}
+	for _, c := range []struct {
+		to        string
+		deleteOld bool
+		want      string
+	}{
+		{"uid=U1", true, "U1"},
+		{"uid=u1", false, "U1"},
+		{"uid=U1", true, "U1"},
+		{"UID=u1", true, "u1"},
+	} {
+		rename("uid=u1", c.to, c.deleteOld)
+		wantSound(t, p)
+		s := p.Snapshot()
+		at, err := s.Find(ctx, name(c.to+","+people))
+		must(t, err)
+		e, err := s.Entry(ctx, at.ID, false)
+		must(t, err)
+		if vs := e.Values(p.Schema().Attribute("uid")); len(vs) != 1 || string(vs[0]) != c.want {
+			t.Errorf("after %s: %q", c.to, vs)
+		}
+		s.Close()
+	}
+}

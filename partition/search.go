@@ -3,6 +3,7 @@ package partition
 import (
 	"context"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 
@@ -93,8 +94,8 @@ type finder struct {
 	skipped int                   // rows that the tree's columns ruled out
 	inner   map[entry.ID]struct{} // entries with children, if known
 	// only, if not nil, decides about what matches and its position.
-	only func(e *entry.Entry, position []byte) bool
-	result  Result
+	only   func(e *entry.Entry, position []byte) bool
+	result Result
 }
 
 // batches grow, so that the first results come at once and later ones in few
@@ -354,6 +355,12 @@ func (f *finder) matches(id entry.ID, it *item, name string) (bool, error) {
 			return false, err
 		}
 	}
+	if f.asksChildren() {
+		var err error
+		if e, err = f.withChildren(id, e); err != nil {
+			return false, err
+		}
+	}
 	src := filter.EntrySource{Entry: e}
 	if filter.NeedsValues(f.q.Filter) {
 		parsed, err := dn.Parse(name)
@@ -363,6 +370,31 @@ func (f *finder) matches(id entry.ID, it *item, name string) (bool, error) {
 		src.Name, src.Schema = parsed, f.s.catalog.schema
 	}
 	return f.q.Filter.Match(&src) == filter.True, nil
+}
+
+// asksChildren reports whether the filter is about hasSubordinates, which is not
+// stored.
+func (f *finder) asksChildren() bool {
+	for t := range filter.Tests(f.q.Filter) {
+		if slices.Contains(t.Types, f.s.catalog.hasSubordinates) {
+			return true
+		}
+	}
+	return false
+}
+
+// withChildren gives the entry with hasSubordinates.
+func (f *finder) withChildren(id entry.ID, e *entry.Entry) (*entry.Entry, error) {
+	has, err := f.s.HasChildren(f.ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	value := []byte("FALSE")
+	if has {
+		value = []byte("TRUE")
+	}
+	return &entry.Entry{ID: id, Attributes: append(slices.Clip(e.Attributes),
+		entry.Attribute{Type: f.s.catalog.hasSubordinates, Values: [][]byte{value}})}, nil
 }
 
 // filterTypes lists the types that a filter asks about.

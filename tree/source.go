@@ -25,6 +25,10 @@ func (s *Source) Has(t *schema.AttributeType, options string) bool {
 	if isID(t) {
 		return options == ""
 	}
+	if isUnstored(t) {
+		s.Unsure = true
+		return false
+	}
 	cells := s.Row.Range(Columns(t))
 	if options == "" {
 		return len(cells) > 0
@@ -49,6 +53,10 @@ func (s *Source) AnyKey(t *schema.AttributeType, options string, holds func([]by
 	if isID(t) {
 		key, ok := s.idKey(t, options)
 		return ok && holds(key)
+	}
+	if isUnstored(t) {
+		s.Unsure = true
+		return false
 	}
 	cells := s.Row.Range(Columns(t))
 	for i := range cells {
@@ -99,6 +107,12 @@ func (s *Source) NameValues() iter.Seq2[*schema.AttributeType, []byte] {
 // isID reports whether a type is entryUUID, which no column holds: the id is.
 func isID(t *schema.AttributeType) bool { return t.OID == entryUUID }
 
+// isUnstored reports whether a type is hasSubordinates: entries have it, but
+// other rows tell its value.
+func isUnstored(t *schema.AttributeType) bool { return t.OID == hasSubordinates }
+
+const hasSubordinates = "2.5.18.9"
+
 const entryUUID = "1.3.6.1.1.16.4"
 
 // Hint turns a filter into one that a store can run on rows of this table. What
@@ -138,7 +152,7 @@ func hintTest(t *filter.Test) table.Filter {
 	}
 	var one table.Any
 	for _, at := range t.Types {
-		if isID(at) || t.Op != filter.TestPresent && !at.SingleValue && !t.ByKey {
+		if isID(at) || isUnstored(at) || t.Op != filter.TestPresent && !at.SingleValue && !t.ByKey {
 			return nil
 		}
 		one = append(one, hintType(t, at)...)
