@@ -1,0 +1,141 @@
+package integration
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
+)
+
+// TestMultitude opens very many connections that bind, search once and then do
+// nothing, looks at the server's memory, and asks on one of them. TLS takes more
+// time on both sides than memory, so there are fewer with it.
+func TestMultitude(t *testing.T) {
+	if testing.Short() {
+		t.Skip("opens 10,000 connections")
+	}
+	for _, many := range []struct {
+		scheme string
+		n, mib int // connections, and what the server may take with them
+	}{{"ldap", 10_000, 300}, {"ldaps", 2000, 300}} {
+		t.Run(many.scheme, func(t *testing.T) {
+			needFiles(t, many.n)
+			store := filepath.Join(t.TempDir(), "store")
+			load(t, store, example)
+			f := newTLS(t)
+			p := serve(t, store, append(f.flags(), "--listen", many.scheme+"://127.0.0.1:0")...)
+			before := resident(t, p)
+			conns := gather(t, p.urls[0], many.n, f.trusting())
+			after := resident(t, p)
+			t.Logf("%d MiB without, %d MiB with %d connections, %d KiB each", before, after, many.n, (after-before)<<10/many.n)
+			if after > many.mib {
+				t.Errorf("%d MiB, want at most %d", after, many.mib)
+			}
+			if err := ask(conns[many.n/2]); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// needFiles skips where a process may not have so many connections.
+func needFiles(t *testing.T, n int) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < uint64(n+100) {
+		t.Skipf("%d files may be open here (%v), and %d connections are needed: ulimit -n", limit.Cur, err, n)
+	}
+}
+
+// gather opens connections, some at a time.
+func gather(t *testing.T, url string, n int, config *tls.Config) []net.Conn {
+	scheme, address, _ := strings.Cut(url, "://")
+	conns := make([]net.Conn, n)
+	errs := make(chan error, n)
+	var workers sync.WaitGroup
+	for w := range 16 {
+		workers.Go(func() {
+			for i := w; i < n; i += 16 {
+				c, err := net.Dial("tcp", address)
+				if err == nil && scheme == "ldaps" {
+					c = tls.Client(c, config)
+				}
+				if err == nil {
+					conns[i] = c
+					err = ask(c)
+				}
+				if err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	t.Cleanup(func() {
+		for _, c := range conns {
+			if c != nil {
+				c.Close()
+			}
+		}
+	})
+	workers.Wait()
+	select {
+	case err := <-errs:
+		t.Fatal(err)
+	default:
+	}
+	return conns
+}
+
+// rootDSE is a base search that every server answers.
+var rootDSE = &op.Search{Filter: &filter.Present{Attribute: "objectClass"}, Attributes: []string{"1.1"}}
+
+// ask binds anonymously and reads the root DSE.
+func ask(c net.Conn) error {
+	c.SetDeadline(time.Now().Add(patience))
+	r := bufio.NewReaderSize(c, 512)
+	for id, request := range []op.Request{&op.Bind{Version: 3, Password: []byte{}}, rootDSE} {
+		if _, err := c.Write(wiretest.AppendRequest(nil, &op.Message{ID: int32(id + 1), Request: request})); err != nil {
+			return err
+		}
+		for {
+			a, err := wiretest.Read(r)
+			if err != nil {
+				return err
+			}
+			if a.Tag == 0x64 {
+				continue
+			}
+			if a.Response.Code != op.Success {
+				return fmt.Errorf("answered %+v", a.Response)
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// resident is the server's resident memory in MiB.
+func resident(t *testing.T, p *process) int {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		t.Skip(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	kib, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kib >> 10
+}

@@ -1,0 +1,205 @@
+package integration
+
+import (
+	"bufio"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
+)
+
+// What the slowest of a hundred answers may take beside clients that behave
+// badly, compared to the same without them, and how many clients there are. On a
+// machine that has other things to do, a slice of its scheduler more is not the
+// server's doing: only what is slow in both ways fails.
+const (
+	atMost       = 3
+	slow         = 100 * time.Millisecond
+	wellBehaved  = 16
+	badlyBehaved = 32
+)
+
+// TestRobustness measures clients that read an entry again and again, with and
+// without others that behave badly, by turns, so that the machine's own ups and
+// downs are in both.
+func TestRobustness(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	store := filepath.Join(t.TempDir(), "store")
+	load(t, store, example)
+	load(t, store, photos(t, 64))
+	p := serve(t, store, "--admin-password-hash", slowHash(t), "--admin-password-file", "")
+	for name, misbehave := range map[string]func(*testing.T, net.Conn, <-chan bool){
+		"never reads":          neverReads,
+		"one octet at a time":  oneOctetAtATime,
+		"storm of wrong binds": wrongBinds,
+	} {
+		t.Run(name, func(t *testing.T) {
+			for try := range 3 { // the machine may have other things to do
+				without, with := compareLatency(t, p, misbehave)
+				t.Logf("p99 %v without, %v with them: %.1f times; the server has %d MiB", without, with, float64(with)/float64(without), resident(t, p))
+				if with <= atMost*without || try == 2 && with <= slow {
+					return
+				}
+			}
+			t.Errorf("others take more than %d times as long, and more than %v", atMost, slow)
+		})
+	}
+}
+
+// slowHash is the administrator's password in the scheme that takes longest.
+func slowHash(t *testing.T) string {
+	cmd := exec.Command(ldapd(t), "passwd", "--scheme", "ARGON2")
+	cmd.Stdin = strings.NewReader(adminPassword + "\n")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// compareLatency gives the 99th percentile of well-behaved clients' waiting
+// without others and with others that misbehave.
+func compareLatency(t *testing.T, p *process, misbehave func(*testing.T, net.Conn, <-chan bool)) (without, with time.Duration) {
+	var good []net.Conn
+	for range wellBehaved {
+		c := open(t, p)
+		defer c.Close()
+		good = append(good, c)
+	}
+	var alone, beside []time.Duration
+	for range 4 {
+		alone = append(alone, latencies(t, good, 300*time.Millisecond)...)
+		end := misbehaving(t, p, misbehave)
+		latencies(t, good, 200*time.Millisecond) // while they come to what they do
+		beside = append(beside, latencies(t, good, 300*time.Millisecond)...)
+		end()
+	}
+	return percentile99(alone), percentile99(beside)
+}
+
+// latencies has all of the connections ask for an entry again and again.
+func latencies(t *testing.T, conns []net.Conn, during time.Duration) (took []time.Duration) {
+	t.Helper()
+	each := make([][]time.Duration, len(conns))
+	var all sync.WaitGroup
+	for i, c := range conns {
+		all.Go(func() { each[i] = askFor(t, c, during) })
+	}
+	all.Wait()
+	return slices.Concat(each...)
+}
+
+func open(t *testing.T, p *process) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(p.url(), "ldap://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// misbehaving has connections misbehave until end is called.
+func misbehaving(t *testing.T, p *process, misbehave func(*testing.T, net.Conn, <-chan bool)) (end func()) {
+	over := make(chan bool)
+	var all sync.WaitGroup
+	for range badlyBehaved {
+		c := open(t, p)
+		all.Go(func() {
+			defer c.Close()
+			misbehave(t, c, over)
+		})
+	}
+	return func() {
+		close(over)
+		all.Wait()
+	}
+}
+
+// askFor asks for an entry again and again.
+func askFor(t *testing.T, c net.Conn, during time.Duration) (took []time.Duration) {
+	r := bufio.NewReader(c)
+	request := wiretest.AppendRequest(nil, &op.Message{ID: 1, Request: &op.Search{Base: suffix, Filter: &filter.Present{Attribute: "objectClass"}}})
+	for end := time.Now().Add(during); time.Now().Before(end); {
+		began := time.Now()
+		if _, err := c.Write(request); err != nil {
+			t.Error(err)
+			return took
+		}
+		for tag := byte(0x64); tag == 0x64; {
+			a, err := wiretest.Read(r)
+			if err != nil {
+				t.Error(err)
+				return took
+			}
+			tag = byte(a.Tag)
+		}
+		took = append(took, time.Since(began))
+	}
+	return took
+}
+
+func percentile99(d []time.Duration) time.Duration {
+	slices.Sort(d)
+	return d[len(d)*99/100]
+}
+
+// neverReads asks for megabytes and takes none.
+func neverReads(t *testing.T, c net.Conn, over <-chan bool) {
+	request := &op.Search{Base: peopleDN, Scope: op.SingleLevel, Filter: filter.MustParse("(cn=photo)")}
+	var b []byte
+	for id := range int32(8) {
+		b = wiretest.AppendRequest(b, &op.Message{ID: id + 1, Request: request})
+	}
+	if _, err := c.Write(b); err != nil {
+		t.Error(err)
+	}
+	<-over
+}
+
+// oneOctetAtATime sends a request as slowly as is allowed, or somewhat faster.
+func oneOctetAtATime(t *testing.T, c net.Conn, over <-chan bool) {
+	request := wiretest.AppendRequest(nil, &op.Message{ID: 1, Request: &op.Compare{Name: suffix, Description: "dc", Value: make([]byte, 10000)}})
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		if _, err := c.Write(request[i : i+1]); err != nil {
+			t.Error(err)
+		}
+		select {
+		case <-tick.C:
+		case <-over:
+			return
+		}
+	}
+}
+
+// wrongBinds guesses the administrator's password.
+func wrongBinds(t *testing.T, c net.Conn, over <-chan bool) {
+	r := bufio.NewReader(c)
+	guess := wiretest.AppendRequest(nil, &op.Message{ID: 1, Request: &op.Bind{Version: 3, Name: adminDN, Password: []byte("guess")}})
+	for {
+		select {
+		case <-over:
+			return
+		default:
+		}
+		if _, err := c.Write(guess); err != nil {
+			t.Error(err)
+			return
+		}
+		if a, err := wiretest.Read(r); err != nil || a.Response.Code != op.InvalidCredentials {
+			t.Errorf("%+v, %v", a, err)
+			return
+		}
+	}
+}
