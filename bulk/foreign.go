@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -111,10 +112,9 @@ func fromUniqueID(values [][]byte) [][]byte {
 	if len(values) != 1 {
 		return nil
 	}
-	digits := strings.ReplaceAll(string(values[0]), "-", "")
-	id, err := entry.ParseID(digits)
-	if err != nil || len(digits) != 32 {
+	id, err := hex.DecodeString(strings.ReplaceAll(string(values[0]), "-", ""))
+	if err != nil || len(id) != len(entry.ID{}) {
 		return nil
 	}
-	return [][]byte{[]byte(id.String())}
+	return [][]byte{[]byte(entry.ID(id).String())}
 }

@@ -7,6 +7,7 @@
 package entry
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -24,8 +25,11 @@ var Root ID
 // NewID makes a random ID.
 func NewID() ID { return ID(uuid.New()) }
 
-// ParseID reads the form 8-4-4-4-12, any case.
+// ParseID reads the form 8-4-4-4-12, any case (RFC 4530, 2.1).
 func ParseID(s string) (ID, error) {
+	if len(s) != 36 { // package uuid reads other forms too
+		return ID{}, fmt.Errorf("%q is no UUID of the form 8-4-4-4-12", s)
+	}
 	u, err := uuid.Parse(s)
 	return ID(u), err
 }

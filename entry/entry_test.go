@@ -123,3 +123,31 @@ func BenchmarkHasOptions(b *testing.B) {
 		}
 	}
 }
+
+// Options have one form, and that form has all that it says.
+func FuzzOptions(f *testing.F) {
+	for _, s := range []string{"", "binary", "Lang-DE;x;X", ";;a;", "lang-en-;lang-", "\xff;\u0130"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		form := SortOptions(s)
+		if again := SortOptions(form); again != form {
+			t.Errorf("%q became %q, then %q", s, form, again)
+		}
+		if !HasOptions(form, form) || !HasOptions(form, "") || form != "" && HasOptions("", form) {
+			t.Errorf("%q has not what it says", form)
+		}
+	})
+}
+
+// An ID is read as it is printed, and nothing else is read.
+func FuzzParseID(f *testing.F) {
+	f.Add(NewID().String())
+	f.Add("00000000000000000000000000000000")
+	f.Add("urn:uuid:00000000-0000-0000-0000-000000000000")
+	f.Fuzz(func(t *testing.T, s string) {
+		if id, err := ParseID(s); err == nil && !strings.EqualFold(id.String(), s) {
+			t.Errorf("%q became %v", s, id)
+		}
+	})
+}
