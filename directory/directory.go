@@ -269,8 +269,10 @@ func (s *Session) Close() {
 // session is anonymous again, since who bound in clear is not known for sure (RFC
 // 4513, 4). Nothing else runs meanwhile.
 func (s *Session) StartTLS() *op.Result {
+	if s.exchange != nil { // RFC 4513, 3.1.1
+		return op.Errorf(op.OperationsError, "a SASL bind of several steps is under way")
+	}
 	s.who.Store(nil)
-	s.exchange = nil
 	return nil
 }
 

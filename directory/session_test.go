@@ -112,3 +112,21 @@ func TestConcurrentOperations(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TLS does not begin in the middle of a SASL bind (RFC 4513, 3.1.1).
+func TestStartTLSWithinSASL(t *testing.T) {
+	d, _ := newPeople(t, 1)
+	s := d.NewSession(nil)
+	var out answers
+	s.Serve(t.Context(), &op.Message{Request: &op.Bind{Version: 3, SASL: true, Mechanism: "SCRAM-SHA-256", Credentials: []byte("n,,n=x,r=abc")}}, &out)
+	if out.done.Code != op.SASLBindInProgress {
+		t.Fatalf("%v", &out.done.Result)
+	}
+	if r := s.StartTLS(); r == nil || r.Code != op.OperationsError {
+		t.Errorf("within: %v", r)
+	}
+	s.Serve(t.Context(), &op.Message{Request: &op.Bind{Version: 3, Password: []byte{}}}, &out)
+	if r := s.StartTLS(); r != nil {
+		t.Errorf("after: %v", r)
+	}
+}
