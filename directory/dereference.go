@@ -61,7 +61,9 @@ func takeDereference(o *operation, _ *op.Message, c *op.Control) error {
 	}
 	for i := range specs {
 		a := &specs[i].attribute
-		same := func(s derefSpec) bool { return a.typ != nil && s.attribute.typ == a.typ && s.attribute.options == a.options }
+		same := func(s derefSpec) bool {
+			return a.typ != nil && s.attribute.typ == a.typ && s.attribute.options == a.options
+		}
 		switch {
 		case slices.ContainsFunc(specs[:i], same):
 			return op.Errorf(op.ProtocolError, "dereference control: %s comes twice", a.text)
