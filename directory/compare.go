@@ -3,6 +3,7 @@ package directory
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -73,7 +74,16 @@ func (o *operation) compareAt(ctx context.Context, s *partition.Snapshot, at par
 		}
 		return compareValues(t, values, r.Value)
 	}
-	return s.Compare(ctx, at.ID, r.Description, r.Value)
+	_, options, _ := strings.Cut(r.Description, ";")
+	holds, has, err := o.compareShared(ctx, s, at, t, entry.SortOptions(options), r.Value)
+	if holds || err != nil {
+		return holds, err
+	}
+	own, err := s.Compare(ctx, at.ID, r.Description, r.Value)
+	if problem := (*partition.Error)(nil); has && errors.As(err, &problem) && problem.Problem == partition.NoSuchAttribute {
+		return false, nil
+	}
+	return own, err
 }
 
 // compareValues compares as RFC 4511 says where the partition cannot.

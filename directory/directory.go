@@ -134,6 +134,11 @@ type known struct {
 	entryDN, subschemaSubentry, hasSubordinates, numSubordinates *schema.AttributeType
 	governingStructureRule                                       *schema.AttributeType
 	isReferral, isAlias, isSubentry                              filter.Resolved
+	// What collective attributes take (RFC 3671).
+	collectiveSubentry                         *schema.ObjectClass
+	isCollective                               filter.Resolved
+	subtreeSpecification, administrativeRole   *schema.AttributeType
+	collectiveExclusions, collectiveSubentries *schema.AttributeType
 	// computed are the attributes that no entry stores, as far as the schema
 	// has them.
 	computed []*schema.AttributeType
@@ -203,6 +208,13 @@ func newKnown(s *schema.Schema) *known {
 		isReferral: is("referral"),
 		isAlias:    is("alias"),
 		isSubentry: is("subentry"),
+
+		collectiveSubentry:   s.Class("collectiveAttributeSubentry"),
+		isCollective:         is("collectiveAttributeSubentry"),
+		subtreeSpecification: s.Attribute("subtreeSpecification"),
+		administrativeRole:   s.Attribute("administrativeRole"),
+		collectiveExclusions: s.Attribute("collectiveExclusions"),
+		collectiveSubentries: s.Attribute("collectiveAttributeSubentries"),
 	}
 	for _, t := range []*schema.AttributeType{k.entryDN, k.subschemaSubentry, k.hasSubordinates, k.numSubordinates} {
 		if t != nil {

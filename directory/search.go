@@ -113,6 +113,9 @@ type stream struct {
 
 	way    byte              // of a sorted search
 	sorter *partition.Sorter // takes what is found, if it has to be put in order first
+	// shared is what entries have from collective attribute subentries; nil if
+	// there are none.
+	shared *collectives
 }
 
 // prepare makes the query: what the filter matches, and referrals and aliases in
@@ -125,6 +128,12 @@ func (st *stream) prepare(ctx context.Context) error {
 	f, err := o.resolve(ctx, st.s, st.r.Filter)
 	if err != nil {
 		return err
+	}
+	if st.shared, err = o.collect(ctx, st.s); err != nil {
+		return err
+	}
+	if st.shared != nil {
+		f = st.shared.rewrite(ctx, f)
 	}
 	if o.controls.visible == subentriesOnly {
 		f = &filter.AndNode{Parts: []filter.Resolved{o.known.isSubentry, f}}
@@ -161,6 +170,9 @@ func (st *stream) only() []*schema.AttributeType {
 		return nil
 	}
 	o.only = append(o.only[:0], o.known.objectClass, o.known.ref, o.known.aliasedObjectName)
+	if st.shared != nil {
+		o.only = append(o.only, o.known.collectiveExclusions)
+	}
 	for _, n := range o.selector.named {
 		o.only = append(o.only, o.schema.Subtypes(n.Type)...)
 	}
@@ -238,6 +250,9 @@ func (st *stream) runQuery(ctx context.Context) error {
 		if err := st.take(ctx, found); err != nil {
 			return err
 		}
+	}
+	if st.shared != nil {
+		return st.shared.failed
 	}
 	return nil
 }
@@ -324,7 +339,14 @@ func (st *stream) reference(found *partition.Result) error {
 // send sends an entry with the attributes asked for.
 func (st *stream) send(ctx context.Context, found *partition.Result) error {
 	o := st.o
-	attributes := o.selector.apply(o.selected[:0], found.Entry.Attributes)
+	own := found.Entry.Attributes
+	if st.shared != nil {
+		var err error
+		if own, err = st.shared.attributes(ctx, found); err != nil {
+			return err
+		}
+	}
+	attributes := o.selector.apply(o.selected[:0], own)
 	attributes, err := o.appendComputed(ctx, st.s, attributes, found)
 	if err != nil {
 		return err

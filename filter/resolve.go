@@ -218,11 +218,11 @@ func (r resolver) on(op TestOp, description string) (*Test, *schema.AttributeTyp
 	if typ == nil || typ.Secret() {
 		return nil, nil, false
 	}
-	types := r.schema.Subtypes(typ)
+	types := typ.Stored()
 	if slices.ContainsFunc(types, (*schema.AttributeType).Secret) {
 		types = slices.DeleteFunc(slices.Clone(types), (*schema.AttributeType).Secret)
 	}
-	return &Test{Op: op, Types: types, Options: entry.SortOptions(options)}, typ, true
+	return &Test{Op: op, Types: types, Options: entry.SortOptions(options), shared: typ.Shared()}, typ, true
 }
 
 // assert gives the Test its rule and key.
@@ -241,10 +241,17 @@ func (t *Test) assert(rule *schema.MatchingRule, value []byte) bool {
 
 func (t *Test) rule(rule *schema.MatchingRule) {
 	t.Rule = rule
-	t.ByKey = true
+	t.ByKey = t.sharesAll()
+}
+
+// sharesAll reports whether the keys of all the types are keys of the rule.
+func (t *Test) sharesAll() bool {
 	for _, typ := range t.Types {
-		t.ByKey = t.ByKey && sharesKeys(rule, typ)
+		if !sharesKeys(t.Rule, typ) {
+			return false
+		}
 	}
+	return true
 }
 
 // pieces gives the Test its substrings. An empty one breaks the syntax of
@@ -307,7 +314,11 @@ func (r resolver) ruleOnly(f *Extensible) (*Test, bool) {
 	}
 	t := &Test{Op: TestExtensible, DNAttrs: f.DNAttrs}
 	for _, typ := range r.schema.Attributes() {
-		if !typ.Secret() && rule.AppliesTo(typ) {
+		switch {
+		case typ.Secret() || !rule.AppliesTo(typ):
+		case typ.Collective:
+			t.shared = append(t.shared, typ)
+		default:
 			t.Types = append(t.Types, typ)
 		}
 	}

@@ -81,8 +81,10 @@ type Test struct {
 	// type in Types, so that the keys an index has are enough to decide.
 	ByKey bool
 
-	asked Filter            // what the client wrote
-	test  func([]byte) bool // Holds, as a value made once
+	asked  Filter                  // what the client wrote
+	shared []*schema.AttributeType // collective types that it covers
+	place  func(Source) bool       // of a place: see Place
+	test   func([]byte) bool       // Holds, as a value made once
 }
 
 // A Source is an entry as filters see it.
@@ -137,6 +139,9 @@ func (c Const) Match(Source) Tri { return Tri(c) }
 // Match is True or False, never Undefined. A stored value that breaks its syntax
 // matches nothing.
 func (t *Test) Match(e Source) Tri {
+	if t.place != nil {
+		return tri(t.place(e))
+	}
 	for _, typ := range t.Types {
 		if t.matchType(e, typ) {
 			return True
@@ -302,7 +307,10 @@ func (n *NotNode) String() string { return "(!" + n.Part.String() + ")" }
 
 // String prints the assertion as the client wrote it, but for the names.
 func (t *Test) String() string {
-	if t.asked == nil {
+	switch {
+	case t.place != nil:
+		return "(?=place)"
+	case t.asked == nil:
 		return "(?=test)"
 	}
 	return t.canonical().String()

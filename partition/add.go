@@ -161,9 +161,6 @@ func (k *types) take(e *newEntry, a *op.PartialAttribute, g given) error {
 	if len(a.Values) == 0 {
 		return problem(InvalidSyntax, "attribute %s has no values", a.Description)
 	}
-	if t.Collective {
-		return problem(ClassViolation, "attribute %s is collective: it belongs in a subentry", t.Name())
-	}
 	return e.add(t, options, a.Values)
 }
 

@@ -114,11 +114,8 @@ func (m *modification) load(ctx context.Context, changes []op.Modification) erro
 }
 
 func (m *modification) changeable(t *schema.AttributeType) error {
-	switch {
-	case t.NoUserModification && !(m.tx.Rules.Relaxed && m.tx.catalog.relaxable(t)), m.tx.catalog.computed(t):
+	if t.NoUserModification && !(m.tx.Rules.Relaxed && m.tx.catalog.relaxable(t)) || m.tx.catalog.computed(t) {
 		return problem(Constraint, "attribute %s is the server's: it cannot be changed", t.Name())
-	case t.Collective:
-		return problem(ClassViolation, "attribute %s is collective: it belongs in a subentry", t.Name())
 	}
 	return nil
 }

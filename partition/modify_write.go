@@ -117,7 +117,7 @@ func (m *modification) superclasses(v *editedValues, before, after *classes) err
 // change, everything is checked.
 func (m *modification) conform(ctx context.Context, cs *classes) error {
 	for _, t := range m.types {
-		if t.presentAfter() {
+		if t.presentAfter() || t.typ.Collective {
 			if !cs.allows(t.typ) {
 				return notAllowed(cs, t.typ)
 			}

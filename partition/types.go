@@ -17,7 +17,7 @@ type types struct {
 	modifiersName, modifyTimestamp              *schema.AttributeType
 	hasSubordinates, numSubordinates, subschema *schema.AttributeType
 	governingStructureRule                      *schema.AttributeType
-	extensibleObject                            *schema.ObjectClass
+	extensibleObject, collectiveSubentry        *schema.ObjectClass
 	// watched are the classes that nearly every search asks about, and what
 	// stands for them in what commits touch.
 	watched map[*schema.ObjectClass]entry.ID
@@ -41,10 +41,13 @@ func newTypes(s *schema.Schema) *types {
 
 		governingStructureRule: s.Attribute("governingStructureRule"),
 
-		extensibleObject: s.Class("extensibleObject"),
+		extensibleObject:   s.Class("extensibleObject"),
+		collectiveSubentry: s.Class("collectiveAttributeSubentry"),
 		watched: map[*schema.ObjectClass]entry.ID{
 			s.Class("alias"):    classID(s.Class("alias")),
 			s.Class("referral"): classID(s.Class("referral")),
+
+			s.Class("collectiveAttributeSubentry"): classID(s.Class("collectiveAttributeSubentry")),
 		},
 	}
 }
@@ -88,6 +91,7 @@ type classes struct {
 	structural *schema.ObjectClass // the most specific one
 	extensible bool
 	rule       *schema.ContentRule // for the structural class; nil: none
+	collects   bool                // a collective attribute subentry
 }
 
 // classesOf looks up objectClass values and closes them under superclasses.
@@ -102,6 +106,7 @@ func (k *types) classesOf(values [][]byte) (*classes, error) {
 	}
 	for _, c := range cs.all {
 		cs.extensible = cs.extensible || c == k.extensibleObject
+		cs.collects = cs.collects || c == k.collectiveSubentry
 		if c.Kind != schema.Structural {
 			continue
 		}
@@ -139,11 +144,14 @@ func (cs *classes) has(c *schema.ObjectClass) bool {
 }
 
 // allows reports whether the classes, and the DIT content rule, let an entry
-// have values of exactly type t.
+// have values of exactly type t. Collective ones are for subentries only, and
+// these may have any of them (RFC 3671, 2.1).
 func (cs *classes) allows(t *schema.AttributeType) bool {
 	switch {
 	case cs.rule != nil && slices.Contains(cs.rule.Not, t):
 		return false
+	case t.Collective:
+		return cs.collects
 	case t.Operational() || cs.extensible || cs.rule != nil && cs.rule.Allows(t):
 		return true
 	}
@@ -211,6 +219,9 @@ func (cs *classes) complete(must, has []*schema.AttributeType) error {
 func notAllowed(cs *classes, t *schema.AttributeType) *Error {
 	if cs.rule != nil && slices.Contains(cs.rule.Not, t) {
 		return problem(ClassViolation, "attribute %s is precluded by the DIT content rule %s", t.Name(), cs.rule.Name())
+	}
+	if t.Collective {
+		return problem(ClassViolation, "attribute %s is collective: it belongs in a collectiveAttributeSubentry", t.Name())
 	}
 	return problem(ClassViolation, "attribute %s is not allowed by the entry's object classes (structural: %s)", t.Name(), cs.structural.Name())
 }

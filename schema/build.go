@@ -251,6 +251,9 @@ func (s *Schema) linkAttribute(t *AttributeType, state map[*AttributeType]linkSt
 		return t.def.fail("it is its own supertype")
 	}
 	state[t] = linking
+	if t.Collective && (t.Usage != UserApplications || t.SingleValue) {
+		return t.def.fail("a collective type is of user applications and has several values (RFC 4512, 4.1.2)")
+	}
 	if err := s.linkSup(t, state); err != nil {
 		return err
 	}
@@ -263,6 +266,12 @@ func (s *Schema) linkAttribute(t *AttributeType, state map[*AttributeType]linkSt
 	}
 	for a := t; a != nil; a = a.Sup {
 		s.below[a] = append(s.below[a], t)
+		if t.Collective {
+			a.shared = append(a.shared, t)
+		}
+		if t.Collective == a.Collective {
+			a.stored = append(a.stored, t)
+		}
 	}
 	state[t] = linked
 	return nil
@@ -281,6 +290,9 @@ func (s *Schema) linkSup(t *AttributeType, state map[*AttributeType]linkState) e
 	}
 	if t.Usage != t.Sup.Usage {
 		return t.def.fail("its usage differs from that of its supertype %s (RFC 4512, 2.5.1)", t.Sup.name)
+	}
+	if t.Sup.Collective && !t.Collective {
+		return t.def.fail("its supertype %s is collective, and it is not (RFC 4512, 2.5.1)", t.Sup.name)
 	}
 	t.Equality, t.Ordering, t.Substr, t.Syntax = t.Sup.Equality, t.Sup.Ordering, t.Sup.Substr, t.Sup.Syntax
 	t.secret = t.secret || t.Sup.secret

@@ -175,6 +175,7 @@ func (d *definition) extension(name string) []string {
 var Needed = []string{
 	"objectClass", "aliasedObjectName", "ref", "userPassword", "member",
 	"top", "alias", "referral", "extensibleObject", "subschema", "subentry",
+	"collectiveAttributeSubentry",
 }
 
 // needed reports whether the server cannot do without the definition.

@@ -3,39 +3,44 @@ package schema
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// validateSubtreeSpecification is RFC 3672, 2.1 and its appendix A:
+// validateSubtreeSpecification is RFC 3672, 2.1; see [ParseSubtree].
+func validateSubtreeSpecification(_ *Schema, v []byte) error {
+	_, err := parseSubtree(v)
+	return err
+}
+
+// parseSubtree reads RFC 3672, 2.1 and its appendix A:
 //
 //	{ base "ou=people", specificExclusions { chopBefore:"cn=x" }, minimum 1,
 //	  specificationFilter item:person }
 //
 // Components may come in any order, as X.680's value notation of a SEQUENCE in
 // other servers does.
-func validateSubtreeSpecification(_ *Schema, v []byte) error {
+func parseSubtree(v []byte) (*subtreeText, error) {
 	if !utf8.Valid(v) {
-		return errNotUTF8
+		return nil, errNotUTF8
 	}
+	t := &subtreeText{maximum: -1}
 	g := &gser{rest: string(v)}
 	g.list(func() {
 		switch name := g.word(); name {
 		case "base":
-			g.name()
+			t.base = g.name()
 		case "specificExclusions":
-			g.list(func() {
-				g.choice(g.word(), "chopBefore", "chopAfter")
-				g.expect(":")
-				g.name()
-			})
-		case "minimum", "maximum":
-			g.number()
+			g.list(func() { t.chops = append(t.chops, g.chop()) })
+		case "minimum":
+			t.minimum = g.number()
+		case "maximum":
+			t.maximum = g.number()
 		case "specificationFilter":
-			g.refinement(0)
+			t.refinement = g.refinement(0)
 		default:
 			g.fail("a component, not %q", name)
 		}
@@ -43,7 +48,28 @@ func validateSubtreeSpecification(_ *Schema, v []byte) error {
 	if g.skip(); g.rest != "" {
 		g.fail("the end")
 	}
-	return g.err
+	return t, g.err
+}
+
+// subtreeText is a subtree specification as it is written.
+type subtreeText struct {
+	base             dn.DN
+	chops            []chop
+	minimum, maximum int // maximum -1: none
+	refinement       *refinement
+}
+
+// chop is a specific exclusion: of a subtree, or of what is below its root.
+type chop struct {
+	after bool
+	name  dn.DN
+}
+
+// refinement is "item:class", or "and", "or", "not" of parts.
+type refinement struct {
+	kind  string
+	class string
+	parts []*refinement
 }
 
 // gser reads the string encoding of ASN.1 values (RFC 3641) as far as subtree
@@ -103,27 +129,35 @@ func (g *gser) word() string {
 	return w
 }
 
-func (g *gser) choice(w string, of ...string) {
-	if !slices.Contains(of, w) {
-		g.fail("one of %s", strings.Join(of, ", "))
+// chop reads one of the specific exclusions.
+func (g *gser) chop() chop {
+	w := g.word()
+	if w != "chopBefore" && w != "chopAfter" {
+		g.fail("chopBefore or chopAfter")
 	}
+	g.expect(":")
+	return chop{w == "chopAfter", g.name()}
 }
 
-func (g *gser) number() {
-	if w := g.word(); w == "" || !allDigits([]byte(w)) {
+func (g *gser) number() int {
+	n, err := strconv.ParseUint(g.word(), 10, 31)
+	if err != nil {
 		g.fail("a number")
 	}
+	return int(n)
 }
 
 // name reads a DN in double quotes, of which one inside is written twice.
-func (g *gser) name() {
+func (g *gser) name() dn.DN {
+	var name dn.DN
 	text, err := g.quoted()
 	if err == nil {
-		_, err = dn.Parse(text)
+		name, err = dn.Parse(text)
 	}
 	if err != nil {
 		g.fail("a name (%v)", err)
 	}
+	return name
 }
 
 func (g *gser) quoted() (string, error) {
@@ -144,23 +178,25 @@ func (g *gser) quoted() (string, error) {
 
 // refinement reads item:class, and:{...}, or:{...} or not:..., nested no deeper
 // than anyone writes.
-func (g *gser) refinement(depth int) {
+func (g *gser) refinement(depth int) *refinement {
+	r := &refinement{}
 	if depth > 50 {
 		g.fail("less nesting")
-		return
+		return r
 	}
-	w := g.word()
+	r.kind = g.word()
 	g.expect(":")
-	switch w {
+	switch r.kind {
 	case "item":
-		if !validOIDWord(g.word()) {
+		if r.class = g.word(); !validOIDWord(r.class) {
 			g.fail("an object class")
 		}
 	case "and", "or":
-		g.list(func() { g.refinement(depth + 1) })
+		g.list(func() { r.parts = append(r.parts, g.refinement(depth+1)) })
 	case "not":
-		g.refinement(depth + 1)
+		r.parts = []*refinement{g.refinement(depth + 1)}
 	default:
 		g.fail("item, and, or, not")
 	}
+	return r
 }

@@ -38,6 +38,8 @@ type AttributeType struct {
 	name   string // Names[0], or OID
 	sent   string // see SentName
 	secret bool
+	stored []*AttributeType
+	shared []*AttributeType
 	approx *MatchingRule
 	def    *definition
 }
@@ -62,6 +64,15 @@ func (t *AttributeType) Secret() bool { return t.secret }
 // Approx is the rule of "~=" assertions: the approximate rule for text, else the
 // equality rule (RFC 4511, 4.5.1.7.6).
 func (t *AttributeType) Approx() *MatchingRule { return t.approx }
+
+// Stored lists t and its subtypes as far as entries hold their values
+// themselves: not collective ones, but of a collective type all, since subentries
+// hold these.
+func (t *AttributeType) Stored() []*AttributeType { return t.stored }
+
+// Shared lists the collective ones among t and its subtypes: entries have their
+// values from subentries (RFC 3671).
+func (t *AttributeType) Shared() []*AttributeType { return t.shared }
 
 // Is reports whether t is super or a subtype of it.
 func (t *AttributeType) Is(super *AttributeType) bool {

@@ -1,0 +1,80 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+)
+
+// A Subtree is a subtree specification (RFC 3672, 2.1; X.501, 12.3): which
+// entries below an administrative point a subentry is about.
+type Subtree struct {
+	base             []dn.Norm
+	chops            []normChop
+	minimum, maximum int
+	refinement       *refinement
+}
+
+type normChop struct {
+	after bool
+	name  []dn.Norm
+}
+
+// ParseSubtree reads a value of subtreeSpecification. An error is a value that
+// breaks its syntax, or names of types that the schema does not have.
+func (s *Schema) ParseSubtree(v []byte) (*Subtree, error) {
+	text, err := parseSubtree(v)
+	if err != nil {
+		return nil, err
+	}
+	t := &Subtree{minimum: text.minimum, maximum: text.maximum, refinement: text.refinement}
+	if t.base, err = text.base.Normalize(s); err != nil {
+		return nil, fmt.Errorf("base: %w", err)
+	}
+	for _, c := range text.chops {
+		name, err := c.name.Normalize(s)
+		if err != nil {
+			return nil, fmt.Errorf("specificExclusions: %w", err)
+		}
+		t.chops = append(t.chops, normChop{c.after, name})
+	}
+	return t, nil
+}
+
+// Holds reports whether the subtree has an entry, given its name below the
+// administrative point (its own RDN first; empty for the point itself) and
+// whether it is of a class, which may be unknown to the schema.
+func (t *Subtree) Holds(below []dn.Norm, is func(class string) bool) bool {
+	if !ends(below, t.base) {
+		return false
+	}
+	local := below[:len(below)-len(t.base)]
+	if len(local) < t.minimum || t.maximum >= 0 && len(local) > t.maximum {
+		return false
+	}
+	for _, c := range t.chops {
+		if ends(local, c.name) && !(c.after && len(local) == len(c.name)) {
+			return false
+		}
+	}
+	return t.refinement == nil || t.refinement.holds(is)
+}
+
+// ends reports whether a name is another one or below it.
+func ends(name, above []dn.Norm) bool {
+	return len(name) >= len(above) && slices.Equal(name[len(name)-len(above):], above)
+}
+
+func (r *refinement) holds(is func(class string) bool) bool {
+	part := func(p *refinement) bool { return p.holds(is) }
+	switch r.kind {
+	case "item":
+		return is(r.class)
+	case "not":
+		return !r.parts[0].holds(is)
+	case "or":
+		return slices.ContainsFunc(r.parts, part)
+	}
+	return !slices.ContainsFunc(r.parts, func(p *refinement) bool { return !part(p) })
+}
