@@ -149,7 +149,7 @@ func (s *Snapshot) Ordered(k *SortKey) bool {
 
 func (s *Snapshot) orderedBy(k *SortKey) index.Index {
 	in, ok := s.catalog.Indexed(k.Type)
-	if !ok || k.Type.Equality.Form != k.Rule.Form || len(s.p.Schema().Subtypes(k.Type)) > 1 {
+	if !ok || k.Type.Equality.Form != k.Rule.Form || len(k.Type.Stored()) > 1 {
 		return nil
 	}
 	return in.Values
