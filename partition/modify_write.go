@@ -301,11 +301,11 @@ func (m *modification) increment(ctx context.Context, v *editedValues, operands 
 		return problem(Constraint, "increment of %s: only integers can be incremented", t.Name())
 	}
 	if err := t.Syntax.Validate(operands[0]); err != nil {
-		return problem(InvalidSyntax, "increment of %s: the operand is %v", t.Name(), err)
+		return problem(Constraint, "increment of %s: the operand is %v", t.Name(), err)
 	}
 	by, ok := new(big.Int).SetString(string(operands[0]), 10)
 	if !ok {
-		return problem(InvalidSyntax, "increment of %s: the operand is not an integer", t.Name())
+		return problem(Constraint, "increment of %s: the operand is not an integer", t.Name())
 	}
 	values, err := m.current(ctx, v)
 	if err != nil {
