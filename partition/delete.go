@@ -48,8 +48,8 @@ func (c *catalog) selectDoomed() table.Select {
 
 // remove takes out an entry with nothing below it, given its row of the tree.
 func (tx *Tx) remove(ctx context.Context, id entry.ID, row table.Row) error {
-	parent, rdn := tree.Parent(row.Key), dn.Norm(row.Key[len(entry.ID{}):])
-	c := newChange(tx.p, tx.catalog, tx, id, parent, rdn)
+	c := newChange(tx.p, tx.catalog, tx, id, tree.Parent(row.Key), "")
+	c.tree.Row = row.Key // a long RDN is cut in it: it cannot be made of the row's again
 	if err := tx.unindex(ctx, c, row); err != nil {
 		return err
 	}
