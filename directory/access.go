@@ -26,7 +26,7 @@ type trace struct {
 // slow reports whether the operation has taken too long by now.
 func (o *operation) slow() bool {
 	limit := o.d.o.Slow
-	return limit > 0 && time.Since(o.trace.begun) >= limit
+	return limit > 0 && !o.lasts && time.Since(o.trace.begun) >= limit
 }
 
 // log writes an operation's line of the access log, and one in the server's log

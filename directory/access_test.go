@@ -17,7 +17,7 @@ import (
 type discard struct{}
 
 func (discard) Entry(*op.SearchEntry) error                     { return nil }
-func (discard) Reference([]string) error                        { return nil }
+func (discard) Reference([]string, []op.Control) error          { return nil }
 func (discard) Intermediate(string, []byte, []op.Control) error { return nil }
 func (discard) Done(*op.Response) error                         { return nil }
 

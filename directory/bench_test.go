@@ -19,7 +19,7 @@ type nowhere struct {
 }
 
 func (n *nowhere) Entry(*op.SearchEntry) error                     { n.entries++; return nil }
-func (n *nowhere) Reference([]string) error                        { return nil }
+func (n *nowhere) Reference([]string, []op.Control) error          { return nil }
 func (n *nowhere) Intermediate(string, []byte, []op.Control) error { return nil }
 func (n *nowhere) Done(r *op.Response) error                       { n.code = r.Code; return nil }
 

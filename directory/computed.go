@@ -28,7 +28,21 @@ func (o *operation) appendComputed(ctx context.Context, s *partition.Snapshot, a
 			as = append(as, entry.Attribute{Type: t, Values: values})
 		}
 	}
-	return as, nil
+	return o.appendContextCSN(ctx, s, as, found)
+}
+
+// appendContextCSN adds how far the directory's commits have come: a CSN a
+// writer, on the entries of naming contexts.
+func (o *operation) appendContextCSN(ctx context.Context, s *partition.Snapshot, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
+	t := o.known.contextCSN
+	if found.Parent != entry.Root || t == nil || !o.selector.operational && !o.selector.asks(t) {
+		return as, nil
+	}
+	front, err := s.Front(ctx)
+	if err != nil || len(front) == 0 {
+		return as, err
+	}
+	return append(as, entry.Attribute{Type: t, Values: csns(front)}), nil
 }
 
 // computed gives the values of a computed attribute.

@@ -27,6 +27,8 @@ type controls struct {
 	original          bool
 	rules             partition.Rules
 	treeDelete        bool
+	sync              *synced
+	persistent        *persistent
 }
 
 // A control is one that requests may carry.
@@ -59,6 +61,8 @@ var supported = []control{
 	{relaxRules, updates, takeRelax},
 	{treeDelete, withDelete, takeTreeDelete},
 	{dontUseCopy, withSearch | withCompare, takeDontUseCopy},
+	{syncRequest, withSearch, takeSync},
+	{persistentSearch, withSearch, takePersistent},
 }
 
 // operations is a set of kinds of requests.

@@ -130,7 +130,7 @@ type known struct {
 	schema                                                       *schema.Schema
 	referral, alias, subentry                                    *schema.ObjectClass
 	objectClass, ref, aliasedObjectName                          *schema.AttributeType
-	userPassword, scramKey, authPassword                         *schema.AttributeType
+	userPassword, scramKey, authPassword, contextCSN             *schema.AttributeType
 	entryDN, subschemaSubentry, hasSubordinates, numSubordinates *schema.AttributeType
 	governingStructureRule                                       *schema.AttributeType
 	isReferral, isAlias, isSubentry                              filter.Resolved
@@ -215,6 +215,7 @@ func newKnown(s *schema.Schema) *known {
 		administrativeRole:   s.Attribute("administrativeRole"),
 		collectiveExclusions: s.Attribute("collectiveExclusions"),
 		collectiveSubentries: s.Attribute("collectiveAttributeSubentries"),
+		contextCSN:           s.Attribute("contextCSN"),
 	}
 	for _, t := range []*schema.AttributeType{k.entryDN, k.subschemaSubentry, k.hasSubordinates, k.numSubordinates} {
 		if t != nil {

@@ -296,7 +296,7 @@ func (a *answers) Entry(e *op.SearchEntry) error {
 // show hides what differs from run to run.
 func show(name string, v []byte) string {
 	switch {
-	case slices.Contains([]string{"entryUUID", "entryCSN", "createTimestamp", "modifyTimestamp"}, name):
+	case slices.Contains([]string{"entryUUID", "entryCSN", "contextCSN", "createTimestamp", "modifyTimestamp"}, name):
 		return "<" + name + ">"
 	case bytes.HasPrefix(v, []byte("{ARGON2}$argon2id$")):
 		return "{ARGON2}..."
@@ -308,7 +308,7 @@ func show(name string, v []byte) string {
 	return string(v)
 }
 
-func (a *answers) Reference(urls []string) error {
+func (a *answers) Reference(urls []string, controls []op.Control) error {
 	a.references = append(a.references, "ref: "+strings.Join(urls, " ")+"\n")
 	return nil
 }

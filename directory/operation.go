@@ -29,6 +29,7 @@ type operation struct {
 	only     []*schema.AttributeType
 	stream   stream
 	trace    trace
+	lasts    bool // it waits for what may never come
 }
 
 func (o *operation) begin(s *Session) {
@@ -52,6 +53,7 @@ func (o *operation) end() {
 	o.found = op.SearchEntry{}
 	o.stream = stream{}
 	o.trace = trace{}
+	o.lasts = false
 	o.selector.reset()
 	o.d.pool.Put(o)
 }

@@ -78,7 +78,7 @@ func (b *entrySink) Entry(e *op.SearchEntry) error {
 }
 
 // Reference implements op.Sink; base searches in the store have none.
-func (b *entrySink) Reference([]string) error { return nil }
+func (b *entrySink) Reference([]string, []op.Control) error { return nil }
 
 // Intermediate implements op.Sink.
 func (b *entrySink) Intermediate(string, []byte, []op.Control) error { return nil }

@@ -22,6 +22,9 @@ func (o *operation) search(ctx context.Context, r *op.Search, sink op.Sink) erro
 	if r.Scope > op.Subordinates || r.Deref > op.DerefAlways || r.SizeLimit < 0 || r.TimeLimit < 0 {
 		return op.Errorf(op.ProtocolError, "a search's scope, dereferencing or limits are out of range")
 	}
+	if o.controls.sync != nil || o.controls.persistent != nil {
+		return o.watch(ctx, name, r, sink)
+	}
 	if isVirtual(name, r.Scope) {
 		return o.searchVirtual(ctx, name, r, sink)
 	}
@@ -102,6 +105,10 @@ type stream struct {
 	query partition.Query
 	limit int // entries; 0: none
 	sent  int
+	// controls go with the next entry or reference. Stored leaves out what is
+	// computed.
+	controls []op.Control
+	stored   bool
 
 	// Which classes of entries the search treats specially; referrals and
 	// aliases only if there are any. Subentries are left out.
@@ -333,31 +340,35 @@ func (st *stream) reference(found *partition.Result) error {
 		scope = "base"
 	}
 	st.o.trace.references++
-	return st.sink.Reference(referralURLs(found.Entry.Values(st.o.known.ref), found.Name, nil, scope))
+	return st.sink.Reference(referralURLs(found.Entry.Values(st.o.known.ref), found.Name, nil, scope), st.controls)
 }
 
 // send sends an entry with the attributes asked for.
 func (st *stream) send(ctx context.Context, found *partition.Result) error {
 	o := st.o
 	own := found.Entry.Attributes
-	if st.shared != nil {
+	if st.shared != nil && !st.stored {
 		var err error
 		if own, err = st.shared.attributes(ctx, found); err != nil {
 			return err
 		}
 	}
 	attributes := o.selector.apply(o.selected[:0], own)
-	attributes, err := o.appendComputed(ctx, st.s, attributes, found)
-	if err != nil {
-		return err
+	if !st.stored {
+		var err error
+		if attributes, err = o.appendComputed(ctx, st.s, attributes, found); err != nil {
+			return err
+		}
 	}
 	o.selected = attributes
 	o.controls.matched.apply(attributes, st.r.TypesOnly)
-	o.found = op.SearchEntry{Name: found.Name, Attributes: attributes, TypesOnly: st.r.TypesOnly}
+	o.found = op.SearchEntry{Name: found.Name, Attributes: attributes, TypesOnly: st.r.TypesOnly, Controls: st.controls}
 	if o.controls.dereference != nil {
-		if o.found.Controls, err = st.dereferenced(ctx, found.Entry); err != nil {
+		more, err := st.dereferenced(ctx, found.Entry)
+		if err != nil {
 			return err
 		}
+		o.found.Controls = append(more, st.controls...)
 	}
 	o.trace.entries++
 	return st.sink.Entry(&o.found)

@@ -54,23 +54,13 @@ const slapdAdmin = "cn=admin," + suffix
 // startSlapd serves the sample directory by slapd.
 func startSlapd(t *testing.T) (url string) {
 	t.Helper()
-	slapd := lookSbin(t, "slapd")
 	slapadd := lookSbin(t, "slapadd")
-	const schemas, modules = "/etc/ldap/schema", "/usr/lib/ldap"
-	for _, f := range []string{schemas + "/nis.schema", modules + "/back_mdb.so"} {
-		if _, err := os.Stat(f); err != nil {
-			t.Skipf("no slapd as Debian has it: %v", err)
-		}
-	}
+	lookSbin(t, "slapd")
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "slapd.conf")
-	var text strings.Builder
-	for _, s := range []string{"core", "cosine", "inetorgperson", "nis"} {
-		fmt.Fprintf(&text, "include %s/%s.schema\n", schemas, s)
-	}
-	fmt.Fprintf(&text, "attributeoptions lang- x-\nmodulepath %s\nmoduleload back_mdb\ndatabase mdb\nmaxsize 67108864\nsuffix %q\nrootdn %q\nrootpw %s\ndirectory %s\n",
-		modules, suffix, slapdAdmin, adminPassword, dir)
-	if err := os.WriteFile(conf, []byte(text.String()), 0o600); err != nil {
+	text := slapdSchemas(t) + fmt.Sprintf("database mdb\nmaxsize 67108864\nsuffix %q\nrootdn %q\nrootpw %s\ndirectory %s\n",
+		suffix, slapdAdmin, adminPassword, dir)
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := os.ReadFile(example)
@@ -83,18 +73,8 @@ func startSlapd(t *testing.T) (url string) {
 	if out, err := add.CombinedOutput(); err != nil {
 		t.Fatalf("slapadd: %v\n%s", err, out)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	url = "ldap://" + l.Addr().String()
-	l.Close()
 	var log safeBuffer
-	cmd := exec.Command(slapd, "-d", "0", "-f", conf, "-h", url)
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	url, cmd := runSlapd(t, conf, &log)
 	t.Cleanup(func() {
 		cmd.Process.Signal(syscall.SIGTERM)
 		cmd.Wait()
@@ -102,6 +82,41 @@ func startSlapd(t *testing.T) (url string) {
 			t.Logf("slapd: %s", log.String())
 		}
 	})
+	return url
+}
+
+// slapdSchemas is the beginning of a configuration, or ends the test where slapd
+// is not as Debian has it.
+func slapdSchemas(t *testing.T) string {
+	t.Helper()
+	const schemas, modules = "/etc/ldap/schema", "/usr/lib/ldap"
+	for _, f := range []string{schemas + "/nis.schema", modules + "/back_mdb.so"} {
+		if _, err := os.Stat(f); err != nil {
+			t.Skipf("no slapd as Debian has it: %v", err)
+		}
+	}
+	var text strings.Builder
+	for _, s := range []string{"core", "cosine", "inetorgperson", "nis"} {
+		fmt.Fprintf(&text, "include %s/%s.schema\n", schemas, s)
+	}
+	fmt.Fprintf(&text, "attributeoptions lang- x-\nmodulepath %s\nmoduleload back_mdb\n", modules)
+	return text.String()
+}
+
+// runSlapd starts a slapd and waits until it serves.
+func runSlapd(t *testing.T, conf string, log *safeBuffer) (url string, cmd *exec.Cmd) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url = "ldap://" + l.Addr().String()
+	l.Close()
+	cmd = exec.Command(lookSbin(t, "slapd"), "-d", "0", "-f", conf, "-h", url)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
 	eventually(t, "slapd serves", func() error {
 		c, err := dial(url, "", "")
 		if err == nil {
@@ -109,7 +124,7 @@ func startSlapd(t *testing.T) (url string) {
 		}
 		return err
 	})
-	return url
+	return url, cmd
 }
 
 // lookSbin finds a daemon, also where users' paths do not lead.

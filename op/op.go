@@ -174,7 +174,13 @@ type Response struct {
 // before the call returns and may be reused.
 type Sink interface {
 	Entry(e *SearchEntry) error
-	Reference(urls []string) error
+	Reference(urls []string, controls []Control) error
 	Intermediate(oid string, value []byte, controls []Control) error
 	Done(r *Response) error
 }
+
+// A Stayer is a Sink for operations that may last until the client ends them, as
+// persistent searches do. One that is about to wait for what may never come calls
+// Stay, once. An error says that the connection has enough of them; it is a
+// *Result.
+type Stayer interface{ Stay() error }

@@ -3,6 +3,7 @@ package partition
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/index"
@@ -17,6 +18,8 @@ type Change struct {
 	Revision table.Revision
 	// All says that too much changed to be named, as by an import.
 	All bool
+	// Renames says that entries got other names, and with them all below.
+	Renames bool
 	// IDs are what the commit touched, in its order: every entry that it
 	// changed, and some that are no entries. Effects tells what became of each.
 	IDs []entry.ID
@@ -39,7 +42,7 @@ func (s *Snapshot) Changes(ctx context.Context, after revision.Front) iter.Seq2[
 				yield(nil, err)
 				return
 			}
-			if !yield(&Change{rec.Revision, rec.AllChanged, rec.IDs, rec.Message}, nil) {
+			if !yield(&Change{rec.Revision, rec.AllChanged, slices.Contains(rec.IDs, moves), rec.IDs, rec.Message}, nil) {
 				return
 			}
 		}

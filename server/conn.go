@@ -170,7 +170,7 @@ const (
 func (c *conn) admit(o *operation) (how, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	others := len(c.ops)
+	others := len(c.ops) - c.staying()
 	if err := c.add(o); err != nil {
 		return 0, err
 	}

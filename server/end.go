@@ -93,6 +93,7 @@ func (c *conn) settle(g grace) {
 		}
 		c.mu.Unlock()
 	}
+	c.endStaying()
 	c.workers.Wait()
 }
 

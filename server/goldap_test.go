@@ -32,7 +32,7 @@ func (r *recorder) serve(_ context.Context, m *op.Message, sink op.Sink) {
 		sink.Entry(&op.SearchEntry{Name: "cn=Zoë,dc=x", Attributes: []entry.Attribute{
 			{Type: cn, Values: [][]byte{[]byte("Zoë"), []byte("Z")}},
 			{Type: cn, Options: ";lang-de", Values: [][]byte{[]byte("Zoe")}}}})
-		sink.Reference([]string{"ldap://other/dc=y"})
+		sink.Reference([]string{"ldap://other/dc=y"}, nil)
 		sink.Done(&op.Response{Controls: []op.Control{{OID: ldap.ControlTypePaging, Value: []byte{0x30, 5, 2, 1, 0, 4, 0}}}})
 	case *op.Compare:
 		sink.Done(&op.Response{Result: op.Result{Code: op.CompareTrue}})

@@ -37,6 +37,7 @@ type operation struct {
 	left    bool         // by the reader, which did not run it or does not any more; conn.mu's
 	done    bool         // answered; conn.out.mu's
 	gaveUp  bool         // answered with canceled; conn.out.mu's
+	stays   bool         // may last as long as the connection; conn.mu's
 	state   atomic.Int32 // wanted, canceled or abandoned
 	// canceler is the Cancel that waits for this operation; conn.mu's.
 	canceler *operation
@@ -127,7 +128,7 @@ func (s *sink) Entry(e *op.SearchEntry) error {
 	return out.added(false)
 }
 
-func (s *sink) Reference(urls []string) error {
+func (s *sink) Reference(urls []string, controls []op.Control) error {
 	out := &s.conn.out
 	out.mu.Lock()
 	defer out.mu.Unlock()
@@ -135,7 +136,7 @@ func (s *sink) Reference(urls []string) error {
 		return err
 	}
 	out.begin()
-	out.buf = wire.AppendReference(out.buf, s.message.ID, urls)
+	out.buf = wire.AppendReference(out.buf, s.message.ID, urls, controls)
 	return out.added(false)
 }
 

@@ -6,7 +6,7 @@
 // # Who runs an operation
 //
 // A connection has one reader at a time. A hand-off to another goroutine costs
-// more than most operations do, so the reader itself runs what it reads. Three
+// more than most operations do, so the reader itself runs what it reads. Four
 // rules keep that from holding anything up:
 //
 //   - A ticker looks at a connection that is running something. If the reader is
@@ -19,6 +19,8 @@
 //   - At most [Options.MaxOutstanding] run beside the reader. The next one the
 //     reader runs itself without a ticker: it reads no more until that is done,
 //     and TCP holds the client back.
+//   - An operation that says it stays ([op.Stayer]) is left by the reader at once
+//     and not counted; [Options.MaxPersistent] bounds those.
 //
 // A Bind is alone on its connection (RFC 4511, 4.2.1): searches under way are
 // abandoned, the rest is waited for, and nothing is read until it is answered.
@@ -139,6 +141,8 @@ type Options struct {
 	// BindTimeout closes a connection on which nobody has been bound for so
 	// long; zero is never.
 	BindTimeout time.Duration
+	// MaxPersistent searches last on one connection, beside those; default 16.
+	MaxPersistent int
 	// IdleTimeout closes a connection on which nothing runs and no request
 	// came for so long; default one hour.
 	IdleTimeout time.Duration
@@ -163,6 +167,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MaxConnections, 10000)
 	setDefault(&o.MaxOutstanding, 64)
 	setDefault(&o.BindTimeout, math.MaxInt64)
+	setDefault(&o.MaxPersistent, 16)
 	setDefault(&o.IdleTimeout, time.Hour)
 	setDefault(&o.KeepAlive, time.Minute)
 	setDefault(&o.HandshakeTimeout, 10*time.Second)

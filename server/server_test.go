@@ -80,7 +80,7 @@ func TestSlowStream(t *testing.T) {
 	c := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {
 		sink.Entry(person("cn=1"))
 		<-release
-		sink.Reference([]string{"ldap://h"})
+		sink.Reference([]string{"ldap://h"}, nil)
 		<-release
 		sink.Intermediate("1.2", nil, nil)
 		<-release

@@ -71,11 +71,11 @@ func appendDescription(b []byte, name, options string) []byte {
 }
 
 // AppendReference appends a SearchResultReference.
-func AppendReference(b []byte, id int32, urls []string) []byte {
+func AppendReference(b []byte, id int32, urls []string, controls []op.Control) []byte {
 	start := len(b)
 	b, operation := open(b, id, tagReferenceR)
 	b = appendStrings(b, urls)
-	return finish(b, start, operation, nil)
+	return finish(b, start, operation, controls)
 }
 
 // AppendIntermediate appends an IntermediateResponse (RFC 4511, 4.13). An empty

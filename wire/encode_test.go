@@ -56,7 +56,7 @@ func TestAppend(t *testing.T) {
 		{"critical control without value", "30 18 02 01 01 6b 07 0a 01 00 04 00 04 00 a0 0a 30 08 04 03 31 2e 32 01 01 ff",
 			wire.AppendResponse(nil, 1, &op.Delete{}, &op.Response{Controls: []op.Control{{OID: "1.2", Critical: true}}})},
 		{"reference", "30 0f 02 01 03 73 0a 04 08 6c 64 61 70 3a 2f 2f 68",
-			wire.AppendReference(nil, 3, []string{"ldap://h"})},
+			wire.AppendReference(nil, 3, []string{"ldap://h"}, nil)},
 		{"intermediate", "30 0b 02 01 03 79 06 80 01 31 81 01 00",
 			wire.AppendIntermediate(nil, 3, "1", []byte{0}, nil)},
 		{"empty intermediate", "30 05 02 01 03 79 00",

@@ -1,0 +1,263 @@
+package directory
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/revision"
+)
+
+// commits are some that follow each other, and what they touched.
+type commits struct {
+	any   bool
+	all   bool           // they touched more than can be named
+	ids   []entry.ID     // each once, in the order of the commits
+	front revision.Front // behind them
+	more  bool           // there may be others behind them
+}
+
+// gather reads what the commits touched that a state shows beyond a front. It
+// stops where very much is touched. And it takes a commit alone that renames:
+// told of together, one entry could be to get a name that another one still has
+// at the client, or a parent that comes later.
+func gather(ctx context.Context, s *partition.Snapshot, after revision.Front) (*commits, error) {
+	g := &commits{front: after}
+	seen := map[entry.ID]bool{}
+	for c, err := range s.Changes(ctx, after) {
+		if err != nil {
+			return nil, err
+		}
+		alone := c.All || c.Renames
+		if g.any && (alone || len(g.ids)+len(c.IDs) > maxDifference) {
+			g.more = true
+			return g, nil
+		}
+		g.any, g.all, g.front = true, c.All, g.front.With(c.Revision)
+		for _, id := range c.IDs {
+			if !seen[id] {
+				seen[id] = true
+				g.ids = append(g.ids, id)
+			}
+		}
+		if alone {
+			g.more = true
+			return g, nil
+		}
+	}
+	return g, nil
+}
+
+// differ tells what differs between two contents: first what left, so that names
+// are free, then what came and what changed.
+func (y *synchronizer) differ(ctx context.Context, from, to *content, g *commits, known revision.Front) error {
+	if g.all {
+		return y.compare(ctx, from, to, known)
+	}
+	d := &difference{y: y, from: from, to: to, touched: make(map[entry.ID]bool, len(g.ids))}
+	for _, id := range g.ids {
+		d.touched[id] = true
+	}
+	for e, err := range partition.Effects(ctx, from.s, to.s, g.ids) {
+		if err != nil {
+			return err
+		}
+		if err := d.leave(ctx, e); err != nil {
+			return err
+		}
+	}
+	if err := y.dropped(); err != nil {
+		return err
+	}
+	for _, n := range d.news {
+		if err := d.come(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A difference between two contents, as far as entries may differ.
+type difference struct {
+	y        *synchronizer
+	from, to *content
+	touched  map[entry.ID]bool
+	news     []news
+}
+
+// news is an entry to tell of, or one whose descendants are to be looked at.
+type news struct {
+	id    entry.ID
+	state int64 // 0: not in the content
+	moved bool  // and has something below
+}
+
+// leave tells of an entry that left the content, and of what left with it, and
+// notes what there is to tell later.
+func (d *difference) leave(ctx context.Context, e partition.Effect) error {
+	n := news{id: e.ID}
+	was, is, err := d.both(ctx, e)
+	switch {
+	case err != nil:
+		return err
+	case is && was != nil:
+		n.state = stateModify
+	case is:
+		n.state = stateAdd
+	case was != nil:
+		if err := d.y.drop(d.from, was); err != nil {
+			return err
+		}
+	}
+	if e.Kind == partition.Moved {
+		if n.moved, err = d.from.s.HasChildren(ctx, e.ID); err == nil && !n.moved {
+			n.moved, err = d.to.s.HasChildren(ctx, e.ID)
+		}
+		if err == nil && n.moved {
+			err = d.leaveBelow(ctx, e.ID)
+		}
+	}
+	if n.state != 0 || n.moved {
+		d.news = append(d.news, n)
+	}
+	return err
+}
+
+// both looks an entry up in the two contents.
+func (d *difference) both(ctx context.Context, e partition.Effect) (was *partition.Result, is bool, err error) {
+	if e.Kind != partition.Added {
+		found, ok, err := d.from.lookup(ctx, e.ID)
+		if err != nil {
+			return nil, false, err
+		}
+		if ok {
+			was = found
+		}
+	}
+	if e.Kind != partition.Deleted {
+		is, err = d.to.has(ctx, e.ID)
+	}
+	return was, is, err
+}
+
+// leaveBelow tells of the descendants of a moved entry that left the content by
+// that.
+func (d *difference) leaveBelow(ctx context.Context, id entry.ID) error {
+	for found, err := range d.from.below(ctx, id) {
+		if err != nil {
+			return err
+		}
+		if d.touched[found.ID] {
+			continue
+		}
+		was, ok, err := d.from.lookup(ctx, found.ID)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		is, err := d.to.has(ctx, found.ID)
+		if err == nil && !is {
+			err = d.y.drop(d.from, was)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// come tells of an entry that came or changed, and of what came with it.
+func (d *difference) come(ctx context.Context, n news) error {
+	if n.state != 0 {
+		found, ok, err := d.to.lookup(ctx, n.id)
+		if err == nil && ok {
+			err = d.y.tell(ctx, d.to, found, n.state)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !n.moved {
+		return nil
+	}
+	return d.comeBelow(ctx, n)
+}
+
+// comeBelow tells of the descendants of a moved entry: those that came into the
+// content by that. That others have other names now is told where the client
+// could not tell itself, since the moved entry is none of its (RFC 4533, 4.1).
+func (d *difference) comeBelow(ctx context.Context, n news) error {
+	for found, err := range d.to.below(ctx, n.id) {
+		if err != nil {
+			return err
+		}
+		if d.touched[found.ID] {
+			continue
+		}
+		is, ok, err := d.to.lookup(ctx, found.ID)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		was, err := d.from.has(ctx, found.ID)
+		switch {
+		case err != nil:
+		case !was:
+			err = d.y.tell(ctx, d.to, is, stateAdd)
+		case n.state == 0:
+			err = d.y.tell(ctx, d.to, is, stateModify)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare tells what differs between two contents by going through both, for
+// when too much was touched to be named.
+func (y *synchronizer) compare(ctx context.Context, from, to *content, known revision.Front) error {
+	for found, err := range from.all(ctx) {
+		if err != nil {
+			return err
+		}
+		is, err := to.has(ctx, found.ID)
+		if err == nil && !is {
+			err = y.drop(from, found)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := y.dropped(); err != nil {
+		return err
+	}
+	for found, err := range to.all(ctx) {
+		if err != nil {
+			return err
+		}
+		if err := y.compareOne(ctx, from, to, found, known); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (y *synchronizer) compareOne(ctx context.Context, from, to *content, found *partition.Result, known revision.Front) error {
+	was, err := from.has(ctx, found.ID)
+	if err != nil {
+		return err
+	}
+	if !was {
+		return y.tell(ctx, to, found, stateAdd)
+	}
+	same, err := to.s.Unmoved(ctx, found.ID, known)
+	if err != nil || same {
+		return err
+	}
+	return y.tell(ctx, to, found, stateModify)
+}

@@ -1,0 +1,257 @@
+package directory
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed-4dac0d86/ldapd/ber"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// Persistent search (draft-ietf-ldapext-psearch-03).
+const (
+	persistentSearch = "2.16.840.1.113730.3.4.3"
+	entryChange      = "2.16.840.1.113730.3.4.7"
+)
+
+// Types of changes, which a client asks for together.
+const (
+	changeAdd    = 1
+	changeDelete = 2
+	changeModify = 4
+	changeModDN  = 8
+	changeAny    = changeAdd | changeDelete | changeModify | changeModDN
+)
+
+var changeTypes = map[partition.EffectKind]int64{
+	partition.Added: changeAdd, partition.Deleted: changeDelete, partition.Modified: changeModify, partition.Moved: changeModDN,
+}
+
+// persistent is the value of a persistent search control.
+type persistent struct {
+	types                    int64
+	changesOnly, returnTypes bool
+}
+
+func takePersistent(o *operation, _ *op.Message, c *op.Control) error {
+	r := ber.NewReader(c.Value)
+	outer := r.Enter(ber.Sequence)
+	p := &persistent{types: r.IntIn(ber.Integer, 1, changeAny)}
+	p.changesOnly = r.Bool(ber.Boolean)
+	p.returnTypes = r.Bool(ber.Boolean)
+	r.Leave(outer)
+	r.End()
+	if r.Err() != nil {
+		return malformed("persistent search", r.Err())
+	}
+	o.controls.persistent = p
+	return nil
+}
+
+// watch runs a search that goes on telling of changes.
+func (o *operation) watch(ctx context.Context, name dn.DN, r *op.Search, sink op.Sink) error {
+	c := &o.controls
+	switch {
+	case c.sync != nil && c.persistent != nil:
+		return op.Errorf(op.UnwillingToPerform, "content synchronization and persistent search exclude each other")
+	case c.paged != nil || c.sort != nil:
+		return op.Errorf(op.UnwillingToPerform, "what is told as it changes comes in no pages and in no order")
+	case isVirtual(name, r.Scope):
+		return op.Errorf(op.UnwillingToPerform, "the root DSE and the subschema cannot be watched for changes")
+	}
+	o.now().Close() // the schema of now
+	o.selector.resolve(r.Attributes, o.schema)
+	if c.sync != nil {
+		return o.synchronize(ctx, name, r, sink)
+	}
+	return o.searchOn(ctx, name, r, sink)
+}
+
+// A persister runs a persistent search: a search, if the client wants what there
+// is, and then what each commit did to entries that match.
+type persister struct {
+	watch
+	request *persistent
+}
+
+// searchOn runs a search with a persistent search control.
+func (o *operation) searchOn(ctx context.Context, name dn.DN, r *op.Search, sink op.Sink) error {
+	if r.Deref == op.DerefInSearching || r.Deref == op.DerefAlways {
+		return op.Errorf(op.UnwillingToPerform, "a persistent search follows no aliases while searching")
+	}
+	w := &persister{watch{o: o, r: r, name: name, sink: sink}, o.controls.persistent}
+	front, err := w.begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err := o.stay(sink); err != nil {
+		return err
+	}
+	for c, err := range o.d.part.Changes(ctx, front) {
+		if err != nil {
+			return err
+		}
+		after := front.With(c.Revision)
+		if err := w.notify(ctx, c, front, after); err != nil {
+			return err
+		}
+		front = after
+	}
+	return nil
+}
+
+// begin sends what there is, if it is wanted, and tells from where on changes
+// are to be told.
+func (w *persister) begin(ctx context.Context) (revision.Front, error) {
+	s := w.o.d.part.Snapshot()
+	defer s.Close()
+	front, err := s.Front(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := w.content(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	w.base = c.query.Base
+	if err := w.o.assert(ctx, s, w.base); err != nil || w.request.changesOnly {
+		return front, err
+	}
+	limited, cancel := w.o.limitTime(ctx, w.r)
+	defer cancel()
+	c.limit = smaller(w.r.SizeLimit, w.o.limits.Size)
+	return front, c.run(limited, w.base)
+}
+
+// notify tells what one commit did.
+func (w *persister) notify(ctx context.Context, c *partition.Change, before, after revision.Front) error {
+	part := w.o.d.part
+	from, err := part.AtFront(ctx, before)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := part.AtFront(ctx, after)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	was, err := w.later(ctx, from)
+	if err != nil {
+		return err
+	}
+	is, ended := w.later(ctx, to)
+	if ended != nil && !errors.Is(ended, errBase) {
+		return ended
+	}
+	n := &notice{w: w, revision: c.Revision, from: from, to: to, was: was, is: is}
+	if c.All {
+		err = n.all(ctx)
+	} else {
+		err = n.each(ctx, c.IDs)
+	}
+	if err == nil && ended != nil {
+		err = op.Errorf(op.NoSuchObject, "%v", ended)
+	}
+	return err
+}
+
+// A notice tells what one commit did, by the states before and after it.
+type notice struct {
+	w        *persister
+	revision table.Revision
+	from, to *partition.Snapshot
+	was, is  *content // is: nil if the base is gone; then only deletions are told
+}
+
+// each tells what became of entries.
+func (n *notice) each(ctx context.Context, ids []entry.ID) error {
+	for e, err := range partition.Effects(ctx, n.from, n.to, ids) {
+		if err == nil {
+			err = n.effect(ctx, e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// all looks for what a commit did that touched too much to be named.
+func (n *notice) all(ctx context.Context) error {
+	for found, err := range n.was.all(ctx) {
+		if err != nil {
+			return err
+		}
+		if there, err := n.to.Written(ctx, found.ID); err != nil || there != 0 {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if err := n.each(ctx, []entry.ID{found.ID}); err != nil {
+			return err
+		}
+	}
+	if n.is == nil {
+		return nil
+	}
+	for found, err := range n.is.all(ctx) {
+		if err != nil {
+			return err
+		}
+		if last, err := n.to.Written(ctx, found.ID); err != nil || last != n.revision {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if err := n.each(ctx, []entry.ID{found.ID}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// effect tells what became of an entry: of a deleted one if it was in the
+// content, of others if they are.
+func (n *notice) effect(ctx context.Context, e partition.Effect) error {
+	kind := changeTypes[e.Kind]
+	c := n.is
+	if e.Kind == partition.Deleted {
+		c = n.was
+	}
+	if n.w.request.types&kind == 0 || c == nil {
+		return nil
+	}
+	found, ok, err := c.lookup(ctx, e.ID)
+	if err != nil || !ok {
+		return err
+	}
+	if !n.w.request.returnTypes {
+		return c.tell(ctx, found)
+	}
+	previous := ""
+	if e.Kind == partition.Moved {
+		if previous, err = n.from.Name(ctx, e.ID); err != nil {
+			return err
+		}
+	}
+	return c.tell(ctx, found, changeControl(kind, previous))
+}
+
+// changeControl is an entry change notification. There is no change number in
+// it: ours have eight octets, and clients (JNDI) take four at most.
+func changeControl(kind int64, previous string) op.Control {
+	b := ber.Open(nil, ber.Sequence)
+	b = ber.AppendInt(b, ber.Enumerated, kind)
+	if previous != "" {
+		b = ber.AppendString(b, ber.OctetString, previous)
+	}
+	return op.Control{OID: entryChange, Value: ber.Close(b, 0)}
+}

@@ -1,0 +1,263 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/go-ldap/ldap/v3"
+	godiff "github.com/google/go-cmp/cmp"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+)
+
+// TestSyncreplConsumer has OpenLDAP's server follow ours under a random load,
+// also over restarts of either, and compares them entry by entry.
+func TestSyncreplConsumer(t *testing.T) {
+	for _, mode := range []string{"refreshAndPersist", "refreshOnly"} {
+		t.Run(mode, func(t *testing.T) {
+			store := filepath.Join(t.TempDir(), "store")
+			load(t, store, example)
+			p := serve(t, store, "--admin-dn", slapdAdmin)
+			c := newConsumer(t, mode, p.url())
+			c.start()
+			c.equals(p.url())
+			w := newLoad(t, p.url(), mode)
+			w.run(300)
+			c.equals(p.url())
+			c.stop() // and what it misses
+			w.run(200)
+			c.start()
+			c.equals(p.url())
+			w.run(50)
+			p.stop()
+			p = serve(t, store, "--admin-dn", slapdAdmin, "--listen", p.url())
+			w.connect(p.url())
+			w.run(100)
+			c.equals(p.url())
+			p.kill()
+			p = serve(t, store, "--admin-dn", slapdAdmin, "--listen", p.url())
+			w.connect(p.url())
+			w.run(100)
+			c.equals(p.url())
+		})
+	}
+}
+
+// A consumer is a slapd that copies our directory.
+type consumer struct {
+	t         *testing.T
+	dir, conf string
+	url       string
+	cmd       *exec.Cmd
+	log       safeBuffer
+}
+
+func newConsumer(t *testing.T, mode, provider string) *consumer {
+	t.Helper()
+	lookSbin(t, "slapd")
+	c := &consumer{t: t, dir: t.TempDir()}
+	var text strings.Builder
+	text.WriteString(slapdSchemas(t))
+	fmt.Fprintf(&text, `
+database mdb
+maxsize 67108864
+suffix %q
+rootdn %q
+rootpw %s
+directory %s
+syncrepl rid=001 provider=%s type=%s interval=00:00:00:01 retry="1 +"
+  searchbase=%q filter="(objectClass=*)" scope=sub attrs="*,+" schemachecking=off
+  bindmethod=simple binddn=%q credentials=%s
+`, suffix, slapdAdmin, adminPassword, c.dir, provider, mode, suffix, slapdAdmin, adminPassword)
+	c.conf = filepath.Join(c.dir, "slapd.conf")
+	if err := os.WriteFile(c.conf, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.stop()
+		if t.Failed() {
+			t.Logf("slapd: %s", c.log.String())
+		}
+	})
+	return c
+}
+
+func (c *consumer) start() {
+	c.t.Helper()
+	c.url, c.cmd = runSlapd(c.t, c.conf, &c.log)
+}
+
+func (c *consumer) stop() {
+	if c.cmd == nil {
+		return
+	}
+	_ = c.cmd.Process.Signal(syscall.SIGTERM)
+	_ = c.cmd.Wait()
+	c.cmd = nil
+}
+
+// equals waits until the consumer has what the provider has.
+func (c *consumer) equals(provider string) {
+	c.t.Helper()
+	eventually(c.t, "the consumer is equal", func() error {
+		want, err := everything(provider)
+		if err != nil {
+			return err
+		}
+		got, err := everything(c.url)
+		if err != nil {
+			return err
+		}
+		if d := godiff.Diff(want, got); d != "" {
+			return errors.New("- ldapd, + slapd:\n" + d)
+		}
+		return nil
+	})
+}
+
+// everything reads a directory as text, an entry a line.
+func everything(url string) ([]string, error) {
+	c, err := dial(url, slapdAdmin, adminPassword)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	attributes := append([]string{"*"}, operational...)
+	r, err := c.Search(ldap.NewSearchRequest(suffix, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, 0, 0, false,
+		"(objectClass=*)", attributes, []ldap.Control{ldap.NewControlManageDsaIT(true)}))
+	if err != nil {
+		return nil, err
+	}
+	var lines []string
+	for _, e := range r.Entries {
+		var values []string
+		for _, a := range e.Attributes {
+			for _, v := range a.Values {
+				values = append(values, fmt.Sprintf("%s: %q", strings.ToLower(a.Name), printed(v)))
+			}
+		}
+		slices.Sort(values)
+		lines = append(lines, printed(e.DN)+"\n"+strings.Join(values, "\n"))
+	}
+	slices.Sort(lines)
+	return lines, nil
+}
+
+// printed gives a name in one of the many ways to escape it, other values as they
+// are.
+func printed(value string) string {
+	if name, err := dn.Parse(value); err == nil {
+		return name.String()
+	}
+	return value
+}
+
+// A randomLoad changes a directory at random: what fails because of what others
+// of its operations did is part of it.
+type randomLoad struct {
+	t     *testing.T
+	rng   *rand.Rand
+	conn  *ldap.Conn
+	count int
+	units []string // names of organizational units
+	names []string // of all that it made
+}
+
+func newLoad(t *testing.T, url, name string) *randomLoad {
+	w := &randomLoad{t: t, rng: rand.New(rand.NewPCG(1, uint64(len(name)))), units: []string{suffix}}
+	w.connect(url)
+	return w
+}
+
+func (w *randomLoad) connect(url string) {
+	w.t.Helper()
+	eventually(w.t, "the server is back", func() (err error) {
+		w.conn, err = dial(url, slapdAdmin, adminPassword)
+		return err
+	})
+	w.t.Cleanup(func() { w.conn.Close() })
+}
+
+func (w *randomLoad) run(n int) {
+	w.t.Helper()
+	for range n {
+		err := w.step()
+		if err == nil || ldap.IsErrorAnyOf(err, ldap.LDAPResultNoSuchObject, ldap.LDAPResultNotAllowedOnNonLeaf,
+			ldap.LDAPResultEntryAlreadyExists, ldap.LDAPResultUnwillingToPerform, ldap.LDAPResultAttributeOrValueExists) {
+			continue
+		}
+		w.t.Fatal(err)
+	}
+}
+
+// step makes one change.
+func (w *randomLoad) step() error {
+	w.count++
+	n := w.rng.IntN(100)
+	switch {
+	case n < 12 || len(w.names) == 0:
+		return w.add("ou", "organizationalUnit", "")
+	case n < 45:
+		return w.add("cn", "person", "x")
+	case n < 65:
+		r := ldap.NewModifyRequest(pick(w.rng, w.names), nil)
+		r.Replace("description", []string{fmt.Sprintf("change %d", w.count)})
+		return w.conn.Modify(r)
+	case n < 80:
+		return w.rename()
+	}
+	i := w.rng.IntN(len(w.names))
+	return w.conn.Del(ldap.NewDelRequest(w.names[i], nil))
+}
+
+func (w *randomLoad) add(rdn, class, sn string) error {
+	value := fmt.Sprint(w.rng.IntN(40)) // so that names come again
+	name := fmt.Sprintf("%s=%s,%s", rdn, value, pick(w.rng, w.units))
+	r := ldap.NewAddRequest(name, nil)
+	r.Attribute("objectClass", []string{class})
+	r.Attribute(rdn, []string{value})
+	if sn != "" {
+		r.Attribute("sn", []string{sn})
+	}
+	err := w.conn.Add(r)
+	if err == nil {
+		w.names = append(w.names, name)
+		if rdn == "ou" {
+			w.units = append(w.units, name)
+		}
+	}
+	return err
+}
+
+// rename moves an entry with all below it, to another parent or not.
+func (w *randomLoad) rename() error {
+	old := pick(w.rng, w.names)
+	rdn, parent, _ := strings.Cut(old, ",")
+	attribute, _, _ := strings.Cut(rdn, "=")
+	to := ""
+	if w.rng.IntN(2) == 0 {
+		to = pick(w.rng, w.units)
+		parent = to
+	}
+	rdn = fmt.Sprintf("%s=%d", attribute, w.rng.IntN(40))
+	err := w.conn.ModifyDN(ldap.NewModifyDNRequest(old, rdn, true, to))
+	if err != nil {
+		return err
+	}
+	for _, list := range [][]string{w.names, w.units} {
+		for i, name := range list {
+			if name == old || strings.HasSuffix(name, ","+old) {
+				list[i] = strings.TrimSuffix(name, old) + rdn + "," + parent
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package server
+
+import "github.com/seed-4dac0d86/ldapd/op"
+
+var _ op.Stayer = (*sink)(nil)
+
+// Stay implements op.Stayer. If the reader runs the operation, another goroutine
+// reads on at once. From here on the operation does not count among those
+// outstanding, which could leave the connection without a reader; and nobody
+// waits for its end when the server stops.
+func (s *sink) Stay() error {
+	o := (*operation)(s)
+	o.context() // what ends it
+	c := o.conn
+	c.mu.Lock()
+	if c.staying() >= c.server.opts.MaxPersistent {
+		c.mu.Unlock()
+		return op.Errorf(op.AdminLimitExceeded, "the connection has %d persistent searches, and takes no more", c.server.opts.MaxPersistent)
+	}
+	o.stays = true
+	reader := !o.left
+	if reader {
+		o.left = true
+		c.inline = nil
+		c.workers.Add(1)
+	}
+	c.mu.Unlock()
+	if reader {
+		go c.read()
+	}
+	return nil
+}
+
+// staying counts the operations that stay; it needs c.mu.
+func (c *conn) staying() (n int) {
+	for _, o := range c.ops {
+		if o.stays {
+			n++
+		}
+	}
+	return n
+}
+
+// endStaying ends the operations that would not end by themselves.
+func (c *conn) endStaying() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range c.ops {
+		if o.stays {
+			o.release()
+		}
+	}
+}
