@@ -18,9 +18,8 @@ from pyasn1.type import namedtype, univ
 
 E = os.environ
 BASE, ADMIN, PASSWORD = E["BASE"], E["ADMIN"], E["PASSWORD"]
-OU = BASE.split("=", 1)[1].split(",", 1)[0]
 PHOTO = bytes(range(256)) * 40
-ZOE = "uid=zoë\\, o’c," + BASE  # escaped comma, not ASCII
+ZOE = "uid=zoë\\, o’c," + BASE  # not ASCII, with an escaped comma
 
 failures = []
 
@@ -114,7 +113,7 @@ def modify(c):
         "objectClass": [(ldap3.MODIFY_ADD, ["posixAccount"])],
         "uidNumber": [(ldap3.MODIFY_ADD, ["5"]), (ldap3.MODIFY_INCREMENT, ["3"])],
         "gidNumber": [(ldap3.MODIFY_ADD, ["5"])],
-        "homeDirectory": [(ldap3.MODIFY_ADD, ["/home/zoë".encode("ascii", "ignore")])],
+        "homeDirectory": [(ldap3.MODIFY_ADD, ["/home/zoe"])],
     }
     controls = [pre_read_control(["sn"]), post_read_control(["sn", "uidNumber"])]
     check("modify", (c.modify(ZOE, change, controls=controls), c.result["description"]), (True, "success"))
