@@ -360,6 +360,11 @@ func (st *stream) send(ctx context.Context, found *partition.Result) error {
 			return err
 		}
 	}
+	if len(o.selector.ranged) > 0 {
+		if attributes, err = st.appendRanges(ctx, attributes, found); err != nil {
+			return err
+		}
+	}
 	o.selected = attributes
 	o.controls.matched.apply(attributes, st.r.TypesOnly)
 	o.found = op.SearchEntry{Name: found.Name, Attributes: attributes, TypesOnly: st.r.TypesOnly, Controls: st.controls}

@@ -13,6 +13,7 @@ type selector struct {
 	user        bool // "*", or nothing asked for
 	operational bool // "+" (RFC 3673)
 	named       []named
+	ranged      []ranged // asked for in ranges of values
 }
 
 // named asks for a type, its subtypes and their options (RFC 4512, 2.5.3).
@@ -23,7 +24,7 @@ type named struct {
 
 func (s *selector) reset() {
 	clear(s.named)
-	*s = selector{named: s.named[:0]}
+	*s = selector{named: s.named[:0], ranged: s.ranged[:0]}
 }
 
 // resolve looks up what was asked for. Unknown names are ignored, and "1.1"
@@ -41,7 +42,7 @@ func (s *selector) resolve(attributes []string, sch *schema.Schema) {
 			s.addClass(a[1:], sch)
 		default:
 			name, options, _ := strings.Cut(a, ";")
-			if t := sch.Attribute(name); t != nil {
+			if t := sch.Attribute(name); t != nil && !s.addRange(t, options) {
 				s.named = append(s.named, named{t, entry.SortOptions(options)})
 			}
 		}

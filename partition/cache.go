@@ -26,6 +26,8 @@ type cache struct {
 	postings *otter.Cache[postingKey, *posting]
 	// names are hints too: see Recall.
 	names *otter.Cache[string, entry.ID]
+	// ladders are of attributes with very many values.
+	ladders *otter.Cache[ladderKey, *ladder]
 	// classes has what HasClass found: *schema.ObjectClass to classSeen.
 	classes sync.Map
 }
@@ -72,6 +74,7 @@ func newCache(size int64) *cache {
 			Weigher:       func(k childKey, _ entry.ID) uint32 { return uint32(128 + len(k.rdn)) },
 		}),
 		postings: newPostings(8 * share),
+		ladders:  newLadders(),
 		names: otter.Must(&otter.Options[string, entry.ID]{
 			MaximumWeight: 2 * share,
 			Weigher:       func(name string, _ entry.ID) uint32 { return uint32(128 + len(name)) },

@@ -172,3 +172,46 @@ func TestMovesCostNothing(t *testing.T) {
 		t.Errorf("after the move: %q", got)
 	}
 }
+
+// Reading the values of a group range by range touches as many keys at its end
+// as at its start, and each value comes once.
+func TestRangesCostTheirValues(t *testing.T) {
+	c := newCounted(t, 1<<20)
+	ctx := context.Background()
+	const n, size = 30000, 1500
+	c.group("cn=all,dc=example,dc=com", n, func(i int) string { return fmt.Sprintf("uid=u%07d,ou=people,dc=example,dc=com", i) })
+	s := c.p.Snapshot()
+	defer s.Close()
+	at, err := s.Find(ctx, name("cn=all,dc=example,dc=com"))
+	must(t, err)
+	member := c.p.Schema().Attribute("member")
+	seen := map[string]bool{}
+	var first, last int64
+	for from := 0; from < n; from += size {
+		last = c.touched(func() {
+			values, more, err := s.ValueRange(ctx, at.ID, member, "", from, size)
+			must(t, err)
+			if len(values) != size || more != (from+size < n) {
+				t.Fatalf("from %d: %d values, more %v", from, len(values), more)
+			}
+			for _, v := range values {
+				seen[string(v)] = true
+			}
+		})
+		if from == 0 {
+			first = last
+		}
+	}
+	if len(seen) != n {
+		t.Errorf("%d values, want %d", len(seen), n)
+	}
+	c.within("a range of values", first+1000, last) // from the rung below it on
+	// Any place can be asked for, in any order, and behind the end is nothing.
+	for _, from := range []int{29999, 12345, 0, 30000, 99999} {
+		values, more, err := c.p.Snapshot().ValueRange(ctx, at.ID, member, "", from, 1)
+		must(t, err)
+		if len(values) != min(1, max(n-from, 0)) || more != (from+1 < n) {
+			t.Errorf("at %d: %q, more %v", from, values, more)
+		}
+	}
+}

@@ -56,6 +56,9 @@ type Cost struct {
 type Result struct {
 	Located
 	Entry *entry.Entry
+	// Wide says that the entry has very many values, of which Entry has those that
+	// Query.Only named.
+	Wide bool
 	// Position is where the result stands in the stream, for Query.After.
 	Position []byte
 }
@@ -329,7 +332,7 @@ func (f *finder) test(c *index.Candidate, it *item) bool {
 		return true
 	}
 	f.found++
-	f.result = Result{Located{c.ID, it.node.Parent, name}, e, c.Position}
+	f.result = Result{Located{c.ID, it.node.Parent, name}, e, it.entry == nil, c.Position}
 	return f.yield(&f.result, nil)
 }
 
