@@ -24,6 +24,7 @@ type named struct {
 
 func (s *selector) reset() {
 	clear(s.named)
+	clear(s.ranged)
 	*s = selector{named: s.named[:0], ranged: s.ranged[:0]}
 }
 
