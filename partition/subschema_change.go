@@ -15,12 +15,13 @@ import (
 )
 
 // UpdateSchema is Update for a function that changes the schema, by a Modify of
-// the subschema. Nobody else writes meanwhile, here or, as long as one server of
-// a store writes, anywhere: an entry that the new schema forbids cannot slip in
-// between the search for such entries and the commit. Where many servers write,
-// this must become steps, each of which waits until every open slot has reported
-// the one before (configuration revision in force): first writers satisfy both
-// schemas, then the search, then the commit.
+// the subschema. Nobody else writes meanwhile here, and a change that entries
+// could be against is refused while other servers write the store: an entry that
+// the new schema forbids cannot slip in between the search for such entries and
+// the commit. To make such changes under many servers this must become steps, each
+// of which waits until every open slot has reported the one before (configuration
+// revision in force): first writers satisfy both schemas, then the search, then
+// the commit.
 func (p *Partition) UpdateSchema(ctx context.Context, by By, fn func(*Tx) error) (table.Revision, error) {
 	p.changing.Lock()
 	defer p.changing.Unlock()

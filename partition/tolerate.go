@@ -3,6 +3,7 @@ package partition
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // maxNamed is how many of the entries that a schema would violate are named.
@@ -25,6 +27,9 @@ func (tx *Tx) tolerates(ctx context.Context, next *catalog) error {
 	c := newConcern(tx.catalog, next)
 	if c.empty() {
 		return nil
+	}
+	if err := tx.aloneForSchema(ctx); err != nil {
+		return err
 	}
 	var names []string
 	wrong, n := "", 0
@@ -58,6 +63,17 @@ func (tx *Tx) tolerates(ctx context.Context, next *catalog) error {
 		of = "are"
 	}
 	return problem(Unwilling, "entries of the directory are against this: %s. In the way %s: %s", wrong, of, strings.Join(names, "; "))
+}
+
+// aloneForSchema refuses a change that entries could violate while other servers
+// write, which would go on for a moment by the schema that they know. What only
+// adds needs no such care.
+func (tx *Tx) aloneForSchema(ctx context.Context) error {
+	err := tx.p.db.Alone(ctx)
+	if errors.Is(err, txn.ErrConflict) {
+		return problem(Unwilling, "a change of the schema that entries could be against: %v", err)
+	}
+	return err
 }
 
 func partitionQuery(f filter.Resolved) Query {
