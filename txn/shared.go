@@ -221,16 +221,6 @@ func holds(c revision.Cell) bool {
 	return c.Kind == revision.Server && (c.State == revision.Open || c.State == revision.Recovering)
 }
 
-// others looks for a slot that another server holds.
-func (e *shared) others(but revision.Slot) bool {
-	for _, s := range e.heads.Slots() {
-		if s != but && holds(e.heads.Cell(s)) {
-			return true
-		}
-	}
-	return false
-}
-
 // claim takes the first free slot. It comes to nothing, without an error, if
 // another server was quicker or loads in bulk.
 func (e *shared) claim(ctx context.Context) error {
