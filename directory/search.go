@@ -359,8 +359,6 @@ func (st *stream) send(ctx context.Context, found *partition.Result) error {
 		if attributes, err = o.appendComputed(ctx, st.s, attributes, found); err != nil {
 			return err
 		}
-	}
-	if len(o.selector.ranged) > 0 {
 		if attributes, err = st.appendRanges(ctx, attributes, found); err != nil {
 			return err
 		}
