@@ -344,18 +344,16 @@ func (st *stream) reference(found *partition.Result) error {
 }
 
 // send sends an entry with the attributes asked for.
-func (st *stream) send(ctx context.Context, found *partition.Result) error {
+func (st *stream) send(ctx context.Context, found *partition.Result) (err error) {
 	o := st.o
 	own := found.Entry.Attributes
 	if st.shared != nil && !st.stored {
-		var err error
 		if own, err = st.shared.attributes(ctx, found); err != nil {
 			return err
 		}
 	}
 	attributes := o.selector.apply(o.selected[:0], own)
 	if !st.stored {
-		var err error
 		if attributes, err = o.appendComputed(ctx, st.s, attributes, found); err != nil {
 			return err
 		}
