@@ -19,11 +19,12 @@ var (
 	errAnswered  = errors.New("the operation was answered already")
 )
 
-// What a client may say of an operation under way.
+// What a client, or the server, may say of an operation under way.
 const (
 	wanted    int32 = iota
 	canceled        // by Cancel: it is to end soon, with an answer
 	abandoned       // by Abandon, or a Bind: nobody waits for an answer
+	stopped         // by Shutdown, since it would not end by itself
 )
 
 // An operation is a request being served. It is the context of that, and as a
@@ -38,13 +39,13 @@ type operation struct {
 	done    bool         // answered; conn.out.mu's
 	gaveUp  bool         // answered with canceled; conn.out.mu's
 	stays   bool         // may last as long as the connection; conn.mu's
-	state   atomic.Int32 // wanted, canceled or abandoned
+	state   atomic.Int32 // wanted, canceled, abandoned or stopped
 	// canceler is the Cancel that waits for this operation; conn.mu's.
 	canceler *operation
 
 	mu     sync.Mutex
 	ctx    context.Context // made by context
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 }
 
 // stop ends the operation's context.
@@ -58,17 +59,25 @@ func (o *operation) release() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.cancel != nil {
-		o.cancel()
+		o.cancel(o.cause())
 	}
+}
+
+// cause says why the context ends: what a stopped operation is answered with.
+func (o *operation) cause() error {
+	if o.state.Load() == stopped {
+		return shutdown.notice
+	}
+	return nil
 }
 
 func (o *operation) context() context.Context {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.ctx == nil {
-		o.ctx, o.cancel = context.WithCancel(o.conn.ctx)
+		o.ctx, o.cancel = context.WithCancelCause(o.conn.ctx)
 		if o.state.Load() != wanted {
-			o.cancel()
+			o.cancel(o.cause())
 		}
 	}
 	return o.ctx

@@ -141,7 +141,8 @@ type Options struct {
 	// BindTimeout closes a connection on which nobody has been bound for so
 	// long; zero is never.
 	BindTimeout time.Duration
-	// MaxPersistent searches last on one connection, beside those; default 16.
+	// MaxPersistent searches last on one connection, beside those; default 16,
+	// less than zero is none.
 	MaxPersistent int
 	// IdleTimeout closes a connection on which nothing runs and no request
 	// came for so long; default one hour.

@@ -6,16 +6,16 @@ var _ op.Stayer = (*sink)(nil)
 
 // Stay implements op.Stayer. If the reader runs the operation, another goroutine
 // reads on at once. From here on the operation does not count among those
-// outstanding, which could leave the connection without a reader; and nobody
-// waits for its end when the server stops.
+// outstanding, which could leave the connection without a reader; and it
+// is stopped when the server is.
 func (s *sink) Stay() error {
 	o := (*operation)(s)
 	o.context() // what ends it
 	c := o.conn
 	c.mu.Lock()
-	if c.staying() >= c.server.opts.MaxPersistent {
+	if n := c.staying(); n >= c.server.opts.MaxPersistent {
 		c.mu.Unlock()
-		return op.Errorf(op.AdminLimitExceeded, "the connection has %d persistent searches, and takes no more", c.server.opts.MaxPersistent)
+		return op.Errorf(op.AdminLimitExceeded, "the connection has %d persistent searches, and takes no more", n)
 	}
 	o.stays = true
 	reader := !o.left
@@ -46,7 +46,7 @@ func (c *conn) endStaying() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, o := range c.ops {
-		if o.stays {
+		if o.stays && o.state.CompareAndSwap(wanted, stopped) {
 			o.release()
 		}
 	}

@@ -94,6 +94,7 @@ func serverOptions(c *config.Config, log *slog.Logger) server.Options {
 		MaxConnections:   c.Limits.Connections,
 		MaxPerAddress:    c.Limits.PerAddress,
 		MaxOutstanding:   c.Limits.Outstanding,
+		MaxPersistent:    orNever(c.Limits.Persistent, -1),
 		IdleTimeout:      orNever(c.Limits.Idle, math.MaxInt64),
 		BindTimeout:      c.Limits.Unbound,
 		HandshakeTimeout: orNever(c.Limits.Handshake, math.MaxInt64),
@@ -104,11 +105,11 @@ func serverOptions(c *config.Config, log *slog.Logger) server.Options {
 
 // orNever lets zero be what the server takes for never; its own zero is the
 // default.
-func orNever(d, never time.Duration) time.Duration {
-	if d == 0 {
+func orNever[T int | time.Duration](v, never T) T {
+	if v == 0 {
 		return never
 	}
-	return d
+	return v
 }
 
 // beside runs fn in the background; stop ends it and waits for that.

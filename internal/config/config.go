@@ -72,6 +72,7 @@ type Limits struct {
 	Connections int
 	PerAddress  int // connections; 0: none
 	Outstanding int
+	Persistent  int           // searches that last
 	Idle        time.Duration // 0: none, as below
 	Unbound     time.Duration
 	Handshake   time.Duration
@@ -175,6 +176,7 @@ func (r *reader) config() (*Config, error) {
 			MaxPDU:      int(r.size("limits.max-pdu")),
 			Connections: r.count("limits.connections"),
 			Outstanding: r.count("limits.outstanding"),
+			Persistent:  r.count("limits.persistent"),
 			PerAddress:  r.count("limits.connections-per-address"),
 			Idle:        r.duration("limits.idle"),
 			Unbound:     r.duration("limits.unbound"),

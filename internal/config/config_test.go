@@ -46,7 +46,7 @@ limits:
 		t.Fatal(err)
 	}
 	if c.Store != "/srv/ldap" || c.Limits.Size != 100 || c.Limits.Time != 2*time.Minute || c.Limits.MaxPDU != 1<<20 ||
-		c.Limits.Connections != 10000 || c.Admin.DN != "cn=root" || c.Lease != 10*time.Second {
+		c.Limits.Connections != 10000 || c.Limits.Persistent != 16 || c.Admin.DN != "cn=root" || c.Lease != 10*time.Second {
 		t.Errorf("%+v", c)
 	}
 	if d := cmp.Diff(c.Listen, []string{"ldap://127.0.0.1:1389", "ldapi:///run/ldapi"}); d != "" {

@@ -64,6 +64,7 @@ var Keys = []Key{
 	{Name: "limits.connections", Default: "10000", Help: "`CONNECTIONS` served at once"},
 	{Name: "limits.connections-per-address", Default: "0", Help: "`CONNECTIONS` served at once from one address, 0 for no limit"},
 	{Name: "limits.outstanding", Default: "64", Help: "`OPERATIONS` that run at once on one connection"},
+	{Name: "limits.persistent", Default: "16", Help: "`SEARCHES` that go on telling of changes at once on one connection, beside those, 0 for none"},
 	{Name: "limits.idle", Default: "1h", Help: "`TIME` after which a silent connection is closed, 0 for never"},
 	{Name: "limits.unbound", Default: "0s", Help: "`TIME` that a connection may be without anyone bound, 0 for ever"},
 	{Name: "limits.handshake", Default: "10s", Help: "`TIME` that a TLS handshake may take, and a PROXY header"},

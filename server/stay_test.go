@@ -1,0 +1,202 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/server"
+)
+
+// A stayed tells how an operation that stayed ended.
+type stayed struct {
+	id    int32
+	cause error
+}
+
+// staying serves searches that stay until their context ends, as persistent
+// searches do, and everything else at once. Those that stay say so on began.
+func staying(began chan<- int32, ended chan<- stayed) func(context.Context, *op.Message, op.Sink) {
+	return func(ctx context.Context, m *op.Message, sink op.Sink) {
+		response := &op.Response{}
+		defer func() { sink.Done(response) }()
+		if _, ok := m.Request.(*op.Search); !ok {
+			return
+		}
+		var result *op.Result
+		if err := sink.(op.Stayer).Stay(); errors.As(err, &result) {
+			response.Result = *result
+			return
+		}
+		began <- m.ID
+		<-ctx.Done()
+		cause := context.Cause(ctx)
+		if response.Code = op.Canceled; errors.As(cause, &result) {
+			response.Result = *result
+		}
+		ended <- stayed{m.ID, cause}
+	}
+}
+
+// stayingRig is a server of operations that stay, and a client with one.
+func stayingRig(t *testing.T, o server.Options) (*rig, *client, chan int32, chan stayed) {
+	t.Helper()
+	began, ended := make(chan int32, 1000), make(chan stayed, 1000)
+	r := start(t, staying(began, ended), o)
+	c := r.dial()
+	c.send(1, search)
+	receive(t, began, "the search")
+	return r, c, began, ended
+}
+
+// What ends an operation that stays, and what its client is told then.
+func TestStayEnds(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		end  func(r *rig, c *client)
+		tell func(c *client)
+	}{
+		{"Abandon", func(_ *rig, c *client) { c.send(2, &op.Abandon{MessageID: 1}, compare) },
+			func(c *client) { c.expect(3, op.Success) }},
+		{"Cancel", func(_ *rig, c *client) { c.send(2, cancelOf(1)) },
+			func(c *client) { c.expect(1, op.Canceled); c.expect(2, op.Success) }},
+		{"Bind", func(_ *rig, c *client) { c.send(2, bind) },
+			func(c *client) { c.expect(2, op.Success) }},
+		{"Unbind", func(_ *rig, c *client) { c.send(2, &op.Unbind{}) },
+			func(c *client) { c.end() }},
+		{"the end of the connection", func(_ *rig, c *client) { c.Close() },
+			func(*client) {}},
+		{"Shutdown", func(r *rig, _ *client) { go r.Shutdown(context.Background()) },
+			func(c *client) { c.expect(1, op.Unavailable); c.notice(op.Unavailable) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r, c, _, ended := stayingRig(t, server.Options{})
+			test.end(r, c)
+			if e := receive(t, ended, "the search's end"); e.cause == nil {
+				t.Error("it has ended without a cause")
+			}
+			test.tell(c)
+			if log := r.log.String(); log != "" {
+				t.Errorf("log: %s", log)
+			}
+		})
+	}
+}
+
+// Beyond MaxPersistent one is refused, and the connection goes on. One that has
+// ended makes room.
+func TestStayLimit(t *testing.T) {
+	_, c, began, ended := stayingRig(t, server.Options{MaxPersistent: 2})
+	c.send(2, search)
+	receive(t, began, "the second search")
+	c.send(3, search)
+	if a := c.expect(3, op.AdminLimitExceeded); !strings.Contains(a.Response.Diagnostic, "has 2 persistent searches") {
+		t.Errorf("diagnostic: %q", a.Response.Diagnostic)
+	}
+	c.send(4, compare, cancelOf(1))
+	c.expect(4, op.Success)
+	c.expect(1, op.Canceled)
+	c.expect(5, op.Success)
+	receive(t, ended, "the first search's end")
+	c.send(6, search)
+	if id := receive(t, began, "another search"); id != 6 {
+		t.Errorf("search %d stays", id)
+	}
+}
+
+// Those that stay leave room for as many others as without them: with one
+// outstanding allowed, an operation behind one that stays is run beside the
+// reader, which an Abandon of it needs.
+func TestStayIsNotOutstanding(t *testing.T) {
+	began, release := make(chan int32, 1), make(chan bool)
+	serve := staying(make(chan int32, 10), make(chan stayed, 10))
+	c := start(t, func(ctx context.Context, m *op.Message, sink op.Sink) {
+		if _, ok := m.Request.(*op.Modify); ok {
+			began <- m.ID
+			select {
+			case <-ctx.Done():
+			case <-release:
+			}
+		}
+		serve(ctx, m, sink)
+	}, server.Options{MaxOutstanding: 1}).dial()
+	c.send(1, search, search, search)
+	c.send(4, modify)
+	receive(t, began, "the modify")
+	c.send(5, cancelOf(1)) // read, so the reader is free
+	c.expect(1, op.Canceled)
+	c.expect(5, op.Success)
+	c.send(6, cancelOf(4))
+	c.expect(4, op.Success)
+	c.expect(6, op.TooLate)
+	close(release)
+}
+
+// An operation that stays costs one goroutine, whatever contexts hang on its own.
+func TestStayGoroutines(t *testing.T) {
+	const connections, each = 20, 5
+	began, ended := make(chan int32, connections*each), make(chan stayed, connections*each)
+	serve := staying(began, ended)
+	r := start(t, func(ctx context.Context, m *op.Message, sink op.Sink) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		serve(ctx, m, sink)
+	}, server.Options{})
+	var clients []*client
+	for range connections {
+		c := r.dial()
+		c.send(1, compare)
+		c.expect(1, op.Success)
+		clients = append(clients, c)
+	}
+	before := runtime.NumGoroutine()
+	for _, c := range clients {
+		c.send(2, search, search, search, search, search)
+	}
+	for range connections * each {
+		receive(t, began, "the searches")
+	}
+	eventually(t, "one goroutine for each", func() bool { return runtime.NumGoroutine() <= before+connections*each })
+}
+
+// A client that does not read: what waits for it is bounded, nobody else is held
+// up, and in the end it is closed.
+func TestStaySlowClient(t *testing.T) {
+	const size = 10 << 10
+	var sent atomic.Int64
+	ended := make(chan error, 1)
+	r := start(t, func(_ context.Context, m *op.Message, sink op.Sink) {
+		response := &op.Response{}
+		if _, ok := m.Request.(*op.Search); ok {
+			sink.(op.Stayer).Stay()
+			e := person("cn=1", make([]byte, size))
+			var err error
+			for err = sink.Entry(e); err == nil; err = sink.Entry(e) {
+				sent.Add(size)
+			}
+			ended <- err
+		}
+		sink.Done(response)
+	}, server.Options{WriteTimeout: 500 * time.Millisecond})
+	r.dial().send(1, search)
+	other := r.dial()
+	for id := int32(1); ; id++ {
+		other.send(id, compare)
+		other.expect(id, op.Success)
+		select {
+		case <-ended:
+		default:
+			continue
+		}
+		break
+	}
+	if most := int64(64 << 20); sent.Load() > most { // what the sockets hold
+		t.Errorf("%d octets were taken for a client that reads none", sent.Load())
+	}
+	eventually(t, "a line in the log", func() bool { return strings.Contains(r.log.String(), "does not take its answers") })
+}
