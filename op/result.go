@@ -52,7 +52,7 @@ const (
 	CannotCancel                 Code = 121
 	AssertionFailed              Code = 122
 	AuthorizationDenied          Code = 123
-	SyncRefreshRequired          Code = 4096 // RFC 4533
+	SyncRefreshRequired          Code = 4096   // RFC 4533
 	NoOperation                  Code = 0x410e // draft-zeilenga-ldap-noop, as OpenLDAP numbers it
 )
 
