@@ -29,6 +29,7 @@ type handler struct {
 	serve  func(ctx context.Context, m *op.Message, sink op.Sink)
 	noTLS  atomic.Pointer[op.Result]             // answers StartTLS
 	name   atomic.Pointer[string]                // who is bound
+	most   atomic.Int32                          // operations of who is bound at once; 0: no limit of its own
 	info   atomic.Pointer[chan *server.ConnInfo] // if not nil, gets that of each session
 	opened atomic.Int32
 	closed atomic.Int32
@@ -48,6 +49,7 @@ func (s session) Serve(ctx context.Context, m *op.Message, sink op.Sink) { s.ser
 func (s session) Close()                                                 { s.closed.Add(1) }
 
 func (s session) StartTLS() *op.Result { return s.noTLS.Load() }
+func (s session) Outstanding() int     { return int(s.most.Load()) }
 
 func (s session) Name() string {
 	if name := s.name.Load(); name != nil {

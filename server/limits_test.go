@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,4 +96,41 @@ func TestBindTimeout(t *testing.T) {
 	bound.send(3, bind)
 	bound.expect(3, op.Success)
 	bound.notice(op.AdminLimitExceeded)
+}
+
+// Who is bound may have a limit of operations at once below the server's.
+func TestOutstandingByIdentity(t *testing.T) {
+	for limit, want := range map[int32]int32{2: 2, 0: 6, 100: 6} {
+		var running, most atomic.Int32
+		started, gate := make(chan struct{}, 32), make(chan struct{})
+		var r *rig
+		r = start(t, func(_ context.Context, m *op.Message, sink op.Sink) {
+			if _, ok := m.Request.(*op.Bind); ok {
+				r.h.most.Store(limit)
+			} else {
+				n := running.Add(1)
+				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+				}
+				started <- struct{}{}
+				<-gate
+				running.Add(-1)
+			}
+			sink.Done(&op.Response{})
+		}, server.Options{MaxOutstanding: 6})
+		c := r.dial()
+		c.send(1, bind)
+		c.expect(1, op.Success)
+		requests := slices.Repeat([]op.Request{modify}, 32)
+		c.send(2, requests...)
+		for range want + 1 { // and the reader's own
+			receive(t, started, "an operation that runs")
+		}
+		close(gate)
+		for range requests {
+			c.read()
+		}
+		if n := most.Load(); n != want+1 {
+			t.Errorf("limit %d: %d ran at once, want %d", limit, n, want+1)
+		}
+	}
 }
