@@ -114,14 +114,30 @@ func HasOptions(have, want string) bool {
 }
 
 func hasOption(have, want string) bool {
-	isRange := strings.HasPrefix(want, ";lang-") && want[len(want)-1] == '-'
 	for have != "" {
 		var option string
 		option, have = firstOption(have)
 		switch {
 		case option == want:
 			return true
-		case isRange && (strings.HasPrefix(option, want) || option == want[:len(want)-1]):
+		case isRange(want) && (strings.HasPrefix(option, want) || option == want[:len(want)-1]):
+			return true
+		}
+	}
+	return false
+}
+
+// isRange reports whether an option (";lang-de-") is a language range.
+func isRange(option string) bool {
+	return strings.HasPrefix(option, ";lang-") && option[len(option)-1] == '-'
+}
+
+// HasRange reports whether a language range is among options (in the form of
+// Attribute.Options).
+func HasRange(options string) bool {
+	for options != "" {
+		var option string
+		if option, options = firstOption(options); isRange(option) {
 			return true
 		}
 	}

@@ -75,6 +75,17 @@ func TestHasOptions(t *testing.T) {
 	}
 }
 
+func TestHasRange(t *testing.T) {
+	for options, want := range map[string]bool{
+		"": false, ";lang-de": false, ";lang": false, ";x-lang-": false, ";lang-de;x-": false,
+		";lang-": true, ";lang-de-": true, ";lang-de;lang-en-;x": true,
+	} {
+		if HasRange(options) != want {
+			t.Errorf("HasRange(%q) = %t", options, !want)
+		}
+	}
+}
+
 func TestHasOptionsIsSubset(t *testing.T) {
 	options := rapid.SliceOf(rapid.SampledFrom([]string{"a", "b", "ab", "x-a", "lang-de"}))
 	rapid.Check(t, func(t *rapid.T) {

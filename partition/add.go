@@ -145,7 +145,7 @@ func (k *types) prepare(name dn.DN, attributes []op.PartialAttribute, g given) (
 
 // take adds a client's attribute to the entry.
 func (k *types) take(e *newEntry, a *op.PartialAttribute, g given) error {
-	t, options, err := k.describe(a.Description)
+	t, options, err := k.storable(a.Description)
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func (tx *Tx) modifying(ctx context.Context, pl place) (*modification, error) {
 // load reads the columns of the types that will change, in one read.
 func (m *modification) load(ctx context.Context, changes []op.Modification) error {
 	for i := range changes {
-		t, _, err := m.tx.catalog.describe(changes[i].Description)
+		t, _, err := m.tx.catalog.storable(changes[i].Description)
 		if err != nil {
 			return err
 		}

@@ -68,6 +68,16 @@ func (k *types) describe(description string) (*schema.AttributeType, string, err
 	return t, options, nil
 }
 
+// storable reads the description of values to be stored. A language range says
+// which are asked for, and describes none (RFC 3866, 3).
+func (k *types) storable(description string) (*schema.AttributeType, string, error) {
+	t, options, err := k.describe(description)
+	if err == nil && entry.HasRange(options) {
+		return nil, "", problem(UndefinedType, "attribute description %q: a language range, which values cannot be stored under", description)
+	}
+	return t, options, err
+}
+
 // maxOptions is the length of a description's options: they are in the
 // qualifiers of all its values.
 const maxOptions = 256
