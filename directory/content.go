@@ -113,8 +113,12 @@ func (c *content) isReferral(e *entry.Entry) bool {
 // tell sends an entry, or a reference, with a control.
 func (c *content) tell(ctx context.Context, found *partition.Result, controls ...op.Control) error {
 	c.controls = controls
-	if c.isReferral(found.Entry) {
-		return c.reference(found)
+	urls, err := c.elsewhere(ctx, found)
+	switch {
+	case err != nil:
+		return err
+	case urls != nil:
+		return c.reference(urls)
 	}
 	return c.send(ctx, found)
 }

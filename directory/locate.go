@@ -86,13 +86,15 @@ func (o *operation) locateBase(ctx context.Context, s *partition.Snapshot, r *op
 
 // follow finds a name that may lead over aliases and referrals.
 func (o *operation) follow(ctx context.Context, s *partition.Snapshot, name dn.DN, scope string, classes []*schema.ObjectClass) (partition.Located, error) {
+	var last *hurdle   // the last alias on the way
+	below := len(name) // RDNs of the name that was given, below all aliases
 	for range maxAliases {
 		h, err := o.hurdle(ctx, s, name, classes...)
 		if err != nil {
 			return partition.Located{}, err
 		}
 		if h == nil {
-			return s.Find(ctx, name)
+			return arrive(ctx, s, name, below, last)
 		}
 		if o.is(h.entry, o.known.referral) {
 			return partition.Located{}, o.referral(h, scope)
@@ -101,12 +103,24 @@ func (o *operation) follow(ctx context.Context, s *partition.Snapshot, name dn.D
 		if err != nil {
 			return partition.Located{}, err
 		}
+		last, below = h, min(below, len(h.rest))
 		name = append(h.rest[:len(h.rest):len(h.rest)], target...)
-		if _, err := s.Find(ctx, name); isMissing(err) && len(h.rest) == 0 {
-			return partition.Located{}, &op.Result{Code: op.AliasProblem, MatchedDN: h.at.Name, Diagnostic: "the alias leads to an entry that does not exist"}
-		}
 	}
 	return partition.Located{}, op.Errorf(op.LoopDetect, "more than %d aliases to follow: they lead in a circle", maxAliases)
+}
+
+// arrive finds a name in whose way nothing stands any more. If there is no entry
+// where the last alias leads, that is the alias's problem, and otherwise the
+// name's (RFC 4511, A.2).
+func arrive(ctx context.Context, s *partition.Snapshot, name dn.DN, below int, last *hurdle) (partition.Located, error) {
+	at, err := s.Find(ctx, name)
+	if last == nil || !isMissing(err) {
+		return at, err
+	}
+	if _, err := s.Find(ctx, name[below:]); isMissing(err) {
+		return at, &op.Result{Code: op.AliasProblem, MatchedDN: last.at.Name, Diagnostic: "the alias leads to an entry that does not exist"}
+	}
+	return at, err
 }
 
 func (o *operation) target(alias *entry.Entry) (dn.DN, error) {

@@ -113,8 +113,9 @@ type stream struct {
 	// Which classes of entries the search treats specially; referrals and
 	// aliases only if there are any. Subentries are left out.
 	referrals, aliases, subentries bool
-	// seen are the entries sent, and bases those that aliases led to, when
-	// following aliases can meet an entry twice.
+	// base is where the search began. Seen are the entries met, and bases those
+	// that aliases led to, when following aliases can meet an entry twice.
+	base  entry.ID
 	seen  map[entry.ID]bool
 	bases []entry.ID
 
@@ -213,11 +214,8 @@ func (st *stream) classes(ctx context.Context) (err error) {
 	return err
 }
 
-// maxBases bounds how many places the aliases of one search may lead to.
-const maxBases = 1000
-
 func (st *stream) run(ctx context.Context, base entry.ID) error {
-	st.query.Base = base
+	st.base, st.query.Base = base, base
 	switch {
 	case st.o.controls.vlv != nil:
 		return st.runView(ctx)
@@ -266,17 +264,19 @@ func (st *stream) runQuery(ctx context.Context) error {
 
 // take deals with one entry found.
 func (st *stream) take(ctx context.Context, found *partition.Result) error {
-	known := st.o.known
 	switch {
-	case st.subentries && st.o.is(found.Entry, known.subentry):
+	case st.subentries && st.o.is(found.Entry, st.o.known.subentry):
 		return nil
-	case st.aliases && st.o.is(found.Entry, known.alias):
-		return st.takeAlias(ctx, found)
 	case st.seen != nil && st.seen[found.ID]:
 		return nil
 	}
 	if st.seen != nil {
 		st.seen[found.ID] = true
+	}
+	if st.isAlias(found) {
+		if away, err := st.takeAlias(ctx, found); err != nil || !away {
+			return err
+		}
 	}
 	if st.sorter != nil {
 		if !st.sorter.Add(found.Entry) {
@@ -289,58 +289,48 @@ func (st *stream) take(ctx context.Context, found *partition.Result) error {
 
 // deliver sends what was found, if it is for this page.
 func (st *stream) deliver(ctx context.Context, found *partition.Result) error {
-	referral := st.referrals && st.o.is(found.Entry, st.o.known.referral)
-	if !referral && st.limit > 0 && st.sent == st.limit {
+	urls, err := st.elsewhere(ctx, found)
+	if err != nil {
+		return err
+	}
+	if urls == nil && st.limit > 0 && st.sent == st.limit {
 		return op.Errorf(op.SizeLimitExceeded, "more than %d entries", st.limit)
 	}
 	if skip, err := st.turnPage(found); skip || err != nil {
 		return err
 	}
-	if referral {
-		return st.reference(found)
+	if urls != nil {
+		return st.reference(urls)
 	}
 	st.sent++
 	return st.send(ctx, found)
 }
 
-// takeAlias notes where an alias leads. One that leads nowhere is left out.
-func (st *stream) takeAlias(ctx context.Context, found *partition.Result) error {
-	target, err := st.o.target(found.Entry)
-	if err != nil {
-		return nil
-	}
-	classes := append(make([]*schema.ObjectClass, 0, 2), st.o.known.alias)
-	at, err := st.o.follow(ctx, st.s, target, scopeName(st.r.Scope), classes)
-	var result *op.Result
+// elsewhere gives the URLs by which others go on with the search; nil: what was
+// found is an entry of ours.
+func (st *stream) elsewhere(ctx context.Context, found *partition.Result) ([]string, error) {
 	switch {
-	case errors.As(err, &result) && result.Code == op.LoopDetect:
-		return err
-	case errors.As(err, &result), isMissing(err):
-		return nil
-	case err != nil:
-		return err
+	case st.referrals && st.o.is(found.Entry, st.o.known.referral):
+		return referralURLs(found.Entry.Values(st.o.known.ref), found.Name, nil, st.continuation()), nil
+	case st.isAlias(found):
+		return st.aliasedElsewhere(ctx, found)
 	}
-	for _, b := range st.bases {
-		if b == at.ID {
-			return nil
-		}
-	}
-	if len(st.bases) == maxBases {
-		return op.Errorf(op.AdminLimitExceeded, "aliases lead to more than %d places", maxBases)
-	}
-	st.bases = append(st.bases, at.ID)
-	return nil
+	return nil, nil
 }
 
-// reference sends a search result reference. The server there goes on with the
-// search: at the base only if one level was asked for (RFC 4511, 4.5.3).
-func (st *stream) reference(found *partition.Result) error {
-	scope := "sub"
+// continuation is the scope that others go on with: of one level the base is
+// left (RFC 4511, 4.5.3).
+func (st *stream) continuation() string {
 	if st.r.Scope == op.SingleLevel {
-		scope = "base"
+		return "base"
 	}
+	return "sub"
+}
+
+// reference sends a search result reference.
+func (st *stream) reference(urls []string) error {
 	st.o.trace.references++
-	return st.sink.Reference(referralURLs(found.Entry.Values(st.o.known.ref), found.Name, nil, scope), st.controls)
+	return st.sink.Reference(urls, st.controls)
 }
 
 // send sends an entry with the attributes asked for.
