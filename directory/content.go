@@ -24,6 +24,8 @@ type watch struct {
 	name dn.DN
 	sink op.Sink
 	base entry.ID // that the search began at
+	// since is the operation as it is since the schema changed; nil: it has not.
+	since *operation
 }
 
 // errBase ends a watch whose base is no longer the entry it began with.
@@ -56,11 +58,17 @@ func (w *watch) later(ctx context.Context, s *partition.Snapshot) (*content, err
 // under gives the operation as it would be under the schema of another state.
 func (w *watch) under(s *schema.Schema) *operation {
 	o := w.o
-	if o.schema == s {
+	switch {
+	case o.schema == s:
 		return o
+	case w.since != nil && w.since.schema == s:
+		return w.since
 	}
-	x := &operation{d: o.d, session: o.session, who: o.who, controls: o.controls, limits: o.limits, schema: s, known: newKnown(s)}
+	x := &operation{d: o.d, session: o.session, who: o.who, controls: o.controls, limits: o.limits, schema: s, known: o.d.knownOf(s)}
+	x.controls.matched = o.controls.matched.under(s)
+	x.controls.dereference = describeAll(o.controls.dereference, s)
 	x.selector.resolve(w.r.Attributes, s)
+	w.since = x
 	return x
 }
 
@@ -91,12 +99,26 @@ func (c *content) find(ctx context.Context, q partition.Query) iter.Seq2[*partit
 				return
 			}
 		}
+		if err := c.failure(); err != nil {
+			yield(nil, err)
+		}
 	}
+}
+
+// failure is an error of the filter's tests, which cannot return it.
+func (c *content) failure() error {
+	if c.shared == nil {
+		return nil
+	}
+	return c.shared.failed
 }
 
 // lookup gives an entry if it is in the content.
 func (c *content) lookup(ctx context.Context, id entry.ID) (*partition.Result, bool, error) {
 	found, ok, err := c.s.Lookup(ctx, c.query, id)
+	if err == nil {
+		err = c.failure()
+	}
 	return &found, ok && err == nil && !c.hides(found.Entry), err
 }
 

@@ -40,6 +40,23 @@ func describe(text string, s *schema.Schema) description {
 	return description{text, s.Attribute(name), entry.SortOptions(options)}
 }
 
+// describeAll looks names up again, under another schema. Those that it does not
+// know have no values.
+func describeAll(specs []derefSpec, s *schema.Schema) (all []derefSpec) {
+	for _, old := range specs {
+		x := derefSpec{attribute: describe(old.attribute.text, s)}
+		for _, a := range old.attributes {
+			if d := describe(a.text, s); d.typ != nil {
+				x.attributes = append(x.attributes, d)
+			}
+		}
+		if x.attribute.typ != nil {
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
 func (d *description) values(e *entry.Entry) [][]byte {
 	if a := e.Find(d.typ, d.options); a != nil {
 		return a.Values

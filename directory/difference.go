@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
@@ -51,7 +52,11 @@ func gather(ctx context.Context, s *partition.Snapshot, after revision.Front) (*
 // differ tells what differs between two contents: first what left, so that names
 // are free, then what came and what changed.
 func (y *synchronizer) differ(ctx context.Context, from, to *content, g *commits, known revision.Front) error {
-	if g.all {
+	all, err := comparesAll(ctx, from, to, g)
+	if err != nil {
+		return err
+	}
+	if all {
 		return y.compare(ctx, from, to, known)
 	}
 	d := &difference{y: y, from: from, to: to, touched: make(map[entry.ID]bool, len(g.ids))}
@@ -75,6 +80,49 @@ func (y *synchronizer) differ(ctx context.Context, from, to *content, g *commits
 		}
 	}
 	return nil
+}
+
+// comparesAll reports whether entries that the commits did not touch may have
+// come or gone, or too many were touched: a filter may hold of others under
+// another schema, and one about collective attributes when subentries or
+// administrative points change.
+func comparesAll(ctx context.Context, from, to *content, g *commits) (bool, error) {
+	if g.all || from.o.schema != to.o.schema {
+		return true, nil
+	}
+	if !from.asksShared() && !to.asksShared() {
+		return false, nil
+	}
+	for _, id := range g.ids {
+		for _, c := range []*content{from, to} {
+			if governs, err := c.governs(ctx, id); governs || err != nil {
+				return governs, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// asksShared reports whether the filter may hold by collective attributes.
+func (c *content) asksShared() (asks bool) {
+	if c.shared == nil {
+		return false
+	}
+	filter.Map(c.query.Filter, func(t *filter.Test) filter.Resolved {
+		asks = asks || t.Shared() != nil
+		return t
+	})
+	return asks
+}
+
+// governs reports whether an entry says what others share: a collective attribute
+// subentry, or an administrative point.
+func (c *content) governs(ctx context.Context, id entry.ID) (bool, error) {
+	e, err := c.s.Entry(ctx, id, false)
+	if err != nil || e == nil {
+		return false, err
+	}
+	return c.o.is(e, c.o.known.collectiveSubentry) || len(e.Values(c.o.known.administrativeRole)) > 0, nil
 }
 
 // A difference between two contents, as far as entries may differ.

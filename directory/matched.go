@@ -4,6 +4,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
 const matchedValues = "1.2.826.0.1.3344810.2.3" // RFC 3876
@@ -15,18 +16,29 @@ func takeMatched(o *operation, _ *op.Message, c *op.Control) error {
 	if err != nil {
 		return malformed("matched values", err)
 	}
-	o.controls.matched = &matched{}
-	for _, f := range items {
-		// An item that is Undefined matches no value.
-		if t, ok := filter.Resolve(f, o.schema).(*filter.Test); ok {
-			o.controls.matched.tests = append(o.controls.matched.tests, t)
-		}
-	}
+	o.controls.matched = (&matched{items: items}).under(o.schema)
 	return nil
 }
 
 // matched is a values return filter.
-type matched struct{ tests []*filter.Test }
+type matched struct {
+	items []filter.Filter
+	tests []*filter.Test // of the items, under a schema
+}
+
+// under resolves the items. One that is Undefined matches no value.
+func (m *matched) under(s *schema.Schema) *matched {
+	if m == nil {
+		return nil
+	}
+	x := &matched{items: m.items}
+	for _, f := range m.items {
+		if t, ok := filter.Resolve(f, s).(*filter.Test); ok {
+			x.tests = append(x.tests, t)
+		}
+	}
+	return x
+}
 
 // apply keeps of attributes to be sent the values that match; an attribute stays,
 // if need be without any (RFC 3876, 2).
