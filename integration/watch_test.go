@@ -116,7 +116,7 @@ func changeNotice(value string) string {
 }
 
 // TestGoLDAPSyncrepl: go-ldap's consumer gets what changed since its cookie, and
-// what changes while it waits, over a restart of the server.
+// what changes while it waits, and learns when the server stops.
 func TestGoLDAPSyncrepl(t *testing.T) {
 	p := watchedServer(t)
 	c := p.admin()
