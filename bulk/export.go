@@ -22,11 +22,14 @@ import (
 type ExportOptions struct {
 	Base     dn.DN         // empty: everything
 	Filter   filter.Filter // nil: every entry
+	NoSchema bool          // leave out the directory's own definitions
 	Progress *Progress
 }
 
 // Export writes the entries of a snapshot as LDIF, each before those below it,
 // with all that is stored of them: operational attributes and userPassword too.
+// Before them stands a record of the definitions that are not built in, if there
+// are any.
 func Export(ctx context.Context, p *partition.Partition, s *partition.Snapshot, w io.Writer, o ExportOptions) (int, error) {
 	at, err := s.Find(ctx, o.Base)
 	if err != nil {
@@ -42,6 +45,11 @@ func Export(ctx context.Context, p *partition.Partition, s *partition.Snapshot, 
 	out := ldif.NewWriter(w)
 	if err := out.WriteVersion(); err != nil {
 		return 0, err
+	}
+	if !o.NoSchema {
+		if err := writeDefinitions(out, s); err != nil {
+			return 0, err
+		}
 	}
 	n := 0
 	for r, err := range s.Walk(ctx, q) {

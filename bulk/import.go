@@ -18,15 +18,16 @@ import (
 func Import(ctx context.Context, p *partition.Partition, o Options) (Result, error) {
 	o = o.withDefaults()
 	o.Progress.total = o.size()
-	if o.changes() {
+	first := o.first()
+	if first.changes() {
 		return importChanges(ctx, p, &o)
 	}
-	return importEntries(ctx, p, &o)
+	return importEntries(ctx, p, &o, &first)
 }
 
-// changes looks whether the first record is a change. Standard input can be read
-// once only, so what was looked at is kept.
-func (o *Options) changes() bool {
+// first looks at the first record; the item has none if it cannot be read.
+// Standard input can be read once only, so what was looked at is kept.
+func (o *Options) first() item {
 	first := *o
 	first.Files, first.Progress = o.Files[:min(1, len(o.Files))], &Progress{}
 	if len(o.Files) > 0 && o.Files[0] == stdin {
@@ -35,9 +36,9 @@ func (o *Options) changes() bool {
 		defer peeked.rewind()
 	}
 	for x := range first.items() {
-		return x.Record != nil && x.Change != nil
+		return x
 	}
-	return false
+	return item{}
 }
 
 // importer loads entries.
@@ -47,12 +48,27 @@ type importer struct {
 	l       *partition.Loader
 	rejects rejects
 	wait    spool // entries whose parent has not come yet
+	skip    int   // records at the beginning that were definitions
 
 	mu    sync.Mutex // of noted
 	noted map[string]bool
 }
 
-func importEntries(ctx context.Context, p *partition.Partition, o *Options) (Result, error) {
+// importEntries loads entries, which may need the definitions before them.
+func importEntries(ctx context.Context, p *partition.Partition, o *Options, first *item) (Result, error) {
+	d, err := takeDefinitions(ctx, p, o, first)
+	if err != nil {
+		return Result{}, err
+	}
+	res, err := load(ctx, p, o, d.records)
+	if res.Revision == 0 {
+		err = errors.Join(err, d.takeBack(context.WithoutCancel(ctx), p, o))
+	}
+	return res, err
+}
+
+// load loads the entries behind a number of records.
+func load(ctx context.Context, p *partition.Partition, o *Options, skip int) (Result, error) {
 	l, err := p.Load(ctx, partition.LoadOptions{
 		By: o.By, Suffixes: o.Suffixes, FirstSuffix: len(o.Suffixes) == 0, Memory: o.Memory,
 		Progress: o.Progress.finishing,
@@ -61,7 +77,7 @@ func importEntries(ctx context.Context, p *partition.Partition, o *Options) (Res
 		return Result{}, err
 	}
 	defer l.Abort(ctx)
-	im := &importer{o: o, p: p, l: l, rejects: rejects{o: o}, noted: map[string]bool{}}
+	im := &importer{o: o, p: p, l: l, rejects: rejects{o: o}, skip: skip, noted: map[string]bool{}}
 	defer im.wait.close()
 	err = im.run(ctx)
 	if e := im.rejects.close(); err == nil {
@@ -147,7 +163,12 @@ func (im *importer) read(ctx context.Context, batches chan<- *batch) {
 		b, size = &batch{turn: b.next, next: make(chan struct{})}, 0
 		return true
 	}
+	skip := im.skip
 	for x := range im.o.items() {
+		if skip > 0 {
+			skip--
+			continue
+		}
 		b.items = append(b.items, x)
 		size += x.size()
 		if (len(b.items) == batchItems || size > batchBytes) && !send() {
@@ -246,6 +267,9 @@ func (im *importer) prepare(s *sieve, x *item) (*partition.Loading, error) {
 	name, err := dn.Parse(x.DN)
 	if err != nil {
 		return nil, x.wrong(fmt.Errorf("the name is not a DN: %w", err))
+	}
+	if partition.IsSubschema(name) {
+		return nil, x.wrong(errLateDefinitions)
 	}
 	return im.l.Prepare(name, s.clean(attributes))
 }

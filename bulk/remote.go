@@ -36,7 +36,8 @@ func Send(ctx context.Context, r Remote, o Options) (Result, error) {
 	s := &sender{o: &o, r: r, core: schema.Core(), rejects: rejects{o: &o}, busy: map[string]chan struct{}{}, noted: map[string]bool{}}
 	s.sieve = newSieve(s.core, s.note)
 	n := cmp.Or(r.Connections, 8)
-	if s.changes = o.changes(); s.changes {
+	first := o.first()
+	if s.changes = first.changes(); s.changes {
 		n = 1
 	}
 	err := s.run(ctx, n)

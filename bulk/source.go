@@ -90,8 +90,11 @@ type item struct {
 	*ldif.Record
 	file string
 	bad  *ldif.Error
-	raw  []byte // of a bad one, if rejects are wanted
+	raw  []byte // of a file's first record; of a bad one, if rejects are wanted
 }
+
+// changes reports whether the record is a change; its file is one of changes.
+func (x *item) changes() bool { return x.Record != nil && x.Change != nil }
 
 // items yields the records of all files. What cannot be read on is a bad item
 // too, the last of its file.
@@ -116,9 +119,12 @@ func (o *Options) file(name string, yield func(item) bool) bool {
 		label = "standard input"
 	}
 	r := ldif.NewReader(in, ldif.Options{File: label, AllowFiles: o.AllowFiles})
-	line := 1
+	line, first := 1, true
 	for rec, err := range r.Records() {
 		x := item{Record: rec, file: label}
+		if first {
+			x.raw, first = bytes.Clone(r.Raw()), false
+		}
 		switch {
 		case err == nil:
 			line = rec.Line

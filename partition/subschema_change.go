@@ -69,16 +69,22 @@ func (p *Partition) dropGone(ctx context.Context, before *catalog) error {
 // replace and remove is judged together, against itself and against the entries
 // there are.
 func (tx *Tx) modifySubschema(ctx context.Context, changes []op.Modification) error {
-	if !tx.alone {
-		return problem(Unwilling, "the schema changes by an update of its own")
-	}
 	e := schemaEdit{from: tx.catalog.schema}
 	for i := range changes {
 		if err := e.apply(&changes[i]); err != nil {
 			return err
 		}
 	}
-	next, err := tx.nextCatalog(&e)
+	return tx.ChangeSchema(ctx, e.add, e.remove)
+}
+
+// ChangeSchema changes the schema as [schema.Schema.Change] says, in a function
+// of UpdateSchema. Errors begin with the Source of the definition.
+func (tx *Tx) ChangeSchema(ctx context.Context, add, remove []schema.Definition) error {
+	if !tx.alone {
+		return problem(Unwilling, "the schema changes by an update of its own")
+	}
+	next, err := tx.nextCatalog(add, remove)
 	if err != nil {
 		return err
 	}
@@ -92,11 +98,14 @@ func (tx *Tx) modifySubschema(ctx context.Context, changes []op.Modification) er
 	return nil
 }
 
-// nextCatalog makes the catalog of the schema that an edit leads to.
-func (tx *Tx) nextCatalog(e *schemaEdit) (*catalog, error) {
-	s, err := e.from.Change(e.add, e.remove)
+// nextCatalog makes the catalog of the schema that a change leads to.
+func (tx *Tx) nextCatalog(add, remove []schema.Definition) (*catalog, error) {
+	s, err := tx.catalog.schema.Change(add, remove)
 	if err != nil {
 		return nil, wrongDefinition(err)
+	}
+	if err := tx.catalog.keepsIndexNames(s); err != nil {
+		return nil, err
 	}
 	next, err := tx.catalog.of(subschemaOf(s, tx.p.base))
 	if err != nil {
@@ -104,6 +113,17 @@ func (tx *Tx) nextCatalog(e *schemaEdit) (*catalog, error) {
 	}
 	next.subschema.since = max(tx.catalog.subschema.since, 1) // what comes behind it finds the entry
 	return next, nil
+}
+
+// keepsIndexNames refuses a schema in which the type of an index has another
+// first name: the index's table is called by it.
+func (c *catalog) keepsIndexNames(next *schema.Schema) error {
+	for _, x := range c.ordered {
+		if t := next.Attribute(x.typ.OID); t != nil && t.Name() != x.typ.Name() {
+			return problem(Unwilling, "%s has an index, so %s cannot become its first name: drop the index before", x.typ.Name(), t.Name())
+		}
+	}
+	return nil
 }
 
 var faults = map[schema.Fault]Problem{

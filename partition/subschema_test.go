@@ -348,3 +348,19 @@ func TestSchemaFindsUsersByIndex(t *testing.T) {
 	c.within("removing a type", smallGone, largeGone)
 	c.within("a class that requires more", smallTight, largeTight)
 }
+
+// An index's table is called by its type's first name, which therefore stays.
+func TestSchemaKeepsNamesOfIndexes(t *testing.T) {
+	p := open(t)
+	must(t, changeSchema(t, p, "add attributeTypes "+floors))
+	indexes := append(p.Config().Indexes, partition.Index{Attribute: "floors", Layout: partition.ColumnLayout})
+	must(t, p.Reindex(context.Background(), indexes, partition.ReindexOptions{}))
+	renamed := strings.Replace(floors, "'floors'", "( 'storeys' 'floors' )", 1)
+	err := changeSchema(t, p, "delete attributeTypes 2.25.1.1", "add attributeTypes "+renamed)
+	var e *partition.Error
+	if !errors.As(err, &e) || e.Problem != partition.Unwilling || !strings.Contains(e.Text, "floors has an index") {
+		t.Errorf("another first name: %v", err)
+	}
+	more := strings.Replace(floors, "'floors'", "( 'floors' 'storeys' )", 1)
+	must(t, changeSchema(t, p, "delete attributeTypes 2.25.1.1", "add attributeTypes "+more))
+}

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -27,6 +28,16 @@ func (d Definition) parse() (*definition, error) {
 	}
 	parsed.source = d.Source
 	return parsed, nil
+}
+
+// Called gives the OID of what is defined (of a DIT structure rule, its number)
+// and its names; nothing if the definition is malformed.
+func (d Definition) Called() (oid string, names []string) {
+	parsed, err := d.parse()
+	if err != nil {
+		return "", nil
+	}
+	return parsed.oid, slices.Clone(parsed.names)
 }
 
 // from notes in a DefinitionError where its definition is from.

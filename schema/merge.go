@@ -15,6 +15,21 @@ type Merged struct {
 	Notes []string
 }
 
+// Count tells how many definitions come, come in the place of others, and go.
+func (m *Merged) Count() (added, replaced, removed int) {
+	oids := map[string]bool{}
+	for _, d := range m.Remove {
+		oid, _ := d.Called()
+		oids[d.Attribute+" "+oid] = true
+	}
+	for _, d := range m.Add {
+		if oid, _ := d.Called(); oids[d.Attribute+" "+oid] {
+			replaced++
+		}
+	}
+	return len(m.Add) - replaced, replaced, len(m.Remove) - replaced
+}
+
 // Merge fits in definitions that other servers' files have, which say the
 // standard ones in their own way. What is new is added. What is there already,
 // by its OID or as a built-in element by its names:

@@ -21,11 +21,20 @@ func (f *Files) readLDIF(name string, text []byte) error {
 		if err != nil {
 			return err
 		}
-		c := record{files: f, name: name, lines: valueLines(r.Raw(), rec.Line), read: map[string]int{}}
-		if err := c.add(rec); err != nil {
+		if err := f.Record(name, rec, r.Raw()); err != nil {
 			return err
 		}
 	}
+}
+
+// Record adds the definitions of a record of LDIF, whose text tells the lines of
+// its values. The name of the file is for errors.
+func (f *Files) Record(name string, rec *ldif.Record, text []byte) error {
+	if f.macros == nil {
+		f.macros = schema.Macros{}
+	}
+	c := record{files: f, name: name, lines: valueLines(text, rec.Line), read: map[string]int{}}
+	return c.add(rec)
 }
 
 // record is a record of LDIF whose definitions are being taken.

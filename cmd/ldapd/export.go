@@ -19,7 +19,10 @@ import (
 )
 
 // exportFlags are what the command has besides the configuration.
-type exportFlags struct{ base, filter, at, output string }
+type exportFlags struct {
+	base, filter, at, output string
+	noSchema                 bool
+}
 
 func (m *Main) exportCommand() *cobra.Command {
 	var f exportFlags
@@ -28,7 +31,8 @@ func (m *Main) exportCommand() *cobra.Command {
 		Short: "Write a directory as LDIF",
 		Long: `Write a directory as LDIF to standard output or a file, each entry before those
 below it, with everything that is stored: operational attributes and passwords
-too. Importing it makes the same directory again.`,
+too. Definitions that the directory has besides the built-in schema come first, as
+an entry cn=Subschema. Importing it all makes the same directory again.`,
 		Example: `  ldapd export --store ./data --output all.ldif.zst
   ldapd export --store ./data --base ou=people,dc=example,dc=com --filter '(l=Oslo)'
   ldapd export --store ./data --at 2026-01-31T12:00:00Z`,
@@ -40,11 +44,12 @@ too. Importing it makes the same directory again.`,
 	c.Flags().StringVar(&f.filter, "filter", "", "`FILTER` that entries must match")
 	c.Flags().StringVar(&f.at, "at", "", "the state at `WHEN`: a revision, or a time as 2026-01-31T12:00:00Z")
 	c.Flags().StringVarP(&f.output, "output", "o", "", "`FILE` to write, compressed if it ends with .gz or .zst")
+	c.Flags().BoolVar(&f.noSchema, "no-schema", false, "leave out the definitions of cn=Subschema")
 	return c
 }
 
 func (m *Main) export(ctx context.Context, c *config.Config, f exportFlags) (err error) {
-	o := bulk.ExportOptions{Progress: m.progress("export")}
+	o := bulk.ExportOptions{NoSchema: f.noSchema, Progress: m.progress("export")}
 	if o.Base, err = dn.Parse(f.base); err != nil {
 		return &config.Error{Where: "--base", Text: err.Error()}
 	}

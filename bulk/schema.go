@@ -1,0 +1,107 @@
+package bulk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/ldif"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/schemafile"
+)
+
+// writeDefinitions writes what a directory has besides the built-in schema, and
+// has not of it, as an entry: an attribute a kind.
+func writeDefinitions(out *ldif.Writer, s *partition.Snapshot) error {
+	added, removed := s.OwnDefinitions()
+	if len(added)+len(removed) == 0 {
+		return nil
+	}
+	rec := &ldif.Record{DN: partition.SubschemaName}
+	value := func(attribute, text string) {
+		if n := len(rec.Attributes); n == 0 || rec.Attributes[n-1].Description != attribute {
+			rec.Attributes = append(rec.Attributes, op.PartialAttribute{Description: attribute})
+		}
+		a := &rec.Attributes[len(rec.Attributes)-1]
+		a.Values = append(a.Values, []byte(text))
+	}
+	value("objectClass", "subschema")
+	for _, d := range removed {
+		value(partition.RemovedDefinitions, d.Attribute+" "+d.Text)
+	}
+	for _, d := range added {
+		value(d.Attribute, d.Text)
+	}
+	return out.Write(rec)
+}
+
+var errLateDefinitions = errors.New("definitions must come before all entries: make this the first record of the first file")
+
+// definitions is what an import changes of the schema before its entries.
+type definitions struct {
+	records     int // that they were in
+	add, remove []schema.Definition
+}
+
+// takeDefinitions changes the schema as the first record says if that is of the
+// subschema.
+func takeDefinitions(ctx context.Context, p *partition.Partition, o *Options, first *item) (*definitions, error) {
+	d := &definitions{}
+	if first.Record == nil {
+		return d, nil
+	}
+	if name, err := dn.Parse(first.DN); err != nil || !partition.IsSubschema(name) {
+		return d, nil
+	}
+	d.records = 1
+	added, removed, err := first.definitions()
+	if err != nil {
+		return d, err
+	}
+	_, err = p.UpdateSchema(ctx, o.By, func(tx *partition.Tx) (err error) {
+		d.add, d.remove, err = tx.Lacking(added, removed)
+		if err != nil || len(d.add)+len(d.remove) == 0 {
+			return err
+		}
+		return tx.ChangeSchema(ctx, d.add, d.remove)
+	})
+	if err != nil {
+		err = fmt.Errorf("the definitions of %s cannot be taken, so nothing was imported:\n%w", partition.SubschemaName, err)
+	}
+	return d, err
+}
+
+// definitions are those of a record, and the names of what it takes out of the
+// built-in schema.
+func (x *item) definitions() (added, removed []schema.Definition, err error) {
+	var f schemafile.Files
+	if err := f.Record(x.file, x.Record, x.raw); err != nil {
+		return nil, nil, err
+	}
+	for _, a := range x.Attributes {
+		if !strings.EqualFold(a.Description, partition.RemovedDefinitions) {
+			continue
+		}
+		for _, v := range a.Values {
+			attribute, oid, _ := strings.Cut(string(v), " ")
+			removed = append(removed, schema.Definition{Attribute: attribute, Text: oid, Source: fmt.Sprintf("%s:%d", x.file, x.Line)})
+		}
+	}
+	return f.Definitions, removed, nil
+}
+
+// takeBack undoes the change behind an import that came to nothing.
+func (d *definitions) takeBack(ctx context.Context, p *partition.Partition, o *Options) error {
+	if len(d.add)+len(d.remove) == 0 {
+		return nil
+	}
+	_, err := p.UpdateSchema(ctx, o.By, func(tx *partition.Tx) error { return tx.ChangeSchema(ctx, d.remove, d.add) })
+	if err != nil {
+		return fmt.Errorf("the definitions of %s stay: %w", partition.SubschemaName, err)
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/schemafile"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+const dryRunHelp = "say what would be done, or why it cannot be, and change nothing"
+
+func (m *Main) schemaAddCommand() *cobra.Command {
+	var dryRun bool
+	c := m.command(&cobra.Command{
+		Use:   "add --store STORE [--dry-run] FILE...",
+		Short: "Add the definitions of schema files",
+		Long: `Add the definitions of schema files: OpenLDAP's .schema and cn=config .ldif,
+389 Directory Server's, ApacheDS's, or what ldapsearch gives of a subschema entry. A
+folder stands for all *.schema and *.ldif in it; "-" is standard input. All files
+are added in one step, or none of them.
+
+What is there already stays, is given the names it lacks, or, as a class, is
+widened; what becomes other than in the files is said in a note.`,
+		Example: `  ldapd schema add --store ./data /etc/ldap/schema/dyngroup.schema
+  ldapd schema add --store ./data --dry-run /usr/share/dirsrv/schema`,
+		Args: cobra.MinimumNArgs(1),
+	}, schemaChangeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		f, err := m.readSchemaFiles(args)
+		if err != nil {
+			return err
+		}
+		return m.changeSchema(ctx, c, dryRun, func(s *schema.Schema) (*schema.Merged, error) { return s.Merge(f.Definitions) })
+	})
+	c.Flags().BoolVar(&dryRun, "dry-run", false, dryRunHelp)
+	return c
+}
+
+func (m *Main) schemaRemoveCommand() *cobra.Command {
+	var dryRun bool
+	c := m.command(&cobra.Command{
+		Use:   "remove --store STORE [--dry-run] [KIND:]NAME...",
+		Short: "Remove definitions by name or OID",
+		Long: `Remove definitions by name or OID, all in one step, or none. What other definitions
+or entries use stays: the error says which.`,
+		Example: `  ldapd schema remove --store ./data groupOfURLs memberURL`,
+		Args:    cobra.MinimumNArgs(1),
+	}, schemaChangeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		if err := storeThere(c); err != nil {
+			return err
+		}
+		return m.changeSchema(ctx, c, dryRun, func(s *schema.Schema) (*schema.Merged, error) { return removal(s, args) })
+	})
+	c.Flags().BoolVar(&dryRun, "dry-run", false, dryRunHelp)
+	return c
+}
+
+// schemaChangeKeys are storeKeys and who the change is by.
+var schemaChangeKeys = append([]string{"admin.dn"}, storeKeys...)
+
+// readSchemaFiles reads files, and folders of them.
+func (m *Main) readSchemaFiles(names []string) (*schemafile.Files, error) {
+	f := &schemafile.Files{}
+	for _, name := range names {
+		if err := m.readSchemaFile(f, name); err != nil {
+			return nil, err
+		}
+	}
+	if len(f.Definitions) == 0 {
+		return nil, fmt.Errorf("there are no definitions in %s", strings.Join(names, ", "))
+	}
+	return f, nil
+}
+
+func (m *Main) readSchemaFile(f *schemafile.Files, name string) error {
+	if name == "-" {
+		return f.Read("standard input", m.Stdin)
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return f.ReadPath(os.DirFS(name), ".")
+	}
+	in, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return f.Read(name, in)
+}
+
+// removal is the change that takes definitions away.
+func removal(s *schema.Schema, args []string) (*schema.Merged, error) {
+	out := &schema.Merged{}
+	for _, arg := range args {
+		found, err := named(s, arg)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(found) > 1:
+			return nil, &config.Error{Where: "NAME", Text: fmt.Sprintf("%s is the name of several: say %s:%s or %[3]s:%[2]s", arg, found[0].Attribute, arg, found[1].Attribute)}
+		}
+		out.Remove = append(out.Remove, found[0])
+	}
+	return out, nil
+}
+
+// errDryRun ends the update of a dry run.
+var errDryRun = errors.New("dry run")
+
+// changeSchema makes a change of the schema in force, in one commit.
+func (m *Main) changeSchema(ctx context.Context, c *config.Config, dryRun bool, change func(*schema.Schema) (*schema.Merged, error)) (err error) {
+	if dryRun {
+		if err := storeThere(c); err != nil {
+			return err
+		}
+	}
+	p, err := openPartition(ctx, c, m.logger(c), writing)
+	if err != nil {
+		return overLDAP(err, "ldapmodify of cn=Subschema changes its schema")
+	}
+	defer func() { err = errors.Join(err, p.Close(context.WithoutCancel(ctx))) }()
+	var done *schema.Merged
+	_, err = p.UpdateSchema(ctx, partition.By{Name: c.Admin.DN}, func(tx *partition.Tx) error {
+		if done, err = change(tx.Schema()); err != nil || len(done.Add)+len(done.Remove) == 0 {
+			return err
+		}
+		if err := tx.ChangeSchema(ctx, done.Add, done.Remove); err != nil || !dryRun {
+			return err
+		}
+		return errDryRun
+	})
+	if err != nil && !errors.Is(err, errDryRun) {
+		return err
+	}
+	return m.tellChange(done, dryRun)
+}
+
+// tellChange says what was done, or would be.
+func (m *Main) tellChange(done *schema.Merged, dryRun bool) error {
+	for _, n := range done.Notes {
+		fmt.Fprintln(m.Stderr, "note:", n)
+	}
+	verbs := []string{"added", "replaced", "removed"}
+	if dryRun {
+		verbs = []string{"would add", "would replace", "would remove"}
+	}
+	added, replaced, removed := done.Count()
+	_, err := fmt.Fprintf(m.Stdout, "%s %d definitions, %s %d, %s %d\n", verbs[0], added, verbs[1], replaced, verbs[2], removed)
+	return err
+}
+
+// overLDAP says of a store that another process has what can be done instead.
+func overLDAP(err error, instead string) error {
+	if errors.Is(err, table.ErrLocked) {
+		return fmt.Errorf("%w; while a server runs, %s", err, instead)
+	}
+	return err
+}
