@@ -13,39 +13,43 @@ import (
 // resolve turns a client's filter into one that can run. Package filter makes
 // assertions about secret attributes Undefined, whoever asks.
 func (o *operation) resolve(ctx context.Context, s *partition.Snapshot, f filter.Filter) (filter.Resolved, error) {
-	f, err := o.nameTests(ctx, s, f)
+	f, err := o.lookUp(ctx, s, f)
 	if err != nil {
 		return nil, err
 	}
 	return filter.Resolve(f, o.schema), nil
 }
 
-// nameTests turns (entryDN=X), which no stored attribute could answer, into a
-// test of the entryUUID of X. A filter without any comes back as it is.
-func (o *operation) nameTests(ctx context.Context, s *partition.Snapshot, f filter.Filter) (filter.Filter, error) {
-	if !namesEntries(f) {
+// lookUp replaces the tests that other entries than the one tested have a say in:
+// (entryDN=X), which no stored attribute could answer, by a test of the entryUUID
+// of X, and member in chain by tests of all names in the chain. A filter without
+// any comes back as it is.
+func (o *operation) lookUp(ctx context.Context, s *partition.Snapshot, f filter.Filter) (filter.Filter, error) {
+	if !needsLookUp(f) {
 		return f, nil
 	}
 	switch f := f.(type) {
 	case *filter.Equal:
 		return o.nameTest(ctx, s, f)
+	case *filter.Extensible:
+		return o.chainTest(ctx, s, f)
 	case *filter.Not:
-		part, err := o.nameTests(ctx, s, f.Filter)
+		part, err := o.lookUp(ctx, s, f.Filter)
 		return &filter.Not{Filter: part}, err
 	case filter.And:
-		parts, err := o.nameTestsOf(ctx, s, f)
+		parts, err := o.lookUpAll(ctx, s, f)
 		return filter.And(parts), err
 	case filter.Or:
-		parts, err := o.nameTestsOf(ctx, s, f)
+		parts, err := o.lookUpAll(ctx, s, f)
 		return filter.Or(parts), err
 	}
 	return f, nil
 }
 
-func (o *operation) nameTestsOf(ctx context.Context, s *partition.Snapshot, parts []filter.Filter) ([]filter.Filter, error) {
+func (o *operation) lookUpAll(ctx context.Context, s *partition.Snapshot, parts []filter.Filter) ([]filter.Filter, error) {
 	changed := make([]filter.Filter, len(parts))
 	for i, f := range parts {
-		g, err := o.nameTests(ctx, s, f)
+		g, err := o.lookUp(ctx, s, f)
 		if err != nil {
 			return nil, err
 		}
@@ -54,17 +58,19 @@ func (o *operation) nameTestsOf(ctx context.Context, s *partition.Snapshot, part
 	return changed, nil
 }
 
-// namesEntries reports whether an equality test of entryDN is in f.
-func namesEntries(f filter.Filter) bool {
+// needsLookUp reports whether such a test is in f.
+func needsLookUp(f filter.Filter) bool {
 	switch f := f.(type) {
 	case *filter.Equal:
 		return strings.EqualFold(f.Attribute, "entryDN") || f.Attribute == "1.3.6.1.1.20"
+	case *filter.Extensible:
+		return isChain(f)
 	case *filter.Not:
-		return namesEntries(f.Filter)
+		return needsLookUp(f.Filter)
 	case filter.And:
-		return slices.ContainsFunc(f, namesEntries)
+		return slices.ContainsFunc(f, needsLookUp)
 	case filter.Or:
-		return slices.ContainsFunc(f, namesEntries)
+		return slices.ContainsFunc(f, needsLookUp)
 	}
 	return false
 }

@@ -10,8 +10,8 @@ import (
 
 // Resolve looks a filter up in a schema. Assertions on unknown types or rules,
 // on types without the rule asked for, on secret types, and values that break
-// their syntax become Undefined; constants are folded, nested And and Or
-// flattened.
+// their syntax become Undefined, and so do member-in-chain tests, which take a
+// directory to answer; constants are folded, nested And and Or flattened.
 func Resolve(f Filter, s *schema.Schema) Resolved {
 	switch f := f.(type) {
 	case And:
@@ -298,7 +298,7 @@ func (r resolver) typed(f *Extensible) (*Test, bool) {
 	rule := typ.Equality
 	if f.Rule != "" {
 		rule = r.schema.Rule(f.Rule)
-		if rule == nil || !rule.AppliesTo(typ) {
+		if rule == nil || rule.InChain() || !rule.AppliesTo(typ) {
 			return nil, false
 		}
 	}
@@ -309,7 +309,7 @@ func (r resolver) typed(f *Extensible) (*Test, bool) {
 // the rule takes.
 func (r resolver) ruleOnly(f *Extensible) (*Test, bool) {
 	rule := r.schema.Rule(f.Rule)
-	if rule == nil {
+	if rule == nil || rule.InChain() {
 		return nil, false
 	}
 	t := &Test{Op: TestExtensible, DNAttrs: f.DNAttrs}

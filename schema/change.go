@@ -79,7 +79,7 @@ func firstOf(text string) (string, error) {
 			return "", err
 		}
 	}
-	return p.item(oidItems)
+	return p.item(firstItems)
 }
 
 // called reports whether the definition has the OID or name.

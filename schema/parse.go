@@ -292,6 +292,7 @@ type items struct {
 var (
 	oidItems   = items{"a name or OID", true, validOIDWord}
 	ruleItems  = items{"a rule number", true, validRuleID}
+	firstItems = items{"an OID, a name or a rule number", true, func(s string) bool { return validRuleID(s) || validOIDWord(s) }}
 	nameItems  = items{"a name", true, validOIDWord}
 	valueItems = items{"a value", false, func(string) bool { return true }}
 )

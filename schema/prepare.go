@@ -131,7 +131,7 @@ func stringPiece(k Piece, v []byte, fold bool) ([]byte, error) {
 }
 
 // compactKey prepares a value of which spaces, and what else drop says, mean
-// nothing (RFC 4518, 2.6.2 and 2.6.3).
+// nothing (RFC 4518, 2.6.2 and 2.6.3), unless it carries a combining mark.
 func compactKey(v []byte, drop func(r rune) bool) ([]byte, error) {
 	b, err := prepareString(v, true)
 	if err != nil {
@@ -140,7 +140,7 @@ func compactKey(v []byte, drop func(r rune) bool) ([]byte, error) {
 	out := b[:0]
 	for i := 0; i < len(b); {
 		r, n := utf8.DecodeRune(b[i:])
-		if !isSpaceAt(b, i) && !drop(r) {
+		if r != ' ' && !drop(r) || marked(b[i+n:]) {
 			out = append(out, b[i:i+n]...)
 		}
 		i += n
@@ -281,14 +281,16 @@ func prohibited(r rune) bool {
 // isSpaceAt reports whether b[i] is a space in the sense of RFC 4518, 2.6: one
 // that no combining mark follows.
 func isSpaceAt(b []byte, i int) bool {
-	if b[i] != ' ' {
+	return b[i] == ' ' && !marked(b[i+1:])
+}
+
+// marked reports whether a combining mark is next (RFC 4518, appendix A).
+func marked(b []byte) bool {
+	if len(b) == 0 || b[0] < utf8.RuneSelf {
 		return false
 	}
-	if i+1 == len(b) || b[i+1] < utf8.RuneSelf {
-		return true
-	}
-	r, _ := utf8.DecodeRune(b[i+1:])
-	return !unicode.Is(unicode.M, r)
+	r, _ := utf8.DecodeRune(b)
+	return unicode.Is(unicode.M, r)
 }
 
 // spaceOut is insignificant space handling of values and whole assertions (RFC

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -86,7 +87,10 @@ var (
 
 	distinguishedName  = ofSchema("distinguishedName", nameKey, syntaxDN)
 	nameAndOptionalUID = ofSchema("nameAndOptionalUID", nameAndUIDKey, syntaxNameAndOptionalUID, syntaxDN)
-	objectIdentifier   = ofSchema("objectIdentifier", oidKey, syntaxOID)
+	objectIdentifier   = &Form{Name: "objectIdentifier", key: oidKey, assertion: oidAssertion, takes: []string{syntaxOID}}
+
+	// inChain has names of both syntaxes, since a chain may go through either.
+	inChain = ofSchema("inChain", nameKey, syntaxDN, syntaxNameAndOptionalUID)
 
 	integerFirst = &Form{
 		Name:      "integerFirstComponent",
@@ -161,6 +165,16 @@ func oidKey(s *Schema, v []byte) ([]byte, error) {
 	return bytes.ToLower(v), nil
 }
 
+// oidAssertion is oidKey for assertions: a name that the schema does not have
+// makes them Undefined (RFC 4517, 4.2.26).
+func oidAssertion(s *Schema, a []byte) ([]byte, error) {
+	k, err := oidKey(s, a)
+	if err == nil && !isDigit(k[0]) {
+		return nil, fmt.Errorf("%q is not in the schema", a)
+	}
+	return k, err
+}
+
 var errOID = errors.New("neither a numeric OID nor a name")
 
 // firstComponent keys the first component of a definition "( first ..." (RFC
@@ -183,6 +197,17 @@ func firstComponent(f *Form) func(*Schema, []byte) ([]byte, error) {
 		return f.key(s, []byte(p.tok.text))
 	}
 }
+
+// The member-in-chain rule of Active Directory: it asks whether an attribute leads
+// to a name through any number of entries.
+const (
+	InChainOID  = "1.2.840.113556.1.4.1941"
+	InChainName = "inChainMatch"
+)
+
+// InChain reports whether the rule asks about other entries than the one with the
+// value, so that keys cannot answer it.
+func (r *MatchingRule) InChain() bool { return r.OID == InChainOID }
 
 // behaviour is what a matching rule does; definitions do not say it.
 type behaviour struct {
@@ -236,6 +261,7 @@ var behaviours = makeBehaviours([]behaviour{
 	{oid: "1.3.6.1.4.1.4203.666.11.2.3", form: csn, use: Ordering},
 	{oid: "1.2.840.113556.1.4.803", form: integer, use: Special, special: matchAllBits},
 	{oid: "1.2.840.113556.1.4.804", form: integer, use: Special, special: matchAnyBit},
+	{oid: InChainOID, form: inChain, use: Special, special: bytes.Equal},
 	{oid: ApproximateOID, form: approximate, use: Approximate, special: matchApproximate},
 })
 

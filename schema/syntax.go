@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -81,9 +82,9 @@ func init() {
 		syntaxBinary:               validateNothing,
 		syntaxBitString:            byKey(bitStringKey),
 		syntaxBoolean:              byKey(booleanKey),
-		syntaxCertificate:          validateSequence,
-		syntaxCertificateList:      validateSequence,
-		syntaxCertificatePair:      validateSequence,
+		syntaxCertificate:          validateCertificate,
+		syntaxCertificateList:      validateCertificateList,
+		syntaxCertificatePair:      validateCertificatePair,
 		syntaxCountryString:        validateCountry,
 		syntaxDN:                   validateDN,
 		syntaxDeliveryMethod:       validateDeliveryMethod,
@@ -211,16 +212,22 @@ func validateTime(_ *Schema, v []byte) error {
 	return err
 }
 
+var errUTCTime = errors.New("not a UTC time: YYMMDDHHMM[SS][Z|+HHMM|-HHMM]")
+
 // validateUTCTime is RFC 4517, 3.3.34: YYMMDDHHMM[SS], and Z or a difference or
-// nothing.
+// nothing. It has no leap seconds, and a difference has its minutes.
 func validateUTCTime(_ *Schema, v []byte) error {
+	zone := bytes.TrimLeft(v, "0123456789")
+	digits := len(v) - len(zone)
+	if digits != 10 && digits != 12 || len(zone) != 0 && len(zone) != 1 && len(zone) != 5 {
+		return errUTCTime
+	}
 	full := append([]byte("20"), v...)
-	if n := len(v); n > 0 && isDigit(v[n-1]) && !bytes.ContainsAny(v, "+-") {
+	if len(zone) == 0 {
 		full = append(full, 'Z')
 	}
-	digits := len(v) - len(bytes.TrimLeft(v, "0123456789"))
-	if _, err := parseTime(full); err != nil || digits != 10 && digits != 12 || bytes.ContainsAny(v, ".,") {
-		return errors.New("not a UTC time: YYMMDDHHMM[SS][Z|+HHMM|-HHMM]")
+	if t, err := parseTime(full); err != nil || t.second > 59 {
+		return errUTCTime
 	}
 	return nil
 }
@@ -249,8 +256,12 @@ func validateOID(_ *Schema, v []byte) error {
 	return nil
 }
 
-// validNumericOID is RFC 4512, 1.4: numbers without leading zeros, dots between.
+// validNumericOID is RFC 4512, 1.4: two numbers or more without leading zeros,
+// dots between.
 func validNumericOID(s string) bool {
+	if strings.IndexByte(s, '.') < 0 {
+		return false
+	}
 	start := 0
 	for i := 0; i <= len(s); i++ {
 		if i < len(s) && isDigit(s[i]) {
@@ -262,14 +273,6 @@ func validNumericOID(s string) bool {
 		start = i + 1
 	}
 	return true
-}
-
-// validateSequence is for values that are the BER of an ASN.1 SEQUENCE.
-func validateSequence(_ *Schema, v []byte) error {
-	if len(v) < 2 || v[0] != 0x30 {
-		return errors.New("not the BER of a SEQUENCE")
-	}
-	return nil
 }
 
 // description checks a definition of the subschema.

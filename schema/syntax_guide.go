@@ -11,8 +11,8 @@ func validateEnhancedGuide(_ *Schema, v []byte) error {
 	if len(parts) != 3 || !validOIDWord(strings.Trim(parts[0], " ")) {
 		return errors.New("not an enhanced guide: class#criteria#subset")
 	}
-	switch strings.Trim(parts[2], " ") {
-	case "baseobject", "oneLevel", "wholeSubtree":
+	switch strings.ToLower(strings.Trim(parts[2], " ")) {
+	case "baseobject", "onelevel", "wholesubtree":
 		return validateCriteria(parts[1])
 	}
 	return errors.New("not an enhanced guide: subset is none of baseobject, oneLevel, wholeSubtree")
@@ -65,18 +65,22 @@ func criterion(s string, depth int) (string, bool) {
 		}
 		return rest[1:], true
 	}
-	for _, constant := range []string{"?true", "?false"} {
-		if rest, ok := strings.CutPrefix(s, constant); ok {
-			return rest, true
-		}
+	if rest, ok := cutWord(s, "?true", "?false"); ok {
+		return rest, true
 	}
 	name, rest, ok := strings.Cut(s, "$")
 	if !ok || !validOIDWord(name) {
 		return s, false
 	}
-	for _, match := range []string{"EQ", "SUBSTR", "GE", "LE", "APPROX"} {
-		if rest, ok := strings.CutPrefix(rest, match); ok {
-			return rest, true
+	return cutWord(rest, "EQ", "SUBSTR", "GE", "LE", "APPROX")
+}
+
+// cutWord cuts one of the words, in any case as all words of an ABNF (RFC 4234,
+// 2.3), from the start of s.
+func cutWord(s string, words ...string) (rest string, ok bool) {
+	for _, w := range words {
+		if len(s) >= len(w) && strings.EqualFold(s[:len(w)], w) {
+			return s[len(w):], true
 		}
 	}
 	return s, false

@@ -15,14 +15,24 @@ var deliveryMethods = []string{
 	"any", "mhs", "physical", "telex", "teletex", "g3fax", "g4fax", "ia5", "videotex", "telephone",
 }
 
-// validateDeliveryMethod is RFC 4517, 3.3.5: methods with "$" between.
+// validateDeliveryMethod is RFC 4517, 3.3.5: methods with "$" between, and spaces
+// around that.
 func validateDeliveryMethod(_ *Schema, v []byte) error {
+	if len(bytes.Trim(v, " ")) != len(v) {
+		return errors.New("not a delivery method: spaces around it")
+	}
 	for _, part := range strings.Split(string(v), "$") {
-		if m := strings.Trim(part, " "); !slices.Contains(deliveryMethods, m) {
+		if m := strings.Trim(part, " "); !isWord(deliveryMethods, m) {
 			return fmt.Errorf("%q is not a delivery method", m)
 		}
 	}
 	return nil
+}
+
+// isWord reports whether w is one of the words of an ABNF, which have any case
+// (RFC 4234, 2.3).
+func isWord(words []string, w string) bool {
+	return slices.ContainsFunc(words, func(one string) bool { return strings.EqualFold(one, w) })
 }
 
 // validatePostalAddress is RFC 4517, 3.3.28: lines with "$" between, in which
@@ -73,7 +83,7 @@ var faxParameters = []string{
 func validateFacsimile(s *Schema, v []byte) error {
 	parts := strings.Split(string(v), "$")
 	for _, p := range parts[1:] {
-		if !slices.ContainsFunc(faxParameters, func(f string) bool { return strings.EqualFold(f, p) }) {
+		if !isWord(faxParameters, p) {
 			return fmt.Errorf("%q is not a fax parameter", p)
 		}
 	}
@@ -96,14 +106,18 @@ func validateTelex(s *Schema, v []byte) error {
 
 var teletexParameters = []string{"graphic", "control", "misc", "page", "private"}
 
-// validateTeletex is RFC 4517, 3.3.32: a terminal's name and key:value pairs.
+// validateTeletex is RFC 4517, 3.3.32: a terminal's name and key:value pairs, in
+// which \24 is "$" and \5C a backslash.
 func validateTeletex(s *Schema, v []byte) error {
 	parts := bytes.Split(v, []byte{'$'})
 	for _, p := range parts[1:] {
 		key, _, ok := bytes.Cut(p, []byte{':'})
-		if !ok || !slices.Contains(teletexParameters, string(key)) {
+		if !ok || !isWord(teletexParameters, string(key)) {
 			return fmt.Errorf("%q is not a teletex parameter", p)
 		}
+	}
+	if err := escapes(v, "24", "5C"); err != nil {
+		return err
 	}
 	return validatePrintable(s, parts[0])
 }

@@ -2,17 +2,29 @@ package schema
 
 import "testing"
 
+// The least that has the structure: no names, keys or signatures.
+const (
+	aCertificate     = "\x30\x14" + "\x30\x0d\x02\x01\x01" + "\x30\x00\x30\x00\x30\x00\x30\x00\x30\x00" + "\x30\x00" + "\x03\x01\x00"
+	aCertificateList = "\x30\x1a" + "\x30\x13" + "\x30\x00\x30\x00" + "\x17\x0d240229120000Z" + "\x30\x00" + "\x03\x01\x00"
+)
+
 func TestSyntaxes(t *testing.T) {
 	cases := map[string]struct{ good, bad []string }{
-		syntaxAttributeType:   {[]string{"( 1.2 NAME 'a' SYNTAX 1.3 )"}, []string{"", "1.2", "( 1.2 MUST x )"}},
-		syntaxAudio:           {[]string{"", "\x00"}, nil},
-		syntaxBinary:          {[]string{"", "\x00"}, nil},
-		syntaxBitString:       {[]string{"''B", "'0101'B"}, []string{"", "'02'B", "'01'b", "'B", "0101", "'01'H"}},
-		syntaxBoolean:         {[]string{"TRUE", "FALSE"}, []string{"", "true", "1", "TRUE "}},
-		syntaxCertificate:     {[]string{"\x30\x00"}, []string{"", "\x30", "MIIC"}},
-		syntaxCertificateList: {[]string{"\x30\x00"}, []string{"x"}},
-		syntaxCertificatePair: {[]string{"\x30\x00"}, []string{"x"}},
-		syntaxCountryString:   {[]string{"DE", "us"}, []string{"", "D", "DEU", "D\xe4", "D*"}},
+		syntaxAttributeType: {[]string{"( 1.2 NAME 'a' SYNTAX 1.3 )"}, []string{"", "1.2", "( 1.2 MUST x )"}},
+		syntaxAudio:         {[]string{"", "\x00"}, nil},
+		syntaxBinary:        {[]string{"", "\x00"}, nil},
+		syntaxBitString:     {[]string{"''B", "'0101'B"}, []string{"", "'02'B", "'01'b", "'B", "0101", "'01'H"}},
+		syntaxBoolean:       {[]string{"TRUE", "FALSE"}, []string{"", "true", "1", "TRUE "}},
+		syntaxCertificate: {
+			[]string{aCertificate, "\x30\x19\x30\x12\xa0\x03\x02\x01\x02" + aCertificate[4:]},
+			[]string{"", "\x30", "\x30\x00", "MIIC", aCertificate + "x", aCertificate[:21], "\x30\x80" + aCertificate[2:] + "\x00\x00"},
+		},
+		syntaxCertificateList: {[]string{aCertificateList}, []string{"", "x", "\x30\x00", aCertificate, aCertificateList + "x"}},
+		syntaxCertificatePair: {
+			[]string{"\x30\x18\xa0\x16" + aCertificate, "\x30\x18\xa1\x16" + aCertificate, "\x30\x30\xa0\x16" + aCertificate + "\xa1\x16" + aCertificate},
+			[]string{"", "x", "\x30\x00", aCertificate, "\x30\x18\xa2\x16" + aCertificate, "\x30\x02\xa0\x00"},
+		},
+		syntaxCountryString: {[]string{"DE", "us"}, []string{"", "D", "DEU", "D\xe4", "D*"}},
 		syntaxDN: {
 			[]string{"", "cn=a,dc=b", `cn=\e4\ff+sn=x`, "2.5.4.3=#040141", "cn=a, ou=b"},
 			[]string{"a", "cn", "=a", "cn=a,", "cn=a,,dc=b", `cn=\`},
@@ -46,7 +58,7 @@ func TestSyntaxes(t *testing.T) {
 		syntaxNameForm:        {[]string{"( 1.2 NAME 'x' OC person MUST cn )"}, []string{"(", ")"}},
 		syntaxNumericString:   {[]string{"1", "1 2 ", " "}, []string{"", "1a", "-1"}},
 		syntaxObjectClass:     {[]string{"( 1.2 SUP top MUST a MAY ( b $ c ) )"}, []string{"( 1.2 SYNTAX 1.3 )", "(1.2"}},
-		syntaxOID:             {[]string{"1.2.3", "cn", "a-b", "2.5.4.0", "0"}, []string{"", "1.", "1 ", ".1", "01.2", "1..2", "a b", "-a", "ä"}},
+		syntaxOID:             {[]string{"1.2.3", "cn", "a-b", "2.5.4.0", "0.0"}, []string{"", "0", "1.", "1 ", ".1", "01.2", "1..2", "a b", "-a", "ä"}},
 		syntaxOtherMailbox:    {[]string{"internet$a@b", "x$"}, []string{"", "a@b", "$a", "ä$b", "x$ä"}},
 		syntaxOctetString:     {[]string{"", "\x00\xff"}, nil},
 		syntaxPostalAddress:   {[]string{"1 Main St$Town", `\241M \5c$x`, "ä$$b"}, []string{"", "\xff", `a\x`, `a\`, `a\2`}},
@@ -64,7 +76,7 @@ func TestSyntaxes(t *testing.T) {
 		syntaxTelexNumber:        {[]string{"123$de$abc"}, []string{"", "123", "123$de", "123$de$", "1$2$3$4"}},
 		syntaxUTCTime: {
 			[]string{"240229120000Z", "2402291200Z", "2402291200+0100", "240229120000"},
-			[]string{"", "24022912Z", "20240229120000Z", "240229120000.5Z", "240229256000Z", "2402291200+1", "2402291200X"},
+			[]string{"", "24022912Z", "20240229120000Z", "240229120000.5Z", "240229256000Z", "2402291200+1", "2402291200+01", "2402291200X", "161231235960Z"},
 		},
 		syntaxLDAPSyntax:           {[]string{"( 1.2 DESC 'x' X-Y 'z' )"}, []string{"( 1.2 SUP x )", "( )"}},
 		syntaxSubstringAssertion:   {[]string{"a*", "*a", "a*b*c", `*\2A*`, "*"}, []string{"", "a", "a**b", `a\*`, `\2b*`, "\xff*"}},

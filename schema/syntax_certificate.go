@@ -1,0 +1,92 @@
+package schema
+
+import (
+	"errors"
+
+	"golang.org/x/crypto/cryptobyte"
+	"golang.org/x/crypto/cryptobyte/asn1"
+)
+
+// Syntaxes whose values are DER (RFC 4523). Their structure is checked down to
+// where X.509's extensions and algorithms begin, as slapd does: certificates of
+// all ages have to load, and no meaning is taken from them.
+
+// validateSequence is for values that are one SEQUENCE of whatever.
+func validateSequence(_ *Schema, v []byte) error {
+	if _, ok := sequence(v); !ok {
+		return errors.New("not the DER of a SEQUENCE")
+	}
+	return nil
+}
+
+// validateCertificate is RFC 4523, 2.1.
+func validateCertificate(_ *Schema, v []byte) error {
+	if signed(v, isTBSCertificate) {
+		return nil
+	}
+	return errors.New("not the DER of a certificate (X.509)")
+}
+
+// validateCertificateList is RFC 4523, 2.2.
+func validateCertificateList(_ *Schema, v []byte) error {
+	if signed(v, isTBSCertList) {
+		return nil
+	}
+	return errors.New("not the DER of a certificate revocation list (X.509)")
+}
+
+// validateCertificatePair is RFC 4523, 2.3: a certificate issued to the
+// authority, one issued by it, or both.
+func validateCertificatePair(s *Schema, v []byte) error {
+	pair, ok := sequence(v)
+	ok = ok && !pair.Empty()
+	for _, tag := range []asn1.Tag{0, 1} {
+		var one cryptobyte.String
+		var has bool
+		if !pair.ReadOptionalASN1(&one, &has, tag.ContextSpecific().Constructed()) || has && !signed(one, isTBSCertificate) {
+			ok = false
+		}
+	}
+	if !ok || !pair.Empty() {
+		return errors.New("not the DER of a pair of certificates (X.509)")
+	}
+	return nil
+}
+
+// sequence gives what is in v if it is one SEQUENCE and nothing else.
+func sequence(v []byte) (inner cryptobyte.String, ok bool) {
+	s := cryptobyte.String(v)
+	return inner, s.ReadASN1(&inner, asn1.SEQUENCE) && s.Empty()
+}
+
+// signed reports whether v is X.509's SIGNED{} of something: that, an algorithm
+// and a BIT STRING.
+func signed(v []byte, something func(cryptobyte.String) bool) bool {
+	s, ok := sequence(v)
+	var content cryptobyte.String
+	return ok && s.ReadASN1(&content, asn1.SEQUENCE) && something(content) &&
+		skip(&s, asn1.SEQUENCE, asn1.BIT_STRING) && s.Empty()
+}
+
+// isTBSCertificate has version, serial number, algorithm, issuer, validity,
+// subject and public key; identifiers and extensions may follow.
+func isTBSCertificate(s cryptobyte.String) bool {
+	return s.SkipOptionalASN1(asn1.Tag(0).ContextSpecific().Constructed()) &&
+		skip(&s, asn1.INTEGER, asn1.SEQUENCE, asn1.SEQUENCE, asn1.SEQUENCE, asn1.SEQUENCE, asn1.SEQUENCE)
+}
+
+// isTBSCertList has version, algorithm, issuer and the time of the update; the
+// next one, what is revoked and extensions may follow.
+func isTBSCertList(s cryptobyte.String) bool {
+	return s.SkipOptionalASN1(asn1.INTEGER) && skip(&s, asn1.SEQUENCE, asn1.SEQUENCE) &&
+		(s.PeekASN1Tag(asn1.UTCTime) || s.PeekASN1Tag(asn1.GeneralizedTime))
+}
+
+func skip(s *cryptobyte.String, tags ...asn1.Tag) bool {
+	for _, tag := range tags {
+		if !s.SkipASN1(tag) {
+			return false
+		}
+	}
+	return true
+}
