@@ -140,6 +140,13 @@ func (v *Vector) Void(r table.Revision) bool {
 	return contains(c.Void, r)
 }
 
+// Swept reports whether nothing will be done about r any more: its holder's time
+// in the slot is over and all that was left of it has been removed.
+func (v *Vector) Swept(r table.Revision) bool {
+	s := v.slot(SlotOf(r))
+	return s == nil || s.cell.State == Free || r < s.cell.First
+}
+
 // merged reports whether a branch is visible to those who do not read it. Only a
 // server merges.
 func (v *Vector) merged(c *Cell) bool {

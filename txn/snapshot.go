@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
@@ -79,6 +80,13 @@ func (s *Snapshot) Low() table.Revision { return s.low }
 // Visible implements table.View.
 func (s *Snapshot) Visible(r table.Revision) bool {
 	return r <= s.max && (s.view == nil || s.view.Visible(r))
+}
+
+// Swept reports whether what r wrote, if the snapshot does not show it, is there
+// by mistake: no commit under way, and nothing that is still to be removed.
+func (s *Snapshot) Swept(r table.Revision) bool {
+	v, ok := s.view.(*revision.Vector)
+	return !ok || v.Swept(r)
 }
 
 // Ordinal counts the states this server has shown: of two current snapshots the
