@@ -3,12 +3,17 @@ package integration
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-ldap/ldap/v3"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table/hbase"
 )
 
 // TestKill ends the server with SIGKILL while clients write on many connections,
@@ -96,12 +101,13 @@ func (c *crowd) write(t *testing.T, p *process, round, acks int) {
 }
 
 // recovered checks the directory of a server that was started again, at once and
-// when it writes: only then is it decided what becomes of operations that were
-// under way. As it is found then it has to stay.
+// when the slots of those before it are recovered: only then is it decided what
+// becomes of operations that were under way. As it is found then it has to stay.
 func (c *crowd) recovered(t *testing.T, p *process) {
 	t.Helper()
 	c.check(t, p)
 	awaitWriter(t, p)
+	awaitAlone(t, p)
 	for x, step := range c.check(t, p) {
 		if step != x.acked {
 			c.landed++
@@ -156,6 +162,38 @@ func look(t *testing.T, c *ldap.Conn) *sight {
 		}
 	})
 	return s
+}
+
+// awaitAlone waits until nobody but one server has anything undecided in its
+// store, and that one shows what was decided.
+func awaitAlone(t *testing.T, p *process) {
+	t.Helper()
+	if !strings.HasPrefix(p.store, "hbase:") {
+		return // nobody else can have it
+	}
+	s, err := hbase.Open(t.Context(), p.store, hbase.Options{Timeout: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	log := journal.New(s)
+	eventually(t, "the slots of the dead are recovered", func() error {
+		h, err := log.Heads(t.Context())
+		if err != nil {
+			return err
+		}
+		holders := 0
+		for _, slot := range h.Slots() {
+			if st := h.Cell(slot).State; st == revision.Open || st == revision.Recovering {
+				holders++
+			}
+		}
+		if holders != 1 {
+			return fmt.Errorf("%d slots are held", holders)
+		}
+		return nil
+	})
+	awaitWriter(t, p) // who writes has read the heads since
 }
 
 // awaitWriter waits until a server takes writes: on a shared store it does once

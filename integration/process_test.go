@@ -91,6 +91,7 @@ func passwordFile(t testing.TB) string {
 type process struct {
 	t      testing.TB
 	cmd    *exec.Cmd
+	store  string
 	urls   []string // that it serves
 	stderr safeBuffer
 	done   chan struct{} // closed at its end
@@ -115,6 +116,7 @@ func tryServe(t testing.TB, store string, args ...string) (*process, error) {
 		usual = append(usual, "--listen", "ldap://127.0.0.1:0")
 	}
 	p, stdout := start(t, nil, append(usual, args...)...)
+	p.store = store
 	ready := make(chan string, 1)
 	go func() {
 		line, _ := bufio.NewReader(stdout).ReadString('\n')
