@@ -86,6 +86,13 @@ func (m *many) prepare() {
 	if err := c.Add(r); err != nil {
 		m.t.Fatal(err)
 	}
+	for _, p := range m.servers {
+		other := p.admin()
+		eventually(m.t, "every server shows what is prepared", func() error {
+			_, err := searchDN(other, groupDN, ldap.ScopeBaseObject, "(objectClass=*)")
+			return err
+		})
+	}
 }
 
 // client works at one server after the other, as those of a killed one do.

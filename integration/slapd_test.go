@@ -172,7 +172,8 @@ func search(base string, scope, deref, limit int, filter string, attributes []st
 		}
 		a.Referrals = r.Referrals
 		if a.Code == ldap.LDAPResultSizeLimitExceeded {
-			a.Entries = []string{fmt.Sprint(len(r.Entries))} // any of them
+			a.Entries = []string{fmt.Sprint(len(r.Entries))} // any of them,
+			a.Referrals = nil                                // and what references were met before
 			return a
 		}
 		for _, e := range r.Entries {
