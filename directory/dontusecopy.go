@@ -15,7 +15,7 @@ func takeDontUseCopy(o *operation, _ *op.Message, c *op.Control) error {
 
 // original waits, if the request wants no copy, until this server shows all that
 // any server of the store had committed when the request came: the store is the
-// original, what a server that follows it remembers is a copy for up to one poll.
+// original, what a server remembers of it is a copy for up to one poll.
 func (o *operation) original(ctx context.Context) error {
 	if !o.controls.original {
 		return nil

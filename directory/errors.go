@@ -41,7 +41,7 @@ var sentinels = []struct {
 	text string
 }{
 	{txn.ErrConflict, op.Busy, "other writers were faster too often: try again"},
-	{txn.ErrReadOnly, op.UnwillingToPerform, "this server does not write: another one holds the store for writing"},
+	{txn.ErrReadOnly, op.UnwillingToPerform, "this server was opened for reading only"},
 	{txn.ErrRevision, op.UnwillingToPerform, "the state that was asked for is no longer kept"},
 	{txn.ErrUnknown, op.Other, "the store failed while committing: read to learn whether the change stands"},
 	{table.ErrTooLarge, op.AdminLimitExceeded, "a value is larger than the store takes"},

@@ -139,7 +139,7 @@ func (y *synchronizer) begin(ctx context.Context) (refreshing, error) {
 	}
 	y.front = c.front
 	err := y.o.d.part.Follows(ctx, c.front)
-	if err == nil { // a server that follows may have to wait for it
+	if err == nil { // another server may have told it, and be ahead
 		var s *partition.Snapshot
 		if s, err = y.o.d.part.AtFront(ctx, c.front); err == nil {
 			s.Close()

@@ -138,11 +138,17 @@ func (m *model) closure(all []*schema.ObjectClass, c *schema.ObjectClass) []*sch
 	return all
 }
 
-// structural is the most specific structural class; nil: there is none.
+// structural is the most specific structural class; nil: there is none, or the
+// structural classes are not one chain (RFC 4512, 2.4.2).
 func structural(all []*schema.ObjectClass) (s *schema.ObjectClass) {
 	for _, c := range all {
 		if c.Kind == schema.Structural && (s == nil || c.Is(s)) {
 			s = c
+		}
+	}
+	for _, c := range all {
+		if c.Kind == schema.Structural && !s.Is(c) {
+			return nil
 		}
 	}
 	return s
@@ -379,12 +385,13 @@ func (m *model) rename(name dn.DN, rdn dn.RDN, deleteOld bool, parent *dn.DN) pa
 	return 0
 }
 
-// unname takes the old name's values away that the new name has not.
+// unname takes the old name's values away that the new name has not, spelled the
+// same: spelled otherwise, the new one takes its place.
 func (m *model) unname(e *modelEntry, rdn dn.RDN) {
 	for _, ava := range e.name[0] {
 		t, d := m.describe(ava.Type)
 		stays := slices.ContainsFunc(rdn, func(n dn.AVA) bool {
-			return m.schema.Attribute(n.Type) == t && same(t, string(n.Value), string(ava.Value))
+			return m.schema.Attribute(n.Type) == t && string(n.Value) == string(ava.Value)
 		})
 		if i := e.index(t, d, string(ava.Value)); i >= 0 && !stays {
 			if e.values[d] = slices.Delete(e.values[d], i, i+1); len(e.values[d]) == 0 {

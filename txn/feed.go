@@ -137,8 +137,8 @@ func merged(streams []iter.Seq2[*journal.Record, error]) iter.Seq2[*journal.Reco
 }
 
 // AtFront gives the state at a front: what was committed up to it in each slot.
-// A front that is not reached here, as on a server that follows, is waited for
-// within bounds and is ErrRevision then.
+// A front that is not reached here, as on a server other than the one that told
+// it, is waited for within bounds and is ErrRevision then.
 func (db *DB) AtFront(ctx context.Context, f revision.Front) (*Snapshot, error) {
 	timeout := time.NewTimer(pastPatience)
 	defer timeout.Stop()

@@ -10,8 +10,8 @@
 //
 // On an engine that commits atomic batches (table.Batcher) cells and journal
 // row are one synced batch; on others a commit writes its journal row, its
-// cells, the decision, and publishes its head, as on HBase. There one server
-// writes at a time; the others follow it and take over when its lease ends.
+// cells, reads the marks of others, writes the decision, and publishes its head,
+// as on HBase. There any number of servers write, each in a slot of its own.
 package txn
 
 import (
@@ -101,7 +101,7 @@ var (
 	// ErrConflict: other writers kept winning, or a bulk load is under way;
 	// nothing was written.
 	ErrConflict = errors.New("conflicting writes, retries exhausted")
-	// ErrReadOnly: this server does not write (another one does).
+	// ErrReadOnly: this server opened the store for reading.
 	ErrReadOnly = errors.New("this server does not write")
 	// ErrUnknown: the store failed between decision and publishing; whether
 	// the commit stands cannot be told.
@@ -169,11 +169,11 @@ type loss struct {
 	undecided bool
 }
 
-// Open makes the tables journal and cluster if they are missing, recovers what
-// a predecessor left, and claims a slot unless o.ReadOnly. A store with another
-// live writer opens as a follower: Update fails with ErrReadOnly until that
-// writer closes or its lease ends; then this server takes over by itself. On a
-// table.Batcher there is one DB at a time.
+// Open makes the tables journal and cluster if they are missing and claims a slot
+// unless o.ReadOnly. What servers that are gone have left undecided is recovered
+// beside that, when their leases have ended. While another server loads in bulk
+// there is no slot to be had: Update fails with table.ErrUnavailable until it has
+// ended. On a table.Batcher there is one DB at a time.
 func Open(ctx context.Context, s table.Store, o Options) (*DB, error) {
 	db := &DB{store: s, o: o.withDefaults()}
 	if err := db.createTables(ctx); err != nil {
