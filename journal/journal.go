@@ -6,6 +6,7 @@
 //
 //	row "heads"               family c, one column a slot (2 bytes): a revision.Cell
 //	row "archive" slot n      family c, column a: a revision.Archive, for ever
+//	row "checkpoints"         family c, one column a name: version, revision, when it was made
 //
 // One Get of the row heads is one atomic snapshot of the whole cluster.
 //
@@ -48,9 +49,10 @@ const (
 const clusterFamily = 'c'
 
 var (
-	headsRow      = []byte("heads")
-	archivePrefix = []byte("archive")
-	archiveColumn = []byte{'a'}
+	headsRow       = []byte("heads")
+	archivePrefix  = []byte("archive")
+	archiveColumn  = []byte{'a'}
+	checkpointsRow = []byte("checkpoints")
 )
 
 // Specs describes the tables.

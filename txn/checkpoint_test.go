@@ -1,0 +1,119 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+)
+
+func TestCheckpoint(t *testing.T) {
+	each(t, func(t *testing.T, db *DB) {
+		ctx := context.Background()
+		r := write(t, db, "x", "q", "before")
+		c, err := db.Checkpoint(ctx, "release-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Revision < r {
+			t.Errorf("the checkpoint leaves out a commit that came before it")
+		}
+		write(t, db, "x", "q", "after")
+		if _, err := db.Checkpoint(ctx, "release-1"); !errors.Is(err, ErrCheckpointExists) {
+			t.Errorf("a second one of the name: %v", err)
+		}
+		all, err := db.Checkpoints(ctx)
+		if err != nil || len(all) != 1 || all[0] != c {
+			t.Fatalf("listed: %v, %v; want %v", all, err, c)
+		}
+		s, err := db.At(ctx, all[0].Revision)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if got := value(t, s, db.Table("data"), "x", "q"); got != "before" {
+			t.Errorf("at the checkpoint: %q", got)
+		}
+		if err := db.DeleteCheckpoint(ctx, "release-1"); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.DeleteCheckpoint(ctx, "release-1"); !errors.Is(err, ErrCheckpoint) {
+			t.Errorf("deleted twice: %v", err)
+		}
+		if _, err := db.FindCheckpoint(ctx, "release-1"); !errors.Is(err, ErrCheckpoint) {
+			t.Errorf("found after it was deleted: %v", err)
+		}
+	})
+}
+
+func TestCheckpointNames(t *testing.T) {
+	for name, want := range map[string]bool{
+		"a": true, "before-upgrade_2.1": true, "r": true, "rx-0-1": true, strings.Repeat("a", 64): true,
+		"": false, "now": false, "2026": false, "20261120100000Z": false, "r1-0-1": false, "a b": false,
+		"ä": false, "-a": false, strings.Repeat("a", 65): false, "a\x00": false, "a\n": false,
+	} {
+		if got := IsCheckpointName(name); got != want {
+			t.Errorf("%q: %v", name, got)
+		}
+	}
+}
+
+// TestCheckpointAcross makes one on one server while others commit: it is a
+// state that never changes, the same on all.
+func TestCheckpointAcross(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	store, faults := tabletest.WithFaults(tabletest.NewMem(), 7)
+	a, b := open(t, store, fast), open(t, store, fast)
+	faults.SetRate(0.05) // swaps whose answer is lost too
+	for i := range 20 {
+		if _, err := b.Update(ctx, func(tx *Tx) error {
+			tx.Write(b.Table("data"), put(fmt.Sprint("r", i), "q", fmt.Sprint(i)))
+			return nil
+		}); err != nil && !errors.Is(err, table.ErrUnavailable) && !errors.Is(err, ErrUnknown) {
+			t.Fatal(err)
+		}
+	}
+	faults.SetRate(0)
+	eventually(t, "both write again", 5*time.Second, func() bool { return writes(a) && writes(b) })
+	c, err := a.Checkpoint(ctx, "moment")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := rows(t, a, c.Revision)
+	for i := range 20 {
+		write(t, b, fmt.Sprint("r", i), "q", "later")
+	}
+	for _, db := range []*DB{a, b} {
+		found, err := db.FindCheckpoint(ctx, "moment")
+		if err != nil || found != c {
+			t.Fatalf("found %v, %v; want %v", found, err, c)
+		}
+		if got := rows(t, db, c.Revision); got != before {
+			t.Errorf("at the checkpoint, now: %s; then: %s", got, before)
+		}
+	}
+}
+
+func rows(t *testing.T, db *DB, r table.Revision) string {
+	t.Helper()
+	ctx := context.Background()
+	s, err := db.At(ctx, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var b strings.Builder
+	for row, err := range s.Scan(ctx, db.Table("data"), table.Range{}, table.Select{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "%s=%s ", row.Key, row.Cells[0].Value)
+	}
+	return b.String()
+}
