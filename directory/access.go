@@ -37,8 +37,7 @@ func (o *operation) log(ctx context.Context, m *op.Message) {
 		return
 	}
 	attrs := make([]slog.Attr, 0, 16)
-	attrs = append(attrs, slog.Uint64("conn", o.session.number), slog.Int("id", int(m.ID)))
-	attrs = append(attrs, slog.String("who", o.session.Name()))
+	attrs = o.session.appendTo(attrs, m)
 	if o.controls.proxied != nil {
 		attrs = append(attrs, slog.String("as", *o.controls.proxied))
 	}
@@ -47,10 +46,7 @@ func (o *operation) log(ctx context.Context, m *op.Message) {
 	}
 	attrs = appendRequest(attrs, m.Request)
 	attrs = appendControls(attrs, m.Controls)
-	attrs = append(attrs, slog.Int("result", int(o.response.Code)))
-	if o.response.Diagnostic != "" {
-		attrs = append(attrs, slog.String("diagnostic", o.response.Diagnostic))
-	}
+	attrs = appendResult(attrs, &o.response.Result)
 	if _, ok := m.Request.(*op.Search); ok {
 		attrs = o.trace.appendSearch(attrs)
 	}
@@ -66,6 +62,31 @@ func (o *operation) log(ctx context.Context, m *op.Message) {
 		}
 		o.d.log.LogAttrs(ctx, slog.LevelWarn, "slow operation", attrs...)
 	}
+}
+
+// Answered writes the line of a request that the connection itself has answered:
+// Cancel, StartTLS, what is refused.
+func (s *Session) Answered(m *op.Message, r *op.Response) {
+	log := s.d.o.Access
+	if log == nil {
+		return
+	}
+	attrs := appendRequest(s.appendTo(make([]slog.Attr, 0, 8), m), m.Request)
+	attrs = appendControls(attrs, m.Controls)
+	log.LogAttrs(context.Background(), slog.LevelInfo, operationName(m.Request), appendResult(attrs, &r.Result)...)
+}
+
+// appendTo tells whose request it is.
+func (s *Session) appendTo(attrs []slog.Attr, m *op.Message) []slog.Attr {
+	return append(attrs, slog.Uint64("conn", s.number), slog.Int("id", int(m.ID)), slog.String("who", s.Name()))
+}
+
+func appendResult(attrs []slog.Attr, r *op.Result) []slog.Attr {
+	attrs = append(attrs, slog.Int("result", int(r.Code)))
+	if r.Diagnostic != "" {
+		attrs = append(attrs, slog.String("diagnostic", r.Diagnostic))
+	}
+	return attrs
 }
 
 // appendSearch tells what a search found and what that took.

@@ -46,6 +46,7 @@ func TestAccessLog(t *testing.T) {
 		Filter: filter.MustParse("(&(objectClass=domain)(dc=hidden*))")})
 	serve(&op.Search{Base: "dc=example,dc=com", Filter: filter.MustParse("(objectClass=*)")})
 	serve(&op.Compare{Name: "dc=missing,dc=com", Description: "dc", Value: []byte("hidden")})
+	s.Answered(&op.Message{ID: 8, Request: &op.Extended{OID: "1.3.6.1.1.8"}}, &op.Response{Result: op.Result{Code: op.TooLate, Diagnostic: "over"}})
 	s.Close()
 
 	want := []string{
@@ -56,6 +57,7 @@ func TestAccessLog(t *testing.T) {
 		`{"attributes":["dc"],"candidates":1,"conn":1,"dn":"dc=example,dc=com","entries":0,"filter":"(&(objectClass=?)(dc=?*))","id":7,"index":"objectClass value","op":"search","result":0,"scope":"sub","who":"cn=admin,dc=example,dc=com"}`,
 		`{"candidates":1,"conn":1,"dn":"dc=example,dc=com","entries":1,"filter":"(objectClass=*)","id":7,"op":"search","result":0,"scope":"base","who":"cn=admin,dc=example,dc=com"}`,
 		`{"attribute":"dc","conn":1,"diagnostic":"no entry dc=missing,dc=com","dn":"dc=missing,dc=com","id":7,"op":"compare","result":32,"who":"cn=admin,dc=example,dc=com"}`,
+		`{"conn":1,"diagnostic":"over","id":8,"oid":"1.3.6.1.1.8","op":"extended","result":120,"who":"cn=admin,dc=example,dc=com"}`,
 		`{"conn":1,"op":"disconnect","who":"cn=admin,dc=example,dc=com"}`,
 	}
 	lines := strings.Split(strings.TrimSpace(access.String()), "\n")
@@ -87,4 +89,26 @@ func steady(t *testing.T, line string) string {
 	e.SetEscapeHTML(false)
 	e.Encode(m)
 	return strings.TrimSpace(b.String())
+}
+
+// What a persistent search tells under a schema that is newer than it is counted
+// too.
+func TestAccessLogOfWatches(t *testing.T) {
+	const one = "cn=1,ou=a,dc=example,dc=com"
+	var access bytes.Buffer
+	w := watchWith(t, directory.Options{Access: slog.New(slog.NewJSONHandler(&access, nil))}, "(objectClass=device)", psearchControl())
+	w.wants(one)
+	w.do(&op.Modify{Name: "cn=Subschema", Changes: changes(lines(
+		"add attributeTypes: ( 1.3.6.1.4.1.55555.1 NAME 'shelf' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )"))})
+	w.do(&op.Modify{Name: one, Changes: changes(lines("replace description: x"))})
+	w.wants(one + " change 4")
+	w.cancel()
+	w.wants("done 118 ")
+	<-w.ended
+	for _, line := range strings.Split(access.String(), "\n") {
+		if strings.Contains(line, `"controls":["2.16.840.1.113730.3.4.3"]`) && strings.Contains(line, `"entries":2`) {
+			return
+		}
+	}
+	t.Errorf("no line of a search with two entries:\n%s", access.String())
 }

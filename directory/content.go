@@ -64,7 +64,7 @@ func (w *watch) under(s *schema.Schema) *operation {
 	case w.since != nil && w.since.schema == s:
 		return w.since
 	}
-	x := &operation{d: o.d, session: o.session, who: o.who, controls: o.controls, limits: o.limits, schema: s, known: o.d.knownOf(s)}
+	x := &operation{d: o.d, session: o.session, who: o.who, controls: o.controls, limits: o.limits, trace: o.trace, schema: s, known: o.d.knownOf(s)}
 	x.controls.matched = o.controls.matched.under(s)
 	x.controls.dereference = describeAll(o.controls.dereference, s)
 	x.selector.resolve(w.r.Attributes, s)

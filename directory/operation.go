@@ -28,7 +28,8 @@ type operation struct {
 	selector selector
 	only     []*schema.AttributeType
 	stream   stream
-	trace    trace
+	trace    *trace // own, or that of the operation that this one stands for
+	own      trace
 	lasts    bool // it waits for what may never come
 }
 
@@ -37,6 +38,7 @@ func (o *operation) begin(s *Session) {
 	o.known = o.d.known.Load()
 	o.schema = o.known.schema
 	o.response = op.Response{}
+	o.trace = &o.own
 	if o.trace.on = o.d.o.Access != nil; o.trace.on || o.d.o.Slow > 0 {
 		o.trace.begun = time.Now()
 	}
@@ -52,7 +54,7 @@ func (o *operation) end() {
 	o.exchange = nil
 	o.found = op.SearchEntry{}
 	o.stream = stream{}
-	o.trace = trace{}
+	o.trace, o.own = nil, trace{}
 	o.lasts = false
 	o.selector.reset()
 	o.d.pool.Put(o)

@@ -71,11 +71,17 @@ type watching struct {
 	s      *directory.Session
 	tape   *tape
 	cancel context.CancelFunc
+	ended  chan bool // closed when the search has ended
 }
 
 func watch(t *testing.T, f string, control op.Control) *watching {
 	t.Helper()
-	d := newDirectory(t, newPartition(t), directory.Options{})
+	return watchWith(t, directory.Options{}, f, control)
+}
+
+func watchWith(t *testing.T, o directory.Options, f string, control op.Control) *watching {
+	t.Helper()
+	d := newDirectory(t, newPartition(t), o)
 	w := &watching{t: t, s: d.NewSession(nil)}
 	serve(t, w.s, &op.Bind{Version: 3, Name: "cn=admin,dc=example,dc=com", Password: []byte("secret")})
 	w.add("dc=example,dc=com", "domain", "dc: example")
@@ -96,7 +102,12 @@ func (w *watching) search(base, f string, control op.Control) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.tape, w.cancel = &tape{make(chan string, 100)}, cancel
 	m := &op.Message{ID: 7, Request: &op.Search{Base: base, Scope: op.WholeSubtree, Filter: parsed}, Controls: []op.Control{control}}
-	go w.s.Serve(ctx, m, w.tape)
+	ended := make(chan bool)
+	w.ended = ended
+	go func() {
+		defer close(ended)
+		w.s.Serve(ctx, m, w.tape)
+	}()
 }
 
 func (w *watching) do(r op.Request) {

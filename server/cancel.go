@@ -5,7 +5,6 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ber"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
 // cancelOperation begins a Cancel (RFC 3909). It ends when the operation that is
@@ -13,16 +12,21 @@ import (
 func (c *conn) cancelOperation(m *op.Message) error {
 	id, refusal := cancelID(m)
 	c.mu.Lock()
-	if c.find(m.ID) != nil {
+	if err := c.unused(m.ID); err != nil {
 		c.mu.Unlock()
-		return &wire.Error{Err: duplicateID(m.ID)}
+		return err
 	}
+	var notBegun *operation
 	if refusal == nil {
-		refusal = c.giveUp(id, m)
+		notBegun, refusal = c.giveUp(id, m)
 	}
 	c.mu.Unlock()
-	if refusal != nil {
-		c.out.respond(m, &op.Response{Result: *refusal})
+	switch {
+	case refusal != nil:
+		c.answer(m, &op.Response{Result: *refusal})
+	case notBegun != nil:
+		c.answer(notBegun.message, &op.Response{Result: op.Result{Code: op.Canceled}})
+		c.answer(m, &op.Response{})
 	}
 	return nil
 }
@@ -45,22 +49,25 @@ func cancelID(m *op.Message) (int32, *op.Result) {
 	return int32(id), nil
 }
 
-// giveUp makes the request m the canceler of an operation, or says why not. It
-// needs c.mu.
-func (c *conn) giveUp(id int32, m *op.Message) *op.Result {
+// giveUp makes the request m the canceler of an operation, or says why not. One
+// that waits for its turn is taken back instead. It needs c.mu.
+func (c *conn) giveUp(id int32, m *op.Message) (notBegun *operation, refusal *op.Result) {
 	o := c.find(id)
 	switch {
+	case id == m.ID || o != nil && o.isCancel():
+		return nil, op.Errorf(op.CannotCancel, "a Cancel cannot be canceled")
 	case o == nil || o.state.Load() == abandoned:
-		return op.Errorf(op.NoSuchOperation, "no operation with message ID %d is outstanding", id)
-	case o.isCancel():
-		return op.Errorf(op.CannotCancel, "a Cancel cannot be canceled")
+		return nil, op.Errorf(op.NoSuchOperation, "no operation with message ID %d is outstanding", id)
 	case o.canceler != nil:
-		return op.Errorf(op.CannotCancel, "operation %d is being canceled already", id)
+		return nil, op.Errorf(op.CannotCancel, "operation %d is being canceled already", id)
+	case c.leaveQueue(o):
+		c.remove(o)
+		return o, nil
 	}
 	o.canceler = &operation{conn: c, message: m}
 	c.ops = append(c.ops, o.canceler)
 	o.stop(canceled)
-	return nil
+	return nil, nil
 }
 
 // isCancel reports whether the operation is a Cancel.
@@ -79,5 +86,5 @@ func (c *conn) answerCanceler(o *operation) {
 	case !o.gaveUp:
 		response.Result = *op.Errorf(op.TooLate, "operation %d was over", o.message.ID)
 	}
-	c.out.respond(o.canceler.message, response)
+	c.answer(o.canceler.message, response)
 }

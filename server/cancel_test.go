@@ -94,7 +94,7 @@ func TestCancelRefused(t *testing.T) {
 		text    string
 	}{
 		{cancelOf(77), op.NoSuchOperation, "no operation with message ID 77"},
-		{cancelOf(10), op.NoSuchOperation, "no operation"}, // itself, before it is one
+		{cancelOf(10), op.CannotCancel, "a Cancel cannot be canceled"}, // itself
 		{cancelOf(3), op.CannotCancel, "a Cancel cannot be canceled"},
 		{cancelOf(2), op.CannotCancel, "already"},
 		{cancelOf(-1), op.ProtocolError, "Cancel: "},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -31,6 +32,7 @@ type conn struct {
 	cancel  context.CancelFunc
 
 	in       *bufio.Reader // the reader's
+	octets   int           // of the message read last; the reader's
 	out      output
 	requests atomic.Uint64          // read so far
 	ending   atomic.Pointer[ending] // why the reader is to end the connection
@@ -39,10 +41,11 @@ type conn struct {
 
 	armed atomic.Bool // tick will be called
 
-	mu     sync.Mutex
-	ops    []*operation // outstanding; few, so searched
-	inline *operation   // run by the reader
-	seen   *operation   // inline at the last tick
+	mu      sync.Mutex
+	ops     []*operation // outstanding; few, so searched
+	waiting queue        // those of them that have not begun
+	inline  *operation   // run by the reader
+	seen    *operation   // inline at the last tick
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -106,6 +109,7 @@ func (c *conn) next() (*op.Message, error) {
 			return nil, err
 		}
 		c.requests.Add(1)
+		c.octets = len(b)
 		m, err := wire.Decode(b)
 		if err == nil {
 			return m, nil
@@ -114,8 +118,14 @@ func (c *conn) next() (*op.Message, error) {
 		if !errors.As(err, &refusal) {
 			return nil, err
 		}
-		c.out.respond(refusal.Message, &op.Response{Result: *refusal.Result})
+		c.answer(refusal.Message, &op.Response{Result: *refusal.Result})
 	}
+}
+
+// answer answers a request that never became a session's.
+func (c *conn) answer(m *op.Message, r *op.Response) {
+	c.out.respond(m, r)
+	c.session.Answered(m, r)
 }
 
 // handle does what a request asks for, or has it done. The goroutine is no
@@ -139,7 +149,7 @@ func (c *conn) handle(m *op.Message) (reader bool, err error) {
 			return true, c.cancelOperation(m)
 		}
 	}
-	o := &operation{conn: c, message: m}
+	o := &operation{conn: c, message: m, octets: c.octets}
 	how, err := c.admit(o)
 	if err != nil {
 		return true, err
@@ -148,11 +158,10 @@ func (c *conn) handle(m *op.Message) (reader bool, err error) {
 	case beside:
 		go c.work(o)
 		return true, nil
-	case watched:
-		c.arm()
-	case unwatched:
-		c.out.flush()
+	case later:
+		return true, nil
 	}
+	c.arm()
 	c.run(o)
 	return c.finish(o), nil
 }
@@ -161,23 +170,42 @@ func (c *conn) handle(m *op.Message) (reader bool, err error) {
 type how int
 
 const (
-	unwatched how = iota // by the reader
-	watched              // by the reader, until a tick finds that it takes long
-	beside               // by a goroutine of its own
+	watched how = iota // by the reader, until a tick finds that it takes long
+	beside             // by a goroutine of its own
+	later              // when others are over; or it is refused
 )
 
 // admit makes an operation outstanding and decides how to run it.
 func (c *conn) admit(o *operation) (how, error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	others := len(c.ops) - c.staying()
-	if err := c.add(o); err != nil {
+	if err := c.unused(o.message.ID); err != nil {
+		c.mu.Unlock()
 		return 0, err
 	}
-	switch {
-	case others > 0 && others >= c.mostOutstanding():
-		return unwatched, nil
-	case waits(o.message.Request) && (others > 0 || c.in.Buffered() > 0):
+	how, refusal := c.place(o)
+	if refusal == nil {
+		c.ops = append(c.ops, o)
+	}
+	c.mu.Unlock()
+	if refusal != nil {
+		c.answer(o.message, &op.Response{Result: *refusal})
+	}
+	return how, nil
+}
+
+// place decides how to run an operation beside those that there are. It needs
+// c.mu.
+func (c *conn) place(o *operation) (how, *op.Result) {
+	if len(c.ops) > 0 {
+		switch running := c.running(); {
+		case running >= c.mostOutstanding():
+			return later, c.enqueue(o)
+		case running > 0 && waits(o.message.Request):
+			c.workers.Add(1)
+			return beside, nil
+		}
+	}
+	if waits(o.message.Request) && c.in.Buffered() > 0 {
 		c.workers.Add(1)
 		return beside, nil
 	}
@@ -206,16 +234,16 @@ func waits(r op.Request) bool {
 	return true
 }
 
-// add needs c.mu.
-func (c *conn) add(o *operation) error {
-	if c.find(o.message.ID) != nil { // RFC 4511, 4.1.1.1
-		return &wire.Error{Err: duplicateID(o.message.ID)}
+// unused checks that no outstanding operation has an id (RFC 4511, 4.1.1.1). It
+// needs c.mu.
+func (c *conn) unused(id int32) error {
+	if c.find(id) == nil {
+		return nil
 	}
-	c.ops = append(c.ops, o)
-	return nil
+	return &wire.Error{Err: fmt.Errorf("message ID %d is that of an operation still outstanding", id)}
 }
 
-// remove undoes add; it needs c.mu.
+// remove ends an operation's being outstanding; it needs c.mu.
 func (c *conn) remove(o *operation) {
 	i := slices.Index(c.ops, o)
 	last := len(c.ops) - 1
@@ -237,7 +265,10 @@ func (c *conn) find(id int32) *operation {
 func (c *conn) bind(m *op.Message) error {
 	o := &operation{conn: c, message: m}
 	c.mu.Lock()
-	err := c.add(o)
+	err := c.unused(m.ID)
+	if err == nil {
+		c.ops = append(c.ops, o)
+	}
 	c.mu.Unlock()
 	if err != nil {
 		return err
@@ -258,6 +289,9 @@ func (c *conn) abandon(id int32) {
 	defer c.mu.Unlock()
 	if o := c.find(id); o != nil && !o.isCancel() {
 		o.stop(abandoned)
+		if c.leaveQueue(o) {
+			c.remove(o)
+		}
 	}
 }
 
@@ -278,6 +312,7 @@ func (c *conn) finish(o *operation) (reader bool) {
 	if c.inline == o {
 		c.inline = nil
 	}
+	c.startWaiting()
 	reader = !o.left
 	c.mu.Unlock()
 	o.release()

@@ -82,6 +82,7 @@ func (c *conn) end(err error) {
 // settle waits for the operations that are to finish.
 func (c *conn) settle(g grace) {
 	if g == cancelAll {
+		c.forgetWaiting()
 		return
 	}
 	if g == cancelSearches {

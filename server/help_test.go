@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -33,6 +34,9 @@ type handler struct {
 	info   atomic.Pointer[chan *server.ConnInfo] // if not nil, gets that of each session
 	opened atomic.Int32
 	closed atomic.Int32
+
+	mu       sync.Mutex
+	answered []string // IDs and codes of what sessions were told
 }
 
 func (h *handler) NewSession(info *server.ConnInfo) server.Session {
@@ -50,6 +54,12 @@ func (s session) Close()                                                 { s.clo
 
 func (s session) StartTLS() *op.Result { return s.noTLS.Load() }
 func (s session) Outstanding() int     { return int(s.most.Load()) }
+
+func (s session) Answered(m *op.Message, r *op.Response) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answered = append(s.answered, fmt.Sprint(m.ID, " ", r.Code))
+}
 
 func (s session) Name() string {
 	if name := s.name.Load(); name != nil {

@@ -17,10 +17,6 @@ const firstPiece = 64 << 10
 // maxHeader is the longest identifier and length (package ber).
 const maxHeader = 10
 
-func duplicateID(id int32) error {
-	return fmt.Errorf("message ID %d is that of an operation still outstanding", id)
-}
-
 // message reads one LDAPMessage into memory of its own, which wire.Decode keeps.
 // Before it waits, it writes what waits to be written.
 func (c *conn) message() ([]byte, error) {

@@ -35,6 +35,7 @@ const (
 type operation struct {
 	conn    *conn
 	message *op.Message
+	octets  int          // of the message
 	left    bool         // by the reader, which did not run it or does not any more; conn.mu's
 	done    bool         // answered; conn.out.mu's
 	gaveUp  bool         // answered with canceled; conn.out.mu's

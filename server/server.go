@@ -16,9 +16,10 @@
 //   - Requests that wait for disks and locks (all but searches and compares) get
 //     a goroutine each when there is anything else to do on the connection, so
 //     that pipelined writes share one commit.
-//   - At most [Options.MaxOutstanding] run beside the reader. The next one the
-//     reader runs itself without a ticker: it reads no more until that is done,
-//     and TCP holds the client back.
+//   - At most [Options.MaxOutstanding] run at once. Up to 1000 more wait for their
+//     turn, with as many octets as one message may have; what comes then is
+//     refused, busy (51). So the reader always reads, and an Abandon, a Cancel or
+//     an Unbind is heard however many operations are outstanding.
 //   - An operation that says it stays ([op.Stayer]) is left by the reader at once
 //     and not counted; [Options.MaxPersistent] bounds those.
 //
@@ -69,6 +70,9 @@ type Session interface {
 	// runs. A result says why it may not now. If it may, the session is
 	// anonymous again: who said what before, in clear, is not known.
 	StartTLS() *op.Result
+	// Answered is told of requests that the connection answers itself: Cancel,
+	// StartTLS and what is refused. It is called concurrently.
+	Answered(m *op.Message, r *op.Response)
 	// Name is who is bound, for limits and logs; "" is the anonymous.
 	Name() string
 	// Close is called once, when nothing runs any more.
@@ -136,7 +140,8 @@ type Options struct {
 	// MaxPerAddress are served at once from one address, or one IPv6 network of
 	// 64 bits; zero is no limit.
 	MaxPerAddress int
-	// MaxOutstanding operations run at once on one connection; default 64.
+	// MaxOutstanding operations run at once on one connection, others wait;
+	// default 64.
 	MaxOutstanding int
 	// BindTimeout closes a connection on which nobody has been bound for so
 	// long; zero is never.

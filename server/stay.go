@@ -24,6 +24,7 @@ func (s *sink) Stay() error {
 		c.inline = nil
 		c.workers.Add(1)
 	}
+	c.startWaiting()
 	c.mu.Unlock()
 	if reader {
 		go c.read()

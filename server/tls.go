@@ -37,7 +37,7 @@ func (c *conn) startTLS(m *op.Message) error {
 	if refusal != nil {
 		response.Result = *refusal
 	}
-	c.out.respond(m, response)
+	c.answer(m, response)
 	if refusal != nil {
 		return nil
 	}

@@ -1,0 +1,114 @@
+package server_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/server"
+)
+
+// full is a connection on which two modifies run until release, and others wait.
+func full(t *testing.T, o server.Options) (r *rig, c *client, release chan bool) {
+	t.Helper()
+	release = make(chan bool)
+	began := make(chan int32, 100)
+	o.MaxOutstanding = 2
+	r = start(t, func(_ context.Context, m *op.Message, sink op.Sink) {
+		if m.ID <= 2 {
+			began <- m.ID
+			<-release
+		}
+		sink.Done(&op.Response{})
+	}, o)
+	c = r.dial()
+	c.send(1, modify, modify)
+	receive(t, began, "the first modify")
+	receive(t, began, "the second modify")
+	return r, c, release
+}
+
+// A connection with all its operations busy is read nevertheless: what waits can
+// be abandoned and canceled, and begins in its turn.
+func TestBusyConnectionIsRead(t *testing.T) {
+	r, c, release := full(t, server.Options{})
+	c.send(3, modify, search, compare, &op.Abandon{MessageID: 4}, cancelOf(3))
+	c.expect(3, op.Canceled)
+	c.expect(7, op.Success)
+	c.send(8, cancelOf(4))
+	c.expect(8, op.NoSuchOperation)
+	c.send(9, cancelOf(9))
+	c.expect(9, op.CannotCancel)
+	close(release)
+	answered := []int32{c.read().ID, c.read().ID, c.read().ID}
+	slices.Sort(answered)
+	if !slices.Equal(answered, []int32{1, 2, 5}) {
+		t.Errorf("answered in the end: %v", answered)
+	}
+	r.h.mu.Lock()
+	defer r.h.mu.Unlock()
+	if got := strings.Join(r.h.answered, ", "); got != "3 118, 7 0, 8 119, 9 121" {
+		t.Errorf("the session was told of %s", got)
+	}
+}
+
+// A bind waits for the updates that wait. Searches among them are not run any more,
+// unless their turn came before.
+func TestBindBehindWaiting(t *testing.T) {
+	_, c, release := full(t, server.Options{})
+	c.send(3, modify, search, bind)
+	close(release)
+	seen := map[int32]bool{}
+	for !seen[5] {
+		seen[c.read().ID] = true
+	}
+	if !seen[1] || !seen[2] || !seen[3] {
+		t.Errorf("answered before the bind: %v", seen)
+	}
+}
+
+// Updates that wait when the client says goodbye are made.
+func TestUnbindBehindWaiting(t *testing.T) {
+	done := make(chan int32, 10)
+	release := make(chan bool)
+	c := start(t, func(_ context.Context, m *op.Message, sink op.Sink) {
+		<-release
+		done <- m.ID
+		sink.Done(&op.Response{})
+	}, server.Options{MaxOutstanding: 1}).dial()
+	c.send(1, modify, modify, modify, &op.Unbind{})
+	c.Close()
+	close(release)
+	for range 3 {
+		receive(t, done, "a modify")
+	}
+}
+
+// What waits is bounded, in number and in octets; the rest is told busy.
+func TestBusy(t *testing.T) {
+	t.Run("operations", func(t *testing.T) {
+		_, c, release := full(t, server.Options{})
+		c.send(3, slices.Repeat([]op.Request{modify}, 1001)...)
+		if a := c.expect(1003, op.Busy); !strings.Contains(a.Response.Diagnostic, "2 operations run on this connection and 1000 wait") {
+			t.Errorf("diagnostic: %q", a.Response.Diagnostic)
+		}
+		close(release)
+		for range 1002 {
+			if a := c.read(); a.Response.Code != op.Success {
+				t.Fatalf("%d: %+v", a.ID, a.Response)
+			}
+		}
+	})
+	t.Run("octets", func(t *testing.T) {
+		_, c, release := full(t, server.Options{MaxMessage: 1000})
+		long := &op.Compare{Name: strings.Repeat("x", 600)}
+		c.send(3, long, long, compare)
+		c.expect(4, op.Busy)
+		close(release)
+		for range 4 {
+			c.read()
+		}
+	})
+}
