@@ -101,6 +101,16 @@ func ParseScramKey(mechanism string, stored []byte) (k ScramKey, ok bool) {
 	return k, ok
 }
 
+// IsScramKey reports whether a value is a key for any mechanism.
+func IsScramKey(stored []byte) bool {
+	for mechanism := range scramHashes {
+		if _, ok := ParseScramKey(mechanism, stored); ok {
+			return true
+		}
+	}
+	return false
+}
+
 // FakeScramKey is what a name without a key is asked with: nobody has its
 // password, and its salt is always the same, so that nothing tells such a name
 // from another. The secret is the server's.

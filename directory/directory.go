@@ -44,13 +44,16 @@ type Options struct {
 	// (see package auth). Without both there is no administrator.
 	Admin         string
 	AdminPassword string
+	// AdminKeys are those of SCRAM of the administrator (RFC 5803), one a
+	// mechanism. Without one SCRAM does not let them in.
+	AdminKeys [][]byte
 	// Limits are those of whom none of LimitRules fits, but for the
 	// administrator. The first rule that fits counts.
 	Limits     Limits
 	LimitRules []LimitRule
 	// Secret signs the cookies of paged results, and makes the salts that SCRAM
-	// shows to those who are not there. Servers that are to accept each other's
-	// cookies need the same one. Empty: a random one.
+	// shows to those who are not there. Servers of one store have the same one:
+	// see partition.Partition.Secret. Empty: a random one.
 	Secret []byte
 	// Version of the server, for vendorVersion.
 	Version string

@@ -244,6 +244,55 @@ func TestScram(t *testing.T) {
 	}
 }
 
+// The administrator has the keys that the configuration gives.
+func TestScramOfAdministrator(t *testing.T) {
+	keys, err := auth.New(1).ScramKeys(t.Context(), auth.NoChannel{}, []string{"SCRAM-SHA-256"}, []byte("another secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newUsers(t, directory.Options{AdminKeys: keys})
+	for _, c := range []struct {
+		mechanism, password string
+		code                op.Code
+		who                 string
+	}{
+		{"SCRAM-SHA-256", "another secret", op.Success, admin},
+		{"SCRAM-SHA-256", "secret", op.InvalidCredentials, ""},
+		{"SCRAM-SHA-512", "another secret", op.InvalidCredentials, ""}, // no key of that
+	} {
+		s := d.NewSession(nil)
+		if r, _ := scramBind(t, s, c.mechanism, "dn:"+admin, c.password, ""); r.Code != c.code || s.Name() != c.who {
+			t.Errorf("%s with %q: %v as %q", c.mechanism, c.password, &r.Result, s.Name())
+		}
+	}
+	s := d.NewSession(nil)
+	if r, _ := scramBind(t, s, "SCRAM-SHA-256", "dn:"+admin, "another secret", "u:ann"); r.Code != op.Success || s.Name() != annDN {
+		t.Errorf("as ann: %v as %q", &r.Result, s.Name())
+	}
+}
+
+// Servers of one store ask names that nobody has with the same salts, whatever
+// their administrators' passwords are.
+func TestFakeSaltsOfServersAgree(t *testing.T) {
+	p := newPartition(t)
+	secret, err := p.Secret(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	salts := map[string]bool{}
+	for _, hash := range []string{adminPassword, "{SSHA}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=="} {
+		d, err := directory.New(p, directory.Options{Admin: admin, AdminPassword: hash, Secret: secret})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, salt := scramBind(t, d.NewSession(nil), "SCRAM-SHA-256", "nobody", "x", "")
+		salts[salt] = true
+	}
+	if len(salts) != 1 {
+		t.Errorf("salts: %v", salts)
+	}
+}
+
 // Who does not exist, or has no keys, is asked as everyone is: with a salt that
 // stays the same, however the name is spelled.
 func TestScramOfNobody(t *testing.T) {

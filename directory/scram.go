@@ -66,7 +66,7 @@ func (x *scramming) finish(ctx context.Context, o *operation, message []byte) (*
 	if err != nil {
 		return nil, err
 	}
-	if who == nil || who.id != x.who.id || subtle.ConstantTimeCompare(key.StoredKey, x.key.StoredKey) != 1 {
+	if who == nil || who.id != x.who.id || who.admin != x.who.admin || subtle.ConstantTimeCompare(key.StoredKey, x.key.StoredKey) != 1 {
 		return nil, errCredentials
 	}
 	s := o.now()
@@ -97,7 +97,7 @@ func (o *operation) scramKey(ctx context.Context, mechanism, name string) (*iden
 	if err != nil {
 		return nil, auth.ScramKey{}, err
 	}
-	if who != nil && !who.admin {
+	if who != nil {
 		key, ok, err := o.storedKey(ctx, s, who, mechanism)
 		if ok || err != nil {
 			return who, key, err
@@ -107,6 +107,10 @@ func (o *operation) scramKey(ctx context.Context, mechanism, name string) (*iden
 }
 
 func (o *operation) storedKey(ctx context.Context, s *partition.Snapshot, who *identity, mechanism string) (k auth.ScramKey, ok bool, err error) {
+	if who.admin {
+		k, ok = findKey(o.d.o.AdminKeys, mechanism)
+		return k, ok, nil
+	}
 	secrets, err := s.Secrets(ctx, who.id)
 	if err != nil {
 		return k, false, err
@@ -122,10 +126,17 @@ func (o *operation) keyIn(secrets []entry.Attribute, mechanism string) (k auth.S
 		if t := secrets[i].Type; t != o.known.scramKey && t != o.known.authPassword {
 			continue
 		}
-		for _, v := range secrets[i].Values {
-			if k, ok := auth.ParseScramKey(mechanism, v); ok {
-				return k, true
-			}
+		if k, ok = findKey(secrets[i].Values, mechanism); ok {
+			return k, true
+		}
+	}
+	return k, false
+}
+
+func findKey(stored [][]byte, mechanism string) (k auth.ScramKey, ok bool) {
+	for _, v := range stored {
+		if k, ok = auth.ParseScramKey(mechanism, v); ok {
+			return k, true
 		}
 	}
 	return k, false

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,24 +19,27 @@ import (
 
 func (m *Main) passwdCommand() *cobra.Command {
 	var scheme string
+	var scram bool
 	c := &cobra.Command{
-		Use:   "passwd [--scheme SCHEME]",
+		Use:   "passwd [--scheme SCHEME] [--scram]",
 		Short: "Hash a password for the configuration or for userPassword",
 		Long: `Hash a password, asked for on the terminal or read from the first line of
-standard input, and print the hash.`,
-		Example: `  ldapd passwd > admin.pw
+standard input, and print the hash. With --scram the keys that SCRAM needs follow,
+a line a mechanism, for the administrator's password file or authPassword.`,
+		Example: `  ldapd passwd --scram > admin.pw
   ldapd serve --store ./data --admin-password-file admin.pw`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			m.working = true
-			return m.passwd(c.Context(), scheme)
+			return m.passwd(c.Context(), scheme, scram)
 		},
 	}
 	c.Flags().StringVar(&scheme, "scheme", auth.Default, "`SCHEME`: "+strings.Join(auth.NewSchemes(), ", "))
+	c.Flags().BoolVar(&scram, "scram", false, "print keys of SCRAM (RFC 5803) too")
 	return c
 }
 
-func (m *Main) passwd(ctx context.Context, scheme string) error {
+func (m *Main) passwd(ctx context.Context, scheme string, scram bool) error {
 	password, err := m.readPassword()
 	if err != nil {
 		return err
@@ -43,11 +47,23 @@ func (m *Main) passwd(ctx context.Context, scheme string) error {
 	if password == "" {
 		return errors.New("an empty password would let nobody in")
 	}
-	hash, err := auth.New(1).Hash(ctx, auth.NoChannel{}, scheme, []byte(password))
+	passwords := auth.New(1)
+	hash, err := passwords.Hash(ctx, auth.NoChannel{}, scheme, []byte(password))
 	if err != nil {
 		return &config.Error{Where: "--scheme", Text: err.Error()}
 	}
-	_, err = fmt.Fprintf(m.Stdout, "%s\n", hash)
+	lines := [][]byte{hash}
+	if scram {
+		keys, err := passwords.ScramKeys(ctx, auth.NoChannel{}, auth.Mechanisms, []byte(password))
+		if err != nil {
+			return err
+		}
+		if keys == nil {
+			return errors.New("SCRAM cannot have this password: it has characters that RFC 4013 prohibits")
+		}
+		lines = append(lines, keys...)
+	}
+	_, err = fmt.Fprintf(m.Stdout, "%s\n", bytes.Join(lines, []byte("\n")))
 	return err
 }
 

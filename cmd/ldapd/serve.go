@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/hkdf"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -61,6 +59,9 @@ func (m *Main) serve(ctx context.Context, c *config.Config, _ []string) (err err
 	}
 	o.Access = access
 	o.Extensions = f.options.Extensions()
+	if o.Secret, err = p.Secret(ctx); err != nil {
+		return err
+	}
 	d, err := directory.New(p.Partition, o)
 	if err != nil {
 		return err
@@ -144,7 +145,7 @@ func directoryOptions(c *config.Config, log *slog.Logger) (directory.Options, er
 		AdminPassword:    c.Admin.Password,
 		Limits:           directory.Limits(c.Limits.PerUser),
 		LimitRules:       limitRules(c),
-		Secret:           cookieSecret(c.Admin.Password),
+		AdminKeys:        c.Admin.ScramKeys,
 		Version:          version(),
 		Passwords:        auth.New(c.Passwords.Parallel),
 		ProtectPasswords: c.Passwords.RequireTLS,
@@ -178,19 +179,4 @@ func limitRules(c *config.Config) []directory.LimitRule {
 		rules = append(rules, directory.LimitRule{Who: r.Who, Limits: directory.Limits(r.PerUser)})
 	}
 	return rules
-}
-
-// cookieSecret derives what signs cookies from the administrator's password
-// hash, which servers of one directory share; its random salt makes it hard to
-// guess. A password in clear could be guessed from a cookie, so it is not used:
-// then cookies are good for this process only.
-func cookieSecret(password string) []byte {
-	if !auth.Hashed([]byte(password)) {
-		return nil
-	}
-	key, err := hkdf.Key(sha256.New, []byte(password), nil, "ldapd paged results cookie", sha256.Size)
-	if err != nil {
-		return nil // only for keys longer than HKDF has
-	}
-	return key
 }

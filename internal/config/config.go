@@ -46,8 +46,9 @@ type Config struct {
 
 // Admin is the administrator. Without a Password there is none.
 type Admin struct {
-	DN       string
-	Password string // stored form
+	DN        string
+	Password  string   // stored form
+	ScramKeys [][]byte // RFC 5803
 }
 
 // Access is where the access log goes. Without a File there is none.
@@ -201,20 +202,34 @@ func (r *reader) admin() Admin {
 	case file != "" && a.Password != "":
 		r.fail("admin.password-file", "admin.password-hash is given too: keep one of them")
 	case file != "":
-		b, err := os.ReadFile(file)
-		if err != nil {
-			r.fail("admin.password-file", "%v", err)
-			return a
-		}
-		a.Password, _, _ = strings.Cut(string(b), "\n")
-		a.Password = strings.TrimSuffix(a.Password, "\r")
-		if a.Password == "" {
-			r.fail("admin.password-file", "the first line of %s is empty: put there what `ldapd passwd` prints", file)
-		}
+		r.passwordFile(&a, file)
 	case a.Password != "" && !auth.Hashed([]byte(a.Password)):
 		r.fail("admin.password-hash", "not a hashed password: put there what `ldapd passwd` prints")
 	}
 	return a
+}
+
+// passwordFile reads what `ldapd passwd` prints: a line with the password, and one
+// for each key of SCRAM.
+func (r *reader) passwordFile(a *Admin, file string) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		r.fail("admin.password-file", "%v", err)
+		return
+	}
+	lines := strings.Split(strings.ReplaceAll(string(b), "\r\n", "\n"), "\n")
+	if a.Password = lines[0]; a.Password == "" {
+		r.fail("admin.password-file", "the first line of %s is empty: put there what `ldapd passwd` prints", file)
+	}
+	for i, line := range lines[1:] {
+		switch {
+		case line == "":
+		case !auth.IsScramKey([]byte(line)):
+			r.fail("admin.password-file", "line %d of %s is no key of SCRAM: put there what `ldapd passwd --scram` prints", i+2, file)
+		default:
+			a.ScramKeys = append(a.ScramKeys, []byte(line))
+		}
+	}
 }
 
 // tls reads what belongs together of TLS; the files are for who uses them.

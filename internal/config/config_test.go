@@ -93,10 +93,15 @@ func TestPrintIsAFile(t *testing.T) {
 
 func TestPasswords(t *testing.T) {
 	const hash = "{SSHA}y+dX0kZIbVwVNdDNg5T1bjbFH+F/+wKO"
-	file := write(t, "pw", hash+"\nmore")
+	const key = "SCRAM-SHA-1$4096:QSXCR+Q6sek8bf92$6dlGYMOdZcOPutkcNY8U2g7vK9Y=:D+CSWLOshSulAsxiupA+qs2/fTE="
+	file := write(t, "pw", hash+"\r\n\n"+key+"\n")
 	c, err := Load(Sources{Env: []string{"LDAPD_ADMIN_PASSWORD_FILE=" + file}})
-	if err != nil || c.Admin.Password != hash {
+	if err != nil || c.Admin.Password != hash || len(c.Admin.ScramKeys) != 1 || string(c.Admin.ScramKeys[0]) != key {
 		t.Errorf("%v, %v", c, err)
+	}
+	file = write(t, "pw", hash+"\nmore")
+	if _, err = Load(Sources{Env: []string{"LDAPD_ADMIN_PASSWORD_FILE=" + file}}); err == nil || !strings.Contains(err.Error(), "line 2 of") {
+		t.Errorf("a line that is no key: %v", err)
 	}
 	c, err = Load(Sources{Env: []string{"LDAPD_ADMIN_PASSWORD_HASH=" + hash}})
 	if err != nil || c.Admin.Password != hash {

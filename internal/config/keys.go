@@ -36,7 +36,7 @@ var Keys = []Key{
 	{Name: "suffix", List: true, Help: "`DN` of a naming context to have, made known in the store if it is not"},
 	{Name: "admin.dn", Default: "cn=admin", Help: "`DN` of the administrator, who needs no entry"},
 	{Name: "admin.password-hash", Secret: true, Help: "the administrator's password as `HASH` (see ldapd passwd)"},
-	{Name: "admin.password-file", Help: "`FILE` whose first line is the administrator's password or its hash"},
+	{Name: "admin.password-file", Help: "`FILE` whose first line is the administrator's password or its hash; those behind it are keys of SCRAM"},
 	{Name: "tls.certificate", Help: "`FILE` with the server's certificate and those that lead to its CA, in PEM; makes StartTLS and ldaps work"},
 	{Name: "tls.key", Help: "`FILE` with the certificate's key, in PEM"},
 	{Name: "tls.min-version", Default: "1.2", Help: "oldest `VERSION` of TLS to accept: 1.2 or 1.3"},

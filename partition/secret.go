@@ -1,0 +1,38 @@
+package partition
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+var (
+	secretRow    = []byte("secret")
+	secretColumn = []byte("secret")
+)
+
+const secretSize = 32
+
+// Secret gives random bytes that all servers of the store share and nobody else
+// knows: who is to make or to recognise signatures derives keys from them. They
+// are made when they are first asked for, and stand beside the header, in a row of
+// their own, so that no export has them.
+func (p *Partition) Secret(ctx context.Context) ([]byte, error) {
+	fresh := make([]byte, secretSize)
+	rand.Read(fresh) // never fails (crypto/rand)
+	t := p.store.Table(headerTable)
+	cell := table.Cell{Family: headerFamily, Qualifier: secretColumn, Value: fresh}
+	// Whatever Swap says, what stands there then is the secret.
+	_, swapErr := t.Swap(ctx, secretRow, headerFamily, secretColumn, nil, []table.Cell{cell})
+	row, err := t.Get(ctx, secretRow, table.Select{})
+	if err != nil {
+		return nil, errors.Join(swapErr, err)
+	}
+	if c := row.Find(headerFamily, secretColumn); c != nil {
+		return bytes.Clone(c.Value), nil
+	}
+	return nil, errors.Join(swapErr, errors.New("the store's secret could not be made"))
+}
