@@ -20,7 +20,11 @@
 //   - A Scan yields rows in key order and loses none. It is not a snapshot of
 //     the store; the View makes it one.
 //
-// Extra powers of an engine are the optional interfaces [Batcher] and [Bulker].
+// Nothing is forgotten by itself: [Collector] takes away what no reader needs any
+// more.
+//
+// Extra powers of an engine are the optional interfaces [Batcher], [Bulker] and
+// [Reclaimer].
 // Package tabletest holds every engine to this page.
 package table
 

@@ -10,7 +10,8 @@
 // A revision is the timestamp of the cells it wrote; versioned tables keep every
 // version (VERSIONS 2147483647). A cell's value begins with one byte, 1 for a
 // value and 0 for a tombstone: HBase's own delete markers hide older versions
-// from older readers too, so they serve rollback ([Table.Erase]) only.
+// from older readers too, so they serve rollback ([Table.Erase]) and garbage
+// collection ([Table.Collect]) only.
 //
 // The qualifier 00 is reserved: in every family of a versioned table it holds the
 // row tombstones of [table.Mutation].DeleteRow, so that a read of any family meets

@@ -40,6 +40,9 @@
 // mark (a branch, a commit in doubt): then the row is pieced together from what
 // the visible ones did, on top of the image at the mark.
 //
+// What Collect removes it deletes as Pebble does, so that the space comes back as
+// Pebble compacts; Reclaim asks for that where much was removed.
+//
 // # Reading
 //
 // Iterators are pooled: one that was opened when every revision up to r was

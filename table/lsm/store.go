@@ -79,6 +79,7 @@ type Store struct {
 	writing chan struct{}
 	w       writer // under writing
 	syncs   syncer
+	garbage garbage
 
 	ops     atomic.Int64 // operations under way; closedBit
 	drained chan struct{}

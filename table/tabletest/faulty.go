@@ -238,6 +238,43 @@ func (t *faultyTable) Versions(ctx context.Context, rows [][]byte, f table.Famil
 	return rs, err
 }
 
+// Collect implements table.Collector; the table below must be one.
+func (t *faultyTable) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (sum table.Collected, err error) {
+	fate, err := t.f.draw("Collect in "+t.name, lost, unanswered, partial)
+	switch fate {
+	case lost:
+		return sum, err
+	case partial:
+		rows = rows[:t.f.half(len(rows))]
+	}
+	sum, e := t.t.(table.Collector).Collect(ctx, rows, k)
+	if err == nil {
+		err = e
+	}
+	return sum, err
+}
+
+// Forget implements table.Collector.
+func (t *faultyTable) Forget(ctx context.Context, rows [][]byte) (sum table.Collected, err error) {
+	fate, err := t.f.draw("Forget in "+t.name, lost, unanswered, partial)
+	switch fate {
+	case lost:
+		return sum, err
+	case partial:
+		rows = rows[:t.f.half(len(rows))]
+	}
+	sum, e := t.t.(table.Collector).Forget(ctx, rows)
+	if err == nil {
+		err = e
+	}
+	return sum, err
+}
+
+// Keys implements table.Collector.
+func (t *faultyTable) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte, error] {
+	return t.t.(table.Collector).Keys(ctx, r)
+}
+
 // Scan fails at its beginning or, half of the times, after some rows.
 func (t *faultyTable) Scan(ctx context.Context, r table.Range, s table.Select) iter.Seq2[table.Row, error] {
 	return func(yield func(table.Row, error) bool) {

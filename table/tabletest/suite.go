@@ -55,6 +55,11 @@ func Run(t *testing.T, open func(t *testing.T) table.Store) {
 		{"Errors", testErrors},
 		{"Ownership", testOwnership},
 		{"Model", testModel},
+		{"Collect", testCollect},
+		{"CollectModel", testCollectModel},
+		{"CollectWide", testCollectWide},
+		{"Keys", testKeys},
+		{"Forget", testForget},
 	}
 	if _, ok := s.(table.Batcher); ok {
 		tests = append(tests, batchTests...)

@@ -1,0 +1,222 @@
+package table
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// history is a row of one family as Row takes it.
+type history struct {
+	cells   []Cell
+	deletes []Revision
+}
+
+func (h history) String() string {
+	s := fmt.Sprintf("deleted %v", h.deletes)
+	for _, c := range h.cells {
+		sign := ""
+		if c.Tombstone {
+			sign = "-"
+		}
+		s += fmt.Sprintf(" %c:%s@%d%s", c.Family, c.Qualifier, c.Revision, sign)
+	}
+	return s
+}
+
+func (h *history) sort() {
+	slices.SortFunc(h.cells, func(a, b Cell) int {
+		if d := a.Compare(b); d != 0 {
+			return d
+		}
+		return int(b.Revision) - int(a.Revision)
+	})
+}
+
+// at is what a state shows, as the contract says: of each column the newest
+// cell that it may see, unless that is a tombstone or older than a deletion.
+func (h history) at(state Revision, shows func(Revision) bool) (got []string) {
+	sees := func(r Revision) bool { return r <= state && shows(r) }
+	var deleted Revision
+	for _, d := range h.deletes {
+		if sees(d) {
+			deleted = max(deleted, d)
+		}
+	}
+	done := map[string]bool{}
+	for _, c := range h.cells {
+		column := string(rune(c.Family)) + string(c.Qualifier)
+		if done[column] || !sees(c.Revision) {
+			continue
+		}
+		done[column] = true
+		if !c.Tombstone && c.Revision >= deleted {
+			got = append(got, fmt.Sprint(column, "@", c.Revision))
+		}
+	}
+	return got
+}
+
+func (h history) collected(k *Keep) history {
+	cells, deletes := k.Row(h.cells, h.deletes)
+	var left history
+	for i, c := range h.cells {
+		if cells[i] {
+			left.cells = append(left.cells, c)
+		}
+	}
+	for i, d := range h.deletes {
+		if deletes[i] {
+			left.deletes = append(left.deletes, d)
+		}
+	}
+	return left
+}
+
+const lastRevision = 14
+
+func drawHistory(t *rapid.T) (h history) {
+	for _, f := range "as" {
+		for _, q := range "xy" {
+			for _, r := range rapid.SliceOfNDistinct(rapid.IntRange(1, lastRevision), 0, 7, rapid.ID).Draw(t, "versions") {
+				h.cells = append(h.cells, Cell{
+					Family: Family(f), Qualifier: []byte(string(q)), Revision: Revision(r),
+					Tombstone: rapid.IntRange(0, 2).Draw(t, "tombstone") == 0,
+				})
+			}
+		}
+	}
+	for _, r := range rapid.SliceOfNDistinct(rapid.IntRange(1, lastRevision), 0, 2, rapid.ID).Draw(t, "deletes") {
+		h.deletes = append(h.deletes, Revision(r))
+	}
+	h.sort()
+	return h
+}
+
+func drawRevision(t *rapid.T, name string) Revision {
+	return Revision(rapid.IntRange(0, lastRevision).Draw(t, name))
+}
+
+// TestCollectChangesNoRead: after a collection every state that is kept shows
+// what it showed, of committed revisions and of those that are not decided.
+func TestCollectChangesNoRead(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := drawHistory(t)
+		k := &Keep{Floor: drawRevision(t, "floor")}
+		for range rapid.IntRange(0, 2).Draw(t, "moments") {
+			k.Moments = append(k.Moments, drawRevision(t, "moment"))
+		}
+		voids, branch := drawRevision(t, "void"), drawRevision(t, "branch")
+		k.Visible = func(r Revision) bool { return r != voids && r != branch }
+		k.Void = func(r Revision) bool { return r == voids && r != branch }
+		if rapid.Bool().Draw(t, "young") {
+			k.Families = map[Family]FamilyKeep{'s': {Floor: max(k.Floor, drawRevision(t, "young floor"))}}
+		}
+		left := h.collected(k)
+		of := func(h history, f Family) history {
+			h.cells = slices.DeleteFunc(slices.Clone(h.cells), func(c Cell) bool { return c.Family != f })
+			return h
+		}
+		for _, f := range []Family{'a', 's'} {
+			for state := Revision(0); state <= lastRevision; state++ {
+				floor := k.Of(f).Floor
+				_, own := k.Families[f]
+				if state < floor && (own || !slices.Contains(k.Moments, state)) {
+					continue
+				}
+				for name, shows := range map[string]func(Revision) bool{
+					"committed":  k.Visible,
+					"the branch": func(r Revision) bool { return k.Visible(r) || r == branch },
+				} {
+					if want, got := of(h, f).at(state, shows), of(left, f).at(state, shows); !slices.Equal(got, want) {
+						t.Fatalf("family %c at %d, %s: %v, was %v\nfloor %d, moments %v, %v\nof   %v\nleft %v",
+							f, state, name, got, want, k.Floor, k.Moments, k.Families, h, left)
+					}
+				}
+			}
+		}
+		if again := left.collected(k); again.String() != left.String() {
+			t.Fatalf("collected once more\n%v\nwas %v", again, left)
+		}
+		k.leftNothingIdle(t, h, left, voids)
+	})
+}
+
+// leftNothingIdle tests that what is left up to the floor is needed: a state
+// would show something else without it.
+func (k *Keep) leftNothingIdle(t *rapid.T, h, left history, voids Revision) {
+	if k.Families != nil {
+		return // deletions of the row wait for the other families
+	}
+	states := k.States('a')
+	for i, c := range left.cells {
+		if c.Revision > k.Floor || k.standing(c.Revision, k.Floor) == stays {
+			continue
+		}
+		if c.Revision == voids {
+			t.Fatalf("%v: a given up cell is left", left)
+		}
+		without := left
+		without.cells = slices.Delete(slices.Clone(left.cells), i, i+1)
+		shows := func(r Revision) bool { return k.Visible(r) }
+		if !slices.ContainsFunc(states, func(s Revision) bool {
+			return !slices.Equal(without.at(s, shows), left.at(s, shows))
+		}) && !c.Tombstone {
+			t.Fatalf("floor %d, moments %v: %s@%d is left for nobody\nof   %v\nleft %v", k.Floor, k.Moments, c.Qualifier, c.Revision, h, left)
+		}
+	}
+}
+
+// TestCollect has the cases by name.
+func TestCollect(t *testing.T) {
+	live := func(rs ...Revision) (cs []Cell) {
+		for _, r := range rs {
+			cs = append(cs, Cell{Family: 'a', Qualifier: []byte("x"), Revision: r})
+		}
+		return cs
+	}
+	dead := func(cs []Cell, r Revision) []Cell {
+		return append(cs, Cell{Family: 'a', Qualifier: []byte("x"), Revision: r, Tombstone: true})
+	}
+	for name, x := range map[string]struct {
+		h    history
+		k    Keep
+		want string
+	}{
+		"the newest at the floor, and what came after": {
+			history{cells: live(1, 3, 5, 7)}, Keep{Floor: 5}, "deleted [] a:x@7 a:x@5"},
+		"the floor between two": {
+			history{cells: live(1, 3, 7)}, Keep{Floor: 5}, "deleted [] a:x@7 a:x@3"},
+		"a moment": {
+			history{cells: live(1, 3, 5, 7)}, Keep{Floor: 7, Moments: []Revision{4}}, "deleted [] a:x@7 a:x@3"},
+		"a moment pins none that follow": {
+			history{cells: live(1, 2, 3, 4, 5)}, Keep{Floor: 5, Moments: []Revision{1, 1}}, "deleted [] a:x@5 a:x@1"},
+		"a tombstone goes with all before": {
+			history{cells: dead(live(1, 3), 4)}, Keep{Floor: 5}, "deleted []"},
+		"a tombstone stays over what a moment keeps": {
+			history{cells: dead(live(1, 3), 4)}, Keep{Floor: 5, Moments: []Revision{3}}, "deleted [] a:x@4- a:x@3"},
+		"a deleted row goes": {
+			history{live(1, 3), []Revision{4}}, Keep{Floor: 5}, "deleted []"},
+		"a deletion stays over what a moment keeps": {
+			history{live(1, 3), []Revision{2, 4}}, Keep{Floor: 5, Moments: []Revision{3}}, "deleted [4] a:x@3"},
+		"a row deleted and written at once": {
+			history{live(1, 4), []Revision{4}}, Keep{Floor: 5}, "deleted [] a:x@4"},
+		"given up": {
+			history{cells: live(1, 3)}, Keep{Floor: 5, Void: func(r Revision) bool { return r == 3 }}, "deleted [] a:x@1"},
+		"of a branch": {
+			history{cells: live(1, 2, 3)}, Keep{Floor: 5, Visible: func(r Revision) bool { return r != 2 }}, "deleted [] a:x@3 a:x@2"},
+		"marks": {
+			history{cells: live(1, 5, 7)}, Keep{Families: map[Family]FamilyKeep{'a': {Floor: 5, All: true}}}, "deleted [] a:x@7"},
+		"a family without a floor": {
+			history{cells: live(1, 5, 7)}, Keep{Families: map[Family]FamilyKeep{'b': {Floor: 5, All: true}}}, "deleted [] a:x@7 a:x@5 a:x@1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x.h.sort()
+			if got := x.h.collected(&x.k).String(); got != x.want {
+				t.Errorf("left %s, want %s", got, x.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,398 @@
+package hbase
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/tsuna/gohbase/hrpc"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// History is collected by HBase's delete markers: of a column, of all versions up
+// to a timestamp where none of them stays, else of single versions. They mask the
+// cells at once, for every reader; the space comes back with the next major
+// compaction, with which the markers go too. A marker also masks what arrives
+// later with a timestamp below it, and nothing but what was given up does.
+
+var _ table.Collector = (*Table)(nil)
+
+// wideFamily is the number of versions from which a family of a row is looked at
+// piece by piece.
+const wideFamily = 4096
+
+// upTo is the view of all revisions up to one.
+type upTo table.Revision
+
+func (r upTo) Max() table.Revision           { return table.Revision(r) }
+func (r upTo) Low() table.Revision           { return table.Revision(r) }
+func (r upTo) Visible(o table.Revision) bool { return o <= table.Revision(r) }
+
+// Collect implements table.Collector. Versions above the floors are not read:
+// they stay.
+func (t *Table) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (sum table.Collected, err error) {
+	h, err := t.shape(ctx)
+	if err != nil {
+		return sum, err
+	}
+	if h.unversioned {
+		return sum, fmt.Errorf("hbase: table %s is unversioned and has no history", t.full)
+	}
+	c := &collection{t: t, h: h, k: k}
+	c.plan()
+	for part := range slices.Chunk(rows, batchRows) {
+		if err := c.rows(ctx, part); err != nil {
+			return c.sum, err
+		}
+	}
+	return c.sum, nil
+}
+
+// A collection is one Collect.
+type collection struct {
+	t   *Table
+	h   *shape
+	k   *table.Keep
+	sum table.Collected
+
+	read   *selection     // families whose versions are judged; nil: none
+	forget []table.Family // families of which all goes unread
+}
+
+// plan sorts the families by what is to be done about them.
+func (c *collection) plan() {
+	var judged []table.Family
+	var floor table.Revision
+	for _, f := range c.h.families {
+		switch rule := c.k.Of(f); {
+		case rule.Floor == 0:
+		case rule.All:
+			c.forget = append(c.forget, f)
+		default:
+			judged = append(judged, f)
+			floor = max(floor, rule.Floor)
+		}
+	}
+	if len(judged) == 0 {
+		return
+	}
+	c.read = &selection{view: upTo(floor), families: map[string][]string{}}
+	for _, f := range judged {
+		c.read.families[familyName(f)] = nil
+	}
+}
+
+// rows collects some rows: the columns of all, then the deletions of the rows,
+// which hid them until then.
+func (c *collection) rows(ctx context.Context, keys [][]byte) error {
+	var columns, deletions []marker
+	for _, key := range keys {
+		for _, f := range c.forget {
+			columns = append(columns, marker{row: key, at: c.k.Of(f).Floor, families: []table.Family{f}})
+		}
+	}
+	if c.read != nil {
+		found, err := c.versions(ctx, keys)
+		if err != nil {
+			return err
+		}
+		for i, key := range keys {
+			cols, dels, err := c.row(ctx, key, found[i])
+			if err != nil {
+				return err
+			}
+			columns, deletions = append(columns, cols...), append(deletions, dels...)
+		}
+	}
+	if c.k.Dry {
+		return nil
+	}
+	if err := c.t.mark(ctx, columns); err != nil {
+		return err
+	}
+	return c.t.mark(ctx, deletions)
+}
+
+func (c *collection) versions(ctx context.Context, keys [][]byte) ([][]version, error) {
+	want := make([]*table.Row, len(keys))
+	for i, k := range keys {
+		want[i] = &table.Row{Key: k}
+	}
+	calls, err := c.t.read(ctx, want, c.read, allVersions, wideFamily)
+	if err != nil {
+		return nil, err
+	}
+	found := make([][]version, len(keys))
+	for i, call := range calls {
+		found[i] = call.versions
+	}
+	return found, nil
+}
+
+// row decides about one row.
+func (c *collection) row(ctx context.Context, key []byte, vs []version) (columns, deletions []marker, err error) {
+	if _, wide := cutFamily(vs, wideFamily); wide {
+		columns, err = c.wide(ctx, key, vs)
+		return columns, nil, err
+	}
+	stays := c.judge(vs)
+	c.count(key, vs, stays)
+	if c.nothingStays(vs, stays) {
+		return []marker{{row: key, at: c.k.Floor, families: c.h.families}}, nil, nil
+	}
+	return c.markers(key, vs, stays, false), c.markers(key, vs, stays, true), nil
+}
+
+// judge tells which versions stay.
+func (c *collection) judge(vs []version) []bool {
+	var cells []table.Cell
+	var deletes []table.Revision
+	for i := range vs {
+		v := &vs[i]
+		if v.isRowTombstone() {
+			deletes = append(deletes, v.revision)
+			continue
+		}
+		dead := len(v.value) > 0 && v.value[0] == markTombstone
+		cells = append(cells, table.Cell{Family: v.family, Qualifier: v.qualifier, Revision: v.revision, Tombstone: dead})
+	}
+	slices.Sort(deletes)
+	deletes = slices.Compact(deletes)
+	cellStays, deleteStays := c.k.Row(cells, deletes)
+	stays := make([]bool, len(vs))
+	n := 0
+	for i := range vs {
+		if vs[i].isRowTombstone() {
+			at, _ := slices.BinarySearch(deletes, vs[i].revision)
+			stays[i] = deleteStays[at]
+			continue
+		}
+		stays[i] = cellStays[n]
+		n++
+	}
+	return stays
+}
+
+// nothingStays reports whether the row as a whole can go up to the floor.
+func (c *collection) nothingStays(vs []version, stays []bool) bool {
+	some := false
+	for i := range vs {
+		if vs[i].revision <= c.k.Floor {
+			if stays[i] {
+				return false
+			}
+			some = true
+		}
+	}
+	return some
+}
+
+func (c *collection) count(key []byte, vs []version, stays []bool) {
+	for i := range vs {
+		if !stays[i] {
+			c.sum.Add(table.Collected{Cells: 1, Bytes: int64(len(key) + len(vs[i].qualifier) + len(vs[i].value))})
+		}
+	}
+}
+
+// A cut is what goes of one column: all versions up to a timestamp between at
+// and to or, if exact, the one at at.
+type cut struct {
+	family    table.Family
+	qualifier []byte
+	at, to    table.Revision
+	exact     bool
+}
+
+// markers makes the delete markers of a row for what does not stay, of its
+// columns or of its deletions. Columns share a marker's timestamp where they can.
+func (c *collection) markers(key []byte, vs []version, stays []bool, deletions bool) []marker {
+	var cuts []cut
+	for i := 0; i < len(vs); {
+		j := i
+		for j < len(vs) && vs[j].family == vs[i].family && bytes.Equal(vs[j].qualifier, vs[i].qualifier) {
+			j++
+		}
+		if vs[i].isRowTombstone() == deletions {
+			cuts = c.cutColumn(cuts, vs[i:j], stays[i:j])
+		}
+		i = j
+	}
+	return joinCuts(key, cuts)
+}
+
+// cutColumn adds what goes of a column, its versions newest first.
+func (c *collection) cutColumn(cuts []cut, vs []version, stays []bool) []cut {
+	end := len(vs)
+	for end > 0 && !stays[end-1] {
+		end--
+	}
+	if end < len(vs) {
+		to := c.k.Of(vs[0].family).Floor
+		if end > 0 {
+			to = min(to, vs[end-1].revision-1)
+		}
+		cuts = append(cuts, cut{vs[0].family, vs[0].qualifier, vs[end].revision, to, false})
+	}
+	for i := range end {
+		if r := vs[i].revision; !stays[i] {
+			cuts = append(cuts, cut{vs[i].family, vs[i].qualifier, r, r, true})
+		}
+	}
+	return cuts
+}
+
+// joinCuts makes markers of cuts, with as few timestamps as it takes.
+func joinCuts(key []byte, cuts []cut) (ms []marker) {
+	slices.SortStableFunc(cuts, func(a, b cut) int {
+		switch {
+		case a.to < b.to:
+			return -1
+		case a.to > b.to:
+			return 1
+		}
+		return 0
+	})
+	for _, exact := range []bool{false, true} {
+		n := len(ms)
+		for _, x := range cuts {
+			if x.exact != exact {
+				continue
+			}
+			if len(ms) == n || ms[len(ms)-1].at < x.at {
+				ms = append(ms, marker{row: key, at: x.to, exact: exact, columns: columns{}})
+			}
+			ms[len(ms)-1].columns.set(x.family, x.qualifier, nil)
+		}
+	}
+	return ms
+}
+
+// wide decides about the columns of a row that is too wide for one answer, family
+// by family. Its deletions stay.
+func (c *collection) wide(ctx context.Context, key []byte, vs []version) (ms []marker, err error) {
+	var deletes []version
+	for _, v := range vs {
+		if v.isRowTombstone() {
+			deletes = append(deletes, v)
+		}
+	}
+	for f := range c.read.families {
+		if ms, err = c.wideFamily(ctx, key, table.Family(f[0]), deletes, ms); err != nil {
+			return nil, err
+		}
+	}
+	return ms, nil
+}
+
+func (c *collection) wideFamily(ctx context.Context, key []byte, f table.Family, deletes []version, ms []marker) ([]marker, error) {
+	for from := firstStored; ; {
+		vs, err := c.t.readSpan(ctx, key, c.read.view, f, span{from: from}, allVersions, wideFamily)
+		if err != nil {
+			return nil, err
+		}
+		full := len(vs) >= wideFamily
+		if full {
+			last := vs[len(vs)-1].qualifier
+			n := slices.IndexFunc(vs, func(v version) bool { return bytes.Equal(v.qualifier, last) })
+			if from = last; n == 0 { // all of one column
+				from = append(bytes.Clone(last), 0)
+				if vs, err = c.t.readSpan(ctx, key, c.read.view, f, span{from: last, to: from}, allVersions, 0); err != nil {
+					return nil, err
+				}
+			} else {
+				vs = vs[:n]
+			}
+		}
+		all := slices.Concat(deletes, vs)
+		stays := c.judge(all)[len(deletes):]
+		c.count(key, vs, stays)
+		ms = append(ms, c.markers(key, vs, stays, false)...)
+		if !full {
+			return ms, nil
+		}
+	}
+}
+
+// A marker is a delete of a row's columns, or of whole families, up to a
+// timestamp or, if exact, at it.
+type marker struct {
+	row      []byte
+	at       table.Revision
+	exact    bool
+	columns  columns
+	families []table.Family
+}
+
+func (m *marker) call(ctx context.Context, t *Table) (hrpc.Call, error) {
+	cols := m.columns
+	if len(m.families) > 0 {
+		cols = columns{}
+		for _, f := range m.families {
+			cols[familyName(f)] = nil
+		}
+	}
+	opts := []func(hrpc.Call) error{hrpc.TimestampUint64(uint64(m.at))}
+	if m.exact {
+		opts = append(opts, hrpc.DeleteOneVersion())
+	}
+	return hrpc.NewDel(ctx, t.full, m.row, cols, opts...)
+}
+
+// mark writes delete markers.
+func (t *Table) mark(ctx context.Context, ms []marker) error {
+	for part := range slices.Chunk(ms, batchWrites) {
+		err := t.write(ctx, "collect", len(part), func(ctx context.Context, i int) (hrpc.Call, error) {
+			return part[i].call(ctx, t)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Forget implements table.Collector.
+func (t *Table) Forget(ctx context.Context, rows [][]byte) (sum table.Collected, err error) {
+	h, err := t.shape(ctx)
+	if err != nil {
+		return sum, err
+	}
+	if !h.unversioned {
+		return sum, fmt.Errorf("hbase: table %s is versioned", t.full)
+	}
+	for part := range slices.Chunk(rows, batchWrites) {
+		err := t.write(ctx, "forget", len(part), func(ctx context.Context, i int) (hrpc.Call, error) {
+			return hrpc.NewDel(ctx, t.full, part[i], nil)
+		})
+		if err != nil {
+			return sum, err
+		}
+		sum.Cells += int64(len(part))
+	}
+	return sum, nil
+}
+
+// Keys implements table.Collector.
+func (t *Table) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		sc, err := t.newScanner(ctx, r, &table.Select{MaxCells: 1})
+		for err == nil && !sc.done {
+			var raw []rawRow
+			if raw, err = sc.next(ctx); err != nil {
+				break
+			}
+			for i := range raw {
+				if !yield(raw[i].key, nil) {
+					return
+				}
+			}
+		}
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}

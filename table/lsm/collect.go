@@ -1,0 +1,368 @@
+package lsm
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// History is collected image by image: one that is not the newest of any state
+// that stays goes, since every image is whole. Of a columnar row that holds for
+// its markers, and each of its columns is judged by itself.
+
+var _ table.Collector = handle{}
+
+const (
+	// collectRows is how many rows are looked at between two commits of others,
+	// and collectColumns how many versions of columns of a wide one.
+	collectRows    = 64
+	collectColumns = 4096
+)
+
+// Collect implements table.Collector.
+func (h handle) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (sum table.Collected, err error) {
+	rows = slices.Clone(rows)
+	slices.SortFunc(rows, bytes.Compare)
+	rows = slices.CompactFunc(rows, bytes.Equal)
+	defer func() {
+		if sum.Cells > 0 && !k.Dry {
+			h.s.iters.refresh() // idle ones would go on to show what is gone
+		}
+	}()
+	for part := range slices.Chunk(rows, collectRows) {
+		if err := h.collect(ctx, part, k, &sum); err != nil {
+			return sum, h.s.wrap("collect in "+h.name, err)
+		}
+	}
+	return sum, nil
+}
+
+func (h handle) collect(ctx context.Context, rows [][]byte, k *table.Keep, sum *table.Collected) error {
+	c := &collector{k: k, void: map[table.Revision][][]byte{}}
+	err := h.sweep(ctx, c, sum, func(t *tableInfo) error {
+		if t.spec.Unversioned {
+			return fmt.Errorf("table %q is unversioned and has no history", h.name)
+		}
+		return c.rows(t, rows)
+	})
+	if err != nil {
+		return err
+	}
+	if len(c.void) > 0 && !k.Dry {
+		for r, rows := range c.void {
+			if err := h.Erase(ctx, r, rows); err != nil {
+				return err
+			}
+		}
+		return h.collect(ctx, rows, k, sum)
+	}
+	for _, w := range c.wide {
+		for more := true; more; {
+			if err := h.sweep(ctx, c, sum, func(*tableInfo) (err error) {
+				more, err = c.columns(&w)
+				return err
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Forget implements table.Collector.
+func (h handle) Forget(ctx context.Context, rows [][]byte) (sum table.Collected, err error) {
+	for part := range slices.Chunk(rows, collectRows) {
+		c := &collector{k: &table.Keep{}}
+		if err := h.sweep(ctx, c, &sum, func(t *tableInfo) error {
+			if !t.spec.Unversioned {
+				return fmt.Errorf("table %q is versioned", h.name)
+			}
+			return c.forget(t, part)
+		}); err != nil {
+			return sum, h.s.wrap("forget in "+h.name, err)
+		}
+	}
+	return sum, nil
+}
+
+// sweep has do delete keys in one batch. It is not synced: what a crash brings
+// back is collected again.
+func (h handle) sweep(ctx context.Context, c *collector, sum *table.Collected, do func(*tableInfo) error) (err error) {
+	s := h.s
+	if err := s.beginWrite(ctx); err != nil {
+		return err
+	}
+	defer s.endWrite()
+	defer s.caught(&err)
+	t, err := s.table(h.name)
+	if err != nil {
+		return err
+	}
+	b := s.db.NewBatch()
+	defer b.Close()
+	if c.it, err = s.iters.get(0); err != nil {
+		return err
+	}
+	defer func() { s.iters.put(c.it); c.it = nil }()
+	c.out, c.removed = b, table.Collected{}
+	if err := do(t); err != nil {
+		return err
+	}
+	sum.Add(c.removed)
+	if b.Empty() {
+		return nil
+	}
+	if err := s.db.Apply(b, pebble.NoSync); err != nil {
+		return err
+	}
+	s.iters.swapped() // who writes must not take up an image that is gone
+	s.garbage.add(t.id, c.removed.Bytes)
+	return nil
+}
+
+// A collector deletes what rows need no more.
+type collector struct {
+	k       *table.Keep
+	it      *iterator
+	out     sink
+	removed table.Collected
+	void    map[table.Revision][][]byte // rows with images of given up revisions
+	wide    []wideRow
+}
+
+// remove deletes the key under the iterator, or key, a copy of it.
+func (c *collector) remove(key []byte, size int) error {
+	c.removed.Cells++
+	c.removed.Bytes += int64(size)
+	if c.k.Dry {
+		return nil
+	}
+	return c.out.Delete(key, nil)
+}
+
+func (c *collector) size() int {
+	v := c.it.LazyValue()
+	return len(c.it.Key()) + v.Len()
+}
+
+func (c *collector) forget(t *tableInfo, rows [][]byte) error {
+	for _, row := range rows {
+		for _, g := range t.groups {
+			prefix := appendImage(nil, t.id, g.name, row)
+			end := appendRowPart(nil, prefix, termRow)
+			for ok := c.it.SeekGE(prefix); ok && bytes.Compare(c.it.Key(), end) < 0; ok = c.it.NextPrefix() {
+				if err := c.remove(c.it.Key(), c.size()); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return c.it.Error()
+}
+
+func (c *collector) rows(t *tableInfo, rows [][]byte) error {
+	for _, row := range rows {
+		for _, g := range t.groups {
+			if err := c.row(g, row, appendImage(nil, t.id, g.name, row)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// rule is the family whose rule holds for a group: families in one image are
+// kept as long as the one with the longest memory.
+func (c *collector) rule(g *group) table.Family {
+	f := g.families[0]
+	for _, o := range g.families[1:] {
+		if c.k.Of(o).Floor < c.k.Of(f).Floor {
+			f = o
+		}
+	}
+	return f
+}
+
+// An imageKey is an image of a row as far as it matters here.
+type imageKey struct {
+	image
+	key  []byte
+	size int
+	top  bool // the newest of a state that stays
+	dead bool // it says of a state that there is nothing
+}
+
+// row collects the images of a row of a group.
+func (c *collector) row(g *group, row, prefix []byte) error {
+	f := c.rule(g)
+	images, err := c.images(f, prefix)
+	if err != nil || len(images) == 0 {
+		return err
+	}
+	floor := c.k.Of(f).Floor
+	whole := true
+	for i := range images {
+		switch r := images[i].rev; {
+		case r > floor:
+		case c.k.Void != nil && c.k.Void(r):
+			c.void[r] = append(c.void[r], row)
+			whole = false
+		case c.k.Visible != nil && !c.k.Visible(r):
+			return nil // a branch's, on which newer images stand
+		}
+	}
+	if !whole {
+		return nil // its images are made anew first
+	}
+	if images[0].columns {
+		c.wide = append(c.wide, wideRow{group: g, family: f, prefix: prefix})
+	}
+	_, err = c.drop(images, floor, false)
+	return err
+}
+
+// drop removes images that no state needs, and gives how many stay. Those that say
+// that there is nothing are not needed when nothing is below them, nor, if the row
+// has no columns left, are its markers.
+func (c *collector) drop(images []imageKey, floor table.Revision, empty bool) (stay int, err error) {
+	for i := len(images) - 1; i >= 0; i-- {
+		m := &images[i]
+		if m.rev > floor || m.top && !(stay == 0 && (m.dead || empty && m.columns)) {
+			stay++
+			continue
+		}
+		if err := c.remove(m.key, m.size); err != nil {
+			return stay, err
+		}
+	}
+	return stay, nil
+}
+
+// images reads the images of a row, newest first, and finds those that states
+// which stay show.
+func (c *collector) images(f table.Family, prefix []byte) (images []imageKey, err error) {
+	states := c.k.States(f)
+	for ok := c.it.SeekPrefixGE(prefix); ok; ok = c.it.Next() {
+		m := imageKey{key: bytes.Clone(c.it.Key()), size: c.size()}
+		m.rev = revisionOf(m.key)
+		for n := len(states); n > 0 && m.rev <= states[n-1]; n = len(states) {
+			states, m.top = states[:n-1], true
+		}
+		if m.top || len(images) == 0 {
+			if err := c.decode(&m); err != nil {
+				return nil, err
+			}
+		}
+		images = append(images, m)
+	}
+	return images, c.it.Error()
+}
+
+// decode looks at the value of an image.
+func (c *collector) decode(m *imageKey) error {
+	v, err := c.it.ValueAndErr()
+	if err != nil {
+		return err
+	}
+	if m.image, err = parseImage(m.rev, v); err != nil || m.columns {
+		return err
+	}
+	cells, err := m.appendAll(nil)
+	m.dead = !slices.ContainsFunc(cells, func(c table.Cell) bool { return !c.Tombstone })
+	m.revs, m.body = nil, nil // the iterator's
+	return err
+}
+
+// A wideRow is a columnar row whose columns are looked at piece by piece.
+type wideRow struct {
+	group  *group
+	family table.Family
+	prefix []byte
+	next   []byte // the column to go on with
+	left   bool   // columns stay in what was looked at
+}
+
+// columns collects a piece of a columnar row, and tells whether there is more. A
+// piece is judged by the markers as they are now.
+func (c *collector) columns(w *wideRow) (more bool, err error) {
+	images, err := c.images(w.family, w.prefix)
+	if err != nil || len(images) == 0 {
+		return false, err
+	}
+	var deletes []table.Version
+	for _, m := range images {
+		if m.columns && m.floor > 0 {
+			deletes = append(deletes, table.Version{Revision: m.floor})
+		}
+	}
+	x := &columnSweep{c: c, fold: c.k.Fold(w.family, deletes), w: w}
+	whole := w.next == nil
+	if more, err = x.run(); err != nil || more || !whole || w.left {
+		return more, err
+	}
+	_, err = c.drop(images, c.k.Of(w.family).Floor, true)
+	return false, err
+}
+
+// A columnSweep goes over the columns of a row, version by version.
+type columnSweep struct {
+	c    *collector
+	w    *wideRow
+	fold *table.Folder
+	col  []byte // the column being gathered
+	vs   []table.Version
+	keys [][]byte
+	size []int
+}
+
+func (x *columnSweep) run() (more bool, err error) {
+	it := x.c.it
+	all := appendRowPart(nil, x.w.prefix, termCol)
+	from := x.w.next
+	if from == nil {
+		from = all
+	}
+	n := 0
+	for ok := it.SeekGE(from); ok && bytes.HasPrefix(it.Key(), all); ok = it.Next() {
+		if col := comparer.Split.Prefix(it.Key()); !bytes.Equal(col, x.col) {
+			if err := x.judge(); err != nil {
+				return false, err
+			}
+			if x.col = append(x.col[:0], col...); n >= collectColumns {
+				x.w.next = bytes.Clone(col)
+				return true, nil
+			}
+		}
+		n++
+		v, err := it.ValueAndErr()
+		if err != nil {
+			return false, err
+		}
+		dead := len(v) == 1 && v[0] == columnDead
+		x.vs = append(x.vs, table.Version{Revision: revisionOf(it.Key()), Tombstone: dead})
+		x.keys = append(x.keys, bytes.Clone(it.Key()))
+		x.size = append(x.size, len(it.Key())+len(v))
+	}
+	if err := it.Error(); err != nil {
+		return false, err
+	}
+	return false, x.judge()
+}
+
+// judge removes what the gathered column needs no more.
+func (x *columnSweep) judge() error {
+	x.fold.Column(x.vs)
+	for i, v := range x.vs {
+		if v.Kept {
+			x.w.left = true
+		} else if err := x.c.remove(x.keys[i], x.size[i]); err != nil {
+			return err
+		}
+	}
+	x.vs, x.keys, x.size = x.vs[:0], x.keys[:0], x.size[:0]
+	return nil
+}
