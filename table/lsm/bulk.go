@@ -159,8 +159,8 @@ func (a *adder) add(b *bulk, t *tableInfo, m *table.Mutation) error {
 		}
 		a.key = appendImage(a.key[:0], t.id, g.name, m.Row)
 		a.put(b, b.shard(t, g), m.DeleteRow)
+		clear(a.cells) // what was used only: once there may have been a million
 	}
-	clear(a.cells[:cap(a.cells)])
 	return nil
 }
 

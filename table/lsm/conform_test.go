@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -50,4 +51,32 @@ func BenchmarkStore(b *testing.B) {
 		}
 		return s
 	})
+}
+
+// What a row of a million cells, as of a large group, leaves behind must not
+// make the small rows that follow it dear.
+func BenchmarkBulkBehindALargeRow(b *testing.B) {
+	ctx := b.Context()
+	s := openTest(b, Options{})
+	if err := s.Create(ctx, table.Spec{Name: "t", Families: []table.FamilySpec{{Name: 'f'}}}); err != nil {
+		b.Fatal(err)
+	}
+	load, err := s.Bulk(ctx, 1, table.BulkOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer load.Abort()
+	large := table.Mutation{Row: []byte("large"), Cells: make([]table.Cell, 1<<20)}
+	for i := range large.Cells {
+		large.Cells[i] = table.Cell{Family: 'f', Qualifier: fmt.Appendf(nil, "%07d", i), Value: []byte{1}}
+	}
+	small := table.Mutation{Row: []byte("small"), Cells: large.Cells[:1]}
+	if err := load.Add("t", large); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if err := load.Add("t", small); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
