@@ -63,7 +63,7 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 	e.write(tx.p, tx.catalog, tx, pl.Parent, pl.rdn)
 	tx.touch(e.id, e.classes)
 	tx.record("add", name)
-	return e.id, nil
+	return e.id, tx.settleClaims(ctx)
 }
 
 // notAlias refuses to put an entry below an alias, which is always a leaf

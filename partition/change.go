@@ -19,6 +19,8 @@ type writer interface {
 	position() master.Position
 	// stale names something kept in memory that the change makes wrong.
 	stale(id entry.ID)
+	// claim takes a value that must be unique for an entry.
+	claim(x *indexed, key []byte, id, parent entry.ID)
 }
 
 // change gathers what an operation does to one entry: its rows of master and
@@ -119,6 +121,9 @@ func (c *change) enter(x *indexed, key []byte, gone bool) {
 	c.w.write(x.Presence.Table, x.Values.Mutation(key, c.id, c.parent, gone))
 	if x.Selective {
 		c.w.stale(postingID(x.typ, key))
+	}
+	if len(x.unique) > 0 && !gone {
+		c.w.claim(x, key, c.id, c.parent)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/index"
 	"github.com/seed-4dac0d86/ldapd/index/colindex"
 	"github.com/seed-4dac0d86/ldapd/index/existence"
@@ -46,10 +47,11 @@ type Index struct {
 // one cell of JSON. What it says about normal forms must agree with the program
 // that reads keys made by them.
 type header struct {
-	Format     int           `json:"format"`
-	Normalizer string        `json:"normalizer"`
-	Suffixes   []string      `json:"suffixes"`
-	Indexes    []headerIndex `json:"indexes"`
+	Format     int            `json:"format"`
+	Normalizer string         `json:"normalizer"`
+	Suffixes   []string       `json:"suffixes"`
+	Indexes    []headerIndex  `json:"indexes"`
+	Unique     []headerUnique `json:"unique,omitempty"`
 
 	raw []byte // as read, for the swap
 }
@@ -203,6 +205,8 @@ type indexed struct {
 	typ   *schema.AttributeType
 	table string
 	ready bool
+	// unique are the scopes in which two entries cannot have the same value.
+	unique []entry.ID
 }
 
 // Indexed implements plan.Catalog.
@@ -248,6 +252,9 @@ func (p *Partition) newCatalog(k *types, own *subschema, kept *cache, h *header)
 		c.newest = max(c.newest, x.Since)
 		c.indexes[t] = i
 		c.ordered = append(c.ordered, i)
+	}
+	if err := c.uniques(h); err != nil {
+		return nil, err
 	}
 	for _, s := range h.Suffixes {
 		name, err := dn.Parse(s)

@@ -56,7 +56,8 @@ type Loader struct {
 	empty bool      // there were no entries: nothing is to be found in the store
 
 	// names maps the hash of a name to its entry's id, to zero if the entry was
-	// refused, or to what stands for the class if it is an alias; ids has the ids that entries brought along.
+	// refused, or to what stands for the class if it is an alias; ids has the ids
+	// that entries brought along, and whose the values of unique attributes are.
 	names, ids *spill.Map
 
 	stamps  []newAttribute // the same for all
@@ -269,8 +270,10 @@ func (l *Loader) contexts(x *Loading) (*catalog, error) {
 
 // hash is the key of a name. 128 bits of a cryptographic hash: no two names of
 // a load have the same, even if someone wants them to.
-func hash(norms []dn.Norm) spill.Key {
-	h := sha256.Sum256(dn.Key(norms))
+func hash(norms []dn.Norm) spill.Key { return hashOf([]byte(dn.Key(norms))) }
+
+func hashOf(b []byte) spill.Key {
+	h := sha256.Sum256(b)
 	return spill.Key(h[:16])
 }
 
@@ -329,23 +332,33 @@ func (l *Loader) claim(ctx context.Context, x *Loading) error {
 			return err
 		}
 	}
+	name := hash(x.norms)
+	if err := l.unique(ctx, x, name); err != nil {
+		return err
+	}
 	value := x.e.id
 	if x.e.classes.has(l.catalog.Load().schema.Class("alias")) {
 		value = l.aliasID()
 	}
-	had, found, err := l.names.Put(hash(x.norms), spill.Value(value))
+	had, found, err := l.names.Put(name, spill.Value(value))
 	switch {
 	case err != nil:
 		return err
-	case found && entry.ID(had) == root:
-		return problem(EntryExists, "an earlier record of this name was refused")
 	case found:
-		return problem(EntryExists, "an earlier record has this name already: leave one of them out")
+		return taken(had)
 	}
 	if given {
 		_, _, err = l.ids.Put(hashID(x.e.id), spill.Value{})
 	}
 	return err
+}
+
+// taken refuses a name that an earlier record has.
+func taken(by spill.Value) error {
+	if entry.ID(by) == root {
+		return problem(EntryExists, "an earlier record of this name was refused")
+	}
+	return problem(EntryExists, "an earlier record has this name already: leave one of them out")
 }
 
 // unused refuses an id that an entry has.
@@ -367,10 +380,7 @@ func (l *Loader) unused(ctx context.Context, id entry.ID) error {
 	return nil
 }
 
-func hashID(id entry.ID) spill.Key {
-	h := sha256.Sum256(id[:])
-	return spill.Key(h[:16])
-}
+func hashID(id entry.ID) spill.Key { return hashOf(id[:]) }
 
 // Refuse notes that the entry of a name does not come, so that Link can say so
 // of those below it.
@@ -442,6 +452,9 @@ func (w *loadWriter) write(t *txn.Table, ms ...table.Mutation) {
 
 // stale does nothing: after a load everything kept in memory is wrong.
 func (w *loadWriter) stale(entry.ID) {}
+
+// claim does nothing: Link has seen to it.
+func (w *loadWriter) claim(*indexed, []byte, entry.ID, entry.ID) {}
 
 func (w *loadWriter) position() master.Position {
 	w.ordinal++

@@ -421,7 +421,7 @@ func (m *modification) finish(ctx context.Context) error {
 	m.change.settle()
 	m.change.flush()
 	m.tx.touch(m.pl.ID, classes)
-	return nil
+	return m.tx.settleClaims(ctx)
 }
 
 // check tests one description by itself.

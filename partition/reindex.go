@@ -118,6 +118,13 @@ func (c *catalog) newIndexes(indexes []Index, again []string) (*header, []*schem
 		}
 		h.Indexes = append(h.Indexes, entry)
 	}
+	for _, x := range c.ordered {
+		if slices.Contains(fill, x.typ) || !slices.Contains(seen, x.typ) {
+			if err := c.keepsUnique(x.typ); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
 	return &h, fill, nil
 }
 

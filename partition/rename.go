@@ -47,6 +47,11 @@ func (tx *Tx) Rename(ctx context.Context, name dn.DN, newRDN dn.RDN, deleteOld b
 	if err != nil {
 		return err
 	}
+	if pl.Parent != to.Parent {
+		if err := tx.claimBelow(ctx, pl.ID, pl.Parent, to.Parent); err != nil {
+			return err
+		}
+	}
 	if err := m.place(ctx, &to); err != nil {
 		return err
 	}
@@ -93,20 +98,11 @@ func (tx *Tx) destination(ctx context.Context, name dn.DN, newRDN dn.RDN, newPar
 
 // noCircle refuses to put an entry below itself.
 func (tx *Tx) noCircle(ctx context.Context, id, parent entry.ID) error {
-	for parent != root {
-		if parent == id {
-			return problem(Unwilling, "an entry cannot move below itself")
-		}
-		node, err := tx.node(ctx, parent)
-		if err != nil {
-			return err
-		}
-		if node == nil {
-			return table.ErrCorrupt
-		}
-		parent = node.Parent
+	circle, err := tx.below(ctx, parent, id)
+	if circle {
+		err = problem(Unwilling, "an entry cannot move below itself")
 	}
-	return nil
+	return err
 }
 
 func (tx *Tx) markRename(from, to place) {

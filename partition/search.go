@@ -215,20 +215,7 @@ func (f *finder) inScope(id, parent entry.ID) (bool, error) {
 			return false, nil
 		}
 	}
-	for parent != f.q.Base {
-		if parent == root {
-			return false, nil
-		}
-		node, err := f.s.node(f.ctx, parent)
-		if err != nil {
-			return false, err
-		}
-		if node == nil {
-			return false, table.ErrCorrupt
-		}
-		parent = node.Parent
-	}
-	return true, nil
+	return f.s.below(f.ctx, parent, f.q.Base)
 }
 
 // offer adds a candidate in scope; false: stop.

@@ -119,7 +119,12 @@ func (tx *Tx) nextCatalog(add, remove []schema.Definition) (*catalog, error) {
 // first name: the index's table is called by it.
 func (c *catalog) keepsIndexNames(next *schema.Schema) error {
 	for _, x := range c.ordered {
-		if t := next.Attribute(x.typ.OID); t != nil && t.Name() != x.typ.Name() {
+		t := next.Attribute(x.typ.OID)
+		if t == nil {
+			if err := c.keepsUnique(x.typ); err != nil {
+				return err
+			}
+		} else if t.Name() != x.typ.Name() {
 			return problem(Unwilling, "%s has an index, so %s cannot become its first name: drop the index before", x.typ.Name(), t.Name())
 		}
 	}

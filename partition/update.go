@@ -29,7 +29,8 @@ type Tx struct {
 	time    time.Time
 	ordinal int // of the last position
 	message []byte
-	alone   bool // nobody else writes
+	alone   bool    // nobody else writes
+	claims  []claim // of the operation
 }
 
 // Update runs fn in a transaction, perhaps more than once, and returns when

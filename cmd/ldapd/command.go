@@ -69,6 +69,7 @@ func (m *Main) root() *cobra.Command {
 		m.exportCommand(),
 		m.checkCommand(),
 		m.reindexCommand(),
+		m.uniqueCommand(),
 		m.schemaCommand(),
 		m.explainCommand(),
 		m.passwdCommand(),

@@ -1,0 +1,244 @@
+package partition_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+const (
+	inside  = "ou=inside," + domain
+	outside = "ou=outside," + domain
+)
+
+// units makes two units and gives the id of the first.
+func units(t *testing.T, p *partition.Partition) entry.ID {
+	for _, u := range []string{inside, outside} {
+		must(t, add(t, p, u, "objectClass: organizationalUnit"))
+	}
+	return idOf(t, p, inside)
+}
+
+func addPerson(t *testing.T, p *partition.Partition, dn string, lines ...string) error {
+	return add(t, p, dn, append([]string{"objectClass: inetOrgPerson", "sn: Person", "cn: Person"}, lines...)...)
+}
+
+func move(t *testing.T, p *partition.Partition, from, rdn, to string) error {
+	return update(t, p, func(tx *partition.Tx) error {
+		above := name(to)
+		return tx.Rename(context.Background(), name(from), name(rdn)[0], false, &above)
+	})
+}
+
+// refusedFor wants a constraint's error that names the attribute and no entry.
+func refusedFor(t *testing.T, attribute string, err error) {
+	t.Helper()
+	if expected(t, err, partition.Constraint) {
+		t.Error("done, but the value is another entry's")
+	} else if text := err.Error(); !strings.Contains(text, attribute) || strings.Contains(text, "cn=") {
+		t.Errorf("%q does not name %s, or names an entry", text, attribute)
+	}
+}
+
+func TestUnique(t *testing.T) {
+	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
+		units(t, p)
+		must(t, p.SetUnique(context.Background(), partition.Unique{Attribute: "mail"}, true))
+		a, b := "cn=a,"+inside, "cn=b,"+outside
+		must(t, addPerson(t, p, a, "mail: a@example.com", "mail: c@example.com"))
+		refusedFor(t, "mail", addPerson(t, p, b, "mail: A@Example.com"))
+		must(t, addPerson(t, p, b, "mail: b@example.com"))
+		refusedFor(t, "mail", modify(t, p, b, change(op.ModAdd, "mail", []byte("c@example.com"))))
+		refusedFor(t, "mail", modify(t, p, b, change(op.ModReplace, "mail", []byte("a@example.com"))))
+		refusedFor(t, "mail", move(t, p, b, "mail=C@example.com", inside))
+		must(t, modify(t, p, a, change(op.ModReplace, "mail", []byte("A@EXAMPLE.COM")))) // its own, respelled
+		must(t, modify(t, p, b, change(op.ModAdd, "mail", []byte("c@example.com"))))     // given up by a
+		must(t, modify(t, p, b, change(op.ModAdd, "sn", []byte("Lee"))))
+		must(t, move(t, p, a, "cn=a", outside))
+		must(t, remove(t, p, "cn=a,"+outside))
+		must(t, modify(t, p, b, change(op.ModAdd, "mail", []byte("a@example.com"))))
+		must(t, p.SetUnique(context.Background(), partition.Unique{Attribute: "mail"}, false))
+		must(t, addPerson(t, p, a, "mail: a@example.com"))
+		wantSound(t, p)
+	})
+}
+
+func TestUniqueWithinATransaction(t *testing.T) {
+	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
+		must(t, p.SetUnique(context.Background(), partition.Unique{Attribute: "mail"}, true))
+		both := func(first, second string) error {
+			return update(t, p, func(tx *partition.Tx) error {
+				for i, m := range []string{first, second} {
+					_, err := tx.Add(context.Background(), name(fmt.Sprintf("cn=%d,%s", i, domain)),
+						attrs("objectClass: inetOrgPerson", "sn: Person", "mail: "+m), false)
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		refusedFor(t, "mail", both("a@example.com", "A@example.com"))
+		must(t, both("a@example.com", "b@example.com"))
+	})
+}
+
+func TestUniqueInASubtree(t *testing.T) {
+	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
+		base := units(t, p)
+		must(t, p.SetUnique(context.Background(), partition.Unique{Attribute: "uid", Base: base}, true))
+		must(t, addPerson(t, p, "cn=a,"+inside, "uid: 1"))
+		must(t, addPerson(t, p, "cn=b,"+outside, "uid: 1"))
+		must(t, addPerson(t, p, "cn=c,"+outside, "uid: 1"))
+		refusedFor(t, "uid", addPerson(t, p, "cn=d,"+inside, "uid: 1"))
+		refusedFor(t, "uid", move(t, p, "cn=b,"+outside, "cn=b", inside))
+
+		must(t, add(t, p, "ou=team,"+outside, "objectClass: organizationalUnit"))
+		must(t, move(t, p, "cn=b,"+outside, "cn=b", "ou=team,"+outside))
+		refusedFor(t, "uid", move(t, p, "ou=team,"+outside, "ou=team", inside))
+		must(t, modify(t, p, "cn=b,ou=team,"+outside, change(op.ModReplace, "uid", []byte("2"))))
+		must(t, move(t, p, "ou=team,"+outside, "ou=team", inside))
+		refusedFor(t, "uid", addPerson(t, p, "cn=d,"+inside, "uid: 2"))
+		must(t, move(t, p, "ou=team,"+inside, "ou=crew", outside))
+		must(t, addPerson(t, p, "cn=d,"+inside, "uid: 2"))
+		wantSound(t, p)
+	})
+}
+
+func TestUniqueIsRefused(t *testing.T) {
+	ctx := context.Background()
+	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
+		base := units(t, p)
+		for i := range 12 {
+			must(t, addPerson(t, p, fmt.Sprintf("cn=a%02d,%s", i, inside), fmt.Sprintf("mail: %d@example.com", i)))
+			must(t, addPerson(t, p, fmt.Sprintf("cn=b%02d,%s", i, outside), fmt.Sprintf("mail: %d@example.com", i)))
+		}
+		mail := partition.Unique{Attribute: "mail"}
+		err := p.SetUnique(ctx, mail, true)
+		if expected(t, err, partition.Constraint) || !strings.Contains(err.Error(), "12 values") ||
+			strings.Count(err.Error(), "cn=a") != 10 || !strings.Contains(err.Error(), "cn=b03,"+outside) {
+			t.Errorf("duplicates are told as: %v", err)
+		}
+		must(t, addPerson(t, p, "cn=c,"+outside, "mail: 1@example.com")) // as before
+		mail.Base = base
+		must(t, p.SetUnique(ctx, mail, true))
+		for what, err := range map[string]error{
+			"twice":         p.SetUnique(ctx, mail, true),
+			"elsewhere":     p.SetUnique(ctx, partition.Unique{Attribute: "mail"}, false),
+			"no index":      p.SetUnique(ctx, partition.Unique{Attribute: "title"}, true),
+			"index dropped": p.SetIndexes(ctx, []partition.Index{{Attribute: "cn", Layout: partition.RowLayout}}),
+			"another layout": p.SetIndexes(ctx, append(slices.DeleteFunc(p.Config().Indexes, func(x partition.Index) bool { return x.Attribute == "mail" }),
+				partition.Index{Attribute: "mail", Layout: partition.RowLayout})),
+		} {
+			if expected(t, err, partition.Unwilling) {
+				t.Errorf("%s: done", what)
+			}
+		}
+		us, err := p.Unique()
+		must(t, err)
+		if !slices.Equal(us, []partition.Unique{mail}) {
+			t.Errorf("unique: %v", us)
+		}
+	})
+}
+
+func TestLoadKeepsValuesUnique(t *testing.T) {
+	ctx := context.Background()
+	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
+		base := units(t, p)
+		must(t, addPerson(t, p, "cn=a,"+inside, "uid: 1"))
+		must(t, p.SetUnique(ctx, partition.Unique{Attribute: "uid", Base: base}, true))
+		l, err := p.Load(ctx, partition.LoadOptions{})
+		must(t, err)
+		load := func(dn string, lines ...string) error {
+			return l.Add(ctx, name(dn), attrs(append([]string{"objectClass: inetOrgPerson", "sn: Person"}, lines...)...))
+		}
+		refusedFor(t, "uid", load("cn=b,"+inside, "uid: 1"))
+		must(t, load("cn=b,"+outside, "uid: 1"))
+		must(t, load("cn=c,"+inside, "uid: 2", "uid;x-a: 2"))
+		refusedFor(t, "uid", load("cn=d,"+inside, "uid: 2"))
+		expected(t, load("cn=c,"+inside, "uid: 2"), partition.EntryExists)
+		_, err = l.Commit(ctx)
+		must(t, err)
+		refusedFor(t, "uid", addPerson(t, p, "cn=e,"+inside, "uid: 2"))
+		wantSound(t, p)
+	})
+}
+
+// Writers on two servers of one store give and move the same few values in and
+// out of the scope. At the end, and so at any time, each is had once there.
+func TestUniqueTogether(t *testing.T) {
+	ctx := context.Background()
+	s := tabletest.NewMem()
+	first := server(t, s)
+	must(t, first.SetSuffixes(ctx, []string{domain}))
+	must(t, add(t, first, domain, domainLines...))
+	base := units(t, first)
+	must(t, first.SetUnique(ctx, partition.Unique{Attribute: "uid", Base: base}, true))
+	servers := []*partition.Partition{first, server(t, s)}
+	must(t, servers[1].CatchUp(ctx))
+	together(6, func(i int, r *rand.Rand) {
+		for range 25 {
+			expected(t, uniqueStep(servers[i%2], r), partition.Constraint, partition.EntryExists, partition.NoSuchEntry, partition.NotLeaf)
+		}
+	})
+	must(t, first.CatchUp(ctx))
+	for uid := range 4 {
+		if had := search(t, first, inside, op.WholeSubtree, fmt.Sprintf("(uid=%d)", uid)); len(had) > 1 {
+			t.Errorf("uid %d is had by %q", uid, had)
+		}
+	}
+	wantSound(t, first)
+}
+
+func server(t *testing.T, s table.Store) *partition.Partition {
+	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Txn: txn.Options{Attempts: 100}})
+	must(t, err)
+	t.Cleanup(func() { p.Close(context.Background()) })
+	return p
+}
+
+// uniqueStep adds, changes, moves or deletes a person or a team of one.
+func uniqueStep(p *partition.Partition, r *rand.Rand) error {
+	ctx := context.Background()
+	above := []dn.DN{name(inside), name(outside)}
+	at := func(i int) dn.DN {
+		if i == 0 {
+			return append(dn.DN{name("ou=team")[0]}, above[r.IntN(2)]...)
+		}
+		return append(dn.DN{name(fmt.Sprintf("cn=%d", i))[0]}, above[r.IntN(2)]...)
+	}
+	uid := fmt.Sprintf("uid: %d", r.IntN(4))
+	_, err := p.Update(ctx, partition.By{}, func(tx *partition.Tx) error {
+		switch kind := r.IntN(6); kind {
+		case 0, 1:
+			n := at(1 + r.IntN(4))
+			if kind == 1 {
+				n = append(dn.DN{name("cn=member")[0]}, at(0)...)
+			}
+			_, err := tx.Add(ctx, n, attrs("objectClass: inetOrgPerson", "sn: Person", uid), false)
+			return err
+		case 2:
+			_, err := tx.Add(ctx, at(0), attrs("objectClass: organizationalUnit"), false)
+			return err
+		case 3:
+			return tx.Delete(ctx, at(1+r.IntN(4)))
+		case 4:
+			return tx.Modify(ctx, at(1+r.IntN(4)), []op.Modification{{Kind: op.ModReplace, PartialAttribute: attrs(uid)[0]}})
+		}
+		from := at(r.IntN(5))
+		return tx.Rename(ctx, from, from[0], false, &above[r.IntN(2)])
+	})
+	return err
+}
