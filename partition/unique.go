@@ -327,61 +327,58 @@ func (c *catalog) withUnique(u Unique, on bool) (*header, error) {
 // maxDuplicates is how many duplicates are named.
 const maxDuplicates = 10
 
-// findDuplicates looks for values that two entries of a scope have, by going
-// through the index in its order.
+// findDuplicates refuses what is not unique.
 func (p *Partition) findDuplicates(ctx context.Context, u Unique) error {
 	s := p.Snapshot()
 	defer s.Close()
-	d := duplicates{s: s, base: u.Base}
-	x := s.catalog.indexes[s.catalog.schema.Attribute(u.Attribute)]
-	for c, err := range x.Values.InOrder(ctx, s.r, false, nil) {
-		if err == nil {
-			err = d.take(ctx, c)
+	var named []string
+	n, err := s.duplicates(ctx, s.catalog.indexes[s.catalog.schema.Attribute(u.Attribute)], u.Base, func(a, b entry.ID) error {
+		if len(named) == maxDuplicates {
+			return nil
 		}
+		first, err := s.Name(ctx, a)
 		if err != nil {
 			return err
 		}
-	}
-	if d.count == 0 {
-		return nil
+		second, err := s.Name(ctx, b)
+		named = append(named, first+" and "+second)
+		return err
+	})
+	if err != nil || n == 0 {
+		return err
 	}
 	return problem(Constraint, "%s is not unique: %d values are had by several entries:\n  %s",
-		u.Attribute, d.count, strings.Join(d.named, "\n  "))
+		u.Attribute, n, strings.Join(named, "\n  "))
 }
 
-type duplicates struct {
-	s     *Snapshot
-	base  entry.ID
-	row   []byte   // of the value at hand
-	first entry.ID // that has it
-	again bool     // more than one has it
-	count int
-	named []string
-}
-
-func (d *duplicates) take(ctx context.Context, c index.Candidate) error {
-	if in, err := d.s.within(ctx, c.ID, c.Parent, d.base); err != nil || !in {
-		return err
+// duplicates goes through an index in its order and tells of every entry of a
+// scope that has the value of another one. It gives the number of such values.
+func (s *Snapshot) duplicates(ctx context.Context, x *indexed, base entry.ID, found func(a, b entry.ID) error) (n int, err error) {
+	var row []byte // of the value at hand
+	var first entry.ID
+	again := false
+	for c, err := range x.Values.InOrder(ctx, s.r, false, nil) {
+		if err != nil {
+			return n, err
+		}
+		if in, err := s.within(ctx, c.ID, c.Parent, base); err != nil {
+			return n, err
+		} else if !in {
+			continue
+		}
+		if r := c.Position[:len(c.Position)-len(c.ID)]; row == nil || !bytes.Equal(r, row) {
+			row, first, again = append(row[:0], r...), c.ID, false
+			continue
+		}
+		if !again {
+			again = true
+			n++
+		}
+		if err := found(first, c.ID); err != nil {
+			return n, err
+		}
 	}
-	row := c.Position[:len(c.Position)-len(c.ID)]
-	if !bytes.Equal(row, d.row) || d.row == nil {
-		d.row, d.first, d.again = append(d.row[:0], row...), c.ID, false
-		return nil
-	}
-	if !d.again {
-		d.again = true
-		d.count++
-	}
-	if len(d.named) == maxDuplicates {
-		return nil
-	}
-	a, err := d.s.Name(ctx, d.first)
-	if err != nil {
-		return err
-	}
-	b, err := d.s.Name(ctx, c.ID)
-	d.named = append(d.named, a+" and "+b)
-	return err
+	return n, nil
 }
 
 // unique claims the unique values of an entry that a load brings, unless its name

@@ -27,6 +27,7 @@ const (
 	FaultTree    Fault = "tree"    // a row of the tree is missing or belongs to no entry
 	FaultColumn  Fault = "column"  // a normalised column is missing, wrong, or of no value
 	FaultIndex   Fault = "index"   // an index cell is missing, wrong, or of no value
+	FaultUnique  Fault = "unique"  // entries share a value that must be one's own
 	FaultVoid    Fault = "void"    // cells that no commit wrote
 	FaultMissing Fault = "missing" // a table is not there, or an index is not complete
 )
@@ -103,7 +104,24 @@ func (v *verifier) run() error {
 			return err
 		}
 	}
+	if err := v.unique(); err != nil {
+		return err
+	}
 	return v.void()
+}
+
+// unique looks for values that are shared and must not be.
+func (v *verifier) unique() error {
+	for _, x := range v.s.catalog.ordered {
+		for _, base := range x.unique {
+			if _, err := v.s.duplicates(v.ctx, x, base, func(a, b entry.ID) error {
+				return v.found(FaultUnique, x.table, b, "has a value of %s that %s has too, and it must be unique", x.typ.Name(), v.name(a))
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // found hands a finding over.
