@@ -2,13 +2,14 @@ package partition_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
-	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -176,30 +177,69 @@ func TestLoadKeepsValuesUnique(t *testing.T) {
 	})
 }
 
-// Writers on two servers of one store give and move the same few values in and
-// out of the scope. At the end, and so at any time, each is had once there.
-func TestUniqueTogether(t *testing.T) {
+// Two servers of one store give one value to two entries of the scope at the same
+// time, in each way there is. Each sees the value free; one must lose.
+func TestUniqueOnTwoServers(t *testing.T) {
+	type step = func(tx *partition.Tx) error
 	ctx := context.Background()
-	s := tabletest.NewMem()
-	first := server(t, s)
-	must(t, first.SetSuffixes(ctx, []string{domain}))
-	must(t, add(t, first, domain, domainLines...))
-	base := units(t, first)
-	must(t, first.SetUnique(ctx, partition.Unique{Attribute: "uid", Base: base}, true))
-	servers := []*partition.Partition{first, server(t, s)}
-	must(t, servers[1].CatchUp(ctx))
-	together(6, func(i int, r *rand.Rand) {
-		for range 25 {
-			expected(t, uniqueStep(servers[i%2], r), partition.Constraint, partition.EntryExists, partition.NoSuchEntry, partition.NotLeaf)
-		}
-	})
-	must(t, first.CatchUp(ctx))
-	for uid := range 4 {
-		if had := search(t, first, inside, op.WholeSubtree, fmt.Sprintf("(uid=%d)", uid)); len(had) > 1 {
-			t.Errorf("uid %d is had by %q", uid, had)
+	adds := func(dn string) step {
+		return func(tx *partition.Tx) error {
+			_, err := tx.Add(ctx, name(dn), attrs("objectClass: inetOrgPerson", "sn: Person", "uid: 1"), false)
+			return err
 		}
 	}
-	wantSound(t, first)
+	moves := func(dn string) step {
+		return func(tx *partition.Tx) error {
+			above := name(inside)
+			return tx.Rename(ctx, name(dn), name(dn)[0], false, &above)
+		}
+	}
+	gives := func(tx *partition.Tx) error {
+		return tx.Modify(ctx, name("cn=plain,"+inside), []op.Modification{change(op.ModAdd, "uid", []byte("1"))})
+	}
+	team := "ou=team," + outside
+	for what, race := range map[string][2]step{
+		"two adds":                           {adds("cn=a," + inside), adds("cn=b," + inside)},
+		"an add and a modify":                {adds("cn=a," + inside), gives},
+		"a modify and a move":                {gives, moves("cn=had," + outside)},
+		"a modify and a move of one above":   {gives, moves("ou=crew," + outside)},
+		"two moves":                          {moves("ou=crew," + outside), moves("cn=had," + outside)},
+		"a move in and an add in what moves": {func(tx *partition.Tx) error { return errors.Join(gives(tx), moves(team)(tx)) }, adds("cn=a," + team)},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := tabletest.NewMem()
+			first := server(t, s)
+			must(t, first.SetSuffixes(ctx, []string{domain}))
+			must(t, add(t, first, domain, domainLines...))
+			base := units(t, first)
+			must(t, addPerson(t, first, "cn=plain,"+inside))
+			must(t, addPerson(t, first, "cn=had,"+outside, "uid: 1"))
+			for _, u := range []string{team, "ou=crew," + outside} {
+				must(t, add(t, first, u, "objectClass: organizationalUnit"))
+			}
+			must(t, addPerson(t, first, "cn=member,ou=crew,"+outside, "uid: 1"))
+			must(t, first.SetUnique(ctx, partition.Unique{Attribute: "uid", Base: base}, true))
+			second := server(t, s)
+			must(t, second.CatchUp(ctx))
+
+			var ready sync.WaitGroup // both have read before one commits
+			ready.Add(2)
+			together(2, func(i int, _ *rand.Rand) {
+				var met sync.Once
+				_, err := []*partition.Partition{first, second}[i].Update(ctx, partition.By{}, func(tx *partition.Tx) error {
+					err := race[i](tx)
+					met.Do(func() { ready.Done(); ready.Wait() })
+					return err
+				})
+				expected(t, err, partition.Constraint, partition.NoSuchEntry)
+			})
+			must(t, first.CatchUp(ctx))
+			if had := search(t, first, inside, op.WholeSubtree, "(uid=1)"); len(had) != 1 {
+				t.Errorf("the value is had by %q", had)
+			}
+			wantSound(t, first)
+		})
+	}
 }
 
 func server(t *testing.T, s table.Store) *partition.Partition {
@@ -207,38 +247,4 @@ func server(t *testing.T, s table.Store) *partition.Partition {
 	must(t, err)
 	t.Cleanup(func() { p.Close(context.Background()) })
 	return p
-}
-
-// uniqueStep adds, changes, moves or deletes a person or a team of one.
-func uniqueStep(p *partition.Partition, r *rand.Rand) error {
-	ctx := context.Background()
-	above := []dn.DN{name(inside), name(outside)}
-	at := func(i int) dn.DN {
-		if i == 0 {
-			return append(dn.DN{name("ou=team")[0]}, above[r.IntN(2)]...)
-		}
-		return append(dn.DN{name(fmt.Sprintf("cn=%d", i))[0]}, above[r.IntN(2)]...)
-	}
-	uid := fmt.Sprintf("uid: %d", r.IntN(4))
-	_, err := p.Update(ctx, partition.By{}, func(tx *partition.Tx) error {
-		switch kind := r.IntN(6); kind {
-		case 0, 1:
-			n := at(1 + r.IntN(4))
-			if kind == 1 {
-				n = append(dn.DN{name("cn=member")[0]}, at(0)...)
-			}
-			_, err := tx.Add(ctx, n, attrs("objectClass: inetOrgPerson", "sn: Person", uid), false)
-			return err
-		case 2:
-			_, err := tx.Add(ctx, at(0), attrs("objectClass: organizationalUnit"), false)
-			return err
-		case 3:
-			return tx.Delete(ctx, at(1+r.IntN(4)))
-		case 4:
-			return tx.Modify(ctx, at(1+r.IntN(4)), []op.Modification{{Kind: op.ModReplace, PartialAttribute: attrs(uid)[0]}})
-		}
-		from := at(r.IntN(5))
-		return tx.Rename(ctx, from, from[0], false, &above[r.IntN(2)])
-	})
-	return err
 }
