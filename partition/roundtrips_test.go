@@ -1,0 +1,132 @@
+package partition_test
+
+import (
+	"context"
+	"iter"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// roundTrip is the virtual time that every call to a distant store takes, so that
+// the time of an operation counts the calls that had to wait for one another.
+const roundTrip = time.Second
+
+// distant is a store that is a round trip away and commits rows by rows, as HBase.
+type distant struct{ *tabletest.Mem }
+
+type distantTable struct {
+	table.Table
+	table.Versioner
+}
+
+func (d distant) Table(name string) table.Table {
+	t := d.Mem.Table(name)
+	return distantTable{t, t.(table.Versioner)}
+}
+
+func (t distantTable) Get(ctx context.Context, row []byte, s table.Select) (table.Row, error) {
+	time.Sleep(roundTrip)
+	return t.Table.Get(ctx, row, s)
+}
+
+func (t distantTable) GetMany(ctx context.Context, rows [][]byte, s table.Select) ([]table.Row, error) {
+	time.Sleep(roundTrip)
+	return t.Table.GetMany(ctx, rows, s)
+}
+
+func (t distantTable) Versions(ctx context.Context, rows [][]byte, f table.Family, after table.Revision) ([]table.Row, error) {
+	time.Sleep(roundTrip)
+	return t.Versioner.Versions(ctx, rows, f, after)
+}
+
+func (t distantTable) Scan(ctx context.Context, r table.Range, s table.Select) iter.Seq2[table.Row, error] {
+	return func(yield func(table.Row, error) bool) {
+		time.Sleep(roundTrip)
+		t.Table.Scan(ctx, r, s)(yield)
+	}
+}
+
+func (t distantTable) Apply(ctx context.Context, r table.Revision, ms []table.Mutation) error {
+	time.Sleep(roundTrip)
+	return t.Table.Apply(ctx, r, ms)
+}
+
+func (t distantTable) Swap(ctx context.Context, row []byte, f table.Family, q, old []byte, cells []table.Cell) (bool, error) {
+	time.Sleep(roundTrip)
+	return t.Table.Swap(ctx, row, f, q, old, cells)
+}
+
+// TestRoundTrips counts the sequential round trips of operations on a store that
+// many servers share, names of entries above at hand (docs/design/transactions.md,
+// "Sequential round trips").
+func TestRoundTrips(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		o := partition.Options{Create: true, Txn: txn.Options{
+			Poll: time.Hour, Lease: 24 * time.Hour,
+			Now: func() time.Time { return time.Now().AddDate(26, 0, 0) },
+		}}
+		d := distant{tabletest.NewMem()}
+		p, err := partition.Open(ctx, d, o)
+		must(t, err)
+		defer p.Close(ctx)
+		must(t, p.SetSuffixes(ctx, []string{domain}))
+		must(t, add(t, p, domain, domainLines...))
+		for _, u := range []string{"people", "others"} {
+			must(t, add(t, p, "ou="+u+","+domain, "objectClass: organizationalUnit"))
+		}
+		must(t, addPerson(t, p, "cn=a,"+people))
+		count := func(what string, most int, f func()) {
+			t.Helper()
+			began := time.Now()
+			f()
+			n := int(time.Since(began) / roundTrip)
+			t.Logf("%s: %d round trips", what, n)
+			if n > most {
+				t.Errorf("%s: %d sequential round trips, want at most %d", what, n, most)
+			}
+		}
+		read := func(dn string) func() {
+			return func() { search(t, p, dn, op.BaseObject, "(objectClass=*)") }
+		}
+		level := func() {
+			s := p.Snapshot()
+			defer s.Close()
+			at, err := s.Find(ctx, name(people))
+			must(t, err)
+			for _, err := range s.Search(ctx, partition.Query{Base: at.ID, Scope: op.SingleLevel, Filter: filter.Resolve(filter.MustParse("(objectClass=*)"), p.Schema())}) {
+				must(t, err)
+			}
+		}
+		modifies := func(kind op.ModKind, description, value string) func() {
+			return func() {
+				must(t, modify(t, p, "cn=b,"+people, change(kind, description, []byte(value))))
+			}
+		}
+		warm := read("cn=b," + people)
+		read("cn=a," + people)()
+		count("base search from the cache", 0, read("cn=a,"+people))
+		count("add", 7, func() { must(t, addPerson(t, p, "cn=b,"+people)) })
+		warm()
+		count("modify", 7, modifies(op.ModReplace, "sn", "New"))
+		count("base search of a changed entry", 1, warm)
+		count("add of one value", 7, modifies(op.ModAdd, "description", "one more"))
+		warm()
+		count("rename", 10, func() {
+			must(t, update(t, p, func(tx *partition.Tx) error {
+				return tx.Rename(ctx, name("cn=b,"+people), name("cn=c")[0], true, nil)
+			}))
+		})
+		read("cn=c," + people)()
+		count("delete", 8, func() { must(t, remove(t, p, "cn=c,"+people)) })
+		count("one-level page", 2, level)
+	})
+}
