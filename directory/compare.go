@@ -16,7 +16,10 @@ import (
 
 // compare tests one assertion (RFC 4511, 4.10). Aliases are not followed.
 func (o *operation) compare(ctx context.Context, r *op.Compare) error {
-	s := o.now()
+	s, err := o.state(ctx)
+	if err != nil {
+		return err
+	}
 	defer s.Close()
 	base, options, _ := strings.Cut(r.Description, ";")
 	t := o.schema.Attribute(base)

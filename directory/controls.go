@@ -29,6 +29,7 @@ type controls struct {
 	treeDelete        bool
 	sync              *synced
 	persistent        *persistent
+	at                *partition.Moment // nil: now
 }
 
 // A control is one that requests may carry.
@@ -63,6 +64,7 @@ var supported = []control{
 	{dontUseCopy, withSearch | withCompare, takeDontUseCopy},
 	{syncRequest, withSearch, takeSync},
 	{persistentSearch, withSearch, takePersistent},
+	{atControl, withSearch | withCompare, takeAt},
 }
 
 // operations is a set of kinds of requests.

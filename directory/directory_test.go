@@ -70,6 +70,7 @@ func newDirectory(t testing.TB, p *partition.Partition, o directory.Options) *di
 //	modifydn   dn, rdn, keep (old values), superior
 //	extended   oid, value (hexadecimal), passwd (identity | old | new, "-" absent)
 //	session    a new connection
+//	checkpoint of this moment: its name
 //
 // A line "control" has controls, a semicolon and a space between them: names of
 // namedControls or OIDs, then their value, perhaps "critical". "paged N" stands
@@ -81,7 +82,7 @@ func TestTranscripts(t *testing.T) {
 			return
 		}
 		p := newPartition(t)
-		c := &client{t: t, d: newDirectory(t, p, directory.Options{Version: "test", Limits: directory.Limits{Size: 40}})}
+		c := &client{t: t, p: p, d: newDirectory(t, p, directory.Options{Version: "test", Limits: directory.Limits{Size: 40}})}
 		c.s = c.d.NewSession(nil)
 		datadriven.RunTest(t, path, func(t *testing.T, td *datadriven.TestData) string {
 			c.t = t
@@ -93,6 +94,7 @@ func TestTranscripts(t *testing.T) {
 // A client turns text into requests and answers into text.
 type client struct {
 	t      testing.TB
+	p      *partition.Partition
 	d      *directory.Directory
 	s      *directory.Session
 	cookie []byte
@@ -133,6 +135,12 @@ func unescape(s string) string {
 func (c *client) command(td *datadriven.TestData) string {
 	if td.Cmd == "session" {
 		c.s = c.d.NewSession(nil)
+		return ""
+	}
+	if td.Cmd == "checkpoint" {
+		if _, err := c.p.DB().Checkpoint(c.t.Context(), td.Input); err != nil {
+			td.Fatalf(c.t, "%v", err)
+		}
 		return ""
 	}
 	f, rest := fields(td.Input, "control")

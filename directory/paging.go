@@ -120,7 +120,11 @@ func (o *operation) cookieKey(r *op.Search) []byte {
 	if o.controls.sort != nil {
 		sort = o.controls.sort.value
 	}
-	for _, s := range []string{o.who.dn(), r.Base, r.Filter.String(), string(sort)} {
+	at := ""
+	if o.isPast() {
+		at = o.controls.at.String()
+	}
+	for _, s := range []string{o.who.dn(), r.Base, r.Filter.String(), string(sort), at} {
 		var size [4]byte
 		binary.BigEndian.PutUint32(size[:], uint32(len(s)))
 		mac.Write(size[:])
@@ -167,8 +171,11 @@ func (o *operation) snapshot(ctx context.Context, r *op.Search, p *page) (*parti
 	if p != nil {
 		revision = p.revision
 	}
+	if revision == 0 {
+		return o.state(ctx)
+	}
 	s := o.now()
-	if revision == 0 || revision == s.Revision() {
+	if revision == s.Revision() {
 		return s, nil
 	}
 	s.Close()

@@ -23,6 +23,9 @@ func (o *operation) search(ctx context.Context, r *op.Search, sink op.Sink) erro
 		return op.Errorf(op.ProtocolError, "a search's scope, dereferencing or limits are out of range")
 	}
 	if o.controls.sync != nil || o.controls.persistent != nil {
+		if o.isPast() {
+			return op.Errorf(op.UnwillingToPerform, "the past does not change: a search that waits for changes is of now")
+		}
 		return o.watch(ctx, name, r, sink)
 	}
 	if isVirtual(name, r.Scope) {
@@ -160,7 +163,7 @@ func (st *stream) prepare(ctx context.Context) error {
 	st.query = partition.Query{
 		Scope:   st.r.Scope,
 		Filter:  f,
-		Secrets: o.who.isAdmin() && o.selector.wantsSecret(),
+		Secrets: o.who.isAdmin() && !o.isPast() && o.selector.wantsSecret(),
 		Only:    st.only(),
 		Most:    o.limits.Candidates,
 	}

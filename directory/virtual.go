@@ -55,7 +55,10 @@ func refuseVirtual(name dn.DN) error {
 }
 
 func (o *operation) searchVirtual(ctx context.Context, name dn.DN, r *op.Search, sink op.Sink) error {
-	s := o.now()
+	s, err := o.state(ctx)
+	if err != nil {
+		return err
+	}
 	defer s.Close()
 	if err := o.resolveWanted(r); err != nil {
 		return err

@@ -119,6 +119,23 @@ func timeKey(v []byte) ([]byte, error) {
 	return out, nil
 }
 
+// Time gives the moment that a generalized time names, to the nanosecond. Go's
+// clock has no leap seconds: 23:59:60 is the second after it.
+func Time(v []byte) (time.Time, error) {
+	t, err := parseTime(v)
+	if err != nil {
+		return time.Time{}, err
+	}
+	nanos := 0
+	for i := range 9 {
+		nanos *= 10
+		if i < len(t.fraction) {
+			nanos += int(t.fraction[i] - '0')
+		}
+	}
+	return t.minute.Add(time.Duration(t.second)*time.Second + time.Duration(nanos)), nil
+}
+
 // generalTime keeps seconds apart from the minute, as there are leap seconds.
 type generalTime struct {
 	minute   time.Time // UTC

@@ -265,6 +265,20 @@ func (e *local) at(_ context.Context, r table.Revision) (*Snapshot, error) {
 	return &Snapshot{db: e.db, max: r, low: r}, nil
 }
 
+// until keeps later commits above r, and waits for those that have an id and are
+// not durable yet.
+func (e *local) until(ctx context.Context, r table.Revision) (*Snapshot, error) {
+	e.mu.Lock()
+	e.clock.Observe(r)
+	n := e.ordinal
+	e.mu.Unlock()
+	if err := e.wait(ctx, &loss{ordinal: n}); err != nil {
+		return nil, err
+	}
+	r = min(r, e.db.current.Load().max)
+	return &Snapshot{db: e.db, max: r, low: r}, nil
+}
+
 func (e *local) atFront(f revision.Front) *Snapshot {
 	if len(f) > 1 || f.Max() != f.Of(localSlot) || f.Max() > e.db.current.Load().max {
 		return nil

@@ -405,17 +405,22 @@ func (e *shared) awaitVisible(ctx context.Context, r table.Revision) error {
 const pastPatience = 2 * time.Second
 
 func (e *shared) at(ctx context.Context, r table.Revision) (*Snapshot, error) {
+	if newest := e.db.current.Load().max; r > newest {
+		return nil, fmt.Errorf("%w: %s is newer than %s", ErrRevision, revision.String(r), revision.String(newest))
+	}
+	return e.until(ctx, r)
+}
+
+func (e *shared) until(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, pastPatience)
 	defer cancel()
 	for {
 		next := e.db.shown.Next()
 		s := e.db.current.Load()
 		v, _ := s.view.(*revision.Vector)
-		if r > s.max {
-			return nil, fmt.Errorf("%w: %s is newer than %s", ErrRevision, revision.String(r), revision.String(s.max))
-		}
-		if r <= v.Decided() {
-			return &Snapshot{db: e.db, view: v, max: r, low: min(r, s.low)}, nil
+		if r <= v.Decided() || s.max < r && nobodyWrites(v) {
+			at := min(r, s.max)
+			return &Snapshot{db: e.db, view: v, max: at, low: min(at, s.low)}, nil
 		}
 		select {
 		case <-ctx.Done():
@@ -423,6 +428,17 @@ func (e *shared) at(ctx context.Context, r table.Revision) (*Snapshot, error) {
 		case <-next:
 		}
 	}
+}
+
+// nobodyWrites reports whether no server has a slot: whoever takes one issues ids
+// of a later time.
+func nobodyWrites(v *revision.Vector) bool {
+	for _, s := range v.Slots() {
+		if holds(v.Cell(s)) {
+			return false
+		}
+	}
+	return true
 }
 
 func (e *shared) atFront(f revision.Front) *Snapshot {

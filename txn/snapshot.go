@@ -2,9 +2,11 @@ package txn
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/revision"
@@ -60,6 +62,23 @@ func (s *Snapshot) fresh() *Snapshot {
 // error.
 func (db *DB) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	s, err := db.engine.at(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	s.refs.Add(1)
+	db.live.add(s)
+	return s, nil
+}
+
+// AtTime gives the state of a moment: all that was committed up to it. One that
+// has hardly passed is waited for, within bounds, until nothing can be committed
+// any more that belongs to it; then it is the same state on every server, for
+// ever.
+func (db *DB) AtTime(ctx context.Context, t time.Time) (*Snapshot, error) {
+	if now := db.o.Now(); t.After(now) {
+		return nil, fmt.Errorf("%w: %s, and it is %s", ErrFuture, t.UTC().Format(time.RFC3339Nano), now.UTC().Format(time.RFC3339))
+	}
+	s, err := db.engine.until(ctx, revision.At(t))
 	if err != nil {
 		return nil, err
 	}

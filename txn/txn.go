@@ -108,6 +108,8 @@ var (
 	ErrUnknown = errors.New("outcome unknown")
 	// ErrRevision: a snapshot was asked for that is not to be had.
 	ErrRevision = errors.New("no such revision")
+	// ErrFuture: a state was asked for that is yet to come.
+	ErrFuture = errors.New("a moment in the future")
 	// ErrForgotten: the commits after a front are no longer all kept.
 	ErrForgotten = errors.New("the changes since then are no longer kept")
 	// ErrForeign: a front names commits that this store never made, or lost.
@@ -142,6 +144,9 @@ type engine interface {
 	alone(ctx context.Context) error
 	// at gives a past state.
 	at(ctx context.Context, r table.Revision) (*Snapshot, error)
+	// until gives the state of all that is or will be committed up to r, which
+	// may be above the newest revision but is not in the future.
+	until(ctx context.Context, r table.Revision) (*Snapshot, error)
 	// atFront gives the state at a front; nil if it is not reached.
 	atFront(f revision.Front) *Snapshot
 	// stamp issues an id that no commit will have.

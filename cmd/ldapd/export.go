@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/revision"
-	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // exportFlags are what the command has besides the configuration.
@@ -42,11 +40,14 @@ an entry cn=Subschema. Importing it all makes the same directory again.`,
 	})
 	c.Flags().StringVar(&f.base, "base", "", "`DN` to begin at")
 	c.Flags().StringVar(&f.filter, "filter", "", "`FILTER` that entries must match")
-	c.Flags().StringVar(&f.at, "at", "", "the state at `WHEN`: a revision, or a time as 2026-01-31T12:00:00Z")
+	c.Flags().StringVar(&f.at, "at", "now", "the state at `WHEN`: "+moments)
 	c.Flags().StringVarP(&f.output, "output", "o", "", "`FILE` to write, compressed if it ends with .gz or .zst")
 	c.Flags().BoolVar(&f.noSchema, "no-schema", false, "leave out the definitions of cn=Subschema")
 	return c
 }
+
+// moments says what people may write for a moment.
+const moments = "a time as 2026-01-31T12:00:00Z, a revision, or the name of a checkpoint"
 
 func (m *Main) export(ctx context.Context, c *config.Config, f exportFlags) (err error) {
 	o := bulk.ExportOptions{NoSchema: f.noSchema, Progress: m.progress("export")}
@@ -58,7 +59,7 @@ func (m *Main) export(ctx context.Context, c *config.Config, f exportFlags) (err
 			return &config.Error{Where: "--filter", Text: err.Error()}
 		}
 	}
-	at, err := parseWhen(f.at)
+	at, err := partition.ParseMoment(f.at)
 	if err != nil {
 		return &config.Error{Where: "--at", Text: err.Error()}
 	}
@@ -71,7 +72,7 @@ func (m *Main) export(ctx context.Context, c *config.Config, f exportFlags) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Close(context.WithoutCancel(ctx))) }()
-	s, err := snapshotAt(ctx, p.Partition, at)
+	s, err := p.AtMoment(ctx, at)
 	if err != nil {
 		return err
 	}
@@ -98,32 +99,4 @@ func (m *Main) exportTo(ctx context.Context, p *partition.Partition, s *partitio
 		fmt.Fprintln(m.Stderr, "exported", o.Progress.Rate(n), "as of", revision.String(s.Revision()))
 	}
 	return err
-}
-
-// parseWhen reads a revision or a time; "" is zero, which is now.
-func parseWhen(s string) (table.Revision, error) {
-	if s == "" {
-		return 0, nil
-	}
-	if r, err := revision.Parse(s); err == nil {
-		return r, nil
-	}
-	t, err := time.Parse(time.RFC3339, s)
-	if err != nil {
-		return 0, fmt.Errorf("%q is neither a revision (r18f...-0-1) nor a time (2026-01-31T12:00:00Z)", s)
-	}
-	if t.After(time.Now()) {
-		return 0, fmt.Errorf("%s is in the future", s)
-	}
-	return revision.At(t), nil
-}
-
-// snapshotAt gives the newest state, or the one that a past moment saw.
-func snapshotAt(ctx context.Context, p *partition.Partition, at table.Revision) (*partition.Snapshot, error) {
-	now := p.Snapshot()
-	if at == 0 || at >= now.Revision() {
-		return now, nil
-	}
-	now.Close()
-	return p.At(ctx, at)
 }

@@ -1,0 +1,52 @@
+package directory
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// atControl reads the past: its value is a moment as text, see
+// partition.ParseMoment. It is this project's own, in the arc of UUIDs.
+const atControl = "2.25.195980779315780798893398147915016512515"
+
+func takeAt(o *operation, _ *op.Message, c *op.Control) error {
+	m, err := partition.ParseMoment(string(c.Value))
+	if err != nil {
+		return malformed("at", err)
+	}
+	o.controls.at = &m
+	return nil
+}
+
+// state gives what a read is of: the newest state, or the one that the request
+// names.
+func (o *operation) state(ctx context.Context) (*partition.Snapshot, error) {
+	if o.controls.at == nil {
+		return o.now(), nil
+	}
+	s, err := o.d.part.AtMoment(ctx, *o.controls.at)
+	if err != nil {
+		return nil, o.noState(err)
+	}
+	o.adopt(s)
+	return s, nil
+}
+
+// noState tells why the state of a moment cannot be read.
+func (o *operation) noState(err error) error {
+	for _, known := range []error{txn.ErrRevision, txn.ErrFuture, txn.ErrCheckpoint} {
+		if errors.Is(err, known) && !errors.Is(err, table.ErrUnavailable) {
+			return op.Errorf(op.UnwillingToPerform, "at %s: %v", o.controls.at, err)
+		}
+	}
+	return err
+}
+
+// isPast reports whether the read is of a state that the request names: secrets
+// have no history.
+func (o *operation) isPast() bool { return o.controls.at != nil }

@@ -1,0 +1,58 @@
+package directory_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/revision"
+)
+
+// readAt reads one value in the past: the value, or the result.
+func readAt(t *testing.T, s *directory.Session, moment string) string {
+	t.Helper()
+	var out answers
+	s.Serve(t.Context(), &op.Message{
+		Request:  &op.Search{Base: "dc=example,dc=com", Filter: filter.MustParse("(objectClass=*)"), Attributes: []string{"description"}},
+		Controls: []op.Control{namedControl("at " + moment)},
+	}, &out)
+	if len(out.entries) == 1 {
+		_, value, _ := strings.Cut(out.entries[0], "description: ")
+		return strings.TrimSpace(value)
+	}
+	return fmt.Sprint(out.done.Code, " ", out.done.Diagnostic)
+}
+
+// TestPastByTime reads by times and revisions, in all their spellings. Once a
+// moment was read it never shows anything else, though a change follows at once.
+func TestPastByTime(t *testing.T) {
+	p := newPartition(t)
+	s := newDirectory(t, p, directory.Options{}).NewSession(nil)
+	serve(t, s, &op.Bind{Version: 3, Name: "cn=admin,dc=example,dc=com", Password: []byte("secret")})
+	serve(t, s, &op.Add{Name: "dc=example,dc=com", Attributes: attributes(lines("objectClass: domain\ndescription: old"))})
+	wrote := p.Snapshot().Revision()
+	then := time.Now().UTC()
+	if got := readAt(t, s, then.Format(time.RFC3339Nano)); got != "old" {
+		t.Fatal(got)
+	}
+	serve(t, s, &op.Modify{Name: "dc=example,dc=com", Changes: changes(lines("replace description: new"))})
+	for moment, want := range map[string]string{
+		then.Format(time.RFC3339Nano):                              "old",
+		then.Format("20060102150405.000000Z"):                      "old",
+		then.In(time.FixedZone("", 7200)).Format(time.RFC3339Nano): "old",
+		revision.String(wrote):                                     "old",
+		revision.String(p.Snapshot().Revision()):                   "new",
+		"now":                                                      "new",
+		then.Add(-time.Hour).Format(time.RFC3339):                  "32 ",
+		then.Add(time.Hour).Format(time.RFC3339):                   "53 at " + then.Add(time.Hour).Format(time.RFC3339) + ": a moment in the future",
+		revision.String(revision.At(then.Add(time.Hour))):          "53 at " + revision.String(revision.At(then.Add(time.Hour))) + ": no such revision",
+	} {
+		if got := readAt(t, s, moment); !strings.HasPrefix(got, want) {
+			t.Errorf("at %s: %s, want %s", moment, got, want)
+		}
+	}
+}
