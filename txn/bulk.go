@@ -143,7 +143,7 @@ type hidden struct {
 
 func newHidden(ctx context.Context, db *DB, r table.Revision) (*hidden, error) {
 	h := &hidden{db: db, rec: bulkRecord(r, nil)}
-	h.rec.Token = newToken()
+	h.rec.Token = h.db.o.random()
 	return h, db.log.Begin(ctx, h.rec)
 }
 

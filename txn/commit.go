@@ -98,7 +98,7 @@ func (w *writer) add(rec *journal.Record) (*issue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", table.ErrUnavailable, err)
 	}
-	rec.Revision, rec.Token, rec.Prio = r, newToken(), r
+	rec.Revision, rec.Token, rec.Prio = r, w.e.db.o.random(), r
 	i := &issue{rec: rec, started: time.Now(), state: journal.Pending, shown: make(chan struct{})}
 	w.issues = append(w.issues, i)
 	return i, nil
@@ -265,10 +265,11 @@ func (w *writer) rollBack(ctx context.Context, i *issue) {
 // commit. Until then it is an exception below the head.
 func (w *writer) resolve(i *issue) {
 	w.unsettled.Add(1)
+	luck := w.e.db.o.random()
 	w.e.done.Go(func() {
 		defer w.unsettled.Done()
 		for try := 0; ; try++ {
-			if pause(w.e.background, jittered(time.Millisecond<<min(try, 8))) != nil || w.fenced.Load() {
+			if pause(w.e.background, jittered(time.Millisecond<<min(try, 8), luck)) != nil || w.fenced.Load() {
 				return
 			}
 			var state journal.State

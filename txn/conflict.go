@@ -186,7 +186,7 @@ func (w *writer) settleWith(ctx context.Context, heads *journal.Heads, own *jour
 		// One that has no row has left a cell by accident and never begins.
 		err := w.step(ctx, func(ctx context.Context) (err error) {
 			if other.State == journal.None {
-				_, err = w.e.db.log.Forbid(ctx, r, newToken())
+				_, err = w.e.db.log.Forbid(ctx, r, w.e.db.o.random())
 			} else {
 				_, err = w.e.db.log.Decide(ctx, &other, journal.Aborted)
 			}
@@ -211,8 +211,9 @@ func goesFirst(a, b *journal.Record) bool {
 // the next attempt needs the state that shows it.
 func (w *writer) await(ctx context.Context, l *loss) error {
 	patience := time.Now().Add(w.e.db.o.Lease)
+	luck := w.e.db.o.random()
 	for try := 0; l.undecided; try++ {
-		if err := pause(ctx, jittered(min(time.Millisecond<<min(try, 6), w.e.db.o.Poll))); err != nil {
+		if err := pause(ctx, jittered(min(time.Millisecond<<min(try, 6), w.e.db.o.Poll), luck)); err != nil {
 			return err
 		}
 		err := w.step(ctx, func(ctx context.Context) error {

@@ -78,7 +78,7 @@ func (e *local) claim(ctx context.Context) error {
 	e.clock.Observe(c.Limit)
 	c = revision.Cell{
 		State: revision.Open, Incarnation: 1, Sequence: c.Sequence + 1,
-		First: c.First, Head: c.Head, Token: newToken(), Owner: e.db.o.Owner,
+		First: c.First, Head: c.Head, Token: e.db.o.random(), Owner: e.db.o.Owner,
 	}
 	done, _, err := e.db.log.SwapHead(ctx, localSlot, h.Raw(localSlot), c.Append(nil))
 	if err == nil && !done {

@@ -24,6 +24,7 @@ type shared struct {
 	db     *DB
 	start  time.Time    // base of the monotonic clock
 	read   atomic.Int64 // when the heads shown were read, since start
+	pace   *pace
 	writer atomic.Pointer[writer]
 	issued table.Revision // an id above all that former writers here issued
 
@@ -48,7 +49,7 @@ type sighting struct {
 }
 
 func openShared(ctx context.Context, db *DB) error {
-	e := &shared{db: db, start: time.Now(), seen: map[revision.Slot]sighting{}}
+	e := &shared{db: db, start: time.Now(), seen: map[revision.Slot]sighting{}, pace: newPace(&db.o)}
 	e.background, e.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	db.engine, db.fresh = e, e.freshness
 	err := e.refresh(ctx, nil)
@@ -70,7 +71,7 @@ func (e *shared) run() {
 			w.run()
 			continue
 		}
-		if pause(e.background, e.db.o.Poll) != nil {
+		if e.pace.await(e.background, !e.db.o.ReadOnly) != nil {
 			return
 		}
 		err := e.refresh(e.background, nil)
@@ -101,10 +102,61 @@ func (e *shared) deadline(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeout(ctx, e.db.o.Lease)
 }
 
-// freshness tells why the state shown is too old to be read.
+// freshness tells why the state shown is too old to be read. Where it was not
+// asked for a while the heads are read first.
 func (e *shared) freshness() error {
-	if age := time.Since(e.start) - time.Duration(e.read.Load()); age > e.db.o.Lease {
+	if age := e.age(); age > e.db.o.Poll/2 {
+		if !e.pace.wanted.Load() {
+			e.pace.wanted.Store(true)
+		}
+		if age > 2*e.db.o.Poll && e.pace.dozing.Load() {
+			ctx, cancel := context.WithTimeout(e.background, e.db.o.Poll)
+			defer cancel()
+			e.awaitRead(ctx) // a store that does not answer so soon is no failure yet
+		}
+	}
+	return e.stale()
+}
+
+// age is how long ago the heads of the state shown were read.
+func (e *shared) age() time.Duration {
+	return time.Since(e.start) - time.Duration(e.read.Load())
+}
+
+func (e *shared) stale() error {
+	if age := e.age(); age > e.db.o.Lease {
 		return fmt.Errorf("%w: no news of the store's heads for %v", table.ErrUnavailable, age.Round(time.Millisecond))
+	}
+	return nil
+}
+
+// awaitRead waits for a reading of the heads that begins from now on.
+func (e *shared) awaitRead(ctx context.Context) error {
+	asked := time.Since(e.start)
+	for {
+		read := e.pace.read.Next()
+		if time.Duration(e.read.Load()) >= asked {
+			return nil
+		}
+		if err := e.stale(); err != nil {
+			return err
+		}
+		e.pace.ask(asked)
+		if err := awaitEvent(ctx, read, e.db.o.Lease/2); err != nil {
+			return err
+		}
+	}
+}
+
+// awaitEvent waits for an event, up to a bound.
+func awaitEvent(ctx context.Context, event <-chan struct{}, bound time.Duration) error {
+	t := time.NewTimer(bound)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-event:
+	case <-t.C:
 	}
 	return nil
 }
@@ -116,8 +168,10 @@ func (e *shared) refresh(ctx context.Context, w *writer) error {
 	limited, cancel := e.deadline(ctx)
 	defer cancel()
 	before := time.Since(e.start)
+	e.pace.begun = before
 	h, err := e.db.log.Heads(limited)
 	if err != nil {
+		e.pace.failed()
 		return unanswered(ctx, err)
 	}
 	e.look(h)
@@ -126,18 +180,20 @@ func (e *shared) refresh(ctx context.Context, w *writer) error {
 		// shows, whatever the clocks of its writers say.
 		w.clock.Observe(h.Max())
 	}
+	news := false
 	if e.heads == nil || !h.Same(e.heads) {
-		e.advance(limited, h, w)
+		news = e.advance(limited, h, w)
 	}
 	e.read.Store(int64(before))
+	e.pace.done(news)
 	return nil
 }
 
-// advance shows the state of newer heads.
-func (e *shared) advance(ctx context.Context, h *journal.Heads, w *writer) {
+// advance shows the state of newer heads, and reports whether others committed.
+func (e *shared) advance(ctx context.Context, h *journal.Heads, w *writer) (news bool) {
 	n := e.ordinal + 1
 	if e.heads != nil {
-		e.noteChanges(ctx, h, w, n)
+		news = e.noteChanges(ctx, h, w, n)
 	}
 	var shown []*issue
 	if w != nil {
@@ -148,11 +204,13 @@ func (e *shared) advance(ctx context.Context, h *journal.Heads, w *writer) {
 	for _, i := range shown {
 		close(i.shown)
 	}
+	return news
 }
 
 // noteChanges raises the stripes of what the slots of others show for the first
-// time. If that cannot be learned, everything counts as changed.
-func (e *shared) noteChanges(ctx context.Context, h *journal.Heads, w *writer, n uint64) {
+// time, and reports whether there was anything. If that cannot be learned,
+// everything counts as changed.
+func (e *shared) noteChanges(ctx context.Context, h *journal.Heads, w *writer, n uint64) (news bool) {
 	for _, s := range h.Slots() {
 		if w != nil && w.slot == s || bytes.Equal(h.Raw(s), e.heads.Raw(s)) {
 			continue
@@ -165,17 +223,19 @@ func (e *shared) noteChanges(ctx context.Context, h *journal.Heads, w *writer, n
 		for rec, err := range e.db.log.Scan(ctx, s, after, h.Max()) {
 			if err != nil {
 				e.db.changes.everything(n)
-				return
+				return true
 			}
 			if !h.Visible(rec.Revision) || e.heads.Visible(rec.Revision) {
 				continue
 			}
+			news = true
 			e.db.changes.touch(rec.IDs, n)
 			if rec.AllChanged {
 				e.db.changes.everything(n)
 			}
 		}
 	}
+	return news
 }
 
 // look notes since when cells have not changed.
@@ -195,20 +255,21 @@ func (e *shared) recoverSilent() {
 	if e.db.o.ReadOnly {
 		return
 	}
-	silent := map[revision.Slot][]byte{}
+	var silent []revision.Slot
 	for _, s := range e.heads.Slots() {
 		if c := e.heads.Cell(s); holds(c) && time.Since(e.seen[s].since) >= e.db.o.Lease {
 			e.db.o.Log.Info("recovering the slot of a silent server", "slot", s, "owner", c.Owner)
-			silent[s] = e.heads.Raw(s)
+			silent = append(silent, s)
 		}
 	}
 	if len(silent) == 0 || !e.recovering.CompareAndSwap(false, true) {
 		return
 	}
+	heads := e.heads
 	e.done.Go(func() {
 		defer e.recovering.Store(false)
-		for s, raw := range silent {
-			if _, err := e.db.log.Recover(e.background, s, raw); err != nil && e.background.Err() == nil {
+		for _, s := range silent {
+			if _, err := e.db.log.Recover(e.background, s, heads.Raw(s)); err != nil && e.background.Err() == nil {
 				e.db.o.Log.Warn("recovering", "slot", s, "err", err)
 			}
 		}
@@ -239,7 +300,7 @@ func (e *shared) claim(ctx context.Context) error {
 	}
 	if !done { // another server took it: look again soon, but not all at once
 		e.claims++
-		e.retry = time.Now().Add(jittered(e.db.o.Poll * time.Duration(min(e.claims, 8))))
+		e.retry = time.Now().Add(jittered(e.db.o.Poll*time.Duration(min(e.claims, 8)), e.db.o.random()))
 		return nil
 	}
 	w.raw = raw
@@ -250,7 +311,7 @@ func (e *shared) claim(ctx context.Context) error {
 		return err
 	}
 	if loading, err := e.loading(ctx, w.slot); loading || err != nil {
-		e.retry = time.Now().Add(jittered(e.db.o.Lease / 4))
+		e.retry = time.Now().Add(jittered(e.db.o.Lease/4, e.db.o.random()))
 		return errors.Join(err, w.release(ctx))
 	}
 	e.claims = 0
@@ -303,9 +364,9 @@ func (e *shared) newWriter() (*writer, error) {
 	}
 	w := &writer{
 		e: e, slot: slot, clock: clock, recent: newRecent(),
-		kick: make(chan struct{}, 1), news: make(chan struct{}, 1), lost: make(chan struct{}),
+		kick: make(chan struct{}, 1), lost: make(chan struct{}),
 		cell: revision.Cell{
-			State: revision.Open, Incarnation: old.Incarnation + 1, Token: newToken(), Sequence: old.Sequence + 1,
+			State: revision.Open, Incarnation: old.Incarnation + 1, Token: e.db.o.random(), Sequence: old.Sequence + 1,
 			First: first, Head: first, Oldest: e.db.Oldest(), Owner: e.db.o.Owner,
 		},
 	}
@@ -335,22 +396,7 @@ func (e *shared) stamp() table.Revision {
 	return revision.Last // the commit will be refused for the same reason
 }
 
-// catchUp waits for a reading of the heads that begins from now on.
-func (e *shared) catchUp(ctx context.Context) error {
-	asked := time.Since(e.start)
-	for time.Duration(e.read.Load()) < asked {
-		if err := e.freshness(); err != nil {
-			return err
-		}
-		if w := e.writer.Load(); w != nil {
-			w.look()
-		}
-		if err := pause(ctx, e.db.o.Poll/8); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (e *shared) catchUp(ctx context.Context) error { return e.awaitRead(ctx) }
 
 // wait returns when a state is shown, or after a moment.
 func (e *shared) wait(ctx context.Context, l *loss) error {
@@ -365,15 +411,7 @@ func (e *shared) wait(ctx context.Context, l *loss) error {
 	if l.ordinal != 0 && e.db.current.Load().ordinal >= l.ordinal {
 		return nil
 	}
-	t := time.NewTimer(e.db.o.Poll)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-next:
-	case <-t.C:
-	}
-	return nil
+	return awaitEvent(ctx, next, e.db.o.Poll)
 }
 
 // awaitVisible returns when the state shown has another server's decided commit,
@@ -385,17 +423,9 @@ func (e *shared) awaitVisible(ctx context.Context, r table.Revision) error {
 		if v, ok := e.db.current.Load().view.(*revision.Vector); ok && (v.Visible(r) || v.Void(r)) {
 			return nil
 		}
-		if w := e.writer.Load(); w != nil {
-			w.look()
-		}
-		t := time.NewTimer(min(time.Millisecond<<min(try, 10), e.db.o.Poll))
-		select {
-		case <-ctx.Done():
-			t.Stop()
-			return context.Cause(ctx)
-		case <-next:
-			t.Stop()
-		case <-t.C:
+		e.pace.ask(time.Since(e.start))
+		if err := awaitEvent(ctx, next, min(time.Millisecond<<min(try, 10), e.db.o.Poll)); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@ package txn
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/journal"
@@ -56,10 +54,6 @@ func newWorld(t *testing.T, batch bool, seed uint64) *world {
 	}
 	return w
 }
-
-// virtualTime is the wall clock of a simulation, which begins in 2000: before
-// there are revisions.
-func virtualTime() time.Time { return time.Now().AddDate(26, 0, 0) }
 
 // open opens the store until it succeeds and this server writes, or crashes.
 func (w *world) open(s table.Store, crashed func() bool) *DB {
@@ -327,95 +321,6 @@ func TestFaults(t *testing.T) {
 			})
 		}
 	}
-}
-
-var seeds = flag.Int("seeds", 300, "histories of many servers to simulate")
-
-// TestManyServers runs servers beside each other over failing stores, in virtual
-// time. Some crash in the middle, some are stopped for longer than their lease,
-// others come; what clients were told must hold in the end.
-func TestManyServers(t *testing.T) {
-	for seed := range uint64(*seeds) {
-		t.Run(strconv.Itoa(int(seed)), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { manyServers(t, seed) })
-		})
-	}
-}
-
-func manyServers(t *testing.T, seed uint64) {
-	w := newWorld(t, false, seed)
-	w.o = Options{Lease: time.Second, Poll: 20 * time.Millisecond, Settle: 200 * time.Millisecond, Now: virtualTime}
-	stops := w.rnd.IntN(2) == 0
-	if stops {
-		w.o.Settle = 4 * time.Second // what a stopped server has sent lands late
-	}
-	var g sync.WaitGroup
-	for server := range uint64(2 + w.rnd.IntN(3)) {
-		var lives []ailment
-		for life := range uint64(1 + w.rnd.IntN(4)) {
-			a := ailment{
-				seed:   1000*seed + 10*server + life,
-				rate:   0.1 * w.rnd.Float64(),
-				skew:   time.Duration(w.rnd.Int64N(int64(4*time.Second))) - 2*time.Second,
-				settle: time.Duration(w.rnd.Int64N(int64(200 * time.Millisecond))),
-			}
-			switch what := w.rnd.IntN(4); {
-			case what < 2:
-				a.crashAt = 5 + w.rnd.IntN(200)
-			case what == 2 && stops:
-				a.stopAfter = time.Duration(w.rnd.Int64N(int64(w.o.Lease)))
-				a.stopFor = w.o.Lease/2 + time.Duration(w.rnd.Int64N(int64(2*w.o.Lease)))
-			}
-			lives = append(lives, a)
-		}
-		g.Go(func() {
-			for _, a := range lives {
-				w.serve(a)
-			}
-		})
-	}
-	g.Wait()
-	w.finish()
-}
-
-// An ailment is what a server among others suffers.
-type ailment struct {
-	seed               uint64
-	rate               float64 // of failing calls
-	crashAt            int
-	stopAfter, stopFor time.Duration
-	skew               time.Duration // of its clock
-	settle             time.Duration // until what it has sent lands after its end
-}
-
-// serve is the life of a server beside others.
-func (w *world) serve(a ailment) {
-	s, f := tabletest.WithFaults(w.store, a.seed)
-	f.SetRate(a.rate)
-	f.SetDelay(5 * time.Millisecond)
-	f.CrashAt(a.crashAt)
-	o := w.o
-	o.Now = func() time.Time { return virtualTime().Add(a.skew) }
-	db := w.openAs(s, o, f.Crashed)
-	if db == nil {
-		return
-	}
-	if a.stopFor > 0 {
-		time.AfterFunc(a.stopAfter, f.Stop)
-		time.AfterFunc(a.stopAfter+a.stopFor, f.Continue)
-	}
-	var clients sync.WaitGroup
-	for range 2 {
-		clients.Go(func() {
-			for range 6 {
-				w.transact(db)
-			}
-		})
-	}
-	clients.Wait()
-	kill(db)
-	f.SetRate(0)
-	time.AfterFunc(a.settle, f.Land)
 }
 
 // TestBulkCrash ends a server in the middle of a load: its successor removes

@@ -32,6 +32,11 @@ var _ table.View = (*Snapshot)(nil)
 // Snapshot gives the newest published state. It is cheap: nobody waits and
 // nothing is allocated, since all who ask between two commits share one.
 func (db *DB) Snapshot() *Snapshot {
+	if db.fresh != nil {
+		if err := db.fresh(); err != nil {
+			return db.tooOld(err)
+		}
+	}
 	for {
 		s := db.current.Load()
 		s.refs.Add(1)
@@ -39,23 +44,17 @@ func (db *DB) Snapshot() *Snapshot {
 		// list of live ones between the two lines above. One that still is
 		// current now will be seen in use by whoever replaces it.
 		if db.current.Load() == s {
-			return s.fresh()
+			return s
 		}
 		s.refs.Add(-1)
 	}
 }
 
-// fresh replaces the state by an error if the server lost touch with the store
-// for so long that others may have gone on without it.
-func (s *Snapshot) fresh() *Snapshot {
-	if s.db.fresh == nil {
-		return s
-	}
-	if err := s.db.fresh(); err != nil {
-		s.refs.Add(-1)
-		return &Snapshot{db: s.db, view: s.view, max: s.max, low: s.low, err: err}
-	}
-	return s
+// tooOld stands for the state of a server that lost touch with the store for so
+// long that others may have gone on without it: every read answers the error.
+func (db *DB) tooOld(err error) *Snapshot {
+	s := db.current.Load()
+	return &Snapshot{db: db, view: s.view, max: s.max, low: s.low, err: err}
 }
 
 // At gives the state at a past revision. A revision above the newest is an

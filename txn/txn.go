@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -45,8 +46,10 @@ type Options struct {
 	ReadOnly bool
 	// Lease is how long a silent server keeps its slot; 10 s by default.
 	Lease time.Duration
-	// Poll is how often heads are read when nothing else reads them; 50 ms by
-	// default. Stores of one process do not poll.
+	// Poll is how often heads are read where snapshots are asked for, and so the
+	// age of a snapshot at most; 50 ms by default. An idle server reads them
+	// less often, and at once when it is asked again. Stores of one process do
+	// not poll.
 	Poll time.Duration
 	// Settle is how long a write may be under way in the store before it
 	// lands or is lost for good; 30 s by default.
@@ -56,6 +59,10 @@ type Options struct {
 	// Now is the wall clock, for tests.
 	Now func() time.Time
 	Log *slog.Logger
+	// random is where tokens and the lengths of pauses come from. It is asked
+	// in an order that depends on the answers of the store alone, so that a
+	// simulation can be repeated.
+	random func() uint64
 }
 
 func (o Options) withDefaults() Options {
@@ -72,6 +79,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.random == nil {
+		o.random = rand.Uint64
 	}
 	return o
 }

@@ -3,7 +3,6 @@ package txn
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -29,10 +28,11 @@ func (db *DB) Update(ctx context.Context, fn func(*Tx) error) (table.Revision, e
 		if lost == nil || err != nil {
 			return r, err
 		}
+		luck := db.o.random()
 		if err := db.engine.wait(ctx, lost); err != nil {
 			return 0, err
 		}
-		if err := jitter(ctx, try); err != nil {
+		if err := jitter(ctx, try, luck); err != nil {
 			return 0, err
 		}
 	}
@@ -73,19 +73,11 @@ func (db *DB) attempt(ctx context.Context, fn func(*Tx) error, prio *table.Revis
 }
 
 // jitter spreads out transactions that lost against the same one.
-func jitter(ctx context.Context, try int) error {
+func jitter(ctx context.Context, try int, luck uint64) error {
 	if try == 0 {
 		return canceled(ctx)
 	}
-	d := time.Duration(rand.Int64N(int64(100 * time.Microsecond << min(try, 8))))
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
+	return pause(ctx, time.Duration(luck%uint64(100*time.Microsecond<<min(try, 8))))
 }
 
 // A gate lets many commits through at once, or one holder alone.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -30,7 +29,6 @@ type writer struct {
 	slot  revision.Slot
 	clock *revision.Clock
 	kick  chan struct{} // something was decided
-	news  chan struct{} // others' commits are waited for
 	lost  chan struct{} // closed when the slot is lost
 
 	renewed atomic.Int64 // when the last acknowledged change of the cell was sent, since e.start
@@ -89,30 +87,25 @@ func (w *writer) limit(from table.Revision) table.Revision {
 // run publishes, and follows what other servers publish, until the slot is lost
 // or the engine closes.
 func (w *writer) run() {
-	renew := time.NewTicker(max(w.e.db.o.Lease/8, time.Millisecond))
-	defer renew.Stop()
-	poll := time.NewTicker(w.e.db.o.Poll)
-	defer poll.Stop()
-	again := time.NewTimer(time.Hour)
-	defer again.Stop()
+	every := max(w.e.db.o.Lease/8, time.Millisecond)
+	renew := time.Now().Add(every)
+	var again time.Time // what held up the head no longer does; zero: nothing did
 	for {
 		var blocked time.Duration
 		var err error
-		select {
-		case <-w.e.background.Done():
+		switch w.nextTask(renew, again) {
+		case nothing:
 			return
-		case <-w.kick:
-			blocked, err = w.publish(w.e.background, false)
-		case <-again.C:
-			blocked, err = w.publish(w.e.background, false)
-		case <-renew.C:
+		case renewing:
+			renew = time.Now().Add(every)
 			if blocked, err = w.publish(w.e.background, true); err == nil {
 				w.tidy()
 				w.e.recoverSilent()
 			}
-		case <-w.news:
-			err = w.follow(w.e.background)
-		case <-poll.C:
+		case publishing:
+			again = time.Time{}
+			blocked, err = w.publish(w.e.background, false)
+		case following:
 			err = w.follow(w.e.background)
 		}
 		if w.e.background.Err() != nil {
@@ -123,8 +116,63 @@ func (w *writer) run() {
 			return
 		}
 		if blocked > 0 {
-			again.Reset(blocked)
+			again = time.Now().Add(blocked)
 		}
+	}
+}
+
+// A task is what run does next.
+type task int
+
+const (
+	nothing task = iota // the engine closes
+	renewing
+	publishing
+	following
+)
+
+// nextTask waits for something to do. Of several things it takes the first of a
+// fixed order, never one by chance, so that a simulation can be repeated.
+func (w *writer) nextTask(renew, again time.Time) task {
+	due := earliest(renew, earliest(w.e.pace.next, again))
+	timer := time.NewTimer(time.Until(due))
+	defer timer.Stop()
+	for {
+		now := time.Now()
+		switch {
+		case w.e.background.Err() != nil:
+			return nothing
+		case !now.Before(renew):
+			return renewing
+		case received(w.kick) || !again.IsZero() && !now.Before(again):
+			return publishing
+		case w.e.pace.due():
+			return following
+		}
+		select {
+		case <-w.e.background.Done():
+		case <-w.kick:
+			return publishing
+		case <-w.e.pace.bell:
+		case <-timer.C:
+		}
+	}
+}
+
+// earliest is the first of two times; the zero Time is none.
+func earliest(a, b time.Time) time.Time {
+	if b.IsZero() || !a.IsZero() && a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func received(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -143,14 +191,6 @@ func (w *writer) follow(ctx context.Context) error {
 
 func (w *writer) taken() error {
 	return fmt.Errorf("%w: another server took over slot %d", table.ErrUnavailable, w.slot)
-}
-
-// look has the heads read soon.
-func (w *writer) look() {
-	select {
-	case w.news <- struct{}{}:
-	default:
-	}
 }
 
 // publish changes the cell and shows the new state. blocked is the time after
@@ -347,6 +387,7 @@ func (w *writer) release(ctx context.Context) error {
 	return w.e.db.log.Free(ctx, w.slot, raw)
 }
 
-func jittered(d time.Duration) time.Duration {
-	return d/2 + time.Duration(rand.Int64N(int64(d)+1))
+// jittered is d, more or less by up to a half, as luck has it.
+func jittered(d time.Duration, luck uint64) time.Duration {
+	return d/2 + time.Duration(luck%uint64(d+1))
 }

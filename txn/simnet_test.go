@@ -1,0 +1,392 @@
+package txn
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+)
+
+// A net lies between simulated servers and their store. Every call of the store
+// waits in it until the net lets it be done, and one seed decides everything: when
+// a call is done, in which order, whether it fails and how, who crashes or stands
+// still in it. Time is virtual (testing/synctest); the net moves on when no
+// goroutine can. What runs between two of its steps is then the doing of one
+// answer, so a seed gives one history.
+type net struct {
+	rnd    *rand.Rand
+	o      Options // for the times that bound what may happen
+	mem    *tabletest.Mem
+	oracle *oracle
+	faults *coverage
+	rate   float64 // of calls with a fault
+	slow   time.Duration
+
+	start   time.Time
+	events  []event // by time
+	seq     int
+	regions map[string]time.Duration // tables that do not answer, until when
+	calls   int
+	hash    uint64
+	trace   *strings.Builder // nil: not wanted
+	ended   sync.WaitGroup
+
+	mu      sync.Mutex
+	arrived []*call
+	closed  bool
+	bell    chan struct{}
+}
+
+// An event is something that happens at the store or on the way to it.
+type event struct {
+	at  time.Duration
+	seq int
+	do  func()
+}
+
+// A node is a server's side of the net: one life of one process.
+type node struct {
+	net     *net
+	name    string
+	faulty  bool
+	crashed bool
+	paused  time.Duration // until when the process stands still
+	skew    time.Duration // of its clock
+	flying  []*call
+}
+
+// A call is one call of the store on its way.
+type call struct {
+	node   *node
+	client int
+	step   step
+	table  string
+	key    string // tells apart calls of one step
+	n      int    // rows that can be done alone
+	effect func(part int) (result string)
+	drop   bool // lost with its process
+
+	answer chan struct{}
+	over   bool // answered
+	fate   fault
+	part   int // what the caller gets of a partial answer
+	err    error
+}
+
+func newNet(seed uint64, o Options, faults *coverage) *net {
+	n := &net{
+		rnd: rand.New(rand.NewPCG(seed, 7)), o: o, mem: tabletest.NewMem(), faults: faults,
+		start: time.Now(), regions: map[string]time.Duration{}, bell: make(chan struct{}, 1),
+	}
+	n.slow = time.Duration(200+n.rnd.IntN(3000)) * time.Microsecond
+	n.oracle = newOracle(n)
+	return n
+}
+
+func (n *net) now() time.Duration { return time.Since(n.start) }
+
+// run is the net's own goroutine.
+func (n *net) run() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		synctest.Wait()
+		if !n.accept() {
+			return
+		}
+		wait := time.Hour
+		if len(n.events) > 0 {
+			if wait = n.events[0].at - n.now(); wait <= 0 {
+				e := n.events[0]
+				n.events = n.events[1:]
+				e.do()
+				continue
+			}
+		}
+		timer.Reset(wait)
+		select {
+		case <-timer.C:
+		case <-n.bell:
+		}
+	}
+}
+
+// stop ends run.
+func (n *net) stop() {
+	n.mu.Lock()
+	n.closed = true
+	n.mu.Unlock()
+	n.ring()
+	n.ended.Wait()
+}
+
+func (n *net) ring() {
+	select {
+	case n.bell <- struct{}{}:
+	default:
+	}
+}
+
+// at has something happen after a time.
+func (n *net) at(after time.Duration, do func()) {
+	n.seq++
+	e := event{n.now() + after, n.seq, do}
+	i, _ := slices.BinarySearchFunc(n.events, e, func(a, b event) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), a.seq-b.seq)
+	})
+	n.events = slices.Insert(n.events, i, e)
+}
+
+// send is what a call is for its caller.
+func (n *net) send(ctx context.Context, c *call) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.client, _ = ctx.Value(clientKey{}).(int)
+	c.answer = make(chan struct{})
+	n.mu.Lock()
+	n.arrived = append(n.arrived, c)
+	n.mu.Unlock()
+	n.ring()
+	select {
+	case <-c.answer:
+		return c.err
+	case <-ctx.Done(): // what was sent may be done all the same
+	}
+	n.mu.Lock()
+	c.over = true
+	paused := c.node.paused > n.now()
+	n.mu.Unlock()
+	if paused { // a process that stands still notices when it goes on
+		c.node.yield(context.WithValue(context.Background(), clientKey{}, c.client), "wake from "+c.key)
+	}
+	return context.Cause(ctx)
+}
+
+// yield waits for its turn, as a call does, to do something beside the store.
+func (d *node) yield(ctx context.Context, what string) error {
+	return d.net.send(ctx, &call{node: d, step: clientStep, key: what, effect: func(int) string { return "" }})
+}
+
+type clientKey struct{}
+
+// accept takes the calls that have come in since the last step, in an order that
+// does not depend on who was quicker. It reports whether the net is still up.
+func (n *net) accept() bool {
+	n.mu.Lock()
+	calls, closed := n.arrived, n.closed
+	n.arrived = nil
+	n.mu.Unlock()
+	if len(calls) > 1 {
+		slices.SortFunc(calls, func(a, b *call) int {
+			return cmp.Or(cmp.Compare(a.node.name, b.node.name), a.client-b.client, int(a.step)-int(b.step),
+				cmp.Compare(a.table, b.table), cmp.Compare(a.key, b.key))
+		})
+	}
+	for _, c := range calls {
+		n.route(c)
+	}
+	return !closed
+}
+
+// route decides what becomes of a call.
+func (n *net) route(c *call) {
+	d := c.node
+	n.calls++
+	if d.crashed {
+		n.reply(c, fmt.Errorf("%w: the process has ended", table.ErrClosed))
+		return
+	}
+	after := 1 + time.Duration(n.rnd.Int64N(int64(n.slow)))
+	if n.rnd.IntN(32) == 0 {
+		after *= 16
+	}
+	if until := d.paused - n.now(); until > 0 {
+		after += until
+	}
+	d.flying = append(d.flying, c)
+	c.fate = n.fate(c)
+	n.note(c, "sent", "")
+	fates[c.fate](n, c, after)
+}
+
+// fate draws a fault that the call may have.
+func (n *net) fate(c *call) fault {
+	if !c.node.faulty || n.regions[c.table] > n.now() {
+		if n.regions[c.table] > n.now() && c.step != clientStep {
+			return outage
+		}
+		return noFault
+	}
+	if n.rnd.Float64() >= n.rate*weights[c.step] {
+		return noFault
+	}
+	possible := faultsOf[c.step]
+	f := possible[n.rnd.IntN(len(possible))]
+	if (f == crash || f == pauseBefore || f == pauseAfter || f == outage) && n.rnd.IntN(4) != 0 {
+		return noFault // they last
+	}
+	n.faults.count(f, c.step)
+	return f
+}
+
+// do has a call's effect.
+func (n *net) do(c *call, part int) {
+	if c.drop {
+		n.note(c, "dropped", "")
+		return
+	}
+	n.note(c, "done", c.effect(part))
+}
+
+// reply answers a call, if its caller still waits. A process that stands still
+// hears of it when it goes on.
+func (n *net) reply(c *call, err error) {
+	if until := c.node.paused - n.now(); until > 0 && !c.node.crashed {
+		n.at(until, func() { n.reply(c, err) })
+		return
+	}
+	n.mu.Lock()
+	over := c.over
+	c.over = true
+	n.mu.Unlock()
+	if over {
+		return
+	}
+	if i := slices.Index(c.node.flying, c); i >= 0 {
+		c.node.flying = slices.Delete(c.node.flying, i, i+1)
+	}
+	n.note(c, "answered", "")
+	c.err = err
+	close(c.answer)
+}
+
+// crash ends a process: what it has sent is done or lost, and it hears nothing.
+func (n *net) crash(d *node) {
+	d.crashed = true
+	for _, c := range slices.Clone(d.flying) {
+		c.drop = n.rnd.IntN(2) == 0
+		n.reply(c, fmt.Errorf("%w: the process has ended", table.ErrClosed))
+	}
+}
+
+// note adds to the history.
+func (n *net) note(c *call, what, result string) {
+	n.mix(uint64(n.now()))
+	n.mix(uint64(c.client)<<32 | uint64(c.step)<<16 | uint64(c.fate))
+	for _, s := range [...]string{c.node.name, c.table, c.key, what, result} {
+		for i := range len(s) {
+			n.mix(uint64(s[i]))
+		}
+	}
+	if n.trace != nil {
+		fmt.Fprintf(n.trace, "%12v %s/%d %-9s %-14v %s %q", n.now(), c.node.name, c.client, what, c.step, c.table, c.key)
+		if c.fate != noFault {
+			fmt.Fprintf(n.trace, " (%v)", c.fate)
+		}
+		fmt.Fprintf(n.trace, " %s\n", result)
+	}
+}
+
+// mix adds to the hash of the history.
+func (n *net) mix(x uint64) { n.hash = (n.hash ^ x) * 1099511628211 }
+
+// A fault is what can become of a call.
+type fault int
+
+const (
+	noFault fault = iota
+	notApplied
+	applied  // but the answer says that it failed
+	late     // done after the answer said that it failed
+	twice    // sent twice: the second copy is done later
+	retried  // sent twice at once: the answer is the second copy's
+	partial  // some rows are done
+	lostPage // a scan breaks off
+	outage   // a table's region is away for a while
+	crash    // the process ends, the call done or not
+	pauseBefore
+	pauseAfter
+	faultCount
+)
+
+var faultNames = [...]string{"none", "not applied", "applied", "late", "twice", "retried", "partial", "lost page", "outage", "crash", "pause before", "pause after"}
+
+func (f fault) String() string { return faultNames[f] }
+
+func failure(c *call) error {
+	return fmt.Errorf("%w: injected failure of %v", table.ErrUnavailable, c.step)
+}
+
+// fates are the faults, as the net carries them out; after is when the call would
+// reach the store.
+var fates [faultCount]func(n *net, c *call, after time.Duration)
+
+func init() {
+	done := func(n *net, c *call, err error) { n.do(c, c.n); n.reply(c, err) }
+	half := func(n *net, c *call, after time.Duration) {
+		part := n.rnd.IntN(c.n + 1)
+		n.at(after, func() { n.do(c, part); n.reply(c, failure(c)) })
+	}
+	fates = [faultCount]func(n *net, c *call, after time.Duration){
+		noFault:    func(n *net, c *call, after time.Duration) { n.at(after, func() { done(n, c, nil) }) },
+		notApplied: func(n *net, c *call, after time.Duration) { n.at(after, func() { n.reply(c, failure(c)) }) },
+		applied:    func(n *net, c *call, after time.Duration) { n.at(after, func() { done(n, c, failure(c)) }) },
+		late: func(n *net, c *call, after time.Duration) {
+			n.at(after, func() { n.reply(c, failure(c)) })
+			n.at(after+n.lateness(), func() { n.do(c, c.n) })
+		},
+		twice: func(n *net, c *call, after time.Duration) {
+			n.at(after, func() { done(n, c, nil) })
+			n.at(after+n.lateness(), func() { n.do(c, c.n) })
+		},
+		retried: func(n *net, c *call, after time.Duration) {
+			n.at(after, func() { n.do(c, c.n); done(n, c, nil) })
+		},
+		partial:  half,
+		lostPage: half,
+		outage: func(n *net, c *call, after time.Duration) {
+			if n.regions[c.table] <= n.now() {
+				n.regions[c.table] = n.now() + time.Duration(n.rnd.Int64N(int64(n.o.Lease)))
+			}
+			n.at(after, func() { n.reply(c, failure(c)) })
+		},
+		crash: func(n *net, c *call, after time.Duration) {
+			n.at(after, func() {
+				if n.rnd.IntN(2) == 0 {
+					n.do(c, c.n)
+				}
+				n.crash(c.node)
+			})
+		},
+		pauseBefore: func(n *net, c *call, after time.Duration) {
+			n.pause(c.node)
+			n.at(c.node.paused-n.now()+after, func() { done(n, c, nil) })
+		},
+		pauseAfter: func(n *net, c *call, after time.Duration) {
+			n.pause(c.node)
+			n.at(after, func() { done(n, c, nil) })
+		},
+	}
+}
+
+// lateness is how long after its answer a write may be done: with a pause before
+// it still within the time that it has to settle.
+func (n *net) lateness() time.Duration {
+	return time.Duration(n.rnd.Int64N(int64(n.o.Settle / 3)))
+}
+
+// pause stops a process for up to two leases.
+func (n *net) pause(d *node) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	d.paused = max(d.paused, n.now()+time.Duration(n.rnd.Int64N(int64(2*n.o.Lease))))
+}

@@ -1,0 +1,319 @@
+package txn
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A step is what a call of the store is in the protocol.
+type step int
+
+const (
+	clientStep  step = iota // no call: a client begins a transaction
+	readHeads               // a snapshot
+	readCell                // after a swap without a clear answer
+	readArchive             // of former holders of a slot
+	claiming
+	publishingHead
+	renewingLease
+	fencing  // R0
+	closing  // R3, or given back
+	freeing  // R4
+	archival // R4
+	beginning
+	committing
+	aborting
+	forbidding
+	readState   // of another commit, or after a swap without a clear answer
+	scanJournal // R1, R4, and what others changed
+	readData
+	scanData
+	readMarks
+	writeCells
+	eraseCells
+	stepCount
+)
+
+var stepNames = [...]string{
+	"client", "read heads", "read cell", "read archives", "claim", "publish", "renew", "fence", "close", "free", "archive",
+	"begin", "commit", "abort", "forbid", "read state", "scan journal", "read", "scan", "read marks", "write", "erase",
+}
+
+func (s step) String() string { return stepNames[s] }
+
+// Faults by what a call does.
+var (
+	anyCall   = []fault{notApplied, outage, crash, pauseBefore, pauseAfter}
+	scanFault = append([]fault{lostPage}, anyCall...)
+	swapFault = append([]fault{applied, late, twice, retried}, anyCall...)
+	setFault  = append([]fault{applied, late, twice, partial}, anyCall...)
+	faultsOf  = [stepCount][]fault{
+		clientStep: {noFault},
+		readHeads:  anyCall, readCell: anyCall, readArchive: scanFault,
+		claiming: swapFault, publishingHead: swapFault, renewingLease: swapFault,
+		fencing: swapFault, closing: swapFault, freeing: swapFault, archival: swapFault,
+		beginning: swapFault, committing: swapFault, aborting: swapFault,
+		// A cell without a journal row (forbidding) does not occur: see I1.
+		readState: anyCall, scanJournal: scanFault, readData: anyCall, scanData: scanFault, readMarks: anyCall,
+		writeCells: setFault, eraseCells: setFault,
+	}
+)
+
+// weights make faults as frequent at steps that are rare.
+var weights = func() (w [stepCount]float64) {
+	for s := range w {
+		w[s] = 1
+	}
+	for _, s := range []step{readCell, readArchive, renewingLease, fencing, closing, freeing, archival, aborting, eraseCells} {
+		w[s] = 4
+	}
+	return w
+}()
+
+// Store is the store as a node sees it.
+func (d *node) store() table.Store { return simStore{d.net.mem, d} }
+
+type simStore struct {
+	table.Store
+	node *node
+}
+
+func (s simStore) Table(name string) table.Table {
+	return simTable{s.Store.Table(name), name, s.node}
+}
+
+type simTable struct {
+	t    table.Table
+	name string
+	node *node
+}
+
+var _ table.Versioner = simTable{}
+
+func (t simTable) send(ctx context.Context, s step, key []byte, n int, effect func(part int) string) error {
+	return t.node.net.send(ctx, &call{node: t.node, step: s, table: t.name, key: string(key), n: n, effect: effect})
+}
+
+func (t simTable) Get(ctx context.Context, row []byte, s table.Select) (r table.Row, err error) {
+	what := readData
+	switch {
+	case t.name == journal.Table:
+		what = readState
+	case t.name == journal.Cluster && len(s.Columns) > 0:
+		what = readCell
+	case t.name == journal.Cluster:
+		what = readHeads
+	}
+	var failed error
+	err = t.send(ctx, what, row, 1, func(int) string {
+		r, failed = t.t.Get(context.Background(), row, s)
+		return ""
+	})
+	if err == nil {
+		err = failed
+	}
+	return r, err
+}
+
+func (t simTable) GetMany(ctx context.Context, rows [][]byte, s table.Select) (rs []table.Row, err error) {
+	var failed error
+	err = t.send(ctx, readData, bytes.Join(rows, []byte(" ")), 1, func(int) string {
+		rs, failed = t.t.GetMany(context.Background(), rows, s)
+		return ""
+	})
+	if err == nil {
+		err = failed
+	}
+	return rs, err
+}
+
+func (t simTable) Versions(ctx context.Context, rows [][]byte, f table.Family, after table.Revision) (rs []table.Row, err error) {
+	var failed error
+	err = t.send(ctx, readMarks, bytes.Join(rows, []byte(" ")), 1, func(int) string {
+		rs, failed = t.t.(table.Versioner).Versions(context.Background(), rows, f, after)
+		return ""
+	})
+	if err == nil {
+		err = failed
+	}
+	return rs, err
+}
+
+func (t simTable) Scan(ctx context.Context, r table.Range, s table.Select) iter.Seq2[table.Row, error] {
+	return func(yield func(table.Row, error) bool) {
+		what := scanData
+		switch t.name {
+		case journal.Table:
+			what = scanJournal
+		case journal.Cluster:
+			what = readArchive
+		}
+		var rows []table.Row
+		var failed error
+		err := t.send(ctx, what, slices.Concat(r.Start, []byte("-"), r.End), 3, func(part int) string {
+			rows = nil
+			for row, err := range t.t.Scan(context.Background(), r, s) {
+				if failed = err; err != nil || part == 0 {
+					break
+				}
+				if rows = append(rows, row.Clone()); part < 3 && len(rows) == part {
+					break
+				}
+			}
+			return ""
+		})
+		for _, row := range rows {
+			if !yield(row, nil) {
+				return
+			}
+		}
+		if err == nil {
+			err = failed
+		}
+		if err != nil {
+			yield(table.Row{}, err)
+		}
+	}
+}
+
+func (t simTable) Apply(ctx context.Context, r table.Revision, ms []table.Mutation) error {
+	var failed error
+	err := t.send(ctx, writeCells, []byte(revision.String(r)), len(ms), func(part int) string {
+		failed = t.t.Apply(context.Background(), r, ms[:part])
+		t.node.net.oracle.applied(t, r, ms[:part])
+		return fmt.Sprintf("%d of %d rows", part, len(ms))
+	})
+	if err == nil {
+		err = failed
+	}
+	return err
+}
+
+func (t simTable) Erase(ctx context.Context, r table.Revision, rows [][]byte) error {
+	var failed error
+	err := t.send(ctx, eraseCells, []byte(revision.String(r)), len(rows), func(part int) string {
+		failed = t.t.Erase(context.Background(), r, rows[:part])
+		t.node.net.oracle.erased(t, r, rows[:part])
+		return fmt.Sprintf("%d of %d rows", part, len(rows))
+	})
+	if err == nil {
+		err = failed
+	}
+	return err
+}
+
+func (t simTable) Swap(ctx context.Context, row []byte, f table.Family, q, old []byte, cells []table.Cell) (ok bool, err error) {
+	var failed error
+	what := t.swapStep(row, old, cells[0].Value)
+	err = t.send(ctx, what, row, 1, func(int) string {
+		ok, failed = t.t.Swap(context.Background(), row, f, q, old, cells)
+		if ok {
+			t.node.net.oracle.swapped(t, row, q, old, cells)
+		}
+		return fmt.Sprint(ok)
+	})
+	if err == nil {
+		err = failed
+	}
+	return ok && err == nil, err
+}
+
+// swapStep tells by its bytes what a swap is for.
+func (t simTable) swapStep(row, old, now []byte) step {
+	if t.name == journal.Table {
+		switch {
+		case len(row) > 10 || journal.State(now[1]) == journal.Pending:
+			return beginning
+		case journal.State(now[1]) == journal.Committed:
+			return committing
+		case old == nil:
+			return forbidding
+		}
+		return aborting
+	}
+	if string(row) != "heads" {
+		return archival
+	}
+	after, err := revision.DecodeCell(now)
+	if err != nil {
+		panic(err)
+	}
+	var before revision.Cell
+	if old != nil {
+		before, _ = revision.DecodeCell(old) // it was written by a swap
+	}
+	switch {
+	case after.State == revision.Free:
+		return freeing
+	case after.State == revision.Closed:
+		return closing
+	case after.State == revision.Recovering:
+		return fencing
+	case before.State != revision.Open:
+		return claiming
+	case after.Lease != before.Lease:
+		return renewingLease
+	}
+	return publishingHead
+}
+
+// coverage counts the faults at every step of the protocol, and how often two
+// servers recovered one slot at once.
+type coverage struct {
+	faults [faultCount][stepCount]int
+	both   int
+}
+
+func (c *coverage) count(f fault, s step) { c.faults[f][s]++ }
+
+func (c *coverage) add(o *coverage) {
+	for f := range c.faults {
+		for s := range c.faults[f] {
+			c.faults[f][s] += o.faults[f][s]
+		}
+	}
+	c.both += o.both
+}
+
+// empty lists the faults that never met a step where they may.
+func (c *coverage) empty() (cells []string) {
+	for s := range stepCount {
+		for _, f := range faultsOf[s] {
+			if f != noFault && c.faults[f][s] == 0 {
+				cells = append(cells, fmt.Sprintf("%v at %v", f, s))
+			}
+		}
+	}
+	if c.both == 0 {
+		cells = append(cells, "two recoverers")
+	}
+	return cells
+}
+
+func (c *coverage) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-14s", "")
+	for f := notApplied; f < faultCount; f++ {
+		fmt.Fprintf(&b, "%13v", f)
+	}
+	for s := readHeads; s < stepCount; s++ {
+		fmt.Fprintf(&b, "\n%-14v", s)
+		for f := notApplied; f < faultCount; f++ {
+			if slices.Contains(faultsOf[s], f) {
+				fmt.Fprintf(&b, "%13d", c.faults[f][s])
+			} else {
+				fmt.Fprintf(&b, "%13s", "-")
+			}
+		}
+	}
+	fmt.Fprintf(&b, "\ntwo recoverers %d", c.both)
+	return b.String()
+}

@@ -1,0 +1,341 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+var (
+	seeds = flag.Int("seeds", enough, "histories of many servers to simulate")
+	first = flag.Int("seed", 0, "the first of them")
+)
+
+// A simWorld is one simulated history: some servers, each with lives one after
+// the other, that share a store behind a net.
+type simWorld struct {
+	net *net
+	txs []*simTx
+}
+
+// A history is what a seed came to.
+type history struct {
+	hash  uint64
+	calls int
+	err   error
+	trace string
+}
+
+// simulate runs the history of a seed.
+func simulate(t *testing.T, seed uint64, faults *coverage, traced bool) (h history) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNet(seed, Options{Lease: time.Second, Poll: 50 * time.Millisecond, Settle: 3 * time.Second}, faults)
+		if traced {
+			n.trace = &strings.Builder{}
+		}
+		w := &simWorld{net: n}
+		err := w.play()
+		n.stop()
+		h = history{hash: n.hash, calls: n.calls, err: err}
+		if traced {
+			h.trace = n.trace.String()
+		}
+	})
+	return h
+}
+
+func (w *simWorld) play() error {
+	ctx := context.Background()
+	n := w.net
+	if err := n.mem.Create(ctx, append(journal.Specs(), dataSpec, otherSpec)...); err != nil {
+		return err
+	}
+	n.rate = 0.08 * n.rnd.Float64()
+	n.ended.Go(n.run)
+	for servers := 2 + n.rnd.IntN(4); n.calls < minCalls && n.oracle.broken == ""; servers = 2 {
+		w.round(servers)
+	}
+	if err := n.broken(); err != nil {
+		return err
+	}
+	return w.finish(ctx)
+}
+
+// minCalls is the length of a history at least.
+const minCalls = 200
+
+// round lets servers live beside each other.
+func (w *simWorld) round(servers int) {
+	n := w.net
+	var g sync.WaitGroup
+	for s := range servers {
+		var lives []*simLife
+		for l := range 1 + n.rnd.IntN(2) {
+			lives = append(lives, w.life(fmt.Sprintf("%c%d", 'a'+s, l)))
+		}
+		g.Go(func() {
+			for _, l := range lives {
+				if l.run(); n.oracle.broken != "" {
+					return
+				}
+			}
+		})
+	}
+	g.Wait()
+}
+
+func (n *net) broken() error {
+	if n.oracle.broken != "" {
+		return errors.New(n.oracle.broken)
+	}
+	return nil
+}
+
+// A simLife is one life of a server: from its start to its end, with what its
+// clients do.
+type simLife struct {
+	w       *simWorld
+	node    *node
+	seed    uint64
+	clients [][]*simTx
+	close   bool
+	newest  atomic.Int64
+}
+
+func (w *simWorld) life(name string) *simLife {
+	rnd := w.net.rnd
+	l := &simLife{w: w, seed: rnd.Uint64(), close: rnd.IntN(4) == 0}
+	l.node = &node{net: w.net, name: name, faulty: true}
+	l.node.skew = time.Duration(rnd.Int64N(int64(4*time.Second))) - 2*time.Second
+	for range 1 + rnd.IntN(2) {
+		var txs []*simTx
+		for range 1 + rnd.IntN(3) {
+			tx := &simTx{n: len(w.txs), op: simOp{opKind(rnd.IntN(int(opCount))), rnd.IntN(2)}}
+			w.txs = append(w.txs, tx)
+			txs = append(txs, tx)
+		}
+		l.clients = append(l.clients, txs)
+	}
+	return l
+}
+
+// options of a server in the simulation.
+func (d *node) options(seed uint64) Options {
+	o := d.net.o
+	o.Owner = d.name
+	o.Now = func() time.Time { return time.Now().AddDate(26, 0, 0).Add(d.skew) }
+	luck := &splitmix{seed}
+	o.random = luck.next
+	return o
+}
+
+// splitmix is a small source of random numbers.
+type splitmix struct{ x uint64 }
+
+func (s *splitmix) next() uint64 {
+	s.x += 0x9e3779b97f4a7c15
+	z := s.x
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+func (l *simLife) run() {
+	db := openSim(l.node, l.seed)
+	if db == nil {
+		return
+	}
+	var g sync.WaitGroup
+	for i, txs := range l.clients {
+		g.Go(func() {
+			for _, tx := range txs {
+				l.transact(context.WithValue(context.Background(), clientKey{}, i+1), db, tx)
+			}
+		})
+	}
+	g.Wait()
+	l.node.yield(context.Background(), "end")
+	if l.close && !l.node.crashed {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		db.Close(ctx)
+		cancel()
+	}
+	kill(db)
+}
+
+// openSim opens the store until it succeeds and this server writes, or crashes.
+func openSim(d *node, seed uint64) *DB {
+	ctx := context.Background()
+	for try := uint64(0); !d.crashed && try < 100; try++ {
+		db, err := Open(ctx, d.store(), d.options(seed+try))
+		if err != nil {
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		for range 200 {
+			if ok, _ := db.Writer(); ok {
+				return db
+			}
+			if d.crashed {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		kill(db)
+	}
+	return nil
+}
+
+// transact runs a client's transaction, and notes what it was told.
+func (l *simLife) transact(ctx context.Context, db *DB, tx *simTx) {
+	n, o := tx.n, l.w.net.oracle
+	if l.node.yield(ctx, fmt.Sprintf("%d: %v", n, tx.op)) != nil {
+		tx.failed = table.ErrClosed
+		return
+	}
+	data, other := db.Table("data"), db.Table("other")
+	r, err := db.Update(ctx, func(t *Tx) error {
+		v := t.snapshot.view.(*revision.Vector)
+		at := o.begins(v, int(l.newest.Load()))
+		l.newest.Store(max(l.newest.Load(), int64(at)))
+		if err := tx.op.do(ctx, t, n, data, other); err != nil {
+			return err
+		}
+		t.AtCommit(func(r table.Revision) {
+			tx.tries = append(tx.tries, r)
+			o.issued(r, &attempt{n: n, op: tx.op, snapshot: v, low: t.snapshot.low, marks: t.markRows})
+		})
+		return nil
+	})
+	switch {
+	case err == nil:
+		tx.acked = r
+	case errors.Is(err, ErrUnknown):
+		tx.unknown = true
+	}
+	tx.failed = err
+}
+
+// finish opens the store once more, without faults, and judges what is in it;
+// when all slots of the dead are free it has nothing that no commit owns.
+func (w *simWorld) finish(ctx context.Context) error {
+	d := &node{net: w.net, name: "z"}
+	w.net.regions = map[string]time.Duration{}
+	db := openSim(d, 1)
+	if db == nil {
+		return errors.New("nobody could write")
+	}
+	defer kill(db)
+	if err := w.verdict(ctx, db); err != nil {
+		return err
+	}
+	end := time.Now().Add(20 * time.Second)
+	for !allFree(db) {
+		if time.Now().After(end) {
+			return errors.New("slots were not freed for 20 s")
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	for _, r := range w.net.mem.Revisions() {
+		rec, err := w.net.oracle.log.State(ctx, r)
+		if err != nil || rec.State != journal.Committed || !w.net.oracle.heads.Visible(r) {
+			return fmt.Errorf("cells of %s, whose state is %q (%v)", revision.String(r), string(rec.State), err)
+		}
+	}
+	if err := w.verdict(ctx, db); err != nil {
+		return fmt.Errorf("at the end: %w", err)
+	}
+	return w.net.broken()
+}
+
+// allFree reports whether no slot but the own one is held.
+func allFree(db *DB) bool {
+	v, ok := db.current.Load().view.(*revision.Vector)
+	w := db.engine.(*shared).writer.Load()
+	for _, s := range v.Slots() {
+		if (w == nil || s != w.slot) && v.Cell(s).State != revision.Free {
+			return false
+		}
+	}
+	return ok
+}
+
+// enough is how many histories have every fault at every step.
+const enough = 2000
+
+// TestSimulation runs histories of many servers over failing stores.
+func TestSimulation(t *testing.T) {
+	var total coverage
+	var mu sync.Mutex
+	var next, calls atomic.Int64
+	next.Store(int64(*first))
+	end := int64(*first + *seeds)
+	begun := time.Now()
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // a history lives in a few megabytes
+	t.Run("seeds", func(t *testing.T) {
+		for i := range runtime.GOMAXPROCS(0) {
+			t.Run(strconv.Itoa(i), func(t *testing.T) {
+				t.Parallel()
+				var faults coverage
+				for !t.Failed() {
+					seed := next.Add(1) - 1
+					if seed >= end {
+						break
+					}
+					h := simulate(t, uint64(seed), &faults, false)
+					calls.Add(int64(h.calls))
+					if h.err != nil {
+						again := simulate(t, uint64(seed), &faults, true)
+						t.Errorf("%s\nseed %d: %v (again: %v)", again.trace, seed, h.err, again.err)
+					}
+				}
+				mu.Lock()
+				total.add(&faults)
+				mu.Unlock()
+			})
+		}
+	})
+	t.Logf("%d histories, %d calls of the store, %v", *seeds, calls.Load(), time.Since(begun).Round(time.Millisecond))
+	t.Logf("faults at steps:\n%v", &total)
+	if never := total.empty(); *seeds >= enough && len(never) > 0 {
+		t.Errorf("in %d histories there was no %s", *seeds, strings.Join(never, ", "))
+	}
+}
+
+// TestReplay: a seed gives one history.
+func TestReplay(t *testing.T) {
+	for seed := range uint64(200) {
+		var faults coverage
+		a, b := simulate(t, seed, &faults, true), simulate(t, seed, &faults, true)
+		if a.hash != b.hash {
+			t.Errorf("seed %d: %x, then %x\n%s", seed, a.hash, b.hash, firstDifference(a.trace, b.trace))
+			return
+		}
+	}
+}
+
+// firstDifference shows where two traces part.
+func firstDifference(a, b string) string {
+	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range x {
+		if i >= len(y) || x[i] != y[i] {
+			from := max(0, i-30)
+			return fmt.Sprintf("%s\n< %s\n> %s", strings.Join(x[from:i], "\n"), strings.Join(x[i:min(i+4, len(x))], "\n< "), strings.Join(y[i:min(i+4, len(y))], "\n> "))
+		}
+	}
+	return "none"
+}
