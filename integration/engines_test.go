@@ -38,7 +38,11 @@ var engines = []engine{
 
 // openHBase opens a store of its own prefix.
 func openHBase(t testing.TB, quorum string) table.Store {
-	url := "hbase://" + quorum + "/" + hbasetest.Prefix(t)
+	return openPrefix(t, quorum, hbasetest.Prefix(t))
+}
+
+func openPrefix(t testing.TB, quorum, prefix string) table.Store {
+	url := "hbase://" + quorum + "/" + prefix
 	s, err := hbase.Open(context.Background(), url, hbase.Options{Timeout: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,222 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tsuna/gohbase"
+	"github.com/tsuna/gohbase/hrpc"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/internal/hbasetest"
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// BenchmarkHBase holds what operations cost on a real HBase against one raw Get
+// and Put of gohbase: latency, and CPU time of this process.
+func BenchmarkHBase(b *testing.B) {
+	ctx := context.Background()
+	quorum := hbasetest.Start(b)
+	prefix := hbasetest.Prefix(b)
+	p := openPartition(b, openPrefix(b, quorum, prefix))
+	people := benchPeople(b, p)
+	cl := gohbase.NewClient(quorum, gohbase.RpcQueueSize(1), gohbase.Logger(slog.New(slog.DiscardHandler)))
+	defer cl.Close()
+	raw := prefix + "_master"
+	past := p.Snapshot() // its reads are made past the caches once it is asked for by its revision
+	defer past.Close()
+	at, err := p.At(ctx, past.Revision())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer at.Close()
+
+	for _, c := range []struct {
+		name string
+		do   func(i int) error
+	}{
+		{"raw-get", func(i int) error {
+			get, err := hrpc.NewGet(ctx, []byte(raw), people[i%len(people)][:])
+			if err == nil {
+				_, err = cl.Get(get)
+			}
+			return err
+		}},
+		{"raw-put", func(i int) error {
+			put, err := hrpc.NewPut(ctx, []byte(raw), fmt.Appendf(nil, "raw%d", i%1000),
+				map[string]map[string][]byte{"m": {"q": []byte("value")}}, hrpc.TimestampUint64(1))
+			if err == nil {
+				_, err = cl.Put(put)
+			}
+			return err
+		}},
+		{"base", func(i int) error {
+			_, err := at.Entry(ctx, people[i%len(people)], false)
+			return err
+		}},
+		{"base-cached", func(i int) error {
+			s := p.Snapshot()
+			defer s.Close()
+			_, err := s.Entry(ctx, people[i%len(people)], false)
+			return err
+		}},
+		{"modify", func(i int) error {
+			return benchModify(p, fmt.Sprintf("cn=%d,%s", i%len(people), suffix), "description", i)
+		}},
+		{"add", func(i int) error { return benchAdd(p, fmt.Sprintf("cn=new%d-%d,%s", b.N, i, suffix)) }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			before, i := processTime(), 0
+			for b.Loop() {
+				if err := c.do(i); err != nil {
+					b.Fatal(err)
+				}
+				i++
+			}
+			b.ReportMetric((processTime()-before).Seconds()*1e6/float64(b.N), "cpu-us/op")
+		})
+	}
+}
+
+func benchPeople(b *testing.B, p *partition.Partition) (ids []entry.ID) {
+	must := func(err error) {
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	ctx := context.Background()
+	l, err := p.Load(ctx, partition.LoadOptions{})
+	must(err)
+	must(l.Add(ctx, mustParse(suffix), benchAttributes("objectClass", "domain")))
+	for i := range 100 {
+		must(l.Add(ctx, mustParse(fmt.Sprintf("cn=%d,%s", i, suffix)), benchAttributes("objectClass", "person", "sn", "Person")))
+	}
+	_, err = l.Commit(ctx)
+	must(err)
+	s := p.Snapshot()
+	defer s.Close()
+	for i := range 100 {
+		at, err := s.Find(ctx, mustParse(fmt.Sprintf("cn=%d,%s", i, suffix)))
+		must(err)
+		ids = append(ids, at.ID)
+	}
+	return ids
+}
+
+func benchAttributes(pairs ...string) (as []op.PartialAttribute) {
+	for pair := range slices.Chunk(pairs, 2) {
+		as = append(as, op.PartialAttribute{Description: pair[0], Values: [][]byte{[]byte(pair[1])}})
+	}
+	return as
+}
+
+func benchModify(p *partition.Partition, dn, attribute string, i int) error {
+	ctx := context.Background()
+	_, err := p.Update(ctx, partition.By{Name: "cn=bench"}, func(tx *partition.Tx) error {
+		return tx.Modify(ctx, mustParse(dn), []op.Modification{{Kind: op.ModReplace,
+			PartialAttribute: benchAttributes(attribute, fmt.Sprint(i))[0]}})
+	})
+	return err
+}
+
+func benchAdd(p *partition.Partition, dn string) error {
+	ctx := context.Background()
+	_, err := p.Update(ctx, partition.By{Name: "cn=bench"}, func(tx *partition.Tx) error {
+		_, err := tx.Add(ctx, mustParse(dn), benchAttributes("objectClass", "person", "sn", "Person"), false)
+		return err
+	})
+	return err
+}
+
+// processTime is the CPU time that this process has used.
+func processTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkHeads has synthetic servers publish on one row of heads, each ten latencies
+// a second, and one read it: how long the slowest hundredth of the publishes takes,
+// and what a poll transfers.
+func BenchmarkHeads(b *testing.B) {
+	quorum := hbasetest.Start(b)
+	for _, n := range []int{16, 64, 256} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) { benchHeads(b, openHBase(b, quorum), n) })
+	}
+}
+
+const publishEvery = 100 * time.Millisecond
+
+func benchHeads(b *testing.B, s table.Store, n int) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	if err := s.Create(ctx, journal.Specs()...); err != nil {
+		b.Fatal(err)
+	}
+	log := journal.New(s)
+	took := make([][]time.Duration, n)
+	var published atomic.Int64
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			c := revision.Cell{State: revision.Open, Incarnation: 1, Token: uint64(i), Owner: fmt.Sprintf("server-%d:1234", i)}
+			var old []byte
+			for ctx.Err() == nil {
+				c.Sequence++
+				c.Head = revision.At(time.Now())
+				began := time.Now()
+				done, now, err := log.SwapHead(ctx, revision.Slot(i+1), old, c.Append(nil))
+				if ctx.Err() != nil {
+					return
+				}
+				if err != nil || !done {
+					b.Errorf("publishing: %v, %v", done, err)
+					return
+				}
+				old = now
+				took[i] = append(took[i], time.Since(began))
+				published.Add(1)
+				time.Sleep(time.Until(began.Add(publishEvery)))
+			}
+		})
+	}
+	bytes, began := 0, time.Now()
+	for b.Loop() {
+		h, err := log.Heads(ctx)
+		if err != nil {
+			b.Fatal(err)
+		}
+		bytes = 0
+		for _, slot := range h.Slots() {
+			bytes += len(h.Raw(slot))
+		}
+	}
+	rate := float64(published.Load()) / time.Since(began).Seconds()
+	stop()
+	all.Wait()
+	b.ReportMetric(rate, "publishes/s")
+	b.ReportMetric(percentile99(slices.Concat(took...)).Seconds()*1e3, "p99-ms")
+	b.ReportMetric(float64(bytes), "bytes/poll")
+}
+
+func mustParse(s string) dn.DN {
+	d, err := dn.Parse(s)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
