@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 
 	"github.com/seed-4dac0d86/ldapd/ldif"
@@ -32,16 +33,21 @@ type Options struct {
 	// Files to read, in this order; "-" is Stdin.
 	Files []string
 	Stdin io.Reader
+	// Open opens one of Files; nil: os.Open. Size, which counts with an Open, is
+	// how many bytes all of them have; 0: unknown.
+	Open func(name string) (*os.File, error)
+	Size int64
 	// Suffixes become naming contexts. Of a store without any, the first entry
 	// is one.
 	Suffixes []string
 	// By is who creates entries that do not say it themselves.
 	By partition.By
 	// Continue goes on behind bad records. They are written to the file
-	// Rejects, each under a comment that says what is wrong; "" is the first
-	// file's name and ".rejects".
+	// Rejects, each under a comment that says what is wrong; "" is RejectsOf
+	// Files. Create makes it; nil: CreateRejects.
 	Continue bool
 	Rejects  string
+	Create   func(name string) (*os.File, error)
 	// AllowFiles lets values come from files (package ldif).
 	AllowFiles bool
 	// Report gets every bad record, Note what else should be known. Both are
@@ -66,11 +72,14 @@ func (o Options) withDefaults() Options {
 	if o.Progress == nil {
 		o.Progress = &Progress{}
 	}
-	if o.Rejects == "" && len(o.Files) > 0 {
-		o.Rejects = o.Files[0] + ".rejects"
-		if o.Files[0] == stdin {
-			o.Rejects = "stdin.rejects"
-		}
+	if o.Rejects == "" {
+		o.Rejects = RejectsOf(o.Files)
+	}
+	if o.Open == nil {
+		o.Open, o.Size = os.Open, SizeOf(o.Files)
+	}
+	if o.Create == nil {
+		o.Create = func(name string) (*os.File, error) { return CreateRejects(name, o.Files) }
 	}
 	if o.Workers <= 0 {
 		o.Workers = runtime.GOMAXPROCS(0)

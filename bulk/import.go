@@ -17,7 +17,7 @@ import (
 // wraps ErrBad if records were bad.
 func Import(ctx context.Context, p *partition.Partition, o Options) (Result, error) {
 	o = o.withDefaults()
-	o.Progress.total = o.size()
+	o.Progress.total = o.Size
 	first := o.first()
 	if first.changes() {
 		return importChanges(ctx, p, &o)

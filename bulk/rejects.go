@@ -48,17 +48,31 @@ func (r *rejects) write(x *item, bad *ldif.Error) error {
 }
 
 func (r *rejects) create() (err error) {
-	for _, name := range r.o.Files {
-		if a, err := os.Stat(name); err == nil {
-			if b, err := os.Stat(r.o.Rejects); err == nil && os.SameFile(a, b) {
-				return fmt.Errorf("rejects cannot be written to %s, which is being read", r.o.Rejects)
-			}
-		}
-	}
-	if r.f, err = os.Create(r.o.Rejects); err == nil {
+	if r.f, err = r.o.Create(r.o.Rejects); err == nil {
 		r.w = ldif.NewWriter(r.f)
 	}
 	return err
+}
+
+// RejectsOf names the file for the bad records of some files.
+func RejectsOf(files []string) string {
+	if len(files) == 0 || files[0] == stdin {
+		return "stdin.rejects"
+	}
+	return files[0] + ".rejects"
+}
+
+// CreateRejects makes the file for the bad records of some files, which it must
+// not be one of.
+func CreateRejects(rejects string, files []string) (*os.File, error) {
+	for _, name := range files {
+		if a, err := os.Stat(name); err == nil {
+			if b, err := os.Stat(rejects); err == nil && os.SameFile(a, b) {
+				return nil, fmt.Errorf("rejects cannot be written to %s, which is being read", rejects)
+			}
+		}
+	}
+	return os.Create(rejects)
 }
 
 // close ends the file; its error counts.

@@ -32,7 +32,7 @@ type Remote struct {
 // stops at the first bad record unless told to go on.
 func Send(ctx context.Context, r Remote, o Options) (Result, error) {
 	o = o.withDefaults()
-	o.Progress.total = o.size()
+	o.Progress.total = o.Size
 	s := &sender{o: &o, r: r, core: schema.Core(), rejects: rejects{o: &o}, busy: map[string]chan struct{}{}, noted: map[string]bool{}}
 	s.sieve = newSieve(s.core, s.note)
 	n := cmp.Or(r.Connections, 8)

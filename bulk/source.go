@@ -37,7 +37,7 @@ func (o *Options) open(name string) (io.Reader, func(), error) {
 	var in io.Reader = o.Stdin
 	closeFile := func() {}
 	if name != stdin {
-		f, err := os.Open(name)
+		f, err := o.Open(name)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -73,9 +73,9 @@ func decompress(in io.Reader) (io.Reader, func(), error) {
 	return b, func() {}, nil
 }
 
-// size is how many bytes the files have; 0: that cannot be told.
-func (o *Options) size() (n int64) {
-	for _, name := range o.Files {
+// SizeOf is how many bytes files have; 0: that cannot be told.
+func SizeOf(files []string) (n int64) {
+	for _, name := range files {
 		info, err := os.Stat(name)
 		if name == stdin || err != nil || !info.Mode().IsRegular() {
 			return 0

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/seed-4dac0d86/ldapd/internal/peer"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/wire"
 )
@@ -59,7 +60,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 
 // open does what comes before LDAP and begins the session.
 func (c *conn) open(secure bool) error {
-	c.info.uid, c.info.gid = peer(c.nc.Conn)
+	c.info.uid, c.info.gid = peer.IDs(c.nc.Conn)
 	keepAlive(c.nc.Conn, c.server.opts.KeepAlive)
 	if secure {
 		c.out.secure(nil, errNoTLS)

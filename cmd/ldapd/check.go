@@ -16,7 +16,7 @@ import (
 )
 
 func (m *Main) checkCommand() *cobra.Command {
-	var asJSON bool
+	var a checkArgs
 	c := m.command(&cobra.Command{
 		Use:   "check --store STORE [--json]",
 		Short: "Compare every index, name and normalised value of a store with its entries",
@@ -26,11 +26,16 @@ wrote. Every finding is a line; with --json, an object a line. The exit status i
 if there are any. The store is only read.`,
 		Args: cobra.NoArgs,
 	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		return m.check(ctx, c, asJSON)
+		return checkJob.on(ctx, m, c, reading, m.around(), a)
 	})
-	c.Flags().BoolVar(&asJSON, "json", false, "print findings as JSON")
+	c.Flags().BoolVar(&a.JSON, "json", false, "print findings as JSON")
 	return c
 }
+
+// checkArgs are what the command has besides the configuration.
+type checkArgs struct{ JSON bool }
+
+var checkJob = job[checkArgs]{"check", check}
 
 // storeThere keeps commands that need a directory from making a folder for it.
 func storeThere(c *config.Config) error {
@@ -43,24 +48,15 @@ func storeThere(c *config.Config) error {
 	return nil
 }
 
-func (m *Main) check(ctx context.Context, c *config.Config, asJSON bool) (err error) {
-	if err := storeThere(c); err != nil {
-		return err
-	}
-	defer lowMemory(c)()
-	p, err := openPartition(ctx, c, m.logger(c), reading)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, p.Close(context.WithoutCancel(ctx))) }()
-	progress := m.progress("check")
+func check(ctx context.Context, w *work, a checkArgs) error {
+	progress := w.progress("check")
 	progress.Begin()
 	found := 0
-	entries, err := p.Verify(ctx, partition.VerifyOptions{
+	entries, err := w.Verify(ctx, partition.VerifyOptions{
 		Progress: progress.Entries,
 		Found: func(f *partition.Finding) error {
 			found++
-			return m.printFinding(f, asJSON)
+			return w.printFinding(f, a.JSON)
 		},
 	})
 	progress.End()
@@ -72,15 +68,15 @@ func (m *Main) check(ctx context.Context, c *config.Config, asJSON bool) (err er
 	case found > 0:
 		return fmt.Errorf("%d findings in %d entries: 'ldapd reindex' makes names and indexes anew from the entries; what is wrong with an entry itself must be mended by hand", found, entries)
 	}
-	if !asJSON {
-		_, err = fmt.Fprintf(m.Stdout, "checked %s: nothing found\n", progress.Rate(entries))
+	if !a.JSON {
+		_, err = fmt.Fprintf(w.Stdout, "checked %s: nothing found\n", progress.Rate(entries))
 	}
 	return err
 }
 
-func (m *Main) printFinding(f *partition.Finding, asJSON bool) error {
+func (w *work) printFinding(f *partition.Finding, asJSON bool) error {
 	if !asJSON {
-		_, err := fmt.Fprintln(m.Stdout, f)
+		_, err := fmt.Fprintln(w.Stdout, f)
 		return err
 	}
 	out := struct {
@@ -93,5 +89,5 @@ func (m *Main) printFinding(f *partition.Finding, asJSON bool) error {
 	if f.ID != entry.Root {
 		out.ID = f.ID.String()
 	}
-	return json.NewEncoder(m.Stdout).Encode(out)
+	return json.NewEncoder(w.Stdout).Encode(out)
 }

@@ -13,25 +13,31 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// explainFlags are what the command has besides the configuration.
-type explainFlags struct {
-	base, scope string
-	run         bool
+// explainArgs are what the command has besides the configuration.
+type explainArgs struct {
+	Base, Scope, Filter string
+	Run                 bool
 }
 
+var explainJob = job[explainArgs]{"explain", explain}
+
 func (m *Main) explainCommand() *cobra.Command {
-	var f explainFlags
+	var a explainArgs
 	c := m.command(&cobra.Command{
 		Use:     "explain --store STORE [--base DN] [--scope SCOPE] [--run] FILTER",
 		Short:   "Show how a search would be run",
 		Example: `  ldapd explain --store ./data --base dc=example,dc=com '(&(objectClass=person)(uid=jdoe))'`,
 		Args:    cobra.ExactArgs(1),
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		return m.explain(ctx, c, f, args[0])
+		a.Filter = args[0]
+		if _, _, _, err := a.parse(); err != nil {
+			return err
+		}
+		return explainJob.on(ctx, m, c, reading, m.around(), a)
 	})
-	c.Flags().StringVar(&f.base, "base", "", "`DN` to search from")
-	c.Flags().StringVar(&f.scope, "scope", "sub", "`SCOPE`: base, one, sub or children")
-	c.Flags().BoolVar(&f.run, "run", false, "run the search too, and count")
+	c.Flags().StringVar(&a.Base, "base", "", "`DN` to search from")
+	c.Flags().StringVar(&a.Scope, "scope", "sub", "`SCOPE`: base, one, sub or children")
+	c.Flags().BoolVar(&a.Run, "run", false, "run the search too, and count")
 	return c
 }
 
@@ -39,34 +45,35 @@ var scopes = map[string]op.Scope{
 	"base": op.BaseObject, "one": op.SingleLevel, "sub": op.WholeSubtree, "children": op.Subordinates,
 }
 
-func (m *Main) explain(ctx context.Context, c *config.Config, f explainFlags, text string) error {
-	scope, ok := scopes[f.scope]
+func (a *explainArgs) parse() (base dn.DN, scope op.Scope, f filter.Filter, err error) {
+	scope, ok := scopes[a.Scope]
 	if !ok {
-		return &config.Error{Where: "--scope", Text: fmt.Sprintf("%q is none of base, one, sub, children", f.scope)}
+		return base, scope, f, &config.Error{Where: "--scope", Text: fmt.Sprintf("%q is none of base, one, sub, children", a.Scope)}
 	}
-	base, err := dn.Parse(f.base)
-	if err != nil {
-		return &config.Error{Where: "--base", Text: err.Error()}
+	if base, err = dn.Parse(a.Base); err != nil {
+		return base, scope, f, &config.Error{Where: "--base", Text: err.Error()}
 	}
-	parsed, err := filter.Parse(text)
-	if err != nil {
-		return &config.Error{Where: "FILTER", Text: err.Error()}
+	if f, err = filter.Parse(a.Filter); err != nil {
+		return base, scope, f, &config.Error{Where: "FILTER", Text: err.Error()}
 	}
-	p, err := openPartition(ctx, c, m.logger(c), reading)
+	return base, scope, f, nil
+}
+
+func explain(ctx context.Context, w *work, a explainArgs) error {
+	base, scope, f, err := a.parse()
 	if err != nil {
 		return err
 	}
-	defer p.Close(context.WithoutCancel(ctx))
-	s := p.Snapshot()
+	s := w.Snapshot()
 	defer s.Close()
 	at, err := s.Find(ctx, base)
 	if err != nil {
 		return err
 	}
-	plan, err := s.Explain(ctx, partition.Query{Base: at.ID, Scope: scope, Filter: filter.Resolve(parsed, p.Schema())}, f.run)
+	plan, err := s.Explain(ctx, partition.Query{Base: at.ID, Scope: scope, Filter: filter.Resolve(f, s.Schema())}, a.Run)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(m.Stdout, plan)
+	_, err = fmt.Fprintln(w.Stdout, plan)
 	return err
 }

@@ -16,14 +16,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// exportFlags are what the command has besides the configuration.
-type exportFlags struct {
-	base, filter, at, output string
-	noSchema                 bool
+// exportArgs are what the command has besides the configuration.
+type exportArgs struct {
+	Base, Filter, At string
+	NoSchema         bool
+	Summary          bool // is wanted on standard error
 }
 
+var exportJob = job[exportArgs]{"export", export}
+
 func (m *Main) exportCommand() *cobra.Command {
-	var f exportFlags
+	var a exportArgs
+	var output string
 	c := m.command(&cobra.Command{
 		Use:   "export --store STORE [--base DN] [--filter FILTER] [--at WHEN] [--output FILE]",
 		Short: "Write a directory as LDIF",
@@ -36,67 +40,74 @@ an entry cn=Subschema. Importing it all makes the same directory again.`,
   ldapd export --store ./data --at 2026-01-31T12:00:00Z`,
 		Args: cobra.NoArgs,
 	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		return m.export(ctx, c, f)
+		a.Summary = output != ""
+		if _, _, err := a.parse(); err != nil {
+			return err
+		}
+		return m.output(output, func(w io.Writer) error {
+			around := m.around()
+			around.Stdout = w
+			return exportJob.on(ctx, m, c, reading, around, a)
+		})
 	})
-	c.Flags().StringVar(&f.base, "base", "", "`DN` to begin at")
-	c.Flags().StringVar(&f.filter, "filter", "", "`FILTER` that entries must match")
-	c.Flags().StringVar(&f.at, "at", "now", "the state at `WHEN`: "+moments)
-	c.Flags().StringVarP(&f.output, "output", "o", "", "`FILE` to write, compressed if it ends with .gz or .zst")
-	c.Flags().BoolVar(&f.noSchema, "no-schema", false, "leave out the definitions of cn=Subschema")
+	c.Flags().StringVar(&a.Base, "base", "", "`DN` to begin at")
+	c.Flags().StringVar(&a.Filter, "filter", "", "`FILTER` that entries must match")
+	c.Flags().StringVar(&a.At, "at", "now", "the state at `WHEN`: "+moments)
+	c.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write, compressed if it ends with .gz or .zst")
+	c.Flags().BoolVar(&a.NoSchema, "no-schema", false, "leave out the definitions of cn=Subschema")
 	return c
 }
 
 // moments says what people may write for a moment.
 const moments = "a time as 2026-01-31T12:00:00Z, a revision, or the name of a checkpoint"
 
-func (m *Main) export(ctx context.Context, c *config.Config, f exportFlags) (err error) {
-	o := bulk.ExportOptions{NoSchema: f.noSchema, Progress: m.progress("export")}
-	if o.Base, err = dn.Parse(f.base); err != nil {
-		return &config.Error{Where: "--base", Text: err.Error()}
+// output has fn write to a file, or to standard output.
+func (m *Main) output(file string, fn func(io.Writer) error) error {
+	if file == "" {
+		return fn(m.Stdout)
 	}
-	if f.filter != "" {
-		if o.Filter, err = filter.Parse(f.filter); err != nil {
-			return &config.Error{Where: "--filter", Text: err.Error()}
+	w, finish, err := bulk.CreateFile(file)
+	if err != nil {
+		return err
+	}
+	return finish(fn(w))
+}
+
+func (a *exportArgs) parse() (o bulk.ExportOptions, at partition.Moment, err error) {
+	o.NoSchema = a.NoSchema
+	if o.Base, err = dn.Parse(a.Base); err != nil {
+		return o, at, &config.Error{Where: "--base", Text: err.Error()}
+	}
+	if a.Filter != "" {
+		if o.Filter, err = filter.Parse(a.Filter); err != nil {
+			return o, at, &config.Error{Where: "--filter", Text: err.Error()}
 		}
 	}
-	at, err := partition.ParseMoment(f.at)
-	if err != nil {
-		return &config.Error{Where: "--at", Text: err.Error()}
+	if at, err = partition.ParseMoment(a.At); err != nil {
+		return o, at, &config.Error{Where: "--at", Text: err.Error()}
 	}
-	if err := storeThere(c); err != nil {
+	return o, at, nil
+}
+
+func export(ctx context.Context, w *work, a exportArgs) error {
+	o, at, err := a.parse()
+	if err != nil {
 		return err
 	}
-	defer lowMemory(c)()
-	p, err := openPartition(ctx, c, m.logger(c), reading)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, p.Close(context.WithoutCancel(ctx))) }()
-	s, err := p.AtMoment(ctx, at)
+	s, err := w.AtMoment(ctx, at)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	return m.exportTo(ctx, p.Partition, s, f.output, o)
-}
-
-func (m *Main) exportTo(ctx context.Context, p *partition.Partition, s *partition.Snapshot, file string, o bulk.ExportOptions) error {
-	var w io.Writer = m.Stdout
-	finish := func(err error) error { return err }
-	if file != "" {
-		var err error
-		if w, finish, err = bulk.CreateFile(file); err != nil {
-			return err
-		}
-	}
+	o.Progress = w.progress("export")
 	o.Progress.Begin()
-	n, err := bulk.Export(ctx, p, s, w, o)
+	n, err := bulk.Export(ctx, w.Partition, s, w.Stdout, o)
 	o.Progress.End()
 	if ctx.Err() != nil {
 		err = errors.New("interrupted")
 	}
-	if err = finish(err); err == nil && file != "" {
-		fmt.Fprintln(m.Stderr, "exported", o.Progress.Rate(n), "as of", revision.String(s.Revision()))
+	if err == nil && a.Summary {
+		fmt.Fprintln(w.Stderr, "exported", o.Progress.Rate(n), "as of", revision.String(s.Revision()))
 	}
 	return err
 }

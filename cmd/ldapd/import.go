@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,16 +18,26 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// importFlags are what the command has besides the configuration.
-type importFlags struct {
-	url, bind, passwordFile string
-	startTLS                bool
-	proceed, allowFiles     bool
-	rejects                 string
+// importArgs are what the command has besides the configuration.
+type importArgs struct {
+	Files, Suffixes     []string
+	Size                int64 // of all files
+	By                  string
+	Continue, FromFiles bool
+	Rejects             string
 }
 
+// importRemote is where records are sent to instead.
+type importRemote struct {
+	url, bind, passwordFile string
+	startTLS                bool
+}
+
+var importJob = job[importArgs]{"import", importFiles}
+
 func (m *Main) importCommand() *cobra.Command {
-	var f importFlags
+	var a importArgs
+	var r importRemote
 	keys := append([]string{"suffix", "admin.dn"}, storeKeys...)
 	c := m.command(&cobra.Command{
 		Use:   "import (--store STORE | --url URL) [--suffix DN]... FILE...",
@@ -41,57 +51,80 @@ ApacheDS load as they are: ids, timestamps and names are kept.
 With --continue, bad records are written to a file and everything else is
 imported. With --url, the records are sent to a running server, one by one.
 
-No server may be running on an embedded store; use --url then.`,
+While a server has an embedded store, it does the work: updates by its clients
+wait until entries are loaded.`,
 		Example: `  ldapd import --store ./data --suffix dc=example,dc=com people.ldif.gz
   slapcat | ldapd import --store ./data -
   ldapd import --url ldap://127.0.0.1:3890 --bind cn=admin --password-file pw changes.ldif`,
 		Args: cobra.MinimumNArgs(1),
 	}, keys, func(ctx context.Context, c *config.Config, args []string) error {
-		return m.importFiles(ctx, c, f, args)
+		a.Files = args
+		return m.importCommandLine(ctx, c, a, r)
 	})
-	c.Flags().StringVar(&f.url, "url", "", "`URL` of a running server to send the records to: ldap://, ldaps:// or ldapi://")
-	c.Flags().StringVar(&f.bind, "bind", "", "`DN` to bind as at that server")
-	c.Flags().StringVar(&f.passwordFile, "password-file", "", "`FILE` whose first line is the password for it")
-	c.Flags().BoolVar(&f.startTLS, "starttls", false, "use StartTLS before binding")
-	c.Flags().BoolVar(&f.proceed, "continue", false, "go on behind bad records")
-	c.Flags().StringVar(&f.rejects, "rejects", "", "`FILE` for bad records with --continue (default the first file's name and .rejects)")
-	c.Flags().BoolVar(&f.allowFiles, "allow-file-urls", false, `let values be read from files ("jpegPhoto:< file:///...")`)
+	c.Flags().StringVar(&r.url, "url", "", "`URL` of a running server to send the records to: ldap://, ldaps:// or ldapi://")
+	c.Flags().StringVar(&r.bind, "bind", "", "`DN` to bind as at that server")
+	c.Flags().StringVar(&r.passwordFile, "password-file", "", "`FILE` whose first line is the password for it")
+	c.Flags().BoolVar(&r.startTLS, "starttls", false, "use StartTLS before binding")
+	c.Flags().BoolVar(&a.Continue, "continue", false, "go on behind bad records")
+	c.Flags().StringVar(&a.Rejects, "rejects", "", "`FILE` for bad records with --continue (default the first file's name and .rejects)")
+	c.Flags().BoolVar(&a.FromFiles, "allow-file-urls", false, `let values be read from files ("jpegPhoto:< file:///...")`)
 	return c
 }
 
-func (m *Main) importFiles(ctx context.Context, c *config.Config, f importFlags, files []string) error {
-	progress := m.progress("import")
-	o := bulk.Options{
-		Files: files, Stdin: m.Stdin, Suffixes: c.Suffix,
-		By:       partition.By{Name: c.Admin.DN},
-		Continue: f.proceed, Rejects: f.rejects, AllowFiles: f.allowFiles,
-		Report:   m.reportBad(),
-		Note:     func(s string) { fmt.Fprintln(m.Stderr, "note:", s) },
-		Progress: progress,
+func (m *Main) importCommandLine(ctx context.Context, c *config.Config, a importArgs, r importRemote) error {
+	if a.Rejects == "" {
+		a.Rejects = bulk.RejectsOf(a.Files)
 	}
+	a.Suffixes, a.By, a.Size = c.Suffix, c.Admin.DN, bulk.SizeOf(a.Files)
+	around := m.around()
+	around.open = oneOf(a.Files, os.Open)
+	around.create = oneOf([]string{a.Rejects}, func(name string) (*os.File, error) { return bulk.CreateRejects(name, a.Files) })
 	switch {
-	case f.url != "" && c.Store != "" && c.Origin("store") == "--store":
+	case r.url != "" && c.Store != "" && c.Origin("store") == "--store":
 		return &config.Error{Where: "--url", Text: "give either --store or --url"}
-	case f.url != "":
-		return m.send(ctx, f, o)
+	case r.url != "":
+		return sendFiles(ctx, &around, r, a)
 	}
-	done := lowMemory(c)
-	defer done()
-	p, err := openPartition(ctx, c, m.logger(c), writing)
-	if err != nil {
-		return err
-	}
-	progress.Begin()
-	res, err := bulk.Import(ctx, p.Partition, o)
-	progress.End()
-	if res.Done > 0 {
-		fmt.Fprintln(m.Stdout, "imported", progress.Rate(res.Done))
-	}
-	return errors.Join(err, p.Close(context.WithoutCancel(ctx)))
+	return importJob.on(ctx, m, c, writing, around, a)
 }
 
-func (m *Main) send(ctx context.Context, f importFlags, o bulk.Options) error {
-	r := bulk.Remote{URL: f.url, BindDN: f.bind, StartTLS: f.startTLS}
+// oneOf opens only files that were named.
+func oneOf(names []string, open func(string) (*os.File, error)) func(string) (*os.File, error) {
+	return func(name string) (*os.File, error) {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("%s: not named by the command", name)
+		}
+		return open(name)
+	}
+}
+
+func (a *importArgs) options(w *around) bulk.Options {
+	return bulk.Options{
+		Files: a.Files, Stdin: w.Stdin, Open: w.open, Size: a.Size, Suffixes: a.Suffixes,
+		By:       partition.By{Name: a.By},
+		Continue: a.Continue, Rejects: a.Rejects, Create: w.create, AllowFiles: a.FromFiles,
+		Report:   w.reportBad(),
+		Note:     func(s string) { fmt.Fprintln(w.Stderr, "note:", s) },
+		Progress: w.progress("import"),
+	}
+}
+
+func importFiles(ctx context.Context, w *work, a importArgs) error {
+	if a.FromFiles && w.elsewhere {
+		return &config.Error{Where: "--allow-file-urls", Text: "the server that has the store would read the files, by its own rights: import with --url, or while no server runs"}
+	}
+	o := a.options(&w.around)
+	o.Progress.Begin()
+	res, err := bulk.Import(ctx, w.Partition, o)
+	o.Progress.End()
+	if res.Done > 0 {
+		fmt.Fprintln(w.Stdout, "imported", o.Progress.Rate(res.Done))
+	}
+	return err
+}
+
+func sendFiles(ctx context.Context, w *around, f importRemote, a importArgs) error {
+	r, o := bulk.Remote{URL: f.url, BindDN: f.bind, StartTLS: f.startTLS}, a.options(w)
 	if f.passwordFile != "" {
 		b, err := os.ReadFile(f.passwordFile)
 		if err != nil {
@@ -104,7 +137,7 @@ func (m *Main) send(ctx context.Context, f importFlags, o bulk.Options) error {
 	res, err := bulk.Send(ctx, r, o)
 	o.Progress.End()
 	if res.Done > 0 {
-		fmt.Fprintln(m.Stdout, "sent", o.Progress.Rate(res.Done))
+		fmt.Fprintln(w.Stdout, "sent", o.Progress.Rate(res.Done))
 	}
 	return err
 }
@@ -112,21 +145,16 @@ func (m *Main) send(ctx context.Context, f importFlags, o bulk.Options) error {
 // maxReports bounds the bad records that are told of one by one.
 const maxReports = 100
 
-func (m *Main) reportBad() func(*ldif.Error) {
+func (a *around) reportBad() func(*ldif.Error) {
 	n := 0
 	return func(e *ldif.Error) {
 		switch n++; {
 		case n <= maxReports:
-			fmt.Fprintln(m.Stderr, e)
+			fmt.Fprintln(a.Stderr, e)
 		case n == maxReports+1:
-			fmt.Fprintln(m.Stderr, "... and more, which are counted only")
+			fmt.Fprintln(a.Stderr, "... and more, which are counted only")
 		}
 	}
-}
-
-// progress shows what a long command does on standard error.
-func (m *Main) progress(verb string) *bulk.Progress {
-	return bulk.NewProgress(m.Stderr, isTerminal(m.Stderr), verb)
 }
 
 func isTerminal(w io.Writer) bool {

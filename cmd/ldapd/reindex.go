@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
@@ -30,74 +31,73 @@ a version of ldapd has other rules for normal forms.`,
 		Example: `  ldapd reindex --store ./data title:row --drop memberUid
   ldapd reindex --store ./data`,
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		return m.reindex(ctx, c, args, drop)
+		if len(args)+len(drop) == 0 {
+			return m.rebuild(ctx, c)
+		}
+		return reindexJob.on(ctx, m, c, changing, m.around(), reindexArgs{args, drop})
 	})
 	c.Flags().StringArrayVar(&drop, "drop", nil, "`ATTR` whose index is taken away")
 	return c
 }
 
-func (m *Main) reindex(ctx context.Context, c *config.Config, args, drop []string) error {
-	if err := storeThere(c); err != nil {
+// reindexArgs are what the command has besides the configuration.
+type reindexArgs struct{ Indexes, Drop []string }
+
+var reindexJob = job[reindexArgs]{"reindex", reindex}
+
+// reindex makes some indexes anew.
+func reindex(ctx context.Context, w *work, a reindexArgs) error {
+	indexes, again, err := chosen(w.Partition, a.Indexes, a.Drop)
+	if err != nil {
 		return err
 	}
-	defer lowMemory(c)()
-	progress := m.progress("reindex")
+	return w.reindexing(ctx, func(o partition.ReindexOptions) error {
+		o.Again = again
+		return w.Reindex(ctx, indexes, o)
+	})
+}
+
+// reindexing does the work, and shows how far it is.
+func (a *around) reindexing(ctx context.Context, do func(partition.ReindexOptions) error) error {
+	progress := a.progress("reindex")
 	progress.Begin()
-	o := partition.ReindexOptions{
+	err := do(partition.ReindexOptions{
 		Progress: progress.Entries,
 		Found: func(f *partition.Finding) error {
-			_, err := fmt.Fprintln(m.Stdout, f)
+			_, err := fmt.Fprintln(a.Stdout, f)
 			return err
 		},
-	}
-	var err error
-	if len(args)+len(drop) == 0 {
-		err = m.rebuild(ctx, c, o)
-	} else {
-		err = m.reindexSome(ctx, c, args, drop, o)
-	}
+	})
 	progress.End()
 	if ctx.Err() != nil {
 		return errors.New("interrupted: indexes that were not finished are not used; run the same command again")
 	}
 	if err == nil {
-		fmt.Fprintln(m.Stdout, "reindexed", progress.Summary())
+		fmt.Fprintln(a.Stdout, "reindexed", progress.Summary())
 	}
 	return err
 }
 
-func (m *Main) rebuild(ctx context.Context, c *config.Config, o partition.ReindexOptions) error {
+// rebuild makes everything anew. Nobody else can use the store meanwhile.
+func (m *Main) rebuild(ctx context.Context, c *config.Config) error {
+	if err := storeThere(c); err != nil {
+		return err
+	}
+	defer lowMemory(c)()
 	s, err := openStore(ctx, c, m.logger(c), 0)
+	if errors.Is(err, table.ErrLocked) {
+		return fmt.Errorf("%w; to make everything anew, stop the server first: while it runs, only indexes of attributes can be made", err)
+	}
 	if err != nil {
 		return err
 	}
-	_, err = partition.Rebuild(ctx, s, m.offline(c), o)
-	return errors.Join(err, s.Close())
-}
-
-// offline is how a command that changes a store without serving it opens it.
-func (m *Main) offline(c *config.Config) partition.Options {
 	log := m.logger(c)
-	return partition.Options{Cache: c.Cache, Txn: txn.Options{Lease: c.Lease, Log: log}, Log: log}
-}
-
-func (m *Main) reindexSome(ctx context.Context, c *config.Config, args, drop []string, o partition.ReindexOptions) (err error) {
-	s, err := openStore(ctx, c, m.logger(c), 0)
-	if err != nil {
+	a := m.around()
+	err = a.reindexing(ctx, func(o partition.ReindexOptions) error {
+		_, err := partition.Rebuild(ctx, s, partition.Options{Cache: c.Cache, Txn: txn.Options{Lease: c.Lease, Log: log}, Log: log}, o)
 		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	p, err := partition.Open(ctx, s, m.offline(c))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, p.Close(context.WithoutCancel(ctx))) }()
-	indexes, again, err := chosen(p, args, drop)
-	if err != nil {
-		return err
-	}
-	o.Again = again
-	return p.Reindex(ctx, indexes, o)
+	})
+	return errors.Join(err, s.Close())
 }
 
 // chosen gives the indexes that there are to be, and those to be filled.

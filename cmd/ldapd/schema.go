@@ -21,8 +21,8 @@ func (m *Main) schemaCommand() *cobra.Command {
 		Short: "List, show, add and remove definitions of a directory's schema",
 		Long: `List, show, add and remove definitions of a directory's schema.
 
-No server may be running on an embedded store; over LDAP, the schema is the entry
-cn=Subschema, which ldapsearch shows and ldapmodify changes.`,
+Over LDAP, the schema is the entry cn=Subschema, which ldapsearch shows and
+ldapmodify changes.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -31,7 +31,7 @@ cn=Subschema, which ldapsearch shows and ldapmodify changes.`,
 }
 
 func (m *Main) schemaListCommand() *cobra.Command {
-	var own bool
+	var a schemaListArgs
 	c := m.command(&cobra.Command{
 		Use:   "list --store STORE [--own] [KIND]",
 		Short: "List definitions: kind, OID and names",
@@ -39,13 +39,13 @@ func (m *Main) schemaListCommand() *cobra.Command {
 names. KIND is one of ` + strings.Join(schemaKinds, ", ") + `.`,
 		Args: cobra.MaximumNArgs(1),
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		kinds, err := kindsOf(args)
-		if err != nil {
+		var err error
+		if a.Kinds, err = kindsOf(args); err != nil {
 			return err
 		}
-		return m.withSchema(ctx, c, func(s *partition.Snapshot) error { return m.listSchema(s, kinds, own) })
+		return schemaListJob.on(ctx, m, c, reading, m.around(), a)
 	})
-	c.Flags().BoolVar(&own, "own", false, "only what the directory has besides the built-in schema")
+	c.Flags().BoolVar(&a.Own, "own", false, "only what the directory has besides the built-in schema")
 	return c
 }
 
@@ -56,31 +56,28 @@ func (m *Main) schemaShowCommand() *cobra.Command {
 		Example: `  ldapd schema show --store ./data cn objectClasses:person`,
 		Args:    cobra.MinimumNArgs(1),
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		return m.withSchema(ctx, c, func(s *partition.Snapshot) error { return m.showSchema(s.Schema(), args) })
+		return schemaShowJob.on(ctx, m, c, reading, m.around(), args)
 	})
 }
 
-// withSchema opens a store to look at its schema.
-func (m *Main) withSchema(ctx context.Context, c *config.Config, fn func(*partition.Snapshot) error) (err error) {
-	if err := storeThere(c); err != nil {
-		return err
-	}
-	p, err := openPartition(ctx, c, m.logger(c), reading)
-	if err != nil {
-		return overLDAP(err, "ldapsearch -s base -b cn=Subschema + shows it")
-	}
-	defer func() { err = errors.Join(err, p.Close(context.WithoutCancel(ctx))) }()
-	s := p.Snapshot()
-	defer s.Close()
-	return fn(s)
+type schemaListArgs struct {
+	Kinds []string
+	Own   bool
 }
 
-func (m *Main) listSchema(s *partition.Snapshot, kinds []string, own bool) error {
-	ds := definitionsIn(s.Schema(), kinds)
-	if own {
+var (
+	schemaListJob = job[schemaListArgs]{"schema list", listSchema}
+	schemaShowJob = job[[]string]{"schema show", showSchema}
+)
+
+func listSchema(_ context.Context, w *work, a schemaListArgs) error {
+	s := w.Snapshot()
+	defer s.Close()
+	ds := definitionsIn(s.Schema(), a.Kinds)
+	if a.Own {
 		added, _ := s.OwnDefinitions()
 		ds = nil
-		for _, kind := range kinds {
+		for _, kind := range a.Kinds {
 			for _, d := range added {
 				if d.Attribute == kind {
 					ds = append(ds, d)
@@ -90,18 +87,18 @@ func (m *Main) listSchema(s *partition.Snapshot, kinds []string, own bool) error
 	}
 	for _, d := range ds {
 		oid, names := d.Called()
-		if _, err := fmt.Fprintln(m.Stdout, strings.Join(append([]string{d.Attribute, oid}, names...), " ")); err != nil {
+		if _, err := fmt.Fprintln(w.Stdout, strings.Join(append([]string{d.Attribute, oid}, names...), " ")); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (m *Main) showSchema(s *schema.Schema, args []string) error {
-	out := ldif.NewWriter(m.Stdout)
+func showSchema(_ context.Context, w *work, names []string) error {
+	out := ldif.NewWriter(w.Stdout)
 	rec := &ldif.Record{DN: partition.SubschemaName}
-	for _, arg := range args {
-		found, err := named(s, arg)
+	for _, name := range names {
+		found, err := named(w.Schema(), name)
 		if err != nil {
 			return err
 		}

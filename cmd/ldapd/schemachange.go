@@ -13,13 +13,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schemafile"
-	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 const dryRunHelp = "say what would be done, or why it cannot be, and change nothing"
 
 func (m *Main) schemaAddCommand() *cobra.Command {
-	var dryRun bool
+	var a schemaAddArgs
 	c := m.command(&cobra.Command{
 		Use:   "add --store STORE [--dry-run] FILE...",
 		Short: "Add the definitions of schema files",
@@ -38,14 +37,19 @@ widened; what becomes other than in the files is said in a note.`,
 		if err != nil {
 			return err
 		}
-		return m.changeSchema(ctx, c, dryRun, func(s *schema.Schema) (*schema.Merged, error) { return s.Merge(f.Definitions) })
+		a.Definitions, a.By = f.Definitions, c.Admin.DN
+		use := writing
+		if a.DryRun {
+			use = changing
+		}
+		return schemaAddJob.on(ctx, m, c, use, m.around(), a)
 	})
-	c.Flags().BoolVar(&dryRun, "dry-run", false, dryRunHelp)
+	c.Flags().BoolVar(&a.DryRun, "dry-run", false, dryRunHelp)
 	return c
 }
 
 func (m *Main) schemaRemoveCommand() *cobra.Command {
-	var dryRun bool
+	var a schemaRemoveArgs
 	c := m.command(&cobra.Command{
 		Use:   "remove --store STORE [--dry-run] [KIND:]NAME...",
 		Short: "Remove definitions by name or OID",
@@ -54,13 +58,40 @@ or entries use stays: the error says which.`,
 		Example: `  ldapd schema remove --store ./data groupOfURLs memberURL`,
 		Args:    cobra.MinimumNArgs(1),
 	}, schemaChangeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		if err := storeThere(c); err != nil {
-			return err
-		}
-		return m.changeSchema(ctx, c, dryRun, func(s *schema.Schema) (*schema.Merged, error) { return removal(s, args) })
+		a.Names, a.By = args, c.Admin.DN
+		return schemaRemoveJob.on(ctx, m, c, changing, m.around(), a)
 	})
-	c.Flags().BoolVar(&dryRun, "dry-run", false, dryRunHelp)
+	c.Flags().BoolVar(&a.DryRun, "dry-run", false, dryRunHelp)
 	return c
+}
+
+// A schemaChange is what both jobs have.
+type schemaChange struct {
+	By     string
+	DryRun bool
+}
+
+type schemaAddArgs struct {
+	schemaChange
+	Definitions []schema.Definition
+}
+
+type schemaRemoveArgs struct {
+	schemaChange
+	Names []string
+}
+
+var (
+	schemaAddJob    = job[schemaAddArgs]{"schema add", addSchema}
+	schemaRemoveJob = job[schemaRemoveArgs]{"schema remove", removeSchema}
+)
+
+func addSchema(ctx context.Context, w *work, a schemaAddArgs) error {
+	return w.changeSchema(ctx, a.schemaChange, func(s *schema.Schema) (*schema.Merged, error) { return s.Merge(a.Definitions) })
+}
+
+func removeSchema(ctx context.Context, w *work, a schemaRemoveArgs) error {
+	return w.changeSchema(ctx, a.schemaChange, func(s *schema.Schema) (*schema.Merged, error) { return removal(s, a.Names) })
 }
 
 // schemaChangeKeys are storeKeys and who the change is by.
@@ -119,23 +150,13 @@ func removal(s *schema.Schema, args []string) (*schema.Merged, error) {
 var errDryRun = errors.New("dry run")
 
 // changeSchema makes a change of the schema in force, in one commit.
-func (m *Main) changeSchema(ctx context.Context, c *config.Config, dryRun bool, change func(*schema.Schema) (*schema.Merged, error)) (err error) {
-	if dryRun {
-		if err := storeThere(c); err != nil {
-			return err
-		}
-	}
-	p, err := openPartition(ctx, c, m.logger(c), writing)
-	if err != nil {
-		return overLDAP(err, "ldapmodify of cn=Subschema changes its schema")
-	}
-	defer func() { err = errors.Join(err, p.Close(context.WithoutCancel(ctx))) }()
+func (w *work) changeSchema(ctx context.Context, a schemaChange, change func(*schema.Schema) (*schema.Merged, error)) error {
 	var done *schema.Merged
-	_, err = p.UpdateSchema(ctx, partition.By{Name: c.Admin.DN}, func(tx *partition.Tx) error {
+	_, err := w.UpdateSchema(ctx, partition.By{Name: a.By}, func(tx *partition.Tx) (err error) {
 		if done, err = change(tx.Schema()); err != nil || len(done.Add)+len(done.Remove) == 0 {
 			return err
 		}
-		if err := tx.ChangeSchema(ctx, done.Add, done.Remove); err != nil || !dryRun {
+		if err := tx.ChangeSchema(ctx, done.Add, done.Remove); err != nil || !a.DryRun {
 			return err
 		}
 		return errDryRun
@@ -143,27 +164,19 @@ func (m *Main) changeSchema(ctx context.Context, c *config.Config, dryRun bool, 
 	if err != nil && !errors.Is(err, errDryRun) {
 		return err
 	}
-	return m.tellChange(done, dryRun)
+	return w.tellChange(done, a.DryRun)
 }
 
 // tellChange says what was done, or would be.
-func (m *Main) tellChange(done *schema.Merged, dryRun bool) error {
+func (w *work) tellChange(done *schema.Merged, dryRun bool) error {
 	for _, n := range done.Notes {
-		fmt.Fprintln(m.Stderr, "note:", n)
+		fmt.Fprintln(w.Stderr, "note:", n)
 	}
 	verbs := []string{"added", "replaced", "removed"}
 	if dryRun {
 		verbs = []string{"would add", "would replace", "would remove"}
 	}
 	added, replaced, removed := done.Count()
-	_, err := fmt.Fprintf(m.Stdout, "%s %d definitions, %s %d, %s %d\n", verbs[0], added, verbs[1], replaced, verbs[2], removed)
-	return err
-}
-
-// overLDAP says of a store that another process has what can be done instead.
-func overLDAP(err error, instead string) error {
-	if errors.Is(err, table.ErrLocked) {
-		return fmt.Errorf("%w; while a server runs, %s", err, instead)
-	}
+	_, err := fmt.Fprintf(w.Stdout, "%s %d definitions, %s %d, %s %d\n", verbs[0], added, verbs[1], replaced, verbs[2], removed)
 	return err
 }

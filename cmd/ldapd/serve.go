@@ -67,8 +67,10 @@ func (m *Main) serve(ctx context.Context, c *config.Config, _ []string) (err err
 		return err
 	}
 	defer d.Close()
-	stop := m.warm(c, p.Partition, log)
-	defer stop()
+	stopWarming := m.warm(c, p.Partition, log)
+	defer stopWarming()
+	stopTools := m.serveTools(c, p.Partition, log)
+	defer stopTools()
 	return m.run(ctx, c, d, f, log)
 }
 

@@ -41,9 +41,10 @@ type directoryStore struct {
 type purpose int
 
 const (
-	reading purpose = iota // as it is
-	writing                // made into a directory where there is none
-	serving                // the same, with large caches
+	reading  purpose = iota // as it is
+	changing                // to be written to, if there is a directory
+	writing                 // made into a directory where there is none
+	serving                 // the same, with large caches
 )
 
 // openPartition opens the directory in a store.
@@ -55,7 +56,7 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 	}
 	p, err := partition.Open(ctx, s, partition.Options{
 		Cache:  entries,
-		Create: use != reading,
+		Create: use >= writing,
 		Txn:    txn.Options{ReadOnly: use == reading, Lease: c.Lease, Log: log},
 		Log:    log,
 	})

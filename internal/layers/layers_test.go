@@ -20,11 +20,11 @@ const module = "github.com/seed-4dac0d86/ldapd"
 var order = strings.Fields(`
 	ber dn schema entry filter op
 	wire ldif schemafile
-	table table/lsm table/hbase internal/spill
+	table table/lsm table/hbase internal/spill internal/peer
 	revision journal txn
 	master tree index index/rowindex index/colindex index/existence plan partition bulk
 	auth directory server
-	internal/certs internal/config cmd/ldapd
+	internal/certs internal/config internal/handoff cmd/ldapd
 `)
 
 // aside are packages that anyone's tests may use and nobody else may.

@@ -1,12 +1,14 @@
-package server
+// Package peer tells who is at the other end of a Unix socket.
+package peer
 
 import (
 	"net"
 	"syscall"
 )
 
-// peer asks the kernel who connected to a Unix socket.
-func peer(nc net.Conn) (uid, gid *int) {
+// IDs asks the kernel for the user and group of who connected to a Unix socket or,
+// to who connected, of who listens on it; nil of another connection.
+func IDs(nc net.Conn) (uid, gid *int) {
 	uc, ok := nc.(*net.UnixConn)
 	if !ok {
 		return nil, nil

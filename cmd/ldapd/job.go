@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/bulk"
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/internal/handoff"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A job is what a command does with an open directory. It runs in the command's
+// own process or, while a server has the folder, in the server's (package
+// handoff), so it knows nothing but what it is given: its arguments are data,
+// and what the process has is in the work.
+type job[A any] struct {
+	name string
+	do   func(ctx context.Context, w *work, args A) error
+}
+
+// work is what a job has.
+type work struct {
+	*partition.Partition
+	around
+}
+
+// around is what is around a command. The files of open and create are the
+// user's, where a job runs elsewhere too.
+type around struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	terminal       bool // Stderr is one
+	elsewhere      bool // the process is a server's
+	open, create   func(name string) (*os.File, error)
+}
+
+// jobs are all that a server does for tools.
+var jobs = byName(
+	importJob, exportJob, checkJob, reindexJob, explainJob,
+	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
+)
+
+// anyJob is a job whatever its arguments are.
+type anyJob interface {
+	called() string
+	decode(ctx context.Context, w *work, args json.RawMessage) error
+}
+
+func byName(all ...anyJob) map[string]anyJob {
+	m := map[string]anyJob{}
+	for _, j := range all {
+		m[j.called()] = j
+	}
+	return m
+}
+
+func (j job[A]) called() string { return j.name }
+
+func (j job[A]) decode(ctx context.Context, w *work, text json.RawMessage) error {
+	var args A
+	if err := json.Unmarshal(text, &args); err != nil {
+		return fmt.Errorf("the arguments were not understood: the tool and the server are of different versions: %w", err)
+	}
+	return j.do(ctx, w, args)
+}
+
+func (m *Main) around() around {
+	return around{Stdin: m.Stdin, Stdout: m.Stdout, Stderr: m.Stderr, terminal: isTerminal(m.Stderr)}
+}
+
+// on does the job on the directory in the store: here, or in the server that has
+// the store's folder.
+func (j job[A]) on(ctx context.Context, m *Main, c *config.Config, use purpose, a around, args A) error {
+	if use != writing {
+		if err := storeThere(c); err != nil {
+			return err
+		}
+	}
+	defer lowMemory(c)()
+	for end := time.Now().Add(patience); ; {
+		p, err := openPartition(ctx, c, m.logger(c), use)
+		if err == nil {
+			err = j.do(ctx, &work{p.Partition, a}, args)
+			return errors.Join(err, p.Close(context.WithoutCancel(ctx)))
+		}
+		if errors.Is(err, table.ErrLocked) {
+			err = j.ask(ctx, c, a, args, err)
+		}
+		if !errors.Is(err, handoff.ErrNobody) || time.Now().After(end) || !pause(ctx) {
+			return err
+		}
+	}
+}
+
+// patience is how long a store may be locked by who cannot be asked: a server
+// that is about to be, or another tool.
+const patience = 2 * time.Second
+
+// pause waits a moment, unless ctx ends.
+func pause(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(50 * time.Millisecond):
+		return true
+	}
+}
+
+// ask lets the server do it that has the folder.
+func (j job[A]) ask(ctx context.Context, c *config.Config, a around, args A, locked error) error {
+	err := handoff.Ask(ctx, c.Store, handoff.Request{
+		Work: j.name, Args: args, Terminal: a.terminal,
+		Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr,
+		Open: a.open, Create: a.create,
+	})
+	var failed *handoff.Failure
+	switch {
+	case errors.Is(err, handoff.ErrNobody):
+		return fmt.Errorf("%w; %w", locked, err)
+	case errors.As(err, &failed) && failed.Usage:
+		return &config.Error{Text: failed.Text}
+	}
+	return err
+}
+
+// serveTools does the jobs of tools that find the folder locked; stop ends that.
+// A shared store is open to them without.
+func (m *Main) serveTools(c *config.Config, p *partition.Partition, log *slog.Logger) (stop func()) {
+	if strings.HasPrefix(c.Store, "hbase:") {
+		return func() {}
+	}
+	l, err := handoff.Listen(c.Store, log)
+	if err != nil {
+		log.Warn("tools cannot work on the store while it is served", "error", err)
+		return func() {}
+	}
+	return beside(func(ctx context.Context) {
+		l.Serve(ctx, func(ctx context.Context, call *handoff.Call) error { return doFor(ctx, p, call) })
+	})
+}
+
+// doFor does what a tool asked for.
+func doFor(ctx context.Context, p *partition.Partition, call *handoff.Call) error {
+	j := jobs[call.Work]
+	if j == nil {
+		return fmt.Errorf("this version of the server does not do %q", call.Work)
+	}
+	err := j.decode(ctx, &work{p, around{
+		Stdin: &lateInput{open: call.Open}, Stdout: call.Stdout, Stderr: call.Stderr,
+		terminal: call.Terminal, elsewhere: true, open: call.Open, create: call.Create,
+	}}, call.Args)
+	var mistake *config.Error
+	if errors.As(err, &mistake) {
+		return &handoff.Failure{Text: mistake.Error(), Usage: true}
+	}
+	return err
+}
+
+// A lateInput is the tool's standard input, which is not touched before somebody
+// reads it.
+type lateInput struct {
+	open func(string) (*os.File, error)
+	in   io.Reader
+}
+
+func (l *lateInput) Read(p []byte) (int, error) {
+	if l.in == nil {
+		f, err := l.open(handoff.Stdin)
+		if err != nil {
+			return 0, err
+		}
+		l.in = f
+	}
+	return l.in.Read(p)
+}
+
+// progress shows what a long job does on standard error.
+func (a *around) progress(verb string) *bulk.Progress {
+	return bulk.NewProgress(a.Stderr, a.terminal, verb)
+}

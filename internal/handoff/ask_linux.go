@@ -1,0 +1,161 @@
+package handoff
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+)
+
+// Ask has the server that holds a folder do some work, and gives its *Failure, or
+// ErrNobody if there is no such server. The end of ctx cancels the work, whose
+// end is waited for.
+func Ask(ctx context.Context, folder string, r Request) error {
+	f, err := openPath(folder)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	c, err := f.dial()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNobody, err)
+	}
+	defer c.Close()
+	a := &asker{Request: r, c: c}
+	defer a.close()
+	if err := a.begin(); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { c.CloseWrite() })
+	defer stop()
+	return a.follow()
+}
+
+// An asker is a tool while its work is done.
+type asker struct {
+	Request
+	c       *net.UnixConn
+	outputs sync.WaitGroup
+	mu      sync.Mutex
+	failed  error      // of writing the output
+	inputs  []*os.File // ends of pipes that are written to
+}
+
+// begin sends the request. What comes out of the work is copied to where it is
+// to go from then on.
+func (a *asker) begin() error {
+	args, err := json.Marshal(a.Args)
+	if err != nil {
+		return err
+	}
+	stdout, err := a.output(a.Stdout)
+	if err != nil {
+		return err
+	}
+	defer stdout.Close()
+	stderr, err := a.output(a.Stderr)
+	if err != nil {
+		return err
+	}
+	defer stderr.Close()
+	return send(a.c, request{a.Work, args, a.Terminal}, stdout, stderr)
+}
+
+// output makes a pipe to w. Once w takes no more the pipe takes no more either,
+// which ends the work.
+func (a *asker) output(w io.Writer) (*os.File, error) {
+	in, out, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	a.outputs.Go(func() {
+		defer in.Close()
+		if _, err := io.Copy(w, in); err != nil {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.failed = err
+		}
+	})
+	return out, nil
+}
+
+// follow answers questions until the work has ended.
+func (a *asker) follow() error {
+	for {
+		var q question
+		files, err := receive(a.c, &q)
+		closeAll(files)
+		if err != nil {
+			return errors.New("the server went away before it said how the work ended")
+		}
+		if q.End {
+			a.outputs.Wait()
+			if a.failed != nil {
+				return a.failed
+			}
+			if q.Failure == nil {
+				return nil
+			}
+			return q.Failure
+		}
+		a.answer(q) // an error is the server's, whose end is seen above
+	}
+}
+
+// answer gives the file that was asked for.
+func (a *asker) answer(q question) {
+	f, err := a.file(q)
+	if err != nil {
+		send(a.c, answer{err.Error()})
+		return
+	}
+	defer f.Close()
+	send(a.c, answer{}, f)
+}
+
+func (a *asker) file(q question) (*os.File, error) {
+	open, name := a.Open, q.Open
+	switch {
+	case name == Stdin && a.Stdin != nil:
+		return a.input(io.NopCloser(a.Stdin))
+	case name == "":
+		open, name = a.Create, q.Create
+	}
+	if open == nil {
+		return nil, errors.New("the tool gives no such file")
+	}
+	f, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err != nil || st.Mode().IsRegular() || q.Open == "" {
+		return f, err
+	}
+	return a.input(f)
+}
+
+// input makes a pipe from r. The copying ends when the work does, or, if nothing
+// comes from a terminal then, with the process.
+func (a *asker) input(r io.ReadCloser) (*os.File, error) {
+	in, out, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	a.inputs = append(a.inputs, out)
+	go func() {
+		defer out.Close()
+		defer r.Close()
+		io.Copy(out, r)
+	}()
+	return in, nil
+}
+
+func (a *asker) close() {
+	closeAll(a.inputs)
+	a.outputs.Wait()
+}

@@ -1,0 +1,98 @@
+package handoff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+
+	"github.com/seed-4dac0d86/ldapd/internal/peer"
+)
+
+// An openFolder names the socket by the folder's descriptor: the path of a Unix
+// socket has room for 107 octets only, and so it is this folder's for certain.
+type openFolder struct{ *os.File }
+
+func openPath(path string) (openFolder, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY, 0)
+	return openFolder{f}, err
+}
+
+func (f openFolder) socket() string { return fmt.Sprintf("/proc/self/fd/%d/%s", f.Fd(), Name) }
+
+// listen makes the socket, for the server's own user. One that is there was left
+// by a server that was killed, since who listens has the store.
+func (f openFolder) listen() (*net.UnixListener, error) {
+	if err := f.remove(); err != nil {
+		return nil, err
+	}
+	// Before it has a name, so that it never has other rights.
+	private := func(_, _ string, c syscall.RawConn) (err error) {
+		return errors.Join(c.Control(func(fd uintptr) { err = syscall.Fchmod(int(fd), 0o600) }), err)
+	}
+	l, err := (&net.ListenConfig{Control: private}).Listen(context.Background(), "unix", f.socket())
+	if err != nil {
+		return nil, err
+	}
+	u := l.(*net.UnixListener)
+	u.SetUnlinkOnClose(false)
+	return u, nil
+}
+
+// remove removes the socket, and nothing but a socket.
+func (f openFolder) remove() error {
+	st, err := os.Lstat(f.socket())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case st.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("%s is there and is not a socket", Name)
+	}
+	return os.Remove(f.socket())
+}
+
+// dial connects to the server that has the folder. It is looked at what is
+// connected to, so that a symbolic link leads nowhere.
+func (f openFolder) dial() (*net.UnixConn, error) {
+	fd, err := syscall.Open(f.socket(), oPath|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer syscall.Close(fd)
+	var st syscall.Stat_t
+	if err := syscall.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	if st.Mode&syscall.S_IFMT != syscall.S_IFSOCK {
+		return nil, errors.New("it is not a socket")
+	}
+	c, err := net.Dial("unix", fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err != nil {
+		return nil, err
+	}
+	uid, _ := peer.IDs(c)
+	if uid == nil || !f.trusts(*uid) {
+		c.Close()
+		return nil, errors.New("who listens there is not the folder's owner")
+	}
+	return c.(*net.UnixConn), nil
+}
+
+// oPath opens a place in the file system and not what is there (open(2)); package
+// syscall lacks it.
+const oPath = 0x200000
+
+// trusts reports whether a server of this user may be given work: the store is
+// its owner's, and root's, anyway.
+func (f openFolder) trusts(uid int) bool {
+	st, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	return uid == 0 || uid == int(st.Sys().(*syscall.Stat_t).Uid)
+}

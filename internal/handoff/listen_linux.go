@@ -1,0 +1,243 @@
+package handoff
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/internal/peer"
+)
+
+// A Listener is where tools ask.
+type Listener struct {
+	folder openFolder
+	l      *net.UnixListener
+	log    *slog.Logger
+}
+
+// Listen listens in the folder of a store, which the caller has the lock of.
+func Listen(folder string, log *slog.Logger) (*Listener, error) {
+	f, err := openPath(folder)
+	if err != nil {
+		return nil, err
+	}
+	l, err := f.listen()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &Listener{f, l, log}, nil
+}
+
+// Serve does what tools ask until ctx ends; then it ends what is under way, waits
+// for that, and removes the socket. An error of do is told to the tool, as it is
+// if it is a *Failure.
+func (l *Listener) Serve(ctx context.Context, do func(context.Context, *Call) error) {
+	defer l.folder.Close()
+	stop := context.AfterFunc(ctx, func() { l.l.Close() })
+	defer stop()
+	var calls sync.WaitGroup
+	for {
+		c, err := l.l.AcceptUnix()
+		switch {
+		case err == nil:
+			calls.Go(func() { l.serve(ctx, c, do) })
+			continue
+		case ctx.Err() == nil && pause(ctx): // perhaps too many files are open
+			l.log.Warn("a tool could not be heard", "error", err)
+			continue
+		}
+		if err := l.folder.remove(); err != nil {
+			l.log.Warn("the socket for tools stays", "error", err)
+		}
+		calls.Wait()
+		return
+	}
+}
+
+// pause waits a moment, unless ctx ends.
+func pause(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(100 * time.Millisecond):
+		return true
+	}
+}
+
+// requestTime bounds how long a tool may take to say what it wants.
+const requestTime = 10 * time.Second
+
+// serve serves one tool.
+func (l *Listener) serve(ctx context.Context, c *net.UnixConn, do func(context.Context, *Call) error) {
+	defer c.Close()
+	uid, _ := peer.IDs(c)
+	if uid == nil || *uid != os.Geteuid() && *uid != 0 {
+		l.log.Warn("a stranger asked for a tool's work", "uid", uid)
+		return
+	}
+	var r request
+	c.SetReadDeadline(time.Now().Add(requestTime))
+	files, err := receive(c, &r)
+	c.SetReadDeadline(time.Time{})
+	if err != nil || len(files) != 2 {
+		closeAll(files)
+		l.log.Warn("what a tool asked for was not understood", "error", err)
+		return
+	}
+	call := &Call{
+		Work: r.Work, Args: r.Args, Terminal: r.Terminal, Stdout: files[0], Stderr: files[1],
+		c: c, answers: make(chan answered), files: files,
+	}
+	call.run(ctx, l.log, do)
+}
+
+// A Call is work that a tool asked for.
+type Call struct {
+	Work           string
+	Args           json.RawMessage
+	Terminal       bool // the tool's standard error is one
+	Stdout, Stderr io.Writer
+
+	c       *net.UnixConn
+	asking  sync.Mutex    // one question at a time
+	answers chan answered // closed when the tool says no more
+
+	mu      sync.Mutex
+	files   []*os.File // the tool's, standard output and error first
+	givenUp bool
+}
+
+type answered struct {
+	answer
+	file *os.File
+}
+
+var errGone = errors.New("cancelled by the tool")
+
+// run does the work and tells its end.
+func (c *Call) run(stopping context.Context, log *slog.Logger, do func(context.Context, *Call) error) {
+	ctx, cancel := context.WithCancelCause(stopping)
+	defer cancel(nil)
+	go func() { // ends when the connection is closed
+		defer close(c.answers)
+		c.listen(ctx)
+		cancel(errGone)
+	}()
+	stop := context.AfterFunc(ctx, c.giveUp)
+	defer stop()
+	log.Info("a tool's work begins", "work", c.Work)
+	begun := time.Now()
+	err := c.guarded(ctx, log, do)
+	log.Info("a tool's work ends", "work", c.Work, "time", time.Since(begun), "done", err == nil)
+	if err != nil && stopping.Err() != nil {
+		err = fmt.Errorf("the server is stopping: %w", err)
+	}
+	c.mu.Lock()
+	closeAll(c.files)
+	c.mu.Unlock()
+	if err := send(c.c, question{End: true, Failure: failure(err)}); err != nil && ctx.Err() == nil {
+		log.Warn("a tool did not wait for the end", "work", c.Work, "error", err)
+	}
+}
+
+// guarded makes an error of a panic: a tool's work must not end the server.
+func (c *Call) guarded(ctx context.Context, log *slog.Logger, do func(context.Context, *Call) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			log.Error("a tool's work failed", "work", c.Work, "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("internal error: %v; the server's log has more", p)
+		}
+	}()
+	return do(ctx, c)
+}
+
+func failure(err error) *Failure {
+	if err == nil {
+		return nil
+	}
+	var f *Failure
+	if errors.As(err, &f) {
+		return f
+	}
+	return &Failure{Text: err.Error()}
+}
+
+// listen takes answers until the tool says no more.
+func (c *Call) listen(ctx context.Context) {
+	for {
+		var a answered
+		files, err := receive(c.c, &a.answer)
+		if err == nil && len(files) == 1 {
+			a.file, files = files[0], nil
+		}
+		closeAll(files)
+		if err != nil {
+			return
+		}
+		select {
+		case c.answers <- a:
+		case <-ctx.Done():
+			if a.file != nil {
+				a.file.Close()
+			}
+			return
+		}
+	}
+}
+
+// lastWords is how long the work may wait, once it is cancelled, for a tool that
+// takes no output or gives no input.
+const lastWords = 2 * time.Second
+
+// giveUp bounds every wait on the tool's files from now on.
+func (c *Call) giveUp() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.givenUp = true
+	for _, f := range c.files {
+		f.SetDeadline(time.Now().Add(lastWords)) // those of pipes
+	}
+}
+
+// Open opens a file at the tool's side for reading; Stdin is one.
+func (c *Call) Open(name string) (*os.File, error) { return c.ask(question{Open: name}) }
+
+// Create makes a file at the tool's side.
+func (c *Call) Create(name string) (*os.File, error) { return c.ask(question{Create: name}) }
+
+// ask gets a file from the tool.
+func (c *Call) ask(q question) (*os.File, error) {
+	c.asking.Lock()
+	defer c.asking.Unlock()
+	if err := send(c.c, q); err != nil {
+		return nil, err
+	}
+	a, ok := <-c.answers
+	switch {
+	case !ok:
+		return nil, errGone
+	case a.file == nil:
+		return nil, errors.New(a.Error)
+	}
+	c.keep(a.file)
+	return a.file, nil
+}
+
+// keep notes a file that is to be closed at the end.
+func (c *Call) keep(f *os.File) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.files = append(c.files, f)
+	if c.givenUp {
+		f.SetDeadline(time.Now().Add(lastWords))
+	}
+}
