@@ -45,7 +45,7 @@ type around struct {
 
 // jobs are all that a server does for tools.
 var jobs = byName(
-	importJob, exportJob, checkJob, reindexJob, explainJob,
+	importJob, exportJob, checkJob, reindexJob, explainJob, uniqueJob,
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
 )
 
@@ -103,7 +103,7 @@ func (j job[A]) on(ctx context.Context, m *Main, c *config.Config, use purpose, 
 
 // patience is how long a store may be locked by who cannot be asked: a server
 // that is about to be, or another tool.
-const patience = 2 * time.Second
+const patience = 5 * time.Second
 
 // pause waits a moment, unless ctx ends.
 func pause(ctx context.Context) bool {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -14,8 +13,7 @@ import (
 )
 
 func (m *Main) uniqueCommand() *cobra.Command {
-	var base string
-	var end bool
+	var a uniqueArgs
 	c := m.command(&cobra.Command{
 		Use:   "unique --store STORE [--base DN] [--end] [ATTR]...",
 		Short: "Say which attributes have values that no two entries share",
@@ -28,47 +26,48 @@ Without attributes, list what is unique. --end ends it.`,
 		Example: `  ldapd unique --store ./data uid mail
   ldapd unique --store ./data --base ou=people,dc=example,dc=com uidNumber`,
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		return m.unique(ctx, c, args, base, !end)
+		use := changing
+		if a.Attributes = args; len(args) == 0 {
+			use = reading
+		}
+		return uniqueJob.on(ctx, m, c, use, m.around(), a)
 	})
-	c.Flags().StringVar(&base, "base", "", "`DN` of the entry from which down the values are unique")
-	c.Flags().BoolVar(&end, "end", false, "let values be shared again")
+	c.Flags().StringVar(&a.Base, "base", "", "`DN` of the entry from which down the values are unique")
+	c.Flags().BoolVar(&a.End, "end", false, "let values be shared again")
 	return c
 }
 
-func (m *Main) unique(ctx context.Context, c *config.Config, attributes []string, base string, on bool) (err error) {
-	if err := storeThere(c); err != nil {
-		return err
+// uniqueArgs are what the command has besides the configuration.
+type uniqueArgs struct {
+	Attributes []string
+	Base       string
+	End        bool
+}
+
+var uniqueJob = job[uniqueArgs]{"unique", unique}
+
+func unique(ctx context.Context, w *work, a uniqueArgs) error {
+	if len(a.Attributes) == 0 {
+		return listUnique(ctx, w)
 	}
-	use := writing
-	if len(attributes) == 0 {
-		use = reading
-	}
-	p, err := openPartition(ctx, c, m.logger(c), use)
+	id, err := baseID(ctx, w.Partition, a.Base)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.Close(context.WithoutCancel(ctx))) }()
-	if use == reading {
-		return m.listUnique(ctx, p.Partition)
-	}
-	id, err := baseID(ctx, p.Partition, base)
-	if err != nil {
-		return err
-	}
-	for _, a := range attributes {
-		if err := p.SetUnique(ctx, partition.Unique{Attribute: a, Base: id}, on); err != nil {
+	for _, name := range a.Attributes {
+		if err := w.SetUnique(ctx, partition.Unique{Attribute: name, Base: id}, !a.End); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (m *Main) listUnique(ctx context.Context, p *partition.Partition) error {
-	us, err := p.Unique()
+func listUnique(ctx context.Context, w *work) error {
+	us, err := w.Unique()
 	if err != nil {
 		return err
 	}
-	s := p.Snapshot()
+	s := w.Snapshot()
 	defer s.Close()
 	for _, u := range us {
 		where, err := s.Name(ctx, u.Base)
@@ -80,7 +79,7 @@ func (m *Main) listUnique(ctx context.Context, p *partition.Partition) error {
 		default:
 			where = "from " + where + " down"
 		}
-		fmt.Fprintln(m.Stdout, u.Attribute, where)
+		fmt.Fprintln(w.Stdout, u.Attribute, where)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // serve serves a folder until the test or stop ends it.
@@ -49,7 +50,7 @@ func TestWork(t *testing.T) {
 		return &Failure{Text: "so it is", Usage: true}
 	})
 	file := filepath.Join(t.TempDir(), "file")
-	large := strings.Repeat("large ", 1<<20) // more than pipes and sockets hold
+	large := strings.Repeat("large ", 1<<16) // more than pipes and sockets hold
 	if err := os.WriteFile(file, []byte(large), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -174,6 +175,8 @@ func silentTool(t *testing.T, folder string) *net.UnixConn {
 
 // A server that stops does not wait for a tool that takes no output.
 func TestStopBesideSilentTool(t *testing.T) {
+	defer func(was time.Duration) { lastWords = was }(lastWords)
+	lastWords = time.Millisecond
 	begun, ended := make(chan struct{}), make(chan error, 1)
 	folder, stop := serve(t, endless(func() { close(begun) }, ended))
 	silentTool(t, folder)

@@ -196,7 +196,7 @@ func (c *Call) listen(ctx context.Context) {
 
 // lastWords is how long the work may wait, once it is cancelled, for a tool that
 // takes no output or gives no input.
-const lastWords = 2 * time.Second
+var lastWords = 2 * time.Second
 
 // giveUp bounds every wait on the tool's files from now on.
 func (c *Call) giveUp() {
