@@ -4,9 +4,11 @@
 //
 // Table cluster:
 //
-//	row "heads"               family c, one column a slot (2 bytes): a revision.Cell
+//	row "heads"               family c, one column a slot (2 bytes): a revision.Cell;
+//	                          that of slot 0, which is nobody's, announces a floor
 //	row "archive" slot n      family c, column a: a revision.Archive, for ever
 //	row "checkpoints"         family c, one column a name: version, revision, when it was made
+//	row "collected"           family c, column a: how far garbage was collected
 //
 // One Get of the row heads is one atomic snapshot of the whole cluster.
 //
@@ -84,7 +86,10 @@ func New(s table.Store) *Log {
 // Heads is one reading of the row of heads.
 type Heads struct {
 	*revision.Vector
-	raw map[revision.Slot][]byte
+	// Floor is the oldest state that is still to be read, as announced to all
+	// servers. What they have in use may be older, see Honoured.
+	Floor table.Revision
+	raw   map[revision.Slot][]byte
 }
 
 // Raw gives the bytes of a slot's cell, to swap from; nil if there is none.
@@ -99,6 +104,7 @@ func (l *Log) Heads(ctx context.Context) (*Heads, error) {
 	cells := make(map[revision.Slot]revision.Cell, len(row.Cells))
 	raw := make(map[revision.Slot][]byte, len(row.Cells))
 	archives := make(map[revision.Slot][]revision.Archive, len(row.Cells))
+	var floor table.Revision
 	for _, x := range row.Cells {
 		if len(x.Qualifier) != 2 {
 			return nil, fmt.Errorf("heads row, column %x: %w", x.Qualifier, table.ErrCorrupt)
@@ -108,12 +114,16 @@ func (l *Log) Heads(ctx context.Context) (*Heads, error) {
 		if err != nil {
 			return nil, fmt.Errorf("slot %d: %w", s, err)
 		}
-		cells[s], raw[s] = c, bytes.Clone(x.Value)
+		if raw[s] = bytes.Clone(x.Value); s == floorSlot {
+			floor = c.Floor
+			continue
+		}
+		cells[s] = c
 		if archives[s], err = l.archived(ctx, s, c); err != nil {
 			return nil, err
 		}
 	}
-	return &Heads{revision.NewVector(cells, archives), raw}, nil
+	return &Heads{revision.NewVector(cells, archives), floor, raw}, nil
 }
 
 // archived gives the archives of a slot's former holders. A cell of incarnation
@@ -256,9 +266,8 @@ func (l *Log) Begin(ctx context.Context, rec *Record) error {
 
 // Chunk adds a part of the write list, before the cells it lists are written.
 func (l *Log) Chunk(ctx context.Context, r table.Revision, number uint32, rows []Rows) error {
-	key := binary.BigEndian.AppendUint32(Key(r), number)
 	cell := table.Cell{Family: family, Qualifier: rowsColumn, Value: appendRows(nil, rows)}
-	done, _, err := swap(ctx, l.journal, key, family, rowsColumn, nil, []table.Cell{cell})
+	done, _, err := swap(ctx, l.journal, chunkKey(r, number), family, rowsColumn, nil, []table.Cell{cell})
 	if err == nil && !done {
 		err = ErrTaken
 	}
@@ -292,7 +301,7 @@ func (l *Log) Decide(ctx context.Context, rec *Record, to State) (State, error) 
 // Get reads a commit's record, with the write list of all its chunks. State is
 // None if there is no row.
 func (l *Log) Get(ctx context.Context, r table.Revision) (Record, error) {
-	for rec, err := range l.scan(ctx, table.Prefix(Key(r)), false) {
+	for rec, err := range l.scan(ctx, table.Prefix(Key(r)), table.Select{}) {
 		return rec, err
 	}
 	return Record{Revision: r}, nil
@@ -325,15 +334,24 @@ func (l *Log) Forbid(ctx context.Context, r table.Revision, token uint64) (Recor
 	return rec, nil
 }
 
-// Scan streams the records of a slot with revisions in (after, upTo], in order.
+// Scan streams the records of a slot with revisions in (after, upTo], in order,
+// without their write lists.
 func (l *Log) Scan(ctx context.Context, s revision.Slot, after, upTo table.Revision) iter.Seq2[Record, error] {
-	return l.scan(ctx, between(s, after, upTo), false)
+	return l.scan(ctx, between(s, after, upTo), table.Select{Columns: withoutRows})
 }
 
 // Backward is Scan from the newest record to the oldest.
 func (l *Log) Backward(ctx context.Context, s revision.Slot, after, upTo table.Revision) iter.Seq2[Record, error] {
-	return l.scan(ctx, between(s, after, upTo), true)
+	return l.scan(ctx, between(s, after, upTo), table.Select{Columns: withoutRows, Reverse: true})
 }
+
+// Lists is Scan with write lists.
+func (l *Log) Lists(ctx context.Context, s revision.Slot, after, upTo table.Revision) iter.Seq2[Record, error] {
+	return l.scan(ctx, between(s, after, upTo), table.Select{})
+}
+
+// withoutRows is all columns of a journal row but its write list.
+var withoutRows = []table.ColumnRange{{Family: family, From: idsColumn, To: rowsColumn}}
 
 func between(s revision.Slot, after, upTo table.Revision) table.Range {
 	key := func(r table.Revision) []byte {
@@ -344,11 +362,11 @@ func between(s revision.Slot, after, upTo table.Revision) table.Range {
 
 // scan joins the rows of each commit. Chunks without a record are of a commit
 // that never wrote a cell: they are passed over.
-func (l *Log) scan(ctx context.Context, r table.Range, reverse bool) iter.Seq2[Record, error] {
+func (l *Log) scan(ctx context.Context, r table.Range, sel table.Select) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		var rec Record // being put together, if its revision is not 0
 		flush := func() bool { return rec.State == None || yield(rec, nil) }
-		for row, err := range l.journal.Scan(ctx, r, table.Select{Reverse: reverse}) {
+		for row, err := range l.journal.Scan(ctx, r, sel) {
 			var part Record
 			if err == nil {
 				part, err = decode(row)
@@ -364,11 +382,11 @@ func (l *Log) scan(ctx context.Context, r table.Range, reverse bool) iter.Seq2[R
 				rec = part
 				continue
 			}
-			rows := append(rec.Rows, part.Rows...)
+			rows, chunks := append(rec.Rows, part.Rows...), append(rec.chunks, part.chunks...)
 			if part.State != None {
 				rec = part
 			}
-			rec.Rows = rows
+			rec.Rows, rec.chunks = rows, chunks
 		}
 		flush()
 	}

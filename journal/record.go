@@ -3,6 +3,7 @@ package journal
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/revision"
@@ -41,16 +42,20 @@ type Record struct {
 	IDs        []entry.ID
 	AllChanged bool
 	Message    []byte // who did what
-	// Rows is the write list: where cells of a pending commit may lie. Those
-	// of a large commit stand in chunks of their own, see Log.Chunk.
+	// Rows is the write list: where cells of a pending commit may lie, or, of a
+	// commit that was one batch, what it wrote over. That of a large commit
+	// stands in chunks of its own, see Log.Chunk.
 	Rows []Rows
+
+	chunks []uint32
 }
 
 // Rows names rows of one table.
-type Rows struct {
-	Table string
-	Keys  [][]byte
-}
+type Rows = table.Rows
+
+// MaxRows is the length of a write list that a journal row holds itself, and of
+// each chunk of a longer one.
+const MaxRows = 4096
 
 const (
 	family = 'j'
@@ -81,12 +86,20 @@ func Key(r table.Revision) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(r))
 }
 
+func chunkKey(r table.Revision, number uint32) []byte {
+	return binary.BigEndian.AppendUint32(Key(r), number)
+}
+
 // parseKey splits a row key: the revision and, in a chunk's row, its number.
-func parseKey(key []byte) (r table.Revision, chunk bool, err error) {
-	if len(key) != 10 && len(key) != 14 {
-		return 0, false, fmt.Errorf("journal row %x: %w", key, table.ErrCorrupt)
+func parseKey(key []byte) (r table.Revision, chunk []uint32, err error) {
+	switch len(key) {
+	case 10:
+	case 14:
+		chunk = []uint32{binary.BigEndian.Uint32(key[10:])}
+	default:
+		return 0, nil, fmt.Errorf("journal row %x: %w", key, table.ErrCorrupt)
 	}
-	return table.Revision(binary.BigEndian.Uint64(key[2:])), len(key) == 14, nil
+	return table.Revision(binary.BigEndian.Uint64(key[2:])), chunk, nil
 }
 
 // state encodes the state cell.
@@ -148,19 +161,45 @@ func (rec *Record) cells(s State) []table.Cell {
 }
 
 // Write gives the row as part of a batch that commits rec atomically with its
-// cells: there is no pending state and no write list.
+// cells: there is no pending state. Rows are those that the batch writes over.
 func (rec *Record) Write() table.Write {
-	rec.Rows = nil
-	return table.Write{Table: Table, Mutations: []table.Mutation{{Row: Key(rec.Revision), Cells: rec.cells(Committed)}}}
+	w := table.Write{Table: Table}
+	lists := rec.Rows
+	if countRows(lists) > MaxRows {
+		rec.Rows = nil
+		for i, part := range Chunked(lists) {
+			cell := table.Cell{Family: family, Qualifier: rowsColumn, Value: appendRows(nil, part)}
+			w.Mutations = append(w.Mutations, table.Mutation{Row: chunkKey(rec.Revision, uint32(i+1)), Cells: []table.Cell{cell}})
+		}
+	}
+	w.Mutations = append(w.Mutations, table.Mutation{Row: Key(rec.Revision), Cells: rec.cells(Committed)})
+	return w
+}
+
+func countRows(lists []Rows) (n int) {
+	for _, t := range lists {
+		n += len(t.Keys)
+	}
+	return n
+}
+
+// Chunked cuts a write list into parts of at most MaxRows.
+func Chunked(lists []Rows) (parts [][]Rows) {
+	for _, t := range lists {
+		for keys := range slices.Chunk(t.Keys, MaxRows) {
+			parts = append(parts, []Rows{{Table: t.Table, Keys: keys}})
+		}
+	}
+	return parts
 }
 
 // decode reads a journal row.
 func decode(row table.Row) (Record, error) {
-	r, _, err := parseKey(row.Key)
+	r, chunks, err := parseKey(row.Key)
 	if err != nil {
 		return Record{}, err
 	}
-	rec := Record{Revision: r}
+	rec := Record{Revision: r, chunks: chunks}
 	for _, c := range row.Cells {
 		switch {
 		case c.Family != family || len(c.Qualifier) != 1:

@@ -62,7 +62,7 @@ func (l *Log) settle(ctx context.Context, s revision.Slot, c *revision.Cell) (la
 	for _, r := range c.Undecided {
 		open[r] = true
 	}
-	for rec, err := range l.Scan(ctx, s, after, upTo(c)) {
+	for rec, err := range l.Lists(ctx, s, after, upTo(c)) {
 		if err != nil {
 			return nil, err
 		}
@@ -103,7 +103,7 @@ func (l *Log) Sweep(ctx context.Context, s revision.Slot, raw []byte) error {
 		return fmt.Errorf("sweeping slot %d: it is %s", s, c.State)
 	}
 	view := revision.NewVector(map[revision.Slot]revision.Cell{s: c}, nil)
-	for rec, err := range l.Scan(ctx, s, c.First-1, upTo(&c)) {
+	for rec, err := range l.Lists(ctx, s, c.First-1, upTo(&c)) {
 		if err != nil {
 			return err
 		}

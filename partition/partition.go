@@ -89,6 +89,7 @@ func open(ctx context.Context, s table.Store, o Options, h *header) (*Partition,
 		}
 	}
 	var err error
+	o.Txn.Secrets = map[string][]table.Family{master.Name: {master.Secrets}}
 	if p.db, err = txn.Open(ctx, s, o.Txn); err != nil {
 		return nil, err
 	}

@@ -64,7 +64,8 @@ type Cell struct {
 	// Late (C) are the commits of a closed incarnation that Head and Undecided
 	// do not show and that are visible nevertheless. Sorted.
 	Late []table.Revision
-	// Oldest is the low-water mark of the oldest snapshot in use.
+	// Oldest is the low-water mark of the oldest snapshot in use, but for those
+	// of the past.
 	Oldest table.Revision
 	// Config is the revision of the configuration in force.
 	Config table.Revision
@@ -73,16 +74,27 @@ type Cell struct {
 	Base  []byte
 	// Owner names the holder to people.
 	Owner string
+	// Floor: the holder has no snapshot in use that is older, those of the past
+	// among them, and takes none.
+	Floor table.Revision
 }
 
-// cellVersion leads every encoded cell.
-const cellVersion = 1
+// The version leads every encoded cell. Floor came later: a cell that has none is
+// written as it always was.
+const (
+	cellVersion  = 1
+	floorVersion = 2
+)
 
 // Append encodes the cell: the version, kind and state, then varints in the
 // order of the fields. Revisions are differences to First where they are
 // usually near it.
 func (c *Cell) Append(b []byte) []byte {
-	b = append(b, cellVersion, byte(c.Kind), byte(c.State))
+	version := byte(cellVersion)
+	if c.Floor != 0 {
+		version = floorVersion
+	}
+	b = append(b, version, byte(c.Kind), byte(c.State))
 	b = binary.AppendUvarint(b, c.Incarnation)
 	b = binary.BigEndian.AppendUint64(b, c.Token)
 	for _, n := range []uint64{c.Sequence, c.Lease, uint64(c.First), uint64(c.Limit), uint64(c.Head)} {
@@ -95,14 +107,19 @@ func (c *Cell) Append(b []byte) []byte {
 		b = binary.AppendUvarint(b, uint64(r))
 	}
 	b = appendBytes(b, c.Base)
-	return appendBytes(b, []byte(c.Owner))
+	b = appendBytes(b, []byte(c.Owner))
+	if version == floorVersion {
+		b = binary.AppendUvarint(b, uint64(c.Floor))
+	}
+	return b
 }
 
 // DecodeCell reads what Append wrote and nothing else.
 func DecodeCell(b []byte) (Cell, error) {
 	d := decoder{b: b, what: "heads cell"}
-	if v := d.byte("version"); d.err == nil && v != cellVersion {
-		return Cell{}, fmt.Errorf("heads cell of version %d: %w", v, table.ErrNewer)
+	version := d.byte("version")
+	if d.err == nil && version != cellVersion && version != floorVersion {
+		return Cell{}, fmt.Errorf("heads cell of version %d: %w", version, table.ErrNewer)
 	}
 	c := Cell{
 		Kind:        Kind(d.below("kind", uint8(Branch))),
@@ -122,6 +139,11 @@ func DecodeCell(b []byte) (Cell, error) {
 		Merge:       d.revision("merge"),
 		Base:        d.bytes("base"),
 		Owner:       string(d.bytes("owner")),
+	}
+	if version == floorVersion {
+		if c.Floor = d.revision("floor"); c.Floor == 0 {
+			d.fail("floor", "zero")
+		}
 	}
 	return c, d.end()
 }

@@ -127,5 +127,6 @@ var genCell = rapid.Custom(func(t *rapid.T) Cell {
 		Oldest: genRevision.Draw(t, "oldest"), Config: genRevision.Draw(t, "config"), Merge: genRevision.Draw(t, "merge"),
 		Base:  rapid.SampledFrom([][]byte{nil, {1, 2, 3}}).Draw(t, "base"),
 		Owner: rapid.SampledFrom([]string{"", "host/1"}).Draw(t, "owner"),
+		Floor: genRevision.Draw(t, "floor"),
 	}
 })

@@ -9,9 +9,9 @@ import (
 // A Collector is a Table that can let go of history. All engines' tables are.
 type Collector interface {
 	// Collect removes from rows, physically, what no reader needs to see the
-	// states that k keeps, and gives what it removed: from a versioned table.
-	// It may be repeated, and called by several servers at once. After an
-	// error any part of it may have been done.
+	// states that k keeps, and gives what it removed. An unversioned table has
+	// no history, so nothing. It may be repeated, and called by several servers
+	// at once. After an error any part of it may have been done.
 	Collect(ctx context.Context, rows [][]byte, k *Keep) (Collected, error)
 	// Forget removes rows physically, from an unversioned table. None of them
 	// may ever be written again.

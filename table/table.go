@@ -221,11 +221,21 @@ type Write struct {
 	Mutations []Mutation
 }
 
+// Rows names rows of one table.
+type Rows struct {
+	Table string
+	Keys  [][]byte
+}
+
 // A Batch is what one commit writes. For unversioned tables the cells simply
 // replace what is there.
 type Batch struct {
 	Revision Revision
 	Writes   []Write
+	// Last, if there is one, is called within Commit with the rows of versioned
+	// tables that were there before and are written over, sorted, and gives a
+	// last write, to an unversioned table.
+	Last func(over []Rows) Write
 }
 
 // A Batcher is a Store that commits to many rows of many tables atomically, in

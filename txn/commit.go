@@ -14,14 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-const (
-	// maxRows is the length of a write list that the journal's row holds
-	// itself, and of each chunk of a longer one.
-	maxRows = 4096
-	// applySize is the number of rows sent at once, between two looks at the
-	// lease.
-	applySize = 1024
-)
+// applySize is the number of rows sent at once, between two looks at the lease.
+const applySize = 1024
 
 // commit makes a transaction durable and shows it: journal row, cells with
 // marks, a look at the marks of others, decision, head, each acknowledged before
@@ -113,22 +107,17 @@ func (w *writer) begin(ctx context.Context, i *issue, writes []table.Write) erro
 		lists = append(lists, rowsOf(x.Table, x.Mutations))
 		n += len(x.Mutations)
 	}
-	if n <= maxRows {
+	if n <= journal.MaxRows {
 		i.rec.Rows = lists
 	}
-	if err := w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Begin(ctx, i.rec) }); err != nil || n <= maxRows {
+	if err := w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Begin(ctx, i.rec) }); err != nil || n <= journal.MaxRows {
 		return err
 	}
-	number := uint32(0)
-	for _, t := range lists {
-		for keys := range slices.Chunk(t.Keys, maxRows) {
-			number++
-			rows := []journal.Rows{{Table: t.Table, Keys: keys}}
-			if err := w.step(ctx, func(ctx context.Context) error {
-				return w.e.db.log.Chunk(ctx, i.rec.Revision, number, rows)
-			}); err != nil {
-				return err
-			}
+	for number, rows := range journal.Chunked(lists) {
+		if err := w.step(ctx, func(ctx context.Context) error {
+			return w.e.db.log.Chunk(ctx, i.rec.Revision, uint32(number+1), rows)
+		}); err != nil {
+			return err
 		}
 	}
 	i.rec.Rows = lists // for rolling back

@@ -25,8 +25,8 @@ func (db *DB) Next() <-chan struct{} { return db.shown.Next() }
 // Front is how far the snapshot has followed each slot, at commits: the last one
 // of each slot that it shows with all before.
 func (s *Snapshot) Front(ctx context.Context) (revision.Front, error) {
-	if s.err != nil {
-		return nil, s.err
+	if err := s.unreadable(); err != nil {
+		return nil, err
 	}
 	ends := s.ends()
 	if s.view == nil && s.ordinal != 0 {
@@ -58,8 +58,8 @@ func (s *Snapshot) ends() revision.Front {
 // each with its record, in an order that has every commit behind those it could
 // know of. It ends at what is not yet decided of a slot.
 func (s *Snapshot) Commits(ctx context.Context, after revision.Front) iter.Seq2[*journal.Record, error] {
-	if s.err != nil {
-		return func(yield func(*journal.Record, error) bool) { yield(nil, s.err) }
+	if err := s.unreadable(); err != nil {
+		return func(yield func(*journal.Record, error) bool) { yield(nil, err) }
 	}
 	var news []iter.Seq2[*journal.Record, error]
 	for _, end := range s.ends() {
@@ -138,16 +138,15 @@ func merged(streams []iter.Seq2[*journal.Record, error]) iter.Seq2[*journal.Reco
 
 // AtFront gives the state at a front: what was committed up to it in each slot.
 // A front that is not reached here, as on a server other than the one that told
-// it, is waited for within bounds and is ErrRevision then.
+// it, is waited for within bounds and is ErrRevision then. If what was committed
+// behind it has fallen below the floor, it is a FloorError.
 func (db *DB) AtFront(ctx context.Context, f revision.Front) (*Snapshot, error) {
 	timeout := time.NewTimer(pastPatience)
 	defer timeout.Stop()
 	for {
 		next := db.Next()
 		if s := db.engine.atFront(f); s != nil {
-			s.refs.Add(1)
-			db.live.add(s)
-			return s, nil
+			return db.admitFront(ctx, s, f)
 		}
 		select {
 		case <-ctx.Done():
@@ -164,23 +163,55 @@ func (db *DB) AtFront(ctx context.Context, f revision.Front) (*Snapshot, error) 
 // is kept, ErrForeign if there are no such commits.
 func (db *DB) Follows(ctx context.Context, f revision.Front) error {
 	for _, r := range f {
-		rec, err := db.log.Get(ctx, r)
+		rec, err := db.log.State(ctx, r)
 		if err != nil {
 			return err
 		}
-		if rec.State == journal.Committed {
+		if rec.State != journal.Committed {
+			return db.missing(ctx, r)
+		}
+	}
+	return db.followsOthers(ctx, f)
+}
+
+// missing tells why the journal has no commit that a front names.
+func (db *DB) missing(ctx context.Context, r table.Revision) error {
+	slot := revision.SlotOf(r)
+	for oldest, err := range db.log.Scan(ctx, slot, 0, r) {
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: %s, between %s and the head", ErrForeign, revision.String(r), revision.String(oldest.Revision))
+	}
+	for _, err := range db.log.Scan(ctx, slot, r, revision.Last-1) {
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: since %s", ErrForgotten, revision.String(r))
+	}
+	return fmt.Errorf("%w: nothing of its slot is kept", ErrForeign)
+}
+
+// followsOthers looks at the slots that a front does not name, since they had
+// committed nothing then: all that they did since must be there. Once a commit of
+// theirs is below the floor nobody knows what was before it.
+func (db *DB) followsOthers(ctx context.Context, f revision.Front) error {
+	now := db.Snapshot()
+	defer now.Close()
+	floor := db.Floor()
+	for _, end := range now.ends() {
+		slot := revision.SlotOf(end)
+		if f.Of(slot) != 0 {
 			continue
 		}
-		for oldest, err := range db.log.Scan(ctx, revision.SlotOf(r), 0, r) {
+		for rec, err := range db.log.Backward(ctx, slot, 0, min(end, floor)) {
 			if err != nil {
 				return err
 			}
-			return fmt.Errorf("%w: %s, between %s and the head", ErrForeign, revision.String(r), revision.String(oldest.Revision))
+			if rec.State == journal.Committed {
+				return fmt.Errorf("%w: slot %d has begun and gone on since", ErrForgotten, slot)
+			}
 		}
-		for range db.log.Scan(ctx, revision.SlotOf(r), r, revision.Last-1) {
-			return fmt.Errorf("%w: since %s", ErrForgotten, revision.String(r))
-		}
-		return fmt.Errorf("%w: nothing of its slot is kept", ErrForeign)
 	}
 	return nil
 }

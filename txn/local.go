@@ -58,6 +58,11 @@ func openLocal(ctx context.Context, db *DB) error {
 		return err
 	}
 	e.clock.Observe(head)
+	h, err := e.db.log.Heads(ctx)
+	if err != nil {
+		return err
+	}
+	db.live.floor = h.Floor
 	if behind := e.clock.Behind(); behind > 0 {
 		db.o.Log.Warn("the clock is behind the newest revision", "store", db.store.String(), "behind", behind)
 	}
@@ -90,7 +95,7 @@ func (e *local) claim(ctx context.Context) error {
 // recover finds the newest commit and takes back what a crash left of a load
 // after it.
 func (e *local) recover(ctx context.Context) (head table.Revision, err error) {
-	var left []journal.Record
+	var left []table.Revision
 	for rec, err := range e.db.log.Backward(ctx, localSlot, 0, revision.Last-1) {
 		if err != nil {
 			return 0, err
@@ -100,13 +105,17 @@ func (e *local) recover(ctx context.Context) (head table.Revision, err error) {
 			head = rec.Revision
 			break
 		}
-		left = append(left, rec)
+		left = append(left, rec.Revision)
 	}
-	for i := range left {
+	for _, r := range left {
 		if e.db.o.ReadOnly {
 			break
 		}
-		if err := e.db.log.Rollback(ctx, &left[i]); err != nil {
+		rec, err := e.db.log.Get(ctx, r)
+		if err == nil {
+			err = e.db.log.Rollback(ctx, &rec)
+		}
+		if err != nil {
 			return 0, err
 		}
 	}
@@ -199,9 +208,13 @@ func (e *local) enqueue(ctx context.Context, tx *Tx, writes []table.Write) (r ta
 	tx.issued(r)
 	n = e.ordinal + 1
 	e.db.changes.touch(tx.ids, n)
-	writes = append(writes, tx.record(r).Write())
+	last := func(over []table.Rows) table.Write {
+		rec := tx.record(r)
+		rec.Rows = over
+		return rec.Write()
+	}
 	// The client's patience must not leave half a commit: from here it goes on.
-	wait, err = e.batcher.Commit(context.WithoutCancel(ctx), table.Batch{Revision: r, Writes: writes})
+	wait, err = e.batcher.Commit(context.WithoutCancel(ctx), table.Batch{Revision: r, Writes: writes, Last: last})
 	if err != nil {
 		return 0, 0, nil, nil, e.refused(ctx, r, err)
 	}
@@ -284,6 +297,19 @@ func (e *local) atFront(f revision.Front) *Snapshot {
 		return nil
 	}
 	return &Snapshot{db: e.db, max: f.Max(), low: f.Max()}
+}
+
+// bounds: everything up to the head is decided, and there is nobody to ask.
+func (e *local) bounds(ctx context.Context) (*bounds, error) {
+	h, err := e.db.log.Heads(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := e.db.current.Load()
+	return &bounds{
+		announced: h.Floor, honoured: e.db.live.honour(h.Floor, s), stable: s.low, now: revision.At(e.db.o.Now()),
+		young: e.db.Oldest(), slots: []revision.Slot{localSlot}, leader: !e.db.o.ReadOnly,
+	}, nil
 }
 
 func (e *local) close(ctx context.Context) error {

@@ -81,7 +81,7 @@ var rules = []rule{
 	{"R3: a closed cell keeps its exceptions", "revision/cell.go",
 		"	return Archive{c.First, c.Head, c.Void, c.Undecided, c.Late}\n", "	return Archive{c.First, c.Head, c.Void, nil, c.Late}\n"},
 	{"R4: the journal is read again before the slot is free", "journal/recover.go",
-		"	for rec, err := range l.Scan(ctx, s, c.First-1, upTo(&c)) {\n		if err != nil {\n			return err\n		}\n		if view",
+		"	for rec, err := range l.Lists(ctx, s, c.First-1, upTo(&c)) {\n		if err != nil {\n			return err\n		}\n		if view",
 		"	for rec, err := range l.Scan(ctx, s, c.Head, c.Head) {\n		if err != nil {\n			return err\n		}\n		if view"},
 	{"R4: it waits until all has landed", "txn/writer.go",
 		"c.State == revision.Closed && time.Since(w.e.seen[s].since) > settle", "c.State == revision.Closed && settle > 0"},

@@ -200,7 +200,12 @@ func (e *shared) advance(ctx context.Context, h *journal.Heads, w *writer) (news
 		shown = w.nowShown(h, n)
 	}
 	e.heads, e.ordinal = h, n
-	e.db.show(&Snapshot{db: e.db, view: h.Vector, max: h.Max(), low: h.Low(), ordinal: n})
+	s := &Snapshot{db: e.db, view: h.Vector, max: h.Max(), low: h.Low(), ordinal: n}
+	e.db.show(s)
+	if e.writer.Load() == nil {
+		e.db.live.expire(h.Floor)
+	}
+	e.db.live.honour(h.Floor, s)
 	for _, i := range shown {
 		close(i.shown)
 	}
@@ -367,7 +372,7 @@ func (e *shared) newWriter() (*writer, error) {
 		kick: make(chan struct{}, 1), lost: make(chan struct{}),
 		cell: revision.Cell{
 			State: revision.Open, Incarnation: old.Incarnation + 1, Token: e.db.o.random(), Sequence: old.Sequence + 1,
-			First: first, Head: first, Oldest: e.db.Oldest(), Owner: e.db.o.Owner,
+			First: first, Head: first, Oldest: e.db.Oldest(), Floor: e.db.Floor(), Owner: e.db.o.Owner,
 		},
 	}
 	w.cell.Limit = w.limit(first)
@@ -478,6 +483,31 @@ func (e *shared) atFront(f revision.Front) *Snapshot {
 	}
 	past := v.At(f)
 	return &Snapshot{db: e.db, view: past, max: past.Max(), low: past.Low()}
+}
+
+// bounds are those of one reading of the heads. Time is that of the store: a
+// server whose clock is ahead forgets nothing sooner. The open server of the
+// lowest slot collects for all; two for a moment do no harm.
+func (e *shared) bounds(ctx context.Context) (*bounds, error) {
+	ctx, cancel := e.deadline(ctx)
+	defer cancel()
+	h, err := e.db.log.Heads(ctx)
+	if err != nil {
+		return nil, unanswered(ctx, err)
+	}
+	w := e.writer.Load()
+	b := &bounds{
+		announced: h.Floor, honoured: h.Honoured(), stable: h.Low(),
+		now:   min(revision.At(e.db.o.Now()), h.Stable()),
+		young: h.Oldest(), slots: h.Slots(), leader: w != nil,
+		visible: h.Visible, void: h.Void,
+	}
+	for _, s := range b.slots {
+		if w != nil && s < w.slot && h.Cell(s).State == revision.Open && h.Cell(s).Kind == revision.Server {
+			b.leader = false
+		}
+	}
+	return b, nil
 }
 
 func (e *shared) close(ctx context.Context) error {

@@ -22,8 +22,10 @@ type Snapshot struct {
 	low     table.Revision
 	ordinal uint64 // 0: a state of the past
 	err     error  // what every read answers, if the state is not to be had
+	pinned  bool   // a checkpoint below the floor
 
-	refs atomic.Int64
+	refs    atomic.Int64
+	expired atomic.Pointer[error] // as err, since then
 }
 
 var _ Reader = (*Snapshot)(nil)
@@ -57,16 +59,14 @@ func (db *DB) tooOld(err error) *Snapshot {
 	return &Snapshot{db: db, view: s.view, max: s.max, low: s.low, err: err}
 }
 
-// At gives the state at a past revision. A revision above the newest is an
-// error.
+// At gives the state at a past revision. One above the newest is an ErrRevision,
+// and one below Floor that no checkpoint keeps a FloorError.
 func (db *DB) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	s, err := db.engine.at(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	s.refs.Add(1)
-	db.live.add(s)
-	return s, nil
+	return db.admit(ctx, s)
 }
 
 // AtTime gives the state of a moment: all that was committed up to it. One that
@@ -81,9 +81,7 @@ func (db *DB) AtTime(ctx context.Context, t time.Time) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.refs.Add(1)
-	db.live.add(s)
-	return s, nil
+	return db.admit(ctx, s)
 }
 
 // Close gives the snapshot back.
@@ -121,8 +119,8 @@ func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool {
 
 // Get implements Reader.
 func (s *Snapshot) Get(ctx context.Context, t *Table, row []byte, sel table.Select) (table.Row, error) {
-	if s.err != nil {
-		return table.Row{}, s.err
+	if err := s.unreadable(); err != nil {
+		return table.Row{}, err
 	}
 	sel.View = s
 	return t.Table.Get(ctx, row, sel)
@@ -130,8 +128,8 @@ func (s *Snapshot) Get(ctx context.Context, t *Table, row []byte, sel table.Sele
 
 // GetMany implements Reader.
 func (s *Snapshot) GetMany(ctx context.Context, t *Table, rows [][]byte, sel table.Select) ([]table.Row, error) {
-	if s.err != nil {
-		return nil, s.err
+	if err := s.unreadable(); err != nil {
+		return nil, err
 	}
 	sel.View = s
 	return t.Table.GetMany(ctx, rows, sel)
@@ -139,8 +137,8 @@ func (s *Snapshot) GetMany(ctx context.Context, t *Table, rows [][]byte, sel tab
 
 // Scan implements Reader.
 func (s *Snapshot) Scan(ctx context.Context, t *Table, r table.Range, sel table.Select) iter.Seq2[table.Row, error] {
-	if s.err != nil {
-		return func(yield func(table.Row, error) bool) { yield(table.Row{}, s.err) }
+	if err := s.unreadable(); err != nil {
+		return func(yield func(table.Row, error) bool) { yield(table.Row{}, err) }
 	}
 	sel.View = s
 	return t.Table.Scan(ctx, r, sel)
@@ -155,8 +153,8 @@ func (db *DB) show(s *Snapshot) {
 	db.shown.Broadcast()
 }
 
-// Oldest gives the low-water mark of the oldest snapshot in use: what garbage
-// collection may not pass.
+// Oldest gives the low-water mark of the oldest snapshot in use, but for those of
+// the past: what the collection of marks and of secrets may not pass.
 func (db *DB) Oldest() table.Revision {
 	return db.live.oldest(db.current.Load())
 }
@@ -166,6 +164,8 @@ type registry struct {
 	mu   sync.Mutex
 	all  []*Snapshot
 	next int // length at which unused ones are swept
+	// floor: no state older than it is in use, but for checkpoints, nor given.
+	floor table.Revision
 }
 
 func (g *registry) add(s *Snapshot) {
@@ -197,7 +197,9 @@ func (g *registry) oldest(current *Snapshot) table.Revision {
 	g.sweep()
 	low := current.low
 	for _, s := range g.all {
-		low = min(low, s.low)
+		if s.ordinal != 0 {
+			low = min(low, s.low)
+		}
 	}
 	return low
 }

@@ -152,10 +152,9 @@ func (tx *Tx) issued(r table.Revision) {
 // empty reports that there is nothing to commit.
 func (tx *Tx) empty() bool { return len(tx.writes) == 0 && len(tx.ids) == 0 && tx.message == nil }
 
-// batch gives what the transaction wrote, tables and rows in order, with room
-// for the journal's row.
+// batch gives what the transaction wrote, tables and rows in order.
 func (tx *Tx) batch() []table.Write {
-	ws := make([]table.Write, 0, len(tx.writes)+1)
+	ws := make([]table.Write, 0, len(tx.writes))
 	for name, o := range tx.writes {
 		ms := make([]table.Mutation, 0, len(o.rows))
 		for _, k := range o.sorted() {

@@ -56,6 +56,19 @@ type Options struct {
 	Settle time.Duration
 	// Attempts bounds the tries of an Update; 16 by default.
 	Attempts int
+	// Retention is how long history stays readable and the journal is kept. If
+	// it is zero, nothing is collected but by Collect.
+	Retention time.Duration
+	// Secrets are families of which no history is kept beyond SecretAge, 2
+	// minutes by default.
+	Secrets   map[string][]table.Family
+	SecretAge time.Duration
+	// CollectRate bounds what is looked at in the background, in rows a second;
+	// 5,000 by default.
+	CollectRate int
+	// Consumed, if there is one, tells up to where others have read the journal:
+	// what comes after is kept for them.
+	Consumed func() table.Revision
 	// Now is the wall clock, for tests.
 	Now func() time.Time
 	Log *slog.Logger
@@ -74,6 +87,8 @@ func (o Options) withDefaults() Options {
 	def(&o.Poll, 50*time.Millisecond)
 	def(&o.Settle, 30*time.Second)
 	def(&o.Attempts, 16)
+	def(&o.SecretAge, 2*time.Minute)
+	def(&o.CollectRate, 5000)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -140,6 +155,7 @@ type DB struct {
 
 	current atomic.Pointer[Snapshot]
 	live    registry
+	garbage collector
 	shown   broadcast // of a new current state, or of the end of the engine
 }
 
@@ -161,6 +177,8 @@ type engine interface {
 	atFront(f revision.Front) *Snapshot
 	// stamp issues an id that no commit will have.
 	stamp() table.Revision
+	// bounds tells what may be collected now.
+	bounds(ctx context.Context) (*bounds, error)
 	// storesMarks reports whether marks are written into the store.
 	storesMarks() bool
 	// writable tells why commits are refused, or nil.
@@ -202,6 +220,7 @@ func Open(ctx context.Context, s table.Store, o Options) (*DB, error) {
 	if err := open(ctx, db); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", s, err)
 	}
+	db.garbage.start(db)
 	return db, nil
 }
 
@@ -221,6 +240,7 @@ func (db *DB) createTables(ctx context.Context) error {
 // Close waits for commits under way, gives the slot back and stops. It does not
 // close the store.
 func (db *DB) Close(ctx context.Context) error {
+	db.garbage.stop()
 	if err := db.gate.close(ctx); err != nil {
 		return fmt.Errorf("closing %s: %w", db.store, err)
 	}

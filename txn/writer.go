@@ -251,7 +251,7 @@ func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) 
 	for _, v := range w.voids {
 		next.Void = append(next.Void, v.rec.Revision)
 	}
-	next.Oldest = w.e.db.Oldest()
+	next.Oldest, next.Floor = w.e.db.Oldest(), w.e.db.Floor()
 	if renew {
 		next.Lease++
 		if now, err := w.clock.Next(); err == nil && blocked == 0 {

@@ -35,11 +35,8 @@ func (r upTo) Visible(o table.Revision) bool { return o <= table.Revision(r) }
 // they stay.
 func (t *Table) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (sum table.Collected, err error) {
 	h, err := t.shape(ctx)
-	if err != nil {
+	if err != nil || h.unversioned {
 		return sum, err
-	}
-	if h.unversioned {
-		return sum, fmt.Errorf("hbase: table %s is unversioned and has no history", t.full)
 	}
 	c := &collection{t: t, h: h, k: k}
 	c.plan()

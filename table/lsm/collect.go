@@ -45,7 +45,7 @@ func (h handle) collect(ctx context.Context, rows [][]byte, k *table.Keep, sum *
 	c := &collector{k: k, void: map[table.Revision][][]byte{}}
 	err := h.sweep(ctx, c, sum, func(t *tableInfo) error {
 		if t.spec.Unversioned {
-			return fmt.Errorf("table %q is unversioned and has no history", h.name)
+			return nil
 		}
 		return c.rows(t, rows)
 	})

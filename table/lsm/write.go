@@ -15,8 +15,10 @@ import (
 type delta struct {
 	t      *tableInfo
 	g      *group
+	row    []byte
 	prefix []byte // of the row's image keys
 	del    bool
+	over   bool         // the row was there before
 	cells  []table.Cell // sorted, each column once, with their revision
 }
 
@@ -80,6 +82,7 @@ func (w *writer) update(d *delta) error {
 	if err != nil {
 		return err
 	}
+	d.over = exists
 	switch {
 	case exists && m.rev > w.rev:
 		return w.insert(d)
@@ -205,7 +208,7 @@ func (w *writer) take(t *tableInfo, ms []table.Mutation) error {
 			at := len(w.mem)
 			w.mem = appendImage(w.mem, t.id, g.name, m.Row)
 			w.deltas = append(w.deltas, delta{
-				t: t, g: g, del: m.DeleteRow,
+				t: t, g: g, row: m.Row, del: m.DeleteRow,
 				prefix: w.mem[at:len(w.mem):len(w.mem)],
 				cells:  sortCells(w.arena[n:len(w.arena):len(w.arena)]),
 			})
@@ -367,7 +370,35 @@ func (s *Store) fill(pb *pebble.Batch, b *table.Batch) (err error) {
 			return err
 		}
 	}
-	return nil
+	if b.Last == nil {
+		return nil
+	}
+	last := b.Last(over(w.deltas))
+	t, err := s.table(last.Table)
+	if err != nil {
+		return err
+	}
+	return w.replace(t, last.Mutations)
+}
+
+// over gives the rows of deltas, which are sorted, that were there before.
+func over(ds []delta) (rows []table.Rows) {
+	for i := range ds {
+		d := &ds[i]
+		if !d.over {
+			continue
+		}
+		if n := len(rows); n == 0 || rows[n-1].Table != d.t.spec.Name {
+			rows = append(rows, table.Rows{Table: d.t.spec.Name})
+		}
+		t := &rows[len(rows)-1]
+		t.Keys = append(t.Keys, d.row)
+	}
+	for i := range rows { // a row may have come with several groups
+		slices.SortFunc(rows[i].Keys, bytes.Compare)
+		rows[i].Keys = slices.CompactFunc(rows[i].Keys, bytes.Equal)
+	}
+	return rows
 }
 
 // Apply implements table.Table.

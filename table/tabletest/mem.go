@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -553,12 +554,36 @@ func (m *BatchMem) Commit(ctx context.Context, b table.Batch) (func() error, err
 	}
 	m.seq++
 	u := undo{seq: m.seq}
-	for _, w := range b.Writes {
+	writes := b.Writes
+	if b.Last != nil {
+		writes = append(slices.Clip(writes), b.Last(m.over(writes)))
+	}
+	for _, w := range writes {
 		u.fn = append(u.fn, m.tables[w.Table].commit(b.Revision, w.Mutations)...)
 	}
 	m.unsynced = append(m.unsynced, u)
 	seq, crashes := m.seq, m.crashes
 	return func() error { return m.sync(seq, crashes) }, nil
+}
+
+// over gives the rows of versioned tables that are there already.
+func (m *BatchMem) over(writes []table.Write) (rows []table.Rows) {
+	for _, w := range writes {
+		t := m.tables[w.Table]
+		over := table.Rows{Table: w.Table}
+		for _, x := range w.Mutations {
+			if t.rows[string(x.Row)] != nil && !t.spec.Unversioned {
+				over.Keys = append(over.Keys, slices.Clone(x.Row))
+			}
+		}
+		if len(over.Keys) > 0 {
+			slices.SortFunc(over.Keys, bytes.Compare)
+			over.Keys = slices.CompactFunc(over.Keys, bytes.Equal)
+			rows = append(rows, over)
+		}
+	}
+	slices.SortFunc(rows, func(a, b table.Rows) int { return strings.Compare(a.Table, b.Table) })
+	return rows
 }
 
 // commit applies one table's part of a batch and gives what undoes it.

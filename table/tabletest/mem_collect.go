@@ -15,9 +15,9 @@ var _ table.Collector = memHandle{}
 
 // Collect implements table.Collector.
 func (h memHandle) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (sum table.Collected, err error) {
-	err = h.change(ctx, false, func(t *memTable) {
+	err = h.change(ctx, func(t *memTable) {
 		for _, key := range rows {
-			if r := t.rows[string(key)]; r != nil {
+			if r := t.rows[string(key)]; r != nil && !t.spec.Unversioned {
 				sum.Add(r.collect(k))
 				t.drop(string(key), r)
 			}
@@ -27,16 +27,13 @@ func (h memHandle) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (s
 }
 
 // change calls do under the lock of a store that is open.
-func (h memHandle) change(ctx context.Context, unversioned bool, do func(*memTable)) error {
+func (h memHandle) change(ctx context.Context, do func(*memTable)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	h.m.mu.Lock()
 	defer h.m.mu.Unlock()
 	t, err := h.m.table(h.name)
-	if err == nil && t.spec.Unversioned != unversioned {
-		err = fmt.Errorf("mem: table %q is of the other kind", h.name)
-	}
 	if err == nil {
 		do(t)
 	}
@@ -68,7 +65,11 @@ func (r *memRow) collect(k *table.Keep) (gone table.Collected) {
 
 // Forget implements table.Collector.
 func (h memHandle) Forget(ctx context.Context, rows [][]byte) (sum table.Collected, err error) {
-	err = h.change(ctx, true, func(t *memTable) {
+	versioned := false
+	err = h.change(ctx, func(t *memTable) {
+		if versioned = !t.spec.Unversioned; versioned {
+			return
+		}
 		for _, key := range rows {
 			if r := t.rows[string(key)]; r != nil {
 				sum.Cells += int64(len(r.cells))
@@ -77,6 +78,9 @@ func (h memHandle) Forget(ctx context.Context, rows [][]byte) (sum table.Collect
 			}
 		}
 	})
+	if versioned {
+		err = fmt.Errorf("mem: table %q is versioned", h.name)
+	}
 	return sum, err
 }
 

@@ -1,0 +1,162 @@
+package txn
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A FloorError refuses a state of which parts may have been collected. It is an
+// ErrRevision.
+type FloorError struct {
+	Asked, Floor table.Revision
+}
+
+func (e *FloorError) Error() string {
+	return fmt.Sprintf("%v: history is kept from %s on (%s)", ErrRevision,
+		revision.Time(e.Floor).UTC().Format(time.RFC3339Nano), revision.String(e.Floor))
+}
+
+func (e *FloorError) Unwrap() error { return ErrRevision }
+
+// Floor is the oldest state that At gives, but for checkpoints. It only rises.
+func (db *DB) Floor() table.Revision { return db.live.honoured() }
+
+// honoured is the floor.
+func (g *registry) honoured() table.Revision {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.floor
+}
+
+// honour raises the floor to an announced one, as far as the snapshots in use
+// let it, and gives it. No older state is given from then on.
+func (g *registry) honour(announced table.Revision, current *Snapshot) table.Revision {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if announced > g.floor {
+		g.sweep()
+		low := min(announced, current.low)
+		for _, s := range g.all {
+			if !s.pinned {
+				low = min(low, s.low)
+			}
+		}
+		g.floor = max(g.floor, low)
+	}
+	return g.floor
+}
+
+// admit takes a state of the past into use, unless it is older than the floor.
+func (g *registry) admit(s *Snapshot) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s.low < g.floor && !s.pinned {
+		return &FloorError{s.max, g.floor}
+	}
+	s.refs.Add(1)
+	g.all = append(g.all, s)
+	return nil
+}
+
+// pins gives the checkpoints that are being read, which may be deleted meanwhile.
+func (g *registry) pins() (pins []table.Revision) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, s := range g.all {
+		if s.pinned && s.refs.Load() > 0 {
+			pins = append(pins, s.max)
+		}
+	}
+	return pins
+}
+
+// expire ends the snapshots that are older than a floor which this server was not
+// asked about, because it had no slot: parts of what they show may be gone.
+func (g *registry) expire(floor table.Revision) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, s := range g.all {
+		if s.low < floor && !s.pinned && s != s.db.current.Load() {
+			err := error(&FloorError{s.max, floor})
+			s.expired.Store(&err)
+		}
+	}
+}
+
+// unreadable tells why reads fail, or nil.
+func (s *Snapshot) unreadable() error {
+	if s.err != nil {
+		return s.err
+	}
+	if err := s.expired.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// admit takes a state of the past into use. One below the floor is fine if a
+// checkpoint keeps it.
+func (db *DB) admit(ctx context.Context, s *Snapshot) (*Snapshot, error) {
+	err := db.live.admit(s)
+	if err == nil {
+		return s, nil
+	}
+	all, e := db.Checkpoints(ctx)
+	if e != nil {
+		return nil, e
+	}
+	if !slices.ContainsFunc(all, func(c Checkpoint) bool { return c.Revision == s.max }) {
+		return nil, err
+	}
+	s.pinned = true
+	return s, db.live.admit(s)
+}
+
+// admitFront takes the state at a front into use. A front names commits, which
+// may be old although all that they leave out is young: if nothing was committed
+// between them and the floor, the state is the floor's.
+func (db *DB) admitFront(ctx context.Context, s *Snapshot, f revision.Front) (*Snapshot, error) {
+	for {
+		err := db.live.admit(s)
+		if err == nil {
+			return s, nil
+		}
+		floor := db.Floor()
+		silent, e := db.silent(ctx, f, floor)
+		if e != nil {
+			return nil, e
+		}
+		if !silent {
+			return nil, err
+		}
+		s.max, s.low = max(s.max, floor), max(s.low, floor)
+	}
+}
+
+// silent reports whether nothing was committed after a front, up to a floor. Of
+// what a slot committed up to the floor the journal keeps the last at least.
+func (db *DB) silent(ctx context.Context, f revision.Front, floor table.Revision) (bool, error) {
+	now := db.Snapshot()
+	defer now.Close()
+	for _, end := range now.ends() {
+		from := f.Of(revision.SlotOf(end))
+		if from >= min(end, floor) {
+			continue
+		}
+		for rec, err := range db.log.Backward(ctx, revision.SlotOf(end), from, min(end, floor)) {
+			if err != nil {
+				return false, err
+			}
+			if rec.State == journal.Committed && now.Visible(rec.Revision) {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}

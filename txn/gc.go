@@ -1,0 +1,187 @@
+package txn
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// Garbage collection follows the journal. A commit that falls below the floor
+// names the rows it wrote, or wrote over; of these goes what no state that is
+// still read shows, and then the commit's own row in the journal. So the work is
+// proportional to what was written, in the order in which it was written, and who
+// is interrupted goes on where the journal begins.
+//
+// A floor is announced first. Every server takes it for its own as soon as none
+// of its snapshots is older, and says so in its heads cell; what is removed lies
+// below the least of these (transactions.md, "Retention").
+
+// CollectOptions of one collection.
+type CollectOptions struct {
+	// Retention is how long history stays.
+	Retention time.Duration
+	// Rate bounds what is looked at, in rows a second; zero is no bound.
+	Rate int
+	// All has every row looked at, not only those that the journal names.
+	All bool
+	// Dry counts what would go and removes nothing.
+	Dry bool
+}
+
+// Collection is what one collection did.
+type Collection struct {
+	Floor   table.Revision // below it history may be gone
+	Commits int            // that fell below the floor
+	Rows    int            // looked at
+	Removed table.Collected
+	Whole   bool // every row was looked at
+}
+
+// bounds says what may be collected.
+type bounds struct {
+	announced table.Revision // floor of all servers
+	honoured  table.Revision // that nobody reads below of
+	stable    table.Revision // up to here all is decided and there is nothing void
+	now       table.Revision // the time that age is counted from
+	young     table.Revision // what no snapshot but those of the past is older than
+	slots     []revision.Slot
+	leader    bool // to this server it falls to collect
+
+	visible, void func(table.Revision) bool // nil: every commit is shown
+}
+
+// before gives the moment that was some time ago.
+func (b *bounds) before(age time.Duration) table.Revision {
+	return min(b.stable, revision.At(revision.Time(b.now).Add(-age)))
+}
+
+// A collector collects the garbage of a DB, one collection at a time.
+type collector struct {
+	mu     sync.Mutex
+	done   map[revision.Slot]table.Revision // last commits whose rows were collected
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+}
+
+// Collect collects garbage once, with whatever servers there are. Those that
+// read the past below the floor are waited for, but no longer than two leases:
+// then less is collected.
+func (db *DB) Collect(ctx context.Context, o CollectOptions) (Collection, error) {
+	b, err := db.engine.bounds(ctx)
+	if err != nil {
+		return Collection{}, err
+	}
+	floor := max(b.before(o.Retention), b.announced) // it never sinks
+	if o.Dry {
+		return db.collect(ctx, b, floor, o)
+	}
+	if b, err = db.raise(ctx, floor); err != nil {
+		return Collection{}, err
+	}
+	return db.collect(ctx, b, b.honoured, o)
+}
+
+// raise announces a floor and returns when all servers honour it, or when they
+// had two leases to do so.
+func (db *DB) raise(ctx context.Context, floor table.Revision) (*bounds, error) {
+	if err := db.log.RaiseFloor(ctx, floor); err != nil {
+		return nil, err
+	}
+	for end := time.Now().Add(2 * db.o.Lease); ; {
+		b, err := db.engine.bounds(ctx)
+		if err != nil || b.honoured >= floor || time.Now().After(end) || !db.engine.storesMarks() {
+			return b, err
+		}
+		if err := pause(ctx, db.o.Poll); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// collect removes what is below a floor that everybody honours, and, of what has
+// no history, what is older than the youngest floor.
+func (db *DB) collect(ctx context.Context, b *bounds, floor table.Revision, o CollectOptions) (Collection, error) {
+	g := &db.garbage
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p := &pass{db: db, b: b, o: o, floor: floor, sum: Collection{Floor: floor}}
+	err := p.run(ctx)
+	if r, ok := db.store.(table.Reclaimer); ok && err == nil && !o.Dry {
+		err = r.Reclaim(ctx)
+	}
+	if err != nil {
+		err = fmt.Errorf("collecting garbage: %w", err)
+	}
+	return p.sum, err
+}
+
+// start collects in the background, if history is to be kept for so long only.
+func (g *collector) start(db *DB) {
+	if db.o.Retention <= 0 || db.o.ReadOnly {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	g.cancel = cancel
+	g.ended.Go(func() { db.collectNowAndThen(ctx) })
+}
+
+func (g *collector) stop() {
+	if g.cancel != nil {
+		g.cancel()
+		g.ended.Wait()
+	}
+}
+
+// Secrets are looked for several times within their age, and history often enough
+// that it does not outlive its retention by much.
+const (
+	mostOften   = 100 * time.Millisecond
+	mostSeldom  = time.Hour
+	secretLooks = 4
+	looks       = 128
+)
+
+func (db *DB) collectNowAndThen(ctx context.Context) {
+	every := min(max(db.o.Retention/looks, mostOften), mostSeldom)
+	tick := min(max(db.o.SecretAge/secretLooks, mostOften), every)
+	var last time.Time
+	for pause(ctx, jittered(tick, db.o.random())) == nil {
+		o := CollectOptions{Retention: db.o.Retention, Rate: db.o.CollectRate}
+		whole := time.Since(last) >= every
+		done, err := db.collectInTurn(ctx, o, whole)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			db.o.Log.Warn("collecting garbage", "store", db.store.String(), "err", err)
+		case whole:
+			last = time.Now()
+		}
+		if done.Removed.Cells > 0 {
+			db.o.Log.Info("collected garbage", "floor", revision.Time(done.Floor), "commits", done.Commits,
+				"rows", done.Rows, "cells", done.Removed.Cells, "bytes", done.Removed.Bytes)
+		}
+	}
+}
+
+// collectInTurn collects if it falls to this server: what is below the floor that
+// all honour by now, having announced the next one.
+func (db *DB) collectInTurn(ctx context.Context, o CollectOptions, whole bool) (Collection, error) {
+	b, err := db.engine.bounds(ctx)
+	if err != nil || !b.leader {
+		return Collection{}, err
+	}
+	if !whole {
+		return db.collect(ctx, b, 0, o)
+	}
+	if err := db.log.RaiseFloor(ctx, b.before(o.Retention)); err != nil {
+		return Collection{}, err
+	}
+	if b, err = db.engine.bounds(ctx); err != nil {
+		return Collection{}, err
+	}
+	return db.collect(ctx, b, b.honoured, o)
+}

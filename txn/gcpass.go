@@ -1,0 +1,306 @@
+package txn
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+const (
+	// passRows is how many rows are collected at once, and passCommits how many
+	// commits are gathered for that at most.
+	passRows    = 1024
+	passCommits = 512
+)
+
+// A pass is one collection: first of what has no history, which falls below a
+// younger floor, then of all.
+type pass struct {
+	db      *DB
+	b       *bounds
+	o       CollectOptions
+	floor   table.Revision // zero: only what has no history
+	sum     Collection
+	begun   time.Time // for the rate
+	looked  int
+	moments []table.Revision
+	noted   *journal.Collected
+}
+
+func (p *pass) run(ctx context.Context) (err error) {
+	p.begun = time.Now()
+	if p.noted, err = p.db.log.Collected(ctx); err != nil {
+		return err
+	}
+	if p.moments, err = p.readMoments(ctx); err != nil {
+		return err
+	}
+	if err := p.young(ctx); err != nil || p.floor == 0 {
+		return err
+	}
+	lost := slices.ContainsFunc(p.noted.Moments, func(m table.Revision) bool { return !slices.Contains(p.moments, m) })
+	if p.o.All || lost {
+		if err := p.everything(ctx); err != nil {
+			return err
+		}
+	}
+	for _, slot := range p.b.slots {
+		if err := p.old(ctx, slot); err != nil {
+			return err
+		}
+	}
+	if p.o.Dry || slices.Equal(p.moments, p.noted.Moments) {
+		return nil
+	}
+	p.noted.Moments = p.moments
+	return p.db.log.NoteCollected(ctx, p.noted)
+}
+
+// readMoments gives the checkpoints, and those that are read and perhaps deleted
+// meanwhile. It comes after the floor was honoured: who makes a checkpoint holds a
+// snapshot of it until it is noted.
+func (p *pass) readMoments(ctx context.Context) ([]table.Revision, error) {
+	all, err := p.db.Checkpoints(ctx)
+	if err != nil {
+		return nil, err
+	}
+	moments := p.db.live.pins()
+	for _, c := range all {
+		moments = append(moments, c.Revision)
+	}
+	slices.Sort(moments)
+	return slices.Compact(moments), nil
+}
+
+// keep says what stays of a table's rows.
+func (p *pass) keep(name string, floor table.Revision) *table.Keep {
+	k := &table.Keep{
+		Floor: floor, Moments: p.moments, Visible: p.b.visible, Void: p.b.void, Dry: p.o.Dry,
+		Families: map[table.Family]table.FamilyKeep{},
+	}
+	young := p.youngFloor()
+	for _, f := range p.db.o.Secrets[name] {
+		k.Families[f] = table.FamilyKeep{Floor: young}
+	}
+	if p.db.engine.storesMarks() {
+		k.Families[MarkFamily] = table.FamilyKeep{Floor: young, All: true}
+	}
+	return k
+}
+
+// youngFloor is where the history of secrets and of marks ends. No transaction
+// under way, nor the next one of any server, looks for marks below it.
+func (p *pass) youngFloor() table.Revision { return min(p.b.young, p.b.before(p.db.o.SecretAge)) }
+
+// young collects what has no history: of the rows of commits that have fallen
+// below the younger floor since the last time.
+func (p *pass) young(ctx context.Context) error {
+	if p.o.Dry || len(p.db.o.Secrets) == 0 && !p.db.engine.storesMarks() {
+		return nil
+	}
+	changed := false
+	for _, slot := range p.b.slots {
+		w := p.walk(0)
+		for rec, err := range p.db.log.Lists(ctx, slot, p.noted.Young[slot], p.youngFloor()) {
+			if err == nil {
+				err = w.add(ctx, &rec)
+			}
+			if err != nil {
+				return err
+			}
+			p.noted.Young[slot], changed = rec.Revision, true
+		}
+		if err := w.flush(ctx); err != nil {
+			return err
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return p.db.log.NoteCollected(ctx, p.noted)
+}
+
+// old collects the rows of the commits of a slot that have fallen below the floor,
+// and then forgets the commits but for the last: fronts name it.
+func (p *pass) old(ctx context.Context, slot revision.Slot) error {
+	w := p.walk(p.floor)
+	done := p.db.garbage.done[slot]
+	var last journal.Record
+	for rec, err := range p.db.log.Lists(ctx, slot, 0, p.floor) {
+		if err != nil {
+			return err
+		}
+		if rec.State == journal.Pending {
+			break // it was never decided, and wrote nothing that is seen
+		}
+		if rec.Revision > done {
+			if err := p.oldRows(ctx, w, &rec); err != nil {
+				return err
+			}
+		}
+		if rec.State == journal.Committed {
+			last, rec = rec, last
+		}
+		if err := w.forget(ctx, rec); err != nil {
+			return err
+		}
+	}
+	if err := w.flush(ctx); err != nil || p.o.Dry {
+		return err
+	}
+	if p.db.garbage.done == nil {
+		p.db.garbage.done = map[revision.Slot]table.Revision{}
+	}
+	p.db.garbage.done[slot] = last.Revision
+	return nil
+}
+
+func (p *pass) consumed(r table.Revision) bool {
+	return p.db.o.Consumed == nil || r <= p.db.o.Consumed()
+}
+
+// forget has a commit forgotten after the rows gathered so far. There may be none
+// yet that is not the last.
+func (w *walk) forget(ctx context.Context, rec journal.Record) error {
+	if rec.State == journal.None || !w.p.consumed(rec.Revision) {
+		return nil
+	}
+	if w.gone = append(w.gone, rec); len(w.gone) < passCommits {
+		return nil
+	}
+	return w.flush(ctx)
+}
+
+// oldRows takes up the rows of a commit. A load does not say which rows it wrote
+// over, if any, so all are looked at.
+func (p *pass) oldRows(ctx context.Context, w *walk, rec *journal.Record) error {
+	p.sum.Commits++
+	if rec.Kind == journal.Bulk && rec.State == journal.Committed && len(rec.Rows) == 0 && !p.sum.Whole {
+		return p.everything(ctx)
+	}
+	return w.add(ctx, rec)
+}
+
+// everything looks at all rows of all tables. What commits below the floor wrote
+// is then done.
+func (p *pass) everything(ctx context.Context) error {
+	names, err := p.db.store.Names(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name == journal.Table || name == journal.Cluster {
+			continue
+		}
+		t, err := journal.Collector(p.db.store.Table(name), name)
+		if err != nil {
+			return err
+		}
+		w := p.walk(p.floor)
+		for key, err := range t.Keys(ctx, table.Range{}) {
+			if err == nil {
+				err = w.addRow(ctx, name, slices.Clone(key))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := w.flush(ctx); err != nil {
+			return err
+		}
+	}
+	p.sum.Whole = true
+	return nil
+}
+
+// A walk gathers rows and collects them, many at once and each once.
+type walk struct {
+	p       *pass
+	floor   table.Revision
+	rows    map[string]map[string]bool // by table
+	n       int
+	commits int
+	gone    []journal.Record // to be forgotten once their rows are collected
+}
+
+func (p *pass) walk(floor table.Revision) *walk {
+	return &walk{p: p, floor: floor, rows: map[string]map[string]bool{}}
+}
+
+func (w *walk) add(ctx context.Context, rec *journal.Record) error {
+	for _, t := range rec.Rows {
+		for _, key := range t.Keys {
+			if err := w.addRow(ctx, t.Table, key); err != nil {
+				return err
+			}
+		}
+	}
+	if w.commits++; w.commits >= passCommits {
+		return w.flush(ctx)
+	}
+	return nil
+}
+
+func (w *walk) addRow(ctx context.Context, name string, key []byte) error {
+	if w.p.sum.Whole {
+		return nil
+	}
+	rows := w.rows[name]
+	if rows == nil {
+		rows = map[string]bool{}
+		w.rows[name] = rows
+	}
+	if !rows[string(key)] {
+		rows[string(key)] = true
+		w.n++
+	}
+	if w.n >= passRows {
+		return w.flush(ctx)
+	}
+	return nil
+}
+
+// flush collects what was gathered and then forgets the commits.
+func (w *walk) flush(ctx context.Context) error {
+	for _, name := range slices.Sorted(maps.Keys(w.rows)) {
+		var keys [][]byte
+		for _, k := range slices.Sorted(maps.Keys(w.rows[name])) {
+			keys = append(keys, []byte(k))
+		}
+		t, err := journal.Collector(w.p.db.store.Table(name), name)
+		if err != nil {
+			return err
+		}
+		removed, err := t.Collect(ctx, keys, w.p.keep(name, w.floor))
+		if err != nil {
+			return err
+		}
+		w.p.sum.Removed.Add(removed)
+	}
+	n := w.n
+	w.p.sum.Rows += n
+	clear(w.rows)
+	w.n, w.commits = 0, 0
+	if len(w.gone) > 0 && !w.p.o.Dry {
+		if err := w.p.db.log.Forget(ctx, w.gone); err != nil {
+			return err
+		}
+	}
+	w.gone = w.gone[:0]
+	return w.p.throttle(ctx, n)
+}
+
+// throttle waits as long as the rate wants.
+func (p *pass) throttle(ctx context.Context, n int) error {
+	p.looked += n
+	if p.o.Rate == 0 {
+		return canceled(ctx)
+	}
+	due := p.begun.Add(time.Duration(p.looked) * time.Second / time.Duration(p.o.Rate))
+	return pause(ctx, max(time.Until(due), 0))
+}
