@@ -11,13 +11,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// maxChain bounds how many entries a chain may go through.
-const maxChain = 10000
+// maxChain bounds how many entries a chain may go through; tests lower it.
+var maxChain = 10000
 
 // isChain reports whether f is a member-in-chain test,
 // (member:1.2.840.113556.1.4.1941:=DN).
-func isChain(f *filter.Extensible) bool {
-	return f.Rule == schema.InChainOID || strings.EqualFold(f.Rule, schema.InChainName)
+func isChain(f filter.Filter) bool {
+	e, ok := f.(*filter.Extensible)
+	return ok && (e.Rule == schema.InChainOID || strings.EqualFold(e.Rule, schema.InChainName))
 }
 
 // chainTest turns a member-in-chain test ([MS-ADTS], 3.1.1.3.1.3.1) into one of

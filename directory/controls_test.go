@@ -126,3 +126,38 @@ func printEntryControl(b *strings.Builder, name string, value []byte) {
 		fmt.Fprintf(b, "  %v\n", r.Err())
 	}
 }
+
+// What post-read shows of entryCSN is what the entry has in the end, though the
+// revision of a commit is known only after the entry was read.
+func TestPostReadOfCSN(t *testing.T) {
+	d := newDirectory(t, newPartition(t), directory.Options{})
+	s := d.NewSession(nil)
+	serve(t, s, &op.Bind{Version: 3, Name: admin, Password: []byte("secret")})
+	const name = "dc=example,dc=com"
+	for _, r := range []op.Request{
+		&op.Add{Name: name, Attributes: attributes(lines("objectClass: domain\ndc: example"))},
+		&op.Modify{Name: name, Changes: changes(lines("replace description: x"))},
+	} {
+		var out answers
+		s.Serve(t.Context(), &op.Message{ID: 1, Request: r, Controls: []op.Control{namedControl("postRead entryCSN")}}, &out)
+		if out.done.Code != op.Success || len(out.done.Controls) != 1 {
+			t.Fatalf("%+v", out.done)
+		}
+		var kept csnSink
+		s.Serve(t.Context(), &op.Message{ID: 2, Request: &op.Search{Base: name, Filter: filter.And{}, Attributes: []string{"entryCSN"}}}, &kept)
+		if kept == "" || !strings.Contains(string(out.done.Controls[0].Value), string(kept)) {
+			t.Errorf("post-read has %q, the entry %q", out.done.Controls[0].Value, kept)
+		}
+	}
+}
+
+// A csnSink keeps the one value of the one entry that comes.
+type csnSink string
+
+func (s *csnSink) Entry(e *op.SearchEntry) error {
+	*s = csnSink(e.Attributes[0].Values[0])
+	return nil
+}
+func (*csnSink) Reference([]string, []op.Control) error          { return nil }
+func (*csnSink) Intermediate(string, []byte, []op.Control) error { return nil }
+func (*csnSink) Done(*op.Response) error                         { return nil }

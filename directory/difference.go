@@ -84,10 +84,10 @@ func (y *synchronizer) differ(ctx context.Context, from, to *content, g *commits
 
 // comparesAll reports whether entries that the commits did not touch may have
 // come or gone, or too many were touched: a filter may hold of others under
-// another schema, and one about collective attributes when subentries or
-// administrative points change.
+// another schema, one about collective attributes when subentries or
+// administrative points change, and one about other entries whenever those do.
 func comparesAll(ctx context.Context, from, to *content, g *commits) (bool, error) {
-	if g.all || from.o.schema != to.o.schema {
+	if g.all || from.o.schema != to.o.schema || from.asksOthers() {
 		return true, nil
 	}
 	if !from.asksShared() && !to.asksShared() {
@@ -101,6 +101,22 @@ func comparesAll(ctx context.Context, from, to *content, g *commits) (bool, erro
 		}
 	}
 	return false, nil
+}
+
+// asksOthers reports whether the filter is about what other entries say: who is in a
+// chain, or whether and how many entries are below one.
+func (c *content) asksOthers() bool {
+	if anyPart(c.r.Filter, isChain) {
+		return true
+	}
+	for t := range filter.Tests(c.query.Filter) {
+		for _, typ := range t.Types {
+			if typ == c.o.known.hasSubordinates || typ == c.o.known.numSubordinates {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // asksShared reports whether the filter may hold by collective attributes.

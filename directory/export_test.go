@@ -25,3 +25,10 @@ func AwaitUpgrade(d *Directory) {
 		<-done
 	}
 }
+
+// SetMaxChain bounds chains of members until the test ends.
+func SetMaxChain(t testing.TB, n int) {
+	old := maxChain
+	maxChain = n
+	t.Cleanup(func() { maxChain = old })
+}

@@ -59,20 +59,24 @@ func (o *operation) lookUpAll(ctx context.Context, s *partition.Snapshot, parts 
 }
 
 // needsLookUp reports whether such a test is in f.
-func needsLookUp(f filter.Filter) bool {
+func needsLookUp(f filter.Filter) bool { return anyPart(f, isLookedUp) }
+
+func isLookedUp(f filter.Filter) bool {
+	e, ok := f.(*filter.Equal)
+	return ok && (strings.EqualFold(e.Attribute, "entryDN") || e.Attribute == "1.3.6.1.1.20") || isChain(f)
+}
+
+// anyPart reports whether one of the tests that f is made of is such.
+func anyPart(f filter.Filter, is func(filter.Filter) bool) bool {
 	switch f := f.(type) {
-	case *filter.Equal:
-		return strings.EqualFold(f.Attribute, "entryDN") || f.Attribute == "1.3.6.1.1.20"
-	case *filter.Extensible:
-		return isChain(f)
 	case *filter.Not:
-		return needsLookUp(f.Filter)
+		return anyPart(f.Filter, is)
 	case filter.And:
-		return slices.ContainsFunc(f, needsLookUp)
+		return slices.ContainsFunc(f, func(part filter.Filter) bool { return anyPart(part, is) })
 	case filter.Or:
-		return slices.ContainsFunc(f, needsLookUp)
+		return slices.ContainsFunc(f, func(part filter.Filter) bool { return anyPart(part, is) })
 	}
-	return false
+	return is(f)
 }
 
 func (o *operation) nameTest(ctx context.Context, s *partition.Snapshot, f *filter.Equal) (filter.Filter, error) {

@@ -81,10 +81,7 @@ type persister struct {
 
 // searchOn runs a search with a persistent search control.
 func (o *operation) searchOn(ctx context.Context, name dn.DN, r *op.Search, sink op.Sink) error {
-	if r.Deref == op.DerefInSearching || r.Deref == op.DerefAlways {
-		return op.Errorf(op.UnwillingToPerform, "a persistent search follows no aliases while searching")
-	}
-	w := &persister{watch{o: o, r: r, name: name, sink: sink}, o.controls.persistent}
+	w := &persister{watch{o: o, r: withoutAliases(r), name: name, sink: sink}, o.controls.persistent}
 	front, err := w.begin(ctx)
 	if err != nil {
 		return err
@@ -103,6 +100,20 @@ func (o *operation) searchOn(ctx context.Context, name dn.DN, r *op.Search, sink
 		front = after
 	}
 	return nil
+}
+
+// withoutAliases is the search with aliases followed in finding the base only: what
+// an alias leads to changes without it. JNDI asks for all of them to be followed,
+// unless it is told otherwise, and so would have no events.
+func withoutAliases(r *op.Search) *op.Search {
+	less := *r
+	switch r.Deref {
+	case op.DerefInSearching:
+		less.Deref = op.NeverDerefAliases
+	case op.DerefAlways:
+		less.Deref = op.DerefFindingBase
+	}
+	return &less
 }
 
 // begin sends what there is, if it is wanted, and tells from where on changes
@@ -245,8 +256,8 @@ func (n *notice) effect(ctx context.Context, e partition.Effect) error {
 	return c.tell(ctx, found, changeControl(kind, previous))
 }
 
-// changeControl is an entry change notification. There is no change number in
-// it: ours have eight octets, and clients (JNDI) take four at most.
+// changeControl is an entry change notification. There is no change number, which
+// would be the revision: JNDI's events end at an INTEGER of more than four octets.
 func changeControl(kind int64, previous string) op.Control {
 	b := ber.Open(nil, ber.Sequence)
 	b = ber.AppendInt(b, ber.Enumerated, kind)

@@ -158,6 +158,30 @@ func TestSyncPersist(t *testing.T) {
 	w.wants("done 4096 ") // the base is gone (RFC 4533, 3.5.1)
 }
 
+// TestSyncOfOthers: entries come and go by what becomes of others.
+func TestSyncOfOthers(t *testing.T) {
+	const one, two = "cn=1,ou=a,dc=example,dc=com", "cn=2,cn=1,ou=a,dc=example,dc=com"
+	for _, f := range []string{"(&(objectClass=device)(hasSubordinates=TRUE))", "(&(cn=1)(numSubordinates>=1))"} {
+		w := watch(t, f, syncControl(3))
+		w.wants("refreshPresent")
+		w.add(two, "device", "cn: 2")
+		w.wants(one+" add", "newCookie")
+		w.do(&op.Delete{Name: two})
+		w.wants(one+" delete", "newCookie")
+	}
+	w := watch(t, "(manager:1.2.840.113556.1.4.1941:=cn=1,ou=a,dc=example,dc=com)", syncControl(3))
+	w.wants("refreshPresent")
+	const ann, bob = "cn=ann,ou=b,dc=example,dc=com", "cn=bob,ou=a,dc=example,dc=com"
+	w.add(ann, "inetOrgPerson", "sn: ann")
+	w.wants("newCookie")
+	w.add(bob, "inetOrgPerson", "sn: bob\nmanager: "+ann)
+	w.wants("newCookie")
+	w.do(&op.Modify{Name: ann, Changes: changes(lines("add manager: " + one))})
+	w.wants(bob+" add", "newCookie")
+	w.do(&op.Modify{Name: ann, Changes: changes(lines("delete manager"))})
+	w.wants(bob+" delete", "newCookie")
+}
+
 // TestSyncFilter: entries leave the content by a change, and the names below a
 // renamed entry that is not in the content are told.
 func TestSyncFilter(t *testing.T) {

@@ -71,6 +71,9 @@ func (o *operation) updateIn(ctx context.Context, tx *partition.Tx, u *update) (
 	if err := o.readEntry(ctx, s, u.name, id, postRead, c.postRead); err != nil {
 		return err
 	}
+	if c.postRead != nil {
+		tx.SettleCSN(o.response.Controls[len(o.response.Controls)-1].Value)
+	}
 	if c.noOp {
 		return errNoOperation
 	}

@@ -135,15 +135,24 @@ func (s *Snapshot) GoverningRule(ctx context.Context, id entry.ID) (*schema.Stru
 
 func (s *Snapshot) governor() governor { return governor{s, s.catalog.types} }
 
-// governs checks whether the DIT structure rules let an entry, with those below
-// it, go to another place.
-func (tx *Tx) governs(ctx context.Context, id entry.ID, rdn dn.RDN, parent entry.ID) error {
+// governsMoved checks whether the DIT structure rules let an entry, with those
+// below it, go to another place.
+func (tx *Tx) governsMoved(ctx context.Context, id entry.ID, rdn dn.RDN, parent entry.ID) error {
 	if len(tx.catalog.schema.NameForms()) == 0 {
 		return nil
 	}
 	cs, err := tx.classesAt(ctx, id)
 	if err != nil {
 		return err
+	}
+	return tx.governs(ctx, id, cs, rdn, parent)
+}
+
+// governs checks whether an entry, with those below it, may be of some classes at
+// a place.
+func (tx *Tx) governs(ctx context.Context, id entry.ID, cs *classes, rdn dn.RDN, parent entry.ID) error {
+	if len(tx.catalog.schema.NameForms()) == 0 {
+		return nil
 	}
 	g := tx.governor()
 	before, err := g.of(ctx, id)

@@ -103,6 +103,9 @@ func (m *modification) load(ctx context.Context, changes []op.Modification) erro
 			return err
 		}
 		m.edit(t)
+		if t == m.tx.catalog.objectClass && m.tx.Rules.Relaxed { // see morph
+			m.edit(m.tx.catalog.structuralObjectClass)
+		}
 		if t.NoUserModification {
 			m.given = append(m.given, t)
 		}

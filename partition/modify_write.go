@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/tree"
@@ -55,7 +56,8 @@ func (m *modification) settle(ctx context.Context, v *editedValues) error {
 }
 
 // settleClasses checks a change of objectClass: superclasses are written out,
-// and the structural class stays. Nil if objectClass does not change.
+// and the structural class stays, unless the rules are relaxed. Nil if objectClass
+// does not change.
 func (m *modification) settleClasses(ctx context.Context) (*classes, error) {
 	for _, t := range m.types {
 		for _, v := range t.lists {
@@ -83,7 +85,9 @@ func (m *modification) settleClasses(ctx context.Context) (*classes, error) {
 		return nil, err
 	}
 	if after.structural != before.structural {
-		return nil, problem(ClassModification, "the structural object class is %s and cannot become %s", before.structural.Name(), after.structural.Name())
+		if err := m.morph(ctx, before, after); err != nil {
+			return nil, err
+		}
 	}
 	for _, c := range after.all {
 		if c.Obsolete && !before.has(c) {
@@ -91,6 +95,24 @@ func (m *modification) settleClasses(ctx context.Context) (*classes, error) {
 		}
 	}
 	return after, m.superclasses(v, before, after)
+}
+
+// morph gives the entry another structural class, which relaxed rules allow
+// (draft-zeilenga-ldap-relax, 3.1): structuralObjectClass follows, and the DIT
+// structure rules must let such an entry, and those below it, stand there.
+func (m *modification) morph(ctx context.Context, before, after *classes) error {
+	if !m.tx.Rules.Relaxed {
+		return problem(ClassModification, "the structural object class is %s and cannot become %s", before.structural.Name(), after.structural.Name())
+	}
+	rdn, err := m.tx.lastRDN(ctx, m.pl.ID)
+	if err != nil {
+		return err
+	}
+	if err := m.tx.governs(ctx, m.pl.ID, after, rdn, m.pl.Parent); err != nil {
+		return err
+	}
+	return m.apply(ctx, &op.Modification{Kind: op.ModReplace, PartialAttribute: op.PartialAttribute{
+		Description: m.tx.catalog.structuralObjectClass.Name(), Values: [][]byte{[]byte(after.structural.Name())}}})
 }
 
 // superclasses adds those that the classes imply. One that was taken away while

@@ -40,7 +40,7 @@ func (tx *Tx) Rename(ctx context.Context, name dn.DN, newRDN dn.RDN, deleteOld b
 	if err := tx.notAlias(ctx, to.Parent); err != nil {
 		return err
 	}
-	if err := tx.governs(ctx, pl.ID, newRDN, to.Parent); err != nil {
+	if err := tx.governsMoved(ctx, pl.ID, newRDN, to.Parent); err != nil {
 		return err
 	}
 	m, err := tx.renamed(ctx, pl, newRDN, deleteOld)

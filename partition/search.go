@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -96,6 +97,10 @@ type finder struct {
 	found   int
 	skipped int                   // rows that the tree's columns ruled out
 	inner   map[entry.ID]struct{} // entries with children, if known
+	// derived are the types that the filter is about and that no entry stores, as
+	// lookForDerived finds.
+	derived []*schema.AttributeType
+	looked  bool
 	// only, if not nil, decides about what matches and its position.
 	only   func(e *entry.Entry, position []byte) bool
 	result Result
@@ -345,11 +350,9 @@ func (f *finder) matches(id entry.ID, it *item, name string) (bool, error) {
 			return false, err
 		}
 	}
-	if f.asksChildren() {
-		var err error
-		if e, err = f.withChildren(id, e); err != nil {
-			return false, err
-		}
+	e, err := f.withChildren(id, e)
+	if err != nil {
+		return false, err
 	}
 	src := filter.EntrySource{Entry: e}
 	if filter.NeedsValues(f.q.Filter) {
@@ -362,29 +365,46 @@ func (f *finder) matches(id entry.ID, it *item, name string) (bool, error) {
 	return f.q.Filter.Match(&src) == filter.True, nil
 }
 
-// asksChildren reports whether the filter is about hasSubordinates, which is not
-// stored.
-func (f *finder) asksChildren() bool {
-	for t := range filter.Tests(f.q.Filter) {
-		if slices.Contains(t.Types, f.s.catalog.hasSubordinates) {
-			return true
-		}
+// withChildren gives the entry with hasSubordinates and numSubordinates, which are
+// not stored, as far as the filter is about them.
+func (f *finder) withChildren(id entry.ID, e *entry.Entry) (*entry.Entry, error) {
+	if !f.looked {
+		f.lookForDerived()
 	}
-	return false
+	if len(f.derived) == 0 {
+		return e, nil
+	}
+	more := slices.Clip(e.Attributes)
+	for _, t := range f.derived {
+		value, err := f.s.ofChildren(f.ctx, t, id)
+		if err != nil {
+			return nil, err
+		}
+		more = append(more, entry.Attribute{Type: t, Values: [][]byte{value}})
+	}
+	return &entry.Entry{ID: id, Attributes: more}, nil
 }
 
-// withChildren gives the entry with hasSubordinates.
-func (f *finder) withChildren(id entry.ID, e *entry.Entry) (*entry.Entry, error) {
-	has, err := f.s.HasChildren(f.ctx, id)
-	if err != nil {
-		return nil, err
+// lookForDerived finds out, once a query, what of these the filter is about.
+func (f *finder) lookForDerived() {
+	f.looked = true
+	k := f.s.catalog.types
+	for test := range filter.Tests(f.q.Filter) {
+		for _, t := range test.Types {
+			if t != nil && (t == k.hasSubordinates || t == k.numSubordinates) && !slices.Contains(f.derived, t) {
+				f.derived = append(f.derived, t)
+			}
+		}
 	}
-	value := []byte("FALSE")
-	if has {
-		value = []byte("TRUE")
+}
+
+func (s *Snapshot) ofChildren(ctx context.Context, t *schema.AttributeType, id entry.ID) ([]byte, error) {
+	if t == s.catalog.numSubordinates {
+		n, err := s.CountChildren(ctx, id)
+		return strconv.AppendInt(nil, int64(n), 10), err
 	}
-	return &entry.Entry{ID: id, Attributes: append(slices.Clip(e.Attributes),
-		entry.Attribute{Type: f.s.catalog.hasSubordinates, Values: [][]byte{value}})}, nil
+	has, err := s.HasChildren(ctx, id)
+	return []byte(strings.ToUpper(strconv.FormatBool(has))), err
 }
 
 // filterTypes lists the types that a filter asks about.

@@ -101,6 +101,22 @@ func (tx *Tx) finalCSN(value, key []byte) {
 	})
 }
 
+// SettleCSN has each entryCSN that the transaction has made, where b shows it as it
+// is before the commit, become what it is in the end.
+func (tx *Tx) SettleCSN(b []byte) {
+	early := csn(tx.tx.Stamp())
+	tx.tx.AtCommit(func(r table.Revision) {
+		final := csn(r)
+		for rest := b; ; {
+			i := bytes.Index(rest, early)
+			if i < 0 {
+				return
+			}
+			rest = rest[i+copy(rest[i:], final):]
+		}
+	})
+}
+
 // stamps are the operational attributes that every change sets.
 func (tx *Tx) stamps() []stamp {
 	t := tx.catalog.types

@@ -107,11 +107,16 @@ func (s *Source) NameValues() iter.Seq2[*schema.AttributeType, []byte] {
 // isID reports whether a type is entryUUID, which no column holds: the id is.
 func isID(t *schema.AttributeType) bool { return t.OID == entryUUID }
 
-// isUnstored reports whether a type is hasSubordinates: entries have it, but
-// other rows tell its value.
-func isUnstored(t *schema.AttributeType) bool { return t.OID == hasSubordinates }
+// isUnstored reports whether a type is hasSubordinates or numSubordinates: entries
+// have them, but other rows tell their values.
+func isUnstored(t *schema.AttributeType) bool {
+	return t.OID == hasSubordinates || t.OID == numSubordinates
+}
 
-const hasSubordinates = "2.5.18.9"
+const (
+	hasSubordinates = "2.5.18.9"
+	numSubordinates = "1.3.6.1.4.1.453.16.2.103"
+)
 
 const entryUUID = "1.3.6.1.1.16.4"
 

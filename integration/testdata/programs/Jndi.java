@@ -22,6 +22,7 @@ import javax.naming.PartialResultException;
 import javax.naming.ReferralException;
 import javax.naming.SizeLimitExceededException;
 import javax.naming.directory.*;
+import javax.naming.event.*;
 import javax.naming.ldap.*;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.SSLSocketFactory;
@@ -198,6 +199,38 @@ public class Jndi {
         c.setRequestControls(null);
     }
 
+    /** JNDI's events come by persistent searches. */
+    static void events(LdapContext c) throws Exception {
+        List<String> told = Collections.synchronizedList(new ArrayList<>());
+        java.util.concurrent.CountDownLatch three = new java.util.concurrent.CountDownLatch(3);
+        class Listener implements NamespaceChangeListener, ObjectChangeListener {
+            void tell(String what, NamingEvent e) {
+                told.add(what + " " + (e.getChangeInfo() != null));
+                three.countDown();
+            }
+            public void objectAdded(NamingEvent e) { tell("added", e); }
+            public void objectRemoved(NamingEvent e) { tell("removed", e); }
+            public void objectRenamed(NamingEvent e) { tell("renamed", e); }
+            public void objectChanged(NamingEvent e) { tell("changed", e); }
+            public void namingExceptionThrown(NamingExceptionEvent e) {
+                told.add(e.getException().toString());
+                while (three.getCount() > 0) {
+                    three.countDown();
+                }
+            }
+        }
+        String at = "cn=event," + BASE;
+        LdapContext watching = connect(System.getenv("ADMIN"), System.getenv("PASSWORD"), "throw");
+        EventDirContext events = (EventDirContext) watching.lookup(name(BASE));
+        events.addNamingListener("", "(cn=event)", scope(SearchControls.SUBTREE_SCOPE), new Listener());
+        c.createSubcontext(name(at), attributes("objectClass", "device"));
+        c.modifyAttributes(name(at), new ModificationItem[] {item(DirContext.REPLACE_ATTRIBUTE, "description", "x")});
+        c.destroySubcontext(name(at));
+        three.await(10, java.util.concurrent.TimeUnit.SECONDS);
+        check("events", told, List.of("added true", "changed true", "removed true"));
+        watching.close();
+    }
+
     static ModificationItem item(int kind, String type, Object... values) {
         Attribute a = new BasicAttribute(type);
         for (Object v : values) {
@@ -291,7 +324,7 @@ public class Jndi {
             PHOTO[i] = (byte) i;
         }
         LdapContext c = connect(System.getenv("ADMIN"), System.getenv("PASSWORD"), "throw");
-        for (Part p : new Part[] {Jndi::schema, Jndi::add, Jndi::read, Jndi::pages, Jndi::order, Jndi::modify, Jndi::others, Jndi::referrals}) {
+        for (Part p : new Part[] {Jndi::schema, Jndi::add, Jndi::read, Jndi::pages, Jndi::order, Jndi::modify, Jndi::others, Jndi::referrals, Jndi::events}) {
             try {
                 p.run(c);
             } catch (Exception e) {
