@@ -35,7 +35,7 @@ type CollectOptions struct {
 // Collection is what one collection did.
 type Collection struct {
 	Floor   table.Revision // below it history may be gone
-	Commits int            // that fell below the floor
+	Commits int            // that the journal forgot
 	Rows    int            // looked at
 	Removed table.Collected
 	Whole   bool // every row was looked at
@@ -119,9 +119,9 @@ func (db *DB) collect(ctx context.Context, b *bounds, floor table.Revision, o Co
 	return p.sum, err
 }
 
-// start collects in the background, if history is to be kept for so long only.
+// start collects in the background.
 func (g *collector) start(db *DB) {
-	if db.o.Retention <= 0 || db.o.ReadOnly {
+	if !db.o.Collect || db.o.ReadOnly {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -147,11 +147,14 @@ const (
 
 func (db *DB) collectNowAndThen(ctx context.Context) {
 	every := min(max(db.o.Retention/looks, mostOften), mostSeldom)
-	tick := min(max(db.o.SecretAge/secretLooks, mostOften), every)
+	tick := max(db.o.SecretAge/secretLooks, mostOften)
+	if db.o.Retention > 0 {
+		tick = min(tick, every)
+	}
 	var last time.Time
 	for pause(ctx, jittered(tick, db.o.random())) == nil {
 		o := CollectOptions{Retention: db.o.Retention, Rate: db.o.CollectRate}
-		whole := time.Since(last) >= every
+		whole := db.o.Retention > 0 && time.Since(last) >= every
 		done, err := db.collectInTurn(ctx, o, whole)
 		switch {
 		case ctx.Err() != nil:

@@ -239,7 +239,7 @@ func TestCollectYoung(t *testing.T) {
 	for _, kind := range stores {
 		t.Run(kind.name, func(t *testing.T) {
 			o := fast
-			o.Secrets, o.SecretAge, o.Retention = map[string][]table.Family{"data": {'b'}}, time.Millisecond, time.Hour
+			o.Secrets, o.SecretAge, o.Collect = map[string][]table.Family{"data": {'b'}}, time.Millisecond, true
 			s := kind.make()
 			db := open(t, s, o)
 			tab := db.Table("data")
@@ -269,7 +269,7 @@ func TestCollectYoung(t *testing.T) {
 func TestCollectByTheNext(t *testing.T) {
 	t.Parallel()
 	o := fast
-	o.Retention = 20 * time.Millisecond
+	o.Collect, o.Retention = true, 20*time.Millisecond
 	s := tabletest.NewMem()
 	a, b := open(t, s, o), open(t, s, o)
 	few := func() bool { return cellsOf(s, "x", 'a') <= 2 && journalRows(t, b) <= 6 }

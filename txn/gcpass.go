@@ -170,6 +170,7 @@ func (w *walk) forget(ctx context.Context, rec journal.Record) error {
 	if rec.State == journal.None || !w.p.consumed(rec.Revision) {
 		return nil
 	}
+	w.p.sum.Commits++
 	if w.gone = append(w.gone, rec); len(w.gone) < passCommits {
 		return nil
 	}
@@ -179,7 +180,6 @@ func (w *walk) forget(ctx context.Context, rec journal.Record) error {
 // oldRows takes up the rows of a commit. A load does not say which rows it wrote
 // over, if any, so all are looked at.
 func (p *pass) oldRows(ctx context.Context, w *walk, rec *journal.Record) error {
-	p.sum.Commits++
 	if rec.Kind == journal.Bulk && rec.State == journal.Committed && len(rec.Rows) == 0 && !p.sum.Whole {
 		return p.everything(ctx)
 	}

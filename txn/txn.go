@@ -56,8 +56,10 @@ type Options struct {
 	Settle time.Duration
 	// Attempts bounds the tries of an Update; 16 by default.
 	Attempts int
-	// Retention is how long history stays readable and the journal is kept. If
-	// it is zero, nothing is collected but by Collect.
+	// Collect has garbage collected in the background, by one server of those
+	// that ask for it. Retention is how long history stays readable and the
+	// journal is kept; zero is for ever.
+	Collect   bool
 	Retention time.Duration
 	// Secrets are families of which no history is kept beyond SecretAge, 2
 	// minutes by default.

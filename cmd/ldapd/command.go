@@ -70,6 +70,7 @@ func (m *Main) root() *cobra.Command {
 		m.checkCommand(),
 		m.reindexCommand(),
 		m.uniqueCommand(),
+		m.gcCommand(),
 		m.schemaCommand(),
 		m.explainCommand(),
 		m.passwdCommand(),

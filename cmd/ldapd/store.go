@@ -57,8 +57,11 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 	p, err := partition.Open(ctx, s, partition.Options{
 		Cache:  entries,
 		Create: use >= writing,
-		Txn:    txn.Options{ReadOnly: use == reading, Lease: c.Lease, Log: log},
-		Log:    log,
+		Txn: txn.Options{
+			ReadOnly: use == reading, Lease: c.Lease, Log: log,
+			Collect: use == serving, Retention: c.Retention,
+		},
+		Log: log,
 	})
 	if err != nil {
 		s.Close()

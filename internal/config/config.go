@@ -35,8 +35,9 @@ type Config struct {
 	Limits      Limits
 	Cache       int64 // bytes; 0: the partition's default
 	Lease       time.Duration
-	LogLevel    string // debug, info, warn, error
-	LogFormat   string // text, json
+	Retention   time.Duration // zero: for ever
+	LogLevel    string        // debug, info, warn, error
+	LogFormat   string        // text, json
 	Access      Access
 	Slow        time.Duration // 0: no operation is slow
 	GracePeriod time.Duration
@@ -162,6 +163,7 @@ func (r *reader) config() (*Config, error) {
 		SASL:      r.sasl(),
 		Cache:     r.size("cache"),
 		Lease:     r.duration("lease"),
+		Retention: r.duration("retention"),
 		LogLevel:  r.oneOf("log.level", "debug", "info", "warn", "error"),
 		LogFormat: r.oneOf("log.format", "text", "json"),
 		Access: Access{

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+func (m *Main) gcCommand() *cobra.Command {
+	var a gcArgs
+	c := m.command(&cobra.Command{
+		Use:   "gc --store STORE [--retention TIME] [--all] [--dry-run]",
+		Short: "Let go of the past now",
+		Long: `Remove what can no longer be read of the past: what was replaced or deleted longer
+ago than --retention, but for what checkpoints keep, and the journal of those
+changes. Servers do the same by themselves; this is for who needs the space now, or
+wants less of the past than is configured. The past between stays gone.
+
+Servers that read older states at the moment are waited for, two leases at most;
+then less is removed. --all looks at every row and not only at those that changed.`,
+		Example: `  ldapd gc --store ./data --dry-run
+  ldapd gc --store ./data --retention 24h`,
+		Args: cobra.NoArgs,
+	}, append([]string{"retention"}, storeKeys...), func(ctx context.Context, c *config.Config, _ []string) error {
+		if a.Retention = c.Retention; a.Retention == 0 {
+			return &config.Error{Where: c.Origin("retention"), Text: "the past is kept for ever: say for how long it is wanted, as --retention 24h"}
+		}
+		return gcJob.on(ctx, m, c, changing, m.around(), a)
+	})
+	c.Flags().BoolVar(&a.All, "all", false, "look at every row")
+	c.Flags().BoolVar(&a.Dry, "dry-run", false, "say what would be removed, and remove nothing")
+	return c
+}
+
+// gcArgs are what the command has besides the configuration, and retention.
+type gcArgs struct {
+	Retention time.Duration
+	All, Dry  bool
+}
+
+var gcJob = job[gcArgs]{"gc", gc}
+
+func gc(ctx context.Context, w *work, a gcArgs) error {
+	done, err := w.DB().Collect(ctx, txn.CollectOptions{Retention: a.Retention, All: a.All, Dry: a.Dry})
+	if err != nil {
+		return err
+	}
+	removed, since := "removed", "the past can be read from"
+	if a.Dry {
+		removed, since = "would remove", "the past could be read from"
+	}
+	_, err = fmt.Fprintf(w.Stdout, "%s %d versions (%d bytes) in %d rows, and the journal of %d changes\n%s %s on\n",
+		removed, done.Removed.Cells, done.Removed.Bytes, done.Rows, done.Commits,
+		since, revision.Time(done.Floor).UTC().Format(time.RFC3339))
+	return err
+}
