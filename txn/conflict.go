@@ -75,11 +75,8 @@ func (w *writer) meetOthers(ctx context.Context, tx *Tx, i *issue) (*loss, error
 	if err != nil || len(met) == 0 {
 		return nil, err
 	}
-	var heads *journal.Heads
-	if err := w.step(ctx, func(ctx context.Context) (err error) {
-		heads, err = w.e.db.log.Heads(ctx)
-		return err
-	}); err != nil {
+	heads, err := w.readHeads(ctx)
+	if err != nil {
 		return nil, err
 	}
 	for _, r := range met {
@@ -107,7 +104,7 @@ func (w *writer) conflicting(ctx context.Context, tx *Tx, own table.Revision) ([
 	g, ctx := errgroup.WithContext(ctx)
 	for name, rows := range tables {
 		g.Go(func() error {
-			found, err := w.conflictingIn(ctx, name, rows, tx.snapshot, own)
+			found, err := w.conflictingIn(ctx, name, rows, tx, own)
 			mu.Lock()
 			defer mu.Unlock()
 			met = append(met, found...)
@@ -119,7 +116,7 @@ func (w *writer) conflicting(ctx context.Context, tx *Tx, own table.Revision) ([
 	return slices.Compact(met), err
 }
 
-func (w *writer) conflictingIn(ctx context.Context, name string, marks map[string][]Mark, s *Snapshot, own table.Revision) (met []table.Revision, err error) {
+func (w *writer) conflictingIn(ctx context.Context, name string, marks map[string][]Mark, tx *Tx, own table.Revision) (met []table.Revision, err error) {
 	t, ok := w.e.db.store.Table(name).(table.Versioner)
 	if !ok {
 		return nil, fmt.Errorf("table %s of %s cannot be read version by version", name, w.e.db.store)
@@ -132,7 +129,7 @@ func (w *writer) conflictingIn(ctx context.Context, name string, marks map[strin
 	for part := range slices.Chunk(keys, applySize) {
 		var rows []table.Row
 		if err := w.step(ctx, func(ctx context.Context) (err error) {
-			rows, err = t.Versions(ctx, part, MarkFamily, s.Low())
+			rows, err = t.Versions(ctx, part, MarkFamily, tx.snapshot.Low())
 			return err
 		}); err != nil {
 			return nil, fmt.Errorf("reading the marks of others in %s: %w", name, err)
@@ -140,7 +137,7 @@ func (w *writer) conflictingIn(ctx context.Context, name string, marks map[strin
 		for _, row := range rows {
 			for i := range row.Cells {
 				c := &row.Cells[i]
-				if c.Revision == own || s.Visible(c.Revision) {
+				if tx.isMine(c.Revision, own) || tx.snapshot.Visible(c.Revision) {
 					continue
 				}
 				theirs, err := parseMark(c)

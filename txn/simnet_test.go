@@ -72,7 +72,8 @@ type call struct {
 	key    string // tells apart calls of one step
 	n      int    // rows that can be done alone
 	effect func(part int) (result string)
-	drop   bool // lost with its process
+	drop   bool          // lost with its process
+	linger time.Duration // still under way when its process has ended
 
 	answer chan struct{}
 	over   bool // answered
@@ -244,6 +245,11 @@ func (n *net) do(c *call, part int) {
 		n.note(c, "dropped", "")
 		return
 	}
+	if later := c.linger; later > 0 {
+		c.linger = 0
+		n.at(later, func() { n.do(c, part) })
+		return
+	}
 	n.note(c, "done", c.effect(part))
 }
 
@@ -269,11 +275,17 @@ func (n *net) reply(c *call, err error) {
 	close(c.answer)
 }
 
-// crash ends a process: what it has sent is done or lost, and it hears nothing.
+// crash ends a process: what it has sent is done, now or later, or lost, and it
+// hears nothing.
 func (n *net) crash(d *node) {
 	d.crashed = true
 	for _, c := range slices.Clone(d.flying) {
-		c.drop = n.rnd.IntN(2) == 0
+		switch n.rnd.IntN(3) {
+		case 0:
+			c.drop = true
+		case 1:
+			c.linger = n.lateness()
+		}
 		n.reply(c, fmt.Errorf("%w: the process has ended", table.ErrClosed))
 	}
 }
@@ -311,6 +323,7 @@ const (
 	retried  // sent twice at once: the answer is the second copy's
 	partial  // some rows are done
 	lostPage // a scan breaks off
+	slow     // done long after it was sent
 	outage   // a table's region is away for a while
 	crash    // the process ends, the call done or not
 	pauseBefore
@@ -318,7 +331,7 @@ const (
 	faultCount
 )
 
-var faultNames = [...]string{"none", "not applied", "applied", "late", "twice", "retried", "partial", "lost page", "outage", "crash", "pause before", "pause after"}
+var faultNames = [...]string{"none", "not applied", "applied", "late", "twice", "retried", "partial", "lost page", "slow", "outage", "crash", "pause before", "pause after"}
 
 func (f fault) String() string { return faultNames[f] }
 
@@ -353,6 +366,9 @@ func init() {
 		},
 		partial:  half,
 		lostPage: half,
+		slow: func(n *net, c *call, after time.Duration) {
+			n.at(after+n.lateness(), func() { done(n, c, nil) })
+		},
 		outage: func(n *net, c *call, after time.Duration) {
 			if n.regions[c.table] <= n.now() {
 				n.regions[c.table] = n.now() + time.Duration(n.rnd.Int64N(int64(n.o.Lease)))

@@ -51,7 +51,7 @@ func (s step) String() string { return stepNames[s] }
 
 // Faults by what a call does.
 var (
-	anyCall   = []fault{notApplied, outage, crash, pauseBefore, pauseAfter}
+	anyCall   = []fault{notApplied, slow, outage, crash, pauseBefore, pauseAfter}
 	scanFault = append([]fault{lostPage}, anyCall...)
 	swapFault = append([]fault{applied, late, twice, retried}, anyCall...)
 	setFault  = append([]fault{applied, late, twice, partial}, anyCall...)

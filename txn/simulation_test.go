@@ -28,8 +28,10 @@ var (
 // A simWorld is one simulated history: some servers, each with lives one after
 // the other, that share a store behind a net.
 type simWorld struct {
-	net *net
-	txs []*simTx
+	net   *net
+	txs   []*simTx
+	skew  time.Duration // of clocks, at most
+	think time.Duration // between transactions, at most
 }
 
 // A history is what a seed came to.
@@ -65,6 +67,10 @@ func (w *simWorld) play() error {
 		return err
 	}
 	n.rate = 0.08 * n.rnd.Float64()
+	w.skew = []time.Duration{time.Millisecond, 100 * time.Millisecond, 2 * time.Second, 6 * time.Second}[n.rnd.IntN(4)]
+	if n.rnd.IntN(4) == 0 {
+		w.think = 4 * time.Second // slots are swept and used again meanwhile
+	}
 	n.ended.Go(n.run)
 	for servers := 2 + n.rnd.IntN(4); n.calls < minCalls && n.oracle.broken == ""; servers = 2 {
 		w.round(servers)
@@ -113,6 +119,7 @@ type simLife struct {
 	seed    uint64
 	clients [][]*simTx
 	close   bool
+	think   time.Duration // before it starts, and before each transaction
 	newest  atomic.Int64
 }
 
@@ -120,7 +127,10 @@ func (w *simWorld) life(name string) *simLife {
 	rnd := w.net.rnd
 	l := &simLife{w: w, seed: rnd.Uint64(), close: rnd.IntN(4) == 0}
 	l.node = &node{net: w.net, name: name, faulty: true}
-	l.node.skew = time.Duration(rnd.Int64N(int64(4*time.Second))) - 2*time.Second
+	l.node.skew = time.Duration(rnd.Int64N(int64(2*w.skew))) - w.skew
+	if w.think > 0 {
+		l.think = time.Duration(rnd.Int64N(int64(w.think)))
+	}
 	for range 1 + rnd.IntN(2) {
 		var txs []*simTx
 		for range 1 + rnd.IntN(3) {
@@ -155,6 +165,7 @@ func (s *splitmix) next() uint64 {
 }
 
 func (l *simLife) run() {
+	time.Sleep(l.think)
 	db := openSim(l.node, l.seed)
 	if db == nil {
 		return
@@ -163,6 +174,7 @@ func (l *simLife) run() {
 	for i, txs := range l.clients {
 		g.Go(func() {
 			for _, tx := range txs {
+				time.Sleep(l.think)
 				l.transact(context.WithValue(context.Background(), clientKey{}, i+1), db, tx)
 			}
 		})

@@ -17,6 +17,7 @@ type Tx struct {
 	snapshot *Snapshot
 	stamp    table.Revision
 	prio     table.Revision // of the first attempt, once known
+	held     table.Revision // of the hold that the attempt runs under, if any
 	writes   map[string]*overlay
 	marks    []placed
 	markRows []markRow

@@ -166,6 +166,9 @@ type engine interface {
 	// commit makes a transaction durable and shows it. If it lost against
 	// another one, lost says when to try again.
 	commit(ctx context.Context, tx *Tx) (r table.Revision, lost *loss, err error)
+	// hold places the marks of a transaction before its next attempt, if the
+	// engine finds conflicts by marks; nil is no hold.
+	hold(ctx context.Context, t *turn) (*hold, *loss, error)
 	// bulk begins a load; no other commit is under way until it ends.
 	bulk(ctx context.Context, o table.BulkOptions) (loader, error)
 	// alone returns when no other server writes, or says which one does.

@@ -22,9 +22,9 @@ const exclusiveAfter = 4
 // shows it. A commit whose outcome cannot be learned fails with ErrUnknown. An
 // Update within fn may wait for ever.
 func (db *DB) Update(ctx context.Context, fn func(*Tx) error) (table.Revision, error) {
-	var prio table.Revision
+	var t turn
 	for try := range db.o.Attempts {
-		r, lost, err := db.attempt(ctx, fn, &prio, try >= exclusiveAfter)
+		r, lost, err := db.attempt(ctx, fn, &t, try)
 		if lost == nil || err != nil {
 			return r, err
 		}
@@ -40,30 +40,38 @@ func (db *DB) Update(ctx context.Context, fn func(*Tx) error) (table.Revision, e
 }
 
 // attempt runs fn once and commits.
-func (db *DB) attempt(ctx context.Context, fn func(*Tx) error, prio *table.Revision, exclusive bool) (table.Revision, *loss, error) {
+func (db *DB) attempt(ctx context.Context, fn func(*Tx) error, t *turn, try int) (table.Revision, *loss, error) {
 	if err := db.engine.writable(); err != nil {
 		return 0, nil, err
 	}
-	if exclusive {
-		if err := db.gate.enter(ctx, true); err != nil {
+	again := try >= marksFirst
+	var held *hold
+	if again {
+		if err := db.gate.enter(ctx, try >= exclusiveAfter); err != nil {
 			return 0, nil, err
 		}
 		defer db.gate.leave()
+		h, lost, err := db.engine.hold(ctx, t)
+		if lost != nil || err != nil {
+			return 0, lost, err
+		}
+		defer h.release()
+		held = h
 	}
 	tx := db.begin()
 	defer tx.end()
 	if tx.snapshot.err != nil {
 		return 0, nil, tx.snapshot.err
 	}
-	tx.prio = *prio
-	defer func() { *prio = tx.prio }()
+	tx.prio, tx.held = t.prio, held.revision()
+	defer func() { t.prio, t.marks = tx.prio, tx.markRows }()
 	if err := fn(tx); err != nil {
 		return 0, nil, err
 	}
 	if tx.empty() {
 		return tx.snapshot.max, nil, nil
 	}
-	if !exclusive {
+	if !again {
 		if err := db.gate.enter(ctx, false); err != nil {
 			return 0, nil, err
 		}

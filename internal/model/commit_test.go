@@ -1,0 +1,589 @@
+package model
+
+import "fmt"
+
+// The model commit: commits T0, T1, T2 write up to two rows, are published, and
+// may be given up; slot 0 (and slot 1) is recovered at any moment, beside a
+// server that goes on as if nothing were. Puts may land late or twice.
+//
+// A step of a commit is one call of the store; an id is a rank, 1 to 3.
+
+const commits = 3
+
+type commitT struct {
+	at, snap, conf uint8
+	seen           int8 // the largest id that its snapshot shows
+	unclear        bool // a Put of it may land later
+}
+
+type commitState struct {
+	t       [commits]commitT
+	cells   [2]uint8 // of a row: the commits with a cell, and its mark, there
+	late    [2]uint8 // Puts under way
+	journal [commits]uint8
+	head    [3]int8
+	a, u, c uint8    // sets of commits
+	slot    [2]uint8 // of slots 0 and 1
+	// Of each recoverer: how far it is, what it found to roll back, what
+	// committed.
+	step, list, kept [3]uint8
+	acked            uint8
+	shown            uint8 // committed, and visible once
+	stable           int8  // the largest low-water mark
+	below            uint8 // what was visible up to it
+	gone             uint8 // journal rows that were purged
+	again            bool  // a second copy of the journal's Put landed
+	dead             [2]bool
+	fail             string8
+}
+
+// A string8 is a failure noted on the way to a state.
+type string8 uint8
+
+const (
+	pending   = 1 // states of a journal row; 0 is none
+	committed = 2
+	aborted   = 3
+
+	open       = 0 // states of a slot
+	recovering = 1
+	closed     = 2
+	swept      = 3
+)
+
+const (
+	begins uint8 = iota
+	allocates
+	journals
+	writes0
+	writes1
+	reads0
+	reads1
+	resolves
+	decides
+	publishes
+	aborts
+	erases0
+	erases1
+	void // given up, a Put may still land
+	clean
+	acknowledged
+)
+
+type commitModel struct {
+	rows  [commits]uint8 // that a commit writes
+	rank  [commits]int8  // its id
+	slots [commits]int
+	// What may happen.
+	timeouts, resends, second, both, purges bool
+	// Rules dropped.
+	passUndecided, leaveEarly, forgetUnclear, ownHead, idsWithoutC, closeWithoutU, lowWithoutU,
+	sweptAtOnce, sweepOldList, plainPut, noFence, closeOver, sweepOwn, maxWithoutC, raiseHead, forgetResent, purgeToHead bool
+	reach func(s *commitState) bool
+}
+
+func (m *commitModel) visible(s *commitState) (v uint8) {
+	for i := range commits {
+		b := uint8(1) << i
+		n := m.slots[i]
+		over := n < 2 && s.slot[n] >= closed
+		hidden := s.a | s.u
+		if over && m.closeWithoutU {
+			hidden = s.a
+		}
+		if m.rank[i] <= s.head[n] && hidden&b == 0 || over && s.c&b != 0 {
+			v |= b
+		}
+	}
+	return v
+}
+
+// counts reports whether a slot counts for the low-water mark.
+func (m *commitModel) counts(s *commitState, n int) bool {
+	return n == 2 || s.slot[n] < closed || s.slot[n] == closed && !m.sweptAtOnce
+}
+
+func (m *commitModel) used(n int) bool {
+	for i := range commits {
+		if m.rows[i] != 0 && m.slots[i] == n {
+			return true
+		}
+	}
+	return n == 0
+}
+
+func (m *commitModel) low(s *commitState) int8 {
+	low := int8(commits)
+	for n := range 3 {
+		if m.used(n) && m.counts(s, n) {
+			low = min(low, s.head[n])
+		}
+	}
+	for i := range commits {
+		if s.u>>i&1 == 1 && !m.lowWithoutU && m.counts(s, m.slots[i]) {
+			low = min(low, m.rank[i]-1)
+		}
+	}
+	return low
+}
+
+func upTo(rank []int8, t int8) (set uint8) {
+	for i, r := range rank {
+		if r <= t {
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+func (s *commitState) committed() (set uint8) {
+	for i, j := range s.journal {
+		if j == committed {
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+// note keeps what may never be taken back.
+func (m *commitModel) note(s *commitState) {
+	v := m.visible(s) & s.committed()
+	if s.shown&^v != 0 {
+		s.fail = 1
+	}
+	s.shown |= v
+	if v&upTo(m.rank[:], s.stable) != s.below {
+		s.fail = 2
+	}
+	s.stable = max(s.stable, m.low(s))
+	s.below = v & upTo(m.rank[:], s.stable)
+}
+
+func (m *commitModel) check(s *commitState) string {
+	v := m.visible(s)
+	switch {
+	case m.reach != nil && m.reach(s):
+		return "reached"
+	case s.fail == 1:
+		return "what was visible is no more"
+	case s.fail == 2:
+		return "what was visible up to the low-water mark changed"
+	case s.acked&^v != 0:
+		return "an acknowledged commit is not visible"
+	}
+	for i := range commits {
+		if wrong := m.checkCommit(s, i, v); wrong != "" {
+			return wrong
+		}
+		below := m.rank[i] <= m.low(s) && v>>i&1 == 0 && (s.a|s.u)>>i&1 == 0
+		if below && (s.cells[0]|s.cells[1])>>i&1 == 1 {
+			return fmt.Sprintf("T%d is void, has cells below the low-water mark and is no exception", i)
+		}
+	}
+	return ""
+}
+
+func (m *commitModel) checkCommit(s *commitState, i int, v uint8) string {
+	if v>>i&1 == 0 {
+		return ""
+	}
+	for k := range 2 {
+		has := s.cells[k]>>i&1 == 1
+		if has && s.journal[i] != committed {
+			return fmt.Sprintf("T%d is visible and not committed", i)
+		}
+		if s.journal[i] == committed && m.rows[i]>>k&1 == 1 && !has {
+			return fmt.Sprintf("T%d is visible and lacks its cell in row %d", i, k)
+		}
+	}
+	if s.journal[i] != committed {
+		return ""
+	}
+	heads := max(s.head[0], s.head[1], s.head[2])
+	if m.maxWithoutC && m.rank[i] > heads {
+		return fmt.Sprintf("T%d is visible and above the largest visible id: a read misses it", i)
+	}
+	for o := range commits {
+		saw := s.t[i].snap>>o&1 == 1
+		if saw && (m.rank[o] > m.rank[i] || v>>o&1 == 0) {
+			return fmt.Sprintf("T%d saw T%d, which has a larger id or is invisible", i, o)
+		}
+		if o < i && v>>o&1 == 1 && s.journal[o] == committed && m.rows[i]&m.rows[o] != 0 && !saw && s.t[o].snap>>i&1 == 0 {
+			return fmt.Sprintf("T%d and T%d wrote one row and neither saw the other", o, i)
+		}
+	}
+	return ""
+}
+
+func (m *commitModel) next(s commitState, emit0 Emit[commitState]) {
+	emit := func(n commitState, what string, a, b int) { m.note(&n); emit0(n, what, a, b) }
+	for i := range commits {
+		if n := m.slots[i]; m.rows[i] != 0 && !(n < 2 && s.dead[n]) {
+			m.commit(s, i, emit)
+		}
+	}
+	for k := range 2 {
+		if s.late[k] != 0 && !s.dead[0] {
+			n := s
+			n.cells[k] |= n.late[k]
+			n.late[k] = 0
+			emit(n, "a late Put lands in row %d", k, 0)
+		}
+	}
+	for slot := range 3 {
+		if m.used(slot) {
+			m.publish(s, slot, emit)
+		}
+	}
+	m.recover(s, 0, 0, emit)
+	if m.second {
+		m.recover(s, 1, 0, emit)
+	}
+	if m.both {
+		m.recover(s, 2, 1, emit)
+	}
+	for i := range commits {
+		if m.purges && s.gone>>i&1 == 0 && s.journal[i] > pending && m.rank[i] <= m.purgeable(&s) {
+			n := s
+			n.gone |= 1 << i
+			emit(n, "T%d's journal row is purged", i, 0)
+		}
+	}
+	if m.plainPut && s.t[0].at > journals && !s.again && s.journal[0] != 0 {
+		n := s
+		n.again, n.journal[0] = true, pending
+		emit(n, "a second copy of T0's journal row lands", 0, 0)
+	}
+}
+
+// purgeable is up to where journal rows may go.
+func (m *commitModel) purgeable(s *commitState) int8 {
+	if m.purgeToHead {
+		return max(s.head[0], s.head[1], s.head[2])
+	}
+	return m.low(s)
+}
+
+// commit takes the next step of commit i.
+func (m *commitModel) commit(s commitState, i int, emit Emit[commitState]) {
+	t, slot, b := &s.t[i], m.slots[i], uint8(1)<<i
+	v := m.visible(&s)
+	switch t.at {
+	case begins:
+		t.snap = v & s.committed()
+		t.seen = max(s.head[0], s.head[1], s.head[2])
+		for o := range commits {
+			if n := m.slots[o]; n < 2 && s.slot[n] >= closed && s.c>>o&1 == 1 && !m.idsWithoutC {
+				t.seen = max(t.seen, m.rank[o])
+			}
+		}
+		t.at = allocates
+		emit(s, "T%d begins, it sees %03b", i, int(t.snap))
+	case allocates:
+		later := false // of one slot ids are issued in order
+		for o := range commits {
+			later = later || m.slots[o] == slot && m.rank[o] > m.rank[i] && s.t[o].at > allocates
+		}
+		if m.rank[i] <= t.seen || !m.ownHead && m.rank[i] <= s.head[slot] || later {
+			return
+		}
+		t.at = journals
+		emit(s, "T%d takes id %d", i, int(m.rank[i]))
+	case journals:
+		if s.journal[i] != 0 {
+			t.at = clean
+			emit(s, "T%d finds a journal row and gives up", i, 0)
+			return
+		}
+		s.journal[i] = pending
+		t.at = writes0
+		emit(s, "T%d: journal P", i, 0)
+	case writes0, writes1:
+		m.write(s, i, int(t.at-writes0), emit)
+	case reads0, reads1:
+		k := int(t.at - reads0)
+		if m.rows[i]>>k&1 == 1 {
+			t.conf |= s.cells[k] &^ t.snap &^ b
+		}
+		t.at = m.after(i, t.at, resolves)
+		emit(s, "T%d reads back, it meets %03b", i, int(t.conf))
+	case resolves:
+		m.resolve(s, i, emit)
+	case decides:
+		t.at = aborts
+		if s.journal[i] == pending {
+			s.journal[i], t.at = committed, publishes
+		}
+		emit(s, "T%d decides, journal %d (2=C 3=A)", i, int(s.journal[i]))
+	case publishes:
+		if v&b != 0 {
+			s.acked |= b
+			t.at = acknowledged
+			emit(s, "T%d is acknowledged", i, 0)
+		}
+	case aborts:
+		if s.journal[i] != committed {
+			s.journal[i] = aborted
+		}
+		t.at = erases0
+		emit(s, "T%d: journal A", i, 0)
+	case erases0, erases1:
+		k := int(t.at - erases0)
+		s.cells[k] &^= b
+		if t.at = m.after(i, t.at, void); t.at == void && !t.unclear {
+			t.at = clean
+		}
+		emit(s, "T%d erases row %d", i, k)
+	case void:
+		s.late[0] &^= b
+		s.late[1] &^= b
+		s.cells[0] &^= b
+		s.cells[1] &^= b
+		t.at = clean
+		emit(s, "T%d has settled and is erased again", i, 0)
+	}
+}
+
+// after is the step that follows one on row 0 or 1: the same on row 1, if there is
+// anything to do, or the next kind.
+func (m *commitModel) after(i int, at, next uint8) uint8 {
+	if at++; at+1 == next && m.rows[i]&2 == 0 {
+		at++
+	}
+	return at
+}
+
+func (m *commitModel) write(s commitState, i, k int, emit Emit[commitState]) {
+	t, b := &s.t[i], uint8(1)<<i
+	if m.rows[i]>>k&1 == 1 {
+		if m.timeouts && i == 0 {
+			n := s
+			n.late[k] |= b
+			n.t[i].unclear, n.t[i].at = true, aborts
+			emit(n, "T%d's Put in row %d times out", i, k)
+		}
+		if m.resends && i == 0 { // the answer is good, and a copy is under way
+			s.late[k] |= b
+			t.unclear = !m.forgetResent
+		}
+		s.cells[k] |= b
+	}
+	t.at = m.after(i, t.at, reads0)
+	emit(s, "T%d writes row %d", i, k)
+}
+
+// resolve settles with one of those met.
+func (m *commitModel) resolve(s commitState, i int, emit Emit[commitState]) {
+	t := &s.t[i]
+	t.at = decides
+	for o := range commits {
+		if t.conf>>o&1 == 0 {
+			continue
+		}
+		t.at = resolves
+		t.conf &^= 1 << o
+		n := m.slots[o]
+		gone := n < 2 && s.slot[n] >= closed && m.visible(&s)>>o&1 == 0
+		switch {
+		case gone || s.a>>o&1 == 1 || s.journal[o] == aborted:
+		case s.gone>>o&1 == 1 && m.visible(&s)>>o&1 == 0: // no row: it is forbidden to begin
+		case s.journal[o] == committed, s.journal[o] == pending && m.rank[o] < m.rank[i]:
+			t.at, t.conf = aborts, 0
+		default:
+			s.journal[o] = aborted
+		}
+		emit(s, "T%d settles with T%d", i, o)
+		return
+	}
+	emit(s, "T%d meets nobody more", i, 0)
+}
+
+// publish moves a slot's head, over what is undecided.
+func (m *commitModel) publish(s commitState, slot int, emit Emit[commitState]) {
+	if slot < 2 && (s.dead[slot] || s.slot[slot] != open && !(m.noFence && s.slot[slot] < swept)) {
+		return
+	}
+	for h := s.head[slot]; h <= commits; h++ {
+		n := s
+		n.head[slot] = h
+		for i := range commits {
+			b := uint8(1) << i
+			if m.slots[i] != slot || m.rows[i] == 0 {
+				continue
+			}
+			n.a &^= b
+			n.u &^= b
+			at := s.t[i].at
+			switch {
+			case m.rank[i] > h || at < journals:
+			case at < publishes || at == aborts:
+				if !m.passUndecided {
+					n.u |= b
+				}
+			case at == erases0 || at == erases1:
+				if !m.leaveEarly {
+					n.u |= b
+				}
+			case at == void && !m.forgetUnclear:
+				n.a |= b
+			}
+		}
+		if n != s {
+			emit(n, "slot %d publishes head %d", slot, int(h))
+		}
+	}
+}
+
+// recover takes the next step of recoverer q, R0 to R4.
+func (m *commitModel) recover(s commitState, q, slot int, emit Emit[commitState]) {
+	if s.slot[slot] == swept {
+		return
+	}
+	step := s.step[q]
+	s.step[q]++
+	switch step {
+	case 0:
+		s.slot[slot] = max(s.slot[slot], recovering)
+		emit(s, "R0: slot %d is recovering (recoverer %d)", slot, q)
+	case 1, 2, 3:
+		i := int(step - 1)
+		b := uint8(1) << i
+		if m.slots[i] != slot {
+			m.recover(s, q, slot, emit)
+			return
+		}
+		if m.rank[i] > s.head[slot] || s.u&b != 0 {
+			switch s.journal[i] {
+			case pending:
+				s.journal[i] = aborted
+				s.list[q] |= b
+			case committed:
+				s.kept[q] |= b
+			case aborted:
+				s.list[q] |= b
+			}
+		}
+		emit(s, "R1: T%d, journal %d", i, int(s.journal[i]))
+	case 4:
+		s.cells[0] &^= s.list[q]
+		s.cells[1] &^= s.list[q]
+		emit(s, "R2: recoverer %d rolls back %03b", q, int(s.list[q]))
+	case 5:
+		if s.slot[slot] == recovering || m.closeOver {
+			s.slot[slot] = closed
+			m.close(&s, slot, s.kept[q])
+		}
+		emit(s, "R3: slot %d is closed, C=%03b", slot, int(s.c))
+	case 6:
+		s.dead[slot] = true
+		if slot == 0 {
+			s.late = [2]uint8{}
+		}
+		list := m.swept(&s, q, slot)
+		s.cells[0] &^= list
+		s.cells[1] &^= list
+		s.slot[slot] = swept
+		emit(s, "R4: slot %d is swept of %03b", slot, int(list))
+	}
+}
+
+// close writes the closed cell.
+func (m *commitModel) close(s *commitState, slot int, kept uint8) {
+	for i := range commits {
+		if m.slots[i] != slot {
+			continue
+		}
+		b := uint8(1) << i
+		s.c = s.c&^b | kept&b
+		if m.raiseHead && kept&b != 0 {
+			s.head[slot] = max(s.head[slot], m.rank[i])
+		}
+	}
+}
+
+// swept is what R4 removes.
+func (m *commitModel) swept(s *commitState, q, slot int) (list uint8) {
+	list = s.list[q] | s.a
+	for i := range commits {
+		if m.slots[i] == slot && s.journal[i] != 0 && !m.sweepOldList {
+			list |= 1 << i
+		}
+	}
+	for i := range commits {
+		if m.slots[i] != slot {
+			list &^= 1 << i
+		}
+	}
+	if m.sweepOwn {
+		return list &^ (s.kept[q] | m.visible(s)&^s.c)
+	}
+	return list &^ m.visible(s)
+}
+
+// commitVariants: T0 and T1 are of slot 0, T2 of slot 1, if nothing else is said.
+func commitVariants() (vs []variant) {
+	type config struct {
+		rows [commits]uint8
+		rank [commits]int8
+	}
+	var configs []config
+	for _, rows := range [][commits]uint8{{1, 1, 1}, {3, 1, 3}, {1, 3, 3}, {3, 2, 3}} {
+		for _, rank := range [][commits]int8{{1, 2, 3}, {1, 3, 2}, {2, 3, 1}} {
+			configs = append(configs, config{rows, rank})
+		}
+	}
+	add := func(name string, k kind, change func(*commitModel), only ...config) {
+		v := variant{name: name, kind: k}
+		if len(only) == 0 {
+			only = configs
+		}
+		for _, c := range only {
+			m := &commitModel{rows: c.rows, rank: c.rank, slots: [commits]int{0, 0, 2}}
+			change(m)
+			v.tries = append(v.tries, func(limit int) Report {
+				return Model[commitState]{Next: m.next, Check: m.check}.Explore(limit)
+			})
+		}
+		vs = append(vs, v)
+	}
+	two := func(m *commitModel) { m.second, m.rows[2] = true, 0 }
+	both := func(m *commitModel) { m.both, m.slots = true, [commits]int{0, 1, 2} }
+	add("recovery at any moment", holds, func(*commitModel) {})
+	add("Puts time out and land late", holds, func(m *commitModel) { m.timeouts = true })
+	add("Puts are sent twice", holds, func(m *commitModel) { m.resends = true })
+	add("two recoverers", holds, two)
+	add("two slots recovered together", holds, both)
+	add("journal rows up to the low-water mark are purged", holds, func(m *commitModel) { m.purges = true })
+	add("witness: recovered with a late commit, all visible", witness, func(m *commitModel) {
+		m.rows[2] = 0
+		m.reach = func(s *commitState) bool { return s.acked == 1 && s.shown == 3 && s.c == 2 && s.slot[0] == swept }
+	}, configs[0])
+	add("witness: two slots closed with a late commit each", witness, func(m *commitModel) {
+		both(m)
+		m.rows = [commits]uint8{1, 2, 0}
+		m.reach = func(s *commitState) bool { return s.c&3 == 3 && s.slot[0] == swept && s.slot[1] == swept }
+	}, configs[0])
+	add("the head passes what is undecided", breaks, func(m *commitModel) { m.passUndecided = true })
+	add("the low-water mark ignores what is undecided", breaks, func(m *commitModel) { m.lowWithoutU = true })
+	add("an aborted commit leaves U before it is erased", breaks, func(m *commitModel) { m.leaveEarly = true })
+	add("a Put that timed out is forgotten before it settles", breaks, func(m *commitModel) { m.forgetUnclear, m.timeouts = true, true })
+	add("a good answer is taken for a Put sent once", breaks, func(m *commitModel) { m.forgetResent, m.resends, m.rows[2] = true, true, 0 },
+		config{[commits]uint8{1, 1, 1}, [commits]int8{1, 2, 3}})
+	add("ids are above the snapshot, not above the own head", breaks, func(m *commitModel) { m.ownHead = true })
+	add("ids are not above late commits", breaks, func(m *commitModel) { m.idsWithoutC = true },
+		config{[commits]uint8{1, 1, 1}, [commits]int8{1, 3, 2}})
+	add("the largest visible id does not count late commits", breaks, func(m *commitModel) { m.maxWithoutC = true })
+	add("closing forgets what was undecided", breaks, func(m *commitModel) { m.closeWithoutU = true })
+	add("closing raises the head instead of keeping C", breaks, func(m *commitModel) { m.raiseHead = true })
+	add("a slot counts as swept when it is closed", breaks, func(m *commitModel) { m.sweptAtOnce = true })
+	add("sweeping does not read the journal again", breaks, func(m *commitModel) { m.sweepOldList = true })
+	add("the journal's row is a plain Put", breaks, func(m *commitModel) { m.plainPut = true })
+	add("journal rows up to the head are purged", breaks, func(m *commitModel) { m.purges, m.purgeToHead, m.rows[2] = true, true, 0 })
+	add("recovery does not fence", breaks, func(m *commitModel) { m.noFence, m.rows[2] = true, 0 },
+		config{[commits]uint8{1, 1, 1}, [commits]int8{1, 2, 3}})
+	add("the second recoverer closes once more", breaks, func(m *commitModel) { two(m); m.closeOver = true })
+	add("the second recoverer sweeps what it found itself", breaks, func(m *commitModel) { two(m); m.sweepOwn = true })
+	add("two slots: closing forgets what was undecided", breaks, func(m *commitModel) { both(m); m.closeWithoutU = true })
+	add("two slots: sweeping does not read the journal again", breaks, func(m *commitModel) { both(m); m.sweepOldList = true })
+	return vs
+}
