@@ -75,7 +75,7 @@ func (w *writer) issue(tx *Tx) (*issue, *loss, error) {
 		return nil, nil, err
 	}
 	tx.issued(i.rec.Revision)
-	i.marks = tx.marks
+	i.marks, i.began = tx.marks, tx.snapshot.ordinal
 	if w.recent.isFull() {
 		w.recent.prune(w.e.db.running.oldest(w.e.db.current.Load().ordinal))
 	}

@@ -368,7 +368,7 @@ func (e *shared) newWriter() (*writer, error) {
 		return nil, err
 	}
 	w := &writer{
-		e: e, slot: slot, clock: clock, recent: newRecent(),
+		e: e, slot: slot, incarnation: old.Incarnation + 1, clock: clock, recent: newRecent(),
 		kick: make(chan struct{}, 1), lost: make(chan struct{}),
 		cell: revision.Cell{
 			State: revision.Open, Incarnation: old.Incarnation + 1, Token: e.db.o.random(), Sequence: old.Sequence + 1,

@@ -190,14 +190,25 @@ func (tx *Tx) record(r table.Revision) *journal.Record {
 
 // begin starts an attempt at the newest state.
 func (db *DB) begin() *Tx {
-	s := db.Snapshot()
-	db.running.begin(s.ordinal)
-	return &Tx{db: db, snapshot: s}
+	for {
+		s := db.Snapshot()
+		db.running.begin(s.ordinal)
+		// Who asked for what is under way may have done so between the two lines
+		// above, and missed this; then a newer state is shown by now.
+		if s.err != nil || db.current.Load() == s {
+			return &Tx{db: db, snapshot: s}
+		}
+		db.running.end(s.ordinal)
+		s.Close()
+	}
 }
 
 func (tx *Tx) end() {
 	tx.db.running.end(tx.snapshot.ordinal)
 	tx.snapshot.Close()
+	if s := tx.db.step.Load(); s != nil && tx.snapshot.ordinal < s.ordinal {
+		tx.db.tellStep() // which may have waited for it
+	}
 }
 
 // canceled tells why a context ended, if it did.

@@ -154,6 +154,7 @@ type DB struct {
 	running running
 	changes changes
 	fronts  fronts
+	step    atomic.Pointer[taken]
 
 	current atomic.Pointer[Snapshot]
 	live    registry
@@ -173,6 +174,9 @@ type engine interface {
 	bulk(ctx context.Context, o table.BulkOptions) (loader, error)
 	// alone returns when no other server writes, or says which one does.
 	alone(ctx context.Context) error
+	// awaitCells returns when the cells of all who may write are ready, or fails
+	// with ErrConflict.
+	awaitCells(ctx context.Context, ready func(*revision.Cell) bool) error
 	// at gives a past state.
 	at(ctx context.Context, r table.Revision) (*Snapshot, error)
 	// until gives the state of all that is or will be committed up to r, which

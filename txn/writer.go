@@ -25,11 +25,12 @@ const grace = 50 * time.Millisecond
 // is run's: one change of the heads cell at a time, which shows all commits
 // decided before it was put together.
 type writer struct {
-	e     *shared
-	slot  revision.Slot
-	clock *revision.Clock
-	kick  chan struct{} // something was decided
-	lost  chan struct{} // closed when the slot is lost
+	e           *shared
+	slot        revision.Slot
+	incarnation uint64
+	clock       *revision.Clock
+	kick        chan struct{} // something was decided
+	lost        chan struct{} // closed when the slot is lost
 
 	renewed atomic.Int64 // when the last acknowledged change of the cell was sent, since e.start
 	fenced  atomic.Bool
@@ -52,6 +53,7 @@ type writer struct {
 type issue struct {
 	rec     *journal.Record
 	marks   []placed
+	began   uint64 // ordinal of the state that it was made on
 	started time.Time
 	dirty   bool // cells may have been sent
 	state   journal.State
@@ -198,7 +200,7 @@ func (w *writer) taken() error {
 // slot is lost.
 func (w *writer) publish(ctx context.Context, renew bool) (blocked time.Duration, err error) {
 	next, blocked := w.choose(renew)
-	if !renew && next.Head == w.cell.Head && slices.Equal(next.Undecided, w.cell.Undecided) {
+	if !renew && next.Head == w.cell.Head && next.Config == w.cell.Config && slices.Equal(next.Undecided, w.cell.Undecided) {
 		return blocked, nil
 	}
 	until := w.e.start.Add(time.Duration(w.renewed.Load()) + w.e.db.o.Lease)
@@ -251,7 +253,7 @@ func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) 
 	for _, v := range w.voids {
 		next.Void = append(next.Void, v.rec.Revision)
 	}
-	next.Oldest, next.Floor = w.e.db.Oldest(), w.e.db.Floor()
+	next.Oldest, next.Floor, next.Config = w.e.db.Oldest(), w.e.db.Floor(), w.stepIn(&next)
 	if renew {
 		next.Lease++
 		if now, err := w.clock.Next(); err == nil && blocked == 0 {
