@@ -31,6 +31,7 @@ var problemCodes = map[partition.Problem]op.Code{
 	partition.TooMany:           op.AdminLimitExceeded,
 	partition.Unwilling:         op.UnwillingToPerform,
 	partition.BelowAlias:        op.AliasProblem,
+	partition.Busy:              op.Busy,
 }
 
 // sentinels of the layers below, and what clients are told. The first that fits

@@ -99,7 +99,7 @@ func (o *operation) asserted(ctx context.Context, s *partition.Snapshot, name dn
 const noOp = "1.3.6.1.4.1.4203.666.5.2" // draft-zeilenga-ldap-noop
 
 func takeNoOp(o *operation, _ *op.Message, c *op.Control) error {
-	o.controls.noOp = true
+	o.controls.noOp, o.controls.rules.Trial = true, true
 	return noValue("no-op", c)
 }
 

@@ -184,6 +184,7 @@ type catalog struct {
 	*types
 	p         *Partition
 	subschema *subschema // what the schema was made by
+	toCome    *concern   // what changes must keep to besides; nil: nothing
 	cache     *cache     // of what was read by this schema
 	header    *header
 	contexts  []namingContext

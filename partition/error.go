@@ -25,6 +25,7 @@ const (
 	TooMany    // entries to look at
 	BelowAlias // aliases have nothing below them
 	Unwilling
+	Busy // other changes are under way: try again
 )
 
 // Error is a failure of an operation on the tree. The text says what to do and

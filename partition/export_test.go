@@ -1,6 +1,11 @@
 package partition
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+)
 
 // SetDrainTime sets how long a reindex waits for searches; the function it gives
 // sets it back.
@@ -8,4 +13,26 @@ func SetDrainTime(d time.Duration) (restore func()) {
 	before := drainTime
 	drainTime = d
 	return func() { drainTime = before }
+}
+
+// SubschemaID is the subschema's entry.
+var SubschemaID = subschemaID
+
+// KeepToBoth is what a transaction does at its end, now.
+func (tx *Tx) KeepToBoth(ctx context.Context) error {
+	if tx.catalog.toCome == nil {
+		return nil
+	}
+	return tx.keepToBoth(ctx, tx.catalog)
+}
+
+// Announce takes the first step of a change of the schema, and no other one.
+func Announce(ctx context.Context, p *Partition, changes []op.Modification) error {
+	st := &schemaSteps{p: p}
+	_, err := st.attempt(ctx, func(tx *Tx) error { return tx.modifySubschema(ctx, changes) })
+	if st.wanted == nil {
+		return err
+	}
+	_, err = st.announce(ctx, st.wanted)
+	return err
 }

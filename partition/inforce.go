@@ -47,6 +47,7 @@ func (p *Partition) turn(s *txn.Snapshot) (*catalog, error) {
 	next.ordinal = s.Ordinal()
 	if next.ordinal > c.ordinal { // else s is an older state than c is of
 		p.catalog.Store(next)
+		p.db.SetStep(next.subschema.since, next.ordinal)
 	}
 	return next, nil
 }
@@ -65,7 +66,35 @@ func (c *catalog) at(ctx context.Context, s *txn.Snapshot) (*catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.of(own)
+	return c.turnTo(own)
+}
+
+// turnTo gives a catalog of the same configuration with what a subschema says. If
+// that is the same schema, types and caches stay.
+func (c *catalog) turnTo(own *subschema) (next *catalog, err error) {
+	if own.sameAs(c.subschema) {
+		same := *c
+		next = &same
+		next.subschema, next.toCome = own, nil
+	} else if next, err = c.of(own); err != nil {
+		return nil, err
+	}
+	if own.pending != nil {
+		err = next.expect(own.pending.own)
+	}
+	return next, err
+}
+
+// expect has what changes entries keep to a schema to come, too.
+func (c *catalog) expect(own *subschema) error {
+	s, err := own.over(c.p.base)
+	if err != nil {
+		return err
+	}
+	if concern := newConcern(c.types, newTypes(s)); !concern.empty() {
+		c.toCome = concern
+	}
+	return nil
 }
 
 // of gives a catalog of the same configuration with the schema that a subschema
@@ -109,7 +138,7 @@ func (p *Partition) use(c *catalog) error {
 			return err
 		}
 	}
-	c.ordinal, c.subschema = now.ordinal, now.subschema
+	c.ordinal, c.subschema, c.toCome = now.ordinal, now.subschema, now.toCome
 	p.catalog.Store(c)
 	return nil
 }

@@ -499,12 +499,13 @@ func (s *Snapshot) lastRDN(ctx context.Context, id entry.ID) (dn.RDN, error) {
 // the entry.
 func (m *modification) mark() {
 	row := m.change.master.Row
-	// Of an indexed stamp only one writer can know which cell it replaces.
-	stamped := slices.ContainsFunc(m.tx.stamps(), func(s stamp) bool { return m.tx.catalog.indexes[s.typ] != nil })
+	// Of an indexed stamp only one writer can know which cell it replaces; and what
+	// commutes by one schema may not by another one.
+	whole := m.tx.catalog.toCome != nil || slices.ContainsFunc(m.tx.stamps(), func(s stamp) bool { return m.tx.catalog.indexes[s.typ] != nil })
 	var hashes []uint64
 	for _, t := range m.types {
 		for _, v := range t.lists {
-			if stamped || !m.commutes(t, v) {
+			if whole || !m.commutes(t, v) {
 				m.tx.tx.Mark(m.tx.p.master, row, txn.Mark{Kind: txn.MarkUpdate})
 				return
 			}

@@ -67,7 +67,12 @@ type Partition struct {
 	// or the indexes or loads past the usual path.
 	changing sync.RWMutex
 	turning  sync.Mutex // of catalog's changes
-	catalog  atomic.Pointer[catalog]
+	// reshaping is held by what changes, beside updates, what all servers share.
+	reshaping sync.Mutex
+	ended     chan struct{}  // closed by Close
+	following sync.WaitGroup // for follow
+	closing   sync.Once
+	catalog   atomic.Pointer[catalog]
 }
 
 // Open opens the directory in a store. The partition does not own the store.
@@ -82,7 +87,7 @@ func Open(ctx context.Context, s table.Store, o Options) (*Partition, error) {
 
 // open opens the directory that a header describes.
 func open(ctx context.Context, s table.Store, o Options, h *header) (*Partition, error) {
-	p := &Partition{base: o.Schema, cacheSize: o.Cache, log: o.Log, store: s}
+	p := &Partition{base: o.Schema, cacheSize: o.Cache, log: o.Log, store: s, ended: make(chan struct{})}
 	if !o.Txn.ReadOnly {
 		if err := s.Create(ctx, master.Spec(), tree.Spec()); err != nil {
 			return nil, fmt.Errorf("making tables: %w", err)
@@ -97,6 +102,9 @@ func open(ctx context.Context, s table.Store, o Options, h *header) (*Partition,
 	if err := p.begin(ctx, h, o.Txn.ReadOnly); err != nil {
 		p.db.Close(ctx)
 		return nil, err
+	}
+	if p.db.Shared() && !o.Txn.ReadOnly {
+		p.following.Go(p.follow)
 	}
 	return p, nil
 }
@@ -120,16 +128,24 @@ func (p *Partition) begin(ctx context.Context, h *header, readOnly bool) error {
 		}
 	}
 	c, err := p.newCatalog(k, own, newCache(p.cacheSize), h)
+	if err == nil && own.pending != nil {
+		err = c.expect(own.pending.own)
+	}
 	if err != nil {
 		return err
 	}
 	c.ordinal = at.Ordinal()
 	p.catalog.Store(c)
+	p.db.SetStep(own.since, c.ordinal)
 	return nil
 }
 
 // Close ends background work and gives the writer's slot back.
-func (p *Partition) Close(ctx context.Context) error { return p.db.Close(ctx) }
+func (p *Partition) Close(ctx context.Context) error {
+	p.closing.Do(func() { close(p.ended) })
+	p.following.Wait()
+	return p.db.Close(ctx)
+}
 
 // Schema gives the schema in force: that of the newest snapshot.
 func (p *Partition) Schema() *schema.Schema {

@@ -69,7 +69,7 @@ func (p *Partition) Reindex(ctx context.Context, indexes []Index, o ReindexOptio
 		return err
 	}
 	if len(stale) > 0 {
-		if err := p.drain(ctx); err != nil {
+		if err := p.drain(ctx, 0); err != nil {
 			return err
 		}
 		if err := p.store.Drop(ctx, stale...); err != nil {
@@ -142,9 +142,13 @@ func (c *catalog) staleTables(h *header) (names []string) {
 // drainTime bounds how long a reindex waits for searches that began before it.
 var drainTime = 30 * time.Second
 
-// drain waits until no search uses a catalog from before. Every snapshot older
-// than an empty commit made now may have one.
-func (p *Partition) drain(ctx context.Context) error {
+// drain waits until no search uses a catalog from before r, if other servers share
+// the store, or from before now: every snapshot older than an empty commit made now
+// may have one.
+func (p *Partition) drain(ctx context.Context, r table.Revision) error {
+	if p.db.Shared() && r != 0 {
+		return errors.Join(p.db.AwaitStep(ctx, r), p.db.AwaitReaders(ctx, r))
+	}
 	if _, err := p.db.Update(ctx, func(tx *txn.Tx) error {
 		tx.SetMessage([]byte(`"" ` + "\nreindex"))
 		return nil

@@ -16,6 +16,9 @@ type Rules struct {
 	// Relaxed takes values of creatorsName, createTimestamp, modifiersName and
 	// modifyTimestamp as given, and with Add of entryUUID too.
 	Relaxed bool
+	// Trial says that the transaction will not commit, whatever comes: a change of
+	// the schema is judged by the entries there are, without steps.
+	Trial bool
 }
 
 // given says which of the server's own attributes come with a new entry.

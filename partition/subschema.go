@@ -16,6 +16,8 @@ import (
 // SubschemaName is the name of the subschema's entry (RFC 4512, 4.4).
 const SubschemaName = "cn=Subschema"
 
+var subschemaDN = dn.DN{{{Type: "cn", Value: []byte("Subschema")}}}
+
 // IsSubschema reports whether a name is the subschema's. It does not normalise:
 // every search passes here.
 func IsSubschema(name dn.DN) bool {
@@ -35,16 +37,19 @@ var subschemaID = entry.ID{0x85, 0x82, 0xca, 0x4f, 0x1e, 0x7c, 0x45, 0x91, 0xb3,
 
 // definable are the attributes of the subschema whose values can be changed;
 // removedDefinitions names values of the built-in schema, as "attributeTypes
-// 2.5.4.3".
+// 2.5.4.3"; written are all that a change writes.
 var definable = []string{"ldapSyntaxes", "attributeTypes", "objectClasses", "dITContentRules", "nameForms", "dITStructureRules"}
 
 const removedDefinitions = "removedDefinitions"
+
+var written = append([]string{removedDefinitions, pendingDefinitions}, definable...)
 
 // A subschema is what a directory's own entry says.
 type subschema struct {
 	since   table.Revision // of its last change; 0: there is no entry
 	added   []schema.Definition
 	removed []schema.Definition
+	pending *pending // nil: no change is under way
 }
 
 // subschemaSince reads when the subschema was changed last.
@@ -82,7 +87,8 @@ func (p *Partition) readSubschema(ctx context.Context, r txn.Reader) (*subschema
 		name, oid, _ := strings.Cut(string(v), " ")
 		own.removed = append(own.removed, schema.Definition{Attribute: name, Text: oid})
 	}
-	return own, nil
+	own.pending, err = readPending(e.Values(p.base.Attribute(pendingDefinitions)))
+	return own, err
 }
 
 // over makes the schema of a subschema. What it adds counts more than what is
@@ -144,7 +150,10 @@ func definitionsOf(s *schema.Schema) map[definitionKey]string {
 
 // values are what the entry stores of a subschema.
 func (own *subschema) values(attribute string) (values [][]byte) {
-	if attribute == removedDefinitions {
+	switch attribute {
+	case pendingDefinitions:
+		return own.pending.values()
+	case removedDefinitions:
 		for _, d := range own.removed {
 			values = append(values, []byte(d.Attribute+" "+d.Text))
 		}
@@ -161,7 +170,17 @@ func (own *subschema) values(attribute string) (values [][]byte) {
 
 // Subschema reads the subschema's entry as it is stored: with the operational
 // attributes of its last change, and without what is built in. Nil: the schema
-// was never changed.
+// was never changed. What is only to come is not told.
 func (s *Snapshot) Subschema(ctx context.Context) (*entry.Entry, error) {
-	return s.Entry(ctx, subschemaID, false)
+	e, err := s.Entry(ctx, subschemaID, false)
+	if err != nil || e == nil {
+		return nil, err
+	}
+	shown := &entry.Entry{ID: e.ID}
+	for _, a := range e.Attributes {
+		if a.Type.Name() != pendingDefinitions {
+			shown.Attributes = append(shown.Attributes, a)
+		}
+	}
+	return shown, nil
 }

@@ -15,33 +15,47 @@ import (
 )
 
 // UpdateSchema is Update for a function that changes the schema, by a Modify of
-// the subschema. Nobody else writes meanwhile here, and a change that entries
-// could be against is refused while other servers write the store: an entry that
-// the new schema forbids cannot slip in between the search for such entries and
-// the commit. To make such changes under many servers this must become steps, each
-// of which waits until every open slot has reported the one before (configuration
-// revision in force): first writers satisfy both schemas, then the search, then
-// the commit.
+// the subschema, and nothing else before it. An entry that the new schema forbids
+// cannot slip in between the search for such entries and the commit: where this is
+// the only server nobody else writes meanwhile, where there are others the change
+// goes in steps, and fn runs once more.
 func (p *Partition) UpdateSchema(ctx context.Context, by By, fn func(*Tx) error) (table.Revision, error) {
-	p.changing.Lock()
-	defer p.changing.Unlock()
+	if p.db.Shared() {
+		p.reshaping.Lock()
+		defer p.reshaping.Unlock()
+		p.changing.RLock()
+		defer p.changing.RUnlock()
+		if err := p.db.CatchUp(ctx); err != nil { // others may just have changed it
+			return 0, err
+		}
+	} else {
+		p.changing.Lock()
+		defer p.changing.Unlock()
+	}
 	before, err := p.latest()
 	if err != nil {
 		return 0, err
 	}
-	r, err := p.update(ctx, by, func(tx *Tx) error {
-		tx.alone = true
-		return fn(tx)
-	})
+	r, err := p.updateSchema(ctx, by, fn)
 	if err != nil {
 		return r, err
 	}
-	return r, p.dropGone(ctx, before)
+	return r, p.dropGone(ctx, before, r)
 }
 
-// dropGone drops the indexes of types that the schema does not have any more.
-// They are empty, or the types could not have gone.
-func (p *Partition) dropGone(ctx context.Context, before *catalog) error {
+func (p *Partition) updateSchema(ctx context.Context, by By, fn func(*Tx) error) (table.Revision, error) {
+	if p.db.Shared() {
+		return (&schemaSteps{p: p, by: by}).run(ctx, fn)
+	}
+	return p.update(ctx, by, func(tx *Tx) error {
+		tx.alone = true
+		return fn(tx)
+	})
+}
+
+// dropGone drops the indexes of types that the schema does not have any more
+// since r. They are empty, or the types could not have gone.
+func (p *Partition) dropGone(ctx context.Context, before *catalog, r table.Revision) error {
 	now, err := p.latest()
 	if err != nil {
 		return err
@@ -58,7 +72,7 @@ func (p *Partition) dropGone(ctx context.Context, before *catalog) error {
 	if err := p.install(ctx, now); err != nil {
 		return err
 	}
-	if err := p.drain(ctx); err != nil {
+	if err := p.drain(ctx, r); err != nil {
 		p.log.Warn("tables of indexes are left behind", "tables", gone, "error", err)
 		return nil
 	}
@@ -81,20 +95,21 @@ func (tx *Tx) modifySubschema(ctx context.Context, changes []op.Modification) er
 // ChangeSchema changes the schema as [schema.Schema.Change] says, in a function
 // of UpdateSchema. Errors begin with the Source of the definition.
 func (tx *Tx) ChangeSchema(ctx context.Context, add, remove []schema.Definition) error {
-	if !tx.alone {
+	if !tx.alone && tx.steps == nil {
 		return problem(Unwilling, "the schema changes by an update of its own")
 	}
 	next, err := tx.nextCatalog(add, remove)
 	if err != nil {
 		return err
 	}
-	if err := tx.tolerates(ctx, next); err != nil {
+	if err := tx.become(ctx, next); err != nil {
 		return err
 	}
 	if err := tx.writeSubschema(ctx, next.subschema); err != nil {
 		return err
 	}
 	tx.catalog = next
+	tx.record("modify", subschemaDN)
 	return nil
 }
 
@@ -237,23 +252,16 @@ func unordered(v string) string {
 // writeSubschema writes what the subschema's entry is to hold: a whole entry the
 // first time, later a modification of it.
 func (tx *Tx) writeSubschema(ctx context.Context, own *subschema) error {
-	name, err := dn.Parse(SubschemaName)
-	if err != nil {
-		return err
-	}
-	norms, err := name.Normalize(tx.p.base)
+	norms, err := subschemaDN.Normalize(tx.p.base)
 	if err != nil {
 		return err
 	}
 	rdn := dn.Norm(dn.Key(norms))
 	if tx.catalog.subschema.since == 0 {
-		err = tx.addSubschema(name, rdn, own)
-	} else {
-		err = tx.replaceSubschema(ctx, place{
-			Located: Located{ID: subschemaID, Parent: root, Name: SubschemaName}, rdn: rdn, norms: norms, found: true}, own)
+		return tx.addSubschema(subschemaDN, rdn, own)
 	}
-	tx.record("modify", name)
-	return err
+	return tx.replaceSubschema(ctx, place{
+		Located: Located{ID: subschemaID, Parent: root, Name: SubschemaName}, rdn: rdn, norms: norms, found: true}, own)
 }
 
 func (tx *Tx) addSubschema(name dn.DN, rdn dn.Norm, own *subschema) error {
@@ -261,7 +269,7 @@ func (tx *Tx) addSubschema(name dn.DN, rdn dn.Norm, own *subschema) error {
 		{Description: "objectClass", Values: [][]byte{[]byte("top"), []byte("subentry"), []byte("subschema"), []byte("extensibleObject")}},
 		{Description: "subtreeSpecification", Values: [][]byte{[]byte("{ }")}},
 	}
-	for _, a := range append([]string{removedDefinitions}, definable...) {
+	for _, a := range written {
 		if values := own.values(a); len(values) > 0 {
 			as = append(as, op.PartialAttribute{Description: a, Values: values})
 		}
@@ -285,7 +293,7 @@ func (tx *Tx) replaceSubschema(ctx context.Context, at place, own *subschema) er
 		return err
 	}
 	var changes []op.Modification
-	for _, a := range append([]string{removedDefinitions}, definable...) {
+	for _, a := range written {
 		m.edit(tx.catalog.schema.Attribute(a))
 		changes = append(changes, op.Modification{Kind: op.ModReplace,
 			PartialAttribute: op.PartialAttribute{Description: a, Values: own.values(a)}})

@@ -3,7 +3,6 @@ package partition
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,33 +12,28 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/schema"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // maxNamed is how many of the entries that a schema would violate are named.
 const maxNamed = 5
 
-// tolerates finds out whether the entries there are conform to another schema
-// too. What the change concerns tells where to look: entries of the classes
-// that change or that allow the types that do. An index of objectClass or of the
-// type finds them, or finds that there are none; else they are scanned.
-func (tx *Tx) tolerates(ctx context.Context, next *catalog) error {
-	c := newConcern(tx.catalog, next)
+// judge finds out whether the entries of a snapshot, whose schema is the one that
+// changes, conform to the other one too. What the change concerns tells where to
+// look: entries of the classes that change or that allow the types that do. An
+// index of objectClass or of the type finds them, or finds that there are none;
+// else they are scanned.
+func (c *concern) judge(ctx context.Context, s *Snapshot) error {
 	if c.empty() {
 		return nil
 	}
-	if err := tx.aloneForSchema(ctx); err != nil {
-		return err
-	}
 	var names []string
 	wrong, n := "", 0
-	q := partitionQuery(filter.Resolve(c.filter(), tx.catalog.schema))
-	q.Secrets = c.secrets
-	for r, err := range tx.Search(ctx, q) {
+	q := Query{Base: root, Scope: op.WholeSubtree, Filter: filter.Resolve(c.filter(), s.catalog.schema), Secrets: c.secrets}
+	for r, err := range s.Search(ctx, q) {
 		if err != nil {
 			return err
 		}
-		text, err := c.violation(ctx, &tx.Snapshot, r)
+		text, err := c.violation(ctx, s, r)
 		if err != nil {
 			return err
 		}
@@ -65,21 +59,6 @@ func (tx *Tx) tolerates(ctx context.Context, next *catalog) error {
 	return problem(Unwilling, "entries of the directory are against this: %s. In the way %s: %s", wrong, of, strings.Join(names, "; "))
 }
 
-// aloneForSchema refuses a change that entries could violate while other servers
-// write, which would go on for a moment by the schema that they know. What only
-// adds needs no such care.
-func (tx *Tx) aloneForSchema(ctx context.Context) error {
-	err := tx.p.db.Alone(ctx)
-	if errors.Is(err, txn.ErrConflict) {
-		return problem(Unwilling, "a change of the schema that entries could be against: %v", err)
-	}
-	return err
-}
-
-func partitionQuery(f filter.Resolved) Query {
-	return Query{Base: root, Scope: op.WholeSubtree, Filter: f}
-}
-
 // A concern is what of a change of schema can be against the entries there are.
 type concern struct {
 	old, new *types
@@ -93,8 +72,8 @@ type concern struct {
 	secrets bool
 }
 
-func newConcern(old, new *catalog) *concern {
-	c := &concern{old: old.types, new: new.types,
+func newConcern(old, new *types) *concern {
+	c := &concern{old: old, new: new,
 		fixed: map[*schema.AttributeType]string{}, gone: map[*schema.ObjectClass]string{}}
 	d := old.schema.Differences(new.schema)
 	for i := range d.Types {

@@ -29,8 +29,10 @@ type Tx struct {
 	time    time.Time
 	ordinal int // of the last position
 	message []byte
-	alone   bool    // nobody else writes
-	claims  []claim // of the operation
+	alone   bool         // nobody else writes
+	claims  []claim      // of the operation
+	steps   *schemaSteps // of a change of the schema
+	changed []entry.ID   // if a schema is to come
 }
 
 // Update runs fn in a transaction, perhaps more than once, and returns when
@@ -56,6 +58,9 @@ func (p *Partition) update(ctx context.Context, by By, fn func(*Tx) error) (tabl
 		}
 		tx.message = strconv.AppendQuote(tx.message, by.Name)
 		err = fn(tx)
+		if err == nil && c.toCome != nil && tx.steps == nil {
+			err = tx.keepToBoth(ctx, c)
+		}
 		t.SetMessage(tx.message)
 		return err
 	})
@@ -148,6 +153,9 @@ func valueHash(qualifier []byte) uint64 {
 // about, that the first or last entry of it may come or go.
 func (tx *Tx) touch(id entry.ID, cs *classes) {
 	tx.tx.Touch(id)
+	if tx.catalog.toCome != nil {
+		tx.changed = append(tx.changed, id)
+	}
 	for c, id := range tx.catalog.watched {
 		if cs != nil && cs.has(c) {
 			tx.tx.Touch(id)

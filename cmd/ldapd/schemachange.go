@@ -156,6 +156,7 @@ func (w *work) changeSchema(ctx context.Context, a schemaChange, change func(*sc
 		if done, err = change(tx.Schema()); err != nil || len(done.Add)+len(done.Remove) == 0 {
 			return err
 		}
+		tx.Rules.Trial = a.DryRun
 		if err := tx.ChangeSchema(ctx, done.Add, done.Remove); err != nil || !a.DryRun {
 			return err
 		}

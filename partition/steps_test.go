@@ -1,0 +1,324 @@
+package partition_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// quick are servers of one store that learn quickly of each other.
+var quick = txn.Options{Lease: 10 * time.Second, Poll: 5 * time.Millisecond, Settle: 50 * time.Millisecond}
+
+// openShared opens a store that is atomic only per row, as one of its servers.
+func openShared(t testing.TB, s table.Store, o txn.Options) *partition.Partition {
+	t.Helper()
+	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Cache: 1 << 20, Txn: o,
+		Indexes: []partition.Index{{Attribute: "objectClass", Layout: partition.RowLayout}}})
+	must(t, err)
+	t.Cleanup(func() { p.Close(context.Background()) })
+	return p
+}
+
+// servers opens a store as several servers; the first one makes the directory.
+func servers(t testing.TB, s table.Store, n int) (ps []*partition.Partition) {
+	t.Helper()
+	first := openShared(t, s, quick)
+	must(t, first.SetSuffixes(context.Background(), []string{"dc=example,dc=com"}))
+	must(t, add(t, first, "dc=example,dc=com", "objectClass: dcObject", "objectClass: organization", "o: Example", "dc: example"))
+	must(t, changeSchema(t, first, "add objectClasses "+building, "add attributeTypes "+floors, "add attributeTypes "+drawing))
+	for ps = append(ps, first); len(ps) < n; {
+		ps = append(ps, openShared(t, s, quick))
+	}
+	return ps
+}
+
+const (
+	floorless   = "cn"
+	withFloors  = "( cn $ floors )"
+	houseDN     = "cn=%d,dc=example,dc=com"
+	buildingOID = "2.25.1.2"
+)
+
+// require changes what a building must have.
+func require(t testing.TB, p *partition.Partition, must string) error {
+	return changeSchema(t, p, "delete objectClasses "+buildingOID,
+		"add objectClasses ( "+buildingOID+" NAME 'building' SUP top STRUCTURAL MUST "+must+" MAY ( floors $ floorPlan ) )")
+}
+
+func isBusy(err error) bool {
+	var e *partition.Error
+	return errors.As(err, &e) && e.Problem == partition.Busy
+}
+
+// builders make buildings at all servers, with floors and without, and take
+// floors away and put them there, until ctx ends.
+type builders struct {
+	next  atomic.Int64
+	done  atomic.Int64
+	tries errgroup.Group
+}
+
+func (b *builders) start(ctx context.Context, ps []*partition.Partition) {
+	for _, p := range ps {
+		b.tries.Go(func() error {
+			for ctx.Err() == nil {
+				if err := b.step(p); !passing(err) {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// passing are errors that a client of several servers expects.
+func passing(err error) bool {
+	var e *partition.Error
+	return err == nil || errors.As(err, &e) || errors.Is(err, txn.ErrConflict) || errors.Is(err, table.ErrUnavailable) || errors.Is(err, txn.ErrUnknown)
+}
+
+func (b *builders) step(p *partition.Partition) error {
+	ctx := context.Background()
+	i := b.next.Add(1)
+	n := i * 7 % 31
+	change := []func(*partition.Tx) error{
+		adding(fmt.Sprintf(houseDN, n), "objectClass: building", "cn: x"),
+		adding(fmt.Sprintf(houseDN, n), "objectClass: building", "floors: 1"),
+		modifying(fmt.Sprintf(houseDN, n), op.ModDelete, "floors"),
+		modifying(fmt.Sprintf(houseDN, n), op.ModReplace, "floors: 2"),
+		func(tx *partition.Tx) error { return tx.Delete(ctx, name(fmt.Sprintf(houseDN, n))) },
+	}
+	_, err := p.Update(ctx, partition.By{Name: "cn=admin"}, change[i%int64(len(change))])
+	if err == nil {
+		b.done.Add(1)
+	}
+	return err
+}
+
+// TestSchemaSteps tightens and loosens the schema of a directory that three
+// servers write. No revision has an entry that is against the schema of then, and
+// every server ends with the same one.
+func TestSchemaSteps(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ps := servers(t, tabletest.NewMem(), 3)
+	var b builders
+	b.start(ctx, ps)
+	tightened := 0
+	for i := 0; i < 30 && tightened < 2; i++ {
+		before := b.done.Load()
+		err := require(t, ps[i%len(ps)], withFloors)
+		switch {
+		case err == nil:
+			tightened++
+			eventually(t, "the servers go on", func() bool { return b.done.Load() > before+10 })
+			must(t, require(t, ps[(i+1)%len(ps)], floorless))
+		case isBusy(err):
+		case !strings.Contains(err.Error(), "requires attribute floors"):
+			t.Fatal(err)
+		default:
+			mend(t, ps[0])
+		}
+	}
+	cancel()
+	must(t, b.tries.Wait())
+	if tightened == 0 {
+		t.Error("it was never tightened")
+	}
+	checkHistory(t, ps[0])
+	verifyClean(t, ps[0])
+}
+
+// mend takes away the buildings without floors.
+func mend(t *testing.T, p *partition.Partition) {
+	t.Helper()
+	for _, dn := range search(t, p, "dc=example,dc=com", op.WholeSubtree, "(&(objectClass=building)(!(floors=*)))") {
+		err := update(t, p, func(tx *partition.Tx) error { return tx.Delete(context.Background(), name(dn)) })
+		if !passing(err) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// checkHistory looks at every commit for an entry that is against the schema that
+// was in force.
+func checkHistory(t *testing.T, p *partition.Partition) {
+	t.Helper()
+	ctx := context.Background()
+	now := p.Snapshot()
+	defer now.Close()
+	commits, strict := 0, 0
+	for c, err := range now.Changes(ctx, nil) {
+		must(t, err)
+		s, err := p.At(ctx, c.Revision)
+		must(t, err)
+		k := s.Schema()
+		floors := k.Attribute("floors")
+		class := k.Class("building")
+		if class == nil || !slices.Contains(class.Must, floors) {
+			s.Close()
+			continue
+		}
+		strict++
+		for _, id := range c.IDs {
+			commits++
+			e, err := s.Entry(ctx, id, false)
+			must(t, err)
+			if e == nil || e.ID == partition.SubschemaID {
+				continue
+			}
+			of := func(v []byte) bool { return string(v) == "building" }
+			if slices.ContainsFunc(e.Values(k.Attribute("objectClass")), of) && len(e.Values(floors)) == 0 {
+				dn, _ := s.Name(ctx, id)
+				t.Errorf("%s has no floors at a revision that requires them", dn)
+			}
+		}
+		s.Close()
+	}
+	if strict == 0 {
+		t.Error("no commit was under the strict schema")
+	}
+	t.Logf("%d commits under the strict schema", strict)
+}
+
+// TestSchemaStepsWait for a transaction of another server that began before, and
+// refuse what it commits.
+func TestSchemaStepsWait(t *testing.T) {
+	ctx := context.Background()
+	ps := servers(t, tabletest.NewMem(), 2)
+	began, goOn := make(chan struct{}), make(chan struct{})
+	var g errgroup.Group
+	g.Go(func() error {
+		first := true
+		_, err := ps[1].Update(ctx, partition.By{}, func(tx *partition.Tx) error {
+			if first {
+				first = false
+				close(began)
+				<-goOn
+			}
+			return adding("cn=late,dc=example,dc=com", "objectClass: building")(tx)
+		})
+		return err
+	})
+	<-began
+	changed := make(chan error, 1)
+	go func() { changed <- require(t, ps[0], withFloors) }()
+	// What begins now on any server keeps to both schemas.
+	for _, p := range ps {
+		eventually(t, "the schema to come is kept to", func() bool {
+			err := update(t, p, func(tx *partition.Tx) error {
+				if err := adding("cn=probe,dc=example,dc=com", "objectClass: building")(tx); err != nil {
+					return err
+				}
+				return tx.KeepToBoth(ctx)
+			})
+			if err == nil {
+				must(t, update(t, p, func(tx *partition.Tx) error { return tx.Delete(ctx, name("cn=probe,dc=example,dc=com")) }))
+			}
+			return isBusy(err) && strings.Contains(err.Error(), "requires attribute floors")
+		})
+	}
+	select {
+	case err := <-changed:
+		t.Fatalf("it was not waited for: %v", err)
+	default:
+	}
+	must(t, add(t, ps[1], "cn=fine,dc=example,dc=com", "objectClass: building", "floors: 1"))
+	close(goOn)
+	must(t, g.Wait())
+	err := <-changed
+	if err == nil || !strings.Contains(err.Error(), "In the way is: cn=late,dc=example,dc=com") {
+		t.Fatalf("the late entry was not found: %v", err)
+	}
+	// It was withdrawn: buildings without floors may come again.
+	must(t, add(t, ps[0], "cn=more,dc=example,dc=com", "objectClass: building"))
+	must(t, ps[1].CatchUp(ctx))
+	must(t, add(t, ps[1], "cn=still,dc=example,dc=com", "objectClass: building"))
+}
+
+// TestSchemaStepsBroken has the server that changes the schema die behind its
+// first commit. Another one takes the announcement away, by itself or with the next
+// change.
+func TestSchemaStepsBroken(t *testing.T) {
+	ctx := context.Background()
+	store := tabletest.NewMem()
+	ps := servers(t, store, 2)
+	dying := openShared(t, store, quick)
+	must(t, partition.Announce(ctx, dying,
+		schemaChange("delete objectClasses "+buildingOID, "add objectClasses ( "+buildingOID+" NAME 'building' SUP top STRUCTURAL MUST ( cn $ floors ) )")))
+	must(t, ps[0].CatchUp(ctx))
+	if err := add(t, ps[0], "cn=a,dc=example,dc=com", "objectClass: building"); !isBusy(err) {
+		t.Errorf("what was announced is not kept to: %v", err)
+	}
+	if err := require(t, ps[0], withFloors); !isBusy(err) || !strings.Contains(err.Error(), "another change") {
+		t.Errorf("beside it: %v", err)
+	}
+	s := ps[0].Snapshot()
+	e, err := s.Subschema(ctx)
+	must(t, err)
+	for _, a := range e.Attributes {
+		if a.Type.Name() == "pendingDefinitions" {
+			t.Error("what is to come is shown")
+		}
+	}
+	s.Close()
+	must(t, dying.Close(ctx))
+	eventually(t, "the announcement goes", func() bool {
+		return add(t, ps[0], "cn=a,dc=example,dc=com", "objectClass: building") == nil
+	})
+}
+
+// TestSchemaTrial judges a change and announces nothing.
+func TestSchemaTrial(t *testing.T) {
+	ctx := context.Background()
+	ps := servers(t, tabletest.NewMem(), 2)
+	must(t, add(t, ps[0], "cn=a,dc=example,dc=com", "objectClass: building"))
+	before := ps[0].Snapshot()
+	defer before.Close()
+	stop := errors.New("only tried")
+	try := func(lines ...string) error {
+		_, err := ps[0].UpdateSchema(ctx, partition.By{}, func(tx *partition.Tx) error {
+			tx.Rules.Trial = true
+			if err := tx.Modify(ctx, name(partition.SubschemaName), schemaChange(lines...)); err != nil {
+				return err
+			}
+			return stop
+		})
+		return err
+	}
+	if err := try("delete objectClasses " + buildingOID); err == nil || !strings.Contains(err.Error(), "cn=a,dc=example,dc=com") {
+		t.Errorf("a class in use: %v", err)
+	}
+	if err := try("delete objectClasses 2.5.6.18"); err != stop {
+		t.Errorf("one that is not: %v", err)
+	}
+	after := ps[0].Snapshot()
+	defer after.Close()
+	front, err := before.Front(ctx)
+	must(t, err)
+	for range after.Changes(ctx, front) {
+		t.Error("something was committed")
+	}
+}
+
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within 30 s: %s", what)
+		}
+	}
+}
