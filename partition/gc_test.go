@@ -1,0 +1,131 @@
+package partition_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table/lsm"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+const (
+	gcPeople = 1000
+	gcRounds = 20
+)
+
+// folder opens an embedded store of a folder that writes its files often.
+func folder(t testing.TB, dir string) (p *partition.Partition, done func()) {
+	t.Helper()
+	ctx := context.Background()
+	s, err := lsm.Open(lsm.Options{Path: dir, NoSync: true, MemTable: 256 << 10})
+	must(t, err)
+	p, err = partition.Open(ctx, s, partition.Options{Create: true, Txn: txn.Options{SecretAge: time.Nanosecond}})
+	must(t, err)
+	must(t, p.SetSuffixes(ctx, []string{"dc=example,dc=com"}))
+	return p, func() {
+		must(t, p.Close(ctx))
+		must(t, s.Close())
+	}
+}
+
+// addPeople adds them, as they are after some rounds of changes.
+func addPeople(t testing.TB, p *partition.Partition, round int) {
+	t.Helper()
+	ctx := context.Background()
+	must(t, add(t, p, "dc=example,dc=com", "objectClass: domain"))
+	for i := 0; i < gcPeople; i += 100 {
+		must(t, update(t, p, func(tx *partition.Tx) error {
+			for k := i; k < i+100; k++ {
+				if _, err := tx.Add(ctx, name(fmt.Sprintf("cn=p%d,dc=example,dc=com", k)), attrs("objectClass: person",
+					fmt.Sprintf("sn: Name %d", round), "description: "+describe(k, round),
+					fmt.Sprintf("userPassword: {SSHA}password%dof%d", round, k)), false); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+}
+
+// describe is a text that does not compress to nothing.
+func describe(k, round int) string {
+	b := make([]byte, 300)
+	n := uint32(k*7919 + round*104729 + 1)
+	for i := range b {
+		n = n*1664525 + 1013904223
+		b[i] = 'a' + byte(n>>24)%26
+	}
+	return string(b)
+}
+
+func overwrite(t testing.TB, p *partition.Partition, round int) {
+	t.Helper()
+	ctx := context.Background()
+	for i := 0; i < gcPeople; i += 100 {
+		must(t, update(t, p, func(tx *partition.Tx) error {
+			for k := i; k < i+100; k++ {
+				var ms []op.Modification
+				for _, a := range attrs(fmt.Sprintf("sn: Name %d", round), "description: "+describe(k, round),
+					fmt.Sprintf("userPassword: {SSHA}password%dof%d", round, k)) {
+					ms = append(ms, op.Modification{Kind: op.ModReplace, PartialAttribute: a})
+				}
+				if err := tx.Modify(ctx, name(fmt.Sprintf("cn=p%d,dc=example,dc=com", k)), ms); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+}
+
+// sizeOf adds up the sorted files of a folder, which is closed.
+func sizeOf(t testing.TB, dir string) (n int64) {
+	t.Helper()
+	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".sst") {
+			var info fs.FileInfo
+			if info, err = d.Info(); err == nil {
+				n += info.Size()
+			}
+		}
+		return err
+	}))
+	return n
+}
+
+// TestSpaceComesBack: what was overwritten many times takes not much more space
+// than what was written once.
+func TestSpaceComesBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it writes 20,000 entries")
+	}
+	ctx := context.Background()
+	fresh, used := t.TempDir(), t.TempDir()
+	p, done := folder(t, fresh)
+	addPeople(t, p, gcRounds)
+	_, err := p.DB().Collect(ctx, txn.CollectOptions{})
+	must(t, err)
+	done()
+
+	p, done = folder(t, used)
+	addPeople(t, p, 0)
+	for round := range gcRounds {
+		overwrite(t, p, round+1)
+	}
+	_, err = p.DB().Collect(ctx, txn.CollectOptions{})
+	must(t, err)
+	wantSound(t, p)
+	done()
+	was, is := sizeOf(t, fresh), sizeOf(t, used)
+	t.Logf("written once: %d bytes, %d times: %d", was, gcRounds+1, is)
+	if is > was*3/2 {
+		t.Errorf("written once it takes %d bytes, overwritten %d times %d", was, gcRounds, is)
+	}
+}
