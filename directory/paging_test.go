@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
 func pagedControl(size int, cookie []byte) op.Control {
@@ -55,7 +56,12 @@ func serve(t testing.TB, s *directory.Session, r op.Request) {
 // newPeople makes a directory of n devices.
 func newPeople(t *testing.T, n int) (*directory.Directory, *directory.Session) {
 	t.Helper()
-	d := newDirectory(t, newPartition(t), directory.Options{Secret: []byte("k")})
+	return newPeopleIn(t, newPartition(t), n)
+}
+
+func newPeopleIn(t *testing.T, p *partition.Partition, n int) (*directory.Directory, *directory.Session) {
+	t.Helper()
+	d := newDirectory(t, p, directory.Options{Secret: []byte("k")})
 	s := d.NewSession(nil)
 	serve(t, s, &op.Bind{Version: 3, Name: "cn=admin,dc=example,dc=com", Password: []byte("secret")})
 	serve(t, s, &op.Add{Name: "dc=example,dc=com", Attributes: attributes([]line{

@@ -145,8 +145,9 @@ func (y *synchronizer) begin(ctx context.Context) (refreshing, error) {
 			s.Close()
 		}
 	}
+	var below *txn.FloorError
 	switch {
-	case errors.Is(err, txn.ErrForgotten):
+	case errors.Is(err, txn.ErrForgotten), errors.As(err, &below):
 		return byPresence, nil
 	case errors.Is(err, txn.ErrForeign), errors.Is(err, txn.ErrRevision):
 		return byReload, nil
