@@ -6,6 +6,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // controls are a request's, understood. Each has its file, named after it.
@@ -30,6 +31,8 @@ type controls struct {
 	sync              *synced
 	persistent        *persistent
 	at                *partition.Moment // nil: now
+	token             bool              // is asked for
+	atLeast           table.Revision    // that is to be shown
 }
 
 // A control is one that requests may carry.
@@ -65,6 +68,7 @@ var supported = []control{
 	{syncRequest, withSearch, takeSync},
 	{persistentSearch, withSearch, takePersistent},
 	{atControl, withSearch | withCompare, takeAt},
+	{tokenControl, withSearch | withCompare | updates | withPasswordModify, takeToken},
 }
 
 // operations is a set of kinds of requests.

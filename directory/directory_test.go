@@ -20,6 +20,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
@@ -98,6 +99,7 @@ type client struct {
 	d      *directory.Directory
 	s      *directory.Session
 	cookie []byte
+	token  string // the last one
 }
 
 type line struct{ key, value string }
@@ -162,7 +164,7 @@ func (c *client) command(td *datadriven.TestData) string {
 
 func (c *client) controls(text string) (cs []op.Control) {
 	for _, s := range strings.Split(text, "; ") {
-		words := strings.Fields(s)
+		words := strings.Fields(strings.ReplaceAll(s, "LAST", c.token))
 		switch {
 		case len(words) == 0:
 		case words[0] == "paged":
@@ -175,7 +177,7 @@ func (c *client) controls(text string) (cs []op.Control) {
 			b = ber.AppendString(b, ber.OctetString, c.cookie)
 			cs = append(cs, op.Control{OID: "1.2.840.113556.1.4.319", Critical: true, Value: ber.Close(b, 0)})
 		default:
-			cs = append(cs, namedControl(s))
+			cs = append(cs, namedControl(strings.Join(words, " ")))
 		}
 	}
 	return cs
@@ -361,6 +363,14 @@ func (c *client) print(a *answers) string {
 
 func (c *client) printControl(b *strings.Builder, control *op.Control) {
 	if printOrderControl(b, control) {
+		return
+	}
+	if control.OID == namedControls["token"].oid {
+		c.token = string(control.Value)
+		r, err := revision.Parse(c.token)
+		now := c.p.Snapshot()
+		defer now.Close()
+		fmt.Fprintf(b, "token: of the newest commit %v, %v\n", r == now.Revision(), err)
 		return
 	}
 	if control.OID == "2.16.840.1.113730.3.4.15" {

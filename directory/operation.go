@@ -8,6 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // An operation is one request under way, with the buffers it works in. They are
@@ -31,6 +32,8 @@ type operation struct {
 	trace    *trace // own, or that of the operation that this one stands for
 	own      trace
 	lasts    bool // it waits for what may never come
+
+	committed table.Revision // by an update
 }
 
 func (o *operation) begin(s *Session) {
@@ -56,6 +59,7 @@ func (o *operation) end() {
 	o.stream = stream{}
 	o.trace, o.own = nil, trace{}
 	o.lasts = false
+	o.committed = 0
 	o.selector.reset()
 	o.d.pool.Put(o)
 }
@@ -96,6 +100,9 @@ func (o *operation) run(ctx context.Context, m *op.Message, sink op.Sink) error 
 		if err := o.original(ctx); err != nil {
 			return err
 		}
+		if err := o.awaitToken(ctx); err != nil {
+			return err
+		}
 	}
 	if isBind {
 		err := o.bind(ctx, bind)
@@ -105,6 +112,15 @@ func (o *operation) run(ctx context.Context, m *op.Message, sink op.Sink) error 
 		return err
 	}
 	o.limits = o.d.limitsOf(o.who)
+	err := o.perform(ctx, m, sink)
+	if err == nil {
+		o.tellToken()
+	}
+	return err
+}
+
+// perform runs what is no bind.
+func (o *operation) perform(ctx context.Context, m *op.Message, sink op.Sink) error {
 	switch r := m.Request.(type) {
 	case *op.Search:
 		return o.search(ctx, r, sink)

@@ -30,7 +30,7 @@ func (o *operation) update(ctx context.Context, u *update) error {
 	if partition.IsSubschema(u.name) {
 		run = o.d.part.UpdateSchema
 	}
-	_, err := run(ctx, partition.By{Name: o.who.dn()}, func(tx *partition.Tx) error {
+	r, err := run(ctx, partition.By{Name: o.who.dn()}, func(tx *partition.Tx) error {
 		o.adopt(&tx.Snapshot)
 		o.response.Controls = nil // those of an attempt that lost
 		tx.Rules = o.controls.rules
@@ -38,6 +38,9 @@ func (o *operation) update(ctx context.Context, u *update) error {
 	})
 	if err != nil && err != errNoOperation {
 		o.response.Controls = nil // RFC 4527, 3: none with a failure
+	}
+	if err == nil {
+		o.committed = r
 	}
 	return err
 }

@@ -174,6 +174,10 @@ func (p *Partition) Snapshot() *Snapshot {
 // committed when it was called.
 func (p *Partition) CatchUp(ctx context.Context) error { return p.db.CatchUp(ctx) }
 
+// AtLeast returns when a Snapshot shows a commit that any server of the store has
+// acknowledged.
+func (p *Partition) AtLeast(ctx context.Context, r table.Revision) error { return p.db.AtLeast(ctx, r) }
+
 // At gives the state at a past revision; Close it.
 func (p *Partition) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	s, err := p.db.At(ctx, r)

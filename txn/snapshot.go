@@ -69,6 +69,28 @@ func (db *DB) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	return db.admit(ctx, s)
 }
 
+// AtLeast returns when a Snapshot shows a commit that some server of the store has
+// acknowledged: at once, or after one look at the store, since what is acknowledged
+// is published. An error wraps ErrRevision if there is no such commit.
+func (db *DB) AtLeast(ctx context.Context, r table.Revision) error {
+	if db.shows(r) {
+		return nil
+	}
+	if err := db.CatchUp(ctx); err != nil {
+		return err
+	}
+	if db.shows(r) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s was not committed here", ErrRevision, revision.String(r))
+}
+
+func (db *DB) shows(r table.Revision) bool {
+	s := db.Snapshot()
+	defer s.Close()
+	return s.err == nil && s.Visible(r)
+}
+
 // AtTime gives the state of a moment: all that was committed up to it. One that
 // has hardly passed is waited for, within bounds, until nothing can be committed
 // any more that belongs to it; then it is the same state on every server, for

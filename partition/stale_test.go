@@ -1,0 +1,145 @@
+package partition_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+)
+
+// shown is all that a state shows of the tree: names, values, what indexes find,
+// what names lead to.
+func shown(t *testing.T, s *partition.Snapshot, titles int) string {
+	ctx := context.Background()
+	var b strings.Builder
+	at, err := s.Find(ctx, name(domain))
+	if err != nil {
+		return err.Error()
+	}
+	list := func(f string) (ids []entry.ID) {
+		fmt.Fprintf(&b, "%s:", f)
+		var names []string
+		for r, err := range s.Search(ctx, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse(f), s.Schema())}) {
+			if err != nil {
+				t.Error(err)
+				return nil
+			}
+			line := r.Name
+			for _, a := range r.Entry.Attributes {
+				if slices.Contains([]string{"title", "description", "entryCSN"}, a.Type.Name()) {
+					line += fmt.Sprintf(" %q", a.Values)
+				}
+			}
+			names, ids = append(names, line), append(ids, r.Entry.ID)
+		}
+		slices.Sort(names)
+		fmt.Fprintln(&b, strings.Join(names, "; "))
+		return ids
+	}
+	for _, id := range list("(objectClass=*)") {
+		n, err := s.Name(ctx, id)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		found, err := s.Find(ctx, name(n))
+		if err != nil || found.ID != id {
+			t.Errorf("%s leads to %v, not to %v: %v", n, found.ID, id, err)
+		}
+	}
+	for i := range titles {
+		list(fmt.Sprintf("(title=%d)", i))
+	}
+	return b.String()
+}
+
+// What caches remember is what the store has at the same snapshot, whatever other
+// servers change meanwhile: values, names, and what is found by them.
+func TestCachesAgreeWithStore(t *testing.T) {
+	ctx := context.Background()
+	s := tabletest.NewMem()
+	first := server(t, s)
+	must(t, first.SetSuffixes(ctx, []string{domain}))
+	must(t, add(t, first, domain, domainLines...))
+	const units, people, titles, rounds = 2, 4, 3, 25
+	for i := range units {
+		must(t, add(t, first, fmt.Sprintf("ou=%d,%s", i, domain), "objectClass: organizationalUnit"))
+	}
+	servers := []*partition.Partition{first, server(t, s), server(t, s)}
+	for _, p := range servers {
+		must(t, p.CatchUp(ctx))
+	}
+	var writers sync.WaitGroup
+	done := make(chan struct{})
+	for i, p := range servers {
+		writers.Go(func() {
+			r := rand.New(rand.NewPCG(7, uint64(i)))
+			for range rounds {
+				change := randomChange(r, units, people, titles)
+				expected(t, update(t, p, change), partition.NoSuchEntry, partition.EntryExists, partition.NotLeaf)
+			}
+		})
+	}
+	go func() { writers.Wait(); close(done) }()
+	var readers sync.WaitGroup
+	for _, p := range servers {
+		readers.Go(func() {
+			for last := false; !last; {
+				select {
+				case <-done:
+					last = true
+				default:
+				}
+				at := p.Snapshot()
+				if got, want := shown(t, at, titles), shown(t, at.Uncached(), titles); got != want {
+					t.Errorf("cached:\n%s\nin the store:\n%s", got, want)
+					last = true
+				}
+				at.Close()
+			}
+		})
+	}
+	readers.Wait()
+	<-done
+	for _, p := range servers {
+		must(t, p.CatchUp(ctx))
+		wantSound(t, p)
+	}
+}
+
+// randomChange adds, deletes, moves or modifies an entry, or renames one above.
+func randomChange(r *rand.Rand, units, people, titles int) func(*partition.Tx) error {
+	ctx := context.Background()
+	unit, other := r.IntN(units+1), r.IntN(units+1) // one of them is not there
+	person := fmt.Sprintf("cn=%d,ou=%d,%s", r.IntN(people), unit, domain)
+	title := fmt.Sprint(r.IntN(titles))
+	above := name(fmt.Sprintf("ou=%d,%s", other, domain))
+	kind, next, text := r.IntN(8), r.IntN(units+1), fmt.Sprint(r.IntN(100))
+	return func(tx *partition.Tx) error {
+		switch kind {
+		case 0, 1:
+			_, err := tx.Add(ctx, name(person), attrs("objectClass: person", "objectClass: organizationalPerson", "sn: x", "title: "+title), false)
+			return err
+		case 2:
+			return tx.Delete(ctx, name(person))
+		case 3:
+			return tx.Rename(ctx, name(person), name(person)[0], true, &above)
+		case 4: // renames all that is below it
+			return tx.Rename(ctx, above, name(fmt.Sprintf("ou=%d", next))[0], true, nil)
+		default:
+			return tx.Modify(ctx, name(person), []op.Modification{
+				change(op.ModReplace, "title", []byte(title)),
+				change(op.ModReplace, "description", []byte(text)),
+			})
+		}
+	}
+}
