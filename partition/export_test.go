@@ -35,6 +35,8 @@ func Announce(ctx context.Context, p *Partition, changes []op.Modification) erro
 	}
 	_, err = st.announce(ctx, st.wanted)
 	return err
+}
+
 // Uncached gives the same state as the store has it. It is closed with s.
 func (s *Snapshot) Uncached() *Snapshot {
 	u := *s
