@@ -136,7 +136,7 @@ func matchSubstrings(key, assertion []byte) bool {
 func matchWord(key, assertion []byte) bool { return bytes.Contains(key, assertion) }
 
 // matchKeyword is matchWord with every other punctuation a boundary too (RFC
-// 4517, 4.2.19 leaves it to the server what a keyword is).
+// 4517, 4.2.21 leaves it to the server what a keyword is).
 func matchKeyword(key, assertion []byte) bool {
 	want := bytes.Trim(assertion, " ")
 	if len(want) == 0 {

@@ -110,6 +110,7 @@ var (
 		key:       firstComponent(caseIgnore),
 		assertion: caseIgnore.assertion,
 		takes:     objectIdentifierFirst.takes,
+		lenient:   true,
 	}
 )
 

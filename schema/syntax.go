@@ -275,10 +275,20 @@ func validNumericOID(s string) bool {
 	return true
 }
 
-// description checks a definition of the subschema.
+// description checks a definition of the subschema. What its ABNF wants is missed
+// here only where the parser, which reads files too, does without (RFC 4512, 4.1.3
+// and 4.1.4).
 func description(e element) validator {
 	return func(_ *Schema, v []byte) error {
-		_, err := parseDefinition(e, string(v))
-		return err
+		d, err := parseDefinition(e, string(v))
+		switch {
+		case err != nil:
+			return err
+		case e == matchingRules && d.syntax == "":
+			return errors.New("SYNTAX is missing")
+		case e == matchingRuleUse && len(d.applies) == 0:
+			return errors.New("APPLIES is missing")
+		}
+		return nil
 	}
 }

@@ -17,9 +17,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
-// readBuffer holds some fifty searches.
-const readBuffer = 8 << 10
-
 // A conn is one connection. See the package's comment for who runs what.
 type conn struct {
 	server  *Server
@@ -32,7 +29,9 @@ type conn struct {
 	ctx     context.Context // of its operations
 	cancel  context.CancelFunc
 
-	in       *bufio.Reader // the reader's
+	in       *bufio.Reader // few, or one of busyReaders over it; the reader's
+	few      *bufio.Reader // over the connection
+	burst    int           // octets of messages since the reader waited
 	octets   int           // of the message read last; the reader's
 	out      output
 	requests atomic.Uint64          // read so far
@@ -50,7 +49,8 @@ type conn struct {
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{server: s, in: bufio.NewReaderSize(nc, readBuffer)}
+	c := &conn{server: s, few: bufio.NewReaderSize(nc, fewOctets)}
+	c.in = c.few
 	c.nc.Conn = nc
 	c.out.conn, c.out.w = c, &c.nc
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
@@ -206,7 +206,7 @@ func (c *conn) place(o *operation) (how, *op.Result) {
 			return beside, nil
 		}
 	}
-	if waits(o.message.Request) && c.in.Buffered() > 0 {
+	if waits(o.message.Request) && c.unread() > 0 {
 		c.workers.Add(1)
 		return beside, nil
 	}

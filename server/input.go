@@ -27,7 +27,7 @@ func (c *conn) message() ([]byte, error) {
 		return nil, err
 	}
 	if c.in.Buffered() == 0 {
-		if _, err := c.in.Peek(1); err != nil {
+		if err := c.wait(); err != nil {
 			return nil, err
 		}
 		if b, err := c.buffered(); b != nil || err != nil {
@@ -47,6 +47,7 @@ func (c *conn) buffered() ([]byte, error) {
 	b := make([]byte, size)
 	copy(b, have)
 	c.in.Discard(size)
+	c.burst += size
 	return b, nil
 }
 
@@ -67,6 +68,7 @@ func (c *conn) rest() ([]byte, error) {
 	if err != nil {
 		return nil, c.truncated(err)
 	}
+	c.burst += size
 	b := make([]byte, 0, min(size, firstPiece))
 	for len(b) < size {
 		if len(b) == cap(b) {

@@ -24,6 +24,9 @@ func (c *conn) proxied() error {
 	if _, err := c.in.Peek(1); errors.Is(err, io.EOF) {
 		return err // only a look whether the port is open
 	}
+	if err := c.readMuch(); err != nil { // a header may be long
+		return err
+	}
 	header, err := proxyproto.Read(c.in)
 	if err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -64,7 +63,7 @@ func (c *conn) refuseTLS(m *op.Message) *op.Result {
 		return op.Errorf(op.OperationsError, "other operations are outstanding")
 	// What follows the request in clear may be anybody's, and would be taken for
 	// what the client says over TLS. It is read as what it is: in clear, before.
-	case c.in.Buffered() > 0:
+	case c.unread() > 0:
 		return op.Errorf(op.OperationsError, "more was sent before StartTLS was answered")
 	}
 	c.workers.Wait() // abandoned ones
@@ -87,20 +86,26 @@ func (c *conn) anyWanted() bool {
 // can be written: a notice in clear would be taken for a part of TLS.
 func (c *conn) handshake() error {
 	config := c.server.opts.TLS()
-	ahead, _ := c.in.Peek(c.in.Buffered()) // what follows a PROXY header
-	c.nc.ahead = bytes.Clone(ahead)
 	t := tls.Server(&c.nc, config)
+	c.nc.ahead = c.readFrom(t) // what follows a PROXY header
 	c.out.secure(nil, errNoTLS)
 	c.deadline(time.Now().Add(c.server.opts.HandshakeTimeout))
-	if err := t.Handshake(); err != nil {
+	if err := onOtherStack(t.Handshake); err != nil {
 		return c.handshakeFailed(err)
 	}
 	c.deadline(time.Time{})
 	c.info.secured.Store(&secured{t.ConnectionState(), config.Certificates[0].Leaf})
 	c.tls = t
-	c.in.Reset(t)
 	c.out.secure(t, nil)
 	return nil
+}
+
+// onOtherStack calls f from a goroutine of its own: the stack that cryptography
+// needs goes with it, where the reader's would stay as large.
+func onOtherStack(f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	return <-done
 }
 
 var errNoTLS = errors.New("the TLS handshake is not done")
