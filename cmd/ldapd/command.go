@@ -73,6 +73,7 @@ func (m *Main) root() *cobra.Command {
 		m.gcCommand(),
 		m.schemaCommand(),
 		m.explainCommand(),
+		m.clusterCommand(),
 		m.passwdCommand(),
 		m.configCommand(),
 		m.versionCommand(),

@@ -45,7 +45,7 @@ type around struct {
 
 // jobs are all that a server does for tools.
 var jobs = byName(
-	importJob, exportJob, checkJob, reindexJob, explainJob, uniqueJob, gcJob,
+	importJob, exportJob, checkJob, reindexJob, explainJob, uniqueJob, clusterJob, gcJob,
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
 )
 

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/monitor"
+)
+
+func (m *Main) clusterCommand() *cobra.Command {
+	var a clusterArgs
+	c := m.command(&cobra.Command{
+		Use:   "cluster --store STORE [--json]",
+		Short: "Show the servers of a store and how far each is",
+		Long: `Show what the servers of a store publish of themselves: a line a slot, with its
+state, who holds it, the newest revision that it shows to all (the head) and how old
+that is, what is undecided or given up, the oldest state in use, the configuration
+in force, and what is to be seen to. With --json, an object.
+
+A server that is idle moves its head on whenever it renews its lease.`,
+		Args: cobra.NoArgs,
+	}, append([]string{"lease"}, storeKeys...), func(ctx context.Context, c *config.Config, _ []string) error {
+		a.Lease = c.Lease
+		return clusterJob.on(ctx, m, c, reading, m.around(), a)
+	})
+	c.Flags().BoolVar(&a.JSON, "json", false, "print JSON")
+	return c
+}
+
+// clusterArgs are what the command has besides the configuration, and the lease.
+type clusterArgs struct {
+	Lease time.Duration
+	JSON  bool
+}
+
+var clusterJob = job[clusterArgs]{"cluster", cluster}
+
+func cluster(ctx context.Context, w *work, a clusterArgs) error {
+	c, err := monitor.Read(ctx, w.DB().Store(), time.Now(), a.Lease)
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return json.NewEncoder(w.Stdout).Encode(c)
+	}
+	return c.Print(w.Stdout)
+}
