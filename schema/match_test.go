@@ -226,6 +226,29 @@ func TestKeysRefuse(t *testing.T) {
 	}
 }
 
+// 389 Directory Server has OIDs that are words. Their keys do not depend on whether
+// the schema has them.
+func TestOIDsThatAreWords(t *testing.T) {
+	const definition = "( nsRole-OID NAME 'nsRole' SYNTAX 1.3.6.1.4.1.1466.115.121.1.12 )"
+	s, err := Core().Extend("attributeTypes: " + definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, before := s.Rule("objectIdentifierFirstComponentMatch"), rule(t, "objectIdentifierFirstComponentMatch")
+	old, err := before.Key([]byte(definition))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now, err := r.Key([]byte(definition)); err != nil || !bytes.Equal(now, old) {
+		t.Errorf("key %q, %v; was %q", now, err, old)
+	}
+	for _, name := range []string{"nsRole", "NSROLE-oid"} {
+		if a, err := r.Assertion([]byte(name)); err != nil || !bytes.Equal(a, old) {
+			t.Errorf("%s is asserted as %q, %v", name, a, err)
+		}
+	}
+}
+
 func TestPieceNeedsASubstringsForm(t *testing.T) {
 	if _, err := rule(t, "integerMatch").Piece(Any, []byte("1")); err == nil {
 		t.Error("integerMatch took a piece")

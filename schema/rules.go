@@ -152,7 +152,8 @@ func splitUID(v []byte) (name, bits []byte) {
 }
 
 // oidKey is the OID in digits. A name is looked up; one that the schema does not
-// have stands for itself, in lower case.
+// have stands for itself, in lower case. So do OIDs that are none, as 389 Directory
+// Server has them ("nsRole-oid"): their keys stay when the schema gets to know them.
 func oidKey(s *Schema, v []byte) ([]byte, error) {
 	if validNumericOID(string(v)) {
 		return v, nil
@@ -161,7 +162,7 @@ func oidKey(s *Schema, v []byte) ([]byte, error) {
 		return nil, errOID
 	}
 	if oid := s.oidOf(string(v)); oid != "" {
-		return []byte(oid), nil
+		v = []byte(oid)
 	}
 	return bytes.ToLower(v), nil
 }
@@ -170,7 +171,7 @@ func oidKey(s *Schema, v []byte) ([]byte, error) {
 // makes them Undefined (RFC 4517, 4.2.26).
 func oidAssertion(s *Schema, a []byte) ([]byte, error) {
 	k, err := oidKey(s, a)
-	if err == nil && !isDigit(k[0]) {
+	if err == nil && !isDigit(k[0]) && s.oidOf(string(a)) == "" {
 		return nil, fmt.Errorf("%q is not in the schema", a)
 	}
 	return k, err
