@@ -37,7 +37,7 @@ func Export(ctx context.Context, p *partition.Partition, s *partition.Snapshot, 
 	}
 	q := partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: filter.Const(filter.True), Secrets: true}
 	if o.Filter != nil {
-		q.Filter = filter.Resolve(o.Filter, p.Schema())
+		q.Filter = filter.Resolve(o.Filter, s.Schema())
 	}
 	if o.Progress == nil {
 		o.Progress = &Progress{}

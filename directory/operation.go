@@ -16,6 +16,7 @@ import (
 type operation struct {
 	d        *Directory
 	session  *Session
+	id       int32          // of the message
 	who      *identity      // as whom it runs: the session's, unless a control says otherwise
 	schema   *schema.Schema // of the state that the operation reads
 	known    *known         // of it
@@ -83,6 +84,7 @@ func (o *operation) adopt(s *partition.Snapshot) {
 // run runs the request. What it returns becomes the result; nil leaves the
 // response as the operation has made it, success by default.
 func (o *operation) run(ctx context.Context, m *op.Message, sink op.Sink) error {
+	o.id = m.ID
 	bind, isBind := m.Request.(*op.Bind)
 	if isBind {
 		o.session.who.Store(nil) // anonymous from receipt on (RFC 4513, 4)

@@ -2,6 +2,8 @@ package directory
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -30,7 +32,7 @@ func (o *operation) update(ctx context.Context, u *update) error {
 	if partition.IsSubschema(u.name) {
 		run = o.d.part.UpdateSchema
 	}
-	r, err := run(ctx, partition.By{Name: o.who.dn()}, func(tx *partition.Tx) error {
+	r, err := run(ctx, o.by(), func(tx *partition.Tx) error {
 		o.adopt(&tx.Snapshot)
 		o.response.Controls = nil // those of an attempt that lost
 		tx.Rules = o.controls.rules
@@ -43,6 +45,26 @@ func (o *operation) update(ctx context.Context, u *update) error {
 		o.committed = r
 	}
 	return err
+}
+
+// maxSession bounds what clients say of their sessions in every commit of theirs.
+const maxSession = 256
+
+// by says who makes a change, for the journal.
+func (o *operation) by() partition.By {
+	by := partition.By{
+		Name:    o.who.dn(),
+		From:    o.session.channel.Remote(),
+		Request: fmt.Sprintf("%d/%d", o.session.number, o.id),
+	}
+	if bound := o.session.Name(); bound != by.Name {
+		by.Bound = bound
+	}
+	for _, s := range o.controls.sessions {
+		by.Session = strings.TrimSpace(by.Session + " " + s.Identifier)
+	}
+	by.Session = by.Session[:min(len(by.Session), maxSession)]
+	return by
 }
 
 func (o *operation) updateIn(ctx context.Context, tx *partition.Tx, u *update) (err error) {

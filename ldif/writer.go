@@ -63,6 +63,18 @@ func (w *Writer) WriteEntry(dn string, attributes []entry.Attribute) error {
 	return w.done()
 }
 
+// WriteBody writes what a record of an add or a modify has behind its first lines,
+// the name and the kind of change. Other changes have nothing there.
+func (w *Writer) WriteBody(request op.Request) error {
+	switch c := request.(type) {
+	case *op.Add:
+		w.attributes(c.Attributes)
+	case *op.Modify:
+		w.modifications(c.Changes)
+	}
+	return w.done()
+}
+
 // Write writes a record. Whether it is one of content or of a change is up to
 // rec.Change.
 func (w *Writer) Write(rec *Record) error {
@@ -119,6 +131,14 @@ func (w *Writer) control(c op.Control) {
 	w.w.Write(w.line)
 }
 
+func (w *Writer) modifications(changes []op.Modification) {
+	for _, m := range changes {
+		w.put(modNames[m.Kind], []byte(m.Description))
+		w.attributes([]op.PartialAttribute{m.PartialAttribute})
+		w.w.WriteString("-\n")
+	}
+}
+
 func (w *Writer) change(request op.Request) error {
 	kind := func(s string) { w.put("changetype", []byte(s)) }
 	switch c := request.(type) {
@@ -129,11 +149,7 @@ func (w *Writer) change(request op.Request) error {
 		kind("delete")
 	case *op.Modify:
 		kind("modify")
-		for _, m := range c.Changes {
-			w.put(modNames[m.Kind], []byte(m.Description))
-			w.attributes([]op.PartialAttribute{m.PartialAttribute})
-			w.w.WriteString("-\n")
-		}
+		w.modifications(c.Changes)
 	case *op.ModifyDN:
 		kind("moddn")
 		w.put("newrdn", []byte(c.NewRDN))

@@ -62,7 +62,7 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 	tx.markAdd(pl.Parent, e.id, pl.rdn)
 	e.write(tx.p, tx.catalog, tx, pl.Parent, pl.rdn)
 	tx.touch(e.id, e.classes)
-	tx.record("add", name)
+	tx.record("add", name, e.secrets()...)
 	return e.id, tx.settleClaims(ctx)
 }
 

@@ -15,9 +15,6 @@ func SetDrainTime(d time.Duration) (restore func()) {
 	return func() { drainTime = before }
 }
 
-// SubschemaID is the subschema's entry.
-var SubschemaID = subschemaID
-
 // KeepToBoth is what a transaction does at its end, now.
 func (tx *Tx) KeepToBoth(ctx context.Context) error {
 	if tx.catalog.toCome == nil {

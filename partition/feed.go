@@ -3,7 +3,6 @@ package partition
 import (
 	"context"
 	"iter"
-	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/index"
@@ -23,8 +22,7 @@ type Change struct {
 	// IDs are what the commit touched, in its order: every entry that it
 	// changed, and some that are no entries. Effects tells what became of each.
 	IDs []entry.ID
-	// Message is who did what: a line with the quoted name of the requester,
-	// then a line an operation, its kind and the quoted name of the entry.
+	// Message is who did what: see ParseNote.
 	Message []byte
 }
 
@@ -36,17 +34,7 @@ func (s *Snapshot) Front(ctx context.Context) (revision.Front, error) { return s
 // behind those that it could know of. The state behind a change is AtFront of
 // the front With its revision.
 func (s *Snapshot) Changes(ctx context.Context, after revision.Front) iter.Seq2[*Change, error] {
-	return func(yield func(*Change, error) bool) {
-		for rec, err := range s.at.Commits(ctx, after) {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if !yield(&Change{rec.Revision, rec.AllChanged, slices.Contains(rec.IDs, moves), rec.IDs, rec.Message}, nil) {
-				return
-			}
-		}
-	}
+	return toChanges(s.at.Commits(ctx, after))
 }
 
 // Changes streams the commits beyond a front, and then, as they come, those of

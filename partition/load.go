@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -481,7 +480,7 @@ func (l *Loader) commit(ctx context.Context) (table.Revision, error) {
 			return 0, errors.Join(err, l.bulk.Abort(context.WithoutCancel(ctx)))
 		}
 	}
-	message := strconv.AppendQuote(nil, l.o.By.Name)
+	message := l.o.By.append(nil)
 	message = fmt.Appendf(message, "\nimport %d entries", l.count.Load())
 	r, err := l.bulk.Commit(ctx, message)
 	if err == nil {

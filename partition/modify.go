@@ -41,7 +41,7 @@ func (tx *Tx) Modify(ctx context.Context, name dn.DN, changes []op.Modification)
 	if err := m.finish(ctx); err != nil {
 		return err
 	}
-	tx.record("modify", name)
+	tx.record("modify", name, tx.catalog.secretsIn(changes)...)
 	return nil
 }
 

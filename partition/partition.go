@@ -199,8 +199,12 @@ func (p *Partition) at(ctx context.Context, s *txn.Snapshot) (*Snapshot, error) 
 
 // By says who changes the directory, for creatorsName and the journal.
 type By struct {
-	Name string    // the requester's DN
-	Time time.Time // zero: now
+	Name    string    // the requester's DN
+	Bound   string    // who bound, if others may be assumed and another was
+	From    string    // the client's address
+	Request string    // what the access log calls the request
+	Session string    // on whose behalf the client says that it asks
+	Time    time.Time // zero: now
 }
 
 // Snapshot reads one state of the directory.

@@ -5,10 +5,8 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
-	"strconv"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/revision"
@@ -56,7 +54,7 @@ func (p *Partition) update(ctx context.Context, by By, fn func(*Tx) error) (tabl
 			Snapshot: Snapshot{p: p, r: t, at: t.Snapshot(), catalog: c, cached: true},
 			tx:       t, by: by.Name, time: by.Time.UTC(),
 		}
-		tx.message = strconv.AppendQuote(tx.message, by.Name)
+		tx.message = by.append(tx.message)
 		err = fn(tx)
 		if err == nil && c.toCome != nil && tx.steps == nil {
 			err = tx.keepToBoth(ctx, c)
@@ -68,13 +66,6 @@ func (p *Partition) update(ctx context.Context, by By, fn func(*Tx) error) (tabl
 
 // Close does nothing: a transaction ends when its function returns.
 func (tx *Tx) Close() {}
-
-// record notes an operation for the journal: its kind and the entry's name, a
-// line each behind the requester's name, all quoted.
-func (tx *Tx) record(kind string, name dn.DN) {
-	tx.message = append(append(append(tx.message, '\n'), kind...), ' ')
-	tx.message = strconv.AppendQuote(tx.message, name.String())
-}
 
 // write adds mutations; from here on the transaction reads past the caches,
 // which do not know of them.

@@ -76,6 +76,16 @@ func (s *Snapshot) Commits(ctx context.Context, after revision.Front) iter.Seq2[
 	return merged(news)
 }
 
+// CommitsAfter is Commits beyond a revision of whatever slot, in the order of
+// revisions.
+func (s *Snapshot) CommitsAfter(ctx context.Context, r table.Revision) iter.Seq2[*journal.Record, error] {
+	var after revision.Front
+	for _, end := range s.ends() {
+		after = append(after, revision.FrontOf(revision.SlotOf(end), r)...)
+	}
+	return s.Commits(ctx, after)
+}
+
 // commitsOf streams the commits of one slot in (after, upTo].
 func (s *Snapshot) commitsOf(ctx context.Context, after, upTo table.Revision) iter.Seq2[*journal.Record, error] {
 	return func(yield func(*journal.Record, error) bool) {

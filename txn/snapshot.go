@@ -106,6 +106,21 @@ func (db *DB) AtTime(ctx context.Context, t time.Time) (*Snapshot, error) {
 	return db.admit(ctx, s)
 }
 
+// Settled gives the newest state that nothing can be added to any more: up to its
+// revision every server shows the same, for ever.
+func (db *DB) Settled(ctx context.Context) (*Snapshot, error) {
+	s := db.Snapshot()
+	defer s.Close()
+	if s.err != nil {
+		return nil, s.err
+	}
+	r := s.max
+	if v, ok := s.view.(*revision.Vector); ok {
+		r = min(r, v.Decided())
+	}
+	return db.At(ctx, r)
+}
+
 // Close gives the snapshot back.
 func (s *Snapshot) Close() { s.refs.Add(-1) }
 

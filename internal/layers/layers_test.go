@@ -22,7 +22,7 @@ var order = strings.Fields(`
 	wire ldif schemafile
 	table table/lsm table/hbase internal/spill internal/peer
 	revision journal txn
-	master tree index index/rowindex index/colindex index/existence plan partition bulk
+	master tree index index/rowindex index/colindex index/existence plan partition history bulk
 	auth monitor directory server
 	internal/certs internal/config internal/handoff cmd/ldapd
 `)

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/revision"
+)
+
+func (m *Main) checkpointCommand() *cobra.Command {
+	var a checkpointArgs
+	var list bool
+	c := m.command(&cobra.Command{
+		Use:   "checkpoint --store STORE [--list | [--delete] NAME]",
+		Short: "Keep this moment, past retention",
+		Long: `Give the state of now a name, and keep it until the checkpoint is deleted: it can be
+read, compared and restored whatever its age. The name, a letter and up to 63 letters,
+digits, '.', '_' and '-', stands for the moment wherever one can be given.`,
+		Example: `  ldapd checkpoint --store ./data before-upgrade
+  ldapd checkpoint --store ./data --list
+  ldapd checkpoint --store ./data --delete before-upgrade`,
+		Args: func(c *cobra.Command, args []string) error {
+			if list || len(args) == 0 && !a.Delete {
+				return cobra.NoArgs(c, args)
+			}
+			return cobra.ExactArgs(1)(c, args)
+		},
+	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		use := changing
+		if a.Name = strings.Join(args, ""); a.Name == "" {
+			use = reading
+		}
+		return checkpointJob.on(ctx, m, c, use, m.around(), a)
+	})
+	c.Flags().BoolVar(&list, "list", false, "list the checkpoints; so does no name")
+	c.Flags().BoolVar(&a.Delete, "delete", false, "give the moment up")
+	c.MarkFlagsMutuallyExclusive("list", "delete")
+	return c
+}
+
+type checkpointArgs struct {
+	Name   string // "": list all
+	Delete bool
+}
+
+var checkpointJob = job[checkpointArgs]{"checkpoint", checkpoint}
+
+func checkpoint(ctx context.Context, w *work, a checkpointArgs) error {
+	switch {
+	case a.Name == "":
+		return listCheckpoints(ctx, w)
+	case a.Delete:
+		return w.DB().DeleteCheckpoint(ctx, a.Name)
+	}
+	c, err := w.DB().Checkpoint(ctx, a.Name)
+	if err == nil {
+		_, err = fmt.Fprintf(w.Stdout, "%s is the state at %s\n", c.Name, revision.String(c.Revision))
+	}
+	return err
+}
+
+func listCheckpoints(ctx context.Context, w *work) error {
+	all, err := w.DB().Checkpoints(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		if _, err := fmt.Fprintf(w.Stdout, "%s %s %s\n", c.Made.Format(time.RFC3339), revision.String(c.Revision), c.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package history
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// delta gives the modifications that make one list of attributes another.
+func delta(before, after []entry.Attribute) (changes []op.Modification) {
+	for i := range before {
+		a := &before[i]
+		if isUsers(a.Type) && find(after, a) == nil {
+			changes = append(changes, modification(op.ModDelete, a, nil))
+		}
+	}
+	for i := range after {
+		a := &after[i]
+		if !isUsers(a.Type) {
+			continue
+		}
+		if was := find(before, a); was == nil {
+			changes = append(changes, modification(op.ModAdd, a, a.Values))
+		} else {
+			changes = append(changes, values(was, a)...)
+		}
+	}
+	return changes
+}
+
+// isUsers reports whether an attribute is for users to change, and no secret.
+func isUsers(t *schema.AttributeType) bool { return !t.NoUserModification && !t.Secret() }
+
+// find gives the attribute of the same description. Two states may have two
+// schemas: types are compared by what they are called.
+func find(as []entry.Attribute, a *entry.Attribute) *entry.Attribute {
+	for i := range as {
+		if as[i].Options == a.Options && (as[i].Type == a.Type || as[i].Type.OID == a.Type.OID) {
+			return &as[i]
+		}
+	}
+	return nil
+}
+
+func modification(kind op.ModKind, a *entry.Attribute, values [][]byte) op.Modification {
+	return op.Modification{Kind: kind, PartialAttribute: op.PartialAttribute{Description: a.Description(), Values: values}}
+}
+
+// values gives the modifications that make the values of a description others:
+// the fewer ones, if single values can be named at all.
+func values(before, after *entry.Attribute) []op.Modification {
+	gone, come := without(before.Values, after.Values), without(after.Values, before.Values)
+	switch {
+	case len(gone)+len(come) == 0:
+		return nil
+	case after.Type.Equality == nil, before.Type.SingleValue, len(gone)+len(come) > len(after.Values):
+		return []op.Modification{modification(op.ModReplace, after, after.Values)}
+	}
+	var changes []op.Modification
+	if len(gone) > 0 { // first: a new value may be an old one in another spelling
+		changes = append(changes, modification(op.ModDelete, after, gone))
+	}
+	if len(come) > 0 {
+		changes = append(changes, modification(op.ModAdd, after, come))
+	}
+	return changes
+}
+
+// without gives the values that are not among others.
+func without(values, others [][]byte) (rest [][]byte) {
+	if slices.EqualFunc(values, others, bytes.Equal) {
+		return nil
+	}
+	known := make(map[string]bool, len(others))
+	for _, v := range others {
+		known[string(v)] = true
+	}
+	for _, v := range values {
+		if !known[string(v)] {
+			rest = append(rest, v)
+		}
+	}
+	return rest
+}
+
+// userAttributes gives an entry's attributes as one who adds it would.
+func userAttributes(as []entry.Attribute) (list []op.PartialAttribute) {
+	for i := range as {
+		if isUsers(as[i].Type) {
+			list = append(list, op.PartialAttribute{Description: as[i].Description(), Values: as[i].Values})
+		}
+	}
+	return list
+}
+
+// renamed gives the attributes of an entry behind a rename.
+func renamed(as []entry.Attribute, s *schema.Schema, old, new dn.RDN, deleteOld bool) []entry.Attribute {
+	as = slices.Clone(as)
+	if deleteOld {
+		for _, v := range old {
+			as = withoutValue(as, s.Attribute(v.Type), v.Value)
+		}
+	}
+	for _, v := range new {
+		as = withValue(as, s.Attribute(v.Type), v.Value)
+	}
+	return as
+}
+
+func withoutValue(as []entry.Attribute, t *schema.AttributeType, v []byte) []entry.Attribute {
+	for i := range as {
+		if as[i].Type != t || as[i].Options != "" {
+			continue
+		}
+		as[i].Values = slices.DeleteFunc(slices.Clone(as[i].Values), func(x []byte) bool { return same(t, x, v) })
+		if len(as[i].Values) == 0 {
+			return slices.Delete(as, i, i+1)
+		}
+	}
+	return as
+}
+
+func withValue(as []entry.Attribute, t *schema.AttributeType, v []byte) []entry.Attribute {
+	for i := range as {
+		if as[i].Type != t || as[i].Options != "" {
+			continue
+		}
+		if !has(&as[i], v) {
+			as[i].Values = append(slices.Clip(as[i].Values), v)
+		}
+		return as
+	}
+	return append(as, entry.Attribute{Type: t, Values: [][]byte{v}})
+}
+
+func has(a *entry.Attribute, v []byte) bool {
+	return slices.ContainsFunc(a.Values, func(x []byte) bool { return same(a.Type, x, v) })
+}
+
+// same compares two values of a type.
+func same(t *schema.AttributeType, a, b []byte) bool {
+	if bytes.Equal(a, b) || t.Equality == nil {
+		return bytes.Equal(a, b)
+	}
+	x, err := t.Equality.Key(a)
+	if err != nil {
+		return false
+	}
+	y, err := t.Equality.Key(b)
+	return err == nil && bytes.Equal(x, y)
+}
+
+// keepsNone reports whether an entry has none of the values of a former RDN, but
+// for those that its new one has.
+func keepsNone(as []entry.Attribute, s *schema.Schema, old, new dn.RDN) bool {
+	for _, v := range old {
+		t := s.Attribute(v.Type)
+		if t == nil || slices.ContainsFunc(new, func(n dn.AVA) bool { return s.Attribute(n.Type) == t && same(t, n.Value, v.Value) }) {
+			continue
+		}
+		if a := find(as, &entry.Attribute{Type: t}); a != nil && has(a, v.Value) {
+			return false
+		}
+	}
+	return true
+}

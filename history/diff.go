@@ -1,0 +1,123 @@
+package history
+
+import (
+	"context"
+	"io"
+	"iter"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/ldif"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// Diff writes the changes that lead from one state to another as LDIF, for the
+// entries that are below base in either (empty: all). It gives how many it wrote.
+func Diff(ctx context.Context, from, to *partition.Snapshot, base dn.DN, w io.Writer) (n int, err error) {
+	ids, err := mayDiffer(ctx, from, to)
+	if err != nil {
+		return 0, err
+	}
+	if len(base) > 0 {
+		if ids, err = within(ctx, from, to, base, ids); err != nil {
+			return 0, err
+		}
+	}
+	d := &Difference{From: from, To: to, IDs: ids}
+	return write(w, d.Records(ctx))
+}
+
+// write writes records as LDIF.
+func write(w io.Writer, records iter.Seq2[*Record, error]) (n int, err error) {
+	out := ldif.NewWriter(w)
+	if err := out.WriteVersion(); err != nil {
+		return 0, err
+	}
+	for r, err := range records {
+		if err != nil {
+			return n, err
+		}
+		if err := out.Write(r.LDIF()); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, out.Flush()
+}
+
+// mayDiffer lists the entries that commits between two states touched. If the
+// journal does not name them all, it is every entry.
+func mayDiffer(ctx context.Context, from, to *partition.Snapshot) (ids []entry.ID, err error) {
+	early, late := from, to
+	if early.Revision() > late.Revision() {
+		early, late = late, early
+	}
+	if !late.Tells(early.Revision()) {
+		return all(ctx, from, to, entry.Root, entry.Root)
+	}
+	for c, err := range late.ChangesAfter(ctx, early.Revision()) {
+		if err != nil {
+			return nil, err
+		}
+		if c.All {
+			return all(ctx, from, to, entry.Root, entry.Root)
+		}
+		ids = append(ids, c.IDs...)
+	}
+	return ids, nil
+}
+
+// all lists the entries of two trees, one in each state; entry.Root is the whole
+// state, a missing tree has none.
+func all(ctx context.Context, from, to *partition.Snapshot, a, b entry.ID) ([]entry.ID, error) {
+	ids := []entry.ID{partition.SubschemaID}
+	for _, tree := range []struct {
+		s    *partition.Snapshot
+		base entry.ID
+	}{{from, a}, {to, b}} {
+		q := partition.Query{Base: tree.base, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}
+		for r, err := range tree.s.Search(ctx, q) {
+			if err != nil {
+				return nil, err
+			}
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids, nil
+}
+
+// within leaves of ids those that are below a name in one of the states.
+func within(ctx context.Context, from, to *partition.Snapshot, base dn.DN, ids []entry.ID) (in []entry.ID, err error) {
+	type tree struct {
+		s    *partition.Snapshot
+		base entry.ID
+	}
+	var trees []tree
+	var missing error
+	for _, s := range []*partition.Snapshot{from, to} {
+		at, err := s.Find(ctx, base)
+		if err != nil {
+			missing = err
+			continue
+		}
+		trees = append(trees, tree{s, at.ID})
+	}
+	if trees == nil {
+		return nil, missing
+	}
+	for _, id := range ids {
+		for _, t := range trees {
+			is, err := t.s.Within(ctx, id, t.base)
+			if err != nil {
+				return nil, err
+			}
+			if is {
+				in = append(in, id)
+				break
+			}
+		}
+	}
+	return in, nil
+}

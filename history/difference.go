@@ -1,0 +1,421 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// A Difference leads from one state to another, as far as some entries go.
+//
+// Its records can be made in their order, one by one. Trees that go altogether go
+// first, the deepest entries first. Then every entry that comes, moves or changes
+// has its turn, from the top of the new tree down: so what it comes below stands
+// where it belongs, and nothing can move below itself. A name that is still taken
+// by an entry whose turn comes later is freed by calling that one something else
+// for a while. What is left goes at last.
+type Difference struct {
+	From, To *partition.Snapshot
+	// IDs of the entries that may differ, each once or more.
+	IDs []entry.ID
+	// Touched gives a modify without modifications of an entry of which nothing
+	// differs but what the server keeps.
+	Touched bool
+	// Below replaces the parents, in To, of some entries.
+	Below map[entry.ID]entry.ID
+}
+
+// ErrTaken: an entry that is not to be changed has the name of one that comes.
+var ErrTaken = errors.New("the name is another entry's")
+
+// ErrParent: an entry that comes has nothing to stand below.
+var ErrParent = errors.New("there is no entry to stand below")
+
+// Records streams the changes.
+func (d *Difference) Records(ctx context.Context) iter.Seq2[*Record, error] {
+	return func(yield func(*Record, error) bool) {
+		w := &walk{
+			Difference: d, ctx: ctx, yield: yield,
+			moved: map[entry.ID]*spot{}, taken: map[slot]entry.ID{}, come: map[entry.ID]int{},
+			attributes: map[entry.ID][]entry.Attribute{}, mine: map[entry.ID]bool{},
+		}
+		if err := w.run(); err != nil && !errors.Is(err, errStopped) {
+			yield(nil, err)
+		}
+	}
+}
+
+// errStopped ends a walk whose records nobody wants any more.
+var errStopped = errors.New("stopped")
+
+// A walk leads from one state to the other: what was told so far is in it, over
+// the state From.
+type walk struct {
+	*Difference
+	ctx   context.Context
+	yield func(*Record, error) bool
+	mine  map[entry.ID]bool // the entries that may be changed
+	// Moved are the entries that do not stand where they stood, nil: no longer
+	// anywhere. Taken are the names that are not whose they were, entry.Root: free.
+	moved map[entry.ID]*spot
+	taken map[slot]entry.ID
+	// Come counts those of moved that stand below an entry.
+	come map[entry.ID]int
+	// Attributes are those of entries whose names were changed.
+	attributes map[entry.ID][]entry.Attribute
+}
+
+// A spot is where an entry stands.
+type spot struct {
+	slot
+	rdn string // in its spelling; of a naming context the whole name
+}
+
+type slot struct {
+	parent entry.ID
+	norm   dn.Norm
+}
+
+// A task is an entry of the walk.
+type task struct {
+	id    entry.ID
+	kind  partition.EffectKind
+	depth int
+}
+
+func (w *walk) run() error {
+	gone, others, err := w.tasks()
+	if err != nil {
+		return err
+	}
+	var rest []task
+	for _, t := range gone {
+		if went, err := w.remove(t); err != nil {
+			return err
+		} else if !went {
+			rest = append(rest, t)
+		}
+	}
+	for _, t := range others {
+		if err := w.turn(t); err != nil {
+			return err
+		}
+	}
+	for _, t := range rest {
+		went, err := w.remove(t)
+		if err == nil && !went {
+			name, _ := w.name(t.id) // for the message alone
+			err = fmt.Errorf("%w: entries stand below %s that are not to go with it", ErrTaken, name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tasks finds out what is to be done: what goes, the deepest first, and all else,
+// from the top of the new tree down.
+func (w *walk) tasks() (gone, others []task, err error) {
+	var ids []entry.ID
+	for _, id := range w.IDs {
+		if !w.mine[id] {
+			w.mine[id] = true
+			ids = append(ids, id)
+		}
+	}
+	for e, err := range partition.Effects(w.ctx, w.From, w.To, ids) {
+		if err != nil {
+			return nil, nil, err
+		}
+		t := task{id: e.ID, kind: e.Kind}
+		if e.Kind == partition.Deleted {
+			t.depth, err = depth(w.ctx, w.From, e.ID)
+			gone = append(gone, t)
+		} else {
+			t.depth, err = depth(w.ctx, w.To, e.ID)
+			others = append(others, t)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	slices.SortStableFunc(gone, func(a, b task) int { return cmp.Compare(b.depth, a.depth) })
+	slices.SortStableFunc(others, func(a, b task) int { return cmp.Compare(a.depth, b.depth) })
+	return gone, others, nil
+}
+
+// depth is the number of entries above; that of the subschema is less than any, as
+// others need its definitions.
+func depth(ctx context.Context, s *partition.Snapshot, id entry.ID) (n int, err error) {
+	if id == partition.SubschemaID {
+		return -1, nil
+	}
+	for id != entry.Root {
+		node, err := s.Node(ctx, id)
+		if err != nil || node == nil {
+			return n, err
+		}
+		id = node.Parent
+		n++
+	}
+	return n, nil
+}
+
+// tell hands a record on.
+func (w *walk) tell(id entry.ID, name string, r op.Request) error {
+	if !w.yield(&Record{id, name, r}, nil) {
+		return errStopped
+	}
+	return nil
+}
+
+// remove tells of an entry that goes; false: something stands below it yet.
+func (w *walk) remove(t task) (bool, error) {
+	if has, err := w.hasChildren(t.id); err != nil || has {
+		return false, err
+	}
+	name, err := w.name(t.id)
+	if err != nil {
+		return false, err
+	}
+	if err := w.put(t.id, nil); err != nil {
+		return false, err
+	}
+	return true, w.tell(t.id, name, &op.Delete{Name: name})
+}
+
+// hasChildren reports whether an entry has children at this point of the walk.
+func (w *walk) hasChildren(id entry.ID) (bool, error) {
+	if w.come[id] > 0 {
+		return true, nil
+	}
+	all := partition.Query{Base: id, Scope: op.SingleLevel, Filter: filter.Const(filter.True)}
+	for r, err := range w.From.Search(w.ctx, all) {
+		if err != nil {
+			return false, err
+		}
+		if _, moved := w.moved[r.ID]; !moved {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// turn tells of an entry that comes, moves or changes.
+func (w *walk) turn(t task) error {
+	after, err := w.To.Entry(w.ctx, t.id, false)
+	if err != nil {
+		return err
+	}
+	if t.id == partition.SubschemaID {
+		return w.subschema(after)
+	}
+	if t.kind != partition.Modified || w.moved[t.id] != nil {
+		at, err := w.goal(t.id)
+		if err != nil {
+			return err
+		}
+		if err := w.above(t.id, at); err != nil {
+			return err
+		}
+		if err := w.free(t.id, at); err != nil {
+			return err
+		}
+		if t.kind == partition.Added {
+			return w.add(t.id, at, after)
+		}
+		if err := w.move(t.id, at, after); err != nil {
+			return err
+		}
+	}
+	return w.modify(t, after)
+}
+
+// goal is where an entry is to stand.
+func (w *walk) goal(id entry.ID) (*spot, error) {
+	node, err := w.To.Node(w.ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	at := &spot{slot{node.Parent, node.NormRDN}, node.UpRDN}
+	if p, ok := w.Below[id]; ok {
+		at.parent = p
+	}
+	return at, nil
+}
+
+// above sees to it that there is an entry to stand below.
+func (w *walk) above(id entry.ID, at *spot) error {
+	if at.parent == entry.Root {
+		return nil
+	}
+	if above, err := w.spot(at.parent); above != nil || err != nil {
+		return err
+	}
+	name, err := w.To.Name(w.ctx, id)
+	return errors.Join(err, fmt.Errorf("%w: what was above %s is gone", ErrParent, name))
+}
+
+// free sees to it that nobody else has a name.
+func (w *walk) free(id entry.ID, at *spot) error {
+	holder, taken, err := w.holder(at.slot)
+	if err != nil || !taken || holder == id {
+		return err
+	}
+	if !w.mine[holder] {
+		name, err := w.name(holder)
+		return errors.Join(err, fmt.Errorf("%w: %s", ErrTaken, name))
+	}
+	return w.evade(holder)
+}
+
+// evade calls an entry something else for a while.
+func (w *walk) evade(id entry.ID) error {
+	now, err := w.spot(id)
+	if err != nil {
+		return err
+	}
+	name, err := dn.Parse(now.rdn)
+	if err != nil {
+		return err
+	}
+	for i := 1; ; i++ {
+		rdn := dn.RDN{{Type: name[0][0].Type, Value: fmt.Appendf(slices.Clip(name[0][0].Value), "-%s-%d", id.String()[:8], i)}}
+		at := &spot{slot{parent: now.parent}, rdn.String()}
+		whole := append(dn.DN{rdn}, name[1:]...)
+		norms, err := whole.Normalize(w.From.Schema())
+		if err != nil {
+			return err
+		}
+		if at.norm = norms[0]; now.parent == entry.Root { // a naming context
+			at.rdn, at.norm = whole.String(), dn.Norm(dn.Key(norms))
+		}
+		if _, taken, err := w.holder(at.slot); err != nil || taken {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		return w.rename(id, now, at, false)
+	}
+}
+
+func (w *walk) add(id entry.ID, at *spot, after *entry.Entry) error {
+	if err := w.put(id, at); err != nil {
+		return err
+	}
+	name, err := w.name(id)
+	if err != nil {
+		return err
+	}
+	return w.tell(id, name, &op.Add{Name: name, Attributes: userAttributes(after.Attributes)})
+}
+
+// move tells of an entry that is to stand elsewhere, or be called otherwise.
+func (w *walk) move(id entry.ID, at *spot, after *entry.Entry) error {
+	now, err := w.spot(id)
+	if err != nil || *now == *at {
+		return err
+	}
+	old, err := dn.Parse(now.rdn)
+	if err != nil {
+		return err
+	}
+	rdn, err := dn.Parse(at.rdn)
+	if err != nil {
+		return err
+	}
+	return w.rename(id, now, at, keepsNone(after.Attributes, w.To.Schema(), old[0], rdn[0]))
+}
+
+func (w *walk) rename(id entry.ID, now, at *spot, deleteOld bool) error {
+	name, err := w.name(id)
+	if err != nil {
+		return err
+	}
+	as, err := w.attributesOf(id)
+	if err != nil {
+		return err
+	}
+	if err := w.put(id, at); err != nil {
+		return err
+	}
+	became, err := w.name(id)
+	if err != nil {
+		return err
+	}
+	old, err := dn.Parse(name)
+	if err != nil {
+		return err
+	}
+	new, err := dn.Parse(became)
+	if err != nil {
+		return err
+	}
+	w.attributes[id] = renamed(as, w.From.Schema(), old[0], new[0], deleteOld)
+	r := &op.ModifyDN{Name: name, NewRDN: new[0].String(), DeleteOldRDN: deleteOld}
+	if now.parent != at.parent || old.Parent().String() != new.Parent().String() {
+		superior := new.Parent().String()
+		r.NewSuperior = &superior
+	}
+	return w.tell(id, name, r)
+}
+
+// attributesOf gives an entry's attributes at this point of the walk.
+func (w *walk) attributesOf(id entry.ID) ([]entry.Attribute, error) {
+	if as, ok := w.attributes[id]; ok {
+		return as, nil
+	}
+	e, err := w.From.Entry(w.ctx, id, false)
+	if err != nil || e == nil {
+		return nil, err
+	}
+	return e.Attributes, nil
+}
+
+func (w *walk) modify(t task, after *entry.Entry) error {
+	before, err := w.attributesOf(t.id)
+	if err != nil {
+		return err
+	}
+	changes := delta(before, after.Attributes)
+	if len(changes) == 0 && (!w.Touched || t.kind == partition.Moved) {
+		return nil
+	}
+	name, err := w.name(t.id)
+	if err != nil {
+		return err
+	}
+	return w.tell(t.id, name, &op.Modify{Name: name, Changes: changes})
+}
+
+// subschema tells of a change of schema: of what the directory has of its own.
+func (w *walk) subschema(after *entry.Entry) error {
+	before, err := w.From.Entry(w.ctx, partition.SubschemaID, false)
+	if err != nil {
+		return err
+	}
+	if before == nil {
+		before = &entry.Entry{}
+	}
+	var changes []op.Modification
+	for _, m := range delta(definitions(before), definitions(after)) {
+		if m.Kind != op.ModReplace {
+			changes = append(changes, m)
+			continue
+		}
+		// A replace would be of all definitions, the built-in ones too.
+		changes = append(changes, definitionChanges(before, after, m.Description)...)
+	}
+	return w.tell(partition.SubschemaID, partition.SubschemaName, &op.Modify{Name: partition.SubschemaName, Changes: changes})
+}

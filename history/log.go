@@ -1,0 +1,191 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// LogOptions say what a log tells of.
+type LogOptions struct {
+	// Name is of the entry to tell of, under whatever names it had, and of others
+	// while they were called so; empty: all.
+	Name dn.DN
+	// By is whose changes to tell of; empty: everyone's.
+	By dn.DN
+	// Since tells of what came after it; Until, the newest if it is nil, is
+	// the last to tell of.
+	Since table.Revision
+	Until *partition.Snapshot
+	// JSON writes an object a change, with all that changed.
+	JSON bool
+}
+
+// Log writes who changed what and when, a line a change.
+func Log(ctx context.Context, p *partition.Partition, w io.Writer, o LogOptions) (n int, err error) {
+	l := logging{ctx: ctx, p: p, o: o}
+	if err := l.prepare(); err != nil {
+		return 0, err
+	}
+	for c, err := range Changes(ctx, p, o.Until, o.Since) {
+		if err != nil {
+			return n, err
+		}
+		if about, err := l.about(c); err != nil || !about {
+			if err != nil {
+				return n, err
+			}
+			continue
+		}
+		if err := l.write(w, c); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// logging is a log under way.
+type logging struct {
+	ctx  context.Context
+	p    *partition.Partition
+	o    LogOptions
+	id   entry.ID // of the entry that has the name; entry.Root: none
+	name string   // its key
+	by   string   // key
+}
+
+func (l *logging) prepare() error {
+	s := l.o.Until
+	l.by = Key(l.o.By.String(), s.Schema())
+	if len(l.o.Name) == 0 {
+		return nil
+	}
+	l.name = Key(l.o.Name.String(), s.Schema())
+	at, err := s.Find(l.ctx, l.o.Name)
+	if isMissing(err) {
+		return nil
+	}
+	l.id = at.ID
+	return err
+}
+
+// about reports whether the log tells of a change.
+func (l *logging) about(c *Change) (bool, error) {
+	s := l.o.Until.Schema()
+	switch {
+	case len(l.o.By) > 0 && Key(c.By.Name, s) != l.by:
+		return false, nil
+	case len(l.o.Name) == 0:
+		return true, nil
+	case c.Request == nil:
+		return l.imported(c)
+	case c.ID == l.id || Key(c.Name, s) == l.name:
+		return true, nil
+	}
+	became := c.NewName()
+	return became != "" && Key(became, s) == l.name, nil
+}
+
+// imported reports whether a commit that changed too much to be named wrote the
+// entry.
+func (l *logging) imported(c *Change) (bool, error) {
+	s, err := l.p.At(l.ctx, c.Revision)
+	if err != nil {
+		return false, err
+	}
+	defer s.Close()
+	at, err := s.Find(l.ctx, l.o.Name)
+	if isMissing(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	last, err := s.Written(l.ctx, at.ID)
+	return last == c.Revision, err
+}
+
+// A line is a change as JSON.
+type line struct {
+	Time      time.Time `json:"time"`
+	Revision  string    `json:"revision"`
+	Op        string    `json:"op"`
+	DN        string    `json:"dn,omitempty"`
+	NewDN     string    `json:"newDN,omitempty"`
+	EntryUUID string    `json:"entryUUID,omitempty"`
+	By        string    `json:"by"`
+	Bound     string    `json:"bound,omitempty"`
+	From      string    `json:"from,omitempty"`
+	Request   string    `json:"request,omitempty"`
+	Session   string    `json:"session,omitempty"`
+	Changes   string    `json:"changes,omitempty"` // LDIF
+	Secrets   []string  `json:"secrets,omitempty"`
+}
+
+func (l *logging) write(w io.Writer, c *Change) error {
+	if !l.o.JSON {
+		_, err := io.WriteString(w, c.line())
+		return err
+	}
+	text, err := c.Text()
+	if err != nil {
+		return err
+	}
+	x := line{
+		Time: c.Time(), Revision: revision.String(c.Revision), Op: c.Kind, DN: c.Name, NewDN: c.NewName(),
+		By: c.By.Name, Bound: c.By.Bound, From: c.By.From, Request: c.By.Request, Session: c.By.Session,
+		Changes: string(text), Secrets: c.Secrets,
+	}
+	if c.ID != entry.Root {
+		x.EntryUUID = c.ID.String()
+	}
+	return json.NewEncoder(w).Encode(x)
+}
+
+// line is a change in words.
+func (c *Change) line() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s %s", c.Time().Format("2006-01-02T15:04:05.000Z"), revision.String(c.Revision), c.Kind)
+	if c.Name != "" {
+		fmt.Fprintf(&b, " %q", c.Name)
+	}
+	if became := c.NewName(); became != "" {
+		fmt.Fprintf(&b, " to %q", became)
+	}
+	for _, d := range c.attributes() {
+		b.WriteString(" " + d)
+	}
+	fmt.Fprintf(&b, " by %q", c.By.Name)
+	if c.By.From != "" {
+		fmt.Fprintf(&b, " from %s", c.By.From)
+	}
+	if c.By.Request != "" {
+		fmt.Fprintf(&b, " request %s", c.By.Request)
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
+
+// attributes names what a modify changed, as the access log does.
+func (c *Change) attributes() (names []string) {
+	if r, ok := c.Request.(*op.Modify); ok {
+		for _, m := range r.Changes {
+			names = append(names, map[op.ModKind]string{op.ModAdd: "+", op.ModDelete: "-", op.ModReplace: "="}[m.Kind]+m.Description)
+		}
+		for _, s := range c.Secrets {
+			names = append(names, "="+s)
+		}
+	}
+	return names
+}

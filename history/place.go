@@ -1,0 +1,95 @@
+package history
+
+import (
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// spot is where an entry stands at this point of the walk; nil: nowhere.
+func (w *walk) spot(id entry.ID) (*spot, error) {
+	if at, ok := w.moved[id]; ok {
+		return at, nil
+	}
+	node, err := w.From.Node(w.ctx, id)
+	if err != nil || node == nil {
+		return nil, err
+	}
+	return &spot{slot{node.Parent, node.NormRDN}, node.UpRDN}, nil
+}
+
+// holder is who has a name at this point of the walk.
+func (w *walk) holder(at slot) (id entry.ID, taken bool, err error) {
+	if id, ok := w.taken[at]; ok {
+		return id, id != entry.Root, nil
+	}
+	return w.From.Child(w.ctx, at.parent, at.norm)
+}
+
+// put takes an entry to where it stands from now on; nil: nowhere.
+func (w *walk) put(id entry.ID, at *spot) error {
+	was, err := w.spot(id)
+	if err != nil {
+		return err
+	}
+	if was != nil {
+		w.taken[was.slot] = entry.Root
+		if w.moved[id] != nil {
+			w.come[was.parent]--
+		}
+	}
+	if at != nil {
+		w.taken[at.slot] = id
+		w.come[at.parent]++
+	}
+	w.moved[id] = at
+	return nil
+}
+
+// name is what an entry is called at this point of the walk.
+func (w *walk) name(id entry.ID) (string, error) {
+	at, err := w.spot(id)
+	if err != nil {
+		return "", err
+	}
+	if at == nil {
+		return "", table.ErrCorrupt
+	}
+	if at.parent == entry.Root {
+		return at.rdn, nil
+	}
+	above, err := w.name(at.parent)
+	return at.rdn + "," + above, err
+}
+
+// definitions are the attributes of a subschema that have definitions.
+func definitions(e *entry.Entry) (as []entry.Attribute) {
+	for _, a := range e.Attributes {
+		if a.Type.Operational() && isUsers(a.Type) && a.Type.Name() != "subtreeSpecification" {
+			as = append(as, a)
+		}
+	}
+	return as
+}
+
+// definitionChanges are the definitions of one kind that went, and those that
+// came.
+func definitionChanges(before, after *entry.Entry, description string) (changes []op.Modification) {
+	values := func(e *entry.Entry) [][]byte {
+		i := slices.IndexFunc(e.Attributes, func(a entry.Attribute) bool { return a.Description() == description })
+		if i < 0 {
+			return nil
+		}
+		return e.Attributes[i].Values
+	}
+	was, is := values(before), values(after)
+	for kind, vs := range map[op.ModKind][][]byte{op.ModDelete: without(was, is), op.ModAdd: without(is, was)} {
+		if len(vs) > 0 {
+			changes = append(changes, op.Modification{Kind: kind, PartialAttribute: op.PartialAttribute{Description: description, Values: vs}})
+		}
+	}
+	slices.SortFunc(changes, func(a, b op.Modification) int { return int(b.Kind) - int(a.Kind) }) // deletes first
+	return changes
+}

@@ -1,0 +1,235 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// RestoreOptions say what is brought back.
+type RestoreOptions struct {
+	Name dn.DN // as the entry was called then
+	// Subtree brings back all that was below it too: what went comes back, what
+	// moved away moves back, and what came since goes.
+	Subtree bool
+	// DryRun finds out what would be done, and does nothing.
+	DryRun bool
+	By     partition.By
+}
+
+// Restored is what a restore did, or would do.
+type Restored struct {
+	Revision table.Revision // of the commit; 0: there was nothing to do, or a dry run
+	Records  []*Record
+	// Kept and Lost count the entries that came back with a secret attribute, as a
+	// password, and without any. Those that were still there have what they had.
+	Kept, Lost int
+}
+
+// maxRestore bounds the entries that are looked at: it is one commit.
+const maxRestore = 100_000
+
+// ErrNone: there was no such entry then.
+var ErrNone = errors.New("there was no such entry")
+
+// errDryRun ends a transaction that is to change nothing.
+var errDryRun = errors.New("dry run")
+
+// Restore makes, in one commit, an entry or a tree what it was in a state of the
+// past. Entries keep their entryUUID; of those that come back the creator and the
+// time of creation are those of then.
+func Restore(ctx context.Context, p *partition.Partition, then *partition.Snapshot, o RestoreOptions) (*Restored, error) {
+	var done *Restored
+	r, err := p.Update(ctx, o.By, func(tx *partition.Tx) (err error) {
+		b := &bringing{ctx: ctx, tx: tx, then: then, o: &o}
+		if done, err = b.plan(); err != nil || len(done.Records) == 0 {
+			return errors.Join(err, errNothing(done))
+		}
+		if o.DryRun {
+			return errDryRun
+		}
+		tx.Rules.Relaxed = true
+		for _, rec := range done.Records {
+			if err := b.apply(rec, done); err != nil {
+				return fmt.Errorf("%s: %w", rec.Name, err)
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, errDryRun) {
+		return done, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	done.Revision = r
+	return done, nil
+}
+
+// errNothing keeps a transaction without changes out of the journal.
+func errNothing(done *Restored) error {
+	if done != nil && len(done.Records) == 0 {
+		return errDryRun
+	}
+	return nil
+}
+
+// A bringing is a restore under way.
+type bringing struct {
+	ctx  context.Context
+	tx   *partition.Tx
+	then *partition.Snapshot
+	o    *RestoreOptions
+}
+
+// plan finds out what is to be done. It does not change anything yet.
+func (b *bringing) plan() (*Restored, error) {
+	at, err := b.then.Find(b.ctx, b.o.Name)
+	if isMissing(err) {
+		return nil, fmt.Errorf("%w: %w", ErrNone, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d := &Difference{From: &b.tx.Snapshot, To: b.then, IDs: []entry.ID{at.ID}}
+	if b.o.Subtree {
+		if d.IDs, err = b.trees(at.ID); err != nil {
+			return nil, err
+		}
+	}
+	if d.Below, err = b.parent(at); err != nil {
+		return nil, err
+	}
+	done := &Restored{}
+	for r, err := range d.Records(b.ctx) {
+		if err != nil {
+			return nil, err
+		}
+		done.Records = append(done.Records, r)
+	}
+	return done, nil
+}
+
+func isMissing(err error) bool {
+	var problem *partition.Error
+	return errors.As(err, &problem) && problem.Problem == partition.NoSuchEntry
+}
+
+// trees lists what was below the entry, what is, and what is where it was.
+func (b *bringing) trees(id entry.ID) ([]entry.ID, error) {
+	ids, err := b.below(nil, b.then, id)
+	if err != nil {
+		return nil, err
+	}
+	now := &b.tx.Snapshot
+	if ids, err = b.below(ids, now, id); err != nil {
+		return nil, err
+	}
+	at, err := now.Find(b.ctx, b.o.Name)
+	if isMissing(err) || err == nil && at.ID == id {
+		return ids, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return b.below(ids, now, at.ID)
+}
+
+func (b *bringing) below(ids []entry.ID, s *partition.Snapshot, base entry.ID) ([]entry.ID, error) {
+	q := partition.Query{Base: base, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}
+	for r, err := range s.Search(b.ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		if ids = append(ids, r.ID); len(ids) > maxRestore {
+			return nil, fmt.Errorf("more than %d entries: restore smaller trees", maxRestore)
+		}
+	}
+	return ids, nil
+}
+
+// parent is what the entry is to stand below: what it stood below, or what is
+// called so now.
+func (b *bringing) parent(at partition.Located) (map[entry.ID]entry.ID, error) {
+	if at.Parent == entry.Root {
+		return nil, nil
+	}
+	node, err := b.tx.Node(b.ctx, at.Parent)
+	if err != nil || node != nil {
+		return nil, err
+	}
+	above, err := b.tx.Find(b.ctx, b.o.Name.Parent())
+	if isMissing(err) {
+		return nil, fmt.Errorf("%w: %s does not exist: restore that one first", ErrParent, b.o.Name.Parent())
+	}
+	return map[entry.ID]entry.ID{at.ID: above.ID}, err
+}
+
+// apply makes one change.
+func (b *bringing) apply(rec *Record, done *Restored) error {
+	name, err := dn.Parse(rec.Name)
+	if err != nil {
+		return err
+	}
+	switch r := rec.Request.(type) {
+	case *op.Add:
+		return b.add(rec.ID, name, done)
+	case *op.Delete:
+		return b.tx.Delete(b.ctx, name)
+	case *op.Modify:
+		return b.tx.Modify(b.ctx, name, r.Changes)
+	case *op.ModifyDN:
+		return rename(b.ctx, b.tx, name, r)
+	}
+	return nil
+}
+
+// rename makes a change of name.
+func rename(ctx context.Context, tx *partition.Tx, name dn.DN, r *op.ModifyDN) error {
+	rdn, err := dn.ParseRDN(r.NewRDN)
+	if err != nil || r.NewSuperior == nil {
+		return errors.Join(err, tx.Rename(ctx, name, rdn, r.DeleteOldRDN, nil))
+	}
+	superior, err := dn.Parse(*r.NewSuperior)
+	if err != nil {
+		return err
+	}
+	return tx.Rename(ctx, name, rdn, r.DeleteOldRDN, &superior)
+}
+
+// add brings an entry back, with what only the server writes elsewhere, and with
+// its secrets if they are still kept.
+func (b *bringing) add(id entry.ID, name dn.DN, done *Restored) error {
+	e, err := b.then.Entry(b.ctx, id, true)
+	if err != nil {
+		return err
+	}
+	kept := false
+	var as []op.PartialAttribute
+	for i := range e.Attributes {
+		a := &e.Attributes[i]
+		switch a.Type.Name() {
+		case "entryUUID", "creatorsName", "createTimestamp":
+		default:
+			if a.Type.NoUserModification && !a.Type.Secret() {
+				continue
+			}
+		}
+		kept = kept || a.Type.Secret()
+		as = append(as, op.PartialAttribute{Description: a.Description(), Values: a.Values})
+	}
+	if kept {
+		done.Kept++
+	} else {
+		done.Lost++
+	}
+	_, err = b.tx.Add(b.ctx, name, as, false)
+	return err
+}

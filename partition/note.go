@@ -1,0 +1,135 @@
+package partition
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// A Note is what the journal keeps of a commit in words: who made it, and which
+// operations it was. As text it is a line for who, with what is known besides, and
+// a line an operation, everything that is not a word of ours quoted as Go does:
+//
+//	"cn=admin" from="192.0.2.1:5123" request="17/4"
+//	add "uid=a,dc=example,dc=com" userPassword
+//	rename "uid=b,dc=example,dc=com"
+//
+// What changed is not in it: the states before and behind the commit have that.
+// Only of secret attributes, which have no history, it tells that they got or lost
+// values.
+type Note struct {
+	By         By
+	Operations []Operation
+}
+
+// An Operation is one that a commit was made of.
+type Operation struct {
+	Kind string // add, delete, deletetree, modify, rename, import or reindex
+	Name string // of the entry, before it
+	// Secrets are the secret attributes that the operation set or took away.
+	Secrets []string
+}
+
+// append writes who makes a commit.
+func (by *By) append(b []byte) []byte {
+	b = strconv.AppendQuote(b, by.Name)
+	for _, f := range by.fields() {
+		if *f.value != "" {
+			b = append(append(append(b, ' '), f.name...), '=')
+			b = strconv.AppendQuote(b, *f.value)
+		}
+	}
+	return b
+}
+
+type byField struct {
+	name  string
+	value *string
+}
+
+func (by *By) fields() [4]byField {
+	return [...]byField{{"bound", &by.Bound}, {"from", &by.From}, {"request", &by.Request}, {"session", &by.Session}}
+}
+
+// record notes an operation for the journal: its kind, the entry's name and the
+// secrets that it changes.
+func (tx *Tx) record(kind string, name dn.DN, secrets ...string) {
+	tx.message = append(append(append(tx.message, '\n'), kind...), ' ')
+	tx.message = strconv.AppendQuote(tx.message, name.String())
+	for _, s := range secrets {
+		tx.message = append(append(tx.message, ' '), s...)
+	}
+}
+
+// secretsIn names the secret types among changes.
+func (k *types) secretsIn(changes []op.Modification) (names []string) {
+	for i := range changes {
+		if t, _, err := k.describe(changes[i].Description); err == nil && t.Secret() {
+			names = append(names, t.Name())
+		}
+	}
+	return names
+}
+
+// ParseNote reads what the journal has of a commit. What it does not understand
+// it passes over.
+func ParseNote(message []byte) (n Note) {
+	first := true
+	for line := range strings.Lines(string(message)) {
+		line = strings.TrimSuffix(line, "\n")
+		if first {
+			n.By.parse(line)
+			first = false
+			continue
+		}
+		kind, rest, _ := strings.Cut(line, " ")
+		o := Operation{Kind: kind}
+		if name, behind, ok := unquoted(rest); ok {
+			o.Name, o.Secrets = name, strings.Fields(behind)
+		}
+		n.Operations = append(n.Operations, o)
+	}
+	return n
+}
+
+func (by *By) parse(line string) {
+	var ok bool
+	by.Name, line, ok = unquoted(line)
+	for ok {
+		name, rest, found := strings.Cut(strings.TrimPrefix(line, " "), "=")
+		if !found {
+			return
+		}
+		var value string
+		if value, line, ok = unquoted(rest); !ok {
+			return
+		}
+		for _, f := range by.fields() {
+			if f.name == name {
+				*f.value = value
+			}
+		}
+	}
+}
+
+// unquoted takes a quoted string off the front.
+func unquoted(s string) (value, rest string, ok bool) {
+	q, err := strconv.QuotedPrefix(s)
+	if err != nil {
+		return "", s, false
+	}
+	value, err = strconv.Unquote(q)
+	return value, s[len(q):], err == nil
+}
+
+// secrets names the secret types that a new entry has.
+func (e *newEntry) secrets() (names []string) {
+	for i := range e.attributes {
+		if t := e.attributes[i].typ; t.Secret() {
+			names = append(names, t.Name())
+		}
+	}
+	return names
+}
