@@ -13,6 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // A Cluster is the servers of one store. Revisions are as package revision prints
@@ -44,12 +45,30 @@ type Slot struct {
 
 // Read reads the heads of a store. A holder whose head is older than two leases is
 // said to be silent.
-func Read(ctx context.Context, s table.Store, now time.Time, lease time.Duration) (*Cluster, error) {
-	h, err := journal.New(s).Heads(ctx)
+func Read(ctx context.Context, db *txn.DB, now time.Time, lease time.Duration) (*Cluster, error) {
+	h, err := journal.New(db.Store()).Heads(ctx)
 	if err != nil {
 		return nil, err
 	}
+	if !db.Shared() {
+		ownHead(db, h)
+	}
 	return describe(h, now, lease), nil
+}
+
+// ownHead puts into the heads of a store of one process what it shows: it does not
+// write that down for others at every commit.
+func ownHead(db *txn.DB, h *journal.Heads) {
+	s := db.Snapshot()
+	defer s.Close()
+	cells := map[revision.Slot]revision.Cell{}
+	for _, number := range h.Slots() {
+		c := h.Cell(number)
+		c.Head = max(c.Head, s.Max())
+		cells[number] = c
+	}
+	h.Vector = revision.NewVector(cells, nil)
+	h.Floor = max(h.Floor, db.Floor())
 }
 
 func describe(h *journal.Heads, now time.Time, lease time.Duration) *Cluster {

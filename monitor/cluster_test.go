@@ -67,7 +67,7 @@ func TestRead(t *testing.T) {
 		dbs = append(dbs, db)
 	}
 	states := func() (owners, states []string) {
-		c, err := Read(ctx, s, time.Now(), 10*time.Second)
+		c, err := Read(ctx, dbs[0], time.Now(), 10*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,40 @@ func TestRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	db, err := txn.Open(ctx, s, txn.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(ctx)
+	dbs = []*txn.DB{db}
 	if _, now := states(); strings.Join(now, " ") != "free free" {
 		t.Errorf("closed ones are %s", now)
+	}
+}
+
+// A store of one process is as new as its last commit.
+func TestReadEmbedded(t *testing.T) {
+	ctx := context.Background()
+	db, err := txn.Open(ctx, tabletest.NewBatchMem(), txn.Options{Owner: "me"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(ctx)
+	for range 2 {
+		r, err := db.Update(ctx, func(tx *txn.Tx) error {
+			tx.SetMessage([]byte("x"))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := Read(ctx, db, time.Now(), time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := revision.String(r)
+		if c.Newest != want || c.Low != want || len(c.Slots) != 1 || c.Slots[0].Head != want || c.Slots[0].Owner != "me" {
+			t.Errorf("after %s: %+v", want, c)
+		}
 	}
 }

@@ -40,7 +40,7 @@ type clusterArgs struct {
 var clusterJob = job[clusterArgs]{"cluster", cluster}
 
 func cluster(ctx context.Context, w *work, a clusterArgs) error {
-	c, err := monitor.Read(ctx, w.DB().Store(), time.Now(), a.Lease)
+	c, err := monitor.Read(ctx, w.DB(), time.Now(), a.Lease)
 	if err != nil {
 		return err
 	}
