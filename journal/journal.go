@@ -88,8 +88,9 @@ type Heads struct {
 	*revision.Vector
 	// Floor is the oldest state that is still to be read, as announced to all
 	// servers. What they have in use may be older, see Honoured.
-	Floor table.Revision
-	raw   map[revision.Slot][]byte
+	Floor   table.Revision
+	raw     map[revision.Slot][]byte
+	written map[revision.Slot]time.Time
 }
 
 // Raw gives the bytes of a slot's cell, to swap from; nil if there is none.
@@ -103,9 +104,10 @@ func (l *Log) Heads(ctx context.Context) (*Heads, error) {
 	}
 	cells := make(map[revision.Slot]revision.Cell, len(row.Cells))
 	raw := make(map[revision.Slot][]byte, len(row.Cells))
+	times := make(map[revision.Slot]time.Time, len(row.Cells))
 	archives := make(map[revision.Slot][]revision.Archive, len(row.Cells))
 	var floor table.Revision
-	for _, x := range row.Cells {
+	for i, x := range row.Cells {
 		if len(x.Qualifier) != 2 {
 			return nil, fmt.Errorf("heads row, column %x: %w", x.Qualifier, table.ErrCorrupt)
 		}
@@ -118,12 +120,12 @@ func (l *Log) Heads(ctx context.Context) (*Heads, error) {
 			floor = c.Floor
 			continue
 		}
-		cells[s] = c
+		cells[s], times[s] = c, written(&row.Cells[i])
 		if archives[s], err = l.archived(ctx, s, c); err != nil {
 			return nil, err
 		}
 	}
-	return &Heads{revision.NewVector(cells, archives), floor, raw}, nil
+	return &Heads{revision.NewVector(cells, archives), floor, raw, times}, nil
 }
 
 // archived gives the archives of a slot's former holders. A cell of incarnation

@@ -26,7 +26,7 @@ func (e *shared) commit(ctx context.Context, tx *Tx) (table.Revision, *loss, err
 	if w == nil {
 		return 0, nil, e.writable()
 	}
-	if err := errors.Join(canceled(ctx), w.alive()); err != nil {
+	if err := errors.Join(canceled(ctx), w.alive(), e.drifted()); err != nil {
 		return 0, nil, err
 	}
 	writes := withMarks(tx.batch(), tx.markRows, w.slot)

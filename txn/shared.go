@@ -26,7 +26,11 @@ type shared struct {
 	read   atomic.Int64 // when the heads shown were read, since start
 	pace   *pace
 	writer atomic.Pointer[writer]
-	issued table.Revision // an id above all that former writers here issued
+
+	// What the store's clock showed when this engine began; 0: it has none.
+	storeTime atomic.Int64
+	warned    bool           // of commits that lead the store's clock; owned by run
+	issued    table.Revision // an id above all that former writers here issued
 
 	// Owned by run.
 	heads   *journal.Heads
@@ -293,6 +297,9 @@ func (e *shared) claim(ctx context.Context) error {
 	if e.db.o.ReadOnly || e.writer.Load() != nil || time.Now().Before(e.retry) {
 		return nil
 	}
+	if ok, err := e.mayClaim(ctx); !ok {
+		return err
+	}
 	w, err := e.newWriter()
 	if err != nil {
 		return err
@@ -360,7 +367,7 @@ func (e *shared) newWriter() (*writer, error) {
 		}
 	}
 	old := e.heads.Cell(slot)
-	clock := revision.NewClock(slot, e.db.o.Now)
+	clock := revision.NewClock(slot, e.wall)
 	clock.Observe(e.heads.Max())
 	clock.Observe(max(old.Head, old.Limit, e.issued))
 	first, err := clock.Next()
@@ -388,6 +395,9 @@ func (e *shared) writable() error {
 	}
 	if e.db.o.ReadOnly {
 		return fmt.Errorf("%w: it was opened for reading", ErrReadOnly)
+	}
+	if err := e.drifted(); err != nil {
+		return err
 	}
 	return fmt.Errorf("%w: this server has no slot among the writers now and is taking one", table.ErrUnavailable)
 }

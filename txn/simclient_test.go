@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/revision"
@@ -229,6 +230,7 @@ func (o simOp) doTree(tx *Tx, data, other *Table, child []byte) {
 type simTx struct {
 	n       int
 	op      simOp
+	jump    time.Duration // of the server's clock, before
 	tries   []table.Revision
 	acked   table.Revision
 	unknown bool

@@ -28,11 +28,16 @@ type net struct {
 	oracle *oracle
 	faults *coverage
 	rate   float64 // of calls with a fault
-	slow   time.Duration
+	// unsettled: what a process had sent that has ended is done at any time,
+	// even when it was to have settled. It must not be seen then.
+	unsettled bool
+	scans     bool // faults are frequent at scans of the journal
+	slow      time.Duration
 
 	start   time.Time
 	events  []event // by time
 	seq     int
+	written map[string]int64         // cells of the cluster: when, in milliseconds since 1970
 	regions map[string]time.Duration // tables that do not answer, until when
 	calls   int
 	hash    uint64
@@ -85,7 +90,7 @@ type call struct {
 func newNet(seed uint64, o Options, faults *coverage) *net {
 	n := &net{
 		rnd: rand.New(rand.NewPCG(seed, 7)), o: o, mem: tabletest.NewMem(), faults: faults,
-		start: time.Now(), regions: map[string]time.Duration{}, bell: make(chan struct{}, 1),
+		start: time.Now(), regions: map[string]time.Duration{}, written: map[string]int64{}, bell: make(chan struct{}, 1),
 	}
 	n.slow = time.Duration(200+n.rnd.IntN(3000)) * time.Microsecond
 	n.oracle = newOracle(n)
@@ -227,7 +232,11 @@ func (n *net) fate(c *call) fault {
 		}
 		return noFault
 	}
-	if n.rnd.Float64() >= n.rate*weights[c.step] {
+	rate := n.rate * weights[c.step]
+	if n.scans && c.step == scanJournal {
+		rate *= 8
+	}
+	if n.rnd.Float64() >= rate {
 		return noFault
 	}
 	possible := faultsOf[c.step]
@@ -284,7 +293,9 @@ func (n *net) crash(d *node) {
 		case 0:
 			c.drop = true
 		case 1:
-			c.linger = n.lateness()
+			if c.linger = n.lateness(); n.unsettled {
+				c.linger = time.Duration(n.rnd.Int64N(int64(4 * n.o.Settle)))
+			}
 		}
 		n.reply(c, fmt.Errorf("%w: the process has ended", table.ErrClosed))
 	}

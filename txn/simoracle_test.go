@@ -194,7 +194,9 @@ func (o *oracle) judge(c *commitSeen) {
 		o.breaks("I4: %s is visible, has cells and is in state %q", name, string(c.state))
 	case visible && c.state == journal.Committed && len(c.cells) != c.rows:
 		o.breaks("I4: %s is visible, committed, and has cells in %d of %d rows", name, len(c.cells), c.rows)
-	case !visible && len(c.cells) > 0 && c.r <= o.heads.Low():
+	case visible && c.state == journal.Committed && c.r > o.heads.Max():
+		o.breaks("I7: %s is visible and above all that a snapshot reads", name)
+	case !visible && len(c.cells) > 0 && c.r <= o.heads.Low() && !o.net.unsettled:
 		o.breaks("I4: %s has cells below the low-water mark and is not visible", name)
 	}
 	if visible && c.state == journal.Committed && !c.shown {
@@ -244,6 +246,11 @@ func (o *oracle) begins(v *revision.Vector, newest int) int {
 func (o *oracle) issued(r table.Revision, a *attempt) {
 	if r <= a.snapshot.Max() {
 		o.breaks("I5: %s saw %s", revision.String(r), revision.String(a.snapshot.Max()))
+	}
+	// What the store's clock was measured by may have been on its way for long.
+	latest := virtualTime().Add(o.net.o.Drift + 2*o.net.o.Lease + o.net.o.Settle)
+	if at := revision.Time(r); at.After(latest) {
+		o.breaks("%s leads the store's clock by %v", revision.String(r), at.Sub(virtualTime()))
 	}
 	o.commit(r).attempt = a
 }

@@ -28,6 +28,7 @@ const (
 	closing  // R3, or given back
 	freeing  // R4
 	archival // R4
+	askingTime
 	beginning
 	committing
 	aborting
@@ -43,7 +44,7 @@ const (
 )
 
 var stepNames = [...]string{
-	"client", "read heads", "read cell", "read archives", "claim", "publish", "renew", "fence", "close", "free", "archive",
+	"client", "read heads", "read cell", "read archives", "claim", "publish", "renew", "fence", "close", "free", "archive", "ask time",
 	"begin", "commit", "abort", "forbid", "read state", "scan journal", "read", "scan", "read marks", "write", "erase",
 }
 
@@ -59,7 +60,7 @@ var (
 		clientStep: {noFault},
 		readHeads:  anyCall, readCell: anyCall, readArchive: scanFault,
 		claiming: swapFault, publishingHead: swapFault, renewingLease: swapFault,
-		fencing: swapFault, closing: swapFault, freeing: swapFault, archival: swapFault,
+		fencing: swapFault, closing: swapFault, freeing: swapFault, archival: swapFault, askingTime: swapFault,
 		beginning: swapFault, committing: swapFault, aborting: swapFault,
 		// A cell without a journal row (forbidding) does not occur: see I1.
 		readState: anyCall, scanJournal: scanFault, readData: anyCall, scanData: scanFault, readMarks: anyCall,
@@ -115,12 +116,23 @@ func (t simTable) Get(ctx context.Context, row []byte, s table.Select) (r table.
 	var failed error
 	err = t.send(ctx, what, row, 1, func(int) string {
 		r, failed = t.t.Get(context.Background(), row, s)
+		t.stamp(r)
 		return ""
 	})
 	if err == nil {
 		err = failed
 	}
 	return r, err
+}
+
+// stamp gives cells of the cluster the time of the store at which they were
+// written.
+func (t simTable) stamp(r table.Row) {
+	if t.name == journal.Cluster {
+		for i := range r.Cells {
+			r.Cells[i].Revision = table.Revision(t.node.net.written[string(r.Key)+string(r.Cells[i].Qualifier)])
+		}
+	}
 }
 
 func (t simTable) GetMany(ctx context.Context, rows [][]byte, s table.Select) (rs []table.Row, err error) {
@@ -216,6 +228,7 @@ func (t simTable) Swap(ctx context.Context, row []byte, f table.Family, q, old [
 	err = t.send(ctx, what, row, 1, func(int) string {
 		ok, failed = t.t.Swap(context.Background(), row, f, q, old, cells)
 		if ok {
+			t.node.net.written[string(row)+string(q)] = virtualTime().UnixMilli()
 			t.node.net.oracle.swapped(t, row, q, old, cells)
 		}
 		return fmt.Sprint(ok)
@@ -239,7 +252,11 @@ func (t simTable) swapStep(row, old, now []byte) step {
 		}
 		return aborting
 	}
-	if string(row) != "heads" {
+	switch string(row) {
+	case "heads":
+	case "clock":
+		return askingTime
+	default:
 		return archival
 	}
 	after, err := revision.DecodeCell(now)

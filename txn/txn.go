@@ -54,6 +54,9 @@ type Options struct {
 	// Settle is how long a write may be under way in the store before it
 	// lands or is lost for good; 30 s by default.
 	Settle time.Duration
+	// Drift is how far this server's clock may lead that of a store which has
+	// one; a minute by default. Beyond it the server does not commit.
+	Drift time.Duration
 	// Attempts bounds the tries of an Update; 16 by default.
 	Attempts int
 	// Collect has garbage collected in the background, by one server of those
@@ -88,6 +91,7 @@ func (o Options) withDefaults() Options {
 	def(&o.Lease, 10*time.Second)
 	def(&o.Poll, 50*time.Millisecond)
 	def(&o.Settle, 30*time.Second)
+	def(&o.Drift, time.Minute)
 	def(&o.Attempts, 16)
 	def(&o.SecretAge, 2*time.Minute)
 	def(&o.CollectRate, 5000)

@@ -82,7 +82,7 @@ func (w *writer) alive() error {
 // cell was not renewed commits for half a lease only; and by the time that a
 // successor may take the slot the wall clock has passed it.
 func (w *writer) limit(from table.Revision) table.Revision {
-	now := max(revision.At(w.e.db.o.Now()), from)
+	now := max(revision.At(w.e.wall()), from)
 	return revision.At(revision.Time(now).Add(w.e.db.o.Lease))
 }
 
@@ -101,6 +101,7 @@ func (w *writer) run() {
 		case renewing:
 			renew = time.Now().Add(every)
 			if blocked, err = w.publish(w.e.background, true); err == nil {
+				w.e.watchDrift()
 				w.tidy()
 				w.e.recoverSilent()
 			}
@@ -222,7 +223,11 @@ func (w *writer) publish(ctx context.Context, renew bool) (blocked time.Duration
 	w.renewed.Store(int64(sent))
 	w.clock.SetLimit(next.Limit)
 	for try := 0; ; try++ {
-		if err = w.e.refresh(ctx, w); err == nil || ctx.Err() != nil {
+		if err = w.e.refresh(ctx, w); err == nil {
+			w.e.measure(w.e.heads.Written(w.slot), sent)
+			return blocked, nil
+		}
+		if ctx.Err() != nil {
 			return blocked, err
 		}
 		if err := pause(ctx, min(time.Millisecond<<min(try, 6), w.e.db.o.Poll)); err != nil {

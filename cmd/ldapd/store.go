@@ -58,7 +58,7 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 		Cache:  entries,
 		Create: use >= writing,
 		Txn: txn.Options{
-			ReadOnly: use == reading, Lease: c.Lease, Log: log,
+			ReadOnly: use == reading, Lease: c.Lease, Drift: c.Drift, Log: log,
 			Collect: use == serving, Retention: c.Retention,
 		},
 		Log: log,

@@ -35,6 +35,7 @@ type Config struct {
 	Limits      Limits
 	Cache       int64 // bytes; 0: the partition's default
 	Lease       time.Duration
+	Drift       time.Duration
 	Retention   time.Duration // zero: for ever
 	LogLevel    string        // debug, info, warn, error
 	LogFormat   string        // text, json
@@ -163,6 +164,7 @@ func (r *reader) config() (*Config, error) {
 		SASL:      r.sasl(),
 		Cache:     r.size("cache"),
 		Lease:     r.duration("lease"),
+		Drift:     r.duration("drift"),
 		Retention: r.duration("retention"),
 		LogLevel:  r.oneOf("log.level", "debug", "info", "warn", "error"),
 		LogFormat: r.oneOf("log.format", "text", "json"),

@@ -71,6 +71,7 @@ var Keys = []Key{
 	{Name: "limits.keep-alive", Default: "1m", Help: "`TIME` of silence after which TCP asks whether the client is there, 0 for never"},
 	{Name: "cache", Default: "0", Help: "`BYTES` of entries and names to keep in memory, a fifth of them as the embedded store has them, 0 for a quarter of the machine's"},
 	{Name: "lease", Default: "10s", Help: "`TIME` after which other servers of a shared store decide what a silent one left"},
+	{Name: "drift", Default: "1m", Help: "`TIME` that this server's clock may lead a shared store's before it stops writing"},
 	{Name: "retention", Default: "168h", Help: "`TIME` that the past stays readable, 0 for ever"},
 	{Name: "grace-period", Default: "10s", Help: "`TIME` that running operations get when the server is stopped"},
 	{Name: "log.level", Default: "info", Help: "`LEVEL`: debug, info, warn or error"},

@@ -207,7 +207,7 @@ func floorVariants() (vs []variant) {
 		init := floorState{bound: none, front: 1}
 		init.server[0] = floorServer{slot: open, fresh: true, reads: none, knows: none}
 		init.server[1] = floorServer{slot: free, reads: none, knows: none}
-		vs = append(vs, variant{name, k, []func(int) Report{func(limit int) Report {
+		vs = append(vs, variant{name: name, kind: k, whole: true, tries: []func(int) Report{func(limit int) Report {
 			return Model[floorState]{Init: init, Next: m.next, Check: m.check}.Explore(limit)
 		}}})
 	}

@@ -239,7 +239,7 @@ func kindsVariants() (vs []variant) {
 			}
 			return sum
 		}
-		vs = append(vs, variant{name, k, []func(int) Report{all}})
+		vs = append(vs, variant{name: name, kind: k, tries: []func(int) Report{all}})
 	}
 	add("every two commute or conflict", holds, false, func(*kindsModel) {})
 	add("an attribute that must keep a value takes u", holds, true, func(*kindsModel) {})

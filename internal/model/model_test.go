@@ -16,6 +16,7 @@ type variant struct {
 	name  string // holding, a rule that is dropped, or what is witnessed
 	kind  kind
 	tries []func(limit int) Report // one for each configuration
+	whole bool                     // it is small, and explored to the end
 }
 
 type kind int
@@ -81,7 +82,7 @@ func (v variant) explore() (last Report, states int, whole bool) {
 	switch {
 	case *long:
 		limit = allStates
-	case v.kind != holds:
+	case v.kind != holds, v.whole:
 		limit = manyStates
 	}
 	whole = true

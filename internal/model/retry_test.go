@@ -7,17 +7,19 @@ import "fmt"
 // id of its own; its priority is the id of its transaction's first attempt. One
 // transaction may die.
 //
-// With tries enough for every other transaction to win once, nobody gives up.
+// An attempt of an older transaction can cost a younger one two of its own, one that
+// is taken back and one that gives way; and the oldest loses to commits only. So with
+// the tries below nobody gives up.
 
 const (
 	players = 3
-	tries   = 4
+	tries   = 12
 )
 
 type retryT struct {
 	at, try uint8
-	snap    uint16 // attempts, by bits: player*tries + try
-	conf    uint16
+	snap    uint64 // attempts, by bits: player*tries + try
+	conf    uint64
 	seen    int8
 	prio    int8
 	waits   uint8 // attempt waited for, + 1
@@ -26,11 +28,11 @@ type retryT struct {
 
 type retryState struct {
 	t       [players]retryT
-	marks   uint16
+	marks   uint64
 	journal [players * tries]uint8
 	id      [players * tries]int8
 	prio    [players * tries]int8
-	shown   uint16
+	shown   uint64
 	next    int8
 	unfair  uint8
 }
@@ -51,8 +53,8 @@ const (
 )
 
 type retryModel struct {
-	players int
-	deaths  bool
+	players, tries int
+	deaths         bool
 	// Rules dropped.
 	alwaysYield, alwaysWound, newPrio, blindWound, noWait bool
 	reach                                                 func(*retryState) bool
@@ -119,7 +121,7 @@ func (m *retryModel) next(s retryState, emit Emit[retryState]) {
 func (m *retryModel) step(s retryState, p int, emit Emit[retryState]) {
 	t := &s.t[p]
 	a := attemptOf(p, t)
-	b := uint16(1) << a
+	b := uint64(1) << a
 	switch t.at {
 	case rBegins:
 		t.snap, t.conf = s.shown, 0
@@ -227,7 +229,7 @@ func (m *retryModel) wait(s retryState, p int, emit Emit[retryState]) {
 		}
 	}
 	t.waits = 0
-	if t.at = rBegins; t.try+1 == tries {
+	if t.at = rBegins; int(t.try)+1 == m.tries {
 		t.at = rBusy
 	} else {
 		t.try++
@@ -237,9 +239,9 @@ func (m *retryModel) wait(s retryState, p int, emit Emit[retryState]) {
 
 func retryVariants() (vs []variant) {
 	add := func(name string, k kind, players int, change func(*retryModel)) {
-		m := &retryModel{players: players}
+		m := &retryModel{players: players, tries: tries}
 		change(m)
-		vs = append(vs, variant{name, k, []func(int) Report{func(limit int) Report {
+		vs = append(vs, variant{name: name, kind: k, whole: true, tries: []func(int) Report{func(limit int) Report {
 			return Model[retryState]{Next: m.next, Check: m.check}.Explore(limit)
 		}}})
 	}
@@ -252,10 +254,10 @@ func retryVariants() (vs []variant) {
 			return s.t[0].at == rDone && s.t[1].at == rDone && s.t[2].at == rDone && s.t[1].try == 2
 		}
 	})
-	add("everybody gives way", breaks, 2, func(m *retryModel) { m.alwaysYield = true })
-	add("everybody takes the other back", breaks, 2, func(m *retryModel) { m.alwaysWound = true })
+	add("everybody gives way", breaks, 2, func(m *retryModel) { m.alwaysYield, m.tries = true, 4 })
+	add("everybody takes the other back", breaks, 2, func(m *retryModel) { m.alwaysWound, m.tries = true, 4 })
 	add("the priority is the attempt's", breaks, 3, func(m *retryModel) { m.newPrio = true })
 	add("a commit that was quicker is passed over", breaks, 2, func(m *retryModel) { m.blindWound = true })
-	add("nobody waits for the one that won", breaks, 2, func(m *retryModel) { m.noWait = true })
+	add("nobody waits for the one that won", breaks, 2, func(m *retryModel) { m.noWait, m.tries = true, 4 })
 	return vs
 }

@@ -1,0 +1,48 @@
+package journal
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+var (
+	clockRow    = []byte("clock")
+	clockColumn = []byte{'a'}
+)
+
+// Time tells what time it is by the store's own clock, which gives unversioned
+// cells their timestamps; the zero Time if it has none. Token tells this question
+// from others.
+func (l *Log) Time(ctx context.Context, token uint64) (time.Time, error) {
+	old, err := read(ctx, l.cluster, clockRow, clusterFamily, clockColumn)
+	if err == nil {
+		cell := table.Cell{Family: clusterFamily, Qualifier: clockColumn, Value: binary.BigEndian.AppendUint64(nil, token)}
+		// Whoever was quicker has asked the same clock.
+		_, _, err = swap(ctx, l.cluster, clockRow, clusterFamily, clockColumn, old, []table.Cell{cell})
+	}
+	var row table.Row
+	if err == nil {
+		row, err = l.cluster.Get(ctx, clockRow, table.Select{Columns: []table.ColumnRange{table.Column(clusterFamily, clockColumn)}})
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("asking for the store's time: %w", err)
+	}
+	return written(row.Find(clusterFamily, clockColumn)), nil
+}
+
+// Written is when the store wrote a slot's cell, by its own clock; the zero Time
+// if it has none.
+func (h *Heads) Written(s revision.Slot) time.Time { return h.written[s] }
+
+// written is the timestamp of an unversioned cell.
+func written(c *table.Cell) time.Time {
+	if c == nil || c.Revision == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(c.Revision))
+}

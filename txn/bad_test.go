@@ -1,0 +1,288 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+)
+
+// set writes one row.
+func set(db *DB, row, v string) (table.Revision, error) {
+	tab := db.Table("data")
+	return db.Update(context.Background(), func(tx *Tx) error {
+		tx.Write(tab, put(row, "p", v))
+		tx.Mark(tab, []byte(row), Mark{Kind: MarkUpdate})
+		return nil
+	})
+}
+
+// TestClaimAtOnce: servers that start together have a slot each.
+func TestClaimAtOnce(t *testing.T) {
+	t.Parallel()
+	s := tabletest.NewMem()
+	if err := s.Create(context.Background(), dataSpec); err != nil {
+		t.Fatal(err)
+	}
+	var g errgroup.Group
+	var mu sync.Mutex
+	slots := map[revision.Slot]int{}
+	for i := range 8 {
+		g.Go(func() error {
+			db := open(t, s, fast)
+			eventually(t, "it writes", 10*time.Second, func() bool { return writes(db) })
+			r, err := set(db, fmt.Sprint("row ", i), "v")
+			mu.Lock()
+			defer mu.Unlock()
+			slots[revision.SlotOf(r)]++
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil || len(slots) != 8 {
+		t.Errorf("slots %v: %v", slots, err)
+	}
+}
+
+// TestGarbageInHeads: nobody reads or writes by a row of heads that cannot be
+// understood; when it is mended all go on, with what was acknowledged.
+func TestGarbageInHeads(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for name, c := range map[string]struct {
+		garbage []byte
+		want    error
+	}{
+		"garbage": {[]byte("not a cell"), table.ErrNewer}, // by its first byte
+		"cut":     {(&revision.Cell{State: revision.Open, Incarnation: 1}).Append(nil)[:5], table.ErrCorrupt},
+		"newer":   {append([]byte{250}, (&revision.Cell{}).Append(nil)[1:]...), table.ErrNewer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := tabletest.NewMem()
+			db := open(t, s, fast)
+			if _, err := set(db, "x", "1"); err != nil {
+				t.Fatal(err)
+			}
+			cluster := s.Table(journal.Cluster)
+			cell := table.Cell{Family: 'c', Qualifier: []byte{0, 99}, Value: c.garbage}
+			if ok, err := cluster.Swap(ctx, []byte("heads"), 'c', cell.Qualifier, nil, []table.Cell{cell}); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			if _, err := Open(ctx, s, fast); !errors.Is(err, c.want) || !strings.Contains(err.Error(), "slot 99") {
+				t.Errorf("opening it: %v", err)
+			}
+			eventually(t, "reads fail", 5*fast.Lease, func() bool {
+				snap := db.Snapshot()
+				defer snap.Close()
+				return snap.err != nil
+			})
+			if _, err := set(db, "x", "2"); !errors.Is(err, table.ErrUnavailable) {
+				t.Errorf("writing: %v", err)
+			}
+			cell.Tombstone, cell.Value = true, nil
+			if ok, err := cluster.Swap(ctx, []byte("heads"), 'c', cell.Qualifier, c.garbage, []table.Cell{cell}); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			eventually(t, "it writes again", 10*time.Second, func() bool { return writes(db) })
+			snap := db.Snapshot()
+			defer snap.Close()
+			if got := value(t, snap, db.Table("data"), "x", "p"); got != "1" {
+				t.Errorf("read %q", got)
+			}
+		})
+	}
+}
+
+// TestNewerJournal: a commit that meets one of a version to come is refused, since
+// nobody here knows what is to be done about it.
+func TestNewerJournal(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	s := tabletest.NewMem()
+	db := open(t, s, fast)
+	r := revision.Make(revision.Millis(revision.At(time.Now()))+1000, 77, 0)
+	state := table.Cell{Family: 'j', Qualifier: []byte("s"), Value: []byte("\x63P and what is to come")}
+	if ok, err := s.Table(journal.Table).Swap(ctx, journal.Key(r), 'j', state.Qualifier, nil, []table.Cell{state}); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	mark := table.Mutation{Row: []byte("x"), Cells: []table.Cell{markCell(Mark{Kind: MarkUpdate}, 77)}}
+	if err := s.Table("data").Apply(ctx, r, []table.Mutation{mark}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := set(db, "x", "1"); !errors.Is(err, table.ErrNewer) {
+		t.Errorf("a commit that meets it: %v", err)
+	}
+	if _, err := set(db, "y", "1"); err != nil {
+		t.Errorf("another one: %v", err)
+	}
+	snap := db.Snapshot()
+	defer snap.Close()
+	if got := value(t, snap, db.Table("data"), "x", "p"); got != "" {
+		t.Errorf("refused, and reads %q", got)
+	}
+}
+
+// swapTimeout answers one swap with an error, done or not.
+type swapTimeout struct {
+	table.Store
+	in   atomic.Int64 // swaps until then
+	done bool
+}
+
+type swapTimeoutTable struct {
+	table.Table
+	s *swapTimeout
+}
+
+func (s *swapTimeout) Table(name string) table.Table {
+	return swapTimeoutTable{s.Store.Table(name), s}
+}
+
+func (t swapTimeoutTable) Versions(ctx context.Context, rows [][]byte, f table.Family, after table.Revision) ([]table.Row, error) {
+	return t.Table.(table.Versioner).Versions(ctx, rows, f, after)
+}
+
+func (t swapTimeoutTable) Swap(ctx context.Context, row []byte, f table.Family, q, old []byte, cells []table.Cell) (bool, error) {
+	if t.s.in.Add(-1) != 0 {
+		return t.Table.Swap(ctx, row, f, q, old, cells)
+	}
+	if t.s.done {
+		if _, err := t.Table.Swap(ctx, row, f, q, old, cells); err != nil {
+			return false, err
+		}
+	}
+	return false, fmt.Errorf("%w: timeout", table.ErrUnavailable)
+}
+
+// TestTimeouts: whichever swap of a commit has no answer, done or not, the right
+// thing comes of it: it is read again.
+func TestTimeouts(t *testing.T) {
+	t.Parallel()
+	for _, done := range []bool{true, false} {
+		for n := range int64(6) {
+			t.Run(fmt.Sprintf("done=%v/%d", done, n), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := &swapTimeout{Store: tabletest.NewMem(), done: done}
+					db := open(t, s, Options{})
+					s.in.Store(n + 1)
+					for i := range 3 {
+						if _, err := set(db, "x", fmt.Sprint(i)); err != nil {
+							t.Errorf("commit %d: %v", i, err)
+						}
+					}
+					snap := db.Snapshot()
+					if got := value(t, snap, db.Table("data"), "x", "p"); got != "2" {
+						t.Errorf("read %q", got)
+					}
+					snap.Close()
+					if s.in.Load() > 0 {
+						t.Error("there was no such swap")
+					}
+				})
+			})
+		}
+	}
+}
+
+// timed is a store that gives cells of the cluster the time of its clock.
+type timed struct{ table.Store }
+
+type timedTable struct{ table.Table }
+
+func (s timed) Table(name string) table.Table {
+	if name == journal.Cluster {
+		return timedTable{s.Store.Table(name)}
+	}
+	return s.Store.Table(name)
+}
+
+func (t timedTable) Get(ctx context.Context, row []byte, s table.Select) (table.Row, error) {
+	r, err := t.Table.Get(ctx, row, s)
+	for i := range r.Cells {
+		r.Cells[i].Revision = table.Revision(virtualTime().UnixMilli())
+	}
+	return r, err
+}
+
+// TestClockAhead: a server whose clock is an hour ahead commits nothing, says why,
+// and takes no others along; when its clock is set right it goes on.
+func TestClockAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := timed{tabletest.NewMem()}
+		var ahead atomic.Int64
+		o := Options{Now: func() time.Time { return virtualTime().Add(time.Duration(ahead.Load())) }}
+		ahead.Store(int64(time.Hour))
+		db := open(t, s, o)
+		refused := func() {
+			t.Helper()
+			_, err := set(db, "x", "no")
+			if !errors.Is(err, table.ErrUnavailable) || !strings.Contains(err.Error(), "ahead of the store's") {
+				t.Errorf("a commit ahead: %v", err)
+			}
+		}
+		refused()
+		ahead.Store(0)
+		eventually(t, "it writes", time.Minute, func() bool { return writes(db) })
+		first, err := set(db, "x", "1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ahead.Store(int64(time.Hour))
+		refused()
+		time.Sleep(time.Minute) // its lease goes on
+		refused()
+		other := open(t, s, Options{Now: virtualTime})
+		r, err := set(other, "y", "1")
+		if lead := revision.Time(r).Sub(virtualTime()); err != nil || lead > 2*time.Minute {
+			t.Errorf("the other's commit leads by %v: %v", lead, err)
+		}
+		ahead.Store(int64(-time.Hour)) // and a clock that goes back
+		time.Sleep(time.Millisecond) // or the last reading may be as young
+		if err := db.CatchUp(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		second, err := set(db, "x", "2")
+		if err != nil || second <= first || second <= r {
+			t.Errorf("%s after %s and %s: %v", revision.String(second), revision.String(first), revision.String(r), err)
+		}
+	})
+}
+
+// TestIdle: where nobody asks the heads are read once in idlePoll, and who asks
+// then sees what was committed meanwhile.
+func TestIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := tabletest.NewMem()
+		counting, f := tabletest.WithFaults(s, 1)
+		writer, idle := open(t, s, Options{}), open(t, counting, Options{ReadOnly: true})
+		time.Sleep(time.Minute)
+		before := f.Calls()
+		time.Sleep(time.Minute)
+		// Each reading that finds the writer's lease renewed looks for commits.
+		if calls := f.Calls() - before; calls > 130 {
+			t.Errorf("%d calls in a minute of idleness", calls)
+		}
+		r, err := set(writer, "x", "1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * idle.o.Poll)
+		snap := idle.Snapshot()
+		defer snap.Close()
+		if !snap.Visible(r) {
+			t.Error("a snapshot is older than an interval of polling")
+		}
+	})
+}
