@@ -43,8 +43,21 @@ func (m Macros) Expand(d Definition) (Definition, error) {
 	if err != nil {
 		return d, err
 	}
-	p.oid, p.syntax = m.expand(p.oid), m.expand(p.syntax)
+	for _, oid := range []*string{&p.oid, &p.syntax} {
+		if *oid, err = m.element(*oid); err != nil {
+			return d, from(d.Source, malformed(d.Text, 0, err.Error()))
+		}
+	}
 	return Definition{elementNames[p.element], p.String(), d.Source}, nil
+}
+
+// element expands a macro to what must be an OID then.
+func (m Macros) element(s string) (string, error) {
+	oid := m.expand(s)
+	if oid != s && !validNumericOID(oid) {
+		return s, fmt.Errorf("%q stands for %q, which is no OID", s, oid)
+	}
+	return oid, nil
 }
 
 // ParseFile reads the text of a schema file: definitions with a word before
