@@ -249,7 +249,7 @@ func TestClockAhead(t *testing.T) {
 			t.Errorf("the other's commit leads by %v: %v", lead, err)
 		}
 		ahead.Store(int64(-time.Hour)) // and a clock that goes back
-		time.Sleep(time.Millisecond) // or the last reading may be as young
+		time.Sleep(time.Millisecond)   // or the last reading may be as young
 		if err := db.CatchUp(context.Background()); err != nil {
 			t.Fatal(err)
 		}

@@ -66,8 +66,6 @@ var rules = []rule{
 		"	case state != journal.Committed:\n		w.rollBack(ctx, i)\n		return &loss{}, nil\n", "	case state == journal.None:\n		return &loss{}, nil\n"},
 	{"a server without its slot acknowledges nothing", "txn/commit.go",
 		"		return fmt.Errorf(\"%w: the lease was lost before", "		return nil\n		return fmt.Errorf(\"%w: the lease was lost before"},
-	{"R3: the head is not raised instead", "journal/recover.go",
-		"	c.State, c.Late = revision.Closed, late\n", "	c.State = revision.Closed\n	for _, r := range late {\n		c.Head = max(c.Head, r)\n	}\n"},
 	{"R3: a closed cell keeps its exceptions", "revision/cell.go",
 		"	return Archive{c.First, c.Head, c.Void, c.Undecided, c.Late}\n", "	return Archive{c.First, c.Head, c.Void, nil, c.Late}\n"},
 	{"R4: the journal is read again before the slot is free", "journal/recover.go",
@@ -85,8 +83,6 @@ var rules = []rule{
 		"max(old.Head, old.Limit, e.issued)", "old.Head-old.Head"},
 	{"the first snapshot is taken after the claim", "txn/shared.go",
 		"	if err := e.refresh(ctx, w); err != nil {\n		return err\n	}\n	if loading", "	if loading"},
-	{"visible is by incarnation, not by slot", "revision/vector.go",
-		"	if c.State == Free || r < c.First {\n		return s.archived(r)\n	}\n	if c.Kind", "	if c.State == Free {\n		return s.archived(r)\n	}\n	if c.Kind"},
 	{"late commits count for the largest visible id", "revision/vector.go",
 		"	v.max = max(v.max, c.Head, last(c.Late))\n", "	v.max = max(v.max, c.Head)\n"},
 }
