@@ -208,7 +208,7 @@ func (n *net) route(c *call) {
 	d := c.node
 	n.calls++
 	if d.crashed {
-		n.reply(c, fmt.Errorf("%w: the process has ended", table.ErrClosed))
+		n.end(c)
 		return
 	}
 	after := 1 + time.Duration(n.rnd.Int64N(int64(n.slow)))
@@ -297,8 +297,13 @@ func (n *net) crash(d *node) {
 				c.linger = time.Duration(n.rnd.Int64N(int64(4 * n.o.Settle)))
 			}
 		}
-		n.reply(c, fmt.Errorf("%w: the process has ended", table.ErrClosed))
+		n.end(c)
 	}
+}
+
+// end answers a call of a process that has ended: one after the other.
+func (n *net) end(c *call) {
+	n.at(1, func() { n.reply(c, fmt.Errorf("%w: the process has ended", table.ErrClosed)) })
 }
 
 // note adds to the history.

@@ -225,7 +225,7 @@ func Open(ctx context.Context, s table.Store, o Options) (*DB, error) {
 	if err := db.createTables(ctx); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", s, err)
 	}
-	db.log = journal.New(s)
+	db.log, db.gate.random = journal.New(s), db.o.random
 	open := openShared
 	if _, ok := s.(table.Batcher); ok {
 		open = openLocal

@@ -97,7 +97,12 @@ type gate struct {
 	bulk    bool // the one alone is a bulk load: nobody waits for it
 	closed  bool
 	changed broadcast
+	random  func() uint64
 }
+
+// spread bounds by how much those who waited go in one after the other, and after
+// what they waited for was published.
+const spread = 50 * time.Microsecond
 
 // enter waits for its turn.
 func (g *gate) enter(ctx context.Context, alone bool) error {
@@ -107,6 +112,7 @@ func (g *gate) enter(ctx context.Context, alone bool) error {
 		g.mu.Unlock()
 		defer g.stopWaiting()
 	}
+	var apart time.Duration
 	for {
 		next := g.changed.Next
 		g.mu.Lock()
@@ -116,8 +122,15 @@ func (g *gate) enter(ctx context.Context, alone bool) error {
 			event = next()
 		}
 		g.mu.Unlock()
-		if ok || err != nil {
+		if err != nil {
 			return err
+		}
+		if ok {
+			time.Sleep(apart)
+			return nil
+		}
+		if apart == 0 {
+			apart = 1 + time.Duration(g.random()%uint64(spread))
 		}
 		select {
 		case <-ctx.Done():
