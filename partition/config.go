@@ -18,7 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/plan"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/tree"
+	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // Config is what all servers of a directory share; it lives in the store.
@@ -45,15 +45,24 @@ type Index struct {
 
 // header is the store's own description: the table "directory", row "header",
 // one cell of JSON. What it says about normal forms must agree with the program
-// that reads keys made by them.
+// that reads keys made by them. Its settings are those that the directory was made
+// with; since they were changed, the table "config" has them.
 type header struct {
-	Format     int            `json:"format"`
-	Normalizer string         `json:"normalizer"`
-	Suffixes   []string       `json:"suffixes"`
-	Indexes    []headerIndex  `json:"indexes"`
-	Unique     []headerUnique `json:"unique,omitempty"`
+	Format     int    `json:"format"`
+	Normalizer string `json:"normalizer"`
+	settings
 
-	raw []byte // as read, for the swap
+	since table.Revision // of the commit that has the settings; 0: none has
+	raw   []byte         // as read, for the swap
+}
+
+// settings are what changes while servers run: the table "config", row "shared",
+// one cell of JSON, written by commits like any other. So a snapshot knows its
+// settings as it knows its schema.
+type settings struct {
+	Suffixes []string       `json:"suffixes"`
+	Indexes  []headerIndex  `json:"indexes"`
+	Unique   []headerUnique `json:"unique,omitempty"`
 }
 
 type headerIndex struct {
@@ -73,6 +82,12 @@ const (
 var (
 	headerRow    = []byte("header")
 	headerColumn = []byte("header")
+
+	settingsRow  = []byte("shared")
+	settingsSpec = table.Spec{
+		Name:     "config",
+		Families: []table.FamilySpec{{Name: headerFamily}, {Name: txn.MarkFamily}},
+	}
 )
 
 // ErrNoDirectory: the store holds none yet.
@@ -229,9 +244,18 @@ func (k *types) specs(h *header) (specs []table.Spec) {
 	return specs
 }
 
-// with gives a catalog of the same schema with another configuration.
+// with gives a catalog of the same schema with another configuration. What was
+// read by other indexes is not kept: nobody told of its changes where there was none.
 func (c *catalog) with(h *header) (*catalog, error) {
-	return c.p.newCatalog(c.types, c.subschema, c.cache, h)
+	kept := c.cache
+	if !slices.Equal(h.Indexes, c.header.Indexes) {
+		kept = newCache(c.p.cacheSize)
+	}
+	next, err := c.p.newCatalog(c.types, c.subschema, kept, h)
+	if err == nil {
+		next.toCome = c.toCome
+	}
+	return next, err
 }
 
 func (p *Partition) newCatalog(k *types, own *subschema, kept *cache, h *header) (*catalog, error) {
@@ -302,7 +326,11 @@ func (c *catalog) contextOf(norms []dn.Norm) *namingContext {
 
 // Config is the shared configuration in force.
 func (p *Partition) Config() Config {
-	h := p.catalog.Load().header
+	now, err := p.latest()
+	if err != nil {
+		now = p.catalog.Load() // snapshots will say why it cannot be had
+	}
+	h := now.header
 	c := Config{Suffixes: slices.Clone(h.Suffixes)}
 	for _, x := range h.Indexes {
 		c.Indexes = append(c.Indexes, Index{x.Attribute, x.Layout})
@@ -323,66 +351,4 @@ func DefaultIndexes() []Index {
 	add(RowLayout, "objectClass sn givenName ou l departmentNumber gidNumber")
 	add(ColumnLayout, "cn uid mail member uniqueMember memberUid employeeNumber uidNumber")
 	return ix
-}
-
-// SetSuffixes changes the naming contexts. One that has entries stays.
-func (p *Partition) SetSuffixes(ctx context.Context, suffixes []string) error {
-	p.changing.Lock()
-	defer p.changing.Unlock()
-	old, err := p.latest()
-	if err != nil {
-		return err
-	}
-	h := *old.header
-	h.Suffixes = slices.Clone(suffixes)
-	c, err := old.with(&h)
-	if err != nil {
-		return err
-	}
-	if err := p.replaces(ctx, old, c); err != nil {
-		return err
-	}
-	return p.install(ctx, c)
-}
-
-// replaces tests that no entry is lost to sight when naming contexts come and
-// go.
-func (p *Partition) replaces(ctx context.Context, old, now *catalog) error {
-	s := p.Snapshot()
-	defer s.Close()
-	for _, x := range old.contexts {
-		if now.hasContext(x.rdn) {
-			continue
-		}
-		if _, ok, err := s.child(ctx, tree.Key(root, x.rdn)); err != nil || ok {
-			if err == nil {
-				err = problem(Unwilling, "naming context %s has entries: delete them first", x.name)
-			}
-			return err
-		}
-	}
-	for _, x := range now.contexts {
-		if old.hasContext(x.rdn) {
-			continue
-		}
-		if pl, err := s.locate(ctx, x.name); err != nil || pl.found {
-			if err == nil {
-				err = problem(Unwilling, "%q cannot become a naming context: it is an entry of the directory already", x.name)
-			}
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *catalog) hasContext(rdn dn.Norm) bool {
-	return slices.ContainsFunc(c.contexts, func(x namingContext) bool { return x.rdn == rdn })
-}
-
-// install writes a new shared configuration and uses it.
-func (p *Partition) install(ctx context.Context, c *catalog) error {
-	if err := c.header.write(ctx, p.store); err != nil {
-		return err
-	}
-	return p.use(c)
 }

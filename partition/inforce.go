@@ -32,8 +32,8 @@ func (p *Partition) catalogOf(s *txn.Snapshot) (*catalog, error) {
 // turn looks at the subschema again. It may be as it was: other things than it
 // touch it too.
 func (p *Partition) turn(s *txn.Snapshot) (*catalog, error) {
-	p.turning.Lock()
-	defer p.turning.Unlock()
+	p.turning <- struct{}{}
+	defer func() { <-p.turning }()
 	c := p.catalog.Load()
 	if s.Unchanged(subschemaID, c.ordinal) {
 		return c, nil
@@ -47,13 +47,30 @@ func (p *Partition) turn(s *txn.Snapshot) (*catalog, error) {
 	next.ordinal = s.Ordinal()
 	if next.ordinal > c.ordinal { // else s is an older state than c is of
 		p.catalog.Store(next)
-		p.db.SetStep(next.subschema.since, next.ordinal)
+		p.db.SetStep(next.since(), next.ordinal)
 	}
 	return next, nil
 }
 
-// at gives a copy of the catalog, or another one, with the schema of a state.
+// since is the last commit that changed what the catalog is made of.
+func (c *catalog) since() table.Revision { return max(c.subschema.since, c.header.since) }
+
+// at gives a copy of the catalog, or another one, with the schema and the settings
+// of a state.
 func (c *catalog) at(ctx context.Context, s *txn.Snapshot) (*catalog, error) {
+	next, err := c.schemaAt(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	h, err := c.p.settingsAt(ctx, s, c.header)
+	if err != nil || h.since == c.header.since {
+		return next, err
+	}
+	return next.with(h)
+}
+
+// schemaAt is at for the schema alone.
+func (c *catalog) schemaAt(ctx context.Context, s *txn.Snapshot) (*catalog, error) {
 	since, err := c.p.subschemaSince(ctx, s)
 	if err != nil {
 		return nil, err
@@ -115,32 +132,16 @@ func (p *Partition) latest() (*catalog, error) {
 }
 
 // past gives the catalog of a state of the past: with the schema of then, and
-// the indexes that were complete then.
+// those of the present indexes that were complete then.
 func (p *Partition) past(ctx context.Context, s *txn.Snapshot) (*catalog, error) {
 	c, err := p.latest()
 	if err == nil && s.Max() < c.subschema.since {
-		c, err = c.at(ctx, s)
+		c, err = c.schemaAt(ctx, s)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return c.asOf(s.Max()), nil
-}
-
-// use puts a catalog of another configuration into force.
-func (p *Partition) use(c *catalog) error {
-	p.turning.Lock()
-	defer p.turning.Unlock()
-	now := p.catalog.Load()
-	if c.types != now.types { // the schema has changed meanwhile
-		var err error
-		if c, err = now.with(c.header); err != nil {
-			return err
-		}
-	}
-	c.ordinal, c.subschema, c.toCome = now.ordinal, now.subschema, now.toCome
-	p.catalog.Store(c)
-	return nil
+	return c.asOf(s.Low()), nil
 }
 
 // unreadable answers every read with the error that keeps the schema of a state

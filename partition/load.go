@@ -66,6 +66,7 @@ type Loader struct {
 
 	mu      sync.Mutex // of catalog's changes
 	catalog atomic.Pointer[catalog]
+	before  *catalog // that was in force
 	end     sync.Once
 }
 
@@ -96,10 +97,11 @@ func (p *Partition) Load(ctx context.Context, o LoadOptions) (*Loader, error) {
 
 func (p *Partition) newLoader(ctx context.Context, o LoadOptions) (*Loader, error) {
 	l := &Loader{p: p, o: o}
-	c, err := p.latest()
-	if err == nil {
-		c, err = c.withSuffixes(o.Suffixes)
+	var err error
+	if l.before, err = p.latest(); err != nil {
+		return nil, err
 	}
+	c, err := l.before.withSuffixes(o.Suffixes)
 	if err != nil {
 		return nil, err
 	}
@@ -142,24 +144,6 @@ func (c *catalog) withSuffixes(suffixes []string) (*catalog, error) {
 		return c, nil
 	}
 	return c.with(&h)
-}
-
-// AddSuffixes makes naming contexts known that are not.
-func (p *Partition) AddSuffixes(ctx context.Context, suffixes []string) error {
-	p.changing.Lock()
-	defer p.changing.Unlock()
-	before, err := p.latest()
-	if err != nil {
-		return err
-	}
-	after, err := before.withSuffixes(suffixes)
-	if err != nil || after == before {
-		return err
-	}
-	if err := p.replaces(ctx, before, after); err != nil {
-		return err
-	}
-	return p.install(ctx, after)
 }
 
 // Add takes one entry through all steps. NO-USER-MODIFICATION attributes are
@@ -426,12 +410,19 @@ type loadWriter struct {
 	buffers map[*txn.Table][]table.Mutation
 }
 
-func newLoadWriter(b *txn.Bulk) *loadWriter {
+// A filling takes cells past the usual path: a load, or what fills indexes beside
+// other writers.
+type filling interface {
+	Stamp() table.Revision
+	Write(ctx context.Context, t *txn.Table, ms ...table.Mutation) error
+}
+
+func newLoadWriter(b filling) *loadWriter {
 	return &loadWriter{stamp: b.Stamp(), buffers: map[*txn.Table][]table.Mutation{}}
 }
 
 // flush hands the mutations to a load, and keeps the buffers.
-func (w *loadWriter) flush(ctx context.Context, b *txn.Bulk) error {
+func (w *loadWriter) flush(ctx context.Context, b filling) error {
 	for t, ms := range w.buffers {
 		if len(ms) == 0 {
 			continue
@@ -471,30 +462,23 @@ func (l *Loader) Commit(ctx context.Context) (r table.Revision, err error) {
 }
 
 func (l *Loader) commit(ctx context.Context) (table.Revision, error) {
-	before := l.p.catalog.Load()
-	after := l.catalog.Load()
-	// The naming contexts come first: one without entries does no harm, entries
-	// without one would be lost to sight.
-	if after != before {
-		if err := l.p.install(ctx, after); err != nil {
-			return 0, errors.Join(err, l.bulk.Abort(context.WithoutCancel(ctx)))
+	last := context.WithoutCancel(ctx)
+	if after := l.catalog.Load(); after != l.before { // new naming contexts are part of it
+		m, err := after.header.mutation()
+		if err == nil {
+			err = l.bulk.Write(ctx, l.p.config, m)
+		}
+		if err != nil {
+			return 0, errors.Join(err, l.bulk.Abort(last))
 		}
 	}
 	message := l.o.By.append(nil)
 	message = fmt.Appendf(message, "\nimport %d entries", l.count.Load())
 	r, err := l.bulk.Commit(ctx, message)
-	if err == nil {
-		return r, nil
+	if err != nil {
+		return 0, errors.Join(err, l.bulk.Abort(last))
 	}
-	last := context.WithoutCancel(ctx)
-	if after != before && !errors.Is(err, txn.ErrUnknown) {
-		h := *before.header
-		h.raw = after.header.raw
-		c := *before
-		c.header = &h
-		err = errors.Join(err, l.p.install(last, &c))
-	}
-	return 0, errors.Join(err, l.bulk.Abort(last))
+	return r, nil
 }
 
 // Abort drops the load; nothing of it stays. After Commit it does nothing.

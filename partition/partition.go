@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,11 +63,13 @@ type Partition struct {
 	db        *txn.DB
 	master    *txn.Table
 	tree      *txn.Table
+	config    *txn.Table // nil: an older store, opened for reading
+	origin    *header    // as the directory was made
 
 	// changing is held shared by updates, and alone by what changes the schema
 	// or the indexes or loads past the usual path.
 	changing sync.RWMutex
-	turning  sync.Mutex // of catalog's changes
+	turning  chan struct{} // of catalog's changes: one at a time
 	// reshaping is held by what changes, beside updates, what all servers share.
 	reshaping sync.Mutex
 	ended     chan struct{}  // closed by Close
@@ -87,9 +90,9 @@ func Open(ctx context.Context, s table.Store, o Options) (*Partition, error) {
 
 // open opens the directory that a header describes.
 func open(ctx context.Context, s table.Store, o Options, h *header) (*Partition, error) {
-	p := &Partition{base: o.Schema, cacheSize: o.Cache, log: o.Log, store: s, ended: make(chan struct{})}
+	p := &Partition{base: o.Schema, cacheSize: o.Cache, log: o.Log, store: s, origin: h, turning: make(chan struct{}, 1), ended: make(chan struct{})}
 	if !o.Txn.ReadOnly {
-		if err := s.Create(ctx, master.Spec(), tree.Spec()); err != nil {
+		if err := s.Create(ctx, master.Spec(), tree.Spec(), settingsSpec); err != nil {
 			return nil, fmt.Errorf("making tables: %w", err)
 		}
 	}
@@ -99,7 +102,7 @@ func open(ctx context.Context, s table.Store, o Options, h *header) (*Partition,
 		return nil, err
 	}
 	p.master, p.tree = p.db.Table(master.Name), p.db.Table(tree.Name)
-	if err := p.begin(ctx, h, o.Txn.ReadOnly); err != nil {
+	if err := p.begin(ctx, o.Txn.ReadOnly); err != nil {
 		p.db.Close(ctx)
 		return nil, err
 	}
@@ -110,9 +113,20 @@ func open(ctx context.Context, s table.Store, o Options, h *header) (*Partition,
 }
 
 // begin reads the schema and makes the first catalog.
-func (p *Partition) begin(ctx context.Context, h *header, readOnly bool) error {
+func (p *Partition) begin(ctx context.Context, readOnly bool) error {
+	names, err := p.store.Names(ctx)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(names, settingsSpec.Name) {
+		p.config = p.db.Table(settingsSpec.Name)
+	}
 	at := p.db.Snapshot()
 	defer at.Close()
+	h, err := p.settingsAt(ctx, at, p.origin)
+	if err != nil {
+		return err
+	}
 	own, err := p.readSubschema(ctx, at)
 	if err != nil {
 		return err
@@ -136,7 +150,7 @@ func (p *Partition) begin(ctx context.Context, h *header, readOnly bool) error {
 	}
 	c.ordinal = at.Ordinal()
 	p.catalog.Store(c)
-	p.db.SetStep(own.since, c.ordinal)
+	p.db.SetStep(c.since(), c.ordinal)
 	return nil
 }
 

@@ -47,6 +47,9 @@ type rebuilder struct {
 }
 
 func (r *rebuilder) run() (int, error) {
+	if err := r.p.db.Alone(r.ctx); err != nil { // all keys may change
+		return 0, err
+	}
 	s := r.p.Snapshot()
 	defer s.Close()
 	s.cached = false
@@ -79,8 +82,12 @@ func (r *rebuilder) run() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	c.header.Normalizer = schema.Version()
-	return r.f.entries, r.p.complete(r.ctx, c, types, at)
+	if err := r.p.complete(r.ctx, types, at); err != nil {
+		return 0, err
+	}
+	h := *r.p.origin
+	h.Normalizer = schema.Version()
+	return r.f.entries, h.write(r.ctx, r.p.store)
 }
 
 // clear puts the indexes out of service and makes their tables empty.
@@ -97,7 +104,7 @@ func (r *rebuilder) clear() (*catalog, []*schema.AttributeType, error) {
 	specs := old.specs(&h)
 	c, err := old.with(&h)
 	if err == nil {
-		err = r.p.install(r.ctx, c)
+		_, err = r.p.install(r.ctx, c)
 	}
 	if err == nil {
 		err = r.p.store.Drop(r.ctx, tables...)

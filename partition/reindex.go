@@ -46,11 +46,11 @@ func (o ReindexOptions) withDefaults() ReindexOptions {
 // Reindex is SetIndexes with options.
 func (p *Partition) Reindex(ctx context.Context, indexes []Index, o ReindexOptions) error {
 	o = o.withDefaults()
-	p.changing.Lock()
-	defer p.changing.Unlock()
-	if err := p.db.Alone(ctx); err != nil { // others would write no cells of a new index
+	end, err := p.reshape(ctx)
+	if err != nil {
 		return err
 	}
+	defer end()
 	old, err := p.latest()
 	if err != nil {
 		return err
@@ -60,12 +60,15 @@ func (p *Partition) Reindex(ctx context.Context, indexes []Index, o ReindexOptio
 		return err
 	}
 	stale := old.staleTables(h)
+	if p.db.Shared() {
+		return p.reindexBeside(ctx, old, h, stale, fill, o)
+	}
 	c, err := old.with(h)
 	if err != nil {
 		return err
 	}
 	// From here on nobody uses the indexes to be filled or dropped.
-	if err := p.install(ctx, c); err != nil {
+	if _, err := p.install(ctx, c); err != nil {
 		return err
 	}
 	if len(stale) > 0 {
@@ -142,12 +145,11 @@ func (c *catalog) staleTables(h *header) (names []string) {
 // drainTime bounds how long a reindex waits for searches that began before it.
 var drainTime = 30 * time.Second
 
-// drain waits until no search uses a catalog from before r, if other servers share
-// the store, or from before now: every snapshot older than an empty commit made now
-// may have one.
+// drain waits until nobody uses a catalog from before r. Where there is one server
+// every snapshot older than an empty commit made now may have one.
 func (p *Partition) drain(ctx context.Context, r table.Revision) error {
-	if p.db.Shared() && r != 0 {
-		return errors.Join(p.db.AwaitStep(ctx, r), p.db.AwaitReaders(ctx, r))
+	if p.db.Shared() {
+		return errors.Join(p.awaitStep(ctx, r), p.db.AwaitReaders(ctx, r))
 	}
 	if _, err := p.db.Update(ctx, func(tx *txn.Tx) error {
 		tx.SetMessage([]byte(`"" ` + "\nreindex"))
@@ -188,41 +190,46 @@ func (p *Partition) fill(ctx context.Context, c *catalog, types []*schema.Attrib
 	defer b.Abort(context.WithoutCancel(ctx))
 	s := p.Snapshot()
 	defer s.Close()
-	f := &filler{s: s, ctx: ctx, w: newLoadWriter(b), bulk: b, o: o}
-	for _, t := range types {
-		f.indexes = append(f.indexes, &indexCheck{indexed: c.indexes[t]})
-	}
-	if err := f.run(); err != nil {
+	if err := fillFrom(ctx, s, b, c, types, o); err != nil {
 		return err
 	}
 	r, err := b.Commit(ctx, []byte(`"" `+"\nreindex"))
 	if err != nil {
 		return err
 	}
-	return p.complete(ctx, c, types, r)
+	return p.complete(ctx, types, r)
+}
+
+// fillFrom enters the entries of a snapshot into indexes.
+func fillFrom(ctx context.Context, s *Snapshot, to filling, c *catalog, types []*schema.AttributeType, o ReindexOptions) error {
+	f := &filler{s: s, ctx: ctx, w: newLoadWriter(to), bulk: to, o: o}
+	for _, t := range types {
+		f.indexes = append(f.indexes, &indexCheck{indexed: c.indexes[t]})
+	}
+	return f.run()
 }
 
 // complete puts filled indexes into service: they are complete since r.
-func (p *Partition) complete(ctx context.Context, c *catalog, types []*schema.AttributeType, r table.Revision) error {
-	h := *c.header
-	h.Indexes = slices.Clone(h.Indexes)
-	for i := range h.Indexes {
-		if slices.Contains(types, c.schema.Attribute(h.Indexes[i].Attribute)) {
-			h.Indexes[i].Since = r
+func (p *Partition) complete(ctx context.Context, types []*schema.AttributeType, r table.Revision) error {
+	_, err := p.reconfigure(ctx, func(tx *Tx) (*header, error) {
+		h := *tx.catalog.header
+		h.Indexes = slices.Clone(h.Indexes)
+		for i := range h.Indexes {
+			x := &h.Indexes[i]
+			if x.Since == 0 && slices.ContainsFunc(types, func(t *schema.AttributeType) bool { return t.Name() == x.Attribute }) {
+				x.Since = r
+			}
 		}
-	}
-	done, err := c.with(&h)
-	if err != nil {
-		return err
-	}
-	return p.install(ctx, done)
+		return &h, nil
+	})
+	return err
 }
 
 // filler enters all entries into some indexes.
 type filler struct {
 	s       *Snapshot
 	ctx     context.Context
-	bulk    *txn.Bulk
+	bulk    filling
 	w       *loadWriter
 	indexes []*indexCheck
 	o       ReindexOptions

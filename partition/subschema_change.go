@@ -20,18 +20,11 @@ import (
 // the only server nobody else writes meanwhile, where there are others the change
 // goes in steps, and fn runs once more.
 func (p *Partition) UpdateSchema(ctx context.Context, by By, fn func(*Tx) error) (table.Revision, error) {
-	if p.db.Shared() {
-		p.reshaping.Lock()
-		defer p.reshaping.Unlock()
-		p.changing.RLock()
-		defer p.changing.RUnlock()
-		if err := p.db.CatchUp(ctx); err != nil { // others may just have changed it
-			return 0, err
-		}
-	} else {
-		p.changing.Lock()
-		defer p.changing.Unlock()
+	end, err := p.reshape(ctx)
+	if err != nil {
+		return 0, err
 	}
+	defer end()
 	before, err := p.latest()
 	if err != nil {
 		return 0, err
@@ -40,7 +33,7 @@ func (p *Partition) UpdateSchema(ctx context.Context, by By, fn func(*Tx) error)
 	if err != nil {
 		return r, err
 	}
-	return r, p.dropGone(ctx, before, r)
+	return r, p.dropGone(ctx, before)
 }
 
 func (p *Partition) updateSchema(ctx context.Context, by By, fn func(*Tx) error) (table.Revision, error) {
@@ -53,9 +46,9 @@ func (p *Partition) updateSchema(ctx context.Context, by By, fn func(*Tx) error)
 	})
 }
 
-// dropGone drops the indexes of types that the schema does not have any more
-// since r. They are empty, or the types could not have gone.
-func (p *Partition) dropGone(ctx context.Context, before *catalog, r table.Revision) error {
+// dropGone drops the indexes of types that the schema does not have any more. They
+// are empty, or the types could not have gone.
+func (p *Partition) dropGone(ctx context.Context, before *catalog) error {
 	now, err := p.latest()
 	if err != nil {
 		return err
@@ -69,7 +62,8 @@ func (p *Partition) dropGone(ctx context.Context, before *catalog, r table.Revis
 	if len(gone) == 0 {
 		return nil
 	}
-	if err := p.install(ctx, now); err != nil {
+	r, err := p.install(ctx, now) // without them
+	if err != nil {
 		return err
 	}
 	if err := p.drain(ctx, r); err != nil {
@@ -252,6 +246,7 @@ func unordered(v string) string {
 // writeSubschema writes what the subschema's entry is to hold: a whole entry the
 // first time, later a modification of it.
 func (tx *Tx) writeSubschema(ctx context.Context, own *subschema) error {
+	tx.markShared()
 	norms, err := subschemaDN.Normalize(tx.p.base)
 	if err != nil {
 		return err

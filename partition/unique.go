@@ -250,8 +250,11 @@ func (p *Partition) Unique() (us []Unique, err error) {
 // every server sees to it the entries there are looked through; if two have the
 // same value, all is as before, and the error tells where.
 func (p *Partition) SetUnique(ctx context.Context, u Unique, on bool) error {
-	p.changing.Lock()
-	defer p.changing.Unlock()
+	end, err := p.reshape(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
 	old, err := p.latest()
 	if err != nil {
 		return err
@@ -261,25 +264,27 @@ func (p *Partition) SetUnique(ctx context.Context, u Unique, on bool) error {
 		return err
 	}
 	if !on {
-		return p.turnTo(ctx, old, h)
-	}
-	if err := p.db.Alone(ctx); err != nil {
+		_, err := p.turnTo(ctx, old, h)
 		return err
 	}
 	if err := p.store.Create(ctx, uniqueSpec); err != nil {
 		return err
 	}
-	if err := p.turnTo(ctx, old, h); err != nil {
+	r, err := p.turnTo(ctx, old, h)
+	if err != nil {
 		return err
 	}
-	if err := p.findDuplicates(ctx, u); err != nil {
+	if err = p.awaitStep(ctx, r); err == nil {
+		err = p.findDuplicates(ctx, u)
+	}
+	if err != nil {
 		now, e := p.latest()
 		if e != nil {
 			return e
 		}
 		less, e := now.withUnique(u, false)
 		if e == nil {
-			e = p.turnTo(context.WithoutCancel(ctx), now, less)
+			_, e = p.turnTo(context.WithoutCancel(ctx), now, less)
 		}
 		if e != nil {
 			return fmt.Errorf("%w (and %s stays unique from here on: %w)", err, u.Attribute, e)
@@ -290,10 +295,10 @@ func (p *Partition) SetUnique(ctx context.Context, u Unique, on bool) error {
 }
 
 // turnTo puts another header into force.
-func (p *Partition) turnTo(ctx context.Context, from *catalog, h *header) error {
+func (p *Partition) turnTo(ctx context.Context, from *catalog, h *header) (table.Revision, error) {
 	c, err := from.with(h)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	return p.install(ctx, c)
 }

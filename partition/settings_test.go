@@ -1,0 +1,121 @@
+package partition_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+)
+
+// TestSuffixesReachServers makes and ends naming contexts at one server and uses
+// them at others.
+func TestSuffixesReachServers(t *testing.T) {
+	ctx := context.Background()
+	ps := servers(t, tabletest.NewMem(), 3)
+	var g errgroup.Group
+	for i, suffix := range []string{"o=a", "o=b", "o=c"} {
+		g.Go(func() error { return ps[i].AddSuffixes(ctx, []string{suffix}) })
+	}
+	must(t, g.Wait())
+	for i, p := range ps {
+		must(t, p.CatchUp(ctx))
+		if n := len(p.Config().Suffixes); n != 4 {
+			t.Errorf("server %d has %d naming contexts, want 4", i, n)
+		}
+	}
+	must(t, add(t, ps[1], "o=a", "objectClass: organization"))
+	must(t, ps[2].CatchUp(ctx))
+	wantProblem(t, ps[2].SetSuffixes(ctx, []string{"dc=example,dc=com"}), partition.Unwilling, "o=a has entries")
+	must(t, ps[2].SetSuffixes(ctx, []string{"dc=example,dc=com", "o=a"}))
+	must(t, ps[0].CatchUp(ctx))
+	if err := add(t, ps[0], "o=b", "objectClass: organization"); err == nil {
+		t.Error("what is no naming context any more was taken")
+	}
+	verifyClean(t, ps[1])
+}
+
+// TestReindexBeside makes an index, makes it again in another layout, and ends it,
+// while three servers write.
+func TestReindexBeside(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	store := tabletest.NewMem()
+	ps := servers(t, store, 3)
+	var b builders
+	b.start(ctx, ps)
+	classes := partition.Index{Attribute: "objectClass", Layout: partition.RowLayout}
+	goOn := func() {
+		t.Helper()
+		before := b.done.Load()
+		eventually(t, "the servers go on", func() bool { return b.done.Load() > before+5 })
+	}
+	for i, layout := range []partition.Layout{partition.ColumnLayout, partition.RowLayout} {
+		goOn()
+		must(t, ps[i].Reindex(ctx, []partition.Index{classes, {Attribute: "floors", Layout: layout}}, partition.ReindexOptions{}))
+		for _, p := range ps {
+			must(t, p.CatchUp(ctx))
+			if ix := p.Config().Indexes; len(ix) != 2 || ix[1].Layout != layout {
+				t.Errorf("a server has the indexes %v", ix)
+			}
+		}
+		goOn()
+		verifyClean(t, ps[2])
+	}
+	must(t, ps[0].Reindex(ctx, []partition.Index{classes}, partition.ReindexOptions{}))
+	goOn()
+	cancel()
+	must(t, b.tries.Wait())
+	names, err := store.Names(context.Background())
+	must(t, err)
+	if slices.Contains(names, "index_floors") {
+		t.Error("its table is still there")
+	}
+	verifyClean(t, ps[0])
+}
+
+// TestReindexCutShort ends a server between the steps. The index is not read, and
+// the next attempt begins anew.
+func TestReindexCutShort(t *testing.T) {
+	ctx := context.Background()
+	ps := servers(t, tabletest.NewMem(), 2)
+	must(t, add(t, ps[0], "cn=a,dc=example,dc=com", "objectClass: building", "floors: 1"))
+	stopped, stop := context.WithCancel(ctx)
+	indexes := append(ps[0].Config().Indexes, partition.Index{Attribute: "floors", Layout: partition.ColumnLayout})
+	err := ps[0].Reindex(stopped, indexes, partition.ReindexOptions{Progress: func(int) { stop() }})
+	if err == nil {
+		t.Fatal("it was not cut short")
+	}
+	must(t, ps[1].CatchUp(ctx))
+	must(t, add(t, ps[1], "cn=b,dc=example,dc=com", "objectClass: building", "floors: 1"))
+	find := func(p *partition.Partition, want int) {
+		t.Helper()
+		if got := search(t, p, "dc=example,dc=com", op.WholeSubtree, "(floors=1)"); len(got) != want {
+			t.Errorf("found %v, want %d", got, want)
+		}
+	}
+	find(ps[1], 2)
+	must(t, ps[1].Reindex(ctx, indexes, partition.ReindexOptions{}))
+	must(t, ps[0].CatchUp(ctx))
+	find(ps[0], 2)
+	verifyClean(t, ps[0])
+}
+
+// TestUniqueBeside makes an attribute unique while another server writes.
+func TestUniqueBeside(t *testing.T) {
+	ctx := context.Background()
+	ps := servers(t, tabletest.NewMem(), 2)
+	must(t, ps[0].Reindex(ctx, append(ps[0].Config().Indexes, partition.Index{Attribute: "floors", Layout: partition.ColumnLayout}), partition.ReindexOptions{}))
+	must(t, add(t, ps[0], "cn=a,dc=example,dc=com", "objectClass: building", "floors: 1"))
+	must(t, ps[1].CatchUp(ctx))
+	must(t, add(t, ps[1], "cn=b,dc=example,dc=com", "objectClass: building", "floors: 1"))
+	wantProblem(t, ps[0].SetUnique(ctx, partition.Unique{Attribute: "floors"}, true), partition.Constraint, "cn=a,dc=example,dc=com")
+	must(t, update(t, ps[0], func(tx *partition.Tx) error { return tx.Delete(ctx, name("cn=b,dc=example,dc=com")) }))
+	must(t, ps[0].SetUnique(ctx, partition.Unique{Attribute: "floors"}, true))
+	must(t, ps[1].CatchUp(ctx))
+	wantProblem(t, add(t, ps[1], "cn=b,dc=example,dc=com", "objectClass: building", "floors: 1"), partition.Constraint, "must be unique")
+}
