@@ -22,6 +22,9 @@ func (o *operation) search(ctx context.Context, r *op.Search, sink op.Sink) erro
 	if r.Scope > op.Subordinates || r.Deref > op.DerefAlways || r.SizeLimit < 0 || r.TimeLimit < 0 {
 		return op.Errorf(op.ProtocolError, "a search's scope, dereferencing or limits are out of range")
 	}
+	if isChangelog(name) {
+		return o.searchChangelog(ctx, name, r, sink)
+	}
 	if o.controls.sync != nil || o.controls.persistent != nil {
 		if o.isPast() {
 			return op.Errorf(op.UnwillingToPerform, "the past does not change: a search that waits for changes is of now")

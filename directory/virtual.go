@@ -3,6 +3,7 @@ package directory
 import (
 	"context"
 	"slices"
+	"strconv"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -47,6 +48,9 @@ func (o *operation) virtual(ctx context.Context, s *partition.Snapshot, name dn.
 func refuseVirtual(name dn.DN) error {
 	if len(name) == 0 {
 		return op.Errorf(op.UnwillingToPerform, "the root DSE shows what the server can do and cannot be changed")
+	}
+	if isChangelog(name[len(name)-1:]) {
+		return op.Errorf(op.UnwillingToPerform, "%s shows what was committed and cannot be changed", changelogName)
 	}
 	if partition.IsSubschema(name[len(name)-1:]) {
 		return op.Errorf(op.UnwillingToPerform, "of %s only the definitions can be changed, by a modify", partition.SubschemaName)
@@ -131,6 +135,12 @@ func (o *operation) rootDSE() *virtual {
 	add("vendorName", "ldapd")
 	if o.d.o.Version != "" {
 		add("vendorVersion", o.d.o.Version)
+	}
+	add("changelog", changelogName)
+	if o.who.isAdmin() {
+		first, last := o.d.part.DB().Bounds()
+		add("firstChangeNumber", strconv.FormatUint(uint64(first), 10))
+		add("lastChangeNumber", strconv.FormatUint(uint64(last), 10))
 	}
 	add("entryDN", "")
 	return v

@@ -84,8 +84,8 @@ func (o *operation) modifyDN(ctx context.Context, r *op.ModifyDN) error {
 		if err != nil {
 			return op.Errorf(op.InvalidDNSyntax, "newSuperior: %v", err)
 		}
-		if partition.IsSubschema(p) {
-			return op.Errorf(op.UnwillingToPerform, "nothing can stand below %s", partition.SubschemaName)
+		if partition.IsSubschema(p) || isChangelog(p) {
+			return op.Errorf(op.UnwillingToPerform, "nothing can stand below %s", p)
 		}
 		superior = &p
 	}

@@ -109,16 +109,19 @@ func (db *DB) AtTime(ctx context.Context, t time.Time) (*Snapshot, error) {
 // Settled gives the newest state that nothing can be added to any more: up to its
 // revision every server shows the same, for ever.
 func (db *DB) Settled(ctx context.Context) (*Snapshot, error) {
+	_, r := db.Bounds()
+	return db.At(ctx, r)
+}
+
+// Bounds gives the revisions between which commits are kept and settled.
+func (db *DB) Bounds() (first, last table.Revision) {
 	s := db.Snapshot()
 	defer s.Close()
-	if s.err != nil {
-		return nil, s.err
-	}
-	r := s.max
+	last = s.max
 	if v, ok := s.view.(*revision.Vector); ok {
-		r = min(r, v.Decided())
+		last = min(last, v.Decided())
 	}
-	return db.At(ctx, r)
+	return db.Floor() + 1, last
 }
 
 // Close gives the snapshot back.
