@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -184,6 +185,31 @@ func TestCollectLarge(t *testing.T) {
 			t.Errorf("%d rows of the journal are left", n)
 		}
 	})
+}
+
+// TestCollectConsumed: the journal waits for those who still have to read it.
+func TestCollectConsumed(t *testing.T) {
+	for _, kind := range stores {
+		t.Run(kind.name, func(t *testing.T) {
+			var read atomic.Uint64
+			o := fast
+			o.Consumed = func() table.Revision { return table.Revision(read.Load()) }
+			db := open(t, kind.make(), o)
+			var r table.Revision
+			for i := range 10 {
+				r = write(t, db, "x", "p", fmt.Sprint(i))
+			}
+			collectPast(t, db, r)
+			if n := journalRows(t, db); n != 10 || cellsOf(db.store, "x", 'a') != 1 {
+				t.Errorf("%d commits are left, and %d versions", n, cellsOf(db.store, "x", 'a'))
+			}
+			read.Store(uint64(r))
+			collectPast(t, db, r)
+			if n := journalRows(t, db); n != 1 {
+				t.Errorf("%d commits are left of those that were read", n)
+			}
+		})
+	}
 }
 
 // TestCollectBesideReaders: what is read stays, of readers of the past on other

@@ -88,7 +88,11 @@ func (p *pass) keep(name string, floor table.Revision) *table.Keep {
 		k.Families[f] = table.FamilyKeep{Floor: young}
 	}
 	if p.db.engine.storesMarks() {
-		k.Families[MarkFamily] = table.FamilyKeep{Floor: young, All: true}
+		marks := table.FamilyKeep{Floor: young, All: true}
+		if floor > 0 {
+			marks = table.FamilyKeep{} // they are gone already
+		}
+		k.Families[MarkFamily] = marks
 	}
 	return k
 }
