@@ -13,7 +13,8 @@ import (
 )
 
 // An oracle sees all that is done at a simulated store and holds it to the
-// invariants I1 to I8 of transactions.md, after every step. The first that is
+// invariants I1 to I7 of transactions.md, after every step (I8, of garbage collection,
+// is held by the tests in gc_test.go and a model). The first that is
 // broken ends the history.
 type oracle struct {
 	net *net
