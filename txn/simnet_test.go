@@ -83,7 +83,6 @@ type call struct {
 	answer chan struct{}
 	over   bool // answered
 	fate   fault
-	part   int // what the caller gets of a partial answer
 	err    error
 }
 
