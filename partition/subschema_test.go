@@ -83,7 +83,7 @@ func TestSchemaChanges(t *testing.T) {
 		{"built in, not needed", []string{"delete objectClasses ( 2.5.6.18 NAME 'userSecurityInformation' )"}, 0, ""},
 		{"built in, needed", []string{"delete attributeTypes ( 2.5.4.0 NAME 'objectClass' )"}, partition.Unwilling, "objectClass"},
 		{"used by a class", []string{"delete attributeTypes 2.25.1.1"}, partition.Unwilling, "building"},
-		{"all values", []string{"delete attributeTypes"}, partition.Unwilling, "needs it"},
+		{"all values", []string{"delete attributeTypes"}, partition.Unwilling, "uses it"},
 		{"matching rules", []string{"add matchingRules ( 2.25.2.9 NAME 'm' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )"}, partition.Unwilling, "matchingRules"},
 		{"another attribute", []string{"replace cn Other"}, partition.Unwilling, "cn"},
 		{"no values", []string{"add attributeTypes"}, partition.BadOperand, ""},
