@@ -394,10 +394,24 @@ func (d *directory) bruteForce(s *partition.Snapshot, base dn.DN, scope op.Scope
 		d.must(err)
 		name, err := dn.Parse(at.Name)
 		d.must(err)
-		if f.Match(&filter.EntrySource{Schema: d.p.Schema(), Entry: e, Name: name}) == filter.True {
+		if f.Match(&filter.EntrySource{Schema: d.p.Schema(), Entry: d.withChildren(s, e), Name: name}) == filter.True {
 			names = append(names, at.Name)
 		}
 	}
 	slices.Sort(names)
 	return names
+}
+
+// withChildren gives an entry with what is told of its children, which rules
+// without a type ask about too (RFC 4511, 4.5.1.7.7).
+func (d *directory) withChildren(s *partition.Snapshot, e *entry.Entry) *entry.Entry {
+	n, err := s.CountChildren(context.Background(), e.ID)
+	d.must(err)
+	more := slices.Clip(e.Attributes)
+	for name, value := range map[string]string{
+		"numSubordinates": strconv.Itoa(n), "hasSubordinates": strings.ToUpper(strconv.FormatBool(n > 0)),
+	} {
+		more = append(more, entry.Attribute{Type: d.p.Schema().Attribute(name), Values: [][]byte{[]byte(value)}})
+	}
+	return &entry.Entry{ID: e.ID, Attributes: more}
 }

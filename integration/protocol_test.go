@@ -42,7 +42,7 @@ func TestProtocolIsPublished(t *testing.T) {
 func tableOIDs(page, section string) (oids []string) {
 	_, page, _ = strings.Cut(page, "\n## "+section+"\n")
 	page, _, _ = strings.Cut(page, "\n## ")
-	oid := regexp.MustCompile(`\b\d+(\.\d+){3,}\b`)
+	oid := regexp.MustCompile(`\b\d+(\.\d+){2,}\b`)
 	for line := range strings.Lines(page) {
 		if cells := strings.Split(line, "|"); len(cells) > 2 {
 			if x := oid.FindString(cells[2]); x != "" {

@@ -383,7 +383,11 @@ func (t *Table) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte, error
 				break
 			}
 			for i := range raw {
-				if !yield(raw[i].key, nil) {
+				var some bool
+				if some, err = sc.holds(ctx, &raw[i]); err != nil {
+					break
+				}
+				if some && !yield(raw[i].key, nil) {
 					return
 				}
 			}
@@ -392,4 +396,14 @@ func (t *Table) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte, error
 			yield(nil, err)
 		}
 	}
+}
+
+// holds reports whether a row holds anything. A page may end within a row of
+// which it had seen deleted cells only.
+func (sc *scanner) holds(ctx context.Context, r *rawRow) (bool, error) {
+	if len(r.versions) > 0 || !r.partial {
+		return len(r.versions) > 0, nil
+	}
+	calls, err := sc.t.read(ctx, []*table.Row{{Key: r.key}}, sc.plain, 1, 1)
+	return err == nil && len(calls[0].versions) > 0, err
 }
