@@ -211,12 +211,12 @@ func (tx *Tx) claimBelow(ctx context.Context, moved, from, to entry.ID) error {
 
 // enters reports whether a move from one parent to another enters a scope.
 func (s *Snapshot) enters(ctx context.Context, base, from, to entry.ID) (bool, error) {
-	out, err := s.below(ctx, to, base)
-	if err != nil || !out {
+	after, err := s.below(ctx, to, base)
+	if err != nil || !after {
 		return false, err
 	}
-	in, err := s.below(ctx, from, base)
-	return !in, err
+	before, err := s.below(ctx, from, base)
+	return err == nil && !before, err
 }
 
 // claimEntry claims the values of an entry that stays as it is.
@@ -255,16 +255,15 @@ func (p *Partition) SetUnique(ctx context.Context, u Unique, on bool) error {
 		return err
 	}
 	defer end()
+	if !on {
+		return p.endUnique(ctx, u)
+	}
 	old, err := p.latest()
 	if err != nil {
 		return err
 	}
-	h, err := old.withUnique(u, on)
+	h, err := old.withUnique(u, true)
 	if err != nil {
-		return err
-	}
-	if !on {
-		_, err := p.turnTo(ctx, old, h)
 		return err
 	}
 	if err := p.store.Create(ctx, uniqueSpec); err != nil {
@@ -277,21 +276,26 @@ func (p *Partition) SetUnique(ctx context.Context, u Unique, on bool) error {
 	if err = p.awaitStep(ctx, r); err == nil {
 		err = p.findDuplicates(ctx, u)
 	}
+	if err == nil {
+		return nil
+	}
+	if e := p.endUnique(context.WithoutCancel(ctx), u); e != nil {
+		return fmt.Errorf("%w (and %s stays unique from here on: %w)", err, u.Attribute, e)
+	}
+	return err
+}
+
+func (p *Partition) endUnique(ctx context.Context, u Unique) error {
+	now, err := p.latest()
 	if err != nil {
-		now, e := p.latest()
-		if e != nil {
-			return e
-		}
-		less, e := now.withUnique(u, false)
-		if e == nil {
-			_, e = p.turnTo(context.WithoutCancel(ctx), now, less)
-		}
-		if e != nil {
-			return fmt.Errorf("%w (and %s stays unique from here on: %w)", err, u.Attribute, e)
-		}
 		return err
 	}
-	return nil
+	h, err := now.withUnique(u, false)
+	if err != nil {
+		return err
+	}
+	_, err = p.turnTo(ctx, now, h)
+	return err
 }
 
 // turnTo puts another header into force.

@@ -35,11 +35,9 @@ type branchState struct {
 	sequence        uint8
 	b1              uint8
 	copied, copySeq uint8 // a second copy of m0's swap of the branch's cell
-	acked, shown    uint8
-	stable          int8
-	below           uint8
+	acked           uint8
 	purged          int8
-	fail            string8
+	memory
 }
 
 const ( // the branch's cell
@@ -123,14 +121,7 @@ func (m *branchModel) upTo(t int8) (set uint8) {
 	return set
 }
 
-func (s *branchState) committed() (set uint8) {
-	for r, j := range s.journal {
-		if j == committed {
-			set |= 1 << r
-		}
-	}
-	return set
-}
+func (s *branchState) committed() uint8 { return committedIn(s.journal[:]) }
 
 func (m *branchModel) branchRows(s *branchState) uint8 {
 	if s.branchHead >= m.rank[revB1] {
@@ -140,16 +131,7 @@ func (m *branchModel) branchRows(s *branchState) uint8 {
 }
 
 func (m *branchModel) note(s *branchState) {
-	v := m.visible(s) & s.committed()
-	if s.shown&^v != 0 {
-		s.fail = 1
-	}
-	s.shown |= v
-	if v&m.upTo(s.stable) != s.below {
-		s.fail = 2
-	}
-	s.stable = max(s.stable, m.low(s))
-	s.below = v & m.upTo(s.stable)
+	s.keep(m.visible(s)&s.committed(), m.low(s), m.upTo)
 }
 
 func (m *branchModel) check(s *branchState) string {
@@ -157,10 +139,8 @@ func (m *branchModel) check(s *branchState) string {
 	switch {
 	case m.reach != nil && m.reach(s):
 		return "reached"
-	case s.fail == 1:
-		return "what was visible is no more"
-	case s.fail == 2:
-		return "what was visible up to the low-water mark changed"
+	case s.failure != kept:
+		return s.failure.String()
 	case s.acked&^(1<<revB1)&^v != 0:
 		return "an acknowledged commit or merge is not visible"
 	case s.acked>>revB1&1 == 1 && s.branchHead < m.rank[revB1]:

@@ -28,17 +28,11 @@ type commitState struct {
 	// committed.
 	step, list, kept [3]uint8
 	acked            uint8
-	shown            uint8 // committed, and visible once
-	stable           int8  // the largest low-water mark
-	below            uint8 // what was visible up to it
 	gone             uint8 // journal rows that were purged
 	again            bool  // a second copy of the journal's Put landed
 	dead             [2]bool
-	fail             string8
+	memory
 }
-
-// A string8 is a failure noted on the way to a state.
-type string8 uint8
 
 const (
 	pending   = 1 // states of a journal row; 0 is none
@@ -127,36 +121,10 @@ func (m *commitModel) low(s *commitState) int8 {
 	return low
 }
 
-func upTo(rank []int8, t int8) (set uint8) {
-	for i, r := range rank {
-		if r <= t {
-			set |= 1 << i
-		}
-	}
-	return set
-}
+func (s *commitState) committed() uint8 { return committedIn(s.journal[:]) }
 
-func (s *commitState) committed() (set uint8) {
-	for i, j := range s.journal {
-		if j == committed {
-			set |= 1 << i
-		}
-	}
-	return set
-}
-
-// note keeps what may never be taken back.
 func (m *commitModel) note(s *commitState) {
-	v := m.visible(s) & s.committed()
-	if s.shown&^v != 0 {
-		s.fail = 1
-	}
-	s.shown |= v
-	if v&upTo(m.rank[:], s.stable) != s.below {
-		s.fail = 2
-	}
-	s.stable = max(s.stable, m.low(s))
-	s.below = v & upTo(m.rank[:], s.stable)
+	s.keep(m.visible(s)&s.committed(), m.low(s), upTo(m.rank[:]))
 }
 
 func (m *commitModel) check(s *commitState) string {
@@ -164,10 +132,8 @@ func (m *commitModel) check(s *commitState) string {
 	switch {
 	case m.reach != nil && m.reach(s):
 		return "reached"
-	case s.fail == 1:
-		return "what was visible is no more"
-	case s.fail == 2:
-		return "what was visible up to the low-water mark changed"
+	case s.failure != kept:
+		return s.failure.String()
 	case s.acked&^v != 0:
 		return "an acknowledged commit is not visible"
 	}

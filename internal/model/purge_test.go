@@ -168,7 +168,7 @@ func (m *purgeModel) publish(s purgeState, slot int, emit Emit[purgeState]) {
 func (m *purgeModel) purge(s purgeState, emit Emit[purgeState]) {
 	if s.bound >= 0 {
 		s.purged, s.bound = s.bound, -1
-		s.marks &^= upTo(m.rank[:], s.purged)
+		s.marks &^= upTo(m.rank[:])(s.purged)
 		emit(s, "marks up to %d are deleted", int(s.purged), 0)
 		return
 	}

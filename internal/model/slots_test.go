@@ -31,10 +31,8 @@ type slotsState struct {
 	claim        [2]uint8
 	won          uint8 // claimer, + 1
 	sent         bool  // T0's Put is under way
-	acked, shown uint8
-	stable       int8
-	below        uint8
-	fail         string8
+	acked        uint8
+	memory
 }
 
 const free = 4
@@ -90,14 +88,7 @@ func (m *slotsModel) visible(s *slotsState) (v uint8) {
 	return v
 }
 
-func (s *slotsState) committed() (set uint8) {
-	for i, j := range s.journal {
-		if j == committed {
-			set |= 1 << i
-		}
-	}
-	return set
-}
+func (s *slotsState) committed() uint8 { return committedIn(s.journal[:]) }
 
 func (m *slotsModel) lowest(s *slotsState) int8 {
 	if s.slot == free {
@@ -107,19 +98,12 @@ func (m *slotsModel) lowest(s *slotsState) int8 {
 }
 
 func (m *slotsModel) note(s *slotsState) {
-	v := m.visible(s) & s.committed()
-	if s.shown&^v != 0 {
-		s.fail = 1
+	low := m.lowest(s)
+	sinks := m.readLow && low < s.stable
+	s.keep(m.visible(s)&s.committed(), low, upTo(m.rank[:]))
+	if sinks {
+		s.failure = sunk
 	}
-	s.shown |= v
-	if v&upTo(m.rank[:], s.stable) != s.below {
-		s.fail = 2
-	}
-	if m.readLow && m.lowest(s) < s.stable {
-		s.fail = 3
-	}
-	s.stable = max(s.stable, m.lowest(s))
-	s.below = v & upTo(m.rank[:], s.stable)
 }
 
 func (m *slotsModel) check(s *slotsState) string {
@@ -127,12 +111,8 @@ func (m *slotsModel) check(s *slotsState) string {
 	switch {
 	case m.reach != nil && m.reach(s):
 		return "reached"
-	case s.fail == 1:
-		return "what was visible is no more"
-	case s.fail == 2:
-		return "what was visible up to the low-water mark changed"
-	case s.fail == 3:
-		return "the low-water mark of the heads went down"
+	case s.failure != kept:
+		return s.failure.String()
 	case s.acked&^v != 0:
 		return "an acknowledged commit is not visible"
 	case m.lateZ && m.rank[0] <= m.lowest(s) && v&1 == 0 && s.cells&1 != 0:
