@@ -28,7 +28,7 @@ var order = strings.Fields(`
 `)
 
 // aside are packages that anyone's tests may use and nobody else may.
-var aside = []string{"table/tabletest", "table/lsm/lsmtest", "internal/hbasetest", "internal/certs/certstest", "internal/layers", "internal/model", "wire/wiretest", "integration"}
+var aside = []string{"table/tabletest", "table/lsm/lsmtest", "internal/hbasetest", "internal/certs/certstest", "internal/isolation", "internal/layers", "internal/model", "wire/wiretest", "integration"}
 
 func TestImportsGoUp(t *testing.T) {
 	seen := map[string]bool{}

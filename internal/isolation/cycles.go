@@ -1,0 +1,208 @@
+package isolation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Snapshot isolation forbids the cycles in which no two dependencies rw come one
+// after the other (Cerone and Gotsman, 2016). They are those of a graph with every
+// node twice: at 2n any dependency may follow, at 2n+1, where one rw led to, any
+// but another rw.
+
+// cycles reports a shortest forbidden cycle of every knot, first of those without
+// rw, which are worse. If there is none it gives the number of knots that are allowed.
+func (c *checker) cycles(g graph) (skews int) {
+	plain := g.without(rw)
+	for _, knot := range knots(plain) {
+		c.reportCycle(g, shortest(plain, knot), 1)
+	}
+	if len(c.found) > 0 {
+		return 0
+	}
+	twice := g.twice()
+	forbidden := knots(twice)
+	for _, knot := range forbidden {
+		c.reportCycle(g, shortest(twice, knot), 2)
+	}
+	if len(forbidden) > 0 {
+		return 0
+	}
+	return len(knots(g))
+}
+
+func (g graph) without(why dependency) graph {
+	h := make(graph, len(g))
+	for n := range g {
+		for _, e := range g[n] {
+			if e.why != why {
+				h[n] = append(h[n], e)
+			}
+		}
+	}
+	return h
+}
+
+func (g graph) twice() graph {
+	h := make(graph, 2*len(g))
+	for n := range g {
+		for _, e := range g[n] {
+			if e.why == rw {
+				h[2*n] = append(h[2*n], edge{2*e.to + 1, rw, e.key})
+				continue
+			}
+			e.to *= 2
+			h[2*n] = append(h[2*n], e)
+			h[2*n+1] = append(h[2*n+1], e)
+		}
+	}
+	return h
+}
+
+// A step of a cycle.
+type step struct {
+	from int
+	edge
+}
+
+// reportCycle tells of a cycle in a graph that has every transaction so many times.
+func (c *checker) reportCycle(g graph, cycle []step, times int) {
+	var b strings.Builder
+	for i := 0; i < len(cycle); i++ {
+		from, e := cycle[i].from/times, cycle[i].edge
+		if from >= len(c.txns) {
+			continue // a moment: the one before it had returned before the one behind it
+		}
+		fmt.Fprintf(&b, "%s\n  %s", c.txns[from].describe(), dependencies[e.why])
+		if e.key != "" {
+			fmt.Fprintf(&b, " (%s)", shown(e.key))
+		}
+		b.WriteByte('\n')
+	}
+	c.report(kind(cycle), "%s", strings.TrimSuffix(b.String(), "\n"))
+}
+
+// kind names a cycle.
+func kind(cycle []step) string {
+	count := map[dependency]int{}
+	keys := map[string]bool{}
+	for _, s := range cycle {
+		count[s.why]++
+		if s.key != "" {
+			keys[s.key] = true
+		}
+	}
+	name := "long fork"
+	switch {
+	case count[rw] == 0 && count[wr] == 0 && count[session]+count[realTime] == 0:
+		name = "G0 (write cycle)"
+	case count[rw] == 0:
+		name = "G1c (circular information flow)"
+	case count[rw] == 1 && count[ww] > 0 && count[wr] == 0 && len(keys) == 1:
+		name = "lost update"
+	case count[rw] == 1:
+		name = "G-single (read skew)"
+	}
+	if count[session] > 0 {
+		name += ", against a session's order"
+	}
+	if count[realTime] > 0 {
+		name += ", against real time"
+	}
+	return name
+}
+
+// shortest gives a shortest cycle within a knot, as seen from its first nodes.
+func shortest(g graph, knot []int) []step {
+	in := map[int]bool{}
+	for _, n := range knot {
+		in[n] = true
+	}
+	var best []step
+	for _, n := range knot[:min(len(knot), 64)] {
+		if c := around(g, in, n); best == nil || len(c) < len(best) {
+			best = c
+		}
+	}
+	return best
+}
+
+// around gives a shortest way from a node of a knot back to it.
+func around(g graph, in map[int]bool, start int) []step {
+	reached := map[int]step{}
+	queue := []int{start}
+	for len(queue) > 0 {
+		n := queue[0]
+		queue = queue[1:]
+		for _, e := range g[n] {
+			if _, ok := reached[e.to]; ok || !in[e.to] {
+				continue
+			}
+			reached[e.to] = step{n, e}
+			if e.to == start {
+				return trace(reached, start)
+			}
+			queue = append(queue, e.to)
+		}
+	}
+	return nil
+}
+
+func trace(reached map[int]step, start int) (way []step) {
+	for n := start; len(way) == 0 || n != start; {
+		s := reached[n]
+		way = append(way, s)
+		n = s.from
+	}
+	slices.Reverse(way)
+	return way
+}
+
+// knots gives the strongly connected components of more than one node (Tarjan).
+func knots(g graph) [][]int {
+	t := &tarjan{g: g, index: make([]int, len(g)), low: make([]int, len(g)), on: make([]bool, len(g))}
+	for n := range g {
+		if t.index[n] == 0 {
+			t.visit(n)
+		}
+	}
+	return t.knots
+}
+
+type tarjan struct {
+	g          graph
+	index, low []int // from 1
+	on         []bool
+	stack      []int
+	next       int
+	knots      [][]int
+}
+
+func (t *tarjan) visit(n int) {
+	t.next++
+	t.index[n], t.low[n], t.on[n] = t.next, t.next, true
+	t.stack = append(t.stack, n)
+	for _, e := range t.g[n] {
+		switch {
+		case t.index[e.to] == 0:
+			t.visit(e.to)
+			t.low[n] = min(t.low[n], t.low[e.to])
+		case t.on[e.to]:
+			t.low[n] = min(t.low[n], t.index[e.to])
+		}
+	}
+	if t.low[n] != t.index[n] {
+		return
+	}
+	var knot []int
+	for t.on[n] {
+		last := len(t.stack) - 1
+		knot = append(knot, t.stack[last])
+		t.on[t.stack[last]] = false
+		t.stack = t.stack[:last]
+	}
+	if len(knot) > 1 {
+		t.knots = append(t.knots, knot)
+	}
+}

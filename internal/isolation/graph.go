@@ -1,0 +1,129 @@
+package isolation
+
+import (
+	"slices"
+	"sort"
+)
+
+// A dependency is why one transaction comes after another one.
+type dependency byte
+
+const (
+	ww       dependency = iota // it wrote the next version
+	wr                         // it read what the other wrote
+	session                    // it came later in one session
+	realTime                   // it began fresh after the other had returned
+	rw                         // it wrote the version after the one that the other read
+)
+
+var dependencies = [...]string{"its version was followed by that of", "was read by", "came in its session before", "had returned before", "did not see"}
+
+type edge struct {
+	to  int
+	why dependency
+	key string
+}
+
+// A graph has the transactions as its first nodes; behind them are moments, by
+// which whatever returned before one comes before whatever began fresh after it.
+type graph [][]edge
+
+func (g graph) add(from, to int, why dependency, key string) {
+	if from != to {
+		g[from] = append(g[from], edge{to, why, key})
+	}
+}
+
+// graph gives the dependencies; !ok: the order of versions is not known.
+func (c *checker) graph() (g graph, ok bool) {
+	if len(c.found) > 0 {
+		return nil, false
+	}
+	g = make(graph, len(c.txns))
+	for _, k := range c.keys {
+		l := c.lists[k]
+		for n := range len(l.order) - 1 {
+			g.add(l.writers[l.order[n]].txn, l.writers[l.order[n+1]].txn, ww, k)
+		}
+	}
+	unseen := c.unseen()
+	c.reads(func(i int, r *Read, l *list) {
+		n := len(r.List)
+		if n > 0 {
+			g.add(l.writers[r.List[n-1]].txn, i, wr, l.key)
+		}
+		if n < len(l.order) {
+			g.add(i, l.writers[l.order[n]].txn, rw, l.key)
+			return
+		}
+		for _, w := range unseen[l] { // it comes after every version that was read
+			g.add(i, w, rw, l.key)
+		}
+	})
+	c.sessions(g)
+	return c.moments(g), true
+}
+
+// unseen gives the transactions that surely appended to a list what no read of it
+// showed.
+func (c *checker) unseen() map[*list][]int {
+	unseen := map[*list][]int{}
+	for i := range c.txns {
+		if c.txns[i].Outcome != OK {
+			continue
+		}
+		for _, a := range c.txns[i].Appends {
+			if l := c.list(a.Key); !slices.Contains(l.order, a.Values[0]) {
+				unseen[l] = append(unseen[l], i)
+			}
+		}
+	}
+	return unseen
+}
+
+// sessions adds the order within each session.
+func (c *checker) sessions(g graph) {
+	last := map[int]int{}
+	for _, i := range c.sorted(func(t *Txn) int64 { return int64(t.Invoked) }) {
+		s := c.txns[i].Session
+		if before, ok := last[s]; ok {
+			g.add(before, i, session, "")
+		}
+		last[s] = i
+	}
+}
+
+// moments adds real time.
+func (c *checker) moments(g graph) graph {
+	returned := c.sorted(func(t *Txn) int64 { return int64(t.Returned) })
+	first := len(g)
+	for n, i := range returned {
+		g = append(g, nil)
+		g.add(i, first+n, realTime, "")
+		if n > 0 {
+			g.add(first+n-1, first+n, realTime, "")
+		}
+	}
+	for i := range c.txns {
+		if !c.txns[i].Fresh || c.txns[i].Outcome != OK {
+			continue
+		}
+		n := sort.Search(len(returned), func(n int) bool { return c.txns[returned[n]].Returned >= c.txns[i].Invoked })
+		if n > 0 {
+			g.add(first+n-1, i, realTime, "")
+		}
+	}
+	return g
+}
+
+// sorted gives the transactions that succeeded.
+func (c *checker) sorted(by func(*Txn) int64) []int {
+	var order []int
+	for i := range c.txns {
+		if c.txns[i].Outcome == OK {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return int(by(&c.txns[a]) - by(&c.txns[b])) })
+	return order
+}
