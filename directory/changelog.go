@@ -3,7 +3,6 @@ package directory
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"strconv"
 	"strings"
 
@@ -23,91 +22,31 @@ import (
 // one number: the second and later ones have a changeOrdinal in their name too.
 const changelogName = "cn=changelog"
 
-// isChangelog reports whether a name is the changelog's or of an entry in it.
-func isChangelog(name dn.DN) bool {
-	if len(name) == 0 || len(name) > 2 {
-		return false
-	}
-	last := name[len(name)-1]
-	return len(last) == 1 && strings.EqualFold(string(last[0].Value), "changelog") &&
-		(strings.EqualFold(last[0].Type, "cn") || strings.EqualFold(last[0].Type, "commonName") || last[0].Type == "2.5.4.3")
-}
-
-// searchChangelog runs a search of the changelog. Only the administrator may.
+// searchChangelog runs a search of the changelog.
 func (o *operation) searchChangelog(ctx context.Context, name dn.DN, r *op.Search, sink op.Sink) error {
-	switch {
-	case !o.who.isAdmin():
-		return errAccess
-	case o.isPast() || o.controls.sync != nil || o.controls.persistent != nil || o.controls.vlv != nil:
-		return op.Errorf(op.UnwillingToPerform, "the changelog takes paged searches, no other lists and no watching: ask for (changeNumber>=N)")
-	}
-	page, err := o.openPage(r)
-	if err != nil {
-		return err
-	}
-	if page != nil && page.abandoned {
-		o.pagedResponse(nil)
-		return nil
-	}
-	s, err := o.settled(ctx, page)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	if err := o.resolveWanted(r); err != nil {
-		return err
-	}
-	if o.controls.sort != nil {
-		if err := o.unsorted(&sortError{code: op.UnwillingToPerform, text: "the changelog is in the order of its numbers"}); err != nil {
-			return err
-		}
-	}
-	ctx, cancel := o.limitTime(ctx, r)
-	defer cancel()
-	l := &changelog{o: o, s: s, sink: sink, r: r, page: page, filter: filter.Resolve(r.Filter, o.schema), limit: smaller(r.SizeLimit, o.limits.Size)}
-	err = l.run(ctx, name)
-	if page != nil {
-		o.pagedResponse(l.closePage(err))
-	}
-	if errors.Is(err, errPageFull) {
-		return nil
-	}
-	return err
+	return o.list(ctx, r, sink, "the changelog", o.settled, func(ctx context.Context, l *listing) error {
+		return (&changelog{l}).run(ctx, name)
+	})
 }
 
 // settled gives the state up to which the changelog tells: nothing can be
 // committed any more at or below it.
-func (o *operation) settled(ctx context.Context, p *page) (s *partition.Snapshot, err error) {
+func (o *operation) settled(ctx context.Context, p *page) (*partition.Snapshot, error) {
 	if p != nil && p.revision != 0 {
-		s, err = o.d.part.At(ctx, p.revision)
-	} else {
-		s, err = o.d.part.Settled(ctx)
+		return o.d.part.At(ctx, p.revision)
 	}
-	if err == nil {
-		o.adopt(s)
-	}
-	return s, err
+	return o.d.part.Settled(ctx)
 }
 
 // changelog is a search of it under way.
-type changelog struct {
-	o      *operation
-	s      *partition.Snapshot
-	sink   op.Sink
-	r      *op.Search
-	page   *page
-	filter filter.Resolved
-	limit  int
-	sent   int
-}
+type changelog struct{ *listing }
 
 func (l *changelog) run(ctx context.Context, name dn.DN) error {
-	if len(name) == 2 {
+	if len(name) > 1 {
 		return l.one(ctx, name)
 	}
-	goesOn := l.page != nil && l.page.revision != 0
-	if (l.r.Scope == op.BaseObject || l.r.Scope == op.WholeSubtree) && !goesOn {
-		if err := l.offer(l.top(), 0, 0); err != nil {
+	if (l.r.Scope == op.BaseObject || l.r.Scope == op.WholeSubtree) && !l.goesOn() {
+		if err := l.offerChange(l.top(), 0, 0); err != nil {
 			return err
 		}
 	}
@@ -122,14 +61,13 @@ func (l *changelog) list(ctx context.Context) error {
 	first, last := numbers(l.r.Filter)
 	first = max(first, l.o.d.part.DB().Floor()+1)
 	had := -1 // the last change of the first commit that an earlier page had
-	if p := l.page; p != nil && p.revision != 0 {
-		if len(p.after) != 8 {
+	if l.goesOn() {
+		if len(l.page.after) != 8 {
 			return errCookie
 		}
-		if at := table.Revision(binary.BigEndian.Uint64(p.after)); at >= first {
-			first, had = at, p.skip
+		if at := table.Revision(binary.BigEndian.Uint64(l.page.after)); at >= first {
+			first, had = at, l.page.skip
 		}
-		l.sent = p.sent
 	}
 	for c, err := range history.Changes(ctx, l.o.d.part, l.s, first-1) {
 		if err != nil {
@@ -141,7 +79,7 @@ func (l *changelog) list(ctx context.Context) error {
 		if c.Revision == first && c.Number <= had {
 			continue
 		}
-		if err := l.offer(l.entry(c), c.Revision, c.Number); err != nil {
+		if err := l.offerChange(l.entry(c), c.Revision, c.Number); err != nil {
 			return err
 		}
 	}
@@ -173,41 +111,15 @@ func (l *changelog) one(ctx context.Context, name dn.DN) error {
 			if l.r.Scope == op.SingleLevel || l.r.Scope == op.Subordinates {
 				return nil
 			}
-			return l.offer(v, c.Revision, c.Number)
+			return l.offerChange(v, c.Revision, c.Number)
 		}
 	}
 	return missing
 }
 
-// offer sends an entry if the filter finds it.
-func (l *changelog) offer(v *virtual, at table.Revision, number int) error {
-	o := l.o
-	if l.filter.Match(v.source(o.schema)) != filter.True {
-		return nil
-	}
-	if l.limit > 0 && l.sent == l.limit {
-		return op.Errorf(op.SizeLimitExceeded, "more than %d entries", l.limit)
-	}
-	if p := l.page; p != nil {
-		if p.count == p.size {
-			return errPageFull
-		}
-		p.count++
-		p.next, p.skip = binary.BigEndian.AppendUint64(nil, uint64(at)), number
-	}
-	l.sent++
-	o.found = op.SearchEntry{Name: v.name, Attributes: o.selector.apply(nil, v.entry.Attributes), TypesOnly: l.r.TypesOnly}
-	o.controls.matched.apply(o.found.Attributes, l.r.TypesOnly)
-	o.trace.entries++
-	return l.sink.Entry(&o.found)
-}
-
-// closePage makes the cookie that the page ends with: empty if nothing follows.
-func (l *changelog) closePage(err error) []byte {
-	if !errors.Is(err, errPageFull) {
-		return nil
-	}
-	return l.page.write(l.s.Revision(), l.sent, l.page.skip, l.page.next)
+// offerChange offers an entry whose place is a revision and a number there.
+func (l *changelog) offerChange(v *virtual, at table.Revision, number int) error {
+	return l.offer(v, binary.BigEndian.AppendUint64(nil, uint64(at)), number)
 }
 
 // numbers gives the first and the last change number that a filter can be true of.
@@ -247,14 +159,7 @@ func changeNumber(attribute string, value []byte) (table.Revision, bool) {
 
 // top is the entry that the others stand below.
 func (l *changelog) top() *virtual {
-	v := &virtual{name: changelogName}
-	add := func(name string, values ...string) { v.add(l.o.schema, name, values...) }
-	add("objectClass", "top", "applicationProcess")
-	add("cn", "changelog")
-	add("structuralObjectClass", "applicationProcess")
-	add("entryDN", changelogName)
-	add("subschemaSubentry", partition.SubschemaName)
-	return v
+	return l.o.virtualEntry(changelogName, "applicationProcess", "cn", "changelog")
 }
 
 // entry is a change as an entry.
@@ -265,38 +170,24 @@ func (l *changelog) entry(c *history.Change) *virtual {
 		ordinal = strconv.Itoa(c.Number)
 		rdn += "+changeOrdinal=" + ordinal
 	}
-	v := &virtual{name: rdn + "," + changelogName}
-	add := func(name, value string) {
-		if value != "" {
-			v.add(l.o.schema, name, value)
-		}
-	}
-	v.add(l.o.schema, "objectClass", "top", "changeLogEntry")
-	add("changeNumber", number)
-	add("changeOrdinal", ordinal)
-	v.add(l.o.schema, "targetDN", c.Name)
-	add("changeType", c.Kind)
-	add("changeTime", c.Time().Format("20060102150405.000Z"))
+	pairs := []string{"changeNumber", number, "changeOrdinal", ordinal,
+		"changeType", c.Kind, "changeTime", generalized(c.Time())}
 	if r, ok := c.Request.(*op.ModifyDN); ok {
-		add("newRDN", r.NewRDN)
-		add("deleteOldRDN", strings.ToUpper(strconv.FormatBool(r.DeleteOldRDN)))
+		pairs = append(pairs, "newRDN", r.NewRDN, "deleteOldRDN", strings.ToUpper(strconv.FormatBool(r.DeleteOldRDN)))
 		if r.NewSuperior != nil {
-			add("newSuperior", *r.NewSuperior)
+			pairs = append(pairs, "newSuperior", *r.NewSuperior)
 		}
 	}
 	if text, err := c.Text(); err == nil {
-		add("changes", string(text))
+		pairs = append(pairs, "changes", string(text))
 	}
 	if c.Request != nil {
-		add("targetEntryUUID", c.ID.String())
+		pairs = append(pairs, "targetEntryUUID", c.ID.String())
 	}
-	add("changeInitiatorsName", c.By.Name)
-	add("changeAddress", c.By.From)
-	add("changeRequest", c.By.Request)
-	add("changeSession", c.By.Session)
-	add("changeRevision", revision.String(c.Revision))
-	add("structuralObjectClass", "changeLogEntry")
-	add("entryDN", v.name)
-	add("subschemaSubentry", partition.SubschemaName)
+	v := l.o.virtualEntry(rdn+","+changelogName, "changeLogEntry", append(pairs,
+		"changeInitiatorsName", c.By.Name, "changeAddress", c.By.From,
+		"changeRequest", c.By.Request, "changeSession", c.By.Session,
+		"changeRevision", revision.String(c.Revision))...)
+	v.add(l.o.schema, "targetDN", c.Name) // which may be empty
 	return v
 }

@@ -25,6 +25,9 @@ func (o *operation) search(ctx context.Context, r *op.Search, sink op.Sink) erro
 	if isChangelog(name) {
 		return o.searchChangelog(ctx, name, r, sink)
 	}
+	if isMonitor(name) {
+		return o.searchMonitor(ctx, name, r, sink)
+	}
 	if o.controls.sync != nil || o.controls.persistent != nil {
 		if o.isPast() {
 			return op.Errorf(op.UnwillingToPerform, "the past does not change: a search that waits for changes is of now")

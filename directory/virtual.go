@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -44,13 +45,30 @@ func (o *operation) virtual(ctx context.Context, s *partition.Snapshot, name dn.
 	return v, err
 }
 
+// endsIn reports whether a name is cn=VALUE or of an entry below it.
+func endsIn(name dn.DN, value string) bool {
+	if len(name) == 0 || len(name[len(name)-1]) != 1 {
+		return false
+	}
+	a := name[len(name)-1][0]
+	return strings.EqualFold(string(a.Value), value) &&
+		(strings.EqualFold(a.Type, "cn") || strings.EqualFold(a.Type, "commonName") || a.Type == "2.5.4.3")
+}
+
+func isChangelog(name dn.DN) bool { return endsIn(name, "changelog") }
+
+func isMonitor(name dn.DN) bool { return endsIn(name, "monitor") }
+
 // refuseVirtual keeps writes off names that are not the store's.
 func refuseVirtual(name dn.DN) error {
 	if len(name) == 0 {
 		return op.Errorf(op.UnwillingToPerform, "the root DSE shows what the server can do and cannot be changed")
 	}
-	if isChangelog(name[len(name)-1:]) {
+	if isChangelog(name) {
 		return op.Errorf(op.UnwillingToPerform, "%s shows what was committed and cannot be changed", changelogName)
+	}
+	if isMonitor(name) {
+		return op.Errorf(op.UnwillingToPerform, "%s shows what servers tell of themselves and cannot be changed", monitorName)
 	}
 	if partition.IsSubschema(name[len(name)-1:]) {
 		return op.Errorf(op.UnwillingToPerform, "of %s only the definitions can be changed, by a modify", partition.SubschemaName)
@@ -137,6 +155,7 @@ func (o *operation) rootDSE() *virtual {
 		add("vendorVersion", o.d.o.Version)
 	}
 	add("changelog", changelogName)
+	add("monitorContext", monitorName)
 	if o.who.isAdmin() {
 		first, last := o.d.part.DB().Bounds()
 		add("firstChangeNumber", strconv.FormatUint(uint64(first), 10))

@@ -84,7 +84,7 @@ func (o *operation) modifyDN(ctx context.Context, r *op.ModifyDN) error {
 		if err != nil {
 			return op.Errorf(op.InvalidDNSyntax, "newSuperior: %v", err)
 		}
-		if partition.IsSubschema(p) || isChangelog(p) {
+		if partition.IsSubschema(p) || isChangelog(p) || isMonitor(p) {
 			return op.Errorf(op.UnwillingToPerform, "nothing can stand below %s", p)
 		}
 		superior = &p

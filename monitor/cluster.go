@@ -45,7 +45,7 @@ type Slot struct {
 
 // Read reads the heads of a store. A holder whose head is older than two leases is
 // said to be silent.
-func Read(ctx context.Context, db *txn.DB, now time.Time, lease time.Duration) (*Cluster, error) {
+func Read(ctx context.Context, db *txn.DB, now time.Time) (*Cluster, error) {
 	h, err := journal.New(db.Store()).Heads(ctx)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func Read(ctx context.Context, db *txn.DB, now time.Time, lease time.Duration) (
 	if !db.Shared() {
 		ownHead(db, h)
 	}
-	return describe(h, now, lease), nil
+	return describe(h, now, db.Lease()), nil
 }
 
 // ownHead puts into the heads of a store of one process what it shows: it does not

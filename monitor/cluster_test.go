@@ -67,7 +67,7 @@ func TestRead(t *testing.T) {
 		dbs = append(dbs, db)
 	}
 	states := func() (owners, states []string) {
-		c, err := Read(ctx, dbs[0], time.Now(), 10*time.Second)
+		c, err := Read(ctx, dbs[0], time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestReadEmbedded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := Read(ctx, db, time.Now(), time.Second)
+		c, err := Read(ctx, db, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

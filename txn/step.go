@@ -136,5 +136,8 @@ func (db *DB) Over(h Holder) bool {
 	return c.Incarnation != h.Incarnation || !holds(c)
 }
 
+// Lease is how long a silent server keeps its slot.
+func (db *DB) Lease() time.Duration { return db.o.Lease }
+
 // Shared reports whether other servers may write the store too.
 func (db *DB) Shared() bool { return db.engine.storesMarks() }

@@ -24,23 +24,21 @@ in force, and what is to be seen to. With --json, an object.
 A server that is idle moves its head on whenever it renews its lease.`,
 		Args: cobra.NoArgs,
 	}, append([]string{"lease"}, storeKeys...), func(ctx context.Context, c *config.Config, _ []string) error {
-		a.Lease = c.Lease
 		return clusterJob.on(ctx, m, c, reading, m.around(), a)
 	})
 	c.Flags().BoolVar(&a.JSON, "json", false, "print JSON")
 	return c
 }
 
-// clusterArgs are what the command has besides the configuration, and the lease.
+// clusterArgs are what the command has besides the configuration.
 type clusterArgs struct {
-	Lease time.Duration
-	JSON  bool
+	JSON bool
 }
 
 var clusterJob = job[clusterArgs]{"cluster", cluster}
 
 func cluster(ctx context.Context, w *work, a clusterArgs) error {
-	c, err := monitor.Read(ctx, w.DB(), time.Now(), a.Lease)
+	c, err := monitor.Read(ctx, w.DB(), time.Now())
 	if err != nil {
 		return err
 	}

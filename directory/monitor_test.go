@@ -1,0 +1,133 @@
+package directory_test
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// newPair has two servers on one store, and the administrator's session at the
+// first.
+func newPair(t *testing.T) (*directory.Directory, *directory.Session) {
+	ctx := context.Background()
+	store := tabletest.NewMem()
+	var first *partition.Partition
+	for _, owner := range []string{"one", "two"} {
+		p, err := partition.Open(ctx, store, partition.Options{Create: true, Txn: txn.Options{Owner: owner}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close(ctx) })
+		if first == nil {
+			first = p
+		}
+	}
+	d := newDirectory(t, first, directory.Options{Secret: []byte("k")})
+	s := d.NewSession(nil)
+	serve(t, s, &op.Bind{Version: 3, Name: "cn=admin,dc=example,dc=com", Password: []byte("secret")})
+	return d, s
+}
+
+func TestMonitor(t *testing.T) {
+	d, s := newPair(t)
+	all, done := changesOf(t, s, "cn=monitor", op.WholeSubtree, "(objectClass=*)", "objectClass clusterNewest slotOwner slotState slotNote")
+	if done.Code != op.Success {
+		t.Fatal(&done.Result)
+	}
+	got := regexp.MustCompile(`r[0-9a-f]+-[0-9a-f]+-[0-9a-f]+`).ReplaceAllString(strings.Join(all, "\n"), "REVISION")
+	want := `dn: cn=monitor
+objectClass: top
+objectClass: applicationProcess
+
+dn: cn=cluster,cn=monitor
+objectClass: top
+objectClass: monitorCluster
+clusterNewest: REVISION
+
+dn: cn=slot 1,cn=cluster,cn=monitor
+objectClass: top
+objectClass: monitorSlot
+slotState: open
+slotOwner: one
+
+dn: cn=slot 2,cn=cluster,cn=monitor
+objectClass: top
+objectClass: monitorSlot
+slotState: open
+slotOwner: two
+`
+	if strings.Join(strings.Fields(got), " ") != strings.Join(strings.Fields(want), " ") {
+		t.Errorf("%s", got)
+	}
+	for _, c := range []struct {
+		base   string
+		scope  op.Scope
+		filter string
+		want   string
+	}{
+		{"cn=monitor", op.BaseObject, "(objectClass=*)", "cn=monitor"},
+		{"CN=Monitor", op.SingleLevel, "(objectClass=*)", "cn=cluster,cn=monitor"},
+		{"cn=cluster,cn=monitor", op.SingleLevel, "(objectClass=*)", "cn=slot 1,cn=cluster,cn=monitor cn=slot 2,cn=cluster,cn=monitor"},
+		{"cn=cluster,cn=monitor", op.Subordinates, "(slotNumber>=2)", "cn=slot 2,cn=cluster,cn=monitor"},
+		{"cn=monitor", op.WholeSubtree, "(slotOwner=one)", "cn=slot 1,cn=cluster,cn=monitor"},
+		{"cn=slot 2,cn=cluster,cn=monitor", op.BaseObject, "(slotState=free)", ""},
+		{"cn=slot 2,cn=cluster,cn=monitor", op.SingleLevel, "(objectClass=*)", ""},
+	} {
+		all, done := changesOf(t, s, c.base, c.scope, c.filter, "1.1")
+		for i, e := range all {
+			all[i] = strings.TrimSpace(strings.TrimPrefix(e, "dn: "))
+		}
+		if done.Code != op.Success || strings.Join(all, " ") != c.want {
+			t.Errorf("%s %s: %q (%v)", c.base, c.filter, all, &done.Result)
+		}
+	}
+	for base, matched := range map[string]string{
+		"cn=slot 9,cn=cluster,cn=monitor": "cn=cluster,cn=monitor",
+		"cn=a,cn=b,cn=monitor":            "cn=monitor",
+	} {
+		if _, done := changesOf(t, s, base, op.BaseObject, "(objectClass=*)", ""); done.Code != op.NoSuchObject || done.MatchedDN != matched {
+			t.Errorf("%s: %v, matched %s", base, &done.Result, done.MatchedDN)
+		}
+	}
+	if _, done := changesOf(t, d.NewSession(nil), "cn=monitor", op.BaseObject, "(objectClass=*)", ""); done.Code != op.InsufficientAccessRights {
+		t.Errorf("anonymous: %v", &done.Result)
+	}
+	if _, done := changesOf(t, s, "cn=monitor", op.BaseObject, "(objectClass=*)", "", namedControl("at now critical")); done.Code != op.UnwillingToPerform {
+		t.Errorf("of the past: %v", &done.Result)
+	}
+	var out answers
+	s.Serve(t.Context(), &op.Message{Request: &op.Delete{Name: "cn=cluster,cn=monitor"}}, &out)
+	if out.done.Code != op.UnwillingToPerform {
+		t.Errorf("delete: %v", &out.done.Result)
+	}
+}
+
+func TestMonitorPaged(t *testing.T) {
+	_, s := newPair(t)
+	all, _ := changesOf(t, s, "cn=monitor", op.WholeSubtree, "(objectClass=*)", "1.1")
+	c := &client{t: t, s: s}
+	var paged []string
+	for range 5 {
+		var out answers
+		s.Serve(t.Context(), &op.Message{
+			Request:  &op.Search{Base: "cn=monitor", Scope: op.WholeSubtree, Filter: filter.MustParse("(objectClass=*)"), Attributes: []string{"1.1"}},
+			Controls: c.controls("paged 1"),
+		}, &out)
+		paged = append(paged, out.entries...)
+		if c.print(&out); len(c.cookie) == 0 {
+			break
+		}
+	}
+	if len(all) != 4 || !slices.Equal(all, paged) {
+		t.Errorf("by pages:\n%q\nwant:\n%q", paged, all)
+	}
+}
