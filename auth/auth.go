@@ -11,7 +11,7 @@
 // [Passwords] verifies every form that [Schemes] lists and makes new ones,
 // {ARGON2} by default. Its work with slow schemes is bounded and shared among
 // clients by turns, so that a flood of binds takes neither all memory nor all
-// CPUs, nor keeps others out. The layouts behind the scheme are
+// CPUs, nor keeps others out. A [Hasher] may do it elsewhere. The layouts behind the scheme are
 //
 //	{SHA} {MD5} {SHA256} {SHA384} {SHA512}          base64(digest)
 //	{SSHA} {SMD5} {SSHA256} {SSHA384} {SSHA512}     base64(digest, salt)
@@ -45,7 +45,8 @@ const Default = "ARGON2"
 // Passwords verifies and makes stored passwords. It may be used concurrently.
 // What it does for a client bears that client's channel: see [ErrBusy].
 type Passwords struct {
-	slots pool
+	slots  pool
+	hasher Hasher // of slow schemes
 	// decoy is what the work of a failure is done on: see [Attempt.Fail].
 	decoy atomic.Pointer[decoy]
 }
@@ -55,13 +56,16 @@ type decoy struct {
 	value  []byte
 }
 
-// New makes Passwords that run at most so many slow hashes at once; zero leaves
-// one CPU to others, if there is more than one.
-func New(parallel int) *Passwords {
+// New makes Passwords that have at most so many slow hashes made at once; zero
+// leaves one CPU to others, if there is more than one. A nil Hasher is [Here].
+func New(parallel int, h Hasher) *Passwords {
 	if parallel <= 0 {
 		parallel = max(1, runtime.GOMAXPROCS(0)-1)
 	}
-	p := &Passwords{slots: pool{free: parallel}}
+	if h == nil {
+		h = Here
+	}
+	p := &Passwords{slots: pool{free: parallel}, hasher: h}
 	s := find([]byte("SSHA"))
 	p.decoy.Store(&decoy{s, []byte("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA==")})
 	return p
@@ -82,14 +86,15 @@ func (p *Passwords) Verify(ctx context.Context, c Channel, stored, password []by
 }
 
 func (p *Passwords) run(ctx context.Context, c Channel, s *scheme, rest, password []byte) (bool, error) {
-	if s.slow {
-		if err := p.slots.acquire(ctx, clientOf(c)); err != nil {
-			return false, err
-		}
-		defer p.slots.release()
+	if !s.slow {
+		return s.verify(s, rest, password)
 	}
-	ok, err := s.verify(s, rest, password)
-	if s.slow && err == nil {
+	if err := p.slots.acquire(ctx, clientOf(c)); err != nil {
+		return false, err
+	}
+	defer p.slots.release(clientOf(c))
+	ok, err := p.hasher.Verify(s.name, rest, password)
+	if err == nil {
 		p.learn(s, rest)
 	}
 	return ok, err
@@ -153,17 +158,22 @@ func (p *Passwords) Hash(ctx context.Context, c Channel, name string, password [
 	if s == nil || s.hash == nil {
 		return nil, fmt.Errorf("no new passwords in scheme %q: use one of %s", name, strings.Join(NewSchemes(), ", "))
 	}
-	if s.slow {
-		if err := p.slots.acquire(ctx, clientOf(c)); err != nil {
-			return nil, err
-		}
-		defer p.slots.release()
-	}
-	rest, err := s.hash(s, password)
+	rest, err := p.make(ctx, c, s, password)
 	if err != nil {
 		return nil, err
 	}
 	return append([]byte("{"+s.name+"}"), rest...), nil
+}
+
+func (p *Passwords) make(ctx context.Context, c Channel, s *scheme, password []byte) ([]byte, error) {
+	if !s.slow {
+		return s.hash(s, password)
+	}
+	if err := p.slots.acquire(ctx, clientOf(c)); err != nil {
+		return nil, err
+	}
+	defer p.slots.release(clientOf(c))
+	return p.hasher.Hash(s.name, password)
 }
 
 // Slow reports whether a stored password takes long to verify, which is what

@@ -52,7 +52,7 @@ var stored = []struct {
 }
 
 func TestVerify(t *testing.T) {
-	p := New(2)
+	p := New(2, nil)
 	for _, c := range stored {
 		ok, err := p.Verify(t.Context(), NoChannel{}, []byte(c.value), []byte(c.password))
 		if !errors.Is(err, c.err) || ok != (c.err == nil) {
@@ -67,7 +67,7 @@ func TestVerify(t *testing.T) {
 }
 
 func TestHashAndVerify(t *testing.T) {
-	p := New(2)
+	p := New(2, nil)
 	for _, name := range NewSchemes() {
 		a, err := p.Hash(t.Context(), NoChannel{}, name, []byte("pä$$"))
 		if err != nil {
@@ -111,7 +111,7 @@ func TestHashed(t *testing.T) {
 
 // Slow hashes wait for a slot and stop waiting with their context.
 func TestSlotsAreBounded(t *testing.T) {
-	p := New(1)
+	p := New(1, nil)
 	p.slots.acquire(t.Context(), "another")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
@@ -135,7 +135,7 @@ func TestFailuresLookAlike(t *testing.T) {
 			if !inUse && slices.Contains(values, slowStored) {
 				continue
 			}
-			p := New(1)
+			p := New(1, nil)
 			if inUse {
 				p.Verify(t.Context(), NoChannel{}, []byte(slowStored), []byte("x"))
 			}
@@ -176,7 +176,7 @@ func countSlow(t *testing.T) *int {
 }
 
 func TestVerifySSHAAllocatesNothing(t *testing.T) {
-	p := New(1)
+	p := New(1, nil)
 	ctx, v, pw := t.Context(), []byte(stored[2].value), []byte("secret")
 	if n := testing.AllocsPerRun(100, func() { p.Verify(ctx, NoChannel{}, v, pw) }); n > 0 {
 		t.Errorf("%v allocations", n)
@@ -189,7 +189,7 @@ func FuzzVerify(f *testing.F) {
 			f.Add([]byte(c.value), []byte(c.password))
 		}
 	}
-	p := New(1)
+	p := New(1, nil)
 	f.Fuzz(func(t *testing.T, value, password []byte) {
 		if name, _, ok := split(value); ok {
 			if s := find(name); s != nil && s.slow {
@@ -204,7 +204,7 @@ func FuzzVerify(f *testing.F) {
 }
 
 func BenchmarkVerifySSHA(b *testing.B) {
-	p := New(1)
+	p := New(1, nil)
 	ctx := b.Context()
 	v, pw := []byte(stored[2].value), []byte("secret")
 	b.ReportAllocs()
@@ -216,7 +216,7 @@ func BenchmarkVerifySSHA(b *testing.B) {
 }
 
 func BenchmarkArgon2id(b *testing.B) {
-	p := New(1)
+	p := New(1, nil)
 	for b.Loop() {
 		if _, err := p.Hash(b.Context(), NoChannel{}, "", []byte("secret")); err != nil {
 			b.Fatal(err)

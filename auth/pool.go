@@ -20,7 +20,7 @@ const maxWaiting = 256
 type pool struct {
 	mu    sync.Mutex
 	free  int
-	turns []*line // of the clients that wait, whose turn is next first
+	turns []*line // of the clients that wait, whose last turn is longest ago first
 }
 
 // A line is one client's hashes that wait, each a channel closed when it may run.
@@ -38,7 +38,8 @@ func clientOf(c Channel) string {
 	return remote
 }
 
-// acquire waits for the client's turn. Who got it calls release.
+// acquire waits for the client's turn. Who got it calls release with
+// the same client.
 func (p *pool) acquire(ctx context.Context, client string) error {
 	ready, err := p.enter(client)
 	if ready == nil {
@@ -49,7 +50,7 @@ func (p *pool) acquire(ctx context.Context, client string) error {
 		return nil
 	case <-ctx.Done():
 		if !p.leave(client, ready) {
-			p.release() // the turn came meanwhile
+			p.release(client) // the turn came meanwhile
 		}
 		return ctx.Err()
 	}
@@ -100,19 +101,28 @@ func (p *pool) leave(client string, ready chan struct{}) bool {
 	return true
 }
 
-// release hands a slot to the client whose turn is next. Its next one comes
-// after everyone else's.
-func (p *pool) release() {
+// release hands the client's slot to the one whose turn is next: not to the same
+// one again if another has come meanwhile.
+func (p *pool) release(client string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.turns) == 0 {
 		p.free++
 		return
 	}
-	l := p.turns[0]
-	p.turns = slices.Delete(p.turns, 0, 1)
-	close(l.waiting[0])
-	if l.waiting = slices.Delete(l.waiting, 0, 1); len(l.waiting) > 0 {
-		p.turns = append(p.turns, l)
+	if i := p.find(client); i >= 0 {
+		p.toEnd(i)
 	}
+	l := p.turns[0]
+	close(l.waiting[0])
+	if l.waiting = slices.Delete(l.waiting, 0, 1); len(l.waiting) == 0 {
+		p.turns = slices.Delete(p.turns, 0, 1)
+	} else {
+		p.toEnd(0)
+	}
+}
+
+func (p *pool) toEnd(i int) {
+	l := p.turns[i]
+	p.turns = append(slices.Delete(p.turns, i, i+1), l)
 }

@@ -23,17 +23,35 @@ func TestClientsTakeTurns(t *testing.T) {
 		}
 		order := ""
 		for range 6 {
-			p.release()
+			p.release("")
 			order += <-got
 		}
 		if order != "abcaaa" {
 			t.Errorf("order %s", order)
 		}
-		p.release()
+		p.release("")
 		if p.free != 1 || len(p.turns) != 0 {
 			t.Errorf("at the end: %+v", p)
 		}
 	})
+}
+
+// Whose hash has just run comes after who came meanwhile.
+func TestTheOtherIsNext(t *testing.T) {
+	p := &pool{free: 1}
+	if ready, err := p.enter("a"); ready != nil || err != nil {
+		t.Fatal(ready, err)
+	}
+	again, _ := p.enter("a")
+	other, _ := p.enter("b")
+	p.release("a")
+	select {
+	case <-other:
+	case <-again:
+		t.Error("the same one again")
+	}
+	p.release("b")
+	<-again
 }
 
 // Who gives up leaves no gap, and a turn that came too late goes to the next.
@@ -51,7 +69,7 @@ func TestWaitingEndsWithItsContext(t *testing.T) {
 		if len(p.turns) != 0 {
 			t.Errorf("still waiting: %+v", p.turns[0])
 		}
-		p.release()
+		p.release("")
 		if err := p.acquire(t.Context(), "b"); err != nil {
 			t.Error(err)
 		}

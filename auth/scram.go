@@ -52,7 +52,7 @@ func (p *Passwords) ScramKeys(ctx context.Context, c Channel, mechanisms []strin
 	if err := p.slots.acquire(ctx, clientOf(c)); err != nil {
 		return nil, err
 	}
-	defer p.slots.release()
+	defer p.slots.release(clientOf(c))
 	var keys [][]byte
 	for _, m := range mechanisms {
 		if !IsScram(m) {

@@ -65,7 +65,7 @@ func TestScramVectors(t *testing.T) {
 }
 
 func TestScramKeys(t *testing.T) {
-	p := New(1)
+	p := New(1, nil)
 	mechanisms := []string{"PLAIN", "SCRAM-SHA-1", "SCRAM-SHA-256", "SCRAM-SHA-512"}
 	keys, err := p.ScramKeys(t.Context(), NoChannel{}, mechanisms, []byte("pencil"))
 	if err != nil || len(keys) != 3 {

@@ -60,7 +60,7 @@ type Options struct {
 	// Extensions are extended operations that the front end serves itself, for
 	// supportedExtension.
 	Extensions []string
-	// Passwords bounds the work with slow hashes; nil: auth.New(0).
+	// Passwords bounds the work with slow hashes; nil: auth.New(0, nil).
 	Passwords *auth.Passwords
 	// ProtectPasswords refuses passwords that came in clear, before anything is
 	// done with them.
@@ -93,7 +93,7 @@ func (o *Options) ensureDefaults() {
 		rand.Read(o.Secret) // never fails (crypto/rand)
 	}
 	if o.Passwords == nil {
-		o.Passwords = auth.New(0)
+		o.Passwords = auth.New(0, nil)
 	}
 	if o.Mechanisms == nil {
 		o.Mechanisms = auth.Mechanisms

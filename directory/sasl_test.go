@@ -246,7 +246,7 @@ func TestScram(t *testing.T) {
 
 // The administrator has the keys that the configuration gives.
 func TestScramOfAdministrator(t *testing.T) {
-	keys, err := auth.New(1).ScramKeys(t.Context(), auth.NoChannel{}, []string{"SCRAM-SHA-256"}, []byte("another secret"))
+	keys, err := auth.New(1, nil).ScramKeys(t.Context(), auth.NoChannel{}, []string{"SCRAM-SHA-256"}, []byte("another secret"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -495,7 +495,7 @@ func TestAuthPassword(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	s := d.NewSession(nil)
 	serve(t, s, &op.Bind{Version: 3, Name: admin, Password: []byte("secret")})
-	keys, err := auth.New(1).ScramKeys(t.Context(), auth.NoChannel{}, []string{"SCRAM-SHA-1"}, []byte("brought"))
+	keys, err := auth.New(1, nil).ScramKeys(t.Context(), auth.NoChannel{}, []string{"SCRAM-SHA-1"}, []byte("brought"))
 	if err != nil {
 		t.Fatal(err)
 	}

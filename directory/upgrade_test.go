@@ -23,7 +23,7 @@ func secretsOf(t *testing.T, d *directory.Directory, name string) string {
 
 // After a bind, and not before, passwords are stored as new ones are.
 func TestUpgrade(t *testing.T) {
-	argon, err := auth.New(1).Hash(t.Context(), auth.NoChannel{}, "", []byte("secret"))
+	argon, err := auth.New(1, nil).Hash(t.Context(), auth.NoChannel{}, "", []byte("secret"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,6 +79,7 @@ func (m *Main) root() *cobra.Command {
 		m.restoreCommand(),
 		m.checkpointCommand(),
 		m.passwdCommand(),
+		m.hashCommand(),
 		m.configCommand(),
 		m.versionCommand(),
 	)

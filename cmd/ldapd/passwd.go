@@ -47,7 +47,7 @@ func (m *Main) passwd(ctx context.Context, scheme string, scram bool) error {
 	if password == "" {
 		return errors.New("an empty password would let nobody in")
 	}
-	passwords := auth.New(1)
+	passwords := auth.New(1, nil)
 	hash, err := passwords.Hash(ctx, auth.NoChannel{}, scheme, []byte(password))
 	if err != nil {
 		return &config.Error{Where: "--scheme", Text: err.Error()}

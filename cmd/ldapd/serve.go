@@ -57,6 +57,9 @@ func (m *Main) serve(ctx context.Context, c *config.Config, _ []string) (err err
 	if err != nil {
 		return err
 	}
+	hashes := m.hashes(log)
+	defer hashes.Close()
+	o.Passwords = auth.New(c.Passwords.Parallel, hashes)
 	o.Access = access
 	o.Extensions = f.options.Extensions()
 	if o.Secret, err = p.Secret(ctx); err != nil {
@@ -149,7 +152,6 @@ func directoryOptions(c *config.Config, log *slog.Logger) (directory.Options, er
 		LimitRules:       limitRules(c),
 		AdminKeys:        c.Admin.ScramKeys,
 		Version:          version(),
-		Passwords:        auth.New(c.Passwords.Parallel),
 		ProtectPasswords: c.Passwords.RequireTLS,
 		UpgradePasswords: c.Passwords.Upgrade,
 		Mechanisms:       c.SASL.Mechanisms,

@@ -23,7 +23,7 @@ var order = strings.Fields(`
 	table table/lsm table/hbase internal/spill internal/peer
 	revision journal txn
 	master tree index index/rowindex index/colindex index/existence plan partition history bulk
-	auth monitor directory server
+	auth internal/hasher monitor directory server
 	internal/certs internal/config internal/handoff cmd/ldapd
 `)
 

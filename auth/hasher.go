@@ -1,0 +1,33 @@
+package auth
+
+import "fmt"
+
+// A Hasher does the work of slow schemes, which are named as in [Schemes] and
+// stand for what follows "{NAME}". Passwords bounds how much of it there is at
+// once.
+type Hasher interface {
+	// Verify reports whether password is the stored one, or gives ErrScheme.
+	Verify(scheme string, stored, password []byte) (bool, error)
+	Hash(scheme string, password []byte) ([]byte, error)
+}
+
+// Here is the Hasher that does the work itself.
+var Here Hasher = here{}
+
+type here struct{}
+
+func (here) Verify(name string, stored, password []byte) (bool, error) {
+	s := find([]byte(name))
+	if s == nil {
+		return false, ErrScheme
+	}
+	return s.verify(s, stored, password)
+}
+
+func (here) Hash(name string, password []byte) ([]byte, error) {
+	s := find([]byte(name))
+	if s == nil || s.hash == nil {
+		return nil, fmt.Errorf("no new passwords in scheme %q", name)
+	}
+	return s.hash(s, password)
+}

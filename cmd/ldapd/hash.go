@@ -1,0 +1,34 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"os/exec"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/internal/hasher"
+)
+
+// hashCommand is what a server starts for itself.
+func (m *Main) hashCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "hash",
+		Short:  "Make password hashes for a server",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			m.working = true
+			return hasher.Serve(m.Stdin, os.Stdout)
+		},
+	}
+}
+
+// hashes has slow password hashes made by another process of this program, which
+// gets nothing of the environment.
+func (m *Main) hashes(log *slog.Logger) *hasher.Process {
+	return hasher.New(func() *exec.Cmd {
+		path, err := hasher.Self()
+		return &exec.Cmd{Path: path, Err: err, Args: []string{os.Args[0], "hash"}, Env: []string{}, Stderr: m.Stderr}
+	}, log)
+}
