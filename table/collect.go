@@ -24,7 +24,12 @@ type Collector interface {
 // A Reclaimer is a Store that gives the space of what was collected back when it
 // is told to. Others do so by themselves.
 type Reclaimer interface {
+	// Reclaim gives back where much was collected.
 	Reclaim(ctx context.Context) error
+	// Purge writes files anew until what was replaced or removed before is in
+	// none that the store has in use, and returns when the others are gone, as
+	// far as that is the store's to do.
+	Purge(ctx context.Context) error
 }
 
 // Collected counts what was removed; bytes as far as the engine knows them.

@@ -21,7 +21,7 @@
 //     the store; the View makes it one.
 //
 // Nothing is forgotten by itself: [Collector] takes away what no reader needs any
-// more.
+// more, and [Redactor] what nobody may read any more.
 //
 // Extra powers of an engine are the optional interfaces [Batcher], [Bulker] and
 // [Reclaimer].

@@ -286,32 +286,16 @@ func (c *collection) wide(ctx context.Context, key []byte, vs []version) (ms []m
 }
 
 func (c *collection) wideFamily(ctx context.Context, key []byte, f table.Family, deletes []version, ms []marker) ([]marker, error) {
-	for from := firstStored; ; {
-		vs, err := c.t.readSpan(ctx, key, c.read.view, f, span{from: from}, allVersions, wideFamily)
+	for vs, err := range c.t.pieces(ctx, key, c.read.view, f) {
 		if err != nil {
 			return nil, err
-		}
-		full := len(vs) >= wideFamily
-		if full {
-			last := vs[len(vs)-1].qualifier
-			n := slices.IndexFunc(vs, func(v version) bool { return bytes.Equal(v.qualifier, last) })
-			if from = last; n == 0 { // all of one column
-				from = append(bytes.Clone(last), 0)
-				if vs, err = c.t.readSpan(ctx, key, c.read.view, f, span{from: last, to: from}, allVersions, 0); err != nil {
-					return nil, err
-				}
-			} else {
-				vs = vs[:n]
-			}
 		}
 		all := slices.Concat(deletes, vs)
 		stays := c.judge(all)[len(deletes):]
 		c.count(key, vs, stays)
 		ms = append(ms, c.markers(key, vs, stays, false)...)
-		if !full {
-			return ms, nil
-		}
 	}
+	return ms, nil
 }
 
 // A marker is a delete of a row's columns, or of whole families, up to a

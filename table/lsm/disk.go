@@ -30,6 +30,7 @@ type disk struct {
 	logf func(string, ...any)
 
 	lastFull atomic.Int64 // when a sorted table last did not fit, Unix ns
+	renewing atomic.Int32 // logs are not to be written over old ones
 	closed   chan struct{}
 
 	mu      sync.Mutex
@@ -174,8 +175,15 @@ func (d *disk) OpenReadWrite(name string, c vfs.DiskWriteCategory, o ...vfs.Open
 	return d.guard(name, func() (vfs.File, error) { return d.FS.OpenReadWrite(name, c, o...) })
 }
 
-// ReuseForWrite is part of vfs.FS.
+// ReuseForWrite is part of vfs.FS. Behind what is written there would be the rest
+// of the old file.
 func (d *disk) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if d.renewing.Load() > 0 {
+		if err := d.FS.Remove(from); err != nil {
+			return nil, err
+		}
+		return d.Create(to, c)
+	}
 	return d.guard(to, func() (vfs.File, error) { return d.FS.ReuseForWrite(from, to, c) })
 }
 

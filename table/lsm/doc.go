@@ -41,7 +41,9 @@
 // the visible ones did, on top of the image at the mark.
 //
 // What Collect removes it deletes as Pebble does, so that the space comes back as
-// Pebble compacts; Reclaim asks for that where much was removed.
+// Pebble compacts; Reclaim asks for that where much was removed. Redact writes
+// images anew without what is to be gone from the past, and Purge has all files
+// replaced that may still have it.
 //
 // # Reading
 //

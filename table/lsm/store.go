@@ -231,6 +231,9 @@ func (s *Store) pebbleOptions() *pebble.Options {
 		LBaseMaxBytes:               64 << 20,
 		ReadOnly:                    s.o.ReadOnly,
 		MaxOpenFiles:                2000,
+		// It is changed for a new one when more was noted than there are tables,
+		// see Purge.
+		MaxManifestFileSize: 1,
 	}
 	for i := range p.Levels {
 		l := &p.Levels[i]

@@ -270,6 +270,26 @@ func (t *faultyTable) Forget(ctx context.Context, rows [][]byte) (sum table.Coll
 	return sum, err
 }
 
+// History implements table.Redactor; the table below must be one.
+func (t *faultyTable) History(ctx context.Context, r table.Range) iter.Seq2[table.Past, error] {
+	return t.t.(table.Redactor).History(ctx, r)
+}
+
+// Redact implements table.Redactor.
+func (t *faultyTable) Redact(ctx context.Context, upTo table.Revision, rs []table.Redaction) error {
+	fate, err := t.f.draw("Redact in "+t.name, lost, unanswered, partial)
+	if fate == lost {
+		return err
+	}
+	if fate == partial {
+		rs = rs[:len(rs)/2]
+	}
+	if e := t.t.(table.Redactor).Redact(ctx, upTo, rs); e != nil {
+		return e
+	}
+	return err
+}
+
 // Keys implements table.Collector.
 func (t *faultyTable) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte, error] {
 	return t.t.(table.Collector).Keys(ctx, r)

@@ -60,6 +60,9 @@ func Run(t *testing.T, open func(t *testing.T) table.Store) {
 		{"CollectWide", testCollectWide},
 		{"Keys", testKeys},
 		{"Forget", testForget},
+		{"Redact", testRedact},
+		{"RedactWide", testRedactWide},
+		{"RedactModel", testRedactModel},
 	}
 	if _, ok := s.(table.Batcher); ok {
 		tests = append(tests, batchTests...)

@@ -1,0 +1,231 @@
+package hbase
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/tsuna/gohbase/hrpc"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// The past is changed by delete markers, up to a timestamp, and by writing a
+// version again: of two cells at one timestamp the later one counts. What they mask
+// goes with the next major compaction.
+
+var _ table.Redactor = (*Table)(nil)
+
+// History implements table.Redactor.
+func (t *Table) History(ctx context.Context, r table.Range) iter.Seq2[table.Past, error] {
+	return func(yield func(table.Past, error) bool) {
+		x := historian{t: t, yield: yield}
+		if err := x.run(ctx, r); err != nil {
+			yield(table.Past{}, err)
+		}
+	}
+}
+
+// A historian reads all versions of rows, many rows at once.
+type historian struct {
+	t     *Table
+	yield func(table.Past, error) bool
+	all   *selection
+	rows  []*table.Row
+	ended bool // the caller has enough
+}
+
+func (x *historian) run(ctx context.Context, r table.Range) error {
+	h, err := x.t.shape(ctx)
+	if err != nil {
+		return err
+	}
+	if h.unversioned {
+		return fmt.Errorf("hbase: table %s is unversioned", x.t.full)
+	}
+	x.all = &selection{families: map[string][]string{}}
+	for _, f := range h.families {
+		x.all.families[familyName(f)] = nil
+	}
+	for key, err := range x.t.Keys(ctx, r) {
+		if err != nil {
+			return err
+		}
+		if x.rows = append(x.rows, &table.Row{Key: bytes.Clone(key)}); len(x.rows) < batchRows {
+			continue
+		}
+		if err := x.flush(ctx); err != nil || x.ended {
+			return err
+		}
+	}
+	return x.flush(ctx)
+}
+
+// flush reads the rows gathered.
+func (x *historian) flush(ctx context.Context) error {
+	if len(x.rows) == 0 {
+		return nil
+	}
+	calls, err := x.t.read(ctx, x.rows, x.all, allVersions, wideFamily)
+	if err != nil {
+		return err
+	}
+	for i, row := range x.rows {
+		vs := calls[i].versions
+		if _, wide := cutFamily(vs, wideFamily); wide {
+			err = x.wide(ctx, row.Key, vs)
+		} else {
+			err = x.tell(row.Key, vs)
+		}
+		if err != nil || x.ended {
+			return err
+		}
+	}
+	x.rows = x.rows[:0]
+	return nil
+}
+
+// tell hands on a row or a piece of it.
+func (x *historian) tell(key []byte, vs []version) (err error) {
+	p := table.Past{Key: key}
+	if p.Cells, err = allCells(vs); err != nil {
+		return err
+	}
+	for i := range vs {
+		if vs[i].isRowTombstone() {
+			p.Deletes = append(p.Deletes, vs[i].revision)
+		}
+	}
+	slices.Sort(p.Deletes)
+	p.Deletes = slices.Compact(p.Deletes)
+	p.Cells = table.SortVersions(p.Cells)
+	x.ended = !x.yield(p, nil)
+	return nil
+}
+
+// wide reads a row that is too wide for one answer, family by family.
+func (x *historian) wide(ctx context.Context, key []byte, vs []version) error {
+	deletes := slices.DeleteFunc(slices.Clone(vs), func(v version) bool { return !v.isRowTombstone() })
+	if err := x.tell(key, deletes); err != nil || x.ended {
+		return err
+	}
+	for f := range x.all.families {
+		for piece, err := range x.t.pieces(ctx, key, nil, table.Family(f[0])) {
+			if err == nil {
+				err = x.tell(key, piece)
+			}
+			if err != nil || x.ended {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pieces reads all versions of a family of a row, but for row tombstones, every
+// column whole.
+func (t *Table) pieces(ctx context.Context, key []byte, v table.View, f table.Family) iter.Seq2[[]version, error] {
+	return func(yield func([]version, error) bool) {
+		for from := firstStored; ; {
+			vs, err := t.readSpan(ctx, key, v, f, span{from: from}, allVersions, wideFamily)
+			full := err == nil && len(vs) >= wideFamily
+			if full {
+				last := vs[len(vs)-1].qualifier
+				n := slices.IndexFunc(vs, func(v version) bool { return bytes.Equal(v.qualifier, last) })
+				if from = last; n == 0 { // all of one column
+					from = append(bytes.Clone(last), 0)
+					vs, err = t.readSpan(ctx, key, v, f, span{from: last, to: from}, allVersions, 0)
+				} else {
+					vs = vs[:n]
+				}
+			}
+			if !yield(vs, err) || err != nil || !full {
+				return
+			}
+		}
+	}
+}
+
+// Redact implements table.Redactor.
+func (t *Table) Redact(ctx context.Context, upTo table.Revision, rs []table.Redaction) error {
+	h, err := t.writable(ctx, upTo)
+	if err != nil {
+		return err
+	}
+	var gone []marker
+	for i := range rs {
+		switch x := &rs[i]; {
+		case x.All:
+			gone = append(gone, marker{row: x.Row, at: upTo, families: h.families})
+		case len(x.Columns) > 0:
+			m := marker{row: x.Row, at: upTo, columns: columns{}}
+			for _, c := range x.Columns {
+				m.columns.set(c.Family, storeQualifier(c.Qualifier), nil)
+			}
+			gone = append(gone, m)
+		}
+	}
+	if err := t.mark(ctx, gone); err != nil {
+		return err
+	}
+	for i := range rs {
+		if err := t.rewrite(ctx, &rs[i], upTo); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rewrite writes versions of cells again, where they are.
+func (t *Table) rewrite(ctx context.Context, x *table.Redaction, upTo table.Revision) error {
+	if x.All || len(x.Cells) == 0 {
+		return nil
+	}
+	there, err := t.stored(ctx, x.Row, x.Cells, upTo)
+	if err != nil || len(there) == 0 {
+		return err
+	}
+	at := make([]table.Revision, 0, len(there))
+	for r := range there {
+		at = append(at, r)
+	}
+	return t.write(ctx, "redact", len(at), func(ctx context.Context, i int) (hrpc.Call, error) {
+		return hrpc.NewPut(ctx, t.full, x.Row, there[at[i]], hrpc.TimestampUint64(uint64(at[i])))
+	})
+}
+
+// stored gives of the new versions those that are there now, by revision. Others
+// may be masked: what is written there now would be so too, or not for ever.
+func (t *Table) stored(ctx context.Context, row []byte, cells []table.Cell, upTo table.Revision) (map[table.Revision]columns, error) {
+	there := map[table.Revision]columns{}
+	x := table.Redaction{Cells: cells}
+	done := map[table.Family]bool{}
+	for _, c := range cells {
+		if done[c.Family] {
+			continue
+		}
+		done[c.Family] = true
+		for vs, err := range t.pieces(ctx, row, nil, c.Family) {
+			var now []table.Cell
+			if err == nil {
+				now, err = allCells(vs)
+			}
+			if err != nil {
+				return nil, err
+			}
+			for i := range now {
+				to, _ := x.Change(&now[i], upTo)
+				if to.Tombstone == now[i].Tombstone && bytes.Equal(to.Value, now[i].Value) {
+					continue
+				}
+				if there[to.Revision] == nil {
+					there[to.Revision] = columns{}
+				}
+				there[to.Revision].set(to.Family, storeQualifier(to.Qualifier), storeValue(&to))
+			}
+		}
+	}
+	return there, nil
+}

@@ -1,0 +1,101 @@
+package lsm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Purge is what makes erased bytes leave the disk. Compaction leaves them behind
+// in three places: in tables and logs that nobody needs any more but that are not
+// deleted yet, in logs that Pebble keeps to write over them, and in the manifest,
+// which names the first and last key of each table, also of those that are gone.
+// So after it the logs and the manifest are changed for new ones, until all files
+// that were there have gone.
+
+// purgeKey is written to have something to flush. It is no table's.
+var purgeKey = []byte{0, 0, 'p'}
+
+// purgeGrain is the time between two looks at the folder.
+const purgeGrain = 10 * time.Millisecond
+
+// purgePatience is how long files that readers still have open are waited for.
+const purgePatience = 5 * time.Minute
+
+// Purge implements table.Reclaimer. Commits and reads go on beside it; one that
+// reads for minutes holds it up.
+func (s *Store) Purge(ctx context.Context) (err error) {
+	if err := s.beginWrite(ctx); err != nil {
+		return err
+	}
+	s.endWrite()
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	defer s.end()
+	defer s.caught(&err)
+	s.disk.renewing.Add(1)
+	defer s.disk.renewing.Add(-1)
+	if err := s.db.Compact(ctx, []byte{0}, []byte{0xff, 0xff, 0xff}, true); err != nil {
+		return s.wrap("purge", err)
+	}
+	return s.wrap("purge", s.replaceFiles(ctx))
+}
+
+// replaceFiles goes on until Pebble's files are others than those of now, but for
+// tables in use.
+func (s *Store) replaceFiles(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, purgePatience, errors.New("somebody reads from files that were to go: try again"))
+	defer cancel()
+	old, err := s.replaceable(nil)
+	for err == nil && len(old) > 0 {
+		if err = s.db.Set(purgeKey, []byte{1}, pebble.NoSync); err == nil {
+			err = s.db.Flush()
+		}
+		if err != nil {
+			break
+		}
+		s.iters.refresh()
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: left are %s", context.Cause(ctx), strings.Join(old, " "))
+		case <-time.After(purgeGrain):
+		}
+		old, err = s.replaceable(old)
+	}
+	return err
+}
+
+// replaceable lists the logs, the manifests, and the tables that are not in use, if
+// old is not nil only those in it.
+func (s *Store) replaceable(old []string) (names []string, err error) {
+	all, err := s.o.FS.List(s.o.Path)
+	if err != nil {
+		return nil, err
+	}
+	inUse, err := s.tablesInUse() // after the folder was read: others may be made
+	for _, name := range all {
+		file := strings.HasSuffix(name, ".log") || strings.HasPrefix(name, "MANIFEST-") ||
+			strings.HasSuffix(name, ".sst") && !inUse[name]
+		if file && (old == nil || slices.Contains(old, name)) {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+func (s *Store) tablesInUse() (map[string]bool, error) {
+	levels, err := s.db.SSTables()
+	names := map[string]bool{}
+	for _, level := range levels {
+		for i := range level {
+			names[fmt.Sprintf("%s.sst", level[i].BackingSSTNum)] = true
+		}
+	}
+	return names, err
+}
