@@ -282,7 +282,7 @@ func (t *faultyTable) Redact(ctx context.Context, upTo table.Revision, rs []tabl
 		return err
 	}
 	if fate == partial {
-		rs = rs[:len(rs)/2]
+		rs = rs[:t.f.half(len(rs))]
 	}
 	if e := t.t.(table.Redactor).Redact(ctx, upTo, rs); e != nil {
 		return e
