@@ -14,7 +14,7 @@
 // A description is the type's short name and its sorted options. A [Position]
 // keeps values in order and tells them apart without a counter, so that two
 // servers adding values to one attribute write different columns; the values of
-// a SINGLE-VALUE type all have the empty position, so that a new one lies over
+// a SINGLE-VALUE type all get the empty position, so that a new one lies over
 // the old one.
 package master
 
@@ -64,7 +64,8 @@ var (
 )
 
 // A Position orders the values of an attribute: the writer's stamp, then a
-// count within its transaction. Empty for SINGLE-VALUE types.
+// count within its transaction. Empty for values written when their type was
+// SINGLE-VALUE.
 type Position []byte
 
 // NewPosition makes a position, 12 bytes.

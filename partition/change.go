@@ -83,21 +83,27 @@ func lastOfEach(cells []table.Cell) []table.Cell {
 func (c *change) put(t *schema.AttributeType, options string, v, key []byte, many bool) {
 	p := c.position(t)
 	c.master.Cells = append(c.master.Cells, master.Value(t, options, p, v))
-	if t.Secret() {
-		return
+	switch {
+	case t.Secret():
+	case many:
+		c.master.Cells = append(c.master.Cells, manyColumn(t, options, key, p))
+	default:
+		c.tree.Cells = append(c.tree.Cells, tree.ColumnOf(t, options, key, p))
 	}
-	cell := tree.ColumnOf(t, options, key, p)
-	if many {
-		cell.Family = master.NormAttributes
-		c.master.Cells = append(c.master.Cells, cell)
-		return
-	}
-	c.tree.Cells = append(c.tree.Cells, cell)
 }
 
-// remove takes out one value by its column.
+// manyColumn is the column of a value of a description with many.
+func manyColumn(t *schema.AttributeType, options string, key []byte, p master.Position) table.Cell {
+	return table.Cell{Family: master.NormAttributes, Qualifier: tree.Qualifier(t, options, key), Value: p}
+}
+
+// remove takes out one value by its column. That of values without keys is left to
+// who knows whether others stay.
 func (c *change) remove(t *schema.AttributeType, options string, k *keyed, many bool) {
 	c.master.Cells = append(c.master.Cells, master.Gone(t, options, k.position))
+	if t.Equality == nil || t.Secret() {
+		return
+	}
 	cell := table.Cell{Family: tree.NormAttributes, Qualifier: k.qualifier, Tombstone: true}
 	if many {
 		cell.Family = master.NormAttributes

@@ -290,14 +290,14 @@ func (m *modification) find(ctx context.Context, v *editedValues, value, key []b
 		same = value
 	}
 	var q []byte
-	if key != nil && !t.SingleValue {
+	if key != nil {
 		q = tree.Qualifier(t, v.before.options, key)
 	}
 	for i := range v.now {
 		n := &v.now[i]
 		switch {
 		case n.old != nil && q != nil:
-			if bytes.Equal(n.old.qualifier, q) {
+			if n.old.is(key, q) {
 				return i, nil, nil
 			}
 		case n.key != nil && bytes.Equal(n.key, same), n.key == nil && bytes.Equal(n.value, same):
@@ -429,7 +429,7 @@ func (m *modification) finish(ctx context.Context) error {
 
 // check tests one description by itself.
 func (m *modification) check(ctx context.Context, t *edited, v *editedValues) error {
-	if t.typ.SingleValue && len(v.now) > 1 {
+	if t.typ.SingleValue && (len(v.now) > 1 || len(v.now) == 1 && v.stays) {
 		return problem(Constraint, "attribute %s can have one value only", t.typ.Name())
 	}
 	if m.renames || v.before.options != "" || len(v.removed) == 0 {
@@ -510,7 +510,11 @@ func (m *modification) mark() {
 				return
 			}
 			for _, k := range v.removed {
-				hashes = append(hashes, valueHash(k.qualifier))
+				q := k.qualifier
+				if k.key != nil {
+					q = tree.Qualifier(t.typ, v.before.options, k.key)
+				}
+				hashes = append(hashes, valueHash(q))
 			}
 			for _, n := range v.now {
 				if n.old == nil {

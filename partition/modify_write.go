@@ -197,16 +197,16 @@ func (m *modification) writeValues(ctx context.Context, e *edited, v *editedValu
 	c, t, options := m.change, e.typ, v.before.options
 	keyed := t.Equality != nil && !t.Secret()
 	was := v.before.many
-	many := keyed && !t.SingleValue && (was && !v.whole || len(v.now) > tree.ManyValues)
+	many := keyed && (was && !v.whole || len(v.now) > tree.ManyValues)
 	for _, k := range v.removed {
-		m.removeColumns(t, options, k, was)
+		c.remove(t, options, k, was)
 	}
 	for _, n := range v.now {
 		switch {
 		case n.old == nil:
 			c.put(t, options, n.value, n.key, many)
 		case many && !was:
-			m.move(n.old)
+			m.move(t, options, n.old)
 		}
 	}
 	switch {
@@ -214,30 +214,21 @@ func (m *modification) writeValues(ctx context.Context, e *edited, v *editedValu
 		c.note(t, options, tree.Many, !many)
 	case was && !v.present():
 		c.note(t, options, tree.Many, true)
-	case keyed && t.SingleValue && !v.present() && len(v.removed) > 0:
-		c.note(t, options, tree.Single, true)
 	case t.Equality == nil && !v.present() && len(v.removed) > 0:
 		c.note(t, options, tree.Unkeyed, true)
 	}
 	return nil
 }
 
-// removeColumns takes a value out. A SINGLE-VALUE type's column is left to the
-// new value that lies over it, or to writeValues.
-func (m *modification) removeColumns(t *schema.AttributeType, options string, k *keyed, many bool) {
-	c := m.change
-	if t.SingleValue || t.Equality == nil || t.Secret() {
-		c.master.Cells = append(c.master.Cells, master.Gone(t, options, k.position))
-		return
-	}
-	c.remove(t, options, k, many)
-}
-
 // move takes a value's column from the tree to master.
-func (m *modification) move(k *keyed) {
+func (m *modification) move(t *schema.AttributeType, options string, k *keyed) {
 	c := m.change
 	c.tree.Cells = append(c.tree.Cells, table.Cell{Family: tree.NormAttributes, Qualifier: k.qualifier, Tombstone: true})
-	c.master.Cells = append(c.master.Cells, table.Cell{Family: master.NormAttributes, Qualifier: k.qualifier, Value: k.position})
+	to := table.Cell{Family: master.NormAttributes, Qualifier: k.qualifier, Value: k.position}
+	if k.key != nil { // it may have lain without one in its column
+		to = manyColumn(t, options, k.key, k.position)
+	}
+	c.master.Cells = append(c.master.Cells, to)
 }
 
 // index takes the keys that went out of the index, unless another description

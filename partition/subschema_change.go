@@ -77,7 +77,7 @@ func (p *Partition) dropGone(ctx context.Context, before *catalog) error {
 // replace and remove is judged together, against itself and against the entries
 // there are.
 func (tx *Tx) modifySubschema(ctx context.Context, changes []op.Modification) error {
-	e := schemaEdit{from: tx.catalog.schema}
+	e := schemaEdit{from: tx.catalog.schema, permissive: tx.Rules.Permissive}
 	for i := range changes {
 		if err := e.apply(&changes[i]); err != nil {
 			return err
@@ -161,6 +161,7 @@ func wrongDefinition(err error) error {
 type schemaEdit struct {
 	from        *schema.Schema
 	add, remove []schema.Definition
+	permissive  bool
 }
 
 // apply takes one change.
@@ -181,13 +182,15 @@ func (e *schemaEdit) apply(c *op.Modification) error {
 		return e.addAll(t, c.Values)
 	case op.ModDelete:
 		if len(c.Values) == 0 {
-			return e.clear(t)
+			if !e.clear(t) && !e.permissive {
+				return problem(NoSuchAttribute, "%s has no %s to delete", SubschemaName, c.Description)
+			}
+			return nil
 		}
-		return e.removeAll(t, c.Values)
+		e.removeAll(t, c.Values)
+		return nil
 	case op.ModReplace:
-		if err := e.clear(t); err != nil {
-			return err
-		}
+		e.clear(t)
 		return e.addAll(t, c.Values)
 	}
 	return problem(Constraint, "%s cannot be incremented", c.Description)
@@ -199,34 +202,61 @@ func (e *schemaEdit) addAll(t *schema.AttributeType, values [][]byte) error {
 		if err := t.Syntax.Validate([]byte(d.Text)); err != nil {
 			return problem(InvalidSyntax, "value of %s: %v", t.Name(), err)
 		}
+		if e.permissive && e.has(d) {
+			continue
+		}
 		e.add = append(e.add, d)
 	}
 	return nil
 }
 
+// has reports whether there is just this definition by now. Another one of its OID
+// is none: to overlook that would be no kindness.
+func (e *schemaEdit) has(d schema.Definition) bool {
+	return e.from.Has(d) && e.indexOf(e.remove, d) < 0
+}
+
+func (e *schemaEdit) indexOf(list []schema.Definition, d schema.Definition) int {
+	k := keyOfDefinition(d)
+	return slices.IndexFunc(list, func(a schema.Definition) bool { return keyOfDefinition(a) == k })
+}
+
 // removeAll takes values out, each named by its first component, which may stand
 // alone as in an assertion (RFC 4517, 4.2.26).
-func (e *schemaEdit) removeAll(t *schema.AttributeType, values [][]byte) error {
+func (e *schemaEdit) removeAll(t *schema.AttributeType, values [][]byte) {
 	for _, v := range values {
 		d := schema.Definition{Attribute: t.Name(), Text: unordered(string(v))}
-		k := keyOfDefinition(d)
-		if i := slices.IndexFunc(e.add, func(a schema.Definition) bool { return keyOfDefinition(a) == k }); i >= 0 {
+		if i := e.indexOf(e.add, d); i >= 0 {
 			e.add = slices.Delete(e.add, i, i+1) // what this modify brought itself
+			continue
+		}
+		if e.permissive && (!e.from.Defines(d) || e.indexOf(e.remove, d) >= 0) {
 			continue
 		}
 		e.remove = append(e.remove, d)
 	}
-	return nil
 }
 
-// clear takes all values out.
-func (e *schemaEdit) clear(t *schema.AttributeType) error {
+// clear takes all values out, if there are any.
+func (e *schemaEdit) clear(t *schema.AttributeType) (any bool) {
+	texts := e.from.Definitions(t.Name())
+	before := len(texts) + count(e.add, t) - count(e.remove, t)
 	e.add = slices.DeleteFunc(e.add, func(d schema.Definition) bool { return d.Attribute == t.Name() })
 	e.remove = slices.DeleteFunc(e.remove, func(d schema.Definition) bool { return d.Attribute == t.Name() })
-	for _, text := range e.from.Definitions(t.Name()) {
+	for _, text := range texts {
 		e.remove = append(e.remove, schema.Definition{Attribute: t.Name(), Text: text})
 	}
-	return nil
+	return before > 0
+}
+
+// count is how many definitions are values of an attribute.
+func count(list []schema.Definition, t *schema.AttributeType) (n int) {
+	for _, d := range list {
+		if d.Attribute == t.Name() {
+			n++
+		}
+	}
+	return n
 }
 
 // unordered takes off the place of a value in an ordered attribute: "{3}", as

@@ -80,6 +80,8 @@ func TestSchemaChanges(t *testing.T) {
 		{"taken name", []string{"add attributeTypes ( 2.25.2.1 NAME 'cn' SUP name )"}, partition.ValueExists, "cn"},
 		{"removed by its OID", []string{"add attributeTypes ( 2.25.2.1 NAME 'x' SUP name )", "delete attributeTypes 2.25.2.1"}, 0, ""},
 		{"not there to remove", []string{"delete attributeTypes ( 2.25.2.1 NAME 'x' SUP name )"}, partition.NoSuchAttribute, ""},
+		{"none there to remove", []string{"delete nameForms"}, partition.NoSuchAttribute, "nameForms"},
+		{"removed twice", []string{"add nameForms ( 2.25.3.1 NAME 'bf' OC building MUST cn )", "delete nameForms", "delete nameForms"}, partition.NoSuchAttribute, "nameForms"},
 		{"built in, not needed", []string{"delete objectClasses ( 2.5.6.18 NAME 'userSecurityInformation' )"}, 0, ""},
 		{"built in, needed", []string{"delete attributeTypes ( 2.5.4.0 NAME 'objectClass' )"}, partition.Unwilling, "objectClass"},
 		{"used by a class", []string{"delete attributeTypes 2.25.1.1"}, partition.Unwilling, "building"},
@@ -96,7 +98,7 @@ func TestSchemaChanges(t *testing.T) {
 		{"name lost", []string{"replace-class ( 2.25.1.2 NAME 'house' SUP top STRUCTURAL MUST cn MAY ( floors $ floorPlan ) )"}, partition.Unwilling, "loses a name"},
 		{"name won", []string{"replace-class ( 2.25.1.2 NAME ( 'building' 'house' ) SUP top STRUCTURAL MUST cn MAY ( floors $ floorPlan ) )"}, 0, ""},
 		{"superclass", []string{"replace-class ( 2.25.1.2 NAME 'building' SUP locality STRUCTURAL MUST cn MAY ( floors $ floorPlan ) )"}, partition.Unwilling, "locality"},
-		{"single value", []string{"replace-type " + strings.Replace(floors, " )", " SINGLE-VALUE )", 1)}, partition.Unwilling, "single-valued"},
+		{"single value", []string{"replace-type " + strings.Replace(floors, " )", " SINGLE-VALUE )", 1)}, partition.Unwilling, "several values of attribute floors, which becomes single-valued. In the way is: cn=a,dc=example,dc=com"},
 		{"syntax", []string{"replace-type ( 2.25.1.1 NAME 'floors' EQUALITY caseIgnoreMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )"}, partition.Unwilling, "syntax"},
 		{"supertype", []string{"replace-type ( 2.25.1.1 NAME 'floors' SUP uidNumber EQUALITY integerMatch )"}, partition.Unwilling, "supertype"},
 		{"name of a type", []string{"replace-type ( 2.25.1.1 NAME 'levels' EQUALITY integerMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 )",
@@ -137,6 +139,35 @@ func TestSchemaChanges(t *testing.T) {
 			verifyClean(t, p)
 		})
 	}
+}
+
+// TestPermissiveSchema has a modify overlook what is so already.
+func TestPermissiveSchema(t *testing.T) {
+	p := withBuildings(t)
+	permissively := func(lines ...string) error {
+		_, err := p.UpdateSchema(t.Context(), partition.By{}, func(tx *partition.Tx) error {
+			tx.Rules.Permissive = true
+			return tx.Modify(t.Context(), name(partition.SubschemaName), schemaChange(lines...))
+		})
+		return err
+	}
+	must(t, permissively("add attributeTypes "+strings.Replace(floors, " )", " X-ORIGIN 'elsewhere' )", 1), "add objectClasses "+building))
+	must(t, permissively("delete attributeTypes 2.25.9.9", "delete nameForms", "add attributeTypes ( 2.25.9.8 NAME 'x' SUP name )"))
+	must(t, permissively("delete attributeTypes 2.25.9.8", "delete attributeTypes ( 2.25.9.8 NAME 'x' )", "add attributeTypes ( 2.25.9.8 NAME 'x' SUP name )"))
+	if p.Schema().Attribute("x") == nil {
+		t.Error("what was deleted and added again is not there")
+	}
+	for change, want := range map[string]partition.Problem{
+		"add attributeTypes ( 2.25.1.1 NAME 'floors' SUP name )": partition.ValueExists, // another one
+		"add attributeTypes ( 2.25.9.9 NAME 'y":                  partition.InvalidSyntax,
+		"delete attributeTypes 2.25.1.1":                         partition.Unwilling,
+	} {
+		var problem *partition.Error
+		if err := permissively(change); !errors.As(err, &problem) || problem.Problem != want {
+			t.Errorf("%s: %v, want problem %d", change, err, want)
+		}
+	}
+	verifyClean(t, p)
 }
 
 // TestSchemaLives follows a schema through changes, and a directory through

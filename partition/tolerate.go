@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -65,6 +66,8 @@ type concern struct {
 	// fixed are types that cannot change as they do while an entry has them,
 	// and why.
 	fixed map[*schema.AttributeType]string
+	// single are types of which an entry may have one value only from now on.
+	single map[*schema.AttributeType]string
 	// classes are those whose entries must conform to the new schema; gone ones
 	// that no entry may have, and why.
 	classes []*schema.ObjectClass
@@ -74,7 +77,7 @@ type concern struct {
 
 func newConcern(old, new *types) *concern {
 	c := &concern{old: old, new: new,
-		fixed: map[*schema.AttributeType]string{}, gone: map[*schema.ObjectClass]string{}}
+		fixed: map[*schema.AttributeType]string{}, single: map[*schema.AttributeType]string{}, gone: map[*schema.ObjectClass]string{}}
 	d := old.schema.Differences(new.schema)
 	for i := range d.Types {
 		c.typeChanged(&d.Types[i])
@@ -102,7 +105,9 @@ func (c *concern) reexamine(classes []*schema.ObjectClass) {
 	}
 }
 
-func (c *concern) empty() bool { return len(c.fixed)+len(c.gone)+len(c.classes) == 0 }
+func (c *concern) empty() bool {
+	return len(c.fixed)+len(c.single)+len(c.gone)+len(c.classes) == 0
+}
 
 // typeChanged notes what a type in use must not lose: the names and the
 // positions that its values are stored by, the keys that they are found by.
@@ -123,10 +128,12 @@ func (c *concern) typeChanged(d *schema.TypeDifference) {
 		why = "they have attribute " + name + ", whose syntax changes"
 	case d.Equality:
 		why = "they have attribute " + name + ", whose equality rule changes"
-	case d.Old.SingleValue != d.New.SingleValue:
-		why = "they have attribute " + name + ", which becomes single-valued or is so no more"
 	case d.Collective, d.Usage, d.Secret:
 		why = "they have attribute " + name + ", which becomes another kind of attribute"
+	case d.SingleValue:
+		c.single[d.Old] = "they have several values of attribute " + name + ", which becomes single-valued"
+		c.secrets = c.secrets || d.Old.Secret()
+		return
 	default:
 		return
 	}
@@ -180,7 +187,7 @@ func (c *concern) filter() filter.Filter {
 	// Types that the same classes allow are looked for together.
 	together := map[string]filter.Or{}
 	classes := map[string]filter.Or{}
-	for t := range c.fixed {
+	for _, t := range slices.AppendSeq(slices.Collect(maps.Keys(c.fixed)), maps.Keys(c.single)) {
 		in, key := c.havers(t)
 		classes[key] = in
 		together[key] = append(together[key], presence(t))
@@ -234,7 +241,11 @@ func (c *concern) havers(t *schema.AttributeType) (in filter.Or, key string) {
 // violation tells how an entry is against the change; "" if it is not.
 func (c *concern) violation(ctx context.Context, s *Snapshot, r *Result) (string, error) {
 	for i := range r.Entry.Attributes {
-		if why := c.fixed[r.Entry.Attributes[i].Type]; why != "" {
+		a := &r.Entry.Attributes[i]
+		if why := c.fixed[a.Type]; why != "" {
+			return why, nil
+		}
+		if why := c.single[a.Type]; why != "" && len(a.Values) > 1 {
 			return why, nil
 		}
 	}

@@ -75,6 +75,15 @@ func valuesOf(id entry.ID, t *schema.AttributeType, row table.Row) *typeValues {
 	return tv
 }
 
+// is tells whether it is the value with a key, which would be in column q if it
+// has a position.
+func (k *keyed) is(key, q []byte) bool {
+	if k.key != nil {
+		return bytes.Equal(k.key, key)
+	}
+	return bytes.Equal(k.qualifier, q)
+}
+
 func keyedOf(t *schema.AttributeType, cell *table.Cell, c tree.Column) keyed {
 	k := keyed{qualifier: bytes.Clone(cell.Qualifier), position: bytes.Clone(c.Position)}
 	if c.Kind != tree.Cut {
@@ -107,15 +116,9 @@ func (tv *typeValues) present() bool {
 
 // find gives the value with a key, or nil.
 func (d *describedValues) find(ctx context.Context, s *Snapshot, key []byte) (*keyed, error) {
-	if d.typ.SingleValue {
-		if len(d.list) > 0 && bytes.Equal(d.list[0].key, key) {
-			return &d.list[0], nil
-		}
-		return nil, nil
-	}
 	q := tree.Qualifier(d.typ, d.options, key)
 	for i := range d.list {
-		if bytes.Equal(d.list[i].qualifier, q) {
+		if d.list[i].is(key, q) {
 			return &d.list[i], nil
 		}
 	}

@@ -26,7 +26,8 @@ type derived struct {
 	typ     *schema.AttributeType
 	options string
 	key     []byte
-	column  table.Cell
+	column  table.Cell // in the tree
+	many    table.Cell // in master, where the description has many
 }
 
 // subject takes a master row apart; nil if nothing more can be said of it.
@@ -77,7 +78,8 @@ func (v *verifier) value(x *subject, c *table.Cell) error {
 	}
 	d := derived{typ: t, options: options, key: key}
 	if !t.Secret() {
-		d.column = tree.ColumnOf(t, options, key, master.Position(c.Qualifier[z+1:]))
+		p := master.Position(c.Qualifier[z+1:])
+		d.column, d.many = tree.ColumnOf(t, options, key, p), manyColumn(t, options, key, p)
 	}
 	x.values = append(x.values, d)
 	return nil
@@ -146,18 +148,18 @@ func (v *verifier) treeRow(x *subject, row table.Row) error {
 		if d.typ.Secret() {
 			continue
 		}
-		to := inTree
+		to, column := inTree, d.column
 		note := tree.Plain(d.typ, d.options, tree.Many)
 		if d.typ.Equality != nil && row.Find(tree.NormAttributes, note) != nil {
-			to = inMaster
+			to, column = inMaster, d.many
 			inTree[string(note)] = []byte{1}
 		}
-		if _, twice := to[string(d.column.Qualifier)]; twice && d.typ.Equality != nil {
+		if _, twice := to[string(column.Qualifier)]; twice && d.typ.Equality != nil {
 			if err := v.found(FaultValue, master.Name, x.id, "two values of %s are the same", d.typ.Name()); err != nil {
 				return err
 			}
 		}
-		to[string(d.column.Qualifier)] = d.column.Value
+		to[string(column.Qualifier)] = column.Value
 	}
 	if err := v.columns(x, tree.Name, inTree, row.Family(tree.NormAttributes)); err != nil {
 		return err

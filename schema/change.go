@@ -35,6 +35,24 @@ func (s *Schema) Change(add, remove []Definition) (*Schema, error) {
 	return build(slices.DeleteFunc(c.left, func(d *definition) bool { return d == nil }))
 }
 
+// Has reports whether the schema has a definition that means the same.
+func (s *Schema) Has(d Definition) bool {
+	parsed, err := d.parse()
+	if err != nil {
+		return false
+	}
+	own := s.definition(parsed.element, parsed.oid)
+	return own != nil && s.essence(own) == s.essence(parsed)
+}
+
+// Defines reports whether the schema has a definition of the same kind with the
+// OID or name that Text begins with.
+func (s *Schema) Defines(d Definition) bool {
+	e, ok := elementAliases[strings.ToLower(d.Attribute)]
+	first, err := firstOf(d.Text)
+	return ok && err == nil && slices.ContainsFunc(s.definitions, func(x *definition) bool { return x.element == e && x.called(first) })
+}
+
 // change is a schema's definitions while they are being changed.
 type change struct {
 	from *Schema

@@ -78,7 +78,7 @@ func (s *Source) AnyKey(t *schema.AttributeType, options string, holds func([]by
 
 // HasKey implements filter.KeySource: mostly one look for one column.
 func (s *Source) HasKey(t *schema.AttributeType, options string, key []byte) bool {
-	if options == "" && !t.SingleValue && !isID(t) && t.Equality != nil &&
+	if options == "" && !isID(t) && t.Equality != nil &&
 		s.Row.Find(NormAttributes, Qualifier(t, "", key)) != nil {
 		return true
 	}
@@ -174,8 +174,9 @@ func hintType(t *filter.Test, at *schema.AttributeType) []table.Filter {
 	prefix := func(tail string) table.Filter {
 		return table.HasRange{ColumnRange: table.ColumnPrefix(NormAttributes, []byte(at.OID+tail))}
 	}
-	// Values under options and values that lie elsewhere can only be guessed.
-	others := []table.Filter{prefix(";"), prefix(string(rune(Many)))}
+	// Values under options, values that lie elsewhere, and those that are from when
+	// the type was SINGLE-VALUE, can only be guessed.
+	others := []table.Filter{prefix(";"), prefix(string(rune(Many))), prefix(string(rune(Single)))}
 	switch t.Op {
 	case filter.TestEqual, filter.TestApprox:
 		if t.Rule == nil || at.Equality.Form != t.Rule.Form {

@@ -16,11 +16,16 @@
 //	OID;options ~ key hash  -> the same for a key too long for a column: its
 //	                           first bytes and a hash; says yes or no to
 //	                           equality, "maybe" to everything else
-//	OID;options :           -> key; of a SINGLE-VALUE type, so that a new value
-//	                           lies over the old one
+//	OID;options :           -> key; of a value without a position, as a
+//	                           SINGLE-VALUE type has it, so that a new one lies
+//	                           over the old one
 //	OID;options ?           -> 01; has values, but its type has no equality rule
 //	OID;options >           -> 01; has too many values to lie here: its columns
-//	                           are in master's normAttributes
+//	                           are in master's normAttributes, all of them with
+//	                           the key
+//
+// How a value lies tells its column, not its type: a type may become SINGLE-VALUE,
+// or stop being so, while entries have it.
 package tree
 
 import (
@@ -145,8 +150,8 @@ func Decode(c *table.Cell) Column {
 	return col
 }
 
-// Qualifier is the column of one key of a multi-valued type, in this table and
-// in master's normAttributes.
+// Qualifier is the column of a key whose value has a position, in this table, and
+// of any key in master's normAttributes.
 func Qualifier(t *schema.AttributeType, options string, key []byte) []byte {
 	q := make([]byte, 0, len(t.OID)+len(options)+1+min(len(key), maxKey+hashLen))
 	q = append(append(q, t.OID...), options...)
@@ -162,14 +167,14 @@ func Plain(t *schema.AttributeType, options string, kind byte) []byte {
 	return append([]byte(t.OID+options), kind)
 }
 
-// ColumnOf makes the cell for one value: of a type with an equality rule its
-// key, otherwise a note that there are values.
+// ColumnOf makes the cell for one value at a position: of a type with an equality
+// rule its key, otherwise a note that there are values.
 func ColumnOf(t *schema.AttributeType, options string, key []byte, p master.Position) table.Cell {
 	c := table.Cell{Family: NormAttributes}
 	switch {
 	case t.Equality == nil:
 		c.Qualifier, c.Value = Plain(t, options, Unkeyed), []byte{1}
-	case t.SingleValue:
+	case len(p) == 0:
 		c.Qualifier, c.Value = Plain(t, options, Single), key
 	default:
 		c.Qualifier, c.Value = Qualifier(t, options, key), p

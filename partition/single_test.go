@@ -1,0 +1,217 @@
+package partition_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// singles are types whose values lie in all ways in which values do.
+var singles = []string{
+	"( 2.25.4.1 NAME 'room' EQUALITY caseIgnoreMatch SUBSTR caseIgnoreSubstringsMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )",
+	"( 2.25.4.2 NAME 'seal' SYNTAX 1.3.6.1.4.1.1466.115.121.1.40 )", // without keys
+	"( 2.25.4.3 NAME 'store' SUP room )",                            // with an index
+}
+
+// retype has the types be SINGLE-VALUE or not.
+func retype(t testing.TB, p *partition.Partition, single bool) error {
+	t.Helper()
+	var lines []string
+	for i, text := range singles {
+		if single {
+			text = strings.TrimSuffix(text, ")") + "SINGLE-VALUE )"
+		}
+		lines = append(lines, fmt.Sprintf("delete attributeTypes 2.25.4.%d", i+1), "add attributeTypes "+text)
+	}
+	return changeSchema(t, p, lines...)
+}
+
+func withRooms(t testing.TB) *partition.Partition {
+	t.Helper()
+	p := open(t)
+	must(t, changeSchema(t, p, "add attributeTypes "+singles[0], "add attributeTypes "+singles[1], "add attributeTypes "+singles[2]))
+	must(t, p.SetIndexes(t.Context(), append(p.Config().Indexes, partition.Index{Attribute: "store", Layout: partition.ColumnLayout})))
+	must(t, add(t, p, "dc=example,dc=com", "objectClass: dcObject", "objectClass: organization", "o: Example", "dc: example"))
+	return p
+}
+
+// longRoom begins values whose keys are too long for a column.
+var longRoom = strings.Repeat("long ", 150)
+
+// roomed are entries whose attributes have a value each; of "many" it is the one
+// that is left of more than a hundred.
+func addRooms(t testing.TB, p *partition.Partition) {
+	t.Helper()
+	for cn, lines := range map[string][]string{
+		"short": {"room: 1", "seal: a", "store: 1"}, "long": {"room: " + longRoom + "1", "store: " + longRoom + "1"},
+		"tagged": {"room;x-a: 1", "room: 1", "store;x-a: 1"}, "replaced": {"room: 1", "store: 1", "seal: a"},
+	} {
+		must(t, add(t, p, "cn="+cn+",dc=example,dc=com", append(lines, "objectClass: device", "objectClass: extensibleObject", "cn: "+cn)...))
+	}
+}
+
+func addMany(t testing.TB, p *partition.Partition) {
+	t.Helper()
+	lines := []string{"objectClass: device", "objectClass: extensibleObject", "cn: many"}
+	for i := range 120 {
+		lines = append(lines, fmt.Sprintf("room: %d", i+1), fmt.Sprintf("store: %d", i+1))
+	}
+	must(t, add(t, p, "cn=many,dc=example,dc=com", lines...))
+}
+
+// leaveOne takes away all but the first of many.
+func leaveOne(t testing.TB, p *partition.Partition) {
+	t.Helper()
+	var gone []op.Modification
+	for _, a := range []string{"room", "store"} {
+		c := op.Modification{Kind: op.ModDelete, PartialAttribute: op.PartialAttribute{Description: a}}
+		for i := 1; i < 120; i++ {
+			c.Values = append(c.Values, fmt.Append(nil, i+1))
+		}
+		gone = append(gone, c)
+	}
+	must(t, update(t, p, func(tx *partition.Tx) error {
+		return tx.Modify(t.Context(), name("cn=many,dc=example,dc=com"), gone)
+	}))
+}
+
+// modifies makes one change and looks at everything.
+func modifies(t testing.TB, p *partition.Partition, cn string, want partition.Problem, changes ...string) {
+	t.Helper()
+	err := update(t, p, func(tx *partition.Tx) error {
+		return tx.Modify(t.Context(), name("cn="+cn+",dc=example,dc=com"), schemaChange(changes...))
+	})
+	var problem *partition.Error
+	if want == 0 && err != nil || want != 0 && (!errors.As(err, &problem) || problem.Problem != want) {
+		t.Errorf("%s: %q: %v, want problem %d", cn, changes, err, want)
+	}
+	verifyClean(t, p)
+}
+
+// hasValues checks what an entry has, as it is read and as filters see it.
+func hasValues(t testing.TB, p *partition.Partition, cn, attribute string, want ...string) {
+	t.Helper()
+	s := p.Snapshot()
+	defer s.Close()
+	at, err := s.Find(context.Background(), name("cn="+cn+",dc=example,dc=com"))
+	must(t, err)
+	e, err := s.Entry(context.Background(), at.ID, false)
+	must(t, err)
+	var got []string
+	for _, v := range e.Values(s.Schema().Attribute(attribute)) {
+		got = append(got, string(v))
+	}
+	slices.Sort(got)
+	if slices.Sort(want); !slices.Equal(got, want) {
+		t.Errorf("%s of %s: %q, want %q", attribute, cn, got, want)
+	}
+	for _, v := range want {
+		if found := search(t, p, "dc=example,dc=com", op.WholeSubtree, "(&(cn="+cn+")("+attribute+"="+v+"))"); len(found) != 1 {
+			t.Errorf("(%s=%s) finds %q", attribute, v, found)
+		}
+		if found := search(t, p, "dc=example,dc=com", op.WholeSubtree, "("+attribute+"=*"+v[len(v)-1:]+")"); len(found) == 0 {
+			t.Errorf("(%s=*%s) finds nothing", attribute, v[len(v)-1:])
+		}
+	}
+}
+
+// TestBecomesSingle has types with values become SINGLE-VALUE, which entries with
+// several values alone are against, and changes these values then.
+func TestBecomesSingle(t *testing.T) {
+	p := withRooms(t)
+	addRooms(t, p)
+	addMany(t, p)
+	err := retype(t, p, true)
+	var problem *partition.Error
+	if !errors.As(err, &problem) || problem.Problem != partition.Unwilling || !strings.Contains(problem.Text, "In the way is: cn=many") {
+		t.Fatalf("with many values: %v", err)
+	}
+	leaveOne(t, p)
+	must(t, retype(t, p, true))
+	verifyClean(t, p)
+
+	for _, cn := range []string{"short", "many", "replaced"} {
+		hasValues(t, p, cn, "room", "1")
+		modifies(t, p, cn, partition.Constraint, "add room 2")
+		modifies(t, p, cn, partition.ValueExists, "add room 1")
+		modifies(t, p, cn, partition.NoSuchAttribute, "delete room 2")
+	}
+	hasValues(t, p, "long", "room", longRoom+"1")
+	modifies(t, p, "long", partition.ValueExists, "add room "+longRoom+"1")
+	modifies(t, p, "long", partition.Constraint, "add store "+longRoom+"2")
+	modifies(t, p, "replaced", 0, "replace room 2", "replace store 2", "replace seal b")
+	hasValues(t, p, "replaced", "room", "2")
+	hasValues(t, p, "replaced", "store", "2")
+	modifies(t, p, "tagged", partition.Constraint, "add room;x-a 2")
+	modifies(t, p, "tagged", 0, "replace room;x-a 2", "replace store;x-a 2")
+	for _, cn := range []string{"short", "many"} {
+		modifies(t, p, cn, 0, "delete room 1", "add room 2")
+		hasValues(t, p, cn, "room", "2")
+		modifies(t, p, cn, 0, "delete room", "replace store 2")
+		hasValues(t, p, cn, "room")
+		hasValues(t, p, cn, "store", "2")
+		modifies(t, p, cn, 0, "add room 3")
+		hasValues(t, p, cn, "room", "3")
+	}
+	modifies(t, p, "long", 0, "delete room "+longRoom+"1", "add room "+longRoom+"2", "delete store")
+	hasValues(t, p, "long", "room", longRoom+"2")
+	must(t, update(t, p, func(tx *partition.Tx) error { return tx.Delete(t.Context(), name("cn=tagged,dc=example,dc=com")) }))
+	verifyClean(t, p)
+}
+
+// TestIsNoLongerSingle takes SINGLE-VALUE from types with values, which nothing is
+// against, and changes these values then.
+func TestIsNoLongerSingle(t *testing.T) {
+	p := withRooms(t)
+	must(t, retype(t, p, true))
+	addRooms(t, p)
+	modifies(t, p, "short", partition.Constraint, "add room 2")
+	must(t, retype(t, p, false))
+	verifyClean(t, p)
+
+	for _, cn := range []string{"short", "replaced"} {
+		hasValues(t, p, cn, "room", "1")
+		modifies(t, p, cn, partition.ValueExists, "add room 1")
+		modifies(t, p, cn, 0, "add room 2", "add store 2")
+		hasValues(t, p, cn, "room", "1", "2")
+		hasValues(t, p, cn, "store", "1", "2")
+		modifies(t, p, cn, partition.ValueExists, "add room 1")
+	}
+	modifies(t, p, "replaced", 0, "replace room 3", "replace seal b", "delete store 1")
+	hasValues(t, p, "replaced", "room", "3")
+	hasValues(t, p, "replaced", "store", "2")
+	modifies(t, p, "short", 0, "delete room 1")
+	hasValues(t, p, "short", "room", "2")
+	modifies(t, p, "long", 0, "add room "+longRoom+"2", "add store "+longRoom+"2")
+	hasValues(t, p, "long", "room", longRoom+"1", longRoom+"2")
+	modifies(t, p, "long", 0, "delete room "+longRoom+"1")
+	hasValues(t, p, "long", "room", longRoom+"2")
+
+	// What lay without a position becomes one of many, and can be found among them.
+	more := op.Modification{Kind: op.ModAdd, PartialAttribute: op.PartialAttribute{Description: "room;x-a"}}
+	for i := 1; i < 120; i++ {
+		more.Values = append(more.Values, fmt.Append(nil, i+1))
+	}
+	must(t, update(t, p, func(tx *partition.Tx) error {
+		return tx.Modify(t.Context(), name("cn=tagged,dc=example,dc=com"), []op.Modification{more})
+	}))
+	verifyClean(t, p)
+	modifies(t, p, "tagged", partition.ValueExists, "add room;x-a 1")
+	modifies(t, p, "tagged", 0, "delete room;x-a 1")
+	modifies(t, p, "tagged", partition.NoSuchAttribute, "delete room;x-a 1")
+	modifies(t, p, "tagged", 0, "delete room;x-a")
+
+	// And all the way back.
+	modifies(t, p, "long", 0, "delete store "+longRoom+"2")
+	modifies(t, p, "short", 0, "delete store 2")
+	must(t, retype(t, p, true))
+	verifyClean(t, p)
+	hasValues(t, p, "short", "store", "1")
+	modifies(t, p, "short", partition.Constraint, "add store 2")
+}
