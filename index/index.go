@@ -69,6 +69,15 @@ type Index interface {
 	Mutation(key []byte, id, parent entry.ID, gone bool) table.Mutation
 }
 
+// A Link is an entry that has a value, and its parent.
+type Link struct{ ID, Parent entry.ID }
+
+// A Memory is an index that may know without asking the store which entries have a
+// value. It gives them in the order of their ids; nobody may change the list.
+type Memory interface {
+	Links(r txn.Reader, key []byte) (list []Link, ok bool)
+}
+
 // A Span is a range of keys, both ends included; nil ends are open. Prefix and
 // Parts narrow it to keys that begin with Prefix and go on with Parts, one after
 // the other, the last at the end if AtEnd.

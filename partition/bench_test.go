@@ -22,7 +22,7 @@ func benchPerson(i int) []op.PartialAttribute {
 	return attrs("objectClass: top", "objectClass: person", "objectClass: organizationalPerson", "objectClass: inetOrgPerson",
 		"uid: "+uid, fmt.Sprintf("cn: Person Number %07d", i), fmt.Sprintf("sn: Name%d", i%200), fmt.Sprintf("givenName: Given%d", i%60),
 		"mail: "+uid+"@example.com", fmt.Sprintf("telephoneNumber: +1 555 %07d", i*7919%10000000), fmt.Sprintf("employeeNumber: %d", i),
-		fmt.Sprintf("departmentNumber: D%03d", i*7919%100), fmt.Sprintf("l: Town %d", i*104729%50), "title: Senior Engineer",
+		fmt.Sprintf("departmentNumber: D%03d", i*7919%100), fmt.Sprintf("l: Town %d", i/100%50), "title: Senior Engineer",
 		fmt.Sprintf("description: wrote reports on project-c%03d in Lisbon", i*31%1000),
 		"userPassword: {SSHA}0123456789012345678901234567890123456789")
 }
@@ -102,18 +102,14 @@ func BenchmarkRead(b *testing.B) {
 	}{
 		{"eq", 1, func(i int) filter.Resolved { return resolved(p, "(uid=u%07d)", i%benchPeople) }},
 		{"and", 2, func(i int) filter.Resolved {
-			return resolved(p, "(&(departmentNumber=D%03d)(l=Town %d))", i%100*7919%100, i%100*104729%50)
+			return resolved(p, "(&(departmentNumber=D%03d)(l=Town %d))", i%100, i/100%50)
 		}},
 		{"substr", 10, func(i int) filter.Resolved { return resolved(p, "(cn=person number %06d*)", i%1000) }},
 		{"unindexed", 10, func(i int) filter.Resolved { return resolved(p, "(description=*c%03d*)", i%1000) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			want := c.want
-			if c.name == "and" {
-				want = -1
-			}
 			for i := 0; b.Loop(); i++ {
-				run(b, want, partition.Query{Base: base.ID, Scope: op.WholeSubtree, Filter: c.f(i)})
+				run(b, c.want, partition.Query{Base: base.ID, Scope: op.WholeSubtree, Filter: c.f(i)})
 			}
 		})
 	}

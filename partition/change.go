@@ -125,9 +125,7 @@ func (c *change) note(t *schema.AttributeType, options string, kind byte, gone b
 // enter writes or takes out the index cell of a value.
 func (c *change) enter(x *indexed, key []byte, gone bool) {
 	c.w.write(x.Presence.Table, x.Values.Mutation(key, c.id, c.parent, gone))
-	if x.Selective {
-		c.w.stale(postingID(x.typ, key))
-	}
+	c.w.stale(postingID(x.typ, key))
 	if len(x.unique) > 0 && !gone {
 		c.w.claim(x, key, c.id, c.parent)
 	}

@@ -269,11 +269,11 @@ func (p *Partition) newCatalog(k *types, own *subschema, kept *cache, h *header)
 		tbl := p.db.Table(index.TableName(t))
 		i := &indexed{typ: t, table: tbl.Name, ready: x.Since != 0}
 		i.Presence = existence.Index{Table: tbl}
+		values := index.Index(rowindex.Index{Table: tbl})
 		if x.Layout == ColumnLayout {
-			i.Values, i.Selective = keptIndex{colindex.Index{Table: tbl}, t, kept.postings}, true
-		} else {
-			i.Values = rowindex.Index{Table: tbl}
+			values, i.Selective = colindex.Index{Table: tbl}, true
 		}
+		i.Values = keptIndex{values, t, kept.postings}
 		c.newest = max(c.newest, x.Since)
 		c.indexes[t] = i
 		c.ordered = append(c.ordered, i)

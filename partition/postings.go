@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"bytes"
 	"context"
 	"hash/fnv"
 
@@ -17,8 +18,13 @@ import (
 // an ordinal. It is right as long as nothing touched what stands for the value
 // (postingID), as entries are by their own ids.
 type posting struct {
-	asOf uint64
-	list []index.Candidate
+	asOf  uint64
+	links []index.Link
+	// first is the position of the first: the row of the value and the id, whatever
+	// the index's layout. That is what lets a search go on behind one.
+	first []byte
+	// long says that there are too many to be kept, and so they are not gathered.
+	long bool
 }
 
 type postingKey struct {
@@ -26,15 +32,20 @@ type postingKey struct {
 	key string
 }
 
-// maxPosting is the number of candidates above which a posting is not kept:
-// what the index of a selective attribute is for has far fewer.
-const maxPosting = 64
+// maxPosting is the number of candidates above which a posting is not kept, in
+// memory that others could have: a search that looks at so many is slow anyway, and
+// what it looks for is likely to change soon. warmPosting is the same where
+// postings are read that nobody asked for.
+const (
+	maxPosting  = 4096
+	warmPosting = 64
+)
 
 func newPostings(size uint64) *otter.Cache[postingKey, *posting] {
 	return otter.Must(&otter.Options[postingKey, *posting]{
 		MaximumWeight: size,
 		Weigher: func(k postingKey, p *posting) uint32 {
-			return uint32(200 + len(k.key) + len(p.list)*72)
+			return uint32(200 + len(k.key) + len(p.first) + len(p.links)*32)
 		},
 	})
 }
@@ -48,7 +59,7 @@ func postingID(t *schema.AttributeType, key []byte) entry.ID {
 	return entry.ID(h.Sum(nil))
 }
 
-// keptIndex keeps the postings of a selective index in memory.
+// keptIndex keeps the postings of an index in memory.
 type keptIndex struct {
 	index.Index
 	typ  *schema.AttributeType
@@ -62,51 +73,85 @@ func (x keptIndex) Equal(ctx context.Context, r txn.Reader, key, after []byte) i
 	if !ok || s.Ordinal() == 0 || len(after) > 0 {
 		return x.Index.Equal(ctx, r, key, after)
 	}
-	k := postingKey{x.typ, string(key)}
-	if p, ok := x.kept.GetIfPresent(k); ok && s.Unchanged(postingID(x.typ, key), p.asOf) {
-		return stream(p.list)
+	if p := x.known(s, key); p != nil {
+		if p.long {
+			return x.Index.Equal(ctx, r, key, nil)
+		}
+		return p.stream
 	}
 	return func(yield func(index.Candidate, error) bool) {
 		p := &posting{asOf: s.Ordinal()}
 		for c, err := range x.Index.Equal(ctx, r, key, nil) {
-			if err == nil && len(p.list) <= maxPosting {
-				p.add(c)
+			if err == nil {
+				p.add(&c)
 			}
 			if !yield(c, err) || err != nil {
 				return
 			}
 		}
-		if len(p.list) <= maxPosting {
-			x.kept.Set(k, p)
+		x.kept.Set(postingKey{x.typ, string(key)}, p)
+	}
+}
+
+// known gives the posting of a value if it is right for a snapshot.
+func (x keptIndex) known(s *txn.Snapshot, key []byte) *posting {
+	p, ok := x.kept.GetIfPresent(postingKey{x.typ, string(key)})
+	if !ok || !s.Unchanged(postingID(x.typ, key), p.asOf) {
+		return nil
+	}
+	return p
+}
+
+// Links implements index.Memory.
+func (x keptIndex) Links(r txn.Reader, key []byte) ([]index.Link, bool) {
+	s, ok := r.(*txn.Snapshot)
+	if !ok || s.Ordinal() == 0 {
+		return nil, false
+	}
+	p := x.known(s, key)
+	if p == nil || p.long {
+		return nil, false
+	}
+	return p.links, true
+}
+
+func (p *posting) stream(yield func(index.Candidate, error) bool) {
+	position := p.first
+	for i := range p.links {
+		l := &p.links[i]
+		if i == 1 {
+			position = bytes.Clone(position) // the first one stays
+		}
+		if i > 0 {
+			copy(position[len(position)-len(l.ID):], l.ID[:])
+		}
+		if !yield(index.Candidate{ID: l.ID, Parent: l.Parent, Position: position}, nil) {
+			return
 		}
 	}
 }
 
-func stream(list []index.Candidate) index.Candidates {
-	return func(yield func(index.Candidate, error) bool) {
-		for _, c := range list {
-			if !yield(c, nil) {
-				return
-			}
-		}
+func (p *posting) add(c *index.Candidate) {
+	switch {
+	case p.long:
+		return
+	case len(p.links) == maxPosting:
+		p.long, p.links, p.first = true, nil, nil
+		return
+	case len(p.links) == 0:
+		p.first = bytes.Clone(c.Position)
 	}
+	p.links = append(p.links, index.Link{ID: c.ID, Parent: c.Parent})
 }
 
-// add keeps a candidate; that its position is the row and the id, as the
-// index's own are, is what lets a search go on behind it.
-func (p *posting) add(c index.Candidate) {
-	c.Position = append([]byte(nil), c.Position...)
-	p.list = append(p.list, c)
-}
-
-// warmPostings keeps all postings of an index, until there is no room.
+// warmPostings keeps all postings of a selective index, until there is no room.
 func (s *Snapshot) warmPostings(ctx context.Context, x *indexed) error {
 	kept, ok := x.Values.(keptIndex)
 	if !ok {
 		return nil
 	}
 	enough := kept.kept.GetMaximum() / 10 * 9
-	sel := table.Select{MaxCells: maxPosting + 1}
+	sel := table.Select{MaxCells: warmPosting + 1}
 	n := 0
 	for row, err := range s.r.Scan(ctx, x.Presence.Table, table.Prefix([]byte("=")), sel) {
 		if err != nil {
@@ -116,17 +161,17 @@ func (s *Snapshot) warmPostings(ctx context.Context, x *indexed) error {
 		if err != nil {
 			return err
 		}
-		if cut || len(row.Cells) > maxPosting {
+		if cut || len(row.Cells) > warmPosting {
 			continue
 		}
-		p := &posting{asOf: s.at.Ordinal(), list: make([]index.Candidate, 0, len(row.Cells))}
+		p := &posting{asOf: s.at.Ordinal(), links: make([]index.Link, len(row.Cells))}
+		p.first = append(bytes.Clone(row.Key), row.Cells[0].Qualifier...)
 		for i := range row.Cells {
-			c := index.Candidate{Position: append(append([]byte(nil), row.Key...), row.Cells[i].Qualifier...)}
-			copy(c.ID[:], row.Cells[i].Qualifier)
-			if c.Parent, err = index.ParentOf(&row.Cells[i]); err != nil {
+			l := &p.links[i]
+			copy(l.ID[:], row.Cells[i].Qualifier)
+			if l.Parent, err = index.ParentOf(&row.Cells[i]); err != nil {
 				return err
 			}
-			p.list = append(p.list, c)
 		}
 		kept.kept.Set(postingKey{x.typ, string(key)}, p)
 		if n++; n%1024 == 0 && kept.kept.WeightedSize() > enough {

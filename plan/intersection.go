@@ -34,34 +34,41 @@ func (a *intersection) rank() rank { return a.parts[0].rank() }
 
 func (a *intersection) distinct() bool { return false }
 
-// Run finds the shortest part and narrows it by the parts that are about as
-// short. Where none is short the first is streamed and the rest is left to be
-// tested on the entries.
+// Run streams the parts' common candidates, or the first part where none is short.
 func (a *intersection) Run(ctx context.Context, r txn.Reader, _ []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
-		lead, list, err := a.shortest(ctx, r)
+		list, short, err := a.list(ctx, r)
 		if err != nil {
 			yield(index.Candidate{}, err)
 			return
 		}
-		if lead < 0 {
+		if !short {
 			a.stream(ctx, r, yield)
-			return
-		}
-		a.led = a.parts[lead]
-		list, whole, err := a.narrow(ctx, r, lead, list)
-		if err != nil {
-			yield(index.Candidate{}, err)
 			return
 		}
 		for _, c := range list {
 			a.seen++
-			c.Maybe = c.Maybe || !whole
 			if !yield(c, nil) {
 				return
 			}
 		}
 	}
+}
+
+// list finds the shortest part and narrows it by the parts that are about as short.
+// Where none is short they have to be streamed, and the rest is left to be tested
+// on the entries.
+func (a *intersection) list(ctx context.Context, r txn.Reader) (list []index.Candidate, short bool, err error) {
+	lead, list, err := a.shortest(ctx, r)
+	if err != nil || lead < 0 {
+		return nil, false, err
+	}
+	a.led = a.parts[lead]
+	list, whole, err := a.narrow(ctx, r, lead, list)
+	for i := range list {
+		list[i].Maybe = list[i].Maybe || !whole
+	}
+	return list, true, err
 }
 
 // shortest reads the parts in step, in growing pages, until one ends.

@@ -163,6 +163,9 @@ func Build(f filter.Resolved, c Catalog) Access {
 	if a == nil || a.distinct() {
 		return a
 	}
+	if x, ok := a.(*intersection); ok {
+		return &common{x}
+	}
 	return &once{of: a}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -47,8 +48,9 @@ func TestPlans(t *testing.T) {
 
 // world is a catalog of indexes in memory, and the entries they are of.
 type world struct {
-	indexes map[*schema.AttributeType]*fake
-	entries map[int]*entry.Entry
+	indexes  map[*schema.AttributeType]*fake
+	entries  map[int]*entry.Entry
+	inMemory []*fake
 }
 
 // declare reads lines "sn row", "cn column".
@@ -125,7 +127,8 @@ func (w *world) plan(text string) string {
 }
 
 // run prints the candidates ("?": maybe) and how the plan came to them, and
-// tests that they are right and that the run can go on behind any of them.
+// tests that they are right and that the run can go on behind any of them, whatever
+// is in memory by then: nothing, all, or one of the indexes.
 func (w *world) run(t *testing.T, text string) string {
 	f, a := w.build(text)
 	if a == nil {
@@ -134,8 +137,36 @@ func (w *world) run(t *testing.T, text string) string {
 	got := w.candidates(t, a, nil)
 	var b strings.Builder
 	a.Describe(&b, 0)
+	states := [][]*fake{nil, slices.Collect(maps.Values(w.indexes))}
+	for _, x := range w.indexes {
+		states = append(states, []*fake{x})
+	}
+	defer func() { w.inMemory = nil }()
+	for _, w.inMemory = range states {
+		_, a := w.build(text)
+		some := w.candidates(t, a, nil)
+		w.right(t, text, f, some)
+		for i, c := range some {
+			if i > 0 && i != len(some)/2 && i != len(some)-1 {
+				continue
+			}
+			want := w.matching(f, some[i+1:])
+			for _, w.inMemory = range states[:2] {
+				_, again := w.build(text)
+				if rest := w.matching(f, w.candidates(t, again, c.Position)); !slices.Equal(rest, want) {
+					t.Errorf("%s: behind %d come %d, want %d", text, number(c.ID), len(rest), len(want))
+				}
+			}
+		}
+	}
+	return printCandidates(got) + b.String()
+}
+
+// right tests that candidates come once, that those who are said to match do, and
+// that none is missing.
+func (w *world) right(t *testing.T, text string, f filter.Resolved, got []index.Candidate) {
 	yielded := map[int]bool{}
-	for i, c := range got {
+	for _, c := range got {
 		n := number(c.ID)
 		if yielded[n] {
 			t.Errorf("%s yields %d twice", text, n)
@@ -144,20 +175,21 @@ func (w *world) run(t *testing.T, text string) string {
 		if !c.Maybe && !w.matches(f, n) {
 			t.Errorf("%s: %d is said to match", text, n)
 		}
-		if i == 0 || i == len(got)/2 || i == len(got)-1 {
-			_, again := w.build(text)
-			rest := w.candidates(t, again, c.Position)
-			if !slices.EqualFunc(rest, got[i+1:], func(a, b index.Candidate) bool { return a.ID == b.ID }) {
-				t.Errorf("%s: behind %d come %d candidates, want %d", text, n, len(rest), len(got)-i-1)
-			}
-		}
 	}
 	for n := range w.entries {
 		if w.matches(f, n) && !yielded[n] {
 			t.Errorf("%s: %d is missing", text, n)
 		}
 	}
-	return printCandidates(got) + b.String()
+}
+
+func (w *world) matching(f filter.Resolved, cs []index.Candidate) (ns []int) {
+	for _, c := range cs {
+		if n := number(c.ID); w.matches(f, n) {
+			ns = append(ns, n)
+		}
+	}
+	return ns
 }
 
 func (w *world) matches(f filter.Resolved, n int) bool {
@@ -202,6 +234,17 @@ type fake struct {
 
 func (x *fake) Equal(_ context.Context, _ txn.Reader, key, after []byte) index.Candidates {
 	return x.span(after, func(k []byte) bool { return bytes.Equal(k, key) })
+}
+
+// Links implements index.Memory.
+func (x *fake) Links(_ txn.Reader, key []byte) (links []index.Link, ok bool) {
+	if !slices.Contains(x.w.inMemory, x) {
+		return nil, false
+	}
+	for c := range x.Equal(context.Background(), nil, key, nil) {
+		links = append(links, index.Link{ID: c.ID, Parent: c.Parent})
+	}
+	return links, true
 }
 
 func (x *fake) Span(_ context.Context, _ txn.Reader, s index.Span, after []byte) index.Candidates {
