@@ -9,6 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldif"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // maxChanges bounds the bytes of the records that one transaction applies, which
@@ -91,9 +92,17 @@ func (c *changer) transact(ctx context.Context, x *item) error {
 	if x.bad != nil {
 		return x.bad
 	}
-	r, err := c.p.Update(ctx, c.o.By, func(tx *partition.Tx) error { return c.apply(ctx, tx, x) })
+	r, err := c.updating(x)(ctx, c.o.By, func(tx *partition.Tx) error { return c.apply(ctx, tx, x) })
 	c.res.Revision = max(c.res.Revision, r)
 	return err
+}
+
+// updating is how a transaction is made that begins with a record.
+func (c *changer) updating(first *item) func(context.Context, partition.By, func(*partition.Tx) error) (table.Revision, error) {
+	if first.ofSubschema() {
+		return c.p.UpdateSchema
+	}
+	return c.p.Update
 }
 
 // together applies all records in one transaction.
@@ -106,7 +115,10 @@ func (c *changer) together(ctx context.Context) error {
 		}
 		all = append(all, x)
 	}
-	r, err := c.p.Update(ctx, c.o.By, func(tx *partition.Tx) error { return c.applyAll(ctx, tx, all) })
+	if len(all) == 0 {
+		return nil
+	}
+	r, err := c.updating(&all[0])(ctx, c.o.By, func(tx *partition.Tx) error { return c.applyAll(ctx, tx, all) })
 	switch {
 	case errors.Is(err, ErrBad):
 		return nil // counted

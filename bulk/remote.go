@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -83,6 +84,7 @@ func (s *sender) run(ctx context.Context, n int) error {
 	defer cancel(nil)
 	work := make(chan item)
 	var wg sync.WaitGroup
+	var one *ldap.Conn
 	for range n {
 		c, err := s.r.dial()
 		if err != nil {
@@ -90,6 +92,7 @@ func (s *sender) run(ctx context.Context, n int) error {
 			wg.Wait()
 			return err
 		}
+		one = c
 		// Ending the connection ends the request that waits on it.
 		stop := context.AfterFunc(ctx, func() { c.Close() })
 		wg.Go(func() {
@@ -102,7 +105,11 @@ func (s *sender) run(ctx context.Context, n int) error {
 			}
 		})
 	}
-	s.read(ctx, work)
+	s.read(ctx, work, func(x *item) {
+		if err := s.one(one, x); err != nil {
+			cancel(err)
+		}
+	})
 	close(work)
 	wg.Wait()
 	if err := context.Cause(ctx); !errors.Is(err, errStop) {
@@ -114,8 +121,13 @@ func (s *sender) run(ctx context.Context, n int) error {
 // errStop ends the work behind a bad record.
 var errStop = errors.New("stopped at a bad record")
 
-func (s *sender) read(ctx context.Context, work chan<- item) {
+// read hands the records out. Entries wait for the definitions that they may need.
+func (s *sender) read(ctx context.Context, work chan<- item, alone func(*item)) {
 	for x := range s.o.items() {
+		if x.defines() {
+			alone(&x)
+			continue
+		}
 		if x.Record != nil && !s.above(ctx, &x) {
 			return
 		}
@@ -193,6 +205,9 @@ func (s *sender) send(c *ldap.Conn, x *item) error {
 	if _, add := x.Change.(*op.Add); x.Change != nil && !add && !s.changes {
 		return x.misplaced()
 	}
+	if x.defines() {
+		return s.define(c, x)
+	}
 	switch r := x.Change.(type) {
 	case nil:
 		return s.add(c, x.DN, x.Attributes, nil)
@@ -217,6 +232,46 @@ func (s *sender) send(c *ldap.Conn, x *item) error {
 		return c.ModifyDN(ldap.NewModifyDNWithControlsRequest(x.DN, r.NewRDN, r.DeleteOldRDN, above, controls(x)))
 	}
 	return x.wrong(errors.New("a change of a kind that LDIF does not have"))
+}
+
+// define has the server take the definitions of a record: those that it lacks, as
+// importing into a store does.
+func (s *sender) define(c *ldap.Conn, x *item) error {
+	added, removed, err := x.definitions()
+	if err != nil {
+		return err
+	}
+	there, err := subschemaOf(c)
+	if err != nil {
+		return err
+	}
+	add, remove, err := partition.LackingAt(there, added, removed)
+	if err != nil || len(add)+len(remove) == 0 {
+		return err
+	}
+	m := ldap.NewModifyRequest(partition.SubschemaName, nil)
+	for _, d := range remove {
+		m.Delete(d.Attribute, []string{d.Text})
+	}
+	for _, d := range add {
+		m.Add(d.Attribute, []string{d.Text})
+	}
+	return c.Modify(m)
+}
+
+// subschemaOf reads the definitions of a server's schema.
+func subschemaOf(c *ldap.Conn) (there []op.PartialAttribute, err error) {
+	res, err := c.Search(ldap.NewSearchRequest(partition.SubschemaName, ldap.ScopeBaseObject, ldap.NeverDerefAliases,
+		1, 0, false, "(objectClass=subschema)", []string{"+"}, nil))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range res.Entries {
+		for _, a := range e.Attributes {
+			there = append(there, op.PartialAttribute{Description: a.Name, Values: a.ByteValues})
+		}
+	}
+	return there, nil
 }
 
 // add leaves out what clients may not set.

@@ -47,14 +47,29 @@ type definitions struct {
 	add, remove []schema.Definition
 }
 
+// defines reports whether a record brings definitions, as an entry or as one to be
+// added; other changes of the subschema are changes.
+func (x *item) defines() bool {
+	if !x.ofSubschema() {
+		return false
+	}
+	_, add := x.Change.(*op.Add)
+	return x.Change == nil || add
+}
+
+func (x *item) ofSubschema() bool {
+	if x.Record == nil {
+		return false
+	}
+	name, err := dn.Parse(x.DN)
+	return err == nil && partition.IsSubschema(name)
+}
+
 // takeDefinitions changes the schema as the first record says if that is of the
 // subschema.
 func takeDefinitions(ctx context.Context, p *partition.Partition, o *Options, first *item) (*definitions, error) {
 	d := &definitions{}
-	if first.Record == nil {
-		return d, nil
-	}
-	if name, err := dn.Parse(first.DN); err != nil || !partition.IsSubschema(name) {
+	if !first.defines() {
 		return d, nil
 	}
 	d.records = 1

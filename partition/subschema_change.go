@@ -198,7 +198,7 @@ func (e *schemaEdit) apply(c *op.Modification) error {
 
 func (e *schemaEdit) addAll(t *schema.AttributeType, values [][]byte) error {
 	for _, v := range values {
-		d := schema.Definition{Attribute: t.Name(), Text: unordered(string(v))}
+		d := schema.Definition{Attribute: t.Name(), Text: schema.WithoutOrder(string(v))}
 		if err := t.Syntax.Validate([]byte(d.Text)); err != nil {
 			return problem(InvalidSyntax, "value of %s: %v", t.Name(), err)
 		}
@@ -225,7 +225,7 @@ func (e *schemaEdit) indexOf(list []schema.Definition, d schema.Definition) int 
 // alone as in an assertion (RFC 4517, 4.2.26).
 func (e *schemaEdit) removeAll(t *schema.AttributeType, values [][]byte) {
 	for _, v := range values {
-		d := schema.Definition{Attribute: t.Name(), Text: unordered(string(v))}
+		d := schema.Definition{Attribute: t.Name(), Text: schema.WithoutOrder(string(v))}
 		if i := e.indexOf(e.add, d); i >= 0 {
 			e.add = slices.Delete(e.add, i, i+1) // what this modify brought itself
 			continue
@@ -257,20 +257,6 @@ func count(list []schema.Definition, t *schema.AttributeType) (n int) {
 		}
 	}
 	return n
-}
-
-// unordered takes off the place of a value in an ordered attribute: "{3}", as
-// other servers' schemas have it. The order of definitions means nothing here.
-func unordered(v string) string {
-	v = strings.TrimSpace(v)
-	if !strings.HasPrefix(v, "{") {
-		return v
-	}
-	number, rest, ok := strings.Cut(v[1:], "}")
-	if !ok || number == "" || strings.Trim(number, "0123456789") != "" {
-		return v
-	}
-	return strings.TrimSpace(rest)
 }
 
 // writeSubschema writes what the subschema's entry is to hold: a whole entry the

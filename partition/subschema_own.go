@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -30,10 +31,31 @@ func (s *Snapshot) OwnDefinitions() (added, removed []schema.Definition) {
 // defines otherwise is an error, all of which are joined. What is to be removed
 // has its text, so that adding it and removing the rest undoes the change.
 func (s *Snapshot) Lacking(added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
-	there, own := definitionsOf(s.catalog.schema), map[definitionKey]bool{}
+	own := map[definitionKey]bool{}
 	for _, d := range s.catalog.subschema.added {
 		own[keyOfDefinition(d)] = true
 	}
+	return lacking(definitionsOf(s.catalog.schema), own, added, removed)
+}
+
+// LackingAt is Lacking at another server, given what its subschema shows.
+func LackingAt(subschema []op.PartialAttribute, added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
+	builtIn := definitionsOf(schema.Core())
+	there, own := map[definitionKey]string{}, map[definitionKey]bool{}
+	for _, a := range subschema {
+		if !slices.Contains(definable, a.Description) {
+			continue
+		}
+		for _, v := range a.Values {
+			d := schema.Definition{Attribute: a.Description, Text: string(v)}
+			k := keyOfDefinition(d)
+			there[k], own[k] = d.Text, builtIn[k] != d.Text
+		}
+	}
+	return lacking(there, own, added, removed)
+}
+
+func lacking(there map[definitionKey]string, own map[definitionKey]bool, added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
 	var errs []error
 	replaces := func(d schema.Definition, k definitionKey) {
 		if own[k] {

@@ -30,6 +30,22 @@ func (d Definition) parse() (*definition, error) {
 	return parsed, nil
 }
 
+// WithoutOrder takes off the place of a value in an ordered attribute, "{3}", as
+// slapd's configuration has it (X-ORDERED). The order of definitions means nothing
+// here.
+func WithoutOrder(v string) string {
+	v = strings.TrimSpace(v)
+	rest, is := strings.CutPrefix(v, "{")
+	if !is {
+		return v
+	}
+	number, rest, is := strings.Cut(rest, "}")
+	if !is || number == "" || strings.Trim(number, "0123456789") != "" {
+		return v
+	}
+	return strings.TrimSpace(rest)
+}
+
 // Called gives the OID of what is defined (of a DIT structure rule, its number)
 // and its names; nothing if the definition is malformed.
 func (d Definition) Called() (oid string, names []string) {

@@ -97,7 +97,7 @@ func (c *record) values(a op.PartialAttribute, line int) error {
 	key := strings.ToLower(a.Description)
 	for _, v := range a.Values {
 		source := fmt.Sprintf("%s:%d", c.name, c.next(key, line))
-		text := withoutIndex(string(v))
+		text := schema.WithoutOrder(string(v))
 		var err error
 		switch {
 		case key == "olcobjectidentifier":
@@ -150,19 +150,6 @@ func isElement(description string) bool {
 		return true
 	}
 	return false
-}
-
-// withoutIndex drops the "{12}" that slapd's configuration puts before values.
-func withoutIndex(v string) string {
-	rest, is := strings.CutPrefix(v, "{")
-	if !is {
-		return v
-	}
-	index, rest, is := strings.Cut(rest, "}")
-	if !is || strings.Trim(index, "0123456789") != "" {
-		return v
-	}
-	return rest
 }
 
 // valueLines tells on which lines of a file the values of a record begin, given
