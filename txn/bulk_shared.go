@@ -22,9 +22,9 @@ type sharedLoad struct {
 }
 
 func (e *shared) bulk(ctx context.Context, _ table.BulkOptions) (loader, error) {
-	w := e.writer.Load()
-	if w == nil {
-		return nil, e.writable()
+	w, err := e.holder()
+	if err != nil {
+		return nil, err
 	}
 	w.mu.Lock()
 	i, err := w.add(bulkRecord(0, nil))
@@ -68,9 +68,9 @@ func (w *writer) announce(ctx context.Context, i *issue) error {
 
 // alone implements DB.Alone.
 func (e *shared) alone(ctx context.Context) error {
-	w := e.writer.Load()
-	if w == nil {
-		return e.writable()
+	w, err := e.holder()
+	if err != nil {
+		return err
 	}
 	return w.awaitAlone(ctx)
 }

@@ -22,9 +22,9 @@ const applySize = 1024
 // the next ("Commit" in transactions.md). Conflicts within this server are found
 // in memory before any of that.
 func (e *shared) commit(ctx context.Context, tx *Tx) (table.Revision, *loss, error) {
-	w := e.writer.Load()
-	if w == nil {
-		return 0, nil, e.writable()
+	w, err := e.holder()
+	if err != nil {
+		return 0, nil, err
 	}
 	if err := errors.Join(canceled(ctx), w.alive(), e.drifted()); err != nil {
 		return 0, nil, err

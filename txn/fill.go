@@ -41,10 +41,7 @@ func (db *DB) sharedWriter() (*writer, error) {
 	if !ok {
 		return nil, errNotShared
 	}
-	if w := e.writer.Load(); w != nil {
-		return w, nil
-	}
-	return nil, e.writable()
+	return e.holder()
 }
 
 // Snapshot is the state to fill from. The Fill counts as a transaction that began
@@ -56,6 +53,9 @@ func (f *Fill) Stamp() table.Revision { return f.tx.Stamp() }
 
 // Write writes mutations; rows have cells only.
 func (f *Fill) Write(ctx context.Context, t *Table, ms ...table.Mutation) error {
+	if f.tx.refused != nil {
+		return f.tx.refused
+	}
 	for part := range slices.Chunk(ms, applySize) {
 		if err := f.w.applyPart(ctx, t, f.at, part); err != nil {
 			return err

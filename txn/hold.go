@@ -41,9 +41,9 @@ func (e *shared) hold(ctx context.Context, t *turn) (*hold, *loss, error) {
 	if len(t.marks) == 0 {
 		return nil, nil, nil
 	}
-	w := e.writer.Load()
-	if w == nil {
-		return nil, nil, e.writable()
+	w, err := e.holder()
+	if err != nil {
+		return nil, nil, err
 	}
 	w.mu.Lock()
 	i, err := w.add(&journal.Record{})

@@ -129,13 +129,7 @@ func (e *local) alone(context.Context) error { return nil }
 // catchUp has nothing to wait for: nobody else commits.
 func (e *local) catchUp(context.Context) error { return nil }
 
-func (e *local) stamp() table.Revision {
-	r, err := e.clock.Next()
-	if err != nil {
-		return revision.Last // the clock has run out, and so will the commit
-	}
-	return r
-}
+func (e *local) stamp() (table.Revision, error) { return e.clock.Next() }
 
 func (e *local) writable() error {
 	if e.db.o.ReadOnly {

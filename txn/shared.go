@@ -390,25 +390,38 @@ func (e *shared) newWriter() (*writer, error) {
 func (e *shared) storesMarks() bool { return true }
 
 func (e *shared) writable() error {
-	if w := e.writer.Load(); w != nil {
-		return w.alive()
-	}
-	if e.db.o.ReadOnly {
-		return fmt.Errorf("%w: it was opened for reading", ErrReadOnly)
-	}
-	if err := e.drifted(); err != nil {
+	w, err := e.holder()
+	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: this server has no slot among the writers now and is taking one", table.ErrUnavailable)
+	return w.alive()
 }
 
-func (e *shared) stamp() table.Revision {
+// holder gives what this server writes as, or tells why it does not write. It looks
+// once: the slot may be taken again at any moment.
+func (e *shared) holder() (*writer, error) {
 	if w := e.writer.Load(); w != nil {
-		if r, err := w.clock.Next(); err == nil {
-			return r
-		}
+		return w, nil
 	}
-	return revision.Last // the commit will be refused for the same reason
+	if e.db.o.ReadOnly {
+		return nil, fmt.Errorf("%w: it was opened for reading", ErrReadOnly)
+	}
+	if err := e.drifted(); err != nil {
+		return nil, err
+	}
+	return nil, fmt.Errorf("%w: this server has no slot among the writers now and is taking one", table.ErrUnavailable)
+}
+
+func (e *shared) stamp() (table.Revision, error) {
+	w, err := e.holder()
+	if err != nil {
+		return 0, err
+	}
+	r, err := w.clock.Next()
+	if err != nil {
+		err = fmt.Errorf("%w: %w", table.ErrUnavailable, err)
+	}
+	return r, err
 }
 
 func (e *shared) catchUp(ctx context.Context) error { return e.awaitRead(ctx) }
@@ -416,9 +429,9 @@ func (e *shared) catchUp(ctx context.Context) error { return e.awaitRead(ctx) }
 // wait returns when a state is shown, or after a moment.
 func (e *shared) wait(ctx context.Context, l *loss) error {
 	if l.revision != 0 {
-		w := e.writer.Load()
-		if w == nil {
-			return e.writable()
+		w, err := e.holder()
+		if err != nil {
+			return err
 		}
 		return w.await(ctx, l)
 	}

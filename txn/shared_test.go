@@ -370,6 +370,27 @@ func TestRecoverTwice(t *testing.T) {
 	}
 }
 
+// TestNoStamp: what was made while its server had no slot has positions that later
+// ones would not follow: it is not committed, though the server has one again.
+func TestNoStamp(t *testing.T) {
+	t.Parallel()
+	db := open(t, tabletest.NewMem(), fast)
+	e := db.engine.(*shared)
+	_, err := db.Update(context.Background(), func(tx *Tx) error {
+		w := e.writer.Swap(nil)
+		tx.Stamp()
+		e.writer.Store(w)
+		tx.Write(db.Table("data"), put("x", "p", "1"))
+		return nil
+	})
+	if !errors.Is(err, table.ErrUnavailable) {
+		t.Errorf("committed: %v", err)
+	}
+	if got := value(t, db.current.Load(), db.Table("data"), "x", "p"); got != "" {
+		t.Errorf("read %q", got)
+	}
+}
+
 // TestIdsAbovePredecessor: the next holder of a slot begins above all that the
 // one before has announced, whatever the wall clock says.
 func TestIdsAbovePredecessor(t *testing.T) {
@@ -379,7 +400,10 @@ func TestIdsAbovePredecessor(t *testing.T) {
 	ahead.Now = func() time.Time { return time.Now().Add(time.Hour) }
 	a := open(t, s, ahead)
 	write(t, a, "x", "p", "1")
-	last := a.engine.stamp() // an id above the head
+	last, err := a.engine.stamp() // an id above the head
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := a.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}

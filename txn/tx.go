@@ -2,11 +2,13 @@ package txn
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sort"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
@@ -16,6 +18,7 @@ type Tx struct {
 	db       *DB
 	snapshot *Snapshot
 	stamp    table.Revision
+	refused  error          // why it must not commit, if it must not
 	prio     table.Revision // of the first attempt, once known
 	held     table.Revision // of the hold that the attempt runs under, if any
 	writes   map[string]*overlay
@@ -59,7 +62,11 @@ func (tx *Tx) Snapshot() *Snapshot { return tx.snapshot }
 // commit, which comes later and is larger.
 func (tx *Tx) Stamp() table.Revision {
 	if tx.stamp == 0 {
-		tx.stamp = tx.db.engine.stamp()
+		var err error
+		if tx.stamp, err = tx.db.engine.stamp(); err != nil {
+			// The server may be able to commit again before the transaction ends.
+			tx.stamp, tx.refused = revision.Last, fmt.Errorf("no id for this transaction: %w", err)
+		}
 	}
 	return tx.stamp
 }

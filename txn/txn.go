@@ -189,7 +189,7 @@ type engine interface {
 	// atFront gives the state at a front; nil if it is not reached.
 	atFront(f revision.Front) *Snapshot
 	// stamp issues an id that no commit will have.
-	stamp() table.Revision
+	stamp() (table.Revision, error)
 	// bounds tells what may be collected now.
 	bounds(ctx context.Context) (*bounds, error)
 	// storesMarks reports whether marks are written into the store.

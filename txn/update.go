@@ -68,6 +68,9 @@ func (db *DB) attempt(ctx context.Context, fn func(*Tx) error, t *turn, try int)
 	if err := fn(tx); err != nil {
 		return 0, nil, err
 	}
+	if tx.refused != nil {
+		return 0, nil, tx.refused
+	}
 	if tx.empty() {
 		return tx.snapshot.max, nil, nil
 	}

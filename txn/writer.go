@@ -345,6 +345,9 @@ func (w *writer) tidy() {
 func (w *writer) sweep(heads *journal.Heads, slots []revision.Slot, old []void) {
 	ctx := w.e.background
 	for _, v := range old {
+		if ctx.Err() != nil {
+			return
+		}
 		if err := w.e.db.log.Erase(ctx, v.rec); err != nil {
 			w.e.db.o.Log.Warn("sweeping", "revision", revision.String(v.rec.Revision), "err", err)
 			continue
