@@ -21,6 +21,7 @@ type trace struct {
 	references int
 	cost       partition.Cost
 	plan       string // of a slow search
+	attempts   int    // of an update
 }
 
 // slow reports whether the operation has taken too long by now.
@@ -49,6 +50,9 @@ func (o *operation) log(ctx context.Context, m *op.Message) {
 	attrs = appendResult(attrs, &o.response.Result)
 	if _, ok := m.Request.(*op.Search); ok {
 		attrs = o.trace.appendSearch(attrs)
+	}
+	if n := o.trace.attempts - 1; n > 0 {
+		attrs = append(attrs, slog.Int("retries", n))
 	}
 	attrs = append(attrs, slog.Int64("us", time.Since(o.trace.begun).Microseconds()))
 	name := operationName(m.Request)
