@@ -33,6 +33,7 @@ func (o *operation) update(ctx context.Context, u *update) error {
 		run = o.d.part.UpdateSchema
 	}
 	r, err := run(ctx, o.by(), func(tx *partition.Tx) error {
+		o.trace.attempts++
 		o.adopt(&tx.Snapshot)
 		o.response.Controls = nil // those of an attempt that lost
 		tx.Rules = o.controls.rules
@@ -79,6 +80,10 @@ func (o *operation) updateIn(ctx context.Context, tx *partition.Tx, u *update) (
 	if reads && !u.adds {
 		if id, err = o.asserted(ctx, s, u.name); err != nil {
 			return err
+		}
+		// These reads and the change are one (RFC 4527, 3; RFC 4528, 3).
+		if id != entry.Root {
+			tx.Isolate(id)
 		}
 	}
 	if err := o.readEntry(ctx, s, u.name, id, preRead, c.preRead); err != nil {

@@ -180,3 +180,30 @@ func moveOne(p *partition.Partition, r *rand.Rand) error {
 	})
 	return err
 }
+
+// Adding a value is in nobody's way, but of who reads the entry and changes it in
+// one.
+func TestIsolate(t *testing.T) {
+	ctx := context.Background()
+	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
+		const group = "cn=group," + domain
+		must(t, add(t, p, group, "objectClass: groupOfNames", "member: cn=nobody"))
+		for i, isolated := range []bool{false, true} {
+			tries := 0
+			must(t, update(t, p, func(tx *partition.Tx) error {
+				at, err := tx.Find(ctx, name(group))
+				must(t, err)
+				if isolated {
+					tx.Isolate(at.ID)
+				}
+				if tries++; tries == 1 {
+					must(t, modify(t, p, group, change(op.ModAdd, "member", fmt.Appendf(nil, "cn=other %d", i))))
+				}
+				return tx.Modify(ctx, name(group), []op.Modification{change(op.ModAdd, "member", fmt.Appendf(nil, "cn=own %d", i))})
+			}))
+			if want := i + 1; tries != want {
+				t.Errorf("isolated %v: %d tries, want %d", isolated, tries, want)
+			}
+		}
+	})
+}

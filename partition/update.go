@@ -74,6 +74,13 @@ func (tx *Tx) write(t *txn.Table, ms ...table.Mutation) {
 	tx.tx.Write(t, ms...)
 }
 
+// Isolate keeps all others from changing an entry beside this transaction. Without
+// it values that others add at the same time do not conflict, although what was
+// read of the entry lacks them.
+func (tx *Tx) Isolate(id entry.ID) {
+	tx.tx.Mark(tx.p.master, master.Row(id), txn.Mark{Kind: txn.MarkUpdate})
+}
+
 func (tx *Tx) stale(id entry.ID) { tx.tx.Touch(id) }
 
 // position makes the next value's position.
