@@ -98,6 +98,7 @@ func (m *Main) command(c *cobra.Command, keys []string, fn func(context.Context,
 		} else {
 			c.Flags().String(k.Flag(), "", k.Help)
 		}
+		c.Flags().Lookup(k.Flag()).Hidden = k.Test
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		m.working = true

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -60,6 +61,7 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 		Txn: txn.Options{
 			ReadOnly: use == reading, Lease: c.Lease, Drift: c.Drift, Log: log,
 			Collect: use == serving, Retention: c.Retention,
+			Settle: c.Test.Settle, Now: clock(c, log),
 		},
 		Log: log,
 	})
@@ -68,6 +70,15 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 		return nil, err
 	}
 	return &directoryStore{p, s}, nil
+}
+
+// clock is the wall clock, unless a test wants a wrong one.
+func clock(c *config.Config, log *slog.Logger) func() time.Time {
+	if c.Test == (config.Test{}) {
+		return time.Now
+	}
+	log.Warn("options for tests are in force", "settle", c.Test.Settle, "clock", c.Test.Clock)
+	return func() time.Time { return time.Now().Add(c.Test.Clock) }
 }
 
 // caches shares the configured size between entries and an embedded store's

@@ -42,6 +42,7 @@ type Config struct {
 	Access      Access
 	Slow        time.Duration // 0: no operation is slow
 	GracePeriod time.Duration
+	Test        Test
 
 	settings []Setting
 }
@@ -65,6 +66,12 @@ type TLS struct {
 	Certificate, Key, ClientCA string // files
 	Clients                    string // none, request, require
 	MinVersion                 string // 1.2, 1.3
+}
+
+// Test is what only tests set.
+type Test struct {
+	Settle time.Duration // 0: the store's default
+	Clock  time.Duration // by which the clock is put forward
 }
 
 // Limits of what clients may take.
@@ -175,6 +182,7 @@ func (r *reader) config() (*Config, error) {
 		},
 		Slow:        r.duration("log.slow"),
 		GracePeriod: r.duration("grace-period"),
+		Test:        Test{Settle: r.duration("test.settle"), Clock: r.offset("test.clock")},
 		Limits: Limits{
 			PerUser:     r.perUser(),
 			Rules:       r.limitRules("limits.rules"),
@@ -190,6 +198,9 @@ func (r *reader) config() (*Config, error) {
 		},
 	}
 	for _, k := range Keys {
+		if k.Test {
+			continue
+		}
 		c.settings = append(c.settings, Setting{k, r.values(k), r.origins[k.Name]})
 	}
 	return c, r.err

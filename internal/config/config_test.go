@@ -207,3 +207,24 @@ func TestLimitRules(t *testing.T) {
 		t.Errorf("%+v, %+v", c.Limits.PerUser, c.Limits.Rules)
 	}
 }
+
+// What is for tests only is set by flags alone, and not shown.
+func TestForTestsOnly(t *testing.T) {
+	c, err := Load(Sources{Flags: map[string][]string{"test.clock": {"-40s"}, "test.settle": {"3s"}}})
+	if err != nil || c.Test != (Test{Settle: 3 * time.Second, Clock: -40 * time.Second}) {
+		t.Fatalf("%+v, %v", c.Test, err)
+	}
+	var b bytes.Buffer
+	if err := c.Print(&b); err != nil || strings.Contains(b.String(), "clock") {
+		t.Errorf("%v: it shows\n%s", err, b.String())
+	}
+	for _, s := range []Sources{
+		{Env: []string{"LDAPD_TEST_CLOCK=1s"}},
+		{File: write(t, "ldapd.yaml", "test:\n  clock: 1s\n")},
+		{Flags: map[string][]string{"test.clock": {"soon"}}},
+	} {
+		if c, err := Load(s); err == nil {
+			t.Errorf("%+v is taken: %+v", s, c.Test)
+		}
+	}
+}

@@ -19,6 +19,9 @@ type Key struct {
 	Help    string
 	List    bool
 	Secret  bool // not for print
+	// Test keys are set by their flags alone, which no help shows, so that nobody
+	// comes upon them by chance.
+	Test bool
 }
 
 // Flag is the name of the key's flag, without dashes in front.
@@ -79,6 +82,8 @@ var Keys = []Key{
 	{Name: "log.access", Help: "`FILE` for a JSON line of every operation and connection, - for standard error"},
 	{Name: "log.access-size", Default: "256MiB", Help: "`BYTES` after which the access log goes on in a new file"},
 	{Name: "log.access-keep", Default: "10", Help: "`FILES` of access log to keep, compressed, beside the newest; 0 for all"},
+	{Name: "test.settle", Default: "0s", Test: true, Help: "for tests only: `TIME` after which a write is taken to have landed or to be lost for good, 0 for the default; too short a one may leave cells of what was given up"},
+	{Name: "test.clock", Default: "0s", Test: true, Help: "for tests only: `TIME`, perhaps negative, by which this server's clock is put forward for what it commits"},
 	{Name: "log.slow", Default: "1s", Help: "`TIME` from which an operation is logged with its plan, 0 for none"},
 }
 
@@ -164,6 +169,15 @@ func (r *reader) countOf(key, s string) int {
 }
 
 func (r *reader) duration(key string) time.Duration { return r.durationOf(key, r.text(key)) }
+
+// offset is a duration that may be negative.
+func (r *reader) offset(key string) time.Duration {
+	d, err := time.ParseDuration(r.text(key))
+	if err != nil {
+		r.fail(key, "%q is not a time such as -90s or 10m", r.text(key))
+	}
+	return d
+}
 
 func (r *reader) durationOf(key, s string) time.Duration {
 	if s == "0" {

@@ -81,7 +81,7 @@ func readEnv(env []string) (layer, error) {
 
 func keyOfEnv(name string) *Key {
 	for i := range Keys {
-		if Keys[i].Env() == name {
+		if Keys[i].Env() == name && !Keys[i].Test {
 			return &Keys[i]
 		}
 	}
@@ -163,7 +163,7 @@ func (y *yamlReader) mapping(prefix string, n ast.Node) {
 
 func (y *yamlReader) entry(prefix string, n *ast.MappingValueNode) {
 	name := prefix + n.Key.GetToken().Value
-	if k := findKey(name); k != nil {
+	if k := findKey(name); k != nil && !k.Test {
 		y.value(*k, n)
 		return
 	}
@@ -176,7 +176,7 @@ func (y *yamlReader) entry(prefix string, n *ast.MappingValueNode) {
 
 func isGroup(name string) bool {
 	for _, k := range Keys {
-		if strings.HasPrefix(k.Name, name+".") {
+		if strings.HasPrefix(k.Name, name+".") && !k.Test {
 			return true
 		}
 	}
