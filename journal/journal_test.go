@@ -40,6 +40,9 @@ var genRecord = rapid.Custom(func(t *rapid.T) Record {
 		for range rapid.IntRange(0, 3).Draw(t, "ids") {
 			r.IDs = append(r.IDs, entry.ID{byte(len(r.IDs))})
 		}
+		if keys := rapid.SliceOfN(rapid.Uint64(), 0, 3).Draw(t, "keys"); len(keys) > 0 {
+			r.Keys = keys
+		}
 	}
 	if m := rapid.SliceOfN(rapid.Byte(), 0, 5).Draw(t, "message"); len(m) > 0 {
 		r.Message = m
@@ -199,11 +202,12 @@ func TestArchiveMissing(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	rec := Record{Revision: 300, Token: 1, Prio: 300, IDs: []entry.ID{{1}}, Rows: []Rows{{Table: "t", Keys: [][]byte{{1}, {2}}}}}
 	cells := rec.cells(Pending)
-	f.Add(Key(300), cells[0].Value, cells[1].Value, cells[2].Value)
-	f.Add([]byte{}, []byte{1, 'C'}, []byte{0}, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 1})
-	f.Fuzz(func(t *testing.T, key, state, ids, rows []byte) {
+	f.Add(Key(300), cells[0].Value, cells[1].Value, cells[1].Value, cells[2].Value)
+	f.Add([]byte{}, []byte{1, 'C'}, []byte{0}, []byte{7}, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 1})
+	f.Fuzz(func(t *testing.T, key, state, ids, keys, rows []byte) {
 		rec, err := decode(table.Row{Key: key, Cells: []table.Cell{
 			{Family: family, Qualifier: idsColumn, Value: ids},
+			{Family: family, Qualifier: keysColumn, Value: keys},
 			{Family: family, Qualifier: stateColumn, Value: state},
 			{Family: family, Qualifier: rowsColumn, Value: rows},
 		}})

@@ -41,7 +41,9 @@ type Record struct {
 	// IDs are what the commit changed, unless AllChanged.
 	IDs        []entry.ID
 	AllChanged bool
-	Message    []byte // who did what
+	// Keys are hashes of what it changed besides: values in indexes.
+	Keys    []uint64
+	Message []byte // who did what
 	// Rows is the write list: where cells of a pending commit may lie, or, of a
 	// commit that was one batch, what it wrote over. That of a large commit
 	// stands in chunks of its own, see Log.Chunk.
@@ -60,9 +62,10 @@ const MaxRows = 4096
 const (
 	family = 'j'
 
-	// maxIDs bounds the ids kept of one commit; beyond it everything counts as
-	// changed.
-	maxIDs = 4096
+	// maxIDs and maxKeys bound what is kept of one commit; beyond it everything
+	// counts as changed.
+	maxIDs  = 4096
+	maxKeys = 32768
 
 	// headerSize is the length of a state cell before the priority.
 	headerSize = 1 + 1 + 1 + 1 + 8
@@ -75,6 +78,7 @@ var (
 	stateColumn   = []byte{'s'}
 	rowsColumn    = []byte{'w'}
 	idsColumn     = []byte{'i'}
+	keysColumn    = []byte{'k'}
 	messageColumn = []byte{'m'}
 )
 
@@ -106,7 +110,7 @@ func parseKey(key []byte) (r table.Revision, chunk []uint32, err error) {
 func (rec *Record) state(s State) []byte {
 	b := make([]byte, 0, headerSize+binary.MaxVarintLen64)
 	b = append(b, recordVersion, byte(s), byte(rec.Kind), 0)
-	if rec.AllChanged || len(rec.IDs) > maxIDs {
+	if rec.tooMany() {
 		b[3] = 1
 	}
 	b = binary.BigEndian.AppendUint64(b, rec.Token)
@@ -144,12 +148,11 @@ func (rec *Record) decodeState(b []byte) error {
 // cells gives the row's cells in state s.
 func (rec *Record) cells(s State) []table.Cell {
 	cells := []table.Cell{{Family: family, Qualifier: stateColumn, Value: rec.state(s)}}
-	if n := len(rec.IDs); n > 0 && n <= maxIDs && !rec.AllChanged {
-		b := make([]byte, 0, n*len(entry.ID{}))
-		for i := range rec.IDs {
-			b = append(b, rec.IDs[i][:]...)
-		}
-		cells = append(cells, table.Cell{Family: family, Qualifier: idsColumn, Value: b})
+	if len(rec.IDs) > 0 && !rec.tooMany() {
+		cells = append(cells, table.Cell{Family: family, Qualifier: idsColumn, Value: encodeIDs(rec.IDs)})
+	}
+	if len(rec.Keys) > 0 && !rec.tooMany() {
+		cells = append(cells, table.Cell{Family: family, Qualifier: keysColumn, Value: encodeKeys(rec.Keys)})
 	}
 	if len(rec.Message) > 0 {
 		cells = append(cells, table.Cell{Family: family, Qualifier: messageColumn, Value: rec.Message})
@@ -208,6 +211,8 @@ func decode(row table.Row) (Record, error) {
 			err = rec.decodeState(c.Value)
 		case c.Qualifier[0] == idsColumn[0]:
 			rec.IDs, err = decodeIDs(c.Value)
+		case c.Qualifier[0] == keysColumn[0]:
+			rec.Keys, err = decodeKeys(c.Value)
 		case c.Qualifier[0] == messageColumn[0]:
 			rec.Message = append([]byte(nil), c.Value...)
 		case c.Qualifier[0] == rowsColumn[0]:
@@ -218,6 +223,38 @@ func decode(row table.Row) (Record, error) {
 		}
 	}
 	return rec, nil
+}
+
+// tooMany reports whether everything is to count as changed.
+func (rec *Record) tooMany() bool {
+	return rec.AllChanged || len(rec.IDs) > maxIDs || len(rec.Keys) > maxKeys
+}
+
+func encodeIDs(ids []entry.ID) []byte {
+	b := make([]byte, 0, len(ids)*len(entry.ID{}))
+	for i := range ids {
+		b = append(b, ids[i][:]...)
+	}
+	return b
+}
+
+func encodeKeys(keys []uint64) []byte {
+	b := make([]byte, 0, len(keys)*8)
+	for _, k := range keys {
+		b = binary.BigEndian.AppendUint64(b, k)
+	}
+	return b
+}
+
+func decodeKeys(b []byte) ([]uint64, error) {
+	if len(b)%8 != 0 {
+		return nil, fmt.Errorf("journal keys: %d bytes: %w", len(b), table.ErrCorrupt)
+	}
+	keys := make([]uint64, len(b)/8)
+	for i := range keys {
+		keys[i] = binary.BigEndian.Uint64(b[i*8:])
+	}
+	return keys, nil
 }
 
 func decodeIDs(b []byte) ([]entry.ID, error) {

@@ -18,7 +18,7 @@ type writer interface {
 	// position makes a position larger than those before it.
 	position() master.Position
 	// stale names something kept in memory that the change makes wrong.
-	stale(id entry.ID)
+	stale(value uint64)
 	// claim takes a value that must be unique for an entry.
 	claim(x *indexed, key []byte, id, parent entry.ID)
 }
@@ -125,7 +125,7 @@ func (c *change) note(t *schema.AttributeType, options string, kind byte, gone b
 // enter writes or takes out the index cell of a value.
 func (c *change) enter(x *indexed, key []byte, gone bool) {
 	c.w.write(x.Presence.Table, x.Values.Mutation(key, c.id, c.parent, gone))
-	c.w.stale(postingID(x.typ, key))
+	c.w.stale(postingHash(x.typ, key))
 	if len(x.unique) > 0 && !gone {
 		c.w.claim(x, key, c.id, c.parent)
 	}

@@ -441,7 +441,7 @@ func (w *loadWriter) write(t *txn.Table, ms ...table.Mutation) {
 }
 
 // stale does nothing: after a load everything kept in memory is wrong.
-func (w *loadWriter) stale(entry.ID) {}
+func (w *loadWriter) stale(uint64) {}
 
 // claim does nothing: Link has seen to it.
 func (w *loadWriter) claim(*indexed, []byte, entry.ID, entry.ID) {}

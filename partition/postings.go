@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"hash/fnv"
+	"io"
 
 	"github.com/maypok86/otter/v2"
 
-	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/index"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -16,7 +16,7 @@ import (
 
 // A posting is the candidates that an index has for one value, as they were at
 // an ordinal. It is right as long as nothing touched what stands for the value
-// (postingID), as entries are by their own ids.
+// (postingHash), as entries are by their own ids.
 type posting struct {
 	asOf  uint64
 	links []index.Link
@@ -50,13 +50,13 @@ func newPostings(size uint64) *otter.Cache[postingKey, *posting] {
 	})
 }
 
-// postingID stands for a value of an indexed type in what commits touch.
-func postingID(t *schema.AttributeType, key []byte) entry.ID {
-	h := fnv.New128a()
-	h.Write([]byte(t.OID))
+// postingHash stands for a value of an indexed type in what commits touch.
+func postingHash(t *schema.AttributeType, key []byte) uint64 {
+	h := fnv.New64a()
+	io.WriteString(h, t.OID)
 	h.Write([]byte{'='})
 	h.Write(key)
-	return entry.ID(h.Sum(nil))
+	return h.Sum64()
 }
 
 // keptIndex keeps the postings of an index in memory.
@@ -96,7 +96,7 @@ func (x keptIndex) Equal(ctx context.Context, r txn.Reader, key, after []byte) i
 // known gives the posting of a value if it is right for a snapshot.
 func (x keptIndex) known(s *txn.Snapshot, key []byte) *posting {
 	p, ok := x.kept.GetIfPresent(postingKey{x.typ, string(key)})
-	if !ok || !s.Unchanged(postingID(x.typ, key), p.asOf) {
+	if !ok || !s.UnchangedKey(postingHash(x.typ, key), p.asOf) {
 		return nil
 	}
 	return p

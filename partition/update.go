@@ -81,7 +81,7 @@ func (tx *Tx) Isolate(id entry.ID) {
 	tx.tx.Mark(tx.p.master, master.Row(id), txn.Mark{Kind: txn.MarkUpdate})
 }
 
-func (tx *Tx) stale(id entry.ID) { tx.tx.Touch(id) }
+func (tx *Tx) stale(value uint64) { tx.tx.TouchKeys(value) }
 
 // position makes the next value's position.
 func (tx *Tx) position() master.Position {

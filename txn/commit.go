@@ -70,7 +70,7 @@ func (w *writer) issue(tx *Tx) (*issue, *loss, error) {
 		}
 		return nil, &loss{ordinal: o}, nil
 	}
-	i, err := w.add(&journal.Record{IDs: tx.ids})
+	i, err := w.add(&journal.Record{IDs: tx.ids, Keys: tx.distinctKeys()})
 	if err != nil {
 		return nil, nil, err
 	}

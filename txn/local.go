@@ -201,7 +201,7 @@ func (e *local) enqueue(ctx context.Context, tx *Tx, writes []table.Write) (r ta
 	}
 	tx.issued(r)
 	n = e.ordinal + 1
-	e.db.changes.touch(tx.ids, n)
+	e.db.changes.touch(tx.ids, tx.keys, n)
 	last := func(over []table.Rows) table.Write {
 		rec := tx.record(r)
 		rec.Rows = over

@@ -238,7 +238,7 @@ func (e *shared) noteChanges(ctx context.Context, h *journal.Heads, w *writer, n
 				continue
 			}
 			news = true
-			e.db.changes.touch(rec.IDs, n)
+			e.db.changes.touch(rec.IDs, rec.Keys, n)
 			if rec.AllChanged {
 				e.db.changes.everything(n)
 			}

@@ -154,7 +154,12 @@ func (s *Snapshot) Ordinal() uint64 { return s.ordinal }
 // ordinal since showed, has touched id. It may say false without need, never
 // true wrongly. False for snapshots of the past and when since > s.Ordinal().
 func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool {
-	return since != 0 && since <= s.ordinal && s.db.changes.last(id) <= since
+	return since != 0 && since <= s.ordinal && s.db.changes.last(hash(id)) <= since
+}
+
+// UnchangedKey is Unchanged for what [Tx.TouchKeys] names.
+func (s *Snapshot) UnchangedKey(key, since uint64) bool {
+	return since != 0 && since <= s.ordinal && s.db.changes.last(key) <= since
 }
 
 // Get implements Reader.
@@ -269,9 +274,9 @@ func (b *broadcast) Broadcast() {
 	}
 }
 
-// changes says of every entry when it was changed last: the ordinal of the
-// newest state that shows a change of it. Entries share stripes, so an answer
-// can be too new but never too old.
+// changes says of every entry, and of whatever has a key, when it was changed last:
+// the ordinal of the newest state that shows a change of it. They share stripes, so
+// an answer can be too new but never too old.
 //
 // A commit's stripes are raised to n before the state of ordinal n, the first
 // that shows it, can be had from DB.Snapshot. So whoever holds a snapshot of
@@ -282,22 +287,29 @@ type changes struct {
 	stripes [1 << 16]atomic.Uint64
 }
 
-func (c *changes) stripe(id entry.ID) *atomic.Uint64 {
-	// Ids need not be random (imports bring their own): mix all their bytes.
+func (c *changes) stripe(hash uint64) *atomic.Uint64 {
+	return &c.stripes[(hash^hash>>32)&(1<<16-1)]
+}
+
+// hash mixes all bytes of an id, which need not be random: imports bring their own.
+func hash(id entry.ID) uint64 {
 	h := uint64(14695981039346656037)
 	for _, b := range id {
 		h = (h ^ uint64(b)) * 1099511628211
 	}
-	return &c.stripes[(h^h>>32)&(1<<16-1)]
+	return h
 }
 
-func (c *changes) last(id entry.ID) uint64 {
-	return max(c.all.Load(), c.stripe(id).Load())
+func (c *changes) last(hash uint64) uint64 {
+	return max(c.all.Load(), c.stripe(hash).Load())
 }
 
-func (c *changes) touch(ids []entry.ID, n uint64) {
+func (c *changes) touch(ids []entry.ID, keys []uint64, n uint64) {
 	for _, id := range ids {
-		raise(c.stripe(id), n)
+		raise(c.stripe(hash(id)), n)
+	}
+	for _, k := range keys {
+		raise(c.stripe(k), n)
 	}
 }
 

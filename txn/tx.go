@@ -25,6 +25,7 @@ type Tx struct {
 	marks    []placed
 	markRows []markRow
 	ids      []entry.ID
+	keys     []uint64 // hashes of what else changes
 	message  []byte
 	atCommit []func(table.Revision)
 }
@@ -143,6 +144,10 @@ func (tx *Tx) Mark(t *Table, row []byte, m Mark) {
 // caches and followers.
 func (tx *Tx) Touch(ids ...entry.ID) { tx.ids = append(tx.ids, ids...) }
 
+// TouchKeys names, by their hashes, other things that the commit changes, for caches
+// alone.
+func (tx *Tx) TouchKeys(keys ...uint64) { tx.keys = append(tx.keys, keys...) }
+
 // SetMessage is what the journal keeps of the commit: who did what.
 func (tx *Tx) SetMessage(m []byte) { tx.message = m }
 
@@ -185,12 +190,19 @@ func compareStrings(a, b string) int {
 	return 0
 }
 
+func (tx *Tx) distinctKeys() []uint64 {
+	slices.Sort(tx.keys)
+	tx.keys = slices.Compact(tx.keys)
+	return tx.keys
+}
+
 // record gives the journal's row of the transaction.
 func (tx *Tx) record(r table.Revision) *journal.Record {
 	return &journal.Record{
 		Revision: r,
 		Prio:     r,
 		IDs:      tx.ids,
+		Keys:     tx.distinctKeys(),
 		Message:  tx.message,
 	}
 }

@@ -283,7 +283,7 @@ func (w *writer) nowShown(h *journal.Heads, n uint64) (shown []*issue) {
 		case i.state == journal.Pending || r > c.Head || undecided:
 			kept = append(kept, i)
 		case i.state == journal.Committed:
-			w.e.db.changes.touch(i.rec.IDs, n)
+			w.e.db.changes.touch(i.rec.IDs, i.rec.Keys, n)
 			if i.rec.AllChanged {
 				w.e.db.changes.everything(n)
 			}
