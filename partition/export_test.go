@@ -23,6 +23,9 @@ func (tx *Tx) KeepToBoth(ctx context.Context) error {
 	return tx.keepToBoth(ctx, tx.catalog)
 }
 
+// SchemaToCome reports whether a change of the schema is under way.
+func (tx *Tx) SchemaToCome() bool { return tx.catalog.subschema.pending != nil }
+
 // Announce takes the first step of a change of the schema, and no other one.
 func Announce(ctx context.Context, p *Partition, changes []op.Modification) error {
 	st := &schemaSteps{p: p}

@@ -33,14 +33,19 @@ func openShared(t testing.TB, s table.Store, o txn.Options) *partition.Partition
 }
 
 // servers opens a store as several servers; the first one makes the directory.
-func servers(t testing.TB, s table.Store, n int) (ps []*partition.Partition) {
+func servers(t testing.TB, s table.Store, n int) []*partition.Partition {
 	t.Helper()
-	first := openShared(t, s, quick)
+	return serversWith(t, s, n, quick)
+}
+
+func serversWith(t testing.TB, s table.Store, n int, o txn.Options) (ps []*partition.Partition) {
+	t.Helper()
+	first := openShared(t, s, o)
 	must(t, first.SetSuffixes(context.Background(), []string{"dc=example,dc=com"}))
 	must(t, add(t, first, "dc=example,dc=com", "objectClass: dcObject", "objectClass: organization", "o: Example", "dc: example"))
 	must(t, changeSchema(t, first, "add objectClasses "+building, "add attributeTypes "+floors, "add attributeTypes "+drawing))
 	for ps = append(ps, first); len(ps) < n; {
-		ps = append(ps, openShared(t, s, quick))
+		ps = append(ps, openShared(t, s, o))
 	}
 	return ps
 }
@@ -54,7 +59,12 @@ const (
 
 // require changes what a building must have.
 func require(t testing.TB, p *partition.Partition, must string) error {
-	return changeSchema(t, p, "delete objectClasses "+buildingOID,
+	t.Helper()
+	return requireIn(context.Background(), p, must)
+}
+
+func requireIn(ctx context.Context, p *partition.Partition, must string) error {
+	return changeSchemaIn(ctx, p, "delete objectClasses "+buildingOID,
 		"add objectClasses ( "+buildingOID+" NAME 'building' SUP top STRUCTURAL MUST "+must+" MAY ( floors $ floorPlan ) )")
 }
 
@@ -289,6 +299,94 @@ func TestSchemaStepsBroken(t *testing.T) {
 	eventually(t, "the announcement goes", func() bool {
 		return add(t, ps[0], "cn=a,dc=example,dc=com", "objectClass: building") == nil
 	})
+}
+
+// TestSchemaStepsKilled has the server that changes the schema die at each call of
+// the store that the change makes, or as good as. Then the change is in force, or it
+// never was; nobody waits for it, and the next change finds nothing in its way.
+func TestSchemaStepsKilled(t *testing.T) {
+	whole := newKilled(t, 0)
+	must(t, whole.err)
+	if whole.calls < 20 {
+		t.Fatalf("a change makes %d calls", whole.calls)
+	}
+	var all []*killed // whose leases end together
+	for n := 1; n <= whole.calls; n += 2 {
+		all = append(all, newKilled(t, n))
+	}
+	inForce := 0
+	for _, k := range all {
+		if k.decided(t) {
+			inForce++
+		}
+		k.goesOn(t)
+	}
+	t.Logf("of %d changes %d were in force", len(all), inForce)
+}
+
+// killed is a change of the schema whose server died at a call of the store.
+type killed struct {
+	n     int
+	other *partition.Partition // the one that lives
+	calls int                  // that there were
+	err   error                // what the change was told
+}
+
+func newKilled(t *testing.T, n int) *killed {
+	t.Helper()
+	store := tabletest.NewMem()
+	o := txn.Options{Lease: 3 * time.Second, Poll: 20 * time.Millisecond, Settle: 50 * time.Millisecond}
+	k := &killed{n: n, other: serversWith(t, store, 1, o)[0]}
+	faulty, faults := tabletest.WithFaults(store, uint64(n))
+	dying := openShared(t, faulty, o)
+	before := faults.Calls()
+	faults.CrashAt(n)
+	ctx, die := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- requireIn(ctx, dying, withFloors) }()
+	eventually(t, "the crash, or the end", func() bool { return faults.Crashed() || len(ended) > 0 })
+	die() // nobody is left to wait for anything
+	k.err, k.calls = <-ended, faults.Calls()-before
+	return k
+}
+
+// decided waits until a building without floors can be made, or cannot, for good,
+// and tells which.
+func (k *killed) decided(t *testing.T) (inForce bool) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("the change that ended at call %d is decided", k.n), func() bool {
+		pending := false
+		_, err := k.other.Update(context.Background(), partition.By{}, func(tx *partition.Tx) error {
+			pending = tx.SchemaToCome()
+			return adding("cn=probe,dc=example,dc=com", "objectClass: building")(tx)
+		})
+		var problem *partition.Error
+		inForce = errors.As(err, &problem) && problem.Problem == partition.ClassViolation
+		if !passing(err) {
+			t.Fatal(err)
+		}
+		return !pending && (err == nil || inForce || errors.As(err, &problem) && problem.Problem == partition.EntryExists)
+	})
+	if k.err == nil && !inForce {
+		t.Errorf("call %d: an acknowledged change is not in force", k.n)
+	}
+	return inForce
+}
+
+// goesOn makes the next changes.
+func (k *killed) goesOn(t *testing.T) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("the next change after call %d", k.n), func() bool {
+		err := require(t, k.other, floorless)
+		if !passing(err) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	eventually(t, "an entry by it", func() bool {
+		return add(t, k.other, "cn=after,dc=example,dc=com", "objectClass: building") == nil
+	})
+	verifyClean(t, k.other)
 }
 
 // TestSchemaTrial judges a change and announces nothing.

@@ -36,7 +36,10 @@ func schemaChange(lines ...string) (cs []op.Modification) {
 
 func changeSchema(t testing.TB, p *partition.Partition, lines ...string) error {
 	t.Helper()
-	ctx := context.Background()
+	return changeSchemaIn(context.Background(), p, lines...)
+}
+
+func changeSchemaIn(ctx context.Context, p *partition.Partition, lines ...string) error {
 	_, err := p.UpdateSchema(ctx, partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error {
 		return tx.Modify(ctx, name(partition.SubschemaName), schemaChange(lines...))
 	})
