@@ -13,7 +13,6 @@ package hbasetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -73,28 +72,36 @@ func startShared() {
 	shared.inst, shared.err = startExclusive(ctx)
 }
 
-// held is the machine's test lock. It stays open for the life of the process:
+// machine has the machine's test lock. It stays open for the life of the process:
 // the collector closes files that nobody holds, and that would free the lock.
-var held *os.File
+var machine struct {
+	sync.Mutex
+	held *os.File
+}
 
-// startExclusive holds the machine's test lock for the life of the process.
-func startExclusive(ctx context.Context) (*Instance, error) {
-	cache, err := cacheDir()
-	if err != nil {
-		return nil, err
+// exclusive holds the machine's test lock for the life of the process, and gives
+// the folder that it is for.
+func exclusive(ctx context.Context) (cache string, err error) {
+	machine.Lock()
+	defer machine.Unlock()
+	if cache, err = cacheDir(); err != nil || machine.held != nil {
+		return cache, err
 	}
-	if held, err = lock(ctx, filepath.Join(cache, "test.lock")); err != nil {
+	machine.held, err = lock(ctx, filepath.Join(cache, "test.lock"))
+	return cache, err
+}
+
+// startExclusive starts the instance that all tests of the process share.
+func startExclusive(ctx context.Context) (*Instance, error) {
+	cache, err := exclusive(ctx)
+	if err != nil {
 		return nil, err
 	}
 	jars, err := Jars(ctx)
 	if err != nil {
 		return nil, err
 	}
-	i, err := startAnew(ctx, filepath.Join(cache, "test"), jars)
-	if err != nil {
-		return nil, errors.Join(err, held.Close())
-	}
-	return i, nil
+	return startAnew(ctx, filepath.Join(cache, "test"), jars)
 }
 
 // startAnew starts an instance on an empty folder. One that does not get ready

@@ -7,11 +7,8 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"syscall"
 	"text/template"
 	"time"
 )
@@ -29,113 +26,73 @@ type Config struct {
 
 // An Instance is a running HBase of one JVM.
 type Instance struct {
-	c    Config
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the JVM is gone
+	c Config
+	*jvm
 }
 
 // Run starts an instance and returns when it takes writes.
 func Run(ctx context.Context, c Config) (*Instance, error) {
-	if c.Heap == "" {
-		c.Heap = "256m"
-	}
-	if c.Port == 0 {
-		p, err := freePort()
-		if err != nil {
-			return nil, err
-		}
-		c.Port = p
-	}
-	dir, err := filepath.Abs(c.Dir)
-	if err != nil {
-		return nil, err
-	}
-	c.Dir = dir
-	if err := configure(c); err != nil {
+	if err := c.prepare(1); err != nil {
 		return nil, err
 	}
 	i := &Instance{c: c}
 	return i, i.Restart(ctx)
 }
 
-// Quorum is the ZooKeeper quorum as a store's URL has it.
-func (i *Instance) Quorum() string { return fmt.Sprintf("127.0.0.1:%d", i.c.Port) }
+// prepare fills in what is not given and writes the configuration of an HBase of so
+// many JVMs with regions.
+func (c *Config) prepare(servers int) (err error) {
+	if c.Heap == "" {
+		c.Heap = "256m"
+	}
+	if c.Port == 0 {
+		if c.Port, err = freePort(); err != nil {
+			return err
+		}
+	}
+	if c.Dir, err = filepath.Abs(c.Dir); err != nil {
+		return err
+	}
+	return configure(*c, servers)
+}
 
-// PID is the process id of the JVM.
-func (i *Instance) PID() int { return i.cmd.Process.Pid }
+// Quorum is the ZooKeeper quorum as a store's URL has it.
+func (i *Instance) Quorum() string { return i.c.quorum() }
+
+func (c *Config) quorum() string { return fmt.Sprintf("127.0.0.1:%d", c.Port) }
 
 // Restart starts the JVM again after Kill, on the same data and port.
-func (i *Instance) Restart(ctx context.Context) error {
-	log, err := os.OpenFile(i.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
+func (i *Instance) Restart(ctx context.Context) (err error) {
+	if i.jvm, err = i.c.start("master.HMaster", "start"); err != nil {
 		return err
 	}
-	defer log.Close()
-	i.cmd = exec.Command("java", "-Xmx"+i.c.Heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-		"-cp", filepath.Join(i.c.Dir, "conf")+":"+i.c.Jars+"/*",
-		"org.apache.hadoop.hbase.master.HMaster", "start")
-	i.cmd.Dir, i.cmd.Stdout, i.cmd.Stderr = i.c.Dir, log, log
-	i.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if i.c.Tied {
-		i.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	}
-	i.done = make(chan struct{})
-	started := make(chan error, 1)
-	go i.watch(started)
-	if err := <-started; err != nil {
-		return err
-	}
-	return i.ready(ctx)
+	return i.c.ready(ctx, i.jvm)
 }
 
-// watch starts the JVM and reaps it. The parent-death signal is bound to the
-// thread that forked, so that thread must live as long as the JVM.
-func (i *Instance) watch(started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	defer close(i.done)
-	err := i.cmd.Start()
-	started <- err
-	if err == nil {
-		_ = i.cmd.Wait()
-	}
-}
-
-// Kill ends the JVM with SIGKILL, as a crash would. Acknowledged writes stay.
-func (i *Instance) Kill() {
-	_ = i.cmd.Process.Kill()
-	<-i.done
-}
-
-// Pause stops the JVM without ending it; Resume lets it go on.
-func (i *Instance) Pause() error { return i.cmd.Process.Signal(syscall.SIGSTOP) }
-
-// Resume ends a Pause.
-func (i *Instance) Resume() error { return i.cmd.Process.Signal(syscall.SIGCONT) }
-
-func (i *Instance) logFile() string { return filepath.Join(i.c.Dir, "hbase.log") }
-
-// ready waits until the instance has created a table and taken a Put.
-func (i *Instance) ready(ctx context.Context) error {
+// ready waits until a table can be created and takes a Put, or one of the JVMs
+// ends.
+func (c *Config) ready(ctx context.Context, first *jvm) error {
 	for {
-		err := Probe(ctx, i.Quorum())
+		err := Probe(ctx, c.quorum())
 		if err == nil {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			i.Kill()
-			return fmt.Errorf("HBase did not get ready: %w\n%s", err, i.tail())
-		case <-i.done:
-			return fmt.Errorf("HBase ended at once:\n%s", i.tail())
+			first.Kill()
+			return fmt.Errorf("HBase did not get ready: %w\n%s", err, c.tail())
+		case <-first.done:
+			return fmt.Errorf("HBase ended at once:\n%s", c.tail())
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }
 
+func (c *Config) logFile() string { return filepath.Join(c.Dir, "hbase.log") }
+
 // tail is the end of the log.
-func (i *Instance) tail() string {
-	b, err := os.ReadFile(i.logFile())
+func (c *Config) tail() string {
+	b, err := os.ReadFile(c.logFile())
 	if err != nil {
 		return err.Error()
 	}
@@ -159,7 +116,7 @@ func freePort() (int, error) {
 	return 0, last
 }
 
-func configure(c Config) error {
+func configure(c Config, servers int) error {
 	conf := filepath.Join(c.Dir, "conf")
 	if err := os.MkdirAll(conf, 0o755); err != nil {
 		return err
@@ -169,7 +126,7 @@ func configure(c Config) error {
 		return err
 	}
 	log := os.WriteFile(filepath.Join(conf, "log4j2.properties"), []byte(log4j), 0o644)
-	return errors.Join(site.Execute(f, c), f.Close(), log)
+	return errors.Join(site.Execute(f, settings{c, servers}), f.Close(), log)
 }
 
 const log4j = `status = warn
@@ -180,12 +137,20 @@ appender.out.layout.pattern = %d{ISO8601} %-5p %c{2}: %.500m%n
 rootLogger = WARN,out
 `
 
+// settings are what site is made of.
+type settings struct {
+	Config
+	Servers int
+}
+
 // site keeps all in one folder and on the loopback, and shortens the waits that
 // make sense on a cluster only. The memstores take memory as they need it: by
 // chunks of 2 MB for every family of every region (MSLAB), the heap would end
-// with the tables of a few tests.
+// with the tables of a few tests. Where there are several JVMs
+// one that is gone is missed after three seconds: sooner,
+// and a busy machine would lose those that are there.
 var site = template.Must(template.New("hbase-site.xml").Parse(`<configuration>
-<property><name>hbase.cluster.distributed</name><value>false</value></property>
+<property><name>hbase.cluster.distributed</name><value>{{gt .Servers 1}}</value></property>
 <property><name>hbase.rootdir</name><value>file://{{.Dir}}/data</value></property>
 <property><name>hbase.tmp.dir</name><value>{{.Dir}}/tmp</value></property>
 <property><name>hbase.unsafe.stream.capability.enforce</name><value>false</value></property>
@@ -201,10 +166,15 @@ var site = template.Must(template.New("hbase-site.xml").Parse(`<configuration>
 <property><name>hbase.regionserver.ipc.address</name><value>127.0.0.1</value></property>
 <property><name>hbase.regionserver.port</name><value>0</value></property>
 <property><name>hbase.regionserver.info.port</name><value>-1</value></property>
-<property><name>hbase.master.wait.on.regionservers.mintostart</name><value>1</value></property>
-<property><name>hbase.master.wait.on.regionservers.maxtostart</name><value>1</value></property>
+<property><name>hbase.master.wait.on.regionservers.mintostart</name><value>{{.Servers}}</value></property>
+<property><name>hbase.master.wait.on.regionservers.maxtostart</name><value>{{.Servers}}</value></property>
 <property><name>hbase.master.wait.on.regionservers.interval</name><value>100</value></property>
 <property><name>hbase.regionserver.msginterval</name><value>200</value></property>
 <property><name>hbase.hregion.memstore.mslab.enabled</name><value>false</value></property>
+{{- if gt .Servers 1}}
+<property><name>zookeeper.session.timeout</name><value>3000</value></property>
+<property><name>hbase.zookeeper.property.tickTime</name><value>500</value></property>
+<property><name>hbase.zookeeper.property.minSessionTimeout</name><value>3000</value></property>
+{{- end}}
 </configuration>
 `))

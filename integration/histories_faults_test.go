@@ -1,0 +1,117 @@
+package integration
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/internal/hbasetest"
+)
+
+const (
+	// settleTime is the rollback horizon of servers that are stopped for longer.
+	settleTime = 4 * time.Second
+	// drift is how far a server's clock may lead, and skew by how much those here
+	// are wrong.
+	drift = 40 * time.Second
+	skew  = 35 * time.Second
+)
+
+// A fault is something that was done to a server, or to the store.
+type fault struct {
+	kind   string
+	server int // -1: the store
+	at     time.Duration
+}
+
+func (r *run) note(kind string, server int) {
+	r.faults = append(r.faults, fault{kind, server, r.at()})
+}
+
+// kill ends a server as a crash would, and starts another one in its place.
+func (r *run) kill(server int) {
+	r.pause(time.Second) // of peace
+	r.note("a server was killed", server)
+	r.seats[server].process().kill()
+	r.sit(server)
+	r.pause(historiesLease)
+}
+
+// stop has a server stand still for a while.
+func (r *run) stop(server int, d time.Duration, kind string) {
+	r.note(kind, server)
+	p := r.seats[server].process().cmd.Process
+	for _, s := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
+		if err := p.Signal(s); err != nil {
+			r.t.Fatal(err)
+		}
+		r.pause(d)
+		d = historiesLease / 2 // to come back
+	}
+}
+
+func (r *run) pause(d time.Duration) { <-time.After(d) }
+
+// stalls asserts and tells how long clients of the other servers had to wait for
+// an answer while a fault lasted, at most.
+func (r *run) stalls(bound time.Duration) {
+	worst := map[string]time.Duration{}
+	times := map[string]int{}
+	for _, f := range r.faults {
+		times[f.kind]++
+		for _, e := range r.events() {
+			if e.server == f.server || e.ret < f.at || e.call > f.at+2*historiesLease {
+				continue
+			}
+			stall := e.ret - max(e.call, f.at)
+			worst[f.kind] = max(worst[f.kind], stall)
+			if stall > bound {
+				r.t.Errorf("%s at %v: an operation waited for %v\n%v", f.kind, f.at, stall, e)
+			}
+		}
+	}
+	for kind, d := range worst {
+		r.t.Logf("%s, %d times: nobody at another server waited for more than %v", kind, times[kind], d.Round(time.Millisecond))
+	}
+}
+
+// TestHistoriesFaults is TestHistories while servers are killed and stopped, for
+// longer than their lease and for longer than the rollback horizon, and with clocks
+// that are wrong by nearly as much as they may be.
+func TestHistoriesFaults(t *testing.T) {
+	own := [servers][]string{}
+	for i, clock := range []time.Duration{skew, 0, -skew} {
+		own[i] = []string{"--drift", drift.String(), "--test-settle", settleTime.String(), "--test-clock", clock.String()}
+	}
+	r := newRun(t, storeKinds[1].make(t), *historiesTime, own)
+	r.run(func(n int) {
+		server := n / 3 % servers
+		switch n % 3 {
+		case 0:
+			r.kill(server)
+		case 1:
+			r.stop(server, historiesLease*3/2, "a server stood still for longer than its lease")
+		case 2:
+			r.stop(server, settleTime+historiesLease, "a server stood still for longer than the rollback horizon")
+		}
+	})
+	r.stalls(historiesLease + 2*time.Second)
+}
+
+// TestHistoriesRegionServer is TestHistories while region servers of HBase are
+// killed, one after the other.
+func TestHistoriesRegionServer(t *testing.T) {
+	c := hbasetest.StartCluster(t, 2)
+	r := newRun(t, "hbase://"+c.Quorum()+"/"+hbasetest.Prefix(t), *historiesTime*2/3, [servers][]string{})
+	r.run(func(n int) {
+		r.pause(2 * time.Second)
+		r.note("a region server was killed", -1)
+		c.KillRegionServer(n % 2)
+		r.pause(8 * time.Second) // it is missed, and its regions open elsewhere
+		if err := c.StartRegionServer(n % 2); err != nil {
+			t.Fatal(err)
+		}
+		r.pause(2 * time.Second)
+	})
+	r.stalls(time.Minute)
+}

@@ -1,0 +1,178 @@
+package integration
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A step is one operation on an object that is to behave as if one operation was
+// done after the other, each at some time between its call and its answer. States
+// are text.
+type step interface {
+	object() string
+	initial() string
+	// next gives the state after the step; !ok: it cannot be done on this state,
+	// or it does not give this output, where it gave one.
+	next(state, output string) (after string, ok bool)
+}
+
+// isRead reports whether a step changes nothing.
+func isRead(s step) bool {
+	switch s.(type) {
+	case countRead, registerRead, hasRead, treeRead:
+		return true
+	}
+	return false
+}
+
+// Counters count by RFC 4525's increment.
+type (
+	increment string // gives the count after it
+	countRead string
+)
+
+func (c increment) object() string  { return string(c) }
+func (c increment) initial() string { return "0" }
+func (c increment) next(state, output string) (string, bool) {
+	n, _ := strconv.Atoi(state)
+	after := strconv.Itoa(n + 1)
+	return after, output == "" || output == after
+}
+
+func (c countRead) object() string                           { return string(c) }
+func (c countRead) initial() string                          { return "0" }
+func (c countRead) next(state, output string) (string, bool) { return state, output == state }
+
+// Registers have one value, which who knows it exchanges for another one.
+type (
+	exchange     struct{ register, old, new string }
+	registerRead string
+)
+
+func (x exchange) object() string                      { return x.register }
+func (x exchange) initial() string                     { return "0" }
+func (x exchange) next(state, _ string) (string, bool) { return x.new, state == x.old }
+
+func (r registerRead) object() string                           { return string(r) }
+func (r registerRead) initial() string                          { return "0" }
+func (r registerRead) next(state, output string) (string, bool) { return state, output == state }
+
+// A value of an attribute of many is there or not.
+type (
+	put struct {
+		value string
+		there bool // after it
+	}
+	hasRead string
+)
+
+func (p put) object() string  { return p.value }
+func (p put) initial() string { return "false" }
+func (p put) next(state, _ string) (string, bool) {
+	after := strconv.FormatBool(p.there)
+	return after, state != after
+}
+
+func (h hasRead) object() string                           { return string(h) }
+func (h hasRead) initial() string                          { return "false" }
+func (h hasRead) next(state, output string) (string, bool) { return state, output == state }
+
+// Trees are entries below one. The state has a line for each: its path, from the
+// top, and what tells it from others that have the name before or after it.
+type (
+	grow     struct{ tree, path, id string }
+	prune    struct{ tree, path string }
+	moveTo   struct{ tree, from, to string }
+	treeRead string
+)
+
+// movers are the entries that trees have from the beginning in which nothing but
+// moves happens.
+var movers = []string{"a", "b", "c", "d", "e"}
+
+func treeAtFirst(name string) string {
+	m := map[string]string{}
+	if strings.HasPrefix(name, "moves") {
+		for _, path := range movers {
+			m[path] = path
+		}
+	}
+	return treeState(m)
+}
+
+// paths takes a state apart.
+func paths(state string) map[string]string {
+	m := map[string]string{}
+	for line := range strings.Lines(state) {
+		path, id, _ := strings.Cut(strings.TrimSpace(line), " ")
+		m[path] = id
+	}
+	return m
+}
+
+func treeState(m map[string]string) string {
+	var lines []string
+	for path, id := range m {
+		lines = append(lines, path+" "+id)
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// above gives the path of the entry above.
+func above(path string) string {
+	return path[:max(strings.LastIndexByte(path, '/'), 0)]
+}
+
+// vacant reports whether an entry can be put at a path.
+func vacant(m map[string]string, path string) bool {
+	_, taken := m[path]
+	_, parent := m[above(path)]
+	return !taken && (parent || above(path) == "")
+}
+
+func (g grow) object() string  { return g.tree }
+func (g grow) initial() string { return "" }
+func (g grow) next(state, _ string) (string, bool) {
+	m := paths(state)
+	ok := vacant(m, g.path)
+	m[g.path] = g.id
+	return treeState(m), ok
+}
+
+func (p prune) object() string  { return p.tree }
+func (p prune) initial() string { return "" }
+func (p prune) next(state, _ string) (string, bool) {
+	m := paths(state)
+	_, ok := m[p.path]
+	delete(m, p.path)
+	for path := range m {
+		ok = ok && !strings.HasPrefix(path, p.path+"/")
+	}
+	return treeState(m), ok
+}
+
+func (v moveTo) object() string  { return v.tree }
+func (v moveTo) initial() string { return treeAtFirst(v.tree) }
+func (v moveTo) next(state, _ string) (string, bool) {
+	rest, moved := map[string]string{}, map[string]string{}
+	for path, id := range paths(state) {
+		if path == v.from || strings.HasPrefix(path, v.from+"/") {
+			moved[v.to+strings.TrimPrefix(path, v.from)] = id
+		} else {
+			rest[path] = id
+		}
+	}
+	if len(moved) == 0 || !vacant(rest, v.to) {
+		return state, false
+	}
+	for path, id := range moved {
+		rest[path] = id
+	}
+	return treeState(rest), true
+}
+
+func (r treeRead) object() string                           { return string(r) }
+func (r treeRead) initial() string                          { return treeAtFirst(string(r)) }
+func (r treeRead) next(state, output string) (string, bool) { return state, output == state }

@@ -1,0 +1,162 @@
+package integration
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var historiesTime = flag.Duration("histories", 18*time.Second, "how long clients work at servers that are disturbed, of whose histories nobody may see an anomaly")
+
+const (
+	servers        = 3
+	clients        = 16
+	historiesLease = 3 * time.Second
+	// clientPatience is how long a client waits before it goes to another server.
+	// It is longer than anybody has to wait for what a dead server left.
+	clientPatience = historiesLease + 7*time.Second
+	// A generation of objects is used for so long: what porcupine has to look at
+	// together must not get too long, and what is unknown may happen at any later time.
+	generationTime = 8 * time.Second
+)
+
+// A run is three servers on one store and what clients saw of them.
+type run struct {
+	t           *testing.T
+	store       string
+	seats       [servers]seat
+	workers     []*worker
+	length      time.Duration
+	generations int // of objects, used one after the other
+	began       time.Time
+	sessions    atomic.Int32
+	stopped     atomic.Bool
+	faults      []fault
+}
+
+// A seat is where a server runs, perhaps one after the other.
+type seat struct {
+	args []string
+	mu   sync.Mutex
+	p    *process
+}
+
+func (s *seat) process() *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.p
+}
+
+func (r *run) url(server int) string { return r.seats[server].process().url() }
+
+// newRun makes what is to be worked on and starts the servers, each with arguments
+// of its own.
+func newRun(t *testing.T, store string, length time.Duration, own [servers][]string) *run {
+	r := &run{t: t, store: store, length: length, generations: int(length/generationTime) + 1}
+	load(t, store, example, r.objects())
+	for i := range r.seats {
+		r.seats[i].args = append([]string{"--lease", historiesLease.String()}, own[i]...)
+		r.sit(i)
+	}
+	for i := range r.seats {
+		awaitWriter(t, r.seats[i].process())
+	}
+	for n := range clients {
+		r.workers = append(r.workers, r.worker(n, n%servers))
+	}
+	return r
+}
+
+// objects writes a file with all generations of objects.
+func (r *run) objects() string {
+	var b strings.Builder
+	entry := func(dn string, more ...string) {
+		fmt.Fprintf(&b, "dn: %s\nobjectClass: organizationalUnit\nobjectClass: extensibleObject\n%s\n", dn, strings.Join(more, "\n"))
+	}
+	entry(historiesDN, "")
+	for g := range r.generations {
+		entry(generationDN(g), "")
+		for _, name := range flat() {
+			attributes := []string{"uidNumber: 0", ""}
+			if strings.HasPrefix(name, "register-") {
+				attributes = []string{"description: 0", ""}
+			}
+			dn := "ou=" + name + "," + generationDN(g)
+			entry(dn, attributes...)
+			if strings.HasPrefix(name, "moves") {
+				for _, path := range movers {
+					entry(below(path, dn), "description: "+path, "")
+				}
+			}
+		}
+	}
+	file := filepath.Join(r.t.TempDir(), "objects.ldif")
+	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	return file
+}
+
+// sit starts a server at a seat.
+func (r *run) sit(i int) {
+	s := &r.seats[i]
+	p := serve(r.t, r.store, s.args...)
+	s.mu.Lock()
+	s.p = p
+	s.mu.Unlock()
+}
+
+func (r *run) worker(client, at int) *worker {
+	return &worker{r: r, client: client, at: at, forbidden: func(err error) { r.t.Errorf("client %d at server %d: %v", client, at, err) }}
+}
+
+// at is the time of the run, and now the generation of objects that is worked on.
+func (r *run) at() time.Duration { return time.Since(r.began) }
+func (r *run) now() int          { return min(int(r.at()/generationTime), r.generations-1) }
+
+// run has the clients work, and disturbs them meanwhile, if it is given how.
+func (r *run) run(disturb func(n int)) {
+	r.began = time.Now()
+	var g sync.WaitGroup
+	for _, w := range r.workers {
+		g.Go(w.work)
+	}
+	end := time.After(r.length)
+	for n := 0; disturb != nil && r.at() < r.length; n++ {
+		disturb(n)
+	}
+	<-end
+	r.stopped.Store(true)
+	g.Wait()
+	r.t.Logf("the clients worked for %v", r.at().Round(time.Second))
+	r.finish()
+}
+
+// finish reads everything at every server, judges, and checks the store.
+func (r *run) finish() {
+	for i := range r.seats {
+		w := r.worker(clients+i, i)
+		r.workers = append(r.workers, w)
+		awaitWriter(r.t, r.seats[i].process())
+		for g := range r.generations {
+			eventually(r.t, "everything is read", func() error { return w.readAll(g) })
+		}
+		w.close()
+	}
+	r.judge()
+	for i := range r.seats {
+		r.seats[i].process().stop()
+	}
+	checkStore(r.t, r.store)
+}
+
+// TestHistories has clients work at three servers: none may see an anomaly.
+func TestHistories(t *testing.T) {
+	newRun(t, storeKinds[1].make(t), *historiesTime/4, [servers][]string{}).run(nil)
+}

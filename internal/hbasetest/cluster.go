@@ -1,0 +1,105 @@
+package hbasetest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// A Cluster is an HBase of several JVMs on this machine: ZooKeeper, a master and
+// region servers, each of which can be killed alone.
+type Cluster struct {
+	c                 Config
+	zookeeper, master *jvm
+	regions           []*jvm
+}
+
+// StartCluster runs a cluster of so many region servers until the test ends.
+func StartCluster(tb testing.TB, regionServers int) *Cluster {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip("HBase is not started by short tests")
+	}
+	if err := Needs(); err != nil {
+		tb.Skipf("no HBase: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cache, err := exclusive(ctx)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	jars, err := Jars(ctx)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	dir := filepath.Join(cache, "cluster")
+	c := &Cluster{}
+	tb.Cleanup(func() {
+		c.end()
+		os.RemoveAll(dir)
+	})
+	for try := 0; ; try++ {
+		c.c = Config{Dir: dir, Jars: jars, Tied: true}
+		limited, cancel := context.WithTimeout(ctx, 2*time.Minute)
+		err := c.run(limited, regionServers)
+		cancel()
+		if err == nil {
+			return c
+		}
+		if c.end(); try == 2 {
+			tb.Fatalf("starting HBase: %v", err)
+		}
+	}
+}
+
+// run starts everything on an empty folder.
+func (c *Cluster) run(ctx context.Context, regionServers int) (err error) {
+	if err := os.RemoveAll(c.c.Dir); err != nil {
+		return err
+	}
+	if err := c.c.prepare(regionServers); err != nil {
+		return err
+	}
+	if c.zookeeper, err = c.c.start("zookeeper.HQuorumPeer", "start"); err != nil {
+		return err
+	}
+	if c.master, err = c.c.start("master.HMaster", "start"); err != nil {
+		return err
+	}
+	c.regions = make([]*jvm, regionServers)
+	for i := range c.regions {
+		if err := c.StartRegionServer(i); err != nil {
+			return err
+		}
+	}
+	return c.c.ready(ctx, c.master)
+}
+
+// StartRegionServer starts a region server, again after it was killed.
+func (c *Cluster) StartRegionServer(i int) error {
+	port, err := freePort()
+	if err == nil {
+		c.regions[i], err = c.c.start("regionserver.HRegionServer", "-D", fmt.Sprintf("hbase.regionserver.port=%d", port), "start")
+	}
+	return err
+}
+
+// KillRegionServer ends a region server as a crash would.
+func (c *Cluster) KillRegionServer(i int) { c.regions[i].Kill() }
+
+// Quorum is the ZooKeeper quorum as a store's URL has it.
+func (c *Cluster) Quorum() string { return c.c.quorum() }
+
+// end kills everything.
+func (c *Cluster) end() {
+	for _, j := range append([]*jvm{c.master, c.zookeeper}, c.regions...) {
+		if j != nil && j.cmd.Process != nil {
+			j.Kill()
+		}
+	}
+	c.master, c.zookeeper, c.regions = nil, nil, nil
+}

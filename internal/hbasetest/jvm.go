@@ -1,0 +1,64 @@
+package hbasetest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+)
+
+// A jvm is a Java process.
+type jvm struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it is gone
+}
+
+// start starts a class of HBase.
+func (c *Config) start(class string, args ...string) (*jvm, error) {
+	log, err := os.OpenFile(c.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	j := &jvm{done: make(chan struct{})}
+	j.cmd = exec.Command("java", append([]string{"-Xmx" + c.Heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		"-cp", filepath.Join(c.Dir, "conf") + ":" + c.Jars + "/*",
+		"org.apache.hadoop.hbase." + class}, args...)...)
+	j.cmd.Dir, j.cmd.Stdout, j.cmd.Stderr = c.Dir, log, log
+	j.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if c.Tied {
+		j.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	}
+	started := make(chan error, 1)
+	go j.watch(started)
+	return j, <-started
+}
+
+// watch starts the JVM and reaps it. The parent-death signal is bound to the
+// thread that forked, so that thread must live as long as the JVM.
+func (j *jvm) watch(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer close(j.done)
+	err := j.cmd.Start()
+	started <- err
+	if err == nil {
+		_ = j.cmd.Wait()
+	}
+}
+
+// PID is the process id of the JVM.
+func (j *jvm) PID() int { return j.cmd.Process.Pid }
+
+// Kill ends the JVM with SIGKILL, as a crash would. Acknowledged writes stay.
+func (j *jvm) Kill() {
+	_ = j.cmd.Process.Kill()
+	<-j.done
+}
+
+// Pause stops the JVM without ending it; Resume lets it go on.
+func (j *jvm) Pause() error { return j.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Resume ends a Pause.
+func (j *jvm) Resume() error { return j.cmd.Process.Signal(syscall.SIGCONT) }
