@@ -113,8 +113,14 @@ func (p *Partition) SetSuffixes(ctx context.Context, suffixes []string) error {
 	})
 }
 
-// AddSuffixes makes naming contexts known that are not.
+// AddSuffixes makes naming contexts known that are not. If all are, it needs no
+// right to write: a server can start while it has none.
 func (p *Partition) AddSuffixes(ctx context.Context, suffixes []string) error {
+	if now, err := p.latest(); err == nil {
+		if after, err := now.withSuffixes(suffixes); err == nil && after == now {
+			return nil
+		}
+	}
 	return p.changeSuffixes(ctx, func(c *catalog) (*catalog, error) { return c.withSuffixes(suffixes) })
 }
 

@@ -2,6 +2,7 @@ package partition_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // TestSuffixesReachServers makes and ends naming contexts at one server and uses
@@ -118,4 +120,22 @@ func TestUniqueBeside(t *testing.T) {
 	must(t, ps[0].SetUnique(ctx, partition.Unique{Attribute: "floors"}, true))
 	must(t, ps[1].CatchUp(ctx))
 	wantProblem(t, add(t, ps[1], "cn=b,dc=example,dc=com", "objectClass: building", "floors: 1"), partition.Constraint, "must be unique")
+}
+
+// TestSuffixesThatAre: who may not write can be told of naming contexts that there
+// are, and of no others.
+func TestSuffixesThatAre(t *testing.T) {
+	ctx := context.Background()
+	s := tabletest.NewMem()
+	writer, err := partition.Open(ctx, s, partition.Options{Create: true})
+	must(t, err)
+	t.Cleanup(func() { writer.Close(ctx) })
+	must(t, writer.AddSuffixes(ctx, []string{domain}))
+	reader, err := partition.Open(ctx, s, partition.Options{Txn: txn.Options{ReadOnly: true}})
+	must(t, err)
+	t.Cleanup(func() { reader.Close(ctx) })
+	must(t, reader.AddSuffixes(ctx, []string{domain}))
+	if err := reader.AddSuffixes(ctx, []string{domain, "o=other"}); !errors.Is(err, txn.ErrReadOnly) {
+		t.Errorf("another one: %v", err)
+	}
 }
