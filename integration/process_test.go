@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -142,6 +143,7 @@ func tryServe(t testing.TB, store string, args ...string) (*process, error) {
 func start(t testing.TB, as *syscall.Credential, args ...string) (*process, io.Reader) {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(ldapd(t), args...), done: make(chan struct{})}
+	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, hbasetest.QuorumEnv+"=") })
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
