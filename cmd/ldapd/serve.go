@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -72,6 +70,8 @@ func (m *Main) serve(ctx context.Context, c *config.Config, _ []string) (err err
 	defer d.Close()
 	stopWarming := m.warm(c, p.Partition, log)
 	defer stopWarming()
+	stopGiving := beside(giveBack)
+	defer stopGiving()
 	stopTools := m.serveTools(c, p.Partition, log)
 	defer stopTools()
 	return m.run(ctx, c, d, f, log)
@@ -123,22 +123,6 @@ func (m *Main) run(ctx context.Context, c *config.Config, d *directory.Directory
 type handler struct{ *directory.Directory }
 
 func (h handler) NewSession(c *server.ConnInfo) server.Session { return h.Directory.NewSession(c) }
-
-// tuneMemory lets garbage grow to twice what lives, since collecting it
-// more often was a tenth of what an operation cost, but to no more than a GiB
-// beside a full cache of entries. GOGC and GOMEMLIMIT have the last word.
-func (m *Main) tuneMemory(c *config.Config) {
-	set := func(name string) bool {
-		return slices.ContainsFunc(m.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
-	}
-	if !set("GOGC") {
-		debug.SetGCPercent(200)
-	}
-	if !set("GOMEMLIMIT") {
-		entries, _ := caches(c, serving)
-		debug.SetMemoryLimit(entries + 1<<30)
-	}
-}
 
 func directoryOptions(c *config.Config, log *slog.Logger) (directory.Options, error) {
 	if c.Admin.Password == "" {
