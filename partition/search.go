@@ -431,7 +431,7 @@ func (s *Snapshot) Explain(ctx context.Context, q Query, run bool) (string, erro
 	case q.Scope == op.BaseObject:
 		b.WriteString("the base entry\n")
 	case f.access != nil:
-		f.access.Describe(&b, 0)
+		f.access.Describe(&b, 0, run)
 	case q.Scope == op.SingleLevel:
 		b.WriteString("scan of the children of the base\n")
 	default:

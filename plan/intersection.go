@@ -154,13 +154,13 @@ func collect(ctx context.Context, r txn.Reader, a Access, n int) (list []index.C
 	return list, true, nil
 }
 
-func (a *intersection) Describe(b *strings.Builder, indent int) {
-	line(b, indent, "all of (%d candidates)", a.seen)
+func (a *intersection) Describe(b *strings.Builder, indent int, counted bool) {
+	line(b, indent, "all of%s", yielded(a.seen, counted))
 	for _, p := range a.parts {
 		if p == a.led {
 			line(b, indent+1, "leading:")
 		}
-		p.Describe(b, indent+1)
+		p.Describe(b, indent+1, counted)
 	}
 }
 
@@ -203,6 +203,6 @@ func (a *once) Run(ctx context.Context, r txn.Reader, after []byte) index.Candid
 func (a *once) rank() rank     { return a.of.rank() }
 func (a *once) distinct() bool { return true }
 
-func (a *once) Describe(b *strings.Builder, indent int) { a.of.Describe(b, indent) }
+func (a *once) Describe(b *strings.Builder, indent int, counted bool) { a.of.Describe(b, indent, counted) }
 
 func (a *once) Indexes(names []string) []string { return a.of.Indexes(names) }

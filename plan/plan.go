@@ -43,9 +43,9 @@ type Access interface {
 	// Run streams the candidates behind a position. Positions of one Access on
 	// one revision are stable.
 	Run(ctx context.Context, r txn.Reader, after []byte) index.Candidates
-	// Describe prints the access and what is below it, one line each, and how
-	// many candidates each has yielded so far.
-	Describe(b *strings.Builder, indent int)
+	// Describe prints the access and what is below it, one line each, and, if
+	// counted, how many candidates each has yielded so far.
+	Describe(b *strings.Builder, indent int, counted bool)
 	// Indexes appends the names of the indexes that Run looks in first, each
 	// with how: "uid value", "cn range", "cn scan", "mail presence".
 	Indexes(names []string) []string
@@ -312,17 +312,17 @@ func idOf(t *filter.Test) (id entry.ID, ok bool) {
 	return id, err == nil
 }
 
-func (empty) Describe(b *strings.Builder, indent int) { line(b, indent, "nothing can match") }
+func (empty) Describe(b *strings.Builder, indent int, counted bool) { line(b, indent, "nothing can match") }
 
-func (a byID) Describe(b *strings.Builder, indent int) { line(b, indent, "entry %s", a.id) }
+func (a byID) Describe(b *strings.Builder, indent int, counted bool) { line(b, indent, "entry %s", a.id) }
 
-func (a *lookup) Describe(b *strings.Builder, indent int) {
+func (a *lookup) Describe(b *strings.Builder, indent int, counted bool) {
 	kind := a.kind()
 	in := "in"
 	if kind == "range" || kind == "scan" {
 		in = "of"
 	}
-	line(b, indent, "%s %s %s: %s (%d candidates)", kind, in, index.TableName(a.typ), a.test, a.seen)
+	line(b, indent, "%s %s %s: %s%s", kind, in, index.TableName(a.typ), a.test, yielded(a.seen, counted))
 }
 
 func (a *lookup) kind() string {
@@ -352,11 +352,18 @@ func (a *union) Indexes(names []string) []string {
 	return names
 }
 
-func (a *union) Describe(b *strings.Builder, indent int) {
-	line(b, indent, "any of (%d candidates)", a.seen)
+func (a *union) Describe(b *strings.Builder, indent int, counted bool) {
+	line(b, indent, "any of%s", yielded(a.seen, counted))
 	for _, p := range a.parts {
-		p.Describe(b, indent+1)
+		p.Describe(b, indent+1, counted)
 	}
+}
+
+func yielded(n int, counted bool) string {
+	if !counted {
+		return ""
+	}
+	return fmt.Sprintf(" (%d candidates)", n)
 }
 
 func line(b *strings.Builder, indent int, format string, args ...any) {

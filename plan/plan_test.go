@@ -122,7 +122,7 @@ func (w *world) plan(text string) string {
 		return "scan"
 	}
 	var b strings.Builder
-	a.Describe(&b, 0)
+	a.Describe(&b, 0, false)
 	return b.String()
 }
 
@@ -136,7 +136,7 @@ func (w *world) run(t *testing.T, text string) string {
 	}
 	got := w.candidates(t, a, nil)
 	var b strings.Builder
-	a.Describe(&b, 0)
+	a.Describe(&b, 0, true)
 	states := [][]*fake{nil, slices.Collect(maps.Values(w.indexes))}
 	for _, x := range w.indexes {
 		states = append(states, []*fake{x})
