@@ -178,7 +178,7 @@ const manageDsaIT = "2.16.840.1.113730.3.4.2" // RFC 3296
 
 // takeManageDsaIT reads a ManageDsaIT control. RFC 3296 gives it no value;
 // clients that send one mean the same.
-func takeManageDsaIT(o *operation, _ *op.Message, _ *op.Control) error {
+func takeManageDsaIT(o *operation, _ *op.Message, c *op.Control) error {
 	o.controls.manageDsaIT = true
-	return nil
+	return noValue("ManageDsaIT", c)
 }

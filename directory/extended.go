@@ -59,6 +59,7 @@ func parsePasswordRequest(value []byte) (p passwordRequest, err error) {
 		p.new = r.Bytes(ber.Context(2))
 	}
 	r.Leave(outer)
+	r.End()
 	if r.Err() != nil {
 		return p, op.Errorf(op.ProtocolError, "Password Modify: %v", r.Err())
 	}

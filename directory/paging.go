@@ -28,6 +28,7 @@ func takePaged(o *operation, _ *op.Message, c *op.Control) error {
 	size := r.IntIn(ber.Integer, 0, math.MaxInt32)
 	cookie := r.Bytes(ber.OctetString)
 	r.Leave(outer)
+	r.End()
 	if err := r.Err(); err != nil {
 		return malformed("paged results", err)
 	}
