@@ -116,10 +116,18 @@ func (d *decoder) filter(depth int) Filter {
 		return d.substrings()
 	case tagExtensible:
 		return d.extensible()
+	default:
+		if unknown(t) {
+			return Unknown(d.Element())
+		}
 	}
 	d.Expected(d.Offset(), "a filter", d.Peek().String())
 	return nil
 }
+
+// unknown reports whether a later version of Filter may have an alternative of
+// this tag.
+func unknown(t ber.Tag) bool { return t&0xc0 == 0x80 && t&0x1f > tagExtensible&0x1f }
 
 func (d *decoder) list(t ber.Tag, depth int) []Filter {
 	var parts []Filter
@@ -212,6 +220,8 @@ func Append(b []byte, f Filter) []byte {
 		return appendSubstrings(b, f)
 	case *Extensible:
 		return appendMatchingRule(b, f)
+	case Unknown:
+		return append(b, f...)
 	}
 	return b
 }

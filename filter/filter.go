@@ -13,7 +13,8 @@ package filter
 import "fmt"
 
 // A Filter is one of And, Or, *Not, *Equal, *Substrings, *GreaterOrEqual,
-// *LessOrEqual, *Present, *Approx, *Extensible. String prints it (RFC 4515).
+// *LessOrEqual, *Present, *Approx, *Extensible, Unknown. String prints it (RFC
+// 4515).
 type Filter interface {
 	String() string
 	isFilter()
@@ -54,6 +55,9 @@ type (
 		Value     []byte
 		DNAttrs   bool
 	}
+	// Unknown is an alternative that RFC 4511 does not have but leaves room for,
+	// as it was encoded: Undefined (4.5.1.7). There is no text for it.
+	Unknown []byte
 )
 
 func (And) isFilter()             {}
@@ -66,6 +70,7 @@ func (*Approx) isFilter()         {}
 func (*Present) isFilter()        {}
 func (*Substrings) isFilter()     {}
 func (*Extensible) isFilter()     {}
+func (Unknown) isFilter()         {}
 
 // Limits of filters that Parse and Decode take. A filter nests a call a level
 // when it runs, and a part of a few bytes becomes many in memory.

@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
 // TestText shows what filters are parsed into, or why not. "text" shows the Go
@@ -80,6 +82,33 @@ func piece(b []byte) string {
 	return fmt.Sprintf("%q", b)
 }
 
+// An alternative that is not known is Undefined, and what is around it counts.
+func TestDecodeUnknown(t *testing.T) {
+	for encoded, want := range map[string]struct {
+		text string
+		is   Tri
+	}{
+		"8a0178":         {"(?)", Undefined},
+		"aa03040178":     {"(?)", Undefined},
+		"a2038a0178":     {"(!(?))", Undefined},
+		"a0058a0178a100": {"(&(?)(|))", False},
+		"a1058a0178a000": {"(|(?)(&))", True},
+	} {
+		b, err := hex.DecodeString(encoded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := Decode(b)
+		if err != nil || f.String() != want.text || !bytes.Equal(Append(nil, f), b) {
+			t.Errorf("%s: %v, %v; want %s", encoded, f, err, want.text)
+			continue
+		}
+		if got := Resolve(f, schema.Core()); got != Const(want.is) {
+			t.Errorf("%s: %v, want %v", f, got, want.is)
+		}
+	}
+}
+
 func TestDecodeErrors(t *testing.T) {
 	nested := func(open string, n int) string { return strings.Repeat(open, n) }
 	deep := Filter(&Present{"cn"})
@@ -94,6 +123,7 @@ func TestDecodeErrors(t *testing.T) {
 	for _, c := range []struct{ name, hex, want string }{
 		{"nothing", "", "expected a filter"},
 		{"another tag", "0400", "expected a filter, found OCTET STRING"},
+		{"another form of a tag", "8300", "expected a filter, found [3]"},
 		{"cut short", "a003", "of 3 octets"},
 		{"cut inside", "a0028703", "of 3 octets"},
 		{"more behind", "8702636e00", "the end"},

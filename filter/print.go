@@ -12,6 +12,7 @@ func (f *Approx) String() string         { return string(appendText(nil, f)) }
 func (f *Present) String() string        { return string(appendText(nil, f)) }
 func (f *Substrings) String() string     { return string(appendText(nil, f)) }
 func (f *Extensible) String() string     { return string(appendText(nil, f)) }
+func (f Unknown) String() string         { return string(appendText(nil, f)) }
 
 // Shape prints a filter with a question mark for every value: what searches of
 // one kind have in common, and what a log may keep of them.
@@ -90,6 +91,8 @@ func appendText(b []byte, f Filter) []byte {
 		b = appendPieces(b, f)
 	case *Extensible:
 		b = appendExtensible(b, f)
+	case Unknown:
+		b = append(b, '?')
 	}
 	return append(b, ')')
 }
