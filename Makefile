@@ -22,6 +22,7 @@ test: lint test-go
 test-go:
 	@scripts/test-needs
 	$(GO) test -timeout 40m ./...
+	$(GO) test ./txn -run '^TestSimulation$$' -seeds 20000
 
 lint:
 	@scripts/lint

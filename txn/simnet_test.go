@@ -77,8 +77,9 @@ type call struct {
 	key    string // tells apart calls of one step
 	n      int    // rows that can be done alone
 	effect func(part int) (result string)
-	drop   bool          // lost with its process
-	linger time.Duration // still under way when its process has ended
+	sent   time.Duration
+	drop   bool          // never done
+	lands  time.Duration // not before this; for what a process had sent that has ended
 
 	answer chan struct{}
 	over   bool // answered
@@ -210,12 +211,16 @@ func (n *net) route(c *call) {
 		n.end(c)
 		return
 	}
+	c.sent = n.now()
 	after := 1 + time.Duration(n.rnd.Int64N(int64(n.slow)))
 	if n.rnd.IntN(32) == 0 {
 		after *= 16
 	}
 	if until := d.paused - n.now(); until > 0 {
+		// It will be sent when the process goes on, unless its deadline has
+		// passed by then.
 		after += until
+		c.drop = until > 2*n.o.Lease
 	}
 	d.flying = append(d.flying, c)
 	c.fate = n.fate(c)
@@ -253,8 +258,7 @@ func (n *net) do(c *call, part int) {
 		n.note(c, "dropped", "")
 		return
 	}
-	if later := c.linger; later > 0 {
-		c.linger = 0
+	if later := c.lands - n.now(); later > 0 {
 		n.at(later, func() { n.do(c, part) })
 		return
 	}
@@ -279,7 +283,9 @@ func (n *net) reply(c *call, err error) {
 		c.node.flying = slices.Delete(c.node.flying, i, i+1)
 	}
 	n.note(c, "answered", "")
-	c.err = err
+	if c.err = err; c.drop && err == nil {
+		c.err = failure(c)
+	}
 	close(c.answer)
 }
 
@@ -292,8 +298,8 @@ func (n *net) crash(d *node) {
 		case 0:
 			c.drop = true
 		case 1:
-			if c.linger = n.lateness(); n.unsettled {
-				c.linger = time.Duration(n.rnd.Int64N(int64(4 * n.o.Settle)))
+			if c.lands = n.now() + n.lateness(c, 0); n.unsettled {
+				c.lands = n.now() + time.Duration(n.rnd.Int64N(int64(4*n.o.Settle)))
 			}
 		}
 		n.end(c)
@@ -370,11 +376,11 @@ func init() {
 		applied:    func(n *net, c *call, after time.Duration) { n.at(after, func() { done(n, c, failure(c)) }) },
 		late: func(n *net, c *call, after time.Duration) {
 			n.at(after, func() { n.reply(c, failure(c)) })
-			n.at(after+n.lateness(), func() { n.do(c, c.n) })
+			n.at(after+n.lateness(c, after), func() { n.do(c, c.n) })
 		},
 		twice: func(n *net, c *call, after time.Duration) {
 			n.at(after, func() { done(n, c, nil) })
-			n.at(after+n.lateness(), func() { n.do(c, c.n) })
+			n.at(after+n.lateness(c, after), func() { n.do(c, c.n) })
 		},
 		retried: func(n *net, c *call, after time.Duration) {
 			n.at(after, func() { n.do(c, c.n); done(n, c, nil) })
@@ -382,7 +388,7 @@ func init() {
 		partial:  half,
 		lostPage: half,
 		slow: func(n *net, c *call, after time.Duration) {
-			n.at(after+n.lateness(), func() { done(n, c, nil) })
+			n.at(after+n.lateness(c, after), func() { done(n, c, nil) })
 		},
 		outage: func(n *net, c *call, after time.Duration) {
 			if n.regions[c.table] <= n.now() {
@@ -400,6 +406,7 @@ func init() {
 		},
 		pauseBefore: func(n *net, c *call, after time.Duration) {
 			n.pause(c.node)
+			c.drop = c.node.paused-n.now() > 2*n.o.Lease
 			n.at(c.node.paused-n.now()+after, func() { done(n, c, nil) })
 		},
 		pauseAfter: func(n *net, c *call, after time.Duration) {
@@ -409,15 +416,21 @@ func init() {
 	}
 }
 
-// lateness is how long after its answer a write may be done: with a pause before
-// it still within the time that it has to settle.
-func (n *net) lateness() time.Duration {
-	return time.Duration(n.rnd.Int64N(int64(n.o.Settle / 3)))
+// lateness is how long after a time from now on a call may be done: within the
+// time that it has to settle.
+func (n *net) lateness(c *call, after time.Duration) time.Duration {
+	left := c.sent + n.o.Settle - (n.now() + after)
+	return time.Duration(n.rnd.Int64N(int64(max(left, 1))))
 }
 
-// pause stops a process for up to two leases.
+// pause stops a process for up to two leases, or for longer than anything it has
+// sent may be on its way.
 func (n *net) pause(d *node) {
+	longest := 2 * n.o.Lease
+	if n.rnd.IntN(4) == 0 {
+		longest = 2 * n.o.Settle
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	d.paused = max(d.paused, n.now()+time.Duration(n.rnd.Int64N(int64(2*n.o.Lease))))
+	d.paused = max(d.paused, n.now()+time.Duration(n.rnd.Int64N(int64(longest))))
 }

@@ -22,12 +22,15 @@ type oracle struct {
 
 	commits map[table.Revision]*commitSeen
 	order   []table.Revision // keys of commits, in the order they were begun
-	heads   *journal.Heads
+	heads   *revision.Vector
 	states  map[string]int // I7: which state of the heads a snapshot is of
+	replays map[int]*simState
 	stable  table.Revision // the largest low-water mark there was
 	marks   map[string][]*commitSeen
 	broken  string
 
+	cells      map[revision.Slot]revision.Cell // what heads is made of
+	archives   map[revision.Slot][]revision.Archive
 	recovering map[revision.Slot]*node // who fenced the slot's holder
 }
 
@@ -39,7 +42,8 @@ type commitSeen struct {
 	rows    int             // of its write list
 	cells   map[string]bool // rows that have cells of it
 	attempt *attempt        // of the simulation's clients; nil: not known
-	shown   bool            // it was visible once
+	shown   int             // the first state of the heads that it was visible in; 0: none
+	void    bool            // the slot was closed without it
 }
 
 // An attempt is what a client knows of a try to commit.
@@ -55,7 +59,8 @@ func newOracle(n *net) *oracle {
 	return &oracle{
 		net: n, log: journal.New(n.mem),
 		commits: map[table.Revision]*commitSeen{}, states: map[string]int{"": 0}, marks: map[string][]*commitSeen{},
-		recovering: map[revision.Slot]*node{},
+		replays: map[int]*simState{}, cells: map[revision.Slot]revision.Cell{},
+		archives: map[revision.Slot][]revision.Archive{}, recovering: map[revision.Slot]*node{},
 	}
 }
 
@@ -102,7 +107,9 @@ func (o *oracle) swapped(t simTable, row, q, old []byte, cells []table.Cell) {
 	case t.name == journal.Table && len(row) == 10:
 		o.decided(t.node, table.Revision(binary.BigEndian.Uint64(row[2:])), old, cells[0].Value)
 	case t.name == journal.Cluster && string(row) == "heads":
-		o.headChanged(t.node, revision.Slot(binary.BigEndian.Uint16(q)), old, cells[0].Value)
+		o.headChanged(t.node, revision.Slot(binary.BigEndian.Uint16(q)), cells[0].Value)
+	case t.name == journal.Cluster && bytes.HasPrefix(row, []byte("archive")):
+		o.archived(revision.Slot(binary.BigEndian.Uint16(row[len("archive"):])), cells[0].Value)
 	}
 }
 
@@ -131,33 +138,52 @@ func (o *oracle) decided(by *node, r table.Revision, old, now []byte) {
 }
 
 // headChanged: I3 of the slot, then what the new heads show.
-func (o *oracle) headChanged(by *node, s revision.Slot, old, now []byte) {
+func (o *oracle) headChanged(by *node, s revision.Slot, now []byte) {
 	after, err := revision.DecodeCell(now)
-	var before revision.Cell
-	if err == nil && old != nil {
-		before, err = revision.DecodeCell(old)
-	}
 	if err != nil {
 		o.breaks("I3: %v", err)
 		return
 	}
+	before := o.cells[s]
 	o.recovers(by, s, &after)
-	if after.Sequence <= before.Sequence || after.Incarnation < before.Incarnation ||
-		after.Incarnation == before.Incarnation && after.Head < before.Head {
+	if !follows(&before, &after) {
 		o.breaks("I3: slot %d goes from %+v to %+v", s, before, after)
 	}
 	if after.Incarnation > before.Incarnation && after.First <= max(before.Head, before.Limit) {
 		o.breaks("I3: slot %d: incarnation %d begins at %s, before %s", s, after.Incarnation, revision.String(after.First), revision.String(max(before.Head, before.Limit)))
 	}
-	if o.heads, err = o.log.Heads(context.Background()); err != nil {
-		o.breaks("heads: %v", err)
-		return
-	}
-	o.states[stateKey(o.heads.Vector)] = len(o.states)
+	o.cells[s] = after
+	o.heads = revision.NewVector(o.cells, o.archives)
+	o.states[stateKey(o.heads)] = len(o.states)
 	for _, r := range o.order {
-		o.judge(o.commits[r])
+		c := o.commits[r]
+		c.void = c.void || after.State == revision.Closed && revision.SlotOf(r) == s && r >= after.First && !o.heads.Visible(r)
+		o.judge(c)
 	}
 	o.stable = max(o.stable, o.heads.Stable())
+}
+
+// follows says whether a slot's cell may go from one state to another: heads only
+// grow, a holder's time goes from open to free, and what is closed stays as it is.
+func follows(before, after *revision.Cell) bool {
+	if after.Incarnation == before.Incarnation+1 {
+		return after.Sequence > before.Sequence && before.State == revision.Free && after.State == revision.Open
+	}
+	rank := func(c *revision.Cell) int {
+		return slices.Index([]revision.State{revision.Open, revision.Recovering, revision.Closed, revision.Free}, c.State)
+	}
+	a, b := rank(before), rank(after)
+	return after.Incarnation == before.Incarnation && after.Sequence > before.Sequence && after.Head >= before.Head &&
+		(a < b || a == b && before.State == revision.Open)
+}
+
+// archived: a former holder's time is over.
+func (o *oracle) archived(s revision.Slot, value []byte) {
+	a, err := revision.DecodeArchive(value)
+	if err != nil {
+		o.breaks("archive: %v", err)
+	}
+	o.archives[s] = append(slices.Clip(o.archives[s]), a)
 }
 
 // recovers counts slots that one server began to recover and another one closed.
@@ -189,8 +215,10 @@ func (o *oracle) judge(c *commitSeen) {
 	visible := o.heads.Visible(c.r)
 	name := revision.String(c.r)
 	switch {
-	case c.shown && !visible:
+	case c.shown > 0 && !visible:
 		o.breaks("I3: %s was visible and is no more", name)
+	case c.void && visible:
+		o.breaks("R3: %s is visible although its slot was closed without it", name)
 	case visible && c.state != journal.Committed && len(c.cells) > 0:
 		o.breaks("I4: %s is visible, has cells and is in state %q", name, string(c.state))
 	case visible && c.state == journal.Committed && len(c.cells) != c.rows:
@@ -200,11 +228,11 @@ func (o *oracle) judge(c *commitSeen) {
 	case !visible && len(c.cells) > 0 && c.r <= o.heads.Low() && !o.net.unsettled:
 		o.breaks("I4: %s has cells below the low-water mark and is not visible", name)
 	}
-	if visible && c.state == journal.Committed && !c.shown {
+	if visible && c.state == journal.Committed && c.shown == 0 {
 		if c.r <= o.stable {
 			o.breaks("I3: %s appears below what was settled already", name)
 		}
-		c.shown = true
+		c.shown = len(o.states) - 1
 		o.appears(c)
 	}
 }
@@ -240,7 +268,38 @@ func (o *oracle) begins(v *revision.Vector, newest int) int {
 	if at < newest {
 		o.breaks("I7: a snapshot older than one before it")
 	}
+	for _, r := range o.order {
+		if c := o.commits[r]; c.state == journal.Committed && v.Visible(r) != c.stood(at) {
+			o.breaks("I7: a snapshot shows %s: %v; when the heads were so it was: %v", revision.String(r), v.Visible(r), c.stood(at))
+		}
+	}
 	return at
+}
+
+// stood reports whether a commit was visible in a state of the heads.
+func (c *commitSeen) stood(at int) bool { return c.shown > 0 && c.shown <= at }
+
+// answers: what a snapshot reads is what the operations that it shows give, one
+// after the other in the order of their revisions.
+func (o *oracle) answers(at int, got *simState) {
+	if want := o.replay(at); !got.same(want) {
+		o.breaks("a snapshot reads %v, replaying what it shows gives %v", got, want)
+	}
+}
+
+// replay gives what was visible in a state of the heads.
+func (o *oracle) replay(at int) *simState {
+	if s := o.replays[at]; s != nil {
+		return s
+	}
+	s := newSimState()
+	for _, r := range slices.Sorted(slices.Values(o.order)) {
+		if c := o.commits[r]; c.attempt != nil && c.stood(at) && !s.apply(c.attempt.n, c.attempt.op) {
+			o.breaks("replaying in the order of revisions, transaction %d (%v) at %s is refused", c.attempt.n, c.attempt.op, revision.String(r))
+		}
+	}
+	o.replays[at] = s
+	return s
 }
 
 // issued: I5, of a revision that a client's transaction gets.

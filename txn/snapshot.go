@@ -284,11 +284,11 @@ func (b *broadcast) Broadcast() {
 // that touched its entries was shown by the state of ordinal since already.
 type changes struct {
 	all     atomic.Uint64
-	stripes [1 << 16]atomic.Uint64
+	stripes []atomic.Uint64 // a power of two
 }
 
 func (c *changes) stripe(hash uint64) *atomic.Uint64 {
-	return &c.stripes[(hash^hash>>32)&(1<<16-1)]
+	return &c.stripes[(hash^hash>>32)&uint64(len(c.stripes)-1)]
 }
 
 // hash mixes all bytes of an id, which need not be random: imports bring their own.

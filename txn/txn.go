@@ -81,6 +81,8 @@ type Options struct {
 	// in an order that depends on the answers of the store alone, so that a
 	// simulation can be repeated.
 	random func() uint64
+	// stripes of changes, a power of two: a simulation opens thousands of DBs.
+	stripes int
 }
 
 func (o Options) withDefaults() Options {
@@ -95,6 +97,7 @@ func (o Options) withDefaults() Options {
 	def(&o.Attempts, 16)
 	def(&o.SecretAge, 2*time.Minute)
 	def(&o.CollectRate, 5000)
+	def(&o.stripes, 1<<16)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -222,6 +225,7 @@ type loss struct {
 // ended. On a table.Batcher there is one DB at a time.
 func Open(ctx context.Context, s table.Store, o Options) (*DB, error) {
 	db := &DB{store: s, o: o.withDefaults()}
+	db.changes.stripes = make([]atomic.Uint64, db.o.stripes)
 	if err := db.createTables(ctx); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", s, err)
 	}
