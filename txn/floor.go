@@ -3,6 +3,7 @@ package txn
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -116,6 +117,35 @@ func (db *DB) admit(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 	}
 	s.pinned = true
 	return s, db.live.admit(s)
+}
+
+// stillKept tells, after a read below the floor, whether the checkpoint was there
+// until then: another server may have deleted it, and a third one, which does not
+// know of this reader, collected what it kept.
+func (s *Snapshot) stillKept(ctx context.Context) error {
+	if !s.pinned || !s.db.Shared() {
+		return nil
+	}
+	all, err := s.db.Checkpoints(ctx)
+	if err == nil && !slices.ContainsFunc(all, func(c Checkpoint) bool { return c.Revision == s.max }) {
+		err = &FloorError{s.max, s.db.Floor()}
+	}
+	return err
+}
+
+// scanKept ends a scan with an error if the checkpoint that it reads went
+// meanwhile.
+func (s *Snapshot) scanKept(ctx context.Context, rows iter.Seq2[table.Row, error]) iter.Seq2[table.Row, error] {
+	return func(yield func(table.Row, error) bool) {
+		for row, err := range rows {
+			if !yield(row, err) {
+				return
+			}
+		}
+		if err := s.stillKept(ctx); err != nil {
+			yield(table.Row{}, err)
+		}
+	}
 }
 
 // admitFront takes the state at a front into use. A front names commits, which

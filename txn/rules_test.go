@@ -16,75 +16,114 @@ var dropped = flag.String("rules", "", "drop each rule of the protocol that matc
 // A rule of transactions.md and how it is dropped: some lines of the source with
 // others in their place.
 type rule struct {
-	name     string
-	file     string
-	old, new string
+	name  string
+	edits []edit
 }
+
+type edit struct{ file, old, new string }
+
+// drop is one edit, and those of rules that cover for this one.
+func drop(file, old, new string, too ...edit) []edit {
+	return append([]edit{{file, old, new}}, too...)
+}
+
+// Rules that cover for others in time.
+var (
+	publishingEnds  = edit{"txn/writer.go", "time.Duration(w.renewed.Load()) + w.e.db.o.Lease)", "time.Duration(w.renewed.Load()) + time.Hour)"}
+	closingCompares = edit{"journal/recover.go",
+		"	done, now, err := l.SwapHead(ctx, s, raw, c.Append(nil))\n	return done || isClosed(now), err\n",
+		"	done, now, err := l.SwapHead(ctx, s, raw, c.Append(nil))\n	for err == nil && !done {\n		was, _ := revision.DecodeCell(now)\n		c.Sequence = was.Sequence + 1\n" +
+			"		done, now, err = l.SwapHead(ctx, s, now, c.Append(nil))\n	}\n	return done, err\n"}
+)
 
 // rules are what the simulation must not do without. Lines that are not there any
 // more fail the test: then the way to drop the rule is to be said anew.
 var rules = []rule{
-	{"the journal's row comes before any cell", "txn/commit.go",
+	{"the journal's row comes before any cell", drop("txn/commit.go",
 		"	if err := w.begin(ctx, i, writes); err != nil {\n",
-		"	if err := errors.Join(w.apply(ctx, i, writes), w.begin(ctx, i, writes)); err != nil {\n"},
-	{"marks of others are read back", "txn/commit.go",
-		"w.meetOthers(ctx, tx, i); lost", "w.meetOthers(ctx, &Tx{}, i); lost"},
-	{"a conflict is what the snapshot does not show, not what is new", "txn/conflict.go",
-		"if tx.isMine(c.Revision, own) || tx.snapshot.Visible(c.Revision)", "if tx.isMine(c.Revision, own) || c.Revision < own"},
-	{"marks are read down to the low-water mark", "txn/conflict.go",
-		"MarkFamily, tx.snapshot.Low())", "MarkFamily, tx.snapshot.Max())"},
-	{"all versions of a mark are read back", "txn/conflict.go",
-		"			for i := range row.Cells {\n", "			for i := range row.Cells[:min(1, len(row.Cells))] {\n"},
-	{"marks are read when the own ones are there", "txn/commit.go",
+		"	if err := errors.Join(w.apply(ctx, i, writes), w.begin(ctx, i, writes)); err != nil {\n")},
+	{"marks of others are read back", drop("txn/commit.go",
+		"w.meetOthers(ctx, tx, i); lost", "w.meetOthers(ctx, &Tx{}, i); lost")},
+	{"a conflict is what the snapshot does not show, not what is new", drop("txn/conflict.go",
+		"if tx.isMine(c.Revision, own) || tx.snapshot.Visible(c.Revision)", "if tx.isMine(c.Revision, own) || c.Revision < own")},
+	{"marks are read down to the low-water mark", drop("txn/conflict.go",
+		"MarkFamily, tx.snapshot.Low())", "MarkFamily, tx.snapshot.Max())")},
+	{"all versions of a mark are read back", drop("txn/conflict.go",
+		"			for i := range row.Cells {\n", "			for i := range row.Cells[:min(1, len(row.Cells))] {\n")},
+	{"marks are read when the own ones are there", drop("txn/commit.go",
 		"	if err := w.apply(ctx, i, writes); err != nil {\n		w.rollBack(ctx, i)",
-		"	if lost, err := w.meetOthers(ctx, tx, i); lost != nil || err != nil {\n		w.rollBack(ctx, i)\n		return 0, lost, err\n	}\n	tx.markRows = nil\n	if err := w.apply(ctx, i, writes); err != nil {\n		w.rollBack(ctx, i)"},
-	{"of two that conflict one gives way", "txn/conflict.go",
+		"	if lost, err := w.meetOthers(ctx, tx, i); lost != nil || err != nil {\n		w.rollBack(ctx, i)\n		return 0, lost, err\n	}\n	tx.markRows = nil\n	if err := w.apply(ctx, i, writes); err != nil {\n		w.rollBack(ctx, i)")},
+	{"of two that conflict one gives way", drop("txn/conflict.go",
 		"		case other.State == journal.Pending && goesFirst(&other, own):\n",
-		"		case other.State == journal.Pending && goesFirst(&other, own):\n			return nil, nil\n		case other.State == journal.Pending && goesFirst(&other, own):\n"},
-	{"what was committed first is not passed over", "txn/conflict.go",
-		"		case other.State == journal.Committed:\n			return &loss{revision: r}, nil", "		case other.State == journal.Committed:\n			return nil, nil"},
-	{"a fast clock stops its owner", "txn/drift.go",
-		"time.Since(e.start) + e.db.o.Drift), zero != 0", "time.Since(e.start) + e.db.o.Drift), zero < 0"},
-	{"ids respect causality", "txn/shared.go",
-		"		w.clock.Observe(h.Max())\n", "		w.clock.Observe(0)\n"},
-	{"no id is issued at or below a head on its way", "txn/writer.go",
-		"if now, err := w.clock.Next(); err == nil", "if now, err := w.limit(w.clock.Last())-1, error(nil); err == nil"},
-	{"what the head passes undecided is an exception", "txn/writer.go",
-		"			next.Undecided = append(next.Undecided, r)\n", ""},
-	{"the low-water mark is below what is undecided", "revision/vector.go",
-		"	v.stable = min(v.stable, c.Head, below(c.Undecided))\n", "	v.stable = min(v.stable, c.Head)\n"},
-	{"the low-water mark is below what is given up", "revision/vector.go",
-		"v.low = min(v.low, below(c.Void))", "v.low = min(v.low, v.stable)"},
-	{"what was given up stays an exception until it has settled", "txn/commit.go",
-		"		if i.dirty {\n", "		if false {\n"},
-	{"after false the cell is read", "journal/journal.go",
+		"		case other.State == journal.Pending && goesFirst(&other, own):\n			return nil, nil\n		case other.State == journal.Pending && goesFirst(&other, own):\n")},
+	{"what was committed first is not passed over", drop("txn/conflict.go",
+		"		case other.State == journal.Committed:\n			return &loss{revision: r}, nil", "		case other.State == journal.Committed:\n			return nil, nil")},
+	{"a fast clock stops its owner", drop("txn/drift.go",
+		"time.Since(e.start) + e.db.o.Drift), zero != 0", "time.Since(e.start) + e.db.o.Drift), zero < 0")},
+	{"ids respect causality", drop("txn/shared.go",
+		"		w.clock.Observe(h.Max())\n", "		w.clock.Observe(0)\n")},
+	{"no id is issued at or below a head on its way", drop("txn/writer.go",
+		"if now, err := w.clock.Next(); err == nil", "if now, err := w.limit(w.clock.Last())-1, error(nil); err == nil")},
+	{"what the head passes undecided is an exception", drop("txn/writer.go",
+		"			next.Undecided = append(next.Undecided, r)\n", "")},
+	{"the low-water mark is below what is undecided", drop("revision/vector.go",
+		"	v.stable = min(v.stable, c.Head, below(c.Undecided))\n", "	v.stable = min(v.stable, c.Head)\n")},
+	{"the low-water mark is below what is given up", drop("revision/vector.go",
+		"v.low = min(v.low, below(c.Void))", "v.low = min(v.low, v.stable)")},
+	{"what was given up stays an exception until it has settled", drop("txn/commit.go",
+		"		if i.dirty {\n", "		if false {\n")},
+	{"after false the cell is read", drop("journal/journal.go",
 		"		now, err := read(ctx, t, row, f, q)\n		switch {",
-		"		if err == nil {\n			return false, nil, nil\n		}\n		now, err := read(ctx, t, row, f, q)\n		switch {"},
-	{"after an error the cell is read", "journal/journal.go",
-		"		if ok && err == nil {\n", "		if ok || err != nil {\n"},
-	{"a commit taken back is not a commit", "txn/commit.go",
-		"	case state != journal.Committed:\n		w.rollBack(ctx, i)\n		return &loss{}, nil\n", "	case state == journal.None:\n		return &loss{}, nil\n"},
-	{"a server without its slot acknowledges nothing", "txn/commit.go",
-		"		return fmt.Errorf(\"%w: the lease was lost before", "		return nil\n		return fmt.Errorf(\"%w: the lease was lost before"},
-	{"R3: a closed cell keeps its exceptions", "revision/cell.go",
-		"	return Archive{c.First, c.Head, c.Void, c.Undecided, c.Late}\n", "	return Archive{c.First, c.Head, c.Void, nil, c.Late}\n"},
-	{"R4: the journal is read again before the slot is free", "journal/recover.go",
+		"		if err == nil {\n			return false, nil, nil\n		}\n		now, err := read(ctx, t, row, f, q)\n		switch {")},
+	{"after an error the cell is read", drop("journal/journal.go",
+		"		if ok && err == nil {\n", "		if ok || err != nil {\n")},
+	{"a commit taken back is not a commit", drop("txn/commit.go",
+		"	case state != journal.Committed:\n		w.rollBack(ctx, i)\n		return &loss{}, nil\n", "	case state == journal.None:\n		return &loss{}, nil\n")},
+	{"a server without its slot acknowledges nothing", drop("txn/commit.go",
+		"		return fmt.Errorf(\"%w: the lease was lost before", "		return nil\n		return fmt.Errorf(\"%w: the lease was lost before")},
+	{"R3: a closed cell keeps its exceptions", drop("revision/cell.go",
+		"	return Archive{c.First, c.Head, c.Void, c.Undecided, c.Late}\n", "	return Archive{c.First, c.Head, c.Void, nil, c.Late}\n")},
+	{"R4: the journal is read again before the slot is free", drop("journal/recover.go",
 		"	for rec, err := range l.Lists(ctx, s, c.First-1, upTo(&c)) {\n		if err != nil {\n			return err\n		}\n		if view",
-		"	for rec, err := range l.Scan(ctx, s, c.Head, c.Head) {\n		if err != nil {\n			return err\n		}\n		if view"},
-	{"R4: it waits until all has landed", "txn/writer.go",
-		"c.State == revision.Closed && time.Since(w.e.seen[s].since) > settle", "c.State == revision.Closed && settle > 0"},
-	{"R4: sweeping ends at what the incarnation announced", "journal/recover.go",
-		"func upTo(c *revision.Cell) table.Revision { return max(c.Head, c.Limit) }", "func upTo(c *revision.Cell) table.Revision { return revision.Last }"},
-	{"R4: the archive comes before the free slot", "journal/recover.go",
+		"	for rec, err := range l.Scan(ctx, s, c.Head, c.Head) {\n		if err != nil {\n			return err\n		}\n		if view")},
+	{"R4: it waits until all has landed", drop("txn/writer.go",
+		"c.State == revision.Closed && time.Since(w.e.seen[s].since) > settle", "c.State == revision.Closed && settle > 0")},
+	{"R4: sweeping ends at what the incarnation announced", drop("journal/recover.go",
+		"func upTo(c *revision.Cell) table.Revision { return max(c.Head, c.Limit) }", "func upTo(c *revision.Cell) table.Revision { return revision.Last }")},
+	{"R4: the archive comes before the free slot", drop("journal/recover.go",
 		"	a := c.Archive()\n",
-		"	early := revision.Cell{Kind: c.Kind, Incarnation: c.Incarnation, Token: c.Token, Sequence: c.Sequence + 1, Head: max(c.Head, c.Limit), Limit: max(c.Head, c.Limit)}\n" +
-			"	if _, _, err := l.SwapHead(ctx, s, raw, early.Append(nil)); err != nil {\n		return err\n	}\n	a := c.Archive()\n"},
-	{"ids begin above all that the predecessor announced", "txn/shared.go",
-		"max(old.Head, old.Limit, e.issued)", "old.Head-old.Head"},
-	{"the first snapshot is taken after the claim", "txn/shared.go",
-		"	if err := e.refresh(ctx, w); err != nil {\n		return err\n	}\n	if loading", "	if loading"},
-	{"late commits count for the largest visible id", "revision/vector.go",
-		"	v.max = max(v.max, c.Head, last(c.Late))\n", "	v.max = max(v.max, c.Head)\n"},
+		"	early := revision.Cell{Kind: c.Kind, Incarnation: c.Incarnation, Token: c.Token, Sequence: c.Sequence + 1, Head: max(c.Head, c.Limit), Limit: max(c.Head, c.Limit)}\n"+
+			"	if _, _, err := l.SwapHead(ctx, s, raw, early.Append(nil)); err != nil {\n		return err\n	}\n	a := c.Archive()\n")},
+	{"ids begin above all that the predecessor announced", drop("txn/shared.go",
+		"max(old.Head, old.Limit, e.issued)", "old.Head-old.Head")},
+	{"the first snapshot is taken after the claim", drop("txn/shared.go",
+		"	if err := e.refresh(ctx, w); err != nil {\n		return err\n	}\n	if loading", "	if loading")},
+	{"late commits count for the largest visible id", drop("revision/vector.go",
+		"	v.max = max(v.max, c.Head, last(c.Late))\n", "	v.max = max(v.max, c.Head)\n")},
+	{"R3: closing compares with what was recovered", []edit{closingCompares}},
+	{"R0: who recovers fences", drop("journal/recover.go",
+		"	if c.State == revision.Open {\n		// R0: from here", "	if c.State == revision.Open {\n		c.State = revision.Recovering\n	} else if c.State == revision.Open {\n		// R0: from here",
+		closingCompares)},
+	{"a server whose cell was taken does not publish", drop("txn/writer.go",
+		"	done, _, err := w.e.db.log.SwapHead(ctx, w.slot, w.raw, raw)\n	if err != nil {\n		return 0, err\n	}\n",
+		"	done, now, err := w.e.db.log.SwapHead(ctx, w.slot, w.raw, raw)\n	if err == nil && !done {\n		done, _, err = w.e.db.log.SwapHead(ctx, w.slot, now, raw)\n	}\n	if err != nil {\n		return 0, err\n	}\n",
+		publishingEnds)},
+	{"R3: the head is not raised to what was committed", drop("journal/recover.go",
+		"	c.State, c.Late = revision.Closed, late\n",
+		"	c.State = revision.Closed\n	for _, r := range late {\n		c.Head = max(c.Head, r)\n	}\n")},
+	{"visible is by incarnation", drop("revision/vector.go",
+		"	c := &s.cell\n	if c.State == Free || r < c.First {\n		return s.archived(r)",
+		"	c := &s.cell\n	if c.State == Free {\n		return s.archived(r)")},
+	{"history goes up to what every slot honours", drop("journal/floor.go", "		floor = min(floor, c.Floor)\n", "		floor = min(floor, floor)\n")},
+	{"a floor is honoured when no open snapshot is older", drop("txn/floor.go", "			if !s.pinned {\n				low", "			if s.db == nil {\n				low")},
+	{"marks go up to every snapshot in use", drop("journal/floor.go", "		oldest = min(oldest, c.Oldest)\n", "		oldest = min(oldest, oldest)\n")},
+	{"a checkpoint stays", drop("txn/gcpass.go", "		moments = append(moments, c.Revision)\n", "		moments = append(moments, c.Revision)[:0]\n")},
+	{"who reads a checkpoint sees that it went", drop("txn/floor.go", "	if !s.pinned || !s.db.Shared() {\n", "	if s != nil {\n")},
+	{"bytes of a cell never repeat", drop("txn/writer.go", "	next.Sequence++\n", "")},
+	{"archives that are not known are read", drop("journal/journal.go", "	if len(known) >= want {\n", "	if want >= 0 {\n		want = min(want, len(known))\n")},
+	{"values of one attribute conflict if they are the same", drop("txn/marks.go", "		return m.Hash == o.Hash\n", "		return false\n")},
+	{"a child conflicts with deleting its parent", drop("txn/marks.go", "		return o.Kind == MarkExclusive && o.Deletes\n", "		return false\n",
+		edit{"txn/marks.go", "		return m.Kind == MarkExclusive && m.Deletes\n", "		return false\n"})},
 }
 
 // TestRules sees that the simulation misses each rule when it is dropped.
@@ -92,17 +131,11 @@ func TestRules(t *testing.T) {
 	only := regexp.MustCompile(*dropped)
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
-			source, err := os.ReadFile(filepath.Join("..", r.file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n := strings.Count(string(source), r.old); n != 1 {
-				t.Fatalf("%d times in %s:\n%s", n, r.file, r.old)
-			}
+			files := r.drop(t)
 			if *dropped == "" || !only.MatchString(r.name) {
 				return
 			}
-			out := r.simulate(t, strings.Replace(string(source), r.old, r.new, 1))
+			out := simulateWith(t, files)
 			found := regexp.MustCompile(`seed \d+: .*`).FindString(out)
 			if found == "" {
 				t.Fatalf("not missed: %s", out)
@@ -112,22 +145,47 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// simulate runs the simulation with one file of the source replaced.
-func (r rule) simulate(t *testing.T, source string) string {
+// drop gives the files that change, with their new content.
+func (r rule) drop(t *testing.T) map[string]string {
+	files := map[string]string{}
+	for _, e := range r.edits {
+		source, ok := files[e.file]
+		if !ok {
+			b, err := os.ReadFile(filepath.Join("..", e.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			source = string(b)
+		}
+		if n := strings.Count(source, e.old); n != 1 {
+			t.Fatalf("%d times in %s:\n%s", n, e.file, e.old)
+		}
+		files[e.file] = strings.Replace(source, e.old, e.new, 1)
+	}
+	return files
+}
+
+// simulateWith runs the simulation with files of the source replaced.
+func simulateWith(t *testing.T, files map[string]string) string {
 	dir := t.TempDir()
-	file, err := filepath.Abs(filepath.Join("..", r.file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
-	list, err := json.Marshal(map[string]map[string]string{"Replace": {file: changed}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, b := range map[string][]byte{changed: []byte(source), overlay: list} {
-		if err := os.WriteFile(name, b, 0o600); err != nil {
+	replace := map[string]string{}
+	for name, source := range files {
+		file, err := filepath.Abs(filepath.Join("..", name))
+		if err != nil {
 			t.Fatal(err)
 		}
+		replace[file] = filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
+		if err := os.WriteFile(replace[file], []byte(source), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	list, err := json.Marshal(map[string]map[string]string{"Replace": replace})
+	if err == nil {
+		err = os.WriteFile(overlay, list, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	out, err := exec.Command("go", "test", "-vet=off", "-overlay", overlay, "-run", "^TestSimulation$", ".", "-seeds", "2000").CombinedOutput()
 	if err == nil {

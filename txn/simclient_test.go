@@ -51,10 +51,16 @@ type simState struct {
 	group    map[int]bool
 	parent   bool
 	children map[int]bool
+	secret   int // what replaces the list's secret with every number: it has no history
 }
 
+const secretFamily = 'b'
+
+// unread is a secret that was not asked for.
+const unread = -1
+
 func (s *simState) clone() *simState {
-	return &simState{slices.Clone(s.list), maps.Clone(s.group), s.parent, maps.Clone(s.children)}
+	return &simState{slices.Clone(s.list), maps.Clone(s.group), s.parent, maps.Clone(s.children), s.secret}
 }
 
 func newSimState() *simState { return &simState{group: map[int]bool{}, children: map[int]bool{}} }
@@ -64,6 +70,7 @@ func (s *simState) apply(n int, o simOp) bool {
 	switch o.kind {
 	case opAppend:
 		s.list = append(s.list, n)
+		s.secret = n + 1
 	case opAdd:
 		if s.group[o.arg] {
 			return false
@@ -103,23 +110,27 @@ func (s *simState) apply(n int, o simOp) bool {
 // same compares what was read: the children were perhaps not.
 func (s *simState) same(o *simState) bool {
 	return slices.Equal(s.list, o.list) && maps.Equal(s.group, o.group) && s.parent == o.parent &&
-		(s.children == nil || maps.Equal(s.children, o.children))
+		(s.children == nil || maps.Equal(s.children, o.children)) && (s.secret == unread || s.secret == o.secret)
 }
 
 func (s *simState) String() string {
 	keys := func(m map[int]bool) []int { return slices.Sorted(maps.Keys(m)) }
-	return fmt.Sprintf("list %v, group %v, parent %v, children %v", s.list, keys(s.group), s.parent, keys(s.children))
+	return fmt.Sprintf("list %v, group %v, parent %v, children %v, secret %d", s.list, keys(s.group), s.parent, keys(s.children), s.secret)
 }
 
 // readWhole reads the whole state from a store, but the children only if they are
 // asked for.
 func readWhole(ctx context.Context, r Reader, data, other *Table, children bool) (*simState, error) {
 	s := newSimState()
-	rows, err := r.GetMany(ctx, data, [][]byte{[]byte("list"), []byte("group"), []byte("parent")}, table.Select{Families: []table.Family{'a'}})
+	rows, err := r.GetMany(ctx, data, [][]byte{[]byte("list"), []byte("group"), []byte("parent")}, table.Select{Families: []table.Family{'a', secretFamily}})
 	if err != nil {
 		return nil, err
 	}
 	for _, c := range rows[0].Cells {
+		if c.Family == secretFamily {
+			s.secret = numbers(string(c.Value))[0]
+			continue
+		}
 		s.list = numbers(string(c.Value))
 	}
 	for _, c := range rows[1].Cells {
@@ -164,7 +175,10 @@ func (o simOp) do(ctx context.Context, tx *Tx, n int, data, other *Table) (*simS
 	group := []byte("group")
 	switch o.kind {
 	case opAppend:
-		tx.Write(data, put("list", "v", strings.Trim(fmt.Sprint(s.list), "[]")))
+		secret := table.Cell{Family: secretFamily, Qualifier: []byte("v"), Value: []byte(strconv.Itoa(s.secret))}
+		m := put("list", "v", strings.Trim(fmt.Sprint(s.list), "[]"))
+		m.Cells = append(m.Cells, secret)
+		tx.Write(data, m)
 		tx.Mark(data, []byte("list"), Mark{Kind: MarkUpdate})
 	case opAdd, opRemove:
 		tx.Write(data, member(o.arg, o.kind == opRemove))
@@ -251,7 +265,7 @@ func (w *simWorld) verdict(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.answers(len(o.states)-1, got)
+	o.answers(len(o.states)-1, revision.Last, got)
 	return w.net.broken()
 }
 

@@ -31,7 +31,9 @@ type net struct {
 	// unsettled: what a process had sent that has ended is done at any time,
 	// even when it was to have settled. It must not be seen then.
 	unsettled bool
-	scans     bool // faults are frequent at scans of the journal
+	slowly    bool // who recovers is slow: there are more faults at scans for it, and long pauses
+	past      bool // history is read and collected
+	crashes   bool // processes end frequently in the middle of commits
 	slow      time.Duration
 
 	start   time.Time
@@ -39,6 +41,7 @@ type net struct {
 	seq     int
 	written map[string]int64         // cells of the cluster: when, in milliseconds since 1970
 	regions map[string]time.Duration // tables that do not answer, until when
+	nodes   []*node
 	calls   int
 	hash    uint64
 	trace   *strings.Builder // nil: not wanted
@@ -66,6 +69,7 @@ type node struct {
 	paused  time.Duration // until when the process stands still
 	skew    time.Duration // of its clock
 	flying  []*call
+	using   []*Snapshot
 }
 
 // A call is one call of the store on its way.
@@ -236,17 +240,24 @@ func (n *net) fate(c *call) fault {
 		}
 		return noFault
 	}
+	if n.crashes && (c.step == writeCells || c.step == readMarks || c.step == committing || c.step == publishingHead) && n.rnd.IntN(16) == 0 {
+		n.faults.count(crash, c.step)
+		return crash
+	}
 	rate := n.rate * weights[c.step]
-	if n.scans && c.step == scanJournal {
-		rate *= 8
+	if n.slowly && c.step == scanLists {
+		rate *= 4
 	}
 	if n.rnd.Float64() >= rate {
 		return noFault
 	}
 	possible := faultsOf[c.step]
 	f := possible[n.rnd.IntN(len(possible))]
-	if (f == crash || f == pauseBefore || f == pauseAfter || f == outage) && n.rnd.IntN(4) != 0 {
-		return noFault // they last
+	switch f {
+	case crash, outage, pauseBefore, pauseAfter: // they last
+		if rare := weights[c.step] > 4; !rare && n.rnd.IntN(4) != 0 && !(n.slowly && (c.step == scanLists || c.step == closing)) {
+			return noFault
+		}
 	}
 	n.faults.count(f, c.step)
 	return f
@@ -427,7 +438,10 @@ func (n *net) lateness(c *call, after time.Duration) time.Duration {
 // sent may be on its way.
 func (n *net) pause(d *node) {
 	longest := 2 * n.o.Lease
-	if n.rnd.IntN(4) == 0 {
+	switch {
+	case n.slowly:
+		longest = 4 * n.o.Settle
+	case n.rnd.IntN(4) == 0:
 		longest = 2 * n.o.Settle
 	}
 	n.mu.Lock()

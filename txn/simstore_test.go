@@ -3,9 +3,11 @@ package txn
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/journal"
@@ -19,7 +21,7 @@ type step int
 const (
 	clientStep  step = iota // no call: a client begins a transaction
 	readHeads               // a snapshot
-	readCell                // after a swap without a clear answer
+	readCell                // after a swap without a clear answer, and the clock
 	readArchive             // of former holders of a slot
 	claiming
 	publishingHead
@@ -34,18 +36,27 @@ const (
 	aborting
 	forbidding
 	readState   // of another commit, or after a swap without a clear answer
-	scanJournal // R1, R4, and what others changed
+	scanJournal // what others changed
+	scanLists   // R1, R4, and what is to be collected
 	readData
 	scanData
 	readMarks
 	writeCells
 	eraseCells
+	raisingFloor
+	readKept // checkpoints, and how far was collected
+	keepingMoment
+	notingCollected
+	collecting
+	listingRows
+	forgetting // commits
 	stepCount
 )
 
 var stepNames = [...]string{
 	"client", "read heads", "read cell", "read archives", "claim", "publish", "renew", "fence", "close", "free", "archive", "ask time",
-	"begin", "commit", "abort", "forbid", "read state", "scan journal", "read", "scan", "read marks", "write", "erase",
+	"begin", "commit", "abort", "forbid", "read state", "scan journal", "scan lists", "read", "scan", "read marks", "write", "erase",
+	"raise floor", "read kept", "keep moment", "note collected", "collect", "list rows", "forget commits",
 }
 
 func (s step) String() string { return stepNames[s] }
@@ -63,8 +74,10 @@ var (
 		fencing: swapFault, closing: swapFault, freeing: swapFault, archival: swapFault, askingTime: swapFault,
 		beginning: swapFault, committing: swapFault, aborting: swapFault,
 		// A cell without a journal row (forbidding) does not occur: see I1.
-		readState: anyCall, scanJournal: scanFault, readData: anyCall, scanData: scanFault, readMarks: anyCall,
+		readState: anyCall, scanJournal: scanFault, scanLists: scanFault, readData: anyCall, scanData: scanFault, readMarks: anyCall,
 		writeCells: setFault, eraseCells: setFault,
+		raisingFloor: swapFault, readKept: anyCall, keepingMoment: swapFault, notingCollected: swapFault,
+		collecting: setFault, listingRows: scanFault, forgetting: setFault,
 	}
 )
 
@@ -73,8 +86,11 @@ var weights = func() (w [stepCount]float64) {
 	for s := range w {
 		w[s] = 1
 	}
-	for _, s := range []step{readCell, readArchive, renewingLease, fencing, closing, freeing, archival, aborting, eraseCells} {
+	for _, s := range []step{readCell, readArchive, renewingLease, fencing, closing, freeing, archival, aborting, eraseCells, scanLists} {
 		w[s] = 4
+	}
+	for _, s := range []step{raisingFloor, keepingMoment, notingCollected, collecting, listingRows, forgetting} {
+		w[s] = 24
 	}
 	return w
 }()
@@ -108,6 +124,10 @@ func (t simTable) Get(ctx context.Context, row []byte, s table.Select) (r table.
 	switch {
 	case t.name == journal.Table:
 		what = readState
+	case t.name == journal.Cluster && string(row) == "clock":
+		what = readCell
+	case t.name == journal.Cluster && string(row) != "heads":
+		what = readKept
 	case t.name == journal.Cluster && len(s.Columns) > 0:
 		what = readCell
 	case t.name == journal.Cluster:
@@ -164,7 +184,9 @@ func (t simTable) Scan(ctx context.Context, r table.Range, s table.Select) iter.
 		what := scanData
 		switch t.name {
 		case journal.Table:
-			what = scanJournal
+			if what = scanLists; len(s.Columns) > 0 {
+				what = scanJournal
+			}
 		case journal.Cluster:
 			what = readArchive
 		}
@@ -196,12 +218,15 @@ func (t simTable) Scan(ctx context.Context, r table.Range, s table.Select) iter.
 	}
 }
 
+// idOf is a revision as a call's key.
+func idOf(r table.Revision) []byte { return binary.BigEndian.AppendUint64(nil, uint64(r)) }
+
 func (t simTable) Apply(ctx context.Context, r table.Revision, ms []table.Mutation) error {
 	var failed error
-	err := t.send(ctx, writeCells, []byte(revision.String(r)), len(ms), func(part int) string {
+	err := t.send(ctx, writeCells, idOf(r), len(ms), func(part int) string {
 		failed = t.t.Apply(context.Background(), r, ms[:part])
 		t.node.net.oracle.applied(t, r, ms[:part])
-		return fmt.Sprintf("%d of %d rows", part, len(ms))
+		return strconv.Itoa(part)
 	})
 	if err == nil {
 		err = failed
@@ -211,10 +236,10 @@ func (t simTable) Apply(ctx context.Context, r table.Revision, ms []table.Mutati
 
 func (t simTable) Erase(ctx context.Context, r table.Revision, rows [][]byte) error {
 	var failed error
-	err := t.send(ctx, eraseCells, []byte(revision.String(r)), len(rows), func(part int) string {
+	err := t.send(ctx, eraseCells, idOf(r), len(rows), func(part int) string {
 		failed = t.t.Erase(context.Background(), r, rows[:part])
 		t.node.net.oracle.erased(t, r, rows[:part])
-		return fmt.Sprintf("%d of %d rows", part, len(rows))
+		return strconv.Itoa(part)
 	})
 	if err == nil {
 		err = failed
@@ -224,14 +249,14 @@ func (t simTable) Erase(ctx context.Context, r table.Revision, rows [][]byte) er
 
 func (t simTable) Swap(ctx context.Context, row []byte, f table.Family, q, old []byte, cells []table.Cell) (ok bool, err error) {
 	var failed error
-	what := t.swapStep(row, old, cells[0].Value)
+	what := t.swapStep(row, q, old, cells[0].Value)
 	err = t.send(ctx, what, row, 1, func(int) string {
 		ok, failed = t.t.Swap(context.Background(), row, f, q, old, cells)
 		if ok {
 			t.node.net.written[string(row)+string(q)] = virtualTime().UnixMilli()
 			t.node.net.oracle.swapped(t, row, q, old, cells)
 		}
-		return fmt.Sprint(ok)
+		return strconv.FormatBool(ok)
 	})
 	if err == nil {
 		err = failed
@@ -240,7 +265,7 @@ func (t simTable) Swap(ctx context.Context, row []byte, f table.Family, q, old [
 }
 
 // swapStep tells by its bytes what a swap is for.
-func (t simTable) swapStep(row, old, now []byte) step {
+func (t simTable) swapStep(row, q, old, now []byte) step {
 	if t.name == journal.Table {
 		switch {
 		case len(row) > 10 || journal.State(now[1]) == journal.Pending:
@@ -254,10 +279,13 @@ func (t simTable) swapStep(row, old, now []byte) step {
 	}
 	switch string(row) {
 	case "heads":
+		if isFloor(t.name, row, q) {
+			return raisingFloor
+		}
 	case "clock":
 		return askingTime
 	default:
-		return archival
+		return keptStep(row)
 	}
 	after, err := revision.DecodeCell(now)
 	if err != nil {

@@ -31,7 +31,7 @@ type simWorld struct {
 	net   *net
 	txs   []*simTx
 	skew  time.Duration // of clocks, at most
-	think time.Duration // of the first server between transactions, of others before a life, at most
+	think time.Duration // of the first two servers between transactions, of others before a life, at most
 }
 
 // A history is what a seed came to.
@@ -45,7 +45,8 @@ type history struct {
 // simulate runs the history of a seed.
 func simulate(t *testing.T, seed uint64, faults *coverage, traced bool) (h history) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNet(seed, Options{Lease: time.Second, Poll: 50 * time.Millisecond, Settle: 3 * time.Second, Drift: 10 * time.Second, stripes: 16}, faults)
+		n := newNet(seed, Options{Lease: time.Second, Poll: 50 * time.Millisecond, Settle: 3 * time.Second, Drift: 10 * time.Second, stripes: 16,
+			SecretAge: 100 * time.Millisecond, Secrets: map[string][]table.Family{"data": {secretFamily}}}, faults)
 		if traced {
 			n.trace = &strings.Builder{}
 		}
@@ -69,16 +70,20 @@ func (w *simWorld) play() error {
 	n.rate = 0.08 * n.rnd.Float64()
 	w.skew = []time.Duration{time.Millisecond, 100 * time.Millisecond, 2 * time.Second, 6 * time.Second}[n.rnd.IntN(4)]
 	n.unsettled = n.rnd.IntN(4) == 0
-	if n.rnd.IntN(4) == 0 {
-		w.think = 4 * time.Second // slots are swept and used again meanwhile
-		n.scans = true
+	servers := 2 + min(n.rnd.IntN(4), n.rnd.IntN(4))
+	switch n.rnd.IntN(6) {
+	case 0:
+		w.think = n.o.Lease + n.o.Settle // slots are swept and used again meanwhile
+		n.slowly = true
+		servers = max(servers, 3)
+		n.past = n.rnd.IntN(2) == 0
+	case 1:
+		n.past = true
+	case 2, 3:
+		n.crashes = true
 	}
 	n.ended.Go(n.run)
-	servers := 2 + n.rnd.IntN(4)
-	if w.think > 0 {
-		servers = 2
-	}
-	for ; n.calls < minCalls && n.oracle.broken == ""; servers = 2 {
+	for ; n.calls < minBefore && n.oracle.broken == ""; servers = 2 {
 		w.round(servers)
 	}
 	if err := n.broken(); err != nil {
@@ -87,9 +92,8 @@ func (w *simWorld) play() error {
 	return w.finish(ctx)
 }
 
-// minCalls is the length of a history at least, before its end: that takes some
-// more.
-const minCalls = 160
+// minCalls is the length of a history at least, and of what comes before its end.
+const minCalls, minBefore = 200, 120
 
 // round lets servers live beside each other.
 func (w *simWorld) round(servers int) {
@@ -97,8 +101,8 @@ func (w *simWorld) round(servers int) {
 	var g sync.WaitGroup
 	for s := range servers {
 		var lives []*simLife
-		for l := range 1 + n.rnd.IntN(2) + int(w.think/(4*time.Second)) {
-			lives = append(lives, w.life(fmt.Sprintf("%c%d", 'a'+s, l), s == 0))
+		for l := range w.lives(s) {
+			lives = append(lives, w.life(fmt.Sprintf("%c%d", 'a'+s, l), s < 2))
 		}
 		g.Go(func() {
 			for _, l := range lives {
@@ -109,6 +113,14 @@ func (w *simWorld) round(servers int) {
 		})
 	}
 	g.Wait()
+}
+
+// lives is how many lives a server has in a round.
+func (w *simWorld) lives(server int) int {
+	if n := 1 + w.net.rnd.IntN(2); w.think == 0 || server < 2 {
+		return n
+	}
+	return 3
 }
 
 func (n *net) broken() error {
@@ -133,13 +145,18 @@ type simLife struct {
 
 func (w *simWorld) life(name string, stays bool) *simLife {
 	rnd := w.net.rnd
-	l := &simLife{w: w, seed: rnd.Uint64(), close: rnd.IntN(4) == 0}
+	l := &simLife{w: w, seed: rnd.Uint64(), close: rnd.IntN(4) == 0 || w.net.past && rnd.IntN(4) > 0}
 	l.node = &node{net: w.net, name: name, faulty: true}
+	w.net.nodes = append(w.net.nodes, l.node)
 	l.node.skew = time.Duration(rnd.Int64N(int64(2*w.skew))) - w.skew
-	if w.think > 0 {
-		l.think, l.stays = time.Duration(rnd.Int64N(int64(w.think))), stays
+	if l.stays = stays; w.think > 0 {
+		l.think = time.Duration(rnd.Int64N(int64(w.think)))
 	}
-	for range 1 + rnd.IntN(2) {
+	clients := 1 + rnd.IntN(2)
+	if w.net.crashes {
+		clients++
+	}
+	for range clients {
 		var txs []*simTx
 		for range 1 + rnd.IntN(3) {
 			tx := &simTx{n: len(w.txs), op: simOp{opKind(rnd.IntN(int(opCount))), rnd.IntN(2)}}
@@ -198,6 +215,12 @@ func (l *simLife) run() {
 			}
 		})
 	}
+	if l.w.net.past {
+		g.Go(func() {
+			h := &historian{l, context.WithValue(context.Background(), clientKey{}, 9), db}
+			h.run(&splitmix{l.seed + 1})
+		})
+	}
 	g.Wait()
 	l.node.yield(context.Background(), "end")
 	if l.close && !l.node.crashed {
@@ -242,11 +265,12 @@ func (l *simLife) transact(ctx context.Context, db *DB, tx *simTx) {
 	data, other := db.Table("data"), db.Table("other")
 	r, err := db.Update(ctx, func(t *Tx) error {
 		v := t.snapshot.view.(*revision.Vector)
+		l.node.uses(t.snapshot)
 		at := o.begins(v, int(l.newest.Load()))
 		l.newest.Store(max(l.newest.Load(), int64(at)))
 		read, err := tx.op.do(ctx, t, n, data, other)
 		if read != nil {
-			o.answers(at, read)
+			o.answers(at, t.snapshot.max, read)
 		}
 		if err != nil {
 			return err
@@ -280,7 +304,7 @@ func (w *simWorld) finish(ctx context.Context) error {
 		return err
 	}
 	end := time.Now().Add(20 * time.Second)
-	for !allFree(db) {
+	for !allFree(db) || w.net.calls < minCalls {
 		if time.Now().After(end) {
 			return errors.New("slots were not freed for 20 s")
 		}
@@ -293,6 +317,9 @@ func (w *simWorld) finish(ctx context.Context) error {
 		if c := w.net.oracle.commits[r]; c.state != journal.Committed || !w.net.oracle.heads.Visible(r) {
 			return fmt.Errorf("cells of %s, whose state is %q", revision.String(r), string(c.state))
 		}
+	}
+	if w.net.past {
+		w.lookBack(ctx, db, d)
 	}
 	if err := w.verdict(ctx); err != nil {
 		return fmt.Errorf("at the end: %w", err)
@@ -337,9 +364,6 @@ func TestSimulation(t *testing.T) {
 					}
 					h := simulate(t, uint64(seed), &faults, false)
 					calls.Add(int64(h.calls))
-					if h.err == nil && h.calls < 200 {
-						h.err = fmt.Errorf("%d calls only", h.calls)
-					}
 					if h.err != nil {
 						again := simulate(t, uint64(seed), &faults, true)
 						t.Errorf("%s\nseed %d: %v (again: %v)", again.trace, seed, h.err, again.err)

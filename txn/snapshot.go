@@ -168,7 +168,11 @@ func (s *Snapshot) Get(ctx context.Context, t *Table, row []byte, sel table.Sele
 		return table.Row{}, err
 	}
 	sel.View = s
-	return t.Table.Get(ctx, row, sel)
+	r, err := t.Table.Get(ctx, row, sel)
+	if err == nil {
+		err = s.stillKept(ctx)
+	}
+	return r, err
 }
 
 // GetMany implements Reader.
@@ -177,7 +181,11 @@ func (s *Snapshot) GetMany(ctx context.Context, t *Table, rows [][]byte, sel tab
 		return nil, err
 	}
 	sel.View = s
-	return t.Table.GetMany(ctx, rows, sel)
+	got, err := t.Table.GetMany(ctx, rows, sel)
+	if err == nil {
+		err = s.stillKept(ctx)
+	}
+	return got, err
 }
 
 // Scan implements Reader.
@@ -186,6 +194,9 @@ func (s *Snapshot) Scan(ctx context.Context, t *Table, r table.Range, sel table.
 		return func(yield func(table.Row, error) bool) { yield(table.Row{}, err) }
 	}
 	sel.View = s
+	if s.pinned {
+		return s.scanKept(ctx, t.Table.Scan(ctx, r, sel))
+	}
 	return t.Table.Scan(ctx, r, sel)
 }
 

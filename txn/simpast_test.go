@@ -1,0 +1,243 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// What simulated clients do beside transactions where there is garbage collection:
+// they collect, hold states and read them twice, now or of the past, and keep
+// moments and read them later. What they read is compared with the operations that
+// the state shows.
+
+// A historian is a client that does so.
+type historian struct {
+	l   *simLife
+	ctx context.Context
+	db  *DB
+}
+
+// deeds of a historian.
+var deeds = []func(*historian, uint64) error{
+	(*historian).collect, (*historian).collectInTurn, (*historian).collectInTurn, (*historian).collectInTurn,
+	(*historian).hold, (*historian).lookBack, (*historian).lookBack,
+	(*historian).keep, (*historian).lookAtKept, (*historian).drop,
+}
+
+func (h *historian) run(luck *splitmix) {
+	for range 3 + luck.next()%5 {
+		if h.l.node.yield(h.ctx, "history") != nil {
+			return
+		}
+		_ = deeds[luck.next()%uint64(len(deeds))](h, luck.next()) // faults let them fail
+		if pause(h.ctx, time.Duration(luck.next()%uint64(150*time.Millisecond))) != nil {
+			return
+		}
+	}
+}
+
+// lookBack collects all that it can in the end, and looks at what is to be left.
+func (w *simWorld) lookBack(ctx context.Context, db *DB, d *node) {
+	h := &historian{&simLife{w: w, node: d}, ctx, db}
+	_, err := db.Collect(ctx, CollectOptions{})
+	if err == nil {
+		_, err = db.Collect(ctx, CollectOptions{All: true})
+	}
+	for _, name := range []uint64{0, 1} {
+		if e := h.lookAtKept(name); !errors.Is(e, ErrCheckpoint) {
+			err = errors.Join(err, e)
+		}
+	}
+	if err != nil {
+		w.net.oracle.breaks("in the end: %v", err)
+	}
+}
+
+func (h *historian) collect(luck uint64) error {
+	_, err := h.db.Collect(h.ctx, CollectOptions{Retention: retention(luck), All: luck%8 == 0})
+	return err
+}
+
+func (h *historian) collectInTurn(luck uint64) error {
+	_, err := h.db.collectInTurn(h.ctx, CollectOptions{Retention: retention(luck)}, luck%4 != 0)
+	return err
+}
+
+func retention(luck uint64) time.Duration { return time.Duration(luck % uint64(100*time.Millisecond)) }
+
+func (h *historian) hold(luck uint64) error {
+	return h.readTwice(h.db.Snapshot(), luck)
+}
+
+func (h *historian) lookBack(luck uint64) error {
+	s, err := h.db.At(h.ctx, h.db.current.Load().max-table.Revision(luck%uint64(revision.Make(400, 0, 0))))
+	if err != nil {
+		return err
+	}
+	return h.readTwice(s, luck)
+}
+
+func (h *historian) keep(luck uint64) error {
+	_, err := h.db.Checkpoint(h.ctx, moment(luck))
+	return err
+}
+
+func (h *historian) drop(luck uint64) error { return h.db.DeleteCheckpoint(h.ctx, moment(luck)) }
+
+func moment(luck uint64) string { return "m" + strconv.FormatUint(luck%2, 10) }
+
+func (h *historian) lookAtKept(luck uint64) error {
+	c, err := h.db.FindCheckpoint(h.ctx, moment(luck))
+	if err != nil {
+		return err
+	}
+	s, err := h.db.At(h.ctx, c.Revision)
+	if err != nil {
+		return err
+	}
+	return h.readTwice(s, luck)
+}
+
+// readTwice reads a state, lets time go by, and reads it again.
+func (h *historian) readTwice(s *Snapshot, luck uint64) error {
+	o := h.l.w.net.oracle
+	h.l.node.uses(s)
+	defer s.Close()
+	at, ok := o.states[stateKey(s.view.(*revision.Vector))]
+	if !ok {
+		o.breaks("I7: a state of heads that there never were")
+	}
+	for range 2 {
+		got, err := readWhole(h.ctx, s, h.db.Table("data"), h.db.Table("other"), true)
+		if err != nil {
+			return err
+		}
+		if s.ordinal == 0 {
+			got.secret = unread // there is no history of it
+		}
+		o.answers(at, s.max, got)
+		if err := pause(h.ctx, time.Duration(luck%uint64(200*time.Millisecond))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// uses notes a snapshot until it is closed.
+func (d *node) uses(s *Snapshot) {
+	d.using = append(slices.DeleteFunc(d.using, func(s *Snapshot) bool { return s.refs.Load() <= 0 }), s)
+}
+
+// collected: garbage was removed. I8: what is in use is kept.
+func (o *oracle) collected(name string, k *table.Keep) {
+	floor, marks := k.Of('a').Floor, k.Of(MarkFamily).Floor
+	for r, c := range o.commits {
+		c.collected = c.collected || r <= max(floor, marks)
+	}
+	if name != "data" {
+		return
+	}
+	for _, d := range o.net.holders() {
+		for _, s := range d.using {
+			switch {
+			case s.refs.Load() <= 0: // not any more
+			case s.low < floor && !s.pinned: // if it is, its reads find out
+				o.breaks("I8: history goes up to %s and %s reads the state at %s", revision.String(floor), d.name, revision.String(s.max))
+			case s.low < marks && s.ordinal != 0:
+				o.breaks("I8: marks go up to %s and %s uses the state at %s", revision.String(marks), d.name, revision.String(s.low))
+			}
+		}
+	}
+	kept, err := o.log.Checkpoints(context.Background())
+	if err != nil {
+		o.breaks("I8: %v", err)
+	}
+	for _, c := range kept {
+		if c.Revision < floor && !slices.Contains(k.Moments, c.Revision) {
+			o.breaks("I8: history goes up to %s without the checkpoint at %s", revision.String(floor), revision.String(c.Revision))
+		}
+	}
+}
+
+// holders are the servers that hold a slot.
+func (n *net) holders() (nodes []*node) {
+	for _, d := range n.nodes {
+		for _, c := range n.oracle.cells {
+			if c.Owner == d.name && (c.State == revision.Open || c.State == revision.Recovering) && !d.crashed {
+				nodes = append(nodes, d)
+				break
+			}
+		}
+	}
+	return nodes
+}
+
+var _ table.Collector = simTable{}
+
+func (t simTable) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (sum table.Collected, err error) {
+	var failed error
+	err = t.send(ctx, collecting, slices.Concat(rows...), len(rows), func(part int) string {
+		sum, failed = t.t.(table.Collector).Collect(context.Background(), rows[:part], k)
+		t.node.net.oracle.collected(t.name, k)
+		return strconv.FormatInt(sum.Cells, 10)
+	})
+	return sum, errors.Join(err, failed)
+}
+
+func (t simTable) Forget(ctx context.Context, rows [][]byte) (sum table.Collected, err error) {
+	var failed error
+	err = t.send(ctx, forgetting, rows[0], len(rows), func(part int) string {
+		sum, failed = t.t.(table.Collector).Forget(context.Background(), rows[:part])
+		return strconv.Itoa(part)
+	})
+	return sum, errors.Join(err, failed)
+}
+
+func (t simTable) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		var keys [][]byte
+		var failed error
+		err := t.send(ctx, listingRows, nil, 3, func(part int) string {
+			keys = nil
+			for k, err := range t.t.(table.Collector).Keys(context.Background(), r) {
+				if failed = err; err != nil || part < 3 && len(keys) == part {
+					break
+				}
+				keys = append(keys, slices.Clone(k))
+			}
+			return strconv.Itoa(len(keys))
+		})
+		for _, k := range keys {
+			if !yield(k, nil) {
+				return
+			}
+		}
+		if err = errors.Join(err, failed); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// keptStep tells what a swap in the cluster's other rows is for.
+func keptStep(row []byte) step {
+	switch string(row) {
+	case "checkpoints":
+		return keepingMoment
+	case "collected":
+		return notingCollected
+	}
+	return archival
+}
+
+// isFloor reports whether a cell of the heads row is nobody's.
+func isFloor(t string, row, q []byte) bool {
+	return t == journal.Cluster && string(row) == "heads" && string(q) == "\x00\x00"
+}
