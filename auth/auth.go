@@ -100,8 +100,18 @@ func (p *Passwords) run(ctx context.Context, c Channel, s *scheme, rest, passwor
 	return ok, err
 }
 
+// Expect makes failures cost what verifying a stored password does, if that is in a
+// slow scheme: what is in use may not have been met yet.
+func (p *Passwords) Expect(stored []byte) {
+	if name, rest, ok := split(stored); ok {
+		if s := find(name); s != nil && s.slow {
+			p.learn(s, rest)
+		}
+	}
+}
+
 // learn keeps a value to do the work of failures on: one of the slow scheme that
-// was met last.
+// was met or made last.
 func (p *Passwords) learn(s *scheme, rest []byte) {
 	if d := p.decoy.Load(); d.scheme != s {
 		p.decoy.Store(&decoy{s, bytes.Clone(rest)})
@@ -173,7 +183,11 @@ func (p *Passwords) make(ctx context.Context, c Channel, s *scheme, password []b
 		return nil, err
 	}
 	defer p.slots.release(clientOf(c))
-	return p.hasher.Hash(s.name, password)
+	rest, err := p.hasher.Hash(s.name, password)
+	if err == nil {
+		p.learn(s, rest)
+	}
+	return rest, err
 }
 
 // Slow reports whether a stored password takes long to verify, which is what

@@ -160,6 +160,31 @@ func TestFailuresLookAlike(t *testing.T) {
 	}
 }
 
+// What was made, or is expected, is in use before anybody has bound with it.
+func TestFailuresLookAlikeFromTheStart(t *testing.T) {
+	for name, meet := range map[string]func(*Passwords){
+		"expected": func(p *Passwords) { p.Expect([]byte(slowStored)) },
+		"made": func(p *Passwords) {
+			if _, err := p.Hash(t.Context(), NoChannel{}, "BCRYPT", []byte("x")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"expected, and no hash": func(p *Passwords) {
+			p.Expect([]byte(slowStored))
+			p.Expect([]byte("clear"))
+			p.Expect([]byte("{SSHA}x"))
+		},
+	} {
+		p := New(1, nil)
+		meet(p)
+		ran := countSlow(t)
+		a := p.Attempt(NoChannel{}, []byte("wrong"))
+		if err := a.Fail(t.Context()); err != nil || *ran != 1 {
+			t.Errorf("%s: %d slow hashes, %v", name, *ran, err)
+		}
+	}
+}
+
 // countSlow counts the runs of slow schemes from now on.
 func countSlow(t *testing.T) *int {
 	n := 0

@@ -168,6 +168,7 @@ func New(p *partition.Partition, o Options) (*Directory, error) {
 		return nil, err
 	}
 	d.admin, d.adminKey = name, key
+	d.passwords.Expect([]byte(o.AdminPassword))
 	return d, nil
 }
 
