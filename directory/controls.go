@@ -176,8 +176,7 @@ func supportedControls() []string {
 
 const manageDsaIT = "2.16.840.1.113730.3.4.2" // RFC 3296
 
-// takeManageDsaIT reads a ManageDsaIT control. RFC 3296 gives it no value;
-// clients that send one mean the same.
+// takeManageDsaIT reads a ManageDsaIT control, which has no value.
 func takeManageDsaIT(o *operation, _ *op.Message, c *op.Control) error {
 	o.controls.manageDsaIT = true
 	return noValue("ManageDsaIT", c)

@@ -3,11 +3,22 @@ package directory
 import (
 	"testing"
 
+	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
 // PartitionOf gives tests the partition below.
 func PartitionOf(d *Directory) *partition.Partition { return d.part }
+
+// Controls gives the controls that are served, and whether each goes with a
+// request.
+func Controls(r op.Request) map[string]bool {
+	goes := map[string]bool{}
+	for _, c := range supported {
+		goes[c.oid] = c.with&operationsOf(r) != 0
+	}
+	return goes
+}
 
 // SetListCheap makes sorted searches go by an index sooner, until the test ends.
 func SetListCheap(t testing.TB, n int) {

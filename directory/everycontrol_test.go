@@ -1,0 +1,66 @@
+package directory_test
+
+import (
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// everyRequest has a request of each kind, and what it comes to by itself.
+var everyRequest = []struct {
+	request op.Request
+	code    op.Code
+}{
+	{&op.Bind{Version: 3, Name: admin, Password: []byte("secret")}, op.Success},
+	{&op.Search{Base: "dc=example,dc=com", Scope: op.WholeSubtree, Filter: &filter.Present{Attribute: "cn"}}, op.Success},
+	{&op.Compare{Name: "dc=example,dc=com", Description: "dc", Value: []byte("example")}, op.CompareTrue},
+	{&op.Add{Name: "dc=example,dc=com", Attributes: attributes(lines("objectClass: domain\ndc: example"))}, op.EntryAlreadyExists},
+	{&op.Modify{Name: "dc=example,dc=com", Changes: changes(lines("replace description: x"))}, op.Success},
+	{&op.Delete{Name: "cn=nothing,dc=example,dc=com"}, op.NoSuchObject},
+	{&op.ModifyDN{Name: "cn=nothing,dc=example,dc=com", NewRDN: "cn=x"}, op.NoSuchObject},
+	{&op.Extended{OID: "1.3.6.1.4.1.4203.1.11.3"}, op.Success},
+	{&op.Extended{OID: "1.3.6.1.4.1.4203.1.11.1"}, op.UnwillingToPerform},
+}
+
+// TestEveryControl holds each control that is served to what is said of all: one
+// that does not go with an operation counts as unknown (RFC 4511, 4.1.11), one that
+// is malformed is a protocolError, and one comes once.
+func TestEveryControl(t *testing.T) {
+	d := newDirectory(t, newPartition(t), directory.Options{})
+	s := d.NewSession(nil)
+	run := func(r op.Request, cs ...op.Control) op.Code {
+		t.Helper()
+		var out answers
+		s.Serve(t.Context(), &op.Message{ID: 1, Request: r, Controls: cs}, &out)
+		return out.done.Code
+	}
+	run(everyRequest[0].request)
+	run(everyRequest[3].request) // the entry
+	for _, e := range everyRequest {
+		if got := run(e.request); got != e.code {
+			t.Fatalf("%T: %d, want %d", e.request, got, e.code)
+		}
+		for oid, goes := range directory.Controls(e.request) {
+			junk := op.Control{OID: oid, Value: []byte{0xff, 0xff}}
+			critical := op.Control{OID: oid, Value: junk.Value, Critical: true}
+			got, gotCritical, gotTwice := run(e.request, junk), run(e.request, critical), run(e.request, critical, critical)
+			switch {
+			case !goes:
+				if got != e.code || gotCritical != op.UnavailableCriticalExtension {
+					t.Errorf("%s on %T: %d, and critical %d", oid, e.request, got, gotCritical)
+				}
+			case oid == "2.16.840.1.113730.3.4.18": // whose value is a name
+				if got != op.ProtocolError || gotCritical != op.AuthorizationDenied {
+					t.Errorf("%s on %T, malformed: %d, and critical %d", oid, e.request, got, gotCritical)
+				}
+			case got != op.ProtocolError || gotCritical != op.ProtocolError || gotTwice != op.ProtocolError:
+				t.Errorf("%s on %T, malformed: %d, critical %d, twice %d", oid, e.request, got, gotCritical, gotTwice)
+			}
+			if e.request == everyRequest[0].request {
+				run(e.request) // a bind that failed has made it anonymous
+			}
+		}
+	}
+}
