@@ -16,6 +16,7 @@ import (
 var (
 	errCanceled  = fmt.Errorf("the client has canceled the operation: %w", context.Canceled)
 	errAbandoned = fmt.Errorf("the client has abandoned the operation: %w", context.Canceled)
+	errGone      = fmt.Errorf("the client takes no more answers: %w", context.Canceled)
 	errAnswered  = errors.New("the operation was answered already")
 )
 
@@ -181,7 +182,7 @@ func (s *sink) check() error {
 	case s.done:
 		return errAnswered
 	case s.conn.out.err != nil:
-		return s.conn.out.err
+		return errGone
 	}
 	switch s.state.Load() {
 	case canceled:

@@ -49,7 +49,9 @@ func (o *output) begin() {
 func (o *output) added(last bool) error {
 	switch {
 	case len(o.buf) >= flushAt:
-		return o.write()
+		if o.write() != nil {
+			return errGone
+		}
 	case !last:
 		o.conn.arm()
 	}

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -213,7 +214,9 @@ func TestBackPressure(t *testing.T) {
 	}
 	other.send(1, compare)
 	other.expect(1, op.Success)
-	receive(t, ended, "the end of the search")
+	if err := receive(t, ended, "the end of the search"); !errors.Is(err, context.Canceled) {
+		t.Errorf("the search ended with %v", err)
+	}
 	eventually(t, "the log", func() bool { return strings.Count(r.log.String(), "does not take its answers") == 1 })
 }
 
