@@ -117,3 +117,44 @@ func rows(t *testing.T, db *DB, r table.Revision) string {
 	}
 	return b.String()
 }
+
+// TestCheckpointGone: who reads a checkpoint below the floor is told when another
+// server has deleted it, since a third one may have collected what it kept.
+func TestCheckpointGone(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	store := tabletest.NewMem()
+	a, b := open(t, store, fast), open(t, store, fast)
+	write(t, a, "x", "q", "kept")
+	c, err := a.Checkpoint(ctx, "moment")
+	if err != nil {
+		t.Fatal(err)
+	}
+	collectPast(t, b, write(t, b, "x", "q", "later"))
+	eventually(t, "the floor is the reader's too", 5*time.Second, func() bool { return a.Floor() > c.Revision })
+	s, err := a.At(ctx, c.Revision)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got := value(t, s, a.Table("data"), "x", "q"); got != "kept" {
+		t.Errorf("the checkpoint has %q", got)
+	}
+	if err := b.DeleteCheckpoint(ctx, "moment"); err != nil {
+		t.Fatal(err)
+	}
+	collectPast(t, b, write(t, b, "x", "q", "last"))
+	var gone *FloorError
+	if _, err := s.Get(ctx, a.Table("data"), []byte("x"), table.Select{}); !errors.As(err, &gone) {
+		t.Errorf("a row: %v", err)
+	}
+	if _, err := s.GetMany(ctx, a.Table("data"), [][]byte{[]byte("x")}, table.Select{}); !errors.As(err, &gone) {
+		t.Errorf("rows: %v", err)
+	}
+	err = nil
+	for _, err = range s.Scan(ctx, a.Table("data"), table.Range{}, table.Select{}) {
+	}
+	if !errors.As(err, &gone) {
+		t.Errorf("a scan: %v", err)
+	}
+}

@@ -129,6 +129,8 @@ func (e *local) alone(context.Context) error { return nil }
 // catchUp has nothing to wait for: nobody else commits.
 func (e *local) catchUp(context.Context) error { return nil }
 
+func (e *local) mutate(ctx context.Context, do func(context.Context) error) error { return do(ctx) }
+
 func (e *local) stamp() (table.Revision, error) { return e.clock.Next() }
 
 func (e *local) writable() error {

@@ -412,6 +412,14 @@ func (e *shared) holder() (*writer, error) {
 	return nil, fmt.Errorf("%w: this server has no slot among the writers now and is taking one", table.ErrUnavailable)
 }
 
+func (e *shared) mutate(ctx context.Context, do func(context.Context) error) error {
+	w := e.writer.Load()
+	if w == nil {
+		return e.writable()
+	}
+	return w.step(ctx, do)
+}
+
 func (e *shared) stamp() (table.Revision, error) {
 	w, err := e.holder()
 	if err != nil {

@@ -199,6 +199,9 @@ type engine interface {
 	storesMarks() bool
 	// writable tells why commits are refused, or nil.
 	writable() error
+	// mutate does a change of the store that depends on the snapshots which this
+	// server holds: only while others count them.
+	mutate(ctx context.Context, do func(context.Context) error) error
 	// catchUp returns when the state shown has all that was committed anywhere
 	// when it was called.
 	catchUp(ctx context.Context) error

@@ -73,7 +73,8 @@ type commitModel struct {
 	// Rules dropped.
 	passUndecided, leaveEarly, forgetUnclear, ownHead, idsWithoutC, closeWithoutU, lowWithoutU,
 	sweptAtOnce, sweepOldList, plainPut, noFence, closeOver, sweepOwn, maxWithoutC, raiseHead, forgetResent, purgeToHead bool
-	reach func(s *commitState) bool
+	leavePending, leaveU bool // R1
+	reach                func(s *commitState) bool
 }
 
 func (m *commitModel) visible(s *commitState) (v uint8) {
@@ -418,10 +419,12 @@ func (m *commitModel) recover(s commitState, q, slot int, emit Emit[commitState]
 			m.recover(s, q, slot, emit)
 			return
 		}
-		if m.rank[i] > s.head[slot] || s.u&b != 0 {
+		if m.rank[i] > s.head[slot] || s.u&b != 0 && !m.leaveU {
 			switch s.journal[i] {
 			case pending:
-				s.journal[i] = aborted
+				if !m.leavePending {
+					s.journal[i] = aborted
+				}
 				s.list[q] |= b
 			case committed:
 				s.kept[q] |= b
@@ -520,6 +523,11 @@ func commitVariants() (vs []variant) {
 	add("two recoverers", holds, two)
 	add("two slots recovered together", holds, both)
 	add("journal rows up to the low-water mark are purged", holds, func(m *commitModel) { m.purges = true })
+	// R1 as it is ends waiting and keeps what a client may know of; R3 is what makes
+	// it right.
+	add("R1 leaves pending what is pending", holds, func(m *commitModel) { m.leavePending = true })
+	add("R1 does not look at what is undecided", holds, func(m *commitModel) { m.leaveU = true })
+	add("two recoverers that leave pending what is pending", holds, func(m *commitModel) { two(m); m.leavePending = true })
 	add("witness: recovered with a late commit, all visible", witness, func(m *commitModel) {
 		m.rows[2] = 0
 		m.reach = func(s *commitState) bool { return s.acked == 1 && s.shown == 3 && s.c == 2 && s.slot[0] == swept }
