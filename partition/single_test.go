@@ -8,8 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
 // singles are types whose values lie in all ways in which values do.
@@ -214,4 +217,72 @@ func TestIsNoLongerSingle(t *testing.T) {
 	verifyClean(t, p)
 	hasValues(t, p, "short", "store", "1")
 	modifies(t, p, "short", partition.Constraint, "add store 2")
+}
+
+// TestSingleBesideServers has a type become SINGLE-VALUE, and stop being so, while
+// three servers add values of it and replace them. No state has an entry with more
+// values than its schema allows.
+func TestSingleBesideServers(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ps := servers(t, tabletest.NewMem(), 3)
+	must(t, add(t, ps[0], "cn=0,dc=example,dc=com", "objectClass: building", "cn: 0", "floors: 0"))
+	var writers errgroup.Group
+	for i, p := range ps {
+		must(t, p.CatchUp(ctx))
+		writers.Go(func() error {
+			for n := i; ctx.Err() == nil; n += len(ps) {
+				kind := []op.ModKind{op.ModAdd, op.ModReplace}[n/len(ps)%2]
+				_, err := p.Update(context.Background(), partition.By{}, modifying("cn=0,dc=example,dc=com", kind, fmt.Sprintf("floors: %d", n)))
+				if !passing(err) {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	single := strings.TrimSuffix(floors, ")") + "SINGLE-VALUE )"
+	became := 0
+	for i := 0; i < 40 && became < 3; i++ {
+		err := changeSchema(t, ps[i%len(ps)], "delete attributeTypes 2.25.1.1", "add attributeTypes "+single)
+		if !passing(err) {
+			t.Fatal(err)
+		}
+		if err != nil {
+			continue
+		}
+		became++
+		eventually(t, "it is several-valued again", func() bool {
+			return changeSchema(t, ps[(i+1)%len(ps)], "delete attributeTypes 2.25.1.1", "add attributeTypes "+floors) == nil
+		})
+	}
+	cancel()
+	must(t, writers.Wait())
+	t.Logf("it became SINGLE-VALUE %d times", became)
+	must(t, ps[0].CatchUp(context.Background()))
+	checkSingle(t, ps[0])
+	verifyClean(t, ps[0])
+}
+
+// checkSingle looks at every commit for an entry with several values of a type that
+// allowed one.
+func checkSingle(t *testing.T, p *partition.Partition) {
+	t.Helper()
+	ctx := context.Background()
+	now := p.Snapshot()
+	defer now.Close()
+	for c, err := range now.Changes(ctx, nil) {
+		must(t, err)
+		s, err := p.At(ctx, c.Revision)
+		must(t, err)
+		typ := s.Schema().Attribute("floors")
+		for _, id := range c.IDs {
+			e, err := s.Entry(ctx, id, false)
+			must(t, err)
+			if e != nil && typ != nil && typ.SingleValue && len(e.Values(typ)) > 1 {
+				t.Errorf("at %v an entry has %q", c.Revision, e.Values(typ))
+			}
+		}
+		s.Close()
+	}
 }

@@ -61,9 +61,7 @@ func (p *Process) do(j Job) (out Outcome, err error) {
 	for range 2 {
 		var h *helper
 		if h, err = p.helper(); err != nil {
-			p.warn.Do(func() {
-				p.log.Warn("slow password hashes are made by the server itself, and take time from others", "error", err)
-			})
+			p.missing(err)
 			Service{}.Do(j, &out)
 			return out, out.err()
 		}
@@ -73,6 +71,16 @@ func (p *Process) do(j Job) (out Outcome, err error) {
 		p.drop(h)
 	}
 	return Outcome{}, fmt.Errorf("the process that makes password hashes has died: %w", err)
+}
+
+// missing says once why the work is done here. When the server stops it is said
+// anyway.
+func (p *Process) missing(err error) {
+	if err != errClosed {
+		p.warn.Do(func() {
+			p.log.Warn("slow password hashes are made by the server itself, and take time from others", "error", err)
+		})
+	}
 }
 
 var errClosed = errors.New("closed")
