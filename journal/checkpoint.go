@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -19,6 +20,15 @@ type Checkpoint struct {
 }
 
 const checkpointVersion = 1
+
+// dropped leads what is left of a checkpoint that was deleted: its revision and
+// when that was. The name is not absent then, so a copy of the change that made it
+// which lands late cannot bring it back.
+const dropped = 0
+
+// dropsKept is for how long this stays at least, far longer than anything is under
+// way.
+const dropsKept = 24 * time.Hour
 
 func (c *Checkpoint) value() []byte {
 	b := []byte{checkpointVersion}
@@ -48,6 +58,9 @@ func (l *Log) Checkpoints(ctx context.Context) ([]Checkpoint, error) {
 	}
 	all := make([]Checkpoint, 0, len(row.Cells))
 	for _, x := range row.Cells {
+		if _, gone := droppedAt(x.Value); gone {
+			continue
+		}
 		c, err := decodeCheckpoint(x.Qualifier, x.Value)
 		if err != nil {
 			return nil, err
@@ -57,21 +70,50 @@ func (l *Log) Checkpoints(ctx context.Context) ([]Checkpoint, error) {
 	return all, nil
 }
 
+// droppedAt reports whether a checkpoint was deleted, and when.
+func droppedAt(b []byte) (time.Time, bool) {
+	if len(b) != 1+8+8 || b[0] != dropped {
+		return time.Time{}, false
+	}
+	return time.Unix(0, int64(binary.BigEndian.Uint64(b[9:]))), true
+}
+
 // AddCheckpoint notes a checkpoint; false: there is another one of its name.
 func (l *Log) AddCheckpoint(ctx context.Context, c Checkpoint) (bool, error) {
-	done, _, err := swap(ctx, l.cluster, checkpointsRow, clusterFamily, []byte(c.Name), nil,
-		[]table.Cell{{Family: clusterFamily, Qualifier: []byte(c.Name), Value: c.value()}})
-	if err != nil {
+	fail := func(err error) (bool, error) {
 		return false, fmt.Errorf("checkpoint %q at %s: %w", c.Name, revision.String(c.Revision), err)
+	}
+	row, err := l.cluster.Get(ctx, checkpointsRow, table.Select{})
+	if err != nil {
+		return fail(err)
+	}
+	var old []byte
+	cells := []table.Cell{{Family: clusterFamily, Qualifier: []byte(c.Name), Value: c.value()}}
+	for _, x := range row.Cells {
+		at, gone := droppedAt(x.Value)
+		switch {
+		case string(x.Qualifier) == c.Name && !gone:
+			return false, nil
+		case string(x.Qualifier) == c.Name:
+			old = bytes.Clone(x.Value)
+		case gone && c.Made.Sub(at) > dropsKept:
+			cells = append(cells, table.Cell{Family: clusterFamily, Qualifier: bytes.Clone(x.Qualifier), Tombstone: true})
+		}
+	}
+	done, _, err := swap(ctx, l.cluster, checkpointsRow, clusterFamily, []byte(c.Name), old, cells)
+	if err != nil {
+		return fail(err)
 	}
 	return done, nil
 }
 
 // DropCheckpoint takes one away as it was read; false: it is another one now, or
 // none.
-func (l *Log) DropCheckpoint(ctx context.Context, c Checkpoint) (bool, error) {
+func (l *Log) DropCheckpoint(ctx context.Context, c Checkpoint, now time.Time) (bool, error) {
+	b := binary.BigEndian.AppendUint64([]byte{dropped}, uint64(c.Revision))
+	b = binary.BigEndian.AppendUint64(b, uint64(now.UnixNano()))
 	done, _, err := swap(ctx, l.cluster, checkpointsRow, clusterFamily, []byte(c.Name), c.value(),
-		[]table.Cell{{Family: clusterFamily, Qualifier: []byte(c.Name), Tombstone: true}})
+		[]table.Cell{{Family: clusterFamily, Qualifier: []byte(c.Name), Value: b}})
 	if err != nil {
 		return false, fmt.Errorf("deleting checkpoint %q: %w", c.Name, err)
 	}

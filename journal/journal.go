@@ -7,7 +7,8 @@
 //	row "heads"               family c, one column a slot (2 bytes): a revision.Cell;
 //	                          that of slot 0, which is nobody's, announces a floor
 //	row "archive" slot n      family c, column a: a revision.Archive, for ever
-//	row "checkpoints"         family c, one column a name: version, revision, when it was made
+//	row "checkpoints"         family c, one column a name: version, revision, when it was made;
+//	                          0, revision, when it was deleted
 //	row "collected"           family c, column a: how far garbage was collected
 //
 // One Get of the row heads is one atomic snapshot of the whole cluster.

@@ -99,7 +99,7 @@ func (db *DB) DeleteCheckpoint(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	dropped, err := db.log.DropCheckpoint(ctx, c)
+	dropped, err := db.log.DropCheckpoint(ctx, c, db.o.Now())
 	if err == nil && !dropped {
 		err = fmt.Errorf("%w: %s", ErrCheckpoint, name)
 	}

@@ -217,7 +217,7 @@ func (n *net) route(c *call) {
 	}
 	c.sent = n.now()
 	after := 1 + time.Duration(n.rnd.Int64N(int64(n.slow)))
-	if n.rnd.IntN(32) == 0 {
+	if n.rnd.IntN(32) == 0 || n.crashes && c.step == writeCells && n.rnd.IntN(4) == 0 {
 		after *= 16
 	}
 	if until := d.paused - n.now(); until > 0 {
