@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -30,7 +31,7 @@ func (r *run) note(kind string, server int) {
 
 // kill ends a server as a crash would, and starts another one in its place.
 func (r *run) kill(server int) {
-	r.pause(time.Second) // of peace
+	r.pause(2 * time.Second) // of peace
 	r.note("a server was killed", server)
 	r.seats[server].process().kill()
 	r.sit(server)
@@ -52,20 +53,28 @@ func (r *run) stop(server int, d time.Duration, kind string) {
 
 func (r *run) pause(d time.Duration) { <-time.After(d) }
 
-// stalls asserts and tells how long clients of the other servers had to wait for
-// an answer while a fault lasted, at most.
+// lasts is how long a fault may be felt.
+const lasts = 2 * historiesLease
+
+// during reports whether an operation was under way while a fault may be felt.
+func (f *fault) during(e *event) bool { return e.ret >= f.at && e.call <= f.at+lasts }
+
+// stalls tells how long clients of the other servers had to wait for an answer while
+// a fault lasted, at most, and wants it to be no more than bound longer than without
+// one.
 func (r *run) stalls(bound time.Duration) {
+	peace := r.peace()
 	worst := map[string]time.Duration{}
 	times := map[string]int{}
 	for _, f := range r.faults {
 		times[f.kind]++
 		for _, e := range r.events() {
-			if e.server == f.server || e.ret < f.at || e.call > f.at+2*historiesLease {
+			if e.server == f.server || !f.during(e) {
 				continue
 			}
 			stall := e.ret - max(e.call, f.at)
 			worst[f.kind] = max(worst[f.kind], stall)
-			if stall > bound {
+			if stall > bound+peace {
 				r.t.Errorf("%s at %v: an operation waited for %v\n%v", f.kind, f.at, stall, e)
 			}
 		}
@@ -73,6 +82,17 @@ func (r *run) stalls(bound time.Duration) {
 	for kind, d := range worst {
 		r.t.Logf("%s, %d times: nobody at another server waited for more than %v", kind, times[kind], d.Round(time.Millisecond))
 	}
+	r.t.Logf("without a fault nobody waited for more than %v", peace.Round(time.Millisecond))
+}
+
+// peace is the longest time that an operation took which met no fault.
+func (r *run) peace() (longest time.Duration) {
+	for _, e := range r.events() {
+		if !slices.ContainsFunc(r.faults, func(f fault) bool { return f.during(e) }) {
+			longest = max(longest, e.ret-e.call)
+		}
+	}
+	return longest
 }
 
 // TestHistoriesFaults is TestHistories while servers are killed and stopped, for

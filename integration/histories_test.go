@@ -103,13 +103,19 @@ func (r *run) objects() string {
 	return file
 }
 
-// sit starts a server at a seat.
+// sit starts a server at a seat, again if the store did not answer it.
 func (r *run) sit(i int) {
 	s := &r.seats[i]
-	p := serve(r.t, r.store, s.args...)
-	s.mu.Lock()
-	s.p = p
-	s.mu.Unlock()
+	eventually(r.t, "a server starts", func() error {
+		p, err := tryServe(r.t, r.store, s.args...)
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		s.p = p
+		s.mu.Unlock()
+		return nil
+	})
 }
 
 func (r *run) worker(client, at int) *worker {
@@ -127,24 +133,29 @@ func (r *run) run(disturb func(n int)) {
 	for _, w := range r.workers {
 		g.Go(w.work)
 	}
+	stop := func() {
+		r.stopped.Store(true)
+		g.Wait()
+	}
+	defer stop()
 	end := time.After(r.length)
 	for n := 0; disturb != nil && r.at() < r.length; n++ {
 		disturb(n)
 	}
 	<-end
-	r.stopped.Store(true)
-	g.Wait()
+	stop()
 	r.t.Logf("the clients worked for %v", r.at().Round(time.Second))
 	r.finish()
 }
 
-// finish reads everything at every server, judges, and checks the store.
+// finish reads everything, each generation at another server, judges, and checks the
+// store.
 func (r *run) finish() {
 	for i := range r.seats {
 		w := r.worker(clients+i, i)
 		r.workers = append(r.workers, w)
 		awaitWriter(r.t, r.seats[i].process())
-		for g := range r.generations {
+		for g := i; g < r.generations; g += servers {
 			eventually(r.t, "everything is read", func() error { return w.readAll(g) })
 		}
 		w.close()

@@ -1,0 +1,107 @@
+package integration
+
+import (
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-ldap/ldap/v3"
+)
+
+// TestTakeOver: after a server is killed nobody waits longer than its lease and a
+// little for what it left undecided.
+func TestTakeOver(t *testing.T) {
+	store := storeKinds[1].make(t)
+	load(t, store, example)
+	const lease = 3 * time.Second
+	first := serve(t, store, "--lease", lease.String())
+	second := serve(t, store, "--lease", lease.String())
+	awaitWriter(t, first)
+	awaitWriter(t, second)
+	m := &counting{t: t}
+	m.prepare(first, second)
+	var g sync.WaitGroup
+	for range 4 {
+		c := first.admin()
+		g.Go(func() {
+			for m.increment(c) == nil {
+			}
+		})
+	}
+	eventually(t, "clients write", atLeast(&m.count, 20))
+	first.kill()
+	died := time.Now()
+	g.Wait()
+	if err := m.increment(second.admin()); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(died)
+	if took > lease+2*time.Second {
+		t.Errorf("a write of another server was held up for %v", took)
+	}
+	t.Logf("a write of another server got through %v after the kill", took.Round(time.Millisecond))
+	m.check(second)
+	second.stop()
+	checkStore(t, store)
+}
+
+// A counting is many who count in one attribute.
+type counting struct {
+	t       *testing.T
+	count   atomic.Int64 // acknowledged increments
+	unknown atomic.Int64 // of increments: their server was killed
+}
+
+const counterDN = "cn=counter," + suffix
+
+// prepare makes the counter at one server and waits until the other one has it.
+func (m *counting) prepare(one, other *process) {
+	r := ldap.NewAddRequest(counterDN, nil)
+	r.Attribute("objectClass", []string{"device", "uidObject", "extensibleObject"})
+	r.Attribute("uid", []string{"counter"})
+	r.Attribute("uidNumber", []string{"0"})
+	if err := one.admin().Add(r); err != nil {
+		m.t.Fatal(err)
+	}
+	c := other.admin()
+	eventually(m.t, "the other server shows what is prepared", func() error {
+		_, err := searchDN(c, counterDN, ldap.ScopeBaseObject, "(objectClass=*)")
+		return err
+	})
+}
+
+// increment counts by one; which one of all that try at once is first is up to
+// the servers.
+func (m *counting) increment(c *ldap.Conn) error {
+	for {
+		r := ldap.NewModifyRequest(counterDN, nil)
+		r.Increment("uidNumber", "1")
+		err := c.Modify(r)
+		switch code(err) {
+		case ldap.LDAPResultSuccess:
+			m.count.Add(1)
+			return nil
+		case ldap.LDAPResultBusy:
+			continue
+		case -1, ldap.LDAPResultOther:
+			m.unknown.Add(1)
+			return err
+		}
+		m.t.Errorf("increment: %v", err)
+		return err
+	}
+}
+
+// check compares the counter with what was acknowledged.
+func (m *counting) check(p *process) {
+	r, err := p.admin().Search(ldap.NewSearchRequest(counterDN, ldap.ScopeBaseObject, 0, 0, 0, false, "(objectClass=*)", []string{"uidNumber"}, nil))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	got, _ := strconv.Atoi(r.Entries[0].GetAttributeValue("uidNumber"))
+	if n, maybe := int(m.count.Load()), int(m.unknown.Load()); got < n || got > n+maybe {
+		m.t.Errorf("the counter is %d; %d increments were acknowledged, %d more may have been made", got, n, maybe)
+	}
+}
