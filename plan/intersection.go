@@ -203,6 +203,8 @@ func (a *once) Run(ctx context.Context, r txn.Reader, after []byte) index.Candid
 func (a *once) rank() rank     { return a.of.rank() }
 func (a *once) distinct() bool { return true }
 
-func (a *once) Describe(b *strings.Builder, indent int, counted bool) { a.of.Describe(b, indent, counted) }
+func (a *once) Describe(b *strings.Builder, indent int, counted bool) {
+	a.of.Describe(b, indent, counted)
+}
 
 func (a *once) Indexes(names []string) []string { return a.of.Indexes(names) }

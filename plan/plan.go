@@ -312,9 +312,13 @@ func idOf(t *filter.Test) (id entry.ID, ok bool) {
 	return id, err == nil
 }
 
-func (empty) Describe(b *strings.Builder, indent int, counted bool) { line(b, indent, "nothing can match") }
+func (empty) Describe(b *strings.Builder, indent int, counted bool) {
+	line(b, indent, "nothing can match")
+}
 
-func (a byID) Describe(b *strings.Builder, indent int, counted bool) { line(b, indent, "entry %s", a.id) }
+func (a byID) Describe(b *strings.Builder, indent int, counted bool) {
+	line(b, indent, "entry %s", a.id)
+}
 
 func (a *lookup) Describe(b *strings.Builder, indent int, counted bool) {
 	kind := a.kind()
