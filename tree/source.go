@@ -78,7 +78,7 @@ func (s *Source) AnyKey(t *schema.AttributeType, options string, holds func([]by
 
 // HasKey implements filter.KeySource: mostly one look for one column.
 func (s *Source) HasKey(t *schema.AttributeType, options string, key []byte) bool {
-	if options == "" && !isID(t) && t.Equality != nil &&
+	if options == "" && !t.SingleValue && !isID(t) && t.Equality != nil &&
 		s.Row.Find(NormAttributes, Qualifier(t, "", key)) != nil {
 		return true
 	}
