@@ -132,17 +132,25 @@ func PositionOf(qualifier []byte) Position {
 // DecodeNode reads the treeInfo of a row; ok is false when it has none, which
 // is how a missing entry looks.
 func DecodeNode(r table.Row) (n Node, ok bool) {
-	for _, c := range r.Family(TreeInfo) {
-		switch c.Qualifier[0] {
-		case 'n':
-			n.NormRDN = dn.Norm(c.Value)
-		case 'p':
-			ok = copy(n.Parent[:], c.Value) == len(n.Parent)
-		case 'u':
-			n.UpRDN = string(c.Value)
-		}
+	cells := r.Family(TreeInfo)
+	for i := range cells {
+		ok = n.Take(&cells[i]) || ok
 	}
 	return n, ok
+}
+
+// Take adds what one cell of treeInfo says, and reports whether it says where the
+// entry stands.
+func (n *Node) Take(c *table.Cell) (stands bool) {
+	switch c.Qualifier[0] {
+	case 'n':
+		n.NormRDN = dn.Norm(c.Value)
+	case 'p':
+		return copy(n.Parent[:], c.Value) == len(n.Parent)
+	case 'u':
+		n.UpRDN = string(c.Value)
+	}
+	return false
 }
 
 // Decode reads the attributes of a row's upAttributes and secrets, copied,

@@ -63,6 +63,8 @@ type settings struct {
 	Suffixes []string       `json:"suffixes"`
 	Indexes  []headerIndex  `json:"indexes"`
 	Unique   []headerUnique `json:"unique,omitempty"`
+	// Erasures counts what was taken out of the past: caches may have it.
+	Erasures int `json:"erasures,omitempty"`
 }
 
 type headerIndex struct {
@@ -246,9 +248,10 @@ func (k *types) specs(h *header) (specs []table.Spec) {
 
 // with gives a catalog of the same schema with another configuration. What was
 // read by other indexes is not kept: nobody told of its changes where there was none.
+// Nor is anything when something was erased.
 func (c *catalog) with(h *header) (*catalog, error) {
 	kept := c.cache
-	if !slices.Equal(h.Indexes, c.header.Indexes) {
+	if !slices.Equal(h.Indexes, c.header.Indexes) || h.Erasures != c.header.Erasures {
 		kept = newCache(c.p.cacheSize)
 	}
 	next, err := c.p.newCatalog(c.types, c.subschema, kept, h)

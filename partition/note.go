@@ -26,7 +26,7 @@ type Note struct {
 
 // An Operation is one that a commit was made of.
 type Operation struct {
-	Kind string // add, delete, deletetree, modify, rename, import or reindex
+	Kind string // add, delete, deletetree, modify, rename, import, reindex or erase
 	Name string // of the entry, before it
 	// Secrets are the secret attributes that the operation set or took away.
 	Secrets []string
@@ -56,11 +56,25 @@ func (by *By) fields() [4]byField {
 // record notes an operation for the journal: its kind, the entry's name and the
 // secrets that it changes.
 func (tx *Tx) record(kind string, name dn.DN, secrets ...string) {
-	tx.message = append(append(append(tx.message, '\n'), kind...), ' ')
-	tx.message = strconv.AppendQuote(tx.message, name.String())
-	for _, s := range secrets {
-		tx.message = append(append(tx.message, ' '), s...)
+	o := Operation{kind, name.String(), secrets}
+	tx.message = o.append(tx.message)
+}
+
+func (o *Operation) append(b []byte) []byte {
+	b = append(append(append(b, '\n'), o.Kind...), ' ')
+	b = strconv.AppendQuote(b, o.Name)
+	for _, s := range o.Secrets {
+		b = append(append(b, ' '), s...)
 	}
+	return b
+}
+
+func (n *Note) append(b []byte) []byte {
+	b = n.By.append(b)
+	for i := range n.Operations {
+		b = n.Operations[i].append(b)
+	}
+	return b
 }
 
 // secretsIn names the secret types among changes.

@@ -1,0 +1,79 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// Redact has change take out of the records of a slot, up to a revision, what they
+// are to say no longer: of their messages and write lists. It gets the parts of a
+// long write list one by one, reports whether it changed what it got, and must not
+// take the tables out of write lists. Redact gives how many commits were changed;
+// dry, how many would be.
+func (l *Log) Redact(ctx context.Context, s revision.Slot, upTo table.Revision, dry bool, change func(*Record) bool) (n int, err error) {
+	last := table.Revision(0)
+	for row, err := range l.journal.Scan(ctx, between(s, 0, upTo), table.Select{}) {
+		if err != nil {
+			return n, fmt.Errorf("reading the journal: %w", err)
+		}
+		rec, err := decode(row)
+		if err != nil {
+			return n, err
+		}
+		if rec.State == Pending || !change(&rec) {
+			continue
+		}
+		if rec.Revision != last {
+			last = rec.Revision
+			n++
+		}
+		if dry {
+			continue
+		}
+		if err := l.rewrite(ctx, row.Clone(), &rec); err != nil {
+			return n, fmt.Errorf("journal row of %s: %w", revision.String(rec.Revision), err)
+		}
+	}
+	return n, nil
+}
+
+// rewrite changes a row of a decided record, unless it was forgotten meanwhile. The
+// column that is compared does not change, but the others are always written alike:
+// to do it again does no harm.
+func (l *Log) rewrite(ctx context.Context, row table.Row, rec *Record) error {
+	guard := row.Find(family, stateColumn)
+	if guard == nil { // a part of a write list: it is all there is
+		old := row.Find(family, rowsColumn)
+		if old == nil {
+			return nil
+		}
+		_, _, err := swap(ctx, l.journal, row.Key, family, rowsColumn, old.Value,
+			[]table.Cell{{Family: family, Qualifier: rowsColumn, Value: appendRows(nil, rec.Rows)}})
+		return err
+	}
+	var cells []table.Cell
+	for _, c := range rec.cells(rec.State) {
+		if c.Qualifier[0] == messageColumn[0] || c.Qualifier[0] == rowsColumn[0] {
+			cells = append(cells, c)
+		}
+	}
+	for try := 0; ; try++ {
+		if try > 0 {
+			if err := pause(ctx, try); err != nil {
+				return err
+			}
+		}
+		ok, err := l.journal.Swap(ctx, row.Key, family, stateColumn, guard.Value, cells)
+		if ok && err == nil || err != nil && permanent(err) {
+			return err
+		}
+		now, err := read(ctx, l.journal, row.Key, family, stateColumn)
+		if err == nil && !bytes.Equal(now, guard.Value) || err != nil && permanent(err) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,393 @@
+package partition_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/lsm"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+)
+
+// eraseStores are what erasing is tested on: cells of all revisions, images, and
+// what is atomic only per row.
+var eraseStores = map[string]func(t testing.TB) table.Store{
+	"batch": func(testing.TB) table.Store { return tabletest.NewBatchMem() },
+	"lsm": func(t testing.TB) table.Store {
+		s, err := lsm.Open(lsm.Options{Path: "store", FS: vfs.NewMem(), NoSync: true})
+		must(t, err)
+		t.Cleanup(func() { s.Close() })
+		return s
+	},
+	"shared": func(testing.TB) table.Store { return tabletest.NewMem() },
+}
+
+// eachErase runs a test on a directory of people in each kind of store.
+func eachErase(t *testing.T, test func(*testing.T, *life)) {
+	for _, kind := range slices.Sorted(maps.Keys(eraseStores)) {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			test(t, newLife(t, eraseStores[kind](t)))
+		})
+	}
+}
+
+// A life is a directory in which things happen; moments are its states, by name.
+type life struct {
+	t       *testing.T
+	store   table.Store
+	p       *partition.Partition
+	moments map[string]table.Revision
+}
+
+func newLife(t *testing.T, s table.Store) *life {
+	l := &life{t: t, store: s, moments: map[string]table.Revision{}}
+	l.p = openErase(t, s)
+	ctx := context.Background()
+	must(t, l.p.SetSuffixes(ctx, []string{"dc=example,dc=com"}))
+	must(t, l.p.SetUnique(ctx, partition.Unique{Attribute: "mail"}, true))
+	must(t, add(t, l.p, "dc=example,dc=com", "objectClass: domain"))
+	must(t, add(t, l.p, "ou=people,dc=example,dc=com", "objectClass: organizationalUnit"))
+	must(t, add(t, l.p, "uid=ann,ou=people,dc=example,dc=com", somebody("ann", "Ann Lee")...))
+	return l
+}
+
+// openErase opens a store whose marks and secrets stay, with indexes of both kinds.
+func openErase(t testing.TB, s table.Store) *partition.Partition {
+	t.Helper()
+	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Txn: quick, Indexes: []partition.Index{
+		{Attribute: "uid", Layout: partition.ColumnLayout}, {Attribute: "mail", Layout: partition.ColumnLayout},
+		{Attribute: "sn", Layout: partition.RowLayout}, {Attribute: "member", Layout: partition.ColumnLayout},
+		{Attribute: "objectClass", Layout: partition.RowLayout}}})
+	must(t, err)
+	t.Cleanup(func() { p.Close(context.Background()) })
+	return p
+}
+
+func somebody(uid, cn string) []string {
+	_, sn, _ := strings.Cut(cn, " ")
+	return []string{"objectClass: inetOrgPerson", "uid: " + uid, "cn: " + cn, "sn: " + sn, "mail: " + uid + "@example.com",
+		"userPassword: {SSHA}of somebody", "preferredLanguage: " + uid}
+}
+
+var uuid = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+
+// keep notes the newest state by a name.
+func (l *life) keep(moment string) {
+	s := l.p.Snapshot()
+	defer s.Close()
+	l.moments[moment] = s.Revision()
+}
+
+func (l *life) update(by partition.By, f func(tx *partition.Tx) error) {
+	l.t.Helper()
+	_, err := l.p.Update(context.Background(), by, f)
+	must(l.t, err)
+}
+
+func (l *life) modify(dn string, kind op.ModKind, lines ...string) {
+	l.t.Helper()
+	l.update(partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error {
+		var ms []op.Modification
+		for _, a := range attrs(lines...) {
+			ms = append(ms, op.Modification{Kind: kind, PartialAttribute: a})
+		}
+		return tx.Modify(context.Background(), name(dn), ms)
+	})
+}
+
+func (l *life) rename(dn, rdn string) {
+	l.t.Helper()
+	l.update(partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error {
+		return tx.Rename(context.Background(), name(dn), name(rdn)[0], true, nil)
+	})
+}
+
+func (l *life) delete(dn string) {
+	l.t.Helper()
+	l.update(partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error { return tx.Delete(context.Background(), name(dn)) })
+}
+
+// of is John Doe's life: he comes, is in a group, writes, and goes.
+const john = "uid=jdoe,ou=people,dc=example,dc=com"
+
+func (l *life) john() {
+	l.t.Helper()
+	must(l.t, add(l.t, l.p, john, somebody("jdoe", "John Doe")...))
+	must(l.t, add(l.t, l.p, "cn=staff,dc=example,dc=com", "objectClass: groupOfNames",
+		"member: "+john, "member: uid=ann,ou=people,dc=example,dc=com"))
+	l.keep("he is there")
+	l.update(partition.By{Name: john, From: "192.0.2.7:5123", Session: "jdoe of example.net"}, func(tx *partition.Tx) error {
+		return tx.Modify(context.Background(), name("uid=ann,ou=people,dc=example,dc=com"),
+			[]op.Modification{{Kind: op.ModAdd, PartialAttribute: attrs("description: by a colleague")[0]}})
+	})
+	l.keep("he has written")
+	must(l.t, add(l.t, l.p, "cn=thing,"+john, "objectClass: device", "description: of his"))
+	l.modify(john, op.ModReplace, "mail: jdoe@example.net")
+	l.keep("he has a thing")
+	l.update(partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error {
+		to := name("dc=example,dc=com")
+		return tx.Rename(context.Background(), name("cn=thing,"+john), name("cn=thing")[0], false, &to)
+	})
+	l.modify("cn=staff,dc=example,dc=com", op.ModDelete, "member: "+john)
+	l.modify("uid=ann,ou=people,dc=example,dc=com", op.ModDelete, "description: by a colleague")
+	l.delete(john)
+	l.keep("he is gone")
+}
+
+// bytesOf tells where some text is stored, in whatever revision and normal form.
+func (l *life) bytesOf(words ...string) (found []string) {
+	l.t.Helper()
+	ctx := context.Background()
+	tables, err := l.store.Names(ctx)
+	must(l.t, err)
+	look := func(where string, b []byte) {
+		for _, w := range words {
+			if bytes.Contains(bytes.ToLower(b), []byte(strings.ToLower(w))) {
+				found = append(found, fmt.Sprintf("%s has %q: %q", where, w, b))
+			}
+		}
+	}
+	for _, name := range tables {
+		t := l.store.Table(name)
+		history := false
+		for p, err := range t.(table.Redactor).History(ctx, table.Range{}) {
+			if history = err == nil; !history {
+				break
+			}
+			look(name+" key", p.Key)
+			for _, c := range p.Cells {
+				look(fmt.Sprintf("%s column of %q", name, p.Key), c.Qualifier)
+				look(fmt.Sprintf("%s value of %q", name, p.Key), c.Value)
+			}
+		}
+		for row, err := range t.Scan(ctx, table.Range{}, table.Select{}) {
+			must(l.t, err)
+			for _, c := range row.Cells {
+				look(name+" "+string(row.Key), c.Value)
+			}
+		}
+	}
+	return found
+}
+
+// at gives a state as text, an entry a line.
+func (l *life) at(moment string) (entries []string) {
+	l.t.Helper()
+	ctx := context.Background()
+	s, err := l.p.At(ctx, l.moments[moment])
+	must(l.t, err)
+	defer s.Close()
+	for r, err := range s.Search(ctx, partition.Query{Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
+		must(l.t, err)
+		at, err := s.Find(ctx, name(r.Name))
+		if err != nil || at.ID != r.ID {
+			l.t.Errorf("%s: %q is not found by its name: %v", moment, r.Name, err)
+		}
+		var b strings.Builder
+		b.WriteString(uuid.ReplaceAllString(r.Name, "its id"))
+		for _, a := range r.Entry.Attributes {
+			switch a.Type.Name() {
+			case "entryUUID", "entryCSN", "createTimestamp", "modifyTimestamp", "structuralObjectClass", "objectClass", "creatorsName":
+				continue
+			}
+			for _, v := range a.Values {
+				fmt.Fprintf(&b, " | %s %s", a.Description(), v)
+			}
+		}
+		entries = append(entries, b.String())
+	}
+	slices.Sort(entries)
+	return entries
+}
+
+func (l *life) want(moment string, want ...string) {
+	l.t.Helper()
+	got := l.at(moment)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		l.t.Errorf("%s:\n got %s\nwant %s", moment, strings.Join(got, "\n     "), strings.Join(want, "\n     "))
+	}
+}
+
+func (l *life) erase(o partition.EraseOptions) *partition.Erased {
+	l.t.Helper()
+	o.By.Name = "cn=admin"
+	done, err := l.p.Erase(context.Background(), o)
+	must(l.t, err)
+	n := 0
+	_, err = l.p.Verify(context.Background(), partition.VerifyOptions{Found: func(f *partition.Finding) error {
+		n++
+		l.t.Errorf("verify: %v", f)
+		return nil
+	}})
+	must(l.t, err)
+	return done
+}
+
+const (
+	annLine    = "uid=ann,ou=people,dc=example,dc=com | cn Ann Lee | mail ann@example.com | modifiersName cn=admin | preferredLanguage ann | sn Lee | uid ann"
+	topLine    = "dc=example,dc=com | dc example | modifiersName cn=admin"
+	peopleLine = "ou=people,dc=example,dc=com | modifiersName cn=admin | ou people"
+	staffLine  = "cn=staff,dc=example,dc=com | cn staff | member uid=ann,ou=people,dc=example,dc=com | modifiersName cn=admin"
+	nameless   = "entryUUID=its id,ou=people,dc=example,dc=com | modifiersName cn=admin"
+)
+
+// TestEraseName: of an entry that is gone nothing is left but that there was one.
+func TestEraseName(t *testing.T) {
+	eachErase(t, func(t *testing.T, l *life) {
+		l.john()
+		words := []string{"jdoe", "John", "Doe", "192.0.2.7"}
+		if found := l.bytesOf(words...); len(found) < 20 {
+			t.Fatalf("it is stored in few places only: %q", found)
+		}
+		before := l.bytesOf(words...)
+		o := partition.EraseOptions{Name: name(john), Dry: true}
+		dry := l.erase(o)
+		if !slices.Equal(l.bytesOf(words...), before) {
+			t.Error("a dry run changes something")
+		}
+		o.Dry = false
+		done := l.erase(o)
+		if done.Revision == 0 || done.Gone != 1 || done.Entries != 3 {
+			t.Errorf("erased is %+v", done)
+		}
+		if done.Revision = 0; *done != *dry {
+			t.Errorf("erased is %+v, %+v was to be", done, dry)
+		}
+		for _, found := range l.bytesOf(words...) {
+			t.Error(found)
+		}
+		l.want("he is there", topLine, peopleLine, annLine, staffLine, nameless)
+		l.want("he has written", topLine, peopleLine, strings.Replace(strings.Replace(annLine,
+			"modifiersName cn=admin | ", "", 1), " | mail", " | description by a colleague | mail", 1), staffLine, nameless)
+		l.want("he has a thing", topLine, peopleLine, strings.Replace(strings.Replace(annLine,
+			"modifiersName cn=admin | ", "", 1), " | mail", " | description by a colleague | mail", 1), staffLine, nameless,
+			"cn=thing,entryUUID=its id,ou=people,dc=example,dc=com | cn thing | description of his | modifiersName cn=admin")
+		l.want("he is gone", topLine, peopleLine, annLine, staffLine, "cn=thing,dc=example,dc=com | cn thing | description of his | modifiersName cn=admin")
+		if again := l.erase(o); again.Revision != 0 || again.Entries != 0 {
+			t.Errorf("once more erases %+v", again)
+		}
+	})
+}
+
+// TestEraseStanding: what the present has is not erased.
+func TestEraseStanding(t *testing.T) {
+	eachErase(t, func(t *testing.T, l *life) {
+		l.john()
+		l.modify("uid=ann,ou=people,dc=example,dc=com", op.ModAdd, "description: JDOE")
+		for _, o := range []partition.EraseOptions{
+			{Value: []byte("jdoe")},
+			{Name: name("uid=ann,ou=people,dc=example,dc=com")},
+			{Attribute: "cn", Value: []byte("ann  LEE")},
+			{Attribute: "name", Value: []byte("Lee")},
+			{Value: []byte("example")},
+		} {
+			before := l.bytesOf("jdoe", "lee")
+			o.By.Name = "cn=admin"
+			_, err := l.p.Erase(context.Background(), o)
+			var standing *partition.StandingError
+			if !errors.As(err, &standing) || standing.Count == 0 || len(standing.Names) == 0 {
+				t.Errorf("erasing %q %q: %v", o.Name, o.Value, err)
+			}
+			if !slices.Equal(l.bytesOf("jdoe", "lee"), before) {
+				t.Errorf("erasing %q %q changes something", o.Name, o.Value)
+			}
+		}
+	})
+}
+
+// TestEraseValue: a former name goes from where it was a name, a value, or part of a
+// name in a value; who had it, and what stood below, is still there.
+func TestEraseValue(t *testing.T) {
+	eachErase(t, func(t *testing.T, l *life) {
+		former, latter := "uid=former,ou=people,dc=example,dc=com", "uid=latter,ou=people,dc=example,dc=com"
+		must(t, add(t, l.p, former, somebody("former", "Kim Former")...))
+		must(t, add(t, l.p, "cn=thing,"+former, "objectClass: device", "owner: "+former, "description: Former Kim"))
+		l.keep("former")
+		l.update(partition.By{Name: former, From: "192.0.2.7:5123"}, func(tx *partition.Tx) error {
+			return tx.Modify(context.Background(), name(former), []op.Modification{{Kind: op.ModReplace,
+				PartialAttribute: attrs("preferredLanguage: FORMER")[0]}, {Kind: op.ModDelete, PartialAttribute: attrs("mail: former@example.com")[0]}})
+		})
+		l.rename(former, "uid=latter")
+		l.modify(latter, op.ModReplace, "cn: Kim Latter", "sn: Latter", "preferredLanguage: en", "uid: latter")
+		l.modify("cn=thing,"+latter, op.ModReplace, "owner: "+latter, "description: of Kim's")
+		l.keep("latter")
+		must(t, add(t, l.p, former, somebody("former", "Another One")...))
+		l.delete(former) // the same name, of another entry
+		latest := l.at("latter")
+		done := l.erase(partition.EraseOptions{Value: []byte("Former")})
+		if done.Names != 2 || done.Gone != 0 || done.Commits == 0 {
+			t.Errorf("erased is %+v", done)
+		}
+		// Values that only contain it are others.
+		others := regexp.MustCompile(`(?i)former[ ]+kim|kim[ ]+former|former@example`)
+		for _, found := range l.bytesOf("former") {
+			if !others.MatchString(found) {
+				t.Error(found)
+			}
+		}
+		noName := "entryUUID=its id,ou=people,dc=example,dc=com"
+		l.want("former", topLine, peopleLine, annLine, noName+" | cn Kim Former | mail former@example.com | modifiersName cn=admin",
+			"cn=thing,"+noName+" | cn thing | description Former Kim | modifiersName cn=admin")
+		if now := l.at("latter"); !slices.Equal(now, latest) {
+			t.Errorf("the present is\n%s, was\n%s", strings.Join(now, "\n"), strings.Join(latest, "\n"))
+		}
+		for _, more := range []string{"Former Kim", "Kim Former", "former@example.com"} {
+			l.erase(partition.EraseOptions{Value: []byte(more)})
+		}
+		for _, found := range l.bytesOf("former") {
+			t.Error(found)
+		}
+	})
+}
+
+// TestEraseAttribute: of one attribute only, and of those below it.
+func TestEraseAttribute(t *testing.T) {
+	eachErase(t, func(t *testing.T, l *life) {
+		l.modify("uid=ann,ou=people,dc=example,dc=com", op.ModAdd, "givenName: Mo", "description: Mo")
+		l.keep("both")
+		l.modify("uid=ann,ou=people,dc=example,dc=com", op.ModDelete, "givenName: Mo")
+		l.modify("uid=ann,ou=people,dc=example,dc=com", op.ModDelete, "description: Mo")
+		if done := l.erase(partition.EraseOptions{Attribute: "name", Value: []byte("mo")}); done.Values != 1 {
+			t.Errorf("erased is %+v", done)
+		}
+		l.want("both", topLine, peopleLine, strings.Replace(annLine, " | mail", " | description Mo | mail", 1))
+	})
+}
+
+// TestEraseCrash: an erasure that ends anywhere is taken up by the next one.
+func TestEraseCrash(t *testing.T) {
+	for at := 1; at <= 60; at += 1 {
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			t.Parallel()
+			mem := tabletest.NewBatchMem()
+			l := newLife(t, mem)
+			l.john()
+			must(t, l.p.Close(context.Background()))
+			faulty, faults := tabletest.WithFaults(mem, uint64(at))
+			o := partition.EraseOptions{Name: name(john), By: partition.By{Name: "cn=admin"}}
+			p := openErase(t, faulty)
+			faults.CrashAt(at)
+			_, _ = p.Erase(context.Background(), o) // it fails, now or then
+			l.p = openErase(t, mem)
+			l.erase(o)
+			for _, found := range l.bytesOf("jdoe", "Doe", "192.0.2.7") {
+				t.Error(found)
+			}
+			l.want("he is there", topLine, peopleLine, annLine, staffLine, nameless)
+		})
+	}
+}

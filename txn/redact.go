@@ -1,0 +1,92 @@
+package txn
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A Redaction changes the past of a DB up to a state that stands for ever: that
+// all was committed to when it began. No garbage is collected by this server as
+// long.
+type Redaction struct {
+	db *DB
+	// At is the state up to which the past is changed.
+	At *Snapshot
+}
+
+// Redact waits until all that was committed by any server when it was called lies
+// below the low-water mark, where nothing can be added, and where no transaction
+// under way looks for marks any more; then it has fn change the past up to there.
+func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
+	if err := db.engine.writable(); err != nil {
+		return err
+	}
+	if err := db.CatchUp(ctx); err != nil {
+		return err
+	}
+	s := db.Snapshot()
+	end, err := s.Max(), s.unreadable()
+	s.Close()
+	if err != nil {
+		return err
+	}
+	for {
+		b, err := db.engine.bounds(ctx)
+		if err != nil {
+			return err
+		}
+		if b.stable >= end && (b.young >= end || !db.engine.storesMarks()) {
+			break
+		}
+		if err := pause(ctx, db.o.Poll); err != nil {
+			return err
+		}
+	}
+	db.garbage.mu.Lock()
+	defer db.garbage.mu.Unlock()
+	at, err := db.At(ctx, end)
+	if err != nil {
+		return err
+	}
+	defer at.Close()
+	return fn(&Redaction{db, at})
+}
+
+// Table gives a table whose past can be changed.
+func (r *Redaction) Table(t *Table) (table.Redactor, error) {
+	x, ok := t.Table.(table.Redactor)
+	if !ok {
+		return nil, fmt.Errorf("the past of table %s of this store cannot be changed", t.Name)
+	}
+	return x, nil
+}
+
+// Journal has change take out of the records of commits what they are to say no
+// longer, see journal.Log.Redact.
+func (r *Redaction) Journal(ctx context.Context, dry bool, change func(*journal.Record) bool) (n int, err error) {
+	b, err := r.db.engine.bounds(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, slot := range b.slots {
+		done, err := r.db.log.Redact(ctx, slot, r.At.Max(), dry, change)
+		n += done
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// Purge has the store write files anew until what was taken out of the past is in
+// none of them, as far as that is the store's to do. Stores that cannot be told do
+// it by themselves.
+func (db *DB) Purge(ctx context.Context) error {
+	if r, ok := db.store.(table.Reclaimer); ok {
+		return r.Purge(ctx)
+	}
+	return nil
+}
