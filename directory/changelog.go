@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/history"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -181,7 +182,7 @@ func (l *changelog) entry(c *history.Change) *virtual {
 	if text, err := c.Text(); err == nil {
 		pairs = append(pairs, "changes", string(text))
 	}
-	if c.Request != nil {
+	if c.ID != entry.Root {
 		pairs = append(pairs, "targetEntryUUID", c.ID.String())
 	}
 	v := l.o.virtualEntry(rdn+","+changelogName, "changeLogEntry", append(pairs,

@@ -23,11 +23,11 @@ type Change struct {
 	// Number counts the changes of the commit, from 0.
 	Number int
 	By     partition.By
-	// Record is the change; of a commit that changed too much to be named, as an
-	// import, it is empty but for the name.
+	// Record is the change; of an erasure, and of a commit that changed too much
+	// to be named, as an import, it has no request.
 	Record
-	// Kind is add, delete, modify, modrdn, or what the journal calls a commit
-	// that changed too much.
+	// Kind is add, delete, modify, modrdn, erase (of the entry's past something
+	// was erased), or what the journal calls a commit that changed too much.
 	Kind string
 	// Secrets are the secret attributes that got or lost values.
 	Secrets []string
@@ -84,7 +84,11 @@ func Of(ctx context.Context, p *partition.Partition, c *partition.Change) iter.S
 	return func(yield func(*Change, error) bool) {
 		note := partition.ParseNote(c.Message)
 		if c.All {
-			named(c, &note, yield)
+			unnamed(c, &note, yield)
+			return
+		}
+		if slices.ContainsFunc(note.Operations, func(o partition.Operation) bool { return o.Kind == partition.Erasure }) {
+			erasure(ctx, p, c, &note, yield)
 			return
 		}
 		before, err := p.At(ctx, c.Revision-1)
@@ -115,14 +119,39 @@ func Of(ctx context.Context, p *partition.Partition, c *partition.Change) iter.S
 	}
 }
 
-// named gives the operations of a commit that changed too much, as the journal has
-// them.
-func named(c *partition.Change, note *partition.Note, yield func(*Change, error) bool) {
+// unnamed gives the operations of a commit that changed too much for its entries to
+// be named, as the journal has them.
+func unnamed(c *partition.Change, note *partition.Note, yield func(*Change, error) bool) {
 	for i, o := range note.Operations {
 		x := &Change{Revision: c.Revision, Number: i, By: note.By, Record: Record{Name: o.Name}, Kind: o.Kind, Secrets: o.Secrets}
 		if !yield(x, nil) {
 			return
 		}
+	}
+}
+
+// erasure gives the notices of an erasure: of each entry whose past is not what it
+// was. One that is no more has no name but its entryUUID.
+func erasure(ctx context.Context, p *partition.Partition, c *partition.Change, note *partition.Note, yield func(*Change, error) bool) {
+	s, err := p.At(ctx, c.Revision)
+	if err != nil {
+		yield(nil, err)
+		return
+	}
+	defer s.Close()
+	n := 0
+	for _, id := range c.IDs {
+		x := &Change{Revision: c.Revision, Number: n, By: note.By, Record: Record{ID: id, Name: "entryUUID=" + id.String()}, Kind: partition.Erasure}
+		node, err := s.Node(ctx, id)
+		if err == nil && node != nil {
+			x.Name, err = s.Name(ctx, id)
+		}
+		if n++; !yield(x, err) || err != nil {
+			return
+		}
+	}
+	if n == 0 { // only the journal told of it
+		yield(&Change{Revision: c.Revision, By: note.By, Kind: partition.Erasure}, nil)
 	}
 }
 
@@ -169,6 +198,9 @@ func Key(name string, s *schema.Schema) string {
 // Text gives what changed as LDIF without its first lines: the attributes of a new
 // entry, or the modifications. Secrets are named in comments.
 func (c *Change) Text() ([]byte, error) {
+	if c.Request == nil {
+		return nil, nil
+	}
 	var b strings.Builder
 	out := ldif.NewWriter(&b)
 	err := errors.Join(out.WriteBody(c.Request), out.Flush())

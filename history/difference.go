@@ -247,6 +247,11 @@ func (w *walk) goal(id entry.ID) (*spot, error) {
 	if err != nil {
 		return nil, err
 	}
+	if w.To.Nameless(id, node) { // what it was called was erased
+		if now, err := w.spot(id); now != nil || err != nil {
+			return now, err
+		}
+	}
 	at := &spot{slot{node.Parent, node.NormRDN}, node.UpRDN}
 	if p, ok := w.Below[id]; ok {
 		at.parent = p

@@ -88,6 +88,8 @@ func (l *logging) about(c *Change) (bool, error) {
 		return false, nil
 	case len(l.o.Name) == 0:
 		return true, nil
+	case c.Kind == partition.Erasure:
+		return c.ID != entry.Root && (c.ID == l.id || Key(c.Name, s) == l.name || named(l.o.Name, c.ID)), nil
 	case c.Request == nil:
 		return l.imported(c)
 	case c.ID == l.id || Key(c.Name, s) == l.name:
@@ -95,6 +97,12 @@ func (l *logging) about(c *Change) (bool, error) {
 	}
 	became := c.NewName()
 	return became != "" && Key(became, s) == l.name, nil
+}
+
+// named reports whether an entry is called by its entryUUID, as those are whose name
+// was erased.
+func named(name dn.DN, id entry.ID) bool {
+	return len(name[0]) == 1 && strings.EqualFold(name[0][0].Type, "entryUUID") && strings.EqualFold(string(name[0][0].Value), id.String())
 }
 
 // imported reports whether a commit that changed too much to be named wrote the

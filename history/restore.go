@@ -31,6 +31,9 @@ type Restored struct {
 	// Kept and Lost count the entries that came back with a secret attribute, as a
 	// password, and without any. Those that were still there have what they had.
 	Kept, Lost int
+	// Erased counts those that are no more, and cannot come back since what they
+	// were was erased.
+	Erased int
 }
 
 // maxRestore bounds the entries that are looked at: it is one commit.
@@ -108,6 +111,9 @@ func (b *bringing) plan() (*Restored, error) {
 		return nil, err
 	}
 	done := &Restored{}
+	if d.IDs, done.Erased, err = b.withoutErased(d.IDs); err != nil {
+		return nil, err
+	}
 	for r, err := range d.Records(b.ctx) {
 		if err != nil {
 			return nil, err
@@ -115,6 +121,26 @@ func (b *bringing) plan() (*Restored, error) {
 		done.Records = append(done.Records, r)
 	}
 	return done, nil
+}
+
+// withoutErased leaves out the entries that are no more and whose names were erased.
+func (b *bringing) withoutErased(ids []entry.ID) (rest []entry.ID, erased int, err error) {
+	for _, id := range ids {
+		was, err := b.then.Node(b.ctx, id)
+		if err != nil {
+			return nil, 0, err
+		}
+		now, err := b.tx.Node(b.ctx, id)
+		if err != nil {
+			return nil, 0, err
+		}
+		if was != nil && now == nil && b.then.Nameless(id, was) {
+			erased++
+			continue
+		}
+		rest = append(rest, id)
+	}
+	return rest, erased, nil
 }
 
 func isMissing(err error) bool {

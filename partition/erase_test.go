@@ -354,6 +354,63 @@ func TestEraseValue(t *testing.T) {
 	})
 }
 
+// TestEraseMemory: all servers forget what they had in memory.
+func TestEraseMemory(t *testing.T) {
+	ctx := context.Background()
+	l := newLife(t, tabletest.NewMem())
+	other := openErase(t, l.store)
+	must(t, add(t, l.p, john, somebody("jdoe", "John Doe")...))
+	must(t, other.CatchUp(ctx))
+	s := other.Snapshot()
+	at, err := s.Find(ctx, name(john))
+	must(t, err)
+	_, err = s.Entry(ctx, at.ID, false)
+	must(t, err)
+	s.Close()
+	l.delete(john)
+	must(t, other.CatchUp(ctx))
+	if !other.Remembers(at.ID) {
+		t.Fatal("the other server remembers nothing: the test shows nothing")
+	}
+	l.erase(partition.EraseOptions{Name: name(john)})
+	must(t, other.CatchUp(ctx))
+	if l.p.Remembers(at.ID) || other.Remembers(at.ID) {
+		t.Error("it is still in memory")
+	}
+}
+
+// TestEraseUsedName: of those who had a name one after the other, and of those who had
+// a name like it elsewhere, each is dealt with by itself.
+func TestEraseUsedName(t *testing.T) {
+	eachErase(t, func(t *testing.T, l *life) {
+		must(t, add(t, l.p, "ou=others,dc=example,dc=com", "objectClass: organizationalUnit"))
+		elsewhere := "uid=jdoe,ou=others,dc=example,dc=com"
+		must(t, add(t, l.p, elsewhere, "objectClass: account", "uid: jdoe"))
+		must(t, add(t, l.p, john, somebody("jdoe", "John Doe")...))
+		l.keep("the first")
+		l.delete(john)
+		must(t, add(t, l.p, john, somebody("jdoe", "Joan Dow")...))
+		l.keep("the second")
+		l.delete(john)
+		done := l.erase(partition.EraseOptions{Name: name(john)})
+		if done.Gone != 2 {
+			t.Errorf("erased is %+v", done)
+		}
+		others := []string{topLine, peopleLine, annLine, "ou=others,dc=example,dc=com | modifiersName cn=admin | ou others",
+			elsewhere + " | modifiersName cn=admin | uid jdoe", nameless}
+		l.want("the first", others...)
+		l.want("the second", others...)
+		for _, found := range l.bytesOf("Doe", "Dow", "jdoe@") {
+			if !strings.Contains(found, "jdoe") || strings.Contains(found, "jdoe@") {
+				t.Error(found)
+			}
+		}
+		if got := search(t, l.p, "dc=example,dc=com", op.WholeSubtree, "(uid=jdoe)"); !slices.Equal(got, []string{elsewhere}) {
+			t.Errorf("found is %q", got)
+		}
+	})
+}
+
 // TestEraseAttribute: of one attribute only, and of those below it.
 func TestEraseAttribute(t *testing.T) {
 	eachErase(t, func(t *testing.T, l *life) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
@@ -42,4 +43,12 @@ func (s *Snapshot) Uncached() *Snapshot {
 	u := *s
 	u.cached = false
 	return &u
+}
+
+// Remembers reports whether the entry may be had from memory.
+func (p *Partition) Remembers(id entry.ID) bool {
+	s := p.Snapshot()
+	defer s.Close()
+	_, ok := s.catalog.cache.entries.GetIfPresent(id)
+	return ok || s.catalog.cache.names.EstimatedSize()+s.catalog.cache.children.EstimatedSize() > 0
 }

@@ -51,6 +51,12 @@ func (s *Snapshot) Node(ctx context.Context, id entry.ID) (*master.Node, error) 
 	return s.node(ctx, id)
 }
 
+// Nameless reports whether what an entry was called was erased, and its node has its
+// entryUUID instead.
+func (s *Snapshot) Nameless(id entry.ID, node *master.Node) bool {
+	return node.NormRDN == s.catalog.unnamed(id).NormRDN
+}
+
 // Child finds an entry by its parent and its normalised RDN (master.Node).
 func (s *Snapshot) Child(ctx context.Context, parent entry.ID, rdn dn.Norm) (id entry.ID, ok bool, err error) {
 	return s.resolve(ctx, parent, rdn)

@@ -71,6 +71,7 @@ func (m *Main) root() *cobra.Command {
 		m.reindexCommand(),
 		m.uniqueCommand(),
 		m.gcCommand(),
+		m.eraseCommand(),
 		m.schemaCommand(),
 		m.explainCommand(),
 		m.clusterCommand(),

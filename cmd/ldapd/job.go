@@ -47,7 +47,7 @@ type around struct {
 var jobs = byName(
 	importJob, exportJob, checkJob, reindexJob, explainJob, uniqueJob, clusterJob, gcJob,
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
-	logJob, diffJob, restoreJob, checkpointJob,
+	logJob, diffJob, restoreJob, checkpointJob, eraseJob,
 )
 
 // anyJob is a job whatever its arguments are.

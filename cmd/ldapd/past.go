@@ -211,6 +211,9 @@ func tellRestored(w io.Writer, done *history.Restored) error {
 	if done.Lost > 0 {
 		fmt.Fprintf(&b, "entries that came back without a password, as they had none or it is no longer kept: %d\n", done.Lost)
 	}
+	if done.Erased > 0 {
+		fmt.Fprintf(&b, "entries that cannot come back, since they were erased: %d\n", done.Erased)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/revision"
+)
+
+func (m *Main) eraseCommand() *cobra.Command {
+	var a eraseArgs
+	var yes bool
+	c := m.command(&cobra.Command{
+		Use:   "erase --store STORE [--dry-run] [--yes] (DN | --value VALUE [--attribute TYPE])",
+		Short: "Take something out of the past for good",
+		Long: `Take something out of the past, for those whom the law obliges: an entry that was
+deleted, by the name it had, or a value, wherever entries had it or names have it.
+What goes, goes from all states that can still be read, checkpoints too, from the
+journal, from the memory of all servers, and from the files of an embedded store; on
+HBase as soon as its cleaners have removed old files. It cannot be brought back.
+
+What entries have at present is not erased: the command refuses and names the first
+of them. Where an entry lost its name, it is called by its entryUUID. ` + "`ldapd log`" + ` and
+cn=changelog tell that of an entry's past something was erased, when and by whom, and
+not what. Logs, exports and backups are yours to look after. If the command was
+interrupted, give it again: it goes on.
+
+VALUE can be read from standard input: --value -, so that no shell remembers it.`,
+		Example: `  ldapd erase --store ./data --dry-run uid=jdoe,ou=people,dc=example,dc=com
+  ldapd erase --store ./data --yes --attribute cn --value 'John Doe'`,
+		Args: cobra.MaximumNArgs(1),
+	}, append([]string{"admin.dn"}, storeKeys...), func(ctx context.Context, c *config.Config, args []string) error {
+		a.DN, a.By = strings.Join(args, ""), c.Admin.DN
+		if (a.DN == "") == (a.Value == "") || a.DN != "" && a.Attribute != "" {
+			return &config.Error{Text: "say what is to be erased: a name, or --value and perhaps --attribute"}
+		}
+		if a.Value == "-" {
+			var err error
+			if a.Value, err = m.readValue(); err != nil {
+				return err
+			}
+		}
+		if !a.Dry && !yes {
+			if err := m.confirmErasure(ctx, c, a); err != nil {
+				return err
+			}
+		}
+		return eraseJob.on(ctx, m, c, changing, m.around(), a)
+	})
+	c.Flags().StringVar(&a.Value, "value", "", "erase `VALUE`; - reads a line of standard input")
+	c.Flags().StringVar(&a.Attribute, "attribute", "", "of values of `TYPE` and its subtypes only, and names that have it")
+	c.Flags().BoolVar(&a.Dry, "dry-run", false, "say what would be erased, and erase nothing")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return c
+}
+
+func (m *Main) readValue() (string, error) {
+	line, err := bufio.NewReader(m.Stdin).ReadString('\n')
+	if line = strings.TrimRight(line, "\r\n"); line != "" {
+		return line, nil
+	}
+	if err == nil || err == io.EOF {
+		err = &config.Error{Where: "--value", Text: "standard input has no value"}
+	}
+	return "", err
+}
+
+// confirmErasure says what would be erased, and asks.
+func (m *Main) confirmErasure(ctx context.Context, c *config.Config, a eraseArgs) error {
+	in, ok := m.Stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(in.Fd())) {
+		return &config.Error{Where: "--yes", Text: "there is no terminal to ask on whether to erase it for good: say --yes"}
+	}
+	a.Dry = true
+	if err := eraseJob.on(ctx, m, c, changing, m.around(), a); err != nil {
+		return err
+	}
+	fmt.Fprint(m.Stderr, "Erase it for good? (yes or no) ")
+	answer, err := bufio.NewReader(in).ReadString('\n')
+	if err == nil && strings.TrimSpace(answer) != "yes" {
+		err = fmt.Errorf("nothing was erased")
+	}
+	return err
+}
+
+type eraseArgs struct {
+	DN, Attribute, Value, By string
+	Dry                      bool
+}
+
+var eraseJob = job[eraseArgs]{"erase", erase}
+
+func erase(ctx context.Context, w *work, a eraseArgs) error {
+	o := partition.EraseOptions{
+		Attribute: a.Attribute, Value: []byte(a.Value), Dry: a.Dry,
+		By: partition.By{Name: a.By, Request: "erase"},
+	}
+	var err error
+	if o.Name, err = parseName("the name", a.DN); err != nil {
+		return err
+	}
+	done, err := w.Erase(ctx, o)
+	if err != nil {
+		return err
+	}
+	if err := tellErased(w.Stdout, done, a.Dry); err != nil || a.Dry {
+		return err
+	}
+	fmt.Fprintln(w.Stdout, "writing files anew that may have it")
+	if err := w.DB().Purge(ctx); err != nil {
+		return fmt.Errorf("it is erased, but may still be in files: %w", err)
+	}
+	_, err = fmt.Fprintln(w.Stdout, "done: no file that the store has in use has it any more")
+	return err
+}
+
+// tellErased says what was done, or would be.
+func tellErased(w io.Writer, done *partition.Erased, dry bool) error {
+	would := "erased"
+	if dry {
+		would = "would erase"
+	}
+	text := fmt.Sprintf("%s %d versions of values of %d entries; %d of these lose their name, and %d all that they were\n"+
+		"%s it from what the journal tells of %d changes\n",
+		would, done.Values, done.Entries, done.Names, done.Gone, would, done.Commits)
+	if done.Revision != 0 {
+		text += fmt.Sprintf("%s tells that it was done\n", revision.String(done.Revision))
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
