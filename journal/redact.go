@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // Redact has change take out of the records of a slot, up to a revision, what they
-// are to say no longer: of their messages and write lists. It gets the parts of a
+// are to say no longer: of their messages, write lists and keys. It gets the parts of a
 // long write list one by one, reports whether it changed what it got, and must not
 // take the tables out of write lists. Redact gives how many commits were changed;
 // dry, how many would be.
@@ -55,10 +56,14 @@ func (l *Log) rewrite(ctx context.Context, row table.Row, rec *Record) error {
 			[]table.Cell{{Family: family, Qualifier: rowsColumn, Value: appendRows(nil, rec.Rows)}})
 		return err
 	}
+	now := table.Row{Key: row.Key, Cells: rec.cells(rec.State)}
+	slices.SortFunc(now.Cells, table.Cell.Compare)
 	var cells []table.Cell
-	for _, c := range rec.cells(rec.State) {
-		if c.Qualifier[0] == messageColumn[0] || c.Qualifier[0] == rowsColumn[0] {
-			cells = append(cells, c)
+	for _, column := range [][]byte{messageColumn, rowsColumn, keysColumn} {
+		if c := now.Find(family, column); c != nil {
+			cells = append(cells, *c)
+		} else if row.Find(family, column) != nil {
+			cells = append(cells, table.Cell{Family: family, Qualifier: column, Tombstone: true})
 		}
 	}
 	for try := 0; ; try++ {

@@ -158,7 +158,7 @@ func (e *erasure) run(by By) error {
 func (e *erasure) notice(by By) (table.Revision, error) {
 	return e.p.update(e.ctx, by, func(tx *Tx) error {
 		for _, f := range e.findings {
-			tx.stale(f.id)
+			tx.tx.Touch(f.id)
 		}
 		tx.record(Erasure, nil)
 		return nil

@@ -21,8 +21,8 @@ type finding struct {
 	// values are versions of columns of master that go, renamed those that tell
 	// another name instead.
 	values, renamed []table.Cell
-	// norms are columns of normAttributes, of the tree and of master: that of a
-	// SINGLE-VALUE type, which has the key for its value, with it.
+	// norms are columns of normAttributes, of the tree and of master: one that has
+	// the key for its value, with it.
 	norms []table.Cell
 	// own are values that go of this entry only, as indexes have them.
 	own keySet
@@ -206,7 +206,9 @@ func (e *erasure) value(f *finding, c *table.Cell) {
 	if err != nil {
 		return // it has none in indexes either
 	}
-	f.norms = append(f.norms, tree.ColumnOf(t, options, key, nil))
+	// Among many values it lies with the key, whatever its position.
+	f.norms = append(f.norms, tree.ColumnOf(t, options, key, master.PositionOf(c.Qualifier)),
+		table.Cell{Family: tree.NormAttributes, Qualifier: tree.Qualifier(t, options, key)})
 	if everywhere {
 		e.keys.add(t, key)
 	} else {

@@ -26,22 +26,29 @@ func (e *erasure) journal(dry bool) (int, error) {
 			t.Keys = slices.DeleteFunc(t.Keys, func(key []byte) bool { return lists.has(t.Table, key) })
 			changed = changed || len(t.Keys) < n
 		}
-		return changed
+		n := len(rec.Keys)
+		rec.Keys = slices.DeleteFunc(rec.Keys, func(k uint64) bool { return lists.hashes[k] })
+		return changed || len(rec.Keys) < n
 	})
 }
 
-// lostRows knows the keys of rows that go, and what such keys begin with, by table.
+// lostRows knows the keys of rows that go, and what such keys begin with, by table;
+// and the hashes of values.
 type lostRows struct {
 	rows, prefixes map[string]map[string]bool
+	hashes         map[uint64]bool
 }
 
 func (e *erasure) lostRows() (*lostRows, error) {
-	l := &lostRows{map[string]map[string]bool{}, map[string]map[string]bool{}}
+	l := &lostRows{map[string]map[string]bool{}, map[string]map[string]bool{}, map[uint64]bool{}}
 	_, l.rows[tree.Name] = e.treeRows()
 	l.rows[uniqueTable] = map[string]bool{}
 	for _, x := range e.now.catalog.ordered {
 		for _, row := range e.uniqueRows(x) {
 			l.rows[uniqueTable][string(row)] = true
+		}
+		for _, key := range e.lostKeys(x) {
+			l.hashes[postingHash(x.typ, key)] = true
 		}
 		own := rowSet{}
 		if err := e.ownIndex(own, x); err != nil {

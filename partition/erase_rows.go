@@ -130,19 +130,27 @@ func (e *erasure) unique() error {
 
 func (e *erasure) uniqueRows(x *indexed) (rows [][]byte) {
 	for _, base := range x.unique {
-		if key, ok := e.target.key(x.typ); ok {
+		for _, key := range e.lostKeys(x) {
 			rows = append(rows, uniqueRow(base, x.typ, key))
-		}
-		for key := range e.keys[x.typ] {
-			rows = append(rows, uniqueRow(base, x.typ, []byte(key)))
-		}
-		for _, f := range e.findings {
-			for key := range f.own[x.typ] {
-				rows = append(rows, uniqueRow(base, x.typ, []byte(key)))
-			}
 		}
 	}
 	return rows
+}
+
+// lostKeys are all values that go of an index, of whatever entries.
+func (e *erasure) lostKeys(x *indexed) (keys [][]byte) {
+	if key, ok := e.target.key(x.typ); ok {
+		keys = append(keys, key)
+	}
+	for key := range e.keys[x.typ] {
+		keys = append(keys, []byte(key))
+	}
+	for _, f := range e.findings {
+		for key := range f.own[x.typ] {
+			keys = append(keys, []byte(key))
+		}
+	}
+	return keys
 }
 
 // treeRows gives the rows of the tree that entries had of which something goes,

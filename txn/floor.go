@@ -108,15 +108,21 @@ func (db *DB) admit(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 	if err == nil {
 		return s, nil
 	}
-	all, e := db.Checkpoints(ctx)
-	if e != nil {
+	// It is taken first and looked for then: a collection that does not know of the
+	// checkpoint any more looks at what is taken.
+	s.pinned = true
+	if e := db.live.admit(s); e != nil {
 		return nil, e
 	}
-	if !slices.ContainsFunc(all, func(c Checkpoint) bool { return c.Revision == s.max }) {
-		return nil, err
+	all, e := db.Checkpoints(ctx)
+	if e == nil && !slices.ContainsFunc(all, func(c Checkpoint) bool { return c.Revision == s.max }) {
+		e = err
 	}
-	s.pinned = true
-	return s, db.live.admit(s)
+	if e != nil {
+		s.Close()
+		return nil, e
+	}
+	return s, nil
 }
 
 // stillKept tells, after a read below the floor, whether the checkpoint was there
