@@ -21,11 +21,12 @@ type Collector interface {
 	Keys(ctx context.Context, r Range) iter.Seq2[[]byte, error]
 }
 
-// A Reclaimer is a Store that gives the space of what was collected back when it
-// is told to. Others do so by themselves.
+// A Reclaimer is a Store that gives the space of what was collected back when it is
+// told to.
 type Reclaimer interface {
-	// Reclaim gives back where much was collected.
-	Reclaim(ctx context.Context) error
+	// Reclaim gives back where much was collected; if the space is wanted now,
+	// wherever something was.
+	Reclaim(ctx context.Context, now bool) error
 	// Purge writes files anew until what was replaced or removed before is in
 	// none that the store has in use, and returns when the others are gone, as
 	// far as that is the store's to do.

@@ -30,6 +30,8 @@ type CollectOptions struct {
 	All bool
 	// Dry counts what would go and removes nothing.
 	Dry bool
+	// Now has the store give the space back at once.
+	Now bool
 }
 
 // Collection is what one collection did.
@@ -111,7 +113,7 @@ func (db *DB) collect(ctx context.Context, b *bounds, floor table.Revision, o Co
 	p := &pass{db: db, b: b, o: o, floor: floor, sum: Collection{Floor: floor}}
 	err := p.run(ctx)
 	if r, ok := db.store.(table.Reclaimer); ok && err == nil && !o.Dry {
-		err = r.Reclaim(ctx)
+		err = r.Reclaim(ctx, o.Now)
 	}
 	if err != nil {
 		err = fmt.Errorf("collecting garbage: %w", err)

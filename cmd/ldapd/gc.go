@@ -47,7 +47,7 @@ type gcArgs struct {
 var gcJob = job[gcArgs]{"gc", gc}
 
 func gc(ctx context.Context, w *work, a gcArgs) error {
-	done, err := w.DB().Collect(ctx, txn.CollectOptions{Retention: a.Retention, All: a.All, Dry: a.Dry})
+	done, err := w.DB().Collect(ctx, txn.CollectOptions{Retention: a.Retention, All: a.All, Dry: a.Dry, Now: true})
 	if err != nil {
 		return err
 	}

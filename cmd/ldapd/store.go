@@ -25,7 +25,7 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger, cache in
 		if _, err := hbase.Parse(c.Store); err != nil {
 			return nil, &config.Error{Where: c.Origin("store"), Text: err.Error()}
 		}
-		return hbase.Open(ctx, c.Store, hbase.Options{Log: log})
+		return hbase.Open(ctx, c.Store, hbase.Options{Log: log, Compact: c.Compaction})
 	}
 	return lsm.Open(lsm.Options{Path: c.Store, Cache: cache, Logf: func(format string, args ...any) {
 		log.Warn(fmt.Sprintf(format, args...), "store", c.Store)

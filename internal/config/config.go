@@ -37,6 +37,7 @@ type Config struct {
 	Lease       time.Duration
 	Drift       time.Duration
 	Retention   time.Duration // zero: for ever
+	Compaction  time.Duration // zero: never asked for
 	LogLevel    string        // debug, info, warn, error
 	LogFormat   string        // text, json
 	Access      Access
@@ -161,20 +162,21 @@ func (r *reader) add(l layer) error {
 
 func (r *reader) config() (*Config, error) {
 	c := &Config{
-		Store:     r.text("store"),
-		Listen:    r.list("listen", checkURL),
-		Suffix:    r.list("suffix", checkDN),
-		Admin:     r.admin(),
-		TLS:       r.tls(),
-		Proxies:   r.networks("proxies"),
-		Passwords: r.passwords(),
-		SASL:      r.sasl(),
-		Cache:     r.size("cache"),
-		Lease:     r.duration("lease"),
-		Drift:     r.duration("drift"),
-		Retention: r.duration("retention"),
-		LogLevel:  r.oneOf("log.level", "debug", "info", "warn", "error"),
-		LogFormat: r.oneOf("log.format", "text", "json"),
+		Store:      r.text("store"),
+		Listen:     r.list("listen", checkURL),
+		Suffix:     r.list("suffix", checkDN),
+		Admin:      r.admin(),
+		TLS:        r.tls(),
+		Proxies:    r.networks("proxies"),
+		Passwords:  r.passwords(),
+		SASL:       r.sasl(),
+		Cache:      r.size("cache"),
+		Lease:      r.duration("lease"),
+		Drift:      r.duration("drift"),
+		Retention:  r.duration("retention"),
+		Compaction: r.duration("compaction"),
+		LogLevel:   r.oneOf("log.level", "debug", "info", "warn", "error"),
+		LogFormat:  r.oneOf("log.format", "text", "json"),
 		Access: Access{
 			File: r.text("log.access"),
 			Size: r.size("log.access-size"),

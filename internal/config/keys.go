@@ -76,6 +76,7 @@ var Keys = []Key{
 	{Name: "lease", Default: "10s", Help: "`TIME` after which other servers of a shared store decide what a silent one left"},
 	{Name: "drift", Default: "1m", Help: "`TIME` that this server's clock may lead a shared store's before it stops writing"},
 	{Name: "retention", Default: "168h", Help: "`TIME` that the past stays readable, 0 for ever"},
+	{Name: "compaction", Default: "24h", Help: "`TIME` at least between two major compactions of an HBase table that are asked for when the past is let go, 0 for none"},
 	{Name: "grace-period", Default: "10s", Help: "`TIME` that running operations get when the server is stopped"},
 	{Name: "log.level", Default: "info", Help: "`LEVEL`: debug, info, warn or error"},
 	{Name: "log.format", Default: "text", Help: "`FORMAT`: text or json"},

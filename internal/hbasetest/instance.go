@@ -146,7 +146,7 @@ type settings struct {
 // site keeps all in one folder and on the loopback, and shortens the waits that
 // make sense on a cluster only. The memstores take memory as they need it: by
 // chunks of 2 MB for every family of every region (MSLAB), the heap would end
-// with the tables of a few tests. Where there are several JVMs
+// with the tables of a few tests. Files that compactions replaced go within seconds. Where there are several JVMs
 // one that is gone is missed after three seconds: sooner,
 // and a busy machine would lose those that are there.
 var site = template.Must(template.New("hbase-site.xml").Parse(`<configuration>
@@ -170,6 +170,10 @@ var site = template.Must(template.New("hbase-site.xml").Parse(`<configuration>
 <property><name>hbase.master.wait.on.regionservers.maxtostart</name><value>{{.Servers}}</value></property>
 <property><name>hbase.master.wait.on.regionservers.interval</name><value>100</value></property>
 <property><name>hbase.regionserver.msginterval</name><value>200</value></property>
+<property><name>hbase.hfile.compaction.discharger.interval</name><value>500</value></property>
+<property><name>hbase.master.cleaner.interval</name><value>1000</value></property>
+<property><name>hbase.master.hfilecleaner.ttl</name><value>1000</value></property>
+<property><name>hbase.master.logcleaner.ttl</name><value>1000</value></property>
 <property><name>hbase.hregion.memstore.mslab.enabled</name><value>false</value></property>
 {{- if gt .Servers 1}}
 <property><name>zookeeper.session.timeout</name><value>3000</value></property>

@@ -45,6 +45,9 @@ func (t *Table) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (sum 
 			return c.sum, err
 		}
 	}
+	if c.sum.Cells > 0 && !k.Dry {
+		t.store.garbage.add(t.name)
+	}
 	return c.sum, nil
 }
 
@@ -354,6 +357,7 @@ func (t *Table) Forget(ctx context.Context, rows [][]byte) (sum table.Collected,
 		}
 		sum.Cells += int64(len(part))
 	}
+	t.store.garbage.add(t.name)
 	return sum, nil
 }
 

@@ -60,6 +60,9 @@ type Options struct {
 	// Open; 10 s by default. Making and dropping tables may take six times as
 	// long.
 	Timeout time.Duration
+	// Compact is how often at most Reclaim asks for a major compaction of each
+	// table; zero is never, unless it is told to.
+	Compact time.Duration
 	// Log is told when the cluster stops answering and when it answers again;
 	// at debug level also what gohbase has to say. Nil is silence.
 	Log *slog.Logger
@@ -77,8 +80,10 @@ func (o Options) withDefaults() Options {
 
 // Store is an open set of tables on a cluster.
 type Store struct {
-	target Target
-	conn   *conn
+	target  Target
+	conn    *conn
+	compact time.Duration
+	garbage garbage
 
 	mu     sync.Mutex
 	tables map[string]*shape // of tables that were made or looked up
@@ -97,7 +102,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{target: t, conn: c, tables: map[string]*shape{}}, nil
+	return &Store{target: t, conn: c, compact: o.Compact, tables: map[string]*shape{}}, nil
 }
 
 // String gives the store's URL.

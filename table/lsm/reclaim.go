@@ -1,12 +1,12 @@
 package lsm
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"sync"
-
-	"bytes"
 
 	"github.com/seed-4dac0d86/ldapd/table"
 )
@@ -52,12 +52,16 @@ const garbageShare = 8
 
 // Reclaim implements table.Reclaimer: it writes the files of tables anew of which
 // much was collected. Commits go on beside that.
-func (s *Store) Reclaim(ctx context.Context) error {
+func (s *Store) Reclaim(ctx context.Context, now bool) error {
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
 	defer s.end()
-	ids, err := s.garbage.take(garbageShare, func(id uint16) (uint64, error) {
+	share := int64(garbageShare)
+	if now {
+		share = math.MaxInt64 // of any size
+	}
+	ids, err := s.garbage.take(share, func(id uint16) (uint64, error) {
 		return s.db.EstimateDiskUsage(tableBounds(id))
 	})
 	for _, id := range ids {

@@ -1,0 +1,33 @@
+package hbasetest
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+)
+
+// Root is the folder of all that HBase stores.
+func (i *Instance) Root() string { return filepath.Join(i.c.Dir, "data") }
+
+// Size adds up the files of the tables whose names begin with prefix: those that are
+// in use, and those that a compaction has replaced until HBase archives them.
+func (i *Instance) Size(prefix string) (n int64, err error) {
+	root := filepath.Join(i.Root(), "data", "default")
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		rest, _ := filepath.Rel(root, path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil // it was archived meanwhile
+		case err != nil:
+			return err
+		case d.IsDir() || !strings.HasPrefix(rest, prefix):
+			return nil
+		}
+		if info, err := d.Info(); err == nil {
+			n += info.Size()
+		}
+		return nil
+	})
+	return n, err
+}

@@ -1,0 +1,315 @@
+package hbase
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tsuna/gohbase/hrpc"
+	"github.com/tsuna/gohbase/pb"
+	"github.com/tsuna/gohbase/region"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// Space comes back with major compactions. HBase makes them once a week by itself;
+// here they are asked for, of the region servers' AdminService, which gohbase has
+// no calls of.
+
+var _ table.Reclaimer = (*Store)(nil)
+
+// garbage tells of which tables something was collected, and when each was compacted
+// last because of that.
+type garbage struct {
+	mu   sync.Mutex
+	in   map[string]bool
+	last map[string]time.Time
+}
+
+func (g *garbage) add(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.in == nil {
+		g.in, g.last = map[string]bool{}, map[string]time.Time{}
+	}
+	if g.in[name] = true; g.last[name].IsZero() {
+		g.last[name] = time.Now() // whoever has just begun leaves others their time
+	}
+}
+
+// take gives the tables whose turn it is.
+func (g *garbage) take(often time.Duration) (names []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for name := range g.in {
+		if time.Since(g.last[name]) >= often {
+			g.last[name] = time.Now()
+			delete(g.in, name)
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Reclaim implements table.Reclaimer: it asks for major compactions of the tables of
+// which something was collected, at most as often as Options.Compact says, and
+// waits for none. At once, if now.
+func (s *Store) Reclaim(ctx context.Context, now bool) error {
+	often := s.compact
+	if now {
+		often = 0
+	} else if often <= 0 {
+		return nil
+	}
+	names := s.garbage.take(often)
+	if len(names) == 0 {
+		return nil
+	}
+	return s.eachRegion(ctx, names, func(ctx context.Context, a *admin, r hrpc.RegionInfo) error {
+		if err := a.flush(ctx, r); err != nil {
+			return err
+		}
+		return a.compact(ctx, r)
+	})
+}
+
+// Purge implements table.Reclaimer: the tables are flushed and compacted wholly, and
+// region servers begin new logs. The files that this replaces are HBase's to remove:
+// its cleaners do so some minutes later (hbase.master.hfilecleaner.ttl and
+// hbase.master.logcleaner.ttl).
+func (s *Store) Purge(ctx context.Context) error {
+	names, err := s.Names(ctx)
+	if err != nil {
+		return err
+	}
+	err = s.eachRegion(ctx, names, func(ctx context.Context, a *admin, r hrpc.RegionInfo) error { return a.flush(ctx, r) })
+	if err != nil {
+		return err
+	}
+	if err := s.eachServer(ctx, names, func(ctx context.Context, a *admin) error { return a.rollLog(ctx) }); err != nil {
+		return err
+	}
+	err = s.eachRegion(ctx, names, func(ctx context.Context, a *admin, r hrpc.RegionInfo) error { return a.compact(ctx, r) })
+	if err != nil {
+		return err
+	}
+	return s.eachRegion(ctx, names, func(ctx context.Context, a *admin, r hrpc.RegionInfo) error { return a.compacted(ctx, r) })
+}
+
+// A place is a region and the server that has it.
+type place struct {
+	region hrpc.RegionInfo
+	server string
+}
+
+var metaTable = []byte("hbase:meta")
+
+// places lists the regions of a table, as hbase:meta has them.
+func (s *Store) places(ctx context.Context, name string) (all []place, err error) {
+	full := s.target.table(name)
+	err = s.conn.do(ctx, "look up regions", []byte(full), func(ctx context.Context, cl *client) error {
+		all = nil
+		// Its rows are table,first key,id.
+		scan, err := hrpc.NewScanRange(ctx, metaTable, []byte(full+","), []byte(full+"-"), hrpc.Families(map[string][]string{"info": nil}))
+		if err != nil {
+			return err
+		}
+		for rows := cl.Scan(scan); ; {
+			row, err := rows.Next()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			r, server, err := region.ParseRegionInfo(row)
+			var split region.OfflineRegionError
+			if errors.As(err, &split) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			all = append(all, place{r, server})
+		}
+	})
+	return all, err
+}
+
+// moveTries is how often regions are looked up anew that were elsewhere.
+const moveTries = 5
+
+// eachRegion does something with each region of some tables.
+func (s *Store) eachRegion(ctx context.Context, names []string, do func(context.Context, *admin, hrpc.RegionInfo) error) error {
+	done := map[string]bool{}
+	for try := 0; ; try++ {
+		err := s.eachServerPlaces(ctx, names, func(ctx context.Context, a *admin, ps []place) error {
+			for _, p := range ps {
+				name := string(p.region.Name())
+				if done[name] {
+					continue
+				}
+				if err := do(ctx, a, p.region); err != nil {
+					return err
+				}
+				done[name] = true
+			}
+			return nil
+		})
+		if err == nil || try == moveTries || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second << try / 4):
+		}
+	}
+}
+
+// eachServer does something with each server that has regions of some tables.
+func (s *Store) eachServer(ctx context.Context, names []string, do func(context.Context, *admin) error) error {
+	return s.eachServerPlaces(ctx, names, func(ctx context.Context, a *admin, _ []place) error { return do(ctx, a) })
+}
+
+func (s *Store) eachServerPlaces(ctx context.Context, names []string, do func(context.Context, *admin, []place) error) error {
+	servers := map[string][]place{}
+	for _, name := range names {
+		all, err := s.places(ctx, name)
+		if err != nil {
+			return err
+		}
+		for _, p := range all {
+			servers[p.server] = append(servers[p.server], p)
+		}
+	}
+	for server, ps := range servers {
+		a, err := s.admin(ctx, server)
+		if err == nil {
+			err = do(ctx, a, ps)
+			a.line.Close()
+		}
+		if err != nil {
+			return fmt.Errorf("hbase: region server %s: %w", server, err)
+		}
+	}
+	return nil
+}
+
+// An admin is a connection to a region server's AdminService.
+type admin struct {
+	line    hrpc.RegionClient
+	timeout time.Duration
+}
+
+// flushPatience is how many times longer than another call one may take that writes
+// all that is in memory of a region.
+const flushPatience = 12
+
+func (s *Store) admin(ctx context.Context, server string) (*admin, error) {
+	timeout := flushPatience * s.conn.timeout
+	a := &admin{timeout: timeout, line: region.NewClient(server, "AdminService", &region.RegionClientOptions{
+		QueueSize: 1, EffectiveUser: s.target.User, ReadTimeout: timeout,
+		Logger: slog.New(whisper{s.conn.log.Handler()}),
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, network, addr)
+		},
+	})}
+	ctx, cancel := context.WithTimeout(ctx, s.conn.timeout)
+	defer cancel()
+	if err := a.line.Dial(ctx); err != nil {
+		return nil, fmt.Errorf("%w: %w", table.ErrUnavailable, err)
+	}
+	return a, nil
+}
+
+// An adminCall is a call of the AdminService. The embedded one lends it everything
+// but its name and messages.
+type adminCall struct {
+	*hrpc.GetProcedureState
+	name              string
+	request, response proto.Message
+}
+
+func (c *adminCall) Name() string               { return c.name }
+func (c *adminCall) Description() string        { return c.name }
+func (c *adminCall) ToProto() proto.Message     { return c.request }
+func (c *adminCall) NewResponse() proto.Message { return c.response }
+
+func (a *admin) call(ctx context.Context, name string, request, response proto.Message) (proto.Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	c := &adminCall{hrpc.NewGetProcedureState(ctx, 0), name, request, response}
+	a.line.QueueRPC(c)
+	select {
+	case r := <-c.ResultChan():
+		if r.Error != nil {
+			return nil, fmt.Errorf("%s: %w", name, r.Error)
+		}
+		return r.Msg, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%s: %w", name, context.Cause(ctx))
+	}
+}
+
+func named(r hrpc.RegionInfo) *pb.RegionSpecifier {
+	return &pb.RegionSpecifier{Type: pb.RegionSpecifier_REGION_NAME.Enum(), Value: bytes.Clone(r.Name())}
+}
+
+// flush writes what is in memory of a region. Its messages are not in gohbase's
+// copy; a CompactRegionRequest with nothing but the region is as a
+// FlushRegionRequest with nothing else, and of the answer nothing is wanted.
+func (a *admin) flush(ctx context.Context, r hrpc.RegionInfo) error {
+	_, err := a.call(ctx, "FlushRegion", &pb.CompactRegionRequest{Region: named(r)}, &pb.CompactRegionResponse{})
+	return err
+}
+
+// rollLog has the server begin a new log. The request is empty.
+func (a *admin) rollLog(ctx context.Context) error {
+	_, err := a.call(ctx, "RollWALWriter", &pb.CompactRegionResponse{}, &pb.CompactRegionResponse{})
+	return err
+}
+
+// compact asks for a major compaction.
+func (a *admin) compact(ctx context.Context, r hrpc.RegionInfo) error {
+	_, err := a.call(ctx, "CompactRegion", &pb.CompactRegionRequest{Region: named(r), Major: proto.Bool(true)}, &pb.CompactRegionResponse{})
+	return err
+}
+
+const (
+	compactionLook  = 100 * time.Millisecond
+	compactionQuiet = 5 // looks in a row that find nothing under way
+)
+
+// compacted waits until no compaction of a region is under way.
+func (a *admin) compacted(ctx context.Context, r hrpc.RegionInfo) error {
+	for quiet := 0; quiet < compactionQuiet; {
+		m, err := a.call(ctx, "GetRegionInfo", &pb.GetRegionInfoRequest{Region: named(r), CompactionState: proto.Bool(true)}, &pb.GetRegionInfoResponse{})
+		if err != nil {
+			return err
+		}
+		info, ok := m.(*pb.GetRegionInfoResponse)
+		if !ok {
+			return fmt.Errorf("GetRegionInfo: the answer is a %T", m)
+		}
+		if quiet++; info.GetCompactionState() != pb.GetRegionInfoResponse_NONE {
+			quiet = 0
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(compactionLook):
+		}
+	}
+	return nil
+}
