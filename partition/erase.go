@@ -50,14 +50,15 @@ type Erased struct {
 	Commits  int // of which the journal tells less
 }
 
-// A StandingError refuses to erase what entries of the present have.
+// A StandingError refuses to erase what entries of the present have, or naming
+// contexts or checkpoints.
 type StandingError struct {
 	Names []string // of the first ones
 	Count int
 }
 
 func (e *StandingError) Error() string {
-	text := fmt.Sprintf("it stands in %d entries of the present: change or delete them first", e.Count)
+	text := fmt.Sprintf("it stands in the present, %d times: change or delete what has it first", e.Count)
 	for _, name := range e.Names {
 		text += fmt.Sprintf("\n  %s", name)
 	}
@@ -145,7 +146,7 @@ func (e *erasure) run(by By) error {
 		e.indexes, e.names,
 		func() error { _, err := e.journal(false); return err },
 		func() error { return e.redact(e.p.config, settings) },
-		e.entries, e.lastNames, e.forget,
+		e.nameRows, e.entries, e.lastNames,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -154,32 +155,36 @@ func (e *erasure) run(by By) error {
 	return nil
 }
 
-// notice commits that something is erased, and of which entries.
+// Erasure is the kind of an operation that took something out of the past of the
+// entries that its commit touches.
+const Erasure = "erase"
+
+// notice commits that something is erased, and of which entries. With it all servers
+// let go of what they have in memory: nobody reads a state any more that would bring
+// it there again.
 func (e *erasure) notice(by By) (table.Revision, error) {
 	return e.p.update(e.ctx, by, func(tx *Tx) error {
 		for _, f := range e.findings {
 			tx.tx.Touch(f.id)
 		}
 		tx.record(Erasure, nil)
-		return nil
+		h := *tx.catalog.header
+		h.Erasures++
+		return tx.configure(&h)
 	})
 }
 
-// Erasure is the kind of an operation that took something out of the past of the
-// entries that its commit touches.
-const Erasure = "erase"
-
-// forget has all servers let go of what they have in memory. The rows that names
-// were moved to are named by the commit, so that they are looked at when all this
-// is old enough to go.
-func (e *erasure) forget() error {
-	_, err := e.p.reconfigure(e.ctx, func(tx *Tx) (*header, error) {
-		h := *tx.catalog.header
-		h.Erasures++
+// nameRows has a commit name the rows that others were moved to, so that they are
+// looked at when it is old enough to go.
+func (e *erasure) nameRows() error {
+	if len(e.renamed) == 0 {
+		return nil
+	}
+	_, err := e.p.update(e.ctx, By{}, func(tx *Tx) error {
 		for _, row := range e.renamed {
 			tx.write(e.p.tree, table.Mutation{Row: row, Cells: []table.Cell{movedHere}})
 		}
-		return &h, nil
+		return nil
 	})
 	return err
 }

@@ -16,8 +16,9 @@ import (
 
 // A finding is what goes of one entry.
 type finding struct {
-	id  entry.ID
-	all bool // but that there was an entry
+	id     entry.ID
+	called bool // it had the name that is to go
+	all    bool // but that there was an entry
 	// values are versions of columns of master that go, renamed those that tell
 	// another name instead.
 	values, renamed []table.Cell
@@ -30,8 +31,8 @@ type finding struct {
 	// are lost go.
 	parents     map[entry.ID]bool
 	names, lost map[dn.Norm]bool
-	// rdns are those of a name that goes, whose values go with it.
-	rdns []dn.RDN
+	// nodes are where it stood, by the revisions that put it there.
+	nodes map[table.Revision]*master.Node
 }
 
 // keySet are values that go as indexes have them, by type.
@@ -53,52 +54,62 @@ func (e *erasure) find() error {
 			return err
 		}
 	}
-	var id entry.ID
-	var pieces []table.Past
-	examine := func() {
-		if len(pieces) > 0 {
-			e.examine(id, pieces, called[id])
-		}
-		pieces = pieces[:0]
-	}
+	var f *finding
 	err := e.history(e.p.master, table.Range{}, func(p *table.Past) error {
+		var id entry.ID
 		if len(p.Key) != len(id) {
 			return fmt.Errorf("row %x of %s: %w", p.Key, master.Name, table.ErrCorrupt)
 		}
-		if !bytes.Equal(p.Key, id[:]) {
-			examine()
-			copy(id[:], p.Key)
+		if copy(id[:], p.Key); f == nil || f.id != id {
+			e.found(f)
+			f = e.newFinding(id, called[id])
 		}
-		pieces = append(pieces, *p)
+		for i := range p.Cells {
+			e.look(f, &p.Cells[i])
+		}
 		return nil
 	})
 	if err == nil {
-		examine()
+		e.found(f)
 	}
 	return err
 }
 
-// examine finds what goes of an entry, from all that is stored of it.
-func (e *erasure) examine(id entry.ID, pieces []table.Past, called bool) {
-	f := &finding{
-		id: id, all: e.gone[id], own: keySet{},
+func (e *erasure) newFinding(id entry.ID, called bool) *finding {
+	return &finding{
+		id: id, all: e.gone[id], called: called, own: keySet{}, nodes: map[table.Revision]*master.Node{},
 		parents: map[entry.ID]bool{}, names: map[dn.Norm]bool{}, lost: map[dn.Norm]bool{},
 	}
-	for r, node := range nodes(pieces) {
+}
+
+// look takes up what one version of a cell says of an entry.
+func (e *erasure) look(f *finding, c *table.Cell) {
+	switch {
+	case c.Tombstone:
+	case c.Family == master.TreeInfo:
+		node := f.nodes[c.Revision]
+		if node == nil {
+			node = &master.Node{}
+			f.nodes[c.Revision] = node
+		}
+		node.Take(c)
+	case c.Family == master.UpAttributes || c.Family == master.Secrets:
+		e.value(f, c)
+	}
+}
+
+// found keeps a finding if it is one.
+func (e *erasure) found(f *finding) {
+	if f == nil {
+		return
+	}
+	for r, node := range f.nodes {
 		f.parents[node.Parent], f.names[node.NormRDN] = true, true
-		if e.loses(f, node, called) {
+		if e.loses(f, node) {
 			f.lose(r, node, e.target.k)
-			if e.target.norms != nil && !f.all {
-				f.rdns = append(f.rdns, firstRDN(node.UpRDN)...)
-			}
 		}
 	}
-	for i := range pieces {
-		for j := range pieces[i].Cells {
-			e.value(f, &pieces[i].Cells[j])
-		}
-	}
-	if len(f.values)+len(f.renamed) == 0 && !called {
+	if len(f.values)+len(f.renamed) == 0 && !f.called {
 		return
 	}
 	f.renamed, f.values = table.SortVersions(f.renamed), table.SortVersions(f.values)
@@ -112,27 +123,8 @@ func (e *erasure) examine(id entry.ID, pieces []table.Past, called bool) {
 	}
 }
 
-// nodes gives where an entry stood, by the revisions that put it there.
-func nodes(pieces []table.Past) map[table.Revision]*master.Node {
-	all := map[table.Revision]*master.Node{}
-	for i := range pieces {
-		for _, c := range pieces[i].Cells {
-			if c.Family != master.TreeInfo || c.Tombstone {
-				continue
-			}
-			node := all[c.Revision]
-			if node == nil {
-				node = &master.Node{}
-				all[c.Revision] = node
-			}
-			node.Take(&c)
-		}
-	}
-	return all
-}
-
 // loses reports whether an entry's name in some of its states goes.
-func (e *erasure) loses(f *finding, node *master.Node, called bool) bool {
+func (e *erasure) loses(f *finding, node *master.Node) bool {
 	switch {
 	case node.NormRDN == e.target.k.unnamed(f.id).NormRDN:
 		return false // it has lost it
@@ -140,20 +132,10 @@ func (e *erasure) loses(f *finding, node *master.Node, called bool) bool {
 		return true
 	}
 	if n := e.target.norms; n != nil {
-		return called && (node.NormRDN == n[0] || node.NormRDN == dn.Norm(dn.Key(n)))
+		return f.called && (node.NormRDN == n[0] || node.NormRDN == dn.Norm(dn.Key(n)))
 	}
 	name, err := dn.Parse(node.UpRDN)
 	return err == nil && e.target.inDN(name)
-}
-
-// firstRDN reads the RDN in treeInfo, where that of a naming context is its whole
-// name.
-func firstRDN(up string) []dn.RDN {
-	name, err := dn.Parse(up)
-	if err != nil || len(name) == 0 {
-		return nil
-	}
-	return name[:1]
 }
 
 // lose has an entry called by its entryUUID where it had a name that goes.
@@ -179,9 +161,6 @@ func (k *types) unnamed(id entry.ID) *master.Node {
 
 // value looks at a version of a value.
 func (e *erasure) value(f *finding, c *table.Cell) {
-	if c.Tombstone || c.Family != master.UpAttributes && c.Family != master.Secrets {
-		return
-	}
 	description, _, _ := bytes.Cut(c.Qualifier, []byte{0})
 	name, options, _ := strings.Cut(string(description), ";")
 	if options != "" {
@@ -221,15 +200,13 @@ func (f *finding) drop(c *table.Cell) {
 }
 
 // losesValue reports whether a value goes because all of the entry does, but for
-// what makes it one, or because it is of a name that goes.
+// what makes it one, or because it is of the name that goes.
 func (e *erasure) losesValue(f *finding, t *schema.AttributeType, v []byte) bool {
 	if f.all {
 		return t != e.target.k.objectClass && (!t.NoUserModification || t.Secret())
 	}
-	return slices.ContainsFunc(f.rdns, func(rdn dn.RDN) bool {
-		return slices.ContainsFunc(rdn, func(a dn.AVA) bool {
-			return e.target.k.schema.Attribute(a.Type) == t && sameValue(t, a.Value, v)
-		})
+	return f.called && slices.ContainsFunc(e.target.name[0], func(a dn.AVA) bool {
+		return e.target.k.schema.Attribute(a.Type) == t && sameValue(t, a.Value, v)
 	})
 }
 
@@ -255,6 +232,15 @@ func (f *finding) goes(c *table.Cell) bool {
 // standing refuses what entries of the present have.
 func (e *erasure) standing() error {
 	refused := &StandingError{}
+	checkpoints, err := e.p.db.Checkpoints(e.ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range checkpoints {
+		if e.target.inText(c.Name) {
+			refused.add("checkpoint " + c.Name)
+		}
+	}
 	for _, s := range e.now.catalog.header.Suffixes {
 		if e.target.inName(s) {
 			refused.add("naming context " + s)

@@ -2,6 +2,7 @@ package partition_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io/fs"
 	"path/filepath"
@@ -11,13 +12,16 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-const (
-	gcPeople = 1000
-	gcRounds = 20
+// How many are written in tests of space, and how many times again. More take longer.
+var (
+	gcPeople = flag.Int("people", 1000, "entries that are overwritten until space comes back, in hundreds")
+	gcRounds = flag.Int("rounds", 20, "times that they are")
 )
 
 // folder opens an embedded store of a folder that writes its files often.
@@ -40,7 +44,7 @@ func addPeople(t testing.TB, p *partition.Partition, round int) {
 	t.Helper()
 	ctx := context.Background()
 	must(t, add(t, p, "dc=example,dc=com", "objectClass: domain"))
-	for i := 0; i < gcPeople; i += 100 {
+	for i := 0; i < *gcPeople; i += 100 {
 		must(t, update(t, p, func(tx *partition.Tx) error {
 			for k := i; k < i+100; k++ {
 				if _, err := tx.Add(ctx, name(fmt.Sprintf("cn=p%d,dc=example,dc=com", k)), attrs("objectClass: person",
@@ -68,7 +72,7 @@ func describe(k, round int) string {
 func overwrite(t testing.TB, p *partition.Partition, round int) {
 	t.Helper()
 	ctx := context.Background()
-	for i := 0; i < gcPeople; i += 100 {
+	for i := 0; i < *gcPeople; i += 100 {
 		must(t, update(t, p, func(tx *partition.Tx) error {
 			for k := i; k < i+100; k++ {
 				var ms []op.Modification
@@ -109,14 +113,14 @@ func TestSpaceComesBack(t *testing.T) {
 	ctx := context.Background()
 	fresh, used := t.TempDir(), t.TempDir()
 	p, done := folder(t, fresh)
-	addPeople(t, p, gcRounds)
+	addPeople(t, p, *gcRounds)
 	_, err := p.DB().Collect(ctx, txn.CollectOptions{})
 	must(t, err)
 	done()
 
 	p, done = folder(t, used)
 	addPeople(t, p, 0)
-	for round := range gcRounds {
+	for round := range *gcRounds {
 		overwrite(t, p, round+1)
 	}
 	_, err = p.DB().Collect(ctx, txn.CollectOptions{})
@@ -124,8 +128,45 @@ func TestSpaceComesBack(t *testing.T) {
 	wantSound(t, p)
 	done()
 	was, is := sizeOf(t, fresh), sizeOf(t, used)
-	t.Logf("written once: %d bytes, %d times: %d", was, gcRounds+1, is)
+	t.Logf("written once: %d bytes, %d times: %d", was, *gcRounds+1, is)
 	if is > was*3/2 {
-		t.Errorf("written once it takes %d bytes, overwritten %d times %d", was, gcRounds, is)
+		t.Errorf("written once it takes %d bytes, overwritten %d times %d", was, *gcRounds, is)
+	}
+}
+
+// TestUniqueMarksGo: the marks of unique values go with the others, when no
+// transaction can meet them any more.
+func TestUniqueMarksGo(t *testing.T) {
+	ctx := context.Background()
+	s := tabletest.NewMem()
+	o := quick
+	o.SecretAge = time.Nanosecond
+	p, err := partition.Open(ctx, s, partition.Options{Create: true, Txn: o,
+		Indexes: []partition.Index{{Attribute: "mail", Layout: partition.ColumnLayout}}})
+	must(t, err)
+	defer p.Close(ctx)
+	must(t, p.SetSuffixes(ctx, []string{"dc=example,dc=com"}))
+	must(t, p.SetUnique(ctx, partition.Unique{Attribute: "mail"}, true))
+	must(t, add(t, p, "dc=example,dc=com", "objectClass: domain"))
+	for i := range 5 {
+		must(t, add(t, p, fmt.Sprintf("uid=a%d,dc=example,dc=com", i), "objectClass: account", "objectClass: extensibleObject",
+			fmt.Sprintf("mail: a%d@example.com", i)))
+	}
+	marks := func() (n int) {
+		for p, err := range s.Table("unique").(table.Redactor).History(ctx, table.Range{}) {
+			must(t, err)
+			n += len(p.Cells)
+		}
+		return n
+	}
+	if marks() != 5 {
+		t.Fatalf("%d marks were made", marks())
+	}
+	for end := time.Now().Add(20 * time.Second); marks() > 0; {
+		if time.Now().After(end) {
+			t.Fatalf("%d marks are left", marks())
+		}
+		_, err := p.DB().Collect(ctx, txn.CollectOptions{Retention: time.Hour})
+		must(t, err)
 	}
 }

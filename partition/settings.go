@@ -59,15 +59,20 @@ func (p *Partition) reconfigure(ctx context.Context, change func(*Tx) (*header, 
 		if err != nil {
 			return err
 		}
-		m, err := h.mutation()
-		if err != nil {
-			return err
-		}
-		tx.markShared()
-		tx.write(p.config, m)
 		tx.message = append(tx.message, "\nconfigure"...)
-		return nil
+		return tx.configure(h)
 	})
+}
+
+// configure writes the settings of a header.
+func (tx *Tx) configure(h *header) error {
+	m, err := h.mutation()
+	if err != nil {
+		return err
+	}
+	tx.markShared()
+	tx.write(tx.p.config, m)
+	return nil
 }
 
 // install puts the settings of a catalog into force that was made of those of now.

@@ -18,8 +18,9 @@ type Redaction struct {
 }
 
 // Redact waits until all that was committed by any server when it was called lies
-// below the low-water mark, where nothing can be added, and where no transaction
-// under way looks for marks any more; then it has fn change the past up to there.
+// below the low-water mark, where nothing can be added, and no snapshot of the
+// present is older, so that nobody looks for marks there or remembers what it reads;
+// then it has fn change the past up to there.
 func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
 	if err := db.engine.writable(); err != nil {
 		return err
@@ -38,7 +39,7 @@ func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
 		if err != nil {
 			return err
 		}
-		if b.stable >= end && (b.young >= end || !db.engine.storesMarks()) {
+		if min(b.stable, b.young) >= end {
 			break
 		}
 		if err := pause(ctx, db.o.Poll); err != nil {

@@ -84,8 +84,10 @@ func (s *Store) Reclaim(ctx context.Context, now bool) error {
 
 // Purge implements table.Reclaimer: the tables are flushed and compacted wholly, and
 // region servers begin new logs. The files that this replaces are HBase's to remove:
-// its cleaners do so some minutes later (hbase.master.hfilecleaner.ttl and
-// hbase.master.logcleaner.ttl).
+// tables some minutes later (hbase.master.hfilecleaner.ttl), and so logs
+// (hbase.master.logcleaner.ttl), but not before all tables that wrote to one have
+// been flushed, which may be others' (hbase.regionserver.optionalcacheflushinterval)
+// and the next log has begun.
 func (s *Store) Purge(ctx context.Context) error {
 	names, err := s.Names(ctx)
 	if err != nil {
@@ -113,13 +115,17 @@ type place struct {
 
 var metaTable = []byte("hbase:meta")
 
-// places lists the regions of a table, as hbase:meta has them.
-func (s *Store) places(ctx context.Context, name string) (all []place, err error) {
+// places lists the regions of a table.
+func (s *Store) places(ctx context.Context, name string) ([]place, error) {
 	full := s.target.table(name)
-	err = s.conn.do(ctx, "look up regions", []byte(full), func(ctx context.Context, cl *client) error {
+	return s.placesIn(ctx, full+",", full+"-") // rows of hbase:meta are table,first key,id
+}
+
+// placesIn lists the regions in a range of rows of hbase:meta.
+func (s *Store) placesIn(ctx context.Context, from, to string) (all []place, err error) {
+	err = s.conn.do(ctx, "look up regions in", metaTable, func(ctx context.Context, cl *client) error {
 		all = nil
-		// Its rows are table,first key,id.
-		scan, err := hrpc.NewScanRange(ctx, metaTable, []byte(full+","), []byte(full+"-"), hrpc.Families(map[string][]string{"info": nil}))
+		scan, err := hrpc.NewScanRange(ctx, metaTable, []byte(from), []byte(to), hrpc.Families(map[string][]string{"info": nil}))
 		if err != nil {
 			return err
 		}

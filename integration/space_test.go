@@ -1,0 +1,154 @@
+package integration
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/internal/hbasetest"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+var (
+	spacePeople = flag.Int("people", 500, "entries that are overwritten until space comes back, in hundreds")
+	spaceRounds = flag.Int("rounds", 20, "times that they are")
+)
+
+// spacePartition opens a directory on HBase whose commits take small steps in a
+// long lease, since the machine may be slow.
+func spacePartition(t *testing.T, s table.Store) *partition.Partition {
+	t.Helper()
+	ctx := context.Background()
+	p, err := partition.Open(ctx, s, partition.Options{Create: true, Indexes: []partition.Index{},
+		Txn: txn.Options{Lease: time.Minute, SecretAge: time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close(ctx) })
+	if err := p.SetSuffixes(ctx, []string{suffix}); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// writeRound adds the people, or overwrites them.
+func writeRound(t *testing.T, p *partition.Partition, round int, add bool) {
+	t.Helper()
+	ctx := context.Background()
+	by := partition.By{Name: "cn=admin"}
+	for i := 0; i < *spacePeople; i += 100 {
+		_, err := p.Update(ctx, by, func(tx *partition.Tx) error {
+			for k := i; k < i+100; k++ {
+				name := mustParse(fmt.Sprintf("cn=p%d,%s", k, suffix))
+				values := []op.PartialAttribute{
+					{Description: "sn", Values: [][]byte{fmt.Appendf(nil, "round %d", round)}},
+					{Description: "description", Values: [][]byte{fmt.Appendf(nil, "%0300d", (k+1)*(round+1)*7919)}},
+					{Description: "userPassword", Values: [][]byte{fmt.Appendf(nil, "{SSHA}%d of %d", round, k)}},
+				}
+				var err error
+				if add {
+					class := op.PartialAttribute{Description: "objectClass", Values: [][]byte{[]byte("person")}}
+					_, err = tx.Add(ctx, name, append(values, class), false)
+				} else {
+					var ms []op.Modification
+					for _, v := range values {
+						ms = append(ms, op.Modification{Kind: op.ModReplace, PartialAttribute: v})
+					}
+					err = tx.Modify(ctx, name, ms)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// settledSize is what the tables of a prefix take once HBase has archived what
+// compactions replaced. More than enough is waited for to become less.
+func settledSize(t *testing.T, hb *hbasetest.Instance, prefix string, enough int64) (size int64) {
+	t.Helper()
+	end := time.Now().Add(time.Minute)
+	for same := 0; same < 8 || size > enough && time.Now().Before(end); time.Sleep(300 * time.Millisecond) {
+		now, err := hb.Size(prefix + "_")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if same++; now != size {
+			size, same = now, 0
+		}
+	}
+	return size
+}
+
+// fillUp makes a directory whose people were overwritten some times, and gives what
+// it takes on disk before and after all went that nobody reads, which is to be
+// enough.
+func fillUp(t *testing.T, hb *hbasetest.Instance, rounds int, enough int64) (before, after int64) {
+	t.Helper()
+	ctx := context.Background()
+	prefix := hbasetest.Prefix(t)
+	store := openPrefix(t, hb.Quorum(), prefix)
+	p := spacePartition(t, store)
+	if _, err := p.Update(ctx, partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error {
+		_, err := tx.Add(ctx, mustParse(suffix), []op.PartialAttribute{
+			{Description: "objectClass", Values: [][]byte{[]byte("domain")}}}, false)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	writeRound(t, p, 0, true)
+	for round := range rounds {
+		writeRound(t, p, round+1, false)
+	}
+	if err := store.(table.Reclaimer).Purge(ctx); err != nil {
+		t.Fatal(err)
+	}
+	before = settledSize(t, hb, prefix, math.MaxInt64)
+	s := p.Snapshot()
+	last := s.Revision()
+	s.Close()
+	collect := func(o txn.CollectOptions) {
+		if _, err := p.DB().Collect(ctx, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for p.DB().Floor() < last {
+		collect(txn.CollectOptions{})
+	}
+	collect(txn.CollectOptions{Now: true}) // which asks for compactions
+	after = settledSize(t, hb, prefix, enough)
+	found := 0
+	n, err := p.Verify(ctx, partition.VerifyOptions{Found: func(f *partition.Finding) error { found++; t.Log(f); return nil }})
+	if err != nil || n != *spacePeople+1 || found > 0 {
+		t.Errorf("%d entries, %d findings, %v", n, found, err)
+	}
+	return before, after
+}
+
+// TestSpaceComesBackOnHBase: what was overwritten many times takes not much more
+// space than what was written once, after a collection, which asks HBase for major
+// compactions.
+func TestSpaceComesBackOnHBase(t *testing.T) {
+	if os.Getenv(hbasetest.QuorumEnv) != "" {
+		t.Skip("it looks at the files of an HBase of its own")
+	}
+	hb := hbasetest.Shared(t)
+	_, fresh := fillUp(t, hb, 0, math.MaxInt64)
+	full, used := fillUp(t, hb, *spaceRounds, fresh*3/2)
+	t.Logf("written once: %d bytes; %d times: %d, collected %d", fresh, *spaceRounds+1, full, used)
+	if used > fresh*3/2 || full < 3*fresh {
+		t.Error("want a collection to bring it from more than three times to less than one and a half times")
+	}
+}
