@@ -6,19 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // eraseStores are what erasing is tested on: cells of all revisions, images, and
@@ -446,5 +452,107 @@ func TestEraseCrash(t *testing.T) {
 			}
 			l.want("he is there", topLine, peopleLine, annLine, staffLine, nameless)
 		})
+	}
+}
+
+// TestEraseBeside erases while others write, read the past and collect garbage.
+func TestEraseBeside(t *testing.T) {
+	eachErase(t, func(t *testing.T, l *life) {
+		ctx := context.Background()
+		stop := time.Now().Add(time.Second)
+		gone := make(chan string, 1000)
+		var wg sync.WaitGroup
+		for w := range 2 {
+			wg.Go(func() {
+				for n := 0; time.Now().Before(stop) && !t.Failed(); n++ {
+					if dn := l.comeAndGo(fmt.Sprintf("q%dx%dq", w, n)); dn != "" {
+						gone <- dn
+					}
+				}
+			})
+		}
+		for seed := range 2 {
+			wg.Go(func() {
+				rnd := rand.New(rand.NewPCG(1, uint64(seed)))
+				for time.Now().Before(stop) && !t.Failed() {
+					l.readPast(time.Duration(rnd.IntN(300)) * time.Millisecond)
+				}
+			})
+		}
+		keep := 200 * time.Millisecond
+		if l.p.DB().Shared() {
+			keep = time.Hour // longer than marks, as always: what only they tell of is not found
+		}
+		wg.Go(func() {
+			for time.Now().Before(stop) && !t.Failed() {
+				if _, err := l.p.DB().Collect(ctx, txn.CollectOptions{Retention: keep}); err != nil {
+					t.Errorf("collecting: %v", err)
+				}
+			}
+		})
+		var erased []string
+		for time.Now().Before(stop) && !t.Failed() {
+			select {
+			case dn := <-gone:
+				erased = append(erased, dn)
+				if _, err := l.p.Erase(ctx, partition.EraseOptions{Name: name(dn), By: partition.By{Name: "cn=admin"}}); err != nil {
+					t.Errorf("erasing %s: %v", dn, err)
+				}
+			default:
+				runtime.Gosched()
+			}
+		}
+		wg.Wait()
+		if len(erased) == 0 {
+			t.Skip("nothing was erased in time: the machine is busy")
+		}
+		l.erase(partition.EraseOptions{Name: name(erased[0])})
+		for _, dn := range erased {
+			for _, found := range l.bytesOf(string(name(dn)[0][0].Value)) {
+				t.Error(found)
+			}
+		}
+	})
+}
+
+// comeAndGo adds somebody and takes him away again.
+func (l *life) comeAndGo(uid string) (dn string) {
+	dn = "uid=" + uid + ",ou=people,dc=example,dc=com"
+	err := add(l.t, l.p, dn, somebody(uid, uid+" "+uid)...)
+	if err == nil {
+		err = update(l.t, l.p, func(tx *partition.Tx) error { return tx.Delete(context.Background(), name(dn)) })
+	}
+	switch {
+	case errors.Is(err, txn.ErrConflict):
+		return ""
+	case err != nil:
+		l.t.Errorf("%s comes and goes: %v", dn, err)
+		return ""
+	}
+	return dn
+}
+
+// readPast reads all entries as they were some time ago.
+func (l *life) readPast(ago time.Duration) {
+	ctx := context.Background()
+	now := l.p.Snapshot()
+	r := now.Revision()
+	now.Close()
+	s, err := l.p.At(ctx, revision.At(revision.Time(r).Add(-ago)))
+	if errors.Is(err, txn.ErrRevision) {
+		return
+	}
+	if err != nil {
+		l.t.Errorf("the past: %v", err)
+		return
+	}
+	defer s.Close()
+	for r, err := range s.Search(ctx, partition.Query{Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
+		if err != nil && !errors.Is(err, txn.ErrRevision) {
+			l.t.Errorf("reading the past: %v", err)
+		}
+		if err == nil && r.Name == "" {
+			l.t.Error("an entry of the past has no name")
+		}
 	}
 }

@@ -28,12 +28,12 @@ func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
 	if err := db.CatchUp(ctx); err != nil {
 		return err
 	}
-	s := db.Snapshot()
-	end, err := s.Max(), s.unreadable()
-	s.Close()
+	held, err := db.holdFloor()
 	if err != nil {
 		return err
 	}
+	defer held.Close()
+	end := held.Max()
 	for {
 		b, err := db.engine.bounds(ctx)
 		if err != nil {
@@ -48,12 +48,23 @@ func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
 	}
 	db.garbage.mu.Lock()
 	defer db.garbage.mu.Unlock()
-	at, err := db.At(ctx, end)
+	at, err := db.At(ctx, end) // which shows what was undecided then
 	if err != nil {
 		return err
 	}
 	defer at.Close()
 	return fn(&Redaction{db, at})
+}
+
+// holdFloor keeps the floor below the newest state, as reading it in the past would.
+func (db *DB) holdFloor() (*Snapshot, error) {
+	now := db.Snapshot()
+	defer now.Close()
+	if err := now.unreadable(); err != nil {
+		return nil, err
+	}
+	held := &Snapshot{db: db, view: now.view, max: now.max, low: now.low}
+	return held, db.live.admit(held)
 }
 
 // Table gives a table whose past can be changed.
