@@ -22,8 +22,8 @@ type finding struct {
 	// values are versions of columns of master that go, renamed those that tell
 	// another name instead.
 	values, renamed []table.Cell
-	// norms are columns of normAttributes, of the tree and of master: one that has
-	// the key for its value, with it.
+	// norms are columns of normAttributes, of the tree and of master, sorted: one
+	// that has the key for its value, with it.
 	norms []table.Cell
 	// own are values that go of this entry only, as indexes have them.
 	own keySet
@@ -113,6 +113,7 @@ func (e *erasure) found(f *finding) {
 		return
 	}
 	f.renamed, f.values = table.SortVersions(f.renamed), table.SortVersions(f.values)
+	slices.SortFunc(f.norms, table.Cell.Compare)
 	e.findings = append(e.findings, f)
 	e.done.Values += len(f.values)
 	switch {
@@ -224,9 +225,14 @@ func sameValue(t *schema.AttributeType, a, b []byte) bool {
 
 // goes reports whether a column of normAttributes does.
 func (f *finding) goes(c *table.Cell) bool {
-	return slices.ContainsFunc(f.norms, func(o table.Cell) bool {
-		return o.Compare(*c) == 0 && (tree.Decode(&o).Kind != tree.Single || c.Tombstone || bytes.Equal(o.Value, c.Value))
-	})
+	i, _ := slices.BinarySearchFunc(f.norms, *c, table.Cell.Compare)
+	for ; i < len(f.norms) && f.norms[i].Compare(*c) == 0; i++ {
+		o := &f.norms[i]
+		if tree.Decode(o).Kind != tree.Single || c.Tombstone || bytes.Equal(o.Value, c.Value) {
+			return true
+		}
+	}
+	return false
 }
 
 // standing refuses what entries of the present have.

@@ -118,7 +118,10 @@ var metaTable = []byte("hbase:meta")
 // places lists the regions of a table.
 func (s *Store) places(ctx context.Context, name string) ([]place, error) {
 	full := s.target.table(name)
-	return s.placesIn(ctx, full+",", full+"-") // rows of hbase:meta are table,first key,id
+	// Rows of hbase:meta are table,first key,id, and sorted by these parts. What has
+	// no comma is all table.
+	all, err := s.placesIn(ctx, full, full+".")
+	return slices.DeleteFunc(all, func(p place) bool { return string(p.region.Table()) != full }), err
 }
 
 // placesIn lists the regions in a range of rows of hbase:meta.
