@@ -199,6 +199,9 @@ type imageKey struct {
 // row collects the images of a row of a group.
 func (c *collector) row(g *group, row, prefix []byte) error {
 	f := c.rule(g)
+	if c.k.Of(f).Floor == 0 {
+		return nil // it keeps all: its images need not be looked at, time and again
+	}
 	images, err := c.images(f, prefix)
 	if err != nil || len(images) == 0 {
 		return err
