@@ -125,12 +125,25 @@ func (db *DB) admit(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 	return s, nil
 }
 
-// stillKept tells, after a read below the floor, whether the checkpoint was there
-// until then: another server may have deleted it, and a third one, which does not
-// know of this reader, collected what it kept.
+// asked reports whether collections know of those who read the past here: of the
+// states at or above the floor that this server honours, and of no checkpoint.
+func (s *Snapshot) asked() bool {
+	return s.ordinal != 0 || !s.db.Shared() || !s.pinned && !s.db.o.ReadOnly
+}
+
+// stillKept tells, after a read that no collection was to spare, whether what it
+// read was there until then: another server may have deleted the checkpoint, or
+// raised the floor, and a third one collected.
 func (s *Snapshot) stillKept(ctx context.Context) error {
-	if !s.pinned || !s.db.Shared() {
+	if s.asked() {
 		return nil
+	}
+	if !s.pinned {
+		h, err := s.db.log.Heads(ctx)
+		if err == nil && s.low < h.Floor {
+			err = &FloorError{s.max, h.Floor}
+		}
+		return err
 	}
 	all, err := s.db.Checkpoints(ctx)
 	if err == nil && !slices.ContainsFunc(all, func(c Checkpoint) bool { return c.Revision == s.max }) {
@@ -139,8 +152,7 @@ func (s *Snapshot) stillKept(ctx context.Context) error {
 	return err
 }
 
-// scanKept ends a scan with an error if the checkpoint that it reads went
-// meanwhile.
+// scanKept ends a scan with an error if what it reads may have gone meanwhile.
 func (s *Snapshot) scanKept(ctx context.Context, rows iter.Seq2[table.Row, error]) iter.Seq2[table.Row, error] {
 	return func(yield func(table.Row, error) bool) {
 		for row, err := range rows {

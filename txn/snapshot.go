@@ -194,7 +194,7 @@ func (s *Snapshot) Scan(ctx context.Context, t *Table, r table.Range, sel table.
 		return func(yield func(table.Row, error) bool) { yield(table.Row{}, err) }
 	}
 	sel.View = s
-	if s.pinned {
+	if !s.asked() {
 		return s.scanKept(ctx, t.Table.Scan(ctx, r, sel))
 	}
 	return t.Table.Scan(ctx, r, sel)
