@@ -13,7 +13,7 @@ import (
 // Erasing is for those whom the law obliges: something goes from the past, and
 // from the journal, as if it had never been. Everything else of the past stays
 // readable, and a notice of the erasure itself, which says who did it and when, and
-// not what (docs/decisions/0019-erase.md).
+// not what (docs/decisions/0020-erase.md).
 //
 // What is to go is looked for in all versions of all entries, those that no state
 // shows too. Nothing is changed if it stands in an entry of the present. Then the

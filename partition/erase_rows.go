@@ -183,7 +183,7 @@ func (e *erasure) names() error {
 	redactions := rowSet{}
 	m := &mover{erasure: e, writes: map[table.Revision][]table.Mutation{}}
 	for _, key := range slices.Sorted(maps.Keys(rows)) {
-		err := error(nil)
+		var err error
 		if lost[key] {
 			err = m.move([]byte(key), rows[key])
 		}
