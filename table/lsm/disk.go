@@ -165,9 +165,27 @@ func (d *disk) noteTable(err error) error {
 	return err
 }
 
-// Create is part of vfs.FS.
+// Create is part of vfs.FS. The name of a marker says which file is the manifest,
+// and Pebble makes sure of both names at once, by one fsync of the folder: after a
+// loss of power the marker could be there and the manifest not. So whatever a marker
+// may name is made sure of before it.
 func (d *disk) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	return d.guard(name, func() (vfs.File, error) { return d.FS.Create(name, c) })
+	return d.guard(name, func() (vfs.File, error) {
+		if strings.HasPrefix(filepath.Base(name), "marker.") {
+			if err := d.syncFolder(filepath.Dir(name)); err != nil {
+				return nil, err
+			}
+		}
+		return d.FS.Create(name, c)
+	})
+}
+
+func (d *disk) syncFolder(name string) error {
+	f, err := d.FS.OpenDir(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // OpenReadWrite is part of vfs.FS.
