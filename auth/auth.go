@@ -15,19 +15,22 @@
 //
 //	{SHA} {MD5} {SHA256} {SHA384} {SHA512}          base64(digest)
 //	{SSHA} {SMD5} {SSHA256} {SSHA384} {SSHA512}     base64(digest, salt)
-//	{CRYPT}                                         crypt(3): $1$ $2a$ $2b$ $2y$ $5$ $6$ $7$ $sha1$ $y$
+//	{CRYPT}                                         crypt(3): $1$ $2a$ $2b$ $2y$ $5$ $6$ $sha1$ $y$
 //	{BCRYPT}                                        $2a$ $2b$ $2y$
 //	{ARGON2}                                        $argon2i$ or $argon2id$
 //	{PBKDF2} {PBKDF2-SHA1} -SHA256 -SHA512          rounds$ab64(salt)$ab64(key)
 //	{PBKDF2_SHA256}                                 389 Directory Server's, base64(rounds, salt, key)
 //	{PKCS5S2}                                       ApacheDS's, base64(salt, key)
-//	{CLEARTEXT}                                     the password
+//	{CLEARTEXT} {CLEAR}                             the password
+//
+// A value is read whole: one that has anything in front of its layout or behind
+// it, as the "!" of a locked account, matches no password. Neither does one of
+// another scheme.
 package auth
 
 import (
 	"bytes"
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"runtime"
@@ -74,11 +77,7 @@ func New(parallel int, h Hasher) *Passwords {
 // Verify reports whether password is the stored one. The error is of the
 // context, or ErrScheme, or ErrBusy.
 func (p *Passwords) Verify(ctx context.Context, c Channel, stored, password []byte) (bool, error) {
-	name, rest, ok := split(stored)
-	if !ok {
-		return subtle.ConstantTimeCompare(stored, password) == 1, nil
-	}
-	s := find(name)
+	s, rest := parse(stored)
 	if s == nil {
 		return false, ErrScheme
 	}
@@ -103,10 +102,8 @@ func (p *Passwords) run(ctx context.Context, c Channel, s *scheme, rest, passwor
 // Expect makes failures cost what verifying a stored password does, if that is in a
 // slow scheme: what is in use may not have been met yet.
 func (p *Passwords) Expect(stored []byte) {
-	if name, rest, ok := split(stored); ok {
-		if s := find(name); s != nil && s.slow {
-			p.learn(s, rest)
-		}
+	if s, rest := parse(stored); s != nil && s.slow {
+		p.learn(s, rest)
 	}
 }
 
@@ -193,31 +190,22 @@ func (p *Passwords) make(ctx context.Context, c Channel, s *scheme, password []b
 // Slow reports whether a stored password takes long to verify, which is what
 // protects it once it is stolen.
 func Slow(stored []byte) bool {
-	name, _, ok := split(stored)
-	if !ok {
-		return false
-	}
-	s := find(name)
+	s, _ := parse(stored)
 	return s != nil && s.slow
 }
 
-// Hashed reports whether a value of userPassword is in one of the schemes that
-// hide the password.
+// Hashed reports whether a value of userPassword is no password in clear: it is
+// in a scheme that hides the password, is locked, or is in a scheme that is not
+// known here and that no password matches.
 func Hashed(stored []byte) bool {
-	name, _, ok := split(stored)
-	if !ok {
-		return false
-	}
-	s := find(name)
-	return s != nil && s.name != "CLEARTEXT"
+	s, _ := parse(stored)
+	return s == nil || !s.clear
 }
 
 // Clear is the password of a value that does not hide it.
 func Clear(stored []byte) []byte {
-	if name, rest, ok := split(stored); ok {
-		if s := find(name); s != nil && s.name == "CLEARTEXT" {
-			return rest
-		}
+	if s, rest := parse(stored); s != nil && s.clear {
+		return rest
 	}
 	return stored
 }
@@ -236,7 +224,39 @@ func NewSchemes() []string {
 	return slices.DeleteFunc(Schemes(), func(n string) bool { return find([]byte(n)).hash == nil })
 }
 
-// split takes "{name}rest" apart.
+// parse finds the scheme of a stored password and what the scheme says; the
+// scheme is nil if no password can match. A value without "{SCHEME}" is a
+// password in clear.
+func parse(stored []byte) (*scheme, []byte) {
+	name, rest, ok := split(stored)
+	switch {
+	case ok:
+		return find(name), rest
+	case isLocked(stored):
+		return nil, nil
+	}
+	return clearScheme, stored
+}
+
+// isLocked reports whether a value is a hash that was locked by a mark in front
+// of its scheme, such as "!{SSHA}...".
+func isLocked(stored []byte) bool {
+	behind := bytes.TrimLeft(stored, lockMarks)
+	if len(behind) == len(stored) {
+		return false
+	}
+	name, _, ok := split(behind)
+	if !ok {
+		return false
+	}
+	s := find(name)
+	return s != nil && !s.clear
+}
+
+// lockMarks stand in front of hashes that are to match no more.
+const lockMarks = "!*"
+
+// split takes "{name}rest" apart. A name has no spaces and no braces.
 func split(stored []byte) (name, rest []byte, ok bool) {
 	if len(stored) < 3 || stored[0] != '{' {
 		return nil, nil, false
@@ -244,6 +264,11 @@ func split(stored []byte) (name, rest []byte, ok bool) {
 	end := bytes.IndexByte(stored, '}')
 	if end < 2 {
 		return nil, nil, false
+	}
+	for _, c := range stored[1:end] {
+		if c <= ' ' || c >= 0x7f || c == '{' {
+			return nil, nil, false
+		}
 	}
 	return stored[1:end], stored[end+1:], true
 }

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/md5"
 	"crypto/rand"
@@ -15,6 +16,8 @@ import (
 type scheme struct {
 	name   string
 	slow   bool
+	clear  bool        // the password is not hidden
+	salted bool        // of the digest schemes
 	sum    crypto.Hash // of the digest and PBKDF2 schemes
 	verify func(s *scheme, stored, password []byte) (bool, error)
 	hash   func(s *scheme, password []byte) ([]byte, error) // nil: none are made
@@ -23,14 +26,17 @@ type scheme struct {
 // schemes is filled by init, since the functions in it look schemes up.
 var schemes []scheme
 
+// clearScheme is that of values without a scheme.
+var clearScheme *scheme
+
 func init() {
 	schemes = []scheme{
-		{name: "SSHA", sum: crypto.SHA1, verify: verifySHA1, hash: hashSalted},
+		{name: "SSHA", salted: true, sum: crypto.SHA1, verify: verifySHA1, hash: hashSalted},
 		{name: "ARGON2", slow: true, verify: verifyArgon2, hash: hashArgon2},
-		{name: "SSHA512", sum: crypto.SHA512, verify: verifyDigest, hash: hashSalted},
-		{name: "SSHA256", sum: crypto.SHA256, verify: verifyDigest, hash: hashSalted},
-		{name: "SSHA384", sum: crypto.SHA384, verify: verifyDigest, hash: hashSalted},
-		{name: "SMD5", sum: crypto.MD5, verify: verifyDigest},
+		{name: "SSHA512", salted: true, sum: crypto.SHA512, verify: verifyDigest, hash: hashSalted},
+		{name: "SSHA256", salted: true, sum: crypto.SHA256, verify: verifyDigest, hash: hashSalted},
+		{name: "SSHA384", salted: true, sum: crypto.SHA384, verify: verifyDigest, hash: hashSalted},
+		{name: "SMD5", salted: true, sum: crypto.MD5, verify: verifyDigest},
 		{name: "SHA", sum: crypto.SHA1, verify: verifySHA1},
 		{name: "SHA256", sum: crypto.SHA256, verify: verifyDigest},
 		{name: "SHA384", sum: crypto.SHA384, verify: verifyDigest},
@@ -44,8 +50,10 @@ func init() {
 		{name: "PBKDF2-SHA512", slow: true, sum: crypto.SHA512, verify: verifyPBKDF2, hash: hashPBKDF2},
 		{name: "PBKDF2_SHA256", slow: true, sum: crypto.SHA256, verify: verify389},
 		{name: "PKCS5S2", slow: true, sum: crypto.SHA1, verify: verifyPKCS5S2},
-		{name: "CLEARTEXT", verify: verifyClear},
+		{name: "CLEARTEXT", clear: true, verify: verifyClear},
+		{name: "CLEAR", clear: true, verify: verifyClear},
 	}
+	clearScheme = find([]byte("CLEARTEXT"))
 }
 
 // saltSize of the salted digests that are made here, in bytes.
@@ -66,7 +74,7 @@ func verifySHA1(s *scheme, stored, password []byte) (bool, error) {
 		return verifyDigest(s, stored, password)
 	}
 	n, err := decode64(raw[:], stored)
-	if err != nil || n < sha1.Size {
+	if err != nil || !s.fits(n) {
 		return false, ErrScheme
 	}
 	var text [maxPassword + maxStored]byte
@@ -81,12 +89,21 @@ func verifySHA1(s *scheme, stored, password []byte) (bool, error) {
 func verifyDigest(s *scheme, stored, password []byte) (bool, error) {
 	raw := make([]byte, len(stored)) // decoded it is shorter
 	n, err := decode64(raw, stored)
-	if err != nil || n < s.sum.Size() {
+	if err != nil || !s.fits(n) {
 		return false, ErrScheme
 	}
 	salt := raw[s.sum.Size():n]
 	sum := digest(s.sum, password, salt)
 	return subtle.ConstantTimeCompare(sum, raw[:s.sum.Size()]) == 1, nil
+}
+
+// fits reports whether so many octets are a digest, and a salt if the scheme has
+// one.
+func (s *scheme) fits(n int) bool {
+	if s.salted {
+		return n > s.sum.Size()
+	}
+	return n == s.sum.Size()
 }
 
 func digest(sum crypto.Hash, password, salt []byte) []byte {
@@ -105,15 +122,25 @@ func hashSalted(s *scheme, password []byte) ([]byte, error) {
 }
 
 func verifyClear(_ *scheme, stored, password []byte) (bool, error) {
+	if len(stored) == 0 {
+		return false, ErrScheme
+	}
 	return subtle.ConstantTimeCompare(stored, password) == 1, nil
 }
 
-// decode64 reads base64 with or without its padding.
+// whole64 is base64 without padding that takes no value written in another way.
+var whole64 = base64.RawStdEncoding.Strict()
+
+// decode64 reads base64 with all of its padding or none.
 func decode64(dst, src []byte) (int, error) {
-	for len(src) > 0 && src[len(src)-1] == '=' {
-		src = src[:len(src)-1]
+	text := bytes.TrimRight(src, "=")
+	if padding := len(src) - len(text); padding > 0 && (padding > 2 || len(src)%4 != 0) {
+		return 0, ErrScheme
 	}
-	return base64.RawStdEncoding.Decode(dst, src)
+	if bytes.ContainsAny(text, "\r\n") { // which package base64 passes over
+		return 0, ErrScheme
+	}
+	return whole64.Decode(dst, text)
 }
 
 // The digests register themselves with package crypto.

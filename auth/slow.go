@@ -8,7 +8,10 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,31 +49,51 @@ const (
 // verifyArgon2 reads what OpenLDAP's pw-argon2 writes:
 // $argon2id$v=19$m=KIB,t=PASSES,p=THREADS$salt$key in unpadded base64.
 func verifyArgon2(_ *scheme, stored, password []byte) (bool, error) {
-	parts := strings.Split(string(stored), "$")
-	if len(parts) != 6 || parts[2] != "v=19" {
+	a, ok := parseArgon2(stored)
+	if !ok {
 		return false, ErrScheme
 	}
-	var memory, time uint32
-	var threads uint8
-	if _, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &memory, &time, &threads); err != nil {
-		return false, ErrScheme
+	derive := argon2.IDKey
+	if a.kind == "argon2i" {
+		derive = argon2.Key
 	}
-	salt, err1 := base64.RawStdEncoding.DecodeString(parts[4])
-	key, err2 := base64.RawStdEncoding.DecodeString(parts[5])
-	if err1 != nil || err2 != nil || len(key) < 4 || len(key) > 1024 || threads == 0 ||
-		time == 0 || time > maxArgonTime || memory > maxArgonMemory {
-		return false, ErrScheme
+	got := derive(password, a.salt, a.time, a.memory, a.threads, uint32(len(a.key)))
+	return subtle.ConstantTimeCompare(got, a.key) == 1, nil
+}
+
+type argon2Value struct {
+	kind         string
+	memory, time uint32
+	threads      uint8
+	salt, key    []byte
+}
+
+var argon2Form = regexp.MustCompile(`^\$(argon2id?)\$v=19\$m=([1-9][0-9]*),t=([1-9][0-9]*),p=([1-9][0-9]*)\$([^$]+)\$([^$]+)$`)
+
+func parseArgon2(stored []byte) (a argon2Value, ok bool) {
+	m := argon2Form.FindSubmatch(stored)
+	if m == nil {
+		return a, false
 	}
-	var got []byte
-	switch parts[1] {
-	case "argon2id":
-		got = argon2.IDKey(password, salt, time, memory, threads, uint32(len(key)))
-	case "argon2i":
-		got = argon2.Key(password, salt, time, memory, threads, uint32(len(key)))
-	default:
-		return false, ErrScheme
+	memory, err1 := strconv.ParseUint(string(m[2]), 10, 32)
+	time, err2 := strconv.ParseUint(string(m[3]), 10, 32)
+	threads, err3 := strconv.ParseUint(string(m[4]), 10, 8)
+	salt, err4 := plain64(m[5])
+	key, err5 := plain64(m[6])
+	a = argon2Value{string(m[1]), uint32(memory), uint32(time), uint8(threads), salt, key}
+	ok = errors.Join(err1, err2, err3, err4, err5) == nil && len(key) >= 4 && len(key) <= 1024 &&
+		time <= maxArgonTime && memory <= maxArgonMemory
+	return a, ok
+}
+
+// plain64 reads base64 without padding.
+func plain64(text []byte) ([]byte, error) {
+	if bytes.IndexByte(text, '=') >= 0 {
+		return nil, ErrScheme
 	}
-	return subtle.ConstantTimeCompare(got, key) == 1, nil
+	out := make([]byte, len(text))
+	n, err := decode64(out, text)
+	return out[:n], err
 }
 
 func hashArgon2(_ *scheme, password []byte) ([]byte, error) {
@@ -86,7 +109,7 @@ func hashArgon2(_ *scheme, password []byte) ([]byte, error) {
 
 func verifyBcrypt(_ *scheme, stored, password []byte) (bool, error) {
 	cost, err := xbcrypt.Cost(stored)
-	if err != nil || cost > maxBcryptCost {
+	if err != nil || cost > maxBcryptCost || !bcryptForm.Match(stored) {
 		return false, ErrScheme
 	}
 	// Longer passwords never made a bcrypt hash here; elsewhere they were cut.
@@ -119,12 +142,30 @@ func newCryptForms() *crypt.Decoder {
 	return d
 }
 
+// The forms of crypt(3) that are read, by what follows their salts. Salts are any
+// text that crypt(5) lets them be, which has no "!" and no "*".
+var (
+	bcryptForm = regexp.MustCompile(`^\$2[aby]\$[0-9]{2}\$[./0-9A-Za-z]{53}$`)
+
+	cryptForm = []*regexp.Regexp{
+		regexp.MustCompile(`^\$1\$[^$:;*!\\\s]{1,8}\$[./0-9A-Za-z]{22}$`),
+		regexp.MustCompile(`^\$5\$(rounds=[1-9][0-9]*\$)?[^$:;*!\\\s]{1,16}\$[./0-9A-Za-z]{43}$`),
+		regexp.MustCompile(`^\$6\$(rounds=[1-9][0-9]*\$)?[^$:;*!\\\s]{1,16}\$[./0-9A-Za-z]{86}$`),
+		regexp.MustCompile(`^\$sha1\$[1-9][0-9]*\$[^$:;*!\\\s]{1,64}\$[./0-9A-Za-z]{28}$`),
+		regexp.MustCompile(`^\$y\$[./0-9A-Za-z]{3,}\$[./0-9A-Za-z]{1,86}\$[./0-9A-Za-z]{43}$`),
+	}
+)
+
+func isCrypt(stored []byte) bool {
+	return slices.ContainsFunc(cryptForm, func(form *regexp.Regexp) bool { return form.Match(stored) })
+}
+
 func verifyCrypt(_ *scheme, stored, password []byte) (bool, error) {
 	text := string(stored)
 	switch {
 	case strings.HasPrefix(text, "$2"):
 		return verifyBcrypt(nil, stored, password)
-	case tooDear(text):
+	case !isCrypt(stored), tooDear(text):
 		return false, ErrScheme
 	}
 	d, err := cryptForms.Decode(text)
@@ -156,9 +197,6 @@ func tooDear(text string) bool {
 	if after, ok := strings.CutPrefix(text, "$y$"); ok {
 		return len(after) < 3 || strings.IndexByte(cryptDigits, after[1]) > 14 || after[2] > 'T'
 	}
-	if after, ok := strings.CutPrefix(text, "$7$"); ok {
-		return len(after) < 1 || strings.IndexByte(cryptDigits, after[0]) > 18
-	}
 	return false
 }
 
@@ -167,18 +205,20 @@ const cryptDigits = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstu
 // verifyPBKDF2 reads what OpenLDAP's pw-pbkdf2 writes: rounds$salt$key, both in
 // base64 without padding and with a period for the plus.
 func verifyPBKDF2(s *scheme, stored, password []byte) (bool, error) {
-	parts := bytes.Split(stored, []byte("$"))
-	if len(parts) != 3 {
+	m := pbkdf2Form.FindSubmatch(stored)
+	if m == nil {
 		return false, ErrScheme
 	}
-	rounds, err := strconv.Atoi(string(parts[0]))
-	salt, err1 := ab64(parts[1])
-	key, err2 := ab64(parts[2])
-	if err != nil || err1 != nil || err2 != nil {
+	rounds, err := strconv.Atoi(string(m[1]))
+	salt, err1 := ab64(m[2])
+	key, err2 := ab64(m[3])
+	if errors.Join(err, err1, err2) != nil || len(key) != s.sum.Size() {
 		return false, ErrScheme
 	}
 	return checkPBKDF2(s.sum, password, salt, key, rounds)
 }
+
+var pbkdf2Form = regexp.MustCompile(`^([1-9][0-9]*)\$([^$]+)\$([^$]+)$`)
 
 func ab64(b []byte) ([]byte, error) {
 	b = bytes.ReplaceAll(b, []byte("."), []byte("+"))
@@ -209,7 +249,7 @@ func verifyPKCS5S2(s *scheme, stored, password []byte) (bool, error) {
 }
 
 func checkPBKDF2(sum crypto.Hash, password, salt, key []byte, rounds int) (bool, error) {
-	if rounds < 1 || rounds > maxRounds || len(key) < 16 || len(key) > 1024 {
+	if rounds < 1 || rounds > maxRounds {
 		return false, ErrScheme
 	}
 	got, err := pbkdf2.Key(sum.New, string(password), salt, rounds, len(key))

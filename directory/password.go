@@ -171,7 +171,7 @@ func (o *operation) hashValues(ctx context.Context, values [][]byte) ([][]byte, 
 		case o.who.isAdmin():
 			hashed[i] = v
 		default:
-			return nil, op.Errorf(op.ConstraintViolation, "give the new password in clear: the server hashes it")
+			return nil, op.Errorf(op.ConstraintViolation, "the new password has the form of a stored one, such as {SCHEME}...: only the administrator may set one, by import or modify; give the password itself, in clear, and if that is what it looks like use Password Modify")
 		}
 	}
 	return hashed, nil
