@@ -7,6 +7,7 @@
 package entry
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,6 +36,9 @@ func ParseID(s string) (ID, error) {
 }
 
 func (id ID) String() string { return uuid.UUID(id).String() }
+
+// Compare orders ids as rows sort by them.
+func (id ID) Compare(other ID) int { return bytes.Compare(id[:], other[:]) }
 
 // An Attribute is the values of one attribute description (RFC 4512, 2.5).
 type Attribute struct {

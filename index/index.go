@@ -65,17 +65,22 @@ type Index interface {
 	// and of equal keys in that of the ids: a position is the row of the value
 	// and the id.
 	InOrder(ctx context.Context, r txn.Reader, reverse bool, after []byte) Candidates
+	// Among returns what the index has of these entries for a value with this key.
+	Among(ctx context.Context, r txn.Reader, key []byte, ids []entry.ID) ([]Change, error)
 	// Mutation enters (or takes out) one value.
 	Mutation(key []byte, id, parent entry.ID, gone bool) table.Mutation
 }
 
-// A Link is an entry that has a value, and its parent.
-type Link struct{ ID, Parent entry.ID }
-
-// A Memory is an index that may know without asking the store which entries have a
-// value. It gives them in the order of their ids; nobody may change the list.
+// A Memory is an index that may know without reading the store which entries have a
+// value.
 type Memory interface {
-	Links(r txn.Reader, key []byte) (list []Link, ok bool)
+	// Known returns the entries that have a value with this key, if they are in
+	// memory. A set of more than upTo entries that commits have changed meanwhile
+	// counts as unknown, since bringing it up to date copies it.
+	Known(ctx context.Context, r txn.Reader, key []byte, upTo int) (*Set, bool)
+	// Longer reports whether the value is known to have had more than n entries
+	// when it was read last, though it was not read to its end.
+	Longer(key []byte, n int) bool
 }
 
 // A Span is a range of keys, both ends included; nil ends are open. Prefix and

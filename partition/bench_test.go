@@ -27,8 +27,8 @@ func benchPerson(i int) []op.PartialAttribute {
 		"userPassword: {SSHA}0123456789012345678901234567890123456789")
 }
 
-// benchPartition is a directory of people on an embedded store on disk.
-func benchPartition(b *testing.B) *partition.Partition {
+// benchDirectory is a directory without people on an embedded store on disk.
+func benchDirectory(b *testing.B) *partition.Partition {
 	b.Helper()
 	ctx := context.Background()
 	s, err := lsm.Open(lsm.Options{Path: b.TempDir()})
@@ -45,6 +45,14 @@ func benchPartition(b *testing.B) *partition.Partition {
 		_, err := tx.Add(ctx, name("ou=people,dc=example,dc=com"), attrs("objectClass: organizationalUnit"), false)
 		return err
 	}))
+	return p
+}
+
+// benchPartition is a directory of people.
+func benchPartition(b *testing.B) *partition.Partition {
+	b.Helper()
+	ctx := context.Background()
+	p := benchDirectory(b)
 	for i := 0; i < benchPeople; i += 500 {
 		must(b, update(b, p, func(tx *partition.Tx) error {
 			for k := i; k < i+500; k++ {
@@ -127,6 +135,64 @@ func BenchmarkRead(b *testing.B) {
 			_, err = s.Compare(ctx, at.ID, "departmentNumber", []byte("d001"))
 			must(b, err)
 			s.Close()
+		}
+	})
+}
+
+// Two values of 10,000 and 20,000 entries have 200 in common. What an entry that is
+// returned costs, also where the lists change all the time.
+func BenchmarkIntersection(b *testing.B) {
+	ctx := context.Background()
+	p := benchDirectory(b)
+	const people, inBoth = 29800, 200
+	for i := 0; i < people; i += 500 {
+		must(b, update(b, p, func(tx *partition.Tx) error {
+			for k := i; k < min(i+500, people); k++ {
+				department, town := "A", "B"
+				if k >= 10000 {
+					department = "B"
+				}
+				if k >= 10000-inBoth {
+					town = "A"
+				}
+				if _, err := tx.Add(ctx, name(benchDN(k)), attrs("objectClass: inetOrgPerson", "cn: x", "sn: x",
+					fmt.Sprintf("uid: u%07d", k), "departmentNumber: "+department, "l: "+town), false); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+	search := func(b *testing.B) {
+		s := p.Snapshot()
+		defer s.Close()
+		base, err := s.Find(ctx, name("dc=example,dc=com"))
+		must(b, err)
+		n := 0
+		q := partition.Query{Base: base.ID, Scope: op.WholeSubtree, Filter: resolved(p, "(&(departmentNumber=A)(l=A))")}
+		for _, err := range s.Search(ctx, q) {
+			must(b, err)
+			n++
+		}
+		if n != inBoth {
+			b.Fatalf("%d entries, want %d", n, inBoth)
+		}
+	}
+	b.Run("quiet", func(b *testing.B) {
+		for b.Loop() {
+			search(b)
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*inBoth), "ns/entry")
+	})
+	b.Run("changing", func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			b.StopTimer()
+			must(b, update(b, p, func(tx *partition.Tx) error {
+				department := []string{"departmentNumber: C", "departmentNumber: A"}[i/5000%2]
+				return tx.Modify(ctx, name(benchDN(i%5000)), []op.Modification{{Kind: op.ModReplace, PartialAttribute: attrs(department)[0]}})
+			}))
+			b.StartTimer()
+			search(b)
 		}
 	})
 }

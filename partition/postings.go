@@ -1,30 +1,36 @@
 package partition
 
 import (
-	"bytes"
 	"context"
 	"hash/fnv"
 	"io"
+	"math"
 
 	"github.com/maypok86/otter/v2"
 
+	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/index"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// A posting is the candidates that an index has for one value, as they were at
-// an ordinal. It is right as long as nothing touched what stands for the value
-// (postingHash), as entries are by their own ids.
+// A posting is the entries that an index has for one value, as they were at an
+// ordinal. It is right as long as no commit touched the value (postingHash), as
+// cached entries are by their own ids; after a few commits it is brought up to date.
+//
+// Without a set it only says that there were more than some number of entries.
 type posting struct {
-	asOf  uint64
-	links []index.Link
-	// first is the position of the first: the row of the value and the id, whatever
-	// the index's layout. That is what lets a search go on behind one.
-	first []byte
-	// long says that there are too many to be kept, and so they are not gathered.
-	long bool
+	asOf uint64
+	*index.Set
+	moreThan int
+}
+
+func (p *posting) size() int {
+	if p.Set == nil {
+		return 0
+	}
+	return p.Size()
 }
 
 type postingKey struct {
@@ -32,20 +38,18 @@ type postingKey struct {
 	key string
 }
 
-// maxPosting is the number of candidates above which a posting is not kept, in
-// memory that others could have: a search that looks at so many is slow anyway, and
-// what it looks for is likely to change soon. warmPosting is the same where
-// postings are read that nobody asked for.
-const (
-	maxPosting  = 4096
-	warmPosting = 64
-)
+// warmPosting is the number of entries above which a posting that no search has
+// asked for is not kept.
+const warmPosting = 64
+
+// postingShare is the part of the postings' memory that one of them may have.
+const postingShare = 8
 
 func newPostings(size uint64) *otter.Cache[postingKey, *posting] {
 	return otter.Must(&otter.Options[postingKey, *posting]{
 		MaximumWeight: size,
 		Weigher: func(k postingKey, p *posting) uint32 {
-			return uint32(200 + len(k.key) + len(p.first) + len(p.links)*32)
+			return uint32(160 + len(k.key) + p.size())
 		},
 	})
 }
@@ -66,82 +70,130 @@ type keptIndex struct {
 	kept *otter.Cache[postingKey, *posting]
 }
 
-// Equal implements index.Index. Transactions, reads of the past and searches
-// that go on read the store.
-func (x keptIndex) Equal(ctx context.Context, r txn.Reader, key, after []byte) index.Candidates {
+// current returns r if it is a snapshot that postings can be right for: not a
+// transaction and not of the past.
+func current(r txn.Reader) (*txn.Snapshot, bool) {
 	s, ok := r.(*txn.Snapshot)
-	if !ok || s.Ordinal() == 0 || len(after) > 0 {
+	return s, ok && s.Ordinal() != 0
+}
+
+// Equal implements index.Index.
+func (x keptIndex) Equal(ctx context.Context, r txn.Reader, key, after []byte) index.Candidates {
+	s, ok := current(r)
+	if !ok {
 		return x.Index.Equal(ctx, r, key, after)
 	}
-	if p := x.known(s, key); p != nil {
-		if p.long {
-			return x.Index.Equal(ctx, r, key, nil)
-		}
-		return p.stream
+	if p := x.known(ctx, s, key, math.MaxInt); p != nil {
+		return p.stream(key, after)
 	}
+	if len(after) > 0 {
+		return x.Index.Equal(ctx, r, key, after)
+	}
+	return x.keep(ctx, s, key)
+}
+
+// keep streams the candidates of a value and keeps them if the stream is read to its
+// end, or else their least number.
+func (x keptIndex) keep(ctx context.Context, s *txn.Snapshot, key []byte) index.Candidates {
+	most := int(x.kept.GetMaximum() / postingShare)
 	return func(yield func(index.Candidate, error) bool) {
-		p := &posting{asOf: s.Ordinal()}
-		for c, err := range x.Index.Equal(ctx, r, key, nil) {
+		set, n := &index.Set{}, 0
+		for c, err := range x.Index.Equal(ctx, s, key, nil) {
 			if err == nil {
-				p.add(&c)
+				if n++; set != nil {
+					set.Append(c.ID, c.Parent)
+				}
+				if set != nil && set.Size() > most {
+					set = nil
+				}
 			}
 			if !yield(c, err) || err != nil {
+				x.put(key, &posting{moreThan: n - 1})
 				return
 			}
 		}
-		x.kept.Set(postingKey{x.typ, string(key)}, p)
+		if set == nil {
+			x.put(key, &posting{moreThan: n - 1})
+			return
+		}
+		set.Clip()
+		x.put(key, &posting{asOf: s.Ordinal(), Set: set})
 	}
 }
 
-// known gives the posting of a value if it is right for a snapshot.
-func (x keptIndex) known(s *txn.Snapshot, key []byte) *posting {
+func (x keptIndex) put(key []byte, p *posting) { x.kept.Set(postingKey{x.typ, string(key)}, p) }
+
+// known returns the posting of a value as a snapshot shows it, nil if that is not in
+// memory.
+func (x keptIndex) known(ctx context.Context, s *txn.Snapshot, key []byte, upTo int) *posting {
 	p, ok := x.kept.GetIfPresent(postingKey{x.typ, string(key)})
-	if !ok || !s.UnchangedKey(postingHash(x.typ, key), p.asOf) {
+	if !ok || p.Set == nil {
 		return nil
+	}
+	hash := postingHash(x.typ, key)
+	if s.UnchangedKey(hash, p.asOf) {
+		return p
+	}
+	ids, ok := s.TouchedWith(hash, p.asOf)
+	if !ok || len(ids) > 0 && p.Len() > upTo || len(ids) > mostChanges(p.Len()) {
+		return nil
+	}
+	p = x.upToDate(ctx, s, key, p, ids)
+	if p != nil {
+		x.put(key, p)
 	}
 	return p
 }
 
-// Links implements index.Memory.
-func (x keptIndex) Links(r txn.Reader, key []byte) ([]index.Link, bool) {
-	s, ok := r.(*txn.Snapshot)
-	if !ok || s.Ordinal() == 0 {
-		return nil, false
+// mostChanges is the number of entries above which a posting is sooner read again
+// than brought up to date.
+func mostChanges(entries int) int { return 8 + entries/8 }
+
+// upToDate returns a posting as it is after commits that touched some entries.
+func (x keptIndex) upToDate(ctx context.Context, s *txn.Snapshot, key []byte, p *posting, ids []entry.ID) *posting {
+	if len(ids) == 0 {
+		return &posting{asOf: s.Ordinal(), Set: p.Set}
 	}
-	p := x.known(s, key)
-	if p == nil || p.long {
-		return nil, false
+	changes, err := x.Index.Among(ctx, s, key, ids)
+	if err != nil {
+		return nil // reading it anew says why
 	}
-	return p.links, true
+	return &posting{asOf: s.Ordinal(), Set: p.With(changes)}
 }
 
-func (p *posting) stream(yield func(index.Candidate, error) bool) {
-	position := p.first
-	for i := range p.links {
-		l := &p.links[i]
-		if i == 1 {
-			position = bytes.Clone(position) // the first one stays
-		}
-		if i > 0 {
-			copy(position[len(position)-len(l.ID):], l.ID[:])
-		}
-		if !yield(index.Candidate{ID: l.ID, Parent: l.Parent, Position: position}, nil) {
-			return
-		}
+// Known implements index.Memory.
+func (x keptIndex) Known(ctx context.Context, r txn.Reader, key []byte, upTo int) (*index.Set, bool) {
+	s, ok := current(r)
+	if !ok {
+		return nil, false
 	}
+	p := x.known(ctx, s, key, upTo)
+	if p == nil {
+		return nil, false
+	}
+	return p.Set, true
 }
 
-func (p *posting) add(c *index.Candidate) {
-	switch {
-	case p.long:
-		return
-	case len(p.links) == maxPosting:
-		p.long, p.links, p.first = true, nil, nil
-		return
-	case len(p.links) == 0:
-		p.first = bytes.Clone(c.Position)
+// Longer implements index.Memory.
+func (x keptIndex) Longer(key []byte, n int) bool {
+	p, ok := x.kept.GetIfPresent(postingKey{x.typ, string(key)})
+	return ok && p.Set == nil && p.moreThan >= n
+}
+
+// stream yields the candidates behind a position: the row of the value and the id,
+// whatever the layout of the index.
+func (p *posting) stream(key, after []byte) index.Candidates {
+	return func(yield func(index.Candidate, error) bool) {
+		row := index.AppendKey(nil, key)
+		position := append(row, make([]byte, len(entry.ID{}))...)
+		for i := p.Behind(after); i < p.Len(); i++ {
+			id := p.ID(i)
+			copy(position[len(row):], id[:])
+			if !yield(index.Candidate{ID: id, Parent: p.Parent(i), Position: position}, nil) {
+				return
+			}
+		}
 	}
-	p.links = append(p.links, index.Link{ID: c.ID, Parent: c.Parent})
 }
 
 // warmPostings keeps all postings of a selective index, until there is no room.
@@ -164,16 +216,16 @@ func (s *Snapshot) warmPostings(ctx context.Context, x *indexed) error {
 		if cut || len(row.Cells) > warmPosting {
 			continue
 		}
-		p := &posting{asOf: s.at.Ordinal(), links: make([]index.Link, len(row.Cells))}
-		p.first = append(bytes.Clone(row.Key), row.Cells[0].Qualifier...)
+		p := &posting{asOf: s.at.Ordinal(), Set: &index.Set{}}
 		for i := range row.Cells {
-			l := &p.links[i]
-			copy(l.ID[:], row.Cells[i].Qualifier)
-			if l.Parent, err = index.ParentOf(&row.Cells[i]); err != nil {
+			parent, err := index.ParentOf(&row.Cells[i])
+			if err != nil {
 				return err
 			}
+			p.Append(entry.ID(row.Cells[i].Qualifier), parent)
 		}
-		kept.kept.Set(postingKey{x.typ, string(key)}, p)
+		p.Clip()
+		kept.put(key, p)
 		if n++; n%1024 == 0 && kept.kept.WeightedSize() > enough {
 			break
 		}

@@ -3,27 +3,28 @@ package plan
 import (
 	"bytes"
 	"context"
-	"iter"
+	"math"
 	"slices"
 
-	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/index"
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// common is an intersection that is a whole plan: its candidates come once and in
-// the order of their ids, which are their positions. So a search goes on behind one
-// whatever is in memory then, on this server or on another. Only where no part is
-// short it is a stream without an order, and positions are those of [once].
+// common is an intersection that is a whole plan. With a value among its parts its
+// candidates come once and in the order of their ids, which are their positions, so a
+// search goes on behind one whatever is in memory then, on this server or on another.
+// Without one that is so only where a part is short; otherwise it is a stream without
+// an order, and positions are those of [once].
 type common struct{ *intersection }
 
 func (a *common) distinct() bool { return true }
 
 func (a *common) Run(ctx context.Context, r txn.Reader, after []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
-		if known, ok := a.fromMemory(r); ok {
+		if known, ok := a.fromMemory(ctx, r); ok {
 			a.led = known.led
-			a.yieldLinks(&known, after, yield)
+			a.yieldKnown(&known, after, yield)
 			return
 		}
 		list, short, err := a.list(ctx, r)
@@ -32,6 +33,8 @@ func (a *common) Run(ctx context.Context, r txn.Reader, after []byte) index.Cand
 			yield(index.Candidate{}, err)
 		case short:
 			a.yieldSorted(list, after, yield)
+		case a.value() != nil:
+			a.yieldValue(ctx, r, after, yield)
 		default:
 			(&once{of: streamed{a.intersection}}).Run(ctx, r, after)(yield)
 		}
@@ -45,13 +48,40 @@ func (a streamed) Run(ctx context.Context, r txn.Reader, _ []byte) index.Candida
 	return func(yield func(index.Candidate, error) bool) { a.stream(ctx, r, yield) }
 }
 
-func (a *common) yieldLinks(m *inMemory, after []byte, yield func(index.Candidate, error) bool) {
-	for l := range m.links(after) {
+// value returns the first part that looks up one value, whose candidates come in the
+// order of their ids; nil if there is none.
+func (a *intersection) value() *lookup {
+	for _, p := range a.parts {
+		if l, ok := p.(*lookup); ok && l.isValue() {
+			return l
+		}
+	}
+	return nil
+}
+
+// yieldValue yields the candidates of one value, to be tested for the other parts.
+func (a *common) yieldValue(ctx context.Context, r txn.Reader, after []byte, yield func(index.Candidate, error) bool) {
+	l := a.value()
+	a.led = l
+	if len(after) > 0 {
+		after = append(index.AppendKey(nil, l.test.Key), after...)
+	}
+	for c, err := range l.Run(ctx, r, after) {
 		a.seen++
-		if !yield(index.Candidate{ID: l.ID, Parent: l.Parent, Maybe: m.maybe, Position: l.ID[:]}, nil) {
+		c.Maybe, c.Position = true, c.ID[:]
+		if !yield(c, err) || err != nil {
 			return
 		}
 	}
+}
+
+func (a *common) yieldKnown(m *inMemory, after []byte, yield func(index.Candidate, error) bool) {
+	first := m.sets[0]
+	index.Common(m.sets, first.Behind(after), func(i int) bool {
+		a.seen++
+		id := first.ID(i)
+		return yield(index.Candidate{ID: id, Parent: first.Parent(i), Maybe: m.maybe, Position: id[:]}, nil)
+	})
 }
 
 func (a *common) yieldSorted(list []index.Candidate, after []byte, yield func(index.Candidate, error) bool) {
@@ -75,96 +105,89 @@ func (a *common) yieldSorted(list []index.Candidate, after []byte, yield func(in
 
 // inMemory are the parts of an intersection whose entries are in memory.
 type inMemory struct {
-	lists [][]index.Link // the shortest first
-	led   Access         // what has it
-	maybe bool           // the lists do not decide the filter
+	sets  []*index.Set // the shortest first
+	led   Access       // what has it
+	maybe bool         // the sets do not decide the filter
 }
 
-// fromMemory gives the parts that are in memory, if they are all, or have so few
-// entries in common that these are sooner tested than another part is read.
-func (a *intersection) fromMemory(r txn.Reader) (m inMemory, ok bool) {
+// fromMemory returns the parts that are in memory, after reading those that are about
+// as short; false if none is there. The entries are tested for the others.
+func (a *intersection) fromMemory(ctx context.Context, r txn.Reader) (m inMemory, ok bool) {
+	m, unknown := a.known(ctx, r)
+	if len(m.sets) == 0 {
+		return m, false
+	}
+	if len(unknown) == 0 || m.atMost(firstPage) {
+		return m, true
+	}
+	readAlike(ctx, r, unknown, m.sets[0].Len())
+	m, _ = a.known(ctx, r)
+	return m, len(m.sets) > 0
+}
+
+// known returns the parts that are in memory, and the values that are not.
+func (a *intersection) known(ctx context.Context, r txn.Reader) (m inMemory, unknown []*lookup) {
 	m.maybe = !a.whole
+	upTo := math.MaxInt
 	for _, p := range a.parts {
 		l, isLookup := p.(*lookup)
-		var list []index.Link
-		if isLookup {
-			list, isLookup = l.links(r)
-		}
-		if !isLookup {
+		if !isLookup || !l.isValue() {
 			m.maybe = true
 			continue
 		}
+		set, ok := l.known(ctx, r, upTo)
+		if !ok {
+			m.maybe = true
+			unknown = append(unknown, l)
+			continue
+		}
 		m.maybe = m.maybe || l.maybe
-		m.lists = append(m.lists, list)
-		if last := len(m.lists) - 1; len(list) < len(m.lists[0]) || last == 0 {
+		m.sets = append(m.sets, set)
+		if last := len(m.sets) - 1; last == 0 || set.Len() < m.sets[0].Len() {
 			m.led = p
-			m.lists[0], m.lists[last] = m.lists[last], m.lists[0]
+			m.sets[0], m.sets[last] = m.sets[last], m.sets[0]
+			upTo = staleUpTo * set.Len()
 		}
 	}
-	if len(m.lists) == 0 || len(m.lists[0]) > lastPage { // longer ones are streamed
-		return m, false
+	return m, unknown
+}
+
+// readAlike reads those of the values that are about as short as one that is in
+// memory, so that they are too. The others are tested on the entries.
+func readAlike(ctx context.Context, r txn.Reader, unknown []*lookup, length int) {
+	for _, l := range unknown {
+		most := alikeUpTo * length
+		if m, ok := l.in.Values.(index.Memory); !ok || m.Longer(l.test.Key, most) {
+			continue
+		}
+		n := 0
+		for _, err := range l.Run(ctx, r, nil) {
+			if n++; err != nil || n > most {
+				break
+			}
+		}
 	}
-	return m, len(m.lists) == len(a.parts) || m.atMost(firstPage)
 }
 
 func (m *inMemory) atMost(n int) bool {
-	for range m.links(nil) {
-		if n--; n < 0 {
-			return false
-		}
-	}
-	return true
+	index.Common(m.sets, 0, func(int) bool { n--; return n >= 0 })
+	return n >= 0
 }
 
-// links yields what all lists have behind an id, by leaps through the longer ones.
-func (m *inMemory) links(after []byte) iter.Seq[*index.Link] {
-	return func(yield func(*index.Link) bool) {
-		first, rest := m.lists[0], slices.Clone(m.lists[1:])
-	next:
-		for i := range first {
-			l := &first[i]
-			if bytes.Compare(l.ID[:], after) <= 0 {
-				continue
-			}
-			for k := range rest {
-				rest[k] = leap(rest[k], l.ID)
-				if len(rest[k]) == 0 {
-					return
-				}
-				if rest[k][0].ID != l.ID {
-					continue next
-				}
-			}
-			if !yield(l) {
-				return
-			}
-		}
-	}
+// isValue reports whether the lookup is one of a single value.
+func (a *lookup) isValue() bool {
+	return (a.order == rankFew || a.order == rankSome) && a.test.Op != filter.TestPresent
 }
 
-// leap gives what of a list does not come before an id: in steps that double, so
-// that neither lists of one length nor a long one beside a short one take long.
-func leap(list []index.Link, id entry.ID) []index.Link {
-	from, to := 0, 1
-	for to < len(list) && bytes.Compare(list[to].ID[:], id[:]) < 0 {
-		from, to = to, 2*to
-	}
-	to = min(to+1, len(list))
-	n, _ := slices.BinarySearchFunc(list[from:to], id, func(l index.Link, id entry.ID) int {
-		return bytes.Compare(l.ID[:], id[:])
-	})
-	return list[from+n:]
-}
-
-// links gives the entries of a value, if they are in memory.
-func (a *lookup) links(r txn.Reader) ([]index.Link, bool) {
+// known returns the entries of a value, if they are in memory.
+func (a *lookup) known(ctx context.Context, r txn.Reader, upTo int) (*index.Set, bool) {
 	m, ok := a.in.Values.(index.Memory)
-	if !ok || a.order != rankFew && a.order != rankSome {
+	if !ok {
 		return nil, false
 	}
-	list, ok := m.Links(r, a.test.Key)
+	set, ok := m.Known(ctx, r, a.test.Key, upTo)
 	if ok {
-		a.seen += len(list)
+		a.seen += set.Len()
 	}
-	return list, ok
+	return set, ok
 }

@@ -16,7 +16,12 @@ const (
 	pageGrows = 4     // how much longer each next page is
 	lastPage  = 16384 // where reading in step ends and the first part is streamed
 	alikeUpTo = 4     // a part this many times as long as the shortest is read too
+	staleUpTo = 64    // and one in memory this many times as long is brought up to date
 )
+
+// longestValue is where it ends for values, whose entries are kept in memory then: 16
+// MiB while they are read. A variable for tests.
+var longestValue = 1 << 18
 
 // intersection yields what all parts yield.
 type intersection struct {
@@ -73,10 +78,13 @@ func (a *intersection) list(ctx context.Context, r txn.Reader) (list []index.Can
 
 // shortest reads the parts in step, in growing pages, until one ends.
 func (a *intersection) shortest(ctx context.Context, r txn.Reader) (int, []index.Candidate, error) {
-	for n := firstPage; n <= lastPage; n *= pageGrows {
+	for n := firstPage; n <= longestValue; n *= pageGrows {
 		for i, p := range a.parts {
 			if n == firstPage && i > 0 && p.rank() > rankSome && a.parts[0].rank() <= rankSome {
 				continue // values first: they are likely to end soon
+			}
+			if n > lastPage && !isValue(p) {
+				continue
 			}
 			list, ended, err := collect(ctx, r, p, n)
 			if err != nil || ended {
@@ -85,6 +93,11 @@ func (a *intersection) shortest(ctx context.Context, r txn.Reader) (int, []index
 		}
 	}
 	return -1, nil, nil
+}
+
+func isValue(a Access) bool {
+	l, ok := a.(*lookup)
+	return ok && l.isValue()
 }
 
 func (a *intersection) stream(ctx context.Context, r txn.Reader, yield func(index.Candidate, error) bool) {

@@ -39,6 +39,9 @@ func TestPlans(t *testing.T) {
 			return w.plan(d.Input)
 		case "run":
 			return w.run(t, d.Input)
+		case "run-long": // as if the values were longer than what is read
+			defer plan.SetLongestValue(64)()
+			return w.run(t, d.Input)
 		default:
 			t.Fatalf("%s: no such command", d.Cmd)
 		}
@@ -237,15 +240,23 @@ func (x *fake) Equal(_ context.Context, _ txn.Reader, key, after []byte) index.C
 	return x.span(after, func(k []byte) bool { return bytes.Equal(k, key) })
 }
 
-// Links implements index.Memory.
-func (x *fake) Links(_ txn.Reader, key []byte) (links []index.Link, ok bool) {
+// Known implements index.Memory.
+func (x *fake) Known(_ context.Context, _ txn.Reader, key []byte, _ int) (*index.Set, bool) {
 	if !slices.Contains(x.w.inMemory, x) {
 		return nil, false
 	}
+	set := &index.Set{}
 	for c := range x.Equal(context.Background(), nil, key, nil) {
-		links = append(links, index.Link{ID: c.ID, Parent: c.Parent})
+		set.Append(c.ID, c.Parent)
 	}
-	return links, true
+	return set, true
+}
+
+// Longer implements index.Memory.
+func (x *fake) Longer([]byte, int) bool { return false }
+
+func (x *fake) Among(context.Context, txn.Reader, []byte, []entry.ID) ([]index.Change, error) {
+	return nil, nil
 }
 
 func (x *fake) Span(_ context.Context, _ txn.Reader, s index.Span, after []byte) index.Candidates {
@@ -266,7 +277,7 @@ func (x *fake) span(after []byte, holds func(key []byte) bool) index.Candidates 
 	}
 	return func(yield func(index.Candidate, error) bool) {
 		for _, c := range x.all {
-			key := c.Position[:len(c.Position)-len(c.ID)]
+			key, _, _, _ := index.CutKey(c.Position)
 			if bytes.Compare(c.Position, after) > 0 && holds(key) && !yield(c, nil) {
 				return
 			}
@@ -280,7 +291,7 @@ func (x *fake) fill() {
 		for _, a := range e.Attributes {
 			for _, v := range a.Values {
 				if key, err := keyOf(x.typ, &a, v); err == nil {
-					x.all = append(x.all, index.Candidate{ID: e.ID, Position: append(bytes.Clone(key), e.ID[:]...)})
+					x.all = append(x.all, index.Candidate{ID: e.ID, Position: append(index.AppendKey(nil, key), e.ID[:]...)})
 				}
 			}
 		}

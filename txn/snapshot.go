@@ -162,6 +162,16 @@ func (s *Snapshot) UnchangedKey(key, since uint64) bool {
 	return since != 0 && since <= s.ordinal && s.db.changes.last(key) <= since
 }
 
+// TouchedWith returns the ids that commits, beyond those that a snapshot of ordinal
+// since showed, have touched together with a key of [Tx.TouchKeys], sorted. It may
+// return some that only later snapshots show. False: that is not known any more.
+func (s *Snapshot) TouchedWith(key, since uint64) ([]entry.ID, bool) {
+	if since == 0 || since > s.ordinal {
+		return nil, false
+	}
+	return s.db.changes.latest.with(key, since)
+}
+
 // Get implements Reader.
 func (s *Snapshot) Get(ctx context.Context, t *Table, row []byte, sel table.Select) (table.Row, error) {
 	if err := s.unreadable(); err != nil {
@@ -282,56 +292,5 @@ func (b *broadcast) Broadcast() {
 	if b.ch != nil {
 		close(b.ch)
 		b.ch = nil
-	}
-}
-
-// changes says of every entry, and of whatever has a key, when it was changed last:
-// the ordinal of the newest state that shows a change of it. They share stripes, so
-// an answer can be too new but never too old.
-//
-// A commit's stripes are raised to n before the state of ordinal n, the first
-// that shows it, can be had from DB.Snapshot. So whoever holds a snapshot of
-// ordinal o >= n sees them raised: if a stripe is at most since, every commit
-// that touched its entries was shown by the state of ordinal since already.
-type changes struct {
-	all     atomic.Uint64
-	stripes []atomic.Uint64 // a power of two
-}
-
-func (c *changes) stripe(hash uint64) *atomic.Uint64 {
-	return &c.stripes[(hash^hash>>32)&uint64(len(c.stripes)-1)]
-}
-
-// hash mixes all bytes of an id, which need not be random: imports bring their own.
-func hash(id entry.ID) uint64 {
-	h := uint64(14695981039346656037)
-	for _, b := range id {
-		h = (h ^ uint64(b)) * 1099511628211
-	}
-	return h
-}
-
-func (c *changes) last(hash uint64) uint64 {
-	return max(c.all.Load(), c.stripe(hash).Load())
-}
-
-func (c *changes) touch(ids []entry.ID, keys []uint64, n uint64) {
-	for _, id := range ids {
-		raise(c.stripe(hash(id)), n)
-	}
-	for _, k := range keys {
-		raise(c.stripe(k), n)
-	}
-}
-
-// everything counts all entries as changed.
-func (c *changes) everything(n uint64) { raise(&c.all, n) }
-
-func raise(a *atomic.Uint64, n uint64) {
-	for {
-		old := a.Load()
-		if old >= n || a.CompareAndSwap(old, n) {
-			return
-		}
 	}
 }

@@ -4,6 +4,7 @@
 package colindex
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -159,6 +160,32 @@ func (x Index) row(ctx context.Context, r txn.Reader, row table.Row, maybe bool,
 		return true
 	}
 	return x.columns(ctx, r, position[:len(row.Key):len(row.Key)], maybe, position[len(row.Key):], yield)
+}
+
+// Among reads the columns of the entries.
+func (x Index) Among(ctx context.Context, r txn.Reader, key []byte, ids []entry.ID) ([]index.Change, error) {
+	columns := make([]table.ColumnRange, len(ids))
+	for i, id := range ids {
+		columns[i] = table.Column(index.Info, id[:])
+	}
+	row, err := r.Get(ctx, x.Table, index.AppendKey(nil, key), table.Select{Columns: columns})
+	if err != nil {
+		return nil, err
+	}
+	changes := make([]index.Change, len(ids))
+	for i, id := range ids {
+		changes[i] = index.Change{ID: id, Gone: true}
+		for k := range row.Cells {
+			if !bytes.Equal(row.Cells[k].Qualifier, id[:]) {
+				continue
+			}
+			changes[i].Gone = false
+			if changes[i].Parent, err = index.ParentOf(&row.Cells[k]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return changes, nil
 }
 
 // Mutation enters or takes out one value of one entry.

@@ -65,6 +65,30 @@ func (x Index) InOrder(ctx context.Context, r txn.Reader, reverse bool, after []
 	}
 }
 
+// Among reads the row of each entry.
+func (x Index) Among(ctx context.Context, r txn.Reader, key []byte, ids []entry.ID) ([]index.Change, error) {
+	prefix := index.AppendKey(nil, key)
+	keys := make([][]byte, len(ids))
+	for i := range ids {
+		keys[i] = append(prefix[:len(prefix):len(prefix)], ids[i][:]...)
+	}
+	rows, err := r.GetMany(ctx, x.Table, keys, table.Select{})
+	if err != nil {
+		return nil, err
+	}
+	changes := make([]index.Change, len(ids))
+	for i, row := range rows {
+		c := &changes[i]
+		if c.ID, c.Gone = ids[i], len(row.Cells) == 0; c.Gone {
+			continue
+		}
+		if c.Parent, err = index.ParentOf(&row.Cells[0]); err != nil {
+			return nil, err
+		}
+	}
+	return changes, nil
+}
+
 func candidate(row table.Row, err error) (c index.Candidate, _ error) {
 	if err != nil {
 		return c, err

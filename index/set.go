@@ -1,0 +1,164 @@
+package index
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+)
+
+// A Set holds the entries that have a value, in the order of their ids, and their
+// parents. It takes 16 bytes an entry where all have one parent, as the people of one
+// unit have, and 20 otherwise. A set that has been published must not be changed.
+type Set struct {
+	ids     []entry.ID
+	parents []entry.ID // each once
+	of      []uint32   // the parent of each entry; nil while there is only one parent
+}
+
+// Len returns the number of entries.
+func (s *Set) Len() int { return len(s.ids) }
+
+// Size returns the bytes that the set takes in memory.
+func (s *Set) Size() int {
+	return 72 + 16*(len(s.ids)+len(s.parents)) + 4*len(s.of)
+}
+
+// ID returns the i-th id.
+func (s *Set) ID(i int) entry.ID { return s.ids[i] }
+
+// Parent returns the parent of the i-th entry.
+func (s *Set) Parent(i int) entry.ID {
+	if s.of == nil {
+		return s.parents[0]
+	}
+	return s.parents[s.of[i]]
+}
+
+// Append adds an entry whose id is larger than all before.
+func (s *Set) Append(id, parent entry.ID) {
+	p := s.parentNumber(parent)
+	if p > 0 && s.of == nil {
+		s.of = make([]uint32, len(s.ids), cap(s.ids))
+	}
+	s.ids = append(s.ids, id)
+	if s.of != nil {
+		s.of = append(s.of, p)
+	}
+}
+
+// parentNumber returns the number of a parent, a new one if it is not among the last
+// few: a parent may be there twice, which costs 16 bytes and nothing else.
+func (s *Set) parentNumber(parent entry.ID) uint32 {
+	const look = 16
+	for i := len(s.parents) - 1; i >= max(0, len(s.parents)-look); i-- {
+		if s.parents[i] == parent {
+			return uint32(i)
+		}
+	}
+	s.parents = append(s.parents, parent)
+	return uint32(len(s.parents) - 1)
+}
+
+// Clip gives unused memory back.
+func (s *Set) Clip() {
+	s.ids, s.parents, s.of = clip(s.ids), clip(s.parents), clip(s.of)
+}
+
+func clip[T any](list []T) []T {
+	if cap(list)-len(list) <= len(list)/16 {
+		return list
+	}
+	return append(make([]T, 0, len(list)), list...)
+}
+
+// Behind returns the first position whose id is behind the one that a position of a
+// cursor ends with; 0 if that is empty.
+func (s *Set) Behind(after []byte) int {
+	if len(after) < len(entry.ID{}) {
+		return 0
+	}
+	id := entry.ID(after[len(after)-len(entry.ID{}):])
+	return sort.Search(len(s.ids), func(i int) bool { return s.ids[i].Compare(id) > 0 })
+}
+
+// Seek returns the first position from i on whose id is not before id, Len if there is
+// none. Its steps double, the first one being step: neither sets of one length nor a
+// long one beside a short one take long.
+func (s *Set) Seek(i int, id entry.ID, step int) int {
+	rest := s.ids[i:]
+	from, to := 0, 0
+	for to < len(rest) && rest[to].Compare(id) < 0 {
+		from, to = to+1, to+step
+		step *= 2
+	}
+	to = min(to, len(rest))
+	return i + from + sort.Search(to-from, func(k int) bool {
+		return rest[from+k].Compare(id) >= 0
+	})
+}
+
+// A Change says that an entry has the value now, below Parent, or no longer.
+type Change struct {
+	ID, Parent entry.ID
+	Gone       bool
+}
+
+// With returns the set with some changes, which it sorts.
+func (s *Set) With(changes []Change) *Set {
+	slices.SortFunc(changes, func(a, b Change) int { return a.ID.Compare(b.ID) })
+	n := &Set{ids: make([]entry.ID, 0, len(s.ids)+len(changes)), parents: slices.Clone(s.parents)}
+	if s.of != nil {
+		n.of = make([]uint32, 0, cap(n.ids))
+	}
+	at := 0
+	for _, c := range changes {
+		to := s.Seek(at, c.ID, 1)
+		n.extend(s, at, to)
+		if at = to; at < len(s.ids) && s.ids[at] == c.ID {
+			at++
+		}
+		if !c.Gone {
+			n.Append(c.ID, c.Parent)
+		}
+	}
+	n.extend(s, at, len(s.ids))
+	return n
+}
+
+// extend appends entries of s, whose parents are the first of n's.
+func (n *Set) extend(s *Set, from, to int) {
+	n.ids = append(n.ids, s.ids[from:to]...)
+	switch {
+	case s.of != nil:
+		n.of = append(n.of, s.of[from:to]...)
+	case n.of != nil:
+		n.of = append(n.of, make([]uint32, to-from)...)
+	}
+}
+
+// Common calls yield with the positions in sets[0] of the entries that all sets have,
+// from position i on, until yield returns false. The first set should be the shortest.
+func Common(sets []*Set, i int, yield func(i int) bool) {
+	first, rest := sets[0], sets[1:]
+	at := make([]int, len(rest))
+	steps := make([]int, len(rest))
+	for k, s := range rest {
+		steps[k] = max(1, s.Len()/max(1, first.Len()))
+	}
+next:
+	for ; i < first.Len(); i++ {
+		id := first.ids[i]
+		for k, s := range rest {
+			if at[k] = s.Seek(at[k], id, steps[k]); at[k] == s.Len() {
+				return
+			}
+			if s.ids[at[k]] != id {
+				continue next
+			}
+		}
+		if !yield(i) {
+			return
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package txn
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+)
+
+// changes says of every entry, and of whatever has a key, when it was changed last:
+// the ordinal of the newest state that shows a change of it. They share stripes, so
+// an answer can be too new but never too old.
+//
+// A commit's stripes are raised to n before the state of ordinal n, the first
+// that shows it, can be had from DB.Snapshot. So whoever holds a snapshot of
+// ordinal o >= n sees them raised: if a stripe is at most since, every commit
+// that touched its entries was shown by the state of ordinal since already.
+type changes struct {
+	all     atomic.Uint64
+	stripes []atomic.Uint64 // a power of two
+	latest  latest
+}
+
+func (c *changes) stripe(hash uint64) *atomic.Uint64 {
+	return &c.stripes[(hash^hash>>32)&uint64(len(c.stripes)-1)]
+}
+
+// hash mixes all bytes of an id, which need not be random: imports bring their own.
+func hash(id entry.ID) uint64 {
+	h := uint64(14695981039346656037)
+	for _, b := range id {
+		h = (h ^ uint64(b)) * 1099511628211
+	}
+	return h
+}
+
+func (c *changes) last(hash uint64) uint64 {
+	return max(c.all.Load(), c.stripe(hash).Load())
+}
+
+func (c *changes) touch(ids []entry.ID, keys []uint64, n uint64) {
+	c.latest.add(ids, keys, n)
+	for _, id := range ids {
+		raise(c.stripe(hash(id)), n)
+	}
+	for _, k := range keys {
+		raise(c.stripe(k), n)
+	}
+}
+
+// everything counts all entries as changed.
+func (c *changes) everything(n uint64) {
+	c.latest.forget(n)
+	raise(&c.all, n)
+}
+
+func raise(a *atomic.Uint64, n uint64) {
+	for {
+		old := a.Load()
+		if old >= n || a.CompareAndSwap(old, n) {
+			return
+		}
+	}
+}
+
+// latest remembers what the latest commits touched together, so that what a cache has
+// for a key can be brought up to date instead of being read again.
+type latest struct {
+	mu      sync.Mutex
+	commits []touched // ordinals do not fall
+	weight  int       // ids and keys of all commits
+	since   uint64    // every commit of a larger ordinal is in commits
+}
+
+type touched struct {
+	ordinal uint64
+	ids     []entry.ID
+	keys    []uint64
+}
+
+// latestWeight bounds the ids and keys remembered, to about half a MiB.
+const latestWeight = 1 << 15
+
+func (l *latest) add(ids []entry.ID, keys []uint64, n uint64) {
+	if len(keys) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.commits = append(l.commits, touched{n, ids, keys})
+	l.weight += len(ids) + len(keys)
+	if l.weight <= latestWeight {
+		return
+	}
+	drop := 0
+	for ; l.weight > latestWeight/2; drop++ {
+		l.weight -= len(l.commits[drop].ids) + len(l.commits[drop].keys)
+		l.since = max(l.since, l.commits[drop].ordinal)
+	}
+	l.commits = slices.Delete(l.commits, 0, drop)
+}
+
+// forget says that anything may have changed at the ordinal n.
+func (l *latest) forget(n uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.commits, l.weight, l.since = nil, 0, max(l.since, n)
+}
+
+// with returns the ids that commits beyond the ordinal since touched together with a
+// key, sorted and each once; false if that is no longer known.
+func (l *latest) with(key, since uint64) (ids []entry.ID, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if since < l.since {
+		return nil, false
+	}
+	for _, c := range slices.Backward(l.commits) {
+		if c.ordinal <= since {
+			break
+		}
+		if slices.Contains(c.keys, key) {
+			ids = append(ids, c.ids...)
+		}
+	}
+	slices.SortFunc(ids, entry.ID.Compare)
+	return slices.Compact(ids), true
+}
