@@ -47,6 +47,7 @@ func TestAccessLog(t *testing.T) {
 	serve(&op.Search{Base: "dc=example,dc=com", Filter: filter.MustParse("(objectClass=*)")})
 	serve(&op.Compare{Name: "dc=missing,dc=com", Description: "dc", Value: []byte("hidden")})
 	s.Answered(&op.Message{ID: 8, Request: &op.Extended{OID: "1.3.6.1.1.8"}}, &op.Response{Result: op.Result{Code: op.TooLate, Diagnostic: "over"}})
+	s.Answered(&op.Message{ID: 9, Request: &op.Search{}}, &op.Response{Result: op.Result{Code: op.ProtocolError}}) // a filter nobody can read
 	s.Close()
 
 	want := []string{
@@ -58,6 +59,7 @@ func TestAccessLog(t *testing.T) {
 		`{"candidates":1,"conn":1,"dn":"dc=example,dc=com","entries":1,"filter":"(objectClass=*)","id":7,"op":"search","result":0,"scope":"base","who":"cn=admin,dc=example,dc=com"}`,
 		`{"attribute":"dc","conn":1,"diagnostic":"no entry dc=missing,dc=com","dn":"dc=missing,dc=com","id":7,"op":"compare","result":32,"who":"cn=admin,dc=example,dc=com"}`,
 		`{"conn":1,"diagnostic":"over","id":8,"oid":"1.3.6.1.1.8","op":"extended","result":120,"who":"cn=admin,dc=example,dc=com"}`,
+		`{"conn":1,"dn":"","filter":"(?)","id":9,"op":"search","result":2,"scope":"base","who":"cn=admin,dc=example,dc=com"}`,
 		`{"conn":1,"op":"disconnect","who":"cn=admin,dc=example,dc=com"}`,
 	}
 	lines := strings.Split(strings.TrimSpace(access.String()), "\n")

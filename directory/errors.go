@@ -3,6 +3,7 @@ package directory
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -73,4 +74,11 @@ func (o *operation) toResult(err error) op.Result {
 	}
 	o.d.log.Error("operation failed", "error", err)
 	return op.Result{Code: op.Other, Diagnostic: "internal error: the server's log has more"}
+}
+
+// containPanic, deferred by what runs beside operations, logs a panic of it.
+func (d *Directory) containPanic(doing string) {
+	if p := recover(); p != nil {
+		d.log.Error("panic", "doing", doing, "panic", p, "stack", string(debug.Stack()))
+	}
 }

@@ -33,12 +33,17 @@ func (u *upgrades) start(f func(context.Context)) {
 	u.cancel, u.done = cancel, done
 	go func() {
 		defer close(done)
+		defer u.ended()
 		defer cancel()
 		f(ctx)
-		u.mu.Lock()
-		u.done = nil
-		u.mu.Unlock()
 	}()
+}
+
+// ended makes room for the next one.
+func (u *upgrades) ended() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.done = nil
 }
 
 // close ends the one that runs and waits for it.
@@ -66,6 +71,7 @@ func (o *operation) upgrade(who *identity, secrets []entry.Attribute, stored, pa
 	stored, password = bytes.Clone(stored), bytes.Clone(password)
 	channel := o.session.channel
 	d.upgrades.start(func(ctx context.Context) {
+		defer d.containPanic("storing a password anew")
 		err := d.restore(ctx, channel, who, stored, password)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, txn.ErrReadOnly) && !isMissing(err) {
 			d.log.Warn("a password stays as it is stored", "dn", who.name, "error", err)

@@ -15,8 +15,14 @@ func (f *Extensible) String() string     { return string(appendText(nil, f)) }
 func (f Unknown) String() string         { return string(appendText(nil, f)) }
 
 // Shape prints a filter with a question mark for every value: what searches of
-// one kind have in common, and what a log may keep of them.
-func Shape(f Filter) string { return blank(f).String() }
+// one kind have in common, and what a log may keep of them. No filter, which a
+// search has whose filter could not be read, prints as an unknown one.
+func Shape(f Filter) string {
+	if f == nil {
+		f = Unknown(nil)
+	}
+	return blank(f).String()
+}
 
 var blanked = []byte("?")
 

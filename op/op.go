@@ -71,7 +71,7 @@ type Search struct {
 	SizeLimit  int // entries; 0: none
 	TimeLimit  int // seconds; 0: none
 	TypesOnly  bool
-	Filter     filter.Filter
+	Filter     filter.Filter // nil in a request that was refused for it
 	Attributes []string
 }
 

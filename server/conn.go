@@ -84,6 +84,7 @@ func (c *conn) open(secure bool) error {
 // read is the reader: it returns when the connection has ended or when another
 // goroutine has become its reader.
 func (c *conn) read() {
+	defer c.endAfterPanic()
 	for {
 		m, err := c.next()
 		if err == nil {
@@ -125,6 +126,7 @@ func (c *conn) next() (*op.Message, error) {
 
 // answer answers a request that never became a session's.
 func (c *conn) answer(m *op.Message, r *op.Response) {
+	defer c.contain(m.Request)
 	c.out.respond(m, r)
 	c.session.Answered(m, r)
 }
@@ -178,20 +180,24 @@ const (
 
 // admit makes an operation outstanding and decides how to run it.
 func (c *conn) admit(o *operation) (how, error) {
+	how, refusal, err := c.enter(o)
+	if refusal != nil {
+		c.answer(o.message, &op.Response{Result: *refusal})
+	}
+	return how, err
+}
+
+func (c *conn) enter(o *operation) (how, *op.Result, error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if err := c.unused(o.message.ID); err != nil {
-		c.mu.Unlock()
-		return 0, err
+		return 0, nil, err
 	}
 	how, refusal := c.place(o)
 	if refusal == nil {
 		c.ops = append(c.ops, o)
 	}
-	c.mu.Unlock()
-	if refusal != nil {
-		c.answer(o.message, &op.Response{Result: *refusal})
-	}
-	return how, nil
+	return how, refusal, nil
 }
 
 // place decides how to run an operation beside those that there are. It needs
@@ -305,7 +311,23 @@ func (c *conn) work(o *operation) {
 
 // finish ends what admit began, and says whether the goroutine is the reader.
 func (c *conn) finish(o *operation) (reader bool) {
+	reader = c.leave(o)
+	o.release()
+	if o.canceler != nil {
+		c.answerCanceler(o)
+	}
+	if !reader {
+		c.flush()
+		c.workers.Done()
+	}
+	return reader
+}
+
+// leave ends an operation's being outstanding, and reports whether the goroutine
+// that ran it is the reader.
+func (c *conn) leave(o *operation) (reader bool) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.remove(o)
 	if o.canceler != nil {
 		c.remove(o.canceler)
@@ -314,15 +336,11 @@ func (c *conn) finish(o *operation) (reader bool) {
 		c.inline = nil
 	}
 	c.startWaiting()
-	reader = !o.left
-	c.mu.Unlock()
-	o.release()
-	if o.canceler != nil {
-		c.answerCanceler(o)
-	}
-	if !reader {
-		c.out.flush()
-		c.workers.Done()
-	}
-	return reader
+	return !o.left
+}
+
+// flush writes what there is.
+func (c *conn) flush() {
+	defer c.contain(nil)
+	c.out.flush()
 }

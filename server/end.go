@@ -73,10 +73,15 @@ func (c *conn) end(err error) {
 	}
 	c.nc.Close()
 	c.workers.Wait()
+	c.closeSession()
+	c.server.removeConn(c)
+}
+
+func (c *conn) closeSession() {
+	defer c.contain(nil)
 	if c.session != nil {
 		c.session.Close()
 	}
-	c.server.removeConn(c)
 }
 
 // settle waits for the operations that are to finish.

@@ -28,6 +28,7 @@ const patience = 10 * time.Second
 // A handler answers all requests of all sessions by one function.
 type handler struct {
 	serve  func(ctx context.Context, m *op.Message, sink op.Sink)
+	panics atomic.Pointer[string]                // the method that panics
 	noTLS  atomic.Pointer[op.Result]             // answers StartTLS
 	name   atomic.Pointer[string]                // who is bound
 	most   atomic.Int32                          // operations of who is bound at once; 0: no limit of its own
@@ -40,6 +41,7 @@ type handler struct {
 }
 
 func (h *handler) NewSession(info *server.ConnInfo) server.Session {
+	h.panicIn("NewSession")
 	h.opened.Add(1)
 	if ch := h.info.Load(); ch != nil {
 		*ch <- info
@@ -50,18 +52,36 @@ func (h *handler) NewSession(info *server.ConnInfo) server.Session {
 type session struct{ *handler }
 
 func (s session) Serve(ctx context.Context, m *op.Message, sink op.Sink) { s.serve(ctx, m, sink) }
-func (s session) Close()                                                 { s.closed.Add(1) }
+func (s session) Close() {
+	s.closed.Add(1)
+	s.panicIn("Close")
+}
 
-func (s session) StartTLS() *op.Result { return s.noTLS.Load() }
-func (s session) Outstanding() int     { return int(s.most.Load()) }
+func (s session) StartTLS() *op.Result {
+	s.panicIn("StartTLS")
+	return s.noTLS.Load()
+}
+
+func (s session) Outstanding() int {
+	s.panicIn("Outstanding")
+	return int(s.most.Load())
+}
+
+func (h *handler) panicIn(method string) {
+	if p := h.panics.Load(); p != nil && *p == method {
+		panic("whoops")
+	}
+}
 
 func (s session) Answered(m *op.Message, r *op.Response) {
+	s.panicIn("Answered")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answered = append(s.answered, fmt.Sprint(m.ID, " ", r.Code))
 }
 
 func (s session) Name() string {
+	s.panicIn("Name")
 	if name := s.name.Load(); name != nil {
 		return *name
 	}

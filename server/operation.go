@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -101,15 +100,12 @@ func (o *operation) Err() error {
 	return o.conn.ctx.Err()
 }
 
-// run serves an operation. A panic ends here: what it left of the client's
-// session is unknown, so that connection ends too, and no other feels it.
+// run serves an operation. A panic is answered, and ends the connection.
 func (c *conn) run(o *operation) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.log().Error("panic while serving a request", "request", fmt.Sprintf("%T", o.message.Request),
-				"panic", p, "stack", string(debug.Stack()))
+			c.panicked(p, o.message.Request)
 			c.fail(o)
-			c.stop(panicEnd)
 		}
 	}()
 	c.session.Serve(o, o.message, (*sink)(o))

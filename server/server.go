@@ -298,6 +298,7 @@ func (s *Server) serveConn(nc net.Conn, secure bool) {
 		c.refuse(refusal, secure)
 		return
 	}
+	defer c.endAfterPanic()
 	if err := c.open(secure); err != nil {
 		c.end(err)
 		return

@@ -2,14 +2,17 @@ package server_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/internal/certs/certstest"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/server"
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
@@ -312,6 +315,36 @@ func TestPanic(t *testing.T) {
 	other.expect(1, op.Success)
 	if log := r.log.String(); !strings.Contains(log, "whoops") || !strings.Contains(log, "server_test.TestPanic") {
 		t.Errorf("log: %s", log)
+	}
+}
+
+// So does a panic of whatever else a session is asked, and of the making of one.
+func TestPanicAnywhere(t *testing.T) {
+	config := &tls.Config{Certificates: []tls.Certificate{certstest.New(t).Server()}}
+	for method, requests := range map[string][]op.Request{
+		"NewSession":  nil,
+		"Answered":    {&op.Compare{Name: "\xff"}},
+		"StartTLS":    {startTLS},
+		"Outstanding": {search, modify},
+		"Name":        {bind},
+		"Close":       {&op.Unbind{}},
+	} {
+		t.Run(method, func(t *testing.T) {
+			r := start(t, func(ctx context.Context, m *op.Message, sink op.Sink) {
+				if _, ok := m.Request.(*op.Search); ok {
+					canceled(ctx)
+				}
+				sink.Done(&op.Response{})
+			}, server.Options{TLS: func() *tls.Config { return config }})
+			r.h.panics.Store(&method)
+			c := r.dial()
+			c.send(1, requests...)
+			io.Copy(io.Discard, c)
+			eventually(t, "the panic", func() bool { return strings.Contains(r.log.String(), "whoops") })
+			if log := r.log.String(); !strings.Contains(log, "handler).panicIn") || strings.Count(log, "whoops") != 1 {
+				t.Errorf("log: %s", log)
+			}
+		})
 	}
 }
 

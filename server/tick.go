@@ -71,7 +71,7 @@ func (c *conn) tick() {
 	}
 	waiting, known := c.out.waiting()
 	if waiting {
-		go c.out.flush()
+		go c.flush()
 	}
 	if again || !known {
 		c.arm()

@@ -104,7 +104,7 @@ func (c *conn) handshake() error {
 // needs goes with it, where the reader's would stay as large.
 func onOtherStack(f func() error) error {
 	done := make(chan error, 1)
-	go func() { done <- f() }()
+	go func() { done <- recovered(f) }()
 	return <-done
 }
 
