@@ -124,6 +124,14 @@ func FakeScramKey(mechanism string, secret []byte, name string) ScramKey {
 	return k
 }
 
+// Unusable is a key as a client sees it, that no password fits.
+func Unusable(k ScramKey) ScramKey {
+	k.StoredKey = make([]byte, len(k.StoredKey))
+	rand.Read(k.StoredKey) // never fails
+	k.ServerKey = k.StoredKey
+	return k
+}
+
 // A Scram is the server's side of one exchange of SCRAM.
 type Scram struct {
 	mechanism string

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -17,15 +18,15 @@ import (
 var Foreign = []string{
 	// OpenLDAP: replication and password policy state.
 	"contextCSN", "entryTtl", "dynamicSubtrees", "authTimestamp",
-	"pwdChangedTime", "pwdAccountLockedTime", "pwdFailureTime", "pwdGraceUseTime", "pwdHistory",
-	"pwdLastSuccess", "pwdPolicySubentry", "pwdReset", "pwdStartTime", "pwdEndTime", "pwdUniqueAttempts",
+	"pwdChangedTime", "pwdFailureTime", "pwdGraceUseTime", "pwdHistory",
+	"pwdLastSuccess", "pwdPolicySubentry", "pwdUniqueAttempts",
 	"reqStart", "monitorContext",
 	// 389 Directory Server: ids, replication, access rules, account state.
 	"nsUniqueId", "entryid", "dsEntryDN", "entryusn", "parentid", "tombstoneNumSubordinates",
 	"nscpEntryDN", "nscpEntryWSI", "nsds5ReplConflict", "nsParentUniqueId", "nsTombstoneCSN", "copiedFrom", "copyingFrom",
-	"aci", "nsRole", "nsRoleDN", "nsAccountLock", "nsIdleTimeout", "nsLookThroughLimit", "nsSizeLimit", "nsTimeLimit",
+	"aci", "nsRole", "nsRoleDN", "nsIdleTimeout", "nsLookThroughLimit", "nsSizeLimit", "nsTimeLimit",
 	"nsPagedLookThroughLimit", "nsPagedSizeLimit", "nsSchemaCSN", "ldapSchemas", "ldapSyntaxes",
-	"passwordExpirationTime", "passwordExpWarned", "passwordGraceUserTime", "passwordHistory", "passwordRetryCount",
+	"passwordExpWarned", "passwordGraceUserTime", "passwordHistory", "passwordRetryCount",
 	"passwordAllowChangeTime", "retryCountResetTime", "accountUnlockTime", "lastLoginTime", "lastLoginHistory",
 	"internalCreatorsName", "internalModifiersName", "pamExclude", "memberOf",
 	// ApacheDS.
@@ -49,6 +50,9 @@ const (
 	keep fate = iota
 	drop
 	uniqueID // 389's id, which becomes entryUUID where there is none
+	// 389's roles, of which one disables accounts.
+	dropRoles
+	keepRoles
 )
 
 // sieve leaves foreign attributes out. It is used by one goroutine.
@@ -70,9 +74,14 @@ func (s *sieve) fate(description string) fate {
 	name, _, _ := strings.Cut(description, ";")
 	t := s.schema.Attribute(name)
 	switch {
+	case strings.EqualFold(name, "nsRoleDN") && t != nil:
+		f = keepRoles
 	case !foreign[strings.ToLower(name)] || t != nil && t.Usage != schema.DSAOperation:
 	case strings.EqualFold(name, "nsUniqueId"):
 		f = uniqueID
+	case strings.EqualFold(name, "nsRoleDN"):
+		f = dropRoles
+		s.note(name)
 	default:
 		f = drop
 		s.note(name)
@@ -87,12 +96,18 @@ func (s *sieve) clean(attributes []op.PartialAttribute) []op.PartialAttribute {
 		return attributes
 	}
 	var id [][]byte
-	hasID := false
+	hasID, hasLock, disabled := false, false, false
 	attributes = slices.DeleteFunc(slices.Clone(attributes), func(a op.PartialAttribute) bool {
 		switch s.fate(a.Description) {
 		case keep:
 			hasID = hasID || strings.EqualFold(a.Description, "entryUUID")
+			hasLock = hasLock || strings.EqualFold(a.Description, "nsAccountLock")
 			return false
+		case keepRoles:
+			disabled = disabled || disables(a.Values)
+			return false
+		case dropRoles:
+			disabled = disabled || disables(a.Values)
 		case uniqueID:
 			if v := fromUniqueID(a.Values); v != nil {
 				id = v
@@ -103,7 +118,20 @@ func (s *sieve) clean(attributes []op.PartialAttribute) []op.PartialAttribute {
 	if id != nil && !hasID {
 		attributes = append(attributes, op.PartialAttribute{Description: "entryUUID", Values: id})
 	}
+	if disabled && !hasLock {
+		attributes = append(attributes, op.PartialAttribute{Description: "nsAccountLock", Values: [][]byte{[]byte("TRUE")}})
+	}
 	return attributes
+}
+
+// disables reports whether one of 389's roles is that of disabled accounts, from
+// which its server computes nsAccountLock.
+func disables(roles [][]byte) bool {
+	return slices.ContainsFunc(roles, func(v []byte) bool {
+		name, err := dn.Parse(string(v))
+		return err == nil && len(name) > 0 && len(name[0]) == 1 && strings.EqualFold(name[0][0].Type, "cn") &&
+			strings.EqualFold(string(name[0][0].Value), "nsManagedDisabledRole")
+	})
 }
 
 // fromUniqueID reads 389's spelling of a UUID, four groups of eight digits; nil

@@ -157,6 +157,36 @@ contextCSN: 20020203040506.000000Z#000000#001#000000
 	}
 }
 
+// Accounts that another server had disabled are disabled here.
+func TestDisabledAccountsStayDisabled(t *testing.T) {
+	kept := []string{"nsAccountLock: true", "pwdAccountLockedTime: 000001010000Z", "ds-pwp-account-disabled: TRUE", "pwdReset: TRUE",
+		"passwordExpirationTime: 20200101000000Z", "pwdStartTime: 20990101000000Z", "pwdEndTime: 20200101000000Z",
+		"ds-pwp-account-expiration-time: 20200101000000Z"}
+	text := "dn: dc=example,dc=com\nobjectClass: domain\n" + strings.Join(kept, "\n") + `
+
+dn: uid=a,dc=example,dc=com
+objectClass: account
+nsRoleDN: cn=nsManagedDisabledRole,dc=example,dc=com
+
+dn: uid=b,dc=example,dc=com
+objectClass: account
+nsRoleDN: cn=other,dc=example,dc=com
+`
+	p := openMem(t)
+	mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", text)}})
+	got := export(t, p, bulk.ExportOptions{})
+	for _, want := range kept {
+		if !strings.Contains(got, want+"\n") {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	_, a, _ := strings.Cut(got, "dn: uid=a,")
+	a, b, _ := strings.Cut(a, "dn: uid=b,")
+	if !strings.Contains(a, "nsAccountLock: TRUE\n") || strings.Contains(b, "nsAccountLock") {
+		t.Errorf("roles: %s", got)
+	}
+}
+
 // TestSlapcat imports what a real slapd exports.
 func TestSlapcat(t *testing.T) {
 	slapadd, err := exec.LookPath("slapadd")

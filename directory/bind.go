@@ -73,12 +73,21 @@ func (d *Directory) isAdmin(name dn.DN) bool {
 	return err == nil && key == d.adminKey
 }
 
-// verify gives who if the password is theirs. A nil one, who has no password or
-// another one are answered alike, after alike work.
+// verify returns who if the password is theirs. A nil one, who has no password or
+// another one, and whose account is disabled or expired are answered alike, after
+// alike work: the password of an account that cannot be used is not verified.
 func (o *operation) verify(ctx context.Context, s *partition.Snapshot, who *identity, password []byte) (*identity, error) {
 	stored, err := o.passwordsOf(ctx, s, who)
 	if err != nil {
 		return nil, err
+	}
+	a, err := o.accountOf(ctx, s, who)
+	if err != nil {
+		return nil, err
+	}
+	if a.disabled || a.expired {
+		o.d.log.Info("an account that cannot be used", "dn", who.name, "disabled", a.disabled, "expired", a.expired)
+		stored = nil
 	}
 	attempt := o.d.passwords.Attempt(o.session.channel, password)
 	for i := range stored {
@@ -90,6 +99,7 @@ func (o *operation) verify(ctx context.Context, s *partition.Snapshot, who *iden
 			switch {
 			case ok:
 				o.upgrade(who, stored, v, password)
+				who.reset.Store(a.reset)
 				return who, nil
 			case errors.Is(err, auth.ErrScheme):
 				o.d.log.Warn("unreadable userPassword", "dn", who.name, "error", err)

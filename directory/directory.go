@@ -145,6 +145,7 @@ type known struct {
 	// computed are the attributes that no entry stores, as far as the schema
 	// has them.
 	computed []*schema.AttributeType
+	account  accountTypes
 }
 
 // New makes a directory over an open partition. The error is a name or a
@@ -220,6 +221,7 @@ func newKnown(s *schema.Schema) *known {
 		collectiveExclusions: s.Attribute("collectiveExclusions"),
 		collectiveSubentries: s.Attribute("collectiveAttributeSubentries"),
 		contextCSN:           s.Attribute("contextCSN"),
+		account:              newAccountTypes(s),
 	}
 	for _, t := range []*schema.AttributeType{k.entryDN, k.subschemaSubentry, k.hasSubordinates, k.numSubordinates} {
 		if t != nil {

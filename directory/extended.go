@@ -106,6 +106,9 @@ func (o *operation) passwordModify(ctx context.Context, value []byte) error {
 		},
 		change: func(tx *partition.Tx) error { return o.modifyIn(ctx, tx, name, changes) },
 	})
+	if err == nil {
+		o.changedPassword()
+	}
 	if err == nil && generated {
 		b := ber.Open(nil, ber.Sequence)
 		b = ber.AppendString(b, ber.Context(0), p.new)

@@ -20,6 +20,7 @@ type identity struct {
 	admin bool
 
 	limits atomic.Pointer[Limits] // once looked for
+	reset  atomic.Bool            // the password must be changed before anything else
 }
 
 func (i *identity) isAdmin() bool { return i != nil && i.admin }

@@ -113,6 +113,9 @@ func (o *operation) run(ctx context.Context, m *op.Message, sink op.Sink) error 
 		}
 		return err
 	}
+	if o.mustChange(m.Request) {
+		return errMustChange
+	}
 	o.limits = o.d.limitsOf(o.who)
 	err := o.perform(ctx, m, sink)
 	if err == nil {

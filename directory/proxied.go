@@ -24,8 +24,8 @@ func takeProxied(o *operation, _ *op.Message, c *op.Control) error {
 	return nil
 }
 
-// errProxied says no more to who asks for a name that does not exist than to who
-// may not take it.
+// errProxied is the one answer to a name that does not exist, one that the
+// requester may not assume and one whose account is disabled.
 var errProxied = op.Errorf(op.AuthorizationDenied, "this identity cannot be assumed")
 
 // assume runs the rest of the operation as the identity that its control asks
@@ -42,6 +42,9 @@ func (o *operation) assume(ctx context.Context) error {
 	who, err := o.identify(ctx, s, *o.controls.proxied)
 	if errors.Is(err, errNobody) {
 		return errProxied
+	}
+	if err == nil {
+		err = o.enabled(ctx, s, who, errProxied)
 	}
 	if err == nil {
 		o.who = who

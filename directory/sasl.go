@@ -100,9 +100,29 @@ func (o *operation) proceed(mechanism string, challenge []byte, next func(contex
 	return &op.Result{Code: op.SASLBindInProgress}
 }
 
-// actAs gives who the client wants to be: itself, or by the administrator
-// anyone (RFC 4513, 5.2.1.8).
+// actAs returns who the client wants to be: itself, or by the administrator
+// anyone (RFC 4513, 5.2.1.8). Neither may be disabled.
 func (o *operation) actAs(ctx context.Context, s *partition.Snapshot, who *identity, authzID string) (*identity, error) {
+	if err := o.enabled(ctx, s, who, errCredentials); err != nil {
+		return nil, err
+	}
+	other, err := o.wanted(ctx, s, who, authzID)
+	if err != nil || other == who {
+		return who, err
+	}
+	return other, o.enabled(ctx, s, other, errCredentials)
+}
+
+// enabled returns an error if an account is disabled.
+func (o *operation) enabled(ctx context.Context, s *partition.Snapshot, who *identity, refusal error) error {
+	a, err := o.accountOf(ctx, s, who)
+	if err == nil && a.disabled {
+		return refusal
+	}
+	return err
+}
+
+func (o *operation) wanted(ctx context.Context, s *partition.Snapshot, who *identity, authzID string) (*identity, error) {
 	if authzID == "" || o.isName(who, authzID) {
 		return who, nil
 	}
@@ -112,7 +132,9 @@ func (o *operation) actAs(ctx context.Context, s *partition.Snapshot, who *ident
 		return nil, errCredentials
 	case err != nil:
 		return nil, err
-	case who.isAdmin() || other != nil && other.id == who.id && other.admin == who.admin && other.name == who.name:
+	case other != nil && other.id == who.id && other.admin == who.admin && other.name == who.name:
+		return who, nil
+	case who.isAdmin():
 		return other, nil
 	}
 	return nil, errCredentials

@@ -99,11 +99,28 @@ func (o *operation) scramKey(ctx context.Context, mechanism, name string) (*iden
 	}
 	if who != nil {
 		key, ok, err := o.storedKey(ctx, s, who, mechanism)
-		if ok || err != nil {
+		if err != nil {
 			return who, key, err
+		}
+		if ok {
+			return o.usableKey(ctx, s, who, key)
 		}
 	}
 	return nil, auth.FakeScramKey(mechanism, o.d.o.Secret, o.canonical(id)), nil
+}
+
+// usableKey returns a key that no proof fits if an account cannot be used, with the
+// salt and the iterations of the one there is.
+func (o *operation) usableKey(ctx context.Context, s *partition.Snapshot, who *identity, key auth.ScramKey) (*identity, auth.ScramKey, error) {
+	a, err := o.accountOf(ctx, s, who)
+	if err != nil {
+		return nil, key, err
+	}
+	if a.disabled || a.expired {
+		key = auth.Unusable(key)
+	}
+	who.reset.Store(a.reset)
+	return who, key, nil
 }
 
 func (o *operation) storedKey(ctx context.Context, s *partition.Snapshot, who *identity, mechanism string) (k auth.ScramKey, ok bool, err error) {

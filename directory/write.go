@@ -135,11 +135,15 @@ func (o *operation) modify(ctx context.Context, r *op.Modify) error {
 	if err != nil {
 		return err
 	}
-	return o.update(ctx, &update{
+	err = o.update(ctx, &update{
 		name:   name,
 		allow:  func(tx *partition.Tx) error { return o.mayModify(ctx, tx, name) },
 		change: func(tx *partition.Tx) error { return o.modifyIn(ctx, tx, name, changes) },
 	})
+	if err == nil {
+		o.changedPassword() // what else could a user have modified
+	}
+	return err
 }
 
 // mayModify refuses who is neither the administrator nor the entry itself.
@@ -162,6 +166,9 @@ func (o *operation) mayModify(ctx context.Context, tx *partition.Tx, name dn.DN)
 func (o *operation) modifyIn(ctx context.Context, tx *partition.Tx, name dn.DN, changes []op.Modification) error {
 	changes, err := o.storedDeletes(ctx, &tx.Snapshot, name, changes)
 	if err != nil {
+		return err
+	}
+	if changes, err = o.renewed(ctx, &tx.Snapshot, name, changes); err != nil {
 		return err
 	}
 	return tx.Modify(ctx, name, changes)

@@ -280,6 +280,16 @@ func (s *Snapshot) Entry(ctx context.Context, id entry.ID, secrets bool) (*entry
 	return s.entryOf(ctx, id, i, secrets, nil)
 }
 
+// Some reads an entry of which only the attributes of some types are looked at: of
+// one with very many values it has no others. Nil: there is no such entry.
+func (s *Snapshot) Some(ctx context.Context, id entry.ID, types []*schema.AttributeType) (*entry.Entry, error) {
+	i, err := s.item(ctx, id)
+	if err != nil || i == nil {
+		return nil, err
+	}
+	return s.entryOf(ctx, id, i, false, types)
+}
+
 // entryOf completes an item: the attributes of a wide one (those of the types
 // only, if given), and secrets.
 func (s *Snapshot) entryOf(ctx context.Context, id entry.ID, i *item, secrets bool, only []*schema.AttributeType) (*entry.Entry, error) {
