@@ -2,6 +2,8 @@ package integration
 
 import (
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,6 +106,73 @@ func ldapwhoami(t *testing.T, f *tlsFiles, p *process) {
 			t.Errorf("%v: %v: %s", args, err, out)
 		}
 	}
+}
+
+// TestClientCertificates has the clients of Debian, whose TLS is that of GnuTLS,
+// bind by EXTERNAL with certificates of either kind.
+func TestClientCertificates(t *testing.T) {
+	f := newTLS(t)
+	store := filepath.Join(t.TempDir(), "store")
+	load(t, store, example)
+	subject := pkix.Name{CommonName: "John"}
+	toJohn := func(c *x509.Certificate) { c.EmailAddresses = []string{"jdoe@example.com"} }
+	keys := map[string]tls.Certificate{"RSA": f.ClientRSA(subject, toJohn), "EC": f.Client(subject, toJohn)}
+	strangers := certstest.New(t).Client(subject, toJohn)
+	for _, clients := range []string{"request", "require"} {
+		p := serve(t, store, append(f.flags(), "--tls-client-certificates", clients, "--tls-client-ca", f.ca,
+			"--listen", "ldap://127.0.0.1:0", "--listen", "ldaps://127.0.0.1:0",
+			"--sasl-identity", `mail:(.+)@example\.com -> ldap:///??sub?(uid=$1)`)...)
+		for _, version := range []string{"1.2", "1.3"} {
+			for kind, certificate := range keys {
+				f.external(t, p, version, clients+" "+kind, certificate, "dn:uid=jdoe,"+peopleDN+"\n")
+			}
+			f.external(t, p, version, clients+" of another CA", strangers, "")
+		}
+		f.external(t, p, "1.3", clients+" none", tls.Certificate{}, "")
+		p.stop()
+	}
+}
+
+// external asks clients who they are, bound by EXTERNAL. No answer is wanted of
+// those that cannot connect or bind.
+func (f *tlsFiles) external(t *testing.T, p *process, version, name string, c tls.Certificate, want string) {
+	env := append(os.Environ(), "LDAPTLS_CACERT="+f.ca, "LDAPTLS_CIPHER_SUITE=NORMAL:-VERS-ALL:+VERS-TLS"+version)
+	if c.PrivateKey != nil {
+		certificate, key := f.Write(t.TempDir(), "client", c)
+		env = append(env, "LDAPTLS_CERT="+certificate, "LDAPTLS_KEY="+key)
+	}
+	const script = `import ldap, ldap.sasl, sys
+c = ldap.initialize(sys.argv[1])
+if sys.argv[1].startswith("ldap:"): c.start_tls_s()
+c.sasl_non_interactive_bind_s("EXTERNAL")
+print(c.whoami_s())`
+	for _, args := range [][]string{
+		{"ldapwhoami", "-Q", "-Y", "EXTERNAL", "-H", p.urls[1]},
+		{"ldapwhoami", "-Q", "-Y", "EXTERNAL", "-H", p.urls[0], "-ZZ"},
+		{"/usr/bin/python3", "-c", script, p.urls[1]},
+		{"/usr/bin/python3", "-c", script, p.urls[0]},
+	} {
+		t.Run(strings.Join([]string{name, version, args[0], p.urls[0]}, " "), func(t *testing.T) {
+			if !installed(args[0]) {
+				t.Skip("not installed")
+			}
+			cmd := exec.Command(args[0], args[1:]...)
+			cmd.Env = env
+			out, err := cmd.Output()
+			if string(out) != want || (err == nil) != (want != "") {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+}
+
+// installed reports whether a client can be run; of Python that is its LDAP module.
+func installed(client string) bool {
+	if strings.HasSuffix(client, "python3") {
+		return exec.Command(client, "-c", "import ldap").Run() == nil
+	}
+	_, err := exec.LookPath(client)
+	return err == nil
 }
 
 // renewed writes another certificate: new connections get it, old ones go on.

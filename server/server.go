@@ -131,7 +131,8 @@ type Options struct {
 	// MaxMessage is the largest LDAPMessage taken, in octets; default 16 MiB.
 	MaxMessage int
 	// TLS gives the configuration for a connection's TLS: for ldaps and for
-	// StartTLS. It has one certificate, with its Leaf. Nil: neither is served.
+	// StartTLS. It has one certificate, with its Leaf; if it has VerifyConnection,
+	// that verifies clients' certificates. Nil: neither is served.
 	TLS func() *tls.Config
 	// Proxies are networks whose connections begin with a PROXY header.
 	Proxies []netip.Prefix

@@ -2,6 +2,7 @@ package server
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
@@ -94,10 +95,21 @@ func (c *conn) handshake() error {
 		return c.handshakeFailed(err)
 	}
 	c.deadline(time.Time{})
-	c.info.secured.Store(&secured{t.ConnectionState(), config.Certificates[0].Leaf})
+	c.info.secured.Store(&secured{stateOf(t, config), config.Certificates[0].Leaf})
 	c.tls = t
 	c.out.secure(t, nil)
 	return nil
+}
+
+// stateOf returns the state after a handshake. Where the configuration verifies
+// certificates by VerifyConnection, the one that the handshake has taken counts as
+// verified: package tls knows chains that it has built itself only.
+func stateOf(t *tls.Conn, config *tls.Config) tls.ConnectionState {
+	state := t.ConnectionState()
+	if len(state.PeerCertificates) > 0 && config.VerifyConnection != nil && state.VerifiedChains == nil {
+		state.VerifiedChains = [][]*x509.Certificate{state.PeerCertificates}
+	}
+	return state
 }
 
 // onOtherStack calls f from a goroutine of its own: the stack that cryptography

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"crypto/x509/pkix"
 	"net"
 	"strings"
@@ -281,7 +282,11 @@ func TestHandshakeFails(t *testing.T) {
 // A client certificate is asked for, checked, and known to the session.
 func TestClientCertificate(t *testing.T) {
 	r := startSecure(t, succeed, server.Options{}, func(c *tls.Config, ca *certstest.Authority) {
-		c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, ca.Pool()
+		c.ClientAuth = tls.RequireAnyClientCert
+		c.VerifyConnection = func(s tls.ConnectionState) error {
+			_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: ca.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+			return err
+		}
 	})
 	infos := r.infos()
 	for _, test := range []struct {

@@ -154,15 +154,34 @@ func (f *Files) config(in contents) (*tls.Config, error) {
 	if f.Clients == None {
 		return c, nil
 	}
-	c.ClientAuth = tls.VerifyClientCertIfGiven
-	if f.Clients == Require {
-		c.ClientAuth = tls.RequireAndVerifyClientCert
-	}
-	c.ClientCAs = x509.NewCertPool()
-	if !c.ClientCAs.AppendCertsFromPEM(in[2]) {
+	cas := x509.NewCertPool()
+	if !cas.AppendCertsFromPEM(in[2]) {
 		return nil, &Error{"ClientCA", f.ClientCA, errors.New("no certificate in PEM")}
 	}
+	c.ClientAuth = tls.RequestClientCert
+	if f.Clients == Require {
+		c.ClientAuth = tls.RequireAnyClientCert
+	}
+	c.VerifyConnection = func(s tls.ConnectionState) error { return verify(s.PeerCertificates, cas) }
 	return c, nil
+}
+
+// verify checks a client's certificate, if there is one. It is done here and not
+// by ClientAuth since a request for certificates then names no CAs: asked for
+// those of named CAs over TLS 1.3, GnuTLS 3.7 sends no RSA certificate at all.
+func verify(chain []*x509.Certificate, cas *x509.CertPool) error {
+	if len(chain) == 0 {
+		return nil
+	}
+	between := x509.NewCertPool()
+	for _, c := range chain[1:] {
+		between.AddCert(c)
+	}
+	o := x509.VerifyOptions{Roots: cas, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	if _, err := chain[0].Verify(o); err != nil {
+		return fmt.Errorf("the certificate of %q: %w", chain[0].Subject, err)
+	}
+	return nil
 }
 
 // checkCertificate tells a certificate that cannot be used from a key that

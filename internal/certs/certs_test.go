@@ -3,6 +3,7 @@ package certs_test
 import (
 	"bytes"
 	"crypto/tls"
+	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/internal/certs"
 	"github.com/seed-4dac0d86/ldapd/internal/certs/certstest"
@@ -44,7 +46,7 @@ func (r *rig) put(path, text string) {
 
 func TestClients(t *testing.T) {
 	for clients, want := range map[certs.Clients]tls.ClientAuthType{
-		certs.None: tls.NoClientCert, certs.Request: tls.VerifyClientCertIfGiven, certs.Require: tls.RequireAndVerifyClientCert} {
+		certs.None: tls.NoClientCert, certs.Request: tls.RequestClientCert, certs.Require: tls.RequireAnyClientCert} {
 		r := newRig(t)
 		r.files.Clients = clients
 		s, err := r.open()
@@ -52,8 +54,40 @@ func TestClients(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := s.Config()
-		if c.ClientAuth != want || (c.ClientCAs != nil) != (clients != certs.None) || c.MinVersion != tls.VersionTLS12 || c.Certificates[0].Leaf == nil {
+		if c.ClientAuth != want || c.ClientCAs != nil || (c.VerifyConnection != nil) != (clients != certs.None) || c.MinVersion != tls.VersionTLS12 || c.Certificates[0].Leaf == nil {
 			t.Errorf("%d: %+v", clients, c)
+		}
+	}
+}
+
+// Whoever shows a certificate shows a valid one of the CA, for clients.
+func TestVerify(t *testing.T) {
+	r := newRig(t)
+	r.files.Clients = certs.Request
+	s, err := r.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ann := pkix.Name{CommonName: "Ann"}
+	for _, c := range []struct {
+		name   string
+		client tls.Certificate
+		want   string // of the error
+	}{
+		{"none", tls.Certificate{}, ""},
+		{"EC", r.ca.Client(ann, nil), ""},
+		{"RSA", r.ca.ClientRSA(ann, nil), ""},
+		{"of another CA", certstest.New(t).Client(ann, nil), "unknown authority"},
+		{"expired", r.ca.Client(ann, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }), "expired"},
+		{"for servers", r.ca.Client(ann, func(c *x509.Certificate) { c.ExtKeyUsage = c.ExtKeyUsage[:1] }), "key usage"},
+	} {
+		var state tls.ConnectionState
+		if c.client.Leaf != nil {
+			state.PeerCertificates = []*x509.Certificate{c.client.Leaf}
+		}
+		err := s.Config().VerifyConnection(state)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 }

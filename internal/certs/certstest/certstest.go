@@ -2,9 +2,11 @@
 package certstest
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -21,7 +23,7 @@ import (
 type Authority struct {
 	t    testing.TB
 	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	key  crypto.Signer
 }
 
 // New makes an authority.
@@ -34,7 +36,7 @@ func New(t testing.TB) *Authority {
 	return a
 }
 
-func newKey(t testing.TB) *ecdsa.PrivateKey {
+func newKey(t testing.TB) crypto.Signer {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -57,8 +59,8 @@ func (a *Authority) template(subject pkix.Name) *x509.Certificate {
 	}
 }
 
-func (a *Authority) sign(template, parent *x509.Certificate, key *ecdsa.PrivateKey) *x509.Certificate {
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, a.key)
+func (a *Authority) sign(template, parent *x509.Certificate, key crypto.Signer) *x509.Certificate {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), a.key)
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -74,21 +76,33 @@ func (a *Authority) Server() tls.Certificate {
 	template := a.template(pkix.Name{CommonName: "localhost"})
 	template.DNSNames = []string{"localhost"}
 	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
-	return a.issue(template)
+	return a.issue(template, newKey(a.t))
 }
 
-// Client makes a certificate for a client; change, if not nil, has the last word
-// on it.
+// Client makes a certificate for a client, with an EC key; change, if not nil, has
+// the last word on it.
 func (a *Authority) Client(subject pkix.Name, change func(*x509.Certificate)) tls.Certificate {
 	template := a.template(subject)
 	if change != nil {
 		change(template)
 	}
-	return a.issue(template)
+	return a.issue(template, newKey(a.t))
 }
 
-func (a *Authority) issue(template *x509.Certificate) tls.Certificate {
-	key := newKey(a.t)
+// ClientRSA is Client with an RSA key.
+func (a *Authority) ClientRSA(subject pkix.Name, change func(*x509.Certificate)) tls.Certificate {
+	template := a.template(subject)
+	if change != nil {
+		change(template)
+	}
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return a.issue(template, key)
+}
+
+func (a *Authority) issue(template *x509.Certificate, key crypto.Signer) tls.Certificate {
 	cert := a.sign(template, a.cert, key)
 	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert}
 }
