@@ -48,6 +48,9 @@ func Application(n byte) Tag { return 0x40 | Tag(n) }
 // Context is the context-specific tag [n], primitive; n is at most 30.
 func Context(n byte) Tag { return 0x80 | Tag(n) }
 
+// Universal reports whether the tag is one that ASN.1 itself defines.
+func (t Tag) Universal() bool { return t&0xc0 == 0 }
+
 // String names the tag as ASN.1 does, with the octet: "[APPLICATION 3] (63)".
 func (t Tag) String() string {
 	switch t {

@@ -30,12 +30,13 @@ const (
 )
 
 // Decode reads the BER encoding of a Filter, all of b. The filter shares b's
-// bytes.
+// bytes. The error is a *ber.SyntaxError if b is no encoding of a Filter; it is
+// another one if b is, but breaks a rule that the types of ASN.1 do not have.
 func Decode(b []byte) (Filter, error) {
 	d := decoder{Reader: ber.NewReader(b)}
 	f := d.filter(1)
 	d.End()
-	if err := d.Err(); err != nil {
+	if err := d.error(); err != nil {
 		return nil, err
 	}
 	return f, nil
@@ -52,7 +53,7 @@ func DecodeItems(b []byte) ([]Filter, error) {
 	}
 	d.Leave(outer)
 	d.End()
-	if err := d.Err(); err != nil {
+	if err := d.error(); err != nil {
 		return nil, err
 	}
 	return items, nil
@@ -75,18 +76,37 @@ func (d *decoder) item() Filter {
 
 type decoder struct {
 	ber.Reader
-	parts int
+	parts  int
+	broken error // the first rule that the filter breaks; reading goes on
+}
+
+// breaks notes a rule of RFC 4511, 4.5.1, that the filter breaks.
+func (d *decoder) breaks(rule string) {
+	if d.broken == nil {
+		d.broken = fmt.Errorf("the filter is malformed at octet %d: %s", d.Offset(), rule)
+	}
+}
+
+func (d *decoder) error() error {
+	if err := d.Err(); err != nil {
+		return err
+	}
+	return d.broken
+}
+
+// part counts a part of the filter.
+func (d *decoder) part() {
+	if d.parts++; d.parts > MaxParts {
+		d.Fail(fmt.Errorf("a filter has at most %d parts", MaxParts))
+	}
 }
 
 // filter gives nil after an error.
 func (d *decoder) filter(depth int) Filter {
-	d.parts++
-	switch {
-	case depth > MaxDepth:
+	if depth > MaxDepth {
 		d.Fail(fmt.Errorf("filters nest at most %d levels", MaxDepth))
-	case d.parts > MaxParts:
-		d.Fail(fmt.Errorf("a filter has at most %d parts", MaxParts))
 	}
+	d.part()
 	switch t := d.Peek(); t {
 	case tagAnd:
 		return And(d.list(t, depth))
@@ -147,39 +167,48 @@ func (d *decoder) assertion(t ber.Tag) (attribute string, value []byte) {
 	return attribute, value
 }
 
-// substrings reads a SubstringFilter: the initial piece only comes first, the
-// final one only last, and there is at least one piece.
+// substrings reads a SubstringFilter: an initial substring only comes first, a
+// final one only last, and there is at least one.
 func (d *decoder) substrings() Filter {
 	f := &Substrings{}
 	end := d.Enter(tagSubstrings)
 	f.Attribute = string(d.Bytes(ber.OctetString))
 	pieces := d.Enter(ber.Sequence)
 	if !d.More() {
-		d.Expected(d.Offset(), "a substring", "none")
+		d.breaks("a substrings filter without a substring")
 	}
-	if d.At(tagInitial) {
-		f.Initial = d.Bytes(tagInitial)
+	for d.More() {
+		d.part()
+		d.substring(f)
 	}
-	for d.At(tagAny) {
-		if d.parts++; d.parts > MaxParts {
-			d.Fail(fmt.Errorf("a filter has at most %d parts", MaxParts))
-			break
-		}
-		f.Any = append(f.Any, d.Bytes(tagAny))
-	}
-	if d.At(tagFinal) {
-		f.Final = d.Bytes(tagFinal)
-	}
-	d.End()
 	d.Leave(pieces)
 	d.Leave(end)
 	return f
 }
 
+func (d *decoder) substring(f *Substrings) {
+	t := d.Peek()
+	switch {
+	case t == tagInitial && (f.Initial != nil || f.Any != nil):
+		d.breaks("an initial substring that is not the first")
+	case f.Final != nil:
+		d.breaks("a substring behind the final one")
+	}
+	switch t {
+	case tagInitial:
+		f.Initial = d.Bytes(t)
+	case tagAny:
+		f.Any = append(f.Any, d.Bytes(t))
+	case tagFinal:
+		f.Final = d.Bytes(t)
+	default:
+		d.Expected(d.Offset(), "a substring", d.Found())
+	}
+}
+
 func (d *decoder) extensible() Filter {
 	f := &Extensible{}
 	end := d.Enter(tagExtensible)
-	start := d.Offset()
 	if d.At(tagRule) {
 		f.Rule = string(d.Bytes(tagRule))
 	}
@@ -192,7 +221,7 @@ func (d *decoder) extensible() Filter {
 	}
 	d.Leave(end)
 	if f.Rule == "" && f.Attribute == "" {
-		d.Expected(start, "a matching rule or a type", "neither")
+		d.breaks("an extensible match with neither a matching rule nor a type")
 	}
 	return f
 }

@@ -246,6 +246,9 @@ func (d *decoder) controls() []op.Control {
 		if d.At(ber.OctetString) {
 			c.Value = d.Bytes(ber.OctetString)
 		}
+		if t := d.Peek(); t != 0 && t.Universal() { // extensions have tags of their own
+			d.Expected(d.Offset(), "a criticality or a value", d.Found())
+		}
 		d.Leave(one)
 		cs = append(cs, c)
 	}

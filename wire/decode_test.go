@@ -105,6 +105,8 @@ func TestDecodeLenient(t *testing.T) {
 			op.Message{ID: 1, Request: &op.Abandon{MessageID: 1}, Controls: []op.Control{{OID: "1.2", Value: []byte{}}}}},
 		{"unknown components trail (RFC 4511, 4)", "30 13 02 01 01 60 0a 02 01 03 04 00 80 00 88 01 00 a1 02 05 00",
 			op.Message{ID: 1, Request: &op.Bind{Version: 3, Password: []byte{}}}},
+		{"unknown components trail a control", "30 14 02 01 01 50 01 01 a0 0c 30 0a 04 03 31 2e 32 01 01 ff 80 00",
+			op.Message{ID: 1, Request: &op.Abandon{MessageID: 1}, Controls: []op.Control{{OID: "1.2", Critical: true}}}},
 		{"unknown authentication choice (4.2)", "30 0c 02 01 01 60 07 02 01 03 04 00 89 00",
 			op.Message{ID: 1, Request: &op.Bind{Version: 3, SASL: true}}},
 	}
@@ -134,6 +136,9 @@ func TestDecodeErrors(t *testing.T) {
 		{"bind without authentication", "30 0a 02 01 01 60 05 02 01 03 04 00", "expected an element, found the end"},
 		{"bind name not UTF-8", "30 0d 02 01 01 60 08 02 01 03 04 01 ff 80 00", "not UTF-8"},
 		{"broken filter", "30 1a 02 01 01 63 15 04 00 0a 01 00 0a 01 00 02 01 00 02 01 00 01 01 00 a3 00 30 00", "offset 26: expected OCTET STRING (04)"},
+		{"criticality is an INTEGER", "30 14 02 01 01 50 01 01 a0 0c 30 0a 04 03 31 2e 32 02 01 01 04 00", "a criticality or a value, found INTEGER (02)"},
+		{"criticality behind the value", "30 14 02 01 01 50 01 01 a0 0c 30 0a 04 03 31 2e 32 04 00 01 01 ff", "found BOOLEAN (01)"},
+		{"criticality of two octets", "30 15 02 01 01 50 01 01 a0 0d 30 0b 04 03 31 2e 32 01 02 ff ff 04 00", "a boolean of one octet"},
 		{"control is not a sequence", "30 0a 02 01 01 50 01 01 a0 02 04 00", "expected SEQUENCE (30), found OCTET STRING (04)"},
 	}
 	for _, test := range tests {
@@ -141,6 +146,39 @@ func TestDecodeErrors(t *testing.T) {
 		var broken *wire.Error
 		if !errors.As(err, &broken) || !strings.Contains(err.Error(), test.want) || m != nil {
 			t.Errorf("%s: got %v, %v\nwant %s", test.why, m, err, test.want)
+		}
+	}
+}
+
+// A filter that is an encoding of one, and breaks a rule beyond that, is refused
+// by itself (RFC 4511, 4.1.1). One that is no encoding, or has anything broken
+// behind, is an Error.
+func TestDecodeFilters(t *testing.T) {
+	for _, c := range []struct {
+		name, filter, behind string
+		refused              bool
+	}{
+		{"no substrings", "a4 06 04 02 63 6e 30 00", "30 00", true},
+		{"two initial", "a4 0c 04 02 63 6e 30 06 80 01 61 80 01 61", "30 00", true},
+		{"initial behind any", "a4 0c 04 02 63 6e 30 06 81 01 61 80 01 61", "30 00", true},
+		{"any behind final", "a4 0c 04 02 63 6e 30 06 82 01 61 81 01 61", "30 00", true},
+		{"extensible match of nothing", "a9 03 83 01 61", "30 00", true},
+		{"within others", "a0 0a a2 08 a4 06 04 02 63 6e 30 00", "30 00", true},
+		{"broken behind it", "a0 0a a4 06 04 02 63 6e 30 00 a2 00", "30 00", false},
+		{"no attributes", "a9 03 83 01 61", "", false},
+		{"NOT of nothing", "a2 00", "30 00", false},
+		{"another kind of substring", "a4 09 04 02 63 6e 30 03 83 01 61", "30 00", false},
+	} {
+		body := append(unhex(t, "04 00 0a 01 00 0a 01 00 02 01 00 02 01 00 01 01 00"), unhex(t, c.filter+c.behind)...)
+		b := append([]byte{0x30, byte(len(body) + 5), 2, 1, 7, 0x63, byte(len(body))}, body...)
+		_, err := wire.Decode(b)
+		var broken *wire.Error
+		var refusal *wire.Refusal
+		if c.refused && (!errors.As(err, &refusal) || refusal.Message.ID != 7 || refusal.Result.Code != op.ProtocolError) {
+			t.Errorf("%s: %v, want a refusal", c.name, err)
+		}
+		if !c.refused && !errors.As(err, &broken) {
+			t.Errorf("%s: %v, want an Error", c.name, err)
 		}
 	}
 }
