@@ -66,7 +66,7 @@ type Options struct {
 	// done with them.
 	ProtectPasswords bool
 	// Mechanisms of SASL to offer where they work; those of SCRAM bring their
-	// -PLUS, and their keys are derived from new passwords. Nil: auth.Mechanisms.
+	// -PLUS, and their keys are derived from new passwords. Nil: auth.DefaultMechanisms.
 	Mechanisms []string
 	// PlainInClear offers PLAIN on connections that others may read along.
 	PlainInClear bool
@@ -96,7 +96,7 @@ func (o *Options) ensureDefaults() {
 		o.Passwords = auth.New(0, nil)
 	}
 	if o.Mechanisms == nil {
-		o.Mechanisms = auth.Mechanisms
+		o.Mechanisms = auth.DefaultMechanisms
 	}
 	if o.Identities == nil {
 		o.Identities = auth.DefaultRules()

@@ -42,9 +42,12 @@ const (
 )
 
 // newUsers is a directory with Ann and Bob, whose passwords are their names; two
-// entries have the uid twin.
+// entries have the uid twin. All mechanisms are offered unless options say which.
 func newUsers(t testing.TB, o directory.Options) *directory.Directory {
 	t.Helper()
+	if o.Mechanisms == nil {
+		o.Mechanisms = auth.Mechanisms
+	}
 	d := newDirectory(t, newPartition(t), o)
 	t.Cleanup(d.Close)
 	s := d.NewSession(nil)
@@ -140,7 +143,12 @@ func TestWhereMechanismsWork(t *testing.T) {
 		{"a socket with TLS", wire{state: state, local: true}, directory.Options{}, all, nil},
 		{"some", wire{state: state, local: true}, directory.Options{Mechanisms: []string{"PLAIN"}}, []string{"PLAIN"},
 			map[string]op.Code{"EXTERNAL": op.AuthMethodNotSupported}},
+		{"the default", wire{state: state, local: true}, directory.Options{Mechanisms: auth.DefaultMechanisms}, []string{"EXTERNAL", "PLAIN"},
+			map[string]op.Code{"SCRAM-SHA-256": op.AuthMethodNotSupported}},
 	} {
+		if c.options.Mechanisms == nil {
+			c.options.Mechanisms = auth.Mechanisms
+		}
 		s := newDirectory(t, newPartition(t), c.options).NewSession(c.channel)
 		var out answers
 		s.Serve(t.Context(), &op.Message{Request: &op.Search{Filter: filter.MustParse("(objectClass=*)"), Attributes: []string{"supportedSASLMechanisms"}}}, &out)
@@ -281,7 +289,7 @@ func TestFakeSaltsOfServersAgree(t *testing.T) {
 	}
 	salts := map[string]bool{}
 	for _, hash := range []string{adminPassword, "{SSHA}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=="} {
-		d, err := directory.New(p, directory.Options{Admin: admin, AdminPassword: hash, Secret: secret})
+		d, err := directory.New(p, directory.Options{Admin: admin, AdminPassword: hash, Secret: secret, Mechanisms: auth.Mechanisms})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 // looked up once a request.
 type selector struct {
 	user        bool // "*", or nothing asked for
-	operational bool // "+" (RFC 3673)
+	operational bool // "+" (RFC 3673), which leaves out what is secret
 	named       []named
 	ranged      []ranged // asked for in ranges of values
 }
@@ -101,7 +101,7 @@ func (s *selector) asks(t *schema.AttributeType) bool {
 
 func (s *selector) selects(a *entry.Attribute) bool {
 	if a.Type.Operational() {
-		if s.operational {
+		if s.operational && !a.Type.Secret() {
 			return true
 		}
 	} else if s.user {

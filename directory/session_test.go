@@ -115,7 +115,7 @@ func TestConcurrentOperations(t *testing.T) {
 
 // TLS does not begin in the middle of a SASL bind (RFC 4513, 3.1.1).
 func TestStartTLSWithinSASL(t *testing.T) {
-	d, _ := newPeople(t, 1)
+	d := newUsers(t, directory.Options{})
 	s := d.NewSession(nil)
 	var out answers
 	s.Serve(t.Context(), &op.Message{Request: &op.Bind{Version: 3, SASL: true, Mechanism: "SCRAM-SHA-256", Credentials: []byte("n,,n=x,r=abc")}}, &out)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/seed-4dac0d86/ldapd/auth"
@@ -61,18 +62,19 @@ func (u *upgrades) close() {
 }
 
 // upgrade stores the password that somebody has just bound with in the default
-// scheme if it is in a fast one, and derives the keys of SCRAM that are missing.
-// The bind does not wait for it.
+// scheme if it is in a fast one, derives the keys of SCRAM that are missing and
+// removes those of mechanisms that are not offered. The bind does not wait for it.
 func (o *operation) upgrade(who *identity, secrets []entry.Attribute, stored, password []byte) {
 	d := o.d
-	if !d.o.UpgradePasswords || who.admin || auth.Slow(stored) && o.hasKeys(secrets) {
+	if !d.o.UpgradePasswords || who.admin || auth.Slow(stored) && o.hasKeys(secrets) && !o.hasSpareKeys(secrets) {
 		return
 	}
+	spare := o.hasSpareKeys(secrets)
 	stored, password = bytes.Clone(stored), bytes.Clone(password)
 	channel := o.session.channel
 	d.upgrades.start(func(ctx context.Context) {
 		defer d.containPanic("storing a password anew")
-		err := d.restore(ctx, channel, who, stored, password)
+		err := d.restore(ctx, channel, who, stored, password, spare)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, txn.ErrReadOnly) && !isMissing(err) {
 			d.log.Warn("a password stays as it is stored", "dn", who.name, "error", err)
 		}
@@ -95,9 +97,29 @@ func (o *operation) hasKeys(secrets []entry.Attribute) bool {
 	return true
 }
 
+// hasSpareKeys reports whether there are keys that were derived for a mechanism of
+// SCRAM that is not offered.
+func (o *operation) hasSpareKeys(secrets []entry.Attribute) bool {
+	offered := func(key []byte) bool {
+		return slices.ContainsFunc(o.d.o.Mechanisms, func(m string) bool {
+			if !auth.IsScram(m) {
+				return false
+			}
+			_, ok := auth.ParseScramKey(m, key)
+			return ok
+		})
+	}
+	for i := range secrets {
+		if t := secrets[i].Type; t == o.known.scramKey && t != nil {
+			return slices.ContainsFunc(secrets[i].Values, func(key []byte) bool { return !offered(key) })
+		}
+	}
+	return false
+}
+
 // restore replaces what is stored of a password, unless that was changed
 // meanwhile.
-func (d *Directory) restore(ctx context.Context, c auth.Channel, who *identity, stored, password []byte) error {
+func (d *Directory) restore(ctx context.Context, c auth.Channel, who *identity, stored, password []byte, spare bool) error {
 	o := &operation{d: d, session: &Session{d: d, channel: c}, known: d.known.Load(), who: who}
 	o.schema = o.known.schema
 	changes, err := o.newPassword(ctx, password)
@@ -106,7 +128,7 @@ func (d *Directory) restore(ctx context.Context, c auth.Channel, who *identity, 
 	}
 	if auth.Slow(stored) {
 		changes = changes[1:] // only the keys
-		if len(changes) == 0 || len(changes[0].Values) == 0 {
+		if len(changes) == 0 || len(changes[0].Values) == 0 && !spare {
 			return nil // SCRAM cannot have this password
 		}
 	}

@@ -65,3 +65,63 @@ func TestUpgrade(t *testing.T) {
 		}
 	}
 }
+
+// Where no SCRAM is configured no password gets keys, by whatever way it is set, and
+// those that there are go with the next bind that may upgrade.
+func TestNoKeysUnlessConfigured(t *testing.T) {
+	d := newUsers(t, directory.Options{})
+	if got := secretsOf(t, d, annDN); strings.Count(got, "scramKey: ") != 3 {
+		t.Fatalf("with all mechanisms: %s", got)
+	}
+	d, err := directory.New(directory.PartitionOf(d), directory.Options{Admin: admin, AdminPassword: adminPassword, UpgradePasswords: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	none := func(name string) {
+		t.Helper()
+		if got := secretsOf(t, d, name); strings.Contains(got, "scramKey") || !strings.Contains(got, "userPassword: {ARGON2}") {
+			t.Error(got)
+		}
+	}
+	bind := func(name, password string) *directory.Session {
+		s := d.NewSession(nil)
+		serve(t, s, &op.Bind{Version: 3, Name: name, Password: []byte(password)})
+		directory.AwaitUpgrade(d)
+		return s
+	}
+	s := bind(annDN, "ann")
+	none(annDN)
+	serve(t, s, &op.Extended{OID: "1.3.6.1.4.1.4203.1.11.1", Value: []byte("\x30\x05\x82\x03new")})
+	none(annDN)
+	set(t, d, "userPassword", "ann")
+	none(annDN)
+	root := bind(admin, "secret")
+	carl := "uid=carl,dc=example,dc=com"
+	serve(t, root, &op.Add{Name: carl, Attributes: person("carl", line{"userPassword", "carl"})})
+	none(carl)
+	before := directory.PartitionOf(d).Snapshot()
+	defer before.Close()
+	bind(carl, "carl")
+	after := directory.PartitionOf(d).Snapshot()
+	defer after.Close()
+	if before.Revision() != after.Revision() {
+		t.Error("a bind that had nothing to upgrade made a commit")
+	}
+}
+
+// Secrets among the operational attributes are told by name only.
+func TestSecretsAreNotAmongAllOperational(t *testing.T) {
+	d := newUsers(t, directory.Options{})
+	s := d.NewSession(nil)
+	serve(t, s, &op.Bind{Version: 3, Name: admin, Password: []byte("secret")})
+	for attributes, want := range map[string]bool{"+": false, "* +": false, "*": false, "scramKey": true, "+ scramKey": true} {
+		r := devices("(objectClass=*)")
+		r.Base, r.Scope, r.Attributes = annDN, op.BaseObject, strings.Fields(attributes)
+		var out answers
+		s.Serve(t.Context(), &op.Message{Request: r}, &out)
+		if got := strings.Contains(out.entries[0], "scramKey"); got != want {
+			t.Errorf("%s: %s", attributes, out.entries[0])
+		}
+	}
+}

@@ -20,6 +20,7 @@ import (
 	"github.com/go-ldap/ldap/v3"
 	"github.com/xdg-go/scram"
 
+	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
@@ -54,7 +55,11 @@ func newSASL(t *testing.T) *saslServer {
 		t.Fatal(err)
 	}
 	me := fmt.Sprintf(`dn:gidNumber=%d\+uidNumber=%d,cn=peercred,cn=external,cn=auth -> %s`, os.Getgid(), os.Getuid(), adminDN)
-	s.process = serve(t, store, append(s.files.flags(), "--tls-client-certificates", "request", "--tls-client-ca", s.files.ca,
+	flags := s.files.flags()
+	for _, m := range auth.Mechanisms {
+		flags = append(flags, "--sasl-mechanisms", m)
+	}
+	s.process = serve(t, store, append(flags, "--tls-client-certificates", "request", "--tls-client-ca", s.files.ca,
 		"--listen", "ldap://127.0.0.1:0", "--listen", "ldaps://127.0.0.1:0", "--listen", s.ldapi,
 		"--sasl-identity", me, "--sasl-identity", `mail:(.+)@example\.com -> ldap:///??sub?(uid=$1)`, "--sasl-identity", "u:(.+) -> ldap:///??sub?(uid=$1)",
 		"--sasl-issuer", "https://issuer.example", "--sasl-issuer-audience", "ldap", "--sasl-issuer-keys", keys)...)

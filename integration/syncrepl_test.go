@@ -25,10 +25,12 @@ func TestSyncreplConsumer(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			store := filepath.Join(t.TempDir(), "store")
 			load(t, store, example)
-			p := serve(t, store, "--admin-dn", slapdAdmin)
+			flags := []string{"--admin-dn", slapdAdmin, "--sasl-mechanisms", "SCRAM-SHA-256"}
+			p := serve(t, store, flags...)
 			c := newConsumer(t, mode, p.url())
 			c.start()
 			c.equals(p.url())
+			c.copiesPasswords(p.url())
 			w := newLoad(t, p.url(), mode)
 			w.run(300)
 			c.equals(p.url())
@@ -38,12 +40,12 @@ func TestSyncreplConsumer(t *testing.T) {
 			c.equals(p.url())
 			w.run(50)
 			p.stop()
-			p = serve(t, store, "--admin-dn", slapdAdmin, "--listen", p.url())
+			p = serve(t, store, append(flags, "--listen", p.url())...)
 			w.connect(p.url())
 			w.run(100)
 			c.equals(p.url())
 			p.kill()
-			p = serve(t, store, "--admin-dn", slapdAdmin, "--listen", p.url())
+			p = serve(t, store, append(flags, "--listen", p.url())...)
 			w.connect(p.url())
 			w.run(100)
 			c.equals(p.url())
@@ -64,21 +66,21 @@ func newConsumer(t *testing.T, mode, provider string) *consumer {
 	t.Helper()
 	lookSbin(t, "slapd")
 	c := &consumer{t: t, dir: t.TempDir()}
-	var text strings.Builder
-	text.WriteString(slapdSchemas(t))
-	fmt.Fprintf(&text, `
-database mdb
-maxsize 67108864
-suffix %q
-rootdn %q
-rootpw %s
-directory %s
-syncrepl rid=001 provider=%s type=%s interval=00:00:00:01 retry="1 +"
-  searchbase=%q filter="(objectClass=*)" scope=sub attrs="*,+" schemachecking=off
-  bindmethod=simple binddn=%q credentials=%s
-`, suffix, slapdAdmin, adminPassword, c.dir, provider, mode, suffix, slapdAdmin, adminPassword)
+	slapdSchemas(t) // or there is no slapd as Debian has it
+	text := recipe(t)
+	for from, to := range map[string]string{
+		"ldap://ldapd.example.com": provider, "/var/lib/ldap": c.dir, "1073741824": "67108864",
+		"type=refreshAndPersist retry=\"5 +\"":                     "type=" + mode + " interval=00:00:00:01 retry=\"1 +\"",
+		"rootdn \"" + slapdAdmin + "\"":                            "rootdn \"" + slapdAdmin + "\"\nrootpw " + adminPassword,
+		"binddn=\"cn=admin,dc=example,dc=com\" credentials=secret": fmt.Sprintf("binddn=%q credentials=%s", slapdAdmin, adminPassword),
+	} {
+		if !strings.Contains(text, from) {
+			t.Fatalf("docs/operating.md: no %q in the recipe:\n%s", from, text)
+		}
+		text = strings.ReplaceAll(text, from, to)
+	}
 	c.conf = filepath.Join(c.dir, "slapd.conf")
-	if err := os.WriteFile(c.conf, []byte(text.String()), 0o600); err != nil {
+	if err := os.WriteFile(c.conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -88,6 +90,53 @@ syncrepl rid=001 provider=%s type=%s interval=00:00:00:01 retry="1 +"
 		}
 	})
 	return c
+}
+
+// recipe is the configuration that docs/operating.md has.
+func recipe(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/operating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "## A slapd that follows\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var conf strings.Builder
+	for line := range strings.Lines(section) {
+		if code, ok := strings.CutPrefix(line, "    "); ok {
+			conf.WriteString(code)
+		}
+	}
+	return conf.String()
+}
+
+// copiesPasswords adds a person with a password, keys of SCRAM and a reset, and
+// binds as them at the consumer, which has no keys.
+func (c *consumer) copiesPasswords(provider string) {
+	c.t.Helper()
+	const name, password = "cn=secretive," + suffix, "hidden"
+	at, err := dial(provider, slapdAdmin, adminPassword)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer at.Close()
+	r := ldap.NewAddRequest(name, nil)
+	for a, v := range map[string]string{"objectClass": "person", "cn": "secretive", "sn": "x", "userPassword": password, "pwdReset": "TRUE"} {
+		r.Attribute(a, []string{v})
+	}
+	if err := at.Add(r); err != nil {
+		c.t.Fatal(err)
+	}
+	keys, err := at.Search(ldap.NewSearchRequest(name, ldap.ScopeBaseObject, 0, 0, 0, false, "(objectClass=*)", []string{"scramKey"}, nil))
+	if err != nil || len(keys.Entries) != 1 || len(keys.Entries[0].Attributes) != 1 {
+		c.t.Fatalf("the provider has no scramKey: %v, %v", keys, err)
+	}
+	c.equals(provider)
+	bound, err := dial(c.url, name, password)
+	if err != nil {
+		c.t.Fatalf("at the consumer: %v", err)
+	}
+	bound.Close()
 }
 
 func (c *consumer) start() {

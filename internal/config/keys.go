@@ -49,7 +49,7 @@ var Keys = []Key{
 	{Name: "passwords.require-tls", Default: "false", Help: "`BOOL`: refuse passwords that come neither in TLS nor by ldapi"},
 	{Name: "passwords.upgrade", Default: "false", Help: "`BOOL`: after a bind, store a password anew that is stored in clear, in a fast scheme or without keys of SCRAM"},
 	{Name: "passwords.parallel", Default: "0", Help: "slow `HASHES` that run at once, 0 for one CPU less than there are"},
-	{Name: "sasl.mechanisms", List: true, Default: strings.Join(auth.Mechanisms, ";"), Help: "`MECHANISM` of SASL to offer where it works; SCRAM ones bring their -PLUS"},
+	{Name: "sasl.mechanisms", List: true, Default: strings.Join(auth.DefaultMechanisms, ";"), Help: "`MECHANISM` of SASL to offer where it works; SCRAM ones bring their -PLUS, and keys with each new password"},
 	{Name: "sasl.plain-in-clear", Default: "false", Help: "`BOOL`: offer PLAIN without TLS too"},
 	{Name: "sasl.identity", List: true, Default: auth.DefaultRule, Help: "`RULE` from names to entries: PATTERN -> DN or PATTERN -> ldap:///BASE??SCOPE?FILTER; the first that fits counts"},
 	{Name: "sasl.issuer", Help: "`URL` of the issuer of OAUTHBEARER's tokens, their claim iss"},
