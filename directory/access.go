@@ -26,7 +26,7 @@ type trace struct {
 
 // slow reports whether the operation has taken too long by now.
 func (o *operation) slow() bool {
-	limit := o.d.o.Slow
+	limit := o.d.settings().Slow
 	return limit > 0 && !o.lasts && time.Since(o.trace.begun) >= limit
 }
 
@@ -57,7 +57,7 @@ func (o *operation) log(ctx context.Context, m *op.Message) {
 	attrs = append(attrs, slog.Int64("us", time.Since(o.trace.begun).Microseconds()))
 	name := operationName(m.Request)
 	if o.trace.on {
-		o.d.o.Access.LogAttrs(ctx, slog.LevelInfo, name, attrs...)
+		o.d.settings().Access.LogAttrs(ctx, slog.LevelInfo, name, attrs...)
 	}
 	if slow {
 		attrs = append(attrs, slog.String("op", name))
@@ -71,7 +71,7 @@ func (o *operation) log(ctx context.Context, m *op.Message) {
 // Answered writes the line of a request that the connection itself has answered:
 // Cancel, StartTLS, what is refused.
 func (s *Session) Answered(m *op.Message, r *op.Response) {
-	log := s.d.o.Access
+	log := s.d.settings().Access
 	if log == nil {
 		return
 	}

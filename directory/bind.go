@@ -62,15 +62,16 @@ var errClear = op.Errorf(op.ConfidentialityRequired, "passwords are not taken in
 
 // inClear reports whether passwords are to be refused here.
 func (o *operation) inClear() bool {
-	return o.d.o.ProtectPasswords && !auth.Confidential(o.session.channel)
+	return o.d.settings().ProtectPasswords && !auth.Confidential(o.session.channel)
 }
 
 func (d *Directory) isAdmin(name dn.DN) bool {
-	if d.adminKey == "" || len(name) != len(d.admin) {
+	set := d.settings()
+	if set.adminKey == "" || len(name) != len(set.admin) {
 		return false // without the cost of a normalised name
 	}
 	key, err := d.key(name)
-	return err == nil && key == d.adminKey
+	return err == nil && key == set.adminKey
 }
 
 // verify returns who if the password is theirs. A nil one, who has no password or
@@ -120,7 +121,7 @@ func (o *operation) passwordsOf(ctx context.Context, s *partition.Snapshot, who 
 	case who == nil:
 		return nil, nil
 	case who.admin:
-		return []entry.Attribute{{Type: o.known.userPassword, Values: [][]byte{[]byte(o.d.o.AdminPassword)}}}, nil
+		return []entry.Attribute{{Type: o.known.userPassword, Values: [][]byte{[]byte(o.d.settings().AdminPassword)}}}, nil
 	}
 	return s.Secrets(ctx, who.id)
 }

@@ -111,21 +111,13 @@ type Directory struct {
 	part      *partition.Partition
 	passwords *auth.Passwords
 	log       *slog.Logger
-	o         Options
-
-	limits    []limitRule
-	anonymous *Limits
-
-	admin    dn.DN
-	adminKey string // "": there is no administrator
+	current   atomic.Pointer[settings]
 
 	known    atomic.Pointer[known] // of the schema last seen
 	pool     sync.Pool             // *operation
 	lists    *lists                // orders of sorted searches, to go on with
 	sessions atomic.Uint64         // so far
-
-	mechanisms []mechanism
-	upgrades   upgrades
+	upgrades upgrades
 }
 
 // known are the elements that the directory itself knows of a schema.
@@ -152,24 +144,14 @@ type known struct {
 // password of the administrator, or a limit rule, that cannot be used.
 func New(p *partition.Partition, o Options) (*Directory, error) {
 	o.ensureDefaults()
-	d := &Directory{part: p, passwords: o.Passwords, log: o.Log, o: o, lists: newLists()}
-	d.mechanisms = newMechanisms(o.Mechanisms, o.Tokens)
+	d := &Directory{part: p, passwords: o.Passwords, log: o.Log, lists: newLists()}
 	d.known.Store(newKnown(p.Schema()))
 	d.pool.New = func() any { return &operation{d: d} }
-	var err error
-	if d.limits, err = d.limitRules(o.LimitRules); err != nil {
-		return nil, err
-	}
-	d.anonymous = d.findLimits(nil)
-	if o.Admin == "" || o.AdminPassword == "" {
-		return d, nil
-	}
-	name, key, err := d.parse(o.Admin)
+	set, err := d.prepare(o)
 	if err != nil {
 		return nil, err
 	}
-	d.admin, d.adminKey = name, key
-	d.passwords.Expect([]byte(o.AdminPassword))
+	d.current.Store(set)
 	return d, nil
 }
 
@@ -270,7 +252,7 @@ func (d *Directory) NewSession(c auth.Channel) *Session {
 		c = auth.NoChannel{}
 	}
 	s := &Session{d: d, channel: c, number: d.sessions.Add(1)}
-	if log := d.o.Access; log != nil {
+	if log := d.settings().Access; log != nil {
 		log.Info("connect", "conn", s.number, "from", c.Remote())
 	}
 	return s
@@ -278,7 +260,7 @@ func (d *Directory) NewSession(c auth.Channel) *Session {
 
 // Close ends the session.
 func (s *Session) Close() {
-	if log := s.d.o.Access; log != nil {
+	if log := s.d.settings().Access; log != nil {
 		log.Info("disconnect", "conn", s.number, "who", s.Name())
 	}
 	s.who.Store(nil)

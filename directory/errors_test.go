@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
 
 	"github.com/seed-4dac0d86/ldapd/auth"
@@ -15,9 +16,7 @@ import (
 )
 
 func TestToResult(t *testing.T) {
-	d := &Directory{}
-	d.o.ensureDefaults()
-	d.log = d.o.Log
+	d := &Directory{log: slog.New(slog.DiscardHandler)}
 	o := &operation{d: d}
 	for _, c := range []struct {
 		err  error

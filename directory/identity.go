@@ -19,8 +19,8 @@ type identity struct {
 	id    entry.ID
 	admin bool
 
-	limits atomic.Pointer[Limits] // once looked for
-	reset  atomic.Bool            // the password must be changed before anything else
+	limits atomic.Pointer[foundLimits]
+	reset  atomic.Bool // the password must be changed before anything else
 }
 
 func (i *identity) isAdmin() bool { return i != nil && i.admin }
@@ -53,7 +53,7 @@ func (o *operation) identify(ctx context.Context, s *partition.Snapshot, authzID
 		}
 		return o.reach(ctx, s, auth.Target{Name: name})
 	case "u":
-		if target, ok := auth.Find(o.d.o.Identities, "u:"+rest); ok {
+		if target, ok := auth.Find(o.d.settings().Identities, "u:"+rest); ok {
 			return o.reach(ctx, s, target)
 		}
 	}
@@ -66,7 +66,7 @@ func (o *operation) reach(ctx context.Context, s *partition.Snapshot, t auth.Tar
 		return o.single(ctx, s, t)
 	}
 	if o.d.isAdmin(t.Name) {
-		return &identity{name: o.d.o.Admin, admin: true}, nil
+		return &identity{name: o.d.settings().Admin, admin: true}, nil
 	}
 	at, err := s.Find(ctx, t.Name)
 	if isNobodys(err) {

@@ -38,7 +38,8 @@ var unlimited Limits
 
 // limitRules prepares rules. Behind them come those for the administrator, who
 // has no limits, and for everyone else.
-func (d *Directory) limitRules(rules []LimitRule) ([]limitRule, error) {
+func (d *Directory) limitRules(set *settings) ([]limitRule, error) {
+	rules := set.LimitRules
 	var prepared []limitRule
 	for i := range rules {
 		matches, err := d.limitedBy(rules[i].Who)
@@ -50,7 +51,7 @@ func (d *Directory) limitRules(rules []LimitRule) ([]limitRule, error) {
 	everyone := func(*identity, []dn.Norm) bool { return true }
 	return append(prepared,
 		limitRule{func(i *identity, _ []dn.Norm) bool { return i.isAdmin() }, &unlimited},
-		limitRule{everyone, &d.o.Limits}), nil
+		limitRule{everyone, &set.Limits}), nil
 }
 
 func (d *Directory) limitedBy(who string) (func(*identity, []dn.Norm) bool, error) {
@@ -78,31 +79,38 @@ func (d *Directory) limitedBy(who string) (func(*identity, []dn.Norm) bool, erro
 	}, nil
 }
 
-// limitsOf gives the limits of an identity: of the first rule that fits. It is
-// looked for once for each who binds.
+// limitsOf returns the limits of an identity: of the first rule that fits. It is
+// looked for once for each who binds and all settings.
 func (d *Directory) limitsOf(i *identity) *Limits {
+	set := d.settings()
 	if i == nil {
-		return d.anonymous
+		return set.anonymous
 	}
-	if l := i.limits.Load(); l != nil {
-		return l
+	if l := i.limits.Load(); l != nil && l.of == set {
+		return l.Limits
 	}
-	l := d.findLimits(i)
-	i.limits.Store(l)
+	l := d.findLimits(set, i)
+	i.limits.Store(&foundLimits{l, set})
 	return l
 }
 
-func (d *Directory) findLimits(i *identity) *Limits {
+// foundLimits are those of an identity by some settings.
+type foundLimits struct {
+	*Limits
+	of *settings
+}
+
+func (d *Directory) findLimits(set *settings, i *identity) *Limits {
 	var name []dn.Norm
 	if parsed, err := dn.Parse(i.dn()); err == nil && i != nil {
 		name, _ = parsed.Normalize(d.part.Schema()) // nil fits no name
 	}
-	for _, r := range d.limits {
+	for _, r := range set.rules {
 		if r.matches(i, name) {
 			return r.limits
 		}
 	}
-	return &d.o.Limits
+	return &set.Limits
 }
 
 // Outstanding is how many operations the session's client may have running at

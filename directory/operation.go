@@ -43,7 +43,7 @@ func (o *operation) begin(s *Session) {
 	o.schema = o.known.schema
 	o.response = op.Response{}
 	o.trace = &o.own
-	if o.trace.on = o.d.o.Access != nil; o.trace.on || o.d.o.Slow > 0 {
+	if o.trace.on = o.d.settings().Access != nil; o.trace.on || o.d.settings().Slow > 0 {
 		o.trace.begun = time.Now()
 	}
 }

@@ -111,7 +111,7 @@ func (o *operation) openPage(r *op.Search) (*page, error) {
 // cookieKey is derived from what may not change between pages: a cookie of one
 // search or of one user is of no use for another.
 func (o *operation) cookieKey(r *op.Search) []byte {
-	mac := hmac.New(sha256.New, o.d.o.Secret)
+	mac := hmac.New(sha256.New, o.d.settings().Secret)
 	flags := []byte{byte(r.Scope), byte(r.Deref), byte(o.controls.visible) << 1}
 	if o.controls.manageDsaIT {
 		flags[2] |= 1

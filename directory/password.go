@@ -141,7 +141,7 @@ func (o *operation) scramKeys(ctx context.Context, clear []byte) ([][]byte, erro
 	if clear == nil || o.known.scramKey == nil {
 		return nil, nil
 	}
-	return o.d.passwords.ScramKeys(ctx, o.session.channel, o.d.o.Mechanisms, clear)
+	return o.d.passwords.ScramKeys(ctx, o.session.channel, o.d.settings().Mechanisms, clear)
 }
 
 func firstClear(values [][]byte) []byte {

@@ -75,8 +75,9 @@ func (o *operation) step(ctx context.Context, m *mechanism, message []byte) (*id
 }
 
 func (o *operation) mechanism(name string) *mechanism {
-	for i := range o.d.mechanisms {
-		if m := &o.d.mechanisms[i]; m.name == name {
+	all := o.d.settings().mechanisms
+	for i := range all {
+		if m := &all[i]; m.name == name {
 			return m
 		}
 	}
@@ -85,8 +86,9 @@ func (o *operation) mechanism(name string) *mechanism {
 
 // usableMechanisms are what this connection can use now.
 func (o *operation) usableMechanisms() (names []string) {
-	for i := range o.d.mechanisms {
-		if m := &o.d.mechanisms[i]; m.usable(o) == nil {
+	all := o.d.settings().mechanisms
+	for i := range all {
+		if m := &all[i]; m.usable(o) == nil {
 			names = append(names, m.name)
 		}
 	}
@@ -163,7 +165,7 @@ func (o *operation) named(ctx context.Context, s *partition.Snapshot, name strin
 }
 
 func usablePlain(o *operation) error {
-	if auth.Confidential(o.session.channel) || o.d.o.PlainInClear && !o.inClear() {
+	if auth.Confidential(o.session.channel) || o.d.settings().PlainInClear && !o.inClear() {
 		return nil
 	}
 	return errClear
@@ -215,7 +217,7 @@ func bindExternal(ctx context.Context, o *operation, message []byte) (*identity,
 // administrator.
 func (o *operation) external(ctx context.Context, s *partition.Snapshot) (*identity, error) {
 	names := auth.ExternalNames(o.session.channel)
-	if target, ok := auth.Find(o.d.o.Identities, names...); ok {
+	if target, ok := auth.Find(o.d.settings().Identities, names...); ok {
 		return o.reach(ctx, s, target)
 	}
 	if uid, gid, ok := o.session.channel.Peer(); ok {
@@ -247,13 +249,13 @@ func bindBearer(ctx context.Context, o *operation, message []byte) (*identity, e
 	if !errors.Is(err, auth.ErrToken) && !errors.Is(err, errCredentials) {
 		return who, err
 	}
-	return nil, o.proceed("OAUTHBEARER", o.d.o.Tokens.Discovery("invalid_token"),
+	return nil, o.proceed("OAUTHBEARER", o.d.settings().Tokens.Discovery("invalid_token"),
 		func(context.Context, *operation, []byte) (*identity, error) { return nil, errCredentials })
 }
 
 // bearer gives who a token is of. What it says is a name for rules, never a DN.
 func (o *operation) bearer(ctx context.Context, authzID, token string) (*identity, error) {
-	name, err := o.d.o.Tokens.Verify(token)
+	name, err := o.d.settings().Tokens.Verify(token)
 	if err != nil {
 		return nil, err
 	}

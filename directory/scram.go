@@ -106,7 +106,7 @@ func (o *operation) scramKey(ctx context.Context, mechanism, name string) (*iden
 			return o.usableKey(ctx, s, who, key)
 		}
 	}
-	return nil, auth.FakeScramKey(mechanism, o.d.o.Secret, o.canonical(id)), nil
+	return nil, auth.FakeScramKey(mechanism, o.d.settings().Secret, o.canonical(id)), nil
 }
 
 // usableKey returns a key that no proof fits if an account cannot be used, with the
@@ -125,7 +125,7 @@ func (o *operation) usableKey(ctx context.Context, s *partition.Snapshot, who *i
 
 func (o *operation) storedKey(ctx context.Context, s *partition.Snapshot, who *identity, mechanism string) (k auth.ScramKey, ok bool, err error) {
 	if who.admin {
-		k, ok = findKey(o.d.o.AdminKeys, mechanism)
+		k, ok = findKey(o.d.settings().AdminKeys, mechanism)
 		return k, ok, nil
 	}
 	secrets, err := s.Secrets(ctx, who.id)

@@ -66,7 +66,7 @@ func (u *upgrades) close() {
 // removes those of mechanisms that are not offered. The bind does not wait for it.
 func (o *operation) upgrade(who *identity, secrets []entry.Attribute, stored, password []byte) {
 	d := o.d
-	if !d.o.UpgradePasswords || who.admin || auth.Slow(stored) && o.hasKeys(secrets) && !o.hasSpareKeys(secrets) {
+	if !d.settings().UpgradePasswords || who.admin || auth.Slow(stored) && o.hasKeys(secrets) && !o.hasSpareKeys(secrets) {
 		return
 	}
 	spare := o.hasSpareKeys(secrets)
@@ -86,7 +86,7 @@ func (o *operation) hasKeys(secrets []entry.Attribute) bool {
 	if o.known.scramKey == nil {
 		return true
 	}
-	for _, m := range o.d.o.Mechanisms {
+	for _, m := range o.d.settings().Mechanisms {
 		if !auth.IsScram(m) {
 			continue
 		}
@@ -101,7 +101,7 @@ func (o *operation) hasKeys(secrets []entry.Attribute) bool {
 // SCRAM that is not offered.
 func (o *operation) hasSpareKeys(secrets []entry.Attribute) bool {
 	offered := func(key []byte) bool {
-		return slices.ContainsFunc(o.d.o.Mechanisms, func(m string) bool {
+		return slices.ContainsFunc(o.d.settings().Mechanisms, func(m string) bool {
 			if !auth.IsScram(m) {
 				return false
 			}

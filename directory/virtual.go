@@ -147,12 +147,12 @@ func (o *operation) rootDSE() *virtual {
 	add("subschemaSubentry", partition.SubschemaName)
 	add("supportedLDAPVersion", "3")
 	add("supportedControl", supportedControls()...)
-	add("supportedExtension", slices.Concat(supportedExtensions, o.d.o.Extensions)...)
+	add("supportedExtension", slices.Concat(supportedExtensions, o.d.settings().Extensions)...)
 	add("supportedFeatures", supportedFeatures...)
 	add("supportedSASLMechanisms", o.usableMechanisms()...)
 	add("vendorName", "ldapd")
-	if o.d.o.Version != "" {
-		add("vendorVersion", o.d.o.Version)
+	if o.d.settings().Version != "" {
+		add("vendorVersion", o.d.settings().Version)
 	}
 	add("changelog", changelogName)
 	add("monitorContext", monitorName)

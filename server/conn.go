@@ -61,7 +61,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 // open does what comes before LDAP and begins the session.
 func (c *conn) open(secure bool) error {
 	c.info.uid, c.info.gid = peer.IDs(c.nc.Conn)
-	keepAlive(c.nc.Conn, c.server.opts.KeepAlive)
+	keepAlive(c.nc.Conn, c.server.options().KeepAlive)
 	if secure {
 		c.out.secure(nil, errNoTLS)
 	}
@@ -145,7 +145,7 @@ func (c *conn) handle(m *op.Message) (reader bool, err error) {
 	case *op.Extended:
 		switch r.OID {
 		case startTLSOID:
-			if c.server.opts.TLS != nil {
+			if c.server.options().TLS != nil {
 				return true, c.startTLS(m)
 			}
 		case cancelOID:
@@ -223,7 +223,7 @@ func (c *conn) place(o *operation) (how, *op.Result) {
 // mostOutstanding is how many operations may run at once: the session may know
 // of a limit for its client.
 func (c *conn) mostOutstanding() int {
-	most := c.server.opts.MaxOutstanding
+	most := c.server.options().MaxOutstanding
 	if s, ok := c.session.(interface{ Outstanding() int }); ok {
 		if n := s.Outstanding(); n > 0 && n < most {
 			return n

@@ -142,5 +142,5 @@ func linger(nc net.Conn) {
 }
 
 func (c *conn) log() *slog.Logger {
-	return c.server.opts.Logger.With("remote", c.info.Remote())
+	return c.server.options().Logger.With("remote", c.info.Remote())
 }

@@ -53,8 +53,8 @@ func (c *conn) buffered() ([]byte, error) {
 
 func (c *conn) size(b []byte) (int, error) {
 	size, err := wire.Size(b)
-	if err == nil && size > c.server.opts.MaxMessage {
-		return 0, &wire.Error{Err: fmt.Errorf("it has %d octets, and the limit is %d", size, c.server.opts.MaxMessage)}
+	if err == nil && size > c.server.options().MaxMessage {
+		return 0, &wire.Error{Err: fmt.Errorf("it has %d octets, and the limit is %d", size, c.server.options().MaxMessage)}
 	}
 	return size, err
 }
@@ -62,7 +62,7 @@ func (c *conn) size(b []byte) (int, error) {
 // rest reads a message that is not in the buffer as a whole. Its beginning is
 // there, so the rest has to come soon.
 func (c *conn) rest() ([]byte, error) {
-	c.deadline(time.Now().Add(c.server.opts.ReadTimeout))
+	c.deadline(time.Now().Add(c.server.options().ReadTimeout))
 	defer c.deadline(time.Time{})
 	size, err := c.header()
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *conn) truncated(err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return &wire.Error{Err: errors.New("the connection ends within it")}
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &wire.Error{Err: fmt.Errorf("its end did not come within %v", c.server.opts.ReadTimeout)}
+		return &wire.Error{Err: fmt.Errorf("its end did not come within %v", c.server.options().ReadTimeout)}
 	}
 	return err
 }

@@ -12,14 +12,14 @@ import (
 // too many. The end of the connection takes it back.
 func (s *Server) addAddress(c *conn) *ending {
 	a := countedAs(addressOf(c.info.Addr))
-	if !a.IsValid() || s.opts.MaxPerAddress <= 0 {
+	if !a.IsValid() || s.options().MaxPerAddress <= 0 {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.addresses[a] >= s.opts.MaxPerAddress {
+	if s.addresses[a] >= s.options().MaxPerAddress {
 		return &ending{
-			notice: op.Errorf(op.Unavailable, "there are %d connections from this address, which is the limit", s.opts.MaxPerAddress),
+			notice: op.Errorf(op.Unavailable, "there are %d connections from this address, which is the limit", s.options().MaxPerAddress),
 			reason: "too many connections from its address",
 		}
 	}

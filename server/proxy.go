@@ -19,7 +19,7 @@ func (c *conn) proxied() error {
 	if !c.server.isProxy(addressOf(c.info.Addr)) {
 		return nil
 	}
-	c.deadline(time.Now().Add(c.server.opts.HandshakeTimeout))
+	c.deadline(time.Now().Add(c.server.options().HandshakeTimeout))
 	defer c.deadline(time.Time{})
 	if _, err := c.in.Peek(1); errors.Is(err, io.EOF) {
 		return err // only a look whether the port is open
@@ -30,7 +30,7 @@ func (c *conn) proxied() error {
 	header, err := proxyproto.Read(c.in)
 	if err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			err = fmt.Errorf("it took longer than %v", c.server.opts.HandshakeTimeout)
+			err = fmt.Errorf("it took longer than %v", c.server.options().HandshakeTimeout)
 		}
 		return fmt.Errorf("PROXY header: %w", err)
 	}
@@ -42,7 +42,7 @@ func (c *conn) proxied() error {
 }
 
 func (s *Server) isProxy(a netip.Addr) bool {
-	for _, network := range s.opts.Proxies {
+	for _, network := range s.options().Proxies {
 		if network.Contains(a) {
 			return true
 		}

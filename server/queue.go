@@ -17,7 +17,7 @@ type queue struct {
 // has no more octets than one message may have. It needs c.mu.
 func (c *conn) enqueue(o *operation) *op.Result {
 	q := &c.waiting
-	if len(q.ops) == maxWaiting || len(q.ops) > 0 && q.octets+o.octets > c.server.opts.MaxMessage {
+	if len(q.ops) == maxWaiting || len(q.ops) > 0 && q.octets+o.octets > c.server.options().MaxMessage {
 		return op.Errorf(op.Busy, "%d operations run on this connection and %d wait: send it when some are answered", c.running(), len(q.ops))
 	}
 	q.ops = append(q.ops, o)

@@ -198,7 +198,7 @@ var ErrClosed = errors.New("server: shut down")
 // A Server serves connections until Shutdown.
 type Server struct {
 	handler Handler
-	opts    Options
+	opts    atomic.Pointer[Options]
 	ctx     context.Context // of all operations
 	cancel  context.CancelFunc
 	ticks   ticks
@@ -218,21 +218,35 @@ type Server struct {
 // [Server.Serve].
 func New(h Handler, o Options) *Server {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Server{
+	s := &Server{
 		handler:   h,
-		opts:      o.withDefaults(),
 		ctx:       ctx,
 		cancel:    cancel,
 		listeners: make(map[net.Listener]bool),
 		conns:     make(map[*conn]bool),
 		addresses: make(map[netip.Addr]int),
 	}
+	o = o.withDefaults()
+	s.opts.Store(&o)
+	return s
+}
+
+func (s *Server) options() *Options { return s.opts.Load() }
+
+// Reconfigure replaces the options of a server that may be serving. Open connections
+// follow the new limits too, except KeepAlive. TLS, Proxies and Logger keep their
+// values.
+func (s *Server) Reconfigure(o Options) {
+	was := s.options()
+	o.TLS, o.Proxies, o.Logger = was.TLS, was.Proxies, was.Logger
+	o = o.withDefaults()
+	s.opts.Store(&o)
 }
 
 // Serve accepts connections until the server is shut down, and returns nil then.
 // It may be called for several listeners at once, and closes them.
 func (s *Server) Serve(l net.Listener) error {
-	if isSecure(l) && s.opts.TLS == nil {
+	if isSecure(l) && s.options().TLS == nil {
 		l.Close()
 		return fmt.Errorf("server: %s needs a certificate", l.Addr())
 	}
@@ -256,7 +270,7 @@ func (s *Server) Serve(l net.Listener) error {
 			// Most likely out of file descriptors, which the end of any
 			// connection mends.
 			delay = min(max(2*delay, 5*time.Millisecond), time.Second)
-			s.opts.Logger.Error("cannot accept connections, will try again", "address", l.Addr(), "error", err, "after", delay)
+			s.options().Logger.Error("cannot accept connections, will try again", "address", l.Addr(), "error", err, "after", delay)
 			s.pause(delay)
 		}
 	}
@@ -314,9 +328,9 @@ func (s *Server) addConn(c *conn) *op.Result {
 	if s.draining {
 		return shutdown.notice
 	}
-	if len(s.conns) >= s.opts.MaxConnections {
+	if len(s.conns) >= s.options().MaxConnections {
 		if !s.full {
-			s.opts.Logger.Warn("connections are turned away", "limit", s.opts.MaxConnections, "remote", c.info.Remote())
+			s.options().Logger.Warn("connections are turned away", "limit", s.options().MaxConnections, "remote", c.info.Remote())
 		}
 		s.full = true
 		return op.Errorf(op.Unavailable, "the server has all the connections that it takes, try again later")

@@ -13,7 +13,7 @@ func (s *sink) Stay() error {
 	o.context() // what ends it
 	c := o.conn
 	c.mu.Lock()
-	if n := c.staying(); n >= c.server.opts.MaxPersistent {
+	if n := c.staying(); n >= c.server.options().MaxPersistent {
 		c.mu.Unlock()
 		return op.Errorf(op.AdminLimitExceeded, "the connection has %d persistent searches, and takes no more", n)
 	}

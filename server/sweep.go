@@ -23,16 +23,17 @@ type idleness struct{ requests, writes, unbound standstill }
 
 // sweep runs until the server's context ends.
 func (s *Server) sweep() {
-	every := min(s.opts.IdleTimeout, s.opts.BindTimeout, s.opts.WriteTimeout)/8 + 1
-	t := time.NewTicker(min(every, time.Second))
-	defer t.Stop()
 	for {
+		o := s.options()
+		every := min(o.IdleTimeout, o.BindTimeout, o.WriteTimeout)/8 + 1
+		t := time.NewTimer(min(every, time.Second))
 		select {
 		case now := <-t.C:
 			for _, c := range s.open() {
 				c.sweep(now)
 			}
 		case <-s.ctx.Done():
+			t.Stop()
 			return
 		}
 	}
@@ -43,15 +44,15 @@ func (c *conn) sweep(now time.Time) {
 	still := c.idle.requests.observe(requests, now)
 	if c.outstanding() {
 		c.idle.requests.since = now
-	} else if still >= c.server.opts.IdleTimeout {
+	} else if still >= c.server.options().IdleTimeout {
 		c.stop(idleEnd)
 	}
 	if still := c.idle.unbound.observe(0, now); c.bound.Load() {
 		c.idle.unbound.since = now
-	} else if still >= c.server.opts.BindTimeout {
+	} else if still >= c.server.options().BindTimeout {
 		c.stop(unboundEnd)
 	}
-	if d := c.idle.writes.observe(writes, now); writes%2 == 1 && d >= c.server.opts.WriteTimeout {
+	if d := c.idle.writes.observe(writes, now); writes%2 == 1 && d >= c.server.options().WriteTimeout {
 		c.stop(slowEnd)
 		c.nc.Close() // what ends the write
 	}

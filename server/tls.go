@@ -86,11 +86,11 @@ func (c *conn) anyWanted() bool {
 // handshake puts TLS between the connection and LDAP. Until it is there, nothing
 // can be written: a notice in clear would be taken for a part of TLS.
 func (c *conn) handshake() error {
-	config := c.server.opts.TLS()
+	config := c.server.options().TLS()
 	t := tls.Server(&c.nc, config)
 	c.nc.ahead = c.readFrom(t) // what follows a PROXY header
 	c.out.secure(nil, errNoTLS)
-	c.deadline(time.Now().Add(c.server.opts.HandshakeTimeout))
+	c.deadline(time.Now().Add(c.server.options().HandshakeTimeout))
 	if err := onOtherStack(t.Handshake); err != nil {
 		return c.handshakeFailed(err)
 	}
@@ -124,7 +124,7 @@ var errNoTLS = errors.New("the TLS handshake is not done")
 
 func (c *conn) handshakeFailed(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = fmt.Errorf("it took longer than %v", c.server.opts.HandshakeTimeout)
+		err = fmt.Errorf("it took longer than %v", c.server.options().HandshakeTimeout)
 	}
 	return fmt.Errorf("TLS handshake: %w", err)
 }
