@@ -9,8 +9,10 @@ SUFFIX = dc=example,dc=com
 
 .PHONY: build run test test-go lint bench fuzz hbase hbase-stop clean
 
+VERSION = $(shell git describe --tags --always --dirty 2>/dev/null)
+
 build:
-	$(GO) build -o bin/ldapd ./cmd/ldapd
+	$(GO) build -trimpath -ldflags '-X main.built=$(VERSION)' -o bin/ldapd ./cmd/ldapd
 
 run: build
 	@scripts/run bin/ldapd $(DATA) $(LISTEN) $(SUFFIX)

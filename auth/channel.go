@@ -3,6 +3,7 @@ package auth
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"net/netip"
 )
 
 // A Channel is what is known of a client by its connection alone.
@@ -29,7 +30,13 @@ func Confidential(c Channel) bool {
 	return local
 }
 
-// NoChannel tells nothing.
+// FromThisMachine reports whether the client is on this machine, by its address.
+func FromThisMachine(c Channel) bool {
+	a, err := netip.ParseAddrPort(c.Remote())
+	return err == nil && a.Addr().Unmap().IsLoopback()
+}
+
+// NoChannel knows nothing.
 type NoChannel struct{}
 
 func (NoChannel) TLS() *tls.ConnectionState      { return nil }

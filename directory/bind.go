@@ -62,7 +62,14 @@ var errClear = op.Errorf(op.ConfidentialityRequired, "passwords are not taken in
 
 // inClear reports whether passwords are to be refused here.
 func (o *operation) inClear() bool {
-	return o.d.settings().ProtectPasswords && !auth.Confidential(o.session.channel)
+	c := o.session.channel
+	switch o.d.settings().ClearPasswords {
+	case ClearFromAnywhere:
+		return false
+	case ClearFromThisMachine:
+		return !auth.Confidential(c) && !auth.FromThisMachine(c)
+	}
+	return !auth.Confidential(c)
 }
 
 func (d *Directory) isAdmin(name dn.DN) bool {

@@ -62,9 +62,9 @@ type Options struct {
 	Extensions []string
 	// Passwords bounds the work with slow hashes; nil: auth.New(0, nil).
 	Passwords *auth.Passwords
-	// ProtectPasswords refuses passwords that came in clear, before anything is
-	// done with them.
-	ProtectPasswords bool
+	// ClearPasswords says from where passwords are taken in clear. They are refused
+	// before anything is done with them.
+	ClearPasswords ClearPasswords
 	// Mechanisms of SASL to offer where they work; those of SCRAM bring their
 	// -PLUS, and their keys are derived from new passwords. Nil: auth.DefaultMechanisms.
 	Mechanisms []string
@@ -86,6 +86,17 @@ type Options struct {
 	// operation; nil: none.
 	Access *slog.Logger
 }
+
+// ClearPasswords says from where passwords are taken in clear, that is neither in TLS
+// nor over ldapi.
+type ClearPasswords int
+
+// From where passwords are taken in clear.
+const (
+	ClearFromAnywhere    ClearPasswords = iota
+	ClearFromThisMachine                // from loopback addresses
+	ClearFromNowhere
+)
 
 func (o *Options) ensureDefaults() {
 	if len(o.Secret) == 0 {

@@ -87,7 +87,7 @@ func (o *operation) passwordModify(ctx context.Context, value []byte) error {
 		p.new = []byte(rand.Text())
 	}
 	if len(p.new) == 0 {
-		return op.Errorf(op.ConstraintViolation, "an empty password would let nobody in")
+		return errEmptyPassword
 	}
 	if err := o.mayWrite(ctx, name); err != nil && !errors.Is(err, errAccess) {
 		return err

@@ -158,10 +158,14 @@ func (o *operation) isScramKey(description string) bool {
 	return o.isOf(description, o.known.scramKey)
 }
 
+var errEmptyPassword = op.Errorf(op.ConstraintViolation, "an empty password would let nobody in")
+
 func (o *operation) hashValues(ctx context.Context, values [][]byte) ([][]byte, error) {
 	hashed := make([][]byte, len(values))
 	for i, v := range values {
 		switch {
+		case len(auth.Clear(v)) == 0:
+			return nil, errEmptyPassword
 		case !auth.Hashed(v):
 			h, err := o.d.passwords.Hash(ctx, o.session.channel, "", auth.Clear(v))
 			if err != nil {

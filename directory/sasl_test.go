@@ -23,9 +23,12 @@ import (
 // wire is what tests say of a connection.
 type wire struct {
 	auth.NoChannel
-	state *tls.ConnectionState
-	local bool
+	state  *tls.ConnectionState
+	local  bool
+	remote string
 }
+
+func (w wire) Remote() string { return w.remote }
 
 func (w wire) TLS() *tls.ConnectionState { return w.state }
 func (w wire) Peer() (uid, gid int, ok bool) {
@@ -136,7 +139,7 @@ func TestWhereMechanismsWork(t *testing.T) {
 				"SCRAM-SHA-1-PLUS": op.AuthMethodNotSupported, "OAUTHBEARER": op.AuthMethodNotSupported, "GSSAPI": op.AuthMethodNotSupported,
 				"": op.AuthMethodNotSupported, "plain": op.AuthMethodNotSupported}},
 		{"in clear, allowed", nil, directory.Options{PlainInClear: true}, append(slices.Clone(inClear), "PLAIN"), nil},
-		{"in clear, allowed and not", nil, directory.Options{PlainInClear: true, ProtectPasswords: true}, inClear,
+		{"in clear, allowed and not", nil, directory.Options{PlainInClear: true, ClearPasswords: directory.ClearFromNowhere}, inClear,
 			map[string]op.Code{"PLAIN": op.ConfidentialityRequired}},
 		{"TLS", wire{state: state}, directory.Options{}, all[1:], map[string]op.Code{"EXTERNAL": op.InappropriateAuthentication}},
 		{"a socket", wire{local: true}, directory.Options{}, all, nil},
@@ -171,7 +174,7 @@ func TestWhereMechanismsWork(t *testing.T) {
 
 func TestProtectPasswords(t *testing.T) {
 	d := newUsers(t, directory.Options{})
-	protected := newDirectory(t, directory.PartitionOf(d), directory.Options{ProtectPasswords: true})
+	protected := newDirectory(t, directory.PartitionOf(d), directory.Options{ClearPasswords: directory.ClearFromNowhere})
 	modify := &op.Extended{OID: "1.3.6.1.4.1.4203.1.11.1"}
 	for _, c := range []struct {
 		channel auth.Channel

@@ -17,6 +17,9 @@ type settings struct {
 
 func (d *Directory) settings() *settings { return d.current.Load() }
 
+// Admin returns the administrator's DN, as it is configured now.
+func (d *Directory) Admin() string { return d.settings().Options.Admin }
+
 // Reconfigure replaces the options of a directory that is serving. Operations that
 // begin afterwards follow the new ones; sessions stay bound. Secret, Passwords, Log,
 // Access, Extensions and Version keep their values. The errors are those of [New], and

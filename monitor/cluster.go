@@ -33,7 +33,8 @@ type Slot struct {
 	Incarnation uint64        `json:"incarnation"` // counts the holders
 	Owner       string        `json:"owner"`
 	Head        string        `json:"head"`
-	Age         time.Duration `json:"age"`       // of the head, in nanoseconds, by this machine's clock
+	Age         time.Duration `json:"-"` // of the head, by this machine's clock
+	AgeSeconds  float64       `json:"ageSeconds"`
 	Leases      uint64        `json:"leases"`    // renewals
 	Undecided   int           `json:"undecided"` // commits under way that the head has passed
 	Void        int           `json:"void"`      // commits given up whose cells may remain
@@ -91,7 +92,7 @@ func describe(h *journal.Heads, now time.Time, lease time.Duration) *Cluster {
 		}
 		c.Slots = append(c.Slots, Slot{
 			Number: int(number), State: x.State.String(), Incarnation: x.Incarnation, Owner: x.Owner,
-			Head: text(x.Head), Age: age, Leases: x.Lease,
+			Head: text(x.Head), Age: age, AgeSeconds: age.Seconds(), Leases: x.Lease,
 			Undecided: len(x.Undecided), Void: len(x.Void), Late: len(x.Late),
 			Oldest: text(x.Oldest), Config: text(x.Config),
 			Note: note(&x, age, config, lease),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +26,9 @@ type Main struct {
 	Env            []string // as os.Environ
 
 	working bool // a command's work has begun: errors are no longer its usage
+	level   slog.LevelVar
+	// again reads the configuration of the running command once more.
+	again func() (*config.Config, error)
 }
 
 // Run runs a command line and gives the exit status. The end of ctx ends the
@@ -103,7 +107,8 @@ func (m *Main) command(c *cobra.Command, keys []string, fn func(context.Context,
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		m.working = true
-		cfg, err := m.load(c)
+		m.again = func() (*config.Config, error) { return m.load(c) }
+		cfg, err := m.again()
 		if err != nil {
 			return err
 		}

@@ -39,7 +39,7 @@ VALUE can be read from standard input: --value -, so that no shell remembers it.
   ldapd erase --store ./data --yes --attribute cn --value 'John Doe'`,
 		Args: cobra.MaximumNArgs(1),
 	}, append([]string{"admin.dn"}, storeKeys...), func(ctx context.Context, c *config.Config, args []string) error {
-		a.DN, a.By = strings.Join(args, ""), c.Admin.DN
+		a.DN = strings.Join(args, "")
 		if (a.DN == "") == (a.Value == "") || a.DN != "" && a.Attribute != "" {
 			return &config.Error{Text: "say what is to be erased: a name, or --value and perhaps --attribute"}
 		}
@@ -93,8 +93,8 @@ func (m *Main) confirmErasure(ctx context.Context, c *config.Config, a eraseArgs
 }
 
 type eraseArgs struct {
-	DN, Attribute, Value, By string
-	Dry                      bool
+	DN, Attribute, Value string
+	Dry                  bool
 }
 
 var eraseJob = job[eraseArgs]{"erase", erase}
@@ -102,7 +102,7 @@ var eraseJob = job[eraseArgs]{"erase", erase}
 func erase(ctx context.Context, w *work, a eraseArgs) error {
 	o := partition.EraseOptions{
 		Attribute: a.Attribute, Value: []byte(a.Value), Dry: a.Dry,
-		By: partition.By{Name: a.By, Request: "erase"},
+		By: w.by("erase"),
 	}
 	var err error
 	if o.Name, err = parseName("the name", a.DN); err != nil {

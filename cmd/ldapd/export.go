@@ -44,6 +44,9 @@ an entry cn=Subschema. Importing it all makes the same directory again.`,
 		if _, _, err := a.parse(); err != nil {
 			return err
 		}
+		if output == "" {
+			sayReadable(m.Stdout, m.Stderr)
+		}
 		return m.output(output, func(w io.Writer) error {
 			around := m.around()
 			around.Stdout = w

@@ -17,7 +17,8 @@ import (
 type front struct {
 	listeners []*server.Listener
 	options   server.Options
-	stop      func() // what runs beside
+	files     *certs.Store // of TLS; nil without it
+	stop      func()       // what runs beside
 }
 
 // lookAtFiles is how soon a changed certificate is noticed.
@@ -31,7 +32,7 @@ func openFront(c *config.Config, log *slog.Logger) (*front, error) {
 		if err != nil {
 			return nil, err
 		}
-		f.options.TLS = store.Config
+		f.files, f.options.TLS = store, store.Config
 		f.stop = beside(func(ctx context.Context) { store.Watch(ctx, lookAtFiles) })
 	}
 	if err := f.listen(c); err != nil {

@@ -15,14 +15,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/bulk"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/ldif"
-	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
 // importArgs are what the command has besides the configuration.
 type importArgs struct {
 	Files, Suffixes     []string
 	Size                int64 // of all files
-	By                  string
 	Continue, FromFiles bool
 	Rejects             string
 }
@@ -75,7 +73,7 @@ func (m *Main) importCommandLine(ctx context.Context, c *config.Config, a import
 	if a.Rejects == "" {
 		a.Rejects = bulk.RejectsOf(a.Files)
 	}
-	a.Suffixes, a.By, a.Size = c.Suffix, c.Admin.DN, bulk.SizeOf(a.Files)
+	a.Suffixes, a.Size = c.Suffix, bulk.SizeOf(a.Files)
 	around := m.around()
 	around.open = oneOf(a.Files, os.Open)
 	around.create = oneOf([]string{a.Rejects}, func(name string) (*os.File, error) { return bulk.CreateRejects(name, a.Files) })
@@ -101,7 +99,6 @@ func oneOf(names []string, open func(string) (*os.File, error)) func(string) (*o
 func (a *importArgs) options(w *around) bulk.Options {
 	return bulk.Options{
 		Files: a.Files, Stdin: w.Stdin, Open: w.open, Size: a.Size, Suffixes: a.Suffixes,
-		By:       partition.By{Name: a.By},
 		Continue: a.Continue, Rejects: a.Rejects, Create: w.create, AllowFiles: a.FromFiles,
 		Report:   w.reportBad(),
 		Note:     func(s string) { fmt.Fprintln(w.Stderr, "note:", s) },
@@ -114,6 +111,7 @@ func importFiles(ctx context.Context, w *work, a importArgs) error {
 		return &config.Error{Where: "--allow-file-urls", Text: "the server that has the store would read the files, by its own rights: import with --url, or while no server runs"}
 	}
 	o := a.options(&w.around)
+	o.By = w.by("")
 	o.Progress.Begin()
 	res, err := bulk.Import(ctx, w.Partition, o)
 	o.Progress.End()

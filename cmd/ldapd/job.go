@@ -31,6 +31,12 @@ type job[A any] struct {
 type work struct {
 	*partition.Partition
 	around
+	signer string // DN of the administrator of the process that does the work
+}
+
+// by returns who is answerable for a change, in the journal and in modifiersName.
+func (w *work) by(request string) partition.By {
+	return partition.By{Name: w.signer, Request: request}
 }
 
 // around is what is around a command. The files of open and create are the
@@ -90,7 +96,7 @@ func (j job[A]) on(ctx context.Context, m *Main, c *config.Config, use purpose, 
 	for end := time.Now().Add(patience); ; {
 		p, err := openPartition(ctx, c, m.logger(c), use)
 		if err == nil {
-			err = j.do(ctx, &work{p.Partition, a}, args)
+			err = j.do(ctx, &work{p.Partition, a, c.Admin.DN}, args)
 			return errors.Join(err, p.Close(context.WithoutCancel(ctx)))
 		}
 		if errors.Is(err, table.ErrLocked) {
@@ -135,7 +141,7 @@ func (j job[A]) ask(ctx context.Context, c *config.Config, a around, args A, loc
 
 // serveTools does the jobs of tools that find the folder locked; stop ends that.
 // A shared store is open to them without.
-func (m *Main) serveTools(c *config.Config, p *partition.Partition, log *slog.Logger) (stop func()) {
+func (m *Main) serveTools(c *config.Config, p *partition.Partition, signer func() string, log *slog.Logger) (stop func()) {
 	if strings.HasPrefix(c.Store, "hbase:") {
 		return func() {}
 	}
@@ -145,12 +151,12 @@ func (m *Main) serveTools(c *config.Config, p *partition.Partition, log *slog.Lo
 		return func() {}
 	}
 	return beside(func(ctx context.Context) {
-		l.Serve(ctx, func(ctx context.Context, call *handoff.Call) error { return doFor(ctx, p, call) })
+		l.Serve(ctx, func(ctx context.Context, call *handoff.Call) error { return doFor(ctx, p, signer(), call) })
 	})
 }
 
 // doFor does what a tool asked for.
-func doFor(ctx context.Context, p *partition.Partition, call *handoff.Call) error {
+func doFor(ctx context.Context, p *partition.Partition, signer string, call *handoff.Call) error {
 	j := jobs[call.Work]
 	if j == nil {
 		return fmt.Errorf("this version of the server does not do %q", call.Work)
@@ -158,7 +164,7 @@ func doFor(ctx context.Context, p *partition.Partition, call *handoff.Call) erro
 	err := j.decode(ctx, &work{p, around{
 		Stdin: &lateInput{open: call.Open}, Stdout: call.Stdout, Stderr: call.Stderr,
 		terminal: call.Terminal, elsewhere: true, open: call.Open, create: call.Create,
-	}}, call.Args)
+	}, signer}, call.Args)
 	var mistake *config.Error
 	if errors.As(err, &mistake) {
 		return &handoff.Failure{Text: mistake.Error(), Usage: true}

@@ -13,13 +13,28 @@ import (
 
 // logger writes one line an event to standard error.
 func (m *Main) logger(c *config.Config) *slog.Logger {
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(c.LogLevel)) // checked by package config
-	o := &slog.HandlerOptions{Level: level}
+	m.setLevel(c)
+	o := &slog.HandlerOptions{Level: &m.level}
 	if c.LogFormat == "json" {
+		o.ReplaceAttr = withUnit
 		return slog.New(slog.NewJSONHandler(m.Stderr, o))
 	}
 	return slog.New(slog.NewTextHandler(m.Stderr, o))
+}
+
+// withUnit prints durations as "1.5s": the JSON handler has bare nanoseconds.
+func withUnit(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
+}
+
+// setLevel sets the level of all loggers there are.
+func (m *Main) setLevel(c *config.Config) {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.LogLevel)) // checked by package config
+	m.level.Set(level)
 }
 
 // accessLog opens the access log, nil if there is none. Close it after serving.

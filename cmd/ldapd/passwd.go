@@ -18,28 +18,30 @@ import (
 )
 
 func (m *Main) passwdCommand() *cobra.Command {
-	var scheme string
+	var scheme, output string
 	var scram bool
 	c := &cobra.Command{
-		Use:   "passwd [--scheme SCHEME] [--scram]",
+		Use:   "passwd [--scheme SCHEME] [--scram] [--output FILE]",
 		Short: "Hash a password for the configuration or for userPassword",
 		Long: `Hash a password, asked for on the terminal or read from the first line of
-standard input, and print the hash. With --scram the keys that SCRAM needs follow,
+standard input, and print the hash, or write it to a file that only you can read. With
+--scram the keys that SCRAM needs follow,
 a line a mechanism, for the administrator's password file or authPassword.`,
-		Example: `  ldapd passwd --scram > admin.pw
+		Example: `  ldapd passwd --scram --output admin.pw
   ldapd serve --store ./data --admin-password-file admin.pw`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			m.working = true
-			return m.passwd(c.Context(), scheme, scram)
+			return m.output(output, func(w io.Writer) error { return m.passwd(c.Context(), w, scheme, scram) })
 		},
 	}
 	c.Flags().StringVar(&scheme, "scheme", auth.Default, "`SCHEME`: "+strings.Join(auth.NewSchemes(), ", "))
+	c.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write, with mode 0600")
 	c.Flags().BoolVar(&scram, "scram", false, "print keys of SCRAM (RFC 5803) too")
 	return c
 }
 
-func (m *Main) passwd(ctx context.Context, scheme string, scram bool) error {
+func (m *Main) passwd(ctx context.Context, out io.Writer, scheme string, scram bool) error {
 	password, err := m.readPassword()
 	if err != nil {
 		return err
@@ -63,7 +65,8 @@ func (m *Main) passwd(ctx context.Context, scheme string, scram bool) error {
 		}
 		lines = append(lines, keys...)
 	}
-	_, err = fmt.Fprintf(m.Stdout, "%s\n", bytes.Join(lines, []byte("\n")))
+	sayReadable(out, m.Stderr)
+	_, err = fmt.Fprintf(out, "%s\n", bytes.Join(lines, []byte("\n")))
 	return err
 }
 

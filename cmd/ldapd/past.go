@@ -154,7 +154,7 @@ keep theirs, and those that come back have one only while it is kept.`,
   ldapd restore --store ./data --at before-upgrade --subtree --dry-run ou=people,dc=example,dc=com`,
 		Args: cobra.ExactArgs(1),
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		a.DN, a.By = args[0], c.Admin.DN
+		a.DN = args[0]
 		return restoreJob.on(ctx, m, c, changing, m.around(), a)
 	})
 	c.Flags().StringVar(&a.At, "at", "", "the state at `WHEN`: "+moments)
@@ -165,7 +165,7 @@ keep theirs, and those that come back have one only while it is kept.`,
 }
 
 type restoreArgs struct {
-	DN, At, By      string
+	DN, At          string
 	Subtree, DryRun bool
 }
 
@@ -182,7 +182,7 @@ func restore(ctx context.Context, w *work, a restoreArgs) error {
 	}
 	defer then.Close()
 	done, err := history.Restore(ctx, w.Partition, then, history.RestoreOptions{
-		Name: name, Subtree: a.Subtree, DryRun: a.DryRun, By: partition.By{Name: a.By, Request: "restore"},
+		Name: name, Subtree: a.Subtree, DryRun: a.DryRun, By: w.by("restore"),
 	})
 	switch {
 	case err != nil:

@@ -37,7 +37,7 @@ widened; what becomes other than in the files is said in a note.`,
 		if err != nil {
 			return err
 		}
-		a.Definitions, a.By = f.Definitions, c.Admin.DN
+		a.Definitions = f.Definitions
 		use := writing
 		if a.DryRun {
 			use = changing
@@ -58,7 +58,7 @@ or entries use stays: the error says which.`,
 		Example: `  ldapd schema remove --store ./data groupOfURLs memberURL`,
 		Args:    cobra.MinimumNArgs(1),
 	}, schemaChangeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		a.Names, a.By = args, c.Admin.DN
+		a.Names = args
 		return schemaRemoveJob.on(ctx, m, c, changing, m.around(), a)
 	})
 	c.Flags().BoolVar(&a.DryRun, "dry-run", false, dryRunHelp)
@@ -67,7 +67,6 @@ or entries use stays: the error says which.`,
 
 // A schemaChange is what both jobs have.
 type schemaChange struct {
-	By     string
 	DryRun bool
 }
 
@@ -152,7 +151,7 @@ var errDryRun = errors.New("dry run")
 // changeSchema makes a change of the schema in force, in one commit.
 func (w *work) changeSchema(ctx context.Context, a schemaChange, change func(*schema.Schema) (*schema.Merged, error)) error {
 	var done *schema.Merged
-	_, err := w.UpdateSchema(ctx, partition.By{Name: a.By}, func(tx *partition.Tx) (err error) {
+	_, err := w.UpdateSchema(ctx, w.by(""), func(tx *partition.Tx) (err error) {
 		if done, err = change(tx.Schema()); err != nil || len(done.Add)+len(done.Remove) == 0 {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("LONG", strings.Repeat("long", 30)) // longer than the path of a Unix socket
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ldap": ldapCommand, "waitfor": waitForCommand, "status": statusCommand},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ldap": ldapCommand, "waitfor": waitForCommand, "waitbind": waitBindCommand, "hangup": hangupCommand, "status": statusCommand},
 	})
 }
 
@@ -58,6 +59,24 @@ func waitForCommand(ts *testscript.TestScript, neg bool, args []string) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	ts.Fatalf("nothing listens on %s", args[0])
+}
+
+// waitBindCommand waits until a bind succeeds: waitbind SOCKET DN PASSWORD.
+func waitBindCommand(ts *testscript.TestScript, neg bool, args []string) {
+	for range 500 {
+		if _, err := ldapDo("ldapi://"+ts.MkAbs(args[0]), args[1], args[2], "whoami", nil); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ts.Fatalf("%s cannot bind with this password", args[1])
+}
+
+// hangupCommand sends SIGHUP to what runs in the background, which kill does not know.
+func hangupCommand(ts *testscript.TestScript, neg bool, args []string) {
+	for _, c := range ts.BackgroundCmds() {
+		ts.Check(c.Process.Signal(syscall.SIGHUP))
+	}
 }
 
 // ldapCommand is a client: ldap SOCKET DN PASSWORD add|search|... ARGS. With !

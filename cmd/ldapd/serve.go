@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,6 +31,8 @@ is to have. When clients can connect, a line "ready URL..." is printed.`,
 
 func (m *Main) serve(ctx context.Context, c *config.Config, _ []string) (err error) {
 	log := m.logger(c)
+	hangups, unnotify := hangups()
+	defer unnotify()
 	m.tuneMemory(c)
 	f, err := openFront(c, log)
 	if err != nil {
@@ -72,9 +75,10 @@ func (m *Main) serve(ctx context.Context, c *config.Config, _ []string) (err err
 	defer stopWarming()
 	stopGiving := beside(giveBack)
 	defer stopGiving()
-	stopTools := m.serveTools(c, p.Partition, log)
+	stopTools := m.serveTools(c, p.Partition, d.Admin, log)
 	defer stopTools()
-	return m.run(ctx, c, d, f, log)
+	r := &reloader{m: m, started: c, current: c, log: log, files: f.files, access: closer, directory: d}
+	return m.run(ctx, c, f, r, hangups)
 }
 
 // warm fills the cache beside the serving; stop ends that. A shared store is
@@ -93,8 +97,11 @@ func (m *Main) warm(c *config.Config, p *partition.Partition, log *slog.Logger) 
 }
 
 // run serves until ctx ends or a listener fails.
-func (m *Main) run(ctx context.Context, c *config.Config, d *directory.Directory, f *front, log *slog.Logger) error {
-	s := server.New(handler{d}, f.options)
+func (m *Main) run(ctx context.Context, c *config.Config, f *front, r *reloader, hangups <-chan os.Signal) error {
+	log := r.log
+	s := server.New(handler{r.directory}, f.options)
+	r.server = s
+	defer beside(func(ctx context.Context) { r.serve(ctx, hangups) })()
 	failed := make(chan error, len(f.listeners))
 	for _, l := range f.listeners {
 		go func() { failed <- s.Serve(l) }()
@@ -125,9 +132,7 @@ type handler struct{ *directory.Directory }
 func (h handler) NewSession(c *server.ConnInfo) server.Session { return h.Directory.NewSession(c) }
 
 func directoryOptions(c *config.Config, log *slog.Logger) (directory.Options, error) {
-	if c.Admin.Password == "" {
-		log.Warn("there is no administrator, so nobody can write: make a password hash with 'ldapd passwd' and configure it as admin.password-hash or put it into a file named by admin.password-file", "admin.dn", c.Admin.DN)
-	}
+	warn(c, log)
 	tokens, err := bearer(c, log)
 	return directory.Options{
 		Admin:            c.Admin.DN,
@@ -136,7 +141,7 @@ func directoryOptions(c *config.Config, log *slog.Logger) (directory.Options, er
 		LimitRules:       limitRules(c),
 		AdminKeys:        c.Admin.ScramKeys,
 		Version:          version(),
-		ProtectPasswords: c.Passwords.RequireTLS,
+		ClearPasswords:   clearPasswords[c.Passwords.RequireTLS],
 		UpgradePasswords: c.Passwords.Upgrade,
 		Mechanisms:       c.SASL.Mechanisms,
 		PlainInClear:     c.SASL.PlainInClear,
@@ -145,6 +150,12 @@ func directoryOptions(c *config.Config, log *slog.Logger) (directory.Options, er
 		Log:              log,
 		Slow:             c.Slow,
 	}, err
+}
+
+var clearPasswords = map[string]directory.ClearPasswords{
+	"false":  directory.ClearFromAnywhere,
+	"remote": directory.ClearFromThisMachine,
+	"true":   directory.ClearFromNowhere,
 }
 
 // bearer reads the keys of who makes tokens, if anybody does.

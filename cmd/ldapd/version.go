@@ -20,9 +20,16 @@ func (m *Main) versionCommand() *cobra.Command {
 	}
 }
 
-// version is the module's version, or the commit that a build from a work tree
-// is made of.
+// built is the version that the Makefile sets: the tag, or the commit and how far it is
+// from a tag.
+var built string
+
+// version returns the version of this binary: the Makefile's, the module's, or the commit
+// of the work tree that it was built from.
 func version() string {
+	if built != "" {
+		return built
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

@@ -10,7 +10,7 @@ import (
 
 // Passwords is how they are taken and kept.
 type Passwords struct {
-	RequireTLS bool
+	RequireTLS string // true, false, remote: of clients beyond loopback
 	Upgrade    bool
 	Parallel   int // slow hashes at once; 0: a CPU less than there are
 }
@@ -25,7 +25,7 @@ type SASL struct {
 
 func (r *reader) passwords() Passwords {
 	return Passwords{
-		RequireTLS: r.boolean("passwords.require-tls"),
+		RequireTLS: r.oneOf("passwords.require-tls", "remote", "true", "false"),
 		Upgrade:    r.boolean("passwords.upgrade"),
 		Parallel:   r.count("passwords.parallel"),
 	}

@@ -14,7 +14,7 @@ func TestAuthDefaults(t *testing.T) {
 	if !slices.Equal(c.SASL.Mechanisms, []string{"EXTERNAL", "OAUTHBEARER", "PLAIN"}) || len(c.SASL.Identities) != 1 || c.SASL.Issuer != nil || c.SASL.PlainInClear {
 		t.Errorf("%+v", c.SASL)
 	}
-	if c.Passwords != (Passwords{}) {
+	if c.Passwords != (Passwords{RequireTLS: "remote"}) {
 		t.Errorf("%+v", c.Passwords)
 	}
 }
@@ -40,7 +40,7 @@ sasl:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Passwords != (Passwords{RequireTLS: true, Upgrade: true, Parallel: 3}) {
+	if c.Passwords != (Passwords{RequireTLS: "true", Upgrade: true, Parallel: 3}) {
 		t.Errorf("%+v", c.Passwords)
 	}
 	if c.SASL.Mechanisms == nil || len(c.SASL.Mechanisms) != 0 || len(c.SASL.Identities) != 2 {
@@ -58,7 +58,7 @@ sasl:
 
 func TestBadAuth(t *testing.T) {
 	for flag, want := range map[string]string{
-		"passwords.require-tls=maybe": `--passwords-require-tls: passwords.require-tls: "maybe" is neither true nor false`,
+		"passwords.require-tls=maybe": `--passwords-require-tls: passwords.require-tls: "maybe" is none of remote, true, false`,
 		"sasl.mechanisms=GSSAPI":      `--sasl-mechanisms: sasl.mechanisms: "GSSAPI" is none of`,
 		"sasl.identity=u:x":           `--sasl-identity: sasl.identity: the rule "u:x" is not PATTERN -> DN`,
 		"sasl.issuer=x":               `--sasl-issuer: sasl.issuer: sasl.issuer, sasl.issuer-audience and sasl.issuer-keys go together`,

@@ -53,6 +53,7 @@ type Admin struct {
 	DN        string
 	Password  string   // stored form
 	ScramKeys [][]byte // RFC 5803
+	File      string   // that they were read from, if any
 }
 
 // Access is where the access log goes. Without a File there is none.
@@ -234,6 +235,7 @@ func (r *reader) passwordFile(a *Admin, file string) {
 		r.fail("admin.password-file", "%v", err)
 		return
 	}
+	a.File = file
 	lines := strings.Split(strings.ReplaceAll(string(b), "\r\n", "\n"), "\n")
 	if a.Password = lines[0]; a.Password == "" {
 		r.fail("admin.password-file", "the first line of %s is empty: put there what `ldapd passwd` prints", file)
@@ -326,6 +328,21 @@ func quote(s string) string {
 		return s
 	}
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}
+
+// Changed returns the names of the keys whose values differ: those that are read again
+// while the server runs, and those that need a restart.
+func Changed(from, to *Config) (reload, restart []string) {
+	for i, s := range to.settings {
+		switch {
+		case slices.Equal(s.Values, from.settings[i].Values):
+		case s.Key.Reload:
+			reload = append(reload, s.Key.Name)
+		default:
+			restart = append(restart, s.Key.Name)
+		}
+	}
+	return reload, restart
 }
 
 // Origin is where a key's value came from.

@@ -194,13 +194,13 @@ func FuzzReadYAML(f *testing.F) {
 // Rules of limits begin with those of everyone.
 func TestLimitRules(t *testing.T) {
 	c, err := Load(Sources{Env: []string{"LDAPD_LIMITS_SIZE=9",
-		"LDAPD_LIMITS_RULES=time=1m outstanding=2 for anonymous; size=0 sort-memory=1KiB for subtree:ou=a for b,dc=x"}})
+		"LDAPD_LIMITS_RULES=time=2m outstanding=2 for anonymous; size=0 sort-memory=1KiB for subtree:ou=a for b,dc=x"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	everyone := PerUser{Size: 9, SortMemory: 64 << 20}
+	everyone := PerUser{Size: 9, Time: time.Minute, SortMemory: 64 << 20}
 	first, second := everyone, everyone
-	first.Time, first.Outstanding = time.Minute, 2
+	first.Time, first.Outstanding = 2*time.Minute, 2
 	second.Size, second.SortMemory = 0, 1<<10
 	want := []LimitRule{{"anonymous", first}, {"subtree:ou=a for b,dc=x", second}}
 	if c.Limits.PerUser != everyone || !slices.Equal(c.Limits.Rules, want) {

@@ -92,6 +92,9 @@ func flags(given map[string][]string) layer {
 	var l layer
 	for _, k := range Keys {
 		if items, ok := given[k.Name]; ok {
+			if k.List && len(items) == 1 && items[0] == "" {
+				items = nil // --limits-rules "" empties a list
+			}
 			l = append(l, value{k.Name, items, "--" + k.Flag()})
 		}
 	}

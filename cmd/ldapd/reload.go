@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/internal/certs"
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/server"
+)
+
+// hangups returns a channel of SIGHUPs, which no longer end the process until stop is
+// called.
+func hangups() (c <-chan os.Signal, stop func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP)
+	return signals, func() { signal.Stop(signals) }
+}
+
+// A reloader reads the configuration again while the server runs: the keys with
+// [config.Key.Reload], the TLS files, and the access log's file.
+type reloader struct {
+	m         *Main
+	started   *config.Config // what the server was started with
+	current   *config.Config // with what was read again
+	log       *slog.Logger
+	files     *certs.Store // nil without TLS
+	access    io.Closer
+	directory *directory.Directory
+	server    *server.Server
+}
+
+// serve reloads at every signal until ctx ends.
+func (r *reloader) serve(ctx context.Context, hangups <-chan os.Signal) {
+	for {
+		select {
+		case <-hangups:
+			r.reload()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// reload takes the configuration as it is now. A wrong one is logged and changes
+// nothing.
+func (r *reloader) reload() {
+	r.access.Close() // the next line opens the file again, by its name
+	if r.files != nil {
+		r.files.Reload()
+	}
+	c, err := r.m.again()
+	if err == nil {
+		err = r.use(c)
+	}
+	if err != nil {
+		r.log.Error("the configuration cannot be used, the one before stays in force", "error", err)
+		return
+	}
+	changed, _ := config.Changed(r.current, c)
+	_, restart := config.Changed(r.started, c)
+	r.current = c
+	r.log.Info("configuration read again", "changed", strings.Join(changed, " "))
+	if len(restart) > 0 {
+		r.log.Warn("some changes of the configuration need a restart", "keys", strings.Join(restart, " "))
+	}
+}
+
+func (r *reloader) use(c *config.Config) error {
+	o, err := directoryOptions(c, r.log)
+	if err != nil {
+		return err
+	}
+	if err := r.directory.Reconfigure(o); err != nil {
+		return err
+	}
+	r.server.Reconfigure(serverOptions(c, r.log))
+	r.m.setLevel(c)
+	return nil
+}

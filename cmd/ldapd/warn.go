@@ -1,0 +1,67 @@
+package main
+
+import (
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+)
+
+// warn logs what a configuration lacks, or exposes.
+func warn(c *config.Config, log *slog.Logger) {
+	if c.Admin.Password == "" {
+		log.Warn("there is no administrator, so nobody can write: make a password hash with 'ldapd passwd' and configure it as admin.password-hash or put it into a file named by admin.password-file", "admin.dn", c.Admin.DN)
+	}
+	if c.Admin.File != "" {
+		warnReadable(c.Admin.File, log)
+	}
+	warnClear(c, log)
+}
+
+// warnReadable logs that others can read a file with passwords or hashes.
+func warnReadable(name string, log *slog.Logger) {
+	if info, err := os.Stat(name); err == nil && readableByOthers(info) {
+		log.Warn("others can read a file with a password: chmod 600", "file", name, "mode", info.Mode().Perm().String())
+	}
+}
+
+func readableByOthers(info fs.FileInfo) bool {
+	return info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0
+}
+
+// sayReadable writes to w that others can read the file that out is, if it is one.
+func sayReadable(out, w io.Writer) {
+	f, ok := out.(*os.File)
+	if !ok {
+		return
+	}
+	if info, err := f.Stat(); err == nil && readableByOthers(info) {
+		io.WriteString(w, "ldapd: others can read this output, which has password hashes: its file should have mode 0600\n")
+	}
+}
+
+// warnClear logs that passwords cross the network in clear, or that clients elsewhere
+// cannot bind with one.
+func warnClear(c *config.Config, log *slog.Logger) {
+	for _, l := range c.Listen {
+		u, err := url.Parse(l)
+		if err != nil || u.Scheme != "ldap" || isLoopback(u.Hostname()) {
+			continue
+		}
+		switch {
+		case c.Passwords.RequireTLS == "false":
+			log.Warn("passwords cross the network in clear: set passwords.require-tls to true or remote", "listen", l)
+		case c.TLS.Certificate == "":
+			log.Warn("clients on other machines cannot bind with a password: there is no TLS, set tls.certificate and tls.key", "listen", l)
+		}
+	}
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
