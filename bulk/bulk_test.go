@@ -85,7 +85,14 @@ func mustImport(t testing.TB, p *partition.Partition, o bulk.Options) imported {
 	return r
 }
 
+// export gives the entries and the definitions of a directory.
 func export(t testing.TB, p *partition.Partition, o bulk.ExportOptions) string {
+	t.Helper()
+	o.NoConfig = true
+	return exportAll(t, p, o)
+}
+
+func exportAll(t testing.TB, p *partition.Partition, o bulk.ExportOptions) string {
 	t.Helper()
 	s := p.Snapshot()
 	defer s.Close()

@@ -23,13 +23,14 @@ type ExportOptions struct {
 	Base     dn.DN         // empty: everything
 	Filter   filter.Filter // nil: every entry
 	NoSchema bool          // leave out the directory's own definitions
+	NoConfig bool          // leave out what servers share besides
 	Progress *Progress
 }
 
 // Export writes the entries of a snapshot as LDIF, each before those below it,
 // with all that is stored of them: operational attributes and userPassword too.
 // Before them stands a record of the definitions that are not built in, if there
-// are any.
+// are any, and in an export of everything one of what servers share besides.
 func Export(ctx context.Context, p *partition.Partition, s *partition.Snapshot, w io.Writer, o ExportOptions) (int, error) {
 	at, err := s.Find(ctx, o.Base)
 	if err != nil {
@@ -48,6 +49,11 @@ func Export(ctx context.Context, p *partition.Partition, s *partition.Snapshot, 
 	}
 	if !o.NoSchema {
 		if err := writeDefinitions(out, s); err != nil {
+			return 0, err
+		}
+	}
+	if !o.NoConfig && len(o.Base) == 0 && o.Filter == nil {
+		if err := writeConfiguration(ctx, out, s); err != nil {
 			return 0, err
 		}
 	}

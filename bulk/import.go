@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/ldif"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -18,16 +19,34 @@ import (
 func Import(ctx context.Context, p *partition.Partition, o Options) (Result, error) {
 	o = o.withDefaults()
 	o.Progress.total = o.Size
-	first := o.first()
-	if first.changes() {
+	h := o.head()
+	if h.first.changes() {
 		return importChanges(ctx, p, &o)
 	}
-	return importEntries(ctx, p, &o, &first)
+	return importEntries(ctx, p, &o, &h)
 }
 
-// first looks at the first record; the item has none if it cannot be read.
-// Standard input can be read once only, so what was looked at is kept.
-func (o *Options) first() item {
+// A head is what files begin with.
+type head struct {
+	first item // has no record if it cannot be read
+	// The records of definitions and of the shared configuration that stand before
+	// all others; nil: there is none.
+	definitions, configuration *item
+}
+
+// records is how many records are of the head alone.
+func (h *head) records() (n int) {
+	for _, x := range []*item{h.definitions, h.configuration} {
+		if x != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// head looks at the first records. Standard input can be read once only, so what
+// was looked at is kept.
+func (o *Options) head() (h head) {
 	first := *o
 	first.Files, first.Progress = o.Files[:min(1, len(o.Files))], &Progress{}
 	if len(o.Files) > 0 && o.Files[0] == stdin {
@@ -35,10 +54,21 @@ func (o *Options) first() item {
 		first.Stdin, o.Stdin = peeked, peeked
 		defer peeked.rewind()
 	}
+	n := 0
 	for x := range first.items() {
-		return x
+		if n++; n == 1 {
+			h.first = x
+		}
+		switch {
+		case h.definitions == nil && x.defines():
+			h.definitions = &x
+		case h.configuration == nil && x.configures():
+			h.configuration = &x
+		default:
+			return h
+		}
 	}
-	return item{}
+	return h
 }
 
 // importer loads entries.
@@ -48,29 +78,35 @@ type importer struct {
 	l       *partition.Loader
 	rejects rejects
 	wait    spool // entries whose parent has not come yet
-	skip    int   // records at the beginning that were definitions
+	skip    int   // records at the beginning that are no entries
 
 	mu    sync.Mutex // of noted
 	noted map[string]bool
 }
 
-// importEntries loads entries, which may need the definitions before them.
-func importEntries(ctx context.Context, p *partition.Partition, o *Options, first *item) (Result, error) {
-	d, err := takeDefinitions(ctx, p, o, first)
+// importEntries loads entries, which may need the definitions and are held to the
+// configuration before them.
+func importEntries(ctx context.Context, p *partition.Partition, o *Options, h *head) (Result, error) {
+	d, err := takeDefinitions(ctx, p, o, h.definitions)
 	if err != nil {
 		return Result{}, err
 	}
-	res, err := load(ctx, p, o, d.records)
+	var res Result
+	c, err := takeConfiguration(ctx, p, o, h.configuration)
+	if err == nil {
+		res, err = load(ctx, p, o, h.records(), c.scopes)
+	}
 	if res.Revision == 0 {
-		err = errors.Join(err, d.takeBack(context.WithoutCancel(ctx), p, o))
+		ctx := context.WithoutCancel(ctx)
+		err = errors.Join(err, c.takeBack(ctx), d.takeBack(ctx, p, o))
 	}
 	return res, err
 }
 
 // load loads the entries behind a number of records.
-func load(ctx context.Context, p *partition.Partition, o *Options, skip int) (Result, error) {
+func load(ctx context.Context, p *partition.Partition, o *Options, skip int, scopes map[entry.ID]dn.DN) (Result, error) {
 	l, err := p.Load(ctx, partition.LoadOptions{
-		By: o.By, Suffixes: o.Suffixes, FirstSuffix: len(o.Suffixes) == 0, Memory: o.Memory,
+		By: o.By, Suffixes: o.Suffixes, FirstSuffix: len(o.Suffixes) == 0, Memory: o.Memory, Scopes: scopes,
 		Progress: o.Progress.finishing,
 	})
 	if err != nil {
@@ -270,6 +306,9 @@ func (im *importer) prepare(s *sieve, x *item) (*partition.Loading, error) {
 	}
 	if partition.IsSubschema(name) {
 		return nil, x.wrong(errLateDefinitions)
+	}
+	if x.configures() {
+		return nil, x.wrong(errLateConfiguration)
 	}
 	return im.l.Prepare(name, s.clean(attributes))
 }

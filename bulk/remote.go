@@ -37,8 +37,8 @@ func Send(ctx context.Context, r Remote, o Options) (Result, error) {
 	s := &sender{o: &o, r: r, core: schema.Core(), rejects: rejects{o: &o}, busy: map[string]chan struct{}{}, noted: map[string]bool{}}
 	s.sieve = newSieve(s.core, s.note)
 	n := cmp.Or(r.Connections, 8)
-	first := o.first()
-	if s.changes = first.changes(); s.changes {
+	h := o.head()
+	if s.changes = h.first.changes(); s.changes {
 		n = 1
 	}
 	err := s.run(ctx, n)
@@ -126,6 +126,10 @@ func (s *sender) read(ctx context.Context, work chan<- item, alone func(*item)) 
 	for x := range s.o.items() {
 		if x.defines() {
 			alone(&x)
+			continue
+		}
+		if x.configures() {
+			s.o.Note(configName + " is not sent: a server has its naming contexts by `ldapd serve --suffix`, its indexes by `ldapd reindex` and its unique attributes by `ldapd unique`")
 			continue
 		}
 		if x.Record != nil && !s.above(ctx, &x) {

@@ -43,7 +43,6 @@ var errLateDefinitions = errors.New("definitions must come before all entries: m
 
 // definitions is what an import changes of the schema before its entries.
 type definitions struct {
-	records     int // that they were in
 	add, remove []schema.Definition
 }
 
@@ -65,14 +64,12 @@ func (x *item) ofSubschema() bool {
 	return err == nil && partition.IsSubschema(name)
 }
 
-// takeDefinitions changes the schema as the first record says if that is of the
-// subschema.
+// takeDefinitions changes the schema as a record says, if there is one.
 func takeDefinitions(ctx context.Context, p *partition.Partition, o *Options, first *item) (*definitions, error) {
 	d := &definitions{}
-	if !first.defines() {
+	if first == nil {
 		return d, nil
 	}
-	d.records = 1
 	added, removed, err := first.definitions()
 	if err != nil {
 		return d, err

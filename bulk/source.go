@@ -90,8 +90,11 @@ type item struct {
 	*ldif.Record
 	file string
 	bad  *ldif.Error
-	raw  []byte // of a file's first record; of a bad one, if rejects are wanted
+	raw  []byte // of a file's first records; of a bad one, if rejects are wanted
 }
+
+// heads are how many records of a file may be of its head.
+const heads = 2
 
 // changes reports whether the record is a change; its file is one of changes.
 func (x *item) changes() bool { return x.Record != nil && x.Change != nil }
@@ -119,11 +122,11 @@ func (o *Options) file(name string, yield func(item) bool) bool {
 		label = "standard input"
 	}
 	r := ldif.NewReader(in, ldif.Options{File: label, AllowFiles: o.AllowFiles})
-	line, first := 1, true
+	line, n := 1, 0
 	for rec, err := range r.Records() {
 		x := item{Record: rec, file: label}
-		if first {
-			x.raw, first = bytes.Clone(r.Raw()), false
+		if n++; n <= heads {
+			x.raw = bytes.Clone(r.Raw())
 		}
 		switch {
 		case err == nil:

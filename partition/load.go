@@ -30,6 +30,9 @@ type LoadOptions struct {
 	// FirstSuffix makes the first entry's name a naming context if there is
 	// none.
 	FirstSuffix bool
+	// Scopes are the names of entries from which down attributes are unique, for
+	// those that come with the load.
+	Scopes map[entry.ID]dn.DN
 	// Memory bounds in bytes what names are kept in, and what the store sorts
 	// in; zero is 192 MiB each. Names that do not fit go to disk.
 	Memory int64

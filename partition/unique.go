@@ -238,12 +238,7 @@ func (p *Partition) Unique() (us []Unique, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, x := range c.ordered {
-		for _, base := range x.unique {
-			us = append(us, Unique{x.typ.Name(), base})
-		}
-	}
-	return us, nil
+	return c.unique(), nil
 }
 
 // SetUnique makes an attribute unique, or no longer. From the moment on that
@@ -441,23 +436,25 @@ func (l *Loader) uniqueIn(ctx context.Context, x *Loading, a *newAttribute, ix *
 }
 
 // within reports whether a name is in the scope of an entry that was there before
-// the load.
+// the load, or that the load is told of.
 func (l *Loader) within(ctx context.Context, norms []dn.Norm, base entry.ID) (bool, error) {
 	if base == root {
 		return true, nil
 	}
-	if l.empty {
+	scope, ok := l.o.Scopes[base]
+	if !ok && l.empty {
 		return false, nil
 	}
-	name, err := l.s.Name(ctx, base)
-	if err != nil {
-		return false, err
+	if !ok {
+		name, err := l.s.Name(ctx, base)
+		if err != nil {
+			return false, err
+		}
+		if scope, err = dn.Parse(name); err != nil {
+			return false, err
+		}
 	}
-	parsed, err := dn.Parse(name)
-	if err != nil {
-		return false, err
-	}
-	above, err := parsed.Normalize(l.catalog.Load().schema)
+	above, err := scope.Normalize(l.catalog.Load().schema)
 	n := len(norms) - len(above)
 	return err == nil && n >= 0 && slices.Equal(norms[n:], above), err
 }

@@ -20,6 +20,7 @@ import (
 type exportArgs struct {
 	Base, Filter, At string
 	NoSchema         bool
+	NoConfig         bool
 	Summary          bool // is wanted on standard error
 }
 
@@ -34,7 +35,9 @@ func (m *Main) exportCommand() *cobra.Command {
 		Long: `Write a directory as LDIF to standard output or a file, each entry before those
 below it, with everything that is stored: operational attributes and passwords
 too. Definitions that the directory has besides the built-in schema come first, as
-an entry cn=Subschema. Importing it all makes the same directory again.`,
+an entry cn=Subschema; in an export of everything the naming contexts, indexes and
+unique attributes follow, as an entry cn=config. Importing it all makes the same
+directory again.`,
 		Example: `  ldapd export --store ./data --output all.ldif.zst
   ldapd export --store ./data --base ou=people,dc=example,dc=com --filter '(l=Oslo)'
   ldapd export --store ./data --at 2026-01-31T12:00:00Z`,
@@ -58,6 +61,7 @@ an entry cn=Subschema. Importing it all makes the same directory again.`,
 	c.Flags().StringVar(&a.At, "at", "now", "the state at `WHEN`: "+moments)
 	c.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write, compressed if it ends with .gz or .zst")
 	c.Flags().BoolVar(&a.NoSchema, "no-schema", false, "leave out the definitions of cn=Subschema")
+	c.Flags().BoolVar(&a.NoConfig, "no-config", false, "leave out naming contexts, indexes and unique attributes")
 	return c
 }
 
@@ -77,7 +81,7 @@ func (m *Main) output(file string, fn func(io.Writer) error) error {
 }
 
 func (a *exportArgs) parse() (o bulk.ExportOptions, at partition.Moment, err error) {
-	o.NoSchema = a.NoSchema
+	o.NoSchema, o.NoConfig = a.NoSchema, a.NoConfig
 	if o.Base, err = dn.Parse(a.Base); err != nil {
 		return o, at, &config.Error{Where: "--base", Text: err.Error()}
 	}

@@ -1,0 +1,276 @@
+package bulk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/ldif"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// What the servers of a directory share besides the schema stands in an export as
+// an entry:
+//
+//	dn: cn=config
+//	objectClass: directoryConfiguration
+//	namingContexts: dc=example,dc=com
+//	index: uid column
+//	unique: uid
+//	unique: mail 3f2504e0-4f89-11d3-9a0c-0305e82c3301 ou=people,dc=example,dc=com
+//
+// The UUID is that of the entry from which down the values are unique.
+const (
+	configName     = "cn=config"
+	configClass    = "directoryConfiguration"
+	contextsOf     = "namingContexts"
+	indexOf        = "index"
+	uniqueOf       = "unique"
+	configurations = "cn=config with objectClass " + configClass
+)
+
+// configuration is what a record says.
+type configuration struct {
+	suffixes []string
+	indexes  []partition.Index
+	unique   []scope
+}
+
+// A scope is where an attribute is unique.
+type scope struct {
+	partition.Unique
+	name dn.DN // of the base; empty: everywhere
+}
+
+// writeConfiguration writes what a state shows. What is unique below an entry that
+// is gone is left out.
+func writeConfiguration(ctx context.Context, out *ldif.Writer, s *partition.Snapshot) error {
+	rec := &ldif.Record{DN: configName, Attributes: []op.PartialAttribute{{Description: "objectClass", Values: [][]byte{[]byte(configClass)}}}}
+	value := func(attribute, text string) {
+		if last := &rec.Attributes[len(rec.Attributes)-1]; last.Description == attribute {
+			last.Values = append(last.Values, []byte(text))
+			return
+		}
+		rec.Attributes = append(rec.Attributes, op.PartialAttribute{Description: attribute, Values: [][]byte{[]byte(text)}})
+	}
+	c := s.Config()
+	for _, x := range c.Suffixes {
+		value(contextsOf, x)
+	}
+	for _, x := range c.Indexes {
+		value(indexOf, x.Attribute+" "+string(x.Layout))
+	}
+	for _, u := range s.Unique() {
+		text := u.Attribute
+		if u.Base != entry.Root {
+			name, err := s.Name(ctx, u.Base)
+			if err != nil {
+				continue
+			}
+			text += " " + u.Base.String() + " " + name
+		}
+		value(uniqueOf, text)
+	}
+	return out.Write(rec)
+}
+
+var errLateConfiguration = errors.New("what servers share must come before all entries: put this in front of them, in the first file")
+
+// configures reports whether a record is one of the shared configuration.
+func (x *item) configures() bool {
+	if x.Record == nil || x.Change != nil {
+		return false
+	}
+	name, err := dn.Parse(x.DN)
+	if err != nil || !strings.EqualFold(name.String(), configName) {
+		return false
+	}
+	return slices.ContainsFunc(x.Attributes, func(a op.PartialAttribute) bool {
+		return strings.EqualFold(a.Description, "objectClass") &&
+			slices.ContainsFunc(a.Values, func(v []byte) bool { return strings.EqualFold(string(v), configClass) })
+	})
+}
+
+// configuration reads a record.
+func (x *item) configuration() (*configuration, error) {
+	c := &configuration{}
+	var bad []error
+	for _, a := range x.Attributes {
+		for _, v := range a.Values {
+			if err := c.take(a.Description, string(v)); err != nil {
+				bad = append(bad, fmt.Errorf("%s: %s: %w", a.Description, v, err))
+			}
+		}
+	}
+	if len(bad) > 0 {
+		return nil, x.wrong(errors.Join(bad...))
+	}
+	return c, nil
+}
+
+func (c *configuration) take(attribute, value string) error {
+	fields := strings.Fields(value)
+	switch strings.ToLower(attribute) {
+	case "objectclass", "cn":
+		return nil
+	case strings.ToLower(contextsOf):
+		_, err := dn.Parse(value)
+		c.suffixes = append(c.suffixes, value)
+		return err
+	case indexOf:
+		if len(fields) != 2 {
+			return errors.New(`expected an attribute and its layout, "row" or "column"`)
+		}
+		c.indexes = append(c.indexes, partition.Index{Attribute: fields[0], Layout: partition.Layout(fields[1])})
+		return nil
+	case uniqueOf:
+		u, err := parseScope(value)
+		c.unique = append(c.unique, u)
+		return err
+	}
+	return fmt.Errorf("not an attribute of %s", configurations)
+}
+
+func parseScope(value string) (u scope, err error) {
+	parts := strings.SplitN(value, " ", 3)
+	u.Attribute = parts[0]
+	if len(parts) == 1 {
+		return u, nil
+	}
+	if len(parts) != 3 {
+		return u, errors.New("expected an attribute, or an attribute, the UUID of an entry and its name")
+	}
+	if u.Base, err = entry.ParseID(parts[1]); err != nil {
+		return u, err
+	}
+	u.name, err = dn.Parse(parts[2])
+	return u, err
+}
+
+// configured is what an import changed of the shared configuration before its
+// entries.
+type configured struct {
+	p       *partition.Partition
+	indexes []partition.Index // that were before; nil: they are as they were
+	unique  []partition.Unique
+	scopes  map[entry.ID]dn.DN // of what is unique
+}
+
+// takeConfiguration makes the shared configuration what a record says, in a
+// directory that has no entries, and otherwise adds what it lacks. Naming contexts
+// come with the entries.
+func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, x *item) (*configured, error) {
+	d := &configured{p: p, scopes: map[entry.ID]dn.DN{}}
+	if x == nil {
+		return d, nil
+	}
+	c, err := x.configuration()
+	if err != nil {
+		return d, fmt.Errorf("nothing was imported: %w", err)
+	}
+	if err = d.index(ctx, c, o); err == nil {
+		err = d.makeUnique(ctx, c)
+	}
+	if err != nil {
+		err = fmt.Errorf("nothing was imported, as what servers share cannot be as it is there: %w", x.wrong(err))
+		return d, errors.Join(err, d.takeBack(context.WithoutCancel(ctx)))
+	}
+	for _, s := range c.suffixes {
+		if !slices.Contains(o.Suffixes, s) {
+			o.Suffixes = append(slices.Clip(o.Suffixes), s)
+		}
+	}
+	return d, nil
+}
+
+// index makes indexes.
+func (d *configured) index(ctx context.Context, c *configuration, o *Options) error {
+	s := d.p.Snapshot()
+	empty, err := s.Empty(ctx)
+	s.Close()
+	if err != nil {
+		return err
+	}
+	before := d.p.Config().Indexes
+	want := c.indexes
+	if !empty {
+		want = d.lacking(before, c.indexes, o)
+	}
+	if slices.Equal(before, want) {
+		return nil
+	}
+	d.indexes = append([]partition.Index{}, before...)
+	return d.p.SetIndexes(ctx, want)
+}
+
+// lacking are the indexes that there are with those that there are not.
+func (d *configured) lacking(there, more []partition.Index, o *Options) []partition.Index {
+	s := d.p.Schema()
+	want := slices.Clone(there)
+	for _, x := range more {
+		t := s.Attribute(x.Attribute)
+		i := slices.IndexFunc(there, func(y partition.Index) bool { return t != nil && s.Attribute(y.Attribute) == t })
+		switch {
+		case i < 0:
+			want = append(want, x)
+		case there[i].Layout != x.Layout:
+			o.Note(fmt.Sprintf("the index of %s keeps its layout %s, which is %s there", x.Attribute, there[i].Layout, x.Layout))
+		}
+	}
+	return want
+}
+
+// makeUnique makes attributes unique. A base that is there already counts by its
+// name, one that is to come by its UUID.
+func (d *configured) makeUnique(ctx context.Context, c *configuration) error {
+	there, err := d.p.Unique()
+	if err != nil {
+		return err
+	}
+	s := d.p.Snapshot()
+	defer s.Close()
+	for _, u := range c.unique {
+		t := d.p.Schema().Attribute(u.Attribute)
+		if len(u.name) > 0 {
+			if at, err := s.Find(ctx, u.name); err == nil {
+				u.Base = at.ID
+			} else if problem := (*partition.Error)(nil); !errors.As(err, &problem) {
+				return err
+			}
+			d.scopes[u.Base] = u.name
+		}
+		if slices.ContainsFunc(there, func(y partition.Unique) bool {
+			return t != nil && d.p.Schema().Attribute(y.Attribute) == t && y.Base == u.Base
+		}) {
+			continue
+		}
+		if err := d.p.SetUnique(ctx, u.Unique, true); err != nil {
+			return err
+		}
+		d.unique = append(d.unique, u.Unique)
+	}
+	return nil
+}
+
+// takeBack undoes the changes behind an import that came to nothing.
+func (d *configured) takeBack(ctx context.Context) error {
+	for _, u := range slices.Backward(d.unique) {
+		if err := d.p.SetUnique(ctx, u, false); err != nil {
+			return fmt.Errorf("%s stays unique: %w", u.Attribute, err)
+		}
+	}
+	d.unique = nil
+	if d.indexes == nil {
+		return nil
+	}
+	if err := d.p.SetIndexes(ctx, d.indexes); err != nil {
+		return fmt.Errorf("the indexes of %s stay: %w", configName, err)
+	}
+	d.indexes = nil
+	return nil
+}
