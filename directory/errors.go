@@ -45,6 +45,7 @@ var sentinels = []struct {
 	{txn.ErrConflict, op.Busy, "other writers were faster too often: try again"},
 	{txn.ErrReadOnly, op.UnwillingToPerform, "this server was opened for reading only"},
 	{txn.ErrRevision, op.UnwillingToPerform, "the state that was asked for is no longer kept"},
+	{table.ErrPending, op.Unavailable, "the disk is full: the change is made when there is space, or not at all: read to learn whether it stands"},
 	{txn.ErrUnknown, op.Other, "the store failed while committing: read to learn whether the change stands"},
 	{table.ErrTooLarge, op.AdminLimitExceeded, "a value is larger than the store takes"},
 	{table.ErrUnavailable, op.Unavailable, "the store is not available now"},

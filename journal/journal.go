@@ -225,7 +225,7 @@ func swap(ctx context.Context, t table.Table, row []byte, f table.Family, q, old
 
 // permanent errors do not pass by trying again.
 func permanent(err error) bool {
-	return errors.Is(err, table.ErrClosed) || errors.Is(err, table.ErrTooLarge) || errors.Is(err, table.ErrCorrupt)
+	return errors.Is(err, table.ErrRefused) || errors.Is(err, table.ErrClosed) || errors.Is(err, table.ErrTooLarge) || errors.Is(err, table.ErrCorrupt)
 }
 
 func read(ctx context.Context, t table.Table, row []byte, f table.Family, q []byte) ([]byte, error) {

@@ -31,6 +31,7 @@ func (tx *Tx) Delete(ctx context.Context, name dn.DN) error {
 	if err := tx.remove(ctx, pl.ID, row.Clone()); err != nil {
 		return err
 	}
+	tx.tx.SetUrgent()
 	tx.record("delete", name)
 	return nil
 }

@@ -31,6 +31,7 @@ func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, most int) (n int, whol
 			return 0, false, err
 		}
 	}
+	tx.tx.SetUrgent()
 	tx.record("deletetree", name)
 	return len(f.doomed), whole, nil
 }

@@ -19,7 +19,8 @@ const secretSize = 32
 // Secret gives random bytes that all servers of the store share and nobody else
 // knows: who is to make or to recognise signatures derives keys from them. They
 // are made when they are first asked for, and stand beside the header, in a row of
-// their own, so that no export has them.
+// their own, so that no export has them. A store that has none and takes no writes
+// now, as on a full disk, leaves each server its own until it starts again.
 func (p *Partition) Secret(ctx context.Context) ([]byte, error) {
 	fresh := make([]byte, secretSize)
 	rand.Read(fresh) // never fails (crypto/rand)
@@ -33,6 +34,9 @@ func (p *Partition) Secret(ctx context.Context) ([]byte, error) {
 	}
 	if c := row.Find(headerFamily, secretColumn); c != nil {
 		return bytes.Clone(c.Value), nil
+	}
+	if errors.Is(swapErr, table.ErrUnavailable) {
+		return fresh, nil
 	}
 	return nil, errors.Join(swapErr, errors.New("the store's secret could not be made"))
 }

@@ -236,6 +236,9 @@ type Batch struct {
 	// tables that were there before and are written over, sorted, and gives a
 	// last write, to an unversioned table.
 	Last func(over []Rows) Write
+	// Urgent is set for what leads to more space, or to an end in order: it may use
+	// what an engine keeps for a full disk.
+	Urgent bool
 }
 
 // A Batcher is a Store that commits to many rows of many tables atomically, in
@@ -281,6 +284,10 @@ var (
 	// ErrPending, of a Batcher's wait, beside ErrUnavailable: the batch is not
 	// durable yet but may become so (a full disk).
 	ErrPending = errors.New("not durable yet")
+	// ErrRefused, beside ErrUnavailable: the engine takes no writes now (a full disk,
+	// a store opened for reading). Nothing was written; trying again does not help
+	// before somebody makes space or opens the store again.
+	ErrRefused = errors.New("write refused")
 	// ErrLocked: another process holds the store.
 	ErrLocked = errors.New("store in use")
 	// ErrCorrupt: the store's bytes are not what was written.

@@ -50,10 +50,13 @@ func openLocal(ctx context.Context, db *DB) error {
 		clock: revision.NewClock(localSlot, db.o.Now), ordinal: 1,
 	}
 	e.background, e.stop = context.WithCancel(context.Background())
-	if err := e.claim(ctx); err != nil {
+	if err := e.unlessFull(e.claim(ctx)); err != nil {
 		return err
 	}
-	head, err := e.recover(ctx)
+	head, left, err := e.newest(ctx)
+	if err == nil {
+		err = e.unlessFull(e.rollBack(ctx, left))
+	}
 	if err != nil {
 		return err
 	}
@@ -92,34 +95,47 @@ func (e *local) claim(ctx context.Context) error {
 	return err
 }
 
-// recover finds the newest commit and takes back what a crash left of a load
-// after it.
-func (e *local) recover(ctx context.Context) (head table.Revision, err error) {
-	var left []table.Revision
+// unlessFull lets a store be read that takes no writes now, as on a full disk.
+func (e *local) unlessFull(err error) error {
+	if !errors.Is(err, table.ErrUnavailable) {
+		return err
+	}
+	e.db.o.Log.Warn("the store is served for reading only: make it writable and start again", "store", e.db.store.String(), "error", err)
+	err = fmt.Errorf("%w: it could not be written to when it was opened, start again: %w", table.ErrUnavailable, err)
+	e.broken.CompareAndSwap(nil, &err)
+	return nil
+}
+
+// newest finds the newest commit, and what a crash left of a load after it.
+func (e *local) newest(ctx context.Context) (head table.Revision, left []table.Revision, err error) {
 	for rec, err := range e.db.log.Backward(ctx, localSlot, 0, revision.Last-1) {
 		if err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 		e.clock.Observe(rec.Revision)
 		if rec.State == journal.Committed {
-			head = rec.Revision
-			break
+			return rec.Revision, left, nil
 		}
 		left = append(left, rec.Revision)
 	}
+	return 0, left, nil
+}
+
+// rollBack takes back what a crash left of loads.
+func (e *local) rollBack(ctx context.Context, left []table.Revision) error {
+	if e.db.o.ReadOnly || e.broken.Load() != nil {
+		return nil
+	}
 	for _, r := range left {
-		if e.db.o.ReadOnly {
-			break
-		}
 		rec, err := e.db.log.Get(ctx, r)
 		if err == nil {
 			err = e.db.log.Rollback(ctx, &rec)
 		}
 		if err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return head, nil
+	return nil
 }
 
 func (e *local) storesMarks() bool { return false }
@@ -210,7 +226,7 @@ func (e *local) enqueue(ctx context.Context, tx *Tx, writes []table.Write) (r ta
 		return rec.Write()
 	}
 	// The client's patience must not leave half a commit: from here it goes on.
-	wait, err = e.batcher.Commit(context.WithoutCancel(ctx), table.Batch{Revision: r, Writes: writes, Last: last})
+	wait, err = e.batcher.Commit(context.WithoutCancel(ctx), table.Batch{Revision: r, Writes: writes, Last: last, Urgent: tx.urgent})
 	if err != nil {
 		return 0, 0, nil, nil, e.refused(ctx, r, err)
 	}
@@ -320,5 +336,9 @@ func (e *local) close(ctx context.Context) error {
 	c := h.Cell(localSlot)
 	c.State, c.Head, c.Sequence = revision.Closed, e.db.current.Load().max, c.Sequence+1
 	_, _, err = e.db.log.SwapHead(ctx, localSlot, h.Raw(localSlot), c.Append(nil))
+	if errors.Is(err, table.ErrUnavailable) {
+		e.db.o.Log.Warn("the end of this server was not written down", "error", err) // the next one finds out
+		return nil
+	}
 	return err
 }

@@ -28,6 +28,7 @@ type Tx struct {
 	keys     []uint64 // hashes of what else changes
 	message  []byte
 	atCommit []func(table.Revision)
+	urgent   bool
 }
 
 var _ Reader = (*Tx)(nil)
@@ -155,6 +156,9 @@ func (tx *Tx) SetMessage(m []byte) { tx.message = m }
 // anything is written: it may fill in bytes that were handed to Write. It must be
 // quick, since it holds up other commits.
 func (tx *Tx) AtCommit(fn func(r table.Revision)) { tx.atCommit = append(tx.atCommit, fn) }
+
+// SetUrgent says that the transaction leads to more space: see table.Batch.
+func (tx *Tx) SetUrgent() { tx.urgent = true }
 
 func (tx *Tx) issued(r table.Revision) {
 	for _, fn := range tx.atCommit {

@@ -84,7 +84,7 @@ func (m *Main) rebuild(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	defer lowMemory(c)()
-	s, err := openStore(ctx, c, m.logger(c), 0)
+	s, err := openStore(ctx, c, m.logger(c), changing, 0)
 	if errors.Is(err, table.ErrLocked) {
 		return fmt.Errorf("%w; to make everything anew, stop the server first: while it runs, only indexes of attributes can be made", err)
 	}

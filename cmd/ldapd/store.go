@@ -17,7 +17,7 @@ import (
 
 // openStore opens what the key store names: a folder, with a cache of so many
 // bytes (zero: a small one), or a cluster.
-func openStore(ctx context.Context, c *config.Config, log *slog.Logger, cache int64) (table.Store, error) {
+func openStore(ctx context.Context, c *config.Config, log *slog.Logger, use purpose, cache int64) (table.Store, error) {
 	if c.Store == "" {
 		return nil, &config.Error{Text: "no store given: say --store FOLDER or --store hbase://ZK1,ZK2:2181/PREFIX"}
 	}
@@ -27,9 +27,13 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger, cache in
 		}
 		return hbase.Open(ctx, c.Store, hbase.Options{Log: log, Compact: c.Compaction})
 	}
-	return lsm.Open(lsm.Options{Path: c.Store, Cache: cache, Logf: func(format string, args ...any) {
+	o := lsm.Options{Path: c.Store, Cache: cache, ReadOnly: use == reading, Logf: func(format string, args ...any) {
 		log.Warn(fmt.Sprintf(format, args...), "store", c.Store)
-	}})
+	}}
+	if use == serving {
+		o.Reserve = lsm.DefaultReserve
+	}
+	return lsm.Open(o)
 }
 
 // directoryStore is an open store with the partition in it.
@@ -51,7 +55,7 @@ const (
 // openPartition opens the directory in a store.
 func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use purpose) (*directoryStore, error) {
 	entries, blocks := caches(c, use)
-	s, err := openStore(ctx, c, log, blocks)
+	s, err := openStore(ctx, c, log, use, blocks)
 	if err != nil {
 		return nil, err
 	}

@@ -284,7 +284,7 @@ func (b *bulk) Finish(ctx context.Context, last []table.Write) error {
 	if b.ended {
 		return b.s.wrap("finish a load", errEnded)
 	}
-	if err := b.s.beginWrite(ctx); err != nil {
+	if err := b.s.beginWrite(ctx, false); err != nil {
 		return err
 	}
 	defer b.s.endWrite()

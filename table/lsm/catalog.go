@@ -111,14 +111,16 @@ func (s *Store) getUint(key []byte) (uint64, error) {
 
 // Create implements table.Store.
 func (s *Store) Create(ctx context.Context, specs ...table.Spec) (err error) {
-	if err := s.beginWrite(ctx); err != nil {
+	if s.hasAll(specs) {
+		return ctx.Err()
+	}
+	if err := s.beginWrite(ctx, false); err != nil {
 		return err
 	}
 	defer s.endWrite()
 	defer s.caught(&err)
 	cat := maps.Clone(*s.cat.Load())
 	b := s.db.NewBatch()
-	defer b.Close()
 	next, err := s.getUint(keyNextID)
 	if err != nil && !errors.Is(err, pebble.ErrNotFound) {
 		return s.wrap("create tables", err)
@@ -148,26 +150,34 @@ func (s *Store) Create(ctx context.Context, specs ...table.Spec) (err error) {
 		b.Set(keyTable(spec.Name), v, nil)
 	}
 	if b.Count() == 0 {
-		return nil
+		return b.Close()
 	}
 	b.Set(keyNextID, binary.AppendUvarint(nil, next), nil)
-	if err := s.db.Apply(b, s.sync); err != nil {
+	if err := s.applyNow(b); err != nil {
 		return s.wrap("create tables", err)
 	}
 	s.cat.Store(&cat)
 	return nil
 }
 
+// hasAll reports that there is nothing to create, which needs no right to write.
+func (s *Store) hasAll(specs []table.Spec) bool {
+	cat := *s.cat.Load()
+	return !s.closed() && !slices.ContainsFunc(specs, func(x table.Spec) bool {
+		t := cat[x.Name]
+		return t == nil || t.spec.Unversioned != x.Unversioned || !slices.Equal(t.spec.Families, x.Families)
+	})
+}
+
 // Drop implements table.Store.
 func (s *Store) Drop(ctx context.Context, names ...string) (err error) {
-	if err := s.beginWrite(ctx); err != nil {
+	if err := s.beginWrite(ctx, false); err != nil {
 		return err
 	}
 	defer s.endWrite()
 	defer s.caught(&err)
 	cat := maps.Clone(*s.cat.Load())
 	b := s.db.NewBatch()
-	defer b.Close()
 	for _, n := range names {
 		t := cat[n]
 		if t == nil {
@@ -178,9 +188,9 @@ func (s *Store) Drop(ctx context.Context, names ...string) (err error) {
 		b.DeleteRange(t.start(), t.end(), nil)
 	}
 	if b.Count() == 0 {
-		return nil
+		return b.Close()
 	}
-	if err := s.db.Apply(b, s.sync); err != nil {
+	if err := s.applyNow(b); err != nil {
 		return s.wrap("drop tables", err)
 	}
 	s.cat.Store(&cat)

@@ -93,7 +93,7 @@ func (h handle) Forget(ctx context.Context, rows [][]byte) (sum table.Collected,
 // back is collected again.
 func (h handle) sweep(ctx context.Context, c *collector, sum *table.Collected, do func(*tableInfo) error) (err error) {
 	s := h.s
-	if err := s.beginWrite(ctx); err != nil {
+	if err := s.beginWrite(ctx, true); err != nil {
 		return err
 	}
 	defer s.endWrite()

@@ -3,140 +3,47 @@ package lsm
 import (
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // A disk is the file system that Pebble sees. Pebble gives up for good when it
-// cannot write its log or manifest; so a full disk is not told to it: the write
-// waits here until there is space, the store refuses other writes meanwhile and
-// reads go on. Sorted tables are another matter: Pebble takes their failure
-// well, frees what it wrote and tries again.
+// cannot write its log or manifest, and when it cannot write a sorted table it
+// tries again at once and for ever. So a full disk is not reported to it at once:
+// the reserve is given up first (see space), then writes of the log wait here
+// until there is space, and failures of tables are reported with growing pauses.
+// The store refuses other writes meanwhile and reads go on.
 //
 // After any other failure of the log or manifest nothing is certain about what
 // reached the disk (a second fsync may succeed without having written). The
 // store then takes no more writes until it is opened anew; reads go on.
 type disk struct {
 	vfs.FS
-	logf func(string, ...any)
-
-	lastFull atomic.Int64 // when a sorted table last did not fit, Unix ns
+	space
 	renewing atomic.Int32 // logs are not to be written over old ones
-	closed   chan struct{}
-
-	mu      sync.Mutex
-	waiting int           // writes that wait for space
-	stall   chan struct{} // closed while there are any, or after a failure
-	broken  error
 }
 
-const (
-	fullRetry = 100 * time.Millisecond // between attempts to write
-	fullPause = time.Second            // writes are refused for so long after a table did not fit
-)
-
-func newDisk(fs vfs.FS, logf func(string, ...any)) *disk {
-	return &disk{FS: fs, logf: logf, stall: make(chan struct{}), closed: make(chan struct{})}
+func newDisk(fs vfs.FS, folder string, reserve int64, logf func(string, ...any)) *disk {
+	d := &disk{FS: fs}
+	d.space.init(fs, folder, reserve, logf)
+	return d
 }
 
 // Unwrap is part of vfs.FS.
 func (d *disk) Unwrap() vfs.FS { return d.FS }
 
+// Lock is part of vfs.FS. The store holds the folder's lock itself.
+func (d *disk) Lock(string) (io.Closer, error) { return unlocked{}, nil }
+
 func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
-}
-
-// writable says why the store takes no writes now, or nil.
-func (d *disk) writable() error {
-	if t := d.lastFull.Load(); t != 0 {
-		if time.Since(time.Unix(0, t)) < fullPause {
-			return fmt.Errorf("%w: the disk is full", table.ErrUnavailable)
-		}
-		d.lastFull.CompareAndSwap(t, 0)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch {
-	case d.broken != nil:
-		return fmt.Errorf("%w: writing failed, start again to recover: %w", table.ErrUnavailable, d.broken)
-	case d.waiting > 0:
-		return fmt.Errorf("%w: the disk is full", table.ErrUnavailable)
-	}
-	return nil
-}
-
-// stalled gives a channel that is closed while writes are refused.
-func (d *disk) stalled() <-chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.stall
-}
-
-// fail remembers that Pebble can write no more.
-func (d *disk) fail(err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.broken != nil {
-		return
-	}
-	d.broken = err
-	d.logf("store takes no more writes: %v", err)
-	if d.waiting == 0 {
-		close(d.stall)
-	}
-}
-
-func (d *disk) failed() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.broken
-}
-
-// closing ends the waits for space.
-func (d *disk) closing() { close(d.closed) }
-
-// untilFits does a write again as long as the disk is full.
-func (d *disk) untilFits(write func() error) error {
-	err := write()
-	if !isFull(err) {
-		return err
-	}
-	d.wait(1)
-	defer d.wait(-1)
-	for isFull(err) {
-		select {
-		case <-d.closed:
-			return err
-		case <-time.After(fullRetry):
-			err = write()
-		}
-	}
-	return err
-}
-
-func (d *disk) wait(n int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	before := d.waiting
-	d.waiting += n
-	switch {
-	case d.broken != nil:
-	case before == 0:
-		close(d.stall)
-		d.logf("the disk is full: writes wait")
-	case d.waiting == 0:
-		d.stall = make(chan struct{})
-		d.logf("the disk has space again")
-	}
 }
 
 // vital reports whether Pebble gives up when the file cannot be written.
@@ -148,21 +55,13 @@ func vital(name string) bool {
 
 // guard wraps a file that was opened for writing by open.
 func (d *disk) guard(name string, open func() (vfs.File, error)) (vfs.File, error) {
-	if !vital(name) {
-		f, err := open()
-		return &diskFile{File: f, d: d}, d.noteTable(err)
-	}
 	var f vfs.File
-	err := d.untilFits(func() (err error) { f, err = open(); return err })
-	return &diskFile{File: f, d: d, vital: true}, err
-}
-
-// noteTable remembers that a sorted table did not fit.
-func (d *disk) noteTable(err error) error {
-	if isFull(err) {
-		d.lastFull.Store(time.Now().UnixNano())
+	v := vital(name)
+	err := d.fit(v, func() (err error) { f, err = open(); return err })
+	if err != nil && v {
+		d.lost(v, err)
 	}
-	return err
+	return &diskFile{File: f, d: d, vital: v}, err
 }
 
 // Create is part of vfs.FS. The name of a marker says which file is the manifest,
@@ -207,10 +106,21 @@ func (d *disk) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File
 
 // Rename is part of vfs.FS.
 func (d *disk) Rename(from, to string) error {
-	if !vital(to) {
-		return d.FS.Rename(from, to)
+	err := d.fit(vital(to), func() error { return d.FS.Rename(from, to) })
+	if err != nil && vital(to) {
+		d.lost(true, err)
 	}
-	return d.untilFits(func() error { return d.FS.Rename(from, to) })
+	return err
+}
+
+// Remove is part of vfs.FS.
+func (d *disk) Remove(name string) error {
+	return d.fit(false, func() error { return d.FS.Remove(name) })
+}
+
+// Link is part of vfs.FS.
+func (d *disk) Link(from, to string) error {
+	return d.fit(false, func() error { return d.FS.Link(from, to) })
 }
 
 // A diskFile is a file open for writing.
@@ -222,12 +132,8 @@ type diskFile struct {
 
 // Write is part of vfs.File. What did not fit is written later.
 func (f *diskFile) Write(p []byte) (int, error) {
-	if !f.vital {
-		n, err := f.File.Write(p)
-		return n, f.d.noteTable(err)
-	}
 	done := 0
-	err := f.d.untilFits(func() error {
+	err := f.d.fit(f.vital, func() error {
 		n, err := f.File.Write(p[done:])
 		done += n
 		return err
@@ -236,10 +142,16 @@ func (f *diskFile) Write(p []byte) (int, error) {
 }
 
 // Sync is part of vfs.File.
-func (f *diskFile) Sync() error { return f.report(f.File.Sync()) }
+func (f *diskFile) Sync() error { return f.report(f.d.once(f.File.Sync)) }
 
 // SyncData is part of vfs.File.
-func (f *diskFile) SyncData() error { return f.report(f.File.SyncData()) }
+func (f *diskFile) SyncData() error { return f.report(f.d.once(f.File.SyncData)) }
+
+// SyncTo is part of vfs.File.
+func (f *diskFile) SyncTo(n int64) (whole bool, err error) {
+	err = f.d.once(func() (err error) { whole, err = f.File.SyncTo(n); return err })
+	return whole, f.report(err)
+}
 
 // Preallocate is part of vfs.File. It only saves time.
 func (f *diskFile) Preallocate(off, n int64) error {
@@ -251,10 +163,8 @@ func (f *diskFile) Preallocate(off, n int64) error {
 
 // report remembers failures that Pebble does not survive.
 func (f *diskFile) report(err error) error {
-	if err != nil && f.vital {
-		f.d.fail(err)
-	} else if err != nil {
-		f.d.noteTable(err)
+	if isFull(err) && !f.vital || err != nil && f.vital {
+		f.d.lost(f.vital, err)
 	}
 	return err
 }
@@ -262,12 +172,19 @@ func (f *diskFile) report(err error) error {
 // events watches what Pebble does in the background.
 func (s *Store) events() *pebble.EventListener {
 	return &pebble.EventListener{
-		BackgroundError: func(err error) { s.o.Logf("background: %v", err) },
+		BackgroundError: s.background,
 		DataCorruption:  func(i pebble.DataCorruptionInfo) { s.o.Logf("%s", i) },
 		DiskSlow:        func(i pebble.DiskSlowInfo) { s.o.Logf("%s", i) },
 		WriteStallBegin: func(i pebble.WriteStallBeginInfo) { s.o.Logf("writes wait for compaction: %s", i.Reason) },
 		FlushEnd:        func(pebble.FlushInfo) { s.iters.refresh() },
 		CompactionEnd:   func(pebble.CompactionInfo) { s.iters.refresh() },
+	}
+}
+
+// background reports what Pebble tries again. A full disk has its own message.
+func (s *Store) background(err error) {
+	if !isFull(err) {
+		s.o.Logf("background: %v", err)
 	}
 }
 

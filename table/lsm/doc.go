@@ -55,16 +55,18 @@
 //
 // # Failures
 //
-// A full disk stops writes (table.ErrUnavailable) and not reads; what waits for
-// the log is written when there is space, and writing goes on by itself. After
-// any other failure to write the log, reads go on and writes are refused until
-// the store is opened again. Everything that Pebble would end the process for
-// ends here as an error. See disk.
+// A full disk stops writes (table.ErrUnavailable) and not reads. A reserve is given
+// up then, which urgent writes may use; what waits for the log is written when there
+// is space, and writing goes on by itself. A store that cannot be opened for writing
+// on a full disk is opened for reading. After any other failure to write the log,
+// reads go on and writes are refused until the store is opened again. Everything that
+// Pebble would end the process for ends here as an error, or on a goroutine that is
+// left waiting. See disk and space.
 //
-// The folder holds Pebble's files and three of ours: ldapd.store with the format
-// version, ldapd.pid with the process that has it open, and bulk-N/ while loads
-// run; what an interrupted load left is removed at the next Open.
+// The folder holds Pebble's files and four of ours: ldapd.store with the format
+// version, ldapd.pid with the process that has it open, ldapd.reserve, and bulk-N/
+// while loads run; what an interrupted load left is removed at the next Open.
 //
 // Options.FS makes everything above testable without a disk; package lsmtest
-// takes the power away at every sync of a load.
+// takes the power away at every sync of a load, and fills the disk at any moment.
 package lsm

@@ -30,7 +30,7 @@ const purgePatience = 5 * time.Minute
 // Purge implements table.Reclaimer. Commits and reads go on beside it; one that
 // reads for minutes holds it up.
 func (s *Store) Purge(ctx context.Context) (err error) {
-	if err := s.beginWrite(ctx); err != nil {
+	if err := s.beginWrite(ctx, true); err != nil {
 		return err
 	}
 	s.endWrite()

@@ -122,7 +122,7 @@ func (w *writer) replayColumns(d *delta, v version, floor table.Revision, cells 
 // Erase implements table.Table.
 func (h handle) Erase(ctx context.Context, r table.Revision, rows [][]byte) error {
 	s := h.s
-	if err := s.beginWrite(ctx); err != nil {
+	if err := s.beginWrite(ctx, true); err != nil {
 		return err
 	}
 	defer s.endWrite()
@@ -140,7 +140,6 @@ func (h handle) erase(r table.Revision, rows [][]byte) (err error) {
 		return fmt.Errorf("table %q is unversioned", h.name)
 	}
 	b := s.db.NewBatch()
-	defer b.Close()
 	w.reset(r)
 	if w.it, err = s.iters.get(0); err != nil {
 		return err
@@ -158,9 +157,9 @@ func (h handle) erase(r table.Revision, rows [][]byte) (err error) {
 		}
 	}
 	if b.Empty() {
-		return nil
+		return b.Close()
 	}
-	if err := s.db.Apply(b, s.sync); err != nil {
+	if err := s.applyNow(b); err != nil {
 		return err
 	}
 	s.iters.changed(0)

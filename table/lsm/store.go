@@ -2,11 +2,8 @@ package lsm
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,11 +31,17 @@ type Options struct {
 	// ReadOnly opens without the right to write. Nobody else may have the
 	// store open even so.
 	ReadOnly bool
+	// Reserve is the space in bytes that is kept for a full disk, so that deletes,
+	// garbage collection and the shutdown can write then; zero is none. It is
+	// less on a small disk.
+	Reserve int64
 	// Logf takes what an operator should know; nil drops it.
 	Logf func(format string, args ...any)
 	// NoSync acknowledges writes before they are on disk: for tests, and for
 	// loads that start again from nothing after a crash.
 	NoSync bool
+
+	patience time.Duration // with a Pebble that cannot write; zero is closePatience
 }
 
 func (o Options) withDefaults() Options {
@@ -51,14 +54,14 @@ func (o Options) withDefaults() Options {
 	if o.MemTable == 0 {
 		o.MemTable = 32 << 20
 	}
+	if o.patience == 0 {
+		o.patience = closePatience
+	}
 	if o.Logf == nil {
 		o.Logf = func(string, ...any) {}
 	}
 	return o
 }
-
-// pidFile stands beside Pebble's LOCK and names the process that holds it.
-const pidFile = "ldapd.pid"
 
 // A Store is a folder of tables. It implements table.Store, table.Batcher and
 // table.Bulker.
@@ -66,9 +69,11 @@ type Store struct {
 	o     Options
 	db    *pebble.DB
 	popts *pebble.Options
-	lock  *pebble.Lock
+	lock  io.Closer
 	made  bool // the header is written
 	disk  *disk
+	shut  error         // why a store that is no read-only one takes no writes
+	ended chan struct{} // closed when the space is no longer watched
 	sync  *pebble.WriteOptions
 	cat   atomic.Pointer[catalog]
 	iters iterPool
@@ -105,123 +110,14 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-func (s *Store) open() (err error) {
-	if s.o.Path == "" {
-		return errors.New("no folder given")
-	}
-	s.disk = newDisk(s.o.FS, s.o.Logf)
-	if err := s.acquire(); err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			s.release()
-		}
-	}()
-	if err := s.checkHeader(); err != nil {
-		return err
-	}
-	if err := s.sweep(); err != nil {
-		return err
-	}
-	s.popts = s.pebbleOptions()
-	if err := s.openPebble(); err != nil {
-		return err
-	}
-	s.iters.init(s.db, &s.m)
-	s.w.s = s
-	if err := errors.Join(s.loadCatalog(), s.writeHeader()); err != nil {
-		return errors.Join(err, s.db.Close())
-	}
-	s.syncs.start(s)
-	return nil
-}
-
-// openPebble opens the database; a panic on a bad file is an error.
-func (s *Store) openPebble() (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v", table.ErrCorrupt, p)
-		}
-	}()
-	s.db, err = pebble.Open(s.o.Path, s.popts)
-	s.popts.Cache.Unref()
-	var newer interface{ FormatMajorVersion() uint64 }
-	if err != nil && (errors.As(err, &newer) || strings.Contains(err.Error(), "unknown format major version") ||
-		strings.Contains(err.Error(), "written in unsupported format")) {
-		return fmt.Errorf("%w: %w", table.ErrNewer, err)
-	}
-	return err
-}
-
-// acquire makes the folder, takes its lock and leaves our process id there.
-func (s *Store) acquire() error {
-	fs := s.o.FS
-	pid := fs.PathJoin(s.o.Path, pidFile)
-	if _, err := fs.Stat(s.o.Path); err != nil {
-		if s.o.ReadOnly || !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-		if err := fs.MkdirAll(s.o.Path, 0o700); err != nil {
-			return fmt.Errorf("cannot make the folder: %w", err)
-		}
-		if err := syncDir(fs, fs.PathDir(s.o.Path)); err != nil {
-			return err
-		}
-	}
-	lock, err := pebble.LockDirectory(s.o.Path, fs)
-	if errors.Is(err, os.ErrPermission) {
-		return fmt.Errorf("the folder is not writable: %w", err)
-	}
-	if err != nil {
-		return fmt.Errorf("%w%s: %w", table.ErrLocked, holder(fs, pid), err)
-	}
-	s.lock = lock
-	if s.o.ReadOnly {
-		return nil
-	}
-	if err := writeFile(fs, pid, strconv.Itoa(os.Getpid())+"\n"); err != nil {
-		s.release()
-		return fmt.Errorf("the folder is not writable: %w", err)
-	}
-	return nil
-}
-
-func holder(fs vfs.FS, name string) string {
-	f, err := fs.Open(name)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	b := make([]byte, 20)
-	n, _ := f.ReadAt(b, 0)
-	pid := strings.TrimSpace(string(b[:n]))
-	if _, err := strconv.Atoi(pid); err != nil {
-		return ""
-	}
-	return " by process " + pid
-}
-
-func (s *Store) release() {
-	if s.lock == nil {
-		return
-	}
-	if !s.o.ReadOnly {
-		s.o.FS.Remove(s.o.FS.PathJoin(s.o.Path, pidFile))
-	}
-	s.lock.Close()
-	s.lock = nil
-}
-
 // pebbleOptions: bloom filters on every level, because each index row that a
 // commit adds is looked up first and is nearly always absent.
-func (s *Store) pebbleOptions() *pebble.Options {
+func (s *Store) pebbleOptions(readOnly bool) *pebble.Options {
 	p := &pebble.Options{
 		Cache:                       pebble.NewCache(s.o.Cache),
 		Comparer:                    comparer,
 		FS:                          s.disk,
 		FormatMajorVersion:          pebble.FormatNewest,
-		Lock:                        s.lock,
 		Logger:                      (*logger)(s),
 		EventListener:               s.events(),
 		MemTableSize:                s.o.MemTable,
@@ -229,7 +125,7 @@ func (s *Store) pebbleOptions() *pebble.Options {
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       24,
 		LBaseMaxBytes:               64 << 20,
-		ReadOnly:                    s.o.ReadOnly,
+		ReadOnly:                    readOnly,
 		MaxOpenFiles:                2000,
 		// It is changed for a new one when more was noted than there are tables,
 		// see Purge.
@@ -270,82 +166,57 @@ func (s *Store) begin(ctx context.Context) error {
 
 func (s *Store) end() {
 	if s.ops.Add(-1) == closedBit {
-		close(s.drained)
+		close(s.drained) // once: none begins after Close
 	}
 }
 
 func (s *Store) closed() bool { return s.ops.Load()&closedBit != 0 }
 
 // beginWrite is begin for an operation that changes something: it also takes
-// the right to write.
-func (s *Store) beginWrite(ctx context.Context) error {
+// the right to write. What is urgent may use the reserve of a full disk.
+func (s *Store) beginWrite(ctx context.Context, urgent bool) error {
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
-	err := s.disk.writable()
-	if err == nil && s.o.ReadOnly {
-		err = fmt.Errorf("%w: opened read-only", table.ErrUnavailable)
+	err := s.awaitTurn(ctx, urgent)
+	if err != nil {
+		s.end()
 	}
-	if err == nil {
+	return s.wrap("write", err)
+}
+
+// awaitTurn takes the right to write.
+func (s *Store) awaitTurn(ctx context.Context, urgent bool) error {
+	for {
+		if err := s.writable(urgent); err != nil {
+			return err
+		}
 		select {
 		case s.writing <- struct{}{}:
 			return nil
 		case <-ctx.Done():
-			s.end()
 			return ctx.Err()
-		case <-s.disk.stalled():
-			err = s.disk.writable()
+		case <-s.disk.refuses(urgent):
 		}
 	}
-	s.end()
-	return s.wrap("write", err)
+}
+
+// writable returns why the store takes no writes now, or nil.
+func (s *Store) writable(urgent bool) error {
+	err := s.shut
+	switch {
+	case s.o.ReadOnly:
+		err = fmt.Errorf("%w: opened read-only", table.ErrUnavailable)
+	case err == nil:
+		err = s.disk.writable(urgent)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", table.ErrRefused, err)
+	}
+	return nil
 }
 
 func (s *Store) endWrite() {
 	<-s.writing
 	s.end()
 }
-
-// Close waits for what is under way and closes the store. Scans end with
-// ErrClosed at their next row.
-func (s *Store) Close() error {
-	var err error
-	s.close.Do(func() {
-		if s.ops.Add(closedBit) != closedBit {
-			<-s.drained
-		}
-		err = s.closeAll()
-	})
-	return err
-}
-
-func (s *Store) closeAll() (err error) {
-	defer s.release()
-	defer func() {
-		if p := recover(); p != nil {
-			err = s.wrap("close", fmt.Errorf("%v", p))
-		}
-	}()
-	s.disk.closing()
-	s.syncs.stop()
-	s.iters.drain()
-	if s.disk.failed() == nil {
-		return s.wrap("close", s.db.Close())
-	}
-	// Pebble may wait for goroutines that ended in a failure. What is on disk
-	// is what counts.
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		defer func() { _ = recover() }()
-		_ = s.db.Close()
-	}()
-	select {
-	case <-ended:
-	case <-time.After(closePatience):
-	}
-	return nil
-}
-
-// closePatience bounds the wait for a Pebble that has failed.
-const closePatience = 2 * time.Second

@@ -77,7 +77,7 @@ func (w *writer) removeGroup(prefix []byte) error {
 // Swap implements table.Table.
 func (h handle) Swap(ctx context.Context, row []byte, f table.Family, q, old []byte, cells []table.Cell) (bool, error) {
 	s := h.s
-	if err := s.beginWrite(ctx); err != nil {
+	if err := s.beginWrite(ctx, true); err != nil {
 		return false, err
 	}
 	wait, ok, err := h.swap(row, f, q, old, cells)

@@ -46,9 +46,7 @@ func (y *syncer) run() {
 
 func (y *syncer) stop() {
 	close(y.queue)
-	if y.s.disk.failed() == nil {
-		<-y.ended
-	}
+	y.s.await(y.ended)
 }
 
 // add takes an applied batch and gives what waits for it.
@@ -88,7 +86,7 @@ func (y *syncer) wait(p *pending) error {
 			return p.err
 		case <-stalled:
 		}
-		switch err := y.s.disk.writable(); {
+		switch err := y.s.disk.writable(true); {
 		case y.s.disk.failed() != nil:
 			return fmt.Errorf("%w: not known to be durable", err)
 		case err != nil:

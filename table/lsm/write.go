@@ -288,51 +288,6 @@ func checkCells(t *tableInfo, cells []table.Cell) error {
 
 var errRevision = errors.New("revision 0, or more than 63 bits")
 
-// Commit implements table.Batcher.
-func (s *Store) Commit(ctx context.Context, b table.Batch) (func() error, error) {
-	if err := s.beginWrite(ctx); err != nil {
-		return nil, err
-	}
-	defer s.endWrite()
-	wait, err := s.commit(b)
-	return wait, s.wrap("commit", err)
-}
-
-// commit applies a batch; the caller may write.
-func (s *Store) commit(b table.Batch) (wait func() error, err error) {
-	defer s.caught(&err)
-	pb := s.db.NewBatch()
-	done := false
-	defer func() {
-		if !done {
-			pb.Close()
-		}
-	}()
-	if err := s.fill(pb, &b); err != nil {
-		return nil, err
-	}
-	if pb.Empty() {
-		done = true
-		return s.syncs.barrier(pb), nil
-	}
-	if s.o.NoSync {
-		err = s.db.Apply(pb, pebble.NoSync)
-	} else {
-		err = s.db.ApplyNoSyncWait(pb, pebble.Sync)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if b.Revision == 0 {
-		s.iters.swapped()
-	} else {
-		s.iters.changed(b.Revision)
-	}
-	s.m.commits.Add(1)
-	done = true
-	return s.syncs.add(pb), nil
-}
-
 // fill reads the rows that a batch changes and writes the new ones to pb.
 func (s *Store) fill(pb *pebble.Batch, b *table.Batch) (err error) {
 	w := &s.w

@@ -1,0 +1,100 @@
+//go:build linux
+
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-ldap/ldap/v3"
+)
+
+// smallDisk mounts a disk of so many bytes, where that is possible.
+func smallDisk(t *testing.T, size int) string {
+	t.Helper()
+	dir := t.TempDir()
+	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", size))
+	if errors.Is(err, os.ErrPermission) {
+		t.Skip("file systems cannot be mounted here")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	return dir
+}
+
+// addUntilFull adds entries until one is refused, and returns how many were added
+// and how the first one was refused.
+func addUntilFull(c *ldap.Conn, prefix string) (n int, err error) {
+	for ; err == nil; n++ {
+		r := ldap.NewAddRequest(fmt.Sprintf("cn=%s%d,%s", prefix, n, suffix), nil)
+		r.Attribute("objectClass", []string{"device"})
+		r.Attribute("description", []string{strings.Repeat(fmt.Sprint(n), 4000)})
+		err = c.Add(r)
+	}
+	return n - 1, err
+}
+
+// awaitAdd adds an entry as soon as the server takes one.
+func awaitAdd(t *testing.T, c *ldap.Conn) {
+	t.Helper()
+	r := ldap.NewAddRequest("cn=again,"+suffix, nil)
+	r.Attribute("objectClass", []string{"device"})
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		err := c.Add(r)
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("add with space again: %v", err)
+		}
+	}
+}
+
+// TestFullDiskUntilSpace: a disk that fills up, with deletes, a stop, a start and an export on
+// it, and space again.
+func TestFullDiskUntilSpace(t *testing.T) {
+	dir := smallDisk(t, 64<<20)
+	store := filepath.Join(dir, "store")
+	load(t, store, example)
+	p := serve(t, store)
+	c := p.admin()
+	filler := fill(t, dir)
+	n, err := addUntilFull(c, "one")
+	wantCode(t, "the first refused add", err, ldap.LDAPResultUnavailable)
+	if n > 0 {
+		wantCode(t, "a delete", c.Del(ldap.NewDelRequest("cn=one0,"+suffix, nil)), ldap.LDAPResultSuccess)
+	}
+	if names, err := searchDN(c, suffix, ldap.ScopeBaseObject, "(objectClass=*)"); err != nil || len(names) != 1 {
+		t.Errorf("search: %v %v", names, err)
+	}
+	if lines := strings.Count(p.stderr.String(), "full"); lines < 1 || lines > 3 {
+		t.Errorf("%d lines of the full disk in the log", lines)
+	}
+	p.stop()
+	fill(t, dir)
+	if out, status := ldapdRun(t, "export", "--store", store); status != 0 || !strings.Contains(out, "uid=jdoe") {
+		t.Errorf("export: status %d\n%.2000s", status, out)
+	}
+	p = serve(t, store)
+	c = p.admin()
+	if names, err := searchDN(c, suffix, ldap.ScopeWholeSubtree, "(uid=jdoe)"); err != nil || len(names) != 1 {
+		t.Errorf("search after a start: %v %v", names, err)
+	}
+	_, err = addUntilFull(c, "two")
+	wantCode(t, "an add after a start", err, ldap.LDAPResultUnavailable)
+	p.stop()
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	p = serve(t, store)
+	awaitAdd(t, p.admin())
+	p.stop()
+}

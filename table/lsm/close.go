@@ -1,0 +1,84 @@
+package lsm
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// closePatience bounds each wait for a Pebble that cannot write.
+const closePatience = 2 * time.Second
+
+// Close waits for what is under way and closes the store. Scans end with
+// ErrClosed at their next row. Where the disk is full or has failed the wait is
+// bounded; what is on disk is what counts then.
+func (s *Store) Close() error {
+	var err error
+	s.close.Do(func() {
+		if s.ops.Add(closedBit) == closedBit {
+			close(s.drained)
+		}
+		err = s.closeAll()
+	})
+	return err
+}
+
+func (s *Store) closeAll() error {
+	defer s.release()
+	drained := s.await(s.drained)
+	s.disk.closing()
+	<-s.ended
+	if !drained && !s.await(s.drained) {
+		s.disk.abandon()
+		return s.wrap("close", fmt.Errorf("%w: the disk is full: a write under way was abandoned", table.ErrUnavailable))
+	}
+	s.syncs.stop()
+	s.iters.drain()
+	return s.wrap("close", s.endPebble())
+}
+
+// endPebble closes the database, or leaves it where it waits for goroutines that
+// ended in a failure.
+func (s *Store) endPebble() error {
+	s.disk.closing()
+	var err error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err = s.closePebble()
+	}()
+	if !s.await(ended) {
+		s.disk.abandon()
+		return nil
+	}
+	if s.disk.failed() != nil {
+		return nil
+	}
+	return err
+}
+
+func (s *Store) closePebble() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v", p)
+		}
+	}()
+	return s.db.Close()
+}
+
+// await waits for the end of something, with patience where the disk takes no
+// writes, and reports whether it came.
+func (s *Store) await(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	case <-s.disk.refusing():
+	}
+	select {
+	case <-done:
+		return true
+	case <-time.After(s.o.patience):
+		return false
+	}
+}

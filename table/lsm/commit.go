@@ -1,0 +1,114 @@
+package lsm
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// Commit implements table.Batcher. Pebble takes the batch on a goroutine of its
+// own: where its tables in memory cannot be written to a full disk that may last
+// until there is space, and the caller must not.
+func (s *Store) Commit(ctx context.Context, b table.Batch) (func() error, error) {
+	if err := s.beginWrite(ctx, b.Urgent); err != nil {
+		return nil, err
+	}
+	pb, err := s.prepare(&b)
+	if err != nil {
+		s.endWrite()
+		return nil, s.wrap("commit", err)
+	}
+	a := &applying{s: s, done: make(chan struct{})}
+	go func() {
+		defer s.endWrite()
+		defer close(a.done)
+		a.wait, a.err = s.apply(pb, b.Revision)
+	}()
+	if s.await(a.done) {
+		return a.wait, s.wrap("commit", a.err)
+	}
+	return a.later, nil
+}
+
+// commit applies a batch; the caller may write.
+func (s *Store) commit(b table.Batch) (wait func() error, err error) {
+	pb, err := s.prepare(&b)
+	if err != nil {
+		return nil, err
+	}
+	return s.apply(pb, b.Revision)
+}
+
+// An applying is a batch that Pebble takes up.
+type applying struct {
+	s    *Store
+	done chan struct{}
+	wait func() error // set before done
+	err  error
+}
+
+// later waits for the batch as far as that makes sense now.
+func (a *applying) later() error {
+	select {
+	case <-a.done:
+	default:
+		return a.s.wrap("commit", fmt.Errorf("%w: %w: the disk is full", table.ErrPending, table.ErrUnavailable))
+	}
+	if a.err != nil {
+		return a.s.wrap("commit", a.err)
+	}
+	return a.wait()
+}
+
+// prepare makes Pebble's batch.
+func (s *Store) prepare(b *table.Batch) (pb *pebble.Batch, err error) {
+	defer s.caught(&err)
+	pb = s.db.NewBatch()
+	if err := s.fill(pb, b); err != nil {
+		pb.Close()
+		return nil, err
+	}
+	return pb, nil
+}
+
+// apply has Pebble take the batch, which is the syncer's from then on.
+func (s *Store) apply(pb *pebble.Batch, r table.Revision) (wait func() error, err error) {
+	if pb.Empty() {
+		return s.syncs.barrier(pb), nil
+	}
+	if wait, err = s.take(pb); err != nil {
+		return nil, err
+	}
+	if r == 0 {
+		s.iters.swapped()
+	} else {
+		s.iters.changed(r)
+	}
+	s.m.commits.Add(1)
+	return wait, nil
+}
+
+func (s *Store) take(pb *pebble.Batch) (wait func() error, err error) {
+	defer s.caught(&err)
+	if s.o.NoSync {
+		err = s.db.Apply(pb, pebble.NoSync)
+	} else {
+		err = s.db.ApplyNoSyncWait(pb, pebble.Sync)
+	}
+	if err != nil {
+		pb.Close()
+		return nil, err
+	}
+	return s.syncs.add(pb), nil
+}
+
+// applyNow applies a batch and waits until it is durable.
+func (s *Store) applyNow(pb *pebble.Batch) error {
+	wait, err := s.take(pb)
+	if err != nil {
+		return err
+	}
+	return wait()
+}

@@ -1,0 +1,125 @@
+package lsm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+const (
+	lockFile = "LOCK"      // Pebble's name for it
+	pidFile  = "ldapd.pid" // names the process that holds the lock
+)
+
+// acquire takes the folder's lock and leaves our process id there.
+func (s *Store) acquire() error {
+	fs := s.o.FS
+	if err := s.makeFolder(); err != nil {
+		return err
+	}
+	lock, err := fs.Lock(fs.PathJoin(s.o.Path, lockFile))
+	switch {
+	case err == nil:
+		s.lock = lock
+	case errors.Is(err, syscall.EROFS) && s.o.ReadOnly:
+		s.lock = unlocked{} // nobody writes there
+	case errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("the file system is mounted read-only: %w", err)
+	case errors.Is(err, os.ErrPermission):
+		return s.withoutLock(err)
+	case isFull(err):
+		return fmt.Errorf("%w: the disk is full: %w", table.ErrUnavailable, err)
+	default:
+		return fmt.Errorf("%w%s: %w", table.ErrLocked, s.holder(), err)
+	}
+	if s.o.ReadOnly {
+		return nil
+	}
+	if err := writeFile(fs, fs.PathJoin(s.o.Path, pidFile), strconv.Itoa(os.Getpid())+"\n"); err != nil && !isFull(err) {
+		s.release()
+		return fmt.Errorf("the folder is not writable: %w", err)
+	}
+	return nil
+}
+
+// withoutLock opens a folder of someone else's for reading, unless a process that
+// has it seems to be alive.
+func (s *Store) withoutLock(err error) error {
+	if !s.o.ReadOnly {
+		return fmt.Errorf("the folder is not writable: %w", err)
+	}
+	if pid := s.pid(); pid != 0 && alive(pid) {
+		return fmt.Errorf("%w%s, and the lock cannot be had: %w", table.ErrLocked, s.holder(), err)
+	}
+	s.lock = unlocked{}
+	return nil
+}
+
+// alive reports whether a process may exist.
+func alive(pid int) bool {
+	p, err := os.FindProcess(pid)
+	return err == nil && !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
+}
+
+// makeFolder makes the folder of a new store.
+func (s *Store) makeFolder() error {
+	fs := s.o.FS
+	info, err := fs.Stat(s.o.Path)
+	switch {
+	case err == nil && !info.IsDir():
+		return errors.New("this is a file, and a store is a folder")
+	case err == nil:
+		return nil
+	case s.o.ReadOnly || !errors.Is(err, os.ErrNotExist):
+		return err
+	}
+	if err := fs.MkdirAll(s.o.Path, 0o700); err != nil {
+		return fmt.Errorf("cannot make the folder: %w", err)
+	}
+	return syncDir(fs, fs.PathDir(s.o.Path))
+}
+
+func (s *Store) holder() string {
+	if pid := s.pid(); pid != 0 {
+		return fmt.Sprint(" by process ", pid)
+	}
+	return ""
+}
+
+// pid reads the file that the holder of the lock left; zero is unknown.
+func (s *Store) pid() int {
+	f, err := s.o.FS.Open(s.o.FS.PathJoin(s.o.Path, pidFile))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	b := make([]byte, 20)
+	n, _ := f.ReadAt(b, 0)
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(b[:n])))
+	return max(pid, 0)
+}
+
+func (s *Store) release() {
+	if s.lock == nil {
+		return
+	}
+	if !s.o.ReadOnly {
+		s.o.FS.Remove(s.o.FS.PathJoin(s.o.Path, pidFile))
+	}
+	s.lock.Close()
+	s.lock = nil
+}
+
+// unlocked is the lock of a folder that needs none.
+type unlocked struct{}
+
+// Close is part of io.Closer.
+func (unlocked) Close() error { return nil }
+
+var _ vfs.FS = (*disk)(nil)

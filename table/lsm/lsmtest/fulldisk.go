@@ -1,0 +1,232 @@
+package lsmtest
+
+import (
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// A FullDisk is a file system in memory that becomes full at a chosen moment.
+// Space is charged where bytes are written or set aside and freed where files are
+// removed, so what gives up a file can write as much again.
+type FullDisk struct {
+	vfs.FS
+	// Late charges for bytes where they are synced, as file systems do that
+	// allocate late: their writes succeed and their syncs fail.
+	Late bool
+
+	mu    sync.Mutex
+	after int // moments until the disk is full; negative: never
+	seen  int
+	room  int64
+	taken map[string]int64
+	full  chan struct{} // closed when the disk is full
+}
+
+// NewFullDisk makes a disk that is full after so many moments: creations, writes,
+// syncs and renames. A negative number is never.
+func NewFullDisk(after int, late bool) *FullDisk {
+	return &FullDisk{FS: vfs.NewMem(), Late: late, after: after, room: math.MaxInt64 / 2, taken: map[string]int64{}, full: make(chan struct{})}
+}
+
+// Moments counts the moments so far.
+func (d *FullDisk) Moments() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.seen
+}
+
+// Full is closed when the disk is full.
+func (d *FullDisk) Full() <-chan struct{} { return d.full }
+
+// Fill leaves so many bytes free.
+func (d *FullDisk) Fill(room int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fill(room)
+}
+
+func (d *FullDisk) fill(room int64) {
+	d.room, d.after = room, -1
+	select {
+	case <-d.full:
+	default:
+		close(d.full)
+	}
+}
+
+// Heal makes space.
+func (d *FullDisk) Heal() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.room, d.after = math.MaxInt64/2, -1
+}
+
+// moment takes bytes for a file, or fails.
+func (d *FullDisk) moment(op, name string, bytes int64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.seen++; d.seen == d.after {
+		d.fill(0)
+	}
+	if bytes > 0 && bytes > d.room {
+		return &os.PathError{Op: op, Path: name, Err: syscall.ENOSPC}
+	}
+	d.room -= bytes
+	d.taken[name] += bytes
+	return nil
+}
+
+// inode is what a new file takes.
+const inode = 64
+
+func (d *FullDisk) free(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.room += d.taken[name]
+	delete(d.taken, name)
+}
+
+// Create is part of vfs.FS.
+func (d *FullDisk) Create(n string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := d.moment("create", n, inode); err != nil {
+		return nil, err
+	}
+	return d.wrap(n, func() (vfs.File, error) { return d.FS.Create(n, c) })
+}
+
+// OpenReadWrite is part of vfs.FS.
+func (d *FullDisk) OpenReadWrite(n string, c vfs.DiskWriteCategory, o ...vfs.OpenOption) (vfs.File, error) {
+	return d.wrap(n, func() (vfs.File, error) { return d.FS.OpenReadWrite(n, c, o...) })
+}
+
+// ReuseForWrite is part of vfs.FS.
+func (d *FullDisk) ReuseForWrite(a, b string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	d.moved(a, b)
+	return d.wrap(b, func() (vfs.File, error) { return d.FS.ReuseForWrite(a, b, c) })
+}
+
+// Rename is part of vfs.FS.
+func (d *FullDisk) Rename(a, b string) error {
+	if err := d.moment("rename", a, 0); err != nil {
+		return err
+	}
+	d.moved(a, b)
+	return d.FS.Rename(a, b)
+}
+
+func (d *FullDisk) moved(a, b string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.taken[b] += d.taken[a]
+	delete(d.taken, a)
+}
+
+// Remove is part of vfs.FS.
+func (d *FullDisk) Remove(n string) error {
+	err := d.FS.Remove(n)
+	if err == nil {
+		d.free(n)
+	}
+	return err
+}
+
+// RemoveAll is part of vfs.FS.
+func (d *FullDisk) RemoveAll(n string) error {
+	d.mu.Lock()
+	for name, bytes := range d.taken {
+		if strings.HasPrefix(name, n) {
+			d.room += bytes
+			delete(d.taken, name)
+		}
+	}
+	d.mu.Unlock()
+	return d.FS.RemoveAll(n)
+}
+
+// GetDiskUsage is part of vfs.FS.
+func (d *FullDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	const total = 1 << 30
+	return vfs.DiskUsage{AvailBytes: uint64(min(d.room, total)), TotalBytes: total}, nil
+}
+
+// Unwrap is part of vfs.FS.
+func (d *FullDisk) Unwrap() vfs.FS { return d.FS }
+
+func (d *FullDisk) wrap(name string, open func() (vfs.File, error)) (vfs.File, error) {
+	f, err := open()
+	if err != nil {
+		return nil, err
+	}
+	return &fullFile{File: f, d: d, name: name}, nil
+}
+
+// A fullFile is a file open for writing.
+type fullFile struct {
+	vfs.File
+	d     *FullDisk
+	name  string
+	mu    sync.Mutex
+	aside int64 // bytes set aside
+	dirty int64 // bytes written and not charged yet
+}
+
+// Write is part of vfs.File.
+func (f *fullFile) Write(p []byte) (int, error) {
+	n := f.charge(int64(len(p)))
+	if f.d.Late {
+		f.dirty += n
+		n = 0
+	}
+	if err := f.d.moment("write", f.name, n); err != nil {
+		return 0, err
+	}
+	return f.File.Write(p)
+}
+
+// charge takes bytes from what was set aside and returns the rest.
+func (f *fullFile) charge(n int64) int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	took := min(n, f.aside)
+	f.aside -= took
+	return n - took
+}
+
+// Preallocate is part of vfs.File.
+func (f *fullFile) Preallocate(_, n int64) error {
+	if err := f.d.moment("fallocate", f.name, n); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.aside += n
+	return nil
+}
+
+func (f *fullFile) settle(sync func() error) error {
+	n := f.dirty
+	if err := f.d.moment("sync", f.name, n); err != nil {
+		return err
+	}
+	f.dirty -= n
+	return sync()
+}
+
+// Sync is part of vfs.File.
+func (f *fullFile) Sync() error { return f.settle(f.File.Sync) }
+
+// SyncData is part of vfs.File.
+func (f *fullFile) SyncData() error { return f.settle(f.File.SyncData) }
+
+// SyncTo is part of vfs.File.
+func (f *fullFile) SyncTo(n int64) (whole bool, err error) {
+	err = f.settle(func() (err error) { whole, err = f.File.SyncTo(n); return err })
+	return whole, err
+}

@@ -1,0 +1,132 @@
+package lsm
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+func (s *Store) open() (err error) {
+	if s.o.Path == "" {
+		return errors.New("no folder given")
+	}
+	s.disk = s.newDisk()
+	if err := s.acquire(); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			s.release()
+		}
+	}()
+	if err := s.checkHeader(); err != nil {
+		return err
+	}
+	if err := s.sweep(); err != nil {
+		return err
+	}
+	if err := s.openPebble(); err != nil {
+		return err
+	}
+	s.iters.init(s.db, &s.m)
+	s.w.s = s
+	if err := errors.Join(s.loadCatalog(), s.writeHeader()); err != nil {
+		return errors.Join(err, s.endPebble())
+	}
+	s.syncs.start(s)
+	s.watchSpace()
+	return nil
+}
+
+func (s *Store) newDisk() *disk { return newDisk(s.o.FS, s.o.Path, s.o.Reserve, s.o.Logf) }
+
+// watchSpace keeps the reserve and follows the free space, if anything is written.
+func (s *Store) watchSpace() {
+	s.ended = make(chan struct{})
+	if s.o.ReadOnly || s.shut != nil {
+		close(s.ended)
+		return
+	}
+	s.disk.keep()
+	go s.disk.watch(s.ended)
+}
+
+// errNoRoom: opening for writing needs more space than the disk has.
+var errNoRoom = errors.New("the disk is full")
+
+// openPebble opens the database: for reading only, if there is no room to open it
+// for writing.
+func (s *Store) openPebble() error {
+	if s.o.ReadOnly {
+		return s.openReadOnly()
+	}
+	reserve := s.disk.find()
+	err := s.openWritable()
+	if errors.Is(err, errNoRoom) && reserve {
+		s.disk = s.newDisk()
+		err = s.openWritable() // in what the reserve took
+	}
+	if !errors.Is(err, errNoRoom) {
+		return err
+	}
+	s.shut = fmt.Errorf("%w: the disk was full when the store was opened: make some space and start again", table.ErrUnavailable)
+	if !s.made {
+		return s.shut
+	}
+	s.disk = s.newDisk()
+	s.o.Logf("the disk is too full to open the store for writing: it is served for reading only; make some space and start again")
+	return s.openReadOnly()
+}
+
+func (s *Store) openReadOnly() (err error) {
+	s.popts = s.pebbleOptions(true)
+	s.db, err = openDB(s.o.Path, s.popts)
+	return err
+}
+
+// openWritable gives up when the disk is full: Pebble would try for ever.
+func (s *Store) openWritable() error {
+	s.disk.began()
+	s.popts = s.pebbleOptions(false)
+	type result struct {
+		db  *pebble.DB
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		db, err := openDB(s.o.Path, s.popts)
+		done <- result{db, err}
+	}()
+	select {
+	case r := <-done:
+		s.disk.opened()
+		s.db = r.db
+		return r.err
+	case <-s.disk.exhausted:
+		s.disk.abandon()
+		return errNoRoom
+	case <-s.disk.stalled():
+		s.disk.abandon()
+		return fmt.Errorf("%w: %w", table.ErrUnavailable, s.disk.failed())
+	}
+}
+
+// openDB opens the database; a panic on a bad file is an error.
+func openDB(path string, o *pebble.Options) (db *pebble.DB, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", table.ErrCorrupt, p)
+		}
+	}()
+	defer o.Cache.Unref()
+	db, err = pebble.Open(path, o)
+	var newer interface{ FormatMajorVersion() uint64 }
+	if err != nil && (errors.As(err, &newer) || strings.Contains(err.Error(), "unknown format major version") ||
+		strings.Contains(err.Error(), "written in unsupported format")) {
+		err = fmt.Errorf("%w: %w", table.ErrNewer, err)
+	}
+	return db, err
+}

@@ -1,0 +1,188 @@
+package lsm
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// DefaultReserve is the space in bytes that a server keeps for a full disk.
+const DefaultReserve = 8 << 20
+
+const (
+	reserveFile = "ldapd.reserve"
+	reservePart = 16 // of the disk, one part in so many goes to a reserve at most
+
+	watchGrain = 10 * time.Second       // between two looks at the free space
+	watchFull  = 250 * time.Millisecond // the same while the disk is full
+
+	lowShare = 10 // percent free at which the log has a warning
+	lowOver  = 12 // percent free at which it is over
+)
+
+// A reminder has growing pauses.
+type reminder struct {
+	next  time.Time
+	pause time.Duration // zero: not under way
+}
+
+func (r *reminder) begin() {
+	r.pause = time.Minute
+	r.next = time.Now().Add(r.pause)
+}
+
+// due reports that it is time for another message.
+func (r *reminder) due() bool {
+	if r.pause == 0 || time.Now().Before(r.next) {
+		return false
+	}
+	r.pause = min(2*r.pause, time.Hour)
+	r.next = time.Now().Add(r.pause)
+	return true
+}
+
+func (x *space) reserveName() string { return x.fs.PathJoin(x.folder, reserveFile) }
+
+// giveUp frees the reserve and reports whether there was one; mu is held.
+func (x *space) giveUp() bool {
+	if !x.held {
+		return false
+	}
+	x.held = false
+	return x.fs.Remove(x.reserveName()) == nil
+}
+
+// find takes up the reserve that an earlier process left, and reports whether there
+// is one.
+func (x *space) find() bool {
+	_, err := x.fs.Stat(x.reserveName())
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.held = err == nil
+	return x.held
+}
+
+// keep makes the reserve where it is missing and reports whether all is well.
+func (x *space) keep() bool {
+	if x.reserve == 0 {
+		return true
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.held {
+		return true
+	}
+	size := x.reserve
+	if u, err := x.fs.GetDiskUsage(x.folder); err == nil {
+		size = x.wanted(u)
+	}
+	if err := x.fill(size); err != nil {
+		x.fs.Remove(x.reserveName()) // it may not be there
+		return !isFull(err)
+	}
+	x.held = true
+	return true
+}
+
+// fill makes the file. Blocks that a file system sets aside do as well as bytes;
+// one that cannot do that gets bytes that do not compress.
+func (x *space) fill(size int64) error {
+	f, err := x.fs.Create(x.reserveName(), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	err = f.Preallocate(0, size)
+	if err != nil && !isFull(err) {
+		err = writeNoise(f, size)
+	}
+	return errors.Join(err, f.Close())
+}
+
+func writeNoise(f vfs.File, size int64) error {
+	noise := rand.NewChaCha8([32]byte{1})
+	b := make([]byte, 1<<20)
+	for ; size > 0; size -= int64(len(b)) {
+		b = b[:min(size, int64(len(b)))]
+		_, _ = noise.Read(b) // never fails
+		if _, err := f.Write(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look watches the free space: it makes the reserve again when there is room, and
+// warns when there is little.
+func (x *space) look() {
+	x.mu.Lock()
+	full, since, waiting := x.full, x.lastFull, x.waiting > 0
+	remind := full && x.reminder.due()
+	x.mu.Unlock()
+	u, err := x.fs.GetDiskUsage(x.folder)
+	switch {
+	case !full && err == nil:
+		x.warn(u)
+	case full && !waiting && time.Since(since) > fullPause && (err != nil || enough(u, x.wanted(u))):
+		x.recover()
+	}
+	if remind {
+		x.logf("the disk is still full")
+	}
+}
+
+// wanted is the size of the reserve.
+func (x *space) wanted(u vfs.DiskUsage) int64 {
+	return min(x.reserve, int64(u.TotalBytes/reservePart))
+}
+
+// enough reports that a disk is no longer full.
+func enough(u vfs.DiskUsage, reserve int64) bool {
+	return u.AvailBytes >= uint64(max(2*reserve, 1<<20))
+}
+
+func (x *space) recover() {
+	if !x.keep() {
+		return
+	}
+	x.mu.Lock()
+	x.full, x.reminder = false, reminder{}
+	x.settle()
+	x.mu.Unlock()
+	x.logf("the disk has space again")
+}
+
+func (x *space) warn(u vfs.DiskUsage) {
+	if u.TotalBytes == 0 {
+		return
+	}
+	percent := float64(u.AvailBytes) * 100 / float64(u.TotalBytes)
+	switch {
+	case percent >= lowOver:
+		x.low = reminder{}
+	case percent < lowShare && (x.low.pause == 0 || x.low.due()):
+		if x.low.pause == 0 {
+			x.low.begin()
+		}
+		x.logf("the disk is nearly full: %.1f%% (%d MB) free", percent, u.AvailBytes>>20)
+	}
+}
+
+// watch looks at the free space until the store is closed.
+func (x *space) watch(ended chan<- struct{}) {
+	defer close(ended)
+	for {
+		x.look()
+		pause := watchGrain
+		if err := x.writable(false); err != nil {
+			pause = watchFull
+		}
+		select {
+		case <-x.closed:
+			return
+		case <-x.changed:
+		case <-time.After(pause):
+		}
+	}
+}
