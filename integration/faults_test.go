@@ -158,7 +158,7 @@ func TestUnwritableFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, store := range []string{dir, filepath.Join(dir, "store")} {
-		out, status := ldapdRunAs(t, nobody, "serve", "--store", store, "--listen", "ldap://127.0.0.1:0")
+		out, status := ldapdRunAs(t, nobody, "serve", "--create", "--store", store, "--listen", "ldap://127.0.0.1:0")
 		wantFailure(t, out, status, 1, store)
 		wantFailure(t, out, status, 1, "permission denied")
 	}

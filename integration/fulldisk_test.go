@@ -98,3 +98,47 @@ func TestFullDiskUntilSpace(t *testing.T) {
 	awaitAdd(t, p.admin())
 	p.stop()
 }
+
+// TestReadOnlyMount reads a store on a file system that is mounted read-only, and
+// refuses to serve it.
+func TestReadOnlyMount(t *testing.T) {
+	dir := smallDisk(t, 64<<20)
+	store := filepath.Join(dir, "store")
+	load(t, store, example)
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	if out, status := ldapdRun(t, "export", "--store", store); status != 0 || !strings.Contains(out, "uid=jdoe") {
+		t.Errorf("export: status %d\n%.2000s", status, out)
+	}
+	if out, status := ldapdRun(t, "check", "--store", store); status != 0 {
+		t.Errorf("check: status %d\n%.2000s", status, out)
+	}
+	out, status := ldapdRun(t, "serve", "--store", store, "--listen", "ldap://127.0.0.1:0")
+	wantFailure(t, out, status, 1, "mounted read-only")
+}
+
+// TestReadOnlyCopy reads a store of someone else's.
+func TestReadOnlyCopy(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can be somebody else")
+	}
+	nobody := &syscall.Credential{Uid: 65534, Gid: 65534}
+	dir, err := os.MkdirTemp("", "ldapd-copy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	store := filepath.Join(dir, "store")
+	load(t, store, example)
+	for _, name := range append(files(t, store, "*"), dir, store, program.dir) {
+		if err := os.Chmod(name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, status := ldapdRunAs(t, nobody, "export", "--store", store); status != 0 || !strings.Contains(out, "uid=jdoe") {
+		t.Errorf("export: status %d\n%.2000s", status, out)
+	}
+	out, status := ldapdRunAs(t, nobody, "gc", "--store", store, "--retention", "1h")
+	wantFailure(t, out, status, 1, "not writable")
+}

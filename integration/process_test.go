@@ -112,7 +112,7 @@ func serve(t testing.TB, store string, args ...string) *process {
 // tryServe is serve for servers that may fail. Args come last, so that they win.
 func tryServe(t testing.TB, store string, args ...string) (*process, error) {
 	t.Helper()
-	usual := []string{"serve", "--store", store, "--suffix", suffix, "--admin-password-file", passwordFile(t), "--cache", "32MiB"}
+	usual := []string{"serve", "--store", store, "--create", "--suffix", suffix, "--admin-password-file", passwordFile(t), "--cache", "32MiB"}
 	if !strings.Contains(strings.Join(args, " "), "--listen") {
 		usual = append(usual, "--listen", "ldap://127.0.0.1:0")
 	}

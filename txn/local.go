@@ -50,12 +50,12 @@ func openLocal(ctx context.Context, db *DB) error {
 		clock: revision.NewClock(localSlot, db.o.Now), ordinal: 1,
 	}
 	e.background, e.stop = context.WithCancel(context.Background())
-	if err := e.unlessFull(e.claim(ctx)); err != nil {
+	if err := e.unlessRefused(e.claim(ctx)); err != nil {
 		return err
 	}
 	head, left, err := e.newest(ctx)
 	if err == nil {
-		err = e.unlessFull(e.rollBack(ctx, left))
+		err = e.unlessRefused(e.rollBack(ctx, left))
 	}
 	if err != nil {
 		return err
@@ -95,9 +95,9 @@ func (e *local) claim(ctx context.Context) error {
 	return err
 }
 
-// unlessFull lets a store be read that takes no writes now, as on a full disk.
-func (e *local) unlessFull(err error) error {
-	if !errors.Is(err, table.ErrUnavailable) {
+// unlessRefused lets a store be read that takes no writes now, as on a full disk.
+func (e *local) unlessRefused(err error) error {
+	if !errors.Is(err, table.ErrRefused) {
 		return err
 	}
 	e.db.o.Log.Warn("the store is served for reading only: make it writable and start again", "store", e.db.store.String(), "error", err)
@@ -336,7 +336,7 @@ func (e *local) close(ctx context.Context) error {
 	c := h.Cell(localSlot)
 	c.State, c.Head, c.Sequence = revision.Closed, e.db.current.Load().max, c.Sequence+1
 	_, _, err = e.db.log.SwapHead(ctx, localSlot, h.Raw(localSlot), c.Append(nil))
-	if errors.Is(err, table.ErrUnavailable) {
+	if errors.Is(err, table.ErrRefused) {
 		e.db.o.Log.Warn("the end of this server was not written down", "error", err) // the next one finds out
 		return nil
 	}

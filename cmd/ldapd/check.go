@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -36,17 +34,6 @@ if there are any. The store is only read.`,
 type checkArgs struct{ JSON bool }
 
 var checkJob = job[checkArgs]{"check", check}
-
-// storeThere keeps commands that need a directory from making a folder for it.
-func storeThere(c *config.Config) error {
-	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") {
-		return nil // opening it will say what is wrong
-	}
-	if _, err := os.Stat(c.Store); err != nil {
-		return fmt.Errorf("no store there: %w", err)
-	}
-	return nil
-}
 
 func check(ctx context.Context, w *work, a checkArgs) error {
 	progress := w.progress("check")

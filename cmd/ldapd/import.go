@@ -46,6 +46,8 @@ seen, or, if one is bad, none. Files of changes are applied in their order, in o
 transaction. Exports of slapd (slapcat), 389 Directory Server (db2ldif) and
 ApacheDS load as they are: ids, timestamps and names are kept.
 
+A store that is missing is made, in a folder that is missing or empty.
+
 With --continue, bad records are written to a file and everything else is
 imported. With --url, the records are sent to a running server, one by one.
 
@@ -83,7 +85,7 @@ func (m *Main) importCommandLine(ctx context.Context, c *config.Config, a import
 	case r.url != "":
 		return sendFiles(ctx, &around, r, a)
 	}
-	return importJob.on(ctx, m, c, writing, around, a)
+	return importJob.on(ctx, m, c, filling, around, a)
 }
 
 // oneOf opens only files that were named.

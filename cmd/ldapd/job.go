@@ -87,10 +87,8 @@ func (m *Main) around() around {
 // on does the job on the directory in the store: here, or in the server that has
 // the store's folder.
 func (j job[A]) on(ctx context.Context, m *Main, c *config.Config, use purpose, a around, args A) error {
-	if use != writing {
-		if err := storeThere(c); err != nil {
-			return err
-		}
+	if _, err := storeThere(c, use); err != nil {
+		return err
 	}
 	defer lowMemory(c)()
 	for end := time.Now().Add(patience); ; {

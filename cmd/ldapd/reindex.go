@@ -80,7 +80,7 @@ func (a *around) reindexing(ctx context.Context, do func(partition.ReindexOption
 
 // rebuild makes everything anew. Nobody else can use the store meanwhile.
 func (m *Main) rebuild(ctx context.Context, c *config.Config) error {
-	if err := storeThere(c); err != nil {
+	if _, err := storeThere(c, changing); err != nil {
 		return err
 	}
 	defer lowMemory(c)()

@@ -38,7 +38,7 @@ widened; what becomes other than in the files is said in a note.`,
 			return err
 		}
 		a.Definitions = f.Definitions
-		use := writing
+		use := filling
 		if a.DryRun {
 			use = changing
 		}

@@ -18,18 +18,26 @@ import (
 )
 
 func (m *Main) serveCommand() *cobra.Command {
-	return m.command(&cobra.Command{
-		Use:   "serve --store STORE [--listen URL]... [--suffix DN]...",
+	use, create := serving, false
+	c := m.command(&cobra.Command{
+		Use:   "serve --store STORE [--create] [--listen URL]... [--suffix DN]...",
 		Short: "Serve the directory in a store",
-		Long: `Serve the directory in a store until the process is told to stop. A store that
-holds none yet becomes an empty directory; --suffix says which naming contexts it
-is to have. When clients can connect, a line "ready URL..." is printed.`,
-		Example: `  ldapd serve --store ./data --suffix dc=example,dc=com --admin-password-file ./admin.pw`,
+		Long: `Serve the directory in a store until the process is told to stop. With --create a
+store that is missing is made, as an empty directory; --suffix says which naming
+contexts it is to have. When clients can connect, a line "ready URL..." is printed.`,
+		Example: `  ldapd serve --store ./data --create --suffix dc=example,dc=com --admin-password-file ./admin.pw`,
 		Args:    cobra.NoArgs,
-	}, allKeys, m.serve)
+	}, allKeys, func(ctx context.Context, c *config.Config, _ []string) error {
+		if create {
+			use = founding
+		}
+		return m.serve(ctx, c, use)
+	})
+	c.Flags().BoolVar(&create, "create", false, "make the store if there is none")
+	return c
 }
 
-func (m *Main) serve(ctx context.Context, c *config.Config, _ []string) (err error) {
+func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) (err error) {
 	log := m.logger(c)
 	hangups, unnotify := hangups()
 	defer unnotify()
@@ -44,7 +52,7 @@ func (m *Main) serve(ctx context.Context, c *config.Config, _ []string) (err err
 		return err
 	}
 	defer closer.Close()
-	p, err := openPartition(ctx, c, log, serving)
+	p, err := openPartition(ctx, c, log, use)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -30,7 +31,7 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger, use purp
 	o := lsm.Options{Path: c.Store, Cache: cache, ReadOnly: use == reading, Logf: func(format string, args ...any) {
 		log.Warn(fmt.Sprintf(format, args...), "store", c.Store)
 	}}
-	if use == serving {
+	if use.serves() {
 		o.Reserve = lsm.DefaultReserve
 	}
 	return lsm.Open(o)
@@ -48,12 +49,23 @@ type purpose int
 const (
 	reading  purpose = iota // as it is
 	changing                // to be written to, if there is a directory
-	writing                 // made into a directory where there is none
 	serving                 // the same, with large caches
+	filling                 // made into a directory where there is none
+	founding                // the same, to be served
 )
+
+// creates reports whether a directory is made where there is none.
+func (u purpose) creates() bool { return u >= filling }
+
+// serves reports whether a server is to run.
+func (u purpose) serves() bool { return u == serving || u == founding }
 
 // openPartition opens the directory in a store.
 func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use purpose) (*directoryStore, error) {
+	made, err := storeThere(c, use)
+	if err != nil {
+		return nil, err
+	}
 	entries, blocks := caches(c, use)
 	s, err := openStore(ctx, c, log, use, blocks)
 	if err != nil {
@@ -61,20 +73,41 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 	}
 	p, err := partition.Open(ctx, s, partition.Options{
 		Cache:  entries,
-		Create: use >= writing,
+		Create: use.creates(),
 		Txn: txn.Options{
 			ReadOnly: use == reading, Lease: c.Lease, Drift: c.Drift, Log: log,
-			Collect: use == serving, Retention: c.Retention,
+			Collect: use.serves(), Retention: c.Retention,
 			Settle: c.Test.Settle, Now: clock(c, log),
 		},
 		Log: log,
 	})
+	if errors.Is(err, partition.ErrNoDirectory) {
+		err = fmt.Errorf("%w: %w", err, errNoStore)
+	}
 	if err != nil {
 		s.Close()
 		return nil, err
 	}
+	if !made {
+		log.Info("made a new store", "store", c.Store)
+	}
 	return &directoryStore{p, s}, nil
 }
+
+// storeThere reports whether a store is there. It refuses to make one by mistake,
+// or among files of others.
+func storeThere(c *config.Config, use purpose) (bool, error) {
+	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") {
+		return true, nil // opening it says what is wrong
+	}
+	is, err := lsm.Exists(c.Store)
+	if err == nil && !is && !use.creates() {
+		err = fmt.Errorf("%s: %w", c.Store, errNoStore)
+	}
+	return is, err
+}
+
+var errNoStore = errors.New("no store there: 'ldapd import' makes one, and so does 'ldapd serve --create'")
 
 // clock is the wall clock, unless a test wants a wrong one.
 func clock(c *config.Config, log *slog.Logger) func() time.Time {
@@ -94,7 +127,7 @@ func caches(c *config.Config, use purpose) (entries, blocks int64) {
 		size = partition.DefaultCache()
 	}
 	switch {
-	case use != serving:
+	case !use.serves():
 		return min(size, 64<<20), 0
 	case strings.HasPrefix(c.Store, "hbase:"):
 		return size, 0

@@ -67,13 +67,15 @@ func alive(pid int) bool {
 	return err == nil && !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
+var errFile = errors.New("this is a file, and a store is a folder")
+
 // makeFolder makes the folder of a new store.
 func (s *Store) makeFolder() error {
 	fs := s.o.FS
 	info, err := fs.Stat(s.o.Path)
 	switch {
 	case err == nil && !info.IsDir():
-		return errors.New("this is a file, and a store is a folder")
+		return errFile
 	case err == nil:
 		return nil
 	case s.o.ReadOnly || !errors.Is(err, os.ErrNotExist):
