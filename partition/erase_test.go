@@ -465,8 +465,13 @@ func TestEraseBeside(t *testing.T) {
 		for w := range 2 {
 			wg.Go(func() {
 				for n := 0; time.Now().Before(stop) && !t.Failed(); n++ {
-					if dn := l.comeAndGo(fmt.Sprintf("q%dx%dq", w, n)); dn != "" {
-						gone <- dn
+					dn := l.comeAndGo(fmt.Sprintf("q%dx%dq", w, n))
+					if dn == "" {
+						continue
+					}
+					select {
+					case gone <- dn:
+					default: // more than can be erased in time
 					}
 				}
 			})
