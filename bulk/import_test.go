@@ -187,6 +187,44 @@ nsRoleDN: cn=other,dc=example,dc=com
 	}
 }
 
+// slapdModules are entries of which slapd has the schema in its modules.
+const slapdModules = `dn: cn=default,dc=example,dc=com
+objectClass: person
+objectClass: pwdPolicy
+objectClass: pwdPolicyChecker
+cn: default
+sn: default
+pwdAttribute: userPassword
+pwdMaxAge: 0
+pwdLockout: TRUE
+pwdMaxFailure: 5
+pwdMinDelay: 1
+pwdMaxRecordedFailure: 9
+pwdCheckModuleArg: x
+
+dn: cn=token,dc=example,dc=com
+objectClass: person
+objectClass: oathTOTPParams
+objectClass: oathTOTPToken
+objectClass: oathTOTPUser
+cn: token
+sn: token
+oathOTPLength: 6
+oathHMACAlgorithm: 1.2.840.113549.2.7
+oathTOTPTimeStepPeriod: 30
+oathTOTPTimeStepWindow: 3
+oathTOTPParams: cn=token,dc=example,dc=com
+oathTOTPToken: cn=token,dc=example,dc=com
+oathSecret: abc
+oathTOTPLastTimeStep: 5
+authzTo: {0}dn:cn=token,dc=example,dc=com
+authzTo: {1}u:ann
+authzFrom: {0}dn.regex:^cn=.*,dc=example,dc=com$
+pwdReset: TRUE
+pwdAccountLockedTime: 000001010000Z
+
+`
+
 // TestSlapcat imports what a real slapd exports.
 func TestSlapcat(t *testing.T) {
 	slapadd, err := exec.LookPath("slapadd")
@@ -206,6 +244,8 @@ include /etc/ldap/schema/cosine.schema
 include /etc/ldap/schema/inetorgperson.schema
 modulepath `+filepath.Dir(modules[0])+`
 moduleload back_mdb
+moduleload ppolicy
+moduleload otp
 database mdb
 suffix dc=example,dc=com
 rootdn cn=admin,dc=example,dc=com
@@ -218,6 +258,7 @@ sn: Groß
 jpegPhoto:: /9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAP//////////////////////////////////////////////////////////////////////////////////////wAALCAABAAEBAREA/8QAFAABAAAAAAAAAAAAAAAAAAAAA//EABQQAQAAAAAAAAAAAAAAAAAAAAD/2gAIAQEAAD8AR//Z
 
 `
+	people += slapdModules
 	if out, err := exec.Command(slapadd, "-q", "-f", conf, "-l", file(t, "in.ldif", people)).CombinedOutput(); err != nil {
 		t.Fatalf("slapadd: %v\n%s", err, out)
 	}

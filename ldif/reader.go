@@ -19,6 +19,8 @@ type Options struct {
 	// AllowFiles lets values come from files ("jpegPhoto:< file:///..."). Set it
 	// only when who wrote the LDIF may read all that this process may.
 	AllowFiles bool
+	// AllowEmpty lets an entry have no attributes.
+	AllowEmpty bool
 }
 
 const (

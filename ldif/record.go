@@ -253,7 +253,7 @@ func validDescription(name []byte) bool {
 
 // entry reads the lines of a content record or of an add.
 func (p *parser) entry() ([]op.PartialAttribute, error) {
-	if p.name == nil {
+	if p.name == nil && !p.r.opt.AllowEmpty {
 		return nil, p.fail("the record has no attributes; an entry needs at least its objectClass")
 	}
 	lines := p.r.lines[:0]

@@ -301,6 +301,15 @@ func (l *Loader) aliasID() entry.ID { return classID(l.catalog.Load().schema.Cla
 
 // claim makes the name and the id the entry's own.
 func (l *Loader) claim(ctx context.Context, x *Loading) error {
+	if !l.empty {
+		_, ok, err := l.s.child(ctx, tree.Key(x.parent, x.rdn))
+		if err == nil && ok {
+			err = problem(EntryExists, "exists already: the store has an entry of this name")
+		}
+		if err != nil {
+			return err
+		}
+	}
 	given := x.e.id != root
 	if given {
 		if err := l.unused(ctx, x.e.id); err != nil {
@@ -308,15 +317,6 @@ func (l *Loader) claim(ctx context.Context, x *Loading) error {
 		}
 	} else {
 		x.e.id = entry.NewID()
-	}
-	if !l.empty {
-		_, ok, err := l.s.child(ctx, tree.Key(x.parent, x.rdn))
-		if err == nil && ok {
-			err = problem(EntryExists, "the store has an entry of this name already")
-		}
-		if err != nil {
-			return err
-		}
 	}
 	name := hash(x.norms)
 	if err := l.unique(ctx, x, name); err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 func (f *Files) readLDIF(name string, text []byte) error {
-	r := ldif.NewReader(bytes.NewReader(text), ldif.Options{File: name, MaxRecord: maxFile})
+	r := ldif.NewReader(bytes.NewReader(text), ldif.Options{File: name, MaxRecord: maxFile, AllowEmpty: true})
 	for {
 		rec, err := r.Read()
 		if err == io.EOF {

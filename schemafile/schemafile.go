@@ -15,12 +15,15 @@
 package schemafile
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
+
+	"github.com/klauspost/compress/gzip"
 
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
@@ -35,9 +38,14 @@ type Files struct {
 // maxFile bounds what is read of one file.
 const maxFile = 64 << 20
 
-// Read adds the definitions of one file. The name is for errors.
+// Read adds the definitions of one file, plain or compressed by gzip. The name is
+// for errors.
 func (f *Files) Read(name string, in io.Reader) error {
-	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	plain, err := decompressed(in)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", name, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(plain, maxFile+1))
 	switch {
 	case err != nil:
 		return fmt.Errorf("reading %s: %w", name, err)
@@ -55,8 +63,17 @@ func (f *Files) Read(name string, in io.Reader) error {
 	return err
 }
 
-// ReadPath adds the definitions of a file, or of all *.schema and *.ldif in a
-// folder and below it. fsys is os.DirFS or a zip archive, perhaps a jar.
+// decompressed reads what gzip has compressed, which its first octets tell.
+func decompressed(in io.Reader) (io.Reader, error) {
+	b := bufio.NewReader(in)
+	if head, _ := b.Peek(2); !bytes.Equal(head, []byte{0x1f, 0x8b}) { // an error comes again from Read
+		return b, nil
+	}
+	return gzip.NewReader(b)
+}
+
+// ReadPath adds the definitions of a file, or of all *.schema and *.ldif, with .gz
+// behind that or not, in a folder and below it. fsys is os.DirFS or a zip archive, perhaps a jar.
 func (f *Files) ReadPath(fsys fs.FS, root string) error {
 	return fs.WalkDir(fsys, root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || path != root && !hasDefinitions(path) {
@@ -72,7 +89,8 @@ func (f *Files) ReadPath(fsys fs.FS, root string) error {
 }
 
 func hasDefinitions(path string) bool {
-	switch strings.ToLower(filepath.Ext(path)) {
+	path = strings.TrimSuffix(strings.ToLower(path), ".gz")
+	switch filepath.Ext(path) {
 	case ".schema", ".ldif":
 		return true
 	}

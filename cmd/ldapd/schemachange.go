@@ -24,7 +24,7 @@ func (m *Main) schemaAddCommand() *cobra.Command {
 		Short: "Add the definitions of schema files",
 		Long: `Add the definitions of schema files: OpenLDAP's .schema and cn=config .ldif,
 389 Directory Server's, ApacheDS's, or what ldapsearch gives of a subschema entry. A
-folder stands for all *.schema and *.ldif in it; "-" is standard input. All files
+folder stands for all *.schema and *.ldif in it, with .gz or not; "-" is standard input. All files
 are added in one step, or none of them.
 
 What is there already stays, is given the names it lacks, or, as a class, is
