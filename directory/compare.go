@@ -21,10 +21,9 @@ func (o *operation) compare(ctx context.Context, r *op.Compare) error {
 		return err
 	}
 	defer s.Close()
-	base, options, _ := strings.Cut(r.Description, ";")
-	t := o.schema.Attribute(base)
+	t, options := o.schema.Describe(r.Description)
 	if t == nil {
-		return op.Errorf(op.UndefinedAttributeType, "attribute %q is not in the schema", r.Description)
+		return op.Errorf(op.UndefinedAttributeType, "attribute %q is not in the schema, or one of its options is not known", r.Description)
 	}
 	holds, err := o.compareEntry(ctx, s, t, entry.SortOptions(options), r)
 	if err != nil {

@@ -3,7 +3,6 @@ package directory
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/ber"
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -36,8 +35,8 @@ type description struct {
 }
 
 func describe(text string, s *schema.Schema) description {
-	name, options, _ := strings.Cut(text, ";")
-	return description{text, s.Attribute(name), entry.SortOptions(options)}
+	t, options := s.Describe(text)
+	return description{text, t, entry.SortOptions(options)}
 }
 
 // describeAll looks names up again, under another schema. Those that it does not

@@ -21,6 +21,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
@@ -34,7 +35,7 @@ func newPartition(t testing.TB) *partition.Partition {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := partition.Open(ctx, s, partition.Options{Create: true})
+	p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: schema.Core().WithOptions("x-foobar")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,10 @@ func (s *selector) resolve(attributes []string, sch *schema.Schema) {
 			s.addClass(a[1:], sch)
 		default:
 			name, options, _ := strings.Cut(a, ";")
-			if t := sch.Attribute(name); t != nil && !s.addRange(t, options) {
+			if t := sch.Attribute(name); t != nil && s.addRange(t, options) {
+				continue
+			}
+			if t, options := sch.Describe(a); t != nil {
 				s.named = append(s.named, named{t, entry.SortOptions(options)})
 			}
 		}

@@ -3,7 +3,6 @@ package directory
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/ber"
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -144,10 +143,9 @@ func (i *sortItem) fail(code op.Code, format string, args ...any) *sortError {
 }
 
 func (i *sortItem) resolve(sch *schema.Schema) (k partition.SortKey, problem *sortError) {
-	name, options, _ := strings.Cut(i.attribute, ";")
-	t := sch.Attribute(name)
+	t, options := sch.Describe(i.attribute)
 	if t == nil {
-		return k, i.fail(op.NoSuchAttribute, "attribute type %q is not in the schema", i.attribute)
+		return k, i.fail(op.NoSuchAttribute, "attribute %q is not in the schema, or one of its options is not known", i.attribute)
 	}
 	if t.Secret() {
 		return k, i.fail(op.InsufficientAccessRights, "%s is for binding only", t.Name())

@@ -2,7 +2,6 @@ package filter
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -211,10 +210,9 @@ func (r resolver) assertion(f Filter) (*Test, bool) {
 	return nil, false
 }
 
-// on begins a Test of a known, not secret attribute description.
+// on begins a Test of a recognized, not secret attribute description.
 func (r resolver) on(op TestOp, description string) (*Test, *schema.AttributeType, bool) {
-	name, options, _ := strings.Cut(description, ";")
-	typ := r.schema.Attribute(name)
+	typ, options := r.schema.Describe(description)
 	if typ == nil || typ.Secret() {
 		return nil, nil, false
 	}

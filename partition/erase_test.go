@@ -73,7 +73,7 @@ func newLife(t *testing.T, s table.Store) *life {
 // openErase opens a store whose marks and secrets stay, with indexes of both kinds.
 func openErase(t testing.TB, s table.Store) *partition.Partition {
 	t.Helper()
-	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Txn: quick, Indexes: []partition.Index{
+	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Schema: tagged, Txn: quick, Indexes: []partition.Index{
 		{Attribute: "uid", Layout: partition.ColumnLayout}, {Attribute: "mail", Layout: partition.ColumnLayout},
 		{Attribute: "sn", Layout: partition.RowLayout}, {Attribute: "member", Layout: partition.ColumnLayout},
 		{Attribute: "objectClass", Layout: partition.RowLayout}}})

@@ -30,7 +30,7 @@ func folder(t testing.TB, dir string) (p *partition.Partition, done func()) {
 	ctx := context.Background()
 	s, err := lsm.Open(lsm.Options{Path: dir, NoSync: true, MemTable: 256 << 10})
 	must(t, err)
-	p, err = partition.Open(ctx, s, partition.Options{Create: true, Txn: txn.Options{SecretAge: time.Nanosecond}})
+	p, err = partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged, Txn: txn.Options{SecretAge: time.Nanosecond}})
 	must(t, err)
 	must(t, p.SetSuffixes(ctx, []string{"dc=example,dc=com"}))
 	return p, func() {
@@ -141,7 +141,7 @@ func TestUniqueMarksGo(t *testing.T) {
 	s := tabletest.NewMem()
 	o := quick
 	o.SecretAge = time.Nanosecond
-	p, err := partition.Open(ctx, s, partition.Options{Create: true, Txn: o,
+	p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged, Txn: o,
 		Indexes: []partition.Index{{Attribute: "mail", Layout: partition.ColumnLayout}}})
 	must(t, err)
 	defer p.Close(ctx)

@@ -95,7 +95,11 @@ func (tx *Tx) modifying(ctx context.Context, pl place) (*modification, error) {
 // load reads the columns of the types that will change, in one read.
 func (m *modification) load(ctx context.Context, changes []op.Modification) error {
 	for i := range changes {
-		t, _, err := m.tx.catalog.storable(changes[i].Description)
+		read := m.tx.catalog.storable
+		if len(changes[i].Values) == 0 || changes[i].Kind == op.ModDelete {
+			read = m.tx.catalog.removable
+		}
+		t, _, err := read(changes[i].Description)
 		if err != nil {
 			return err
 		}
@@ -230,6 +234,9 @@ func (m *modification) apply(ctx context.Context, c *op.Modification) error {
 		return err
 	}
 	v := m.edit(t).values(options)
+	if !v.has() && !m.tx.catalog.recognizes(c.Description) {
+		return unrecognized(c.Description)
+	}
 	if t.Obsolete && len(c.Values) > 0 && !m.edit(t).before.present() {
 		return obsolete("attribute type", t.Name())
 	}

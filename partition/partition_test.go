@@ -12,13 +12,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
 func open(t testing.TB) *partition.Partition {
 	t.Helper()
 	ctx := context.Background()
-	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true})
+	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true, Schema: tagged})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,3 +228,6 @@ func TestRecall(t *testing.T) {
 		t.Error("recalled after it was deleted")
 	}
 }
+
+// tagged is the built-in schema with the attribute options that tests use.
+var tagged = schema.Core().WithOptions("x-")

@@ -139,7 +139,7 @@ func TestRebuild(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
 			s := openStore(t)
-			p, err := partition.Open(ctx, s, partition.Options{Create: true})
+			p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged})
 			must(t, err)
 			loadSample(t, p, 200)
 			var members []string

@@ -142,7 +142,7 @@ func TestSetSuffixes(t *testing.T) {
 // its index.
 func TestStampIndexUnderConcurrency(t *testing.T) {
 	ctx := context.Background()
-	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true,
+	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true, Schema: tagged,
 		Indexes: []partition.Index{{Attribute: "modifiersName", Layout: partition.RowLayout}}})
 	must(t, err)
 	defer p.Close(ctx)

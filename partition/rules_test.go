@@ -27,7 +27,7 @@ func TestRulesLeaveItSound(t *testing.T) {
 	for _, a := range []string{"createTimestamp", "modifyTimestamp", "modifiersName", "description"} {
 		indexes = append(indexes, partition.Index{Attribute: a, Layout: partition.RowLayout})
 	}
-	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true, Indexes: indexes})
+	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true, Schema: tagged, Indexes: indexes})
 	must(t, err)
 	defer p.Close(ctx)
 	must(t, p.SetSuffixes(ctx, []string{domain}))

@@ -25,7 +25,7 @@ var quick = txn.Options{Lease: 10 * time.Second, Poll: 5 * time.Millisecond, Set
 // openShared opens a store that is atomic only per row, as one of its servers.
 func openShared(t testing.TB, s table.Store, o txn.Options) *partition.Partition {
 	t.Helper()
-	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Cache: 1 << 20, Txn: o,
+	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Schema: tagged, Cache: 1 << 20, Txn: o,
 		Indexes: []partition.Index{{Attribute: "objectClass", Layout: partition.RowLayout}}})
 	must(t, err)
 	t.Cleanup(func() { p.Close(context.Background()) })

@@ -68,14 +68,33 @@ func (k *types) describe(description string) (*schema.AttributeType, string, err
 	return t, options, nil
 }
 
-// storable reads the description of values to be stored. A language range says
-// which are asked for, and describes none (RFC 3866, 3).
+// storable reads the description of values to be stored.
 func (k *types) storable(description string) (*schema.AttributeType, string, error) {
+	t, options, err := k.removable(description)
+	if err == nil && !k.recognizes(description) {
+		return nil, "", unrecognized(description)
+	}
+	return t, options, err
+}
+
+// removable reads the description of values to be removed, whose options were
+// perhaps recognized when they were stored. A language range says which values are
+// asked for, and describes none (RFC 3866, 3).
+func (k *types) removable(description string) (*schema.AttributeType, string, error) {
 	t, options, err := k.describe(description)
 	if err == nil && entry.HasRange(options) {
 		return nil, "", problem(UndefinedType, "attribute description %q: a language range, which values cannot be stored under", description)
 	}
 	return t, options, err
+}
+
+func (k *types) recognizes(description string) bool {
+	t, _ := k.schema.Describe(description)
+	return t != nil
+}
+
+func unrecognized(description string) error {
+	return problem(UndefinedType, "attribute description %q: it has an option that is not known; attribute-options in the server's configuration says which more are", description)
 }
 
 // maxOptions is the length of a description's options: they are in the

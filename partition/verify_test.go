@@ -244,7 +244,7 @@ func TestVerifyFindsMissingTable(t *testing.T) {
 
 func sampleStore(t *testing.T) (*partition.Partition, table.Store) {
 	s := stores["batches"](t)
-	p, err := partition.Open(context.Background(), s, partition.Options{Create: true})
+	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Schema: tagged})
 	must(t, err)
 	t.Cleanup(func() { p.Close(context.Background()) })
 	loadSample(t, p, 5)

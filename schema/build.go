@@ -36,6 +36,8 @@ type Schema struct {
 	below map[*AttributeType][]*AttributeType
 
 	printed [numElements][]string
+
+	options []string // of attributes, beside those registered; see WithOptions
 }
 
 // A lookup finds things by OID and by name. Names stand in it as defined and in

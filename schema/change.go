@@ -32,7 +32,12 @@ func (s *Schema) Change(add, remove []Definition) (*Schema, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	return build(slices.DeleteFunc(c.left, func(d *definition) bool { return d == nil }))
+	next, err := build(slices.DeleteFunc(c.left, func(d *definition) bool { return d == nil }))
+	if err != nil {
+		return nil, err
+	}
+	next.options = s.options
+	return next, nil
 }
 
 // Has reports whether the schema has a definition that means the same.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/hbase"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
@@ -72,6 +73,7 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 		return nil, err
 	}
 	p, err := partition.Open(ctx, s, partition.Options{
+		Schema: schema.Core().WithOptions(c.AttributeOptions...),
 		Cache:  entries,
 		Create: use.creates(),
 		Txn: txn.Options{

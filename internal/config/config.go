@@ -24,26 +24,28 @@ import (
 
 // Config is a configuration in force.
 type Config struct {
-	Store       string
-	Listen      []string
-	Suffix      []string
-	Admin       Admin
-	TLS         TLS
-	Proxies     []netip.Prefix
-	Passwords   Passwords
-	SASL        SASL
-	Limits      Limits
-	Cache       int64 // bytes; 0: the partition's default
-	Lease       time.Duration
-	Drift       time.Duration
-	Retention   time.Duration // zero: for ever
-	Compaction  time.Duration // zero: never asked for
-	LogLevel    string        // debug, info, warn, error
-	LogFormat   string        // text, json
-	Access      Access
-	Slow        time.Duration // 0: no operation is slow
-	GracePeriod time.Duration
-	Test        Test
+	Store  string
+	Listen []string
+	Suffix []string
+	// AttributeOptions are recognized beside those that are registered.
+	AttributeOptions []string
+	Admin            Admin
+	TLS              TLS
+	Proxies          []netip.Prefix
+	Passwords        Passwords
+	SASL             SASL
+	Limits           Limits
+	Cache            int64 // bytes; 0: the partition's default
+	Lease            time.Duration
+	Drift            time.Duration
+	Retention        time.Duration // zero: for ever
+	Compaction       time.Duration // zero: never asked for
+	LogLevel         string        // debug, info, warn, error
+	LogFormat        string        // text, json
+	Access           Access
+	Slow             time.Duration // 0: no operation is slow
+	GracePeriod      time.Duration
+	Test             Test
 
 	settings []Setting
 }
@@ -163,21 +165,22 @@ func (r *reader) add(l layer) error {
 
 func (r *reader) config() (*Config, error) {
 	c := &Config{
-		Store:      r.text("store"),
-		Listen:     r.list("listen", checkURL),
-		Suffix:     r.list("suffix", checkDN),
-		Admin:      r.admin(),
-		TLS:        r.tls(),
-		Proxies:    r.networks("proxies"),
-		Passwords:  r.passwords(),
-		SASL:       r.sasl(),
-		Cache:      r.size("cache"),
-		Lease:      r.duration("lease"),
-		Drift:      r.duration("drift"),
-		Retention:  r.duration("retention"),
-		Compaction: r.duration("compaction"),
-		LogLevel:   r.oneOf("log.level", "debug", "info", "warn", "error"),
-		LogFormat:  r.oneOf("log.format", "text", "json"),
+		Store:            r.text("store"),
+		Listen:           r.list("listen", checkURL),
+		Suffix:           r.list("suffix", checkDN),
+		AttributeOptions: r.list("attribute-options", checkOption),
+		Admin:            r.admin(),
+		TLS:              r.tls(),
+		Proxies:          r.networks("proxies"),
+		Passwords:        r.passwords(),
+		SASL:             r.sasl(),
+		Cache:            r.size("cache"),
+		Lease:            r.duration("lease"),
+		Drift:            r.duration("drift"),
+		Retention:        r.duration("retention"),
+		Compaction:       r.duration("compaction"),
+		LogLevel:         r.oneOf("log.level", "debug", "info", "warn", "error"),
+		LogFormat:        r.oneOf("log.format", "text", "json"),
 		Access: Access{
 			File: r.text("log.access"),
 			Size: r.size("log.access-size"),

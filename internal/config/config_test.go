@@ -151,6 +151,7 @@ func TestMistakes(t *testing.T) {
 		{yaml: "tls:\n  key: k\n", want: `c.yaml:2: tls.key: tls.certificate is missing`},
 		{yaml: "tls:\n  certificate: c\n  key: k\n  client-certificates: require\n", want: `c.yaml:4: tls.client-certificates: tls.client-ca is missing`},
 		{yaml: "tls:\n  client-certificates: request\n", want: `tls.client-certificates: tls.certificate is missing`},
+		{yaml: "attribute-options: [ x-a, x_b ]\n", want: `"x_b" is not an attribute option`},
 		{yaml: "tls:\n  client-ca: ca\n", want: `tls.client-ca: tls.client-certificates is none`},
 		{yaml: "proxies: [10.0.0.0/8, 10.0.0.0/33]\n", want: `c.yaml:1: proxies: "10.0.0.0/33" is not a network`},
 		{env: "LDAPD_PROXIES=all", want: `LDAPD_PROXIES: proxies: "all" is not a network`},

@@ -74,6 +74,7 @@ var Keys = []Key{
 	{Name: "limits.handshake", Reload: true, Default: "10s", Help: "`TIME` that a TLS handshake may take, and a PROXY header"},
 	{Name: "limits.keep-alive", Reload: true, Default: "1m", Help: "`TIME` of silence after which TCP asks whether the client is there, 0 for never"},
 	{Name: "cache", Default: "0", Help: "`BYTES` of entries and names to keep in memory, a fifth of them as the embedded store has them, 0 for a quarter of the machine's"},
+	{Name: "attribute-options", List: true, Help: "`OPTION` that attributes may have beside lang-..., binary and phonetic; with a hyphen at its end, all that begin so"},
 	{Name: "lease", Default: "10s", Help: "`TIME` after which other servers of a shared store decide what a silent one left"},
 	{Name: "drift", Default: "1m", Help: "`TIME` that this server's clock may lead a shared store's before it stops writing"},
 	{Name: "retention", Default: "168h", Help: "`TIME` that the past stays readable, 0 for ever"},
@@ -139,6 +140,17 @@ func (r *reader) networks(key string) []netip.Prefix {
 		return nil
 	})
 	return networks
+}
+
+// checkOption checks a tagging option (RFC 4512, 2.5).
+func checkOption(s string) error {
+	bad := func(c rune) bool {
+		return c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
+	}
+	if s == "" || s == "-" || strings.ContainsFunc(s, bad) {
+		return fmt.Errorf("%q is not an attribute option, which is made of letters, digits and hyphens", s)
+	}
+	return nil
 }
 
 func checkDN(s string) error {

@@ -1,0 +1,33 @@
+package partition_test
+
+import (
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+)
+
+// What was stored under options that are not configured any more stays, and can be
+// removed; nothing is stored under them.
+func TestUnknownOptionsStay(t *testing.T) {
+	ctx := t.Context()
+	s := tabletest.NewBatchMem()
+	p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged})
+	must(t, err)
+	must(t, p.SetSuffixes(ctx, []string{"dc=example,dc=com"}))
+	at := "dc=example,dc=com"
+	must(t, add(t, p, at, "objectClass: domain", "dc: example", "description;x-a: one", "description;x-b: two"))
+	must(t, p.Close(ctx))
+
+	p, err = partition.Open(ctx, s, partition.Options{})
+	must(t, err)
+	defer p.Close(ctx)
+	must(t, modify(t, p, at, change(op.ModReplace, "description", []byte("plain"))))
+	wantProblem(t, modify(t, p, at, change(op.ModAdd, "description;x-a", []byte("more"))), partition.UndefinedType, "option")
+	wantProblem(t, modify(t, p, at, change(op.ModReplace, "description;x-a", []byte("more"))), partition.UndefinedType, "option")
+	wantProblem(t, modify(t, p, at, change(op.ModDelete, "description;x-c")), partition.UndefinedType, "option")
+	must(t, modify(t, p, at, change(op.ModDelete, "description;x-a", []byte("one"))))
+	must(t, modify(t, p, at, change(op.ModReplace, "description;x-b")))
+	wantProblem(t, modify(t, p, at, change(op.ModDelete, "description;x-b")), partition.UndefinedType, "option")
+}
