@@ -66,7 +66,11 @@ func (o *operation) compareAt(ctx context.Context, s *partition.Snapshot, at par
 	if err := o.assert(ctx, s, at.ID); err != nil {
 		return false, err
 	}
+	_, options, _ := strings.Cut(r.Description, ";")
+	options = entry.SortOptions(options)
 	switch {
+	case t.Secret() && o.who.isAdmin() && !o.isPast():
+		return o.compareSecret(ctx, s, at.ID, t, options, r.Value)
 	case t.Secret():
 		return false, op.Errorf(op.InsufficientAccessRights, "%s is for binding only", t.Name())
 	case slices.Contains(o.known.computed, t):
@@ -76,8 +80,7 @@ func (o *operation) compareAt(ctx context.Context, s *partition.Snapshot, at par
 		}
 		return compareValues(t, values, r.Value)
 	}
-	_, options, _ := strings.Cut(r.Description, ";")
-	holds, has, err := o.compareShared(ctx, s, at, t, entry.SortOptions(options), r.Value)
+	holds, has, err := o.compareShared(ctx, s, at, t, options, r.Value)
 	if holds || err != nil {
 		return holds, err
 	}
@@ -86,6 +89,22 @@ func (o *operation) compareAt(ctx context.Context, s *partition.Snapshot, at par
 		return false, nil
 	}
 	return own, err
+}
+
+// compareSecret compares what is stored of a secret, as it is: a hash does not
+// match the password that it is of.
+func (o *operation) compareSecret(ctx context.Context, s *partition.Snapshot, id entry.ID, t *schema.AttributeType, options string, assertion []byte) (bool, error) {
+	secrets, err := s.Secrets(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	var values [][]byte
+	for _, a := range secrets {
+		if a.Type.Is(t) && entry.HasOptions(a.Options, options) {
+			values = append(values, a.Values...)
+		}
+	}
+	return compareValues(t, values, assertion)
 }
 
 // compareValues compares as RFC 4511 says where the partition cannot.

@@ -98,7 +98,7 @@ func (o *operation) searchTree(ctx context.Context, name dn.DN, r *op.Search, si
 	if errors.Is(err, errPageFull) {
 		err = nil
 	}
-	if err == nil && o.controls.sort != nil && o.trace.entries > 0 {
+	if err == nil && o.controls.sort != nil {
 		o.sortResponse(op.Success, "")
 	}
 	return err

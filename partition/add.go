@@ -3,6 +3,7 @@ package partition
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -298,11 +299,7 @@ func (e *newEntry) replace(t *schema.AttributeType, v []byte) error {
 // 4.7: the client need not send them).
 func (k *types) nameValues(e *newEntry, rdn dn.RDN) error {
 	for _, ava := range rdn {
-		t, err := k.namingType(ava.Type)
-		if err != nil {
-			return err
-		}
-		key, err := keyOf(t, ava.Value)
+		t, key, err := k.namingKey(ava)
 		if err != nil {
 			return err
 		}
@@ -322,11 +319,25 @@ func (k *types) namingType(name string) (*schema.AttributeType, error) {
 	t := k.schema.Attribute(name)
 	switch {
 	case t == nil:
-		return nil, problem(UndefinedType, "attribute type %q is not in the schema", name)
+		return nil, problem(InvalidName, "attribute type %q is not in the schema", name)
 	case t.Equality == nil || t.Secret() || t.Operational() || t.Collective:
 		return nil, problem(NamingViolation, "attribute %s cannot be in a name", t.Name())
 	}
 	return t, nil
+}
+
+// namingKey reads a part of an RDN. A value that breaks its syntax makes the name
+// invalid (RFC 4511, 4.1.2).
+func (k *types) namingKey(ava dn.AVA) (*schema.AttributeType, []byte, error) {
+	t, err := k.namingType(ava.Type)
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err := keyOf(t, ava.Value)
+	if e := (*Error)(nil); errors.As(err, &e) && e.Problem == InvalidSyntax {
+		return nil, nil, problem(InvalidName, "%s", e.Text)
+	}
+	return t, key, err
 }
 
 // computed reports whether a type's values are made when they are read.

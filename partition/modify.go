@@ -237,7 +237,7 @@ func (m *modification) apply(ctx context.Context, c *op.Modification) error {
 	if !v.has() && !m.tx.catalog.recognizes(c.Description) {
 		return unrecognized(c.Description)
 	}
-	if t.Obsolete && len(c.Values) > 0 && !m.edit(t).before.present() {
+	if t.Obsolete && !m.tx.Rules.Relaxed && len(c.Values) > 0 && !m.edit(t).before.present() {
 		return obsolete("attribute type", t.Name())
 	}
 	switch c.Kind {

@@ -90,7 +90,7 @@ func (m *modification) settleClasses(ctx context.Context) (*classes, error) {
 		}
 	}
 	for _, c := range after.all {
-		if c.Obsolete && !before.has(c) {
+		if c.Obsolete && !m.tx.Rules.Relaxed && !before.has(c) {
 			return nil, obsolete("object class", c.Name())
 		}
 	}

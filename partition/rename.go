@@ -131,7 +131,7 @@ func (tx *Tx) renamed(ctx context.Context, pl place, newRDN dn.RDN, deleteOld bo
 	m.renames = true
 	var add, remove []op.Modification
 	for _, ava := range newRDN {
-		if _, err := tx.catalog.namingType(ava.Type); err != nil {
+		if _, _, err := tx.catalog.namingKey(ava); err != nil {
 			return nil, err
 		}
 		add = append(add, modificationOf(op.ModAdd, ava))

@@ -14,7 +14,8 @@ type Rules struct {
 	// some that are not: they change nothing.
 	Permissive bool
 	// Relaxed takes values of creatorsName, createTimestamp, modifiersName and
-	// modifyTimestamp as given, and with Add of entryUUID too.
+	// modifyTimestamp as given, and with Add of entryUUID too. Obsolete types and
+	// classes count as active.
 	Relaxed bool
 	// Trial says that the transaction will not commit, whatever comes: a change of
 	// the schema is judged by the entries there are, without steps.

@@ -35,12 +35,13 @@ func isWord(words []string, w string) bool {
 	return slices.ContainsFunc(words, func(one string) bool { return strings.EqualFold(one, w) })
 }
 
-// validatePostalAddress is RFC 4517, 3.3.28: lines with "$" between, in which
-// \24 is "$" and \5C a backslash. Lines may not be empty in the RFC; real
-// addresses have such.
+// validatePostalAddress is RFC 4517, 3.3.28: lines of at least a character with
+// "$" between, in which \24 is "$" and \5C a backslash.
 func validatePostalAddress(_ *Schema, v []byte) error {
-	if len(v) == 0 {
-		return errEmpty
+	for line := range bytes.SplitSeq(v, []byte{'$'}) {
+		if len(line) == 0 {
+			return errors.New("a line has at least a character")
+		}
 	}
 	if !utf8.Valid(v) {
 		return errNotUTF8

@@ -61,7 +61,7 @@ func TestSyntaxes(t *testing.T) {
 		syntaxOID:             {[]string{"1.2.3", "cn", "a-b", "2.5.4.0", "0.0"}, []string{"", "0", "1.", "1 ", ".1", "01.2", "1..2", "a b", "-a", "ä"}},
 		syntaxOtherMailbox:    {[]string{"internet$a@b", "x$"}, []string{"", "a@b", "$a", "ä$b", "x$ä"}},
 		syntaxOctetString:     {[]string{"", "\x00\xff"}, nil},
-		syntaxPostalAddress:   {[]string{"1 Main St$Town", `\241M \5c$x`, "ä$$b"}, []string{"", "\xff", `a\x`, `a\`, `a\2`}},
+		syntaxPostalAddress:   {[]string{"1 Main St$Town", `\241M \5c$x`, "ä$ $b"}, []string{"", "ä$$b", "$a", "a$", "$", "\xff", `a\x`, `a\`, `a\2`}},
 		syntaxPrintableString: {[]string{"aZ09 '()+,-./:=?"}, []string{"", "a*", "a@b", "a_b", "ä", "\""}},
 		syntaxSubtreeSpecification: {
 			[]string{"{}", "{ }", `{ base "ou=people" }`, `{base "cn=""a""", minimum 1, maximum 2}`,
