@@ -25,6 +25,9 @@ type ExportOptions struct {
 	NoSchema bool          // leave out the directory's own definitions
 	NoConfig bool          // leave out what servers share besides
 	Progress *Progress
+	// Lost, if there is one, is told what of a damaged store cannot be read, and the
+	// export goes on. It is for everything: Base and Filter are empty.
+	Lost func(what string, err error) error
 }
 
 // Export writes the entries of a snapshot as LDIF, each before those below it,
@@ -57,8 +60,12 @@ func Export(ctx context.Context, p *partition.Partition, s *partition.Snapshot, 
 			return 0, err
 		}
 	}
+	entries := s.Walk(ctx, q)
+	if o.Lost != nil {
+		entries = s.Salvage(ctx, o.Lost)
+	}
 	n := 0
-	for r, err := range s.Walk(ctx, q) {
+	for r, err := range entries {
 		if err != nil {
 			return n, err
 		}

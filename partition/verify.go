@@ -30,6 +30,7 @@ const (
 	FaultUnique  Fault = "unique"  // entries share a value that must be one's own
 	FaultVoid    Fault = "void"    // cells that no commit wrote
 	FaultMissing Fault = "missing" // a table is not there, or an index is not complete
+	FaultDamage  Fault = "damage"  // what cannot be read
 )
 
 // A Finding is one thing that is wrong with a store.
@@ -93,14 +94,14 @@ func (v *verifier) run() error {
 	if err := v.tables(); err != nil {
 		return err
 	}
-	if err := v.master(); err != nil {
+	if err := v.unlessDamaged(master.Name, v.master()); err != nil {
 		return err
 	}
-	if err := v.tree(); err != nil {
+	if err := v.unlessDamaged(tree.Name, v.tree()); err != nil {
 		return err
 	}
 	for _, x := range v.indexes {
-		if err := v.index(x); err != nil {
+		if err := v.unlessDamaged(x.table, v.index(x)); err != nil {
 			return err
 		}
 	}
@@ -114,9 +115,10 @@ func (v *verifier) run() error {
 func (v *verifier) unique() error {
 	for _, x := range v.s.catalog.ordered {
 		for _, base := range x.unique {
-			if _, err := v.s.duplicates(v.ctx, x, base, func(a, b entry.ID) error {
+			_, err := v.s.duplicates(v.ctx, x, base, func(a, b entry.ID) error {
 				return v.found(FaultUnique, x.table, b, "has a value of %s that %s has too, and it must be unique", x.typ.Name(), v.name(a))
-			}); err != nil {
+			})
+			if err := v.unlessDamaged(x.table, err); err != nil {
 				return err
 			}
 		}
@@ -195,7 +197,7 @@ func (v *verifier) master() error {
 		MaxCells: maxColumns,
 	}
 	var batch []*subject
-	for row, err := range v.s.r.Scan(v.ctx, v.p.master, table.Range{}, sel) {
+	for row, err := range v.scan(v.p.master, sel) {
 		if err != nil {
 			return err
 		}
@@ -214,17 +216,33 @@ func (v *verifier) master() error {
 			continue
 		}
 		if batch = append(batch, x); len(batch) == verifyBatch || len(x.row.Cells) >= maxColumns {
-			if err := v.compare(batch); err != nil {
+			if err := v.compareAll(batch); err != nil {
 				return err
 			}
 			batch = batch[:0]
 		}
 	}
-	return v.compare(batch)
+	return v.compareAll(batch)
 }
 
-// compare looks up what must be there for some entries.
-func (v *verifier) compare(batch []*subject) error {
+// compareAll looks up what must be there for some entries.
+func (v *verifier) compareAll(batch []*subject) error {
+	if err := v.singly(tree.Name, batch, v.treeRows); err != nil {
+		return err
+	}
+	for _, x := range v.indexes {
+		if err := v.singly(x.table, batch, func(b []*subject) error { return v.indexCells(x, b) }); err != nil {
+			return err
+		}
+	}
+	v.entries += len(batch)
+	if v.o.Progress != nil {
+		v.o.Progress(v.entries)
+	}
+	return nil
+}
+
+func (v *verifier) treeRows(batch []*subject) error {
 	if len(batch) == 0 {
 		return nil
 	}
@@ -240,15 +258,6 @@ func (v *verifier) compare(batch []*subject) error {
 		if err := v.treeRow(x, rows[i]); err != nil {
 			return err
 		}
-	}
-	for _, x := range v.indexes {
-		if err := v.indexCells(x, batch); err != nil {
-			return err
-		}
-	}
-	v.entries += len(batch)
-	if v.o.Progress != nil {
-		v.o.Progress(v.entries)
 	}
 	return nil
 }
@@ -304,7 +313,7 @@ func (v *verifier) reaches(id entry.ID, parent entry.ID) error {
 func (v *verifier) tree() error {
 	sel := table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}, MaxCells: 1}
 	n := 0
-	for _, err := range v.s.r.Scan(v.ctx, v.p.tree, table.Range{}, sel) {
+	for _, err := range v.scan(v.p.tree, sel) {
 		if err != nil {
 			return err
 		}
@@ -356,7 +365,7 @@ func (v *verifier) void() error {
 	}
 	for i, t := range tables {
 		for _, f := range families[i] {
-			if err := v.voidIn(t, f); err != nil {
+			if err := v.unlessDamaged(t.Name, v.voidIn(t, f)); err != nil {
 				return err
 			}
 		}
@@ -378,7 +387,7 @@ func (v *verifier) voidIn(t *txn.Table, f table.Family) error {
 		}
 		told[r] = true
 		rec, err := log.Get(v.ctx, r)
-		if err != nil {
+		if err := v.unlessDamaged(journal.Table, err); err != nil {
 			return err
 		}
 		// A commit newer than the snapshot, or one still under way, is none.

@@ -305,7 +305,7 @@ func (v *verifier) index(c *indexCheck) error {
 // indexed streams the cells of an index.
 func (v *verifier) indexed(c *indexCheck) func(func(located, error) bool) {
 	t := c.Presence.Table
-	rows := v.s.r.Scan(v.ctx, t, table.Range{}, table.Select{MaxCells: cellsPage})
+	rows := v.scan(t, table.Select{MaxCells: cellsPage})
 	return pages(rows, func(row, from []byte) (table.Row, error) {
 		return v.s.r.Get(v.ctx, t, row, table.Select{Columns: []table.ColumnRange{{Family: index.Info, From: from}}, MaxCells: cellsPage})
 	})

@@ -10,7 +10,10 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
 func (m *Main) checkCommand() *cobra.Command {
@@ -38,11 +41,14 @@ var checkJob = job[checkArgs]{"check", check}
 func check(ctx context.Context, w *work, a checkArgs) error {
 	progress := w.progress("check")
 	progress.Begin()
-	found := 0
+	found, damaged := 0, map[string]bool{}
 	entries, err := w.Verify(ctx, partition.VerifyOptions{
 		Progress: progress.Entries,
 		Found: func(f *partition.Finding) error {
 			found++
+			if f.Fault == partition.FaultDamage {
+				damaged[f.Table] = true
+			}
 			return w.printFinding(f, a.JSON)
 		},
 	})
@@ -53,12 +59,25 @@ func check(ctx context.Context, w *work, a checkArgs) error {
 	case err != nil:
 		return err
 	case found > 0:
-		return fmt.Errorf("%d findings in %d entries: 'ldapd reindex' makes names and indexes anew from the entries; what is wrong with an entry itself must be mended by hand", found, entries)
+		return fmt.Errorf("%d findings in %d entries: %s", found, entries, remedy(damaged))
 	}
 	if !a.JSON {
 		_, err = fmt.Fprintf(w.Stdout, "checked %s: nothing found\n", progress.Rate(entries))
 	}
 	return err
+}
+
+// remedy says which tool mends what; damaged are tables that cannot be read whole.
+func remedy(damaged map[string]bool) string {
+	switch {
+	case len(damaged) == 0:
+		return "'ldapd reindex' makes names and indexes anew from the entries; what is wrong with an entry itself must be mended by hand"
+	case damaged[master.Name] || damaged[journal.Table]:
+		return "entries themselves cannot be read: go back to a backup, or save what can be read by 'ldapd export --continue' and import it into a new store (docs/damaged.md)"
+	case damaged[tree.Name]:
+		return "no entry is damaged, but the table that finds them by name is: 'ldapd export --continue' has all of them; import it into a new store (docs/damaged.md)"
+	}
+	return "no entry is damaged: 'ldapd reindex' makes names and indexes anew from the entries (docs/damaged.md)"
 }
 
 func (w *work) printFinding(f *partition.Finding, asJSON bool) error {

@@ -21,6 +21,7 @@ type exportArgs struct {
 	Base, Filter, At string
 	NoSchema         bool
 	NoConfig         bool
+	Continue         bool
 	Summary          bool // is wanted on standard error
 }
 
@@ -30,14 +31,17 @@ func (m *Main) exportCommand() *cobra.Command {
 	var a exportArgs
 	var output string
 	c := m.command(&cobra.Command{
-		Use:   "export --store STORE [--base DN] [--filter FILTER] [--at WHEN] [--output FILE]",
+		Use:   "export --store STORE [--base DN] [--filter FILTER] [--at WHEN] [--continue] [--output FILE]",
 		Short: "Write a directory as LDIF",
 		Long: `Write a directory as LDIF to standard output or a file, each entry before those
 below it, with everything that is stored: operational attributes and passwords
 too. Definitions that the directory has besides the built-in schema come first, as
 an entry cn=Subschema; in an export of everything the naming contexts, indexes and
 unique attributes follow, as an entry cn=config. Importing it all makes the same
-directory again.`,
+directory again.
+
+With --continue, an export of everything goes on behind what cannot be read of a
+damaged store. What is lost is named on standard error, and the exit status is 1.`,
 		Example: `  ldapd export --store ./data --output all.ldif.zst
   ldapd export --store ./data --base ou=people,dc=example,dc=com --filter '(l=Oslo)'
   ldapd export --store ./data --at 2026-01-31T12:00:00Z`,
@@ -50,12 +54,19 @@ directory again.`,
 		if output == "" {
 			sayReadable(m.Stdout, m.Stderr)
 		}
-		return m.output(output, func(w io.Writer) error {
+		var lost error // with --continue: the file is kept all the same
+		err := m.output(output, func(w io.Writer) error {
 			around := m.around()
 			around.Stdout = w
-			return exportJob.on(ctx, m, c, reading, around, a)
+			err := exportJob.on(ctx, m, c, reading, around, a)
+			if a.Continue && ctx.Err() == nil {
+				lost, err = err, nil
+			}
+			return err
 		})
+		return errors.Join(err, lost)
 	})
+	c.Flags().BoolVar(&a.Continue, "continue", false, "go on behind what cannot be read of a damaged store")
 	c.Flags().StringVar(&a.Base, "base", "", "`DN` to begin at")
 	c.Flags().StringVar(&a.Filter, "filter", "", "`FILTER` that entries must match")
 	c.Flags().StringVar(&a.At, "at", "now", "the state at `WHEN`: "+moments)
@@ -90,6 +101,9 @@ func (a *exportArgs) parse() (o bulk.ExportOptions, at partition.Moment, err err
 			return o, at, &config.Error{Where: "--filter", Text: err.Error()}
 		}
 	}
+	if a.Continue && (len(o.Base) > 0 || o.Filter != nil) {
+		return o, at, &config.Error{Where: "--continue", Text: "it exports everything: leave out --base and --filter"}
+	}
 	if at, err = partition.ParseMoment(a.At); err != nil {
 		return o, at, &config.Error{Where: "--at", Text: err.Error()}
 	}
@@ -106,6 +120,14 @@ func export(ctx context.Context, w *work, a exportArgs) error {
 		return err
 	}
 	defer s.Close()
+	lost := 0
+	if a.Continue {
+		o.Lost = func(what string, err error) error {
+			lost++
+			_, e := fmt.Fprintf(w.Stderr, "lost: %s: %v\n", what, err)
+			return e
+		}
+	}
 	o.Progress = w.progress("export")
 	o.Progress.Begin()
 	n, err := bulk.Export(ctx, w.Partition, s, w.Stdout, o)
@@ -115,6 +137,9 @@ func export(ctx context.Context, w *work, a exportArgs) error {
 	}
 	if err == nil && a.Summary {
 		fmt.Fprintln(w.Stderr, "exported", o.Progress.Rate(n), "as of", revision.String(s.Revision()))
+	}
+	if err == nil && lost > 0 {
+		err = fmt.Errorf("%d entries were exported; %d things could not be read and are named above", n, lost)
 	}
 	return err
 }

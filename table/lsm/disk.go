@@ -173,11 +173,18 @@ func (f *diskFile) report(err error) error {
 func (s *Store) events() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: s.background,
-		DataCorruption:  func(i pebble.DataCorruptionInfo) { s.o.Logf("%s", i) },
+		DataCorruption:  s.corrupt,
 		DiskSlow:        func(i pebble.DiskSlowInfo) { s.o.Logf("%s", i) },
 		WriteStallBegin: func(i pebble.WriteStallBeginInfo) { s.o.Logf("writes wait for compaction: %s", i.Reason) },
 		FlushEnd:        func(pebble.FlushInfo) { s.iters.refresh() },
 		CompactionEnd:   func(pebble.CompactionInfo) { s.iters.refresh() },
+	}
+}
+
+// corrupt reports a damaged file, once: who reads past the damage meets it often.
+func (s *Store) corrupt(i pebble.DataCorruptionInfo) {
+	if _, again := s.damaged.LoadOrStore(i.Path, true); !again {
+		s.o.Logf("the file %s is damaged: %v", i.Path, i.Details)
 	}
 }
 

@@ -90,6 +90,7 @@ type Store struct {
 	drained chan struct{}
 	close   sync.Once
 	bulks   atomic.Int64 // numbers the folders of loads
+	damaged sync.Map     // paths of damaged files that were reported
 }
 
 var (

@@ -1,0 +1,91 @@
+package table
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"testing"
+)
+
+// damagedRows is a table of which some keys cannot be read.
+type damagedRows struct {
+	keys [][]byte
+	bad  func(i int) bool
+}
+
+func (d damagedRows) scan(r Range, s Select) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		n := 0
+		for i, k := range d.keys {
+			if bytes.Compare(k, r.Start) < 0 || len(r.End) > 0 && bytes.Compare(k, r.End) >= 0 {
+				continue
+			}
+			if d.bad(i) {
+				yield(Row{}, fmt.Errorf("%w: block", ErrCorrupt))
+				return
+			}
+			if !yield(Row{Key: k}, nil) {
+				return
+			}
+			if n++; n == s.MaxRows {
+				return
+			}
+		}
+	}
+}
+
+// TestScanPast: all that can be read comes, in order, and each gap is reported once.
+func TestScanPast(t *testing.T) {
+	var keys [][]byte
+	for i := range 300 {
+		keys = append(keys, fmt.Appendf(nil, "parent%02d/uid=user%06d", i/50, i*i))
+	}
+	for _, bad := range []func(int) bool{
+		func(int) bool { return false },
+		func(i int) bool { return i == 0 },
+		func(i int) bool { return i == 299 },
+		func(i int) bool { return i%7 == 3 },
+		func(i int) bool { return i > 90 && i < 170 },
+		func(i int) bool { return i == 5 || i == 6 || i > 200 },
+		func(int) bool { return true },
+	} {
+		d := damagedRows{keys, bad}
+		var want, got [][]byte
+		gaps := 0
+		for i, k := range keys {
+			if !bad(i) {
+				want = append(want, k)
+			} else if i == 0 || !bad(i-1) {
+				gaps++
+			}
+		}
+		seen := 0
+		for row, err := range ScanPast(d.scan, Range{}, Select{}, func(r Range, err error) error {
+			if seen++; !errors.Is(err, ErrCorrupt) {
+				t.Error(err)
+			}
+			return nil
+		}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, row.Key)
+		}
+		if !slices.EqualFunc(got, want, bytes.Equal) || seen != gaps {
+			t.Errorf("%d rows of %d, %d gaps of %d", len(got), len(want), seen, gaps)
+		}
+	}
+}
+
+// TestScanPastStops: an error of lost ends the scan.
+func TestScanPastStops(t *testing.T) {
+	stop := errors.New("stop")
+	d := damagedRows{[][]byte{{1}, {2}}, func(i int) bool { return i == 0 }}
+	for _, err := range ScanPast(d.scan, Range{}, Select{}, func(Range, error) error { return stop }) {
+		if !errors.Is(err, stop) {
+			t.Errorf("%v", err)
+		}
+	}
+}
