@@ -3,6 +3,7 @@ package directory
 import (
 	"context"
 	"errors"
+	"net"
 
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -30,6 +31,21 @@ func (o *operation) bind(ctx context.Context, r *op.Bind) (err error) {
 		o.session.who.Store(who)
 	}
 	return err
+}
+
+// logFailed writes the line of a bind with wrong credentials. The address comes
+// first, so that a program that looks for it takes nothing for it that the client
+// has sent.
+func (o *operation) logFailed(m *op.Message) {
+	r, ok := m.Request.(*op.Bind)
+	if !ok || o.response.Code != op.InvalidCredentials {
+		return
+	}
+	address := o.session.channel.Remote()
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		address = host
+	}
+	o.d.log.Warn("bind failed", "from", address, "conn", o.session.number, "dn", r.Name, "mechanism", r.Mechanism)
 }
 
 // simple is RFC 4513, 5.1.

@@ -298,6 +298,7 @@ func (s *Session) Serve(ctx context.Context, m *op.Message, sink op.Sink) {
 	o.begin(s)
 	if err := o.run(ctx, m, sink); err != nil {
 		o.response.Result = o.toResult(err)
+		o.logFailed(m)
 	}
 	// The sink's error means that the client is gone, and we are done anyway.
 	_ = sink.Done(&o.response)

@@ -173,5 +173,5 @@ func (o *operation) checkOld(ctx context.Context, tx *partition.Tx, name dn.DN, 
 			return err
 		}
 	}
-	return op.Errorf(op.InvalidCredentials, "the old password is not right")
+	return op.Errorf(op.UnwillingToPerform, "the old password is not right")
 }

@@ -162,7 +162,8 @@ type Options struct {
 	// default one minute.
 	ReadTimeout time.Duration
 	// WriteTimeout closes a connection whose client takes no 64 KiB of answers
-	// in so long; default 30 seconds.
+	// in so long, or in a tenth of it while there are more than 256 such clients;
+	// default five minutes.
 	WriteTimeout time.Duration
 	// Logger gets one line for each connection that ends badly; default
 	// slog.Default().
@@ -179,7 +180,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.KeepAlive, time.Minute)
 	setDefault(&o.HandshakeTimeout, 10*time.Second)
 	setDefault(&o.ReadTimeout, time.Minute)
-	setDefault(&o.WriteTimeout, 30*time.Second)
+	setDefault(&o.WriteTimeout, 5*time.Minute)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}

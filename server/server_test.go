@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -426,4 +427,23 @@ func TestUnbindFinishesUpdates(t *testing.T) {
 	c.read()
 	c.read()
 	c.end()
+}
+
+// While many clients do not take their answers, each has less time for it.
+func TestManySlowReaders(t *testing.T) {
+	value := make([]byte, 1000)
+	r := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {
+		for sink.Entry(person("cn=1", value)) == nil {
+		}
+	}, server.Options{WriteTimeout: 2 * patience})
+	request := wiretest.AppendRequest(nil, &op.Message{ID: 1, Request: search})
+	for range 257 {
+		near, far := net.Pipe()
+		defer near.Close()
+		go r.ServeConn(far)
+		near.Write(request)
+	}
+	eventually(t, "the end of slow connections", func() bool {
+		return strings.Contains(r.log.String(), "does not take its answers")
+	})
 }

@@ -29,9 +29,7 @@ func (s *Server) sweep() {
 		t := time.NewTimer(min(every, time.Second))
 		select {
 		case now := <-t.C:
-			for _, c := range s.open() {
-				c.sweep(now)
-			}
+			s.sweepAll(now)
 		case <-s.ctx.Done():
 			t.Stop()
 			return
@@ -39,7 +37,29 @@ func (s *Server) sweep() {
 	}
 }
 
-func (c *conn) sweep(now time.Time) {
+// maxPatient is how many clients may take their answers slowly at once and get all
+// of WriteTimeout. Each holds a buffer, and a search that is under way.
+const maxPatient = 256
+
+func (s *Server) sweepAll(now time.Time) {
+	open := s.open()
+	patience, slow := s.options().WriteTimeout, 0
+	for _, c := range open {
+		if c.nc.writes.Load()%2 == 1 {
+			slow++
+		}
+	}
+	if slow > maxPatient {
+		patience /= 10
+	}
+	for _, c := range open {
+		c.sweep(now, patience)
+	}
+}
+
+// sweep ends the connection if it has been still for too long; patience is for a
+// client that does not take its answers.
+func (c *conn) sweep(now time.Time, patience time.Duration) {
 	requests, writes := c.requests.Load(), c.nc.writes.Load()
 	still := c.idle.requests.observe(requests, now)
 	if c.outstanding() {
@@ -52,7 +72,7 @@ func (c *conn) sweep(now time.Time) {
 	} else if still >= c.server.options().BindTimeout {
 		c.stop(unboundEnd)
 	}
-	if d := c.idle.writes.observe(writes, now); writes%2 == 1 && d >= c.server.options().WriteTimeout {
+	if d := c.idle.writes.observe(writes, now); writes%2 == 1 && d >= patience {
 		c.stop(slowEnd)
 		c.nc.Close() // what ends the write
 	}

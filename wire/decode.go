@@ -179,6 +179,9 @@ func (d *decoder) add() op.Request {
 		a.Attributes = append(a.Attributes, at)
 	}
 	d.Leave(list)
+	if len(a.Attributes) == 0 {
+		d.refuse(op.ProtocolError, "an entry has attributes, its objectClass at least")
+	}
 	d.Leave(end)
 	return &a
 }

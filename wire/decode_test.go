@@ -202,6 +202,7 @@ func TestDecodeRefusals(t *testing.T) {
 		{search(func(s *op.Search) { s.Attributes = []string{"a\x80"} }), op.ProtocolError, "is not UTF-8"},
 		{&op.Message{ID: 7, Request: &op.Modify{Changes: []op.Modification{{Kind: 4}}}}, op.ProtocolError, "modification 4 is unknown"},
 		{&op.Message{ID: 7, Request: &op.Add{Attributes: []op.PartialAttribute{{Description: "cn"}}}}, op.ProtocolError, "attribute cn has no values"},
+		{&op.Message{ID: 7, Request: &op.Add{Name: "cn=a"}}, op.ProtocolError, "an entry has attributes"},
 	}
 	for _, test := range tests {
 		_, err := wire.Decode(wiretest.AppendRequest(nil, test.Message))

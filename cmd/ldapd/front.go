@@ -100,6 +100,7 @@ func serverOptions(c *config.Config, log *slog.Logger) server.Options {
 		BindTimeout:      c.Limits.Unbound,
 		HandshakeTimeout: orNever(c.Limits.Handshake, math.MaxInt64),
 		KeepAlive:        orNever(c.Limits.KeepAlive, -1),
+		WriteTimeout:     orNever(c.Limits.Write, math.MaxInt64),
 		Logger:           log,
 	}
 }

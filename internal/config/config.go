@@ -91,6 +91,7 @@ type Limits struct {
 	Unbound     time.Duration
 	Handshake   time.Duration
 	KeepAlive   time.Duration
+	Write       time.Duration
 }
 
 // A Setting is one key's value and where it came from.
@@ -201,6 +202,7 @@ func (r *reader) config() (*Config, error) {
 			Unbound:     r.duration("limits.unbound"),
 			Handshake:   r.duration("limits.handshake"),
 			KeepAlive:   r.duration("limits.keep-alive"),
+			Write:       r.duration("limits.write"),
 		},
 	}
 	for _, k := range Keys {

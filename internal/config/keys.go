@@ -72,6 +72,7 @@ var Keys = []Key{
 	{Name: "limits.idle", Reload: true, Default: "1h", Help: "`TIME` after which a silent connection is closed, 0 for never"},
 	{Name: "limits.unbound", Reload: true, Default: "0s", Help: "`TIME` that a connection may be without anyone bound, 0 for ever"},
 	{Name: "limits.handshake", Reload: true, Default: "10s", Help: "`TIME` that a TLS handshake may take, and a PROXY header"},
+	{Name: "limits.write", Reload: true, Default: "5m", Help: "`TIME` in which a client takes 64 KiB of its answers, 0 for never; a tenth of it while there are many slow ones"},
 	{Name: "limits.keep-alive", Reload: true, Default: "1m", Help: "`TIME` of silence after which TCP asks whether the client is there, 0 for never"},
 	{Name: "cache", Default: "0", Help: "`BYTES` of entries and names to keep in memory, a fifth of them as the embedded store has them, 0 for a quarter of the machine's"},
 	{Name: "attribute-options", List: true, Help: "`OPTION` that attributes may have beside lang-..., binary and phonetic; with a hyphen at its end, all that begin so"},
