@@ -210,6 +210,27 @@ func Clear(stored []byte) []byte {
 	return stored
 }
 
+// Usable reports whether some password can match a stored one: it has the layout of
+// a known scheme. The scheme is named as "{SCHEME}", a password in clear as "".
+func Usable(stored []byte) (name string, usable bool) {
+	behind := stored
+	if isLocked(stored) {
+		behind = bytes.TrimLeft(stored, lockMarks)
+	}
+	if n, _, ok := split(behind); ok {
+		name = "{" + strings.ToUpper(string(n)) + "}"
+	}
+	s, rest := parse(stored)
+	switch {
+	case s == nil:
+		return name, false
+	case s.reads != nil:
+		return name, s.reads(s, rest)
+	}
+	_, err := s.verify(s, rest, nil)
+	return name, err == nil
+}
+
 // Schemes lists what Verify reads.
 func Schemes() []string {
 	var names []string

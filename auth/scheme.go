@@ -21,6 +21,9 @@ type scheme struct {
 	sum    crypto.Hash // of the digest and PBKDF2 schemes
 	verify func(s *scheme, stored, password []byte) (bool, error)
 	hash   func(s *scheme, password []byte) ([]byte, error) // nil: none are made
+	// reads reports whether a value has the scheme's layout; nil: verify is fast
+	// enough to tell.
+	reads func(s *scheme, stored []byte) bool
 }
 
 // schemes is filled by init, since the functions in it look schemes up.
@@ -32,7 +35,7 @@ var clearScheme *scheme
 func init() {
 	schemes = []scheme{
 		{name: "SSHA", salted: true, sum: crypto.SHA1, verify: verifySHA1, hash: hashSalted},
-		{name: "ARGON2", slow: true, verify: verifyArgon2, hash: hashArgon2},
+		{name: "ARGON2", slow: true, verify: verifyArgon2, reads: readsArgon2, hash: hashArgon2},
 		{name: "SSHA512", salted: true, sum: crypto.SHA512, verify: verifyDigest, hash: hashSalted},
 		{name: "SSHA256", salted: true, sum: crypto.SHA256, verify: verifyDigest, hash: hashSalted},
 		{name: "SSHA384", salted: true, sum: crypto.SHA384, verify: verifyDigest, hash: hashSalted},
@@ -42,14 +45,14 @@ func init() {
 		{name: "SHA384", sum: crypto.SHA384, verify: verifyDigest},
 		{name: "SHA512", sum: crypto.SHA512, verify: verifyDigest},
 		{name: "MD5", sum: crypto.MD5, verify: verifyDigest},
-		{name: "CRYPT", slow: true, verify: verifyCrypt},
-		{name: "BCRYPT", slow: true, verify: verifyBcrypt, hash: hashBcrypt},
-		{name: "PBKDF2", slow: true, sum: crypto.SHA1, verify: verifyPBKDF2},
-		{name: "PBKDF2-SHA1", slow: true, sum: crypto.SHA1, verify: verifyPBKDF2},
-		{name: "PBKDF2-SHA256", slow: true, sum: crypto.SHA256, verify: verifyPBKDF2, hash: hashPBKDF2},
-		{name: "PBKDF2-SHA512", slow: true, sum: crypto.SHA512, verify: verifyPBKDF2, hash: hashPBKDF2},
-		{name: "PBKDF2_SHA256", slow: true, sum: crypto.SHA256, verify: verify389},
-		{name: "PKCS5S2", slow: true, sum: crypto.SHA1, verify: verifyPKCS5S2},
+		{name: "CRYPT", slow: true, verify: verifyCrypt, reads: readsCrypt},
+		{name: "BCRYPT", slow: true, verify: verifyBcrypt, reads: readsBcrypt, hash: hashBcrypt},
+		{name: "PBKDF2", slow: true, sum: crypto.SHA1, verify: verifyPBKDF2, reads: readsPBKDF2},
+		{name: "PBKDF2-SHA1", slow: true, sum: crypto.SHA1, verify: verifyPBKDF2, reads: readsPBKDF2},
+		{name: "PBKDF2-SHA256", slow: true, sum: crypto.SHA256, verify: verifyPBKDF2, reads: readsPBKDF2, hash: hashPBKDF2},
+		{name: "PBKDF2-SHA512", slow: true, sum: crypto.SHA512, verify: verifyPBKDF2, reads: readsPBKDF2, hash: hashPBKDF2},
+		{name: "PBKDF2_SHA256", slow: true, sum: crypto.SHA256, verify: verify389, reads: reads389},
+		{name: "PKCS5S2", slow: true, sum: crypto.SHA1, verify: verifyPKCS5S2, reads: readsPKCS5S2},
 		{name: "CLEARTEXT", clear: true, verify: verifyClear},
 		{name: "CLEAR", clear: true, verify: verifyClear},
 	}

@@ -61,6 +61,11 @@ func verifyArgon2(_ *scheme, stored, password []byte) (bool, error) {
 	return subtle.ConstantTimeCompare(got, a.key) == 1, nil
 }
 
+func readsArgon2(_ *scheme, stored []byte) bool {
+	_, ok := parseArgon2(stored)
+	return ok
+}
+
 type argon2Value struct {
 	kind         string
 	memory, time uint32
@@ -108,8 +113,7 @@ func hashArgon2(_ *scheme, password []byte) ([]byte, error) {
 }
 
 func verifyBcrypt(_ *scheme, stored, password []byte) (bool, error) {
-	cost, err := xbcrypt.Cost(stored)
-	if err != nil || cost > maxBcryptCost || !bcryptForm.Match(stored) {
+	if !readsBcrypt(nil, stored) {
 		return false, ErrScheme
 	}
 	// Longer passwords never made a bcrypt hash here; elsewhere they were cut.
@@ -117,6 +121,11 @@ func verifyBcrypt(_ *scheme, stored, password []byte) (bool, error) {
 		password = password[:72]
 	}
 	return xbcrypt.CompareHashAndPassword(stored, password) == nil, nil
+}
+
+func readsBcrypt(_ *scheme, stored []byte) bool {
+	cost, err := xbcrypt.Cost(stored)
+	return err == nil && cost <= maxBcryptCost && bcryptForm.Match(stored)
 }
 
 func hashBcrypt(_ *scheme, password []byte) ([]byte, error) {
@@ -156,19 +165,27 @@ var (
 	}
 )
 
+func isBcrypt(stored []byte) bool { return bytes.HasPrefix(stored, []byte("$2")) }
+
+func readsCrypt(_ *scheme, stored []byte) bool {
+	if isBcrypt(stored) {
+		return readsBcrypt(nil, stored)
+	}
+	return isCrypt(stored) && !tooDear(string(stored))
+}
+
 func isCrypt(stored []byte) bool {
 	return slices.ContainsFunc(cryptForm, func(form *regexp.Regexp) bool { return form.Match(stored) })
 }
 
 func verifyCrypt(_ *scheme, stored, password []byte) (bool, error) {
-	text := string(stored)
-	switch {
-	case strings.HasPrefix(text, "$2"):
-		return verifyBcrypt(nil, stored, password)
-	case !isCrypt(stored), tooDear(text):
+	if !readsCrypt(nil, stored) {
 		return false, ErrScheme
 	}
-	d, err := cryptForms.Decode(text)
+	if isBcrypt(stored) {
+		return verifyBcrypt(nil, stored, password)
+	}
+	d, err := cryptForms.Decode(string(stored))
 	if err != nil {
 		return false, ErrScheme
 	}
@@ -205,17 +222,42 @@ const cryptDigits = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstu
 // verifyPBKDF2 reads what OpenLDAP's pw-pbkdf2 writes: rounds$salt$key, both in
 // base64 without padding and with a period for the plus.
 func verifyPBKDF2(s *scheme, stored, password []byte) (bool, error) {
+	return parsePBKDF2(s, stored).check(s.sum, password)
+}
+
+func readsPBKDF2(s *scheme, stored []byte) bool { return parsePBKDF2(s, stored).valid() }
+
+// A pbkdf2Value is what schemes by PBKDF2 store; one without rounds is none.
+type pbkdf2Value struct {
+	rounds    int
+	salt, key []byte
+}
+
+func (v pbkdf2Value) valid() bool { return v.rounds >= 1 && v.rounds <= maxRounds }
+
+func (v pbkdf2Value) check(sum crypto.Hash, password []byte) (bool, error) {
+	if !v.valid() {
+		return false, ErrScheme
+	}
+	got, err := pbkdf2.Key(sum.New, string(password), v.salt, v.rounds, len(v.key))
+	if err != nil {
+		return false, err
+	}
+	return subtle.ConstantTimeCompare(got, v.key) == 1, nil
+}
+
+func parsePBKDF2(s *scheme, stored []byte) (v pbkdf2Value) {
 	m := pbkdf2Form.FindSubmatch(stored)
 	if m == nil {
-		return false, ErrScheme
+		return v
 	}
 	rounds, err := strconv.Atoi(string(m[1]))
 	salt, err1 := ab64(m[2])
 	key, err2 := ab64(m[3])
 	if errors.Join(err, err1, err2) != nil || len(key) != s.sum.Size() {
-		return false, ErrScheme
+		return v
 	}
-	return checkPBKDF2(s.sum, password, salt, key, rounds)
+	return pbkdf2Value{rounds, salt, key}
 }
 
 var pbkdf2Form = regexp.MustCompile(`^([1-9][0-9]*)\$([^$]+)\$([^$]+)$`)
@@ -230,33 +272,33 @@ func ab64(b []byte) ([]byte, error) {
 // verify389 reads 389 Directory Server's PBKDF2_SHA256: four bytes of rounds,
 // 64 of salt, 256 of key.
 func verify389(s *scheme, stored, password []byte) (bool, error) {
+	return parse389(stored).check(s.sum, password)
+}
+
+func reads389(_ *scheme, stored []byte) bool { return parse389(stored).valid() }
+
+func parse389(stored []byte) (v pbkdf2Value) {
 	raw, err := ab64(stored)
 	if err != nil || len(raw) != 4+64+256 {
-		return false, ErrScheme
+		return v
 	}
-	rounds := int(binary.BigEndian.Uint32(raw))
-	return checkPBKDF2(s.sum, password, raw[4:68], raw[68:], rounds)
+	return pbkdf2Value{int(binary.BigEndian.Uint32(raw)), raw[4:68], raw[68:]}
 }
 
 // verifyPKCS5S2 reads ApacheDS's PKCS5S2: 16 bytes of salt, 32 of key, and
 // always 10,000 rounds of SHA-1.
 func verifyPKCS5S2(s *scheme, stored, password []byte) (bool, error) {
-	raw, err := ab64(stored)
-	if err != nil || len(raw) != 16+32 {
-		return false, ErrScheme
-	}
-	return checkPBKDF2(s.sum, password, raw[:16], raw[16:], 10_000)
+	return parsePKCS5S2(stored).check(s.sum, password)
 }
 
-func checkPBKDF2(sum crypto.Hash, password, salt, key []byte, rounds int) (bool, error) {
-	if rounds < 1 || rounds > maxRounds {
-		return false, ErrScheme
+func readsPKCS5S2(_ *scheme, stored []byte) bool { return parsePKCS5S2(stored).valid() }
+
+func parsePKCS5S2(stored []byte) (v pbkdf2Value) {
+	raw, err := ab64(stored)
+	if err != nil || len(raw) != 16+32 {
+		return v
 	}
-	got, err := pbkdf2.Key(sum.New, string(password), salt, rounds, len(key))
-	if err != nil {
-		return false, err
-	}
-	return subtle.ConstantTimeCompare(got, key) == 1, nil
+	return pbkdf2Value{10_000, raw[:16], raw[16:]}
 }
 
 func hashPBKDF2(s *scheme, password []byte) ([]byte, error) {

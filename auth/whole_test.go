@@ -65,6 +65,9 @@ func TestValuesAreReadWhole(t *testing.T) {
 		if !accepts(v) {
 			t.Errorf("%s is not accepted", v)
 		}
+		if name, ok := Usable([]byte(v)); !ok || !strings.HasPrefix(v, name) {
+			t.Errorf("%s is not usable, or is in %s", v, name)
+		}
 		for _, w := range broken(v) {
 			if accepts(w) {
 				t.Errorf("%q is accepted", w)
@@ -75,6 +78,24 @@ func TestValuesAreReadWhole(t *testing.T) {
 			if !Hashed([]byte(w)) {
 				t.Errorf("%q is taken for a password in clear", w)
 			}
+		}
+	}
+}
+
+// What is usable is told as verifying it would.
+func TestUsable(t *testing.T) {
+	p := New(2, nil)
+	for _, v := range samples(t) {
+		for _, w := range append(broken(v), v) {
+			_, err := p.Verify(t.Context(), NoChannel{}, []byte(w), []byte("x"))
+			if _, usable := Usable([]byte(w)); usable != (err == nil) {
+				t.Errorf("%q: usable %v, verified with %v", w, usable, err)
+			}
+		}
+	}
+	for v, want := range map[string]string{"{SASL}u@R": "{SASL}", "!{ssha}x": "{SSHA}", "{crypt}!": "{CRYPT}", "": ""} {
+		if name, usable := Usable([]byte(v)); usable || name != want {
+			t.Errorf("%q: %s, %v", v, name, usable)
 		}
 	}
 }

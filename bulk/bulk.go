@@ -48,6 +48,9 @@ type Options struct {
 	Continue bool
 	Rejects  string
 	Create   func(name string) (*os.File, error)
+	// DropDuplicates drops values that an entry has twice by its schema; otherwise
+	// they are an error.
+	DropDuplicates bool
 	// AllowFiles lets values come from files (package ldif).
 	AllowFiles bool
 	// Report gets every bad record, Note what else should be known. Both are

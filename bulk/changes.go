@@ -21,19 +21,20 @@ type changer struct {
 	o       *Options
 	p       *partition.Partition
 	sieve   *sieve
+	tally   *tally
 	rejects rejects
 	res     Result
 }
 
 func importChanges(ctx context.Context, p *partition.Partition, o *Options) (res Result, err error) {
-	c := &changer{o: o, p: p, rejects: rejects{o: o}}
+	c := &changer{o: o, p: p, rejects: rejects{o: o}, tally: newTally()}
 	noted := map[string]bool{}
 	c.sieve = newSieve(p.Schema(), func(a string) {
 		if !noted[a] {
 			noted[a] = true
 			o.Note("attribute " + a + " of another server is left out")
 		}
-	})
+	}, c.tally, o.DropDuplicates)
 	before := p.Config().Suffixes
 	if err := p.AddSuffixes(ctx, o.Suffixes); err != nil {
 		return res, err
@@ -42,6 +43,9 @@ func importChanges(ctx context.Context, p *partition.Partition, o *Options) (res
 		err = c.each(ctx)
 	} else {
 		err = c.together(ctx)
+	}
+	if c.res.Done > 0 {
+		c.tally.tell(o.Note)
 	}
 	if err = errors.Join(err, c.rejects.close()); err == nil {
 		err = o.ended(c.res)
@@ -139,6 +143,7 @@ func (c *changer) applyAll(ctx context.Context, tx *partition.Tx, all []item) er
 		bad *ldif.Error
 	}
 	var bad []found
+	c.tally.reset()
 	for i := range all {
 		x := &all[i]
 		var err error = x.bad

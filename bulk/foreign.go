@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -53,17 +54,21 @@ const (
 	// 389's roles, of which one disables accounts.
 	dropRoles
 	keepRoles
+	password // kept, and looked at
 )
 
-// sieve leaves foreign attributes out. It is used by one goroutine.
+// sieve leaves foreign attributes out, and values that stand twice if that is
+// wanted. It is used by one goroutine.
 type sieve struct {
 	schema *schema.Schema
 	note   func(attribute string)
+	tally  *tally
+	once   bool            // values that stand twice are dropped
 	fates  map[string]fate // by attribute description
 }
 
-func newSieve(s *schema.Schema, note func(string)) *sieve {
-	return &sieve{schema: s, note: note, fates: map[string]fate{}}
+func newSieve(s *schema.Schema, note func(string), t *tally, once bool) *sieve {
+	return &sieve{schema: s, note: note, tally: t, once: once, fates: map[string]fate{}}
 }
 
 func (s *sieve) fate(description string) fate {
@@ -74,6 +79,8 @@ func (s *sieve) fate(description string) fate {
 	name, _, _ := strings.Cut(description, ";")
 	t := s.schema.Attribute(name)
 	switch {
+	case t != nil && t == s.schema.Attribute("userPassword"):
+		f = password
 	case strings.EqualFold(name, "nsRoleDN") && t != nil:
 		f = keepRoles
 	case !foreign[strings.ToLower(name)] || t != nil && t.Usage != schema.DSAOperation:
@@ -90,16 +97,74 @@ func (s *sieve) fate(description string) fate {
 	return f
 }
 
-// clean gives the attributes without foreign ones.
+// clean returns the attributes without what is left out.
 func (s *sieve) clean(attributes []op.PartialAttribute) []op.PartialAttribute {
-	if !slices.ContainsFunc(attributes, func(a op.PartialAttribute) bool { return s.fate(a.Description) != keep }) {
+	if s.once {
+		attributes = s.dropTwins(attributes)
+	}
+	foreign := false
+	for i := range attributes {
+		switch a := &attributes[i]; s.fate(a.Description) {
+		case keep:
+		case password:
+			s.count(a.Values)
+		default:
+			foreign = true
+		}
+	}
+	if !foreign {
 		return attributes
 	}
+	return s.withoutForeign(attributes)
+}
+
+// count counts the passwords that no bind can use.
+func (s *sieve) count(passwords [][]byte) {
+	for _, v := range passwords {
+		if scheme, usable := auth.Usable(v); !usable {
+			s.tally.password(scheme)
+		}
+	}
+}
+
+// dropTwins drops values that are equal to an earlier one, also under another name
+// of their type.
+func (s *sieve) dropTwins(attributes []op.PartialAttribute) []op.PartialAttribute {
+	seen := map[string]bool{}
+	attributes = slices.Clone(attributes)
+	for i := range attributes {
+		a := &attributes[i]
+		name, options, _ := strings.Cut(a.Description, ";")
+		t := s.schema.Attribute(name)
+		if t == nil {
+			continue
+		}
+		isTwin := func(v []byte) bool {
+			key := v
+			if t.Equality != nil {
+				if k, err := t.Equality.Key(v); err == nil {
+					key = k
+				}
+			}
+			id := t.OID + entry.SortOptions(options) + "\x00" + string(key)
+			if !seen[id] {
+				seen[id] = true
+				return false
+			}
+			s.tally.duplicate(t.Name())
+			return true
+		}
+		a.Values = slices.DeleteFunc(slices.Clone(a.Values), isTwin)
+	}
+	return slices.DeleteFunc(attributes, func(a op.PartialAttribute) bool { return len(a.Values) == 0 })
+}
+
+func (s *sieve) withoutForeign(attributes []op.PartialAttribute) []op.PartialAttribute {
 	var id [][]byte
 	hasID, hasLock, disabled := false, false, false
 	attributes = slices.DeleteFunc(slices.Clone(attributes), func(a op.PartialAttribute) bool {
 		switch s.fate(a.Description) {
-		case keep:
+		case keep, password:
 			hasID = hasID || strings.EqualFold(a.Description, "entryUUID")
 			hasLock = hasLock || strings.EqualFold(a.Description, "nsAccountLock")
 			return false

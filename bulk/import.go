@@ -78,7 +78,8 @@ type importer struct {
 	l       *partition.Loader
 	rejects rejects
 	wait    spool // entries whose parent has not come yet
-	skip    int   // records at the beginning that are no entries
+	tally   *tally
+	skip    int // records at the beginning that are no entries
 
 	mu    sync.Mutex // of noted
 	noted map[string]bool
@@ -113,7 +114,7 @@ func load(ctx context.Context, p *partition.Partition, o *Options, skip int, sco
 		return Result{}, err
 	}
 	defer l.Abort(ctx)
-	im := &importer{o: o, p: p, l: l, rejects: rejects{o: o}, skip: skip, noted: map[string]bool{}}
+	im := &importer{o: o, p: p, l: l, rejects: rejects{o: o}, skip: skip, tally: newTally(), noted: map[string]bool{}}
 	defer im.wait.close()
 	err = im.run(ctx)
 	if e := im.rejects.close(); err == nil {
@@ -130,6 +131,7 @@ func load(ctx context.Context, p *partition.Partition, o *Options, skip int, sco
 		return res, interrupted(ctx, err)
 	}
 	res.Done = l.Count()
+	im.tally.tell(o.Note)
 	return res, o.ended(res)
 }
 
@@ -170,7 +172,7 @@ func (im *importer) run(ctx context.Context) error {
 	})
 	for range im.o.Workers {
 		wg.Go(func() {
-			s := newSieve(im.p.Schema(), im.noteForeign)
+			s := newSieve(im.p.Schema(), im.noteForeign, im.tally, im.o.DropDuplicates)
 			for b := range batches {
 				if err := im.work(ctx, s, b); err != nil {
 					cancel(err)
@@ -325,7 +327,7 @@ func (im *importer) noteForeign(attribute string) {
 // settle links the entries that waited for their parent, again and again as
 // long as some find it.
 func (im *importer) settle(ctx context.Context) error {
-	s := newSieve(im.p.Schema(), im.noteForeign)
+	s := newSieve(im.p.Schema(), im.noteForeign, newTally(), im.o.DropDuplicates) // they were counted before
 	for last := false; im.wait.n > 0; {
 		before := im.wait
 		im.wait = spool{}

@@ -35,7 +35,7 @@ func Send(ctx context.Context, r Remote, o Options) (Result, error) {
 	o = o.withDefaults()
 	o.Progress.total = o.Size
 	s := &sender{o: &o, r: r, core: schema.Core(), rejects: rejects{o: &o}, busy: map[string]chan struct{}{}, noted: map[string]bool{}}
-	s.sieve = newSieve(s.core, s.note)
+	s.sieve = newSieve(s.core, s.note, newTally(), o.DropDuplicates)
 	n := cmp.Or(r.Connections, 8)
 	h := o.head()
 	if s.changes = h.first.changes(); s.changes {
@@ -44,6 +44,9 @@ func Send(ctx context.Context, r Remote, o Options) (Result, error) {
 	err := s.run(ctx, n)
 	err = errors.Join(err, s.rejects.close())
 	s.res.Bad = s.rejects.n
+	if s.res.Done > 0 {
+		s.sieve.tally.tell(o.Note)
+	}
 	switch {
 	case ctx.Err() != nil:
 		err = fmt.Errorf("interrupted: %d records were sent; import again with --continue, which passes over those", s.res.Done)

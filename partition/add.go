@@ -126,22 +126,40 @@ func (k *types) prepare(name dn.DN, attributes []op.PartialAttribute, g given) (
 		return nil, problem(EntryExists, "the root DSE is not an entry that can be added")
 	}
 	e := &newEntry{name: name, upRDN: name[0].String(), attributes: make([]newAttribute, 0, len(attributes)+8)}
+	var wrong mistakes
 	for i := range attributes {
-		if err := k.take(e, &attributes[i], g); err != nil {
+		if err := k.take(e, &attributes[i], g); !wrong.add(err) {
 			return nil, err
 		}
 	}
-	if err := k.checkClasses(e, g); err != nil {
+	if err := k.checkClasses(e, g); !wrong.add(err) {
 		return nil, err
 	}
-	if err := k.nameValues(e, name[0]); err != nil {
+	if err := k.nameValues(e, name[0]); !wrong.add(err) {
 		return nil, err
 	}
+	if e.classes != nil {
+		wrong.add(e.classes.conform(k.typesOf(e, attributes, len(wrong) > 0)))
+	}
+	return e, wrong.err()
+}
+
+// typesOf are the types that the entry has, with those of attributes that could not
+// be taken.
+func (k *types) typesOf(e *newEntry, attributes []op.PartialAttribute, all bool) []*schema.AttributeType {
 	has := make([]*schema.AttributeType, len(e.attributes))
 	for i := range e.attributes {
 		has[i] = e.attributes[i].typ
 	}
-	return e, e.classes.conform(has)
+	for i := range attributes {
+		if !all {
+			break
+		}
+		if t, _, err := k.storable(attributes[i].Description); err == nil && !slices.Contains(has, t) && !k.computed(t) {
+			has = append(has, t)
+		}
+	}
+	return has
 }
 
 // take adds a client's attribute to the entry.
@@ -190,24 +208,29 @@ func (e *newEntry) add(t *schema.AttributeType, options string, values [][]byte)
 		a = &e.attributes[len(e.attributes)-1]
 	}
 	seen := a.seen(len(values))
+	var wrong mistakes
 	for _, v := range values {
 		key, err := keyOf(t, v)
 		if err != nil {
-			return err
+			if !wrong.add(err) {
+				return err
+			}
+			continue
 		}
 		same := v
 		if key != nil {
 			same = key
 		}
 		if seen.add(same) {
-			return problem(ValueExists, "attribute %s has the same value twice", t.Name())
+			wrong.add(problem(ValueExists, "attribute %s has the same value twice", t.Name()))
+			continue
 		}
 		a.values, a.keys = append(a.values, v), append(a.keys, key)
 	}
 	if t.SingleValue && len(a.values) > 1 {
-		return problem(Constraint, "attribute %s can have one value only", t.Name())
+		wrong.add(problem(Constraint, "attribute %s can have one value only", t.Name()))
 	}
-	return nil
+	return wrong.err()
 }
 
 // distinct finds equal values: by comparing few, by a map where there are many.

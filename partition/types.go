@@ -220,29 +220,27 @@ func (cs *classes) conform(has []*schema.AttributeType) error {
 	if err := cs.auxiliaries(); err != nil {
 		return err
 	}
+	var wrong mistakes
 	for _, t := range has {
 		if !cs.allows(t) {
-			return notAllowed(cs, t)
+			wrong.add(notAllowed(cs, t))
 		}
 	}
 	for _, c := range cs.all {
-		if err := cs.complete(c.Must, has); err != nil {
-			return err
-		}
+		cs.complete(&wrong, c.Must, has)
 	}
 	if cs.rule != nil {
-		return cs.complete(cs.rule.Must, has)
+		cs.complete(&wrong, cs.rule.Must, has)
 	}
-	return nil
+	return wrong.err()
 }
 
-func (cs *classes) complete(must, has []*schema.AttributeType) error {
+func (cs *classes) complete(wrong *mistakes, must, has []*schema.AttributeType) {
 	for _, t := range must {
 		if !slices.Contains(has, t) {
-			return required(cs.requires(t), t)
+			wrong.add(required(cs.requires(t), t))
 		}
 	}
-	return nil
 }
 
 func notAllowed(cs *classes, t *schema.AttributeType) *Error {

@@ -22,6 +22,7 @@ type importArgs struct {
 	Files, Suffixes     []string
 	Size                int64 // of all files
 	Continue, FromFiles bool
+	DropDuplicates      bool
 	Rejects             string
 }
 
@@ -67,6 +68,7 @@ wait until entries are loaded.`,
 	c.Flags().BoolVar(&r.startTLS, "starttls", false, "use StartTLS before binding")
 	c.Flags().BoolVar(&a.Continue, "continue", false, "go on behind bad records")
 	c.Flags().StringVar(&a.Rejects, "rejects", "", "`FILE` for bad records with --continue (default the first file's name and .rejects)")
+	c.Flags().BoolVar(&a.DropDuplicates, "drop-duplicates", false, "keep one of the values that an entry has several times, and count them, instead of refusing it")
 	c.Flags().BoolVar(&a.FromFiles, "allow-file-urls", false, `let values be read from files ("jpegPhoto:< file:///...")`)
 	return c
 }
@@ -102,9 +104,10 @@ func (a *importArgs) options(w *around) bulk.Options {
 	return bulk.Options{
 		Files: a.Files, Stdin: w.Stdin, Open: w.open, Size: a.Size, Suffixes: a.Suffixes,
 		Continue: a.Continue, Rejects: a.Rejects, Create: w.create, AllowFiles: a.FromFiles,
-		Report:   w.reportBad(),
-		Note:     func(s string) { fmt.Fprintln(w.Stderr, "note:", s) },
-		Progress: w.progress("import"),
+		DropDuplicates: a.DropDuplicates,
+		Report:         w.reportBad(),
+		Note:           func(s string) { fmt.Fprintln(w.Stderr, "note:", s) },
+		Progress:       w.progress("import"),
 	}
 }
 

@@ -22,8 +22,8 @@ var order = strings.Fields(`
 	wire ldif schemafile
 	table table/lsm table/hbase internal/spill internal/peer
 	revision journal txn
-	master tree index index/rowindex index/colindex index/existence plan partition history bulk
-	auth internal/hasher monitor directory server
+	master tree index index/rowindex index/colindex index/existence plan partition history auth bulk
+	internal/hasher monitor directory server
 	internal/certs internal/config internal/handoff cmd/ldapd
 `)
 

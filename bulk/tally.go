@@ -1,0 +1,61 @@
+package bulk
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A tally counts what an import says in one note at its end.
+type tally struct {
+	mu         sync.Mutex
+	unusable   map[string]int // passwords that no bind can use, by scheme
+	duplicates map[string]int // values that were dropped, by attribute
+}
+
+func newTally() *tally { return &tally{unusable: map[string]int{}, duplicates: map[string]int{}} }
+
+func (t *tally) password(scheme string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if scheme == "" {
+		scheme = "empty"
+	}
+	t.unusable[scheme]++
+}
+
+func (t *tally) duplicate(attribute string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.duplicates[attribute]++
+}
+
+// reset begins anew: a transaction is tried again.
+func (t *tally) reset() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(t.unusable)
+	clear(t.duplicates)
+}
+
+// tell makes the notes.
+func (t *tally) tell(note func(string)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.unusable) > 0 {
+		note("passwords that no bind can use, as they are locked, damaged or in a scheme that is not known: " + listed(t.unusable))
+	}
+	if len(t.duplicates) > 0 {
+		note("values that an entry had twice and now has once: " + listed(t.duplicates))
+	}
+}
+
+func listed(counts map[string]int) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[name], name))
+	}
+	return strings.Join(parts, ", ")
+}
