@@ -165,7 +165,7 @@ var conformance = []struct {
 		{"2", simple("", ""), nil, "0"},
 		{"2", passwd("-", "-", "new"), nil, "53"},
 		{"2", simple(asantos, "Pão de queijo"), nil, "0"},
-		{"2", passwd("-", "wrong", "new"), nil, "49"},
+		{"2", passwd("-", "wrong", "new"), nil, "53"},
 		{"2", passwd("-", "Pão de queijo", "new"), nil, "0"},
 		{"2", passwd(jdoe, "-", "new"), nil, "50"},
 		{"2", simple(asantos, "new"), nil, "0"},
