@@ -1,7 +1,7 @@
 // Package bulk takes LDIF files into a directory and a directory out into them.
 //
 // [Import] reads files of entries (content records, RFC 2849) through a
-// partition.Loader, on all cores, all visible at once or not at all; files of
+// transfer.Loader, on all cores, all visible at once or not at all; files of
 // changes go through ordinary transactions. [Send] gives either to a running
 // server over LDAP. [Export] writes entries in the order of the tree, such that
 // Import makes the same directory of them: ids, timestamps and names included.
@@ -61,7 +61,7 @@ type Options struct {
 	Progress *Progress
 	// Workers is how many goroutines prepare entries; 0: one a core.
 	Workers int
-	// Memory is as in partition.LoadOptions.
+	// Memory is as in transfer.LoadOptions.
 	Memory int64
 }
 

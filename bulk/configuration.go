@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldif"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 )
 
 // What the servers of a directory share besides the schema stands in an export as
@@ -58,14 +59,14 @@ func writeConfiguration(ctx context.Context, out *ldif.Writer, s *partition.Snap
 		}
 		rec.Attributes = append(rec.Attributes, op.PartialAttribute{Description: attribute, Values: [][]byte{[]byte(text)}})
 	}
-	c := s.Config()
+	c := transfer.Config(s)
 	for _, x := range c.Suffixes {
 		value(contextsOf, x)
 	}
 	for _, x := range c.Indexes {
 		value(indexOf, x.Attribute+" "+string(x.Layout))
 	}
-	for _, u := range s.Unique() {
+	for _, u := range transfer.Unique(s) {
 		text := u.Attribute
 		if u.Base != entry.Root {
 			name, err := s.Name(ctx, u.Base)
@@ -191,7 +192,7 @@ func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, 
 // index makes indexes.
 func (d *configured) index(ctx context.Context, c *configuration, o *Options) error {
 	s := d.p.Snapshot()
-	empty, err := s.Empty(ctx)
+	empty, err := transfer.Empty(ctx, s)
 	s.Close()
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldif"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 )
 
 // ExportOptions of Export.
@@ -60,9 +61,9 @@ func Export(ctx context.Context, p *partition.Partition, s *partition.Snapshot, 
 			return 0, err
 		}
 	}
-	entries := s.Walk(ctx, q)
+	entries := transfer.Walk(ctx, s, q)
 	if o.Lost != nil {
-		entries = s.Salvage(ctx, o.Lost)
+		entries = transfer.Salvage(ctx, s, o.Lost)
 	}
 	n := 0
 	for r, err := range entries {

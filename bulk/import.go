@@ -11,6 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldif"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 )
 
 // Import takes files into a partition. The first record decides what all of
@@ -75,7 +76,7 @@ func (o *Options) head() (h head) {
 type importer struct {
 	o       *Options
 	p       *partition.Partition
-	l       *partition.Loader
+	l       *transfer.Loader
 	rejects rejects
 	wait    spool // entries whose parent has not come yet
 	tally   *tally
@@ -106,7 +107,7 @@ func importEntries(ctx context.Context, p *partition.Partition, o *Options, h *h
 
 // load loads the entries behind a number of records.
 func load(ctx context.Context, p *partition.Partition, o *Options, skip int, scopes map[entry.ID]dn.DN) (Result, error) {
-	l, err := p.Load(ctx, partition.LoadOptions{
+	l, err := transfer.Load(ctx, p, transfer.LoadOptions{
 		By: o.By, Suffixes: o.Suffixes, FirstSuffix: len(o.Suffixes) == 0, Memory: o.Memory, Scopes: scopes,
 		Progress: o.Progress.finishing,
 	})
@@ -147,7 +148,7 @@ func interrupted(ctx context.Context, err error) error {
 // linked in the order of the files: each waits until the one before is done.
 type batch struct {
 	items    []item
-	prepared []*partition.Loading
+	prepared []*transfer.Loading
 	bad      []error
 	turn     <-chan struct{}
 	next     chan struct{}
@@ -218,7 +219,7 @@ func (im *importer) read(ctx context.Context, batches chan<- *batch) {
 
 // work takes a batch through the steps of a Loader.
 func (im *importer) work(ctx context.Context, s *sieve, b *batch) error {
-	b.prepared, b.bad = make([]*partition.Loading, len(b.items)), make([]error, len(b.items))
+	b.prepared, b.bad = make([]*transfer.Loading, len(b.items)), make([]error, len(b.items))
 	for i := range b.items {
 		b.prepared[i], b.bad[i] = im.prepare(s, &b.items[i])
 	}
@@ -244,7 +245,7 @@ func (im *importer) work(ctx context.Context, s *sieve, b *batch) error {
 }
 
 // link gives the entries of a batch their places and sorts out the bad ones.
-func (im *importer) link(ctx context.Context, b *batch) ([]*partition.Loading, error) {
+func (im *importer) link(ctx context.Context, b *batch) ([]*transfer.Loading, error) {
 	ready := b.prepared[:0]
 	for i := range b.items {
 		x, e, err := &b.items[i], b.prepared[i], b.bad[i]
@@ -289,7 +290,7 @@ func (im *importer) refuse(x *item, err error) error {
 func exists(p *partition.Error) bool { return p != nil && p.Problem == partition.EntryExists }
 
 // prepare does for a record what can be done out of order.
-func (im *importer) prepare(s *sieve, x *item) (*partition.Loading, error) {
+func (im *importer) prepare(s *sieve, x *item) (*transfer.Loading, error) {
 	if x.bad != nil {
 		return nil, x.bad
 	}

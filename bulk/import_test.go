@@ -20,6 +20,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldif"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 )
 
 func gzipped(text string) string {
@@ -286,7 +287,7 @@ jpegPhoto:: /9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAP//////////////////////////////////
 		}
 	}
 	found := 0
-	_, err = p.Verify(context.Background(), partition.VerifyOptions{Found: func(f *partition.Finding) error {
+	_, err = maintain.Verify(context.Background(), p, maintain.VerifyOptions{Found: func(f *maintain.Finding) error {
 		found++
 		t.Error(f)
 		return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -252,7 +253,7 @@ func (s *sender) define(c *ldap.Conn, x *item) error {
 	if err != nil {
 		return err
 	}
-	add, remove, err := partition.LackingAt(there, added, removed)
+	add, remove, err := transfer.LackingAt(there, added, removed)
 	if err != nil || len(add)+len(remove) == 0 {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldif"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schemafile"
 )
@@ -17,7 +18,7 @@ import (
 // writeDefinitions writes what a directory has besides the built-in schema, and
 // has not of it, as an entry: an attribute a kind.
 func writeDefinitions(out *ldif.Writer, s *partition.Snapshot) error {
-	added, removed := s.OwnDefinitions()
+	added, removed := transfer.OwnDefinitions(s)
 	if len(added)+len(removed) == 0 {
 		return nil
 	}
@@ -31,7 +32,7 @@ func writeDefinitions(out *ldif.Writer, s *partition.Snapshot) error {
 	}
 	value("objectClass", "subschema")
 	for _, d := range removed {
-		value(partition.RemovedDefinitions, d.Attribute+" "+d.Text)
+		value(transfer.RemovedDefinitions, d.Attribute+" "+d.Text)
 	}
 	for _, d := range added {
 		value(d.Attribute, d.Text)
@@ -75,7 +76,7 @@ func takeDefinitions(ctx context.Context, p *partition.Partition, o *Options, fi
 		return d, err
 	}
 	_, err = p.UpdateSchema(ctx, o.By, func(tx *partition.Tx) (err error) {
-		d.add, d.remove, err = tx.Lacking(added, removed)
+		d.add, d.remove, err = transfer.Lacking(&tx.Snapshot, added, removed)
 		if err != nil || len(d.add)+len(d.remove) == 0 {
 			return err
 		}
@@ -95,7 +96,7 @@ func (x *item) definitions() (added, removed []schema.Definition, err error) {
 		return nil, nil, err
 	}
 	for _, a := range x.Attributes {
-		if !strings.EqualFold(a.Description, partition.RemovedDefinitions) {
+		if !strings.EqualFold(a.Description, transfer.RemovedDefinitions) {
 			continue
 		}
 		for _, v := range a.Values {

@@ -60,7 +60,7 @@ func (l *changelog) run(ctx context.Context, name dn.DN) error {
 // list offers what the filter lets be in, which it tells by numbers.
 func (l *changelog) list(ctx context.Context) error {
 	first, last := numbers(l.r.Filter)
-	first = max(first, l.o.d.part.DB().Floor()+1)
+	first = max(first, l.o.d.part.Horizon()+1)
 	had := -1 // the last change of the first commit that an earlier page had
 	if l.goesOn() {
 		if len(l.page.after) != 8 {
@@ -97,7 +97,7 @@ func (l *changelog) one(ctx context.Context, name dn.DN) error {
 			number = table.Revision(n)
 		}
 	}
-	if number <= l.o.d.part.DB().Floor() || number > l.s.Revision() {
+	if number <= l.o.d.part.Horizon() || number > l.s.Revision() {
 		return missing
 	}
 	wanted := history.Key(name.String(), l.o.schema)

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 )
 
 // A tree above the size of a commit goes in several; assertion and pre-read are
@@ -15,7 +15,7 @@ import (
 func TestDeleteLargeTree(t *testing.T) {
 	const n = 5200
 	d, s := newPeople(t, 0)
-	l, err := directory.PartitionOf(d).Load(t.Context(), partition.LoadOptions{})
+	l, err := transfer.Load(t.Context(), directory.PartitionOf(d), transfer.LoadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

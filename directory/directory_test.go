@@ -20,6 +20,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
@@ -141,7 +142,7 @@ func (c *client) command(td *datadriven.TestData) string {
 		return ""
 	}
 	if td.Cmd == "checkpoint" {
-		if _, err := c.p.DB().Checkpoint(c.t.Context(), td.Input); err != nil {
+		if _, err := maintain.Checkpoint(c.t.Context(), c.p, td.Input); err != nil {
 			td.Fatalf(c.t, "%v", err)
 		}
 		return ""

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ber"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/txn"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 )
 
 // refreshed asks for a refresh, and gives the names that came, the cookie and the
@@ -49,7 +49,7 @@ func TestCookiesBelowTheFloor(t *testing.T) {
 		t.Fatalf("what has changed: %q, %v", names, result)
 	}
 
-	if _, err := p.DB().Collect(t.Context(), txn.CollectOptions{}); err != nil {
+	if _, err := maintain.Collect(t.Context(), p, maintain.CollectOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	_, _, result = page(t, s, devices("(objectClass=device)"), 2, pages)

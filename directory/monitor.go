@@ -11,6 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -25,7 +26,7 @@ const (
 func (o *operation) searchMonitor(ctx context.Context, name dn.DN, r *op.Search, sink op.Sink) error {
 	now := func(context.Context, *page) (*partition.Snapshot, error) { return o.now(), nil }
 	return o.list(ctx, r, sink, "the monitor", now, func(ctx context.Context, l *listing) error {
-		c, err := monitor.Read(ctx, o.d.part.DB(), time.Now())
+		c, err := maintain.Cluster(ctx, o.d.part, time.Now())
 		if err != nil {
 			return err
 		}

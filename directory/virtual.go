@@ -157,7 +157,7 @@ func (o *operation) rootDSE() *virtual {
 	add("changelog", changelogName)
 	add("monitorContext", monitorName)
 	if o.who.isAdmin() {
-		first, last := o.d.part.DB().Bounds()
+		first, last := o.d.part.Bounds()
 		add("firstChangeNumber", strconv.FormatUint(uint64(first), 10))
 		add("lastChangeNumber", strconv.FormatUint(uint64(last), 10))
 	}

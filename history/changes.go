@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldif"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/past"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -65,7 +66,7 @@ func (r *Record) newName(c *op.ModifyDN) string {
 // commit, and hardly anyone asks.
 func Changes(ctx context.Context, p *partition.Partition, s *partition.Snapshot, after table.Revision) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
-		for c, err := range s.ChangesAfter(ctx, after) {
+		for c, err := range past.ChangesAfter(ctx, s, after) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -82,12 +83,12 @@ func Changes(ctx context.Context, p *partition.Partition, s *partition.Snapshot,
 // Of streams the changes of one commit.
 func Of(ctx context.Context, p *partition.Partition, c *partition.Change) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
-		note := partition.ParseNote(c.Message)
+		note := past.ParseNote(c.Message)
 		if c.All {
 			unnamed(c, &note, yield)
 			return
 		}
-		if slices.ContainsFunc(note.Operations, func(o partition.Operation) bool { return o.Kind == partition.Erasure }) {
+		if slices.ContainsFunc(note.Operations, func(o past.Operation) bool { return o.Kind == past.Erasure }) {
 			erasure(ctx, p, c, &note, yield)
 			return
 		}
@@ -121,7 +122,7 @@ func Of(ctx context.Context, p *partition.Partition, c *partition.Change) iter.S
 
 // unnamed gives the operations of a commit that changed too much for its entries to
 // be named, as the journal has them.
-func unnamed(c *partition.Change, note *partition.Note, yield func(*Change, error) bool) {
+func unnamed(c *partition.Change, note *past.Note, yield func(*Change, error) bool) {
 	for i, o := range note.Operations {
 		x := &Change{Revision: c.Revision, Number: i, By: note.By, Record: Record{Name: o.Name}, Kind: o.Kind, Secrets: o.Secrets}
 		if !yield(x, nil) {
@@ -132,7 +133,7 @@ func unnamed(c *partition.Change, note *partition.Note, yield func(*Change, erro
 
 // erasure gives the notices of an erasure: of each entry whose past is not what it
 // was. One that is no more has no name but its entryUUID.
-func erasure(ctx context.Context, p *partition.Partition, c *partition.Change, note *partition.Note, yield func(*Change, error) bool) {
+func erasure(ctx context.Context, p *partition.Partition, c *partition.Change, note *past.Note, yield func(*Change, error) bool) {
 	s, err := p.At(ctx, c.Revision)
 	if err != nil {
 		yield(nil, err)
@@ -141,8 +142,8 @@ func erasure(ctx context.Context, p *partition.Partition, c *partition.Change, n
 	defer s.Close()
 	n := 0
 	for _, id := range c.IDs {
-		x := &Change{Revision: c.Revision, Number: n, By: note.By, Record: Record{ID: id, Name: "entryUUID=" + id.String()}, Kind: partition.Erasure}
-		node, err := s.Node(ctx, id)
+		x := &Change{Revision: c.Revision, Number: n, By: note.By, Record: Record{ID: id, Name: "entryUUID=" + id.String()}, Kind: past.Erasure}
+		node, err := past.Node(ctx, s, id)
 		if err == nil && node != nil {
 			x.Name, err = s.Name(ctx, id)
 		}
@@ -151,7 +152,7 @@ func erasure(ctx context.Context, p *partition.Partition, c *partition.Change, n
 		}
 	}
 	if n == 0 { // only the journal told of it
-		yield(&Change{Revision: c.Revision, By: note.By, Kind: partition.Erasure}, nil)
+		yield(&Change{Revision: c.Revision, By: note.By, Kind: past.Erasure}, nil)
 	}
 }
 
@@ -168,7 +169,7 @@ func kindOf(r op.Request) string {
 }
 
 // secretsOf finds the operation on the entry that a change is of.
-func secretsOf(note *partition.Note, c *Change, s *schema.Schema) (secrets []string) {
+func secretsOf(note *past.Note, c *Change, s *schema.Schema) (secrets []string) {
 	if c.Kind != "add" && c.Kind != "modify" {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldif"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/past"
 )
 
 // Diff writes the changes that lead from one state to another as LDIF, for the
@@ -54,10 +55,10 @@ func mayDiffer(ctx context.Context, from, to *partition.Snapshot) (ids []entry.I
 	if early.Revision() > late.Revision() {
 		early, late = late, early
 	}
-	if !late.Tells(early.Revision()) {
+	if !past.Known(late, early.Revision()) {
 		return all(ctx, from, to, entry.Root, entry.Root)
 	}
-	for c, err := range late.ChangesAfter(ctx, early.Revision()) {
+	for c, err := range past.ChangesAfter(ctx, late, early.Revision()) {
 		if err != nil {
 			return nil, err
 		}
@@ -72,7 +73,7 @@ func mayDiffer(ctx context.Context, from, to *partition.Snapshot) (ids []entry.I
 // all lists the entries of two trees, one in each state; entry.Root is the whole
 // state, a missing tree has none.
 func all(ctx context.Context, from, to *partition.Snapshot, a, b entry.ID) ([]entry.ID, error) {
-	ids := []entry.ID{partition.SubschemaID}
+	ids := []entry.ID{past.SubschemaID}
 	for _, tree := range []struct {
 		s    *partition.Snapshot
 		base entry.ID
@@ -109,7 +110,7 @@ func within(ctx context.Context, from, to *partition.Snapshot, base dn.DN, ids [
 	}
 	for _, id := range ids {
 		for _, t := range trees {
-			is, err := t.s.Within(ctx, id, t.base)
+			is, err := past.Within(ctx, t.s, id, t.base)
 			if err != nil {
 				return nil, err
 			}

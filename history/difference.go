@@ -13,6 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/past"
 )
 
 // A Difference leads from one state to another, as far as some entries go.
@@ -157,11 +158,11 @@ func (w *walk) tasks() (gone, others []task, err error) {
 // depth is the number of entries above; that of the subschema is less than any, as
 // others need its definitions.
 func depth(ctx context.Context, s *partition.Snapshot, id entry.ID) (n int, err error) {
-	if id == partition.SubschemaID {
+	if id == past.SubschemaID {
 		return -1, nil
 	}
 	for id != entry.Root {
-		node, err := s.Node(ctx, id)
+		node, err := past.Node(ctx, s, id)
 		if err != nil || node == nil {
 			return n, err
 		}
@@ -217,7 +218,7 @@ func (w *walk) turn(t task) error {
 	if err != nil {
 		return err
 	}
-	if t.id == partition.SubschemaID {
+	if t.id == past.SubschemaID {
 		return w.subschema(after)
 	}
 	if t.kind != partition.Modified || w.moved[t.id] != nil {
@@ -243,11 +244,11 @@ func (w *walk) turn(t task) error {
 
 // goal is where an entry is to stand.
 func (w *walk) goal(id entry.ID) (*spot, error) {
-	node, err := w.To.Node(w.ctx, id)
+	node, err := past.Node(w.ctx, w.To, id)
 	if err != nil {
 		return nil, err
 	}
-	if w.To.Nameless(id, node) { // what it was called was erased
+	if past.Nameless(w.To, id, node) { // what it was called was erased
 		if now, err := w.spot(id); now != nil || err != nil {
 			return now, err
 		}
@@ -406,7 +407,7 @@ func (w *walk) modify(t task, after *entry.Entry) error {
 
 // subschema tells of a change of schema: of what the directory has of its own.
 func (w *walk) subschema(after *entry.Entry) error {
-	before, err := w.From.Entry(w.ctx, partition.SubschemaID, false)
+	before, err := w.From.Entry(w.ctx, past.SubschemaID, false)
 	if err != nil {
 		return err
 	}
@@ -422,5 +423,5 @@ func (w *walk) subschema(after *entry.Entry) error {
 		// A replace would be of all definitions, the built-in ones too.
 		changes = append(changes, definitionChanges(before, after, m.Description)...)
 	}
-	return w.tell(partition.SubschemaID, partition.SubschemaName, &op.Modify{Name: partition.SubschemaName, Changes: changes})
+	return w.tell(past.SubschemaID, partition.SubschemaName, &op.Modify{Name: partition.SubschemaName, Changes: changes})
 }

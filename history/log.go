@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/past"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
@@ -88,7 +89,7 @@ func (l *logging) about(c *Change) (bool, error) {
 		return false, nil
 	case len(l.o.Name) == 0:
 		return true, nil
-	case c.Kind == partition.Erasure:
+	case c.Kind == past.Erasure:
 		return c.ID != entry.Root && (c.ID == l.id || Key(c.Name, s) == l.name || named(l.o.Name, c.ID)), nil
 	case c.Request == nil:
 		return l.imported(c)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/past"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
@@ -13,7 +14,7 @@ func (w *walk) spot(id entry.ID) (*spot, error) {
 	if at, ok := w.moved[id]; ok {
 		return at, nil
 	}
-	node, err := w.From.Node(w.ctx, id)
+	node, err := past.Node(w.ctx, w.From, id)
 	if err != nil || node == nil {
 		return nil, err
 	}
@@ -25,7 +26,7 @@ func (w *walk) holder(at slot) (id entry.ID, taken bool, err error) {
 	if id, ok := w.taken[at]; ok {
 		return id, id != entry.Root, nil
 	}
-	return w.From.Child(w.ctx, at.parent, at.norm)
+	return past.Child(w.ctx, w.From, at.parent, at.norm)
 }
 
 // put takes an entry to where it stands from now on; nil: nowhere.

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/past"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
@@ -126,15 +127,15 @@ func (b *bringing) plan() (*Restored, error) {
 // withoutErased leaves out the entries that are no more and whose names were erased.
 func (b *bringing) withoutErased(ids []entry.ID) (rest []entry.ID, erased int, err error) {
 	for _, id := range ids {
-		was, err := b.then.Node(b.ctx, id)
+		was, err := past.Node(b.ctx, b.then, id)
 		if err != nil {
 			return nil, 0, err
 		}
-		now, err := b.tx.Node(b.ctx, id)
+		now, err := past.Node(b.ctx, &b.tx.Snapshot, id)
 		if err != nil {
 			return nil, 0, err
 		}
-		if was != nil && now == nil && b.then.Nameless(id, was) {
+		if was != nil && now == nil && past.Nameless(b.then, id, was) {
 			erased++
 			continue
 		}
@@ -187,7 +188,7 @@ func (b *bringing) parent(at partition.Located) (map[entry.ID]entry.ID, error) {
 	if at.Parent == entry.Root {
 		return nil, nil
 	}
-	node, err := b.tx.Node(b.ctx, at.Parent)
+	node, err := past.Node(b.ctx, &b.tx.Snapshot, at.Parent)
 	if err != nil || node != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/history"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/past"
 )
 
 func name(t testing.TB, s string) dn.DN {
@@ -104,7 +105,7 @@ func TestRestoreTree(t *testing.T) {
 				t.Errorf("password: %v, %v", secrets, err)
 			}
 			commits := 0
-			for c, err := range s.ChangesAfter(context.Background(), before) {
+			for c, err := range past.ChangesAfter(context.Background(), s, before) {
 				must(t, err)
 				commits++
 				if c.Revision != done.Revision {

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
@@ -97,7 +98,7 @@ func benchPeople(b *testing.B, p *partition.Partition) (ids []entry.ID) {
 		}
 	}
 	ctx := context.Background()
-	l, err := p.Load(ctx, partition.LoadOptions{})
+	l, err := transfer.Load(ctx, p, transfer.LoadOptions{})
 	must(err)
 	must(l.Add(ctx, mustParse(suffix), benchAttributes("objectClass", "domain")))
 	for i := range 100 {

@@ -12,6 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 	"github.com/seed-4dac0d86/ldapd/table/lsm/lsmtest"
 )
@@ -108,7 +110,7 @@ func (h *history) person(uid string) *person {
 // load imports people who have joined nothing.
 func (h *history) load(p *partition.Partition) {
 	ctx := context.Background()
-	l, err := p.Load(ctx, partition.LoadOptions{By: partition.By{Name: adminDN}, Folder: h.t.TempDir(), Memory: 64 << 10})
+	l, err := transfer.Load(ctx, p, transfer.LoadOptions{By: partition.By{Name: adminDN}, Folder: h.t.TempDir(), Memory: 64 << 10})
 	h.must(err)
 	for i := range powerImport {
 		x := &person{uid: fmt.Sprintf("import-%d", i)}
@@ -212,7 +214,7 @@ func skeleton(p *partition.Partition) error {
 // verify wants a partition to be sound.
 func verify(t *testing.T, p *partition.Partition) {
 	t.Helper()
-	_, err := p.Verify(context.Background(), partition.VerifyOptions{Found: func(f *partition.Finding) error {
+	_, err := maintain.Verify(context.Background(), p, maintain.VerifyOptions{Found: func(f *maintain.Finding) error {
 		t.Error(f)
 		return nil
 	}})

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/hbasetest"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
@@ -119,18 +120,18 @@ func fillUp(t *testing.T, hb *hbasetest.Instance, rounds int, enough int64) (bef
 	s := p.Snapshot()
 	last := s.Revision()
 	s.Close()
-	collect := func(o txn.CollectOptions) {
-		if _, err := p.DB().Collect(ctx, o); err != nil {
+	collect := func(o maintain.CollectOptions) {
+		if _, err := maintain.Collect(ctx, p, o); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for p.DB().Floor() < last {
-		collect(txn.CollectOptions{})
+	for p.Horizon() < last {
+		collect(maintain.CollectOptions{})
 	}
-	collect(txn.CollectOptions{Now: true}) // which asks for compactions
+	collect(maintain.CollectOptions{Now: true}) // which asks for compactions
 	after = settledSize(t, hb, prefix, enough)
 	found := 0
-	n, err := p.Verify(ctx, partition.VerifyOptions{Found: func(f *partition.Finding) error { found++; t.Log(f); return nil }})
+	n, err := maintain.Verify(ctx, p, maintain.VerifyOptions{Found: func(f *maintain.Finding) error { found++; t.Log(f); return nil }})
 	if err != nil || n != *spacePeople+1 || found > 0 {
 		t.Errorf("%d entries, %d findings, %v", n, found, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
@@ -133,7 +134,7 @@ func (c counted) group(dn string, n int, member func(int) string) {
 	for i := range n {
 		a.Values = append(a.Values, []byte(member(i)))
 	}
-	l, err := c.p.Load(ctx, partition.LoadOptions{})
+	l, err := transfer.Load(ctx, c.p, transfer.LoadOptions{})
 	must(c, err)
 	must(c, l.Add(ctx, name(dn), append(attrs("objectClass: groupOfNames"), a)))
 	_, err = l.Commit(ctx)
@@ -145,7 +146,7 @@ func TestMovesCostNothing(t *testing.T) {
 	c := newCounted(t, noCache)
 	ctx := context.Background()
 	sizes := map[string]int{"few": 3, "many": 100000}
-	l, err := c.p.Load(ctx, partition.LoadOptions{})
+	l, err := transfer.Load(ctx, c.p, transfer.LoadOptions{})
 	must(t, err)
 	for _, ou := range []string{"ou=to,dc=example,dc=com", "ou=few,dc=example,dc=com", "ou=many,dc=example,dc=com"} {
 		must(t, l.Add(ctx, name(ou), attrs("objectClass: organizationalUnit")))

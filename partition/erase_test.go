@@ -20,6 +20,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
@@ -228,13 +229,13 @@ func (l *life) want(moment string, want ...string) {
 	}
 }
 
-func (l *life) erase(o partition.EraseOptions) *partition.Erased {
+func (l *life) erase(o maintain.EraseOptions) *maintain.Erased {
 	l.t.Helper()
 	o.By.Name = "cn=admin"
-	done, err := l.p.Erase(context.Background(), o)
+	done, err := maintain.Erase(context.Background(), l.p, o)
 	must(l.t, err)
 	n := 0
-	_, err = l.p.Verify(context.Background(), partition.VerifyOptions{Found: func(f *partition.Finding) error {
+	_, err = maintain.Verify(context.Background(), l.p, maintain.VerifyOptions{Found: func(f *maintain.Finding) error {
 		n++
 		l.t.Errorf("verify: %v", f)
 		return nil
@@ -260,7 +261,7 @@ func TestEraseName(t *testing.T) {
 			t.Fatalf("it is stored in few places only: %q", found)
 		}
 		before := l.bytesOf(words...)
-		o := partition.EraseOptions{Name: name(john), Dry: true}
+		o := maintain.EraseOptions{Name: name(john), Dry: true}
 		dry := l.erase(o)
 		if !slices.Equal(l.bytesOf(words...), before) {
 			t.Error("a dry run changes something")
@@ -294,7 +295,7 @@ func TestEraseStanding(t *testing.T) {
 	eachErase(t, func(t *testing.T, l *life) {
 		l.john()
 		l.modify("uid=ann,ou=people,dc=example,dc=com", op.ModAdd, "description: JDOE")
-		for _, o := range []partition.EraseOptions{
+		for _, o := range []maintain.EraseOptions{
 			{Value: []byte("jdoe")},
 			{Name: name("uid=ann,ou=people,dc=example,dc=com")},
 			{Attribute: "cn", Value: []byte("ann  LEE")},
@@ -303,8 +304,8 @@ func TestEraseStanding(t *testing.T) {
 		} {
 			before := l.bytesOf("jdoe", "lee")
 			o.By.Name = "cn=admin"
-			_, err := l.p.Erase(context.Background(), o)
-			var standing *partition.StandingError
+			_, err := maintain.Erase(context.Background(), l.p, o)
+			var standing *maintain.StandingError
 			if !errors.As(err, &standing) || standing.Count == 0 || len(standing.Names) == 0 {
 				t.Errorf("erasing %q %q: %v", o.Name, o.Value, err)
 			}
@@ -334,7 +335,7 @@ func TestEraseValue(t *testing.T) {
 		must(t, add(t, l.p, former, somebody("former", "Another One")...))
 		l.delete(former) // the same name, of another entry
 		latest := l.at("latter")
-		done := l.erase(partition.EraseOptions{Value: []byte("Former")})
+		done := l.erase(maintain.EraseOptions{Value: []byte("Former")})
 		if done.Names != 2 || done.Gone != 0 || done.Commits == 0 {
 			t.Errorf("erased is %+v", done)
 		}
@@ -352,7 +353,7 @@ func TestEraseValue(t *testing.T) {
 			t.Errorf("the present is\n%s, was\n%s", strings.Join(now, "\n"), strings.Join(latest, "\n"))
 		}
 		for _, more := range []string{"Former Kim", "Kim Former", "former@example.com"} {
-			l.erase(partition.EraseOptions{Value: []byte(more)})
+			l.erase(maintain.EraseOptions{Value: []byte(more)})
 		}
 		for _, found := range l.bytesOf("former") {
 			t.Error(found)
@@ -378,7 +379,7 @@ func TestEraseMemory(t *testing.T) {
 	if !other.Remembers(at.ID) {
 		t.Fatal("the other server remembers nothing: the test shows nothing")
 	}
-	l.erase(partition.EraseOptions{Name: name(john)})
+	l.erase(maintain.EraseOptions{Name: name(john)})
 	must(t, other.CatchUp(ctx))
 	if l.p.Remembers(at.ID) || other.Remembers(at.ID) {
 		t.Error("it is still in memory")
@@ -398,7 +399,7 @@ func TestEraseUsedName(t *testing.T) {
 		must(t, add(t, l.p, john, somebody("jdoe", "Joan Dow")...))
 		l.keep("the second")
 		l.delete(john)
-		done := l.erase(partition.EraseOptions{Name: name(john)})
+		done := l.erase(maintain.EraseOptions{Name: name(john)})
 		if done.Gone != 2 {
 			t.Errorf("erased is %+v", done)
 		}
@@ -424,7 +425,7 @@ func TestEraseAttribute(t *testing.T) {
 		l.keep("both")
 		l.modify("uid=ann,ou=people,dc=example,dc=com", op.ModDelete, "givenName: Mo")
 		l.modify("uid=ann,ou=people,dc=example,dc=com", op.ModDelete, "description: Mo")
-		if done := l.erase(partition.EraseOptions{Attribute: "name", Value: []byte("mo")}); done.Values != 1 {
+		if done := l.erase(maintain.EraseOptions{Attribute: "name", Value: []byte("mo")}); done.Values != 1 {
 			t.Errorf("erased is %+v", done)
 		}
 		l.want("both", topLine, peopleLine, strings.Replace(annLine, " | mail", " | description Mo | mail", 1))
@@ -441,10 +442,10 @@ func TestEraseCrash(t *testing.T) {
 			l.john()
 			must(t, l.p.Close(context.Background()))
 			faulty, faults := tabletest.WithFaults(mem, uint64(at))
-			o := partition.EraseOptions{Name: name(john), By: partition.By{Name: "cn=admin"}}
+			o := maintain.EraseOptions{Name: name(john), By: partition.By{Name: "cn=admin"}}
 			p := openErase(t, faulty)
 			faults.CrashAt(at)
-			_, _ = p.Erase(context.Background(), o) // it fails, now or then
+			_, _ = maintain.Erase(context.Background(), p, o) // it fails, now or then
 			l.p = openErase(t, mem)
 			l.erase(o)
 			for _, found := range l.bytesOf("jdoe", "Doe", "192.0.2.7") {
@@ -490,7 +491,7 @@ func TestEraseBeside(t *testing.T) {
 		}
 		wg.Go(func() {
 			for time.Now().Before(stop) && !t.Failed() {
-				if _, err := l.p.DB().Collect(ctx, txn.CollectOptions{Retention: keep}); err != nil {
+				if _, err := maintain.Collect(ctx, l.p, maintain.CollectOptions{Retention: keep}); err != nil {
 					t.Errorf("collecting: %v", err)
 				}
 			}
@@ -500,7 +501,7 @@ func TestEraseBeside(t *testing.T) {
 			select {
 			case dn := <-gone:
 				erased = append(erased, dn)
-				if _, err := l.p.Erase(ctx, partition.EraseOptions{Name: name(dn), By: partition.By{Name: "cn=admin"}}); err != nil {
+				if _, err := maintain.Erase(ctx, l.p, maintain.EraseOptions{Name: name(dn), By: partition.By{Name: "cn=admin"}}); err != nil {
 					t.Errorf("erasing %s: %v", dn, err)
 				}
 			default:
@@ -511,7 +512,7 @@ func TestEraseBeside(t *testing.T) {
 		if len(erased) == 0 {
 			t.Skip("nothing was erased in time: the machine is busy")
 		}
-		l.erase(partition.EraseOptions{Name: name(erased[0])})
+		l.erase(maintain.EraseOptions{Name: name(erased[0])})
 		for _, dn := range erased {
 			for _, found := range l.bytesOf(string(name(dn)[0][0].Value)) {
 				t.Error(found)

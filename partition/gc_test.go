@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
@@ -114,7 +115,7 @@ func TestSpaceComesBack(t *testing.T) {
 	fresh, used := t.TempDir(), t.TempDir()
 	p, done := folder(t, fresh)
 	addPeople(t, p, *gcRounds)
-	_, err := p.DB().Collect(ctx, txn.CollectOptions{})
+	_, err := maintain.Collect(ctx, p, maintain.CollectOptions{})
 	must(t, err)
 	done()
 
@@ -123,7 +124,7 @@ func TestSpaceComesBack(t *testing.T) {
 	for round := range *gcRounds {
 		overwrite(t, p, round+1)
 	}
-	_, err = p.DB().Collect(ctx, txn.CollectOptions{})
+	_, err = maintain.Collect(ctx, p, maintain.CollectOptions{})
 	must(t, err)
 	wantSound(t, p)
 	done()
@@ -166,7 +167,7 @@ func TestUniqueMarksGo(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("%d marks are left", marks())
 		}
-		_, err := p.DB().Collect(ctx, txn.CollectOptions{Retention: time.Hour})
+		_, err := maintain.Collect(ctx, p, maintain.CollectOptions{Retention: time.Hour})
 		must(t, err)
 	}
 }

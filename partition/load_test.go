@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
@@ -41,19 +42,19 @@ func eachStore(t *testing.T, f func(t *testing.T, p *partition.Partition, s tabl
 	}
 }
 
-func load(t testing.TB, p *partition.Partition) *partition.Loader {
+func load(t testing.TB, p *partition.Partition) *transfer.Loader {
 	t.Helper()
-	l, err := p.Load(context.Background(), partition.LoadOptions{
+	l, err := transfer.Load(context.Background(), p, transfer.LoadOptions{
 		By: partition.By{Name: "cn=loader"}, FirstSuffix: true, Folder: t.TempDir()})
 	must(t, err)
 	return l
 }
 
-func loadAdd(l *partition.Loader, dn string, lines ...string) error {
+func loadAdd(l *transfer.Loader, dn string, lines ...string) error {
 	return l.Add(context.Background(), name(dn), attrs(lines...))
 }
 
-func commit(t testing.TB, l *partition.Loader) {
+func commit(t testing.TB, l *transfer.Loader) {
 	t.Helper()
 	_, err := l.Commit(context.Background())
 	must(t, err)
@@ -176,7 +177,7 @@ func TestLoadAbort(t *testing.T) {
 // TestLoadSpills has no room for names in memory.
 func TestLoadSpills(t *testing.T) {
 	p := open(t)
-	l, err := p.Load(context.Background(), partition.LoadOptions{Memory: 1, Folder: t.TempDir()})
+	l, err := transfer.Load(context.Background(), p, transfer.LoadOptions{Memory: 1, Folder: t.TempDir()})
 	must(t, err)
 	must(t, loadAdd(l, domain, domainLines...))
 	must(t, loadAdd(l, "ou=people,"+domain, "objectClass: organizationalUnit"))

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
@@ -293,7 +294,7 @@ func printChanges(cs []op.Modification) string {
 }
 
 func (m *machine) verify(t *rapid.T) {
-	_, err := m.p.Verify(m.ctx, partition.VerifyOptions{Found: func(f *partition.Finding) error { return errors.New(f.String()) }})
+	_, err := maintain.Verify(m.ctx, m.p, maintain.VerifyOptions{Found: func(f *maintain.Finding) error { return errors.New(f.String()) }})
 	ok(t, err)
 }
 

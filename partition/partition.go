@@ -1,241 +1,157 @@
 // Package partition is a directory tree in a table store: entries by id
 // (package master), names (package tree), indexes and search plans, changed in
-// transactions and readable at any revision. It is the seed's partition (seed
-// 001) made transactional, and a library of its own: no server is needed.
+// transactions and readable at any revision. It is a library of its own: no server is
+// needed.
 //
 // A [Partition] is an open store. [Partition.Snapshot] reads the newest state,
-// [Partition.At] a past one, and [Partition.Update] changes it. Nothing here
-// knows LDAP result codes: what can go wrong is an [Error] with a [Problem].
+// [Partition.At] a past one, and [Partition.Update] changes it. Nothing here knows LDAP
+// result codes: what can go wrong is an [Error] with a [Problem].
+//
+// This package is a thin face. What it does is in the packages below internal, each of
+// which imports only those before it:
+//
+//	cache    entries, names and lists of candidates in memory
+//	catalog  schema, indexes and settings in force; errors; the open tables
+//	state    one state of the directory, read by name and by id
+//	search   queries on a state
+//	write    transactions: add, modify, rename, delete
+//	load     bulk loads
+//	verify   checks, rebuilds and fills of what follows from entries
+//	evolve   changes of schema, indexes, naming contexts and unique attributes
+//	erase    removal of values from the past
+//	feed     changes in the order of commits
+//
+// What only tools need is in the packages beside it: transfer (import and export),
+// maintain (checks, indexes, collection of the past) and past (what histories show).
 package partition
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
-	"slices"
-	"sync"
-	"sync/atomic"
-	"time"
+	"iter"
 
-	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/evolve"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/feed"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/tree"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // Options of a partition; the zero Options are good.
-type Options struct {
-	Schema *schema.Schema // nil: schema.Core()
-	// Cache bounds in bytes what is kept of entries and names; zero is a
-	// quarter of the machine's memory.
-	Cache int64
-	// Create makes a store that holds no directory yet into an empty one.
-	Create bool
-	// Indexes are those of a directory that is created; nil: DefaultIndexes.
-	Indexes []Index
-	Txn     txn.Options
-	Log     *slog.Logger
-}
+type Options = catalog.Options
 
-func (o Options) withDefaults() Options {
-	if o.Schema == nil {
-		o.Schema = schema.Core()
-	}
-	if o.Cache == 0 {
-		o.Cache = DefaultCache()
-	}
-	if o.Indexes == nil {
-		o.Indexes = DefaultIndexes()
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	return o
-}
+// DefaultCache returns the size in bytes of the cache that zero Options have.
+func DefaultCache() int64 { return cache.DefaultCache() }
 
 // Partition is an open directory tree.
-type Partition struct {
-	base      *schema.Schema // that the subschema adds to and takes from
-	cacheSize int64
-	log       *slog.Logger
-	store     table.Store
-	db        *txn.DB
-	master    *txn.Table
-	tree      *txn.Table
-	config    *txn.Table // nil: an older store, opened for reading
-	origin    *header    // as the directory was made
-
-	// changing is held shared by updates, and alone by what changes the schema
-	// or the indexes or loads past the usual path.
-	changing sync.RWMutex
-	turning  chan struct{} // of catalog's changes: one at a time
-	// reshaping is held by what changes, beside updates, what all servers share.
-	reshaping sync.Mutex
-	ended     chan struct{}  // closed by Close
-	following sync.WaitGroup // for follow
-	closing   sync.Once
-	catalog   atomic.Pointer[catalog]
-}
+type Partition struct{ k *catalog.Keeper }
 
 // Open opens the directory in a store. The partition does not own the store.
 func Open(ctx context.Context, s table.Store, o Options) (*Partition, error) {
-	o = o.withDefaults()
-	header, err := openHeader(ctx, s, o)
+	k, err := evolve.Open(ctx, s, o)
 	if err != nil {
 		return nil, err
 	}
-	return open(ctx, s, o, header)
+	return &Partition{k}, nil
 }
 
-// open opens the directory that a header describes.
-func open(ctx context.Context, s table.Store, o Options, h *header) (*Partition, error) {
-	p := &Partition{base: o.Schema, cacheSize: o.Cache, log: o.Log, store: s, origin: h, turning: make(chan struct{}, 1), ended: make(chan struct{})}
-	if !o.Txn.ReadOnly {
-		if err := s.Create(ctx, master.Spec(), tree.Spec(), settingsSpec); err != nil {
-			return nil, fmt.Errorf("making tables: %w", err)
-		}
-	}
-	var err error
-	o.Txn.Secrets = map[string][]table.Family{master.Name: {master.Secrets}}
-	if p.db, err = txn.Open(ctx, s, o.Txn); err != nil {
-		return nil, err
-	}
-	p.master, p.tree = p.db.Table(master.Name), p.db.Table(tree.Name)
-	if err := p.begin(ctx, o.Txn.ReadOnly); err != nil {
-		p.db.Close(ctx)
-		return nil, err
-	}
-	if p.db.Shared() && !o.Txn.ReadOnly {
-		p.following.Go(p.follow)
-	}
-	return p, nil
-}
-
-// begin reads the schema and makes the first catalog.
-func (p *Partition) begin(ctx context.Context, readOnly bool) error {
-	names, err := p.store.Names(ctx)
-	if err != nil {
-		return err
-	}
-	if slices.Contains(names, settingsSpec.Name) {
-		p.config = p.db.Table(settingsSpec.Name)
-	}
-	at := p.db.Snapshot()
-	defer at.Close()
-	h, err := p.settingsAt(ctx, at, p.origin)
-	if err != nil {
-		return err
-	}
-	own, err := p.readSubschema(ctx, at)
-	if err != nil {
-		return err
-	}
-	s, err := own.over(p.base)
-	if err != nil {
-		return err
-	}
-	k := newTypes(s)
-	if !readOnly {
-		if err := p.store.Create(ctx, k.specs(h)...); err != nil {
-			return fmt.Errorf("making tables: %w", err)
-		}
-	}
-	c, err := p.newCatalog(k, own, newCache(p.cacheSize), h)
-	if err == nil && own.pending != nil {
-		err = c.expect(own.pending.own)
-	}
-	if err != nil {
-		return err
-	}
-	c.ordinal = at.Ordinal()
-	p.catalog.Store(c)
-	p.db.SetStep(c.since(), c.ordinal)
-	return nil
-}
+// Keeper returns what packages below this one work on.
+func (p *Partition) Keeper() *catalog.Keeper { return p.k }
 
 // Close ends background work and gives the writer's slot back.
-func (p *Partition) Close(ctx context.Context) error {
-	p.closing.Do(func() { close(p.ended) })
-	p.following.Wait()
-	return p.db.Close(ctx)
+func (p *Partition) Close(ctx context.Context) error { return p.k.Close(ctx) }
+
+// Schema returns the schema in force: that of the newest snapshot.
+func (p *Partition) Schema() *schema.Schema { return p.k.Schema() }
+
+// Config returns what all servers of the directory share.
+func (p *Partition) Config() Config { return p.k.Config() }
+
+// Unique returns the unique attributes.
+func (p *Partition) Unique() ([]Unique, error) { return evolve.Unique(p.k) }
+
+// Secret returns the directory's own secret, which all its servers share. It is made
+// when it is first asked for.
+func (p *Partition) Secret(ctx context.Context) ([]byte, error) { return write.Secret(ctx, p.k) }
+
+// Snapshot returns the newest state. Close it.
+func (p *Partition) Snapshot() *Snapshot { return &Snapshot{state.Newest(p.k)} }
+
+// At returns the state at a past revision. Close it.
+func (p *Partition) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
+	return snapshot(state.At(ctx, p.k, r))
 }
 
-// Schema gives the schema in force: that of the newest snapshot.
-func (p *Partition) Schema() *schema.Schema {
-	c, err := p.latest()
+// AtMoment returns the state at a moment. Close it.
+func (p *Partition) AtMoment(ctx context.Context, m Moment) (*Snapshot, error) {
+	return snapshot(state.AtMoment(ctx, p.k, m))
+}
+
+// AtFront returns the state that a front describes. Close it.
+func (p *Partition) AtFront(ctx context.Context, f revision.Front) (*Snapshot, error) {
+	return snapshot(feed.AtFront(ctx, p.k, f))
+}
+
+// Settled returns the newest state to which nothing can be added any more. Close it.
+func (p *Partition) Settled(ctx context.Context) (*Snapshot, error) {
+	return snapshot(feed.Settled(ctx, p.k))
+}
+
+func snapshot(s *state.Snapshot, err error) (*Snapshot, error) {
 	if err != nil {
-		c = p.catalog.Load() // the snapshot will say why it cannot be had
+		return nil, err
 	}
-	return c.schema
+	return &Snapshot{s}, nil
 }
 
-// DB gives the transactions below, for those who watch them.
-func (p *Partition) DB() *txn.DB { return p.db }
+// Bounds returns the revisions between which states are kept and settled.
+func (p *Partition) Bounds() (first, last table.Revision) { return p.k.DB.Bounds() }
 
-// Snapshot gives the newest state; Close it.
-func (p *Partition) Snapshot() *Snapshot {
-	s := p.db.Snapshot()
-	c, err := p.catalogOf(s)
-	if err != nil {
-		err = fmt.Errorf("the schema in force: %w", err)
-		return &Snapshot{p: p, r: unreadable{err}, at: s, catalog: p.catalog.Load()}
-	}
-	return &Snapshot{p: p, r: s, at: s, catalog: c.asOf(s.Max()), cached: true}
-}
+// Horizon returns the newest revision whose predecessors may be gone: states before it
+// cannot be read, except those that checkpoints keep.
+func (p *Partition) Horizon() table.Revision { return p.k.DB.Floor() }
 
 // CatchUp returns when a Snapshot shows all that any server of the store had
 // committed when it was called.
-func (p *Partition) CatchUp(ctx context.Context) error { return p.db.CatchUp(ctx) }
+func (p *Partition) CatchUp(ctx context.Context) error { return p.k.CatchUp(ctx) }
 
 // AtLeast returns when a Snapshot shows a commit that any server of the store has
 // acknowledged.
-func (p *Partition) AtLeast(ctx context.Context, r table.Revision) error { return p.db.AtLeast(ctx, r) }
+func (p *Partition) AtLeast(ctx context.Context, r table.Revision) error { return p.k.AtLeast(ctx, r) }
 
-// At gives the state at a past revision; Close it.
-func (p *Partition) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
-	s, err := p.db.At(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	return p.at(ctx, s)
+// Changes streams the commits after a front, and waits for more at the end.
+func (p *Partition) Changes(ctx context.Context, after revision.Front) iter.Seq2[*Change, error] {
+	return feed.Changes(ctx, p.k, after)
 }
 
-// at reads a state of the past, perhaps of a moment ago.
-func (p *Partition) at(ctx context.Context, s *txn.Snapshot) (*Snapshot, error) {
-	c, err := p.past(ctx, s)
-	if err != nil {
-		s.Close()
-		return nil, fmt.Errorf("the schema of then: %w", err)
-	}
-	return &Snapshot{p: p, r: s, at: s, catalog: c}, nil
+// Next returns a channel that is closed when the next state can be read.
+func (p *Partition) Next() <-chan struct{} { return feed.Next(p.k) }
+
+// Follows reports, by its error, whether the commits after a front are still known.
+func (p *Partition) Follows(ctx context.Context, f revision.Front) error {
+	return feed.Follows(ctx, p.k, f)
 }
 
-// By says who changes the directory, for creatorsName and the journal.
-type By struct {
-	Name    string    // the requester's DN
-	Bound   string    // who bound, if others may be assumed and another was
-	From    string    // the client's address
-	Request string    // what the access log calls the request
-	Session string    // on whose behalf the client says that it asks
-	Time    time.Time // zero: now
+// SetSuffixes changes the naming contexts. One that has entries stays.
+func (p *Partition) SetSuffixes(ctx context.Context, suffixes []string) error {
+	return evolve.SetSuffixes(ctx, p.k, suffixes)
 }
 
-// Snapshot reads one state of the directory.
-type Snapshot struct {
-	p       *Partition
-	r       txn.Reader
-	at      *txn.Snapshot
-	catalog *catalog
-	cached  bool // what is read may come from caches and go there
+// AddSuffixes adds naming contexts. If all are there already, it needs no right to
+// write: a server can start while it has none.
+func (p *Partition) AddSuffixes(ctx context.Context, suffixes []string) error {
+	return evolve.AddSuffixes(ctx, p.k, suffixes)
 }
 
-// Close lets go of the state.
-func (s *Snapshot) Close() { s.at.Close() }
+// SetIndexes changes the indexes and fills new ones.
+func (p *Partition) SetIndexes(ctx context.Context, indexes []Index) error {
+	return evolve.SetIndexes(ctx, p.k, indexes)
+}
 
-// Revision is the newest that the snapshot shows.
-func (s *Snapshot) Revision() table.Revision { return s.at.Max() }
-
-// Schema is the schema of the state. Filters to search it by and types to look
-// for in its entries are this schema's: those of another one match nothing.
-func (s *Snapshot) Schema() *schema.Schema { return s.catalog.schema }
+// SetUnique makes an attribute unique in a scope, or no longer so.
+func (p *Partition) SetUnique(ctx context.Context, u Unique, on bool) error {
+	return evolve.SetUnique(ctx, p.k, u, on)
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
@@ -173,7 +174,7 @@ func TestModifyRenameDelete(t *testing.T) {
 
 func TestWarm(t *testing.T) {
 	p := sample(t)
-	n, err := p.Warm(context.Background())
+	n, err := maintain.Warm(context.Background(), p)
 	if err != nil || n != 7 {
 		t.Fatalf("%d entries warmed, %v; want 7", n, err)
 	}

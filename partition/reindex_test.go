@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
@@ -160,7 +161,7 @@ func TestRebuild(t *testing.T) {
 				t.Fatalf("open: %v", err)
 			}
 
-			n, err := partition.Rebuild(ctx, s, partition.Options{}, partition.ReindexOptions{})
+			n, err := maintain.Rebuild(ctx, s, partition.Options{}, maintain.ReindexOptions{})
 			must(t, err)
 			if n != 203 {
 				t.Errorf("%d entries", n)
@@ -203,7 +204,7 @@ func TestRebuildCollides(t *testing.T) {
 	put(t, p, s, "master", 0, table.Mutation{Row: u1[:], Cells: []table.Cell{{Family: 't', Qualifier: []byte("u"), Value: []byte("uid=U2")}}})
 	must(t, p.Close(ctx))
 	var found []string
-	_, err := partition.Rebuild(ctx, s, partition.Options{}, partition.ReindexOptions{Found: func(f *partition.Finding) error {
+	_, err := maintain.Rebuild(ctx, s, partition.Options{}, maintain.ReindexOptions{Found: func(f *maintain.Finding) error {
 		found = append(found, f.String())
 		return nil
 	}})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
@@ -77,7 +78,7 @@ func TestLoadBelowAlias(t *testing.T) {
 	p := sample(t)
 	alias := []string{"objectClass: alias", "objectClass: extensibleObject", "aliasedObjectName: " + domain}
 	must(t, add(t, p, "cn=old,"+domain, alias...))
-	l, err := p.Load(ctx, partition.LoadOptions{})
+	l, err := transfer.Load(ctx, p, transfer.LoadOptions{})
 	must(t, err)
 	must(t, l.Add(ctx, name("cn=new,"+domain), attrs(alias...)))
 	for _, above := range []string{"cn=old", "cn=new", "cn=old"} {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
@@ -58,7 +59,7 @@ func TestReindexBeside(t *testing.T) {
 	}
 	for i, layout := range []partition.Layout{partition.ColumnLayout, partition.RowLayout} {
 		goOn()
-		must(t, ps[i].Reindex(ctx, []partition.Index{classes, {Attribute: "floors", Layout: layout}}, partition.ReindexOptions{}))
+		must(t, maintain.Reindex(ctx, ps[i], []partition.Index{classes, {Attribute: "floors", Layout: layout}}, maintain.ReindexOptions{}))
 		for _, p := range ps {
 			must(t, p.CatchUp(ctx))
 			if ix := p.Config().Indexes; len(ix) != 2 || ix[1].Layout != layout {
@@ -68,7 +69,7 @@ func TestReindexBeside(t *testing.T) {
 		goOn()
 		verifyClean(t, ps[2])
 	}
-	must(t, ps[0].Reindex(ctx, []partition.Index{classes}, partition.ReindexOptions{}))
+	must(t, maintain.Reindex(ctx, ps[0], []partition.Index{classes}, maintain.ReindexOptions{}))
 	goOn()
 	cancel()
 	must(t, b.tries.Wait())
@@ -88,7 +89,7 @@ func TestReindexCutShort(t *testing.T) {
 	must(t, add(t, ps[0], "cn=a,dc=example,dc=com", "objectClass: building", "floors: 1"))
 	stopped, stop := context.WithCancel(ctx)
 	indexes := append(ps[0].Config().Indexes, partition.Index{Attribute: "floors", Layout: partition.ColumnLayout})
-	err := ps[0].Reindex(stopped, indexes, partition.ReindexOptions{Progress: func(int) { stop() }})
+	err := maintain.Reindex(stopped, ps[0], indexes, maintain.ReindexOptions{Progress: func(int) { stop() }})
 	if err == nil {
 		t.Fatal("it was not cut short")
 	}
@@ -101,7 +102,7 @@ func TestReindexCutShort(t *testing.T) {
 		}
 	}
 	find(ps[1], 2)
-	must(t, ps[1].Reindex(ctx, indexes, partition.ReindexOptions{}))
+	must(t, maintain.Reindex(ctx, ps[1], indexes, maintain.ReindexOptions{}))
 	must(t, ps[0].CatchUp(ctx))
 	find(ps[0], 2)
 	verifyClean(t, ps[0])
@@ -111,7 +112,7 @@ func TestReindexCutShort(t *testing.T) {
 func TestUniqueBeside(t *testing.T) {
 	ctx := context.Background()
 	ps := servers(t, tabletest.NewMem(), 2)
-	must(t, ps[0].Reindex(ctx, append(ps[0].Config().Indexes, partition.Index{Attribute: "floors", Layout: partition.ColumnLayout}), partition.ReindexOptions{}))
+	must(t, maintain.Reindex(ctx, ps[0], append(ps[0].Config().Indexes, partition.Index{Attribute: "floors", Layout: partition.ColumnLayout}), maintain.ReindexOptions{}))
 	must(t, add(t, ps[0], "cn=a,dc=example,dc=com", "objectClass: building", "floors: 1"))
 	must(t, ps[1].CatchUp(ctx))
 	must(t, add(t, ps[1], "cn=b,dc=example,dc=com", "objectClass: building", "floors: 1"))

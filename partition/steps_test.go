@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/past"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 	"github.com/seed-4dac0d86/ldapd/txn"
@@ -197,7 +198,7 @@ func checkHistory(t *testing.T, p *partition.Partition) {
 			commits++
 			e, err := s.Entry(ctx, id, false)
 			must(t, err)
-			if e == nil || e.ID == partition.SubschemaID {
+			if e == nil || e.ID == past.SubschemaID {
 				continue
 			}
 			of := func(v []byte) bool { return string(v) == "building" }

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
@@ -60,7 +61,7 @@ func withBuildings(t testing.TB) *partition.Partition {
 
 func verifyClean(t testing.TB, p *partition.Partition) {
 	t.Helper()
-	_, err := p.Verify(context.Background(), partition.VerifyOptions{Found: func(f *partition.Finding) error {
+	_, err := maintain.Verify(context.Background(), p, maintain.VerifyOptions{Found: func(f *maintain.Finding) error {
 		t.Errorf("check: %s", f)
 		return nil
 	}})
@@ -388,7 +389,7 @@ func TestSchemaKeepsNamesOfIndexes(t *testing.T) {
 	p := open(t)
 	must(t, changeSchema(t, p, "add attributeTypes "+floors))
 	indexes := append(p.Config().Indexes, partition.Index{Attribute: "floors", Layout: partition.ColumnLayout})
-	must(t, p.Reindex(context.Background(), indexes, partition.ReindexOptions{}))
+	must(t, maintain.Reindex(context.Background(), p, indexes, maintain.ReindexOptions{}))
 	renamed := strings.Replace(floors, "'floors'", "( 'storeys' 'floors' )", 1)
 	err := changeSchema(t, p, "delete attributeTypes 2.25.1.1", "add attributeTypes "+renamed)
 	var e *partition.Error

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 	"github.com/seed-4dac0d86/ldapd/txn"
@@ -161,7 +162,7 @@ func TestLoadKeepsValuesUnique(t *testing.T) {
 		base := units(t, p)
 		must(t, addPerson(t, p, "cn=a,"+inside, "uid: 1"))
 		must(t, p.SetUnique(ctx, partition.Unique{Attribute: "uid", Base: base}, true))
-		l, err := p.Load(ctx, partition.LoadOptions{})
+		l, err := transfer.Load(ctx, p, transfer.LoadOptions{})
 		must(t, err)
 		load := func(dn string, lines ...string) error {
 			return l.Add(ctx, name(dn), attrs(append([]string{"objectClass: inetOrgPerson", "sn: Person"}, lines...)...))

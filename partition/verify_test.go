@@ -9,6 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
@@ -17,7 +18,7 @@ import (
 func verify(t testing.TB, p *partition.Partition) []string {
 	t.Helper()
 	var found []string
-	_, err := p.Verify(context.Background(), partition.VerifyOptions{Found: func(f *partition.Finding) error {
+	_, err := maintain.Verify(context.Background(), p, maintain.VerifyOptions{Found: func(f *maintain.Finding) error {
 		found = append(found, f.String())
 		return nil
 	}})

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/master"
-	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
@@ -42,11 +42,11 @@ func check(ctx context.Context, w *work, a checkArgs) error {
 	progress := w.progress("check")
 	progress.Begin()
 	found, damaged := 0, map[string]bool{}
-	entries, err := w.Verify(ctx, partition.VerifyOptions{
+	entries, err := maintain.Verify(ctx, w.Partition, maintain.VerifyOptions{
 		Progress: progress.Entries,
-		Found: func(f *partition.Finding) error {
+		Found: func(f *maintain.Finding) error {
 			found++
-			if f.Fault == partition.FaultDamage {
+			if f.Fault == maintain.FaultDamage {
 				damaged[f.Table] = true
 			}
 			return w.printFinding(f, a.JSON)
@@ -80,17 +80,17 @@ func remedy(damaged map[string]bool) string {
 	return "no entry is damaged: 'ldapd reindex' makes names and indexes anew from the entries (docs/damaged.md)"
 }
 
-func (w *work) printFinding(f *partition.Finding, asJSON bool) error {
+func (w *work) printFinding(f *maintain.Finding, asJSON bool) error {
 	if !asJSON {
 		_, err := fmt.Fprintln(w.Stdout, f)
 		return err
 	}
 	out := struct {
-		Fault partition.Fault `json:"fault"`
-		Table string          `json:"table"`
-		ID    string          `json:"id,omitempty"`
-		DN    string          `json:"dn,omitempty"`
-		Text  string          `json:"text"`
+		Fault maintain.Fault `json:"fault"`
+		Table string         `json:"table"`
+		ID    string         `json:"id,omitempty"`
+		DN    string         `json:"dn,omitempty"`
+		Text  string         `json:"text"`
 	}{f.Fault, f.Table, "", f.Name, f.Text}
 	if f.ID != entry.Root {
 		out.ID = f.ID.String()

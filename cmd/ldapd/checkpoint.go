@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
@@ -55,9 +56,9 @@ func checkpoint(ctx context.Context, w *work, a checkpointArgs) error {
 	case a.Name == "":
 		return listCheckpoints(ctx, w)
 	case a.Delete:
-		return w.DB().DeleteCheckpoint(ctx, a.Name)
+		return maintain.DeleteCheckpoint(ctx, w.Partition, a.Name)
 	}
-	c, err := w.DB().Checkpoint(ctx, a.Name)
+	c, err := maintain.Checkpoint(ctx, w.Partition, a.Name)
 	if err == nil {
 		_, err = fmt.Fprintf(w.Stdout, "%s is the state at %s\n", c.Name, revision.String(c.Revision))
 	}
@@ -65,7 +66,7 @@ func checkpoint(ctx context.Context, w *work, a checkpointArgs) error {
 }
 
 func listCheckpoints(ctx context.Context, w *work) error {
-	all, err := w.DB().Checkpoints(ctx)
+	all, err := maintain.Checkpoints(ctx, w.Partition)
 	if err != nil {
 		return err
 	}

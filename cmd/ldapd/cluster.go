@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-4dac0d86/ldapd/internal/config"
-	"github.com/seed-4dac0d86/ldapd/monitor"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 )
 
 func (m *Main) clusterCommand() *cobra.Command {
@@ -38,7 +38,7 @@ type clusterArgs struct {
 var clusterJob = job[clusterArgs]{"cluster", cluster}
 
 func cluster(ctx context.Context, w *work, a clusterArgs) error {
-	c, err := monitor.Read(ctx, w.DB(), time.Now())
+	c, err := maintain.Cluster(ctx, w.Partition, time.Now())
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/seed-4dac0d86/ldapd/internal/config"
-	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
@@ -100,7 +100,7 @@ type eraseArgs struct {
 var eraseJob = job[eraseArgs]{"erase", erase}
 
 func erase(ctx context.Context, w *work, a eraseArgs) error {
-	o := partition.EraseOptions{
+	o := maintain.EraseOptions{
 		Attribute: a.Attribute, Value: []byte(a.Value), Dry: a.Dry,
 		By: w.by("erase"),
 	}
@@ -108,7 +108,7 @@ func erase(ctx context.Context, w *work, a eraseArgs) error {
 	if o.Name, err = parseName("the name", a.DN); err != nil {
 		return err
 	}
-	done, err := w.Erase(ctx, o)
+	done, err := maintain.Erase(ctx, w.Partition, o)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func erase(ctx context.Context, w *work, a eraseArgs) error {
 		return err
 	}
 	fmt.Fprintln(w.Stdout, "writing files anew that may have it")
-	if err := w.DB().Purge(ctx); err != nil {
+	if err := maintain.Purge(ctx, w.Partition); err != nil {
 		return fmt.Errorf("it is erased, but may still be in files: %w", err)
 	}
 	_, err = fmt.Fprintln(w.Stdout, "done: no file that the store has in use has it any more")
@@ -124,7 +124,7 @@ func erase(ctx context.Context, w *work, a eraseArgs) error {
 }
 
 // tellErased says what was done, or would be.
-func tellErased(w io.Writer, done *partition.Erased, dry bool) error {
+func tellErased(w io.Writer, done *maintain.Erased, dry bool) error {
 	would := "erased"
 	if dry {
 		would = "would erase"

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/revision"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 func (m *Main) gcCommand() *cobra.Command {
@@ -47,7 +47,7 @@ type gcArgs struct {
 var gcJob = job[gcArgs]{"gc", gc}
 
 func gc(ctx context.Context, w *work, a gcArgs) error {
-	done, err := w.DB().Collect(ctx, txn.CollectOptions{Retention: a.Retention, All: a.All, Dry: a.Dry, Now: true})
+	done, err := maintain.Collect(ctx, w.Partition, maintain.CollectOptions{Retention: a.Retention, All: a.All, Dry: a.Dry, Now: true})
 	if err != nil {
 		return err
 	}

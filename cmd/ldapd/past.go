@@ -60,7 +60,7 @@ func tellLog(ctx context.Context, w *work, a logArgs) error {
 		return err
 	}
 	defer o.Until.Close()
-	since := w.DB().Floor()
+	since := w.Horizon()
 	if a.Since == "" {
 		a.Since = revision.String(since)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
@@ -51,19 +52,19 @@ func reindex(ctx context.Context, w *work, a reindexArgs) error {
 	if err != nil {
 		return err
 	}
-	return w.reindexing(ctx, func(o partition.ReindexOptions) error {
+	return w.reindexing(ctx, func(o maintain.ReindexOptions) error {
 		o.Again = again
-		return w.Reindex(ctx, indexes, o)
+		return maintain.Reindex(ctx, w.Partition, indexes, o)
 	})
 }
 
 // reindexing does the work, and shows how far it is.
-func (a *around) reindexing(ctx context.Context, do func(partition.ReindexOptions) error) error {
+func (a *around) reindexing(ctx context.Context, do func(maintain.ReindexOptions) error) error {
 	progress := a.progress("reindex")
 	progress.Begin()
-	err := do(partition.ReindexOptions{
+	err := do(maintain.ReindexOptions{
 		Progress: progress.Entries,
-		Found: func(f *partition.Finding) error {
+		Found: func(f *maintain.Finding) error {
 			_, err := fmt.Fprintln(a.Stdout, f)
 			return err
 		},
@@ -93,8 +94,8 @@ func (m *Main) rebuild(ctx context.Context, c *config.Config) error {
 	}
 	log := m.logger(c)
 	a := m.around()
-	err = a.reindexing(ctx, func(o partition.ReindexOptions) error {
-		_, err := partition.Rebuild(ctx, s, partition.Options{Cache: c.Cache, Txn: txn.Options{Lease: c.Lease, Log: log}, Log: log}, o)
+	err = a.reindexing(ctx, func(o maintain.ReindexOptions) error {
+		_, err := maintain.Rebuild(ctx, s, partition.Options{Cache: c.Cache, Txn: txn.Options{Lease: c.Lease, Log: log}, Log: log}, o)
 		return err
 	})
 	return errors.Join(err, s.Close())

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldif"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -75,7 +76,7 @@ func listSchema(_ context.Context, w *work, a schemaListArgs) error {
 	defer s.Close()
 	ds := definitionsIn(s.Schema(), a.Kinds)
 	if a.Own {
-		added, _ := s.OwnDefinitions()
+		added, _ := transfer.OwnDefinitions(s)
 		ds = nil
 		for _, kind := range a.Kinds {
 			for _, d := range added {

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
@@ -96,7 +97,7 @@ func (m *Main) warm(c *config.Config, p *partition.Partition, log *slog.Logger) 
 		return func() {}
 	}
 	return beside(func(ctx context.Context) {
-		if n, err := p.Warm(ctx); err == nil {
+		if n, err := maintain.Warm(ctx, p); err == nil {
 			log.Info("cache is warm", "entries", n)
 		} else if ctx.Err() == nil {
 			log.Warn("cache is not warm", "error", err)

@@ -22,8 +22,12 @@ var order = strings.Fields(`
 	wire ldif schemafile
 	table table/lsm table/hbase internal/spill internal/peer
 	revision journal txn
-	master tree index index/rowindex index/colindex index/existence plan partition history auth bulk
-	internal/hasher monitor directory server
+	master tree index index/rowindex index/colindex index/existence plan
+	partition/internal/cache partition/internal/catalog partition/internal/state partition/internal/search
+	partition/internal/write partition/internal/load partition/internal/verify partition/internal/evolve
+	partition/internal/erase partition/internal/feed partition
+	monitor partition/transfer partition/maintain partition/past history auth bulk
+	internal/hasher directory server
 	internal/certs internal/config internal/handoff cmd/ldapd
 `)
 

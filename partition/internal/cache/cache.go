@@ -1,0 +1,193 @@
+package cache
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/schema"
+
+	"github.com/maypok86/otter/v2"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/master"
+)
+
+// Cache keeps entries and where names were found. Snapshots make it sound: an
+// item read at ordinal n is right at a later snapshot s as long as
+// s.Unchanged(id, n). Nothing is ever invalidated, only found stale. What is
+// kept points into one schema; each has a cache of its own.
+type Cache struct {
+	Entries *otter.Cache[entry.ID, *Item]
+	// Children is a hint only: who uses it compares the entry's node, so it
+	// needs no validity of its own.
+	Children *otter.Cache[ChildKey, entry.ID]
+	Postings *otter.Cache[PostingKey, *Posting]
+	// Names are hints too: see Recall.
+	Names *otter.Cache[string, entry.ID]
+	// Ladders are of attributes with very many values.
+	Ladders *otter.Cache[LadderKey, *Ladder]
+	// Classes has what HasClass found: *schema.ObjectClass to classSeen.
+	Classes sync.Map
+}
+
+type ChildKey struct {
+	Parent entry.ID
+	RDN    dn.Norm
+}
+
+// Item is an entry as it was at an ordinal.
+type Item struct {
+	AsOf    uint64
+	Node    master.Node
+	Entry   *entry.Entry                      // without secrets; nil if it is wide
+	Secrets atomic.Pointer[[]entry.Attribute] // once asked for
+	Name    atomic.Pointer[CachedName]
+}
+
+// CachedName is the entry's whole name, right until something moves.
+type CachedName struct {
+	AsOf uint64
+	Name string
+}
+
+// Moves is what every rename touches besides the entry: one move renames all
+// that is below, which the journal does not name.
+var Moves = entry.ID{'m', 'o', 'v', 'e', 's'}
+
+// LargeEntry is the size in bytes from which an entry is not kept.
+const LargeEntry = 1 << 20
+
+// NewCache shares the size as a directory of people takes it: 1,050,000 of them,
+// all warm, have 2.3 GB of entries, 0.75 GB of postings in three indexes, and
+// 0.2 GB each of children and names.
+func NewCache(size int64) *Cache {
+	share := uint64(max(size/32, 1))
+	return &Cache{
+		Entries: otter.Must(&otter.Options[entry.ID, *Item]{
+			MaximumWeight: 19 * share,
+			Weigher:       func(_ entry.ID, i *Item) uint32 { return i.Weight() },
+		}),
+		Children: otter.Must(&otter.Options[ChildKey, entry.ID]{
+			MaximumWeight: 3 * share,
+			Weigher:       func(k ChildKey, _ entry.ID) uint32 { return uint32(128 + len(k.RDN)) },
+		}),
+		Postings: newPostings(8 * share),
+		Ladders:  newLadders(),
+		Names: otter.Must(&otter.Options[string, entry.ID]{
+			MaximumWeight: 2 * share,
+			Weigher:       func(name string, _ entry.ID) uint32 { return uint32(128 + len(name)) },
+		}),
+	}
+}
+
+// Weight estimates what an item takes in memory.
+func (i *Item) Weight() uint32 {
+	w := 250 + 2*len(i.Node.UpRDN) + len(i.Node.NormRDN)
+	if i.Entry != nil {
+		for k := range i.Entry.Attributes {
+			w += 48
+			for _, v := range i.Entry.Attributes[k].Values {
+				w += 24 + len(v)
+			}
+		}
+	}
+	return uint32(w)
+}
+
+// DefaultCache is a quarter of the machine's memory, or 256 MiB where that
+// cannot be told.
+func DefaultCache() int64 {
+	const fallback = 256 << 20
+	b, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return fallback
+	}
+	line, _, _ := strings.Cut(string(b), "\n")
+	f := strings.Fields(line)
+	if len(f) < 2 {
+		return fallback
+	}
+	kb, err := strconv.ParseInt(f[1], 10, 64)
+	if err != nil {
+		return fallback
+	}
+	return kb << 10 / 4
+}
+
+// A Ladder knows where in an attribute with very many values every so-manieth
+// one is, as far as it was read: columns have no numbers, so that a value is found
+// by counting from a rung below it. It is right as long as the entry does not
+// change. Who reads the values range by range counts none twice.
+type Ladder struct {
+	AsOf  uint64
+	Rungs [][]byte // qualifiers; the first is that of value rungEvery
+}
+
+type LadderKey struct {
+	ID      entry.ID
+	Typ     *schema.AttributeType
+	Options string
+}
+
+func newLadders() *otter.Cache[LadderKey, *Ladder] {
+	return otter.Must(&otter.Options[LadderKey, *Ladder]{
+		MaximumWeight: ladderMemory,
+		Weigher:       func(_ LadderKey, l *Ladder) uint32 { return uint32(128 + 64*len(l.Rungs)) },
+	})
+}
+
+func newPostings(size uint64) *otter.Cache[PostingKey, *Posting] {
+	return otter.Must(&otter.Options[PostingKey, *Posting]{
+		MaximumWeight: size,
+		Weigher: func(k PostingKey, p *Posting) uint32 {
+			return uint32(160 + len(k.Key) + p.size())
+		},
+	})
+}
+
+// A Posting is the entries that an index has for one value, as they were at an
+// ordinal. It is right as long as no commit touched the value (postingHash), as
+// cached entries are by their own ids; after a few commits it is brought up to date.
+//
+// Without a set it only says that there were more than some number of entries.
+type Posting struct {
+	AsOf uint64
+	*index.Set
+	MoreThan int
+}
+
+type PostingKey struct {
+	Typ *schema.AttributeType
+	Key string
+}
+
+func (p *Posting) size() int {
+	if p.Set == nil {
+		return 0
+	}
+	return p.Size()
+}
+
+// Stream yields the candidates behind a position: the row of the value and the id,
+// whatever the layout of the index.
+func (p *Posting) Stream(key, after []byte) index.Candidates {
+	return func(yield func(index.Candidate, error) bool) {
+		row := index.AppendKey(nil, key)
+		position := append(row, make([]byte, len(entry.ID{}))...)
+		for i := p.Behind(after); i < p.Len(); i++ {
+			id := p.ID(i)
+			copy(position[len(row):], id[:])
+			if !yield(index.Candidate{ID: id, Parent: p.Parent(i), Position: position}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// ladderMemory bounds all ladders, in bytes.
+const ladderMemory = 16 << 20

@@ -1,0 +1,122 @@
+package catalog
+
+import (
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// A Concern is what of a change of schema can be against the entries there are.
+type Concern struct {
+	Old, New *Types
+	// Fixed are types that cannot change as they do while an entry has them,
+	// and why.
+	Fixed map[*schema.AttributeType]string
+	// Single are types of which an entry may have one value only from now on.
+	Single map[*schema.AttributeType]string
+	// Classes are those whose entries must conform to the new schema; gone ones
+	// that no entry may have, and why.
+	Classes []*schema.ObjectClass
+	Gone    map[*schema.ObjectClass]string
+	Secrets bool
+}
+
+func NewConcern(old, new *Types) *Concern {
+	c := &Concern{Old: old, New: new,
+		Fixed: map[*schema.AttributeType]string{}, Single: map[*schema.AttributeType]string{}, Gone: map[*schema.ObjectClass]string{}}
+	d := old.Schema.Differences(new.Schema)
+	for i := range d.Types {
+		c.typeChanged(&d.Types[i])
+	}
+	c.syntaxesChanged()
+	for i := range d.Classes {
+		c.classChanged(&d.Classes[i])
+	}
+	c.reexamine(d.ContentRules)
+	if len(d.NameForms)+len(d.StructureRules) > 0 {
+		// What governs an entry decides over those below it.
+		for _, f := range c.New.Schema.NameForms() {
+			c.reexamine([]*schema.ObjectClass{f.Class})
+		}
+	}
+	return c
+}
+
+// reexamine has the entries of classes checked.
+func (c *Concern) reexamine(classes []*schema.ObjectClass) {
+	for _, k := range classes {
+		if o := c.Old.Schema.Class(k.OID); o != nil && !slices.Contains(c.Classes, o) {
+			c.Classes = append(c.Classes, o)
+		}
+	}
+}
+
+func (c *Concern) Empty() bool {
+	return len(c.Fixed)+len(c.Single)+len(c.Gone)+len(c.Classes) == 0
+}
+
+// typeChanged notes what a type in use must not lose: the names and the
+// positions that its values are stored by, the keys that they are found by.
+func (c *Concern) typeChanged(d *schema.TypeDifference) {
+	if d.Old == nil {
+		return
+	}
+	name := d.Old.Name()
+	var why string
+	switch {
+	case d.New == nil:
+		why = "they have attribute " + name + ", which goes"
+	case d.Names || d.New.Name() != name:
+		why = "they have attribute " + name + ", whose names change"
+	case d.Sup:
+		why = "they have attribute " + name + ", whose supertype changes"
+	case d.Syntax:
+		why = "they have attribute " + name + ", whose syntax changes"
+	case d.Equality:
+		why = "they have attribute " + name + ", whose equality rule changes"
+	case d.Collective, d.Usage, d.Secret:
+		why = "they have attribute " + name + ", which becomes another kind of attribute"
+	case d.SingleValue:
+		c.Single[d.Old] = "they have several values of attribute " + name + ", which becomes single-valued"
+		c.Secrets = c.Secrets || d.Old.Secret()
+		return
+	default:
+		return
+	}
+	c.fix(d.Old, why)
+}
+
+func (c *Concern) fix(t *schema.AttributeType, why string) {
+	if c.Fixed[t] == "" {
+		c.Fixed[t] = why
+		c.Secrets = c.Secrets || t.Secret()
+	}
+}
+
+// syntaxesChanged notes the types whose syntax is another one by the same OID.
+func (c *Concern) syntaxesChanged() {
+	olds := DefinitionsOf(c.Old.Schema)
+	for _, text := range c.New.Schema.Definitions("ldapSyntaxes") {
+		k := KeyOfDefinition(schema.Definition{Attribute: "ldapSyntaxes", Text: text})
+		if olds[k] == text || olds[k] == "" {
+			continue
+		}
+		for _, t := range c.Old.Schema.Attributes() {
+			if t.Syntax.OID == k.Oid {
+				c.fix(t, "they have attribute "+t.Name()+", whose syntax changes")
+			}
+		}
+	}
+}
+
+func (c *Concern) classChanged(d *schema.ClassDifference) {
+	switch {
+	case d.Old == nil:
+	case d.New == nil:
+		c.Gone[d.Old] = "they are of the object class " + d.Old.Name() + ", which goes"
+	case d.Names:
+		c.Gone[d.Old] = "they are of the object class " + d.Old.Name() + ", which loses a name"
+	default:
+		c.Classes = append(c.Classes, d.Old)
+	}
+}

@@ -1,0 +1,438 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/index/colindex"
+	"github.com/seed-4dac0d86/ldapd/index/existence"
+	"github.com/seed-4dac0d86/ldapd/index/rowindex"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
+	"github.com/seed-4dac0d86/ldapd/plan"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// Config is what all servers of a directory share; it lives in the store.
+type Config struct {
+	// Suffixes are the naming contexts, as DNs.
+	Suffixes []string
+	// Indexes by attribute name.
+	Indexes []Index
+}
+
+// Layout of an index (seed 001, "Index Tables").
+type Layout string
+
+const (
+	RowLayout    Layout = "row"    // few values, many entries
+	ColumnLayout Layout = "column" // many values, few entries each
+)
+
+// An Index says that an attribute is indexed and how.
+type Index struct {
+	Attribute string
+	Layout    Layout
+}
+
+// Header is the store's own description: the table "directory", row "header",
+// one cell of JSON. What it says about normal forms must agree with the program
+// that reads keys made by them. Its settings are those that the directory was made
+// with; since they were changed, the table "config" has them.
+type Header struct {
+	Format     int    `json:"format"`
+	Normalizer string `json:"normalizer"`
+	Settings
+
+	Since table.Revision // of the commit that has the settings; 0: none has
+	raw   []byte         // as read, for the swap
+}
+
+// Settings are what changes while servers run: the table "config", row "shared",
+// one cell of JSON, written by commits like any other. So a snapshot knows its
+// settings as it knows its schema.
+type Settings struct {
+	Suffixes []string       `json:"suffixes"`
+	Indexes  []HeaderIndex  `json:"indexes"`
+	Unique   []HeaderUnique `json:"unique,omitempty"`
+	// Erasures counts what was taken out of the past: caches may have it.
+	Erasures int `json:"erasures,omitempty"`
+}
+
+type HeaderIndex struct {
+	Attribute string `json:"attribute"`
+	Layout    Layout `json:"layout"`
+	// Since is the first revision the index is complete at; zero while it is
+	// being filled.
+	Since table.Revision `json:"since"`
+}
+
+const (
+	format       = 1
+	HeaderTable  = "directory"
+	HeaderFamily = table.Family('h')
+)
+
+var (
+	headerRow    = []byte("header")
+	headerColumn = []byte("header")
+
+	SettingsRow  = []byte("shared")
+	settingsSpec = table.Spec{
+		Name:     "config",
+		Families: []table.FamilySpec{{Name: HeaderFamily}, {Name: txn.MarkFamily}},
+	}
+)
+
+// ErrNoDirectory: the store holds none yet.
+var ErrNoDirectory = errors.New("no directory in this store yet")
+
+// ErrNormalizer: keys in the store were made by other rules.
+var ErrNormalizer = errors.New("the store's keys were made by another version of the normal forms: run reindex")
+
+func OpenHeader(ctx context.Context, s table.Store, o Options) (*Header, error) {
+	h, err := ReadHeader(ctx, s)
+	if errors.Is(err, ErrNoDirectory) && o.Create {
+		h = &Header{Format: format, Normalizer: schema.Version()}
+		for _, x := range o.Indexes {
+			h.Indexes = append(h.Indexes, HeaderIndex{x.Attribute, x.Layout, 1})
+		}
+		err = createHeader(ctx, s, h)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s, err)
+	}
+	if h.Format > format {
+		return nil, fmt.Errorf("%s: format %d: %w", s, h.Format, table.ErrNewer)
+	}
+	if h.Normalizer != schema.Version() {
+		return nil, fmt.Errorf("%s: %w (%s there, %s here)", s, ErrNormalizer, h.Normalizer, schema.Version())
+	}
+	return h, nil
+}
+
+func createHeader(ctx context.Context, s table.Store, h *Header) error {
+	err := s.Create(ctx, table.Spec{
+		Name: HeaderTable, Unversioned: true,
+		Families: []table.FamilySpec{{Name: HeaderFamily}},
+	})
+	if err != nil {
+		return err
+	}
+	err = h.Write(ctx, s)
+	if errors.Is(err, ErrHeaderChanged) { // another server was first
+		var now *Header
+		if now, err = ReadHeader(ctx, s); err == nil {
+			*h = *now
+		}
+	}
+	return err
+}
+
+func ReadHeader(ctx context.Context, s table.Store) (*Header, error) {
+	names, err := s.Names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(names, HeaderTable) {
+		return nil, ErrNoDirectory
+	}
+	row, err := s.Table(HeaderTable).Get(ctx, headerRow, table.Select{})
+	if err != nil {
+		return nil, err
+	}
+	c := row.Find(HeaderFamily, headerColumn)
+	if c == nil {
+		return nil, ErrNoDirectory
+	}
+	h := &Header{raw: bytes.Clone(c.Value)}
+	if err := json.Unmarshal(c.Value, h); err != nil {
+		return nil, fmt.Errorf("header: %w: %w", table.ErrCorrupt, err)
+	}
+	return h, nil
+}
+
+var ErrHeaderChanged = errors.New("the shared configuration was changed by another server meanwhile: try again")
+
+// Write swaps the header in. After false or an error the cell itself says
+// whether the swap was made.
+func (h *Header) Write(ctx context.Context, s table.Store) error {
+	raw, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	cell := table.Cell{Family: HeaderFamily, Qualifier: headerColumn, Value: raw}
+	ok, err := s.Table(HeaderTable).Swap(ctx, headerRow, HeaderFamily, headerColumn, h.raw, []table.Cell{cell})
+	if err == nil && !ok || err != nil {
+		now, rerr := ReadHeader(ctx, s)
+		switch {
+		case rerr == nil && bytes.Equal(now.raw, raw):
+		case err != nil:
+			return err
+		default:
+			return ErrHeaderChanged
+		}
+	}
+	h.raw = raw
+	return nil
+}
+
+// without gives the header without some indexes.
+func (h *Header) without(gone func(HeaderIndex) bool) *Header {
+	if !slices.ContainsFunc(h.Indexes, gone) {
+		return h
+	}
+	less := *h
+	less.Indexes = slices.DeleteFunc(slices.Clone(h.Indexes), gone)
+	return &less
+}
+
+// Catalog is the shared configuration and the schema, ready to use. It does not
+// change; a new one takes its place (see inforce.go).
+type Catalog struct {
+	*Types
+	p         *Keeper
+	Subschema *Subschema   // what the schema was made by
+	ToCome    *Concern     // what changes must keep to besides; nil: nothing
+	Cache     *cache.Cache // of what was read by this schema
+	Header    *Header
+	Contexts  []NamingContext
+	Indexes   map[*schema.AttributeType]*Indexed
+	Ordered   []*Indexed     // in the header's order
+	newest    table.Revision // since which the youngest index is complete
+	ordinal   uint64         // of a state whose subschema it was made by
+}
+
+// NamingContext is a naming context.
+type NamingContext struct {
+	Name  dn.DN
+	Norms []dn.Norm
+	RDN   dn.Norm // its row under the virtual root
+}
+
+type Indexed struct {
+	plan.Indexed
+	Typ   *schema.AttributeType
+	Table string
+	Ready bool
+	// Unique are the scopes in which two entries cannot have the same value.
+	Unique []entry.ID
+}
+
+// Indexed implements plan.Catalog.
+func (c *Catalog) Indexed(t *schema.AttributeType) (plan.Indexed, bool) {
+	x := c.Indexes[t]
+	if x == nil || !x.Ready {
+		return plan.Indexed{}, false
+	}
+	return x.Indexed, true
+}
+
+// Specs are the tables of indexes.
+func (k *Types) Specs(h *Header) (specs []table.Spec) {
+	for _, x := range h.Indexes {
+		if t := k.Schema.Attribute(x.Attribute); t != nil {
+			specs = append(specs, index.Spec(t))
+		}
+	}
+	return specs
+}
+
+// With gives a catalog of the same schema with another configuration. What was
+// read by other indexes is not kept: nobody told of its changes where there was none.
+// Nor is anything when something was erased.
+func (c *Catalog) With(h *Header) (*Catalog, error) {
+	kept := c.Cache
+	if !slices.Equal(h.Indexes, c.Header.Indexes) || h.Erasures != c.Header.Erasures {
+		kept = cache.NewCache(c.p.cacheSize)
+	}
+	next, err := c.p.newCatalog(c.Types, c.Subschema, kept, h)
+	if err == nil {
+		next.ToCome = c.ToCome
+	}
+	return next, err
+}
+
+func (p *Keeper) newCatalog(k *Types, own *Subschema, kept *cache.Cache, h *Header) (*Catalog, error) {
+	h = h.without(func(x HeaderIndex) bool { return k.Schema.Attribute(x.Attribute) == nil })
+	c := &Catalog{p: p, Types: k, Subschema: own, Cache: kept, Header: h, Indexes: map[*schema.AttributeType]*Indexed{}}
+	for _, x := range h.Indexes {
+		t, err := k.Indexable(x.Attribute)
+		if err != nil {
+			return nil, err
+		}
+		tbl := p.DB.Table(index.TableName(t))
+		i := &Indexed{Typ: t, Table: tbl.Name, Ready: x.Since != 0}
+		i.Presence = existence.Index{Table: tbl}
+		values := index.Index(rowindex.Index{Table: tbl})
+		if x.Layout == ColumnLayout {
+			values, i.Selective = colindex.Index{Table: tbl}, true
+		}
+		i.Values = KeptIndex{values, t, kept.Postings}
+		c.newest = max(c.newest, x.Since)
+		c.Indexes[t] = i
+		c.Ordered = append(c.Ordered, i)
+	}
+	if err := c.uniques(h); err != nil {
+		return nil, err
+	}
+	for _, s := range h.Suffixes {
+		name, err := dn.Parse(s)
+		if err != nil {
+			return nil, fmt.Errorf("suffix %q: %w", s, err)
+		}
+		norms, err := name.Normalize(k.Schema)
+		if err != nil {
+			return nil, fmt.Errorf("suffix %q: %w", s, err)
+		}
+		c.Contexts = append(c.Contexts, NamingContext{name, norms, dn.Norm(dn.Key(norms))})
+	}
+	// The longest first, so that a context below another one is met first.
+	slices.SortStableFunc(c.Contexts, func(a, b NamingContext) int { return len(b.Norms) - len(a.Norms) })
+	return c, nil
+}
+
+// Indexable finds a type that can have an index.
+func (k *Types) Indexable(name string) (*schema.AttributeType, error) {
+	t := k.Schema.Attribute(name)
+	switch {
+	case t == nil:
+		return nil, Errorf(UndefinedType, "index: attribute type %q is not in the schema", name)
+	case t.Equality == nil:
+		return nil, Errorf(NoMatching, "index: %s has no equality rule", t.Name())
+	case t == k.EntryCSN:
+		return nil, Errorf(Unwilling, "index: %s is known only when a change commits, after its index entries were made", t.Name())
+	case t.Secret():
+		return nil, Errorf(Unwilling, "index: %s is secret and is never indexed", t.Name())
+	}
+	return t, nil
+}
+
+// ContextOf finds the naming context that a name is in.
+func (c *Catalog) ContextOf(norms []dn.Norm) *NamingContext {
+	for i := range c.Contexts {
+		x := &c.Contexts[i]
+		if n := len(norms) - len(x.Norms); n >= 0 && slices.Equal(norms[n:], x.Norms) {
+			return x
+		}
+	}
+	return nil
+}
+
+// Config is the shared configuration in force.
+func (p *Keeper) Config() Config {
+	now, err := p.Latest()
+	if err != nil {
+		now = p.Catalog.Load() // snapshots will say why it cannot be had
+	}
+	h := now.Header
+	c := Config{Suffixes: slices.Clone(h.Suffixes)}
+	for _, x := range h.Indexes {
+		c.Indexes = append(c.Indexes, Index{x.Attribute, x.Layout})
+	}
+	return c
+}
+
+// DefaultIndexes is what a new directory indexes: what people and programs
+// look entries up by. Names, addresses and numbers are nearly unique and lie in
+// columns, what many entries share in rows.
+func DefaultIndexes() []Index {
+	var ix []Index
+	add := func(l Layout, names string) {
+		for _, n := range strings.Fields(names) {
+			ix = append(ix, Index{n, l})
+		}
+	}
+	add(RowLayout, "objectClass sn givenName ou l departmentNumber gidNumber")
+	add(ColumnLayout, "cn uid mail member uniqueMember memberUid employeeNumber uidNumber")
+	return ix
+}
+
+// AsOf gives the catalog as it may be used at a revision: without indexes that
+// were not complete then. A store without a commit shows revision 0; the indexes
+// that its directory was made with are complete there too.
+func (c *Catalog) AsOf(r table.Revision) *Catalog {
+	if r = max(r, 1); r >= c.newest {
+		return c
+	}
+	old := *c
+	old.Indexes = make(map[*schema.AttributeType]*Indexed, len(c.Indexes))
+	old.Ordered = nil
+	for i, x := range c.Ordered {
+		y := *x
+		y.Ready = y.Ready && c.Header.Indexes[i].Since <= r
+		old.Indexes[x.Typ] = &y
+		old.Ordered = append(old.Ordered, &y)
+	}
+	return &old
+}
+
+// WithSuffixes gives a catalog with further naming contexts.
+func (c *Catalog) WithSuffixes(suffixes []string) (*Catalog, error) {
+	h := *c.Header
+	h.Suffixes = h.Suffixes[:len(h.Suffixes):len(h.Suffixes)]
+	for _, s := range suffixes {
+		name, err := dn.Parse(s)
+		if err != nil {
+			return nil, Errorf(InvalidName, "suffix %q: %v", s, err)
+		}
+		norms, err := name.Normalize(c.Schema)
+		if err != nil {
+			return nil, Errorf(InvalidName, "suffix %q: %v", s, err)
+		}
+		if x := c.ContextOf(norms); x == nil || len(x.Norms) != len(norms) {
+			h.Suffixes = append(h.Suffixes, s)
+		}
+	}
+	if len(h.Suffixes) == len(c.Header.Suffixes) {
+		return c, nil
+	}
+	return c.With(&h)
+}
+
+// Unique says that of the entries from Base down no two have the same value of
+// an attribute, by its equality rule.
+type Unique struct {
+	Attribute string
+	Base      entry.ID // entry.Root: of all entries
+}
+
+type HeaderUnique struct {
+	Attribute string `json:"attribute"`
+	Base      string `json:"base"`
+}
+
+// uniques makes the header's ready to use: each index knows its scopes.
+func (c *Catalog) uniques(h *Header) error {
+	for _, u := range h.Unique {
+		base, err := entry.ParseID(u.Base)
+		if err != nil {
+			return fmt.Errorf("unique %s: %w", u.Attribute, err)
+		}
+		if x := c.Indexes[c.Schema.Attribute(u.Attribute)]; x != nil { // else the schema is one without it
+			x.Unique = append(x.Unique, base)
+		}
+	}
+	return nil
+}
+
+// KeepsUnique refuses to be without what equal values are found by.
+func (c *Catalog) KeepsUnique(t *schema.AttributeType) error {
+	if x := c.Indexes[t]; x != nil && len(x.Unique) > 0 {
+		return Errorf(Unwilling, "%s is unique, and its index is what equal values are found by: end that first", t.Name())
+	}
+	return nil
+}
+
+func (c *Catalog) HasContext(rdn dn.Norm) bool {
+	return slices.ContainsFunc(c.Contexts, func(x NamingContext) bool { return x.RDN == rdn })
+}

@@ -1,0 +1,150 @@
+package catalog
+
+import (
+	"context"
+	"hash/fnv"
+	"io"
+	"math"
+
+	"github.com/maypok86/otter/v2"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// WarmPosting is the number of entries above which a posting that no search has
+// asked for is not kept.
+const WarmPosting = 64
+
+// postingShare is the part of the postings' memory that one of them may have.
+const postingShare = 8
+
+// PostingHash stands for a value of an indexed type in what commits touch.
+func PostingHash(t *schema.AttributeType, key []byte) uint64 {
+	h := fnv.New64a()
+	io.WriteString(h, t.OID)
+	h.Write([]byte{'='})
+	h.Write(key)
+	return h.Sum64()
+}
+
+// KeptIndex keeps the postings of an index in memory.
+type KeptIndex struct {
+	index.Index
+	typ  *schema.AttributeType
+	Kept *otter.Cache[cache.PostingKey, *cache.Posting]
+}
+
+// current returns r if it is a snapshot that postings can be right for: not a
+// transaction and not of the past.
+func current(r txn.Reader) (*txn.Snapshot, bool) {
+	s, ok := r.(*txn.Snapshot)
+	return s, ok && s.Ordinal() != 0
+}
+
+// Equal implements index.Index.
+func (x KeptIndex) Equal(ctx context.Context, r txn.Reader, key, after []byte) index.Candidates {
+	s, ok := current(r)
+	if !ok {
+		return x.Index.Equal(ctx, r, key, after)
+	}
+	if p := x.known(ctx, s, key, math.MaxInt); p != nil {
+		return p.Stream(key, after)
+	}
+	if len(after) > 0 {
+		return x.Index.Equal(ctx, r, key, after)
+	}
+	return x.keep(ctx, s, key)
+}
+
+// keep streams the candidates of a value and keeps them if the stream is read to its
+// end, or else their least number.
+func (x KeptIndex) keep(ctx context.Context, s *txn.Snapshot, key []byte) index.Candidates {
+	most := int(x.Kept.GetMaximum() / postingShare)
+	return func(yield func(index.Candidate, error) bool) {
+		set, n := &index.Set{}, 0
+		for c, err := range x.Index.Equal(ctx, s, key, nil) {
+			if err == nil {
+				if n++; set != nil {
+					set.Append(c.ID, c.Parent)
+				}
+				if set != nil && set.Size() > most {
+					set = nil
+				}
+			}
+			if !yield(c, err) || err != nil {
+				x.Put(key, &cache.Posting{MoreThan: n - 1})
+				return
+			}
+		}
+		if set == nil {
+			x.Put(key, &cache.Posting{MoreThan: n - 1})
+			return
+		}
+		set.Clip()
+		x.Put(key, &cache.Posting{AsOf: s.Ordinal(), Set: set})
+	}
+}
+
+func (x KeptIndex) Put(key []byte, p *cache.Posting) {
+	x.Kept.Set(cache.PostingKey{Typ: x.typ, Key: string(key)}, p)
+}
+
+// known returns the posting of a value as a snapshot shows it, nil if that is not in
+// memory.
+func (x KeptIndex) known(ctx context.Context, s *txn.Snapshot, key []byte, upTo int) *cache.Posting {
+	p, ok := x.Kept.GetIfPresent(cache.PostingKey{Typ: x.typ, Key: string(key)})
+	if !ok || p.Set == nil {
+		return nil
+	}
+	hash := PostingHash(x.typ, key)
+	if s.UnchangedKey(hash, p.AsOf) {
+		return p
+	}
+	ids, ok := s.TouchedWith(hash, p.AsOf)
+	if !ok || len(ids) > 0 && p.Len() > upTo || len(ids) > mostChanges(p.Len()) {
+		return nil
+	}
+	p = x.upToDate(ctx, s, key, p, ids)
+	if p != nil {
+		x.Put(key, p)
+	}
+	return p
+}
+
+// mostChanges is the number of entries above which a posting is sooner read again
+// than brought up to date.
+func mostChanges(entries int) int { return 8 + entries/8 }
+
+// upToDate returns a posting as it is after commits that touched some entries.
+func (x KeptIndex) upToDate(ctx context.Context, s *txn.Snapshot, key []byte, p *cache.Posting, ids []entry.ID) *cache.Posting {
+	if len(ids) == 0 {
+		return &cache.Posting{AsOf: s.Ordinal(), Set: p.Set}
+	}
+	changes, err := x.Index.Among(ctx, s, key, ids)
+	if err != nil {
+		return nil // reading it anew says why
+	}
+	return &cache.Posting{AsOf: s.Ordinal(), Set: p.With(changes)}
+}
+
+// Known implements index.Memory.
+func (x KeptIndex) Known(ctx context.Context, r txn.Reader, key []byte, upTo int) (*index.Set, bool) {
+	s, ok := current(r)
+	if !ok {
+		return nil, false
+	}
+	p := x.known(ctx, s, key, upTo)
+	if p == nil {
+		return nil, false
+	}
+	return p.Set, true
+}
+
+// Longer implements index.Memory.
+func (x KeptIndex) Longer(key []byte, n int) bool {
+	p, ok := x.Kept.GetIfPresent(cache.PostingKey{Typ: x.typ, Key: string(key)})
+	return ok && p.Set == nil && p.MoreThan >= n
+}

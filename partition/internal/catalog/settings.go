@@ -1,0 +1,63 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// settingsAt gives the header with the settings that a state shows: h, if they are
+// the same.
+func (p *Keeper) settingsAt(ctx context.Context, r txn.Reader, h *Header) (*Header, error) {
+	if p.SettingsTable == nil {
+		return p.Origin, nil
+	}
+	row, err := r.Get(ctx, p.SettingsTable, SettingsRow, table.Select{Families: []table.Family{HeaderFamily}})
+	if err != nil {
+		return nil, err
+	}
+	c := row.Find(HeaderFamily, headerColumn)
+	switch {
+	case c == nil:
+		return p.Origin, nil
+	case c.Revision == h.Since:
+		return h, nil
+	}
+	now := *p.Origin
+	now.Settings, now.Since = Settings{}, c.Revision
+	if err := json.Unmarshal(c.Value, &now.Settings); err != nil {
+		return nil, fmt.Errorf("settings: %w: %w", table.ErrCorrupt, err)
+	}
+	return &now, nil
+}
+
+// Mutation writes the settings.
+func (s *Settings) Mutation() (table.Mutation, error) {
+	raw, err := json.Marshal(s)
+	cell := table.Cell{Family: HeaderFamily, Qualifier: headerColumn, Value: raw}
+	return table.Mutation{Row: SettingsRow, Cells: []table.Cell{cell}}, err
+}
+
+// Reshape begins a change of what all servers share, and keeps this one from
+// beginning another: beside updates, which go by what a step has brought, or, where
+// there is one server, without them. What it gives ends that.
+func (p *Keeper) Reshape(ctx context.Context) (end func(), err error) {
+	if !p.DB.Shared() {
+		p.Changing.Lock()
+		return p.Changing.Unlock, nil
+	}
+	p.reshaping.Lock()
+	p.Changing.RLock() // no load
+	end = func() {
+		p.Changing.RUnlock()
+		p.reshaping.Unlock()
+	}
+	if err := p.DB.CatchUp(ctx); err != nil { // others may just have changed it
+		end()
+		return nil, err
+	}
+	return end, nil
+}

@@ -1,0 +1,169 @@
+package catalog
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// SubschemaName is the name of the subschema's entry (RFC 4512, 4.4).
+const SubschemaName = "cn=Subschema"
+
+var SubschemaDN = dn.DN{{{Type: "cn", Value: []byte("Subschema")}}}
+
+// IsSubschema reports whether a name is the subschema's. It does not normalise:
+// every search passes here.
+func IsSubschema(name dn.DN) bool {
+	if len(name) != 1 || len(name[0]) != 1 || !strings.EqualFold(string(name[0][0].Value), "subschema") {
+		return false
+	}
+	t := name[0][0].Type
+	return strings.EqualFold(t, "cn") || strings.EqualFold(t, "commonName") || t == "2.5.4.3"
+}
+
+// SubschemaID is the subschema's entry, a child of the virtual root as naming
+// contexts are, with a history as they have. It holds what the users of the
+// directory added to the built-in schema and what they took from it; a directory
+// in which nobody did has no such entry. Searches do not meet it: what it shows
+// to clients is the whole schema, which is not stored.
+var SubschemaID = entry.ID{0x85, 0x82, 0xca, 0x4f, 0x1e, 0x7c, 0x45, 0x91, 0xb3, 0xd7, 0xe3, 0xfe, 0x3a, 0xdf, 0xb0, 0x69}
+
+// Definable are the attributes of the subschema whose values can be changed;
+// removedDefinitions names values of the built-in schema, as "attributeTypes
+// 2.5.4.3"; written are all that a change writes.
+var Definable = []string{"ldapSyntaxes", "attributeTypes", "objectClasses", "dITContentRules", "nameForms", "dITStructureRules"}
+
+const RemovedDefinitions = "removedDefinitions"
+
+var Written = append([]string{RemovedDefinitions, PendingDefinitions}, Definable...)
+
+// A Subschema is what a directory's own entry says.
+type Subschema struct {
+	Since   table.Revision // of its last change; 0: there is no entry
+	Added   []schema.Definition
+	Removed []schema.Definition
+	Pending *Pending // nil: no change is under way
+}
+
+// subschemaSince reads when the subschema was changed last.
+func (p *Keeper) subschemaSince(ctx context.Context, r txn.Reader) (table.Revision, error) {
+	csn := p.Base.Attribute("entryCSN")
+	row, err := r.Get(ctx, p.Master, master.Row(SubschemaID), table.Select{
+		Families: []table.Family{master.UpAttributes}, Columns: []table.ColumnRange{master.Columns(csn, "")}})
+	if err != nil || len(row.Cells) == 0 {
+		return 0, err
+	}
+	return row.Cells[0].Revision, nil
+}
+
+// readSubschema reads the subschema's entry. Its own attributes are built in.
+func (p *Keeper) readSubschema(ctx context.Context, r txn.Reader) (*Subschema, error) {
+	since, err := p.subschemaSince(ctx, r)
+	if err != nil || since == 0 {
+		return &Subschema{}, err
+	}
+	row, err := r.Get(ctx, p.Master, master.Row(SubschemaID), table.Select{Families: []table.Family{master.UpAttributes}})
+	if err != nil {
+		return nil, err
+	}
+	attributes, err := master.Decode(row, p.Base)
+	if err != nil {
+		return nil, err
+	}
+	own, e := &Subschema{Since: since}, entry.Entry{Attributes: attributes}
+	for _, name := range Definable {
+		for _, v := range e.Values(p.Base.Attribute(name)) {
+			own.Added = append(own.Added, schema.Definition{Attribute: name, Text: string(v)})
+		}
+	}
+	for _, v := range e.Values(p.Base.Attribute(RemovedDefinitions)) {
+		name, oid, _ := strings.Cut(string(v), " ")
+		own.Removed = append(own.Removed, schema.Definition{Attribute: name, Text: oid})
+	}
+	own.Pending, err = readPending(e.Values(p.Base.Attribute(PendingDefinitions)))
+	return own, err
+}
+
+// over makes the schema of a subschema. What it adds counts more than what is
+// built in, which may have come with a newer version of the program.
+func (own *Subschema) over(base *schema.Schema) (*schema.Schema, error) {
+	if len(own.Added)+len(own.Removed) == 0 {
+		return base, nil
+	}
+	builtIn := DefinitionsOf(base)
+	var remove []schema.Definition
+	for _, d := range slices.Concat(own.Added, own.Removed) {
+		if k := KeyOfDefinition(d); builtIn[k] != "" {
+			remove = append(remove, schema.Definition{Attribute: k.Attribute, Text: k.Oid})
+		}
+	}
+	return base.Change(own.Added, remove)
+}
+
+// SubschemaOf tells what a schema adds to the built-in one and takes from it.
+func SubschemaOf(s, base *schema.Schema) *Subschema {
+	own, builtIn := &Subschema{}, DefinitionsOf(base)
+	for _, name := range Definable {
+		for _, text := range s.Definitions(name) {
+			d := schema.Definition{Attribute: name, Text: text}
+			k := KeyOfDefinition(d)
+			if builtIn[k] != text {
+				own.Added = append(own.Added, d)
+			}
+			delete(builtIn, k)
+		}
+	}
+	for k := range builtIn {
+		own.Removed = append(own.Removed, schema.Definition{Attribute: k.Attribute, Text: k.Oid})
+	}
+	return own
+}
+
+// A DefinitionKey is what a definition is known by: its first component.
+type DefinitionKey struct{ Attribute, Oid string }
+
+func KeyOfDefinition(d schema.Definition) DefinitionKey {
+	oid := strings.TrimLeft(d.Text, "( ")
+	if i := strings.IndexAny(oid, " )"); i >= 0 {
+		oid = oid[:i]
+	}
+	return DefinitionKey{d.Attribute, oid}
+}
+
+// DefinitionsOf lists the texts of a schema's definitions.
+func DefinitionsOf(s *schema.Schema) map[DefinitionKey]string {
+	all := map[DefinitionKey]string{}
+	for _, name := range Definable {
+		for _, text := range s.Definitions(name) {
+			all[KeyOfDefinition(schema.Definition{Attribute: name, Text: text})] = text
+		}
+	}
+	return all
+}
+
+// Values are what the entry stores of a subschema.
+func (own *Subschema) Values(attribute string) (values [][]byte) {
+	switch attribute {
+	case PendingDefinitions:
+		return own.Pending.values()
+	case RemovedDefinitions:
+		for _, d := range own.Removed {
+			values = append(values, []byte(d.Attribute+" "+d.Text))
+		}
+		slices.SortFunc(values, slices.Compare)
+		return values
+	}
+	for _, d := range own.Added {
+		if d.Attribute == attribute {
+			values = append(values, []byte(d.Text))
+		}
+	}
+	return values
+}

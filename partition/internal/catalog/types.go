@@ -1,0 +1,297 @@
+package catalog
+
+import (
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// Types are a schema and, of it, what the partition itself reads and writes.
+type Types struct {
+	Schema                                      *schema.Schema
+	ObjectClass, StructuralObjectClass          *schema.AttributeType
+	EntryUUID, EntryDN, EntryCSN                *schema.AttributeType
+	CreatorsName, CreateTimestamp               *schema.AttributeType
+	ModifiersName, ModifyTimestamp              *schema.AttributeType
+	HasSubordinates, NumSubordinates, Subschema *schema.AttributeType
+	GoverningStructureRule                      *schema.AttributeType
+	ExtensibleObject, collectiveSubentry        *schema.ObjectClass
+	// Watched are the classes that nearly every search asks about, and what
+	// stands for them in what commits touch.
+	Watched map[*schema.ObjectClass]entry.ID
+}
+
+func newTypes(s *schema.Schema) *Types {
+	return &Types{
+		Schema:                s,
+		ObjectClass:           s.Attribute("objectClass"),
+		StructuralObjectClass: s.Attribute("structuralObjectClass"),
+		EntryUUID:             s.Attribute("entryUUID"),
+		EntryDN:               s.Attribute("entryDN"),
+		EntryCSN:              s.Attribute("entryCSN"),
+		CreatorsName:          s.Attribute("creatorsName"),
+		CreateTimestamp:       s.Attribute("createTimestamp"),
+		ModifiersName:         s.Attribute("modifiersName"),
+		ModifyTimestamp:       s.Attribute("modifyTimestamp"),
+		HasSubordinates:       s.Attribute("hasSubordinates"),
+		NumSubordinates:       s.Attribute("numSubordinates"),
+		Subschema:             s.Attribute("subschemaSubentry"),
+
+		GoverningStructureRule: s.Attribute("governingStructureRule"),
+
+		ExtensibleObject:   s.Class("extensibleObject"),
+		collectiveSubentry: s.Class("collectiveAttributeSubentry"),
+		Watched: map[*schema.ObjectClass]entry.ID{
+			s.Class("alias"):    ClassID(s.Class("alias")),
+			s.Class("referral"): ClassID(s.Class("referral")),
+
+			s.Class("collectiveAttributeSubentry"): ClassID(s.Class("collectiveAttributeSubentry")),
+		},
+	}
+}
+
+// Describe reads an attribute description: its type and sorted options.
+func (k *Types) Describe(description string) (*schema.AttributeType, string, error) {
+	name, options := description, ""
+	if i := strings.IndexByte(description, ';'); i >= 0 {
+		if !wellFormed(description[i:]) {
+			return nil, "", Errorf(UndefinedType, "attribute description %.300q: its options must be made of letters, digits and hyphens, %d bytes at most", description, maxOptions)
+		}
+		name, options = description[:i], entry.SortOptions(description[i:])
+	}
+	t := k.Schema.Attribute(name)
+	if t == nil {
+		return nil, "", Errorf(UndefinedType, "attribute type %q is not in the schema", name)
+	}
+	return t, options, nil
+}
+
+// Storable reads the description of values to be stored.
+func (k *Types) Storable(description string) (*schema.AttributeType, string, error) {
+	t, options, err := k.Removable(description)
+	if err == nil && !k.Recognizes(description) {
+		return nil, "", Unrecognized(description)
+	}
+	return t, options, err
+}
+
+// Removable reads the description of values to be removed, whose options were
+// perhaps recognized when they were stored. A language range says which values are
+// asked for, and describes none (RFC 3866, 3).
+func (k *Types) Removable(description string) (*schema.AttributeType, string, error) {
+	t, options, err := k.Describe(description)
+	if err == nil && entry.HasRange(options) {
+		return nil, "", Errorf(UndefinedType, "attribute description %q: a language range, which values cannot be stored under", description)
+	}
+	return t, options, err
+}
+
+func (k *Types) Recognizes(description string) bool {
+	t, _ := k.Schema.Describe(description)
+	return t != nil
+}
+
+func Unrecognized(description string) error {
+	return Errorf(UndefinedType, "attribute description %q: it has an option that is not known; attribute-options in the server's configuration says which more are", description)
+}
+
+// maxOptions is the length of a description's options: they are in the
+// qualifiers of all its values.
+const maxOptions = 256
+
+// wellFormed tests options by RFC 4512, 2.5. Other characters could be taken for
+// those that end the options in the qualifiers of columns.
+func wellFormed(options string) bool {
+	for o := range strings.SplitSeq(options[1:], ";") {
+		if o == "" || strings.ContainsFunc(o, func(c rune) bool {
+			return c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
+		}) {
+			return false
+		}
+	}
+	return len(options) <= maxOptions
+}
+
+// Classes are the object classes of an entry, superclasses included.
+type Classes struct {
+	All        []*schema.ObjectClass
+	Structural *schema.ObjectClass // the most specific one
+	extensible bool
+	rule       *schema.ContentRule // for the structural class; nil: none
+	collects   bool                // a collective attribute subentry
+}
+
+// ClassesOf looks up objectClass values and closes them under superclasses.
+func (k *Types) ClassesOf(values [][]byte) (*Classes, error) {
+	cs := &Classes{All: make([]*schema.ObjectClass, 0, len(values)+2)}
+	for _, v := range values {
+		c := k.Schema.Class(string(v))
+		if c == nil {
+			return nil, Errorf(ClassViolation, "object class %q is not in the schema", v)
+		}
+		cs.add(c)
+	}
+	for _, c := range cs.All {
+		cs.extensible = cs.extensible || c == k.ExtensibleObject
+		cs.collects = cs.collects || c == k.collectiveSubentry
+		if c.Kind != schema.Structural {
+			continue
+		}
+		switch {
+		case cs.Structural == nil || c.Is(cs.Structural):
+			cs.Structural = c
+		case !cs.Structural.Is(c):
+			return nil, Errorf(ClassViolation, "structural classes %s and %s exclude each other: an entry has one chain of them", cs.Structural.Name(), c.Name())
+		}
+	}
+	if cs.Structural == nil {
+		return nil, Errorf(ClassViolation, "the entry has no structural object class")
+	}
+	cs.rule = k.Schema.ContentRule(cs.Structural)
+	return cs, nil
+}
+
+func (cs *Classes) add(c *schema.ObjectClass) {
+	if cs.Has(c) {
+		return
+	}
+	cs.All = append(cs.All, c)
+	for _, s := range c.Sup {
+		cs.add(s)
+	}
+}
+
+func (cs *Classes) Has(c *schema.ObjectClass) bool {
+	for _, x := range cs.All {
+		if x == c {
+			return true
+		}
+	}
+	return false
+}
+
+// Allows reports whether the classes, and the DIT content rule, let an entry
+// have values of exactly type t. Collective ones are for subentries only, and
+// these may have any of them (RFC 3671, 2.1).
+func (cs *Classes) Allows(t *schema.AttributeType) bool {
+	switch {
+	case cs.rule != nil && slices.Contains(cs.rule.Not, t):
+		return false
+	case t.Collective:
+		return cs.collects
+	case t.Operational() || cs.extensible || cs.rule != nil && cs.rule.Allows(t):
+		return true
+	}
+	for _, c := range cs.All {
+		if slices.Contains(c.May, t) || slices.Contains(c.Must, t) {
+			return true
+		}
+	}
+	return false
+}
+
+// Requires tells what says MUST of a type; "" if nothing does.
+func (cs *Classes) Requires(t *schema.AttributeType) string {
+	for _, c := range cs.All {
+		if slices.Contains(c.Must, t) {
+			return "object class " + c.Name()
+		}
+	}
+	if cs.rule != nil && slices.Contains(cs.rule.Must, t) {
+		return "DIT content rule " + cs.rule.Name()
+	}
+	return ""
+}
+
+// auxiliaries checks the classes against the DIT content rule.
+func (cs *Classes) auxiliaries() error {
+	if cs.rule != nil {
+		if wrong := cs.rule.Classes(cs.All); wrong != "" {
+			return Errorf(ClassViolation, "%s", wrong)
+		}
+	}
+	return nil
+}
+
+// Conform checks a whole entry: its classes, and the types that it has.
+func (cs *Classes) Conform(has []*schema.AttributeType) error {
+	if err := cs.auxiliaries(); err != nil {
+		return err
+	}
+	var wrong Mistakes
+	for _, t := range has {
+		if !cs.Allows(t) {
+			wrong.Add(NotAllowed(cs, t))
+		}
+	}
+	for _, c := range cs.All {
+		cs.complete(&wrong, c.Must, has)
+	}
+	if cs.rule != nil {
+		cs.complete(&wrong, cs.rule.Must, has)
+	}
+	return wrong.Err()
+}
+
+func (cs *Classes) complete(wrong *Mistakes, must, has []*schema.AttributeType) {
+	for _, t := range must {
+		if !slices.Contains(has, t) {
+			wrong.Add(Required(cs.Requires(t), t))
+		}
+	}
+}
+
+func NotAllowed(cs *Classes, t *schema.AttributeType) *Error {
+	if cs.rule != nil && slices.Contains(cs.rule.Not, t) {
+		return Errorf(ClassViolation, "attribute %s is precluded by the DIT content rule %s", t.Name(), cs.rule.Name())
+	}
+	if t.Collective {
+		return Errorf(ClassViolation, "attribute %s is collective: it belongs in a collectiveAttributeSubentry", t.Name())
+	}
+	return Errorf(ClassViolation, "attribute %s is not allowed by the entry's object classes (structural: %s)", t.Name(), cs.Structural.Name())
+}
+
+func Required(by string, t *schema.AttributeType) *Error {
+	return Errorf(ClassViolation, "%s requires attribute %s", by, t.Name())
+}
+
+// Obsolete refuses to begin to use what is no longer in active use (RFC 4512,
+// 4.1.1). What entries have of it they keep.
+func Obsolete(what, name string) *Error {
+	return Errorf(ClassViolation, "%s %s is obsolete: it is not given to entries any more", what, name)
+}
+
+// ClassID stands for a class in what commits touch.
+func ClassID(c *schema.ObjectClass) entry.ID {
+	h := fnv.New128a()
+	h.Write([]byte("class " + c.OID))
+	return entry.ID(h.Sum(nil))
+}
+
+var Root = entry.Root
+
+// KeyOf checks a value's size and syntax and normalises it; the key is nil for
+// types whose values have none.
+func KeyOf(t *schema.AttributeType, v []byte) ([]byte, error) {
+	if len(v) > table.MaxValue {
+		return nil, Errorf(TooLarge, "a value of %s has %d bytes: at most %d can be stored", t.Name(), len(v), table.MaxValue)
+	}
+	if err := t.Syntax.Validate(v); err != nil {
+		return nil, Errorf(InvalidSyntax, "value of %s: %v", t.Name(), err)
+	}
+	if t.Equality == nil || t.Secret() {
+		return nil, nil
+	}
+	key, err := t.Equality.Key(v)
+	if err != nil {
+		return nil, Errorf(InvalidSyntax, "value of %s: %v", t.Name(), err)
+	}
+	return key, nil
+}
+
+const IntegerSyntax = "1.3.6.1.4.1.1466.115.121.1.27"

@@ -1,0 +1,135 @@
+package erase
+
+import (
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+)
+
+// A tenure says that an entry had a row of the tree from a revision on, up to, not
+// including, another one.
+type tenure struct {
+	id       entry.ID
+	from, to table.Revision
+}
+
+// always is the tenure of the virtual root.
+var always = tenure{id: catalog.Root, to: ^table.Revision(0)}
+
+// called finds the entries that ever had the name to be erased, and in which rows of
+// the tree; those that are no more are gone.
+func (e *erasure) called() (map[entry.ID]bool, error) {
+	norms := e.target.norms
+	ids := map[entry.ID]bool{}
+	// Any of its ends may have been the name of a naming context.
+	for n := range norms {
+		at, rdn, err := []tenure{always}, dn.Norm(dn.Key(norms[n:])), error(nil)
+		for i := n - 1; i >= 0 && err == nil; i-- {
+			at, err = e.children(at, rdn)
+			rdn = norms[i]
+		}
+		if err == nil {
+			err = e.last(at, rdn, ids)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for id := range ids {
+		node, err := e.now.Node(e.ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if node == nil {
+			e.gone[id] = true
+		}
+	}
+	return ids, nil
+}
+
+// children finds who had an RDN below one of some entries while that had its name.
+func (e *erasure) children(above []tenure, rdn dn.Norm) (found []tenure, err error) {
+	for _, a := range above {
+		all, err := e.tenures(tree.Key(a.id, rdn))
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range all {
+			t.from, t.to = max(t.from, a.from), min(t.to, a.to)
+			if t.from < t.to {
+				found = append(found, t)
+			}
+		}
+	}
+	return found, nil
+}
+
+// last finds who had the last RDN of the name.
+func (e *erasure) last(above []tenure, rdn dn.Norm, ids map[entry.ID]bool) error {
+	for _, a := range above {
+		found, err := e.children([]tenure{a}, rdn)
+		if err != nil {
+			return err
+		}
+		for _, t := range found {
+			ids[t.id] = true
+			key := string(tree.Key(a.id, rdn))
+			e.rows[key] = append(e.rows[key], t.id)
+		}
+	}
+	return nil
+}
+
+// tenures tells who had a row of the tree, one after the other.
+func (e *erasure) tenures(key []byte) (all []tenure, err error) {
+	states, err := e.holders(key)
+	for i, s := range states {
+		if s.id == catalog.Root {
+			continue // nobody had it
+		}
+		to := always.to
+		if i+1 < len(states) {
+			to = states[i+1].from
+		}
+		all = append(all, tenure{s.id, s.from, to})
+	}
+	return all, err
+}
+
+// holders tells of each revision that changed a row of the tree who has had the row
+// since; root: nobody.
+func (e *erasure) holders(key []byte) (states []tenure, err error) {
+	var past table.Past
+	if err := e.history(e.p.Tree, oneRow(key), func(p *table.Past) error {
+		for _, c := range p.Cells {
+			if c.Family != markFamily {
+				past.Cells = append(past.Cells, c)
+			}
+		}
+		past.Deletes = append(past.Deletes, p.Deletes...)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	for _, r := range past.Revisions() {
+		if r > e.r.At.Max() {
+			break
+		}
+		row, err := e.p.Tree.Get(e.ctx, key, table.Select{View: until(r), Families: []table.Family{tree.TreeInfo}})
+		if err != nil {
+			return nil, err
+		}
+		id, _ := tree.ID(row)
+		states = append(states, tenure{id: id, from: r})
+	}
+	return states, nil
+}
+
+// until is the state at a revision below which all is decided.
+type until table.Revision
+
+func (r until) Max() table.Revision           { return table.Revision(r) }
+func (r until) Low() table.Revision           { return table.Revision(r) }
+func (r until) Visible(o table.Revision) bool { return o <= table.Revision(r) }

@@ -1,0 +1,308 @@
+package erase
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+)
+
+// A finding is what goes of one entry.
+type finding struct {
+	id     entry.ID
+	called bool // it had the name that is to go
+	all    bool // but that there was an entry
+	// values are versions of columns of master that go, renamed those that tell
+	// another name instead.
+	values, renamed []table.Cell
+	// norms are columns of normAttributes, of the tree and of master, sorted: one
+	// that has the key for its value, with it.
+	norms []table.Cell
+	// own are values that go of this entry only, as indexes have them.
+	own keySet
+	// parents and names are all that the entry ever had; of the names those that
+	// are lost go.
+	parents     map[entry.ID]bool
+	names, lost map[dn.Norm]bool
+	// nodes are where it stood, by the revisions that put it there.
+	nodes map[table.Revision]*master.Node
+}
+
+// keySet are values that go as indexes have them, by type.
+type keySet map[*schema.AttributeType]map[string]bool
+
+func (s keySet) add(t *schema.AttributeType, key []byte) {
+	if s[t] == nil {
+		s[t] = map[string]bool{}
+	}
+	s[t][string(key)] = true
+}
+
+// find goes through all that is stored of all entries.
+func (e *erasure) find() error {
+	var called map[entry.ID]bool // entries that had the name
+	if e.target.norms != nil {
+		var err error
+		if called, err = e.called(); err != nil {
+			return err
+		}
+	}
+	var f *finding
+	err := e.history(e.p.Master, table.Range{}, func(p *table.Past) error {
+		var id entry.ID
+		if len(p.Key) != len(id) {
+			return fmt.Errorf("row %x of %s: %w", p.Key, master.Name, table.ErrCorrupt)
+		}
+		if copy(id[:], p.Key); f == nil || f.id != id {
+			e.found(f)
+			f = e.newFinding(id, called[id])
+		}
+		for i := range p.Cells {
+			e.look(f, &p.Cells[i])
+		}
+		return nil
+	})
+	if err == nil {
+		e.found(f)
+	}
+	return err
+}
+
+func (e *erasure) newFinding(id entry.ID, called bool) *finding {
+	return &finding{
+		id: id, all: e.gone[id], called: called, own: keySet{}, nodes: map[table.Revision]*master.Node{},
+		parents: map[entry.ID]bool{}, names: map[dn.Norm]bool{}, lost: map[dn.Norm]bool{},
+	}
+}
+
+// look takes up what one version of a cell says of an entry.
+func (e *erasure) look(f *finding, c *table.Cell) {
+	switch {
+	case c.Tombstone:
+	case c.Family == master.TreeInfo:
+		node := f.nodes[c.Revision]
+		if node == nil {
+			node = &master.Node{}
+			f.nodes[c.Revision] = node
+		}
+		node.Take(c)
+	case c.Family == master.UpAttributes || c.Family == master.Secrets:
+		e.value(f, c)
+	}
+}
+
+// found keeps a finding if it is one.
+func (e *erasure) found(f *finding) {
+	if f == nil {
+		return
+	}
+	for r, node := range f.nodes {
+		f.parents[node.Parent], f.names[node.NormRDN] = true, true
+		if e.loses(f, node) {
+			f.lose(r, node, e.target.k)
+		}
+	}
+	if len(f.values)+len(f.renamed) == 0 && !f.called {
+		return
+	}
+	f.renamed, f.values = table.SortVersions(f.renamed), table.SortVersions(f.values)
+	slices.SortFunc(f.norms, table.Cell.Compare)
+	e.findings = append(e.findings, f)
+	e.done.Values += len(f.values)
+	switch {
+	case f.all:
+		e.done.Gone++
+	case len(f.lost) > 0:
+		e.done.Names++
+	}
+}
+
+// loses reports whether an entry's name in some of its states goes.
+func (e *erasure) loses(f *finding, node *master.Node) bool {
+	switch {
+	case node.NormRDN == Unnamed(e.target.k, f.id).NormRDN:
+		return false // it has lost it
+	case f.all:
+		return true
+	}
+	if n := e.target.norms; n != nil {
+		return f.called && (node.NormRDN == n[0] || node.NormRDN == dn.Norm(dn.Key(n)))
+	}
+	name, err := dn.Parse(node.UpRDN)
+	return err == nil && e.target.inDN(name)
+}
+
+// lose has an entry called by its entryUUID where it had a name that goes.
+func (f *finding) lose(r table.Revision, node *master.Node, k *catalog.Types) {
+	f.lost[node.NormRDN] = true
+	for _, c := range Unnamed(k, f.id).Cells() {
+		if string(c.Qualifier) != "p" {
+			c.Revision = r
+			f.renamed = append(f.renamed, c)
+		}
+	}
+}
+
+// Unnamed is the node, but for its parent, of an entry whose name was erased.
+func Unnamed(k *catalog.Types, id entry.ID) *master.Node {
+	rdn := dn.RDN{{Type: k.EntryUUID.Name(), Value: []byte(id.String())}}
+	norm, err := rdn.Normalize(k.Schema)
+	if err != nil {
+		panic(err) // an id is a UUID
+	}
+	return &master.Node{UpRDN: rdn.String(), NormRDN: norm}
+}
+
+// value looks at a version of a value.
+func (e *erasure) value(f *finding, c *table.Cell) {
+	description, _, _ := bytes.Cut(c.Qualifier, []byte{0})
+	name, options, _ := strings.Cut(string(description), ";")
+	if options != "" {
+		options = ";" + options
+	}
+	t := e.target.k.Schema.Attribute(name)
+	if t == nil { // it was one once
+		if f.all || e.target.norms == nil && e.target.typ == nil && bytes.Equal(c.Value, e.target.value) {
+			f.drop(c)
+		}
+		return
+	}
+	everywhere := e.target.inValue(t, c.Value)
+	if !everywhere && !e.losesValue(f, t, c.Value) {
+		return
+	}
+	f.drop(c)
+	if t.Equality == nil || t.Secret() {
+		return
+	}
+	key, err := t.Equality.Key(c.Value)
+	if err != nil {
+		return // it has none in indexes either
+	}
+	// Among many values it lies with the key, whatever its position.
+	f.norms = append(f.norms, tree.ColumnOf(t, options, key, master.PositionOf(c.Qualifier)),
+		table.Cell{Family: tree.NormAttributes, Qualifier: tree.Qualifier(t, options, key)})
+	if everywhere {
+		e.keys.add(t, key)
+	} else {
+		f.own.add(t, key)
+	}
+}
+
+func (f *finding) drop(c *table.Cell) {
+	f.values = append(f.values, table.Cell{Family: c.Family, Qualifier: c.Qualifier, Revision: c.Revision, Tombstone: true})
+}
+
+// losesValue reports whether a value goes because all of the entry does, but for
+// what makes it one, or because it is of the name that goes.
+func (e *erasure) losesValue(f *finding, t *schema.AttributeType, v []byte) bool {
+	if f.all {
+		return t != e.target.k.ObjectClass && (!t.NoUserModification || t.Secret())
+	}
+	return f.called && slices.ContainsFunc(e.target.name[0], func(a dn.AVA) bool {
+		return e.target.k.Schema.Attribute(a.Type) == t && sameValue(t, a.Value, v)
+	})
+}
+
+func sameValue(t *schema.AttributeType, a, b []byte) bool {
+	if bytes.Equal(a, b) || t.Equality == nil {
+		return bytes.Equal(a, b)
+	}
+	x, err := t.Equality.Key(a)
+	if err != nil {
+		return false
+	}
+	y, err := t.Equality.Key(b)
+	return err == nil && bytes.Equal(x, y)
+}
+
+// goes reports whether a column of normAttributes does.
+func (f *finding) goes(c *table.Cell) bool {
+	i, _ := slices.BinarySearchFunc(f.norms, *c, table.Cell.Compare)
+	for ; i < len(f.norms) && f.norms[i].Compare(*c) == 0; i++ {
+		o := &f.norms[i]
+		if tree.Decode(o).Kind != tree.Single || c.Tombstone || bytes.Equal(o.Value, c.Value) {
+			return true
+		}
+	}
+	return false
+}
+
+// standing refuses what entries of the present have.
+func (e *erasure) standing() error {
+	refused := &StandingError{}
+	checkpoints, err := e.p.DB.Checkpoints(e.ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range checkpoints {
+		if e.target.inText(c.Name) {
+			refused.add("checkpoint " + c.Name)
+		}
+	}
+	for _, s := range e.now.Catalog.Header.Suffixes {
+		if e.target.inName(s) {
+			refused.add("naming context " + s)
+		}
+	}
+	for _, f := range e.findings {
+		stands, err := e.stands(f)
+		if err != nil {
+			return err
+		}
+		if !stands {
+			continue
+		}
+		name, err := e.now.Name(e.ctx, f.id)
+		if err != nil {
+			return err
+		}
+		refused.add(name)
+	}
+	if refused.Count > 0 {
+		return refused
+	}
+	return nil
+}
+
+func (e *StandingError) add(name string) {
+	if e.Count++; len(e.Names) < maxStanding {
+		e.Names = append(e.Names, name)
+	}
+}
+
+// stands reports whether the present shows anything that goes of an entry.
+func (e *erasure) stands(f *finding) (bool, error) {
+	if f.all {
+		return false, nil
+	}
+	list := table.SortVersions(slices.Concat(f.values, f.renamed))
+	for part := range slices.Chunk(list, state.MaxColumns) {
+		var sel table.Select
+		for _, c := range part {
+			if !slices.Contains(sel.Families, c.Family) {
+				sel.Families = append(sel.Families, c.Family)
+			}
+			sel.Columns = append(sel.Columns, table.Column(c.Family, c.Qualifier))
+		}
+		row, err := e.now.Reader.Get(e.ctx, e.p.Master, master.Row(f.id), sel)
+		if err != nil {
+			return false, err
+		}
+		for _, now := range row.Cells {
+			if slices.ContainsFunc(part, func(c table.Cell) bool { return c.Revision == now.Revision && c.Compare(now) == 0 }) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,107 @@
+package erase
+
+import (
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+	"github.com/seed-4dac0d86/ldapd/tree"
+)
+
+// journal takes what goes out of what the journal says of commits: of who made them
+// and of the names of entries, and of the rows that they wrote.
+func (e *erasure) journal(dry bool) (int, error) {
+	lists, err := e.lostRows()
+	if err != nil {
+		return 0, err
+	}
+	return e.r.Journal(e.ctx, dry, func(rec *journal.Record) bool {
+		changed := false
+		if note, ok := e.target.redactNote(rec.Message); ok {
+			rec.Message, changed = note, true
+		}
+		for i := range rec.Rows {
+			t := &rec.Rows[i]
+			n := len(t.Keys)
+			t.Keys = slices.DeleteFunc(t.Keys, func(key []byte) bool { return lists.has(t.Table, key) })
+			changed = changed || len(t.Keys) < n
+		}
+		n := len(rec.Keys)
+		rec.Keys = slices.DeleteFunc(rec.Keys, func(k uint64) bool { return lists.hashes[k] })
+		return changed || len(rec.Keys) < n
+	})
+}
+
+// lostRows knows the keys of rows that go, and what such keys begin with, by table;
+// and the hashes of values.
+type lostRows struct {
+	rows, prefixes map[string]map[string]bool
+	hashes         map[uint64]bool
+}
+
+func (e *erasure) lostRows() (*lostRows, error) {
+	l := &lostRows{map[string]map[string]bool{}, map[string]map[string]bool{}, map[uint64]bool{}}
+	_, l.rows[tree.Name] = e.treeRows()
+	l.rows[write.UniqueTable] = map[string]bool{}
+	for _, x := range e.now.Catalog.Ordered {
+		for _, row := range e.uniqueRows(x) {
+			l.rows[write.UniqueTable][string(row)] = true
+		}
+		for _, key := range e.lostKeys(x) {
+			l.hashes[catalog.PostingHash(x.Typ, key)] = true
+		}
+		own := rowSet{}
+		if err := e.ownIndex(own, x); err != nil {
+			return nil, err
+		}
+		l.rows[x.Table] = map[string]bool{}
+		for key, r := range own {
+			l.rows[x.Table][key] = r.All
+		}
+		l.prefixes[x.Table] = e.everywhere(x)
+	}
+	return l, nil
+}
+
+func (l *lostRows) has(table string, key []byte) bool {
+	if l.rows[table][string(key)] {
+		return true
+	}
+	if len(l.prefixes[table]) == 0 {
+		return false
+	}
+	_, _, rest, err := index.CutKey(key)
+	return err == nil && l.prefixes[table][string(key[:len(key)-len(rest)])]
+}
+
+// redactNote takes what goes out of a note, and tells whether there was any.
+func (t *target) redactNote(message []byte) ([]byte, bool) {
+	n := write.ParseNote(message)
+	changed := false
+	set := func(s *string, to string) {
+		if *s != to {
+			*s, changed = to, true
+		}
+	}
+	if t.norms != nil && (t.inName(n.By.Name) || t.inName(n.By.Bound)) {
+		// Where somebody works from says who it is.
+		set(&n.By.From, "")
+		set(&n.By.Session, "")
+	}
+	set(&n.By.Name, t.without(n.By.Name))
+	set(&n.By.Bound, t.without(n.By.Bound))
+	for _, s := range []*string{&n.By.From, &n.By.Session} {
+		if t.inText(*s) {
+			set(s, erasedText)
+		}
+	}
+	for i := range n.Operations {
+		set(&n.Operations[i].Name, t.without(n.Operations[i].Name))
+	}
+	if !changed {
+		return nil, false
+	}
+	return n.Append(nil), true
+}

@@ -1,0 +1,374 @@
+package erase
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// markFamily is of no interest here: marks are hashes, and go within minutes.
+const markFamily = txn.MarkFamily
+
+// rowSet are redactions of a table's rows, each row once.
+type rowSet map[string]*table.Redaction
+
+func (s rowSet) row(key []byte) *table.Redaction {
+	x := s[string(key)]
+	if x == nil {
+		x = &table.Redaction{Row: key}
+		s[string(key)] = x
+	}
+	return x
+}
+
+func (s rowSet) list() (rs []table.Redaction) {
+	for _, key := range slices.Sorted(maps.Keys(s)) {
+		x := s[key]
+		x.Columns = slices.CompactFunc(table.SortVersions(x.Columns), func(a, b table.Cell) bool { return a.Compare(b) == 0 })
+		x.Cells = table.SortVersions(x.Cells)
+		rs = append(rs, *x)
+	}
+	return rs
+}
+
+// indexes takes values out of the indexes.
+func (e *erasure) indexes() error {
+	for _, x := range e.now.Catalog.Ordered {
+		rows := rowSet{}
+		t := e.p.DB.Table(x.Table)
+		for key := range e.everywhere(x) {
+			err := e.history(t, table.Prefix([]byte(key)), func(p *table.Past) error {
+				rows.row(p.Key).All = true
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if err := e.ownIndex(rows, x); err != nil {
+			return err
+		}
+		if err := e.redact(t, rows.list()); err != nil {
+			return err
+		}
+	}
+	return e.unique()
+}
+
+// everywhere gives what rows of an index begin with that go whosever they are.
+func (e *erasure) everywhere(x *catalog.Indexed) map[string]bool {
+	prefixes := map[string]bool{}
+	for key := range e.keys[x.Typ] {
+		prefixes[string(index.AppendKey(nil, []byte(key)))] = true
+	}
+	if key, ok := e.target.key(x.Typ); ok {
+		prefixes[string(index.AppendKey(nil, key))] = true
+	}
+	return prefixes
+}
+
+// ownIndex adds what goes of an index that tells of entries of which values go.
+func (e *erasure) ownIndex(rows rowSet, x *catalog.Indexed) error {
+	for _, f := range e.findings {
+		for key := range f.own[x.Typ] {
+			m := x.Values.Mutation([]byte(key), f.id, catalog.Root, true)
+			r := rows.row(m.Row)
+			if r.All = !x.Selective; r.All {
+				continue
+			}
+			r.Columns = append(r.Columns, m.Cells...)
+		}
+		if f.all && len(f.own[x.Typ]) > 0 {
+			rows.row(x.Presence.Mutation(f.id, catalog.Root, true).Row).All = true
+		}
+	}
+	for _, r := range rows {
+		if len(r.Columns) > 0 {
+			if err := e.alone(x, r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// alone has a row go as a whole, with its key, that has no other columns than those
+// that go.
+func (e *erasure) alone(x *catalog.Indexed, r *table.Redaction) error {
+	r.All = true
+	return e.history(e.p.DB.Table(x.Table), oneRow(r.Row), func(p *table.Past) error {
+		for _, c := range p.Cells {
+			if !slices.ContainsFunc(r.Columns, func(o table.Cell) bool { return o.Compare(c) == 0 }) {
+				r.All = false
+			}
+		}
+		return nil
+	})
+}
+
+// unique takes values out of the table of marks, where they stay for minutes.
+func (e *erasure) unique() error {
+	rows := rowSet{}
+	for _, x := range e.now.Catalog.Ordered {
+		for _, row := range e.uniqueRows(x) {
+			rows.row(row).All = true
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return e.redact(e.p.DB.Table(write.UniqueTable), rows.list())
+}
+
+func (e *erasure) uniqueRows(x *catalog.Indexed) (rows [][]byte) {
+	for _, base := range x.Unique {
+		for _, key := range e.lostKeys(x) {
+			rows = append(rows, write.UniqueRow(base, x.Typ, key))
+		}
+	}
+	return rows
+}
+
+// lostKeys are all values that go of an index, of whatever entries.
+func (e *erasure) lostKeys(x *catalog.Indexed) (keys [][]byte) {
+	if key, ok := e.target.key(x.Typ); ok {
+		keys = append(keys, key)
+	}
+	for key := range e.keys[x.Typ] {
+		keys = append(keys, []byte(key))
+	}
+	for _, f := range e.findings {
+		for key := range f.own[x.Typ] {
+			keys = append(keys, []byte(key))
+		}
+	}
+	return keys
+}
+
+// treeRows gives the rows of the tree that entries had of which something goes,
+// with these entries, and tells of each whether its key has a name that goes.
+func (e *erasure) treeRows() (rows map[string][]*finding, lost map[string]bool) {
+	rows, lost = map[string][]*finding{}, map[string]bool{}
+	for _, f := range e.findings {
+		for parent := range f.parents {
+			for name := range f.names {
+				key := string(tree.Key(parent, name))
+				rows[key] = append(rows[key], f)
+				lost[key] = lost[key] || f.lost[name]
+			}
+		}
+		for key, ids := range e.rows {
+			if slices.Contains(ids, f.id) && !slices.Contains(rows[key], f) {
+				rows[key] = append(rows[key], f)
+			}
+		}
+	}
+	for key := range e.rows {
+		lost[key] = true
+	}
+	return rows, lost
+}
+
+// names takes values and names out of the tree.
+func (e *erasure) names() error {
+	rows, lost := e.treeRows()
+	redactions := rowSet{}
+	m := &mover{erasure: e, writes: map[table.Revision][]table.Mutation{}}
+	for _, key := range slices.Sorted(maps.Keys(rows)) {
+		var err error
+		if lost[key] {
+			err = m.move([]byte(key), rows[key])
+		}
+		if err == nil {
+			err = e.history(e.p.Tree, oneRow([]byte(key)), func(p *table.Past) error {
+				if !lost[key] {
+					redactNorms(redactions, p, rows[key])
+					return nil
+				}
+				return e.vacate(redactions, p, rows[key], len(e.rows[key]) == 0)
+			})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := m.Write(); err != nil {
+		return err
+	}
+	return e.redact(e.p.Tree, redactions.list())
+}
+
+// lastNames takes the rows away by which it was found out who had the name.
+func (e *erasure) lastNames() error {
+	all, _ := e.treeRows()
+	rows := rowSet{}
+	for key := range e.rows {
+		if err := e.history(e.p.Tree, oneRow([]byte(key)), func(p *table.Past) error {
+			return e.vacate(rows, p, all[key], true)
+		}); err != nil {
+			return err
+		}
+	}
+	return e.redact(e.p.Tree, rows.list())
+}
+
+// vacate takes out of a row of the tree what entries had there that lose its name,
+// or all but that they had it. If nobody else did, the row goes.
+func (e *erasure) vacate(rows rowSet, p *table.Past, fs []*finding, whole bool) error {
+	states, err := e.holders(p.Key)
+	if err != nil {
+		return err
+	}
+	others := map[table.Revision]bool{} // that wrote what stays
+	for _, s := range states {
+		loses := slices.ContainsFunc(fs, func(f *finding) bool { return f.id == s.id })
+		if s.id != catalog.Root && !loses && e.target.norms != nil {
+			others[s.from] = true
+		}
+	}
+	x := rows.row(p.Key)
+	if x.All = whole && len(others) == 0; x.All {
+		return nil
+	}
+	for _, c := range p.Cells {
+		if !c.Tombstone && !others[c.Revision] && (whole || c.Family != tree.TreeInfo) && c.Family != markFamily {
+			x.Cells = append(x.Cells, table.Cell{Family: c.Family, Qualifier: c.Qualifier, Revision: c.Revision, Tombstone: true})
+		}
+	}
+	return nil
+}
+
+// redactNorms takes keys of values out of a row of the tree that stays.
+func redactNorms(rows rowSet, p *table.Past, fs []*finding) {
+	for i := range p.Cells {
+		c := &p.Cells[i]
+		if c.Family != tree.NormAttributes || !slices.ContainsFunc(fs, func(f *finding) bool { return f.goes(c) }) {
+			continue
+		}
+		switch x := rows.row(p.Key); {
+		case tree.Decode(c).Kind != tree.Single:
+			x.Columns = append(x.Columns, *c)
+		case !c.Tombstone:
+			x.Cells = append(x.Cells, table.Cell{Family: c.Family, Qualifier: c.Qualifier, Revision: c.Revision, Tombstone: true})
+		}
+	}
+}
+
+// A mover makes rows of the tree anew, under other names, with the same past.
+type mover struct {
+	*erasure
+	writes map[table.Revision][]table.Mutation
+}
+
+// movedHere is a column that never has a value: its tombstone has the row looked
+// at when the commit that wrote it has grown old.
+var movedHere = table.Cell{Family: tree.TreeInfo, Qualifier: []byte("moved"), Tombstone: true}
+
+// move copies what entries that lose the name of a row had there, state by state,
+// to rows of their own.
+func (m *mover) move(key []byte, fs []*finding) error {
+	states, err := m.holders(key)
+	if err != nil {
+		return err
+	}
+	had := map[entry.ID][]table.Cell{}
+	for _, s := range states {
+		if i := slices.IndexFunc(fs, func(f *finding) bool { return f.id == s.id }); i >= 0 {
+			row, err := m.p.Tree.Get(m.ctx, key, table.Select{View: until(s.from), Families: []table.Family{tree.TreeInfo, tree.NormAttributes}})
+			if err != nil {
+				return err
+			}
+			now := slices.DeleteFunc(row.Clone().Cells, func(c table.Cell) bool { return fs[i].goes(&c) })
+			m.change(key, s.id, had, now, s.from)
+		}
+		for id := range had {
+			if id != s.id {
+				m.change(key, id, had, nil, s.from)
+			}
+		}
+	}
+	return nil
+}
+
+// change writes at a revision what makes an entry's row what it is to be.
+func (m *mover) change(key []byte, id entry.ID, had map[entry.ID][]table.Cell, now []table.Cell, r table.Revision) {
+	mut := table.Mutation{Row: tree.Key(tree.Parent(key), Unnamed(m.target.k, id).NormRDN)}
+	for _, c := range now {
+		if !slices.ContainsFunc(had[id], func(o table.Cell) bool { return o.Compare(c) == 0 && bytes.Equal(o.Value, c.Value) }) {
+			mut.Cells = append(mut.Cells, c)
+		}
+	}
+	for _, o := range had[id] {
+		if !slices.ContainsFunc(now, func(c table.Cell) bool { return o.Compare(c) == 0 }) {
+			mut.Cells = append(mut.Cells, table.Cell{Family: o.Family, Qualifier: o.Qualifier, Tombstone: true})
+		}
+	}
+	if had[id] = now; len(mut.Cells) == 0 {
+		return
+	}
+	m.writes[r] = append(m.writes[r], mut)
+	m.renamed = append(m.renamed, mut.Row)
+}
+
+func (m *mover) Write() error {
+	for _, r := range slices.Sorted(maps.Keys(m.writes)) {
+		if err := m.p.Tree.Apply(m.ctx, r, m.writes[r]); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(m.renamed, bytes.Compare)
+	m.renamed = slices.CompactFunc(m.renamed, bytes.Equal)
+	return nil
+}
+
+// entries takes values and names out of master, last of all.
+func (e *erasure) entries() error {
+	rows := rowSet{}
+	for _, f := range e.findings {
+		x := rows.row(master.Row(f.id))
+		x.Cells = slices.Concat(f.values, f.renamed)
+		for _, c := range f.norms {
+			if tree.Decode(&c).Kind != tree.Single {
+				x.Columns = append(x.Columns, c)
+			}
+		}
+	}
+	return e.redact(e.p.Master, rows.list())
+}
+
+// settings gives what takes names of former naming contexts out of what all servers
+// share.
+func (e *erasure) settings() ([]table.Redaction, error) {
+	rows := rowSet{}
+	err := e.history(e.p.SettingsTable, oneRow(catalog.SettingsRow), func(p *table.Past) error {
+		for _, c := range p.Cells {
+			var s catalog.Settings
+			if c.Family != catalog.HeaderFamily || c.Tombstone || c.Revision > e.r.At.Max() || json.Unmarshal(c.Value, &s) != nil {
+				continue
+			}
+			n := len(s.Suffixes)
+			if s.Suffixes = slices.DeleteFunc(s.Suffixes, e.target.inName); len(s.Suffixes) == n {
+				continue
+			}
+			m, err := s.Mutation()
+			if err != nil {
+				return err
+			}
+			c.Value = m.Cells[0].Value
+			x := rows.row(catalog.SettingsRow)
+			x.Cells = append(x.Cells, c)
+		}
+		return nil
+	})
+	return rows.list(), err
+}

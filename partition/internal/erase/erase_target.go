@@ -1,0 +1,190 @@
+package erase
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// A target is what is to be erased.
+type target struct {
+	k     *catalog.Types
+	norms []dn.Norm // of a name; nil: it is a value
+	name  dn.DN
+	typ   *schema.AttributeType // of a value; nil: of any
+	value []byte
+	keys  map[*schema.AttributeType]targetKey
+}
+
+// targetKey is the value as a type compares it, if it can be one of its values.
+type targetKey struct {
+	key []byte
+	ok  bool
+}
+
+func newTarget(c *catalog.Catalog, o *EraseOptions) (*target, error) {
+	t := &target{k: c.Types, name: o.Name, value: o.Value, keys: map[*schema.AttributeType]targetKey{}}
+	switch {
+	case len(o.Name) > 0:
+		norms, err := o.Name.Normalize(c.Schema)
+		if err != nil {
+			return nil, catalog.Errorf(catalog.InvalidName, "%q: %v", o.Name, err)
+		}
+		t.norms = norms
+		return t, nil
+	case len(o.Value) == 0:
+		return nil, catalog.Errorf(catalog.Unwilling, "it is not said what is to be erased: a name or a value")
+	case o.Attribute == "":
+		return t, nil
+	}
+	var err error
+	if t.typ, _, err = c.Describe(o.Attribute); err != nil {
+		return nil, err
+	}
+	if err := t.typ.Syntax.Validate(o.Value); err != nil {
+		return nil, catalog.Errorf(catalog.InvalidSyntax, "value of %s: %v", t.typ.Name(), err)
+	}
+	return t, nil
+}
+
+// key is the value as a type compares it.
+func (t *target) key(of *schema.AttributeType) ([]byte, bool) {
+	k, known := t.keys[of]
+	if !known {
+		if t.concerns(of) && of.Equality != nil {
+			key, err := of.Equality.Key(t.value)
+			k = targetKey{key, err == nil}
+		}
+		t.keys[of] = k
+	}
+	return k.key, k.ok
+}
+
+// concerns reports whether a value is to be looked for among those of a type.
+func (t *target) concerns(of *schema.AttributeType) bool {
+	return t.norms == nil && (t.typ == nil || of.Is(t.typ))
+}
+
+// is reports whether a value of a type is the one to be erased.
+func (t *target) is(of *schema.AttributeType, v []byte) bool {
+	if !t.concerns(of) {
+		return false
+	}
+	if bytes.Equal(v, t.value) {
+		return true
+	}
+	want, ok := t.key(of)
+	if !ok {
+		return false
+	}
+	key, err := of.Equality.Key(v)
+	return err == nil && bytes.Equal(key, want)
+}
+
+// inValue reports whether a value of a type has to go: because it is what is to
+// go, or names it.
+func (t *target) inValue(of *schema.AttributeType, v []byte) bool {
+	return t.is(of, v) || isName(of) && t.inName(nameIn(of, v))
+}
+
+const (
+	syntaxDN         = "1.3.6.1.4.1.1466.115.121.1.12"
+	syntaxNameAndUID = "1.3.6.1.4.1.1466.115.121.1.34"
+)
+
+func isName(t *schema.AttributeType) bool {
+	return t.Syntax.OID == syntaxDN || t.Syntax.OID == syntaxNameAndUID
+}
+
+// nameIn gives the name in a value, which may have a unique identifier behind it
+// (RFC 4517, 3.3.21).
+func nameIn(t *schema.AttributeType, v []byte) string {
+	s := string(v)
+	if t.Syntax.OID == syntaxNameAndUID && strings.HasSuffix(s, "'B") {
+		if i := strings.LastIndexByte(s, '#'); i >= 0 {
+			s = s[:i]
+		}
+	}
+	return s
+}
+
+// inName reports whether a name has what is to go: it is the name to be erased, or
+// one below it, or one of its values is the one to be erased.
+func (t *target) inName(text string) bool {
+	name, err := dn.Parse(text)
+	return err == nil && t.inDN(name)
+}
+
+func (t *target) inDN(name dn.DN) bool {
+	if t.norms == nil {
+		return slices.ContainsFunc(name, t.inRDN)
+	}
+	if len(name) < len(t.norms) {
+		return false
+	}
+	norms, err := name.Normalize(t.k.Schema)
+	return err == nil && slices.Equal(norms[len(norms)-len(t.norms):], t.norms)
+}
+
+// inRDN reports whether one of the values of an RDN is to be erased.
+func (t *target) inRDN(rdn dn.RDN) bool {
+	return slices.ContainsFunc(rdn, func(a dn.AVA) bool {
+		of := t.k.Schema.Attribute(a.Type)
+		if of == nil {
+			return t.norms == nil && t.typ == nil && bytes.Equal(a.Value, t.value)
+		}
+		return t.is(of, a.Value)
+	})
+}
+
+// inText reports whether free text has the value, or the name, as a word.
+func (t *target) inText(text string) bool {
+	word := strings.ToLower(string(t.value))
+	if t.norms != nil {
+		word = strings.ToLower(t.name.String())
+	}
+	text = strings.ToLower(text)
+	for {
+		before, after, found := strings.Cut(text, word)
+		if !found {
+			return false
+		}
+		last, _ := utf8.DecodeLastRuneInString(before)
+		next, _ := utf8.DecodeRuneInString(after)
+		if !isWord(last) && !isWord(next) {
+			return true
+		}
+		text = text[len(before)+1:]
+	}
+}
+
+func isWord(r rune) bool { return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r)) }
+
+// erasedText stands in the journal where something was.
+const erasedText = "(erased)"
+
+// without gives a name without what is to go of it.
+func (t *target) without(text string) string {
+	name, err := dn.Parse(text)
+	if err != nil {
+		if t.inText(text) {
+			return erasedText
+		}
+		return text
+	}
+	if !t.inDN(name) {
+		return text
+	}
+	for i, rdn := range name {
+		if t.norms == nil && t.inRDN(rdn) || t.norms != nil && i == len(name)-len(t.norms) {
+			name[i] = dn.RDN{{Type: rdn[0].Type, Value: []byte(erasedText)}}
+		}
+	}
+	return name.String()
+}

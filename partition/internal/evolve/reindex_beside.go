@@ -1,0 +1,105 @@
+package evolve
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/verify"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// Where other servers write, an index comes in steps: first all servers write its
+// cells and nobody reads it; then it is filled, below what they write, from a
+// snapshot that shows what was committed before; then it is read. It goes at once,
+// since no snapshot that shows what was written without it has a catalog with it;
+// but its table stays until the last older snapshot is closed.
+
+// reindexBeside is Reindex from old to h, with tables to be dropped and types to be
+// filled.
+func reindexBeside(ctx context.Context, p *catalog.Keeper, old *catalog.Catalog, h *catalog.Header, stale []string, fill []*schema.AttributeType, o verify.ReindexOptions) error {
+	if len(stale) > 0 {
+		less := *old.Header
+		less.Indexes = slices.DeleteFunc(slices.Clone(less.Indexes), func(x catalog.HeaderIndex) bool {
+			t := old.Schema.Attribute(x.Attribute)
+			return t != nil && slices.Contains(stale, index.TableName(t))
+		})
+		if _, err := turnTo(ctx, p, old, &less); err != nil {
+			return err
+		}
+	}
+	if err := newTables(ctx, p, stale, fill); err != nil || len(fill) == 0 {
+		return err
+	}
+	now, err := p.Latest()
+	if err != nil {
+		return err
+	}
+	h.Since = now.Header.Since
+	r, err := turnTo(ctx, p, now, h)
+	if err != nil {
+		return err
+	}
+	if err := awaitStep(ctx, p, r); err != nil {
+		return err
+	}
+	return fillBeside(ctx, p, fill, r, o)
+}
+
+// newTables drops tables that nobody reads or writes any more, and makes those that
+// are to be filled; of these an earlier attempt may have left some.
+func newTables(ctx context.Context, p *catalog.Keeper, stale []string, fill []*schema.AttributeType) error {
+	names, err := p.Store.Names(ctx)
+	if err != nil {
+		return err
+	}
+	specs := make([]table.Spec, len(fill))
+	for i, t := range fill {
+		specs[i] = index.Spec(t)
+		if name := specs[i].Name; slices.Contains(names, name) && !slices.Contains(stale, name) {
+			stale = append(stale, name)
+		}
+	}
+	if len(stale) > 0 {
+		now, err := p.Latest()
+		if err != nil {
+			return err
+		}
+		if err := drain(ctx, p, now.Header.Since); err != nil {
+			return fmt.Errorf("the index is out of service, but still in use: try again later: %w", err)
+		}
+		if err := p.Store.Drop(ctx, stale...); err != nil {
+			return err
+		}
+	}
+	return p.Store.Create(ctx, specs...)
+}
+
+// fillBeside fills indexes that all servers write since r, and puts them into
+// service.
+func fillBeside(ctx context.Context, p *catalog.Keeper, types []*schema.AttributeType, r table.Revision, o verify.ReindexOptions) error {
+	f, err := p.DB.Fill(r)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	at := f.Snapshot()
+	c, err := p.CatalogOf(at)
+	if err != nil {
+		return err
+	}
+	for i, t := range types { // of the schema of the snapshot
+		if types[i] = c.Schema.Attribute(t.OID); c.Indexes[types[i]] == nil {
+			return catalog.ErrHeaderChanged
+		}
+	}
+	s := &state.Snapshot{Keeper: p, Reader: at, At: at, Catalog: c}
+	if err := verify.FillFrom(ctx, s, f, c, types, o); err != nil {
+		return err
+	}
+	return verify.Complete(ctx, p, types, f.Stamp())
+}

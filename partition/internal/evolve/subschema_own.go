@@ -1,0 +1,90 @@
+package evolve
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// RemovedDefinitions is the attribute of the subschema's entry that names what a
+// directory has not of the built-in schema, as "attributeTypes 2.5.4.3".
+const RemovedDefinitions = catalog.RemovedDefinitions
+
+// OwnDefinitions tells how the schema differs from the built-in one: what was
+// added or replaced, each after what it is derived from, and what was removed, by
+// OID.
+func OwnDefinitions(s *state.Snapshot) (added, removed []schema.Definition) {
+	own := s.Catalog.Subschema
+	removed = slices.Clone(own.Removed)
+	slices.SortFunc(removed, func(a, b schema.Definition) int {
+		return strings.Compare(a.Attribute+" "+a.Text, b.Attribute+" "+b.Text)
+	})
+	return schema.SuperiorsFirst(own.Added), removed
+}
+
+// Lacking tells what to change (Tx.ChangeSchema) so that the schema has what
+// another directory has of its own (OwnDefinitions). What is there already is
+// passed over, the built-in schema gives way, and what this directory itself
+// defines otherwise is an error, all of which are joined. What is to be removed
+// has its text, so that adding it and removing the rest undoes the change.
+func Lacking(s *state.Snapshot, added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
+	own := map[catalog.DefinitionKey]bool{}
+	for _, d := range s.Catalog.Subschema.Added {
+		own[catalog.KeyOfDefinition(d)] = true
+	}
+	return lacking(catalog.DefinitionsOf(s.Catalog.Schema), own, added, removed)
+}
+
+// LackingAt is Lacking at another server, given what its subschema shows.
+func LackingAt(subschema []op.PartialAttribute, added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
+	builtIn := catalog.DefinitionsOf(schema.Core())
+	there, own := map[catalog.DefinitionKey]string{}, map[catalog.DefinitionKey]bool{}
+	for _, a := range subschema {
+		if !slices.Contains(catalog.Definable, a.Description) {
+			continue
+		}
+		for _, v := range a.Values {
+			d := schema.Definition{Attribute: a.Description, Text: string(v)}
+			k := catalog.KeyOfDefinition(d)
+			there[k], own[k] = d.Text, builtIn[k] != d.Text
+		}
+	}
+	return lacking(there, own, added, removed)
+}
+
+func lacking(there map[catalog.DefinitionKey]string, own map[catalog.DefinitionKey]bool, added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
+	var errs []error
+	replaces := func(d schema.Definition, k catalog.DefinitionKey) {
+		if own[k] {
+			errs = append(errs, catalog.Errorf(catalog.ValueExists, "%s: %s is defined otherwise in this directory: %s", d.Source, k.Oid, there[k]))
+			return
+		}
+		remove = append(remove, schema.Definition{Attribute: k.Attribute, Text: there[k]})
+	}
+	for _, d := range added {
+		d, err := schema.Macros{}.Expand(d) // written as the schema writes it
+		if err != nil {
+			errs = append(errs, wrongDefinition(err))
+			continue
+		}
+		k := catalog.KeyOfDefinition(d)
+		if there[k] == d.Text {
+			continue
+		}
+		if there[k] != "" {
+			replaces(d, k)
+		}
+		add = append(add, d)
+	}
+	for _, d := range removed {
+		if k := catalog.KeyOfDefinition(d); there[k] != "" {
+			replaces(d, k)
+		}
+	}
+	return add, remove, errors.Join(errs...)
+}

@@ -1,0 +1,88 @@
+package evolve
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+	"github.com/seed-4dac0d86/ldapd/tree"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// errUnchanged ends a transaction that has nothing to do.
+var errUnchanged = errors.New("nothing changes")
+
+// SetSuffixes changes the naming contexts. One that has entries stays.
+func SetSuffixes(ctx context.Context, p *catalog.Keeper, suffixes []string) error {
+	return changeSuffixes(ctx, p, func(c *catalog.Catalog) (*catalog.Catalog, error) {
+		h := *c.Header
+		h.Suffixes = slices.Clone(suffixes)
+		return c.With(&h)
+	})
+}
+
+// AddSuffixes makes naming contexts known that are not. If all are, it needs no
+// right to write: a server can start while it has none.
+func AddSuffixes(ctx context.Context, p *catalog.Keeper, suffixes []string) error {
+	if now, err := p.Latest(); err == nil {
+		if after, err := now.WithSuffixes(suffixes); err == nil && after == now {
+			return nil
+		}
+	}
+	return changeSuffixes(ctx, p, func(c *catalog.Catalog) (*catalog.Catalog, error) { return c.WithSuffixes(suffixes) })
+}
+
+func changeSuffixes(ctx context.Context, p *catalog.Keeper, change func(*catalog.Catalog) (*catalog.Catalog, error)) error {
+	p.Changing.RLock()
+	defer p.Changing.RUnlock()
+	_, err := write.Reconfigure(ctx, p, func(tx *write.Tx) (*catalog.Header, error) {
+		after, err := change(tx.Catalog)
+		if err != nil {
+			return nil, err
+		}
+		if after == tx.Catalog {
+			return nil, errUnchanged
+		}
+		return after.Header, replaces(ctx, tx, after)
+	})
+	if errors.Is(err, errUnchanged) {
+		return nil
+	}
+	return err
+}
+
+// replaces tests that no entry is lost to sight when naming contexts come and
+// go. Entries that others add at the same time would have the rows that it marks.
+func replaces(ctx context.Context, tx *write.Tx, now *catalog.Catalog) error {
+	for _, x := range tx.Catalog.Contexts {
+		if now.HasContext(x.RDN) {
+			continue
+		}
+		key := tree.Key(catalog.Root, x.RDN)
+		if _, ok, err := tx.Child(ctx, key); err != nil || ok {
+			if err == nil {
+				err = catalog.Errorf(catalog.Unwilling, "naming context %s has entries: delete them first", x.Name)
+			}
+			return err
+		}
+		tx.Txn.Mark(tx.Keeper.Tree, key, txn.Mark{Kind: txn.MarkExclusive})
+	}
+	for _, x := range now.Contexts {
+		if tx.Catalog.HasContext(x.RDN) {
+			continue
+		}
+		pl, err := tx.Locate(ctx, x.Name)
+		if err == nil && pl.Found {
+			err = catalog.Errorf(catalog.Unwilling, "%q cannot become a naming context: it is an entry of the directory already", x.Name)
+		}
+		if err != nil {
+			return err
+		}
+		if pl.RDN != "" { // in another context, where it could become an entry
+			tx.Txn.Mark(tx.Keeper.Tree, tree.Key(pl.Parent, pl.RDN), txn.Mark{Kind: txn.MarkExclusive})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,226 @@
+package evolve
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// maxNamed is how many of the entries that a schema would violate are named.
+const maxNamed = 5
+
+// judge finds out whether the entries of a snapshot, whose schema is the one that
+// changes, conform to the other one too. What the change concerns tells where to
+// look: entries of the classes that change or that allow the types that do. An
+// index of objectClass or of the type finds them, or finds that there are none;
+// else they are scanned.
+func judge(ctx context.Context, c *catalog.Concern, s *state.Snapshot) error {
+	if c.Empty() {
+		return nil
+	}
+	var names []string
+	wrong, n := "", 0
+	q := search.Query{Base: catalog.Root, Scope: op.WholeSubtree, Filter: filter.Resolve(concerned(c), s.Catalog.Schema), Secrets: c.Secrets}
+	for r, err := range search.Search(ctx, s, q) {
+		if err != nil {
+			return err
+		}
+		text, err := violation(ctx, c, s, r)
+		if err != nil {
+			return err
+		}
+		if text == "" {
+			continue
+		}
+		if n++; n == 1 {
+			wrong = text
+		}
+		if n <= maxNamed {
+			names = append(names, r.Name)
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	of := "is"
+	if n > maxNamed {
+		of = fmt.Sprintf("are, of %d in all", n)
+	} else if n > 1 {
+		of = "are"
+	}
+	return catalog.Errorf(catalog.Unwilling, "entries of the directory are against this: %s. In the way %s: %s", wrong, of, strings.Join(names, "; "))
+}
+
+// concerned matches all entries that the change may be against, and others.
+func concerned(c *catalog.Concern) filter.Filter {
+	var all filter.Or
+	for _, k := range c.Classes {
+		all = append(all, ofClass(k))
+	}
+	for k := range c.Gone {
+		all = append(all, ofClass(k))
+	}
+	// Types that the same classes allow are looked for together.
+	together := map[string]filter.Or{}
+	classes := map[string]filter.Or{}
+	for _, t := range slices.AppendSeq(slices.Collect(maps.Keys(c.Fixed)), maps.Keys(c.Single)) {
+		in, key := havers(c, t)
+		classes[key] = in
+		together[key] = append(together[key], presence(t))
+	}
+	for key, in := range classes {
+		if key == "" {
+			all = append(all, together[key]...)
+			continue
+		}
+		all = append(all, filter.And{in, together[key]})
+	}
+	return all
+}
+
+func ofClass(c *schema.ObjectClass) filter.Filter {
+	return &filter.Equal{Attribute: "objectClass", Value: []byte(c.OID)}
+}
+
+// presence is a test for a type's values; there is none for secret ones.
+func presence(t *schema.AttributeType) filter.Filter {
+	if t.Secret() {
+		return filter.And{}
+	}
+	return &filter.Present{Attribute: t.OID}
+}
+
+// havers gives the classes whose entries may have a type, and a key for the set
+// of them; none if any entry may.
+func havers(c *catalog.Concern, t *schema.AttributeType) (in filter.Or, key string) {
+	if t.Operational() {
+		return nil, ""
+	}
+	add := func(k *schema.ObjectClass) {
+		in = append(in, ofClass(k))
+		key += k.OID + " "
+	}
+	add(c.Old.ExtensibleObject)
+	for _, k := range c.Old.Schema.Classes() {
+		if slices.Contains(k.Must, t) || slices.Contains(k.May, t) {
+			add(k)
+		}
+	}
+	for _, r := range c.Old.Schema.ContentRules() {
+		if r.Allows(t) {
+			add(r.Class)
+		}
+	}
+	return in, key
+}
+
+// violation tells how an entry is against the change; "" if it is not.
+func violation(ctx context.Context, c *catalog.Concern, s *state.Snapshot, r *search.Result) (string, error) {
+	for i := range r.Entry.Attributes {
+		a := &r.Entry.Attributes[i]
+		if why := c.Fixed[a.Type]; why != "" {
+			return why, nil
+		}
+		if why := c.Single[a.Type]; why != "" && len(a.Values) > 1 {
+			return why, nil
+		}
+	}
+	checked, values := false, r.Entry.Values(c.Old.ObjectClass)
+	for _, v := range values {
+		k := c.Old.Schema.Class(string(v))
+		if k == nil {
+			continue
+		}
+		if why := c.Gone[k]; why != "" {
+			return why, nil
+		}
+		checked = checked || slices.Contains(c.Classes, k)
+	}
+	if !checked {
+		return "", nil
+	}
+	return asText(conforms(ctx, c, s, r, values))
+}
+
+// asText tells what an *Error says from errors of the store.
+func asText(err error) (string, error) {
+	if p, ok := err.(*catalog.Error); ok {
+		return p.Text, nil
+	}
+	return "", err
+}
+
+// conforms checks an entry by the new schema.
+func conforms(ctx context.Context, c *catalog.Concern, s *state.Snapshot, r *search.Result, values [][]byte) error {
+	cs, err := c.New.ClassesOf(values)
+	if err != nil {
+		return err
+	}
+	if err := sameClasses(c, r.Entry, cs, values); err != nil {
+		return err
+	}
+	var has []*schema.AttributeType
+	for i := range r.Entry.Attributes {
+		if t := c.New.Schema.Attribute(r.Entry.Attributes[i].Type.OID); t != nil {
+			has = append(has, t)
+		}
+	}
+	if err := cs.Conform(has); err != nil {
+		return err
+	}
+	return governed(ctx, c, s, r, cs)
+}
+
+// sameClasses checks that the entry names all superclasses, and that its
+// structural class stays what it is: both are stored with it.
+func sameClasses(c *catalog.Concern, e *entry.Entry, cs *catalog.Classes, values [][]byte) error {
+	oc := c.New.ObjectClass
+	for _, k := range cs.All {
+		key, err := catalog.KeyOf(oc, []byte(k.Name()))
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(values, func(v []byte) bool {
+			held, err := catalog.KeyOf(oc, v)
+			return err == nil && bytes.Equal(held, key)
+		}) {
+			return catalog.Errorf(catalog.ClassViolation, "they are not of the object class %s, which becomes a superclass of theirs", k.Name())
+		}
+	}
+	for _, v := range e.Values(c.Old.StructuralObjectClass) {
+		if c.New.Schema.Class(string(v)) != cs.Structural {
+			return catalog.Errorf(catalog.ClassViolation, "their structural object class would become %s", cs.Structural.Name())
+		}
+	}
+	return nil
+}
+
+// governed checks an entry's name and place, and that of those right below it.
+func governed(ctx context.Context, c *catalog.Concern, s *state.Snapshot, r *search.Result, cs *catalog.Classes) error {
+	if len(c.New.Schema.NameForms()) == 0 {
+		return nil
+	}
+	name, err := dn.Parse(r.Name)
+	if err != nil {
+		return err
+	}
+	g := write.Governor{Snapshot: s, Types: c.New}
+	rule, err := g.Govern(ctx, cs, name[0], r.Parent)
+	if err != nil {
+		return err
+	}
+	return g.Below(ctx, r.ID, rule)
+}

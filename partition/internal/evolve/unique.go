@@ -1,0 +1,141 @@
+package evolve
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/verify"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A value of a unique attribute is had by one entry of a scope. Whether another
+// one has it is seen in the attribute's index, at the transaction's snapshot; and
+// that no other transaction takes it at the same time is the work of a mark on the
+// value's row of the table unique. The table holds nothing but marks, so there is
+// nothing to fill, to take out again or to move along with a subtree.
+
+// Unique tells which attributes are unique and where.
+func Unique(p *catalog.Keeper) (us []catalog.Unique, err error) {
+	c, err := p.Latest()
+	if err != nil {
+		return nil, err
+	}
+	return state.Unique(c), nil
+}
+
+// SetUnique makes an attribute unique, or no longer. From the moment on that
+// every server sees to it the entries there are looked through; if two have the
+// same value, all is as before, and the error tells where.
+func SetUnique(ctx context.Context, p *catalog.Keeper, u catalog.Unique, on bool) error {
+	end, err := p.Reshape(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if !on {
+		return endUnique(ctx, p, u)
+	}
+	old, err := p.Latest()
+	if err != nil {
+		return err
+	}
+	h, err := withUnique(old, u, true)
+	if err != nil {
+		return err
+	}
+	if err := p.Store.Create(ctx, write.UniqueSpec); err != nil {
+		return err
+	}
+	r, err := turnTo(ctx, p, old, h)
+	if err != nil {
+		return err
+	}
+	if err = awaitStep(ctx, p, r); err == nil {
+		err = findDuplicates(ctx, p, u)
+	}
+	if err == nil {
+		return nil
+	}
+	if e := endUnique(context.WithoutCancel(ctx), p, u); e != nil {
+		return fmt.Errorf("%w (and %s stays unique from here on: %w)", err, u.Attribute, e)
+	}
+	return err
+}
+
+func endUnique(ctx context.Context, p *catalog.Keeper, u catalog.Unique) error {
+	now, err := p.Latest()
+	if err != nil {
+		return err
+	}
+	h, err := withUnique(now, u, false)
+	if err != nil {
+		return err
+	}
+	_, err = turnTo(ctx, p, now, h)
+	return err
+}
+
+// turnTo puts another header into force.
+func turnTo(ctx context.Context, p *catalog.Keeper, from *catalog.Catalog, h *catalog.Header) (table.Revision, error) {
+	c, err := from.With(h)
+	if err != nil {
+		return 0, err
+	}
+	return write.Install(ctx, p, c)
+}
+
+// withUnique gives the header with one more unique attribute, or one less.
+func withUnique(c *catalog.Catalog, u catalog.Unique, on bool) (*catalog.Header, error) {
+	t, err := c.Indexable(u.Attribute)
+	if err != nil {
+		return nil, err
+	}
+	h := *c.Header
+	is := func(o catalog.HeaderUnique) bool {
+		return c.Schema.Attribute(o.Attribute) == t && o.Base == u.Base.String()
+	}
+	there := slices.ContainsFunc(h.Unique, is)
+	switch x := c.Indexes[t]; {
+	case on && there:
+		return nil, catalog.Errorf(catalog.Unwilling, "%s is unique there already", t.Name())
+	case !on && !there:
+		return nil, catalog.Errorf(catalog.Unwilling, "%s is not unique there", t.Name())
+	case on && (x == nil || !x.Ready):
+		return nil, catalog.Errorf(catalog.Unwilling, "%s has no index to find equal values by: make one with reindex", t.Name())
+	}
+	h.Unique = slices.DeleteFunc(slices.Clone(h.Unique), is)
+	if on {
+		h.Unique = append(h.Unique, catalog.HeaderUnique{Attribute: t.Name(), Base: u.Base.String()})
+	}
+	return &h, nil
+}
+
+// findDuplicates refuses what is not unique.
+func findDuplicates(ctx context.Context, p *catalog.Keeper, u catalog.Unique) error {
+	s := state.Newest(p)
+	defer s.Close()
+	var named []string
+	n, err := verify.Duplicates(ctx, s, s.Catalog.Indexes[s.Catalog.Schema.Attribute(u.Attribute)], u.Base, func(a, b entry.ID) error {
+		if len(named) == verify.MaxDuplicates {
+			return nil
+		}
+		first, err := s.Name(ctx, a)
+		if err != nil {
+			return err
+		}
+		second, err := s.Name(ctx, b)
+		named = append(named, first+" and "+second)
+		return err
+	})
+	if err != nil || n == 0 {
+		return err
+	}
+	return catalog.Errorf(catalog.Constraint, "%s is not unique: %d values are had by several entries:\n  %s",
+		u.Attribute, n, strings.Join(named, "\n  "))
+}

@@ -1,0 +1,71 @@
+package feed
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/erase"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// SubschemaID is the id of the subschema's entry, which changes name when the
+// schema changes.
+var SubschemaID = catalog.SubschemaID
+
+// Settled gives the newest state that every server shows alike and that nothing
+// can be added to any more: who tells of changes in order tells up to it.
+func Settled(ctx context.Context, p *catalog.Keeper) (*state.Snapshot, error) {
+	s, err := p.DB.Settled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return state.Of(ctx, p, s)
+}
+
+// ChangesAfter is Changes beyond a revision, whoever made them, in the order of
+// their revisions.
+func ChangesAfter(ctx context.Context, s *state.Snapshot, r table.Revision) iter.Seq2[*Change, error] {
+	return toChanges(s.At.CommitsAfter(ctx, r))
+}
+
+func toChanges(records iter.Seq2[*journal.Record, error]) iter.Seq2[*Change, error] {
+	return func(yield func(*Change, error) bool) {
+		for rec, err := range records {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(&Change{rec.Revision, rec.AllChanged, slices.Contains(rec.IDs, cache.Moves), rec.IDs, rec.Message}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Node tells where an entry stands; nil: there is no such entry.
+func Node(ctx context.Context, s *state.Snapshot, id entry.ID) (*master.Node, error) {
+	return s.Node(ctx, id)
+}
+
+// Nameless reports whether what an entry was called was erased, and its node has its
+// entryUUID instead.
+func Nameless(s *state.Snapshot, id entry.ID, node *master.Node) bool {
+	return node.NormRDN == erase.Unnamed(s.Catalog.Types, id).NormRDN
+}
+
+// Child finds an entry by its parent and its normalised RDN (master.Node).
+func Child(ctx context.Context, s *state.Snapshot, parent entry.ID, rdn dn.Norm) (id entry.ID, ok bool, err error) {
+	return s.Resolve(ctx, parent, rdn)
+}
+
+// Tells reports whether the journal names all commits beyond a revision that the
+// snapshot shows.
+func Tells(s *state.Snapshot, r table.Revision) bool { return r >= s.Keeper.DB.Floor() }

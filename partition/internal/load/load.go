@@ -1,0 +1,483 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/internal/spill"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// LoadOptions of a load; the zero LoadOptions are good.
+type LoadOptions struct {
+	// By is who creates entries that do not say it themselves.
+	By write.By
+	// Suffixes become naming contexts with the load, if they are none yet.
+	Suffixes []string
+	// FirstSuffix makes the first entry's name a naming context if there is
+	// none.
+	FirstSuffix bool
+	// Scopes are the names of entries from which down attributes are unique, for
+	// those that come with the load.
+	Scopes map[entry.ID]dn.DN
+	// Memory bounds in bytes what names are kept in, and what the store sorts
+	// in; zero is 192 MiB each. Names that do not fit go to disk.
+	Memory int64
+	// Folder is where they go then; "" is the system's for temporary files.
+	Folder string
+	// Progress is called now and then by Commit.
+	Progress func(done, of float64)
+}
+
+const DefaultLoadMemory = 288 << 20
+
+// A Loader adds entries past the usual path: without a transaction each, all
+// visible at once by Commit or never. While it lasts nobody else writes.
+//
+// An entry goes through three steps. Prepare checks it against the schema, Link
+// gives it its place, so it must come after its parent's, Write hands it to the
+// store. All may be called concurrently; Add does one after the other.
+type Loader struct {
+	p     *catalog.Keeper
+	o     LoadOptions
+	bulk  *txn.Bulk
+	s     *state.Snapshot // from before the load
+	empty bool            // there were no entries: nothing is to be found in the store
+
+	// names maps the hash of a name to its entry's id, to zero if the entry was
+	// refused, or to what stands for the class if it is an alias; ids has the ids
+	// that entries brought along, and whose the values of unique attributes are.
+	names, ids *spill.Map
+
+	stamps  []write.NewAttribute // the same for all
+	rules   sync.Map             // entry.ID to *schema.StructureRule, of what the load brings
+	count   atomic.Int64
+	writers sync.Pool
+
+	mu      sync.Mutex // of catalog's changes
+	catalog atomic.Pointer[catalog.Catalog]
+	before  *catalog.Catalog // that was in force
+	end     sync.Once
+}
+
+// A Loading is an entry on its way into the store.
+type Loading struct {
+	e      *write.NewEntry
+	norms  []dn.Norm
+	parent entry.ID
+	rdn    dn.Norm
+}
+
+// Load begins a load. It ends with Commit or Abort.
+func Load(ctx context.Context, p *catalog.Keeper, o LoadOptions) (*Loader, error) {
+	if o.By.Time.IsZero() {
+		o.By.Time = time.Now()
+	}
+	if o.Memory <= 0 {
+		o.Memory = DefaultLoadMemory
+	}
+	p.Changing.Lock()
+	l, err := newLoader(ctx, p, o)
+	if err != nil {
+		p.Changing.Unlock()
+		return nil, err
+	}
+	return l, nil
+}
+
+func newLoader(ctx context.Context, p *catalog.Keeper, o LoadOptions) (*Loader, error) {
+	l := &Loader{p: p, o: o}
+	var err error
+	if l.before, err = p.Latest(); err != nil {
+		return nil, err
+	}
+	c, err := l.before.WithSuffixes(o.Suffixes)
+	if err != nil {
+		return nil, err
+	}
+	l.catalog.Store(c)
+	if l.bulk, err = p.DB.Bulk(ctx, table.BulkOptions{Memory: o.Memory, Progress: o.Progress}); err != nil {
+		return nil, err
+	}
+	l.s, l.empty = state.Newest(p), true
+	l.stamps = write.StampsOf(c.Types, o.By.Name, write.Timestamp(o.By.Time.UTC()), write.Csn(l.bulk.Stamp()))
+	for row, err := range l.s.Reader.Scan(ctx, p.Master, table.Range{}, table.Select{Families: []table.Family{master.TreeInfo}, MaxRows: 2}) {
+		if err != nil {
+			l.s.Close()
+			return nil, errors.Join(err, l.bulk.Abort(context.WithoutCancel(ctx)))
+		}
+		l.empty = l.empty && bytes.Equal(row.Key, catalog.SubschemaID[:])
+	}
+	l.names = spill.New(o.Folder, o.Memory*3/4)
+	l.ids = spill.New(o.Folder, o.Memory/4)
+	return l, nil
+}
+
+// Add takes one entry through all steps. NO-USER-MODIFICATION attributes are
+// taken as they are given.
+func (l *Loader) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttribute) error {
+	e, err := l.Prepare(name, attributes)
+	if err == nil {
+		err = l.Link(ctx, e)
+	}
+	if err == nil {
+		err = l.Write(ctx, e)
+	}
+	return err
+}
+
+// Prepare checks an entry against the schema.
+func (l *Loader) Prepare(name dn.DN, attributes []op.PartialAttribute) (*Loading, error) {
+	e, err := write.Prepare(l.catalog.Load().Types, name, attributes, write.GivenByImport)
+	if err != nil {
+		return nil, err
+	}
+	x := &Loading{e: e}
+	if x.norms, err = name.Normalize(l.catalog.Load().Schema); err != nil {
+		return nil, catalog.Errorf(catalog.InvalidName, "name %s: %v", name, err)
+	}
+	e.Stamp(l.stamps)
+	return x, nil
+}
+
+// Link finds the entry's parent and takes its name and its id. An *Error with
+// problem NoSuchEntry says that the parent is not there, perhaps only not yet.
+func (l *Loader) Link(ctx context.Context, x *Loading) error {
+	c, err := l.contexts(x)
+	if err != nil {
+		return err
+	}
+	own := c.ContextOf(x.norms)
+	switch {
+	case own == nil:
+		return catalog.Errorf(catalog.NamingViolation, "the name is in no naming context: make one with --suffix")
+	case len(own.Norms) == len(x.norms):
+		x.parent, x.rdn = catalog.Root, own.RDN
+	default:
+		if x.parent, err = l.parent(ctx, x); err != nil {
+			return err
+		}
+		x.rdn = x.norms[0]
+	}
+	rule, err := l.govern(ctx, x)
+	if err != nil {
+		return err
+	}
+	if err := l.Claim(ctx, x); err != nil || rule == nil {
+		return err
+	}
+	l.rules.Store(x.e.ID, rule)
+	return nil
+}
+
+// govern finds the DIT structure rule of an entry; those of the load are kept for
+// the entries below it.
+func (l *Loader) govern(ctx context.Context, x *Loading) (*schema.StructureRule, error) {
+	c := l.catalog.Load()
+	if len(c.Schema.NameForms()) == 0 {
+		return nil, nil
+	}
+	var above *schema.StructureRule
+	if rule, ok := l.rules.Load(x.parent); ok {
+		above = rule.(*schema.StructureRule)
+	} else if err := l.ruleBefore(ctx, x.parent, &above); err != nil {
+		return nil, err
+	}
+	return write.Govern(c.Types, x.e.Classes, x.e.Name[0], x.parent == catalog.Root, above)
+}
+
+// ruleBefore finds the rule of an entry that was there before the load; those of
+// the load that have none are not.
+func (l *Loader) ruleBefore(ctx context.Context, id entry.ID, rule **schema.StructureRule) error {
+	if l.empty || id == catalog.Root {
+		return nil
+	}
+	node, err := l.s.Node(ctx, id)
+	if err != nil || node == nil {
+		return err
+	}
+	*rule, err = write.GoverningRule(ctx, l.s, id)
+	return err
+}
+
+// contexts gives the naming contexts, the first entry's made one if need be.
+func (l *Loader) contexts(x *Loading) (*catalog.Catalog, error) {
+	if c := l.catalog.Load(); len(c.Contexts) > 0 || !l.o.FirstSuffix {
+		return c, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.catalog.Load()
+	if len(c.Contexts) > 0 {
+		return c, nil
+	}
+	c, err := c.WithSuffixes([]string{x.e.Name.String()})
+	if err == nil {
+		l.catalog.Store(c)
+	}
+	return c, err
+}
+
+// hash is the key of a name. 128 bits of a cryptographic hash: no two names of
+// a load have the same, even if someone wants them to.
+func hash(norms []dn.Norm) spill.Key { return hashOf([]byte(dn.Key(norms))) }
+
+func hashOf(b []byte) spill.Key {
+	h := sha256.Sum256(b)
+	return spill.Key(h[:16])
+}
+
+func (l *Loader) parent(ctx context.Context, x *Loading) (entry.ID, error) {
+	above := x.norms[1:]
+	key := hash(above)
+	id, ok, err := l.names.Get(key)
+	if err != nil {
+		return catalog.Root, err
+	}
+	if ok {
+		switch entry.ID(id) {
+		case catalog.Root:
+			return catalog.Root, catalog.Errorf(catalog.Unwilling, "the entry above it, %s, was refused", x.e.Name.Parent())
+		case l.aliasID():
+			return catalog.Root, write.ErrBelowAlias
+		}
+		return entry.ID(id), nil
+	}
+	if !l.empty {
+		pl, err := l.s.Locate(ctx, x.e.Name.Parent())
+		if err != nil {
+			return catalog.Root, err
+		}
+		if pl.Found {
+			if err := write.NotAlias(ctx, l.s, pl.ID); err != nil {
+				return catalog.Root, err
+			}
+			_, _, err := l.names.Put(key, spill.Value(pl.ID))
+			return pl.ID, err
+		}
+	}
+	return catalog.Root, catalog.Errorf(catalog.NoSuchEntry, "there is no entry %s to put it below: add that one too", x.e.Name.Parent())
+}
+
+// aliasID stands in names for every alias: nobody needs their ids, since nothing
+// can be below them.
+func (l *Loader) aliasID() entry.ID { return catalog.ClassID(l.catalog.Load().Schema.Class("alias")) }
+
+// Claim makes the name and the id the entry's own.
+func (l *Loader) Claim(ctx context.Context, x *Loading) error {
+	if !l.empty {
+		_, ok, err := l.s.Child(ctx, tree.Key(x.parent, x.rdn))
+		if err == nil && ok {
+			err = catalog.Errorf(catalog.EntryExists, "exists already: the store has an entry of this name")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	given := x.e.ID != catalog.Root
+	if given {
+		if err := l.unused(ctx, x.e.ID); err != nil {
+			return err
+		}
+	} else {
+		x.e.ID = entry.NewID()
+	}
+	name := hash(x.norms)
+	if err := l.unique(ctx, x, name); err != nil {
+		return err
+	}
+	value := x.e.ID
+	if x.e.Classes.Has(l.catalog.Load().Schema.Class("alias")) {
+		value = l.aliasID()
+	}
+	had, found, err := l.names.Put(name, spill.Value(value))
+	switch {
+	case err != nil:
+		return err
+	case found:
+		return taken(had)
+	}
+	if given {
+		_, _, err = l.ids.Put(hashID(x.e.ID), spill.Value{})
+	}
+	return err
+}
+
+// taken refuses a name that an earlier record has.
+func taken(by spill.Value) error {
+	if entry.ID(by) == catalog.Root {
+		return catalog.Errorf(catalog.EntryExists, "an earlier record of this name was refused")
+	}
+	return catalog.Errorf(catalog.EntryExists, "an earlier record has this name already: leave one of them out")
+}
+
+// unused refuses an id that an entry has.
+func (l *Loader) unused(ctx context.Context, id entry.ID) error {
+	_, taken, err := l.ids.Get(hashID(id))
+	if err != nil {
+		return err
+	}
+	if !taken && !l.empty {
+		node, err := l.s.Node(ctx, id)
+		if err != nil {
+			return err
+		}
+		taken = node != nil
+	}
+	if taken {
+		return catalog.Errorf(catalog.EntryExists, "another entry has the entryUUID %s: one of them must lose it", id)
+	}
+	return nil
+}
+
+func hashID(id entry.ID) spill.Key { return hashOf(id[:]) }
+
+// Refuse notes that the entry of a name does not come, so that Link can say so
+// of those below it.
+func (l *Loader) Refuse(name dn.DN) error {
+	norms, err := name.Normalize(l.catalog.Load().Schema)
+	if err != nil || len(norms) == 0 {
+		return nil // nothing can be below it
+	}
+	_, _, err = l.names.Put(hash(norms), spill.Value{})
+	return err
+}
+
+// Write hands linked entries to the store. After an error only Abort is left.
+func (l *Loader) Write(ctx context.Context, xs ...*Loading) error {
+	w := l.writer()
+	defer l.writers.Put(w)
+	c := l.catalog.Load()
+	for _, x := range xs {
+		w.ordinal = 0 // positions need differ within one entry only
+		x.e.Write(l.p, c, w, x.parent, x.rdn)
+	}
+	if err := w.Flush(ctx, l.bulk); err != nil {
+		return err
+	}
+	l.count.Add(int64(len(xs)))
+	return nil
+}
+
+// writer gives one whose buffers have grown already, if there is one.
+func (l *Loader) writer() *LoadWriter {
+	if w, ok := l.writers.Get().(*LoadWriter); ok {
+		return w
+	}
+	return NewLoadWriter(l.bulk)
+}
+
+// Count is how many entries were written so far.
+func (l *Loader) Count() int { return int(l.count.Load()) }
+
+// LoadWriter gathers the mutations of some entries by table.
+type LoadWriter struct {
+	stamp   table.Revision
+	ordinal int
+	buffers map[*txn.Table][]table.Mutation
+}
+
+// A Filling takes cells past the usual path: a load, or what fills indexes beside
+// other writers.
+type Filling interface {
+	Stamp() table.Revision
+	Write(ctx context.Context, t *txn.Table, ms ...table.Mutation) error
+}
+
+func NewLoadWriter(b Filling) *LoadWriter {
+	return &LoadWriter{stamp: b.Stamp(), buffers: map[*txn.Table][]table.Mutation{}}
+}
+
+// Flush hands the mutations to a load, and keeps the buffers.
+func (w *LoadWriter) Flush(ctx context.Context, b Filling) error {
+	for t, ms := range w.buffers {
+		if len(ms) == 0 {
+			continue
+		}
+		if err := b.Write(ctx, t, ms...); err != nil {
+			return err
+		}
+		clear(ms)
+		w.buffers[t] = ms[:0]
+	}
+	return nil
+}
+
+func (w *LoadWriter) Write(t *txn.Table, ms ...table.Mutation) {
+	w.buffers[t] = append(w.buffers[t], ms...)
+}
+
+// Stale does nothing: after a load everything kept in memory is wrong.
+func (w *LoadWriter) Stale(uint64) {}
+
+// Claim does nothing: Link has seen to it.
+func (w *LoadWriter) Claim(*catalog.Indexed, []byte, entry.ID, entry.ID) {}
+
+func (w *LoadWriter) Position() master.Position {
+	w.ordinal++
+	return master.NewPosition(w.stamp, w.ordinal)
+}
+
+// Commit makes everything written durable and visible at one revision.
+func (l *Loader) Commit(ctx context.Context) (r table.Revision, err error) {
+	err = fmt.Errorf("load: %w", table.ErrClosed)
+	l.end.Do(func() {
+		defer l.done()
+		r, err = l.commit(ctx)
+	})
+	return r, err
+}
+
+func (l *Loader) commit(ctx context.Context) (table.Revision, error) {
+	last := context.WithoutCancel(ctx)
+	if after := l.catalog.Load(); after != l.before { // new naming contexts are part of it
+		m, err := after.Header.Mutation()
+		if err == nil {
+			err = l.bulk.Write(ctx, l.p.SettingsTable, m)
+		}
+		if err != nil {
+			return 0, errors.Join(err, l.bulk.Abort(last))
+		}
+	}
+	message := l.o.By.Append(nil)
+	message = fmt.Appendf(message, "\nimport %d entries", l.count.Load())
+	r, err := l.bulk.Commit(ctx, message)
+	if err != nil {
+		return 0, errors.Join(err, l.bulk.Abort(last))
+	}
+	return r, nil
+}
+
+// Abort drops the load; nothing of it stays. After Commit it does nothing.
+func (l *Loader) Abort(ctx context.Context) (err error) {
+	l.end.Do(func() {
+		defer l.done()
+		err = l.bulk.Abort(context.WithoutCancel(ctx))
+	})
+	return err
+}
+
+func (l *Loader) done() {
+	l.s.Close()
+	// What the scratch files leave behind at worst is in a temporary folder.
+	if err := errors.Join(l.names.Close(), l.ids.Close()); err != nil {
+		l.p.Log.Warn("removing scratch files", "error", err)
+	}
+	l.p.Changing.Unlock()
+}

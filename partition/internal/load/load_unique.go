@@ -1,0 +1,86 @@
+package load
+
+import (
+	"context"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/internal/spill"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+)
+
+// unique claims the unique values of an entry that a load brings, unless its name
+// is taken, which is what its record is refused for then.
+func (l *Loader) unique(ctx context.Context, x *Loading, name spill.Key) error {
+	c := l.catalog.Load()
+	if len(c.Header.Unique) == 0 {
+		return nil
+	}
+	if had, found, err := l.names.Get(name); err != nil || found {
+		if found {
+			err = taken(had)
+		}
+		return err
+	}
+	for i := range x.e.Attributes {
+		a := &x.e.Attributes[i]
+		ix := c.Indexes[a.Typ]
+		if ix == nil {
+			continue
+		}
+		for _, base := range ix.Unique {
+			if err := l.uniqueIn(ctx, x, a, ix, base); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Loader) uniqueIn(ctx context.Context, x *Loading, a *write.NewAttribute, ix *catalog.Indexed, base entry.ID) error {
+	in, err := l.within(ctx, x.norms, base)
+	if err != nil || !in {
+		return err
+	}
+	for _, key := range a.Keys {
+		if !l.empty {
+			if err := write.Free(ctx, l.s, &write.Claim{X: ix, Key: key, ID: x.e.ID}, base); err != nil {
+				return err
+			}
+		}
+		had, found, err := l.ids.Put(hashOf(write.UniqueRow(base, ix.Typ, key)), spill.Value(x.e.ID))
+		if err != nil {
+			return err
+		}
+		if found && entry.ID(had) != x.e.ID {
+			return catalog.Errorf(catalog.Constraint, "attribute %s: an earlier record has this value, which must be unique", ix.Typ.Name())
+		}
+	}
+	return nil
+}
+
+// within reports whether a name is in the scope of an entry that was there before
+// the load, or that the load is told of.
+func (l *Loader) within(ctx context.Context, norms []dn.Norm, base entry.ID) (bool, error) {
+	if base == catalog.Root {
+		return true, nil
+	}
+	scope, ok := l.o.Scopes[base]
+	if !ok && l.empty {
+		return false, nil
+	}
+	if !ok {
+		name, err := l.s.Name(ctx, base)
+		if err != nil {
+			return false, err
+		}
+		if scope, err = dn.Parse(name); err != nil {
+			return false, err
+		}
+	}
+	above, err := scope.Normalize(l.catalog.Load().Schema)
+	n := len(norms) - len(above)
+	return err == nil && n >= 0 && slices.Equal(norms[n:], above), err
+}

@@ -1,0 +1,478 @@
+package search
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/plan"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+)
+
+// A Query is a search.
+type Query struct {
+	Base   entry.ID // from Find; entry.Root searches all naming contexts
+	Scope  op.Scope
+	Filter filter.Resolved
+	// Secrets asks for secret attributes with the entries.
+	Secrets bool
+	// Only, if given, lists the attribute types whose values are wanted, so
+	// that of entries with very many values no others are read. Other entries
+	// come whole.
+	Only []*schema.AttributeType
+	// After continues a search of the same query on the same revision behind
+	// the result that had this position.
+	After []byte
+	// Order asks for the entries in the order of one key, which Ordered has said
+	// can be had.
+	Order *SortKey
+	// Most bounds how many entries (and rows of the tree) are looked at; a search
+	// that would look at more ends with the problem TooMany. Zero is no bound.
+	Most int
+	// Cost, if given, is added to when the search ends.
+	Cost *Cost
+}
+
+// Cost is what searches took.
+type Cost struct {
+	Candidates int      // entries looked at
+	Rows       int      // rows of the tree that their columns ruled out
+	Indexes    []string // that were looked in, and how: see plan.Access
+	Scans      int      // searches that no index served
+}
+
+// A Result is one entry found. It is valid until the next one; its Entry may be
+// kept.
+type Result struct {
+	state.Located
+	Entry *entry.Entry
+	// Wide says that the entry has very many values, of which Entry has those that
+	// Query.Only named.
+	Wide bool
+	// Position is where the result stands in the stream, for Query.After.
+	Position []byte
+}
+
+// Search streams the entries of a query, each once, without an Order in no
+// particular but always the same order for one revision.
+func Search(ctx context.Context, s *state.Snapshot, q Query) iter.Seq2[*Result, error] {
+	return func(yield func(*Result, error) bool) {
+		if q.Order != nil {
+			searchInOrder(ctx, s, q, yield)
+			return
+		}
+		f := NewFinder(ctx, s, q, yield)
+		defer f.Release()
+		if q.Cost != nil {
+			defer f.addTo(q.Cost)
+		}
+		f.run()
+	}
+}
+
+// finder runs one query.
+type finder struct {
+	s       *state.Snapshot
+	q       Query
+	ctx     context.Context
+	yield   func(*Result, error) bool
+	access  plan.Access
+	batch   []index.Candidate
+	items   []*cache.Item // of the batch
+	ids     [][]byte
+	bytes   []byte // of the batch's positions
+	size    int    // at which the batch is looked up
+	tested  int    // entries looked at, for Explain
+	found   int
+	skipped int                   // rows that the tree's columns ruled out
+	inner   map[entry.ID]struct{} // entries with children, if known
+	// derived are the types that the filter is about and that no entry stores, as
+	// lookForDerived finds.
+	derived []*schema.AttributeType
+	looked  bool
+	// only, if not nil, decides about what matches and its position.
+	only   func(e *entry.Entry, position []byte) bool
+	result Result
+}
+
+// batches grow, so that the first results come at once and later ones in few
+// round trips.
+const (
+	firstBatch = 16
+	largeBatch = 256
+)
+
+func NewFinder(ctx context.Context, s *state.Snapshot, q Query, yield func(*Result, error) bool) *finder {
+	q.Filter = filter.Definite(q.Filter) // nobody asks whether it is False or Undefined
+	f := finders.Get().(*finder)
+	f.s, f.q, f.ctx, f.yield, f.size = s, q, ctx, yield, firstBatch
+	return f
+}
+
+// finders are kept with their memory: with a fresh one a fifth of what a small
+// search allocates was it.
+var finders = sync.Pool{New: func() any { return new(finder) }}
+
+func (f *finder) Release() {
+	clear(f.batch[:cap(f.batch)])
+	clear(f.items[:cap(f.items)])
+	clear(f.ids[:cap(f.ids)])
+	*f = finder{batch: f.batch[:0], items: f.items[:0], ids: f.ids[:0], bytes: f.bytes[:0]}
+	finders.Put(f)
+}
+
+func (f *finder) addTo(c *Cost) {
+	c.Candidates += f.tested
+	c.Rows += f.skipped
+	switch {
+	case f.access != nil:
+		c.Indexes = f.access.Indexes(c.Indexes)
+	case f.q.Scope != op.BaseObject:
+		c.Scans++
+	}
+}
+
+func (f *finder) run() {
+	switch {
+	case f.q.Scope == op.BaseObject:
+		f.base()
+	case f.plan():
+		f.candidates()
+	case f.q.Scope == op.SingleLevel:
+		f.scan(tree.Children(f.q.Base))
+	default:
+		f.subtree()
+	}
+}
+
+// plan looks for an access; without one, the entries in scope are scanned.
+func (f *finder) plan() bool {
+	f.access = plan.Build(f.q.Filter, f.s.Catalog)
+	return f.access != nil
+}
+
+func (f *finder) fail(err error) { f.yield(nil, err) }
+
+// base tests the one entry.
+func (f *finder) base() {
+	if len(f.q.After) > 0 || f.q.Base == catalog.Root {
+		return
+	}
+	f.Offer(index.Candidate{ID: f.q.Base, Maybe: true, Position: f.q.Base[:]})
+	f.Flush()
+}
+
+// candidates runs the access and looks up what is in scope.
+func (f *finder) candidates() {
+	for c, err := range f.access.Run(f.ctx, f.s.Reader, f.q.After) {
+		if !f.consider(c, err) {
+			return
+		}
+	}
+	f.Flush()
+}
+
+// consider offers a candidate if it is in scope; false: stop.
+func (f *finder) consider(c index.Candidate, err error) bool {
+	if err != nil {
+		f.fail(err)
+		return false
+	}
+	in, err := f.InScope(c.ID, c.Parent)
+	if err != nil {
+		f.fail(err)
+		return false
+	}
+	return !in || f.Offer(c)
+}
+
+// InScope tells by the parent's id; only subtrees ask for nodes above, which
+// are few and cached.
+func (f *finder) InScope(id, parent entry.ID) (bool, error) {
+	if parent == catalog.Root && (f.q.Base != catalog.Root || f.q.Scope == op.SingleLevel) {
+		// A naming context's own entry, or a candidate whose parent is unknown.
+		if node, err := f.s.Node(f.ctx, id); err != nil || node == nil {
+			return false, err
+		} else {
+			parent = node.Parent
+		}
+	}
+	switch f.q.Scope {
+	case op.SingleLevel:
+		return parent == f.q.Base, nil
+	case op.WholeSubtree:
+		if id == f.q.Base {
+			return true, nil
+		}
+	case op.Subordinates:
+		if id == f.q.Base {
+			return false, nil
+		}
+	}
+	return f.s.Below(f.ctx, parent, f.q.Base)
+}
+
+// Offer adds a candidate in scope; false: stop.
+func (f *finder) Offer(c index.Candidate) bool {
+	if c.ID == catalog.SubschemaID {
+		return true
+	}
+	at := len(f.bytes)
+	f.bytes = append(f.bytes, c.Position...)
+	c.Position = f.bytes[at:len(f.bytes):len(f.bytes)]
+	f.batch = append(f.batch, c)
+	if len(f.batch) < f.size {
+		return true
+	}
+	f.size = min(2*f.size, largeBatch)
+	return f.Flush()
+}
+
+// Flush looks the batch up, those not cached in one read, tests and yields.
+func (f *finder) Flush() bool {
+	if err := f.lookUp(); err != nil {
+		f.fail(err)
+		return false
+	}
+	for i, it := range f.items {
+		if it == nil {
+			continue // gone meanwhile in this transaction, or never there
+		}
+		if ok := f.test(&f.batch[i], it); !ok {
+			return false
+		}
+	}
+	f.batch, f.bytes = f.batch[:0], f.bytes[:0]
+	return true
+}
+
+// lookUp reads the entries of the batch.
+func (f *finder) lookUp() error {
+	f.items, f.ids = f.items[:0], f.ids[:0]
+	for i := range f.batch {
+		it := f.s.Current(f.batch[i].ID)
+		if it == nil {
+			f.ids = append(f.ids, master.Row(f.batch[i].ID))
+		}
+		f.items = append(f.items, it)
+	}
+	if len(f.ids) == 0 {
+		return nil
+	}
+	rows, err := getMany(f.ctx, f.s, f.ids)
+	if err != nil {
+		return err
+	}
+	for i, it := range f.items {
+		if it != nil {
+			continue
+		}
+		if f.items[i], err = f.s.Decode(f.ctx, f.batch[i].ID, rows[0]); err != nil {
+			return err
+		}
+		rows = rows[1:]
+	}
+	return nil
+}
+
+func getMany(ctx context.Context, s *state.Snapshot, ids [][]byte) ([]table.Row, error) {
+	sel := table.Select{Families: state.WholeEntry, MaxCells: state.MaxColumns}
+	if len(ids) == 1 {
+		row, err := s.Reader.Get(ctx, s.Keeper.Master, ids[0], sel)
+		return []table.Row{row}, err
+	}
+	return s.Reader.GetMany(ctx, s.Keeper.Master, ids, sel)
+}
+
+// test decides one entry and yields it; false: stop.
+func (f *finder) test(c *index.Candidate, it *cache.Item) bool {
+	if f.tested++; !f.within() {
+		return false
+	}
+	name, err := f.s.NameOf(f.ctx, c.ID, it)
+	if err != nil {
+		f.fail(err)
+		return false
+	}
+	if c.Maybe {
+		match, err := f.matches(c.ID, it, name)
+		if err != nil {
+			f.fail(err)
+			return false
+		}
+		if !match {
+			return true
+		}
+	}
+	e, err := f.s.EntryOf(f.ctx, c.ID, it, f.q.Secrets, f.q.Only)
+	if err != nil {
+		f.fail(err)
+		return false
+	}
+	if f.only != nil && !f.only(e, c.Position) {
+		return true
+	}
+	f.found++
+	f.result = Result{state.Located{ID: c.ID, Parent: it.Node.Parent, Name: name}, e, it.Entry == nil, c.Position}
+	return f.yield(&f.result, nil)
+}
+
+// within reports whether no more was looked at than may be.
+func (f *finder) within() bool {
+	if f.q.Most == 0 || f.tested+f.skipped <= f.q.Most {
+		return true
+	}
+	f.fail(catalog.Errorf(catalog.TooMany, "the search looks at more than %d entries, the limit on candidates: narrow it", f.q.Most))
+	return false
+}
+
+// matches evaluates the filter on an entry; of one with very many values, on
+// its columns first.
+func (f *finder) matches(id entry.ID, it *cache.Item, name string) (bool, error) {
+	if f.q.Filter == filter.Const(filter.True) {
+		return true, nil
+	}
+	e := it.Entry
+	if e == nil {
+		var err error
+		if e, err = f.s.Wide(f.ctx, id, filterTypes(f.q.Filter)); err != nil {
+			return false, err
+		}
+	}
+	e, err := f.withChildren(id, e)
+	if err != nil {
+		return false, err
+	}
+	src := filter.EntrySource{Entry: e}
+	if filter.NeedsValues(f.q.Filter) {
+		parsed, err := dn.Parse(name)
+		if err != nil {
+			return false, err
+		}
+		src.Name, src.Schema = parsed, f.s.Catalog.Schema
+	}
+	return f.q.Filter.Match(&src) == filter.True, nil
+}
+
+// withChildren gives the entry with hasSubordinates and numSubordinates, which are
+// not stored, as far as the filter is about them.
+func (f *finder) withChildren(id entry.ID, e *entry.Entry) (*entry.Entry, error) {
+	if !f.looked {
+		f.lookForDerived()
+	}
+	if len(f.derived) == 0 {
+		return e, nil
+	}
+	more := slices.Clip(e.Attributes)
+	for _, t := range f.derived {
+		value, err := ofChildren(f.ctx, f.s, t, id)
+		if err != nil {
+			return nil, err
+		}
+		more = append(more, entry.Attribute{Type: t, Values: [][]byte{value}})
+	}
+	return &entry.Entry{ID: id, Attributes: more}, nil
+}
+
+// lookForDerived finds out, once a query, what of these the filter is about.
+func (f *finder) lookForDerived() {
+	f.looked = true
+	k := f.s.Catalog.Types
+	for test := range filter.Tests(f.q.Filter) {
+		for _, t := range test.Types {
+			if t != nil && (t == k.HasSubordinates || t == k.NumSubordinates) && !slices.Contains(f.derived, t) {
+				f.derived = append(f.derived, t)
+			}
+		}
+	}
+}
+
+func ofChildren(ctx context.Context, s *state.Snapshot, t *schema.AttributeType, id entry.ID) ([]byte, error) {
+	if t == s.Catalog.NumSubordinates {
+		n, err := s.CountChildren(ctx, id)
+		return strconv.AppendInt(nil, int64(n), 10), err
+	}
+	has, err := s.HasChildren(ctx, id)
+	return []byte(strings.ToUpper(strconv.FormatBool(has))), err
+}
+
+// filterTypes lists the types that a filter asks about.
+func filterTypes(f filter.Resolved) (ts []*schema.AttributeType) {
+	for t := range filter.Tests(f) {
+		ts = append(ts, t.Types...)
+	}
+	return ts
+}
+
+// Explain says in text how Search would run a query and, if run, what it did.
+func Explain(ctx context.Context, s *state.Snapshot, q Query, run bool) (string, error) {
+	var failed error
+	f := NewFinder(ctx, s, q, func(_ *Result, err error) bool {
+		failed = err
+		return err == nil
+	})
+	f.plan()
+	if run {
+		f.run()
+	}
+	var b strings.Builder
+	switch {
+	case q.Scope == op.BaseObject:
+		b.WriteString("the base entry\n")
+	case f.access != nil:
+		f.access.Describe(&b, 0, run)
+	case q.Scope == op.SingleLevel:
+		b.WriteString("scan of the children of the base\n")
+	default:
+		b.WriteString("scan of the subtree\n")
+	}
+	if run {
+		b.WriteString(f.summary())
+	}
+	return b.String(), failed
+}
+
+// classSeen is whether any entry was of a class at an ordinal.
+type classSeen struct {
+	asOf uint64
+	has  bool
+}
+
+// HasClass reports whether any entry is of a class; quick for referral and
+// alias, which nearly every search asks about: commits that add or remove one
+// touch the class.
+func HasClass(ctx context.Context, s *state.Snapshot, c *schema.ObjectClass) (bool, error) {
+	id, watched := s.Catalog.Watched[c]
+	if v, ok := s.Catalog.Cache.Classes.Load(c); ok && s.Cached {
+		if seen := v.(*classSeen); s.At.Unchanged(id, seen.asOf) {
+			return seen.has, nil
+		}
+	}
+	f := filter.Resolve(&filter.Equal{Attribute: s.Catalog.ObjectClass.Name(), Value: []byte(c.Name())}, s.Catalog.Schema)
+	has := false
+	for _, err := range Search(ctx, s, Query{Base: catalog.Root, Scope: op.WholeSubtree, Filter: f}) {
+		if err != nil {
+			return false, err
+		}
+		has = true
+		break
+	}
+	if asOf := s.At.Ordinal(); watched && s.Cached && asOf != 0 {
+		s.Catalog.Cache.Classes.Store(c, &classSeen{asOf, has})
+	}
+	return has, nil
+}

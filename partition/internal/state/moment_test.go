@@ -1,0 +1,68 @@
+package state
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/revision"
+)
+
+func TestParseMoment(t *testing.T) {
+	for text, want := range map[string]string{
+		"now":                            "now",
+		"r65f8c2a41b-0-1":                "revision r65f8c2a41b-0-1",
+		"2026-11-20T10:00:00Z":           "2026-11-20T10:00:00Z",
+		"2026-11-20T12:00:00.25+02:00":   "2026-11-20T10:00:00.25Z",
+		"20261120100000Z":                "2026-11-20T10:00:00Z",
+		"202611201000.5+0000":            "2026-11-20T10:00:30Z",
+		"20261120100000.123456789Z":      "2026-11-20T10:00:00.123456789Z",
+		"20161231235960Z":                "2017-01-01T00:00:00Z",
+		"before-upgrade":                 "checkpoint before-upgrade",
+		"r65f8c2a41b-0-1x":               "checkpoint r65f8c2a41b-0-1x",
+		"":                               "error",
+		"2026-11-20":                     "error",
+		"2026-11-20T10:00:00":            "error",
+		"20261320100000Z":                "error",
+		"2012-12-31T23:59:59Z":           "error",
+		"yesterday noon":                 "error",
+		"\x00":                           "error",
+		strings.Repeat("a", 65):          "error",
+		"r65f8c2a41b-0-1\n":              "error",
+		"2026-11-20T10:00:00Z and later": "error",
+	} {
+		m, err := ParseMoment(text)
+		if got := spell(m, err); got != want {
+			t.Errorf("%q: %s, want %s (%v)", text, got, want, err)
+		}
+	}
+}
+
+func FuzzParseMoment(f *testing.F) {
+	for _, s := range []string{"now", "r1-0-1", "2026-11-20T10:00:00Z", "20261120100000.5Z", "release"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		m, err := ParseMoment(s)
+		if err == nil && (m.String() != s || spell(m, nil) == "error") {
+			t.Errorf("%q: %#v", s, m)
+		}
+	})
+}
+
+// spell tells what a moment was taken for.
+func spell(m Moment, err error) string {
+	switch {
+	case err != nil:
+		return "error"
+	case m.IsNow():
+		return "now"
+	case m.revision != 0:
+		return "revision " + revision.String(m.revision)
+	case m.name != "":
+		return "checkpoint " + m.name
+	case m.time.IsZero():
+		return "error"
+	}
+	return m.time.UTC().Format(time.RFC3339Nano)
+}

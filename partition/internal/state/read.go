@@ -1,0 +1,524 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+)
+
+// A Located is where a name was found: the entry's id and its name in stored
+// spelling.
+type Located struct {
+	ID     entry.ID
+	Parent entry.ID
+	Name   string
+}
+
+// WholeEntry selects what an item holds.
+var WholeEntry = []table.Family{master.TreeInfo, master.UpAttributes}
+
+// MaxColumns is how many cells of an entry are read at once. Entries with more
+// are wide: their attributes are read by column ranges, and not kept.
+const MaxColumns = 512
+
+// Item reads an entry, from the cache where it is still right. Nil: there is
+// none.
+func (s *Snapshot) Item(ctx context.Context, id entry.ID) (*cache.Item, error) {
+	if s.Cached {
+		if i, ok := s.Catalog.Cache.Entries.GetIfPresent(id); ok {
+			if s.At.Unchanged(id, i.AsOf) {
+				return i, nil
+			}
+			if i.Entry == nil { // was wide, and likely is: do not read it to find out
+				return s.wideItem(ctx, id)
+			}
+		}
+	}
+	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(id), table.Select{Families: WholeEntry, MaxCells: MaxColumns})
+	if err != nil {
+		return nil, err
+	}
+	return s.Decode(ctx, id, row)
+}
+
+// Current gives the cached item of an entry if it is right, or nil.
+func (s *Snapshot) Current(id entry.ID) *cache.Item {
+	if s.Cached {
+		if i, ok := s.Catalog.Cache.Entries.GetIfPresent(id); ok && s.At.Unchanged(id, i.AsOf) {
+			return i
+		}
+	}
+	return nil
+}
+
+// Decode makes an item of a master row and keeps it.
+func (s *Snapshot) Decode(ctx context.Context, id entry.ID, row table.Row) (*cache.Item, error) {
+	if len(row.Cells) >= MaxColumns {
+		return s.wideItem(ctx, id)
+	}
+	node, ok := master.DecodeNode(row)
+	if !ok {
+		return nil, nil
+	}
+	attributes, err := master.Decode(row, s.Catalog.Schema)
+	if err != nil {
+		return nil, err
+	}
+	i := &cache.Item{AsOf: s.At.Ordinal(), Node: node}
+	i.Entry = &entry.Entry{ID: id, Attributes: s.withID(id, attributes)}
+	s.keep(id, i)
+	return i, nil
+}
+
+// wideItem reads only where a wide entry stands.
+func (s *Snapshot) wideItem(ctx context.Context, id entry.ID) (*cache.Item, error) {
+	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(id), table.Select{Families: []table.Family{master.TreeInfo}})
+	if err != nil {
+		return nil, err
+	}
+	node, ok := master.DecodeNode(row)
+	if !ok {
+		return nil, nil
+	}
+	i := &cache.Item{AsOf: s.At.Ordinal(), Node: node}
+	s.keep(id, i)
+	return i, nil
+}
+
+func (s *Snapshot) keep(id entry.ID, i *cache.Item) {
+	if s.Cached && i.AsOf != 0 && i.Weight() < cache.LargeEntry {
+		s.Catalog.Cache.Entries.Set(id, i)
+	}
+}
+
+// withID adds entryUUID, which is not stored: the id is it.
+func (s *Snapshot) withID(id entry.ID, as []entry.Attribute) []entry.Attribute {
+	return append(as, entry.Attribute{Type: s.Catalog.EntryUUID, Values: [][]byte{[]byte(id.String())}})
+}
+
+// Node reads where an entry stands. Nil: there is no such entry.
+func (s *Snapshot) Node(ctx context.Context, id entry.ID) (*master.Node, error) {
+	i, err := s.Item(ctx, id)
+	if err != nil || i == nil {
+		return nil, err
+	}
+	return &i.Node, nil
+}
+
+// Child reads the id in one row of the tree.
+func (s *Snapshot) Child(ctx context.Context, key []byte) (id entry.ID, ok bool, err error) {
+	row, err := s.Reader.Get(ctx, s.Keeper.Tree, key, table.Select{Families: []table.Family{tree.TreeInfo}})
+	if err != nil {
+		return id, false, err
+	}
+	id, ok = tree.ID(row)
+	return id, ok, nil
+}
+
+// Resolve finds the child of an entry by its normalised RDN.
+func (s *Snapshot) Resolve(ctx context.Context, parent entry.ID, rdn dn.Norm) (id entry.ID, ok bool, err error) {
+	if s.Cached {
+		key := cache.ChildKey{Parent: parent, RDN: rdn}
+		if id, ok := s.Catalog.Cache.Children.GetIfPresent(key); ok {
+			node, err := s.Node(ctx, id)
+			if err != nil {
+				return id, false, err
+			}
+			if node != nil && node.Parent == parent && node.NormRDN == rdn {
+				return id, true, nil
+			}
+		}
+		defer func() {
+			if ok && err == nil {
+				s.Catalog.Cache.Children.Set(key, id)
+			}
+		}()
+	}
+	return s.Child(ctx, tree.Key(parent, rdn))
+}
+
+// Place is a name looked up: the entry if it exists, or how far it got.
+type Place struct {
+	Located
+	Norms []dn.Norm
+	RDN   dn.Norm // its own, as a key under its parent
+	Found bool
+	depth int      // RDNs that exist
+	last  entry.ID // the deepest entry that exists
+}
+
+// Locate walks a name down from its naming context.
+func (s *Snapshot) Locate(ctx context.Context, name dn.DN) (pl Place, err error) {
+	if pl.Norms, err = name.Normalize(s.Catalog.Schema); err != nil {
+		return pl, catalog.Errorf(catalog.InvalidName, "name %s: %v", name, err)
+	}
+	if len(pl.Norms) == 0 {
+		pl.Found = true
+		return pl, nil
+	}
+	c := s.Catalog.ContextOf(pl.Norms)
+	if c == nil {
+		return pl, nil
+	}
+	id, rdn, left := catalog.Root, c.RDN, len(pl.Norms)-len(c.Norms)
+	for {
+		child, ok, err := s.Resolve(ctx, id, rdn)
+		if err != nil {
+			return pl, err
+		}
+		pl.Parent, pl.RDN = id, rdn
+		if !ok {
+			return pl, nil
+		}
+		id = child
+		pl.last, pl.depth = id, len(pl.Norms)-left
+		if left == 0 {
+			pl.ID, pl.Found = id, true
+			return pl, nil
+		}
+		left--
+		rdn = pl.Norms[left]
+	}
+}
+
+// ParentFound reports whether all but the name's own RDN exists (or the name is
+// a naming context's).
+func (pl *Place) ParentFound(c *catalog.Catalog) bool {
+	if pl.Found {
+		return true
+	}
+	x := c.ContextOf(pl.Norms)
+	return x != nil && (len(x.Norms) == len(pl.Norms) || pl.depth == len(pl.Norms)-1)
+}
+
+// Find resolves a name. A missing one is an *Error with problem NoSuchEntry;
+// its Matched is the deepest ancestor that exists. The root (an empty name) is
+// entry.Root.
+func (s *Snapshot) Find(ctx context.Context, name dn.DN) (Located, error) {
+	pl, err := s.Locate(ctx, name)
+	if err != nil {
+		return Located{}, err
+	}
+	if !pl.Found {
+		return Located{}, s.Missing(ctx, name, &pl)
+	}
+	pl.Name, err = s.Name(ctx, pl.ID)
+	return pl.Located, err
+}
+
+func (s *Snapshot) Missing(ctx context.Context, name dn.DN, pl *Place) error {
+	e := catalog.Errorf(catalog.NoSuchEntry, "no entry %s", name)
+	switch {
+	case len(s.Catalog.Contexts) == 0:
+		e.Text = "this directory has no naming context yet: add one with --suffix"
+	case len(name) == 0:
+		e.Text = "nothing but naming contexts stands at the root"
+	}
+	if pl.last != catalog.Root {
+		matched, err := s.Name(ctx, pl.last)
+		if err != nil {
+			return err
+		}
+		e.Matched = matched
+	}
+	return e
+}
+
+// Name gives an entry's name in stored spelling.
+func (s *Snapshot) Name(ctx context.Context, id entry.ID) (string, error) {
+	if id == catalog.Root {
+		return "", nil
+	}
+	i, err := s.Item(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	if i == nil {
+		return "", table.ErrCorrupt
+	}
+	return s.NameOf(ctx, id, i)
+}
+
+func (s *Snapshot) NameOf(ctx context.Context, id entry.ID, i *cache.Item) (string, error) {
+	if n := i.Name.Load(); n != nil && s.Cached && s.At.Unchanged(cache.Moves, n.AsOf) {
+		return n.Name, nil
+	}
+	name := i.Node.UpRDN
+	if i.Node.Parent != catalog.Root {
+		above, err := s.Name(ctx, i.Node.Parent)
+		if err != nil {
+			return "", err
+		}
+		name += "," + above
+	}
+	if asOf := s.At.Ordinal(); s.Cached && asOf != 0 {
+		i.Name.Store(&cache.CachedName{AsOf: asOf, Name: name})
+	}
+	return name, nil
+}
+
+// Entry reads an entry, without secret attributes unless asked for. The entry
+// is shared: do not change it. It has the stored operational attributes and
+// entryUUID; entryDN, subschemaSubentry, hasSubordinates, numSubordinates are
+// the directory's to add. Nil: there is no such entry.
+func (s *Snapshot) Entry(ctx context.Context, id entry.ID, secrets bool) (*entry.Entry, error) {
+	i, err := s.Item(ctx, id)
+	if err != nil || i == nil {
+		return nil, err
+	}
+	return s.EntryOf(ctx, id, i, secrets, nil)
+}
+
+// Some reads an entry of which only the attributes of some types are looked at: of
+// one with very many values it has no others. Nil: there is no such entry.
+func (s *Snapshot) Some(ctx context.Context, id entry.ID, types []*schema.AttributeType) (*entry.Entry, error) {
+	i, err := s.Item(ctx, id)
+	if err != nil || i == nil {
+		return nil, err
+	}
+	return s.EntryOf(ctx, id, i, false, types)
+}
+
+// EntryOf completes an item: the attributes of a wide one (those of the types
+// only, if given), and secrets.
+func (s *Snapshot) EntryOf(ctx context.Context, id entry.ID, i *cache.Item, secrets bool, only []*schema.AttributeType) (*entry.Entry, error) {
+	e := i.Entry
+	if e == nil {
+		var err error
+		if e, err = s.Wide(ctx, id, only); err != nil {
+			return nil, err
+		}
+	}
+	if !secrets {
+		return e, nil
+	}
+	hidden, err := s.Secrets(ctx, id)
+	if err != nil || len(hidden) == 0 {
+		return e, err
+	}
+	return &entry.Entry{ID: id, Attributes: append(slices.Clip(e.Attributes), hidden...)}, nil
+}
+
+// Wide reads an entry with very many values; only narrows it to some types.
+func (s *Snapshot) Wide(ctx context.Context, id entry.ID, only []*schema.AttributeType) (*entry.Entry, error) {
+	sel := table.Select{Families: []table.Family{master.UpAttributes}}
+	for _, t := range only {
+		for _, sub := range s.Catalog.Schema.Subtypes(t) {
+			if !sub.Secret() {
+				sel.Columns = append(sel.Columns, master.Columns(sub, ""), table.ColumnPrefix(master.UpAttributes, []byte(sub.Name()+";")))
+			}
+		}
+	}
+	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(id), sel)
+	if err != nil {
+		return nil, err
+	}
+	attributes, err := master.Decode(row, s.Catalog.Schema)
+	return &entry.Entry{ID: id, Attributes: s.withID(id, attributes)}, err
+}
+
+// Secrets reads only the secret attributes of an entry: of userPassword, what a
+// bind asks for.
+func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute, error) {
+	i := s.Current(id)
+	if i != nil {
+		if hidden := i.Secrets.Load(); hidden != nil {
+			return *hidden, nil
+		}
+	}
+	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(id), table.Select{Families: []table.Family{master.Secrets}})
+	if err != nil {
+		return nil, err
+	}
+	hidden, err := master.Decode(row, s.Catalog.Schema)
+	if err == nil && i != nil {
+		i.Secrets.Store(&hidden) // the entry did not change since i was read
+	}
+	return hidden, err
+}
+
+// HasChildren looks for one child.
+func (s *Snapshot) HasChildren(ctx context.Context, id entry.ID) (bool, error) {
+	for _, err := range s.Reader.Scan(ctx, s.Keeper.Tree, tree.Children(id), table.Select{Families: []table.Family{tree.TreeInfo}, MaxRows: 1}) {
+		return err == nil, err
+	}
+	return false, nil
+}
+
+// CountChildren counts an entry's children.
+func (s *Snapshot) CountChildren(ctx context.Context, id entry.ID) (n int, err error) {
+	for _, err := range s.Reader.Scan(ctx, s.Keeper.Tree, tree.Children(id), table.Select{Families: []table.Family{tree.TreeInfo}}) {
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// Compare tests one assertion on an entry without reading more of it than
+// that. The error is an *Error (undefined type, no equality rule, bad syntax,
+// no such attribute).
+func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string, value []byte) (bool, error) {
+	t, options, err := s.Catalog.Describe(description)
+	if err != nil {
+		return false, err
+	}
+	if t.Equality == nil || t.Secret() {
+		return false, catalog.Errorf(catalog.NoMatching, "%s cannot be compared: it has no equality rule that may be used", t.Name())
+	}
+	key, err := t.Equality.Assertion(value)
+	if err != nil {
+		return false, catalog.Errorf(catalog.InvalidSyntax, "value of %s: %v", description, err)
+	}
+	i, err := s.Item(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	if i == nil {
+		return false, catalog.Errorf(catalog.NoSuchEntry, "no such entry")
+	}
+	if i.Entry == nil && t == s.Catalog.EntryUUID && options == "" { // no column has it
+		held, err := t.Equality.Key([]byte(id.String()))
+		return bytes.Equal(held, key), err
+	}
+	if i.Entry == nil {
+		return s.compareWide(ctx, id, t, options, key)
+	}
+	has := false
+	for k := range i.Entry.Attributes {
+		a := &i.Entry.Attributes[k]
+		if !a.Type.Is(t) || a.Type.Equality == nil || a.Type.Equality.Form != t.Equality.Form || !entry.HasOptions(a.Options, options) {
+			continue
+		}
+		has = true
+		for _, v := range a.Values {
+			if held, err := t.Equality.Key(v); err == nil && bytes.Equal(held, key) {
+				return true, nil
+			}
+		}
+	}
+	if !has {
+		return false, catalog.Errorf(catalog.NoSuchAttribute, "the entry has no %s", description)
+	}
+	return false, nil
+}
+
+// compareWide asks the columns of normalised values.
+func (s *Snapshot) compareWide(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, key []byte) (bool, error) {
+	has := false
+	for _, sub := range s.Catalog.Schema.Subtypes(t) {
+		if sub.Equality == nil || sub.Equality.Form != t.Equality.Form {
+			continue
+		}
+		st, err := s.values(ctx, id, sub)
+		if err != nil {
+			return false, err
+		}
+		for _, d := range st.Described {
+			if !entry.HasOptions(d.Options, options) {
+				continue
+			}
+			has = true
+			if p, err := d.Find(ctx, s, key); err != nil || p != nil {
+				return p != nil, err
+			}
+		}
+	}
+	if !has {
+		return false, catalog.Errorf(catalog.NoSuchAttribute, "the entry has no %s", t.Name())
+	}
+	return false, nil
+}
+
+// Recall finds an entry by its name in stored spelling, letter by letter, if
+// Remember was told of it: for names that are asked for again and again it
+// spares parsing and walking down. The name is right at this snapshot, or not
+// found.
+func (s *Snapshot) Recall(name string) (Located, bool) {
+	id, ok := s.Catalog.Cache.Names.GetIfPresent(name)
+	if !ok {
+		return Located{}, false
+	}
+	i := s.Current(id)
+	if i == nil {
+		return Located{}, false
+	}
+	n := i.Name.Load()
+	if n == nil || n.Name != name || !s.At.Unchanged(cache.Moves, n.AsOf) {
+		return Located{}, false
+	}
+	return Located{id, i.Node.Parent, n.Name}, true
+}
+
+// Remember keeps for Recall where a name was found, if the client spells it as
+// it is stored.
+func (s *Snapshot) Remember(name string, at Located) {
+	if s.Cached && name == at.Name {
+		s.Catalog.Cache.Names.Set(at.Name, at.ID)
+	}
+}
+
+// ClassesAt reads an entry's classes.
+func (s *Snapshot) ClassesAt(ctx context.Context, id entry.ID) (*catalog.Classes, error) {
+	values, err := s.ClassValues(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return s.Catalog.ClassesOf(values)
+}
+
+// ClassValues reads an entry's objectClass, without the rest of it if it is
+// wide.
+func (s *Snapshot) ClassValues(ctx context.Context, id entry.ID) ([][]byte, error) {
+	i, err := s.Item(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if i == nil {
+		return nil, table.ErrCorrupt
+	}
+	oc := s.Catalog.ObjectClass
+	e := i.Entry
+	if e == nil {
+		if e, err = s.Wide(ctx, id, []*schema.AttributeType{oc}); err != nil {
+			return nil, err
+		}
+	}
+	return e.Values(oc), nil
+}
+
+// Below reports whether the way up from a parent comes to base.
+func (s *Snapshot) Below(ctx context.Context, parent, base entry.ID) (bool, error) {
+	for parent != base && base != catalog.Root {
+		if parent == catalog.Root {
+			return false, nil
+		}
+		node, err := s.Node(ctx, parent)
+		if err != nil {
+			return false, err
+		}
+		if node == nil {
+			return false, table.ErrCorrupt
+		}
+		parent = node.Parent
+	}
+	return true, nil
+}
+
+// Within reports whether an entry stands at base or below it.
+func (s *Snapshot) Within(ctx context.Context, id, parent, base entry.ID) (bool, error) {
+	if id == base {
+		return true, nil
+	}
+	return s.Below(ctx, parent, base)
+}

@@ -1,0 +1,161 @@
+package state
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+)
+
+// TypeValues is what an entry's normalised columns say about one type, under
+// all options.
+type TypeValues struct {
+	id        entry.ID
+	typ       *schema.AttributeType
+	Described []*DescribedValues
+}
+
+// DescribedValues is the values of one description. If many, they lie in
+// master's columns and are asked for one by one; list then has only what was
+// asked.
+type DescribedValues struct {
+	ID      entry.ID
+	Typ     *schema.AttributeType
+	Options string
+	Many    bool
+	Unkeyed bool // has values, which have no keys
+	List    []Keyed
+}
+
+// Keyed is one value by its column: its position, and its key unless it was
+// cut.
+type Keyed struct {
+	Qualifier []byte // of its column; tells values of a description apart
+	Key       []byte // nil if cut
+	Position  master.Position
+}
+
+// values reads the columns of a type.
+func (s *Snapshot) values(ctx context.Context, id entry.ID, t *schema.AttributeType) (*TypeValues, error) {
+	node, err := s.Node(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if node == nil {
+		return nil, catalog.Errorf(catalog.NoSuchEntry, "no such entry")
+	}
+	row, err := s.Reader.Get(ctx, s.Keeper.Tree, tree.Key(node.Parent, node.NormRDN), table.Select{
+		Families: []table.Family{tree.NormAttributes}, Columns: []table.ColumnRange{tree.Columns(t)}})
+	if err != nil {
+		return nil, err
+	}
+	return ValuesOf(id, t, row), nil
+}
+
+// ValuesOf reads them from a row of the tree.
+func ValuesOf(id entry.ID, t *schema.AttributeType, row table.Row) *TypeValues {
+	tv := &TypeValues{id: id, typ: t}
+	cells := row.Range(tree.Columns(t))
+	for i := range cells {
+		c := tree.Decode(&cells[i])
+		d := tv.Description(c.Options)
+		switch c.Kind {
+		case tree.Many:
+			d.Many = true
+		case tree.Unkeyed:
+			d.Unkeyed = true
+		default:
+			d.List = append(d.List, keyedOf(t, &cells[i], c))
+		}
+	}
+	return tv
+}
+
+// Is tells whether it is the value with a key, which would be in column q if it
+// has a position.
+func (k *Keyed) Is(key, q []byte) bool {
+	if k.Key != nil {
+		return bytes.Equal(k.Key, key)
+	}
+	return bytes.Equal(k.Qualifier, q)
+}
+
+func keyedOf(t *schema.AttributeType, cell *table.Cell, c tree.Column) Keyed {
+	k := Keyed{Qualifier: bytes.Clone(cell.Qualifier), Position: bytes.Clone(c.Position)}
+	if c.Kind != tree.Cut {
+		k.Key = bytes.Clone(c.Key)
+	}
+	return k
+}
+
+// Description finds the values under options, or makes an empty list.
+func (tv *TypeValues) Description(options string) *DescribedValues {
+	for _, d := range tv.Described {
+		if d.Options == options {
+			return d
+		}
+	}
+	d := &DescribedValues{ID: tv.id, Typ: tv.typ, Options: options}
+	tv.Described = append(tv.Described, d)
+	return d
+}
+
+// Present reports whether the type has any value.
+func (tv *TypeValues) Present() bool {
+	for _, d := range tv.Described {
+		if d.Many || d.Unkeyed || len(d.List) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Find gives the value with a key, or nil.
+func (d *DescribedValues) Find(ctx context.Context, s *Snapshot, key []byte) (*Keyed, error) {
+	q := tree.Qualifier(d.Typ, d.Options, key)
+	for i := range d.List {
+		if d.List[i].Is(key, q) {
+			return &d.List[i], nil
+		}
+	}
+	if !d.Many {
+		return nil, nil
+	}
+	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(d.ID), table.Select{
+		Families: []table.Family{master.NormAttributes}, Columns: []table.ColumnRange{table.Column(master.NormAttributes, q)}})
+	if err != nil || len(row.Cells) == 0 {
+		return nil, err
+	}
+	return &Keyed{Qualifier: q, Key: key, Position: bytes.Clone(row.Cells[0].Value)}, nil
+}
+
+// ManyColumns are the ranges of a description's columns in master: of whole and
+// of cut keys. Between them may lie those of a longer option (";x-a" and ";x-ab").
+func (d *DescribedValues) ManyColumns() []table.ColumnRange {
+	return []table.ColumnRange{
+		table.ColumnPrefix(master.NormAttributes, tree.Plain(d.Typ, d.Options, tree.Whole)),
+		table.ColumnPrefix(master.NormAttributes, tree.Plain(d.Typ, d.Options, tree.Cut)),
+	}
+}
+
+// All reads the values of a description that has many.
+func (d *DescribedValues) All(ctx context.Context, s *Snapshot) ([]Keyed, error) {
+	if !d.Many {
+		return d.List, nil
+	}
+	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(d.ID), table.Select{
+		Families: []table.Family{master.NormAttributes}, Columns: d.ManyColumns()})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Keyed, len(row.Cells))
+	for i := range row.Cells {
+		list[i] = keyedOf(d.Typ, &row.Cells[i], tree.Decode(&row.Cells[i]))
+	}
+	return list, nil
+}

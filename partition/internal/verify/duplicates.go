@@ -1,0 +1,43 @@
+package verify
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+)
+
+// Duplicates goes through an index in its order and tells of every entry of a
+// scope that has the value of another one. It gives the number of such values.
+func Duplicates(ctx context.Context, s *state.Snapshot, x *catalog.Indexed, base entry.ID, found func(a, b entry.ID) error) (n int, err error) {
+	var row []byte // of the value at hand
+	var first entry.ID
+	again := false
+	for c, err := range x.Values.InOrder(ctx, s.Reader, false, nil) {
+		if err != nil {
+			return n, err
+		}
+		if in, err := s.Within(ctx, c.ID, c.Parent, base); err != nil {
+			return n, err
+		} else if !in {
+			continue
+		}
+		if r := c.Position[:len(c.Position)-len(c.ID)]; row == nil || !bytes.Equal(r, row) {
+			row, first, again = append(row[:0], r...), c.ID, false
+			continue
+		}
+		if !again {
+			again = true
+			n++
+		}
+		if err := found(first, c.ID); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// MaxDuplicates is how many duplicates are named.
+const MaxDuplicates = 10

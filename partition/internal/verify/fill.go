@@ -1,0 +1,162 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/load"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// ReindexOptions of a Reindex or Rebuild.
+type ReindexOptions struct {
+	// Again are attributes whose indexes are filled anew even if they seem
+	// right.
+	Again []string
+	// Found is told what keeps a Rebuild from being made; may be nil.
+	Found func(*Finding) error
+	// Progress is told how many entries were read so far; may be nil.
+	Progress func(entries int)
+}
+
+func (o ReindexOptions) WithDefaults() ReindexOptions {
+	if o.Found == nil {
+		o.Found = func(*Finding) error { return nil }
+	}
+	if o.Progress == nil {
+		o.Progress = func(int) {}
+	}
+	return o
+}
+
+// FillFrom enters the entries of a snapshot into indexes.
+func FillFrom(ctx context.Context, s *state.Snapshot, to load.Filling, c *catalog.Catalog, types []*schema.AttributeType, o ReindexOptions) error {
+	f := &filler{s: s, ctx: ctx, w: load.NewLoadWriter(to), bulk: to, o: o}
+	for _, t := range types {
+		f.indexes = append(f.indexes, &indexCheck{Indexed: c.Indexes[t]})
+	}
+	return f.run()
+}
+
+// filler enters all entries into some indexes.
+type filler struct {
+	s       *state.Snapshot
+	ctx     context.Context
+	bulk    load.Filling
+	w       *load.LoadWriter
+	indexes []*indexCheck
+	o       ReindexOptions
+	entries int
+}
+
+// run reads of each entry its place and the values of the types. Wide entries
+// are read a page after the other.
+func (f *filler) run() error {
+	sel := table.Select{Families: []table.Family{master.TreeInfo, master.UpAttributes}, MaxCells: state.MaxColumns}
+	for _, x := range f.indexes {
+		sel.Columns = append(sel.Columns, master.Columns(x.Typ, ""), table.ColumnPrefix(master.UpAttributes, []byte(x.Typ.Name()+";")))
+	}
+	for row, err := range f.s.Reader.Scan(f.ctx, f.s.Keeper.Master, table.Range{}, sel) {
+		if err != nil {
+			return err
+		}
+		if err := f.row(row, sel); err != nil {
+			return err
+		}
+		f.entries++
+		if f.entries%verifyBatch == 0 {
+			f.o.Progress(f.entries)
+			if err := f.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	f.o.Progress(f.entries)
+	return f.flush()
+}
+
+// row enters one entry.
+func (f *filler) row(row table.Row, sel table.Select) error {
+	x := &subject{row: row.Clone()}
+	copy(x.id[:], row.Key)
+	var ok bool
+	if x.node, ok = master.DecodeNode(x.row); !ok {
+		if len(row.Cells) < state.MaxColumns {
+			return nil // no entry: check reports it
+		}
+		return f.wide(x, sel)
+	}
+	return f.enter(x, x.row.Family(master.UpAttributes))
+}
+
+// wide enters an entry page by page.
+func (f *filler) wide(x *subject, sel table.Select) error {
+	head, err := f.s.Reader.Get(f.ctx, f.s.Keeper.Master, x.row.Key, table.Select{Families: []table.Family{master.TreeInfo}})
+	if err != nil {
+		return err
+	}
+	x.node, _ = master.DecodeNode(head)
+	for _, c := range sel.Columns {
+		for {
+			page, err := f.s.Reader.Get(f.ctx, f.s.Keeper.Master, x.row.Key, table.Select{Columns: []table.ColumnRange{c}, Families: []table.Family{c.Family}, MaxCells: cellsPage})
+			if err != nil {
+				return err
+			}
+			if err := f.enter(x, page.Cells); err != nil {
+				return err
+			}
+			if err := f.flush(); err != nil {
+				return err
+			}
+			if len(page.Cells) < cellsPage {
+				break
+			}
+			c.From = append(slices.Clone(page.Cells[cellsPage-1].Qualifier), 0)
+		}
+	}
+	return nil
+}
+
+// enter writes the index cells of some values.
+func (f *filler) enter(x *subject, cells []table.Cell) error {
+	v := &verifier{p: f.s.Keeper, s: f.s, ctx: f.ctx}
+	x.values = x.values[:0]
+	if err := v.quietly(x, cells); err != nil {
+		return err
+	}
+	for _, c := range f.indexes {
+		for _, e := range c.mutations(x) {
+			f.w.Write(c.Presence.Table, table.Mutation{Row: e.row, Cells: []table.Cell{e.cell}})
+		}
+	}
+	return nil
+}
+
+func (f *filler) flush() error { return f.w.Flush(f.ctx, f.bulk) }
+
+// errFound says that a rebuild was not made.
+func errFound(n int) error {
+	return fmt.Errorf("%d findings keep the store from being rebuilt: nothing was changed; mend them with the version of ldapd that made the store", n)
+}
+
+// Complete puts filled indexes into service: they are complete since r.
+func Complete(ctx context.Context, p *catalog.Keeper, types []*schema.AttributeType, r table.Revision) error {
+	_, err := write.Reconfigure(ctx, p, func(tx *write.Tx) (*catalog.Header, error) {
+		h := *tx.Catalog.Header
+		h.Indexes = slices.Clone(h.Indexes)
+		for i := range h.Indexes {
+			x := &h.Indexes[i]
+			if x.Since == 0 && slices.ContainsFunc(types, func(t *schema.AttributeType) bool { return t.Name() == x.Attribute }) {
+				x.Since = r
+			}
+		}
+		return &h, nil
+	})
+	return err
+}

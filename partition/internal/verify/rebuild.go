@@ -1,0 +1,245 @@
+package verify
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/internal/spill"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/load"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+)
+
+// Rebuild makes the tree and all indexes of a store anew from its master table:
+// after a damage, or when its keys were made by another version of the normal
+// forms (ErrNormalizer). Nobody else may use the store. What cannot be, such as
+// two entries that would have the same name, is found and leaves everything as
+// it was. If it is cut short, it can be run again.
+func Rebuild(ctx context.Context, s table.Store, o catalog.Options, ro ReindexOptions) (entries int, err error) {
+	h, err := catalog.ReadHeader(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	p, err := catalog.Open(ctx, s, o.WithDefaults(), h)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, p.Close(context.WithoutCancel(ctx))) }()
+	ro = ro.WithDefaults()
+	names := spill.New("", load.DefaultLoadMemory/2)
+	defer names.Close()
+	r := &rebuilder{p: p, ctx: ctx, o: ro, names: names}
+	return r.run()
+}
+
+type rebuilder struct {
+	p     *catalog.Keeper
+	ctx   context.Context
+	o     ReindexOptions
+	names *spill.Map
+	v     *verifier // derives what follows from values, and reports
+	f     *filler
+	found int
+}
+
+func (r *rebuilder) run() (int, error) {
+	if err := r.p.DB.Alone(r.ctx); err != nil { // all keys may change
+		return 0, err
+	}
+	s := state.Newest(r.p)
+	defer s.Close()
+	s.Cached = false
+	r.v = &verifier{p: r.p, s: s, ctx: r.ctx, above: map[entry.ID]bool{}}
+	r.v.o.Found = func(f *Finding) error { r.found++; return r.o.Found(f) }
+	// First look only, so that nothing is touched if it cannot be done.
+	if err := r.each(r.Claim); err != nil {
+		return 0, err
+	}
+	if r.found > 0 {
+		return 0, errFound(r.found)
+	}
+	c, types, err := r.clear()
+	if err != nil {
+		return 0, err
+	}
+	b, err := r.p.DB.Bulk(r.ctx, table.BulkOptions{Memory: load.DefaultLoadMemory})
+	if err != nil {
+		return 0, err
+	}
+	defer b.Abort(context.WithoutCancel(r.ctx))
+	r.f = &filler{s: s, ctx: r.ctx, bulk: b, o: r.o, w: load.NewLoadWriter(b)}
+	for _, x := range c.Ordered {
+		r.f.indexes = append(r.f.indexes, &indexCheck{Indexed: x})
+	}
+	if err := r.Write(); err != nil {
+		return 0, err
+	}
+	at, err := b.Commit(r.ctx, []byte(`"" `+"\nrebuild"))
+	if err != nil {
+		return 0, err
+	}
+	if err := Complete(r.ctx, r.p, types, at); err != nil {
+		return 0, err
+	}
+	h := *r.p.Origin
+	h.Normalizer = schema.Version()
+	return r.f.entries, h.Write(r.ctx, r.p.Store)
+}
+
+// clear puts the indexes out of service and makes their tables empty.
+func (r *rebuilder) clear() (*catalog.Catalog, []*schema.AttributeType, error) {
+	old := r.v.s.Catalog
+	h := *old.Header
+	h.Indexes = nil
+	var types []*schema.AttributeType
+	var tables []string
+	for i, x := range old.Ordered {
+		h.Indexes = append(h.Indexes, catalog.HeaderIndex{Attribute: old.Header.Indexes[i].Attribute, Layout: old.Header.Indexes[i].Layout, Since: 0})
+		types, tables = append(types, x.Typ), append(tables, x.Table)
+	}
+	specs := old.Specs(&h)
+	c, err := old.With(&h)
+	if err == nil {
+		_, err = write.Install(r.ctx, r.p, c)
+	}
+	if err == nil {
+		err = r.p.Store.Drop(r.ctx, tables...)
+	}
+	if err == nil {
+		err = r.p.Store.Create(r.ctx, specs...)
+	}
+	return c, types, err
+}
+
+// each calls f with every entry; what is none is left to check.
+func (r *rebuilder) each(f func(*subject) error) error {
+	sel := table.Select{Families: []table.Family{master.TreeInfo, master.UpAttributes, master.Secrets, master.NormAttributes}}
+	for row, err := range r.v.s.Reader.Scan(r.ctx, r.p.Master, table.Range{}, sel) {
+		if err != nil {
+			return err
+		}
+		x := &subject{row: row.Clone()}
+		copy(x.id[:], row.Key)
+		var ok bool
+		if x.node, ok = master.DecodeNode(x.row); !ok {
+			continue
+		}
+		if err := f(x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rdn is an entry's name under its parent by the present rules.
+func (r *rebuilder) rdn(x *subject) (dn.Norm, error) {
+	name, err := dn.Parse(x.node.UpRDN)
+	if err != nil {
+		return "", err
+	}
+	norms, err := name.Normalize(r.v.s.Catalog.Schema)
+	switch {
+	case err != nil:
+		return "", err
+	case len(norms) == 0:
+		return "", table.ErrCorrupt
+	case x.node.Parent == catalog.Root:
+		return dn.Norm(dn.Key(norms)), nil
+	}
+	return norms[0], nil
+}
+
+// Claim takes a name, and reports a second entry of it.
+func (r *rebuilder) Claim(x *subject) error {
+	for _, f := range []table.Family{master.UpAttributes, master.Secrets} {
+		cells := x.row.Family(f)
+		for i := range cells {
+			if err := r.v.value(x, &cells[i]); err != nil {
+				return err
+			}
+		}
+	}
+	rdn, err := r.rdn(x)
+	if err != nil {
+		return r.v.found(FaultName, master.Name, x.id, "the name %q: %v", x.node.UpRDN, err)
+	}
+	h := sha256.Sum256(tree.Key(x.node.Parent, rdn))
+	had, taken, err := r.names.Put(spill.Key(h[:16]), spill.Value(x.id))
+	if err != nil || !taken {
+		return err
+	}
+	return r.v.found(FaultName, tree.Name, x.id, "it would have the same name as the entry %s (%s): rename one of them", entry.ID(had), r.v.name(entry.ID(had)))
+}
+
+// Write makes all rows anew.
+func (r *rebuilder) Write() error {
+	old := table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}, MaxCells: 1}
+	n := 0
+	for row, err := range r.v.s.Reader.Scan(r.ctx, r.p.Tree, table.Range{}, old) {
+		if err != nil {
+			return err
+		}
+		r.f.w.Write(r.p.Tree, table.Mutation{Row: append([]byte(nil), row.Key...), DeleteRow: true})
+		if n++; n%verifyBatch == 0 {
+			if err := r.f.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.each(r.entry); err != nil {
+		return err
+	}
+	r.o.Progress(r.f.entries)
+	return r.f.flush()
+}
+
+// entry makes an entry's rows: that of the tree, its index cells, and in master
+// what is made by normal forms. Cells of the new revision lie over the deletion
+// of the tree's rows, which hides older ones only.
+func (r *rebuilder) entry(x *subject) error {
+	rdn, err := r.rdn(x)
+	if err != nil {
+		return err
+	}
+	if err := r.f.enter(x, x.row.Family(master.UpAttributes)); err != nil {
+		return err
+	}
+	inTree := table.Mutation{Row: tree.Key(x.node.Parent, rdn), Cells: []table.Cell{tree.Cell(x.id)}}
+	x.node.NormRDN = rdn
+	inMaster := table.Mutation{Row: master.Row(x.id), Cells: x.node.Cells()}
+	for _, c := range x.row.Family(master.NormAttributes) {
+		c.Tombstone, c.Value = true, nil
+		inMaster.Cells = append(inMaster.Cells, c)
+	}
+	counts := map[string]int{}
+	for i := range x.values {
+		counts[x.values[i].typ.OID+x.values[i].options]++
+	}
+	for i := range x.values {
+		d := &x.values[i]
+		if d.typ.Equality == nil || counts[d.typ.OID+d.options] <= tree.ManyValues {
+			inTree.Cells = append(inTree.Cells, d.column)
+			continue
+		}
+		inTree.Cells = append(inTree.Cells, table.Cell{Family: tree.NormAttributes, Qualifier: tree.Plain(d.typ, d.options, tree.Many), Value: []byte{1}})
+		c := d.column
+		c.Family = master.NormAttributes
+		inMaster.Cells = append(inMaster.Cells, c)
+	}
+	inTree.Cells, inMaster.Cells = write.LastOfEach(inTree.Cells), write.LastOfEach(inMaster.Cells)
+	r.f.w.Write(r.p.Tree, inTree)
+	r.f.w.Write(r.p.Master, inMaster)
+	if r.f.entries++; r.f.entries%verifyBatch == 0 {
+		r.o.Progress(r.f.entries)
+		return r.f.flush()
+	}
+	return nil
+}

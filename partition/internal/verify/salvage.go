@@ -1,0 +1,168 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// Salvage streams all entries that can be read of a damaged store, each before those
+// below it. What cannot be read is reported to lost: an entry by its name, as far as
+// that is known, or a range of rows. Entries whose parent is lost come last, below
+// the parent's entryUUID. The names of all entries are held in memory.
+func Salvage(ctx context.Context, s *state.Snapshot, lost func(what string, err error) error) iter.Seq2[*search.Result, error] {
+	return func(yield func(*search.Result, error) bool) {
+		w := &salvage{s: s, ctx: ctx, lost: lost, yield: yield, below: map[entry.ID][]*wreck{}, known: map[entry.ID]bool{catalog.Root: true}}
+		if err := w.run(); err != nil && !errors.Is(err, errStop) {
+			yield(nil, err)
+		}
+	}
+}
+
+// errStop ends a salvage whose consumer has enough.
+var errStop = errors.New("stop")
+
+type salvage struct {
+	s     *state.Snapshot
+	ctx   context.Context
+	lost  func(string, error) error
+	yield func(*search.Result, error) bool
+	below map[entry.ID][]*wreck // children of an entry, in the order of their ids
+	known map[entry.ID]bool     // entries with a row in master that can be read
+}
+
+// A wreck is an entry of which at least the name can be read.
+type wreck struct {
+	id, parent entry.ID
+	rdn        string
+}
+
+func (w *salvage) run() error {
+	if err := w.names(); err != nil {
+		return err
+	}
+	if err := w.nameless(); err != nil {
+		return err
+	}
+	if err := w.children(catalog.Root, ""); err != nil {
+		return err
+	}
+	for _, parent := range w.orphaned() {
+		name := "entryUUID=" + parent.String()
+		if err := w.lost(name, fmt.Errorf("it has %d entries below it, which stand below that name", len(w.below[parent]))); err != nil {
+			return err
+		}
+		if err := w.children(parent, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scan goes past what cannot be read.
+func (w *salvage) scan(t *txn.Table, s table.Select) iter.Seq2[table.Row, error] {
+	return scanPast(w.ctx, w.s, t, s, func(r table.Range, err error) error {
+		return w.lost(gapText(t.Name, r), err)
+	})
+}
+
+func scanPast(ctx context.Context, s *state.Snapshot, t *txn.Table, sel table.Select, lost func(table.Range, error) error) iter.Seq2[table.Row, error] {
+	return table.ScanPast(func(r table.Range, sel table.Select) iter.Seq2[table.Row, error] {
+		return s.Reader.Scan(ctx, t, r, sel)
+	}, table.Range{}, sel, lost)
+}
+
+func gapText(tbl string, r table.Range) string {
+	return fmt.Sprintf("rows of table %s from %x up to %x", tbl, r.Start, r.End)
+}
+
+// names reads the names of all entries.
+func (w *salvage) names() error {
+	for row, err := range w.scan(w.s.Keeper.Master, table.Select{Families: []table.Family{master.TreeInfo}}) {
+		if err != nil {
+			return err
+		}
+		node, whole := master.DecodeNode(row)
+		if !whole || len(row.Key) != len(entry.ID{}) {
+			continue
+		}
+		id := entry.ID(row.Key)
+		w.known[id] = true
+		w.below[node.Parent] = append(w.below[node.Parent], &wreck{id, node.Parent, node.UpRDN})
+	}
+	return nil
+}
+
+// nameless reports entries of which only the row of the tree is left.
+func (w *salvage) nameless() error {
+	for row, err := range w.scan(w.s.Keeper.Tree, table.Select{Families: []table.Family{tree.TreeInfo}}) {
+		if err != nil {
+			return err
+		}
+		id, ok := tree.ID(row)
+		if !ok || w.known[id] {
+			continue
+		}
+		parent := tree.Parent(row.Key)
+		what := fmt.Sprintf("entry %s, %q below %s", id, row.Key[len(parent):], parent)
+		if err := w.lost(what, table.ErrCorrupt); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// orphaned lists the parents that are lost.
+func (w *salvage) orphaned() (ids []entry.ID) {
+	for id := range w.below {
+		if !w.known[id] {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b entry.ID) int { return slices.Compare(a[:], b[:]) })
+	return ids
+}
+
+// children yields all that is below an entry. A circle is left out: nothing leads
+// to it.
+func (w *salvage) children(parent entry.ID, above string) error {
+	for _, x := range w.below[parent] {
+		name := x.rdn
+		if above != "" {
+			name += "," + above
+		}
+		if err := w.entry(x.id, name); err != nil {
+			return err
+		}
+		if err := w.children(x.id, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *salvage) entry(id entry.ID, name string) error {
+	e, err := w.s.Entry(w.ctx, id, true)
+	switch {
+	case errors.Is(err, table.ErrCorrupt):
+		return w.lost(name, err)
+	case err != nil:
+		return err
+	case e == nil:
+		return w.lost(name, table.ErrCorrupt)
+	case !w.yield(&search.Result{Located: state.Located{ID: id, Name: name}, Entry: e}, nil):
+		return errStop
+	}
+	return nil
+}

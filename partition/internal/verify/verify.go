@@ -1,0 +1,447 @@
+package verify
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// A Fault is a kind of damage to a store.
+type Fault string
+
+const (
+	FaultEntry   Fault = "entry"   // a master row that is no whole entry
+	FaultValue   Fault = "value"   // a value that the schema does not allow
+	FaultParent  Fault = "parent"  // the entry above is missing, or there is no naming context
+	FaultCircle  Fault = "circle"  // the entry is below itself
+	FaultName    Fault = "name"    // the entry's name and its normalised form or values disagree
+	FaultTree    Fault = "tree"    // a row of the tree is missing or belongs to no entry
+	FaultColumn  Fault = "column"  // a normalised column is missing, wrong, or of no value
+	FaultIndex   Fault = "index"   // an index cell is missing, wrong, or of no value
+	FaultUnique  Fault = "unique"  // entries share a value that must be one's own
+	FaultVoid    Fault = "void"    // cells that no commit wrote
+	FaultMissing Fault = "missing" // a table is not there, or an index is not complete
+	FaultDamage  Fault = "damage"  // what cannot be read
+)
+
+// A Finding is one thing that is wrong with a store.
+type Finding struct {
+	Fault Fault
+	Table string
+	ID    entry.ID // zero: not about one entry
+	Name  string   // of the entry, as far as it can be told
+	Text  string
+}
+
+func (f *Finding) String() string {
+	s := fmt.Sprintf("%s: table %s", f.Fault, f.Table)
+	if f.ID != catalog.Root {
+		s += fmt.Sprintf(": entry %s", f.ID)
+	}
+	if f.Name != "" {
+		s += fmt.Sprintf(" (%s)", f.Name)
+	}
+	return s + ": " + f.Text
+}
+
+// VerifyOptions of a Verify.
+type VerifyOptions struct {
+	// Found gets every finding. Its error ends the check.
+	Found func(*Finding) error
+	// Progress is told how many entries were checked so far; may be nil.
+	Progress func(entries int)
+}
+
+// Verify compares the newest state of the tree and of every index with the
+// entries in master, in both directions, and looks for cells that no commit
+// wrote. It streams: memory is bounded but for one entry at a time. It gives the
+// number of entries; the error is of the reading, not of what was found.
+//
+// From master it computes which cells there must be and looks each up. If all
+// are there, and as many as were counted, there are no others; only otherwise
+// the cells are looked up in master one by one.
+func Verify(ctx context.Context, p *catalog.Keeper, o VerifyOptions) (int, error) {
+	s := state.Newest(p)
+	defer s.Close()
+	s.Cached = false // what is checked is the store
+	v := &verifier{p: p, s: s, ctx: ctx, o: o, above: map[entry.ID]bool{}}
+	err := v.run()
+	return v.entries, err
+}
+
+type verifier struct {
+	p       *catalog.Keeper
+	s       *state.Snapshot
+	ctx     context.Context
+	o       VerifyOptions
+	indexes []*indexCheck
+	entries int
+	rows    int  // of the tree, that there must be
+	suspect bool // the tree has a finding
+	above   map[entry.ID]bool
+}
+
+func (v *verifier) run() error {
+	if err := v.tables(); err != nil {
+		return err
+	}
+	if err := v.unlessDamaged(master.Name, v.master()); err != nil {
+		return err
+	}
+	if err := v.unlessDamaged(tree.Name, v.tree()); err != nil {
+		return err
+	}
+	for _, x := range v.indexes {
+		if err := v.unlessDamaged(x.Table, v.index(x)); err != nil {
+			return err
+		}
+	}
+	if err := v.unique(); err != nil {
+		return err
+	}
+	return v.void()
+}
+
+// unique looks for values that are shared and must not be.
+func (v *verifier) unique() error {
+	for _, x := range v.s.Catalog.Ordered {
+		for _, base := range x.Unique {
+			_, err := Duplicates(v.ctx, v.s, x, base, func(a, b entry.ID) error {
+				return v.found(FaultUnique, x.Table, b, "has a value of %s that %s has too, and it must be unique", x.Typ.Name(), v.name(a))
+			})
+			if err := v.unlessDamaged(x.Table, err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// found hands a finding over.
+func (v *verifier) found(f Fault, tbl string, id entry.ID, format string, args ...any) error {
+	x := &Finding{Fault: f, Table: tbl, ID: id, Text: fmt.Sprintf(format, args...)}
+	if id != catalog.Root {
+		x.Name = v.name(id)
+	}
+	return v.o.Found(x)
+}
+
+// name tells an entry's name as far as the nodes above it can be read.
+func (v *verifier) name(id entry.ID) (name string) {
+	for range 100 {
+		node, err := v.node(id)
+		if err != nil || node == nil {
+			return name
+		}
+		if name != "" {
+			name += ","
+		}
+		name += node.UpRDN
+		if id = node.Parent; id == catalog.Root {
+			return name
+		}
+	}
+	return name
+}
+
+func (v *verifier) node(id entry.ID) (*master.Node, error) {
+	row, err := v.s.Reader.Get(v.ctx, v.p.Master, master.Row(id), table.Select{Families: []table.Family{master.TreeInfo}})
+	if err != nil {
+		return nil, err
+	}
+	node, ok := master.DecodeNode(row)
+	if !ok {
+		return nil, nil
+	}
+	return &node, nil
+}
+
+// tables looks for the tables that there must be.
+func (v *verifier) tables() error {
+	names, err := v.p.Store.Names(v.ctx)
+	if err != nil {
+		return err
+	}
+	for _, x := range v.s.Catalog.Ordered {
+		switch {
+		case !slices.Contains(names, x.Table):
+			err = v.found(FaultMissing, x.Table, catalog.Root, "there is no such table: run reindex %s", x.Typ.Name())
+		case !x.Ready:
+			err = v.found(FaultMissing, x.Table, catalog.Root, "the index was not filled to the end: run reindex %s", x.Typ.Name())
+		default:
+			v.indexes = append(v.indexes, &indexCheck{Indexed: x})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verifyBatch is how many entries are compared at once.
+const verifyBatch = 128
+
+// master goes through all entries.
+func (v *verifier) master() error {
+	sel := table.Select{
+		Families: []table.Family{master.TreeInfo, master.UpAttributes, master.Secrets, master.NormAttributes},
+		MaxCells: state.MaxColumns,
+	}
+	var batch []*subject
+	for row, err := range v.scan(v.p.Master, sel) {
+		if err != nil {
+			return err
+		}
+		if len(row.Cells) >= state.MaxColumns {
+			whole := sel
+			whole.MaxCells = 0
+			if row, err = v.s.Reader.Get(v.ctx, v.p.Master, row.Key, whole); err != nil {
+				return err
+			}
+		}
+		x, err := v.subject(row.Clone())
+		if err != nil {
+			return err
+		}
+		if x == nil {
+			continue
+		}
+		if batch = append(batch, x); len(batch) == verifyBatch || len(x.row.Cells) >= state.MaxColumns {
+			if err := v.compareAll(batch); err != nil {
+				return err
+			}
+			batch = batch[:0]
+		}
+	}
+	return v.compareAll(batch)
+}
+
+// compareAll looks up what must be there for some entries.
+func (v *verifier) compareAll(batch []*subject) error {
+	if err := v.singly(tree.Name, batch, v.treeRows); err != nil {
+		return err
+	}
+	for _, x := range v.indexes {
+		if err := v.singly(x.Table, batch, func(b []*subject) error { return v.indexCells(x, b) }); err != nil {
+			return err
+		}
+	}
+	v.entries += len(batch)
+	if v.o.Progress != nil {
+		v.o.Progress(v.entries)
+	}
+	return nil
+}
+
+func (v *verifier) treeRows(batch []*subject) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	keys := make([][]byte, len(batch))
+	for i, x := range batch {
+		keys[i] = tree.Key(x.node.Parent, x.node.NormRDN)
+	}
+	rows, err := v.s.Reader.GetMany(v.ctx, v.p.Tree, keys, table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}})
+	if err != nil {
+		return err
+	}
+	for i, x := range batch {
+		if err := v.treeRow(x, rows[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxAbove bounds the entries that are remembered to stand in the tree.
+const maxAbove = 1 << 20
+
+// reaches finds out whether an entry's ancestors lead to the root. It remembers
+// them, and reports only the entry at which the way ends.
+func (v *verifier) reaches(id entry.ID, parent entry.ID) error {
+	if len(v.above) > maxAbove {
+		clear(v.above)
+	}
+	if parent == catalog.Root {
+		return nil
+	}
+	if good, known := v.above[parent]; known && good {
+		return nil
+	}
+	path := map[entry.ID]bool{id: true}
+	for at := parent; at != catalog.Root; {
+		if v.above[at] {
+			break
+		}
+		if path[at] {
+			if at != id {
+				return nil // it is below a circle, which is reported itself
+			}
+			return v.found(FaultCircle, master.Name, id, "the entry is below itself: nothing reaches it")
+		}
+		path[at] = true
+		node, err := v.node(at)
+		if err != nil {
+			return err
+		}
+		if node == nil {
+			if at != parent {
+				return nil // reported of the entry at which the way ends
+			}
+			return v.found(FaultParent, master.Name, id, "its parent %s does not exist: nothing reaches the entry", at)
+		}
+		at = node.Parent
+	}
+	delete(path, id) // a leaf, most likely
+	for at := range path {
+		v.above[at] = true
+	}
+	return nil
+}
+
+// tree counts the rows of the tree and, if they are not as they must be, looks
+// for those that belong to no entry.
+func (v *verifier) tree() error {
+	sel := table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}, MaxCells: 1}
+	n := 0
+	for _, err := range v.scan(v.p.Tree, sel) {
+		if err != nil {
+			return err
+		}
+		n++
+	}
+	if n == v.rows && !v.suspect {
+		return nil
+	}
+	sel = table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}}
+	for row, err := range v.s.Reader.Scan(v.ctx, v.p.Tree, table.Range{}, sel) {
+		if err == nil {
+			err = v.strayRow(row)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// strayRow reports a row of the tree that no entry has.
+func (v *verifier) strayRow(row table.Row) error {
+	id, ok := tree.ID(row)
+	if !ok {
+		return v.found(FaultTree, tree.Name, catalog.Root, "the row %q has no id", row.Key)
+	}
+	node, err := v.node(id)
+	switch {
+	case err != nil:
+		return err
+	case node == nil:
+		return v.found(FaultTree, tree.Name, id, "the row %q names an entry that does not exist", row.Key)
+	case !bytes.Equal(row.Key, tree.Key(node.Parent, node.NormRDN)):
+		return v.found(FaultTree, tree.Name, id, "the row %q names an entry that stands elsewhere", row.Key)
+	}
+	return nil
+}
+
+// void looks for cells of revisions that are not shown.
+func (v *verifier) void() error {
+	tables := []*txn.Table{v.p.Master, v.p.Tree}
+	families := [][]table.Family{
+		{master.TreeInfo, master.UpAttributes, master.Secrets, master.NormAttributes},
+		{tree.TreeInfo, tree.NormAttributes},
+	}
+	for _, x := range v.indexes {
+		tables = append(tables, x.Presence.Table)
+		families = append(families, []table.Family{'i'})
+	}
+	for i, t := range tables {
+		for _, f := range families[i] {
+			if err := v.unlessDamaged(t.Name, v.voidIn(t, f)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// voidIn looks through one family, at the newest cells and not through a view.
+func (v *verifier) voidIn(t *txn.Table, f table.Family) error {
+	log := journal.New(v.p.Store)
+	told := map[table.Revision]bool{}
+	for c, err := range allCells(v.ctx, t.Table, f) {
+		if err != nil {
+			return err
+		}
+		r := c.cell.Revision
+		if v.s.At.Visible(r) || !v.s.At.Swept(r) || told[r] {
+			continue // or other servers see to it
+		}
+		told[r] = true
+		rec, err := log.Get(v.ctx, r)
+		if err := v.unlessDamaged(journal.Table, err); err != nil {
+			return err
+		}
+		// A commit newer than the snapshot, or one still under way, is none.
+		if r > v.s.At.Max() && (rec.State == journal.Committed || rec.State == journal.Pending) {
+			continue
+		}
+		if err := v.found(FaultVoid, t.Name, catalog.Root, "row %q has cells of revision %d, which is no commit", c.row, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// located is a cell and the key of its row.
+type located struct {
+	row  []byte
+	cell *table.Cell
+}
+
+// cellsPage is how many cells of a row are held at once.
+const cellsPage = 1000
+
+// allCells streams the newest cells of a family; rows of any width in pages.
+func allCells(ctx context.Context, t table.Table, f table.Family) iter.Seq2[located, error] {
+	read := func(row []byte, from []byte) (table.Row, error) {
+		return t.Get(ctx, row, table.Select{Columns: []table.ColumnRange{{Family: f, From: from}}, Families: []table.Family{f}, MaxCells: cellsPage})
+	}
+	return pages(t.Scan(ctx, table.Range{}, table.Select{Families: []table.Family{f}, MaxCells: cellsPage}), read)
+}
+
+// pages yields the cells of rows, and for those that came with a full page reads
+// on.
+func pages(rows iter.Seq2[table.Row, error], read func(row, from []byte) (table.Row, error)) iter.Seq2[located, error] {
+	return func(yield func(located, error) bool) {
+		for row, err := range rows {
+			for {
+				if err != nil {
+					yield(located{}, err)
+					return
+				}
+				for i := range row.Cells {
+					if !yield(located{row.Key, &row.Cells[i]}, nil) {
+						return
+					}
+				}
+				n := len(row.Cells)
+				if n < cellsPage {
+					break
+				}
+				last := row.Cells[n-1].Qualifier
+				row, err = read(bytes.Clone(row.Key), append(bytes.Clone(last), 0))
+			}
+		}
+	}
+}

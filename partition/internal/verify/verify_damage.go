@@ -1,0 +1,49 @@
+package verify
+
+import (
+	"errors"
+	"iter"
+
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// What cannot be read of a damaged store is a finding, and the check goes on behind
+// it.
+
+// scan goes past what cannot be read.
+func (v *verifier) scan(t *txn.Table, s table.Select) iter.Seq2[table.Row, error] {
+	return scanPast(v.ctx, v.s, t, s, func(r table.Range, err error) error {
+		v.suspect = true
+		return v.found(FaultDamage, t.Name, catalog.Root, "%s cannot be read: %v", gapText(t.Name, r), err)
+	})
+}
+
+// unlessDamaged makes a finding of what kept a part of the check from its end.
+func (v *verifier) unlessDamaged(tbl string, err error) error {
+	if !errors.Is(err, table.ErrCorrupt) {
+		return err
+	}
+	return v.found(FaultDamage, tbl, catalog.Root, "its check is not complete: %v", err)
+}
+
+// singly looks something up for a batch of entries, or for one after the other if
+// the batch meets damage.
+func (v *verifier) singly(tbl string, batch []*subject, look func([]*subject) error) error {
+	err := look(batch)
+	if !errors.Is(err, table.ErrCorrupt) {
+		return err
+	}
+	v.suspect = true
+	for i, x := range batch {
+		err := look(batch[i : i+1])
+		if errors.Is(err, table.ErrCorrupt) {
+			err = v.found(FaultDamage, tbl, x.id, "what it has of the entry cannot be read: %v", err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

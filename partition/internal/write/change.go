@@ -1,0 +1,139 @@
+package write
+
+import (
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// A writer takes mutations: a transaction, or a load.
+type writer interface {
+	Write(t *txn.Table, ms ...table.Mutation)
+	// Position makes a position larger than those before it.
+	Position() master.Position
+	// Stale names something kept in memory that the change makes wrong.
+	Stale(value uint64)
+	// Claim takes a value that must be unique for an entry.
+	Claim(x *catalog.Indexed, key []byte, id, parent entry.ID)
+}
+
+// change gathers what an operation does to one entry: its rows of master and
+// tree, which go out as one mutation each, and its index rows.
+type change struct {
+	p       *catalog.Keeper
+	catalog *catalog.Catalog
+	w       writer
+	id      entry.ID
+	parent  entry.ID // as index cells say it
+	master  table.Mutation
+	tree    table.Mutation
+}
+
+func newChange(p *catalog.Keeper, c *catalog.Catalog, w writer, id, parent entry.ID, rdn dn.Norm) *change {
+	return &change{
+		p: p, catalog: c, w: w, id: id, parent: parent,
+		master: table.Mutation{Row: master.Row(id)},
+		tree:   table.Mutation{Row: tree.Key(parent, rdn)},
+	}
+}
+
+// settle leaves of several cells for one column the last.
+func (c *change) settle() {
+	c.master.Cells, c.tree.Cells = LastOfEach(c.master.Cells), LastOfEach(c.tree.Cells)
+}
+
+// flush hands the rows of master and tree over.
+func (c *change) flush() {
+	if len(c.master.Cells) > 0 || c.master.DeleteRow {
+		c.w.Write(c.p.Master, c.master)
+	}
+	if len(c.tree.Cells) > 0 || c.tree.DeleteRow {
+		c.w.Write(c.p.Tree, c.tree)
+	}
+}
+
+func (c *change) Position(t *schema.AttributeType) master.Position {
+	if t.SingleValue {
+		return nil
+	}
+	return c.w.Position()
+}
+
+// LastOfEach sorts cells and keeps the last of those for one column.
+func LastOfEach(cells []table.Cell) []table.Cell {
+	slices.SortStableFunc(cells, table.Cell.Compare)
+	kept := cells[:0]
+	for i, c := range cells {
+		if i+1 < len(cells) && c.Compare(cells[i+1]) == 0 {
+			continue
+		}
+		kept = append(kept, c)
+	}
+	return kept
+}
+
+// put writes one value: its column in master and its key, in the tree or, of a
+// description with many values, in master too.
+func (c *change) put(t *schema.AttributeType, options string, v, key []byte, many bool) {
+	p := c.Position(t)
+	c.master.Cells = append(c.master.Cells, master.Value(t, options, p, v))
+	switch {
+	case t.Secret():
+	case many:
+		c.master.Cells = append(c.master.Cells, ManyColumn(t, options, key, p))
+	default:
+		c.tree.Cells = append(c.tree.Cells, tree.ColumnOf(t, options, key, p))
+	}
+}
+
+// ManyColumn is the column of a value of a description with many.
+func ManyColumn(t *schema.AttributeType, options string, key []byte, p master.Position) table.Cell {
+	return table.Cell{Family: master.NormAttributes, Qualifier: tree.Qualifier(t, options, key), Value: p}
+}
+
+// remove takes out one value by its column. That of values without keys is left to
+// who knows whether others stay.
+func (c *change) remove(t *schema.AttributeType, options string, k *state.Keyed, many bool) {
+	c.master.Cells = append(c.master.Cells, master.Gone(t, options, k.Position))
+	if t.Equality == nil || t.Secret() {
+		return
+	}
+	cell := table.Cell{Family: tree.NormAttributes, Qualifier: k.Qualifier, Tombstone: true}
+	if many {
+		cell.Family = master.NormAttributes
+		c.master.Cells = append(c.master.Cells, cell)
+		return
+	}
+	c.tree.Cells = append(c.tree.Cells, cell)
+}
+
+// note writes or takes out a column of the tree that has no key: Many, Unkeyed.
+func (c *change) note(t *schema.AttributeType, options string, kind byte, gone bool) {
+	cell := table.Cell{Family: tree.NormAttributes, Qualifier: tree.Plain(t, options, kind), Tombstone: gone}
+	if !gone {
+		cell.Value = []byte{1}
+	}
+	c.tree.Cells = append(c.tree.Cells, cell)
+}
+
+// enter writes or takes out the index cell of a value.
+func (c *change) enter(x *catalog.Indexed, key []byte, gone bool) {
+	c.w.Write(x.Presence.Table, x.Values.Mutation(key, c.id, c.parent, gone))
+	c.w.Stale(catalog.PostingHash(x.Typ, key))
+	if len(x.Unique) > 0 && !gone {
+		c.w.Claim(x, key, c.id, c.parent)
+	}
+}
+
+// presence writes or takes out the entry in an existence index.
+func (c *change) presence(x *catalog.Indexed, gone bool) {
+	c.w.Write(x.Presence.Table, x.Presence.Mutation(c.id, c.parent, gone))
+}

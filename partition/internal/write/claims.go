@@ -1,0 +1,164 @@
+package write
+
+import (
+	"context"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// A Claim is a value of a unique attribute that an operation gives an entry.
+type Claim struct {
+	X          *catalog.Indexed
+	Key        []byte
+	ID, parent entry.ID
+}
+
+// UniqueTable is the table of marks: row = scope's id + OID + 00 + the value's key
+// as indexes have it; and a row of the scope's id alone, its border.
+const UniqueTable = "unique"
+
+var UniqueSpec = table.Spec{Name: UniqueTable, Families: []table.FamilySpec{{Name: txn.MarkFamily}}}
+
+// Claim notes a value that is to be had by one entry only.
+func (tx *Tx) Claim(x *catalog.Indexed, key []byte, id, parent entry.ID) {
+	tx.claims = append(tx.claims, Claim{x, key, id, parent})
+}
+
+// settleClaims refuses what an operation gave an entry of values that others
+// have, and marks those that it may have.
+func (tx *Tx) settleClaims(ctx context.Context) error {
+	claims := tx.claims
+	tx.claims = nil
+	for i := range claims {
+		for _, base := range claims[i].X.Unique {
+			if err := tx.settleClaim(ctx, &claims[i], base); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (tx *Tx) settleClaim(ctx context.Context, c *Claim, base entry.ID) error {
+	if !c.X.Ready {
+		return catalog.Errorf(catalog.Unwilling, "attribute %s must be unique, and its index is being made: try again", c.X.Typ.Name())
+	}
+	in, err := tx.Within(ctx, c.ID, c.parent, base)
+	if err != nil {
+		return err
+	}
+	unique := tx.Keeper.DB.Table(UniqueTable)
+	if !in { // but the tree it stands in may be moved inside just now
+		tx.Txn.Mark(unique, base[:], txn.Mark{Kind: txn.MarkChild})
+		return nil
+	}
+	if err := Free(ctx, &tx.Snapshot, c, base); err != nil {
+		return err
+	}
+	tx.Txn.Mark(unique, UniqueRow(base, c.X.Typ, c.Key), txn.Mark{Kind: txn.MarkExclusive})
+	return nil
+}
+
+// Free refuses a value that another entry of the scope has. It names no entry:
+// the client may not be allowed to see it.
+func Free(ctx context.Context, s *state.Snapshot, c *Claim, base entry.ID) error {
+	for o, err := range c.X.Values.Equal(ctx, s.Reader, c.Key, nil) {
+		if err != nil {
+			return err
+		}
+		if o.ID == c.ID {
+			continue
+		}
+		in, err := s.Within(ctx, o.ID, o.Parent, base)
+		if err != nil {
+			return err
+		}
+		if in {
+			return notUnique(c.X.Typ)
+		}
+	}
+	return nil
+}
+
+func notUnique(t *schema.AttributeType) error {
+	return catalog.Errorf(catalog.Constraint, "attribute %s: another entry has this value, which must be unique", t.Name())
+}
+
+func UniqueRow(base entry.ID, t *schema.AttributeType, key []byte) []byte {
+	row := append(append(base[:], t.OID...), 0)
+	return index.AppendKey(row, key)
+}
+
+// maxClaims bounds the entries that a move may bring into the scope of a unique
+// attribute.
+const maxClaims = 5000
+
+// claimBelow claims the values of all entries below one that moves, where it
+// comes into a scope from outside. Writers outside mark the scope's border, so
+// none of them can add an entry that the move does not see.
+func (tx *Tx) claimBelow(ctx context.Context, moved, from, to entry.ID) error {
+	var entered []*catalog.Indexed
+	for _, x := range tx.Catalog.Ordered {
+		enters := false
+		for _, base := range x.Unique {
+			in, err := isEntered(ctx, &tx.Snapshot, base, from, to)
+			if err != nil {
+				return err
+			}
+			if in {
+				tx.Txn.Mark(tx.Keeper.DB.Table(UniqueTable), base[:], txn.Mark{Kind: txn.MarkExclusive, Deletes: true})
+				enters = true
+			}
+		}
+		if enters {
+			entered = append(entered, x)
+		}
+	}
+	if len(entered) == 0 {
+		return nil
+	}
+	f := felling{tx: tx, ctx: ctx, sel: selectDoomed(tx.Catalog), most: maxClaims + 1}
+	if _, err := f.below(moved); err != nil {
+		return err
+	}
+	if len(f.doomed) > maxClaims {
+		return catalog.Errorf(catalog.TooMany, "the move takes more than %d entries to where %s must be unique: move them in parts", maxClaims, entered[0].Typ.Name())
+	}
+	for _, d := range f.doomed {
+		if err := tx.claimEntry(ctx, entered, &d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isEntered reports whether a move from one parent to another enters a scope.
+func isEntered(ctx context.Context, s *state.Snapshot, base, from, to entry.ID) (bool, error) {
+	after, err := s.Below(ctx, to, base)
+	if err != nil || !after {
+		return false, err
+	}
+	before, err := s.Below(ctx, from, base)
+	return err == nil && !before, err
+}
+
+// claimEntry claims the values of an entry that stays as it is.
+func (tx *Tx) claimEntry(ctx context.Context, entered []*catalog.Indexed, d *doomed) error {
+	c := newChange(tx.Keeper, tx.Catalog, tx, d.id, tree.Parent(d.row.Key), "")
+	return tx.eachIndexed(ctx, c, d.row, func(x *catalog.Indexed, keys [][]byte) {
+		if !slices.Contains(entered, x) {
+			return
+		}
+		for _, k := range keys {
+			tx.Claim(x, k, d.id, c.parent)
+		}
+	})
+}

@@ -1,0 +1,49 @@
+package write
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// Reconfigure changes the settings in a transaction, to those that a function
+// gives, perhaps more than once.
+func Reconfigure(ctx context.Context, p *catalog.Keeper, change func(*Tx) (*catalog.Header, error)) (table.Revision, error) {
+	return UpdateLocked(ctx, p, By{}, func(tx *Tx) error {
+		h, err := change(tx)
+		if err != nil {
+			return err
+		}
+		tx.Message = append(tx.Message, "\nconfigure"...)
+		return tx.Configure(h)
+	})
+}
+
+// Configure writes the settings of a header.
+func (tx *Tx) Configure(h *catalog.Header) error {
+	m, err := h.Mutation()
+	if err != nil {
+		return err
+	}
+	tx.MarkShared()
+	tx.Write(tx.Keeper.SettingsTable, m)
+	return nil
+}
+
+// Install puts the settings of a catalog into force that was made of those of now.
+func Install(ctx context.Context, p *catalog.Keeper, c *catalog.Catalog) (table.Revision, error) {
+	return Reconfigure(ctx, p, func(tx *Tx) (*catalog.Header, error) {
+		if tx.Catalog.Header.Since != c.Header.Since {
+			return nil, catalog.ErrHeaderChanged
+		}
+		return c.Header, nil
+	})
+}
+
+// MarkShared puts the changes of all that servers share in one order.
+func (tx *Tx) MarkShared() {
+	tx.Txn.Mark(tx.Keeper.SettingsTable, catalog.SettingsRow, txn.Mark{Kind: txn.MarkExclusive})
+	tx.Txn.Touch(catalog.SubschemaID) // which every snapshot asks for
+}

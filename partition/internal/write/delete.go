@@ -1,0 +1,143 @@
+package write
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// Delete removes a leaf.
+func (tx *Tx) Delete(ctx context.Context, name dn.DN) error {
+	pl, err := tx.existing(ctx, name)
+	if err != nil {
+		return err
+	}
+	if more, err := tx.HasChildren(ctx, pl.ID); err != nil || more {
+		if err == nil {
+			err = catalog.Errorf(catalog.NotLeaf, "entry %s has entries below it: delete those first", name)
+		}
+		return err
+	}
+	row, err := tx.Reader.Get(ctx, tx.Keeper.Tree, tree.Key(pl.Parent, pl.RDN), selectDoomed(tx.Catalog))
+	if err != nil {
+		return err
+	}
+	if err := tx.remove(ctx, pl.ID, row.Clone()); err != nil {
+		return err
+	}
+	tx.Txn.SetUrgent()
+	tx.Record("delete", name)
+	return nil
+}
+
+// selectDoomed selects of a row of the tree what remove needs.
+func selectDoomed(c *catalog.Catalog) table.Select {
+	columns := []table.ColumnRange{tree.Columns(c.ObjectClass)}
+	for _, x := range c.Ordered {
+		if x.Typ != c.ObjectClass {
+			columns = append(columns, tree.Columns(x.Typ))
+		}
+	}
+	return table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}, Columns: columns}
+}
+
+// remove takes out an entry with nothing below it, given its row of the tree.
+func (tx *Tx) remove(ctx context.Context, id entry.ID, row table.Row) error {
+	c := newChange(tx.Keeper, tx.Catalog, tx, id, tree.Parent(row.Key), "")
+	c.tree.Row = row.Key // a long RDN is cut in it: it cannot be made of the row's again
+	if err := tx.unindex(ctx, c, row); err != nil {
+		return err
+	}
+	c.master.DeleteRow, c.tree.DeleteRow = true, true
+	c.flush()
+	tx.Txn.Mark(tx.Keeper.Tree, c.tree.Row, txn.Mark{Kind: txn.MarkExclusive, Deletes: true})
+	tx.Txn.Mark(tx.Keeper.Master, c.master.Row, txn.Mark{Kind: txn.MarkExclusive, Deletes: true})
+	tx.Txn.Touch(id)
+	for class, stands := range tx.Catalog.Watched {
+		if isOf(tx.Catalog.Types, row, class) {
+			tx.Txn.Touch(stands)
+		}
+	}
+	return nil
+}
+
+// isOf tells by a row of the tree whether its entry is of a class.
+func isOf(k *catalog.Types, row table.Row, class *schema.ObjectClass) bool {
+	key, err := catalog.KeyOf(k.ObjectClass, []byte(class.Name()))
+	return err == nil && row.Find(tree.NormAttributes, tree.Qualifier(k.ObjectClass, "", key)) != nil
+}
+
+// existing locates an entry that must exist and can be changed.
+func (tx *Tx) existing(ctx context.Context, name dn.DN) (state.Place, error) {
+	pl, err := tx.Locate(ctx, name)
+	switch {
+	case err != nil:
+		return pl, err
+	case len(name) == 0:
+		return pl, catalog.Errorf(catalog.Unwilling, "the root DSE cannot be changed")
+	case !pl.Found:
+		return pl, tx.Missing(ctx, name, &pl)
+	}
+	return pl, nil
+}
+
+// unindex takes an entry out of all indexes; row has its normalised columns.
+func (tx *Tx) unindex(ctx context.Context, c *change, row table.Row) error {
+	return tx.eachIndexed(ctx, c, row, func(x *catalog.Indexed, keys [][]byte) {
+		for _, k := range keys {
+			c.enter(x, k, true)
+		}
+		c.presence(x, true)
+	})
+}
+
+// eachIndexed calls f with the keys that an entry has in each index.
+func (tx *Tx) eachIndexed(ctx context.Context, c *change, row table.Row, f func(*catalog.Indexed, [][]byte)) error {
+	for _, x := range tx.Catalog.Ordered {
+		tv := state.ValuesOf(c.id, x.Typ, row)
+		if !tv.Present() {
+			continue
+		}
+		var keys [][]byte
+		for _, d := range tv.Described {
+			list, err := d.All(ctx, &tx.Snapshot)
+			if err != nil {
+				return err
+			}
+			for i := range list {
+				key, err := tx.keyAt(ctx, d, &list[i])
+				if err != nil {
+					return err
+				}
+				keys = append(keys, key)
+			}
+		}
+		f(x, keys)
+	}
+	return nil
+}
+
+// keyAt gives a value's key; that of a cut one is made from the value again.
+func (tx *Tx) keyAt(ctx context.Context, d *state.DescribedValues, k *state.Keyed) ([]byte, error) {
+	if k.Key != nil {
+		return k.Key, nil
+	}
+	q := master.Qualifier(d.Typ, d.Options, k.Position)
+	row, err := tx.Reader.Get(ctx, tx.Keeper.Master, master.Row(d.ID), table.Select{
+		Families: []table.Family{master.UpAttributes}, Columns: []table.ColumnRange{table.Column(master.UpAttributes, q)}})
+	if err != nil {
+		return nil, err
+	}
+	if len(row.Cells) == 0 {
+		return nil, table.ErrCorrupt
+	}
+	return d.Typ.Equality.Key(row.Cells[0].Value)
+}

@@ -1,0 +1,101 @@
+package write
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+)
+
+// DeleteTree removes an entry with all that is below it, but no more than most
+// entries: those below go before those above, so that what is left is a tree at
+// any time. It gives how many went; whole says that the entry itself is among
+// them. Of each entry it reads the row of the tree, and there the columns that
+// are indexed.
+func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, most int) (n int, whole bool, err error) {
+	pl, err := tx.existing(ctx, name)
+	if err != nil {
+		return 0, false, err
+	}
+	f := felling{tx: tx, ctx: ctx, sel: selectDoomed(tx.Catalog), most: most}
+	if whole, err = f.entry(pl); err != nil {
+		return 0, false, err
+	}
+	// What goes is gathered before anything is written: a scan that has to
+	// look at many own writes is slow.
+	for i := range f.doomed {
+		if err := tx.remove(ctx, f.doomed[i].id, f.doomed[i].row); err != nil {
+			return 0, false, err
+		}
+	}
+	tx.Txn.SetUrgent()
+	tx.Record("deletetree", name)
+	return len(f.doomed), whole, nil
+}
+
+// felling gathers the entries of a tree in the order in which they can go.
+type felling struct {
+	tx     *Tx
+	ctx    context.Context
+	sel    table.Select
+	most   int
+	doomed []doomed
+}
+
+type doomed struct {
+	id  entry.ID
+	row table.Row // of the tree
+}
+
+// entry gathers a whole tree; false: there is more of it than may go.
+func (f *felling) entry(pl state.Place) (bool, error) {
+	if all, err := f.below(pl.ID); err != nil || !all || len(f.doomed) == f.most {
+		return false, err
+	}
+	row, err := f.tx.Reader.Get(f.ctx, f.tx.Keeper.Tree, tree.Key(pl.Parent, pl.RDN), f.sel)
+	f.doomed = append(f.doomed, doomed{pl.ID, row.Clone()})
+	return true, err
+}
+
+// below gathers what is below an entry.
+func (f *felling) below(parent entry.ID) (bool, error) {
+	rows := tree.Children(parent)
+	for {
+		page, err := f.page(rows)
+		if err != nil {
+			return false, err
+		}
+		for _, d := range page {
+			if all, err := f.below(d.id); err != nil || !all || len(f.doomed) == f.most {
+				return false, err
+			}
+			f.doomed = append(f.doomed, d)
+		}
+		if len(page) < search.ChildrenPage {
+			return true, nil
+		}
+		rows = index.Continue(rows, page[len(page)-1].row.Key)
+	}
+}
+
+// page reads some children; their own are read when no scan is open.
+func (f *felling) page(rows table.Range) (page []doomed, err error) {
+	sel := f.sel
+	sel.MaxRows = search.ChildrenPage
+	for row, err := range f.tx.Reader.Scan(f.ctx, f.tx.Keeper.Tree, rows, sel) {
+		if err != nil {
+			return nil, err
+		}
+		id, ok := tree.ID(row)
+		if !ok {
+			return nil, table.ErrCorrupt
+		}
+		page = append(page, doomed{id, row.Clone()})
+	}
+	return page, nil
+}

@@ -1,0 +1,170 @@
+package write
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A Governor finds the DIT structure rules that govern entries (RFC 4512,
+// 4.1.7). They are not stored: what governs an entry follows from its class, its
+// RDN and what governs the entry above. Where a schema has no name forms, nothing
+// is looked at.
+type Governor struct {
+	Snapshot *state.Snapshot
+	Types    *catalog.Types // may be those of a schema to come
+}
+
+// Govern gives the rule for an entry of some classes with an RDN below a parent;
+// nil if none needs to. The error is a NamingViolation if the entry may not
+// stand there.
+func (g Governor) Govern(ctx context.Context, cs *catalog.Classes, rdn dn.RDN, parent entry.ID) (*schema.StructureRule, error) {
+	if len(g.Types.Schema.NameForms()) == 0 {
+		return nil, nil
+	}
+	above, err := g.of(ctx, parent)
+	if err != nil {
+		return nil, err
+	}
+	return Govern(g.Types, cs, rdn, parent == catalog.Root, above)
+}
+
+// Govern is the same where what governs the entry above is known.
+func Govern(k *catalog.Types, cs *catalog.Classes, rdn dn.RDN, top bool, above *schema.StructureRule) (*schema.StructureRule, error) {
+	rule, wrong := k.Schema.Govern(place(k, cs, rdn, top, above))
+	if wrong != "" {
+		return nil, catalog.Errorf(catalog.NamingViolation, "%s", wrong)
+	}
+	return rule, nil
+}
+
+func place(k *catalog.Types, cs *catalog.Classes, rdn dn.RDN, top bool, above *schema.StructureRule) schema.Place {
+	p := schema.Place{Class: cs.Structural, Top: top, Superior: above}
+	for _, ava := range rdn {
+		if t := k.Schema.Attribute(ava.Type); t != nil {
+			p.RDN = append(p.RDN, t)
+		}
+	}
+	return p
+}
+
+// of gives the rule that governs an entry. One that stands where it may not is
+// governed by none.
+func (g Governor) of(ctx context.Context, id entry.ID) (*schema.StructureRule, error) {
+	if id == catalog.Root || len(g.Types.Schema.StructureRules()) == 0 {
+		return nil, nil
+	}
+	p, err := g.place(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	rule, _ := g.Types.Schema.Govern(p)
+	return rule, nil
+}
+
+// place reads where an entry stands.
+func (g Governor) place(ctx context.Context, id entry.ID) (p schema.Place, err error) {
+	node, err := g.Snapshot.Node(ctx, id)
+	if err != nil {
+		return p, err
+	}
+	if node == nil {
+		return p, table.ErrCorrupt
+	}
+	values, err := g.Snapshot.ClassValues(ctx, id)
+	if err != nil {
+		return p, err
+	}
+	cs, err := g.Types.ClassesOf(values)
+	if err != nil {
+		return p, err
+	}
+	name, err := dn.Parse(node.UpRDN)
+	if err != nil || len(name) == 0 {
+		return p, table.ErrCorrupt
+	}
+	above, err := g.of(ctx, node.Parent)
+	return place(g.Types, cs, name[0], node.Parent == catalog.Root, above), err
+}
+
+// Below checks the entries below one that is to be governed by a rule, down to
+// those for which nothing changes.
+func (g Governor) Below(ctx context.Context, parent entry.ID, rule *schema.StructureRule) error {
+	if len(g.Types.Schema.StructureRules()) == 0 {
+		return nil
+	}
+	q := search.Query{Base: parent, Scope: op.SingleLevel, Filter: filter.Const(filter.True)}
+	for r, err := range search.Search(ctx, g.Snapshot, q) {
+		if err != nil {
+			return err
+		}
+		if err := g.child(ctx, r.ID, r.Name, rule); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g Governor) child(ctx context.Context, id entry.ID, name string, above *schema.StructureRule) error {
+	p, err := g.place(ctx, id)
+	if err != nil {
+		return err
+	}
+	before, _ := g.Types.Schema.Govern(p)
+	p.Superior = above
+	rule, wrong := g.Types.Schema.Govern(p)
+	if wrong != "" {
+		return catalog.Errorf(catalog.NamingViolation, "the entry %s: %s", name, wrong)
+	}
+	if rule == before {
+		return nil
+	}
+	return g.Below(ctx, id, rule)
+}
+
+// GoverningRule gives the DIT structure rule that governs an entry; nil if none
+// does.
+func GoverningRule(ctx context.Context, s *state.Snapshot, id entry.ID) (*schema.StructureRule, error) {
+	return governor(s).of(ctx, id)
+}
+
+func governor(s *state.Snapshot) Governor { return Governor{s, s.Catalog.Types} }
+
+// governsMoved checks whether the DIT structure rules let an entry, with those
+// below it, go to another place.
+func (tx *Tx) governsMoved(ctx context.Context, id entry.ID, rdn dn.RDN, parent entry.ID) error {
+	if len(tx.Catalog.Schema.NameForms()) == 0 {
+		return nil
+	}
+	cs, err := tx.ClassesAt(ctx, id)
+	if err != nil {
+		return err
+	}
+	return tx.governs(ctx, id, cs, rdn, parent)
+}
+
+// governs checks whether an entry, with those below it, may be of some classes at
+// a place.
+func (tx *Tx) governs(ctx context.Context, id entry.ID, cs *catalog.Classes, rdn dn.RDN, parent entry.ID) error {
+	if len(tx.Catalog.Schema.NameForms()) == 0 {
+		return nil
+	}
+	g := governor(&tx.Snapshot)
+	before, err := g.of(ctx, id)
+	if err != nil {
+		return err
+	}
+	after, err := g.Govern(ctx, cs, rdn, parent)
+	if err != nil || after == before {
+		return err
+	}
+	return g.Below(ctx, id, after)
+}

@@ -1,0 +1,552 @@
+package write
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// Modify changes an entry as RFC 4511, 4.6 says: in order, all or nothing, the
+// schema checked at the end. It reads of the entry only what it changes.
+func (tx *Tx) Modify(ctx context.Context, name dn.DN, changes []op.Modification) error {
+	pl, err := tx.existing(ctx, name)
+	if err != nil {
+		return err
+	}
+	m, err := tx.Modifying(ctx, pl)
+	if err != nil {
+		return err
+	}
+	if err := m.load(ctx, changes); err != nil {
+		return err
+	}
+	for i := range changes {
+		if err := m.Apply(ctx, &changes[i]); err != nil {
+			return err
+		}
+	}
+	if err := m.Finish(ctx); err != nil {
+		return err
+	}
+	tx.Record("modify", name, secretsIn(tx.Catalog.Types, changes)...)
+	return nil
+}
+
+// modification is one entry under change.
+type modification struct {
+	tx      *Tx
+	pl      state.Place
+	change  *change
+	row     table.Row // the entry's row of the tree, as far as it was read
+	types   []*edited
+	given   []*schema.AttributeType // of the server's own, that Rules.Relaxed lets the change give
+	renames bool                    // the name may lose its old values
+	rdn     map[rdnValue]bool
+}
+
+// edited is one type under change: what it had, and what it is to have.
+type edited struct {
+	typ    *schema.AttributeType
+	before *state.TypeValues
+	lists  []*editedValues
+}
+
+// editedValues is one description under change.
+type editedValues struct {
+	before  *state.DescribedValues
+	now     []newValue     // without what a description with many has and keeps
+	removed []*state.Keyed // of before, that go
+	whole   bool           // now says it all: nothing of before stays but by now
+	stays   bool           // many: something else stays
+	plenty  bool           // many: and more of it than writers could take away at once
+}
+
+// newValue is a value of the result: one that was there (old) or a new one.
+type newValue struct {
+	old   *state.Keyed
+	value []byte
+	key   []byte
+}
+
+type rdnValue struct {
+	typ *schema.AttributeType
+	key string
+}
+
+func (tx *Tx) Modifying(ctx context.Context, pl state.Place) (*modification, error) {
+	m := &modification{tx: tx, pl: pl}
+	m.change = newChange(tx.Keeper, tx.Catalog, tx, pl.ID, pl.Parent, pl.RDN)
+	return m, nil
+}
+
+// load reads the columns of the types that will change, in one read.
+func (m *modification) load(ctx context.Context, changes []op.Modification) error {
+	for i := range changes {
+		read := m.tx.Catalog.Storable
+		if len(changes[i].Values) == 0 || changes[i].Kind == op.ModDelete {
+			read = m.tx.Catalog.Removable
+		}
+		t, _, err := read(changes[i].Description)
+		if err != nil {
+			return err
+		}
+		if err := m.changeable(t); err != nil {
+			return err
+		}
+		m.Edit(t)
+		if t == m.tx.Catalog.ObjectClass && m.tx.Rules.Relaxed { // see morph
+			m.Edit(m.tx.Catalog.StructuralObjectClass)
+		}
+		if t.NoUserModification {
+			m.given = append(m.given, t)
+		}
+	}
+	if len(m.given) > 0 { // what else checkGiven looks at
+		m.Edit(m.tx.Catalog.CreateTimestamp)
+	}
+	return m.Read(ctx)
+}
+
+func (m *modification) changeable(t *schema.AttributeType) error {
+	if t.NoUserModification && !(m.tx.Rules.Relaxed && relaxable(m.tx.Catalog.Types, t)) || computed(m.tx.Catalog.Types, t) {
+		return catalog.Errorf(catalog.Constraint, "attribute %s is the server's: it cannot be changed", t.Name())
+	}
+	return nil
+}
+
+func (m *modification) Edit(t *schema.AttributeType) *edited {
+	for _, e := range m.types {
+		if e.typ == t {
+			return e
+		}
+	}
+	e := &edited{typ: t}
+	m.types = append(m.types, e)
+	return e
+}
+
+// Read gets the tree's columns of all types under change, and master's of those
+// without keys.
+func (m *modification) Read(ctx context.Context) error {
+	var keyed, plain []table.ColumnRange
+	for _, t := range m.types {
+		if t.typ.Secret() || t.typ.Equality == nil {
+			f := master.Family(t.typ)
+			plain = append(plain, master.Columns(t.typ, ""), table.ColumnPrefix(f, []byte(t.typ.Name()+";")))
+			continue
+		}
+		keyed = append(keyed, tree.Columns(t.typ))
+	}
+	if err := m.readKeyed(ctx, keyed); err != nil {
+		return err
+	}
+	return m.readPlain(ctx, plain)
+}
+
+func (m *modification) readKeyed(ctx context.Context, columns []table.ColumnRange) error {
+	// What a change sets by itself may be indexed and is read along.
+	for _, s := range m.tx.stamps() {
+		if m.tx.Catalog.Indexes[s.typ] != nil {
+			columns = append(columns, tree.Columns(s.typ))
+		}
+	}
+	if len(columns) > 0 {
+		row, err := m.tx.Reader.Get(ctx, m.tx.Keeper.Tree, m.change.tree.Row, table.Select{
+			Families: []table.Family{tree.NormAttributes}, Columns: columns})
+		if err != nil {
+			return err
+		}
+		m.row = row.Clone()
+	}
+	for _, t := range m.types {
+		t.before = state.ValuesOf(m.pl.ID, t.typ, m.row)
+	}
+	return nil
+}
+
+// readPlain lists the values of types without keys by their positions.
+func (m *modification) readPlain(ctx context.Context, columns []table.ColumnRange) error {
+	if len(columns) == 0 {
+		return nil
+	}
+	row, err := m.tx.Reader.Get(ctx, m.tx.Keeper.Master, m.change.master.Row, table.Select{
+		Families: []table.Family{master.UpAttributes, master.Secrets}, Columns: columns})
+	if err != nil {
+		return err
+	}
+	for i := range row.Cells {
+		q := bytes.Clone(row.Cells[i].Qualifier)
+		desc := q[:len(q)-len(master.PositionOf(q))-1]
+		name, options := desc, ""
+		if k := bytes.IndexByte(desc, ';'); k >= 0 {
+			name, options = desc[:k], string(desc[k:])
+		}
+		for _, t := range m.types {
+			if t.typ.Name() != string(name) || t.typ.Equality != nil && !t.typ.Secret() {
+				continue
+			}
+			d := t.before.Description(options)
+			d.Unkeyed = true
+			d.List = append(d.List, state.Keyed{Position: master.PositionOf(q), Key: bytes.Clone(row.Cells[i].Value)})
+		}
+	}
+	return nil
+}
+
+// values gives the description under change, as it was at first.
+func (e *edited) values(options string) *editedValues {
+	for _, v := range e.lists {
+		if v.before.Options == options {
+			return v
+		}
+	}
+	v := &editedValues{before: e.before.Description(options)}
+	v.stays = v.before.Many
+	for i := range v.before.List {
+		v.now = append(v.now, newValue{old: &v.before.List[i], key: v.before.List[i].Key})
+	}
+	e.lists = append(e.lists, v)
+	return v
+}
+
+// has reports whether there are values.
+func (v *editedValues) has() bool {
+	return len(v.now) > 0 || v.before.Many && !v.whole
+}
+
+// Apply makes one change of the request.
+func (m *modification) Apply(ctx context.Context, c *op.Modification) error {
+	t, options, err := m.tx.Catalog.Describe(c.Description)
+	if err != nil {
+		return err
+	}
+	v := m.Edit(t).values(options)
+	if !v.has() && !m.tx.Catalog.Recognizes(c.Description) {
+		return catalog.Unrecognized(c.Description)
+	}
+	if t.Obsolete && !m.tx.Rules.Relaxed && len(c.Values) > 0 && !m.Edit(t).before.Present() {
+		return catalog.Obsolete("attribute type", t.Name())
+	}
+	switch c.Kind {
+	case op.ModAdd:
+		if len(c.Values) == 0 {
+			return catalog.Errorf(catalog.BadOperand, "add of %s: no values given", c.Description)
+		}
+		if t.Equality == nil && v.has() {
+			return catalog.Errorf(catalog.NoMatching, "values cannot be added to those of %s: it has no equality rule; replace all of them", t.Name())
+		}
+		return m.add(ctx, v, c.Values)
+	case op.ModDelete:
+		return m.delete(ctx, v, c.Values)
+	case op.ModReplace:
+		if err := m.clear(ctx, v); err != nil {
+			return err
+		}
+		return m.add(ctx, v, c.Values)
+	case op.ModIncrement:
+		return m.increment(ctx, v, c.Values)
+	}
+	return catalog.Errorf(catalog.Unwilling, "unknown kind of modification")
+}
+
+// add appends values that are not there yet.
+func (m *modification) add(ctx context.Context, v *editedValues, values [][]byte) error {
+	t := v.before.Typ
+	for _, b := range values {
+		key, err := catalog.KeyOf(t, b)
+		if err != nil {
+			return err
+		}
+		i, old, err := m.find(ctx, v, b, key)
+		if err != nil {
+			return err
+		}
+		if (i >= 0 || old != nil) && m.tx.Rules.Permissive {
+			continue
+		}
+		if i >= 0 || old != nil {
+			return catalog.Errorf(catalog.ValueExists, "attribute %s has the value to be added already", t.Name())
+		}
+		v.now = append(v.now, newValue{value: b, key: key})
+		if t == m.tx.Catalog.ObjectClass && m.tx.Catalog.Schema.Class(string(b)) == nil {
+			return catalog.Errorf(catalog.ClassViolation, "object class %q is not in the schema", b)
+		}
+	}
+	return nil
+}
+
+// find looks for a value among those of now (i >= 0) and, where there are many,
+// among those that stay.
+func (m *modification) find(ctx context.Context, v *editedValues, value, key []byte) (int, *state.Keyed, error) {
+	t := v.before.Typ
+	same := key
+	if key == nil {
+		same = value
+	}
+	var q []byte
+	if key != nil {
+		q = tree.Qualifier(t, v.before.Options, key)
+	}
+	for i := range v.now {
+		n := &v.now[i]
+		switch {
+		case n.old != nil && q != nil:
+			if n.old.Is(key, q) {
+				return i, nil, nil
+			}
+		case n.key != nil && bytes.Equal(n.key, same), n.key == nil && bytes.Equal(n.value, same):
+			return i, nil, nil
+		}
+	}
+	if !v.before.Many || v.whole || key == nil {
+		return -1, nil, nil
+	}
+	if slices.ContainsFunc(v.removed, func(k *state.Keyed) bool { return bytes.Equal(k.Qualifier, q) }) {
+		return -1, nil, nil
+	}
+	old, err := v.before.Find(ctx, &m.tx.Snapshot, key)
+	return -1, old, err
+}
+
+// delete removes the values given, or all.
+func (m *modification) delete(ctx context.Context, v *editedValues, values [][]byte) error {
+	t := v.before.Typ
+	if len(values) == 0 {
+		if !v.has() && m.tx.Rules.Permissive {
+			return nil
+		}
+		if !v.has() {
+			return catalog.Errorf(catalog.NoSuchAttribute, "the entry has no %s to delete", t.Name())
+		}
+		return m.clear(ctx, v)
+	}
+	if t.Equality == nil {
+		return catalog.Errorf(catalog.NoMatching, "values of %s cannot be named: it has no equality rule; delete or replace all of it", t.Name())
+	}
+	for _, b := range values {
+		key, err := assertionKey(t, b)
+		if err != nil {
+			return err
+		}
+		i, old, err := m.find(ctx, v, b, key)
+		switch {
+		case err != nil:
+			return err
+		case i >= 0:
+			if n := v.now[i]; n.old != nil {
+				v.removed = append(v.removed, n.old)
+			}
+			v.now = slices.Delete(v.now, i, i+1)
+		case old != nil:
+			v.removed = append(v.removed, old)
+		case !m.tx.Rules.Permissive:
+			return catalog.Errorf(catalog.NoSuchAttribute, "attribute %s has no such value to delete", t.Name())
+		}
+	}
+	return nil
+}
+
+// assertionKey is keyOf for a value that only names another one. Secrets are
+// compared as they are.
+func assertionKey(t *schema.AttributeType, b []byte) ([]byte, error) {
+	if t.Secret() {
+		return nil, nil
+	}
+	key, err := t.Equality.Key(b)
+	if err != nil {
+		return nil, catalog.Errorf(catalog.InvalidSyntax, "value of %s: %v", t.Name(), err)
+	}
+	return key, nil
+}
+
+// clear removes all values.
+func (m *modification) clear(ctx context.Context, v *editedValues) error {
+	if v.before.Many && !v.whole {
+		list, err := v.before.All(ctx, &m.tx.Snapshot)
+		if err != nil {
+			return err
+		}
+		v.removed = v.removed[:0]
+		for i := range list {
+			v.removed = append(v.removed, &list[i])
+		}
+		v.stays = false
+	} else {
+		for i := range v.now {
+			if old := v.now[i].old; old != nil {
+				v.removed = append(v.removed, old)
+			}
+		}
+	}
+	v.now, v.whole = nil, true
+	return nil
+}
+
+// Finish checks the result against the schema and writes it.
+func (m *modification) Finish(ctx context.Context) error {
+	classes, err := m.settleClasses(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range m.types {
+		for _, v := range t.lists {
+			if err := m.check(ctx, t, v); err != nil {
+				return err
+			}
+		}
+	}
+	if classes == nil {
+		if classes, err = m.tx.ClassesAt(ctx, m.pl.ID); err != nil {
+			return err
+		}
+	}
+	if err := m.conform(ctx, classes); err != nil {
+		return err
+	}
+	if err := m.checkGiven(); err != nil {
+		return err
+	}
+	m.mark()
+	for _, t := range m.types {
+		if err := m.Write(ctx, t); err != nil {
+			return err
+		}
+	}
+	if err := m.stamp(); err != nil {
+		return err
+	}
+	m.change.settle()
+	m.change.flush()
+	m.tx.Touch(m.pl.ID, classes)
+	return m.tx.settleClaims(ctx)
+}
+
+// check tests one description by itself.
+func (m *modification) check(ctx context.Context, t *edited, v *editedValues) error {
+	if t.typ.SingleValue && (len(v.now) > 1 || len(v.now) == 1 && v.stays) {
+		return catalog.Errorf(catalog.Constraint, "attribute %s can have one value only", t.typ.Name())
+	}
+	if m.renames || v.before.Options != "" || len(v.removed) == 0 {
+		return nil
+	}
+	if m.rdn == nil {
+		if err := m.readRDN(ctx); err != nil {
+			return err
+		}
+	}
+	for k := range m.rdn {
+		if k.typ != t.typ {
+			continue
+		}
+		i, stays, err := m.find(ctx, v, nil, []byte(k.key))
+		if err != nil {
+			return err
+		}
+		if i < 0 && stays == nil {
+			return catalog.Errorf(catalog.NotOnRDN, "a value of %s is in the entry's name: rename the entry to be rid of it", t.typ.Name())
+		}
+	}
+	return nil
+}
+
+func (m *modification) keeps(v *editedValues, key []byte) bool {
+	return slices.ContainsFunc(v.now, func(n newValue) bool { return bytes.Equal(n.key, key) })
+}
+
+// readRDN gives the values that the entry's name consists of.
+func (m *modification) readRDN(ctx context.Context) error {
+	m.rdn = map[rdnValue]bool{}
+	name, err := lastRDN(ctx, &m.tx.Snapshot, m.pl.ID)
+	if err != nil {
+		return err
+	}
+	for _, ava := range name {
+		t := m.tx.Catalog.Schema.Attribute(ava.Type)
+		if t == nil {
+			continue
+		}
+		if key, err := catalog.KeyOf(t, ava.Value); err == nil {
+			m.rdn[rdnValue{t, string(key)}] = true
+		}
+	}
+	return nil
+}
+
+// lastRDN is an entry's own RDN, in stored spelling.
+func lastRDN(ctx context.Context, s *state.Snapshot, id entry.ID) (dn.RDN, error) {
+	node, err := s.Node(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if node == nil {
+		return nil, table.ErrCorrupt
+	}
+	name, err := dn.Parse(node.UpRDN)
+	if err != nil || len(name) == 0 {
+		return nil, table.ErrCorrupt
+	}
+	return name[0], nil
+}
+
+// mark declares the change: to single values of an attribute with others where
+// it is no more than that, so that writers of one group do not conflict, else to
+// the entry.
+func (m *modification) mark() {
+	row := m.change.master.Row
+	// Of an indexed stamp only one writer can know which cell it replaces; and what
+	// commutes by one schema may not by another one.
+	whole := m.tx.Catalog.ToCome != nil || slices.ContainsFunc(m.tx.stamps(), func(s stamp) bool { return m.tx.Catalog.Indexes[s.typ] != nil })
+	var hashes []uint64
+	for _, t := range m.types {
+		for _, v := range t.lists {
+			if whole || !m.commutes(t, v) {
+				m.tx.Txn.Mark(m.tx.Keeper.Master, row, txn.Mark{Kind: txn.MarkUpdate})
+				return
+			}
+			for _, k := range v.removed {
+				q := k.Qualifier
+				if k.Key != nil {
+					q = tree.Qualifier(t.typ, v.before.Options, k.Key)
+				}
+				hashes = append(hashes, valueHash(q))
+			}
+			for _, n := range v.now {
+				if n.old == nil {
+					hashes = append(hashes, valueHash(tree.Qualifier(t.typ, v.before.Options, n.key)))
+				}
+			}
+		}
+	}
+	if len(hashes) == 0 {
+		// No value changes in the end, but the stamps do.
+		m.tx.Txn.Mark(m.tx.Keeper.Master, row, txn.Mark{Kind: txn.MarkUpdate})
+	}
+	for _, h := range hashes {
+		m.tx.Txn.Mark(m.tx.Keeper.Master, row, txn.Mark{Kind: txn.MarkValue, Hash: h})
+	}
+}
+
+// commutes reports whether the change to a description is independent of
+// changes to its other values: values added to an attribute of many, or taken
+// from one that has plenty left. An attribute that might lose its last value
+// must not (it may be required), nor objectClass, on which the rest depends.
+func (m *modification) commutes(t *edited, v *editedValues) bool {
+	if v.whole || t.typ.SingleValue || t.typ.Equality == nil || t.typ.Secret() || t.typ == m.tx.Catalog.ObjectClass {
+		return false
+	}
+	if v.before.Many {
+		return v.plenty || len(v.removed) == 0
+	}
+	return len(v.removed) == 0 && len(v.now) <= tree.ManyValues
+}

@@ -1,0 +1,175 @@
+package write
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// Tx changes the directory. What it reads (it has all of Snapshot's methods)
+// includes its own changes.
+type Tx struct {
+	state.Snapshot
+	// Rules are set before a change that they are for.
+	Rules   Rules
+	Txn     *txn.Tx
+	by      string
+	time    time.Time
+	ordinal int // of the last position
+	Message []byte
+	Alone   bool         // nobody else writes
+	claims  []Claim      // of the operation
+	Steps   *SchemaSteps // of a change of the schema
+	Changed []entry.ID   // if a schema is to come
+}
+
+// Update runs fn in a transaction, perhaps more than once, and returns when
+// what it changed is durable and visible.
+func Update(ctx context.Context, p *catalog.Keeper, by By, fn func(*Tx) error) (table.Revision, error) {
+	p.Changing.RLock()
+	defer p.Changing.RUnlock()
+	return UpdateLocked(ctx, p, by, fn)
+}
+
+func UpdateLocked(ctx context.Context, p *catalog.Keeper, by By, fn func(*Tx) error) (table.Revision, error) {
+	if by.Time.IsZero() {
+		by.Time = time.Now()
+	}
+	return p.DB.Update(ctx, func(t *txn.Tx) error {
+		c, err := p.CatalogOf(t.Snapshot())
+		if err != nil {
+			return fmt.Errorf("the schema in force: %w", err)
+		}
+		tx := &Tx{
+			Snapshot: state.Snapshot{Keeper: p, Reader: t, At: t.Snapshot(), Catalog: c, Cached: true},
+			Txn:      t, by: by.Name, time: by.Time.UTC(),
+		}
+		tx.Message = by.Append(tx.Message)
+		err = fn(tx)
+		if err == nil && c.ToCome != nil && tx.Steps == nil {
+			err = p.KeepToBoth(ctx, t, t.Snapshot(), c, tx.Changed)
+		}
+		t.SetMessage(tx.Message)
+		return err
+	})
+}
+
+// Close does nothing: a transaction ends when its function returns.
+func (tx *Tx) Close() {}
+
+// Write adds mutations; from here on the transaction reads past the caches,
+// which do not know of them.
+func (tx *Tx) Write(t *txn.Table, ms ...table.Mutation) {
+	tx.Cached = false
+	tx.Txn.Write(t, ms...)
+}
+
+// Isolate keeps all others from changing an entry beside this transaction. Without
+// it values that others add at the same time do not conflict, although what was
+// read of the entry lacks them.
+func (tx *Tx) Isolate(id entry.ID) {
+	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkUpdate})
+}
+
+func (tx *Tx) Stale(value uint64) { tx.Txn.TouchKeys(value) }
+
+// Position makes the next value's position.
+func (tx *Tx) Position() master.Position {
+	tx.ordinal++
+	return master.NewPosition(tx.Txn.Stamp(), tx.ordinal)
+}
+
+func Timestamp(t time.Time) []byte { return t.AppendFormat(nil, "20060102150405Z") }
+
+// Csn gives a revision as entryCSN has it.
+func Csn(r table.Revision) []byte { return revision.AppendCSN(make([]byte, 0, revision.CSNLength), r) }
+
+// finalCSN makes the revision of the commit, once it is known, out of an
+// entryCSN and its key that were made of a stamp. A stamp would not do: commits
+// that change one entry side by side may be in another order than their stamps.
+func (tx *Tx) finalCSN(value, key []byte) {
+	tx.Txn.AtCommit(func(r table.Revision) {
+		copy(value, Csn(r))
+		copy(key, bytes.ToLower(value))
+	})
+}
+
+// SettleCSN has each entryCSN that the transaction has made, where b shows it as it
+// is before the commit, become what it is in the end.
+func (tx *Tx) SettleCSN(b []byte) {
+	early := Csn(tx.Txn.Stamp())
+	tx.Txn.AtCommit(func(r table.Revision) {
+		final := Csn(r)
+		for rest := b; ; {
+			i := bytes.Index(rest, early)
+			if i < 0 {
+				return
+			}
+			rest = rest[i+copy(rest[i:], final):]
+		}
+	})
+}
+
+// stamps are the operational attributes that every change sets.
+func (tx *Tx) stamps() []stamp {
+	t := tx.Catalog.Types
+	by := tx.by
+	return []stamp{
+		{t.ModifiersName, []byte(by)},
+		{t.ModifyTimestamp, Timestamp(tx.time)},
+		{t.EntryCSN, Csn(tx.Txn.Stamp())},
+	}
+}
+
+type stamp struct {
+	typ   *schema.AttributeType
+	value []byte
+}
+
+// valueHash tells the values of an entry apart in marks, by their columns. The
+// same value under two descriptions of a type is one: they share an index cell.
+func valueHash(qualifier []byte) uint64 {
+	c := tree.Decode(&table.Cell{Qualifier: qualifier})
+	h := fnv.New64a()
+	h.Write(c.OID)
+	h.Write([]byte{c.Kind})
+	h.Write(c.Key)
+	return h.Sum64()
+}
+
+// Touch tells caches that an entry changes; and, of a class that searches ask
+// about, that the first or last entry of it may come or go.
+func (tx *Tx) Touch(id entry.ID, cs *catalog.Classes) {
+	tx.Txn.Touch(id)
+	if tx.Catalog.ToCome != nil {
+		tx.Changed = append(tx.Changed, id)
+	}
+	for c, id := range tx.Catalog.Watched {
+		if cs != nil && cs.Has(c) {
+			tx.Txn.Touch(id)
+		}
+	}
+}
+
+// SchemaSteps is one change on its way.
+type SchemaSteps struct {
+	Keeper *catalog.Keeper
+	By     By
+	// Wanted is set by an attempt that found that the change takes steps.
+	Wanted *catalog.Subschema
+	// Announced is the first commit, once every server works by it and no entry
+	// is against it.
+	Announced table.Revision
+}

@@ -1,0 +1,149 @@
+package partition
+
+import (
+	"context"
+	"iter"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/feed"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// Snapshot reads one state of the directory.
+type Snapshot struct{ s *state.Snapshot }
+
+// State returns what packages below this one read.
+func (s *Snapshot) State() *state.Snapshot { return s.s }
+
+// Close lets go of the state.
+func (s *Snapshot) Close() { s.s.Close() }
+
+// Revision returns the newest revision that the snapshot shows.
+func (s *Snapshot) Revision() table.Revision { return s.s.Revision() }
+
+// Schema returns the schema of the state. Filters to search it by and types to look for
+// in its entries are this schema's: those of another one match nothing.
+func (s *Snapshot) Schema() *schema.Schema { return s.s.Schema() }
+
+// Front returns the state's front, from which Changes go on.
+func (s *Snapshot) Front(ctx context.Context) (revision.Front, error) { return feed.Front(ctx, s.s) }
+
+// Find returns where a name leads. The error is an [Error]: NoSuchEntry names the
+// deepest entry above that exists.
+func (s *Snapshot) Find(ctx context.Context, name dn.DN) (Located, error) {
+	return s.s.Find(ctx, name)
+}
+
+// Name returns the name of an entry, in stored spelling.
+func (s *Snapshot) Name(ctx context.Context, id entry.ID) (string, error) { return s.s.Name(ctx, id) }
+
+// Recall returns where a name in the very spelling that Remember was given leads, if
+// that is in memory and still so.
+func (s *Snapshot) Recall(name string) (Located, bool) { return s.s.Recall(name) }
+
+// Remember keeps where a name leads.
+func (s *Snapshot) Remember(name string, at Located) { s.s.Remember(name, at) }
+
+// Entry reads an entry, nil if there is none. Secret attributes are left out unless
+// they are asked for. It must not be changed.
+func (s *Snapshot) Entry(ctx context.Context, id entry.ID, secrets bool) (*entry.Entry, error) {
+	return s.s.Entry(ctx, id, secrets)
+}
+
+// Some is Entry for an entry that may have very many values: of those, it reads the
+// given types only.
+func (s *Snapshot) Some(ctx context.Context, id entry.ID, types []*schema.AttributeType) (*entry.Entry, error) {
+	return s.s.Some(ctx, id, types)
+}
+
+// Secrets reads the secret attributes of an entry.
+func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute, error) {
+	return s.s.Secrets(ctx, id)
+}
+
+// ValueRange reads n values of an attribute from the position from on, and reports
+// whether there are more.
+func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, from, n int) (values [][]byte, more bool, err error) {
+	return s.s.ValueRange(ctx, id, t, options, from, n)
+}
+
+// HasChildren reports whether an entry has entries below it.
+func (s *Snapshot) HasChildren(ctx context.Context, id entry.ID) (bool, error) {
+	return s.s.HasChildren(ctx, id)
+}
+
+// CountChildren counts the entries right below one.
+func (s *Snapshot) CountChildren(ctx context.Context, id entry.ID) (int, error) {
+	return s.s.CountChildren(ctx, id)
+}
+
+// Compare reports whether an entry has a value.
+func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string, value []byte) (bool, error) {
+	return s.s.Compare(ctx, id, description, value)
+}
+
+// HasClass reports whether any entry of the directory is of a class.
+func (s *Snapshot) HasClass(ctx context.Context, c *schema.ObjectClass) (bool, error) {
+	return search.HasClass(ctx, s.s, c)
+}
+
+// Subschema reads the subschema's entry as it is stored, without what is built in; nil
+// if the schema was never changed.
+func (s *Snapshot) Subschema(ctx context.Context) (*entry.Entry, error) { return s.s.Subschema(ctx) }
+
+// GoverningRule returns the structure rule that governs an entry, nil if none does.
+func (s *Snapshot) GoverningRule(ctx context.Context, id entry.ID) (*schema.StructureRule, error) {
+	return write.GoverningRule(ctx, s.s, id)
+}
+
+// Search streams the entries of a query, each once: without an Order in no particular
+// one, but always in the same for one revision.
+func (s *Snapshot) Search(ctx context.Context, q Query) iter.Seq2[*Result, error] {
+	return search.Search(ctx, s.s, q)
+}
+
+// Results streams those of the entries that a query finds, in their order.
+func (s *Snapshot) Results(ctx context.Context, ids []entry.ID, q Query) iter.Seq2[*Result, error] {
+	return search.Results(ctx, s.s, ids, q)
+}
+
+// Lookup reports whether a query finds one entry, and returns it.
+func (s *Snapshot) Lookup(ctx context.Context, q Query, id entry.ID) (Result, bool, error) {
+	return feed.Lookup(ctx, s.s, q, id)
+}
+
+// Explain describes how a query is run, and, if run is set, what it came upon.
+func (s *Snapshot) Explain(ctx context.Context, q Query, run bool) (string, error) {
+	return search.Explain(ctx, s.s, q, run)
+}
+
+// Ordered reports whether an index has the order of a key.
+func (s *Snapshot) Ordered(k *SortKey) bool { return search.Ordered(s.s, k) }
+
+// Exceeds reports whether a query may find more than n entries.
+func (s *Snapshot) Exceeds(ctx context.Context, q Query, n int) (bool, error) {
+	return search.Exceeds(ctx, s.s, q, n)
+}
+
+// Changes streams the commits that the snapshot shows beyond a front. Those of one
+// server come in their order; a reader that stops goes on with the front With the
+// revision of the last one.
+func (s *Snapshot) Changes(ctx context.Context, after revision.Front) iter.Seq2[*Change, error] {
+	return feed.ShownChanges(ctx, s.s, after)
+}
+
+// Written returns the revision of the last commit that changed an entry.
+func (s *Snapshot) Written(ctx context.Context, id entry.ID) (table.Revision, error) {
+	return feed.Written(ctx, s.s, id)
+}
+
+// Unmoved reports whether the name of an entry is what it was at a front.
+func (s *Snapshot) Unmoved(ctx context.Context, id entry.ID, since revision.Front) (bool, error) {
+	return feed.Unmoved(ctx, s.s, id, since)
+}

@@ -1,0 +1,73 @@
+// Package transfer is what imports and exports of whole directories need of a partition:
+// loads past the usual path, a walk in the order of the tree, and the definitions that a
+// directory has besides the built-in schema.
+package transfer
+
+import (
+	"context"
+	"iter"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/evolve"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/load"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/verify"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+type (
+	// A Loader adds many entries that become visible at once.
+	Loader = load.Loader
+	// LoadOptions are those of a Loader.
+	LoadOptions = load.LoadOptions
+	// Loading is an entry on its way.
+	Loading = load.Loading
+)
+
+// Load begins a load. Until it is committed or aborted nobody else writes.
+func Load(ctx context.Context, p *partition.Partition, o LoadOptions) (*Loader, error) {
+	return load.Load(ctx, p.Keeper(), o)
+}
+
+// Walk streams the entries of a query, each before those below it.
+func Walk(ctx context.Context, s *partition.Snapshot, q partition.Query) iter.Seq2[*partition.Result, error] {
+	return search.Walk(ctx, s.State(), q)
+}
+
+// Salvage streams all entries that can be read of a damaged store, each before those
+// below it, and reports the rest to lost: an entry by its name, as far as that is known,
+// or a range of rows. Entries whose parent is lost come last, below the parent's
+// entryUUID. The names of all entries are held in memory.
+func Salvage(ctx context.Context, s *partition.Snapshot, lost func(what string, err error) error) iter.Seq2[*partition.Result, error] {
+	return verify.Salvage(ctx, s.State(), lost)
+}
+
+// Config returns what all servers shared at a state.
+func Config(s *partition.Snapshot) partition.Config { return s.State().Config() }
+
+// Unique returns the unique attributes of a state.
+func Unique(s *partition.Snapshot) []partition.Unique { return s.State().Unique() }
+
+// Empty reports whether a state has no entries.
+func Empty(ctx context.Context, s *partition.Snapshot) (bool, error) { return s.State().Empty(ctx) }
+
+// RemovedDefinitions is the attribute of the subschema's entry that names what a
+// directory has removed from the built-in schema.
+const RemovedDefinitions = evolve.RemovedDefinitions
+
+// OwnDefinitions returns what the schema of a state has besides the built-in one, and
+// what it lacks of it.
+func OwnDefinitions(s *partition.Snapshot) (added, removed []schema.Definition) {
+	return evolve.OwnDefinitions(s.State())
+}
+
+// Lacking returns the part of some definitions that a state does not have yet.
+func Lacking(s *partition.Snapshot, added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
+	return evolve.Lacking(s.State(), added, removed)
+}
+
+// LackingAt is Lacking for a server whose subschema was read.
+func LackingAt(subschema []op.PartialAttribute, added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
+	return evolve.LackingAt(subschema, added, removed)
+}
