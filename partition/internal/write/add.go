@@ -147,17 +147,22 @@ func Prepare(k *catalog.Types, name dn.DN, attributes []op.PartialAttribute, g g
 	return e, wrong.Err()
 }
 
-// typesOf are the types that the entry has, with those of attributes that could not
-// be taken.
+// typesOf are the types that the entry has; all: with those of its name and of its
+// attributes whose values could not be taken.
 func typesOf(k *catalog.Types, e *NewEntry, attributes []op.PartialAttribute, all bool) []*schema.AttributeType {
 	has := make([]*schema.AttributeType, len(e.Attributes))
 	for i := range e.Attributes {
 		has[i] = e.Attributes[i].Typ
 	}
-	for i := range attributes {
-		if !all {
-			break
+	if !all {
+		return has
+	}
+	for _, ava := range e.Name[0] {
+		if t, err := NamingType(k, ava.Type); err == nil && !slices.Contains(has, t) {
+			has = append(has, t)
 		}
+	}
+	for i := range attributes {
 		if t, _, err := k.Storable(attributes[i].Description); err == nil && !slices.Contains(has, t) && !computed(k, t) {
 			has = append(has, t)
 		}
