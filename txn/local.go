@@ -66,9 +66,7 @@ func openLocal(ctx context.Context, db *DB) error {
 		return err
 	}
 	db.live.floor = h.Floor
-	if behind := e.clock.Behind(); behind > 0 {
-		db.o.Log.Warn("the clock is behind the newest revision", "store", db.store.String(), "behind", behind)
-	}
+	e.warnOfFuture()
 	db.engine = e
 	db.show(&Snapshot{db: db, max: head, low: head, ordinal: e.ordinal})
 	return nil
@@ -121,6 +119,15 @@ func (e *local) newest(ctx context.Context) (head table.Revision, left []table.R
 	return 0, left, nil
 }
 
+// warnOfFuture warns of commits that the clock has not come to yet: it is wrong, or
+// was when they were made.
+func (e *local) warnOfFuture() {
+	if behind := e.clock.Behind(); behind > 0 {
+		e.db.o.Log.Warn("the newest commit is in the future of the clock: all commits until then get its time",
+			"store", e.db.store.String(), "newest", revision.Time(e.clock.Last()), "behind", behind.Round(time.Millisecond))
+	}
+}
+
 // rollBack takes back what a crash left of loads.
 func (e *local) rollBack(ctx context.Context, left []table.Revision) error {
 	if e.db.o.ReadOnly || e.broken.Load() != nil {
@@ -159,7 +166,27 @@ func (e *local) writable() error {
 	if e.late.Load() > 0 {
 		return fmt.Errorf("%w: an earlier commit is not durable yet", table.ErrUnavailable)
 	}
+	if err := e.doubt(); err != nil {
+		return fmt.Errorf("%w: %w", table.ErrUnavailable, err)
+	}
 	return nil
+}
+
+// doubt returns why the clock is not believed, or nil.
+func (e *local) doubt() error {
+	if e.db.o.Doubt == nil {
+		return nil
+	}
+	return e.db.o.Doubt(revision.Time(e.db.current.Load().max))
+}
+
+// wall is the clock as far as it is believed: one that is ahead must not make
+// history old.
+func (e *local) wall() time.Time {
+	if e.doubt() != nil {
+		return revision.Time(e.db.current.Load().max)
+	}
+	return e.db.o.Now()
 }
 
 func (e *local) commit(ctx context.Context, tx *Tx) (table.Revision, *loss, error) {
@@ -291,10 +318,12 @@ func (e *local) at(_ context.Context, r table.Revision) (*Snapshot, error) {
 }
 
 // until keeps later commits above r, and waits for those that have an id and are
-// not durable yet.
+// not durable yet. A clock in doubt must not take commits along.
 func (e *local) until(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	e.mu.Lock()
-	e.clock.Observe(r)
+	if e.doubt() == nil {
+		e.clock.Observe(r)
+	}
 	n := e.ordinal
 	e.mu.Unlock()
 	if err := e.wait(ctx, &loss{ordinal: n}); err != nil {
@@ -319,7 +348,7 @@ func (e *local) bounds(ctx context.Context) (*bounds, error) {
 	}
 	s := e.db.current.Load()
 	return &bounds{
-		announced: h.Floor, honoured: e.db.live.honour(h.Floor, s), stable: s.low, now: revision.At(e.db.o.Now()),
+		announced: h.Floor, honoured: e.db.live.honour(h.Floor, s), stable: s.low, now: revision.At(e.wall()),
 		young: e.db.Oldest(), slots: []revision.Slot{localSlot}, leader: !e.db.o.ReadOnly,
 	}, nil
 }

@@ -74,6 +74,10 @@ type Options struct {
 	// Consumed, if there is one, tells up to where others have read the journal:
 	// what comes after is kept for them.
 	Consumed func() table.Revision
+	// Doubt, if there is one, returns why the wall clock cannot be believed by a
+	// store whose newest commit is of that time, or nil. While it does, a store of
+	// one process takes no commits and its history stays. Shared stores have Drift.
+	Doubt func(newest time.Time) error
 	// Now is the wall clock, for tests.
 	Now func() time.Time
 	Log *slog.Logger

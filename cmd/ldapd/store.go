@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/internal/wallclock"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -42,6 +42,7 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger, use purp
 type directoryStore struct {
 	*partition.Partition
 	store table.Store
+	guard *wallclock.Guard
 }
 
 // purpose is what a store is opened for.
@@ -67,6 +68,10 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 	if err != nil {
 		return nil, err
 	}
+	guard, err := readGuard(c, log, use)
+	if err != nil {
+		return nil, err
+	}
 	entries, blocks := caches(c, use)
 	s, err := openStore(ctx, c, log, use, blocks)
 	if err != nil {
@@ -79,7 +84,7 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 		Txn: txn.Options{
 			ReadOnly: use == reading, Lease: c.Lease, Drift: c.Drift, Log: log,
 			Collect: use.serves(), Retention: c.Retention,
-			Settle: c.Test.Settle, Now: clock(c, log),
+			Settle: c.Test.Settle, Now: clock(c), Doubt: guard.Doubt,
 		},
 		Log: log,
 	})
@@ -93,7 +98,8 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 	if !made {
 		log.Info("made a new store", "store", c.Store)
 	}
-	return &directoryStore{p, s}, nil
+	guard.Start(newest(p))
+	return &directoryStore{p, s, guard}, nil
 }
 
 // storeThere reports whether a store is there. It refuses to make one by mistake,
@@ -110,15 +116,6 @@ func storeThere(c *config.Config, use purpose) (bool, error) {
 }
 
 var errNoStore = errors.New("no store there: 'ldapd import' makes one, and so does 'ldapd serve --create'")
-
-// clock is the wall clock, unless a test wants a wrong one.
-func clock(c *config.Config, log *slog.Logger) func() time.Time {
-	if c.Test == (config.Test{}) {
-		return time.Now
-	}
-	log.Warn("options for tests are in force", "settle", c.Test.Settle, "clock", c.Test.Clock)
-	return func() time.Time { return time.Now().Add(c.Test.Clock) }
-}
 
 // caches shares the configured size between entries and an embedded store's
 // blocks, which serve what is not an entry or does not fit. What only reads once
@@ -139,6 +136,7 @@ func caches(c *config.Config, use purpose) (entries, blocks int64) {
 
 // Close closes the partition and its store.
 func (d *directoryStore) Close(ctx context.Context) error {
+	d.guard.Close()
 	err := d.Partition.Close(ctx)
 	if e := d.store.Close(); err == nil {
 		err = e

@@ -45,6 +45,7 @@ type Config struct {
 	Access           Access
 	Slow             time.Duration // 0: no operation is slow
 	GracePeriod      time.Duration
+	AcceptClock      bool // by a flag of serve, for one start; no key
 	Test             Test
 
 	settings []Setting

@@ -28,7 +28,7 @@ var order = strings.Fields(`
 	partition/internal/erase partition/internal/feed partition
 	monitor partition/transfer partition/maintain partition/past history auth bulk
 	internal/hasher directory server
-	internal/certs internal/config internal/handoff cmd/ldapd
+	internal/certs internal/config internal/handoff internal/wallclock cmd/ldapd
 `)
 
 // aside are packages that anyone's tests may use and nobody else may.

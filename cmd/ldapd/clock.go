@@ -1,0 +1,49 @@
+package main
+
+import (
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/internal/wallclock"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/revision"
+)
+
+// clock is the wall clock, unless a test wants a wrong one.
+func clock(c *config.Config) func() time.Time {
+	if c.Test.Clock == 0 {
+		return time.Now
+	}
+	return func() time.Time { return time.Now().Add(c.Test.Clock) }
+}
+
+// readGuard reads what the folder of an embedded store knows of the clock. There is
+// no guard for what only reads, nor on HBase, whose own clocks are asked there.
+func readGuard(c *config.Config, log *slog.Logger, use purpose) (*wallclock.Guard, error) {
+	if c.Test != (config.Test{}) {
+		log.Warn("options for tests are in force", "settle", c.Test.Settle, "clock", c.Test.Clock)
+	}
+	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") || use == reading {
+		return nil, nil
+	}
+	o := wallclock.Options{Folder: c.Store, Now: clock(c), Log: log}
+	if c.Test.Clock != 0 {
+		o.Synchronized = func() bool { return false } // the system's clock is
+	}
+	g, err := wallclock.Read(o)
+	if err == nil && c.AcceptClock {
+		g.Accept()
+	}
+	return g, err
+}
+
+// newest returns a function that returns the time of the newest commit.
+func newest(p *partition.Partition) func() time.Time {
+	return func() time.Time {
+		s := p.Snapshot()
+		defer s.Close()
+		return revision.Time(s.Revision())
+	}
+}
