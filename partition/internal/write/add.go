@@ -128,6 +128,9 @@ func Prepare(k *catalog.Types, name dn.DN, attributes []op.PartialAttribute, g g
 	if len(name) == 0 {
 		return nil, catalog.Errorf(catalog.EntryExists, "the root DSE is not an entry that can be added")
 	}
+	if err := knowsTypes(k, name); err != nil {
+		return nil, err
+	}
 	e := &NewEntry{Name: name, upRDN: name[0].String(), Attributes: make([]NewAttribute, 0, len(attributes)+8)}
 	var wrong catalog.Mistakes
 	for i := range attributes {
@@ -355,6 +358,18 @@ func NamingType(k *catalog.Types, name string) (*schema.AttributeType, error) {
 		return nil, catalog.Errorf(catalog.NamingViolation, "attribute %s cannot be in a name", t.Name())
 	}
 	return t, nil
+}
+
+// knowsTypes checks that the schema has all types of a name.
+func knowsTypes(k *catalog.Types, name dn.DN) error {
+	for _, rdn := range name {
+		for _, ava := range rdn {
+			if k.Schema.Attribute(ava.Type) == nil {
+				return catalog.Errorf(catalog.InvalidName, "name %s: unknown attribute type %q", name, ava.Type)
+			}
+		}
+	}
+	return nil
 }
 
 // namingKey reads a part of an RDN. A value that breaks its syntax makes the name
