@@ -7,7 +7,7 @@ DATA ?= data
 LISTEN ?= ldap://127.0.0.1:3890
 SUFFIX = dc=example,dc=com
 
-.PHONY: build run test test-go lint bench fuzz hbase hbase-stop clean
+.PHONY: build run test test-go lint bench fuzz suites hbase hbase-stop clean
 
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null)
 
@@ -35,6 +35,10 @@ bench:
 # FUZZTIME=10m make fuzz
 fuzz:
 	@scripts/fuzz $${FUZZTIME:-20s}
+
+# Other projects' tests, which are fetched: see docs/suites.md.
+suites:
+	@scripts/suites
 
 hbase:
 	$(GO) run ./internal/hbasetest/cmd/hbase-dev start -dir .hbase
