@@ -99,7 +99,7 @@ func slapdSchemas(t *testing.T) string {
 	for _, s := range []string{"core", "cosine", "inetorgperson", "nis"} {
 		fmt.Fprintf(&text, "include %s/%s.schema\n", schemas, s)
 	}
-	fmt.Fprintf(&text, "attributeoptions lang- x-\nmodulepath %s\nmoduleload back_mdb\n", modules)
+	fmt.Fprintf(&text, "attributeoptions lang- x- phonetic\nmodulepath %s\nmoduleload back_mdb\n", modules)
 	return text.String()
 }
 
