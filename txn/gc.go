@@ -2,6 +2,7 @@ package txn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -28,8 +29,10 @@ type CollectOptions struct {
 	Rate int
 	// All has every row looked at, not only those that the journal names.
 	All bool
-	// Dry counts what would go and removes nothing.
-	Dry bool
+	// Dry counts what would go and removes nothing. It ends after Budget with what
+	// it has counted by then; zero is no bound.
+	Dry    bool
+	Budget time.Duration
 	// Now has the store give the space back at once.
 	Now bool
 }
@@ -41,6 +44,7 @@ type Collection struct {
 	Rows    int            // looked at
 	Removed table.Collected
 	Whole   bool // every row was looked at
+	Partial bool // the budget was spent: there is at least so much
 }
 
 // bounds says what may be collected.
@@ -112,6 +116,9 @@ func (db *DB) collect(ctx context.Context, b *bounds, floor table.Revision, o Co
 	defer g.mu.Unlock()
 	p := &pass{db: db, b: b, o: o, floor: floor, sum: Collection{Floor: floor}}
 	err := p.run(ctx)
+	if errors.Is(err, errSpent) {
+		p.sum.Partial, err = true, nil
+	}
 	if r, ok := db.store.(table.Reclaimer); ok && err == nil && !o.Dry {
 		err = r.Reclaim(ctx, o.Now)
 	}

@@ -552,3 +552,34 @@ func readTwice(t *testing.T, db *DB, rnd *rand.Rand) {
 		t.Errorf("the state at %s changed\nfrom %s\nto   %s", revision.String(s.Max()), before, after)
 	}
 }
+
+// TestDryBudget: a dry collection ends when its budget is spent, with less than a
+// whole one counts, and removes nothing.
+func TestDryBudget(t *testing.T) {
+	each(t, func(t *testing.T, db *DB) {
+		ctx := context.Background()
+		for i := range passCommits + 100 {
+			write(t, db, fmt.Sprint("x", i%3), "p", fmt.Sprint(i))
+		}
+		all := dry(t, db, passCommits, CollectOptions{Dry: true})
+		part, err := db.Collect(ctx, CollectOptions{Dry: true, Budget: 1})
+		if err != nil || !part.Partial || part.Commits >= all.Commits || part.Rows == 0 {
+			t.Errorf("part: %+v %v; all: %+v", part, err, all)
+		}
+		if again := dry(t, db, passCommits, CollectOptions{Dry: true, Budget: time.Hour}); again.Partial || again.Removed.Cells < all.Removed.Cells {
+			t.Errorf("with time enough: %+v; all: %+v", again, all)
+		}
+	})
+}
+
+// dry counts until more than n commits can be collected.
+func dry(t *testing.T, db *DB, n int, o CollectOptions) (done Collection) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); done.Commits <= n; time.Sleep(time.Millisecond) {
+		var err error
+		if done, err = db.Collect(context.Background(), o); err != nil || time.Now().After(end) {
+			t.Fatalf("%+v %v", done, err)
+		}
+	}
+	return done
+}

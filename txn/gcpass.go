@@ -2,6 +2,7 @@ package txn
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -299,9 +300,15 @@ func (w *walk) flush(ctx context.Context) error {
 	return w.p.throttle(ctx, n)
 }
 
+// errSpent ends a dry collection whose budget is spent.
+var errSpent = errors.New("the budget is spent")
+
 // throttle waits as long as the rate wants.
 func (p *pass) throttle(ctx context.Context, n int) error {
 	p.looked += n
+	if p.o.Dry && p.o.Budget > 0 && time.Since(p.begun) >= p.o.Budget {
+		return errSpent
+	}
 	if p.o.Rate == 0 {
 		return canceled(ctx)
 	}

@@ -15,7 +15,7 @@ import (
 func (m *Main) gcCommand() *cobra.Command {
 	var a gcArgs
 	c := m.command(&cobra.Command{
-		Use:   "gc --store STORE [--retention TIME] [--all] [--dry-run]",
+		Use:   "gc --store STORE [--retention TIME] [--all] [--dry-run [--budget TIME]]",
 		Short: "Let go of the past now",
 		Long: `Remove what can no longer be read of the past: what was replaced or deleted longer
 ago than --retention, but for what checkpoints keep, and the journal of those
@@ -23,7 +23,9 @@ changes. Servers do the same by themselves; this is for who needs the space now,
 wants less of the past than is configured. The past between stays gone.
 
 Servers that read older states at the moment are waited for, two leases at most;
-then less is removed. --all looks at every row and not only at those that changed.`,
+then less is removed. --all looks at every row and not only at those that changed.
+--dry-run counts for --budget at most, and says "at least" where it did not come to
+the end.`,
 		Example: `  ldapd gc --store ./data --dry-run
   ldapd gc --store ./data --retention 24h`,
 		Args: cobra.NoArgs,
@@ -35,6 +37,7 @@ then less is removed. --all looks at every row and not only at those that change
 	})
 	c.Flags().BoolVar(&a.All, "all", false, "look at every row")
 	c.Flags().BoolVar(&a.Dry, "dry-run", false, "say what would be removed, and remove nothing")
+	c.Flags().DurationVar(&a.Budget, "budget", 5*time.Second, "`TIME` that --dry-run counts, 0 to the end")
 	return c
 }
 
@@ -42,18 +45,22 @@ then less is removed. --all looks at every row and not only at those that change
 type gcArgs struct {
 	Retention time.Duration
 	All, Dry  bool
+	Budget    time.Duration
 }
 
 var gcJob = job[gcArgs]{"gc", gc}
 
 func gc(ctx context.Context, w *work, a gcArgs) error {
-	done, err := maintain.Collect(ctx, w.Partition, maintain.CollectOptions{Retention: a.Retention, All: a.All, Dry: a.Dry, Now: true})
+	done, err := maintain.Collect(ctx, w.Partition, maintain.CollectOptions{Retention: a.Retention, All: a.All, Dry: a.Dry, Budget: a.Budget, Now: true})
 	if err != nil {
 		return err
 	}
 	removed, since := "removed", "the past can be read from"
 	if a.Dry {
 		removed, since = "would remove", "the past could be read from"
+	}
+	if done.Partial {
+		removed += " at least"
 	}
 	_, err = fmt.Fprintf(w.Stdout, "%s %d versions (%d bytes) in %d rows, and the journal of %d changes\n%s %s on\n",
 		removed, done.Removed.Cells, done.Removed.Bytes, done.Rows, done.Commits,
