@@ -115,7 +115,7 @@ var rules = []rule{
 		"	c := &s.cell\n	if c.State == Free || r < c.First {\n		return s.archived(r)",
 		"	c := &s.cell\n	if c.State == Free {\n		return s.archived(r)")},
 	{"history goes up to what every slot honours", drop("journal/floor.go", "		floor = min(floor, c.Floor)\n", "		_ = c\n")},
-	{"a floor is honoured when no open snapshot is older", drop("txn/floor.go", "			if !s.pinned {\n				low", "			if s.db == nil {\n				low")},
+	{"a floor is honoured when no open snapshot is older", drop("txn/horizon.go", "			if !s.pinned {\n				low", "			if s.db == nil {\n				low")},
 	{"marks go up to every snapshot in use", drop("journal/floor.go", "		oldest = min(oldest, c.Oldest)\n", "		_ = c\n")},
 	{"a checkpoint stays", drop("txn/gcpass.go", "		moments = append(moments, c.Revision)\n", "		moments = append(moments, c.Revision)[:0]\n")},
 	{"bytes of a cell never repeat", drop("txn/writer.go", "	next.Sequence++\n", "")},

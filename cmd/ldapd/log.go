@@ -1,78 +1,93 @@
 package main
 
 import (
-	"fmt"
-	"io"
-	"log/slog"
-	"os"
+	"context"
+	"strings"
 
-	"gopkg.in/natefinch/lumberjack.v2"
+	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/history"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// logger writes one line an event to standard error.
-func (m *Main) logger(c *config.Config) *slog.Logger {
-	m.setLevel(c)
-	o := &slog.HandlerOptions{Level: &m.level}
-	if c.LogFormat == "json" {
-		o.ReplaceAttr = withUnit
-		return slog.New(slog.NewJSONHandler(m.Stderr, o))
+// The commands about the past: log, diff and restore. Package history does their
+// work.
+
+func (m *Main) logCommand() *cobra.Command {
+	var a logArgs
+	c := m.command(&cobra.Command{
+		Use:   "log --store STORE [--since WHEN] [--until WHEN] [--by DN] [--json] [DN]",
+		Short: "Tell who changed what and when",
+		Long: `Tell who changed what and when, a line a change, the oldest first: of all entries or
+of one, under whatever names it had. With --json an object a line, with the changes
+as LDIF. Passwords are named, never shown. What retention let go is not told.`,
+		Example: `  ldapd log --store ./data uid=ann,ou=people,dc=example,dc=com
+  ldapd log --store ./data --since 2026-01-31T12:00:00Z --by cn=admin,dc=example,dc=com`,
+		Args: cobra.MaximumNArgs(1),
+	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		a.DN = strings.Join(args, "")
+		return logJob.on(ctx, m, c, reading, m.around(), a)
+	})
+	c.Flags().StringVar(&a.Since, "since", "", "tell of what came after `WHEN`: "+moments)
+	c.Flags().StringVar(&a.Until, "until", "now", "tell of what came up to `WHEN`")
+	c.Flags().StringVar(&a.By, "by", "", "tell of the changes that `DN` made")
+	c.Flags().BoolVar(&a.JSON, "json", false, "print changes as JSON")
+	return c
+}
+
+type logArgs struct {
+	DN, Since, Until, By string
+	JSON                 bool
+}
+
+var logJob = job[logArgs]{"log", tellLog}
+
+func tellLog(ctx context.Context, w *work, a logArgs) error {
+	o := history.LogOptions{JSON: a.JSON}
+	var err error
+	if o.Name, err = parseName("the name", a.DN); err != nil {
+		return err
 	}
-	return slog.New(slog.NewTextHandler(m.Stderr, o))
-}
-
-// withUnit prints durations as "1.5s": the JSON handler has bare nanoseconds.
-func withUnit(_ []string, a slog.Attr) slog.Attr {
-	if a.Value.Kind() == slog.KindDuration {
-		a.Value = slog.StringValue(a.Value.Duration().String())
+	if o.By, err = parseName("--by", a.By); err != nil {
+		return err
 	}
-	return a
-}
-
-// setLevel sets the level of all loggers there are.
-func (m *Main) setLevel(c *config.Config) {
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(c.LogLevel)) // checked by package config
-	m.level.Set(level)
-}
-
-// accessLog opens the access log, nil if there is none. Close it after serving.
-func (m *Main) accessLog(c *config.Config) (log *slog.Logger, closer io.Closer, err error) {
-	var w io.WriteCloser = nopCloser{m.Stderr}
-	switch c.Access.File {
-	case "":
-		return nil, w, nil
-	case "-":
-	default:
-		// Opened here only to learn now that it cannot be.
-		f, err := os.OpenFile(c.Access.File, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if o.Until, err = stateAt(ctx, w, "--until", a.Until); err != nil {
+		return err
+	}
+	defer o.Until.Close()
+	since := w.Horizon()
+	if a.Since == "" {
+		a.Since = revision.String(since)
+	}
+	if a.Since != revision.String(0) { // else all is kept
+		s, err := stateAt(ctx, w, "--since", a.Since)
 		if err != nil {
-			return nil, nil, &config.Error{Where: c.Origin("log.access"), Text: fmt.Sprintf("log.access: %v", err)}
+			return err
 		}
-		f.Close()
-		w = &lumberjack.Logger{
-			Filename:   c.Access.File,
-			MaxSize:    int(max(c.Access.Size>>20, 1)),
-			MaxBackups: c.Access.Keep,
-			Compress:   true,
-		}
+		defer s.Close() // what comes after it is kept until the end
+		o.Since = s.Revision()
 	}
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{ReplaceAttr: accessAttr})), w, nil
+	_, err = history.Log(ctx, w.Partition, w.Stdout, o)
+	return err
 }
 
-// accessAttr names what a line is about "op" and leaves its level out.
-func accessAttr(groups []string, a slog.Attr) slog.Attr {
-	switch {
-	case len(groups) > 0:
-	case a.Key == slog.LevelKey:
-		return slog.Attr{}
-	case a.Key == slog.MessageKey:
-		a.Key = "op"
+// parseName reads a name that a user gave.
+func parseName(where, text string) (dn.DN, error) {
+	name, err := dn.Parse(text)
+	if err != nil {
+		return nil, &config.Error{Where: where, Text: err.Error()}
 	}
-	return a
+	return name, nil
 }
 
-type nopCloser struct{ io.Writer }
-
-func (nopCloser) Close() error { return nil }
+// stateAt gives the state of a moment that a user named.
+func stateAt(ctx context.Context, w *work, flag, when string) (*partition.Snapshot, error) {
+	m, err := partition.ParseMoment(when)
+	if err != nil {
+		return nil, &config.Error{Where: flag, Text: err.Error()}
+	}
+	return history.State(ctx, w.Partition, m)
+}

@@ -1,5 +1,5 @@
 // Command ldapd is an LDAP directory server whose entries live in an embedded
-// store or in HBase. Every subcommand has a file of its own here; README.md shows
+// store or in HBase. Every subcommand has a file of its name here; README.md shows
 // them at work.
 //
 // Exit status: 0 done, 1 a finding or a failure, 2 wrong usage or configuration.

@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -92,4 +93,17 @@ func check(t *testing.T, pkg, path string) {
 
 func isAside(pkg string) bool {
 	return slices.ContainsFunc(aside, func(a string) bool { return pkg == a || strings.HasPrefix(pkg, a+"/") })
+}
+
+// The map of the code names every package.
+func TestMapIsWhole(t *testing.T) {
+	text, err := os.ReadFile("../../docs/design/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range slices.Concat(order, aside) {
+		if !strings.Contains(string(text), "`"+p+"`") {
+			t.Errorf("docs/design/architecture.md does not name package %s", p)
+		}
+	}
 }

@@ -197,7 +197,7 @@ func (h *Header) without(gone func(HeaderIndex) bool) *Header {
 }
 
 // Catalog is the shared configuration and the schema, ready to use. It does not
-// change; a new one takes its place (see inforce.go).
+// change; a new one takes its place (see current.go).
 type Catalog struct {
 	*Types
 	p         *Keeper

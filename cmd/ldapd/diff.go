@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/history"
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/spf13/cobra"
+)
+
+func (m *Main) diffCommand() *cobra.Command {
+	var a diffArgs
+	c := m.command(&cobra.Command{
+		Use:   "diff --store STORE --from WHEN [--to WHEN] [--base DN]",
+		Short: "Write what changed between two moments as LDIF",
+		Long: `Write the changes that lead from one state of a directory to another as LDIF, in an
+order in which ldapmodify can make them. What the server itself keeps of entries is
+not in it, and neither are passwords. With --to before --from, it leads back.`,
+		Example: `  ldapd diff --store ./data --from before-upgrade
+  ldapd diff --store ./data --from now --to 2026-01-31T12:00:00Z --base ou=people,dc=example,dc=com`,
+		Args: cobra.NoArgs,
+	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
+		return diffJob.on(ctx, m, c, reading, m.around(), a)
+	})
+	c.Flags().StringVar(&a.From, "from", "", "the state at `WHEN`: "+moments)
+	c.Flags().StringVar(&a.To, "to", "now", "the state at `WHEN`")
+	c.Flags().StringVar(&a.Base, "base", "", "leave out what is not below `DN` in either state")
+	_ = c.MarkFlagRequired("from")
+	return c
+}
+
+type diffArgs struct{ From, To, Base string }
+
+var diffJob = job[diffArgs]{"diff", diff}
+
+func diff(ctx context.Context, w *work, a diffArgs) error {
+	base, err := parseName("--base", a.Base)
+	if err != nil {
+		return err
+	}
+	from, err := stateAt(ctx, w, "--from", a.From)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := stateAt(ctx, w, "--to", a.To)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	_, err = history.Diff(ctx, from, to, base, w.Stdout)
+	return err
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/history"
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/spf13/cobra"
+)
+
+func (m *Main) restoreCommand() *cobra.Command {
+	var a restoreArgs
+	c := m.command(&cobra.Command{
+		Use:   "restore --store STORE --at WHEN [--subtree] [--dry-run] DN",
+		Short: "Make an entry, or a tree, what it was",
+		Long: `Make an entry what it was at a moment, in one commit: it comes back if it was deleted,
+with its entryUUID, and moves back if it was moved. With --subtree also all that was
+below it; what came there since is removed. --dry-run writes the changes as LDIF
+and makes none.
+
+The entry above must exist. Passwords have no history: entries that are still there
+keep theirs, and those that come back have one only while it is kept.`,
+		Example: `  ldapd restore --store ./data --at 2026-01-31T12:00:00Z uid=ann,ou=people,dc=example,dc=com
+  ldapd restore --store ./data --at before-upgrade --subtree --dry-run ou=people,dc=example,dc=com`,
+		Args: cobra.ExactArgs(1),
+	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		a.DN = args[0]
+		return restoreJob.on(ctx, m, c, changing, m.around(), a)
+	})
+	c.Flags().StringVar(&a.At, "at", "", "the state at `WHEN`: "+moments)
+	c.Flags().BoolVar(&a.Subtree, "subtree", false, "with all that is or was below it")
+	c.Flags().BoolVar(&a.DryRun, "dry-run", false, "write what would be done as LDIF, and do nothing")
+	_ = c.MarkFlagRequired("at")
+	return c
+}
+
+type restoreArgs struct {
+	DN, At          string
+	Subtree, DryRun bool
+}
+
+var restoreJob = job[restoreArgs]{"restore", restore}
+
+func restore(ctx context.Context, w *work, a restoreArgs) error {
+	name, err := parseName("the name", a.DN)
+	if err != nil {
+		return err
+	}
+	then, err := stateAt(ctx, w, "--at", a.At)
+	if err != nil {
+		return err
+	}
+	defer then.Close()
+	done, err := history.Restore(ctx, w.Partition, then, history.RestoreOptions{
+		Name: name, Subtree: a.Subtree, DryRun: a.DryRun, By: w.by("restore"),
+	})
+	switch {
+	case err != nil:
+		return err
+	case a.DryRun:
+		return history.WriteLDIF(w.Stdout, done.Records)
+	}
+	return tellRestored(w.Stdout, done)
+}
+
+// tellRestored says what was done, and what could not be.
+func tellRestored(w io.Writer, done *history.Restored) error {
+	var b strings.Builder
+	for _, r := range done.Records {
+		fmt.Fprintln(&b, r)
+	}
+	switch {
+	case len(done.Records) == 0:
+		fmt.Fprintln(&b, "nothing to restore: it is as it was")
+	default:
+		fmt.Fprintf(&b, "restored in one commit, %s: %d changes\n", revision.String(done.Revision), len(done.Records))
+	}
+	if done.Kept > 0 {
+		fmt.Fprintf(&b, "entries that came back with a password: %d\n", done.Kept)
+	}
+	if done.Lost > 0 {
+		fmt.Fprintf(&b, "entries that came back without a password, as they had none or it is no longer kept: %d\n", done.Lost)
+	}
+	if done.Erased > 0 {
+		fmt.Fprintf(&b, "entries that cannot come back, since they were erased: %d\n", done.Erased)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
