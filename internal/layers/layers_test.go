@@ -107,3 +107,27 @@ func TestMapIsWhole(t *testing.T) {
 		}
 	}
 }
+
+// The index of decisions names every page.
+func TestDecisionsAreListed(t *testing.T) {
+	text, err := os.ReadFile("../../docs/decisions/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob("../../docs/decisions/0*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, p := range pages {
+		name := filepath.Base(p)
+		if !strings.Contains(string(text), "("+name+")") {
+			t.Errorf("docs/decisions/README.md does not list %s", name)
+		}
+		if n := name[:4]; seen[n] {
+			t.Errorf("two decisions have the number %s", n)
+		} else {
+			seen[n] = true
+		}
+	}
+}
