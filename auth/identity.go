@@ -19,6 +19,7 @@ import (
 // is
 //
 //	PATTERN -> DN
+//	PATTERN -> dn:DN
 //	PATTERN -> ldap:///BASE??SCOPE?FILTER
 //
 // The pattern is a regular expression for the whole of a name. Names are "u:"
@@ -28,12 +29,15 @@ import (
 // filter. Only a name of kind "dn:" is in the form of DNs already, and is taken
 // over into a DN as it is.
 //
+// With "dn:" the name needs no entry and is never the administrator's.
+//
 // The search has to find one entry exactly. Its base may be empty for all naming
 // contexts, its scope is sub if none is given.
 type Rule struct {
 	text    string
 	pattern *regexp.Regexp
 	name    string // the DN or the search's base
+	bare    bool   // the DN needs no entry
 	search  bool
 	scope   op.Scope
 	filter  string
@@ -51,10 +55,11 @@ func DefaultRules() []*Rule {
 // DefaultRule is the text of the only one of DefaultRules.
 const DefaultRule = "u:(.+) -> ldap:///??sub?(uid=$1)"
 
-// A Target is where a Rule leads: to the entry of a name, or to the one that a
-// search finds.
+// A Target is where a Rule leads: to the entry of a name, to the name alone, or to
+// the entry that a search finds.
 type Target struct {
 	Name   dn.DN // or the base
+	Bare   bool  // the name needs no entry
 	Search bool
 	Scope  op.Scope
 	Filter filter.Filter
@@ -64,7 +69,7 @@ type Target struct {
 func ParseRule(text string) (*Rule, error) {
 	pattern, to, ok := strings.Cut(text, " -> ")
 	if !ok {
-		return nil, fmt.Errorf("the rule %q is not PATTERN -> DN or PATTERN -> ldap:///BASE??SCOPE?FILTER", text)
+		return nil, fmt.Errorf("the rule %q is not PATTERN -> DN, PATTERN -> dn:DN or PATTERN -> ldap:///BASE??SCOPE?FILTER", text)
 	}
 	r := &Rule{text: text}
 	var err error
@@ -82,7 +87,7 @@ var scopes = map[string]op.Scope{"": op.WholeSubtree, "base": op.BaseObject, "on
 func (r *Rule) parseTarget(to string) error {
 	rest, isURL := strings.CutPrefix(to, "ldap:///")
 	if !isURL {
-		r.name = to
+		r.name, r.bare = strings.CutPrefix(to, "dn:")
 		return nil
 	}
 	parts := strings.Split(rest, "?")
@@ -149,6 +154,7 @@ func (r *Rule) target(name string, matched []string) (t Target, err error) {
 		if len(t.Name) == 0 {
 			err = errors.New("nobody has an empty name")
 		}
+		t.Bare = r.bare
 		return t, err
 	}
 	t.Search, t.Scope = true, r.scope

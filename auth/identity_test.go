@@ -18,7 +18,10 @@ import (
 
 // show is a target as text.
 func show(t Target) string {
-	if !t.Search {
+	switch {
+	case t.Bare:
+		return "dn:" + t.Name.String()
+	case !t.Search:
 		return t.Name.String()
 	}
 	return t.Name.String() + "?" + []string{"base", "one", "sub"}[t.Scope] + "?" + t.Filter.String()
@@ -40,6 +43,8 @@ func TestRules(t *testing.T) {
 		{`u:([^@]+) -> ldap:///ou=a%3Fb??base?(cn=$1)`, "u:c", "ou=a?b?base?(cn=c)"},
 		{`dn:cn=([^,]+),o=X -> cn=$1,dc=x`, "dn:cn=ann,o=X", "cn=ann,dc=x"},
 		{`dn:(.+),o=Old -> ${1},o=New`, "dn:cn=ann,ou=a,o=Old", "cn=ann,ou=a,o=New"},
+		{`dn:(.+) -> dn:$1`, "dn:cn=ann+ou=a,o=Old", "dn:cn=ann+ou=a,o=Old"},
+		{`mail:(.+) -> dn:mail=$1,o=mail`, "mail:a,b@x", `dn:mail=a\,b@x,o=mail`},
 		{`u:admin -> cn=admin`, "u:admin", "cn=admin"},
 		{`u:admin -> cn=admin`, "u:administrator", ""},
 		{`mail:(?i)(.+)@EXAMPLE\.com -> mail=$1,dc=x`, "mail:ann@example.com", "mail=ann,dc=x"},
@@ -60,7 +65,7 @@ func TestRules(t *testing.T) {
 }
 
 func TestMalformedRules(t *testing.T) {
-	for _, text := range []string{"", "u:x", "u:x -> ", "u:( -> dc=x", "u:x -> nonsense", "u:x -> dc=$1", "u:(.) -> dc=$2",
+	for _, text := range []string{"", "u:x", "u:x -> ", "u:( -> dc=x", "u:x -> nonsense", "u:x -> dn:", "u:x -> dn:nonsense", "u:x -> dc=$1", "u:(.) -> dc=$2",
 		"u:(.) -> dc=${who}", "u:x -> ldap:///dc=x", "u:x -> ldap:///dc=x?cn?sub?(a=b)", "u:x -> ldap:///dc=x??tree?(a=b)",
 		"u:x -> ldap:///dc=x??sub?a=b)", "u:x -> ldap:///dc=x??sub?", "u:x -> ldap:///%zz??sub?(a=b)", "u:x -> ldap://host/dc=x??sub?(a=b)"} {
 		if _, err := ParseRule(text); err == nil {

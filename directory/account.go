@@ -42,7 +42,7 @@ func newAccountTypes(s *schema.Schema) (a accountTypes) {
 // accountOf judges the account of somebody as it is in a state. The
 // administrator, and who has no entry, can always be used.
 func (o *operation) accountOf(ctx context.Context, s *partition.Snapshot, who *identity) (account, error) {
-	if who == nil || who.admin || who.id == (entry.ID{}) {
+	if !who.hasEntry() || who.admin {
 		return account{}, nil
 	}
 	e, err := s.Some(ctx, who.id, o.known.account.all)

@@ -141,10 +141,10 @@ func (o *operation) verify(ctx context.Context, s *partition.Snapshot, who *iden
 // passwordsOf gives what is secret of somebody, userPassword among it.
 func (o *operation) passwordsOf(ctx context.Context, s *partition.Snapshot, who *identity) ([]entry.Attribute, error) {
 	switch {
-	case who == nil:
-		return nil, nil
-	case who.admin:
+	case who.isAdmin():
 		return []entry.Attribute{{Type: o.known.userPassword, Values: [][]byte{[]byte(o.d.settings().AdminPassword)}}}, nil
+	case !who.hasEntry():
+		return nil, nil
 	}
 	return s.Secrets(ctx, who.id)
 }

@@ -16,7 +16,7 @@ import (
 // identity is who is bound. A nil one is anonymous.
 type identity struct {
 	name  string
-	id    entry.ID
+	id    entry.ID // entry.Root: there is no entry
 	admin bool
 
 	limits atomic.Pointer[foundLimits]
@@ -24,6 +24,8 @@ type identity struct {
 }
 
 func (i *identity) isAdmin() bool { return i != nil && i.admin }
+
+func (i *identity) hasEntry() bool { return i != nil && i.id != entry.Root }
 
 // dn is the authorization identity's name, "" for the anonymous.
 func (i *identity) dn() string {
@@ -66,13 +68,18 @@ func (o *operation) reach(ctx context.Context, s *partition.Snapshot, t auth.Tar
 		return o.single(ctx, s, t)
 	}
 	if o.d.isAdmin(t.Name) {
+		if t.Bare {
+			return nil, errNobody
+		}
 		return &identity{name: o.d.settings().Admin, admin: true}, nil
 	}
 	at, err := s.Find(ctx, t.Name)
-	if isNobodys(err) {
+	switch {
+	case isNobodys(err) && t.Bare:
+		return &identity{name: t.Name.String()}, nil
+	case isNobodys(err):
 		return nil, errNobody
-	}
-	if err != nil {
+	case err != nil:
 		return nil, err
 	}
 	return &identity{name: at.Name, id: at.ID}, nil

@@ -600,6 +600,8 @@ func TestExternal(t *testing.T) {
 	peer := "gidNumber=100+uidNumber=1000,cn=peercred,cn=external,cn=auth"
 	byMail := rules(t, `mail:(.+)@example\.com -> ldap:///??sub?(uid=$1)`)
 	toAdmin := rules(t, `dn:gidNumber=100\+uidNumber=1000,cn=peercred,cn=external,cn=auth -> `+admin)
+	bare := rules(t, "dn:(.+) -> dn:$1")
+	unknown := withCertificate(t, "", ava("x@y", 1, 2, 840, 113549, 1, 9, 1), ava("Example", 2, 5, 4, 10))
 	for _, c := range []struct {
 		name    string
 		channel auth.Channel
@@ -624,6 +626,13 @@ func TestExternal(t *testing.T) {
 		{"peer, another", wire{local: true}, nil, []byte("u:ann"), op.InvalidCredentials, ""},
 		{"peer, the administrator", wire{local: true}, toAdmin, nil, op.Success, admin},
 		{"peer, as administrator another", wire{local: true}, toAdmin, []byte("dn:" + annDN), op.Success, annDN},
+		{"a name without an entry", named("zoe"), bare, nil, op.Success, "uid=zoe,dc=example,dc=com"},
+		{"a name without an entry, itself", named("zoe"), bare, []byte("dn:UID=Zoe, dc=example,dc=com"), op.Success, "uid=zoe,dc=example,dc=com"},
+		{"a name without an entry, another", named("zoe"), bare, []byte("dn:" + annDN), op.InvalidCredentials, ""},
+		{"a name with an entry", named("ANN"), bare, nil, op.Success, annDN},
+		{"a name of types that are not known", unknown, bare, nil, op.Success, "emailAddress=x@y,o=Example"},
+		{"the administrator's name", root, bare, nil, op.InvalidCredentials, ""},
+		{"as administrator a name without an entry", wire{local: true}, slices.Concat(toAdmin, rules(t, "u:(.+) -> dn:uid=$1,o=out")), []byte("u:zoe"), op.Success, "uid=zoe,o=out"},
 		{"a rule to nowhere", wire{local: true}, rules(t, "dn:.* -> cn=nobody,dc=example,dc=com"), nil, op.InvalidCredentials, ""},
 		{"a rule to two", wire{local: true}, rules(t, "dn:.* -> ldap:///dc=example,dc=com??one?(uid=twin)"), nil, op.InvalidCredentials, ""},
 		{"a rule to a base that is not there", wire{local: true}, rules(t, "dn:.* -> ldap:///dc=x??one?(uid=ann)"), nil, op.InvalidCredentials, ""},
@@ -638,8 +647,18 @@ func TestExternal(t *testing.T) {
 			t.Errorf("%s: says more: %s", c.name, r.Diagnostic)
 		}
 	}
-	// A process without an entry may read as anyone and write nothing.
-	s := d.NewSession(wire{local: true})
+	for _, c := range []struct {
+		name    string
+		channel auth.Channel
+	}{{peer, wire{local: true}}, {"uid=zoe,dc=example,dc=com", named("zoe")}} {
+		d := newDirectory(t, directory.PartitionOf(d), directory.Options{Identities: bare})
+		readsOnly(t, d.NewSession(c.channel), c.name)
+	}
+}
+
+// readsOnly binds as who has no entry, and may read as anyone and write nothing.
+func readsOnly(t *testing.T, s *directory.Session, name string) {
+	t.Helper()
 	send(t, s, "EXTERNAL", nil)
 	var out answers
 	s.Serve(t.Context(), &op.Message{Request: &op.Modify{Name: annDN, Changes: changes([]line{{"replace userPassword", "x"}})}}, &out)
@@ -647,7 +666,24 @@ func TestExternal(t *testing.T) {
 		t.Errorf("%v", &out.done.Result)
 	}
 	s.Serve(t.Context(), &op.Message{Request: &op.Extended{OID: "1.3.6.1.4.1.4203.1.11.3"}}, &out)
-	if !bytes.Equal(out.done.Value, []byte("dn:"+peer)) {
+	if !bytes.Equal(out.done.Value, []byte("dn:"+name)) {
 		t.Errorf("%q", out.done.Value)
+	}
+	s.Serve(t.Context(), &op.Message{Request: &op.Search{Base: annDN, Filter: filter.MustParse("(objectClass=*)")}}, &out)
+	if out.done.Code != op.Success || len(out.entries) != 1 {
+		t.Errorf("%v, %q", &out.done.Result, out.entries)
+	}
+}
+
+// A name without an entry has no password: PLAIN and SCRAM let nobody in by it.
+func TestNameWithoutEntryHasNoPassword(t *testing.T) {
+	d := newUsers(t, directory.Options{})
+	d = newDirectory(t, directory.PartitionOf(d), directory.Options{Identities: rules(t, "u:(.+) -> dn:uid=$1,o=out"), Mechanisms: auth.Mechanisms})
+	s := d.NewSession(inTLS)
+	if r := send(t, s, "PLAIN", plain("", "zoe", "zoe")); r.Code != op.InvalidCredentials {
+		t.Errorf("PLAIN: %v", &r.Result)
+	}
+	if r, _ := scramBind(t, s, "SCRAM-SHA-256", "zoe", "zoe", ""); r.Code != op.InvalidCredentials {
+		t.Errorf("SCRAM: %v", &r.Result)
 	}
 }

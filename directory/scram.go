@@ -128,7 +128,7 @@ func (o *operation) storedKey(ctx context.Context, s *partition.Snapshot, who *i
 		k, ok = findKey(o.d.settings().AdminKeys, mechanism)
 		return k, ok, nil
 	}
-	secrets, err := s.Secrets(ctx, who.id)
+	secrets, err := o.passwordsOf(ctx, s, who)
 	if err != nil {
 		return k, false, err
 	}

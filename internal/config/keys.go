@@ -52,7 +52,7 @@ var Keys = []Key{
 	{Name: "passwords.parallel", Default: "0", Help: "slow `HASHES` that run at once, 0 for one CPU less than there are"},
 	{Name: "sasl.mechanisms", Reload: true, List: true, Default: strings.Join(auth.DefaultMechanisms, ";"), Help: "`MECHANISM` of SASL to offer where it works; SCRAM ones bring their -PLUS, and keys with each new password"},
 	{Name: "sasl.plain-in-clear", Reload: true, Default: "false", Help: "`BOOL`: offer PLAIN without TLS too"},
-	{Name: "sasl.identity", Reload: true, List: true, Default: auth.DefaultRule, Help: "`RULE` from names to entries: PATTERN -> DN or PATTERN -> ldap:///BASE??SCOPE?FILTER; the first that fits counts"},
+	{Name: "sasl.identity", Reload: true, List: true, Default: auth.DefaultRule, Help: "`RULE` from names to entries: PATTERN -> DN, PATTERN -> dn:DN (no entry needed) or PATTERN -> ldap:///BASE??SCOPE?FILTER; the first that fits counts"},
 	{Name: "sasl.issuer", Reload: true, Help: "`URL` of the issuer of OAUTHBEARER's tokens, their claim iss"},
 	{Name: "sasl.issuer-audience", Reload: true, Help: "`NAME` that must be among a token's claims aud"},
 	{Name: "sasl.issuer-keys", Reload: true, Help: "`FILE` with the issuer's public keys, a JSON Web Key Set; read again when it changes"},
