@@ -1,4 +1,4 @@
-// Package auth tells who clients are: it verifies passwords, the messages of
+// Package auth says who clients are: it verifies passwords, the messages of
 // SASL's mechanisms and tokens, and leads names to entries by [Rule]s. It knows
 // no directory: package directory looks up and decides.
 //

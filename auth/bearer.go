@@ -118,7 +118,7 @@ func (b *Bearer) read() error {
 	return nil
 }
 
-// parseKeys gives the public keys of a set that verify signatures.
+// parseKeys returns the public keys of a set that verify signatures.
 func parseKeys(text []byte) ([]jose.JSONWebKey, error) {
 	var set jose.JSONWebKeySet
 	if err := json.Unmarshal(text, &set); err != nil {
@@ -146,7 +146,7 @@ func (b *Bearer) current() []jose.JSONWebKey {
 	return b.keys
 }
 
-// Verify gives the name that a token has for its bearer. The error is ErrToken:
+// Verify returns the name that a token has for its bearer. The error is ErrToken:
 // the log says more.
 func (b *Bearer) Verify(token string) (name string, err error) {
 	if name, err = b.verify(token); err != nil {

@@ -21,7 +21,7 @@ func Bindable(c Channel) bool {
 	return false
 }
 
-// binding gives the data that binds to a channel, none if this cannot be.
+// binding returns the data that binds to a channel, none if this cannot be.
 func binding(c Channel, kind string) scram.ChannelBinding {
 	state := c.TLS()
 	if state == nil || !state.HandshakeComplete {

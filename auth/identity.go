@@ -132,7 +132,7 @@ func (r *Rule) check() error {
 	return nil
 }
 
-// Apply gives where a name leads, if the rule is about it.
+// Apply returns where a name leads, if the rule is about it.
 func (r *Rule) Apply(name string) (Target, bool) {
 	matched := r.pattern.FindStringSubmatch(name)
 	if matched == nil {
@@ -180,7 +180,7 @@ func escapeDN(s string) string {
 // escapeFilter writes a value as it stands in a filter (RFC 4515, 3).
 var escapeFilter = strings.NewReplacer(`\`, `\5c`, `*`, `\2a`, `(`, `\28`, `)`, `\29`, "\x00", `\00`).Replace
 
-// Find gives where the first rule leads that is about any of the names, trying
+// Find returns where the first rule leads that is about any of the names, trying
 // rules in their order.
 func Find(rules []*Rule, names ...string) (Target, bool) {
 	for _, r := range rules {

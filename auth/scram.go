@@ -183,7 +183,7 @@ func conversation(server *scram.Server, c Channel, kind string) *scram.ServerCon
 	return server.NewConversation()
 }
 
-// Step takes the client's next message and gives the answer; done says that the
+// Step takes the client's next message and returns the answer; done says that the
 // client has proved to be who it says. An error is ErrMessage, that of the key's
 // lookup, or ErrProof. The answer goes to the client with errors too.
 func (s *Scram) Step(message []byte) (answer []byte, done bool, err error) {

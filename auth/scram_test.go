@@ -129,7 +129,7 @@ type secured struct {
 func (s secured) TLS() *tls.ConnectionState      { return s.state }
 func (s secured) Certificate() *x509.Certificate { return s.cert }
 
-// connect makes a TLS connection and gives the server's channel and the client's
+// connect makes a TLS connection and returns the server's channel and the client's
 // state.
 func connect(t *testing.T, version uint16) (server secured, client *tls.ConnectionState) {
 	t.Helper()

@@ -107,7 +107,7 @@ type refusal struct{ text string }
 func (e *refusal) Error() string { return e.text }
 func (e *refusal) Unwrap() error { return ErrBad }
 
-// ended gives the error that a number of bad records is.
+// ended returns the error for a number of bad records.
 func (o *Options) ended(r Result) error {
 	switch {
 	case r.Bad == 0:

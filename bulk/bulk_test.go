@@ -85,7 +85,7 @@ func mustImport(t testing.TB, p *partition.Partition, o bulk.Options) imported {
 	return r
 }
 
-// export gives the entries and the definitions of a directory.
+// export returns the entries and the definitions of a directory.
 func export(t testing.TB, p *partition.Partition, o bulk.ExportOptions) string {
 	t.Helper()
 	o.NoConfig = true

@@ -244,7 +244,7 @@ func (im *importer) work(ctx context.Context, s *sieve, b *batch) error {
 	return nil
 }
 
-// link gives the entries of a batch their places and sorts out the bad ones.
+// link finds the places of a batch's entries and sorts out the bad ones.
 func (im *importer) link(ctx context.Context, b *batch) ([]*transfer.Loading, error) {
 	ready := b.prepared[:0]
 	for i := range b.items {

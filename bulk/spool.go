@@ -40,7 +40,7 @@ func (s *spool) add(x *item) error {
 	return s.enc.Encode(waiting{x.file, x.DN, x.Line, x.Attributes})
 }
 
-// items gives the records back.
+// items yields the records.
 func (s *spool) items() iter.Seq2[*item, error] {
 	return func(yield func(*item, error) bool) {
 		if s.f == nil {

@@ -60,14 +60,14 @@ func (d DN) Parent() DN {
 	return d[1:]
 }
 
-// Normalize gives the normalised RDN.
+// Normalize returns the normalised RDN.
 func (r RDN) Normalize(m Matcher) (Norm, error) {
 	var room [64]byte
 	b, err := r.appendNorm(room[:0], m)
 	return Norm(b), err
 }
 
-// Normalize gives the normalised RDNs in the DN's order.
+// Normalize returns the normalised RDNs in the DN's order.
 func (d DN) Normalize(m Matcher) ([]Norm, error) {
 	if len(d) == 0 {
 		return nil, nil

@@ -54,7 +54,7 @@ func ParseRDN(s string) (RDN, error) {
 	return r, nil
 }
 
-// count gives upper bounds of the RDNs and AVAs of a name.
+// count returns upper bounds of the RDNs and AVAs of a name.
 func count(s string) (rdns, avas int) {
 	rdns = 1
 	plus := 0
@@ -86,7 +86,7 @@ func (p *parser) fail(format string, args ...any) error {
 	return &Error{Name: p.s, Offset: p.at, Text: fmt.Sprintf(format, args...)}
 }
 
-// peek gives the next byte, 0 at the end (a NUL is refused wherever it stands).
+// peek returns the next byte, 0 at the end (a NUL is refused wherever it stands).
 func (p *parser) peek() byte {
 	if p.at < len(p.s) {
 		return p.s[p.at]
@@ -335,7 +335,7 @@ func (p *parser) separator(after string) error {
 	return p.fail("expected a comma or a plus after %s", after)
 }
 
-// decodeString gives the contents of one BER element of a string type whose
+// decodeString returns the contents of one BER element of a string type whose
 // bytes are those of LDAP (OCTET STRING, UTF8String, PrintableString,
 // IA5String); another element as it is.
 func decodeString(b []byte) ([]byte, bool) {
@@ -350,7 +350,7 @@ func decodeString(b []byte) ([]byte, bool) {
 	return b, true
 }
 
-// element gives the contents of b, which must be one BER element with a tag of
+// element returns the contents of b, which must be one BER element with a tag of
 // one byte and a definite length.
 func element(b []byte) (contents []byte, ok bool) {
 	if len(b) < 2 || b[0]&0x1f == 0x1f {
@@ -401,7 +401,7 @@ func letter(c byte) bool { return classes[c]&letters != 0 }
 
 func digit(c byte) bool { return classes[c]&digits != 0 }
 
-// hexDigit gives a digit's value, 255 if it is none.
+// hexDigit returns a digit's value, 255 if it is none.
 func hexDigit(c byte) byte {
 	switch {
 	case digit(c):

@@ -64,7 +64,7 @@ type Entry struct {
 	Attributes []Attribute
 }
 
-// Find gives the attribute of exactly this type and options, or nil.
+// Find returns the attribute of exactly this type and options, or nil.
 func (e *Entry) Find(t *schema.AttributeType, options string) *Attribute {
 	for i := range e.Attributes {
 		if a := &e.Attributes[i]; a.Type == t && a.Options == options {
@@ -74,7 +74,7 @@ func (e *Entry) Find(t *schema.AttributeType, options string) *Attribute {
 	return nil
 }
 
-// Values gives the values of the plain attribute of a type.
+// Values returns the values of the plain attribute of a type.
 func (e *Entry) Values(t *schema.AttributeType) [][]byte {
 	if a := e.Find(t, ""); a != nil {
 		return a.Values

@@ -101,7 +101,7 @@ func (d *decoder) part() {
 	}
 }
 
-// filter gives nil after an error.
+// filter returns nil after an error.
 func (d *decoder) filter(depth int) Filter {
 	if depth > MaxDepth {
 		d.Fail(fmt.Errorf("filters nest at most %d levels", MaxDepth))

@@ -249,7 +249,7 @@ func hexPair(s string) (byte, bool) {
 	return hi<<4 | lo&15, hi < 16 && lo < 16
 }
 
-// hexDigit gives a digit's value, 255 if it is none.
+// hexDigit returns a digit's value, 255 if it is none.
 func hexDigit(c byte) byte {
 	switch {
 	case '0' <= c && c <= '9':

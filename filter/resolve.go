@@ -120,11 +120,11 @@ func fold(parts []Resolved, neutral Const, nested func(Resolved) []Resolved) (ke
 	return kept, decided
 }
 
-// Definite gives a filter that is True of the same entries as f and False of all
+// Definite returns a filter that is True of the same entries as f and False of all
 // others: Undefined is gone. A search wants no more.
 func Definite(f Resolved) Resolved { return definite(f, True) }
 
-// definite gives a filter that is True where f has the value want.
+// definite returns a filter that is True where f has the value want.
 func definite(f Resolved, want Tri) Resolved {
 	switch f := f.(type) {
 	case Const:
@@ -223,7 +223,7 @@ func (r resolver) on(op TestOp, description string) (*Test, *schema.AttributeTyp
 	return &Test{Op: op, Types: types, Options: entry.SortOptions(options), shared: typ.Shared()}, typ, true
 }
 
-// assert gives the Test its rule and key.
+// assert returns the Test its rule and key.
 func (t *Test) assert(rule *schema.MatchingRule, value []byte) bool {
 	if rule == nil {
 		return false
@@ -252,7 +252,7 @@ func (t *Test) sharesAll() bool {
 	return true
 }
 
-// pieces gives the Test its substrings. An empty one breaks the syntax of
+// pieces returns the Test its substrings. An empty one breaks the syntax of
 // substring assertions (RFC 4517, 3.3.30); one that preparation leaves nothing
 // of stands everywhere.
 func (t *Test) pieces(rule *schema.MatchingRule, f *Substrings) bool {

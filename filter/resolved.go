@@ -305,7 +305,7 @@ func (n *AndNode) String() string { return "(&" + join(n.Parts) + ")" }
 func (n *OrNode) String() string  { return "(|" + join(n.Parts) + ")" }
 func (n *NotNode) String() string { return "(!" + n.Part.String() + ")" }
 
-// String prints the assertion as the client wrote it, but for the names.
+// String prints the assertion as the client wrote it, except the names.
 func (t *Test) String() string {
 	switch {
 	case t.place != nil:

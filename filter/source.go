@@ -76,7 +76,7 @@ func (s *EntrySource) Keys(t *schema.AttributeType, options string) iter.Seq[[]b
 	}
 }
 
-// keysOf gives the keys of the attribute at i. A value that breaks its syntax
+// keysOf returns the keys of the attribute at i. A value that breaks its syntax
 // has none.
 func (s *EntrySource) keysOf(i int) [][]byte {
 	for len(s.keys) < len(s.Entry.Attributes) {

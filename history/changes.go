@@ -120,7 +120,7 @@ func Of(ctx context.Context, p *partition.Partition, c *partition.Change) iter.S
 	}
 }
 
-// unnamed gives the operations of a commit that changed too much for its entries to
+// unnamed returns the operations of a commit that changed too much for its entries to
 // be named, as the journal has them.
 func unnamed(c *partition.Change, note *past.Note, yield func(*Change, error) bool) {
 	for i, o := range note.Operations {
@@ -131,7 +131,7 @@ func unnamed(c *partition.Change, note *past.Note, yield func(*Change, error) bo
 	}
 }
 
-// erasure gives the notices of an erasure: of each entry whose past is not what it
+// erasure returns the notices of an erasure: of each entry whose past is not what it
 // was. One that is no more has no name but its entryUUID.
 func erasure(ctx context.Context, p *partition.Partition, c *partition.Change, note *past.Note, yield func(*Change, error) bool) {
 	s, err := p.At(ctx, c.Revision)
@@ -182,7 +182,7 @@ func secretsOf(note *past.Note, c *Change, s *schema.Schema) (secrets []string) 
 	return slices.Compact(secrets)
 }
 
-// Key gives a name in the form by which names are compared; what is no name under
+// Key returns a name in the form by which names are compared; what is no name under
 // a schema is itself.
 func Key(name string, s *schema.Schema) string {
 	parsed, err := dn.Parse(name)
@@ -196,7 +196,7 @@ func Key(name string, s *schema.Schema) string {
 	return string(dn.Key(norms))
 }
 
-// Text gives what changed as LDIF without its first lines: the attributes of a new
+// Text returns what changed as LDIF without its first lines: the attributes of a new
 // entry, or the modifications. Secrets are named in comments.
 func (c *Change) Text() ([]byte, error) {
 	if c.Request == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// delta gives the modifications that make one list of attributes another.
+// delta returns the modifications that make one list of attributes another.
 func delta(before, after []entry.Attribute) (changes []op.Modification) {
 	for i := range before {
 		a := &before[i]
@@ -35,7 +35,7 @@ func delta(before, after []entry.Attribute) (changes []op.Modification) {
 // isUsers reports whether an attribute is for users to change, and no secret.
 func isUsers(t *schema.AttributeType) bool { return !t.NoUserModification && !t.Secret() }
 
-// find gives the attribute of the same description. Two states may have two
+// find returns the attribute of the same description. Two states may have two
 // schemas: types are compared by what they are called.
 func find(as []entry.Attribute, a *entry.Attribute) *entry.Attribute {
 	for i := range as {
@@ -50,7 +50,7 @@ func modification(kind op.ModKind, a *entry.Attribute, values [][]byte) op.Modif
 	return op.Modification{Kind: kind, PartialAttribute: op.PartialAttribute{Description: a.Description(), Values: values}}
 }
 
-// values gives the modifications that make the values of a description others:
+// values returns the modifications that make the values of a description others:
 // the fewer ones, if single values can be named at all.
 func values(before, after *entry.Attribute) []op.Modification {
 	gone, come := without(before.Values, after.Values), without(after.Values, before.Values)
@@ -70,7 +70,7 @@ func values(before, after *entry.Attribute) []op.Modification {
 	return changes
 }
 
-// without gives the values that are not among others.
+// without returns the values that are not among others.
 func without(values, others [][]byte) (rest [][]byte) {
 	if slices.EqualFunc(values, others, bytes.Equal) {
 		return nil
@@ -87,7 +87,7 @@ func without(values, others [][]byte) (rest [][]byte) {
 	return rest
 }
 
-// userAttributes gives an entry's attributes as one who adds it would.
+// userAttributes returns an entry's attributes as one who adds it would.
 func userAttributes(as []entry.Attribute) (list []op.PartialAttribute) {
 	for i := range as {
 		if isUsers(as[i].Type) {
@@ -97,7 +97,7 @@ func userAttributes(as []entry.Attribute) (list []op.PartialAttribute) {
 	return list
 }
 
-// renamed gives the attributes of an entry behind a rename.
+// renamed returns the attributes of an entry behind a rename.
 func renamed(as []entry.Attribute, s *schema.Schema, old, new dn.RDN, deleteOld bool) []entry.Attribute {
 	as = slices.Clone(as)
 	if deleteOld {

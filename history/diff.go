@@ -15,7 +15,7 @@ import (
 )
 
 // Diff writes the changes that lead from one state to another as LDIF, for the
-// entries that are below base in either (empty: all). It gives how many it wrote.
+// entries that are below base in either (empty: all). It returns how many it wrote.
 func Diff(ctx context.Context, from, to *partition.Snapshot, base dn.DN, w io.Writer) (n int, err error) {
 	ids, err := mayDiffer(ctx, from, to)
 	if err != nil {

@@ -28,7 +28,7 @@ type Difference struct {
 	From, To *partition.Snapshot
 	// IDs of the entries that may differ, each once or more.
 	IDs []entry.ID
-	// Touched gives a modify without modifications of an entry of which nothing
+	// Touched returns a modify without modifications of an entry of which nothing
 	// differs but what the server keeps.
 	Touched bool
 	// Below replaces the parents, in To, of some entries.
@@ -377,7 +377,7 @@ func (w *walk) rename(id entry.ID, now, at *spot, deleteOld bool) error {
 	return w.tell(id, name, r)
 }
 
-// attributesOf gives an entry's attributes at this point of the walk.
+// attributesOf returns an entry's attributes at this point of the walk.
 func (w *walk) attributesOf(id entry.ID) ([]entry.Attribute, error) {
 	if as, ok := w.attributes[id]; ok {
 		return as, nil

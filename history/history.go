@@ -1,4 +1,4 @@
-// Package history tells what changed between states of a directory, and brings
+// Package history says what changed between states of a directory, and brings
 // the past back.
 //
 // A [Difference] of two states is the changes that lead from one to the other, in
@@ -43,7 +43,7 @@ func (r *Record) String() string {
 	return fmt.Sprintf("changed: %q", r.Name)
 }
 
-// LDIF gives the change as a record of RFC 2849.
+// LDIF returns the change as a record of RFC 2849.
 func (r *Record) LDIF() *ldif.Record { return &ldif.Record{DN: r.Name, Change: r.Request} }
 
 // WriteLDIF writes changes as records of RFC 2849.
@@ -58,7 +58,7 @@ func WriteLDIF(w io.Writer, records []*Record) error {
 	return err
 }
 
-// State gives the state of a moment as one of one revision, of which the journal
+// State returns the state of a moment as one of one revision, of which the journal
 // tells; Close it.
 func State(ctx context.Context, p *partition.Partition, m partition.Moment) (*partition.Snapshot, error) {
 	s, err := p.AtMoment(ctx, m)

@@ -134,7 +134,7 @@ func run(t testing.TB, p *partition.Partition, text string) {
 	must(t, apply(p, text))
 }
 
-// now gives the newest state as one that can be kept.
+// now returns the newest state as one that can be kept.
 func now(t testing.TB, p *partition.Partition) *partition.Snapshot {
 	t.Helper()
 	s, err := p.Settled(context.Background())

@@ -146,7 +146,7 @@ func escape(b, key []byte) []byte {
 	}
 }
 
-// unescape reads up to the 00 of the end and gives what follows that 00. The
+// unescape reads up to the 00 of the end and returns what follows that 00. The
 // key shares b's bytes unless it has escapes.
 func unescape(b []byte) (key, rest []byte, ok bool) {
 	i := bytes.IndexByte(b, 0)

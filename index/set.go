@@ -60,7 +60,7 @@ func (s *Set) parentNumber(parent entry.ID) uint32 {
 	return uint32(len(s.parents) - 1)
 }
 
-// Clip gives unused memory back.
+// Clip releases unused memory.
 func (s *Set) Clip() {
 	s.ids, s.parents, s.of = clip(s.ids), clip(s.parents), clip(s.of)
 }

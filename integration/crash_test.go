@@ -116,7 +116,7 @@ func (c *crowd) recovered(t *testing.T, p *process) {
 	}
 }
 
-// check compares the directory with what was acknowledged and gives the steps
+// check compares the directory with what was acknowledged and returns the steps
 // that were found.
 func (c *crowd) check(t *testing.T, p *process) map[*person]int {
 	t.Helper()

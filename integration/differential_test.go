@@ -18,7 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// TestDifferential gives random filters to random directories: the plan, the
+// TestDifferential returns random filters to random directories: the plan, the
 // scan and brute force over the entries must find the same, on both engines.
 // LDAPD_DIFFERENTIAL_SEED replays one directory.
 func TestDifferential(t *testing.T) {
@@ -402,7 +402,7 @@ func (d *directory) bruteForce(s *partition.Snapshot, base dn.DN, scope op.Scope
 	return names
 }
 
-// withChildren gives an entry with what is told of its children, which rules
+// withChildren returns an entry with what is told of its children, which rules
 // without a type ask about too (RFC 4511, 4.5.1.7.7).
 func (d *directory) withChildren(s *partition.Snapshot, e *entry.Entry) *entry.Entry {
 	n, err := s.CountChildren(context.Background(), e.ID)

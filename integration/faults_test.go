@@ -386,7 +386,7 @@ func atLeast(count *atomic.Int64, n int64) func() error {
 	}
 }
 
-// end lets everybody finish and gives the people.
+// end lets everybody finish and returns the people.
 func (w *steadyWriters) end() []*person {
 	w.stopped.Store(true)
 	w.wg.Wait()

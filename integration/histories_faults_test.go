@@ -59,7 +59,7 @@ const lasts = 2 * historiesLease
 // during reports whether an operation was under way while a fault may be felt.
 func (f *fault) during(e *event) bool { return e.ret >= f.at && e.call <= f.at+lasts }
 
-// stalls tells how long clients of the other servers had to wait for an answer while
+// stalls returns how long clients of the other servers had to wait for an answer while
 // a fault lasted, at most, and wants it to be no more than bound longer than without
 // one.
 func (r *run) stalls(bound time.Duration) {

@@ -12,7 +12,7 @@ import (
 type step interface {
 	object() string
 	initial() string
-	// next gives the state after the step; !ok: it cannot be done on this state,
+	// next returns the state after the step; !ok: it cannot be done on this state,
 	// or it does not give this output, where it gave one.
 	next(state, output string) (after string, ok bool)
 }
@@ -120,7 +120,7 @@ func treeState(m map[string]string) string {
 	return strings.Join(lines, "\n")
 }
 
-// above gives the path of the entry above.
+// above returns the path of the entry above.
 func above(path string) string {
 	return path[:max(strings.LastIndexByte(path, '/'), 0)]
 }

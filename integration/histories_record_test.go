@@ -131,7 +131,7 @@ func linearizable(events []*event) porcupine.CheckResult {
 	return porcupine.CheckOperationsTimeout(model, history, patience)
 }
 
-// transactions gives a generation's transactions on lists and sets.
+// transactions returns a generation's transactions on lists and sets.
 func transactions(all []*event, generation int) []isolation.Txn {
 	values := map[string][]string{} // of sets
 	var mine []*event

@@ -28,7 +28,7 @@ const historiesDN = "ou=histories," + suffix
 
 func generationDN(g int) string { return fmt.Sprintf("ou=g%d,%s", g, historiesDN) }
 
-// flat gives the names of a generation's objects that are one entry each, and the
+// flat returns the names of a generation's objects that are one entry each, and the
 // tops of its trees.
 func flat() []string {
 	var names []string
@@ -150,7 +150,7 @@ func preReadOf(attributes ...string) []ldap.Control {
 	return []ldap.Control{ldap.NewControlString("1.3.6.1.1.13.1", true, string(ber.Close(b, 0)))}
 }
 
-// wasRead gives the values of the one attribute of a read entry control.
+// wasRead returns the values of the one attribute of a read entry control.
 func wasRead(r *ldap.ModifyResult) (values []string) {
 	if r == nil || len(r.Controls) == 0 {
 		return nil
@@ -174,7 +174,7 @@ func wasRead(r *ldap.ModifyResult) (values []string) {
 	return values
 }
 
-// read gives an attribute's values of one entry.
+// read returns an attribute's values of one entry.
 func (w *worker) read(e *event, dn, attribute string, fromNewest bool, take func([]string)) bool {
 	e.fresh = fromNewest
 	return w.do(e, func(c *ldap.Conn) error {
@@ -512,7 +512,7 @@ func (w *worker) readTree(g int, object, dn string) (m map[string]string, ok boo
 	return m, ok
 }
 
-// treeOf gives the tree that a search found. It must be whole: a name once, an
+// treeOf returns the tree that a search found. It must be whole: a name once, an
 // entry once, and none without the one above it.
 func treeOf(entries []*ldap.Entry, top string) (map[string]string, error) {
 	m, at := map[string]string{}, map[string]string{}
@@ -537,7 +537,7 @@ func treeOf(entries []*ldap.Entry, top string) (map[string]string, error) {
 	return m, nil
 }
 
-// anywhere gives a path of a tree, or sometimes its top.
+// anywhere returns a path of a tree, or sometimes its top.
 func anywhere(m map[string]string) string {
 	at := rand.IntN(len(m) + 1)
 	for path := range m {
@@ -548,7 +548,7 @@ func anywhere(m map[string]string) string {
 	return ""
 }
 
-// childOf gives a path below one, or beside it if that would be deep.
+// childOf returns a path below one, or beside it if that would be deep.
 func childOf(path string) string {
 	for strings.Count(path, "/") >= 2 {
 		path = above(path)
@@ -556,7 +556,7 @@ func childOf(path string) string {
 	return strings.TrimPrefix(path+"/"+string("abc"[rand.IntN(3)]), "/")
 }
 
-// below gives the DN of a path below a tree's top.
+// below returns the DN of a path below a tree's top.
 func below(path, top string) string {
 	for name := range strings.SplitSeq(path, "/") {
 		if name != "" {

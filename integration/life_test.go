@@ -159,7 +159,7 @@ func whole(e, want map[string][]string) bool {
 	return true
 }
 
-// describe tells what was found of a person.
+// describe returns what was found of a person.
 func (s *sight) describe(p *person) string {
 	var b strings.Builder
 	for _, step := range []int{1, 4} {

@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// ldapd gives the path of the binary.
+// ldapd returns the path of the binary.
 func ldapd(t testing.TB) string {
 	t.Helper()
 	program.once.Do(func() {
@@ -200,7 +200,7 @@ func (p *process) stop() {
 	}
 }
 
-// wait gives the exit status.
+// wait returns the exit status.
 func (p *process) wait() int {
 	p.t.Helper()
 	select {

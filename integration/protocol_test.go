@@ -37,7 +37,7 @@ func TestProtocolIsPublished(t *testing.T) {
 	}
 }
 
-// tableOIDs gives the OIDs of a section's table, sorted: the first of each row,
+// tableOIDs returns the OIDs of a section's table, sorted: the first of each row,
 // since responses are not published.
 func tableOIDs(page, section string) (oids []string) {
 	_, page, _ = strings.Cut(page, "\n## "+section+"\n")

@@ -109,7 +109,7 @@ func slowHash(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// compareLatency gives the 99th percentile of well-behaved clients' waiting
+// compareLatency returns the 99th percentile of well-behaved clients' waiting
 // without others and with others that misbehave.
 func compareLatency(t *testing.T, p *process, misbehave func(*testing.T, net.Conn, <-chan bool)) (without, with time.Duration) {
 	var good []net.Conn

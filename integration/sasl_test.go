@@ -73,7 +73,7 @@ func newSASL(t *testing.T) *saslServer {
 	return s
 }
 
-// client gives the files of a certificate and its key, for Ann's mail address.
+// client returns the files of a certificate and its key, for Ann's mail address.
 func (s *saslServer) client(t *testing.T) (certificate, key string) {
 	c := s.files.Client(pkix.Name{CommonName: "Somebody"}, func(c *x509.Certificate) { c.EmailAddresses = []string{"ann@example.com"} })
 	return s.files.Write(t.TempDir(), "client", c)

@@ -62,7 +62,7 @@ func askForPhotos(t *testing.T, p *process) *slowClient {
 	return c
 }
 
-// read gives the next answer, nil at the end.
+// read returns the next answer, nil at the end.
 func (c *slowClient) read() *wiretest.Answer {
 	c.t.Helper()
 	a, err := wiretest.Read(c.r)

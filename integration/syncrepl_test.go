@@ -200,7 +200,7 @@ func everything(url string) ([]string, error) {
 	return lines, nil
 }
 
-// printed gives a name in one of the many ways to escape it, other values as they
+// printed returns a name in one of the many ways to escape it, other values as they
 // are.
 func printed(value string) string {
 	if name, err := dn.Parse(value); err == nil {

@@ -15,7 +15,7 @@ var (
 	clockColumn = []byte{'a'}
 )
 
-// Time tells what time it is by the store's own clock, which gives unversioned
+// Time returns what time it is by the store's own clock, which gives unversioned
 // cells their timestamps; the zero Time if it has none. Token tells this question
 // from others.
 func (l *Log) Time(ctx context.Context, token uint64) (time.Time, error) {

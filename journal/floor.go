@@ -47,7 +47,7 @@ func (h *Heads) Honoured() table.Revision {
 	return floor
 }
 
-// Oldest is the low-water mark of the oldest snapshot, but for those of the past,
+// Oldest is the low-water mark of the oldest snapshot, except those of the past,
 // that any server has in use.
 func (h *Heads) Oldest() table.Revision {
 	oldest := h.Low()
@@ -57,7 +57,7 @@ func (h *Heads) Oldest() table.Revision {
 	return oldest
 }
 
-// inUse gives the cells of slots and branches whose snapshots count.
+// inUse returns the cells of slots and branches whose snapshots count.
 func (h *Heads) inUse() (cells []revision.Cell) {
 	for _, s := range h.Slots() {
 		switch c := h.Cell(s); c.State {
@@ -89,7 +89,7 @@ func (l *Log) Forget(ctx context.Context, recs []Record) error {
 	return nil
 }
 
-// Collector gives a table that can let go of history.
+// Collector returns a table that can let go of history.
 func Collector(t table.Table, name string) (table.Collector, error) {
 	c, ok := t.(table.Collector)
 	if !ok {

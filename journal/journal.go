@@ -76,7 +76,7 @@ type Log struct {
 	archives map[revision.Slot][]revision.Archive // never change, so kept for ever
 }
 
-// New gives the log of a store that has its tables.
+// New returns the log of a store that has its tables.
 func New(s table.Store) *Log {
 	return &Log{
 		store: s, cluster: s.Table(Cluster), journal: s.Table(Table),
@@ -94,7 +94,7 @@ type Heads struct {
 	written map[revision.Slot]time.Time
 }
 
-// Raw gives the bytes of a slot's cell, to swap from; nil if there is none.
+// Raw returns the bytes of a slot's cell, to swap from; nil if there is none.
 func (h *Heads) Raw(s revision.Slot) []byte { return h.raw[s] }
 
 // Heads reads the heads of all slots.
@@ -129,7 +129,7 @@ func (l *Log) Heads(ctx context.Context) (*Heads, error) {
 	return &Heads{revision.NewVector(cells, archives), floor, raw, times}, nil
 }
 
-// archived gives the archives of a slot's former holders. A cell of incarnation
+// archived returns the archives of a slot's former holders. A cell of incarnation
 // n says that 1 to n-1 are there (and n, when it is free): those that are not
 // known yet are read before anybody judges visibility by the cell.
 func (l *Log) archived(ctx context.Context, s revision.Slot, c revision.Cell) ([]revision.Archive, error) {

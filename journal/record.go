@@ -145,7 +145,7 @@ func (rec *Record) decodeState(b []byte) error {
 	return nil
 }
 
-// cells gives the row's cells in state s.
+// cells returns the row's cells in state s.
 func (rec *Record) cells(s State) []table.Cell {
 	cells := []table.Cell{{Family: family, Qualifier: stateColumn, Value: rec.state(s)}}
 	if len(rec.IDs) > 0 && !rec.tooMany() {
@@ -163,7 +163,7 @@ func (rec *Record) cells(s State) []table.Cell {
 	return cells
 }
 
-// Write gives the row as part of a batch that commits rec atomically with its
+// Write returns the row as part of a batch that commits rec atomically with its
 // cells: there is no pending state. Rows are those that the batch writes over.
 func (rec *Record) Write() table.Write {
 	w := table.Write{Table: Table}

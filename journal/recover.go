@@ -52,7 +52,7 @@ func isClosed(raw []byte) bool {
 }
 
 // settle aborts what is pending above the head and among the undecided (R1),
-// removes its cells (R2) and gives the revisions that are committed.
+// removes its cells (R2) and returns the revisions that are committed.
 func (l *Log) settle(ctx context.Context, s revision.Slot, c *revision.Cell) (late []table.Revision, err error) {
 	after := c.Head
 	if len(c.Undecided) > 0 {

@@ -47,7 +47,7 @@ func (p *parser) change(rec *Record) error {
 	return p.fail("the changetype %q is none of add, delete, modify, modrdn, moddn", kind)
 }
 
-// word gives the line's value as a string, without spaces at its end.
+// word returns the line's value as a string, without spaces at its end.
 func (p *parser) word() (string, error) {
 	v, err := p.take()
 	return strings.TrimRight(string(v), " "), err

@@ -63,7 +63,7 @@ func NewReader(in io.Reader, o Options) *Reader {
 	return &Reader{in: in, opt: o, line: 1, names: map[string]string{}}
 }
 
-// Read gives the next record; io.EOF at the end. After an *Error about a record
+// Read returns the next record; io.EOF at the end. After an *Error about a record
 // the next call goes on behind it; other errors stay.
 func (r *Reader) Read() (*Record, error) {
 	for r.failed == nil {
@@ -103,7 +103,7 @@ func (r *Reader) fail(err error) error {
 	return err
 }
 
-// block gives the lines up to the next blank line, and the number of the first
+// block returns the lines up to the next blank line, and the number of the first
 // one. It is valid until the next call.
 func (r *Reader) block() ([]byte, int, error) {
 	size, lines := 0, 0
@@ -130,7 +130,7 @@ func (r *Reader) block() ([]byte, int, error) {
 	}
 }
 
-// lineAt gives the line, its newline included, that is a number of bytes behind
+// lineAt returns the line, its newline included, that is a number of bytes behind
 // start; an empty one at the end. It is false when a record of these lines would
 // be too large.
 func (r *Reader) lineAt(offset int) ([]byte, bool) {
@@ -155,7 +155,7 @@ func blank(line []byte) bool {
 	return line[0] == '\n' || line[0] == '\r' && (len(line) == 1 || line[1] == '\n')
 }
 
-// take gives a block and moves behind it and what follows it.
+// take returns a block and moves behind it and what follows it.
 func (r *Reader) take(size, used, lines int) ([]byte, int, error) {
 	if r.inErr != nil && r.inErr != io.EOF && used == r.end-r.start {
 		// The record may be cut short by the failure: it must not be used.

@@ -119,7 +119,7 @@ func (p *parser) advance() error {
 	return nil
 }
 
-// unfold gives the next line, its continuations (RFC 2849, note 2) joined; nil
+// unfold returns the next line, its continuations (RFC 2849, note 2) joined; nil
 // at the end.
 func (p *parser) unfold() []byte {
 	for len(p.rest) > 0 {
@@ -161,7 +161,7 @@ func (p *parser) is(name string) bool {
 	return len(p.name) == len(name) && strings.EqualFold(string(p.name), name)
 }
 
-// take gives the line's value: bytes of mem, or of a file.
+// take returns the line's value: bytes of mem, or of a file.
 func (p *parser) take() ([]byte, error) {
 	start := len(p.mem)
 	switch p.kind {
@@ -180,7 +180,7 @@ func (p *parser) take() ([]byte, error) {
 	return p.mem[start:len(p.mem):len(p.mem)], nil
 }
 
-// room gives n bytes behind mem.
+// room returns n bytes behind mem.
 func (p *parser) room(n int) []byte {
 	if cap(p.mem)-len(p.mem) < n {
 		p.mem = append(make([]byte, 0, len(p.mem)+n+len(p.rest)), p.mem...)
@@ -220,7 +220,7 @@ func readFile(path string, limit int) ([]byte, error) {
 	return v, err
 }
 
-// description gives the line's name, checked, as a string that records share.
+// description returns the line's name, checked, as a string that records share.
 func (p *parser) description() (string, error) { return p.r.intern(p, p.name) }
 
 func (r *Reader) intern(p *parser, name []byte) (string, error) {
@@ -287,7 +287,7 @@ func (p *parser) entry() ([]op.PartialAttribute, error) {
 	return own, nil
 }
 
-// find gives the index of a description in any case, or where it would be
+// find returns the index of a description in any case, or where it would be
 // appended.
 func find(attributes []op.PartialAttribute, d string) int {
 	for i := range attributes {
@@ -298,7 +298,7 @@ func find(attributes []op.PartialAttribute, d string) int {
 	return len(attributes)
 }
 
-// distribute gives the attributes their values, slices of one array.
+// distribute returns the attributes their values, slices of one array.
 func distribute(attributes []op.PartialAttribute, lines []valueLine) {
 	counts := make([]int, 0, 64)
 	counts = append(counts, make([]int, len(attributes))...)

@@ -81,7 +81,7 @@ type Node struct {
 	NormRDN dn.Norm
 }
 
-// Cells gives the treeInfo cells of a node.
+// Cells returns the treeInfo cells of a node.
 func (n *Node) Cells() []table.Cell {
 	return []table.Cell{
 		{Family: TreeInfo, Qualifier: normRDN, Value: []byte(n.NormRDN)},
@@ -124,7 +124,7 @@ func Gone(t *schema.AttributeType, options string, p Position) table.Cell {
 	return table.Cell{Family: Family(t), Qualifier: Qualifier(t, options, p), Tombstone: true}
 }
 
-// PositionOf gives the position in a column's qualifier.
+// PositionOf returns the position in a column's qualifier.
 func PositionOf(qualifier []byte) Position {
 	return qualifier[bytes.IndexByte(qualifier, 0)+1:]
 }
@@ -219,7 +219,7 @@ func (d *decoder) add(c *table.Cell) error {
 	return nil
 }
 
-// description gives that in a column's qualifier, nil if it has none.
+// description returns that in a column's qualifier, nil if it has none.
 func description(qualifier []byte) []byte {
 	if z := bytes.IndexByte(qualifier, 0); z >= 0 {
 		return qualifier[:z]

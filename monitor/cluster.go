@@ -1,4 +1,4 @@
-// Package monitor tells how a directory and its servers are. [Read] reads what
+// Package monitor says how a directory and its servers are. [Read] reads what
 // the servers of a store publish of themselves, in one row, so it is one moment of
 // all of them.
 package monitor

@@ -52,7 +52,7 @@ func (c counted) modify(dn string, kind op.ModKind, line string) {
 	}))
 }
 
-// within fails unless two counts are the same but for a few keys: a level more
+// within fails unless two counts are the same except a few keys: a level more
 // of the store's tree, no more.
 func (c counted) within(what string, small, large int64) {
 	c.Helper()

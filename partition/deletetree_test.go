@@ -13,7 +13,7 @@ import (
 )
 
 // addTree puts a tree of devices below an entry: each with wide ones below it,
-// deep levels of them. It gives how many they are.
+// deep levels of them. It returns how many they are.
 func addTree(ctx context.Context, tx *partition.Tx, below string, wide, deep int) (n int, err error) {
 	if deep == 0 {
 		return 0, nil

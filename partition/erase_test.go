@@ -154,7 +154,7 @@ func (l *life) john() {
 	l.keep("he is gone")
 }
 
-// bytesOf tells where some text is stored, in whatever revision and normal form.
+// bytesOf returns where some text is stored, in whatever revision and normal form.
 func (l *life) bytesOf(words ...string) (found []string) {
 	l.t.Helper()
 	ctx := context.Background()
@@ -190,7 +190,7 @@ func (l *life) bytesOf(words ...string) (found []string) {
 	return found
 }
 
-// at gives a state as text, an entry a line.
+// at returns a state as text, an entry a line.
 func (l *life) at(moment string) (entries []string) {
 	l.t.Helper()
 	ctx := context.Background()

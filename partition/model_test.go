@@ -109,7 +109,7 @@ func (m *model) put(e *modelEntry, d string, values [][]byte) partition.Problem 
 	return 0
 }
 
-// names gives the entry the values of an RDN that it lacks.
+// names adds to the entry the values of an RDN that it lacks.
 func (m *model) names(e *modelEntry, rdn dn.RDN) {
 	for _, ava := range rdn {
 		t, d := m.describe(ava.Type)
@@ -417,7 +417,7 @@ func (m *model) move(old, e *modelEntry, to dn.DN) {
 	}
 }
 
-// entry gives an entry in the partition's type, as it is read: operational
+// entry returns an entry in the partition's type, as it is read: operational
 // attributes but entryUUID left out.
 func (m *model) entry(e *modelEntry, secrets bool) *entry.Entry {
 	out := &entry.Entry{ID: e.id}

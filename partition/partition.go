@@ -61,7 +61,7 @@ func Open(ctx context.Context, s table.Store, o Options) (*Partition, error) {
 // Keeper returns what packages below this one work on.
 func (p *Partition) Keeper() *catalog.Keeper { return p.k }
 
-// Close ends background work and gives the writer's slot back.
+// Close ends background work and releases the writer's slot.
 func (p *Partition) Close(ctx context.Context) error { return p.k.Close(ctx) }
 
 // Schema returns the schema in force: that of the newest snapshot.

@@ -352,7 +352,7 @@ func newKilled(t *testing.T, n int) *killed {
 }
 
 // decided waits until a building without floors can be made, or cannot, for good,
-// and tells which.
+// and returns which.
 func (k *killed) decided(t *testing.T) (inForce bool) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("the change that ended at call %d is decided", k.n), func() bool {

@@ -25,7 +25,7 @@ const (
 	outside = "ou=outside," + domain
 )
 
-// units makes two units and gives the id of the first.
+// units makes two units and returns the id of the first.
 func units(t *testing.T, p *partition.Partition) entry.ID {
 	for _, u := range []string{inside, outside} {
 		must(t, add(t, p, u, "objectClass: organizationalUnit"))

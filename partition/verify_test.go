@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// verify gives the findings as text.
+// verify returns the findings as text.
 func verify(t testing.TB, p *partition.Partition) []string {
 	t.Helper()
 	var found []string

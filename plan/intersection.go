@@ -136,7 +136,7 @@ func (a *intersection) narrow(ctx context.Context, r txn.Reader, lead int, list 
 	return list, whole, nil
 }
 
-// keep gives the candidates of list that other has too.
+// keep returns the candidates of list that other has too.
 func keep(list, other []index.Candidate) []index.Candidate {
 	in := make(map[entry.ID]bool, len(other)) // whether the other is unsure
 	for i := range other {

@@ -57,14 +57,14 @@ type Cell struct {
 	// First is below every id of this incarnation and above all older ones;
 	// Limit is an id that the incarnation will not issue beyond.
 	First, Limit table.Revision
-	// Head: revisions of this incarnation up to it are visible, but for those
+	// Head: revisions of this incarnation up to it are visible, except those
 	// in Void (A: given up, cells may remain or arrive) and Undecided (U).
 	Head            table.Revision
 	Void, Undecided []table.Revision // sorted
 	// Late (C) are the commits of a closed incarnation that Head and Undecided
 	// do not show and that are visible nevertheless. Sorted.
 	Late []table.Revision
-	// Oldest is the low-water mark of the oldest snapshot in use, but for those
+	// Oldest is the low-water mark of the oldest snapshot in use, except those
 	// of the past.
 	Oldest table.Revision
 	// Config is the revision of the configuration in force.
@@ -156,7 +156,7 @@ type Archive struct {
 	Void, Undecided, Late []table.Revision
 }
 
-// Archive gives what is kept of a closed cell.
+// Archive returns what is kept of a closed cell.
 func (c *Cell) Archive() Archive {
 	return Archive{c.First, c.Head, c.Void, c.Undecided, c.Late}
 }

@@ -10,7 +10,7 @@ import (
 // the last revision that was followed, sorted by slot. Of a slot that is not
 // named nothing was. It is a vector in short, and a sync cookie is one as text.
 //
-// Commits of one slot become visible in their order but for those that are
+// Commits of one slot become visible in their order except those that are
 // undecided for long, so a vector's Front stops below these.
 type Front []table.Revision
 
@@ -26,7 +26,7 @@ func (f Front) index(s Slot) (int, bool) {
 	return slices.BinarySearchFunc(f, s, func(r table.Revision, s Slot) int { return int(SlotOf(r)) - int(s) })
 }
 
-// Of gives the last revision followed of a slot, 0 if none.
+// Of returns the last revision followed of a slot, 0 if none.
 func (f Front) Of(s Slot) table.Revision {
 	if i, ok := f.index(s); ok {
 		return f[i]
@@ -37,7 +37,7 @@ func (f Front) Of(s Slot) table.Revision {
 // Covers reports whether r was followed.
 func (f Front) Covers(r table.Revision) bool { return r <= f.Of(SlotOf(r)) }
 
-// With gives the front moved on to r in its slot. f is left as it is.
+// With returns the front moved on to r in its slot. f is left as it is.
 func (f Front) With(r table.Revision) Front {
 	i, ok := f.index(SlotOf(r))
 	if ok && f[i] >= r {
@@ -51,7 +51,7 @@ func (f Front) With(r table.Revision) Front {
 	return slices.Insert(f, i, r)
 }
 
-// Until gives the part of the front that is not above r.
+// Until returns the part of the front that is not above r.
 func (f Front) Until(r table.Revision) Front {
 	var cut Front
 	for _, x := range f {
@@ -70,7 +70,7 @@ func (f Front) Max() table.Revision {
 	return slices.Max(f)
 }
 
-// Front gives of each slot the revision up to which all that will ever be
+// Front returns of each slot the revision up to which all that will ever be
 // visible is. A branch is followed by the commit that merges it.
 func (v *Vector) Front() Front {
 	var f Front
@@ -122,7 +122,7 @@ func (v *Vector) Reached(f Front) bool {
 	return true
 }
 
-// At gives a view of the state at a front that v has Reached: what v shows and
+// At returns a view of the state at a front that v has Reached: what v shows and
 // was followed.
 func (v *Vector) At(f Front) table.View {
 	low := min(v.low, f.Max())

@@ -174,7 +174,7 @@ func (s *slot) archived(r table.Revision) bool {
 	return i >= 0 && s.archives[i].shows(r)
 }
 
-// Cell gives a slot's cell; the zero Cell if there is none.
+// Cell returns a slot's cell; the zero Cell if there is none.
 func (v *Vector) Cell(id Slot) Cell {
 	if s := v.slot(id); s != nil {
 		return s.cell
@@ -191,7 +191,7 @@ func (v *Vector) Slots() []Slot {
 	return ids
 }
 
-// Archived gives the archives of a slot's former holders, oldest first.
+// Archived returns the archives of a slot's former holders, oldest first.
 func (v *Vector) Archived(id Slot) []Archive {
 	if s := v.slot(id); s != nil {
 		return s.archives

@@ -11,7 +11,7 @@ import (
 // ApproximateOID names the approximate rule, which RFC 4511 leaves to servers.
 const ApproximateOID = "2.25.300340974378039989201964535859391299737"
 
-// approximateKey gives the words of a string, folded, without accents, split at
+// approximateKey returns the words of a string, folded, without accents, split at
 // all that is neither letter nor digit, with a space before, between and after
 // them: "Müller-Lüdenscheidt, J." becomes " muller ludenscheidt j ".
 func approximateKey(v []byte) ([]byte, error) {

@@ -190,7 +190,7 @@ func (s *Schema) makeSyntax(d *definition) error {
 	return nil
 }
 
-// linkSyntaxes gives syntaxes that are new to the server the check of the one
+// linkSyntaxes returns syntaxes that are new to the server the check of the one
 // that X-SUBST names, else none.
 func (s *Schema) linkSyntaxes() error {
 	for _, x := range s.syntaxes {

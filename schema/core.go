@@ -14,7 +14,7 @@ import (
 //go:embed definitions/*.schema
 var definitionFiles embed.FS
 
-// Core gives the built-in schema: RFC 4512, 4517, 4519, 4523 where syntaxes
+// Core returns the built-in schema: RFC 4512, 4517, 4519, 4523 where syntaxes
 // allow, 4524, 2798, 2307, 3672, 4530, 5020 and what servers share besides.
 func Core() *Schema { return core() }
 
@@ -108,7 +108,7 @@ func (s *Schema) oidOf(name string) string {
 	return ""
 }
 
-// NormalizeAVA gives an attribute value assertion of a name its OID and key:
+// NormalizeAVA returns an attribute value assertion of a name its OID and key:
 // what package dn calls a Matcher. Types without an equality rule compare by
 // their bytes.
 func (s *Schema) NormalizeAVA(attribute string, value []byte) (oid string, key []byte, err error) {

@@ -46,7 +46,7 @@ func WithoutOrder(v string) string {
 	return strings.TrimSpace(rest)
 }
 
-// Called gives the OID of what is defined (of a DIT structure rule, its number)
+// Called returns the OID of what is defined (of a DIT structure rule, its number)
 // and its names; nothing if the definition is malformed.
 func (d Definition) Called() (oid string, names []string) {
 	parsed, err := d.parse()

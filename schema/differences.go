@@ -38,7 +38,7 @@ type ClassDifference struct {
 	Names, Sup, Kind bool
 }
 
-// Differences tells what changes from s to another schema.
+// Differences returns what changes from s to another schema.
 func (s *Schema) Differences(to *Schema) Differences {
 	var d Differences
 	for _, p := range pairs(s.attributes, to.attributes, s.attributeBy, to.attributeBy, func(t *AttributeType) string { return t.OID }) {

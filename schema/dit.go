@@ -157,7 +157,7 @@ func (s *Schema) linkStructureRule(r *StructureRule) error {
 	return nil
 }
 
-// ContentRule gives the rule in force for entries of a structural class; nil if
+// ContentRule returns the rule in force for entries of a structural class; nil if
 // there is none.
 func (s *Schema) ContentRule(structural *ObjectClass) *ContentRule { return s.contents[structural] }
 
@@ -176,7 +176,7 @@ func (s *Schema) StructureRule(id int) *StructureRule { return s.structureRuleBy
 // StructureRules lists all DIT structure rules, obsolete ones too.
 func (s *Schema) StructureRules() []*StructureRule { return s.structureRules }
 
-// Classes tells what is wrong with an entry's classes, superclasses included;
+// Classes returns what is wrong with an entry's classes, superclasses included;
 // "" if nothing. Of auxiliary classes the entry has those of the rule only, and
 // their superclasses.
 func (r *ContentRule) Classes(classes []*ObjectClass) string {
@@ -195,7 +195,7 @@ func (r *ContentRule) Allows(t *AttributeType) bool {
 	return slices.Contains(r.Must, t) || slices.Contains(r.May, t)
 }
 
-// Attributes tells what is wrong with the attribute types an entry has; "" if
+// Attributes returns what is wrong with the attribute types an entry has; "" if
 // nothing: one that the rule requires is missing, or it has one precluded.
 func (r *ContentRule) Attributes(has func(*AttributeType) bool) string {
 	for _, t := range r.Must {
@@ -211,7 +211,7 @@ func (r *ContentRule) Attributes(has func(*AttributeType) bool) string {
 	return ""
 }
 
-// Fits tells how an RDN of these attribute types breaks the form; "" if it does
+// Fits returns how an RDN of these attribute types breaks the form; "" if it does
 // not.
 func (f *NameForm) Fits(rdn []*AttributeType) string {
 	for _, t := range f.Must {

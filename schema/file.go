@@ -23,7 +23,7 @@ func (m Macros) Define(name, oid string) error {
 	return nil
 }
 
-// expand gives the OID of "macro" or "macro:suffix", or what it was given.
+// expand returns the OID of "macro" or "macro:suffix", or what it was given.
 func (m Macros) expand(s string) string {
 	name, suffix, has := strings.Cut(s, ":")
 	oid, known := m[strings.ToLower(name)]

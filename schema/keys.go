@@ -98,7 +98,7 @@ func integerOfKey(k []byte) *big.Int {
 	return n
 }
 
-// timeKey gives a generalized time (RFC 4517, 3.3.13) in UTC with all its parts,
+// timeKey returns a generalized time (RFC 4517, 3.3.13) in UTC with all its parts,
 // YYYYMMDDHHMMSS, and a fraction of a second as ".digits" without trailing
 // zeros. A fraction of an hour or a minute becomes minutes and seconds, exactly.
 func timeKey(v []byte) ([]byte, error) {
@@ -119,7 +119,7 @@ func timeKey(v []byte) ([]byte, error) {
 	return out, nil
 }
 
-// Time gives the moment that a generalized time names, to the nanosecond. Go's
+// Time returns the moment that a generalized time names, to the nanosecond. Go's
 // clock has no leap seconds: 23:59:60 is the second after it.
 func Time(v []byte) (time.Time, error) {
 	t, err := parseTime(v)
@@ -292,7 +292,7 @@ func hexDigit(c byte) int {
 	return -1
 }
 
-// csnKey gives a change sequence number (draft-chu-ldap-csn) in the form
+// csnKey returns a change sequence number (draft-chu-ldap-csn) in the form
 // YYYYMMDDHHMMSS.uuuuuuZ#cccccc#sss#mmmmmm, lower case; older servers wrote no
 // microseconds and two digits of the server's number.
 func csnKey(v []byte) ([]byte, error) {

@@ -15,7 +15,7 @@ type Merged struct {
 	Notes []string
 }
 
-// Count tells how many definitions come, come in the place of others, and go.
+// Count returns how many definitions come, come in the place of others, and go.
 func (m *Merged) Count() (added, replaced, removed int) {
 	oids := map[string]bool{}
 	for _, d := range m.Remove {
@@ -34,7 +34,7 @@ func (m *Merged) Count() (added, replaced, removed int) {
 // standard ones in their own way. What is new is added. What is there already,
 // by its OID or as a built-in element by its names:
 //
-//   - stays, if it means the same but for text, lengths and extensions;
+//   - stays, if it means the same except text, lengths and extensions;
 //   - gets the names it lacks;
 //   - lends a name to no other element: that one has its other names only, and
 //     is secret if the name's owner is;
@@ -197,7 +197,7 @@ func (m *merger) add(d *definition) error {
 	return nil
 }
 
-// at tells where a definition is from.
+// at returns where a definition is from.
 func (d *definition) at() string {
 	if d.source == "" {
 		return ""
@@ -330,7 +330,7 @@ func (m *merger) among(names []string, name string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return m.canonical(n) == oid })
 }
 
-// addNames gives a definition the names that another one has besides.
+// addNames returns a definition the names that another one has besides.
 func (m *merger) addNames(to, d *definition) error {
 	to.names = slices.Clone(to.names)
 	for _, name := range d.names {

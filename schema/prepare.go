@@ -185,7 +185,7 @@ func prepareUnicode(v []byte, fold bool) ([]byte, error) {
 // foldNormal folds NFKC text. RFC 3454, B.2 is a folding that NFKC afterwards
 // leaves folded; Unicode's way to that (Standard, 3.13, D146) is to fold and
 // normalise twice. Beginning with NFKC, where the RFC folds first, makes no
-// difference but for marks on a Greek iota subscript, where it keeps equivalent
+// difference except marks on a Greek iota subscript, where it keeps equivalent
 // strings equal. Most text needs one round and shows it to Span.
 func foldNormal(b []byte) []byte {
 	for range 2 {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Definitions gives the subschema's values of attributeTypes, objectClasses,
+// Definitions returns the subschema's values of attributeTypes, objectClasses,
 // dITContentRules, nameForms, dITStructureRules, ldapSyntaxes, matchingRules or
 // matchingRuleUse (RFC 4512, 4.2).
 func (s *Schema) Definitions(attribute string) []string {

@@ -53,7 +53,7 @@ func validateCertificatePair(s *Schema, v []byte) error {
 	return nil
 }
 
-// sequence gives what is in v if it is one SEQUENCE and nothing else.
+// sequence returns what is in v if it is one SEQUENCE and nothing else.
 func sequence(v []byte) (inner cryptobyte.String, ok bool) {
 	s := cryptobyte.String(v)
 	return inner, s.ReadASN1(&inner, asn1.SEQUENCE) && s.Empty()

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// debian gives the path of a file of a Debian package: installed, or unpacked
+// debian returns the path of a file of a Debian package: installed, or unpacked
 // into a cache of the user's, where it is kept.
 func debian(t *testing.T, pkg, path string) string {
 	t.Helper()

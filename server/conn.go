@@ -258,7 +258,7 @@ func (c *conn) remove(o *operation) {
 	c.ops = c.ops[:last]
 }
 
-// find gives the outstanding operation with an id; it needs c.mu.
+// find returns the outstanding operation with an id; it needs c.mu.
 func (c *conn) find(id int32) *operation {
 	for _, o := range c.ops {
 		if o.message.ID == id {

@@ -62,7 +62,7 @@ func fuzzed(f *testing.F) *server.Server {
 		TLS: func() *tls.Config { return config }, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// feed gives octets to a connection of its own, as what wrap makes of it.
+// feed returns octets to a connection of its own, as what wrap makes of it.
 func feed(t *testing.T, s *server.Server, b []byte, wrap func(net.Conn) net.Conn) {
 	near, far := net.Pipe()
 	ended := make(chan bool)

@@ -143,7 +143,7 @@ func start(t testing.TB, serve func(context.Context, *op.Message, op.Sink), o se
 	return r
 }
 
-// infos gives what sessions are told of their connections from now on.
+// infos returns what sessions are told of their connections from now on.
 func (r *rig) infos() <-chan *server.ConnInfo {
 	ch := make(chan *server.ConnInfo, 1)
 	r.h.info.Store(&ch)
@@ -221,7 +221,7 @@ func (c *client) end() {
 	}
 }
 
-// receive gives what comes from a channel.
+// receive returns what comes from a channel.
 func receive[T any](t testing.TB, ch <-chan T, what string) T {
 	t.Helper()
 	select {

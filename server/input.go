@@ -37,7 +37,7 @@ func (c *conn) message() ([]byte, error) {
 	return c.rest()
 }
 
-// buffered gives the message that the buffer begins with, or nil.
+// buffered returns the message that the buffer begins with, or nil.
 func (c *conn) buffered() ([]byte, error) {
 	have, _ := c.in.Peek(c.in.Buffered())
 	size, err := c.size(have)

@@ -35,7 +35,7 @@ func (s *Server) removeAddress(a netip.Addr) {
 	}
 }
 
-// countedAs gives what stands for a client: all addresses of an IPv6 network of
+// countedAs returns what stands for a client: all addresses of an IPv6 network of
 // 64 bits are usually one client's.
 func countedAs(a netip.Addr) netip.Addr {
 	if a.Is6() {

@@ -50,7 +50,7 @@ func (s *Server) isProxy(a netip.Addr) bool {
 	return false
 }
 
-// addressOf gives the IP address of a TCP address; the zero one of others.
+// addressOf returns the IP address of a TCP address; the zero one of others.
 func addressOf(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

@@ -68,7 +68,7 @@ func (c *conn) forgetWaiting() {
 	c.waiting = queue{}
 }
 
-// running counts the operations that run, but for those that stay. It needs c.mu.
+// running counts the operations that run, except those that stay. It needs c.mu.
 func (c *conn) running() int {
 	n := len(c.ops) - len(c.waiting.ops)
 	for _, o := range c.ops {

@@ -40,7 +40,7 @@ func (c *conn) readMuch() error {
 	return err
 }
 
-// readFew gives the large buffer back, which must be empty.
+// readFew returns the large buffer back, which must be empty.
 func (c *conn) readFew() {
 	if c.in == c.few {
 		return
@@ -58,7 +58,7 @@ func (c *conn) unread() int {
 	return c.in.Buffered() + c.few.Buffered()
 }
 
-// readFrom begins to read from another source and gives what was read ahead from
+// readFrom begins to read from another source and returns what was read ahead from
 // the one before.
 func (c *conn) readFrom(r io.Reader) (ahead []byte) {
 	ahead = make([]byte, c.unread())

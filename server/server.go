@@ -130,7 +130,7 @@ func (c *ConnInfo) Remote() string {
 type Options struct {
 	// MaxMessage is the largest LDAPMessage taken, in octets; default 16 MiB.
 	MaxMessage int
-	// TLS gives the configuration for a connection's TLS: for ldaps and for
+	// TLS returns the configuration for a connection's TLS: for ldaps and for
 	// StartTLS. It has one certificate, with its Leaf; if it has VerifyConnection,
 	// that verifies clients' certificates. Nil: neither is served.
 	TLS func() *tls.Config
@@ -382,7 +382,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// drain stops what brings new work and gives the connections there are.
+// drain stops what brings new work and returns the connections there are.
 func (s *Server) drain() []*conn {
 	s.mu.Lock()
 	s.draining = true

@@ -9,7 +9,7 @@ import (
 // A Collector is a Table that can let go of history. All engines' tables are.
 type Collector interface {
 	// Collect removes from rows, physically, what no reader needs to see the
-	// states that k keeps, and gives what it removed. An unversioned table has
+	// states that k keeps, and returns what it removed. An unversioned table has
 	// no history, so nothing. It may be repeated, and called by several servers
 	// at once. After an error any part of it may have been done.
 	Collect(ctx context.Context, rows [][]byte, k *Keep) (Collected, error)
@@ -65,7 +65,7 @@ type FamilyKeep struct {
 	All bool
 }
 
-// Of gives the rule of a family.
+// Of returns the rule of a family.
 func (k *Keep) Of(f Family) FamilyKeep {
 	if r, ok := k.Families[f]; ok {
 		return r
@@ -73,8 +73,8 @@ func (k *Keep) Of(f Family) FamilyKeep {
 	return FamilyKeep{Floor: k.Floor}
 }
 
-// States gives the oldest states of a family that stay, ascending: the moments,
-// then the floor. Later ones show the same as the floor but for what was
+// States returns the oldest states of a family that stay, ascending: the moments,
+// then the floor. Later ones show the same as the floor except what was
 // written since.
 func (k *Keep) States(f Family) []Revision {
 	rule, own := k.Families[f]

@@ -74,7 +74,7 @@ type Redaction struct {
 	Cells []Cell
 }
 
-// Change tells what becomes of a version of a cell: another value, a tombstone,
+// Change returns what becomes of a version of a cell: another value, a tombstone,
 // or, if it does not stay, nothing.
 func (x *Redaction) Change(c *Cell, upTo Revision) (to Cell, stays bool) {
 	if c.Revision > upTo {

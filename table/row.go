@@ -13,7 +13,7 @@ func (c Cell) Compare(d Cell) int {
 	return bytes.Compare(c.Qualifier, d.Qualifier)
 }
 
-// Find gives the row's cell of one column, or nil.
+// Find returns the row's cell of one column, or nil.
 func (r Row) Find(f Family, q []byte) *Cell {
 	i := r.search(f, q)
 	if i < len(r.Cells) && r.Cells[i].Family == f && bytes.Equal(r.Cells[i].Qualifier, q) {
@@ -22,7 +22,7 @@ func (r Row) Find(f Family, q []byte) *Cell {
 	return nil
 }
 
-// Range gives the row's cells in a range of columns.
+// Range returns the row's cells in a range of columns.
 func (r Row) Range(c ColumnRange) []Cell {
 	i := r.search(c.Family, c.From)
 	j := i
@@ -33,7 +33,7 @@ func (r Row) Range(c ColumnRange) []Cell {
 	return r.Cells[i:j]
 }
 
-// Family gives the row's cells of one family.
+// Family returns the row's cells of one family.
 func (r Row) Family(f Family) []Cell { return r.Range(ColumnRange{Family: f}) }
 
 func (r Row) search(f Family, q []byte) int {

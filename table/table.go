@@ -207,7 +207,7 @@ type Store interface {
 	Drop(ctx context.Context, names ...string) error
 	// Names lists the tables, sorted.
 	Names(ctx context.Context) ([]string, error)
-	// Table gives a table made by Create. Using one that does not exist is an
+	// Table returns a table made by Create. Using one that does not exist is an
 	// error of the first call.
 	Table(name string) Table
 	// String names the store for messages: a folder or a URL.

@@ -165,7 +165,7 @@ func hintTest(t *filter.Test) table.Filter {
 	return one
 }
 
-// hintType tells how a row shows that it may have a matching value of one type.
+// hintType returns how a row shows that it may have a matching value of one type.
 func hintType(t *filter.Test, at *schema.AttributeType) []table.Filter {
 	all := []table.Filter{table.HasRange{ColumnRange: Columns(at)}}
 	if t.Op == filter.TestPresent || at.SingleValue || t.Options != "" || at.Equality == nil {

@@ -28,7 +28,7 @@ var (
 // and may keep a version of it.
 const maxCheckpoints = 1000
 
-// checkpointName is what no time is and, but for revisions, nothing else that
+// checkpointName is what no time is and, except revisions, nothing else that
 // stands for a moment.
 var checkpointName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,63}$`)
 
@@ -78,7 +78,7 @@ func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 // Checkpoints lists all checkpoints, by name.
 func (db *DB) Checkpoints(ctx context.Context) ([]Checkpoint, error) { return db.log.Checkpoints(ctx) }
 
-// FindCheckpoint gives one checkpoint, or ErrCheckpoint.
+// FindCheckpoint returns one checkpoint, or ErrCheckpoint.
 func (db *DB) FindCheckpoint(ctx context.Context, name string) (Checkpoint, error) {
 	all, err := db.Checkpoints(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (db *DB) FindCheckpoint(ctx context.Context, name string) (Checkpoint, erro
 	return Checkpoint{}, fmt.Errorf("%w: %s", ErrCheckpoint, name)
 }
 
-// DeleteCheckpoint gives a moment up: what only it kept goes with the next
+// DeleteCheckpoint returns a moment up: what only it kept goes with the next
 // garbage collection.
 func (db *DB) DeleteCheckpoint(ctx context.Context, name string) error {
 	c, err := db.FindCheckpoint(ctx, name)

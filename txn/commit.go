@@ -86,7 +86,7 @@ func (w *writer) issue(tx *Tx) (*issue, *loss, error) {
 	return i, nil, nil
 }
 
-// add gives a record its revision; the caller holds w.mu.
+// add returns a record its revision; the caller holds w.mu.
 func (w *writer) add(rec *journal.Record) (*issue, error) {
 	r, err := w.clock.Next()
 	if err != nil {
@@ -239,7 +239,7 @@ func compareRevisions(a, b table.Revision) int {
 	return 0
 }
 
-// rollBack gives a commit up that has not been decided: it can only be aborted
+// rollBack returns a commit up that has not been decided: it can only be aborted
 // from here on, by this server or by who recovers its slot.
 func (w *writer) rollBack(ctx context.Context, i *issue) {
 	err := w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Rollback(ctx, i.rec) })

@@ -87,7 +87,7 @@ func (w *writer) meetOthers(ctx context.Context, tx *Tx, i *issue) (*loss, error
 	return nil, nil
 }
 
-// conflicting gives the revisions, sorted, whose marks a transaction may not
+// conflicting returns the revisions, sorted, whose marks a transaction may not
 // ignore.
 func (w *writer) conflicting(ctx context.Context, tx *Tx, own table.Revision) ([]table.Revision, error) {
 	tables := map[string]map[string][]Mark{} // the transaction's marks by table and row

@@ -38,7 +38,7 @@ func (e *shared) wall() time.Time {
 	return now
 }
 
-// drifted tells why this server may not commit.
+// drifted returns why this server may not commit.
 func (e *shared) drifted() error {
 	now := e.db.o.Now()
 	if latest, ok := e.latest(); ok && now.After(latest) {

@@ -18,7 +18,7 @@ import (
 // are none. Nothing is kept for listeners, so there may be any number of them,
 // each as slow as it likes; and a front is all it takes to go on elsewhere.
 
-// Next gives a channel that is closed when a newer state than all so far can be
+// Next returns a channel that is closed when a newer state than all so far can be
 // had, or when there may never be one. Ask for it before the snapshot.
 func (db *DB) Next() <-chan struct{} { return db.shown.Next() }
 
@@ -146,7 +146,7 @@ func merged(streams []iter.Seq2[*journal.Record, error]) iter.Seq2[*journal.Reco
 	}
 }
 
-// AtFront gives the state at a front: what was committed up to it in each slot.
+// AtFront returns the state at a front: what was committed up to it in each slot.
 // A front that is not reached here, as on a server other than the one that told
 // it, is waited for within bounds and is ErrRevision then. If what was committed
 // behind it has fallen below the floor, it is a FloorError.
@@ -184,7 +184,7 @@ func (db *DB) Follows(ctx context.Context, f revision.Front) error {
 	return db.followsOthers(ctx, f)
 }
 
-// missing tells why the journal has no commit that a front names.
+// missing returns why the journal has no commit that a front names.
 func (db *DB) missing(ctx context.Context, r table.Revision) error {
 	slot := revision.SlotOf(r)
 	for oldest, err := range db.log.Scan(ctx, slot, 0, r) {

@@ -60,7 +60,7 @@ type bounds struct {
 	visible, void func(table.Revision) bool // nil: every commit is shown
 }
 
-// before gives the moment that was some time ago.
+// before returns the moment that was some time ago.
 func (b *bounds) before(age time.Duration) table.Revision {
 	return min(b.stable, revision.At(revision.Time(b.now).Add(-age)))
 }

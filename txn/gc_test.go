@@ -16,7 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// collectPast collects until what r wrote over is gone, and gives what the last
+// collectPast collects until what r wrote over is gone, and returns what the last
 // collection did.
 func collectPast(t testing.TB, db *DB, r table.Revision) (done Collection) {
 	t.Helper()

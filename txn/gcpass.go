@@ -62,7 +62,7 @@ func (p *pass) run(ctx context.Context) (err error) {
 	return p.db.log.NoteCollected(ctx, p.noted)
 }
 
-// readMoments gives the checkpoints, and those that are read and perhaps deleted
+// readMoments returns the checkpoints, and those that are read and perhaps deleted
 // meanwhile. It comes after the floor was honoured: who makes a checkpoint holds a
 // snapshot of it until it is noted.
 func (p *pass) readMoments(ctx context.Context) ([]table.Revision, error) {
@@ -131,7 +131,7 @@ func (p *pass) young(ctx context.Context) error {
 }
 
 // old collects the rows of the commits of a slot that have fallen below the floor,
-// and then forgets the commits but for the last: fronts name it.
+// and then forgets the commits except the last: fronts name it.
 func (p *pass) old(ctx context.Context, slot revision.Slot) error {
 	w := p.walk(p.floor)
 	done := p.db.garbage.done[slot]

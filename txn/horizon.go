@@ -25,7 +25,7 @@ func (e *FloorError) Error() string {
 
 func (e *FloorError) Unwrap() error { return ErrRevision }
 
-// Floor is the oldest state that At gives, but for checkpoints. It only rises.
+// Floor is the oldest state that At gives, except checkpoints. It only rises.
 func (db *DB) Floor() table.Revision { return db.live.honoured() }
 
 // honoured is the floor.
@@ -65,7 +65,7 @@ func (g *registry) admit(s *Snapshot) error {
 	return nil
 }
 
-// pins gives the checkpoints that are being read, which may be deleted meanwhile.
+// pins returns the checkpoints that are being read, which may be deleted meanwhile.
 func (g *registry) pins() (pins []table.Revision) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -90,7 +90,7 @@ func (g *registry) expire(floor table.Revision) {
 	}
 }
 
-// unreadable tells why reads fail, or nil.
+// unreadable returns why reads fail, or nil.
 func (s *Snapshot) unreadable() error {
 	if s.err != nil {
 		return s.err

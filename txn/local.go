@@ -231,7 +231,7 @@ func (e *local) showLate(r table.Revision, n uint64, wait func() error) {
 	}
 }
 
-// enqueue gives the commit its place in the store's log.
+// enqueue returns the commit its place in the store's log.
 func (e *local) enqueue(ctx context.Context, tx *Tx, writes []table.Write) (r table.Revision, n uint64, wait func() error, lost *loss, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

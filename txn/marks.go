@@ -77,7 +77,7 @@ const (
 	oneValue = 'w' // v marks of one value; class v has those of all values
 )
 
-// sets gives the keys under which a mark is found by others.
+// sets returns the keys under which a mark is found by others.
 func (p placed) sets(buf *[2]markKey) []markKey {
 	buf[0] = markKey{row: p.row, class: byte(p.Kind)}
 	switch {
@@ -91,7 +91,7 @@ func (p placed) sets(buf *[2]markKey) []markKey {
 	return buf[:2]
 }
 
-// meets gives the keys of marks that a mark conflicts with: x with x, u, v; u
+// meets returns the keys of marks that a mark conflicts with: x with x, u, v; u
 // with u, v; v with v of the same value; c with x that deletes.
 func (p placed) meets(buf *[4]markKey) []markKey {
 	of := func(class byte) markKey { return markKey{row: p.row, class: class} }
@@ -123,7 +123,7 @@ type stamp struct {
 // later and those of commits not decided yet.
 //
 // Marks are kept in two generations. When the younger is full, the older one
-// goes, but for what a transaction under way may have to meet; if that is too
+// goes, except what a transaction under way may have to meet; if that is too
 // much, floor says from which ordinal on the answer is still known. Its user
 // locks it.
 type recent struct {

@@ -115,7 +115,7 @@ func comesFirst(k string, before []byte, reverse bool) bool {
 	return c < 0 && !reverse || c > 0 && reverse
 }
 
-// written gives what the transaction wrote into a row, or nil.
+// written returns what the transaction wrote into a row, or nil.
 func (tx *Tx) written(t *Table, row []byte) *rowWrite {
 	if o := tx.writes[t.Name]; o != nil {
 		return o.rows[string(row)]

@@ -67,7 +67,7 @@ func (db *DB) holdFloor() (*Snapshot, error) {
 	return held, db.live.admit(held)
 }
 
-// Table gives a table whose past can be changed.
+// Table returns a table whose past can be changed.
 func (r *Redaction) Table(t *Table) (table.Redactor, error) {
 	x, ok := t.Table.(table.Redactor)
 	if !ok {

@@ -144,7 +144,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// drop gives the files that change, with their new content.
+// drop returns the files that change, with their new content.
 func (r rule) drop(t *testing.T) map[string]string {
 	files := map[string]string{}
 	for _, e := range r.edits {

@@ -106,7 +106,7 @@ func (e *shared) deadline(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeout(ctx, e.db.o.Lease)
 }
 
-// freshness tells why the state shown is too old to be read. Where it was not
+// freshness returns why the state shown is too old to be read. Where it was not
 // asked for a while the heads are read first.
 func (e *shared) freshness() error {
 	if age := e.age(); age > e.db.o.Poll/2 {
@@ -397,7 +397,7 @@ func (e *shared) writable() error {
 	return w.alive()
 }
 
-// holder gives what this server writes as, or tells why it does not write. It looks
+// holder returns what this server writes as, or tells why it does not write. It looks
 // once: the slot may be taken again at any moment.
 func (e *shared) holder() (*writer, error) {
 	if w := e.writer.Load(); w != nil {

@@ -159,7 +159,7 @@ func numbers(s string) (ns []int) {
 }
 
 // do is operation n as a transaction: it reads, refuses what the state does not
-// allow, or writes and marks. It gives what it read.
+// allow, or writes and marks. It returns what it read.
 func (o simOp) do(ctx context.Context, tx *Tx, n int, data, other *Table) (*simState, error) {
 	read, err := readWhole(ctx, tx, data, other, o.kind >= opMake)
 	if err != nil {

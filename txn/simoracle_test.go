@@ -288,7 +288,7 @@ func (o *oracle) answers(at int, upTo table.Revision, got *simState) {
 	}
 }
 
-// replay gives what was visible in a state of the heads, up to a revision.
+// replay returns what was visible in a state of the heads, up to a revision.
 func (o *oracle) replay(at int, upTo table.Revision) *simState {
 	s := newSimState()
 	for _, r := range slices.Sorted(slices.Values(o.order)) {

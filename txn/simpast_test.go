@@ -226,7 +226,7 @@ func (t simTable) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte, err
 	}
 }
 
-// keptStep tells what a swap in the cluster's other rows is for.
+// keptStep returns what a swap in the cluster's other rows is for.
 func keptStep(row []byte) step {
 	switch string(row) {
 	case "checkpoints":

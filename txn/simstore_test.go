@@ -145,7 +145,7 @@ func (t simTable) Get(ctx context.Context, row []byte, s table.Select) (r table.
 	return r, err
 }
 
-// stamp gives cells of the cluster the time of the store at which they were
+// stamp returns cells of the cluster the time of the store at which they were
 // written.
 func (t simTable) stamp(r table.Row) {
 	if t.name == journal.Cluster {

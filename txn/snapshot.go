@@ -31,7 +31,7 @@ type Snapshot struct {
 var _ Reader = (*Snapshot)(nil)
 var _ table.View = (*Snapshot)(nil)
 
-// Snapshot gives the newest published state. It is cheap: nobody waits and
+// Snapshot returns the newest published state. It is cheap: nobody waits and
 // nothing is allocated, since all who ask between two commits share one.
 func (db *DB) Snapshot() *Snapshot {
 	if db.fresh != nil {
@@ -59,7 +59,7 @@ func (db *DB) tooOld(err error) *Snapshot {
 	return &Snapshot{db: db, view: s.view, max: s.max, low: s.low, err: err}
 }
 
-// At gives the state at a past revision. One above the newest is an ErrRevision,
+// At returns the state at a past revision. One above the newest is an ErrRevision,
 // and one below Floor that no checkpoint keeps a FloorError.
 func (db *DB) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	s, err := db.engine.at(ctx, r)
@@ -91,7 +91,7 @@ func (db *DB) shows(r table.Revision) bool {
 	return s.err == nil && s.Visible(r)
 }
 
-// AtTime gives the state of a moment: all that was committed up to it. One that
+// AtTime returns the state of a moment: all that was committed up to it. One that
 // has hardly passed is waited for, within bounds, until nothing can be committed
 // any more that belongs to it; then it is the same state on every server, for
 // ever.
@@ -106,14 +106,14 @@ func (db *DB) AtTime(ctx context.Context, t time.Time) (*Snapshot, error) {
 	return db.admit(ctx, s)
 }
 
-// Settled gives the newest state that nothing can be added to any more: up to its
+// Settled returns the newest state that nothing can be added to any more: up to its
 // revision every server shows the same, for ever.
 func (db *DB) Settled(ctx context.Context) (*Snapshot, error) {
 	_, r := db.Bounds()
 	return db.At(ctx, r)
 }
 
-// Bounds gives the revisions between which commits are kept and settled.
+// Bounds returns the revisions between which commits are kept and settled.
 func (db *DB) Bounds() (first, last table.Revision) {
 	s := db.Snapshot()
 	defer s.Close()
@@ -124,7 +124,7 @@ func (db *DB) Bounds() (first, last table.Revision) {
 	return db.Floor() + 1, last
 }
 
-// Close gives the snapshot back.
+// Close returns the snapshot back.
 func (s *Snapshot) Close() { s.refs.Add(-1) }
 
 // Max implements table.View; it is the snapshot's revision.
@@ -219,7 +219,7 @@ func (db *DB) show(s *Snapshot) {
 	db.shown.Broadcast()
 }
 
-// Oldest gives the low-water mark of the oldest snapshot in use, but for those of
+// Oldest returns the low-water mark of the oldest snapshot in use, except those of
 // the past: what the collection of marks and of secrets may not pass.
 func (db *DB) Oldest() table.Revision {
 	return db.live.oldest(db.current.Load())
@@ -230,7 +230,7 @@ type registry struct {
 	mu   sync.Mutex
 	all  []*Snapshot
 	next int // length at which unused ones are swept
-	// floor: no state older than it is in use, but for checkpoints, nor given.
+	// floor: no state older than it is in use, except checkpoints, nor given.
 	floor table.Revision
 }
 
@@ -276,7 +276,7 @@ type broadcast struct {
 	ch chan struct{} // nil: nobody waits
 }
 
-// Next gives a channel that the next Broadcast closes.
+// Next returns a channel that the next Broadcast closes.
 func (b *broadcast) Next() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -27,7 +27,7 @@ type taken struct {
 	ordinal  uint64 // of a state that shows it
 }
 
-// SetStep tells that what begins on states from an ordinal on goes by the step
+// SetStep reports that what begins on states from an ordinal on goes by the step
 // that was committed as r. It is published once all that began before is over.
 func (db *DB) SetStep(r table.Revision, ordinal uint64) {
 	db.step.Store(&taken{r, ordinal})
@@ -114,7 +114,7 @@ type Holder struct {
 	Incarnation uint64
 }
 
-// Holder tells who commits for this DB now; the zero Holder if it is the only one
+// Holder returns who commits for this DB now; the zero Holder if it is the only one
 // that can, or may not.
 func (db *DB) Holder() Holder {
 	if e, ok := db.engine.(*shared); ok {

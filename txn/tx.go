@@ -107,7 +107,7 @@ func (o *overlay) write(m table.Mutation) {
 	w.dirty = len(w.cells) > 1
 }
 
-// sorted gives the keys of the rows written, in order.
+// sorted returns the keys of the rows written, in order.
 func (o *overlay) sorted() []string {
 	if o.dirty {
 		sort.Strings(o.keys)
@@ -116,7 +116,7 @@ func (o *overlay) sorted() []string {
 	return o.keys
 }
 
-// columns gives the cells written, sorted by column, the last one of each.
+// columns returns the cells written, sorted by column, the last one of each.
 func (w *rowWrite) columns() []table.Cell {
 	if !w.dirty {
 		return w.cells
@@ -169,7 +169,7 @@ func (tx *Tx) issued(r table.Revision) {
 // empty reports that there is nothing to commit.
 func (tx *Tx) empty() bool { return len(tx.writes) == 0 && len(tx.ids) == 0 && tx.message == nil }
 
-// batch gives what the transaction wrote, tables and rows in order.
+// batch returns what the transaction wrote, tables and rows in order.
 func (tx *Tx) batch() []table.Write {
 	ws := make([]table.Write, 0, len(tx.writes))
 	for name, o := range tx.writes {
@@ -200,7 +200,7 @@ func (tx *Tx) distinctKeys() []uint64 {
 	return tx.keys
 }
 
-// record gives the journal's row of the transaction.
+// record returns the journal's row of the transaction.
 func (tx *Tx) record(r table.Revision) *journal.Record {
 	return &journal.Record{
 		Revision: r,
@@ -234,7 +234,7 @@ func (tx *Tx) end() {
 	}
 }
 
-// canceled tells why a context ended, if it did.
+// canceled returns why a context ended, if it did.
 func canceled(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil

@@ -188,20 +188,20 @@ type engine interface {
 	// awaitCells returns when the cells of all who may write are ready, or fails
 	// with ErrConflict.
 	awaitCells(ctx context.Context, ready func(*revision.Cell) bool) error
-	// at gives a past state.
+	// at returns a past state.
 	at(ctx context.Context, r table.Revision) (*Snapshot, error)
-	// until gives the state of all that is or will be committed up to r, which
+	// until returns the state of all that is or will be committed up to r, which
 	// may be above the newest revision but is not in the future.
 	until(ctx context.Context, r table.Revision) (*Snapshot, error)
-	// atFront gives the state at a front; nil if it is not reached.
+	// atFront returns the state at a front; nil if it is not reached.
 	atFront(f revision.Front) *Snapshot
 	// stamp issues an id that no commit will have.
 	stamp() (table.Revision, error)
-	// bounds tells what may be collected now.
+	// bounds returns what may be collected now.
 	bounds(ctx context.Context) (*bounds, error)
 	// storesMarks reports whether marks are written into the store.
 	storesMarks() bool
-	// writable tells why commits are refused, or nil.
+	// writable returns why commits are refused, or nil.
 	writable() error
 	// mutate does a change of the store that depends on the snapshots which this
 	// server holds: only while others count them.
@@ -283,10 +283,10 @@ func (db *DB) CatchUp(ctx context.Context) error { return db.engine.catchUp(ctx)
 // learn of. One that is silent may be dead, and is waited for.
 func (db *DB) Alone(ctx context.Context) error { return db.engine.alone(ctx) }
 
-// Store gives the store below.
+// Store returns the store below.
 func (db *DB) Store() table.Store { return db.store }
 
-// Table gives the handle of a table that Create of the store has made.
+// Table returns the handle of a table that Create of the store has made.
 func (db *DB) Table(name string) *Table { return &Table{name, db.store.Table(name)} }
 
 // Writer reports whether this server commits now; if not, err says why.

@@ -66,7 +66,7 @@ type void struct {
 	since time.Time
 }
 
-// alive tells whether this server may still send mutations: half of its lease
+// alive reports whether this server may still send mutations: half of its lease
 // is left at least, so that none of them lands much later than the lease.
 func (w *writer) alive() error {
 	if w.fenced.Load() {
@@ -378,7 +378,7 @@ func (w *writer) settled(ctx context.Context) error {
 	}
 }
 
-// release gives the slot back: closed, and free at once if no cell of a void
+// release closes the slot: it is free at once if no cell of a void
 // revision can arrive any more. Nobody commits, and run has ended.
 func (w *writer) release(ctx context.Context) error {
 	w.fenced.Store(true)

@@ -84,7 +84,7 @@ func (e *Refusal) Error() string {
 	return fmt.Sprintf("message %d: %s", e.Message.ID, e.Result.Diagnostic)
 }
 
-// Size gives the length of the LDAPMessage that b begins with, or 0 if b is too
+// Size returns the length of the LDAPMessage that b begins with, or 0 if b is too
 // short to tell. The error is an *[Error].
 func Size(b []byte) (int, error) {
 	if len(b) > 0 && ber.Tag(b[0]) != ber.Sequence {

@@ -31,7 +31,7 @@ type Main struct {
 	again func() (*config.Config, error)
 }
 
-// Run runs a command line and gives the exit status. The end of ctx ends the
+// Run runs a command line and returns the exit status. The end of ctx ends the
 // command in order.
 func (m *Main) Run(ctx context.Context, args []string) int {
 	m.working = false

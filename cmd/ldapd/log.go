@@ -83,7 +83,7 @@ func parseName(where, text string) (dn.DN, error) {
 	return name, nil
 }
 
-// stateAt gives the state of a moment that a user named.
+// stateAt returns the state of a moment that a user named.
 func stateAt(ctx context.Context, w *work, flag, when string) (*partition.Snapshot, error) {
 	m, err := partition.ParseMoment(when)
 	if err != nil {

@@ -101,7 +101,7 @@ func (m *Main) rebuild(ctx context.Context, c *config.Config) error {
 	return errors.Join(err, s.Close())
 }
 
-// chosen gives the indexes that there are to be, and those to be filled.
+// chosen returns the indexes that there are to be, and those to be filled.
 func chosen(p *partition.Partition, args, drop []string) (indexes []partition.Index, again []string, err error) {
 	indexes = p.Config().Indexes
 	find := func(name string) int {

@@ -115,7 +115,7 @@ var schemaKinds = []string{
 	"ldapSyntaxes", "matchingRules", "attributeTypes", "objectClasses", "dITContentRules", "nameForms", "dITStructureRules",
 }
 
-// kindsOf gives the kind that was asked for, or all.
+// kindsOf returns the kind that was asked for, or all.
 func kindsOf(args []string) ([]string, error) {
 	if len(args) == 0 {
 		return schemaKinds, nil

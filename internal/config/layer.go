@@ -21,7 +21,7 @@ type value struct {
 	origin string
 }
 
-// Read gives the layer as nested maps.
+// Read returns the layer as nested maps.
 func (l layer) Read() (map[string]any, error) {
 	m := map[string]any{}
 	for _, v := range l {
@@ -52,7 +52,7 @@ func defaults() layer {
 	return l
 }
 
-// split gives the items of a list written in one string. DNs have commas, so
+// split returns the items of a list written in one string. DNs have commas, so
 // their lists are parted by semicolons.
 func split(k Key, s string) []string {
 	if !k.List {

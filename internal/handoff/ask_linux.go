@@ -106,7 +106,7 @@ func (a *asker) follow() error {
 	}
 }
 
-// answer gives the file that was asked for.
+// answer returns the file that was asked for.
 func (a *asker) answer(q question) {
 	f, err := a.file(q)
 	if err != nil {

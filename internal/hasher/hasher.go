@@ -85,7 +85,7 @@ func (p *Process) missing(err error) {
 
 var errClosed = errors.New("closed")
 
-// helper gives the process that runs, or another one.
+// helper returns the process that runs, or another one.
 func (p *Process) helper() (*helper, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

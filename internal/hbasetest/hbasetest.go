@@ -36,7 +36,7 @@ var shared struct {
 	err  error
 }
 
-// Start gives the ZooKeeper quorum of an HBase that all tests of the process
+// Start returns the ZooKeeper quorum of an HBase that all tests of the process
 // share; they keep apart by table prefixes (see [Prefix]). It skips the test when
 // the machine has no Java or Maven.
 func Start(tb testing.TB) string {

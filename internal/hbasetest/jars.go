@@ -19,7 +19,7 @@ var pom []byte
 
 const version = "2.6.4-hadoop3"
 
-// Needs tells what the machine lacks to run HBase, or nil.
+// Needs returns what the machine lacks to run HBase, or nil.
 func Needs() error {
 	if _, err := exec.LookPath("java"); err != nil {
 		return errors.New("java is not installed (a Java 17 runtime is needed)")
@@ -42,7 +42,7 @@ func cacheDir() (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// jarDir gives the folder of jars if it is complete.
+// jarDir returns the folder of jars if it is complete.
 func jarDir() (string, error) {
 	cache, err := cacheDir()
 	if err != nil {
@@ -53,7 +53,7 @@ func jarDir() (string, error) {
 	return filepath.Join(dir, "lib"), err
 }
 
-// Jars gives the folder with the jars of HBase, fetched by Maven the first time.
+// Jars returns the folder with the jars of HBase, fetched by Maven the first time.
 func Jars(ctx context.Context) (string, error) {
 	if dir, err := jarDir(); err == nil {
 		return dir, nil

@@ -12,7 +12,7 @@ import (
 // but another rw.
 
 // cycles reports a shortest forbidden cycle of every knot, first of those without
-// rw, which are worse. If there is none it gives the number of knots that are allowed.
+// rw, which are worse. If there is none it returns the number of knots that are allowed.
 func (c *checker) cycles(g graph) (skews int) {
 	plain := g.without(rw)
 	for _, knot := range knots(plain) {
@@ -113,7 +113,7 @@ func kind(cycle []step) string {
 	return name
 }
 
-// shortest gives a shortest cycle within a knot, as seen from its first nodes.
+// shortest returns a shortest cycle within a knot, as seen from its first nodes.
 func shortest(g graph, knot []int) []step {
 	in := map[int]bool{}
 	for _, n := range knot {
@@ -128,7 +128,7 @@ func shortest(g graph, knot []int) []step {
 	return best
 }
 
-// around gives a shortest way from a node of a knot back to it.
+// around returns a shortest way from a node of a knot back to it.
 func around(g graph, in map[int]bool, start int) []step {
 	reached := map[int]step{}
 	queue := []int{start}
@@ -159,7 +159,7 @@ func trace(reached map[int]step, start int) (way []step) {
 	return way
 }
 
-// knots gives the strongly connected components of more than one node (Tarjan).
+// knots returns the strongly connected components of more than one node (Tarjan).
 func knots(g graph) [][]int {
 	t := &tarjan{g: g, index: make([]int, len(g)), low: make([]int, len(g)), on: make([]bool, len(g))}
 	for n := range g {

@@ -34,7 +34,7 @@ func (g graph) add(from, to int, why dependency, key string) {
 	}
 }
 
-// graph gives the dependencies; !ok: the order of versions is not known.
+// graph returns the dependencies; !ok: the order of versions is not known.
 func (c *checker) graph() (g graph, ok bool) {
 	if len(c.found) > 0 {
 		return nil, false
@@ -64,7 +64,7 @@ func (c *checker) graph() (g graph, ok bool) {
 	return c.moments(g), true
 }
 
-// unseen gives the transactions that surely appended to a list what no read of it
+// unseen returns the transactions that surely appended to a list what no read of it
 // showed.
 func (c *checker) unseen() map[*list][]int {
 	unseen := map[*list][]int{}
@@ -116,7 +116,7 @@ func (c *checker) moments(g graph) graph {
 	return g
 }
 
-// sorted gives the transactions that succeeded.
+// sorted returns the transactions that succeeded.
 func (c *checker) sorted(by func(*Txn) int64) []int {
 	var order []int
 	for i := range c.txns {

@@ -54,7 +54,7 @@ type Append struct {
 	Values []string
 }
 
-// Set gives the reads that show which of all values, each of which is added once
+// Set returns the reads that show which of all values, each of which is added once
 // at most, a set had.
 func Set(key string, all []string, has func(string) bool) []Read {
 	reads := make([]Read, 0, len(all))

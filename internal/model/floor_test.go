@@ -129,7 +129,7 @@ func (m *floorModel) serve(s floorState, i int, emit Emit[floorState]) {
 	}
 }
 
-// claim gives a server a slot: it honours the floor that is announced when its
+// claim takes a slot for a server: it honours the floor that is announced when its
 // claim is acknowledged.
 func (m *floorModel) claim(s floorState, i int, emit Emit[floorState]) {
 	d := &s.server[i]

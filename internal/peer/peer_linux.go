@@ -1,4 +1,4 @@
-// Package peer tells who is at the other end of a Unix socket.
+// Package peer says who is at the other end of a Unix socket.
 package peer
 
 import (

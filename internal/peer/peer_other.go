@@ -1,6 +1,6 @@
 //go:build !linux
 
-// Package peer tells who is at the other end of a Unix socket.
+// Package peer says who is at the other end of a Unix socket.
 package peer
 
 import "net"

@@ -88,7 +88,7 @@ func (m *Map) Get(k Key) (Value, bool, error) {
 	return m.spilled(k)
 }
 
-// Put gives a key a value unless it has one: that is then had, and found true.
+// Put sets a key's value unless it has one, which is then returned with found true.
 func (m *Map) Put(k Key, v Value) (had Value, found bool, err error) {
 	s := m.of(k)
 	s.mu.Lock()

@@ -1,4 +1,4 @@
-// Package wallclock tells whether this machine's clock can be right, by what a
+// Package wallclock says whether this machine's clock can be right, by what a
 // store's folder remembers of it. Revisions are times: one commit by a clock that
 // is years ahead puts all later ones there too, and the past out of its retention.
 // What can be known and what cannot is docs/decisions/0021-clocks-that-jump.md.

@@ -87,7 +87,7 @@ func Checkpoints(ctx context.Context, p *partition.Partition) ([]txn.Checkpoint,
 	return p.Keeper().DB.Checkpoints(ctx)
 }
 
-// DeleteCheckpoint gives a kept state up.
+// DeleteCheckpoint returns a kept state up.
 func DeleteCheckpoint(ctx context.Context, p *partition.Partition, name string) error {
 	return p.Keeper().DB.DeleteCheckpoint(ctx, name)
 }

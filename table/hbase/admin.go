@@ -198,7 +198,7 @@ func (s *Store) Names(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// describe gives the shapes of the store's tables, or of one of them.
+// describe returns the shapes of the store's tables, or of one of them.
 func (s *Store) describe(ctx context.Context, name string) (map[string]*shape, error) {
 	pattern := regexp.QuoteMeta(s.target.table(name))
 	if name == "" {

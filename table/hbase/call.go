@@ -145,7 +145,7 @@ func (s *scanCall) DeserializeCellBlocks(m proto.Message, b []byte) (uint32, err
 	return uint32(read), nil
 }
 
-// cursor gives the row that a page has come to without finding anything, or
+// cursor returns the row that a page has come to without finding anything, or
 // nil.
 func cursor(resp *pb.ScanResponse) []byte {
 	msg := field(resp.ProtoReflect().GetUnknown(), fieldCursor)

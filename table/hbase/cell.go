@@ -16,7 +16,7 @@ const (
 
 var tombstone = []byte{markTombstone}
 
-// storeValue gives what is stored for a cell.
+// storeValue returns what is stored for a cell.
 func storeValue(c *table.Cell) []byte {
 	if c.Tombstone {
 		return tombstone
@@ -36,7 +36,7 @@ func storePlain(v []byte) []byte {
 // cell there to a later column would jump over them.
 var rowTombstone = []byte{0}
 
-// storeQualifier gives what is stored for a qualifier: itself, behind 00 01 if
+// storeQualifier returns what is stored for a qualifier: itself, behind 00 01 if
 // it is empty or begins with 00.
 func storeQualifier(q []byte) []byte {
 	if len(q) > 0 && q[0] != 0 {
@@ -68,7 +68,7 @@ var errKeyValue = errors.New("malformed KeyValue in an answer")
 
 // parseKeyValue reads one cell of a cell block: the lengths of cell, key and
 // value, the key (row length and row, family length and family, qualifier,
-// timestamp, type), the value. It gives the row and the bytes read as well. The
+// timestamp, type), the value. It returns the row and the bytes read as well. The
 // results lie in b.
 func parseKeyValue(b []byte) (row []byte, v version, n int, err error) {
 	if len(b) < 14 {
@@ -145,7 +145,7 @@ func resolve(dst []table.Cell, vs []version, see *sight, since table.Revision, d
 	return dst, false, nil
 }
 
-// column gives the end of the column that begins at i, and in it the newest
+// column returns the end of the column that begins at i, and in it the newest
 // version that is shown, or the end.
 func column(vs []version, i int, see *sight) (end, shown int) {
 	end, shown = i+1, i

@@ -146,7 +146,7 @@ func (c *collection) row(ctx context.Context, key []byte, vs []version) (columns
 	return c.markers(key, vs, stays, false), c.markers(key, vs, stays, true), nil
 }
 
-// judge tells which versions stay.
+// judge returns which versions stay.
 func (c *collection) judge(vs []version) []bool {
 	var cells []table.Cell
 	var deletes []table.Revision

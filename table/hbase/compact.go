@@ -45,7 +45,7 @@ func (g *garbage) add(name string) {
 	}
 }
 
-// take gives the tables whose turn it is.
+// take returns the tables whose turn it is.
 func (g *garbage) take(often time.Duration) (names []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// ownHBase gives an HBase whose files can be looked at.
+// ownHBase returns an HBase whose files can be looked at.
 func ownHBase(t *testing.T) *hbasetest.Instance {
 	if os.Getenv(hbasetest.QuorumEnv) != "" {
 		t.Skip("it looks at the files of an HBase of its own")

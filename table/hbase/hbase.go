@@ -105,7 +105,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	return &Store{target: t, conn: c, compact: o.Compact, tables: map[string]*shape{}}, nil
 }
 
-// String gives the store's URL.
+// String returns the store's URL.
 func (s *Store) String() string { return s.target.String() }
 
 // Close ends the store's connections. Operations under way fail.
@@ -152,7 +152,7 @@ func (h *shape) equal(o *shape) bool {
 	return h.unversioned == o.unversioned && slices.Equal(h.families, o.families)
 }
 
-// shape gives the table's shape, asking the master the first time unless Create
+// shape returns the table's shape, asking the master the first time unless Create
 // has made the table known.
 func (t *Table) shape(ctx context.Context) (*shape, error) {
 	s := t.store

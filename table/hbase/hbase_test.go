@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// open gives a store with no tables on the tests' HBase.
+// open returns a store with no tables on the tests' HBase.
 func open(tb testing.TB) *hbase.Store {
 	tb.Helper()
 	url := hbase.Scheme + hbasetest.Start(tb) + "/" + hbasetest.Prefix(tb)
@@ -56,7 +56,7 @@ func TestConformance(t *testing.T) {
 var data = table.Spec{Name: "data", Families: []table.FamilySpec{{Name: 'a'}, {Name: 'b'}}}
 var heads = table.Spec{Name: "heads", Families: []table.FamilySpec{{Name: 'h'}}, Unversioned: true}
 
-// make makes tables and gives the first.
+// make makes tables and returns the first.
 func create(tb testing.TB, s *hbase.Store, specs ...table.Spec) table.Table {
 	tb.Helper()
 	if err := s.Create(tb.Context(), specs...); err != nil {

@@ -87,7 +87,7 @@ func (p rowPush) all(fs table.All) (filter.Filter, pushKind) {
 	return list(filter.MustPassAll, parts)
 }
 
-// any needs every part to be sent, but for those that never hold.
+// any needs every part to be sent, except those that never hold.
 func (p rowPush) any(fs table.Any) (filter.Filter, pushKind) {
 	var parts []filter.Filter
 	for _, f := range fs {

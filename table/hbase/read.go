@@ -167,7 +167,7 @@ func (cl *client) get(ctx context.Context, calls []*getCall) error {
 	return errors.Join(cl.get(ctx, calls[:len(calls)/2]), cl.get(ctx, calls[len(calls)/2:]))
 }
 
-// batch sends calls together and gives the first error among theirs. gohbase
+// batch sends calls together and returns the first error among theirs. gohbase
 // empties the slice that it is given.
 func (cl *client) batch(ctx context.Context, calls []hrpc.Call) error {
 	results, ok := cl.SendBatch(ctx, calls)
@@ -209,7 +209,7 @@ func (t *Table) page(ctx context.Context, row *table.Row, sel *selection) error 
 	return nil
 }
 
-// deletedAt gives the revision of the row's newest tombstone at the view, or
+// deletedAt returns the revision of the row's newest tombstone at the view, or
 // zero.
 func (t *Table) deletedAt(ctx context.Context, key []byte, sel *selection) (table.Revision, error) {
 	if !sel.versioned {

@@ -124,7 +124,7 @@ func (x *historian) wide(ctx context.Context, key []byte, vs []version) error {
 	return nil
 }
 
-// pieces reads all versions of a family of a row, but for row tombstones, every
+// pieces reads all versions of a family of a row, except row tombstones, every
 // column whole.
 func (t *Table) pieces(ctx context.Context, key []byte, v table.View, f table.Family) iter.Seq2[[]version, error] {
 	return func(yield func([]version, error) bool) {
@@ -196,7 +196,7 @@ func (t *Table) rewrite(ctx context.Context, x *table.Redaction, upTo table.Revi
 	})
 }
 
-// stored gives of the new versions those that are there now, by revision. Others
+// stored returns of the new versions those that are there now, by revision. Others
 // may be masked: what is written there now would be so too, or not for ever.
 func (t *Table) stored(ctx context.Context, row []byte, cells []table.Cell, upTo table.Revision) (map[table.Revision]columns, error) {
 	there := map[table.Revision]columns{}

@@ -302,7 +302,7 @@ func (sc *scanner) nextRegion(r bounds) {
 	sc.start, sc.route, sc.exclusive = k, k, false
 }
 
-// routeBefore gives a key just before k, as near as need be to lie in the region
+// routeBefore returns a key just before k, as near as need be to lie in the region
 // that ends at k. If it does not, next notices.
 func routeBefore(k []byte) []byte {
 	n := len(k)

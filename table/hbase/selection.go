@@ -29,7 +29,7 @@ func storeSpan(c table.ColumnRange) span {
 	return s
 }
 
-// exact gives the column if the span is just one.
+// exact returns the column if the span is just one.
 func (s span) exact() (q []byte, ok bool) {
 	n := len(s.from)
 	return s.from, len(s.to) == n+1 && s.to[n] == 0 && bytes.Equal(s.to[:n], s.from)

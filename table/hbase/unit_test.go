@@ -147,7 +147,7 @@ func FuzzParseKeyValue(f *testing.F) {
 	})
 }
 
-// TestResolve gives a row's versions as "family qualifier revision value" and
+// TestResolve returns a row's versions as "family qualifier revision value" and
 // what a view that hides some revisions shows of them.
 func TestResolve(t *testing.T) {
 	const live, dead = "\x01v", "\x00"

@@ -97,7 +97,7 @@ func (t *Target) options(query string) error {
 	return nil
 }
 
-// String gives the URL.
+// String returns the URL.
 func (t Target) String() string {
 	s := Scheme + strings.Join(t.Quorum, ",") + "/" + t.Prefix
 	v := url.Values{}
@@ -116,5 +116,5 @@ func (t Target) String() string {
 // zk is the quorum as clients want it.
 func (t Target) zk() string { return strings.Join(t.Quorum, ",") }
 
-// table gives a table's name in HBase.
+// table returns a table's name in HBase.
 func (t Target) table(name string) string { return t.Prefix + "_" + name }

@@ -32,7 +32,7 @@ func (t *Table) Versions(ctx context.Context, keys [][]byte, f table.Family, aft
 	return rows, nil
 }
 
-// allCells gives all versions but row tombstones.
+// allCells returns all versions but row tombstones.
 func allCells(vs []version) (cells []table.Cell, err error) {
 	for i := range vs {
 		v := &vs[i]

@@ -135,7 +135,7 @@ func batchEnd(list []*put) int {
 	return n
 }
 
-// writable gives the shape of a table that takes revisions.
+// writable returns the shape of a table that takes revisions.
 func (t *Table) writable(ctx context.Context, r table.Revision) (*shape, error) {
 	h, err := t.shape(ctx)
 	switch {

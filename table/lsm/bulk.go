@@ -202,7 +202,7 @@ func (b *bulk) shard(t *tableInfo, g *group) *shard {
 	return s
 }
 
-// inOrder gives the shards in the order of their keys.
+// inOrder returns the shards in the order of their keys.
 func (b *bulk) inOrder() []*shard {
 	return slices.SortedFunc(maps.Values(b.shards), func(x, y *shard) int {
 		if x.t.id != y.t.id {
@@ -355,7 +355,7 @@ func (b *bulk) writeShard(ctx context.Context, s *shard) (paths []string, err er
 	return out.paths, errors.Join(err, out.finish())
 }
 
-// groupIterator gives an iterator to look rows up with, or nil if the group is
+// groupIterator returns an iterator to look rows up with, or nil if the group is
 // empty, as it is when a directory is first loaded.
 func (s *Store) groupIterator(t *tableInfo, g *group) (*iterator, error) {
 	it, err := s.iters.get(0)

@@ -76,7 +76,7 @@ func (m *image) section() (section, bool, error) {
 	return s, true, nil
 }
 
-// cell decodes the first cell of b and gives what is behind it. A cell is
+// cell decodes the first cell of b and returns what is behind it. A cell is
 // qualifier length and tombstone bit, index of its revision, value length,
 // qualifier, value. Nearly all numbers are below 128.
 func (m *image) cell(c *table.Cell, b []byte) ([]byte, bool) {
@@ -221,7 +221,7 @@ func (e *encoder) section(r table.Revision, cells []table.Cell) {
 	e.body = slices.Insert(e.body, at, n[:k]...)
 }
 
-// revision gives the index of a cell's revision in the table of them; 0 is the
+// revision returns the index of a cell's revision in the table of them; 0 is the
 // image's own. Neighbours often share one, so it looks from the end.
 func (e *encoder) revision(own, r table.Revision) uint64 {
 	if r == own {

@@ -71,7 +71,7 @@ func (p *iterPool) closeIdle() {
 	p.idle = nil
 }
 
-// get gives an iterator that shows everything up to max, or, for max 0,
+// get returns an iterator that shows everything up to max, or, for max 0,
 // everything.
 func (p *iterPool) get(max table.Revision) (*iterator, error) {
 	for {

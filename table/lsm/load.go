@@ -48,7 +48,7 @@ func (x *loader) next() (record, bool, error) {
 	return x.m.next()
 }
 
-// loadRow gathers the records of a row and writes it, and gives the next
+// loadRow gathers the records of a row and writes it, and returns the next
 // row's first record.
 func (x *loader) loadRow(r record) (record, bool, error) {
 	x.row = append(x.row[:0], r.key[:r.prefix]...)

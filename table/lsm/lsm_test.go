@@ -193,7 +193,7 @@ func TestMergeRanges(t *testing.T) {
 	}
 }
 
-// counted gives what f did in numbers.
+// counted returns what f did in numbers.
 func counted(s *Store, f func()) Metrics {
 	a := s.Metrics()
 	f()

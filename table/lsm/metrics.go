@@ -29,7 +29,7 @@ func (m *counters) add(r *rowReader) {
 	r.n, r.sk = 0, 0
 }
 
-// Metrics gives the counters of the store.
+// Metrics returns the counters of the store.
 func (s *Store) Metrics() Metrics {
 	m := Metrics{
 		KeysRead:    s.m.keys.Load(),

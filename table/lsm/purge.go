@@ -47,7 +47,7 @@ func (s *Store) Purge(ctx context.Context) (err error) {
 	return s.wrap("purge", s.replaceFiles(ctx))
 }
 
-// replaceFiles goes on until Pebble's files are others than those of now, but for
+// replaceFiles goes on until Pebble's files are others than those of now, except
 // tables in use.
 func (s *Store) replaceFiles(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, purgePatience, errors.New("somebody reads from files that were to go: try again"))

@@ -29,7 +29,7 @@ func (g *garbage) add(id uint16, n int64) {
 	g.bytes[id] += n
 }
 
-// take gives the tables of which at least the share of one in part is garbage.
+// take returns the tables of which at least the share of one in part is garbage.
 func (g *garbage) take(part int64, size func(id uint16) (uint64, error)) (ids []uint16, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -136,7 +136,7 @@ func (s *shard) add(r record) int64 {
 
 const abbrLen = 16
 
-// abbreviate gives the first bytes of a key, padded with zeros.
+// abbreviate returns the first bytes of a key, padded with zeros.
 func abbreviate(key []byte) (first, more uint64) {
 	var b [abbrLen]byte
 	copy(b[:], key)

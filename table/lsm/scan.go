@@ -371,7 +371,7 @@ func (x *scan) close() {
 	scans.Put(x)
 }
 
-// current gives the next row of those that lead, or nil at the end. The row is
+// current returns the next row of those that lead, or nil at the end. The row is
 // never nil otherwise, though it may be empty.
 func (x *scan) current() []byte {
 	var row []byte
@@ -389,7 +389,7 @@ func (x *scan) current() []byte {
 	return row
 }
 
-// rowCells gives what is selected of a row, or nothing when the filter drops
+// rowCells returns what is selected of a row, or nothing when the filter drops
 // it.
 func (x *scan) rowCells(row []byte) ([]table.Cell, error) {
 	var err error

@@ -148,7 +148,7 @@ func single(r *table.ColumnRange) bool {
 	return len(r.To) == n+1 && r.To[n] == 0 && string(r.To[:n]) == string(r.From)
 }
 
-// filterColumns gives the columns that decide a filter. It is not ok for a
+// filterColumns returns the columns that decide a filter. It is not ok for a
 // filter of a type that is not known here, or one that names a family which the
 // table does not have; then the filter, being a hint, is left to the caller.
 func filterColumns(t *tableInfo, f table.Filter, dst []table.ColumnRange) (cols []table.ColumnRange, byKey, ok bool) {

@@ -144,7 +144,7 @@ func (s *Store) pebbleOptions(readOnly bool) *pebble.Options {
 	return p
 }
 
-// String gives the folder.
+// String returns the folder.
 func (s *Store) String() string { return s.o.Path }
 
 const closedBit = 1 << 62

@@ -49,7 +49,7 @@ func (y *syncer) stop() {
 	y.s.await(y.ended)
 }
 
-// add takes an applied batch and gives what waits for it.
+// add takes an applied batch and returns what waits for it.
 func (y *syncer) add(b *pebble.Batch) func() error {
 	if y.s.o.NoSync {
 		b.Close()

@@ -336,7 +336,7 @@ func (s *Store) fill(pb *pebble.Batch, b *table.Batch) (err error) {
 	return w.replace(t, last.Mutations)
 }
 
-// over gives the rows of deltas, which are sorted, that were there before.
+// over returns the rows of deltas, which are sorted, that were there before.
 func over(ds []delta) (rows []table.Rows) {
 	for i := range ds {
 		d := &ds[i]

@@ -109,7 +109,7 @@ func (m *Mem) Reopen() {
 	m.closed = false
 }
 
-// Cells gives every stored cell of a row, of every revision and tombstones
+// Cells returns every stored cell of a row, of every revision and tombstones
 // too, and the revisions that deleted the row: for tests that look below the
 // contract.
 func (m *Mem) Cells(name string, row []byte) ([]table.Cell, []table.Revision) {
@@ -248,7 +248,7 @@ func (h memHandle) next(ctx context.Context, from, to string, s table.Select) (t
 	return table.Row{}, false, nil
 }
 
-// visible gives of each column the newest cell that the view shows.
+// visible returns of each column the newest cell that the view shows.
 func (r *memRow) visible(v table.View) []table.Cell {
 	shows := func(rev table.Revision) bool { return v == nil || rev <= v.Max() && v.Visible(rev) }
 	var deleted table.Revision
@@ -566,7 +566,7 @@ func (m *BatchMem) Commit(ctx context.Context, b table.Batch) (func() error, err
 	return func() error { return m.sync(seq, crashes) }, nil
 }
 
-// over gives the rows of versioned tables that are there already.
+// over returns the rows of versioned tables that are there already.
 func (m *BatchMem) over(writes []table.Write) (rows []table.Rows) {
 	for _, w := range writes {
 		t := m.tables[w.Table]
@@ -586,7 +586,7 @@ func (m *BatchMem) over(writes []table.Write) (rows []table.Rows) {
 	return rows
 }
 
-// commit applies one table's part of a batch and gives what undoes it.
+// commit applies one table's part of a batch and returns what undoes it.
 func (t *memTable) commit(r table.Revision, ms []table.Mutation) []func() {
 	var fn []func()
 	for _, mu := range ms {

@@ -206,7 +206,7 @@ func (f *fixture) get(row string, s table.Select) table.Row {
 	return r
 }
 
-// scan gives the rows of a range as "row: cells".
+// scan returns the rows of a range as "row: cells".
 func (f *fixture) scan(r table.Range, s table.Select) []string {
 	f.Helper()
 	rows, err := collect(f.ctx, f.tab, r, s)

@@ -24,7 +24,7 @@ func (f *fixture) collect(k *table.Keep, rows ...string) table.Collected {
 	return got
 }
 
-// keys gives the rows that hold anything.
+// keys returns the rows that hold anything.
 func (f *fixture) keys(r table.Range) string {
 	f.Helper()
 	var got []string

@@ -114,7 +114,7 @@ func (a *Authority) Pool() *x509.CertPool {
 	return pool
 }
 
-// WriteCA writes the authority's certificate in PEM and gives the file's name.
+// WriteCA writes the authority's certificate in PEM and returns the file's name.
 func (a *Authority) WriteCA(dir string) string {
 	return a.write(dir, "ca.pem", "CERTIFICATE", a.cert.Raw)
 }

@@ -186,7 +186,7 @@ func (h *Header) Write(ctx context.Context, s table.Store) error {
 	return nil
 }
 
-// without gives the header without some indexes.
+// without returns the header without some indexes.
 func (h *Header) without(gone func(HeaderIndex) bool) *Header {
 	if !slices.ContainsFunc(h.Indexes, gone) {
 		return h
@@ -247,7 +247,7 @@ func (k *Types) Specs(h *Header) (specs []table.Spec) {
 	return specs
 }
 
-// With gives a catalog of the same schema with another configuration. What was
+// With returns a catalog of the same schema with another configuration. What was
 // read by other indexes is not kept: nobody told of its changes where there was none.
 // Nor is anything when something was erased.
 func (c *Catalog) With(h *Header) (*Catalog, error) {
@@ -357,7 +357,7 @@ func DefaultIndexes() []Index {
 	return ix
 }
 
-// AsOf gives the catalog as it may be used at a revision: without indexes that
+// AsOf returns the catalog as it may be used at a revision: without indexes that
 // were not complete then. A store without a commit shows revision 0; the indexes
 // that its directory was made with are complete there too.
 func (c *Catalog) AsOf(r table.Revision) *Catalog {
@@ -376,7 +376,7 @@ func (c *Catalog) AsOf(r table.Revision) *Catalog {
 	return &old
 }
 
-// WithSuffixes gives a catalog with further naming contexts.
+// WithSuffixes returns a catalog with further naming contexts.
 func (c *Catalog) WithSuffixes(suffixes []string) (*Catalog, error) {
 	h := *c.Header
 	h.Suffixes = h.Suffixes[:len(h.Suffixes):len(h.Suffixes)]

@@ -54,7 +54,7 @@ func (cs *Classes) Allows(t *schema.AttributeType) bool {
 	return false
 }
 
-// Requires tells what says MUST of a type; "" if nothing does.
+// Requires returns what says MUST of a type; "" if nothing does.
 func (cs *Classes) Requires(t *schema.AttributeType) string {
 	for _, c := range cs.All {
 		if slices.Contains(c.Must, t) {

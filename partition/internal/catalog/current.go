@@ -22,7 +22,7 @@ import (
 // turnTime bounds the reading of a changed subschema.
 const turnTime = 10 * time.Second
 
-// CatalogOf gives the catalog that belongs to a current state.
+// CatalogOf returns the catalog that belongs to a current state.
 func (p *Keeper) CatalogOf(s *txn.Snapshot) (*Catalog, error) {
 	if c := p.Catalog.Load(); s.Unchanged(SubschemaID, c.ordinal) {
 		return c, nil
@@ -56,7 +56,7 @@ func (p *Keeper) turn(s *txn.Snapshot) (*Catalog, error) {
 // since is the last commit that changed what the catalog is made of.
 func (c *Catalog) since() table.Revision { return max(c.Subschema.Since, c.Header.Since) }
 
-// at gives a copy of the catalog, or another one, with the schema and the settings
+// at returns a copy of the catalog, or another one, with the schema and the settings
 // of a state.
 func (c *Catalog) at(ctx context.Context, s *txn.Snapshot) (*Catalog, error) {
 	next, err := c.schemaAt(ctx, s)
@@ -87,7 +87,7 @@ func (c *Catalog) schemaAt(ctx context.Context, s *txn.Snapshot) (*Catalog, erro
 	return c.turnTo(own)
 }
 
-// turnTo gives a catalog of the same configuration with what a subschema says. If
+// turnTo returns a catalog of the same configuration with what a subschema says. If
 // that is the same schema, types and caches stay.
 func (c *Catalog) turnTo(own *Subschema) (next *Catalog, err error) {
 	if own.SameAs(c.Subschema) {
@@ -115,7 +115,7 @@ func (c *Catalog) expect(own *Subschema) error {
 	return nil
 }
 
-// Of gives a catalog of the same configuration with the schema that a subschema
+// Of returns a catalog of the same configuration with the schema that a subschema
 // makes, and caches of its own.
 func (c *Catalog) Of(own *Subschema) (*Catalog, error) {
 	s, err := own.over(c.p.Base)
@@ -125,14 +125,14 @@ func (c *Catalog) Of(own *Subschema) (*Catalog, error) {
 	return c.p.newCatalog(newTypes(s), own, cache.NewCache(c.p.cacheSize), c.Header)
 }
 
-// Latest gives the newest catalog. Who changes the configuration begins with it.
+// Latest returns the newest catalog. Who changes the configuration begins with it.
 func (p *Keeper) Latest() (*Catalog, error) {
 	s := p.DB.Snapshot()
 	defer s.Close()
 	return p.CatalogOf(s)
 }
 
-// Past gives the catalog of a state of the past: with the schema of then, and
+// Past returns the catalog of a state of the past: with the schema of then, and
 // those of the present indexes that were complete then.
 func (p *Keeper) Past(ctx context.Context, s *txn.Snapshot) (*Catalog, error) {
 	c, err := p.Latest()

@@ -137,14 +137,14 @@ func (p *Keeper) begin(ctx context.Context, readOnly bool) error {
 	return nil
 }
 
-// Close ends background work and gives the writer's slot back.
+// Close ends background work and releases the writer's slot.
 func (p *Keeper) Close(ctx context.Context) error {
 	p.closing.Do(func() { close(p.Ended) })
 	p.Following.Wait()
 	return p.DB.Close(ctx)
 }
 
-// Schema gives the schema in force: that of the newest snapshot.
+// Schema returns the schema in force: that of the newest snapshot.
 func (p *Keeper) Schema() *schema.Schema {
 	c, err := p.Latest()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// settingsAt gives the header with the settings that a state shows: h, if they are
+// settingsAt returns the header with the settings that a state shows: h, if they are
 // the same.
 func (p *Keeper) settingsAt(ctx context.Context, r txn.Reader, h *Header) (*Header, error) {
 	if p.SettingsTable == nil {

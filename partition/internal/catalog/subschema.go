@@ -107,7 +107,7 @@ func (own *Subschema) over(base *schema.Schema) (*schema.Schema, error) {
 	return base.Change(own.Added, remove)
 }
 
-// SubschemaOf tells what a schema adds to the built-in one and takes from it.
+// SubschemaOf returns what a schema adds to the built-in one and takes from it.
 func SubschemaOf(s, base *schema.Schema) *Subschema {
 	own, builtIn := &Subschema{}, DefinitionsOf(base)
 	for _, name := range Definable {

@@ -82,7 +82,7 @@ func (e *erasure) last(above []tenure, rdn dn.Norm, ids map[entry.ID]bool) error
 	return nil
 }
 
-// tenures tells who had a row of the tree, one after the other.
+// tenures returns who had a row of the tree, one after the other.
 func (e *erasure) tenures(key []byte) (all []tenure, err error) {
 	states, err := e.holders(key)
 	for i, s := range states {

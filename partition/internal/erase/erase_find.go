@@ -152,7 +152,7 @@ func (f *finding) lose(r table.Revision, node *master.Node, k *catalog.Types) {
 	}
 }
 
-// Unnamed is the node, but for its parent, of an entry whose name was erased.
+// Unnamed is the node, except its parent, of an entry whose name was erased.
 func Unnamed(k *catalog.Types, id entry.ID) *master.Node {
 	rdn := dn.RDN{{Type: k.EntryUUID.Name(), Value: []byte(id.String())}}
 	norm, err := rdn.Normalize(k.Schema)
@@ -202,7 +202,7 @@ func (f *finding) drop(c *table.Cell) {
 	f.values = append(f.values, table.Cell{Family: c.Family, Qualifier: c.Qualifier, Revision: c.Revision, Tombstone: true})
 }
 
-// losesValue reports whether a value goes because all of the entry does, but for
+// losesValue reports whether a value goes because all of the entry does, except
 // what makes it one, or because it is of the name that goes.
 func (e *erasure) losesValue(f *finding, t *schema.AttributeType, v []byte) bool {
 	if f.all {

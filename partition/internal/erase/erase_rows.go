@@ -65,7 +65,7 @@ func (e *erasure) indexes() error {
 	return e.unique()
 }
 
-// everywhere gives what rows of an index begin with that go whosever they are.
+// everywhere returns what rows of an index begin with that go whosever they are.
 func (e *erasure) everywhere(x *catalog.Indexed) map[string]bool {
 	prefixes := map[string]bool{}
 	for key := range e.keys[x.Typ] {
@@ -155,7 +155,7 @@ func (e *erasure) lostKeys(x *catalog.Indexed) (keys [][]byte) {
 	return keys
 }
 
-// treeRows gives the rows of the tree that entries had of which something goes,
+// treeRows returns the rows of the tree that entries had of which something goes,
 // with these entries, and tells of each whether its key has a name that goes.
 func (e *erasure) treeRows() (rows map[string][]*finding, lost map[string]bool) {
 	rows, lost = map[string][]*finding{}, map[string]bool{}
@@ -346,7 +346,7 @@ func (e *erasure) entries() error {
 	return e.redact(e.p.Master, rows.list())
 }
 
-// settings gives what takes names of former naming contexts out of what all servers
+// settings returns what takes names of former naming contexts out of what all servers
 // share.
 func (e *erasure) settings() ([]table.Redaction, error) {
 	rows := rowSet{}

@@ -102,7 +102,7 @@ func isName(t *schema.AttributeType) bool {
 	return t.Syntax.OID == syntaxDN || t.Syntax.OID == syntaxNameAndUID
 }
 
-// nameIn gives the name in a value, which may have a unique identifier behind it
+// nameIn returns the name in a value, which may have a unique identifier behind it
 // (RFC 4517, 3.3.21).
 func nameIn(t *schema.AttributeType, v []byte) string {
 	s := string(v)
@@ -169,7 +169,7 @@ func isWord(r rune) bool { return r != utf8.RuneError && (unicode.IsLetter(r) ||
 // erasedText stands in the journal where something was.
 const erasedText = "(erased)"
 
-// without gives a name without what is to go of it.
+// without returns a name without what is to go of it.
 func (t *target) without(text string) string {
 	name, err := dn.Parse(text)
 	if err != nil {

@@ -67,7 +67,7 @@ func Reindex(ctx context.Context, p *catalog.Keeper, indexes []catalog.Index, o 
 	return fillIndexes(ctx, p, c, fill, o)
 }
 
-// newIndexes gives the header with the wanted indexes, those to be filled with
+// newIndexes returns the header with the wanted indexes, those to be filled with
 // no revision yet, and their types.
 func newIndexes(c *catalog.Catalog, indexes []catalog.Index, again []string) (*catalog.Header, []*schema.AttributeType, error) {
 	h := *c.Header

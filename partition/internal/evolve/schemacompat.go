@@ -103,7 +103,7 @@ func presence(t *schema.AttributeType) filter.Filter {
 	return &filter.Present{Attribute: t.OID}
 }
 
-// havers gives the classes whose entries may have a type, and a key for the set
+// havers returns the classes whose entries may have a type, and a key for the set
 // of them; none if any entry may.
 func havers(c *catalog.Concern, t *schema.AttributeType) (in filter.Or, key string) {
 	if t.Operational() {
@@ -127,7 +127,7 @@ func havers(c *catalog.Concern, t *schema.AttributeType) (in filter.Or, key stri
 	return in, key
 }
 
-// violation tells how an entry is against the change; "" if it is not.
+// violation returns how an entry is against the change; "" if it is not.
 func violation(ctx context.Context, c *catalog.Concern, s *state.Snapshot, r *search.Result) (string, error) {
 	for i := range r.Entry.Attributes {
 		a := &r.Entry.Attributes[i]
@@ -155,7 +155,7 @@ func violation(ctx context.Context, c *catalog.Concern, s *state.Snapshot, r *se
 	return asText(conforms(ctx, c, s, r, values))
 }
 
-// asText tells what an *Error says from errors of the store.
+// asText returns what an *Error says from errors of the store.
 func asText(err error) (string, error) {
 	if p, ok := err.(*catalog.Error); ok {
 		return p.Text, nil

@@ -103,7 +103,7 @@ func noOtherChange(tx *write.Tx) error {
 	return catalog.Errorf(catalog.Busy, "another change of the schema is under way: try again")
 }
 
-// become tells whether the schema may become another one in this transaction.
+// become reports whether the schema may become another one in this transaction.
 func become(ctx context.Context, tx *write.Tx, next *catalog.Catalog) error {
 	concern := catalog.NewConcern(tx.Catalog.Types, next.Types)
 	if tx.Steps == nil { // nobody else writes
@@ -168,7 +168,7 @@ func conformsToBoth(ctx context.Context, p *catalog.Keeper, r txn.Reader, at *tx
 	return nil
 }
 
-// violationOf tells how an entry is against the change; "" if it is not, or not there.
+// violationOf returns how an entry is against the change; "" if it is not, or not there.
 func violationOf(ctx context.Context, c *catalog.Concern, s *state.Snapshot, id entry.ID) (string, error) {
 	i, err := s.Item(ctx, id)
 	if err != nil || i == nil || id == catalog.SubschemaID {

@@ -15,7 +15,7 @@ import (
 // directory has not of the built-in schema, as "attributeTypes 2.5.4.3".
 const RemovedDefinitions = catalog.RemovedDefinitions
 
-// OwnDefinitions tells how the schema differs from the built-in one: what was
+// OwnDefinitions returns how the schema differs from the built-in one: what was
 // added or replaced, each after what it is derived from, and what was removed, by
 // OID.
 func OwnDefinitions(s *state.Snapshot) (added, removed []schema.Definition) {
@@ -27,7 +27,7 @@ func OwnDefinitions(s *state.Snapshot) (added, removed []schema.Definition) {
 	return schema.SuperiorsFirst(own.Added), removed
 }
 
-// Lacking tells what to change (Tx.ChangeSchema) so that the schema has what
+// Lacking returns what to change (Tx.ChangeSchema) so that the schema has what
 // another directory has of its own (OwnDefinitions). What is there already is
 // passed over, the built-in schema gives way, and what this directory itself
 // defines otherwise is an error, all of which are joined. What is to be removed

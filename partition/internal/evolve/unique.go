@@ -20,7 +20,7 @@ import (
 // value's row of the table unique. The table holds nothing but marks, so there is
 // nothing to fill, to take out again or to move along with a subtree.
 
-// Unique tells which attributes are unique and where.
+// Unique returns which attributes are unique and where.
 func Unique(p *catalog.Keeper) (us []catalog.Unique, err error) {
 	c, err := p.Latest()
 	if err != nil {
@@ -90,7 +90,7 @@ func turnTo(ctx context.Context, p *catalog.Keeper, from *catalog.Catalog, h *ca
 	return write.Install(ctx, p, c)
 }
 
-// withUnique gives the header with one more unique attribute, or one less.
+// withUnique returns the header with one more unique attribute, or one less.
 func withUnique(c *catalog.Catalog, u catalog.Unique, on bool) (*catalog.Header, error) {
 	t, err := c.Indexable(u.Attribute)
 	if err != nil {

@@ -66,11 +66,11 @@ func Changes(ctx context.Context, p *catalog.Keeper, after revision.Front) iter.
 	}
 }
 
-// Next gives a channel that is closed when there may be a newer state than now:
+// Next returns a channel that is closed when there may be a newer state than now:
 // who waits for changes asks for it before the snapshot that has none.
 func Next(p *catalog.Keeper) <-chan struct{} { return p.DB.Next() }
 
-// AtFront gives the state at a front; Close it.
+// AtFront returns the state at a front; Close it.
 func AtFront(ctx context.Context, p *catalog.Keeper, f revision.Front) (*state.Snapshot, error) {
 	s, err := p.DB.AtFront(ctx, f)
 	if err != nil {
@@ -102,7 +102,7 @@ const (
 	Moved // got another name of its own, and perhaps other attributes too
 )
 
-// Effects tells what became of entries from one state to another, in the order
+// Effects returns what became of entries from one state to another, in the order
 // given. Ids of no entry in either state are left out.
 func Effects(ctx context.Context, from, to *state.Snapshot, ids []entry.ID) iter.Seq2[Effect, error] {
 	return func(yield func(Effect, error) bool) {

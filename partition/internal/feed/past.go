@@ -20,7 +20,7 @@ import (
 // schema changes.
 var SubschemaID = catalog.SubschemaID
 
-// Settled gives the newest state that every server shows alike and that nothing
+// Settled returns the newest state that every server shows alike and that nothing
 // can be added to any more: who tells of changes in order tells up to it.
 func Settled(ctx context.Context, p *catalog.Keeper) (*state.Snapshot, error) {
 	s, err := p.DB.Settled(ctx)
@@ -50,7 +50,7 @@ func toChanges(records iter.Seq2[*journal.Record, error]) iter.Seq2[*Change, err
 	}
 }
 
-// Node tells where an entry stands; nil: there is no such entry.
+// Node returns where an entry stands; nil: there is no such entry.
 func Node(ctx context.Context, s *state.Snapshot, id entry.ID) (*master.Node, error) {
 	return s.Node(ctx, id)
 }

@@ -216,7 +216,7 @@ func (l *Loader) ruleBefore(ctx context.Context, id entry.ID, rule **schema.Stru
 	return err
 }
 
-// contexts gives the naming contexts, the first entry's made one if need be.
+// contexts returns the naming contexts, the first entry's made one if need be.
 func (l *Loader) contexts(x *Loading) (*catalog.Catalog, error) {
 	if c := l.catalog.Load(); len(c.Contexts) > 0 || !l.o.FirstSuffix {
 		return c, nil
@@ -375,7 +375,7 @@ func (l *Loader) Write(ctx context.Context, xs ...*Loading) error {
 	return nil
 }
 
-// writer gives one whose buffers have grown already, if there is one.
+// writer returns one whose buffers have grown already, if there is one.
 func (l *Loader) writer() *LoadWriter {
 	if w, ok := l.writers.Get().(*LoadWriter); ok {
 		return w

@@ -368,7 +368,7 @@ func (f *finder) matches(id entry.ID, it *cache.Item, name string) (bool, error)
 	return f.q.Filter.Match(&src) == filter.True, nil
 }
 
-// withChildren gives the entry with hasSubordinates and numSubordinates, which are
+// withChildren returns the entry with hasSubordinates and numSubordinates, which are
 // not stored, as far as the filter is about them.
 func (f *finder) withChildren(id entry.ID, e *entry.Entry) (*entry.Entry, error) {
 	if !f.looked {

@@ -25,7 +25,7 @@ type SortKey struct {
 	Reverse bool
 }
 
-// Least gives the key of an entry's least value; nil: it has none.
+// Least returns the key of an entry's least value; nil: it has none.
 func (k *SortKey) Least(e *entry.Entry) (least []byte) {
 	for i := range e.Attributes {
 		a := &e.Attributes[i]
@@ -111,7 +111,7 @@ func (x *Sorter) Add(e *entry.Entry) bool {
 	return x.memory >= 0
 }
 
-// IDs gives the entries added, in order; those that are alike in that of their
+// IDs returns the entries added, in order; those that are alike in that of their
 // ids. The Sorter is empty after it.
 func (x *Sorter) IDs() []entry.ID {
 	slices.SortFunc(x.sorted, func(a, b sortable) int {

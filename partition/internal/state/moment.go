@@ -64,7 +64,7 @@ func (m Moment) String() string { return m.text }
 // IsNow reports whether the newest state is meant.
 func (m Moment) IsNow() bool { return m == Now }
 
-// AtMoment gives the state of a moment; Close it. A time that has hardly passed
+// AtMoment returns the state of a moment; Close it. A time that has hardly passed
 // is waited for, see txn.DB.AtTime.
 func AtMoment(ctx context.Context, p *catalog.Keeper, m Moment) (*Snapshot, error) {
 	switch {

@@ -50,7 +50,7 @@ func FuzzParseMoment(f *testing.F) {
 	})
 }
 
-// spell tells what a moment was taken for.
+// spell returns what a moment was taken for.
 func spell(m Moment, err error) string {
 	switch {
 	case err != nil:

@@ -50,7 +50,7 @@ func (s *Snapshot) Item(ctx context.Context, id entry.ID) (*cache.Item, error) {
 	return s.Decode(ctx, id, row)
 }
 
-// Current gives the cached item of an entry if it is right, or nil.
+// Current returns the cached item of an entry if it is right, or nil.
 func (s *Snapshot) Current(id entry.ID) *cache.Item {
 	if s.Cached {
 		if i, ok := s.Catalog.Cache.Entries.GetIfPresent(id); ok && s.At.Unchanged(id, i.AsOf) {
@@ -233,7 +233,7 @@ func (s *Snapshot) Missing(ctx context.Context, name dn.DN, pl *Place) error {
 	return e
 }
 
-// Name gives an entry's name in stored spelling.
+// Name returns an entry's name in stored spelling.
 func (s *Snapshot) Name(ctx context.Context, id entry.ID) (string, error) {
 	if id == catalog.Root {
 		return "", nil

@@ -30,7 +30,7 @@ func (s *Snapshot) Revision() table.Revision { return s.At.Max() }
 // for in its entries are this schema's: those of another one match nothing.
 func (s *Snapshot) Schema() *schema.Schema { return s.Catalog.Schema }
 
-// Newest gives the newest state; Close it.
+// Newest returns the newest state; Close it.
 func Newest(p *catalog.Keeper) *Snapshot {
 	s := p.DB.Snapshot()
 	c, err := p.CatalogOf(s)
@@ -41,7 +41,7 @@ func Newest(p *catalog.Keeper) *Snapshot {
 	return &Snapshot{Keeper: p, Reader: s, At: s, Catalog: c.AsOf(s.Max()), Cached: true}
 }
 
-// At gives the state at a past revision; Close it.
+// At returns the state at a past revision; Close it.
 func At(ctx context.Context, p *catalog.Keeper, r table.Revision) (*Snapshot, error) {
 	s, err := p.DB.At(ctx, r)
 	if err != nil {

@@ -59,7 +59,7 @@ func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.Attrib
 	return values, more, nil
 }
 
-// ladder gives what is known of an attribute's columns.
+// ladder returns what is known of an attribute's columns.
 func (s *Snapshot) ladder(key cache.LadderKey) *cache.Ladder {
 	if s.Cached {
 		if l, ok := s.Catalog.Cache.Ladders.GetIfPresent(key); ok && s.At.Unchanged(key.ID, l.AsOf) {

@@ -76,7 +76,7 @@ func ValuesOf(id entry.ID, t *schema.AttributeType, row table.Row) *TypeValues {
 	return tv
 }
 
-// Is tells whether it is the value with a key, which would be in column q if it
+// Is reports whether it is the value with a key, which would be in column q if it
 // has a position.
 func (k *Keyed) Is(key, q []byte) bool {
 	if k.Key != nil {
@@ -115,7 +115,7 @@ func (tv *TypeValues) Present() bool {
 	return false
 }
 
-// Find gives the value with a key, or nil.
+// Find returns the value with a key, or nil.
 func (d *DescribedValues) Find(ctx context.Context, s *Snapshot, key []byte) (*Keyed, error) {
 	q := tree.Qualifier(d.Typ, d.Options, key)
 	for i := range d.List {

@@ -10,7 +10,7 @@ import (
 )
 
 // Duplicates goes through an index in its order and tells of every entry of a
-// scope that has the value of another one. It gives the number of such values.
+// scope that has the value of another one. It returns the number of such values.
 func Duplicates(ctx context.Context, s *state.Snapshot, x *catalog.Indexed, base entry.ID, found func(a, b entry.ID) error) (n int, err error) {
 	var row []byte // of the value at hand
 	var first entry.ID

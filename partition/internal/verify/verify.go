@@ -65,7 +65,7 @@ type VerifyOptions struct {
 
 // Verify compares the newest state of the tree and of every index with the
 // entries in master, in both directions, and looks for cells that no commit
-// wrote. It streams: memory is bounded but for one entry at a time. It gives the
+// wrote. It streams: memory is bounded except one entry at a time. It returns the
 // number of entries; the error is of the reading, not of what was found.
 //
 // From master it computes which cells there must be and looks each up. If all

@@ -208,7 +208,7 @@ type expected struct {
 	cell table.Cell
 }
 
-// mutations gives the index cells that an entry must have, each once.
+// mutations returns the index cells that an entry must have, each once.
 func (c *indexCheck) mutations(x *subject) (es []expected) {
 	present := false
 	seen := map[string]bool{}
@@ -313,7 +313,7 @@ func (v *verifier) indexed(c *indexCheck) func(func(located, error) bool) {
 	})
 }
 
-// stray reports an index cell that belongs to no value. It gives the entry that
+// stray reports an index cell that belongs to no value. It returns the entry that
 // it has read, since the next cell may be the same one's.
 func (v *verifier) stray(c *indexCheck, at located, last *subject) (*subject, error) {
 	var id entry.ID

@@ -125,7 +125,7 @@ func (tx *Tx) eachIndexed(ctx context.Context, c *change, row table.Row, f func(
 	return nil
 }
 
-// keyAt gives a value's key; that of a cut one is made from the value again.
+// keyAt returns a value's key; that of a cut one is made from the value again.
 func (tx *Tx) keyAt(ctx context.Context, d *state.DescribedValues, k *state.Keyed) ([]byte, error) {
 	if k.Key != nil {
 		return k.Key, nil

@@ -14,7 +14,7 @@ import (
 
 // DeleteTree removes an entry with all that is below it, but no more than most
 // entries: those below go before those above, so that what is left is a tree at
-// any time. It gives how many went; whole says that the entry itself is among
+// any time. It returns how many went; whole says that the entry itself is among
 // them. Of each entry it reads the row of the tree, and there the columns that
 // are indexed.
 func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, most int) (n int, whole bool, err error) {

@@ -204,7 +204,7 @@ func (m *modification) readPlain(ctx context.Context, columns []table.ColumnRang
 	return nil
 }
 
-// values gives the description under change, as it was at first.
+// values returns the description under change, as it was at first.
 func (e *edited) values(options string) *editedValues {
 	for _, v := range e.lists {
 		if v.before.Options == options {
@@ -464,7 +464,7 @@ func (m *modification) keeps(v *editedValues, key []byte) bool {
 	return slices.ContainsFunc(v.now, func(n newValue) bool { return bytes.Equal(n.key, key) })
 }
 
-// readRDN gives the values that the entry's name consists of.
+// readRDN returns the values that the entry's name consists of.
 func (m *modification) readRDN(ctx context.Context) error {
 	m.rdn = map[rdnValue]bool{}
 	name, err := lastRDN(ctx, &m.tx.Snapshot, m.pl.ID)

@@ -99,7 +99,7 @@ func (m *modification) settleClasses(ctx context.Context) (*catalog.Classes, err
 	return after, m.superclasses(v, before, after)
 }
 
-// morph gives the entry another structural class, which relaxed rules allow
+// morph returns the entry another structural class, which relaxed rules allow
 // (draft-zeilenga-ldap-relax, 3.1): structuralObjectClass follows, and the DIT
 // structure rules must let such an entry, and those below it, stand there.
 func (m *modification) morph(ctx context.Context, before, after *catalog.Classes) error {

@@ -22,7 +22,7 @@ import (
 // that no two moves at once can close a circle.
 var moveRow = master.Row(cache.Moves)
 
-// Rename gives an entry another RDN, another parent (nil: the same), or both,
+// Rename returns an entry another RDN, another parent (nil: the same), or both,
 // with all that is below it: children are found by the entry's id, so none of
 // them is written.
 func (tx *Tx) Rename(ctx context.Context, name dn.DN, newRDN dn.RDN, deleteOld bool, newParent *dn.DN) error {

@@ -66,7 +66,7 @@ func (tx *Tx) checkTimes(created, modified []byte) error {
 	return nil
 }
 
-// key gives the key of an attribute's first value, nil if there is none.
+// key returns the key of an attribute's first value, nil if there is none.
 func (e *NewEntry) key(t *schema.AttributeType) []byte {
 	if a := e.find(t, ""); a != nil {
 		return a.Keys[0]
@@ -97,7 +97,7 @@ func (m *modification) checkGiven() error {
 	return m.tx.checkTimes(m.Edit(t.CreateTimestamp).key(), modified)
 }
 
-// key gives the key that a SINGLE-VALUE type has in the end, nil if it has none.
+// key returns the key that a SINGLE-VALUE type has in the end, nil if it has none.
 func (e *edited) key() []byte {
 	if v := e.values(""); len(v.now) > 0 {
 		return v.now[0].key

@@ -17,7 +17,7 @@ var (
 
 const secretSize = 32
 
-// Secret gives random bytes that all servers of the store share and nobody else
+// Secret returns random bytes that all servers of the store share and nobody else
 // knows: who is to make or to recognise signatures derives keys from them. They
 // are made when they are first asked for, and stand beside the header, in a row of
 // their own, so that no export has them. A store that has none and takes no writes

@@ -23,7 +23,7 @@ type Governor struct {
 	Types    *catalog.Types // may be those of a schema to come
 }
 
-// Govern gives the rule for an entry of some classes with an RDN below a parent;
+// Govern returns the rule for an entry of some classes with an RDN below a parent;
 // nil if none needs to. The error is a NamingViolation if the entry may not
 // stand there.
 func (g Governor) Govern(ctx context.Context, cs *catalog.Classes, rdn dn.RDN, parent entry.ID) (*schema.StructureRule, error) {
@@ -56,7 +56,7 @@ func place(k *catalog.Types, cs *catalog.Classes, rdn dn.RDN, top bool, above *s
 	return p
 }
 
-// of gives the rule that governs an entry. One that stands where it may not is
+// of returns the rule that governs an entry. One that stands where it may not is
 // governed by none.
 func (g Governor) of(ctx context.Context, id entry.ID) (*schema.StructureRule, error) {
 	if id == catalog.Root || len(g.Types.Schema.StructureRules()) == 0 {
@@ -130,7 +130,7 @@ func (g Governor) child(ctx context.Context, id entry.ID, name string, above *sc
 	return g.Below(ctx, id, rule)
 }
 
-// GoverningRule gives the DIT structure rule that governs an entry; nil if none
+// GoverningRule returns the DIT structure rule that governs an entry; nil if none
 // does.
 func GoverningRule(ctx context.Context, s *state.Snapshot, id entry.ID) (*schema.StructureRule, error) {
 	return governor(s).of(ctx, id)

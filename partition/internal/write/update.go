@@ -93,7 +93,7 @@ func (tx *Tx) Position() master.Position {
 
 func Timestamp(t time.Time) []byte { return t.AppendFormat(nil, "20060102150405Z") }
 
-// Csn gives a revision as entryCSN has it.
+// Csn returns a revision as entryCSN has it.
 func Csn(r table.Revision) []byte { return revision.AppendCSN(make([]byte, 0, revision.CSNLength), r) }
 
 // finalCSN makes the revision of the commit, once it is known, out of an

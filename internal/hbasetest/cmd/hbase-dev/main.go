@@ -121,7 +121,7 @@ func readState(dir string) (s state, err error) {
 	return s, err
 }
 
-// alive tells whether the process is there and is a JVM: process ids are used
+// alive reports whether the process is there and is a JVM: process ids are used
 // again.
 func (s state) alive() bool {
 	cmd, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", s.pid))
