@@ -40,7 +40,7 @@ func (c *conn) readMuch() error {
 	return err
 }
 
-// readFew returns the large buffer back, which must be empty.
+// readFew gives the large buffer up, which must be empty.
 func (c *conn) readFew() {
 	if c.in == c.few {
 		return

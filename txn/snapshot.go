@@ -124,7 +124,7 @@ func (db *DB) Bounds() (first, last table.Revision) {
 	return db.Floor() + 1, last
 }
 
-// Close returns the snapshot back.
+// Close releases the snapshot.
 func (s *Snapshot) Close() { s.refs.Add(-1) }
 
 // Max implements table.View; it is the snapshot's revision.

@@ -23,8 +23,8 @@ func (m *Main) checkCommand() *cobra.Command {
 		Short: "Compare every index, name and normalised value of a store with its entries",
 		Long: `Compare a store's names, normalised values and indexes with its entries, in both
 directions, and look for entries that nothing reaches and for cells that no commit
-wrote. Every finding is a line; with --json, an object a line. The exit status is 1
-if there are any. The store is only read.`,
+wrote. Every finding is a line, or with --json an object. The exit status is 1 if there
+are any. The store is only read.`,
 		Args: cobra.NoArgs,
 	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
 		return checkJob.on(ctx, m, c, reading, m.around(), a)

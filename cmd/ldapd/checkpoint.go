@@ -18,7 +18,7 @@ func (m *Main) checkpointCommand() *cobra.Command {
 	var list bool
 	c := m.command(&cobra.Command{
 		Use:   "checkpoint --store STORE [--list | [--delete] NAME]",
-		Short: "Keep this moment, past retention",
+		Short: "Keep the present state beyond retention",
 		Long: `Give the state of now a name, and keep it until the checkpoint is deleted: it can be
 read, compared and restored whatever its age. The name, a letter and up to 63 letters,
 digits, '.', '_' and '-', stands for the moment wherever one can be given.`,
@@ -39,7 +39,7 @@ digits, '.', '_' and '-', stands for the moment wherever one can be given.`,
 		return checkpointJob.on(ctx, m, c, use, m.around(), a)
 	})
 	c.Flags().BoolVar(&list, "list", false, "list the checkpoints; so does no name")
-	c.Flags().BoolVar(&a.Delete, "delete", false, "give the moment up")
+	c.Flags().BoolVar(&a.Delete, "delete", false, "no longer keep it")
 	c.MarkFlagsMutuallyExclusive("list", "delete")
 	return c
 }

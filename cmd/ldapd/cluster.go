@@ -16,10 +16,10 @@ func (m *Main) clusterCommand() *cobra.Command {
 	c := m.command(&cobra.Command{
 		Use:   "cluster --store STORE [--json]",
 		Short: "Show the servers of a store and how far each is",
-		Long: `Show what the servers of a store publish of themselves: a line a slot, with its
-state, who holds it, the newest revision that it shows to all (the head) and how old
-that is, what is undecided or given up, the oldest state in use, the configuration
-in force, and what is to be seen to. With --json, an object.
+		Long: `Show what the servers of a store publish about themselves. Each slot has a line: its
+state, its owner, the newest revision that it shows to all (the head) and how old
+that is, undecided and abandoned commits, the oldest state in use, the configuration
+in force, and a note where an operator should act. With --json, an object.
 
 A server that is idle moves its head on whenever it renews its lease.`,
 		Args: cobra.NoArgs,

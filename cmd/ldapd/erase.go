@@ -21,20 +21,20 @@ func (m *Main) eraseCommand() *cobra.Command {
 	var yes bool
 	c := m.command(&cobra.Command{
 		Use:   "erase --store STORE [--dry-run] [--yes] (DN | --value VALUE [--attribute TYPE])",
-		Short: "Take something out of the past for good",
-		Long: `Take something out of the past, for those whom the law obliges: an entry that was
-deleted, by the name it had, or a value, wherever entries had it or names have it.
-What goes, goes from all states that can still be read, checkpoints too, from the
-journal, from the memory of all servers, and from the files of an embedded store; on
-HBase as soon as its cleaners have removed old files. It cannot be brought back.
+		Short: "Remove a deleted entry, or a value, from the past for good",
+		Long: `Remove personal data from the past, as the law may require: a deleted entry, by the
+name it had, or a value, wherever entries or names had it. It is removed from all
+states that can still be read, checkpoints included, from the journal, from the
+memory of all servers, and from the files of an embedded store. On HBase it is gone
+when HBase's cleaners have removed the old files. It cannot be brought back.
 
-What entries have at present is not erased: the command refuses and names the first
-of them. Where an entry lost its name, it is called by its entryUUID. ` + "`ldapd log`" + ` and
-cn=changelog tell that of an entry's past something was erased, when and by whom, and
-not what. Logs, exports and backups are yours to look after. If the command was
-interrupted, give it again: it goes on.
+Values of the present are not erased: the command refuses, and names the first
+entries that have them. An entry whose name was erased is shown by its entryUUID.
+"ldapd log" and cn=changelog show that something was erased of an entry, when and by
+whom, but not what. Logs, exports and backups are not touched. If the command is
+interrupted, run it again: it goes on.
 
-VALUE can be read from standard input: --value -, so that no shell remembers it.`,
+With --value - the value is read from standard input, so that no shell remembers it.`,
 		Example: `  ldapd erase --store ./data --dry-run uid=jdoe,ou=people,dc=example,dc=com
   ldapd erase --store ./data --yes --attribute cn --value 'John Doe'`,
 		Args: cobra.MaximumNArgs(1),

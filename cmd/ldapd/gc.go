@@ -16,14 +16,14 @@ func (m *Main) gcCommand() *cobra.Command {
 	var a gcArgs
 	c := m.command(&cobra.Command{
 		Use:   "gc --store STORE [--retention TIME] [--all] [--dry-run [--budget TIME]]",
-		Short: "Let go of the past now",
-		Long: `Remove what can no longer be read of the past: what was replaced or deleted longer
-ago than --retention, but for what checkpoints keep, and the journal of those
-changes. Servers do the same by themselves; this is for who needs the space now, or
-wants less of the past than is configured. The past between stays gone.
+		Short: "Remove what retention no longer keeps",
+		Long: `Remove what was replaced or deleted longer ago than --retention, except what
+checkpoints keep, and the journal of those changes. Servers do the same by
+themselves. Run it to get space back now, or to keep less of the past than is
+configured. What was removed cannot be read again.
 
-Servers that read older states at the moment are waited for, two leases at most;
-then less is removed. --all looks at every row and not only at those that changed.
+If a server is reading an older state, the command waits for it, for two leases at
+most, and then removes less. --all looks at every row and not only at those that changed.
 --dry-run counts for --budget at most, and says "at least" where it did not come to
 the end.`,
 		Example: `  ldapd gc --store ./data --dry-run

@@ -40,11 +40,10 @@ func (m *Main) importCommand() *cobra.Command {
 	keys := append([]string{"suffix", "admin.dn"}, storeKeys...)
 	c := m.command(&cobra.Command{
 		Use:   "import (--store STORE | --url URL) [--suffix DN]... FILE...",
-		Short: "Take LDIF files into a directory",
-		Long: `Take LDIF files, plain or compressed by gzip or zstd, into a directory; "-" is
-standard input. Files of entries are loaded in one step: all of them are to be
-seen, or, if one is bad, none. Files of changes are applied in their order, in one
-transaction. Exports of slapd (slapcat), 389 Directory Server (db2ldif) and
+		Short: "Load LDIF files into a directory",
+		Long: `Load LDIF files, plain or compressed by gzip or zstd, into a directory; "-" is
+standard input. Entries become visible all at once, or, if one is bad, not at all.
+Changes are applied in their order, in one transaction. Exports of slapd (slapcat), 389 Directory Server (db2ldif) and
 ApacheDS load as they are: ids, timestamps and names are kept.
 
 A store that is missing is made, in a folder that is missing or empty.

@@ -20,10 +20,11 @@ func (m *Main) logCommand() *cobra.Command {
 	var a logArgs
 	c := m.command(&cobra.Command{
 		Use:   "log --store STORE [--since WHEN] [--until WHEN] [--by DN] [--json] [DN]",
-		Short: "Tell who changed what and when",
-		Long: `Tell who changed what and when, a line a change, the oldest first: of all entries or
-of one, under whatever names it had. With --json an object a line, with the changes
-as LDIF. Passwords are named, never shown. What retention let go is not told.`,
+		Short: "Show who changed what and when",
+		Long: `Show who changed what and when, one change on a line, the oldest first: of all entries
+or of one, under all names it had. With --json each line is an object with the
+changes as LDIF. Passwords are named, never shown. Changes older than retention are
+not shown.`,
 		Example: `  ldapd log --store ./data uid=ann,ou=people,dc=example,dc=com
   ldapd log --store ./data --since 2026-01-31T12:00:00Z --by cn=admin,dc=example,dc=com`,
 		Args: cobra.MaximumNArgs(1),

@@ -24,9 +24,9 @@ func (m *Main) passwdCommand() *cobra.Command {
 		Use:   "passwd [--scheme SCHEME] [--scram] [--output FILE]",
 		Short: "Hash a password for the configuration or for userPassword",
 		Long: `Hash a password, asked for on the terminal or read from the first line of
-standard input, and print the hash, or write it to a file that only you can read. With
---scram the keys that SCRAM needs follow,
-a line a mechanism, for the administrator's password file or authPassword.`,
+standard input. Print the hash, or write it to a file that only you can read. With
+--scram the keys that SCRAM needs follow, one line for each mechanism, for the
+administrator's password file or authPassword.`,
 		Example: `  ldapd passwd --scram --output admin.pw
   ldapd serve --store ./data --admin-password-file admin.pw`,
 		Args: cobra.NoArgs,

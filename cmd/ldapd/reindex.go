@@ -20,7 +20,7 @@ func (m *Main) reindexCommand() *cobra.Command {
 	var drop []string
 	c := m.command(&cobra.Command{
 		Use:   "reindex --store STORE [--drop ATTR]... [ATTR[:row|:column]]...",
-		Short: "Make indexes, or everything that follows from entries, anew",
+		Short: "Build indexes, or everything that follows from entries, anew",
 		Long: `Make the indexes of attributes anew: in the layout "row", for attributes with few
 values that many entries share, or "column", for values that few entries have. An
 attribute that has no index gets one (column, if nothing else is said); --drop

@@ -16,10 +16,10 @@ func (m *Main) restoreCommand() *cobra.Command {
 	var a restoreArgs
 	c := m.command(&cobra.Command{
 		Use:   "restore --store STORE --at WHEN [--subtree] [--dry-run] DN",
-		Short: "Make an entry, or a tree, what it was",
-		Long: `Make an entry what it was at a moment, in one commit: it comes back if it was deleted,
-with its entryUUID, and moves back if it was moved. With --subtree also all that was
-below it; what came there since is removed. --dry-run writes the changes as LDIF
+		Short: "Bring an entry or a subtree back as it was",
+		Long: `Bring an entry back as it was at a moment, in one commit: it is added again if it was
+deleted, with its entryUUID, and moved back if it was moved. --subtree includes all
+that was below it; what has been added there since is removed. --dry-run writes the changes as LDIF
 and makes none.
 
 The entry above must exist. Passwords have no history: entries that are still there
