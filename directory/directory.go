@@ -78,6 +78,9 @@ type Options struct {
 	Identities []*auth.Rule
 	// Tokens verifies those of OAUTHBEARER; nil: it is not offered.
 	Tokens *auth.Bearer
+	// Referral are the LDAP URLs, without a DN, of the servers that operations on names
+	// outside all naming contexts are referred to.
+	Referral []string
 	// Log takes what a client is not told: the cause of a result other (80), and
 	// operations that take as long as Slow or longer (zero: none).
 	Log  *slog.Logger

@@ -36,8 +36,11 @@ func (o *operation) recall(ctx context.Context, s *partition.Snapshot, name stri
 }
 
 // checkReferral fails with a referral if one stands above the name or in its
-// place (RFC 3296, 4). Scope is what a search adds to the URLs.
+// place (RFC 3296, 4), or if the name is outside all naming contexts. Scope is what a search adds to the URLs.
 func (o *operation) checkReferral(ctx context.Context, s *partition.Snapshot, name dn.DN, scope string) error {
+	if err := o.checkOutside(name, scope); err != nil {
+		return err
+	}
 	if o.controls.manageDsaIT {
 		return nil
 	}
@@ -63,6 +66,9 @@ func (o *operation) referral(h *hurdle, scope string) error {
 // locateBase finds the base of a search, following aliases on the way if asked
 // to (RFC 4511, 4.5.1.3).
 func (o *operation) locateBase(ctx context.Context, s *partition.Snapshot, r *op.Search, name dn.DN) (partition.Located, error) {
+	if err := o.checkOutside(name, scopeName(r.Scope)); err != nil {
+		return partition.Located{}, err
+	}
 	var classes []*schema.ObjectClass
 	if r.Deref == op.DerefFindingBase || r.Deref == op.DerefAlways {
 		if has, err := s.HasClass(ctx, o.known.alias); err != nil {

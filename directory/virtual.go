@@ -144,6 +144,7 @@ func (o *operation) rootDSE() *virtual {
 	add := func(name string, values ...string) { v.add(o.schema, name, values...) }
 	add("objectClass", "top", "extensibleObject")
 	add("namingContexts", o.d.part.Config().Suffixes...)
+	add("ref", o.d.settings().Referral...)
 	add("subschemaSubentry", partition.SubschemaName)
 	add("supportedLDAPVersion", "3")
 	add("supportedControl", supportedControls()...)

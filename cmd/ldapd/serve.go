@@ -158,6 +158,7 @@ func directoryOptions(c *config.Config, log *slog.Logger) (directory.Options, er
 		PlainInClear:     c.SASL.PlainInClear,
 		Identities:       c.SASL.Identities,
 		Tokens:           tokens,
+		Referral:         c.Referral,
 		Log:              log,
 		Slow:             c.Slow,
 	}, err

@@ -27,6 +27,8 @@ type Config struct {
 	Store  string
 	Listen []string
 	Suffix []string
+	// Referral are servers for names outside all naming contexts.
+	Referral []string
 	// AttributeOptions are recognized beside those that are registered.
 	AttributeOptions []string
 	Admin            Admin
@@ -170,6 +172,7 @@ func (r *reader) config() (*Config, error) {
 		Store:            r.text("store"),
 		Listen:           r.list("listen", checkURL),
 		Suffix:           r.list("suffix", checkDN),
+		Referral:         r.list("referral", checkServer),
 		AttributeOptions: r.list("attribute-options", checkOption),
 		Admin:            r.admin(),
 		TLS:              r.tls(),

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,6 +39,7 @@ var Keys = []Key{
 	{Name: "store", Help: "`STORE`: a folder, or hbase://ZK1,ZK2:2181/PREFIX"},
 	{Name: "listen", List: true, Default: "ldap://127.0.0.1:3890", Help: "`URL` to serve: ldap://HOST:PORT, ldaps://HOST:PORT or ldapi:///PATH"},
 	{Name: "suffix", List: true, Help: "`DN` of a naming context, added to the store if it is not there"},
+	{Name: "referral", Reload: true, List: true, Help: "`URL`, ldap://HOST or ldaps://HOST:PORT, of a server that clients are referred to for names outside all naming contexts"},
 	{Name: "admin.dn", Reload: true, Default: "cn=admin", Help: "`DN` of the administrator, who needs no entry"},
 	{Name: "admin.password-hash", Reload: true, Secret: true, Help: "the administrator's password as `HASH` (see ldapd passwd)"},
 	{Name: "admin.password-file", Reload: true, Help: "`FILE` whose first line is the administrator's password or its hash; those behind it are keys of SCRAM"},
@@ -124,6 +126,15 @@ func checkURL(s string) error {
 		return nil
 	}
 	return fmt.Errorf("%q is not a URL to listen on: ldap://HOST:PORT, ldaps://HOST:PORT or ldapi:///PATH", s)
+}
+
+// checkServer checks the URL of a server, without a DN or anything else behind it.
+func checkServer(s string) error {
+	u, err := url.Parse(s)
+	if err == nil && (u.Scheme == "ldap" || u.Scheme == "ldaps") && s == u.Scheme+"://"+u.Host && u.Hostname() != "" {
+		return nil
+	}
+	return fmt.Errorf("%q is not the URL of a server: ldap://HOST[:PORT] or ldaps://HOST[:PORT]", s)
 }
 
 // networks reads networks, or addresses for networks of one.

@@ -1,0 +1,43 @@
+package directory
+
+import (
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// checkOutside fails with the configured referral, if there is one, for a name
+// outside all naming contexts (RFC 4511, 4.1.10). The control ManageDsaIT does not
+// matter: it is about entries of this server. Scope is what a search adds to the URLs.
+func (o *operation) checkOutside(name dn.DN, scope string) error {
+	urls := o.d.settings().Referral
+	if len(urls) == 0 || isOwn(name) || o.d.inContext(name) {
+		return nil
+	}
+	r := &op.Result{Code: op.Referral, Diagnostic: "in none of the naming contexts"}
+	for _, url := range urls {
+		r.Referrals = append(r.Referrals, referralURL(url, name.String(), nil, scope))
+	}
+	return r
+}
+
+// isOwn reports whether a name is, or would be, that of an entry that the directory
+// itself makes.
+func isOwn(name dn.DN) bool {
+	return len(name) == 0 || isChangelog(name) || isMonitor(name) || partition.IsSubschema(name[len(name)-1:])
+}
+
+// inContext reports whether a name is that of a naming context or ends in it.
+func (d *Directory) inContext(name dn.DN) bool {
+	for _, text := range d.part.Config().Suffixes {
+		suffix, key, err := d.parse(text)
+		if err != nil || len(suffix) > len(name) {
+			continue
+		}
+		// Other servers may know the types of a name that this one does not.
+		if end, err := d.key(name[len(name)-len(suffix):]); err == nil && end == key {
+			return true
+		}
+	}
+	return false
+}
