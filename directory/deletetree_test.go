@@ -36,7 +36,7 @@ func TestDeleteLargeTree(t *testing.T) {
 	}}
 	c := &client{t: t, d: d, s: s}
 	for _, step := range []struct{ control, want string }{
-		{"noOp critical", "16654 (it would have worked; nothing was changed)\npreRead: dc=example,dc=com\n  o: Example\n  numSubordinates: 5200\n"},
+		{"noOp critical", "16654 (the operation would have succeeded; nothing was changed)\npreRead: dc=example,dc=com\n  o: Example\n  numSubordinates: 5200\n"},
 		{"", "0 (deleted 5201 entries in 2 commits)\npreRead: dc=example,dc=com\n  o: Example\n  numSubordinates: 5200\n"},
 		{"", "32 (no entry dc=example,dc=com)\n"},
 	} {

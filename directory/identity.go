@@ -137,4 +137,4 @@ func isNobodys(err error) bool {
 }
 
 // errNobody: an authorization identity that is malformed or that nobody has.
-var errNobody = op.Errorf(op.InvalidCredentials, "not an authorization identity that is known here")
+var errNobody = op.Errorf(op.InvalidCredentials, "the authorization identity is not known")

@@ -30,7 +30,7 @@ func (o *operation) list(ctx context.Context, r *op.Search, sink op.Sink, what s
 	case !o.who.isAdmin():
 		return errAccess
 	case o.isPast() || o.controls.sync != nil || o.controls.persistent != nil || o.controls.vlv != nil:
-		return op.Errorf(op.UnwillingToPerform, "%s takes paged searches, no other lists, no watching and no moment of the past", what)
+		return op.Errorf(op.UnwillingToPerform, "%s supports paged searches, but neither sorting, views and persistent searches nor past states", what)
 	}
 	page, err := o.openPage(r)
 	if err != nil {

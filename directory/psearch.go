@@ -60,7 +60,7 @@ func (o *operation) watch(ctx context.Context, name dn.DN, r *op.Search, sink op
 	case c.sync != nil && c.persistent != nil:
 		return op.Errorf(op.UnwillingToPerform, "content synchronization and persistent search exclude each other")
 	case c.paged != nil || c.sort != nil:
-		return op.Errorf(op.UnwillingToPerform, "what is told as it changes comes in no pages and in no order")
+		return op.Errorf(op.UnwillingToPerform, "a search that waits for changes can be neither paged nor sorted")
 	case isVirtual(name, r.Scope):
 		return op.Errorf(op.UnwillingToPerform, "the root DSE and the subschema cannot be watched for changes")
 	}

@@ -193,7 +193,7 @@ func usableExternal(o *operation) error {
 	if auth.External(o.session.channel) {
 		return nil
 	}
-	return op.Errorf(op.InappropriateAuthentication, "nothing below LDAP says who you are: use TLS with a certificate, or ldapi")
+	return op.Errorf(op.InappropriateAuthentication, "the connection does not identify you: use TLS with a client certificate, or ldapi")
 }
 
 // bindExternal is RFC 4422, appendix A; the message is the authorization

@@ -30,7 +30,7 @@ func (o *operation) search(ctx context.Context, r *op.Search, sink op.Sink) erro
 	}
 	if o.controls.sync != nil || o.controls.persistent != nil {
 		if o.isPast() {
-			return op.Errorf(op.UnwillingToPerform, "the past does not change: a search that waits for changes is of now")
+			return op.Errorf(op.UnwillingToPerform, "a search that waits for changes cannot be of the past")
 		}
 		return o.watch(ctx, name, r, sink)
 	}

@@ -135,4 +135,4 @@ func takeNoOp(o *operation, _ *op.Message, c *op.Control) error {
 
 // errNoOperation ends a transaction in which everything went well but that was
 // to change nothing.
-var errNoOperation = op.Errorf(op.NoOperation, "it would have worked; nothing was changed")
+var errNoOperation = op.Errorf(op.NoOperation, "the operation would have succeeded; nothing was changed")

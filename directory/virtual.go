@@ -68,7 +68,7 @@ func refuseVirtual(name dn.DN) error {
 		return op.Errorf(op.UnwillingToPerform, "%s shows what was committed and cannot be changed", changelogName)
 	}
 	if isMonitor(name) {
-		return op.Errorf(op.UnwillingToPerform, "%s shows what servers tell of themselves and cannot be changed", monitorName)
+		return op.Errorf(op.UnwillingToPerform, "%s shows what servers publish about themselves and cannot be changed", monitorName)
 	}
 	if partition.IsSubschema(name[len(name)-1:]) {
 		return op.Errorf(op.UnwillingToPerform, "of %s only the definitions can be changed, by a modify", partition.SubschemaName)

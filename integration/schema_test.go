@@ -138,7 +138,7 @@ func (s *shelves) makeSingle() {
 func (s *shelves) pause(d time.Duration) { <-time.After(d) }
 
 // against begins the diagnostic of a change that entries would violate.
-const against = "entries of the directory are against this"
+const against = "entries of the directory violate this"
 
 // refuse has an entry in the way of the change, which must be refused.
 func (s *shelves) refuse() {

@@ -31,8 +31,8 @@ const (
 
 var (
 	shutdown   = &ending{notice: op.Errorf(op.Unavailable, "the server is shutting down"), grace: finishAll}
-	idleEnd    = &ending{notice: op.Errorf(op.AdminLimitExceeded, "nothing was asked for too long")}
-	unboundEnd = &ending{notice: op.Errorf(op.AdminLimitExceeded, "nobody was bound for too long")}
+	idleEnd    = &ending{notice: op.Errorf(op.AdminLimitExceeded, "the connection was idle for too long")}
+	unboundEnd = &ending{notice: op.Errorf(op.AdminLimitExceeded, "nobody has bound on the connection for too long")}
 	slowEnd    = &ending{reason: "the client does not take its answers"}
 	// clientEnd is Unbind or hanging up. Updates that were asked for before are
 	// made; nobody waits for searches any more.

@@ -84,7 +84,7 @@ func (own *Subschema) sorted() (all []string) {
 // Announced reports whether a schema to come is still the one of a commit.
 func (c *Catalog) Announced(r table.Revision) error {
 	if c.Subschema.Pending == nil || c.Subschema.Since != r {
-		return Errorf(Busy, "the change was given up, since this server was taken for one that has ended: try again")
+		return Errorf(Busy, "the change was withdrawn, because other servers took this one for dead: try again")
 	}
 	return nil
 }

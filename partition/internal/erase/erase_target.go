@@ -39,7 +39,7 @@ func newTarget(c *catalog.Catalog, o *EraseOptions) (*target, error) {
 		t.norms = norms
 		return t, nil
 	case len(o.Value) == 0:
-		return nil, catalog.Errorf(catalog.Unwilling, "it is not said what is to be erased: a name or a value")
+		return nil, catalog.Errorf(catalog.Unwilling, "nothing to erase was given: give a name or a value")
 	case o.Attribute == "":
 		return t, nil
 	}

@@ -61,7 +61,7 @@ func judge(ctx context.Context, c *catalog.Concern, s *state.Snapshot) error {
 	} else if n > 1 {
 		of = "are"
 	}
-	return catalog.Errorf(catalog.Unwilling, "entries of the directory are against this: %s. In the way %s: %s", wrong, of, strings.Join(names, "; "))
+	return catalog.Errorf(catalog.Unwilling, "entries of the directory violate this: %s. In the way %s: %s", wrong, of, strings.Join(names, "; "))
 }
 
 // concerned matches all entries that the change may be against, and others.

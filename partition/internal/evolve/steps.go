@@ -49,7 +49,7 @@ func run(ctx context.Context, st *write.SchemaSteps, fn func(*write.Tx) error) (
 	if err = judgeAnnounced(ctx, st, announced); err == nil {
 		st.Announced = announced
 		if r, err = Attempt(ctx, st, fn); st.Wanted != nil {
-			err = catalog.Errorf(catalog.Unwilling, "several changes of the schema that entries could be against go one after the other")
+			err = catalog.Errorf(catalog.Unwilling, "changes of the schema that entries may violate must be made one after the other")
 		}
 	}
 	if err == nil {
@@ -162,7 +162,7 @@ func conformsToBoth(ctx context.Context, p *catalog.Keeper, r txn.Reader, at *tx
 			return err
 		}
 		if wrong != "" {
-			return catalog.Errorf(catalog.Busy, "a change of the schema is under way that this is against: %s: try again", wrong)
+			return catalog.Errorf(catalog.Busy, "a change of the schema is under way that this violates: %s: try again", wrong)
 		}
 	}
 	return nil

@@ -107,7 +107,7 @@ func withUnique(c *catalog.Catalog, u catalog.Unique, on bool) (*catalog.Header,
 	case !on && !there:
 		return nil, catalog.Errorf(catalog.Unwilling, "%s is not unique there", t.Name())
 	case on && (x == nil || !x.Ready):
-		return nil, catalog.Errorf(catalog.Unwilling, "%s has no index to find equal values by: make one with reindex", t.Name())
+		return nil, catalog.Errorf(catalog.Unwilling, "%s has no index, which unique values are found by: index it first", t.Name())
 	}
 	h.Unique = slices.DeleteFunc(slices.Clone(h.Unique), is)
 	if on {

@@ -166,7 +166,7 @@ func (l *Loader) Link(ctx context.Context, x *Loading) error {
 	own := c.ContextOf(x.norms)
 	switch {
 	case own == nil:
-		return catalog.Errorf(catalog.NamingViolation, "the name is in no naming context: make one with --suffix")
+		return catalog.Errorf(catalog.NamingViolation, "the name is in no naming context of this directory")
 	case len(own.Norms) == len(x.norms):
 		x.parent, x.rdn = catalog.Root, own.RDN
 	default:

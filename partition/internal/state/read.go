@@ -219,7 +219,7 @@ func (s *Snapshot) Missing(ctx context.Context, name dn.DN, pl *Place) error {
 	e := catalog.Errorf(catalog.NoSuchEntry, "no entry %s", name)
 	switch {
 	case len(s.Catalog.Contexts) == 0:
-		e.Text = "this directory has no naming context yet: add one with --suffix"
+		e.Text = "this directory has no naming context yet"
 	case len(name) == 0:
 		e.Text = "nothing but naming contexts stands at the root"
 	}

@@ -87,7 +87,7 @@ func (m *modification) checkGiven() error {
 	t := m.tx.Catalog
 	for _, g := range []*schema.AttributeType{t.CreatorsName, t.CreateTimestamp} {
 		if slices.Contains(m.given, g) && !m.Edit(g).presentAfter() {
-			return catalog.Errorf(catalog.Constraint, "attribute %s cannot go: an entry was made by someone at some time", g.Name())
+			return catalog.Errorf(catalog.Constraint, "attribute %s cannot be deleted: every entry has it", g.Name())
 		}
 	}
 	var modified []byte // nil: becomes now
