@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -68,25 +69,31 @@ func (m Macros) element(s string) (string, error) {
 // directives are an error.
 func ParseFile(name, text string, m Macros) ([]Definition, error) {
 	var out []Definition
+	var errs []error
 	for line, directive := range directives(text) {
-		source := fmt.Sprintf("%s:%d", name, line)
-		if fields := strings.Fields(directive); strings.EqualFold(fields[0], "objectidentifier") && len(fields) == 3 {
-			if err := m.Define(fields[1], fields[2]); err != nil {
-				return nil, fmt.Errorf("%s: %w", source, err)
-			}
-			continue
+		d, is, err := parseDirective(fmt.Sprintf("%s:%d", name, line), directive, m)
+		if err == nil && is {
+			out = append(out, d)
 		}
-		d, err := label(directive)
-		if err != nil {
-			return nil, from(source, err)
-		}
-		d.Source = source
-		if d, err = m.Expand(d); err != nil {
-			return nil, err
-		}
-		out = append(out, d)
+		errs = append(errs, err)
 	}
-	return out, nil
+	return out, errors.Join(errs...)
+}
+
+// parseDirective reads a definition, or defines a macro.
+func parseDirective(source, directive string, m Macros) (d Definition, is bool, err error) {
+	if fields := strings.Fields(directive); strings.EqualFold(fields[0], "objectidentifier") && len(fields) == 3 {
+		if err := m.Define(fields[1], fields[2]); err != nil {
+			return d, false, fmt.Errorf("%s: %w", source, err)
+		}
+		return d, false, nil
+	}
+	if d, err = label(directive); err != nil {
+		return d, true, from(source, err)
+	}
+	d.Source = source
+	d, err = m.Expand(d)
+	return d, true, err
 }
 
 // directives yields the directives of a schema file, and the lines they begin

@@ -51,24 +51,74 @@ func (m *Merged) Count() (added, replaced, removed int) {
 //
 // An error has all the conflicts, each with its file and line.
 func (s *Schema) Merge(ds []Definition) (*Merged, error) {
-	m := &merger{schema: s, replaced: map[*definition]*definition{}}
-	for _, d := range s.definitions {
-		m.enter(d)
-	}
-	var errs []error
-	for _, text := range ds {
-		d, err := text.parse()
-		if err == nil {
-			err = m.take(d)
-		}
-		errs = append(errs, err)
-	}
+	errs := make([]error, len(ds))
+	m := s.mergeAll(ds, errs)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	out := m.merged()
 	_, err := s.Change(out.Add, out.Remove)
 	return out, err
+}
+
+// MergeGood is Merge without the definitions that are malformed, in conflict with
+// others or refer to what is not there. Wrong has their errors, in order. The error is
+// one that no definition is to blame for alone.
+func (s *Schema) MergeGood(ds []Definition) (out *Merged, wrong []error, err error) {
+	left := make([]error, len(ds)) // of those that are left out
+	for {
+		errs := slices.Clone(left)
+		out = s.mergeAll(ds, errs).merged()
+		if _, err = s.Change(out.Add, out.Remove); err == nil {
+			return out, slices.DeleteFunc(errs, func(err error) bool { return err == nil }), nil
+		}
+		// What was refused for its sake may be good without it.
+		i := blamed(err, ds, errs)
+		if i < 0 {
+			return nil, nil, err
+		}
+		left[i] = err
+	}
+}
+
+// mergeAll takes the definitions that have no error yet, and notes the errors of those
+// that do not fit in.
+func (s *Schema) mergeAll(ds []Definition, errs []error) *merger {
+	m := &merger{schema: s, replaced: map[*definition]*definition{}}
+	for _, d := range s.definitions {
+		m.enter(d)
+	}
+	for i, text := range ds {
+		if errs[i] != nil {
+			continue
+		}
+		d, err := text.parse()
+		if err == nil {
+			err = m.take(d)
+		}
+		errs[i] = err
+	}
+	return m
+}
+
+// blamed returns which of the definitions that were taken an error is about, by its
+// source; -1 if none.
+func blamed(err error, ds []Definition, errs []error) int {
+	var wrong *DefinitionError
+	if !errors.As(err, &wrong) || wrong.Source == "" {
+		return -1
+	}
+	last := -1
+	for i, d := range ds {
+		if errs[i] != nil || d.Source != wrong.Source {
+			continue
+		}
+		last = i
+		if oid, names := d.Called(); oid == wrong.Definition || slices.Contains(names, wrong.Definition) {
+			return i
+		}
+	}
+	return last
 }
 
 // merger is a merge under way.

@@ -130,3 +130,50 @@ func TestSecretTypesOfOthers(t *testing.T) {
 		t.Errorf("sambaNTPassword is not secret (%v)", err)
 	}
 }
+
+// What is wrong is left out, with what needs it, and nothing else.
+func TestMergeGood(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		in    []string
+		add   []string
+		wrong []string
+	}{
+		{"nothing wrong", []string{"attributetype ( 2.25.1 NAME 'a' SUP name )"}, []string{"( 2.25.1 NAME 'a' SUP name )"}, nil},
+		{"malformed", []string{"attributetype ( 2.25.1 NAM 'a' )", "attributetype ( 2.25.2 NAME 'b' SUP name )"},
+			[]string{"( 2.25.2 NAME 'b' SUP name )"}, []string{"f:1: definition of 2.25.1"}},
+		{"in conflict", []string{"attributetype ( 2.25.1 NAME 'a' SUP name )", "attributetype ( 2.25.1 NAME 'a' SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 )"},
+			[]string{"( 2.25.1 NAME 'a' SUP name )"}, []string{"f:2: definition of a: its SYNTAX"}},
+		{"what needs it goes too", []string{"objectclass ( 2.25.3 NAME 'c' MAY b )", "attributetype ( 2.25.2 NAME 'b' SUP a )", "attributetype ( 2.25.1 NAME 'a' SUP nothing )", "attributetype ( 2.25.4 NAME 'd' SUP name )"},
+			[]string{"( 2.25.4 NAME 'd' SUP name )"},
+			[]string{`f:1: definition of c: there is no attribute type "b"`, `f:2: definition of b: there is no supertype "a"`, `f:3: definition of a: there is no supertype "nothing"`}},
+		{"one refused for the sake of a wrong one", []string{"attributetype ( 2.25.1 NAME 'a' SUP nothing )", "attributetype ( 2.25.2 NAME 'a' SUP name )"},
+			[]string{"( 2.25.2 NAME 'a' SUP name )"}, []string{`f:1: definition of a: there is no supertype "nothing"`}},
+		{"a built-in class that would need what is not there", []string{"objectclass ( 2.5.6.9 NAME 'groupOfNames' SUP top MUST cn MAY ( member $ nothing ) )", "attributetype ( 2.25.1 NAME 'a' SUP name )"},
+			[]string{"( 2.25.1 NAME 'a' SUP name )"}, []string{`f:1: definition of groupOfNames: there is no attribute type "nothing"`}},
+		{"a circle", []string{"attributetype ( 2.25.1 NAME 'a' SUP b )", "attributetype ( 2.25.2 NAME 'b' SUP a )"}, nil,
+			[]string{"f:1: definition of a: it is its own supertype", `f:2: definition of b: there is no supertype "a"`}},
+	} {
+		m, wrong, err := Core().MergeGood(file(c.in...))
+		if err != nil {
+			t.Errorf("%s: %v", c.what, err)
+			continue
+		}
+		var add, errs []string
+		for _, d := range m.Add {
+			add = append(add, d.Text)
+		}
+		for _, err := range wrong {
+			errs = append(errs, err.Error())
+		}
+		if d := cmp.Diff(c.add, add); d != "" {
+			t.Errorf("%s: %s", c.what, d)
+		}
+		if !slices.EqualFunc(errs, c.wrong, strings.HasPrefix) {
+			t.Errorf("%s: wrong are %q, want %q", c.what, errs, c.wrong)
+		}
+		if _, err := Core().Change(m.Add, m.Remove); err != nil {
+			t.Errorf("%s: %v", c.what, err)
+		}
+	}
+}

@@ -31,6 +31,10 @@ import (
 // Files collects the definitions of files. Macros of one hold in the next ones.
 type Files struct {
 	Definitions []schema.Definition
+	// Continue has Read keep the definitions before a mistake in a file, and note the
+	// mistake in Mistakes instead of returning it.
+	Continue bool
+	Mistakes []error
 
 	macros schema.Macros
 }
@@ -41,6 +45,14 @@ const maxFile = 64 << 20
 // Read adds the definitions of one file, plain or compressed by gzip. The name is
 // for errors.
 func (f *Files) Read(name string, in io.Reader) error {
+	err := f.read(name, in)
+	if err != nil && f.Continue {
+		f.Mistakes, err = append(f.Mistakes, err), nil
+	}
+	return err
+}
+
+func (f *Files) read(name string, in io.Reader) error {
 	plain, err := decompressed(in)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", name, err)

@@ -20,12 +20,13 @@ const dryRunHelp = "say what would be done, or why it cannot be, and change noth
 func (m *Main) schemaAddCommand() *cobra.Command {
 	var a schemaAddArgs
 	c := m.command(&cobra.Command{
-		Use:   "add --store STORE [--dry-run] FILE...",
+		Use:   "add --store STORE [--dry-run] [--continue] FILE...",
 		Short: "Add the definitions of schema files",
 		Long: `Add the definitions of schema files: OpenLDAP's .schema and cn=config .ldif,
 389 Directory Server's, ApacheDS's, or what ldapsearch gives of a subschema entry. A
 folder stands for all *.schema and *.ldif in it, with .gz or not; "-" is standard input. All files
-are added in one step, or none of them.
+are added in one step, or none of them; with --continue the definitions that are good
+are added, in one step, and the others reported.
 
 What is there already stays, is given the names it lacks, or, as a class, is
 widened; what becomes other than in the files is said in a note.`,
@@ -33,8 +34,8 @@ widened; what becomes other than in the files is said in a note.`,
   ldapd schema add --store ./data --dry-run /usr/share/dirsrv/schema`,
 		Args: cobra.MinimumNArgs(1),
 	}, schemaChangeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		f, err := m.readSchemaFiles(args)
-		if err != nil {
+		f := &schemafile.Files{Continue: a.Continue}
+		if err := m.readSchemaFiles(f, args); err != nil {
 			return err
 		}
 		a.Definitions = f.Definitions
@@ -42,9 +43,10 @@ widened; what becomes other than in the files is said in a note.`,
 		if a.DryRun {
 			use = changing
 		}
-		return schemaAddJob.on(ctx, m, c, use, m.around(), a)
+		return errors.Join(errors.Join(f.Mistakes...), schemaAddJob.on(ctx, m, c, use, m.around(), a))
 	})
 	c.Flags().BoolVar(&a.DryRun, "dry-run", false, dryRunHelp)
+	c.Flags().BoolVar(&a.Continue, "continue", false, "add the definitions that are good and report the others, with exit status 1")
 	return c
 }
 
@@ -72,6 +74,7 @@ type schemaChange struct {
 
 type schemaAddArgs struct {
 	schemaChange
+	Continue    bool
 	Definitions []schema.Definition
 }
 
@@ -86,7 +89,23 @@ var (
 )
 
 func addSchema(ctx context.Context, w *work, a schemaAddArgs) error {
+	if a.Continue {
+		return addGood(ctx, w, a)
+	}
 	return w.changeSchema(ctx, a.schemaChange, func(s *schema.Schema) (*schema.Merged, error) { return s.Merge(a.Definitions) })
+}
+
+// addGood adds the definitions that can be, and returns the errors of the others.
+func addGood(ctx context.Context, w *work, a schemaAddArgs) error {
+	var wrong []error
+	err := w.changeSchema(ctx, a.schemaChange, func(s *schema.Schema) (m *schema.Merged, err error) {
+		m, wrong, err = s.MergeGood(a.Definitions)
+		return m, err
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(wrong...)
 }
 
 func removeSchema(ctx context.Context, w *work, a schemaRemoveArgs) error {
@@ -97,17 +116,17 @@ func removeSchema(ctx context.Context, w *work, a schemaRemoveArgs) error {
 var schemaChangeKeys = append([]string{"admin.dn"}, storeKeys...)
 
 // readSchemaFiles reads files, and folders of them.
-func (m *Main) readSchemaFiles(names []string) (*schemafile.Files, error) {
-	f := &schemafile.Files{}
+func (m *Main) readSchemaFiles(f *schemafile.Files, names []string) error {
 	for _, name := range names {
 		if err := m.readSchemaFile(f, name); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if len(f.Definitions) == 0 {
-		return nil, fmt.Errorf("there are no definitions in %s", strings.Join(names, ", "))
+		none := fmt.Errorf("there are no definitions in %s", strings.Join(names, ", "))
+		return errors.Join(append(f.Mistakes, none)...)
 	}
-	return f, nil
+	return nil
 }
 
 func (m *Main) readSchemaFile(f *schemafile.Files, name string) error {
