@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -123,7 +124,7 @@ func (o *operation) mustChange(r op.Request) bool {
 	case *op.Modify:
 		return false
 	case *op.Extended:
-		return r.OID != passwordModify
+		return r.OID != control.OIDPasswordModify
 	}
 	return true
 }

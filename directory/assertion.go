@@ -3,21 +3,20 @@ package directory
 import (
 	"context"
 
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-const assertion = "1.3.6.1.1.12" // RFC 4528
-
 // takeAssertion reads an assertion control, whose value is a filter.
 func takeAssertion(o *operation, _ *op.Message, c *op.Control) error {
-	f, err := filter.Decode(c.Value)
+	a, err := control.ParseAssertion(c.Value)
 	if err != nil {
 		return malformed("assertion", err)
 	}
-	o.controls.assertion = f
+	o.controls.assertion = a.Filter
 	return nil
 }
 

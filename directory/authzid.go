@@ -1,14 +1,11 @@
 package directory
 
-import "github.com/seed-4dac0d86/ldapd/op"
-
-// The authorization identity controls (RFC 3829): a bind asks for it, and its
-// response tells.
-const (
-	authzIDRequest  = "2.16.840.1.113730.3.4.16"
-	authzIDResponse = "2.16.840.1.113730.3.4.15"
+import (
+	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/op"
 )
 
+// takeAuthzID reads an authorization identity request control (RFC 3829).
 func takeAuthzID(o *operation, _ *op.Message, c *op.Control) error {
 	o.controls.authzID = true
 	return noValue("authorization identity", c)
@@ -17,7 +14,7 @@ func takeAuthzID(o *operation, _ *op.Message, c *op.Control) error {
 // tellAuthzID answers a bind that succeeded with who is bound now.
 func (o *operation) tellAuthzID() {
 	if o.controls.authzID && o.response.Code == op.Success {
-		o.respond(authzIDResponse, o.session.who.Load().authzID())
+		o.respond(control.OIDAuthzIDResponse, o.session.who.Load().authzID())
 	}
 }
 

@@ -3,6 +3,7 @@ package directory
 import (
 	"slices"
 
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -12,9 +13,9 @@ import (
 // controls are a request's, understood. Each has its file, named after it.
 type controls struct {
 	manageDsaIT bool
-	paged       *paged
+	paged       *control.PagedResults
 	sort        *sorting
-	vlv         *view
+	vlv         *control.ViewRequest
 	matched     *matched
 	dereference []derefSpec
 
@@ -23,52 +24,52 @@ type controls struct {
 	noOp              bool
 	proxied           *string // an authorization identity
 	authzID           bool
-	sessions          []trackedSession
+	sessions          []control.SessionTracking
 	visible           visibility
 	original          bool
 	rules             partition.Rules
 	treeDelete        bool
 	sync              *synced
-	persistent        *persistent
+	persistent        *control.PersistentSearch
 	at                *partition.Moment // nil: now
 	token             bool              // is asked for
 	atLeast           table.Revision    // that is to be shown
 }
 
-// A control is one that requests may carry.
-type control struct {
+// A servedControl is one that requests may carry.
+type servedControl struct {
 	oid  string
 	with operations // that it goes with
-	// take reads the value into controls. It may refuse what stands in the
-	// control (protocolError) or its criticality.
+	// take parses the value, checks it against the request and stores it in
+	// controls. It may refuse the value (protocolError) or the criticality.
 	take func(o *operation, m *op.Message, c *op.Control) error
 }
 
 // supported are the controls that work: what stands here is served and
 // published, and nothing else.
-var supported = []control{
-	{manageDsaIT, all &^ extended, takeManageDsaIT},
-	{pagedResults, withSearch, takePaged},
-	{sortRequest, withSearch, takeSort},
-	{viewRequest, withSearch, takeView},
-	{matchedValues, withSearch, takeMatched},
-	{dereference, withSearch, takeDereference},
-	{assertion, all &^ extended, takeAssertion},
-	{preRead, withModify | withDelete | withModifyDN, takePreRead},
-	{postRead, withAdd | withModify | withModifyDN, takePostRead},
-	{noOp, updates | withPasswordModify, takeNoOp},
-	{proxiedAuthorization, all, takeProxied},
-	{authzIDRequest, withBind, takeAuthzID},
-	{sessionTracking, all | withBind, takeTracking},
-	{subentries, withSearch, takeSubentries},
-	{permissiveModify, withModify, takePermissive},
-	{relaxRules, updates, takeRelax},
-	{treeDelete, withDelete, takeTreeDelete},
-	{dontUseCopy, withSearch | withCompare, takeDontUseCopy},
-	{syncRequest, withSearch, takeSync},
-	{persistentSearch, withSearch, takePersistent},
-	{atControl, withSearch | withCompare, takeAt},
-	{tokenControl, withSearch | withCompare | updates | withPasswordModify, takeToken},
+var supported = []servedControl{
+	{control.OIDManageDsaIT, all &^ extended, takeManageDsaIT},
+	{control.OIDPagedResults, withSearch, takePaged},
+	{control.OIDSortRequest, withSearch, takeSort},
+	{control.OIDViewRequest, withSearch, takeView},
+	{control.OIDMatchedValues, withSearch, takeMatched},
+	{control.OIDDereference, withSearch, takeDereference},
+	{control.OIDAssertion, all &^ extended, takeAssertion},
+	{control.OIDPreRead, withModify | withDelete | withModifyDN, takePreRead},
+	{control.OIDPostRead, withAdd | withModify | withModifyDN, takePostRead},
+	{control.OIDNoOp, updates | withPasswordModify, takeNoOp},
+	{control.OIDProxiedAuthorization, all, takeProxied},
+	{control.OIDAuthzIDRequest, withBind, takeAuthzID},
+	{control.OIDSessionTracking, all | withBind, takeTracking},
+	{control.OIDSubentries, withSearch, takeSubentries},
+	{control.OIDPermissiveModify, withModify, takePermissive},
+	{control.OIDRelaxRules, updates, takeRelax},
+	{control.OIDTreeDelete, withDelete, takeTreeDelete},
+	{control.OIDDontUseCopy, withSearch | withCompare, takeDontUseCopy},
+	{control.OIDSyncRequest, withSearch, takeSync},
+	{control.OIDPersistentSearch, withSearch, takePersistent},
+	{control.OIDAt, withSearch | withCompare, takeAt},
+	{control.OIDToken, withSearch | withCompare | updates | withPasswordModify, takeToken},
 }
 
 // operations is a set of kinds of requests.
@@ -108,7 +109,7 @@ func operationsOf(r op.Request) operations {
 	case *op.ModifyDN:
 		return withModifyDN
 	case *op.Extended:
-		if r.OID == passwordModify {
+		if r.OID == control.OIDPasswordModify {
 			return withPasswordModify
 		}
 		return withExtended
@@ -123,14 +124,14 @@ func (o *operation) takeControls(m *op.Message) error {
 	with := operationsOf(m.Request)
 	for i := range m.Controls {
 		c := &m.Controls[i]
-		known := slices.IndexFunc(supported, func(k control) bool { return k.oid == c.OID })
+		known := slices.IndexFunc(supported, func(k servedControl) bool { return k.oid == c.OID })
 		if known < 0 || supported[known].with&with == 0 {
 			if c.Critical {
 				return unknownControl(c.OID)
 			}
 			continue
 		}
-		if c.OID != sessionTracking && slices.ContainsFunc(m.Controls[:i], func(d op.Control) bool { return d.OID == c.OID }) {
+		if c.OID != control.OIDSessionTracking && slices.ContainsFunc(m.Controls[:i], func(d op.Control) bool { return d.OID == c.OID }) {
 			return op.Errorf(op.ProtocolError, "control %s comes twice", c.OID)
 		}
 		if err := supported[known].take(o, m, c); err != nil {
@@ -145,16 +146,15 @@ func unknownControl(oid string) error {
 		"control %s is not known here or does not go with this operation", oid)
 }
 
-// malformed is the answer to a control whose value is not what it should be.
-func malformed(control string, err error) error {
-	return op.Errorf(op.ProtocolError, "%s control: %v", control, err)
+// malformed returns the answer to a control whose value is not what it should be.
+func malformed(name string, err error) error {
+	return op.Errorf(op.ProtocolError, "%s control: %v", name, err)
 }
 
-// noValue refuses a value in a control that has none. An empty one is what some
-// clients send for none.
-func noValue(control string, c *op.Control) error {
-	if len(c.Value) > 0 {
-		return op.Errorf(op.ProtocolError, "%s control: it has a value of %d octets and takes none", control, len(c.Value))
+// noValue refuses a value in a control that has none.
+func noValue(name string, c *op.Control) error {
+	if err := control.NoValue(c.Value); err != nil {
+		return malformed(name, err)
 	}
 	return nil
 }
@@ -169,12 +169,10 @@ func supportedControls() []string {
 	for i := range supported {
 		oids[i] = supported[i].oid
 	}
-	oids = append(oids, authzIDResponse) // published too (RFC 3829, 2)
+	oids = append(oids, control.OIDAuthzIDResponse) // published too (RFC 3829, 2)
 	slices.Sort(oids)
 	return oids
 }
-
-const manageDsaIT = "2.16.840.1.113730.3.4.2" // RFC 3296
 
 // takeManageDsaIT reads a ManageDsaIT control, which has no value.
 func takeManageDsaIT(o *operation, _ *op.Message, c *op.Control) error {

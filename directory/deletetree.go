@@ -9,8 +9,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-const treeDelete = "1.2.840.113556.1.4.805" // draft-armijo-ldap-treedelete
-
 func takeTreeDelete(o *operation, _ *op.Message, c *op.Control) error {
 	o.controls.treeDelete = true
 	return noValue("tree delete", c)

@@ -4,15 +4,13 @@ import (
 	"context"
 	"slices"
 
-	"github.com/seed-4dac0d86/ldapd/ber"
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
-
-const dereference = "1.3.6.1.4.1.4203.666.5.16" // draft-masarati-ldap-deref-00
 
 // maxDereferenced bounds the names that are followed for one entry. One with
 // more goes without the control (draft-masarati-ldap-deref-00, 2.1).
@@ -63,17 +61,15 @@ func (d *description) values(e *entry.Entry) [][]byte {
 	return nil
 }
 
+// takeDereference reads a dereference control (draft-masarati-ldap-deref-00).
 func takeDereference(o *operation, _ *op.Message, c *op.Control) error {
-	var specs []derefSpec
-	r := ber.NewReader(c.Value)
-	outer := r.Enter(ber.Sequence)
-	for r.More() {
-		specs = append(specs, readDerefSpec(&r, o.schema))
-	}
-	r.Leave(outer)
-	r.End()
-	if err := r.Err(); err != nil {
+	d, err := control.ParseDereference(c.Value)
+	if err != nil {
 		return malformed("dereference", err)
+	}
+	var specs []derefSpec
+	for i := range d.Specs {
+		specs = append(specs, describeSpec(&d.Specs[i], o.schema))
 	}
 	for i := range specs {
 		a := &specs[i].attribute
@@ -92,19 +88,16 @@ func takeDereference(o *operation, _ *op.Message, c *op.Control) error {
 	return nil
 }
 
-func readDerefSpec(r *ber.Reader, s *schema.Schema) (spec derefSpec) {
-	outer := r.Enter(ber.Sequence)
-	spec.attribute = describe(string(r.Bytes(ber.OctetString)), s)
-	list := r.Enter(ber.Sequence)
-	for r.More() {
-		// Unknown ones have no values, secret ones none to show.
-		if d := describe(string(r.Bytes(ber.OctetString)), s); d.typ != nil && !d.typ.Secret() {
-			spec.attributes = append(spec.attributes, d)
+// describeSpec looks the names up. Of the attributes it leaves out those that are
+// unknown, which have no values, and secrets, which have none to show.
+func describeSpec(spec *control.DerefSpec, s *schema.Schema) derefSpec {
+	x := derefSpec{attribute: describe(spec.Attribute, s)}
+	for _, a := range spec.Attributes {
+		if d := describe(a, s); d.typ != nil && !d.typ.Secret() {
+			x.attributes = append(x.attributes, d)
 		}
 	}
-	r.Leave(list)
-	r.Leave(outer)
-	return spec
+	return x
 }
 
 // dereferenced gives the control that goes with an entry: what the entries have
@@ -119,59 +112,30 @@ func (st *stream) dereferenced(ctx context.Context, e *entry.Entry) ([]op.Contro
 	if names == 0 || names > maxDereferenced {
 		return nil, nil
 	}
-	b := ber.Open(nil, ber.Sequence)
+	var d control.DereferenceResult
 	for i := range specs {
 		for _, name := range specs[i].attribute.values(e) {
-			var err error
-			if b, err = st.appendDereferenced(ctx, b, &specs[i], name); err != nil {
+			named, err := st.named(ctx, &specs[i], name)
+			if err != nil {
 				return nil, err
 			}
+			d.Results = append(d.Results, control.DerefRes{Attribute: specs[i].attribute.text, Name: name, Attributes: specs[i].of(named)})
 		}
 	}
-	return []op.Control{{OID: dereference, Value: ber.Close(b, 0)}}, nil
+	return []op.Control{{OID: control.OIDDereference, Value: d.Encode()}}, nil
 }
 
-// appendDereferenced appends a DerefRes (2.3).
-func (st *stream) appendDereferenced(ctx context.Context, b []byte, spec *derefSpec, name []byte) ([]byte, error) {
-	start := len(b)
-	b = ber.Open(b, ber.Sequence)
-	b = ber.AppendString(b, ber.OctetString, spec.attribute.text)
-	b = ber.AppendString(b, ber.OctetString, name)
-	named, err := st.named(ctx, spec, name)
-	if err != nil {
-		return nil, err
+// of returns the attributes that an entry has values of; nil: there is no entry.
+func (spec *derefSpec) of(named *entry.Entry) (attributes []op.PartialAttribute) {
+	if named == nil {
+		return nil
 	}
-	if named != nil {
-		b = spec.appendValues(b, named)
-	}
-	return ber.Close(b, start), nil
-}
-
-// appendValues appends the attributes that an entry has values of, if any.
-func (spec *derefSpec) appendValues(b []byte, named *entry.Entry) []byte {
-	start := len(b)
-	b = ber.Open(b, ber.Context(0)|ber.Constructed)
-	empty := len(b)
 	for i := range spec.attributes {
-		values := spec.attributes[i].values(named)
-		if len(values) == 0 {
-			continue
+		if values := spec.attributes[i].values(named); len(values) > 0 {
+			attributes = append(attributes, op.PartialAttribute{Description: spec.attributes[i].text, Values: values})
 		}
-		attribute := len(b)
-		b = ber.Open(b, ber.Sequence)
-		b = ber.AppendString(b, ber.OctetString, spec.attributes[i].text)
-		set := len(b)
-		b = ber.Open(b, ber.Set)
-		for _, v := range values {
-			b = ber.AppendString(b, ber.OctetString, v)
-		}
-		b = ber.Close(b, set)
-		b = ber.Close(b, attribute)
 	}
-	if len(b) == empty {
-		return b[:start]
-	}
-	return ber.Close(b, start)
+	return attributes
 }
 
 // named reads the entry that a value names; nil: there is none.

@@ -3,6 +3,7 @@ package directory
 import (
 	"context"
 
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -165,9 +166,9 @@ func (d *difference) leave(ctx context.Context, e partition.Effect) error {
 	case err != nil:
 		return err
 	case is && was != nil:
-		n.state = stateModify
+		n.state = control.SyncModify
 	case is:
-		n.state = stateAdd
+		n.state = control.SyncAdd
 	case was != nil:
 		if err := d.y.drop(d.from, was); err != nil {
 			return err
@@ -271,9 +272,9 @@ func (d *difference) comeBelow(ctx context.Context, n news) error {
 		switch {
 		case err != nil:
 		case !was:
-			err = d.y.tell(ctx, d.to, is, stateAdd)
+			err = d.y.tell(ctx, d.to, is, control.SyncAdd)
 		case n.state == 0:
-			err = d.y.tell(ctx, d.to, is, stateModify)
+			err = d.y.tell(ctx, d.to, is, control.SyncModify)
 		}
 		if err != nil {
 			return err
@@ -317,11 +318,11 @@ func (y *synchronizer) compareOne(ctx context.Context, from, to *content, found 
 		return err
 	}
 	if !was {
-		return y.tell(ctx, to, found, stateAdd)
+		return y.tell(ctx, to, found, control.SyncAdd)
 	}
 	same, err := to.s.Unmoved(ctx, found.ID, known)
 	if err != nil || same {
 		return err
 	}
-	return y.tell(ctx, to, found, stateModify)
+	return y.tell(ctx, to, found, control.SyncModify)
 }

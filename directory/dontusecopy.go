@@ -6,8 +6,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-const dontUseCopy = "1.3.6.1.1.22" // RFC 6171
-
 func takeDontUseCopy(o *operation, _ *op.Message, c *op.Control) error {
 	o.controls.original = true
 	return noValue("don't use copy", c)

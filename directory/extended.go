@@ -7,92 +7,56 @@ import (
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/auth"
-	"github.com/seed-4dac0d86/ldapd/ber"
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// Extended operations that work.
-const (
-	passwordModify = "1.3.6.1.4.1.4203.1.11.1" // RFC 3062
-	whoAmI         = "1.3.6.1.4.1.4203.1.11.3" // RFC 4532
-)
-
-var supportedExtensions = []string{passwordModify, whoAmI}
+var supportedExtensions = []string{control.OIDPasswordModify, control.OIDWhoAmI}
 
 // extended runs an extended operation (RFC 4511, 4.12).
 func (o *operation) extended(ctx context.Context, r *op.Extended) error {
 	switch r.OID {
-	case whoAmI:
+	case control.OIDWhoAmI:
 		if r.Value != nil {
 			return op.Errorf(op.ProtocolError, "Who am I takes no value")
 		}
 		o.response.Value = o.who.authzID()
 		return nil
-	case passwordModify:
+	case control.OIDPasswordModify:
 		return o.passwordModify(ctx, r.Value)
 	}
 	return op.Errorf(op.ProtocolError, "extended operation %q is not known: see supportedExtension", r.OID)
 }
 
-// passwordRequest is the value of a Password Modify. A nil component is absent.
-type passwordRequest struct {
-	identity *string
-	old, new []byte
-}
-
-func parsePasswordRequest(value []byte) (p passwordRequest, err error) {
-	if value == nil {
-		return p, nil
-	}
-	r := ber.NewReader(value)
-	outer := r.Enter(ber.Sequence)
-	if r.At(ber.Context(0)) {
-		s := string(r.Bytes(ber.Context(0)))
-		p.identity = &s
-	}
-	if r.At(ber.Context(1)) {
-		p.old = r.Bytes(ber.Context(1))
-	}
-	if r.At(ber.Context(2)) {
-		p.new = r.Bytes(ber.Context(2))
-	}
-	r.Leave(outer)
-	r.End()
-	if r.Err() != nil {
-		return p, op.Errorf(op.ProtocolError, "Password Modify: %v", r.Err())
-	}
-	return p, nil
-}
-
 // passwordModify sets a password (RFC 3062): a user's own, or by the
 // administrator anyone's. Without a new one it makes one and tells it.
 func (o *operation) passwordModify(ctx context.Context, value []byte) error {
-	p, err := parsePasswordRequest(value)
+	p, err := control.ParsePasswordModify(value)
 	switch {
 	case err != nil:
-		return err
+		return op.Errorf(op.ProtocolError, "Password Modify: %v", err)
 	case o.inClear():
 		return errClear
 	case o.who == nil:
 		return op.Errorf(op.UnwillingToPerform, "bind first")
 	}
-	name, err := o.passwordTarget(ctx, p.identity)
+	name, err := o.passwordTarget(ctx, p.Identity)
 	if err != nil {
 		return err
 	}
-	generated := p.new == nil
+	generated := p.New == nil
 	if generated {
-		p.new = []byte(rand.Text())
+		p.New = []byte(rand.Text())
 	}
-	if len(p.new) == 0 {
+	if len(p.New) == 0 {
 		return errEmptyPassword
 	}
 	if err := o.mayWrite(ctx, name); err != nil && !errors.Is(err, errAccess) {
 		return err
 	}
-	changes, err := o.newPassword(ctx, p.new)
+	changes, err := o.newPassword(ctx, p.New)
 	if err != nil {
 		return err
 	}
@@ -102,7 +66,7 @@ func (o *operation) passwordModify(ctx context.Context, value []byte) error {
 			if err := o.mayModify(ctx, tx, name); err != nil {
 				return err
 			}
-			return o.checkOld(ctx, tx, name, p.old)
+			return o.checkOld(ctx, tx, name, p.Old)
 		},
 		change: func(tx *partition.Tx) error { return o.modifyIn(ctx, tx, name, changes) },
 	})
@@ -110,9 +74,7 @@ func (o *operation) passwordModify(ctx context.Context, value []byte) error {
 		o.changedPassword()
 	}
 	if err == nil && generated {
-		b := ber.Open(nil, ber.Sequence)
-		b = ber.AppendString(b, ber.Context(0), p.new)
-		o.response.Value = ber.Close(b, 0)
+		o.response.Value = control.PasswordModifyResult{Generated: p.New}.Encode()
 	}
 	return err
 }

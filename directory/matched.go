@@ -1,22 +1,21 @@
 package directory
 
 import (
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-const matchedValues = "1.2.826.0.1.3344810.2.3" // RFC 3876
-
 // takeMatched reads a ValuesReturnFilter: the values that any of its items
 // matches are sent.
 func takeMatched(o *operation, _ *op.Message, c *op.Control) error {
-	items, err := filter.DecodeItems(c.Value)
+	m, err := control.ParseMatchedValues(c.Value)
 	if err != nil {
 		return malformed("matched values", err)
 	}
-	o.controls.matched = (&matched{items: items}).under(o.schema)
+	o.controls.matched = (&matched{items: m.Items}).under(o.schema)
 	return nil
 }
 

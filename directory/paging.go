@@ -6,43 +6,26 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"math"
 
-	"github.com/seed-4dac0d86/ldapd/ber"
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-const pagedResults = "1.2.840.113556.1.4.319" // RFC 2696
-
-// paged is the value of a request's paged results control.
-type paged struct {
-	size   int
-	cookie []byte
-}
-
 func takePaged(o *operation, _ *op.Message, c *op.Control) error {
-	r := ber.NewReader(c.Value)
-	outer := r.Enter(ber.Sequence)
-	size := r.IntIn(ber.Integer, 0, math.MaxInt32)
-	cookie := r.Bytes(ber.OctetString)
-	r.Leave(outer)
-	r.End()
-	if err := r.Err(); err != nil {
+	p, err := control.ParsePagedResults(c.Value)
+	if err != nil {
 		return malformed("paged results", err)
 	}
-	o.controls.paged = &paged{size: int(size), cookie: cookie}
+	o.controls.paged = &p
 	return nil
 }
 
-// pagedResponse is the control that ends a page. The size of the whole is not
-// estimated: 0 (RFC 2696, 3).
+// pagedResponse responds with the control that ends a page. The size of the whole
+// is not estimated: 0 (RFC 2696, 3).
 func (o *operation) pagedResponse(cookie []byte) {
-	b := ber.Open(nil, ber.Sequence)
-	b = ber.AppendInt(b, ber.Integer, 0)
-	b = ber.AppendString(b, ber.OctetString, cookie)
-	o.respond(pagedResults, ber.Close(b, 0))
+	o.respond(control.OIDPagedResults, control.PagedResults{Cookie: cookie}.Encode())
 }
 
 // Paged results (RFC 2696) need no memory between the pages: the cookie has all
@@ -88,23 +71,23 @@ type page struct {
 // limit makes it meaningless (RFC 2696, 3).
 func (o *operation) openPage(r *op.Search) (*page, error) {
 	c := o.controls.paged
-	if c == nil || r.SizeLimit > 0 && c.size >= r.SizeLimit {
+	if c == nil || r.SizeLimit > 0 && c.Size >= r.SizeLimit {
 		return nil, nil
 	}
-	if c.size == 0 && len(c.cookie) == 0 {
+	if c.Size == 0 && len(c.Cookie) == 0 {
 		return nil, nil // a page of nothing would never end
 	}
-	if err := o.limits.checkPage(c.size); err != nil {
+	if err := o.limits.checkPage(c.Size); err != nil {
 		return nil, err
 	}
-	p := &page{size: c.size, key: o.cookieKey(r)}
-	if len(c.cookie) == 0 {
+	p := &page{size: c.Size, key: o.cookieKey(r)}
+	if len(c.Cookie) == 0 {
 		return p, nil
 	}
-	if !p.read(c.cookie) {
+	if !p.read(c.Cookie) {
 		return nil, errCookie
 	}
-	p.abandoned = c.size == 0
+	p.abandoned = c.Size == 0
 	return p, nil
 }
 

@@ -10,10 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// atControl reads the past: its value is a moment as text, see
-// partition.ParseMoment. It is this project's own, in the arc of UUIDs.
-const atControl = "2.25.195980779315780798893398147915016512515"
-
+// takeAt reads the control that reads the past.
 func takeAt(o *operation, _ *op.Message, c *op.Control) error {
 	m, err := partition.ParseMoment(string(c.Value))
 	if err != nil {

@@ -4,23 +4,22 @@ import (
 	"context"
 	"errors"
 
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/op"
 )
-
-const proxiedAuthorization = "2.16.840.1.113730.3.4.18" // RFC 4370
 
 // takeProxied reads a proxied authorization control, whose value is an
 // authorization identity. RFC 4370, 3 refuses one that is not critical: servers
 // that do not know it would run the request as somebody else.
 func takeProxied(o *operation, _ *op.Message, c *op.Control) error {
-	switch {
-	case !c.Critical:
+	if !c.Critical {
 		return op.Errorf(op.ProtocolError, "proxied authorization control: it must be critical")
-	case c.Value == nil:
-		return op.Errorf(op.ProtocolError, "proxied authorization control: it has no value; an empty one names the anonymous")
 	}
-	authzID := string(c.Value)
-	o.controls.proxied = &authzID
+	p, err := control.ParseProxiedAuthorization(c.Value)
+	if err != nil {
+		return malformed("proxied authorization", err)
+	}
+	o.controls.proxied = &p.AuthzID
 	return nil
 }
 

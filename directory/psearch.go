@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/seed-4dac0d86/ldapd/ber"
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -13,43 +13,22 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Persistent search (draft-ietf-ldapext-psearch-03).
-const (
-	persistentSearch = "2.16.840.1.113730.3.4.3"
-	entryChange      = "2.16.840.1.113730.3.4.7"
-)
-
-// Types of changes, which a client asks for together.
-const (
-	changeAdd    = 1
-	changeDelete = 2
-	changeModify = 4
-	changeModDN  = 8
-	changeAny    = changeAdd | changeDelete | changeModify | changeModDN
-)
-
+// changeTypes are the types of changes of a persistent search.
 var changeTypes = map[partition.EffectKind]int64{
-	partition.Added: changeAdd, partition.Deleted: changeDelete, partition.Modified: changeModify, partition.Moved: changeModDN,
+	partition.Added:    control.ChangeAdd,
+	partition.Deleted:  control.ChangeDelete,
+	partition.Modified: control.ChangeModify,
+	partition.Moved:    control.ChangeModDN,
 }
 
-// persistent is the value of a persistent search control.
-type persistent struct {
-	types                    int64
-	changesOnly, returnTypes bool
-}
-
+// takePersistent reads a persistent search control
+// (draft-ietf-ldapext-psearch-03).
 func takePersistent(o *operation, _ *op.Message, c *op.Control) error {
-	r := ber.NewReader(c.Value)
-	outer := r.Enter(ber.Sequence)
-	p := &persistent{types: r.IntIn(ber.Integer, 1, changeAny)}
-	p.changesOnly = r.Bool(ber.Boolean)
-	p.returnTypes = r.Bool(ber.Boolean)
-	r.Leave(outer)
-	r.End()
-	if r.Err() != nil {
-		return malformed("persistent search", r.Err())
+	p, err := control.ParsePersistentSearch(c.Value)
+	if err != nil {
+		return malformed("persistent search", err)
 	}
-	o.controls.persistent = p
+	o.controls.persistent = &p
 	return nil
 }
 
@@ -76,7 +55,7 @@ func (o *operation) watch(ctx context.Context, name dn.DN, r *op.Search, sink op
 // is, and then what each commit did to entries that match.
 type persister struct {
 	watch
-	request *persistent
+	request *control.PersistentSearch
 }
 
 // searchOn runs a search with a persistent search control.
@@ -130,7 +109,7 @@ func (w *persister) begin(ctx context.Context) (revision.Front, error) {
 		return nil, err
 	}
 	w.base = c.query.Base
-	if err := w.o.assert(ctx, s, w.base); err != nil || w.request.changesOnly {
+	if err := w.o.assert(ctx, s, w.base); err != nil || w.request.ChangesOnly {
 		return front, err
 	}
 	limited, cancel := w.o.limitTime(ctx, w.r)
@@ -237,32 +216,21 @@ func (n *notice) effect(ctx context.Context, e partition.Effect) error {
 	if e.Kind == partition.Deleted {
 		c = n.was
 	}
-	if n.w.request.types&kind == 0 || c == nil {
+	if n.w.request.Types&kind == 0 || c == nil {
 		return nil
 	}
 	found, ok, err := c.lookup(ctx, e.ID)
 	if err != nil || !ok {
 		return err
 	}
-	if !n.w.request.returnTypes {
+	if !n.w.request.ReturnECs {
 		return c.tell(ctx, found)
 	}
-	previous := ""
+	change := control.EntryChange{Type: kind}
 	if e.Kind == partition.Moved {
-		if previous, err = n.from.Name(ctx, e.ID); err != nil {
+		if change.PreviousDN, err = n.from.Name(ctx, e.ID); err != nil {
 			return err
 		}
 	}
-	return c.tell(ctx, found, changeControl(kind, previous))
-}
-
-// changeControl is an entry change notification. There is no change number, which
-// would be the revision: JNDI's events end at an INTEGER of more than four octets.
-func changeControl(kind int64, previous string) op.Control {
-	b := ber.Open(nil, ber.Sequence)
-	b = ber.AppendInt(b, ber.Enumerated, kind)
-	if previous != "" {
-		b = ber.AppendString(b, ber.OctetString, previous)
-	}
-	return op.Control{OID: entryChange, Value: ber.Close(b, 0)}
+	return c.tell(ctx, found, op.Control{OID: control.OIDEntryChange, Value: change.Encode()})
 }

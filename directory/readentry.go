@@ -3,7 +3,7 @@ package directory
 import (
 	"context"
 
-	"github.com/seed-4dac0d86/ldapd/ber"
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
@@ -12,37 +12,26 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
-// The read entry controls (RFC 4527): the changed entry as it was before the
-// change, and as it is after.
-const (
-	preRead  = "1.3.6.1.1.13.1"
-	postRead = "1.3.6.1.1.13.2"
-)
-
+// takePreRead reads a pre-read control (RFC 4527): the changed entry is to be
+// shown as it was before the change.
 func takePreRead(o *operation, _ *op.Message, c *op.Control) (err error) {
-	o.controls.preRead, err = parseSelection("pre-read", c.Value)
+	o.controls.preRead, err = selection("pre-read", c)
 	return err
 }
 
+// takePostRead reads a post-read control (RFC 4527): the entry as it is after.
 func takePostRead(o *operation, _ *op.Message, c *op.Control) (err error) {
-	o.controls.postRead, err = parseSelection("post-read", c.Value)
+	o.controls.postRead, err = selection("post-read", c)
 	return err
 }
 
-// parseSelection reads an AttributeSelection (RFC 4511, 4.5.1), never nil.
-func parseSelection(control string, value []byte) ([]string, error) {
-	r := ber.NewReader(value)
-	outer := r.Enter(ber.Sequence)
-	attributes := []string{}
-	for r.More() {
-		attributes = append(attributes, string(r.Bytes(ber.OctetString)))
+// selection returns the attributes that a read entry control asks for, never nil.
+func selection(name string, c *op.Control) ([]string, error) {
+	e, err := control.ParseReadEntry(c.Value)
+	if err != nil {
+		return nil, malformed(name, err)
 	}
-	r.Leave(outer)
-	r.End()
-	if r.Err() != nil {
-		return nil, malformed(control, r.Err())
-	}
-	return attributes, nil
+	return e.Attributes, nil
 }
 
 // readEntry responds with the entry as a base search for these attributes shows

@@ -2,12 +2,8 @@ package directory
 
 import "github.com/seed-4dac0d86/ldapd/op"
 
-// Controls that change the rules that an update is judged by.
-const (
-	permissiveModify = "1.2.840.113556.1.4.1413"   // Active Directory's
-	relaxRules       = "1.3.6.1.4.1.4203.666.5.12" // draft-zeilenga-ldap-relax
-)
-
+// takePermissive reads a permissive modify control. See [MS-ADTS], section
+// 3.1.1.3.4.1.8.
 func takePermissive(o *operation, _ *op.Message, c *op.Control) error {
 	o.controls.rules.Permissive = true
 	return noValue("permissive modify", c)

@@ -1,12 +1,10 @@
 package directory
 
 import (
-	"github.com/seed-4dac0d86/ldapd/ber"
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 )
-
-const subentries = "1.3.6.1.4.1.4203.1.10.1" // RFC 3672, 3
 
 // visibility is which entries a search shows.
 type visibility uint8
@@ -17,16 +15,14 @@ const (
 	subentriesOnly                   // a control of TRUE
 )
 
-// takeSubentries reads a subentries control, whose value is a BOOLEAN.
+// takeSubentries reads a subentries control (RFC 3672, 3).
 func takeSubentries(o *operation, _ *op.Message, c *op.Control) error {
-	r := ber.NewReader(c.Value)
-	only := r.Bool(ber.Boolean)
-	r.End()
-	if r.Err() != nil {
-		return malformed("subentries", r.Err())
+	s, err := control.ParseSubentries(c.Value)
+	if err != nil {
+		return malformed("subentries", err)
 	}
 	o.controls.visible = entriesOnly
-	if only {
+	if s.Visible {
 		o.controls.visible = subentriesOnly
 	}
 	return nil

@@ -3,28 +3,13 @@ package directory
 import (
 	"strings"
 
-	"github.com/seed-4dac0d86/ldapd/ber"
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// Content synchronization (RFC 4533): what its messages look like. What they
-// say is in synchronize.go.
-const (
-	syncRequest = "1.3.6.1.4.1.4203.1.9.1.1"
-	syncState   = "1.3.6.1.4.1.4203.1.9.1.2"
-	syncDone    = "1.3.6.1.4.1.4203.1.9.1.3"
-	syncInfo    = "1.3.6.1.4.1.4203.1.9.1.4"
-)
-
-// Modes of a sync request.
-const (
-	refreshOnly       = 1
-	refreshAndPersist = 3
-)
-
-// synced is the value of a sync request control.
+// synced is the value of a sync request control (RFC 4533).
 type synced struct {
 	persist bool
 	cookie  cookie
@@ -32,25 +17,11 @@ type synced struct {
 }
 
 func takeSync(o *operation, _ *op.Message, c *op.Control) error {
-	r := ber.NewReader(c.Value)
-	outer := r.Enter(ber.Sequence)
-	mode := r.IntIn(ber.Enumerated, refreshOnly, refreshAndPersist)
-	s := &synced{persist: mode == refreshAndPersist}
-	if r.At(ber.OctetString) {
-		s.cookie = parseCookie(string(r.Bytes(ber.OctetString)))
+	s, err := control.ParseSyncRequest(c.Value)
+	if err != nil {
+		return malformed("sync request", err)
 	}
-	if r.At(ber.Boolean) {
-		s.reload = r.Bool(ber.Boolean)
-	}
-	r.Leave(outer)
-	r.End()
-	if r.Err() != nil {
-		return malformed("sync request", r.Err())
-	}
-	if mode != refreshOnly && mode != refreshAndPersist {
-		return op.Errorf(op.ProtocolError, "sync request control: mode %d is neither refreshOnly nor refreshAndPersist", mode)
-	}
-	o.controls.sync = s
+	o.controls.sync = &synced{persist: s.Persist, cookie: parseCookie(s.Cookie), reload: s.Reload}
 	return nil
 }
 
@@ -123,60 +94,7 @@ func csns(f revision.Front) (values [][]byte) {
 	return values
 }
 
-// States of an entry (RFC 4533, 2.3).
-const (
-	stateAdd    = 1
-	stateModify = 2
-	stateDelete = 3
-)
-
-// stateControl is the control that goes with an entry.
+// stateControl returns the control that goes with an entry.
 func stateControl(state int64, id entry.ID) op.Control {
-	b := ber.Open(nil, ber.Sequence)
-	b = ber.AppendInt(b, ber.Enumerated, state)
-	b = ber.AppendString(b, ber.OctetString, id[:])
-	return op.Control{OID: syncState, Value: ber.Close(b, 0)}
-}
-
-// doneValue is the value of the control that ends an operation.
-func doneValue(cookie string, deletes bool) []byte {
-	b := ber.Open(nil, ber.Sequence)
-	if cookie != "" {
-		b = ber.AppendString(b, ber.OctetString, cookie)
-	}
-	if deletes {
-		b = ber.AppendBool(b, ber.Boolean, true)
-	}
-	return ber.Close(b, 0)
-}
-
-// newCookie is the value of a message that tells only a cookie.
-func newCookie(cookie string) []byte { return ber.AppendString(nil, ber.Context(0), cookie) }
-
-// refreshed is the value of the message that ends the refresh stage.
-func refreshed(cookie string, deletes bool) []byte {
-	tag := ber.Context(2) // refreshPresent
-	if deletes {
-		tag = ber.Context(1)
-	}
-	b := ber.Open(nil, tag|ber.Constructed)
-	if cookie != "" {
-		b = ber.AppendString(b, ber.OctetString, cookie)
-	}
-	return ber.Close(b, 0)
-}
-
-// idSet is the value of a message that tells of many entries that they are gone,
-// or that they are there unchanged.
-func idSet(ids []entry.ID, deleted bool) []byte {
-	b := ber.Open(nil, ber.Context(3)|ber.Constructed)
-	if deleted {
-		b = ber.AppendBool(b, ber.Boolean, true)
-	}
-	start := len(b)
-	b = ber.Open(b, ber.Set)
-	for i := range ids {
-		b = ber.AppendString(b, ber.OctetString, ids[i][:])
-	}
-	return ber.Close(ber.Close(b, start), 0)
+	return op.Control{OID: control.OIDSyncState, Value: control.SyncState{State: state, ID: id}.Encode()}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -49,13 +50,13 @@ func (o *operation) synchronize(ctx context.Context, name dn.DN, r *op.Search, s
 		return err
 	}
 	if !y.request.persist {
-		o.respond(syncDone, doneValue(y.cookie(), deletes))
+		o.respond(control.OIDSyncDone, control.SyncDone{Cookie: y.cookie(), Deletes: deletes}.Encode())
 		return nil
 	}
 	if err := o.stay(sink); err != nil {
 		return err
 	}
-	if err := y.inform(refreshed(y.cookie(), deletes)); err != nil {
+	if err := y.inform(control.SyncRefreshed{Cookie: y.cookie(), Deletes: deletes}.Encode()); err != nil {
 		return err
 	}
 	y.persisting = true
@@ -74,7 +75,7 @@ func (o *operation) stay(sink op.Sink) error {
 func (y *synchronizer) cookie() string { return y.request.cookie.text(y.front) }
 
 func (y *synchronizer) inform(value []byte) error {
-	return y.sink.Intermediate(syncInfo, value, nil)
+	return y.sink.Intermediate(control.OIDSyncInfo, value, nil)
 }
 
 // refresh brings the client to the newest state. Deletes says that the client
@@ -161,7 +162,7 @@ func (y *synchronizer) whole(ctx context.Context, to *content) error {
 		if err != nil {
 			return err
 		}
-		if err := y.tell(ctx, to, found, stateAdd); err != nil {
+		if err := y.tell(ctx, to, found, control.SyncAdd); err != nil {
 			return err
 		}
 	}
@@ -181,13 +182,13 @@ func (y *synchronizer) present(ctx context.Context, to *content, since revision.
 		case err != nil:
 			return err
 		case !same:
-			if err := y.tell(ctx, to, found, stateAdd); err != nil {
+			if err := y.tell(ctx, to, found, control.SyncAdd); err != nil {
 				return err
 			}
 			continue
 		}
 		if there = append(there, found.ID); len(there) == maxIDs {
-			if err := y.inform(idSet(there, false)); err != nil {
+			if err := y.inform(control.SyncIDSet{IDs: there}.Encode()); err != nil {
 				return err
 			}
 			there = there[:0]
@@ -196,7 +197,7 @@ func (y *synchronizer) present(ctx context.Context, to *content, since revision.
 	if len(there) == 0 {
 		return nil
 	}
-	return y.inform(idSet(there, false))
+	return y.inform(control.SyncIDSet{IDs: there}.Encode())
 }
 
 // tell sends an entry of the content.
@@ -206,7 +207,7 @@ func (y *synchronizer) tell(ctx context.Context, c *content, found *partition.Re
 		if y.limit > 0 && y.sent > y.limit {
 			return op.Errorf(op.SizeLimitExceeded, "more than %d entries", y.limit)
 		}
-		state = stateAdd // RFC 4533, 3.3.2
+		state = control.SyncAdd // RFC 4533, 3.3.2
 	}
 	return c.tell(ctx, found, stateControl(state, found.ID))
 }
@@ -221,11 +222,11 @@ func (y *synchronizer) drop(c *content, found *partition.Result) error {
 		}
 		return y.dropped()
 	}
-	control := []op.Control{stateControl(stateDelete, found.ID)}
+	gone := []op.Control{stateControl(control.SyncDelete, found.ID)}
 	if c.isReferral(found.Entry) {
-		return y.sink.Reference(nil, control)
+		return y.sink.Reference(nil, gone)
 	}
-	return y.sink.Entry(&op.SearchEntry{Name: found.Name, Controls: control})
+	return y.sink.Entry(&op.SearchEntry{Name: found.Name, Controls: gone})
 }
 
 // dropped tells of what was gathered by drop.
@@ -234,7 +235,7 @@ func (y *synchronizer) dropped() error {
 		return nil
 	}
 	defer func() { y.gone = y.gone[:0] }()
-	return y.inform(idSet(y.gone, true))
+	return y.inform(control.SyncIDSet{Deletes: true, IDs: y.gone}.Encode())
 }
 
 // persist tells of changes until the client or the server ends it.
@@ -272,7 +273,7 @@ func (y *synchronizer) advance(ctx context.Context, s *partition.Snapshot) error
 		if !y.persisting {
 			continue
 		}
-		if err := y.inform(newCookie(y.cookie())); err != nil {
+		if err := y.inform(control.SyncCookie{Cookie: y.cookie()}.Encode()); err != nil {
 			return err
 		}
 	}

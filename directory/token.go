@@ -5,20 +5,16 @@ import (
 	"errors"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// tokenControl lets a client write at one server and read what it wrote at the
-// next. With an update it has no value and asks for a token, which comes as the
-// value of the same control with the response: the revision of the commit, as
-// text. With a read it has a token, and the read is of a state that shows that
-// commit, and so all that the commit could know of. It is this project's own, in
-// the arc of UUIDs.
-const tokenControl = "2.25.62115083859443682979182002512448271178"
-
+// takeToken reads a token control. An update asks for the token of its commit. A
+// read has one, and is of a state that shows that commit, and so all that the
+// commit could know of.
 func takeToken(o *operation, m *op.Message, c *op.Control) (err error) {
 	if operationsOf(m.Request)&(withSearch|withCompare) == 0 {
 		o.controls.token = true
@@ -50,6 +46,6 @@ func (o *operation) awaitToken(ctx context.Context) error {
 // tellToken responds with the token of the commit that an update made.
 func (o *operation) tellToken() {
 	if o.controls.token && o.committed != 0 {
-		o.respond(tokenControl, []byte(revision.String(o.committed)))
+		o.respond(control.OIDToken, []byte(revision.String(o.committed)))
 	}
 }

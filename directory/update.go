@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -86,7 +87,7 @@ func (o *operation) updateIn(ctx context.Context, tx *partition.Tx, u *update) (
 			tx.Isolate(id)
 		}
 	}
-	if err := o.readEntry(ctx, s, u.name, id, preRead, c.preRead); err != nil {
+	if err := o.readEntry(ctx, s, u.name, id, control.OIDPreRead, c.preRead); err != nil {
 		return err
 	}
 	if err := u.change(tx); err != nil {
@@ -98,7 +99,7 @@ func (o *operation) updateIn(ctx context.Context, tx *partition.Tx, u *update) (
 		}
 	}
 	o.adopt(s) // a change of schema is in it
-	if err := o.readEntry(ctx, s, u.name, id, postRead, c.postRead); err != nil {
+	if err := o.readEntry(ctx, s, u.name, id, control.OIDPostRead, c.postRead); err != nil {
 		return err
 	}
 	if c.postRead != nil {
@@ -125,8 +126,6 @@ func (o *operation) asserted(ctx context.Context, s *partition.Snapshot, name dn
 	}
 	return at.ID, o.assert(ctx, s, at.ID)
 }
-
-const noOp = "1.3.6.1.4.1.4203.666.5.2" // draft-zeilenga-ldap-noop
 
 func takeNoOp(o *operation, _ *op.Message, c *op.Control) error {
 	o.controls.noOp, o.controls.rules.Trial = true, true

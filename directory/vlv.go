@@ -6,75 +6,32 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"math"
 	"sort"
 
-	"github.com/seed-4dac0d86/ldapd/ber"
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Virtual list views (draft-ietf-ldapext-ldapv3-vlv-09).
-const (
-	viewRequest  = "2.16.840.1.113730.3.4.9"
-	viewResponse = "2.16.840.1.113730.3.4.10"
-)
-
-// Results of the response control that LDAP does not have.
-const (
-	sortControlMissing op.Code = 60
-	offsetRangeError   op.Code = 61
-)
-
-// view is what a request's virtual list view control asks for.
-type view struct {
-	before, after int
-	offset, count int    // of a target by offset
-	value         []byte // of a target by value; nil: by offset
-	context       []byte // what the response before gave; nil: none
-}
-
+// takeView reads a virtual list view control (draft-ietf-ldapext-ldapv3-vlv-09).
 func takeView(o *operation, _ *op.Message, c *op.Control) error {
-	v := &view{}
-	r := ber.NewReader(c.Value)
-	count := func() int { return int(r.IntIn(ber.Integer, 0, math.MaxInt32)) }
-	outer := r.Enter(ber.Sequence)
-	v.before, v.after = count(), count()
-	if byOffset := ber.Context(0) | ber.Constructed; r.At(byOffset) {
-		target := r.Enter(byOffset)
-		v.offset, v.count = count(), count()
-		r.Leave(target)
-	} else {
-		v.value = r.Bytes(ber.Context(1))
-	}
-	if r.At(ber.OctetString) {
-		v.context = r.Bytes(ber.OctetString)
-	}
-	r.Leave(outer)
-	r.End()
-	if err := r.Err(); err != nil {
+	v, err := control.ParseViewRequest(c.Value)
+	if err != nil {
 		return malformed("virtual list view", err)
 	}
-	o.controls.vlv = v
+	o.controls.vlv = &v
 	return nil
 }
 
 // viewError ends a search whose view cannot be had (6.2.1).
 func (o *operation) viewError(code op.Code, format string, args ...any) error {
-	o.viewResponse(0, 0, code, nil)
+	o.viewResponse(control.ViewResponse{Code: code})
 	return op.Errorf(op.VirtualListViewError, "virtual list view control: "+format, args...)
 }
 
-func (o *operation) viewResponse(target, count int, code op.Code, context []byte) {
-	b := ber.Open(nil, ber.Sequence)
-	b = ber.AppendInt(b, ber.Integer, int64(target))
-	b = ber.AppendInt(b, ber.Integer, int64(count))
-	b = ber.AppendInt(b, ber.Enumerated, int64(code))
-	if context != nil {
-		b = ber.AppendString(b, ber.OctetString, context)
-	}
-	o.respond(viewResponse, ber.Close(b, 0))
+func (o *operation) viewResponse(v control.ViewResponse) {
+	o.respond(control.OIDViewResponse, v.Encode())
 }
 
 // checkView refuses what a view cannot go with. A sort control that was given
@@ -85,13 +42,13 @@ func (o *operation) checkView(sorted bool) error {
 	case v == nil:
 		return nil
 	case !sorted:
-		return o.viewError(sortControlMissing, "it needs a sort control")
+		return o.viewError(control.SortControlMissing, "it needs a sort control")
 	case o.controls.sort == nil:
 		return o.viewError(op.InappropriateMatching, "the entries cannot be sorted")
 	case o.controls.paged != nil:
 		return o.viewError(op.UnwillingToPerform, "paged results are another way through the list: ask for one of them")
-	case o.limits.Page > 0 && v.before+v.after >= o.limits.Page:
-		return o.viewError(op.AdminLimitExceeded, "a view of %d entries: the limit on page size is %d", v.before+v.after+1, o.limits.Page)
+	case o.limits.Page > 0 && v.Before+v.After >= o.limits.Page:
+		return o.viewError(op.AdminLimitExceeded, "a view of %d entries: the limit on page size is %d", v.Before+v.After+1, o.limits.Page)
 	}
 	return nil
 }
@@ -108,12 +65,12 @@ func viewContext(key []byte, r table.Revision) []byte {
 // viewRevision reads a context; 0: there is none.
 func (o *operation) viewRevision(r *op.Search) (table.Revision, error) {
 	v := o.controls.vlv
-	if v == nil || v.context == nil {
+	if v == nil || v.Context == nil {
 		return 0, nil
 	}
-	if len(v.context) > 8 {
-		revision := table.Revision(binary.BigEndian.Uint64(v.context))
-		if hmac.Equal(v.context, viewContext(o.cookieKey(r), revision)) {
+	if len(v.Context) > 8 {
+		revision := table.Revision(binary.BigEndian.Uint64(v.Context))
+		if hmac.Equal(v.Context, viewContext(o.cookieKey(r), revision)) {
 			return revision, nil
 		}
 	}
@@ -136,14 +93,14 @@ func (st *stream) runView(ctx context.Context) error {
 	}
 	v := o.controls.vlv
 	st.way = byList
-	if err := st.lookUp(ctx, ids[max(at-v.before, 0):min(at+v.after+1, len(ids))]); err != nil {
+	if err := st.lookUp(ctx, ids[max(at-v.Before, 0):min(at+v.After+1, len(ids))]); err != nil {
 		return err
 	}
 	target := at + 1
 	if len(ids) == 0 {
 		target = 0
 	}
-	o.viewResponse(target, len(ids), op.Success, viewContext(o.cookieKey(st.r), st.s.Revision()))
+	o.viewResponse(control.ViewResponse{Target: target, Count: len(ids), Context: viewContext(o.cookieKey(st.r), st.s.Revision())})
 	return nil
 }
 
@@ -152,19 +109,19 @@ func (st *stream) runView(ctx context.Context) error {
 func (st *stream) target(ctx context.Context, ids []entry.ID) (int, error) {
 	v := st.o.controls.vlv
 	switch {
-	case v.value != nil:
-		return st.targetOf(ctx, ids, v.value)
-	case v.offset < 1 || v.count > 0 && v.offset > v.count || v.count == 0 && v.offset > max(len(ids), 1):
-		return 0, st.o.viewError(offsetRangeError, "there is no entry %d of %d", v.offset, max(v.count, len(ids)))
-	case len(ids) == 0 || v.offset == 1 && v.count != 1:
+	case v.Value != nil:
+		return st.targetOf(ctx, ids, v.Value)
+	case v.Offset < 1 || v.Count > 0 && v.Offset > v.Count || v.Count == 0 && v.Offset > max(len(ids), 1):
+		return 0, st.o.viewError(control.OffsetRangeError, "there is no entry %d of %d", v.Offset, max(v.Count, len(ids)))
+	case len(ids) == 0 || v.Offset == 1 && v.Count != 1:
 		return 0, nil
-	case v.offset == v.count:
+	case v.Offset == v.Count:
 		return len(ids) - 1, nil
-	case v.count == 0:
-		return v.offset - 1, nil
+	case v.Count == 0:
+		return v.Offset - 1, nil
 	}
 	// The client's idea of the list, scaled to ours and rounded (5).
-	scaled := (2*len(ids)*v.offset + v.count) / (2 * v.count)
+	scaled := (2*len(ids)*v.Offset + v.Count) / (2 * v.Count)
 	return max(scaled, 1) - 1, nil
 }
 

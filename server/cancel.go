@@ -1,9 +1,7 @@
 package server
 
 import (
-	"math"
-
-	"github.com/seed-4dac0d86/ldapd/ber"
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
@@ -33,20 +31,16 @@ func (c *conn) cancelOperation(m *op.Message) error {
 
 // cancelID reads the request.
 func cancelID(m *op.Message) (int32, *op.Result) {
-	for _, control := range m.Controls {
-		if control.Critical {
-			return 0, op.Errorf(op.UnavailableCriticalExtension, "control %s does not go with Cancel", control.OID)
+	for _, have := range m.Controls {
+		if have.Critical {
+			return 0, op.Errorf(op.UnavailableCriticalExtension, "control %s does not go with Cancel", have.OID)
 		}
 	}
-	r := ber.NewReader(m.Request.(*op.Extended).Value)
-	outer := r.Enter(ber.Sequence)
-	id := r.IntIn(ber.Integer, 0, math.MaxInt32)
-	r.Leave(outer)
-	r.End()
-	if r.Err() != nil {
-		return 0, op.Errorf(op.ProtocolError, "Cancel: %v", r.Err())
+	request, err := control.ParseCancel(m.Request.(*op.Extended).Value)
+	if err != nil {
+		return 0, op.Errorf(op.ProtocolError, "Cancel: %v", err)
 	}
-	return int32(id), nil
+	return request.ID, nil
 }
 
 // giveUp makes the request m the canceler of an operation, or says why not. One
@@ -73,7 +67,7 @@ func (c *conn) giveUp(id int32, m *op.Message) (notBegun *operation, refusal *op
 // isCancel reports whether the operation is a Cancel.
 func (o *operation) isCancel() bool {
 	r, ok := o.message.Request.(*op.Extended)
-	return ok && r.OID == cancelOID
+	return ok && r.OID == control.OIDCancel
 }
 
 // answerCanceler answers the Cancel of an operation that has ended. What was

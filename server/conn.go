@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/internal/peer"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/wire"
@@ -144,11 +145,11 @@ func (c *conn) handle(m *op.Message) (reader bool, err error) {
 		return true, c.bind(m)
 	case *op.Extended:
 		switch r.OID {
-		case startTLSOID:
+		case control.OIDStartTLS:
 			if c.server.options().TLS != nil {
 				return true, c.startTLS(m)
 			}
-		case cancelOID:
+		case control.OIDCancel:
 			return true, c.cancelOperation(m)
 		}
 	}

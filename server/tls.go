@@ -8,22 +8,17 @@ import (
 	"os"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/op"
-)
-
-// Extended operations that are a connection's own business.
-const (
-	startTLSOID = "1.3.6.1.4.1.1466.20037" // RFC 4511, 4.14
-	cancelOID   = "1.3.6.1.1.8"            // RFC 3909
 )
 
 // Extensions lists the extended operations that a server with these options
 // serves itself, without its sessions.
 func (o *Options) Extensions() []string {
 	if o.TLS == nil {
-		return []string{cancelOID}
+		return []string{control.OIDCancel}
 	}
-	return []string{cancelOID, startTLSOID}
+	return []string{control.OIDCancel, control.OIDStartTLS}
 }
 
 // startTLS begins TLS, alone on the connection like a bind. The answer is the
@@ -33,7 +28,7 @@ func (c *conn) startTLS(m *op.Message) error {
 	if refusal == nil {
 		refusal = c.session.StartTLS()
 	}
-	response := &op.Response{OID: startTLSOID}
+	response := &op.Response{OID: control.OIDStartTLS}
 	if refusal != nil {
 		response.Result = *refusal
 	}
@@ -50,9 +45,9 @@ func (c *conn) startTLS(m *op.Message) error {
 
 // refuseTLS says why TLS cannot begin now (RFC 4513, 3.1.1).
 func (c *conn) refuseTLS(m *op.Message) *op.Result {
-	for _, control := range m.Controls {
-		if control.Critical {
-			return op.Errorf(op.UnavailableCriticalExtension, "control %s does not go with StartTLS", control.OID)
+	for _, have := range m.Controls {
+		if have.Critical {
+			return op.Errorf(op.UnavailableCriticalExtension, "control %s does not go with StartTLS", have.OID)
 		}
 	}
 	switch {

@@ -20,7 +20,7 @@ const module = "github.com/seed-4dac0d86/ldapd"
 // like; packages for tests and tools are not in it.
 var order = strings.Fields(`
 	ber dn schema entry filter op
-	wire ldif schemafile
+	wire control ldif schemafile
 	table table/lsm table/hbase internal/spill internal/peer
 	revision journal txn
 	master tree index index/rowindex index/colindex index/existence plan

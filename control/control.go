@@ -1,0 +1,70 @@
+// Package control has the values of controls and extended operations as Go
+// values: a Parse function for each that clients send, an Encode method for each
+// that the server sends. It knows their encoding; what they mean is package
+// directory's. Parse functions return parts of the value that they are given.
+//
+// Errors of Parse functions say what is wrong with the value, not whose value
+// it is. All of them are protocol errors.
+package control
+
+import (
+	"fmt"
+
+	"github.com/seed-4dac0d86/ldapd/ber"
+)
+
+// Controls that have no value.
+const (
+	OIDManageDsaIT      = "2.16.840.1.113730.3.4.2"   // RFC 3296, section 3
+	OIDNoOp             = "1.3.6.1.4.1.4203.666.5.2"  // draft-zeilenga-ldap-noop
+	OIDPermissiveModify = "1.2.840.113556.1.4.1413"   // [MS-ADTS], section 3.1.1.3.4.1.8
+	OIDRelaxRules       = "1.3.6.1.4.1.4203.666.5.12" // draft-zeilenga-ldap-relax
+	OIDTreeDelete       = "1.2.840.113556.1.4.805"    // draft-armijo-ldap-treedelete
+	OIDDontUseCopy      = "1.3.6.1.1.22"              // RFC 6171
+)
+
+// The authorization identity controls. The request has no value, the value of
+// the response is an authorization identity. See RFC 3829.
+const (
+	OIDAuthzIDRequest  = "2.16.840.1.113730.3.4.16"
+	OIDAuthzIDResponse = "2.16.840.1.113730.3.4.15"
+)
+
+// Controls of this project, in the arc of UUIDs. Their values are text.
+const (
+	// OIDAt reads the past. Its value is a moment, see partition.ParseMoment.
+	OIDAt = "2.25.195980779315780798893398147915016512515"
+
+	// OIDToken lets a client write at one server and read what it wrote at
+	// another. A token is a revision as text, see revision.Parse: the value of
+	// the request with a read, and of the response to an update.
+	OIDToken = "2.25.62115083859443682979182002512448271178"
+)
+
+// NoValue returns an error if a control that has no value comes with one. Some
+// clients send an empty one for none.
+func NoValue(value []byte) error {
+	if len(value) > 0 {
+		return fmt.Errorf("it has a value of %d octets and takes none", len(value))
+	}
+	return nil
+}
+
+// parse reads a value that is one SEQUENCE.
+func parse(value []byte, components func(r *ber.Reader)) error {
+	r := ber.NewReader(value)
+	outer := r.Enter(ber.Sequence)
+	components(&r)
+	r.Leave(outer)
+	r.End()
+	return r.Err()
+}
+
+// parseStrings reads strings up to the end of the element that was entered last.
+func parseStrings(r *ber.Reader) []string {
+	s := []string{}
+	for r.More() {
+		s = append(s, string(r.Bytes(ber.OctetString)))
+	}
+	return s
+}

@@ -1,0 +1,23 @@
+package control
+
+import "github.com/seed-4dac0d86/ldapd/ber"
+
+// OIDs of ReadEntry: the entry before the change, and after it.
+const (
+	OIDPreRead  = "1.3.6.1.1.13.1"
+	OIDPostRead = "1.3.6.1.1.13.2"
+)
+
+// ReadEntry is the value of the pre-read and post-read request controls. Those
+// of the responses are a SearchResultEntry, see wire.AppendSearchEntry.
+//
+// See RFC 4527, section 3, and RFC 4511, section 4.5.1:
+//
+//	AttributeSelection ::= SEQUENCE OF selector LDAPString
+type ReadEntry struct{ Attributes []string }
+
+// ParseReadEntry parses the value of a request. Its Attributes are never nil.
+func ParseReadEntry(value []byte) (e ReadEntry, err error) {
+	err = parse(value, func(r *ber.Reader) { e.Attributes = parseStrings(r) })
+	return e, err
+}
