@@ -6,7 +6,7 @@ import "fmt"
 // stand for what follows "{NAME}". Passwords bounds how much of it there is at
 // once.
 type Hasher interface {
-	// Verify reports whether password is the stored one, or gives ErrScheme.
+	// Verify reports whether password is the stored one, or returns ErrScheme.
 	Verify(scheme string, stored, password []byte) (bool, error)
 	Hash(scheme string, password []byte) ([]byte, error)
 }

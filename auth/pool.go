@@ -56,7 +56,7 @@ func (p *pool) acquire(ctx context.Context, client string) error {
 	}
 }
 
-// enter takes what is free, or gives what says when to go on.
+// enter takes what is free, or returns what says when to go on.
 func (p *pool) enter(client string) (ready chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

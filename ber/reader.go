@@ -54,7 +54,7 @@ func (r *Reader) Expected(offset int, want, got string) {
 	r.Fail(&SyntaxError{Offset: offset, Want: want, Got: got})
 }
 
-// Next reads an element of any tag and gives its contents.
+// Next reads an element of any tag and returns its contents.
 func (r *Reader) Next() (Tag, []byte) {
 	t, end := r.header()
 	if r.err != nil {
@@ -65,7 +65,7 @@ func (r *Reader) Next() (Tag, []byte) {
 	return t, b
 }
 
-// Element reads an element of any tag and gives all of it, identifier and
+// Element reads an element of any tag and returns all of it, identifier and
 // length too.
 func (r *Reader) Element() []byte {
 	start := r.pos
@@ -173,7 +173,7 @@ func (r *Reader) Found() string {
 	return Tag(r.data[r.pos]).String()
 }
 
-// header reads identifier and length, and gives where the contents end.
+// header reads identifier and length, and returns where the contents end.
 func (r *Reader) header() (t Tag, end int) {
 	if r.err != nil {
 		return 0, 0

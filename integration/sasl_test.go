@@ -174,7 +174,7 @@ func (s *saslServer) rawTLS(t *testing.T, version uint16) (*saslClient, *tls.Con
 	return &saslClient{t: t, Conn: nc, r: bufio.NewReader(nc)}, &state
 }
 
-// ask sends a request and gives its answer.
+// ask sends a request and returns its answer.
 func (c *saslClient) ask(r op.Request) *wiretest.Answer {
 	c.t.Helper()
 	c.id++

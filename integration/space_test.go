@@ -93,7 +93,7 @@ func settledSize(t *testing.T, hb *hbasetest.Instance, prefix string, enough int
 	return size
 }
 
-// fillUp makes a directory whose people were overwritten some times, and gives what
+// fillUp makes a directory whose people were overwritten some times, and returns what
 // it takes on disk before and after all went that nobody reads, which is to be
 // enough.
 func fillUp(t *testing.T, hb *hbasetest.Instance, rounds int, enough int64) (before, after int64) {

@@ -13,7 +13,7 @@ import (
 // Redact has change take out of the records of a slot, up to a revision, what they
 // are to say no longer: of their messages, write lists and keys. It gets the parts of a
 // long write list one by one, reports whether it changed what it got, and must not
-// take the tables out of write lists. Redact gives how many commits were changed;
+// take the tables out of write lists. Redact returns how many commits were changed;
 // dry, how many would be.
 func (l *Log) Redact(ctx context.Context, s revision.Slot, upTo table.Revision, dry bool, change func(*Record) bool) (n int, err error) {
 	last := table.Revision(0)

@@ -1,5 +1,5 @@
 // Package plan turns a resolved filter into a tree of index cursors and runs
-// it. [Build] gives an [Access] or nil, which means that no index serves the
+// it. [Build] returns an [Access] or nil, which means that no index serves the
 // filter and the entries in scope must be scanned. What an Access yields are
 // candidates: those marked Maybe have to be tested against the whole filter,
 // the others match for certain. All have their scope still to be tested.

@@ -17,7 +17,7 @@ const sidMask = 0xfff
 // AppendCSN writes a revision as a change sequence number in the form of
 // OpenLDAP, YYYYmmddHHMMSS.uuuuuuZ#cccccc#sss#000000. The count has slot and
 // counter, all that a revision has below its time: so CSNs as text are in the
-// order of revisions, and ParseCSN gives the revision back. The server id is the
+// order of revisions, and ParseCSN returns the revision back. The server id is the
 // slot, for those who take CSNs apart.
 func AppendCSN(b []byte, r table.Revision) []byte {
 	b = Time(r).UTC().AppendFormat(b, "20060102150405.000000Z")

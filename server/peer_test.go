@@ -152,7 +152,7 @@ func TestSameOctetsAsPeer(t *testing.T) {
 	}
 }
 
-// exchange sends octets and gives all that comes until the server hangs up.
+// exchange sends octets and returns all that comes until the server hangs up.
 func exchange(t *testing.T, addr string, b []byte) []byte {
 	nc, err := net.Dial("tcp", addr)
 	if err != nil {

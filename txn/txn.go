@@ -2,7 +2,7 @@
 // transactions that commit at one revision or not at all, by the protocol of
 // docs/design/transactions.md.
 //
-// A [DB] is a store opened by one server. [DB.Snapshot] gives the newest state
+// A [DB] is a store opened by one server. [DB.Snapshot] returns the newest state
 // the server may show; [DB.Update] runs a function on a [Tx] and commits what it
 // wrote, again on a newer snapshot if another commit came between. Rows are read
 // through a [Reader], which both are. Two transactions conflict when they put

@@ -169,7 +169,7 @@ func isTerminal(w io.Writer) bool {
 const bulkMemory = 640 << 20
 
 // lowMemory makes the process live in bounded memory: entries are read once, so
-// keeping them is no use. The function it gives ends that.
+// keeping them is no use. The function that it returns ends that.
 func lowMemory(c *config.Config) func() {
 	if c.Cache == 0 {
 		c.Cache = 32 << 20

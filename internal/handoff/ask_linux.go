@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// Ask has the server that holds a folder do some work, and gives its *Failure, or
+// Ask has the server that holds a folder do some work, and returns its *Failure, or
 // ErrNobody if there is no such server. The end of ctx cancels the work, whose
 // end is waited for.
 func Ask(ctx context.Context, folder string, r Request) error {

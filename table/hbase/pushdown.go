@@ -145,7 +145,7 @@ func regex(pattern string) *filter.RegexStringComparator {
 	return filter.NewRegexStringComparator(pattern, javaDotAll, "ISO-8859-1", "JAVA")
 }
 
-// cellSelection selects the columns that decide a filter, or gives nil if they
+// cellSelection selects the columns that decide a filter, or returns nil if they
 // cannot be told.
 func cellSelection(h *shape, sel *selection, f table.Filter) (*selection, error) {
 	fams := map[string][]string{}

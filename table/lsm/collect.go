@@ -228,7 +228,7 @@ func (c *collector) row(g *group, row, prefix []byte) error {
 	return err
 }
 
-// drop removes images that no state needs, and gives how many stay. Those that say
+// drop removes images that no state needs, and returns how many stay. Those that say
 // that there is nothing are not needed when nothing is below them, nor, if the row
 // has no columns left, are its markers.
 func (c *collector) drop(images []imageKey, floor table.Revision, empty bool) (stay int, err error) {

@@ -140,7 +140,7 @@ func effect(ctx context.Context, from, to *state.Snapshot, id entry.ID) (Effect,
 	return e, err
 }
 
-// Lookup tests whether a query finds one entry, and gives it as Search would.
+// Lookup tests whether a query finds one entry, and returns it as Search would.
 func Lookup(ctx context.Context, s *state.Snapshot, q search.Query, id entry.ID) (found search.Result, ok bool, err error) {
 	f := search.NewFinder(ctx, s, q, func(r *search.Result, e error) bool {
 		if err = e; e == nil {
