@@ -256,8 +256,7 @@ func (im *importer) link(ctx context.Context, b *batch) ([]*transfer.Loading, er
 			ready = append(ready, e)
 			continue
 		}
-		var p *partition.Error
-		if errors.As(err, &p) && p.Problem == partition.NoSuchEntry {
+		if partition.Is(err, partition.NoSuchEntry) {
 			err = im.wait.add(x)
 		} else {
 			err = im.refuse(x, err)
@@ -354,14 +353,13 @@ func (im *importer) retry(ctx context.Context, s *sieve, x *item, last bool) err
 	if err == nil {
 		err = im.l.Link(ctx, e)
 	}
-	var p *partition.Error
 	switch {
 	case err == nil && (im.rejects.n == 0 || im.o.Continue):
 		im.o.Progress.entries.Add(1)
 		return im.l.Write(ctx, e)
 	case err == nil:
 		return nil
-	case !last && errors.As(err, &p) && p.Problem == partition.NoSuchEntry:
+	case !last && partition.Is(err, partition.NoSuchEntry):
 		return im.wait.add(x)
 	}
 	return im.refuse(x, err)

@@ -3,7 +3,6 @@ package directory
 import (
 	"bytes"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
@@ -85,7 +84,7 @@ func (o *operation) compareAt(ctx context.Context, s *partition.Snapshot, at par
 		return holds, err
 	}
 	own, err := s.Compare(ctx, at.ID, r.Description, r.Value)
-	if problem := (*partition.Error)(nil); has && errors.As(err, &problem) && problem.Problem == partition.NoSuchAttribute {
+	if has && partition.Is(err, partition.NoSuchAttribute) {
 		return false, nil
 	}
 	return own, err

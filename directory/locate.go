@@ -2,7 +2,6 @@ package directory
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -141,10 +140,7 @@ func (o *operation) target(alias *entry.Entry) (dn.DN, error) {
 	return target, nil
 }
 
-func isMissing(err error) bool {
-	var problem *partition.Error
-	return errors.As(err, &problem) && problem.Problem == partition.NoSuchEntry
-}
+func isMissing(err error) bool { return partition.Is(err, partition.NoSuchEntry) }
 
 // A hurdle is an entry on the way down to a name at which it does not simply go
 // on: a referral or an alias. Rest are the RDNs of the name below it.

@@ -144,10 +144,7 @@ func (b *bringing) withoutErased(ids []entry.ID) (rest []entry.ID, erased int, e
 	return rest, erased, nil
 }
 
-func isMissing(err error) bool {
-	var problem *partition.Error
-	return errors.As(err, &problem) && problem.Problem == partition.NoSuchEntry
-}
+func isMissing(err error) bool { return partition.Is(err, partition.NoSuchEntry) }
 
 // trees lists what was below the entry, what is, and what is where it was.
 func (b *bringing) trees(id entry.ID) ([]entry.ID, error) {

@@ -40,7 +40,7 @@ func (c *conn) readMuch() error {
 	return err
 }
 
-// readFew gives the large buffer up, which must be empty.
+// readFew lets go of the large buffer, which must be empty.
 func (c *conn) readFew() {
 	if c.in == c.few {
 		return

@@ -285,7 +285,7 @@ func (e *shared) abortLater(ctx context.Context, w *writer, i *issue) {
 			return err
 		})
 		if err != nil {
-			e.db.o.Log.Debug("journal row left pending", "revision", revision.String(i.rec.Revision), "err", err)
+			e.db.o.Log.Debug("journal row left pending", "revision", revision.String(i.rec.Revision), "error", err)
 		}
 	})
 }

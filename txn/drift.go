@@ -60,7 +60,7 @@ func (e *shared) mayClaim(ctx context.Context) (bool, error) {
 	e.measure(at, asked)
 	err = e.drifted()
 	if err != nil {
-		e.db.o.Log.Warn("this server does not write", "err", err)
+		e.db.o.Log.Warn("this server does not write", "error", err)
 		e.retry = time.Now().Add(jittered(e.db.o.Lease/4, e.db.o.random()))
 	}
 	return err == nil, nil

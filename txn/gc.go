@@ -168,7 +168,7 @@ func (db *DB) collectNowAndThen(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
-			db.o.Log.Warn("collecting garbage", "store", db.store.String(), "err", err)
+			db.o.Log.Warn("collecting garbage", "store", db.store.String(), "error", err)
 		case whole:
 			last = time.Now()
 		}

@@ -84,7 +84,7 @@ func (e *shared) run() {
 			err = e.claim(e.background)
 		}
 		if err != nil && e.background.Err() == nil {
-			e.db.o.Log.Warn("following the store", "store", e.db.store.String(), "err", err)
+			e.db.o.Log.Warn("following the store", "store", e.db.store.String(), "error", err)
 		}
 	}
 }
@@ -279,7 +279,7 @@ func (e *shared) recoverSilent() {
 		defer e.recovering.Store(false)
 		for _, s := range silent {
 			if _, err := e.db.log.Recover(e.background, s, heads.Raw(s)); err != nil && e.background.Err() == nil {
-				e.db.o.Log.Warn("recovering", "slot", s, "err", err)
+				e.db.o.Log.Warn("recovering", "slot", s, "error", err)
 			}
 		}
 	})
@@ -545,7 +545,7 @@ func (e *shared) close(ctx context.Context) error {
 	w := e.writer.Load()
 	if w != nil {
 		if err := w.settled(ctx); err != nil {
-			e.db.o.Log.Warn("closing with undecided commits: a successor recovers them", "err", err)
+			e.db.o.Log.Warn("closing with undecided commits: a successor recovers them", "error", err)
 			w = nil
 		}
 	}

@@ -183,7 +183,7 @@ func received(c <-chan struct{}) bool {
 // reading that fails is repeated by the next poll.
 func (w *writer) follow(ctx context.Context) error {
 	if err := w.e.refresh(ctx, w); err != nil {
-		w.e.db.o.Log.Debug("reading the heads", "err", err)
+		w.e.db.o.Log.Debug("reading the heads", "error", err)
 		return nil
 	}
 	if !bytes.Equal(w.e.heads.Raw(w.slot), w.raw) {
@@ -299,7 +299,7 @@ func (w *writer) nowShown(h *journal.Heads, n uint64) (shown []*issue) {
 // giveUp ends the incarnation. Commits that wait for being shown learn that
 // their outcome is unknown; a successor, perhaps this server, decides it.
 func (w *writer) giveUp(cause error) {
-	w.e.db.o.Log.Warn("this server lost its slot", "slot", w.slot, "err", cause)
+	w.e.db.o.Log.Warn("this server lost its slot", "slot", w.slot, "error", cause)
 	w.fenced.Store(true)
 	w.e.issued = max(w.e.issued, w.cell.Limit)
 	w.e.writer.CompareAndSwap(w, nil)
@@ -349,7 +349,7 @@ func (w *writer) sweep(heads *journal.Heads, slots []revision.Slot, old []void) 
 			return
 		}
 		if err := w.e.db.log.Erase(ctx, v.rec); err != nil {
-			w.e.db.o.Log.Warn("sweeping", "revision", revision.String(v.rec.Revision), "err", err)
+			w.e.db.o.Log.Warn("sweeping", "revision", revision.String(v.rec.Revision), "error", err)
 			continue
 		}
 		w.mu.Lock()
@@ -358,7 +358,7 @@ func (w *writer) sweep(heads *journal.Heads, slots []revision.Slot, old []void) 
 	}
 	for _, s := range slots {
 		if err := w.e.db.log.Sweep(ctx, s, heads.Raw(s)); err != nil {
-			w.e.db.o.Log.Warn("sweeping", "slot", s, "err", err)
+			w.e.db.o.Log.Warn("sweeping", "slot", s, "error", err)
 		}
 	}
 }

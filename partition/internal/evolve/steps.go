@@ -207,6 +207,6 @@ func followOnce(p *catalog.Keeper) {
 		err = withdraw(context.Background(), p, c.Subschema.Since)
 	}
 	if err != nil {
-		p.Log.Debug("following the schema", "err", err)
+		p.Log.Debug("following the schema", "error", err)
 	}
 }
