@@ -138,7 +138,7 @@ func TestLoadRefuses(t *testing.T) {
 		must(t, loadAdd(l, "ou=a,ou=b,"+domain, unit))
 		wantProblem(t, loadAdd(l, "OU=B ,"+domain, unit), partition.EntryExists, "earlier record")
 		wantProblem(t, loadAdd(l, "ou=c,"+domain, unit, uuid), partition.EntryExists, "entryUUID")
-		wantProblem(t, loadAdd(l, "ou=elsewhere", unit), partition.NamingViolation, "--suffix")
+		wantProblem(t, loadAdd(l, "ou=elsewhere", unit), partition.NamingViolation, "in no naming context")
 		wantProblem(t, loadAdd(l, "ou=d,"+domain, unit, "sn: no"), partition.ClassViolation, "sn")
 		must(t, l.Refuse(name("ou=d,"+domain)))
 		wantProblem(t, loadAdd(l, "ou=e,ou=d,"+domain, unit), partition.Unwilling, "ou=d,"+domain+", was refused")
