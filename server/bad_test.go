@@ -89,6 +89,24 @@ func TestBadWhileRunning(t *testing.T) {
 	}
 }
 
+// A message ID may be used again as soon as its answer has come, also while the server
+// still has to clear the operation away.
+func TestMessageIDAgain(t *testing.T) {
+	first, hold := true, make(chan bool)
+	c := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {
+		sink.Done(&op.Response{})
+		if first {
+			first = false
+			<-hold
+		}
+	}, server.Options{}).dial()
+	defer close(hold)
+	c.send(1, search)
+	c.expect(1, op.Success)
+	c.send(1, search)
+	c.expect(1, op.Success)
+}
+
 // Contents that cannot be right are answered, and the connection goes on.
 func TestRefusal(t *testing.T) {
 	c := start(t, succeed, server.Options{}).dial()

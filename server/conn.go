@@ -242,10 +242,11 @@ func waits(r op.Request) bool {
 	return true
 }
 
-// unused checks that no outstanding operation has an id (RFC 4511, 4.1.1.1). It
-// needs c.mu.
+// unused checks that no outstanding operation has an id (RFC 4511, 4.1.1.1). One that
+// was answered may still be there for a moment, but its client may know the answer
+// already and use the id again. It needs c.mu.
 func (c *conn) unused(id int32) error {
-	if c.find(id) == nil {
+	if o := c.find(id); o == nil || o.sent.Load() {
 		return nil
 	}
 	return &wire.Error{Err: fmt.Errorf("message ID %d is that of an operation still outstanding", id)}
@@ -259,14 +260,14 @@ func (c *conn) remove(o *operation) {
 	c.ops = c.ops[:last]
 }
 
-// find returns the outstanding operation with an id; it needs c.mu.
-func (c *conn) find(id int32) *operation {
+// find returns the newest outstanding operation with an id; it needs c.mu.
+func (c *conn) find(id int32) (found *operation) {
 	for _, o := range c.ops {
-		if o.message.ID == id {
-			return o
+		if o.message.ID == id && (found == nil || found.sent.Load()) {
+			found = o
 		}
 	}
-	return nil
+	return found
 }
 
 // bind runs a Bind, alone.

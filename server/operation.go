@@ -38,6 +38,7 @@ type operation struct {
 	octets  int          // of the message
 	left    bool         // by the reader, which did not run it or does not any more; conn.mu's
 	done    bool         // answered; conn.out.mu's
+	sent    atomic.Bool  // the same, for those who have no lock: the client may have its answer
 	gaveUp  bool         // answered with canceled; conn.out.mu's
 	stays   bool         // may last as long as the connection; conn.mu's
 	state   atomic.Int32 // wanted, canceled, abandoned or stopped
@@ -169,6 +170,7 @@ func (s *sink) Done(r *op.Response) error {
 	out.begin()
 	out.buf = wire.AppendResponse(out.buf, s.message.ID, s.message.Request, r)
 	s.done, s.gaveUp = true, r.Code == op.Canceled
+	s.sent.Store(true)
 	return out.added(true)
 }
 
