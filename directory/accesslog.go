@@ -93,7 +93,7 @@ func appendResult(attrs []slog.Attr, r *op.Result) []slog.Attr {
 	return attrs
 }
 
-// appendSearch tells what a search found and what that took.
+// appendSearch returns what a search found and what that took.
 func (t *trace) appendSearch(attrs []slog.Attr) []slog.Attr {
 	attrs = append(attrs, slog.Int("entries", t.entries))
 	if t.references > 0 {

@@ -76,7 +76,7 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
-// steady gives a line without what is another one each time.
+// steady returns a line without what is another one each time.
 func steady(t *testing.T, line string) string {
 	var m map[string]any
 	if err := json.Unmarshal([]byte(line), &m); err != nil {

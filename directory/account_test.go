@@ -53,7 +53,7 @@ func newTokens(t *testing.T, name string) (*auth.Bearer, string) {
 type way struct {
 	name     string
 	password bool // it is her password that lets in
-	// try gives the answer with the right credentials; wrong is that to somebody
+	// try returns the answer with the right credentials; wrong is that to somebody
 	// without.
 	try   func() *op.Response
 	wrong func() *op.Response

@@ -43,7 +43,7 @@ func (st *stream) takeAlias(ctx context.Context, found *partition.Result) (away 
 	return false, nil
 }
 
-// aliasedElsewhere gives the URLs of what an alias names below a referral; nil if
+// aliasedElsewhere returns the URLs of what an alias names below a referral; nil if
 // it names nothing there.
 func (st *stream) aliasedElsewhere(ctx context.Context, found *partition.Result) ([]string, error) {
 	if !st.referrals {

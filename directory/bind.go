@@ -138,7 +138,7 @@ func (o *operation) verify(ctx context.Context, s *partition.Snapshot, who *iden
 	return nil, errCredentials
 }
 
-// passwordsOf gives what is secret of somebody, userPassword among it.
+// passwordsOf returns what is secret of somebody, userPassword among it.
 func (o *operation) passwordsOf(ctx context.Context, s *partition.Snapshot, who *identity) ([]entry.Attribute, error) {
 	switch {
 	case who.isAdmin():

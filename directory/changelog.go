@@ -30,7 +30,7 @@ func (o *operation) searchChangelog(ctx context.Context, name dn.DN, r *op.Searc
 	})
 }
 
-// settled gives the state up to which the changelog tells: nothing can be
+// settled returns the state up to which the changelog tells: nothing can be
 // committed any more at or below it.
 func (o *operation) settled(ctx context.Context, p *page) (*partition.Snapshot, error) {
 	if p != nil && p.revision != 0 {
@@ -123,7 +123,7 @@ func (l *changelog) offerChange(v *virtual, at table.Revision, number int) error
 	return l.offer(v, binary.BigEndian.AppendUint64(nil, uint64(at)), number)
 }
 
-// numbers gives the first and the last change number that a filter can be true of.
+// numbers returns the first and the last change number that a filter can be true of.
 func numbers(f filter.Filter) (first, last table.Revision) {
 	first, last = 1, revision.Last
 	switch f := f.(type) {

@@ -158,7 +158,7 @@ func (c *collectives) area(ctx context.Context, name dn.DN) (int, error) {
 	return 0, nil
 }
 
-// cutPoint gives what of a name is below an administrative point.
+// cutPoint returns what of a name is below an administrative point.
 func cutPoint(name, point []dn.Norm) ([]dn.Norm, bool) {
 	n := len(name) - len(point)
 	if n < 0 || !slices.Equal(name[n:], point) {
@@ -175,7 +175,7 @@ func (c *collectives) excludes(exclusions [][]byte, t *schema.AttributeType) boo
 	})
 }
 
-// attributes gives an entry's attributes with the collective ones, whose values
+// attributes returns an entry's attributes with the collective ones, whose values
 // from several collections come together, behind them.
 func (c *collectives) attributes(ctx context.Context, found *partition.Result) ([]entry.Attribute, error) {
 	own := found.Entry.Attributes

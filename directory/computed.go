@@ -45,7 +45,7 @@ func (o *operation) appendContextCSN(ctx context.Context, s *partition.Snapshot,
 	return append(as, entry.Attribute{Type: t, Values: csns(front)}), nil
 }
 
-// computed gives the values of a computed attribute.
+// computed returns the values of a computed attribute.
 func (o *operation) computed(ctx context.Context, s *partition.Snapshot, t *schema.AttributeType, at partition.Located) ([][]byte, error) {
 	known := o.known
 	switch t {

@@ -55,7 +55,7 @@ func (w *watch) later(ctx context.Context, s *partition.Snapshot) (*content, err
 	return c, err
 }
 
-// under gives the operation as it would be under the schema of another state.
+// under returns the operation as it would be under the schema of another state.
 func (w *watch) under(s *schema.Schema) *operation {
 	o := w.o
 	switch {
@@ -113,7 +113,7 @@ func (c *content) failure() error {
 	return c.shared.failed
 }
 
-// lookup gives an entry if it is in the content.
+// lookup returns an entry if it is in the content.
 func (c *content) lookup(ctx context.Context, id entry.ID) (*partition.Result, bool, error) {
 	found, ok, err := c.s.Lookup(ctx, c.query, id)
 	if err == nil {

@@ -91,7 +91,7 @@ const (
 	all      = withSearch | withCompare | updates | extended // but Bind
 )
 
-// operationsOf gives the kind of one request.
+// operationsOf returns the kind of one request.
 func operationsOf(r op.Request) operations {
 	switch r := r.(type) {
 	case *op.Bind:
@@ -119,7 +119,7 @@ func operationsOf(r op.Request) operations {
 
 // takeControls reads the controls of a request. One that does not go with the
 // operation counts as unknown: an error if it is critical, else ignored (RFC
-// 4511, 4.1.11). One that comes twice is a protocolError, but for session tracking.
+// 4511, 4.1.11). One that comes twice is a protocolError, except session tracking.
 func (o *operation) takeControls(m *op.Message) error {
 	with := operationsOf(m.Request)
 	for i := range m.Controls {

@@ -100,7 +100,7 @@ func describeSpec(spec *control.DerefSpec, s *schema.Schema) derefSpec {
 	return x
 }
 
-// dereferenced gives the control that goes with an entry: what the entries have
+// dereferenced returns the control that goes with an entry: what the entries have
 // that it names. An entry that is not there looks like one that has nothing to
 // show.
 func (st *stream) dereferenced(ctx context.Context, e *entry.Entry) ([]op.Control, error) {

@@ -50,7 +50,7 @@ func gather(ctx context.Context, s *partition.Snapshot, after revision.Front) (*
 	return g, nil
 }
 
-// differ tells what differs between two contents: first what left, so that names
+// differ returns what differs between two contents: first what left, so that names
 // are free, then what came and what changed.
 func (y *synchronizer) differ(ctx context.Context, from, to *content, g *commits, known revision.Front) error {
 	all, err := comparesAll(ctx, from, to, g)
@@ -283,7 +283,7 @@ func (d *difference) comeBelow(ctx context.Context, n news) error {
 	return nil
 }
 
-// compare tells what differs between two contents by going through both, for
+// compare returns what differs between two contents by going through both, for
 // when too much was touched to be named.
 func (y *synchronizer) compare(ctx context.Context, from, to *content, known revision.Front) error {
 	for found, err := range from.all(ctx) {

@@ -47,7 +47,7 @@ type Options struct {
 	// AdminKeys are those of SCRAM of the administrator (RFC 5803), one a
 	// mechanism. Without one SCRAM does not let them in.
 	AdminKeys [][]byte
-	// Limits are those of whom none of LimitRules fits, but for the
+	// Limits are those of whom none of LimitRules fits, except the
 	// administrator. The first rule that fits counts.
 	Limits     Limits
 	LimitRules []LimitRule
@@ -172,7 +172,7 @@ func New(p *partition.Partition, o Options) (*Directory, error) {
 // Close ends what goes on beside operations. Sessions end before it.
 func (d *Directory) Close() { d.upgrades.close() }
 
-// knownOf gives what is known of a schema. That of the schema in force is kept.
+// knownOf returns what is known of a schema. That of the schema in force is kept.
 func (d *Directory) knownOf(s *schema.Schema) *known {
 	if k := d.known.Load(); k.schema == s {
 		return k
@@ -230,7 +230,7 @@ func newKnown(s *schema.Schema) *known {
 	return k
 }
 
-// parse reads a DN and gives the key by which names are compared.
+// parse reads a DN and returns the key by which names are compared.
 func (d *Directory) parse(s string) (dn.DN, string, error) {
 	name, err := dn.Parse(s)
 	if err != nil {

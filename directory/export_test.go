@@ -7,10 +7,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// PartitionOf gives tests the partition below.
+// PartitionOf returns tests the partition below.
 func PartitionOf(d *Directory) *partition.Partition { return d.part }
 
-// Controls gives the controls that are served, and whether each goes with a
+// Controls returns the controls that are served, and whether each goes with a
 // request.
 func Controls(r op.Request) map[string]bool {
 	goes := map[string]bool{}

@@ -105,7 +105,7 @@ func (o *operation) passwordTarget(ctx context.Context, identity *string) (dn.DN
 	return name, err
 }
 
-// userNamed gives who has a name, if the requester may know.
+// userNamed returns who has a name, if the requester may know.
 func (o *operation) userNamed(ctx context.Context, authzID string) (*identity, error) {
 	s := o.now()
 	defer s.Close()

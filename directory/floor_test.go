@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 )
 
-// refreshed asks for a refresh, and gives the names that came, the cookie and the
+// refreshed asks for a refresh, and returns the names that came, the cookie and the
 // result.
 func refreshed(t *testing.T, s *directory.Session, cookie string) (names []string, next string, result op.Result) {
 	t.Helper()

@@ -35,7 +35,7 @@ func (i *identity) dn() string {
 	return i.name
 }
 
-// identify gives who an authorization identity names (RFC 4513, 5.2.1.8): ""
+// identify returns who an authorization identity names (RFC 4513, 5.2.1.8): ""
 // the anonymous, "dn:..." the administrator or an entry, "u:..." whom the rules
 // lead to. The error is of the store; it is errNobody for a name that nobody has,
 // or more than one.
@@ -62,7 +62,7 @@ func (o *operation) identify(ctx context.Context, s *partition.Snapshot, authzID
 	return nil, errNobody
 }
 
-// reach gives who stands where a rule leads.
+// reach returns who stands where a rule leads.
 func (o *operation) reach(ctx context.Context, s *partition.Snapshot, t auth.Target) (*identity, error) {
 	if t.Search {
 		return o.single(ctx, s, t)
@@ -119,7 +119,7 @@ func (o *operation) single(ctx context.Context, s *partition.Snapshot, t auth.Ta
 	return who, nil
 }
 
-// entryNamed gives who has an entry of a name: not the administrator, who has
+// entryNamed returns who has an entry of a name: not the administrator, who has
 // none.
 func (o *operation) entryNamed(ctx context.Context, s *partition.Snapshot, text string) (*identity, error) {
 	name, err := dn.Parse(text)

@@ -65,7 +65,7 @@ func (o *operation) end() {
 	o.d.pool.Put(o)
 }
 
-// now gives the newest state to read.
+// now returns the newest state to read.
 func (o *operation) now() *partition.Snapshot {
 	s := o.d.part.Snapshot()
 	o.adopt(s)

@@ -22,7 +22,7 @@ func pagedControl(size int, cookie []byte) op.Control {
 	return op.Control{OID: "1.2.840.113556.1.4.319", Critical: true, Value: ber.Close(b, 0)}
 }
 
-// page asks for one page and gives the names on it, the next cookie, and the
+// page asks for one page and returns the names on it, the next cookie, and the
 // result.
 func page(t *testing.T, s *directory.Session, r *op.Search, size int, cookie []byte) ([]string, []byte, op.Result) {
 	t.Helper()

@@ -45,7 +45,7 @@ func (o *operation) isPasswordChange(changes []op.Modification) bool {
 		slices.Equal(kinds, []op.ModKind{op.ModAdd, op.ModDelete})
 }
 
-// hashAttributes gives the attributes of a new entry with its passwords hashed,
+// hashAttributes returns the attributes of a new entry with its passwords hashed,
 // and the keys of SCRAM of the first one.
 func (o *operation) hashAttributes(ctx context.Context, as []op.PartialAttribute) ([]op.PartialAttribute, error) {
 	var clear []byte
@@ -73,7 +73,7 @@ func (o *operation) hashAttributes(ctx context.Context, as []op.PartialAttribute
 	return append(as, op.PartialAttribute{Description: o.known.scramKey.Name(), Values: keys}), nil
 }
 
-// hashChanges gives the changes with new passwords hashed. It is done before the
+// hashChanges returns the changes with new passwords hashed. It is done before the
 // transaction, which may run more than once. Whatever is changed of passwords,
 // the keys of SCRAM become those of the last one that was given in clear, or go:
 // nobody can tell of which password they were.
@@ -122,7 +122,7 @@ func replace(t *schema.AttributeType, values ...[]byte) op.Modification {
 	return op.Modification{Kind: op.ModReplace, PartialAttribute: op.PartialAttribute{Description: t.Name(), Values: values}}
 }
 
-// newPassword gives the changes that set a password to one in clear, whatever it
+// newPassword returns the changes that set a password to one in clear, whatever it
 // looks like.
 func (o *operation) newPassword(ctx context.Context, clear []byte) ([]op.Modification, error) {
 	if o.known.userPassword == nil {
@@ -227,7 +227,7 @@ func (o *operation) storedPasswords(ctx context.Context, s *partition.Snapshot, 
 	return nil, nil
 }
 
-// storedFor gives the stored value that is or verifies a given one, else the
+// storedFor returns the stored value that is or verifies a given one, else the
 // given one. Only the administrator may name a stored value itself: to others
 // its bytes would be as good as the password.
 func (o *operation) storedFor(ctx context.Context, stored [][]byte, given []byte) ([]byte, error) {

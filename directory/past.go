@@ -20,7 +20,7 @@ func takeAt(o *operation, _ *op.Message, c *op.Control) error {
 	return nil
 }
 
-// state gives what a read is of: the newest state, or the one that the request
+// state returns what a read is of: the newest state, or the one that the request
 // names.
 func (o *operation) state(ctx context.Context) (*partition.Snapshot, error) {
 	if o.controls.at == nil {
@@ -34,7 +34,7 @@ func (o *operation) state(ctx context.Context) (*partition.Snapshot, error) {
 	return s, nil
 }
 
-// noState tells why the state of a moment cannot be read.
+// noState returns why the state of a moment cannot be read.
 func (o *operation) noState(err error) error {
 	for _, known := range []error{txn.ErrRevision, txn.ErrFuture, txn.ErrCheckpoint} {
 		if errors.Is(err, known) && !errors.Is(err, table.ErrUnavailable) {

@@ -118,7 +118,7 @@ func (w *persister) begin(ctx context.Context) (revision.Front, error) {
 	return front, c.run(limited, w.base)
 }
 
-// notify tells what one commit did.
+// notify returns what one commit did.
 func (w *persister) notify(ctx context.Context, c *partition.Change, before, after revision.Front) error {
 	part := w.o.d.part
 	from, err := part.AtFront(ctx, before)
@@ -159,7 +159,7 @@ type notice struct {
 	was, is  *content // is: nil if the base is gone; then only deletions are told
 }
 
-// each tells what became of entries.
+// each returns what became of entries.
 func (n *notice) each(ctx context.Context, ids []entry.ID) error {
 	for e, err := range partition.Effects(ctx, n.from, n.to, ids) {
 		if err == nil {
@@ -208,7 +208,7 @@ func (n *notice) all(ctx context.Context) error {
 	return nil
 }
 
-// effect tells what became of an entry: of a deleted one if it was in the
+// effect returns what became of an entry: of a deleted one if it was in the
 // content, of others if they are.
 func (n *notice) effect(ctx context.Context, e partition.Effect) error {
 	kind := changeTypes[e.Kind]

@@ -15,7 +15,7 @@ type mechanism struct {
 	name string
 	// usable says why it does not work on this connection; nil: it does.
 	usable func(o *operation) error
-	// begin takes the client's first message. It gives who the client is, or an
+	// begin takes the client's first message. It returns who the client is, or an
 	// error, or lets the client go on by proceed.
 	begin func(ctx context.Context, o *operation, message []byte) (*identity, error)
 }
@@ -154,7 +154,7 @@ func (o *operation) isName(who *identity, authzID string) bool {
 	return err == nil && ownErr == nil && key == own
 }
 
-// named gives who a name belongs to that a client gave itself; nobody, if there
+// named returns who a name belongs to that a client gave itself; nobody, if there
 // is none.
 func (o *operation) named(ctx context.Context, s *partition.Snapshot, name string) (*identity, error) {
 	who, err := o.identify(ctx, s, name)
@@ -211,7 +211,7 @@ func bindExternal(ctx context.Context, o *operation, message []byte) (*identity,
 	return o.actAs(ctx, s, who, string(message))
 }
 
-// external gives who the layers below LDAP know. Rules come first. Without one a
+// external returns who the layers below LDAP know. Rules come first. Without one a
 // certificate is for the entry that has its subject's name, and a process on the
 // same machine is who it is, without an entry. Only a rule makes anyone the
 // administrator.
@@ -253,7 +253,7 @@ func bindBearer(ctx context.Context, o *operation, message []byte) (*identity, e
 		func(context.Context, *operation, []byte) (*identity, error) { return nil, errCredentials })
 }
 
-// bearer gives who a token is of. What it says is a name for rules, never a DN.
+// bearer returns who a token is of. What it says is a name for rules, never a DN.
 func (o *operation) bearer(ctx context.Context, authzID, token string) (*identity, error) {
 	name, err := o.d.settings().Tokens.Verify(token)
 	if err != nil {

@@ -69,7 +69,7 @@ func person(uid string, more ...line) []op.PartialAttribute {
 	return attributes(append([]line{{"objectClass", "inetOrgPerson"}, {"uid", uid}, {"cn", uid}, {"sn", uid}}, more...))
 }
 
-// send sends one bind and gives the answer.
+// send sends one bind and returns the answer.
 func send(t testing.TB, s *directory.Session, mechanism string, credentials []byte) *op.Response {
 	t.Helper()
 	var out answers
@@ -197,7 +197,7 @@ func TestProtectPasswords(t *testing.T) {
 	}
 }
 
-// scramBind runs a client of SCRAM. It gives the last answer and the salt that
+// scramBind runs a client of SCRAM. It returns the last answer and the salt that
 // the client was given.
 func scramBind(t testing.TB, s *directory.Session, mechanism, name, password, authzID string) (r *op.Response, salt string) {
 	t.Helper()

@@ -87,7 +87,7 @@ func (o *operation) scramFailure(answer []byte, err error) error {
 	return err
 }
 
-// scramKey gives who has a name, and their key: a fake one for who has none, and
+// scramKey returns who has a name, and their key: a fake one for who has none, and
 // for nobody.
 func (o *operation) scramKey(ctx context.Context, mechanism, name string) (*identity, auth.ScramKey, error) {
 	s := o.now()

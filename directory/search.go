@@ -315,7 +315,7 @@ func (st *stream) deliver(ctx context.Context, found *partition.Result) error {
 	return st.send(ctx, found)
 }
 
-// elsewhere gives the URLs by which others go on with the search; nil: what was
+// elsewhere returns the URLs by which others go on with the search; nil: what was
 // found is an entry of ours.
 func (st *stream) elsewhere(ctx context.Context, found *partition.Result) ([]string, error) {
 	switch {

@@ -23,7 +23,7 @@ const (
 
 // Where an index has the order, a list is made of searches that have few
 // candidates: of who wants pages no more than listCheap, of who wants all as
-// many as fit into the sort memory, but for maxList, at sortedSize bytes each.
+// many as fit into the sort memory, except maxList, at sortedSize bytes each.
 const (
 	maxList    = 1 << 18
 	sortedSize = 256
@@ -78,7 +78,7 @@ func (st *stream) runSorted(ctx context.Context) error {
 	return st.runQueries(ctx)
 }
 
-// chooseWay gives the way of the pages before, or the best one.
+// chooseWay returns the way of the pages before, or the best one.
 func (st *stream) chooseWay(ctx context.Context) (byte, error) {
 	if p := st.page; p != nil && len(p.after) > 0 {
 		way := p.after[0]
@@ -168,7 +168,7 @@ func (st *stream) lookUp(ctx context.Context, ids []entry.ID) error {
 	return nil
 }
 
-// list gives the ids of all that the search finds, in order.
+// list returns the ids of all that the search finds, in order.
 func (st *stream) list(ctx context.Context) ([]entry.ID, error) {
 	again := st.page != nil || st.o.controls.vlv != nil
 	var key listKey

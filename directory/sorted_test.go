@@ -52,7 +52,7 @@ func newDevices(t *testing.T) (*directory.Directory, []device) {
 	return d, all
 }
 
-// sorted runs a sorted search page by page (0: at once), and gives the names in
+// sorted runs a sorted search page by page (0: at once), and returns the names in
 // the order they came.
 func sorted(t *testing.T, s *directory.Session, filter, key string, size int) (names []string) {
 	t.Helper()

@@ -212,7 +212,7 @@ func (y *synchronizer) tell(ctx context.Context, c *content, found *partition.Re
 	return c.tell(ctx, found, stateControl(state, found.ID))
 }
 
-// drop tells that an entry has left the content. Several are told in one message
+// drop reports that an entry has left the content. Several are told in one message
 // if the client was told of no entry yet: OpenLDAP's consumer keeps one that it
 // was told of in the same refresh.
 func (y *synchronizer) drop(c *content, found *partition.Result) error {
@@ -279,7 +279,7 @@ func (y *synchronizer) advance(ctx context.Context, s *partition.Snapshot) error
 	}
 }
 
-// step tells what some commits changed. The state s is the one behind them, or
+// step returns what some commits changed. The state s is the one behind them, or
 // a later one.
 func (y *synchronizer) step(ctx context.Context, s *partition.Snapshot, g *commits) error {
 	if g.more {

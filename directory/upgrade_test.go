@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// secretsOf gives what the administrator sees of an entry's secrets.
+// secretsOf returns what the administrator sees of an entry's secrets.
 func secretsOf(t *testing.T, d *directory.Directory, name string) string {
 	t.Helper()
 	s := d.NewSession(nil)

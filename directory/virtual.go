@@ -29,7 +29,7 @@ func isVirtual(name dn.DN, scope op.Scope) bool {
 	return len(name) == 0 && scope == op.BaseObject || partition.IsSubschema(name)
 }
 
-// virtual gives the virtual entry that a search of this scope is about, nil if
+// virtual returns the virtual entry that a search of this scope is about, nil if
 // it is about entries in the store.
 func (o *operation) virtual(ctx context.Context, s *partition.Snapshot, name dn.DN, scope op.Scope) (*virtual, error) {
 	switch {
@@ -115,7 +115,7 @@ func (o *operation) searchVirtual(ctx context.Context, name dn.DN, r *op.Search,
 	return sink.Entry(&o.found)
 }
 
-// add gives the entry values of an attribute. One that the schema does not have
+// add returns the entry values of an attribute. One that the schema does not have
 // is left out.
 func (v *virtual) add(s *schema.Schema, name string, values ...string) {
 	t := s.Attribute(name)
