@@ -5,7 +5,7 @@
 // # Keys
 //
 // A normalised RDN ([Norm]) of one AVA is the OID of its type, "=" and the key
-// of its value, as in the tree table of seed 001:
+// of its value:
 //
 //	2.5.4.11=people
 //

@@ -20,7 +20,7 @@ import (
 // ID is an entry's UUID: its row in the master table and its entryUUID.
 type ID [16]byte
 
-// Root is the virtual root above all naming contexts (seed 001).
+// Root is the virtual root above all naming contexts.
 var Root ID
 
 // NewID makes a random ID.

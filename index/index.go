@@ -1,10 +1,9 @@
-// Package index is what the three kinds of index have in common (seed 001,
-// "Index Tables"): the [Index] contract, the codec of value keys, and the cell
+// Package index is what the three kinds of index have in common: the [Index] contract, the codec of value keys, and the cell
 // that every index row has.
 //
 // The table of an attribute's index is called index_ATTR and has one family,
 //
-//	i  info   the seed's dummy is the id of the *parent* of the entry, so that a
+//	i  info   the value is the id of the *parent* of the entry, so that a
 //	          one-level scope costs nothing and a subtree one no read
 //
 // with rows that begin with "=" (values; packages rowindex and colindex) and

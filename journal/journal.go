@@ -1,6 +1,5 @@
 // Package journal keeps the shared record of commits and of the servers that
-// make them, in two unversioned tables of a store (seed 000, "Journal"; seed
-// 004, one head per server).
+// make them, in two unversioned tables of a store.
 //
 // Table cluster:
 //

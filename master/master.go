@@ -1,4 +1,4 @@
-// Package master is the table of entries by id (seed 001, "Master Table"). It
+// Package master is the table of entries by id. It
 // has all that is needed to rebuild the other tables.
 //
 // Row: the entry's UUID, 16 bytes. Families:

@@ -2,8 +2,7 @@
 // vector that says which of them a reader sees.
 //
 // A revision id (table.Revision) is the timestamp of every cell that its commit
-// wrote. It has the fields of seed 000 in the seed's order, 63 bits of them so
-// that it is never negative as HBase's signed timestamp:
+// wrote. It uses 63 bits, so that it is never negative as HBase's signed timestamp:
 //
 //	40 bits  milliseconds since 2013-01-01T00:00Z (until 2047)
 //	15 bits  slot of the server that wrote it
@@ -15,7 +14,7 @@
 // Every server has a [Slot] in one row of the store, and in it a [Cell]: up to
 // which of its revisions (the head) its commits are to be seen, and the
 // exceptions below that. All cells, read at once, are a [Vector]: one atomic
-// snapshot of the whole cluster (seed 004's head per server). What a slot's
+// snapshot of the whole cluster. What a slot's
 // former holders committed is kept in an [Archive] each.
 package revision
 
@@ -42,7 +41,7 @@ const (
 	Last table.Revision = 1<<(timeBits+slotBits+counterBits) - 1
 )
 
-// Epoch is where the milliseconds of an id begin (seed 000).
+// Epoch is where the milliseconds of an id begin.
 var Epoch = time.Date(2013, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // A Slot is a server's place among the writers of a store, or a branch's. Slot
@@ -76,7 +75,7 @@ func At(t time.Time) table.Revision { return Make(millis(t), MaxSlot, maxCounter
 
 func millis(t time.Time) int64 { return t.Sub(Epoch).Milliseconds() }
 
-// String prints an id as seed 004 does: time, counter and slot in hexadecimal.
+// String prints an id as time, counter and slot in hexadecimal.
 func String(r table.Revision) string {
 	return fmt.Sprintf("r%x-%x-%x", Millis(r), Counter(r), SlotOf(r))
 }

@@ -5,8 +5,8 @@
 // A [Store] holds named tables. A table maps a row key (bytes, sorted) to
 // cells; a [Cell] has a family, a qualifier, a value and the [Revision] that
 // wrote it. Writers never overwrite and never delete: a newer revision hides an
-// older one, and a logical delete is a tombstone written like any other cell
-// (seed 000, "Data model"). A [View] says which revisions a reader sees.
+// older one, and a logical delete is a tombstone written like any other cell.
+// A [View] says which revisions a reader sees.
 //
 // What a store promises:
 //

@@ -1,5 +1,5 @@
 // Package tree is the table of names: (parent's id, normalised RDN) to id, with
-// each entry's normalised values beside it (seed 001, "Tree Table").
+// each entry's normalised values beside it.
 //
 // Row: the parent's UUID, 16 bytes, and the normalised RDN; a naming context is
 // a child of the virtual root and its whole normalised name is its RDN. The

@@ -1,5 +1,5 @@
 // Package colindex is the index for attributes with many values and few entries
-// each (seed 001, "Column Index Table"): a row a value, a column an id. One Get
+// each: a row a value, a column an id. One Get
 // gives all candidates of a value and their number.
 package colindex
 

@@ -1,5 +1,5 @@
-// Package existence is the index of which entries have an attribute at all
-// (seed 001, "Existence Index"): rows "*" id in the attribute's index table.
+// Package existence is the index of which entries have an attribute at all:
+// rows "*" id in the attribute's index table.
 package existence
 
 import (

@@ -1,5 +1,5 @@
-// Package rowindex is the index for attributes with few values and many entries
-// (seed 001, "Row Index Table"): a row a value and entry, "=" value id. Every
+// Package rowindex is the index for attributes with few values and many entries:
+// a row a value and entry, "=" value id. Every
 // search on it is a scan; it never has wide rows.
 package rowindex
 

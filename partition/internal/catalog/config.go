@@ -30,7 +30,7 @@ type Config struct {
 	Indexes []Index
 }
 
-// Layout of an index (seed 001, "Index Tables").
+// Layout of an index.
 type Layout string
 
 const (
