@@ -273,8 +273,11 @@ func checkSingle(t *testing.T, p *partition.Partition) {
 	defer now.Close()
 	for c, err := range now.Changes(ctx, nil) {
 		must(t, err)
-		s, err := p.At(ctx, c.Revision)
-		must(t, err)
+		var s *partition.Snapshot
+		eventually(t, "the other servers have no older commits to come", func() bool {
+			s, err = p.At(ctx, c.Revision)
+			return err == nil
+		})
 		typ := s.Schema().Attribute("floors")
 		for _, id := range c.IDs {
 			e, err := s.Entry(ctx, id, false)
