@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
-// takePreRead reads a pre-read control (RFC 4527): the changed entry is to be
-// shown as it was before the change.
+// takePreRead reads a pre-read control (RFC 4527), which asks for the entry as it was
+// before the change.
 func takePreRead(o *operation, _ *op.Message, c *op.Control) (err error) {
 	o.controls.preRead, err = selection("pre-read", c)
 	return err

@@ -116,7 +116,7 @@ func withoutValue(as []entry.Attribute, t *schema.AttributeType, v []byte) []ent
 		if as[i].Type != t || as[i].Options != "" {
 			continue
 		}
-		as[i].Values = slices.DeleteFunc(slices.Clone(as[i].Values), func(x []byte) bool { return same(t, x, v) })
+		as[i].Values = slices.DeleteFunc(slices.Clone(as[i].Values), func(x []byte) bool { return t.SameValue(x, v) })
 		if len(as[i].Values) == 0 {
 			return slices.Delete(as, i, i+1)
 		}
@@ -138,20 +138,7 @@ func withValue(as []entry.Attribute, t *schema.AttributeType, v []byte) []entry.
 }
 
 func has(a *entry.Attribute, v []byte) bool {
-	return slices.ContainsFunc(a.Values, func(x []byte) bool { return same(a.Type, x, v) })
-}
-
-// same compares two values of a type.
-func same(t *schema.AttributeType, a, b []byte) bool {
-	if bytes.Equal(a, b) || t.Equality == nil {
-		return bytes.Equal(a, b)
-	}
-	x, err := t.Equality.Key(a)
-	if err != nil {
-		return false
-	}
-	y, err := t.Equality.Key(b)
-	return err == nil && bytes.Equal(x, y)
+	return slices.ContainsFunc(a.Values, func(x []byte) bool { return a.Type.SameValue(x, v) })
 }
 
 // keepsNone reports whether an entry has none of the values of a former RDN, but
@@ -159,7 +146,7 @@ func same(t *schema.AttributeType, a, b []byte) bool {
 func keepsNone(as []entry.Attribute, s *schema.Schema, old, new dn.RDN) bool {
 	for _, v := range old {
 		t := s.Attribute(v.Type)
-		if t == nil || slices.ContainsFunc(new, func(n dn.AVA) bool { return s.Attribute(n.Type) == t && same(t, n.Value, v.Value) }) {
+		if t == nil || slices.ContainsFunc(new, func(n dn.AVA) bool { return s.Attribute(n.Type) == t && t.SameValue(n.Value, v.Value) }) {
 			continue
 		}
 		if a := find(as, &entry.Attribute{Type: t}); a != nil && has(a, v.Value) {

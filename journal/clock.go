@@ -15,9 +15,8 @@ var (
 	clockColumn = []byte{'a'}
 )
 
-// Time returns what time it is by the store's own clock, which gives unversioned
-// cells their timestamps; the zero Time if it has none. Token tells this question
-// from others.
+// Time returns the time of the store's own clock, which stamps unversioned cells, or the
+// zero Time if the store has no clock. Each call passes another token.
 func (l *Log) Time(ctx context.Context, token uint64) (time.Time, error) {
 	old, err := read(ctx, l.cluster, clockRow, clusterFamily, clockColumn)
 	if err == nil {

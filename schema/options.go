@@ -7,12 +7,12 @@ import (
 
 // registered are the options that any attribute may have: those of languages (RFC
 // 3866), and phonetic, which directories with Japanese names have had since RFC
-// 2849. One that ends with a hyphen stands for all that begin with it.
+// 2849. One that ends with a hyphen is a prefix.
 var registered = []string{"lang-", "phonetic"}
 
-// WithOptions returns a schema that recognizes more attribute options. One that
-// ends with a hyphen stands for all that begin with it. Schemas made from it by
-// Change recognize them too.
+// WithOptions returns a schema that recognizes more attribute options. An option that
+// ends with a hyphen is a prefix: all options that begin with it are recognized. Schemas
+// that Change makes from the result recognize them too.
 func (s *Schema) WithOptions(options ...string) *Schema {
 	if len(options) == 0 {
 		return s

@@ -1,5 +1,7 @@
 package schema
 
+import "bytes"
+
 // Usage of an attribute type (RFC 4512, 4.1.2).
 type Usage uint8
 
@@ -51,6 +53,20 @@ func (t *AttributeType) Name() string { return t.name }
 // with the option binary if values of the syntax must not go without it (RFC
 // 4522, section 3; RFC 4523, section 2.1).
 func (t *AttributeType) SentName() string { return t.sent }
+
+// SameValue reports whether two values are equal by the type's equality rule, or octet by
+// octet if it has none. A value that breaks its syntax equals only itself.
+func (t *AttributeType) SameValue(a, b []byte) bool {
+	if bytes.Equal(a, b) || t.Equality == nil {
+		return bytes.Equal(a, b)
+	}
+	x, err := t.Equality.Key(a)
+	if err != nil {
+		return false
+	}
+	y, err := t.Equality.Key(b)
+	return err == nil && bytes.Equal(x, y)
+}
 
 // Operational reports whether the type is for the directory's own use: sent
 // only when asked for by name or "+".

@@ -25,7 +25,7 @@ func (e *FloorError) Error() string {
 
 func (e *FloorError) Unwrap() error { return ErrRevision }
 
-// Floor is the oldest state that At gives, except checkpoints. It only rises.
+// Floor returns the oldest revision that At accepts, checkpoints aside. It only rises.
 func (db *DB) Floor() table.Revision { return db.live.honoured() }
 
 // honoured is the floor.

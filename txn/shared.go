@@ -397,8 +397,8 @@ func (e *shared) writable() error {
 	return w.alive()
 }
 
-// holder returns what this server writes as, or tells why it does not write. It looks
-// once: the slot may be taken again at any moment.
+// holder returns the writer of this server's slot, or the reason why it has none. The
+// slot may be taken again at any moment, so the answer is one of now.
 func (e *shared) holder() (*writer, error) {
 	if w := e.writer.Load(); w != nil {
 		return w, nil

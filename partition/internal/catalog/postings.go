@@ -21,7 +21,8 @@ const WarmPosting = 64
 // postingShare is the part of the postings' memory that one of them may have.
 const postingShare = 8
 
-// PostingHash stands for a value of an indexed type in what commits touch.
+// PostingHash returns the key by which commits touch a value of an indexed type (see
+// txn.Tx.TouchKeys).
 func PostingHash(t *schema.AttributeType, key []byte) uint64 {
 	h := fnv.New64a()
 	io.WriteString(h, t.OID)

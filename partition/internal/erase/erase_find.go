@@ -209,20 +209,8 @@ func (e *erasure) losesValue(f *finding, t *schema.AttributeType, v []byte) bool
 		return t != e.target.k.ObjectClass && (!t.NoUserModification || t.Secret())
 	}
 	return f.called && slices.ContainsFunc(e.target.name[0], func(a dn.AVA) bool {
-		return e.target.k.Schema.Attribute(a.Type) == t && sameValue(t, a.Value, v)
+		return e.target.k.Schema.Attribute(a.Type) == t && t.SameValue(a.Value, v)
 	})
-}
-
-func sameValue(t *schema.AttributeType, a, b []byte) bool {
-	if bytes.Equal(a, b) || t.Equality == nil {
-		return bytes.Equal(a, b)
-	}
-	x, err := t.Equality.Key(a)
-	if err != nil {
-		return false
-	}
-	y, err := t.Equality.Key(b)
-	return err == nil && bytes.Equal(x, y)
 }
 
 // goes reports whether a column of normAttributes does.

@@ -200,8 +200,8 @@ func (f *finder) consider(c index.Candidate, err error) bool {
 	return !in || f.Offer(c)
 }
 
-// InScope tells by the parent's id; only subtrees ask for nodes above, which
-// are few and cached.
+// InScope reports whether an entry is in the query's scope. The parent's id decides,
+// except in subtrees, where the nodes above are read: they are few and cached.
 func (f *finder) InScope(id, parent entry.ID) (bool, error) {
 	if parent == catalog.Root && (f.q.Base != catalog.Root || f.q.Scope == op.SingleLevel) {
 		// A naming context's own entry, or a candidate whose parent is unknown.

@@ -35,7 +35,7 @@ type DescribedValues struct {
 // Keyed is one value by its column: its position, and its key unless it was
 // cut.
 type Keyed struct {
-	Qualifier []byte // of its column; tells values of a description apart
+	Qualifier []byte // of its column, which no other value of the description has
 	Key       []byte // nil if cut
 	Position  master.Position
 }

@@ -42,7 +42,7 @@ type salvage struct {
 	known map[entry.ID]bool     // entries with a row in master that can be read
 }
 
-// A wreck is an entry of which at least the name can be read.
+// A wreck is an entry whose name, at least, can be read.
 type wreck struct {
 	id, parent entry.ID
 	rdn        string

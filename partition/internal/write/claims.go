@@ -27,7 +27,7 @@ const UniqueTable = "unique"
 
 var UniqueSpec = table.Spec{Name: UniqueTable, Families: []table.FamilySpec{{Name: txn.MarkFamily}}}
 
-// Claim notes a value that is to be had by one entry only.
+// Claim notes a value that no other entry may have.
 func (tx *Tx) Claim(x *catalog.Indexed, key []byte, id, parent entry.ID) {
 	tx.claims = append(tx.claims, Claim{x, key, id, parent})
 }

@@ -149,8 +149,8 @@ func valueHash(qualifier []byte) uint64 {
 	return h.Sum64()
 }
 
-// Touch tells caches that an entry changes; and, of a class that searches ask
-// about, that the first or last entry of it may come or go.
+// Touch marks an entry as changed for caches. It also marks the entry's classes that
+// searches ask about, since the first or last entry of one may come or go.
 func (tx *Tx) Touch(id entry.ID, cs *catalog.Classes) {
 	tx.Txn.Touch(id)
 	if tx.Catalog.ToCome != nil {
