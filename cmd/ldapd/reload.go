@@ -73,6 +73,7 @@ func (r *reloader) reload() {
 }
 
 func (r *reloader) use(c *config.Config) error {
+	warn(c, r.log)
 	o, err := directoryOptions(c, r.log)
 	if err != nil {
 		return err

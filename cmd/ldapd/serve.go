@@ -65,6 +65,7 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) (err er
 	if err := p.AddSuffixes(ctx, c.Suffix); err != nil {
 		return err
 	}
+	warn(c, log)
 	o, err := directoryOptions(c, log)
 	if err != nil {
 		return err
@@ -143,7 +144,6 @@ type handler struct{ *directory.Directory }
 func (h handler) NewSession(c *server.ConnInfo) server.Session { return h.Directory.NewSession(c) }
 
 func directoryOptions(c *config.Config, log *slog.Logger) (directory.Options, error) {
-	warn(c, log)
 	tokens, err := bearer(c, log)
 	return directory.Options{
 		Admin:            c.Admin.DN,
