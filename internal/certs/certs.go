@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -48,7 +49,8 @@ func (e *Error) Unwrap() error { return e.Err }
 type Store struct {
 	files  Files
 	log    *slog.Logger
-	seen   contents // what the files had last; Reload's
+	mu     sync.Mutex // of one Reload at a time: Watch's and a signal's
+	seen   contents   // what the files had last; mu's
 	config atomic.Pointer[tls.Config]
 }
 
@@ -92,6 +94,8 @@ func (s *Store) Watch(ctx context.Context, every time.Duration) {
 // Reload takes the files as they are now. Wrong ones are logged once and change
 // nothing: a certificate and its key may be written one after the other.
 func (s *Store) Reload() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	c, err := s.files.read()
 	if c.equal(&s.seen) {
 		return
