@@ -1,5 +1,7 @@
-// Package index is what the three kinds of index have in common: the [Index] contract, the codec of value keys, and the cell
-// that every index row has.
+// Package index is what the kinds of index have in common: the [Index] contract, the
+// codec of value keys, and the cell that every index row has. A new kind is a package
+// that implements the contract and a row of the table of kinds
+// (partition/internal/catalog).
 //
 // The table of an attribute's index is called index_ATTR and has one family,
 //
@@ -7,7 +9,7 @@
 //	          one-level scope costs nothing and a subtree one no read
 //
 // with rows that begin with "=" (values; packages rowindex and colindex) and
-// "*" (presence; package existence). Value keys are the keys of the type's
+// "*" (presence; package existence, which the others embed). Value keys are the keys of the type's
 // equality rule, escaped so that rows sort as keys do and none is a prefix of
 // another: 00 is written 00 FF and the end is 00 01. A key of more than MaxKey
 // bytes is cut there and ends with 00 02 and a hash of the whole: exact for
@@ -23,7 +25,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // Info is the family of index tables.
@@ -56,18 +57,35 @@ type Candidates = iter.Seq2[Candidate, error]
 // An Index finds entries by the values of one attribute type. Cursors continue
 // behind the position after, if it is not empty.
 type Index interface {
+	// Table returns the table that has the index, and nothing else.
+	Table() table.Table
+	// Selective reports whether a value is expected to have few entries.
+	Selective() bool
 	// Equal finds the entries that have a value with this key.
-	Equal(ctx context.Context, r txn.Reader, key, after []byte) Candidates
+	Equal(ctx context.Context, r table.Reader, key, after []byte) Candidates
 	// Span finds those with a key in the span.
-	Span(ctx context.Context, r txn.Reader, s Span, after []byte) Candidates
+	Span(ctx context.Context, r table.Reader, s Span, after []byte) Candidates
 	// InOrder goes through all values in the order of their keys, or backwards,
 	// and of equal keys in that of the ids: a position is the row of the value
 	// and the id.
-	InOrder(ctx context.Context, r txn.Reader, reverse bool, after []byte) Candidates
+	InOrder(ctx context.Context, r table.Reader, reverse bool, after []byte) Candidates
 	// Among returns what the index has of these entries for a value with this key.
-	Among(ctx context.Context, r txn.Reader, key []byte, ids []entry.ID) ([]Change, error)
+	Among(ctx context.Context, r table.Reader, key []byte, ids []entry.ID) ([]Change, error)
+	// Present finds the entries that have a value, whichever it is, each once.
+	Present(ctx context.Context, r table.Reader, after []byte) Candidates
+	// Warm streams what is worth having in memory before anybody asks for it:
+	// values that at most so many entries have.
+	Warm(ctx context.Context, r table.Reader, most int) iter.Seq2[Value, error]
 	// Mutation enters (or takes out) one value.
 	Mutation(key []byte, id, parent entry.ID, gone bool) table.Mutation
+	// Presence enters (or takes out) an entry that has any value.
+	Presence(id, parent entry.ID, gone bool) table.Mutation
+}
+
+// A Value is a key and the entries that have a value with it.
+type Value struct {
+	Key []byte
+	Set *Set
 }
 
 // A Memory is an index that may know without reading the store which entries have a
@@ -76,7 +94,7 @@ type Memory interface {
 	// Known returns the entries that have a value with this key, if they are in
 	// memory. A set of more than upTo entries that commits have changed meanwhile
 	// counts as unknown, since bringing it up to date copies it.
-	Known(ctx context.Context, r txn.Reader, key []byte, upTo int) (*Set, bool)
+	Known(ctx context.Context, r table.Reader, key []byte, upTo int) (*Set, bool)
 	// Longer reports whether the value is known to have had more than n entries
 	// when it was read last, though it was not read to its end.
 	Longer(key []byte, n int) bool

@@ -27,7 +27,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // Families of the table.
@@ -51,7 +50,7 @@ func Spec() table.Spec {
 			{Name: UpAttributes, With: TreeInfo},
 			{Name: Secrets},
 			{Name: NormAttributes},
-			{Name: txn.MarkFamily},
+			{Name: table.MarkFamily},
 		},
 		Splits: [][]byte{{0x40}, {0x80}, {0xc0}},
 	}

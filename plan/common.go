@@ -8,7 +8,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/index"
-	"github.com/seed-4dac0d86/ldapd/txn"
+	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // common is an intersection that is a whole plan. With a value among its parts its
@@ -20,7 +20,7 @@ type common struct{ *intersection }
 
 func (a *common) distinct() bool { return true }
 
-func (a *common) Run(ctx context.Context, r txn.Reader, after []byte) index.Candidates {
+func (a *common) Run(ctx context.Context, r table.Reader, after []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
 		if known, ok := a.fromMemory(ctx, r); ok {
 			a.led = known.led
@@ -44,7 +44,7 @@ func (a *common) Run(ctx context.Context, r txn.Reader, after []byte) index.Cand
 // streamed is an intersection none of whose parts is short.
 type streamed struct{ *intersection }
 
-func (a streamed) Run(ctx context.Context, r txn.Reader, _ []byte) index.Candidates {
+func (a streamed) Run(ctx context.Context, r table.Reader, _ []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) { a.stream(ctx, r, yield) }
 }
 
@@ -60,7 +60,7 @@ func (a *intersection) value() *lookup {
 }
 
 // yieldValue yields the candidates of one value, to be tested for the other parts.
-func (a *common) yieldValue(ctx context.Context, r txn.Reader, after []byte, yield func(index.Candidate, error) bool) {
+func (a *common) yieldValue(ctx context.Context, r table.Reader, after []byte, yield func(index.Candidate, error) bool) {
 	l := a.value()
 	a.led = l
 	if len(after) > 0 {
@@ -112,7 +112,7 @@ type inMemory struct {
 
 // fromMemory returns the parts that are in memory, after reading those that are about
 // as short; false if none is there. The entries are tested for the others.
-func (a *intersection) fromMemory(ctx context.Context, r txn.Reader) (m inMemory, ok bool) {
+func (a *intersection) fromMemory(ctx context.Context, r table.Reader) (m inMemory, ok bool) {
 	m, unknown := a.known(ctx, r)
 	if len(m.sets) == 0 {
 		return m, false
@@ -126,7 +126,7 @@ func (a *intersection) fromMemory(ctx context.Context, r txn.Reader) (m inMemory
 }
 
 // known returns the parts that are in memory, and the values that are not.
-func (a *intersection) known(ctx context.Context, r txn.Reader) (m inMemory, unknown []*lookup) {
+func (a *intersection) known(ctx context.Context, r table.Reader) (m inMemory, unknown []*lookup) {
 	m.maybe = !a.whole
 	upTo := math.MaxInt
 	for _, p := range a.parts {
@@ -154,10 +154,10 @@ func (a *intersection) known(ctx context.Context, r txn.Reader) (m inMemory, unk
 
 // readAlike reads those of the values that are about as short as one that is in
 // memory, so that they are too. The others are tested on the entries.
-func readAlike(ctx context.Context, r txn.Reader, unknown []*lookup, length int) {
+func readAlike(ctx context.Context, r table.Reader, unknown []*lookup, length int) {
 	for _, l := range unknown {
 		most := alikeUpTo * length
-		if m, ok := l.in.Values.(index.Memory); !ok || m.Longer(l.test.Key, most) {
+		if m, ok := l.in.(index.Memory); !ok || m.Longer(l.test.Key, most) {
 			continue
 		}
 		n := 0
@@ -180,8 +180,8 @@ func (a *lookup) isValue() bool {
 }
 
 // known returns the entries of a value, if they are in memory.
-func (a *lookup) known(ctx context.Context, r txn.Reader, upTo int) (*index.Set, bool) {
-	m, ok := a.in.Values.(index.Memory)
+func (a *lookup) known(ctx context.Context, r table.Reader, upTo int) (*index.Set, bool) {
+	m, ok := a.in.(index.Memory)
 	if !ok {
 		return nil, false
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/index"
-	"github.com/seed-4dac0d86/ldapd/txn"
+	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 const (
@@ -40,7 +40,7 @@ func (a *intersection) rank() rank { return a.parts[0].rank() }
 func (a *intersection) distinct() bool { return false }
 
 // Run streams the parts' common candidates, or the first part where none is short.
-func (a *intersection) Run(ctx context.Context, r txn.Reader, _ []byte) index.Candidates {
+func (a *intersection) Run(ctx context.Context, r table.Reader, _ []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
 		list, short, err := a.list(ctx, r)
 		if err != nil {
@@ -63,7 +63,7 @@ func (a *intersection) Run(ctx context.Context, r txn.Reader, _ []byte) index.Ca
 // list finds the shortest part and narrows it by the parts that are about as short.
 // Where none is short they have to be streamed, and the rest is left to be tested
 // on the entries.
-func (a *intersection) list(ctx context.Context, r txn.Reader) (list []index.Candidate, short bool, err error) {
+func (a *intersection) list(ctx context.Context, r table.Reader) (list []index.Candidate, short bool, err error) {
 	lead, list, err := a.shortest(ctx, r)
 	if err != nil || lead < 0 {
 		return nil, false, err
@@ -77,7 +77,7 @@ func (a *intersection) list(ctx context.Context, r txn.Reader) (list []index.Can
 }
 
 // shortest reads the parts in step, in growing pages, until one ends.
-func (a *intersection) shortest(ctx context.Context, r txn.Reader) (int, []index.Candidate, error) {
+func (a *intersection) shortest(ctx context.Context, r table.Reader) (int, []index.Candidate, error) {
 	for n := firstPage; n <= longestValue; n *= pageGrows {
 		for i, p := range a.parts {
 			if n == firstPage && i > 0 && p.rank() > rankSome && a.parts[0].rank() <= rankSome {
@@ -100,7 +100,7 @@ func isValue(a Access) bool {
 	return ok && l.isValue()
 }
 
-func (a *intersection) stream(ctx context.Context, r txn.Reader, yield func(index.Candidate, error) bool) {
+func (a *intersection) stream(ctx context.Context, r table.Reader, yield func(index.Candidate, error) bool) {
 	a.led = a.parts[0]
 	for c, err := range a.led.Run(ctx, r, nil) {
 		a.seen++
@@ -113,7 +113,7 @@ func (a *intersection) stream(ctx context.Context, r txn.Reader, yield func(inde
 
 // narrow keeps of the list what the other parts have, where reading them costs
 // about as much as the list did; whole reports whether that decided the filter.
-func (a *intersection) narrow(ctx context.Context, r txn.Reader, lead int, list []index.Candidate) ([]index.Candidate, bool, error) {
+func (a *intersection) narrow(ctx context.Context, r table.Reader, lead int, list []index.Candidate) ([]index.Candidate, bool, error) {
 	whole := a.whole
 	for i, p := range a.parts {
 		if i == lead || len(list) == 0 {
@@ -153,7 +153,7 @@ func keep(list, other []index.Candidate) []index.Candidate {
 }
 
 // collect reads up to n candidates and reports whether there were no more.
-func collect(ctx context.Context, r txn.Reader, a Access, n int) (list []index.Candidate, ended bool, err error) {
+func collect(ctx context.Context, r table.Reader, a Access, n int) (list []index.Candidate, ended bool, err error) {
 	for c, err := range a.Run(ctx, r, nil) {
 		if err != nil {
 			return nil, false, err
@@ -189,7 +189,7 @@ func (a *intersection) Indexes(names []string) []string {
 // same revision, without the entries being read.
 type once struct{ of Access }
 
-func (a *once) Run(ctx context.Context, r txn.Reader, after []byte) index.Candidates {
+func (a *once) Run(ctx context.Context, r table.Reader, after []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
 		skip, _ := binary.Uvarint(after)
 		seen := map[entry.ID]struct{}{}

@@ -20,29 +20,20 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/index"
-	"github.com/seed-4dac0d86/ldapd/index/existence"
 	"github.com/seed-4dac0d86/ldapd/schema"
-	"github.com/seed-4dac0d86/ldapd/txn"
+	"github.com/seed-4dac0d86/ldapd/table"
 )
-
-// Indexed is how one attribute type is indexed.
-type Indexed struct {
-	Values   index.Index
-	Presence existence.Index
-	// Selective says that a value has few entries (a column index).
-	Selective bool
-}
 
 // A Catalog knows the indexes that can be read.
 type Catalog interface {
-	Indexed(t *schema.AttributeType) (Indexed, bool)
+	Indexed(t *schema.AttributeType) (index.Index, bool)
 }
 
 // An Access is a way to find candidates.
 type Access interface {
 	// Run streams the candidates behind a position. Positions of one Access on
 	// one revision are stable.
-	Run(ctx context.Context, r txn.Reader, after []byte) index.Candidates
+	Run(ctx context.Context, r table.Reader, after []byte) index.Candidates
 	// Describe prints the access and what is below it, one line each, and, if
 	// counted, how many candidates each has yielded so far.
 	Describe(b *strings.Builder, indent int, counted bool)
@@ -70,7 +61,7 @@ const (
 // empty is the access of a filter that matches nothing.
 type empty struct{}
 
-func (empty) Run(context.Context, txn.Reader, []byte) index.Candidates {
+func (empty) Run(context.Context, table.Reader, []byte) index.Candidates {
 	return func(func(index.Candidate, error) bool) {}
 }
 func (empty) rank() rank     { return rankOne }
@@ -80,7 +71,7 @@ func (empty) distinct() bool { return true }
 // known, which the zero id says; the entry may not even exist.
 type byID struct{ id entry.ID }
 
-func (a byID) Run(_ context.Context, _ txn.Reader, after []byte) index.Candidates {
+func (a byID) Run(_ context.Context, _ table.Reader, after []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
 		if len(after) == 0 {
 			yield(index.Candidate{ID: a.id, Maybe: true, Position: a.id[:]}, nil)
@@ -94,22 +85,22 @@ func (byID) distinct() bool { return true }
 type lookup struct {
 	test  *filter.Test
 	typ   *schema.AttributeType
-	in    Indexed
+	in    index.Index
 	span  index.Span
 	maybe bool // the index holds more than the test asks for
 	order rank
 	seen  int
 }
 
-func (a *lookup) Run(ctx context.Context, r txn.Reader, after []byte) index.Candidates {
+func (a *lookup) Run(ctx context.Context, r table.Reader, after []byte) index.Candidates {
 	var from index.Candidates
 	switch {
 	case a.test.Op == filter.TestPresent:
-		from = a.in.Presence.All(ctx, r, after)
+		from = a.in.Present(ctx, r, after)
 	case a.order == rankFew || a.order == rankSome:
-		from = a.in.Values.Equal(ctx, r, a.test.Key, after)
+		from = a.in.Equal(ctx, r, a.test.Key, after)
 	default:
-		from = a.in.Values.Span(ctx, r, a.span, after)
+		from = a.in.Span(ctx, r, a.span, after)
 	}
 	return func(yield func(index.Candidate, error) bool) {
 		for c, err := range from {
@@ -134,7 +125,7 @@ type union struct {
 	seen  int
 }
 
-func (a *union) Run(ctx context.Context, r txn.Reader, after []byte) index.Candidates {
+func (a *union) Run(ctx context.Context, r table.Reader, after []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
 		for _, p := range a.parts {
 			for c, err := range p.Run(ctx, r, nil) {
@@ -228,7 +219,7 @@ func buildAnd(f *filter.AndNode, c Catalog) (Access, bool) {
 // unsure marks all candidates Maybe.
 type unsure struct{ Access }
 
-func (a *unsure) Run(ctx context.Context, r txn.Reader, after []byte) index.Candidates {
+func (a *unsure) Run(ctx context.Context, r table.Reader, after []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
 		for c, err := range a.Access.Run(ctx, r, after) {
 			c.Maybe = true
@@ -264,7 +255,7 @@ func buildTest(t *filter.Test, c Catalog) (Access, bool) {
 	return u, true
 }
 
-func buildLookup(t *filter.Test, at *schema.AttributeType, in Indexed) Access {
+func buildLookup(t *filter.Test, at *schema.AttributeType, in index.Index) Access {
 	a := &lookup{test: t, typ: at, in: in, maybe: t.Options != ""}
 	switch t.Op {
 	case filter.TestPresent:
@@ -274,7 +265,7 @@ func buildLookup(t *filter.Test, at *schema.AttributeType, in Indexed) Access {
 			return nil
 		}
 		a.order = rankSome
-		if in.Selective {
+		if in.Selective() {
 			a.order = rankFew
 		}
 	case filter.TestGreaterOrEqual:

@@ -16,11 +16,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/index"
-	"github.com/seed-4dac0d86/ldapd/index/existence"
 	"github.com/seed-4dac0d86/ldapd/plan"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 var core = schema.Core()
@@ -106,12 +104,12 @@ func newEntry(t *testing.T, n int, values []string) *entry.Entry {
 func number(id entry.ID) int { return int(binary.BigEndian.Uint64(id[8:])) }
 
 // Indexed implements plan.Catalog.
-func (w *world) Indexed(t *schema.AttributeType) (plan.Indexed, bool) {
+func (w *world) Indexed(t *schema.AttributeType) (index.Index, bool) {
 	x, ok := w.indexes[t]
 	if !ok {
-		return plan.Indexed{}, false
+		return nil, false
 	}
-	return plan.Indexed{Values: x, Selective: x.selective, Presence: existence.Index{Table: &txn.Table{Name: t.Name()}}}, true
+	return x, true
 }
 
 func (w *world) build(text string) (filter.Resolved, plan.Access) {
@@ -202,7 +200,7 @@ func (w *world) matches(f filter.Resolved, n int) bool {
 }
 
 func (w *world) candidates(t *testing.T, a plan.Access, after []byte) (cs []index.Candidate) {
-	for c, err := range a.Run(context.Background(), reader{w: w}, after) {
+	for c, err := range a.Run(context.Background(), nil, after) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,12 +234,36 @@ type fake struct {
 	all       []index.Candidate
 }
 
-func (x *fake) Equal(_ context.Context, _ txn.Reader, key, after []byte) index.Candidates {
+func (x *fake) Equal(_ context.Context, _ table.Reader, key, after []byte) index.Candidates {
 	return x.span(after, func(k []byte) bool { return bytes.Equal(k, key) })
 }
 
+func (x *fake) Table() table.Table { return nil }
+
+func (x *fake) Selective() bool { return x.selective }
+
+func (x *fake) Present(_ context.Context, _ table.Reader, after []byte) index.Candidates {
+	var ids []index.Candidate
+	for _, e := range x.w.entries {
+		has := slices.ContainsFunc(e.Attributes, func(a entry.Attribute) bool { return a.Type == x.typ })
+		if has && bytes.Compare(e.ID[:], after) > 0 {
+			ids = append(ids, index.Candidate{ID: e.ID, Position: e.ID[:]})
+		}
+	}
+	slices.SortFunc(ids, func(a, b index.Candidate) int { return a.ID.Compare(b.ID) })
+	return func(yield func(index.Candidate, error) bool) {
+		for _, c := range ids {
+			if !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (x *fake) Warm(context.Context, table.Reader, int) iter.Seq2[index.Value, error] { return nil }
+
 // Known implements index.Memory.
-func (x *fake) Known(_ context.Context, _ txn.Reader, key []byte, _ int) (*index.Set, bool) {
+func (x *fake) Known(_ context.Context, _ table.Reader, key []byte, _ int) (*index.Set, bool) {
 	if !slices.Contains(x.w.inMemory, x) {
 		return nil, false
 	}
@@ -255,20 +277,22 @@ func (x *fake) Known(_ context.Context, _ txn.Reader, key []byte, _ int) (*index
 // Longer implements index.Memory.
 func (x *fake) Longer([]byte, int) bool { return false }
 
-func (x *fake) Among(context.Context, txn.Reader, []byte, []entry.ID) ([]index.Change, error) {
+func (x *fake) Among(context.Context, table.Reader, []byte, []entry.ID) ([]index.Change, error) {
 	return nil, nil
 }
 
-func (x *fake) Span(_ context.Context, _ txn.Reader, s index.Span, after []byte) index.Candidates {
+func (x *fake) Span(_ context.Context, _ table.Reader, s index.Span, after []byte) index.Candidates {
 	return x.span(after, func(k []byte) bool {
 		holds, _ := s.Holds(k, false)
 		return holds
 	})
 }
 
-func (x *fake) InOrder(context.Context, txn.Reader, bool, []byte) index.Candidates { return nil }
+func (x *fake) InOrder(context.Context, table.Reader, bool, []byte) index.Candidates { return nil }
 
 func (x *fake) Mutation([]byte, entry.ID, entry.ID, bool) (m table.Mutation) { return m }
+
+func (x *fake) Presence(entry.ID, entry.ID, bool) (m table.Mutation) { return m }
 
 // span yields an entry for each of its keys, in the order of keys and ids.
 func (x *fake) span(after []byte, holds func(key []byte) bool) index.Candidates {
@@ -305,29 +329,4 @@ func keyOf(t *schema.AttributeType, a *entry.Attribute, v []byte) ([]byte, error
 		return nil, fmt.Errorf("%s is not %s", a.Type.Name(), t.Name())
 	}
 	return t.Equality.Key(v)
-}
-
-// reader serves the rows of existence indexes only.
-type reader struct {
-	txn.Reader
-	w *world
-}
-
-func (r reader) Scan(_ context.Context, t *txn.Table, rows table.Range, _ table.Select) iter.Seq2[table.Row, error] {
-	var keys [][]byte
-	for _, e := range r.w.entries {
-		key := index.PresenceRow(e.ID)
-		has := slices.ContainsFunc(e.Attributes, func(a entry.Attribute) bool { return a.Type.Name() == t.Name })
-		if has && bytes.Compare(key, rows.Start) >= 0 {
-			keys = append(keys, key)
-		}
-	}
-	slices.SortFunc(keys, bytes.Compare)
-	return func(yield func(table.Row, error) bool) {
-		for _, k := range keys {
-			if !yield(table.Row{Key: k, Cells: []table.Cell{{Family: index.Info, Value: entry.Root[:]}}}, nil) {
-				return
-			}
-		}
-	}
 }

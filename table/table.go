@@ -165,6 +165,8 @@ func PrefixEnd(p []byte) []byte {
 
 // A Table is one table of a store. Its methods may be called concurrently.
 type Table interface {
+	// Name returns the name that Create gave it.
+	Name() string
 	// Get reads one row. A row that has no visible cell comes back with its
 	// key and no cells.
 	Get(ctx context.Context, row []byte, s Select) (Row, error)

@@ -37,7 +37,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // Families of the table.
@@ -53,7 +52,7 @@ const Name = "tree"
 func Spec() table.Spec {
 	return table.Spec{
 		Name:     Name,
-		Families: []table.FamilySpec{{Name: TreeInfo}, {Name: NormAttributes}, {Name: txn.MarkFamily}},
+		Families: []table.FamilySpec{{Name: TreeInfo}, {Name: NormAttributes}, {Name: table.MarkFamily}},
 		Splits:   [][]byte{{0x40}, {0x80}, {0xc0}},
 	}
 }

@@ -52,7 +52,7 @@ func (f *Fill) Snapshot() *Snapshot { return f.tx.snapshot }
 func (f *Fill) Stamp() table.Revision { return f.tx.Stamp() }
 
 // Write writes mutations; rows have cells only.
-func (f *Fill) Write(ctx context.Context, t *Table, ms ...table.Mutation) error {
+func (f *Fill) Write(ctx context.Context, t table.Table, ms ...table.Mutation) error {
 	if f.tx.refused != nil {
 		return f.tx.refused
 	}

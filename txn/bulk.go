@@ -51,8 +51,8 @@ func (b *Bulk) Stamp() table.Revision { return b.loader.stamp() }
 
 // Write adds mutations; it may be called concurrently. Cells of one row may
 // come in several calls.
-func (b *Bulk) Write(ctx context.Context, t *Table, ms ...table.Mutation) error {
-	return b.loader.write(ctx, t.Name, ms)
+func (b *Bulk) Write(ctx context.Context, t table.Table, ms ...table.Mutation) error {
+	return b.loader.write(ctx, t.Name(), ms)
 }
 
 // Commit makes the load durable and visible at one revision, in one step.

@@ -44,7 +44,7 @@ func markCell(m Mark, slot revision.Slot) table.Cell {
 	if m.Deletes {
 		v[0] = deleting
 	}
-	return table.Cell{Family: MarkFamily, Qualifier: q, Value: v}
+	return table.Cell{Family: table.MarkFamily, Qualifier: q, Value: v}
 }
 
 // parseMark reads a mark's cell.
@@ -129,7 +129,7 @@ func (w *writer) conflictingIn(ctx context.Context, name string, marks map[strin
 	for part := range slices.Chunk(keys, applySize) {
 		var rows []table.Row
 		if err := w.step(ctx, func(ctx context.Context) (err error) {
-			rows, err = t.Versions(ctx, part, MarkFamily, tx.snapshot.Low())
+			rows, err = t.Versions(ctx, part, table.MarkFamily, tx.snapshot.Low())
 			return err
 		}); err != nil {
 			return nil, fmt.Errorf("reading the marks of others in %s: %w", name, err)

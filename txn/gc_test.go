@@ -281,7 +281,7 @@ func TestCollectYoung(t *testing.T) {
 				}
 			}
 			eventually(t, "secrets have no history, and marks are gone", 20*time.Second, func() bool {
-				return cellsOf(s, "x", 'b') == 1 && cellsOf(s, "x", MarkFamily) <= 1
+				return cellsOf(s, "x", 'b') == 1 && cellsOf(s, "x", table.MarkFamily) <= 1
 			})
 			if n := cellsOf(s, "x", 'a'); n != 10 {
 				t.Errorf("of the rest %d versions are left", n)

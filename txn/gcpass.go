@@ -93,7 +93,7 @@ func (p *pass) keep(name string, floor table.Revision) *table.Keep {
 		if floor > 0 {
 			marks = table.FamilyKeep{} // they are gone already
 		}
-		k.Families[MarkFamily] = marks
+		k.Families[table.MarkFamily] = marks
 	}
 	return k
 }

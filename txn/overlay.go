@@ -11,7 +11,7 @@ import (
 )
 
 // Get implements Reader.
-func (tx *Tx) Get(ctx context.Context, t *Table, row []byte, sel table.Select) (table.Row, error) {
+func (tx *Tx) Get(ctx context.Context, t table.Table, row []byte, sel table.Select) (table.Row, error) {
 	w := tx.written(t, row)
 	if w == nil {
 		return tx.snapshot.Get(ctx, t, row, sel)
@@ -27,8 +27,8 @@ func (tx *Tx) Get(ctx context.Context, t *Table, row []byte, sel table.Select) (
 }
 
 // GetMany implements Reader.
-func (tx *Tx) GetMany(ctx context.Context, t *Table, rows [][]byte, sel table.Select) ([]table.Row, error) {
-	if tx.writes[t.Name] == nil {
+func (tx *Tx) GetMany(ctx context.Context, t table.Table, rows [][]byte, sel table.Select) ([]table.Row, error) {
+	if tx.writes[t.Name()] == nil {
 		return tx.snapshot.GetMany(ctx, t, rows, sel)
 	}
 	out := make([]table.Row, len(rows))
@@ -58,7 +58,7 @@ func (tx *Tx) GetMany(ctx context.Context, t *Table, rows [][]byte, sel table.Se
 }
 
 // Scan implements Reader. It shows the rows written before it began.
-func (tx *Tx) Scan(ctx context.Context, t *Table, r table.Range, sel table.Select) iter.Seq2[table.Row, error] {
+func (tx *Tx) Scan(ctx context.Context, t table.Table, r table.Range, sel table.Select) iter.Seq2[table.Row, error] {
 	keys := tx.between(t, r)
 	if len(keys) == 0 {
 		return tx.snapshot.Scan(ctx, t, r, sel)
@@ -72,7 +72,7 @@ func (tx *Tx) Scan(ctx context.Context, t *Table, r table.Range, sel table.Selec
 // merge yields the rows of the snapshot and, in their places, the rows of keys
 // as the transaction sees them. The rows written are read one by one and not by
 // the scan, whose filter knows nothing of what was written.
-func (tx *Tx) merge(ctx context.Context, t *Table, r table.Range, sel table.Select, keys []string, yield func(table.Row, error) bool) {
+func (tx *Tx) merge(ctx context.Context, t table.Table, r table.Range, sel table.Select, keys []string, yield func(table.Row, error) bool) {
 	left := sel.MaxRows // counts down to the end; a start of 0 never gets there
 	emit := func(row table.Row, err error) bool {
 		if err == nil && len(row.Cells) == 0 {
@@ -116,16 +116,16 @@ func comesFirst(k string, before []byte, reverse bool) bool {
 }
 
 // written returns what the transaction wrote into a row, or nil.
-func (tx *Tx) written(t *Table, row []byte) *rowWrite {
-	if o := tx.writes[t.Name]; o != nil {
+func (tx *Tx) written(t table.Table, row []byte) *rowWrite {
+	if o := tx.writes[t.Name()]; o != nil {
 		return o.rows[string(row)]
 	}
 	return nil
 }
 
 // between copies the keys of the rows written in a range.
-func (tx *Tx) between(t *Table, r table.Range) []string {
-	o := tx.writes[t.Name]
+func (tx *Tx) between(t table.Table, r table.Range) []string {
+	o := tx.writes[t.Name()]
 	if o == nil {
 		return nil
 	}

@@ -64,7 +64,7 @@ func render(rows ...table.Row) string {
 	return b.String()
 }
 
-func readAll(t *rapid.T, r Reader, tab *Table, rg table.Range, sel table.Select) string {
+func readAll(t *rapid.T, r table.Reader, tab table.Table, rg table.Range, sel table.Select) string {
 	var out []table.Row
 	for row, err := range r.Scan(context.Background(), tab, rg, sel) {
 		if err != nil {
@@ -106,7 +106,7 @@ func TestOverlay(t *testing.T) {
 		filtered.MaxRows = 0
 		filtered.Filter = table.Has{Family: 'a', Qualifier: genQ.Draw(t, "has")}
 		var scanned, got, passed string
-		see := func(r Reader) {
+		see := func(r table.Reader) {
 			scanned = readAll(t, r, tab, rg, sel)
 			got = ""
 			for n := range 4 {

@@ -68,10 +68,10 @@ func (db *DB) holdFloor() (*Snapshot, error) {
 }
 
 // Table returns a table whose past can be changed.
-func (r *Redaction) Table(t *Table) (table.Redactor, error) {
-	x, ok := t.Table.(table.Redactor)
+func (r *Redaction) Table(t table.Table) (table.Redactor, error) {
+	x, ok := t.(table.Redactor)
 	if !ok {
-		return nil, fmt.Errorf("the past of table %s of this store cannot be changed", t.Name)
+		return nil, fmt.Errorf("the past of table %s of this store cannot be changed", t.Name())
 	}
 	return x, nil
 }

@@ -47,7 +47,7 @@ var rules = []rule{
 	{"a conflict is what the snapshot does not show, not what is new", drop("txn/conflict.go",
 		"if tx.isMine(c.Revision, own) || tx.snapshot.Visible(c.Revision)", "if tx.isMine(c.Revision, own) || c.Revision < own")},
 	{"marks are read down to the low-water mark", drop("txn/conflict.go",
-		"MarkFamily, tx.snapshot.Low())", "MarkFamily, tx.snapshot.Max())")},
+		"table.MarkFamily, tx.snapshot.Low())", "table.MarkFamily, tx.snapshot.Max())")},
 	{"all versions of a mark are read back", drop("txn/conflict.go",
 		"			for i := range row.Cells {\n", "			for i := range row.Cells[:min(1, len(row.Cells))] {\n")},
 	{"marks are read when the own ones are there", drop("txn/commit.go",

@@ -127,7 +127,7 @@ func (w *world) transact(db *DB) {
 	}
 }
 
-func get(r Reader, t *Table, row string) (string, error) {
+func get(r table.Reader, t table.Table, row string) (string, error) {
 	got, err := r.Get(context.Background(), t, []byte(row), table.Select{Families: []table.Family{'a'}})
 	if err != nil || len(got.Cells) == 0 {
 		return "", err
@@ -167,9 +167,9 @@ func (w *world) check(db *DB) string {
 		case has && !acked && !w.maybe[n]:
 			w.t.Errorf("transaction %d failed and is there", n)
 		}
-		for _, tab := range []*Table{data, other} {
+		for _, tab := range []table.Table{data, other} {
 			if v, _ := get(s, tab, fmt.Sprintf("row %d", n)); (v != "") != has {
-				w.t.Errorf("transaction %d: in the list %v, in %s %q", n, has, tab.Name, v)
+				w.t.Errorf("transaction %d: in the list %v, in %s %q", n, has, tab.Name(), v)
 			}
 		}
 	}

@@ -120,7 +120,7 @@ func (s *simState) String() string {
 
 // readWhole reads the whole state from a store, but the children only if they are
 // asked for.
-func readWhole(ctx context.Context, r Reader, data, other *Table, children bool) (*simState, error) {
+func readWhole(ctx context.Context, r table.Reader, data, other table.Table, children bool) (*simState, error) {
 	s := newSimState()
 	rows, err := r.GetMany(ctx, data, [][]byte{[]byte("list"), []byte("group"), []byte("parent")}, table.Select{Families: []table.Family{'a', secretFamily}})
 	if err != nil {
@@ -160,7 +160,7 @@ func numbers(s string) (ns []int) {
 
 // do is operation n as a transaction: it reads, refuses what the state does not
 // allow, or writes and marks. It returns what it read.
-func (o simOp) do(ctx context.Context, tx *Tx, n int, data, other *Table) (*simState, error) {
+func (o simOp) do(ctx context.Context, tx *Tx, n int, data, other table.Table) (*simState, error) {
 	read, err := readWhole(ctx, tx, data, other, o.kind >= opMake)
 	if err != nil {
 		return nil, err
@@ -205,7 +205,7 @@ func member(m int, gone bool) table.Mutation {
 	return table.Mutation{Row: []byte("group"), Cells: []table.Cell{c}}
 }
 
-func (o simOp) doTree(tx *Tx, data, other *Table) {
+func (o simOp) doTree(tx *Tx, data, other table.Table) {
 	parent, child := []byte("parent"), []byte("child "+strconv.Itoa(o.arg))
 	switch o.kind {
 	case opMake:
@@ -239,7 +239,7 @@ type simTx struct {
 func (w *simWorld) verdict(ctx context.Context) error {
 	o := w.net.oracle
 	r := memReader{o.heads}
-	other := &Table{"other", w.net.mem.Table("other")}
+	other := w.net.mem.Table("other")
 	for n, tx := range w.txs {
 		var stands []table.Revision
 		for _, r := range tx.tries {
@@ -261,7 +261,7 @@ func (w *simWorld) verdict(ctx context.Context) error {
 			return fmt.Errorf("transaction %d (%v): stands %v, its row has %d cells", n, tx.op, stands, len(left.Cells))
 		}
 	}
-	got, err := readWhole(ctx, r, &Table{"data", w.net.mem.Table("data")}, other, true)
+	got, err := readWhole(ctx, r, w.net.mem.Table("data"), other, true)
 	if err != nil {
 		return err
 	}
@@ -272,17 +272,17 @@ func (w *simWorld) verdict(ctx context.Context) error {
 // A memReader reads the store without the net.
 type memReader struct{ view table.View }
 
-func (m memReader) Get(ctx context.Context, t *Table, row []byte, s table.Select) (table.Row, error) {
+func (m memReader) Get(ctx context.Context, t table.Table, row []byte, s table.Select) (table.Row, error) {
 	s.View = m.view
-	return t.Table.Get(ctx, row, s)
+	return t.Get(ctx, row, s)
 }
 
-func (m memReader) GetMany(ctx context.Context, t *Table, rows [][]byte, s table.Select) ([]table.Row, error) {
+func (m memReader) GetMany(ctx context.Context, t table.Table, rows [][]byte, s table.Select) ([]table.Row, error) {
 	s.View = m.view
-	return t.Table.GetMany(ctx, rows, s)
+	return t.GetMany(ctx, rows, s)
 }
 
-func (m memReader) Scan(ctx context.Context, t *Table, r table.Range, s table.Select) iter.Seq2[table.Row, error] {
+func (m memReader) Scan(ctx context.Context, t table.Table, r table.Range, s table.Select) iter.Seq2[table.Row, error] {
 	s.View = m.view
-	return t.Table.Scan(ctx, r, s)
+	return t.Scan(ctx, r, s)
 }

@@ -138,7 +138,7 @@ func (d *node) uses(s *Snapshot) {
 
 // collected: garbage was removed. I8: what is in use is kept.
 func (o *oracle) collected(name string, k *table.Keep) {
-	floor, marks := k.Of('a').Floor, k.Of(MarkFamily).Floor
+	floor, marks := k.Of('a').Floor, k.Of(table.MarkFamily).Floor
 	for r, c := range o.commits {
 		c.collected = c.collected || r <= max(floor, marks)
 	}

@@ -115,6 +115,8 @@ type simTable struct {
 
 var _ table.Versioner = simTable{}
 
+func (t simTable) Name() string { return t.name }
+
 func (t simTable) send(ctx context.Context, s step, key []byte, n int, effect func(part int) string) error {
 	return t.node.net.send(ctx, &call{node: t.node, step: s, table: t.name, key: string(key), n: n, effect: effect})
 }

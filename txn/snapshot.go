@@ -28,7 +28,7 @@ type Snapshot struct {
 	expired atomic.Pointer[error] // as err, since then
 }
 
-var _ Reader = (*Snapshot)(nil)
+var _ table.Reader = (*Snapshot)(nil)
 var _ table.View = (*Snapshot)(nil)
 
 // Snapshot returns the newest published state. It is cheap: nobody waits and
@@ -173,12 +173,12 @@ func (s *Snapshot) TouchedWith(key, since uint64) ([]entry.ID, bool) {
 }
 
 // Get implements Reader.
-func (s *Snapshot) Get(ctx context.Context, t *Table, row []byte, sel table.Select) (table.Row, error) {
+func (s *Snapshot) Get(ctx context.Context, t table.Table, row []byte, sel table.Select) (table.Row, error) {
 	if err := s.unreadable(); err != nil {
 		return table.Row{}, err
 	}
 	sel.View = s
-	r, err := t.Table.Get(ctx, row, sel)
+	r, err := t.Get(ctx, row, sel)
 	if err == nil {
 		err = s.stillKept(ctx)
 	}
@@ -186,12 +186,12 @@ func (s *Snapshot) Get(ctx context.Context, t *Table, row []byte, sel table.Sele
 }
 
 // GetMany implements Reader.
-func (s *Snapshot) GetMany(ctx context.Context, t *Table, rows [][]byte, sel table.Select) ([]table.Row, error) {
+func (s *Snapshot) GetMany(ctx context.Context, t table.Table, rows [][]byte, sel table.Select) ([]table.Row, error) {
 	if err := s.unreadable(); err != nil {
 		return nil, err
 	}
 	sel.View = s
-	got, err := t.Table.GetMany(ctx, rows, sel)
+	got, err := t.GetMany(ctx, rows, sel)
 	if err == nil {
 		err = s.stillKept(ctx)
 	}
@@ -199,15 +199,15 @@ func (s *Snapshot) GetMany(ctx context.Context, t *Table, rows [][]byte, sel tab
 }
 
 // Scan implements Reader.
-func (s *Snapshot) Scan(ctx context.Context, t *Table, r table.Range, sel table.Select) iter.Seq2[table.Row, error] {
+func (s *Snapshot) Scan(ctx context.Context, t table.Table, r table.Range, sel table.Select) iter.Seq2[table.Row, error] {
 	if err := s.unreadable(); err != nil {
 		return func(yield func(table.Row, error) bool) { yield(table.Row{}, err) }
 	}
 	sel.View = s
 	if !s.asked() {
-		return s.scanKept(ctx, t.Table.Scan(ctx, r, sel))
+		return s.scanKept(ctx, t.Scan(ctx, r, sel))
 	}
-	return t.Table.Scan(ctx, r, sel)
+	return t.Scan(ctx, r, sel)
 }
 
 // show makes s the current state. States are shown one at a time, each with

@@ -17,7 +17,7 @@ import (
 )
 
 // flagged reads a row that says whether a step was taken, and by which commit.
-func flagged(t *Table, r Reader) (table.Revision, error) {
+func flagged(t table.Table, r table.Reader) (table.Revision, error) {
 	row, err := r.Get(context.Background(), t, []byte("flag"), table.Select{})
 	if err != nil || len(row.Cells) == 0 {
 		return 0, err

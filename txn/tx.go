@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Tx is one attempt of a transaction: a Reader at a snapshot overlaid with its
+// Tx is one attempt of a transaction: a table.Reader at a snapshot overlaid with its
 // own writes. It is used by one goroutine.
 type Tx struct {
 	db       *DB
@@ -31,7 +31,7 @@ type Tx struct {
 	urgent   bool
 }
 
-var _ Reader = (*Tx)(nil)
+var _ table.Reader = (*Tx)(nil)
 
 // An overlay is what a transaction wrote into one table.
 type overlay struct {
@@ -75,14 +75,14 @@ func (tx *Tx) Stamp() table.Revision {
 
 // Write adds mutations to be committed. Later ones lie over earlier ones. Their
 // bytes must not be changed any more.
-func (tx *Tx) Write(t *Table, ms ...table.Mutation) {
-	o := tx.writes[t.Name]
+func (tx *Tx) Write(t table.Table, ms ...table.Mutation) {
+	o := tx.writes[t.Name()]
 	if o == nil {
 		o = &overlay{rows: map[string]*rowWrite{}}
 		if tx.writes == nil {
 			tx.writes = map[string]*overlay{}
 		}
-		tx.writes[t.Name] = o
+		tx.writes[t.Name()] = o
 	}
 	for _, m := range ms {
 		if m.DeleteRow || len(m.Cells) > 0 {
@@ -134,10 +134,10 @@ func (w *rowWrite) columns() []table.Cell {
 }
 
 // Mark declares what the transaction does to a row.
-func (tx *Tx) Mark(t *Table, row []byte, m Mark) {
-	tx.marks = append(tx.marks, place(t.Name, row, m))
+func (tx *Tx) Mark(t table.Table, row []byte, m Mark) {
+	tx.marks = append(tx.marks, place(t.Name(), row, m))
 	if tx.db.engine.storesMarks() {
-		tx.markRows = append(tx.markRows, markRow{t.Name, row, m})
+		tx.markRows = append(tx.markRows, markRow{t.Name(), row, m})
 	}
 }
 

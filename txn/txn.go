@@ -5,7 +5,7 @@
 // A [DB] is a store opened by one server. [DB.Snapshot] returns the newest state
 // the server may show; [DB.Update] runs a function on a [Tx] and commits what it
 // wrote, again on a newer snapshot if another commit came between. Rows are read
-// through a [Reader], which both are. Two transactions conflict when they put
+// through a [table.Reader], which both are. Two transactions conflict when they put
 // incompatible [Mark]s on one row; what they wrote or read does not matter.
 //
 // On an engine that commits atomic batches (table.Batcher) cells and journal
@@ -18,7 +18,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -30,12 +29,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
-
-// MarkFamily is the family of master and tree rows (and of table unique) that
-// holds conflict marks. Whoever makes those tables includes it, and does not
-// read it: selections on them name their families. Engines that find conflicts
-// in memory leave it empty.
-const MarkFamily table.Family = 'm'
 
 // Options of a DB; the zero Options are good.
 type Options struct {
@@ -118,20 +111,6 @@ func def[T ~int | ~int64](p *T, v T) {
 	if *p <= 0 {
 		*p = v
 	}
-}
-
-// A Table is a handle on one table of the DB.
-type Table struct {
-	Name string
-	table.Table
-}
-
-// A Reader reads rows at one state: a *Snapshot, or a *Tx that sees its own
-// writes too. Select.View is the reader's business: callers leave it nil.
-type Reader interface {
-	Get(ctx context.Context, t *Table, row []byte, s table.Select) (table.Row, error)
-	GetMany(ctx context.Context, t *Table, rows [][]byte, s table.Select) ([]table.Row, error)
-	Scan(ctx context.Context, t *Table, r table.Range, s table.Select) iter.Seq2[table.Row, error]
 }
 
 // Errors of transactions. Those of package table come through wrapped.
@@ -286,8 +265,8 @@ func (db *DB) Alone(ctx context.Context) error { return db.engine.alone(ctx) }
 // Store returns the store below.
 func (db *DB) Store() table.Store { return db.store }
 
-// Table returns the handle of a table that Create of the store has made.
-func (db *DB) Table(name string) *Table { return &Table{name, db.store.Table(name)} }
+// Table returns a table that Create of the store has made.
+func (db *DB) Table(name string) table.Table { return db.store.Table(name) }
 
 // Writer reports whether this server commits now; if not, err says why.
 func (db *DB) Writer() (ok bool, err error) {

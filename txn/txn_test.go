@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-var dataSpec = table.Spec{Name: "data", Families: []table.FamilySpec{{Name: 'a'}, {Name: 'b'}, {Name: MarkFamily}}}
+var dataSpec = table.Spec{Name: "data", Families: []table.FamilySpec{{Name: 'a'}, {Name: 'b'}, {Name: table.MarkFamily}}}
 
 // stores are the kinds of store that commits differ on.
 var stores = []struct {
@@ -53,7 +53,7 @@ func put(row, q, v string) table.Mutation {
 	return table.Mutation{Row: []byte(row), Cells: []table.Cell{{Family: 'a', Qualifier: []byte(q), Value: []byte(v)}}}
 }
 
-func value(t testing.TB, r Reader, tab *Table, row, q string) string {
+func value(t testing.TB, r table.Reader, tab table.Table, row, q string) string {
 	t.Helper()
 	got, err := r.Get(context.Background(), tab, []byte(row), table.Select{Families: []table.Family{'a'}})
 	if err != nil {
@@ -299,7 +299,7 @@ func TestCounters(t *testing.T) {
 	})
 }
 
-func number(t testing.TB, r Reader, db *DB, row string) uint64 {
+func number(t testing.TB, r table.Reader, db *DB, row string) uint64 {
 	if v := value(t, r, db.Table("data"), row, "n"); v != "" {
 		return binary.BigEndian.Uint64([]byte(v))
 	}

@@ -6,24 +6,29 @@ package colindex
 import (
 	"bytes"
 	"context"
+	"iter"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/index/existence"
 	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // Index is a column index in a table.
-type Index struct{ Table *txn.Table }
+type Index struct{ existence.Index }
 
-var _ index.Index = Index{}
+// New returns the index in a table.
+func New(t table.Table) index.Index { return Index{existence.Index{In: t}} }
+
+// Selective implements index.Index.
+func (Index) Selective() bool { return true }
 
 // page is how many columns of a row are read at once: the few that a value
 // should have, and a bound for one that has very many.
 const page = 1000
 
 // Equal gets the row of one value, in pages if it is wide.
-func (x Index) Equal(ctx context.Context, r txn.Reader, key, after []byte) index.Candidates {
+func (x Index) Equal(ctx context.Context, r table.Reader, key, after []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
 		row := index.AppendKey(nil, key)
 		if len(after) >= len(entry.ID{}) {
@@ -34,7 +39,7 @@ func (x Index) Equal(ctx context.Context, r txn.Reader, key, after []byte) index
 }
 
 // Span scans a range of values and tests each row's key.
-func (x Index) Span(ctx context.Context, r txn.Reader, s index.Span, after []byte) index.Candidates {
+func (x Index) Span(ctx context.Context, r table.Reader, s index.Span, after []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
 		rows := s.Rows()
 		if n := len(after) - len(entry.ID{}); n > 0 {
@@ -49,7 +54,7 @@ func (x Index) Span(ctx context.Context, r txn.Reader, s index.Span, after []byt
 			}
 			rows = index.Continue(rows, after[:n])
 		}
-		for row, err := range r.Scan(ctx, x.Table, rows, table.Select{MaxCells: page}) {
+		for row, err := range r.Scan(ctx, x.In, rows, table.Select{MaxCells: page}) {
 			if err != nil {
 				yield(index.Candidate{}, err)
 				return
@@ -67,7 +72,7 @@ func (x Index) Span(ctx context.Context, r txn.Reader, s index.Span, after []byt
 }
 
 // InOrder scans all values; of each, its row's ids.
-func (x Index) InOrder(ctx context.Context, r txn.Reader, reverse bool, after []byte) index.Candidates {
+func (x Index) InOrder(ctx context.Context, r table.Reader, reverse bool, after []byte) index.Candidates {
 	if reverse {
 		return x.backwards(ctx, r, after)
 	}
@@ -75,7 +80,7 @@ func (x Index) InOrder(ctx context.Context, r txn.Reader, reverse bool, after []
 }
 
 // backwards goes from the last value to the first.
-func (x Index) backwards(ctx context.Context, r txn.Reader, after []byte) index.Candidates {
+func (x Index) backwards(ctx context.Context, r table.Reader, after []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
 		if n := len(after) - len(entry.ID{}); n > 0 {
 			if !x.whole(ctx, r, after[:n], after[n:], yield) {
@@ -84,7 +89,7 @@ func (x Index) backwards(ctx context.Context, r txn.Reader, after []byte) index.
 			after = after[:n]
 		}
 		sel := table.Select{Reverse: true, MaxCells: page}
-		for row, err := range r.Scan(ctx, x.Table, index.Values(true, after), sel) {
+		for row, err := range r.Scan(ctx, x.In, index.Values(true, after), sel) {
 			switch {
 			case err != nil:
 				yield(index.Candidate{}, err)
@@ -102,9 +107,9 @@ func (x Index) backwards(ctx context.Context, r txn.Reader, after []byte) index.
 
 // whole reads all ids of a row in front of one (nil: all) and yields them, the
 // last first: rows have no other end to begin at.
-func (x Index) whole(ctx context.Context, r txn.Reader, row, before []byte, yield func(index.Candidate, error) bool) bool {
+func (x Index) whole(ctx context.Context, r table.Reader, row, before []byte, yield func(index.Candidate, error) bool) bool {
 	within := table.ColumnRange{Family: index.Info, To: before}
-	got, err := r.Get(ctx, x.Table, row, table.Select{Columns: []table.ColumnRange{within}})
+	got, err := r.Get(ctx, x.In, row, table.Select{Columns: []table.ColumnRange{within}})
 	if err != nil {
 		return yield(index.Candidate{}, err) && false
 	}
@@ -134,12 +139,12 @@ func candidate(row []byte, cell *table.Cell) (c index.Candidate, err error) {
 }
 
 // columns yields the candidates of a row behind an id; false: stop.
-func (x Index) columns(ctx context.Context, r txn.Reader, row []byte, maybe bool, after []byte, yield func(index.Candidate, error) bool) bool {
+func (x Index) columns(ctx context.Context, r table.Reader, row []byte, maybe bool, after []byte, yield func(index.Candidate, error) bool) bool {
 	from := table.ColumnRange{Family: index.Info}
 	if len(after) > 0 {
 		from.From = append(append([]byte(nil), after...), 0)
 	}
-	got, err := r.Get(ctx, x.Table, row, table.Select{Columns: []table.ColumnRange{from}, MaxCells: page})
+	got, err := r.Get(ctx, x.In, row, table.Select{Columns: []table.ColumnRange{from}, MaxCells: page})
 	if err != nil {
 		return yield(index.Candidate{}, err) && false
 	}
@@ -147,7 +152,7 @@ func (x Index) columns(ctx context.Context, r txn.Reader, row []byte, maybe bool
 }
 
 // row yields the candidates of a row read up to a page, and the pages after it.
-func (x Index) row(ctx context.Context, r txn.Reader, row table.Row, maybe bool, yield func(index.Candidate, error) bool) bool {
+func (x Index) row(ctx context.Context, r table.Reader, row table.Row, maybe bool, yield func(index.Candidate, error) bool) bool {
 	position := append([]byte(nil), row.Key...)
 	for i := range row.Cells {
 		c, err := candidate(position[:len(row.Key)], &row.Cells[i])
@@ -163,12 +168,12 @@ func (x Index) row(ctx context.Context, r txn.Reader, row table.Row, maybe bool,
 }
 
 // Among reads the columns of the entries.
-func (x Index) Among(ctx context.Context, r txn.Reader, key []byte, ids []entry.ID) ([]index.Change, error) {
+func (x Index) Among(ctx context.Context, r table.Reader, key []byte, ids []entry.ID) ([]index.Change, error) {
 	columns := make([]table.ColumnRange, len(ids))
 	for i, id := range ids {
 		columns[i] = table.Column(index.Info, id[:])
 	}
-	row, err := r.Get(ctx, x.Table, index.AppendKey(nil, key), table.Select{Columns: columns})
+	row, err := r.Get(ctx, x.In, index.AppendKey(nil, key), table.Select{Columns: columns})
 	if err != nil {
 		return nil, err
 	}
@@ -186,6 +191,41 @@ func (x Index) Among(ctx context.Context, r txn.Reader, key []byte, ids []entry.
 		}
 	}
 	return changes, nil
+}
+
+// Warm streams the rows that are short.
+func (x Index) Warm(ctx context.Context, r table.Reader, most int) iter.Seq2[index.Value, error] {
+	return func(yield func(index.Value, error) bool) {
+		for row, err := range r.Scan(ctx, x.In, index.Values(false, nil), table.Select{MaxCells: most + 1}) {
+			if err == nil && len(row.Cells) > most {
+				continue
+			}
+			v, cut, err := value(row, err)
+			if !cut && !yield(v, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// value reads a row; cut says that it is not known of which value it is.
+func value(row table.Row, err error) (v index.Value, cut bool, _ error) {
+	if err != nil {
+		return v, false, err
+	}
+	if v.Key, cut, _, err = index.CutKey(row.Key); err != nil || cut {
+		return v, cut, err
+	}
+	v.Set = &index.Set{}
+	for i := range row.Cells {
+		c, err := candidate(nil, &row.Cells[i])
+		if err != nil {
+			return v, false, err
+		}
+		v.Set.Append(c.ID, c.Parent)
+	}
+	v.Set.Clip()
+	return v, false, nil
 }
 
 // Mutation enters or takes out one value of one entry.

@@ -1,5 +1,5 @@
-// Package existence is the index of which entries have an attribute at all:
-// rows "*" id in the attribute's index table.
+// Package existence is the part of an index that says which entries have an attribute
+// at all: rows "*" id in the attribute's index table. Kinds of index embed it.
 package existence
 
 import (
@@ -8,19 +8,21 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/index"
 	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // Index is an existence index in a table.
-type Index struct{ Table *txn.Table }
+type Index struct{ In table.Table }
+
+// Table returns the table.
+func (x Index) Table() table.Table { return x.In }
 
 var dummy = []byte("p")
 
-// All streams the entries that have the attribute.
-func (x Index) All(ctx context.Context, r txn.Reader, after []byte) index.Candidates {
+// Present streams the entries that have the attribute.
+func (x Index) Present(ctx context.Context, r table.Reader, after []byte) index.Candidates {
 	rows := index.Continue(table.Prefix([]byte{'*'}), after)
 	return func(yield func(index.Candidate, error) bool) {
-		for row, err := range r.Scan(ctx, x.Table, rows, table.Select{}) {
+		for row, err := range r.Scan(ctx, x.In, rows, table.Select{}) {
 			var c index.Candidate
 			if err == nil && (len(row.Cells) != 1 || copy(c.ID[:], row.Key[1:]) != len(c.ID)) {
 				err = table.ErrCorrupt
@@ -36,8 +38,8 @@ func (x Index) All(ctx context.Context, r txn.Reader, after []byte) index.Candid
 	}
 }
 
-// Mutation enters an entry or takes it out.
-func (x Index) Mutation(id, parent entry.ID, gone bool) table.Mutation {
+// Presence enters an entry or takes it out.
+func (x Index) Presence(id, parent entry.ID, gone bool) table.Mutation {
 	cell := table.Cell{Family: index.Info, Qualifier: dummy, Tombstone: gone}
 	if !gone {
 		cell.Value = parent[:]

@@ -5,23 +5,28 @@ package rowindex
 
 import (
 	"context"
+	"iter"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/index/existence"
 	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // Index is a row index in a table.
-type Index struct{ Table *txn.Table }
+type Index struct{ existence.Index }
 
-var _ index.Index = Index{}
+// New returns the index in a table.
+func New(t table.Table) index.Index { return Index{existence.Index{In: t}} }
+
+// Selective implements index.Index.
+func (Index) Selective() bool { return false }
 
 // Equal scans the rows of one value.
-func (x Index) Equal(ctx context.Context, r txn.Reader, key, after []byte) index.Candidates {
+func (x Index) Equal(ctx context.Context, r table.Reader, key, after []byte) index.Candidates {
 	rows := table.Prefix(index.AppendKey(nil, key))
 	return func(yield func(index.Candidate, error) bool) {
-		for row, err := range r.Scan(ctx, x.Table, index.Continue(rows, after), table.Select{}) {
+		for row, err := range r.Scan(ctx, x.In, index.Continue(rows, after), table.Select{}) {
 			c, err := candidate(row, err)
 			if !yield(c, err) || err != nil {
 				return
@@ -31,9 +36,9 @@ func (x Index) Equal(ctx context.Context, r txn.Reader, key, after []byte) index
 }
 
 // Span scans a range of values and tests each row's key.
-func (x Index) Span(ctx context.Context, r txn.Reader, s index.Span, after []byte) index.Candidates {
+func (x Index) Span(ctx context.Context, r table.Reader, s index.Span, after []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
-		for row, err := range r.Scan(ctx, x.Table, index.Continue(s.Rows(), after), table.Select{}) {
+		for row, err := range r.Scan(ctx, x.In, index.Continue(s.Rows(), after), table.Select{}) {
 			var holds, maybe bool
 			if err == nil {
 				var key []byte
@@ -54,9 +59,9 @@ func (x Index) Span(ctx context.Context, r txn.Reader, s index.Span, after []byt
 }
 
 // InOrder scans all values.
-func (x Index) InOrder(ctx context.Context, r txn.Reader, reverse bool, after []byte) index.Candidates {
+func (x Index) InOrder(ctx context.Context, r table.Reader, reverse bool, after []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
-		for row, err := range r.Scan(ctx, x.Table, index.Values(reverse, after), table.Select{Reverse: reverse}) {
+		for row, err := range r.Scan(ctx, x.In, index.Values(reverse, after), table.Select{Reverse: reverse}) {
 			c, err := candidate(row, err)
 			if !yield(c, err) || err != nil {
 				return
@@ -66,13 +71,13 @@ func (x Index) InOrder(ctx context.Context, r txn.Reader, reverse bool, after []
 }
 
 // Among reads the row of each entry.
-func (x Index) Among(ctx context.Context, r txn.Reader, key []byte, ids []entry.ID) ([]index.Change, error) {
+func (x Index) Among(ctx context.Context, r table.Reader, key []byte, ids []entry.ID) ([]index.Change, error) {
 	prefix := index.AppendKey(nil, key)
 	keys := make([][]byte, len(ids))
 	for i := range ids {
 		keys[i] = append(prefix[:len(prefix):len(prefix)], ids[i][:]...)
 	}
-	rows, err := r.GetMany(ctx, x.Table, keys, table.Select{})
+	rows, err := r.GetMany(ctx, x.In, keys, table.Select{})
 	if err != nil {
 		return nil, err
 	}
@@ -87,6 +92,12 @@ func (x Index) Among(ctx context.Context, r txn.Reader, key []byte, ids []entry.
 		}
 	}
 	return changes, nil
+}
+
+// Warm streams nothing: values have too many entries to be read on the chance that
+// they are asked for.
+func (Index) Warm(context.Context, table.Reader, int) iter.Seq2[index.Value, error] {
+	return func(func(index.Value, error) bool) {}
 }
 
 func candidate(row table.Row, err error) (c index.Candidate, _ error) {

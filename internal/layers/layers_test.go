@@ -22,8 +22,8 @@ var order = strings.Fields(`
 	ber dn schema entry filter op
 	wire control ldif schemafile
 	table table/lsm table/hbase internal/spill internal/peer
+	master tree index index/existence index/rowindex index/colindex plan
 	revision journal txn
-	master tree index index/rowindex index/colindex index/existence plan
 	partition/internal/cache partition/internal/catalog partition/internal/state partition/internal/search
 	partition/internal/write partition/internal/load partition/internal/verify partition/internal/evolve
 	partition/internal/erase partition/internal/feed partition

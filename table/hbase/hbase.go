@@ -128,6 +128,9 @@ type Table struct {
 
 var _ table.Table = (*Table)(nil)
 
+// Name implements table.Table.
+func (t *Table) Name() string { return t.name }
+
 // A shape is what reading and writing need to know about a table.
 type shape struct {
 	families    []table.Family // sorted

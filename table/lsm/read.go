@@ -15,6 +15,9 @@ type handle struct {
 	name string
 }
 
+// Name implements table.Table.
+func (h handle) Name() string { return h.name }
+
 // Table implements table.Store.
 func (s *Store) Table(name string) table.Table { return handle{s, name} }
 

@@ -219,6 +219,8 @@ type faultyTable struct {
 	f    *Faults
 }
 
+func (t *faultyTable) Name() string { return t.name }
+
 func (t *faultyTable) Get(ctx context.Context, row []byte, s table.Select) (r table.Row, err error) {
 	err = t.f.do("Get", func() (err error) { r, err = t.t.Get(ctx, row, s); return err }, lost)
 	return r, err

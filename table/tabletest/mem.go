@@ -160,6 +160,8 @@ type memHandle struct {
 	name string
 }
 
+func (h memHandle) Name() string { return h.name }
+
 func (h memHandle) Get(ctx context.Context, row []byte, s table.Select) (table.Row, error) {
 	rows, err := h.GetMany(ctx, [][]byte{row}, s)
 	if err != nil {

@@ -2,10 +2,12 @@ package catalog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -13,13 +15,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/index"
 	"github.com/seed-4dac0d86/ldapd/index/colindex"
-	"github.com/seed-4dac0d86/ldapd/index/existence"
 	"github.com/seed-4dac0d86/ldapd/index/rowindex"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
-	"github.com/seed-4dac0d86/ldapd/plan"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // Config is what all servers of a directory share; it lives in the store.
@@ -37,6 +36,18 @@ const (
 	RowLayout    Layout = "row"    // few values, many entries
 	ColumnLayout Layout = "column" // many values, few entries each
 )
+
+// kinds of index by layout.
+var kinds = map[Layout]func(table.Table) index.Index{
+	RowLayout:    rowindex.New,
+	ColumnLayout: colindex.New,
+}
+
+// Layouts lists the layouts there are, sorted.
+func Layouts() []Layout { return slices.Sorted(maps.Keys(kinds)) }
+
+// Known reports whether there is such a layout.
+func (l Layout) Known() bool { return kinds[l] != nil }
 
 // An Index says that an attribute is indexed and how.
 type Index struct {
@@ -89,7 +100,7 @@ var (
 	SettingsRow  = []byte("shared")
 	settingsSpec = table.Spec{
 		Name:     "config",
-		Families: []table.FamilySpec{{Name: HeaderFamily}, {Name: txn.MarkFamily}},
+		Families: []table.FamilySpec{{Name: HeaderFamily}, {Name: table.MarkFamily}},
 	}
 )
 
@@ -219,22 +230,22 @@ type NamingContext struct {
 	RDN   dn.Norm // its row under the virtual root
 }
 
+// Indexed is how one attribute type is indexed.
 type Indexed struct {
-	plan.Indexed
+	KeptIndex
 	Typ   *schema.AttributeType
-	Table string
 	Ready bool
 	// Unique are the scopes in which two entries cannot have the same value.
 	Unique []entry.ID
 }
 
 // Indexed implements plan.Catalog.
-func (c *Catalog) Indexed(t *schema.AttributeType) (plan.Indexed, bool) {
+func (c *Catalog) Indexed(t *schema.AttributeType) (index.Index, bool) {
 	x := c.Indexes[t]
 	if x == nil || !x.Ready {
-		return plan.Indexed{}, false
+		return nil, false
 	}
-	return x.Indexed, true
+	return x.KeptIndex, true
 }
 
 // Specs are the tables of indexes.
@@ -270,14 +281,12 @@ func (p *Keeper) newCatalog(k *Types, own *Subschema, kept *cache.Cache, h *Head
 		if err != nil {
 			return nil, err
 		}
-		tbl := p.DB.Table(index.TableName(t))
-		i := &Indexed{Typ: t, Table: tbl.Name, Ready: x.Since != 0}
-		i.Presence = existence.Index{Table: tbl}
-		values := index.Index(rowindex.Index{Table: tbl})
-		if x.Layout == ColumnLayout {
-			values, i.Selective = colindex.Index{Table: tbl}, true
+		open, ok := kinds[cmp.Or(x.Layout, RowLayout)]
+		if !ok {
+			return nil, fmt.Errorf("index of %s has the layout %q: %w", x.Attribute, x.Layout, table.ErrNewer)
 		}
-		i.Values = KeptIndex{values, t, kept.Postings}
+		i := &Indexed{Typ: t, Ready: x.Since != 0}
+		i.KeptIndex = KeptIndex{open(p.DB.Table(index.TableName(t))), t, kept.Postings}
 		c.newest = max(c.newest, x.Since)
 		c.Indexes[t] = i
 		c.Ordered = append(c.Ordered, i)

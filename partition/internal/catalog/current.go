@@ -149,14 +149,14 @@ func (p *Keeper) Past(ctx context.Context, s *txn.Snapshot) (*Catalog, error) {
 // from being known.
 type Unreadable struct{ Err error }
 
-func (u Unreadable) Get(context.Context, *txn.Table, []byte, table.Select) (table.Row, error) {
+func (u Unreadable) Get(context.Context, table.Table, []byte, table.Select) (table.Row, error) {
 	return table.Row{}, u.Err
 }
 
-func (u Unreadable) GetMany(context.Context, *txn.Table, [][]byte, table.Select) ([]table.Row, error) {
+func (u Unreadable) GetMany(context.Context, table.Table, [][]byte, table.Select) ([]table.Row, error) {
 	return nil, u.Err
 }
 
-func (u Unreadable) Scan(context.Context, *txn.Table, table.Range, table.Select) iter.Seq2[table.Row, error] {
+func (u Unreadable) Scan(context.Context, table.Table, table.Range, table.Select) iter.Seq2[table.Row, error] {
 	return func(yield func(table.Row, error) bool) { yield(table.Row{}, u.Err) }
 }

@@ -54,10 +54,10 @@ type Keeper struct {
 	Log           *slog.Logger
 	Store         table.Store
 	DB            *txn.DB
-	Master        *txn.Table
-	Tree          *txn.Table
-	SettingsTable *txn.Table // nil: an older store, opened for reading
-	Origin        *Header    // as the directory was made
+	Master        table.Table
+	Tree          table.Table
+	SettingsTable table.Table // nil: an older store, opened for reading
+	Origin        *Header     // as the directory was made
 
 	// Changing is held shared by updates, and alone by what changes the schema
 	// or the indexes or loads past the usual path.
@@ -71,7 +71,7 @@ type Keeper struct {
 	Catalog   atomic.Pointer[Catalog]
 	// KeepToBoth checks, at the end of a transaction while a schema is to come, the
 	// entries that it changed.
-	KeepToBoth func(ctx context.Context, r txn.Reader, at *txn.Snapshot, c *Catalog, changed []entry.ID) error
+	KeepToBoth func(ctx context.Context, r table.Reader, at *txn.Snapshot, c *Catalog, changed []entry.ID) error
 }
 
 // Open opens the directory that a header describes.

@@ -7,16 +7,18 @@ import (
 	"math"
 
 	"github.com/maypok86/otter/v2"
+
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/index"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
 	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// WarmPosting is the number of entries above which a posting that no search has
+// warmPosting is the number of entries above which a posting that no search has
 // asked for is not kept.
-const WarmPosting = 64
+const warmPosting = 64
 
 // postingShare is the part of the postings' memory that one of them may have.
 const postingShare = 8
@@ -35,18 +37,18 @@ func PostingHash(t *schema.AttributeType, key []byte) uint64 {
 type KeptIndex struct {
 	index.Index
 	typ  *schema.AttributeType
-	Kept *otter.Cache[cache.PostingKey, *cache.Posting]
+	kept *otter.Cache[cache.PostingKey, *cache.Posting]
 }
 
 // current returns r if it is a snapshot that postings can be right for: not a
 // transaction and not of the past.
-func current(r txn.Reader) (*txn.Snapshot, bool) {
+func current(r table.Reader) (*txn.Snapshot, bool) {
 	s, ok := r.(*txn.Snapshot)
 	return s, ok && s.Ordinal() != 0
 }
 
 // Equal implements index.Index.
-func (x KeptIndex) Equal(ctx context.Context, r txn.Reader, key, after []byte) index.Candidates {
+func (x KeptIndex) Equal(ctx context.Context, r table.Reader, key, after []byte) index.Candidates {
 	s, ok := current(r)
 	if !ok {
 		return x.Index.Equal(ctx, r, key, after)
@@ -63,7 +65,7 @@ func (x KeptIndex) Equal(ctx context.Context, r txn.Reader, key, after []byte) i
 // keep streams the candidates of a value and keeps them if the stream is read to its
 // end, or else their least number.
 func (x KeptIndex) keep(ctx context.Context, s *txn.Snapshot, key []byte) index.Candidates {
-	most := int(x.Kept.GetMaximum() / postingShare)
+	most := int(x.kept.GetMaximum() / postingShare)
 	return func(yield func(index.Candidate, error) bool) {
 		set, n := &index.Set{}, 0
 		for c, err := range x.Index.Equal(ctx, s, key, nil) {
@@ -76,27 +78,27 @@ func (x KeptIndex) keep(ctx context.Context, s *txn.Snapshot, key []byte) index.
 				}
 			}
 			if !yield(c, err) || err != nil {
-				x.Put(key, &cache.Posting{MoreThan: n - 1})
+				x.put(key, &cache.Posting{MoreThan: n - 1})
 				return
 			}
 		}
 		if set == nil {
-			x.Put(key, &cache.Posting{MoreThan: n - 1})
+			x.put(key, &cache.Posting{MoreThan: n - 1})
 			return
 		}
 		set.Clip()
-		x.Put(key, &cache.Posting{AsOf: s.Ordinal(), Set: set})
+		x.put(key, &cache.Posting{AsOf: s.Ordinal(), Set: set})
 	}
 }
 
-func (x KeptIndex) Put(key []byte, p *cache.Posting) {
-	x.Kept.Set(cache.PostingKey{Typ: x.typ, Key: string(key)}, p)
+func (x KeptIndex) put(key []byte, p *cache.Posting) {
+	x.kept.Set(cache.PostingKey{Typ: x.typ, Key: string(key)}, p)
 }
 
 // known returns the posting of a value as a snapshot shows it, nil if that is not in
 // memory.
 func (x KeptIndex) known(ctx context.Context, s *txn.Snapshot, key []byte, upTo int) *cache.Posting {
-	p, ok := x.Kept.GetIfPresent(cache.PostingKey{Typ: x.typ, Key: string(key)})
+	p, ok := x.kept.GetIfPresent(cache.PostingKey{Typ: x.typ, Key: string(key)})
 	if !ok || p.Set == nil {
 		return nil
 	}
@@ -110,7 +112,7 @@ func (x KeptIndex) known(ctx context.Context, s *txn.Snapshot, key []byte, upTo 
 	}
 	p = x.upToDate(ctx, s, key, p, ids)
 	if p != nil {
-		x.Put(key, p)
+		x.put(key, p)
 	}
 	return p
 }
@@ -132,7 +134,7 @@ func (x KeptIndex) upToDate(ctx context.Context, s *txn.Snapshot, key []byte, p 
 }
 
 // Known implements index.Memory.
-func (x KeptIndex) Known(ctx context.Context, r txn.Reader, key []byte, upTo int) (*index.Set, bool) {
+func (x KeptIndex) Known(ctx context.Context, r table.Reader, key []byte, upTo int) (*index.Set, bool) {
 	s, ok := current(r)
 	if !ok {
 		return nil, false
@@ -144,8 +146,25 @@ func (x KeptIndex) Known(ctx context.Context, r txn.Reader, key []byte, upTo int
 	return p.Set, true
 }
 
+// Preload keeps the postings that the index has to be warm, as the state of an ordinal
+// shows them, until there is no room.
+func (x KeptIndex) Preload(ctx context.Context, r table.Reader, ordinal uint64) error {
+	enough := x.kept.GetMaximum() / 10 * 9
+	n := 0
+	for v, err := range x.Warm(ctx, r, warmPosting) {
+		if err != nil {
+			return err
+		}
+		x.put(v.Key, &cache.Posting{AsOf: ordinal, Set: v.Set})
+		if n++; n%1024 == 0 && x.kept.WeightedSize() > enough {
+			break
+		}
+	}
+	return nil
+}
+
 // Longer implements index.Memory.
 func (x KeptIndex) Longer(key []byte, n int) bool {
-	p, ok := x.Kept.GetIfPresent(cache.PostingKey{Typ: x.typ, Key: string(key)})
+	p, ok := x.kept.GetIfPresent(cache.PostingKey{Typ: x.typ, Key: string(key)})
 	return ok && p.Set == nil && p.MoreThan >= n
 }

@@ -6,12 +6,11 @@ import (
 	"fmt"
 
 	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // settingsAt returns the header with the settings that a state shows: h, if they are
 // the same.
-func (p *Keeper) settingsAt(ctx context.Context, r txn.Reader, h *Header) (*Header, error) {
+func (p *Keeper) settingsAt(ctx context.Context, r table.Reader, h *Header) (*Header, error) {
 	if p.SettingsTable == nil {
 		return p.Origin, nil
 	}

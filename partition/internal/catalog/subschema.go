@@ -10,7 +10,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // SubschemaName is the name of the subschema's entry (RFC 4512, 4.4).
@@ -53,7 +52,7 @@ type Subschema struct {
 }
 
 // subschemaSince reads when the subschema was changed last.
-func (p *Keeper) subschemaSince(ctx context.Context, r txn.Reader) (table.Revision, error) {
+func (p *Keeper) subschemaSince(ctx context.Context, r table.Reader) (table.Revision, error) {
 	csn := p.Base.Attribute("entryCSN")
 	row, err := r.Get(ctx, p.Master, master.Row(SubschemaID), table.Select{
 		Families: []table.Family{master.UpAttributes}, Columns: []table.ColumnRange{master.Columns(csn, "")}})
@@ -64,7 +63,7 @@ func (p *Keeper) subschemaSince(ctx context.Context, r txn.Reader) (table.Revisi
 }
 
 // readSubschema reads the subschema's entry. Its own attributes are built in.
-func (p *Keeper) readSubschema(ctx context.Context, r txn.Reader) (*Subschema, error) {
+func (p *Keeper) readSubschema(ctx context.Context, r table.Reader) (*Subschema, error) {
 	since, err := p.subschemaSince(ctx, r)
 	if err != nil || since == 0 {
 		return &Subschema{}, err

@@ -193,7 +193,7 @@ func (e *erasure) nameRows() error {
 }
 
 // redact changes the past of a table, unless it is a dry run.
-func (e *erasure) redact(t *txn.Table, rs []table.Redaction) error {
+func (e *erasure) redact(t table.Table, rs []table.Redaction) error {
 	if e.dry || len(rs) == 0 {
 		return nil
 	}
@@ -205,7 +205,7 @@ func (e *erasure) redact(t *txn.Table, rs []table.Redaction) error {
 }
 
 // history reads the past of a table.
-func (e *erasure) history(t *txn.Table, r table.Range, f func(*table.Past) error) error {
+func (e *erasure) history(t table.Table, r table.Range, f func(*table.Past) error) error {
 	x, err := e.r.Table(t)
 	if err != nil {
 		return err

@@ -56,11 +56,11 @@ func (e *erasure) lostRows() (*lostRows, error) {
 		if err := e.ownIndex(own, x); err != nil {
 			return nil, err
 		}
-		l.rows[x.Table] = map[string]bool{}
+		l.rows[x.Table().Name()] = map[string]bool{}
 		for key, r := range own {
-			l.rows[x.Table][key] = r.All
+			l.rows[x.Table().Name()][key] = r.All
 		}
-		l.prefixes[x.Table] = e.everywhere(x)
+		l.prefixes[x.Table().Name()] = e.everywhere(x)
 	}
 	return l, nil
 }

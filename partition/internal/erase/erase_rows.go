@@ -13,11 +13,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/tree"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // markFamily is of no interest here: marks are hashes, and go within minutes.
-const markFamily = txn.MarkFamily
+const markFamily = table.MarkFamily
 
 // rowSet are redactions of a table's rows, each row once.
 type rowSet map[string]*table.Redaction
@@ -45,7 +44,7 @@ func (s rowSet) list() (rs []table.Redaction) {
 func (e *erasure) indexes() error {
 	for _, x := range e.now.Catalog.Ordered {
 		rows := rowSet{}
-		t := e.p.DB.Table(x.Table)
+		t := x.Table()
 		for key := range e.everywhere(x) {
 			err := e.history(t, table.Prefix([]byte(key)), func(p *table.Past) error {
 				rows.row(p.Key).All = true
@@ -81,15 +80,12 @@ func (e *erasure) everywhere(x *catalog.Indexed) map[string]bool {
 func (e *erasure) ownIndex(rows rowSet, x *catalog.Indexed) error {
 	for _, f := range e.findings {
 		for key := range f.own[x.Typ] {
-			m := x.Values.Mutation([]byte(key), f.id, catalog.Root, true)
+			m := x.Mutation([]byte(key), f.id, catalog.Root, true)
 			r := rows.row(m.Row)
-			if r.All = !x.Selective; r.All {
-				continue
-			}
 			r.Columns = append(r.Columns, m.Cells...)
 		}
 		if f.all && len(f.own[x.Typ]) > 0 {
-			rows.row(x.Presence.Mutation(f.id, catalog.Root, true).Row).All = true
+			rows.row(x.Presence(f.id, catalog.Root, true).Row).All = true
 		}
 	}
 	for _, r := range rows {
@@ -106,7 +102,7 @@ func (e *erasure) ownIndex(rows rowSet, x *catalog.Indexed) error {
 // that go.
 func (e *erasure) alone(x *catalog.Indexed, r *table.Redaction) error {
 	r.All = true
-	return e.history(e.p.DB.Table(x.Table), oneRow(r.Row), func(p *table.Past) error {
+	return e.history(x.Table(), oneRow(r.Row), func(p *table.Past) error {
 		for _, c := range p.Cells {
 			if !slices.ContainsFunc(r.Columns, func(o table.Cell) bool { return o.Compare(c) == 0 }) {
 				r.All = false

@@ -20,7 +20,7 @@ func Open(ctx context.Context, s table.Store, o catalog.Options) (*catalog.Keepe
 	if err != nil {
 		return nil, err
 	}
-	p.KeepToBoth = func(ctx context.Context, r txn.Reader, at *txn.Snapshot, c *catalog.Catalog, changed []entry.ID) error {
+	p.KeepToBoth = func(ctx context.Context, r table.Reader, at *txn.Snapshot, c *catalog.Catalog, changed []entry.ID) error {
 		return conformsToBoth(ctx, p, r, at, c, changed)
 	}
 	if p.DB.Shared() && !o.Txn.ReadOnly {

@@ -86,8 +86,8 @@ func newIndexes(c *catalog.Catalog, indexes []catalog.Index, again []string) (*c
 		switch {
 		case err != nil:
 			return nil, nil, err
-		case x.Layout != catalog.RowLayout && x.Layout != catalog.ColumnLayout:
-			return nil, nil, catalog.Errorf(catalog.Unwilling, "index of %s: the layout %q is neither %q nor %q", x.Attribute, x.Layout, catalog.RowLayout, catalog.ColumnLayout)
+		case !x.Layout.Known():
+			return nil, nil, catalog.Errorf(catalog.Unwilling, "index of %s: the layout %q is none of %q", x.Attribute, x.Layout, catalog.Layouts())
 		case slices.Contains(seen, t):
 			return nil, nil, catalog.Errorf(catalog.Unwilling, "index of %s: given twice", x.Attribute)
 		}
@@ -118,7 +118,7 @@ func staleTables(c *catalog.Catalog, h *catalog.Header) (names []string) {
 	for _, x := range c.Ordered {
 		i := slices.IndexFunc(h.Indexes, func(n catalog.HeaderIndex) bool { return c.Schema.Attribute(n.Attribute) == x.Typ })
 		if i < 0 || h.Indexes[i].Since == 0 {
-			names = append(names, x.Table)
+			names = append(names, x.Table().Name())
 		}
 	}
 	return names

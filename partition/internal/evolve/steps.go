@@ -153,7 +153,7 @@ var errWithdrawn = errors.New("there is no such schema to come")
 
 // conformsToBoth checks that what a transaction changed is right by a schema to come
 // too.
-func conformsToBoth(ctx context.Context, p *catalog.Keeper, r txn.Reader, at *txn.Snapshot, c *catalog.Catalog, changed []entry.ID) error {
+func conformsToBoth(ctx context.Context, p *catalog.Keeper, r table.Reader, at *txn.Snapshot, c *catalog.Catalog, changed []entry.ID) error {
 	slices.SortFunc(changed, entry.ID.Compare)
 	s := state.Snapshot{Keeper: p, Reader: r, At: at, Catalog: c}
 	for _, id := range slices.Compact(changed) {

@@ -59,7 +59,7 @@ func dropGone(ctx context.Context, p *catalog.Keeper, before *catalog.Catalog) e
 	var gone []string
 	for _, x := range before.Ordered {
 		if now.Schema.Attribute(x.Typ.OID) == nil {
-			gone = append(gone, x.Table)
+			gone = append(gone, x.Table().Name())
 		}
 	}
 	if len(gone) == 0 {

@@ -390,18 +390,18 @@ func (l *Loader) Count() int { return int(l.count.Load()) }
 type LoadWriter struct {
 	stamp   table.Revision
 	ordinal int
-	buffers map[*txn.Table][]table.Mutation
+	buffers map[table.Table][]table.Mutation
 }
 
 // A Filling takes cells past the usual path: a load, or what fills indexes beside
 // other writers.
 type Filling interface {
 	Stamp() table.Revision
-	Write(ctx context.Context, t *txn.Table, ms ...table.Mutation) error
+	Write(ctx context.Context, t table.Table, ms ...table.Mutation) error
 }
 
 func NewLoadWriter(b Filling) *LoadWriter {
-	return &LoadWriter{stamp: b.Stamp(), buffers: map[*txn.Table][]table.Mutation{}}
+	return &LoadWriter{stamp: b.Stamp(), buffers: map[table.Table][]table.Mutation{}}
 }
 
 // Flush hands the mutations to a load, and keeps the buffers.
@@ -419,7 +419,7 @@ func (w *LoadWriter) Flush(ctx context.Context, b Filling) error {
 	return nil
 }
 
-func (w *LoadWriter) Write(t *txn.Table, ms ...table.Mutation) {
+func (w *LoadWriter) Write(t table.Table, ms ...table.Mutation) {
 	w.buffers[t] = append(w.buffers[t], ms...)
 }
 

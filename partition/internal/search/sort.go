@@ -153,7 +153,7 @@ func orderedBy(s *state.Snapshot, k *SortKey) index.Index {
 	if !ok || k.Type.Equality.Form != k.Rule.Form || len(k.Type.Stored()) > 1 {
 		return nil
 	}
-	return in.Values
+	return in
 }
 
 // Exceeds reports whether a query looks at more candidates than n, or at all

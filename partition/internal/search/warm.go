@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
-	"github.com/seed-4dac0d86/ldapd/index"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
@@ -12,7 +11,7 @@ import (
 )
 
 // Warm reads entries into the cache until all are in it or it is as good as
-// full, and says how many that were; then what the indexes have that find single
+// full, and returns how many that were; then what the indexes have that find single
 // entries. A cold read of a large directory costs four times a warm one, and
 // reading everything in order a tenth of that.
 func Warm(ctx context.Context, p *catalog.Keeper) (n int, err error) {
@@ -22,10 +21,7 @@ func Warm(ctx context.Context, p *catalog.Keeper) (n int, err error) {
 		return n, err
 	}
 	for _, x := range s.Catalog.Ordered {
-		if !x.Selective {
-			continue
-		}
-		if err := warmPostings(ctx, s, x); err != nil {
+		if err := x.Preload(ctx, s.Reader, s.At.Ordinal()); err != nil {
 			return n, err
 		}
 	}
@@ -54,41 +50,4 @@ func warmEntries(ctx context.Context, s *state.Snapshot) (n int, err error) {
 		}
 	}
 	return n, nil
-}
-
-// warmPostings keeps all postings of a selective index, until there is no room.
-func warmPostings(ctx context.Context, s *state.Snapshot, x *catalog.Indexed) error {
-	kept, ok := x.Values.(catalog.KeptIndex)
-	if !ok {
-		return nil
-	}
-	enough := kept.Kept.GetMaximum() / 10 * 9
-	sel := table.Select{MaxCells: catalog.WarmPosting + 1}
-	n := 0
-	for row, err := range s.Reader.Scan(ctx, x.Presence.Table, table.Prefix([]byte("=")), sel) {
-		if err != nil {
-			return err
-		}
-		key, cut, _, err := index.CutKey(row.Key)
-		if err != nil {
-			return err
-		}
-		if cut || len(row.Cells) > catalog.WarmPosting {
-			continue
-		}
-		p := &cache.Posting{AsOf: s.At.Ordinal(), Set: &index.Set{}}
-		for i := range row.Cells {
-			parent, err := index.ParentOf(&row.Cells[i])
-			if err != nil {
-				return err
-			}
-			p.Append(entry.ID(row.Cells[i].Qualifier), parent)
-		}
-		p.Clip()
-		kept.Put(key, p)
-		if n++; n%1024 == 0 && kept.Kept.WeightedSize() > enough {
-			break
-		}
-	}
-	return nil
 }

@@ -14,7 +14,7 @@ import (
 // Snapshot reads one state of the directory.
 type Snapshot struct {
 	Keeper  *catalog.Keeper
-	Reader  txn.Reader
+	Reader  table.Reader
 	At      *txn.Snapshot
 	Catalog *catalog.Catalog
 	Cached  bool // what is read may come from caches and go there

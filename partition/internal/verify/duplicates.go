@@ -15,7 +15,7 @@ func Duplicates(ctx context.Context, s *state.Snapshot, x *catalog.Indexed, base
 	var row []byte // of the value at hand
 	var first entry.ID
 	again := false
-	for c, err := range x.Values.InOrder(ctx, s.Reader, false, nil) {
+	for c, err := range x.InOrder(ctx, s.Reader, false, nil) {
 		if err != nil {
 			return n, err
 		}

@@ -132,7 +132,7 @@ func (f *filler) enter(x *subject, cells []table.Cell) error {
 	}
 	for _, c := range f.indexes {
 		for _, e := range c.mutations(x) {
-			f.w.Write(c.Presence.Table, table.Mutation{Row: e.row, Cells: []table.Cell{e.cell}})
+			f.w.Write(c.Table(), table.Mutation{Row: e.row, Cells: []table.Cell{e.cell}})
 		}
 	}
 	return nil

@@ -103,7 +103,7 @@ func (r *rebuilder) clear() (*catalog.Catalog, []*schema.AttributeType, error) {
 	var tables []string
 	for i, x := range old.Ordered {
 		h.Indexes = append(h.Indexes, catalog.HeaderIndex{Attribute: old.Header.Indexes[i].Attribute, Layout: old.Header.Indexes[i].Layout, Since: 0})
-		types, tables = append(types, x.Typ), append(tables, x.Table)
+		types, tables = append(types, x.Typ), append(tables, x.Table().Name())
 	}
 	specs := old.Specs(&h)
 	c, err := old.With(&h)

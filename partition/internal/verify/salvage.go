@@ -14,7 +14,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/tree"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // Salvage streams all entries that can be read of a damaged store, each before those
@@ -71,13 +70,13 @@ func (w *salvage) run() error {
 }
 
 // scan goes past what cannot be read.
-func (w *salvage) scan(t *txn.Table, s table.Select) iter.Seq2[table.Row, error] {
+func (w *salvage) scan(t table.Table, s table.Select) iter.Seq2[table.Row, error] {
 	return scanPast(w.ctx, w.s, t, s, func(r table.Range, err error) error {
-		return w.lost(gapText(t.Name, r), err)
+		return w.lost(gapText(t.Name(), r), err)
 	})
 }
 
-func scanPast(ctx context.Context, s *state.Snapshot, t *txn.Table, sel table.Select, lost func(table.Range, error) error) iter.Seq2[table.Row, error] {
+func scanPast(ctx context.Context, s *state.Snapshot, t table.Table, sel table.Select, lost func(table.Range, error) error) iter.Seq2[table.Row, error] {
 	return table.ScanPast(func(r table.Range, sel table.Select) iter.Seq2[table.Row, error] {
 		return s.Reader.Scan(ctx, t, r, sel)
 	}, table.Range{}, sel, lost)

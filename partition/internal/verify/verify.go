@@ -14,7 +14,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/tree"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // A Fault is a kind of damage to a store.
@@ -103,7 +102,7 @@ func (v *verifier) run() error {
 		return err
 	}
 	for _, x := range v.indexes {
-		if err := v.unlessDamaged(x.Table, v.index(x)); err != nil {
+		if err := v.unlessDamaged(x.Table().Name(), v.index(x)); err != nil {
 			return err
 		}
 	}
@@ -118,9 +117,9 @@ func (v *verifier) unique() error {
 	for _, x := range v.s.Catalog.Ordered {
 		for _, base := range x.Unique {
 			_, err := Duplicates(v.ctx, v.s, x, base, func(a, b entry.ID) error {
-				return v.found(FaultUnique, x.Table, b, "has a value of %s that %s has too, and it must be unique", x.Typ.Name(), v.name(a))
+				return v.found(FaultUnique, x.Table().Name(), b, "has a value of %s that %s has too, and it must be unique", x.Typ.Name(), v.name(a))
 			})
-			if err := v.unlessDamaged(x.Table, err); err != nil {
+			if err := v.unlessDamaged(x.Table().Name(), err); err != nil {
 				return err
 			}
 		}
@@ -175,10 +174,10 @@ func (v *verifier) tables() error {
 	}
 	for _, x := range v.s.Catalog.Ordered {
 		switch {
-		case !slices.Contains(names, x.Table):
-			err = v.found(FaultMissing, x.Table, catalog.Root, "there is no such table: run reindex %s", x.Typ.Name())
+		case !slices.Contains(names, x.Table().Name()):
+			err = v.found(FaultMissing, x.Table().Name(), catalog.Root, "there is no such table: run reindex %s", x.Typ.Name())
 		case !x.Ready:
-			err = v.found(FaultMissing, x.Table, catalog.Root, "the index was not filled to the end: run reindex %s", x.Typ.Name())
+			err = v.found(FaultMissing, x.Table().Name(), catalog.Root, "the index was not filled to the end: run reindex %s", x.Typ.Name())
 		default:
 			v.indexes = append(v.indexes, &indexCheck{Indexed: x})
 		}
@@ -233,7 +232,7 @@ func (v *verifier) compareAll(batch []*subject) error {
 		return err
 	}
 	for _, x := range v.indexes {
-		if err := v.singly(x.Table, batch, func(b []*subject) error { return v.indexCells(x, b) }); err != nil {
+		if err := v.singly(x.Table().Name(), batch, func(b []*subject) error { return v.indexCells(x, b) }); err != nil {
 			return err
 		}
 	}
@@ -356,18 +355,18 @@ func (v *verifier) strayRow(row table.Row) error {
 
 // void looks for cells of revisions that are not shown.
 func (v *verifier) void() error {
-	tables := []*txn.Table{v.p.Master, v.p.Tree}
+	tables := []table.Table{v.p.Master, v.p.Tree}
 	families := [][]table.Family{
 		{master.TreeInfo, master.UpAttributes, master.Secrets, master.NormAttributes},
 		{tree.TreeInfo, tree.NormAttributes},
 	}
 	for _, x := range v.indexes {
-		tables = append(tables, x.Presence.Table)
+		tables = append(tables, x.Table())
 		families = append(families, []table.Family{'i'})
 	}
 	for i, t := range tables {
 		for _, f := range families[i] {
-			if err := v.unlessDamaged(t.Name, v.voidIn(t, f)); err != nil {
+			if err := v.unlessDamaged(t.Name(), v.voidIn(t, f)); err != nil {
 				return err
 			}
 		}
@@ -376,10 +375,10 @@ func (v *verifier) void() error {
 }
 
 // voidIn looks through one family, at the newest cells and not through a view.
-func (v *verifier) voidIn(t *txn.Table, f table.Family) error {
+func (v *verifier) voidIn(t table.Table, f table.Family) error {
 	log := journal.New(v.p.Store)
 	told := map[table.Revision]bool{}
-	for c, err := range allCells(v.ctx, t.Table, f) {
+	for c, err := range allCells(v.ctx, t, f) {
 		if err != nil {
 			return err
 		}
@@ -396,7 +395,7 @@ func (v *verifier) voidIn(t *txn.Table, f table.Family) error {
 		if r > v.s.At.Max() && (rec.State == journal.Committed || rec.State == journal.Pending) {
 			continue
 		}
-		if err := v.found(FaultVoid, t.Name, catalog.Root, "row %q has cells of revision %d, which is no commit", c.row, r); err != nil {
+		if err := v.found(FaultVoid, t.Name(), catalog.Root, "row %q has cells of revision %d, which is no commit", c.row, r); err != nil {
 			return err
 		}
 	}

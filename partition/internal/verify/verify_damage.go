@@ -6,17 +6,16 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // What cannot be read of a damaged store is a finding, and the check goes on behind
 // it.
 
 // scan goes past what cannot be read.
-func (v *verifier) scan(t *txn.Table, s table.Select) iter.Seq2[table.Row, error] {
+func (v *verifier) scan(t table.Table, s table.Select) iter.Seq2[table.Row, error] {
 	return scanPast(v.ctx, v.s, t, s, func(r table.Range, err error) error {
 		v.suspect = true
-		return v.found(FaultDamage, t.Name, catalog.Root, "%s cannot be read: %v", gapText(t.Name, r), err)
+		return v.found(FaultDamage, t.Name(), catalog.Root, "%s cannot be read: %v", gapText(t.Name(), r), err)
 	})
 }
 

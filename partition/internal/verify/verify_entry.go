@@ -221,11 +221,11 @@ func (c *indexCheck) mutations(x *subject) (es []expected) {
 	for i := range x.values {
 		if d := &x.values[i]; d.typ == c.Typ {
 			present = true
-			enter(c.Values.Mutation(d.key, x.id, x.node.Parent, false))
+			enter(c.Mutation(d.key, x.id, x.node.Parent, false))
 		}
 	}
 	if present {
-		enter(c.Presence.Mutation(x.id, x.node.Parent, false))
+		enter(c.Presence(x.id, x.node.Parent, false))
 	}
 	return es
 }
@@ -241,7 +241,7 @@ func (v *verifier) indexCells(c *indexCheck, batch []*subject) error {
 		es = append(es, c.mutations(x)...)
 	}
 	c.cells += len(es)
-	t := c.Presence.Table
+	t := c.Table()
 	for chunk := range slices.Chunk(es, 4*verifyBatch) {
 		keys := make([][]byte, len(chunk))
 		for i := range chunk {
@@ -263,7 +263,7 @@ func (v *verifier) indexCells(c *indexCheck, batch []*subject) error {
 func (v *verifier) indexCell(c *indexCheck, e *expected, row table.Row) error {
 	got := row.Find(e.cell.Family, e.cell.Qualifier)
 	if got == nil && len(row.Cells) >= fewCells {
-		one, err := v.s.Reader.Get(v.ctx, c.Presence.Table, e.row, table.Select{Columns: []table.ColumnRange{table.Column(e.cell.Family, e.cell.Qualifier)}})
+		one, err := v.s.Reader.Get(v.ctx, c.Table(), e.row, table.Select{Columns: []table.ColumnRange{table.Column(e.cell.Family, e.cell.Qualifier)}})
 		if err != nil {
 			return err
 		}
@@ -272,9 +272,9 @@ func (v *verifier) indexCell(c *indexCheck, e *expected, row table.Row) error {
 	switch {
 	case got == nil:
 		c.suspect = true
-		return v.found(FaultIndex, c.Table, e.x.id, "the row %q does not have the entry: searches miss it", e.row)
+		return v.found(FaultIndex, c.Table().Name(), e.x.id, "the row %q does not have the entry: searches miss it", e.row)
 	case !bytes.Equal(got.Value, e.cell.Value):
-		return v.found(FaultIndex, c.Table, e.x.id, "the row %q has another parent for the entry than master", e.row)
+		return v.found(FaultIndex, c.Table().Name(), e.x.id, "the row %q has another parent for the entry than master", e.row)
 	}
 	return nil
 }
@@ -306,7 +306,7 @@ func (v *verifier) index(c *indexCheck) error {
 
 // indexed streams the cells of an index.
 func (v *verifier) indexed(c *indexCheck) func(func(located, error) bool) {
-	t := c.Presence.Table
+	t := c.Table()
 	rows := v.scan(t, table.Select{MaxCells: cellsPage})
 	return pages(rows, func(row, from []byte) (table.Row, error) {
 		return v.s.Reader.Get(v.ctx, t, row, table.Select{Columns: []table.ColumnRange{{Family: index.Info, From: from}}, MaxCells: cellsPage})
@@ -322,7 +322,7 @@ func (v *verifier) stray(c *indexCheck, at located, last *subject) (*subject, er
 		from = at.cell.Qualifier
 	}
 	if len(from) < len(id) {
-		return last, v.found(FaultIndex, c.Table, catalog.Root, "the row %q is of no entry", at.row)
+		return last, v.found(FaultIndex, c.Table().Name(), catalog.Root, "the row %q is of no entry", at.row)
 	}
 	copy(id[:], from[len(from)-len(id):])
 	if last == nil || last.id != id {
@@ -341,7 +341,7 @@ func (v *verifier) stray(c *indexCheck, at located, last *subject) (*subject, er
 			return last, nil
 		}
 	}
-	return last, v.found(FaultIndex, c.Table, id, "the row %q has the entry, which has no such value", at.row)
+	return last, v.found(FaultIndex, c.Table().Name(), id, "the row %q has the entry, which has no such value", at.row)
 }
 
 // quietly derives values whose faults have been reported already.

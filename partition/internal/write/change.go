@@ -11,12 +11,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/tree"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // A writer takes mutations: a transaction, or a load.
 type writer interface {
-	Write(t *txn.Table, ms ...table.Mutation)
+	Write(t table.Table, ms ...table.Mutation)
 	// Position makes a position larger than those before it.
 	Position() master.Position
 	// Stale names something kept in memory that the change makes wrong.
@@ -126,14 +125,14 @@ func (c *change) note(t *schema.AttributeType, options string, kind byte, gone b
 
 // enter writes or takes out the index cell of a value.
 func (c *change) enter(x *catalog.Indexed, key []byte, gone bool) {
-	c.w.Write(x.Presence.Table, x.Values.Mutation(key, c.id, c.parent, gone))
+	c.w.Write(x.Table(), x.Mutation(key, c.id, c.parent, gone))
 	c.w.Stale(catalog.PostingHash(x.Typ, key))
 	if len(x.Unique) > 0 && !gone {
 		c.w.Claim(x, key, c.id, c.parent)
 	}
 }
 
-// presence writes or takes out the entry in an existence index.
+// presence writes or takes out the entry among those that have a value.
 func (c *change) presence(x *catalog.Indexed, gone bool) {
-	c.w.Write(x.Presence.Table, x.Presence.Mutation(c.id, c.parent, gone))
+	c.w.Write(x.Table(), x.Presence(c.id, c.parent, gone))
 }

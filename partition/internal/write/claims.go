@@ -25,7 +25,7 @@ type Claim struct {
 // as indexes have it; and a row of the scope's id alone, its border.
 const UniqueTable = "unique"
 
-var UniqueSpec = table.Spec{Name: UniqueTable, Families: []table.FamilySpec{{Name: txn.MarkFamily}}}
+var UniqueSpec = table.Spec{Name: UniqueTable, Families: []table.FamilySpec{{Name: table.MarkFamily}}}
 
 // Claim notes a value that no other entry may have.
 func (tx *Tx) Claim(x *catalog.Indexed, key []byte, id, parent entry.ID) {
@@ -70,7 +70,7 @@ func (tx *Tx) settleClaim(ctx context.Context, c *Claim, base entry.ID) error {
 // Free refuses a value that another entry of the scope has. It names no entry:
 // the client may not be allowed to see it.
 func Free(ctx context.Context, s *state.Snapshot, c *Claim, base entry.ID) error {
-	for o, err := range c.X.Values.Equal(ctx, s.Reader, c.Key, nil) {
+	for o, err := range c.X.Equal(ctx, s.Reader, c.Key, nil) {
 		if err != nil {
 			return err
 		}

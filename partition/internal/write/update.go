@@ -71,7 +71,7 @@ func (tx *Tx) Close() {}
 
 // Write adds mutations; from here on the transaction reads past the caches,
 // which do not know of them.
-func (tx *Tx) Write(t *txn.Table, ms ...table.Mutation) {
+func (tx *Tx) Write(t table.Table, ms ...table.Mutation) {
 	tx.Cached = false
 	tx.Txn.Write(t, ms...)
 }
