@@ -91,6 +91,11 @@ entryCSN: 20020203040506.000000Z#000000#001#000000
 					t.Errorf("the export has no %q", want)
 				}
 			}
+			for record := range strings.SplitSeq(strings.TrimSpace(company(50)), "\n\n") { // in the order given
+				if strings.HasPrefix(record, "dn: uid=") && !strings.Contains(first, "\n"+record+"\n") {
+					t.Errorf("the export has not\n%s", record)
+				}
+			}
 			q := open(t)
 			mustImport(t, q, bulk.Options{Files: []string{file(t, "b.ldif", first)}})
 			if second := export(t, q, bulk.ExportOptions{}); second != first {

@@ -198,7 +198,7 @@ userPassword: hidden
 	want := []string{
 		`add "uid=b,ou=people,dc=example,dc=com" by "cn=admin" from 192.0.2.1:5 request 3/7`,
 		`modrdn "uid=b,ou=people,dc=example,dc=com" to "uid=c,dc=example,dc=com" by "cn=admin" from 192.0.2.1:5 request 3/7`,
-		`modify "uid=c,dc=example,dc=com" +description =sn =userPassword by "cn=admin" from 192.0.2.1:5 request 3/7`,
+		`modify "uid=c,dc=example,dc=com" =sn +description =userPassword by "cn=admin" from 192.0.2.1:5 request 3/7`,
 	}
 	for i, l := range lines {
 		if _, text, _ := strings.Cut(l, "Z r"); i >= len(want) || !strings.HasSuffix(text, want[i]) {

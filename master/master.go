@@ -4,7 +4,8 @@
 // Row: the entry's UUID, 16 bytes. Families:
 //
 //	t  treeInfo      p  parent's id; u  RDN as the client wrote it (of a naming
-//	                 context: its whole name); n  normalised RDN
+//	                 context: its whole name); n  normalised RDN; o  the order of
+//	                 the attributes, if it is not the natural one
 //	a  upAttributes  description 00 position -> value, one column a value
 //	s  the same for secret attributes, which most reads leave alone
 //	n  normAttributes of attributes with very many values (package tree has
@@ -60,6 +61,7 @@ var (
 	parentID = []byte("p")
 	upRDN    = []byte("u")
 	normRDN  = []byte("n")
+	order    = []byte("o")
 )
 
 // A Position orders the values of an attribute: the writer's stamp, then a
@@ -73,20 +75,25 @@ func NewPosition(stamp table.Revision, n int) Position {
 	return binary.BigEndian.AppendUint32(p, uint32(n))
 }
 
-// A Node is an entry's place in the tree.
+// A Node is an entry's place in the tree, and the order of its attributes.
 type Node struct {
 	Parent  entry.ID
 	UpRDN   string // as the client wrote it; a naming context's whole name
 	NormRDN dn.Norm
+	Order   entry.Order
 }
 
-// Cells returns the treeInfo cells of a node.
+// Cells returns the treeInfo cells of a node. Without an order there is no cell for it:
+// one that the row has stays.
 func (n *Node) Cells() []table.Cell {
-	return []table.Cell{
-		{Family: TreeInfo, Qualifier: normRDN, Value: []byte(n.NormRDN)},
-		{Family: TreeInfo, Qualifier: parentID, Value: n.Parent[:]},
-		{Family: TreeInfo, Qualifier: upRDN, Value: []byte(n.UpRDN)},
+	cells := make([]table.Cell, 0, 4)
+	cells = append(cells, table.Cell{Family: TreeInfo, Qualifier: normRDN, Value: []byte(n.NormRDN)})
+	if n.Order != (entry.Order{}) {
+		cells = append(cells, table.Cell{Family: TreeInfo, Qualifier: order, Value: []byte(n.Order.String())})
 	}
+	return append(cells,
+		table.Cell{Family: TreeInfo, Qualifier: parentID, Value: n.Parent[:]},
+		table.Cell{Family: TreeInfo, Qualifier: upRDN, Value: []byte(n.UpRDN)})
 }
 
 // Row is the row key of an id.
@@ -144,6 +151,8 @@ func (n *Node) Take(c *table.Cell) (stands bool) {
 	switch c.Qualifier[0] {
 	case 'n':
 		n.NormRDN = dn.Norm(c.Value)
+	case 'o':
+		n.Order = entry.ParseOrder(string(c.Value))
 	case 'p':
 		return copy(n.Parent[:], c.Value) == len(n.Parent)
 	case 'u':
@@ -152,8 +161,8 @@ func (n *Node) Take(c *table.Cell) (stands bool) {
 	return false
 }
 
-// Decode reads the attributes of a row's upAttributes and secrets, copied,
-// objectClass first. Attributes that the schema does not know are an error: a
+// Decode reads the attributes of a row's upAttributes and secrets, copied, sorted by
+// their columns: [Node.Order] arranges them. Attributes that the schema does not know are an error: a
 // type in use is never dropped.
 func Decode(r table.Row, s *schema.Schema) ([]entry.Attribute, error) {
 	cells, size, descriptions := 0, 0, 0
@@ -181,7 +190,8 @@ func Decode(r table.Row, s *schema.Schema) ([]entry.Attribute, error) {
 			}
 		}
 	}
-	return d.finish(), nil
+	d.close()
+	return d.out, nil
 }
 
 // decoder gathers values in one buffer and one slice, cut up per attribute.
@@ -231,18 +241,4 @@ func (d *decoder) close() {
 		d.out[n-1].Values = d.values[d.first:len(d.values):len(d.values)]
 		d.first = len(d.values)
 	}
-}
-
-// finish puts objectClass first, as people write entries.
-func (d *decoder) finish() []entry.Attribute {
-	d.close()
-	for i := range d.out {
-		if d.out[i].Type.OID == "2.5.4.0" {
-			oc := d.out[i]
-			copy(d.out[1:i+1], d.out[:i])
-			d.out[0] = oc
-			break
-		}
-	}
-	return d.out
 }

@@ -46,7 +46,7 @@ func TestDecode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "objectClass: person\ncn: first, second, third\ncn;lang-de: \nsn: Lee\nuidNumber: 7\nuserPassword: secret"
+	const want = "cn: first, second, third\ncn;lang-de: \nobjectClass: person\nsn: Lee\nuidNumber: 7\nuserPassword: secret"
 	if got := print(as); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -101,10 +101,12 @@ func TestColumns(t *testing.T) {
 }
 
 func TestNode(t *testing.T) {
-	n := master.Node{Parent: entry.NewID(), UpRDN: "CN=A", NormRDN: dn.Norm("2.5.4.3=a")}
-	got, ok := master.DecodeNode(row(n.Cells()...))
-	if !ok || got != n {
-		t.Errorf("%+v, %v", got, ok)
+	for order, cells := range map[string]int{"": 3, "sn cn": 4} {
+		n := master.Node{Parent: entry.NewID(), UpRDN: "CN=A", NormRDN: dn.Norm("2.5.4.3=a"), Order: entry.ParseOrder(order)}
+		got, ok := master.DecodeNode(row(n.Cells()...))
+		if !ok || got != n || len(n.Cells()) != cells {
+			t.Errorf("%+v, %v, %d cells", got, ok, len(n.Cells()))
+		}
 	}
 	if _, ok := master.DecodeNode(table.Row{}); ok {
 		t.Error("a missing row has a node")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -205,7 +206,8 @@ func (l *life) at(moment string) (entries []string) {
 		}
 		var b strings.Builder
 		b.WriteString(uuid.ReplaceAllString(r.Name, "its id"))
-		for _, a := range r.Entry.Attributes {
+		byName := func(a, b entry.Attribute) int { return strings.Compare(a.Description(), b.Description()) }
+		for _, a := range slices.SortedFunc(slices.Values(r.Entry.Attributes), byName) {
 			switch a.Type.Name() {
 			case "entryUUID", "entryCSN", "createTimestamp", "modifyTimestamp", "structuralObjectClass", "objectClass", "creatorsName":
 				continue

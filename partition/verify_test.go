@@ -116,6 +116,8 @@ func TestVerifyFinds(t *testing.T) {
 			[]string{"value: table master", "createTimestamp"}},
 		{"name's normal form", "master", ofEntry(u1), func(c *table.Cell) bool { return c.Family == 't' && string(c.Qualifier) == "n" }, []byte("0.9.2342=x"),
 			[]string{"name: table master", "tree: table tree", "there is no row"}},
+		{"order", "master", ofEntry(u1), func(c *table.Cell) bool { return c.Family == 't' && string(c.Qualifier) == "o" }, []byte("cn cn"),
+			[]string{"entry: table master", `the order of its attributes, "cn cn", is no list`}},
 		{"tree row gone", "tree", contains(" u1 "), any, nil,
 			[]string{"tree: table tree", "cannot be found by it"}},
 		{"tree row of another", "tree", contains(" u1 "), func(c *table.Cell) bool { return c.Family == tree.TreeInfo }, other[:],

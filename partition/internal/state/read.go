@@ -75,6 +75,7 @@ func (s *Snapshot) Decode(ctx context.Context, id entry.ID, row table.Row) (*cac
 	}
 	i := &cache.Item{AsOf: s.At.Ordinal(), Node: node}
 	i.Entry = &entry.Entry{ID: id, Attributes: s.withID(id, attributes)}
+	node.Order.Arrange(i.Entry.Attributes)
 	s.keep(id, i)
 	return i, nil
 }
@@ -297,6 +298,7 @@ func (s *Snapshot) EntryOf(ctx context.Context, id entry.ID, i *cache.Item, secr
 		if e, err = s.Wide(ctx, id, only); err != nil {
 			return nil, err
 		}
+		i.Node.Order.Arrange(e.Attributes)
 	}
 	if !secrets {
 		return e, nil
@@ -305,10 +307,13 @@ func (s *Snapshot) EntryOf(ctx context.Context, id entry.ID, i *cache.Item, secr
 	if err != nil || len(hidden) == 0 {
 		return e, err
 	}
-	return &entry.Entry{ID: id, Attributes: append(slices.Clip(e.Attributes), hidden...)}, nil
+	whole := &entry.Entry{ID: id, Attributes: append(slices.Clip(e.Attributes), hidden...)}
+	i.Node.Order.Arrange(whole.Attributes)
+	return whole, nil
 }
 
-// Wide reads an entry with very many values; only narrows it to some types.
+// Wide reads an entry with very many values, its attributes sorted by name; only
+// narrows it to some types.
 func (s *Snapshot) Wide(ctx context.Context, id entry.ID, only []*schema.AttributeType) (*entry.Entry, error) {
 	sel := table.Select{Families: []table.Family{master.UpAttributes}}
 	for _, t := range only {

@@ -55,6 +55,11 @@ func (v *verifier) subject(row table.Row) (*subject, error) {
 			return nil, err
 		}
 	}
+	if !x.node.Order.Valid() {
+		if err := v.found(FaultEntry, master.Name, x.id, "the order of its attributes, %q, is no list of them", x.node.Order); err != nil {
+			return nil, err
+		}
+	}
 	if err := v.place(x); err != nil {
 		return nil, err
 	}

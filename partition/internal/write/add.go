@@ -431,11 +431,11 @@ func (tx *Tx) StampNew(e *NewEntry) {
 // Write gives out all rows of the entry.
 func (e *NewEntry) Write(p *catalog.Keeper, c *catalog.Catalog, w writer, parent entry.ID, rdn dn.Norm) {
 	ch := newChange(p, c, w, e.ID, parent, rdn)
-	node := master.Node{Parent: parent, UpRDN: e.upRDN, NormRDN: rdn}
+	node := master.Node{Parent: parent, UpRDN: e.upRDN, NormRDN: rdn, Order: entry.OrderOf(e.described)}
 	if parent == catalog.Root {
 		node.UpRDN = e.Name.String()
 	}
-	ch.master.Cells = append(make([]table.Cell, 0, 3+len(e.Attributes)*2), node.Cells()...)
+	ch.master.Cells = append(make([]table.Cell, 0, 4+len(e.Attributes)*2), node.Cells()...)
 	ch.tree.Cells = append(make([]table.Cell, 0, 1+len(e.Attributes)*2), tree.Cell(e.ID))
 	for i := range e.Attributes {
 		e.Attributes[i].Write(ch)
@@ -446,6 +446,15 @@ func (e *NewEntry) Write(p *catalog.Keeper, c *catalog.Catalog, w writer, parent
 		}
 	}
 	ch.flush()
+}
+
+// described yields the descriptions of the attributes in the order they were given.
+func (e *NewEntry) described(yield func(*schema.AttributeType, string) bool) {
+	for i := range e.Attributes {
+		if !yield(e.Attributes[i].Typ, e.Attributes[i].options) {
+			return
+		}
+	}
 }
 
 func (a *NewAttribute) Write(c *change) {
