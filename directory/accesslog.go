@@ -3,42 +3,24 @@ package directory
 import (
 	"context"
 	"log/slog"
+	"net"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// trace is what the access log tells of an operation beside its request and its
-// result.
-type trace struct {
-	on         bool // there is an access log
-	begun      time.Time
-	entries    int
-	references int
-	cost       partition.Cost
-	plan       string // of a slow search
-	attempts   int    // of an update
-}
-
-// slow reports whether the operation has taken too long by now.
-func (o *operation) slow() bool {
-	limit := o.d.settings().Slow
-	return limit > 0 && !o.lasts && time.Since(o.trace.begun) >= limit
-}
-
-// log writes an operation's line of the access log, and one in the server's log
+// logRequest writes an operation's line of the access log, and one in the server's log
 // if it was slow. Values are in neither: a filter is told by its shape.
-func (o *operation) log(ctx context.Context, m *op.Message) {
-	slow := o.slow()
+func logRequest(ctx context.Context, o *operation, m *op.Message) {
+	slow := o.trace.slow(o.server.settings().Slow)
 	if !slow && !o.trace.on {
 		return
 	}
 	attrs := make([]slog.Attr, 0, 16)
-	attrs = o.session.appendTo(attrs, m)
+	attrs = appendSession(attrs, o.session, m)
 	if o.controls.proxied != nil {
 		attrs = append(attrs, slog.String("as", *o.controls.proxied))
 	}
@@ -49,7 +31,7 @@ func (o *operation) log(ctx context.Context, m *op.Message) {
 	attrs = appendControls(attrs, m.Controls)
 	attrs = appendResult(attrs, &o.response.Result)
 	if _, ok := m.Request.(*op.Search); ok {
-		attrs = o.trace.appendSearch(attrs)
+		attrs = appendSearch(attrs, o.trace)
 	}
 	if n := o.trace.attempts - 1; n > 0 {
 		attrs = append(attrs, slog.Int("retries", n))
@@ -57,32 +39,60 @@ func (o *operation) log(ctx context.Context, m *op.Message) {
 	attrs = append(attrs, slog.Int64("us", time.Since(o.trace.begun).Microseconds()))
 	name := operationName(m.Request)
 	if o.trace.on {
-		o.d.settings().Access.LogAttrs(ctx, slog.LevelInfo, name, attrs...)
+		o.server.settings().Access.LogAttrs(ctx, slog.LevelInfo, name, attrs...)
 	}
 	if slow {
 		attrs = append(attrs, slog.String("op", name))
 		if o.trace.plan != "" {
 			attrs = append(attrs, slog.String("plan", o.trace.plan))
 		}
-		o.d.log.LogAttrs(ctx, slog.LevelWarn, "slow operation", attrs...)
+		o.server.log.LogAttrs(ctx, slog.LevelWarn, "slow operation", attrs...)
 	}
 }
 
-// Answered writes the line of a request that the connection itself has answered:
-// Cancel, StartTLS, what is refused.
-func (s *Session) Answered(m *op.Message, r *op.Response) {
-	log := s.d.settings().Access
+// logConnect writes the line of a connection's beginning.
+func logConnect(d *server, s *session) {
+	if log := d.settings().Access; log != nil {
+		log.Info("connect", "conn", s.number, "from", s.channel.Remote())
+	}
+}
+
+// logDisconnect writes the line of a connection's end.
+func logDisconnect(d *server, s *session) {
+	if log := d.settings().Access; log != nil {
+		log.Info("disconnect", "conn", s.number, "who", s.name())
+	}
+}
+
+// logAnswered writes the line of a request that the connection itself has answered.
+func logAnswered(d *server, s *session, m *op.Message, r *op.Response) {
+	log := d.settings().Access
 	if log == nil {
 		return
 	}
-	attrs := appendRequest(s.appendTo(make([]slog.Attr, 0, 8), m), m.Request)
+	attrs := appendRequest(appendSession(make([]slog.Attr, 0, 8), s, m), m.Request)
 	attrs = appendControls(attrs, m.Controls)
 	log.LogAttrs(context.Background(), slog.LevelInfo, operationName(m.Request), appendResult(attrs, &r.Result)...)
 }
 
-// appendTo tells whose request it is.
-func (s *Session) appendTo(attrs []slog.Attr, m *op.Message) []slog.Attr {
-	return append(attrs, slog.Uint64("conn", s.number), slog.Int("id", int(m.ID)), slog.String("who", s.Name()))
+// appendSession tells whose request it is.
+func appendSession(attrs []slog.Attr, s *session, m *op.Message) []slog.Attr {
+	return append(attrs, slog.Uint64("conn", s.number), slog.Int("id", int(m.ID)), slog.String("who", s.name()))
+}
+
+// logFailed writes the line of a bind with wrong credentials. The address comes
+// first, so that a program that looks for it takes nothing for it that the client
+// has sent.
+func logFailed(o *operation, m *op.Message) {
+	r, ok := m.Request.(*op.Bind)
+	if !ok || o.response.Code != op.InvalidCredentials {
+		return
+	}
+	address := o.session.channel.Remote()
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		address = host
+	}
+	o.server.log.Warn("bind failed", "from", address, "conn", o.session.number, "dn", r.Name, "mechanism", r.Mechanism)
 }
 
 func appendResult(attrs []slog.Attr, r *op.Result) []slog.Attr {
@@ -94,7 +104,7 @@ func appendResult(attrs []slog.Attr, r *op.Result) []slog.Attr {
 }
 
 // appendSearch returns what a search found and what that took.
-func (t *trace) appendSearch(attrs []slog.Attr) []slog.Attr {
+func appendSearch(attrs []slog.Attr, t *trace) []slog.Attr {
 	attrs = append(attrs, slog.Int("entries", t.entries))
 	if t.references > 0 {
 		attrs = append(attrs, slog.Int("references", t.references))
@@ -110,16 +120,6 @@ func (t *trace) appendSearch(attrs []slog.Attr) []slog.Attr {
 		attrs = append(attrs, slog.String("index", "none"))
 	}
 	return attrs
-}
-
-// explain keeps the plan of a search that was slow.
-func (st *stream) explain(ctx context.Context) {
-	if !st.o.slow() {
-		return
-	}
-	if plan, err := st.s.Explain(context.WithoutCancel(ctx), st.query, false); err == nil {
-		st.o.trace.plan = strings.TrimSpace(plan)
-	}
 }
 
 var (

@@ -9,7 +9,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -20,33 +19,13 @@ type account struct {
 	reset    bool // after a bind with the password it must be changed
 }
 
-// accountTypes are the attribute types that an account is judged by; nil ones
-// are not in the schema.
-type accountTypes struct {
-	lockedTime, reset, start, end, lock, expiration, dsDisabled, dsEnd *schema.AttributeType
-	all                                                                []*schema.AttributeType
-}
-
-func newAccountTypes(s *schema.Schema) (a accountTypes) {
-	for name, t := range map[string]**schema.AttributeType{
-		"pwdAccountLockedTime": &a.lockedTime, "pwdReset": &a.reset, "pwdStartTime": &a.start, "pwdEndTime": &a.end,
-		"nsAccountLock": &a.lock, "passwordExpirationTime": &a.expiration,
-		"ds-pwp-account-disabled": &a.dsDisabled, "ds-pwp-account-expiration-time": &a.dsEnd,
-	} {
-		if *t = s.Attribute(name); *t != nil {
-			a.all = append(a.all, *t)
-		}
-	}
-	return a
-}
-
 // accountOf judges the account of somebody as it is in a state. The
 // administrator, and who has no entry, can always be used.
-func (o *operation) accountOf(ctx context.Context, s *partition.Snapshot, who *identity) (account, error) {
+func (o *operation) accountOf(ctx context.Context, who *identity) (account, error) {
 	if !who.hasEntry() || who.admin {
 		return account{}, nil
 	}
-	e, err := s.Some(ctx, who.id, o.known.account.all)
+	e, err := o.s.Some(ctx, who.id, o.known.account.all)
 	if err != nil || e == nil {
 		return account{disabled: true}, err
 	}
@@ -116,7 +95,7 @@ var errMustChange = op.Errorf(op.InsufficientAccessRights, "the password was res
 // mustChange reports whether the requester has to change their own password
 // before anything else, and a request is not for that. What else users may not
 // modify is refused later.
-func (o *operation) mustChange(r op.Request) bool {
+func mustChange(o *operation, r op.Request) bool {
 	if o.who == nil || !o.who.reset.Load() {
 		return false
 	}
@@ -139,10 +118,10 @@ func (o *operation) changedPassword() {
 // renewed adds to the changes of a password those of what was said of the old
 // one: until when it may be used and, where users change their own, that they have
 // to.
-func (o *operation) renewed(ctx context.Context, s *partition.Snapshot, name dn.DN, changes []op.Modification) ([]op.Modification, error) {
+func (o *operation) renewed(ctx context.Context, name dn.DN, changes []op.Modification) ([]op.Modification, error) {
 	touches := func(t *schema.AttributeType) bool {
 		for i := range changes {
-			if o.isOf(changes[i].Description, t) {
+			if o.known.isOf(changes[i].Description, t) {
 				return true
 			}
 		}
@@ -151,12 +130,12 @@ func (o *operation) renewed(ctx context.Context, s *partition.Snapshot, name dn.
 	if !touches(o.known.userPassword) {
 		return changes, nil
 	}
-	at, err := s.Find(ctx, name)
+	at, err := o.s.Find(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	a := &o.known.account
-	e, err := s.Some(ctx, at.ID, a.all)
+	e, err := o.s.Some(ctx, at.ID, a.all)
 	if err != nil || e == nil {
 		return changes, err
 	}

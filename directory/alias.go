@@ -18,7 +18,7 @@ const maxBases = 1000
 // isAlias reports whether what was found is to be followed. The base is not:
 // only what is subordinate to it.
 func (st *stream) isAlias(found *partition.Result) bool {
-	return st.aliases && found.ID != st.base && st.o.is(found.Entry, st.o.known.alias)
+	return st.aliases && found.ID != st.base && st.o.known.is(found.Entry, st.o.known.alias)
 }
 
 // takeAlias notes where an alias leads; away says that it is to another server.
@@ -62,9 +62,9 @@ func (st *stream) aliasedElsewhere(ctx context.Context, found *partition.Result)
 
 // aliased finds what an alias leads to, with only these classes in the way.
 func (st *stream) aliased(ctx context.Context, found *partition.Result, classes ...*schema.ObjectClass) (partition.Located, error) {
-	target, err := st.o.target(found.Entry)
+	target, err := aliasTarget(st.o, found.Entry)
 	if err != nil {
 		return partition.Located{}, err
 	}
-	return st.o.follow(ctx, st.s, target, st.continuation(), classes)
+	return follow(ctx, st.o, target, st.continuation(), classes)
 }

@@ -3,49 +3,41 @@ package directory
 import (
 	"context"
 	"errors"
-	"net"
 
 	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
 // errCredentials is the one answer to a wrong name and to a wrong password.
 var errCredentials = &op.Result{Code: op.InvalidCredentials}
 
-// bind authenticates the session (RFC 4511, 4.2; RFC 4513, 5), which is
+// runBind authenticates the session (RFC 4511, 4.2; RFC 4513, 5), which is
 // anonymous and stays so unless the bind succeeds.
-func (o *operation) bind(ctx context.Context, r *op.Bind) (err error) {
+func runBind(ctx context.Context, o *operation, r *op.Bind, x *exchange) (err error) {
 	if r.Version != 3 {
 		return op.Errorf(op.ProtocolError, "LDAP version %d is not served, only 3", r.Version)
 	}
 	var who *identity
 	if r.SASL {
-		who, err = o.sasl(ctx, r)
+		who, err = o.sasl(ctx, r, x)
 	} else {
 		who, err = o.simple(ctx, r)
 	}
 	if err == nil {
 		o.session.who.Store(who)
+		o.tellAuthzID()
 	}
 	return err
 }
 
-// logFailed writes the line of a bind with wrong credentials. The address comes
-// first, so that a program that looks for it takes nothing for it that the client
-// has sent.
-func (o *operation) logFailed(m *op.Message) {
-	r, ok := m.Request.(*op.Bind)
-	if !ok || o.response.Code != op.InvalidCredentials {
-		return
+// tellAuthzID answers a bind that succeeded with who is bound now.
+func (o *operation) tellAuthzID() {
+	if o.controls.authzID && o.response.Code == op.Success {
+		o.respond(control.OIDAuthzIDResponse, o.session.who.Load().authzID())
 	}
-	address := o.session.channel.Remote()
-	if host, _, err := net.SplitHostPort(address); err == nil {
-		address = host
-	}
-	o.d.log.Warn("bind failed", "from", address, "conn", o.session.number, "dn", r.Name, "mechanism", r.Mechanism)
 }
 
 // simple is RFC 4513, 5.1.
@@ -66,54 +58,30 @@ func (o *operation) simple(ctx context.Context, r *op.Bind) (*identity, error) {
 	}
 	s := o.now()
 	defer s.Close()
-	who, err := o.reach(ctx, s, auth.Target{Name: name})
+	who, err := o.reach(ctx, auth.Target{Name: name})
 	if err != nil && !errors.Is(err, errNobody) {
 		return nil, err
 	}
-	return o.verify(ctx, s, who, r.Password)
-}
-
-// errClear refuses what others on the way could read.
-var errClear = op.Errorf(op.ConfidentialityRequired, "passwords are not taken in clear: use TLS")
-
-// inClear reports whether passwords are to be refused here.
-func (o *operation) inClear() bool {
-	c := o.session.channel
-	switch o.d.settings().ClearPasswords {
-	case ClearFromAnywhere:
-		return false
-	case ClearFromThisMachine:
-		return !auth.Confidential(c) && !auth.FromThisMachine(c)
-	}
-	return !auth.Confidential(c)
-}
-
-func (d *Directory) isAdmin(name dn.DN) bool {
-	set := d.settings()
-	if set.adminKey == "" || len(name) != len(set.admin) {
-		return false // without the cost of a normalised name
-	}
-	key, err := d.key(name)
-	return err == nil && key == set.adminKey
+	return o.verify(ctx, who, r.Password)
 }
 
 // verify returns who if the password is theirs. A nil one, who has no password or
 // another one, and whose account is disabled or expired are answered alike, after
 // alike work: the password of an account that cannot be used is not verified.
-func (o *operation) verify(ctx context.Context, s *partition.Snapshot, who *identity, password []byte) (*identity, error) {
-	stored, err := o.passwordsOf(ctx, s, who)
+func (o *operation) verify(ctx context.Context, who *identity, password []byte) (*identity, error) {
+	stored, err := o.passwordsOf(ctx, who)
 	if err != nil {
 		return nil, err
 	}
-	a, err := o.accountOf(ctx, s, who)
+	a, err := o.accountOf(ctx, who)
 	if err != nil {
 		return nil, err
 	}
 	if a.disabled || a.expired {
-		o.d.log.Info("an account that cannot be used", "dn", who.name, "disabled", a.disabled, "expired", a.expired)
+		o.server.log.Info("an account that cannot be used", "dn", who.name, "disabled", a.disabled, "expired", a.expired)
 		stored = nil
 	}
-	attempt := o.d.passwords.Attempt(o.session.channel, password)
+	attempt := o.server.passwords.Attempt(o.session.channel, password)
 	for i := range stored {
 		if stored[i].Type != o.known.userPassword {
 			continue
@@ -126,7 +94,7 @@ func (o *operation) verify(ctx context.Context, s *partition.Snapshot, who *iden
 				who.reset.Store(a.reset)
 				return who, nil
 			case errors.Is(err, auth.ErrScheme):
-				o.d.log.Warn("unreadable userPassword", "dn", who.name, "error", err)
+				o.server.log.Warn("unreadable userPassword", "dn", who.name, "error", err)
 			case err != nil:
 				return nil, err
 			}
@@ -139,12 +107,12 @@ func (o *operation) verify(ctx context.Context, s *partition.Snapshot, who *iden
 }
 
 // passwordsOf returns what is secret of somebody, userPassword among it.
-func (o *operation) passwordsOf(ctx context.Context, s *partition.Snapshot, who *identity) ([]entry.Attribute, error) {
+func (o *operation) passwordsOf(ctx context.Context, who *identity) ([]entry.Attribute, error) {
 	switch {
 	case who.isAdmin():
-		return []entry.Attribute{{Type: o.known.userPassword, Values: [][]byte{[]byte(o.d.settings().AdminPassword)}}}, nil
+		return []entry.Attribute{{Type: o.known.userPassword, Values: [][]byte{[]byte(o.server.settings().AdminPassword)}}}, nil
 	case !who.hasEntry():
 		return nil, nil
 	}
-	return s.Secrets(ctx, who.id)
+	return o.s.Secrets(ctx, who.id)
 }

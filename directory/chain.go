@@ -24,8 +24,8 @@ func isChain(f filter.Filter) bool {
 // chainTest turns a member-in-chain test ([MS-ADTS], 3.1.1.3.1.3.1) into one of
 // the names from which the chain goes on: DN itself, and of the entries whose
 // attribute leads there those that others lead to.
-func (o *operation) chainTest(ctx context.Context, s *partition.Snapshot, f *filter.Extensible) (filter.Filter, error) {
-	c := &chain{o: o, s: s, attribute: f.Attribute, seen: map[string]bool{}}
+func (o *operation) chainTest(ctx context.Context, f *filter.Extensible) (filter.Filter, error) {
+	c := &chain{o: o, attribute: f.Attribute, seen: map[string]bool{}}
 	if f.DNAttrs || !o.holdsNames(f.Attribute) || !c.add(f.Value) {
 		return f, nil // Undefined, as Resolve finds
 	}
@@ -56,7 +56,6 @@ func (o *operation) holdsNames(description string) bool {
 // breadth first.
 type chain struct {
 	o         *operation
-	s         *partition.Snapshot
 	attribute string
 	seen      map[string]bool // keys of names: chains may be rings
 	next      [][]byte
@@ -70,7 +69,7 @@ func (c *chain) test(name []byte) *filter.Equal {
 // add notes a name to follow, if it is new; false says that no attribute's value
 // can be such a name.
 func (c *chain) add(name []byte) bool {
-	t, ok := filter.Resolve(c.test(name), c.o.schema).(*filter.Test)
+	t, ok := resolveFilter(c.o, c.test(name)).(*filter.Test)
 	if !ok {
 		return false
 	}
@@ -86,7 +85,7 @@ func (c *chain) follow(ctx context.Context, name []byte) (led bool, err error) {
 	q := partition.Query{
 		Base:   entry.Root, // all naming contexts
 		Scope:  op.WholeSubtree,
-		Filter: filter.Resolve(c.test(name), c.o.schema),
+		Filter: resolveFilter(c.o, c.test(name)),
 		Only:   []*schema.AttributeType{}, // names alone
 		Cost:   &c.cost,
 	}
@@ -95,7 +94,7 @@ func (c *chain) follow(ctx context.Context, name []byte) (led bool, err error) {
 			return false, op.Errorf(op.AdminLimitExceeded, "the chain of %s is longer than the limit on candidates, %d: begin nearer to its end", c.attribute, most)
 		}
 	}
-	for found, err := range c.s.Search(ctx, q) {
+	for found, err := range c.o.s.Search(ctx, q) {
 		if err != nil {
 			return false, err
 		}

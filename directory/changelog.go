@@ -23,20 +23,33 @@ import (
 // one number: the second and later ones have a changeOrdinal in their name too.
 const changelogName = "cn=changelog"
 
-// searchChangelog runs a search of the changelog.
-func (o *operation) searchChangelog(ctx context.Context, name dn.DN, r *op.Search, sink op.Sink) error {
-	return o.list(ctx, r, sink, "the changelog", o.settled, func(ctx context.Context, l *listing) error {
+// theChangelog serves them.
+type theChangelog struct{}
+
+func (theChangelog) holds(name dn.DN) bool { return endsIn(name, "changelog") }
+
+func (theChangelog) serves(base dn.DN, _ op.Scope) bool { return endsIn(base, "changelog") }
+
+func (theChangelog) entry(context.Context, *operation, dn.DN) (*virtual, error) { return nil, nil }
+
+func (theChangelog) refusal() string {
+	return changelogName + " shows what was committed and cannot be changed"
+}
+
+func (theChangelog) search(ctx context.Context, o *operation, name dn.DN, r *op.Search, sink op.Sink) error {
+	settled := func(ctx context.Context, p *page) (*partition.Snapshot, error) { return settled(ctx, o, p) }
+	return list(ctx, o, r, sink, "the changelog", settled, func(ctx context.Context, l *listing) error {
 		return (&changelog{l}).run(ctx, name)
 	})
 }
 
 // settled returns the state up to which the changelog tells: nothing can be
 // committed any more at or below it.
-func (o *operation) settled(ctx context.Context, p *page) (*partition.Snapshot, error) {
-	if p != nil && p.revision != 0 {
-		return o.d.part.At(ctx, p.revision)
+func settled(ctx context.Context, o *operation, p *page) (*partition.Snapshot, error) {
+	if p.goesOn() {
+		return o.server.part.At(ctx, p.revision)
 	}
-	return o.d.part.Settled(ctx)
+	return o.server.part.Settled(ctx)
 }
 
 // changelog is a search of it under way.
@@ -46,7 +59,7 @@ func (l *changelog) run(ctx context.Context, name dn.DN) error {
 	if len(name) > 1 {
 		return l.one(ctx, name)
 	}
-	if (l.r.Scope == op.BaseObject || l.r.Scope == op.WholeSubtree) && !l.goesOn() {
+	if (l.r.Scope == op.BaseObject || l.r.Scope == op.WholeSubtree) && !l.out.page.goesOn() {
 		if err := l.offerChange(l.top(), 0, 0); err != nil {
 			return err
 		}
@@ -60,17 +73,17 @@ func (l *changelog) run(ctx context.Context, name dn.DN) error {
 // list offers what the filter lets be in, which it tells by numbers.
 func (l *changelog) list(ctx context.Context) error {
 	first, last := numbers(l.r.Filter)
-	first = max(first, l.o.d.part.Horizon()+1)
+	first = max(first, l.o.server.part.Horizon()+1)
 	had := -1 // the last change of the first commit that an earlier page had
-	if l.goesOn() {
-		if len(l.page.after) != 8 {
+	if position, skip, ok := l.start(); ok {
+		if len(position) != 8 {
 			return errCookie
 		}
-		if at := table.Revision(binary.BigEndian.Uint64(l.page.after)); at >= first {
-			first, had = at, l.page.skip
+		if at := table.Revision(binary.BigEndian.Uint64(position)); at >= first {
+			first, had = at, skip
 		}
 	}
-	for c, err := range history.Changes(ctx, l.o.d.part, l.s, first-1) {
+	for c, err := range history.Changes(ctx, l.o.server.part, l.o.s, first-1) {
 		if err != nil {
 			return err
 		}
@@ -97,11 +110,11 @@ func (l *changelog) one(ctx context.Context, name dn.DN) error {
 			number = table.Revision(n)
 		}
 	}
-	if number <= l.o.d.part.Horizon() || number > l.s.Revision() {
+	if number <= l.o.server.part.Horizon() || number > l.o.s.Revision() {
 		return missing
 	}
 	wanted := history.Key(name.String(), l.o.schema)
-	for c, err := range history.Changes(ctx, l.o.d.part, l.s, number-1) {
+	for c, err := range history.Changes(ctx, l.o.server.part, l.o.s, number-1) {
 		if err != nil {
 			return err
 		}
@@ -160,7 +173,7 @@ func changeNumber(attribute string, value []byte) (table.Revision, bool) {
 
 // top is the entry that the others stand below.
 func (l *changelog) top() *virtual {
-	return l.o.virtualEntry(changelogName, "applicationProcess", "cn", "changelog")
+	return virtualEntry(l.o, changelogName, "applicationProcess", "cn", "changelog")
 }
 
 // entry is a change as an entry.
@@ -185,7 +198,7 @@ func (l *changelog) entry(c *history.Change) *virtual {
 	if c.ID != entry.Root {
 		pairs = append(pairs, "targetEntryUUID", c.ID.String())
 	}
-	v := l.o.virtualEntry(rdn+","+changelogName, "changeLogEntry", append(pairs,
+	v := virtualEntry(l.o, rdn+","+changelogName, "changeLogEntry", append(pairs,
 		"changeInitiatorsName", c.By.Name, "changeAddress", c.By.From,
 		"changeRequest", c.By.Request, "changeSession", c.By.Session,
 		"changeRevision", revision.String(c.Revision))...)

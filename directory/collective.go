@@ -46,13 +46,13 @@ type collection struct {
 
 // collect reads the collective attribute subentries; nil if there are none, which
 // costs no more than to ask for referrals.
-func (o *operation) collect(ctx context.Context, s *partition.Snapshot) (*collectives, error) {
-	if has, err := s.HasClass(ctx, o.known.collectiveSubentry); err != nil || !has {
+func collect(ctx context.Context, o *operation) (*collectives, error) {
+	if has, err := o.s.HasClass(ctx, o.known.collectiveSubentry); err != nil || !has {
 		return nil, err
 	}
-	c := &collectives{at: s, known: o.known}
+	c := &collectives{at: o.s, known: o.known}
 	q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: o.known.isCollective}
-	for found, err := range s.Search(ctx, q) {
+	for found, err := range o.s.Search(ctx, q) {
 		if err != nil {
 			return nil, err
 		}
@@ -175,6 +175,14 @@ func (c *collectives) excludes(exclusions [][]byte, t *schema.AttributeType) boo
 	})
 }
 
+// failure returns an error of a filter's test.
+func (c *collectives) failure() error {
+	if c == nil {
+		return nil
+	}
+	return c.failed
+}
+
 // attributes returns an entry's attributes with the collective ones, whose values
 // from several collections come together, behind them.
 func (c *collectives) attributes(ctx context.Context, found *partition.Result) ([]entry.Attribute, error) {
@@ -227,6 +235,9 @@ func distinct(values [][]byte) [][]byte {
 // rewrite makes tests that cover collective types hold of the members of the
 // collections whose attributes they hold of.
 func (c *collectives) rewrite(ctx context.Context, f filter.Resolved) filter.Resolved {
+	if c == nil {
+		return f
+	}
 	return filter.Map(f, func(t *filter.Test) filter.Resolved {
 		shared := t.Shared()
 		if shared == nil {
@@ -265,49 +276,4 @@ func (c *collectives) member(ctx context.Context, one *collection, t *schema.Att
 		}
 		return slices.Contains(in, one)
 	})
-}
-
-// hasClass reports whether an entry is of a class, known to the schema or not.
-func (k *known) hasClass(e *entry.Entry, class string) bool {
-	return slices.ContainsFunc(e.Values(k.objectClass), func(v []byte) bool { return k.isNamed(string(v), class) })
-}
-
-// isNamed reports whether two names are of the same class.
-func (k *known) isNamed(a, b string) bool {
-	if strings.EqualFold(a, b) {
-		return true
-	}
-	c := k.schema.Class(a)
-	return c != nil && c == k.schema.Class(b)
-}
-
-// compareShared compares with the values that an entry has from collections;
-// false if it has none of the type.
-func (o *operation) compareShared(ctx context.Context, s *partition.Snapshot, at partition.Located, t *schema.AttributeType, options string, assertion []byte) (holds, has bool, err error) {
-	if len(t.Shared()) == 0 {
-		return false, false, nil
-	}
-	c, err := o.collect(ctx, s)
-	if err != nil || c == nil {
-		return false, false, err
-	}
-	e, err := s.Entry(ctx, at.ID, false)
-	if err != nil {
-		return false, false, err
-	}
-	all, err := c.attributes(ctx, &partition.Result{Located: at, Entry: e})
-	if err != nil {
-		return false, false, err
-	}
-	var values [][]byte
-	for _, a := range all[len(e.Attributes):] {
-		if a.Type.Is(t) && entry.HasOptions(a.Options, options) {
-			values = append(values, a.Values...)
-		}
-	}
-	if len(values) == 0 {
-		return false, false, nil
-	}
-	holds, err = compareValues(t, values, assertion)
-	return holds, true, err
 }

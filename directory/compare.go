@@ -14,7 +14,7 @@ import (
 )
 
 // compare tests one assertion (RFC 4511, 4.10). Aliases are not followed.
-func (o *operation) compare(ctx context.Context, r *op.Compare) error {
+func compare(ctx context.Context, o *operation, r *op.Compare) error {
 	s, err := o.state(ctx)
 	if err != nil {
 		return err
@@ -24,7 +24,7 @@ func (o *operation) compare(ctx context.Context, r *op.Compare) error {
 	if t == nil {
 		return op.Errorf(op.UndefinedAttributeType, "attribute %q is not in the schema, or one of its options is not known", r.Description)
 	}
-	holds, err := o.compareEntry(ctx, s, t, entry.SortOptions(options), r)
+	holds, err := o.compareEntry(ctx, t, entry.SortOptions(options), r)
 	if err != nil {
 		return err
 	}
@@ -35,55 +35,55 @@ func (o *operation) compare(ctx context.Context, r *op.Compare) error {
 	return nil
 }
 
-func (o *operation) compareEntry(ctx context.Context, s *partition.Snapshot, t *schema.AttributeType, options string, r *op.Compare) (bool, error) {
-	if at, ok := o.recall(ctx, s, r.Name); ok {
-		return o.compareAt(ctx, s, at, t, r)
+func (o *operation) compareEntry(ctx context.Context, t *schema.AttributeType, options string, r *op.Compare) (bool, error) {
+	if at, ok := o.recall(ctx, r.Name); ok {
+		return o.compareAt(ctx, at, t, r)
 	}
 	name, err := dn.Parse(r.Name)
 	if err != nil {
 		return false, op.Errorf(op.InvalidDNSyntax, "%v", err)
 	}
-	v, err := o.virtual(ctx, s, name, op.BaseObject)
+	v, err := virtualNamed(ctx, o, name)
 	if err != nil {
 		return false, err
 	}
 	if v != nil {
-		if err := o.assertVirtual(v); err != nil {
+		if err := v.assert(o); err != nil {
 			return false, err
 		}
 		return compareValues(t, slices.Collect(v.source(o.schema).Values(t, options)), r.Value)
 	}
-	at, err := o.locate(ctx, s, name)
+	at, err := o.locate(ctx, name)
 	if err != nil {
 		return false, err
 	}
-	s.Remember(r.Name, at)
-	return o.compareAt(ctx, s, at, t, r)
+	o.s.Remember(r.Name, at)
+	return o.compareAt(ctx, at, t, r)
 }
 
-func (o *operation) compareAt(ctx context.Context, s *partition.Snapshot, at partition.Located, t *schema.AttributeType, r *op.Compare) (bool, error) {
-	if err := o.assert(ctx, s, at.ID); err != nil {
+func (o *operation) compareAt(ctx context.Context, at partition.Located, t *schema.AttributeType, r *op.Compare) (bool, error) {
+	if err := assert(ctx, o, at.ID); err != nil {
 		return false, err
 	}
 	_, options, _ := strings.Cut(r.Description, ";")
 	options = entry.SortOptions(options)
 	switch {
 	case t.Secret() && o.who.isAdmin() && !o.isPast():
-		return o.compareSecret(ctx, s, at.ID, t, options, r.Value)
+		return o.compareSecret(ctx, at.ID, t, options, r.Value)
 	case t.Secret():
 		return false, op.Errorf(op.InsufficientAccessRights, "%s is for binding only", t.Name())
 	case slices.Contains(o.known.computed, t):
-		values, err := o.computed(ctx, s, t, at)
+		values, err := o.computed(ctx, t, at)
 		if err != nil {
 			return false, err
 		}
 		return compareValues(t, values, r.Value)
 	}
-	holds, has, err := o.compareShared(ctx, s, at, t, options, r.Value)
+	holds, has, err := o.compareShared(ctx, at, t, options, r.Value)
 	if holds || err != nil {
 		return holds, err
 	}
-	own, err := s.Compare(ctx, at.ID, r.Description, r.Value)
+	own, err := o.s.Compare(ctx, at.ID, r.Description, r.Value)
 	if has && partition.Is(err, partition.NoSuchAttribute) {
 		return false, nil
 	}
@@ -92,8 +92,8 @@ func (o *operation) compareAt(ctx context.Context, s *partition.Snapshot, at par
 
 // compareSecret compares what is stored of a secret, as it is: a hash does not
 // match the password that it is of.
-func (o *operation) compareSecret(ctx context.Context, s *partition.Snapshot, id entry.ID, t *schema.AttributeType, options string, assertion []byte) (bool, error) {
-	secrets, err := s.Secrets(ctx, id)
+func (o *operation) compareSecret(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, assertion []byte) (bool, error) {
+	secrets, err := o.s.Secrets(ctx, id)
 	if err != nil {
 		return false, err
 	}
@@ -124,4 +124,35 @@ func compareValues(t *schema.AttributeType, values [][]byte, assertion []byte) (
 		}
 	}
 	return false, nil
+}
+
+// compareShared compares with the values that an entry has from collections;
+// false if it has none of the type.
+func (o *operation) compareShared(ctx context.Context, at partition.Located, t *schema.AttributeType, options string, assertion []byte) (holds, has bool, err error) {
+	if len(t.Shared()) == 0 {
+		return false, false, nil
+	}
+	c, err := collect(ctx, o)
+	if err != nil || c == nil {
+		return false, false, err
+	}
+	e, err := o.s.Entry(ctx, at.ID, false)
+	if err != nil {
+		return false, false, err
+	}
+	all, err := c.attributes(ctx, &partition.Result{Located: at, Entry: e})
+	if err != nil {
+		return false, false, err
+	}
+	var values [][]byte
+	for _, a := range all[len(e.Attributes):] {
+		if a.Type.Is(t) && entry.HasOptions(a.Options, options) {
+			values = append(values, a.Values...)
+		}
+	}
+	if len(values) == 0 {
+		return false, false, nil
+	}
+	holds, err = compareValues(t, values, assertion)
+	return holds, true, err
 }

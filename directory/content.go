@@ -9,12 +9,22 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
 // A content is what a search finds in one state of the directory (RFC 4533,
 // 3.2). Two of them are compared to tell a client what has changed.
 type content struct{ stream }
+
+// runWatch runs a search that goes on telling of changes.
+func runWatch(ctx context.Context, o *operation, name dn.DN, r *op.Search, sink op.Sink) error {
+	if err := o.controls.checkWait(); err != nil {
+		return err
+	}
+	if o.controls.sync != nil {
+		return synchronize(ctx, o, name, r, sink)
+	}
+	return searchOn(ctx, o, name, r, sink)
+}
 
 // A watch is a search that goes on telling of changes: content synchronization,
 // or a persistent search.
@@ -24,8 +34,6 @@ type watch struct {
 	name dn.DN
 	sink op.Sink
 	base entry.ID // that the search began at
-	// since is the operation as it is since the schema changed; nil: it has not.
-	since *operation
 }
 
 // errBase ends a watch whose base is no longer the entry it began with.
@@ -33,12 +41,13 @@ var errBase = errors.New("the base of the search is another entry now, or none")
 
 // content makes that of a state.
 func (w *watch) content(ctx context.Context, s *partition.Snapshot) (*content, error) {
-	o := w.under(s.Schema())
-	at, err := o.locateBase(ctx, s, w.r, w.name)
+	o := w.o.on(s)
+	at, err := locateBase(ctx, o, w.r, w.name)
 	if err != nil {
 		return nil, err
 	}
-	c := &content{stream{o: o, s: s, sink: w.sink, r: w.r}}
+	c := &content{}
+	c.open(o, w.r, nil, w.sink)
 	if err := c.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -55,26 +64,9 @@ func (w *watch) later(ctx context.Context, s *partition.Snapshot) (*content, err
 	return c, err
 }
 
-// under returns the operation as it would be under the schema of another state.
-func (w *watch) under(s *schema.Schema) *operation {
-	o := w.o
-	switch {
-	case o.schema == s:
-		return o
-	case w.since != nil && w.since.schema == s:
-		return w.since
-	}
-	x := &operation{d: o.d, session: o.session, who: o.who, controls: o.controls, limits: o.limits, trace: o.trace, schema: s, known: o.d.knownOf(s)}
-	x.controls.matched = o.controls.matched.under(s)
-	x.controls.dereference = describeAll(o.controls.dereference, s)
-	x.selector.resolve(w.r.Attributes, s)
-	w.since = x
-	return x
-}
-
 // hides reports whether the search passes over an entry that it finds.
 func (c *content) hides(e *entry.Entry) bool {
-	return c.subentries && c.o.is(e, c.o.known.subentry)
+	return c.subentries && c.o.known.is(e, c.o.known.subentry)
 }
 
 // all streams the content.
@@ -91,7 +83,7 @@ func (c *content) below(ctx context.Context, id entry.ID) iter.Seq2[*partition.R
 
 func (c *content) find(ctx context.Context, q partition.Query) iter.Seq2[*partition.Result, error] {
 	return func(yield func(*partition.Result, error) bool) {
-		for found, err := range c.s.Search(ctx, q) {
+		for found, err := range c.o.s.Search(ctx, q) {
 			if err == nil && c.hides(found.Entry) {
 				continue
 			}
@@ -99,25 +91,17 @@ func (c *content) find(ctx context.Context, q partition.Query) iter.Seq2[*partit
 				return
 			}
 		}
-		if err := c.failure(); err != nil {
+		if err := c.out.view.shared.failure(); err != nil {
 			yield(nil, err)
 		}
 	}
 }
 
-// failure is an error of the filter's tests, which cannot return it.
-func (c *content) failure() error {
-	if c.shared == nil {
-		return nil
-	}
-	return c.shared.failed
-}
-
 // lookup returns an entry if it is in the content.
 func (c *content) lookup(ctx context.Context, id entry.ID) (*partition.Result, bool, error) {
-	found, ok, err := c.s.Lookup(ctx, c.query, id)
+	found, ok, err := c.o.s.Lookup(ctx, c.query, id)
 	if err == nil {
-		err = c.failure()
+		err = c.out.view.shared.failure()
 	}
 	return &found, ok && err == nil && !c.hides(found.Entry), err
 }
@@ -129,18 +113,17 @@ func (c *content) has(ctx context.Context, id entry.ID) (bool, error) {
 
 // isReferral reports whether an entry is told as a reference.
 func (c *content) isReferral(e *entry.Entry) bool {
-	return c.referrals && c.o.is(e, c.o.known.referral)
+	return c.referrals && c.o.known.is(e, c.o.known.referral)
 }
 
 // tell sends an entry, or a reference, with a control.
 func (c *content) tell(ctx context.Context, found *partition.Result, controls ...op.Control) error {
-	c.controls = controls
 	urls, err := c.elsewhere(ctx, found)
 	switch {
 	case err != nil:
 		return err
 	case urls != nil:
-		return c.reference(urls)
+		return c.out.reference(urls, controls...)
 	}
-	return c.send(ctx, found)
+	return c.out.entry(ctx, found, controls...)
 }

@@ -10,14 +10,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// controls are a request's, understood. Each has its file, named after it.
+// controls are a request's, parsed. What they name is looked up by those who use them,
+// under the schema of the state that they read.
 type controls struct {
 	manageDsaIT bool
 	paged       *control.PagedResults
-	sort        *sorting
+	sort        *sortRequest
 	vlv         *control.ViewRequest
-	matched     *matched
-	dereference []derefSpec
+	matched     *control.MatchedValues // nil: all values
+	dereference []control.DerefSpec
 
 	assertion         filter.Filter
 	preRead, postRead []string // nil: not asked for
@@ -29,11 +30,27 @@ type controls struct {
 	original          bool
 	rules             partition.Rules
 	treeDelete        bool
-	sync              *synced
+	sync              *control.SyncRequest
 	persistent        *control.PersistentSearch
 	at                *partition.Moment // nil: now
 	token             bool              // is asked for
 	atLeast           table.Revision    // that is to be shown
+}
+
+// waits reports whether the request is a search that waits for changes.
+func (c *controls) waits() bool { return c.sync != nil || c.persistent != nil }
+
+// checkWait refuses what a search that waits for changes cannot go with.
+func (c *controls) checkWait() error {
+	switch {
+	case c.at != nil:
+		return op.Errorf(op.UnwillingToPerform, "a search that waits for changes cannot be of the past")
+	case c.sync != nil && c.persistent != nil:
+		return op.Errorf(op.UnwillingToPerform, "content synchronization and persistent search exclude each other")
+	case c.paged != nil || c.sort != nil:
+		return op.Errorf(op.UnwillingToPerform, "a search that waits for changes can be neither paged nor sorted")
+	}
+	return nil
 }
 
 // A servedControl is one that requests may carry.
@@ -120,7 +137,7 @@ func operationsOf(r op.Request) operations {
 // takeControls reads the controls of a request. One that does not go with the
 // operation counts as unknown: an error if it is critical, else ignored (RFC
 // 4511, 4.1.11). One that comes twice is a protocolError, except session tracking.
-func (o *operation) takeControls(m *op.Message) error {
+func takeControls(o *operation, m *op.Message) error {
 	with := operationsOf(m.Request)
 	for i := range m.Controls {
 		c := &m.Controls[i]
@@ -146,24 +163,6 @@ func unknownControl(oid string) error {
 		"control %s is not known here or does not go with this operation", oid)
 }
 
-// malformed returns the answer to a control whose value is not what it should be.
-func malformed(name string, err error) error {
-	return op.Errorf(op.ProtocolError, "%s control: %v", name, err)
-}
-
-// noValue refuses a value in a control that has none.
-func noValue(name string, c *op.Control) error {
-	if err := control.NoValue(c.Value); err != nil {
-		return malformed(name, err)
-	}
-	return nil
-}
-
-// respond adds a control to the response.
-func (o *operation) respond(oid string, value []byte) {
-	o.response.Controls = append(o.response.Controls, op.Control{OID: oid, Value: value})
-}
-
 func supportedControls() []string {
 	oids := make([]string, len(supported))
 	for i := range supported {
@@ -172,10 +171,4 @@ func supportedControls() []string {
 	oids = append(oids, control.OIDAuthzIDResponse) // published too (RFC 3829, 2)
 	slices.Sort(oids)
 	return oids
-}
-
-// takeManageDsaIT reads a ManageDsaIT control, which has no value.
-func takeManageDsaIT(o *operation, _ *op.Message, c *op.Control) error {
-	o.controls.manageDsaIT = true
-	return noValue("ManageDsaIT", c)
 }

@@ -9,35 +9,34 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-func takeTreeDelete(o *operation, _ *op.Message, c *op.Control) error {
-	o.controls.treeDelete = true
-	return noValue("tree delete", c)
-}
-
 // maxTreeCommit is how many entries of a tree go in one commit. What is larger
 // goes in several, since one holds up the commits of others while it lasts.
 const maxTreeCommit = 5000
 
 // deleteTree removes an entry with all that is below it; referrals and aliases
 // among that are entries like others. The diagnostic tells in how many commits.
-func (o *operation) deleteTree(ctx context.Context, name dn.DN) error {
+func deleteTree(ctx context.Context, o *operation, name dn.DN) error {
 	deleted, commits := 0, 0
 	var read []op.Control
 	for whole := false; !whole; commits++ {
 		n := 0
-		err := o.update(ctx, &update{name: name, change: func(tx *partition.Tx) (err error) {
+		u := &update{name: name, change: func(tx *partition.Tx) (err error) {
 			n, whole, err = tx.DeleteTree(ctx, name, maxTreeCommit)
 			return err
-		}})
+		}}
+		err := u.run(ctx, o)
 		if isMissing(err) && commits > 0 {
 			break // another client was faster with the rest
 		}
 		if err != nil {
-			return o.leftHalf(err, deleted)
+			return leftHalf(o, err, deleted)
 		}
 		if deleted += n; commits == 0 {
 			// Assertion and pre-read are about the tree as it was.
-			read, o.controls.assertion, o.controls.preRead = o.response.Controls, nil, nil
+			read = o.response.Controls
+			rest := *o
+			rest.controls.assertion, rest.controls.preRead = nil, nil
+			o = &rest
 		}
 	}
 	o.response.Controls = read
@@ -49,11 +48,11 @@ func (o *operation) deleteTree(ctx context.Context, name dn.DN) error {
 }
 
 // leftHalf tells with an error what was deleted before it.
-func (o *operation) leftHalf(err error, deleted int) error {
+func leftHalf(o *operation, err error, deleted int) error {
 	if deleted == 0 {
 		return err
 	}
-	r := o.toResult(err)
+	r := o.server.toResult(err)
 	r.Diagnostic = fmt.Sprintf("%s; %d entries were deleted before, the deepest first: the rest is a tree", r.Diagnostic, deleted)
 	return &r
 }

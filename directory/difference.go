@@ -64,7 +64,7 @@ func (y *synchronizer) differ(ctx context.Context, from, to *content, g *commits
 	for _, id := range g.ids {
 		d.touched[id] = true
 	}
-	for e, err := range partition.Effects(ctx, from.s, to.s, g.ids) {
+	for e, err := range partition.Effects(ctx, from.o.s, to.o.s, g.ids) {
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (c *content) asksOthers() bool {
 
 // asksShared reports whether the filter may hold by collective attributes.
 func (c *content) asksShared() (asks bool) {
-	if c.shared == nil {
+	if c.out.view.shared == nil {
 		return false
 	}
 	filter.Map(c.query.Filter, func(t *filter.Test) filter.Resolved {
@@ -135,11 +135,11 @@ func (c *content) asksShared() (asks bool) {
 // governs reports whether an entry says what others share: a collective attribute
 // subentry, or an administrative point.
 func (c *content) governs(ctx context.Context, id entry.ID) (bool, error) {
-	e, err := c.s.Entry(ctx, id, false)
+	e, err := c.o.s.Entry(ctx, id, false)
 	if err != nil || e == nil {
 		return false, err
 	}
-	return c.o.is(e, c.o.known.collectiveSubentry) || len(e.Values(c.o.known.administrativeRole)) > 0, nil
+	return c.o.known.is(e, c.o.known.collectiveSubentry) || len(e.Values(c.o.known.administrativeRole)) > 0, nil
 }
 
 // A difference between two contents, as far as entries may differ.
@@ -175,8 +175,8 @@ func (d *difference) leave(ctx context.Context, e partition.Effect) error {
 		}
 	}
 	if e.Kind == partition.Moved {
-		if n.moved, err = d.from.s.HasChildren(ctx, e.ID); err == nil && !n.moved {
-			n.moved, err = d.to.s.HasChildren(ctx, e.ID)
+		if n.moved, err = d.from.o.s.HasChildren(ctx, e.ID); err == nil && !n.moved {
+			n.moved, err = d.to.o.s.HasChildren(ctx, e.ID)
 		}
 		if err == nil && n.moved {
 			err = d.leaveBelow(ctx, e.ID)
@@ -320,7 +320,7 @@ func (y *synchronizer) compareOne(ctx context.Context, from, to *content, found 
 	if !was {
 		return y.tell(ctx, to, found, control.SyncAdd)
 	}
-	same, err := to.s.Unmoved(ctx, found.ID, known)
+	same, err := to.o.s.Unmoved(ctx, found.ID, known)
 	if err != nil || same {
 		return err
 	}

@@ -3,7 +3,6 @@ package directory
 import (
 	"context"
 	"errors"
-	"runtime/debug"
 
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -57,7 +56,7 @@ var sentinels = []struct {
 
 // toResult maps every error of an operation to what its client is told. It is
 // the only place that does.
-func (o *operation) toResult(err error) op.Result {
+func (d *server) toResult(err error) op.Result {
 	var result *op.Result
 	if errors.As(err, &result) {
 		return *result
@@ -73,13 +72,12 @@ func (o *operation) toResult(err error) op.Result {
 			return op.Result{Code: s.code, Diagnostic: s.text}
 		}
 	}
-	o.d.log.Error("operation failed", "error", err)
+	d.log.Error("operation failed", "error", err)
 	return op.Result{Code: op.Other, Diagnostic: "internal error: the server's log has more"}
 }
 
-// containPanic, deferred by what runs beside operations, logs a panic of it.
-func (d *Directory) containPanic(doing string) {
-	if p := recover(); p != nil {
-		d.log.Error("panic", "doing", doing, "panic", p, "stack", string(debug.Stack()))
-	}
-}
+// errAccess refuses what only the administrator may do.
+var errAccess = op.Errorf(op.InsufficientAccessRights, "only the administrator may do this")
+
+// isMissing reports whether a name leads to no entry.
+func isMissing(err error) bool { return partition.Is(err, partition.NoSuchEntry) }

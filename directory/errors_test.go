@@ -16,8 +16,7 @@ import (
 )
 
 func TestToResult(t *testing.T) {
-	d := &Directory{log: slog.New(slog.DiscardHandler)}
-	o := &operation{d: d}
+	d := &server{log: slog.New(slog.DiscardHandler)}
 	for _, c := range []struct {
 		err  error
 		code op.Code
@@ -38,11 +37,11 @@ func TestToResult(t *testing.T) {
 		{fmt.Errorf("%w: %w", table.ErrUnavailable, context.DeadlineExceeded), op.Unavailable},
 		{errors.New("disk on fire at /secret/path"), op.Other},
 	} {
-		if r := o.toResult(c.err); r.Code != c.code {
+		if r := d.toResult(c.err); r.Code != c.code {
 			t.Errorf("%v: %d, want %d", c.err, r.Code, c.code)
 		}
 	}
-	if r := o.toResult(errors.New("/secret/path")); r.Diagnostic != "internal error: the server's log has more" {
+	if r := d.toResult(errors.New("/secret/path")); r.Diagnostic != "internal error: the server's log has more" {
 		t.Errorf("a client is told %q", r.Diagnostic)
 	}
 }
@@ -54,8 +53,7 @@ func TestEveryProblemHasACode(t *testing.T) {
 			t.Errorf("problem %d has no result code", p)
 		}
 	}
-	o := &operation{d: &Directory{}}
-	r := o.toResult(&partition.Error{Problem: partition.NoSuchEntry, Matched: "dc=a", Text: "x"})
+	r := (&server{}).toResult(&partition.Error{Problem: partition.NoSuchEntry, Matched: "dc=a", Text: "x"})
 	if r.MatchedDN != "dc=a" || r.Code != op.NoSuchObject || r.Diagnostic != "x" {
 		t.Errorf("%+v", r)
 	}
@@ -72,7 +70,7 @@ func FuzzControls(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte) {
 		m := &op.Message{Request: &op.Search{}}
 		for i := range supported {
-			o := &operation{d: &Directory{}, schema: schema.Core(), session: &Session{channel: auth.NoChannel{}}}
+			o := &operation{server: &server{}, schema: schema.Core(), session: &session{channel: auth.NoChannel{}}}
 			supported[i].take(o, m, &op.Control{OID: supported[i].oid, Critical: true, Value: value})
 		}
 	})

@@ -8,7 +8,7 @@ import (
 )
 
 // PartitionOf returns tests the partition below.
-func PartitionOf(d *Directory) *partition.Partition { return d.part }
+func PartitionOf(d *Directory) *partition.Partition { return d.server.part }
 
 // Controls returns the controls that are served, and whether each goes with a
 // request.
@@ -29,9 +29,9 @@ func SetListCheap(t testing.TB, n int) {
 
 // AwaitUpgrade waits for the upgrade of a password that may run.
 func AwaitUpgrade(d *Directory) {
-	d.upgrades.mu.Lock()
-	done := d.upgrades.done
-	d.upgrades.mu.Unlock()
+	d.server.beside.mu.Lock()
+	done := d.server.beside.done
+	d.server.beside.mu.Unlock()
 	if done != nil {
 		<-done
 	}

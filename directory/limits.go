@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
 // Limits bound what one operation, or one connection, may take. Zero is no
@@ -38,11 +38,11 @@ var unlimited Limits
 
 // limitRules prepares rules. Behind them come those for the administrator, who
 // has no limits, and for everyone else.
-func (d *Directory) limitRules(set *settings) ([]limitRule, error) {
+func limitRules(set *settings, s *schema.Schema) ([]limitRule, error) {
 	rules := set.LimitRules
 	var prepared []limitRule
 	for i := range rules {
-		matches, err := d.limitedBy(rules[i].Who)
+		matches, err := limitedBy(rules[i].Who, s)
 		if err != nil {
 			return nil, fmt.Errorf("limits for %q: %w", rules[i].Who, err)
 		}
@@ -54,7 +54,7 @@ func (d *Directory) limitRules(set *settings) ([]limitRule, error) {
 		limitRule{everyone, &set.Limits}), nil
 }
 
-func (d *Directory) limitedBy(who string) (func(*identity, []dn.Norm) bool, error) {
+func limitedBy(who string, s *schema.Schema) (func(*identity, []dn.Norm) bool, error) {
 	switch who {
 	case "anonymous":
 		return func(i *identity, _ []dn.Norm) bool { return i == nil }, nil
@@ -64,32 +64,27 @@ func (d *Directory) limitedBy(who string) (func(*identity, []dn.Norm) bool, erro
 		return func(i *identity, _ []dn.Norm) bool { return i.isAdmin() }, nil
 	}
 	kind, text, _ := strings.Cut(who, ":")
-	name, _, err := d.parse(text)
+	name, key, err := parseName(text, s)
 	if err != nil || len(name) == 0 || kind != "dn" && kind != "subtree" {
 		return nil, fmt.Errorf("not anonymous, users, administrator, dn:NAME or subtree:NAME")
 	}
-	top, err := name.Normalize(d.part.Schema())
-	if err != nil {
-		return nil, err
-	}
-	key := string(dn.Key(top))
+	top := len(name)
 	return func(_ *identity, name []dn.Norm) bool {
-		below := len(name) - len(top)
+		below := len(name) - top
 		return below >= 0 && (below == 0 || kind == "subtree") && string(dn.Key(name[below:])) == key
 	}, nil
 }
 
 // limitsOf returns the limits of an identity: of the first rule that fits. It is
 // looked for once for each who binds and all settings.
-func (d *Directory) limitsOf(i *identity) *Limits {
-	set := d.settings()
+func (set *settings) limitsOf(i *identity, s *schema.Schema) *Limits {
 	if i == nil {
 		return set.anonymous
 	}
 	if l := i.limits.Load(); l != nil && l.of == set {
 		return l.Limits
 	}
-	l := d.findLimits(set, i)
+	l := set.findLimits(i, s)
 	i.limits.Store(&foundLimits{l, set})
 	return l
 }
@@ -100,10 +95,10 @@ type foundLimits struct {
 	of *settings
 }
 
-func (d *Directory) findLimits(set *settings, i *identity) *Limits {
+func (set *settings) findLimits(i *identity, s *schema.Schema) *Limits {
 	var name []dn.Norm
 	if parsed, err := dn.Parse(i.dn()); err == nil && i != nil {
-		name, _ = parsed.Normalize(d.part.Schema()) // nil fits no name
+		name, _ = parsed.Normalize(s) // nil fits no name
 	}
 	for _, r := range set.rules {
 		if r.matches(i, name) {
@@ -112,10 +107,6 @@ func (d *Directory) findLimits(set *settings, i *identity) *Limits {
 	}
 	return &set.Limits
 }
-
-// Outstanding is how many operations the session's client may have running at
-// once, 0 for no limit of its own.
-func (s *Session) Outstanding() int { return s.d.limitsOf(s.who.Load()).Outstanding }
 
 func (l *Limits) sortMemory() int64 {
 	if l.SortMemory == 0 {
@@ -126,14 +117,6 @@ func (l *Limits) sortMemory() int64 {
 
 func (l *Limits) sortMemoryText() string {
 	return fmt.Sprintf("too many entries for the limit on sort memory, %d bytes: narrow the search, or sort by one attribute that is indexed", l.SortMemory)
-}
-
-// checkPage refuses a page that is larger than may be.
-func (l *Limits) checkPage(size int) error {
-	if l.Page > 0 && size > l.Page {
-		return op.Errorf(op.AdminLimitExceeded, "a page of %d entries: the limit on page size is %d", size, l.Page)
-	}
-	return nil
 }
 
 // smaller is the smaller one of a client's and the server's limit, where zero

@@ -2,7 +2,6 @@ package directory
 
 import (
 	"context"
-	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -16,37 +15,37 @@ const maxAliases = 16
 
 // locate finds the entry that an operation is about. A referral above it, or in
 // its place, ends the operation unless ManageDsaIT is given.
-func (o *operation) locate(ctx context.Context, s *partition.Snapshot, name dn.DN) (partition.Located, error) {
-	if err := o.checkReferral(ctx, s, name, ""); err != nil {
+func (o *operation) locate(ctx context.Context, name dn.DN) (partition.Located, error) {
+	if err := o.checkReferral(ctx, name, ""); err != nil {
 		return partition.Located{}, err
 	}
-	return s.Find(ctx, name)
+	return o.s.Find(ctx, name)
 }
 
 // recall finds a name that was asked for before, unless a referral may stand in
 // the way.
-func (o *operation) recall(ctx context.Context, s *partition.Snapshot, name string) (partition.Located, bool) {
+func (o *operation) recall(ctx context.Context, name string) (partition.Located, bool) {
 	if !o.controls.manageDsaIT {
-		if has, err := s.HasClass(ctx, o.known.referral); err != nil || has {
+		if has, err := o.s.HasClass(ctx, o.known.referral); err != nil || has {
 			return partition.Located{}, false
 		}
 	}
-	return s.Recall(name)
+	return o.s.Recall(name)
 }
 
 // checkReferral fails with a referral if one stands above the name or in its
 // place (RFC 3296, 4), or if the name is outside all naming contexts. Scope is what a search adds to the URLs.
-func (o *operation) checkReferral(ctx context.Context, s *partition.Snapshot, name dn.DN, scope string) error {
+func (o *operation) checkReferral(ctx context.Context, name dn.DN, scope string) error {
 	if err := o.checkOutside(name, scope); err != nil {
 		return err
 	}
 	if o.controls.manageDsaIT {
 		return nil
 	}
-	if has, err := s.HasClass(ctx, o.known.referral); err != nil || !has {
+	if has, err := o.s.HasClass(ctx, o.known.referral); err != nil || !has {
 		return err
 	}
-	h, err := o.hurdle(ctx, s, name, o.known.referral)
+	h, err := o.hurdle(ctx, name, o.known.referral)
 	if h == nil {
 		return err
 	}
@@ -64,47 +63,47 @@ func (o *operation) referral(h *hurdle, scope string) error {
 
 // locateBase finds the base of a search, following aliases on the way if asked
 // to (RFC 4511, 4.5.1.3).
-func (o *operation) locateBase(ctx context.Context, s *partition.Snapshot, r *op.Search, name dn.DN) (partition.Located, error) {
+func locateBase(ctx context.Context, o *operation, r *op.Search, name dn.DN) (partition.Located, error) {
 	if err := o.checkOutside(name, scopeName(r.Scope)); err != nil {
 		return partition.Located{}, err
 	}
 	var classes []*schema.ObjectClass
 	if r.Deref == op.DerefFindingBase || r.Deref == op.DerefAlways {
-		if has, err := s.HasClass(ctx, o.known.alias); err != nil {
+		if has, err := o.s.HasClass(ctx, o.known.alias); err != nil {
 			return partition.Located{}, err
 		} else if has {
 			classes = append(classes, o.known.alias)
 		}
 	}
 	if !o.controls.manageDsaIT {
-		if has, err := s.HasClass(ctx, o.known.referral); err != nil {
+		if has, err := o.s.HasClass(ctx, o.known.referral); err != nil {
 			return partition.Located{}, err
 		} else if has {
 			classes = append(classes, o.known.referral)
 		}
 	}
 	if classes == nil {
-		return s.Find(ctx, name)
+		return o.s.Find(ctx, name)
 	}
-	return o.follow(ctx, s, name, scopeName(r.Scope), classes)
+	return follow(ctx, o, name, scopeName(r.Scope), classes)
 }
 
 // follow finds a name that may lead over aliases and referrals.
-func (o *operation) follow(ctx context.Context, s *partition.Snapshot, name dn.DN, scope string, classes []*schema.ObjectClass) (partition.Located, error) {
+func follow(ctx context.Context, o *operation, name dn.DN, scope string, classes []*schema.ObjectClass) (partition.Located, error) {
 	var last *hurdle   // the last alias on the way
 	below := len(name) // RDNs of the name that was given, below all aliases
 	for range maxAliases {
-		h, err := o.hurdle(ctx, s, name, classes...)
+		h, err := o.hurdle(ctx, name, classes...)
 		if err != nil {
 			return partition.Located{}, err
 		}
 		if h == nil {
-			return arrive(ctx, s, name, below, last)
+			return arrive(ctx, o.s, name, below, last)
 		}
-		if o.is(h.entry, o.known.referral) {
+		if o.known.is(h.entry, o.known.referral) {
 			return partition.Located{}, o.referral(h, scope)
 		}
-		target, err := o.target(h.entry)
+		target, err := aliasTarget(o, h.entry)
 		if err != nil {
 			return partition.Located{}, err
 		}
@@ -128,7 +127,7 @@ func arrive(ctx context.Context, s *partition.Snapshot, name dn.DN, below int, l
 	return at, err
 }
 
-func (o *operation) target(alias *entry.Entry) (dn.DN, error) {
+func aliasTarget(o *operation, alias *entry.Entry) (dn.DN, error) {
 	values := alias.Values(o.known.aliasedObjectName)
 	if len(values) == 0 {
 		return nil, op.Errorf(op.AliasDereferencingProblem, "an alias without aliasedObjectName")
@@ -140,8 +139,6 @@ func (o *operation) target(alias *entry.Entry) (dn.DN, error) {
 	return target, nil
 }
 
-func isMissing(err error) bool { return partition.Is(err, partition.NoSuchEntry) }
-
 // A hurdle is an entry on the way down to a name at which it does not simply go
 // on: a referral or an alias. Rest are the RDNs of the name below it.
 type hurdle struct {
@@ -152,10 +149,10 @@ type hurdle struct {
 
 // hurdle walks from the top down to a name, the named entry included, and gives
 // the first entry of one of the classes; nil if there is none.
-func (o *operation) hurdle(ctx context.Context, s *partition.Snapshot, name dn.DN, classes ...*schema.ObjectClass) (*hurdle, error) {
+func (o *operation) hurdle(ctx context.Context, name dn.DN, classes ...*schema.ObjectClass) (*hurdle, error) {
 	found := false
 	for i := len(name) - 1; i >= 0; i-- {
-		at, err := s.Find(ctx, name[i:])
+		at, err := o.s.Find(ctx, name[i:])
 		switch {
 		case isMissing(err) && !found:
 			continue // above the naming context
@@ -165,31 +162,15 @@ func (o *operation) hurdle(ctx context.Context, s *partition.Snapshot, name dn.D
 			return nil, err
 		}
 		found = true
-		e, err := s.Entry(ctx, at.ID, false)
+		e, err := o.s.Entry(ctx, at.ID, false)
 		if err != nil {
 			return nil, err
 		}
 		for _, c := range classes {
-			if o.is(e, c) {
+			if o.known.is(e, c) {
 				return &hurdle{at, e, name[:i:i]}, nil
 			}
 		}
 	}
 	return nil, nil
-}
-
-// is reports whether an entry is of a class. Entries name superclasses too, so
-// that looking for the one is enough.
-func (o *operation) is(e *entry.Entry, c *schema.ObjectClass) bool {
-	for _, v := range e.Values(o.known.objectClass) {
-		if string(v) == c.OID {
-			return true
-		}
-		for _, name := range c.Names {
-			if len(name) == len(v) && strings.EqualFold(name, string(v)) {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -3,15 +3,14 @@ package directory
 import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
 // checkOutside fails with the configured referral, if there is one, for a name
 // outside all naming contexts (RFC 4511, 4.1.10). The control ManageDsaIT does not
 // matter: it is about entries of this server. Scope is what a search adds to the URLs.
 func (o *operation) checkOutside(name dn.DN, scope string) error {
-	urls := o.d.settings().Referral
-	if len(urls) == 0 || isOwn(name) || o.d.inContext(name) {
+	urls := o.server.settings().Referral
+	if len(urls) == 0 || holder(name) != nil || inContext(o.server, name) {
 		return nil
 	}
 	r := &op.Result{Code: op.Referral, Diagnostic: "in none of the naming contexts"}
@@ -21,16 +20,10 @@ func (o *operation) checkOutside(name dn.DN, scope string) error {
 	return r
 }
 
-// isOwn reports whether a name is, or would be, that of an entry that the directory
-// itself makes.
-func isOwn(name dn.DN) bool {
-	return len(name) == 0 || isChangelog(name) || isMonitor(name) || partition.IsSubschema(name[len(name)-1:])
-}
-
 // inContext reports whether a name is that of a naming context or ends in it.
-func (d *Directory) inContext(name dn.DN) bool {
+func inContext(d *server, name dn.DN) bool {
 	for _, text := range d.part.Config().Suffixes {
-		suffix, key, err := d.parse(text)
+		suffix, key, err := parseName(text, d.part.Schema())
 		if err != nil || len(suffix) > len(name) {
 			continue
 		}

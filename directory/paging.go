@@ -1,7 +1,6 @@
 package directory
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
@@ -9,22 +8,12 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-func takePaged(o *operation, _ *op.Message, c *op.Control) error {
-	p, err := control.ParsePagedResults(c.Value)
-	if err != nil {
-		return malformed("paged results", err)
-	}
-	o.controls.paged = &p
-	return nil
-}
-
 // pagedResponse responds with the control that ends a page. The size of the whole
 // is not estimated: 0 (RFC 2696, 3).
-func (o *operation) pagedResponse(cookie []byte) {
+func pagedResponse(o *operation, cookie []byte) {
 	o.respond(control.OIDPagedResults, control.PagedResults{Cookie: cookie}.Encode())
 }
 
@@ -53,48 +42,55 @@ var errCookie = op.Errorf(op.UnwillingToPerform,
 
 // page is one page of a search under way.
 type page struct {
-	size      int
-	abandoned bool
-	key       []byte // signs the cookies of this search by this user
+	size int
+	key  []byte // signs the cookies of this search by this user
 
 	revision table.Revision // 0: the first page
 	sent     int
 	skip     int
 	after    []byte
 
-	count   int // results on this page
-	skipped int
-	next    []byte
+	count    int // results on this page
+	skipped  int
+	next     []byte // where the next page goes on, and what it leaves out
+	nextSkip int
 }
 
+// goesOn reports whether there were pages before.
+func (p *page) goesOn() bool { return p != nil && p.revision != 0 }
+
 // openPage understands the request's control; nil if there is none or the size
-// limit makes it meaningless (RFC 2696, 3).
-func (o *operation) openPage(r *op.Search) (*page, error) {
+// limit makes it meaningless (RFC 2696, 3). Done says that the client wants no further
+// page, as it has been told.
+func openPage(o *operation, r *op.Search) (p *page, done bool, err error) {
 	c := o.controls.paged
 	if c == nil || r.SizeLimit > 0 && c.Size >= r.SizeLimit {
-		return nil, nil
+		return nil, false, nil
 	}
 	if c.Size == 0 && len(c.Cookie) == 0 {
-		return nil, nil // a page of nothing would never end
+		return nil, false, nil // a page of nothing would never end
 	}
-	if err := o.limits.checkPage(c.Size); err != nil {
-		return nil, err
+	if most := o.limits.Page; most > 0 && c.Size > most {
+		return nil, false, op.Errorf(op.AdminLimitExceeded, "a page of %d entries: the limit on page size is %d", c.Size, most)
 	}
-	p := &page{size: c.Size, key: o.cookieKey(r)}
+	p = &page{size: c.Size, key: cookieKey(o, r)}
 	if len(c.Cookie) == 0 {
-		return p, nil
+		return p, false, nil
 	}
 	if !p.read(c.Cookie) {
-		return nil, errCookie
+		return nil, false, errCookie
 	}
-	p.abandoned = c.Size == 0
-	return p, nil
+	if c.Size == 0 {
+		pagedResponse(o, nil)
+		return nil, true, nil
+	}
+	return p, false, nil
 }
 
 // cookieKey is derived from what may not change between pages: a cookie of one
 // search or of one user is of no use for another.
-func (o *operation) cookieKey(r *op.Search) []byte {
-	mac := hmac.New(sha256.New, o.d.settings().Secret)
+func cookieKey(o *operation, r *op.Search) []byte {
+	mac := hmac.New(sha256.New, o.server.settings().Secret)
 	flags := []byte{byte(r.Scope), byte(r.Deref), byte(o.controls.visible) << 1}
 	if o.controls.manageDsaIT {
 		flags[2] |= 1
@@ -145,37 +141,10 @@ func (p *page) write(revision table.Revision, sent, skip int, position []byte) [
 	return append(b, p.sum(b)...)
 }
 
-// snapshot is the state that a search shows: the newest, or the one that earlier
-// pages or views showed.
-func (o *operation) snapshot(ctx context.Context, r *op.Search, p *page) (*partition.Snapshot, error) {
-	revision, err := o.viewRevision(r)
-	if err != nil {
-		return nil, err
-	}
-	if p != nil {
-		revision = p.revision
-	}
-	if revision == 0 {
-		return o.state(ctx)
-	}
-	s := o.now()
-	if revision == s.Revision() {
-		return s, nil
-	}
-	s.Close()
-	if s, err = o.d.part.At(ctx, revision); err == nil {
-		o.adopt(s)
-	}
-	return s, err
-}
-
-// turnPage counts a result. Skip says that an earlier page had it; errPageFull
-// that it is for the next one.
-func (st *stream) turnPage(found *partition.Result) (skip bool, err error) {
-	p := st.page
+// turn counts a result. Skip says that an earlier page had it; errPageFull that it is
+// for the next one.
+func (p *page) turn() (skip bool, err error) {
 	switch {
-	case p == nil:
-		return false, nil
 	case p.skipped < p.skip:
 		p.skipped++
 		return true, nil
@@ -183,35 +152,27 @@ func (st *stream) turnPage(found *partition.Result) (skip bool, err error) {
 		return false, errPageFull
 	}
 	p.count++
-	if p.count == p.size {
-		p.next = st.position(found)
-	}
 	return false, nil
 }
 
-// counts reports whether pages go on by counting results.
-func (st *stream) counts() bool { return st.aliases || st.way == byList }
-
-// position is where the next page goes on, beside what it leaves out.
-func (st *stream) position(found *partition.Result) (position []byte) {
-	if st.way != 0 {
-		position = append(position, st.way)
+// atPlace says that the search has gone on where the page begins, so that nothing is to
+// be left out any more.
+func (p *page) atPlace() {
+	if p != nil {
+		p.skipped = p.skip
 	}
-	if !st.counts() {
-		position = append(position, found.Position...)
-	}
-	return position
 }
 
-// closePage makes the cookie that the page ends with: empty if nothing follows.
-func (st *stream) closePage(err error) []byte {
-	if !errors.Is(err, errPageFull) {
+// isFull reports whether the page takes no more.
+func (p *page) isFull() bool { return p != nil && p.count == p.size }
+
+// goOn says where the next page goes on, and how many results it leaves out.
+func (p *page) goOn(position []byte, skip int) { p.next, p.nextSkip = position, skip }
+
+// close returns the cookie that the page ends with: empty if nothing follows.
+func (p *page) close(r table.Revision, sent int, more bool) []byte {
+	if !more {
 		return nil
 	}
-	p := st.page
-	skip := 0
-	if st.counts() {
-		skip = p.skip + p.count
-	}
-	return p.write(st.s.Revision(), st.sent, skip, p.next)
+	return p.write(r, sent, p.nextSkip, p.next)
 }

@@ -11,38 +11,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
 // isPassword reports whether a description is userPassword, options or not.
 func (o *operation) isPassword(description string) bool {
-	return o.isOf(description, o.known.userPassword)
-}
-
-func (o *operation) isOf(description string, t *schema.AttributeType) bool {
-	name, _, _ := strings.Cut(description, ";")
-	return len(name) > 1 && t != nil && o.schema.Attribute(name) == t
-}
-
-// isPasswordChange reports whether the requester is a user, and the changes are
-// those of a user's own password: replaced, or the old value deleted and a new
-// one added. None of them leaves the entry without a password.
-func (o *operation) isPasswordChange(changes []op.Modification) bool {
-	if o.who == nil {
-		return false
-	}
-	var kinds []op.ModKind
-	for i := range changes {
-		c := &changes[i]
-		if !o.isPassword(c.Description) || strings.Contains(c.Description, ";") || len(c.Values) == 0 {
-			return false
-		}
-		kinds = append(kinds, c.Kind)
-	}
-	slices.Sort(kinds)
-	return slices.Equal(kinds, []op.ModKind{op.ModReplace}) ||
-		slices.Equal(kinds, []op.ModKind{op.ModAdd, op.ModDelete})
+	return o.known.isOf(description, o.known.userPassword)
 }
 
 // hashAttributes returns the attributes of a new entry with its passwords hashed,
@@ -128,7 +102,7 @@ func (o *operation) newPassword(ctx context.Context, clear []byte) ([]op.Modific
 	if o.known.userPassword == nil {
 		return nil, op.Errorf(op.UnwillingToPerform, "the schema has no userPassword")
 	}
-	hash, err := o.d.passwords.Hash(ctx, o.session.channel, "", clear)
+	hash, err := o.server.passwords.Hash(ctx, o.session.channel, "", clear)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +115,7 @@ func (o *operation) scramKeys(ctx context.Context, clear []byte) ([][]byte, erro
 	if clear == nil || o.known.scramKey == nil {
 		return nil, nil
 	}
-	return o.d.passwords.ScramKeys(ctx, o.session.channel, o.d.settings().Mechanisms, clear)
+	return o.server.passwords.ScramKeys(ctx, o.session.channel, o.server.settings().Mechanisms, clear)
 }
 
 func firstClear(values [][]byte) []byte {
@@ -155,7 +129,7 @@ func firstClear(values [][]byte) []byte {
 
 // isScramKey reports whether a description is scramKey, options or not.
 func (o *operation) isScramKey(description string) bool {
-	return o.isOf(description, o.known.scramKey)
+	return o.known.isOf(description, o.known.scramKey)
 }
 
 var errEmptyPassword = op.Errorf(op.ConstraintViolation, "an empty password would let nobody in")
@@ -167,7 +141,7 @@ func (o *operation) hashValues(ctx context.Context, values [][]byte) ([][]byte, 
 		case len(auth.Clear(v)) == 0:
 			return nil, errEmptyPassword
 		case !auth.Hashed(v):
-			h, err := o.d.passwords.Hash(ctx, o.session.channel, "", auth.Clear(v))
+			h, err := o.server.passwords.Hash(ctx, o.session.channel, "", auth.Clear(v))
 			if err != nil {
 				return nil, err
 			}
@@ -183,14 +157,14 @@ func (o *operation) hashValues(ctx context.Context, values [][]byte) ([][]byte, 
 
 // storedDeletes replaces the passwords in clear that are to be deleted by the
 // stored values that they fit, so that a user can name the old one.
-func (o *operation) storedDeletes(ctx context.Context, s *partition.Snapshot, name dn.DN, changes []op.Modification) ([]op.Modification, error) {
+func (o *operation) storedDeletes(ctx context.Context, name dn.DN, changes []op.Modification) ([]op.Modification, error) {
 	cloned := false
 	for i := range changes {
 		c := &changes[i]
 		if c.Kind != op.ModDelete || len(c.Values) == 0 || !o.isPassword(c.Description) {
 			continue
 		}
-		stored, err := o.storedPasswords(ctx, s, name, c.Description)
+		stored, err := o.storedPasswords(ctx, name, c.Description)
 		if err != nil {
 			return nil, err
 		}
@@ -208,12 +182,12 @@ func (o *operation) storedDeletes(ctx context.Context, s *partition.Snapshot, na
 	return changes, nil
 }
 
-func (o *operation) storedPasswords(ctx context.Context, s *partition.Snapshot, name dn.DN, description string) ([][]byte, error) {
-	at, err := s.Find(ctx, name)
+func (o *operation) storedPasswords(ctx context.Context, name dn.DN, description string) ([][]byte, error) {
+	at, err := o.s.Find(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := s.Secrets(ctx, at.ID)
+	secrets, err := o.s.Secrets(ctx, at.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +209,7 @@ func (o *operation) storedFor(ctx context.Context, stored [][]byte, given []byte
 		if bytes.Equal(v, given) && o.who.isAdmin() {
 			return v, nil
 		}
-		ok, err := o.d.passwords.Verify(ctx, o.session.channel, v, given)
+		ok, err := o.server.passwords.Verify(ctx, o.session.channel, v, given)
 		if ok {
 			return v, nil
 		}

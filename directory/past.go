@@ -10,28 +10,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// takeAt reads the control that reads the past.
-func takeAt(o *operation, _ *op.Message, c *op.Control) error {
-	m, err := partition.ParseMoment(string(c.Value))
-	if err != nil {
-		return malformed("at", err)
-	}
-	o.controls.at = &m
-	return nil
-}
-
 // state returns what a read is of: the newest state, or the one that the request
 // names.
 func (o *operation) state(ctx context.Context) (*partition.Snapshot, error) {
 	if o.controls.at == nil {
 		return o.now(), nil
 	}
-	s, err := o.d.part.AtMoment(ctx, *o.controls.at)
+	s, err := o.server.part.AtMoment(ctx, *o.controls.at)
 	if err != nil {
 		return nil, o.noState(err)
 	}
-	o.adopt(s)
-	return s, nil
+	return o.read(s), nil
 }
 
 // noState returns why the state of a moment cannot be read.

@@ -21,36 +21,6 @@ var changeTypes = map[partition.EffectKind]int64{
 	partition.Moved:    control.ChangeModDN,
 }
 
-// takePersistent reads a persistent search control
-// (draft-ietf-ldapext-psearch-03).
-func takePersistent(o *operation, _ *op.Message, c *op.Control) error {
-	p, err := control.ParsePersistentSearch(c.Value)
-	if err != nil {
-		return malformed("persistent search", err)
-	}
-	o.controls.persistent = &p
-	return nil
-}
-
-// watch runs a search that goes on telling of changes.
-func (o *operation) watch(ctx context.Context, name dn.DN, r *op.Search, sink op.Sink) error {
-	c := &o.controls
-	switch {
-	case c.sync != nil && c.persistent != nil:
-		return op.Errorf(op.UnwillingToPerform, "content synchronization and persistent search exclude each other")
-	case c.paged != nil || c.sort != nil:
-		return op.Errorf(op.UnwillingToPerform, "a search that waits for changes can be neither paged nor sorted")
-	case isVirtual(name, r.Scope):
-		return op.Errorf(op.UnwillingToPerform, "the root DSE and the subschema cannot be watched for changes")
-	}
-	o.now().Close() // the schema of now
-	o.selector.resolve(r.Attributes, o.schema)
-	if c.sync != nil {
-		return o.synchronize(ctx, name, r, sink)
-	}
-	return o.searchOn(ctx, name, r, sink)
-}
-
 // A persister runs a persistent search: a search, if the client wants what there
 // is, and then what each commit did to entries that match.
 type persister struct {
@@ -59,16 +29,16 @@ type persister struct {
 }
 
 // searchOn runs a search with a persistent search control.
-func (o *operation) searchOn(ctx context.Context, name dn.DN, r *op.Search, sink op.Sink) error {
+func searchOn(ctx context.Context, o *operation, name dn.DN, r *op.Search, sink op.Sink) error {
 	w := &persister{watch{o: o, r: withoutAliases(r), name: name, sink: sink}, o.controls.persistent}
 	front, err := w.begin(ctx)
 	if err != nil {
 		return err
 	}
-	if err := o.stay(sink); err != nil {
+	if err := stay(o, sink); err != nil {
 		return err
 	}
-	for c, err := range o.d.part.Changes(ctx, front) {
+	for c, err := range o.server.part.Changes(ctx, front) {
 		if err != nil {
 			return err
 		}
@@ -98,7 +68,7 @@ func withoutAliases(r *op.Search) *op.Search {
 // begin sends what there is, if it is wanted, and tells from where on changes
 // are to be told.
 func (w *persister) begin(ctx context.Context) (revision.Front, error) {
-	s := w.o.d.part.Snapshot()
+	s := w.o.server.part.Snapshot()
 	defer s.Close()
 	front, err := s.Front(ctx)
 	if err != nil {
@@ -109,18 +79,17 @@ func (w *persister) begin(ctx context.Context) (revision.Front, error) {
 		return nil, err
 	}
 	w.base = c.query.Base
-	if err := w.o.assert(ctx, s, w.base); err != nil || w.request.ChangesOnly {
+	if err := assert(ctx, c.o, w.base); err != nil || w.request.ChangesOnly {
 		return front, err
 	}
-	limited, cancel := w.o.limitTime(ctx, w.r)
+	limited, cancel := limitTime(ctx, w.o, w.r)
 	defer cancel()
-	c.limit = smaller(w.r.SizeLimit, w.o.limits.Size)
 	return front, c.run(limited, w.base)
 }
 
 // notify returns what one commit did.
 func (w *persister) notify(ctx context.Context, c *partition.Change, before, after revision.Front) error {
-	part := w.o.d.part
+	part := w.o.server.part
 	from, err := part.AtFront(ctx, before)
 	if err != nil {
 		return err

@@ -64,9 +64,9 @@ func (s *selector) addRange(t *schema.AttributeType, options string) bool {
 
 // appendRanges appends the ranges of an entry's values that are asked for. Of
 // attributes with very many the others are not read.
-func (st *stream) appendRanges(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
-	for _, r := range st.o.selector.ranged {
-		values, more, err := st.valueRange(ctx, &r, found)
+func (v *view) appendRanges(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
+	for _, r := range v.selector.ranged {
+		values, more, err := v.valueRange(ctx, &r, found)
 		if err != nil {
 			return nil, err
 		}
@@ -82,7 +82,7 @@ func (st *stream) appendRanges(ctx context.Context, as []entry.Attribute, found 
 	return as, nil
 }
 
-func (st *stream) valueRange(ctx context.Context, r *ranged, found *partition.Result) (values [][]byte, more bool, err error) {
+func (v *view) valueRange(ctx context.Context, r *ranged, found *partition.Result) (values [][]byte, more bool, err error) {
 	if a := found.Entry.Find(r.typ, r.options); a != nil {
 		values = a.Values[min(r.from, len(a.Values)):]
 		size := min(r.size, len(values))
@@ -91,5 +91,5 @@ func (st *stream) valueRange(ctx context.Context, r *ranged, found *partition.Re
 	if !found.Wide {
 		return nil, false, nil
 	}
-	return st.s.ValueRange(ctx, found.ID, r.typ, r.options, r.from, r.size)
+	return v.o.s.ValueRange(ctx, found.ID, r.typ, r.options, r.from, r.size)
 }

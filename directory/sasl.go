@@ -7,7 +7,6 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
 // A mechanism is one of SASL (RFC 4422) that is offered.
@@ -20,23 +19,16 @@ type mechanism struct {
 	begin func(ctx context.Context, o *operation, message []byte) (*identity, error)
 }
 
-// An exchange is what a session remembers between the binds of a mechanism with
-// more than one step (RFC 4513, 5.2.1.2).
-type exchange struct {
-	mechanism string
-	next      func(ctx context.Context, o *operation, message []byte) (*identity, error)
-}
-
-// newMechanisms makes those that are configured; the SCRAM ones bring their
-// -PLUS.
-func newMechanisms(names []string, tokens *auth.Bearer) (ms []mechanism) {
-	for _, name := range names {
+// mechanisms returns those that are configured; the SCRAM ones bring their -PLUS.
+func mechanisms(o *operation) (ms []mechanism) {
+	set := o.server.settings()
+	for _, name := range set.Mechanisms {
 		switch {
 		case name == "EXTERNAL":
 			ms = append(ms, mechanism{name, usableExternal, bindExternal})
 		case name == "PLAIN":
 			ms = append(ms, mechanism{name, usablePlain, bindPlain})
-		case name == "OAUTHBEARER" && tokens != nil:
+		case name == "OAUTHBEARER" && set.Tokens != nil:
 			ms = append(ms, mechanism{name, usableBearer, bindBearer})
 		case auth.IsScram(name):
 			ms = append(ms, mechanism{name, usableScram, beginScram(name)},
@@ -48,7 +40,7 @@ func newMechanisms(names []string, tokens *auth.Bearer) (ms []mechanism) {
 
 // sasl takes one message of a SASL exchange. In the middle of one the mechanism
 // is named again; another one, or a bind of another kind, abandons it.
-func (o *operation) sasl(ctx context.Context, r *op.Bind) (*identity, error) {
+func (o *operation) sasl(ctx context.Context, r *op.Bind, x *exchange) (*identity, error) {
 	m := o.mechanism(r.Mechanism)
 	if m == nil {
 		return nil, op.Errorf(op.AuthMethodNotSupported, "SASL mechanism %q is not served: see supportedSASLMechanisms", r.Mechanism)
@@ -56,15 +48,15 @@ func (o *operation) sasl(ctx context.Context, r *op.Bind) (*identity, error) {
 	if err := m.usable(o); err != nil {
 		return nil, err
 	}
-	who, err := o.step(ctx, m, r.Credentials)
+	who, err := o.step(ctx, m, r.Credentials, x)
 	if errors.Is(err, auth.ErrMessage) {
 		err = op.Errorf(op.ProtocolError, "%v", err)
 	}
 	return who, err
 }
 
-func (o *operation) step(ctx context.Context, m *mechanism, message []byte) (*identity, error) {
-	if x := o.exchange; x != nil && x.mechanism == m.name {
+func (o *operation) step(ctx context.Context, m *mechanism, message []byte, x *exchange) (*identity, error) {
+	if x != nil && x.mechanism == m.name {
 		return x.next(ctx, o, message)
 	}
 	if message == nil && m.name != "EXTERNAL" {
@@ -75,7 +67,7 @@ func (o *operation) step(ctx context.Context, m *mechanism, message []byte) (*id
 }
 
 func (o *operation) mechanism(name string) *mechanism {
-	all := o.d.settings().mechanisms
+	all := mechanisms(o)
 	for i := range all {
 		if m := &all[i]; m.name == name {
 			return m
@@ -85,8 +77,8 @@ func (o *operation) mechanism(name string) *mechanism {
 }
 
 // usableMechanisms are what this connection can use now.
-func (o *operation) usableMechanisms() (names []string) {
-	all := o.d.settings().mechanisms
+func usableMechanisms(o *operation) (names []string) {
+	all := mechanisms(o)
 	for i := range all {
 		if m := &all[i]; m.usable(o) == nil {
 			names = append(names, m.name)
@@ -104,31 +96,22 @@ func (o *operation) proceed(mechanism string, challenge []byte, next func(contex
 
 // actAs returns who the client wants to be: itself, or by the administrator
 // anyone (RFC 4513, 5.2.1.8). Neither may be disabled.
-func (o *operation) actAs(ctx context.Context, s *partition.Snapshot, who *identity, authzID string) (*identity, error) {
-	if err := o.enabled(ctx, s, who, errCredentials); err != nil {
+func (o *operation) actAs(ctx context.Context, who *identity, authzID string) (*identity, error) {
+	if err := o.enabled(ctx, who, errCredentials); err != nil {
 		return nil, err
 	}
-	other, err := o.wanted(ctx, s, who, authzID)
+	other, err := o.wanted(ctx, who, authzID)
 	if err != nil || other == who {
 		return who, err
 	}
-	return other, o.enabled(ctx, s, other, errCredentials)
+	return other, o.enabled(ctx, other, errCredentials)
 }
 
-// enabled returns an error if an account is disabled.
-func (o *operation) enabled(ctx context.Context, s *partition.Snapshot, who *identity, refusal error) error {
-	a, err := o.accountOf(ctx, s, who)
-	if err == nil && a.disabled {
-		return refusal
-	}
-	return err
-}
-
-func (o *operation) wanted(ctx context.Context, s *partition.Snapshot, who *identity, authzID string) (*identity, error) {
+func (o *operation) wanted(ctx context.Context, who *identity, authzID string) (*identity, error) {
 	if authzID == "" || o.isName(who, authzID) {
 		return who, nil
 	}
-	other, err := o.identify(ctx, s, authzID)
+	other, err := o.identify(ctx, authzID)
 	switch {
 	case errors.Is(err, errNobody):
 		return nil, errCredentials
@@ -149,15 +132,15 @@ func (o *operation) isName(who *identity, authzID string) bool {
 	if !strings.EqualFold(kind, "dn") {
 		return false
 	}
-	_, key, err := o.d.parse(name)
-	_, own, ownErr := o.d.parse(who.name)
+	key, err := o.parse(name)
+	own, ownErr := o.parse(who.name)
 	return err == nil && ownErr == nil && key == own
 }
 
 // named returns who a name belongs to that a client gave itself; nobody, if there
 // is none.
-func (o *operation) named(ctx context.Context, s *partition.Snapshot, name string) (*identity, error) {
-	who, err := o.identify(ctx, s, name)
+func (o *operation) named(ctx context.Context, name string) (*identity, error) {
+	who, err := o.identify(ctx, name)
 	if errors.Is(err, errNobody) {
 		return nil, nil
 	}
@@ -165,7 +148,7 @@ func (o *operation) named(ctx context.Context, s *partition.Snapshot, name strin
 }
 
 func usablePlain(o *operation) error {
-	if auth.Confidential(o.session.channel) || o.d.settings().PlainInClear && !o.inClear() {
+	if auth.Confidential(o.session.channel) || o.server.settings().PlainInClear && !o.inClear() {
 		return nil
 	}
 	return errClear
@@ -179,14 +162,14 @@ func bindPlain(ctx context.Context, o *operation, message []byte) (*identity, er
 	}
 	s := o.now()
 	defer s.Close()
-	who, err := o.named(ctx, s, auth.NameOf(name))
+	who, err := o.named(ctx, auth.NameOf(name))
 	if err != nil {
 		return nil, err
 	}
-	if who, err = o.verify(ctx, s, who, password); err != nil {
+	if who, err = o.verify(ctx, who, password); err != nil {
 		return nil, err
 	}
-	return o.actAs(ctx, s, who, authzID)
+	return o.actAs(ctx, who, authzID)
 }
 
 func usableExternal(o *operation) error {
@@ -201,31 +184,31 @@ func usableExternal(o *operation) error {
 func bindExternal(ctx context.Context, o *operation, message []byte) (*identity, error) {
 	s := o.now()
 	defer s.Close()
-	who, err := o.external(ctx, s)
+	who, err := o.external(ctx)
 	if errors.Is(err, errNobody) {
 		return nil, errCredentials
 	}
 	if err != nil {
 		return nil, err
 	}
-	return o.actAs(ctx, s, who, string(message))
+	return o.actAs(ctx, who, string(message))
 }
 
 // external returns who the layers below LDAP know. Rules come first. Without one a
 // certificate is for the entry that has its subject's name, and a process on the
 // same machine is who it is, without an entry. Only a rule makes anyone the
 // administrator.
-func (o *operation) external(ctx context.Context, s *partition.Snapshot) (*identity, error) {
+func (o *operation) external(ctx context.Context) (*identity, error) {
 	names := auth.ExternalNames(o.session.channel)
-	if target, ok := auth.Find(o.d.settings().Identities, names...); ok {
-		return o.reach(ctx, s, target)
+	if target, ok := auth.Find(o.server.settings().Identities, names...); ok {
+		return o.reach(ctx, target)
 	}
 	if uid, gid, ok := o.session.channel.Peer(); ok {
 		return &identity{name: auth.PeerName(uid, gid)}, nil
 	}
 	for _, name := range names {
 		if subject, ok := strings.CutPrefix(name, "dn:"); ok {
-			return o.entryNamed(ctx, s, subject)
+			return o.entryNamed(ctx, subject)
 		}
 	}
 	return nil, errNobody
@@ -249,25 +232,25 @@ func bindBearer(ctx context.Context, o *operation, message []byte) (*identity, e
 	if !errors.Is(err, auth.ErrToken) && !errors.Is(err, errCredentials) {
 		return who, err
 	}
-	return nil, o.proceed("OAUTHBEARER", o.d.settings().Tokens.Discovery("invalid_token"),
+	return nil, o.proceed("OAUTHBEARER", o.server.settings().Tokens.Discovery("invalid_token"),
 		func(context.Context, *operation, []byte) (*identity, error) { return nil, errCredentials })
 }
 
 // bearer returns who a token is of. What it says is a name for rules, never a DN.
 func (o *operation) bearer(ctx context.Context, authzID, token string) (*identity, error) {
-	name, err := o.d.settings().Tokens.Verify(token)
+	name, err := o.server.settings().Tokens.Verify(token)
 	if err != nil {
 		return nil, err
 	}
 	s := o.now()
 	defer s.Close()
-	who, err := o.named(ctx, s, "u:"+name)
+	who, err := o.named(ctx, "u:"+name)
 	if err != nil {
 		return nil, err
 	}
 	if who == nil {
-		o.d.log.Info("a token's name belongs to nobody", "name", name)
+		o.server.log.Info("a token's name belongs to nobody", "name", name)
 		return nil, errCredentials
 	}
-	return o.actAs(ctx, s, who, authzID)
+	return o.actAs(ctx, who, authzID)
 }

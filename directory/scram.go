@@ -9,7 +9,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
 func usableScram(*operation) error { return nil }
@@ -71,7 +70,7 @@ func (x *scramming) finish(ctx context.Context, o *operation, message []byte) (*
 	}
 	s := o.now()
 	defer s.Close()
-	if who, err = o.actAs(ctx, s, who, x.conv.AuthzID()); err != nil {
+	if who, err = o.actAs(ctx, who, x.conv.AuthzID()); err != nil {
 		return nil, err
 	}
 	o.response.SASLCredentials = answer
@@ -93,26 +92,26 @@ func (o *operation) scramKey(ctx context.Context, mechanism, name string) (*iden
 	s := o.now()
 	defer s.Close()
 	id := auth.NameOf(name)
-	who, err := o.named(ctx, s, id)
+	who, err := o.named(ctx, id)
 	if err != nil {
 		return nil, auth.ScramKey{}, err
 	}
 	if who != nil {
-		key, ok, err := o.storedKey(ctx, s, who, mechanism)
+		key, ok, err := o.storedKey(ctx, who, mechanism)
 		if err != nil {
 			return who, key, err
 		}
 		if ok {
-			return o.usableKey(ctx, s, who, key)
+			return o.usableKey(ctx, who, key)
 		}
 	}
-	return nil, auth.FakeScramKey(mechanism, o.d.settings().Secret, o.canonical(id)), nil
+	return nil, auth.FakeScramKey(mechanism, o.server.settings().Secret, o.canonical(id)), nil
 }
 
 // usableKey returns a key that no proof fits if an account cannot be used, with the
 // salt and the iterations of the one there is.
-func (o *operation) usableKey(ctx context.Context, s *partition.Snapshot, who *identity, key auth.ScramKey) (*identity, auth.ScramKey, error) {
-	a, err := o.accountOf(ctx, s, who)
+func (o *operation) usableKey(ctx context.Context, who *identity, key auth.ScramKey) (*identity, auth.ScramKey, error) {
+	a, err := o.accountOf(ctx, who)
 	if err != nil {
 		return nil, key, err
 	}
@@ -123,12 +122,12 @@ func (o *operation) usableKey(ctx context.Context, s *partition.Snapshot, who *i
 	return who, key, nil
 }
 
-func (o *operation) storedKey(ctx context.Context, s *partition.Snapshot, who *identity, mechanism string) (k auth.ScramKey, ok bool, err error) {
+func (o *operation) storedKey(ctx context.Context, who *identity, mechanism string) (k auth.ScramKey, ok bool, err error) {
 	if who.admin {
-		k, ok = findKey(o.d.settings().AdminKeys, mechanism)
+		k, ok = findKey(o.server.settings().AdminKeys, mechanism)
 		return k, ok, nil
 	}
-	secrets, err := o.passwordsOf(ctx, s, who)
+	secrets, err := o.passwordsOf(ctx, who)
 	if err != nil {
 		return k, false, err
 	}
@@ -163,7 +162,7 @@ func findKey(stored [][]byte, mechanism string) (k auth.ScramKey, ok bool) {
 // entry, so that these are asked with the same salt, as those of an entry are.
 func (o *operation) canonical(name string) string {
 	if text, ok := strings.CutPrefix(name, "dn:"); ok {
-		if _, key, err := o.d.parse(text); err == nil {
+		if key, err := o.parse(text); err == nil {
 			return "dn:" + key
 		}
 		return name

@@ -70,21 +70,21 @@ func (st *stream) runSorted(ctx context.Context) error {
 	}
 	st.way = way
 	if way == byIndex {
-		st.query.Order = &st.o.controls.sort.keys[0]
+		st.query.Order = &st.keys[0]
 	}
-	if st.page != nil && !st.aliases {
-		st.query.After = st.page.after
+	if st.out.page != nil && !st.aliases {
+		st.query.After = st.out.page.after
 	}
 	return st.runQueries(ctx)
 }
 
 // chooseWay returns the way of the pages before, or the best one.
 func (st *stream) chooseWay(ctx context.Context) (byte, error) {
-	if p := st.page; p != nil && len(p.after) > 0 {
+	if p := st.out.page; p != nil && len(p.after) > 0 {
 		way := p.after[0]
 		p.after = p.after[1:]
 		if way == bySearch {
-			return way, st.o.unsorted(st.tooMany())
+			return way, st.unsorted(st.tooMany())
 		}
 		return way, nil
 	}
@@ -93,10 +93,10 @@ func (st *stream) chooseWay(ctx context.Context) (byte, error) {
 	}
 	// Whoever wants all is served best by a list as long as it fits.
 	most := listCheap
-	if st.page == nil {
+	if st.out.page == nil {
 		most = int(min(st.o.limits.sortMemory()/sortedSize, maxList))
 	}
-	large, err := st.s.Exceeds(ctx, st.query, most)
+	large, err := st.o.s.Exceeds(ctx, st.query, most)
 	if large && err == nil {
 		return byIndex, nil
 	}
@@ -105,15 +105,15 @@ func (st *stream) chooseWay(ctx context.Context) (byte, error) {
 
 // ordered reports whether an index has the order that is asked for.
 func (st *stream) ordered() bool {
-	keys := st.o.controls.sort.keys
-	return len(keys) == 1 && !st.aliases && st.r.Scope != op.BaseObject && st.s.Ordered(&keys[0])
+	keys := st.keys
+	return len(keys) == 1 && !st.aliases && st.r.Scope != op.BaseObject && st.o.s.Ordered(&keys[0])
 }
 
 // quicklyOrdered reports whether the first entry in order is soon found. In
 // reverse those without a value come first, and to know that there are none is
 // to look at all, unless the filter says so.
 func (st *stream) quicklyOrdered() bool {
-	k := &st.o.controls.sort.keys[0]
+	k := &st.keys[0]
 	if !k.Reverse {
 		return true
 	}
@@ -134,7 +134,13 @@ func (st *stream) withoutList() (byte, error) {
 	if st.ordered() {
 		return byIndex, nil
 	}
-	return bySearch, st.o.unsorted(st.tooMany())
+	return bySearch, st.unsorted(st.tooMany())
+}
+
+// unsorted gives up on sorting: the error, if the search must end for that.
+func (st *stream) unsorted(e *sortError) error {
+	st.keys = nil
+	return unsorted(st.o, e)
 }
 
 func (st *stream) tooMany() *sortError {
@@ -148,16 +154,16 @@ func (st *stream) runList(ctx context.Context) error {
 		return err
 	}
 	st.way = byList
-	if p := st.page; p != nil {
+	if p := st.out.page; p != nil {
 		ids = ids[min(p.skip, len(ids)):]
-		p.skipped = p.skip
+		p.atPlace()
 	}
 	return st.lookUp(ctx, ids)
 }
 
 // lookUp sends the entries of a part of a list.
 func (st *stream) lookUp(ctx context.Context, ids []entry.ID) error {
-	for found, err := range st.s.Results(ctx, ids, st.query) {
+	for found, err := range st.o.s.Results(ctx, ids, st.query) {
 		if err != nil {
 			return err
 		}
@@ -170,23 +176,23 @@ func (st *stream) lookUp(ctx context.Context, ids []entry.ID) error {
 
 // list returns the ids of all that the search finds, in order.
 func (st *stream) list(ctx context.Context) ([]entry.ID, error) {
-	again := st.page != nil || st.o.controls.vlv != nil
+	again := st.out.page != nil || st.o.controls.vlv != nil
 	var key listKey
 	if again {
-		key = listKey{[32]byte(st.o.cookieKey(st.r)), st.s.Revision()}
-		if ids, ok := st.o.d.lists.GetIfPresent(key); ok {
+		key = listKey{[32]byte(cookieKey(st.o, st.r)), st.o.s.Revision()}
+		if ids, ok := st.lists.GetIfPresent(key); ok {
 			return ids, nil
 		}
 	}
 	ids, err := st.makeList(ctx)
 	if err == nil && again {
-		st.o.d.lists.Set(key, ids)
+		st.lists.Set(key, ids)
 	}
 	return ids, err
 }
 
 func (st *stream) makeList(ctx context.Context) ([]entry.ID, error) {
-	st.sorter = partition.NewSorter(st.o.controls.sort.keys, st.o.limits.sortMemory())
+	st.sorter = partition.NewSorter(st.keys, st.o.limits.sortMemory())
 	defer func() { st.sorter = nil }()
 	q := st.query
 	if err := st.runQueries(ctx); err != nil {

@@ -2,18 +2,40 @@ package directory
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/wire"
 )
+
+// theSubschema serves the schema in force as an entry.
+type theSubschema struct{}
+
+func (theSubschema) holds(name dn.DN) bool {
+	return len(name) > 0 && partition.IsSubschema(name[len(name)-1:])
+}
+
+// serves implements source: a name below it is looked for in the tree, in vain.
+func (theSubschema) serves(base dn.DN, _ op.Scope) bool { return partition.IsSubschema(base) }
+
+func (theSubschema) search(ctx context.Context, o *operation, _ dn.DN, r *op.Search, sink op.Sink) error {
+	return searchSingle(ctx, o, r, sink, subschema)
+}
+
+func (theSubschema) entry(ctx context.Context, o *operation, _ dn.DN) (*virtual, error) {
+	return subschema(ctx, o)
+}
+
+func (theSubschema) refusal() string {
+	return fmt.Sprintf("of %s only the definitions can be changed, by a modify", partition.SubschemaName)
+}
 
 // subschema is the schema in force as an entry (RFC 4512, 4.4). What the store
 // has of it besides definitions says when and by whom it was changed.
-func (o *operation) subschema(ctx context.Context, s *partition.Snapshot) (*virtual, error) {
+func subschema(ctx context.Context, o *operation) (*virtual, error) {
 	v := &virtual{name: partition.SubschemaName}
 	add := func(name string, values ...string) { v.add(o.schema, name, values...) }
 	add("objectClass", "top", "subentry", "subschema", "extensibleObject")
@@ -29,7 +51,7 @@ func (o *operation) subschema(ctx context.Context, s *partition.Snapshot) (*virt
 	add("entryDN", partition.SubschemaName)
 	add("subschemaSubentry", partition.SubschemaName)
 	add("hasSubordinates", "FALSE")
-	stored, err := s.Subschema(ctx)
+	stored, err := o.s.Subschema(ctx)
 	if err != nil || stored == nil {
 		return v, err
 	}
@@ -39,24 +61,4 @@ func (o *operation) subschema(ctx context.Context, s *partition.Snapshot) (*virt
 		}
 	}
 	return v, nil
-}
-
-// modifySubschema changes the schema (RFC 4512, 4.4: servers may allow it).
-func (o *operation) modifySubschema(ctx context.Context, name dn.DN, r *op.Modify) error {
-	if !o.who.isAdmin() {
-		return errAccess
-	}
-	return o.update(ctx, &update{name: name, change: func(tx *partition.Tx) error { return tx.Modify(ctx, name, r.Changes) }})
-}
-
-// readSubschema responds with the subschema for a read entry control.
-func (o *operation) readSubschema(ctx context.Context, s *partition.Snapshot, oid string, attributes []string) error {
-	v, err := o.subschema(ctx, s)
-	if err != nil {
-		return err
-	}
-	o.selector.resolve(attributes, o.schema)
-	e := op.SearchEntry{Name: v.name, Attributes: o.selector.apply(nil, v.entry.Attributes)}
-	o.respond(oid, wire.AppendSearchEntry(nil, &e))
-	return nil
 }

@@ -9,22 +9,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// synced is the value of a sync request control (RFC 4533).
-type synced struct {
-	persist bool
-	cookie  cookie
-	reload  bool // rather than syncRefreshRequired
-}
-
-func takeSync(o *operation, _ *op.Message, c *op.Control) error {
-	s, err := control.ParseSyncRequest(c.Value)
-	if err != nil {
-		return malformed("sync request", err)
-	}
-	o.controls.sync = &synced{persist: s.Persist, cookie: parseCookie(s.Cookie), reload: s.Reload}
-	return nil
-}
-
 // A cookie says what content a client has, in the syntax of OpenLDAP:
 // rid=001,sid=001,csn=CSN;CSN. The consumer's number, rid, is given back. The
 // CSNs are a front.
@@ -84,14 +68,6 @@ func (c *cookie) text(f revision.Front) string {
 		b.Write(csn)
 	}
 	return b.String()
-}
-
-// csns are the change sequence numbers of a front, as contextCSN has them.
-func csns(f revision.Front) (values [][]byte) {
-	for _, r := range f {
-		values = append(values, revision.AppendCSN(nil, r))
-	}
-	return values
 }
 
 // stateControl returns the control that goes with an entry.

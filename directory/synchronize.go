@@ -21,12 +21,13 @@ import (
 // for it. Where the journal does not go back far enough, there is a present phase.
 type synchronizer struct {
 	watch
-	request *synced
+	request *control.SyncRequest
+	cookie  cookie         // that the client came with
 	front   revision.Front // the state that the client has
 
-	limit, sent int  // entries; the limit is for the refresh stage, 0: none
-	persisting  bool // that stage is over
-	gone        []entry.ID
+	quota      quota // of the refresh stage
+	persisting bool  // that stage is over
+	gone       []entry.ID
 }
 
 // Bounds of what is worked out in memory at once.
@@ -38,25 +39,25 @@ const (
 var errRefresh = &op.Result{Code: op.SyncRefreshRequired, Diagnostic: "the cookie does not lead to the content of now: begin without it, or with reloadHint"}
 
 // synchronize runs a search with a sync request control.
-func (o *operation) synchronize(ctx context.Context, name dn.DN, r *op.Search, sink op.Sink) error {
+func synchronize(ctx context.Context, o *operation, name dn.DN, r *op.Search, sink op.Sink) error {
 	if r.Deref == op.DerefInSearching || r.Deref == op.DerefAlways {
 		return op.Errorf(op.ProtocolError, "content synchronization follows no aliases while searching (RFC 4533, 3.5.2)")
 	}
-	y := &synchronizer{watch: watch{o: o, r: r, name: name, sink: sink}, request: o.controls.sync, limit: smaller(r.SizeLimit, o.limits.Size)}
-	limited, cancel := o.limitTime(ctx, r)
+	y := &synchronizer{watch: watch{o: o, r: r, name: name, sink: sink}, request: o.controls.sync, cookie: parseCookie(o.controls.sync.Cookie), quota: newQuota(o, r)}
+	limited, cancel := limitTime(ctx, o, r)
 	deletes, err := y.refresh(limited)
 	cancel()
 	if err != nil {
 		return err
 	}
-	if !y.request.persist {
-		o.respond(control.OIDSyncDone, control.SyncDone{Cookie: y.cookie(), Deletes: deletes}.Encode())
+	if !y.request.Persist {
+		o.respond(control.OIDSyncDone, control.SyncDone{Cookie: y.newCookie(), Deletes: deletes}.Encode())
 		return nil
 	}
-	if err := o.stay(sink); err != nil {
+	if err := stay(o, sink); err != nil {
 		return err
 	}
-	if err := y.inform(control.SyncRefreshed{Cookie: y.cookie(), Deletes: deletes}.Encode()); err != nil {
+	if err := y.inform(control.SyncRefreshed{Cookie: y.newCookie(), Deletes: deletes}.Encode()); err != nil {
 		return err
 	}
 	y.persisting = true
@@ -64,15 +65,15 @@ func (o *operation) synchronize(ctx context.Context, name dn.DN, r *op.Search, s
 }
 
 // stay lets an operation wait as long as its connection lasts.
-func (o *operation) stay(sink op.Sink) error {
-	o.lasts = true
+func stay(o *operation, sink op.Sink) error {
+	o.trace.lasts = true
 	if s, ok := sink.(op.Stayer); ok {
 		return s.Stay()
 	}
 	return nil
 }
 
-func (y *synchronizer) cookie() string { return y.request.cookie.text(y.front) }
+func (y *synchronizer) newCookie() string { return y.cookie.text(y.front) }
 
 func (y *synchronizer) inform(value []byte) error {
 	return y.sink.Intermediate(control.OIDSyncInfo, value, nil)
@@ -85,7 +86,7 @@ func (y *synchronizer) refresh(ctx context.Context) (deletes bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	s := y.o.d.part.Snapshot()
+	s := y.o.server.part.Snapshot()
 	defer s.Close()
 	front, err := s.Front(ctx)
 	if err != nil {
@@ -95,9 +96,9 @@ func (y *synchronizer) refresh(ctx context.Context) (deletes bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	to.stored = true
+	to.out.view.stored = true
 	y.base = to.query.Base
-	if err := y.o.assert(ctx, s, y.base); err != nil {
+	if err := assert(ctx, to.o, y.base); err != nil {
 		return false, err
 	}
 	if how == byDifference {
@@ -111,7 +112,7 @@ func (y *synchronizer) refresh(ctx context.Context) (deletes bool, err error) {
 	since := y.front
 	y.front = front
 	switch {
-	case how == byReload && !y.request.reload:
+	case how == byReload && !y.request.Reload:
 		return false, errRefresh
 	case how == byPresence:
 		return false, y.present(ctx, to, since)
@@ -131,7 +132,7 @@ const (
 
 // begin looks at the cookie: what the client has, and so how to go on.
 func (y *synchronizer) begin(ctx context.Context) (refreshing, error) {
-	c := &y.request.cookie
+	c := &y.cookie
 	switch {
 	case c.foreign:
 		return byReload, nil
@@ -139,10 +140,10 @@ func (y *synchronizer) begin(ctx context.Context) (refreshing, error) {
 		return byContent, nil
 	}
 	y.front = c.front
-	err := y.o.d.part.Follows(ctx, c.front)
+	err := y.o.server.part.Follows(ctx, c.front)
 	if err == nil { // another server may have told it, and be ahead
 		var s *partition.Snapshot
-		if s, err = y.o.d.part.AtFront(ctx, c.front); err == nil {
+		if s, err = y.o.server.part.AtFront(ctx, c.front); err == nil {
 			s.Close()
 		}
 	}
@@ -177,7 +178,7 @@ func (y *synchronizer) present(ctx context.Context, to *content, since revision.
 		if err != nil {
 			return err
 		}
-		same, err := to.s.Unmoved(ctx, found.ID, since)
+		same, err := to.o.s.Unmoved(ctx, found.ID, since)
 		switch {
 		case err != nil:
 			return err
@@ -202,13 +203,13 @@ func (y *synchronizer) present(ctx context.Context, to *content, since revision.
 
 // tell sends an entry of the content.
 func (y *synchronizer) tell(ctx context.Context, c *content, found *partition.Result, state int64) error {
-	y.sent++
 	if !y.persisting {
-		if y.limit > 0 && y.sent > y.limit {
-			return op.Errorf(op.SizeLimitExceeded, "more than %d entries", y.limit)
+		if err := y.quota.check(); err != nil {
+			return err
 		}
 		state = control.SyncAdd // RFC 4533, 3.3.2
 	}
+	y.quota.sent++
 	return c.tell(ctx, found, stateControl(state, found.ID))
 }
 
@@ -216,7 +217,7 @@ func (y *synchronizer) tell(ctx context.Context, c *content, found *partition.Re
 // if the client was told of no entry yet: OpenLDAP's consumer keeps one that it
 // was told of in the same refresh.
 func (y *synchronizer) drop(c *content, found *partition.Result) error {
-	if y.sent == 0 {
+	if y.quota.sent == 0 {
 		if y.gone = append(y.gone, found.ID); len(y.gone) < maxIDs {
 			return nil
 		}
@@ -241,8 +242,8 @@ func (y *synchronizer) dropped() error {
 // persist tells of changes until the client or the server ends it.
 func (y *synchronizer) persist(ctx context.Context) error {
 	for {
-		next := y.o.d.part.Next()
-		s := y.o.d.part.Snapshot()
+		next := y.o.server.part.Next()
+		s := y.o.server.part.Snapshot()
 		err := y.advance(ctx, s)
 		s.Close()
 		if errors.Is(err, errBase) {
@@ -273,7 +274,7 @@ func (y *synchronizer) advance(ctx context.Context, s *partition.Snapshot) error
 		if !y.persisting {
 			continue
 		}
-		if err := y.inform(control.SyncCookie{Cookie: y.cookie()}.Encode()); err != nil {
+		if err := y.inform(control.SyncCookie{Cookie: y.newCookie()}.Encode()); err != nil {
 			return err
 		}
 	}
@@ -283,14 +284,14 @@ func (y *synchronizer) advance(ctx context.Context, s *partition.Snapshot) error
 // a later one.
 func (y *synchronizer) step(ctx context.Context, s *partition.Snapshot, g *commits) error {
 	if g.more {
-		behind, err := y.o.d.part.AtFront(ctx, g.front)
+		behind, err := y.o.server.part.AtFront(ctx, g.front)
 		if err != nil {
 			return err
 		}
 		defer behind.Close()
 		s = behind
 	}
-	before, err := y.o.d.part.AtFront(ctx, y.front)
+	before, err := y.o.server.part.AtFront(ctx, y.front)
 	if err != nil {
 		return err
 	}
@@ -303,6 +304,6 @@ func (y *synchronizer) step(ctx context.Context, s *partition.Snapshot, g *commi
 	if err != nil {
 		return err
 	}
-	to.stored = true
+	to.out.view.stored = true
 	return y.differ(ctx, from, to, g, y.front)
 }

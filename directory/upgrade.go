@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -14,67 +13,20 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// upgrades run one at a time, after the bind that they belong to. Who binds
-// meanwhile is served at the next bind.
-type upgrades struct {
-	mu     sync.Mutex
-	closed bool
-	cancel context.CancelFunc
-	done   chan struct{} // closed when the one that runs has ended; nil: none runs
-}
-
-func (u *upgrades) start(f func(context.Context)) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.closed || u.done != nil {
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	u.cancel, u.done = cancel, done
-	go func() {
-		defer close(done)
-		defer u.ended()
-		defer cancel()
-		f(ctx)
-	}()
-}
-
-// ended makes room for the next one.
-func (u *upgrades) ended() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.done = nil
-}
-
-// close ends the one that runs and waits for it.
-func (u *upgrades) close() {
-	u.mu.Lock()
-	u.closed = true
-	done := u.done
-	if done != nil {
-		u.cancel()
-	}
-	u.mu.Unlock()
-	if done != nil {
-		<-done
-	}
-}
-
 // upgrade stores the password that somebody has just bound with in the default
 // scheme if it is in a fast one, derives the keys of SCRAM that are missing and
 // removes those of mechanisms that are not offered. The bind does not wait for it.
 func (o *operation) upgrade(who *identity, secrets []entry.Attribute, stored, password []byte) {
-	d := o.d
+	d := o.server
 	if !d.settings().UpgradePasswords || who.admin || auth.Slow(stored) && o.hasKeys(secrets) && !o.hasSpareKeys(secrets) {
 		return
 	}
 	spare := o.hasSpareKeys(secrets)
 	stored, password = bytes.Clone(stored), bytes.Clone(password)
-	channel := o.session.channel
-	d.upgrades.start(func(ctx context.Context) {
+	x := o.apart()
+	d.beside.start(func(ctx context.Context) {
 		defer d.containPanic("storing a password anew")
-		err := d.restore(ctx, channel, who, stored, password, spare)
+		err := x.restore(ctx, who, stored, password, spare)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, txn.ErrReadOnly) && !isMissing(err) {
 			d.log.Warn("a password stays as it is stored", "dn", who.name, "error", err)
 		}
@@ -86,7 +38,7 @@ func (o *operation) hasKeys(secrets []entry.Attribute) bool {
 	if o.known.scramKey == nil {
 		return true
 	}
-	for _, m := range o.d.settings().Mechanisms {
+	for _, m := range o.server.settings().Mechanisms {
 		if !auth.IsScram(m) {
 			continue
 		}
@@ -101,7 +53,7 @@ func (o *operation) hasKeys(secrets []entry.Attribute) bool {
 // SCRAM that is not offered.
 func (o *operation) hasSpareKeys(secrets []entry.Attribute) bool {
 	offered := func(key []byte) bool {
-		return slices.ContainsFunc(o.d.settings().Mechanisms, func(m string) bool {
+		return slices.ContainsFunc(o.server.settings().Mechanisms, func(m string) bool {
 			if !auth.IsScram(m) {
 				return false
 			}
@@ -119,9 +71,8 @@ func (o *operation) hasSpareKeys(secrets []entry.Attribute) bool {
 
 // restore replaces what is stored of a password, unless that was changed
 // meanwhile.
-func (d *Directory) restore(ctx context.Context, c auth.Channel, who *identity, stored, password []byte, spare bool) error {
-	o := &operation{d: d, session: &Session{d: d, channel: c}, known: d.known.Load(), who: who}
-	o.schema = o.known.schema
+func (o *operation) restore(ctx context.Context, who *identity, stored, password []byte, spare bool) error {
+	o.who = who
 	changes, err := o.newPassword(ctx, password)
 	if err != nil {
 		return err
@@ -132,16 +83,17 @@ func (d *Directory) restore(ctx context.Context, c auth.Channel, who *identity, 
 			return nil // SCRAM cannot have this password
 		}
 	}
-	_, err = d.part.Update(ctx, partition.By{Name: who.name}, func(tx *partition.Tx) error {
+	_, err = o.server.part.Update(ctx, partition.By{Name: who.name}, func(tx *partition.Tx) error {
 		name, err := dn.Parse(who.name)
 		if err != nil {
 			return err
 		}
+		o.read(&tx.Snapshot)
 		at, err := tx.Find(ctx, name)
 		if err != nil || at.ID != who.id {
 			return err
 		}
-		now, err := o.storedPasswords(ctx, &tx.Snapshot, name, "userPassword")
+		now, err := o.storedPasswords(ctx, name, "userPassword")
 		if err != nil || len(now) != 1 || !bytes.Equal(now[0], stored) {
 			return err
 		}

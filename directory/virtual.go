@@ -3,7 +3,6 @@ package directory
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -14,35 +13,68 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// virtual is an entry that no store has: the root DSE (RFC 4512, 5.1) or the
-// subschema (RFC 4512, 4.4).
-type virtual struct {
-	name  string
-	entry entry.Entry
-	// empty says that the scope has nothing: such entries have no subordinates.
-	empty bool
+// A source serves entries that are in no tree: they are made as they are asked for.
+type source interface {
+	// holds reports whether a name is that of one of its entries, or of what would be
+	// below them.
+	holds(name dn.DN) bool
+	// serves reports whether a search from a base goes to it.
+	serves(base dn.DN, scope op.Scope) bool
+	// search runs a search.
+	search(ctx context.Context, o *operation, base dn.DN, r *op.Search, sink op.Sink) error
+	// entry returns the entry of a name for what is asked of one entry; nil: it is as if
+	// there were none.
+	entry(ctx context.Context, o *operation, name dn.DN) (*virtual, error)
+	// refusal says why nothing can be written there.
+	refusal() string
 }
 
-// isVirtual reports whether a search of this scope is about a virtual entry. The
-// root DSE is seen by base searches only.
-func isVirtual(name dn.DN, scope op.Scope) bool {
-	return len(name) == 0 && scope == op.BaseObject || partition.IsSubschema(name)
+var sources = []source{theRootDSE{}, theSubschema{}, theChangelog{}, theMonitor{}}
+
+// virtualSource returns the source that a search from a base goes to; nil: it goes to
+// the tree.
+func virtualSource(base dn.DN, scope op.Scope) source {
+	for _, s := range sources {
+		if s.serves(base, scope) {
+			return s
+		}
+	}
+	return nil
 }
 
-// virtual returns the virtual entry that a search of this scope is about, nil if
-// it is about entries in the store.
-func (o *operation) virtual(ctx context.Context, s *partition.Snapshot, name dn.DN, scope op.Scope) (*virtual, error) {
-	switch {
-	case !isVirtual(name, scope):
-		return nil, nil
-	case len(name) == 0:
-		return o.rootDSE(), nil
+// virtualNamed returns the entry of a name that is in no tree; nil: it is looked for in
+// the tree.
+func virtualNamed(ctx context.Context, o *operation, name dn.DN) (*virtual, error) {
+	if s := virtualSource(name, op.BaseObject); s != nil {
+		return s.entry(ctx, o, name)
 	}
-	v, err := o.subschema(ctx, s)
-	if err == nil {
-		v.empty = scope == op.SingleLevel || scope == op.Subordinates
+	return nil, nil
+}
+
+// holder returns the source that a name belongs to; nil: it belongs to the tree.
+func holder(name dn.DN) source {
+	for _, s := range sources {
+		if s.holds(name) {
+			return s
+		}
 	}
-	return v, err
+	return nil
+}
+
+// refuseVirtual keeps writes off names that are not the tree's.
+func refuseVirtual(name dn.DN) error {
+	if s := holder(name); s != nil {
+		return op.Errorf(op.UnwillingToPerform, "%s", s.refusal())
+	}
+	return nil
+}
+
+// refuseBelow keeps entries from being moved below one that is in no tree.
+func refuseBelow(superior dn.DN) error {
+	if virtualSource(superior, op.SingleLevel) == nil {
+		return nil
+	}
+	return op.Errorf(op.UnwillingToPerform, "nothing can stand below %s", superior)
 }
 
 // endsIn reports whether a name is cn=VALUE or of an entry below it.
@@ -55,64 +87,26 @@ func endsIn(name dn.DN, value string) bool {
 		(strings.EqualFold(a.Type, "cn") || strings.EqualFold(a.Type, "commonName") || a.Type == "2.5.4.3")
 }
 
-func isChangelog(name dn.DN) bool { return endsIn(name, "changelog") }
-
-func isMonitor(name dn.DN) bool { return endsIn(name, "monitor") }
-
-// refuseVirtual keeps writes off names that are not the store's.
-func refuseVirtual(name dn.DN) error {
-	if len(name) == 0 {
-		return op.Errorf(op.UnwillingToPerform, "the root DSE shows what the server can do and cannot be changed")
-	}
-	if isChangelog(name) {
-		return op.Errorf(op.UnwillingToPerform, "%s shows what was committed and cannot be changed", changelogName)
-	}
-	if isMonitor(name) {
-		return op.Errorf(op.UnwillingToPerform, "%s shows what servers publish about themselves and cannot be changed", monitorName)
-	}
-	if partition.IsSubschema(name[len(name)-1:]) {
-		return op.Errorf(op.UnwillingToPerform, "of %s only the definitions can be changed, by a modify", partition.SubschemaName)
-	}
-	return nil
+// A virtual is an entry that no store has.
+type virtual struct {
+	name  string
+	entry entry.Entry
 }
 
-func (o *operation) searchVirtual(ctx context.Context, name dn.DN, r *op.Search, sink op.Sink) error {
-	s, err := o.state(ctx)
-	if err != nil {
-		return err
+// virtualEntry makes an entry of a class from pairs of an attribute and its value;
+// what is empty is left out.
+func virtualEntry(o *operation, name, class string, pairs ...string) *virtual {
+	v := &virtual{name: name}
+	v.add(o.schema, "objectClass", "top", class)
+	for p := range slices.Chunk(pairs, 2) {
+		if p[1] != "" {
+			v.add(o.schema, p[0], p[1])
+		}
 	}
-	defer s.Close()
-	if err := o.resolveWanted(r); err != nil {
-		return err
-	}
-	v, err := o.virtual(ctx, s, name, r.Scope)
-	if err != nil {
-		return err
-	}
-	if err := o.assertVirtual(v); err != nil {
-		return err
-	}
-	if o.controls.paged != nil {
-		o.pagedResponse(nil)
-	}
-	if o.controls.vlv != nil {
-		return o.viewError(op.UnwillingToPerform, "this entry is alone and no list")
-	}
-	f := filter.Resolve(r.Filter, o.schema)
-	if v.empty || o.controls.visible.hides(o, &v.entry) || f.Match(v.source(o.schema)) != filter.True {
-		return nil
-	}
-	o.found = op.SearchEntry{
-		Name:       v.name,
-		Attributes: o.selector.apply(nil, v.entry.Attributes),
-		TypesOnly:  r.TypesOnly,
-	}
-	o.controls.matched.apply(o.found.Attributes, r.TypesOnly)
-	o.trace.entries++
-	if o.controls.sort != nil {
-		o.sortResponse(op.Success, "")
-	}
-	return sink.Entry(&o.found)
+	v.add(o.schema, "structuralObjectClass", class)
+	v.add(o.schema, "entryDN", name)
+	v.add(o.schema, "subschemaSubentry", partition.SubschemaName)
+	return v
 }
 
 // add returns the entry values of an attribute. One that the schema does not have
@@ -129,45 +123,35 @@ func (v *virtual) add(s *schema.Schema, name string, values ...string) {
 	v.entry.Attributes = append(v.entry.Attributes, a)
 }
 
-// Features that work (supportedFeatures).
-var supportedFeatures = []string{
-	"1.3.6.1.1.14",           // modify-increment, RFC 4525
-	"1.3.6.1.4.1.4203.1.5.1", // all operational attributes, RFC 3673
-	"1.3.6.1.4.1.4203.1.5.2", // attributes of a class, RFC 4529
-	"1.3.6.1.4.1.4203.1.5.3", // true and false filters, RFC 4526
-	"1.3.6.1.4.1.4203.1.5.4", // language tags, RFC 3866
-	"1.3.6.1.4.1.4203.1.5.5", // language ranges, RFC 3866
-}
-
-func (o *operation) rootDSE() *virtual {
-	v := &virtual{}
-	add := func(name string, values ...string) { v.add(o.schema, name, values...) }
-	add("objectClass", "top", "extensibleObject")
-	add("namingContexts", o.d.part.Config().Suffixes...)
-	add("ref", o.d.settings().Referral...)
-	add("subschemaSubentry", partition.SubschemaName)
-	add("supportedLDAPVersion", "3")
-	add("supportedControl", supportedControls()...)
-	add("supportedExtension", slices.Concat(supportedExtensions, o.d.settings().Extensions)...)
-	add("supportedFeatures", supportedFeatures...)
-	add("supportedSASLMechanisms", o.usableMechanisms()...)
-	add("vendorName", "ldapd")
-	if o.d.settings().Version != "" {
-		add("vendorVersion", o.d.settings().Version)
-	}
-	add("changelog", changelogName)
-	add("monitorContext", monitorName)
-	if o.who.isAdmin() {
-		first, last := o.d.part.Bounds()
-		add("firstChangeNumber", strconv.FormatUint(uint64(first), 10))
-		add("lastChangeNumber", strconv.FormatUint(uint64(last), 10))
-	}
-	add("entryDN", "")
-	return v
-}
-
 // source is the entry as filters see it.
 func (v *virtual) source(s *schema.Schema) *filter.EntrySource {
 	name, _ := dn.Parse(v.name) // a constant
 	return &filter.EntrySource{Schema: s, Entry: &v.entry, Name: name}
+}
+
+// matches reports whether a filter is true of the entry.
+func (v *virtual) matches(o *operation, f filter.Resolved) bool {
+	return f.Match(v.source(o.schema)) == filter.True
+}
+
+func (v *virtual) norms(s *schema.Schema) ([]dn.Norm, error) {
+	name, err := dn.Parse(v.name)
+	if err != nil {
+		return nil, err
+	}
+	return name.Normalize(s)
+}
+
+// errAssertion says as little as a search that finds nothing.
+var errAssertion = op.Errorf(op.AssertionFailed, "the assertion is not true of the entry")
+
+// assert tests the assertion of a request, if there is one, on the entry.
+func (v *virtual) assert(o *operation) error {
+	if o.controls.assertion == nil {
+		return nil
+	}
+	if !v.matches(o, prepareUnstored(o, o.controls.assertion)) {
+		return errAssertion
+	}
+	return nil
 }

@@ -14,45 +14,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// takeView reads a virtual list view control (draft-ietf-ldapext-ldapv3-vlv-09).
-func takeView(o *operation, _ *op.Message, c *op.Control) error {
-	v, err := control.ParseViewRequest(c.Value)
-	if err != nil {
-		return malformed("virtual list view", err)
-	}
-	o.controls.vlv = &v
-	return nil
-}
-
-// viewError ends a search whose view cannot be had (6.2.1).
-func (o *operation) viewError(code op.Code, format string, args ...any) error {
-	o.viewResponse(control.ViewResponse{Code: code})
-	return op.Errorf(op.VirtualListViewError, "virtual list view control: "+format, args...)
-}
-
-func (o *operation) viewResponse(v control.ViewResponse) {
-	o.respond(control.OIDViewResponse, v.Encode())
-}
-
-// checkView refuses what a view cannot go with. A sort control that was given
-// up says by its own response why.
-func (o *operation) checkView(sorted bool) error {
-	v := o.controls.vlv
-	switch {
-	case v == nil:
-		return nil
-	case !sorted:
-		return o.viewError(control.SortControlMissing, "it needs a sort control")
-	case o.controls.sort == nil:
-		return o.viewError(op.InappropriateMatching, "the entries cannot be sorted")
-	case o.controls.paged != nil:
-		return o.viewError(op.UnwillingToPerform, "paged results are another way through the list: ask for one of them")
-	case o.limits.Page > 0 && v.Before+v.After >= o.limits.Page:
-		return o.viewError(op.AdminLimitExceeded, "a view of %d entries: the limit on page size is %d", v.Before+v.After+1, o.limits.Page)
-	}
-	return nil
-}
-
 // A context is the revision whose list the client looks at, signed as cookies
 // are: views go on showing one state as long as the client gives it back.
 func viewContext(key []byte, r table.Revision) []byte {
@@ -63,18 +24,18 @@ func viewContext(key []byte, r table.Revision) []byte {
 }
 
 // viewRevision reads a context; 0: there is none.
-func (o *operation) viewRevision(r *op.Search) (table.Revision, error) {
+func viewRevision(o *operation, r *op.Search) (table.Revision, error) {
 	v := o.controls.vlv
 	if v == nil || v.Context == nil {
 		return 0, nil
 	}
 	if len(v.Context) > 8 {
 		revision := table.Revision(binary.BigEndian.Uint64(v.Context))
-		if hmac.Equal(v.Context, viewContext(o.cookieKey(r), revision)) {
+		if hmac.Equal(v.Context, viewContext(cookieKey(o, r), revision)) {
 			return revision, nil
 		}
 	}
-	return 0, o.viewError(op.ProtocolError, "the contextID does not fit this search: begin again without one")
+	return 0, viewError(o, op.ProtocolError, "the contextID does not fit this search: begin again without one")
 }
 
 // runView sends the part of the sorted list that a view shows.
@@ -82,7 +43,7 @@ func (st *stream) runView(ctx context.Context) error {
 	o := st.o
 	ids, err := st.list(ctx)
 	if errors.Is(err, errSortMemory) {
-		return o.viewError(op.AdminLimitExceeded, "%s", o.limits.sortMemoryText())
+		return viewError(o, op.AdminLimitExceeded, "%s", o.limits.sortMemoryText())
 	}
 	if err != nil {
 		return err
@@ -100,7 +61,7 @@ func (st *stream) runView(ctx context.Context) error {
 	if len(ids) == 0 {
 		target = 0
 	}
-	o.viewResponse(control.ViewResponse{Target: target, Count: len(ids), Context: viewContext(o.cookieKey(st.r), st.s.Revision())})
+	viewResponse(o, control.ViewResponse{Target: target, Count: len(ids), Context: viewContext(cookieKey(o, st.r), st.o.s.Revision())})
 	return nil
 }
 
@@ -112,7 +73,7 @@ func (st *stream) target(ctx context.Context, ids []entry.ID) (int, error) {
 	case v.Value != nil:
 		return st.targetOf(ctx, ids, v.Value)
 	case v.Offset < 1 || v.Count > 0 && v.Offset > v.Count || v.Count == 0 && v.Offset > max(len(ids), 1):
-		return 0, st.o.viewError(control.OffsetRangeError, "there is no entry %d of %d", v.Offset, max(v.Count, len(ids)))
+		return 0, viewError(st.o, control.OffsetRangeError, "there is no entry %d of %d", v.Offset, max(v.Count, len(ids)))
 	case len(ids) == 0 || v.Offset == 1 && v.Count != 1:
 		return 0, nil
 	case v.Offset == v.Count:
@@ -127,15 +88,15 @@ func (st *stream) target(ctx context.Context, ids []entry.ID) (int, error) {
 
 // targetOf finds the first entry whose first key is not before a value.
 func (st *stream) targetOf(ctx context.Context, ids []entry.ID, value []byte) (int, error) {
-	k := &st.o.controls.sort.keys[0]
+	k := &st.keys[0]
 	bound, err := k.Bound(value)
 	if err != nil {
-		return 0, st.o.viewError(op.InappropriateMatching, "%s: %v", k.Type.Name(), err)
+		return 0, viewError(st.o, op.InappropriateMatching, "%s: %v", k.Type.Name(), err)
 	}
 	var failed error
 	at := sort.Search(len(ids), func(i int) bool {
 		before := false
-		for found, err := range st.s.Results(ctx, ids[i:i+1], st.query) {
+		for found, err := range st.o.s.Results(ctx, ids[i:i+1], st.query) {
 			if err != nil {
 				failed = err
 				break

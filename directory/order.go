@@ -11,25 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// sorting is what a request's sort control asks for (RFC 2891).
-type sorting struct {
-	critical bool
-	value    []byte // as it came, for what must be the same on every page
-	asked    []control.SortKey
-	keys     []partition.SortKey // those asked for, if all can be sorted by
-}
-
 // maxSortKeys bounds how many keys a request may have.
 const maxSortKeys = 16
-
-func takeSort(o *operation, _ *op.Message, c *op.Control) error {
-	s, err := control.ParseSortRequest(c.Value)
-	if err != nil {
-		return malformed("sort", err)
-	}
-	o.controls.sort = &sorting{critical: c.Critical, value: c.Value, asked: s.Keys}
-	return nil
-}
 
 // A sortError says why results cannot be sorted.
 type sortError struct {
@@ -40,52 +23,43 @@ type sortError struct {
 
 func (e *sortError) Error() string { return e.text }
 
-// resolveOrder understands the controls that put results in order.
-func (o *operation) resolveOrder() error {
-	sorted := o.controls.sort != nil
-	if err := o.resolveSort(); err != nil {
-		return err
-	}
-	return o.checkView(sorted)
-}
-
-// resolveSort finds out what to sort by. If that cannot be, a critical control
-// ends the search; otherwise it goes on unsorted (RFC 2891, 2).
-func (o *operation) resolveSort() error {
+// resolveOrder understands the controls that put results in order, and returns what to
+// sort by; nil: nothing. If there is nothing although the client asks for it, a critical
+// control ends the search; otherwise it goes on unsorted (RFC 2891, 2).
+func resolveOrder(o *operation) ([]partition.SortKey, error) {
 	s := o.controls.sort
 	if s == nil {
-		return nil
+		return nil, checkView(o, nil)
 	}
-	keys, problem := s.resolve(o.schema)
+	keys, problem := resolveSortKeys(s.keys, o.schema)
 	if problem != nil {
-		return o.unsorted(problem)
+		if err := unsorted(o, problem); err != nil {
+			return nil, err
+		}
 	}
-	s.keys = keys
-	return nil
+	return keys, checkView(o, keys)
 }
 
 // unsorted gives up on sorting: the error, if the search must end for that.
-func (o *operation) unsorted(e *sortError) error {
-	critical := o.controls.sort.critical
-	o.controls.sort = nil
-	o.sortResponse(e.code, e.attribute)
-	if critical {
+func unsorted(o *operation, e *sortError) error {
+	sortResponse(o, e.code, e.attribute)
+	if o.controls.sort.critical {
 		return op.Errorf(op.UnavailableCriticalExtension, "sort control: %s", e.text)
 	}
 	return nil
 }
 
-func (o *operation) sortResponse(code op.Code, attribute string) {
+func sortResponse(o *operation, code op.Code, attribute string) {
 	o.respond(control.OIDSortResponse, control.SortResponse{Code: code, Attribute: attribute}.Encode())
 }
 
-func (s *sorting) resolve(sch *schema.Schema) ([]partition.SortKey, *sortError) {
-	if len(s.asked) > maxSortKeys {
+func resolveSortKeys(all []control.SortKey, sch *schema.Schema) ([]partition.SortKey, *sortError) {
+	if len(all) > maxSortKeys {
 		return nil, &sortError{op.UnwillingToPerform, "", fmt.Sprintf("more than %d keys", maxSortKeys)}
 	}
 	var keys []partition.SortKey
-	for i := range s.asked {
-		asked := &s.asked[i]
+	for i := range all {
+		asked := &all[i]
 		k, problem := resolveSortKey(asked, sch)
 		if problem != nil {
 			return nil, problem
@@ -133,6 +107,35 @@ func orderingOf(t *schema.AttributeType, sch *schema.Schema) *schema.MatchingRul
 		if r.Use == schema.Ordering && r.Form == t.Equality.Form {
 			return r
 		}
+	}
+	return nil
+}
+
+// viewError ends a search whose view cannot be had (6.2.1).
+func viewError(o *operation, code op.Code, format string, args ...any) error {
+	viewResponse(o, control.ViewResponse{Code: code})
+	return op.Errorf(op.VirtualListViewError, "virtual list view control: "+format, args...)
+}
+
+func viewResponse(o *operation, v control.ViewResponse) {
+	o.respond(control.OIDViewResponse, v.Encode())
+}
+
+// checkView refuses what a view cannot go with. A sort control that was given
+// up says by its own response why.
+func checkView(o *operation, keys []partition.SortKey) error {
+	v := o.controls.vlv
+	switch {
+	case v == nil:
+		return nil
+	case o.controls.sort == nil:
+		return viewError(o, control.SortControlMissing, "it needs a sort control")
+	case keys == nil:
+		return viewError(o, op.InappropriateMatching, "the entries cannot be sorted")
+	case o.controls.paged != nil:
+		return viewError(o, op.UnwillingToPerform, "paged results are another way through the list: ask for one of them")
+	case o.limits.Page > 0 && v.Before+v.After >= o.limits.Page:
+		return viewError(o, op.AdminLimitExceeded, "a view of %d entries: the limit on page size is %d", v.Before+v.After+1, o.limits.Page)
 	}
 	return nil
 }

@@ -13,26 +13,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-var supportedExtensions = []string{control.OIDPasswordModify, control.OIDWhoAmI}
-
-// extended runs an extended operation (RFC 4511, 4.12).
-func (o *operation) extended(ctx context.Context, r *op.Extended) error {
-	switch r.OID {
-	case control.OIDWhoAmI:
-		if r.Value != nil {
-			return op.Errorf(op.ProtocolError, "Who am I takes no value")
-		}
-		o.response.Value = o.who.authzID()
-		return nil
-	case control.OIDPasswordModify:
-		return o.passwordModify(ctx, r.Value)
-	}
-	return op.Errorf(op.ProtocolError, "extended operation %q is not known: see supportedExtension", r.OID)
-}
-
 // passwordModify sets a password (RFC 3062): a user's own, or by the
 // administrator anyone's. Without a new one it makes one and tells it.
-func (o *operation) passwordModify(ctx context.Context, value []byte) error {
+func passwordModify(ctx context.Context, o *operation, value []byte) error {
 	p, err := control.ParsePasswordModify(value)
 	switch {
 	case err != nil:
@@ -42,7 +25,7 @@ func (o *operation) passwordModify(ctx context.Context, value []byte) error {
 	case o.who == nil:
 		return op.Errorf(op.UnwillingToPerform, "bind first")
 	}
-	name, err := o.passwordTarget(ctx, p.Identity)
+	name, err := passwordTarget(ctx, o, p.Identity)
 	if err != nil {
 		return err
 	}
@@ -53,35 +36,31 @@ func (o *operation) passwordModify(ctx context.Context, value []byte) error {
 	if len(p.New) == 0 {
 		return errEmptyPassword
 	}
-	if err := o.mayWrite(ctx, name); err != nil && !errors.Is(err, errAccess) {
-		return err
-	}
-	changes, err := o.newPassword(ctx, p.New)
-	if err != nil {
-		return err
-	}
-	err = o.update(ctx, &update{
-		name: name,
-		allow: func(tx *partition.Tx) error {
-			if err := o.mayModify(ctx, tx, name); err != nil {
-				return err
-			}
-			return o.checkOld(ctx, tx, name, p.Old)
+	var changes []op.Modification
+	u := &update{
+		name:  name,
+		own:   true,
+		check: func() error { return checkOld(ctx, o, name, p.Old) },
+		prepare: func() (err error) {
+			changes, err = o.newPassword(ctx, p.New)
+			return err
 		},
-		change: func(tx *partition.Tx) error { return o.modifyIn(ctx, tx, name, changes) },
-	})
-	if err == nil {
-		o.changedPassword()
+		change: func(tx *partition.Tx) error { return modifyIn(ctx, o, tx, name, changes) },
 	}
-	if err == nil && generated {
+	if err := u.run(ctx, o); err != nil {
+		return err
+	}
+	o.changedPassword()
+	if generated {
 		o.response.Value = control.PasswordModifyResult{Generated: p.New}.Encode()
 	}
-	return err
+	tellToken(o)
+	return nil
 }
 
 // passwordTarget is whose password is to be set: the requester's, or that of a
 // DN, with "dn:" in front or not, or of a name with "u:" in front.
-func (o *operation) passwordTarget(ctx context.Context, identity *string) (dn.DN, error) {
+func passwordTarget(ctx context.Context, o *operation, identity *string) (dn.DN, error) {
 	s := o.who.name
 	if identity != nil {
 		s = *identity
@@ -91,7 +70,7 @@ func (o *operation) passwordTarget(ctx context.Context, identity *string) (dn.DN
 		case "dn":
 			s = rest
 		case "u":
-			who, err := o.userNamed(ctx, s)
+			who, err := userNamed(ctx, o, s)
 			if err != nil {
 				return nil, err
 			}
@@ -99,17 +78,17 @@ func (o *operation) passwordTarget(ctx context.Context, identity *string) (dn.DN
 		}
 	}
 	name, err := target(s)
-	if err == nil && o.d.isAdmin(name) {
+	if err == nil && o.server.isAdmin(name) {
 		return nil, op.Errorf(op.UnwillingToPerform, "the administrator's password is in the server's configuration")
 	}
 	return name, err
 }
 
 // userNamed returns who has a name, if the requester may know.
-func (o *operation) userNamed(ctx context.Context, authzID string) (*identity, error) {
+func userNamed(ctx context.Context, o *operation, authzID string) (*identity, error) {
 	s := o.now()
 	defer s.Close()
-	who, err := o.identify(ctx, s, authzID)
+	who, err := o.identify(ctx, authzID)
 	switch {
 	case errors.Is(err, errNobody) && o.who.isAdmin():
 		return nil, op.Errorf(op.NoSuchObject, "the userIdentity %q is nobody's, or more than one entry's", authzID)
@@ -121,16 +100,16 @@ func (o *operation) userNamed(ctx context.Context, authzID string) (*identity, e
 
 // checkOld verifies the old password if one is given (RFC 3062, 2), also if the
 // requester could do without.
-func (o *operation) checkOld(ctx context.Context, tx *partition.Tx, name dn.DN, old []byte) error {
+func checkOld(ctx context.Context, o *operation, name dn.DN, old []byte) error {
 	if old == nil {
 		return nil
 	}
-	stored, err := o.storedPasswords(ctx, &tx.Snapshot, name, "userPassword")
+	stored, err := o.storedPasswords(ctx, name, "userPassword")
 	if err != nil {
 		return err
 	}
 	for _, v := range stored {
-		ok, err := o.d.passwords.Verify(ctx, o.session.channel, v, old)
+		ok, err := o.server.passwords.Verify(ctx, o.session.channel, v, old)
 		if ok || err != nil && !errors.Is(err, auth.ErrScheme) {
 			return err
 		}
