@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -18,6 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/tree"
@@ -86,9 +86,6 @@ type Loading struct {
 
 // Load begins a load. It ends with Commit or Abort.
 func Load(ctx context.Context, p *catalog.Keeper, o LoadOptions) (*Loader, error) {
-	if o.By.Time.IsZero() {
-		o.By.Time = time.Now()
-	}
 	if o.Memory <= 0 {
 		o.Memory = DefaultLoadMemory
 	}
@@ -116,7 +113,11 @@ func newLoader(ctx context.Context, p *catalog.Keeper, o LoadOptions) (*Loader, 
 		return nil, err
 	}
 	l.s, l.empty = state.Newest(p), true
-	l.stamps = write.StampsOf(c.Types, o.By.Name, write.Timestamp(o.By.Time.UTC()), write.Csn(l.bulk.Stamp()))
+	now := l.o.By.Time
+	if now.IsZero() {
+		now = revision.Time(l.bulk.Stamp())
+	}
+	l.stamps = write.StampsOf(c.Types, o.By.Name, write.Timestamp(now), write.Csn(l.bulk.Stamp()))
 	for row, err := range l.s.Reader.Scan(ctx, p.Master, table.Range{}, table.Select{Families: []table.Family{master.TreeInfo}, MaxRows: 2}) {
 		if err != nil {
 			l.s.Close()

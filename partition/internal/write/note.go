@@ -157,5 +157,5 @@ type By struct {
 	From    string    // the client's address
 	Request string    // what the access log calls the request
 	Session string    // on whose behalf the client says that it asks
-	Time    time.Time // zero: now
+	Time    time.Time // zero: by the store's clock
 }

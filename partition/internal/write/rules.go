@@ -51,7 +51,7 @@ func relaxable(k *catalog.Types, t *schema.AttributeType) bool {
 // making, or one to come. Nil: not known.
 func (tx *Tx) checkTimes(created, modified []byte) error {
 	t := tx.Catalog
-	now, err := catalog.KeyOf(t.ModifyTimestamp, Timestamp(tx.time))
+	now, err := catalog.KeyOf(t.ModifyTimestamp, Timestamp(tx.now()))
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ type Tx struct {
 	Rules   Rules
 	Txn     *txn.Tx
 	by      string
-	time    time.Time
+	given   time.Time // of the change, zero: by the store's clock
 	ordinal int // of the last position
 	Message []byte
 	Alone   bool         // nobody else writes
@@ -44,9 +44,6 @@ func Update(ctx context.Context, p *catalog.Keeper, by By, fn func(*Tx) error) (
 }
 
 func UpdateLocked(ctx context.Context, p *catalog.Keeper, by By, fn func(*Tx) error) (table.Revision, error) {
-	if by.Time.IsZero() {
-		by.Time = time.Now()
-	}
 	return p.DB.Update(ctx, func(t *txn.Tx) error {
 		c, err := p.CatalogOf(t.Snapshot())
 		if err != nil {
@@ -54,7 +51,7 @@ func UpdateLocked(ctx context.Context, p *catalog.Keeper, by By, fn func(*Tx) er
 		}
 		tx := &Tx{
 			Snapshot: state.Snapshot{Keeper: p, Reader: t, At: t.Snapshot(), Catalog: c, Cached: true},
-			Txn:      t, by: by.Name, time: by.Time.UTC(),
+			Txn:      t, by: by.Name, given: by.Time,
 		}
 		tx.Message = by.Append(tx.Message)
 		err = fn(tx)
@@ -91,7 +88,16 @@ func (tx *Tx) Position() master.Position {
 	return master.NewPosition(tx.Txn.Stamp(), tx.ordinal)
 }
 
-func Timestamp(t time.Time) []byte { return t.AppendFormat(nil, "20060102150405Z") }
+// now is the time of the change: the store's clock, which is never behind a commit that
+// the transaction has seen, so that timestamps are in the order of commits.
+func (tx *Tx) now() time.Time {
+	if !tx.given.IsZero() {
+		return tx.given
+	}
+	return revision.Time(tx.Txn.Stamp())
+}
+
+func Timestamp(t time.Time) []byte { return t.UTC().AppendFormat(nil, "20060102150405Z") }
 
 // Csn returns a revision as entryCSN has it.
 func Csn(r table.Revision) []byte { return revision.AppendCSN(make([]byte, 0, revision.CSNLength), r) }
@@ -128,7 +134,7 @@ func (tx *Tx) stamps() []stamp {
 	by := tx.by
 	return []stamp{
 		{t.ModifiersName, []byte(by)},
-		{t.ModifyTimestamp, Timestamp(tx.time)},
+		{t.ModifyTimestamp, Timestamp(tx.now())},
 		{t.EntryCSN, Csn(tx.Txn.Stamp())},
 	}
 }
