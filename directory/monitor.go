@@ -48,7 +48,11 @@ func (theMonitor) search(ctx context.Context, o *operation, name dn.DN, r *op.Se
 func monitored(o *operation, c *monitor.Cluster) []*virtual {
 	cluster := virtualEntry(o, clusterName, "monitorCluster", "cn", "cluster",
 		"clusterNewest", c.Newest, "clusterSettled", c.Low, "clusterFloor", generalized(c.Floor), "clusterConfig", c.Config)
-	all := []*virtual{virtualEntry(o, monitorName, "applicationProcess", "cn", "monitor"), cluster}
+	refused := ""
+	if err := maintain.Refusal(o.server.part); err != nil {
+		refused = err.Error()
+	}
+	all := []*virtual{virtualEntry(o, monitorName, "monitorServer", "cn", "monitor", "writesRefused", refused), cluster}
 	for _, s := range c.Slots {
 		cn := fmt.Sprintf("slot %d", s.Number)
 		v := virtualEntry(o, "cn="+cn+","+clusterName, "monitorSlot", "cn", cn,

@@ -2,10 +2,12 @@ package directory_test
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/filter"
@@ -46,7 +48,7 @@ func TestMonitor(t *testing.T) {
 	got := regexp.MustCompile(`r[0-9a-f]+-[0-9a-f]+-[0-9a-f]+`).ReplaceAllString(strings.Join(all, "\n"), "REVISION")
 	want := `dn: cn=monitor
 objectClass: top
-objectClass: applicationProcess
+objectClass: monitorServer
 
 dn: cn=cluster,cn=monitor
 objectClass: top
@@ -129,5 +131,26 @@ func TestMonitorPaged(t *testing.T) {
 	}
 	if len(all) != 4 || !slices.Equal(all, paged) {
 		t.Errorf("by pages:\n%q\nwant:\n%q", paged, all)
+	}
+}
+
+// Why the server takes no changes stands in one attribute, as long as it does not.
+func TestMonitorShowsWhyWritesAreRefused(t *testing.T) {
+	ctx := context.Background()
+	var doubt error
+	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{
+		Create: true, Txn: txn.Options{Doubt: func(time.Time) error { return doubt }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close(ctx) })
+	s := newDirectory(t, p, directory.Options{Secret: []byte("k")}).NewSession(nil)
+	serve(t, s, &op.Bind{Version: 3, Name: "cn=admin,dc=example,dc=com", Password: []byte("secret")})
+	for _, doubt = range []error{nil, errors.New("the clock jumped"), nil} {
+		all, done := changesOf(t, s, "cn=monitor", op.BaseObject, "(objectClass=*)", "writesRefused")
+		if text := strings.Join(all, " "); done.Code != op.Success || strings.Contains(text, "writesRefused: ") != (doubt != nil) ||
+			doubt != nil && !strings.Contains(text, doubt.Error()) {
+			t.Errorf("%v: %v %s", doubt, &done.Result, text)
+		}
 	}
 }

@@ -23,7 +23,7 @@
 // Nothing is forgotten by itself: [Collector] takes away what no reader needs any
 // more, and [Redactor] what nobody may read any more.
 //
-// Extra powers of an engine are the optional interfaces [Batcher], [Bulker] and
+// Extra powers of an engine are the optional interfaces [Batcher], [Bulker], [Refuser] and
 // [Reclaimer].
 // Package tabletest holds every engine to this page.
 package table
@@ -251,6 +251,12 @@ type Batcher interface {
 	// not overlap; waits may. After ErrPending wait can be called again; after
 	// another error the batch may be lost, and so may those behind it.
 	Commit(ctx context.Context, b Batch) (wait func() error, err error)
+}
+
+// A Refuser is a Store that may take no writes for a time, or at all.
+type Refuser interface {
+	// Refuses returns why an ordinary write would fail with ErrRefused now, or nil.
+	Refuses() error
 }
 
 // A Bulker is a Store that loads any number of cells in bounded memory by

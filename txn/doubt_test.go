@@ -29,8 +29,8 @@ func TestDoubt(t *testing.T) {
 	if _, err := db.Update(ctx, nothing); !errors.Is(err, table.ErrUnavailable) || !errors.Is(err, doubt) {
 		t.Errorf("an update: %v", err)
 	}
-	if ok, err := db.Writer(); ok || !errors.Is(err, doubt) {
-		t.Errorf("the writer: %v %v", ok, err)
+	if err := db.Refusal(); !errors.Is(err, doubt) {
+		t.Errorf("refusal: %v", err)
 	}
 	if _, err := db.Bulk(ctx, table.BulkOptions{}); !errors.Is(err, doubt) {
 		t.Errorf("a load: %v", err)

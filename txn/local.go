@@ -98,7 +98,6 @@ func (e *local) unlessRefused(err error) error {
 	if !errors.Is(err, table.ErrRefused) {
 		return err
 	}
-	e.db.o.Log.Warn("the store is served for reading only: make it writable and start again", "store", e.db.store.String(), "error", err)
 	err = fmt.Errorf("%w: it could not be written to when it was opened, start again: %w", table.ErrUnavailable, err)
 	e.broken.CompareAndSwap(nil, &err)
 	return nil

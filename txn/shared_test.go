@@ -27,7 +27,7 @@ func eventually(t *testing.T, what string, within time.Duration, ok func() bool)
 	}
 }
 
-func writes(db *DB) bool { ok, _ := db.Writer(); return ok }
+func writes(db *DB) bool { return db.Refusal() == nil }
 
 // TestTwoWriters: each sees what the other commits, with what it changed, and
 // the slot of one that dies is recovered after its lease.

@@ -68,7 +68,7 @@ func (w *world) openAs(s table.Store, o Options, crashed func() bool) *DB {
 		db, err := Open(context.Background(), s, o)
 		if err == nil {
 			for time.Now().Before(end) && !crashed() {
-				if ok, _ := db.Writer(); ok {
+				if db.Refusal() == nil {
 					return db
 				}
 				time.Sleep(time.Millisecond)

@@ -241,7 +241,7 @@ func openSim(d *node, seed uint64) *DB {
 			continue
 		}
 		for range 200 {
-			if ok, _ := db.Writer(); ok {
+			if db.Refusal() == nil {
 				return db
 			}
 			if d.crashed {

@@ -141,6 +141,7 @@ type DB struct {
 	engine  engine
 	fresh   func() error // nil: the state is always fresh
 	gate    gate
+	refused refusal
 	running running
 	changes changes
 	fronts  fronts
@@ -217,11 +218,14 @@ func Open(ctx context.Context, s table.Store, o Options) (*DB, error) {
 	}
 	db.log, db.gate.random = journal.New(s), db.o.random
 	open := openShared
-	if _, ok := s.(table.Batcher); ok {
+	if db.isLocal() {
 		open = openLocal
 	}
 	if err := open(ctx, db); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", s, err)
+	}
+	if !db.o.ReadOnly && db.isLocal() {
+		db.noteRefusal()
 	}
 	db.garbage.start(db)
 	return db, nil
@@ -267,9 +271,3 @@ func (db *DB) Store() table.Store { return db.store }
 
 // Table returns a table that Create of the store has made.
 func (db *DB) Table(name string) table.Table { return db.store.Table(name) }
-
-// Writer reports whether this server commits now; if not, err says why.
-func (db *DB) Writer() (ok bool, err error) {
-	err = db.engine.writable()
-	return err == nil, err
-}

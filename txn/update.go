@@ -2,6 +2,7 @@ package txn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -25,6 +26,12 @@ func (db *DB) Update(ctx context.Context, fn func(*Tx) error) (table.Revision, e
 	var t turn
 	for try := range db.o.Attempts {
 		r, lost, err := db.attempt(ctx, fn, &t, try)
+		switch {
+		case errors.Is(err, table.ErrUnavailable):
+			db.noteRefusal()
+		case err == nil && lost == nil:
+			db.noteSuccess()
+		}
 		if lost == nil || err != nil {
 			return r, err
 		}

@@ -16,7 +16,7 @@ import (
 func (m *Main) checkpointCommand() *cobra.Command {
 	var a checkpointArgs
 	var list bool
-	c := m.command(&cobra.Command{
+	c := accepts(m.command(&cobra.Command{
 		Use:   "checkpoint --store STORE [--list | [--delete] NAME]",
 		Short: "Keep the present state beyond retention",
 		Long: `Give the state of now a name, and keep it until the checkpoint is deleted: it can be
@@ -37,7 +37,7 @@ digits, '.', '_' and '-', stands for the moment wherever one can be given.`,
 			use = reading
 		}
 		return checkpointJob.on(ctx, m, c, use, m.around(), a)
-	})
+	}))
 	c.Flags().BoolVar(&list, "list", false, "list the checkpoints; so does no name")
 	c.Flags().BoolVar(&a.Delete, "delete", false, "no longer keep it")
 	c.MarkFlagsMutuallyExclusive("list", "delete")

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/internal/wallclock"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -17,6 +19,20 @@ func clock(c *config.Config) func() time.Time {
 		return time.Now
 	}
 	return func() time.Time { return time.Now().Add(c.Test.Clock) }
+}
+
+// accepts adds the flag --accept-clock to a command that changes a store.
+func accepts(c *cobra.Command) *cobra.Command {
+	c.Flags().Bool(acceptClock, false, "take the clock for right, once, where an embedded store doubts it")
+	return c
+}
+
+const acceptClock = "accept-clock"
+
+// isAccepted reports whether the flag was given.
+func isAccepted(c *cobra.Command) bool {
+	yes, err := c.Flags().GetBool(acceptClock)
+	return err == nil && yes
 }
 
 // readGuard reads what the folder of an embedded store knows of the clock. There is

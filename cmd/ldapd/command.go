@@ -112,6 +112,7 @@ func (m *Main) command(c *cobra.Command, keys []string, fn func(context.Context,
 		if err != nil {
 			return err
 		}
+		cfg.AcceptClock = isAccepted(c)
 		return fn(c.Context(), cfg, args)
 	}
 	return c
@@ -121,7 +122,7 @@ func (m *Main) command(c *cobra.Command, keys []string, fn func(context.Context,
 var allKeys = []string{"*"}
 
 // storeKeys is for commands that work on a store without serving it.
-var storeKeys = []string{"store", "cache", "log.level", "log.format"}
+var storeKeys = []string{"store", "cache", "log.level", "log.format", "test.clock"}
 
 func uses(keys []string, name string) bool {
 	for _, k := range keys {

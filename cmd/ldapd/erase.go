@@ -19,7 +19,7 @@ import (
 func (m *Main) eraseCommand() *cobra.Command {
 	var a eraseArgs
 	var yes bool
-	c := m.command(&cobra.Command{
+	c := accepts(m.command(&cobra.Command{
 		Use:   "erase --store STORE [--dry-run] [--yes] (DN | --value VALUE [--attribute TYPE])",
 		Short: "Remove a deleted entry, or a value, from the past for good",
 		Long: `Remove personal data from the past, as the law may require: a deleted entry, by the
@@ -55,7 +55,7 @@ With --value - the value is read from standard input, so that no shell remembers
 			}
 		}
 		return eraseJob.on(ctx, m, c, changing, m.around(), a)
-	})
+	}))
 	c.Flags().StringVar(&a.Value, "value", "", "erase `VALUE`; - reads a line of standard input")
 	c.Flags().StringVar(&a.Attribute, "attribute", "", "of values of `TYPE` and its subtypes only, and names that have it")
 	c.Flags().BoolVar(&a.Dry, "dry-run", false, "say what would be erased, and erase nothing")

@@ -14,7 +14,7 @@ import (
 
 func (m *Main) gcCommand() *cobra.Command {
 	var a gcArgs
-	c := m.command(&cobra.Command{
+	c := accepts(m.command(&cobra.Command{
 		Use:   "gc --store STORE [--retention TIME] [--all] [--dry-run [--budget TIME]]",
 		Short: "Remove what retention no longer keeps",
 		Long: `Remove what was replaced or deleted longer ago than --retention, except what
@@ -34,7 +34,7 @@ the end.`,
 			return &config.Error{Where: c.Origin("retention"), Text: "the past is kept for ever: say for how long it is wanted, as --retention 24h"}
 		}
 		return gcJob.on(ctx, m, c, changing, m.around(), a)
-	})
+	}))
 	c.Flags().BoolVar(&a.All, "all", false, "look at every row")
 	c.Flags().BoolVar(&a.Dry, "dry-run", false, "say what would be removed, and remove nothing")
 	c.Flags().DurationVar(&a.Budget, "budget", 5*time.Second, "`TIME` that --dry-run counts, 0 to the end")

@@ -38,7 +38,7 @@ func (m *Main) importCommand() *cobra.Command {
 	var a importArgs
 	var r importRemote
 	keys := append([]string{"suffix", "admin.dn"}, storeKeys...)
-	c := m.command(&cobra.Command{
+	c := accepts(m.command(&cobra.Command{
 		Use:   "import (--store STORE | --url URL) [--suffix DN]... FILE...",
 		Short: "Load LDIF files into a directory",
 		Long: `Load LDIF files, plain or compressed by gzip or zstd, into a directory; "-" is
@@ -60,7 +60,7 @@ wait until entries are loaded.`,
 	}, keys, func(ctx context.Context, c *config.Config, args []string) error {
 		a.Files = args
 		return m.importCommandLine(ctx, c, a, r)
-	})
+	}))
 	c.Flags().StringVar(&r.url, "url", "", "`URL` of a running server to send the records to: ldap://, ldaps:// or ldapi://")
 	c.Flags().StringVar(&r.bind, "bind", "", "`DN` to bind as at that server")
 	c.Flags().StringVar(&r.passwordFile, "password-file", "", "`FILE` whose first line is the password for it")

@@ -18,7 +18,7 @@ import (
 
 func (m *Main) reindexCommand() *cobra.Command {
 	var drop []string
-	c := m.command(&cobra.Command{
+	c := accepts(m.command(&cobra.Command{
 		Use:   "reindex --store STORE [--drop ATTR]... [ATTR[:row|:column]]...",
 		Short: "Build indexes, or everything that follows from entries, anew",
 		Long: `Make the indexes of attributes anew: in the layout "row", for attributes with few
@@ -36,7 +36,7 @@ a version of ldapd has other rules for normal forms.`,
 			return m.rebuild(ctx, c)
 		}
 		return reindexJob.on(ctx, m, c, changing, m.around(), reindexArgs{args, drop})
-	})
+	}))
 	c.Flags().StringArrayVar(&drop, "drop", nil, "`ATTR` whose index is taken away")
 	return c
 }
@@ -85,17 +85,21 @@ func (m *Main) rebuild(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	defer lowMemory(c)()
-	s, err := openStore(ctx, c, m.logger(c), changing, 0)
+	log := m.logger(c)
+	guard, err := readGuard(c, log, changing)
+	if err != nil {
+		return err
+	}
+	s, err := openStore(ctx, c, log, changing, 0)
 	if errors.Is(err, table.ErrLocked) {
 		return fmt.Errorf("%w; to make everything anew, stop the server first: while it runs, only indexes of attributes can be made", err)
 	}
 	if err != nil {
 		return err
 	}
-	log := m.logger(c)
 	a := m.around()
 	err = a.reindexing(ctx, func(o maintain.ReindexOptions) error {
-		_, err := maintain.Rebuild(ctx, s, partition.Options{Cache: c.Cache, Txn: txn.Options{Lease: c.Lease, Log: log}, Log: log}, o)
+		_, err := maintain.Rebuild(ctx, s, partition.Options{Cache: c.Cache, Txn: txn.Options{Lease: c.Lease, Log: log, Now: clock(c), Doubt: guard.Doubt}, Log: log}, o)
 		return err
 	})
 	return errors.Join(err, s.Close())

@@ -14,7 +14,7 @@ import (
 
 func (m *Main) restoreCommand() *cobra.Command {
 	var a restoreArgs
-	c := m.command(&cobra.Command{
+	c := accepts(m.command(&cobra.Command{
 		Use:   "restore --store STORE --at WHEN [--subtree] [--dry-run] DN",
 		Short: "Bring an entry or a subtree back as it was",
 		Long: `Bring an entry back as it was at a moment, in one commit: it is added again if it was
@@ -30,7 +30,7 @@ keep theirs, and those that come back have one only while it is kept.`,
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		a.DN = args[0]
 		return restoreJob.on(ctx, m, c, changing, m.around(), a)
-	})
+	}))
 	c.Flags().StringVar(&a.At, "at", "", "the state at `WHEN`: "+moments)
 	c.Flags().BoolVar(&a.Subtree, "subtree", false, "with all that is or was below it")
 	c.Flags().BoolVar(&a.DryRun, "dry-run", false, "write what would be done as LDIF, and do nothing")

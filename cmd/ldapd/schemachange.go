@@ -19,7 +19,7 @@ const dryRunHelp = "say what would be done, or why it cannot be, and change noth
 
 func (m *Main) schemaAddCommand() *cobra.Command {
 	var a schemaAddArgs
-	c := m.command(&cobra.Command{
+	c := accepts(m.command(&cobra.Command{
 		Use:   "add --store STORE [--dry-run] [--continue] FILE...",
 		Short: "Add the definitions of schema files",
 		Long: `Add the definitions of schema files: OpenLDAP's .schema and cn=config .ldif,
@@ -44,7 +44,7 @@ widened; what becomes other than in the files is said in a note.`,
 			use = changing
 		}
 		return errors.Join(errors.Join(f.Mistakes...), schemaAddJob.on(ctx, m, c, use, m.around(), a))
-	})
+	}))
 	c.Flags().BoolVar(&a.DryRun, "dry-run", false, dryRunHelp)
 	c.Flags().BoolVar(&a.Continue, "continue", false, "add the definitions that are good and report the others, with exit status 1")
 	return c
@@ -52,7 +52,7 @@ widened; what becomes other than in the files is said in a note.`,
 
 func (m *Main) schemaRemoveCommand() *cobra.Command {
 	var a schemaRemoveArgs
-	c := m.command(&cobra.Command{
+	c := accepts(m.command(&cobra.Command{
 		Use:   "remove --store STORE [--dry-run] [KIND:]NAME...",
 		Short: "Remove definitions by name or OID",
 		Long: `Remove definitions by name or OID, all in one step, or none. What other definitions
@@ -62,7 +62,7 @@ or entries use stays: the error says which.`,
 	}, schemaChangeKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		a.Names = args
 		return schemaRemoveJob.on(ctx, m, c, changing, m.around(), a)
-	})
+	}))
 	c.Flags().BoolVar(&a.DryRun, "dry-run", false, dryRunHelp)
 	return c
 }

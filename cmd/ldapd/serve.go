@@ -19,8 +19,8 @@ import (
 )
 
 func (m *Main) serveCommand() *cobra.Command {
-	use, create, accept := serving, false, false
-	c := m.command(&cobra.Command{
+	use, create := serving, false
+	c := accepts(m.command(&cobra.Command{
 		Use:   "serve --store STORE [--create] [--accept-clock] [--listen URL]... [--suffix DN]...",
 		Short: "Serve the directory in a store",
 		Long: `Serve the directory in a store until the process is told to stop. With --create a
@@ -32,11 +32,9 @@ contexts it is to have. When clients can connect, a line "ready URL..." is print
 		if create {
 			use = founding
 		}
-		c.AcceptClock = accept
 		return m.serve(ctx, c, use)
-	})
+	}))
 	c.Flags().BoolVar(&create, "create", false, "make the store if there is none")
-	c.Flags().BoolVar(&accept, "accept-clock", false, "take the clock for right, once, where an embedded store doubts it")
 	return c
 }
 

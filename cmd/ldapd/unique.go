@@ -14,7 +14,7 @@ import (
 
 func (m *Main) uniqueCommand() *cobra.Command {
 	var a uniqueArgs
-	c := m.command(&cobra.Command{
+	c := accepts(m.command(&cobra.Command{
 		Use:   "unique --store STORE [--base DN] [--end] [ATTR]...",
 		Short: "Say which attributes have values that no two entries share",
 		Long: `Make attributes unique: no two entries, or no two from --base down, can have the same
@@ -31,7 +31,7 @@ Without attributes, list what is unique. --end ends it.`,
 			use = reading
 		}
 		return uniqueJob.on(ctx, m, c, use, m.around(), a)
-	})
+	}))
 	c.Flags().StringVar(&a.Base, "base", "", "`DN` of the entry from which down the values are unique")
 	c.Flags().BoolVar(&a.End, "end", false, "let values be shared again")
 	return c

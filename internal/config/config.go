@@ -47,7 +47,7 @@ type Config struct {
 	Access           Access
 	Slow             time.Duration // 0: no operation is slow
 	GracePeriod      time.Duration
-	AcceptClock      bool // by a flag of serve, for one start; no key
+	AcceptClock      bool // by a flag, for one run; no key
 	Test             Test
 
 	settings []Setting

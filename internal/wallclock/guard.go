@@ -26,11 +26,10 @@ const (
 type Guard struct {
 	o Options
 
-	mu      sync.Mutex
-	last    note
-	doubted bool
-	stop    chan struct{}
-	beats   sync.WaitGroup
+	mu    sync.Mutex
+	last  note
+	stop  chan struct{}
+	beats sync.WaitGroup
 }
 
 // Options of a Guard.
@@ -75,17 +74,11 @@ func (g *Guard) doubt(newest time.Time) error {
 	now := g.o.Now()
 	latest := g.latest(newest)
 	if g.last.Time.IsZero() || !now.After(latest) || g.o.Synchronized() {
-		g.doubted = false
 		return nil
 	}
-	err := fmt.Errorf("the clock shows %s, and this store was last open at %s and changed at %s: "+
-		"set the clock, or if it is right start 'ldapd serve --accept-clock' once",
+	return fmt.Errorf("the clock is in doubt: it shows %s, and this store was last open at %s and changed at %s: "+
+		"set the clock, or if it is right run 'ldapd serve', or any command that changes the store, with --accept-clock once",
 		date(now), date(g.last.Time), date(newest))
-	if !g.doubted {
-		g.o.Log.Error("the store is served for reading only while its clock is in doubt", "error", err)
-	}
-	g.doubted = true
-	return err
 }
 
 // latest returns the time up to which the clock is believed.

@@ -69,6 +69,9 @@ func Erase(ctx context.Context, p *partition.Partition, o EraseOptions) (*Erased
 	return erase.Erase(ctx, p.Keeper(), o)
 }
 
+// Refusal returns why this server takes no changes now, or nil.
+func Refusal(p *partition.Partition) error { return p.Keeper().DB.Refusal() }
+
 // Purge writes the store's files anew, without what was removed.
 func Purge(ctx context.Context, p *partition.Partition) error { return p.Keeper().DB.Purge(ctx) }
 

@@ -202,6 +202,9 @@ func (s *Store) awaitTurn(ctx context.Context, urgent bool) error {
 	}
 }
 
+// Refuses implements table.Refuser.
+func (s *Store) Refuses() error { return s.writable(false) }
+
 // writable returns why the store takes no writes now, or nil.
 func (s *Store) writable(urgent bool) error {
 	err := s.shut

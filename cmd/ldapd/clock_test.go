@@ -1,0 +1,28 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// Every command that may change a store can be told to accept the clock, and no other.
+func TestAcceptClock(t *testing.T) {
+	reads := []string{"check", "cluster", "diff", "explain", "export", "log", "list", "show"}
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+		if c.Flags().Lookup("store") == nil || c.Name() == "config" {
+			return
+		}
+		want := !slices.Contains(reads, c.Name())
+		if got := c.Flags().Lookup(acceptClock) != nil; got != want {
+			t.Errorf("%s has --%s: %v", strings.TrimPrefix(c.CommandPath(), "ldapd "), acceptClock, got)
+		}
+	}
+	visit((&Main{}).root())
+}

@@ -1,0 +1,47 @@
+package txn
+
+import (
+	"sync/atomic"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A refusal is that commits are refused for a time, which the log has once when it
+// begins and once when it ends.
+type refusal struct{ under atomic.Bool }
+
+// Refusal returns why this server commits nothing now, or nil: it was opened for
+// reading, its clock is in doubt, its disk is full, a write failed, or it has no slot
+// among the writers.
+func (db *DB) Refusal() error {
+	if err := db.engine.writable(); err != nil {
+		return err
+	}
+	if s, ok := db.store.(table.Refuser); ok {
+		return s.Refuses()
+	}
+	return nil
+}
+
+// noteRefusal logs why commits are refused, if they are and it is not known yet.
+func (db *DB) noteRefusal() {
+	if db.o.ReadOnly {
+		return
+	}
+	if err := db.Refusal(); err != nil && !db.refused.under.Swap(true) {
+		db.o.Log.Error("the store is served for reading only", "store", db.store.String(), "reason", err)
+	}
+}
+
+// noteSuccess logs the end of a refusal.
+func (db *DB) noteSuccess() {
+	if db.refused.under.Load() && db.Refusal() == nil && db.refused.under.Swap(false) {
+		db.o.Log.Info("the store takes changes again", "store", db.store.String())
+	}
+}
+
+// isLocal reports whether no other process can commit.
+func (db *DB) isLocal() bool {
+	_, local := db.store.(table.Batcher)
+	return local
+}
