@@ -201,7 +201,7 @@ func (l *changelog) entry(c *history.Change) *virtual {
 	v := virtualEntry(l.o, rdn+","+changelogName, "changeLogEntry", append(pairs,
 		"changeInitiatorsName", c.By.Name, "changeAddress", c.By.From,
 		"changeRequest", c.By.Request, "changeSession", c.By.Session,
-		"changeRevision", revision.String(c.Revision))...)
+		"changeRevision", c.Revision.String())...)
 	v.add(l.o.schema, "targetDN", c.Name) // which may be empty
 	return v
 }

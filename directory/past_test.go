@@ -44,12 +44,12 @@ func TestPastByTime(t *testing.T) {
 		then.Format(time.RFC3339Nano):                              "old",
 		then.Format("20060102150405.000000Z"):                      "old",
 		then.In(time.FixedZone("", 7200)).Format(time.RFC3339Nano): "old",
-		revision.String(wrote):                                     "old",
-		revision.String(p.Snapshot().Revision()):                   "new",
-		"now":                                                      "new",
-		then.Add(-time.Hour).Format(time.RFC3339):                  "32 ",
-		then.Add(time.Hour).Format(time.RFC3339):                   "53 at " + then.Add(time.Hour).Format(time.RFC3339) + ": a moment in the future",
-		revision.String(revision.At(then.Add(time.Hour))):          "53 at " + revision.String(revision.At(then.Add(time.Hour))) + ": no such revision",
+		wrote.String():                   "old",
+		p.Snapshot().Revision().String(): "new",
+		"now":                            "new",
+		then.Add(-time.Hour).Format(time.RFC3339): "32 ",
+		then.Add(time.Hour).Format(time.RFC3339):  "53 at " + then.Add(time.Hour).Format(time.RFC3339) + ": a moment in the future",
+		revision.At(then.Add(time.Hour)).String(): "53 at " + revision.At(then.Add(time.Hour)).String() + ": no such revision",
 	} {
 		if got := readAt(t, s, moment); !strings.HasPrefix(got, want) {
 			t.Errorf("at %s: %s, want %s", moment, got, want)

@@ -11,7 +11,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
@@ -196,6 +195,6 @@ var errNoOperation = op.Errorf(op.NoOperation, "the operation would have succeed
 // tellToken responds with the token of the commit that an update made.
 func tellToken(o *operation) {
 	if o.controls.token && o.trace.committed != 0 {
-		o.respond(control.OIDToken, []byte(revision.String(o.trace.committed)))
+		o.respond(control.OIDToken, []byte(o.trace.committed.String()))
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/past"
-	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
@@ -35,7 +34,7 @@ type Change struct {
 }
 
 // Time is when the change was committed.
-func (c *Change) Time() time.Time { return revision.Time(c.Revision).UTC() }
+func (c *Change) Time() time.Time { return c.Revision.Time().UTC() }
 
 // NewName is what a renamed entry is called from then on; "" for other changes.
 func (c *Change) NewName() string {

@@ -13,7 +13,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/past"
-	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
@@ -152,7 +151,7 @@ func (l *logging) write(w io.Writer, c *Change) error {
 		return err
 	}
 	x := line{
-		Time: c.Time(), Revision: revision.String(c.Revision), Op: c.Kind, DN: c.Name, NewDN: c.NewName(),
+		Time: c.Time(), Revision: c.Revision.String(), Op: c.Kind, DN: c.Name, NewDN: c.NewName(),
 		By: c.By.Name, Bound: c.By.Bound, From: c.By.From, Request: c.By.Request, Session: c.By.Session,
 		Changes: string(text), Secrets: c.Secrets,
 	}
@@ -165,7 +164,7 @@ func (l *logging) write(w io.Writer, c *Change) error {
 // line is a change in words.
 func (c *Change) line() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s %s", c.Time().Format("2006-01-02T15:04:05.000Z"), revision.String(c.Revision), c.Kind)
+	fmt.Fprintf(&b, "%s %s %s", c.Time().Format("2006-01-02T15:04:05.000Z"), c.Revision, c.Kind)
 	if c.Name != "" {
 		fmt.Fprintf(&b, " %q", c.Name)
 	}

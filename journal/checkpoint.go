@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
@@ -81,7 +80,7 @@ func droppedAt(b []byte) (time.Time, bool) {
 // AddCheckpoint notes a checkpoint; false: there is another one of its name.
 func (l *Log) AddCheckpoint(ctx context.Context, c Checkpoint) (bool, error) {
 	fail := func(err error) (bool, error) {
-		return false, fmt.Errorf("checkpoint %q at %s: %w", c.Name, revision.String(c.Revision), err)
+		return false, fmt.Errorf("checkpoint %q at %s: %w", c.Name, c.Revision, err)
 	}
 	row, err := l.cluster.Get(ctx, checkpointsRow, table.Select{})
 	if err != nil {

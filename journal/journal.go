@@ -261,7 +261,7 @@ func (l *Log) Begin(ctx context.Context, rec *Record) error {
 		err = ErrTaken
 	}
 	if err != nil {
-		return fmt.Errorf("journal row of %s: %w", revision.String(rec.Revision), err)
+		return fmt.Errorf("journal row of %s: %w", rec.Revision, err)
 	}
 	return nil
 }
@@ -274,7 +274,7 @@ func (l *Log) Chunk(ctx context.Context, r table.Revision, number uint32, rows [
 		err = ErrTaken
 	}
 	if err != nil {
-		return fmt.Errorf("journal row of %s, chunk %d: %w", revision.String(r), number, err)
+		return fmt.Errorf("journal row of %s, chunk %d: %w", r, number, err)
 	}
 	return nil
 }
@@ -288,7 +288,7 @@ func (l *Log) Decide(ctx context.Context, rec *Record, to State) (State, error) 
 	}
 	_, now, err := swap(ctx, l.journal, Key(rec.Revision), family, stateColumn, rec.state(Pending), cells)
 	if err != nil {
-		return None, fmt.Errorf("deciding %s: %w", revision.String(rec.Revision), err)
+		return None, fmt.Errorf("deciding %s: %w", rec.Revision, err)
 	}
 	if now == nil {
 		return None, nil
@@ -317,7 +317,7 @@ func (l *Log) State(ctx context.Context, r table.Revision) (Record, error) {
 		err = rec.decodeState(b)
 	}
 	if err != nil {
-		return Record{}, fmt.Errorf("state of %s: %w", revision.String(r), err)
+		return Record{}, fmt.Errorf("state of %s: %w", r, err)
 	}
 	return rec, nil
 }
@@ -331,7 +331,7 @@ func (l *Log) Forbid(ctx context.Context, r table.Revision, token uint64) (Recor
 		err = rec.decodeState(now)
 	}
 	if err != nil {
-		return Record{}, fmt.Errorf("forbidding %s: %w", revision.String(r), err)
+		return Record{}, fmt.Errorf("forbidding %s: %w", r, err)
 	}
 	return rec, nil
 }
@@ -403,7 +403,7 @@ func (l *Log) Rollback(ctx context.Context, rec *Record) error {
 			return err
 		}
 		if s == Committed {
-			return fmt.Errorf("rolling back %s: it is committed", revision.String(rec.Revision))
+			return fmt.Errorf("rolling back %s: it is committed", rec.Revision)
 		}
 	}
 	return l.Erase(ctx, rec)
@@ -413,7 +413,7 @@ func (l *Log) Rollback(ctx context.Context, rec *Record) error {
 func (l *Log) Erase(ctx context.Context, rec *Record) error {
 	for _, t := range rec.Rows {
 		if err := l.store.Table(t.Table).Erase(ctx, rec.Revision, t.Keys); err != nil {
-			return fmt.Errorf("erasing %s: %w", revision.String(rec.Revision), err)
+			return fmt.Errorf("erasing %s: %w", rec.Revision, err)
 		}
 	}
 	return nil

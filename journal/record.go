@@ -119,13 +119,13 @@ func (rec *Record) state(s State) []byte {
 
 func (rec *Record) decodeState(b []byte) error {
 	bad := func(why string) error {
-		return fmt.Errorf("journal row of %s: %s: %w", revision.String(rec.Revision), why, table.ErrCorrupt)
+		return fmt.Errorf("journal row of %s: %s: %w", rec.Revision, why, table.ErrCorrupt)
 	}
 	switch {
 	case len(b) == 0:
 		return bad("no state")
 	case b[0] != recordVersion:
-		return fmt.Errorf("journal row of %s has version %d: %w", revision.String(rec.Revision), b[0], table.ErrNewer)
+		return fmt.Errorf("journal row of %s has version %d: %w", rec.Revision, b[0], table.ErrNewer)
 	case len(b) <= headerSize:
 		return bad("state cut short")
 	}
@@ -206,7 +206,7 @@ func decode(row table.Row) (Record, error) {
 	for _, c := range row.Cells {
 		switch {
 		case c.Family != family || len(c.Qualifier) != 1:
-			err = fmt.Errorf("journal row of %s: unknown column: %w", revision.String(r), table.ErrCorrupt)
+			err = fmt.Errorf("journal row of %s: unknown column: %w", r, table.ErrCorrupt)
 		case c.Qualifier[0] == stateColumn[0]:
 			err = rec.decodeState(c.Value)
 		case c.Qualifier[0] == idsColumn[0]:

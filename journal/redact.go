@@ -36,7 +36,7 @@ func (l *Log) Redact(ctx context.Context, s revision.Slot, upTo table.Revision, 
 			continue
 		}
 		if err := l.rewrite(ctx, row.Clone(), &rec); err != nil {
-			return n, fmt.Errorf("journal row of %s: %w", revision.String(rec.Revision), err)
+			return n, fmt.Errorf("journal row of %s: %w", rec.Revision, err)
 		}
 	}
 	return n, nil

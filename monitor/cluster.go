@@ -75,7 +75,7 @@ func ownHead(db *txn.DB, h *journal.Heads) {
 func describe(h *journal.Heads, now time.Time, lease time.Duration) *Cluster {
 	c := &Cluster{Newest: text(h.Max()), Low: text(h.Low())}
 	if h.Floor != 0 {
-		c.Floor = revision.Time(h.Floor).UTC()
+		c.Floor = h.Floor.Time().UTC()
 	}
 	var config table.Revision
 	for _, number := range h.Slots() {
@@ -88,7 +88,7 @@ func describe(h *journal.Heads, now time.Time, lease time.Duration) *Cluster {
 		x := h.Cell(number)
 		age := time.Duration(0)
 		if x.Head != 0 {
-			age = max(now.Sub(revision.Time(x.Head)), 0)
+			age = max(now.Sub(x.Head.Time()), 0)
 		}
 		c.Slots = append(c.Slots, Slot{
 			Number: int(number), State: x.State.String(), Incarnation: x.Incarnation, Owner: x.Owner,
@@ -120,7 +120,7 @@ func text(r table.Revision) string {
 	if r == 0 {
 		return ""
 	}
-	return revision.String(r)
+	return r.String()
 }
 
 // Print writes the cluster as a table for people.

@@ -36,7 +36,7 @@ func TestPrint(t *testing.T) {
 		7: {State: revision.Free, Incarnation: 1},
 	}, nil)}
 	var b strings.Builder
-	if err := describe(h, revision.Epoch.Add(61*time.Second), 10*time.Second).Print(&b); err != nil {
+	if err := describe(h, table.Epoch.Add(61*time.Second), 10*time.Second).Print(&b); err != nil {
 		t.Fatal(err)
 	}
 	want := `newest rec54-0-1, settled up to r2bc-ff-5; the past can be read from 2013-01-01T00:00:00Z on
@@ -119,7 +119,7 @@ func TestReadEmbedded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := revision.String(r)
+		want := r.String()
 		if c.Newest != want || c.Low != want || len(c.Slots) != 1 || c.Slots[0].Head != want || c.Slots[0].Owner != "me" {
 			t.Errorf("after %s: %+v", want, c)
 		}

@@ -546,7 +546,7 @@ func (l *life) readPast(ago time.Duration) {
 	now := l.p.Snapshot()
 	r := now.Revision()
 	now.Close()
-	s, err := l.p.At(ctx, revision.At(revision.Time(r).Add(-ago)))
+	s, err := l.p.At(ctx, revision.At(r.Time().Add(-ago)))
 	if errors.Is(err, txn.ErrRevision) {
 		return
 	}

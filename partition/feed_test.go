@@ -152,7 +152,7 @@ func TestEntryCSN(t *testing.T) {
 		last, err := s.Written(ctx, at.ID)
 		must(t, err)
 		if last != front.Max() {
-			t.Errorf("written at %s, commit %s", revision.String(last), revision.String(front.Max()))
+			t.Errorf("written at %s, commit %s", last, front.Max())
 		}
 		q := partition.Query{Scope: op.WholeSubtree, Base: entry.Root,
 			Filter: filter.Resolve(&filter.Equal{Attribute: "entryCSN", Value: []byte(got)}, p.Schema())}

@@ -170,10 +170,10 @@ func TestLow(t *testing.T) {
 			for ms := int64(1); ms < 10; ms++ {
 				r := Make(ms, s, 0)
 				if cells[s].State != Free && r >= cells[s].First && r <= v.Low() && !v.Visible(r) {
-					t.Fatalf("%s is below %s and not visible: %+v", String(r), String(v.Low()), cells)
+					t.Fatalf("%s is below %s and not visible: %+v", r, v.Low(), cells)
 				}
 				if r > v.Max() && v.Visible(r) {
-					t.Fatalf("%s is above %s and visible: %+v", String(r), String(v.Max()), cells)
+					t.Fatalf("%s is above %s and visible: %+v", r, v.Max(), cells)
 				}
 			}
 		}

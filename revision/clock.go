@@ -58,7 +58,7 @@ func (c *Clock) Next() (table.Revision, error) {
 	r := after(max(c.last, Make(millis(c.now()), c.slot, 0)-1), c.slot)
 	if r <= c.last || r > c.limit {
 		return 0, fmt.Errorf("%w: %v would follow %v, up to %v may be issued", ErrLimit,
-			Time(r).Format(time.RFC3339Nano), Time(c.last).Format(time.RFC3339Nano), Time(c.limit).Format(time.RFC3339Nano))
+			r.Time().Format(time.RFC3339Nano), c.last.Time().Format(time.RFC3339Nano), c.limit.Time().Format(time.RFC3339Nano))
 	}
 	c.last = r
 	return r, nil
@@ -75,7 +75,7 @@ func (c *Clock) Last() table.Revision {
 func (c *Clock) Behind() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return max(0, Time(c.last).Sub(c.now()))
+	return max(0, c.last.Time().Sub(c.now()))
 }
 
 // after is the smallest id of slot s larger than r. A full counter borrows the

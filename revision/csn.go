@@ -20,8 +20,8 @@ const sidMask = 0xfff
 // order of revisions, and ParseCSN returns the revision back. The server id is the
 // slot, for those who take CSNs apart.
 func AppendCSN(b []byte, r table.Revision) []byte {
-	b = Time(r).UTC().AppendFormat(b, "20060102150405.000000Z")
-	return fmt.Appendf(b, "#%06x#%03x#000000", r&(1<<(slotBits+counterBits)-1), SlotOf(r)&sidMask)
+	b = r.Time().UTC().AppendFormat(b, "20060102150405.000000Z")
+	return fmt.Appendf(b, "#%06x#%03x#000000", uint64(r&(1<<(slotBits+counterBits)-1)), SlotOf(r)&sidMask)
 }
 
 // ParseCSN reads what AppendCSN writes and nothing else.

@@ -21,16 +21,16 @@ func TestCSNOrder(t *testing.T) {
 		a, b := genIssued.Draw(t, "a"), genIssued.Draw(t, "b")
 		x, y := string(AppendCSN(nil, a)), string(AppendCSN(nil, b))
 		if (a < b) != (x < y) || (a == b) != (x == y) {
-			t.Fatalf("%s, %s in another order than %s, %s", String(a), String(b), x, y)
+			t.Fatalf("%s, %s in another order than %s, %s", a, b, x, y)
 		}
 		if got, err := ParseCSN(x); err != nil || got != a {
-			t.Fatalf("%s: %s, %v, want %s", x, String(got), err, String(a))
+			t.Fatalf("%s: %s, %v, want %s", x, got, err, a)
 		}
 	})
 }
 
 func TestCSN(t *testing.T) {
-	r := Make(Time(At(time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC))).Sub(Epoch).Milliseconds(), 3, 7)
+	r := Make(At(time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)).Time().Sub(table.Epoch).Milliseconds(), 3, 7)
 	const want = "20260102030405.678000Z#000307#003#000000"
 	if got := string(AppendCSN(nil, r)); got != want {
 		t.Errorf("%s, want %s", got, want)
@@ -48,7 +48,7 @@ func TestCSN(t *testing.T) {
 		"20990102030405.678000Z#000307#003#000000",
 	} {
 		if got, err := ParseCSN(bad); err == nil {
-			t.Errorf("%q is %s", bad, String(got))
+			t.Errorf("%q is %s", bad, got)
 		}
 	}
 }
@@ -57,7 +57,7 @@ func FuzzParseCSN(f *testing.F) {
 	f.Add("20260102030405.678000Z#000307#003#000000")
 	f.Fuzz(func(t *testing.T, s string) {
 		if r, err := ParseCSN(s); err == nil && string(AppendCSN(nil, r)) != s {
-			t.Errorf("%q is %s", s, String(r))
+			t.Errorf("%q is %s", s, r)
 		}
 	})
 }
@@ -114,13 +114,13 @@ func TestVectorFront(t *testing.T) {
 				r := Make(ms, s, 0)
 				open := cells[s].State == Open || cells[s].State == Recovering
 				if _, undecided := slices.BinarySearch(cells[s].Undecided, r); open && undecided && whole.Covers(r) {
-					t.Fatalf("the front %v covers %s, which is undecided: %+v", whole, String(r), cells)
+					t.Fatalf("the front %v covers %s, which is undecided: %+v", whole, r, cells)
 				}
 				if want := v.Visible(r) && f.Covers(r); at.Visible(r) != want || want && r > at.Max() {
-					t.Fatalf("%s visible at %v: %v", String(r), f, !want)
+					t.Fatalf("%s visible at %v: %v", r, f, !want)
 				}
 				if r >= cells[s].First && r <= at.Low() && v.Visible(r) && !at.Visible(r) {
-					t.Fatalf("%s is below the mark %s and hidden at %v", String(r), String(at.Low()), f)
+					t.Fatalf("%s is below the mark %s and hidden at %v", r, at.Low(), f)
 				}
 			}
 		}

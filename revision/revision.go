@@ -1,12 +1,8 @@
 // Package revision has the ids of commits, the clock that issues them, and the
 // vector that says which of them a reader sees.
 //
-// A revision id (table.Revision) is the timestamp of every cell that its commit
-// wrote. It uses 63 bits, so that it is never negative as HBase's signed timestamp:
-//
-//	40 bits  milliseconds since 2013-01-01T00:00Z (until 2047)
-//	15 bits  slot of the server that wrote it
-//	 8 bits  counter
+// A revision id ([table.Revision]) is the timestamp of every cell that its commit
+// wrote: a time, the slot of the server that wrote it, and a counter.
 //
 // A [Clock] issues ids above everything its server has seen (a hybrid logical
 // clock), so that an id respects causality whatever the wall clock says.
@@ -28,9 +24,9 @@ import (
 )
 
 const (
-	counterBits = 8
-	slotBits    = 15
-	timeBits    = 40
+	counterBits = table.CounterBits
+	slotBits    = table.SlotBits
+	timeBits    = table.TimeBits
 
 	maxCounter = 1<<counterBits - 1
 	maxTime    = 1<<timeBits - 1
@@ -40,9 +36,6 @@ const (
 	// Last is the largest revision there can be.
 	Last table.Revision = 1<<(timeBits+slotBits+counterBits) - 1
 )
-
-// Epoch is where the milliseconds of an id begin.
-var Epoch = time.Date(2013, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // A Slot is a server's place among the writers of a store, or a branch's. Slot
 // 0 belongs to nobody.
@@ -56,7 +49,7 @@ func Make(ms int64, s Slot, counter uint8) table.Revision {
 	return table.Revision(ms)<<(slotBits+counterBits) | table.Revision(s)<<counterBits | table.Revision(counter)
 }
 
-// Millis is an id's time in milliseconds since Epoch.
+// Millis is an id's time in milliseconds since table.Epoch.
 func Millis(r table.Revision) int64 { return int64(r >> (slotBits + counterBits)) }
 
 // SlotOf is the slot that issued an id.
@@ -65,22 +58,12 @@ func SlotOf(r table.Revision) Slot { return Slot(r>>counterBits) & MaxSlot }
 // Counter tells apart the ids that a slot issued in one millisecond.
 func Counter(r table.Revision) uint8 { return uint8(r) }
 
-// Time is when an id was issued, by its issuer's clock.
-func Time(r table.Revision) time.Time {
-	return Epoch.Add(time.Duration(Millis(r)) * time.Millisecond)
-}
-
 // At is the largest id of a moment: a reader at it sees all commits up to then.
 func At(t time.Time) table.Revision { return Make(millis(t), MaxSlot, maxCounter) }
 
-func millis(t time.Time) int64 { return t.Sub(Epoch).Milliseconds() }
+func millis(t time.Time) int64 { return t.Sub(table.Epoch).Milliseconds() }
 
-// String prints an id as time, counter and slot in hexadecimal.
-func String(r table.Revision) string {
-	return fmt.Sprintf("r%x-%x-%x", Millis(r), Counter(r), SlotOf(r))
-}
-
-// Parse reads what String prints.
+// Parse reads what [table.Revision.String] prints.
 func Parse(s string) (table.Revision, error) {
 	bad := fmt.Errorf("revision %q: want r<time>-<counter>-<slot> in hexadecimal", s)
 	fields := strings.Split(strings.TrimPrefix(s, "r"), "-")
@@ -96,7 +79,7 @@ func Parse(s string) (table.Revision, error) {
 		n[i] = v
 	}
 	r := Make(int64(n[0]), Slot(n[2]), uint8(n[1]))
-	if String(r) != s {
+	if r.String() != s {
 		return 0, bad
 	}
 	return r, nil

@@ -25,14 +25,14 @@ func TestFields(t *testing.T) {
 		{maxTime, MaxSlot, maxCounter, Last, "rffffffffff-ff-7fff"},
 	} {
 		r := Make(c.ms, c.slot, c.counter)
-		if r != c.id || Millis(r) != c.ms || SlotOf(r) != c.slot || Counter(r) != c.counter || String(r) != c.text {
-			t.Errorf("%+v: %d is %d %d %d %s", c, r, Millis(r), SlotOf(r), Counter(r), String(r))
+		if r != c.id || Millis(r) != c.ms || SlotOf(r) != c.slot || Counter(r) != c.counter || r.String() != c.text {
+			t.Errorf("%+v: %d is %d %d %d %s", c, r, Millis(r), SlotOf(r), Counter(r), r)
 		}
 	}
 	if int64(Last) < 0 {
 		t.Error("the largest id is negative as a signed timestamp")
 	}
-	if end := Time(Last).Year(); end != 2047 {
+	if end := Last.Time().Year(); end != 2047 {
 		t.Errorf("ids end in %d", end)
 	}
 }
@@ -40,8 +40,8 @@ func TestFields(t *testing.T) {
 func TestParse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := table.Revision(rapid.Uint64Range(0, uint64(Last)).Draw(t, "id"))
-		if got, err := Parse(String(r)); err != nil || got != r {
-			t.Fatalf("%s is %d: %v", String(r), got, err)
+		if got, err := Parse(r.String()); err != nil || got != r {
+			t.Fatalf("%s is %d: %v", r, got, err)
 		}
 	})
 	for _, s := range []string{"", "r", "r1-2", "1-2-3", "r1-2-3-4", "r01-2-3", "rA-0-0", "r1-100-0", "r1-0-8000", "r10000000000-0-0", "r-1-0-0", "r1-+2-3"} {
@@ -55,7 +55,7 @@ func TestParse(t *testing.T) {
 // was observed.
 func TestClock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		wall := Epoch.Add(time.Hour)
+		wall := table.Epoch.Add(time.Hour)
 		c := NewClock(Slot(rapid.IntRange(1, 3).Draw(t, "slot")), func() time.Time { return wall })
 		var last table.Revision
 		t.Repeat(map[string]func(*rapid.T){
@@ -71,7 +71,7 @@ func TestClock(t *testing.T) {
 				for range rapid.IntRange(1, 300).Draw(t, "n") {
 					r, err := c.Next()
 					if err != nil || r <= last || SlotOf(r) != c.Slot() || r < Make(millis(wall), c.Slot(), 0) {
-						t.Fatalf("%s after %s: %v", String(r), String(last), err)
+						t.Fatalf("%s after %s: %v", r, last, err)
 					}
 					last = r
 				}
@@ -81,7 +81,7 @@ func TestClock(t *testing.T) {
 }
 
 func TestClockLimit(t *testing.T) {
-	wall := Epoch.Add(time.Hour)
+	wall := table.Epoch.Add(time.Hour)
 	c := NewClock(1, func() time.Time { return wall })
 	c.SetLimit(At(wall.Add(time.Millisecond)))
 	if _, err := c.Next(); err != nil {
@@ -89,7 +89,7 @@ func TestClockLimit(t *testing.T) {
 	}
 	wall = wall.Add(2 * time.Millisecond)
 	if r, err := c.Next(); !errors.Is(err, ErrLimit) {
-		t.Errorf("issued %s beyond the limit: %v", String(r), err)
+		t.Errorf("issued %s beyond the limit: %v", r, err)
 	}
 	c.SetLimit(At(wall))
 	if _, err := c.Next(); err != nil {

@@ -30,7 +30,7 @@ func NewVector(cells map[Slot]Cell, archives map[Slot][]Archive) *Vector {
 	v := &Vector{stable: Last, decided: Last}
 	for id, c := range cells {
 		a := slices.Clone(archives[id])
-		slices.SortFunc(a, func(a, b Archive) int { return compare(a.First, b.First) })
+		slices.SortFunc(a, func(a, b Archive) int { return a.First.Compare(b.First) })
 		v.slots = append(v.slots, slot{id, c, a})
 	}
 	slices.SortFunc(v.slots, func(a, b slot) int { return int(a.id) - int(b.id) })
@@ -45,16 +45,6 @@ func NewVector(cells map[Slot]Cell, archives map[Slot][]Archive) *Vector {
 		}
 	}
 	return v
-}
-
-func compare(a, b table.Revision) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // count adds a slot to the largest visible revision and to the low-water mark.
@@ -167,7 +157,7 @@ func (v *Vector) slot(id Slot) *slot {
 
 // archived finds the incarnation that issued r.
 func (s *slot) archived(r table.Revision) bool {
-	i, ok := slices.BinarySearchFunc(s.archives, r, func(a Archive, r table.Revision) int { return compare(a.First, r) })
+	i, ok := slices.BinarySearchFunc(s.archives, r, func(a Archive, r table.Revision) int { return a.First.Compare(r) })
 	if !ok {
 		i--
 	}

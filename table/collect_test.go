@@ -15,7 +15,7 @@ type history struct {
 }
 
 func (h history) String() string {
-	s := fmt.Sprintf("deleted %v", h.deletes)
+	s := fmt.Sprintf("deleted %d", h.deletes)
 	for _, c := range h.cells {
 		sign := ""
 		if c.Tombstone {
@@ -53,7 +53,7 @@ func (h history) at(state Revision, shows func(Revision) bool) (got []string) {
 		}
 		done[column] = true
 		if !c.Tombstone && c.Revision >= deleted {
-			got = append(got, fmt.Sprint(column, "@", c.Revision))
+			got = append(got, fmt.Sprint(column, "@", uint64(c.Revision)))
 		}
 	}
 	return got

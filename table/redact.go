@@ -43,21 +43,8 @@ func (p *Past) Revisions() []Revision {
 // SortVersions sorts cells by column, the newest of each first, and leaves of
 // several of one revision the first.
 func SortVersions(cells []Cell) []Cell {
-	slices.SortStableFunc(cells, compareVersions)
-	return slices.CompactFunc(cells, func(a, b Cell) bool { return compareVersions(a, b) == 0 })
-}
-
-func compareVersions(a, b Cell) int {
-	if d := a.Compare(b); d != 0 {
-		return d
-	}
-	switch {
-	case a.Revision > b.Revision:
-		return -1
-	case a.Revision < b.Revision:
-		return 1
-	}
-	return 0
+	slices.SortStableFunc(cells, CompareVersions)
+	return slices.CompactFunc(cells, func(a, b Cell) bool { return CompareVersions(a, b) == 0 })
 }
 
 // A Redaction is what changes of a row's past. Its lists are sorted as SortVersions
@@ -83,7 +70,7 @@ func (x *Redaction) Change(c *Cell, upTo Revision) (to Cell, stays bool) {
 	if _, goes := slices.BinarySearchFunc(x.Columns, *c, Cell.Compare); goes || x.All {
 		return Cell{}, false
 	}
-	if i, changes := slices.BinarySearchFunc(x.Cells, *c, compareVersions); changes {
+	if i, changes := slices.BinarySearchFunc(x.Cells, *c, CompareVersions); changes {
 		return x.Cells[i], true
 	}
 	return *c, true

@@ -2,6 +2,7 @@ package table
 
 import (
 	"bytes"
+	"slices"
 	"sort"
 )
 
@@ -11,6 +12,29 @@ func (c Cell) Compare(d Cell) int {
 		return int(c.Family) - int(d.Family)
 	}
 	return bytes.Compare(c.Qualifier, d.Qualifier)
+}
+
+// CompareVersions orders cells by column, the newest of each first.
+func CompareVersions(a, b Cell) int {
+	if d := a.Compare(b); d != 0 {
+		return d
+	}
+	return b.Revision.Compare(a.Revision)
+}
+
+// LastOfEach sorts cells and keeps the last of each column. It may change their order
+// and use their memory.
+func LastOfEach(cells []Cell) []Cell {
+	sorted := true
+	for i := 1; i < len(cells) && sorted; i++ {
+		sorted = cells[i-1].Compare(cells[i]) < 0
+	}
+	if sorted {
+		return cells
+	}
+	slices.Reverse(cells)
+	slices.SortStableFunc(cells, Cell.Compare)
+	return slices.CompactFunc(cells, func(a, b Cell) bool { return a.Compare(b) == 0 })
 }
 
 // Find returns the row's cell of one column, or nil.

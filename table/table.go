@@ -29,14 +29,12 @@
 package table
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"iter"
+	"slices"
 )
-
-// A Revision is the id of a commit and the timestamp of every cell it wrote.
-// Package revision says how the 63 bits are used. Zero is no revision.
-type Revision uint64
 
 // A Family names a column family: one letter, as it is on disk.
 type Family byte
@@ -122,6 +120,25 @@ type Select struct {
 	Reverse bool
 	// MaxRows ends a scan after so many rows; zero is no bound.
 	MaxRows int
+}
+
+// Has reports whether a column is selected: all of a family that is named, or what
+// lies in one of the family's ranges if it has any.
+func (s *Select) Has(c Cell) bool {
+	if len(s.Families) > 0 && !slices.Contains(s.Families, c.Family) {
+		return false
+	}
+	narrowed := false
+	for _, r := range s.Columns {
+		if r.Family != c.Family {
+			continue
+		}
+		narrowed = true
+		if bytes.Compare(c.Qualifier, r.From) >= 0 && (len(r.To) == 0 || bytes.Compare(c.Qualifier, r.To) < 0) {
+			return true
+		}
+	}
+	return !narrowed
 }
 
 // A ColumnRange is the qualifiers from From up to, not including, To; an empty

@@ -245,7 +245,7 @@ func TestClockAhead(t *testing.T) {
 		refused()
 		other := open(t, s, Options{Now: virtualTime})
 		r, err := set(other, "y", "1")
-		if lead := revision.Time(r).Sub(virtualTime()); err != nil || lead > 2*time.Minute {
+		if lead := r.Time().Sub(virtualTime()); err != nil || lead > 2*time.Minute {
 			t.Errorf("the other's commit leads by %v: %v", lead, err)
 		}
 		ahead.Store(int64(-time.Hour)) // and a clock that goes back
@@ -255,7 +255,7 @@ func TestClockAhead(t *testing.T) {
 		}
 		second, err := set(db, "x", "2")
 		if err != nil || second <= first || second <= r {
-			t.Errorf("%s after %s and %s: %v", revision.String(second), revision.String(first), revision.String(r), err)
+			t.Errorf("%s after %s and %s: %v", second, first, r, err)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-4dac0d86/ldapd/journal"
-	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
@@ -208,7 +208,7 @@ func (w *writer) awaitShown(i *issue) error {
 	case <-i.shown: // it was, before the slot was lost
 		return nil
 	default:
-		return fmt.Errorf("%w: the lease was lost before %s was published", ErrUnknown, revision.String(i.rec.Revision))
+		return fmt.Errorf("%w: the lease was lost before %s was published", ErrUnknown, i.rec.Revision)
 	}
 }
 
@@ -220,23 +220,13 @@ func (w *writer) settle(i *issue, s journal.State) {
 		w.recent.abort(i.marks)
 		if i.dirty {
 			at, _ := slices.BinarySearchFunc(w.voids, i.rec.Revision, func(v void, r table.Revision) int {
-				return compareRevisions(v.rec.Revision, r)
+				return v.rec.Revision.Compare(r)
 			})
 			w.voids = slices.Insert(w.voids, at, void{i.rec, time.Now()})
 		}
 	}
 	w.mu.Unlock()
 	w.signal()
-}
-
-func compareRevisions(a, b table.Revision) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // rollBack returns a commit up that has not been decided: it can only be aborted
@@ -285,16 +275,14 @@ func (e *shared) abortLater(ctx context.Context, w *writer, i *issue) {
 			return err
 		})
 		if err != nil {
-			e.db.o.Log.Debug("journal row left pending", "revision", revision.String(i.rec.Revision), "error", err)
+			e.db.o.Log.Debug("journal row left pending", "revision", i.rec.Revision.String(), "error", err)
 		}
 	})
 }
 
 // addCell adds a cell to the mutation of its row; mutations are sorted by row.
 func addCell(ms []table.Mutation, row []byte, c table.Cell) []table.Mutation {
-	i, ok := slices.BinarySearchFunc(ms, row, func(m table.Mutation, row []byte) int {
-		return compareStrings(string(m.Row), string(row))
-	})
+	i, ok := slices.BinarySearchFunc(ms, row, func(m table.Mutation, row []byte) int { return bytes.Compare(m.Row, row) })
 	if !ok {
 		ms = slices.Insert(ms, i, table.Mutation{Row: row})
 	}

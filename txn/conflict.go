@@ -57,7 +57,7 @@ func parseMark(c *table.Cell) (Mark, error) {
 	case len(q) == 11 && MarkKind(q[0]) == MarkValue:
 		m.Kind, m.Hash = MarkValue, binary.BigEndian.Uint64(q[3:])
 	default:
-		return m, fmt.Errorf("mark %x of %s: %w", q, revision.String(c.Revision), table.ErrCorrupt)
+		return m, fmt.Errorf("mark %x of %s: %w", q, c.Revision, table.ErrCorrupt)
 	}
 	return m, nil
 }

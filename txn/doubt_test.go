@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
@@ -50,7 +49,7 @@ func TestDoubt(t *testing.T) {
 	s.Close()
 
 	now, doubt = right, nil
-	if r := write(t, db, "x", "p", "2"); revision.Time(r).After(right.Add(time.Second)) {
-		t.Errorf("a commit at %v, by a clock of %v", revision.Time(r), right)
+	if r := write(t, db, "x", "p", "2"); r.Time().After(right.Add(time.Second)) {
+		t.Errorf("a commit at %v, by a clock of %v", r.Time(), right)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
@@ -70,7 +69,7 @@ func (e *shared) mayClaim(ctx context.Context) (bool, error) {
 // that was not stopped, or from a time when the store's clock was wrong.
 func (e *shared) watchDrift() {
 	latest, ok := e.latest()
-	newest := revision.Time(e.heads.Max())
+	newest := e.heads.Max().Time()
 	leads := ok && newest.After(latest)
 	if leads && !e.warned {
 		e.db.o.Log.Warn("commits lead the store's clock", "newest", newest, "clock", latest.Add(-e.db.o.Drift))

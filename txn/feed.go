@@ -133,7 +133,7 @@ func merged(streams []iter.Seq2[*journal.Record, error]) iter.Seq2[*journal.Reco
 			if len(heads) == 0 {
 				return
 			}
-			least := slices.MinFunc(heads, func(a, b head) int { return compareRevisions(a.rec.Revision, b.rec.Revision) })
+			least := slices.MinFunc(heads, func(a, b head) int { return a.rec.Revision.Compare(b.rec.Revision) })
 			for i := range heads {
 				if heads[i].rec == least.rec {
 					heads[i].rec = nil
@@ -191,13 +191,13 @@ func (db *DB) missing(ctx context.Context, r table.Revision) error {
 		if err != nil {
 			return err
 		}
-		return fmt.Errorf("%w: %s, between %s and the head", ErrForeign, revision.String(r), revision.String(oldest.Revision))
+		return fmt.Errorf("%w: %s, between %s and the head", ErrForeign, r, oldest.Revision)
 	}
 	for _, err := range db.log.Scan(ctx, slot, r, revision.Last-1) {
 		if err != nil {
 			return err
 		}
-		return fmt.Errorf("%w: since %s", ErrForgotten, revision.String(r))
+		return fmt.Errorf("%w: since %s", ErrForgotten, r)
 	}
 	return fmt.Errorf("%w: nothing of its slot is kept", ErrForeign)
 }

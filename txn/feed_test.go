@@ -83,7 +83,7 @@ func TestFeed(t *testing.T) {
 		}
 		for r, want := range map[table.Revision]error{wrote[4] + 1<<23: ErrForeign, wrote[2] | 255: ErrForeign, wrote[0] - 1<<23: ErrForgotten} {
 			if err := db.Follows(ctx, revision.Front{r}); !errors.Is(err, want) {
-				t.Errorf("%s: %v, want %v", revision.String(r), err, want)
+				t.Errorf("%s: %v, want %v", r, err, want)
 			}
 		}
 	})

@@ -62,7 +62,7 @@ type bounds struct {
 
 // before returns the moment that was some time ago.
 func (b *bounds) before(age time.Duration) table.Revision {
-	return min(b.stable, revision.At(revision.Time(b.now).Add(-age)))
+	return min(b.stable, revision.At(b.now.Time().Add(-age)))
 }
 
 // A collector collects the garbage of a DB, one collection at a time.
@@ -173,7 +173,7 @@ func (db *DB) collectNowAndThen(ctx context.Context) {
 			last = time.Now()
 		}
 		if done.Removed.Cells > 0 {
-			db.o.Log.Info("collected garbage", "floor", revision.Time(done.Floor), "commits", done.Commits,
+			db.o.Log.Info("collected garbage", "floor", done.Floor.Time(), "commits", done.Commits,
 				"rows", done.Rows, "cells", done.Removed.Cells, "bytes", done.Removed.Bytes)
 		}
 	}

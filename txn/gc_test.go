@@ -26,7 +26,7 @@ func collectPast(t testing.TB, db *DB, r table.Revision) (done Collection) {
 			t.Fatal(err)
 		}
 		if time.Now().After(end) {
-			t.Fatalf("the floor stays at %s, below %s", revision.String(done.Floor), revision.String(r))
+			t.Fatalf("the floor stays at %s, below %s", done.Floor, r)
 		}
 	}
 	return done
@@ -245,7 +245,7 @@ func TestCollectBesideReaders(t *testing.T) {
 				t.Errorf("a reader of the past reads %q", got)
 			}
 			if other.Floor() > then {
-				t.Errorf("the floor %s has passed a reader at %s", revision.String(other.Floor()), revision.String(then))
+				t.Errorf("the floor %s has passed a reader at %s", other.Floor(), then)
 			}
 			reader.Close()
 			collectPast(t, db, r)
@@ -528,7 +528,7 @@ func readTwice(t *testing.T, db *DB, rnd *rand.Rand) {
 	defer now.Close()
 	s := now
 	if rnd.IntN(2) == 0 {
-		past, err := db.At(ctx, revision.At(revision.Time(now.Max()).Add(-time.Duration(rnd.IntN(20))*time.Millisecond)))
+		past, err := db.At(ctx, revision.At(now.Max().Time().Add(-time.Duration(rnd.IntN(20))*time.Millisecond)))
 		if err != nil {
 			if !errors.Is(err, ErrRevision) {
 				t.Errorf("the past: %v", err)
@@ -549,7 +549,7 @@ func readTwice(t *testing.T, db *DB, rnd *rand.Rand) {
 	before := read()
 	time.Sleep(time.Duration(rnd.IntN(30)) * time.Millisecond)
 	if after := read(); after != before {
-		t.Errorf("the state at %s changed\nfrom %s\nto   %s", revision.String(s.Max()), before, after)
+		t.Errorf("the state at %s changed\nfrom %s\nto   %s", s.Max(), before, after)
 	}
 }
 

@@ -20,7 +20,7 @@ type FloorError struct {
 
 func (e *FloorError) Error() string {
 	return fmt.Sprintf("%v: history is kept from %s on (%s)", ErrRevision,
-		revision.Time(e.Floor).UTC().Format(time.RFC3339Nano), revision.String(e.Floor))
+		e.Floor.Time().UTC().Format(time.RFC3339Nano), e.Floor.String())
 }
 
 func (e *FloorError) Unwrap() error { return ErrRevision }

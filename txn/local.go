@@ -123,7 +123,7 @@ func (e *local) newest(ctx context.Context) (head table.Revision, left []table.R
 func (e *local) warnOfFuture() {
 	if behind := e.clock.Behind(); behind > 0 {
 		e.db.o.Log.Warn("the newest commit is in the future of the clock: all commits until then get its time",
-			"store", e.db.store.String(), "newest", revision.Time(e.clock.Last()), "behind", behind.Round(time.Millisecond))
+			"store", e.db.store.String(), "newest", e.clock.Last().Time(), "behind", behind.Round(time.Millisecond))
 	}
 }
 
@@ -176,14 +176,14 @@ func (e *local) doubt() error {
 	if e.db.o.Doubt == nil {
 		return nil
 	}
-	return e.db.o.Doubt(revision.Time(e.db.current.Load().max))
+	return e.db.o.Doubt(e.db.current.Load().max.Time())
 }
 
 // wall is the clock as far as it is believed: one that is ahead must not make
 // history old.
 func (e *local) wall() time.Time {
 	if e.doubt() != nil {
-		return revision.Time(e.db.current.Load().max)
+		return e.db.current.Load().max.Time()
 	}
 	return e.db.o.Now()
 }
@@ -311,7 +311,7 @@ func (e *local) wait(ctx context.Context, l *loss) error {
 
 func (e *local) at(_ context.Context, r table.Revision) (*Snapshot, error) {
 	if head := e.db.current.Load().max; r > head {
-		return nil, fmt.Errorf("%w: %s is newer than %s", ErrRevision, revision.String(r), revision.String(head))
+		return nil, fmt.Errorf("%w: %s is newer than %s", ErrRevision, r, head)
 	}
 	return &Snapshot{db: e.db, max: r, low: r}, nil
 }

@@ -176,29 +176,10 @@ func (w *rowWrite) over(base table.Row, sel table.Select) table.Row {
 		if order == 0 {
 			old = old[1:]
 		}
-		if !top[0].Tombstone && selects(sel, top[0]) {
+		if !top[0].Tombstone && sel.Has(top[0]) {
 			out.Cells = append(out.Cells, top[0])
 		}
 		top = top[1:]
 	}
 	return out
-}
-
-// selects reports whether a selection has a column: all of a family that it
-// names, or what lies in one of the family's ranges if it has any.
-func selects(sel table.Select, c table.Cell) bool {
-	if len(sel.Families) > 0 && !slices.Contains(sel.Families, c.Family) {
-		return false
-	}
-	narrowed := false
-	for _, r := range sel.Columns {
-		if r.Family != c.Family {
-			continue
-		}
-		narrowed = true
-		if bytes.Compare(c.Qualifier, r.From) >= 0 && (len(r.To) == 0 || bytes.Compare(c.Qualifier, r.To) < 0) {
-			return true
-		}
-	}
-	return !narrowed
 }

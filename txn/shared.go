@@ -472,7 +472,7 @@ const pastPatience = 2 * time.Second
 
 func (e *shared) at(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	if newest := e.db.current.Load().max; r > newest {
-		return nil, fmt.Errorf("%w: %s is newer than %s", ErrRevision, revision.String(r), revision.String(newest))
+		return nil, fmt.Errorf("%w: %s is newer than %s", ErrRevision, r, newest)
 	}
 	return e.until(ctx, r)
 }
@@ -490,7 +490,7 @@ func (e *shared) until(ctx context.Context, r table.Revision) (*Snapshot, error)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: what is below %s is not decided yet", ErrRevision, revision.String(r))
+			return nil, fmt.Errorf("%w: what is below %s is not decided yet", ErrRevision, r)
 		case <-next:
 		}
 	}

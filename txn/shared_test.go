@@ -65,7 +65,7 @@ func TestTwoWriters(t *testing.T) {
 		t.Error("the other did not learn from the journal what changed")
 	}
 	if r2 := write(t, b, "x", "p", "2"); r2 <= r {
-		t.Errorf("%s follows %s, which it saw", revision.String(r2), revision.String(r))
+		t.Errorf("%s follows %s, which it saw", r2, r)
 	}
 	kill(a)
 	eventually(t, "the slot is recovered", 5*fast.Lease, func() bool {
@@ -148,7 +148,7 @@ func TestReopenAfterClose(t *testing.T) {
 			t.Fatalf("opening %d does not write", i)
 		}
 		if first := db.engine.(*shared).writer.Load().cell.First; first <= limit {
-			t.Errorf("opening %d begins at %s, the one before may have issued %s", i, revision.String(first), revision.String(limit))
+			t.Errorf("opening %d begins at %s, the one before may have issued %s", i, first, limit)
 		}
 		if got := value(t, db.current.Load(), db.Table("data"), "x", "p"); i > 0 && got != fmt.Sprint(i-1) {
 			t.Errorf("opening %d reads %q", i, got)
@@ -413,10 +413,10 @@ func TestIdsAbovePredecessor(t *testing.T) {
 	}
 	b := open(t, s, fast)
 	if first := b.engine.(*shared).writer.Load().cell.First; first <= h.Cell(1).Limit || first <= last {
-		t.Errorf("first %s, the predecessor's limit %s", revision.String(first), revision.String(h.Cell(1).Limit))
+		t.Errorf("first %s, the predecessor's limit %s", first, h.Cell(1).Limit)
 	}
 	if r := write(t, b, "x", "p", "2"); r <= last {
-		t.Errorf("%s after %s", revision.String(r), revision.String(last))
+		t.Errorf("%s after %s", r, last)
 	}
 	if got := value(t, b.current.Load(), b.Table("data"), "x", "p"); got != "2" {
 		t.Errorf("read %q", got)

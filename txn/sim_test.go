@@ -261,10 +261,10 @@ func (w *world) swept(db *DB) {
 	for _, r := range w.mem.Revisions() {
 		rec, err := db.log.Get(ctx, r)
 		if err != nil || rec.State != journal.Committed {
-			w.t.Errorf("cells of %s, whose state is %q (%v)", revision.String(r), rec.State, err)
+			w.t.Errorf("cells of %s, whose state is %q (%v)", r, rec.State, err)
 		}
 		if w.batch == nil && !h.Visible(r) {
-			w.t.Errorf("cells of %s, which nobody sees", revision.String(r))
+			w.t.Errorf("cells of %s, which nobody sees", r)
 		}
 	}
 }

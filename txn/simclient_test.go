@@ -254,7 +254,7 @@ func (w *simWorld) verdict(ctx context.Context) error {
 		case len(stands) > 1:
 			return fmt.Errorf("transaction %d stands %d times", n, len(stands))
 		case tx.acked != 0 && len(stands) == 0:
-			return fmt.Errorf("transaction %d (%v) was acknowledged at %s and is lost", n, tx.op, revision.String(tx.acked))
+			return fmt.Errorf("transaction %d (%v) was acknowledged at %s and is lost", n, tx.op, tx.acked)
 		case tx.acked == 0 && !tx.unknown && len(stands) > 0:
 			return fmt.Errorf("transaction %d (%v) failed (%v) and stands", n, tx.op, tx.failed)
 		case len(left.Cells) != len(stands):

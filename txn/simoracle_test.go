@@ -84,7 +84,7 @@ func (o *oracle) commit(r table.Revision) *commitSeen {
 func (o *oracle) applied(t simTable, r table.Revision, ms []table.Mutation) {
 	c := o.commit(r)
 	if c.state == journal.None && len(ms) > 0 {
-		o.breaks("I1: cells of %s are written, its journal row is not there", revision.String(r))
+		o.breaks("I1: cells of %s are written, its journal row is not there", r)
 	}
 	for _, m := range ms {
 		c.cells[t.name+"/"+string(m.Row)] = true
@@ -130,9 +130,9 @@ func (o *oracle) decided(by *node, r table.Revision, old, now []byte) {
 		}
 	case old == nil && to == journal.Aborted:
 	case c.state != journal.Pending:
-		o.breaks("I2: %s goes from %c to %c", revision.String(r), c.state, to)
+		o.breaks("I2: %s goes from %c to %c", r, c.state, to)
 	case to == journal.Committed && by != c.owner:
-		o.breaks("I2: %s is committed by another server than began it", revision.String(r))
+		o.breaks("I2: %s is committed by another server than began it", r)
 	}
 	c.state = to
 	o.judge(c)
@@ -151,7 +151,7 @@ func (o *oracle) headChanged(by *node, s revision.Slot, now []byte) {
 		o.breaks("I3: slot %d goes from %+v to %+v", s, before, after)
 	}
 	if after.Incarnation > before.Incarnation && after.First <= max(before.Head, before.Limit) {
-		o.breaks("I3: slot %d: incarnation %d begins at %s, before %s", s, after.Incarnation, revision.String(after.First), revision.String(max(before.Head, before.Limit)))
+		o.breaks("I3: slot %d: incarnation %d begins at %s, before %s", s, after.Incarnation, after.First, max(before.Head, before.Limit))
 	}
 	o.cells[s] = after
 	o.heads = revision.NewVector(o.cells, o.archives)
@@ -214,7 +214,7 @@ func (o *oracle) judge(c *commitSeen) {
 		return
 	}
 	visible := o.heads.Visible(c.r)
-	name := revision.String(c.r)
+	name := c.r.String()
 	switch {
 	case c.shown > 0 && !visible:
 		o.breaks("I3: %s was visible and is no more", name)
@@ -253,7 +253,7 @@ func (o *oracle) appears(c *commitSeen) {
 				continue
 			}
 			if !a.snapshot.Visible(other.r) && !other.attempt.snapshot.Visible(c.r) {
-				o.breaks("I6: %s and %s conflict in %s and neither saw the other", revision.String(other.r), revision.String(c.r), row)
+				o.breaks("I6: %s and %s conflict in %s and neither saw the other", other.r, c.r, row)
 			}
 		}
 		o.marks[row] = append(o.marks[row], c)
@@ -271,7 +271,7 @@ func (o *oracle) begins(v *revision.Vector, newest int) int {
 	}
 	for _, r := range o.order {
 		if c := o.commits[r]; c.state == journal.Committed && v.Visible(r) != c.stood(at) {
-			o.breaks("I7: a snapshot shows %s: %v; when the heads were so it was: %v", revision.String(r), v.Visible(r), c.stood(at))
+			o.breaks("I7: a snapshot shows %s: %v; when the heads were so it was: %v", r, v.Visible(r), c.stood(at))
 		}
 	}
 	return at
@@ -284,7 +284,7 @@ func (c *commitSeen) stood(at int) bool { return c.shown > 0 && c.shown <= at }
 // after the other in the order of their revisions.
 func (o *oracle) answers(at int, upTo table.Revision, got *simState) {
 	if want := o.replay(at, upTo); !got.same(want) {
-		o.breaks("a snapshot at %s reads %v, replaying what it shows gives %v", revision.String(upTo), got, want)
+		o.breaks("a snapshot at %s reads %v, replaying what it shows gives %v", upTo, got, want)
 	}
 }
 
@@ -293,7 +293,7 @@ func (o *oracle) replay(at int, upTo table.Revision) *simState {
 	s := newSimState()
 	for _, r := range slices.Sorted(slices.Values(o.order)) {
 		if c := o.commits[r]; c.attempt != nil && r <= upTo && c.stood(at) && !s.apply(c.attempt.n, c.attempt.op) {
-			o.breaks("replaying in the order of revisions, transaction %d (%v) at %s is refused", c.attempt.n, c.attempt.op, revision.String(r))
+			o.breaks("replaying in the order of revisions, transaction %d (%v) at %s is refused", c.attempt.n, c.attempt.op, r)
 		}
 	}
 	return s
@@ -302,12 +302,12 @@ func (o *oracle) replay(at int, upTo table.Revision) *simState {
 // issued: I5, of a revision that a client's transaction gets.
 func (o *oracle) issued(r table.Revision, a *attempt) {
 	if r <= a.snapshot.Max() {
-		o.breaks("I5: %s saw %s", revision.String(r), revision.String(a.snapshot.Max()))
+		o.breaks("I5: %s saw %s", r, a.snapshot.Max())
 	}
 	// What the store's clock was measured by may have been on its way for long.
 	latest := virtualTime().Add(o.net.o.Drift + 2*o.net.o.Lease + o.net.o.Settle)
-	if at := revision.Time(r); at.After(latest) {
-		o.breaks("%s leads the store's clock by %v", revision.String(r), at.Sub(virtualTime()))
+	if at := r.Time(); at.After(latest) {
+		o.breaks("%s leads the store's clock by %v", r, at.Sub(virtualTime()))
 	}
 	o.commit(r).attempt = a
 }

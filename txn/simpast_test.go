@@ -150,9 +150,9 @@ func (o *oracle) collected(name string, k *table.Keep) {
 			switch {
 			case s.refs.Load() <= 0: // not any more
 			case s.low < floor && !s.pinned: // if it is, its reads find out
-				o.breaks("I8: history goes up to %s and %s reads the state at %s", revision.String(floor), d.name, revision.String(s.max))
+				o.breaks("I8: history goes up to %s and %s reads the state at %s", floor, d.name, s.max)
 			case s.low < marks && s.ordinal != 0:
-				o.breaks("I8: marks go up to %s and %s uses the state at %s", revision.String(marks), d.name, revision.String(s.low))
+				o.breaks("I8: marks go up to %s and %s uses the state at %s", marks, d.name, s.low)
 			}
 		}
 	}
@@ -162,7 +162,7 @@ func (o *oracle) collected(name string, k *table.Keep) {
 	}
 	for _, c := range kept {
 		if c.Revision < floor && !slices.Contains(k.Moments, c.Revision) {
-			o.breaks("I8: history goes up to %s without the checkpoint at %s", revision.String(floor), revision.String(c.Revision))
+			o.breaks("I8: history goes up to %s without the checkpoint at %s", floor, c.Revision)
 		}
 	}
 }

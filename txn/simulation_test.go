@@ -315,7 +315,7 @@ func (w *simWorld) finish(ctx context.Context) error {
 			break // they may be there, but are not to be seen
 		}
 		if c := w.net.oracle.commits[r]; c.state != journal.Committed || !w.net.oracle.heads.Visible(r) {
-			return fmt.Errorf("cells of %s, whose state is %q", revision.String(r), string(c.state))
+			return fmt.Errorf("cells of %s, whose state is %q", r, string(c.state))
 		}
 	}
 	if w.net.past {

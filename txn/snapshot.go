@@ -82,7 +82,7 @@ func (db *DB) AtLeast(ctx context.Context, r table.Revision) error {
 	if db.shows(r) {
 		return nil
 	}
-	return fmt.Errorf("%w: %s was not committed here", ErrRevision, revision.String(r))
+	return fmt.Errorf("%w: %s was not committed here", ErrRevision, r)
 }
 
 func (db *DB) shows(r table.Revision) bool {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/journal"
@@ -121,16 +122,8 @@ func (w *rowWrite) columns() []table.Cell {
 	if !w.dirty {
 		return w.cells
 	}
-	slices.SortStableFunc(w.cells, table.Cell.Compare)
-	kept := w.cells[:0]
-	for i, c := range w.cells {
-		if i+1 < len(w.cells) && c.Compare(w.cells[i+1]) == 0 {
-			continue
-		}
-		kept = append(kept, c)
-	}
-	w.cells, w.dirty = kept, false
-	return kept
+	w.cells, w.dirty = table.LastOfEach(w.cells), false
+	return w.cells
 }
 
 // Mark declares what the transaction does to a row.
@@ -180,18 +173,8 @@ func (tx *Tx) batch() []table.Write {
 		}
 		ws = append(ws, table.Write{Table: name, Mutations: ms})
 	}
-	slices.SortFunc(ws, func(a, b table.Write) int { return compareStrings(a.Table, b.Table) })
+	slices.SortFunc(ws, func(a, b table.Write) int { return strings.Compare(a.Table, b.Table) })
 	return ws
-}
-
-func compareStrings(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 func (tx *Tx) distinctKeys() []uint64 {

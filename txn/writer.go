@@ -83,7 +83,7 @@ func (w *writer) alive() error {
 // successor may take the slot the wall clock has passed it.
 func (w *writer) limit(from table.Revision) table.Revision {
 	now := max(revision.At(w.e.wall()), from)
-	return revision.At(revision.Time(now).Add(w.e.db.o.Lease))
+	return revision.At(now.Time().Add(w.e.db.o.Lease))
 }
 
 // run publishes, and follows what other servers publish, until the slot is lost
@@ -349,7 +349,7 @@ func (w *writer) sweep(heads *journal.Heads, slots []revision.Slot, old []void) 
 			return
 		}
 		if err := w.e.db.log.Erase(ctx, v.rec); err != nil {
-			w.e.db.o.Log.Warn("sweeping", "revision", revision.String(v.rec.Revision), "error", err)
+			w.e.db.o.Log.Warn("sweeping", "revision", v.rec.Revision.String(), "error", err)
 			continue
 		}
 		w.mu.Lock()

@@ -10,7 +10,6 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
-	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
 func (m *Main) checkpointCommand() *cobra.Command {
@@ -60,7 +59,7 @@ func checkpoint(ctx context.Context, w *work, a checkpointArgs) error {
 	}
 	c, err := maintain.Checkpoint(ctx, w.Partition, a.Name)
 	if err == nil {
-		_, err = fmt.Fprintf(w.Stdout, "%s is the state at %s\n", c.Name, revision.String(c.Revision))
+		_, err = fmt.Fprintf(w.Stdout, "%s is the state at %s\n", c.Name, c.Revision)
 	}
 	return err
 }
@@ -71,7 +70,7 @@ func listCheckpoints(ctx context.Context, w *work) error {
 		return err
 	}
 	for _, c := range all {
-		if _, err := fmt.Fprintf(w.Stdout, "%s %s %s\n", c.Made.Format(time.RFC3339), revision.String(c.Revision), c.Name); err != nil {
+		if _, err := fmt.Fprintf(w.Stdout, "%s %s %s\n", c.Made.Format(time.RFC3339), c.Revision, c.Name); err != nil {
 			return err
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/internal/wallclock"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
 // clock is the wall clock, unless a test wants a wrong one.
@@ -60,6 +59,6 @@ func newest(p *partition.Partition) func() time.Time {
 	return func() time.Time {
 		s := p.Snapshot()
 		defer s.Close()
-		return revision.Time(s.Revision())
+		return s.Revision().Time()
 	}
 }

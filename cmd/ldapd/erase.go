@@ -13,7 +13,6 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
-	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
 func (m *Main) eraseCommand() *cobra.Command {
@@ -133,7 +132,7 @@ func tellErased(w io.Writer, done *maintain.Erased, dry bool) error {
 		"%s it from what the journal tells of %d changes\n",
 		would, done.Values, done.Entries, done.Names, done.Gone, would, done.Commits)
 	if done.Revision != 0 {
-		text += fmt.Sprintf("%s tells that it was done\n", revision.String(done.Revision))
+		text += fmt.Sprintf("%s tells that it was done\n", done.Revision)
 	}
 	_, err := io.WriteString(w, text)
 	return err

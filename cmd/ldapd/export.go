@@ -13,7 +13,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
 // exportArgs are what the command has besides the configuration.
@@ -136,7 +135,7 @@ func export(ctx context.Context, w *work, a exportArgs) error {
 		err = errors.New("interrupted")
 	}
 	if err == nil && a.Summary {
-		fmt.Fprintln(w.Stderr, "exported", o.Progress.Rate(n), "as of", revision.String(s.Revision()))
+		fmt.Fprintln(w.Stderr, "exported", o.Progress.Rate(n), "as of", s.Revision().String())
 	}
 	if err == nil && lost > 0 {
 		err = fmt.Errorf("%d entries were exported; %d things could not be read and are named above", n, lost)

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/history"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // The commands about the past: log, diff and restore. Package history does their
@@ -61,9 +61,9 @@ func tellLog(ctx context.Context, w *work, a logArgs) error {
 	defer o.Until.Close()
 	since := w.Horizon()
 	if a.Since == "" {
-		a.Since = revision.String(since)
+		a.Since = since.String()
 	}
-	if a.Since != revision.String(0) { // else all is kept
+	if a.Since != table.Revision(0).String() { // else all is kept
 		s, err := stateAt(ctx, w, "--since", a.Since)
 		if err != nil {
 			return err

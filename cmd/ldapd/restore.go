@@ -6,10 +6,10 @@ import (
 	"io"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/seed-4dac0d86/ldapd/history"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
-	"github.com/seed-4dac0d86/ldapd/revision"
-	"github.com/spf13/cobra"
 )
 
 func (m *Main) restoreCommand() *cobra.Command {
@@ -77,7 +77,7 @@ func tellRestored(w io.Writer, done *history.Restored) error {
 	case len(done.Records) == 0:
 		fmt.Fprintln(&b, "nothing to restore: it is as it was")
 	default:
-		fmt.Fprintf(&b, "restored in one commit, %s: %d changes\n", revision.String(done.Revision), len(done.Records))
+		fmt.Fprintf(&b, "restored in one commit, %s: %d changes\n", done.Revision, len(done.Records))
 	}
 	if done.Kept > 0 {
 		fmt.Fprintf(&b, "entries that came back with a password: %d\n", done.Kept)

@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
@@ -170,7 +171,7 @@ func (a *adder) put(b *bulk, s *shard, del bool) {
 	if del {
 		b.put(s, record{key: a.key, prefix: n})
 	}
-	for cells := sortCells(a.cells); len(cells) > 0; {
+	for cells := table.LastOfEach(a.cells); len(cells) > 0; {
 		a.key = append(append(a.key[:n], byte(cells[0].Family)), cells[0].Qualifier...)
 		a.buf = a.buf[:0]
 		for len(cells) > 0 && len(a.buf) < maxRecord {

@@ -120,7 +120,7 @@ func TestLogFull(t *testing.T) {
 		}
 	}
 	for r := table.Revision(3); r < 5; r++ {
-		if err := commitRow(s, r, fmt.Sprint("full", r)); !errors.Is(err, table.ErrUnavailable) {
+		if err := commitRow(s, r, fmt.Sprint("full", uint64(r))); !errors.Is(err, table.ErrUnavailable) {
 			t.Errorf("Commit on a full disk: %v", err)
 		}
 		if !hasRow(t, s, "before") {
@@ -210,7 +210,7 @@ func TestTablesFull(t *testing.T) {
 	big := strings.Repeat("x", 2000)
 	failed := false
 	for r := table.Revision(3); r < 200 && !failed; r++ {
-		err := commitRow(s, r, fmt.Sprint(big, r))
+		err := commitRow(s, r, fmt.Sprint(big, uint64(r)))
 		if failed = err != nil; failed && !errors.Is(err, table.ErrUnavailable) {
 			t.Errorf("Commit on a full disk: %v", err)
 		}
@@ -265,7 +265,7 @@ func TestOpenErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		for r := table.Revision(1); r < 20; r++ {
-			if err := commitRow(s, r, fmt.Sprint(r)); err != nil {
+			if err := commitRow(s, r, fmt.Sprint(uint64(r))); err != nil {
 				t.Fatal(err)
 			}
 		}

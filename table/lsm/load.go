@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
@@ -70,7 +71,7 @@ func (x *loader) loadRow(r record) (record, bool, error) {
 		}
 	}
 	if d.cells = x.cells; !sorted {
-		d.cells = sortCells(x.cells)
+		d.cells = table.LastOfEach(x.cells)
 	}
 	return r, ok, x.write(d)
 }
@@ -157,12 +158,12 @@ func (x *loader) stream(d *delta, r record) (record, bool, error) {
 			return r, false, err
 		}
 	}
-	return r, ok, x.w.putColumns(d, sortCells(x.cells))
+	return r, ok, x.w.putColumns(d, table.LastOfEach(x.cells))
 }
 
 // flush writes the cells below a column and keeps the others.
 func (x *loader) flush(d *delta, col []byte) error {
-	x.cells = sortCells(x.cells)
+	x.cells = table.LastOfEach(x.cells)
 	first := table.Cell{Family: table.Family(col[0]), Qualifier: col[1:]}
 	n, _ := slices.BinarySearchFunc(x.cells, first, table.Cell.Compare)
 	if err := x.w.putColumns(d, x.cells[:n]); err != nil {
@@ -184,7 +185,7 @@ func (x *loader) gatherAll(d *delta, r record) (record, bool, error) {
 			return r, false, err
 		}
 	}
-	d.cells = sortCells(x.cells)
+	d.cells = table.LastOfEach(x.cells)
 	return r, ok, x.write(d)
 }
 

@@ -11,8 +11,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/seed-4dac0d86/ldapd/table"
 	"pgregory.net/rapid"
+
+	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 func testTable(t testing.TB) *tableInfo {
@@ -109,7 +110,7 @@ func drawCells(t *rapid.T, own table.Revision) []table.Cell {
 		}
 		cs = append(cs, c)
 	}
-	return slices.Clone(sortCells(cs))
+	return slices.Clone(table.LastOfEach(cs))
 }
 
 // TestImage: what is encoded comes back, all of it or what is asked for.

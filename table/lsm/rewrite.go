@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
@@ -59,7 +60,7 @@ func (w *writer) insert(d *delta) error {
 	}
 	v := &vs[i]
 	v.del = v.del || d.del
-	v.cells = sortCells(slices.Concat(v.cells, d.cells))
+	v.cells = table.LastOfEach(slices.Concat(v.cells, d.cells))
 	// A columnar row's columns decide by their own revisions, so they need
 	// what comes late too, its tombstones above all.
 	if slices.ContainsFunc(vs, func(v version) bool { return v.marker }) {

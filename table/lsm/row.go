@@ -217,18 +217,7 @@ func maxRev(a, b table.Revision) table.Revision { return max(a, b) }
 // newestOfEach sorts cells and keeps the newest of each column if it lives and
 // is not below floor.
 func newestOfEach(cells []table.Cell, floor table.Revision) []table.Cell {
-	slices.SortStableFunc(cells, func(a, b table.Cell) int {
-		if d := a.Compare(b); d != 0 {
-			return d
-		}
-		switch {
-		case a.Revision > b.Revision:
-			return -1
-		case a.Revision < b.Revision:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(cells, table.CompareVersions)
 	out := slices.CompactFunc(cells, func(a, b table.Cell) bool { return a.Compare(b) == 0 })
 	return slices.DeleteFunc(out, func(c table.Cell) bool { return c.Tombstone || c.Revision < floor })
 }

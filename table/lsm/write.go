@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
@@ -210,25 +211,11 @@ func (w *writer) take(t *tableInfo, ms []table.Mutation) error {
 			w.deltas = append(w.deltas, delta{
 				t: t, g: g, row: m.Row, del: m.DeleteRow,
 				prefix: w.mem[at:len(w.mem):len(w.mem)],
-				cells:  sortCells(w.arena[n:len(w.arena):len(w.arena)]),
+				cells:  table.LastOfEach(w.arena[n:len(w.arena):len(w.arena)]),
 			})
 		}
 	}
 	return nil
-}
-
-// sortCells sorts cells and keeps the last of each column.
-func sortCells(cells []table.Cell) []table.Cell {
-	sorted := true
-	for i := 1; i < len(cells) && sorted; i++ {
-		sorted = cells[i-1].Compare(cells[i]) < 0
-	}
-	if sorted {
-		return cells
-	}
-	slices.Reverse(cells)
-	slices.SortStableFunc(cells, table.Cell.Compare)
-	return slices.CompactFunc(cells, func(a, b table.Cell) bool { return a.Compare(b) == 0 })
 }
 
 // joined sorts the deltas by row and joins those of the same row, later ones on
@@ -240,7 +227,7 @@ func joined(ds []delta) []delta {
 		if n := len(out); n > 0 && bytes.Equal(out[n-1].prefix, d.prefix) {
 			p := &out[n-1]
 			p.del = p.del || d.del
-			p.cells = sortCells(slices.Concat(p.cells, d.cells))
+			p.cells = table.LastOfEach(slices.Concat(p.cells, d.cells))
 			continue
 		}
 		out = append(out, d)

@@ -285,28 +285,11 @@ func project(cells []table.Cell, s table.Select) []table.Cell {
 		if s.MaxCells > 0 && len(out) == s.MaxCells {
 			break
 		}
-		if selects(s, c) {
+		if s.Has(c) {
 			out = append(out, c)
 		}
 	}
 	return out
-}
-
-func selects(s table.Select, c table.Cell) bool {
-	if len(s.Families) > 0 && !slices.Contains(s.Families, c.Family) {
-		return false
-	}
-	narrowed := false
-	for _, r := range s.Columns {
-		if r.Family != c.Family {
-			continue
-		}
-		narrowed = true
-		if bytes.Compare(c.Qualifier, r.From) >= 0 && (len(r.To) == 0 || bytes.Compare(c.Qualifier, r.To) < 0) {
-			return true
-		}
-	}
-	return !narrowed
 }
 
 // Versions implements table.Versioner.
@@ -412,25 +395,12 @@ func (r *memRow) put(c table.Cell) {
 	if c.Tombstone {
 		c.Value = nil
 	}
-	i, found := slices.BinarySearchFunc(r.cells, c, compareVersions)
+	i, found := slices.BinarySearchFunc(r.cells, c, table.CompareVersions)
 	if found {
 		r.cells[i] = c
 		return
 	}
 	r.cells = slices.Insert(r.cells, i, c)
-}
-
-func compareVersions(a, b table.Cell) int {
-	if d := a.Compare(b); d != 0 {
-		return d
-	}
-	switch {
-	case a.Revision > b.Revision:
-		return -1
-	case a.Revision < b.Revision:
-		return 1
-	}
-	return 0
 }
 
 func (h memHandle) Erase(ctx context.Context, r table.Revision, rows [][]byte) error {

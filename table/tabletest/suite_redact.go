@@ -17,7 +17,7 @@ func (f *fixture) history(r table.Range) string {
 		if err != nil {
 			f.Fatalf("History: %v", err)
 		}
-		out = append(out, fmt.Sprintf("%s: %s %v", p.Key, showCells(p.Cells), p.Deletes))
+		out = append(out, fmt.Sprintf("%s: %s %d", p.Key, showCells(p.Cells), p.Deletes))
 	}
 	return strings.Join(out, " | ")
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
-	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/tree"
@@ -115,7 +114,7 @@ func newLoader(ctx context.Context, p *catalog.Keeper, o LoadOptions) (*Loader, 
 	l.s, l.empty = state.Newest(p), true
 	now := l.o.By.Time
 	if now.IsZero() {
-		now = revision.Time(l.bulk.Stamp())
+		now = l.bulk.Stamp().Time()
 	}
 	l.stamps = write.StampsOf(c.Types, o.By.Name, write.Timestamp(now), write.Csn(l.bulk.Stamp()))
 	for row, err := range l.s.Reader.Scan(ctx, p.Master, table.Range{}, table.Select{Families: []table.Family{master.TreeInfo}, MaxRows: 2}) {

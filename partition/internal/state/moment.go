@@ -52,8 +52,8 @@ func ParseMoment(s string) (Moment, error) {
 
 // check refuses times that revisions cannot tell.
 func (m Moment) check() error {
-	if m.time.Before(revision.Epoch) {
-		return fmt.Errorf("%s is before %s, when the clock of directories begins", m.text, revision.Epoch.Format(time.RFC3339))
+	if m.time.Before(table.Epoch) {
+		return fmt.Errorf("%s is before %s, when the clock of directories begins", m.text, table.Epoch.Format(time.RFC3339))
 	}
 	return nil
 }

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
 func TestParseMoment(t *testing.T) {
@@ -58,7 +56,7 @@ func spell(m Moment, err error) string {
 	case m.IsNow():
 		return "now"
 	case m.revision != 0:
-		return "revision " + revision.String(m.revision)
+		return "revision " + m.revision.String()
 	case m.name != "":
 		return "checkpoint " + m.name
 	case m.time.IsZero():

@@ -234,7 +234,7 @@ func (r *rebuilder) entry(x *subject) error {
 		c.Family = master.NormAttributes
 		inMaster.Cells = append(inMaster.Cells, c)
 	}
-	inTree.Cells, inMaster.Cells = write.LastOfEach(inTree.Cells), write.LastOfEach(inMaster.Cells)
+	inTree.Cells, inMaster.Cells = table.LastOfEach(inTree.Cells), table.LastOfEach(inMaster.Cells)
 	r.f.w.Write(r.p.Tree, inTree)
 	r.f.w.Write(r.p.Master, inMaster)
 	if r.f.entries++; r.f.entries%verifyBatch == 0 {

@@ -1,8 +1,6 @@
 package write
 
 import (
-	"slices"
-
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/master"
@@ -46,7 +44,7 @@ func newChange(p *catalog.Keeper, c *catalog.Catalog, w writer, id, parent entry
 
 // settle leaves of several cells for one column the last.
 func (c *change) settle() {
-	c.master.Cells, c.tree.Cells = LastOfEach(c.master.Cells), LastOfEach(c.tree.Cells)
+	c.master.Cells, c.tree.Cells = table.LastOfEach(c.master.Cells), table.LastOfEach(c.tree.Cells)
 }
 
 // flush hands the rows of master and tree over.
@@ -64,19 +62,6 @@ func (c *change) Position(t *schema.AttributeType) master.Position {
 		return nil
 	}
 	return c.w.Position()
-}
-
-// LastOfEach sorts cells and keeps the last of those for one column.
-func LastOfEach(cells []table.Cell) []table.Cell {
-	slices.SortStableFunc(cells, table.Cell.Compare)
-	kept := cells[:0]
-	for i, c := range cells {
-		if i+1 < len(cells) && c.Compare(cells[i+1]) == 0 {
-			continue
-		}
-		kept = append(kept, c)
-	}
-	return kept
 }
 
 // put writes one value: its column in master and its key, in the tree or, of a

@@ -27,7 +27,7 @@ type Tx struct {
 	Txn     *txn.Tx
 	by      string
 	given   time.Time // of the change, zero: by the store's clock
-	ordinal int // of the last position
+	ordinal int       // of the last position
 	Message []byte
 	Alone   bool         // nobody else writes
 	claims  []Claim      // of the operation
@@ -94,7 +94,7 @@ func (tx *Tx) now() time.Time {
 	if !tx.given.IsZero() {
 		return tx.given
 	}
-	return revision.Time(tx.Txn.Stamp())
+	return tx.Txn.Stamp().Time()
 }
 
 func Timestamp(t time.Time) []byte { return t.UTC().AppendFormat(nil, "20060102150405Z") }

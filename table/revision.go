@@ -1,0 +1,41 @@
+package table
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
+// A Revision is the id of a commit and the timestamp of every cell it wrote. It uses
+// 63 bits, so that it is never negative as HBase's signed timestamp:
+//
+//	40 bits  milliseconds since 2013-01-01T00:00Z (until 2047)
+//	15 bits  slot of the server that wrote it
+//	 8 bits  counter
+//
+// Package revision makes them and takes them apart. Zero is no revision.
+type Revision uint64
+
+// The bits of a Revision.
+const (
+	CounterBits = 8
+	SlotBits    = 15
+	TimeBits    = 40
+)
+
+// Epoch is where the milliseconds of a Revision begin.
+var Epoch = time.Date(2013, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Time returns when the revision was issued, by its issuer's clock.
+func (r Revision) Time() time.Time {
+	return Epoch.Add(time.Duration(r>>(SlotBits+CounterBits)) * time.Millisecond)
+}
+
+// String prints time, counter and slot in hexadecimal.
+func (r Revision) String() string {
+	const counter, slot = 1<<CounterBits - 1, 1<<SlotBits - 1
+	return fmt.Sprintf("r%x-%x-%x", uint64(r>>(SlotBits+CounterBits)), uint64(r&counter), uint64(r>>CounterBits&slot))
+}
+
+// Compare orders revisions as cmp.Compare does.
+func (r Revision) Compare(s Revision) int { return cmp.Compare(r, s) }
