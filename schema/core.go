@@ -127,7 +127,7 @@ func (s *Schema) NormalizeAVA(attribute string, value []byte) (oid string, key [
 }
 
 // formVersion counts changes of what keys look like.
-const formVersion = 2
+const formVersion = 3
 
 // Version names the normal forms: format and Unicode version. Keys made under
 // another version must be rebuilt.

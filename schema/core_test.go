@@ -276,7 +276,7 @@ func TestMatchingRuleUse(t *testing.T) {
 }
 
 func TestVersionNamesUnicode(t *testing.T) {
-	if !strings.HasPrefix(Version(), "2 unicode ") {
+	if !strings.HasPrefix(Version(), "3 unicode ") {
 		t.Errorf("version is %q", Version())
 	}
 }

@@ -150,6 +150,8 @@ var ruleCases = []struct{ rule, value, assertion, want string }{
 	{"uniqueMemberMatch", uid1, "UID=1+CN=ann,dc=example#'0101'B", yes},
 	{"uniqueMemberMatch", uid1, "uid=1+cn=ann,dc=example", no},
 	{"uniqueMemberMatch", "dc=a#b", "DC=A#B", yes},
+	{"certificateExactMatch", certificate2, `{ serialNumber 2, issuer rdnSequence:"` + caName + `" }`, yes},
+	{"certificateListExactMatch", revocations, `{ issuer rdnSequence:"` + caName + `", thisUpdate utcTime:"031017163041Z" }`, yes},
 	{"wordMatch", "Ann Marie Lee", "marie", yes},
 	{"wordMatch", "Ann Marie Lee", "mari", no},
 	{"wordMatch", "Ann-Marie Lee", "marie", no},

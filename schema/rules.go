@@ -253,6 +253,8 @@ var behaviours = makeBehaviours([]behaviour{
 	{oid: "2.5.13.31", form: directoryStringFirst},
 	{oid: "2.5.13.32", form: caseIgnore, use: Special, special: matchWord},
 	{oid: "2.5.13.33", form: caseIgnore, use: Special, special: matchKeyword},
+	{oid: "2.5.13.34", form: certificateExact},
+	{oid: "2.5.13.38", form: certificateListExact},
 	{oid: "1.3.6.1.4.1.1466.109.114.1", form: caseExact},
 	{oid: "1.3.6.1.4.1.1466.109.114.2", form: caseIgnore},
 	{oid: "1.3.6.1.4.1.1466.109.114.3", form: caseIgnore, use: Substrings},

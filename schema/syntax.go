@@ -57,6 +57,8 @@ const (
 	syntaxSubstringAssertion   = syntaxPrefix + "58"
 	syntaxUUID                 = "1.3.6.1.1.16.1"
 	syntaxCSN                  = "1.3.6.1.4.1.4203.666.11.2.1"
+	syntaxCertificateExact     = "1.3.6.1.1.15.1"
+	syntaxCertificateListExact = "1.3.6.1.1.15.5"
 	syntaxAttributeCertificate = "1.3.6.1.4.1.4203.666.11.10.2.1"
 	syntaxAuthz                = "1.3.6.1.4.1.4203.666.2.7"
 	syntaxDNWithBinary         = "1.2.840.113556.1.4.903"
@@ -120,6 +122,8 @@ func init() {
 		syntaxSubstringAssertion:   validateSubstringAssertion,
 		syntaxUUID:                 byKey(uuidKey),
 		syntaxCSN:                  byKey(csnKey),
+		syntaxCertificateExact:     validateAssertion(certificateAssertion),
+		syntaxCertificateListExact: validateAssertion(certificateListAssertion),
 		syntaxAttributeCertificate: validateSequence,
 		syntaxAuthz:                validateDirectoryString,
 		syntaxDNWithBinary:         validateDNWith('B'),

@@ -82,6 +82,8 @@ func TestSyntaxes(t *testing.T) {
 		syntaxSubstringAssertion:   {[]string{"a*", "*a", "a*b*c", `*\2A*`, "*"}, []string{"", "a", "a**b", `a\*`, `\2b*`, "\xff*"}},
 		syntaxUUID:                 {[]string{"597ae2f6-16a6-1027-98f4-d28b5365dc14"}, []string{"", "597ae2f616a6102798f4d28b5365dc14", "597ae2f6-16a6-1027-98f4-d28b5365dc1g", "597ae2f6+16a6-1027-98f4-d28b5365dc14"}},
 		syntaxCSN:                  {[]string{"20240229120000.000000Z#000000#000#000000", "20240229120000Z#000000#00#000000"}, []string{"", "20240229120000.000000Z", "20240230120000.000000Z#000000#000#000000"}},
+		syntaxCertificateExact:     {[]string{`{ serialNumber 0, issuer rdnSequence:"cn=a" }`, `1$cn=a`, aCertificate}, []string{"", "{ }", "x", "\x30"}},
+		syntaxCertificateListExact: {[]string{`{ issuer rdnSequence:"", thisUpdate utcTime:"0610200000Z" }`, aCertificateList}, []string{"", "{ }", "1$cn=a", aCertificate}},
 		syntaxAttributeCertificate: {[]string{"\x30\x00"}, []string{"", "x"}},
 		syntaxAuthz:                {[]string{"dn:cn=a", "u:a"}, []string{"", "\xff"}},
 		syntaxDNWithBinary:         {[]string{"B:4:a1B2:cn=x", "B:0::", "B:2:ff:"}, []string{"", "B:4:a1B:cn=x", "B:3:a1B:cn=x", "B:2:xx:cn=x", "S:2:ff:cn=x", "B:2:ffcn=x", "B:2:ff", "B:-1:f:", "B:2:ff:x", "B:99999999999:ff:"}},

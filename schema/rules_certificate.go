@@ -1,0 +1,291 @@
+package schema
+
+import (
+	encoding "encoding/asn1"
+	"encoding/hex"
+	"errors"
+	"math/big"
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/cryptobyte"
+	"golang.org/x/crypto/cryptobyte/asn1"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+)
+
+// The exact matches of RFC 4523. A certificate is known by its issuer and its serial
+// number, a revocation list by its issuer and its time. Assertions say these, or are a
+// whole value.
+var (
+	certificateExact = &Form{
+		Name: "certificateExact", key: certificateKey, assertion: certificateAssertion, takes: []string{syntaxCertificate},
+	}
+	certificateListExact = &Form{
+		Name: "certificateListExact", key: certificateListKey, assertion: certificateListAssertion, takes: []string{syntaxCertificateList},
+	}
+)
+
+var (
+	errCertificateAssertion = errors.New(`neither { serialNumber N, issuer rdnSequence:"DN" } nor a certificate in DER`)
+	errListAssertion        = errors.New(`neither { issuer rdnSequence:"DN", thisUpdate utcTime:"TIME" } nor a certificate revocation list in DER`)
+)
+
+// certificateKey is the key of the serial number, which says how long it is, and that
+// of the issuer.
+func certificateKey(s *Schema, v []byte) ([]byte, error) {
+	tbs, ok := signedContent(v)
+	serial, issuer := new(big.Int), cryptobyte.String(nil)
+	ok = ok && tbs.SkipOptionalASN1(asn1.Tag(0).ContextSpecific().Constructed()) && tbs.ReadASN1Integer(serial) &&
+		tbs.SkipASN1(asn1.SEQUENCE) && tbs.ReadASN1Element(&issuer, asn1.SEQUENCE)
+	if !ok {
+		return nil, errors.New("not the DER of a certificate (X.509)")
+	}
+	return serialAndIssuer(serial, issuerKey(s, issuer))
+}
+
+func serialAndIssuer(serial *big.Int, issuer []byte) ([]byte, error) {
+	k, err := integerKey([]byte(serial.String()))
+	return append(k, issuer...), err
+}
+
+// certificateListKey is the key of the time and that of the issuer.
+func certificateListKey(s *Schema, v []byte) ([]byte, error) {
+	tbs, ok := signedContent(v)
+	var issuer, at cryptobyte.String
+	var tag asn1.Tag
+	if !ok || !tbs.SkipOptionalASN1(asn1.INTEGER) || !tbs.SkipASN1(asn1.SEQUENCE) ||
+		!tbs.ReadASN1Element(&issuer, asn1.SEQUENCE) || !tbs.ReadAnyASN1(&at, &tag) {
+		return nil, errors.New("not the DER of a certificate revocation list (X.509)")
+	}
+	return updateAndIssuer(string(at), tag == asn1.UTCTime, issuerKey(s, issuer))
+}
+
+// updateAndIssuer is the key of a list. A time that is none stands for itself: X.509
+// asks for more of it than directories check.
+func updateAndIssuer(at string, utc bool, issuer []byte) ([]byte, error) {
+	if utc {
+		at = century(at) + at
+	}
+	k, err := timeKey([]byte(at))
+	if err != nil {
+		k = []byte(at)
+	}
+	return slices.Concat(k, []byte{0}, issuer), nil
+}
+
+// century completes the year of a UTCTime as X.509 reads it (RFC 5280, 4.1.2.5.1).
+func century(at string) string {
+	if at < "50" {
+		return "20"
+	}
+	return "19"
+}
+
+// signedContent returns what is signed in X.509's SIGNED{}.
+func signedContent(v []byte) (content cryptobyte.String, ok bool) {
+	s, ok := sequence(v)
+	return content, ok && s.ReadASN1(&content, asn1.SEQUENCE)
+}
+
+// issuerKey is the key of a Name. One that is malformed stands for itself.
+func issuerKey(s *Schema, name []byte) []byte {
+	text, ok := nameText(name)
+	if ok {
+		if k, err := issuerNameKey(s, text); err == nil {
+			return k
+		}
+	}
+	return append([]byte{0}, name...)
+}
+
+// nameText writes an X.501 Name as RFC 4514 has it, by numbers.
+func nameText(name cryptobyte.String) (string, bool) {
+	var sets cryptobyte.String
+	if !name.ReadASN1(&sets, asn1.SEQUENCE) {
+		return "", false
+	}
+	var rdns []string
+	for !sets.Empty() {
+		var set cryptobyte.String
+		if !sets.ReadASN1(&set, asn1.SET) || set.Empty() {
+			return "", false
+		}
+		rdn, ok := rdnText(set)
+		if !ok {
+			return "", false
+		}
+		rdns = append(rdns, rdn)
+	}
+	slices.Reverse(rdns)
+	return strings.Join(rdns, ","), true
+}
+
+func rdnText(set cryptobyte.String) (string, bool) {
+	var avas []string
+	for !set.Empty() {
+		var ava, value cryptobyte.String
+		var oid encoding.ObjectIdentifier
+		if !set.ReadASN1(&ava, asn1.SEQUENCE) || !ava.ReadASN1ObjectIdentifier(&oid) || !ava.ReadAnyASN1Element(&value, new(asn1.Tag)) {
+			return "", false
+		}
+		avas = append(avas, oid.String()+"=#"+hex.EncodeToString(value))
+	}
+	return strings.Join(avas, "+"), true
+}
+
+// issuerNames compares the names of issuers, whose types the schema need not have.
+type issuerNames struct{ *Schema }
+
+func (n issuerNames) NormalizeAVA(attribute string, value []byte) (string, []byte, error) {
+	oid, key, err := n.Schema.NormalizeAVA(attribute, value)
+	switch {
+	case err == nil:
+		return oid, key, nil
+	case n.Attribute(attribute) != nil: // against its syntax
+		return n.Attribute(attribute).OID, value, nil
+	case validNumericOID(attribute):
+		return attribute, value, nil
+	}
+	return "", nil, err
+}
+
+func issuerNameKey(s *Schema, text string) ([]byte, error) {
+	name, err := dn.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	ns, err := name.Normalize(issuerNames{s})
+	if err != nil {
+		return nil, err
+	}
+	return dn.Key(ns), nil
+}
+
+// certificateAssertion reads { serialNumber 2, issuer rdnSequence:"cn=CA" } (RFC 4523,
+// A.1), what OpenLDAP takes besides: the issuer without rdnSequence, and 2$cn=CA, and a
+// certificate.
+func certificateAssertion(s *Schema, a []byte) ([]byte, error) {
+	if validateCertificate(s, a) == nil {
+		return certificateKey(s, a)
+	}
+	serial, issuer := "", ""
+	if before, after, ok := strings.Cut(string(a), "$"); ok && allDigits([]byte(before)) {
+		serial, issuer = before, after
+	} else {
+		g := &gser{rest: string(a)}
+		g.components(map[string]func(){
+			"serialNumber": func() { serial = g.integer() },
+			"issuer":       func() { issuer = g.issuer() },
+		})
+		if g.err != nil || serial == "" {
+			return nil, errCertificateAssertion
+		}
+	}
+	n, ok := new(big.Int).SetString(serial, 10)
+	if !ok {
+		return nil, errCertificateAssertion
+	}
+	k, err := issuerNameKey(s, issuer)
+	if err != nil {
+		return nil, err
+	}
+	return serialAndIssuer(n, k)
+}
+
+// certificateListAssertion reads { issuer rdnSequence:"cn=CA", thisUpdate
+// utcTime:"061120120000Z" } (RFC 4523, A.5), or generalTime, or takes a list.
+func certificateListAssertion(s *Schema, a []byte) ([]byte, error) {
+	if validateCertificateList(s, a) == nil {
+		return certificateListKey(s, a)
+	}
+	issuer, at, utc := "", "", false
+	g := &gser{rest: string(a)}
+	g.components(map[string]func(){
+		"issuer":     func() { issuer = g.issuer() },
+		"thisUpdate": func() { at, utc = g.time() },
+	})
+	if g.err != nil || at == "" {
+		return nil, errListAssertion
+	}
+	k, err := issuerNameKey(s, issuer)
+	if err != nil {
+		return nil, err
+	}
+	return updateAndIssuer(at, utc, k)
+}
+
+// components reads a SEQUENCE of which each component comes once, in any order, and
+// nothing behind it.
+func (g *gser) components(read map[string]func()) {
+	g.list(func() {
+		name := g.word()
+		f := read[name]
+		if f == nil {
+			g.fail("a component, not %q", name)
+			return
+		}
+		delete(read, name)
+		f()
+	})
+	if g.skip(); g.rest != "" || len(read) > 0 {
+		g.fail("all components, and the end")
+	}
+}
+
+// integer reads an INTEGER of any size, also as OpenLDAP writes it: '1F'H.
+func (g *gser) integer() string {
+	if g.accept("'") {
+		digits := g.word()
+		g.expect("'H")
+		n, err := hex.DecodeString(strings.Repeat("0", len(digits)%2) + digits)
+		if err != nil || len(n) == 0 {
+			g.fail("an integer")
+		}
+		return new(big.Int).SetBytes(n).String()
+	}
+	text := g.word()
+	if !validInteger([]byte(text)) {
+		g.fail("an integer")
+	}
+	return text
+}
+
+// issuer reads a Name.
+func (g *gser) issuer() string {
+	if g.accept("rdnSequence") {
+		g.expect(":")
+	}
+	return g.text()
+}
+
+// text reads what stands in double quotes.
+func (g *gser) text() string {
+	text, err := g.quoted()
+	if err != nil {
+		g.fail("a text in quotes")
+	}
+	return text
+}
+
+// time reads a Time: its text, and which of both kinds it is.
+func (g *gser) time() (at string, utc bool) {
+	valid := validateUTCTime
+	if utc = g.accept("utcTime"); !utc {
+		g.expect("generalTime")
+		valid = validateTime
+	}
+	g.expect(":")
+	if at = g.text(); valid(nil, []byte(at)) != nil {
+		g.fail("a time")
+	}
+	return at, utc
+}
+
+// validateAssertion is for the syntaxes of assertions.
+func validateAssertion(read func(*Schema, []byte) ([]byte, error)) validator {
+	return func(s *Schema, v []byte) error {
+		_, err := read(s, v)
+		return err
+	}
+}
