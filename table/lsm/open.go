@@ -37,6 +37,7 @@ func (s *Store) open() (err error) {
 		return errors.Join(err, s.endPebble())
 	}
 	s.syncs.start(s)
+	s.applier.start()
 	s.watchSpace()
 	return nil
 }
