@@ -33,7 +33,7 @@ func (l *Log) Recover(ctx context.Context, s revision.Slot, raw []byte) (bool, e
 	if c.State != revision.Recovering {
 		return c.State == revision.Closed, nil
 	}
-	late, err := l.settle(ctx, s, &c)
+	late, err := l.resolve(ctx, s, &c)
 	if err != nil {
 		return false, err
 	}
@@ -51,9 +51,9 @@ func isClosed(raw []byte) bool {
 	return err == nil && (c.State == revision.Closed || c.State == revision.Free)
 }
 
-// settle aborts what is pending above the head and among the undecided (R1),
+// resolve aborts what is pending above the head and among the undecided (R1),
 // removes its cells (R2) and returns the revisions that are committed.
-func (l *Log) settle(ctx context.Context, s revision.Slot, c *revision.Cell) (late []table.Revision, err error) {
+func (l *Log) resolve(ctx context.Context, s revision.Slot, c *revision.Cell) (late []table.Revision, err error) {
 	after := c.Head
 	if len(c.Undecided) > 0 {
 		after = min(after, c.Undecided[0]-1)

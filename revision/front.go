@@ -124,7 +124,7 @@ func (v *Vector) Reached(f Front) bool {
 
 // At returns a view of the state at a front that v has Reached: what v shows and
 // was followed.
-func (v *Vector) At(f Front) table.View {
+func (v *Vector) At(f Front) *frontView {
 	low := min(v.low, f.Max())
 	for i := range v.slots {
 		low = min(low, f.lowOf(&v.slots[i]))
@@ -154,6 +154,9 @@ type frontView struct {
 
 // Front is what the view was made of.
 func (v *frontView) Front() Front { return v.front }
+
+// Swept is the vector's.
+func (v *frontView) Swept(r table.Revision) bool { return v.vector.Swept(r) }
 
 func (v *frontView) Max() table.Revision { return v.max }
 func (v *frontView) Low() table.Revision { return v.low }

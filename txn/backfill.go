@@ -15,14 +15,22 @@ import (
 // short is written again, or goes with its table.
 type Fill struct {
 	tx *Tx
-	w  *writer
+	w  backfiller
 	at table.Revision
+}
+
+// A backfiller writes cells of some rows at a revision.
+type backfiller interface {
+	applyPart(ctx context.Context, t table.Table, r table.Revision, ms []table.Mutation) error
 }
 
 // Fill begins one as of the commit at: since then all writers have known of the
 // table, which AwaitStep tells.
 func (db *DB) Fill(at table.Revision) (*Fill, error) {
-	w, err := db.sharedWriter()
+	if db.peers == nil {
+		return nil, errNotShared
+	}
+	w, err := db.peers.backfiller()
 	if err != nil {
 		return nil, err
 	}
@@ -36,13 +44,7 @@ func (db *DB) Fill(at table.Revision) (*Fill, error) {
 
 var errNotShared = errors.New("no other server writes this store: load in bulk")
 
-func (db *DB) sharedWriter() (*writer, error) {
-	e, ok := db.engine.(*shared)
-	if !ok {
-		return nil, errNotShared
-	}
-	return e.holder()
-}
+func (e *cluster) backfiller() (backfiller, error) { return e.holder() }
 
 // Snapshot is the state to fill from. The Fill counts as a transaction that began
 // at it.

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// A pace says how often the heads are read. Where commits come in or snapshots
+// A backoff says how often the heads are read. Where commits come in or snapshots
 // are asked for they are read all the time; where nothing happens less and less
 // often, down to once in idle. Who then asks for a snapshot wakes it up.
-type pace struct {
+type backoff struct {
 	busy, idle time.Duration
 
 	asked  atomic.Int64  // the heads are to be read, if they were not since then
@@ -27,14 +27,14 @@ type pace struct {
 // idlePoll bounds how long the heads are not read where nothing happens.
 const idlePoll = time.Second
 
-func newPace(o *Options) *pace {
+func newBackoff(o *Options) *backoff {
 	idle := max(o.Poll, min(idlePoll, o.Lease/8))
-	return &pace{busy: o.Poll, idle: idle, bell: make(chan struct{}, 1), interval: o.Poll}
+	return &backoff{busy: o.Poll, idle: idle, bell: make(chan struct{}, 1), interval: o.Poll}
 }
 
 // ask has the heads read soon, unless they were since a time on the engine's
 // clock: many may ask for one reading.
-func (p *pace) ask(since time.Duration) {
+func (p *backoff) ask(since time.Duration) {
 	for old := p.asked.Load(); old < int64(since) && !p.asked.CompareAndSwap(old, int64(since)); {
 		old = p.asked.Load()
 	}
@@ -45,12 +45,12 @@ func (p *pace) ask(since time.Duration) {
 }
 
 // due reports whether the heads are to be read now.
-func (p *pace) due() bool {
+func (p *backoff) due() bool {
 	return p.asked.Load() > int64(p.begun) || !time.Now().Before(p.next)
 }
 
 // await returns when the heads are to be read. Who is in a hurry does not doze.
-func (p *pace) await(ctx context.Context, hurry bool) error {
+func (p *backoff) await(ctx context.Context, hurry bool) error {
 	end := p.next
 	if hurry {
 		end = earliest(end, time.Now().Add(p.busy))
@@ -64,8 +64,8 @@ func (p *pace) await(ctx context.Context, hurry bool) error {
 }
 
 // done notes that the heads were read, and whether they showed commits.
-func (p *pace) done(news bool) {
-	if p.interval = min(2*p.interval, p.idle); news || p.wanted.Swap(false) {
+func (p *backoff) done(changed bool) {
+	if p.interval = min(2*p.interval, p.idle); changed || p.wanted.Swap(false) {
 		p.interval = p.busy
 	}
 	p.dozing.Store(p.interval > p.busy)
@@ -74,7 +74,7 @@ func (p *pace) done(news bool) {
 }
 
 // failed notes that they could not be read.
-func (p *pace) failed() {
+func (p *backoff) failed() {
 	p.interval = p.busy
 	p.dozing.Store(false)
 	p.next = time.Now().Add(p.interval)

@@ -31,14 +31,14 @@ type loader interface {
 // Bulk begins a load. On stores that are neither Batcher nor Bulker the rows
 // are written as they come, at a revision that stays invisible until Commit.
 func (db *DB) Bulk(ctx context.Context, o table.BulkOptions) (*Bulk, error) {
-	if err := db.engine.writable(); err != nil {
+	if err := db.commits.writable(); err != nil {
 		return nil, err
 	}
 	if err := db.gate.enter(ctx, true); err != nil {
 		return nil, err
 	}
 	db.gate.forBulk()
-	l, err := db.engine.bulk(ctx, o)
+	l, err := db.commits.bulk(ctx, o)
 	if err != nil {
 		db.gate.leave()
 		return nil, fmt.Errorf("beginning a bulk load: %w", err)
@@ -76,33 +76,33 @@ func (b *Bulk) Abort(ctx context.Context) (err error) {
 	return err
 }
 
-// localLoad sorts cells beside the store's log and adds them in one step.
-type localLoad struct {
-	e    *local
+// embeddedLoad sorts cells beside the store's log and adds them in one step.
+type embeddedLoad struct {
+	e    *embedded
 	r    table.Revision
 	bulk table.Bulk
 }
 
-func (e *local) bulk(ctx context.Context, o table.BulkOptions) (loader, error) {
+func (e *embedded) bulk(ctx context.Context, o table.BulkOptions) (loader, error) {
 	r, err := e.clock.Next()
 	if err != nil {
 		return nil, err
 	}
 	if b, ok := e.db.store.(table.Bulker); ok {
 		bulk, err := b.Bulk(ctx, r, o)
-		return &localLoad{e, r, bulk}, err
+		return &embeddedLoad{e, r, bulk}, err
 	}
 	w, err := newHidden(ctx, e.db, r)
-	return &hiddenLocal{w, e}, err
+	return &hiddenEmbedded{w, e}, err
 }
 
-func (l *localLoad) stamp() table.Revision { return l.r }
+func (l *embeddedLoad) stamp() table.Revision { return l.r }
 
-func (l *localLoad) write(_ context.Context, t string, ms []table.Mutation) error {
+func (l *embeddedLoad) write(_ context.Context, t string, ms []table.Mutation) error {
 	return l.bulk.Add(t, ms...)
 }
 
-func (l *localLoad) commit(ctx context.Context, message []byte) (table.Revision, error) {
+func (l *embeddedLoad) commit(ctx context.Context, message []byte) (table.Revision, error) {
 	rec := bulkRecord(l.r, message)
 	if err := l.bulk.Finish(ctx, []table.Write{rec.Write()}); err != nil {
 		got, readErr := l.e.db.log.Get(context.WithoutCancel(ctx), l.r)
@@ -115,14 +115,14 @@ func (l *localLoad) commit(ctx context.Context, message []byte) (table.Revision,
 	return l.r, nil
 }
 
-func (l *localLoad) abort(context.Context) error { return l.bulk.Abort() }
+func (l *embeddedLoad) abort(context.Context) error { return l.bulk.Abort() }
 
 func bulkRecord(r table.Revision, message []byte) *journal.Record {
 	return &journal.Record{Revision: r, Kind: journal.Bulk, Prio: r, AllChanged: true, Message: message}
 }
 
 // showBulk shows a load, which may have changed anything.
-func (e *local) showBulk(r table.Revision) {
+func (e *embedded) showBulk(r table.Revision) {
 	e.mu.Lock()
 	e.ordinal++
 	n := e.ordinal
@@ -179,13 +179,13 @@ func (h *hidden) abort(ctx context.Context) error {
 	return h.db.log.Rollback(ctx, &rec)
 }
 
-// hiddenLocal decides by an atomic batch.
-type hiddenLocal struct {
+// hiddenEmbedded decides by an atomic batch.
+type hiddenEmbedded struct {
 	*hidden
-	e *local
+	e *embedded
 }
 
-func (h *hiddenLocal) commit(ctx context.Context, message []byte) (table.Revision, error) {
+func (h *hiddenEmbedded) commit(ctx context.Context, message []byte) (table.Revision, error) {
 	r := h.rec.Revision
 	rec := *h.rec
 	rec.Message = message

@@ -13,33 +13,33 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// sharedLoad is a load whose cells lie hidden below the head, as an undecided
+// clusterLoad is a load whose cells lie hidden below the head, as an undecided
 // commit, until it is decided and published.
-type sharedLoad struct {
+type clusterLoad struct {
 	*hidden
 	w *writer
-	i *issue
+	p *pendingCommit
 }
 
-func (e *shared) bulk(ctx context.Context, _ table.BulkOptions) (loader, error) {
+func (e *cluster) bulk(ctx context.Context, _ table.BulkOptions) (loader, error) {
 	w, err := e.holder()
 	if err != nil {
 		return nil, err
 	}
 	w.mu.Lock()
-	i, err := w.add(bulkRecord(0, nil))
+	p, err := w.newCommit(bulkRecord(0, nil))
 	w.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	i.dirty = true
-	err = w.step(ctx, func(ctx context.Context) error { return e.db.log.Begin(ctx, i.rec) })
+	p.dirty = true
+	err = w.step(ctx, func(ctx context.Context) error { return e.db.log.Begin(ctx, p.rec) })
 	if err != nil {
-		w.resolve(i)
+		w.resolveLater(p)
 		return nil, err
 	}
-	l := &sharedLoad{&hidden{db: e.db, rec: i.rec}, w, i}
-	if err := w.announce(ctx, i); err != nil {
+	l := &clusterLoad{&hidden{db: e.db, rec: p.rec}, w, p}
+	if err := w.announce(ctx, p); err != nil {
 		return nil, errors.Join(err, l.abort(ctx))
 	}
 	if err := w.awaitAlone(ctx); err != nil {
@@ -49,15 +49,14 @@ func (e *shared) bulk(ctx context.Context, _ table.BulkOptions) (loader, error) 
 }
 
 // announce returns when everybody sees a load as undecided.
-func (w *writer) announce(ctx context.Context, i *issue) error {
+func (w *writer) announce(ctx context.Context, p *pendingCommit) error {
 	for {
 		if err := w.alive(); err != nil {
 			return err
 		}
-		if v, ok := w.e.db.current.Load().view.(*revision.Vector); ok {
-			if _, announced := slices.BinarySearch(v.Cell(w.slot).Undecided, i.rec.Revision); announced {
-				return nil
-			}
+		undecided := w.e.shown().Cell(w.slot).Undecided
+		if _, announced := slices.BinarySearch(undecided, p.rec.Revision); announced {
+			return nil
 		}
 		w.signal()
 		if err := pause(ctx, time.Millisecond); err != nil {
@@ -67,7 +66,7 @@ func (w *writer) announce(ctx context.Context, i *issue) error {
 }
 
 // alone implements DB.Alone.
-func (e *shared) alone(ctx context.Context) error {
+func (e *cluster) alone(ctx context.Context) error {
 	w, err := e.holder()
 	if err != nil {
 		return err
@@ -76,7 +75,7 @@ func (e *shared) alone(ctx context.Context) error {
 }
 
 // awaitAlone returns when no other server writes. A load, which was announced,
-// has no marks to be seen by, so it asks for this; see also shared.loading. A
+// has no marks to be seen by, so it asks for this; see also cluster.loading. A
 // server that is silent may be dead, and is waited for until it is recovered.
 func (w *writer) awaitAlone(ctx context.Context) error {
 	first := map[revision.Slot][]byte{}
@@ -111,7 +110,7 @@ func (w *writer) awaitAlone(ctx context.Context) error {
 	}
 }
 
-func (l *sharedLoad) write(ctx context.Context, t string, ms []table.Mutation) error {
+func (l *clusterLoad) write(ctx context.Context, t string, ms []table.Mutation) error {
 	for part := range slices.Chunk(ms, applySize) {
 		if err := l.w.step(ctx, func(ctx context.Context) error { return l.hidden.write(ctx, t, part) }); err != nil {
 			return err
@@ -120,35 +119,35 @@ func (l *sharedLoad) write(ctx context.Context, t string, ms []table.Mutation) e
 	return nil
 }
 
-func (l *sharedLoad) commit(ctx context.Context, message []byte) (table.Revision, error) {
+func (l *clusterLoad) commit(ctx context.Context, message []byte) (table.Revision, error) {
 	if err := canceled(ctx); err != nil {
 		return 0, errors.Join(err, l.abort(ctx))
 	}
-	l.i.rec.Message = message
-	if lost, err := l.w.decide(context.WithoutCancel(ctx), l.i); lost != nil || err != nil {
-		if lost != nil {
+	l.p.rec.Message = message
+	if met, err := l.w.decide(context.WithoutCancel(ctx), l.p); met != nil || err != nil {
+		if met != nil {
 			err = fmt.Errorf("%w: another server took it back", table.ErrUnavailable)
 		}
 		return 0, err
 	}
-	return l.i.rec.Revision, l.w.awaitShown(l.i)
+	return l.p.rec.Revision, l.w.awaitShown(l.p)
 }
 
 // abort reads the write list back from the journal, since a load keeps none in
 // memory.
-func (l *sharedLoad) abort(ctx context.Context) error {
+func (l *clusterLoad) abort(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	return l.w.step(ctx, func(ctx context.Context) error {
-		rec, err := l.db.log.Get(ctx, l.i.rec.Revision)
+		rec, err := l.db.log.Get(ctx, l.p.rec.Revision)
 		if err == nil {
-			l.i.rec.Rows = rec.Rows
+			l.p.rec.Rows = rec.Rows
 			err = l.db.log.Rollback(ctx, &rec)
 		}
 		if err != nil {
-			l.w.resolve(l.i)
+			l.w.resolveLater(l.p)
 			return err
 		}
-		l.w.settle(l.i, journal.Aborted)
+		l.w.finalise(l.p, journal.Aborted)
 		return nil
 	})
 }

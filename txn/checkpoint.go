@@ -65,7 +65,7 @@ func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 	defer s.Close()
 	c := Checkpoint{Name: name, Revision: s.Max(), Made: db.o.Now().UTC().Truncate(time.Millisecond)}
 	var added bool
-	err = db.engine.mutate(ctx, func(ctx context.Context) (err error) {
+	err = db.horizon.mutate(ctx, func(ctx context.Context) (err error) {
 		added, err = db.log.AddCheckpoint(ctx, c)
 		return err
 	})

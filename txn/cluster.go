@@ -15,16 +15,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// shared is the engine of stores that are atomic only per row, as HBase, and
+// cluster is the engine of stores that are atomic only per row, as HBase, and
 // that many servers open, each with a slot of its own. One goroutine, run, does
 // all that concerns the own cell in the heads row and the state shown. It claims a
 // slot and is a writer, see there; a server that only reads, or is about to have
 // a slot, polls.
-type shared struct {
+type cluster struct {
 	db     *DB
 	start  time.Time    // base of the monotonic clock
 	read   atomic.Int64 // when the heads shown were read, since start
-	pace   *pace
+	poll   *backoff
 	writer atomic.Pointer[writer]
 
 	// What the store's clock showed when this engine began; 0: it has none.
@@ -35,7 +35,7 @@ type shared struct {
 	// Owned by run.
 	heads   *journal.Heads
 	ordinal uint64
-	seen    map[revision.Slot]sighting
+	seen    map[revision.Slot]observation
 	retry   time.Time // not to claim before
 	claims  int       // that failed in a row
 
@@ -46,16 +46,16 @@ type shared struct {
 	recovering atomic.Bool
 }
 
-// A sighting is since when a slot's cell has had the bytes it has.
-type sighting struct {
+// A observation is since when a slot's cell has had the bytes it has.
+type observation struct {
 	raw   string
 	since time.Time
 }
 
-func openShared(ctx context.Context, db *DB) error {
-	e := &shared{db: db, start: time.Now(), seen: map[revision.Slot]sighting{}, pace: newPace(&db.o)}
+func openCluster(ctx context.Context, db *DB) error {
+	e := &cluster{db: db, start: time.Now(), seen: map[revision.Slot]observation{}, poll: newBackoff(&db.o)}
 	e.background, e.stop = context.WithCancelCause(context.WithoutCancel(ctx))
-	db.engine, db.fresh = e, e.freshness
+	db.commits, db.views, db.horizon, db.peers = e, e, e, e
 	err := e.refresh(ctx, nil)
 	if err == nil {
 		err = e.claim(ctx)
@@ -69,13 +69,13 @@ func openShared(ctx context.Context, db *DB) error {
 }
 
 // run polls, or publishes while this server writes, until the engine closes.
-func (e *shared) run() {
+func (e *cluster) run() {
 	for e.background.Err() == nil {
 		if w := e.writer.Load(); w != nil {
 			w.run()
 			continue
 		}
-		if e.pace.await(e.background, !e.db.o.ReadOnly) != nil {
+		if e.poll.await(e.background, !e.db.o.ReadOnly) != nil {
 			return
 		}
 		err := e.refresh(e.background, nil)
@@ -102,18 +102,18 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // deadline bounds one step at the store.
-func (e *shared) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+func (e *cluster) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, e.db.o.Lease)
 }
 
-// freshness returns why the state shown is too old to be read. Where it was not
+// fresh returns why the state shown is too old to be read. Where it was not
 // asked for a while the heads are read first.
-func (e *shared) freshness() error {
+func (e *cluster) fresh() error {
 	if age := e.age(); age > e.db.o.Poll/2 {
-		if !e.pace.wanted.Load() {
-			e.pace.wanted.Store(true)
+		if !e.poll.wanted.Load() {
+			e.poll.wanted.Store(true)
 		}
-		if age > 2*e.db.o.Poll && e.pace.dozing.Load() {
+		if age > 2*e.db.o.Poll && e.poll.dozing.Load() {
 			ctx, cancel := context.WithTimeout(e.background, e.db.o.Poll)
 			defer cancel()
 			e.awaitRead(ctx) // a store that does not answer so soon is no failure yet
@@ -123,11 +123,11 @@ func (e *shared) freshness() error {
 }
 
 // age is how long ago the heads of the state shown were read.
-func (e *shared) age() time.Duration {
+func (e *cluster) age() time.Duration {
 	return time.Since(e.start) - time.Duration(e.read.Load())
 }
 
-func (e *shared) stale() error {
+func (e *cluster) stale() error {
 	if age := e.age(); age > e.db.o.Lease {
 		return fmt.Errorf("%w: no news of the store's heads for %v", table.ErrUnavailable, age.Round(time.Millisecond))
 	}
@@ -135,17 +135,17 @@ func (e *shared) stale() error {
 }
 
 // awaitRead waits for a reading of the heads that begins from now on.
-func (e *shared) awaitRead(ctx context.Context) error {
+func (e *cluster) awaitRead(ctx context.Context) error {
 	asked := time.Since(e.start)
 	for {
-		read := e.pace.read.Next()
+		read := e.poll.read.Next()
 		if time.Duration(e.read.Load()) >= asked {
 			return nil
 		}
 		if err := e.stale(); err != nil {
 			return err
 		}
-		e.pace.ask(asked)
+		e.poll.ask(asked)
 		if err := awaitEvent(ctx, read, e.db.o.Lease/2); err != nil {
 			return err
 		}
@@ -168,14 +168,14 @@ func awaitEvent(ctx context.Context, event <-chan struct{}, bound time.Duration)
 // refresh reads the heads and shows their state. What the own commits of w,
 // which the state shows for the first time, have changed is known; what others
 // changed is looked up in the journal.
-func (e *shared) refresh(ctx context.Context, w *writer) error {
+func (e *cluster) refresh(ctx context.Context, w *writer) error {
 	limited, cancel := e.deadline(ctx)
 	defer cancel()
 	before := time.Since(e.start)
-	e.pace.begun = before
+	e.poll.begun = before
 	h, err := e.db.log.Heads(limited)
 	if err != nil {
-		e.pace.failed()
+		e.poll.failed()
 		return unanswered(ctx, err)
 	}
 	e.look(h)
@@ -184,42 +184,42 @@ func (e *shared) refresh(ctx context.Context, w *writer) error {
 		// shows, whatever the clocks of its writers say.
 		w.clock.Observe(h.Max())
 	}
-	news := false
+	changed := false
 	if e.heads == nil || !h.Same(e.heads) {
-		news = e.advance(limited, h, w)
+		changed = e.advance(limited, h, w)
 	}
 	e.read.Store(int64(before))
-	e.pace.done(news)
+	e.poll.done(changed)
 	return nil
 }
 
 // advance shows the state of newer heads, and reports whether others committed.
-func (e *shared) advance(ctx context.Context, h *journal.Heads, w *writer) (news bool) {
+func (e *cluster) advance(ctx context.Context, h *journal.Heads, w *writer) (changed bool) {
 	n := e.ordinal + 1
 	if e.heads != nil {
-		news = e.noteChanges(ctx, h, w, n)
+		changed = e.noteChanges(ctx, h, w, n)
 	}
-	var shown []*issue
+	var shown []*pendingCommit
 	if w != nil {
 		shown = w.nowShown(h, n)
 	}
 	e.heads, e.ordinal = h, n
-	s := &Snapshot{db: e.db, view: h.Vector, max: h.Max(), low: h.Low(), ordinal: n}
+	s := &Snapshot{db: e.db, view: h.Vector, heads: h.Vector, max: h.Max(), low: h.Low(), ordinal: n}
 	e.db.show(s)
 	if e.writer.Load() == nil {
 		e.db.live.expire(h.Floor)
 	}
 	e.db.live.honour(h.Floor, s)
-	for _, i := range shown {
-		close(i.shown)
+	for _, p := range shown {
+		close(p.shown)
 	}
-	return news
+	return changed
 }
 
 // noteChanges raises the stripes of what the slots of others show for the first
 // time, and reports whether there was anything. If that cannot be learned,
 // everything counts as changed.
-func (e *shared) noteChanges(ctx context.Context, h *journal.Heads, w *writer, n uint64) (news bool) {
+func (e *cluster) noteChanges(ctx context.Context, h *journal.Heads, w *writer, n uint64) (changed bool) {
 	for _, s := range h.Slots() {
 		if w != nil && w.slot == s || bytes.Equal(h.Raw(s), e.heads.Raw(s)) {
 			continue
@@ -237,30 +237,30 @@ func (e *shared) noteChanges(ctx context.Context, h *journal.Heads, w *writer, n
 			if !h.Visible(rec.Revision) || e.heads.Visible(rec.Revision) {
 				continue
 			}
-			news = true
+			changed = true
 			e.db.changes.touch(rec.IDs, rec.Keys, n)
 			if rec.AllChanged {
 				e.db.changes.everything(n)
 			}
 		}
 	}
-	return news
+	return changed
 }
 
 // look notes since when cells have not changed.
-func (e *shared) look(h *journal.Heads) {
+func (e *cluster) look(h *journal.Heads) {
 	now := time.Now()
 	for _, s := range h.Slots() {
 		if raw := string(h.Raw(s)); e.seen[s].raw != raw {
-			e.seen[s] = sighting{raw, now}
+			e.seen[s] = observation{raw, now}
 		}
 	}
-	maps.DeleteFunc(e.seen, func(s revision.Slot, _ sighting) bool { return h.Raw(s) == nil })
+	maps.DeleteFunc(e.seen, func(s revision.Slot, _ observation) bool { return h.Raw(s) == nil })
 }
 
 // recoverSilent decides what servers left that fell silent, in the background:
 // the slots are closed then.
-func (e *shared) recoverSilent() {
+func (e *cluster) recoverSilent() {
 	if e.db.o.ReadOnly {
 		return
 	}
@@ -293,7 +293,7 @@ func holds(c revision.Cell) bool {
 
 // claim takes the first free slot. It comes to nothing, without an error, if
 // another server was quicker or loads in bulk.
-func (e *shared) claim(ctx context.Context) error {
+func (e *cluster) claim(ctx context.Context) error {
 	if e.db.o.ReadOnly || e.writer.Load() != nil || time.Now().Before(e.retry) {
 		return nil
 	}
@@ -327,7 +327,7 @@ func (e *shared) claim(ctx context.Context) error {
 		return errors.Join(err, w.release(ctx))
 	}
 	e.claims = 0
-	w.recent.floor = e.ordinal
+	w.recent.knownSince = e.ordinal
 	e.writer.Store(w)
 	e.db.o.Log.Info("this server writes", "slot", w.slot, "incarnation", w.cell.Incarnation)
 	return nil
@@ -336,7 +336,7 @@ func (e *shared) claim(ctx context.Context) error {
 // loading reports whether another server is loading in bulk, which bears no
 // other writer. A load announces itself as undecided and then looks for others,
 // a claimer announces itself and then looks for loads: one of them sees the other.
-func (e *shared) loading(ctx context.Context, but revision.Slot) (bool, error) {
+func (e *cluster) loading(ctx context.Context, but revision.Slot) (bool, error) {
 	ctx, cancel := e.deadline(ctx)
 	defer cancel()
 	for _, s := range e.heads.Slots() {
@@ -359,7 +359,7 @@ func (e *shared) loading(ctx context.Context, but revision.Slot) (bool, error) {
 
 // newWriter prepares the first free slot's next incarnation. Its ids are above
 // every head and above all that the predecessor in the slot may have issued.
-func (e *shared) newWriter() (*writer, error) {
+func (e *cluster) newWriter() (*writer, error) {
 	slot := revision.Slot(1)
 	for e.heads.Raw(slot) != nil && e.heads.Cell(slot).State != revision.Free {
 		if slot++; slot > revision.MaxSlot {
@@ -387,9 +387,10 @@ func (e *shared) newWriter() (*writer, error) {
 	return w, nil
 }
 
-func (e *shared) storesMarks() bool { return true }
+// shown returns the heads that the state shown was made of.
+func (e *cluster) shown() *revision.Vector { return e.db.current.Load().heads }
 
-func (e *shared) writable() error {
+func (e *cluster) writable() error {
 	w, err := e.holder()
 	if err != nil {
 		return err
@@ -399,7 +400,7 @@ func (e *shared) writable() error {
 
 // holder returns the writer of this server's slot, or the reason why it has none. The
 // slot may be taken again at any moment, so the answer is one of now.
-func (e *shared) holder() (*writer, error) {
+func (e *cluster) holder() (*writer, error) {
 	if w := e.writer.Load(); w != nil {
 		return w, nil
 	}
@@ -412,7 +413,7 @@ func (e *shared) holder() (*writer, error) {
 	return nil, fmt.Errorf("%w: this server has no slot among the writers now and is taking one", table.ErrUnavailable)
 }
 
-func (e *shared) mutate(ctx context.Context, do func(context.Context) error) error {
+func (e *cluster) mutate(ctx context.Context, do func(context.Context) error) error {
 	w := e.writer.Load()
 	if w == nil {
 		return e.writable()
@@ -420,7 +421,7 @@ func (e *shared) mutate(ctx context.Context, do func(context.Context) error) err
 	return w.step(ctx, do)
 }
 
-func (e *shared) stamp() (table.Revision, error) {
+func (e *cluster) stamp() (table.Revision, error) {
 	w, err := e.holder()
 	if err != nil {
 		return 0, err
@@ -432,19 +433,19 @@ func (e *shared) stamp() (table.Revision, error) {
 	return r, err
 }
 
-func (e *shared) catchUp(ctx context.Context) error { return e.awaitRead(ctx) }
+func (e *cluster) catchUp(ctx context.Context) error { return e.awaitRead(ctx) }
 
 // wait returns when a state is shown, or after a moment.
-func (e *shared) wait(ctx context.Context, l *loss) error {
-	if l.revision != 0 {
+func (e *cluster) wait(ctx context.Context, c *conflict) error {
+	if c.revision != 0 {
 		w, err := e.holder()
 		if err != nil {
 			return err
 		}
-		return w.await(ctx, l)
+		return w.await(ctx, c)
 	}
 	next := e.db.shown.Next()
-	if l.ordinal != 0 && e.db.current.Load().ordinal >= l.ordinal {
+	if c.ordinal != 0 && e.db.current.Load().ordinal >= c.ordinal {
 		return nil
 	}
 	return awaitEvent(ctx, next, e.db.o.Poll)
@@ -452,14 +453,14 @@ func (e *shared) wait(ctx context.Context, l *loss) error {
 
 // awaitVisible returns when the state shown has another server's decided commit,
 // or after two leases: by then somebody has recovered that server.
-func (e *shared) awaitVisible(ctx context.Context, r table.Revision) error {
+func (e *cluster) awaitVisible(ctx context.Context, r table.Revision) error {
 	end := time.Now().Add(2 * e.db.o.Lease)
 	for try := 0; time.Now().Before(end); try++ {
 		next := e.db.shown.Next()
-		if v, ok := e.db.current.Load().view.(*revision.Vector); ok && (v.Visible(r) || v.Void(r)) {
+		if v := e.shown(); v.Visible(r) || v.Void(r) {
 			return nil
 		}
-		e.pace.ask(time.Since(e.start))
+		e.poll.ask(time.Since(e.start))
 		if err := awaitEvent(ctx, next, min(time.Millisecond<<min(try, 10), e.db.o.Poll)); err != nil {
 			return err
 		}
@@ -470,23 +471,22 @@ func (e *shared) awaitVisible(ctx context.Context, r table.Revision) error {
 // pastPatience bounds how long At waits for what is being decided.
 const pastPatience = 2 * time.Second
 
-func (e *shared) at(ctx context.Context, r table.Revision) (*Snapshot, error) {
+func (e *cluster) at(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	if newest := e.db.current.Load().max; r > newest {
 		return nil, fmt.Errorf("%w: %s is newer than %s", ErrRevision, r, newest)
 	}
 	return e.until(ctx, r)
 }
 
-func (e *shared) until(ctx context.Context, r table.Revision) (*Snapshot, error) {
+func (e *cluster) until(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, pastPatience)
 	defer cancel()
 	for {
 		next := e.db.shown.Next()
-		s := e.db.current.Load()
-		v, _ := s.view.(*revision.Vector)
-		if r <= v.Decided() || s.max < r && nobodyWrites(v) {
-			at := min(r, s.max)
-			return &Snapshot{db: e.db, view: v, max: at, low: min(at, s.low)}, nil
+		v := e.shown()
+		if r <= v.Decided() || v.Max() < r && nobodyWrites(v) {
+			at := min(r, v.Max())
+			return &Snapshot{db: e.db, view: v, heads: v, max: at, low: min(at, v.Low())}, nil
 		}
 		select {
 		case <-ctx.Done():
@@ -507,19 +507,19 @@ func nobodyWrites(v *revision.Vector) bool {
 	return true
 }
 
-func (e *shared) atFront(f revision.Front) *Snapshot {
-	v, _ := e.db.current.Load().view.(*revision.Vector)
+func (e *cluster) atFront(f revision.Front) *Snapshot {
+	v := e.shown()
 	if !v.Reached(f) {
 		return nil
 	}
 	past := v.At(f)
-	return &Snapshot{db: e.db, view: past, max: past.Max(), low: past.Low()}
+	return &Snapshot{db: e.db, view: past, heads: v, max: past.Max(), low: past.Low()}
 }
 
 // bounds are those of one reading of the heads. Time is that of the store: a
 // server whose clock is ahead forgets nothing sooner. The open server of the
 // lowest slot collects for all; two for a moment do no harm.
-func (e *shared) bounds(ctx context.Context) (*bounds, error) {
+func (e *cluster) bounds(ctx context.Context) (*bounds, error) {
 	ctx, cancel := e.deadline(ctx)
 	defer cancel()
 	h, err := e.db.log.Heads(ctx)
@@ -541,10 +541,10 @@ func (e *shared) bounds(ctx context.Context) (*bounds, error) {
 	return b, nil
 }
 
-func (e *shared) close(ctx context.Context) error {
+func (e *cluster) close(ctx context.Context) error {
 	w := e.writer.Load()
 	if w != nil {
-		if err := w.settled(ctx); err != nil {
+		if err := w.awaitResolved(ctx); err != nil {
 			e.db.o.Log.Warn("closing with undecided commits: a successor recovers them", "error", err)
 			w = nil
 		}

@@ -147,7 +147,7 @@ func TestReopenAfterClose(t *testing.T) {
 		if !writes(db) {
 			t.Fatalf("opening %d does not write", i)
 		}
-		if first := db.engine.(*shared).writer.Load().cell.First; first <= limit {
+		if first := db.commits.(*cluster).writer.Load().cell.First; first <= limit {
 			t.Errorf("opening %d begins at %s, the one before may have issued %s", i, first, limit)
 		}
 		if got := value(t, db.current.Load(), db.Table("data"), "x", "p"); i > 0 && got != fmt.Sprint(i-1) {
@@ -174,7 +174,7 @@ func TestFenced(t *testing.T) {
 	s := tabletest.NewMem()
 	db := open(t, s, fast)
 	write(t, db, "x", "p", "1")
-	w := db.engine.(*shared).writer.Load()
+	w := db.commits.(*cluster).writer.Load()
 	log := journal.New(s)
 	// The server changes its cell all the time, so several tries may be needed.
 	eventually(t, "recovering the slot", 5*time.Second, func() bool {
@@ -186,20 +186,20 @@ func TestFenced(t *testing.T) {
 		return done && err == nil
 	})
 	w.mu.Lock()
-	i, err := w.add(&journal.Record{})
+	p, err := w.newCommit(&journal.Record{})
 	w.mu.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}
 	ms := []table.Write{{Table: "data", Mutations: []table.Mutation{put("x", "p", "2")}}}
-	if err = w.begin(ctx, i, ms); err == nil {
-		err = w.apply(ctx, i, ms)
+	if err = w.begin(ctx, p, ms); err == nil {
+		err = w.apply(ctx, p, ms)
 	}
 	if err == nil {
-		_, err = w.decide(ctx, i)
+		_, err = w.decide(ctx, p)
 	}
 	if err == nil {
-		err = w.awaitShown(i)
+		err = w.awaitShown(p)
 	}
 	if err == nil {
 		t.Error("a server without a slot acknowledged a commit")
@@ -249,10 +249,10 @@ func TestSlowCommit(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	db := open(t, tabletest.NewMem(), fast)
-	e := db.engine.(*shared)
+	e := db.commits.(*cluster)
 	w := e.writer.Load()
 	w.mu.Lock()
-	slow, err := w.add(&journal.Record{IDs: []entry.ID{{7}}})
+	slow, err := w.newCommit(&journal.Record{IDs: []entry.ID{{7}}})
 	w.mu.Unlock()
 	if err != nil {
 		t.Fatal(err)
@@ -280,7 +280,7 @@ func TestSlowCommit(t *testing.T) {
 	if s.Low() >= slow.rec.Revision {
 		t.Errorf("low-water mark %d above undecided %d", s.Low(), slow.rec.Revision)
 	}
-	if lost, err := w.decide(ctx, slow); lost != nil || err != nil {
+	if met, err := w.decide(ctx, slow); met != nil || err != nil {
 		t.Fatal(err)
 	}
 	if err := w.awaitShown(slow); err != nil {
@@ -305,22 +305,22 @@ func TestRecoverTwice(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()
 	db := open(t, s, fast)
-	e := db.engine.(*shared)
+	e := db.commits.(*cluster)
 	w := e.writer.Load()
 	undecided := func(row string, to journal.State) table.Revision {
 		w.mu.Lock()
-		i, err := w.add(&journal.Record{})
+		p, err := w.newCommit(&journal.Record{})
 		w.mu.Unlock()
 		ws := []table.Write{{Table: "data", Mutations: []table.Mutation{put(row, "p", "v")}}}
-		if err = errors.Join(err, w.begin(ctx, i, ws), w.apply(ctx, i, ws)); err != nil {
+		if err = errors.Join(err, w.begin(ctx, p, ws), w.apply(ctx, p, ws)); err != nil {
 			t.Fatal(err)
 		}
 		if to == journal.Committed {
-			if _, err := db.log.Decide(ctx, i.rec, to); err != nil {
+			if _, err := db.log.Decide(ctx, p.rec, to); err != nil {
 				t.Fatal(err)
 			}
 		}
-		return i.rec.Revision
+		return p.rec.Revision
 	}
 	pending := undecided("pending", journal.Pending)
 	decided := undecided("decided", journal.Committed)
@@ -375,7 +375,7 @@ func TestRecoverTwice(t *testing.T) {
 func TestNoStamp(t *testing.T) {
 	t.Parallel()
 	db := open(t, tabletest.NewMem(), fast)
-	e := db.engine.(*shared)
+	e := db.commits.(*cluster)
 	_, err := db.Update(context.Background(), func(tx *Tx) error {
 		w := e.writer.Swap(nil)
 		tx.Stamp()
@@ -400,7 +400,7 @@ func TestIdsAbovePredecessor(t *testing.T) {
 	ahead.Now = func() time.Time { return time.Now().Add(time.Hour) }
 	a := open(t, s, ahead)
 	write(t, a, "x", "p", "1")
-	last, err := a.engine.stamp() // an id above the head
+	last, err := a.commits.stamp() // an id above the head
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -412,7 +412,7 @@ func TestIdsAbovePredecessor(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := open(t, s, fast)
-	if first := b.engine.(*shared).writer.Load().cell.First; first <= h.Cell(1).Limit || first <= last {
+	if first := b.commits.(*cluster).writer.Load().cell.First; first <= h.Cell(1).Limit || first <= last {
 		t.Errorf("first %s, the predecessor's limit %s", first, h.Cell(1).Limit)
 	}
 	if r := write(t, b, "x", "p", "2"); r <= last {
@@ -430,26 +430,26 @@ func TestLatePut(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()
 	db := open(t, s, fast)
-	w := db.engine.(*shared).writer.Load()
+	w := db.commits.(*cluster).writer.Load()
 	w.mu.Lock()
-	i, err := w.add(&journal.Record{})
+	p, err := w.newCommit(&journal.Record{})
 	w.mu.Unlock()
 	ms := []table.Mutation{put("late", "p", "v")}
-	if err = errors.Join(err, w.begin(ctx, i, []table.Write{{Table: "data", Mutations: ms}})); err != nil {
+	if err = errors.Join(err, w.begin(ctx, p, []table.Write{{Table: "data", Mutations: ms}})); err != nil {
 		t.Fatal(err)
 	}
-	i.dirty = true
-	w.rollBack(ctx, i)
+	p.dirty = true
+	w.rollBack(ctx, p)
 	write(t, db, "x", "p", "1") // the head passes it
 	snap := db.Snapshot()
 	defer snap.Close()
-	if err := s.Table("data").Apply(ctx, i.rec.Revision, ms); err != nil {
+	if err := s.Table("data").Apply(ctx, p.rec.Revision, ms); err != nil {
 		t.Fatal(err)
 	}
-	if got := value(t, snap, db.Table("data"), "late", "p"); got != "" || snap.Max() < i.rec.Revision {
+	if got := value(t, snap, db.Table("data"), "late", "p"); got != "" || snap.Max() < p.rec.Revision {
 		t.Errorf("a rolled back write is read: %q", got)
 	}
-	if snap.Low() >= i.rec.Revision {
+	if snap.Low() >= p.rec.Revision {
 		t.Error("the low-water mark is above a revision that may have left cells")
 	}
 	eventually(t, "the late cell is removed", 10*fast.Settle, func() bool {
@@ -459,7 +459,7 @@ func TestLatePut(t *testing.T) {
 	eventually(t, "the exception goes", 10*fast.Settle, func() bool {
 		now := db.Snapshot()
 		defer now.Close()
-		return now.Low() > i.rec.Revision
+		return now.Low() > p.rec.Revision
 	})
 }
 

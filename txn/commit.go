@@ -21,7 +21,7 @@ const applySize = 1024
 // marks, a look at the marks of others, decision, head, each acknowledged before
 // the next ("Commit" in transactions.md). Conflicts within this server are found
 // in memory before any of that.
-func (e *shared) commit(ctx context.Context, tx *Tx) (table.Revision, *loss, error) {
+func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict, error) {
 	w, err := e.holder()
 	if err != nil {
 		return 0, nil, err
@@ -30,77 +30,77 @@ func (e *shared) commit(ctx context.Context, tx *Tx) (table.Revision, *loss, err
 		return 0, nil, err
 	}
 	writes := withMarks(tx.batch(), tx.markRows, w.slot)
-	i, lost, err := w.issue(tx)
-	if lost != nil || err != nil {
-		return 0, lost, err
+	p, met, err := w.allocate(tx)
+	if met != nil || err != nil {
+		return 0, met, err
 	}
-	i.rec.Message, i.rec.Prio = tx.message, tx.prio
+	p.rec.Message, p.rec.Prio = tx.message, tx.prio
 	// The client's patience must not leave half a commit: from here on it is
 	// carried to its end, or to the end of the lease.
 	ctx = context.WithoutCancel(ctx)
-	if err := w.begin(ctx, i, writes); err != nil {
-		w.settle(i, journal.Aborted)
-		w.e.abortLater(ctx, w, i)
+	if err := w.begin(ctx, p, writes); err != nil {
+		w.finalise(p, journal.Aborted)
+		w.e.abortLater(ctx, w, p)
 		return 0, nil, fmt.Errorf("commit: %w", err)
 	}
-	if err := w.apply(ctx, i, writes); err != nil {
-		w.rollBack(ctx, i)
+	if err := w.apply(ctx, p, writes); err != nil {
+		w.rollBack(ctx, p)
 		return 0, nil, fmt.Errorf("commit: %w", err)
 	}
-	if lost, err := w.meetOthers(ctx, tx, i); lost != nil || err != nil {
-		w.rollBack(ctx, i)
+	if met, err := w.meetOthers(ctx, tx, p); met != nil || err != nil {
+		w.rollBack(ctx, p)
 		if err != nil {
 			err = fmt.Errorf("commit: %w", err)
 		}
-		return 0, lost, err
+		return 0, met, err
 	}
-	if lost, err := w.decide(ctx, i); lost != nil || err != nil {
-		return 0, lost, err
+	if met, err := w.decide(ctx, p); met != nil || err != nil {
+		return 0, met, err
 	}
-	return i.rec.Revision, nil, w.awaitShown(i)
+	return p.rec.Revision, nil, w.awaitShown(p)
 }
 
-// issue looks for conflicts and allocates the revision.
-func (w *writer) issue(tx *Tx) (*issue, *loss, error) {
+// allocate looks for conflicts and allocates the revision.
+func (w *writer) allocate(tx *Tx) (*pendingCommit, *conflict, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if o, pending, found := w.recent.conflict(tx.marks, tx.snapshot.ordinal); found {
 		if pending {
 			o = 0
 		}
-		return nil, &loss{ordinal: o}, nil
+		return nil, &conflict{ordinal: o}, nil
 	}
-	i, err := w.add(&journal.Record{IDs: tx.ids, Keys: tx.distinctKeys()})
+	p, err := w.newCommit(&journal.Record{IDs: tx.ids, Keys: tx.distinctKeys()})
 	if err != nil {
 		return nil, nil, err
 	}
-	tx.issued(i.rec.Revision)
-	i.marks, i.began = tx.marks, tx.snapshot.ordinal
+	tx.fillIn(p.rec.Revision)
+	p.marks, p.began = tx.marks, tx.snapshot.ordinal
 	if w.recent.isFull() {
 		w.recent.prune(w.e.db.running.oldest(w.e.db.current.Load().ordinal))
 	}
 	w.recent.begin(tx.marks)
 	if tx.prio == 0 {
-		tx.prio = i.rec.Revision
+		tx.prio = p.rec.Revision
 	}
-	return i, nil, nil
+	return p, nil, nil
 }
 
-// add returns a record its revision; the caller holds w.mu.
-func (w *writer) add(rec *journal.Record) (*issue, error) {
+// newCommit returns a record its revision; the caller holds w.mu.
+func (w *writer) newCommit(rec *journal.Record) (*pendingCommit, error) {
 	r, err := w.clock.Next()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", table.ErrUnavailable, err)
 	}
 	rec.Revision, rec.Token, rec.Prio = r, w.e.db.o.random(), r
-	i := &issue{rec: rec, started: time.Now(), state: journal.Pending, shown: make(chan struct{})}
-	w.issues = append(w.issues, i)
-	return i, nil
+	p := &pendingCommit{rec: rec, started: time.Now(), state: journal.Pending, shown: make(chan struct{})}
+	w.pending = append(w.pending, p)
+	return p, nil
 }
 
 // begin writes the journal's row with the write list, before any cell: what a
 // crash leaves can be found by it.
-func (w *writer) begin(ctx context.Context, i *issue, writes []table.Write) error {
+func (w *writer) begin(ctx context.Context, p *pendingCommit, writes []table.Write) error {
 	var lists []journal.Rows
 	n := 0
 	for _, x := range writes {
@@ -108,19 +108,19 @@ func (w *writer) begin(ctx context.Context, i *issue, writes []table.Write) erro
 		n += len(x.Mutations)
 	}
 	if n <= journal.MaxRows {
-		i.rec.Rows = lists
+		p.rec.Rows = lists
 	}
-	if err := w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Begin(ctx, i.rec) }); err != nil || n <= journal.MaxRows {
+	if err := w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Begin(ctx, p.rec) }); err != nil || n <= journal.MaxRows {
 		return err
 	}
 	for number, rows := range journal.Chunked(lists) {
 		if err := w.step(ctx, func(ctx context.Context) error {
-			return w.e.db.log.Chunk(ctx, i.rec.Revision, uint32(number+1), rows)
+			return w.e.db.log.Chunk(ctx, p.rec.Revision, uint32(number+1), rows)
 		}); err != nil {
 			return err
 		}
 	}
-	i.rec.Rows = lists // for rolling back
+	p.rec.Rows = lists // for rolling back
 	return nil
 }
 
@@ -144,14 +144,14 @@ func unanswered(ctx context.Context, err error) error {
 }
 
 // apply writes the cells, tables in parallel.
-func (w *writer) apply(ctx context.Context, i *issue, writes []table.Write) error {
-	i.dirty = true
+func (w *writer) apply(ctx context.Context, p *pendingCommit, writes []table.Write) error {
+	p.dirty = true
 	g, ctx := errgroup.WithContext(ctx)
 	for _, x := range writes {
 		g.Go(func() error {
 			t := w.e.db.store.Table(x.Table)
 			for part := range slices.Chunk(x.Mutations, applySize) {
-				if err := w.applyPart(ctx, t, i.rec.Revision, part); err != nil {
+				if err := w.applyPart(ctx, t, p.rec.Revision, part); err != nil {
 					return err
 				}
 			}
@@ -175,54 +175,54 @@ func (w *writer) applyPart(ctx context.Context, t table.Table, r table.Revision,
 // decide makes the commit final, unless another server was quicker to abort it:
 // then it lost. If the answer is lost the question is asked again in the
 // background, and the client learns that nobody knows yet.
-func (w *writer) decide(ctx context.Context, i *issue) (*loss, error) {
+func (w *writer) decide(ctx context.Context, p *pendingCommit) (*conflict, error) {
 	if err := w.alive(); err != nil {
-		w.resolve(i) // nothing was sent, so it can only be aborted
+		w.resolveLater(p) // nothing was sent, so it can only be aborted
 		return nil, fmt.Errorf("commit: %w", err)
 	}
 	var state journal.State
 	err := w.step(ctx, func(ctx context.Context) (err error) {
-		state, err = w.e.db.log.Decide(ctx, i.rec, journal.Committed)
+		state, err = w.e.db.log.Decide(ctx, p.rec, journal.Committed)
 		return err
 	})
 	switch {
 	case err != nil:
-		w.resolve(i)
+		w.resolveLater(p)
 		return nil, fmt.Errorf("%w: deciding it: %w", ErrUnknown, err)
 	case state != journal.Committed:
-		w.rollBack(ctx, i)
-		return &loss{}, nil
+		w.rollBack(ctx, p)
+		return &conflict{}, nil
 	}
-	w.settle(i, journal.Committed)
+	w.finalise(p, journal.Committed)
 	return nil, nil
 }
 
 // awaitShown returns when every later snapshot shows the commit.
-func (w *writer) awaitShown(i *issue) error {
+func (w *writer) awaitShown(p *pendingCommit) error {
 	select {
-	case <-i.shown:
+	case <-p.shown:
 		return nil
 	case <-w.lost:
 	}
 	select {
-	case <-i.shown: // it was, before the slot was lost
+	case <-p.shown: // it was, before the slot was lost
 		return nil
 	default:
-		return fmt.Errorf("%w: the lease was lost before %s was published", ErrUnknown, i.rec.Revision)
+		return fmt.Errorf("%w: the lease was lost before %s was published", ErrUnknown, p.rec.Revision)
 	}
 }
 
-// settle notes a commit's final state and has it published.
-func (w *writer) settle(i *issue, s journal.State) {
+// finalise notes a commit's final state and has it published.
+func (w *writer) finalise(p *pendingCommit, s journal.State) {
 	w.mu.Lock()
-	i.state = s
+	p.state = s
 	if s == journal.Aborted {
-		w.recent.abort(i.marks)
-		if i.dirty {
-			at, _ := slices.BinarySearchFunc(w.voids, i.rec.Revision, func(v void, r table.Revision) int {
+		w.recent.abort(p.marks)
+		if p.dirty {
+			at, _ := slices.BinarySearchFunc(w.aborted, p.rec.Revision, func(v abortedCommit, r table.Revision) int {
 				return v.rec.Revision.Compare(r)
 			})
-			w.voids = slices.Insert(w.voids, at, void{i.rec, time.Now()})
+			w.aborted = slices.Insert(w.aborted, at, abortedCommit{p.rec, time.Now()})
 		}
 	}
 	w.mu.Unlock()
@@ -231,35 +231,35 @@ func (w *writer) settle(i *issue, s journal.State) {
 
 // rollBack returns a commit up that has not been decided: it can only be aborted
 // from here on, by this server or by who recovers its slot.
-func (w *writer) rollBack(ctx context.Context, i *issue) {
-	err := w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Rollback(ctx, i.rec) })
+func (w *writer) rollBack(ctx context.Context, p *pendingCommit) {
+	err := w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Rollback(ctx, p.rec) })
 	if err != nil {
-		w.resolve(i)
+		w.resolveLater(p)
 		return
 	}
-	w.settle(i, journal.Aborted)
+	w.finalise(p, journal.Aborted)
 }
 
-// resolve goes on in the background to learn, or to force, the outcome of a
+// resolveLater goes on in the background to learn, or to force, the outcome of a
 // commit. Until then it is an exception below the head.
-func (w *writer) resolve(i *issue) {
-	w.unsettled.Add(1)
-	luck := w.e.db.o.random()
+func (w *writer) resolveLater(p *pendingCommit) {
+	w.unresolved.Add(1)
+	random := w.e.db.o.random()
 	w.e.done.Go(func() {
-		defer w.unsettled.Done()
+		defer w.unresolved.Done()
 		for try := 0; ; try++ {
-			if pause(w.e.background, jittered(time.Millisecond<<min(try, 8), luck)) != nil || w.fenced.Load() {
+			if pause(w.e.background, jittered(time.Millisecond<<min(try, 8), random)) != nil || w.fenced.Load() {
 				return
 			}
 			var state journal.State
 			if err := w.step(w.e.background, func(ctx context.Context) (err error) {
-				if state, err = w.e.db.log.Decide(ctx, i.rec, journal.Aborted); err != nil || state == journal.Committed {
+				if state, err = w.e.db.log.Decide(ctx, p.rec, journal.Aborted); err != nil || state == journal.Committed {
 					return err
 				}
 				state = journal.Aborted
-				return w.e.db.log.Erase(ctx, i.rec)
+				return w.e.db.log.Erase(ctx, p.rec)
 			}); err == nil {
-				w.settle(i, state)
+				w.finalise(p, state)
 				return
 			}
 		}
@@ -268,14 +268,14 @@ func (w *writer) resolve(i *issue) {
 
 // abortLater takes back a journal row that may have been written although its
 // writer heard nothing of it. No cell depends on it.
-func (e *shared) abortLater(ctx context.Context, w *writer, i *issue) {
+func (e *cluster) abortLater(ctx context.Context, w *writer, p *pendingCommit) {
 	e.done.Go(func() {
 		err := w.step(ctx, func(ctx context.Context) error {
-			_, err := e.db.log.Decide(ctx, i.rec, journal.Aborted)
+			_, err := e.db.log.Decide(ctx, p.rec, journal.Aborted)
 			return err
 		})
 		if err != nil {
-			e.db.o.Log.Debug("journal row left pending", "revision", i.rec.Revision.String(), "error", err)
+			e.db.o.Log.Debug("journal row left pending", "revision", p.rec.Revision.String(), "error", err)
 		}
 	})
 }

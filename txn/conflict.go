@@ -63,15 +63,15 @@ func parseMark(c *table.Cell) (Mark, error) {
 }
 
 // meetOthers looks at the marks of the rows that a commit marked, after its own
-// are there, and settles with the commits it conflicts with (steps 4 and 5 of
+// are there, and resolves the conflicts that it finds (steps 4 and 5 of
 // "Commit"). A conflict is any mark that the transaction's snapshot does not
 // show: of two commits that do not see each other, the one that looks later
 // finds the other's marks.
-func (w *writer) meetOthers(ctx context.Context, tx *Tx, i *issue) (*loss, error) {
+func (w *writer) meetOthers(ctx context.Context, tx *Tx, p *pendingCommit) (*conflict, error) {
 	if len(tx.markRows) == 0 {
 		return nil, nil
 	}
-	met, err := w.conflicting(ctx, tx, i.rec.Revision)
+	met, err := w.conflicting(ctx, tx, p.rec.Revision)
 	if err != nil || len(met) == 0 {
 		return nil, err
 	}
@@ -80,8 +80,8 @@ func (w *writer) meetOthers(ctx context.Context, tx *Tx, i *issue) (*loss, error
 		return nil, err
 	}
 	for _, r := range met {
-		if lost, err := w.settleWith(ctx, heads, i.rec, r); lost != nil || err != nil {
-			return lost, err
+		if met, err := w.resolveConflict(ctx, heads, p.rec, r); met != nil || err != nil {
+			return met, err
 		}
 	}
 	return nil, nil
@@ -153,16 +153,16 @@ func (w *writer) conflictingIn(ctx context.Context, name string, marks map[strin
 	return met, nil
 }
 
-// settleWith decides between a commit and another one, r, that does not see it
-// and that it does not see. Heads were read after r's mark was. It is a loss if
+// resolveConflict decides between a commit and another one, r, that does not see it
+// and that it does not see. Heads were read after r's mark was. It returns a conflict if
 // r stands or goes first; else r is aborted when it returns.
-func (w *writer) settleWith(ctx context.Context, heads *journal.Heads, own *journal.Record, r table.Revision) (*loss, error) {
+func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own *journal.Record, r table.Revision) (*conflict, error) {
 	for {
 		switch {
 		case heads.Void(r):
 			return nil, nil
 		case heads.Visible(r):
-			return &loss{revision: r}, nil
+			return &conflict{revision: r}, nil
 		}
 		var other journal.Record
 		if err := w.step(ctx, func(ctx context.Context) (err error) {
@@ -175,9 +175,9 @@ func (w *writer) settleWith(ctx context.Context, heads *journal.Heads, own *jour
 		case other.State == journal.Aborted:
 			return nil, nil
 		case other.State == journal.Committed:
-			return &loss{revision: r}, nil
+			return &conflict{revision: r}, nil
 		case other.State == journal.Pending && goesFirst(&other, own):
-			return &loss{revision: r, undecided: true}, nil
+			return &conflict{revision: r, undecided: true}, nil
 		}
 		// It is older work that waits for no younger one: take the other back.
 		// One that has no row has left a cell by accident and never begins.
@@ -206,25 +206,25 @@ func goesFirst(a, b *journal.Record) bool {
 // await returns when another server's commit, to which this one lost, is
 // decided: soon by itself, after a lease by force. It has the heads read, since
 // the next attempt needs the state that shows it.
-func (w *writer) await(ctx context.Context, l *loss) error {
+func (w *writer) await(ctx context.Context, c *conflict) error {
 	patience := time.Now().Add(w.e.db.o.Lease)
-	luck := w.e.db.o.random()
-	for try := 0; l.undecided; try++ {
-		if err := pause(ctx, jittered(min(time.Millisecond<<min(try, 6), w.e.db.o.Poll), luck)); err != nil {
+	random := w.e.db.o.random()
+	for try := 0; c.undecided; try++ {
+		if err := pause(ctx, jittered(min(time.Millisecond<<min(try, 6), w.e.db.o.Poll), random)); err != nil {
 			return err
 		}
 		err := w.step(ctx, func(ctx context.Context) error {
-			other, err := w.e.db.log.State(ctx, l.revision)
+			other, err := w.e.db.log.State(ctx, c.revision)
 			if err == nil && other.State == journal.Pending && time.Now().After(patience) {
 				_, err = w.e.db.log.Decide(ctx, &other, journal.Aborted)
 				return err
 			}
-			l.undecided = err == nil && other.State == journal.Pending
+			c.undecided = err == nil && other.State == journal.Pending
 			return err
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return w.e.awaitVisible(ctx, l.revision)
+	return w.e.awaitVisible(ctx, c.revision)
 }

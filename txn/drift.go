@@ -16,20 +16,20 @@ import (
 
 // measure notes that the store's clock showed a time no sooner than asked, on the
 // engine's clock. The zero Time is of a store without a clock.
-func (e *shared) measure(at time.Time, asked time.Duration) {
+func (e *cluster) measure(at time.Time, asked time.Duration) {
 	if !at.IsZero() {
 		e.storeTime.Store(at.Add(-asked).UnixNano())
 	}
 }
 
 // latest is the time up to which ids may lead, if the store has a clock.
-func (e *shared) latest() (time.Time, bool) {
+func (e *cluster) latest() (time.Time, bool) {
 	zero := e.storeTime.Load()
 	return time.Unix(0, zero).Add(time.Since(e.start) + e.db.o.Drift), zero != 0
 }
 
 // wall is this server's clock, as far as it may be believed.
-func (e *shared) wall() time.Time {
+func (e *cluster) wall() time.Time {
 	now := e.db.o.Now()
 	if latest, ok := e.latest(); ok && now.After(latest) {
 		return latest
@@ -38,7 +38,7 @@ func (e *shared) wall() time.Time {
 }
 
 // drifted returns why this server may not commit.
-func (e *shared) drifted() error {
+func (e *cluster) drifted() error {
 	now := e.db.o.Now()
 	if latest, ok := e.latest(); ok && now.After(latest) {
 		ahead := now.Sub(latest.Add(-e.db.o.Drift)).Round(time.Millisecond)
@@ -48,7 +48,7 @@ func (e *shared) drifted() error {
 }
 
 // mayClaim asks the store for its time before ids are announced.
-func (e *shared) mayClaim(ctx context.Context) (bool, error) {
+func (e *cluster) mayClaim(ctx context.Context) (bool, error) {
 	limited, cancel := e.deadline(ctx)
 	defer cancel()
 	asked := time.Since(e.start)
@@ -67,7 +67,7 @@ func (e *shared) mayClaim(ctx context.Context) (bool, error) {
 
 // watchDrift warns, once, of commits that lead the store's clock: by another server
 // that was not stopped, or from a time when the store's clock was wrong.
-func (e *shared) watchDrift() {
+func (e *cluster) watchDrift() {
 	latest, ok := e.latest()
 	newest := e.heads.Max().Time()
 	leads := ok && newest.After(latest)

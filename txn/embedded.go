@@ -13,10 +13,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// localSlot is the slot of the only server of a store that one process holds.
-const localSlot revision.Slot = 1
+// onlySlot is the slot of the only server of a store that one process holds.
+const onlySlot revision.Slot = 1
 
-// local commits atomic batches on a store that this process has for itself.
+// embedded commits atomic batches on a store that this process has for itself.
 //
 // A commit allocates its revision and hands its batch to the store under one
 // lock, so revisions are in the order of the store's log. It then waits, with
@@ -25,7 +25,7 @@ const localSlot revision.Slot = 1
 // before it in the log, of which a crash leaves a prefix, so they are as durable
 // as it is. After a crash the head is the largest revision in the journal;
 // what it shows beyond the last acknowledged commit is whole, since a batch is.
-type local struct {
+type embedded struct {
 	db      *DB
 	batcher table.Batcher
 	clock   *revision.Clock
@@ -44,10 +44,10 @@ type local struct {
 	stop       context.CancelFunc
 }
 
-func openLocal(ctx context.Context, db *DB) error {
-	e := &local{
+func openEmbedded(ctx context.Context, db *DB) error {
+	e := &embedded{
 		db: db, batcher: db.store.(table.Batcher), recent: newRecent(),
-		clock: revision.NewClock(localSlot, db.o.Now), ordinal: 1,
+		clock: revision.NewClock(onlySlot, db.o.Now), ordinal: 1,
 	}
 	e.background, e.stop = context.WithCancel(context.Background())
 	if err := e.unlessRefused(e.claim(ctx)); err != nil {
@@ -67,26 +67,26 @@ func openLocal(ctx context.Context, db *DB) error {
 	}
 	db.live.floor = h.Floor
 	e.warnOfFuture()
-	db.engine = e
+	db.commits, db.views, db.horizon = e, e, e
 	db.show(&Snapshot{db: db, max: head, low: head, ordinal: e.ordinal})
 	return nil
 }
 
 // claim notes in the heads row who holds the store. The store's own lock keeps
 // others out; the cell is for people and for the order of ids.
-func (e *local) claim(ctx context.Context) error {
+func (e *embedded) claim(ctx context.Context) error {
 	h, err := e.db.log.Heads(ctx)
 	if err != nil || e.db.o.ReadOnly {
 		return err
 	}
 	e.clock.Observe(h.Max())
-	c := h.Cell(localSlot)
+	c := h.Cell(onlySlot)
 	e.clock.Observe(c.Limit)
 	c = revision.Cell{
 		State: revision.Open, Incarnation: 1, Sequence: c.Sequence + 1,
 		First: c.First, Head: c.Head, Token: e.db.o.random(), Owner: e.db.o.Owner,
 	}
-	done, _, err := e.db.log.SwapHead(ctx, localSlot, h.Raw(localSlot), c.Append(nil))
+	done, _, err := e.db.log.SwapHead(ctx, onlySlot, h.Raw(onlySlot), c.Append(nil))
 	if err == nil && !done {
 		err = fmt.Errorf("%w by another server", table.ErrLocked)
 	}
@@ -94,7 +94,7 @@ func (e *local) claim(ctx context.Context) error {
 }
 
 // unlessRefused lets a store be read that takes no writes now, as on a full disk.
-func (e *local) unlessRefused(err error) error {
+func (e *embedded) unlessRefused(err error) error {
 	if !errors.Is(err, table.ErrRefused) {
 		return err
 	}
@@ -104,8 +104,8 @@ func (e *local) unlessRefused(err error) error {
 }
 
 // newest finds the newest commit, and what a crash left of a load after it.
-func (e *local) newest(ctx context.Context) (head table.Revision, left []table.Revision, err error) {
-	for rec, err := range e.db.log.Backward(ctx, localSlot, 0, revision.Last-1) {
+func (e *embedded) newest(ctx context.Context) (head table.Revision, left []table.Revision, err error) {
+	for rec, err := range e.db.log.Backward(ctx, onlySlot, 0, revision.Last-1) {
 		if err != nil {
 			return 0, nil, err
 		}
@@ -120,7 +120,7 @@ func (e *local) newest(ctx context.Context) (head table.Revision, left []table.R
 
 // warnOfFuture warns of commits that the clock has not come to yet: it is wrong, or
 // was when they were made.
-func (e *local) warnOfFuture() {
+func (e *embedded) warnOfFuture() {
 	if behind := e.clock.Behind(); behind > 0 {
 		e.db.o.Log.Warn("the newest commit is in the future of the clock: all commits until then get its time",
 			"store", e.db.store.String(), "newest", e.clock.Last().Time(), "behind", behind.Round(time.Millisecond))
@@ -128,7 +128,7 @@ func (e *local) warnOfFuture() {
 }
 
 // rollBack takes back what a crash left of loads.
-func (e *local) rollBack(ctx context.Context, left []table.Revision) error {
+func (e *embedded) rollBack(ctx context.Context, left []table.Revision) error {
 	if e.db.o.ReadOnly || e.broken.Load() != nil {
 		return nil
 	}
@@ -144,18 +144,17 @@ func (e *local) rollBack(ctx context.Context, left []table.Revision) error {
 	return nil
 }
 
-func (e *local) storesMarks() bool { return false }
+// fresh has nothing to compare with: nobody else commits.
+func (e *embedded) fresh() error { return nil }
 
-func (e *local) alone(context.Context) error { return nil }
+// catchUp has nothing to wait for, either.
+func (e *embedded) catchUp(context.Context) error { return nil }
 
-// catchUp has nothing to wait for: nobody else commits.
-func (e *local) catchUp(context.Context) error { return nil }
+func (e *embedded) mutate(ctx context.Context, do func(context.Context) error) error { return do(ctx) }
 
-func (e *local) mutate(ctx context.Context, do func(context.Context) error) error { return do(ctx) }
+func (e *embedded) stamp() (table.Revision, error) { return e.clock.Next() }
 
-func (e *local) stamp() (table.Revision, error) { return e.clock.Next() }
-
-func (e *local) writable() error {
+func (e *embedded) writable() error {
 	if e.db.o.ReadOnly {
 		return fmt.Errorf("%w: it was opened for reading", ErrReadOnly)
 	}
@@ -172,7 +171,7 @@ func (e *local) writable() error {
 }
 
 // doubt returns why the clock is not believed, or nil.
-func (e *local) doubt() error {
+func (e *embedded) doubt() error {
 	if e.db.o.Doubt == nil {
 		return nil
 	}
@@ -181,21 +180,21 @@ func (e *local) doubt() error {
 
 // wall is the clock as far as it is believed: one that is ahead must not make
 // history old.
-func (e *local) wall() time.Time {
+func (e *embedded) wall() time.Time {
 	if e.doubt() != nil {
 		return e.db.current.Load().max.Time()
 	}
 	return e.db.o.Now()
 }
 
-func (e *local) commit(ctx context.Context, tx *Tx) (table.Revision, *loss, error) {
+func (e *embedded) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict, error) {
 	if err := canceled(ctx); err != nil {
 		return 0, nil, err
 	}
 	writes := tx.batch()
-	r, n, wait, lost, err := e.enqueue(ctx, tx, writes)
-	if lost != nil || err != nil {
-		return 0, lost, err
+	r, n, wait, met, err := e.enqueue(ctx, tx, writes)
+	if met != nil || err != nil {
+		return 0, met, err
 	}
 	switch err := wait(); {
 	case errors.Is(err, table.ErrPending):
@@ -214,7 +213,7 @@ func (e *local) commit(ctx context.Context, tx *Tx) (table.Revision, *loss, erro
 const latePause = 50 * time.Millisecond
 
 // showLate shows a commit once it is durable. Its client was not kept waiting.
-func (e *local) showLate(r table.Revision, n uint64, wait func() error) {
+func (e *embedded) showLate(r table.Revision, n uint64, wait func() error) {
 	defer e.late.Add(-1)
 	for pause(e.background, latePause) == nil {
 		err := wait()
@@ -231,19 +230,19 @@ func (e *local) showLate(r table.Revision, n uint64, wait func() error) {
 }
 
 // enqueue returns the commit its place in the store's log.
-func (e *local) enqueue(ctx context.Context, tx *Tx, writes []table.Write) (r table.Revision, n uint64, wait func() error, lost *loss, err error) {
+func (e *embedded) enqueue(ctx context.Context, tx *Tx, writes []table.Write) (r table.Revision, n uint64, wait func() error, met *conflict, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.writable(); err != nil {
 		return 0, 0, nil, nil, err
 	}
 	if o, _, found := e.recent.conflict(tx.marks, tx.snapshot.ordinal); found {
-		return 0, 0, nil, &loss{ordinal: o}, nil
+		return 0, 0, nil, &conflict{ordinal: o}, nil
 	}
 	if r, err = e.clock.Next(); err != nil {
 		return 0, 0, nil, nil, err
 	}
-	tx.issued(r)
+	tx.fillIn(r)
 	n = e.ordinal + 1
 	e.db.changes.touch(tx.ids, tx.keys, n)
 	last := func(over []table.Rows) table.Write {
@@ -266,7 +265,7 @@ func (e *local) enqueue(ctx context.Context, tx *Tx, writes []table.Write) (r ta
 
 // refused tells apart a batch that the store did not take from one that it took
 // and failed to say so.
-func (e *local) refused(ctx context.Context, r table.Revision, cause error) error {
+func (e *embedded) refused(ctx context.Context, r table.Revision, cause error) error {
 	rec, err := e.db.log.Get(context.WithoutCancel(ctx), r)
 	if err == nil && rec.State == journal.None {
 		return fmt.Errorf("commit: %w", cause)
@@ -276,7 +275,7 @@ func (e *local) refused(ctx context.Context, r table.Revision, cause error) erro
 
 // fail stops all commits: what the store could not sync may be lost, and what
 // came after it must not be shown. Opening the store again finds out.
-func (e *local) fail(cause error) error {
+func (e *embedded) fail(cause error) error {
 	err := fmt.Errorf("%w: open the store again after its failure: %w", table.ErrUnavailable, cause)
 	e.broken.CompareAndSwap(nil, &err)
 	e.db.shown.Broadcast()
@@ -284,7 +283,7 @@ func (e *local) fail(cause error) error {
 }
 
 // show makes r the head, unless a later revision is.
-func (e *local) show(r table.Revision, n uint64) {
+func (e *embedded) show(r table.Revision, n uint64) {
 	e.showing.Lock()
 	defer e.showing.Unlock()
 	if e.db.current.Load().ordinal < n {
@@ -292,10 +291,10 @@ func (e *local) show(r table.Revision, n uint64) {
 	}
 }
 
-func (e *local) wait(ctx context.Context, l *loss) error {
+func (e *embedded) wait(ctx context.Context, c *conflict) error {
 	for {
 		next := e.db.shown.Next()
-		if e.db.current.Load().ordinal >= l.ordinal {
+		if e.db.current.Load().ordinal >= c.ordinal {
 			return nil
 		}
 		if err := e.writable(); err != nil {
@@ -309,7 +308,7 @@ func (e *local) wait(ctx context.Context, l *loss) error {
 	}
 }
 
-func (e *local) at(_ context.Context, r table.Revision) (*Snapshot, error) {
+func (e *embedded) at(_ context.Context, r table.Revision) (*Snapshot, error) {
 	if head := e.db.current.Load().max; r > head {
 		return nil, fmt.Errorf("%w: %s is newer than %s", ErrRevision, r, head)
 	}
@@ -318,29 +317,29 @@ func (e *local) at(_ context.Context, r table.Revision) (*Snapshot, error) {
 
 // until keeps later commits above r, and waits for those that have an id and are
 // not durable yet. A clock in doubt must not take commits along.
-func (e *local) until(ctx context.Context, r table.Revision) (*Snapshot, error) {
+func (e *embedded) until(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	e.mu.Lock()
 	if e.doubt() == nil {
 		e.clock.Observe(r)
 	}
 	n := e.ordinal
 	e.mu.Unlock()
-	if err := e.wait(ctx, &loss{ordinal: n}); err != nil {
+	if err := e.wait(ctx, &conflict{ordinal: n}); err != nil {
 		return nil, err
 	}
 	r = min(r, e.db.current.Load().max)
 	return &Snapshot{db: e.db, max: r, low: r}, nil
 }
 
-func (e *local) atFront(f revision.Front) *Snapshot {
-	if len(f) > 1 || f.Max() != f.Of(localSlot) || f.Max() > e.db.current.Load().max {
+func (e *embedded) atFront(f revision.Front) *Snapshot {
+	if len(f) > 1 || f.Max() != f.Of(onlySlot) || f.Max() > e.db.current.Load().max {
 		return nil
 	}
 	return &Snapshot{db: e.db, max: f.Max(), low: f.Max()}
 }
 
 // bounds: everything up to the head is decided, and there is nobody to ask.
-func (e *local) bounds(ctx context.Context) (*bounds, error) {
+func (e *embedded) bounds(ctx context.Context) (*bounds, error) {
 	h, err := e.db.log.Heads(ctx)
 	if err != nil {
 		return nil, err
@@ -348,11 +347,11 @@ func (e *local) bounds(ctx context.Context) (*bounds, error) {
 	s := e.db.current.Load()
 	return &bounds{
 		announced: h.Floor, honoured: e.db.live.honour(h.Floor, s), stable: s.low, now: revision.At(e.wall()),
-		young: e.db.Oldest(), slots: []revision.Slot{localSlot}, leader: !e.db.o.ReadOnly,
+		young: e.db.Oldest(), slots: []revision.Slot{onlySlot}, leader: !e.db.o.ReadOnly,
 	}, nil
 }
 
-func (e *local) close(ctx context.Context) error {
+func (e *embedded) close(ctx context.Context) error {
 	e.stop()
 	if e.db.o.ReadOnly || e.broken.Load() != nil {
 		return nil
@@ -361,9 +360,9 @@ func (e *local) close(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c := h.Cell(localSlot)
+	c := h.Cell(onlySlot)
 	c.State, c.Head, c.Sequence = revision.Closed, e.db.current.Load().max, c.Sequence+1
-	_, _, err = e.db.log.SwapHead(ctx, localSlot, h.Raw(localSlot), c.Append(nil))
+	_, _, err = e.db.log.SwapHead(ctx, onlySlot, h.Raw(onlySlot), c.Append(nil))
 	if errors.Is(err, table.ErrRefused) {
 		e.db.o.Log.Warn("the end of this server was not written down", "error", err) // the next one finds out
 		return nil

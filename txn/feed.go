@@ -48,10 +48,10 @@ func (s *Snapshot) Front(ctx context.Context) (revision.Front, error) {
 // ends is up to where the snapshot shows all of each slot. Leases move it on
 // also where nothing is committed.
 func (s *Snapshot) ends() revision.Front {
-	if v, ok := s.view.(interface{ Front() revision.Front }); ok {
-		return v.Front().Until(s.max)
+	if s.view != nil {
+		return s.view.Front().Until(s.max)
 	}
-	return revision.FrontOf(localSlot, s.max)
+	return revision.FrontOf(onlySlot, s.max)
 }
 
 // Commits streams the commits that the snapshot shows and after does not cover,
@@ -61,19 +61,19 @@ func (s *Snapshot) Commits(ctx context.Context, after revision.Front) iter.Seq2[
 	if err := s.unreadable(); err != nil {
 		return func(yield func(*journal.Record, error) bool) { yield(nil, err) }
 	}
-	var news []iter.Seq2[*journal.Record, error]
+	var changed []iter.Seq2[*journal.Record, error]
 	for _, end := range s.ends() {
 		if from := after.Of(revision.SlotOf(end)); from < end {
-			news = append(news, s.commitsOf(ctx, from, end))
+			changed = append(changed, s.commitsOf(ctx, from, end))
 		}
 	}
-	switch len(news) {
+	switch len(changed) {
 	case 0:
 		return func(func(*journal.Record, error) bool) {}
 	case 1:
-		return news[0]
+		return changed[0]
 	}
-	return merged(news)
+	return merged(changed)
 }
 
 // CommitsAfter is Commits beyond a revision of whatever slot, in the order of
@@ -155,7 +155,7 @@ func (db *DB) AtFront(ctx context.Context, f revision.Front) (*Snapshot, error) 
 	defer timeout.Stop()
 	for {
 		next := db.Next()
-		if s := db.engine.atFront(f); s != nil {
+		if s := db.views.atFront(f); s != nil {
 			return db.admitFront(ctx, s, f)
 		}
 		select {

@@ -77,7 +77,7 @@ type collector struct {
 // read the past below the floor are waited for, but no longer than two leases:
 // then less is collected.
 func (db *DB) Collect(ctx context.Context, o CollectOptions) (Collection, error) {
-	b, err := db.engine.bounds(ctx)
+	b, err := db.horizon.bounds(ctx)
 	if err != nil {
 		return Collection{}, err
 	}
@@ -98,8 +98,8 @@ func (db *DB) raise(ctx context.Context, floor table.Revision) (*bounds, error) 
 		return nil, err
 	}
 	for end := time.Now().Add(2 * db.o.Lease); ; {
-		b, err := db.engine.bounds(ctx)
-		if err != nil || b.honoured >= floor || time.Now().After(end) || !db.engine.storesMarks() {
+		b, err := db.horizon.bounds(ctx)
+		if err != nil || b.honoured >= floor || time.Now().After(end) || !db.Shared() {
 			return b, err
 		}
 		if err := pause(ctx, db.o.Poll); err != nil {
@@ -156,12 +156,12 @@ const (
 
 func (db *DB) collectNowAndThen(ctx context.Context) {
 	every := min(max(db.o.Retention/looks, mostOften), mostSeldom)
-	tick := max(db.o.SecretAge/secretLooks, mostOften)
+	interval := max(db.o.SecretAge/secretLooks, mostOften)
 	if db.o.Retention > 0 {
-		tick = min(tick, every)
+		interval = min(interval, every)
 	}
 	var last time.Time
-	for pause(ctx, jittered(tick, db.o.random())) == nil {
+	for pause(ctx, jittered(interval, db.o.random())) == nil {
 		o := CollectOptions{Retention: db.o.Retention, Rate: db.o.CollectRate}
 		whole := db.o.Retention > 0 && time.Since(last) >= every
 		done, err := db.collectInTurn(ctx, o, whole)
@@ -182,7 +182,7 @@ func (db *DB) collectNowAndThen(ctx context.Context) {
 // collectInTurn collects if it falls to this server: what is below the floor that
 // all honour by now, having announced the next one.
 func (db *DB) collectInTurn(ctx context.Context, o CollectOptions, whole bool) (Collection, error) {
-	b, err := db.engine.bounds(ctx)
+	b, err := db.horizon.bounds(ctx)
 	if err != nil || !b.leader {
 		return Collection{}, err
 	}
@@ -192,7 +192,7 @@ func (db *DB) collectInTurn(ctx context.Context, o CollectOptions, whole bool) (
 	if err := db.log.RaiseFloor(ctx, b.before(o.Retention)); err != nil {
 		return Collection{}, err
 	}
-	if b, err = db.engine.bounds(ctx); err != nil {
+	if b, err = db.horizon.bounds(ctx); err != nil {
 		return Collection{}, err
 	}
 	return db.collect(ctx, b, b.honoured, o)

@@ -303,7 +303,7 @@ func TestCollectByTheNext(t *testing.T) {
 		write(t, b, "x", "p", fmt.Sprint(i))
 	}
 	eventually(t, "the first collects", 20*time.Second, few)
-	if one, err := b.engine.bounds(context.Background()); err != nil || one.leader {
+	if one, err := b.horizon.bounds(context.Background()); err != nil || one.leader {
 		t.Errorf("both collect: %v", err)
 	}
 	kill(a)

@@ -88,7 +88,7 @@ func (p *pass) keep(name string, floor table.Revision) *table.Keep {
 	for _, f := range p.db.o.Secrets[name] {
 		k.Families[f] = table.FamilyKeep{Floor: young}
 	}
-	if p.db.engine.storesMarks() {
+	if p.db.Shared() {
 		marks := table.FamilyKeep{Floor: young, All: true}
 		if floor > 0 {
 			marks = table.FamilyKeep{} // they are gone already
@@ -105,7 +105,7 @@ func (p *pass) youngFloor() table.Revision { return min(p.b.young, p.b.before(p.
 // young collects what has no history: of the rows of commits that have fallen
 // below the younger floor since the last time.
 func (p *pass) young(ctx context.Context) error {
-	if p.o.Dry || len(p.db.o.Secrets) == 0 && !p.db.engine.storesMarks() {
+	if p.o.Dry || len(p.db.o.Secrets) == 0 && !p.db.Shared() {
 		return nil
 	}
 	changed := false

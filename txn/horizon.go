@@ -41,7 +41,7 @@ func (g *registry) honour(announced table.Revision, current *Snapshot) table.Rev
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if announced > g.floor {
-		g.sweep()
+		g.dropUnused()
 		low := min(announced, current.low)
 		for _, s := range g.all {
 			if !s.pinned {

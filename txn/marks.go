@@ -129,7 +129,7 @@ type stamp struct {
 type recent struct {
 	young, old map[markKey]stamp
 	full       int
-	floor      uint64
+	knownSince uint64
 }
 
 const (
@@ -145,8 +145,8 @@ func newRecent() *recent {
 // ignore. It answers with the ordinal of the state to wait for, or pending if
 // the other is undecided.
 func (t *recent) conflict(marks []placed, since uint64) (ordinal uint64, pending, found bool) {
-	if len(marks) > 0 && since < t.floor {
-		return t.floor, false, true
+	if len(marks) > 0 && since < t.knownSince {
+		return t.knownSince, false, true
 	}
 	var buf [4]markKey
 	for _, m := range marks {
@@ -211,7 +211,7 @@ func (t *recent) prune(oldest uint64) {
 			next[k] = s
 			continue
 		}
-		t.floor = max(t.floor, s.shown)
+		t.knownSince = max(t.knownSince, s.shown)
 	}
 	t.old, t.young = t.young, next
 	t.full = max(minMarks, 2*len(next))

@@ -22,7 +22,7 @@ type Redaction struct {
 // present is older, so that nobody looks for marks there or remembers what it reads;
 // then it has fn change the past up to there.
 func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
-	if err := db.engine.writable(); err != nil {
+	if err := db.commits.writable(); err != nil {
 		return err
 	}
 	if err := db.CatchUp(ctx); err != nil {
@@ -35,7 +35,7 @@ func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
 	defer held.Close()
 	end := held.Max()
 	for {
-		b, err := db.engine.bounds(ctx)
+		b, err := db.horizon.bounds(ctx)
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (db *DB) holdFloor() (*Snapshot, error) {
 	if err := now.unreadable(); err != nil {
 		return nil, err
 	}
-	held := &Snapshot{db: db, view: now.view, max: now.max, low: now.low}
+	held := &Snapshot{db: db, view: now.view, heads: now.heads, max: now.max, low: now.low}
 	return held, db.live.admit(held)
 }
 
@@ -79,7 +79,7 @@ func (r *Redaction) Table(t table.Table) (table.Redactor, error) {
 // Journal has change take out of the records of commits what they are to say no
 // longer, see journal.Log.Redact.
 func (r *Redaction) Journal(ctx context.Context, dry bool, change func(*journal.Record) bool) (n int, err error) {
-	b, err := r.db.engine.bounds(ctx)
+	b, err := r.db.horizon.bounds(ctx)
 	if err != nil {
 		return 0, err
 	}

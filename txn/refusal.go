@@ -14,7 +14,7 @@ type refusal struct{ under atomic.Bool }
 // reading, its clock is in doubt, its disk is full, a write failed, or it has no slot
 // among the writers.
 func (db *DB) Refusal() error {
-	if err := db.engine.writable(); err != nil {
+	if err := db.commits.writable(); err != nil {
 		return err
 	}
 	if s, ok := db.store.(table.Refuser); ok {
@@ -40,8 +40,8 @@ func (db *DB) noteSuccess() {
 	}
 }
 
-// isLocal reports whether no other process can commit.
-func (db *DB) isLocal() bool {
-	_, local := db.store.(table.Batcher)
-	return local
+// isEmbedded reports whether no other process can commit.
+func (db *DB) isEmbedded() bool {
+	_, embedded := db.store.(table.Batcher)
+	return embedded
 }

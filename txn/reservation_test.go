@@ -51,8 +51,8 @@ func TestLongTransaction(t *testing.T) {
 		})
 		for range 5 {
 			attempts, err := count(long, 500*time.Millisecond)
-			if err != nil || attempts > marksFirst+1 {
-				t.Errorf("%d attempts, want at most %d: %v", attempts, marksFirst+1, err)
+			if err != nil || attempts > reserveAfter+1 {
+				t.Errorf("%d attempts, want at most %d: %v", attempts, reserveAfter+1, err)
 			}
 			counted.Add(1)
 		}

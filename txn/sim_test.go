@@ -88,7 +88,7 @@ func never() bool { return false }
 
 // kill ends a server as SIGKILL does: nothing is given back.
 func kill(db *DB) {
-	if e, ok := db.engine.(*shared); ok {
+	if e, ok := db.commits.(*cluster); ok {
 		e.stop(errors.New("killed"))
 		e.done.Wait()
 	}
@@ -275,7 +275,7 @@ func (w *world) allFree(db *DB) bool {
 		return false
 	}
 	own := revision.Slot(0)
-	if w := db.engine.(*shared).writer.Load(); w != nil {
+	if w := db.commits.(*cluster).writer.Load(); w != nil {
 		own = w.slot
 	}
 	for _, s := range h.Slots() {

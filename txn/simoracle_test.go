@@ -39,15 +39,15 @@ type commitSeen struct {
 	owner   *node           // who began it
 	rows    int             // of its write list
 	cells   map[string]bool // rows that have cells of it
-	attempt *attempt        // of the simulation's clients; nil: not known
+	attempt *try            // of the simulation's clients; nil: not known
 	shown   int             // the first state of the heads that it was visible in; 0: none
 	void    bool            // the slot was closed without it
 	// collected: garbage collection may have removed cells.
 	collected bool
 }
 
-// An attempt is what a client knows of a try to commit.
-type attempt struct {
+// A try is what a client knows of a try to commit.
+type try struct {
 	n        int // of the transaction
 	op       simOp
 	snapshot *revision.Vector
@@ -300,7 +300,7 @@ func (o *oracle) replay(at int, upTo table.Revision) *simState {
 }
 
 // issued: I5, of a revision that a client's transaction gets.
-func (o *oracle) issued(r table.Revision, a *attempt) {
+func (o *oracle) issued(r table.Revision, a *try) {
 	if r <= a.snapshot.Max() {
 		o.breaks("I5: %s saw %s", r, a.snapshot.Max())
 	}

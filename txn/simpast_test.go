@@ -32,13 +32,13 @@ var deeds = []func(*historian, uint64) error{
 	(*historian).keep, (*historian).lookAtKept, (*historian).drop,
 }
 
-func (h *historian) run(luck *splitmix) {
-	for range 3 + luck.next()%5 {
+func (h *historian) run(random *splitmix) {
+	for range 3 + random.next()%5 {
 		if h.l.node.yield(h.ctx, "history") != nil {
 			return
 		}
-		_ = deeds[luck.next()%uint64(len(deeds))](h, luck.next()) // faults let them fail
-		if pause(h.ctx, time.Duration(luck.next()%uint64(150*time.Millisecond))) != nil {
+		_ = deeds[random.next()%uint64(len(deeds))](h, random.next()) // faults let them fail
+		if pause(h.ctx, time.Duration(random.next()%uint64(150*time.Millisecond))) != nil {
 			return
 		}
 	}
@@ -61,41 +61,43 @@ func (w *simWorld) lookBack(ctx context.Context, db *DB, d *node) {
 	}
 }
 
-func (h *historian) collect(luck uint64) error {
-	_, err := h.db.Collect(h.ctx, CollectOptions{Retention: retention(luck), All: luck%8 == 0})
+func (h *historian) collect(random uint64) error {
+	_, err := h.db.Collect(h.ctx, CollectOptions{Retention: retention(random), All: random%8 == 0})
 	return err
 }
 
-func (h *historian) collectInTurn(luck uint64) error {
-	_, err := h.db.collectInTurn(h.ctx, CollectOptions{Retention: retention(luck)}, luck%4 != 0)
+func (h *historian) collectInTurn(random uint64) error {
+	_, err := h.db.collectInTurn(h.ctx, CollectOptions{Retention: retention(random)}, random%4 != 0)
 	return err
 }
 
-func retention(luck uint64) time.Duration { return time.Duration(luck % uint64(100*time.Millisecond)) }
-
-func (h *historian) hold(luck uint64) error {
-	return h.readTwice(h.db.Snapshot(), luck)
+func retention(random uint64) time.Duration {
+	return time.Duration(random % uint64(100*time.Millisecond))
 }
 
-func (h *historian) lookBack(luck uint64) error {
-	s, err := h.db.At(h.ctx, h.db.current.Load().max-table.Revision(luck%uint64(revision.Make(400, 0, 0))))
+func (h *historian) hold(random uint64) error {
+	return h.readTwice(h.db.Snapshot(), random)
+}
+
+func (h *historian) lookBack(random uint64) error {
+	s, err := h.db.At(h.ctx, h.db.current.Load().max-table.Revision(random%uint64(revision.Make(400, 0, 0))))
 	if err != nil {
 		return err
 	}
-	return h.readTwice(s, luck)
+	return h.readTwice(s, random)
 }
 
-func (h *historian) keep(luck uint64) error {
-	_, err := h.db.Checkpoint(h.ctx, moment(luck))
+func (h *historian) keep(random uint64) error {
+	_, err := h.db.Checkpoint(h.ctx, moment(random))
 	return err
 }
 
-func (h *historian) drop(luck uint64) error { return h.db.DeleteCheckpoint(h.ctx, moment(luck)) }
+func (h *historian) drop(random uint64) error { return h.db.DeleteCheckpoint(h.ctx, moment(random)) }
 
-func moment(luck uint64) string { return "m" + strconv.FormatUint(luck%2, 10) }
+func moment(random uint64) string { return "m" + strconv.FormatUint(random%2, 10) }
 
-func (h *historian) lookAtKept(luck uint64) error {
-	c, err := h.db.FindCheckpoint(h.ctx, moment(luck))
+func (h *historian) lookAtKept(random uint64) error {
+	c, err := h.db.FindCheckpoint(h.ctx, moment(random))
 	if err != nil {
 		return err
 	}
@@ -103,15 +105,15 @@ func (h *historian) lookAtKept(luck uint64) error {
 	if err != nil {
 		return err
 	}
-	return h.readTwice(s, luck)
+	return h.readTwice(s, random)
 }
 
 // readTwice reads a state, lets time go by, and reads it again.
-func (h *historian) readTwice(s *Snapshot, luck uint64) error {
+func (h *historian) readTwice(s *Snapshot, random uint64) error {
 	o := h.l.w.net.oracle
 	h.l.node.uses(s)
 	defer s.Close()
-	at, ok := o.states[stateKey(s.view.(*revision.Vector))]
+	at, ok := o.states[stateKey(s.heads)]
 	if !ok {
 		o.breaks("I7: a state of heads that there never were")
 	}
@@ -124,7 +126,7 @@ func (h *historian) readTwice(s *Snapshot, luck uint64) error {
 			got.secret = unread // there is no history of it
 		}
 		o.answers(at, s.max, got)
-		if err := pause(h.ctx, time.Duration(luck%uint64(200*time.Millisecond))); err != nil {
+		if err := pause(h.ctx, time.Duration(random%uint64(200*time.Millisecond))); err != nil {
 			return err
 		}
 	}

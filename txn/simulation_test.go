@@ -178,8 +178,8 @@ func (d *node) options(seed uint64) Options {
 		o.Lease *= 3 // it has nothing to do but to wait: less often
 	}
 	o.Now = func() time.Time { return virtualTime().Add(d.skew) }
-	luck := &splitmix{seed}
-	o.random = luck.next
+	random := &splitmix{seed}
+	o.random = random.next
 	return o
 }
 
@@ -264,7 +264,7 @@ func (l *simLife) transact(ctx context.Context, db *DB, tx *simTx) {
 	l.node.skew += tx.jump
 	data, other := db.Table("data"), db.Table("other")
 	r, err := db.Update(ctx, func(t *Tx) error {
-		v := t.snapshot.view.(*revision.Vector)
+		v := t.snapshot.heads
 		l.node.uses(t.snapshot)
 		at := o.begins(v, int(l.newest.Load()))
 		l.newest.Store(max(l.newest.Load(), int64(at)))
@@ -277,7 +277,7 @@ func (l *simLife) transact(ctx context.Context, db *DB, tx *simTx) {
 		}
 		t.AtCommit(func(r table.Revision) {
 			tx.tries = append(tx.tries, r)
-			o.issued(r, &attempt{n: n, op: tx.op, snapshot: v, low: t.snapshot.low, marks: t.markRows})
+			o.issued(r, &try{n: n, op: tx.op, snapshot: v, low: t.snapshot.low, marks: t.markRows})
 		})
 		return nil
 	})
@@ -329,14 +329,14 @@ func (w *simWorld) finish(ctx context.Context) error {
 
 // allFree reports whether no slot but the own one is held.
 func allFree(db *DB) bool {
-	v, ok := db.current.Load().view.(*revision.Vector)
-	w := db.engine.(*shared).writer.Load()
+	v := db.current.Load().heads
+	w := db.commits.(*cluster).writer.Load()
 	for _, s := range v.Slots() {
 		if (w == nil || s != w.slot) && v.Cell(s).State != revision.Free {
 			return false
 		}
 	}
-	return ok
+	return true
 }
 
 // `go test` runs some histories, `make test` as many as have every fault at every

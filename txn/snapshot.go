@@ -17,7 +17,8 @@ import (
 // it when done, so that garbage collection may pass it; do not use it after.
 type Snapshot struct {
 	db      *DB
-	view    table.View // nil: every revision up to max is visible
+	view    view             // nil: every revision up to max is visible
+	heads   *revision.Vector // that a state of several servers was made of
 	max     table.Revision
 	low     table.Revision
 	ordinal uint64 // 0: a state of the past
@@ -28,16 +29,23 @@ type Snapshot struct {
 	expired atomic.Pointer[error] // as err, since then
 }
 
+// A view is what several servers show.
+type view interface {
+	table.View
+	// Front returns how far each slot is shown.
+	Front() revision.Front
+	// Swept reports whether nothing will be done about a revision any more.
+	Swept(r table.Revision) bool
+}
+
 var _ table.Reader = (*Snapshot)(nil)
 var _ table.View = (*Snapshot)(nil)
 
 // Snapshot returns the newest published state. It is cheap: nobody waits and
 // nothing is allocated, since all who ask between two commits share one.
 func (db *DB) Snapshot() *Snapshot {
-	if db.fresh != nil {
-		if err := db.fresh(); err != nil {
-			return db.tooOld(err)
-		}
+	if err := db.views.fresh(); err != nil {
+		return db.tooOld(err)
 	}
 	for {
 		s := db.current.Load()
@@ -56,13 +64,13 @@ func (db *DB) Snapshot() *Snapshot {
 // long that others may have gone on without it: every read answers the error.
 func (db *DB) tooOld(err error) *Snapshot {
 	s := db.current.Load()
-	return &Snapshot{db: db, view: s.view, max: s.max, low: s.low, err: err}
+	return &Snapshot{db: db, view: s.view, heads: s.heads, max: s.max, low: s.low, err: err}
 }
 
 // At returns the state at a past revision. One above the newest is an ErrRevision,
 // and one below Floor that no checkpoint keeps a FloorError.
 func (db *DB) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
-	s, err := db.engine.at(ctx, r)
+	s, err := db.views.at(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -99,16 +107,16 @@ func (db *DB) AtTime(ctx context.Context, t time.Time) (*Snapshot, error) {
 	if now := db.o.Now(); t.After(now) {
 		return nil, fmt.Errorf("%w: %s, and it is %s", ErrFuture, t.UTC().Format(time.RFC3339Nano), now.UTC().Format(time.RFC3339))
 	}
-	s, err := db.engine.until(ctx, revision.At(t))
+	s, err := db.views.until(ctx, revision.At(t))
 	if err != nil {
 		return nil, err
 	}
 	return db.admit(ctx, s)
 }
 
-// Settled returns the newest state that nothing can be added to any more: up to its
+// Decided returns the newest state that nothing can be added to any more: up to its
 // revision every server shows the same, for ever.
-func (db *DB) Settled(ctx context.Context) (*Snapshot, error) {
+func (db *DB) Decided(ctx context.Context) (*Snapshot, error) {
 	_, r := db.Bounds()
 	return db.At(ctx, r)
 }
@@ -118,8 +126,8 @@ func (db *DB) Bounds() (first, last table.Revision) {
 	s := db.Snapshot()
 	defer s.Close()
 	last = s.max
-	if v, ok := s.view.(*revision.Vector); ok {
-		last = min(last, v.Decided())
+	if s.heads != nil {
+		last = min(last, s.heads.Decided())
 	}
 	return db.Floor() + 1, last
 }
@@ -141,8 +149,7 @@ func (s *Snapshot) Visible(r table.Revision) bool {
 // Swept reports whether what r wrote, if the snapshot does not show it, is there
 // by mistake: no commit under way, and nothing that is still to be removed.
 func (s *Snapshot) Swept(r table.Revision) bool {
-	v, ok := s.view.(*revision.Vector)
-	return !ok || v.Swept(r)
+	return s.view == nil || s.view.Swept(r)
 }
 
 // Ordinal counts the states this server has shown: of two current snapshots the
@@ -238,15 +245,15 @@ func (g *registry) add(s *Snapshot) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.all) >= g.next {
-		g.sweep()
+		g.dropUnused()
 		g.next = max(64, 2*len(g.all))
 	}
 	g.all = append(g.all, s)
 }
 
-// sweep drops what nobody uses. The last one may be the current state, which
+// dropUnused drops what nobody uses. The last one may be the current state, which
 // anybody may begin to use.
-func (g *registry) sweep() {
+func (g *registry) dropUnused() {
 	kept := g.all[:0]
 	for _, s := range g.all {
 		if s.refs.Load() > 0 || s == s.db.current.Load() {
@@ -260,7 +267,7 @@ func (g *registry) sweep() {
 func (g *registry) oldest(current *Snapshot) table.Revision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.sweep()
+	g.dropUnused()
 	low := current.low
 	for _, s := range g.all {
 		if s.ordinal != 0 {

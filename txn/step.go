@@ -31,15 +31,18 @@ type taken struct {
 // that was committed as r. It is published once all that began before is over.
 func (db *DB) SetStep(r table.Revision, ordinal uint64) {
 	db.step.Store(&taken{r, ordinal})
-	db.tellStep()
+	db.publishStep()
 }
 
-// tellStep has the step published, if it can be.
-func (db *DB) tellStep() {
-	if e, ok := db.engine.(*shared); ok {
-		if w := e.writer.Load(); w != nil {
-			w.signal()
-		}
+func (db *DB) publishStep() {
+	if db.peers != nil {
+		db.peers.publishStep()
+	}
+}
+
+func (e *cluster) publishStep() {
+	if w := e.writer.Load(); w != nil {
+		w.signal()
 	}
 }
 
@@ -50,8 +53,8 @@ func (w *writer) stepIn(next *revision.Cell) table.Revision {
 	if s == nil || s.revision == next.Config || w.e.db.running.oldest(s.ordinal) < s.ordinal {
 		return next.Config
 	}
-	for _, i := range w.issues {
-		if i.began < s.ordinal && i.state != journal.Aborted && (i.state == journal.Pending || i.rec.Revision > next.Head) {
+	for _, p := range w.pending {
+		if p.began < s.ordinal && p.state != journal.Aborted && (p.state == journal.Pending || p.rec.Revision > next.Head) {
 			return next.Config
 		}
 	}
@@ -67,36 +70,44 @@ const stepPatience = 4
 // waits for some leases at most, and then fails with ErrConflict, naming a server
 // that lags behind.
 func (db *DB) AwaitStep(ctx context.Context, r table.Revision) error {
-	return db.engine.awaitCells(ctx, func(c *revision.Cell) bool { return c.Config >= r })
+	return db.awaitCells(ctx, func(c *revision.Cell) bool { return c.Config >= r })
 }
 
 // AwaitReaders returns when no server reads a state any more that does not show r,
 // within the same bounds.
 func (db *DB) AwaitReaders(ctx context.Context, r table.Revision) error {
-	return db.engine.awaitCells(ctx, func(c *revision.Cell) bool { return c.Oldest >= r })
+	return db.awaitCells(ctx, func(c *revision.Cell) bool { return c.Oldest >= r })
+}
+
+// awaitCells waits for nobody where there is one server: its caller keeps others from
+// writing.
+func (db *DB) awaitCells(ctx context.Context, ready func(*revision.Cell) bool) error {
+	if db.peers == nil {
+		return nil
+	}
+	return db.peers.awaitCells(ctx, ready)
 }
 
 // awaitCells waits for the cells of all who may write, its own included.
-func (e *shared) awaitCells(ctx context.Context, ready func(*revision.Cell) bool) error {
+func (e *cluster) awaitCells(ctx context.Context, ready func(*revision.Cell) bool) error {
 	for end := time.Now().Add(stepPatience * e.db.o.Lease); ; {
 		next := e.db.shown.Next()
-		v, _ := e.db.current.Load().view.(*revision.Vector)
-		behind := laggard(v, ready)
+		behind := straggler(e.shown(), ready)
 		if behind == nil {
 			return nil
 		}
 		if time.Now().After(end) {
 			return fmt.Errorf("%w: the server %s lags behind", ErrConflict, behind.Owner)
 		}
-		e.pace.ask(time.Since(e.start))
+		e.poll.ask(time.Since(e.start))
 		if err := awaitEvent(ctx, next, e.db.o.Poll); err != nil {
 			return err
 		}
 	}
 }
 
-// laggard finds the cell of a server that is not ready.
-func laggard(v *revision.Vector, ready func(*revision.Cell) bool) *revision.Cell {
+// straggler finds the cell of a server that is not ready.
+func straggler(v *revision.Vector, ready func(*revision.Cell) bool) *revision.Cell {
 	for _, s := range v.Slots() {
 		if c := v.Cell(s); holds(c) && !ready(&c) {
 			return &c
@@ -104,9 +115,6 @@ func laggard(v *revision.Vector, ready func(*revision.Cell) bool) *revision.Cell
 	}
 	return nil
 }
-
-// awaitCells is for one server: its caller keeps others from writing.
-func (e *local) awaitCells(context.Context, func(*revision.Cell) bool) error { return nil }
 
 // A Holder is the time of one server among the writers of a store.
 type Holder struct {
@@ -117,22 +125,25 @@ type Holder struct {
 // Holder returns who commits for this DB now; the zero Holder if it is the only one
 // that can, or may not.
 func (db *DB) Holder() Holder {
-	if e, ok := db.engine.(*shared); ok {
-		if w := e.writer.Load(); w != nil {
-			return Holder{w.slot, w.incarnation}
-		}
+	if db.peers == nil {
+		return Holder{}
+	}
+	return db.peers.incarnation()
+}
+
+func (e *cluster) incarnation() Holder {
+	if w := e.writer.Load(); w != nil {
+		return Holder{w.slot, w.incarnation}
 	}
 	return Holder{}
 }
 
 // Over reports whether a holder's time is over, in the state shown now: all that
 // it will ever have committed is decided.
-func (db *DB) Over(h Holder) bool {
-	v, ok := db.current.Load().view.(*revision.Vector)
-	if !ok {
-		return true
-	}
-	c := v.Cell(h.Slot)
+func (db *DB) Over(h Holder) bool { return db.peers == nil || db.peers.over(h) }
+
+func (e *cluster) over(h Holder) bool {
+	c := e.shown().Cell(h.Slot)
 	return c.Incarnation != h.Incarnation || !holds(c)
 }
 
@@ -140,4 +151,4 @@ func (db *DB) Over(h Holder) bool {
 func (db *DB) Lease() time.Duration { return db.o.Lease }
 
 // Shared reports whether other servers may write the store too.
-func (db *DB) Shared() bool { return db.engine.storesMarks() }
+func (db *DB) Shared() bool { return db.peers != nil }

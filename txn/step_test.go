@@ -84,7 +84,7 @@ func TestStep(t *testing.T) {
 				t.Fatal(err)
 			}
 			if dies {
-				w := dbs[2].engine.(*shared).writer.Load()
+				w := dbs[2].commits.(*cluster).writer.Load()
 				kill(dbs[2])
 				w.giveUp(errors.New("killed")) // for those who wait for it
 			}

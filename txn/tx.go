@@ -21,7 +21,7 @@ type Tx struct {
 	stamp    table.Revision
 	refused  error          // why it must not commit, if it must not
 	prio     table.Revision // of the first attempt, once known
-	held     table.Revision // of the hold that the attempt runs under, if any
+	reserved table.Revision // of the reservation that the attempt runs under, if any
 	writes   map[string]*overlay
 	marks    []placed
 	markRows []markRow
@@ -66,7 +66,7 @@ func (tx *Tx) Snapshot() *Snapshot { return tx.snapshot }
 func (tx *Tx) Stamp() table.Revision {
 	if tx.stamp == 0 {
 		var err error
-		if tx.stamp, err = tx.db.engine.stamp(); err != nil {
+		if tx.stamp, err = tx.db.commits.stamp(); err != nil {
 			// The server may be able to commit again before the transaction ends.
 			tx.stamp, tx.refused = revision.Last, fmt.Errorf("no id for this transaction: %w", err)
 		}
@@ -129,7 +129,7 @@ func (w *rowWrite) columns() []table.Cell {
 // Mark declares what the transaction does to a row.
 func (tx *Tx) Mark(t table.Table, row []byte, m Mark) {
 	tx.marks = append(tx.marks, place(t.Name(), row, m))
-	if tx.db.engine.storesMarks() {
+	if tx.db.Shared() {
 		tx.markRows = append(tx.markRows, markRow{t.Name(), row, m})
 	}
 }
@@ -153,7 +153,7 @@ func (tx *Tx) AtCommit(fn func(r table.Revision)) { tx.atCommit = append(tx.atCo
 // SetUrgent says that the transaction leads to more space: see table.Batch.
 func (tx *Tx) SetUrgent() { tx.urgent = true }
 
-func (tx *Tx) issued(r table.Revision) {
+func (tx *Tx) fillIn(r table.Revision) {
 	for _, fn := range tx.atCommit {
 		fn(r)
 	}
@@ -213,7 +213,7 @@ func (tx *Tx) end() {
 	tx.db.running.end(tx.snapshot.ordinal)
 	tx.snapshot.Close()
 	if s := tx.db.step.Load(); s != nil && tx.snapshot.ordinal < s.ordinal {
-		tx.db.tellStep() // which may have waited for it
+		tx.db.publishStep() // which may have waited for it
 	}
 }
 

@@ -138,8 +138,10 @@ type DB struct {
 	store   table.Store
 	o       Options
 	log     *journal.Log
-	engine  engine
-	fresh   func() error // nil: the state is always fresh
+	commits committer
+	views   viewer
+	horizon keeper
+	peers   stepper // nil: no other server writes this store
 	gate    gate
 	refused refusal
 	running running
@@ -153,21 +155,29 @@ type DB struct {
 	shown   broadcast // of a new current state, or of the end of the engine
 }
 
-// An engine is the way commits are made on a kind of store.
-type engine interface {
-	// commit makes a transaction durable and shows it. If it lost against
-	// another one, lost says when to try again.
-	commit(ctx context.Context, tx *Tx) (r table.Revision, lost *loss, err error)
-	// hold places the marks of a transaction before its next attempt, if the
-	// engine finds conflicts by marks; nil is no hold.
-	hold(ctx context.Context, t *turn) (*hold, *loss, error)
+// A committer is the way commits are made on a kind of store.
+type committer interface {
+	// writable returns why commits are refused, or nil.
+	writable() error
+	// stamp issues an id that no commit will have.
+	stamp() (table.Revision, error)
+	// commit makes a transaction durable and shows it, or returns the conflict that
+	// it waits for before it tries again.
+	commit(ctx context.Context, tx *Tx) (r table.Revision, met *conflict, err error)
+	// wait returns when the state that a conflict names is shown.
+	wait(ctx context.Context, c *conflict) error
 	// bulk begins a load; no other commit is under way until it ends.
 	bulk(ctx context.Context, o table.BulkOptions) (loader, error)
-	// alone returns when no other server writes, or says which one does.
-	alone(ctx context.Context) error
-	// awaitCells returns when the cells of all who may write are ready, or fails
-	// with ErrConflict.
-	awaitCells(ctx context.Context, ready func(*revision.Cell) bool) error
+	close(ctx context.Context) error
+}
+
+// A viewer has the states of a store that can be read.
+type viewer interface {
+	// fresh returns why the state shown is too old to be read, or nil.
+	fresh() error
+	// catchUp returns when the state shown has all that was committed anywhere
+	// when it was called.
+	catchUp(ctx context.Context) error
 	// at returns a past state.
 	at(ctx context.Context, r table.Revision) (*Snapshot, error)
 	// until returns the state of all that is or will be committed up to r, which
@@ -175,30 +185,43 @@ type engine interface {
 	until(ctx context.Context, r table.Revision) (*Snapshot, error)
 	// atFront returns the state at a front; nil if it is not reached.
 	atFront(f revision.Front) *Snapshot
-	// stamp issues an id that no commit will have.
-	stamp() (table.Revision, error)
+}
+
+// A keeper knows what garbage collection has to keep.
+type keeper interface {
 	// bounds returns what may be collected now.
 	bounds(ctx context.Context) (*bounds, error)
-	// storesMarks reports whether marks are written into the store.
-	storesMarks() bool
-	// writable returns why commits are refused, or nil.
-	writable() error
 	// mutate does a change of the store that depends on the snapshots which this
 	// server holds: only while others count them.
 	mutate(ctx context.Context, do func(context.Context) error) error
-	// catchUp returns when the state shown has all that was committed anywhere
-	// when it was called.
-	catchUp(ctx context.Context) error
-	// wait returns when the state that a loss names is shown.
-	wait(ctx context.Context, l *loss) error
-	close(ctx context.Context) error
 }
 
-// A loss is a conflict with another commit, and what to wait for before the next
-// attempt.
-type loss struct {
-	// ordinal of the state that shows a commit of this server; zero: one that
-	// is not decided, or
+// A stepper commits beside other servers of the store: it finds conflicts with them
+// by marks in the store, and changes by steps what all must agree on.
+type stepper interface {
+	// reserve places the marks of a transaction before its next attempt; nil: it
+	// has none.
+	reserve(ctx context.Context, a *attempt) (*reservation, *conflict, error)
+	// alone returns when no other server writes, or says which one does.
+	alone(ctx context.Context) error
+	// awaitCells returns when the cells of all who may write are ready, or fails
+	// with ErrConflict.
+	awaitCells(ctx context.Context, ready func(*revision.Cell) bool) error
+	// publishStep has the step that this server works by published, if it can be.
+	publishStep()
+	// incarnation returns who commits for this server now, if anybody does.
+	incarnation() Holder
+	// over reports whether a holder's time is over.
+	over(h Holder) bool
+	// backfiller returns what writes cells past the usual path.
+	backfiller() (backfiller, error)
+}
+
+// A conflict is the commit that a transaction cannot stand beside, and so what to wait
+// for before the next attempt: one of this server, or one of another.
+type conflict struct {
+	// ordinal of the first state that shows a commit of this server. Zero: it is
+	// not decided yet.
 	ordinal uint64
 	// revision of another server's commit, which may still be undecided.
 	revision  table.Revision
@@ -217,14 +240,14 @@ func Open(ctx context.Context, s table.Store, o Options) (*DB, error) {
 		return nil, fmt.Errorf("opening %s: %w", s, err)
 	}
 	db.log, db.gate.random = journal.New(s), db.o.random
-	open := openShared
-	if db.isLocal() {
-		open = openLocal
+	open := openCluster
+	if db.isEmbedded() {
+		open = openEmbedded
 	}
 	if err := open(ctx, db); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", s, err)
 	}
-	if !db.o.ReadOnly && db.isLocal() {
+	if !db.o.ReadOnly && db.isEmbedded() {
 		db.noteRefusal()
 	}
 	db.garbage.start(db)
@@ -251,7 +274,7 @@ func (db *DB) Close(ctx context.Context) error {
 	if err := db.gate.close(ctx); err != nil {
 		return fmt.Errorf("closing %s: %w", db.store, err)
 	}
-	if err := db.engine.close(ctx); err != nil {
+	if err := db.commits.close(ctx); err != nil {
 		return fmt.Errorf("closing %s: %w", db.store, err)
 	}
 	return nil
@@ -259,12 +282,17 @@ func (db *DB) Close(ctx context.Context) error {
 
 // CatchUp returns when Snapshot shows all that any server of the store had
 // committed when it was called.
-func (db *DB) CatchUp(ctx context.Context) error { return db.engine.catchUp(ctx) }
+func (db *DB) CatchUp(ctx context.Context) error { return db.views.catchUp(ctx) }
 
 // Alone returns when no other server writes to the store, or fails with
 // ErrConflict and says which one does: for changes that other servers would not
 // learn of. One that is silent may be dead, and is waited for.
-func (db *DB) Alone(ctx context.Context) error { return db.engine.alone(ctx) }
+func (db *DB) Alone(ctx context.Context) error {
+	if db.peers == nil {
+		return nil
+	}
+	return db.peers.alone(ctx)
+}
 
 // Store returns the store below.
 func (db *DB) Store() table.Store { return db.store }

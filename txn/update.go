@@ -23,55 +23,55 @@ const exclusiveAfter = 4
 // shows it. A commit whose outcome cannot be learned fails with ErrUnknown. An
 // Update within fn may wait for ever.
 func (db *DB) Update(ctx context.Context, fn func(*Tx) error) (table.Revision, error) {
-	var t turn
+	var a attempt
 	for try := range db.o.Attempts {
-		r, lost, err := db.attempt(ctx, fn, &t, try)
+		r, met, err := db.try(ctx, fn, &a, try)
 		switch {
 		case errors.Is(err, table.ErrUnavailable):
 			db.noteRefusal()
-		case err == nil && lost == nil:
+		case err == nil && met == nil:
 			db.noteSuccess()
 		}
-		if lost == nil || err != nil {
+		if met == nil || err != nil {
 			return r, err
 		}
-		luck := db.o.random()
-		if err := db.engine.wait(ctx, lost); err != nil {
+		random := db.o.random()
+		if err := db.commits.wait(ctx, met); err != nil {
 			return 0, err
 		}
-		if err := jitter(ctx, try, luck); err != nil {
+		if err := jitter(ctx, try, random); err != nil {
 			return 0, err
 		}
 	}
 	return 0, fmt.Errorf("%w after %d attempts", ErrConflict, db.o.Attempts)
 }
 
-// attempt runs fn once and commits.
-func (db *DB) attempt(ctx context.Context, fn func(*Tx) error, t *turn, try int) (table.Revision, *loss, error) {
-	if err := db.engine.writable(); err != nil {
+// try runs fn once and commits.
+func (db *DB) try(ctx context.Context, fn func(*Tx) error, a *attempt, try int) (table.Revision, *conflict, error) {
+	if err := db.commits.writable(); err != nil {
 		return 0, nil, err
 	}
-	again := try >= marksFirst
-	var held *hold
+	again := try >= reserveAfter
+	var reserved *reservation
 	if again {
 		if err := db.gate.enter(ctx, try >= exclusiveAfter); err != nil {
 			return 0, nil, err
 		}
 		defer db.gate.leave()
-		h, lost, err := db.engine.hold(ctx, t)
-		if lost != nil || err != nil {
-			return 0, lost, err
+		var met *conflict
+		var err error
+		if reserved, met, err = db.reserve(ctx, a); met != nil || err != nil {
+			return 0, met, err
 		}
-		defer h.release()
-		held = h
+		defer reserved.release()
 	}
 	tx := db.begin()
 	defer tx.end()
 	if tx.snapshot.err != nil {
 		return 0, nil, tx.snapshot.err
 	}
-	tx.prio, tx.held = t.prio, held.revision()
-	defer func() { t.prio, t.marks = tx.prio, tx.markRows }()
+	tx.prio, tx.reserved = a.prio, reserved.revision()
+	defer func() { a.prio, a.marks = tx.prio, tx.markRows }()
 	if err := fn(tx); err != nil {
 		return 0, nil, err
 	}
@@ -87,15 +87,23 @@ func (db *DB) attempt(ctx context.Context, fn func(*Tx) error, t *turn, try int)
 		}
 		defer db.gate.leave()
 	}
-	return db.engine.commit(ctx, tx)
+	return db.commits.commit(ctx, tx)
+}
+
+// reserve places marks where other servers look for them.
+func (db *DB) reserve(ctx context.Context, a *attempt) (*reservation, *conflict, error) {
+	if db.peers == nil {
+		return nil, nil, nil
+	}
+	return db.peers.reserve(ctx, a)
 }
 
 // jitter spreads out transactions that lost against the same one.
-func jitter(ctx context.Context, try int, luck uint64) error {
+func jitter(ctx context.Context, try int, random uint64) error {
 	if try == 0 {
 		return canceled(ctx)
 	}
-	return pause(ctx, time.Duration(luck%uint64(100*time.Microsecond<<min(try, 8))))
+	return pause(ctx, time.Duration(random%uint64(100*time.Microsecond<<min(try, 8))))
 }
 
 // A gate lets many commits through at once, or one holder alone.

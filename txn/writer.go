@@ -25,7 +25,7 @@ const grace = 50 * time.Millisecond
 // is run's: one change of the heads cell at a time, which shows all commits
 // decided before it was put together.
 type writer struct {
-	e           *shared
+	e           *cluster
 	slot        revision.Slot
 	incarnation uint64
 	clock       *revision.Clock
@@ -41,16 +41,16 @@ type writer struct {
 
 	// mu is held to allocate an id and to choose the head: no id is issued at
 	// or below a head that is on its way.
-	mu     sync.Mutex
-	issues []*issue // by id: undecided, or decided and not shown yet
-	voids  []void   // by id
-	recent *recent
+	mu      sync.Mutex
+	pending []*pendingCommit // by id: undecided, or decided and not shown yet
+	aborted []abortedCommit  // by id
+	recent  *recent
 
-	unsettled sync.WaitGroup // commits whose outcome is still looked for
+	unresolved sync.WaitGroup // commits whose outcome is still looked for
 }
 
-// An issue is a commit under way.
-type issue struct {
+// An pendingCommit is a commit under way.
+type pendingCommit struct {
 	rec     *journal.Record
 	marks   []placed
 	began   uint64 // ordinal of the state that it was made on
@@ -60,8 +60,8 @@ type issue struct {
 	shown   chan struct{}
 }
 
-// A void is a given up revision whose cells may still arrive.
-type void struct {
+// A abortedCommit is a given up revision whose cells may still arrive.
+type abortedCommit struct {
 	rec   *journal.Record
 	since time.Time
 }
@@ -137,7 +137,7 @@ const (
 // nextTask waits for something to do. Of several things it takes the first of a
 // fixed order, never one by chance, so that a simulation can be repeated.
 func (w *writer) nextTask(renew, again time.Time) task {
-	due := earliest(renew, earliest(w.e.pace.next, again))
+	due := earliest(renew, earliest(w.e.poll.next, again))
 	timer := time.NewTimer(time.Until(due))
 	defer timer.Stop()
 	for {
@@ -149,14 +149,14 @@ func (w *writer) nextTask(renew, again time.Time) task {
 			return renewing
 		case received(w.kick) || !again.IsZero() && !now.Before(again):
 			return publishing
-		case w.e.pace.due():
+		case w.e.poll.due():
 			return following
 		}
 		select {
 		case <-w.e.background.Done():
 		case <-w.kick:
 			return publishing
-		case <-w.e.pace.bell:
+		case <-w.e.poll.bell:
 		case <-timer.C:
 		}
 	}
@@ -244,10 +244,10 @@ func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) 
 	next = w.cell
 	next.Sequence++
 	next.Void, next.Undecided = nil, nil
-	for _, i := range w.issues {
-		r := i.rec.Revision
-		if i.state == journal.Pending {
-			if age := time.Since(i.started); age < grace && r > next.Head {
+	for _, p := range w.pending {
+		r := p.rec.Revision
+		if p.state == journal.Pending {
+			if age := time.Since(p.started); age < grace && r > next.Head {
 				blocked = grace - age
 				break
 			}
@@ -255,7 +255,7 @@ func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) 
 		}
 		next.Head = max(next.Head, r)
 	}
-	for _, v := range w.voids {
+	for _, v := range w.aborted {
 		next.Void = append(next.Void, v.rec.Revision)
 	}
 	next.Oldest, next.Floor, next.Config = w.e.db.Oldest(), w.e.db.Floor(), w.stepIn(&next)
@@ -271,28 +271,28 @@ func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) 
 
 // nowShown takes the commits that newer heads show, or never will, off the list
 // and notes their changes for the state of ordinal n.
-func (w *writer) nowShown(h *journal.Heads, n uint64) (shown []*issue) {
+func (w *writer) nowShown(h *journal.Heads, n uint64) (shown []*pendingCommit) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := h.Cell(w.slot)
-	kept := w.issues[:0]
-	for _, i := range w.issues {
-		r := i.rec.Revision
+	kept := w.pending[:0]
+	for _, p := range w.pending {
+		r := p.rec.Revision
 		_, undecided := slices.BinarySearch(c.Undecided, r)
 		switch {
-		case i.state == journal.Pending || r > c.Head || undecided:
-			kept = append(kept, i)
-		case i.state == journal.Committed:
-			w.e.db.changes.touch(i.rec.IDs, i.rec.Keys, n)
-			if i.rec.AllChanged {
+		case p.state == journal.Pending || r > c.Head || undecided:
+			kept = append(kept, p)
+		case p.state == journal.Committed:
+			w.e.db.changes.touch(p.rec.IDs, p.rec.Keys, n)
+			if p.rec.AllChanged {
 				w.e.db.changes.everything(n)
 			}
-			w.recent.commitBegun(i.marks, n)
-			shown = append(shown, i)
+			w.recent.commitBegun(p.marks, n)
+			shown = append(shown, p)
 		}
 	}
-	clear(w.issues[len(kept):])
-	w.issues = kept
+	clear(w.pending[len(kept):])
+	w.pending = kept
 	return shown
 }
 
@@ -325,8 +325,8 @@ func (w *writer) tidy() {
 		}
 	}
 	w.mu.Lock()
-	var old []void
-	for _, v := range w.voids {
+	var old []abortedCommit
+	for _, v := range w.aborted {
 		if time.Since(v.since) > settle {
 			old = append(old, v)
 		}
@@ -342,7 +342,7 @@ func (w *writer) tidy() {
 	})
 }
 
-func (w *writer) sweep(heads *journal.Heads, slots []revision.Slot, old []void) {
+func (w *writer) sweep(heads *journal.Heads, slots []revision.Slot, old []abortedCommit) {
 	ctx := w.e.background
 	for _, v := range old {
 		if ctx.Err() != nil {
@@ -353,7 +353,7 @@ func (w *writer) sweep(heads *journal.Heads, slots []revision.Slot, old []void) 
 			continue
 		}
 		w.mu.Lock()
-		w.voids = slices.DeleteFunc(w.voids, func(x void) bool { return x.rec == v.rec })
+		w.aborted = slices.DeleteFunc(w.aborted, func(x abortedCommit) bool { return x.rec == v.rec })
 		w.mu.Unlock()
 	}
 	for _, s := range slots {
@@ -363,11 +363,11 @@ func (w *writer) sweep(heads *journal.Heads, slots []revision.Slot, old []void) 
 	}
 }
 
-// settled waits until the outcome of every commit is known.
-func (w *writer) settled(ctx context.Context) error {
+// awaitResolved waits until the outcome of every commit is known.
+func (w *writer) awaitResolved(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
-		w.unsettled.Wait()
+		w.unresolved.Wait()
 		close(done)
 	}()
 	select {
@@ -397,7 +397,7 @@ func (w *writer) release(ctx context.Context) error {
 	return w.e.db.log.Free(ctx, w.slot, raw)
 }
 
-// jittered is d, more or less by up to a half, as luck has it.
-func jittered(d time.Duration, luck uint64) time.Duration {
-	return d/2 + time.Duration(luck%uint64(d+1))
+// jittered is d, more or less by up to a half.
+func jittered(d time.Duration, random uint64) time.Duration {
+	return d/2 + time.Duration(random%uint64(d+1))
 }

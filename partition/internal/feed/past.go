@@ -23,7 +23,7 @@ var SubschemaID = catalog.SubschemaID
 // Settled returns the newest state that every server shows alike and that nothing
 // can be added to any more: who tells of changes in order tells up to it.
 func Settled(ctx context.Context, p *catalog.Keeper) (*state.Snapshot, error) {
-	s, err := p.DB.Settled(ctx)
+	s, err := p.DB.Decided(ctx)
 	if err != nil {
 		return nil, err
 	}
