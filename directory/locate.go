@@ -45,7 +45,7 @@ func (o *operation) checkReferral(ctx context.Context, name dn.DN, scope string)
 	if has, err := o.s.HasClass(ctx, o.known.referral); err != nil || !has {
 		return err
 	}
-	h, err := o.hurdle(ctx, name, o.known.referral)
+	h, err := o.firstHurdle(ctx, name, o.known.referral)
 	if h == nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func follow(ctx context.Context, o *operation, name dn.DN, scope string, classes
 	var last *hurdle   // the last alias on the way
 	below := len(name) // RDNs of the name that was given, below all aliases
 	for range maxAliases {
-		h, err := o.hurdle(ctx, name, classes...)
+		h, err := o.firstHurdle(ctx, name, classes...)
 		if err != nil {
 			return partition.Located{}, err
 		}
@@ -147,9 +147,9 @@ type hurdle struct {
 	rest  dn.DN
 }
 
-// hurdle walks from the top down to a name, the named entry included, and gives
+// firstHurdle walks from the top down to a name, the named entry included, and gives
 // the first entry of one of the classes; nil if there is none.
-func (o *operation) hurdle(ctx context.Context, name dn.DN, classes ...*schema.ObjectClass) (*hurdle, error) {
+func (o *operation) firstHurdle(ctx context.Context, name dn.DN, classes ...*schema.ObjectClass) (*hurdle, error) {
 	found := false
 	for i := len(name) - 1; i >= 0; i-- {
 		at, err := o.s.Find(ctx, name[i:])

@@ -11,7 +11,7 @@ import (
 // run runs a request. What it returns becomes the result; nil leaves the response as
 // the operation has made it, success by default.
 func (d *Directory) run(ctx context.Context, o *operation, m *op.Message, sink op.Sink) error {
-	bind, isBind := m.Request.(*op.Bind)
+	b, isBind := m.Request.(*op.Bind)
 	var x *exchange
 	if isBind {
 		x = o.session.forget() // anonymous from receipt on (RFC 4513, 4)
@@ -28,7 +28,7 @@ func (d *Directory) run(ctx context.Context, o *operation, m *op.Message, sink o
 		}
 	}
 	if isBind {
-		return runBind(ctx, o, bind, x)
+		return runBind(ctx, o, b, x)
 	}
 	if mustChange(o, m.Request) {
 		return errMustChange

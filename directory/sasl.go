@@ -41,7 +41,7 @@ func mechanisms(o *operation) (ms []mechanism) {
 // sasl takes one message of a SASL exchange. In the middle of one the mechanism
 // is named again; another one, or a bind of another kind, abandons it.
 func (o *operation) sasl(ctx context.Context, r *op.Bind, x *exchange) (*identity, error) {
-	m := o.mechanism(r.Mechanism)
+	m := o.mechanismNamed(r.Mechanism)
 	if m == nil {
 		return nil, op.Errorf(op.AuthMethodNotSupported, "SASL mechanism %q is not served: see supportedSASLMechanisms", r.Mechanism)
 	}
@@ -66,7 +66,7 @@ func (o *operation) step(ctx context.Context, m *mechanism, message []byte, x *e
 	return m.begin(ctx, o, message)
 }
 
-func (o *operation) mechanism(name string) *mechanism {
+func (o *operation) mechanismNamed(name string) *mechanism {
 	all := mechanisms(o)
 	for i := range all {
 		if m := &all[i]; m.name == name {

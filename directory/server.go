@@ -75,7 +75,7 @@ func (d *server) key(name dn.DN) (string, error) { return nameKey(name, d.part.S
 // isAdmin reports whether a name is the administrator's.
 func (d *server) isAdmin(name dn.DN) bool {
 	set := d.settings()
-	if set.adminKey == "" || len(name) != len(set.admin) {
+	if set.adminKey == "" || len(name) != len(set.adminName) {
 		return false // without the cost of a normalised name
 	}
 	key, err := d.key(name)

@@ -11,7 +11,7 @@ type settings struct {
 	Options
 	rules     []limitRule
 	anonymous *Limits
-	admin     dn.DN
+	adminName dn.DN
 	adminKey  string // "": there is no administrator
 }
 
@@ -26,7 +26,7 @@ func newSettings(o Options, s *schema.Schema) (*settings, error) {
 	if o.Admin == "" || o.AdminPassword == "" {
 		return set, nil
 	}
-	if set.admin, set.adminKey, err = parseName(o.Admin, s); err != nil {
+	if set.adminName, set.adminKey, err = parseName(o.Admin, s); err != nil {
 		return nil, err
 	}
 	o.Passwords.Expect([]byte(o.AdminPassword))

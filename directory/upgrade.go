@@ -16,17 +16,17 @@ import (
 // upgrade stores the password that somebody has just bound with in the default
 // scheme if it is in a fast one, derives the keys of SCRAM that are missing and
 // removes those of mechanisms that are not offered. The bind does not wait for it.
-func (o *operation) upgrade(who *identity, secrets []entry.Attribute, stored, password []byte) {
+func (o *operation) upgrade(who *identity, secrets []entry.Attribute, stored, clear []byte) {
 	d := o.server
 	if !d.settings().UpgradePasswords || who.admin || auth.Slow(stored) && o.hasKeys(secrets) && !o.hasSpareKeys(secrets) {
 		return
 	}
 	spare := o.hasSpareKeys(secrets)
-	stored, password = bytes.Clone(stored), bytes.Clone(password)
+	stored, clear = bytes.Clone(stored), bytes.Clone(clear)
 	x := o.apart()
 	d.beside.start(func(ctx context.Context) {
 		defer d.containPanic("storing a password anew")
-		err := x.restore(ctx, who, stored, password, spare)
+		err := x.restore(ctx, who, stored, clear, spare)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, txn.ErrReadOnly) && !isMissing(err) {
 			d.log.Warn("a password stays as it is stored", "dn", who.name, "error", err)
 		}
@@ -71,9 +71,9 @@ func (o *operation) hasSpareKeys(secrets []entry.Attribute) bool {
 
 // restore replaces what is stored of a password, unless that was changed
 // meanwhile.
-func (o *operation) restore(ctx context.Context, who *identity, stored, password []byte, spare bool) error {
+func (o *operation) restore(ctx context.Context, who *identity, stored, clear []byte, spare bool) error {
 	o.who = who
-	changes, err := o.newPassword(ctx, password)
+	changes, err := o.newPassword(ctx, clear)
 	if err != nil {
 		return err
 	}
