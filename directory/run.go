@@ -4,56 +4,64 @@ import (
 	"context"
 
 	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/assertion"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/bind"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/search"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/watch"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/write"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
 // run runs a request. What it returns becomes the result; nil leaves the response as
 // the operation has made it, success by default.
-func (d *Directory) run(ctx context.Context, o *operation, m *op.Message, sink op.Sink) error {
+func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message, sink op.Sink) error {
 	b, isBind := m.Request.(*op.Bind)
-	var x *exchange
+	var x *request.Exchange
 	if isBind {
-		x = o.session.forget() // anonymous from receipt on (RFC 4513, 4)
+		x = req.Session.Forget() // anonymous from receipt on (RFC 4513, 4)
 	}
 	if len(m.Controls) > 0 {
-		if err := takeControls(o, m); err != nil {
+		if err := request.TakeControls(req, m); err != nil {
 			return err
 		}
-		if err := assume(ctx, o); err != nil {
+		if err := identify.Assume(ctx, req); err != nil {
 			return err
 		}
-		if err := o.awaitOthers(ctx); err != nil {
+		if err := req.AwaitOthers(ctx); err != nil {
 			return err
 		}
 	}
 	if isBind {
-		return runBind(ctx, o, b, x)
+		return bind.Run(ctx, req, b, x)
 	}
-	if mustChange(o, m.Request) {
-		return errMustChange
+	if identify.MustChange(req, m.Request) {
+		return identify.ErrMustChange
 	}
-	o.limits = d.server.limitsOf(o.who)
-	return d.perform(ctx, o, m, sink)
+	req.Limits = d.server.LimitsOf(req.Who)
+	return d.perform(ctx, req, m, sink)
 }
 
 // perform runs what is no bind.
-func (d *Directory) perform(ctx context.Context, o *operation, m *op.Message, sink op.Sink) error {
+func (d *Directory) perform(ctx context.Context, req *request.Request, m *op.Message, sink op.Sink) error {
 	switch r := m.Request.(type) {
 	case *op.Search:
-		return d.search(ctx, o, r, sink)
+		return d.search(ctx, req, r, sink)
 	case *op.Compare:
-		return compare(ctx, o, r)
+		return assertion.Compare(ctx, req, r)
 	case *op.Extended:
-		return d.extended(ctx, o, r)
+		return d.extended(ctx, req, r)
 	case *op.Add, *op.Modify, *op.Delete, *op.ModifyDN:
-		return runWrite(ctx, o, m.Request)
+		return write.Run(ctx, req, m.Request)
 	}
 	return op.Errorf(op.ProtocolError, "not an operation that is answered")
 }
 
 // search hands a search to what serves it (RFC 4511, 4.5).
-func (d *Directory) search(ctx context.Context, o *operation, r *op.Search, sink op.Sink) error {
+func (d *Directory) search(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink) error {
 	name, err := dn.Parse(r.Base)
 	if err != nil {
 		return op.Errorf(op.InvalidDNSyntax, "base: %v", err)
@@ -61,26 +69,26 @@ func (d *Directory) search(ctx context.Context, o *operation, r *op.Search, sink
 	if r.Scope > op.Subordinates || r.Deref > op.DerefAlways || r.SizeLimit < 0 || r.TimeLimit < 0 {
 		return op.Errorf(op.ProtocolError, "a search's scope, dereferencing or limits are out of range")
 	}
-	if source := virtualSource(name, r.Scope); source != nil {
-		return source.search(ctx, o, name, r, sink)
+	if source := virtual.Lookup(name, r.Scope); source != nil {
+		return source.Search(ctx, req, name, r, sink)
 	}
-	if o.controls.waits() {
-		return runWatch(ctx, o, name, r, sink)
+	if req.Controls.Waits() {
+		return watch.Run(ctx, req, name, r, sink)
 	}
-	return runSearch(ctx, o, d.lists, name, r, sink)
+	return search.Run(ctx, req, d.lists, name, r, sink)
 }
 
 // extended runs an extended operation (RFC 4511, 4.12).
-func (d *Directory) extended(ctx context.Context, o *operation, r *op.Extended) error {
+func (d *Directory) extended(ctx context.Context, req *request.Request, r *op.Extended) error {
 	switch r.OID {
 	case control.OIDWhoAmI:
 		if r.Value != nil {
 			return op.Errorf(op.ProtocolError, "Who am I takes no value")
 		}
-		o.response.Value = o.who.authzID()
+		req.Response.Value = req.Who.AuthzID()
 		return nil
 	case control.OIDPasswordModify:
-		return passwordModify(ctx, o, r.Value)
+		return write.PasswordModify(ctx, req, r.Value)
 	}
 	return op.Errorf(op.ProtocolError, "extended operation %q is not known: see supportedExtension", r.OID)
 }

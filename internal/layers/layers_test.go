@@ -28,7 +28,13 @@ var order = strings.Fields(`
 	partition/internal/write partition/internal/load partition/internal/verify partition/internal/evolve
 	partition/internal/erase partition/internal/feed partition
 	monitor partition/transfer partition/maintain partition/past history auth bulk
-	internal/hasher directory server
+	internal/hasher
+	directory/internal/known directory/internal/settings directory/internal/request directory/internal/accesslog
+	directory/internal/collective directory/internal/filters directory/internal/identify directory/internal/password
+	directory/internal/bind directory/internal/show directory/internal/results directory/internal/virtual
+	directory/internal/locate directory/internal/assertion directory/internal/search directory/internal/watch
+	directory/internal/write directory
+	server
 	internal/certs internal/config internal/handoff internal/wallclock cmd/ldapd
 `)
 

@@ -1,0 +1,33 @@
+// Package assertion tests what a client asserts of one entry: compares, and the assertion
+// control.
+package assertion
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// Check tests the request's assertion, if there is one, on the entry that the
+// operation is about. False and Undefined are alike (RFC 4528, 3).
+func Check(ctx context.Context, req *request.Request, id entry.ID) error {
+	if req.Controls.Assertion == nil {
+		return nil
+	}
+	if id == entry.Root {
+		return virtual.RootDSE(req).Assert(req)
+	}
+	f, err := filters.Prepare(ctx, req, req.Controls.Assertion, nil)
+	if err != nil {
+		return err
+	}
+	for _, err := range req.Snapshot.Search(ctx, partition.Query{Base: id, Scope: op.BaseObject, Filter: f}) {
+		return err // the one result says that it is true
+	}
+	return virtual.ErrAssertion
+}

@@ -1,0 +1,163 @@
+package assertion
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/collective"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/show"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// Compare tests one assertion (RFC 4511, 4.10). Aliases are not followed.
+func Compare(ctx context.Context, req *request.Request, r *op.Compare) error {
+	s, err := req.State(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	t, options := req.Schema.Describe(r.Description)
+	if t == nil {
+		return op.Errorf(op.UndefinedAttributeType, "attribute %q is not in the schema, or one of its options is not known", r.Description)
+	}
+	holds, err := compareEntry(ctx, req, t, entry.SortOptions(options), r)
+	if err != nil {
+		return err
+	}
+	req.Response.Code = op.CompareFalse
+	if holds {
+		req.Response.Code = op.CompareTrue
+	}
+	return nil
+}
+
+func compareEntry(ctx context.Context, req *request.Request, t *schema.AttributeType, options string, r *op.Compare) (bool, error) {
+	if at, ok := locate.Recall(ctx, req, r.Name); ok {
+		return compareAt(ctx, req, at, t, r)
+	}
+	name, err := dn.Parse(r.Name)
+	if err != nil {
+		return false, op.Errorf(op.InvalidDNSyntax, "%v", err)
+	}
+	v, err := virtual.Named(ctx, req, name)
+	if err != nil {
+		return false, err
+	}
+	if v != nil {
+		if err := v.Assert(req); err != nil {
+			return false, err
+		}
+		return compareValues(t, slices.Collect(v.Source(req.Schema).Values(t, options)), r.Value)
+	}
+	at, err := locate.Entry(ctx, req, name)
+	if err != nil {
+		return false, err
+	}
+	req.Snapshot.Remember(r.Name, at)
+	return compareAt(ctx, req, at, t, r)
+}
+
+func compareAt(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, r *op.Compare) (bool, error) {
+	if err := Check(ctx, req, at.ID); err != nil {
+		return false, err
+	}
+	_, options, _ := strings.Cut(r.Description, ";")
+	options = entry.SortOptions(options)
+	switch {
+	case t.Secret() && req.Who.IsAdmin() && !req.IsPast():
+		return compareSecret(ctx, req, at.ID, t, options, r.Value)
+	case t.Secret():
+		return false, op.Errorf(op.InsufficientAccessRights, "%s is for binding only", t.Name())
+	case slices.Contains(req.Known.Computed, t):
+		values, err := show.Computed(ctx, req, t, at)
+		if err != nil {
+			return false, err
+		}
+		return compareValues(t, values, r.Value)
+	}
+	holds, has, err := compareShared(ctx, req, at, t, options, r.Value)
+	if holds || err != nil {
+		return holds, err
+	}
+	own, err := req.Snapshot.Compare(ctx, at.ID, r.Description, r.Value)
+	if has && partition.Is(err, partition.NoSuchAttribute) {
+		return false, nil
+	}
+	return own, err
+}
+
+// compareSecret compares what is stored of a secret, as it is: a hash does not
+// match the password that it is of.
+func compareSecret(ctx context.Context, req *request.Request, id entry.ID, t *schema.AttributeType, options string, assertion []byte) (bool, error) {
+	secrets, err := req.Snapshot.Secrets(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	var values [][]byte
+	for _, a := range secrets {
+		if a.Type.Is(t) && entry.HasOptions(a.Options, options) {
+			values = append(values, a.Values...)
+		}
+	}
+	return compareValues(t, values, assertion)
+}
+
+// compareValues compares as RFC 4511 says where the partition cannot.
+func compareValues(t *schema.AttributeType, values [][]byte, assertion []byte) (bool, error) {
+	switch {
+	case t.Equality == nil:
+		return false, op.Errorf(op.InappropriateMatching, "%s has no equality matching rule", t.Name())
+	case len(values) == 0:
+		return false, op.Errorf(op.NoSuchAttribute, "the entry has no %s", t.Name())
+	}
+	want, err := t.Equality.Assertion(assertion)
+	if err != nil {
+		return false, op.Errorf(op.InvalidAttributeSyntax, "%v", err)
+	}
+	for _, v := range values {
+		if key, err := t.Equality.Key(v); err == nil && bytes.Equal(key, want) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// compareShared compares with the values that an entry has from collections;
+// false if it has none of the type.
+func compareShared(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, options string, assertion []byte) (holds, has bool, err error) {
+	if len(t.Shared()) == 0 {
+		return false, false, nil
+	}
+	c, err := collective.Collect(ctx, req)
+	if err != nil || c == nil {
+		return false, false, err
+	}
+	e, err := req.Snapshot.Entry(ctx, at.ID, false)
+	if err != nil {
+		return false, false, err
+	}
+	all, err := c.Attributes(ctx, &partition.Result{Located: at, Entry: e})
+	if err != nil {
+		return false, false, err
+	}
+	var values [][]byte
+	for _, a := range all[len(e.Attributes):] {
+		if a.Type.Is(t) && entry.HasOptions(a.Options, options) {
+			values = append(values, a.Values...)
+		}
+	}
+	if len(values) == 0 {
+		return false, false, nil
+	}
+	holds, err = compareValues(t, values, assertion)
+	return holds, true, err
+}

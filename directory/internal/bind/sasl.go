@@ -1,0 +1,262 @@
+package bind
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// A mechanism is one of SASL (RFC 4422) that is offered.
+type mechanism struct {
+	name string
+	// usable says why it does not work on this connection; nil: it does.
+	usable func(req *request.Request) error
+	// begin takes the client's first message. It returns who the client is, or an
+	// error, or lets the client go on by proceed.
+	begin func(ctx context.Context, req *request.Request, message []byte) (*settings.Identity, error)
+}
+
+// mechanisms returns those that are configured; the SCRAM ones bring their -PLUS.
+func mechanisms(req *request.Request) (ms []mechanism) {
+	set := req.Server.Settings()
+	for _, name := range set.Mechanisms {
+		switch {
+		case name == "EXTERNAL":
+			ms = append(ms, mechanism{name, usableExternal, bindExternal})
+		case name == "PLAIN":
+			ms = append(ms, mechanism{name, usablePlain, bindPlain})
+		case name == "OAUTHBEARER" && set.Tokens != nil:
+			ms = append(ms, mechanism{name, usableBearer, bindBearer})
+		case auth.IsScram(name):
+			ms = append(ms, mechanism{name, usableScram, beginScram(name)},
+				mechanism{name + auth.Plus, usablePlus, beginScram(name + auth.Plus)})
+		}
+	}
+	return ms
+}
+
+// sasl takes one message of a SASL exchange. In the middle of one the mechanism
+// is named again; another one, or a bind of another kind, abandons it.
+func sasl(ctx context.Context, req *request.Request, r *op.Bind, x *request.Exchange) (*settings.Identity, error) {
+	m := mechanismNamed(req, r.Mechanism)
+	if m == nil {
+		return nil, op.Errorf(op.AuthMethodNotSupported, "SASL mechanism %q is not served: see supportedSASLMechanisms", r.Mechanism)
+	}
+	if err := m.usable(req); err != nil {
+		return nil, err
+	}
+	who, err := step(ctx, req, m, r.Credentials, x)
+	if errors.Is(err, auth.ErrMessage) {
+		err = op.Errorf(op.ProtocolError, "%v", err)
+	}
+	return who, err
+}
+
+func step(ctx context.Context, req *request.Request, m *mechanism, message []byte, x *request.Exchange) (*settings.Identity, error) {
+	if x != nil && x.Mechanism == m.name {
+		return x.Next(ctx, req, message)
+	}
+	if message == nil && m.name != "EXTERNAL" {
+		// The client begins all others, and this one wants to be asked (RFC 4422, 3).
+		return nil, proceed(req, m.name, nil, m.begin)
+	}
+	return m.begin(ctx, req, message)
+}
+
+func mechanismNamed(req *request.Request, name string) *mechanism {
+	all := mechanisms(req)
+	for i := range all {
+		if m := &all[i]; m.name == name {
+			return m
+		}
+	}
+	return nil
+}
+
+// UsableMechanisms are what this connection can use now.
+func UsableMechanisms(req *request.Request) (names []string) {
+	all := mechanisms(req)
+	for i := range all {
+		if m := &all[i]; m.usable(req) == nil {
+			names = append(names, m.name)
+		}
+	}
+	return names
+}
+
+// proceed asks the client for its next message.
+func proceed(req *request.Request, mechanism string, challenge []byte, next func(context.Context, *request.Request, []byte) (*settings.Identity, error)) error {
+	req.Session.Exchange = &request.Exchange{Mechanism: mechanism, Next: next}
+	req.Response.SASLCredentials = challenge
+	return &op.Result{Code: op.SASLBindInProgress}
+}
+
+// actAs returns who the client wants to be: itself, or by the administrator
+// anyone (RFC 4513, 5.2.1.8). Neither may be disabled.
+func actAs(ctx context.Context, req *request.Request, who *settings.Identity, authzID string) (*settings.Identity, error) {
+	if err := identify.Enabled(ctx, req, who, errCredentials); err != nil {
+		return nil, err
+	}
+	other, err := wanted(ctx, req, who, authzID)
+	if err != nil || other == who {
+		return who, err
+	}
+	return other, identify.Enabled(ctx, req, other, errCredentials)
+}
+
+func wanted(ctx context.Context, req *request.Request, who *settings.Identity, authzID string) (*settings.Identity, error) {
+	if authzID == "" || isName(req, who, authzID) {
+		return who, nil
+	}
+	other, err := identify.AuthzID(ctx, req, authzID)
+	switch {
+	case errors.Is(err, identify.ErrNobody):
+		return nil, errCredentials
+	case err != nil:
+		return nil, err
+	case other != nil && other.ID == who.ID && other.Admin == who.Admin && other.Name == who.Name:
+		return who, nil
+	case who.IsAdmin():
+		return other, nil
+	}
+	return nil, errCredentials
+}
+
+// isName reports whether an authorization identity is somebody's name, also one
+// that no entry has.
+func isName(req *request.Request, who *settings.Identity, authzID string) bool {
+	kind, name, _ := strings.Cut(authzID, ":")
+	if !strings.EqualFold(kind, "dn") {
+		return false
+	}
+	key, err := req.Parse(name)
+	own, ownErr := req.Parse(who.Name)
+	return err == nil && ownErr == nil && key == own
+}
+
+// named returns who a name belongs to that a client gave itself; nobody, if there
+// is none.
+func named(ctx context.Context, req *request.Request, name string) (*settings.Identity, error) {
+	who, err := identify.AuthzID(ctx, req, name)
+	if errors.Is(err, identify.ErrNobody) {
+		return nil, nil
+	}
+	return who, err
+}
+
+func usablePlain(req *request.Request) error {
+	if auth.Confidential(req.Session.Channel) || req.Server.Settings().PlainInClear && !password.InClear(req) {
+		return nil
+	}
+	return password.ErrClear
+}
+
+// bindPlain is RFC 4616.
+func bindPlain(ctx context.Context, req *request.Request, message []byte) (*settings.Identity, error) {
+	authzID, name, password, err := auth.ParsePlain(message)
+	if err != nil {
+		return nil, err
+	}
+	s := req.Now()
+	defer s.Close()
+	who, err := named(ctx, req, auth.NameOf(name))
+	if err != nil {
+		return nil, err
+	}
+	if who, err = verify(ctx, req, who, password); err != nil {
+		return nil, err
+	}
+	return actAs(ctx, req, who, authzID)
+}
+
+func usableExternal(req *request.Request) error {
+	if auth.External(req.Session.Channel) {
+		return nil
+	}
+	return op.Errorf(op.InappropriateAuthentication, "the connection does not identify you: use TLS with a client certificate, or ldapi")
+}
+
+// bindExternal is RFC 4422, appendix A; the message is the authorization
+// identity, if one is wanted.
+func bindExternal(ctx context.Context, req *request.Request, message []byte) (*settings.Identity, error) {
+	s := req.Now()
+	defer s.Close()
+	who, err := external(ctx, req)
+	if errors.Is(err, identify.ErrNobody) {
+		return nil, errCredentials
+	}
+	if err != nil {
+		return nil, err
+	}
+	return actAs(ctx, req, who, string(message))
+}
+
+// external returns who the layers below LDAP know. Rules come first. Without one a
+// certificate is for the entry that has its subject's name, and a process on the
+// same machine is who it is, without an entry. Only a rule makes anyone the
+// administrator.
+func external(ctx context.Context, req *request.Request) (*settings.Identity, error) {
+	names := auth.ExternalNames(req.Session.Channel)
+	if target, ok := auth.Find(req.Server.Settings().Identities, names...); ok {
+		return identify.Reach(ctx, req, target)
+	}
+	if uid, gid, ok := req.Session.Channel.Peer(); ok {
+		return &settings.Identity{Name: auth.PeerName(uid, gid)}, nil
+	}
+	for _, name := range names {
+		if subject, ok := strings.CutPrefix(name, "dn:"); ok {
+			return identify.EntryNamed(ctx, req, subject)
+		}
+	}
+	return nil, identify.ErrNobody
+}
+
+func usableBearer(req *request.Request) error {
+	if auth.Confidential(req.Session.Channel) {
+		return nil
+	}
+	return op.Errorf(op.ConfidentialityRequired, "tokens are not taken in clear: use TLS")
+}
+
+// bindBearer is RFC 7628. Its failures come in two steps: the client is told
+// where tokens are to be had, answers anything, and then is refused.
+func bindBearer(ctx context.Context, req *request.Request, message []byte) (*settings.Identity, error) {
+	authzID, token, err := auth.ParseBearer(message)
+	if err != nil {
+		return nil, err
+	}
+	who, err := bearer(ctx, req, authzID, token)
+	if !errors.Is(err, auth.ErrToken) && !errors.Is(err, errCredentials) {
+		return who, err
+	}
+	return nil, proceed(req, "OAUTHBEARER", req.Server.Settings().Tokens.Discovery("invalid_token"),
+		func(context.Context, *request.Request, []byte) (*settings.Identity, error) {
+			return nil, errCredentials
+		})
+}
+
+// bearer returns who a token is of. What it says is a name for rules, never a DN.
+func bearer(ctx context.Context, req *request.Request, authzID, token string) (*settings.Identity, error) {
+	name, err := req.Server.Settings().Tokens.Verify(token)
+	if err != nil {
+		return nil, err
+	}
+	s := req.Now()
+	defer s.Close()
+	who, err := named(ctx, req, "u:"+name)
+	if err != nil {
+		return nil, err
+	}
+	if who == nil {
+		req.Server.Log.Info("a token's name belongs to nobody", "name", name)
+		return nil, errCredentials
+	}
+	return actAs(ctx, req, who, authzID)
+}

@@ -1,0 +1,106 @@
+package bind
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// upgrade stores the password that somebody has just bound with in the default
+// scheme if it is in a fast one, derives the keys of SCRAM that are missing and
+// removes those of mechanisms that are not offered. The bind does not wait for it.
+func upgrade(req *request.Request, who *settings.Identity, secrets []entry.Attribute, stored, clear []byte) {
+	d := req.Server
+	if !d.Settings().UpgradePasswords || who.Admin || auth.Slow(stored) && hasKeys(req, secrets) && !hasSpareKeys(req, secrets) {
+		return
+	}
+	spare := hasSpareKeys(req, secrets)
+	stored, clear = bytes.Clone(stored), bytes.Clone(clear)
+	x := req.Apart()
+	d.Beside.Start(func(ctx context.Context) {
+		defer d.ContainPanic("storing a password anew")
+		err := restore(ctx, x, who, stored, clear, spare)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, txn.ErrReadOnly) && !request.IsMissing(err) {
+			d.Log.Warn("a password stays as it is stored", "dn", who.Name, "error", err)
+		}
+	})
+}
+
+// hasKeys reports whether there are all keys of SCRAM that would be derived.
+func hasKeys(req *request.Request, secrets []entry.Attribute) bool {
+	if req.Known.ScramKey == nil {
+		return true
+	}
+	for _, m := range req.Server.Settings().Mechanisms {
+		if !auth.IsScram(m) {
+			continue
+		}
+		if _, ok := keyIn(req, secrets, m); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// hasSpareKeys reports whether there are keys that were derived for a mechanism of
+// SCRAM that is not offered.
+func hasSpareKeys(req *request.Request, secrets []entry.Attribute) bool {
+	offered := func(key []byte) bool {
+		return slices.ContainsFunc(req.Server.Settings().Mechanisms, func(m string) bool {
+			if !auth.IsScram(m) {
+				return false
+			}
+			_, ok := auth.ParseScramKey(m, key)
+			return ok
+		})
+	}
+	for i := range secrets {
+		if t := secrets[i].Type; t == req.Known.ScramKey && t != nil {
+			return slices.ContainsFunc(secrets[i].Values, func(key []byte) bool { return !offered(key) })
+		}
+	}
+	return false
+}
+
+// restore replaces what is stored of a password, unless that was changed
+// meanwhile.
+func restore(ctx context.Context, req *request.Request, who *settings.Identity, stored, clear []byte, spare bool) error {
+	req.Who = who
+	changes, err := password.New(ctx, req, clear)
+	if err != nil {
+		return err
+	}
+	if auth.Slow(stored) {
+		changes = changes[1:] // only the keys
+		if len(changes) == 0 || len(changes[0].Values) == 0 && !spare {
+			return nil // SCRAM cannot have this password
+		}
+	}
+	_, err = req.Server.Part.Update(ctx, partition.By{Name: who.Name}, func(tx *partition.Tx) error {
+		name, err := dn.Parse(who.Name)
+		if err != nil {
+			return err
+		}
+		req.Read(&tx.Snapshot)
+		at, err := tx.Find(ctx, name)
+		if err != nil || at.ID != who.ID {
+			return err
+		}
+		now, err := password.Stored(ctx, req, name, "userPassword")
+		if err != nil || len(now) != 1 || !bytes.Equal(now[0], stored) {
+			return err
+		}
+		return tx.Modify(ctx, name, changes)
+	})
+	return err
+}

@@ -1,0 +1,283 @@
+// Package collective has the attributes that entries share by collective attribute
+// subentries (RFC 3671).
+package collective
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// Roles of administrative points (X.501, 14.3). A specific area ends those
+// around it; inner areas lie within.
+var (
+	specificAreas = []string{"2.5.23.1", "2.5.23.5"} // autonomousArea, collectiveAttributeSpecificArea
+	areaNames     = map[string]string{
+		"autonomousarea":                  "2.5.23.1",
+		"collectiveattributespecificarea": "2.5.23.5",
+		"collectiveattributeinnerarea":    "2.5.23.6",
+	}
+)
+
+// Set are the collective attribute subentries of one revision (RFC
+// 3671), by name.
+type Set struct {
+	at    *partition.Snapshot
+	known *known.Elements
+	all   []*collection
+	// failed is an error of a filter's test, which cannot return it.
+	failed error
+}
+
+// A collection is the entries that one subtree specification of a subentry
+// selects, and what they share.
+type collection struct {
+	subentry   string
+	point      []dn.Norm // the administrative point
+	subtree    *schema.Subtree
+	attributes []entry.Attribute
+}
+
+// Collect reads the collective attribute subentries; nil if there are none, which
+// costs no more than to ask for referrals.
+func Collect(ctx context.Context, req *request.Request) (*Set, error) {
+	if has, err := req.Snapshot.HasClass(ctx, req.Known.CollectiveSubentry); err != nil || !has {
+		return nil, err
+	}
+	c := &Set{at: req.Snapshot, known: req.Known}
+	q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: req.Known.IsCollective}
+	for found, err := range req.Snapshot.Search(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		if err := c.add(ctx, found); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(c.all, func(a, b *collection) int { return strings.Compare(a.subentry, b.subentry) })
+	return c, nil
+}
+
+// add takes a subentry. One whose superior is no administrative point for
+// collective attributes is without effect (RFC 3672, 2).
+func (c *Set) add(ctx context.Context, found *partition.Result) error {
+	name, err := dn.Parse(found.Name)
+	if err != nil || len(name) < 2 {
+		return err
+	}
+	roles, err := c.roles(ctx, name.Parent())
+	if err != nil || len(roles) == 0 {
+		return err
+	}
+	point, err := name.Parent().Normalize(c.known.Schema)
+	if err != nil {
+		return err
+	}
+	var shared []entry.Attribute
+	for _, a := range found.Entry.Attributes {
+		if a.Type.Collective {
+			shared = append(shared, a)
+		}
+	}
+	for _, v := range found.Entry.Values(c.known.SubtreeSpecification) {
+		sub, err := c.known.Schema.ParseSubtree(v)
+		if err != nil {
+			continue // it names types that have gone from the schema
+		}
+		c.all = append(c.all, &collection{found.Name, point, sub, shared})
+	}
+	return nil
+}
+
+// roles are the OIDs of an entry's administrative roles that matter here.
+func (c *Set) roles(ctx context.Context, name dn.DN) ([]string, error) {
+	at, err := c.at.Find(ctx, name)
+	if request.IsMissing(err) {
+		return nil, nil // above the naming context
+	}
+	if err != nil {
+		return nil, err
+	}
+	e, err := c.at.Entry(ctx, at.ID, false)
+	if err != nil {
+		return nil, err
+	}
+	var roles []string
+	for _, v := range e.Values(c.known.AdministrativeRole) {
+		oid := string(v)
+		if named := areaNames[strings.ToLower(oid)]; named != "" {
+			oid = named
+		}
+		if slices.Contains(specificAreas, oid) || oid == areaNames["collectiveattributeinnerarea"] {
+			roles = append(roles, oid)
+		}
+	}
+	return roles, nil
+}
+
+// of lists the collections that an entry is in. The nearest specific area above
+// it hides those of areas further out.
+func (c *Set) of(ctx context.Context, name dn.DN, is func(class string) bool) ([]*collection, error) {
+	if is("subentry") {
+		return nil, nil
+	}
+	norms, err := name.Normalize(c.known.Schema)
+	if err != nil {
+		return nil, err
+	}
+	var in []*collection
+	for _, one := range c.all {
+		if below, ok := cutPoint(norms, one.point); ok && one.subtree.Holds(below, is) {
+			in = append(in, one)
+		}
+	}
+	if len(in) == 0 {
+		return nil, nil
+	}
+	area, err := c.area(ctx, name)
+	return slices.DeleteFunc(in, func(one *collection) bool { return len(one.point) < area }), err
+}
+
+// area is how many RDNs the name of the nearest specific area's point has.
+func (c *Set) area(ctx context.Context, name dn.DN) (int, error) {
+	for ; len(name) > 0; name = name.Parent() {
+		roles, err := c.roles(ctx, name)
+		if err != nil {
+			return 0, err
+		}
+		if slices.ContainsFunc(roles, func(oid string) bool { return slices.Contains(specificAreas, oid) }) {
+			return len(name), nil
+		}
+	}
+	return 0, nil
+}
+
+// cutPoint returns what of a name is below an administrative point.
+func cutPoint(name, point []dn.Norm) ([]dn.Norm, bool) {
+	n := len(name) - len(point)
+	if n < 0 || !slices.Equal(name[n:], point) {
+		return nil, false
+	}
+	return name[:n], true
+}
+
+// excludes reports whether an entry's collectiveExclusions are against a type.
+func (c *Set) excludes(exclusions [][]byte, t *schema.AttributeType) bool {
+	return slices.ContainsFunc(exclusions, func(v []byte) bool {
+		name := string(v)
+		return name == "2.5.18.0" || strings.EqualFold(name, "excludeAllCollectiveAttributes") || c.known.Schema.Attribute(name) == t
+	})
+}
+
+// Failure returns an error of a filter's test.
+func (c *Set) Failure() error {
+	if c == nil {
+		return nil
+	}
+	return c.failed
+}
+
+// Attributes returns an entry's attributes with the collective ones, whose values
+// from several collections come together, behind them.
+func (c *Set) Attributes(ctx context.Context, found *partition.Result) ([]entry.Attribute, error) {
+	own := found.Entry.Attributes
+	name, err := dn.Parse(found.Name)
+	if err != nil {
+		return nil, err
+	}
+	in, err := c.of(ctx, name, func(class string) bool { return c.known.HasClass(found.Entry, class) })
+	if err != nil || len(in) == 0 {
+		return own, err
+	}
+	exclusions := found.Entry.Values(c.known.CollectiveExclusions)
+	all := own[:len(own):len(own)]
+	var names [][]byte
+	for _, one := range in {
+		names = append(names, []byte(one.subentry))
+		for _, a := range one.attributes {
+			if !c.excludes(exclusions, a.Type) {
+				all = combine(all, len(own), a)
+			}
+		}
+	}
+	return append(all, entry.Attribute{Type: c.known.CollectiveSubentries, Values: distinct(names)}), nil
+}
+
+// combine adds an attribute to those from a position on.
+func combine(all []entry.Attribute, from int, a entry.Attribute) []entry.Attribute {
+	for i := from; i < len(all); i++ {
+		if all[i].Type == a.Type && all[i].Options == a.Options {
+			values := slices.Concat(all[i].Values, a.Values)
+			all[i].Values = distinct(values)
+			return all
+		}
+	}
+	return append(all, a)
+}
+
+// distinct drops values that stand there already, byte for byte.
+func distinct(values [][]byte) [][]byte {
+	var out [][]byte
+	for _, v := range values {
+		if !slices.ContainsFunc(out, func(w []byte) bool { return bytes.Equal(v, w) }) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// Rewrite makes tests that cover collective types hold of the members of the
+// collections whose attributes they hold of.
+func (c *Set) Rewrite(ctx context.Context, f filter.Resolved) filter.Resolved {
+	if c == nil {
+		return f
+	}
+	return filter.Map(f, func(t *filter.Test) filter.Resolved {
+		shared := t.Shared()
+		if shared == nil {
+			return t
+		}
+		either := []filter.Resolved{t}
+		for i, one := range c.all {
+			for _, a := range one.attributes {
+				e := entry.Entry{Attributes: []entry.Attribute{a}}
+				if shared.Match(&filter.EntrySource{Schema: c.known.Schema, Entry: &e}) == filter.True {
+					either = append(either, c.member(ctx, c.all[i], a.Type))
+				}
+			}
+		}
+		return filter.MakeOr(either...)
+	})
+}
+
+// member is the test whether an entry has a type from a collection.
+func (c *Set) member(ctx context.Context, one *collection, t *schema.AttributeType) filter.Resolved {
+	types := []*schema.AttributeType{c.known.ObjectClass, c.known.CollectiveExclusions}
+	return filter.Place(types, func(name dn.DN, e filter.Source) bool {
+		if c.excludes(slices.Collect(e.Values(c.known.CollectiveExclusions, "")), t) {
+			return false
+		}
+		in, err := c.of(ctx, name, func(class string) bool {
+			for v := range e.Values(c.known.ObjectClass, "") {
+				if c.known.IsNamed(string(v), class) {
+					return true
+				}
+			}
+			return false
+		})
+		if err != nil {
+			c.failed = err
+		}
+		return slices.Contains(in, one)
+	})
+}

@@ -1,0 +1,109 @@
+package filters
+
+import (
+	"context"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// MaxChain bounds how many entries a chain may go through; tests lower it.
+var MaxChain = 10000
+
+// IsChain reports whether f is a member-in-chain test,
+// (member:1.2.840.113556.1.4.1941:=DN).
+func IsChain(f filter.Filter) bool {
+	e, ok := f.(*filter.Extensible)
+	return ok && (e.Rule == schema.InChainOID || strings.EqualFold(e.Rule, schema.InChainName))
+}
+
+// chainTest turns a member-in-chain test ([MS-ADTS], 3.1.1.3.1.3.1) into one of
+// the names from which the chain goes on: DN itself, and of the entries whose
+// attribute leads there those that others lead to.
+func chainTest(ctx context.Context, req *request.Request, f *filter.Extensible) (filter.Filter, error) {
+	c := &chain{req: req, attribute: f.Attribute, seen: map[string]bool{}}
+	if f.DNAttrs || !holdsNames(req, f.Attribute) || !c.add(f.Value) {
+		return f, nil // Undefined, as Resolve finds
+	}
+	names := filter.Or{}
+	for len(c.next) > 0 {
+		name := c.next[0]
+		c.next = c.next[1:]
+		led, err := c.follow(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if led {
+			names = append(names, c.test(name))
+		}
+	}
+	return names, nil
+}
+
+// holdsNames reports whether values of an attribute are names, to which chains
+// lead.
+func holdsNames(req *request.Request, description string) bool {
+	base, _, _ := strings.Cut(description, ";")
+	t := req.Schema.Attribute(base)
+	return t != nil && req.Schema.Rule(schema.InChainOID).AppliesTo(t)
+}
+
+// A chain follows an attribute from values to the entries that have them,
+// breadth first.
+type chain struct {
+	req       *request.Request
+	attribute string
+	seen      map[string]bool // keys of names: chains may be rings
+	next      [][]byte
+	cost      partition.Cost
+}
+
+func (c *chain) test(name []byte) *filter.Equal {
+	return &filter.Equal{Attribute: c.attribute, Value: name}
+}
+
+// add notes a name to follow, if it is new; false says that no attribute's value
+// can be such a name.
+func (c *chain) add(name []byte) bool {
+	t, ok := resolveFilter(c.req, c.test(name)).(*filter.Test)
+	if !ok {
+		return false
+	}
+	if key := string(t.Key); !c.seen[key] {
+		c.seen[key] = true
+		c.next = append(c.next, name)
+	}
+	return true
+}
+
+// follow notes the entries that lead to a name, and reports whether any does.
+func (c *chain) follow(ctx context.Context, name []byte) (led bool, err error) {
+	q := partition.Query{
+		Base:   entry.Root, // all naming contexts
+		Scope:  op.WholeSubtree,
+		Filter: resolveFilter(c.req, c.test(name)),
+		Only:   []*schema.AttributeType{}, // names alone
+		Cost:   &c.cost,
+	}
+	if most := c.req.Limits.Candidates; most > 0 {
+		if q.Most = most - c.cost.Candidates - c.cost.Rows; q.Most <= 0 {
+			return false, op.Errorf(op.AdminLimitExceeded, "the chain of %s is longer than the limit on candidates, %d: begin nearer to its end", c.attribute, most)
+		}
+	}
+	for found, err := range c.req.Snapshot.Search(ctx, q) {
+		if err != nil {
+			return false, err
+		}
+		led = true
+		c.add([]byte(found.Name))
+		if len(c.seen) > MaxChain {
+			return false, op.Errorf(op.AdminLimitExceeded, "the chain of %s goes through more than %d entries: begin nearer to its end", c.attribute, MaxChain)
+		}
+	}
+	return led, nil
+}

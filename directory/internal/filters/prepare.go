@@ -1,0 +1,121 @@
+// Package filters makes of a client's filter one that can run. No filter of a client runs
+// without having come by here.
+package filters
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/collective"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/filter"
+)
+
+// Prepare turns a client's filter into one that can run on the state that the
+// request reads. Package filter makes assertions about secret attributes Undefined,
+// whoever asks. Entries have what is shared too, if it is given.
+func Prepare(ctx context.Context, req *request.Request, f filter.Filter, shared *collective.Set) (filter.Resolved, error) {
+	f, err := lookUp(ctx, req, f)
+	if err != nil {
+		return nil, err
+	}
+	return shared.Rewrite(ctx, resolveFilter(req, f)), nil
+}
+
+// PrepareUnstored turns a client's filter into one for entries that no store has.
+func PrepareUnstored(req *request.Request, f filter.Filter) filter.Resolved {
+	return resolveFilter(req, f)
+}
+
+// PrepareItems turns the items of a values return filter into tests. One that is
+// Undefined matches no value.
+func PrepareItems(req *request.Request, items []filter.Filter) []*filter.Test {
+	tests := []*filter.Test{}
+	for _, f := range items {
+		if t, ok := resolveFilter(req, f).(*filter.Test); ok {
+			tests = append(tests, t)
+		}
+	}
+	return tests
+}
+
+// resolveFilter looks up what a filter names. All filters of clients come by here.
+func resolveFilter(req *request.Request, f filter.Filter) filter.Resolved {
+	return filter.Resolve(f, req.Schema)
+}
+
+// lookUp replaces the tests that other entries than the one tested have a say in:
+// (entryDN=X), which no stored attribute could answer, by a test of the entryUUID
+// of X, and member in chain by tests of all names in the chain. A filter without
+// any comes back as it is.
+func lookUp(ctx context.Context, req *request.Request, f filter.Filter) (filter.Filter, error) {
+	if !needsLookUp(f) {
+		return f, nil
+	}
+	switch f := f.(type) {
+	case *filter.Equal:
+		return nameTest(ctx, req, f)
+	case *filter.Extensible:
+		return chainTest(ctx, req, f)
+	case *filter.Not:
+		part, err := lookUp(ctx, req, f.Filter)
+		return &filter.Not{Filter: part}, err
+	case filter.And:
+		parts, err := lookUpAll(ctx, req, f)
+		return filter.And(parts), err
+	case filter.Or:
+		parts, err := lookUpAll(ctx, req, f)
+		return filter.Or(parts), err
+	}
+	return f, nil
+}
+
+func lookUpAll(ctx context.Context, req *request.Request, parts []filter.Filter) ([]filter.Filter, error) {
+	changed := make([]filter.Filter, len(parts))
+	for i, f := range parts {
+		g, err := lookUp(ctx, req, f)
+		if err != nil {
+			return nil, err
+		}
+		changed[i] = g
+	}
+	return changed, nil
+}
+
+// needsLookUp reports whether such a test is in f.
+func needsLookUp(f filter.Filter) bool { return AnyPart(f, isLookedUp) }
+
+func isLookedUp(f filter.Filter) bool {
+	e, ok := f.(*filter.Equal)
+	return ok && (strings.EqualFold(e.Attribute, "entryDN") || e.Attribute == "1.3.6.1.1.20") || IsChain(f)
+}
+
+// AnyPart reports whether one of the tests that f is made of is such.
+func AnyPart(f filter.Filter, is func(filter.Filter) bool) bool {
+	switch f := f.(type) {
+	case *filter.Not:
+		return AnyPart(f.Filter, is)
+	case filter.And:
+		return slices.ContainsFunc(f, func(part filter.Filter) bool { return AnyPart(part, is) })
+	case filter.Or:
+		return slices.ContainsFunc(f, func(part filter.Filter) bool { return AnyPart(part, is) })
+	}
+	return is(f)
+}
+
+func nameTest(ctx context.Context, req *request.Request, f *filter.Equal) (filter.Filter, error) {
+	name, err := dn.Parse(string(f.Value))
+	if err != nil {
+		return f, nil // Undefined, as Resolve finds
+	}
+	at, err := req.Snapshot.Find(ctx, name)
+	if request.IsMissing(err) {
+		return filter.Or{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &filter.Equal{Attribute: "entryUUID", Value: []byte(at.ID.String())}, nil
+}

@@ -1,0 +1,131 @@
+// Package identify finds out who a name or an authorization identity is, and whether
+// their account may be used.
+package identify
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// AuthzID returns who an authorization identity names (RFC 4513, 5.2.1.8): ""
+// the anonymous, "dn:..." the administrator or an entry, "u:..." whom the rules
+// lead to. The error is of the store; it is errNobody for a name that nobody has,
+// or more than one.
+func AuthzID(ctx context.Context, req *request.Request, authzID string) (*settings.Identity, error) {
+	if authzID == "" {
+		return nil, nil
+	}
+	kind, rest, _ := strings.Cut(authzID, ":")
+	switch strings.ToLower(kind) {
+	case "dn":
+		if rest == "" {
+			return nil, nil
+		}
+		name, err := dn.Parse(rest)
+		if err != nil {
+			return nil, ErrNobody
+		}
+		return Reach(ctx, req, auth.Target{Name: name})
+	case "u":
+		if target, ok := auth.Find(req.Server.Settings().Identities, "u:"+rest); ok {
+			return Reach(ctx, req, target)
+		}
+	}
+	return nil, ErrNobody
+}
+
+// Reach returns who stands where a rule leads.
+func Reach(ctx context.Context, req *request.Request, t auth.Target) (*settings.Identity, error) {
+	if t.Search {
+		return single(ctx, req, t)
+	}
+	if req.Server.IsAdmin(t.Name) {
+		if t.Bare {
+			return nil, ErrNobody
+		}
+		return &settings.Identity{Name: req.Server.Settings().Admin, Admin: true}, nil
+	}
+	at, err := req.Snapshot.Find(ctx, t.Name)
+	switch {
+	case isNobodys(err) && t.Bare:
+		return &settings.Identity{Name: t.Name.String()}, nil
+	case isNobodys(err):
+		return nil, ErrNobody
+	case err != nil:
+		return nil, err
+	}
+	return &settings.Identity{Name: at.Name, ID: at.ID}, nil
+}
+
+// single finds the one entry that a search finds.
+func single(ctx context.Context, req *request.Request, t auth.Target) (*settings.Identity, error) {
+	base := entry.Root // all naming contexts
+	if len(t.Name) > 0 {
+		at, err := req.Snapshot.Find(ctx, t.Name)
+		if isNobodys(err) {
+			return nil, ErrNobody
+		}
+		if err != nil {
+			return nil, err
+		}
+		base = at.ID
+	}
+	f, err := filters.Prepare(ctx, req, t.Filter, nil)
+	if err != nil {
+		return nil, err
+	}
+	var who *settings.Identity
+	for r, err := range req.Snapshot.Search(ctx, partition.Query{Base: base, Scope: t.Scope, Filter: f}) {
+		if err != nil {
+			return nil, err
+		}
+		if who != nil {
+			req.Server.Log.Warn("a name leads to more than one entry, so to none", "filter", t.Filter.String(), "one", who.Name, "other", r.Name)
+			return nil, ErrNobody
+		}
+		who = &settings.Identity{Name: r.Name, ID: r.ID}
+	}
+	if who == nil {
+		return nil, ErrNobody
+	}
+	return who, nil
+}
+
+// EntryNamed returns who has an entry of a name: not the administrator, who has
+// none.
+func EntryNamed(ctx context.Context, req *request.Request, text string) (*settings.Identity, error) {
+	name, err := dn.Parse(text)
+	if err != nil || req.Server.IsAdmin(name) {
+		return nil, ErrNobody
+	}
+	return Reach(ctx, req, auth.Target{Name: name})
+}
+
+// isNobodys reports whether a name leads to no entry, or is none that the schema
+// can compare.
+func isNobodys(err error) bool {
+	var problem *partition.Error
+	return errors.As(err, &problem)
+}
+
+// errNobody: an authorization identity that is malformed or that nobody has.
+var ErrNobody = op.Errorf(op.InvalidCredentials, "the authorization identity is not known")
+
+// Enabled returns an error if an account is disabled.
+func Enabled(ctx context.Context, req *request.Request, who *settings.Identity, refusal error) error {
+	a, err := AccountOf(ctx, req, who)
+	if err == nil && a.Disabled {
+		return refusal
+	}
+	return err
+}

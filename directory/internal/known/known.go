@@ -1,0 +1,118 @@
+// Package known has the elements of a schema that the directory itself knows: classes and
+// attributes that mean something to it.
+package known
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// Elements are the elements that the directory itself knows of a schema.
+type Elements struct {
+	Schema                                                       *schema.Schema
+	Referral, Alias, Subentry                                    *schema.ObjectClass
+	ObjectClass, Ref, AliasedObjectName                          *schema.AttributeType
+	UserPassword, ScramKey, AuthPassword, ContextCSN             *schema.AttributeType
+	EntryDN, SubschemaSubentry, HasSubordinates, NumSubordinates *schema.AttributeType
+	GoverningStructureRule                                       *schema.AttributeType
+	IsReferral, IsAlias, IsSubentry                              filter.Resolved
+	// What collective attributes take (RFC 3671).
+	CollectiveSubentry                         *schema.ObjectClass
+	IsCollective                               filter.Resolved
+	SubtreeSpecification, AdministrativeRole   *schema.AttributeType
+	CollectiveExclusions, CollectiveSubentries *schema.AttributeType
+	// Computed are the attributes that no entry stores, as far as the schema
+	// has them.
+	Computed []*schema.AttributeType
+	Account  AccountTypes
+}
+
+// New returns those of a schema.
+func New(s *schema.Schema) *Elements {
+	is := func(class string) filter.Resolved {
+		return filter.Resolve(&filter.Equal{Attribute: "objectClass", Value: []byte(class)}, s)
+	}
+	k := &Elements{
+		Schema:            s,
+		Referral:          s.Class("referral"),
+		Alias:             s.Class("alias"),
+		Subentry:          s.Class("subentry"),
+		ObjectClass:       s.Attribute("objectClass"),
+		Ref:               s.Attribute("ref"),
+		AliasedObjectName: s.Attribute("aliasedObjectName"),
+		UserPassword:      s.Attribute("userPassword"),
+		ScramKey:          s.Attribute("scramKey"),
+		AuthPassword:      s.Attribute("authPassword"),
+		EntryDN:           s.Attribute("entryDN"),
+		SubschemaSubentry: s.Attribute("subschemaSubentry"),
+		HasSubordinates:   s.Attribute("hasSubordinates"),
+		NumSubordinates:   s.Attribute("numSubordinates"),
+
+		GoverningStructureRule: s.Attribute("governingStructureRule"),
+
+		IsReferral: is("referral"),
+		IsAlias:    is("alias"),
+		IsSubentry: is("subentry"),
+
+		CollectiveSubentry:   s.Class("collectiveAttributeSubentry"),
+		IsCollective:         is("collectiveAttributeSubentry"),
+		SubtreeSpecification: s.Attribute("subtreeSpecification"),
+		AdministrativeRole:   s.Attribute("administrativeRole"),
+		CollectiveExclusions: s.Attribute("collectiveExclusions"),
+		CollectiveSubentries: s.Attribute("collectiveAttributeSubentries"),
+		ContextCSN:           s.Attribute("contextCSN"),
+		Account:              newAccountTypes(s),
+	}
+	for _, t := range []*schema.AttributeType{k.EntryDN, k.SubschemaSubentry, k.HasSubordinates, k.NumSubordinates} {
+		if t != nil {
+			k.Computed = append(k.Computed, t)
+		}
+	}
+	if len(s.StructureRules()) > 0 {
+		k.Computed = append(k.Computed, k.GoverningStructureRule)
+	}
+	return k
+}
+
+// Is reports whether an entry is of a class. Entries name superclasses too, so
+// that looking for the one is enough.
+func (k *Elements) Is(e *entry.Entry, c *schema.ObjectClass) bool {
+	for _, v := range e.Values(k.ObjectClass) {
+		if string(v) == c.OID {
+			return true
+		}
+		for _, name := range c.Names {
+			if len(name) == len(v) && strings.EqualFold(name, string(v)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// HasClass reports whether an entry is of a class, known to the schema or not.
+func (k *Elements) HasClass(e *entry.Entry, class string) bool {
+	return slices.ContainsFunc(e.Values(k.ObjectClass), func(v []byte) bool { return k.IsNamed(string(v), class) })
+}
+
+// IsNamed reports whether two names are of the same class.
+func (k *Elements) IsNamed(a, b string) bool {
+	if strings.EqualFold(a, b) {
+		return true
+	}
+	c := k.Schema.Class(a)
+	return c != nil && c == k.Schema.Class(b)
+}
+
+// IsOf reports whether a description is of a type, options or not.
+func (k *Elements) IsOf(description string, t *schema.AttributeType) bool {
+	name, _, _ := strings.Cut(description, ";")
+	return len(name) > 1 && t != nil && k.Schema.Attribute(name) == t
+}
+
+// IsName reports whether values of a type are names.
+func IsName(t *schema.AttributeType) bool { return t.Syntax.OID == "1.3.6.1.4.1.1466.115.121.1.12" }

@@ -1,0 +1,180 @@
+// Package locate finds the entry that an operation is about: over aliases, and not past a
+// referral.
+package locate
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// maxAliases bounds the aliases followed to find one name.
+const maxAliases = 16
+
+// Entry finds the entry that an operation is about. A referral above it, or in
+// its place, ends the operation unless ManageDsaIT is given.
+func Entry(ctx context.Context, req *request.Request, name dn.DN) (partition.Located, error) {
+	if err := CheckReferral(ctx, req, name, ""); err != nil {
+		return partition.Located{}, err
+	}
+	return req.Snapshot.Find(ctx, name)
+}
+
+// Recall finds a name that was asked for before, unless a referral may stand in
+// the way.
+func Recall(ctx context.Context, req *request.Request, name string) (partition.Located, bool) {
+	if !req.Controls.ManageDsaIT {
+		if has, err := req.Snapshot.HasClass(ctx, req.Known.Referral); err != nil || has {
+			return partition.Located{}, false
+		}
+	}
+	return req.Snapshot.Recall(name)
+}
+
+// CheckReferral fails with a referral if one stands above the name or in its
+// place (RFC 3296, 4), or if the name is outside all naming contexts. Scope is what a search adds to the URLs.
+func CheckReferral(ctx context.Context, req *request.Request, name dn.DN, scope string) error {
+	if err := checkOutside(req, name, scope); err != nil {
+		return err
+	}
+	if req.Controls.ManageDsaIT {
+		return nil
+	}
+	if has, err := req.Snapshot.HasClass(ctx, req.Known.Referral); err != nil || !has {
+		return err
+	}
+	h, err := firstHurdle(ctx, req, name, req.Known.Referral)
+	if h == nil {
+		return err
+	}
+	return referral(req, h, scope)
+}
+
+func referral(req *request.Request, h *hurdle, scope string) error {
+	return &op.Result{
+		Code:       op.Referral,
+		MatchedDN:  h.at.Name,
+		Diagnostic: "held by another server",
+		Referrals:  ReferralURLs(h.entry.Values(req.Known.Ref), h.at.Name, h.rest, scope),
+	}
+}
+
+// Base finds the base of a search, following aliases on the way if asked
+// to (RFC 4511, 4.5.1.3).
+func Base(ctx context.Context, req *request.Request, r *op.Search, name dn.DN) (partition.Located, error) {
+	if err := checkOutside(req, name, scopeName(r.Scope)); err != nil {
+		return partition.Located{}, err
+	}
+	var classes []*schema.ObjectClass
+	if r.Deref == op.DerefFindingBase || r.Deref == op.DerefAlways {
+		if has, err := req.Snapshot.HasClass(ctx, req.Known.Alias); err != nil {
+			return partition.Located{}, err
+		} else if has {
+			classes = append(classes, req.Known.Alias)
+		}
+	}
+	if !req.Controls.ManageDsaIT {
+		if has, err := req.Snapshot.HasClass(ctx, req.Known.Referral); err != nil {
+			return partition.Located{}, err
+		} else if has {
+			classes = append(classes, req.Known.Referral)
+		}
+	}
+	if classes == nil {
+		return req.Snapshot.Find(ctx, name)
+	}
+	return Follow(ctx, req, name, scopeName(r.Scope), classes)
+}
+
+// Follow finds a name that may lead over aliases and referrals.
+func Follow(ctx context.Context, req *request.Request, name dn.DN, scope string, classes []*schema.ObjectClass) (partition.Located, error) {
+	var last *hurdle   // the last alias on the way
+	below := len(name) // RDNs of the name that was given, below all aliases
+	for range maxAliases {
+		h, err := firstHurdle(ctx, req, name, classes...)
+		if err != nil {
+			return partition.Located{}, err
+		}
+		if h == nil {
+			return arrive(ctx, req.Snapshot, name, below, last)
+		}
+		if req.Known.Is(h.entry, req.Known.Referral) {
+			return partition.Located{}, referral(req, h, scope)
+		}
+		target, err := AliasTarget(req, h.entry)
+		if err != nil {
+			return partition.Located{}, err
+		}
+		last, below = h, min(below, len(h.rest))
+		name = append(h.rest[:len(h.rest):len(h.rest)], target...)
+	}
+	return partition.Located{}, op.Errorf(op.LoopDetect, "more than %d aliases to follow: they lead in a circle", maxAliases)
+}
+
+// arrive finds a name in whose way nothing stands any more. If there is no entry
+// where the last alias leads, that is the alias's problem, and otherwise the
+// name's (RFC 4511, A.2).
+func arrive(ctx context.Context, s *partition.Snapshot, name dn.DN, below int, last *hurdle) (partition.Located, error) {
+	at, err := s.Find(ctx, name)
+	if last == nil || !request.IsMissing(err) {
+		return at, err
+	}
+	if _, err := s.Find(ctx, name[below:]); request.IsMissing(err) {
+		return at, &op.Result{Code: op.AliasProblem, MatchedDN: last.at.Name, Diagnostic: "the alias leads to an entry that does not exist"}
+	}
+	return at, err
+}
+
+// AliasTarget returns the name that an alias leads to.
+func AliasTarget(req *request.Request, alias *entry.Entry) (dn.DN, error) {
+	values := alias.Values(req.Known.AliasedObjectName)
+	if len(values) == 0 {
+		return nil, op.Errorf(op.AliasDereferencingProblem, "an alias without aliasedObjectName")
+	}
+	target, err := dn.Parse(string(values[0]))
+	if err != nil {
+		return nil, op.Errorf(op.AliasDereferencingProblem, "an alias to a malformed name")
+	}
+	return target, nil
+}
+
+// A hurdle is an entry on the way down to a name at which it does not simply go
+// on: a referral or an alias. Rest are the RDNs of the name below it.
+type hurdle struct {
+	at    partition.Located
+	entry *entry.Entry
+	rest  dn.DN
+}
+
+// firstHurdle walks from the top down to a name, the named entry included, and gives
+// the first entry of one of the classes; nil if there is none.
+func firstHurdle(ctx context.Context, req *request.Request, name dn.DN, classes ...*schema.ObjectClass) (*hurdle, error) {
+	found := false
+	for i := len(name) - 1; i >= 0; i-- {
+		at, err := req.Snapshot.Find(ctx, name[i:])
+		switch {
+		case request.IsMissing(err) && !found:
+			continue // above the naming context
+		case request.IsMissing(err):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		}
+		found = true
+		e, err := req.Snapshot.Entry(ctx, at.ID, false)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range classes {
+			if req.Known.Is(e, c) {
+				return &hurdle{at, e, name[:i:i]}, nil
+			}
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,39 @@
+package locate
+
+import (
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// checkOutside fails with the configured referral, if there is one, for a name
+// outside all naming contexts (RFC 4511, 4.1.10). The control ManageDsaIT does not
+// matter: it is about entries of this server. Scope is what a search adds to the URLs.
+func checkOutside(req *request.Request, name dn.DN, scope string) error {
+	urls := req.Server.Settings().Referral
+	if len(urls) == 0 || virtual.Holds(name) || inContext(req.Server, name) {
+		return nil
+	}
+	r := &op.Result{Code: op.Referral, Diagnostic: "in none of the naming contexts"}
+	for _, url := range urls {
+		r.Referrals = append(r.Referrals, referralURL(url, name.String(), nil, scope))
+	}
+	return r
+}
+
+// inContext reports whether a name is that of a naming context or ends in it.
+func inContext(d *request.Server, name dn.DN) bool {
+	for _, text := range d.Part.Config().Suffixes {
+		suffix, key, err := settings.ParseName(text, d.Part.Schema())
+		if err != nil || len(suffix) > len(name) {
+			continue
+		}
+		// Other servers may know the types of a name that this one does not.
+		if end, err := d.Key(name[len(name)-len(suffix):]); err == nil && end == key {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,23 @@
+package password
+
+import (
+	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// ErrClear refuses what others on the way could read.
+var ErrClear = op.Errorf(op.ConfidentialityRequired, "passwords are not taken in clear: use TLS")
+
+// InClear reports whether passwords are to be refused here.
+func InClear(req *request.Request) bool {
+	c := req.Session.Channel
+	switch req.Server.Settings().ClearPasswords {
+	case settings.ClearFromAnywhere:
+		return false
+	case settings.ClearFromThisMachine:
+		return !auth.Confidential(c) && !auth.FromThisMachine(c)
+	}
+	return !auth.Confidential(c)
+}

@@ -1,0 +1,229 @@
+// Package password has stored passwords and the keys derived from them: how changes of
+// them become what is stored.
+package password
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// Is reports whether a description is userPassword, options or not.
+func Is(req *request.Request, description string) bool {
+	return req.Known.IsOf(description, req.Known.UserPassword)
+}
+
+// HashAttributes returns the attributes of a new entry with its passwords hashed,
+// and the keys of SCRAM of the first one.
+func HashAttributes(ctx context.Context, req *request.Request, as []op.PartialAttribute) ([]op.PartialAttribute, error) {
+	var clear []byte
+	cloned := false
+	for i := range as {
+		if !Is(req, as[i].Description) {
+			continue
+		}
+		values, err := hashValues(ctx, req, as[i].Values)
+		if err != nil {
+			return nil, err
+		}
+		if clear == nil {
+			clear = firstClear(as[i].Values)
+		}
+		if !cloned {
+			as, cloned = slices.Clone(as), true
+		}
+		as[i].Values = values
+	}
+	keys, err := scramKeys(ctx, req, clear)
+	if err != nil || len(keys) == 0 || slices.ContainsFunc(as, func(a op.PartialAttribute) bool { return isScramKey(req, a.Description) }) {
+		return as, err
+	}
+	return append(as, op.PartialAttribute{Description: req.Known.ScramKey.Name(), Values: keys}), nil
+}
+
+// HashChanges returns the changes with new passwords hashed. It is done before the
+// transaction, which may run more than once. Whatever is changed of passwords,
+// the keys of SCRAM become those of the last one that was given in clear, or go:
+// nobody can tell of which password they were.
+func HashChanges(ctx context.Context, req *request.Request, changes []op.Modification) ([]op.Modification, error) {
+	var clear []byte
+	touched, given, cloned := false, false, false
+	for i := range changes {
+		c := &changes[i]
+		given = given || isScramKey(req, c.Description)
+		if !Is(req, c.Description) {
+			continue
+		}
+		touched = true
+		if c.Kind != op.ModAdd && c.Kind != op.ModReplace {
+			if len(c.Values) == 0 || slices.ContainsFunc(c.Values, func(v []byte) bool { return bytes.Equal(v, clear) }) {
+				clear = nil
+			}
+			continue
+		}
+		values, err := hashValues(ctx, req, c.Values)
+		if err != nil {
+			return nil, err
+		}
+		clear = firstClear(c.Values)
+		if !cloned {
+			changes, cloned = slices.Clone(changes), true
+		}
+		changes[i].Values = values
+	}
+	if !touched || given {
+		return changes, nil
+	}
+	return withScramKeys(ctx, req, changes, clear)
+}
+
+// withScramKeys adds the change to the keys of a password in clear; nil: to none.
+func withScramKeys(ctx context.Context, req *request.Request, changes []op.Modification, clear []byte) ([]op.Modification, error) {
+	if req.Known.ScramKey == nil {
+		return changes, nil
+	}
+	keys, err := scramKeys(ctx, req, clear)
+	return append(slices.Clip(changes), Replace(req.Known.ScramKey, keys...)), err
+}
+
+// Replace returns the change that replaces all values of a type.
+func Replace(t *schema.AttributeType, values ...[]byte) op.Modification {
+	return op.Modification{Kind: op.ModReplace, PartialAttribute: op.PartialAttribute{Description: t.Name(), Values: values}}
+}
+
+// New returns the changes that set a password to one in clear, whatever it
+// looks like.
+func New(ctx context.Context, req *request.Request, clear []byte) ([]op.Modification, error) {
+	if req.Known.UserPassword == nil {
+		return nil, op.Errorf(op.UnwillingToPerform, "the schema has no userPassword")
+	}
+	hash, err := req.Server.Passwords.Hash(ctx, req.Session.Channel, "", clear)
+	if err != nil {
+		return nil, err
+	}
+	return withScramKeys(ctx, req, []op.Modification{Replace(req.Known.UserPassword, hash)}, clear)
+}
+
+// scramKeys derives the keys of a password in clear, for the mechanisms that are
+// offered.
+func scramKeys(ctx context.Context, req *request.Request, clear []byte) ([][]byte, error) {
+	if clear == nil || req.Known.ScramKey == nil {
+		return nil, nil
+	}
+	return req.Server.Passwords.ScramKeys(ctx, req.Session.Channel, req.Server.Settings().Mechanisms, clear)
+}
+
+func firstClear(values [][]byte) []byte {
+	for _, v := range values {
+		if !auth.Hashed(v) {
+			return auth.Clear(v)
+		}
+	}
+	return nil
+}
+
+// isScramKey reports whether a description is scramKey, options or not.
+func isScramKey(req *request.Request, description string) bool {
+	return req.Known.IsOf(description, req.Known.ScramKey)
+}
+
+var ErrEmptyPassword = op.Errorf(op.ConstraintViolation, "an empty password would let nobody in")
+
+func hashValues(ctx context.Context, req *request.Request, values [][]byte) ([][]byte, error) {
+	hashed := make([][]byte, len(values))
+	for i, v := range values {
+		switch {
+		case len(auth.Clear(v)) == 0:
+			return nil, ErrEmptyPassword
+		case !auth.Hashed(v):
+			h, err := req.Server.Passwords.Hash(ctx, req.Session.Channel, "", auth.Clear(v))
+			if err != nil {
+				return nil, err
+			}
+			hashed[i] = h
+		case req.Who.IsAdmin():
+			hashed[i] = v
+		default:
+			return nil, op.Errorf(op.ConstraintViolation, "the new password has the form of a stored one, such as {SCHEME}...: only the administrator may set one, by import or modify; give the password itself, in clear, and if that is what it looks like use Password Modify")
+		}
+	}
+	return hashed, nil
+}
+
+// StoredDeletes replaces the passwords in clear that are to be deleted by the
+// stored values that they fit, so that a user can name the old one.
+func StoredDeletes(ctx context.Context, req *request.Request, name dn.DN, changes []op.Modification) ([]op.Modification, error) {
+	cloned := false
+	for i := range changes {
+		c := &changes[i]
+		if c.Kind != op.ModDelete || len(c.Values) == 0 || !Is(req, c.Description) {
+			continue
+		}
+		stored, err := Stored(ctx, req, name, c.Description)
+		if err != nil {
+			return nil, err
+		}
+		if !cloned {
+			changes, cloned = slices.Clone(changes), true
+			c = &changes[i]
+		}
+		c.Values = slices.Clone(c.Values)
+		for j := range c.Values {
+			if c.Values[j], err = storedFor(ctx, req, stored, c.Values[j]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return changes, nil
+}
+
+// Stored returns the stored values of an entry by a description of userPassword.
+func Stored(ctx context.Context, req *request.Request, name dn.DN, description string) ([][]byte, error) {
+	at, err := req.Snapshot.Find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := req.Snapshot.Secrets(ctx, at.ID)
+	if err != nil {
+		return nil, err
+	}
+	_, options, _ := strings.Cut(description, ";")
+	options = entry.SortOptions(options)
+	for i := range secrets {
+		if secrets[i].Type == req.Known.UserPassword && secrets[i].Options == options {
+			return secrets[i].Values, nil
+		}
+	}
+	return nil, nil
+}
+
+// storedFor returns the stored value that is or verifies a given one, else the
+// given one. Only the administrator may name a stored value itself: to others
+// its bytes would be as good as the password.
+func storedFor(ctx context.Context, req *request.Request, stored [][]byte, given []byte) ([]byte, error) {
+	for _, v := range stored {
+		if bytes.Equal(v, given) && req.Who.IsAdmin() {
+			return v, nil
+		}
+		ok, err := req.Server.Passwords.Verify(ctx, req.Session.Channel, v, given)
+		if ok {
+			return v, nil
+		}
+		if err != nil && !errors.Is(err, auth.ErrScheme) {
+			return nil, err
+		}
+	}
+	if req.Who.IsAdmin() {
+		return given, nil
+	}
+	return nil, op.Errorf(op.NoSuchAttribute, "the old password is not right")
+}

@@ -1,0 +1,47 @@
+package request
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// AwaitOthers waits until this server shows the commits of others that the request is to
+// see.
+func (req *Request) AwaitOthers(ctx context.Context) error {
+	if err := req.original(ctx); err != nil {
+		return err
+	}
+	return req.awaitToken(ctx)
+}
+
+// original waits, if the request wants no copy, until this server shows all that
+// any server of the store had committed when the request came: the store is the
+// original, what a server remembers of it is a copy for up to one poll.
+func (req *Request) original(ctx context.Context) error {
+	if !req.Controls.original {
+		return nil
+	}
+	return req.Server.Part.CatchUp(ctx)
+}
+
+// tokenPatience bounds how long a read waits for what its token names.
+const tokenPatience = 5 * time.Second
+
+// awaitToken waits until this server shows the commit that the request's token names.
+func (req *Request) awaitToken(ctx context.Context) error {
+	if req.Controls.atLeast == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, tokenPatience)
+	defer cancel()
+	err := req.Server.Part.AtLeast(ctx, req.Controls.atLeast)
+	if errors.Is(err, txn.ErrRevision) && !errors.Is(err, table.ErrUnavailable) {
+		return op.Errorf(op.UnwillingToPerform, "token: %v", err)
+	}
+	return err
+}

@@ -1,0 +1,188 @@
+package request
+
+import (
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// controls are a request's, parsed. What they name is looked up by those who use them,
+// under the schema of the state that they read.
+type controls struct {
+	ManageDsaIT bool
+	Paged       *control.PagedResults
+	Sort        *sortRequest
+	Vlv         *control.ViewRequest
+	Matched     *control.MatchedValues // nil: all values
+	Dereference []control.DerefSpec
+
+	Assertion         filter.Filter
+	PreRead, PostRead []string // nil: not asked for
+	NoOp              bool
+	Proxied           *string // an authorization identity
+	AuthzID           bool
+	Sessions          []control.SessionTracking
+	Visible           visibility
+	original          bool
+	Rules             partition.Rules
+	TreeDelete        bool
+	Sync              *control.SyncRequest
+	Persistent        *control.PersistentSearch
+	At                *partition.Moment // nil: now
+	Token             bool              // is asked for
+	atLeast           table.Revision    // that is to be shown
+}
+
+// Waits reports whether the request is a search that waits for changes.
+func (c *controls) Waits() bool { return c.Sync != nil || c.Persistent != nil }
+
+// CheckWait refuses what a search that waits for changes cannot go with.
+func (c *controls) CheckWait() error {
+	switch {
+	case c.At != nil:
+		return op.Errorf(op.UnwillingToPerform, "a search that waits for changes cannot be of the past")
+	case c.Sync != nil && c.Persistent != nil:
+		return op.Errorf(op.UnwillingToPerform, "content synchronization and persistent search exclude each other")
+	case c.Paged != nil || c.Sort != nil:
+		return op.Errorf(op.UnwillingToPerform, "a search that waits for changes can be neither paged nor sorted")
+	}
+	return nil
+}
+
+// A servedControl is one that requests may carry.
+type servedControl struct {
+	oid  string
+	with operations // that it goes with
+	// take parses the value, checks it against the request and stores it in
+	// controls. It may refuse the value (protocolError) or the criticality.
+	take func(req *Request, m *op.Message, c *op.Control) error
+}
+
+// supported are the controls that work: what stands here is served and
+// published, and nothing else.
+var supported = []servedControl{
+	{control.OIDManageDsaIT, all &^ extended, takeManageDsaIT},
+	{control.OIDPagedResults, withSearch, takePaged},
+	{control.OIDSortRequest, withSearch, takeSort},
+	{control.OIDViewRequest, withSearch, takeView},
+	{control.OIDMatchedValues, withSearch, takeMatched},
+	{control.OIDDereference, withSearch, takeDereference},
+	{control.OIDAssertion, all &^ extended, takeAssertion},
+	{control.OIDPreRead, withModify | withDelete | withModifyDN, takePreRead},
+	{control.OIDPostRead, withAdd | withModify | withModifyDN, takePostRead},
+	{control.OIDNoOp, updates | withPasswordModify, takeNoOp},
+	{control.OIDProxiedAuthorization, all, takeProxied},
+	{control.OIDAuthzIDRequest, withBind, takeAuthzID},
+	{control.OIDSessionTracking, all | withBind, takeTracking},
+	{control.OIDSubentries, withSearch, takeSubentries},
+	{control.OIDPermissiveModify, withModify, takePermissive},
+	{control.OIDRelaxRules, updates, takeRelax},
+	{control.OIDTreeDelete, withDelete, takeTreeDelete},
+	{control.OIDDontUseCopy, withSearch | withCompare, takeDontUseCopy},
+	{control.OIDSyncRequest, withSearch, takeSync},
+	{control.OIDPersistentSearch, withSearch, takePersistent},
+	{control.OIDAt, withSearch | withCompare, takeAt},
+	{control.OIDToken, withSearch | withCompare | updates | withPasswordModify, takeToken},
+}
+
+// operations is a set of kinds of requests.
+type operations uint
+
+const (
+	withBind operations = 1 << iota
+	withSearch
+	withCompare
+	withAdd
+	withModify
+	withDelete
+	withModifyDN
+	withPasswordModify
+	withExtended // the others
+
+	updates  = withAdd | withModify | withDelete | withModifyDN
+	extended = withPasswordModify | withExtended
+	all      = withSearch | withCompare | updates | extended // but Bind
+)
+
+// operationsOf returns the kind of one request.
+func operationsOf(r op.Request) operations {
+	switch r := r.(type) {
+	case *op.Bind:
+		return withBind
+	case *op.Search:
+		return withSearch
+	case *op.Compare:
+		return withCompare
+	case *op.Add:
+		return withAdd
+	case *op.Modify:
+		return withModify
+	case *op.Delete:
+		return withDelete
+	case *op.ModifyDN:
+		return withModifyDN
+	case *op.Extended:
+		if r.OID == control.OIDPasswordModify {
+			return withPasswordModify
+		}
+		return withExtended
+	}
+	return 0
+}
+
+// TakeControls reads the controls of a request. One that does not go with the
+// operation counts as unknown: an error if it is critical, else ignored (RFC
+// 4511, 4.1.11). One that comes twice is a protocolError, except session tracking.
+func TakeControls(req *Request, m *op.Message) error {
+	for i := range m.Controls {
+		c := &m.Controls[i]
+		k := served(c.OID, m.Request)
+		if k == nil {
+			if c.Critical {
+				return unknownControl(c.OID)
+			}
+			continue
+		}
+		if c.OID != control.OIDSessionTracking && slices.ContainsFunc(m.Controls[:i], func(d op.Control) bool { return d.OID == c.OID }) {
+			return op.Errorf(op.ProtocolError, "control %s comes twice", c.OID)
+		}
+		if err := k.take(req, m, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// served returns the control of an OID; nil: it is unknown or does not go with the
+// request.
+func served(oid string, r op.Request) *servedControl {
+	for i := range supported {
+		if k := &supported[i]; k.oid == oid && k.with&operationsOf(r) != 0 {
+			return k
+		}
+	}
+	return nil
+}
+
+// GoesWith reports whether a control is served with a request.
+func GoesWith(oid string, r op.Request) bool { return served(oid, r) != nil }
+
+func unknownControl(oid string) error {
+	return op.Errorf(op.UnavailableCriticalExtension,
+		"control %s is not known here or does not go with this operation", oid)
+}
+
+// SupportedControls lists the OIDs for supportedControl.
+func SupportedControls() []string {
+	oids := make([]string, len(supported))
+	for i := range supported {
+		oids[i] = supported[i].oid
+	}
+	oids = append(oids, control.OIDAuthzIDResponse) // published too (RFC 3829, 2)
+	slices.Sort(oids)
+	return oids
+}

@@ -1,0 +1,83 @@
+package request
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+var problemCodes = map[partition.Problem]op.Code{
+	partition.NoSuchEntry:       op.NoSuchObject,
+	partition.EntryExists:       op.EntryAlreadyExists,
+	partition.NotLeaf:           op.NotAllowedOnNonLeaf,
+	partition.InvalidName:       op.InvalidDNSyntax,
+	partition.NamingViolation:   op.NamingViolation,
+	partition.NotOnRDN:          op.NotAllowedOnRDN,
+	partition.ClassViolation:    op.ObjectClassViolation,
+	partition.ClassModification: op.ObjectClassModsProhibited,
+	partition.UndefinedType:     op.UndefinedAttributeType,
+	partition.InvalidSyntax:     op.InvalidAttributeSyntax,
+	partition.NoMatching:        op.InappropriateMatching,
+	partition.Constraint:        op.ConstraintViolation,
+	partition.NoSuchAttribute:   op.NoSuchAttribute,
+	partition.ValueExists:       op.AttributeOrValueExists,
+	partition.BadOperand:        op.ProtocolError,
+	partition.TooLarge:          op.AdminLimitExceeded,
+	partition.TooMany:           op.AdminLimitExceeded,
+	partition.Unwilling:         op.UnwillingToPerform,
+	partition.BelowAlias:        op.AliasProblem,
+	partition.Busy:              op.Busy,
+}
+
+// sentinels of the layers below, and what clients are told. The first that fits
+// counts.
+var sentinels = []struct {
+	err  error
+	code op.Code
+	text string
+}{
+	{txn.ErrConflict, op.Busy, "other writers were faster too often: try again"},
+	{txn.ErrReadOnly, op.UnwillingToPerform, "this server was opened for reading only"},
+	{txn.ErrRevision, op.UnwillingToPerform, "the state that was asked for is no longer kept"},
+	{table.ErrPending, op.Unavailable, "the disk is full: the change is made when there is space, or not at all: read to learn whether it stands"},
+	{txn.ErrUnknown, op.Other, "the store failed while committing: read to learn whether the change stands"},
+	{table.ErrTooLarge, op.AdminLimitExceeded, "a value is larger than the store takes"},
+	{table.ErrUnavailable, op.Unavailable, "the store is not available now"},
+	{table.ErrClosed, op.Unavailable, "the server is stopping"},
+	{auth.ErrBusy, op.Busy, "too many passwords that came from here wait to be verified: try again"},
+	{context.DeadlineExceeded, op.TimeLimitExceeded, ""},
+	{context.Canceled, op.Canceled, "the operation was canceled"},
+}
+
+// ToResult maps every error of an operation to what its client is told. It is
+// the only place that does.
+func (d *Server) ToResult(err error) op.Result {
+	var result *op.Result
+	if errors.As(err, &result) {
+		return *result
+	}
+	var problem *partition.Error
+	if errors.As(err, &problem) {
+		if code, ok := problemCodes[problem.Problem]; ok {
+			return op.Result{Code: code, MatchedDN: problem.Matched, Diagnostic: problem.Text}
+		}
+	}
+	for _, s := range sentinels {
+		if errors.Is(err, s.err) {
+			return op.Result{Code: s.code, Diagnostic: s.text}
+		}
+	}
+	d.Log.Error("operation failed", "error", err)
+	return op.Result{Code: op.Other, Diagnostic: "internal error: the server's log has more"}
+}
+
+// ErrAccess refuses what only the administrator may do.
+var ErrAccess = op.Errorf(op.InsufficientAccessRights, "only the administrator may do this")
+
+// IsMissing reports whether a name leads to no entry.
+func IsMissing(err error) bool { return partition.Is(err, partition.NoSuchEntry) }

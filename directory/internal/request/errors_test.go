@@ -1,0 +1,58 @@
+package request
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+func TestToResult(t *testing.T) {
+	d := &Server{Log: slog.New(slog.DiscardHandler)}
+	for _, c := range []struct {
+		err  error
+		code op.Code
+	}{
+		{op.Errorf(op.SizeLimitExceeded, "x"), op.SizeLimitExceeded},
+		{fmt.Errorf("add: %w", &partition.Error{Problem: partition.EntryExists}), op.EntryAlreadyExists},
+		{fmt.Errorf("commit: %w", txn.ErrConflict), op.Busy},
+		{txn.ErrReadOnly, op.UnwillingToPerform},
+		{txn.ErrRevision, op.UnwillingToPerform},
+		{txn.ErrUnknown, op.Other},
+		{fmt.Errorf("get: %w", table.ErrUnavailable), op.Unavailable},
+		{table.ErrClosed, op.Unavailable},
+		{table.ErrTooLarge, op.AdminLimitExceeded},
+		{table.ErrCorrupt, op.Other},
+		{context.DeadlineExceeded, op.TimeLimitExceeded},
+		{context.Canceled, op.Canceled},
+		// A store that gave up at its own deadline is not the client's limit.
+		{fmt.Errorf("%w: %w", table.ErrUnavailable, context.DeadlineExceeded), op.Unavailable},
+		{errors.New("disk on fire at /secret/path"), op.Other},
+	} {
+		if r := d.ToResult(c.err); r.Code != c.code {
+			t.Errorf("%v: %d, want %d", c.err, r.Code, c.code)
+		}
+	}
+	if r := d.ToResult(errors.New("/secret/path")); r.Diagnostic != "internal error: the server's log has more" {
+		t.Errorf("a client is told %q", r.Diagnostic)
+	}
+}
+
+// Every problem has a code, and a missing entry tells its ancestor.
+func TestEveryProblemHasACode(t *testing.T) {
+	for p := partition.NoSuchEntry; p <= partition.Unwilling; p++ {
+		if _, ok := problemCodes[p]; !ok {
+			t.Errorf("problem %d has no result code", p)
+		}
+	}
+	r := (&Server{}).ToResult(&partition.Error{Problem: partition.NoSuchEntry, Matched: "dc=a", Text: "x"})
+	if r.MatchedDN != "dc=a" || r.Code != op.NoSuchObject || r.Diagnostic != "x" {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,38 @@
+package request
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// State returns what a read is of: the newest state, or the one that the request
+// names.
+func (req *Request) State(ctx context.Context) (*partition.Snapshot, error) {
+	if req.Controls.At == nil {
+		return req.Now(), nil
+	}
+	s, err := req.Server.Part.AtMoment(ctx, *req.Controls.At)
+	if err != nil {
+		return nil, req.noState(err)
+	}
+	return req.Read(s), nil
+}
+
+// noState returns why the state of a moment cannot be read.
+func (req *Request) noState(err error) error {
+	for _, known := range []error{txn.ErrRevision, txn.ErrFuture, txn.ErrCheckpoint} {
+		if errors.Is(err, known) && !errors.Is(err, table.ErrUnavailable) {
+			return op.Errorf(op.UnwillingToPerform, "at %s: %v", req.Controls.At, err)
+		}
+	}
+	return err
+}
+
+// IsPast reports whether the read is of a state that the request names: secrets
+// have no history.
+func (req *Request) IsPast() bool { return req.Controls.At != nil }

@@ -1,0 +1,90 @@
+package request
+
+import (
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// A Server is what all requests share.
+type Server struct {
+	Part      *partition.Partition
+	Passwords *auth.Passwords
+	Log       *slog.Logger
+	Beside    Background
+
+	current  atomic.Pointer[settings.Settings]
+	known    atomic.Pointer[known.Elements] // of the schema last seen
+	Sessions atomic.Uint64                  // so far
+}
+
+// NewServer returns that of a partition. The error is an option that cannot be used.
+func NewServer(p *partition.Partition, o settings.Options) (*Server, error) {
+	o.EnsureDefaults()
+	d := &Server{Part: p, Passwords: o.Passwords, Log: o.Log}
+	d.known.Store(known.New(p.Schema()))
+	set, err := settings.New(o, p.Schema())
+	if err != nil {
+		return nil, err
+	}
+	d.current.Store(set)
+	return d, nil
+}
+
+// Settings returns the options in force.
+func (d *Server) Settings() *settings.Settings { return d.current.Load() }
+
+// Reconfigure replaces the options. Secret, Passwords, Log, Access, Extensions and
+// Version keep their values. The error is an option that cannot be used, and leaves
+// everything as it was.
+func (d *Server) Reconfigure(o settings.Options) error {
+	was := d.Settings()
+	o.Secret, o.Passwords, o.Log = was.Secret, was.Passwords, was.Log
+	o.Access, o.Extensions, o.Version = was.Access, was.Extensions, was.Version
+	o.EnsureDefaults()
+	set, err := settings.New(o, d.Part.Schema())
+	if err != nil {
+		return err
+	}
+	d.current.Store(set)
+	return nil
+}
+
+// Close ends what goes on beside requests.
+func (d *Server) Close() { d.Beside.Close() }
+
+// knownOf returns what is known of a schema. That of the schema in force is kept.
+func (d *Server) knownOf(s *schema.Schema) *known.Elements {
+	if k := d.known.Load(); k.Schema == s {
+		return k
+	}
+	k := known.New(s)
+	if s == d.Part.Schema() {
+		d.known.Store(k)
+	}
+	return k
+}
+
+// Key returns what names are compared by.
+func (d *Server) Key(name dn.DN) (string, error) { return settings.NameKey(name, d.Part.Schema()) }
+
+// IsAdmin reports whether a name is the administrator's.
+func (d *Server) IsAdmin(name dn.DN) bool {
+	set := d.Settings()
+	if set.AdminKey == "" || len(name) != len(set.AdminName) {
+		return false // without the cost of a normalised name
+	}
+	key, err := d.Key(name)
+	return err == nil && key == set.AdminKey
+}
+
+// LimitsOf returns the limits of an identity: of the first rule that fits.
+func (d *Server) LimitsOf(i *settings.Identity) *settings.Limits {
+	return d.Settings().LimitsOf(i, d.Part.Schema())
+}

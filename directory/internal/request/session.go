@@ -1,0 +1,37 @@
+package request
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+)
+
+// Session is one client's connection. Requests may run concurrently, except that a Bind
+// runs alone (RFC 4511, 4.2.1).
+type Session struct {
+	Channel auth.Channel
+	Number  uint64 // of the connection, for the log
+	Who     atomic.Pointer[settings.Identity]
+	// Exchange of SASL under way. Only binds touch it, which run alone.
+	Exchange *Exchange
+}
+
+// An Exchange is what a session remembers between the binds of a mechanism with
+// more than one step (RFC 4513, 5.2.1.2).
+type Exchange struct {
+	Mechanism string
+	Next      func(ctx context.Context, req *Request, message []byte) (*settings.Identity, error)
+}
+
+// Name returns who is bound, for logs; "" is the anonymous.
+func (s *Session) Name() string { return s.Who.Load().DN() }
+
+// Forget makes the session anonymous and returns the exchange that was under way.
+func (s *Session) Forget() *Exchange {
+	x := s.Exchange
+	s.Exchange = nil
+	s.Who.Store(nil)
+	return x
+}

@@ -1,0 +1,268 @@
+package request
+
+import (
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/revision"
+)
+
+// How the values of controls are read, in the order of supported.
+
+// takeManageDsaIT reads a ManageDsaIT control, which has no value.
+func takeManageDsaIT(req *Request, _ *op.Message, c *op.Control) error {
+	req.Controls.ManageDsaIT = true
+	return noValue("ManageDsaIT", c)
+}
+
+func takePaged(req *Request, _ *op.Message, c *op.Control) error {
+	p, err := control.ParsePagedResults(c.Value)
+	if err != nil {
+		return malformed("paged results", err)
+	}
+	req.Controls.Paged = &p
+	return nil
+}
+
+// sortRequest is what a sort control asks for (RFC 2891).
+type sortRequest struct {
+	Critical bool
+	Value    []byte // as it came, for what must be the same on every page
+	Keys     []control.SortKey
+}
+
+func takeSort(req *Request, _ *op.Message, c *op.Control) error {
+	s, err := control.ParseSortRequest(c.Value)
+	if err != nil {
+		return malformed("sort", err)
+	}
+	req.Controls.Sort = &sortRequest{Critical: c.Critical, Value: c.Value, Keys: s.Keys}
+	return nil
+}
+
+// takeView reads a virtual list view control (draft-ietf-ldapext-ldapv3-vlv-09).
+func takeView(req *Request, _ *op.Message, c *op.Control) error {
+	v, err := control.ParseViewRequest(c.Value)
+	if err != nil {
+		return malformed("virtual list view", err)
+	}
+	req.Controls.Vlv = &v
+	return nil
+}
+
+// takeMatched reads a ValuesReturnFilter: the values that any of its items
+// matches are sent.
+func takeMatched(req *Request, _ *op.Message, c *op.Control) error {
+	m, err := control.ParseMatchedValues(c.Value)
+	if err != nil {
+		return malformed("matched values", err)
+	}
+	req.Controls.Matched = &m
+	return nil
+}
+
+// takeDereference reads a dereference control (draft-masarati-ldap-deref-00).
+func takeDereference(req *Request, _ *op.Message, c *op.Control) error {
+	d, err := control.ParseDereference(c.Value)
+	if err != nil {
+		return malformed("dereference", err)
+	}
+	for i := range d.Specs {
+		text := d.Specs[i].Attribute
+		t, options := req.Schema.Describe(text)
+		same := func(s control.DerefSpec) bool {
+			other, others := req.Schema.Describe(s.Attribute)
+			return t != nil && other == t && entry.SortOptions(others) == entry.SortOptions(options)
+		}
+		switch {
+		case slices.ContainsFunc(d.Specs[:i], same):
+			return op.Errorf(op.ProtocolError, "dereference control: %s comes twice", text)
+		case c.Critical && (t == nil || !known.IsName(t)):
+			return op.Errorf(op.UnavailableCriticalExtension, "dereference control: %q is no attribute with values that are names", text)
+		}
+	}
+	req.Controls.Dereference = d.Specs
+	return nil
+}
+
+// takeAssertion reads an assertion control, whose value is a filter.
+func takeAssertion(req *Request, _ *op.Message, c *op.Control) error {
+	a, err := control.ParseAssertion(c.Value)
+	if err != nil {
+		return malformed("assertion", err)
+	}
+	req.Controls.Assertion = a.Filter
+	return nil
+}
+
+// takePreRead reads a pre-read control (RFC 4527), which asks for the entry as it was
+// before the change.
+func takePreRead(req *Request, _ *op.Message, c *op.Control) (err error) {
+	req.Controls.PreRead, err = selection("pre-read", c)
+	return err
+}
+
+// takePostRead reads a post-read control (RFC 4527): the entry as it is after.
+func takePostRead(req *Request, _ *op.Message, c *op.Control) (err error) {
+	req.Controls.PostRead, err = selection("post-read", c)
+	return err
+}
+
+// selection returns the attributes that a read entry control asks for, never nil.
+func selection(name string, c *op.Control) ([]string, error) {
+	e, err := control.ParseReadEntry(c.Value)
+	if err != nil {
+		return nil, malformed(name, err)
+	}
+	return e.Attributes, nil
+}
+
+func takeNoOp(req *Request, _ *op.Message, c *op.Control) error {
+	req.Controls.NoOp, req.Controls.Rules.Trial = true, true
+	return noValue("no-op", c)
+}
+
+// takeProxied reads a proxied authorization control, whose value is an
+// authorization identity. RFC 4370, 3 refuses one that is not critical: servers
+// that do not know it would run the request as somebody else.
+func takeProxied(req *Request, _ *op.Message, c *op.Control) error {
+	if !c.Critical {
+		return op.Errorf(op.ProtocolError, "proxied authorization control: it must be critical")
+	}
+	p, err := control.ParseProxiedAuthorization(c.Value)
+	if err != nil {
+		return malformed("proxied authorization", err)
+	}
+	req.Controls.Proxied = &p.AuthzID
+	return nil
+}
+
+// takeAuthzID reads an authorization identity request control (RFC 3829).
+func takeAuthzID(req *Request, _ *op.Message, c *op.Control) error {
+	req.Controls.AuthzID = true
+	return noValue("authorization identity", c)
+}
+
+// takeTracking reads a session tracking control, for the access log and the
+// journal. Several may come, one for each system that the request has passed, in
+// order.
+func takeTracking(req *Request, _ *op.Message, c *op.Control) error {
+	s, err := control.ParseSessionTracking(c.Value)
+	if err != nil {
+		return malformed("session tracking", err)
+	}
+	req.Controls.Sessions = append(req.Controls.Sessions, s)
+	return nil
+}
+
+// visibility is which entries a search shows.
+type visibility uint8
+
+const (
+	byScope        visibility = iota // without the control: all to a base search, else entries
+	EntriesOnly                      // a control of FALSE
+	SubentriesOnly                   // a control of TRUE
+)
+
+// Hides reports whether a base search does not show an entry.
+func (v visibility) Hides(k *known.Elements, e *entry.Entry) bool {
+	return v != byScope && (v == SubentriesOnly) != k.Is(e, k.Subentry)
+}
+
+// takeSubentries reads a subentries control (RFC 3672, 3).
+func takeSubentries(req *Request, _ *op.Message, c *op.Control) error {
+	s, err := control.ParseSubentries(c.Value)
+	if err != nil {
+		return malformed("subentries", err)
+	}
+	req.Controls.Visible = EntriesOnly
+	if s.Visible {
+		req.Controls.Visible = SubentriesOnly
+	}
+	return nil
+}
+
+// takePermissive reads a permissive modify control. See [MS-ADTS], section
+// 3.1.1.3.4.1.8.
+func takePermissive(req *Request, _ *op.Message, c *op.Control) error {
+	req.Controls.Rules.Permissive = true
+	return noValue("permissive modify", c)
+}
+
+// takeRelax reads a relax rules control; update refuses it to all but the
+// administrator.
+func takeRelax(req *Request, _ *op.Message, c *op.Control) error {
+	req.Controls.Rules.Relaxed = true
+	return noValue("relax rules", c)
+}
+
+func takeTreeDelete(req *Request, _ *op.Message, c *op.Control) error {
+	req.Controls.TreeDelete = true
+	return noValue("tree delete", c)
+}
+
+func takeDontUseCopy(req *Request, _ *op.Message, c *op.Control) error {
+	req.Controls.original = true
+	return noValue("don't use copy", c)
+}
+
+func takeSync(req *Request, _ *op.Message, c *op.Control) error {
+	s, err := control.ParseSyncRequest(c.Value)
+	if err != nil {
+		return malformed("sync request", err)
+	}
+	req.Controls.Sync = &s
+	return nil
+}
+
+// takePersistent reads a persistent search control
+// (draft-ietf-ldapext-psearch-03).
+func takePersistent(req *Request, _ *op.Message, c *op.Control) error {
+	p, err := control.ParsePersistentSearch(c.Value)
+	if err != nil {
+		return malformed("persistent search", err)
+	}
+	req.Controls.Persistent = &p
+	return nil
+}
+
+// takeAt reads the control that reads the past.
+func takeAt(req *Request, _ *op.Message, c *op.Control) error {
+	m, err := partition.ParseMoment(string(c.Value))
+	if err != nil {
+		return malformed("at", err)
+	}
+	req.Controls.At = &m
+	return nil
+}
+
+// takeToken reads a token control. An update asks for the token of its commit. A
+// read has one, and is of a state that shows that commit, and so all that the
+// commit could know of.
+func takeToken(req *Request, m *op.Message, c *op.Control) (err error) {
+	if operationsOf(m.Request)&(withSearch|withCompare) == 0 {
+		req.Controls.Token = true
+		return noValue("token", c)
+	}
+	if req.Controls.atLeast, err = revision.Parse(string(c.Value)); err != nil {
+		return malformed("token", err)
+	}
+	return nil
+}
+
+// malformed returns the answer to a control whose value is not what it should be.
+func malformed(name string, err error) error {
+	return op.Errorf(op.ProtocolError, "%s control: %v", name, err)
+}
+
+// noValue refuses a value in a control that has none.
+func noValue(name string, c *op.Control) error {
+	if err := control.NoValue(c.Value); err != nil {
+		return malformed(name, err)
+	}
+	return nil
+}

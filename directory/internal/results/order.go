@@ -1,0 +1,144 @@
+package results
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// maxSortKeys bounds how many keys a request may have.
+const maxSortKeys = 16
+
+// A SortError says why results cannot be sorted.
+type SortError struct {
+	Code      op.Code // of the response control
+	attribute string
+	Text      string
+}
+
+func (e *SortError) Error() string { return e.Text }
+
+// ResolveOrder understands the controls that put results in order, and returns what to
+// sort by; nil: nothing. If there is nothing although the client asks for it, a critical
+// control ends the search; otherwise it goes on unsorted (RFC 2891, 2).
+func ResolveOrder(req *request.Request) ([]partition.SortKey, error) {
+	s := req.Controls.Sort
+	if s == nil {
+		return nil, checkView(req, nil)
+	}
+	keys, problem := resolveSortKeys(s.Keys, req.Schema)
+	if problem != nil {
+		if err := Unsorted(req, problem); err != nil {
+			return nil, err
+		}
+	}
+	return keys, checkView(req, keys)
+}
+
+// Unsorted gives up on sorting: the error, if the search must end for that.
+func Unsorted(req *request.Request, e *SortError) error {
+	SortResponse(req, e.Code, e.attribute)
+	if req.Controls.Sort.Critical {
+		return op.Errorf(op.UnavailableCriticalExtension, "sort control: %s", e.Text)
+	}
+	return nil
+}
+
+// SortResponse responds with the control that says whether the results are in order.
+func SortResponse(req *request.Request, code op.Code, attribute string) {
+	req.Respond(control.OIDSortResponse, control.SortResponse{Code: code, Attribute: attribute}.Encode())
+}
+
+func resolveSortKeys(all []control.SortKey, sch *schema.Schema) ([]partition.SortKey, *SortError) {
+	if len(all) > maxSortKeys {
+		return nil, &SortError{op.UnwillingToPerform, "", fmt.Sprintf("more than %d keys", maxSortKeys)}
+	}
+	var keys []partition.SortKey
+	for i := range all {
+		asked := &all[i]
+		k, problem := resolveSortKey(asked, sch)
+		if problem != nil {
+			return nil, problem
+		}
+		if slices.ContainsFunc(keys, func(o partition.SortKey) bool { return o.Type == k.Type && o.Options == k.Options }) {
+			return nil, unsortable(asked, op.UnwillingToPerform, "%s is a key twice", asked.Attribute)
+		}
+		keys = append(keys, k)
+	}
+	return keys, nil
+}
+
+// unsortable returns the error of a key that cannot be sorted by.
+func unsortable(asked *control.SortKey, code op.Code, format string, args ...any) *SortError {
+	return &SortError{code, asked.Attribute, fmt.Sprintf(format, args...)}
+}
+
+// resolveSortKey looks a key up in the schema.
+func resolveSortKey(asked *control.SortKey, sch *schema.Schema) (k partition.SortKey, problem *SortError) {
+	t, options := sch.Describe(asked.Attribute)
+	if t == nil {
+		return k, unsortable(asked, op.NoSuchAttribute, "attribute %q is not in the schema, or one of its options is not known", asked.Attribute)
+	}
+	if t.Secret() {
+		return k, unsortable(asked, op.InsufficientAccessRights, "%s is for binding only", t.Name())
+	}
+	rule := orderingOf(t, sch)
+	if asked.Rule != "" {
+		rule = sch.Rule(asked.Rule)
+	}
+	if rule == nil || rule.Use != schema.Ordering || !rule.AppliesTo(t) {
+		return k, unsortable(asked, op.InappropriateMatching, "%s has no such ordering rule", t.Name())
+	}
+	return partition.SortKey{Type: t, Options: entry.SortOptions(options), Rule: rule, Reverse: asked.Reverse}, nil
+}
+
+// orderingOf is the rule that orders values of a type: its own, or the one that
+// goes with its equality rule. Attributes that people sort by, cn and sn, have
+// none of their own (RFC 4519).
+func orderingOf(t *schema.AttributeType, sch *schema.Schema) *schema.MatchingRule {
+	if t.Ordering != nil || t.Equality == nil {
+		return t.Ordering
+	}
+	for _, r := range sch.Rules() {
+		if r.Use == schema.Ordering && r.Form == t.Equality.Form {
+			return r
+		}
+	}
+	return nil
+}
+
+// ViewError ends a search whose view cannot be had (6.2.1).
+func ViewError(req *request.Request, code op.Code, format string, args ...any) error {
+	ViewResponse(req, control.ViewResponse{Code: code})
+	return op.Errorf(op.VirtualListViewError, "virtual list view control: "+format, args...)
+}
+
+// ViewResponse responds with the control that says what a view shows.
+func ViewResponse(req *request.Request, v control.ViewResponse) {
+	req.Respond(control.OIDViewResponse, v.Encode())
+}
+
+// checkView refuses what a view cannot go with. A sort control that was given
+// up says by its own response why.
+func checkView(req *request.Request, keys []partition.SortKey) error {
+	v := req.Controls.Vlv
+	switch {
+	case v == nil:
+		return nil
+	case req.Controls.Sort == nil:
+		return ViewError(req, control.SortControlMissing, "it needs a sort control")
+	case keys == nil:
+		return ViewError(req, op.InappropriateMatching, "the entries cannot be sorted")
+	case req.Controls.Paged != nil:
+		return ViewError(req, op.UnwillingToPerform, "paged results are another way through the list: ask for one of them")
+	case req.Limits.Page > 0 && v.Before+v.After >= req.Limits.Page:
+		return ViewError(req, op.AdminLimitExceeded, "a view of %d entries: the limit on page size is %d", v.Before+v.After+1, req.Limits.Page)
+	}
+	return nil
+}

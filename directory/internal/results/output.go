@@ -1,0 +1,124 @@
+// Package results sends what a search finds, whatever it searches: page by page, up to the
+// size limit. It understands the controls that are about the results as a whole.
+package results
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/show"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// An Output sends what a search finds: as much as the page takes, up to the size limit.
+type Output struct {
+	View  show.View
+	sink  op.Sink
+	Page  *Page // nil: all at once
+	quota Quota
+}
+
+// Open begins the output of a search.
+func (out *Output) Open(req *request.Request, r *op.Search, p *Page, sink op.Sink) {
+	out.View.Open(req, r.Attributes, r.TypesOnly)
+	out.sink, out.Page = sink, p
+	out.quota = NewQuota(req, r)
+	if p != nil {
+		out.quota.Sent = p.sent
+	}
+}
+
+// Release lets go of all but the buffers.
+func (out *Output) Release() {
+	out.View.Release()
+	*out = Output{View: out.View}
+}
+
+// Admit counts a result, an entry or a reference, before it is sent. Skip says that an
+// earlier page had it; errPageFull that it is for the next one.
+func (out *Output) Admit(isEntry bool) (skip bool, err error) {
+	if isEntry {
+		if err := out.quota.Check(); err != nil {
+			return false, err
+		}
+	}
+	if out.Page == nil {
+		return false, nil
+	}
+	return out.Page.turn()
+}
+
+// Entry sends an entry as the view shows it.
+func (out *Output) Entry(ctx context.Context, found *partition.Result, controls ...op.Control) error {
+	e, err := out.View.Entry(ctx, found, controls)
+	if err != nil {
+		return err
+	}
+	return out.send(e)
+}
+
+// Unstored sends an entry that no store has.
+func (out *Output) Unstored(name string, e *entry.Entry) error {
+	return out.send(out.View.Unstored(name, e))
+}
+
+func (out *Output) send(e *op.SearchEntry) error {
+	out.quota.Sent++
+	out.View.Req.Trace.Entries++
+	return out.sink.Entry(e)
+}
+
+// Reference sends a search result reference.
+func (out *Output) Reference(urls []string, controls ...op.Control) error {
+	out.View.Req.Trace.References++
+	return out.sink.Reference(urls, controls)
+}
+
+// Finish ends the page, if there is one, of a search that ended with an error. It
+// returns the error, if it is one for the client.
+func (out *Output) Finish(err error) error {
+	if out.Page == nil {
+		return err
+	}
+	full := errors.Is(err, errPageFull)
+	req := out.View.Req
+	PagedResponse(req, out.Page.close(req.Snapshot.Revision(), out.quota.Sent, full))
+	if full {
+		return nil
+	}
+	return err
+}
+
+// A Quota ends a search at its size limit. Nothing else does.
+type Quota struct {
+	limit int // entries; 0: none
+	Sent  int
+}
+
+// NewQuota returns that of a search: the smaller of the client's and the server's limit.
+func NewQuota(req *request.Request, r *op.Search) Quota {
+	return Quota{limit: settings.Smaller(r.SizeLimit, req.Limits.Size)}
+}
+
+// Check refuses one more than the limit.
+func (q *Quota) Check() error {
+	if q.limit > 0 && q.Sent >= q.limit {
+		return op.Errorf(op.SizeLimitExceeded, "more than %d entries", q.limit)
+	}
+	return nil
+}
+
+// LimitTime bounds a search by the smaller of the client's and the server's
+// limits. A base search is one read and needs no timer.
+func LimitTime(ctx context.Context, req *request.Request, r *op.Search) (context.Context, context.CancelFunc) {
+	limit := settings.Smaller(time.Duration(r.TimeLimit)*time.Second, req.Limits.Time)
+	if limit == 0 || r.Scope == op.BaseObject {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, limit)
+}

@@ -1,0 +1,179 @@
+package results
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+
+	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// PagedResponse responds with the control that ends a page. The size of the whole
+// is not estimated: 0 (RFC 2696, 3).
+func PagedResponse(req *request.Request, cookie []byte) {
+	req.Respond(control.OIDPagedResults, control.PagedResults{Cookie: cookie}.Encode())
+}
+
+// Paged results (RFC 2696) need no memory between the pages: the cookie has all
+// that the next page takes, signed, so that any server with the same secret can
+// go on after any other. Its layout, big-endian:
+//
+//	revision  8  the state of the directory that all pages show
+//	sent      4  entries on the pages so far, for the size limit
+//	skip      4  results to leave out: where a position cannot say it
+//	position     of the partition's stream, behind the last result
+//	mac      16  HMAC-SHA-256 by a key made of the secret, the search and who asks
+//
+// A search that follows aliases is many streams, and goes on by skipping. The
+// position of a sorted one begins with its way: see sorted.go.
+const (
+	cookieHead = 8 + 4 + 4
+	CookieMAC  = 16
+)
+
+// errPageFull ends a page that is not the last.
+var errPageFull = errors.New("page full")
+
+var ErrCookie = op.Errorf(op.UnwillingToPerform,
+	"the paged results cookie does not fit this search: begin again without a cookie")
+
+// Page is one page of a search under way.
+type Page struct {
+	size int
+	key  []byte // signs the cookies of this search by this user
+
+	Revision table.Revision // 0: the first page
+	sent     int
+	Skip     int
+	After    []byte
+
+	Count    int // results on this page
+	skipped  int
+	next     []byte // where the next page goes on, and what it leaves out
+	nextSkip int
+}
+
+// GoesOn reports whether there were pages before.
+func (p *Page) GoesOn() bool { return p != nil && p.Revision != 0 }
+
+// OpenPage understands the request's control; nil if there is none or the size
+// limit makes it meaningless (RFC 2696, 3). Done says that the client wants no further
+// page, as it has been told.
+func OpenPage(req *request.Request, r *op.Search) (p *Page, done bool, err error) {
+	c := req.Controls.Paged
+	if c == nil || r.SizeLimit > 0 && c.Size >= r.SizeLimit {
+		return nil, false, nil
+	}
+	if c.Size == 0 && len(c.Cookie) == 0 {
+		return nil, false, nil // a page of nothing would never end
+	}
+	if most := req.Limits.Page; most > 0 && c.Size > most {
+		return nil, false, op.Errorf(op.AdminLimitExceeded, "a page of %d entries: the limit on page size is %d", c.Size, most)
+	}
+	p = &Page{size: c.Size, key: CookieKey(req, r)}
+	if len(c.Cookie) == 0 {
+		return p, false, nil
+	}
+	if !p.read(c.Cookie) {
+		return nil, false, ErrCookie
+	}
+	if c.Size == 0 {
+		PagedResponse(req, nil)
+		return nil, true, nil
+	}
+	return p, false, nil
+}
+
+// CookieKey is derived from what may not change between pages: a cookie of one
+// search or of one user is of no use for another.
+func CookieKey(req *request.Request, r *op.Search) []byte {
+	mac := hmac.New(sha256.New, req.Server.Settings().Secret)
+	flags := []byte{byte(r.Scope), byte(r.Deref), byte(req.Controls.Visible) << 1}
+	if req.Controls.ManageDsaIT {
+		flags[2] |= 1
+	}
+	mac.Write(flags)
+	var sort []byte
+	if req.Controls.Sort != nil {
+		sort = req.Controls.Sort.Value
+	}
+	at := ""
+	if req.IsPast() {
+		at = req.Controls.At.String()
+	}
+	for _, s := range []string{req.Who.DN(), r.Base, r.Filter.String(), string(sort), at} {
+		var size [4]byte
+		binary.BigEndian.PutUint32(size[:], uint32(len(s)))
+		mac.Write(size[:])
+		mac.Write([]byte(s))
+	}
+	return mac.Sum(nil)
+}
+
+// sum signs a cookie's body.
+func (p *Page) sum(body []byte) []byte {
+	mac := hmac.New(sha256.New, p.key)
+	mac.Write(body)
+	return mac.Sum(nil)[:CookieMAC]
+}
+
+func (p *Page) read(cookie []byte) bool {
+	n := len(cookie) - CookieMAC
+	if n < cookieHead || !hmac.Equal(p.sum(cookie[:n]), cookie[n:]) {
+		return false
+	}
+	p.Revision = table.Revision(binary.BigEndian.Uint64(cookie))
+	p.sent = int(binary.BigEndian.Uint32(cookie[8:]))
+	p.Skip = int(binary.BigEndian.Uint32(cookie[12:]))
+	p.After = cookie[cookieHead:n]
+	return true
+}
+
+func (p *Page) write(revision table.Revision, sent, skip int, position []byte) []byte {
+	b := make([]byte, 0, cookieHead+len(position)+CookieMAC)
+	b = binary.BigEndian.AppendUint64(b, uint64(revision))
+	b = binary.BigEndian.AppendUint32(b, uint32(sent))
+	b = binary.BigEndian.AppendUint32(b, uint32(skip))
+	b = append(b, position...)
+	return append(b, p.sum(b)...)
+}
+
+// turn counts a result. Skip says that an earlier page had it; errPageFull that it is
+// for the next one.
+func (p *Page) turn() (skip bool, err error) {
+	switch {
+	case p.skipped < p.Skip:
+		p.skipped++
+		return true, nil
+	case p.Count == p.size:
+		return false, errPageFull
+	}
+	p.Count++
+	return false, nil
+}
+
+// AtPlace says that the search has gone on where the page begins, so that nothing is to
+// be left out any more.
+func (p *Page) AtPlace() {
+	if p != nil {
+		p.skipped = p.Skip
+	}
+}
+
+// IsFull reports whether the page takes no more.
+func (p *Page) IsFull() bool { return p != nil && p.Count == p.size }
+
+// GoOn says where the next page goes on, and how many results it leaves out.
+func (p *Page) GoOn(position []byte, skip int) { p.next, p.nextSkip = position, skip }
+
+// close returns the cookie that the page ends with: empty if nothing follows.
+func (p *Page) close(r table.Revision, sent int, more bool) []byte {
+	if !more {
+		return nil
+	}
+	return p.write(r, sent, p.nextSkip, p.next)
+}

@@ -1,0 +1,26 @@
+package results
+
+import "testing"
+
+// A cookie that was not made here is refused, whatever is in it.
+func FuzzCookie(f *testing.F) {
+	p := &Page{key: []byte("k")}
+	good := p.write(1<<40, 7, 0, []byte("position"))
+	f.Add(good)
+	f.Add(good[:20])
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, cookie []byte) {
+		if (&Page{key: []byte("k")}).read(cookie) && string(cookie) != string(good) {
+			t.Errorf("accepted %x", cookie)
+		}
+	})
+}
+
+func TestCookieRoundTrip(t *testing.T) {
+	p := &Page{key: []byte("k")}
+	cookie := p.write(1<<40|5, 7, 9, []byte("position"))
+	q := &Page{key: []byte("k")}
+	if !q.read(cookie) || q.Revision != 1<<40|5 || q.sent != 7 || q.Skip != 9 || string(q.After) != "position" {
+		t.Errorf("%+v", q)
+	}
+}

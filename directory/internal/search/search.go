@@ -1,0 +1,312 @@
+// Package search runs searches of the tree.
+package search
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/assertion"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/collective"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// Run runs a search of the tree (RFC 4511, 4.5).
+func Run(ctx context.Context, req *request.Request, l *Lists, name dn.DN, r *op.Search, sink op.Sink) error {
+	ctx, cancel := results.LimitTime(ctx, req, r)
+	defer cancel()
+	p, done, err := results.OpenPage(req, r)
+	if done || err != nil {
+		return err
+	}
+	s, err := openState(ctx, req, r, p)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	keys, err := results.ResolveOrder(req)
+	if err != nil {
+		return err
+	}
+	at, err := locate.Base(ctx, req, r, name)
+	if err != nil {
+		return err
+	}
+	if err := assertion.Check(ctx, req, at.ID); err != nil {
+		return err
+	}
+	st := streams.Get().(*Stream)
+	defer st.release()
+	st.lists, st.keys = l, keys
+	st.Open(req, r, p, sink)
+	return st.send(ctx, at.ID)
+}
+
+// openState returns the state that a search shows: the newest, or the one that earlier
+// pages or views showed.
+func openState(ctx context.Context, req *request.Request, r *op.Search, p *results.Page) (*partition.Snapshot, error) {
+	revision, err := viewRevision(req, r)
+	if err != nil {
+		return nil, err
+	}
+	if p != nil {
+		revision = p.Revision
+	}
+	if revision == 0 {
+		return req.State(ctx)
+	}
+	s := req.Now()
+	if revision == s.Revision() {
+		return s, nil
+	}
+	s.Close()
+	if s, err = req.Server.Part.At(ctx, revision); err != nil {
+		return nil, err
+	}
+	return req.Read(s), nil
+}
+
+// A Stream sends what a search finds.
+type Stream struct {
+	Req   *request.Request
+	R     *op.Search
+	Out   results.Output
+	Query partition.Query
+
+	// Which classes of entries the search treats specially; referrals and
+	// aliases only if there are any. Subentries are left out.
+	Referrals, aliases, Subentries bool
+	// base is where the search began. Seen are the entries met, and bases those
+	// that aliases led to, when following aliases can meet an entry twice.
+	base  entry.ID
+	seen  map[entry.ID]bool
+	bases []entry.ID
+
+	keys   []partition.SortKey // nil: unsorted
+	lists  *Lists
+	way    byte              // of a sorted search
+	sorter *partition.Sorter // takes what is found, if it has to be put in order first
+}
+
+// streams are used again for their buffers.
+var streams = sync.Pool{New: func() any { return new(Stream) }}
+
+func (st *Stream) release() {
+	st.Out.Release()
+	*st = Stream{Out: st.Out}
+	streams.Put(st)
+}
+
+// Open begins a search of the state that the request reads.
+func (st *Stream) Open(req *request.Request, r *op.Search, p *results.Page, sink op.Sink) {
+	st.Req, st.R = req, r
+	st.Out.Open(req, r, p, sink)
+}
+
+// send sends what is found from a base on.
+func (st *Stream) send(ctx context.Context, base entry.ID) error {
+	if err := st.Prepare(ctx); err != nil {
+		return err
+	}
+	err := st.Run(ctx, base)
+	st.explain(ctx)
+	err = st.Out.Finish(err)
+	if err == nil && st.keys != nil {
+		results.SortResponse(st.Req, op.Success, "")
+	}
+	return err
+}
+
+// Prepare makes the query: what the filter matches, and referrals and aliases in
+// scope whatever the filter says (RFC 3296, 5.2; RFC 4511, 4.5.1.3).
+func (st *Stream) Prepare(ctx context.Context) (err error) {
+	req := st.Req
+	if err := st.classes(ctx); err != nil {
+		return err
+	}
+	if st.Out.View.Shared, err = collective.Collect(ctx, req); err != nil {
+		return err
+	}
+	f, err := filters.Prepare(ctx, req, st.R.Filter, st.Out.View.Shared)
+	if err != nil {
+		return err
+	}
+	if req.Controls.Visible == request.SubentriesOnly {
+		f = &filter.AndNode{Parts: []filter.Resolved{req.Known.IsSubentry, f}}
+	}
+	var also []filter.Resolved
+	if st.Referrals {
+		also = append(also, req.Known.IsReferral)
+	}
+	if st.aliases {
+		also = append(also, req.Known.IsAlias)
+		st.seen = map[entry.ID]bool{}
+	}
+	if also != nil {
+		f = &filter.OrNode{Parts: append(also, f)}
+	}
+	st.Query = st.Out.View.Query(st.keys)
+	st.Query.Scope, st.Query.Filter = st.R.Scope, f
+	return nil
+}
+
+// explain keeps the plan of a search that was slow.
+func (st *Stream) explain(ctx context.Context) {
+	if !st.Req.Trace.Slow(st.Req.Server.Settings().Slow) {
+		return
+	}
+	if plan, err := st.Req.Snapshot.Explain(context.WithoutCancel(ctx), st.Query, false); err == nil {
+		st.Req.Trace.Plan = strings.TrimSpace(plan)
+	}
+}
+
+func (st *Stream) classes(ctx context.Context) (err error) {
+	visible := st.Req.Controls.Visible
+	st.Subentries = visible == request.EntriesOnly
+	if st.R.Scope == op.BaseObject {
+		return nil // locateBase has dealt with the others; subentries are visible to base (RFC 3672, 3)
+	}
+	known := st.Req.Known
+	st.Subentries = visible != request.SubentriesOnly
+	if !st.Req.Controls.ManageDsaIT {
+		if st.Referrals, err = st.Req.Snapshot.HasClass(ctx, known.Referral); err != nil {
+			return err
+		}
+	}
+	if st.R.Deref == op.DerefInSearching || st.R.Deref == op.DerefAlways {
+		st.aliases, err = st.Req.Snapshot.HasClass(ctx, known.Alias)
+	}
+	return err
+}
+
+// Run sends what the query finds from a base on.
+func (st *Stream) Run(ctx context.Context, base entry.ID) error {
+	st.base, st.Query.Base = base, base
+	switch {
+	case st.Req.Controls.Vlv != nil:
+		return st.runView(ctx)
+	case st.keys != nil:
+		return st.runSorted(ctx)
+	case st.Out.Page != nil && !st.aliases:
+		st.Query.After = st.Out.Page.After
+	}
+	return st.runQueries(ctx)
+}
+
+// runQueries searches from the base, and from what aliases lead to: for one
+// level the entries themselves, for subtrees the subtrees.
+func (st *Stream) runQueries(ctx context.Context) error {
+	st.bases = st.bases[:0]
+	clear(st.seen)
+	if err := st.runQuery(ctx); err != nil {
+		return err
+	}
+	for i := 0; i < len(st.bases); i++ {
+		st.Query.Base, st.Query.Scope, st.Query.After = st.bases[i], op.WholeSubtree, nil
+		if st.R.Scope == op.SingleLevel {
+			st.Query.Scope = op.BaseObject
+		}
+		if err := st.runQuery(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (st *Stream) runQuery(ctx context.Context) error {
+	for found, err := range st.Req.Snapshot.Search(ctx, st.Query) {
+		if err != nil {
+			return err
+		}
+		if err := st.take(ctx, found); err != nil {
+			return err
+		}
+	}
+	return st.Out.View.Shared.Failure()
+}
+
+// take deals with one entry found.
+func (st *Stream) take(ctx context.Context, found *partition.Result) error {
+	switch {
+	case st.Subentries && st.Req.Known.Is(found.Entry, st.Req.Known.Subentry):
+		return nil
+	case st.seen != nil && st.seen[found.ID]:
+		return nil
+	}
+	if st.seen != nil {
+		st.seen[found.ID] = true
+	}
+	if st.isAlias(found) {
+		if away, err := st.takeAlias(ctx, found); err != nil || !away {
+			return err
+		}
+	}
+	if st.sorter != nil {
+		if !st.sorter.Add(found.Entry) {
+			return errSortMemory
+		}
+		return nil
+	}
+	return st.deliver(ctx, found)
+}
+
+// deliver sends what was found, if it is for this page.
+func (st *Stream) deliver(ctx context.Context, found *partition.Result) error {
+	urls, err := st.Elsewhere(ctx, found)
+	if err != nil {
+		return err
+	}
+	if skip, err := st.Out.Admit(urls == nil); skip || err != nil {
+		return err
+	}
+	if p := st.Out.Page; p.IsFull() {
+		p.GoOn(st.position(found))
+	}
+	if urls != nil {
+		return st.Out.Reference(urls)
+	}
+	return st.Out.Entry(ctx, found)
+}
+
+// counts reports whether pages go on by counting results.
+func (st *Stream) counts() bool { return st.aliases || st.way == byList }
+
+// position is where the next page goes on, and how many results it leaves out.
+func (st *Stream) position(found *partition.Result) (position []byte, skip int) {
+	if st.way != 0 {
+		position = append(position, st.way)
+	}
+	if st.counts() {
+		return position, st.Out.Page.Skip + st.Out.Page.Count
+	}
+	return append(position, found.Position...), 0
+}
+
+// Elsewhere returns the URLs by which others go on with the search; nil: what was
+// found is an entry of ours.
+func (st *Stream) Elsewhere(ctx context.Context, found *partition.Result) ([]string, error) {
+	switch {
+	case st.Referrals && st.Req.Known.Is(found.Entry, st.Req.Known.Referral):
+		return locate.ReferralURLs(found.Entry.Values(st.Req.Known.Ref), found.Name, nil, st.continuation()), nil
+	case st.isAlias(found):
+		return st.aliasedElsewhere(ctx, found)
+	}
+	return nil, nil
+}
+
+// continuation is the scope that others go on with: of one level the base is
+// left (RFC 4511, 4.5.3).
+func (st *Stream) continuation() string {
+	if st.R.Scope == op.SingleLevel {
+		return "base"
+	}
+	return "sub"
+}

@@ -1,0 +1,111 @@
+package search
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"sort"
+
+	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A context is the revision whose list the client looks at, signed as cookies
+// are: views go on showing one state as long as the client gives it back.
+func viewContext(key []byte, r table.Revision) []byte {
+	b := binary.BigEndian.AppendUint64(nil, uint64(r))
+	mac := hmac.New(sha256.New, key)
+	mac.Write(b)
+	return append(b, mac.Sum(nil)[:results.CookieMAC]...)
+}
+
+// viewRevision reads a context; 0: there is none.
+func viewRevision(req *request.Request, r *op.Search) (table.Revision, error) {
+	v := req.Controls.Vlv
+	if v == nil || v.Context == nil {
+		return 0, nil
+	}
+	if len(v.Context) > 8 {
+		revision := table.Revision(binary.BigEndian.Uint64(v.Context))
+		if hmac.Equal(v.Context, viewContext(results.CookieKey(req, r), revision)) {
+			return revision, nil
+		}
+	}
+	return 0, results.ViewError(req, op.ProtocolError, "the contextID does not fit this search: begin again without one")
+}
+
+// runView sends the part of the sorted list that a view shows.
+func (st *Stream) runView(ctx context.Context) error {
+	req := st.Req
+	ids, err := st.list(ctx)
+	if errors.Is(err, errSortMemory) {
+		return results.ViewError(req, op.AdminLimitExceeded, "%s", req.Limits.SortBytesText())
+	}
+	if err != nil {
+		return err
+	}
+	at, err := st.target(ctx, ids) // from 0
+	if err != nil {
+		return err
+	}
+	v := req.Controls.Vlv
+	st.way = byList
+	if err := st.lookUp(ctx, ids[max(at-v.Before, 0):min(at+v.After+1, len(ids))]); err != nil {
+		return err
+	}
+	target := at + 1
+	if len(ids) == 0 {
+		target = 0
+	}
+	results.ViewResponse(req, control.ViewResponse{Target: target, Count: len(ids), Context: viewContext(results.CookieKey(req, st.R), st.Req.Snapshot.Revision())})
+	return nil
+}
+
+// target finds the entry that a view is around; behind the last, if the target
+// is a value that all are before.
+func (st *Stream) target(ctx context.Context, ids []entry.ID) (int, error) {
+	v := st.Req.Controls.Vlv
+	switch {
+	case v.Value != nil:
+		return st.targetOf(ctx, ids, v.Value)
+	case v.Offset < 1 || v.Count > 0 && v.Offset > v.Count || v.Count == 0 && v.Offset > max(len(ids), 1):
+		return 0, results.ViewError(st.Req, control.OffsetRangeError, "there is no entry %d of %d", v.Offset, max(v.Count, len(ids)))
+	case len(ids) == 0 || v.Offset == 1 && v.Count != 1:
+		return 0, nil
+	case v.Offset == v.Count:
+		return len(ids) - 1, nil
+	case v.Count == 0:
+		return v.Offset - 1, nil
+	}
+	// The client's idea of the list, scaled to ours and rounded (5).
+	scaled := (2*len(ids)*v.Offset + v.Count) / (2 * v.Count)
+	return max(scaled, 1) - 1, nil
+}
+
+// targetOf finds the first entry whose first key is not before a value.
+func (st *Stream) targetOf(ctx context.Context, ids []entry.ID, value []byte) (int, error) {
+	k := &st.keys[0]
+	bound, err := k.Bound(value)
+	if err != nil {
+		return 0, results.ViewError(st.Req, op.InappropriateMatching, "%s: %v", k.Type.Name(), err)
+	}
+	var failed error
+	at := sort.Search(len(ids), func(i int) bool {
+		before := false
+		for found, err := range st.Req.Snapshot.Results(ctx, ids[i:i+1], st.Query) {
+			if err != nil {
+				failed = err
+				break
+			}
+			before = k.Before(found.Entry, bound)
+		}
+		return !before
+	})
+	return at, failed
+}

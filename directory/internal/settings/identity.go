@@ -1,0 +1,40 @@
+package settings
+
+import (
+	"sync/atomic"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+)
+
+// Identity is who is bound. A nil one is anonymous.
+type Identity struct {
+	Name  string
+	ID    entry.ID // entry.Root: there is no entry
+	Admin bool
+
+	limits atomic.Pointer[foundLimits]
+	Reset  atomic.Bool // the password must be changed before anything else
+}
+
+// IsAdmin reports whether it is the administrator.
+func (i *Identity) IsAdmin() bool { return i != nil && i.Admin }
+
+// HasEntry reports whether it has an entry.
+func (i *Identity) HasEntry() bool { return i != nil && i.ID != entry.Root }
+
+// DN is the authorization identity's name, "" for the anonymous.
+func (i *Identity) DN() string {
+	if i == nil {
+		return ""
+	}
+	return i.Name
+}
+
+// AuthzID is an authorization identity in the form of RFC 4513, 5.2.1.8, empty
+// for the anonymous.
+func (i *Identity) AuthzID() []byte {
+	if i == nil {
+		return []byte{}
+	}
+	return []byte("dn:" + i.Name)
+}

@@ -1,0 +1,131 @@
+package settings
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// Limits bound what one operation, or one connection, may take. Zero is no
+// bound.
+type Limits struct {
+	Size        int           // entries of a search
+	Time        time.Duration // of a search
+	Candidates  int           // entries and rows that a search looks at
+	Page        int           // entries of a page (RFC 2696) or of a list's view
+	SortMemory  int64         // bytes, of a sorted search
+	Outstanding int           // operations that run at once on a connection
+}
+
+// A LimitRule gives limits to some identities: "anonymous", "users" (whoever is
+// bound), "administrator", "dn:NAME" or "subtree:NAME".
+type LimitRule struct {
+	Who string
+	Limits
+}
+
+// limitRule is a rule ready to use.
+type limitRule struct {
+	matches func(i *Identity, name []dn.Norm) bool
+	limits  *Limits
+}
+
+var Unlimited Limits
+
+// limitRules prepares rules. Behind them come those for the administrator, who
+// has no limits, and for everyone else.
+func limitRules(set *Settings, s *schema.Schema) ([]limitRule, error) {
+	rules := set.LimitRules
+	var prepared []limitRule
+	for i := range rules {
+		matches, err := limitedBy(rules[i].Who, s)
+		if err != nil {
+			return nil, fmt.Errorf("limits for %q: %w", rules[i].Who, err)
+		}
+		prepared = append(prepared, limitRule{matches, &rules[i].Limits})
+	}
+	everyone := func(*Identity, []dn.Norm) bool { return true }
+	return append(prepared,
+		limitRule{func(i *Identity, _ []dn.Norm) bool { return i.IsAdmin() }, &Unlimited},
+		limitRule{everyone, &set.Limits}), nil
+}
+
+func limitedBy(who string, s *schema.Schema) (func(*Identity, []dn.Norm) bool, error) {
+	switch who {
+	case "anonymous":
+		return func(i *Identity, _ []dn.Norm) bool { return i == nil }, nil
+	case "users":
+		return func(i *Identity, _ []dn.Norm) bool { return i != nil && !i.Admin }, nil
+	case "administrator":
+		return func(i *Identity, _ []dn.Norm) bool { return i.IsAdmin() }, nil
+	}
+	kind, text, _ := strings.Cut(who, ":")
+	name, key, err := ParseName(text, s)
+	if err != nil || len(name) == 0 || kind != "dn" && kind != "subtree" {
+		return nil, fmt.Errorf("not anonymous, users, administrator, dn:NAME or subtree:NAME")
+	}
+	top := len(name)
+	return func(_ *Identity, name []dn.Norm) bool {
+		below := len(name) - top
+		return below >= 0 && (below == 0 || kind == "subtree") && string(dn.Key(name[below:])) == key
+	}, nil
+}
+
+// LimitsOf returns the limits of an identity: of the first rule that fits. It is
+// looked for once for each who binds and all settings.
+func (set *Settings) LimitsOf(i *Identity, s *schema.Schema) *Limits {
+	if i == nil {
+		return set.anonymous
+	}
+	if l := i.limits.Load(); l != nil && l.of == set {
+		return l.Limits
+	}
+	l := set.findLimits(i, s)
+	i.limits.Store(&foundLimits{l, set})
+	return l
+}
+
+// foundLimits are those of an identity by some settings.
+type foundLimits struct {
+	*Limits
+	of *Settings
+}
+
+func (set *Settings) findLimits(i *Identity, s *schema.Schema) *Limits {
+	var name []dn.Norm
+	if parsed, err := dn.Parse(i.DN()); err == nil && i != nil {
+		name, _ = parsed.Normalize(s) // nil fits no name
+	}
+	for _, r := range set.rules {
+		if r.matches(i, name) {
+			return r.limits
+		}
+	}
+	return &set.Limits
+}
+
+// SortBytes returns how much memory a sorted search may take.
+func (l *Limits) SortBytes() int64 {
+	if l.SortMemory == 0 {
+		return math.MaxInt64
+	}
+	return l.SortMemory
+}
+
+// SortBytesText is the diagnostic of a search that takes more.
+func (l *Limits) SortBytesText() string {
+	return fmt.Sprintf("too many entries for the limit on sort memory, %d bytes: narrow the search, or sort by one attribute that is indexed", l.SortMemory)
+}
+
+// Smaller is the smaller one of a client's and the server's limit, where zero
+// is none.
+func Smaller[T int | time.Duration](asked, most T) T {
+	if most > 0 && (asked == 0 || most < asked) {
+		return most
+	}
+	return asked
+}

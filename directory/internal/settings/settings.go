@@ -1,0 +1,55 @@
+// Package settings has the options of a directory, checked and ready to use, and the
+// identities that limits are for.
+package settings
+
+import (
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// Settings are Options ready to use. They are replaced as a whole.
+type Settings struct {
+	Options
+	rules     []limitRule
+	anonymous *Limits
+	AdminName dn.DN
+	AdminKey  string // "": there is no administrator
+}
+
+// New checks options.
+func New(o Options, s *schema.Schema) (*Settings, error) {
+	set := &Settings{Options: o}
+	var err error
+	if set.rules, err = limitRules(set, s); err != nil {
+		return nil, err
+	}
+	set.anonymous = set.findLimits(nil, s)
+	if o.Admin == "" || o.AdminPassword == "" {
+		return set, nil
+	}
+	if set.AdminName, set.AdminKey, err = ParseName(o.Admin, s); err != nil {
+		return nil, err
+	}
+	o.Passwords.Expect([]byte(o.AdminPassword))
+	return set, nil
+}
+
+// ParseName reads a DN and returns the key by which names are compared.
+func ParseName(text string, s *schema.Schema) (dn.DN, string, error) {
+	name, err := dn.Parse(text)
+	if err != nil {
+		return nil, "", op.Errorf(op.InvalidDNSyntax, "%v", err)
+	}
+	key, err := NameKey(name, s)
+	return name, key, err
+}
+
+// NameKey returns what names are compared by.
+func NameKey(name dn.DN, s *schema.Schema) (string, error) {
+	norm, err := name.Normalize(s)
+	if err != nil {
+		return "", op.Errorf(op.InvalidDNSyntax, "%v", err)
+	}
+	return string(dn.Key(norm)), nil
+}

@@ -1,0 +1,86 @@
+package show
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// appendComputed adds the attributes that no entry stores: by name or "+".
+func (v *View) appendComputed(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
+	sel, req := &v.selector, v.Req
+	if !sel.operational && len(sel.named) == 0 {
+		return as, nil
+	}
+	for _, t := range req.Known.Computed {
+		// Counting reads every child: only for who asks for it.
+		if !sel.asks(t) && (!sel.operational || t == req.Known.NumSubordinates) {
+			continue
+		}
+		values, err := Computed(ctx, req, t, found.Located)
+		if err != nil {
+			return nil, err
+		}
+		if len(values) > 0 {
+			as = append(as, entry.Attribute{Type: t, Values: values})
+		}
+	}
+	return v.appendContextCSN(ctx, as, found)
+}
+
+// appendContextCSN adds how far the directory's commits have come: a CSN a
+// writer, on the entries of naming contexts.
+func (v *View) appendContextCSN(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
+	req := v.Req
+	t := req.Known.ContextCSN
+	if found.Parent != entry.Root || t == nil || !v.selector.operational && !v.selector.asks(t) {
+		return as, nil
+	}
+	front, err := req.Snapshot.Front(ctx)
+	if err != nil || len(front) == 0 {
+		return as, err
+	}
+	return append(as, entry.Attribute{Type: t, Values: CSNs(front)}), nil
+}
+
+// CSNs are the change sequence numbers of a front, as contextCSN has them.
+func CSNs(f revision.Front) (values [][]byte) {
+	for _, r := range f {
+		values = append(values, revision.AppendCSN(nil, r))
+	}
+	return values
+}
+
+// Computed returns the values of a computed attribute.
+func Computed(ctx context.Context, req *request.Request, t *schema.AttributeType, at partition.Located) ([][]byte, error) {
+	known := req.Known
+	switch t {
+	case known.EntryDN:
+		return [][]byte{[]byte(at.Name)}, nil
+	case known.SubschemaSubentry:
+		return [][]byte{[]byte(partition.SubschemaName)}, nil
+	case known.HasSubordinates:
+		has, err := req.Snapshot.HasChildren(ctx, at.ID)
+		return [][]byte{boolean(has)}, err
+	case known.GoverningStructureRule:
+		rule, err := req.Snapshot.GoverningRule(ctx, at.ID)
+		if rule == nil {
+			return nil, err
+		}
+		return [][]byte{strconv.AppendInt(nil, int64(rule.ID), 10)}, err
+	}
+	n, err := req.Snapshot.CountChildren(ctx, at.ID)
+	return [][]byte{strconv.AppendInt(nil, int64(n), 10)}, err
+}
+
+func boolean(b bool) []byte {
+	if b {
+		return []byte("TRUE")
+	}
+	return []byte("FALSE")
+}

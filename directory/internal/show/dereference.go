@@ -1,0 +1,128 @@
+package show
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// maxDereferenced bounds the names that are followed for one entry. One with
+// more goes without the control (draft-masarati-ldap-deref-00, 2.1).
+const maxDereferenced = 1000
+
+// derefSpec asks for attributes of the entries that an attribute names.
+type derefSpec struct {
+	attribute  description
+	attributes []description
+}
+
+// description is an attribute description, looked up. Those of subtypes are
+// others (2.1).
+type description struct {
+	text    string // the client's
+	typ     *schema.AttributeType
+	options string
+}
+
+func describe(text string, s *schema.Schema) description {
+	t, options := s.Describe(text)
+	return description{text, t, entry.SortOptions(options)}
+}
+
+// describeAll looks up what a request asks for. It leaves out attributes whose values are
+// no names, and of what to show those that are unknown, which have no values, and
+// secrets, which have none to show.
+func describeAll(asked []control.DerefSpec, s *schema.Schema) (all []derefSpec) {
+	for i := range asked {
+		x := derefSpec{attribute: describe(asked[i].Attribute, s)}
+		if x.attribute.typ == nil || !known.IsName(x.attribute.typ) {
+			continue
+		}
+		for _, a := range asked[i].Attributes {
+			if d := describe(a, s); d.typ != nil && !d.typ.Secret() {
+				x.attributes = append(x.attributes, d)
+			}
+		}
+		all = append(all, x)
+	}
+	return all
+}
+
+func (d *description) values(e *entry.Entry) [][]byte {
+	if a := e.Find(d.typ, d.options); a != nil {
+		return a.Values
+	}
+	return nil
+}
+
+// dereferenced returns the control that goes with an entry: what the entries have
+// that it names. An entry that is not there looks like one that has nothing to
+// show.
+func (v *View) dereferenced(ctx context.Context, e *entry.Entry) ([]op.Control, error) {
+	specs := v.dereference
+	names := 0
+	for i := range specs {
+		names += len(specs[i].attribute.values(e))
+	}
+	if names == 0 || names > maxDereferenced {
+		return nil, nil
+	}
+	var d control.DereferenceResult
+	for i := range specs {
+		for _, name := range specs[i].attribute.values(e) {
+			named, err := v.named(ctx, &specs[i], name)
+			if err != nil {
+				return nil, err
+			}
+			d.Results = append(d.Results, control.DerefRes{Attribute: specs[i].attribute.text, Name: name, Attributes: specs[i].of(named)})
+		}
+	}
+	return []op.Control{{OID: control.OIDDereference, Value: d.Encode()}}, nil
+}
+
+// of returns the attributes that an entry has values of; nil: there is no entry.
+func (spec *derefSpec) of(named *entry.Entry) (attributes []op.PartialAttribute) {
+	if named == nil {
+		return nil
+	}
+	for i := range spec.attributes {
+		if values := spec.attributes[i].values(named); len(values) > 0 {
+			attributes = append(attributes, op.PartialAttribute{Description: spec.attributes[i].text, Values: values})
+		}
+	}
+	return attributes
+}
+
+// named reads the entry that a value names; nil: there is none.
+func (v *View) named(ctx context.Context, spec *derefSpec, value []byte) (*entry.Entry, error) {
+	name, err := dn.Parse(string(value))
+	if err != nil {
+		return nil, nil
+	}
+	at, err := v.Req.Snapshot.Find(ctx, name)
+	if request.IsMissing(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	only := make([]*schema.AttributeType, len(spec.attributes))
+	for i := range only {
+		only[i] = spec.attributes[i].typ
+	}
+	for found, err := range v.Req.Snapshot.Results(ctx, []entry.ID{at.ID}, partition.Query{Filter: filter.Const(filter.True), Only: only}) {
+		if err != nil {
+			return nil, err
+		}
+		return found.Entry, nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,43 @@
+package show
+
+import (
+	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+)
+
+// matched are the tests of a values return filter (RFC 3876): a value is sent if any of
+// them matches it. Nil: there is no filter.
+type matched []*filter.Test
+
+// newMatched returns those that a request asks for.
+func newMatched(req *request.Request) matched {
+	if req.Controls.Matched == nil {
+		return nil
+	}
+	return filters.PrepareItems(req, req.Controls.Matched.Items)
+}
+
+// apply keeps of attributes to be sent the values that match; an attribute stays,
+// if need be without any (RFC 3876, 2).
+func (m matched) apply(attributes []entry.Attribute) {
+	if m == nil {
+		return
+	}
+	for i := range attributes {
+		attributes[i].Values = m.values(&attributes[i])
+	}
+}
+
+func (m matched) values(a *entry.Attribute) (kept [][]byte) {
+	for _, v := range a.Values {
+		for _, t := range m {
+			if t.MatchValue(a, v) {
+				kept = append(kept, v)
+				break
+			}
+		}
+	}
+	return kept
+}

@@ -1,0 +1,95 @@
+package show
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// Values in ranges, as Active Directory serves them: "member;range=0-1499" asks
+// for the first 1500 values, "range=1500-*" for those from there on. The answer
+// says which it has; with "*" at its end there are no more. Nobody gets ranges
+// who does not ask for them.
+
+// ranged asks for some values of one description.
+type ranged struct {
+	typ     *schema.AttributeType
+	options string
+	from    int
+	size    int
+}
+
+// rangeSize bounds the values of one range: who wants more asks again.
+const rangeSize = 1500
+
+// cutRange takes a range out of the options of a description.
+func cutRange(options string) (rest string, from, size int, ok bool) {
+	var kept []string
+	for _, o := range strings.Split(options, ";") {
+		name, bounds, found := strings.Cut(o, "=")
+		if !found || !strings.EqualFold(name, "range") {
+			kept = append(kept, o)
+			continue
+		}
+		low, high, _ := strings.Cut(bounds, "-")
+		first, err := strconv.ParseUint(low, 10, 31)
+		last := first + rangeSize - 1
+		if high != "*" && err == nil {
+			last, err = strconv.ParseUint(high, 10, 31)
+		}
+		if err != nil || last < first || ok {
+			return "", 0, 0, false
+		}
+		from, size, ok = int(first), int(min(last-first+1, rangeSize)), true
+	}
+	return strings.Join(kept, ";"), from, size, ok
+}
+
+// addRange asks for a range; false: the description has none. One that is
+// malformed, or of a secret, asks for nothing.
+func (s *selector) addRange(t *schema.AttributeType, options string) bool {
+	if !strings.Contains(strings.ToLower(options), "range=") {
+		return false
+	}
+	if rest, from, size, ok := cutRange(options); ok && !t.Secret() {
+		s.ranged = append(s.ranged, ranged{t, entry.SortOptions(rest), from, size})
+	}
+	return true
+}
+
+// appendRanges appends the ranges of an entry's values that are asked for. Of
+// attributes with very many the others are not read.
+func (v *View) appendRanges(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
+	for _, r := range v.selector.ranged {
+		values, more, err := v.valueRange(ctx, &r, found)
+		if err != nil {
+			return nil, err
+		}
+		if len(values) == 0 {
+			continue
+		}
+		end := "*"
+		if more {
+			end = strconv.Itoa(r.from + len(values) - 1)
+		}
+		as = append(as, entry.Attribute{Type: r.typ, Options: fmt.Sprintf("%s;range=%d-%s", r.options, r.from, end), Values: values})
+	}
+	return as, nil
+}
+
+func (v *View) valueRange(ctx context.Context, r *ranged, found *partition.Result) (values [][]byte, more bool, err error) {
+	if a := found.Entry.Find(r.typ, r.options); a != nil {
+		values = a.Values[min(r.from, len(a.Values)):]
+		size := min(r.size, len(values))
+		return values[:size], size < len(values), nil
+	}
+	if !found.Wide {
+		return nil, false, nil
+	}
+	return v.Req.Snapshot.ValueRange(ctx, found.ID, r.typ, r.options, r.from, r.size)
+}

@@ -1,0 +1,129 @@
+package show
+
+import (
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// A selector is the attributes that a search asks for (RFC 4511, 4.5.1.8),
+// looked up once a request.
+type selector struct {
+	user        bool // "*", or nothing asked for
+	operational bool // "+" (RFC 3673), which leaves out what is secret
+	named       []named
+	ranged      []ranged // asked for in ranges of values
+}
+
+// named asks for a type, its subtypes and their options (RFC 4512, 2.5.3).
+type named struct {
+	Type    *schema.AttributeType
+	Options string
+}
+
+func (s *selector) reset() {
+	clear(s.named)
+	clear(s.ranged)
+	*s = selector{named: s.named[:0], ranged: s.ranged[:0]}
+}
+
+// resolve looks up what was asked for. Unknown names are ignored, and "1.1"
+// needs nothing: alone it leaves a selector that selects nothing.
+func (s *selector) resolve(attributes []string, sch *schema.Schema) {
+	s.reset()
+	s.user = len(attributes) == 0
+	for _, a := range attributes {
+		switch {
+		case a == "*":
+			s.user = true
+		case a == "+":
+			s.operational = true
+		case strings.HasPrefix(a, "@"):
+			s.addClass(a[1:], sch)
+		default:
+			name, options, _ := strings.Cut(a, ";")
+			if t := sch.Attribute(name); t != nil && s.addRange(t, options) {
+				continue
+			}
+			if t, options := sch.Describe(a); t != nil {
+				s.named = append(s.named, named{t, entry.SortOptions(options)})
+			}
+		}
+	}
+}
+
+// addClass asks for all attributes of a class (RFC 4529).
+func (s *selector) addClass(a string, sch *schema.Schema) {
+	name, options, _ := strings.Cut(a, ";")
+	c := sch.Class(name)
+	if c == nil {
+		return
+	}
+	if c.Name() == "extensibleObject" && options == "" {
+		s.user = true
+		return
+	}
+	s.addTypes(c, entry.SortOptions(options))
+}
+
+func (s *selector) addTypes(c *schema.ObjectClass, options string) {
+	for _, t := range c.Must {
+		s.named = append(s.named, named{t, options})
+	}
+	for _, t := range c.May {
+		s.named = append(s.named, named{t, options})
+	}
+	for _, sup := range c.Sup {
+		s.addTypes(sup, options)
+	}
+}
+
+// wantsSecret reports whether a secret attribute is asked for.
+func (s *selector) wantsSecret() bool {
+	if s.user {
+		return true
+	}
+	for _, n := range s.named {
+		if n.Type.Secret() {
+			return true
+		}
+	}
+	return false
+}
+
+// asks reports whether attributes of a type are selected by name.
+func (s *selector) asks(t *schema.AttributeType) bool {
+	for _, n := range s.named {
+		if n.Options == "" && t.Is(n.Type) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *selector) selects(a *entry.Attribute) bool {
+	if a.Type.Operational() {
+		if s.operational && !a.Type.Secret() {
+			return true
+		}
+	} else if s.user {
+		return true
+	}
+	for _, n := range s.named {
+		if a.Type.Is(n.Type) && entry.HasOptions(a.Options, n.Options) {
+			return true
+		}
+	}
+	return false
+}
+
+// apply appends the selected ones of the attributes to buf, in their order.
+func (s *selector) apply(buf, all []entry.Attribute) []entry.Attribute {
+	for i := range all {
+		if s.selects(&all[i]) {
+			buf = append(buf, all[i])
+		}
+	}
+	return buf
+}

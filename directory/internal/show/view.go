@@ -1,0 +1,128 @@
+// Package show makes of an entry what its client sees: the attributes that were asked for,
+// with those that are computed, shared or of other entries, and without values that are
+// not to be sent.
+package show
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/collective"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// A View is what the client of a search is shown of the entries of a state. It is the
+// only place where an entry that was found becomes what the client sees.
+type View struct {
+	Req         *request.Request
+	typesOnly   bool
+	Stored      bool // leaves out what is computed or shared
+	selector    selector
+	Shared      *collective.Set // nil if there are none
+	matched     matched
+	dereference []derefSpec
+
+	// Buffers that are used again: sinks encode before they return.
+	found    op.SearchEntry
+	selected []entry.Attribute
+	types    []*schema.AttributeType
+}
+
+// Open looks up what the client asks to see, under the schema of the state that the
+// request reads.
+func (v *View) Open(req *request.Request, attributes []string, typesOnly bool) {
+	v.Req, v.typesOnly = req, typesOnly
+	v.selector.resolve(attributes, req.Schema)
+	v.matched = newMatched(req)
+	v.dereference = describeAll(req.Controls.Dereference, req.Schema)
+}
+
+// Release lets go of all but the buffers.
+func (v *View) Release() {
+	clear(v.selected[:cap(v.selected)])
+	v.selector.reset()
+	*v = View{selector: v.selector, selected: v.selected[:0], types: v.types[:0]}
+}
+
+// Query returns a query that reads of entries what the view shows of them, and by which
+// it puts them in order.
+func (v *View) Query(keys []partition.SortKey) partition.Query {
+	req := v.Req
+	q := partition.Query{
+		Secrets: req.Who.IsAdmin() && !req.IsPast() && v.selector.wantsSecret(),
+		Only:    v.only(keys),
+		Most:    req.Limits.Candidates,
+	}
+	if req.Trace.On {
+		q.Cost = &req.Trace.Cost
+	}
+	return q
+}
+
+// only lists the types that are needed of an entry with very many values; nil is all of
+// them.
+func (v *View) only(keys []partition.SortKey) []*schema.AttributeType {
+	if v.selector.user || v.selector.operational {
+		return nil
+	}
+	k := v.Req.Known
+	v.types = append(v.types[:0], k.ObjectClass, k.Ref, k.AliasedObjectName)
+	if v.Shared != nil {
+		v.types = append(v.types, k.CollectiveExclusions)
+	}
+	for _, n := range v.selector.named {
+		v.types = append(v.types, v.Req.Schema.Subtypes(n.Type)...)
+	}
+	for _, k := range keys {
+		v.types = append(v.types, v.Req.Schema.Subtypes(k.Type)...)
+	}
+	for i := range v.dereference {
+		v.types = append(v.types, v.dereference[i].attribute.typ)
+	}
+	return v.types
+}
+
+// Entry returns what the client sees of an entry, with controls. It is good until the
+// next one.
+func (v *View) Entry(ctx context.Context, found *partition.Result, controls []op.Control) (_ *op.SearchEntry, err error) {
+	own := found.Entry.Attributes
+	if v.Shared != nil && !v.Stored {
+		if own, err = v.Shared.Attributes(ctx, found); err != nil {
+			return nil, err
+		}
+	}
+	attributes := v.selector.apply(v.selected[:0], own)
+	if !v.Stored {
+		if attributes, err = v.appendComputed(ctx, attributes, found); err != nil {
+			return nil, err
+		}
+		if attributes, err = v.appendRanges(ctx, attributes, found); err != nil {
+			return nil, err
+		}
+	}
+	if v.dereference != nil {
+		more, err := v.dereferenced(ctx, found.Entry)
+		if err != nil {
+			return nil, err
+		}
+		controls = append(more, controls...)
+	}
+	return v.show(found.Name, attributes, controls), nil
+}
+
+// Unstored returns what the client sees of an entry that no store has.
+func (v *View) Unstored(name string, e *entry.Entry) *op.SearchEntry {
+	return v.show(name, v.selector.apply(v.selected[:0], e.Attributes), nil)
+}
+
+func (v *View) show(name string, attributes []entry.Attribute, controls []op.Control) *op.SearchEntry {
+	v.selected = attributes
+	if !v.typesOnly {
+		v.matched.apply(attributes)
+	}
+	v.found = op.SearchEntry{Name: name, Attributes: attributes, TypesOnly: v.typesOnly, Controls: controls}
+	return &v.found
+}

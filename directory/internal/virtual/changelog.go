@@ -1,0 +1,209 @@
+package virtual
+
+import (
+	"context"
+	"encoding/binary"
+	"strconv"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/history"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// The changelog (draft-good-ldap-changelog-04): what was committed, as entries
+// below cn=changelog, made of the journal as they are asked for. A change number
+// is the revision of the commit, so all servers have the same, in the same order,
+// without counting. A commit that changed several entries has an entry each, of
+// one number: the second and later ones have a changeOrdinal in their name too.
+const changelogName = "cn=changelog"
+
+// theChangelog serves them.
+type theChangelog struct{}
+
+func (theChangelog) holds(name dn.DN) bool { return endsIn(name, "changelog") }
+
+func (theChangelog) serves(base dn.DN, _ op.Scope) bool { return endsIn(base, "changelog") }
+
+func (theChangelog) find(context.Context, *request.Request, dn.DN) (*Entry, error) { return nil, nil }
+
+func (theChangelog) refusal() string {
+	return changelogName + " shows what was committed and cannot be changed"
+}
+
+func (theChangelog) Search(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, sink op.Sink) error {
+	settled := func(ctx context.Context, p *results.Page) (*partition.Snapshot, error) { return settled(ctx, req, p) }
+	return list(ctx, req, r, sink, "the changelog", settled, func(ctx context.Context, l *listing) error {
+		return (&changelog{l}).run(ctx, name)
+	})
+}
+
+// settled returns the state up to which the changelog tells: nothing can be
+// committed any more at or below it.
+func settled(ctx context.Context, req *request.Request, p *results.Page) (*partition.Snapshot, error) {
+	if p.GoesOn() {
+		return req.Server.Part.At(ctx, p.Revision)
+	}
+	return req.Server.Part.Settled(ctx)
+}
+
+// changelog is a search of it under way.
+type changelog struct{ *listing }
+
+func (l *changelog) run(ctx context.Context, name dn.DN) error {
+	if len(name) > 1 {
+		return l.one(ctx, name)
+	}
+	if (l.r.Scope == op.BaseObject || l.r.Scope == op.WholeSubtree) && !l.out.Page.GoesOn() {
+		if err := l.offerChange(l.top(), 0, 0); err != nil {
+			return err
+		}
+	}
+	if l.r.Scope == op.BaseObject {
+		return nil
+	}
+	return l.list(ctx)
+}
+
+// list offers what the filter lets be in, which it tells by numbers.
+func (l *changelog) list(ctx context.Context) error {
+	first, last := numbers(l.r.Filter)
+	first = max(first, l.req.Server.Part.Horizon()+1)
+	had := -1 // the last change of the first commit that an earlier page had
+	if position, skip, ok := l.start(); ok {
+		if len(position) != 8 {
+			return results.ErrCookie
+		}
+		if at := table.Revision(binary.BigEndian.Uint64(position)); at >= first {
+			first, had = at, skip
+		}
+	}
+	for c, err := range history.Changes(ctx, l.req.Server.Part, l.req.Snapshot, first-1) {
+		if err != nil {
+			return err
+		}
+		if c.Revision > last {
+			break
+		}
+		if c.Revision == first && c.Number <= had {
+			continue
+		}
+		if err := l.offerChange(l.entry(c), c.Revision, c.Number); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// one offers one entry by its name.
+func (l *changelog) one(ctx context.Context, name dn.DN) error {
+	missing := &op.Result{Code: op.NoSuchObject, MatchedDN: changelogName, Diagnostic: "the changelog has no such entry"}
+	var number table.Revision
+	for _, a := range name[0] {
+		if strings.EqualFold(a.Type, "changeNumber") {
+			n, _ := strconv.ParseUint(string(a.Value), 10, 63) // 0 is nobody's
+			number = table.Revision(n)
+		}
+	}
+	if number <= l.req.Server.Part.Horizon() || number > l.req.Snapshot.Revision() {
+		return missing
+	}
+	wanted := history.Key(name.String(), l.req.Schema)
+	for c, err := range history.Changes(ctx, l.req.Server.Part, l.req.Snapshot, number-1) {
+		if err != nil {
+			return err
+		}
+		if c.Revision > number {
+			break
+		}
+		if v := l.entry(c); history.Key(v.Name, l.req.Schema) == wanted {
+			if l.r.Scope == op.SingleLevel || l.r.Scope == op.Subordinates {
+				return nil
+			}
+			return l.offerChange(v, c.Revision, c.Number)
+		}
+	}
+	return missing
+}
+
+// offerChange offers an entry whose place is a revision and a number there.
+func (l *changelog) offerChange(v *Entry, at table.Revision, number int) error {
+	return l.offer(v, binary.BigEndian.AppendUint64(nil, uint64(at)), number)
+}
+
+// numbers returns the first and the last change number that a filter can be true of.
+func numbers(f filter.Filter) (first, last table.Revision) {
+	first, last = 1, revision.Last
+	switch f := f.(type) {
+	case filter.And:
+		for _, part := range f {
+			a, b := numbers(part)
+			first, last = max(first, a), min(last, b)
+		}
+	case *filter.Equal:
+		if n, ok := changeNumber(f.Attribute, f.Value); ok {
+			return n, n
+		}
+	case *filter.GreaterOrEqual:
+		if n, ok := changeNumber(f.Attribute, f.Value); ok {
+			return n, last
+		}
+	case *filter.LessOrEqual:
+		if n, ok := changeNumber(f.Attribute, f.Value); ok {
+			return first, n
+		}
+	}
+	return first, last
+}
+
+// changeNumber reads the assertion of a test; false: it is about something else,
+// or is not in the range that numbers are in, and the test itself will find out.
+func changeNumber(attribute string, value []byte) (table.Revision, bool) {
+	if !strings.EqualFold(attribute, "changeNumber") && attribute != "2.16.840.1.113730.3.1.5" {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(value), 10, 63)
+	return table.Revision(n), err == nil && n > 0
+}
+
+// top is the entry that the others stand below.
+func (l *changelog) top() *Entry {
+	return newEntry(l.req, changelogName, "applicationProcess", "cn", "changelog")
+}
+
+// entry is a change as an entry.
+func (l *changelog) entry(c *history.Change) *Entry {
+	number := strconv.FormatUint(uint64(c.Revision), 10)
+	rdn, ordinal := "changeNumber="+number, ""
+	if c.Number > 0 {
+		ordinal = strconv.Itoa(c.Number)
+		rdn += "+changeOrdinal=" + ordinal
+	}
+	pairs := []string{"changeNumber", number, "changeOrdinal", ordinal,
+		"changeType", c.Kind, "changeTime", generalized(c.Time())}
+	if r, ok := c.Request.(*op.ModifyDN); ok {
+		pairs = append(pairs, "newRDN", r.NewRDN, "deleteOldRDN", strings.ToUpper(strconv.FormatBool(r.DeleteOldRDN)))
+		if r.NewSuperior != nil {
+			pairs = append(pairs, "newSuperior", *r.NewSuperior)
+		}
+	}
+	if text, err := c.Text(); err == nil {
+		pairs = append(pairs, "changes", string(text))
+	}
+	if c.ID != entry.Root {
+		pairs = append(pairs, "targetEntryUUID", c.ID.String())
+	}
+	v := newEntry(l.req, rdn+","+changelogName, "changeLogEntry", append(pairs,
+		"changeInitiatorsName", c.By.Name, "changeAddress", c.By.From,
+		"changeRequest", c.By.Request, "changeSession", c.By.Session,
+		"changeRevision", c.Revision.String())...)
+	v.add(l.req.Schema, "targetDN", c.Name) // which may be empty
+	return v
+}

@@ -1,0 +1,142 @@
+package virtual
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// A listing is a search under way among many entries that no store has. Only the
+// administrator sees them.
+type listing struct {
+	req    *request.Request
+	r      *op.Search
+	out    results.Output
+	filter filter.Resolved
+}
+
+// list runs a search of a listing, which is called what: state opens what its pages
+// show, run offers the entries.
+func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink, what string,
+	state func(context.Context, *results.Page) (*partition.Snapshot, error), run func(context.Context, *listing) error) error {
+	switch {
+	case !req.Who.IsAdmin():
+		return request.ErrAccess
+	case req.IsPast() || req.Controls.Waits() || req.Controls.Vlv != nil:
+		return op.Errorf(op.UnwillingToPerform, "%s supports paged searches, but neither sorting, views and persistent searches nor past states", what)
+	}
+	p, done, err := results.OpenPage(req, r)
+	if done || err != nil {
+		return err
+	}
+	s, err := state(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	req.Read(s)
+	if err := refuseOrder(req, what); err != nil {
+		return err
+	}
+	ctx, cancel := results.LimitTime(ctx, req, r)
+	defer cancel()
+	l := &listing{req: req, r: r, filter: filters.PrepareUnstored(req, r.Filter)}
+	l.out.Open(req, r, p, sink)
+	p.AtPlace()
+	return l.out.Finish(run(ctx, l))
+}
+
+// refuseOrder says of a sort control that a listing has an order of its own.
+func refuseOrder(req *request.Request, what string) error {
+	keys, err := results.ResolveOrder(req)
+	if err != nil || keys == nil {
+		return err
+	}
+	return results.Unsorted(req, &results.SortError{Code: op.UnwillingToPerform, Text: what + " has an order of its own"})
+}
+
+// start returns where an earlier page ended; ok says that there is one.
+func (l *listing) start() (position []byte, skip int, ok bool) {
+	p := l.out.Page
+	if !p.GoesOn() {
+		return nil, 0, false
+	}
+	return p.After, p.Skip, true
+}
+
+// offer sends an entry if the filter finds it. The next page goes on behind its
+// position.
+func (l *listing) offer(v *Entry, position []byte, skip int) error {
+	if !v.matches(l.req, l.filter) {
+		return nil
+	}
+	if _, err := l.out.Admit(true); err != nil {
+		return err
+	}
+	if p := l.out.Page; p.IsFull() {
+		p.GoOn(position, skip)
+	}
+	return l.out.Unstored(v.Name, &v.Entry)
+}
+
+// offerBelow offers those of some entries, which stand in the order of a tree, that
+// are in the scope of a base.
+func (l *listing) offerBelow(base dn.DN, entries []*Entry) error {
+	wanted, err := base.Normalize(l.req.Schema)
+	if err != nil {
+		return op.Errorf(op.InvalidDNSyntax, "base: %v", err)
+	}
+	there, matched := false, ""
+	var inScope []int
+	for i, v := range entries {
+		name, err := v.norms(l.req.Schema)
+		if err != nil {
+			return err
+		}
+		if n := shared(name, wanted); n == len(name) && n > 0 {
+			there, matched = n == len(wanted), v.Name // the deepest comes last
+		}
+		if shared(name, wanted) == len(wanted) && covers(l.r.Scope, len(name)-len(wanted)) {
+			inScope = append(inScope, i)
+		}
+	}
+	if !there {
+		return &op.Result{Code: op.NoSuchObject, MatchedDN: matched, Diagnostic: "the server tells of no such entry"}
+	}
+	for _, i := range inScope {
+		if _, had, ok := l.start(); ok && i <= had {
+			continue
+		}
+		if err := l.offer(entries[i], nil, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shared is how many names two DNs have in common, from the root on.
+func shared(a, b []dn.Norm) (n int) {
+	for n < min(len(a), len(b)) && a[len(a)-1-n] == b[len(b)-1-n] {
+		n++
+	}
+	return n
+}
+
+// covers reports whether a scope has what is some levels below its base.
+func covers(scope op.Scope, levels int) bool {
+	switch scope {
+	case op.BaseObject:
+		return levels == 0
+	case op.SingleLevel:
+		return levels == 1
+	case op.Subordinates:
+		return levels > 0
+	}
+	return true
+}

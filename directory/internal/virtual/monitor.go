@@ -1,0 +1,77 @@
+package virtual
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/monitor"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+)
+
+// Below cn=monitor stands what the servers of the store publish of themselves, as
+// `ldapd cluster` shows it: read anew for every search, in one row.
+const (
+	monitorName = "cn=monitor"
+	clusterName = "cn=cluster," + monitorName
+)
+
+// theMonitor serves them.
+type theMonitor struct{}
+
+func (theMonitor) holds(name dn.DN) bool { return endsIn(name, "monitor") }
+
+func (theMonitor) serves(base dn.DN, _ op.Scope) bool { return endsIn(base, "monitor") }
+
+func (theMonitor) find(context.Context, *request.Request, dn.DN) (*Entry, error) { return nil, nil }
+
+func (theMonitor) refusal() string {
+	return monitorName + " shows what servers publish about themselves and cannot be changed"
+}
+
+func (theMonitor) Search(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, sink op.Sink) error {
+	now := func(context.Context, *results.Page) (*partition.Snapshot, error) { return req.Now(), nil }
+	return list(ctx, req, r, sink, "the monitor", now, func(ctx context.Context, l *listing) error {
+		c, err := maintain.Cluster(ctx, req.Server.Part, time.Now())
+		if err != nil {
+			return err
+		}
+		return l.offerBelow(name, monitored(req, c))
+	})
+}
+
+// monitored is what the servers tell, as entries.
+func monitored(req *request.Request, c *monitor.Cluster) []*Entry {
+	cluster := newEntry(req, clusterName, "monitorCluster", "cn", "cluster",
+		"clusterNewest", c.Newest, "clusterSettled", c.Low, "clusterFloor", generalized(c.Floor), "clusterConfig", c.Config)
+	refused := ""
+	if err := maintain.Refusal(req.Server.Part); err != nil {
+		refused = err.Error()
+	}
+	all := []*Entry{newEntry(req, monitorName, "monitorServer", "cn", "monitor", "writesRefused", refused), cluster}
+	for _, s := range c.Slots {
+		cn := fmt.Sprintf("slot %d", s.Number)
+		v := newEntry(req, "cn="+cn+","+clusterName, "monitorSlot", "cn", cn,
+			"slotNumber", strconv.Itoa(s.Number), "slotState", s.State,
+			"slotIncarnation", strconv.FormatUint(s.Incarnation, 10), "slotOwner", s.Owner,
+			"slotHead", s.Head, "slotHeadAge", strconv.FormatInt(s.Age.Milliseconds(), 10),
+			"slotLeases", strconv.FormatUint(s.Leases, 10), "slotUndecided", strconv.Itoa(s.Undecided),
+			"slotVoid", strconv.Itoa(s.Void), "slotLate", strconv.Itoa(s.Late),
+			"slotOldest", s.Oldest, "slotConfig", s.Config, "slotNote", s.Note)
+		all = append(all, v)
+	}
+	return all
+}
+
+func generalized(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("20060102150405.000Z")
+}

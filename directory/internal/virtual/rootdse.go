@@ -1,0 +1,77 @@
+package virtual
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/bind"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// theRootDSE serves the entry that says what the server can do (RFC 4512, 5.1). It is
+// seen by base searches only.
+type theRootDSE struct{}
+
+func (theRootDSE) holds(name dn.DN) bool { return len(name) == 0 }
+
+func (theRootDSE) serves(base dn.DN, scope op.Scope) bool {
+	return len(base) == 0 && scope == op.BaseObject
+}
+
+func (theRootDSE) Search(ctx context.Context, req *request.Request, _ dn.DN, r *op.Search, sink op.Sink) error {
+	return searchSingle(ctx, req, r, sink, func(context.Context, *request.Request) (*Entry, error) { return RootDSE(req), nil })
+}
+
+func (theRootDSE) find(_ context.Context, req *request.Request, _ dn.DN) (*Entry, error) {
+	return RootDSE(req), nil
+}
+
+func (theRootDSE) refusal() string {
+	return "the root DSE shows what the server can do and cannot be changed"
+}
+
+// supportedExtensions are the extended operations that the directory serves.
+var supportedExtensions = []string{control.OIDPasswordModify, control.OIDWhoAmI}
+
+// Features that work (supportedFeatures).
+var supportedFeatures = []string{
+	"1.3.6.1.1.14",           // modify-increment, RFC 4525
+	"1.3.6.1.4.1.4203.1.5.1", // all operational attributes, RFC 3673
+	"1.3.6.1.4.1.4203.1.5.2", // attributes of a class, RFC 4529
+	"1.3.6.1.4.1.4203.1.5.3", // true and false filters, RFC 4526
+	"1.3.6.1.4.1.4203.1.5.4", // language tags, RFC 3866
+	"1.3.6.1.4.1.4203.1.5.5", // language ranges, RFC 3866
+}
+
+// RootDSE returns what the server can do as an entry.
+func RootDSE(req *request.Request) *Entry {
+	v := &Entry{}
+	add := func(name string, values ...string) { v.add(req.Schema, name, values...) }
+	add("objectClass", "top", "extensibleObject")
+	add("namingContexts", req.Server.Part.Config().Suffixes...)
+	add("ref", req.Server.Settings().Referral...)
+	add("subschemaSubentry", partition.SubschemaName)
+	add("supportedLDAPVersion", "3")
+	add("supportedControl", request.SupportedControls()...)
+	add("supportedExtension", slices.Concat(supportedExtensions, req.Server.Settings().Extensions)...)
+	add("supportedFeatures", supportedFeatures...)
+	add("supportedSASLMechanisms", bind.UsableMechanisms(req)...)
+	add("vendorName", "ldapd")
+	if req.Server.Settings().Version != "" {
+		add("vendorVersion", req.Server.Settings().Version)
+	}
+	add("changelog", changelogName)
+	add("monitorContext", monitorName)
+	if req.Who.IsAdmin() {
+		first, last := req.Server.Part.Bounds()
+		add("firstChangeNumber", strconv.FormatUint(uint64(first), 10))
+		add("lastChangeNumber", strconv.FormatUint(uint64(last), 10))
+	}
+	add("entryDN", "")
+	return v
+}

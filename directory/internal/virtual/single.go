@@ -1,0 +1,52 @@
+package virtual
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// searchSingle runs a search of an entry that is alone: nothing is below it.
+func searchSingle(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink, entry func(context.Context, *request.Request) (*Entry, error)) error {
+	if req.Controls.Waits() {
+		if err := req.Controls.CheckWait(); err != nil {
+			return err
+		}
+		return op.Errorf(op.UnwillingToPerform, "the root DSE and the subschema cannot be watched for changes")
+	}
+	s, err := req.State(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	keys, err := results.ResolveOrder(req)
+	if err != nil {
+		return err
+	}
+	v, err := entry(ctx, req)
+	if err != nil {
+		return err
+	}
+	if err := v.Assert(req); err != nil {
+		return err
+	}
+	if req.Controls.Paged != nil {
+		results.PagedResponse(req, nil)
+	}
+	if req.Controls.Vlv != nil {
+		return results.ViewError(req, op.UnwillingToPerform, "this entry is alone and no list")
+	}
+	below := r.Scope == op.SingleLevel || r.Scope == op.Subordinates
+	if below || req.Controls.Visible.Hides(req.Known, &v.Entry) || !v.matches(req, filters.PrepareUnstored(req, r.Filter)) {
+		return nil
+	}
+	if keys != nil {
+		results.SortResponse(req, op.Success, "")
+	}
+	var out results.Output
+	out.Open(req, r, nil, sink)
+	return out.Unstored(v.Name, &v.Entry)
+}

@@ -1,0 +1,65 @@
+package virtual
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// theSubschema serves the schema in force as an entry.
+type theSubschema struct{}
+
+func (theSubschema) holds(name dn.DN) bool {
+	return len(name) > 0 && partition.IsSubschema(name[len(name)-1:])
+}
+
+// serves implements Source: a name below it is looked for in the tree, in vain.
+func (theSubschema) serves(base dn.DN, _ op.Scope) bool { return partition.IsSubschema(base) }
+
+func (theSubschema) Search(ctx context.Context, req *request.Request, _ dn.DN, r *op.Search, sink op.Sink) error {
+	return searchSingle(ctx, req, r, sink, Subschema)
+}
+
+func (theSubschema) find(ctx context.Context, req *request.Request, _ dn.DN) (*Entry, error) {
+	return Subschema(ctx, req)
+}
+
+func (theSubschema) refusal() string {
+	return fmt.Sprintf("of %s only the definitions can be changed, by a modify", partition.SubschemaName)
+}
+
+// Subschema is the schema in force as an entry (RFC 4512, 4.4). What the store
+// has of it besides definitions says when and by whom it was changed.
+func Subschema(ctx context.Context, req *request.Request) (*Entry, error) {
+	v := &Entry{Name: partition.SubschemaName}
+	add := func(name string, values ...string) { v.add(req.Schema, name, values...) }
+	add("objectClass", "top", "subentry", "subschema", "extensibleObject")
+	add("cn", "Subschema")
+	add("structuralObjectClass", "subentry")
+	add("subtreeSpecification", "{ }")
+	for _, a := range []string{
+		"ldapSyntaxes", "matchingRules", "attributeTypes", "objectClasses", "matchingRuleUse",
+		"dITContentRules", "nameForms", "dITStructureRules",
+	} {
+		add(a, req.Schema.Definitions(a)...)
+	}
+	add("entryDN", partition.SubschemaName)
+	add("subschemaSubentry", partition.SubschemaName)
+	add("hasSubordinates", "FALSE")
+	stored, err := req.Snapshot.Subschema(ctx)
+	if err != nil || stored == nil {
+		return v, err
+	}
+	for _, a := range stored.Attributes {
+		if !slices.ContainsFunc(v.Entry.Attributes, func(x entry.Attribute) bool { return x.Type == a.Type }) {
+			v.Entry.Attributes = append(v.Entry.Attributes, a)
+		}
+	}
+	return v, nil
+}

@@ -1,0 +1,164 @@
+// Package virtual serves the entries that are in no tree: the root DSE, the subschema, the
+// changelog and the monitor.
+package virtual
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// A Source serves entries that are in no tree: they are made as they are asked for.
+type Source interface {
+	// holds reports whether a name is that of one of its entries, or of what would be
+	// below them.
+	holds(name dn.DN) bool
+	// serves reports whether a search from a base goes to it.
+	serves(base dn.DN, scope op.Scope) bool
+	// Search runs a search.
+	Search(ctx context.Context, req *request.Request, base dn.DN, r *op.Search, sink op.Sink) error
+	// find returns the entry of a name for what is asked of one entry; nil: it is as if
+	// there were none.
+	find(ctx context.Context, req *request.Request, name dn.DN) (*Entry, error)
+	// refusal says why nothing can be written there.
+	refusal() string
+}
+
+var sources = []Source{theRootDSE{}, theSubschema{}, theChangelog{}, theMonitor{}}
+
+// Lookup returns the source that a search from a base goes to; nil: it goes to
+// the tree.
+func Lookup(base dn.DN, scope op.Scope) Source {
+	for _, s := range sources {
+		if s.serves(base, scope) {
+			return s
+		}
+	}
+	return nil
+}
+
+// Named returns the entry of a name that is in no tree; nil: it is looked for in
+// the tree.
+func Named(ctx context.Context, req *request.Request, name dn.DN) (*Entry, error) {
+	if s := Lookup(name, op.BaseObject); s != nil {
+		return s.find(ctx, req, name)
+	}
+	return nil, nil
+}
+
+// holder returns the source that a name belongs to; nil: it belongs to the tree.
+func holder(name dn.DN) Source {
+	for _, s := range sources {
+		if s.holds(name) {
+			return s
+		}
+	}
+	return nil
+}
+
+// Holds reports whether a name belongs to a source.
+func Holds(name dn.DN) bool { return holder(name) != nil }
+
+// RefuseWrite keeps writes off names that are not the tree's.
+func RefuseWrite(name dn.DN) error {
+	if s := holder(name); s != nil {
+		return op.Errorf(op.UnwillingToPerform, "%s", s.refusal())
+	}
+	return nil
+}
+
+// RefuseBelow keeps entries from being moved below one that is in no tree.
+func RefuseBelow(superior dn.DN) error {
+	if Lookup(superior, op.SingleLevel) == nil {
+		return nil
+	}
+	return op.Errorf(op.UnwillingToPerform, "nothing can stand below %s", superior)
+}
+
+// endsIn reports whether a name is cn=VALUE or of an entry below it.
+func endsIn(name dn.DN, value string) bool {
+	if len(name) == 0 || len(name[len(name)-1]) != 1 {
+		return false
+	}
+	a := name[len(name)-1][0]
+	return strings.EqualFold(string(a.Value), value) &&
+		(strings.EqualFold(a.Type, "cn") || strings.EqualFold(a.Type, "commonName") || a.Type == "2.5.4.3")
+}
+
+// An Entry is an entry that no store has.
+type Entry struct {
+	Name  string
+	Entry entry.Entry
+}
+
+// newEntry makes an entry of a class from pairs of an attribute and its value;
+// what is empty is left out.
+func newEntry(req *request.Request, name, class string, pairs ...string) *Entry {
+	v := &Entry{Name: name}
+	v.add(req.Schema, "objectClass", "top", class)
+	for p := range slices.Chunk(pairs, 2) {
+		if p[1] != "" {
+			v.add(req.Schema, p[0], p[1])
+		}
+	}
+	v.add(req.Schema, "structuralObjectClass", class)
+	v.add(req.Schema, "entryDN", name)
+	v.add(req.Schema, "subschemaSubentry", partition.SubschemaName)
+	return v
+}
+
+// add returns the entry values of an attribute. One that the schema does not have
+// is left out.
+func (v *Entry) add(s *schema.Schema, name string, values ...string) {
+	t := s.Attribute(name)
+	if t == nil || len(values) == 0 {
+		return
+	}
+	a := entry.Attribute{Type: t}
+	for _, x := range values {
+		a.Values = append(a.Values, []byte(x))
+	}
+	v.Entry.Attributes = append(v.Entry.Attributes, a)
+}
+
+// Source is the entry as filters see it.
+func (v *Entry) Source(s *schema.Schema) *filter.EntrySource {
+	name, _ := dn.Parse(v.Name) // a constant
+	return &filter.EntrySource{Schema: s, Entry: &v.Entry, Name: name}
+}
+
+// matches reports whether a filter is true of the entry.
+func (v *Entry) matches(req *request.Request, f filter.Resolved) bool {
+	return f.Match(v.Source(req.Schema)) == filter.True
+}
+
+func (v *Entry) norms(s *schema.Schema) ([]dn.Norm, error) {
+	name, err := dn.Parse(v.Name)
+	if err != nil {
+		return nil, err
+	}
+	return name.Normalize(s)
+}
+
+// ErrAssertion says as little as a search that finds nothing.
+var ErrAssertion = op.Errorf(op.AssertionFailed, "the assertion is not true of the entry")
+
+// Assert tests the assertion of a request, if there is one, on the entry.
+func (v *Entry) Assert(req *request.Request) error {
+	if req.Controls.Assertion == nil {
+		return nil
+	}
+	if !v.matches(req, filters.PrepareUnstored(req, req.Controls.Assertion)) {
+		return ErrAssertion
+	}
+	return nil
+}

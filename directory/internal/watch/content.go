@@ -1,0 +1,134 @@
+// Package watch runs searches that go on telling of changes: content synchronization and
+// persistent searches. Both compare what a search finds in two states.
+package watch
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/search"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// A content is what a search finds in one state of the directory (RFC 4533,
+// 3.2). Two of them are compared to tell a client what has changed.
+type content struct{ search.Stream }
+
+// Run runs a search that goes on telling of changes.
+func Run(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, sink op.Sink) error {
+	if err := req.Controls.CheckWait(); err != nil {
+		return err
+	}
+	if req.Controls.Sync != nil {
+		return synchronize(ctx, req, name, r, sink)
+	}
+	return searchOn(ctx, req, name, r, sink)
+}
+
+// A watch is a search that goes on telling of changes: content synchronization,
+// or a persistent search.
+type watch struct {
+	req  *request.Request
+	r    *op.Search
+	name dn.DN
+	sink op.Sink
+	base entry.ID // that the search began at
+}
+
+// errBase ends a watch whose base is no longer the entry it began with.
+var errBase = errors.New("the base of the search is another entry now, or none")
+
+// content makes that of a state.
+func (w *watch) content(ctx context.Context, s *partition.Snapshot) (*content, error) {
+	req := w.req.On(s)
+	at, err := locate.Base(ctx, req, w.r, w.name)
+	if err != nil {
+		return nil, err
+	}
+	c := &content{}
+	c.Open(req, w.r, nil, w.sink)
+	if err := c.Prepare(ctx); err != nil {
+		return nil, err
+	}
+	c.Query.Base = at.ID
+	return c, nil
+}
+
+// later is content for a state that the watch goes on to.
+func (w *watch) later(ctx context.Context, s *partition.Snapshot) (*content, error) {
+	c, err := w.content(ctx, s)
+	if request.IsMissing(err) || err == nil && c.Query.Base != w.base {
+		return nil, errBase
+	}
+	return c, err
+}
+
+// hides reports whether the search passes over an entry that it finds.
+func (c *content) hides(e *entry.Entry) bool {
+	return c.Subentries && c.Req.Known.Is(e, c.Req.Known.Subentry)
+}
+
+// all streams the content.
+func (c *content) all(ctx context.Context) iter.Seq2[*partition.Result, error] {
+	return c.find(ctx, c.Query)
+}
+
+// below streams what the filter finds below an entry, in scope or not.
+func (c *content) below(ctx context.Context, id entry.ID) iter.Seq2[*partition.Result, error] {
+	q := c.Query
+	q.Base, q.Scope = id, op.Subordinates
+	return c.find(ctx, q)
+}
+
+func (c *content) find(ctx context.Context, q partition.Query) iter.Seq2[*partition.Result, error] {
+	return func(yield func(*partition.Result, error) bool) {
+		for found, err := range c.Req.Snapshot.Search(ctx, q) {
+			if err == nil && c.hides(found.Entry) {
+				continue
+			}
+			if !yield(found, err) {
+				return
+			}
+		}
+		if err := c.Out.View.Shared.Failure(); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// lookup returns an entry if it is in the content.
+func (c *content) lookup(ctx context.Context, id entry.ID) (*partition.Result, bool, error) {
+	found, ok, err := c.Req.Snapshot.Lookup(ctx, c.Query, id)
+	if err == nil {
+		err = c.Out.View.Shared.Failure()
+	}
+	return &found, ok && err == nil && !c.hides(found.Entry), err
+}
+
+func (c *content) has(ctx context.Context, id entry.ID) (bool, error) {
+	_, ok, err := c.lookup(ctx, id)
+	return ok, err
+}
+
+// isReferral reports whether an entry is told as a reference.
+func (c *content) isReferral(e *entry.Entry) bool {
+	return c.Referrals && c.Req.Known.Is(e, c.Req.Known.Referral)
+}
+
+// tell sends an entry, or a reference, with a control.
+func (c *content) tell(ctx context.Context, found *partition.Result, controls ...op.Control) error {
+	urls, err := c.Elsewhere(ctx, found)
+	switch {
+	case err != nil:
+		return err
+	case urls != nil:
+		return c.Out.Reference(urls, controls...)
+	}
+	return c.Out.Entry(ctx, found, controls...)
+}

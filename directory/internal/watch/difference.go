@@ -1,0 +1,329 @@
+package watch
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/revision"
+)
+
+// commits are some that follow each other, and what they touched.
+type commits struct {
+	any   bool
+	all   bool           // they touched more than can be named
+	ids   []entry.ID     // each once, in the order of the commits
+	front revision.Front // behind them
+	more  bool           // there may be others behind them
+}
+
+// gather reads what the commits touched that a state shows beyond a front. It
+// stops where very much is touched. And it takes a commit alone that renames:
+// told of together, one entry could be to get a name that another one still has
+// at the client, or a parent that comes later.
+func gather(ctx context.Context, s *partition.Snapshot, after revision.Front) (*commits, error) {
+	g := &commits{front: after}
+	seen := map[entry.ID]bool{}
+	for c, err := range s.Changes(ctx, after) {
+		if err != nil {
+			return nil, err
+		}
+		alone := c.All || c.Renames
+		if g.any && (alone || len(g.ids)+len(c.IDs) > maxDifference) {
+			g.more = true
+			return g, nil
+		}
+		g.any, g.all, g.front = true, c.All, g.front.With(c.Revision)
+		for _, id := range c.IDs {
+			if !seen[id] {
+				seen[id] = true
+				g.ids = append(g.ids, id)
+			}
+		}
+		if alone {
+			g.more = true
+			return g, nil
+		}
+	}
+	return g, nil
+}
+
+// differ returns what differs between two contents: first what left, so that names
+// are free, then what came and what changed.
+func (y *synchronizer) differ(ctx context.Context, from, to *content, g *commits, known revision.Front) error {
+	all, err := comparesAll(ctx, from, to, g)
+	if err != nil {
+		return err
+	}
+	if all {
+		return y.compare(ctx, from, to, known)
+	}
+	d := &difference{y: y, from: from, to: to, touched: make(map[entry.ID]bool, len(g.ids))}
+	for _, id := range g.ids {
+		d.touched[id] = true
+	}
+	for e, err := range partition.Effects(ctx, from.Req.Snapshot, to.Req.Snapshot, g.ids) {
+		if err != nil {
+			return err
+		}
+		if err := d.leave(ctx, e); err != nil {
+			return err
+		}
+	}
+	if err := y.dropped(); err != nil {
+		return err
+	}
+	for _, n := range d.news {
+		if err := d.come(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// comparesAll reports whether entries that the commits did not touch may have
+// come or gone, or too many were touched: a filter may hold of others under
+// another schema, one about collective attributes when subentries or
+// administrative points change, and one about other entries whenever those do.
+func comparesAll(ctx context.Context, from, to *content, g *commits) (bool, error) {
+	if g.all || from.Req.Schema != to.Req.Schema || from.asksOthers() {
+		return true, nil
+	}
+	if !from.asksShared() && !to.asksShared() {
+		return false, nil
+	}
+	for _, id := range g.ids {
+		for _, c := range []*content{from, to} {
+			if governs, err := c.governs(ctx, id); governs || err != nil {
+				return governs, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// asksOthers reports whether the filter is about what other entries say: who is in a
+// chain, or whether and how many entries are below one.
+func (c *content) asksOthers() bool {
+	if filters.AnyPart(c.R.Filter, filters.IsChain) {
+		return true
+	}
+	for t := range filter.Tests(c.Query.Filter) {
+		for _, typ := range t.Types {
+			if typ == c.Req.Known.HasSubordinates || typ == c.Req.Known.NumSubordinates {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// asksShared reports whether the filter may hold by collective attributes.
+func (c *content) asksShared() (asks bool) {
+	if c.Out.View.Shared == nil {
+		return false
+	}
+	filter.Map(c.Query.Filter, func(t *filter.Test) filter.Resolved {
+		asks = asks || t.Shared() != nil
+		return t
+	})
+	return asks
+}
+
+// governs reports whether an entry says what others share: a collective attribute
+// subentry, or an administrative point.
+func (c *content) governs(ctx context.Context, id entry.ID) (bool, error) {
+	e, err := c.Req.Snapshot.Entry(ctx, id, false)
+	if err != nil || e == nil {
+		return false, err
+	}
+	return c.Req.Known.Is(e, c.Req.Known.CollectiveSubentry) || len(e.Values(c.Req.Known.AdministrativeRole)) > 0, nil
+}
+
+// A difference between two contents, as far as entries may differ.
+type difference struct {
+	y        *synchronizer
+	from, to *content
+	touched  map[entry.ID]bool
+	news     []news
+}
+
+// news is an entry to tell of, or one whose descendants are to be looked at.
+type news struct {
+	id    entry.ID
+	state int64 // 0: not in the content
+	moved bool  // and has something below
+}
+
+// leave tells of an entry that left the content, and of what left with it, and
+// notes what there is to tell later.
+func (d *difference) leave(ctx context.Context, e partition.Effect) error {
+	n := news{id: e.ID}
+	was, is, err := d.both(ctx, e)
+	switch {
+	case err != nil:
+		return err
+	case is && was != nil:
+		n.state = control.SyncModify
+	case is:
+		n.state = control.SyncAdd
+	case was != nil:
+		if err := d.y.drop(d.from, was); err != nil {
+			return err
+		}
+	}
+	if e.Kind == partition.Moved {
+		if n.moved, err = d.from.Req.Snapshot.HasChildren(ctx, e.ID); err == nil && !n.moved {
+			n.moved, err = d.to.Req.Snapshot.HasChildren(ctx, e.ID)
+		}
+		if err == nil && n.moved {
+			err = d.leaveBelow(ctx, e.ID)
+		}
+	}
+	if n.state != 0 || n.moved {
+		d.news = append(d.news, n)
+	}
+	return err
+}
+
+// both looks an entry up in the two contents.
+func (d *difference) both(ctx context.Context, e partition.Effect) (was *partition.Result, is bool, err error) {
+	if e.Kind != partition.Added {
+		found, ok, err := d.from.lookup(ctx, e.ID)
+		if err != nil {
+			return nil, false, err
+		}
+		if ok {
+			was = found
+		}
+	}
+	if e.Kind != partition.Deleted {
+		is, err = d.to.has(ctx, e.ID)
+	}
+	return was, is, err
+}
+
+// leaveBelow tells of the descendants of a moved entry that left the content by
+// that.
+func (d *difference) leaveBelow(ctx context.Context, id entry.ID) error {
+	for found, err := range d.from.below(ctx, id) {
+		if err != nil {
+			return err
+		}
+		if d.touched[found.ID] {
+			continue
+		}
+		was, ok, err := d.from.lookup(ctx, found.ID)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		is, err := d.to.has(ctx, found.ID)
+		if err == nil && !is {
+			err = d.y.drop(d.from, was)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// come tells of an entry that came or changed, and of what came with it.
+func (d *difference) come(ctx context.Context, n news) error {
+	if n.state != 0 {
+		found, ok, err := d.to.lookup(ctx, n.id)
+		if err == nil && ok {
+			err = d.y.tell(ctx, d.to, found, n.state)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !n.moved {
+		return nil
+	}
+	return d.comeBelow(ctx, n)
+}
+
+// comeBelow tells of the descendants of a moved entry: those that came into the
+// content by that. That others have other names now is told where the client
+// could not tell itself, since the moved entry is none of its (RFC 4533, 4.1).
+func (d *difference) comeBelow(ctx context.Context, n news) error {
+	for found, err := range d.to.below(ctx, n.id) {
+		if err != nil {
+			return err
+		}
+		if d.touched[found.ID] {
+			continue
+		}
+		is, ok, err := d.to.lookup(ctx, found.ID)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		was, err := d.from.has(ctx, found.ID)
+		switch {
+		case err != nil:
+		case !was:
+			err = d.y.tell(ctx, d.to, is, control.SyncAdd)
+		case n.state == 0:
+			err = d.y.tell(ctx, d.to, is, control.SyncModify)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare returns what differs between two contents by going through both, for
+// when too much was touched to be named.
+func (y *synchronizer) compare(ctx context.Context, from, to *content, known revision.Front) error {
+	for found, err := range from.all(ctx) {
+		if err != nil {
+			return err
+		}
+		is, err := to.has(ctx, found.ID)
+		if err == nil && !is {
+			err = y.drop(from, found)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := y.dropped(); err != nil {
+		return err
+	}
+	for found, err := range to.all(ctx) {
+		if err != nil {
+			return err
+		}
+		if err := y.compareOne(ctx, from, to, found, known); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (y *synchronizer) compareOne(ctx context.Context, from, to *content, found *partition.Result, known revision.Front) error {
+	was, err := from.has(ctx, found.ID)
+	if err != nil {
+		return err
+	}
+	if !was {
+		return y.tell(ctx, to, found, control.SyncAdd)
+	}
+	same, err := to.Req.Snapshot.Unmoved(ctx, found.ID, known)
+	if err != nil || same {
+		return err
+	}
+	return y.tell(ctx, to, found, control.SyncModify)
+}

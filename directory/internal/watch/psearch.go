@@ -1,0 +1,208 @@
+package watch
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/assertion"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// changeTypes are the types of changes of a persistent search.
+var changeTypes = map[partition.EffectKind]int64{
+	partition.Added:    control.ChangeAdd,
+	partition.Deleted:  control.ChangeDelete,
+	partition.Modified: control.ChangeModify,
+	partition.Moved:    control.ChangeModDN,
+}
+
+// A persister runs a persistent search: a search, if the client wants what there
+// is, and then what each commit did to entries that match.
+type persister struct {
+	watch
+	request *control.PersistentSearch
+}
+
+// searchOn runs a search with a persistent search control.
+func searchOn(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, sink op.Sink) error {
+	w := &persister{watch{req: req, r: withoutAliases(r), name: name, sink: sink}, req.Controls.Persistent}
+	front, err := w.begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err := stay(req, sink); err != nil {
+		return err
+	}
+	for c, err := range req.Server.Part.Changes(ctx, front) {
+		if err != nil {
+			return err
+		}
+		after := front.With(c.Revision)
+		if err := w.notify(ctx, c, front, after); err != nil {
+			return err
+		}
+		front = after
+	}
+	return nil
+}
+
+// withoutAliases is the search with aliases followed in finding the base only: what
+// an alias leads to changes without it. JNDI asks for all of them to be followed,
+// unless it is told otherwise, and so would have no events.
+func withoutAliases(r *op.Search) *op.Search {
+	less := *r
+	switch r.Deref {
+	case op.DerefInSearching:
+		less.Deref = op.NeverDerefAliases
+	case op.DerefAlways:
+		less.Deref = op.DerefFindingBase
+	}
+	return &less
+}
+
+// begin sends what there is, if it is wanted, and tells from where on changes
+// are to be told.
+func (w *persister) begin(ctx context.Context) (revision.Front, error) {
+	s := w.req.Server.Part.Snapshot()
+	defer s.Close()
+	front, err := s.Front(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := w.content(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	w.base = c.Query.Base
+	if err := assertion.Check(ctx, c.Req, w.base); err != nil || w.request.ChangesOnly {
+		return front, err
+	}
+	limited, cancel := results.LimitTime(ctx, w.req, w.r)
+	defer cancel()
+	return front, c.Run(limited, w.base)
+}
+
+// notify returns what one commit did.
+func (w *persister) notify(ctx context.Context, c *partition.Change, before, after revision.Front) error {
+	part := w.req.Server.Part
+	from, err := part.AtFront(ctx, before)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := part.AtFront(ctx, after)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	was, err := w.later(ctx, from)
+	if err != nil {
+		return err
+	}
+	is, ended := w.later(ctx, to)
+	if ended != nil && !errors.Is(ended, errBase) {
+		return ended
+	}
+	n := &notice{w: w, revision: c.Revision, from: from, to: to, was: was, is: is}
+	if c.All {
+		err = n.all(ctx)
+	} else {
+		err = n.each(ctx, c.IDs)
+	}
+	if err == nil && ended != nil {
+		err = op.Errorf(op.NoSuchObject, "%v", ended)
+	}
+	return err
+}
+
+// A notice tells what one commit did, by the states before and after it.
+type notice struct {
+	w        *persister
+	revision table.Revision
+	from, to *partition.Snapshot
+	was, is  *content // is: nil if the base is gone; then only deletions are told
+}
+
+// each returns what became of entries.
+func (n *notice) each(ctx context.Context, ids []entry.ID) error {
+	for e, err := range partition.Effects(ctx, n.from, n.to, ids) {
+		if err == nil {
+			err = n.effect(ctx, e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// all looks for what a commit did that touched too much to be named.
+func (n *notice) all(ctx context.Context) error {
+	for found, err := range n.was.all(ctx) {
+		if err != nil {
+			return err
+		}
+		if there, err := n.to.Written(ctx, found.ID); err != nil || there != 0 {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if err := n.each(ctx, []entry.ID{found.ID}); err != nil {
+			return err
+		}
+	}
+	if n.is == nil {
+		return nil
+	}
+	for found, err := range n.is.all(ctx) {
+		if err != nil {
+			return err
+		}
+		if last, err := n.to.Written(ctx, found.ID); err != nil || last != n.revision {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if err := n.each(ctx, []entry.ID{found.ID}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// effect returns what became of an entry: of a deleted one if it was in the
+// content, of others if they are.
+func (n *notice) effect(ctx context.Context, e partition.Effect) error {
+	kind := changeTypes[e.Kind]
+	c := n.is
+	if e.Kind == partition.Deleted {
+		c = n.was
+	}
+	if n.w.request.Types&kind == 0 || c == nil {
+		return nil
+	}
+	found, ok, err := c.lookup(ctx, e.ID)
+	if err != nil || !ok {
+		return err
+	}
+	if !n.w.request.ReturnECs {
+		return c.tell(ctx, found)
+	}
+	change := control.EntryChange{Type: kind}
+	if e.Kind == partition.Moved {
+		if change.PreviousDN, err = n.from.Name(ctx, e.ID); err != nil {
+			return err
+		}
+	}
+	return c.tell(ctx, found, op.Control{OID: control.OIDEntryChange, Value: change.Encode()})
+}

@@ -1,0 +1,77 @@
+package watch
+
+import (
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/show"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/revision"
+)
+
+// A cookie says what content a client has, in the syntax of OpenLDAP:
+// rid=001,sid=001,csn=CSN;CSN. The consumer's number, rid, is given back. The
+// CSNs are a front.
+type cookie struct {
+	rid     string
+	front   revision.Front
+	foreign bool // it has CSNs that no store of ours made, or is none of this syntax
+}
+
+// maxCookieCSNs bounds what a client may have looked up.
+const maxCookieCSNs = 256
+
+func parseCookie(s string) (c cookie) {
+	if s == "" {
+		return c
+	}
+	for part := range strings.SplitSeq(s, ",") {
+		name, value, ok := strings.Cut(part, "=")
+		switch {
+		case !ok:
+			c.foreign = true
+		case name == "rid" && len(value) <= 3:
+			c.rid = value
+		case name == "csn" && value != "":
+			c.addCSNs(value)
+		}
+	}
+	return c
+}
+
+func (c *cookie) addCSNs(list string) {
+	for csn := range strings.SplitSeq(list, ";") {
+		r, err := revision.ParseCSN(csn)
+		if err != nil || len(c.front) == maxCookieCSNs {
+			c.foreign = true
+			return
+		}
+		c.front = c.front.With(r)
+	}
+}
+
+// text prints a cookie of the consumer for another front; "" if there is nothing
+// to tell yet.
+func (c *cookie) text(f revision.Front) string {
+	if len(f) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	if c.rid != "" {
+		b.WriteString("rid=" + c.rid + ",")
+	}
+	b.WriteString("csn=")
+	for i, csn := range show.CSNs(f) {
+		if i > 0 {
+			b.WriteByte(';')
+		}
+		b.Write(csn)
+	}
+	return b.String()
+}
+
+// stateControl returns the control that goes with an entry.
+func stateControl(state int64, id entry.ID) op.Control {
+	return op.Control{OID: control.OIDSyncState, Value: control.SyncState{State: state, ID: id}.Encode()}
+}

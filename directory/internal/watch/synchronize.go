@@ -1,0 +1,312 @@
+package watch
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/assertion"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// A synchronizer runs a sync operation (RFC 4533). All that a client has to be
+// told is the difference between the contents of two states: the one that its
+// cookie names, which the store still has, and the newest. The journal says which
+// entries can differ. In the persist stage the same is done again and again, so
+// that a client that is slow gets fewer, larger differences, and nothing is kept
+// for it. Where the journal does not go back far enough, there is a present phase.
+type synchronizer struct {
+	watch
+	request *control.SyncRequest
+	cookie  cookie         // that the client came with
+	front   revision.Front // the state that the client has
+
+	quota      results.Quota // of the refresh stage
+	persisting bool          // that stage is over
+	gone       []entry.ID
+}
+
+// Bounds of what is worked out in memory at once.
+const (
+	maxDifference = 1 << 16 // entries that may differ; beyond, all are compared
+	maxIDs        = 256     // in one message
+)
+
+var errRefresh = &op.Result{Code: op.SyncRefreshRequired, Diagnostic: "the cookie does not lead to the content of now: begin without it, or with reloadHint"}
+
+// synchronize runs a search with a sync request control.
+func synchronize(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, sink op.Sink) error {
+	if r.Deref == op.DerefInSearching || r.Deref == op.DerefAlways {
+		return op.Errorf(op.ProtocolError, "content synchronization follows no aliases while searching (RFC 4533, 3.5.2)")
+	}
+	y := &synchronizer{watch: watch{req: req, r: r, name: name, sink: sink}, request: req.Controls.Sync, cookie: parseCookie(req.Controls.Sync.Cookie), quota: results.NewQuota(req, r)}
+	limited, cancel := results.LimitTime(ctx, req, r)
+	deletes, err := y.refresh(limited)
+	cancel()
+	if err != nil {
+		return err
+	}
+	if !y.request.Persist {
+		req.Respond(control.OIDSyncDone, control.SyncDone{Cookie: y.newCookie(), Deletes: deletes}.Encode())
+		return nil
+	}
+	if err := stay(req, sink); err != nil {
+		return err
+	}
+	if err := y.inform(control.SyncRefreshed{Cookie: y.newCookie(), Deletes: deletes}.Encode()); err != nil {
+		return err
+	}
+	y.persisting = true
+	return y.persist(ctx)
+}
+
+// stay lets an operation wait as long as its connection lasts.
+func stay(req *request.Request, sink op.Sink) error {
+	req.Trace.Lasts = true
+	if s, ok := sink.(op.Stayer); ok {
+		return s.Stay()
+	}
+	return nil
+}
+
+func (y *synchronizer) newCookie() string { return y.cookie.text(y.front) }
+
+func (y *synchronizer) inform(value []byte) error {
+	return y.sink.Intermediate(control.OIDSyncInfo, value, nil)
+}
+
+// refresh brings the client to the newest state. Deletes says that the client
+// was told what is gone; else what it was not told of is.
+func (y *synchronizer) refresh(ctx context.Context) (deletes bool, err error) {
+	how, err := y.begin(ctx)
+	if err != nil {
+		return false, err
+	}
+	s := y.req.Server.Part.Snapshot()
+	defer s.Close()
+	front, err := s.Front(ctx)
+	if err != nil {
+		return false, err
+	}
+	to, err := y.content(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	to.Out.View.Stored = true
+	y.base = to.Query.Base
+	if err := assertion.Check(ctx, to.Req, y.base); err != nil {
+		return false, err
+	}
+	if how == byDifference {
+		err := y.advance(ctx, s)
+		if !errors.Is(err, errBase) {
+			y.front = front
+			return true, err
+		}
+		how = byReload
+	}
+	since := y.front
+	y.front = front
+	switch {
+	case how == byReload && !y.request.Reload:
+		return false, errRefresh
+	case how == byPresence:
+		return false, y.present(ctx, to, since)
+	}
+	return false, y.whole(ctx, to)
+}
+
+// How a client is brought to the newest state.
+type refreshing int
+
+const (
+	byContent    refreshing = iota // it has none yet
+	byDifference                   // to what it has
+	byPresence                     // what it has is too old to be known
+	byReload                       // it cannot be known what it has
+)
+
+// begin looks at the cookie: what the client has, and so how to go on.
+func (y *synchronizer) begin(ctx context.Context) (refreshing, error) {
+	c := &y.cookie
+	switch {
+	case c.foreign:
+		return byReload, nil
+	case len(c.front) == 0:
+		return byContent, nil
+	}
+	y.front = c.front
+	err := y.req.Server.Part.Follows(ctx, c.front)
+	if err == nil { // another server may have told it, and be ahead
+		var s *partition.Snapshot
+		if s, err = y.req.Server.Part.AtFront(ctx, c.front); err == nil {
+			s.Close()
+		}
+	}
+	var below *txn.FloorError
+	switch {
+	case errors.Is(err, txn.ErrForgotten), errors.As(err, &below):
+		return byPresence, nil
+	case errors.Is(err, txn.ErrForeign), errors.Is(err, txn.ErrRevision):
+		return byReload, nil
+	}
+	return byDifference, err
+}
+
+// whole tells all of the content.
+func (y *synchronizer) whole(ctx context.Context, to *content) error {
+	for found, err := range to.all(ctx) {
+		if err != nil {
+			return err
+		}
+		if err := y.tell(ctx, to, found, control.SyncAdd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// present tells all of the content, but of what was there at a front already
+// only that it still is (RFC 4533, 3.3.2).
+func (y *synchronizer) present(ctx context.Context, to *content, since revision.Front) error {
+	var there []entry.ID
+	for found, err := range to.all(ctx) {
+		if err != nil {
+			return err
+		}
+		same, err := to.Req.Snapshot.Unmoved(ctx, found.ID, since)
+		switch {
+		case err != nil:
+			return err
+		case !same:
+			if err := y.tell(ctx, to, found, control.SyncAdd); err != nil {
+				return err
+			}
+			continue
+		}
+		if there = append(there, found.ID); len(there) == maxIDs {
+			if err := y.inform(control.SyncIDSet{IDs: there}.Encode()); err != nil {
+				return err
+			}
+			there = there[:0]
+		}
+	}
+	if len(there) == 0 {
+		return nil
+	}
+	return y.inform(control.SyncIDSet{IDs: there}.Encode())
+}
+
+// tell sends an entry of the content.
+func (y *synchronizer) tell(ctx context.Context, c *content, found *partition.Result, state int64) error {
+	if !y.persisting {
+		if err := y.quota.Check(); err != nil {
+			return err
+		}
+		state = control.SyncAdd // RFC 4533, 3.3.2
+	}
+	y.quota.Sent++
+	return c.tell(ctx, found, stateControl(state, found.ID))
+}
+
+// drop reports that an entry has left the content. Several are told in one message
+// if the client was told of no entry yet: OpenLDAP's consumer keeps one that it
+// was told of in the same refresh.
+func (y *synchronizer) drop(c *content, found *partition.Result) error {
+	if y.quota.Sent == 0 {
+		if y.gone = append(y.gone, found.ID); len(y.gone) < maxIDs {
+			return nil
+		}
+		return y.dropped()
+	}
+	gone := []op.Control{stateControl(control.SyncDelete, found.ID)}
+	if c.isReferral(found.Entry) {
+		return y.sink.Reference(nil, gone)
+	}
+	return y.sink.Entry(&op.SearchEntry{Name: found.Name, Controls: gone})
+}
+
+// dropped tells of what was gathered by drop.
+func (y *synchronizer) dropped() error {
+	if len(y.gone) == 0 {
+		return nil
+	}
+	defer func() { y.gone = y.gone[:0] }()
+	return y.inform(control.SyncIDSet{Deletes: true, IDs: y.gone}.Encode())
+}
+
+// persist tells of changes until the client or the server ends it.
+func (y *synchronizer) persist(ctx context.Context) error {
+	for {
+		next := y.req.Server.Part.Next()
+		s := y.req.Server.Part.Snapshot()
+		err := y.advance(ctx, s)
+		s.Close()
+		if errors.Is(err, errBase) {
+			return errRefresh
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// advance tells of all changes up to a state, step by step.
+func (y *synchronizer) advance(ctx context.Context, s *partition.Snapshot) error {
+	for {
+		g, err := gather(ctx, s, y.front)
+		if err != nil || !g.any {
+			return err
+		}
+		if err := y.step(ctx, s, g); err != nil {
+			return err
+		}
+		y.front = g.front
+		if !y.persisting {
+			continue
+		}
+		if err := y.inform(control.SyncCookie{Cookie: y.newCookie()}.Encode()); err != nil {
+			return err
+		}
+	}
+}
+
+// step returns what some commits changed. The state s is the one behind them, or
+// a later one.
+func (y *synchronizer) step(ctx context.Context, s *partition.Snapshot, g *commits) error {
+	if g.more {
+		behind, err := y.req.Server.Part.AtFront(ctx, g.front)
+		if err != nil {
+			return err
+		}
+		defer behind.Close()
+		s = behind
+	}
+	before, err := y.req.Server.Part.AtFront(ctx, y.front)
+	if err != nil {
+		return err
+	}
+	defer before.Close()
+	from, err := y.later(ctx, before)
+	if err != nil {
+		return err
+	}
+	to, err := y.later(ctx, s)
+	if err != nil {
+		return err
+	}
+	to.Out.View.Stored = true
+	return y.differ(ctx, from, to, g, y.front)
+}

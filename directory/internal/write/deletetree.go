@@ -1,0 +1,59 @@
+package write
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// maxTreeCommit is how many entries of a tree go in one commit. What is larger
+// goes in several, since one holds up the commits of others while it lasts.
+const maxTreeCommit = 5000
+
+// deleteTree removes an entry with all that is below it; referrals and aliases
+// among that are entries like others. The diagnostic tells in how many commits.
+func deleteTree(ctx context.Context, req *request.Request, name dn.DN) error {
+	deleted, commits := 0, 0
+	var read []op.Control
+	for whole := false; !whole; commits++ {
+		n := 0
+		u := &update{name: name, change: func(tx *partition.Tx) (err error) {
+			n, whole, err = tx.DeleteTree(ctx, name, maxTreeCommit)
+			return err
+		}}
+		err := u.run(ctx, req)
+		if request.IsMissing(err) && commits > 0 {
+			break // another client was faster with the rest
+		}
+		if err != nil {
+			return leftHalf(req, err, deleted)
+		}
+		if deleted += n; commits == 0 {
+			// Assertion and pre-read are about the tree as it was.
+			read = req.Response.Controls
+			rest := *req
+			rest.Controls.Assertion, rest.Controls.PreRead = nil, nil
+			req = &rest
+		}
+	}
+	req.Response.Controls = read
+	req.Response.Diagnostic = fmt.Sprintf("deleted %d entries in one commit", deleted)
+	if commits > 1 {
+		req.Response.Diagnostic = fmt.Sprintf("deleted %d entries in %d commits", deleted, commits)
+	}
+	return nil
+}
+
+// leftHalf tells with an error what was deleted before it.
+func leftHalf(req *request.Request, err error, deleted int) error {
+	if deleted == 0 {
+		return err
+	}
+	r := req.Server.ToResult(err)
+	r.Diagnostic = fmt.Sprintf("%s; %d entries were deleted before, the deepest first: the rest is a tree", r.Diagnostic, deleted)
+	return &r
+}

@@ -1,0 +1,54 @@
+package write
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/collective"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/show"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/wire"
+)
+
+// readEntry responds with the entry as a base search for these attributes shows
+// it; nil attributes: nobody asks.
+func readEntry(ctx context.Context, req *request.Request, name dn.DN, id entry.ID, oid string, attributes []string) error {
+	if attributes == nil {
+		return nil
+	}
+	var v show.View
+	v.Open(req, attributes, false)
+	e, err := seen(ctx, req, &v, name, id)
+	if e != nil {
+		req.Respond(oid, wire.AppendSearchEntry(nil, e))
+	}
+	return err
+}
+
+// seen returns an entry as a view shows it.
+func seen(ctx context.Context, req *request.Request, v *show.View, name dn.DN, id entry.ID) (_ *op.SearchEntry, err error) {
+	if partition.IsSubschema(name) {
+		s, err := virtual.Subschema(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		return v.Unstored(s.Name, &s.Entry), nil
+	}
+	if v.Shared, err = collective.Collect(ctx, req); err != nil {
+		return nil, err
+	}
+	q := v.Query(nil)
+	q.Base, q.Scope, q.Filter = id, op.BaseObject, filter.Const(filter.True)
+	for found, err := range req.Snapshot.Search(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		return v.Entry(ctx, found, nil)
+	}
+	return nil, nil
+}

@@ -1,0 +1,204 @@
+package write
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/assertion"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// An update is a change of one entry, with what the request's controls put
+// around it in the same transaction.
+type update struct {
+	name dn.DN // of the entry, before the change; of a new one, after it
+	adds bool  // there is no entry before
+	own  bool  // users may do this to their own entries
+	// check, if given, refuses the change for other reasons than who asks.
+	check func() error
+	// prepare, if given, does once what takes so long that no transaction waits for it.
+	prepare func() error
+	change  func(*partition.Tx) error
+}
+
+// may refuses an update that the requester may not make. It is the only place that does,
+// except that users may do less with their passwords than the administrator. A referral
+// comes before the refusal, since it is the other server that decides.
+func (u *update) may(ctx context.Context, req *request.Request) error {
+	if err := locate.CheckReferral(ctx, req, u.name, ""); err != nil {
+		return err
+	}
+	switch {
+	case req.Who.IsAdmin():
+		return nil
+	case !u.own || req.Who == nil:
+		return request.ErrAccess
+	}
+	at, err := req.Snapshot.Find(ctx, u.name)
+	switch {
+	case request.IsMissing(err):
+		return request.ErrAccess
+	case err != nil:
+		return err
+	case at.ID != req.Who.ID:
+		return request.ErrAccess
+	}
+	return nil
+}
+
+// run makes the update in a transaction, whose state is all that it reads.
+func (u *update) run(ctx context.Context, req *request.Request) error {
+	r, err := u.try(ctx, req)
+	if err == errPrepare {
+		if err := u.prepare(); err != nil {
+			return err
+		}
+		u.prepare = nil
+		r, err = u.try(ctx, req)
+	}
+	if errors.Is(err, txn.ErrReadOnly) {
+		if refused := u.refused(ctx, req); refused != nil {
+			return refused
+		}
+	}
+	if err != nil && err != errNoOperation {
+		req.Response.Controls = nil // RFC 4527, 3: none with a failure
+	}
+	if err == nil {
+		req.Trace.Committed = r
+	}
+	return err
+}
+
+// errPrepare ends a transaction that has shown that the update may be made.
+var errPrepare = errors.New("to be prepared")
+
+func (u *update) try(ctx context.Context, req *request.Request) (table.Revision, error) {
+	run := req.Server.Part.Update
+	if partition.IsSubschema(u.name) {
+		run = req.Server.Part.UpdateSchema
+	}
+	return run(ctx, by(req), func(tx *partition.Tx) error {
+		req.Read(&tx.Snapshot)
+		if err := u.may(ctx, req); err != nil {
+			return err
+		}
+		if u.prepare != nil {
+			return errPrepare
+		}
+		if req.Controls.Rules.Relaxed && !req.Who.IsAdmin() {
+			return request.ErrAccess
+		}
+		req.Trace.Attempts++
+		req.Response.Controls = nil // those of an attempt that lost
+		tx.Rules = req.Controls.Rules
+		return u.runIn(ctx, req, tx)
+	})
+}
+
+// refused asks whether the update may be made where there are no transactions.
+func (u *update) refused(ctx context.Context, req *request.Request) error {
+	defer req.Now().Close()
+	return u.may(ctx, req)
+}
+
+// maxSession bounds what clients say of their sessions in every commit of theirs.
+const maxSession = 256
+
+// by says who makes a change, for the journal.
+func by(req *request.Request) partition.By {
+	by := partition.By{
+		Name:    req.Who.DN(),
+		From:    req.Session.Channel.Remote(),
+		Request: fmt.Sprintf("%d/%d", req.Session.Number, req.ID),
+	}
+	if bound := req.Session.Name(); bound != by.Name {
+		by.Bound = bound
+	}
+	for _, s := range req.Controls.Sessions {
+		by.Session = strings.TrimSpace(by.Session + " " + s.Identifier)
+	}
+	by.Session = by.Session[:min(len(by.Session), maxSession)]
+	return by
+}
+
+// runIn makes it in a transaction.
+func (u *update) runIn(ctx context.Context, req *request.Request, tx *partition.Tx) (err error) {
+	if u.check != nil {
+		if err := u.check(); err != nil {
+			return err
+		}
+	}
+	c := &req.Controls
+	reads := c.Assertion != nil || c.PreRead != nil || c.PostRead != nil
+	var id entry.ID
+	if reads && !u.adds {
+		if id, err = asserted(ctx, req, u.name); err != nil {
+			return err
+		}
+		// These reads and the change are one (RFC 4527, 3; RFC 4528, 3).
+		if id != entry.Root {
+			tx.Isolate(id)
+		}
+	}
+	if err := readEntry(ctx, req, u.name, id, control.OIDPreRead, c.PreRead); err != nil {
+		return err
+	}
+	if err := u.change(tx); err != nil {
+		return err
+	}
+	if reads && u.adds { // the entry that an add's assertion is about is the new one
+		if id, err = asserted(ctx, req, u.name); err != nil {
+			return err
+		}
+	}
+	req.Read(&tx.Snapshot) // a change of schema is in it
+	if err := readEntry(ctx, req, u.name, id, control.OIDPostRead, c.PostRead); err != nil {
+		return err
+	}
+	if c.PostRead != nil {
+		tx.SettleCSN(req.Response.Controls[len(req.Response.Controls)-1].Value)
+	}
+	if c.NoOp {
+		return errNoOperation
+	}
+	return nil
+}
+
+// asserted finds the entry that an update is about, and tests the assertion.
+func asserted(ctx context.Context, req *request.Request, name dn.DN) (entry.ID, error) {
+	if partition.IsSubschema(name) {
+		v, err := virtual.Subschema(ctx, req)
+		if err != nil {
+			return entry.ID{}, err
+		}
+		return entry.ID{}, v.Assert(req)
+	}
+	at, err := req.Snapshot.Find(ctx, name)
+	if err != nil {
+		return at.ID, err
+	}
+	return at.ID, assertion.Check(ctx, req, at.ID)
+}
+
+// errNoOperation ends a transaction in which everything went well but that was
+// to change nothing.
+var errNoOperation = op.Errorf(op.NoOperation, "the operation would have succeeded; nothing was changed")
+
+// tellToken responds with the token of the commit that an update made.
+func tellToken(req *request.Request) {
+	if req.Controls.Token && req.Trace.Committed != 0 {
+		req.Respond(control.OIDToken, []byte(req.Trace.Committed.String()))
+	}
+}

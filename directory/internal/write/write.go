@@ -1,0 +1,122 @@
+// Package write runs updates: each in one transaction, on one state.
+package write
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// Run runs an update.
+func Run(ctx context.Context, req *request.Request, r op.Request) (err error) {
+	switch r := r.(type) {
+	case *op.Add:
+		err = add(ctx, req, r)
+	case *op.Modify:
+		err = modify(ctx, req, r)
+	case *op.Delete:
+		err = remove(ctx, req, r)
+	case *op.ModifyDN:
+		err = modifyDN(ctx, req, r)
+	}
+	if err == nil {
+		tellToken(req)
+	}
+	return err
+}
+
+// target parses the name of an entry to be changed.
+func target(s string) (dn.DN, error) {
+	name, err := dn.Parse(s)
+	if err != nil {
+		return nil, op.Errorf(op.InvalidDNSyntax, "%v", err)
+	}
+	return name, virtual.RefuseWrite(name)
+}
+
+// add makes an entry (RFC 4511, 4.7).
+func add(ctx context.Context, req *request.Request, r *op.Add) error {
+	name, err := target(r.Name)
+	if err != nil {
+		return err
+	}
+	attributes := r.Attributes
+	u := &update{name: name, adds: true, change: func(tx *partition.Tx) error {
+		_, err := tx.Add(ctx, name, attributes, false)
+		return err
+	}}
+	if slices.ContainsFunc(attributes, func(a op.PartialAttribute) bool { return password.Is(req, a.Description) }) {
+		u.prepare = func() (err error) {
+			attributes, err = password.HashAttributes(ctx, req, attributes)
+			return err
+		}
+	}
+	return u.run(ctx, req)
+}
+
+// remove deletes a leaf (RFC 4511, 4.8), or a tree.
+func remove(ctx context.Context, req *request.Request, r *op.Delete) error {
+	name, err := target(r.Name)
+	if err != nil {
+		return err
+	}
+	if req.Controls.TreeDelete {
+		return deleteTree(ctx, req, name)
+	}
+	u := &update{name: name, change: func(tx *partition.Tx) error { return tx.Delete(ctx, name) }}
+	return u.run(ctx, req)
+}
+
+// modifyDN renames and moves an entry (RFC 4511, 4.9).
+func modifyDN(ctx context.Context, req *request.Request, r *op.ModifyDN) error {
+	name, err := target(r.Name)
+	if err != nil {
+		return err
+	}
+	rdn, err := dn.ParseRDN(r.NewRDN)
+	if err != nil {
+		return op.Errorf(op.InvalidDNSyntax, "newrdn: %v", err)
+	}
+	superior, err := newSuperior(r)
+	if err != nil {
+		return err
+	}
+	u := &update{name: name, change: func(tx *partition.Tx) error {
+		return tx.Rename(ctx, name, rdn, r.DeleteOldRDN, superior)
+	}}
+	if superior != nil {
+		u.check = func() error { return checkSuperior(ctx, req, *superior) }
+	}
+	return u.run(ctx, req)
+}
+
+// newSuperior parses the name that an entry is to be moved below; nil: it stays.
+func newSuperior(r *op.ModifyDN) (*dn.DN, error) {
+	if r.NewSuperior == nil {
+		return nil, nil
+	}
+	p, err := dn.Parse(*r.NewSuperior)
+	if err != nil {
+		return nil, op.Errorf(op.InvalidDNSyntax, "newSuperior: %v", err)
+	}
+	return &p, virtual.RefuseBelow(p)
+}
+
+// checkSuperior keeps entries from being moved to where another server is
+// responsible: that would take two of them (RFC 3296, 5.6.2).
+func checkSuperior(ctx context.Context, req *request.Request, superior dn.DN) error {
+	err := locate.CheckReferral(ctx, req, superior, "")
+	var result *op.Result
+	if errors.As(err, &result) {
+		return op.Errorf(op.AffectsMultipleDSAs, "the new superior is held by another server")
+	}
+	return err
+}
