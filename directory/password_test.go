@@ -2,8 +2,10 @@ package directory_test
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 
+	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/op"
 )
@@ -68,4 +70,47 @@ func valuesOf(t *testing.T, s *directory.Session, name, attribute string) []stri
 	out := rawValues{description: attribute}
 	s.Serve(t.Context(), &op.Message{Request: r}, &out)
 	return out.values
+}
+
+// countingHasher counts what it hashes.
+type countingHasher struct {
+	auth.Hasher
+	hashed atomic.Int64
+}
+
+func (h *countingHasher) Hash(scheme string, password []byte) ([]byte, error) {
+	h.hashed.Add(1)
+	return h.Hasher.Hash(scheme, password)
+}
+
+// A password is hashed once for who may set it, and never for who may not.
+func TestPasswordsAreHashedForThoseWhoMay(t *testing.T) {
+	h := &countingHasher{Hasher: auth.Here}
+	d := newUsers(t, directory.Options{Passwords: auth.New(0, h), Mechanisms: []string{}})
+	hashed := func(s *directory.Session, r op.Request) (op.Code, int64) {
+		before := h.hashed.Load()
+		var out answers
+		s.Serve(t.Context(), &op.Message{Request: r}, &out)
+		return out.done.Code, h.hashed.Load() - before
+	}
+	bob := d.NewSession(nil)
+	serve(t, bob, &op.Bind{Version: 3, Name: bobDN, Password: []byte("bob")})
+	replace := func(name string) op.Request {
+		return &op.Modify{Name: name, Changes: changes([]line{{"replace userPassword", "new"}})}
+	}
+	for _, c := range []struct {
+		what   string
+		r      op.Request
+		code   op.Code
+		hashes int64
+	}{
+		{"another's", replace(annDN), op.InsufficientAccessRights, 0},
+		{"another's, by Password Modify", extended("passwd: " + annDN + " | - | x"), op.InsufficientAccessRights, 0},
+		{"a new entry's", &op.Add{Name: "uid=x,dc=example,dc=com", Attributes: person("x", line{"userPassword", "x"})}, op.InsufficientAccessRights, 0},
+		{"one's own", replace(bobDN), op.Success, 1},
+	} {
+		if code, n := hashed(bob, c.r); code != c.code || n != c.hashes {
+			t.Errorf("%s: %v, hashed %d times", c.what, code, n)
+		}
+	}
 }

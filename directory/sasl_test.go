@@ -635,6 +635,7 @@ func TestExternal(t *testing.T) {
 		{"as administrator a name without an entry", wire{local: true}, slices.Concat(toAdmin, rules(t, "u:(.+) -> dn:uid=$1,o=out")), []byte("u:zoe"), op.Success, "uid=zoe,o=out"},
 		{"a rule to nowhere", wire{local: true}, rules(t, "dn:.* -> cn=nobody,dc=example,dc=com"), nil, op.InvalidCredentials, ""},
 		{"a rule to two", wire{local: true}, rules(t, "dn:.* -> ldap:///dc=example,dc=com??one?(uid=twin)"), nil, op.InvalidCredentials, ""},
+		{"a rule by a chain", wire{local: true}, rules(t, "dn:.* -> ldap:///dc=example,dc=com??one?(|(uid=ann)(seeAlso:inChainMatch:=uid=bob,dc=example,dc=com))"), nil, op.Success, annDN},
 		{"a rule to a base that is not there", wire{local: true}, rules(t, "dn:.* -> ldap:///dc=x??one?(uid=ann)"), nil, op.InvalidCredentials, ""},
 	} {
 		o := directory.Options{Identities: c.rules}

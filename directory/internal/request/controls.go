@@ -10,9 +10,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// controls are a request's, parsed. What they name is looked up by those who use them,
+// Controls are a request's, parsed. What they name is looked up by those who use them,
 // under the schema of the state that they read.
-type controls struct {
+type Controls struct {
 	ManageDsaIT bool
 	Paged       *control.PagedResults
 	Sort        *sortRequest
@@ -38,10 +38,10 @@ type controls struct {
 }
 
 // Waits reports whether the request is a search that waits for changes.
-func (c *controls) Waits() bool { return c.Sync != nil || c.Persistent != nil }
+func (c *Controls) Waits() bool { return c.Sync != nil || c.Persistent != nil }
 
 // CheckWait refuses what a search that waits for changes cannot go with.
-func (c *controls) CheckWait() error {
+func (c *Controls) CheckWait() error {
 	switch {
 	case c.At != nil:
 		return op.Errorf(op.UnwillingToPerform, "a search that waits for changes cannot be of the past")

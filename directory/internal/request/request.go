@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// An Request is one request under way: who asks, what its controls say, and the state
+// A Request is one request under way: who asks, what its controls say, and the state
 // that it reads. It is handed on to all that work for it. A copy is the same request on
 // another state.
 type Request struct {
@@ -22,10 +22,10 @@ type Request struct {
 	Session  *Session
 	ID       int32              // of the message
 	Who      *settings.Identity // as whom it runs: the session's, unless a control says otherwise
-	Controls controls
+	Controls Controls
 	Limits   *settings.Limits // of who asks
 
-	// Snapshot is the state that the request reads, schema that of this state, and known what
+	// Snapshot is the state that the request reads, Schema its schema, and Known what
 	// is known of it; only adopt sets these.
 	Snapshot *partition.Snapshot
 	Schema   *schema.Schema
