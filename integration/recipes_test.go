@@ -114,6 +114,8 @@ func TestRecipes(t *testing.T) {
 	t.Run("Postfix", func(t *testing.T) { runPostfix(t, p) })
 	t.Run("Apache", func(t *testing.T) { runApache(t, p) })
 	t.Run("FreeRADIUS", func(t *testing.T) { runRadius(t, p) })
+	t.Run("Dovecot", func(t *testing.T) { runDovecot(t, p) })
+	t.Run("nslcd", func(t *testing.T) { runNslcd(t, p) })
 	p.stop()
 }
 
@@ -188,4 +190,52 @@ func runRadius(t *testing.T, p *secured) {
 	if out := ask("wrong"); !strings.Contains(out, "Access-Reject") {
 		t.Errorf("a wrong password: %s", out)
 	}
+}
+
+func runDovecot(t *testing.T, p *secured) {
+	wantPrograms(t, "/usr/sbin/dovecot", "/usr/bin/doveadm", "/usr/lib/dovecot/modules/auth/libauthdb_ldap.so")
+	if os.Getuid() != 0 {
+		t.Skip("the configuration is one for root")
+	}
+	dir, err := os.MkdirTemp("", "dovecot") // sockets' names are bounded
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	ldap := writeIn(t, dir, "dovecot-ldap.conf.ext", blocksOf(t, "Dovecot", p)[0])
+	conf := writeIn(t, dir, "dovecot.conf", fmt.Sprintf("base_dir = %s/run\nstate_dir = %[1]s/state\nlog_path = /dev/stderr\n"+
+		"ssl = no\nprotocols =\n"+
+		"passdb {\ndriver = ldap\nargs = %[2]s\n}\nuserdb {\ndriver = ldap\nargs = %[2]s\n}\n", dir, ldap))
+	show(t, conf, p.ca)
+	background(t, "/usr/sbin/dovecot", "-F", "-c", conf)
+	ask := func(arguments ...string) (string, error) {
+		out, err := exec.Command("/usr/bin/doveadm", append([]string{"-c", conf}, arguments...)...).CombinedOutput()
+		return string(out), err
+	}
+	eventually(t, "dovecot answers", func() error {
+		out, err := ask("auth", "test", "jdoe", "opensesame")
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+	if out, err := ask("auth", "test", "jdoe", "wrong"); err == nil {
+		t.Errorf("a wrong password: %s", out)
+	}
+	out, err := ask("user", "jdoe")
+	fields := strings.Join(strings.Fields(out), " ")
+	if want := "uid 10000 gid 10000 home /home/jdoe"; err != nil || !strings.Contains(fields, want) {
+		t.Errorf("%v: %s, want %s", err, fields, want)
+	}
+	if out, err := ask("user", "nobody"); err == nil {
+		t.Errorf("nobody: %s", out)
+	}
+}
+
+func runNslcd(t *testing.T, p *secured) {
+	wantPrograms(t, "/usr/sbin/nslcd", "/usr/bin/getent", "/lib/*/libnss_ldap.so.2")
+	wantMounts(t)
+	conf := writeIn(t, t.TempDir(), "nslcd.conf", blocksOf(t, "nslcd", p)[0])
+	show(t, conf, p.ca)
+	askGetent(t, "testdata/programs/nslcd.sh", "CONF="+conf)
 }

@@ -3,7 +3,6 @@ package integration
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,19 +13,21 @@ import (
 // with getent, by sssd. That needs root, as sssd has its places in the file
 // system; it sees others there, of its own.
 func TestSSSD(t *testing.T) {
+	wantMounts(t)
+	wantPrograms(t, "/usr/sbin/sssd", "/usr/bin/getent", "/usr/lib/*/sssd/libsss_ldap.so", "/lib/*/libnss_sss.so.2")
+	p := serveSecured(t)
+	for _, w := range p.ways {
+		t.Run(w.name, func(t *testing.T) { askGetent(t, "testdata/programs/sssd.sh", w.env...) })
+	}
+	p.stop()
+}
+
+// wantMounts skips the test where files cannot be mounted over others.
+func wantMounts(t *testing.T) {
+	t.Helper()
 	if out, err := exec.Command("unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt").CombinedOutput(); err != nil {
 		t.Skipf("no mount namespace (is this root?): %v %s", err, out)
 	}
-	for _, f := range []string{"/usr/sbin/sssd", "/usr/bin/getent", "/usr/lib/*/sssd/libsss_ldap.so", "/lib/*/libnss_sss.so.2"} {
-		if found, _ := filepath.Glob(f); found == nil {
-			t.Skipf("no sssd as Debian has it: no %s", f)
-		}
-	}
-	p := serveSecured(t)
-	for _, w := range p.ways {
-		t.Run(w.name, func(t *testing.T) { askSSSD(t, w) })
-	}
-	p.stop()
 }
 
 // getent has what is asked of it and what it is to answer.
@@ -40,14 +41,16 @@ var getent = []struct{ question, answer string }{
 	{"initgroups sgarcia", "sgarcia               10001"},
 }
 
-func askSSSD(t *testing.T, w way) {
-	cmd := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "testdata/programs/sssd.sh")
+// askGetent runs a script that asks getent, in a mount namespace of its own.
+func askGetent(t *testing.T, script string, env ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "unshare", "-m", "sh", script)
 	var want []string
 	for _, q := range getent {
 		cmd.Args = append(cmd.Args, q.question)
 		want = append(want, q.answer)
 	}
-	cmd.Env = append(os.Environ(), w.env...)
+	cmd.Env = append(os.Environ(), env...)
 	var log strings.Builder
 	cmd.Stderr = &log
 	out, err := cmd.Output()
