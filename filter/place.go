@@ -1,6 +1,8 @@
 package filter
 
 import (
+	"slices"
+
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
@@ -35,4 +37,42 @@ func (t *Test) Shared() *Test {
 	}
 	c.test = c.Holds
 	return &c
+}
+
+// OfType is the same assertion about the values of one of its types alone, and not
+// about names.
+func (t *Test) OfType(typ *schema.AttributeType) *Test {
+	c := *t
+	c.Types, c.shared, c.DNAttrs = []*schema.AttributeType{typ}, nil, false
+	if c.Rule != nil {
+		c.ByKey = c.sharesAll()
+	}
+	c.test = c.Holds
+	return &c
+}
+
+// OfShared is the same assertion about the collective attributes among its types;
+// nil if there are none.
+func (t *Test) OfShared() *Test {
+	if len(t.shared) == 0 {
+		return nil
+	}
+	c := t.Shared()
+	c.shared, c.DNAttrs = t.shared, false
+	return c
+}
+
+// OfName is the same assertion about the entry's name alone (RFC 4511, 4.5.1.7.7).
+func (t *Test) OfName() *Test {
+	name := &Test{Op: TestExtensible, Types: t.Types, DNAttrs: true}
+	name.place = t.matchName
+	return name
+}
+
+// Asks lists the types that the assertion is about, collective ones too.
+func (t *Test) Asks() []*schema.AttributeType {
+	if len(t.shared) == 0 {
+		return t.Types
+	}
+	return slices.Concat(t.Types, t.shared)
 }

@@ -144,6 +144,15 @@ func nameAndUIDKey(s *Schema, v []byte) ([]byte, error) {
 	return slices.Concat(binary.AppendUvarint(nil, uint64(len(bits))), bits, k), nil
 }
 
+// NameOfUID returns the key of the name in the key of a name with an optional UID.
+func NameOfUID(key []byte) []byte {
+	size, n := binary.Uvarint(key)
+	if n <= 0 || uint64(len(key)-n) < size {
+		return nil
+	}
+	return key[n+int(size):]
+}
+
 func splitUID(v []byte) (name, bits []byte) {
 	if i := bytes.LastIndexByte(v, '#'); i >= 0 && validBitString(v[i+1:]) {
 		return v[:i], v[i+1:]

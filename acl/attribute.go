@@ -1,0 +1,236 @@
+package acl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// A part is rights on some attributes, looked up.
+type part struct {
+	rights     Rights
+	named      bool // attributes are named, even if all
+	in, except []attribute
+	uses       []string // of the right use: names and OIDs, in lower case, or "*"
+	usesNot    []string
+}
+
+// An attribute is attributes that a part is about.
+type attribute struct {
+	user, operational bool // all of them, except those reserved
+	types             map[*schema.AttributeType]bool
+	options           string
+	values            *values // nil: all
+}
+
+// values are some of an attribute's values.
+type values struct {
+	self   bool
+	key    []byte
+	filter filter.Resolved
+}
+
+// reservedTypes are attributes that a rule gives by name only, besides those
+// that are secret: rules, and the state of accounts.
+var reservedTypes = map[string]bool{
+	"accessRule": true, "pwdHistory": true, "pwdReset": true, "pwdChangedTime": true,
+	"pwdAccountLockedTime": true, "pwdFailureTime": true, "pwdGraceUseTime": true, "pwdLastSuccess": true,
+	"pwdStartTime": true, "pwdEndTime": true, "pwdPolicySubentry": true, "nsAccountLock": true,
+	"ds-pwp-account-disabled": true, "passwordExpirationTime": true,
+}
+
+// Reserved reports whether attributes of a type are given by their own name only,
+// never by "*", "+" or a class.
+func Reserved(t *schema.AttributeType) bool {
+	return t.Secret() || slices.ContainsFunc(t.Names, func(n string) bool { return reservedTypes[n] })
+}
+
+func (k compiler) part(p Part) (out part, err error) {
+	out.rights = p.Rights
+	if p.Rights&Use != 0 {
+		return out, k.uses(p, &out)
+	}
+	if len(p.Attributes) > 0 && p.Rights&onAttributes == 0 {
+		return out, fmt.Errorf("%s is about entries and takes no attributes", p.Rights)
+	}
+	out.named = len(p.Attributes) > 0
+	if !out.named {
+		out.in = []attribute{{user: true}}
+		return out, nil
+	}
+	if out.in, err = each(p.Attributes, k.attribute); err != nil {
+		return out, err
+	}
+	out.except, err = each(p.Except, k.attribute)
+	return out, err
+}
+
+func (k compiler) uses(p Part, out *part) error {
+	if p.Rights != Use || len(p.Attributes) == 0 {
+		return fmt.Errorf("use stands alone, with the names or OIDs of what may be used")
+	}
+	if len(k.place) > 0 || k.narrowed {
+		return fmt.Errorf("use is of the server, so that its rules stand at cn=config, and are about no entries")
+	}
+	for _, a := range p.Attributes {
+		out.uses = append(out.uses, strings.ToLower(a.Description))
+	}
+	for _, a := range p.Except {
+		out.usesNot = append(out.usesNot, strings.ToLower(a.Description))
+	}
+	return nil
+}
+
+func (k compiler) attribute(a Attribute) (out attribute, err error) {
+	switch {
+	case a.Description == "*":
+		out.user = true
+		return out, nil
+	case a.Description == "+":
+		out.operational = true
+		return out, nil
+	case a.Description[0] == '@':
+		out.types, err = k.class(a.Description[1:])
+		return out, err
+	}
+	t, options := k.schema.Describe(a.Description)
+	if t == nil {
+		return out, fmt.Errorf("the attribute type %s is not known", a.Description)
+	}
+	out.options = entry.SortOptions(options)
+	out.types = map[*schema.AttributeType]bool{}
+	for _, sub := range k.schema.Subtypes(t) {
+		out.types[sub] = sub == t || !Reserved(sub) || Reserved(t)
+	}
+	out.types[t] = true
+	out.values, err = k.values(a, t)
+	return out, err
+}
+
+// class returns the types of a class, and their subtypes, except those reserved.
+func (k compiler) class(name string) (map[*schema.AttributeType]bool, error) {
+	c := k.schema.Class(name)
+	if c == nil {
+		return nil, fmt.Errorf("the object class %s is not known", name)
+	}
+	types := map[*schema.AttributeType]bool{}
+	var add func(c *schema.ObjectClass)
+	add = func(c *schema.ObjectClass) {
+		for _, t := range slices.Concat(c.Must, c.May) {
+			for _, sub := range append(k.schema.Subtypes(t), t) {
+				types[sub] = !Reserved(sub)
+			}
+		}
+		for _, sup := range c.Sup {
+			add(sup)
+		}
+	}
+	add(c)
+	return types, nil
+}
+
+func (k compiler) values(a Attribute, t *schema.AttributeType) (*values, error) {
+	v := &values{self: a.Self}
+	switch {
+	case a.Self && !isName(t):
+		return nil, fmt.Errorf("values of %s are not names, so that none can be self", a.Description)
+	case a.Self:
+	case a.Value != nil:
+		if t.Equality == nil || t.Secret() {
+			return nil, fmt.Errorf("values of %s cannot be compared", a.Description)
+		}
+		key, err := t.Equality.Key([]byte(*a.Value))
+		if err != nil {
+			return nil, fmt.Errorf("the value %q of %s: %w", *a.Value, a.Description, err)
+		}
+		v.key = key
+	case a.Filter != nil:
+		f, err := k.filter(a.Filter)
+		if err != nil {
+			return nil, err
+		}
+		for test := range filter.Tests(f) {
+			if !slices.Contains(test.Types, t) {
+				return nil, fmt.Errorf("the filter %s chooses values of %s, but asks about another attribute", a.Filter, a.Description)
+			}
+		}
+		v.filter = f
+	default:
+		return nil, nil
+	}
+	return v, nil
+}
+
+// covers reports whether the attribute's values of a type and options are meant,
+// all or some of them.
+func (a *attribute) covers(t *schema.AttributeType, options string) bool {
+	switch {
+	case a.types != nil:
+		return a.types[t] && entry.HasOptions(options, a.options)
+	case Reserved(t):
+		return false
+	case t.Operational():
+		return a.operational
+	}
+	return a.user
+}
+
+// partly reports whether it covers only some descriptions or values of a type
+// that it is about.
+func (a *attribute) partly(t *schema.AttributeType) bool {
+	return a.types[t] && (a.options != "" || a.values != nil)
+}
+
+// A subjectValue is a value that rights are asked about.
+type subjectValue struct {
+	typ     *schema.AttributeType
+	options string
+	value   []byte
+	program *Program
+}
+
+// covers reports whether the part is about a value; without one, whether it is
+// about all values of the description.
+func (p *part) covers(v *subjectValue) bool {
+	return slices.ContainsFunc(p.in, v.is) && !slices.ContainsFunc(p.except, v.touches)
+}
+
+// mayCover reports whether the part is about a value; without one, whether it is
+// about any value of the description.
+func (p *part) mayCover(v *subjectValue) bool {
+	return slices.ContainsFunc(p.in, v.touches) && !slices.ContainsFunc(p.except, v.is)
+}
+
+// is reports whether the value, or all values there may be, are meant by a.
+func (v *subjectValue) is(a attribute) bool {
+	return a.covers(v.typ, v.options) && (a.values == nil || v.value != nil && a.values.has(v))
+}
+
+// touches reports whether the value, or any value there may be, is meant by a.
+func (v *subjectValue) touches(a attribute) bool {
+	return a.covers(v.typ, v.options) && (a.values == nil || v.value == nil || a.values.has(v))
+}
+
+// has reports whether a value is one of those meant.
+func (w *values) has(v *subjectValue) bool {
+	switch {
+	case w.filter != nil:
+		e := entry.Entry{Attributes: []entry.Attribute{{Type: v.typ, Options: v.options, Values: [][]byte{v.value}}}}
+		src := filter.EntrySource{Schema: v.program.set.schema, Entry: &e}
+		return w.filter.Match(&src) == filter.True
+	case v.typ.Equality == nil:
+		return false
+	}
+	key, err := v.typ.Equality.Key(v.value)
+	if err != nil {
+		return false
+	}
+	if w.self {
+		return v.program.isOwnName(v.typ, key)
+	}
+	return string(key) == string(w.key)
+}

@@ -1,0 +1,102 @@
+package acl
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// An Identity is who asks, and how.
+type Identity struct {
+	// Name is the name of who has bound; empty for the anonymous.
+	Name dn.DN
+	// Entry is the identity's entry; nil if it has none.
+	Entry *entry.Entry
+	// Groups are the names of the groups that it is in, directly or through
+	// others.
+	Groups []dn.DN
+	Connection
+}
+
+// A Connection is how an identity asks.
+type Connection struct {
+	Secure    bool // TLS, or a socket of the machine
+	Local     bool // a socket of the machine
+	SSF       int
+	Address   netip.Addr
+	Mechanism string // of the bind, lower case; "simple"
+	Proxied   bool
+	Time      time.Time
+}
+
+// holds reports whether a condition is met.
+func (c *Connection) holds(cond *Condition) bool {
+	met := false
+	switch cond.Kind {
+	case Secure:
+		met = c.Secure || c.Local
+	case Local:
+		met = c.Local
+	case Proxied:
+		met = c.Proxied
+	case SSF:
+		met = c.SSF >= cond.SSF
+	case Address:
+		met = c.Address.IsValid() && cond.Network.Contains(c.Address.Unmap())
+	case Mechanism:
+		met = strings.EqualFold(c.Mechanism, cond.Mechanism)
+	case TimeOfDay:
+		at := c.Time.In(cond.Zone)
+		met = within(at.Hour()*60+at.Minute(), cond.From, cond.To)
+	case Weekday:
+		met = within(int(c.Time.Weekday()), cond.From, (cond.To+1)%7) || cond.From == (cond.To+1)%7
+	}
+	return met != cond.Not
+}
+
+// within reports whether v is in [from, to), which may go over the end.
+func within(v, from, to int) bool {
+	if from <= to {
+		return from <= v && v < to
+	}
+	return v >= from || v < to
+}
+
+// asker is an identity whose names have been normalised.
+type asker struct {
+	*Identity
+	name   []dn.Norm
+	groups [][]dn.Norm
+	source *filter.EntrySource // of its own entry; nil if it has none
+}
+
+func newAsker(sch *schema.Schema, id *Identity) (a *asker, err error) {
+	a = &asker{Identity: id}
+	if a.name, err = id.Name.Normalize(sch); err != nil {
+		return nil, err
+	}
+	for _, g := range id.Groups {
+		n, err := g.Normalize(sch)
+		if err != nil {
+			return nil, err
+		}
+		a.groups = append(a.groups, n)
+	}
+	if id.Entry != nil {
+		a.source = &filter.EntrySource{Schema: sch, Entry: id.Entry, Name: id.Name}
+	}
+	return a, nil
+}
+
+func (a *asker) isAnonymous() bool { return len(a.name) == 0 }
+
+// inGroup reports whether the identity is in the group with a name's key.
+func (a *asker) inGroup(key string) bool {
+	return slices.ContainsFunc(a.groups, func(g []dn.Norm) bool { return string(dn.Key(g)) == key })
+}

@@ -1,0 +1,288 @@
+package acl
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// A pattern is the RDNs of a name, the entry's own first, in which values may be
+// open.
+type pattern []rdnPattern
+
+// An rdnPattern is equal to one RDN, or has AVAs that are open.
+type rdnPattern struct {
+	norm dn.Norm // if nothing is open
+	open []avaPattern
+}
+
+// An avaPattern meets values of one type.
+type avaPattern struct {
+	oid      string
+	value    string                // as it was written
+	key      string                // of the one value that it meets
+	test     func(key []byte) bool // or what its keys must meet
+	variable string                // or the variable whose value it is
+	form     *schema.Form
+}
+
+// bindings are the keys of the values that variables stand for.
+type bindings map[string]string
+
+// Runes of the private use area take the place of what is open while a name is
+// parsed: no attribute value that a person writes has them.
+const (
+	anyRune      = '\uE0F0'
+	variableRune = '\uE0F1'
+)
+
+// parsePattern reads a name in which "*" and {t} are open.
+func parsePattern(s string, sch *schema.Schema) (pattern, error) {
+	if strings.ContainsRune(s, anyRune) || strings.ContainsRune(s, variableRune) {
+		return nil, fmt.Errorf("the name %q has characters of a private use area", s)
+	}
+	marked, err := markOpen(s)
+	if err != nil {
+		return nil, err
+	}
+	name, err := dn.Parse(marked)
+	if err != nil {
+		if e, ok := err.(*dn.Error); ok {
+			err = fmt.Errorf("the name %q is malformed: %s", s, e.Text)
+		}
+		return nil, err
+	}
+	p := make(pattern, len(name))
+	for i, r := range name {
+		if p[i], err = rdnPatternOf(r, sch); err != nil {
+			return nil, fmt.Errorf("the name %q: %w", s, err)
+		}
+	}
+	return p, nil
+}
+
+// markOpen puts marks in the place of what is open, except where it is escaped.
+func markOpen(s string) (string, error) {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; c {
+		case '\\':
+			b.WriteByte(c)
+			if i++; i < len(s) {
+				b.WriteByte(s[i])
+			}
+		case '*':
+			b.WriteRune(anyRune)
+		case '{':
+			size := strings.IndexByte(s[i:], '}')
+			if size < 2 {
+				return "", fmt.Errorf("the name %q: a brace that begins no variable such as {t}; as a character of a value it is written \\7b", s)
+			}
+			b.WriteRune(variableRune)
+			b.WriteString(s[i+1 : i+size])
+			i += size
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), nil
+}
+
+func rdnPatternOf(r dn.RDN, sch *schema.Schema) (p rdnPattern, err error) {
+	open := false
+	for _, a := range r {
+		v := string(a.Value)
+		open = open || strings.ContainsRune(v, anyRune) || strings.ContainsRune(v, variableRune)
+	}
+	if !open {
+		p.norm, err = r.Normalize(sch)
+		return p, err
+	}
+	p.open = make([]avaPattern, len(r))
+	for i, a := range r {
+		if p.open[i], err = avaPatternOf(a, sch); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+func avaPatternOf(a dn.AVA, sch *schema.Schema) (p avaPattern, err error) {
+	t := sch.Attribute(a.Type)
+	if t == nil || t.Equality == nil {
+		return p, fmt.Errorf("the attribute type %s is not known, or has no equality rule", a.Type)
+	}
+	v := string(a.Value)
+	p.oid, p.form, p.value = t.OID, t.Equality.Form, v
+	variable := strings.IndexRune(v, variableRune)
+	switch {
+	case variable == 0 && !strings.ContainsRune(v, anyRune) && strings.Count(v, string(variableRune)) == 1:
+		p.variable = v[len(string(variableRune)):]
+	case variable >= 0:
+		return p, fmt.Errorf("a variable is the whole value of %s, or none of it", a.Type)
+	case v == string(anyRune):
+		p.test = func([]byte) bool { return true }
+	case strings.ContainsRune(v, anyRune):
+		p.test, err = pieces(t, strings.Split(v, string(anyRune)), sch)
+	default:
+		var key []byte
+		_, key, err = sch.NormalizeAVA(a.Type, a.Value)
+		p.key = string(key)
+	}
+	return p, err
+}
+
+// pieces makes the test of a value of which only some pieces are known.
+func pieces(t *schema.AttributeType, parts []string, sch *schema.Schema) (func([]byte) bool, error) {
+	f := &filter.Substrings{Attribute: t.OID}
+	for i, s := range parts {
+		switch {
+		case s == "":
+		case i == 0:
+			f.Initial = []byte(s)
+		case i == len(parts)-1:
+			f.Final = []byte(s)
+		default:
+			f.Any = append(f.Any, []byte(s))
+		}
+	}
+	test, ok := filter.Resolve(f, sch).(*filter.Test)
+	if !ok || t.Substr == nil || t.Substr.Form != t.Equality.Form {
+		return nil, fmt.Errorf("%s has no substrings rule, so that only * can stand for its whole value", t.Name())
+	}
+	return test.Holds, nil
+}
+
+// variables are the variables of a pattern.
+func (p pattern) variables() map[string]*schema.Form {
+	all := map[string]*schema.Form{}
+	for _, r := range p {
+		for _, a := range r.open {
+			if a.variable != "" {
+				all[a.variable] = a.form
+			}
+		}
+	}
+	return all
+}
+
+// isOpen reports whether the pattern may meet more than one name.
+func (p pattern) isOpen() bool {
+	return slices.ContainsFunc(p, func(r rdnPattern) bool { return r.open != nil })
+}
+
+// match reports whether a name of as many RDNs meets the pattern. Variables that
+// are not bound yet are bound in b; nil b meets no variable.
+func (p pattern) match(name []dn.Norm, b bindings) bool {
+	for i := range p {
+		if !p[i].match(name[i], b) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *rdnPattern) match(n dn.Norm, b bindings) bool {
+	if r.open == nil {
+		return r.norm == n
+	}
+	left := avasOf(n)
+	if len(left) != len(r.open) {
+		return false
+	}
+	for _, a := range r.open {
+		i := slices.IndexFunc(left, func(v [2]string) bool { return v[0] == a.oid && a.match(v[1], b) })
+		if i < 0 {
+			return false
+		}
+		left = slices.Delete(left, i, i+1)
+	}
+	return true
+}
+
+func (a *avaPattern) match(key string, b bindings) bool {
+	switch {
+	case a.test != nil:
+		return a.test([]byte(key))
+	case a.variable == "":
+		return a.key == key
+	case b == nil:
+		return false
+	}
+	bound, ok := b[a.variable]
+	if !ok {
+		b[a.variable] = key
+	}
+	return !ok || bound == key
+}
+
+// bind replaces the variables that b has by their values.
+func (p pattern) bind(b bindings) pattern {
+	if len(b) == 0 || !p.isOpen() {
+		return p
+	}
+	out := slices.Clone(p)
+	for i := range out {
+		if out[i].open == nil {
+			continue
+		}
+		out[i].open = slices.Clone(out[i].open)
+		for j := range out[i].open {
+			a := &out[i].open[j]
+			if key, ok := b[a.variable]; ok && a.variable != "" {
+				a.variable, a.key = "", key
+			}
+		}
+	}
+	return out
+}
+
+// avasOf returns the OIDs and keys of a normalised RDN.
+func avasOf(n dn.Norm) [][2]string {
+	s := string(n)
+	if !strings.HasPrefix(s, "+") {
+		oid, key, _ := strings.Cut(s, "=")
+		return [][2]string{{oid, key}}
+	}
+	var all [][2]string
+	for s = s[1:]; s != ""; {
+		size, n := binary.Uvarint([]byte(s[:min(len(s), binary.MaxVarintLen64)]))
+		oid, key, _ := strings.Cut(s[n:n+int(size)], "=")
+		all = append(all, [2]string{oid, key})
+		s = s[n+int(size):]
+	}
+	return all
+}
+
+// text is the same for RDN patterns that meet the same RDNs.
+func (r *rdnPattern) text() string {
+	if r.open == nil {
+		return string(r.norm)
+	}
+	var b strings.Builder
+	for _, a := range r.open {
+		fmt.Fprintf(&b, "%s=%q%q;", a.oid, a.value, a.key)
+	}
+	return b.String()
+}
+
+// merge joins bindings; false if they contradict each other.
+func merge(a, b bindings) (bindings, bool) {
+	if len(a) == 0 {
+		return b, true
+	}
+	all := maps.Clone(a)
+	for k, v := range b {
+		if bound, ok := all[k]; ok && bound != v {
+			return nil, false
+		}
+		all[k] = v
+	}
+	return all, true
+}

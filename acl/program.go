@@ -1,0 +1,379 @@
+package acl
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// An Entry is what a decision looks at.
+type Entry struct {
+	Name   dn.DN
+	Entry  *entry.Entry
+	Source filter.Source // of the same entry
+	// Parent returns the entry above; nil if there is none or nothing asks. A
+	// failure is the caller's to keep.
+	Parent func() *entry.Entry
+}
+
+// A test is what a rule asks of one entry.
+type test func(e *Entry) bool
+
+// A formula is true if one of its conjunctions is; tests are named by their
+// number in the program, and a conjunction of none is true.
+type formula [][]int
+
+// A Program is a Set's rules for one identity: all that does not depend on an
+// entry is decided. It may be used by many goroutines.
+type Program struct {
+	set     *Set
+	who     *asker
+	clauses []clause
+
+	texts map[string]int // of tests, while the program is made
+	tests []test
+
+	always Decision // of each entry, wherever it is
+
+	mu      sync.RWMutex
+	zones   map[string]*Zone // by the clauses that may hold there
+	parents map[string]*Zone // by the parent's name
+}
+
+// maxParents bounds the parents whose zones a program remembers.
+const maxParents = 4096
+
+// A clause is a rule that may hold for the identity.
+type clause struct {
+	rule        *compiled
+	who, except formula
+	in, notIn   []bound
+}
+
+// bound is a target whose variables are bound.
+type bound struct {
+	target
+	test int // of its filter; -1: none
+}
+
+// Program returns the rules as they are for an identity.
+func (s *Set) Program(id *Identity) (*Program, error) {
+	who, err := newAsker(s.schema, id)
+	if err != nil {
+		return nil, err
+	}
+	p := &Program{set: s, who: who, texts: map[string]int{}, zones: map[string]*Zone{}, parents: map[string]*Zone{}}
+	for _, r := range s.rules {
+		p.add(r)
+	}
+	p.texts = nil
+	p.always = p.decideAlways()
+	return p, nil
+}
+
+// Schema is the schema of the rules.
+func (p *Program) Schema() *schema.Schema { return p.set.schema }
+
+// add adds the clauses that a rule comes to, one for each value that its
+// variables stand for.
+func (p *Program) add(r *compiled) {
+	for i := range r.Rule.If {
+		if !p.who.holds(&r.Rule.If[i]) {
+			return
+		}
+	}
+	except := p.formula(r.except)
+	if isTrue(except.formula()) {
+		return
+	}
+	for _, who := range p.formula(r.who).byBindings() {
+		c := clause{rule: r, who: who.formula, except: except.formula()}
+		c.in = p.bind(r.in, who.bindings)
+		c.notIn = p.bind(r.notIn, who.bindings)
+		p.clauses = append(p.clauses, c)
+	}
+}
+
+func (p *Program) bind(targets []target, b bindings) []bound {
+	out := make([]bound, len(targets))
+	for i, t := range targets {
+		out[i] = bound{target: t, test: -1}
+		out[i].base = t.base.bind(b)
+		if t.filter != nil {
+			out[i].test = p.filterTest(t.filter)
+		}
+	}
+	return out
+}
+
+// An alternative is a conjunction of tests, and what the variables stand for in
+// it.
+type alternative struct {
+	tests    []int
+	bindings bindings
+}
+
+type alternatives []alternative
+
+// formula decides terms as far as the identity alone can.
+func (p *Program) formula(terms []term) (all alternatives) {
+	for _, t := range terms {
+		all = append(all, p.term(t)...)
+	}
+	return all
+}
+
+// formula is the alternatives without bindings.
+func (as alternatives) formula() formula {
+	var f formula
+	for _, a := range as {
+		f = append(f, a.tests)
+	}
+	return f
+}
+
+// boundFormula is the alternatives of one outcome of variables.
+type boundFormula struct {
+	formula  formula
+	bindings bindings
+}
+
+// byBindings puts the alternatives together that agree on variables.
+func (as alternatives) byBindings() (all []boundFormula) {
+	for _, a := range as {
+		i := slices.IndexFunc(all, func(b boundFormula) bool { return sameBindings(b.bindings, a.bindings) })
+		if i < 0 {
+			i = len(all)
+			all = append(all, boundFormula{bindings: a.bindings})
+		}
+		all[i].formula = append(all[i].formula, a.tests)
+	}
+	return all
+}
+
+func sameBindings(a, b bindings) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for k, v := range a {
+		if b[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// term is the conjunction of its subjects.
+func (p *Program) term(t term) alternatives {
+	all := alternatives{{}}
+	for i := range t {
+		var next alternatives
+		for _, a := range all {
+			for _, b := range p.subject(&t[i]) {
+				if both, ok := merge(a.bindings, b.bindings); ok {
+					next = append(next, alternative{slices.Concat(a.tests, b.tests), both})
+				}
+			}
+		}
+		all = next
+	}
+	return all
+}
+
+var (
+	never = alternatives(nil)
+	yes   = alternatives{{}}
+)
+
+func when(b bool) alternatives {
+	if b {
+		return yes
+	}
+	return never
+}
+
+// subject decides one subject: never, yes, or by a test of the entry.
+func (p *Program) subject(s *subject) alternatives {
+	who := p.who
+	switch s.Kind {
+	case Everyone:
+		return yes
+	case Anonymous:
+		return when(who.isAnonymous())
+	case Users:
+		return when(!who.isAnonymous())
+	case Named:
+		return p.named(s.name, who.name)
+	case Below:
+		if s.filter != nil && (who.source == nil || s.filter.Match(who.source) != filter.True) {
+			return never
+		}
+		if len(who.name) <= len(s.name) {
+			return never
+		}
+		return p.named(s.name, who.name[len(who.name)-len(s.name):])
+	case Group:
+		var all alternatives
+		for _, g := range who.groups {
+			all = append(all, p.named(s.name, g)...)
+		}
+		return all
+	}
+	if who.isAnonymous() || s.Group && len(who.groups) == 0 {
+		return never
+	}
+	return p.ofEntry(s)
+}
+
+// named is yes, and what the variables stand for, if a name meets a pattern.
+func (p *Program) named(pat pattern, name []dn.Norm) alternatives {
+	if len(pat) == 0 || len(pat) != len(name) {
+		return never
+	}
+	b := bindings{}
+	if !pat.match(name, b) {
+		return never
+	}
+	return alternatives{{bindings: b}}
+}
+
+// ofEntry is a subject that depends on the entry asked about.
+func (p *Program) ofEntry(s *subject) alternatives {
+	var t test
+	switch s.Kind {
+	case Self:
+		t = p.isSelf
+	case Its:
+		t = func(e *Entry) bool { return p.names(e.Source, s) }
+	case ItsParent:
+		t = func(e *Entry) bool { return p.isParent(e, s.Group) }
+	case ItsParents:
+		t = func(e *Entry) bool { return p.parentNames(e, s) }
+	case ItsSuperior:
+		t = p.isBelowSelf
+	case Same:
+		if t = p.sharesValue(s.typ); t == nil {
+			return never
+		}
+	}
+	return alternatives{{tests: []int{p.test(s.String(), t)}}}
+}
+
+// test numbers a test; those with the same text are the same.
+func (p *Program) test(text string, t test) int {
+	n, ok := p.texts[text]
+	if !ok {
+		n = len(p.tests)
+		p.texts[text] = n
+		p.tests = append(p.tests, t)
+	}
+	return n
+}
+
+func (p *Program) filterTest(f filter.Resolved) int {
+	return p.test("filter "+f.String(), func(e *Entry) bool { return f.Match(e.Source) == filter.True })
+}
+
+func (p *Program) isSelf(e *Entry) bool {
+	if p.who.Entry != nil {
+		return e.Entry.ID == p.who.Entry.ID
+	}
+	if len(e.Name) != len(p.who.name) {
+		return false
+	}
+	n, err := e.Name.Normalize(p.set.schema)
+	return err == nil && slices.Equal(n, p.who.name)
+}
+
+func (p *Program) isBelowSelf(e *Entry) bool {
+	above := len(e.Name) - len(p.who.name)
+	if above <= 0 {
+		return false
+	}
+	n, err := e.Name[above:].Normalize(p.set.schema)
+	return err == nil && slices.Equal(n, p.who.name)
+}
+
+func (p *Program) isParent(e *Entry, group bool) bool {
+	if len(e.Name) < 2 {
+		return false
+	}
+	n, err := e.Name.Parent().Normalize(p.set.schema)
+	if err != nil {
+		return false
+	}
+	if group {
+		return p.who.inGroup(string(dn.Key(n)))
+	}
+	return slices.Equal(n, p.who.name)
+}
+
+func (p *Program) parentNames(e *Entry, s *subject) bool {
+	if e.Parent == nil {
+		return false
+	}
+	parent := e.Parent()
+	if parent == nil {
+		return false
+	}
+	return p.names(&filter.EntrySource{Schema: p.set.schema, Entry: parent}, s)
+}
+
+// names reports whether an entry's attribute names the identity, or a group that
+// it is in.
+func (p *Program) names(e filter.Source, s *subject) bool {
+	for _, t := range p.set.schema.Subtypes(s.typ) {
+		for k := range e.Keys(t, "") {
+			if s.Group && p.who.inGroup(string(withoutUID(t, k))) || !s.Group && p.isOwnName(t, k) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isOwnName reports whether the key of a value of a type is the identity's name.
+func (p *Program) isOwnName(t *schema.AttributeType, key []byte) bool {
+	return !p.who.isAnonymous() && bytes.Equal(withoutUID(t, key), dn.Key(p.who.name))
+}
+
+// withoutUID takes the bit string off the key of a name with an optional UID.
+func withoutUID(t *schema.AttributeType, key []byte) []byte {
+	if t.Equality.Name() != "uniqueMemberMatch" || len(key) == 0 {
+		return key
+	}
+	return schema.NameOfUID(key)
+}
+
+// sharesValue tests whether an attribute has a value in common with the
+// identity's own.
+func (p *Program) sharesValue(t *schema.AttributeType) test {
+	if p.who.source == nil {
+		return nil
+	}
+	types := p.set.schema.Subtypes(t)
+	var own [][]byte
+	for _, sub := range types {
+		for k := range p.who.source.Keys(sub, "") {
+			own = append(own, bytes.Clone(k))
+		}
+	}
+	if len(own) == 0 {
+		return nil
+	}
+	return func(e *Entry) bool {
+		for _, sub := range types {
+			for k := range e.Source.Keys(sub, "") {
+				if slices.ContainsFunc(own, func(o []byte) bool { return bytes.Equal(o, k) }) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+}

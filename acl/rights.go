@@ -1,0 +1,103 @@
+package acl
+
+import (
+	"slices"
+	"strings"
+)
+
+// Rights are what an identity may do with an entry or with values of an
+// attribute.
+type Rights uint32
+
+// The rights on entries.
+const (
+	See     Rights = 1 << iota // know that it is there, and its name
+	Add                        // make it
+	Delete                     // delete it
+	Rename                     // change its RDN
+	Move                       // take it away from its parent
+	Receive                    // move it to where it will be
+	Bind                       // be this entry
+	Proxy                      // act as this entry
+	Past                       // see what it was
+	Explain                    // ask who may do what with it
+	Manage                     // be its administrator
+	Use                        // of the server: a control, extended operation or matching rule
+)
+
+// The rights on values of attributes.
+const (
+	Show    Rights = 1 << (iota + 16) // see them in results
+	Search                            // use them in filters and orders
+	Compare                           // assert them by a Compare
+	Insert                            // add them
+	Remove                            // delete them
+)
+
+// Rights that one word means together.
+const (
+	Find  = See | Search | Compare
+	Read  = Find | Show
+	Write = Insert | Remove
+	Edit  = Write | Add | Delete | Rename | Move | Receive
+
+	onEntries    Rights = 1<<16 - 1
+	onAttributes        = Show | Search | Compare | Insert | Remove
+)
+
+// rightWords are all words for rights; those of several come first, so that they
+// are printed where they fit.
+var rightWords = []struct {
+	word   string
+	rights Rights
+}{
+	{"edit", Edit}, {"read", Read}, {"find", Find}, {"write", Write},
+	{"see", See}, {"show", Show}, {"search", Search}, {"compare", Compare},
+	{"insert", Insert}, {"remove", Remove},
+	{"add", Add}, {"delete", Delete}, {"rename", Rename}, {"move", Move}, {"receive", Receive},
+	{"bind", Bind}, {"proxy", Proxy}, {"past", Past}, {"explain", Explain}, {"manage", Manage}, {"use", Use},
+}
+
+func rightsOf(word string) (Rights, bool) {
+	for _, w := range rightWords {
+		if strings.EqualFold(w.word, word) {
+			return w.rights, true
+		}
+	}
+	return 0, false
+}
+
+// String prints the rights in as few words as there are.
+func (r Rights) String() string {
+	var words []string
+	for _, w := range rightWords {
+		if r&w.rights == w.rights && w.rights != 0 {
+			words = append(words, w.word)
+			r &^= w.rights
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// ParseRights reads words for rights with commas between them.
+func ParseRights(s string) (Rights, bool) {
+	var all Rights
+	for word := range strings.SplitSeq(s, ",") {
+		r, ok := rightsOf(strings.TrimSpace(word))
+		if !ok {
+			return 0, false
+		}
+		all |= r
+	}
+	return all, true
+}
+
+// words are all words for rights, for messages.
+func words() string {
+	var all []string
+	for _, w := range rightWords {
+		all = append(all, w.word)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}

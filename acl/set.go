@@ -1,0 +1,293 @@
+package acl
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// A Placed is a rule at its place: the name of the entry from which down it
+// holds, empty for the whole directory.
+type Placed struct {
+	Place dn.DN
+	Rule  *Rule
+}
+
+// Label names the rule for people: "helpdesk@ou=people,dc=example,dc=com".
+func (p Placed) Label() string {
+	if len(p.Place) == 0 {
+		return p.Rule.Name + "@cn=config"
+	}
+	return p.Rule.Name + "@" + p.Place.String()
+}
+
+// A Set is rules that have been checked against a schema. It does not change.
+type Set struct {
+	schema *schema.Schema
+	rules  []*compiled
+	// named are the types that a rule names, with their subtypes: decisions have
+	// rights of their own for each of them.
+	named []*schema.AttributeType
+
+	mu       sync.Mutex
+	programs map[string]*Program
+}
+
+// compiled is a rule whose words have met a schema.
+type compiled struct {
+	Placed
+	place       []dn.Norm
+	who, except []term
+	parts       []part
+	in, notIn   []target
+}
+
+type term []subject
+
+type subject struct {
+	Subject
+	name   pattern
+	typ    *schema.AttributeType
+	filter filter.Resolved
+}
+
+type target struct {
+	scope  Scope
+	base   pattern // whole: up to the root
+	filter filter.Resolved
+}
+
+// NewSet checks rules against a schema. The error is a *Problem, about the first
+// rule that is wrong.
+func NewSet(sch *schema.Schema, rules []Placed) (*Set, error) {
+	s := &Set{schema: sch, programs: map[string]*Program{}}
+	for _, r := range rules {
+		c, err := compile(sch, r)
+		if err != nil {
+			return nil, &Problem{Rule: r, Err: err}
+		}
+		s.rules = append(s.rules, c)
+	}
+	s.collectNamed()
+	return s, nil
+}
+
+// A Problem is a rule that the schema or its own words are against.
+type Problem struct {
+	Rule Placed
+	Err  error
+}
+
+func (p *Problem) Error() string { return fmt.Sprintf("rule %s: %v", p.Rule.Label(), p.Err) }
+
+func (p *Problem) Unwrap() error { return p.Err }
+
+// Rules returns the rules in the order in which they were given.
+func (s *Set) Rules() []Placed {
+	all := make([]Placed, len(s.rules))
+	for i, c := range s.rules {
+		all[i] = c.Placed
+	}
+	return all
+}
+
+// collectNamed lists the types that rules name and their subtypes.
+func (s *Set) collectNamed() {
+	seen := map[*schema.AttributeType]bool{}
+	for _, c := range s.rules {
+		for i := range c.parts {
+			for _, list := range [][]attribute{c.parts[i].in, c.parts[i].except} {
+				for _, a := range list {
+					for t := range a.types {
+						if !seen[t] {
+							seen[t] = true
+							s.named = append(s.named, t)
+						}
+					}
+				}
+			}
+		}
+	}
+	slices.SortFunc(s.named, func(a, b *schema.AttributeType) int { return compareText(a.OID, b.OID) })
+}
+
+func compile(sch *schema.Schema, r Placed) (c *compiled, err error) {
+	c = &compiled{Placed: r}
+	if c.place, err = r.Place.Normalize(sch); err != nil {
+		return nil, err
+	}
+	k := compiler{schema: sch, place: r.Place, narrowed: r.Rule.In != nil}
+	if c.who, err = each(r.Rule.Who.Any, k.term); err != nil {
+		return nil, err
+	}
+	if c.except, err = each(r.Rule.Who.Except, k.term); err != nil {
+		return nil, err
+	}
+	if c.parts, err = each(r.Rule.Parts, k.part); err != nil {
+		return nil, err
+	}
+	what := r.Rule.In
+	if what == nil {
+		what = &What{Any: []Target{{Scope: Subtree}}}
+	}
+	if c.in, err = each(what.Any, k.target); err != nil {
+		return nil, err
+	}
+	if c.notIn, err = each(what.Except, k.target); err != nil {
+		return nil, err
+	}
+	return c, c.checkVariables()
+}
+
+func each[T, U any](all []T, f func(T) (U, error)) ([]U, error) {
+	out := make([]U, len(all))
+	for i, v := range all {
+		u, err := f(v)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = u
+	}
+	return out, nil
+}
+
+// A compiler looks the words of one rule up.
+type compiler struct {
+	schema   *schema.Schema
+	place    dn.DN
+	narrowed bool // the rule is about some entries only
+}
+
+func (k compiler) term(t Term) (term, error) { return each(t, k.subject) }
+
+func (k compiler) subject(s Subject) (out subject, err error) {
+	out.Subject = s
+	if s.Name != "" {
+		if out.name, err = parsePattern(s.Name, k.schema); err != nil {
+			return out, err
+		}
+	}
+	if s.Filter != nil {
+		if out.filter, err = k.filter(s.Filter); err != nil {
+			return out, err
+		}
+	}
+	if s.Attribute == "" {
+		return out, nil
+	}
+	if out.typ = k.schema.Attribute(s.Attribute); out.typ == nil {
+		return out, fmt.Errorf("the attribute type %s is not known", s.Attribute)
+	}
+	switch {
+	case s.Kind == Same && (out.typ.Equality == nil || out.typ.Secret()):
+		return out, fmt.Errorf("values of %s cannot be compared", s.Attribute)
+	case s.Kind != Same && !isName(out.typ):
+		return out, fmt.Errorf("values of %s are not names", s.Attribute)
+	}
+	return out, nil
+}
+
+// isName reports whether values of a type are names of entries.
+func isName(t *schema.AttributeType) bool {
+	if t.Equality == nil {
+		return false
+	}
+	n := t.Equality.Name()
+	return n == "distinguishedNameMatch" || n == "uniqueMemberMatch"
+}
+
+// filter resolves a filter of a rule, all of which has to mean something.
+func (k compiler) filter(f filter.Filter) (filter.Resolved, error) {
+	r := filter.Resolve(f, k.schema)
+	if hasUndefined(r) {
+		return nil, fmt.Errorf("the filter %s is never true: an attribute type is not known, has no such matching rule or is secret, or a value breaks its syntax", f)
+	}
+	return r, nil
+}
+
+func hasUndefined(f filter.Resolved) bool {
+	switch f := f.(type) {
+	case filter.Const:
+		return filter.Tri(f) == filter.Undefined
+	case *filter.NotNode:
+		return hasUndefined(f.Part)
+	case *filter.AndNode:
+		return slices.ContainsFunc(f.Parts, hasUndefined)
+	case *filter.OrNode:
+		return slices.ContainsFunc(f.Parts, hasUndefined)
+	}
+	return false
+}
+
+func (k compiler) target(t Target) (out target, err error) {
+	out.scope = t.Scope
+	if t.Pattern != "" {
+		if out.base, err = parsePattern(t.Pattern, k.schema); err != nil {
+			return out, err
+		}
+	}
+	for _, r := range k.place {
+		n, err := r.Normalize(k.schema)
+		if err != nil {
+			return out, err
+		}
+		out.base = append(out.base, rdnPattern{norm: n})
+	}
+	if t.Filter != nil {
+		out.filter, err = k.filter(t.Filter)
+	}
+	return out, err
+}
+
+// checkVariables fails unless each variable among the entries stands in every
+// term, with values that can be compared, and in no exception of whom.
+func (c *compiled) checkVariables() error {
+	for _, t := range c.except {
+		for _, s := range t {
+			for v := range s.name.variables() {
+				return fmt.Errorf("{%s} cannot stand behind except in whom the rule is for", v)
+			}
+		}
+	}
+	for _, list := range [][]target{c.in, c.notIn} {
+		for _, t := range list {
+			for v, form := range t.base.variables() {
+				if err := c.checkBound(v, form); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (c *compiled) checkBound(v string, form *schema.Form) error {
+	for _, t := range c.who {
+		bound := false
+		for _, s := range t {
+			f, ok := s.name.variables()[v]
+			if ok && f != form {
+				return fmt.Errorf("{%s} stands for values of attributes that are not compared alike", v)
+			}
+			bound = bound || ok
+		}
+		if !bound {
+			return fmt.Errorf("{%s} is in no name of whom the rule is for: nothing says what it stands for", v)
+		}
+	}
+	return nil
+}
+
+func compareText(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}

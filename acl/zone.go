@@ -1,0 +1,277 @@
+package acl
+
+import (
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+)
+
+// A Zone is where the same clauses may hold: entries whose parents the targets of
+// rules treat alike.
+type Zone struct {
+	program *Program
+	clauses []zoneClause
+	tests   []zoneTest
+
+	mu        sync.RWMutex
+	decisions map[string]*Decision // by the outcomes of the tests
+}
+
+// A zoneClause is a clause that may hold in a zone. Its formulas name tests of
+// the zone.
+type zoneClause struct {
+	rule        *compiled
+	who, except formula
+	in, notIn   formula
+}
+
+// A zoneTest is a test of the program, or of the entry's RDN.
+type zoneTest struct {
+	test test
+	rdn  *rdnPattern
+	text string
+}
+
+// reach is how far a target reaches into a zone.
+type reach uint8
+
+const (
+	nothing reach = iota
+	whole         // every entry
+	byRDN         // those whose RDN meets the base's
+)
+
+// Zone returns the zone of the entries below a parent.
+func (p *Program) Zone(parent dn.DN) (*Zone, error) {
+	var room [256]byte
+	text := appendName(room[:0], parent)
+	p.mu.RLock()
+	z := p.parents[string(text)]
+	p.mu.RUnlock()
+	if z != nil {
+		return z, nil
+	}
+	name, err := parent.Normalize(p.set.schema)
+	if err != nil {
+		return nil, err
+	}
+	return p.makeZone(string(text), name), nil
+}
+
+// appendName appends what names that are spelled alike have in common.
+func appendName(b []byte, name dn.DN) []byte {
+	for _, r := range name {
+		for _, a := range r {
+			b = append(b, a.Type...)
+			b = append(b, '=')
+			b = strconv.AppendInt(b, int64(len(a.Value)), 10)
+			b = append(b, ':')
+			b = append(b, a.Value...)
+		}
+		b = append(b, ',')
+	}
+	return b
+}
+
+func (p *Program) makeZone(text string, parent []dn.Norm) *Zone {
+	reaches := make([]reach, 0, 64)
+	for i := range p.clauses {
+		for _, list := range [][]bound{p.clauses[i].in, p.clauses[i].notIn} {
+			for j := range list {
+				reaches = append(reaches, list[j].reach(parent))
+			}
+		}
+	}
+	key := signature(reaches)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	z := p.zones[key]
+	if z == nil {
+		z = p.newZone(reaches)
+		p.zones[key] = z
+	}
+	if len(p.parents) >= maxParents {
+		clear(p.parents)
+	}
+	p.parents[text] = z
+	return z
+}
+
+func signature(reaches []reach) string {
+	b := make([]byte, len(reaches))
+	for i, r := range reaches {
+		b[i] = byte(r)
+	}
+	return string(b)
+}
+
+// reach is how the target treats the children of a parent.
+func (t *bound) reach(parent []dn.Norm) reach {
+	depth, base := len(parent)+1, len(t.base) // depth: of the entries asked about
+	above := func() bool {                    // the base is the parent or above it
+		return base <= len(parent) && t.base.match(parent[len(parent)-base:], nil)
+	}
+	itself := func() reach { // entries may be the base itself
+		switch {
+		case base != depth || base == 0 || !t.base[1:].match(parent, nil):
+			return nothing
+		}
+		return byRDN
+	}
+	switch t.scope {
+	case This, Only:
+		return itself()
+	case Children:
+		if base == len(parent) && above() {
+			return whole
+		}
+	case Under:
+		if above() {
+			return whole
+		}
+	case Subtree:
+		if above() {
+			return whole
+		}
+		return itself()
+	}
+	return nothing
+}
+
+func (p *Program) newZone(reaches []reach) *Zone {
+	z := &Zone{program: p, decisions: map[string]*Decision{}}
+	next := func(n int) (r []reach) {
+		r, reaches = reaches[:n], reaches[n:]
+		return r
+	}
+	for i := range p.clauses {
+		c := &p.clauses[i]
+		in, notIn := z.formula(c.in, next(len(c.in))), z.formula(c.notIn, next(len(c.notIn)))
+		if len(in) == 0 || isTrue(notIn) {
+			continue
+		}
+		z.clauses = append(z.clauses, zoneClause{c.rule, z.renumber(c.who), z.renumber(c.except), in, notIn})
+	}
+	return z
+}
+
+// formula is the tests of targets, as far as they reach into the zone.
+func (z *Zone) formula(targets []bound, reaches []reach) (f formula) {
+	for i := range targets {
+		t := &targets[i]
+		var tests []int
+		switch reaches[i] {
+		case nothing:
+			continue
+		case byRDN:
+			r := &t.base[0]
+			tests = append(tests, z.number(zoneTest{rdn: r, text: "rdn " + r.text()}))
+		}
+		if t.test >= 0 {
+			tests = append(tests, z.programTest(t.test))
+		}
+		f = append(f, tests)
+	}
+	return f
+}
+
+func (z *Zone) renumber(f formula) formula {
+	out := make(formula, len(f))
+	for i, tests := range f {
+		for _, t := range tests {
+			out[i] = append(out[i], z.programTest(t))
+		}
+	}
+	return out
+}
+
+func (z *Zone) programTest(n int) int {
+	return z.number(zoneTest{test: z.program.tests[n], text: strconv.Itoa(n)})
+}
+
+// number returns the test's number in the zone.
+func (z *Zone) number(t zoneTest) int {
+	i := slices.IndexFunc(z.tests, func(o zoneTest) bool { return o.text == t.text })
+	if i < 0 {
+		i = len(z.tests)
+		z.tests = append(z.tests, t)
+	}
+	return i
+}
+
+// Decide returns what the identity may do with an entry of the zone.
+func (z *Zone) Decide(e *Entry) *Decision {
+	var room [128]byte
+	outcomes := z.outcomes(room[:0], e)
+	z.mu.RLock()
+	d := z.decisions[string(outcomes)]
+	z.mu.RUnlock()
+	if d != nil {
+		return d
+	}
+	d = z.decide(outcomes)
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if len(z.decisions) >= maxDecisions {
+		clear(z.decisions)
+	}
+	z.decisions[string(outcomes)] = d
+	return d
+}
+
+// maxDecisions bounds the outcomes that a zone remembers.
+const maxDecisions = 4096
+
+// outcomes appends a 1 or a 0 for each test of the zone.
+func (z *Zone) outcomes(b []byte, e *Entry) []byte {
+	for i := range z.tests {
+		met := byte(0)
+		if z.tests[i].met(e, z.program) {
+			met = 1
+		}
+		b = append(b, met)
+	}
+	return b
+}
+
+func (t *zoneTest) met(e *Entry, p *Program) bool {
+	if t.rdn == nil {
+		return t.test(e)
+	}
+	if len(e.Name) == 0 {
+		return false
+	}
+	n, err := e.Name[0].Normalize(p.set.schema)
+	return err == nil && t.rdn.match(n, nil)
+}
+
+// decide makes the decision for outcomes of the tests.
+func (z *Zone) decide(outcomes []byte) *Decision {
+	d := &Decision{program: z.program}
+	for i := range z.clauses {
+		c := &z.clauses[i]
+		if c.holds(outcomes) {
+			d.rules = append(d.rules, c.rule)
+		}
+	}
+	d.decide()
+	return d
+}
+
+func (c *zoneClause) holds(outcomes []byte) bool {
+	return c.who.met(outcomes) && !c.except.met(outcomes) && c.in.met(outcomes) && !c.notIn.met(outcomes)
+}
+
+// met reports whether the formula is true by the outcomes of its tests.
+func (f formula) met(outcomes []byte) bool {
+	return slices.ContainsFunc(f, func(tests []int) bool {
+		return !slices.ContainsFunc(tests, func(t int) bool { return outcomes[t] == 0 })
+	})
+}
+
+// isTrue reports whether a formula is true whatever the tests say.
+func isTrue(f formula) bool {
+	return slices.ContainsFunc(f, func(tests []int) bool { return len(tests) == 0 })
+}
