@@ -151,6 +151,14 @@ func (p *Partition) SetIndexes(ctx context.Context, indexes []Index) error {
 	return evolve.SetIndexes(ctx, p.k, indexes)
 }
 
+// SetAccess puts other access rules into force: those that change returns for the
+// ones of now. It returns when every server goes by them.
+func (p *Partition) SetAccess(ctx context.Context, change func(s *Snapshot, old []AccessRule) ([]AccessRule, error)) error {
+	return evolve.SetAccess(ctx, p.k, func(s *state.Snapshot, old []AccessRule) ([]AccessRule, error) {
+		return change(&Snapshot{s}, old)
+	})
+}
+
 // SetUnique makes an attribute unique in a scope, or no longer so.
 func (p *Partition) SetUnique(ctx context.Context, u Unique, on bool) error {
 	return evolve.SetUnique(ctx, p.k, u, on)

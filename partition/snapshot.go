@@ -6,6 +6,8 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/feed"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
@@ -33,6 +35,28 @@ func (s *Snapshot) Schema() *schema.Schema { return s.s.Schema() }
 
 // Front returns the state's front, from which Changes go on.
 func (s *Snapshot) Front(ctx context.Context) (revision.Front, error) { return feed.Front(ctx, s.s) }
+
+// Access returns the access rules in force. As long as they and the schema are the
+// same, so is the pointer. States of the past have those of the present.
+func (s *Snapshot) Access() *Access { return s.s.Catalog.Access }
+
+// Ordinal numbers the states that a server shows, for SameNames, SameValue and
+// Unchanged; 0 is a state of the past, of which they report nothing.
+func (s *Snapshot) Ordinal() uint64 { return s.s.At.Ordinal() }
+
+// SameNames reports whether every entry that is there has the name that it had in the
+// state with an ordinal.
+func (s *Snapshot) SameNames(since uint64) bool { return s.s.At.Unchanged(cache.Moves, since) }
+
+// SameEntries reports whether the same entries have a value, by its key, of an
+// indexed type as in the state with an ordinal.
+func (s *Snapshot) SameEntries(t *schema.AttributeType, key []byte, since uint64) bool {
+	_, indexed := s.s.Catalog.Indexed(t)
+	return indexed && s.s.At.UnchangedKey(catalog.PostingHash(t, key), since)
+}
+
+// Unchanged reports whether an entry is as it was in the state with an ordinal.
+func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool { return s.s.At.Unchanged(id, since) }
 
 // Find returns where a name leads. The error is an [Error]: NoSuchEntry names the
 // deepest entry above that exists.

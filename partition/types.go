@@ -24,6 +24,11 @@ type (
 	// Unique is an attribute of which no two entries of a scope have the same value.
 	Unique = catalog.Unique
 
+	// AccessRule is the text of an access rule, and where it stands.
+	AccessRule = catalog.AccessRule
+	// Access are the access rules of a state.
+	Access = catalog.Access
+
 	// By is who changes the directory, for creatorsName and the journal.
 	By = write.By
 	// Rules are what a change may do besides what users may.

@@ -75,6 +75,8 @@ type Settings struct {
 	Suffixes []string       `json:"suffixes"`
 	Indexes  []HeaderIndex  `json:"indexes"`
 	Unique   []HeaderUnique `json:"unique,omitempty"`
+	// Access are the access rules; nil: there never were any.
+	Access []AccessRule `json:"access,omitempty"`
 	// Erasures counts what was taken out of the past: caches may have it.
 	Erasures int `json:"erasures,omitempty"`
 }
@@ -217,10 +219,13 @@ type Catalog struct {
 	Cache     *cache.Cache // of what was read by this schema
 	Header    *Header
 	Contexts  []NamingContext
-	Indexes   map[*schema.AttributeType]*Indexed
-	Ordered   []*Indexed     // in the header's order
-	newest    table.Revision // since which the youngest index is complete
-	ordinal   uint64         // of a state whose subschema it was made by
+	// Access is the header's rules. Catalogs that have the same pointer have the
+	// same rules and the same schema.
+	Access  *Access
+	Indexes map[*schema.AttributeType]*Indexed
+	Ordered []*Indexed     // in the header's order
+	newest  table.Revision // since which the youngest index is complete
+	ordinal uint64         // of a state whose subschema it was made by
 }
 
 // NamingContext is a naming context.
@@ -275,7 +280,7 @@ func (c *Catalog) With(h *Header) (*Catalog, error) {
 
 func (p *Keeper) newCatalog(k *Types, own *Subschema, kept *cache.Cache, h *Header) (*Catalog, error) {
 	h = h.without(func(x HeaderIndex) bool { return k.Schema.Attribute(x.Attribute) == nil })
-	c := &Catalog{p: p, Types: k, Subschema: own, Cache: kept, Header: h, Indexes: map[*schema.AttributeType]*Indexed{}}
+	c := &Catalog{p: p, Types: k, Subschema: own, Cache: kept, Header: h, Access: &Access{h.Access}, Indexes: map[*schema.AttributeType]*Indexed{}}
 	for _, x := range h.Indexes {
 		t, err := k.Indexable(x.Attribute)
 		if err != nil {

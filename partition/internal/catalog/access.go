@@ -1,0 +1,44 @@
+package catalog
+
+import (
+	"encoding/json"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+)
+
+// An AccessRule is the text of an access rule and the entry from which down it
+// holds: entry.Root, of the whole directory. What the text means is not known
+// here.
+type AccessRule struct {
+	Place entry.ID
+	Text  string
+}
+
+// Access are the access rules of a state, in the order in which they were made;
+// nil Rules: there never were any.
+type Access struct{ Rules []AccessRule }
+
+type headerAccess struct {
+	Place string `json:"place,omitempty"`
+	Text  string `json:"text"`
+}
+
+func (r AccessRule) MarshalJSON() ([]byte, error) {
+	h := headerAccess{Text: r.Text}
+	if r.Place != entry.Root {
+		h.Place = r.Place.String()
+	}
+	return json.Marshal(h)
+}
+
+func (r *AccessRule) UnmarshalJSON(b []byte) (err error) {
+	var h headerAccess
+	if err := json.Unmarshal(b, &h); err != nil {
+		return err
+	}
+	r.Text, r.Place = h.Text, entry.Root
+	if h.Place != "" {
+		r.Place, err = entry.ParseID(h.Place)
+	}
+	return err
+}

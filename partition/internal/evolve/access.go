@@ -1,0 +1,37 @@
+package evolve
+
+import (
+	"context"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+)
+
+// SetAccess puts other access rules into force: those that change returns for the
+// ones of now, on a state that shows them. It returns when every server goes by
+// them, so that no operation that begins later is judged by the old ones.
+func SetAccess(ctx context.Context, p *catalog.Keeper, change func(s *state.Snapshot, old []catalog.AccessRule) ([]catalog.AccessRule, error)) error {
+	end, err := p.Reshape(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	old, err := p.Latest()
+	if err != nil {
+		return err
+	}
+	s := state.Newest(p)
+	rules, err := change(s, slices.Clone(old.Header.Access))
+	s.Close()
+	if err != nil || rules != nil && old.Header.Access != nil && slices.Equal(rules, old.Header.Access) {
+		return err
+	}
+	h := *old.Header
+	h.Access = rules
+	r, err := turnTo(ctx, p, old, &h)
+	if err != nil {
+		return err
+	}
+	return awaitStep(ctx, p, r)
+}
