@@ -1,6 +1,10 @@
 package acl
 
 import (
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -28,7 +32,8 @@ func (p *Program) Explain(z *Zone, e *Entry, q Question) Answer {
 	a := Answer{Allowed: d.answers(q)}
 	for _, r := range d.rules {
 		for i := range r.parts {
-			if !r.parts[i].answers(q, r.Rule.Deny, p) {
+			manages := d.manage && !r.Rule.Deny && r.parts[i].rights&Manage != 0
+			if !manages && !r.parts[i].answers(q, r.Rule.Deny, p) {
 				continue
 			}
 			if r.Rule.Deny {
@@ -39,7 +44,7 @@ func (p *Program) Explain(z *Zone, e *Entry, q Question) Answer {
 		}
 	}
 	if !a.Allowed && len(a.Deny) == 0 {
-		a.Near = p.near(d, q)
+		a.Near = p.near(d, e, q)
 	}
 	return a
 }
@@ -77,10 +82,15 @@ func (p *part) answers(q Question, deny bool, program *Program) bool {
 	return p.rights&q.Right != 0 && (deny && p.mayCover(v) || !deny && p.covers(v))
 }
 
-// near lists the rules that allow what is asked, and are not among those that hold.
-func (p *Program) near(d *Decision, q Question) (all []string) {
+// near lists the rules about the entry that allow what is asked, to others or on
+// other conditions.
+func (p *Program) near(d *Decision, e *Entry, q Question) (all []string) {
+	name, err := e.Name.Normalize(p.set.schema)
+	if err != nil {
+		return nil
+	}
 	for _, r := range p.set.rules {
-		if r.Rule.Deny || holds(d.rules, r) {
+		if r.Rule.Deny || slices.Contains(d.rules, r) || !r.isAbout(name, e) {
 			continue
 		}
 		for i := range r.parts {
@@ -92,11 +102,19 @@ func (p *Program) near(d *Decision, q Question) (all []string) {
 	return all
 }
 
-func holds(rules []*compiled, r *compiled) bool {
-	for _, o := range rules {
-		if o == r {
-			return true
-		}
+// isAbout reports whether an entry is one of those that a rule is about, whatever
+// its variables stand for.
+func (c *compiled) isAbout(name []dn.Norm, e *Entry) bool {
+	has := func(t target) bool { return t.has(name, e) }
+	return slices.ContainsFunc(c.in, has) && !slices.ContainsFunc(c.notIn, has)
+}
+
+// has reports whether a target has an entry.
+func (t *target) has(name []dn.Norm, e *Entry) bool {
+	below := len(name) - len(t.base)
+	if below < 0 || !t.base.match(name[below:], bindings{}) {
+		return false
 	}
-	return false
+	in := map[Scope]bool{Subtree: true, This: below == 0, Only: below == 0, Children: below == 1, Under: below > 0}[t.scope]
+	return in && (t.filter == nil || t.filter.Match(e.Source) == filter.True)
 }

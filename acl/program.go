@@ -2,6 +2,7 @@ package acl
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -61,8 +62,54 @@ type bound struct {
 	test int // of its filter; -1: none
 }
 
-// Program returns the rules as they are for an identity.
+// maxPrograms bounds the identities whose programs a set remembers.
+const maxPrograms = 4096
+
+// Program returns the rules as they are for an identity. Those of the same one, on a
+// connection that meets the same conditions, are made once.
 func (s *Set) Program(id *Identity) (*Program, error) {
+	key := s.programKey(id)
+	s.mu.Lock()
+	p := s.programs[key]
+	s.mu.Unlock()
+	if p != nil {
+		return p, nil
+	}
+	p, err := s.newProgram(id)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.programs) >= maxPrograms {
+		clear(s.programs)
+	}
+	s.programs[key] = p
+	return p, nil
+}
+
+// programKey is what a program is made of. Entries do not change, and a program
+// keeps its own, so that its address says which it is.
+func (s *Set) programKey(id *Identity) string {
+	b := fmt.Appendf(nil, "%p", id.Entry)
+	b = appendName(b, id.Name)
+	for _, g := range id.Groups {
+		b = appendName(append(b, '\n'), g)
+	}
+	b = append(b, '\n')
+	for _, r := range s.rules {
+		for i := range r.Rule.If {
+			met := byte('0')
+			if id.holds(&r.Rule.If[i]) {
+				met = '1'
+			}
+			b = append(b, met)
+		}
+	}
+	return string(b)
+}
+
+func (s *Set) newProgram(id *Identity) (*Program, error) {
 	who, err := newAsker(s.schema, id)
 	if err != nil {
 		return nil, err

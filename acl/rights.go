@@ -41,9 +41,23 @@ const (
 	Write = Insert | Remove
 	Edit  = Write | Add | Delete | Rename | Move | Receive
 
-	onEntries    Rights = 1<<16 - 1
-	onAttributes        = Show | Search | Compare | Insert | Remove
+	// EntryRights are all rights on one entry, AttributeRights those on values.
+	EntryRights     = See | Add | Delete | Rename | Move | Receive | Bind | Proxy | Past | Explain | Manage
+	AttributeRights = Show | Search | Compare | Insert | Remove
+
+	onEntries    = EntryRights | Use
+	onAttributes = AttributeRights
 )
+
+// Each returns the rights one by one.
+func (r Rights) Each() (all []Rights) {
+	for bit := Rights(1); bit != 0 && bit <= r; bit <<= 1 {
+		if r&bit != 0 {
+			all = append(all, bit)
+		}
+	}
+	return all
+}
 
 // rightWords are all words for rights; those of several come first, so that they
 // are printed where they fit.

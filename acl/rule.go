@@ -3,6 +3,7 @@ package acl
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -151,6 +152,19 @@ func (r *Rule) String() string {
 		b.WriteString(" # " + r.Why)
 	}
 	return b.String()
+}
+
+// Names are the names of entries that a rule has for whom it is for; those that are
+// open are left out.
+func (r *Rule) Names() (names []string) {
+	for _, t := range slices.Concat(r.Who.Any, r.Who.Except) {
+		for _, s := range t {
+			if s.Name != "" && !strings.ContainsAny(s.Name, "*{") {
+				names = append(names, s.Name)
+			}
+		}
+	}
+	return names
 }
 
 // lists prints "a, b except c, d".

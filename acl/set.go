@@ -86,6 +86,23 @@ func (p *Problem) Error() string { return fmt.Sprintf("rule %s: %v", p.Rule.Labe
 
 func (p *Problem) Unwrap() error { return p.Err }
 
+// AsksTime reports whether a rule depends on the time, by the minute.
+func (s *Set) AsksTime() bool {
+	return slices.ContainsFunc(s.rules, func(c *compiled) bool {
+		return slices.ContainsFunc(c.Rule.If, func(cond Condition) bool { return cond.Kind == TimeOfDay || cond.Kind == Weekday })
+	})
+}
+
+// AsksGroups reports whether a rule depends on the groups that an identity is in.
+func (s *Set) AsksGroups() bool {
+	asks := func(terms []term) bool {
+		return slices.ContainsFunc(terms, func(t term) bool {
+			return slices.ContainsFunc(t, func(s subject) bool { return s.Kind == Group || s.Group })
+		})
+	}
+	return slices.ContainsFunc(s.rules, func(c *compiled) bool { return asks(c.who) || asks(c.except) })
+}
+
 // Rules returns the rules in the order in which they were given.
 func (s *Set) Rules() []Placed {
 	all := make([]Placed, len(s.rules))

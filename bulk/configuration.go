@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/ldif"
@@ -24,14 +25,18 @@ import (
 //	index: uid column
 //	unique: uid
 //	unique: mail 3f2504e0-4f89-11d3-9a0c-0305e82c3301 ou=people,dc=example,dc=com
+//	accessRule: staff: allow users to read cn, sn
+//	accessRule: 3f2504e0-4f89-11d3-9a0c-0305e82c3301 own: allow self to read
 //
-// The UUID is that of the entry from which down the values are unique.
+// The UUID is that of the entry from which down the values are unique, or the rule
+// holds.
 const (
 	configName     = "cn=config"
 	configClass    = "directoryConfiguration"
 	contextsOf     = "namingContexts"
 	indexOf        = "index"
 	uniqueOf       = "unique"
+	accessOf       = "accessRule"
 	configurations = "cn=config with objectClass " + configClass
 )
 
@@ -40,6 +45,7 @@ type configuration struct {
 	suffixes []string
 	indexes  []partition.Index
 	unique   []scope
+	access   []partition.AccessRule
 }
 
 // A scope is where an attribute is unique.
@@ -76,6 +82,13 @@ func writeConfiguration(ctx context.Context, out *ldif.Writer, s *partition.Snap
 			text += " " + u.Base.String() + " " + name
 		}
 		value(uniqueOf, text)
+	}
+	for _, r := range s.Access().Rules {
+		text := r.Text
+		if r.Place != entry.Root {
+			text = r.Place.String() + " " + text
+		}
+		value(accessOf, text)
 	}
 	return out.Write(rec)
 }
@@ -133,8 +146,25 @@ func (c *configuration) take(attribute, value string) error {
 		u, err := parseScope(value)
 		c.unique = append(c.unique, u)
 		return err
+	case strings.ToLower(accessOf):
+		r, err := parseAccess(value)
+		c.access = append(c.access, r)
+		return err
 	}
 	return fmt.Errorf("not an attribute of %s", configurations)
+}
+
+// parseAccess reads a rule behind the UUID of its place, if it has one: a rule
+// itself begins with its name and a colon.
+func parseAccess(value string) (r partition.AccessRule, err error) {
+	r.Text = value
+	if place, text, ok := strings.Cut(value, " "); ok && !strings.Contains(place, ":") {
+		if id, e := entry.ParseID(place); e == nil {
+			r.Place, r.Text = id, text
+		}
+	}
+	_, err = acl.Parse(r.Text)
+	return r, err
 }
 
 func parseScope(value string) (u scope, err error) {
@@ -160,6 +190,7 @@ type configured struct {
 	indexes []partition.Index // that were before; nil: they are as they were
 	unique  []partition.Unique
 	scopes  map[entry.ID]dn.DN // of what is unique
+	access  bool               // access rules came
 }
 
 // takeConfiguration makes the shared configuration what a record says, in a
@@ -176,6 +207,9 @@ func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, 
 	}
 	if err = d.index(ctx, c, o); err == nil {
 		err = d.makeUnique(ctx, c)
+	}
+	if err == nil {
+		err = d.setAccess(ctx, c)
 	}
 	if err != nil {
 		err = fmt.Errorf("nothing was imported, as what servers share cannot be as it is there: %w", x.wrong(err))
@@ -258,6 +292,20 @@ func (d *configured) makeUnique(ctx context.Context, c *configuration) error {
 	return nil
 }
 
+// setAccess puts the rules into force in a directory that has none.
+func (d *configured) setAccess(ctx context.Context, c *configuration) error {
+	if c.access == nil {
+		return nil
+	}
+	return d.p.SetAccess(ctx, func(_ *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
+		if old != nil {
+			return old, nil
+		}
+		d.access = true
+		return c.access, nil
+	})
+}
+
 // takeBack undoes the changes behind an import that came to nothing.
 func (d *configured) takeBack(ctx context.Context) error {
 	for _, u := range slices.Backward(d.unique) {
@@ -266,6 +314,13 @@ func (d *configured) takeBack(ctx context.Context) error {
 		}
 	}
 	d.unique = nil
+	if d.access {
+		none := func(*partition.Snapshot, []partition.AccessRule) ([]partition.AccessRule, error) { return nil, nil }
+		if err := d.p.SetAccess(ctx, none); err != nil {
+			return fmt.Errorf("the access rules of %s stay: %w", configName, err)
+		}
+		d.access = false
+	}
 	if d.indexes == nil {
 		return nil
 	}

@@ -74,6 +74,7 @@ func (m *Main) root() *cobra.Command {
 		m.checkCommand(),
 		m.reindexCommand(),
 		m.uniqueCommand(),
+		m.accessCommand(),
 		m.gcCommand(),
 		m.eraseCommand(),
 		m.schemaCommand(),

@@ -53,6 +53,7 @@ type around struct {
 var jobs = byName(
 	importJob, exportJob, checkJob, reindexJob, explainJob, uniqueJob, clusterJob, gcJob,
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
+	accessListJob, accessProfileJob, accessApplyJob, accessExplainJob,
 	logJob, diffJob, restoreJob, checkpointJob, eraseJob,
 )
 

@@ -1,0 +1,127 @@
+// Package access has the access rules of a directory ready for those who ask: it
+// reads them and the groups of identities from snapshots, and makes programs of
+// package acl of them.
+package access
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// Rules keeps the access rules in force, checked against the schema in force.
+type Rules struct {
+	inForce atomic.Pointer[inForce]
+}
+
+// inForce is the rules of some states.
+type inForce struct {
+	access *partition.Access
+	asOf   uint64 // ordinal of a state in which the places have their names
+	places []entry.ID
+	set    *acl.Set
+}
+
+// of reports whether these are the rules of a state.
+func (f *inForce) of(s *partition.Snapshot) bool {
+	if f == nil || f.access != s.Access() {
+		return false
+	}
+	if len(f.places) == 0 {
+		return true
+	}
+	if !s.SameNames(f.asOf) {
+		return false
+	}
+	for _, id := range f.places {
+		if !s.Unchanged(id, f.asOf) {
+			return false
+		}
+	}
+	return true
+}
+
+// Set returns the rules of a newest state. Where there never were any, they are
+// those of the profile open.
+func (r *Rules) Set(ctx context.Context, s *partition.Snapshot) (*acl.Set, error) {
+	f := r.inForce.Load()
+	if f.of(s) {
+		return f.set, nil
+	}
+	f = &inForce{access: s.Access(), asOf: s.Ordinal()}
+	placed, err := Placed(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	for _, rule := range f.access.Rules {
+		if rule.Place != entry.Root {
+			f.places = append(f.places, rule.Place)
+		}
+	}
+	if f.set, err = acl.NewSet(s.Schema(), placed); err != nil {
+		return nil, fmt.Errorf("access rules: %w", err)
+	}
+	r.inForce.Store(f)
+	return f.set, nil
+}
+
+// Placed reads the rules of a state. Those whose place is gone are left out: there
+// is nothing below it.
+func Placed(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) {
+	rules := s.Access().Rules
+	if rules == nil {
+		return open()
+	}
+	var all []acl.Placed
+	for _, rule := range rules {
+		p, err := place(ctx, s, rule)
+		if partition.Is(err, partition.NoSuchEntry) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+func open() (all []acl.Placed, err error) {
+	rules, err := acl.Profile("open", nil)
+	for _, r := range rules {
+		all = append(all, acl.Placed{Rule: r})
+	}
+	return all, err
+}
+
+func place(ctx context.Context, s *partition.Snapshot, rule partition.AccessRule) (p acl.Placed, err error) {
+	if rule.Place != entry.Root {
+		name, err := s.Name(ctx, rule.Place)
+		if err != nil {
+			return p, err
+		}
+		if p.Place, err = dn.Parse(name); err != nil {
+			return p, err
+		}
+	}
+	p.Rule, err = acl.Parse(rule.Text)
+	return p, err
+}
+
+// groupTypes are the attributes of static groups.
+var groupTypes = []string{"member", "uniqueMember"}
+
+func typesOfGroups(s *schema.Schema) (types []*schema.AttributeType) {
+	for _, name := range groupTypes {
+		if t := s.Attribute(name); t != nil && t.Equality != nil {
+			types = append(types, t)
+		}
+	}
+	return types
+}

@@ -1,0 +1,84 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// maxGroups bounds the groups that one identity may be in.
+const maxGroups = 10000
+
+// A closure is the groups that an identity is in, directly or through others, and
+// what was asked to find them.
+type closure struct {
+	groups []dn.DN
+	asked  []value
+}
+
+// value is a value of an indexed type, by its key.
+type value struct {
+	typ *schema.AttributeType
+	key []byte
+}
+
+// same reports whether the groups are those of a state, if they were so in the
+// one with an ordinal.
+func (c *closure) same(s *partition.Snapshot, since uint64) bool {
+	return !slices.ContainsFunc(c.asked, func(v value) bool { return !s.SameEntries(v.typ, v.key, since) })
+}
+
+// groupsOf finds the groups of an identity: by the index of their members, from
+// the identity upwards, so that the work grows with the groups it is in and not with
+// their size.
+func groupsOf(ctx context.Context, s *partition.Snapshot, name string) (*closure, error) {
+	c := &closure{}
+	seen := map[entry.ID]bool{}
+	types := typesOfGroups(s.Schema())
+	for next := []string{name}; len(next) > 0; next = next[1:] {
+		f := c.isMember(s.Schema(), types, next[0])
+		q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: f, Only: []*schema.AttributeType{}}
+		for found, err := range s.Search(ctx, q) {
+			if err != nil {
+				return nil, err
+			}
+			if seen[found.ID] {
+				continue
+			}
+			seen[found.ID] = true
+			group, err := dn.Parse(found.Name)
+			if err != nil {
+				return nil, err
+			}
+			if len(c.groups) == maxGroups {
+				return nil, fmt.Errorf("%s is in more than %d groups", name, maxGroups)
+			}
+			c.groups = append(c.groups, group)
+			next = append(next, found.Name)
+		}
+	}
+	return c, nil
+}
+
+// isMember is the filter of groups with a member.
+func (c *closure) isMember(sch *schema.Schema, types []*schema.AttributeType, name string) filter.Resolved {
+	var either []filter.Resolved
+	for _, t := range types {
+		test, ok := filter.Resolve(&filter.Equal{Attribute: t.OID, Value: []byte(name)}, sch).(*filter.Test)
+		if !ok {
+			continue
+		}
+		either = append(either, test)
+		for _, sub := range test.Types {
+			c.asked = append(c.asked, value{sub, test.Key})
+		}
+	}
+	return filter.MakeOr(either...)
+}

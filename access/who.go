@@ -1,0 +1,96 @@
+package access
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// Who is somebody who asks: an identity on one connection. The zero Who is
+// anonymous.
+type Who struct {
+	Name string
+	ID   entry.ID // entry.Root: there is no entry
+
+	last atomic.Pointer[answer]
+}
+
+// An answer is the program of an identity, and what it was made of.
+type answer struct {
+	program    *acl.Program
+	set        *acl.Set
+	asOf       uint64
+	groups     *closure
+	connection acl.Connection // its Time cut to the minute, or zero
+}
+
+// Program returns the rules of a newest state as they are for somebody.
+func (r *Rules) Program(ctx context.Context, s *partition.Snapshot, w *Who, c acl.Connection) (*acl.Program, error) {
+	set, err := r.Set(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if set.AsksTime() {
+		c.Time = c.Time.Truncate(time.Minute)
+	} else {
+		c.Time = time.Time{}
+	}
+	if a := w.last.Load(); a != nil && a.set == set && a.connection == c && w.same(s, a) {
+		return a.program, nil
+	}
+	a := &answer{set: set, asOf: s.Ordinal(), connection: c}
+	id, err := w.identity(ctx, s, a)
+	if err != nil {
+		return nil, err
+	}
+	if a.program, err = set.Program(id); err != nil {
+		return nil, err
+	}
+	w.last.Store(a)
+	return a.program, nil
+}
+
+// same reports whether an identity is in a state what it was when an answer was
+// made.
+func (w *Who) same(s *partition.Snapshot, a *answer) bool {
+	if w.ID == entry.Root {
+		return true
+	}
+	return s.Unchanged(w.ID, a.asOf) && s.SameNames(a.asOf) && a.groups.same(s, a.asOf)
+}
+
+// identity reads what rules ask of an identity.
+func (w *Who) identity(ctx context.Context, s *partition.Snapshot, a *answer) (*acl.Identity, error) {
+	id := &acl.Identity{Connection: a.connection}
+	a.groups = &closure{}
+	name := w.Name
+	if w.ID != entry.Root {
+		e, err := s.Entry(ctx, w.ID, false)
+		if err != nil {
+			return nil, err
+		}
+		if e == nil { // deleted since it bound: nobody
+			return id, nil
+		}
+		id.Entry = e
+		if name, err = s.Name(ctx, w.ID); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if id.Name, err = dn.Parse(name); err != nil {
+		return nil, err
+	}
+	if name != "" && a.set.AsksGroups() {
+		if a.groups, err = groupsOf(ctx, s, name); err != nil {
+			return nil, err
+		}
+	}
+	id.Groups = a.groups.groups
+	return id, nil
+}

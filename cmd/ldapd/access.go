@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/access"
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+func (m *Main) accessCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "access",
+		Short: "Say who may see and do what, and why",
+		Long: `Say who may see and do what, and why. The rules are sentences, one a line:
+
+  staff: allow users to read cn, sn, mail, telephoneNumber in (objectClass=person)
+  own: allow self to write userPassword, telephoneNumber, mobile
+  "ou=people,dc=example,dc=com" helpdesk: allow group "cn=helpdesk,ou=groups,dc=example,dc=com"
+      to write userPassword if secure
+
+What at least one rule allows and no rule denies may be done; the order of rules means
+nothing. A rule with a name in front holds from that entry down. The manual is
+docs/access.md.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(m.accessListCommand(), m.accessProfileCommand(), m.accessApplyCommand(), m.accessExplainCommand())
+	return c
+}
+
+func (m *Main) accessListCommand() *cobra.Command {
+	return m.command(&cobra.Command{
+		Use:   "list --store STORE",
+		Short: "Print the rules in force, as access apply takes them",
+		Args:  cobra.NoArgs,
+	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
+		return accessListJob.on(ctx, m, c, reading, m.around(), nothing{})
+	})
+}
+
+func (m *Main) accessProfileCommand() *cobra.Command {
+	return m.command(&cobra.Command{
+		Use:   "profile --store STORE NAME",
+		Short: "Print a set of rules to begin with: " + strings.Join(acl.Profiles, ", "),
+		Long: `Print a set of rules to begin with, as access apply takes them:
+
+  staff     users read names, contact data, groups and POSIX attributes; their own
+            entries whole
+  private   users read their own entries, and which groups they are in
+  public    as staff, for everyone
+  services  as staff, for the entries below ou=services
+  open      everyone reads everything except secrets: what holds where there never
+            were rules`,
+		Example: `  ldapd access profile --store ./data staff > rules
+  ldapd access apply --store ./data rules`,
+		Args: cobra.ExactArgs(1),
+	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		if !slices.Contains(acl.Profiles, args[0]) {
+			return &config.Error{Text: fmt.Sprintf("%q is none of the profiles %s", args[0], strings.Join(acl.Profiles, ", "))}
+		}
+		return accessProfileJob.on(ctx, m, c, reading, m.around(), args[0])
+	})
+}
+
+func (m *Main) accessApplyCommand() *cobra.Command {
+	var a accessApplyArgs
+	c := m.command(&cobra.Command{
+		Use:   "apply --store STORE [--dry-run] FILE",
+		Short: "Put the rules of a file in the place of those in force",
+		Long: `Put the rules of a file in the place of those in force, all in one step: when the
+command is done, every server goes by them. "-" is standard input. Prints what is new (+)
+and what is gone (-).`,
+		Args: cobra.ExactArgs(1),
+	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		text, err := m.read(args[0])
+		if err != nil {
+			return err
+		}
+		if _, err := acl.ReadFile(bytes.NewReader(text)); err != nil {
+			return &config.Error{Where: args[0], Text: err.Error()}
+		}
+		a.Text = string(text)
+		return accessApplyJob.on(ctx, m, c, changing, m.around(), a)
+	})
+	c.Flags().BoolVar(&a.DryRun, "dry-run", false, dryRunHelp)
+	return c
+}
+
+// read reads a file of the user's; "-" is standard input.
+func (m *Main) read(name string) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(m.Stdin)
+	}
+	return os.ReadFile(name)
+}
+
+// nothing are the arguments of a job that takes none.
+type nothing struct{}
+
+type accessApplyArgs struct {
+	Text   string
+	DryRun bool
+}
+
+var (
+	accessListJob    = job[nothing]{"access list", listAccess}
+	accessProfileJob = job[string]{"access profile", printProfile}
+	accessApplyJob   = job[accessApplyArgs]{"access apply", applyAccess}
+)
+
+func listAccess(ctx context.Context, w *work, _ nothing) error {
+	s := w.Snapshot()
+	defer s.Close()
+	rules, err := access.Placed(ctx, s)
+	if err != nil {
+		return err
+	}
+	return printRules(w, rules)
+}
+
+func printRules(w *work, rules []acl.Placed) error {
+	for _, r := range rules {
+		if _, err := fmt.Fprintln(w.Stdout, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printProfile(_ context.Context, w *work, name string) error {
+	rules, err := acl.Profile(name, w.Config().Suffixes)
+	if err != nil {
+		return err
+	}
+	placed := make([]acl.Placed, len(rules))
+	for i, r := range rules {
+		placed[i].Rule = r
+	}
+	return printRules(w, placed)
+}
+
+func applyAccess(ctx context.Context, w *work, a accessApplyArgs) error {
+	rules, err := acl.ReadFile(strings.NewReader(a.Text))
+	if err != nil {
+		return err
+	}
+	var before, after []string
+	err = w.SetAccess(ctx, func(s *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
+		was, err := access.Placed(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		stored, err := access.Store(ctx, s, rules)
+		if err != nil {
+			return nil, err
+		}
+		before, after = ruleTexts(was), ruleTexts(rules)
+		if a.DryRun {
+			return nil, errDryRun
+		}
+		return stored, nil
+	})
+	if err != nil && !errors.Is(err, errDryRun) {
+		return err
+	}
+	return printDifference(w, before, after)
+}
+
+func ruleTexts(rules []acl.Placed) (texts []string) {
+	for _, r := range rules {
+		texts = append(texts, r.String())
+	}
+	return texts
+}
+
+// printDifference prints the lines that are gone and those that are new.
+func printDifference(w *work, before, after []string) error {
+	for _, s := range before {
+		if !slices.Contains(after, s) {
+			fmt.Fprintln(w.Stdout, "-", s)
+		}
+	}
+	for _, s := range after {
+		if !slices.Contains(before, s) {
+			fmt.Fprintln(w.Stdout, "+", s)
+		}
+	}
+	return nil
+}

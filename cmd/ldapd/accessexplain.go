@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/access"
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// accessExplainArgs are what the command has besides the configuration.
+type accessExplainArgs struct {
+	As, To, Attribute, Value, Right string
+	From, Mechanism                 string
+	Secure, Local                   bool
+}
+
+var accessExplainJob = job[accessExplainArgs]{"access explain", explainAccess}
+
+func (m *Main) accessExplainCommand() *cobra.Command {
+	var a accessExplainArgs
+	c := m.command(&cobra.Command{
+		Use:   "explain --store STORE [--as DN] --to DN [--attribute ATTR [--value V]] [--right RIGHTS]",
+		Short: "Say what somebody may do with an entry, and which rules decide",
+		Example: `  ldapd access explain --store ./data --as uid=lena,ou=people,dc=example,dc=com \
+      --to uid=jdoe,ou=people,dc=example,dc=com --attribute mobile --right show,insert --secure`,
+		Args: cobra.NoArgs,
+	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
+		if _, err := a.parse(); err != nil {
+			return err
+		}
+		return accessExplainJob.on(ctx, m, c, reading, m.around(), a)
+	})
+	f := c.Flags()
+	f.StringVar(&a.As, "as", "", "`DN` of who asks; the anonymous if there is none")
+	f.StringVar(&a.To, "to", "", "`DN` of the entry")
+	f.StringVar(&a.Attribute, "attribute", "", "`ATTR` to ask about; the entry itself if there is none")
+	f.StringVar(&a.Value, "value", "", "value `V` of the attribute; all values if there is none")
+	f.StringVar(&a.Right, "right", "", "`RIGHTS` to ask about, with commas; all if there are none")
+	f.StringVar(&a.From, "from", "", "`ADDRESS` of the client")
+	f.StringVar(&a.Mechanism, "mechanism", "simple", "`MECHANISM` of the bind")
+	f.BoolVar(&a.Secure, "secure", false, "over TLS")
+	f.BoolVar(&a.Local, "local", false, "over ldapi")
+	return c
+}
+
+// accessQuestion is the arguments, parsed.
+type accessQuestion struct {
+	who, about dn.DN
+	rights     acl.Rights
+	connection acl.Connection
+}
+
+func (a *accessExplainArgs) parse() (q accessQuestion, err error) {
+	wrong := func(flag string, err error) error { return &config.Error{Where: flag, Text: err.Error()} }
+	if q.who, err = dn.Parse(a.As); err != nil {
+		return q, wrong("--as", err)
+	}
+	if q.about, err = dn.Parse(a.To); err != nil {
+		return q, wrong("--to", err)
+	}
+	if len(q.about) == 0 {
+		return q, &config.Error{Where: "--to", Text: "the name of an entry is needed"}
+	}
+	q.connection = acl.Connection{Secure: a.Secure, Local: a.Local, Mechanism: a.Mechanism, Time: time.Now()}
+	if a.From != "" {
+		if q.connection.Address, err = netip.ParseAddr(a.From); err != nil {
+			return q, wrong("--from", err)
+		}
+	}
+	q.rights = acl.EntryRights
+	if a.Attribute != "" {
+		q.rights = acl.AttributeRights
+	}
+	if a.Right != "" {
+		asked, ok := acl.ParseRights(a.Right)
+		if !ok || asked&q.rights == 0 {
+			return q, &config.Error{Where: "--right", Text: fmt.Sprintf("%q is none of %s", a.Right, q.rights)}
+		}
+		q.rights &= asked
+	}
+	return q, nil
+}
+
+func explainAccess(ctx context.Context, w *work, a accessExplainArgs) error {
+	q, err := a.parse()
+	if err != nil {
+		return err
+	}
+	s := w.Snapshot()
+	defer s.Close()
+	var t *schema.AttributeType
+	options := ""
+	if a.Attribute != "" {
+		if t, options = s.Schema().Describe(a.Attribute); t == nil {
+			return &config.Error{Where: "--attribute", Text: fmt.Sprintf("%q is not in the schema", a.Attribute)}
+		}
+	}
+	var rules access.Rules
+	c, err := rules.NewCase(ctx, s, q.who, q.about, q.connection)
+	if err != nil {
+		return err
+	}
+	printWho(w, c)
+	out := tabwriter.NewWriter(w.Stdout, 0, 8, 2, ' ', 0)
+	for _, right := range q.rights.Each() {
+		question := acl.Question{Right: right, Type: t, Options: entry.SortOptions(options)}
+		if a.Value != "" {
+			question.Value = []byte(a.Value)
+		}
+		answer, err := c.Explain(question)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s\t%s\n", right, reasons(answer))
+	}
+	return out.Flush()
+}
+
+func printWho(w *work, c *access.Case) {
+	who := "the anonymous"
+	if len(c.Who) > 0 {
+		who = c.Who.String()
+	}
+	for _, g := range c.Groups {
+		who += ", group " + g.String()
+	}
+	fmt.Fprintln(w.Stdout, who)
+}
+
+// reasons prints an answer.
+func reasons(a acl.Answer) string {
+	switch {
+	case a.Allowed && len(a.Deny) > 0:
+		return "yes\t" + strings.Join(a.Allow, ", ") + "; above the denials by the right manage: " + strings.Join(a.Deny, ", ")
+	case a.Allowed:
+		return "yes\t" + strings.Join(a.Allow, ", ")
+	case len(a.Deny) > 0:
+		return "no\tdenied by " + strings.Join(a.Deny, ", ")
+	case len(a.Allow) > 0:
+		return "no\tof some values or options only: " + strings.Join(a.Allow, ", ")
+	case len(a.Near) > 0:
+		return "no\tno rule allows it; to others, or on other conditions: " + strings.Join(a.Near, ", ")
+	}
+	return "no\tno rule allows it"
+}
