@@ -27,7 +27,7 @@ var order = strings.Fields(`
 	partition/internal/cache partition/internal/catalog partition/internal/state partition/internal/search
 	partition/internal/write partition/internal/load partition/internal/verify partition/internal/evolve
 	partition/internal/erase partition/internal/feed partition
-	monitor partition/transfer partition/maintain partition/past history auth bulk
+	monitor partition/transfer partition/maintain partition/past history auth acl access bulk
 	internal/hasher
 	directory/internal/known directory/internal/settings directory/internal/request directory/internal/accesslog
 	directory/internal/collective directory/internal/filters directory/internal/identify directory/internal/password
