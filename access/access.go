@@ -76,7 +76,7 @@ func (r *Rules) Set(ctx context.Context, s *partition.Snapshot) (*acl.Set, error
 func Placed(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) {
 	rules := s.Access().Rules
 	if rules == nil {
-		return open()
+		return open(s.Schema())
 	}
 	var all []acl.Placed
 	for _, rule := range rules {
@@ -92,8 +92,8 @@ func Placed(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) {
 	return all, nil
 }
 
-func open() (all []acl.Placed, err error) {
-	rules, err := acl.Profile("open", nil)
+func open(sch *schema.Schema) (all []acl.Placed, err error) {
+	rules, err := acl.Profile("open", sch, nil)
 	for _, r := range rules {
 		all = append(all, acl.Placed{Rule: r})
 	}

@@ -285,7 +285,7 @@ func TestDecisions(t *testing.T) {
 			- see ou=people,dc=x`},
 		{"manage is above denials", "| a: deny everyone to read\ndc=x | b: allow \"uid=ann,ou=people,dc=x\" to manage in \"ou=people\"", ann, nil, `
 			+ see uid=bob,ou=people,dc=x
-			+ write uid=bob,ou=people,dc=x accessRule
+			+ write uid=bob,ou=people,dc=x pwdReset
 			+ write uid=bob,ou=people,dc=x userPassword
 			- show uid=bob,ou=people,dc=x userPassword
 			+ add,delete,rename,move,receive uid=bob,ou=people,dc=x
@@ -364,7 +364,7 @@ func TestBadRules(t *testing.T) {
 
 func TestProfiles(t *testing.T) {
 	for _, name := range Profiles {
-		rules, err := Profile(name, []string{"dc=x"})
+		rules, err := Profile(name, schema.Core(), []string{"dc=x"})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -379,7 +379,7 @@ func TestProfiles(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Profile("closed", nil); err == nil {
+	if _, err := Profile("closed", schema.Core(), nil); err == nil {
 		t.Error("a profile that is not there")
 	}
 }

@@ -37,7 +37,7 @@ type values struct {
 // reservedTypes are attributes that a rule gives by name only, besides those
 // that are secret: rules, and the state of accounts.
 var reservedTypes = map[string]bool{
-	"accessRule": true, "pwdHistory": true, "pwdReset": true, "pwdChangedTime": true,
+	"pwdHistory": true, "pwdReset": true, "pwdChangedTime": true,
 	"pwdAccountLockedTime": true, "pwdFailureTime": true, "pwdGraceUseTime": true, "pwdLastSuccess": true,
 	"pwdStartTime": true, "pwdEndTime": true, "pwdPolicySubentry": true, "nsAccountLock": true,
 	"ds-pwp-account-disabled": true, "passwordExpirationTime": true,

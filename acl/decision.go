@@ -224,6 +224,24 @@ func (c *clause) isAlways() bool {
 	return false
 }
 
+// decideReadsAll reports whether the identity reads every attribute of every entry, except
+// those that are secret.
+func (p *Program) decideReadsAll() bool {
+	if !p.always.Entry(See) {
+		return false
+	}
+	for _, t := range p.set.schema.Attributes() {
+		if !t.Secret() && !p.always.All(t, Show|Search|Compare) {
+			return false
+		}
+	}
+	return true
+}
+
+// ReadsAll reports whether the identity reads every attribute of every entry, except
+// those that are secret.
+func (p *Program) ReadsAll() bool { return p.readsAll }
+
 // Always is a decision with the rights that the identity has on every entry, at
 // least.
 func (p *Program) Always() *Decision { return &p.always }

@@ -3,7 +3,10 @@ package acl
 import (
 	"embed"
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
 //go:embed profiles/*.rules
@@ -12,9 +15,9 @@ var profileFiles embed.FS
 // Profiles are the names of the sets of rules that a directory can begin with.
 var Profiles = []string{"staff", "private", "public", "services", "open"}
 
-// Profile returns the rules of a profile, for cn=config. Contexts are the naming
-// contexts of the directory.
-func Profile(name string, contexts []string) ([]*Rule, error) {
+// Profile returns the rules of a profile, for the whole directory, without the
+// attributes that a schema does not have. Contexts are the naming contexts.
+func Profile(name string, sch *schema.Schema, contexts []string) ([]*Rule, error) {
 	text, err := profileFiles.ReadFile("profiles/" + name + ".rules")
 	if err != nil {
 		return nil, fmt.Errorf("the profile %q is not known: %s are", name, strings.Join(Profiles, ", "))
@@ -25,9 +28,22 @@ func Profile(name string, contexts []string) ([]*Rule, error) {
 		if err != nil {
 			return nil, err
 		}
+		for i := range r.Parts {
+			r.Parts[i].keep(sch)
+		}
 		rules = append(rules, r)
 	}
 	return rules, nil
+}
+
+// keep leaves out the attributes that a schema does not have.
+func (p *Part) keep(sch *schema.Schema) {
+	if p.Rights&Use != 0 {
+		return
+	}
+	p.Attributes = slices.DeleteFunc(p.Attributes, func(a Attribute) bool {
+		return isDescription(a.Description) && sch.Attribute(a.Description) == nil
+	})
 }
 
 // services are whom the profile of that name lets read.

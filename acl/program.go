@@ -39,7 +39,8 @@ type Program struct {
 	texts map[string]int // of tests, while the program is made
 	tests []test
 
-	always Decision // of each entry, wherever it is
+	always   Decision // of each entry, wherever it is
+	readsAll bool
 
 	mu      sync.RWMutex
 	zones   map[string]*Zone // by the clauses that may hold there
@@ -120,8 +121,12 @@ func (s *Set) newProgram(id *Identity) (*Program, error) {
 	}
 	p.texts = nil
 	p.always = p.decideAlways()
+	p.readsAll = p.decideReadsAll()
 	return p, nil
 }
+
+// Types are the attribute types that decisions look at, besides those asked about.
+func (p *Program) Types() []*schema.AttributeType { return p.set.looksAt }
 
 // Schema is the schema of the rules.
 func (p *Program) Schema() *schema.Schema { return p.set.schema }

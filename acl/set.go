@@ -32,6 +32,8 @@ type Set struct {
 	// named are the types that a rule names, with their subtypes: decisions have
 	// rights of their own for each of them.
 	named []*schema.AttributeType
+	// looksAt are the types that tests of entries look at.
+	looksAt []*schema.AttributeType
 
 	mu       sync.Mutex
 	programs map[string]*Program
@@ -73,6 +75,7 @@ func NewSet(sch *schema.Schema, rules []Placed) (*Set, error) {
 		s.rules = append(s.rules, c)
 	}
 	s.collectNamed()
+	s.collectLooksAt()
 	return s, nil
 }
 
@@ -130,6 +133,36 @@ func (s *Set) collectNamed() {
 		}
 	}
 	slices.SortFunc(s.named, func(a, b *schema.AttributeType) int { return compareText(a.OID, b.OID) })
+}
+
+// collectLooksAt lists the types of filters of entries and of what entries name.
+func (s *Set) collectLooksAt() {
+	seen := map[*schema.AttributeType]bool{}
+	add := func(types []*schema.AttributeType) {
+		for _, t := range types {
+			if !seen[t] {
+				seen[t] = true
+				s.looksAt = append(s.looksAt, t)
+			}
+		}
+	}
+	add(s.schema.Subtypes(s.schema.Attribute("objectClass")))
+	for _, c := range s.rules {
+		for _, t := range slices.Concat(c.in, c.notIn) {
+			if t.filter != nil {
+				for test := range filter.Tests(t.filter) {
+					add(test.Types)
+				}
+			}
+		}
+		for _, t := range slices.Concat(c.who, c.except) {
+			for _, sub := range t {
+				if sub.typ != nil {
+					add(s.schema.Subtypes(sub.typ))
+				}
+			}
+		}
+	}
 }
 
 func compile(sch *schema.Schema, r Placed) (c *compiled, err error) {

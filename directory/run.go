@@ -24,6 +24,11 @@ func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message
 	if isBind {
 		x = req.Session.Forget() // anonymous from receipt on (RFC 4513, 4)
 	}
+	if !isBind {
+		if err := req.Judged(ctx); err != nil {
+			return err
+		}
+	}
 	if len(m.Controls) > 0 {
 		if err := request.TakeControls(req, m); err != nil {
 			return err
@@ -80,6 +85,9 @@ func (d *Directory) search(ctx context.Context, req *request.Request, r *op.Sear
 
 // extended runs an extended operation (RFC 4511, 4.12).
 func (d *Directory) extended(ctx context.Context, req *request.Request, r *op.Extended) error {
+	if !req.Judge.MayUse(r.OID) {
+		return request.ErrAccess
+	}
 	switch r.OID {
 	case control.OIDWhoAmI:
 		if r.Value != nil {

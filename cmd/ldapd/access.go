@@ -139,7 +139,7 @@ func printRules(w *work, rules []acl.Placed) error {
 }
 
 func printProfile(_ context.Context, w *work, name string) error {
-	rules, err := acl.Profile(name, w.Config().Suffixes)
+	rules, err := acl.Profile(name, w.Schema(), w.Config().Suffixes)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ var order = strings.Fields(`
 	partition/internal/erase partition/internal/feed partition
 	monitor partition/transfer partition/maintain partition/past history auth acl access bulk
 	internal/hasher
-	directory/internal/known directory/internal/settings directory/internal/request directory/internal/accesslog
+	directory/internal/known directory/internal/settings directory/internal/judge directory/internal/request directory/internal/accesslog
 	directory/internal/collective directory/internal/filters directory/internal/identify directory/internal/password
 	directory/internal/bind directory/internal/show directory/internal/results directory/internal/virtual
 	directory/internal/locate directory/internal/assertion directory/internal/search directory/internal/watch

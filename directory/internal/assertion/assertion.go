@@ -29,5 +29,8 @@ func Check(ctx context.Context, req *request.Request, id entry.ID) error {
 	for _, err := range req.Snapshot.Search(ctx, partition.Query{Base: id, Scope: op.BaseObject, Filter: f}) {
 		return err // the one result says that it is true
 	}
+	if err := req.Judge.Failure(); err != nil {
+		return err
+	}
 	return virtual.ErrAssertion
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/collective"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
@@ -41,7 +42,7 @@ func Compare(ctx context.Context, req *request.Request, r *op.Compare) error {
 }
 
 func compareEntry(ctx context.Context, req *request.Request, t *schema.AttributeType, options string, r *op.Compare) (bool, error) {
-	if at, ok := locate.Recall(ctx, req, r.Name); ok {
+	if at, ok := locate.Recall(ctx, req, r.Name); ok && req.Judge.ReadsAll() {
 		return compareAt(ctx, req, at, t, r)
 	}
 	name, err := dn.Parse(r.Name)
@@ -68,6 +69,9 @@ func compareEntry(ctx context.Context, req *request.Request, t *schema.Attribute
 
 func compareAt(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, r *op.Compare) (bool, error) {
 	if err := Check(ctx, req, at.ID); err != nil {
+		return false, err
+	}
+	if err := mayCompare(ctx, req, at, t, r); err != nil {
 		return false, err
 	}
 	_, options, _ := strings.Cut(r.Description, ";")
@@ -160,4 +164,23 @@ func compareShared(ctx context.Context, req *request.Request, at partition.Locat
 	}
 	holds, err = compareValues(t, values, assertion)
 	return holds, true, err
+}
+
+// mayCompare refuses a comparison with values that the requester may not compare with.
+// Whether the entry has the value makes no difference.
+func mayCompare(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, r *op.Compare) error {
+	if req.Judge.ReadsAll() {
+		return nil
+	}
+	d, err := req.Judge.DecideAt(ctx, at)
+	if err != nil {
+		return err
+	}
+	_, options := req.Schema.Describe(r.Description)
+	for _, sub := range req.Schema.Subtypes(t) {
+		if d == nil || !d.Value(sub, entry.SortOptions(options), r.Value, acl.Compare) {
+			return request.ErrAccess
+		}
+	}
+	return nil
 }

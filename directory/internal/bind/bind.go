@@ -4,16 +4,20 @@ package bind
 import (
 	"context"
 	"errors"
+	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/judge"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
 // errCredentials is the one answer to a wrong name and to a wrong password.
@@ -31,9 +35,42 @@ func Run(ctx context.Context, req *request.Request, r *op.Bind, x *request.Excha
 	} else {
 		who, err = simple(ctx, req, r)
 	}
+	if err == nil && who != nil {
+		who.Bound = boundBy(r)
+		err = mayBind(ctx, req, who)
+	}
 	if err == nil {
 		req.Session.Who.Store(who)
 		tellAuthzID(req)
+	}
+	return err
+}
+
+func boundBy(r *op.Bind) string {
+	if r.SASL {
+		return strings.ToLower(r.Mechanism)
+	}
+	return "simple"
+}
+
+// mayBind refuses, as a wrong password, an identity that the access rules do not let
+// bind on this connection. One that has no entry has none that they could be about.
+func mayBind(ctx context.Context, req *request.Request, who *settings.Identity) error {
+	if who.IsAdmin() || !who.HasEntry() {
+		return nil
+	}
+	p, err := req.ProgramOf(ctx, who)
+	if err != nil || p.Always().Entry(acl.Bind) {
+		return err
+	}
+	s := req.Now()
+	defer s.Close()
+	var j judge.Judge
+	j.Read(s, s.Schema())
+	j.By(p)
+	d, err := j.DecideAt(ctx, partition.Located{ID: who.ID, Name: who.Name})
+	if err == nil && (d == nil || !d.Entry(acl.Bind)) {
+		err = errCredentials
 	}
 	return err
 }

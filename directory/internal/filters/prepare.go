@@ -21,7 +21,7 @@ func Prepare(ctx context.Context, req *request.Request, f filter.Filter, shared 
 	if err != nil {
 		return nil, err
 	}
-	return shared.Rewrite(ctx, resolveFilter(req, f)), nil
+	return shared.Rewrite(ctx, req.Judge.Guard(ctx, resolveFilter(req, f))), nil
 }
 
 // PrepareUnstored turns a client's filter into one for entries that no store has.
@@ -110,7 +110,7 @@ func nameTest(ctx context.Context, req *request.Request, f *filter.Equal) (filte
 	if err != nil {
 		return f, nil // Undefined, as Resolve finds
 	}
-	at, err := req.Snapshot.Find(ctx, name)
+	at, err := req.Judge.Find(ctx, name)
 	if request.IsMissing(err) {
 		return filter.Or{}, nil
 	}

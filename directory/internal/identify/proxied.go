@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 
+	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
 // errProxied is the one answer to a name that does not exist, one that the
@@ -13,13 +16,11 @@ import (
 var errProxied = op.Errorf(op.AuthorizationDenied, "this identity cannot be assumed")
 
 // Assume runs the rest of the operation as the identity that its control asks
-// for. Only the administrator may.
+// for: anyone's, if the administrator asks, and otherwise one whose entry the access
+// rules let the requester act as.
 func Assume(ctx context.Context, req *request.Request) error {
 	if req.Controls.Proxied == nil {
 		return nil
-	}
-	if !req.Who.IsAdmin() {
-		return errProxied
 	}
 	s := req.Now()
 	defer s.Close()
@@ -28,10 +29,29 @@ func Assume(ctx context.Context, req *request.Request) error {
 		return errProxied
 	}
 	if err == nil {
-		err = Enabled(ctx, req, who, errProxied)
+		err = mayAssume(ctx, req, who)
 	}
 	if err == nil {
-		req.Who = who
+		err = Enabled(ctx, req, who, errProxied)
+	}
+	if err != nil {
+		return err
+	}
+	req.Who = who
+	return req.Judged(ctx)
+}
+
+// mayAssume refuses an identity that the requester may not act as.
+func mayAssume(ctx context.Context, req *request.Request, who *settings.Identity) error {
+	switch {
+	case req.Judge.Free():
+		return nil
+	case !who.HasEntry() || who.IsAdmin():
+		return errProxied
+	}
+	d, err := req.Judge.DecideAt(ctx, partition.Located{ID: who.ID, Name: who.Name})
+	if err == nil && (d == nil || !d.Entry(acl.Proxy)) {
+		err = errProxied
 	}
 	return err
 }

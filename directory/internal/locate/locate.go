@@ -22,7 +22,7 @@ func Entry(ctx context.Context, req *request.Request, name dn.DN) (partition.Loc
 	if err := CheckReferral(ctx, req, name, ""); err != nil {
 		return partition.Located{}, err
 	}
-	return req.Snapshot.Find(ctx, name)
+	return req.Judge.Find(ctx, name)
 }
 
 // Recall finds a name that was asked for before, unless a referral may stand in
@@ -86,7 +86,7 @@ func Base(ctx context.Context, req *request.Request, r *op.Search, name dn.DN) (
 		}
 	}
 	if classes == nil {
-		return req.Snapshot.Find(ctx, name)
+		return req.Judge.Find(ctx, name)
 	}
 	return Follow(ctx, req, name, scopeName(r.Scope), classes)
 }
@@ -101,7 +101,7 @@ func Follow(ctx context.Context, req *request.Request, name dn.DN, scope string,
 			return partition.Located{}, err
 		}
 		if h == nil {
-			return arrive(ctx, req.Snapshot, name, below, last)
+			return arrive(ctx, req, name, below, last)
 		}
 		if req.Known.Is(h.entry, req.Known.Referral) {
 			return partition.Located{}, referral(req, h, scope)
@@ -119,12 +119,12 @@ func Follow(ctx context.Context, req *request.Request, name dn.DN, scope string,
 // arrive finds a name in whose way nothing stands any more. If there is no entry
 // where the last alias leads, that is the alias's problem, and otherwise the
 // name's (RFC 4511, A.2).
-func arrive(ctx context.Context, s *partition.Snapshot, name dn.DN, below int, last *hurdle) (partition.Located, error) {
-	at, err := s.Find(ctx, name)
+func arrive(ctx context.Context, req *request.Request, name dn.DN, below int, last *hurdle) (partition.Located, error) {
+	at, err := req.Judge.Find(ctx, name)
 	if last == nil || !request.IsMissing(err) {
 		return at, err
 	}
-	if _, err := s.Find(ctx, name[below:]); request.IsMissing(err) {
+	if _, err := req.Judge.Find(ctx, name[below:]); request.IsMissing(err) {
 		return at, &op.Result{Code: op.AliasProblem, MatchedDN: last.at.Name, Diagnostic: "the alias leads to an entry that does not exist"}
 	}
 	return at, err
@@ -171,10 +171,22 @@ func firstHurdle(ctx context.Context, req *request.Request, name dn.DN, classes 
 			return nil, err
 		}
 		for _, c := range classes {
-			if req.Known.Is(e, c) {
-				return &hurdle{at, e, name[:i:i]}, nil
+			if !req.Known.Is(e, c) {
+				continue
 			}
+			if leads, err := leadsOn(ctx, req, at, c); !leads || err != nil {
+				return nil, err
+			}
+			return &hurdle{at, e, name[:i:i]}, nil
 		}
 	}
 	return nil, nil
+}
+
+// leadsOn reports whether the requester may learn where an alias or a referral leads.
+func leadsOn(ctx context.Context, req *request.Request, at partition.Located, c *schema.ObjectClass) (bool, error) {
+	if c == req.Known.Alias {
+		return req.Judge.LeadsOn(ctx, at, req.Known.AliasedObjectName)
+	}
+	return req.Judge.LeadsOn(ctx, at, req.Known.Ref)
 }

@@ -150,6 +150,12 @@ func TakeControls(req *Request, m *op.Message) error {
 		if c.OID != control.OIDSessionTracking && slices.ContainsFunc(m.Controls[:i], func(d op.Control) bool { return d.OID == c.OID }) {
 			return op.Errorf(op.ProtocolError, "control %s comes twice", c.OID)
 		}
+		if !req.Judge.MayUse(c.OID) {
+			if c.Critical {
+				return ErrAccess
+			}
+			continue
+		}
 		if err := k.take(req, m, c); err != nil {
 			return err
 		}

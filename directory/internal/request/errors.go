@@ -76,8 +76,5 @@ func (d *Server) ToResult(err error) op.Result {
 	return op.Result{Code: op.Other, Diagnostic: "internal error: the server's log has more"}
 }
 
-// ErrAccess refuses what only the administrator may do.
-var ErrAccess = op.Errorf(op.InsufficientAccessRights, "only the administrator may do this")
-
 // IsMissing reports whether a name leads to no entry.
 func IsMissing(err error) bool { return partition.Is(err, partition.NoSuchEntry) }

@@ -16,6 +16,9 @@ func (req *Request) State(ctx context.Context) (*partition.Snapshot, error) {
 	if req.Controls.At == nil {
 		return req.Now(), nil
 	}
+	if err := req.Judge.MayReadPast(); err != nil {
+		return nil, err
+	}
 	s, err := req.Server.Part.AtMoment(ctx, *req.Controls.At)
 	if err != nil {
 		return nil, req.noState(err)

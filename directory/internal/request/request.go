@@ -7,6 +7,7 @@ package request
 import (
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/directory/internal/judge"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -24,6 +25,7 @@ type Request struct {
 	Who      *settings.Identity // as whom it runs: the session's, unless a control says otherwise
 	Controls Controls
 	Limits   *settings.Limits // of who asks
+	Judge    judge.Judge      // decides what they may see and do
 
 	// Snapshot is the state that the request reads, Schema its schema, and Known what
 	// is known of it; only adopt sets these.
@@ -69,6 +71,7 @@ func (req *Request) Read(s *partition.Snapshot) *partition.Snapshot {
 // the state that they were read from, and match no others.
 func (req *Request) adopt(s *partition.Snapshot, sch *schema.Schema) {
 	req.Snapshot = s
+	req.Judge.Read(s, sch)
 	if sch != req.Schema {
 		req.Known = req.Server.knownOf(sch)
 		req.Schema = sch

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"sync/atomic"
 
+	"github.com/seed-4dac0d86/ldapd/access"
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
@@ -19,6 +20,7 @@ type Server struct {
 	Log       *slog.Logger
 	Beside    Background
 
+	rules    access.Rules // of access
 	current  atomic.Pointer[settings.Settings]
 	known    atomic.Pointer[known.Elements] // of the schema last seen
 	Sessions atomic.Uint64                  // so far

@@ -2,8 +2,11 @@ package request
 
 import (
 	"context"
+	"net/netip"
+	"sync"
 	"sync/atomic"
 
+	"github.com/seed-4dac0d86/ldapd/access"
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 )
@@ -16,6 +19,10 @@ type Session struct {
 	Who     atomic.Pointer[settings.Identity]
 	// Exchange of SASL under way. Only binds touch it, which run alone.
 	Exchange *Exchange
+
+	anonymous access.Who // as which access rules know a session that is not bound
+	once      sync.Once  // of address
+	address   netip.Addr // of the client, if it has one
 }
 
 // An Exchange is what a session remembers between the binds of a mechanism with

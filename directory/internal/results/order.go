@@ -135,6 +135,8 @@ func checkView(req *request.Request, keys []partition.SortKey) error {
 		return ViewError(req, control.SortControlMissing, "it needs a sort control")
 	case keys == nil:
 		return ViewError(req, op.InappropriateMatching, "the entries cannot be sorted")
+	case !req.Judge.SortsAll(keys):
+		return ViewError(req, op.InsufficientAccessRights, "the access rules do not let you search by all that the list is sorted by")
 	case req.Controls.Paged != nil:
 		return ViewError(req, op.UnwillingToPerform, "paged results are another way through the list: ask for one of them")
 	case req.Limits.Page > 0 && v.Before+v.After >= req.Limits.Page:

@@ -1,6 +1,8 @@
 package results
 
 import (
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
@@ -19,20 +21,23 @@ func PagedResponse(req *request.Request, cookie []byte) {
 }
 
 // Paged results (RFC 2696) need no memory between the pages: the cookie has all
-// that the next page takes, signed, so that any server with the same secret can
-// go on after any other. Its layout, big-endian:
+// that the next page takes, so that any server with the same secret can go on after
+// any other. It is sealed, since positions are values of entries, perhaps of one that
+// the client may not see: AES-256-GCM by a key made of the secret, the search and who
+// asks. Its layout, big-endian, all behind the nonce encrypted:
 //
+//	nonce    12
 //	revision  8  the state of the directory that all pages show
 //	sent      4  entries on the pages so far, for the size limit
 //	skip      4  results to leave out: where a position cannot say it
 //	position     of the partition's stream, behind the last result
-//	mac      16  HMAC-SHA-256 by a key made of the secret, the search and who asks
+//	tag      16
 //
 // A search that follows aliases is many streams, and goes on by skipping. The
 // position of a sorted one begins with its way: see sorted.go.
 const (
 	cookieHead = 8 + 4 + 4
-	CookieMAC  = 16
+	CookieMAC  = 16 // of the contexts of views
 )
 
 // errPageFull ends a page that is not the last.
@@ -44,7 +49,7 @@ var ErrCookie = op.Errorf(op.UnwillingToPerform,
 // Page is one page of a search under way.
 type Page struct {
 	size int
-	key  []byte // signs the cookies of this search by this user
+	key  []byte // seals the cookies of this search by this user
 
 	Revision table.Revision // 0: the first page
 	sent     int
@@ -114,32 +119,37 @@ func CookieKey(req *request.Request, r *op.Search) []byte {
 	return mac.Sum(nil)
 }
 
-// sum signs a cookie's body.
-func (p *Page) sum(body []byte) []byte {
-	mac := hmac.New(sha256.New, p.key)
-	mac.Write(body)
-	return mac.Sum(nil)[:CookieMAC]
+// seal is what opens and closes cookies.
+func (p *Page) seal() cipher.AEAD {
+	block, err := aes.NewCipher(p.key)
+	if err != nil {
+		panic(err) // the key has the length of a hash
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		panic(err) // AES has the block size that GCM takes
+	}
+	return aead
 }
 
 func (p *Page) read(cookie []byte) bool {
-	n := len(cookie) - CookieMAC
-	if n < cookieHead || !hmac.Equal(p.sum(cookie[:n]), cookie[n:]) {
+	body, err := p.seal().Open(nil, nil, cookie, nil)
+	if err != nil || len(body) < cookieHead {
 		return false
 	}
-	p.Revision = table.Revision(binary.BigEndian.Uint64(cookie))
-	p.sent = int(binary.BigEndian.Uint32(cookie[8:]))
-	p.Skip = int(binary.BigEndian.Uint32(cookie[12:]))
-	p.After = cookie[cookieHead:n]
+	p.Revision = table.Revision(binary.BigEndian.Uint64(body))
+	p.sent = int(binary.BigEndian.Uint32(body[8:]))
+	p.Skip = int(binary.BigEndian.Uint32(body[12:]))
+	p.After = body[cookieHead:]
 	return true
 }
 
 func (p *Page) write(revision table.Revision, sent, skip int, position []byte) []byte {
-	b := make([]byte, 0, cookieHead+len(position)+CookieMAC)
+	b := make([]byte, 0, cookieHead+len(position))
 	b = binary.BigEndian.AppendUint64(b, uint64(revision))
 	b = binary.BigEndian.AppendUint32(b, uint32(sent))
 	b = binary.BigEndian.AppendUint32(b, uint32(skip))
-	b = append(b, position...)
-	return append(b, p.sum(b)...)
+	return p.seal().Seal(nil, nil, append(b, position...), nil)
 }
 
 // turn counts a result. Skip says that an earlier page had it; errPageFull that it is

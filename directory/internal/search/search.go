@@ -154,7 +154,7 @@ func (st *Stream) Prepare(ctx context.Context) (err error) {
 		f = &filter.OrNode{Parts: append(also, f)}
 	}
 	st.Query = st.Out.View.Query(st.keys)
-	st.Query.Scope, st.Query.Filter = st.R.Scope, f
+	st.Query.Scope, st.Query.Filter = st.R.Scope, req.Judge.OnlySeen(ctx, f)
 	return nil
 }
 
@@ -230,6 +230,9 @@ func (st *Stream) runQuery(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := st.Req.Judge.Failure(); err != nil {
+		return err
+	}
 	return st.Out.View.Shared.Failure()
 }
 
@@ -250,10 +253,11 @@ func (st *Stream) take(ctx context.Context, found *partition.Result) error {
 		}
 	}
 	if st.sorter != nil {
-		if !st.sorter.Add(found.Entry) {
-			return errSortMemory
+		e, err := st.Req.Judge.Searchable(ctx, found, st.keys)
+		if err == nil && !st.sorter.Add(e) {
+			err = errSortMemory
 		}
-		return nil
+		return err
 	}
 	return st.deliver(ctx, found)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
+	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
@@ -41,6 +42,7 @@ type Lists = otter.Cache[listKey, []entry.ID]
 
 type listKey struct {
 	search   [32]byte // cookieKey
+	program  *acl.Program
 	revision table.Revision
 }
 
@@ -110,7 +112,7 @@ func (st *Stream) chooseWay(ctx context.Context) (byte, error) {
 // ordered reports whether an index has the order that is asked for.
 func (st *Stream) ordered() bool {
 	keys := st.keys
-	return len(keys) == 1 && !st.aliases && st.R.Scope != op.BaseObject && st.Req.Snapshot.Ordered(&keys[0])
+	return len(keys) == 1 && st.Req.Judge.SortsAll(keys) && !st.aliases && st.R.Scope != op.BaseObject && st.Req.Snapshot.Ordered(&keys[0])
 }
 
 // quicklyOrdered reports whether the first entry in order is soon found. In
@@ -183,7 +185,7 @@ func (st *Stream) list(ctx context.Context) ([]entry.ID, error) {
 	again := st.Out.Page != nil || st.Req.Controls.Vlv != nil
 	var key listKey
 	if again {
-		key = listKey{[32]byte(results.CookieKey(st.Req, st.R)), st.Req.Snapshot.Revision()}
+		key = listKey{[32]byte(results.CookieKey(st.Req, st.R)), st.Req.Judge.Program(), st.Req.Snapshot.Revision()}
 		if ids, ok := st.lists.GetIfPresent(key); ok {
 			return ids, nil
 		}

@@ -3,6 +3,7 @@ package settings
 import (
 	"sync/atomic"
 
+	"github.com/seed-4dac0d86/ldapd/access"
 	"github.com/seed-4dac0d86/ldapd/entry"
 )
 
@@ -12,7 +13,9 @@ type Identity struct {
 	ID    entry.ID // entry.Root: there is no entry
 	Admin bool
 
+	Bound  string // the mechanism that it is bound by, in lower case
 	limits atomic.Pointer[foundLimits]
+	asker  atomic.Pointer[access.Who]
 	Reset  atomic.Bool // the password must be changed before anything else
 }
 
@@ -37,4 +40,21 @@ func (i *Identity) AuthzID() []byte {
 		return []byte{}
 	}
 	return []byte("dn:" + i.Name)
+}
+
+// Mechanism is that of the bind, "" of the anonymous.
+func (i *Identity) Mechanism() string {
+	if i == nil {
+		return ""
+	}
+	return i.Bound
+}
+
+// Asker is the identity as access rules know it. It must not be nil.
+func (i *Identity) Asker() *access.Who {
+	if w := i.asker.Load(); w != nil {
+		return w
+	}
+	i.asker.CompareAndSwap(nil, &access.Who{Name: i.Name, ID: i.ID})
+	return i.asker.Load()
 }

@@ -2,10 +2,13 @@ package show
 
 import (
 	"context"
+	"iter"
 	"strconv"
 
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -65,7 +68,7 @@ func Computed(ctx context.Context, req *request.Request, t *schema.AttributeType
 	case known.SubschemaSubentry:
 		return [][]byte{[]byte(partition.SubschemaName)}, nil
 	case known.HasSubordinates:
-		has, err := req.Snapshot.HasChildren(ctx, at.ID)
+		has, err := hasChildren(ctx, req, at)
 		return [][]byte{boolean(has)}, err
 	case known.GoverningStructureRule:
 		rule, err := req.Snapshot.GoverningRule(ctx, at.ID)
@@ -74,8 +77,40 @@ func Computed(ctx context.Context, req *request.Request, t *schema.AttributeType
 		}
 		return [][]byte{strconv.AppendInt(nil, int64(rule.ID), 10)}, err
 	}
-	n, err := req.Snapshot.CountChildren(ctx, at.ID)
+	n, err := countChildren(ctx, req, at)
 	return [][]byte{strconv.AppendInt(nil, int64(n), 10)}, err
+}
+
+// hasChildren reports whether the requester sees an entry below another.
+func hasChildren(ctx context.Context, req *request.Request, at partition.Located) (bool, error) {
+	if req.Judge.SeesAll() {
+		return req.Snapshot.HasChildren(ctx, at.ID)
+	}
+	for _, err := range seenChildren(ctx, req, at) {
+		return err == nil, err
+	}
+	return false, req.Judge.Failure()
+}
+
+// countChildren counts the entries right below one that the requester sees.
+func countChildren(ctx context.Context, req *request.Request, at partition.Located) (n int, err error) {
+	if req.Judge.SeesAll() {
+		return req.Snapshot.CountChildren(ctx, at.ID)
+	}
+	for _, err := range seenChildren(ctx, req, at) {
+		if err != nil {
+			return 0, err
+		}
+		n++
+	}
+	return n, req.Judge.Failure()
+}
+
+func seenChildren(ctx context.Context, req *request.Request, at partition.Located) iter.Seq2[*partition.Result, error] {
+	return req.Snapshot.Search(ctx, partition.Query{
+		Base: at.ID, Scope: op.SingleLevel, Only: req.Judge.LooksAt(),
+		Filter: req.Judge.OnlySeen(ctx, filter.Const(filter.True)),
+	})
 }
 
 func boolean(b bool) []byte {

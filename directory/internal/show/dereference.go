@@ -2,6 +2,7 @@ package show
 
 import (
 	"context"
+	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
@@ -66,7 +67,11 @@ func (d *description) values(e *entry.Entry) [][]byte {
 // dereferenced returns the control that goes with an entry: what the entries have
 // that it names. An entry that is not there looks like one that has nothing to
 // show.
-func (v *View) dereferenced(ctx context.Context, e *entry.Entry) ([]op.Control, error) {
+func (v *View) dereferenced(ctx context.Context, found *partition.Result) ([]op.Control, error) {
+	e, err := v.shownEntry(ctx, found)
+	if err != nil {
+		return nil, err
+	}
 	specs := v.dereference
 	names := 0
 	for i := range specs {
@@ -107,7 +112,7 @@ func (v *View) named(ctx context.Context, spec *derefSpec, value []byte) (*entry
 	if err != nil {
 		return nil, nil
 	}
-	at, err := v.Req.Snapshot.Find(ctx, name)
+	at, err := v.Req.Judge.Find(ctx, name)
 	if request.IsMissing(err) {
 		return nil, nil
 	}
@@ -118,11 +123,21 @@ func (v *View) named(ctx context.Context, spec *derefSpec, value []byte) (*entry
 	for i := range only {
 		only[i] = spec.attributes[i].typ
 	}
+	only = append(only, v.Req.Judge.LooksAt()...)
 	for found, err := range v.Req.Snapshot.Results(ctx, []entry.ID{at.ID}, partition.Query{Filter: filter.Const(filter.True), Only: only}) {
 		if err != nil {
 			return nil, err
 		}
-		return found.Entry, nil
+		return v.shownEntry(ctx, found)
 	}
 	return nil, nil
+}
+
+// shownEntry returns an entry with what the client may be shown of it.
+func (v *View) shownEntry(ctx context.Context, found *partition.Result) (*entry.Entry, error) {
+	if v.Req.Judge.ReadsAll() {
+		return found.Entry, nil
+	}
+	attributes, err := v.Req.Judge.Shown(ctx, found.Name, found.Entry, slices.Clone(found.Entry.Attributes))
+	return &entry.Entry{ID: found.ID, Attributes: attributes}, err
 }

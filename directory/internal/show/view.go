@@ -82,6 +82,7 @@ func (v *View) only(keys []partition.SortKey) []*schema.AttributeType {
 	for i := range v.dereference {
 		v.types = append(v.types, v.dereference[i].attribute.typ)
 	}
+	v.types = append(v.types, v.Req.Judge.LooksAt()...)
 	return v.types
 }
 
@@ -103,8 +104,11 @@ func (v *View) Entry(ctx context.Context, found *partition.Result, controls []op
 			return nil, err
 		}
 	}
+	if attributes, err = v.Req.Judge.Shown(ctx, found.Name, found.Entry, attributes); err != nil {
+		return nil, err
+	}
 	if v.dereference != nil {
-		more, err := v.dereferenced(ctx, found.Entry)
+		more, err := v.dereferenced(ctx, found)
 		if err != nil {
 			return nil, err
 		}

@@ -26,7 +26,7 @@ type listing struct {
 func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink, what string,
 	state func(context.Context, *results.Page) (*partition.Snapshot, error), run func(context.Context, *listing) error) error {
 	switch {
-	case !req.Who.IsAdmin():
+	case !req.Judge.Manages():
 		return request.ErrAccess
 	case req.IsPast() || req.Controls.Waits() || req.Controls.Vlv != nil:
 		return op.Errorf(op.UnwillingToPerform, "%s supports paged searches, but neither sorting, views and persistent searches nor past states", what)

@@ -25,6 +25,9 @@ func Run(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, si
 	if err := req.Controls.CheckWait(); err != nil {
 		return err
 	}
+	if err := req.Judge.MayRead(); err != nil {
+		return err
+	}
 	if req.Controls.Sync != nil {
 		return synchronize(ctx, req, name, r, sink)
 	}
@@ -47,6 +50,9 @@ var errBase = errors.New("the base of the search is another entry now, or none")
 // content makes that of a state.
 func (w *watch) content(ctx context.Context, s *partition.Snapshot) (*content, error) {
 	req := w.req.On(s)
+	if err := req.StillReads(ctx); err != nil {
+		return nil, err
+	}
 	at, err := locate.Base(ctx, req, w.r, w.name)
 	if err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ func deleteTree(ctx context.Context, req *request.Request, name dn.DN) error {
 	var read []op.Control
 	for whole := false; !whole; commits++ {
 		n := 0
-		u := &update{name: name, change: func(tx *partition.Tx) (err error) {
+		u := &update{name: name, allowed: mayDeleteTree, change: func(tx *partition.Tx) (err error) {
 			n, whole, err = tx.DeleteTree(ctx, name, maxTreeCommit)
 			return err
 		}}

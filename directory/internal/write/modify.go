@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
@@ -30,8 +31,10 @@ func modify(ctx context.Context, req *request.Request, r *op.Modify) error {
 	}
 	changes := r.Changes
 	u := &update{
-		name:   name,
-		own:    isPasswordChange(req, changes),
+		name: name,
+		allowed: func(_ context.Context, req *request.Request, _ partition.Located, d *acl.Decision) error {
+			return mayModify(req, d, r.Changes)
+		},
 		change: func(tx *partition.Tx) error { return modifyIn(ctx, req, tx, name, changes) },
 	}
 	if slices.ContainsFunc(changes, func(c op.Modification) bool { return password.Is(req, c.Description) }) {
@@ -41,8 +44,8 @@ func modify(ctx context.Context, req *request.Request, r *op.Modify) error {
 		}
 	}
 	err = u.run(ctx, req)
-	if err == nil {
-		identify.ChangedPassword(req) // what else could a user have modified
+	if err == nil && touchesPassword(req, r.Changes) {
+		identify.ChangedPassword(req)
 	}
 	return err
 }

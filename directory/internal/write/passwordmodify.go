@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
@@ -42,8 +43,10 @@ func PasswordModify(ctx context.Context, req *request.Request, value []byte) err
 	}
 	var changes []op.Modification
 	u := &update{
-		name:  name,
-		own:   true,
+		name: name,
+		allowed: func(_ context.Context, req *request.Request, _ partition.Located, d *acl.Decision) error {
+			return refuseUnless(d.All(req.Known.UserPassword, acl.Insert|acl.Remove))
+		},
 		check: func() error { return checkOld(ctx, req, name, p.Old) },
 		prepare: func() (err error) {
 			changes, err = password.New(ctx, req, p.New)

@@ -43,7 +43,7 @@ func seen(ctx context.Context, req *request.Request, v *show.View, name dn.DN, i
 		return nil, err
 	}
 	q := v.Query(nil)
-	q.Base, q.Scope, q.Filter = id, op.BaseObject, filter.Const(filter.True)
+	q.Base, q.Scope, q.Filter = id, op.BaseObject, req.Judge.OnlySeen(ctx, filter.Const(filter.True))
 	for found, err := range req.Snapshot.Search(ctx, q) {
 		if err != nil {
 			return nil, err

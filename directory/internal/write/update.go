@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/assertion"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -24,37 +24,16 @@ import (
 type update struct {
 	name dn.DN // of the entry, before the change; of a new one, after it
 	adds bool  // there is no entry before
-	own  bool  // users may do this to their own entries
+	// attributes are those of a new entry.
+	attributes []op.PartialAttribute
+	// allowed, of what is no add, refuses a requester for what the access rules say of
+	// the entry.
+	allowed func(ctx context.Context, req *request.Request, at partition.Located, d *acl.Decision) error
 	// check, if given, refuses the change for other reasons than who asks.
 	check func() error
 	// prepare, if given, does once what takes so long that no transaction waits for it.
 	prepare func() error
 	change  func(*partition.Tx) error
-}
-
-// may refuses an update that the requester may not make. It is the only place that does,
-// except that users may do less with their passwords than the administrator. A referral
-// comes before the refusal, since it is the other server that decides.
-func (u *update) may(ctx context.Context, req *request.Request) error {
-	if err := locate.CheckReferral(ctx, req, u.name, ""); err != nil {
-		return err
-	}
-	switch {
-	case req.Who.IsAdmin():
-		return nil
-	case !u.own || req.Who == nil:
-		return request.ErrAccess
-	}
-	at, err := req.Snapshot.Find(ctx, u.name)
-	switch {
-	case request.IsMissing(err):
-		return request.ErrAccess
-	case err != nil:
-		return err
-	case at.ID != req.Who.ID:
-		return request.ErrAccess
-	}
-	return nil
 }
 
 // run makes the update in a transaction, whose state is all that it reads.
@@ -96,9 +75,6 @@ func (u *update) try(ctx context.Context, req *request.Request) (table.Revision,
 		}
 		if u.prepare != nil {
 			return errPrepare
-		}
-		if req.Controls.Rules.Relaxed && !req.Who.IsAdmin() {
-			return request.ErrAccess
 		}
 		req.Trace.Attempts++
 		req.Response.Controls = nil // those of an attempt that lost

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
@@ -49,7 +50,7 @@ func add(ctx context.Context, req *request.Request, r *op.Add) error {
 		return err
 	}
 	attributes := r.Attributes
-	u := &update{name: name, adds: true, change: func(tx *partition.Tx) error {
+	u := &update{name: name, adds: true, attributes: r.Attributes, change: func(tx *partition.Tx) error {
 		_, err := tx.Add(ctx, name, attributes, false)
 		return err
 	}}
@@ -71,7 +72,7 @@ func remove(ctx context.Context, req *request.Request, r *op.Delete) error {
 	if req.Controls.TreeDelete {
 		return deleteTree(ctx, req, name)
 	}
-	u := &update{name: name, change: func(tx *partition.Tx) error { return tx.Delete(ctx, name) }}
+	u := &update{name: name, allowed: mayDelete, change: func(tx *partition.Tx) error { return tx.Delete(ctx, name) }}
 	return u.run(ctx, req)
 }
 
@@ -92,6 +93,9 @@ func modifyDN(ctx context.Context, req *request.Request, r *op.ModifyDN) error {
 	u := &update{name: name, change: func(tx *partition.Tx) error {
 		return tx.Rename(ctx, name, rdn, r.DeleteOldRDN, superior)
 	}}
+	u.allowed = func(ctx context.Context, req *request.Request, at partition.Located, d *acl.Decision) error {
+		return mayRename(ctx, req, at, d, rdn, superior)
+	}
 	if superior != nil {
 		u.check = func() error { return checkSuperior(ctx, req, *superior) }
 	}

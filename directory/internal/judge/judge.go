@@ -1,0 +1,322 @@
+// Package judge decides what one request may see and do. It is the only place in
+// the directory that asks access rules.
+package judge
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/access"
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// A Judge decides what a requester may see and do with the entries of a state. The
+// zero Judge lets everything be done: it is the administrator's, and of what the server
+// does for itself.
+type Judge struct {
+	program *acl.Program
+	state   *partition.Snapshot
+	schema  *schema.Schema // of the state
+
+	// The last decision, which a search asks for in the filter and once more where the
+	// entry is shown.
+	last     *entry.Entry
+	decision *acl.Decision
+	failed   error // to read what a rule looks at, in a filter
+}
+
+// ErrAccess refuses what the access rules do not allow.
+var ErrAccess = op.Errorf(op.InsufficientAccessRights, "the access rules do not allow this")
+
+// errRules ends a request whose state has another schema than the rules in force.
+var errRules = op.Errorf(op.Busy, "the schema has just been changed: try again")
+
+// By makes it one by the access rules as they are for the requester.
+func (j *Judge) By(p *acl.Program) { *j = Judge{program: p, state: j.state, schema: j.schema} }
+
+// Read makes it one of another state.
+func (j *Judge) Read(s *partition.Snapshot, sch *schema.Schema) {
+	*j = Judge{program: j.program, state: s, schema: sch}
+}
+
+// Program returns the access rules for the requester; nil: there are none for them.
+func (j *Judge) Program() *acl.Program { return j.program }
+
+// Free reports whether the requester may do everything.
+func (j *Judge) Free() bool { return j.program == nil }
+
+// ReadsAll reports whether the requester reads everything except secrets.
+func (j *Judge) ReadsAll() bool { return j.program == nil || j.program.ReadsAll() }
+
+// SeesAll reports whether the requester sees every entry.
+func (j *Judge) SeesAll() bool { return j.program == nil || j.program.Always().Entry(acl.See) }
+
+// Always returns what the requester may do with every entry; nil: everything.
+func (j *Judge) Always() *acl.Decision {
+	if j.program == nil {
+		return nil
+	}
+	return j.program.Always()
+}
+
+// Manages reports whether the requester is the administrator of the whole directory.
+func (j *Judge) Manages() bool { return j.program == nil || j.program.Always().Manages() }
+
+// MayRead refuses to whoever does not read everything what shows entries in other
+// ways than a search of the newest state.
+func (j *Judge) MayRead() error {
+	if !j.ReadsAll() {
+		return ErrAccess
+	}
+	return nil
+}
+
+// MayReadPast is MayRead of states of the past.
+func (j *Judge) MayReadPast() error {
+	if a := j.Always(); a != nil && !a.Entry(acl.Past) {
+		return ErrAccess
+	}
+	return j.MayRead()
+}
+
+// MayUse reports whether the requester may use a control or an extended operation.
+func (j *Judge) MayUse(oid string) bool { return j.program == nil || j.program.MayUse(oid) }
+
+// Decide returns what the requester may do with an entry of the state. It is for
+// requesters who may not do everything: see Free.
+func (j *Judge) Decide(ctx context.Context, name dn.DN, e *entry.Entry, src filter.Source) (*acl.Decision, error) {
+	switch {
+	case j.program.Schema() != j.schema:
+		return nil, errRules
+	case j.last == e:
+		return j.decision, nil
+	}
+	zone, err := j.program.Zone(name.Parent())
+	if err != nil {
+		return nil, err
+	}
+	var failed error
+	d := zone.Decide(access.Entry(ctx, j.state, name, e, src, func(err error) { failed = err }))
+	if failed != nil {
+		return nil, failed
+	}
+	j.last, j.decision = e, d
+	return d, nil
+}
+
+// DecideAt is Decide of the entry of a name that is there.
+func (j *Judge) DecideAt(ctx context.Context, at partition.Located) (*acl.Decision, error) {
+	if j.program.Schema() != j.schema {
+		return nil, errRules
+	}
+	e, err := j.state.Some(ctx, at.ID, j.program.Types())
+	if err != nil {
+		return nil, err
+	}
+	name, err := dn.Parse(at.Name)
+	if err != nil || e == nil {
+		return nil, err
+	}
+	return j.Decide(ctx, name, e, j.source(name, e))
+}
+
+// DecideNew is Decide of an entry that is not there yet.
+func (j *Judge) DecideNew(ctx context.Context, name dn.DN, e *entry.Entry) (*acl.Decision, error) {
+	j.last = nil
+	return j.Decide(ctx, name, e, j.source(name, e))
+}
+
+func (j *Judge) source(name dn.DN, e *entry.Entry) *filter.EntrySource {
+	return &filter.EntrySource{Schema: j.schema, Entry: e, Name: name}
+}
+
+// sees reports whether the requester may know of an entry that is there.
+func (j *Judge) sees(ctx context.Context, at partition.Located) (bool, error) {
+	if j.SeesAll() || at.ID == entry.Root {
+		return true, nil
+	}
+	d, err := j.DecideAt(ctx, at)
+	return d != nil && d.Entry(acl.See), err
+}
+
+// Find returns where a name leads. An entry that the requester does not see is not
+// there, and neither are those of its superiors that they do not see.
+func (j *Judge) Find(ctx context.Context, name dn.DN) (partition.Located, error) {
+	at, err := j.state.Find(ctx, name)
+	if j.SeesAll() {
+		return at, err
+	}
+	switch {
+	case err == nil:
+		seen, err := j.sees(ctx, at)
+		if seen || err != nil {
+			return at, err
+		}
+	case !partition.Is(err, partition.NoSuchEntry):
+		return at, err
+	}
+	return partition.Located{}, j.missing(ctx, name)
+}
+
+// missing returns the error of a name that leads nowhere: the deepest entry above that
+// the requester sees is its match.
+func (j *Judge) missing(ctx context.Context, name dn.DN) error {
+	missing := &partition.Error{Problem: partition.NoSuchEntry, Text: "no entry " + name.String()}
+	for above := name.Parent(); len(above) > 0; above = above.Parent() {
+		at, err := j.state.Find(ctx, above)
+		if partition.Is(err, partition.NoSuchEntry) {
+			continue
+		}
+		seen := false
+		if err == nil {
+			seen, err = j.sees(ctx, at)
+		}
+		if err != nil {
+			return err
+		}
+		if seen {
+			missing.Matched = at.Name
+			break
+		}
+	}
+	return missing
+}
+
+// LeadsOn reports whether the requester may learn where a referral or an alias leads, by
+// the attribute that says it. If not, it is as if there were no such entry.
+func (j *Judge) LeadsOn(ctx context.Context, at partition.Located, t *schema.AttributeType) (bool, error) {
+	if j.ReadsAll() {
+		return true, nil
+	}
+	d, err := j.DecideAt(ctx, at)
+	return d != nil && d.Entry(acl.See) && d.All(t, acl.Show), err
+}
+
+// Guard makes a client's filter one that tests only what the requester may search.
+func (j *Judge) Guard(ctx context.Context, f filter.Resolved) filter.Resolved {
+	if j.ReadsAll() {
+		return f
+	}
+	return j.program.Guard(f, j.Decider(ctx))
+}
+
+// OnlySeen makes a filter one of entries that the requester sees.
+func (j *Judge) OnlySeen(ctx context.Context, f filter.Resolved) filter.Resolved {
+	if j.SeesAll() {
+		return f
+	}
+	return filter.MakeAnd(f, acl.Visible(j.Decider(ctx)))
+}
+
+// Decider decides for filters, which cannot fail: Failure returns the error behind them.
+func (j *Judge) Decider(ctx context.Context) acl.Decider {
+	return func(name dn.DN, src filter.Source) *acl.Decision {
+		s, ok := src.(*filter.EntrySource)
+		if !ok {
+			return nil
+		}
+		d, err := j.Decide(ctx, name, s.Entry, src)
+		if err != nil {
+			j.failed = err
+		}
+		return d
+	}
+}
+
+// Failure returns the error of a search whose filters could not decide.
+func (j *Judge) Failure() error {
+	if j.program == nil {
+		return nil
+	}
+	return j.failed
+}
+
+// LooksAt are the types that decisions need of an entry with very many values.
+func (j *Judge) LooksAt() []*schema.AttributeType {
+	if j.ReadsAll() {
+		return nil
+	}
+	return j.program.Types()
+}
+
+// Shown leaves of an entry's attributes those, and of these the values, that the
+// requester may be shown. It works in place.
+func (j *Judge) Shown(ctx context.Context, name string, e *entry.Entry, attributes []entry.Attribute) ([]entry.Attribute, error) {
+	if j.ReadsAll() {
+		return attributes, nil
+	}
+	d, err := j.decideNamed(ctx, name, e)
+	if err != nil {
+		return nil, err
+	}
+	return allowed(d, attributes, acl.Show), nil
+}
+
+// decideNamed is Decide of an entry by the text of its name.
+func (j *Judge) decideNamed(ctx context.Context, text string, e *entry.Entry) (*acl.Decision, error) {
+	if j.last == e {
+		return j.decision, nil
+	}
+	name, err := dn.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	return j.Decide(ctx, name, e, j.source(name, e))
+}
+
+// allowed leaves of attributes those values on which a decision has the rights.
+func allowed(d *acl.Decision, attributes []entry.Attribute, r acl.Rights) []entry.Attribute {
+	kept := attributes[:0]
+	for _, a := range attributes {
+		switch {
+		case d.Description(a.Type, a.Options, r):
+			kept = append(kept, a)
+		case d.Some(a.Type, r):
+			var values [][]byte
+			for _, v := range a.Values {
+				if d.Value(a.Type, a.Options, v, r) {
+					values = append(values, v)
+				}
+			}
+			if len(values) > 0 {
+				kept = append(kept, entry.Attribute{Type: a.Type, Options: a.Options, Values: values})
+			}
+		}
+	}
+	return kept
+}
+
+// Searchable returns an entry without the values of some types that the requester may
+// not search: what results are put in order by.
+func (j *Judge) Searchable(ctx context.Context, found *partition.Result, keys []partition.SortKey) (*entry.Entry, error) {
+	if j.SortsAll(keys) {
+		return found.Entry, nil
+	}
+	d, err := j.decideNamed(ctx, found.Name, found.Entry)
+	if err != nil {
+		return nil, err
+	}
+	attributes := append([]entry.Attribute(nil), found.Entry.Attributes...)
+	return &entry.Entry{ID: found.Entry.ID, Attributes: allowed(d, attributes, acl.Search)}, nil
+}
+
+// SortsAll reports whether the requester may search what results are put in order by,
+// in all entries.
+func (j *Judge) SortsAll(keys []partition.SortKey) bool {
+	if j.ReadsAll() {
+		return true
+	}
+	for i := range keys {
+		for _, t := range j.schema.Subtypes(keys[i].Type) {
+			if !j.Always().All(t, acl.Search) {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,65 @@
+package request
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/judge"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+)
+
+// ErrAccess refuses what the access rules do not allow.
+var ErrAccess = judge.ErrAccess
+
+// Judged has the access rules of now decide what the request may see and do.
+func (req *Request) Judged(ctx context.Context) error {
+	if req.Who.IsAdmin() {
+		req.Judge.By(nil)
+		return nil
+	}
+	p, err := req.ProgramOf(ctx, req.Who)
+	if err == nil {
+		req.Judge.By(p)
+	}
+	return err
+}
+
+// ProgramOf returns the access rules of now as they are for an identity on the
+// request's connection.
+func (req *Request) ProgramOf(ctx context.Context, who *settings.Identity) (*acl.Program, error) {
+	newest := req.Server.Part.Snapshot()
+	defer newest.Close()
+	asker := &req.Session.anonymous
+	if who != nil {
+		asker = who.Asker()
+	}
+	c := req.Session.connection()
+	c.Mechanism, c.Proxied = who.Mechanism(), req.Controls.Proxied != nil
+	return req.Server.rules.Program(ctx, newest, asker, c)
+}
+
+// StillReads is MayRead by the rules of now, for requests that last.
+func (req *Request) StillReads(ctx context.Context) error {
+	if err := req.Judged(ctx); err != nil {
+		return err
+	}
+	return req.Judge.MayRead()
+}
+
+// connection is the client's connection as access rules see it. TLS may begin on one.
+func (s *Session) connection() acl.Connection {
+	_, _, local := s.Channel.Peer()
+	c := acl.Connection{Secure: s.Channel.TLS() != nil || local, Local: local, Time: time.Now()}
+	if c.Secure {
+		c.SSF = 128 // of every cipher suite that is served
+	}
+	s.once.Do(func() {
+		if a, err := netip.ParseAddrPort(s.Channel.Remote()); err == nil {
+			s.address = a.Addr().Unmap()
+		}
+	})
+	c.Address = s.address
+	return c
+}

@@ -1,0 +1,190 @@
+package write
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// may refuses an update that the requester may not make. A referral comes before the
+// refusal, since it is the other server that decides.
+func (u *update) may(ctx context.Context, req *request.Request) error {
+	if err := locate.CheckReferral(ctx, req, u.name, ""); err != nil {
+		return err
+	}
+	if req.Judge.Free() {
+		return nil
+	}
+	if partition.IsSubschema(u.name) {
+		return refuseUnless(req.Judge.Manages())
+	}
+	if u.adds {
+		return u.mayAdd(ctx, req)
+	}
+	at, err := req.Judge.Find(ctx, u.name)
+	if err != nil {
+		return err
+	}
+	d, err := req.Judge.DecideAt(ctx, at)
+	if err != nil {
+		return err
+	}
+	if req.Controls.Rules.Relaxed && !d.Manages() {
+		return request.ErrAccess
+	}
+	return u.allowed(ctx, req, at, d)
+}
+
+func refuseUnless(allowed bool) error {
+	if !allowed {
+		return request.ErrAccess
+	}
+	return nil
+}
+
+// mayAdd judges a new entry by its content and its place. Its attributes are part of
+// what add allows, except those that are operational or reserved.
+func (u *update) mayAdd(ctx context.Context, req *request.Request) error {
+	if len(u.name) > 1 {
+		if _, err := req.Judge.Find(ctx, u.name.Parent()); err != nil {
+			return err
+		}
+	}
+	e := proposed(req, u.attributes)
+	d, err := req.Judge.DecideNew(ctx, u.name, e)
+	if err != nil {
+		return err
+	}
+	if !d.Entry(acl.Add) || req.Controls.Rules.Relaxed && !d.Manages() {
+		return request.ErrAccess
+	}
+	for _, a := range e.Attributes {
+		if !a.Type.Operational() && !acl.Reserved(a.Type) {
+			continue
+		}
+		for _, v := range a.Values {
+			if !d.Value(a.Type, a.Options, v, acl.Insert) {
+				return request.ErrAccess
+			}
+		}
+	}
+	return nil
+}
+
+// proposed is a new entry as rules look at it. What the schema does not know is
+// refused later.
+func proposed(req *request.Request, attributes []op.PartialAttribute) *entry.Entry {
+	e := &entry.Entry{}
+	for _, a := range attributes {
+		if t, options := req.Schema.Describe(a.Description); t != nil {
+			e.Attributes = append(e.Attributes, entry.Attribute{Type: t, Options: entry.SortOptions(options), Values: a.Values})
+		}
+	}
+	return e
+}
+
+// mayModify judges changes of an entry's attributes, all before any value that is there
+// is looked at.
+func mayModify(req *request.Request, d *acl.Decision, changes []op.Modification) error {
+	for i := range changes {
+		c := &changes[i]
+		t, options := req.Schema.Describe(c.Description)
+		if t == nil {
+			continue // refused as unknown
+		}
+		options = entry.SortOptions(options)
+		all := c.Kind == op.ModReplace || c.Kind == op.ModIncrement || c.Kind == op.ModDelete && len(c.Values) == 0
+		if all && !d.Description(t, options, acl.Remove) {
+			return request.ErrAccess
+		}
+		if c.Kind == op.ModIncrement && !d.Description(t, options, acl.Insert) {
+			return request.ErrAccess
+		}
+		for _, v := range c.Values {
+			right := acl.Insert
+			if c.Kind == op.ModDelete {
+				right = acl.Remove
+			}
+			if c.Kind != op.ModIncrement && !d.Value(t, options, v, right) {
+				return request.ErrAccess
+			}
+		}
+	}
+	if d.Manages() || !touchesPassword(req, changes) || isPasswordChange(req, passwordChanges(req, changes)) {
+		return nil
+	}
+	return request.ErrAccess
+}
+
+// passwordChanges are those of passwords.
+func passwordChanges(req *request.Request, changes []op.Modification) (of []op.Modification) {
+	for i := range changes {
+		if password.Is(req, changes[i].Description) {
+			of = append(of, changes[i])
+		}
+	}
+	return of
+}
+
+func touchesPassword(req *request.Request, changes []op.Modification) bool {
+	return len(passwordChanges(req, changes)) > 0
+}
+
+func mayDelete(_ context.Context, _ *request.Request, _ partition.Located, d *acl.Decision) error {
+	return refuseUnless(d.Entry(acl.Delete))
+}
+
+// mayDeleteTree refuses to delete a tree in which there is an entry that the requester
+// may not delete.
+func mayDeleteTree(ctx context.Context, req *request.Request, at partition.Located, _ *acl.Decision) error {
+	if req.Judge.Always().Entry(acl.Delete | acl.See) {
+		return nil
+	}
+	decide := req.Judge.Decider(ctx)
+	kept := filter.Place(nil, func(name dn.DN, e filter.Source) bool {
+		d := decide(name, e)
+		return d == nil || !d.Entry(acl.Delete|acl.See)
+	})
+	for _, err := range req.Snapshot.Search(ctx, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: kept, Only: req.Judge.LooksAt()}) {
+		if err != nil {
+			return err
+		}
+		return request.ErrAccess
+	}
+	return req.Judge.Failure()
+}
+
+// mayRename judges a new name, and a new place as the entry will be there.
+func mayRename(ctx context.Context, req *request.Request, at partition.Located, d *acl.Decision, rdn dn.RDN, superior *dn.DN) error {
+	if !d.Entry(acl.Rename) {
+		return request.ErrAccess
+	}
+	if superior == nil {
+		return nil
+	}
+	if !d.Entry(acl.Move) {
+		return request.ErrAccess
+	}
+	if _, err := req.Judge.Find(ctx, *superior); err != nil {
+		return err
+	}
+	e, err := req.Snapshot.Some(ctx, at.ID, req.Judge.LooksAt())
+	if err != nil || e == nil {
+		return err
+	}
+	moved := &entry.Entry{ID: e.ID, Attributes: e.Attributes}
+	name := append(dn.DN{rdn}, *superior...)
+	there, err := req.Judge.DecideNew(ctx, name, moved)
+	if err != nil {
+		return err
+	}
+	return refuseUnless(there.Entry(acl.Receive) || there.Entry(acl.Add))
+}
