@@ -64,7 +64,7 @@ func (r *Rules) Set(ctx context.Context, s *partition.Snapshot) (*acl.Set, error
 			f.places = append(f.places, rule.Place)
 		}
 	}
-	if f.set, err = acl.NewSet(s.Schema(), placed); err != nil {
+	if f.set, err = acl.NewSet(s.Schema(), s.Contexts(), placed); err != nil {
 		return nil, fmt.Errorf("access rules: %w", err)
 	}
 	r.inForce.Store(f)

@@ -33,7 +33,7 @@ func Store(ctx context.Context, s *partition.Snapshot, rules []acl.Placed) ([]pa
 
 func store(ctx context.Context, s *partition.Snapshot, r acl.Placed) (rule partition.AccessRule, err error) {
 	rule.Text = r.Rule.String()
-	if _, err = acl.NewSet(s.Schema(), []acl.Placed{r}); err != nil {
+	if _, err = acl.NewSet(s.Schema(), s.Contexts(), []acl.Placed{r}); err != nil {
 		return rule, err
 	}
 	if len(r.Place) > 0 {

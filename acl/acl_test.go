@@ -43,7 +43,7 @@ func newWorld(t *testing.T, entries, rules string) *world {
 		}
 		w.entries[name] = e
 	}
-	set, err := NewSet(w.schema, placed(t, rules))
+	set, err := NewSet(w.schema, []dn.DN{w.name("dc=x"), w.name("dc=y,dc=z")}, placed(t, rules))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,6 +149,8 @@ cn=phone,uid=cid,ou=people,dc=x: objectClass=device cn=phone
 ou=north,dc=x: objectClass=organizationalUnit ou=north
 cn=admins,ou=north,dc=x: objectClass=groupOfNames cn=admins member=uid=bob,ou=people,dc=x member=uid=cid,ou=people,dc=x
 ou=south,dc=x: objectClass=organizationalUnit ou=south
+dc=y,dc=z: objectClass=domain dc=y
+ou=a,dc=y,dc=z: objectClass=organizationalUnit ou=a
 `
 
 const (
@@ -265,6 +267,11 @@ func TestDecisions(t *testing.T) {
 			- see dc=x
 			+ see ou=people,dc=x
 			- see uid=ann,ou=people,dc=x`},
+		{"children of the root are the naming contexts", `| a: allow users to see in children`, ann, nil, `
+			+ see dc=x
+			+ see dc=y,dc=z
+			- see ou=a,dc=y,dc=z
+			- see ou=people,dc=x`},
 		{"below", `dc=x | a: allow users to see in below "ou=people"`, ann, nil, `
 			- see ou=people,dc=x
 			+ see uid=ann,ou=people,dc=x
@@ -356,7 +363,7 @@ func TestBadRules(t *testing.T) {
 			t.Errorf("%s: %v", rule, err)
 			continue
 		}
-		if _, err = NewSet(schema.Core(), []Placed{{nil, r}}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err = NewSet(schema.Core(), nil, []Placed{{nil, r}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", rule, err)
 		}
 	}
@@ -375,7 +382,7 @@ func TestProfiles(t *testing.T) {
 				t.Errorf("%s: %s: %v", name, r, err)
 			}
 		}
-		if _, err := NewSet(schema.Core(), all); err != nil {
+		if _, err := NewSet(schema.Core(), nil, all); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -63,12 +63,12 @@ type target struct {
 	filter filter.Resolved
 }
 
-// NewSet checks rules against a schema. The error is a *Problem, about the first
-// rule that is wrong.
-func NewSet(sch *schema.Schema, rules []Placed) (*Set, error) {
+// NewSet checks rules against a schema. Contexts are the naming contexts: what is
+// directly below the root. The error is a *Problem, about the first rule that is wrong.
+func NewSet(sch *schema.Schema, contexts []dn.DN, rules []Placed) (*Set, error) {
 	s := &Set{schema: sch, programs: map[string]*Program{}}
 	for _, r := range rules {
-		c, err := compile(sch, r)
+		c, err := compile(sch, contexts, r)
 		if err != nil {
 			return nil, &Problem{Rule: r, Err: err}
 		}
@@ -165,7 +165,7 @@ func (s *Set) collectLooksAt() {
 	}
 }
 
-func compile(sch *schema.Schema, r Placed) (c *compiled, err error) {
+func compile(sch *schema.Schema, contexts []dn.DN, r Placed) (c *compiled, err error) {
 	c = &compiled{Placed: r}
 	if c.place, err = r.Place.Normalize(sch); err != nil {
 		return nil, err
@@ -184,10 +184,10 @@ func compile(sch *schema.Schema, r Placed) (c *compiled, err error) {
 	if what == nil {
 		what = &What{Any: []Target{{Scope: Subtree}}}
 	}
-	if c.in, err = each(what.Any, k.target); err != nil {
+	if c.in, err = k.targets(what.Any, contexts); err != nil {
 		return nil, err
 	}
-	if c.notIn, err = each(what.Except, k.target); err != nil {
+	if c.notIn, err = k.targets(what.Except, contexts); err != nil {
 		return nil, err
 	}
 	return c, c.checkVariables()
@@ -273,6 +273,38 @@ func hasUndefined(f filter.Resolved) bool {
 	return false
 }
 
+// targets looks targets up. The children of the root are the naming contexts, however
+// many RDNs their names have.
+func (k compiler) targets(all []Target, contexts []dn.DN) (out []target, err error) {
+	for _, t := range all {
+		one, err := k.target(t)
+		if err != nil {
+			return nil, err
+		}
+		if t.Scope != Children || len(one.base) > 0 {
+			out = append(out, one)
+			continue
+		}
+		for _, c := range contexts {
+			base, err := k.literal(c)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, target{Only, base, one.filter})
+		}
+	}
+	return out, nil
+}
+
+// literal is the pattern of one name.
+func (k compiler) literal(name dn.DN) (p pattern, err error) {
+	norms, err := name.Normalize(k.schema)
+	for _, n := range norms {
+		p = append(p, rdnPattern{norm: n})
+	}
+	return p, err
+}
+
 func (k compiler) target(t Target) (out target, err error) {
 	out.scope = t.Scope
 	if t.Pattern != "" {
@@ -280,13 +312,11 @@ func (k compiler) target(t Target) (out target, err error) {
 			return out, err
 		}
 	}
-	for _, r := range k.place {
-		n, err := r.Normalize(k.schema)
-		if err != nil {
-			return out, err
-		}
-		out.base = append(out.base, rdnPattern{norm: n})
+	place, err := k.literal(k.place)
+	if err != nil {
+		return out, err
 	}
+	out.base = append(out.base, place...)
 	if t.Filter != nil {
 		out.filter, err = k.filter(t.Filter)
 	}

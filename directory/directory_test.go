@@ -15,6 +15,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/seed-4dac0d86/ldapd/access"
+	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/ber"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/filter"
@@ -147,6 +149,10 @@ func (c *client) command(td *datadriven.TestData) string {
 		}
 		return ""
 	}
+	if td.Cmd == "rules" {
+		c.setRules(td)
+		return ""
+	}
 	f, rest := fields(td.Input, "control")
 	m := &op.Message{ID: 1, Controls: c.controls(f["control"])}
 	var input []string
@@ -162,6 +168,20 @@ func (c *client) command(td *datadriven.TestData) string {
 	var out answers
 	c.s.Serve(c.t.Context(), m, &out)
 	return c.print(&out)
+}
+
+// setRules puts the access rules of the input into force.
+func (c *client) setRules(td *datadriven.TestData) {
+	placed, err := acl.ReadFile(strings.NewReader(td.Input))
+	if err != nil {
+		td.Fatalf(c.t, "%v", err)
+	}
+	err = c.p.SetAccess(c.t.Context(), func(s *partition.Snapshot, _ []partition.AccessRule) ([]partition.AccessRule, error) {
+		return access.Store(c.t.Context(), s, placed)
+	})
+	if err != nil {
+		td.Fatalf(c.t, "%v", err)
+	}
 }
 
 func (c *client) controls(text string) (cs []op.Control) {

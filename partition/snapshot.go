@@ -36,6 +36,15 @@ func (s *Snapshot) Schema() *schema.Schema { return s.s.Schema() }
 // Front returns the state's front, from which Changes go on.
 func (s *Snapshot) Front(ctx context.Context) (revision.Front, error) { return feed.Front(ctx, s.s) }
 
+// Contexts returns the names of the naming contexts.
+func (s *Snapshot) Contexts() []dn.DN {
+	names := make([]dn.DN, len(s.s.Catalog.Contexts))
+	for i, c := range s.s.Catalog.Contexts {
+		names[i] = c.Name
+	}
+	return names
+}
+
 // Access returns the access rules in force. As long as they and the schema are the
 // same, so is the pointer. States of the past have those of the present.
 func (s *Snapshot) Access() *Access { return s.s.Catalog.Access }
