@@ -75,7 +75,7 @@ func (m *Main) accessProfileCommand() *cobra.Command {
 
 func (m *Main) accessApplyCommand() *cobra.Command {
 	var a accessApplyArgs
-	c := m.command(&cobra.Command{
+	c := accepts(m.command(&cobra.Command{
 		Use:   "apply --store STORE [--dry-run] FILE",
 		Short: "Put the rules of a file in the place of those in force",
 		Long: `Put the rules of a file in the place of those in force, all in one step: when the
@@ -92,7 +92,7 @@ and what is gone (-).`,
 		}
 		a.Text = string(text)
 		return accessApplyJob.on(ctx, m, c, changing, m.around(), a)
-	})
+	}))
 	c.Flags().BoolVar(&a.DryRun, "dry-run", false, dryRunHelp)
 	return c
 }
