@@ -4,7 +4,7 @@
 // Table cluster:
 //
 //	row "heads"               family c, one column a slot (2 bytes): a revision.Cell;
-//	                          that of slot 0, which is nobody's, announces a floor
+//	                          that of slot 0, which is nobody's, announces a horizon
 //	row "archive" slot n      family c, column a: a revision.Archive, for ever
 //	row "checkpoints"         family c, one column a name: version, revision, when it was made;
 //	                          0, revision, when it was deleted
@@ -86,9 +86,9 @@ func New(s table.Store) *Log {
 // Heads is one reading of the row of heads.
 type Heads struct {
 	*revision.Vector
-	// Floor is the oldest state that is still to be read, as announced to all
+	// Horizon is the oldest state that is still to be read, as announced to all
 	// servers. What they have in use may be older, see Honoured.
-	Floor   table.Revision
+	Horizon table.Revision
 	raw     map[revision.Slot][]byte
 	written map[revision.Slot]time.Time
 }
@@ -106,7 +106,7 @@ func (l *Log) Heads(ctx context.Context) (*Heads, error) {
 	raw := make(map[revision.Slot][]byte, len(row.Cells))
 	times := make(map[revision.Slot]time.Time, len(row.Cells))
 	archives := make(map[revision.Slot][]revision.Archive, len(row.Cells))
-	var floor table.Revision
+	var horizon table.Revision
 	for i, x := range row.Cells {
 		if len(x.Qualifier) != 2 {
 			return nil, fmt.Errorf("heads row, column %x: %w", x.Qualifier, table.ErrCorrupt)
@@ -116,8 +116,8 @@ func (l *Log) Heads(ctx context.Context) (*Heads, error) {
 		if err != nil {
 			return nil, fmt.Errorf("slot %d: %w", s, err)
 		}
-		if raw[s] = bytes.Clone(x.Value); s == floorSlot {
-			floor = c.Floor
+		if raw[s] = bytes.Clone(x.Value); s == horizonSlot {
+			horizon = c.Horizon
 			continue
 		}
 		cells[s], times[s] = c, written(&row.Cells[i])
@@ -125,7 +125,7 @@ func (l *Log) Heads(ctx context.Context) (*Heads, error) {
 			return nil, err
 		}
 	}
-	return &Heads{revision.NewVector(cells, archives), floor, raw, times}, nil
+	return &Heads{revision.NewVector(cells, archives), horizon, raw, times}, nil
 }
 
 // archived returns the archives of a slot's former holders. A cell of incarnation

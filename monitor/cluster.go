@@ -69,13 +69,13 @@ func ownHead(db *txn.DB, h *journal.Heads) {
 		cells[number] = c
 	}
 	h.Vector = revision.NewVector(cells, nil)
-	h.Floor = max(h.Floor, db.Floor())
+	h.Horizon = max(h.Horizon, db.Horizon())
 }
 
 func describe(h *journal.Heads, now time.Time, lease time.Duration) *Cluster {
 	c := &Cluster{Newest: text(h.Max()), Low: text(h.Low())}
-	if h.Floor != 0 {
-		c.Floor = h.Floor.Time().UTC()
+	if h.Horizon != 0 {
+		c.Floor = h.Horizon.Time().UTC()
 	}
 	var config table.Revision
 	for _, number := range h.Slots() {

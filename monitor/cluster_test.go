@@ -31,7 +31,7 @@ func TestPrint(t *testing.T) {
 	recovering.Config = at(1, 9_000) // no longer in force anywhere
 	closed := head(6, 1_000, revision.Closed)
 	closed.Late, closed.Void, closed.Undecided = []table.Revision{at(6, 1_100)}, []table.Revision{at(6, 700), at(6, 800)}, []table.Revision{at(6, 900)}
-	h := &journal.Heads{Floor: at(0, 200), Vector: revision.NewVector(map[revision.Slot]revision.Cell{
+	h := &journal.Heads{Horizon: at(0, 200), Vector: revision.NewVector(map[revision.Slot]revision.Cell{
 		1: head(1, 60_500, revision.Open), 2: lags, 3: silent, 4: embedded, 5: recovering, 6: closed,
 		7: {State: revision.Free, Incarnation: 1},
 	}, nil)}

@@ -18,8 +18,8 @@ import (
 
 var kinds = map[partition.EffectKind]string{partition.Added: "add", partition.Deleted: "delete", partition.Modified: "modify", partition.Moved: "move"}
 
-// told lists what the commits beyond a front did, a line a commit.
-func told(t *testing.T, p *partition.Partition, after revision.Front) (lines []string) {
+// told lists what the commits beyond a frontier did, a line a commit.
+func told(t *testing.T, p *partition.Partition, after revision.Frontier) (lines []string) {
 	t.Helper()
 	ctx := context.Background()
 	s := p.Snapshot()
@@ -36,13 +36,13 @@ func told(t *testing.T, p *partition.Partition, after revision.Front) (lines []s
 	return lines
 }
 
-func effects(t *testing.T, p *partition.Partition, before revision.Front, c *partition.Change) (out []string) {
+func effects(t *testing.T, p *partition.Partition, before revision.Frontier, c *partition.Change) (out []string) {
 	t.Helper()
 	ctx := context.Background()
-	from, err := p.AtFront(ctx, before)
+	from, err := p.AtFrontier(ctx, before)
 	must(t, err)
 	defer from.Close()
-	to, err := p.AtFront(ctx, before.With(c.Revision))
+	to, err := p.AtFrontier(ctx, before.With(c.Revision))
 	must(t, err)
 	defer to.Close()
 	for e, err := range partition.Effects(ctx, from, to, c.IDs) {
@@ -63,7 +63,7 @@ func TestChanges(t *testing.T) {
 	ctx := context.Background()
 	must(t, add(t, p, "dc=example,dc=com", "objectClass: domain", "dc: example"))
 	s := p.Snapshot()
-	begin, err := s.Front(ctx)
+	begin, err := s.Frontier(ctx)
 	must(t, err)
 	s.Close()
 	must(t, add(t, p, "ou=a,dc=example,dc=com", "objectClass: organizationalUnit", "ou: a"))
@@ -101,7 +101,7 @@ func TestChangesGoOn(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	s := p.Snapshot()
-	begin, err := s.Front(ctx)
+	begin, err := s.Frontier(ctx)
 	must(t, err)
 	s.Close()
 	got := make(chan *partition.Change)
@@ -143,16 +143,16 @@ func TestEntryCSN(t *testing.T) {
 		must(t, err)
 		e, err := s.Entry(ctx, at.ID, false)
 		must(t, err)
-		front, err := s.Front(ctx)
+		frontier, err := s.Frontier(ctx)
 		must(t, err)
 		got := string(e.Values(p.Schema().Attribute("entryCSN"))[0])
-		if want := string(revision.AppendCSN(nil, front.Max())); got != want {
+		if want := string(revision.AppendCSN(nil, frontier.Max())); got != want {
 			t.Errorf("entryCSN %s, commit %s", got, want)
 		}
 		last, err := s.Written(ctx, at.ID)
 		must(t, err)
-		if last != front.Max() {
-			t.Errorf("written at %s, commit %s", last, front.Max())
+		if last != frontier.Max() {
+			t.Errorf("written at %s, commit %s", last, frontier.Max())
 		}
 		q := partition.Query{Scope: op.WholeSubtree, Base: entry.Root,
 			Filter: filter.Resolve(&filter.Equal{Attribute: "entryCSN", Value: []byte(got)}, p.Schema())}

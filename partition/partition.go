@@ -90,9 +90,9 @@ func (p *Partition) AtMoment(ctx context.Context, m Moment) (*Snapshot, error) {
 	return snapshot(state.AtMoment(ctx, p.k, m))
 }
 
-// AtFront returns the state that a front describes. Close it.
-func (p *Partition) AtFront(ctx context.Context, f revision.Front) (*Snapshot, error) {
-	return snapshot(feed.AtFront(ctx, p.k, f))
+// AtFrontier returns the state that a frontier describes. Close it.
+func (p *Partition) AtFrontier(ctx context.Context, f revision.Frontier) (*Snapshot, error) {
+	return snapshot(feed.AtFrontier(ctx, p.k, f))
 }
 
 // Settled returns the newest state to which nothing can be added any more. Close it.
@@ -112,7 +112,7 @@ func (p *Partition) Bounds() (first, last table.Revision) { return p.k.DB.Bounds
 
 // Horizon returns the newest revision whose predecessors may be gone: states before it
 // cannot be read, except those that checkpoints keep.
-func (p *Partition) Horizon() table.Revision { return p.k.DB.Floor() }
+func (p *Partition) Horizon() table.Revision { return p.k.DB.Horizon() }
 
 // CatchUp returns when a Snapshot shows all that any server of the store had
 // committed when it was called.
@@ -122,16 +122,16 @@ func (p *Partition) CatchUp(ctx context.Context) error { return p.k.CatchUp(ctx)
 // acknowledged.
 func (p *Partition) AtLeast(ctx context.Context, r table.Revision) error { return p.k.AtLeast(ctx, r) }
 
-// Changes streams the commits after a front, and waits for more at the end.
-func (p *Partition) Changes(ctx context.Context, after revision.Front) iter.Seq2[*Change, error] {
+// Changes streams the commits after a frontier, and waits for more at the end.
+func (p *Partition) Changes(ctx context.Context, after revision.Frontier) iter.Seq2[*Change, error] {
 	return feed.Changes(ctx, p.k, after)
 }
 
 // Next returns a channel that is closed when the next state can be read.
 func (p *Partition) Next() <-chan struct{} { return feed.Next(p.k) }
 
-// Follows reports, by its error, whether the commits after a front are still known.
-func (p *Partition) Follows(ctx context.Context, f revision.Front) error {
+// Follows reports, by its error, whether the commits after a frontier are still known.
+func (p *Partition) Follows(ctx context.Context, f revision.Frontier) error {
 	return feed.Follows(ctx, p.k, f)
 }
 

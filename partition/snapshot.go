@@ -33,8 +33,10 @@ func (s *Snapshot) Revision() table.Revision { return s.s.Revision() }
 // in its entries are this schema's: those of another one match nothing.
 func (s *Snapshot) Schema() *schema.Schema { return s.s.Schema() }
 
-// Front returns the state's front, from which Changes go on.
-func (s *Snapshot) Front(ctx context.Context) (revision.Front, error) { return feed.Front(ctx, s.s) }
+// Frontier returns the state's frontier, from which Changes go on.
+func (s *Snapshot) Frontier(ctx context.Context) (revision.Frontier, error) {
+	return feed.Frontier(ctx, s.s)
+}
 
 // Contexts returns the names of the naming contexts.
 func (s *Snapshot) Contexts() []dn.DN {
@@ -164,10 +166,10 @@ func (s *Snapshot) Exceeds(ctx context.Context, q Query, n int) (bool, error) {
 	return search.Exceeds(ctx, s.s, q, n)
 }
 
-// Changes streams the commits that the snapshot shows beyond a front. Those of one
-// server come in their order; a reader that stops goes on with the front With the
+// Changes streams the commits that the snapshot shows beyond a frontier. Those of one
+// server come in their order; a reader that stops goes on with the frontier With the
 // revision of the last one.
-func (s *Snapshot) Changes(ctx context.Context, after revision.Front) iter.Seq2[*Change, error] {
+func (s *Snapshot) Changes(ctx context.Context, after revision.Frontier) iter.Seq2[*Change, error] {
 	return feed.ShownChanges(ctx, s.s, after)
 }
 
@@ -176,7 +178,7 @@ func (s *Snapshot) Written(ctx context.Context, id entry.ID) (table.Revision, er
 	return feed.Written(ctx, s.s, id)
 }
 
-// Unmoved reports whether the name of an entry is what it was at a front.
-func (s *Snapshot) Unmoved(ctx context.Context, id entry.ID, since revision.Front) (bool, error) {
+// Unmoved reports whether the name of an entry is what it was at a frontier.
+func (s *Snapshot) Unmoved(ctx context.Context, id entry.ID, since revision.Frontier) (bool, error) {
 	return feed.Unmoved(ctx, s.s, id, since)
 }

@@ -416,9 +416,9 @@ func TestSchemaTrial(t *testing.T) {
 	}
 	after := ps[0].Snapshot()
 	defer after.Close()
-	front, err := before.Front(ctx)
+	frontier, err := before.Frontier(ctx)
 	must(t, err)
-	for range after.Changes(ctx, front) {
+	for range after.Changes(ctx, frontier) {
 		t.Error("something was committed")
 	}
 }

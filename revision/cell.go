@@ -74,16 +74,16 @@ type Cell struct {
 	Base  []byte
 	// Owner names the holder to people.
 	Owner string
-	// Floor: the holder has no snapshot in use that is older, those of the past
+	// Horizon: the holder has no snapshot in use that is older, those of the past
 	// among them, and takes none.
-	Floor table.Revision
+	Horizon table.Revision
 }
 
-// The version leads every encoded cell. Floor came later: a cell that has none is
+// The version leads every encoded cell. Horizon came later: a cell that has none is
 // written as it always was.
 const (
-	cellVersion  = 1
-	floorVersion = 2
+	cellVersion    = 1
+	horizonVersion = 2
 )
 
 // Append encodes the cell: the version, kind and state, then varints in the
@@ -91,8 +91,8 @@ const (
 // usually near it.
 func (c *Cell) Append(b []byte) []byte {
 	version := byte(cellVersion)
-	if c.Floor != 0 {
-		version = floorVersion
+	if c.Horizon != 0 {
+		version = horizonVersion
 	}
 	b = append(b, version, byte(c.Kind), byte(c.State))
 	b = binary.AppendUvarint(b, c.Incarnation)
@@ -108,8 +108,8 @@ func (c *Cell) Append(b []byte) []byte {
 	}
 	b = appendBytes(b, c.Base)
 	b = appendBytes(b, []byte(c.Owner))
-	if version == floorVersion {
-		b = binary.AppendUvarint(b, uint64(c.Floor))
+	if version == horizonVersion {
+		b = binary.AppendUvarint(b, uint64(c.Horizon))
 	}
 	return b
 }
@@ -118,7 +118,7 @@ func (c *Cell) Append(b []byte) []byte {
 func DecodeCell(b []byte) (Cell, error) {
 	d := decoder{b: b, what: "heads cell"}
 	version := d.byte("version")
-	if d.err == nil && version != cellVersion && version != floorVersion {
+	if d.err == nil && version != cellVersion && version != horizonVersion {
 		return Cell{}, fmt.Errorf("heads cell of version %d: %w", version, table.ErrNewer)
 	}
 	c := Cell{
@@ -140,9 +140,9 @@ func DecodeCell(b []byte) (Cell, error) {
 		Base:        d.bytes("base"),
 		Owner:       string(d.bytes("owner")),
 	}
-	if version == floorVersion {
-		if c.Floor = d.revision("floor"); c.Floor == 0 {
-			d.fail("floor", "zero")
+	if version == horizonVersion {
+		if c.Horizon = d.revision("horizon"); c.Horizon == 0 {
+			d.fail("horizon", "zero")
 		}
 	}
 	return c, d.end()

@@ -54,7 +54,7 @@ func TestCellErrors(t *testing.T) {
 	}{
 		{"empty", nil, "version: cut short", table.ErrCorrupt},
 		{"newer", change(0, 3), "version 3", table.ErrNewer},
-		{"no floor", append(change(0, 2), 0), "floor: zero", table.ErrCorrupt},
+		{"no horizon", append(change(0, 2), 0), "horizon: zero", table.ErrCorrupt},
 		{"kind", change(1, 2), "kind: unknown value 2", table.ErrCorrupt},
 		{"state", change(2, 6), "state: unknown value 6", table.ErrCorrupt},
 		{"tail", append(bytes.Clone(good), 0), "1 bytes too many", table.ErrCorrupt},
@@ -76,7 +76,7 @@ func FuzzDecodeCell(f *testing.F) {
 	f.Add((&Cell{Kind: Branch, State: Merging, Incarnation: 3, First: 5, Limit: 1 << 40, Head: 1 << 30,
 		Void: []table.Revision{7, 9}, Undecided: []table.Revision{8}, Late: []table.Revision{1 << 35},
 		Merge: 12, Base: []byte("base"), Owner: "a/1"}).Append(nil))
-	f.Add((&Cell{State: Open, Owner: "a/1", Floor: 1 << 50}).Append(nil))
+	f.Add((&Cell{State: Open, Owner: "a/1", Horizon: 1 << 50}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if c, err := DecodeCell(b); err == nil && !bytes.Equal(c.Append(nil), b) {
 			t.Errorf("%x decodes to %+v", b, c)

@@ -125,8 +125,8 @@ var genCell = rapid.Custom(func(t *rapid.T) Cell {
 		First: genRevision.Draw(t, "first"), Limit: genRevision.Draw(t, "limit"), Head: genRevision.Draw(t, "head"),
 		Void: genRevisions.Draw(t, "void"), Undecided: genRevisions.Draw(t, "undecided"), Late: genRevisions.Draw(t, "late"),
 		Oldest: genRevision.Draw(t, "oldest"), Config: genRevision.Draw(t, "config"), Merge: genRevision.Draw(t, "merge"),
-		Base:  rapid.SampledFrom([][]byte{nil, {1, 2, 3}}).Draw(t, "base"),
-		Owner: rapid.SampledFrom([]string{"", "host/1"}).Draw(t, "owner"),
-		Floor: genRevision.Draw(t, "floor"),
+		Base:    rapid.SampledFrom([][]byte{nil, {1, 2, 3}}).Draw(t, "base"),
+		Owner:   rapid.SampledFrom([]string{"", "host/1"}).Draw(t, "owner"),
+		Horizon: genRevision.Draw(t, "horizon"),
 	}
 })

@@ -44,15 +44,15 @@ func (c *Collected) Add(o Collected) {
 
 // Keep says which states of rows stay readable.
 type Keep struct {
-	// Floor: every state from it on stays. All revisions up to it are decided.
-	Floor Revision
-	// Moments are older states that stay.
-	Moments []Revision
-	// Visible and Void tell of a revision up to Floor whether it was committed,
+	// Horizon: every state from it on stays. All revisions up to it are decided.
+	Horizon Revision
+	// Pinned are older states that stay.
+	Pinned []Revision
+	// Visible and Void tell of a revision up to Horizon whether it was committed,
 	// or given up; what is neither, a branch's, is left alone. Nil: all were
 	// committed.
 	Visible, Void func(Revision) bool
-	// Families have rules of their own instead of Floor and Moments.
+	// Families have rules of their own instead of Horizon and Moments.
 	Families map[Family]FamilyKeep
 	// Dry counts and removes nothing.
 	Dry bool
@@ -60,8 +60,8 @@ type Keep struct {
 
 // FamilyKeep is what stays of one family.
 type FamilyKeep struct {
-	Floor Revision
-	// All says that nothing written up to Floor stays, not even the newest.
+	Horizon Revision
+	// All says that nothing written up to Horizon stays, not even the newest.
 	All bool
 }
 
@@ -70,37 +70,37 @@ func (k *Keep) Of(f Family) FamilyKeep {
 	if r, ok := k.Families[f]; ok {
 		return r
 	}
-	return FamilyKeep{Floor: k.Floor}
+	return FamilyKeep{Horizon: k.Horizon}
 }
 
-// States returns the oldest states of a family that stay, ascending: the moments,
-// then the floor. Later ones show the same as the floor except what was
+// States returns the oldest states of a family that stay, ascending: those pinned,
+// then the horizon. Later ones show the same as the horizon except what was
 // written since.
 func (k *Keep) States(f Family) []Revision {
 	rule, own := k.Families[f]
 	switch {
 	case !own:
-		states := slices.DeleteFunc(slices.Clone(k.Moments), func(m Revision) bool { return m >= k.Floor })
+		states := slices.DeleteFunc(slices.Clone(k.Pinned), func(m Revision) bool { return m >= k.Horizon })
 		slices.Sort(states)
-		return append(slices.Compact(states), k.Floor)
+		return append(slices.Compact(states), k.Horizon)
 	case rule.All:
 		return nil
 	}
-	return []Revision{rule.Floor}
+	return []Revision{rule.Horizon}
 }
 
 // A standing is what is known of a revision when history is collected.
 type standing uint8
 
 const (
-	counts standing = iota // committed, up to the floor
-	stays                  // after the floor, or not to be judged
+	counts standing = iota // committed, up to the horizon
+	stays                  // after the horizon, or not to be judged
 	void                   // given up
 )
 
-func (k *Keep) standing(r, floor Revision) standing {
+func (k *Keep) standing(r, horizon Revision) standing {
 	switch {
-	case r > floor:
+	case r > horizon:
 		return stays
 	case k.Void != nil && k.Void(r):
 		return void
@@ -122,7 +122,7 @@ type Version struct {
 // each column, then Deletes.
 type Folder struct {
 	k       *Keep
-	floor   Revision
+	horizon Revision
 	states  []Revision
 	deleted []Revision // of each state: the newest deletion of the row it shows
 	oldest  Revision   // of the versions that stay
@@ -131,10 +131,10 @@ type Folder struct {
 // Fold begins with a family of a row that was deleted by some revisions, in any
 // order.
 func (k *Keep) Fold(f Family, deletes []Version) *Folder {
-	x := &Folder{k: k, floor: k.Of(f).Floor, states: k.States(f), oldest: ^Revision(0)}
+	x := &Folder{k: k, horizon: k.Of(f).Horizon, states: k.States(f), oldest: ^Revision(0)}
 	x.deleted = make([]Revision, len(x.states))
 	for _, d := range deletes {
-		if k.standing(d.Revision, x.floor) != counts {
+		if k.standing(d.Revision, x.horizon) != counts {
 			continue
 		}
 		for i, s := range x.states {
@@ -149,7 +149,7 @@ func (k *Keep) Fold(f Family, deletes []Version) *Folder {
 // Column sets Kept of a column's versions, newest first.
 func (x *Folder) Column(vs []Version) {
 	for i := range vs {
-		vs[i].Kept = x.k.standing(vs[i].Revision, x.floor) == stays
+		vs[i].Kept = x.k.standing(vs[i].Revision, x.horizon) == stays
 	}
 	x.show(vs)
 	older := false
@@ -167,7 +167,7 @@ func (x *Folder) Column(vs []Version) {
 func (x *Folder) show(vs []Version) {
 	at := 0
 	for i := len(x.states) - 1; i >= 0; i-- {
-		for at < len(vs) && (vs[at].Revision > x.states[i] || x.k.standing(vs[at].Revision, x.floor) != counts) {
+		for at < len(vs) && (vs[at].Revision > x.states[i] || x.k.standing(vs[at].Revision, x.horizon) != counts) {
 			at++
 		}
 		if at == len(vs) {
@@ -184,7 +184,7 @@ func (x *Folder) show(vs []Version) {
 func (x *Folder) Deletes(ds []Version) {
 	for i := range ds {
 		d := &ds[i]
-		switch x.k.standing(d.Revision, x.floor) {
+		switch x.k.standing(d.Revision, x.horizon) {
 		case stays:
 			d.Kept = true
 		case counts:
@@ -225,7 +225,7 @@ func (k *Keep) Row(cells []Cell, deletes []Revision) (cellStays, deleteStays []b
 	}
 	deleteStays = make([]bool, len(ds))
 	for i, d := range ds {
-		deleteStays[i] = d.Kept || k.standing(d.Revision, k.Floor) == stays
+		deleteStays[i] = d.Kept || k.standing(d.Revision, k.Horizon) == stays
 	}
 	return cellStays, deleteStays
 }

@@ -104,15 +104,15 @@ func drawRevision(t *rapid.T, name string) Revision {
 func TestCollectChangesNoRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := drawHistory(t)
-		k := &Keep{Floor: drawRevision(t, "floor")}
-		for range rapid.IntRange(0, 2).Draw(t, "moments") {
-			k.Moments = append(k.Moments, drawRevision(t, "moment"))
+		k := &Keep{Horizon: drawRevision(t, "horizon")}
+		for range rapid.IntRange(0, 2).Draw(t, "pinned") {
+			k.Pinned = append(k.Pinned, drawRevision(t, "moment"))
 		}
 		voids, branch := drawRevision(t, "void"), drawRevision(t, "branch")
 		k.Visible = func(r Revision) bool { return r != voids && r != branch }
 		k.Void = func(r Revision) bool { return r == voids && r != branch }
 		if rapid.Bool().Draw(t, "young") {
-			k.Families = map[Family]FamilyKeep{'s': {Floor: max(k.Floor, drawRevision(t, "young floor"))}}
+			k.Families = map[Family]FamilyKeep{'s': {Horizon: max(k.Horizon, drawRevision(t, "young horizon"))}}
 		}
 		left := h.collected(k)
 		of := func(h history, f Family) history {
@@ -121,9 +121,9 @@ func TestCollectChangesNoRead(t *testing.T) {
 		}
 		for _, f := range []Family{'a', 's'} {
 			for state := Revision(0); state <= lastRevision; state++ {
-				floor := k.Of(f).Floor
+				horizon := k.Of(f).Horizon
 				_, own := k.Families[f]
-				if state < floor && (own || !slices.Contains(k.Moments, state)) {
+				if state < horizon && (own || !slices.Contains(k.Pinned, state)) {
 					continue
 				}
 				for name, shows := range map[string]func(Revision) bool{
@@ -131,8 +131,8 @@ func TestCollectChangesNoRead(t *testing.T) {
 					"the branch": func(r Revision) bool { return k.Visible(r) || r == branch },
 				} {
 					if want, got := of(h, f).at(state, shows), of(left, f).at(state, shows); !slices.Equal(got, want) {
-						t.Fatalf("family %c at %d, %s: %v, was %v\nfloor %d, moments %v, %v\nof   %v\nleft %v",
-							f, state, name, got, want, k.Floor, k.Moments, k.Families, h, left)
+						t.Fatalf("family %c at %d, %s: %v, was %v\nhorizon %d, pinned %v, %v\nof   %v\nleft %v",
+							f, state, name, got, want, k.Horizon, k.Pinned, k.Families, h, left)
 					}
 				}
 			}
@@ -144,7 +144,7 @@ func TestCollectChangesNoRead(t *testing.T) {
 	})
 }
 
-// leftNothingIdle tests that what is left up to the floor is needed: a state
+// leftNothingIdle tests that what is left up to the horizon is needed: a state
 // would show something else without it.
 func (k *Keep) leftNothingIdle(t *rapid.T, h, left history, voids Revision) {
 	if k.Families != nil {
@@ -152,7 +152,7 @@ func (k *Keep) leftNothingIdle(t *rapid.T, h, left history, voids Revision) {
 	}
 	states := k.States('a')
 	for i, c := range left.cells {
-		if c.Revision > k.Floor || k.standing(c.Revision, k.Floor) == stays {
+		if c.Revision > k.Horizon || k.standing(c.Revision, k.Horizon) == stays {
 			continue
 		}
 		if c.Revision == voids {
@@ -164,7 +164,7 @@ func (k *Keep) leftNothingIdle(t *rapid.T, h, left history, voids Revision) {
 		if !slices.ContainsFunc(states, func(s Revision) bool {
 			return !slices.Equal(without.at(s, shows), left.at(s, shows))
 		}) && !c.Tombstone {
-			t.Fatalf("floor %d, moments %v: %s@%d is left for nobody\nof   %v\nleft %v", k.Floor, k.Moments, c.Qualifier, c.Revision, h, left)
+			t.Fatalf("horizon %d, pinned %v: %s@%d is left for nobody\nof   %v\nleft %v", k.Horizon, k.Pinned, c.Qualifier, c.Revision, h, left)
 		}
 	}
 }
@@ -185,32 +185,32 @@ func TestCollect(t *testing.T) {
 		k    Keep
 		want string
 	}{
-		"the newest at the floor, and what came after": {
-			history{cells: live(1, 3, 5, 7)}, Keep{Floor: 5}, "deleted [] a:x@7 a:x@5"},
-		"the floor between two": {
-			history{cells: live(1, 3, 7)}, Keep{Floor: 5}, "deleted [] a:x@7 a:x@3"},
+		"the newest at the horizon, and what came after": {
+			history{cells: live(1, 3, 5, 7)}, Keep{Horizon: 5}, "deleted [] a:x@7 a:x@5"},
+		"the horizon between two": {
+			history{cells: live(1, 3, 7)}, Keep{Horizon: 5}, "deleted [] a:x@7 a:x@3"},
 		"a moment": {
-			history{cells: live(1, 3, 5, 7)}, Keep{Floor: 7, Moments: []Revision{4}}, "deleted [] a:x@7 a:x@3"},
+			history{cells: live(1, 3, 5, 7)}, Keep{Horizon: 7, Pinned: []Revision{4}}, "deleted [] a:x@7 a:x@3"},
 		"a moment pins none that follow": {
-			history{cells: live(1, 2, 3, 4, 5)}, Keep{Floor: 5, Moments: []Revision{1, 1}}, "deleted [] a:x@5 a:x@1"},
+			history{cells: live(1, 2, 3, 4, 5)}, Keep{Horizon: 5, Pinned: []Revision{1, 1}}, "deleted [] a:x@5 a:x@1"},
 		"a tombstone goes with all before": {
-			history{cells: dead(live(1, 3), 4)}, Keep{Floor: 5}, "deleted []"},
+			history{cells: dead(live(1, 3), 4)}, Keep{Horizon: 5}, "deleted []"},
 		"a tombstone stays over what a moment keeps": {
-			history{cells: dead(live(1, 3), 4)}, Keep{Floor: 5, Moments: []Revision{3}}, "deleted [] a:x@4- a:x@3"},
+			history{cells: dead(live(1, 3), 4)}, Keep{Horizon: 5, Pinned: []Revision{3}}, "deleted [] a:x@4- a:x@3"},
 		"a deleted row goes": {
-			history{live(1, 3), []Revision{4}}, Keep{Floor: 5}, "deleted []"},
+			history{live(1, 3), []Revision{4}}, Keep{Horizon: 5}, "deleted []"},
 		"a deletion stays over what a moment keeps": {
-			history{live(1, 3), []Revision{2, 4}}, Keep{Floor: 5, Moments: []Revision{3}}, "deleted [4] a:x@3"},
+			history{live(1, 3), []Revision{2, 4}}, Keep{Horizon: 5, Pinned: []Revision{3}}, "deleted [4] a:x@3"},
 		"a row deleted and written at once": {
-			history{live(1, 4), []Revision{4}}, Keep{Floor: 5}, "deleted [] a:x@4"},
+			history{live(1, 4), []Revision{4}}, Keep{Horizon: 5}, "deleted [] a:x@4"},
 		"given up": {
-			history{cells: live(1, 3)}, Keep{Floor: 5, Void: func(r Revision) bool { return r == 3 }}, "deleted [] a:x@1"},
+			history{cells: live(1, 3)}, Keep{Horizon: 5, Void: func(r Revision) bool { return r == 3 }}, "deleted [] a:x@1"},
 		"of a branch": {
-			history{cells: live(1, 2, 3)}, Keep{Floor: 5, Visible: func(r Revision) bool { return r != 2 }}, "deleted [] a:x@3 a:x@2"},
+			history{cells: live(1, 2, 3)}, Keep{Horizon: 5, Visible: func(r Revision) bool { return r != 2 }}, "deleted [] a:x@3 a:x@2"},
 		"marks": {
-			history{cells: live(1, 5, 7)}, Keep{Families: map[Family]FamilyKeep{'a': {Floor: 5, All: true}}}, "deleted [] a:x@7"},
-		"a family without a floor": {
-			history{cells: live(1, 5, 7)}, Keep{Families: map[Family]FamilyKeep{'b': {Floor: 5, All: true}}}, "deleted [] a:x@7 a:x@5 a:x@1"},
+			history{cells: live(1, 5, 7)}, Keep{Families: map[Family]FamilyKeep{'a': {Horizon: 5, All: true}}}, "deleted [] a:x@7"},
+		"a family without a horizon": {
+			history{cells: live(1, 5, 7)}, Keep{Families: map[Family]FamilyKeep{'b': {Horizon: 5, All: true}}}, "deleted [] a:x@7 a:x@5 a:x@1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x.h.sort()

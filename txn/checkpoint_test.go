@@ -118,7 +118,7 @@ func rows(t *testing.T, db *DB, r table.Revision) string {
 	return b.String()
 }
 
-// TestCheckpointGone: who reads a checkpoint below the floor is told when another
+// TestCheckpointGone: who reads a checkpoint below the horizon is told when another
 // server has deleted it, since a third one may have collected what it kept.
 func TestCheckpointGone(t *testing.T) {
 	t.Parallel()
@@ -131,7 +131,7 @@ func TestCheckpointGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	collectPast(t, b, write(t, b, "x", "q", "later"))
-	eventually(t, "the floor is the reader's too", 5*time.Second, func() bool { return a.Floor() > c.Revision })
+	eventually(t, "the horizon is the reader's too", 5*time.Second, func() bool { return a.Horizon() > c.Revision })
 	s, err := a.At(ctx, c.Revision)
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func TestCheckpointGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	collectPast(t, b, write(t, b, "x", "q", "last"))
-	var gone *FloorError
+	var gone *HorizonError
 	if _, err := s.Get(ctx, a.Table("data"), []byte("x"), table.Select{}); !errors.As(err, &gone) {
 		t.Errorf("a row: %v", err)
 	}

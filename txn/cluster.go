@@ -207,9 +207,9 @@ func (e *cluster) advance(ctx context.Context, h *journal.Heads, w *writer) (cha
 	s := &Snapshot{db: e.db, view: h.Vector, heads: h.Vector, max: h.Max(), low: h.Low(), ordinal: n}
 	e.db.show(s)
 	if e.writer.Load() == nil {
-		e.db.live.expire(h.Floor)
+		e.db.live.expire(h.Horizon)
 	}
-	e.db.live.honour(h.Floor, s)
+	e.db.live.honour(h.Horizon, s)
 	for _, p := range shown {
 		close(p.shown)
 	}
@@ -379,7 +379,7 @@ func (e *cluster) newWriter() (*writer, error) {
 		kick: make(chan struct{}, 1), lost: make(chan struct{}),
 		cell: revision.Cell{
 			State: revision.Open, Incarnation: old.Incarnation + 1, Token: e.db.o.random(), Sequence: old.Sequence + 1,
-			First: first, Head: first, Oldest: e.db.Oldest(), Floor: e.db.Floor(), Owner: e.db.o.Owner,
+			First: first, Head: first, Oldest: e.db.Oldest(), Horizon: e.db.Horizon(), Owner: e.db.o.Owner,
 		},
 	}
 	w.cell.Limit = w.limit(first)
@@ -507,7 +507,7 @@ func nobodyWrites(v *revision.Vector) bool {
 	return true
 }
 
-func (e *cluster) atFront(f revision.Front) *Snapshot {
+func (e *cluster) atFrontier(f revision.Frontier) *Snapshot {
 	v := e.shown()
 	if !v.Reached(f) {
 		return nil
@@ -528,7 +528,7 @@ func (e *cluster) bounds(ctx context.Context) (*bounds, error) {
 	}
 	w := e.writer.Load()
 	b := &bounds{
-		announced: h.Floor, honoured: h.Honoured(), stable: h.Low(),
+		announced: h.Horizon, honoured: h.Honoured(), stable: h.Low(),
 		now:   min(revision.At(e.db.o.Now()), h.Stable()),
 		young: h.Oldest(), slots: h.Slots(), leader: w != nil,
 		visible: h.Visible, void: h.Void,

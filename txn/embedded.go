@@ -65,7 +65,7 @@ func openEmbedded(ctx context.Context, db *DB) error {
 	if err != nil {
 		return err
 	}
-	db.live.floor = h.Floor
+	db.live.horizon = h.Horizon
 	e.warnOfFuture()
 	db.commits, db.views, db.horizon = e, e, e
 	db.show(&Snapshot{db: db, max: head, low: head, ordinal: e.ordinal})
@@ -331,7 +331,7 @@ func (e *embedded) until(ctx context.Context, r table.Revision) (*Snapshot, erro
 	return &Snapshot{db: e.db, max: r, low: r}, nil
 }
 
-func (e *embedded) atFront(f revision.Front) *Snapshot {
+func (e *embedded) atFrontier(f revision.Frontier) *Snapshot {
 	if len(f) > 1 || f.Max() != f.Of(onlySlot) || f.Max() > e.db.current.Load().max {
 		return nil
 	}
@@ -346,7 +346,7 @@ func (e *embedded) bounds(ctx context.Context) (*bounds, error) {
 	}
 	s := e.db.current.Load()
 	return &bounds{
-		announced: h.Floor, honoured: e.db.live.honour(h.Floor, s), stable: s.low, now: revision.At(e.wall()),
+		announced: h.Horizon, honoured: e.db.live.honour(h.Horizon, s), stable: s.low, now: revision.At(e.wall()),
 		young: e.db.Oldest(), slots: []revision.Slot{onlySlot}, leader: !e.db.o.ReadOnly,
 	}, nil
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// The change feed: whoever wants to know of every commit keeps a front, asks a
+// The change feed: whoever wants to know of every commit keeps a frontier, asks a
 // snapshot for the commits beyond it, and waits for the next snapshot when there
 // are none. Nothing is kept for listeners, so there may be any number of them,
-// each as slow as it likes; and a front is all it takes to go on elsewhere.
+// each as slow as it likes; and a frontier is all it takes to go on elsewhere.
 
 // Next returns a channel that is closed when a newer state than all so far can be
 // had, or when there may never be one. Ask for it before the snapshot.
 func (db *DB) Next() <-chan struct{} { return db.shown.Next() }
 
-// Front is how far the snapshot has followed each slot, at commits: the last one
+// Frontier is how far the snapshot has followed each slot, at commits: the last one
 // of each slot that it shows with all before.
-func (s *Snapshot) Front(ctx context.Context) (revision.Front, error) {
+func (s *Snapshot) Frontier(ctx context.Context) (revision.Frontier, error) {
 	if err := s.unreadable(); err != nil {
 		return nil, err
 	}
@@ -32,9 +32,9 @@ func (s *Snapshot) Front(ctx context.Context) (revision.Front, error) {
 	if s.view == nil && s.ordinal != 0 {
 		return ends, nil // the head of the only server is a commit
 	}
-	var f revision.Front
+	var f revision.Frontier
 	for _, end := range ends {
-		r, err := s.db.fronts.last(ctx, s, end)
+		r, err := s.db.frontiers.last(ctx, s, end)
 		if err != nil {
 			return nil, err
 		}
@@ -47,17 +47,17 @@ func (s *Snapshot) Front(ctx context.Context) (revision.Front, error) {
 
 // ends is up to where the snapshot shows all of each slot. Leases move it on
 // also where nothing is committed.
-func (s *Snapshot) ends() revision.Front {
+func (s *Snapshot) ends() revision.Frontier {
 	if s.view != nil {
-		return s.view.Front().Until(s.max)
+		return s.view.Frontier().Until(s.max)
 	}
-	return revision.FrontOf(onlySlot, s.max)
+	return revision.FrontierOf(onlySlot, s.max)
 }
 
 // Commits streams the commits that the snapshot shows and after does not cover,
 // each with its record, in an order that has every commit behind those it could
 // know of. It ends at what is not yet decided of a slot.
-func (s *Snapshot) Commits(ctx context.Context, after revision.Front) iter.Seq2[*journal.Record, error] {
+func (s *Snapshot) Commits(ctx context.Context, after revision.Frontier) iter.Seq2[*journal.Record, error] {
 	if err := s.unreadable(); err != nil {
 		return func(yield func(*journal.Record, error) bool) { yield(nil, err) }
 	}
@@ -79,9 +79,9 @@ func (s *Snapshot) Commits(ctx context.Context, after revision.Front) iter.Seq2[
 // CommitsAfter is Commits beyond a revision of whatever slot, in the order of
 // revisions.
 func (s *Snapshot) CommitsAfter(ctx context.Context, r table.Revision) iter.Seq2[*journal.Record, error] {
-	var after revision.Front
+	var after revision.Frontier
 	for _, end := range s.ends() {
-		after = append(after, revision.FrontOf(revision.SlotOf(end), r)...)
+		after = append(after, revision.FrontierOf(revision.SlotOf(end), r)...)
 	}
 	return s.Commits(ctx, after)
 }
@@ -146,17 +146,17 @@ func merged(streams []iter.Seq2[*journal.Record, error]) iter.Seq2[*journal.Reco
 	}
 }
 
-// AtFront returns the state at a front: what was committed up to it in each slot.
-// A front that is not reached here, as on a server other than the one that told
+// AtFrontier returns the state at a frontier: what was committed up to it in each slot.
+// A frontier that is not reached here, as on a server other than the one that told
 // it, is waited for within bounds and is ErrRevision then. If what was committed
-// behind it has fallen below the floor, it is a FloorError.
-func (db *DB) AtFront(ctx context.Context, f revision.Front) (*Snapshot, error) {
+// behind it has fallen below the horizon, it is a HorizonError.
+func (db *DB) AtFrontier(ctx context.Context, f revision.Frontier) (*Snapshot, error) {
 	timeout := time.NewTimer(pastPatience)
 	defer timeout.Stop()
 	for {
 		next := db.Next()
-		if s := db.views.atFront(f); s != nil {
-			return db.admitFront(ctx, s, f)
+		if s := db.views.atFrontier(f); s != nil {
+			return db.admitFrontier(ctx, s, f)
 		}
 		select {
 		case <-ctx.Done():
@@ -168,10 +168,10 @@ func (db *DB) AtFront(ctx context.Context, f revision.Front) (*Snapshot, error) 
 	}
 }
 
-// Follows reports whether the journal still has all that came after a front, by
+// Follows reports whether the journal still has all that came after a frontier, by
 // looking for the commits that it names: ErrForgotten if they are older than what
 // is kept, ErrForeign if there are no such commits.
-func (db *DB) Follows(ctx context.Context, f revision.Front) error {
+func (db *DB) Follows(ctx context.Context, f revision.Frontier) error {
 	for _, r := range f {
 		rec, err := db.log.State(ctx, r)
 		if err != nil {
@@ -184,7 +184,7 @@ func (db *DB) Follows(ctx context.Context, f revision.Front) error {
 	return db.followsOthers(ctx, f)
 }
 
-// missing returns why the journal has no commit that a front names.
+// missing returns why the journal has no commit that a frontier names.
 func (db *DB) missing(ctx context.Context, r table.Revision) error {
 	slot := revision.SlotOf(r)
 	for oldest, err := range db.log.Scan(ctx, slot, 0, r) {
@@ -202,19 +202,19 @@ func (db *DB) missing(ctx context.Context, r table.Revision) error {
 	return fmt.Errorf("%w: nothing of its slot is kept", ErrForeign)
 }
 
-// followsOthers looks at the slots that a front does not name, since they had
+// followsOthers looks at the slots that a frontier does not name, since they had
 // committed nothing then: all that they did since must be there. Once a commit of
-// theirs is below the floor nobody knows what was before it.
-func (db *DB) followsOthers(ctx context.Context, f revision.Front) error {
+// theirs is below the horizon nobody knows what was before it.
+func (db *DB) followsOthers(ctx context.Context, f revision.Frontier) error {
 	now := db.Snapshot()
 	defer now.Close()
-	floor := db.Floor()
+	horizon := db.Horizon()
 	for _, end := range now.ends() {
 		slot := revision.SlotOf(end)
 		if f.Of(slot) != 0 {
 			continue
 		}
-		for rec, err := range db.log.Backward(ctx, slot, 0, min(end, floor)) {
+		for rec, err := range db.log.Backward(ctx, slot, 0, min(end, horizon)) {
 			if err != nil {
 				return err
 			}
@@ -226,9 +226,9 @@ func (db *DB) followsOthers(ctx context.Context, f revision.Front) error {
 	return nil
 }
 
-// fronts remembers the last commit before an end of a slot: leases move ends on
+// frontiers remembers the last commit before an end of a slot: leases move ends on
 // without commits, and looking in the journal costs a round trip.
-type fronts struct {
+type frontiers struct {
 	mu    sync.Mutex
 	known map[revision.Slot]lastCommit
 }
@@ -237,7 +237,7 @@ type lastCommit struct{ end, commit table.Revision }
 
 // last finds the last commit that a snapshot shows of a slot, not above end; 0
 // if none is kept.
-func (f *fronts) last(ctx context.Context, s *Snapshot, end table.Revision) (table.Revision, error) {
+func (f *frontiers) last(ctx context.Context, s *Snapshot, end table.Revision) (table.Revision, error) {
 	slot := revision.SlotOf(end)
 	f.mu.Lock()
 	known := f.known[slot]

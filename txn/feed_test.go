@@ -15,8 +15,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// commits reads what the newest state shows beyond a front.
-func commits(t testing.TB, db *DB, after revision.Front) (rs []table.Revision) {
+// commits reads what the newest state shows beyond a frontier.
+func commits(t testing.TB, db *DB, after revision.Frontier) (rs []table.Revision) {
 	t.Helper()
 	s := db.Snapshot()
 	defer s.Close()
@@ -29,9 +29,9 @@ func commits(t testing.TB, db *DB, after revision.Front) (rs []table.Revision) {
 	return rs
 }
 
-func front(t testing.TB, s *Snapshot) revision.Front {
+func frontier(t testing.TB, s *Snapshot) revision.Frontier {
 	t.Helper()
-	f, err := s.Front(context.Background())
+	f, err := s.Frontier(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,24 +52,24 @@ func TestFeed(t *testing.T) {
 		}
 		s := db.Snapshot()
 		defer s.Close()
-		whole := front(t, s)
-		if !slices.Equal(whole, revision.Front{wrote[4]}) || len(commits(t, db, whole)) != 0 {
-			t.Errorf("front %v, last commit %v", whole, wrote[4])
+		whole := frontier(t, s)
+		if !slices.Equal(whole, revision.Frontier{wrote[4]}) || len(commits(t, db, whole)) != 0 {
+			t.Errorf("frontier %v, last commit %v", whole, wrote[4])
 		}
 		for i, r := range wrote {
-			f := revision.Front{r}
+			f := revision.Frontier{r}
 			if got := commits(t, db, f); !slices.Equal(got, wrote[i+1:]) {
 				t.Errorf("beyond %v: %v", r, got)
 			}
-			past, err := db.AtFront(ctx, f)
+			past, err := db.AtFrontier(ctx, f)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got := value(t, past, tab, "x", "p"); got != fmt.Sprint(i) {
 				t.Errorf("at %v: %q, want %d", r, got, i)
 			}
-			if got := front(t, past); !slices.Equal(got, f) {
-				t.Errorf("the front of the state at %v is %v", f, got)
+			if got := frontier(t, past); !slices.Equal(got, f) {
+				t.Errorf("the frontier of the state at %v is %v", f, got)
 			}
 			past.Close()
 			if err := db.Follows(ctx, f); err != nil {
@@ -78,11 +78,11 @@ func TestFeed(t *testing.T) {
 		}
 		gone, cancel := context.WithCancel(ctx)
 		cancel()
-		if _, err := db.AtFront(gone, whole.With(wrote[4]+1<<40)); !errors.Is(err, context.Canceled) {
-			t.Errorf("a front that is not reached: %v", err)
+		if _, err := db.AtFrontier(gone, whole.With(wrote[4]+1<<40)); !errors.Is(err, context.Canceled) {
+			t.Errorf("a frontier that is not reached: %v", err)
 		}
 		for r, want := range map[table.Revision]error{wrote[4] + 1<<23: ErrForeign, wrote[2] | 255: ErrForeign, wrote[0] - 1<<23: ErrForgotten} {
-			if err := db.Follows(ctx, revision.Front{r}); !errors.Is(err, want) {
+			if err := db.Follows(ctx, revision.Frontier{r}); !errors.Is(err, want) {
 				t.Errorf("%s: %v, want %v", r, err, want)
 			}
 		}
@@ -90,7 +90,7 @@ func TestFeed(t *testing.T) {
 }
 
 // TestFeedOfSlots: the commits of several writers come in the order of their
-// ids, and a front that knows only one of them shows only its commits.
+// ids, and a frontier that knows only one of them shows only its commits.
 func TestFeedOfSlots(t *testing.T) {
 	ctx, store := context.Background(), tabletest.NewMem()
 	db := open(t, store, fast)
@@ -107,10 +107,10 @@ func TestFeedOfSlots(t *testing.T) {
 	if got := commits(t, db, nil); !slices.Equal(got, want) {
 		t.Errorf("commits %v, want %v", got, want)
 	}
-	if got := commits(t, db, revision.Front{own}); !slices.Equal(got, []table.Revision{other}) {
+	if got := commits(t, db, revision.Frontier{own}); !slices.Equal(got, []table.Revision{other}) {
 		t.Errorf("beyond the own ones: %v, want %v, which came late", got, other)
 	}
-	past, err := db.AtFront(ctx, revision.Front{own})
+	past, err := db.AtFrontier(ctx, revision.Frontier{own})
 	if err != nil {
 		t.Fatal(err)
 	}

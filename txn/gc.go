@@ -11,13 +11,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Garbage collection follows the journal. A commit that falls below the floor
+// Garbage collection follows the journal. A commit that falls below the horizon
 // names the rows it wrote, or wrote over; of these goes what no state that is
 // still read shows, and then the commit's own row in the journal. So the work is
 // proportional to what was written, in the order in which it was written, and who
 // is interrupted goes on where the journal begins.
 //
-// A floor is announced first. Every server takes it for its own as soon as none
+// A horizon is announced first. Every server takes it for its own as soon as none
 // of its snapshots is older, and says so in its heads cell; what is removed lies
 // below the least of these (transactions.md, "Retention").
 
@@ -39,7 +39,7 @@ type CollectOptions struct {
 
 // Collection is what one collection did.
 type Collection struct {
-	Floor   table.Revision // below it history may be gone
+	Horizon table.Revision // below it history may be gone
 	Commits int            // that the journal forgot
 	Rows    int            // looked at
 	Removed table.Collected
@@ -49,7 +49,7 @@ type Collection struct {
 
 // bounds says what may be collected.
 type bounds struct {
-	announced table.Revision // floor of all servers
+	announced table.Revision // horizon of all servers
 	honoured  table.Revision // that nobody reads below of
 	stable    table.Revision // up to here all is decided and there is nothing void
 	now       table.Revision // the time that age is counted from
@@ -74,32 +74,32 @@ type collector struct {
 }
 
 // Collect collects garbage once, with whatever servers there are. Those that
-// read the past below the floor are waited for, but no longer than two leases:
+// read the past below the horizon are waited for, but no longer than two leases:
 // then less is collected.
 func (db *DB) Collect(ctx context.Context, o CollectOptions) (Collection, error) {
 	b, err := db.horizon.bounds(ctx)
 	if err != nil {
 		return Collection{}, err
 	}
-	floor := max(b.before(o.Retention), b.announced) // it never sinks
+	horizon := max(b.before(o.Retention), b.announced) // it never sinks
 	if o.Dry {
-		return db.collect(ctx, b, floor, o)
+		return db.collect(ctx, b, horizon, o)
 	}
-	if b, err = db.raise(ctx, floor); err != nil {
+	if b, err = db.raise(ctx, horizon); err != nil {
 		return Collection{}, err
 	}
 	return db.collect(ctx, b, b.honoured, o)
 }
 
-// raise announces a floor and returns when all servers honour it, or when they
+// raise announces a horizon and returns when all servers honour it, or when they
 // had two leases to do so.
-func (db *DB) raise(ctx context.Context, floor table.Revision) (*bounds, error) {
-	if err := db.log.RaiseFloor(ctx, floor); err != nil {
+func (db *DB) raise(ctx context.Context, horizon table.Revision) (*bounds, error) {
+	if err := db.log.RaiseHorizon(ctx, horizon); err != nil {
 		return nil, err
 	}
 	for end := time.Now().Add(2 * db.o.Lease); ; {
 		b, err := db.horizon.bounds(ctx)
-		if err != nil || b.honoured >= floor || time.Now().After(end) || !db.Shared() {
+		if err != nil || b.honoured >= horizon || time.Now().After(end) || !db.Shared() {
 			return b, err
 		}
 		if err := pause(ctx, db.o.Poll); err != nil {
@@ -108,13 +108,13 @@ func (db *DB) raise(ctx context.Context, floor table.Revision) (*bounds, error) 
 	}
 }
 
-// collect removes what is below a floor that everybody honours, and, of what has
-// no history, what is older than the youngest floor.
-func (db *DB) collect(ctx context.Context, b *bounds, floor table.Revision, o CollectOptions) (Collection, error) {
+// collect removes what is below a horizon that everybody honours, and, of what has
+// no history, what is older than the youngest horizon.
+func (db *DB) collect(ctx context.Context, b *bounds, horizon table.Revision, o CollectOptions) (Collection, error) {
 	g := &db.garbage
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p := &pass{db: db, b: b, o: o, floor: floor, sum: Collection{Floor: floor}}
+	p := &pass{db: db, b: b, o: o, horizon: horizon, sum: Collection{Horizon: horizon}}
 	err := p.run(ctx)
 	if errors.Is(err, errSpent) {
 		p.sum.Partial, err = true, nil
@@ -173,13 +173,13 @@ func (db *DB) collectNowAndThen(ctx context.Context) {
 			last = time.Now()
 		}
 		if done.Removed.Cells > 0 {
-			db.o.Log.Info("collected garbage", "floor", done.Floor.Time(), "commits", done.Commits,
+			db.o.Log.Info("collected garbage", "horizon", done.Horizon.Time(), "commits", done.Commits,
 				"rows", done.Rows, "cells", done.Removed.Cells, "bytes", done.Removed.Bytes)
 		}
 	}
 }
 
-// collectInTurn collects if it falls to this server: what is below the floor that
+// collectInTurn collects if it falls to this server: what is below the horizon that
 // all honour by now, having announced the next one.
 func (db *DB) collectInTurn(ctx context.Context, o CollectOptions, whole bool) (Collection, error) {
 	b, err := db.horizon.bounds(ctx)
@@ -189,7 +189,7 @@ func (db *DB) collectInTurn(ctx context.Context, o CollectOptions, whole bool) (
 	if !whole {
 		return db.collect(ctx, b, 0, o)
 	}
-	if err := db.log.RaiseFloor(ctx, b.before(o.Retention)); err != nil {
+	if err := db.log.RaiseHorizon(ctx, b.before(o.Retention)); err != nil {
 		return Collection{}, err
 	}
 	if b, err = db.horizon.bounds(ctx); err != nil {

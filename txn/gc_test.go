@@ -20,13 +20,13 @@ import (
 // collection did.
 func collectPast(t testing.TB, db *DB, r table.Revision) (done Collection) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); done.Floor < r; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); done.Horizon < r; time.Sleep(time.Millisecond) {
 		var err error
 		if done, err = db.Collect(context.Background(), CollectOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if time.Now().After(end) {
-			t.Fatalf("the floor stays at %s, below %s", done.Floor, r)
+			t.Fatalf("the horizon stays at %s, below %s", done.Horizon, r)
 		}
 	}
 	return done
@@ -50,11 +50,11 @@ func cellsOf(s table.Store, row string, f table.Family) (n int) {
 	return n
 }
 
-func frontOf(t testing.TB, db *DB) revision.Front {
+func frontierOf(t testing.TB, db *DB) revision.Frontier {
 	t.Helper()
 	s := db.Snapshot()
 	defer s.Close()
-	f, err := s.Front(context.Background())
+	f, err := s.Frontier(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,13 +62,13 @@ func frontOf(t testing.TB, db *DB) revision.Front {
 }
 
 // TestCollect: versions that nobody reads go, and the journal with them; the past
-// below the floor is refused by name, checkpoints are not.
+// below the horizon is refused by name, checkpoints are not.
 func TestCollect(t *testing.T) {
 	each(t, func(t *testing.T, db *DB) {
 		ctx := context.Background()
 		tab := db.Table("data")
 		first := write(t, db, "x", "p", "0")
-		old := frontOf(t, db)
+		old := frontierOf(t, db)
 		var r table.Revision
 		for i := range 20 {
 			r = write(t, db, "x", "p", fmt.Sprint(i+1))
@@ -85,7 +85,7 @@ func TestCollect(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		last := frontOf(t, db)
+		last := frontierOf(t, db)
 		dry, err := db.Collect(ctx, CollectOptions{Dry: true})
 		if err != nil || cellsOf(db.store, "x", 'a') != 21 {
 			t.Fatalf("%+v, %v: %d versions", dry, err, cellsOf(db.store, "x", 'a'))
@@ -102,9 +102,9 @@ func TestCollect(t *testing.T) {
 		if got := value(t, now, tab, "x", "p"); got != "20" {
 			t.Errorf("now %q", got)
 		}
-		var below *FloorError
-		if _, err := db.At(ctx, first); !errors.As(err, &below) || !errors.Is(err, ErrRevision) || below.Floor != db.Floor() || below.Floor < r {
-			t.Errorf("a state below the floor: %v", err)
+		var below *HorizonError
+		if _, err := db.At(ctx, first); !errors.As(err, &below) || !errors.Is(err, ErrRevision) || below.Horizon != db.Horizon() || below.Horizon < r {
+			t.Errorf("a state below the horizon: %v", err)
 		}
 		c, err := db.FindCheckpoint(ctx, "ten")
 		if err != nil {
@@ -118,24 +118,24 @@ func TestCollect(t *testing.T) {
 			t.Errorf("at the checkpoint %q", got)
 		}
 		kept.Close()
-		for what, f := range map[string]revision.Front{"an old front": old, "no front": nil} {
+		for what, f := range map[string]revision.Frontier{"an old frontier": old, "no frontier": nil} {
 			if err := db.Follows(ctx, f); !errors.Is(err, ErrForgotten) {
 				t.Errorf("what follows %s: %v", what, err)
 			}
-			if s, err := db.AtFront(ctx, f); !errors.As(err, &below) {
+			if s, err := db.AtFrontier(ctx, f); !errors.As(err, &below) {
 				t.Errorf("the state at %s: %v, %v", what, s, err)
 			}
 		}
 		if err := db.Follows(ctx, last); err != nil {
 			t.Errorf("what follows the last commit: %v", err)
 		}
-		s, err := db.AtFront(ctx, last)
+		s, err := db.AtFrontier(ctx, last)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
 		if got := value(t, s, tab, "x", "p"); got != "20" {
-			t.Errorf("at the last front %q", got)
+			t.Errorf("at the last frontier %q", got)
 		}
 		if err := db.DeleteCheckpoint(ctx, "ten"); err != nil {
 			t.Fatal(err)
@@ -244,8 +244,8 @@ func TestCollectBesideReaders(t *testing.T) {
 			if got := value(t, reader, other.Table("data"), "x", "p"); got != "then" {
 				t.Errorf("a reader of the past reads %q", got)
 			}
-			if other.Floor() > then {
-				t.Errorf("the floor %s has passed a reader at %s", other.Floor(), then)
+			if other.Horizon() > then {
+				t.Errorf("the horizon %s has passed a reader at %s", other.Horizon(), then)
 			}
 			reader.Close()
 			collectPast(t, db, r)
@@ -313,7 +313,7 @@ func TestCollectByTheNext(t *testing.T) {
 	eventually(t, "the second collects", 20*time.Second, few)
 }
 
-// TestCollectWithoutSlot: a server that only reads was not asked about the floor.
+// TestCollectWithoutSlot: a server that only reads was not asked about the horizon.
 // What it has open below it ends, rather than show a part.
 func TestCollectWithoutSlot(t *testing.T) {
 	t.Parallel()
@@ -321,7 +321,7 @@ func TestCollectWithoutSlot(t *testing.T) {
 	s := tabletest.NewMem()
 	db := open(t, s, fast)
 	o := fast
-	o.ReadOnly, o.Poll = true, time.Hour // it hears of the floor too late
+	o.ReadOnly, o.Poll = true, time.Hour // it hears of the horizon too late
 	reader := open(t, s, o)
 	then := write(t, db, "x", "p", "then")
 	if err := reader.CatchUp(ctx); err != nil {
@@ -335,7 +335,7 @@ func TestCollectWithoutSlot(t *testing.T) {
 	collectPast(t, db, write(t, db, "x", "p", "now"))
 	goesOn := func() {
 		t.Helper()
-		var below *FloorError
+		var below *HorizonError
 		if _, err := past.Get(ctx, reader.Table("data"), []byte("x"), table.Select{}); !errors.As(err, &below) {
 			t.Errorf("it goes on reading: %v", err)
 		}
@@ -352,7 +352,7 @@ func TestCollectWithoutSlot(t *testing.T) {
 	}
 }
 
-// TestCollectFrontOfSilent: a front names the last commit of every slot, which may
+// TestCollectFrontOfSilent: a frontier names the last commit of every slot, which may
 // be long ago although nothing was committed since.
 func TestCollectFrontOfSilent(t *testing.T) {
 	t.Parallel()
@@ -367,7 +367,7 @@ func TestCollectFrontOfSilent(t *testing.T) {
 	for i := range 5 {
 		r = write(t, b, "y", "p", fmt.Sprint(i))
 	}
-	f := frontOf(t, b)
+	f := frontierOf(t, b)
 	collectPast(t, b, r)
 	for name, db := range map[string]*DB{"a": a, "b": b} {
 		if err := db.CatchUp(ctx); err != nil {
@@ -376,7 +376,7 @@ func TestCollectFrontOfSilent(t *testing.T) {
 		if err := db.Follows(ctx, f); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		at, err := db.AtFront(ctx, f)
+		at, err := db.AtFrontier(ctx, f)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -20,16 +20,16 @@ const (
 )
 
 // A pass is one collection: first of what has no history, which falls below a
-// younger floor, then of all.
+// younger horizon, then of all.
 type pass struct {
 	db      *DB
 	b       *bounds
 	o       CollectOptions
-	floor   table.Revision // zero: only what has no history
+	horizon table.Revision // zero: only what has no history
 	sum     Collection
 	begun   time.Time // for the rate
 	looked  int
-	moments []table.Revision
+	pinned  []table.Revision
 	noted   *journal.Collected
 }
 
@@ -38,13 +38,13 @@ func (p *pass) run(ctx context.Context) (err error) {
 	if p.noted, err = p.db.log.Collected(ctx); err != nil {
 		return err
 	}
-	if p.moments, err = p.readMoments(ctx); err != nil {
+	if p.pinned, err = p.readPinned(ctx); err != nil {
 		return err
 	}
-	if err := p.young(ctx); err != nil || p.floor == 0 {
+	if err := p.young(ctx); err != nil || p.horizon == 0 {
 		return err
 	}
-	lost := slices.ContainsFunc(p.noted.Moments, func(m table.Revision) bool { return !slices.Contains(p.moments, m) })
+	lost := slices.ContainsFunc(p.noted.Pinned, func(m table.Revision) bool { return !slices.Contains(p.pinned, m) })
 	if p.o.All || lost {
 		if err := p.everything(ctx); err != nil {
 			return err
@@ -55,42 +55,42 @@ func (p *pass) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if p.o.Dry || slices.Equal(p.moments, p.noted.Moments) {
+	if p.o.Dry || slices.Equal(p.pinned, p.noted.Pinned) {
 		return nil
 	}
-	p.noted.Moments = p.moments
+	p.noted.Pinned = p.pinned
 	return p.db.log.NoteCollected(ctx, p.noted)
 }
 
-// readMoments returns the checkpoints, and those that are read and perhaps deleted
-// meanwhile. It comes after the floor was honoured: who makes a checkpoint holds a
+// readPinned returns the checkpoints, and those that are read and perhaps deleted
+// meanwhile. It comes after the horizon was honoured: who makes a checkpoint holds a
 // snapshot of it until it is noted.
-func (p *pass) readMoments(ctx context.Context) ([]table.Revision, error) {
+func (p *pass) readPinned(ctx context.Context) ([]table.Revision, error) {
 	all, err := p.db.Checkpoints(ctx)
 	if err != nil {
 		return nil, err
 	}
-	moments := p.db.live.pins()
+	pinned := p.db.live.pins()
 	for _, c := range all {
-		moments = append(moments, c.Revision)
+		pinned = append(pinned, c.Revision)
 	}
-	slices.Sort(moments)
-	return slices.Compact(moments), nil
+	slices.Sort(pinned)
+	return slices.Compact(pinned), nil
 }
 
 // keep says what stays of a table's rows.
-func (p *pass) keep(name string, floor table.Revision) *table.Keep {
+func (p *pass) keep(name string, horizon table.Revision) *table.Keep {
 	k := &table.Keep{
-		Floor: floor, Moments: p.moments, Visible: p.b.visible, Void: p.b.void, Dry: p.o.Dry,
+		Horizon: horizon, Pinned: p.pinned, Visible: p.b.visible, Void: p.b.void, Dry: p.o.Dry,
 		Families: map[table.Family]table.FamilyKeep{},
 	}
-	young := p.youngFloor()
+	young := p.youngHorizon()
 	for _, f := range p.db.o.Secrets[name] {
-		k.Families[f] = table.FamilyKeep{Floor: young}
+		k.Families[f] = table.FamilyKeep{Horizon: young}
 	}
 	if p.db.Shared() {
-		marks := table.FamilyKeep{Floor: young, All: true}
-		if floor > 0 {
+		marks := table.FamilyKeep{Horizon: young, All: true}
+		if horizon > 0 {
 			marks = table.FamilyKeep{} // they are gone already
 		}
 		k.Families[table.MarkFamily] = marks
@@ -98,12 +98,12 @@ func (p *pass) keep(name string, floor table.Revision) *table.Keep {
 	return k
 }
 
-// youngFloor is where the history of secrets and of marks ends. No transaction
+// youngHorizon is where the history of secrets and of marks ends. No transaction
 // under way, nor the next one of any server, looks for marks below it.
-func (p *pass) youngFloor() table.Revision { return min(p.b.young, p.b.before(p.db.o.SecretAge)) }
+func (p *pass) youngHorizon() table.Revision { return min(p.b.young, p.b.before(p.db.o.SecretAge)) }
 
 // young collects what has no history: of the rows of commits that have fallen
-// below the younger floor since the last time.
+// below the younger horizon since the last time.
 func (p *pass) young(ctx context.Context) error {
 	if p.o.Dry || len(p.db.o.Secrets) == 0 && !p.db.Shared() {
 		return nil
@@ -111,7 +111,7 @@ func (p *pass) young(ctx context.Context) error {
 	changed := false
 	for _, slot := range p.b.slots {
 		w := p.walk(0)
-		for rec, err := range p.db.log.Lists(ctx, slot, p.noted.Young[slot], p.youngFloor()) {
+		for rec, err := range p.db.log.Lists(ctx, slot, p.noted.Young[slot], p.youngHorizon()) {
 			if err == nil {
 				err = w.add(ctx, &rec)
 			}
@@ -130,13 +130,13 @@ func (p *pass) young(ctx context.Context) error {
 	return p.db.log.NoteCollected(ctx, p.noted)
 }
 
-// old collects the rows of the commits of a slot that have fallen below the floor,
-// and then forgets the commits except the last: fronts name it.
+// old collects the rows of the commits of a slot that have fallen below the horizon,
+// and then forgets the commits except the last: frontiers name it.
 func (p *pass) old(ctx context.Context, slot revision.Slot) error {
-	w := p.walk(p.floor)
+	w := p.walk(p.horizon)
 	done := p.db.garbage.done[slot]
 	var last journal.Record
-	for rec, err := range p.db.log.Lists(ctx, slot, 0, p.floor) {
+	for rec, err := range p.db.log.Lists(ctx, slot, 0, p.horizon) {
 		if err != nil {
 			return err
 		}
@@ -191,7 +191,7 @@ func (p *pass) oldRows(ctx context.Context, w *walk, rec *journal.Record) error 
 	return w.add(ctx, rec)
 }
 
-// everything looks at all rows of all tables. What commits below the floor wrote
+// everything looks at all rows of all tables. What commits below the horizon wrote
 // is then done.
 func (p *pass) everything(ctx context.Context) error {
 	names, err := p.db.store.Names(ctx)
@@ -206,7 +206,7 @@ func (p *pass) everything(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		w := p.walk(p.floor)
+		w := p.walk(p.horizon)
 		for key, err := range t.Keys(ctx, table.Range{}) {
 			if err == nil {
 				err = w.addRow(ctx, name, slices.Clone(key))
@@ -226,15 +226,15 @@ func (p *pass) everything(ctx context.Context) error {
 // A walk gathers rows and collects them, many at once and each once.
 type walk struct {
 	p       *pass
-	floor   table.Revision
+	horizon table.Revision
 	rows    map[string]map[string]bool // by table
 	n       int
 	commits int
 	gone    []journal.Record // to be forgotten once their rows are collected
 }
 
-func (p *pass) walk(floor table.Revision) *walk {
-	return &walk{p: p, floor: floor, rows: map[string]map[string]bool{}}
+func (p *pass) walk(horizon table.Revision) *walk {
+	return &walk{p: p, horizon: horizon, rows: map[string]map[string]bool{}}
 }
 
 func (w *walk) add(ctx context.Context, rec *journal.Record) error {
@@ -281,7 +281,7 @@ func (w *walk) flush(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		removed, err := t.Collect(ctx, keys, w.p.keep(name, w.floor))
+		removed, err := t.Collect(ctx, keys, w.p.keep(name, w.horizon))
 		if err != nil {
 			return err
 		}

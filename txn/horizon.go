@@ -12,35 +12,35 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A FloorError refuses a state of which parts may have been collected. It is an
+// A HorizonError refuses a state of which parts may have been collected. It is an
 // ErrRevision.
-type FloorError struct {
-	Asked, Floor table.Revision
+type HorizonError struct {
+	Asked, Horizon table.Revision
 }
 
-func (e *FloorError) Error() string {
+func (e *HorizonError) Error() string {
 	return fmt.Sprintf("%v: history is kept from %s on (%s)", ErrRevision,
-		e.Floor.Time().UTC().Format(time.RFC3339Nano), e.Floor.String())
+		e.Horizon.Time().UTC().Format(time.RFC3339Nano), e.Horizon.String())
 }
 
-func (e *FloorError) Unwrap() error { return ErrRevision }
+func (e *HorizonError) Unwrap() error { return ErrRevision }
 
-// Floor returns the oldest revision that At accepts, checkpoints aside. It only rises.
-func (db *DB) Floor() table.Revision { return db.live.honoured() }
+// Horizon returns the oldest revision that At accepts, checkpoints aside. It only rises.
+func (db *DB) Horizon() table.Revision { return db.live.honoured() }
 
-// honoured is the floor.
+// honoured is the horizon.
 func (g *registry) honoured() table.Revision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.floor
+	return g.horizon
 }
 
-// honour raises the floor to an announced one, as far as the snapshots in use
+// honour raises the horizon to an announced one, as far as the snapshots in use
 // let it, and gives it. No older state is given from then on.
 func (g *registry) honour(announced table.Revision, current *Snapshot) table.Revision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if announced > g.floor {
+	if announced > g.horizon {
 		g.dropUnused()
 		low := min(announced, current.low)
 		for _, s := range g.all {
@@ -48,17 +48,17 @@ func (g *registry) honour(announced table.Revision, current *Snapshot) table.Rev
 				low = min(low, s.low)
 			}
 		}
-		g.floor = max(g.floor, low)
+		g.horizon = max(g.horizon, low)
 	}
-	return g.floor
+	return g.horizon
 }
 
-// admit takes a state of the past into use, unless it is older than the floor.
+// admit takes a state of the past into use, unless it is older than the horizon.
 func (g *registry) admit(s *Snapshot) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s.low < g.floor && !s.pinned {
-		return &FloorError{s.max, g.floor}
+	if s.low < g.horizon && !s.pinned {
+		return &HorizonError{s.max, g.horizon}
 	}
 	s.refs.Add(1)
 	g.all = append(g.all, s)
@@ -77,14 +77,14 @@ func (g *registry) pins() (pins []table.Revision) {
 	return pins
 }
 
-// expire ends the snapshots that are older than a floor which this server was not
+// expire ends the snapshots that are older than a horizon which this server was not
 // asked about, because it had no slot: parts of what they show may be gone.
-func (g *registry) expire(floor table.Revision) {
+func (g *registry) expire(horizon table.Revision) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, s := range g.all {
-		if s.low < floor && !s.pinned && s != s.db.current.Load() {
-			err := error(&FloorError{s.max, floor})
+		if s.low < horizon && !s.pinned && s != s.db.current.Load() {
+			err := error(&HorizonError{s.max, horizon})
 			s.expired.Store(&err)
 		}
 	}
@@ -101,7 +101,7 @@ func (s *Snapshot) unreadable() error {
 	return nil
 }
 
-// admit takes a state of the past into use. One below the floor is fine if a
+// admit takes a state of the past into use. One below the horizon is fine if a
 // checkpoint keeps it.
 func (db *DB) admit(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 	err := db.live.admit(s)
@@ -126,28 +126,28 @@ func (db *DB) admit(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 }
 
 // asked reports whether collections know of those who read the past here: of the
-// states at or above the floor that this server honours, and of no checkpoint.
+// states at or above the horizon that this server honours, and of no checkpoint.
 func (s *Snapshot) asked() bool {
 	return s.ordinal != 0 || !s.db.Shared() || !s.pinned && !s.db.o.ReadOnly
 }
 
 // stillKept tells, after a read that no collection was to spare, whether what it
 // read was there until then: another server may have deleted the checkpoint, or
-// raised the floor, and a third one collected.
+// raised the horizon, and a third one collected.
 func (s *Snapshot) stillKept(ctx context.Context) error {
 	if s.asked() {
 		return nil
 	}
 	if !s.pinned {
 		h, err := s.db.log.Heads(ctx)
-		if err == nil && s.low < h.Floor {
-			err = &FloorError{s.max, h.Floor}
+		if err == nil && s.low < h.Horizon {
+			err = &HorizonError{s.max, h.Horizon}
 		}
 		return err
 	}
 	all, err := s.db.Checkpoints(ctx)
 	if err == nil && !slices.ContainsFunc(all, func(c Checkpoint) bool { return c.Revision == s.max }) {
-		err = &FloorError{s.max, s.db.Floor()}
+		err = &HorizonError{s.max, s.db.Horizon()}
 	}
 	return err
 }
@@ -166,38 +166,38 @@ func (s *Snapshot) scanKept(ctx context.Context, rows iter.Seq2[table.Row, error
 	}
 }
 
-// admitFront takes the state at a front into use. A front names commits, which
+// admitFrontier takes the state at a frontier into use. A frontier names commits, which
 // may be old although all that they leave out is young: if nothing was committed
-// between them and the floor, the state is the floor's.
-func (db *DB) admitFront(ctx context.Context, s *Snapshot, f revision.Front) (*Snapshot, error) {
+// between them and the horizon, the state is the horizon's.
+func (db *DB) admitFrontier(ctx context.Context, s *Snapshot, f revision.Frontier) (*Snapshot, error) {
 	for {
 		err := db.live.admit(s)
 		if err == nil {
 			return s, nil
 		}
-		floor := db.Floor()
-		silent, e := db.silent(ctx, f, floor)
+		horizon := db.Horizon()
+		silent, e := db.silent(ctx, f, horizon)
 		if e != nil {
 			return nil, e
 		}
 		if !silent {
 			return nil, err
 		}
-		s.max, s.low = max(s.max, floor), max(s.low, floor)
+		s.max, s.low = max(s.max, horizon), max(s.low, horizon)
 	}
 }
 
-// silent reports whether nothing was committed after a front, up to a floor. Of
-// what a slot committed up to the floor the journal keeps the last at least.
-func (db *DB) silent(ctx context.Context, f revision.Front, floor table.Revision) (bool, error) {
+// silent reports whether nothing was committed after a frontier, up to a horizon. Of
+// what a slot committed up to the horizon the journal keeps the last at least.
+func (db *DB) silent(ctx context.Context, f revision.Frontier, horizon table.Revision) (bool, error) {
 	now := db.Snapshot()
 	defer now.Close()
 	for _, end := range now.ends() {
 		from := f.Of(revision.SlotOf(end))
-		if from >= min(end, floor) {
+		if from >= min(end, horizon) {
 			continue
 		}
-		for rec, err := range db.log.Backward(ctx, revision.SlotOf(end), from, min(end, floor)) {
+		for rec, err := range db.log.Backward(ctx, revision.SlotOf(end), from, min(end, horizon)) {
 			if err != nil {
 				return false, err
 			}

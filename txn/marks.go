@@ -124,7 +124,7 @@ type stamp struct {
 //
 // Marks are kept in two generations. When the younger is full, the older one
 // goes, except what a transaction under way may have to meet; if that is too
-// much, floor says from which ordinal on the answer is still known. Its user
+// much, horizon says from which ordinal on the answer is still known. Its user
 // locks it.
 type recent struct {
 	young, old map[markKey]stamp

@@ -28,7 +28,7 @@ func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
 	if err := db.CatchUp(ctx); err != nil {
 		return err
 	}
-	held, err := db.holdFloor()
+	held, err := db.holdHorizon()
 	if err != nil {
 		return err
 	}
@@ -56,8 +56,8 @@ func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
 	return fn(&Redaction{db, at})
 }
 
-// holdFloor keeps the floor below the newest state, as reading it in the past would.
-func (db *DB) holdFloor() (*Snapshot, error) {
+// holdHorizon keeps the horizon below the newest state, as reading it in the past would.
+func (db *DB) holdHorizon() (*Snapshot, error) {
 	now := db.Snapshot()
 	defer now.Close()
 	if err := now.unreadable(); err != nil {

@@ -140,9 +140,9 @@ func (d *node) uses(s *Snapshot) {
 
 // collected: garbage was removed. I8: what is in use is kept.
 func (o *oracle) collected(name string, k *table.Keep) {
-	floor, marks := k.Of('a').Floor, k.Of(table.MarkFamily).Floor
+	horizon, marks := k.Of('a').Horizon, k.Of(table.MarkFamily).Horizon
 	for r, c := range o.commits {
-		c.collected = c.collected || r <= max(floor, marks)
+		c.collected = c.collected || r <= max(horizon, marks)
 	}
 	if name != "data" {
 		return
@@ -151,8 +151,8 @@ func (o *oracle) collected(name string, k *table.Keep) {
 		for _, s := range d.using {
 			switch {
 			case s.refs.Load() <= 0: // not any more
-			case s.low < floor && !s.pinned: // if it is, its reads find out
-				o.breaks("I8: history goes up to %s and %s reads the state at %s", floor, d.name, s.max)
+			case s.low < horizon && !s.pinned: // if it is, its reads find out
+				o.breaks("I8: history goes up to %s and %s reads the state at %s", horizon, d.name, s.max)
 			case s.low < marks && s.ordinal != 0:
 				o.breaks("I8: marks go up to %s and %s uses the state at %s", marks, d.name, s.low)
 			}
@@ -163,8 +163,8 @@ func (o *oracle) collected(name string, k *table.Keep) {
 		o.breaks("I8: %v", err)
 	}
 	for _, c := range kept {
-		if c.Revision < floor && !slices.Contains(k.Moments, c.Revision) {
-			o.breaks("I8: history goes up to %s without the checkpoint at %s", floor, c.Revision)
+		if c.Revision < horizon && !slices.Contains(k.Pinned, c.Revision) {
+			o.breaks("I8: history goes up to %s without the checkpoint at %s", horizon, c.Revision)
 		}
 	}
 }

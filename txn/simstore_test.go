@@ -56,7 +56,7 @@ const (
 var stepNames = [...]string{
 	"client", "read heads", "read cell", "read archives", "claim", "publish", "renew", "fence", "close", "free", "archive", "ask time",
 	"begin", "commit", "abort", "forbid", "read state", "scan journal", "scan lists", "read", "scan", "read marks", "write", "erase",
-	"raise floor", "read kept", "keep moment", "note collected", "collect", "list rows", "forget commits",
+	"raise horizon", "read kept", "keep moment", "note collected", "collect", "list rows", "forget commits",
 }
 
 func (s step) String() string { return stepNames[s] }

@@ -23,7 +23,7 @@ type Snapshot struct {
 	low     table.Revision
 	ordinal uint64 // 0: a state of the past
 	err     error  // what every read answers, if the state is not to be had
-	pinned  bool   // a checkpoint below the floor
+	pinned  bool   // a checkpoint below the horizon
 
 	refs    atomic.Int64
 	expired atomic.Pointer[error] // as err, since then
@@ -32,8 +32,8 @@ type Snapshot struct {
 // A view is what several servers show.
 type view interface {
 	table.View
-	// Front returns how far each slot is shown.
-	Front() revision.Front
+	// Frontier returns how far each slot is shown.
+	Frontier() revision.Frontier
 	// Swept reports whether nothing will be done about a revision any more.
 	Swept(r table.Revision) bool
 }
@@ -68,7 +68,7 @@ func (db *DB) tooOld(err error) *Snapshot {
 }
 
 // At returns the state at a past revision. One above the newest is an ErrRevision,
-// and one below Floor that no checkpoint keeps a FloorError.
+// and one below Horizon that no checkpoint keeps a HorizonError.
 func (db *DB) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	s, err := db.views.at(ctx, r)
 	if err != nil {
@@ -129,7 +129,7 @@ func (db *DB) Bounds() (first, last table.Revision) {
 	if s.heads != nil {
 		last = min(last, s.heads.Decided())
 	}
-	return db.Floor() + 1, last
+	return db.Horizon() + 1, last
 }
 
 // Close releases the snapshot.
@@ -237,8 +237,8 @@ type registry struct {
 	mu   sync.Mutex
 	all  []*Snapshot
 	next int // length at which unused ones are swept
-	// floor: no state older than it is in use, except checkpoints, nor given.
-	floor table.Revision
+	// horizon: no state older than it is in use, except checkpoints, nor given.
+	horizon table.Revision
 }
 
 func (g *registry) add(s *Snapshot) {

@@ -127,27 +127,27 @@ var (
 	ErrRevision = errors.New("no such revision")
 	// ErrFuture: a state was asked for that is yet to come.
 	ErrFuture = errors.New("a moment in the future")
-	// ErrForgotten: the commits after a front are no longer all kept.
+	// ErrForgotten: the commits after a frontier are no longer all kept.
 	ErrForgotten = errors.New("the changes since then are no longer kept")
-	// ErrForeign: a front names commits that this store never made, or lost.
+	// ErrForeign: a frontier names commits that this store never made, or lost.
 	ErrForeign = errors.New("not a state of this store")
 )
 
 // DB is a store opened for transactions.
 type DB struct {
-	store   table.Store
-	o       Options
-	log     *journal.Log
-	commits committer
-	views   viewer
-	horizon keeper
-	peers   stepper // nil: no other server writes this store
-	gate    gate
-	refused refusal
-	running running
-	changes changes
-	fronts  fronts
-	step    atomic.Pointer[taken]
+	store     table.Store
+	o         Options
+	log       *journal.Log
+	commits   committer
+	views     viewer
+	horizon   keeper
+	peers     stepper // nil: no other server writes this store
+	gate      gate
+	refused   refusal
+	running   running
+	changes   changes
+	frontiers frontiers
+	step      atomic.Pointer[taken]
 
 	current atomic.Pointer[Snapshot]
 	live    registry
@@ -183,8 +183,8 @@ type viewer interface {
 	// until returns the state of all that is or will be committed up to r, which
 	// may be above the newest revision but is not in the future.
 	until(ctx context.Context, r table.Revision) (*Snapshot, error)
-	// atFront returns the state at a front; nil if it is not reached.
-	atFront(f revision.Front) *Snapshot
+	// atFrontier returns the state at a frontier; nil if it is not reached.
+	atFrontier(f revision.Frontier) *Snapshot
 }
 
 // A keeper knows what garbage collection has to keep.

@@ -258,7 +258,7 @@ func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) 
 	for _, v := range w.aborted {
 		next.Void = append(next.Void, v.rec.Revision)
 	}
-	next.Oldest, next.Floor, next.Config = w.e.db.Oldest(), w.e.db.Floor(), w.stepIn(&next)
+	next.Oldest, next.Horizon, next.Config = w.e.db.Oldest(), w.e.db.Horizon(), w.stepIn(&next)
 	if renew {
 		next.Lease++
 		if now, err := w.clock.Next(); err == nil && blocked == 0 {

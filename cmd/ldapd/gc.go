@@ -63,6 +63,6 @@ func gc(ctx context.Context, w *work, a gcArgs) error {
 	}
 	_, err = fmt.Fprintf(w.Stdout, "%s %d versions (%d bytes) in %d rows, and the journal of %d changes\n%s %s on\n",
 		removed, done.Removed.Cells, done.Removed.Bytes, done.Rows, done.Commits,
-		since, done.Floor.Time().UTC().Format(time.RFC3339))
+		since, done.Horizon.Time().UTC().Format(time.RFC3339))
 	return err
 }

@@ -37,7 +37,7 @@ var models = []struct {
 	{"kinds", kindsVariants},
 	{"slots", slotsVariants},
 	{"purge", purgeVariants},
-	{"floor", floorVariants},
+	{"horizon", horizonVariants},
 	{"branch", branchVariants},
 }
 

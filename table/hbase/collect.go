@@ -31,7 +31,7 @@ func (r upTo) Max() table.Revision           { return table.Revision(r) }
 func (r upTo) Low() table.Revision           { return table.Revision(r) }
 func (r upTo) Visible(o table.Revision) bool { return o <= table.Revision(r) }
 
-// Collect implements table.Collector. Versions above the floors are not read:
+// Collect implements table.Collector. Versions above the horizons are not read:
 // they stay.
 func (t *Table) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (sum table.Collected, err error) {
 	h, err := t.shape(ctx)
@@ -65,21 +65,21 @@ type collection struct {
 // plan sorts the families by what is to be done about them.
 func (c *collection) plan() {
 	var judged []table.Family
-	var floor table.Revision
+	var horizon table.Revision
 	for _, f := range c.h.families {
 		switch rule := c.k.Of(f); {
-		case rule.Floor == 0:
+		case rule.Horizon == 0:
 		case rule.All:
 			c.forget = append(c.forget, f)
 		default:
 			judged = append(judged, f)
-			floor = max(floor, rule.Floor)
+			horizon = max(horizon, rule.Horizon)
 		}
 	}
 	if len(judged) == 0 {
 		return
 	}
-	c.read = &selection{view: upTo(floor), families: map[string][]string{}}
+	c.read = &selection{view: upTo(horizon), families: map[string][]string{}}
 	for _, f := range judged {
 		c.read.families[familyName(f)] = nil
 	}
@@ -91,7 +91,7 @@ func (c *collection) rows(ctx context.Context, keys [][]byte) error {
 	var columns, deletions []marker
 	for _, key := range keys {
 		for _, f := range c.forget {
-			columns = append(columns, marker{row: key, at: c.k.Of(f).Floor, families: []table.Family{f}})
+			columns = append(columns, marker{row: key, at: c.k.Of(f).Horizon, families: []table.Family{f}})
 		}
 	}
 	if c.read != nil {
@@ -141,7 +141,7 @@ func (c *collection) row(ctx context.Context, key []byte, vs []version) (columns
 	stays := c.judge(vs)
 	c.count(key, vs, stays)
 	if c.nothingStays(vs, stays) {
-		return []marker{{row: key, at: c.k.Floor, families: c.h.families}}, nil, nil
+		return []marker{{row: key, at: c.k.Horizon, families: c.h.families}}, nil, nil
 	}
 	return c.markers(key, vs, stays, false), c.markers(key, vs, stays, true), nil
 }
@@ -176,11 +176,11 @@ func (c *collection) judge(vs []version) []bool {
 	return stays
 }
 
-// nothingStays reports whether the row as a whole can go up to the floor.
+// nothingStays reports whether the row as a whole can go up to the horizon.
 func (c *collection) nothingStays(vs []version, stays []bool) bool {
 	some := false
 	for i := range vs {
-		if vs[i].revision <= c.k.Floor {
+		if vs[i].revision <= c.k.Horizon {
 			if stays[i] {
 				return false
 			}
@@ -231,7 +231,7 @@ func (c *collection) cutColumn(cuts []cut, vs []version, stays []bool) []cut {
 		end--
 	}
 	if end < len(vs) {
-		to := c.k.Of(vs[0].family).Floor
+		to := c.k.Of(vs[0].family).Horizon
 		if end > 0 {
 			to = min(to, vs[end-1].revision-1)
 		}

@@ -33,7 +33,6 @@ func (s *Store) closeAll() error {
 		s.disk.abandon()
 		return s.wrap("close", fmt.Errorf("%w: the disk is full: a write under way was abandoned", table.ErrUnavailable))
 	}
-	s.applier.stop()
 	s.syncs.stop()
 	s.iters.drain()
 	return s.wrap("close", s.endPebble())

@@ -180,7 +180,7 @@ func (c *collector) rows(t *tableInfo, rows [][]byte) error {
 func (c *collector) rule(g *group) table.Family {
 	f := g.families[0]
 	for _, o := range g.families[1:] {
-		if c.k.Of(o).Floor < c.k.Of(f).Floor {
+		if c.k.Of(o).Horizon < c.k.Of(f).Horizon {
 			f = o
 		}
 	}
@@ -199,18 +199,18 @@ type imageKey struct {
 // row collects the images of a row of a group.
 func (c *collector) row(g *group, row, prefix []byte) error {
 	f := c.rule(g)
-	if c.k.Of(f).Floor == 0 {
+	if c.k.Of(f).Horizon == 0 {
 		return nil // it keeps all: its images need not be looked at, time and again
 	}
 	images, err := c.images(f, prefix)
 	if err != nil || len(images) == 0 {
 		return err
 	}
-	floor := c.k.Of(f).Floor
+	horizon := c.k.Of(f).Horizon
 	whole := true
 	for i := range images {
 		switch r := images[i].rev; {
-		case r > floor:
+		case r > horizon:
 		case c.k.Void != nil && c.k.Void(r):
 			c.void[r] = append(c.void[r], row)
 			whole = false
@@ -224,17 +224,17 @@ func (c *collector) row(g *group, row, prefix []byte) error {
 	if images[0].columns {
 		c.wide = append(c.wide, wideRow{group: g, family: f, prefix: prefix})
 	}
-	_, err = c.drop(images, floor, false)
+	_, err = c.drop(images, horizon, false)
 	return err
 }
 
 // drop removes images that no state needs, and returns how many stay. Those that say
 // that there is nothing are not needed when nothing is below them, nor, if the row
 // has no columns left, are its markers.
-func (c *collector) drop(images []imageKey, floor table.Revision, empty bool) (stay int, err error) {
+func (c *collector) drop(images []imageKey, horizon table.Revision, empty bool) (stay int, err error) {
 	for i := len(images) - 1; i >= 0; i-- {
 		m := &images[i]
-		if m.rev > floor || m.top && !(stay == 0 && (m.dead || empty && m.columns)) {
+		if m.rev > horizon || m.top && !(stay == 0 && (m.dead || empty && m.columns)) {
 			stay++
 			continue
 		}
@@ -298,8 +298,8 @@ func (c *collector) columns(w *wideRow) (more bool, err error) {
 	}
 	var deletes []table.Version
 	for _, m := range images {
-		if m.columns && m.floor > 0 {
-			deletes = append(deletes, table.Version{Revision: m.floor})
+		if m.columns && m.cutoff > 0 {
+			deletes = append(deletes, table.Version{Revision: m.cutoff})
 		}
 	}
 	x := &columnSweep{c: c, fold: c.k.Fold(w.family, deletes), w: w}
@@ -307,7 +307,7 @@ func (c *collector) columns(w *wideRow) (more bool, err error) {
 	if more, err = x.run(); err != nil || more || !whole || w.left {
 		return more, err
 	}
-	_, err = c.drop(images, c.k.Of(w.family).Floor, true)
+	_, err = c.drop(images, c.k.Of(w.family).Horizon, true)
 	return false, err
 }
 

@@ -10,7 +10,7 @@ import (
 // or of an unversioned table.
 type colWalk struct {
 	prefix []byte         // of the row's image keys
-	floor  table.Revision // older cells do not count
+	cutoff table.Revision // older cells do not count
 	since  table.Revision // cells up to here are known already
 	max    int            // ends when so many cells are there; zero is no bound
 	dead   bool           // yield tombstones too
@@ -130,7 +130,7 @@ func (r *rowReader) emit(dst []table.Cell, w *colWalk, q []byte, rev table.Revis
 		return dst, errColumn
 	}
 	dead := v[0] == columnDead
-	if rev < w.floor || rev != 0 && rev <= w.since || dead && !w.dead {
+	if rev < w.cutoff || rev != 0 && rev <= w.since || dead && !w.dead {
 		return dst, nil
 	}
 	at := len(r.mem)

@@ -8,9 +8,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Commit implements table.Batcher. Pebble takes the batch on the applier's goroutine:
-// where its tables in memory cannot be written to a full disk that may last until
-// there is space, and the caller must not.
+// Commit implements table.Batcher. Pebble takes the batch on a goroutine of its
+// own: where its tables in memory cannot be written to a full disk that may last
+// until there is space, and the caller must not.
 func (s *Store) Commit(ctx context.Context, b table.Batch) (func() error, error) {
 	if err := s.beginWrite(ctx, b.Urgent); err != nil {
 		return nil, err
@@ -20,8 +20,12 @@ func (s *Store) Commit(ctx context.Context, b table.Batch) (func() error, error)
 		s.endWrite()
 		return nil, s.wrap("commit", err)
 	}
-	a := &applying{s: s, batch: pb, revision: b.Revision, done: make(chan struct{})}
-	s.applier.queue <- a
+	a := &applying{s: s, done: make(chan struct{})}
+	go func() {
+		defer s.endWrite()
+		defer close(a.done)
+		a.wait, a.err = s.apply(pb, b.Revision)
+	}()
 	if s.await(a.done) {
 		return a.wait, s.wrap("commit", a.err)
 	}
@@ -37,31 +41,9 @@ func (s *Store) commit(b table.Batch) (wait func() error, err error) {
 	return s.apply(pb, b.Revision)
 }
 
-// An applier has Pebble take batches, one at a time. It is one goroutine for all of
-// them because it keeps the stack that Pebble needs: to grow one for each batch was a
-// tenth of what a modify cost.
-type applier struct{ queue chan *applying }
-
-func (r *applier) start() {
-	r.queue = make(chan *applying, 1)
-	go func() {
-		for a := range r.queue {
-			a.wait, a.err = a.s.apply(a.batch, a.revision)
-			close(a.done)
-			a.s.endWrite()
-		}
-	}()
-}
-
-// stop ends the applier; no batch comes any more.
-func (r *applier) stop() { close(r.queue) }
-
 // An applying is a batch that Pebble takes up.
 type applying struct {
-	s        *Store
-	batch    *pebble.Batch
-	revision table.Revision
-
+	s    *Store
 	done chan struct{}
 	wait func() error // set before done
 	err  error

@@ -28,10 +28,10 @@
 // revision that changes a row writes its image anew, so a read is one seek, to
 // the newest image that its view may see, after ten thousand versions as after
 // one. A row whose cells exceed FamilySpec.ImageLimit becomes columnar and stays
-// so: its image is then a marker, flags:1 and floor, and its cells are column
+// so: its image is then a marker, flags:1 and cutoff, and its cells are column
 // keys of their own, each under its own revision, with 01 and the value, or 00
 // for a tombstone. Adding a cell to such a row reads nothing of it. Columns
-// below the floor do not count: it is the revision that last deleted the row.
+// below the cutoff do not count: it is the revision that last deleted the row.
 //
 // Logical deletes are thus never deletes of Pebble: an image without the cell,
 // a column with 00, a flag for a deleted row. An image keeps the tombstones of

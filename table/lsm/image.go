@@ -16,12 +16,12 @@ const (
 // An image is a decoded head of an image key's value. Of a row in one piece it
 // holds all cells as they were after its revision, and that revision's own
 // tombstones. Of a columnar row it says which columns count: those not older
-// than floor.
+// than cutoff.
 type image struct {
 	rev     table.Revision
 	columns bool
 	del     bool
-	floor   table.Revision // of a columnar row
+	cutoff  table.Revision // of a columnar row
 	revs    []byte         // other revisions in the cells, 8 bytes each
 	body    []byte         // sections: family, length, cells
 }
@@ -37,7 +37,7 @@ func parseImage(rev table.Revision, v []byte) (image, error) {
 	}
 	v = v[1+k:]
 	if m.columns {
-		m.floor = table.Revision(n)
+		m.cutoff = table.Revision(n)
 		return m, nil
 	}
 	if n > uint64(len(v))/8 {
@@ -48,12 +48,12 @@ func parseImage(rev table.Revision, v []byte) (image, error) {
 }
 
 // appendMarker encodes the image of a columnar row.
-func appendMarker(dst []byte, del bool, floor table.Revision) []byte {
+func appendMarker(dst []byte, del bool, cutoff table.Revision) []byte {
 	f := byte(flagColumns)
 	if del {
 		f |= flagDelete
 	}
-	return binary.AppendUvarint(append(dst, f), uint64(floor))
+	return binary.AppendUvarint(append(dst, f), uint64(cutoff))
 }
 
 // A section is the cells of one family in an image.

@@ -141,11 +141,11 @@ func (x *loader) stream(d *delta, r record) (record, bool, error) {
 	if x.s.t.spec.Unversioned || x.w.it != nil {
 		return x.gatherAll(d, r)
 	}
-	var floor table.Revision
+	var cutoff table.Revision
 	if d.del {
-		floor = x.b.r
+		cutoff = x.b.r
 	}
-	if err := x.w.putMarker(d, x.b.r, d.del, floor); err != nil {
+	if err := x.w.putMarker(d, x.b.r, d.del, cutoff); err != nil {
 		return r, false, err
 	}
 	ok, err := true, error(nil)

@@ -37,7 +37,6 @@ func (s *Store) open() (err error) {
 		return errors.Join(err, s.endPebble())
 	}
 	s.syncs.start(s)
-	s.applier.start()
 	s.watchSpace()
 	return nil
 }

@@ -75,11 +75,11 @@ func (w *writer) insert(d *delta) error {
 // those from a revision on.
 func (w *writer) replay(d *delta, vs []version, from table.Revision) error {
 	var cells []table.Cell
-	var floor table.Revision
+	var cutoff table.Revision
 	columns := false
 	for _, v := range vs {
 		if v.del {
-			floor = v.rev
+			cutoff = v.rev
 		}
 		now := mergeCells(nil, cells, v.cells, v.del, v.rev)
 		now = slices.DeleteFunc(now, func(c table.Cell) bool { return c.Tombstone && c.Revision != v.rev })
@@ -88,7 +88,7 @@ func (w *writer) replay(d *delta, vs []version, from table.Revision) error {
 		case columns || v.marker:
 			columns = true
 			if v.rev >= from {
-				if err := w.replayColumns(d, v, floor, cells); err != nil {
+				if err := w.replayColumns(d, v, cutoff, cells); err != nil {
 					return err
 				}
 			}
@@ -106,9 +106,9 @@ func (w *writer) replay(d *delta, vs []version, from table.Revision) error {
 }
 
 // replayColumns writes what a revision did to a row that is columnar by then.
-func (w *writer) replayColumns(d *delta, v version, floor table.Revision, cells []table.Cell) error {
+func (w *writer) replayColumns(d *delta, v version, cutoff table.Revision, cells []table.Cell) error {
 	if v.marker || v.del {
-		if err := w.putMarker(d, v.rev, v.del, floor); err != nil {
+		if err := w.putMarker(d, v.rev, v.del, cutoff); err != nil {
 			return err
 		}
 	} else {

@@ -173,7 +173,7 @@ func (r *rowReader) cells(dst []table.Cell, st *state, sel *groupSel, max int) (
 	case !st.exists:
 		return dst, nil
 	case st.columns:
-		w := colWalk{prefix: st.prefix, floor: st.floor, max: max}
+		w := colWalk{prefix: st.prefix, cutoff: st.cutoff, max: max}
 		return r.walk(dst, sel, &w)
 	}
 	return st.image.appendSelected(dst, sel, max)
@@ -183,7 +183,7 @@ func (r *rowReader) cells(dst []table.Cell, st *state, sel *groupSel, max int) (
 // column the newest.
 func (r *rowReader) assemble(dst []table.Cell, st *state, sel *groupSel, max int) ([]table.Cell, error) {
 	n := len(dst)
-	floor, since := st.del, table.Revision(0)
+	cutoff, since := st.del, table.Revision(0)
 	var err error
 	if st.exists && !st.image.columns {
 		if dst, err = st.image.appendSelected(dst, sel, 0); err != nil {
@@ -191,7 +191,7 @@ func (r *rowReader) assemble(dst []table.Cell, st *state, sel *groupSel, max int
 		}
 		since = st.rev
 	} else if st.exists {
-		floor = maxRev(floor, st.floor)
+		cutoff = maxRev(cutoff, st.cutoff)
 	}
 	for _, c := range st.deltas {
 		if sel.wants(&c) {
@@ -204,7 +204,7 @@ func (r *rowReader) assemble(dst []table.Cell, st *state, sel *groupSel, max int
 			return dst, err
 		}
 	}
-	own := newestOfEach(dst[n:], floor)
+	own := newestOfEach(dst[n:], cutoff)
 	dst = dst[:n+len(own)]
 	if max > 0 && len(dst) > max {
 		dst = dst[:max]
@@ -215,9 +215,9 @@ func (r *rowReader) assemble(dst []table.Cell, st *state, sel *groupSel, max int
 func maxRev(a, b table.Revision) table.Revision { return max(a, b) }
 
 // newestOfEach sorts cells and keeps the newest of each column if it lives and
-// is not below floor.
-func newestOfEach(cells []table.Cell, floor table.Revision) []table.Cell {
+// is not below cutoff.
+func newestOfEach(cells []table.Cell, cutoff table.Revision) []table.Cell {
 	slices.SortStableFunc(cells, table.CompareVersions)
 	out := slices.CompactFunc(cells, func(a, b table.Cell) bool { return a.Compare(b) == 0 })
-	return slices.DeleteFunc(out, func(c table.Cell) bool { return c.Tombstone || c.Revision < floor })
+	return slices.DeleteFunc(out, func(c table.Cell) bool { return c.Tombstone || c.Revision < cutoff })
 }

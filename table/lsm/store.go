@@ -83,7 +83,6 @@ type Store struct {
 	// token. A channel, so that a waiter can give up.
 	writing chan struct{}
 	w       writer // under writing
-	applier applier
 	syncs   syncer
 	garbage garbage
 

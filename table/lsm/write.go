@@ -72,8 +72,8 @@ func (w *writer) putImage(d *delta, r table.Revision, v []byte) error {
 	return w.set(w.key, v)
 }
 
-func (w *writer) putMarker(d *delta, r table.Revision, del bool, floor table.Revision) error {
-	w.val = appendMarker(w.val[:0], del, floor)
+func (w *writer) putMarker(d *delta, r table.Revision, del bool, cutoff table.Revision) error {
+	w.val = appendMarker(w.val[:0], del, cutoff)
 	return w.putImage(d, r, w.val)
 }
 
@@ -127,11 +127,11 @@ func (w *writer) putRow(d *delta, r table.Revision, del bool, cells []table.Cell
 		}
 		return w.putImage(d, r, v)
 	}
-	var floor table.Revision
+	var cutoff table.Revision
 	if del {
-		floor = r
+		cutoff = r
 	}
-	if err := w.putMarker(d, r, del, floor); err != nil {
+	if err := w.putMarker(d, r, del, cutoff); err != nil {
 		return err
 	}
 	return w.putColumns(d, cells)
@@ -142,7 +142,7 @@ func sameRevision(key []byte, r table.Revision) bool { return revisionOf(key) ==
 // updateColumns adds cells to a columnar row: nothing of it is read.
 func (w *writer) updateColumns(d *delta, m image) error {
 	if d.del {
-		if err := w.putMarker(d, w.rev, true, max(m.floor, w.rev)); err != nil {
+		if err := w.putMarker(d, w.rev, true, max(m.cutoff, w.rev)); err != nil {
 			return err
 		}
 	}

@@ -37,7 +37,7 @@ func (f *fixture) keys(r table.Range) string {
 	return strings.Join(got, " ")
 }
 
-// testCollect: what is shown from the floor on and at the moments stays, and of
+// testCollect: what is shown from the horizon on and at pinned revisions stays, and of
 // what is shown nowhere nothing is left.
 func testCollect(f *fixture) {
 	f.put(1, "changed", "a:x=1 a:y=1 c:x=1")
@@ -53,11 +53,11 @@ func testCollect(f *fixture) {
 	f.put(5, "late", "a:x=5")
 	rows := []string{"changed", "deleted", "emptied", "again", "late", "none"}
 
-	dry := f.collect(&table.Keep{Floor: 4, Moments: []table.Revision{2}, Dry: true}, rows...)
-	if done := f.collect(&table.Keep{Floor: 4, Moments: []table.Revision{2}}, rows...); done != dry || done.Cells == 0 {
+	dry := f.collect(&table.Keep{Horizon: 4, Pinned: []table.Revision{2}, Dry: true}, rows...)
+	if done := f.collect(&table.Keep{Horizon: 4, Pinned: []table.Revision{2}}, rows...); done != dry || done.Cells == 0 {
 		f.Errorf("removed %+v, to be removed were %+v", done, dry)
 	}
-	if again := f.collect(&table.Keep{Floor: 4, Moments: []table.Revision{2}}, rows...); again.Cells != 0 {
+	if again := f.collect(&table.Keep{Horizon: 4, Pinned: []table.Revision{2}}, rows...); again.Cells != 0 {
 		f.Errorf("once more removed %+v", again)
 	}
 	for _, x := range []struct {
@@ -78,7 +78,7 @@ func testCollect(f *fixture) {
 	} {
 		f.wantRow(x.row, table.Select{View: at(x.at)}, x.was)
 	}
-	f.collect(&table.Keep{Floor: 6}, rows...)
+	f.collect(&table.Keep{Horizon: 6}, rows...)
 	f.wantRow("changed", table.Select{}, "a:x=5@5 a:y=1@1 c:x=2@2")
 	if got, want := f.keys(table.Range{}), "again changed late"; got != want {
 		f.Errorf("left are the rows %s, want %s", got, want)
@@ -92,10 +92,10 @@ func (f *fixture) collectFamily() {
 	f.put(11, "young", "a:x=1 c:x=1")
 	f.put(12, "young", "a:x=2 c:x=2")
 	f.put(13, "young", "a:x=3 c:x=3")
-	f.collect(&table.Keep{Floor: 11, Families: map[table.Family]table.FamilyKeep{'c': {Floor: 13}}}, "young")
+	f.collect(&table.Keep{Horizon: 11, Families: map[table.Family]table.FamilyKeep{'c': {Horizon: 13}}}, "young")
 	f.wantRow("young", table.Select{View: at(11)}, "a:x=1@11")
 	f.wantRow("young", table.Select{View: at(13)}, "a:x=3@13 c:x=3@13")
-	f.collect(&table.Keep{Families: map[table.Family]table.FamilyKeep{'c': {Floor: 13, All: true}}}, "young")
+	f.collect(&table.Keep{Families: map[table.Family]table.FamilyKeep{'c': {Horizon: 13, All: true}}}, "young")
 	f.wantRow("young", table.Select{View: at(12)}, "a:x=2@12")
 	f.wantRow("young", table.Select{View: at(13)}, "a:x=3@13")
 }
@@ -117,14 +117,14 @@ func testCollectWide(f *fixture) {
 	add(1, 0, n, false)
 	add(2, 100, n, true)
 	add(3, 50, 150, false)
-	if got := f.collect(&table.Keep{Floor: 4}, "group").Cells; got < 2*(n-150)+50+50 {
+	if got := f.collect(&table.Keep{Horizon: 4}, "group").Cells; got < 2*(n-150)+50+50 {
 		f.Errorf("%d cells went", got)
 	}
 	if row := f.get("group", table.Select{}); len(row.Cells) != 150 || string(row.Cells[49].Value) != "1" || string(row.Cells[149].Value) != "3" {
 		f.Errorf("%d columns are left", len(row.Cells))
 	}
 	add(5, 0, 150, true)
-	f.collect(&table.Keep{Floor: 6}, "group")
+	f.collect(&table.Keep{Horizon: 6}, "group")
 	if got := f.keys(table.Range{}); got != "" {
 		f.Errorf("left is %s", got)
 	}
@@ -136,7 +136,7 @@ func testCollectModel(f *fixture) {
 	rapid.Check(f.T, func(t *rapid.T) {
 		p := fmt.Sprintf("kept%06d-", modelRuns.Add(1))
 		m := &model{}
-		floor, moments := table.Revision(0), []table.Revision(nil)
+		horizon, pinned := table.Revision(0), []table.Revision(nil)
 		for r := table.Revision(1); r <= 24; {
 			for range rapid.IntRange(1, 8).Draw(t, "commits") {
 				ms := drawMutations(t, p)
@@ -148,17 +148,17 @@ func testCollectModel(f *fixture) {
 				}
 				r++
 			}
-			old := floor
-			floor = table.Revision(rapid.IntRange(int(old), int(r-1)).Draw(t, "floor")) // what comes is above it
-			moments = slices.DeleteFunc(moments, func(table.Revision) bool { return rapid.IntRange(0, 3).Draw(t, "gone") == 0 })
+			old := horizon
+			horizon = table.Revision(rapid.IntRange(int(old), int(r-1)).Draw(t, "horizon")) // what comes is above it
+			pinned = slices.DeleteFunc(pinned, func(table.Revision) bool { return rapid.IntRange(0, 3).Draw(t, "gone") == 0 })
 			if rapid.Bool().Draw(t, "moment") {
-				moments = append(moments, table.Revision(rapid.IntRange(int(old), int(floor)).Draw(t, "at")))
+				pinned = append(pinned, table.Revision(rapid.IntRange(int(old), int(horizon)).Draw(t, "at")))
 			}
-			f.collectAll(t, p, &table.Keep{Floor: floor, Moments: moments})
-			for _, at := range moments {
+			f.collectAll(t, p, &table.Keep{Horizon: horizon, Pinned: pinned})
+			for _, at := range pinned {
 				f.compare(t, m, p, view{max: at, low: at})
 			}
-			f.compare(t, m, p, drawLateView(t, floor, r))
+			f.compare(t, m, p, drawLateView(t, horizon, r))
 		}
 	})
 }
@@ -173,10 +173,10 @@ func (f *fixture) collectAll(t *rapid.T, p string, k *table.Keep) {
 	}
 }
 
-// drawLateView hides revisions above the floor only.
-func drawLateView(t *rapid.T, floor, last table.Revision) view {
-	v := view{max: table.Revision(rapid.IntRange(int(floor), int(last-1)).Draw(t, "max")), low: floor}
-	for r := floor + 1; r <= v.max; r++ {
+// drawLateView hides revisions above the horizon only.
+func drawLateView(t *rapid.T, horizon, last table.Revision) view {
+	v := view{max: table.Revision(rapid.IntRange(int(horizon), int(last-1)).Draw(t, "max")), low: horizon}
+	for r := horizon + 1; r <= v.max; r++ {
 		if rapid.IntRange(0, 4).Draw(t, "hide") == 0 {
 			v.hidden = append(v.hidden, r)
 		}
@@ -228,7 +228,7 @@ func testForget(f *fixture) {
 	if got := strings.Join(left, " "); got != "2<nil>" {
 		f.Errorf("keys left are %s", got)
 	}
-	if got, err := t.(table.Collector).Collect(f.ctx, [][]byte{[]byte("2")}, &table.Keep{Floor: 1 << 62}); err != nil || got.Cells != 0 {
+	if got, err := t.(table.Collector).Collect(f.ctx, [][]byte{[]byte("2")}, &table.Keep{Horizon: 1 << 62}); err != nil || got.Cells != 0 {
 		f.Errorf("of what has no history went %+v, %v", got, err)
 	}
 	if _, err := f.tab.(table.Collector).Forget(f.ctx, [][]byte{[]byte("2")}); err == nil {

@@ -44,15 +44,15 @@ func (v *View) appendContextCSN(ctx context.Context, as []entry.Attribute, found
 	if found.Parent != entry.Root || t == nil || !v.selector.operational && !v.selector.asks(t) {
 		return as, nil
 	}
-	front, err := req.Snapshot.Front(ctx)
-	if err != nil || len(front) == 0 {
+	frontier, err := req.Snapshot.Frontier(ctx)
+	if err != nil || len(frontier) == 0 {
 		return as, err
 	}
-	return append(as, entry.Attribute{Type: t, Values: CSNs(front)}), nil
+	return append(as, entry.Attribute{Type: t, Values: CSNs(frontier)}), nil
 }
 
-// CSNs are the change sequence numbers of a front, as contextCSN has them.
-func CSNs(f revision.Front) (values [][]byte) {
+// CSNs are the change sequence numbers of a frontier, as contextCSN has them.
+func CSNs(f revision.Frontier) (values [][]byte) {
 	for _, r := range f {
 		values = append(values, revision.AppendCSN(nil, r))
 	}

@@ -13,19 +13,19 @@ import (
 
 // commits are some that follow each other, and what they touched.
 type commits struct {
-	any   bool
-	all   bool           // they touched more than can be named
-	ids   []entry.ID     // each once, in the order of the commits
-	front revision.Front // behind them
-	more  bool           // there may be others behind them
+	any      bool
+	all      bool              // they touched more than can be named
+	ids      []entry.ID        // each once, in the order of the commits
+	frontier revision.Frontier // behind them
+	more     bool              // there may be others behind them
 }
 
-// gather reads what the commits touched that a state shows beyond a front. It
+// gather reads what the commits touched that a state shows beyond a frontier. It
 // stops where very much is touched. And it takes a commit alone that renames:
 // told of together, one entry could be to get a name that another one still has
 // at the client, or a parent that comes later.
-func gather(ctx context.Context, s *partition.Snapshot, after revision.Front) (*commits, error) {
-	g := &commits{front: after}
+func gather(ctx context.Context, s *partition.Snapshot, after revision.Frontier) (*commits, error) {
+	g := &commits{frontier: after}
 	seen := map[entry.ID]bool{}
 	for c, err := range s.Changes(ctx, after) {
 		if err != nil {
@@ -36,7 +36,7 @@ func gather(ctx context.Context, s *partition.Snapshot, after revision.Front) (*
 			g.more = true
 			return g, nil
 		}
-		g.any, g.all, g.front = true, c.All, g.front.With(c.Revision)
+		g.any, g.all, g.frontier = true, c.All, g.frontier.With(c.Revision)
 		for _, id := range c.IDs {
 			if !seen[id] {
 				seen[id] = true
@@ -53,7 +53,7 @@ func gather(ctx context.Context, s *partition.Snapshot, after revision.Front) (*
 
 // differ returns what differs between two contents: first what left, so that names
 // are free, then what came and what changed.
-func (y *synchronizer) differ(ctx context.Context, from, to *content, g *commits, known revision.Front) error {
+func (y *synchronizer) differ(ctx context.Context, from, to *content, g *commits, known revision.Frontier) error {
 	all, err := comparesAll(ctx, from, to, g)
 	if err != nil {
 		return err
@@ -286,7 +286,7 @@ func (d *difference) comeBelow(ctx context.Context, n news) error {
 
 // compare returns what differs between two contents by going through both, for
 // when too much was touched to be named.
-func (y *synchronizer) compare(ctx context.Context, from, to *content, known revision.Front) error {
+func (y *synchronizer) compare(ctx context.Context, from, to *content, known revision.Frontier) error {
 	for found, err := range from.all(ctx) {
 		if err != nil {
 			return err
@@ -313,7 +313,7 @@ func (y *synchronizer) compare(ctx context.Context, from, to *content, known rev
 	return nil
 }
 
-func (y *synchronizer) compareOne(ctx context.Context, from, to *content, found *partition.Result, known revision.Front) error {
+func (y *synchronizer) compareOne(ctx context.Context, from, to *content, found *partition.Result, known revision.Frontier) error {
 	was, err := from.has(ctx, found.ID)
 	if err != nil {
 		return err

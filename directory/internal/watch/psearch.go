@@ -34,22 +34,22 @@ type persister struct {
 // searchOn runs a search with a persistent search control.
 func searchOn(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, sink op.Sink) error {
 	w := &persister{watch{req: req, r: withoutAliases(r), name: name, sink: sink}, req.Controls.Persistent}
-	front, err := w.begin(ctx)
+	frontier, err := w.begin(ctx)
 	if err != nil {
 		return err
 	}
 	if err := stay(req, sink); err != nil {
 		return err
 	}
-	for c, err := range req.Server.Part.Changes(ctx, front) {
+	for c, err := range req.Server.Part.Changes(ctx, frontier) {
 		if err != nil {
 			return err
 		}
-		after := front.With(c.Revision)
-		if err := w.notify(ctx, c, front, after); err != nil {
+		after := frontier.With(c.Revision)
+		if err := w.notify(ctx, c, frontier, after); err != nil {
 			return err
 		}
-		front = after
+		frontier = after
 	}
 	return nil
 }
@@ -70,10 +70,10 @@ func withoutAliases(r *op.Search) *op.Search {
 
 // begin sends what there is, if it is wanted, and tells from where on changes
 // are to be told.
-func (w *persister) begin(ctx context.Context) (revision.Front, error) {
+func (w *persister) begin(ctx context.Context) (revision.Frontier, error) {
 	s := w.req.Server.Part.Snapshot()
 	defer s.Close()
-	front, err := s.Front(ctx)
+	frontier, err := s.Frontier(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -83,22 +83,22 @@ func (w *persister) begin(ctx context.Context) (revision.Front, error) {
 	}
 	w.base = c.Query.Base
 	if err := assertion.Check(ctx, c.Req, w.base); err != nil || w.request.ChangesOnly {
-		return front, err
+		return frontier, err
 	}
 	limited, cancel := results.LimitTime(ctx, w.req, w.r)
 	defer cancel()
-	return front, c.Run(limited, w.base)
+	return frontier, c.Run(limited, w.base)
 }
 
 // notify returns what one commit did.
-func (w *persister) notify(ctx context.Context, c *partition.Change, before, after revision.Front) error {
+func (w *persister) notify(ctx context.Context, c *partition.Change, before, after revision.Frontier) error {
 	part := w.req.Server.Part
-	from, err := part.AtFront(ctx, before)
+	from, err := part.AtFrontier(ctx, before)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	to, err := part.AtFront(ctx, after)
+	to, err := part.AtFrontier(ctx, after)
 	if err != nil {
 		return err
 	}

@@ -12,11 +12,11 @@ import (
 
 // A cookie says what content a client has, in the syntax of OpenLDAP:
 // rid=001,sid=001,csn=CSN;CSN. The consumer's number, rid, is given back. The
-// CSNs are a front.
+// CSNs are a frontier.
 type cookie struct {
-	rid     string
-	front   revision.Front
-	foreign bool // it has CSNs that no store of ours made, or is none of this syntax
+	rid      string
+	frontier revision.Frontier
+	foreign  bool // it has CSNs that no store of ours made, or is none of this syntax
 }
 
 // maxCookieCSNs bounds what a client may have looked up.
@@ -43,17 +43,17 @@ func parseCookie(s string) (c cookie) {
 func (c *cookie) addCSNs(list string) {
 	for csn := range strings.SplitSeq(list, ";") {
 		r, err := revision.ParseCSN(csn)
-		if err != nil || len(c.front) == maxCookieCSNs {
+		if err != nil || len(c.frontier) == maxCookieCSNs {
 			c.foreign = true
 			return
 		}
-		c.front = c.front.With(r)
+		c.frontier = c.frontier.With(r)
 	}
 }
 
-// text prints a cookie of the consumer for another front; "" if there is nothing
+// text prints a cookie of the consumer for another frontier; "" if there is nothing
 // to tell yet.
-func (c *cookie) text(f revision.Front) string {
+func (c *cookie) text(f revision.Frontier) string {
 	if len(f) == 0 {
 		return ""
 	}

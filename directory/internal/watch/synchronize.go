@@ -24,9 +24,9 @@ import (
 // for it. Where the journal does not go back far enough, there is a present phase.
 type synchronizer struct {
 	watch
-	request *control.SyncRequest
-	cookie  cookie         // that the client came with
-	front   revision.Front // the state that the client has
+	request  *control.SyncRequest
+	cookie   cookie            // that the client came with
+	frontier revision.Frontier // the state that the client has
 
 	quota      results.Quota // of the refresh stage
 	persisting bool          // that stage is over
@@ -76,7 +76,7 @@ func stay(req *request.Request, sink op.Sink) error {
 	return nil
 }
 
-func (y *synchronizer) newCookie() string { return y.cookie.text(y.front) }
+func (y *synchronizer) newCookie() string { return y.cookie.text(y.frontier) }
 
 func (y *synchronizer) inform(value []byte) error {
 	return y.sink.Intermediate(control.OIDSyncInfo, value, nil)
@@ -91,7 +91,7 @@ func (y *synchronizer) refresh(ctx context.Context) (deletes bool, err error) {
 	}
 	s := y.req.Server.Part.Snapshot()
 	defer s.Close()
-	front, err := s.Front(ctx)
+	frontier, err := s.Frontier(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -107,13 +107,13 @@ func (y *synchronizer) refresh(ctx context.Context) (deletes bool, err error) {
 	if how == byDifference {
 		err := y.advance(ctx, s)
 		if !errors.Is(err, errBase) {
-			y.front = front
+			y.frontier = frontier
 			return true, err
 		}
 		how = byReload
 	}
-	since := y.front
-	y.front = front
+	since := y.frontier
+	y.frontier = frontier
 	switch {
 	case how == byReload && !y.request.Reload:
 		return false, errRefresh
@@ -139,18 +139,18 @@ func (y *synchronizer) begin(ctx context.Context) (refreshing, error) {
 	switch {
 	case c.foreign:
 		return byReload, nil
-	case len(c.front) == 0:
+	case len(c.frontier) == 0:
 		return byContent, nil
 	}
-	y.front = c.front
-	err := y.req.Server.Part.Follows(ctx, c.front)
+	y.frontier = c.frontier
+	err := y.req.Server.Part.Follows(ctx, c.frontier)
 	if err == nil { // another server may have told it, and be ahead
 		var s *partition.Snapshot
-		if s, err = y.req.Server.Part.AtFront(ctx, c.front); err == nil {
+		if s, err = y.req.Server.Part.AtFrontier(ctx, c.frontier); err == nil {
 			s.Close()
 		}
 	}
-	var below *txn.FloorError
+	var below *txn.HorizonError
 	switch {
 	case errors.Is(err, txn.ErrForgotten), errors.As(err, &below):
 		return byPresence, nil
@@ -173,9 +173,9 @@ func (y *synchronizer) whole(ctx context.Context, to *content) error {
 	return nil
 }
 
-// present tells all of the content, but of what was there at a front already
+// present tells all of the content, but of what was there at a frontier already
 // only that it still is (RFC 4533, 3.3.2).
-func (y *synchronizer) present(ctx context.Context, to *content, since revision.Front) error {
+func (y *synchronizer) present(ctx context.Context, to *content, since revision.Frontier) error {
 	var there []entry.ID
 	for found, err := range to.all(ctx) {
 		if err != nil {
@@ -266,14 +266,14 @@ func (y *synchronizer) persist(ctx context.Context) error {
 // advance tells of all changes up to a state, step by step.
 func (y *synchronizer) advance(ctx context.Context, s *partition.Snapshot) error {
 	for {
-		g, err := gather(ctx, s, y.front)
+		g, err := gather(ctx, s, y.frontier)
 		if err != nil || !g.any {
 			return err
 		}
 		if err := y.step(ctx, s, g); err != nil {
 			return err
 		}
-		y.front = g.front
+		y.frontier = g.frontier
 		if !y.persisting {
 			continue
 		}
@@ -287,14 +287,14 @@ func (y *synchronizer) advance(ctx context.Context, s *partition.Snapshot) error
 // a later one.
 func (y *synchronizer) step(ctx context.Context, s *partition.Snapshot, g *commits) error {
 	if g.more {
-		behind, err := y.req.Server.Part.AtFront(ctx, g.front)
+		behind, err := y.req.Server.Part.AtFrontier(ctx, g.frontier)
 		if err != nil {
 			return err
 		}
 		defer behind.Close()
 		s = behind
 	}
-	before, err := y.req.Server.Part.AtFront(ctx, y.front)
+	before, err := y.req.Server.Part.AtFrontier(ctx, y.frontier)
 	if err != nil {
 		return err
 	}
@@ -308,5 +308,5 @@ func (y *synchronizer) step(ctx context.Context, s *partition.Snapshot, g *commi
 		return err
 	}
 	to.Out.View.Stored = true
-	return y.differ(ctx, from, to, g, y.front)
+	return y.differ(ctx, from, to, g, y.frontier)
 }

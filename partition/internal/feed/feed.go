@@ -29,21 +29,23 @@ type Change struct {
 	Message []byte
 }
 
-// Front is how far the snapshot has followed the directory's commits: what it
+// Frontier is how far the snapshot has followed the directory's commits: what it
 // takes to go on from it later, on any server of the store.
-func Front(ctx context.Context, s *state.Snapshot) (revision.Front, error) { return s.At.Front(ctx) }
+func Frontier(ctx context.Context, s *state.Snapshot) (revision.Frontier, error) {
+	return s.At.Frontier(ctx)
+}
 
-// ShownChanges streams the commits that the snapshot shows beyond a front, each
-// behind those that it could know of. The state behind a change is AtFront of
-// the front With its revision.
-func ShownChanges(ctx context.Context, s *state.Snapshot, after revision.Front) iter.Seq2[*Change, error] {
+// ShownChanges streams the commits that the snapshot shows beyond a frontier, each
+// behind those that it could know of. The state behind a change is AtFrontier of
+// the frontier With its revision.
+func ShownChanges(ctx context.Context, s *state.Snapshot, after revision.Frontier) iter.Seq2[*Change, error] {
 	return toChanges(s.At.Commits(ctx, after))
 }
 
-// Changes streams the commits beyond a front, and then, as they come, those of
+// Changes streams the commits beyond a frontier, and then, as they come, those of
 // the future, until ctx ends. Nothing is kept for who listens, and commits do not
 // wait for it.
-func Changes(ctx context.Context, p *catalog.Keeper, after revision.Front) iter.Seq2[*Change, error] {
+func Changes(ctx context.Context, p *catalog.Keeper, after revision.Frontier) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		for {
 			next := Next(p)
@@ -70,19 +72,19 @@ func Changes(ctx context.Context, p *catalog.Keeper, after revision.Front) iter.
 // who waits for changes asks for it before the snapshot that has none.
 func Next(p *catalog.Keeper) <-chan struct{} { return p.DB.Next() }
 
-// AtFront returns the state at a front; Close it.
-func AtFront(ctx context.Context, p *catalog.Keeper, f revision.Front) (*state.Snapshot, error) {
-	s, err := p.DB.AtFront(ctx, f)
+// AtFrontier returns the state at a frontier; Close it.
+func AtFrontier(ctx context.Context, p *catalog.Keeper, f revision.Frontier) (*state.Snapshot, error) {
+	s, err := p.DB.AtFrontier(ctx, f)
 	if err != nil {
 		return nil, err
 	}
 	return state.Of(ctx, p, s)
 }
 
-// Follows reports whether all changes since a front can still be told:
-// txn.ErrForgotten if they are no longer kept, txn.ErrForeign if the front is none
+// Follows reports whether all changes since a frontier can still be told:
+// txn.ErrForgotten if they are no longer kept, txn.ErrForeign if the frontier is none
 // of this directory's.
-func Follows(ctx context.Context, p *catalog.Keeper, f revision.Front) error {
+func Follows(ctx context.Context, p *catalog.Keeper, f revision.Frontier) error {
 	return p.DB.Follows(ctx, f)
 }
 
@@ -194,8 +196,8 @@ func Written(ctx context.Context, s *state.Snapshot, id entry.ID) (last table.Re
 }
 
 // Unmoved reports whether neither an entry nor any above it was changed after a
-// front, so that it stands where it stood.
-func Unmoved(ctx context.Context, s *state.Snapshot, id entry.ID, since revision.Front) (bool, error) {
+// frontier, so that it stands where it stood.
+func Unmoved(ctx context.Context, s *state.Snapshot, id entry.ID, since revision.Frontier) (bool, error) {
 	for id != catalog.Root {
 		last, err := Written(ctx, s, id)
 		if err != nil || !since.Covers(last) {

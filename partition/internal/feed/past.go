@@ -68,4 +68,4 @@ func Child(ctx context.Context, s *state.Snapshot, parent entry.ID, rdn dn.Norm)
 
 // Tells reports whether the journal names all commits beyond a revision that the
 // snapshot shows.
-func Tells(s *state.Snapshot, r table.Revision) bool { return r >= s.Keeper.DB.Floor() }
+func Tells(s *state.Snapshot, r table.Revision) bool { return r >= s.Keeper.DB.Horizon() }

@@ -130,7 +130,7 @@ func (by *By) parse(line string) {
 	}
 }
 
-// unquoted takes a quoted string off the front.
+// unquoted takes a quoted string off the frontier.
 func unquoted(s string) (value, rest string, ok bool) {
 	q, err := strconv.QuotedPrefix(s)
 	if err != nil {

@@ -64,25 +64,25 @@ func FuzzParseCSN(f *testing.F) {
 
 func TestFront(t *testing.T) {
 	a1, a2, b1, c9 := Make(1, 1, 0), Make(2, 1, 5), Make(1, 2, 0), Make(9, 3, 0)
-	var f Front
+	var f Frontier
 	f = f.With(b1).With(a2).With(a1)
-	if d := cmp.Diff(Front{a2, b1}, f); d != "" {
+	if d := cmp.Diff(Frontier{a2, b1}, f); d != "" {
 		t.Error(d)
 	}
 	g := f.With(c9)
 	if len(f) != 2 || !g.Covers(c9) || f.Covers(c9) || !f.Covers(a1) || f.Covers(a2+1) || g.Max() != c9 {
 		t.Errorf("%v, %v", f, g)
 	}
-	if d := cmp.Diff(Front{Make(1, 1, maxCounter), b1}, Front{a2, b1}.Until(Make(1, 9, 0))); d != "" {
+	if d := cmp.Diff(Frontier{Make(1, 1, maxCounter), b1}, Frontier{a2, b1}.Until(Make(1, 9, 0))); d != "" {
 		t.Error(d)
 	}
-	if FrontOf(2, 0) != nil || !slices.Equal(FrontOf(2, Make(5, 1, 3)), Front{Make(4, 2, maxCounter)}) {
-		t.Error("the front of one slot")
+	if FrontierOf(2, 0) != nil || !slices.Equal(FrontierOf(2, Make(5, 1, 3)), Frontier{Make(4, 2, maxCounter)}) {
+		t.Error("the frontier of one slot")
 	}
 }
 
-// TestVectorFront: a front of a vector covers what it shows and will ever show
-// below, and the view at a front is what the vector shows of it.
+// TestVectorFront: a frontier of a vector covers what it shows and will ever show
+// below, and the view at a frontier is what the vector shows of it.
 func TestVectorFront(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cells := map[Slot]Cell{}
@@ -103,7 +103,7 @@ func TestVectorFront(t *testing.T) {
 			cells[s] = c
 		}
 		v := NewVector(cells, nil)
-		whole := v.Front()
+		whole := v.Frontier()
 		if !v.Reached(whole) || len(whole) > 0 && v.Reached(whole.With(whole.Max()+1<<40)) {
 			t.Fatal("reached")
 		}
@@ -114,7 +114,7 @@ func TestVectorFront(t *testing.T) {
 				r := Make(ms, s, 0)
 				open := cells[s].State == Open || cells[s].State == Recovering
 				if _, undecided := slices.BinarySearch(cells[s].Undecided, r); open && undecided && whole.Covers(r) {
-					t.Fatalf("the front %v covers %s, which is undecided: %+v", whole, r, cells)
+					t.Fatalf("the frontier %v covers %s, which is undecided: %+v", whole, r, cells)
 				}
 				if want := v.Visible(r) && f.Covers(r); at.Visible(r) != want || want && r > at.Max() {
 					t.Fatalf("%s visible at %v: %v", r, f, !want)

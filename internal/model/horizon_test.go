@@ -2,32 +2,32 @@ package model
 
 import "fmt"
 
-// The model floor: history below a floor is collected, and journal rows with it,
+// The model horizon: history below a horizon is collected, and journal rows with it,
 // beside readers of the past on two servers. Moments are numbers; what a reader of
 // moment T needs is there while nothing above T was collected up to.
 //
-// A leader announces a floor. Every server honours the announced floor or its
+// A leader announces a horizon. Every server honours the announced horizon or its
 // oldest open snapshot, whichever is less: it opens none below, then says so in its
 // cell. The collector reads the cells of one row of heads. Server 0 may die, fall
 // silent and come back in a new slot; server 1 comes later. A follower reads the
-// journal from a front on.
+// journal from a frontier on.
 
 const moments = 3
 
-type floorServer struct {
+type horizonServer struct {
 	slot    uint8 // open, recovering, closed; or free: it has none yet
 	honours int8  // it opens no snapshot below
 	says    int8  // so its cell
 	reads   int8  // the moment of its open snapshot; none if it has none
 	fresh   bool  // it may read: its heads are not older than a lease
-	knows   int8  // the floor that it read before its claim
+	knows   int8  // the horizon that it read before its claim
 }
 
-type floorState struct {
+type horizonState struct {
 	now, announced   int8
-	server           [2]floorServer
+	server           [2]horizonServer
 	bound, collected int8 // the collector read the heads; it is done
-	front            int8 // of the follower; none: it has read
+	frontier         int8 // of the follower; none: it has read
 	scanned          bool
 	missed           bool // rows were gone when it read
 	checked          bool
@@ -36,13 +36,13 @@ type floorState struct {
 
 const none = -1
 
-type floorModel struct {
+type horizonModel struct {
 	// Rules dropped.
 	toAnnounced, onlyOpen, saysFirst, beforeClaim, outlives, checkFirst, forgetsReaders bool
-	reach                                                                               func(*floorState) bool
+	reach                                                                               func(*horizonState) bool
 }
 
-func (m *floorModel) check(s *floorState) string {
+func (m *horizonModel) check(s *horizonState) string {
 	if m.reach != nil && m.reach(s) {
 		return "reached"
 	}
@@ -57,7 +57,7 @@ func (m *floorModel) check(s *floorState) string {
 	return ""
 }
 
-func (m *floorModel) next(s floorState, emit Emit[floorState]) {
+func (m *horizonModel) next(s horizonState, emit Emit[horizonState]) {
 	if s.now < moments {
 		n := s
 		n.now++
@@ -77,9 +77,9 @@ func (m *floorModel) next(s floorState, emit Emit[floorState]) {
 }
 
 // serve takes a step of a server.
-func (m *floorModel) serve(s floorState, i int, emit Emit[floorState]) {
+func (m *horizonModel) serve(s horizonState, i int, emit Emit[horizonState]) {
 	d := s.server[i]
-	step := func(to floorServer, what string, a, b int) {
+	step := func(to horizonServer, what string, a, b int) {
 		n := s
 		n.server[i] = to
 		emit(n, what, a, b)
@@ -87,7 +87,7 @@ func (m *floorModel) serve(s floorState, i int, emit Emit[floorState]) {
 	switch {
 	case d.slot == free && d.knows == none:
 		d.knows = s.announced
-		step(d, "server %d reads the floor %d and the heads", i, int(d.knows))
+		step(d, "server %d reads the horizon %d and the heads", i, int(d.knows))
 		return
 	case d.slot == free:
 		m.claim(s, i, emit)
@@ -108,45 +108,45 @@ func (m *floorModel) serve(s floorState, i int, emit Emit[floorState]) {
 	if d.slot != open {
 		return
 	}
-	floor := s.announced
+	horizon := s.announced
 	if d.reads != none && !m.forgetsReaders {
-		floor = min(floor, d.reads)
+		horizon = min(horizon, d.reads)
 	}
 	to := d
 	switch {
-	case m.saysFirst && floor > d.says:
-		to.says = floor
-		step(to, "server %d says in its cell that it honours %d", i, int(floor))
+	case m.saysFirst && horizon > d.says:
+		to.says = horizon
+		step(to, "server %d says in its cell that it honours %d", i, int(horizon))
 	case m.saysFirst && d.says > d.honours:
 		to.honours = d.says
 		step(to, "server %d honours %d", i, int(d.says))
-	case !m.saysFirst && floor > d.honours:
-		to.honours = floor
-		step(to, "server %d honours %d", i, int(floor))
+	case !m.saysFirst && horizon > d.honours:
+		to.honours = horizon
+		step(to, "server %d honours %d", i, int(horizon))
 	case !m.saysFirst && d.honours > d.says:
 		to.says = d.honours
 		step(to, "server %d says in its cell that it honours %d", i, int(d.honours))
 	}
 }
 
-// claim takes a slot for a server: it honours the floor that is announced when its
+// claim takes a slot for a server: it honours the horizon that is announced when its
 // claim is acknowledged.
-func (m *floorModel) claim(s floorState, i int, emit Emit[floorState]) {
+func (m *horizonModel) claim(s horizonState, i int, emit Emit[horizonState]) {
 	d := &s.server[i]
-	floor := s.announced
+	horizon := s.announced
 	if m.beforeClaim {
-		floor = d.knows
+		horizon = d.knows
 	}
-	d.slot, d.honours, d.says, d.fresh = open, floor, d.knows, true
+	d.slot, d.honours, d.says, d.fresh = open, horizon, d.knows, true
 	if !m.outlives {
 		d.reads = none // snapshots of a former slot are over
 	}
-	emit(s, "server %d has a slot and honours %d", i, int(floor))
+	emit(s, "server %d has a slot and honours %d", i, int(horizon))
 }
 
 // recover closes the slot of server 0, which is silent: it stops reading before,
 // and takes another slot after.
-func (m *floorModel) recover(s floorState, emit Emit[floorState]) {
+func (m *horizonModel) recover(s horizonState, emit Emit[horizonState]) {
 	d := &s.server[0]
 	switch d.slot {
 	case open:
@@ -161,7 +161,7 @@ func (m *floorModel) recover(s floorState, emit Emit[floorState]) {
 	}
 }
 
-func (m *floorModel) collect(s floorState, emit Emit[floorState]) {
+func (m *horizonModel) collect(s horizonState, emit Emit[horizonState]) {
 	if s.bound != none {
 		s.collected, s.bound = s.bound, none
 		emit(s, "all up to %d is collected", int(s.collected), 0)
@@ -180,49 +180,49 @@ func (m *floorModel) collect(s floorState, emit Emit[floorState]) {
 	}
 }
 
-// follow reads the journal from the front, and looks at the floor.
-func (m *floorModel) follow(s floorState, emit Emit[floorState]) {
+// follow reads the journal from the frontier, and looks at the horizon.
+func (m *horizonModel) follow(s horizonState, emit Emit[horizonState]) {
 	looks := !s.checked && (s.scanned || m.checkFirst)
 	switch {
-	case s.front == none:
-	case looks && s.announced > s.front:
-		s.front = none
+	case s.frontier == none:
+	case looks && s.announced > s.frontier:
+		s.frontier = none
 		emit(s, "the follower is told to begin anew", 0, 0)
 	case looks:
 		s.checked = true
-		emit(s, "the follower finds the floor below its front", 0, 0)
+		emit(s, "the follower finds the horizon below its frontier", 0, 0)
 	case !s.scanned:
-		s.scanned, s.missed = true, s.collected > s.front
+		s.scanned, s.missed = true, s.collected > s.frontier
 		emit(s, "the follower reads the journal", 0, 0)
 	case s.scanned && s.checked:
-		s.front, s.told = none, true
+		s.frontier, s.told = none, true
 		emit(s, "the follower has what came", 0, 0)
 	}
 }
 
-func floorVariants() (vs []variant) {
-	add := func(name string, k kind, change func(*floorModel)) {
-		m := &floorModel{}
+func horizonVariants() (vs []variant) {
+	add := func(name string, k kind, change func(*horizonModel)) {
+		m := &horizonModel{}
 		change(m)
-		init := floorState{bound: none, front: 1}
-		init.server[0] = floorServer{slot: open, fresh: true, reads: none, knows: none}
-		init.server[1] = floorServer{slot: free, reads: none, knows: none}
+		init := horizonState{bound: none, frontier: 1}
+		init.server[0] = horizonServer{slot: open, fresh: true, reads: none, knows: none}
+		init.server[1] = horizonServer{slot: free, reads: none, knows: none}
 		vs = append(vs, variant{name: name, kind: k, whole: true, tries: []func(int) Report{func(limit int) Report {
-			return Model[floorState]{Init: init, Next: m.next, Check: m.check}.Explore(limit)
+			return Model[horizonState]{Init: init, Next: m.next, Check: m.check}.Explore(limit)
 		}}})
 	}
-	add("readers of the past and followers", holds, func(*floorModel) {})
-	add("witness: collected beside a reader", witness, func(m *floorModel) {
-		m.reach = func(s *floorState) bool {
+	add("readers of the past and followers", holds, func(*horizonModel) {})
+	add("witness: collected beside a reader", witness, func(m *horizonModel) {
+		m.reach = func(s *horizonState) bool {
 			return s.collected == moments-1 && s.server[0].slot == closed && s.server[1].reads == moments-1
 		}
 	})
-	add("up to the announced floor", breaks, func(m *floorModel) { m.toAnnounced = true })
-	add("slots that are recovering do not count", breaks, func(m *floorModel) { m.onlyOpen = true })
-	add("a floor is said before it is honoured", breaks, func(m *floorModel) { m.saysFirst = true })
-	add("open snapshots do not count", breaks, func(m *floorModel) { m.forgetsReaders = true })
-	add("a new server honours the floor from before its claim", breaks, func(m *floorModel) { m.beforeClaim = true })
-	add("snapshots outlive their server's slot", breaks, func(m *floorModel) { m.outlives = true })
-	add("a follower looks at the floor before it reads", breaks, func(m *floorModel) { m.checkFirst = true })
+	add("up to the announced horizon", breaks, func(m *horizonModel) { m.toAnnounced = true })
+	add("slots that are recovering do not count", breaks, func(m *horizonModel) { m.onlyOpen = true })
+	add("a horizon is said before it is honoured", breaks, func(m *horizonModel) { m.saysFirst = true })
+	add("open snapshots do not count", breaks, func(m *horizonModel) { m.forgetsReaders = true })
+	add("a new server honours the horizon from before its claim", breaks, func(m *horizonModel) { m.beforeClaim = true })
+	add("snapshots outlive their server's slot", breaks, func(m *horizonModel) { m.outlives = true })
+	add("a follower looks at the horizon before it reads", breaks, func(m *horizonModel) { m.checkFirst = true })
 	return vs
 }

@@ -6,28 +6,28 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Front is how far someone has followed the commits of all slots: of each slot
+// A Frontier is how far someone has followed the commits of all slots: of each slot
 // the last revision that was followed, sorted by slot. Of a slot that is not
 // named nothing was. It is a vector in short, and a sync cookie is one as text.
 //
 // Commits of one slot become visible in their order except those that are
-// undecided for long, so a vector's Front stops below these.
-type Front []table.Revision
+// undecided for long, so a vector's Frontier stops below these.
+type Frontier []table.Revision
 
-// FrontOf is the front of one slot followed up to r.
-func FrontOf(s Slot, r table.Revision) Front {
-	if r = s.floor(r); r == 0 {
+// FrontierOf is the frontier of one slot followed up to r.
+func FrontierOf(s Slot, r table.Revision) Frontier {
+	if r = s.atMost(r); r == 0 {
 		return nil
 	}
-	return Front{r}
+	return Frontier{r}
 }
 
-func (f Front) index(s Slot) (int, bool) {
+func (f Frontier) index(s Slot) (int, bool) {
 	return slices.BinarySearchFunc(f, s, func(r table.Revision, s Slot) int { return int(SlotOf(r)) - int(s) })
 }
 
 // Of returns the last revision followed of a slot, 0 if none.
-func (f Front) Of(s Slot) table.Revision {
+func (f Frontier) Of(s Slot) table.Revision {
 	if i, ok := f.index(s); ok {
 		return f[i]
 	}
@@ -35,10 +35,10 @@ func (f Front) Of(s Slot) table.Revision {
 }
 
 // Covers reports whether r was followed.
-func (f Front) Covers(r table.Revision) bool { return r <= f.Of(SlotOf(r)) }
+func (f Frontier) Covers(r table.Revision) bool { return r <= f.Of(SlotOf(r)) }
 
-// With returns the front moved on to r in its slot. f is left as it is.
-func (f Front) With(r table.Revision) Front {
+// With returns the frontier moved on to r in its slot. f is left as it is.
+func (f Frontier) With(r table.Revision) Frontier {
 	i, ok := f.index(SlotOf(r))
 	if ok && f[i] >= r {
 		return f
@@ -51,39 +51,39 @@ func (f Front) With(r table.Revision) Front {
 	return slices.Insert(f, i, r)
 }
 
-// Until returns the part of the front that is not above r.
-func (f Front) Until(r table.Revision) Front {
-	var cut Front
+// Until returns the part of the frontier that is not above r.
+func (f Frontier) Until(r table.Revision) Frontier {
+	var cut Frontier
 	for _, x := range f {
-		if x = SlotOf(x).floor(min(x, r)); x != 0 {
+		if x = SlotOf(x).atMost(min(x, r)); x != 0 {
 			cut = append(cut, x)
 		}
 	}
 	return cut
 }
 
-// Max is the largest revision of the front.
-func (f Front) Max() table.Revision {
+// Max is the largest revision of the frontier.
+func (f Frontier) Max() table.Revision {
 	if len(f) == 0 {
 		return 0
 	}
 	return slices.Max(f)
 }
 
-// Front returns of each slot the revision up to which all that will ever be
+// Frontier returns of each slot the revision up to which all that will ever be
 // visible is. A branch is followed by the commit that merges it.
-func (v *Vector) Front() Front {
-	var f Front
+func (v *Vector) Frontier() Frontier {
+	var f Frontier
 	for i := range v.slots {
-		if r := v.slots[i].front(); r != 0 {
+		if r := v.slots[i].frontier(); r != 0 {
 			f = append(f, r)
 		}
 	}
 	return f
 }
 
-// front is that of one slot.
-func (s *slot) front() (r table.Revision) {
+// frontier is that of one slot.
+func (s *slot) frontier() (r table.Revision) {
 	for _, a := range s.archives {
 		r = max(r, a.Head, last(a.Late))
 	}
@@ -95,11 +95,11 @@ func (s *slot) front() (r table.Revision) {
 	default:
 		r = max(r, min(c.Head, below(c.Undecided)))
 	}
-	return s.id.floor(r)
+	return s.id.atMost(r)
 }
 
-// floor is the largest revision of the slot that is not above r.
-func (s Slot) floor(r table.Revision) table.Revision {
+// atMost is the largest revision of the slot that is not above r.
+func (s Slot) atMost(r table.Revision) table.Revision {
 	switch by := SlotOf(r); {
 	case by == s:
 		return r
@@ -112,8 +112,8 @@ func (s Slot) floor(r table.Revision) table.Revision {
 }
 
 // Reached reports whether all that f names is decided and shown in v.
-func (v *Vector) Reached(f Front) bool {
-	now := v.Front()
+func (v *Vector) Reached(f Frontier) bool {
+	now := v.Frontier()
 	for _, r := range f {
 		if !now.Covers(r) {
 			return false
@@ -122,20 +122,20 @@ func (v *Vector) Reached(f Front) bool {
 	return true
 }
 
-// At returns a view of the state at a front that v has Reached: what v shows and
+// At returns a view of the state at a frontier that v has Reached: what v shows and
 // was followed.
-func (v *Vector) At(f Front) *frontView {
+func (v *Vector) At(f Frontier) *FrontierView {
 	low := min(v.low, f.Max())
 	for i := range v.slots {
 		low = min(low, f.lowOf(&v.slots[i]))
 	}
-	return &frontView{v, f, f.Max(), low}
+	return &FrontierView{v, f, f.Max(), low}
 }
 
-// lowOf is the revision up to which the front hides nothing of a slot.
-func (f Front) lowOf(s *slot) table.Revision {
+// lowOf is the revision up to which the frontier hides nothing of a slot.
+func (f Frontier) lowOf(s *slot) table.Revision {
 	switch r := f.Of(s.id); {
-	case r >= s.front():
+	case r >= s.frontier():
 		return Last
 	case r > 0:
 		return r
@@ -145,24 +145,24 @@ func (f Front) lowOf(s *slot) table.Revision {
 	return s.cell.First
 }
 
-// frontView shows a vector up to a front.
-type frontView struct {
+// FrontierView shows a vector up to a frontier.
+type FrontierView struct {
 	vector   *Vector
-	front    Front
+	frontier Frontier
 	max, low table.Revision
 }
 
-// Front is what the view was made of.
-func (v *frontView) Front() Front { return v.front }
+// Frontier is what the view was made of.
+func (v *FrontierView) Frontier() Frontier { return v.frontier }
 
 // Swept is the vector's.
-func (v *frontView) Swept(r table.Revision) bool { return v.vector.Swept(r) }
+func (v *FrontierView) Swept(r table.Revision) bool { return v.vector.Swept(r) }
 
-func (v *frontView) Max() table.Revision { return v.max }
-func (v *frontView) Low() table.Revision { return v.low }
+func (v *FrontierView) Max() table.Revision { return v.max }
+func (v *FrontierView) Low() table.Revision { return v.low }
 
-func (v *frontView) Visible(r table.Revision) bool {
-	return v.front.Covers(v.vector.shownBy(r)) && v.vector.Visible(r)
+func (v *FrontierView) Visible(r table.Revision) bool {
+	return v.frontier.Covers(v.vector.shownBy(r)) && v.vector.Visible(r)
 }
 
 // shownBy is the commit that makes r visible: of a branch its merge.

@@ -9,42 +9,42 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// floorSlot is nobody's. Its cell stands in the row of heads so that one reading
-// of that row has the floor too, and what every server made of it.
-const floorSlot revision.Slot = 0
+// horizonSlot is nobody's. Its cell stands in the row of heads so that one reading
+// of that row has the horizon too, and what every server made of it.
+const horizonSlot revision.Slot = 0
 
-// RaiseFloor announces that states below a floor will no longer be read, unless a
+// RaiseHorizon announces that states below a horizon will no longer be read, unless a
 // higher one has been announced.
-func (l *Log) RaiseFloor(ctx context.Context, floor table.Revision) error {
+func (l *Log) RaiseHorizon(ctx context.Context, horizon table.Revision) error {
 	for {
 		h, err := l.Heads(ctx)
-		if err != nil || h.Floor >= floor {
+		if err != nil || h.Horizon >= horizon {
 			return err
 		}
 		var c revision.Cell
-		if old := h.Raw(floorSlot); old != nil {
+		if old := h.Raw(horizonSlot); old != nil {
 			if c, err = revision.DecodeCell(old); err != nil {
 				return err
 			}
 		}
-		c.Floor = floor
+		c.Horizon = horizon
 		c.Sequence++
-		done, _, err := l.SwapHead(ctx, floorSlot, h.Raw(floorSlot), c.Append(nil))
+		done, _, err := l.SwapHead(ctx, horizonSlot, h.Raw(horizonSlot), c.Append(nil))
 		if err != nil || done {
 			return err
 		}
 	}
 }
 
-// Honoured is the floor below which no server reads any more, and none will: the
+// Honoured is the horizon below which no server reads any more, and none will: the
 // least of what was announced and what each slot that has a holder, or is to be
 // recovered from one, says.
 func (h *Heads) Honoured() table.Revision {
-	floor := h.Floor
+	horizon := h.Horizon
 	for _, c := range h.inUse() {
-		floor = min(floor, c.Floor)
+		horizon = min(horizon, c.Horizon)
 	}
-	return floor
+	return horizon
 }
 
 // Oldest is the low-water mark of the oldest snapshot, except those of the past,
@@ -100,9 +100,9 @@ func Collector(t table.Table, name string) (table.Collector, error) {
 
 // Collected is how far garbage was collected, for whoever goes on.
 type Collected struct {
-	// Moments are the checkpoints that were kept. What only one of them kept
+	// Pinned are the checkpoints that were kept. What only one of them kept
 	// is found by looking at everything once it is gone.
-	Moments []table.Revision
+	Pinned []table.Revision
 	// Young is of each slot how far what has no history was collected.
 	Young map[revision.Slot]table.Revision
 
@@ -116,12 +116,12 @@ var (
 
 const collectedVersion = 1
 
-// value encodes: the version, the count of moments, these, then slots and
+// value encodes: the version, the count of pinned revisions, these, then slots and
 // revisions.
 func (c *Collected) value() []byte {
 	b := []byte{collectedVersion}
-	b = binary.AppendUvarint(b, uint64(len(c.Moments)))
-	for _, r := range c.Moments {
+	b = binary.AppendUvarint(b, uint64(len(c.Pinned)))
+	for _, r := range c.Pinned {
 		b = binary.BigEndian.AppendUint64(b, uint64(r))
 	}
 	for _, r := range c.Young { // each says its slot
@@ -149,7 +149,7 @@ func (c *Collected) decode(b []byte) error {
 	for i := 0; len(b) > 0; i, b = i+1, b[8:] {
 		r := table.Revision(binary.BigEndian.Uint64(b))
 		if uint64(i) < n {
-			c.Moments = append(c.Moments, r)
+			c.Pinned = append(c.Pinned, r)
 			continue
 		}
 		c.Young[revision.SlotOf(r)] = r
