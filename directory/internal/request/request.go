@@ -47,7 +47,8 @@ func (req *Request) Begin(s *Session, id int32) {
 	req.Session, req.ID, req.Who = s, id, s.Who.Load()
 	req.Limits = &settings.Unlimited
 	req.adopt(nil, req.Server.Part.Schema())
-	if req.Trace.On = req.Server.Settings().Access != nil; req.Trace.On || req.Server.Settings().Slow > 0 {
+	set := req.Server.Settings()
+	if req.Trace.On = set.Access != nil; req.Trace.On || set.Slow > 0 {
 		req.Trace.Begun = time.Now()
 	}
 }
@@ -55,7 +56,9 @@ func (req *Request) Begin(s *Session, id int32) {
 // End lets go of everything.
 func (req *Request) End() {
 	*req.Response, *req.Trace = op.Response{}, Trace{}
-	*req = Request{Server: req.Server, Response: req.Response, Trace: req.Trace}
+	req.Session, req.Who, req.Limits = nil, nil, nil
+	req.Snapshot, req.Schema, req.Known = nil, nil, nil
+	req.Controls = Controls{}
 }
 
 // Now has the request read the newest state.

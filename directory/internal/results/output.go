@@ -36,7 +36,7 @@ func (out *Output) Open(req *request.Request, r *op.Search, p *Page, sink op.Sin
 // Release lets go of all but the buffers.
 func (out *Output) Release() {
 	out.View.Release()
-	*out = Output{View: out.View}
+	out.sink, out.Page, out.quota = nil, nil, Quota{}
 }
 
 // Admit counts a result, an entry or a reference, before it is sent. Skip says that an

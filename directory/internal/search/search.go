@@ -76,9 +76,14 @@ func openState(ctx context.Context, req *request.Request, r *op.Search, p *resul
 
 // A Stream sends what a search finds.
 type Stream struct {
+	state
+	Out results.Output
+}
+
+// A state is what a stream knows of its search.
+type state struct {
 	Req   *request.Request
 	R     *op.Search
-	Out   results.Output
 	Query partition.Query
 
 	// Which classes of entries the search treats specially; referrals and
@@ -101,7 +106,7 @@ var streams = sync.Pool{New: func() any { return new(Stream) }}
 
 func (st *Stream) release() {
 	st.Out.Release()
-	*st = Stream{Out: st.Out}
+	st.state = state{}
 	streams.Put(st)
 }
 

@@ -25,7 +25,8 @@ type named struct {
 func (s *selector) reset() {
 	clear(s.named)
 	clear(s.ranged)
-	*s = selector{named: s.named[:0], ranged: s.ranged[:0]}
+	s.user, s.operational = false, false
+	s.named, s.ranged = s.named[:0], s.ranged[:0]
 }
 
 // resolve looks up what was asked for. Unknown names are ignored, and "1.1"

@@ -17,18 +17,22 @@ import (
 // A View is what the client of a search is shown of the entries of a state. It is the
 // only place where an entry that was found becomes what the client sees.
 type View struct {
-	Req         *request.Request
-	typesOnly   bool
-	Stored      bool // leaves out what is computed or shared
-	selector    selector
-	Shared      *collective.Set // nil if there are none
-	matched     matched
-	dereference []derefSpec
-
+	asked
 	// Buffers that are used again: sinks encode before they return.
+	selector selector
 	found    op.SearchEntry
 	selected []entry.Attribute
 	types    []*schema.AttributeType
+}
+
+// asked is what a client asks to see of which state, except the attributes' names.
+type asked struct {
+	Req         *request.Request
+	typesOnly   bool
+	Stored      bool            // leaves out what is computed or shared
+	Shared      *collective.Set // nil if there are none
+	matched     matched
+	dereference []derefSpec
 }
 
 // Open looks up what the client asks to see, under the schema of the state that the
@@ -44,7 +48,8 @@ func (v *View) Open(req *request.Request, attributes []string, typesOnly bool) {
 func (v *View) Release() {
 	clear(v.selected[:cap(v.selected)])
 	v.selector.reset()
-	*v = View{selector: v.selector, selected: v.selected[:0], types: v.types[:0]}
+	v.asked, v.found = asked{}, op.SearchEntry{}
+	v.selected, v.types = v.selected[:0], v.types[:0]
 }
 
 // Query returns a query that reads of entries what the view shows of them, and by which
