@@ -70,14 +70,15 @@ func (p *Program) guardTest(t *filter.Test, decide Decider) filter.Resolved {
 		parts = append(parts, filter.MakeAnd(shared, p.allowed(shared, decide, true)))
 	}
 	if t.DNAttrs {
-		parts = append(parts, filter.MakeAnd(t.OfName(), Visible(decide)))
+		parts = append(parts, filter.MakeAnd(t.OfName(), Visible(p.Types(), decide)))
 	}
 	return filter.MakeOr(parts...)
 }
 
-// Visible is the test whether the identity sees an entry.
-func Visible(decide Decider) filter.Resolved {
-	return filter.Place(nil, func(name dn.DN, e filter.Source) bool {
+// Visible is the test whether the identity sees an entry. Types are those that
+// decisions look at: of an entry with very many values a filter reads no others.
+func Visible(types []*schema.AttributeType, decide Decider) filter.Resolved {
+	return filter.Place(types, func(name dn.DN, e filter.Source) bool {
 		d := decide(name, e)
 		return d != nil && d.Entry(See)
 	})
@@ -86,7 +87,7 @@ func Visible(decide Decider) filter.Resolved {
 // allowed is the test whether an entry decides t for the identity. Of a test that
 // is to be False, all that it asks about must be open.
 func (p *Program) allowed(t *filter.Test, decide Decider, negated bool) filter.Resolved {
-	return filter.Place(nil, func(name dn.DN, e filter.Source) bool {
+	return filter.Place(p.Types(), func(name dn.DN, e filter.Source) bool {
 		d := decide(name, e)
 		if d == nil || !d.Entry(See) {
 			return false

@@ -210,7 +210,7 @@ func (j *Judge) OnlySeen(ctx context.Context, f filter.Resolved) filter.Resolved
 	if j.SeesAll() {
 		return f
 	}
-	return filter.MakeAnd(f, acl.Visible(j.Decider(ctx)))
+	return filter.MakeAnd(f, acl.Visible(j.program.Types(), j.Decider(ctx)))
 }
 
 // Decider decides for filters, which cannot fail: Failure returns the error behind them.

@@ -149,7 +149,7 @@ func mayDeleteTree(ctx context.Context, req *request.Request, at partition.Locat
 		return nil
 	}
 	decide := req.Judge.Decider(ctx)
-	kept := filter.Place(nil, func(name dn.DN, e filter.Source) bool {
+	kept := filter.Place(req.Judge.LooksAt(), func(name dn.DN, e filter.Source) bool {
 		d := decide(name, e)
 		return d == nil || !d.Entry(acl.Delete|acl.See)
 	})
