@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/maypok86/otter/v2"
+
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -18,6 +20,29 @@ import (
 // Rules keeps the access rules in force, checked against the schema in force.
 type Rules struct {
 	inForce atomic.Pointer[inForce]
+	askers  *otter.Cache[entry.ID, *Who] // by their entries
+}
+
+// maxAskers bounds the identities that are known between their binds.
+const maxAskers = 1 << 14
+
+// NewRules returns Rules that know nobody yet.
+func NewRules() *Rules {
+	return &Rules{askers: otter.Must(&otter.Options[entry.ID, *Who]{MaximumSize: maxAskers})}
+}
+
+// Who returns somebody by their name and entry. Those who bind again and again are
+// looked up once.
+func (r *Rules) Who(name string, id entry.ID) *Who {
+	if id == entry.Root {
+		return &Who{Name: name}
+	}
+	if w, ok := r.askers.GetIfPresent(id); ok {
+		return w
+	}
+	w := &Who{Name: name, ID: id}
+	r.askers.Set(id, w)
+	return w
 }
 
 // inForce is the rules of some states.

@@ -3,7 +3,6 @@ package access
 import (
 	"context"
 	"sync/atomic"
-	"time"
 
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -26,7 +25,7 @@ type answer struct {
 	set        *acl.Set
 	asOf       uint64
 	groups     *closure
-	connection acl.Connection // its Time cut to the minute, or zero
+	connection acl.Connection // as far as rules ask
 }
 
 // Program returns the rules of a newest state as they are for somebody.
@@ -35,11 +34,7 @@ func (r *Rules) Program(ctx context.Context, s *partition.Snapshot, w *Who, c ac
 	if err != nil {
 		return nil, err
 	}
-	if set.AsksTime() {
-		c.Time = c.Time.Truncate(time.Minute)
-	} else {
-		c.Time = time.Time{}
-	}
+	c = set.Asked(c)
 	if a := w.last.Load(); a != nil && a.set == set && a.connection == c && w.same(s, a) {
 		return a.program, nil
 	}

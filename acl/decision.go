@@ -224,18 +224,17 @@ func (c *clause) isAlways() bool {
 	return false
 }
 
-// decideReadsAll reports whether the identity reads every attribute of every entry, except
-// those that are secret.
+// decideReadsAll decides ReadsAll. Types that no rule names and that are not reserved
+// are all alike.
 func (p *Program) decideReadsAll() bool {
-	if !p.always.Entry(See) {
-		return false
-	}
-	for _, t := range p.set.schema.Attributes() {
-		if !t.Secret() && !p.always.All(t, Show|Search|Compare) {
+	const read = Show | Search | Compare
+	for _, general := range p.always.general {
+		if general.all&read != read {
 			return false
 		}
 	}
-	return true
+	unread := func(t *schema.AttributeType) bool { return !t.Secret() && !p.always.All(t, read) }
+	return p.always.Entry(See) && !slices.ContainsFunc(p.set.named, unread) && !slices.ContainsFunc(p.set.reserved, unread)
 }
 
 // ReadsAll reports whether the identity reads every attribute of every entry, except

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
@@ -32,6 +33,9 @@ type Set struct {
 	// named are the types that a rule names, with their subtypes: decisions have
 	// rights of their own for each of them.
 	named []*schema.AttributeType
+	// reserved are the types that rules give by name only.
+	reserved []*schema.AttributeType
+	asked    map[ConditionKind]bool
 	// looksAt are the types that tests of entries look at.
 	looksAt []*schema.AttributeType
 
@@ -74,6 +78,12 @@ func NewSet(sch *schema.Schema, contexts []dn.DN, rules []Placed) (*Set, error) 
 		}
 		s.rules = append(s.rules, c)
 	}
+	for _, t := range sch.Attributes() {
+		if Reserved(t) {
+			s.reserved = append(s.reserved, t)
+		}
+	}
+	s.asked = conditionsOf(s.rules)
 	s.collectNamed()
 	s.collectLooksAt()
 	return s, nil
@@ -89,11 +99,44 @@ func (p *Problem) Error() string { return fmt.Sprintf("rule %s: %v", p.Rule.Labe
 
 func (p *Problem) Unwrap() error { return p.Err }
 
-// AsksTime reports whether a rule depends on the time, by the minute.
-func (s *Set) AsksTime() bool {
-	return slices.ContainsFunc(s.rules, func(c *compiled) bool {
-		return slices.ContainsFunc(c.Rule.If, func(cond Condition) bool { return cond.Kind == TimeOfDay || cond.Kind == Weekday })
-	})
+func conditionsOf(rules []*compiled) map[ConditionKind]bool {
+	asked := map[ConditionKind]bool{}
+	for _, c := range rules {
+		for _, cond := range c.Rule.If {
+			asked[cond.Kind] = true
+		}
+	}
+	return asked
+}
+
+// Asked returns what rules ask of a connection; the rest is zero. Times are cut to the
+// minute.
+func (s *Set) Asked(c Connection) (asked Connection) {
+	if len(s.asked) == 0 {
+		return asked
+	}
+	if s.asked[Secure] {
+		asked.Secure, asked.Local = c.Secure, c.Local
+	}
+	if s.asked[Local] {
+		asked.Local = c.Local
+	}
+	if s.asked[Proxied] {
+		asked.Proxied = c.Proxied
+	}
+	if s.asked[SSF] {
+		asked.SSF = c.SSF
+	}
+	if s.asked[Address] {
+		asked.Address = c.Address
+	}
+	if s.asked[Mechanism] {
+		asked.Mechanism = c.Mechanism
+	}
+	if s.asked[TimeOfDay] || s.asked[Weekday] {
+		asked.Time = c.Time.Truncate(time.Minute)
+	}
+	return asked
 }
 
 // AsksGroups reports whether a rule depends on the groups that an identity is in.

@@ -106,8 +106,7 @@ func explainAccess(ctx context.Context, w *work, a accessExplainArgs) error {
 			return &config.Error{Where: "--attribute", Text: fmt.Sprintf("%q is not in the schema", a.Attribute)}
 		}
 	}
-	var rules access.Rules
-	c, err := rules.NewCase(ctx, s, q.who, q.about, q.connection)
+	c, err := access.NewRules().NewCase(ctx, s, q.who, q.about, q.connection)
 	if err != nil {
 		return err
 	}

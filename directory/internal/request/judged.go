@@ -33,7 +33,7 @@ func (req *Request) ProgramOf(ctx context.Context, who *settings.Identity) (*acl
 	defer newest.Close()
 	asker := &req.Session.anonymous
 	if who != nil {
-		asker = who.Asker()
+		asker = who.Asker(req.Server.rules)
 	}
 	c := req.Session.connection()
 	c.Mechanism, c.Proxied = who.Mechanism(), req.Controls.Proxied != nil

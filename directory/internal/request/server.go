@@ -20,7 +20,7 @@ type Server struct {
 	Log       *slog.Logger
 	Beside    Background
 
-	rules    access.Rules // of access
+	rules    *access.Rules // of access
 	current  atomic.Pointer[settings.Settings]
 	known    atomic.Pointer[known.Elements] // of the schema last seen
 	Sessions atomic.Uint64                  // so far
@@ -29,7 +29,7 @@ type Server struct {
 // NewServer returns that of a partition. The error is an option that cannot be used.
 func NewServer(p *partition.Partition, o settings.Options) (*Server, error) {
 	o.EnsureDefaults()
-	d := &Server{Part: p, Passwords: o.Passwords, Log: o.Log}
+	d := &Server{Part: p, Passwords: o.Passwords, Log: o.Log, rules: access.NewRules()}
 	d.known.Store(known.New(p.Schema()))
 	set, err := settings.New(o, p.Schema())
 	if err != nil {

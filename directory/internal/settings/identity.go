@@ -51,10 +51,11 @@ func (i *Identity) Mechanism() string {
 }
 
 // Asker is the identity as access rules know it. It must not be nil.
-func (i *Identity) Asker() *access.Who {
-	if w := i.asker.Load(); w != nil {
-		return w
+func (i *Identity) Asker(r *access.Rules) *access.Who {
+	w := i.asker.Load()
+	if w == nil {
+		w = r.Who(i.Name, i.ID)
+		i.asker.Store(w)
 	}
-	i.asker.CompareAndSwap(nil, &access.Who{Name: i.Name, ID: i.ID})
-	return i.asker.Load()
+	return w
 }
