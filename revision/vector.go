@@ -180,11 +180,3 @@ func (v *Vector) Slots() []Slot {
 	}
 	return ids
 }
-
-// Archived returns the archives of a slot's former holders, oldest first.
-func (v *Vector) Archived(id Slot) []Archive {
-	if s := v.slot(id); s != nil {
-		return s.archives
-	}
-	return nil
-}

@@ -35,7 +35,7 @@ func (e *cluster) bulk(ctx context.Context, _ table.BulkOptions) (loader, error)
 	p.dirty = true
 	err = w.step(ctx, func(ctx context.Context) error { return e.db.log.Begin(ctx, p.rec) })
 	if err != nil {
-		w.resolveLater(p)
+		w.resolver.later(p)
 		return nil, err
 	}
 	l := &clusterLoad{&hidden{db: e.db, rec: p.rec}, w, p}
@@ -144,7 +144,7 @@ func (l *clusterLoad) abort(ctx context.Context) error {
 			err = l.db.log.Rollback(ctx, &rec)
 		}
 		if err != nil {
-			l.w.resolveLater(l.p)
+			l.w.resolver.later(l.p)
 			return err
 		}
 		l.w.finalise(l.p, journal.Aborted)

@@ -3,9 +3,7 @@ package txn
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,36 +27,28 @@ type cluster struct {
 
 	// What the store's clock showed when this engine began; 0: it has none.
 	storeTime atomic.Int64
-	warned    bool           // of commits that lead the store's clock; owned by run
-	issued    table.Revision // an id above all that former writers here issued
+	warned    bool // of commits that lead the store's clock; owned by run
 
 	// Owned by run.
 	heads   *journal.Heads
 	ordinal uint64
-	seen    map[revision.Slot]observation
-	retry   time.Time // not to claim before
-	claims  int       // that failed in a row
+	others  others
+	claims  claimer
 
 	background context.Context // ends when the engine closes
 	stop       context.CancelCauseFunc
 	done       sync.WaitGroup // run and what it started
-	sweeping   atomic.Bool
-	recovering atomic.Bool
-}
-
-// A observation is since when a slot's cell has had the bytes it has.
-type observation struct {
-	raw   string
-	since time.Time
 }
 
 func openCluster(ctx context.Context, db *DB) error {
-	e := &cluster{db: db, start: time.Now(), seen: map[revision.Slot]observation{}, poll: newBackoff(&db.o)}
+	e := &cluster{db: db, start: time.Now(), poll: newBackoff(&db.o)}
+	e.claims.e = e
+	e.others.e, e.others.seen = e, map[revision.Slot]observation{}
 	e.background, e.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	db.commits, db.views, db.horizon, db.peers = e, e, e, e
 	err := e.refresh(ctx, nil)
 	if err == nil {
-		err = e.claim(ctx)
+		err = e.claims.claim(ctx)
 	}
 	if err != nil {
 		e.stop(err)
@@ -80,8 +70,8 @@ func (e *cluster) run() {
 		}
 		err := e.refresh(e.background, nil)
 		if err == nil {
-			e.recoverSilent()
-			err = e.claim(e.background)
+			e.others.recoverSilent()
+			err = e.claims.claim(e.background)
 		}
 		if err != nil && e.background.Err() == nil {
 			e.db.o.Log.Warn("following the store", "store", e.db.store.String(), "error", err)
@@ -178,7 +168,7 @@ func (e *cluster) refresh(ctx context.Context, w *writer) error {
 		e.poll.failed()
 		return unanswered(ctx, err)
 	}
-	e.look(h)
+	e.others.look(h)
 	if w != nil {
 		// Ids respect causality: every later one is above all that the state
 		// shows, whatever the clocks of its writers say.
@@ -247,144 +237,10 @@ func (e *cluster) noteChanges(ctx context.Context, h *journal.Heads, w *writer, 
 	return changed
 }
 
-// look notes since when cells have not changed.
-func (e *cluster) look(h *journal.Heads) {
-	now := time.Now()
-	for _, s := range h.Slots() {
-		if raw := string(h.Raw(s)); e.seen[s].raw != raw {
-			e.seen[s] = observation{raw, now}
-		}
-	}
-	maps.DeleteFunc(e.seen, func(s revision.Slot, _ observation) bool { return h.Raw(s) == nil })
-}
-
-// recoverSilent decides what servers left that fell silent, in the background:
-// the slots are closed then.
-func (e *cluster) recoverSilent() {
-	if e.db.o.ReadOnly {
-		return
-	}
-	var silent []revision.Slot
-	for _, s := range e.heads.Slots() {
-		if c := e.heads.Cell(s); holds(c) && time.Since(e.seen[s].since) >= e.db.o.Lease {
-			e.db.o.Log.Info("recovering the slot of a silent server", "slot", s, "owner", c.Owner)
-			silent = append(silent, s)
-		}
-	}
-	if len(silent) == 0 || !e.recovering.CompareAndSwap(false, true) {
-		return
-	}
-	heads := e.heads
-	e.done.Go(func() {
-		defer e.recovering.Store(false)
-		for _, s := range silent {
-			if _, err := e.db.log.Recover(e.background, s, heads.Raw(s)); err != nil && e.background.Err() == nil {
-				e.db.o.Log.Warn("recovering", "slot", s, "error", err)
-			}
-		}
-	})
-}
-
 // holds reports whether a slot's holder may still commit, or left things
 // undecided.
 func holds(c revision.Cell) bool {
 	return c.Kind == revision.Server && (c.State == revision.Open || c.State == revision.Recovering)
-}
-
-// claim takes the first free slot. It comes to nothing, without an error, if
-// another server was quicker or loads in bulk.
-func (e *cluster) claim(ctx context.Context) error {
-	if e.db.o.ReadOnly || e.writer.Load() != nil || time.Now().Before(e.retry) {
-		return nil
-	}
-	if ok, err := e.mayClaim(ctx); !ok {
-		return err
-	}
-	w, err := e.newWriter()
-	if err != nil {
-		return err
-	}
-	sent := time.Since(e.start)
-	raw := w.cell.Append(nil)
-	done, _, err := e.db.log.SwapHead(ctx, w.slot, e.heads.Raw(w.slot), raw)
-	if err != nil {
-		return err
-	}
-	if !done { // another server took it: look again soon, but not all at once
-		e.claims++
-		e.retry = time.Now().Add(jittered(e.db.o.Poll*time.Duration(min(e.claims, 8)), e.db.o.random()))
-		return nil
-	}
-	w.raw = raw
-	w.renewed.Store(int64(sent))
-	// The first snapshot is read after the claim is acknowledged: a commit
-	// shown between the reading above and the claim is not to be missed.
-	if err := e.refresh(ctx, w); err != nil {
-		return err
-	}
-	if loading, err := e.loading(ctx, w.slot); loading || err != nil {
-		e.retry = time.Now().Add(jittered(e.db.o.Lease/4, e.db.o.random()))
-		return errors.Join(err, w.release(ctx))
-	}
-	e.claims = 0
-	w.recent.knownSince = e.ordinal
-	e.writer.Store(w)
-	e.db.o.Log.Info("this server writes", "slot", w.slot, "incarnation", w.cell.Incarnation)
-	return nil
-}
-
-// loading reports whether another server is loading in bulk, which bears no
-// other writer. A load announces itself as undecided and then looks for others,
-// a claimer announces itself and then looks for loads: one of them sees the other.
-func (e *cluster) loading(ctx context.Context, but revision.Slot) (bool, error) {
-	ctx, cancel := e.deadline(ctx)
-	defer cancel()
-	for _, s := range e.heads.Slots() {
-		c := e.heads.Cell(s)
-		if s == but || !holds(c) {
-			continue
-		}
-		for _, r := range c.Undecided {
-			rec, err := e.db.log.State(ctx, r)
-			if err != nil {
-				return false, unanswered(ctx, err)
-			}
-			if rec.Kind == journal.Bulk && rec.State == journal.Pending {
-				return true, nil
-			}
-		}
-	}
-	return false, nil
-}
-
-// newWriter prepares the first free slot's next incarnation. Its ids are above
-// every head and above all that the predecessor in the slot may have issued.
-func (e *cluster) newWriter() (*writer, error) {
-	slot := revision.Slot(1)
-	for e.heads.Raw(slot) != nil && e.heads.Cell(slot).State != revision.Free {
-		if slot++; slot > revision.MaxSlot {
-			return nil, fmt.Errorf("%w: no free slot", table.ErrUnavailable)
-		}
-	}
-	old := e.heads.Cell(slot)
-	clock := revision.NewClock(slot, e.wall)
-	clock.Observe(e.heads.Max())
-	clock.Observe(max(old.Head, old.Limit, e.issued))
-	first, err := clock.Next()
-	if err != nil {
-		return nil, err
-	}
-	w := &writer{
-		e: e, slot: slot, incarnation: old.Incarnation + 1, clock: clock, recent: newRecent(),
-		kick: make(chan struct{}, 1), lost: make(chan struct{}),
-		cell: revision.Cell{
-			State: revision.Open, Incarnation: old.Incarnation + 1, Token: e.db.o.random(), Sequence: old.Sequence + 1,
-			First: first, Head: first, Oldest: e.db.Oldest(), Horizon: e.db.Horizon(), Owner: e.db.o.Owner,
-		},
-	}
-	w.cell.Limit = w.limit(first)
-	clock.SetLimit(w.cell.Limit)
-	return w, nil
 }
 
 // shown returns the heads that the state shown was made of.
@@ -544,7 +400,7 @@ func (e *cluster) bounds(ctx context.Context) (*bounds, error) {
 func (e *cluster) close(ctx context.Context) error {
 	w := e.writer.Load()
 	if w != nil {
-		if err := w.awaitResolved(ctx); err != nil {
+		if err := w.resolver.wait(ctx); err != nil {
 			e.db.o.Log.Warn("closing with undecided commits: a successor recovers them", "error", err)
 			w = nil
 		}

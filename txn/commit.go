@@ -40,7 +40,7 @@ func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict
 	ctx = context.WithoutCancel(ctx)
 	if err := w.begin(ctx, p, writes); err != nil {
 		w.finalise(p, journal.Aborted)
-		w.e.abortLater(ctx, w, p)
+		w.resolver.abort(ctx, p)
 		return 0, nil, fmt.Errorf("commit: %w", err)
 	}
 	if err := w.apply(ctx, p, writes); err != nil {
@@ -177,7 +177,7 @@ func (w *writer) applyPart(ctx context.Context, t table.Table, r table.Revision,
 // background, and the client learns that nobody knows yet.
 func (w *writer) decide(ctx context.Context, p *pendingCommit) (*conflict, error) {
 	if err := w.alive(); err != nil {
-		w.resolveLater(p) // nothing was sent, so it can only be aborted
+		w.resolver.later(p) // nothing was sent, so it can only be aborted
 		return nil, fmt.Errorf("commit: %w", err)
 	}
 	var state journal.State
@@ -187,7 +187,7 @@ func (w *writer) decide(ctx context.Context, p *pendingCommit) (*conflict, error
 	})
 	switch {
 	case err != nil:
-		w.resolveLater(p)
+		w.resolver.later(p)
 		return nil, fmt.Errorf("%w: deciding it: %w", ErrUnknown, err)
 	case state != journal.Committed:
 		w.rollBack(ctx, p)
@@ -234,50 +234,10 @@ func (w *writer) finalise(p *pendingCommit, s journal.State) {
 func (w *writer) rollBack(ctx context.Context, p *pendingCommit) {
 	err := w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Rollback(ctx, p.rec) })
 	if err != nil {
-		w.resolveLater(p)
+		w.resolver.later(p)
 		return
 	}
 	w.finalise(p, journal.Aborted)
-}
-
-// resolveLater goes on in the background to learn, or to force, the outcome of a
-// commit. Until then it is an exception below the head.
-func (w *writer) resolveLater(p *pendingCommit) {
-	w.unresolved.Add(1)
-	random := w.e.db.o.random()
-	w.e.done.Go(func() {
-		defer w.unresolved.Done()
-		for try := 0; ; try++ {
-			if pause(w.e.background, jittered(time.Millisecond<<min(try, 8), random)) != nil || w.fenced.Load() {
-				return
-			}
-			var state journal.State
-			if err := w.step(w.e.background, func(ctx context.Context) (err error) {
-				if state, err = w.e.db.log.Decide(ctx, p.rec, journal.Aborted); err != nil || state == journal.Committed {
-					return err
-				}
-				state = journal.Aborted
-				return w.e.db.log.Erase(ctx, p.rec)
-			}); err == nil {
-				w.finalise(p, state)
-				return
-			}
-		}
-	})
-}
-
-// abortLater takes back a journal row that may have been written although its
-// writer heard nothing of it. No cell depends on it.
-func (e *cluster) abortLater(ctx context.Context, w *writer, p *pendingCommit) {
-	e.done.Go(func() {
-		err := w.step(ctx, func(ctx context.Context) error {
-			_, err := e.db.log.Decide(ctx, p.rec, journal.Aborted)
-			return err
-		})
-		if err != nil {
-			e.db.o.Log.Debug("journal row left pending", "revision", p.rec.Revision.String(), "error", err)
-		}
-	})
 }
 
 // addCell adds a cell to the mutation of its row; mutations are sorted by row.

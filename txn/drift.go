@@ -1,7 +1,6 @@
 package txn
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -45,24 +44,6 @@ func (e *cluster) drifted() error {
 		return fmt.Errorf("%w: this server's clock is %v ahead of the store's, more than %v: set it right", table.ErrUnavailable, ahead, e.db.o.Drift)
 	}
 	return nil
-}
-
-// mayClaim asks the store for its time before ids are announced.
-func (e *cluster) mayClaim(ctx context.Context) (bool, error) {
-	limited, cancel := e.deadline(ctx)
-	defer cancel()
-	asked := time.Since(e.start)
-	at, err := e.db.log.Time(limited, e.db.o.random())
-	if err != nil {
-		return false, unanswered(ctx, err)
-	}
-	e.measure(at, asked)
-	err = e.drifted()
-	if err != nil {
-		e.db.o.Log.Warn("this server does not write", "error", err)
-		e.retry = time.Now().Add(jittered(e.db.o.Lease/4, e.db.o.random()))
-	}
-	return err == nil, nil
 }
 
 // watchDrift warns, once, of commits that lead the store's clock: by another server

@@ -46,7 +46,7 @@ type writer struct {
 	aborted []abortedCommit  // by id
 	recent  *recent
 
-	unresolved sync.WaitGroup // commits whose outcome is still looked for
+	resolver resolver
 }
 
 // An pendingCommit is a commit under way.
@@ -102,8 +102,8 @@ func (w *writer) run() {
 			renew = time.Now().Add(every)
 			if blocked, err = w.publish(w.e.background, true); err == nil {
 				w.e.watchDrift()
-				w.tidy()
-				w.e.recoverSilent()
+				w.e.others.tidy(w)
+				w.e.others.recoverSilent()
 			}
 		case publishing:
 			again = time.Time{}
@@ -301,7 +301,7 @@ func (w *writer) nowShown(h *journal.Heads, n uint64) (shown []*pendingCommit) {
 func (w *writer) giveUp(cause error) {
 	w.e.db.o.Log.Warn("this server lost its slot", "slot", w.slot, "error", cause)
 	w.fenced.Store(true)
-	w.e.issued = max(w.e.issued, w.cell.Limit)
+	w.e.claims.issued = max(w.e.claims.issued, w.cell.Limit)
 	w.e.writer.CompareAndSwap(w, nil)
 	close(w.lost)
 }
@@ -311,70 +311,6 @@ func (w *writer) signal() {
 	select {
 	case w.kick <- struct{}{}:
 	default:
-	}
-}
-
-// tidy erases once more what was given up long ago, and frees the slots of
-// former holders, in the background.
-func (w *writer) tidy() {
-	settle := w.e.db.o.Settle
-	var sweep []revision.Slot
-	for _, s := range w.e.heads.Slots() {
-		if c := w.e.heads.Cell(s); c.Kind == revision.Server && c.State == revision.Closed && time.Since(w.e.seen[s].since) > settle {
-			sweep = append(sweep, s)
-		}
-	}
-	w.mu.Lock()
-	var old []abortedCommit
-	for _, v := range w.aborted {
-		if time.Since(v.since) > settle {
-			old = append(old, v)
-		}
-	}
-	w.mu.Unlock()
-	if len(sweep)+len(old) == 0 || !w.e.sweeping.CompareAndSwap(false, true) {
-		return
-	}
-	heads := w.e.heads
-	w.e.done.Go(func() {
-		defer w.e.sweeping.Store(false)
-		w.sweep(heads, sweep, old)
-	})
-}
-
-func (w *writer) sweep(heads *journal.Heads, slots []revision.Slot, old []abortedCommit) {
-	ctx := w.e.background
-	for _, v := range old {
-		if ctx.Err() != nil {
-			return
-		}
-		if err := w.e.db.log.Erase(ctx, v.rec); err != nil {
-			w.e.db.o.Log.Warn("sweeping", "revision", v.rec.Revision.String(), "error", err)
-			continue
-		}
-		w.mu.Lock()
-		w.aborted = slices.DeleteFunc(w.aborted, func(x abortedCommit) bool { return x.rec == v.rec })
-		w.mu.Unlock()
-	}
-	for _, s := range slots {
-		if err := w.e.db.log.Sweep(ctx, s, heads.Raw(s)); err != nil {
-			w.e.db.o.Log.Warn("sweeping", "slot", s, "error", err)
-		}
-	}
-}
-
-// awaitResolved waits until the outcome of every commit is known.
-func (w *writer) awaitResolved(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		w.unresolved.Wait()
-		close(done)
-	}()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-done:
-		return nil
 	}
 }
 

@@ -1,0 +1,140 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A claimer takes slots for a cluster's engine, again and again until it has one. It is
+// run's.
+type claimer struct {
+	e      *cluster
+	retry  time.Time      // not to claim before
+	failed int            // claims in a row
+	issued table.Revision // an id above all that former writers here issued
+}
+
+// claim takes the first free slot. It comes to nothing, without an error, if
+// another server was quicker or loads in bulk.
+func (c *claimer) claim(ctx context.Context) error {
+	e := c.e
+	if e.db.o.ReadOnly || e.writer.Load() != nil || time.Now().Before(c.retry) {
+		return nil
+	}
+	if ok, err := c.may(ctx); !ok {
+		return err
+	}
+	w, err := c.newWriter()
+	if err != nil {
+		return err
+	}
+	sent := time.Since(e.start)
+	raw := w.cell.Append(nil)
+	done, _, err := e.db.log.SwapHead(ctx, w.slot, e.heads.Raw(w.slot), raw)
+	if err != nil {
+		return err
+	}
+	if !done { // another server took it: look again soon, but not all at once
+		c.failed++
+		c.retry = time.Now().Add(jittered(e.db.o.Poll*time.Duration(min(c.failed, 8)), e.db.o.random()))
+		return nil
+	}
+	w.raw = raw
+	w.renewed.Store(int64(sent))
+	// The first snapshot is read after the claim is acknowledged: a commit
+	// shown between the reading above and the claim is not to be missed.
+	if err := e.refresh(ctx, w); err != nil {
+		return err
+	}
+	if loading, err := c.loading(ctx, w.slot); loading || err != nil {
+		c.retry = time.Now().Add(jittered(e.db.o.Lease/4, e.db.o.random()))
+		return errors.Join(err, w.release(ctx))
+	}
+	c.failed = 0
+	w.recent.knownSince = e.ordinal
+	e.writer.Store(w)
+	e.db.o.Log.Info("this server writes", "slot", w.slot, "incarnation", w.cell.Incarnation)
+	return nil
+}
+
+// loading reports whether another server is loading in bulk, which bears no
+// other writer. A load announces itself as undecided and then looks for others,
+// a claimer announces itself and then looks for loads: one of them sees the other.
+func (c *claimer) loading(ctx context.Context, but revision.Slot) (bool, error) {
+	e := c.e
+	ctx, cancel := e.deadline(ctx)
+	defer cancel()
+	for _, s := range e.heads.Slots() {
+		cell := e.heads.Cell(s)
+		if s == but || !holds(cell) {
+			continue
+		}
+		for _, r := range cell.Undecided {
+			rec, err := e.db.log.State(ctx, r)
+			if err != nil {
+				return false, unanswered(ctx, err)
+			}
+			if rec.Kind == journal.Bulk && rec.State == journal.Pending {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// newWriter prepares the first free slot's next incarnation. Its ids are above
+// every head and above all that the predecessor in the slot may have issued.
+func (c *claimer) newWriter() (*writer, error) {
+	e := c.e
+	slot := revision.Slot(1)
+	for e.heads.Raw(slot) != nil && e.heads.Cell(slot).State != revision.Free {
+		if slot++; slot > revision.MaxSlot {
+			return nil, fmt.Errorf("%w: no free slot", table.ErrUnavailable)
+		}
+	}
+	old := e.heads.Cell(slot)
+	clock := revision.NewClock(slot, e.wall)
+	clock.Observe(e.heads.Max())
+	clock.Observe(max(old.Head, old.Limit, c.issued))
+	first, err := clock.Next()
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{
+		e: e, slot: slot, incarnation: old.Incarnation + 1, clock: clock, recent: newRecent(),
+		kick: make(chan struct{}, 1), lost: make(chan struct{}),
+		cell: revision.Cell{
+			State: revision.Open, Incarnation: old.Incarnation + 1, Token: e.db.o.random(), Sequence: old.Sequence + 1,
+			First: first, Head: first, Oldest: e.db.Oldest(), Horizon: e.db.Horizon(), Owner: e.db.o.Owner,
+		},
+	}
+	w.resolver.w = w
+	w.cell.Limit = w.limit(first)
+	clock.SetLimit(w.cell.Limit)
+	return w, nil
+}
+
+// may asks the store for its time before ids are announced.
+func (c *claimer) may(ctx context.Context) (bool, error) {
+	e := c.e
+	limited, cancel := e.deadline(ctx)
+	defer cancel()
+	asked := time.Since(e.start)
+	at, err := e.db.log.Time(limited, e.db.o.random())
+	if err != nil {
+		return false, unanswered(ctx, err)
+	}
+	e.measure(at, asked)
+	err = e.drifted()
+	if err != nil {
+		e.db.o.Log.Warn("this server does not write", "error", err)
+		c.retry = time.Now().Add(jittered(e.db.o.Lease/4, e.db.o.random()))
+	}
+	return err == nil, nil
+}

@@ -1,0 +1,114 @@
+package txn
+
+import (
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+)
+
+// others tends to the slots of other servers: it knows for how long each has been
+// silent, recovers those that fell silent and sweeps those that were closed.
+type others struct {
+	e          *cluster
+	seen       map[revision.Slot]observation // run's
+	sweeping   atomic.Bool
+	recovering atomic.Bool
+}
+
+// An observation is since when a slot's cell has had the bytes it has.
+type observation struct {
+	raw   string
+	since time.Time
+}
+
+// look notes since when cells have not changed.
+func (o *others) look(h *journal.Heads) {
+	now := time.Now()
+	for _, s := range h.Slots() {
+		if raw := string(h.Raw(s)); o.seen[s].raw != raw {
+			o.seen[s] = observation{raw, now}
+		}
+	}
+	maps.DeleteFunc(o.seen, func(s revision.Slot, _ observation) bool { return h.Raw(s) == nil })
+}
+
+// recoverSilent decides what servers left that fell silent, in the background:
+// the slots are closed then.
+func (o *others) recoverSilent() {
+	e := o.e
+	if e.db.o.ReadOnly {
+		return
+	}
+	var silent []revision.Slot
+	for _, s := range e.heads.Slots() {
+		if c := e.heads.Cell(s); holds(c) && time.Since(o.seen[s].since) >= e.db.o.Lease {
+			e.db.o.Log.Info("recovering the slot of a silent server", "slot", s, "owner", c.Owner)
+			silent = append(silent, s)
+		}
+	}
+	if len(silent) == 0 || !o.recovering.CompareAndSwap(false, true) {
+		return
+	}
+	heads := e.heads
+	e.done.Go(func() {
+		defer o.recovering.Store(false)
+		for _, s := range silent {
+			if _, err := e.db.log.Recover(e.background, s, heads.Raw(s)); err != nil && e.background.Err() == nil {
+				e.db.o.Log.Warn("recovering", "slot", s, "error", err)
+			}
+		}
+	})
+}
+
+// tidy erases once more what was given up long ago, and frees the slots of
+// former holders, in the background.
+func (o *others) tidy(w *writer) {
+	settle := w.e.db.o.Settle
+	var sweep []revision.Slot
+	for _, s := range w.e.heads.Slots() {
+		if c := w.e.heads.Cell(s); c.Kind == revision.Server && c.State == revision.Closed && time.Since(o.seen[s].since) > settle {
+			sweep = append(sweep, s)
+		}
+	}
+	w.mu.Lock()
+	var old []abortedCommit
+	for _, v := range w.aborted {
+		if time.Since(v.since) > settle {
+			old = append(old, v)
+		}
+	}
+	w.mu.Unlock()
+	if len(sweep)+len(old) == 0 || !o.sweeping.CompareAndSwap(false, true) {
+		return
+	}
+	heads := w.e.heads
+	w.e.done.Go(func() {
+		defer o.sweeping.Store(false)
+		w.sweep(heads, sweep, old)
+	})
+}
+
+func (w *writer) sweep(heads *journal.Heads, slots []revision.Slot, old []abortedCommit) {
+	ctx := w.e.background
+	for _, v := range old {
+		if ctx.Err() != nil {
+			return
+		}
+		if err := w.e.db.log.Erase(ctx, v.rec); err != nil {
+			w.e.db.o.Log.Warn("sweeping", "revision", v.rec.Revision.String(), "error", err)
+			continue
+		}
+		w.mu.Lock()
+		w.aborted = slices.DeleteFunc(w.aborted, func(x abortedCommit) bool { return x.rec == v.rec })
+		w.mu.Unlock()
+	}
+	for _, s := range slots {
+		if err := w.e.db.log.Sweep(ctx, s, heads.Raw(s)); err != nil {
+			w.e.db.o.Log.Warn("sweeping", "slot", s, "error", err)
+		}
+	}
+}
