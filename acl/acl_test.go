@@ -297,6 +297,12 @@ func TestDecisions(t *testing.T) {
 			- show uid=bob,ou=people,dc=x userPassword
 			+ add,delete,rename,move,receive uid=bob,ou=people,dc=x
 			- see dc=x`},
+		{"administrators see of secrets what a rule names", "| a: allow users to manage\n| b: allow users to show userPassword;lang-de\n| c: deny users to show userPassword", ann, nil, `
+			+ show uid=bob,ou=people,dc=x userPassword;lang-de
+			+ show uid=bob,ou=people,dc=x userPassword;lang-de;lang-en
+			- show uid=bob,ou=people,dc=x userPassword
+			- search uid=bob,ou=people,dc=x userPassword;lang-de
+			+ compare uid=bob,ou=people,dc=x userPassword`},
 		{"except of manage", "| a: deny everyone to manage\ndc=x | b: allow \"uid=ann,ou=people,dc=x\" to manage, to see", ann, nil, `
 			+ see uid=bob,ou=people,dc=x
 			- delete uid=bob,ou=people,dc=x`},

@@ -66,9 +66,6 @@ func (d *Decision) onEntry() (allow, deny Rights) {
 
 // onType returns the rights on values of a type.
 func (d *Decision) onType(t *schema.AttributeType) typeRights {
-	if d.manage {
-		return typeRights{all: d.managed(t), some: d.managed(t)}
-	}
 	var allowAll, allowSome, denyAll, denySome Rights
 	for _, r := range d.rules {
 		for i := range r.parts {
@@ -84,7 +81,20 @@ func (d *Decision) onType(t *schema.AttributeType) typeRights {
 			}
 		}
 	}
-	return typeRights{all: onAttributes & (allowAll &^ denySome), some: onAttributes & (allowSome &^ denyAll)}
+	return typeRights{all: d.balance(t, allowAll, denySome), some: d.balance(t, allowSome, denyAll)}
+}
+
+// balance returns the rights on values that are allowed and denied by rules. An
+// administrator has all and minds no denial, except that what is secret is shown
+// only as far as a rule names it.
+func (d *Decision) balance(t *schema.AttributeType, allow, deny Rights) Rights {
+	switch {
+	case !d.manage:
+		return onAttributes & allow &^ deny
+	case t.Secret():
+		return onAttributes&allow | Insert | Remove | Compare
+	}
+	return onAttributes
 }
 
 func only(b bool, r Rights) Rights {
@@ -92,23 +102,6 @@ func only(b bool, r Rights) Rights {
 		return r
 	}
 	return 0
-}
-
-// managed are an administrator's rights on a type: all, except that what is secret
-// is shown to those only to whom a rule gives it by name.
-func (d *Decision) managed(t *schema.AttributeType) Rights {
-	if !t.Secret() {
-		return onAttributes
-	}
-	rights := Insert | Remove | Compare
-	for _, r := range d.rules {
-		for i := range r.parts {
-			if all, _ := r.parts[i].extent(t); all && !r.Rule.Deny {
-				rights |= r.parts[i].rights & onAttributes
-			}
-		}
-	}
-	return rights
 }
 
 // extent reports whether the part is about all values of a type under all
@@ -148,10 +141,8 @@ func (d *Decision) of(t *schema.AttributeType) typeRights {
 	}
 	switch {
 	case Reserved(t):
-		if d.manage {
-			return typeRights{d.managed(t), d.managed(t)}
-		}
-		return typeRights{}
+		rights := d.balance(t, 0, 0)
+		return typeRights{rights, rights}
 	case t.Operational():
 		return d.general[1]
 	}
@@ -178,9 +169,6 @@ func (d *Decision) Value(t *schema.AttributeType, options string, value []byte, 
 
 // rightsOf returns the rights on a value; without one, those on all values.
 func (d *Decision) rightsOf(v *subjectValue) Rights {
-	if d.manage {
-		return d.managed(v.typ)
-	}
 	var allow, deny Rights
 	for _, r := range d.rules {
 		for i := range r.parts {
@@ -193,7 +181,7 @@ func (d *Decision) rightsOf(v *subjectValue) Rights {
 			}
 		}
 	}
-	return onAttributes & allow &^ deny
+	return d.balance(v.typ, allow, deny)
 }
 
 // decideAlways makes the decision that holds of every entry: of what rules allow

@@ -11,11 +11,10 @@ import (
 type Decider func(name dn.DN, e filter.Source) *Decision
 
 // Guard returns a filter that is True of the entries of which f is, as far as the
-// identity may search them, and False of all others. A test is Undefined where its
-// attribute may not be searched, or a value that would decide: one that is asked
-// for counts where it may be searched, whether or not it is there. A test of a
-// supertype is True if a subtype matches that may be searched, else Undefined if
-// one may not be (RFC 4511, 4.5.1.7).
+// identity may search them, and False of all others. A test is True if a value
+// meets it that may be searched. If none does, it is False where all values of its
+// attribute and of the subtypes may be searched, under any options, and Undefined
+// elsewhere (RFC 4511, 4.5.1.7).
 func (p *Program) Guard(f filter.Resolved, decide Decider) filter.Resolved {
 	return p.guard(filter.Definite(f), decide)
 }
