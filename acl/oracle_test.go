@@ -1,0 +1,218 @@
+package acl_test
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// The oracle decides by the words of docs/access.md alone: every question goes through
+// every rule, and nothing is kept or shared with package acl except the rules' syntax
+// tree.
+
+var core = schema.Core()
+
+// optionSets are the options that rules, entries and questions of the oracle have.
+var optionSets = []string{"", ";lang-de", ";lang-en", ";lang-de;lang-en"}
+
+// reads are the rights that show what a value is.
+const reads = acl.Show | acl.Search | acl.Compare
+
+// A node is an entry of a tree.
+type node struct {
+	name   dn.DN
+	entry  *entry.Entry
+	parent *entry.Entry // nil: none
+}
+
+func (n *node) source() *filter.EntrySource {
+	return &filter.EntrySource{Schema: core, Entry: n.entry, Name: n.name}
+}
+
+// An oracle is rules, naming contexts and an identity.
+type oracle struct {
+	rules    []acl.Placed
+	contexts []dn.DN
+	id       *acl.Identity
+}
+
+// A judge is an oracle before one entry, or the server: the rules that are for the
+// identity and about the entry.
+type judge struct {
+	*oracle
+	entry *node // nil: the server
+	rules []*acl.Rule
+}
+
+func (o *oracle) at(n *node) *judge {
+	j := &judge{oracle: o, entry: n}
+	for _, p := range o.rules {
+		if o.applies(p, n) {
+			j.rules = append(j.rules, p.Rule)
+		}
+	}
+	return j
+}
+
+// entryRight decides about one right on the entry.
+func (j *judge) entryRight(r acl.Rights) bool {
+	if j.manages() {
+		return true
+	}
+	return r != acl.Manage && j.some(false, func(p *acl.Part) bool {
+		return p.Rights&r != 0 || r == acl.See && p.Rights&acl.AttributeRights != 0
+	}) && !j.some(true, func(p *acl.Part) bool {
+		return p.Rights&r != 0 && (r != acl.See || len(p.Attributes) == 0)
+	})
+}
+
+func (j *judge) manages() bool {
+	manage := func(p *acl.Part) bool { return p.Rights&acl.Manage != 0 }
+	return j.some(false, manage) && !j.some(true, manage)
+}
+
+// valueRight decides about one right on one value, or what may be said of all values
+// under a description.
+func (j *judge) valueRight(r acl.Rights, v value) bool {
+	given := func(p *acl.Part) bool { return p.Rights&r != 0 && j.covers(p, v) }
+	if j.manages() {
+		return r&(acl.Show|acl.Search) == 0 || !v.of.Secret() || j.some(false, given)
+	}
+	return j.some(false, given) && !j.some(true, given)
+}
+
+// surely reports whether a right is there on all values of a description (of all
+// descriptions, if any is set) by the words alone: it is allowed by a part without
+// any choice of values, and no part with one is against it.
+func (j *judge) surely(r acl.Rights, t *schema.AttributeType, options string, any bool) bool {
+	whole := func(p *acl.Part) bool {
+		return p.Rights&r != 0 && slices.ContainsFunc(listed(p), func(a acl.Attribute) bool {
+			return !chooses(a) && j.describes(a, t, options) && (!any || !strings.Contains(a.Description, ";"))
+		}) && !slices.ContainsFunc(p.Except, func(a acl.Attribute) bool { return j.touches(a, t, options, any) })
+	}
+	touched := func(p *acl.Part) bool {
+		return p.Rights&r != 0 && slices.ContainsFunc(listed(p), func(a acl.Attribute) bool { return j.touches(a, t, options, any) })
+	}
+	if j.manages() {
+		return r&(acl.Show|acl.Search) == 0 || !t.Secret() || j.some(false, whole)
+	}
+	return j.some(false, whole) && !j.some(true, touched)
+}
+
+// mentioned reports whether a rule could allow a right on a value of a type.
+func (j *judge) mentioned(r acl.Rights, t *schema.AttributeType) bool {
+	return j.manages() || j.some(false, func(p *acl.Part) bool {
+		return p.Rights&r != 0 && slices.ContainsFunc(listed(p), func(a acl.Attribute) bool { return j.touches(a, t, "", true) })
+	})
+}
+
+// mayUse decides about the right to use something with these names.
+func (j *judge) mayUse(names []string) bool {
+	named := func(a acl.Attribute) bool {
+		return a.Description == "*" || slices.ContainsFunc(names, func(s string) bool { return strings.EqualFold(s, a.Description) })
+	}
+	given := func(p *acl.Part) bool {
+		return p.Rights&acl.Use != 0 && slices.ContainsFunc(listed(p), named) && !slices.ContainsFunc(p.Except, named)
+	}
+	return j.some(false, given) && !j.some(true, given)
+}
+
+// some reports whether a rule that applies, and allows or denies, has such a part.
+func (j *judge) some(deny bool, has func(*acl.Part) bool) bool {
+	return slices.ContainsFunc(j.rules, func(r *acl.Rule) bool {
+		return r.Deny == deny && slices.ContainsFunc(r.Parts, func(p acl.Part) bool { return has(&p) })
+	})
+}
+
+// applies reports whether a rule is for the identity and about an entry, or the server.
+func (o *oracle) applies(p acl.Placed, n *node) bool {
+	for _, c := range p.Rule.If {
+		if !o.meets(c) {
+			return false
+		}
+	}
+	return slices.ContainsFunc(o.bindings(p.Rule), func(b binding) bool {
+		return o.isWho(p.Rule.Who, n, b) && (n == nil || o.isWhat(p, n, b))
+	})
+}
+
+// A value is one value of an attribute description.
+type value struct {
+	of      *schema.AttributeType
+	options string
+	bytes   []byte
+}
+
+// listed are the attributes of a part.
+func listed(p *acl.Part) []acl.Attribute {
+	if len(p.Attributes) == 0 {
+		return []acl.Attribute{{Description: "*"}}
+	}
+	return p.Attributes
+}
+
+func (o *oracle) covers(p *acl.Part, v value) bool {
+	one := func(a acl.Attribute) bool { return o.describes(a, v.of, v.options) && o.chosen(a, v) }
+	return slices.ContainsFunc(listed(p), one) && !slices.ContainsFunc(p.Except, one)
+}
+
+func chooses(a acl.Attribute) bool { return a.Self || a.Value != nil || a.Filter != nil }
+
+// touches reports whether an attribute of a rule may be about values of a
+// description, or of any of the type's.
+func (o *oracle) touches(a acl.Attribute, t *schema.AttributeType, options string, any bool) bool {
+	if any {
+		a.Description, _, _ = strings.Cut(a.Description, ";")
+	}
+	return o.describes(a, t, options)
+}
+
+// describes reports whether an attribute of a rule is about a description.
+func (o *oracle) describes(a acl.Attribute, t *schema.AttributeType, options string) bool {
+	reserved := acl.Reserved(t)
+	switch {
+	case a.Description == "*":
+		return !t.Operational() && !reserved
+	case a.Description == "+":
+		return t.Operational() && !reserved
+	case a.Description[0] == '@':
+		return !reserved && inClass(core.Class(a.Description[1:]), t)
+	}
+	name, wanted, _ := strings.Cut(a.Description, ";")
+	for _, w := range strings.Split(wanted, ";") {
+		if w != "" && !slices.Contains(strings.Split(options, ";"), strings.ToLower(w)) {
+			return false
+		}
+	}
+	return t.Is(core.Attribute(name))
+}
+
+func inClass(c *schema.ObjectClass, t *schema.AttributeType) bool {
+	is := func(of *schema.AttributeType) bool { return t.Is(of) }
+	return slices.ContainsFunc(c.Must, is) || slices.ContainsFunc(c.May, is) ||
+		slices.ContainsFunc(c.Sup, func(s *schema.ObjectClass) bool { return inClass(s, t) })
+}
+
+// chosen reports whether a value is among those that an attribute of a rule chooses.
+func (o *oracle) chosen(a acl.Attribute, v value) bool {
+	switch {
+	case a.Self:
+		d, err := dn.Parse(string(v.bytes))
+		return err == nil && len(o.id.Name) > 0 && sameName(d, o.id.Name)
+	case a.Value != nil:
+		return v.of.SameValue(v.bytes, []byte(*a.Value))
+	case a.Filter != nil:
+		alone := &entry.Entry{Attributes: []entry.Attribute{{Type: v.of, Options: v.options, Values: [][]byte{v.bytes}}}}
+		return meetsFilter(a.Filter, &node{entry: alone})
+	}
+	return true
+}
+
+func meetsFilter(f filter.Filter, n *node) bool {
+	return f == nil || filter.Resolve(f, core).Match(n.source()) == filter.True
+}
