@@ -53,12 +53,11 @@ func (req *Request) Begin(s *Session, id int32) {
 	}
 }
 
-// End lets go of everything.
+// End lets go of everything, whatever fields there are: the next request may be somebody
+// else's.
 func (req *Request) End() {
 	*req.Response, *req.Trace = op.Response{}, Trace{}
-	req.Session, req.Who, req.Limits = nil, nil, nil
-	req.Snapshot, req.Schema, req.Known = nil, nil, nil
-	req.Controls = Controls{}
+	*req = Request{Server: req.Server, Response: req.Response, Trace: req.Trace}
 }
 
 // Now has the request read the newest state.

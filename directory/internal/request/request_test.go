@@ -1,0 +1,41 @@
+package request
+
+import (
+	"log/slog"
+	"reflect"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// What a request was lent is lent to the next one of somebody else: it has nothing of
+// the one before.
+func TestEndKeepsNothing(t *testing.T) {
+	req := New(&Server{Log: slog.New(slog.DiscardHandler)})
+	kept := map[string]bool{"Server": true, "Response": true, "Trace": true}
+	req.Session, req.ID, req.Who, req.Limits = &Session{}, 1, &settings.Identity{}, &settings.Limits{}
+	req.Controls.ManageDsaIT = true
+	req.Judge.By(&acl.Program{})
+	req.Snapshot, req.Schema, req.Known = &partition.Snapshot{}, &schema.Schema{}, &known.Elements{}
+	req.Response.Code, req.Trace.Entries = op.Busy, 1
+	for i, v := 0, reflect.ValueOf(req).Elem(); i < v.NumField(); i++ {
+		if v.Field(i).IsZero() {
+			t.Errorf("the test does not set %s", v.Type().Field(i).Name)
+		}
+	}
+	req.End()
+	for i, v := 0, reflect.ValueOf(req).Elem(); i < v.NumField(); i++ {
+		f, name := v.Field(i), v.Type().Field(i).Name
+		if kept[name] && name != "Server" {
+			f = f.Elem()
+		}
+		if name != "Server" && !f.IsZero() {
+			t.Errorf("%s is kept", name)
+		}
+	}
+}
