@@ -53,10 +53,10 @@ func (r *Rules) Program(ctx context.Context, s *partition.Snapshot, w *Who, c ac
 // same reports whether an identity is in a state what it was when an answer was
 // made.
 func (w *Who) same(s *partition.Snapshot, a *answer) bool {
-	if w.ID == entry.Root {
+	if w.ID == entry.Root && len(a.groups.asked) == 0 {
 		return true
 	}
-	return s.Unchanged(w.ID, a.asOf) && s.SameNames(a.asOf) && a.groups.same(s, a.asOf)
+	return (w.ID == entry.Root || s.Unchanged(w.ID, a.asOf)) && s.SameNames(a.asOf) && a.groups.same(s, a.asOf)
 }
 
 // identity reads what rules ask of an identity.

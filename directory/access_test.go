@@ -62,3 +62,16 @@ func TestWideEntryIsHidden(t *testing.T) {
 		t.Errorf("a tree is deleted with what may not be: %s", out)
 	}
 }
+
+// Who may not bind is refused as a wrong password is, by SCRAM too: its last message
+// would say that the password was right.
+func TestScramRefusedByRules(t *testing.T) {
+	d := newUsers(t, directory.Options{})
+	c := &client{t: t, p: directory.PartitionOf(d), d: d}
+	c.setRules(&datadriven.TestData{Input: "read: allow everyone to read, bind\nnot: deny everyone to bind in (uid=ann)"})
+	right, _ := scramBind(t, d.NewSession(inTLS), "SCRAM-SHA-256", "ann", "ann", "")
+	wrong, _ := scramBind(t, d.NewSession(inTLS), "SCRAM-SHA-256", "ann", "other", "")
+	if right.Code != wrong.Code || right.Diagnostic != wrong.Diagnostic || string(right.SASLCredentials) != string(wrong.SASLCredentials) {
+		t.Errorf("%v %q, of a wrong password %v %q", &right.Result, right.SASLCredentials, &wrong.Result, wrong.SASLCredentials)
+	}
+}

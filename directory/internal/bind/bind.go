@@ -37,7 +37,9 @@ func Run(ctx context.Context, req *request.Request, r *op.Bind, x *request.Excha
 	}
 	if err == nil && who != nil {
 		who.Bound = boundBy(r)
-		err = mayBind(ctx, req, who)
+		if err = mayBind(ctx, req, who); err != nil {
+			req.Response.SASLCredentials = refusal(r)
+		}
 	}
 	if err == nil {
 		req.Session.Who.Store(who)
@@ -51,6 +53,14 @@ func boundBy(r *op.Bind) string {
 		return strings.ToLower(r.Mechanism)
 	}
 	return "simple"
+}
+
+// refusal is what a mechanism answers besides the result to a wrong password.
+func refusal(r *op.Bind) []byte {
+	if r.SASL && auth.IsScram(strings.TrimSuffix(r.Mechanism, auth.Plus)) {
+		return []byte("e=invalid-proof")
+	}
+	return nil
 }
 
 // mayBind refuses, as a wrong password, an identity that the access rules do not let

@@ -81,13 +81,15 @@ func (c *chain) add(name []byte) bool {
 	return true
 }
 
-// follow notes the entries that lead to a name, and reports whether any does.
+// follow notes the entries that lead to a name, and reports whether any does: those that
+// the requester would find by the attribute.
 func (c *chain) follow(ctx context.Context, name []byte) (led bool, err error) {
+	j := &c.req.Judge
 	q := partition.Query{
 		Base:   entry.Root, // all naming contexts
 		Scope:  op.WholeSubtree,
-		Filter: resolveFilter(c.req, c.test(name)),
-		Only:   []*schema.AttributeType{}, // names alone
+		Filter: j.OnlySeen(ctx, j.Guard(ctx, resolveFilter(c.req, c.test(name)))),
+		Only:   append([]*schema.AttributeType{}, j.LooksAt()...), // names, and what rules look at
 		Cost:   &c.cost,
 	}
 	if most := c.req.Limits.Candidates; most > 0 {
@@ -105,5 +107,5 @@ func (c *chain) follow(ctx context.Context, name []byte) (led bool, err error) {
 			return false, op.Errorf(op.AdminLimitExceeded, "the chain of %s goes through more than %d entries: begin nearer to its end", c.attribute, MaxChain)
 		}
 	}
-	return led, nil
+	return led, j.Failure()
 }

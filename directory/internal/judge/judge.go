@@ -197,6 +197,27 @@ func (j *Judge) LeadsOn(ctx context.Context, at partition.Located, t *schema.Att
 	return d != nil && d.Entry(acl.See) && d.All(t, acl.Show), err
 }
 
+// Leads is LeadsOn of an entry that was found.
+func (j *Judge) Leads(ctx context.Context, found *partition.Result, t *schema.AttributeType) (bool, error) {
+	if j.ReadsAll() {
+		return true, nil
+	}
+	d, err := j.decideNamed(ctx, found.Name, found.Entry)
+	return d != nil && d.Entry(acl.See) && d.All(t, acl.Show), err
+}
+
+// OnlyLeading makes a filter one of entries that lead the requester on.
+func (j *Judge) OnlyLeading(ctx context.Context, f filter.Resolved, t *schema.AttributeType) filter.Resolved {
+	if j.ReadsAll() {
+		return f
+	}
+	decide := j.Decider(ctx)
+	return filter.MakeAnd(f, filter.Place(j.LooksAt(), func(name dn.DN, e filter.Source) bool {
+		d := decide(name, e)
+		return d != nil && d.Entry(acl.See) && d.All(t, acl.Show)
+	}))
+}
+
 // Guard makes a client's filter one that tests only what the requester may search.
 func (j *Judge) Guard(ctx context.Context, f filter.Resolved) filter.Resolved {
 	if j.ReadsAll() {
@@ -255,6 +276,15 @@ func (j *Judge) Shown(ctx context.Context, name string, e *entry.Entry, attribut
 		return nil, err
 	}
 	return allowed(d, attributes, acl.Show), nil
+}
+
+// ShowsAll reports whether the requester may be shown all values of a description.
+func (j *Judge) ShowsAll(ctx context.Context, found *partition.Result, t *schema.AttributeType, options string) (bool, error) {
+	if j.ReadsAll() {
+		return true, nil
+	}
+	d, err := j.decideNamed(ctx, found.Name, found.Entry)
+	return d != nil && d.Description(t, options, acl.Show), err
 }
 
 // decideNamed is Decide of an entry by the text of its name.

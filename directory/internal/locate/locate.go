@@ -174,10 +174,13 @@ func firstHurdle(ctx context.Context, req *request.Request, name dn.DN, classes 
 			if !req.Known.Is(e, c) {
 				continue
 			}
-			if leads, err := leadsOn(ctx, req, at, c); !leads || err != nil {
+			leads, err := leadsOn(ctx, req, at, c)
+			if err != nil {
 				return nil, err
 			}
-			return &hurdle{at, e, name[:i:i]}, nil
+			if leads {
+				return &hurdle{at, e, name[:i:i]}, nil
+			}
 		}
 	}
 	return nil, nil

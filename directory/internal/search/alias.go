@@ -18,9 +18,21 @@ import (
 const maxBases = 1000
 
 // isAlias reports whether what was found is to be followed. The base is not:
-// only what is subordinate to it.
-func (st *Stream) isAlias(found *partition.Result) bool {
-	return st.aliases && found.ID != st.base && st.Req.Known.Is(found.Entry, st.Req.Known.Alias)
+// only what is subordinate to it. One is an entry like others to a requester who may
+// not learn where it leads.
+func (st *Stream) isAlias(ctx context.Context, found *partition.Result) (bool, error) {
+	if !st.aliases || found.ID == st.base || !st.Req.Known.Is(found.Entry, st.Req.Known.Alias) {
+		return false, nil
+	}
+	return st.Req.Judge.Leads(ctx, found, st.Req.Known.AliasedObjectName)
+}
+
+// isReferral reports whether others go on from what was found, as isAlias does.
+func (st *Stream) isReferral(ctx context.Context, found *partition.Result) (bool, error) {
+	if !st.Referrals || !st.Req.Known.Is(found.Entry, st.Req.Known.Referral) {
+		return false, nil
+	}
+	return st.Req.Judge.Leads(ctx, found, st.Req.Known.Ref)
 }
 
 // takeAlias notes where an alias leads; away says that it is to another server.

@@ -149,10 +149,10 @@ func (st *Stream) Prepare(ctx context.Context) (err error) {
 	}
 	var also []filter.Resolved
 	if st.Referrals {
-		also = append(also, req.Known.IsReferral)
+		also = append(also, req.Judge.OnlyLeading(ctx, req.Known.IsReferral, req.Known.Ref))
 	}
 	if st.aliases {
-		also = append(also, req.Known.IsAlias)
+		also = append(also, req.Judge.OnlyLeading(ctx, req.Known.IsAlias, req.Known.AliasedObjectName))
 		st.seen = map[entry.ID]bool{}
 	}
 	if also != nil {
@@ -252,7 +252,11 @@ func (st *Stream) take(ctx context.Context, found *partition.Result) error {
 	if st.seen != nil {
 		st.seen[found.ID] = true
 	}
-	if st.isAlias(found) {
+	alias, err := st.isAlias(ctx, found)
+	if err != nil {
+		return err
+	}
+	if alias {
 		if away, err := st.takeAlias(ctx, found); err != nil || !away {
 			return err
 		}
@@ -302,13 +306,18 @@ func (st *Stream) position(found *partition.Result) (position []byte, skip int) 
 // Elsewhere returns the URLs by which others go on with the search; nil: what was
 // found is an entry of ours.
 func (st *Stream) Elsewhere(ctx context.Context, found *partition.Result) ([]string, error) {
+	referral, err := st.isReferral(ctx, found)
 	switch {
-	case st.Referrals && st.Req.Known.Is(found.Entry, st.Req.Known.Referral):
+	case err != nil:
+		return nil, err
+	case referral:
 		return locate.ReferralURLs(found.Entry.Values(st.Req.Known.Ref), found.Name, nil, st.continuation()), nil
-	case st.isAlias(found):
+	}
+	alias, err := st.isAlias(ctx, found)
+	if alias && err == nil {
 		return st.aliasedElsewhere(ctx, found)
 	}
-	return nil, nil
+	return nil, err
 }
 
 // continuation is the scope that others go on with: of one level the base is

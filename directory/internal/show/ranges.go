@@ -3,6 +3,7 @@ package show
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -82,7 +83,29 @@ func (v *View) appendRanges(ctx context.Context, as []entry.Attribute, found *pa
 	return as, nil
 }
 
+// valueRange returns the values of a range among those that the requester may be shown.
 func (v *View) valueRange(ctx context.Context, r *ranged, found *partition.Result) (values [][]byte, more bool, err error) {
+	all, err := v.Req.Judge.ShowsAll(ctx, found, r.typ, r.options)
+	if err != nil {
+		return nil, false, err
+	}
+	if all {
+		return v.storedRange(ctx, r, found)
+	}
+	whole := ranged{typ: r.typ, options: r.options, size: math.MaxInt32}
+	if values, _, err = v.storedRange(ctx, &whole, found); err != nil {
+		return nil, false, err
+	}
+	shown, err := v.Req.Judge.Shown(ctx, found.Name, found.Entry, []entry.Attribute{{Type: r.typ, Options: r.options, Values: values}})
+	if err != nil || len(shown) == 0 {
+		return nil, false, err
+	}
+	values = shown[0].Values[min(r.from, len(shown[0].Values)):]
+	size := min(r.size, len(values))
+	return values[:size], size < len(values), nil
+}
+
+func (v *View) storedRange(ctx context.Context, r *ranged, found *partition.Result) (values [][]byte, more bool, err error) {
 	if a := found.Entry.Find(r.typ, r.options); a != nil {
 		values = a.Values[min(r.from, len(a.Values)):]
 		size := min(r.size, len(values))

@@ -2,6 +2,7 @@ package write
 
 import (
 	"context"
+	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
@@ -12,6 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
 // may refuses an update that the requester may not make. A referral comes before the
@@ -58,7 +60,7 @@ func (u *update) mayAdd(ctx context.Context, req *request.Request) error {
 			return err
 		}
 	}
-	e := proposed(req, u.attributes)
+	e := proposed(req, u.name[0], u.attributes)
 	d, err := req.Judge.DecideNew(ctx, u.name, e)
 	if err != nil {
 		return err
@@ -76,16 +78,61 @@ func (u *update) mayAdd(ctx context.Context, req *request.Request) error {
 			}
 		}
 	}
-	return nil
+	return mayTake(ctx, req, u.name, entry.Root)
 }
 
-// proposed is a new entry as rules look at it. What the schema does not know is
-// refused later.
-func proposed(req *request.Request, attributes []op.PartialAttribute) *entry.Entry {
+// mayTake refuses a name that an entry has which the requester does not see, as what
+// they may not do there.
+func mayTake(ctx context.Context, req *request.Request, name dn.DN, own entry.ID) error {
+	at, err := req.Snapshot.Find(ctx, name)
+	if err != nil || at.ID == own {
+		return nil // it is free, or the update itself says what is wrong with it
+	}
+	if _, err = req.Judge.Find(ctx, name); request.IsMissing(err) {
+		return request.ErrAccess
+	}
+	return err
+}
+
+// proposed is a new entry as rules look at it: with the values of its name and the
+// superclasses that the client need not give. What the schema does not know is refused
+// later.
+func proposed(req *request.Request, rdn dn.RDN, attributes []op.PartialAttribute) *entry.Entry {
 	e := &entry.Entry{}
 	for _, a := range attributes {
 		if t, options := req.Schema.Describe(a.Description); t != nil {
 			e.Attributes = append(e.Attributes, entry.Attribute{Type: t, Options: entry.SortOptions(options), Values: a.Values})
+		}
+	}
+	withClasses(req, e)
+	return withName(req, e, rdn)
+}
+
+// withClasses adds the superclasses of an entry's classes to it.
+func withClasses(req *request.Request, e *entry.Entry) {
+	var implied [][]byte
+	var add func(c *schema.ObjectClass)
+	add = func(c *schema.ObjectClass) {
+		for _, sup := range c.Sup {
+			implied = append(implied, []byte(sup.Name()))
+			add(sup)
+		}
+	}
+	for _, v := range e.Values(req.Known.ObjectClass) {
+		if c := req.Schema.Class(string(v)); c != nil {
+			add(c)
+		}
+	}
+	if len(implied) > 0 {
+		e.Attributes = append(e.Attributes, entry.Attribute{Type: req.Known.ObjectClass, Values: implied})
+	}
+}
+
+// withName adds the values of a name to an entry.
+func withName(req *request.Request, e *entry.Entry, rdn dn.RDN) *entry.Entry {
+	for _, ava := range rdn {
+		if t := req.Schema.Attribute(ava.Type); t != nil {
+			e.Attributes = append(e.Attributes, entry.Attribute{Type: t, Values: [][]byte{ava.Value}})
 		}
 	}
 	return e
@@ -163,12 +210,15 @@ func mayDeleteTree(ctx context.Context, req *request.Request, at partition.Locat
 }
 
 // mayRename judges a new name, and a new place as the entry will be there.
-func mayRename(ctx context.Context, req *request.Request, at partition.Located, d *acl.Decision, rdn dn.RDN, superior *dn.DN) error {
+func (u *update) mayRename(ctx context.Context, req *request.Request, at partition.Located, d *acl.Decision, rdn dn.RDN, superior *dn.DN) error {
 	if !d.Entry(acl.Rename) {
 		return request.ErrAccess
 	}
+	if err := mayName(req, d, rdn); err != nil {
+		return err
+	}
 	if superior == nil {
-		return nil
+		return mayTake(ctx, req, append(dn.DN{rdn}, u.name.Parent()...), at.ID)
 	}
 	if !d.Entry(acl.Move) {
 		return request.ErrAccess
@@ -180,11 +230,26 @@ func mayRename(ctx context.Context, req *request.Request, at partition.Located, 
 	if err != nil || e == nil {
 		return err
 	}
-	moved := &entry.Entry{ID: e.ID, Attributes: e.Attributes}
+	moved := withName(req, &entry.Entry{ID: e.ID, Attributes: slices.Clone(e.Attributes)}, rdn)
 	name := append(dn.DN{rdn}, *superior...)
 	there, err := req.Judge.DecideNew(ctx, name, moved)
 	if err != nil {
 		return err
 	}
-	return refuseUnless(there.Entry(acl.Receive) || there.Entry(acl.Add))
+	if !there.Entry(acl.Receive) && !there.Entry(acl.Add) {
+		return request.ErrAccess
+	}
+	return mayTake(ctx, req, name, at.ID)
+}
+
+// mayName refuses reserved attributes in a new name to whoever may not insert them: the
+// right to rename takes in all others.
+func mayName(req *request.Request, d *acl.Decision, rdn dn.RDN) error {
+	for _, ava := range rdn {
+		t := req.Schema.Attribute(ava.Type)
+		if t != nil && acl.Reserved(t) && !d.Value(t, "", ava.Value, acl.Insert) {
+			return request.ErrAccess
+		}
+	}
+	return nil
 }

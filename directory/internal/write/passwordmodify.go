@@ -101,8 +101,26 @@ func userNamed(ctx context.Context, req *request.Request, authzID string) (*sett
 		return nil, op.Errorf(op.NoSuchObject, "the userIdentity %q is nobody's, or more than one entry's", authzID)
 	case errors.Is(err, identify.ErrNobody):
 		return nil, request.ErrAccess
+	case err != nil || req.Judge.Free():
+		return who, err
 	}
-	return who, err
+	return who, mayKnow(ctx, req, who)
+}
+
+// mayKnow refuses somebody whose entry the requester does not see, as if there were
+// nobody of the name.
+func mayKnow(ctx context.Context, req *request.Request, who *settings.Identity) error {
+	if !who.HasEntry() {
+		return request.ErrAccess
+	}
+	name, err := dn.Parse(who.Name)
+	if err != nil {
+		return err
+	}
+	if _, err = req.Judge.Find(ctx, name); request.IsMissing(err) {
+		return request.ErrAccess
+	}
+	return err
 }
 
 // checkOld verifies the old password if one is given (RFC 3062, 2), also if the

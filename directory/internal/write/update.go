@@ -140,11 +140,13 @@ func (u *update) runIn(ctx context.Context, req *request.Request, tx *partition.
 		}
 	}
 	req.Read(&tx.Snapshot) // a change of schema is in it
+	before := len(req.Response.Controls)
 	if err := readEntry(ctx, req, u.name, id, control.OIDPostRead, c.PostRead); err != nil {
 		return err
 	}
-	if c.PostRead != nil {
-		tx.SettleCSN(req.Response.Controls[len(req.Response.Controls)-1].Value)
+	// There is none of an entry that the requester does not see as it is now.
+	for i := range req.Response.Controls[before:] {
+		tx.SettleCSN(req.Response.Controls[before+i].Value)
 	}
 	if c.NoOp {
 		return errNoOperation

@@ -94,7 +94,7 @@ func modifyDN(ctx context.Context, req *request.Request, r *op.ModifyDN) error {
 		return tx.Rename(ctx, name, rdn, r.DeleteOldRDN, superior)
 	}}
 	u.allowed = func(ctx context.Context, req *request.Request, at partition.Located, d *acl.Decision) error {
-		return mayRename(ctx, req, at, d, rdn, superior)
+		return u.mayRename(ctx, req, at, d, rdn, superior)
 	}
 	if superior != nil {
 		u.check = func() error { return checkSuperior(ctx, req, *superior) }
