@@ -64,6 +64,7 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) (err er
 		return err
 	}
 	warn(c, log)
+	warnOpen(p.Partition, log)
 	o, err := directoryOptions(c, log)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
 // warn logs what a configuration lacks, or exposes.
@@ -20,6 +21,15 @@ func warn(c *config.Config, log *slog.Logger) {
 		warnReadable(c.Admin.File, log)
 	}
 	warnClear(c, log)
+}
+
+// warnOpen logs that there are no access rules.
+func warnOpen(p *partition.Partition, log *slog.Logger) {
+	s := p.Snapshot()
+	defer s.Close()
+	if s.Access().Rules == nil {
+		log.Warn("there are no access rules, so anyone reads everything except secrets: 'ldapd access profile staff' prints a set to begin with")
+	}
 }
 
 // warnReadable logs that others can read a file with passwords or hashes.
