@@ -323,6 +323,23 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
+// TestAssertion: what is asserted of cn is asserted of cn;lang-de too, so that a denial
+// of that counts.
+func TestAssertion(t *testing.T) {
+	w := newWorld(t, people, "| a: allow everyone to read cn, manager=self\n| b: deny everyone to compare cn;lang-de")
+	d := w.decide(w.as(ann), bob)
+	cn, manager := w.schema.Attribute("cn"), w.schema.Attribute("manager")
+	if d.Assertion(cn, "", []byte("Robert"), Compare) {
+		t.Error("cn is compared, and cn;lang-de with it")
+	}
+	if !d.Assertion(cn, ";lang-en", []byte("Robert"), Search) {
+		t.Error("cn;lang-en cannot be searched")
+	}
+	if !d.Assertion(manager, "", []byte(ann), Compare) || d.Assertion(manager, "", []byte(cid), Compare) {
+		t.Error("the value that names the identity is not told from others")
+	}
+}
+
 func TestConditions(t *testing.T) {
 	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC) // a Sunday
 	good := Connection{Secure: true, SSF: 128, Address: netip.MustParseAddr("10.1.2.3"), Mechanism: "external", Time: noon}

@@ -191,6 +191,8 @@ type subjectValue struct {
 	options string
 	value   []byte
 	program *Program
+	// more: descriptions with more options than these are meant too.
+	more bool
 }
 
 // covers reports whether the part is about a value; without one, whether it is
@@ -212,7 +214,10 @@ func (v *subjectValue) is(a attribute) bool {
 
 // touches reports whether the value, or any value there may be, is meant by a.
 func (v *subjectValue) touches(a attribute) bool {
-	return a.covers(v.typ, v.options) && (a.values == nil || v.value == nil || a.values.has(v))
+	if !a.covers(v.typ, v.options) && !(v.more && a.about(v.typ)) {
+		return false
+	}
+	return a.values == nil || v.value == nil || a.values.has(v)
 }
 
 // has reports whether a value is one of those meant.

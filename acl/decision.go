@@ -159,12 +159,19 @@ func (d *Decision) Some(t *schema.AttributeType, r Rights) bool { return d.of(t)
 // Description reports whether all of the rights are there on every value of a
 // description.
 func (d *Decision) Description(t *schema.AttributeType, options string, r Rights) bool {
-	return d.All(t, r) || d.Some(t, r) && d.rightsOf(&subjectValue{t, options, nil, d.program})&r == r
+	return d.All(t, r) || d.Some(t, r) && d.rightsOf(&subjectValue{typ: t, options: options, program: d.program})&r == r
 }
 
 // Value reports whether all of the rights are there on one value of a description.
 func (d *Decision) Value(t *schema.AttributeType, options string, value []byte, r Rights) bool {
-	return d.All(t, r) || d.Some(t, r) && d.rightsOf(&subjectValue{t, options, value, d.program})&r == r
+	return d.All(t, r) || d.Some(t, r) && d.rightsOf(&subjectValue{typ: t, options: options, value: value, program: d.program})&r == r
+}
+
+// Assertion reports whether all of the rights are there on a value that is asserted of
+// a description, and so of those with more options too (RFC 4511, 4.1.6).
+func (d *Decision) Assertion(t *schema.AttributeType, options string, value []byte, r Rights) bool {
+	v := &subjectValue{typ: t, options: options, value: value, program: d.program, more: true}
+	return d.All(t, r) || d.Some(t, r) && d.rightsOf(v)&r == r
 }
 
 // rightsOf returns the rights on a value; without one, those on all values.

@@ -78,7 +78,7 @@ func (p *part) answers(q Question, deny bool, program *Program) bool {
 		}
 		return rights&q.Right != 0
 	}
-	v := &subjectValue{q.Type, q.Options, q.Value, program}
+	v := &subjectValue{typ: q.Type, options: q.Options, value: q.Value, program: program}
 	return p.rights&q.Right != 0 && (deny && p.mayCover(v) || !deny && p.covers(v))
 }
 

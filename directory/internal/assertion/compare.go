@@ -178,7 +178,7 @@ func mayCompare(ctx context.Context, req *request.Request, at partition.Located,
 	}
 	_, options := req.Schema.Describe(r.Description)
 	for _, sub := range req.Schema.Subtypes(t) {
-		if d == nil || !d.Value(sub, entry.SortOptions(options), r.Value, acl.Compare) {
+		if d == nil || !d.Assertion(sub, entry.SortOptions(options), r.Value, acl.Compare) {
 			return request.ErrAccess
 		}
 	}
