@@ -68,7 +68,7 @@ var conformance = []struct {
 		{"4.5.3", find(suffix, atOne, "(cn=nothing)"), nil, "ref " + reference("base") + "; 0"},
 		{"4.5.3.1", find(partnersDN, atOne, "(cn=nothing)"), nil, "10 at " + partnersDN + " " + reference("one")},
 		{"4.6", modify(printer, "+description=a", "-description=A", ":serialNumber=1", "-l"), nil, "0"},
-		{"4.6", find(printer, atBase, "(cn=*)", "description", "serialNumber", "l"), nil, "cn=printer-1 description=Printer on the first floor serialNumber=1; 0"},
+		{"4.6", find(printer, atBase, "(cn=*)", "description", "serialNumber", "l"), nil, "cn=printer-1 serialNumber=1 description=Printer on the first floor; 0"},
 		{"4.6", modify(printer, "+description=b", "-ou"), nil, "16"},
 		{"4.6", equals(printer, "description", "b"), nil, "5"},
 		{"4.6", modify(printer, "-cn=printer-1"), nil, "67"},
