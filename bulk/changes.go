@@ -1,6 +1,8 @@
 package bulk
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +38,7 @@ func importChanges(ctx context.Context, p *partition.Partition, o *Options) (res
 		}
 	}, c.tally, o.DropDuplicates)
 	before := p.Config().Suffixes
-	if err := p.AddSuffixes(ctx, o.Suffixes); err != nil {
+	if err := configure.AddSuffixes(ctx, p, o.Suffixes); err != nil {
 		return res, err
 	}
 	if o.Continue {
@@ -51,7 +53,7 @@ func importChanges(ctx context.Context, p *partition.Partition, o *Options) (res
 		err = o.ended(c.res)
 	}
 	if err != nil && c.res.Done == 0 && len(o.Suffixes) > 0 {
-		err = errors.Join(err, p.SetSuffixes(context.WithoutCancel(ctx), before))
+		err = errors.Join(err, configure.SetSuffixes(context.WithoutCancel(ctx), p, before))
 	}
 	return c.res, err
 }

@@ -1,6 +1,8 @@
 package bulk
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"errors"
 	"fmt"
@@ -43,14 +45,14 @@ const (
 // configuration is what a record says.
 type configuration struct {
 	suffixes []string
-	indexes  []partition.Index
+	indexes  []configure.Index
 	unique   []scope
 	access   []partition.AccessRule
 }
 
 // A scope is where an attribute is unique.
 type scope struct {
-	partition.Unique
+	configure.Unique
 	name dn.DN // of the base; empty: everywhere
 }
 
@@ -140,7 +142,7 @@ func (c *configuration) take(attribute, value string) error {
 		if len(fields) != 2 {
 			return errors.New(`expected an attribute and its layout, "row" or "column"`)
 		}
-		c.indexes = append(c.indexes, partition.Index{Attribute: fields[0], Layout: partition.Layout(fields[1])})
+		c.indexes = append(c.indexes, configure.Index{Attribute: fields[0], Layout: configure.Layout(fields[1])})
 		return nil
 	case uniqueOf:
 		u, err := parseScope(value)
@@ -187,8 +189,8 @@ func parseScope(value string) (u scope, err error) {
 // entries.
 type configured struct {
 	p       *partition.Partition
-	indexes []partition.Index // that were before; nil: they are as they were
-	unique  []partition.Unique
+	indexes []configure.Index // that were before; nil: they are as they were
+	unique  []configure.Unique
 	scopes  map[entry.ID]dn.DN // of what is unique
 	access  bool               // access rules came
 }
@@ -239,17 +241,17 @@ func (d *configured) index(ctx context.Context, c *configuration, o *Options) er
 	if slices.Equal(before, want) {
 		return nil
 	}
-	d.indexes = append([]partition.Index{}, before...)
-	return d.p.SetIndexes(ctx, want)
+	d.indexes = append([]configure.Index{}, before...)
+	return configure.SetIndexes(ctx, d.p, want)
 }
 
 // lacking are the indexes that there are with those that there are not.
-func (d *configured) lacking(there, more []partition.Index, o *Options) []partition.Index {
+func (d *configured) lacking(there, more []configure.Index, o *Options) []configure.Index {
 	s := d.p.Schema()
 	want := slices.Clone(there)
 	for _, x := range more {
 		t := s.Attribute(x.Attribute)
-		i := slices.IndexFunc(there, func(y partition.Index) bool { return t != nil && s.Attribute(y.Attribute) == t })
+		i := slices.IndexFunc(there, func(y configure.Index) bool { return t != nil && s.Attribute(y.Attribute) == t })
 		switch {
 		case i < 0:
 			want = append(want, x)
@@ -263,7 +265,7 @@ func (d *configured) lacking(there, more []partition.Index, o *Options) []partit
 // makeUnique makes attributes unique. A base that is there already counts by its
 // name, one that is to come by its UUID.
 func (d *configured) makeUnique(ctx context.Context, c *configuration) error {
-	there, err := d.p.Unique()
+	there, err := configure.UniqueAttributes(d.p)
 	if err != nil {
 		return err
 	}
@@ -279,12 +281,12 @@ func (d *configured) makeUnique(ctx context.Context, c *configuration) error {
 			}
 			d.scopes[u.Base] = u.name
 		}
-		if slices.ContainsFunc(there, func(y partition.Unique) bool {
+		if slices.ContainsFunc(there, func(y configure.Unique) bool {
 			return t != nil && d.p.Schema().Attribute(y.Attribute) == t && y.Base == u.Base
 		}) {
 			continue
 		}
-		if err := d.p.SetUnique(ctx, u.Unique, true); err != nil {
+		if err := configure.SetUnique(ctx, d.p, u.Unique, true); err != nil {
 			return err
 		}
 		d.unique = append(d.unique, u.Unique)
@@ -297,7 +299,7 @@ func (d *configured) setAccess(ctx context.Context, c *configuration) error {
 	if c.access == nil {
 		return nil
 	}
-	return d.p.SetAccess(ctx, func(_ *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
+	return configure.SetAccess(ctx, d.p, func(_ *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
 		if old != nil {
 			return old, nil
 		}
@@ -309,14 +311,14 @@ func (d *configured) setAccess(ctx context.Context, c *configuration) error {
 // takeBack undoes the changes behind an import that came to nothing.
 func (d *configured) takeBack(ctx context.Context) error {
 	for _, u := range slices.Backward(d.unique) {
-		if err := d.p.SetUnique(ctx, u, false); err != nil {
+		if err := configure.SetUnique(ctx, d.p, u, false); err != nil {
 			return fmt.Errorf("%s stays unique: %w", u.Attribute, err)
 		}
 	}
 	d.unique = nil
 	if d.access {
 		none := func(*partition.Snapshot, []partition.AccessRule) ([]partition.AccessRule, error) { return nil, nil }
-		if err := d.p.SetAccess(ctx, none); err != nil {
+		if err := configure.SetAccess(ctx, d.p, none); err != nil {
 			return fmt.Errorf("the access rules of %s stay: %w", configName, err)
 		}
 		d.access = false
@@ -324,7 +326,7 @@ func (d *configured) takeBack(ctx context.Context) error {
 	if d.indexes == nil {
 		return nil
 	}
-	if err := d.p.SetIndexes(ctx, d.indexes); err != nil {
+	if err := configure.SetIndexes(ctx, d.p, d.indexes); err != nil {
 		return fmt.Errorf("the indexes of %s stay: %w", configName, err)
 	}
 	d.indexes = nil

@@ -1,6 +1,8 @@
 package bulk_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"slices"
 	"strings"
@@ -16,18 +18,18 @@ func configured(t *testing.T) *partition.Partition {
 	t.Helper()
 	ctx := context.Background()
 	p := openMem(t)
-	must(t, p.AddSuffixes(ctx, []string{"o=empty"}))
+	must(t, configure.AddSuffixes(ctx, p, []string{"o=empty"}))
 	mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", company(3))}, Suffixes: []string{"dc=example,dc=com"}})
-	must(t, p.SetIndexes(ctx, []partition.Index{{Attribute: "uid", Layout: partition.ColumnLayout}, {Attribute: "mail", Layout: partition.ColumnLayout},
-		{Attribute: "title", Layout: partition.RowLayout}}))
-	must(t, p.SetUnique(ctx, partition.Unique{Attribute: "uid"}, true))
+	must(t, configure.SetIndexes(ctx, p, []configure.Index{{Attribute: "uid", Layout: configure.ColumnLayout}, {Attribute: "mail", Layout: configure.ColumnLayout},
+		{Attribute: "title", Layout: configure.RowLayout}}))
+	must(t, configure.SetUnique(ctx, p, configure.Unique{Attribute: "uid"}, true))
 	s := p.Snapshot()
 	defer s.Close()
 	name, err := dn.Parse("ou=people,dc=example,dc=com")
 	must(t, err)
 	at, err := s.Find(ctx, name)
 	must(t, err)
-	must(t, p.SetUnique(ctx, partition.Unique{Attribute: "mail", Base: at.ID}, true))
+	must(t, configure.SetUnique(ctx, p, configure.Unique{Attribute: "mail", Base: at.ID}, true))
 	return p
 }
 
@@ -101,19 +103,19 @@ objectClass: organization
 
 `)}})
 	c := p.Config()
-	if len(c.Indexes) != n+1 || !slices.Contains(c.Indexes, partition.Index{Attribute: "title", Layout: partition.RowLayout}) || len(c.Suffixes) != 2 {
+	if len(c.Indexes) != n+1 || !slices.Contains(c.Indexes, configure.Index{Attribute: "title", Layout: configure.RowLayout}) || len(c.Suffixes) != 2 {
 		t.Errorf("%+v", c)
 	}
 	if len(r.notes) != 1 || !strings.Contains(r.notes[0], "uid keeps its layout column") {
 		t.Errorf("notes: %q", r.notes)
 	}
-	us, err := p.Unique()
+	us, err := configure.UniqueAttributes(p)
 	must(t, err)
 	s := p.Snapshot()
 	defer s.Close()
 	at, err := s.Find(context.Background(), mustDN(t, "ou=people,dc=example,dc=com"))
 	must(t, err)
-	if len(us) != 2 || !slices.Contains(us, partition.Unique{Attribute: "mail", Base: at.ID}) {
+	if len(us) != 2 || !slices.Contains(us, configure.Unique{Attribute: "mail", Base: at.ID}) {
 		t.Errorf("unique: %+v", us)
 	}
 }
@@ -168,7 +170,7 @@ func TestConfigurationBesideDefinitions(t *testing.T) {
 	for _, head := range []string{definitions + configuration, configuration + definitions} {
 		p := openMem(t)
 		mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", head+entries)}})
-		us, err := p.Unique()
+		us, err := configure.UniqueAttributes(p)
 		must(t, err)
 		if len(us) != 1 || us[0].Attribute != "floors" {
 			t.Errorf("%+v", us)

@@ -1,6 +1,8 @@
 package bulk
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+
 	"context"
 	"errors"
 	"fmt"
@@ -306,7 +308,7 @@ func (im *importer) prepare(s *sieve, x *item) (*transfer.Loading, error) {
 	if err != nil {
 		return nil, x.wrong(fmt.Errorf("the name is not a DN: %w", err))
 	}
-	if partition.IsSubschema(name) {
+	if subschema.Is(name) {
 		return nil, x.wrong(errLateDefinitions)
 	}
 	if x.configures() {

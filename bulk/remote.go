@@ -1,6 +1,8 @@
 package bulk
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -15,7 +17,6 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
@@ -257,7 +258,7 @@ func (s *sender) define(c *ldap.Conn, x *item) error {
 	if err != nil || len(add)+len(remove) == 0 {
 		return err
 	}
-	m := ldap.NewModifyRequest(partition.SubschemaName, nil)
+	m := ldap.NewModifyRequest(subschema.Name, nil)
 	for _, d := range remove {
 		m.Delete(d.Attribute, []string{d.Text})
 	}
@@ -269,7 +270,7 @@ func (s *sender) define(c *ldap.Conn, x *item) error {
 
 // subschemaOf reads the definitions of a server's schema.
 func subschemaOf(c *ldap.Conn) (there []op.PartialAttribute, err error) {
-	res, err := c.Search(ldap.NewSearchRequest(partition.SubschemaName, ldap.ScopeBaseObject, ldap.NeverDerefAliases,
+	res, err := c.Search(ldap.NewSearchRequest(subschema.Name, ldap.ScopeBaseObject, ldap.NeverDerefAliases,
 		1, 0, false, "(objectClass=subschema)", []string{"+"}, nil))
 	if err != nil {
 		return nil, err

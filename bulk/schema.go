@@ -1,6 +1,8 @@
 package bulk
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +24,7 @@ func writeDefinitions(out *ldif.Writer, s *partition.Snapshot) error {
 	if len(added)+len(removed) == 0 {
 		return nil
 	}
-	rec := &ldif.Record{DN: partition.SubschemaName}
+	rec := &ldif.Record{DN: subschema.Name}
 	value := func(attribute, text string) {
 		if n := len(rec.Attributes); n == 0 || rec.Attributes[n-1].Description != attribute {
 			rec.Attributes = append(rec.Attributes, op.PartialAttribute{Description: attribute})
@@ -62,7 +64,7 @@ func (x *item) ofSubschema() bool {
 		return false
 	}
 	name, err := dn.Parse(x.DN)
-	return err == nil && partition.IsSubschema(name)
+	return err == nil && subschema.Is(name)
 }
 
 // takeDefinitions changes the schema as a record says, if there is one.
@@ -83,7 +85,7 @@ func takeDefinitions(ctx context.Context, p *partition.Partition, o *Options, fi
 		return tx.ChangeSchema(ctx, d.add, d.remove)
 	})
 	if err != nil {
-		err = fmt.Errorf("the definitions of %s cannot be taken, so nothing was imported:\n%w", partition.SubschemaName, err)
+		err = fmt.Errorf("the definitions of %s cannot be taken, so nothing was imported:\n%w", subschema.Name, err)
 	}
 	return d, err
 }
@@ -114,7 +116,7 @@ func (d *definitions) takeBack(ctx context.Context, p *partition.Partition, o *O
 	}
 	_, err := p.UpdateSchema(ctx, o.By, func(tx *partition.Tx) error { return tx.ChangeSchema(ctx, d.remove, d.add) })
 	if err != nil {
-		return fmt.Errorf("the definitions of %s stay: %w", partition.SubschemaName, err)
+		return fmt.Errorf("the definitions of %s stay: %w", subschema.Name, err)
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package directory_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"bytes"
 	"cmp"
 	"context"
@@ -46,7 +48,7 @@ func newPartition(t testing.TB) *partition.Partition {
 		p.Close(ctx)
 		s.Close()
 	})
-	if err := p.SetSuffixes(ctx, []string{"dc=example,dc=com"}); err != nil {
+	if err := configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -176,7 +178,7 @@ func (c *client) setRules(td *datadriven.TestData) {
 	if err != nil {
 		td.Fatalf(c.t, "%v", err)
 	}
-	err = c.p.SetAccess(c.t.Context(), func(s *partition.Snapshot, _ []partition.AccessRule) ([]partition.AccessRule, error) {
+	err = configure.SetAccess(c.t.Context(), c.p, func(s *partition.Snapshot, _ []partition.AccessRule) ([]partition.AccessRule, error) {
 		return access.Store(c.t.Context(), s, placed)
 	})
 	if err != nil {

@@ -1,6 +1,8 @@
 package directory_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"bytes"
 	"cmp"
 	"crypto/tls"
@@ -286,7 +288,7 @@ func TestScramOfAdministrator(t *testing.T) {
 // their administrators' passwords are.
 func TestFakeSaltsOfServersAgree(t *testing.T) {
 	p := newPartition(t)
-	secret, err := p.Secret(t.Context())
+	secret, err := configure.Secret(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,8 @@
 package directory_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"fmt"
 	"testing"
@@ -23,7 +25,7 @@ func TestTokenLeadsToAnotherServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { p.Close(ctx) })
-		if err := p.AddSuffixes(ctx, []string{"dc=example,dc=com"}); err != nil {
+		if err := configure.AddSuffixes(ctx, p, []string{"dc=example,dc=com"}); err != nil {
 			t.Fatal(err)
 		}
 		s := newDirectory(t, p, directory.Options{}).NewSession(nil)

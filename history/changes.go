@@ -1,6 +1,8 @@
 package history
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
+
 	"context"
 	"errors"
 	"iter"
@@ -65,7 +67,7 @@ func (r *Record) newName(c *op.ModifyDN) string {
 // commit, and hardly anyone asks.
 func Changes(ctx context.Context, p *partition.Partition, s *partition.Snapshot, after table.Revision) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
-		for c, err := range past.ChangesAfter(ctx, s, after) {
+		for c, err := range changes.ShownAfter(ctx, s, after) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -80,7 +82,7 @@ func Changes(ctx context.Context, p *partition.Partition, s *partition.Snapshot,
 }
 
 // Of streams the changes of one commit.
-func Of(ctx context.Context, p *partition.Partition, c *partition.Change) iter.Seq2[*Change, error] {
+func Of(ctx context.Context, p *partition.Partition, c *changes.Change) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		note := past.ParseNote(c.Message)
 		if c.All {
@@ -121,7 +123,7 @@ func Of(ctx context.Context, p *partition.Partition, c *partition.Change) iter.S
 
 // unnamed returns the operations of a commit that changed too much for its entries to
 // be named, as the journal has them.
-func unnamed(c *partition.Change, note *past.Note, yield func(*Change, error) bool) {
+func unnamed(c *changes.Change, note *past.Note, yield func(*Change, error) bool) {
 	for i, o := range note.Operations {
 		x := &Change{Revision: c.Revision, Number: i, By: note.By, Record: Record{Name: o.Name}, Kind: o.Kind, Secrets: o.Secrets}
 		if !yield(x, nil) {
@@ -132,7 +134,7 @@ func unnamed(c *partition.Change, note *past.Note, yield func(*Change, error) bo
 
 // erasure returns the notices of an erasure: of each entry whose past is not what it
 // was. One that is no more has no name but its entryUUID.
-func erasure(ctx context.Context, p *partition.Partition, c *partition.Change, note *past.Note, yield func(*Change, error) bool) {
+func erasure(ctx context.Context, p *partition.Partition, c *changes.Change, note *past.Note, yield func(*Change, error) bool) {
 	s, err := p.At(ctx, c.Revision)
 	if err != nil {
 		yield(nil, err)

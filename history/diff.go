@@ -1,6 +1,10 @@
 package history
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
+
 	"context"
 	"io"
 	"iter"
@@ -55,10 +59,10 @@ func mayDiffer(ctx context.Context, from, to *partition.Snapshot) (ids []entry.I
 	if early.Revision() > late.Revision() {
 		early, late = late, early
 	}
-	if !past.Known(late, early.Revision()) {
+	if !changes.Known(late, early.Revision()) {
 		return all(ctx, from, to, entry.Root, entry.Root)
 	}
-	for c, err := range past.ChangesAfter(ctx, late, early.Revision()) {
+	for c, err := range changes.ShownAfter(ctx, late, early.Revision()) {
 		if err != nil {
 			return nil, err
 		}
@@ -73,7 +77,7 @@ func mayDiffer(ctx context.Context, from, to *partition.Snapshot) (ids []entry.I
 // all lists the entries of two trees, one in each state; entry.Root is the whole
 // state, a missing tree has none.
 func all(ctx context.Context, from, to *partition.Snapshot, a, b entry.ID) ([]entry.ID, error) {
-	ids := []entry.ID{past.SubschemaID}
+	ids := []entry.ID{subschema.ID}
 	for _, tree := range []struct {
 		s    *partition.Snapshot
 		base entry.ID

@@ -1,6 +1,10 @@
 package history
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
+
 	"cmp"
 	"context"
 	"errors"
@@ -89,7 +93,7 @@ type slot struct {
 // A task is an entry of the walk.
 type task struct {
 	id    entry.ID
-	kind  partition.EffectKind
+	kind  changes.EffectKind
 	depth int
 }
 
@@ -134,12 +138,12 @@ func (w *walk) tasks() (gone, others []task, err error) {
 			ids = append(ids, id)
 		}
 	}
-	for e, err := range partition.Effects(w.ctx, w.From, w.To, ids) {
+	for e, err := range changes.Effects(w.ctx, w.From, w.To, ids) {
 		if err != nil {
 			return nil, nil, err
 		}
 		t := task{id: e.ID, kind: e.Kind}
-		if e.Kind == partition.Deleted {
+		if e.Kind == changes.Deleted {
 			t.depth, err = depth(w.ctx, w.From, e.ID)
 			gone = append(gone, t)
 		} else {
@@ -158,7 +162,7 @@ func (w *walk) tasks() (gone, others []task, err error) {
 // depth is the number of entries above; that of the subschema is less than any, as
 // others need its definitions.
 func depth(ctx context.Context, s *partition.Snapshot, id entry.ID) (n int, err error) {
-	if id == past.SubschemaID {
+	if id == subschema.ID {
 		return -1, nil
 	}
 	for id != entry.Root {
@@ -218,10 +222,10 @@ func (w *walk) turn(t task) error {
 	if err != nil {
 		return err
 	}
-	if t.id == past.SubschemaID {
+	if t.id == subschema.ID {
 		return w.subschema(after)
 	}
-	if t.kind != partition.Modified || w.moved[t.id] != nil {
+	if t.kind != changes.Modified || w.moved[t.id] != nil {
 		at, err := w.goal(t.id)
 		if err != nil {
 			return err
@@ -232,7 +236,7 @@ func (w *walk) turn(t task) error {
 		if err := w.free(t.id, at); err != nil {
 			return err
 		}
-		if t.kind == partition.Added {
+		if t.kind == changes.Added {
 			return w.add(t.id, at, after)
 		}
 		if err := w.move(t.id, at, after); err != nil {
@@ -394,20 +398,20 @@ func (w *walk) modify(t task, after *entry.Entry) error {
 	if err != nil {
 		return err
 	}
-	changes := delta(before, after.Attributes)
-	if len(changes) == 0 && (!w.Touched || t.kind == partition.Moved) {
+	delta := delta(before, after.Attributes)
+	if len(delta) == 0 && (!w.Touched || t.kind == changes.Moved) {
 		return nil
 	}
 	name, err := w.name(t.id)
 	if err != nil {
 		return err
 	}
-	return w.tell(t.id, name, &op.Modify{Name: name, Changes: changes})
+	return w.tell(t.id, name, &op.Modify{Name: name, Changes: delta})
 }
 
 // subschema tells of a change of schema: of what the directory has of its own.
 func (w *walk) subschema(after *entry.Entry) error {
-	before, err := w.From.Entry(w.ctx, past.SubschemaID, false)
+	before, err := w.From.Entry(w.ctx, subschema.ID, false)
 	if err != nil {
 		return err
 	}
@@ -423,5 +427,5 @@ func (w *walk) subschema(after *entry.Entry) error {
 		// A replace would be of all definitions, the built-in ones too.
 		changes = append(changes, definitionChanges(before, after, m.Description)...)
 	}
-	return w.tell(past.SubschemaID, partition.SubschemaName, &op.Modify{Name: partition.SubschemaName, Changes: changes})
+	return w.tell(subschema.ID, subschema.Name, &op.Modify{Name: subschema.Name, Changes: changes})
 }

@@ -11,6 +11,8 @@
 package history
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/past"
+
 	"context"
 	"fmt"
 	"io"
@@ -60,8 +62,8 @@ func WriteLDIF(w io.Writer, records []*Record) error {
 
 // State returns the state of a moment as one of one revision, of which the journal
 // tells; Close it.
-func State(ctx context.Context, p *partition.Partition, m partition.Moment) (*partition.Snapshot, error) {
-	s, err := p.AtMoment(ctx, m)
+func State(ctx context.Context, p *partition.Partition, m past.Moment) (*partition.Snapshot, error) {
+	s, err := past.AtMoment(ctx, p, m)
 	if err != nil || !m.IsNow() {
 		return s, err
 	}

@@ -1,6 +1,10 @@
 package history_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
+
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"bytes"
 	"context"
 	"errors"
@@ -49,7 +53,7 @@ var stores = map[string]func() table.Store{
 func newTree(t testing.TB, s table.Store) *partition.Partition {
 	t.Helper()
 	p := open(t, s)
-	must(t, p.SetSuffixes(context.Background(), []string{"dc=example,dc=com"}))
+	must(t, configure.SetSuffixes(context.Background(), p, []string{"dc=example,dc=com"}))
 	run(t, p, `dn: dc=example,dc=com
 changetype: add
 objectClass: domain
@@ -137,7 +141,7 @@ func run(t testing.TB, p *partition.Partition, text string) {
 // now returns the newest state as one that can be kept.
 func now(t testing.TB, p *partition.Partition) *partition.Snapshot {
 	t.Helper()
-	s, err := p.Settled(context.Background())
+	s, err := changes.Settled(context.Background(), p)
 	must(t, err)
 	latest := p.Snapshot()
 	defer latest.Close()

@@ -1,6 +1,8 @@
 package history
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
+
 	"context"
 	"encoding/json"
 	"fmt"
@@ -120,7 +122,7 @@ func (l *logging) imported(c *Change) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	last, err := s.Written(l.ctx, at.ID)
+	last, err := changes.Written(l.ctx, s, at.ID)
 	return last == c.Revision, err
 }
 

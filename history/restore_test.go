@@ -1,6 +1,8 @@
 package history_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
+
 	"bytes"
 	"context"
 	"errors"
@@ -12,7 +14,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/history"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
 )
 
 func name(t testing.TB, s string) dn.DN {
@@ -105,7 +106,7 @@ func TestRestoreTree(t *testing.T) {
 				t.Errorf("password: %v, %v", secrets, err)
 			}
 			commits := 0
-			for c, err := range past.ChangesAfter(context.Background(), s, before) {
+			for c, err := range changes.ShownAfter(context.Background(), s, before) {
 				must(t, err)
 				commits++
 				if c.Revision != done.Revision {

@@ -1,6 +1,10 @@
 package integration
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"bytes"
 	"context"
 	"fmt"
@@ -52,16 +56,16 @@ func TestDifferential(t *testing.T) {
 
 // randomIndexes cover every kind of key and both layouts; what is not among
 // them is found by scans.
-var randomIndexes = []partition.Index{
-	{Attribute: "objectClass", Layout: partition.RowLayout},
-	{Attribute: "cn", Layout: partition.ColumnLayout},
-	{Attribute: "sn", Layout: partition.RowLayout},
-	{Attribute: "uidNumber", Layout: partition.RowLayout},
-	{Attribute: "gidNumber", Layout: partition.ColumnLayout},
-	{Attribute: "member", Layout: partition.ColumnLayout},
-	{Attribute: "telephoneNumber", Layout: partition.ColumnLayout},
-	{Attribute: "title", Layout: partition.RowLayout},
-	{Attribute: "postalAddress", Layout: partition.ColumnLayout},
+var randomIndexes = []configure.Index{
+	{Attribute: "objectClass", Layout: configure.RowLayout},
+	{Attribute: "cn", Layout: configure.ColumnLayout},
+	{Attribute: "sn", Layout: configure.RowLayout},
+	{Attribute: "uidNumber", Layout: configure.RowLayout},
+	{Attribute: "gidNumber", Layout: configure.ColumnLayout},
+	{Attribute: "member", Layout: configure.ColumnLayout},
+	{Attribute: "telephoneNumber", Layout: configure.ColumnLayout},
+	{Attribute: "title", Layout: configure.RowLayout},
+	{Attribute: "postalAddress", Layout: configure.ColumnLayout},
 }
 
 // directory is a random one, of which brute force knows the names.
@@ -331,7 +335,7 @@ func (d *directory) compare() {
 	q := partition.Query{Base: at.ID, Scope: scope, Filter: resolved}
 	got := d.search(s, q)
 	if !slices.Equal(got, want) {
-		plan, _ := s.Explain(ctx, q, false)
+		plan, _ := maintain.Explain(ctx, s, q, false)
 		d.t.Fatalf("seed %d: base %s, scope %d, filter %s\nfound   %q\nbrute   %q\nplan: %s", d.seed, base, scope, f, got, want, plan)
 	}
 	if len(want) > 0 {

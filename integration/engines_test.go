@@ -3,6 +3,8 @@
 package integration
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"testing"
 	"time"
@@ -53,7 +55,7 @@ func openPrefix(t testing.TB, quorum, prefix string) table.Store {
 
 // openPartition makes an empty directory with the suffix and a few indexes:
 // every index is a table, which takes HBase a while to make.
-func openPartition(t testing.TB, s table.Store, indexes ...partition.Index) *partition.Partition {
+func openPartition(t testing.TB, s table.Store, indexes ...configure.Index) *partition.Partition {
 	t.Helper()
 	ctx := context.Background()
 	p, err := partition.Open(ctx, s, partition.Options{Create: true, Indexes: indexes, Cache: 64 << 20})
@@ -61,7 +63,7 @@ func openPartition(t testing.TB, s table.Store, indexes ...partition.Index) *par
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close(ctx) })
-	if err := p.SetSuffixes(ctx, []string{suffix}); err != nil {
+	if err := configure.SetSuffixes(ctx, p, []string{suffix}); err != nil {
 		t.Fatal(err)
 	}
 	return p

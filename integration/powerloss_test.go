@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"fmt"
 	"sync"
@@ -184,7 +186,7 @@ func openOn(t *testing.T, fs vfs.FS) (*lsm.Store, *partition.Partition) {
 // skeleton makes the naming context and what people need, in one transaction.
 func skeleton(p *partition.Partition) error {
 	ctx := context.Background()
-	if err := p.SetSuffixes(ctx, []string{suffix}); err != nil {
+	if err := configure.SetSuffixes(ctx, p, []string{suffix}); err != nil {
 		return err
 	}
 	_, err := p.Update(ctx, partition.By{Name: adminDN}, func(tx *partition.Tx) error {

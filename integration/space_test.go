@@ -1,6 +1,10 @@
 package integration
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/past"
+
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"flag"
 	"fmt"
@@ -27,13 +31,13 @@ var (
 func spacePartition(t *testing.T, s table.Store) *partition.Partition {
 	t.Helper()
 	ctx := context.Background()
-	p, err := partition.Open(ctx, s, partition.Options{Create: true, Indexes: []partition.Index{},
+	p, err := partition.Open(ctx, s, partition.Options{Create: true, Indexes: []configure.Index{},
 		Txn: txn.Options{Lease: time.Minute, SecretAge: time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close(ctx) })
-	if err := p.SetSuffixes(ctx, []string{suffix}); err != nil {
+	if err := configure.SetSuffixes(ctx, p, []string{suffix}); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -125,7 +129,7 @@ func fillUp(t *testing.T, hb *hbasetest.Instance, rounds int, enough int64) (bef
 			t.Fatal(err)
 		}
 	}
-	for p.Horizon() < last {
+	for past.Horizon(p) < last {
 		collect(maintain.CollectOptions{})
 	}
 	collect(maintain.CollectOptions{Now: true}) // which asks for compactions

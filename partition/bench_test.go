@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -37,7 +39,7 @@ func benchDirectory(b *testing.B) *partition.Partition {
 	p, err := partition.Open(ctx, s, partition.Options{Create: true})
 	must(b, err)
 	b.Cleanup(func() { p.Close(ctx) })
-	must(b, p.SetSuffixes(ctx, []string{"dc=example,dc=com"}))
+	must(b, configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
 	must(b, update(b, p, func(tx *partition.Tx) error {
 		if _, err := tx.Add(ctx, name("dc=example,dc=com"), attrs("objectClass: organization", "objectClass: dcObject", "o: Example"), false); err != nil {
 			return err

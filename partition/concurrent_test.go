@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +29,7 @@ func eachProtocol(t *testing.T, f func(t *testing.T, p *partition.Partition)) {
 			p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged, Txn: txn.Options{Attempts: 100}})
 			must(t, err)
 			t.Cleanup(func() { p.Close(ctx) })
-			must(t, p.SetSuffixes(ctx, []string{domain}))
+			must(t, configure.SetSuffixes(ctx, p, []string{domain}))
 			must(t, add(t, p, domain, domainLines...))
 			f(t, p)
 		})

@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"fmt"
 	"testing"
@@ -29,7 +31,7 @@ func newCounted(t *testing.T, cache int64) counted {
 	p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged, Cache: cache})
 	must(t, err)
 	t.Cleanup(func() { p.Close(ctx) })
-	must(t, p.SetSuffixes(ctx, []string{"dc=example,dc=com"}))
+	must(t, configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
 	must(t, add(t, p, "dc=example,dc=com", "objectClass: organization", "objectClass: dcObject", "o: Example"))
 	return counted{t, p, s}
 }

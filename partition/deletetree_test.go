@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +39,7 @@ func TestDeleteTree(t *testing.T) {
 	for _, most := range []int{1, 2, 3, 7, 40, 41, 42, 1000} {
 		t.Run(fmt.Sprint(most), func(t *testing.T) {
 			eachStore(t, func(t *testing.T, p *partition.Partition, _ table.Store) {
-				must(t, p.SetSuffixes(ctx, []string{domain}))
+				must(t, configure.SetSuffixes(ctx, p, []string{domain}))
 				must(t, add(t, p, domain, domainLines...))
 				must(t, add(t, p, "ou=stays,"+domain, "objectClass: organizationalUnit"))
 				must(t, add(t, p, "ou=goes,"+domain, "objectClass: organizationalUnit"))

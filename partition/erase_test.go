@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"bytes"
 	"context"
 	"errors"
@@ -64,8 +66,8 @@ func newLife(t *testing.T, s table.Store) *life {
 	l := &life{t: t, store: s, moments: map[string]table.Revision{}}
 	l.p = openErase(t, s)
 	ctx := context.Background()
-	must(t, l.p.SetSuffixes(ctx, []string{"dc=example,dc=com"}))
-	must(t, l.p.SetUnique(ctx, partition.Unique{Attribute: "mail"}, true))
+	must(t, configure.SetSuffixes(ctx, l.p, []string{"dc=example,dc=com"}))
+	must(t, configure.SetUnique(ctx, l.p, configure.Unique{Attribute: "mail"}, true))
 	must(t, add(t, l.p, "dc=example,dc=com", "objectClass: domain"))
 	must(t, add(t, l.p, "ou=people,dc=example,dc=com", "objectClass: organizationalUnit"))
 	must(t, add(t, l.p, "uid=ann,ou=people,dc=example,dc=com", somebody("ann", "Ann Lee")...))
@@ -75,10 +77,10 @@ func newLife(t *testing.T, s table.Store) *life {
 // openErase opens a store whose marks and secrets stay, with indexes of both kinds.
 func openErase(t testing.TB, s table.Store) *partition.Partition {
 	t.Helper()
-	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Schema: tagged, Txn: quick, Indexes: []partition.Index{
-		{Attribute: "uid", Layout: partition.ColumnLayout}, {Attribute: "mail", Layout: partition.ColumnLayout},
-		{Attribute: "sn", Layout: partition.RowLayout}, {Attribute: "member", Layout: partition.ColumnLayout},
-		{Attribute: "objectClass", Layout: partition.RowLayout}}})
+	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Schema: tagged, Txn: quick, Indexes: []configure.Index{
+		{Attribute: "uid", Layout: configure.ColumnLayout}, {Attribute: "mail", Layout: configure.ColumnLayout},
+		{Attribute: "sn", Layout: configure.RowLayout}, {Attribute: "member", Layout: configure.ColumnLayout},
+		{Attribute: "objectClass", Layout: configure.RowLayout}}})
 	must(t, err)
 	t.Cleanup(func() { p.Close(context.Background()) })
 	return p

@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"fmt"
 	"log"
@@ -32,7 +34,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer p.Close(ctx)
-	if err := p.SetSuffixes(ctx, []string{"o=Royal Navy"}); err != nil {
+	if err := configure.SetSuffixes(ctx, p, []string{"o=Royal Navy"}); err != nil {
 		log.Fatal(err)
 	}
 

@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
+
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-var kinds = map[partition.EffectKind]string{partition.Added: "add", partition.Deleted: "delete", partition.Modified: "modify", partition.Moved: "move"}
+var kinds = map[changes.EffectKind]string{changes.Added: "add", changes.Deleted: "delete", changes.Modified: "modify", changes.Moved: "move"}
 
 // told lists what the commits beyond a frontier did, a line a commit.
 func told(t *testing.T, p *partition.Partition, after revision.Frontier) (lines []string) {
@@ -24,7 +26,7 @@ func told(t *testing.T, p *partition.Partition, after revision.Frontier) (lines 
 	ctx := context.Background()
 	s := p.Snapshot()
 	defer s.Close()
-	for c, err := range s.Changes(ctx, after) {
+	for c, err := range changes.Shown(ctx, s, after) {
 		must(t, err)
 		line := ""
 		for _, e := range effects(t, p, after, c) {
@@ -36,19 +38,19 @@ func told(t *testing.T, p *partition.Partition, after revision.Frontier) (lines 
 	return lines
 }
 
-func effects(t *testing.T, p *partition.Partition, before revision.Frontier, c *partition.Change) (out []string) {
+func effects(t *testing.T, p *partition.Partition, before revision.Frontier, c *changes.Change) (out []string) {
 	t.Helper()
 	ctx := context.Background()
-	from, err := p.AtFrontier(ctx, before)
+	from, err := changes.AtFrontier(ctx, p, before)
 	must(t, err)
 	defer from.Close()
-	to, err := p.AtFrontier(ctx, before.With(c.Revision))
+	to, err := changes.AtFrontier(ctx, p, before.With(c.Revision))
 	must(t, err)
 	defer to.Close()
-	for e, err := range partition.Effects(ctx, from, to, c.IDs) {
+	for e, err := range changes.Effects(ctx, from, to, c.IDs) {
 		must(t, err)
 		s := to
-		if e.Kind == partition.Deleted {
+		if e.Kind == changes.Deleted {
 			s = from
 		}
 		name, err := s.Name(ctx, e.ID)
@@ -63,7 +65,7 @@ func TestChanges(t *testing.T) {
 	ctx := context.Background()
 	must(t, add(t, p, "dc=example,dc=com", "objectClass: domain", "dc: example"))
 	s := p.Snapshot()
-	begin, err := s.Frontier(ctx)
+	begin, err := changes.Frontier(ctx, s)
 	must(t, err)
 	s.Close()
 	must(t, add(t, p, "ou=a,dc=example,dc=com", "objectClass: organizationalUnit", "ou: a"))
@@ -101,13 +103,13 @@ func TestChangesGoOn(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	s := p.Snapshot()
-	begin, err := s.Frontier(ctx)
+	begin, err := changes.Frontier(ctx, s)
 	must(t, err)
 	s.Close()
-	got := make(chan *partition.Change)
+	got := make(chan *changes.Change)
 	ended := make(chan error)
 	go func() {
-		for c, err := range p.Changes(ctx, begin) {
+		for c, err := range changes.Stream(ctx, p, begin) {
 			if err != nil {
 				ended <- err
 				return
@@ -143,13 +145,13 @@ func TestEntryCSN(t *testing.T) {
 		must(t, err)
 		e, err := s.Entry(ctx, at.ID, false)
 		must(t, err)
-		frontier, err := s.Frontier(ctx)
+		frontier, err := changes.Frontier(ctx, s)
 		must(t, err)
 		got := string(e.Values(p.Schema().Attribute("entryCSN"))[0])
 		if want := string(revision.AppendCSN(nil, frontier.Max())); got != want {
 			t.Errorf("entryCSN %s, commit %s", got, want)
 		}
-		last, err := s.Written(ctx, at.ID)
+		last, err := changes.Written(ctx, s, at.ID)
 		must(t, err)
 		if last != frontier.Max() {
 			t.Errorf("written at %s, commit %s", last, frontier.Max())

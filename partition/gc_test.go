@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"flag"
 	"fmt"
@@ -33,7 +35,7 @@ func folder(t testing.TB, dir string) (p *partition.Partition, done func()) {
 	must(t, err)
 	p, err = partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged, Txn: txn.Options{SecretAge: time.Nanosecond}})
 	must(t, err)
-	must(t, p.SetSuffixes(ctx, []string{"dc=example,dc=com"}))
+	must(t, configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
 	return p, func() {
 		must(t, p.Close(ctx))
 		must(t, s.Close())
@@ -143,11 +145,11 @@ func TestUniqueMarksGo(t *testing.T) {
 	o := quick
 	o.SecretAge = time.Nanosecond
 	p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged, Txn: o,
-		Indexes: []partition.Index{{Attribute: "mail", Layout: partition.ColumnLayout}}})
+		Indexes: []configure.Index{{Attribute: "mail", Layout: configure.ColumnLayout}}})
 	must(t, err)
 	defer p.Close(ctx)
-	must(t, p.SetSuffixes(ctx, []string{"dc=example,dc=com"}))
-	must(t, p.SetUnique(ctx, partition.Unique{Attribute: "mail"}, true))
+	must(t, configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
+	must(t, configure.SetUnique(ctx, p, configure.Unique{Attribute: "mail"}, true))
 	must(t, add(t, p, "dc=example,dc=com", "objectClass: domain"))
 	for i := range 5 {
 		must(t, add(t, p, fmt.Sprintf("uid=a%d,dc=example,dc=com", i), "objectClass: account", "objectClass: extensibleObject",

@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +39,7 @@ func runMachine(t *rapid.T) {
 	p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged, Cache: 1 << 20, Indexes: machineIndexes})
 	ok(t, err)
 	defer p.Close(ctx)
-	ok(t, p.SetSuffixes(ctx, []string{domain}))
+	ok(t, configure.SetSuffixes(ctx, p, []string{domain}))
 	m := &machine{ctx: ctx, p: p, model: newModel(p.Schema())}
 	m.transact(t, 1)
 	t.Repeat(map[string]func(*rapid.T){
@@ -53,12 +55,12 @@ func runMachine(t *rapid.T) {
 
 // machineIndexes have both layouts, single values and a stamp; some types that
 // the machine uses have none.
-var machineIndexes = []partition.Index{
-	{Attribute: "objectClass", Layout: partition.RowLayout}, {Attribute: "sn", Layout: partition.RowLayout},
-	{Attribute: "description", Layout: partition.RowLayout}, {Attribute: "displayName", Layout: partition.RowLayout},
-	{Attribute: "cn", Layout: partition.ColumnLayout}, {Attribute: "uid", Layout: partition.ColumnLayout},
-	{Attribute: "seeAlso", Layout: partition.ColumnLayout}, {Attribute: "uidNumber", Layout: partition.ColumnLayout},
-	{Attribute: "modifiersName", Layout: partition.RowLayout},
+var machineIndexes = []configure.Index{
+	{Attribute: "objectClass", Layout: configure.RowLayout}, {Attribute: "sn", Layout: configure.RowLayout},
+	{Attribute: "description", Layout: configure.RowLayout}, {Attribute: "displayName", Layout: configure.RowLayout},
+	{Attribute: "cn", Layout: configure.ColumnLayout}, {Attribute: "uid", Layout: configure.ColumnLayout},
+	{Attribute: "seeAlso", Layout: configure.ColumnLayout}, {Attribute: "uidNumber", Layout: configure.ColumnLayout},
+	{Attribute: "modifiersName", Layout: configure.RowLayout},
 }
 
 func ok(t rapid.TB, err error) {
@@ -402,7 +404,7 @@ func (m *machine) searchOne(t *rapid.T, s *partition.Snapshot, want *model, q pa
 	slices.Sort(names)
 	got := m.found(t, s, q)
 	if !slices.Equal(got, names) {
-		how, _ := s.Explain(m.ctx, q, false)
+		how, _ := maintain.Explain(m.ctx, s, q, false)
 		t.Fatalf("search scope %d %.300s:\n%q\nwant\n%q\n%s", q.Scope, q.Filter, got, names, how)
 	}
 }

@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"testing"
 
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -15,7 +17,7 @@ func TestUnknownOptionsStay(t *testing.T) {
 	s := tabletest.NewBatchMem()
 	p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged})
 	must(t, err)
-	must(t, p.SetSuffixes(ctx, []string{"dc=example,dc=com"}))
+	must(t, configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
 	at := "dc=example,dc=com"
 	must(t, add(t, p, at, "objectClass: domain", "dc: example", "description;x-a: one", "description;x-b: two"))
 	must(t, p.Close(ctx))

@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +27,7 @@ func open(t testing.TB) *partition.Partition {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close(ctx) })
-	if err := p.SetSuffixes(ctx, []string{"dc=example,dc=com"}); err != nil {
+	if err := configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}); err != nil {
 		t.Fatal(err)
 	}
 	return p

@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -19,7 +21,7 @@ func TestPostingsFollowCommits(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()
 	first := server(t, s)
-	must(t, first.SetSuffixes(ctx, []string{domain}))
+	must(t, configure.SetSuffixes(ctx, first, []string{domain}))
 	must(t, add(t, first, domain, domainLines...))
 	servers := []*partition.Partition{first, server(t, s)}
 	const people, values, rounds = 60, 3, 200

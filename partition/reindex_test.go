@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,7 +20,7 @@ import (
 
 func explain(t testing.TB, p *partition.Partition, s *partition.Snapshot, f string) string {
 	t.Helper()
-	text, err := s.Explain(context.Background(), partition.Query{Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse(f), p.Schema())}, true)
+	text, err := maintain.Explain(context.Background(), s, partition.Query{Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse(f), p.Schema())}, true)
 	must(t, err)
 	return text
 }
@@ -44,9 +46,9 @@ func TestSetIndexes(t *testing.T) {
 			t.Errorf("without an index: %s", got)
 		}
 
-		set := func(ix ...partition.Index) {
+		set := func(ix ...configure.Index) {
 			t.Helper()
-			must(t, p.SetIndexes(ctx, ix))
+			must(t, configure.SetIndexes(ctx, p, ix))
 			if got := p.Config().Indexes; !slices.Equal(got, ix) {
 				t.Errorf("indexes: %v", got)
 			}
@@ -57,7 +59,7 @@ func TestSetIndexes(t *testing.T) {
 			}
 			wantSound(t, p)
 		}
-		set(partition.Index{Attribute: "description", Layout: partition.ColumnLayout})
+		set(configure.Index{Attribute: "description", Layout: configure.ColumnLayout})
 		if got := plan(t, p, byDescription); strings.Contains(got, "scan of the subtree") {
 			t.Errorf("with an index: %s", got)
 		}
@@ -69,11 +71,11 @@ func TestSetIndexes(t *testing.T) {
 		if slices.Contains(names, "index_mail") {
 			t.Error("the table of the dropped index is still there")
 		}
-		set(partition.Index{Attribute: "description", Layout: partition.RowLayout}, partition.Index{Attribute: "mail", Layout: partition.ColumnLayout})
-		set(partition.DefaultIndexes()...)
+		set(configure.Index{Attribute: "description", Layout: configure.RowLayout}, configure.Index{Attribute: "mail", Layout: configure.ColumnLayout})
+		set(configure.DefaultIndexes()...)
 
 		// The past does not know the index.
-		set(partition.Index{Attribute: "description", Layout: partition.RowLayout})
+		set(configure.Index{Attribute: "description", Layout: configure.RowLayout})
 		old, err := p.At(ctx, before)
 		must(t, err)
 		defer old.Close()
@@ -101,8 +103,8 @@ func TestSetIndexesWaits(t *testing.T) {
 	p := sample(t)
 	s := p.Snapshot()
 	ctx := context.Background()
-	rows := []partition.Index{{Attribute: "uid", Layout: partition.RowLayout}}
-	if err := p.SetIndexes(ctx, rows); err == nil || !strings.Contains(err.Error(), "still running") {
+	rows := []configure.Index{{Attribute: "uid", Layout: configure.RowLayout}}
+	if err := configure.SetIndexes(ctx, p, rows); err == nil || !strings.Contains(err.Error(), "still running") {
 		t.Errorf("with a search running: %v", err)
 	}
 	if got := explain(t, p, s, "(uid=u1)"); strings.Contains(got, "scan of the subtree") || !strings.Contains(got, "1 entries found") {
@@ -112,7 +114,7 @@ func TestSetIndexesWaits(t *testing.T) {
 	if got := search(t, p, domain, op.WholeSubtree, "(uid=u1)"); len(got) != 1 {
 		t.Errorf("meanwhile: %q", got)
 	}
-	must(t, p.SetIndexes(ctx, rows))
+	must(t, configure.SetIndexes(ctx, p, rows))
 	wantSound(t, p)
 }
 
@@ -121,15 +123,15 @@ func TestSetIndexesRefuses(t *testing.T) {
 	for _, c := range []struct {
 		problem partition.Problem
 		text    string
-		indexes []partition.Index
+		indexes []configure.Index
 	}{
-		{partition.UndefinedType, "colour", []partition.Index{{Attribute: "colour", Layout: partition.RowLayout}}},
-		{partition.Unwilling, "secret", []partition.Index{{Attribute: "userPassword", Layout: partition.RowLayout}}},
-		{partition.NoMatching, "equality", []partition.Index{{Attribute: "jpegPhoto", Layout: partition.RowLayout}}},
-		{partition.Unwilling, "layout", []partition.Index{{Attribute: "cn", Layout: "b-tree"}}},
-		{partition.Unwilling, "twice", []partition.Index{{Attribute: "cn", Layout: "row"}, {Attribute: "commonName", Layout: "row"}}},
+		{partition.UndefinedType, "colour", []configure.Index{{Attribute: "colour", Layout: configure.RowLayout}}},
+		{partition.Unwilling, "secret", []configure.Index{{Attribute: "userPassword", Layout: configure.RowLayout}}},
+		{partition.NoMatching, "equality", []configure.Index{{Attribute: "jpegPhoto", Layout: configure.RowLayout}}},
+		{partition.Unwilling, "layout", []configure.Index{{Attribute: "cn", Layout: "b-tree"}}},
+		{partition.Unwilling, "twice", []configure.Index{{Attribute: "cn", Layout: "row"}, {Attribute: "commonName", Layout: "row"}}},
 	} {
-		wantProblem(t, p.SetIndexes(context.Background(), c.indexes), c.problem, c.text)
+		wantProblem(t, configure.SetIndexes(context.Background(), p, c.indexes), c.problem, c.text)
 	}
 	wantSound(t, p)
 }

@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"fmt"
 	"strings"
@@ -126,15 +128,15 @@ func TestMalformedOptions(t *testing.T) {
 func TestSetSuffixes(t *testing.T) {
 	ctx := context.Background()
 	p := sample(t)
-	wantProblem(t, p.SetSuffixes(ctx, nil), partition.Unwilling, "")
-	wantProblem(t, p.SetSuffixes(ctx, []string{domain, people}), partition.Unwilling, "")
-	wantProblem(t, p.SetSuffixes(ctx, []string{domain, ""}), partition.Unwilling, "")
+	wantProblem(t, configure.SetSuffixes(ctx, p, nil), partition.Unwilling, "")
+	wantProblem(t, configure.SetSuffixes(ctx, p, []string{domain, people}), partition.Unwilling, "")
+	wantProblem(t, configure.SetSuffixes(ctx, p, []string{domain, ""}), partition.Unwilling, "")
 	nested := "ou=nested," + domain
-	must(t, p.SetSuffixes(ctx, []string{domain, nested}))
+	must(t, configure.SetSuffixes(ctx, p, []string{domain, nested}))
 	must(t, add(t, p, nested, "objectClass: organizationalUnit"))
-	wantProblem(t, p.SetSuffixes(ctx, []string{domain}), partition.Unwilling, "")
+	wantProblem(t, configure.SetSuffixes(ctx, p, []string{domain}), partition.Unwilling, "")
 	must(t, update(t, p, func(tx *partition.Tx) error { return tx.Delete(ctx, name(nested)) }))
-	must(t, p.SetSuffixes(ctx, []string{domain}))
+	must(t, configure.SetSuffixes(ctx, p, []string{domain}))
 	wantSound(t, p)
 }
 
@@ -143,10 +145,10 @@ func TestSetSuffixes(t *testing.T) {
 func TestStampIndexUnderConcurrency(t *testing.T) {
 	ctx := context.Background()
 	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true, Schema: tagged,
-		Indexes: []partition.Index{{Attribute: "modifiersName", Layout: partition.RowLayout}}})
+		Indexes: []configure.Index{{Attribute: "modifiersName", Layout: configure.RowLayout}}})
 	must(t, err)
 	defer p.Close(ctx)
-	must(t, p.SetSuffixes(ctx, []string{domain}))
+	must(t, configure.SetSuffixes(ctx, p, []string{domain}))
 	must(t, add(t, p, domain, domainLines...))
 	// The second starts and ends within the first's only try that commits.
 	tries := 0

@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"iter"
 	"testing"
@@ -78,7 +80,7 @@ func TestRoundTrips(t *testing.T) {
 		p, err := partition.Open(ctx, d, o)
 		must(t, err)
 		defer p.Close(ctx)
-		must(t, p.SetSuffixes(ctx, []string{domain}))
+		must(t, configure.SetSuffixes(ctx, p, []string{domain}))
 		must(t, add(t, p, domain, domainLines...))
 		for _, u := range []string{"people", "others"} {
 			must(t, add(t, p, "ou="+u+","+domain, "objectClass: organizationalUnit"))

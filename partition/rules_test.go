@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"errors"
 	"testing"
@@ -24,14 +26,14 @@ func byRules(t testing.TB, p *partition.Partition, r partition.Rules, dn string,
 // what is otherwise stamped too.
 func TestRulesLeaveItSound(t *testing.T) {
 	ctx := context.Background()
-	var indexes []partition.Index
+	var indexes []configure.Index
 	for _, a := range []string{"createTimestamp", "modifyTimestamp", "modifiersName", "description"} {
-		indexes = append(indexes, partition.Index{Attribute: a, Layout: partition.RowLayout})
+		indexes = append(indexes, configure.Index{Attribute: a, Layout: configure.RowLayout})
 	}
 	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true, Schema: tagged, Indexes: indexes})
 	must(t, err)
 	defer p.Close(ctx)
-	must(t, p.SetSuffixes(ctx, []string{domain}))
+	must(t, configure.SetSuffixes(ctx, p, []string{domain}))
 	must(t, add(t, p, domain, domainLines...))
 	old := []byte("20050101000000Z")
 	relaxed := partition.Rules{Relaxed: true}

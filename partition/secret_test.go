@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"bytes"
 	"context"
 	"sync"
@@ -36,7 +38,7 @@ func TestSecret(t *testing.T) {
 	for i := range got {
 		all.Go(func() {
 			var err error
-			if got[i], err = p.Secret(ctx); err != nil || len(got[i]) != 32 {
+			if got[i], err = configure.Secret(ctx, p); err != nil || len(got[i]) != 32 {
 				t.Errorf("%x, %v", got[i], err)
 			}
 		})
@@ -49,13 +51,13 @@ func TestSecret(t *testing.T) {
 	}
 	end()
 	p, end = open(fs)
-	if again, err := p.Secret(ctx); err != nil || !bytes.Equal(again, got[0]) {
+	if again, err := configure.Secret(ctx, p); err != nil || !bytes.Equal(again, got[0]) {
 		t.Errorf("after a restart: %x, %v", again, err)
 	}
 	end()
 	p, end = open(vfs.NewMem())
 	defer end()
-	if other, err := p.Secret(ctx); err != nil || bytes.Equal(other, got[0]) {
+	if other, err := configure.Secret(ctx, p); err != nil || bytes.Equal(other, got[0]) {
 		t.Errorf("another store: %x, %v", other, err)
 	}
 }

@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"errors"
 	"slices"
@@ -22,7 +24,7 @@ func TestSuffixesReachServers(t *testing.T) {
 	ps := servers(t, tabletest.NewMem(), 3)
 	var g errgroup.Group
 	for i, suffix := range []string{"o=a", "o=b", "o=c"} {
-		g.Go(func() error { return ps[i].AddSuffixes(ctx, []string{suffix}) })
+		g.Go(func() error { return configure.AddSuffixes(ctx, ps[i], []string{suffix}) })
 	}
 	must(t, g.Wait())
 	for i, p := range ps {
@@ -33,8 +35,8 @@ func TestSuffixesReachServers(t *testing.T) {
 	}
 	must(t, add(t, ps[1], "o=a", "objectClass: organization"))
 	must(t, ps[2].CatchUp(ctx))
-	wantProblem(t, ps[2].SetSuffixes(ctx, []string{"dc=example,dc=com"}), partition.Unwilling, "o=a has entries")
-	must(t, ps[2].SetSuffixes(ctx, []string{"dc=example,dc=com", "o=a"}))
+	wantProblem(t, configure.SetSuffixes(ctx, ps[2], []string{"dc=example,dc=com"}), partition.Unwilling, "o=a has entries")
+	must(t, configure.SetSuffixes(ctx, ps[2], []string{"dc=example,dc=com", "o=a"}))
 	must(t, ps[0].CatchUp(ctx))
 	if err := add(t, ps[0], "o=b", "objectClass: organization"); err == nil {
 		t.Error("what is no naming context any more was taken")
@@ -51,15 +53,15 @@ func TestReindexBeside(t *testing.T) {
 	ps := servers(t, store, 3)
 	var b builders
 	b.start(ctx, ps)
-	classes := partition.Index{Attribute: "objectClass", Layout: partition.RowLayout}
+	classes := configure.Index{Attribute: "objectClass", Layout: configure.RowLayout}
 	goOn := func() {
 		t.Helper()
 		before := b.done.Load()
 		eventually(t, "the servers go on", func() bool { return b.done.Load() > before+5 })
 	}
-	for i, layout := range []partition.Layout{partition.ColumnLayout, partition.RowLayout} {
+	for i, layout := range []configure.Layout{configure.ColumnLayout, configure.RowLayout} {
 		goOn()
-		must(t, maintain.Reindex(ctx, ps[i], []partition.Index{classes, {Attribute: "floors", Layout: layout}}, maintain.ReindexOptions{}))
+		must(t, maintain.Reindex(ctx, ps[i], []configure.Index{classes, {Attribute: "floors", Layout: layout}}, maintain.ReindexOptions{}))
 		for _, p := range ps {
 			must(t, p.CatchUp(ctx))
 			if ix := p.Config().Indexes; len(ix) != 2 || ix[1].Layout != layout {
@@ -69,7 +71,7 @@ func TestReindexBeside(t *testing.T) {
 		goOn()
 		verifyClean(t, ps[2])
 	}
-	must(t, maintain.Reindex(ctx, ps[0], []partition.Index{classes}, maintain.ReindexOptions{}))
+	must(t, maintain.Reindex(ctx, ps[0], []configure.Index{classes}, maintain.ReindexOptions{}))
 	goOn()
 	cancel()
 	must(t, b.tries.Wait())
@@ -88,7 +90,7 @@ func TestReindexCutShort(t *testing.T) {
 	ps := servers(t, tabletest.NewMem(), 2)
 	must(t, add(t, ps[0], "cn=a,dc=example,dc=com", "objectClass: building", "floors: 1"))
 	stopped, stop := context.WithCancel(ctx)
-	indexes := append(ps[0].Config().Indexes, partition.Index{Attribute: "floors", Layout: partition.ColumnLayout})
+	indexes := append(ps[0].Config().Indexes, configure.Index{Attribute: "floors", Layout: configure.ColumnLayout})
 	err := maintain.Reindex(stopped, ps[0], indexes, maintain.ReindexOptions{Progress: func(int) { stop() }})
 	if err == nil {
 		t.Fatal("it was not cut short")
@@ -112,13 +114,13 @@ func TestReindexCutShort(t *testing.T) {
 func TestUniqueBeside(t *testing.T) {
 	ctx := context.Background()
 	ps := servers(t, tabletest.NewMem(), 2)
-	must(t, maintain.Reindex(ctx, ps[0], append(ps[0].Config().Indexes, partition.Index{Attribute: "floors", Layout: partition.ColumnLayout}), maintain.ReindexOptions{}))
+	must(t, maintain.Reindex(ctx, ps[0], append(ps[0].Config().Indexes, configure.Index{Attribute: "floors", Layout: configure.ColumnLayout}), maintain.ReindexOptions{}))
 	must(t, add(t, ps[0], "cn=a,dc=example,dc=com", "objectClass: building", "floors: 1"))
 	must(t, ps[1].CatchUp(ctx))
 	must(t, add(t, ps[1], "cn=b,dc=example,dc=com", "objectClass: building", "floors: 1"))
-	wantProblem(t, ps[0].SetUnique(ctx, partition.Unique{Attribute: "floors"}, true), partition.Constraint, "cn=a,dc=example,dc=com")
+	wantProblem(t, configure.SetUnique(ctx, ps[0], configure.Unique{Attribute: "floors"}, true), partition.Constraint, "cn=a,dc=example,dc=com")
 	must(t, update(t, ps[0], func(tx *partition.Tx) error { return tx.Delete(ctx, name("cn=b,dc=example,dc=com")) }))
-	must(t, ps[0].SetUnique(ctx, partition.Unique{Attribute: "floors"}, true))
+	must(t, configure.SetUnique(ctx, ps[0], configure.Unique{Attribute: "floors"}, true))
 	must(t, ps[1].CatchUp(ctx))
 	wantProblem(t, add(t, ps[1], "cn=b,dc=example,dc=com", "objectClass: building", "floors: 1"), partition.Constraint, "must be unique")
 }
@@ -131,12 +133,12 @@ func TestSuffixesThatAre(t *testing.T) {
 	writer, err := partition.Open(ctx, s, partition.Options{Create: true})
 	must(t, err)
 	t.Cleanup(func() { writer.Close(ctx) })
-	must(t, writer.AddSuffixes(ctx, []string{domain}))
+	must(t, configure.AddSuffixes(ctx, writer, []string{domain}))
 	reader, err := partition.Open(ctx, s, partition.Options{Txn: txn.Options{ReadOnly: true}})
 	must(t, err)
 	t.Cleanup(func() { reader.Close(ctx) })
-	must(t, reader.AddSuffixes(ctx, []string{domain}))
-	if err := reader.AddSuffixes(ctx, []string{domain, "o=other"}); !errors.Is(err, txn.ErrReadOnly) {
+	must(t, configure.AddSuffixes(ctx, reader, []string{domain}))
+	if err := configure.AddSuffixes(ctx, reader, []string{domain, "o=other"}); !errors.Is(err, txn.ErrReadOnly) {
 		t.Errorf("another one: %v", err)
 	}
 }

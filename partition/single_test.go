@@ -1,6 +1,10 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
+
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +43,7 @@ func withRooms(t testing.TB) *partition.Partition {
 	t.Helper()
 	p := open(t)
 	must(t, changeSchema(t, p, "add attributeTypes "+singles[0], "add attributeTypes "+singles[1], "add attributeTypes "+singles[2]))
-	must(t, p.SetIndexes(t.Context(), append(p.Config().Indexes, partition.Index{Attribute: "store", Layout: partition.ColumnLayout})))
+	must(t, configure.SetIndexes(t.Context(), p, append(p.Config().Indexes, configure.Index{Attribute: "store", Layout: configure.ColumnLayout})))
 	must(t, add(t, p, "dc=example,dc=com", "objectClass: dcObject", "objectClass: organization", "o: Example", "dc: example"))
 	return p
 }
@@ -271,7 +275,7 @@ func checkSingle(t *testing.T, p *partition.Partition) {
 	ctx := context.Background()
 	now := p.Snapshot()
 	defer now.Close()
-	for c, err := range now.Changes(ctx, nil) {
+	for c, err := range changes.Shown(ctx, now, nil) {
 		must(t, err)
 		var s *partition.Snapshot
 		eventually(t, "the other servers have no older commits to come", func() bool {

@@ -11,14 +11,20 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/feed"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
-	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // Snapshot reads one state of the directory.
 type Snapshot struct{ s *state.Snapshot }
+
+// NewSnapshot returns a state that the packages beside this one opened, or their error.
+func NewSnapshot(s *state.Snapshot, err error) (*Snapshot, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &Snapshot{s}, nil
+}
 
 // State returns what packages below this one read.
 func (s *Snapshot) State() *state.Snapshot { return s.s }
@@ -32,11 +38,6 @@ func (s *Snapshot) Revision() table.Revision { return s.s.Revision() }
 // Schema returns the schema of the state. Filters to search it by and types to look for
 // in its entries are this schema's: those of another one match nothing.
 func (s *Snapshot) Schema() *schema.Schema { return s.s.Schema() }
-
-// Frontier returns the state's frontier, from which Changes go on.
-func (s *Snapshot) Frontier(ctx context.Context) (revision.Frontier, error) {
-	return feed.Frontier(ctx, s.s)
-}
 
 // Contexts returns the names of the naming contexts.
 func (s *Snapshot) Contexts() []dn.DN {
@@ -128,15 +129,6 @@ func (s *Snapshot) HasClass(ctx context.Context, c *schema.ObjectClass) (bool, e
 	return search.HasClass(ctx, s.s, c)
 }
 
-// Subschema reads the subschema's entry as it is stored, without what is built in; nil
-// if the schema was never changed.
-func (s *Snapshot) Subschema(ctx context.Context) (*entry.Entry, error) { return s.s.Subschema(ctx) }
-
-// GoverningRule returns the structure rule that governs an entry, nil if none does.
-func (s *Snapshot) GoverningRule(ctx context.Context, id entry.ID) (*schema.StructureRule, error) {
-	return write.GoverningRule(ctx, s.s, id)
-}
-
 // Search streams the entries of a query, each once: without an Order in no particular
 // one, but always in the same for one revision.
 func (s *Snapshot) Search(ctx context.Context, q Query) iter.Seq2[*Result, error] {
@@ -153,32 +145,7 @@ func (s *Snapshot) Lookup(ctx context.Context, q Query, id entry.ID) (Result, bo
 	return feed.Lookup(ctx, s.s, q, id)
 }
 
-// Explain describes how a query is run, and, if run is set, what it came upon.
-func (s *Snapshot) Explain(ctx context.Context, q Query, run bool) (string, error) {
-	return search.Explain(ctx, s.s, q, run)
-}
-
-// Ordered reports whether an index has the order of a key.
-func (s *Snapshot) Ordered(k *SortKey) bool { return search.Ordered(s.s, k) }
-
 // Exceeds reports whether a query may find more than n entries.
 func (s *Snapshot) Exceeds(ctx context.Context, q Query, n int) (bool, error) {
 	return search.Exceeds(ctx, s.s, q, n)
-}
-
-// Changes streams the commits that the snapshot shows beyond a frontier. Those of one
-// server come in their order; a reader that stops goes on with the frontier With the
-// revision of the last one.
-func (s *Snapshot) Changes(ctx context.Context, after revision.Frontier) iter.Seq2[*Change, error] {
-	return feed.ShownChanges(ctx, s.s, after)
-}
-
-// Written returns the revision of the last commit that changed an entry.
-func (s *Snapshot) Written(ctx context.Context, id entry.ID) (table.Revision, error) {
-	return feed.Written(ctx, s.s, id)
-}
-
-// Unmoved reports whether the name of an entry is what it was at a frontier.
-func (s *Snapshot) Unmoved(ctx context.Context, id entry.ID, since revision.Frontier) (bool, error) {
-	return feed.Unmoved(ctx, s.s, id, since)
 }

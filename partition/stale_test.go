@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -68,7 +70,7 @@ func TestCachesAgreeWithStore(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()
 	first := server(t, s)
-	must(t, first.SetSuffixes(ctx, []string{domain}))
+	must(t, configure.SetSuffixes(ctx, first, []string{domain}))
 	must(t, add(t, first, domain, domainLines...))
 	const units, people, titles, rounds = 2, 4, 3, 25
 	for i := range units {

@@ -1,6 +1,12 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
+
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +20,6 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 	"github.com/seed-4dac0d86/ldapd/txn"
@@ -27,7 +32,7 @@ var quick = txn.Options{Lease: 10 * time.Second, Poll: 5 * time.Millisecond, Set
 func openShared(t testing.TB, s table.Store, o txn.Options) *partition.Partition {
 	t.Helper()
 	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Schema: tagged, Cache: 1 << 20, Txn: o,
-		Indexes: []partition.Index{{Attribute: "objectClass", Layout: partition.RowLayout}}})
+		Indexes: []configure.Index{{Attribute: "objectClass", Layout: configure.RowLayout}}})
 	must(t, err)
 	t.Cleanup(func() { p.Close(context.Background()) })
 	return p
@@ -42,7 +47,7 @@ func servers(t testing.TB, s table.Store, n int) []*partition.Partition {
 func serversWith(t testing.TB, s table.Store, n int, o txn.Options) (ps []*partition.Partition) {
 	t.Helper()
 	first := openShared(t, s, o)
-	must(t, first.SetSuffixes(context.Background(), []string{"dc=example,dc=com"}))
+	must(t, configure.SetSuffixes(context.Background(), first, []string{"dc=example,dc=com"}))
 	must(t, add(t, first, "dc=example,dc=com", "objectClass: dcObject", "objectClass: organization", "o: Example", "dc: example"))
 	must(t, changeSchema(t, first, "add objectClasses "+building, "add attributeTypes "+floors, "add attributeTypes "+drawing))
 	for ps = append(ps, first); len(ps) < n; {
@@ -182,7 +187,7 @@ func checkHistory(t *testing.T, p *partition.Partition) {
 	now := p.Snapshot()
 	defer now.Close()
 	commits, strict := 0, 0
-	for c, err := range now.Changes(ctx, nil) {
+	for c, err := range changes.Shown(ctx, now, nil) {
 		must(t, err)
 		s, err := p.At(ctx, c.Revision)
 		must(t, err)
@@ -198,7 +203,7 @@ func checkHistory(t *testing.T, p *partition.Partition) {
 			commits++
 			e, err := s.Entry(ctx, id, false)
 			must(t, err)
-			if e == nil || e.ID == past.SubschemaID {
+			if e == nil || e.ID == subschema.ID {
 				continue
 			}
 			of := func(v []byte) bool { return string(v) == "building" }
@@ -288,7 +293,7 @@ func TestSchemaStepsBroken(t *testing.T) {
 		t.Errorf("beside it: %v", err)
 	}
 	s := ps[0].Snapshot()
-	e, err := s.Subschema(ctx)
+	e, err := subschema.Entry(ctx, s)
 	must(t, err)
 	for _, a := range e.Attributes {
 		if a.Type.Name() == "pendingDefinitions" {
@@ -401,7 +406,7 @@ func TestSchemaTrial(t *testing.T) {
 	try := func(lines ...string) error {
 		_, err := ps[0].UpdateSchema(ctx, partition.By{}, func(tx *partition.Tx) error {
 			tx.Rules.Trial = true
-			if err := tx.Modify(ctx, name(partition.SubschemaName), schemaChange(lines...)); err != nil {
+			if err := tx.Modify(ctx, name(subschema.Name), schemaChange(lines...)); err != nil {
 				return err
 			}
 			return stop
@@ -416,9 +421,9 @@ func TestSchemaTrial(t *testing.T) {
 	}
 	after := ps[0].Snapshot()
 	defer after.Close()
-	frontier, err := before.Frontier(ctx)
+	frontier, err := changes.Frontier(ctx, before)
 	must(t, err)
-	for range after.Changes(ctx, frontier) {
+	for range changes.Shown(ctx, after, frontier) {
 		t.Error("something was committed")
 	}
 }

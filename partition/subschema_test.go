@@ -1,6 +1,10 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +46,7 @@ func changeSchema(t testing.TB, p *partition.Partition, lines ...string) error {
 
 func changeSchemaIn(ctx context.Context, p *partition.Partition, lines ...string) error {
 	_, err := p.UpdateSchema(ctx, partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error {
-		return tx.Modify(ctx, name(partition.SubschemaName), schemaChange(lines...))
+		return tx.Modify(ctx, name(subschema.Name), schemaChange(lines...))
 	})
 	return err
 }
@@ -151,7 +155,7 @@ func TestPermissiveSchema(t *testing.T) {
 	permissively := func(lines ...string) error {
 		_, err := p.UpdateSchema(t.Context(), partition.By{}, func(tx *partition.Tx) error {
 			tx.Rules.Permissive = true
-			return tx.Modify(t.Context(), name(partition.SubschemaName), schemaChange(lines...))
+			return tx.Modify(t.Context(), name(subschema.Name), schemaChange(lines...))
 		})
 		return err
 	}
@@ -188,7 +192,7 @@ func TestSchemaLives(t *testing.T) {
 		return p
 	}
 	p := reopen(nil)
-	must(t, p.SetSuffixes(ctx, []string{"dc=example,dc=com"}))
+	must(t, configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
 	must(t, add(t, p, "dc=example,dc=com", "objectClass: dcObject", "objectClass: organization", "o: Example", "dc: example"))
 	if err := add(t, p, "cn=a,dc=example,dc=com", "objectClass: building", "cn: a"); err == nil {
 		t.Fatal("a class that is not there was taken")
@@ -209,13 +213,13 @@ func TestSchemaLives(t *testing.T) {
 	if got := search(t, p, "dc=example,dc=com", op.WholeSubtree, "(floors>=2)"); len(got) != 1 {
 		t.Errorf("found %v", got)
 	}
-	must(t, p.SetIndexes(ctx, append(p.Config().Indexes, partition.Index{Attribute: "floors", Layout: partition.ColumnLayout})))
+	must(t, configure.SetIndexes(ctx, p, append(p.Config().Indexes, configure.Index{Attribute: "floors", Layout: configure.ColumnLayout})))
 	verifyClean(t, p)
 
 	// The schema goes; the past keeps it.
 	must(t, update(t, p, func(tx *partition.Tx) error { return tx.Delete(ctx, name("cn=a,dc=example,dc=com")) }))
 	must(t, changeSchema(t, p, "delete attributeTypes 2.25.1.1", "delete attributeTypes 2.25.1.3", "delete objectClasses 2.25.1.2"))
-	if slices.ContainsFunc(p.Config().Indexes, func(x partition.Index) bool { return x.Attribute == "floors" }) {
+	if slices.ContainsFunc(p.Config().Indexes, func(x configure.Index) bool { return x.Attribute == "floors" }) {
 		t.Error("the index of a type that went is still there")
 	}
 	names, err := store.Names(ctx)
@@ -256,7 +260,7 @@ func TestSchemaInOneTransaction(t *testing.T) {
 	p := open(t)
 	_, err := p.UpdateSchema(ctx, partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error {
 		for _, l := range []string{"add attributeTypes " + floors, "add attributeTypes " + drawing, "add objectClasses " + building} {
-			if err := tx.Modify(ctx, name(partition.SubschemaName), schemaChange(l)); err != nil {
+			if err := tx.Modify(ctx, name(subschema.Name), schemaChange(l)); err != nil {
 				return err
 			}
 		}
@@ -321,7 +325,7 @@ func TestRulesOfTheTree(t *testing.T) {
 	defer s.Close()
 	at, err := s.Find(ctx, name("cn=x,ou=u,dc=example,dc=com"))
 	must(t, err)
-	if rule, err := s.GoverningRule(ctx, at.ID); err != nil || rule == nil || rule.ID != 3 {
+	if rule, err := subschema.GoverningRule(ctx, s, at.ID); err != nil || rule == nil || rule.ID != 3 {
 		t.Errorf("governed by %v, %v", rule, err)
 	}
 	verifyClean(t, p)
@@ -388,7 +392,7 @@ func TestSchemaFindsUsersByIndex(t *testing.T) {
 func TestSchemaKeepsNamesOfIndexes(t *testing.T) {
 	p := open(t)
 	must(t, changeSchema(t, p, "add attributeTypes "+floors))
-	indexes := append(p.Config().Indexes, partition.Index{Attribute: "floors", Layout: partition.ColumnLayout})
+	indexes := append(p.Config().Indexes, configure.Index{Attribute: "floors", Layout: configure.ColumnLayout})
 	must(t, maintain.Reindex(context.Background(), p, indexes, maintain.ReindexOptions{}))
 	renamed := strings.Replace(floors, "'floors'", "( 'storeys' 'floors' )", 1)
 	err := changeSchema(t, p, "delete attributeTypes 2.25.1.1", "add attributeTypes "+renamed)

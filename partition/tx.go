@@ -6,6 +6,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/evolve"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -58,7 +59,7 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 // checked at the end. It reads of the entry only what it changes. Of the subschema it
 // changes the schema, in an UpdateSchema.
 func (tx *Tx) Modify(ctx context.Context, name dn.DN, changes []op.Modification) error {
-	if IsSubschema(name) {
+	if catalog.IsSubschema(name) {
 		return evolve.ModifySubschema(ctx, tx.ruled(), changes)
 	}
 	return tx.ruled().Modify(ctx, name, changes)

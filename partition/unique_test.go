@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +59,7 @@ func refusedFor(t *testing.T, attribute string, err error) {
 func TestUnique(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
 		units(t, p)
-		must(t, p.SetUnique(context.Background(), partition.Unique{Attribute: "mail"}, true))
+		must(t, configure.SetUnique(context.Background(), p, configure.Unique{Attribute: "mail"}, true))
 		a, b := "cn=a,"+inside, "cn=b,"+outside
 		must(t, addPerson(t, p, a, "mail: a@example.com", "mail: c@example.com"))
 		refusedFor(t, "mail", addPerson(t, p, b, "mail: A@Example.com"))
@@ -71,7 +73,7 @@ func TestUnique(t *testing.T) {
 		must(t, move(t, p, a, "cn=a", outside))
 		must(t, remove(t, p, "cn=a,"+outside))
 		must(t, modify(t, p, b, change(op.ModAdd, "mail", []byte("a@example.com"))))
-		must(t, p.SetUnique(context.Background(), partition.Unique{Attribute: "mail"}, false))
+		must(t, configure.SetUnique(context.Background(), p, configure.Unique{Attribute: "mail"}, false))
 		must(t, addPerson(t, p, a, "mail: a@example.com"))
 		wantSound(t, p)
 	})
@@ -79,7 +81,7 @@ func TestUnique(t *testing.T) {
 
 func TestUniqueWithinATransaction(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
-		must(t, p.SetUnique(context.Background(), partition.Unique{Attribute: "mail"}, true))
+		must(t, configure.SetUnique(context.Background(), p, configure.Unique{Attribute: "mail"}, true))
 		both := func(first, second string) error {
 			return update(t, p, func(tx *partition.Tx) error {
 				for i, m := range []string{first, second} {
@@ -100,7 +102,7 @@ func TestUniqueWithinATransaction(t *testing.T) {
 func TestUniqueInASubtree(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
 		base := units(t, p)
-		must(t, p.SetUnique(context.Background(), partition.Unique{Attribute: "uid", Base: base}, true))
+		must(t, configure.SetUnique(context.Background(), p, configure.Unique{Attribute: "uid", Base: base}, true))
 		must(t, addPerson(t, p, "cn=a,"+inside, "uid: 1"))
 		must(t, addPerson(t, p, "cn=b,"+outside, "uid: 1"))
 		must(t, addPerson(t, p, "cn=c,"+outside, "uid: 1"))
@@ -127,30 +129,30 @@ func TestUniqueIsRefused(t *testing.T) {
 			must(t, addPerson(t, p, fmt.Sprintf("cn=a%02d,%s", i, inside), fmt.Sprintf("mail: %d@example.com", i)))
 			must(t, addPerson(t, p, fmt.Sprintf("cn=b%02d,%s", i, outside), fmt.Sprintf("mail: %d@example.com", i)))
 		}
-		mail := partition.Unique{Attribute: "mail"}
-		err := p.SetUnique(ctx, mail, true)
+		mail := configure.Unique{Attribute: "mail"}
+		err := configure.SetUnique(ctx, p, mail, true)
 		if expected(t, err, partition.Constraint) || !strings.Contains(err.Error(), "12 values") ||
 			strings.Count(err.Error(), "cn=a") != 10 || !strings.Contains(err.Error(), "cn=b03,"+outside) {
 			t.Errorf("duplicates are told as: %v", err)
 		}
 		must(t, addPerson(t, p, "cn=c,"+outside, "mail: 1@example.com")) // as before
 		mail.Base = base
-		must(t, p.SetUnique(ctx, mail, true))
+		must(t, configure.SetUnique(ctx, p, mail, true))
 		for what, err := range map[string]error{
-			"twice":         p.SetUnique(ctx, mail, true),
-			"elsewhere":     p.SetUnique(ctx, partition.Unique{Attribute: "mail"}, false),
-			"no index":      p.SetUnique(ctx, partition.Unique{Attribute: "title"}, true),
-			"index dropped": p.SetIndexes(ctx, []partition.Index{{Attribute: "cn", Layout: partition.RowLayout}}),
-			"another layout": p.SetIndexes(ctx, append(slices.DeleteFunc(p.Config().Indexes, func(x partition.Index) bool { return x.Attribute == "mail" }),
-				partition.Index{Attribute: "mail", Layout: partition.RowLayout})),
+			"twice":         configure.SetUnique(ctx, p, mail, true),
+			"elsewhere":     configure.SetUnique(ctx, p, configure.Unique{Attribute: "mail"}, false),
+			"no index":      configure.SetUnique(ctx, p, configure.Unique{Attribute: "title"}, true),
+			"index dropped": configure.SetIndexes(ctx, p, []configure.Index{{Attribute: "cn", Layout: configure.RowLayout}}),
+			"another layout": configure.SetIndexes(ctx, p, append(slices.DeleteFunc(p.Config().Indexes, func(x configure.Index) bool { return x.Attribute == "mail" }),
+				configure.Index{Attribute: "mail", Layout: configure.RowLayout})),
 		} {
 			if expected(t, err, partition.Unwilling) {
 				t.Errorf("%s: done", what)
 			}
 		}
-		us, err := p.Unique()
+		us, err := configure.UniqueAttributes(p)
 		must(t, err)
-		if !slices.Equal(us, []partition.Unique{mail}) {
+		if !slices.Equal(us, []configure.Unique{mail}) {
 			t.Errorf("unique: %v", us)
 		}
 	})
@@ -161,7 +163,7 @@ func TestLoadKeepsValuesUnique(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
 		base := units(t, p)
 		must(t, addPerson(t, p, "cn=a,"+inside, "uid: 1"))
-		must(t, p.SetUnique(ctx, partition.Unique{Attribute: "uid", Base: base}, true))
+		must(t, configure.SetUnique(ctx, p, configure.Unique{Attribute: "uid", Base: base}, true))
 		l, err := transfer.Load(ctx, p, transfer.LoadOptions{})
 		must(t, err)
 		load := func(dn string, lines ...string) error {
@@ -211,7 +213,7 @@ func TestUniqueOnTwoServers(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			s := tabletest.NewMem()
 			first := server(t, s)
-			must(t, first.SetSuffixes(ctx, []string{domain}))
+			must(t, configure.SetSuffixes(ctx, first, []string{domain}))
 			must(t, add(t, first, domain, domainLines...))
 			base := units(t, first)
 			must(t, addPerson(t, first, "cn=plain,"+inside))
@@ -220,7 +222,7 @@ func TestUniqueOnTwoServers(t *testing.T) {
 				must(t, add(t, first, u, "objectClass: organizationalUnit"))
 			}
 			must(t, addPerson(t, first, "cn=member,ou=crew,"+outside, "uid: 1"))
-			must(t, first.SetUnique(ctx, partition.Unique{Attribute: "uid", Base: base}, true))
+			must(t, configure.SetUnique(ctx, first, configure.Unique{Attribute: "uid", Base: base}, true))
 			second := server(t, s)
 			must(t, second.CatchUp(ctx))
 

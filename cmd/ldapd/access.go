@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"bytes"
 	"context"
 	"errors"
@@ -156,7 +158,7 @@ func applyAccess(ctx context.Context, w *work, a accessApplyArgs) error {
 		return err
 	}
 	var before, after []string
-	err = w.SetAccess(ctx, func(s *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
+	err = configure.SetAccess(ctx, w.Partition, func(s *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
 		was, err := access.Placed(ctx, s)
 		if err != nil {
 			return nil, err

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+
 	"context"
 	"fmt"
 
@@ -70,7 +72,7 @@ func explain(ctx context.Context, w *work, a explainArgs) error {
 	if err != nil {
 		return err
 	}
-	plan, err := s.Explain(ctx, partition.Query{Base: at.ID, Scope: scope, Filter: filter.Resolve(f, s.Schema())}, a.Run)
+	plan, err := maintain.Explain(ctx, s, partition.Query{Base: at.ID, Scope: scope, Filter: filter.Resolve(f, s.Schema())}, a.Run)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/past"
+
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +14,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
-	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
 // exportArgs are what the command has besides the configuration.
@@ -90,7 +91,7 @@ func (m *Main) output(file string, fn func(io.Writer) error) error {
 	return finish(fn(w))
 }
 
-func (a *exportArgs) parse() (o bulk.ExportOptions, at partition.Moment, err error) {
+func (a *exportArgs) parse() (o bulk.ExportOptions, at past.Moment, err error) {
 	o.NoSchema, o.NoConfig = a.NoSchema, a.NoConfig
 	if o.Base, err = dn.Parse(a.Base); err != nil {
 		return o, at, &config.Error{Where: "--base", Text: err.Error()}
@@ -103,7 +104,7 @@ func (a *exportArgs) parse() (o bulk.ExportOptions, at partition.Moment, err err
 	if a.Continue && (len(o.Base) > 0 || o.Filter != nil) {
 		return o, at, &config.Error{Where: "--continue", Text: "it exports everything: leave out --base and --filter"}
 	}
-	if at, err = partition.ParseMoment(a.At); err != nil {
+	if at, err = past.ParseMoment(a.At); err != nil {
 		return o, at, &config.Error{Where: "--at", Text: err.Error()}
 	}
 	return o, at, nil
@@ -114,7 +115,7 @@ func export(ctx context.Context, w *work, a exportArgs) error {
 	if err != nil {
 		return err
 	}
-	s, err := w.AtMoment(ctx, at)
+	s, err := past.AtMoment(ctx, w.Partition, at)
 	if err != nil {
 		return err
 	}

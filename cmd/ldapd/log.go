@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/past"
+
 	"context"
 	"strings"
 
@@ -59,7 +61,7 @@ func tellLog(ctx context.Context, w *work, a logArgs) error {
 		return err
 	}
 	defer o.Until.Close()
-	since := w.Horizon()
+	since := past.Horizon(w.Partition)
 	if a.Since == "" {
 		a.Since = since.String()
 	}
@@ -86,7 +88,7 @@ func parseName(where, text string) (dn.DN, error) {
 
 // stateAt returns the state of a moment that a user named.
 func stateAt(ctx context.Context, w *work, flag, when string) (*partition.Snapshot, error) {
-	m, err := partition.ParseMoment(when)
+	m, err := past.ParseMoment(when)
 	if err != nil {
 		return nil, &config.Error{Where: flag, Text: err.Error()}
 	}

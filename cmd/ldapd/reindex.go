@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"errors"
 	"fmt"
@@ -106,10 +108,10 @@ func (m *Main) rebuild(ctx context.Context, c *config.Config) error {
 }
 
 // chosen returns the indexes that there are to be, and those to be filled.
-func chosen(p *partition.Partition, args, drop []string) (indexes []partition.Index, again []string, err error) {
+func chosen(p *partition.Partition, args, drop []string) (indexes []configure.Index, again []string, err error) {
 	indexes = p.Config().Indexes
 	find := func(name string) int {
-		return slices.IndexFunc(indexes, func(x partition.Index) bool {
+		return slices.IndexFunc(indexes, func(x configure.Index) bool {
 			t := p.Schema().Attribute(name)
 			return t != nil && t == p.Schema().Attribute(x.Attribute)
 		})
@@ -126,10 +128,10 @@ func chosen(p *partition.Partition, args, drop []string) (indexes []partition.In
 		i := find(name)
 		if i < 0 {
 			i = len(indexes)
-			indexes = append(indexes, partition.Index{Attribute: name, Layout: partition.ColumnLayout})
+			indexes = append(indexes, configure.Index{Attribute: name, Layout: configure.ColumnLayout})
 		}
 		if given {
-			indexes[i].Layout = partition.Layout(layout)
+			indexes[i].Layout = configure.Layout(layout)
 		}
 		again = append(again, name)
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +13,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/ldif"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
@@ -97,7 +98,7 @@ func listSchema(_ context.Context, w *work, a schemaListArgs) error {
 
 func showSchema(_ context.Context, w *work, names []string) error {
 	out := ldif.NewWriter(w.Stdout)
-	rec := &ldif.Record{DN: partition.SubschemaName}
+	rec := &ldif.Record{DN: subschema.Name}
 	for _, name := range names {
 		found, err := named(w.Schema(), name)
 		if err != nil {

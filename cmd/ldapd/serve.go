@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"errors"
 	"fmt"
@@ -60,7 +62,7 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) (err er
 	// What is left to do at the end is not ended by what ended the serving.
 	last := context.WithoutCancel(ctx)
 	defer func() { err = errors.Join(err, p.Close(last)) }()
-	if err := p.AddSuffixes(ctx, c.Suffix); err != nil {
+	if err := configure.AddSuffixes(ctx, p.Partition, c.Suffix); err != nil {
 		return err
 	}
 	warn(c, log)
@@ -74,7 +76,7 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) (err er
 	o.Passwords = auth.New(c.Passwords.Parallel, hashes)
 	o.Access = access
 	o.Extensions = f.options.Extensions()
-	if o.Secret, err = p.Secret(ctx); err != nil {
+	if o.Secret, err = configure.Secret(ctx, p.Partition); err != nil {
 		return err
 	}
 	d, err := directory.New(p.Partition, o)

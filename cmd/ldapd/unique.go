@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"fmt"
 
@@ -55,7 +57,7 @@ func unique(ctx context.Context, w *work, a uniqueArgs) error {
 		return err
 	}
 	for _, name := range a.Attributes {
-		if err := w.SetUnique(ctx, partition.Unique{Attribute: name, Base: id}, !a.End); err != nil {
+		if err := configure.SetUnique(ctx, w.Partition, configure.Unique{Attribute: name, Base: id}, !a.End); err != nil {
 			return err
 		}
 	}
@@ -63,7 +65,7 @@ func unique(ctx context.Context, w *work, a uniqueArgs) error {
 }
 
 func listUnique(ctx context.Context, w *work) error {
-	us, err := w.Unique()
+	us, err := configure.UniqueAttributes(w.Partition)
 	if err != nil {
 		return err
 	}

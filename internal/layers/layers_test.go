@@ -3,6 +3,7 @@
 package layers
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -27,7 +28,8 @@ var order = strings.Fields(`
 	partition/internal/cache partition/internal/catalog partition/internal/state partition/internal/search
 	partition/internal/write partition/internal/load partition/internal/verify partition/internal/evolve
 	partition/internal/erase partition/internal/feed partition
-	monitor partition/transfer partition/maintain partition/past history auth acl access bulk
+	partition/past partition/changes partition/subschema partition/configure partition/sorting
+	monitor partition/transfer partition/maintain history auth acl access bulk
 	internal/hasher
 	directory/internal/known directory/internal/settings directory/internal/judge directory/internal/request directory/internal/accesslog
 	directory/internal/collective directory/internal/filters directory/internal/identify directory/internal/password
@@ -112,6 +114,50 @@ func TestMapIsWhole(t *testing.T) {
 			t.Errorf("docs/design/architecture.md does not name package %s", p)
 		}
 	}
+}
+
+// Package partition is what everything above knows of the tree, so it stays small. What
+// few of its users need goes into a package beside it.
+func TestPartitionIsThin(t *testing.T) {
+	files, err := filepath.Glob("../../partition/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			names = append(names, declared(d)...)
+		}
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !ast.IsExported(name) })
+	if most := 90; len(names) > most {
+		t.Errorf("package partition has %d exported names and methods, more than %d: %s", len(names), most, strings.Join(names, " "))
+	}
+}
+
+// declared returns the names that a declaration of a file makes.
+func declared(d ast.Decl) (names []string) {
+	if f, ok := d.(*ast.FuncDecl); ok {
+		return []string{f.Name.Name}
+	}
+	for _, s := range d.(*ast.GenDecl).Specs {
+		switch s := s.(type) {
+		case *ast.TypeSpec:
+			names = append(names, s.Name.Name)
+		case *ast.ValueSpec:
+			for _, id := range s.Names {
+				names = append(names, id.Name)
+			}
+		}
+	}
+	return names
 }
 
 // The index of decisions names every page.

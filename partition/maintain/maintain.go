@@ -4,6 +4,8 @@
 package maintain
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"time"
 
@@ -55,8 +57,13 @@ func Rebuild(ctx context.Context, s table.Store, o partition.Options, ro Reindex
 
 // Reindex changes which attributes are indexed and how, as SetIndexes does, and builds
 // some indexes again.
-func Reindex(ctx context.Context, p *partition.Partition, indexes []partition.Index, o ReindexOptions) error {
+func Reindex(ctx context.Context, p *partition.Partition, indexes []configure.Index, o ReindexOptions) error {
 	return evolve.Reindex(ctx, p.Keeper(), indexes, o)
+}
+
+// Explain describes how a query is run, and, if run is set, what it came upon.
+func Explain(ctx context.Context, s *partition.Snapshot, q partition.Query, run bool) (string, error) {
+	return search.Explain(ctx, s.State(), q, run)
 }
 
 // Warm fills the cache, as far as it goes, and returns how many entries it has read.

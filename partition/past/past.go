@@ -1,10 +1,9 @@
-// Package past is what histories need of a partition besides its states: entries without
-// their names, and what commits say of themselves.
+// Package past opens states of the past, and reads what histories show besides them:
+// entries without their names, and what commits say of themselves.
 package past
 
 import (
 	"context"
-	"iter"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -12,35 +11,41 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/erase"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/feed"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 type (
+	// Moment is a state of the past, or now, as people name it.
+	Moment = state.Moment
 	// Note is what a commit says of itself in the journal.
 	Note = write.Note
 	// Operation is one operation of a commit.
 	Operation = write.Operation
 )
 
+// ParseMoment reads a moment: a time of RFC 3339, a revision, the name of a checkpoint,
+// or "now".
+func ParseMoment(s string) (Moment, error) { return state.ParseMoment(s) }
+
+// AtMoment returns the state at a moment. Close it.
+func AtMoment(ctx context.Context, p *partition.Partition, m Moment) (*partition.Snapshot, error) {
+	return partition.NewSnapshot(state.AtMoment(ctx, p.Keeper(), m))
+}
+
+// Bounds returns the revisions between which states are kept and settled.
+func Bounds(p *partition.Partition) (first, last table.Revision) { return p.Keeper().DB.Bounds() }
+
+// Horizon returns the newest revision whose predecessors may be gone: states before it
+// cannot be read, except those that checkpoints keep.
+func Horizon(p *partition.Partition) table.Revision { return p.Keeper().DB.Horizon() }
+
 // ParseNote reads the message of a commit.
 func ParseNote(message []byte) Note { return write.ParseNote(message) }
 
 // Erasure is the kind of the operation that erases.
 const Erasure = erase.Erasure
-
-// SubschemaID is the id of the subschema's entry.
-var SubschemaID = feed.SubschemaID
-
-// ChangesAfter streams the commits that a state shows beyond a revision, in the order of
-// their revisions.
-func ChangesAfter(ctx context.Context, s *partition.Snapshot, r table.Revision) iter.Seq2[*partition.Change, error] {
-	return feed.ChangesAfter(ctx, s.State(), r)
-}
-
-// Known reports whether the journal names all commits beyond a revision that a state
-// shows.
-func Known(s *partition.Snapshot, r table.Revision) bool { return feed.Tells(s.State(), r) }
 
 // Node returns where an entry is in the tree, nil if there is no such entry.
 func Node(ctx context.Context, s *partition.Snapshot, id entry.ID) (*master.Node, error) {

@@ -4,6 +4,8 @@
 package transfer
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+
 	"context"
 	"iter"
 
@@ -47,7 +49,7 @@ func Salvage(ctx context.Context, s *partition.Snapshot, lost func(what string, 
 func Config(s *partition.Snapshot) partition.Config { return s.State().Config() }
 
 // Unique returns the unique attributes of a state.
-func Unique(s *partition.Snapshot) []partition.Unique { return s.State().Unique() }
+func Unique(s *partition.Snapshot) []configure.Unique { return s.State().Unique() }
 
 // Empty reports whether a state has no entries.
 func Empty(ctx context.Context, s *partition.Snapshot) (bool, error) { return s.State().Empty(ctx) }

@@ -1,6 +1,8 @@
 package request
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/past"
+
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/control"
@@ -32,9 +34,9 @@ type Controls struct {
 	TreeDelete        bool
 	Sync              *control.SyncRequest
 	Persistent        *control.PersistentSearch
-	At                *partition.Moment // nil: now
-	Token             bool              // is asked for
-	atLeast           table.Revision    // that is to be shown
+	At                *past.Moment   // nil: now
+	Token             bool           // is asked for
+	atLeast           table.Revision // that is to be shown
 }
 
 // Waits reports whether the request is a search that waits for changes.

@@ -1,6 +1,8 @@
 package request
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/past"
+
 	"context"
 	"errors"
 
@@ -19,7 +21,7 @@ func (req *Request) State(ctx context.Context) (*partition.Snapshot, error) {
 	if err := req.Judge.MayReadPast(); err != nil {
 		return nil, err
 	}
-	s, err := req.Server.Part.AtMoment(ctx, *req.Controls.At)
+	s, err := past.AtMoment(ctx, req.Server.Part, *req.Controls.At)
 	if err != nil {
 		return nil, req.noState(err)
 	}

@@ -1,13 +1,14 @@
 package request
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/past"
+
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
@@ -232,7 +233,7 @@ func takePersistent(req *Request, _ *op.Message, c *op.Control) error {
 
 // takeAt reads the control that reads the past.
 func takeAt(req *Request, _ *op.Message, c *op.Control) error {
-	m, err := partition.ParseMoment(string(c.Value))
+	m, err := past.ParseMoment(string(c.Value))
 	if err != nil {
 		return malformed("at", err)
 	}

@@ -2,6 +2,10 @@
 package search
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+
+	"github.com/seed-4dac0d86/ldapd/partition/sorting"
+
 	"context"
 	"strings"
 	"sync"
@@ -97,8 +101,8 @@ type state struct {
 
 	keys   []partition.SortKey // nil: unsorted
 	lists  *Lists
-	way    byte              // of a sorted search
-	sorter *partition.Sorter // takes what is found, if it has to be put in order first
+	way    byte            // of a sorted search
+	sorter *sorting.Sorter // takes what is found, if it has to be put in order first
 }
 
 // streams are used again for their buffers.
@@ -168,7 +172,7 @@ func (st *Stream) explain(ctx context.Context) {
 	if !st.Req.Trace.Slow(st.Req.Server.Settings().Slow) {
 		return
 	}
-	if plan, err := st.Req.Snapshot.Explain(context.WithoutCancel(ctx), st.Query, false); err == nil {
+	if plan, err := maintain.Explain(context.WithoutCancel(ctx), st.Req.Snapshot, st.Query, false); err == nil {
 		st.Req.Trace.Plan = strings.TrimSpace(plan)
 	}
 }

@@ -1,6 +1,8 @@
 package search
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/sorting"
+
 	"context"
 	"errors"
 
@@ -11,7 +13,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
@@ -112,7 +113,7 @@ func (st *Stream) chooseWay(ctx context.Context) (byte, error) {
 // ordered reports whether an index has the order that is asked for.
 func (st *Stream) ordered() bool {
 	keys := st.keys
-	return len(keys) == 1 && st.Req.Judge.SortsAll(keys) && !st.aliases && st.R.Scope != op.BaseObject && st.Req.Snapshot.Ordered(&keys[0])
+	return len(keys) == 1 && st.Req.Judge.SortsAll(keys) && !st.aliases && st.R.Scope != op.BaseObject && sorting.Ordered(st.Req.Snapshot, &keys[0])
 }
 
 // quicklyOrdered reports whether the first entry in order is soon found. In
@@ -198,7 +199,7 @@ func (st *Stream) list(ctx context.Context) ([]entry.ID, error) {
 }
 
 func (st *Stream) makeList(ctx context.Context) ([]entry.ID, error) {
-	st.sorter = partition.NewSorter(st.keys, st.Req.Limits.SortBytes())
+	st.sorter = sorting.NewSorter(st.keys, st.Req.Limits.SortBytes())
 	defer func() { st.sorter = nil }()
 	q := st.Query
 	if err := st.runQueries(ctx); err != nil {

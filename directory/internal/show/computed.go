@@ -1,6 +1,10 @@
 package show
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
+
 	"context"
 	"iter"
 	"strconv"
@@ -44,7 +48,7 @@ func (v *View) appendContextCSN(ctx context.Context, as []entry.Attribute, found
 	if found.Parent != entry.Root || t == nil || !v.selector.operational && !v.selector.asks(t) {
 		return as, nil
 	}
-	frontier, err := req.Snapshot.Frontier(ctx)
+	frontier, err := changes.Frontier(ctx, req.Snapshot)
 	if err != nil || len(frontier) == 0 {
 		return as, err
 	}
@@ -66,12 +70,12 @@ func Computed(ctx context.Context, req *request.Request, t *schema.AttributeType
 	case known.EntryDN:
 		return [][]byte{[]byte(at.Name)}, nil
 	case known.SubschemaSubentry:
-		return [][]byte{[]byte(partition.SubschemaName)}, nil
+		return [][]byte{[]byte(subschema.Name)}, nil
 	case known.HasSubordinates:
 		has, err := hasChildren(ctx, req, at)
 		return [][]byte{boolean(has)}, err
 	case known.GoverningStructureRule:
-		rule, err := req.Snapshot.GoverningRule(ctx, at.ID)
+		rule, err := subschema.GoverningRule(ctx, req.Snapshot, at.ID)
 		if rule == nil {
 			return nil, err
 		}

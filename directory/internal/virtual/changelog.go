@@ -1,6 +1,10 @@
 package virtual
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
+
+	"github.com/seed-4dac0d86/ldapd/partition/past"
+
 	"context"
 	"encoding/binary"
 	"strconv"
@@ -51,7 +55,7 @@ func settled(ctx context.Context, req *request.Request, p *results.Page) (*parti
 	if p.GoesOn() {
 		return req.Server.Part.At(ctx, p.Revision)
 	}
-	return req.Server.Part.Settled(ctx)
+	return changes.Settled(ctx, req.Server.Part)
 }
 
 // changelog is a search of it under way.
@@ -75,7 +79,7 @@ func (l *changelog) run(ctx context.Context, name dn.DN) error {
 // list offers what the filter lets be in, which it tells by numbers.
 func (l *changelog) list(ctx context.Context) error {
 	first, last := numbers(l.r.Filter)
-	first = max(first, l.req.Server.Part.Horizon()+1)
+	first = max(first, past.Horizon(l.req.Server.Part)+1)
 	had := -1 // the last change of the first commit that an earlier page had
 	if position, skip, ok := l.start(); ok {
 		if len(position) != 8 {
@@ -112,7 +116,7 @@ func (l *changelog) one(ctx context.Context, name dn.DN) error {
 			number = table.Revision(n)
 		}
 	}
-	if number <= l.req.Server.Part.Horizon() || number > l.req.Snapshot.Revision() {
+	if number <= past.Horizon(l.req.Server.Part) || number > l.req.Snapshot.Revision() {
 		return missing
 	}
 	wanted := history.Key(name.String(), l.req.Schema)

@@ -1,6 +1,10 @@
 package virtual
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+
+	"github.com/seed-4dac0d86/ldapd/partition/past"
+
 	"context"
 	"slices"
 	"strconv"
@@ -10,7 +14,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
 // theRootDSE serves the entry that says what the server can do (RFC 4512, 5.1). It is
@@ -55,7 +58,7 @@ func RootDSE(req *request.Request) *Entry {
 	add("objectClass", "top", "extensibleObject")
 	add("namingContexts", req.Server.Part.Config().Suffixes...)
 	add("ref", req.Server.Settings().Referral...)
-	add("subschemaSubentry", partition.SubschemaName)
+	add("subschemaSubentry", subschema.Name)
 	add("supportedLDAPVersion", "3")
 	add("supportedControl", request.SupportedControls()...)
 	add("supportedExtension", slices.Concat(supportedExtensions, req.Server.Settings().Extensions)...)
@@ -68,7 +71,7 @@ func RootDSE(req *request.Request) *Entry {
 	add("changelog", changelogName)
 	add("monitorContext", monitorName)
 	if req.Who.IsAdmin() {
-		first, last := req.Server.Part.Bounds()
+		first, last := past.Bounds(req.Server.Part)
 		add("firstChangeNumber", strconv.FormatUint(uint64(first), 10))
 		add("lastChangeNumber", strconv.FormatUint(uint64(last), 10))
 	}

@@ -1,6 +1,8 @@
 package virtual
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+
 	"context"
 	"fmt"
 	"slices"
@@ -9,18 +11,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
 // theSubschema serves the schema in force as an entry.
 type theSubschema struct{}
 
 func (theSubschema) holds(name dn.DN) bool {
-	return len(name) > 0 && partition.IsSubschema(name[len(name)-1:])
+	return len(name) > 0 && subschema.Is(name[len(name)-1:])
 }
 
 // serves implements Source: a name below it is looked for in the tree, in vain.
-func (theSubschema) serves(base dn.DN, _ op.Scope) bool { return partition.IsSubschema(base) }
+func (theSubschema) serves(base dn.DN, _ op.Scope) bool { return subschema.Is(base) }
 
 func (theSubschema) Search(ctx context.Context, req *request.Request, _ dn.DN, r *op.Search, sink op.Sink) error {
 	return searchSingle(ctx, req, r, sink, Subschema)
@@ -31,13 +32,13 @@ func (theSubschema) find(ctx context.Context, req *request.Request, _ dn.DN) (*E
 }
 
 func (theSubschema) refusal() string {
-	return fmt.Sprintf("of %s only the definitions can be changed, by a modify", partition.SubschemaName)
+	return fmt.Sprintf("of %s only the definitions can be changed, by a modify", subschema.Name)
 }
 
 // Subschema is the schema in force as an entry (RFC 4512, 4.4). What the store
 // has of it besides definitions says when and by whom it was changed.
 func Subschema(ctx context.Context, req *request.Request) (*Entry, error) {
-	v := &Entry{Name: partition.SubschemaName}
+	v := &Entry{Name: subschema.Name}
 	add := func(name string, values ...string) { v.add(req.Schema, name, values...) }
 	add("objectClass", "top", "subentry", "subschema", "extensibleObject")
 	add("cn", "Subschema")
@@ -49,10 +50,10 @@ func Subschema(ctx context.Context, req *request.Request) (*Entry, error) {
 	} {
 		add(a, req.Schema.Definitions(a)...)
 	}
-	add("entryDN", partition.SubschemaName)
-	add("subschemaSubentry", partition.SubschemaName)
+	add("entryDN", subschema.Name)
+	add("subschemaSubentry", subschema.Name)
 	add("hasSubordinates", "FALSE")
-	stored, err := req.Snapshot.Subschema(ctx)
+	stored, err := subschema.Entry(ctx, req.Snapshot)
 	if err != nil || stored == nil {
 		return v, err
 	}

@@ -3,6 +3,8 @@
 package virtual
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+
 	"context"
 	"slices"
 	"strings"
@@ -13,7 +15,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -112,7 +113,7 @@ func newEntry(req *request.Request, name, class string, pairs ...string) *Entry 
 	}
 	v.add(req.Schema, "structuralObjectClass", class)
 	v.add(req.Schema, "entryDN", name)
-	v.add(req.Schema, "subschemaSubentry", partition.SubschemaName)
+	v.add(req.Schema, "subschemaSubentry", subschema.Name)
 	return v
 }
 

@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
+
 	"context"
 
 	"github.com/seed-4dac0d86/ldapd/control"
@@ -27,7 +29,7 @@ type commits struct {
 func gather(ctx context.Context, s *partition.Snapshot, after revision.Frontier) (*commits, error) {
 	g := &commits{frontier: after}
 	seen := map[entry.ID]bool{}
-	for c, err := range s.Changes(ctx, after) {
+	for c, err := range changes.Shown(ctx, s, after) {
 		if err != nil {
 			return nil, err
 		}
@@ -65,7 +67,7 @@ func (y *synchronizer) differ(ctx context.Context, from, to *content, g *commits
 	for _, id := range g.ids {
 		d.touched[id] = true
 	}
-	for e, err := range partition.Effects(ctx, from.Req.Snapshot, to.Req.Snapshot, g.ids) {
+	for e, err := range changes.Effects(ctx, from.Req.Snapshot, to.Req.Snapshot, g.ids) {
 		if err != nil {
 			return err
 		}
@@ -160,7 +162,7 @@ type news struct {
 
 // leave tells of an entry that left the content, and of what left with it, and
 // notes what there is to tell later.
-func (d *difference) leave(ctx context.Context, e partition.Effect) error {
+func (d *difference) leave(ctx context.Context, e changes.Effect) error {
 	n := news{id: e.ID}
 	was, is, err := d.both(ctx, e)
 	switch {
@@ -175,7 +177,7 @@ func (d *difference) leave(ctx context.Context, e partition.Effect) error {
 			return err
 		}
 	}
-	if e.Kind == partition.Moved {
+	if e.Kind == changes.Moved {
 		if n.moved, err = d.from.Req.Snapshot.HasChildren(ctx, e.ID); err == nil && !n.moved {
 			n.moved, err = d.to.Req.Snapshot.HasChildren(ctx, e.ID)
 		}
@@ -190,8 +192,8 @@ func (d *difference) leave(ctx context.Context, e partition.Effect) error {
 }
 
 // both looks an entry up in the two contents.
-func (d *difference) both(ctx context.Context, e partition.Effect) (was *partition.Result, is bool, err error) {
-	if e.Kind != partition.Added {
+func (d *difference) both(ctx context.Context, e changes.Effect) (was *partition.Result, is bool, err error) {
+	if e.Kind != changes.Added {
 		found, ok, err := d.from.lookup(ctx, e.ID)
 		if err != nil {
 			return nil, false, err
@@ -200,7 +202,7 @@ func (d *difference) both(ctx context.Context, e partition.Effect) (was *partiti
 			was = found
 		}
 	}
-	if e.Kind != partition.Deleted {
+	if e.Kind != changes.Deleted {
 		is, err = d.to.has(ctx, e.ID)
 	}
 	return was, is, err
@@ -321,7 +323,7 @@ func (y *synchronizer) compareOne(ctx context.Context, from, to *content, found 
 	if !was {
 		return y.tell(ctx, to, found, control.SyncAdd)
 	}
-	same, err := to.Req.Snapshot.Unmoved(ctx, found.ID, known)
+	same, err := changes.Unmoved(ctx, to.Req.Snapshot, found.ID, known)
 	if err != nil || same {
 		return err
 	}

@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
+
 	"context"
 	"errors"
 
@@ -17,11 +19,11 @@ import (
 )
 
 // changeTypes are the types of changes of a persistent search.
-var changeTypes = map[partition.EffectKind]int64{
-	partition.Added:    control.ChangeAdd,
-	partition.Deleted:  control.ChangeDelete,
-	partition.Modified: control.ChangeModify,
-	partition.Moved:    control.ChangeModDN,
+var changeTypes = map[changes.EffectKind]int64{
+	changes.Added:    control.ChangeAdd,
+	changes.Deleted:  control.ChangeDelete,
+	changes.Modified: control.ChangeModify,
+	changes.Moved:    control.ChangeModDN,
 }
 
 // A persister runs a persistent search: a search, if the client wants what there
@@ -41,7 +43,7 @@ func searchOn(ctx context.Context, req *request.Request, name dn.DN, r *op.Searc
 	if err := stay(req, sink); err != nil {
 		return err
 	}
-	for c, err := range req.Server.Part.Changes(ctx, frontier) {
+	for c, err := range changes.Stream(ctx, req.Server.Part, frontier) {
 		if err != nil {
 			return err
 		}
@@ -73,7 +75,7 @@ func withoutAliases(r *op.Search) *op.Search {
 func (w *persister) begin(ctx context.Context) (revision.Frontier, error) {
 	s := w.req.Server.Part.Snapshot()
 	defer s.Close()
-	frontier, err := s.Frontier(ctx)
+	frontier, err := changes.Frontier(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -91,14 +93,14 @@ func (w *persister) begin(ctx context.Context) (revision.Frontier, error) {
 }
 
 // notify returns what one commit did.
-func (w *persister) notify(ctx context.Context, c *partition.Change, before, after revision.Frontier) error {
+func (w *persister) notify(ctx context.Context, c *changes.Change, before, after revision.Frontier) error {
 	part := w.req.Server.Part
-	from, err := part.AtFrontier(ctx, before)
+	from, err := changes.AtFrontier(ctx, part, before)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	to, err := part.AtFrontier(ctx, after)
+	to, err := changes.AtFrontier(ctx, part, after)
 	if err != nil {
 		return err
 	}
@@ -133,7 +135,7 @@ type notice struct {
 
 // each returns what became of entries.
 func (n *notice) each(ctx context.Context, ids []entry.ID) error {
-	for e, err := range partition.Effects(ctx, n.from, n.to, ids) {
+	for e, err := range changes.Effects(ctx, n.from, n.to, ids) {
 		if err == nil {
 			err = n.effect(ctx, e)
 		}
@@ -150,7 +152,7 @@ func (n *notice) all(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if there, err := n.to.Written(ctx, found.ID); err != nil || there != 0 {
+		if there, err := changes.Written(ctx, n.to, found.ID); err != nil || there != 0 {
 			if err != nil {
 				return err
 			}
@@ -167,7 +169,7 @@ func (n *notice) all(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if last, err := n.to.Written(ctx, found.ID); err != nil || last != n.revision {
+		if last, err := changes.Written(ctx, n.to, found.ID); err != nil || last != n.revision {
 			if err != nil {
 				return err
 			}
@@ -182,10 +184,10 @@ func (n *notice) all(ctx context.Context) error {
 
 // effect returns what became of an entry: of a deleted one if it was in the
 // content, of others if they are.
-func (n *notice) effect(ctx context.Context, e partition.Effect) error {
+func (n *notice) effect(ctx context.Context, e changes.Effect) error {
 	kind := changeTypes[e.Kind]
 	c := n.is
-	if e.Kind == partition.Deleted {
+	if e.Kind == changes.Deleted {
 		c = n.was
 	}
 	if n.w.request.Types&kind == 0 || c == nil {
@@ -199,7 +201,7 @@ func (n *notice) effect(ctx context.Context, e partition.Effect) error {
 		return c.tell(ctx, found)
 	}
 	change := control.EntryChange{Type: kind}
-	if e.Kind == partition.Moved {
+	if e.Kind == changes.Moved {
 		if change.PreviousDN, err = n.from.Name(ctx, e.ID); err != nil {
 			return err
 		}

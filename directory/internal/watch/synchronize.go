@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
+
 	"context"
 	"errors"
 
@@ -91,7 +93,7 @@ func (y *synchronizer) refresh(ctx context.Context) (deletes bool, err error) {
 	}
 	s := y.req.Server.Part.Snapshot()
 	defer s.Close()
-	frontier, err := s.Frontier(ctx)
+	frontier, err := changes.Frontier(ctx, s)
 	if err != nil {
 		return false, err
 	}
@@ -143,10 +145,10 @@ func (y *synchronizer) begin(ctx context.Context) (refreshing, error) {
 		return byContent, nil
 	}
 	y.frontier = c.frontier
-	err := y.req.Server.Part.Follows(ctx, c.frontier)
+	err := changes.Follows(ctx, y.req.Server.Part, c.frontier)
 	if err == nil { // another server may have told it, and be ahead
 		var s *partition.Snapshot
-		if s, err = y.req.Server.Part.AtFrontier(ctx, c.frontier); err == nil {
+		if s, err = changes.AtFrontier(ctx, y.req.Server.Part, c.frontier); err == nil {
 			s.Close()
 		}
 	}
@@ -181,7 +183,7 @@ func (y *synchronizer) present(ctx context.Context, to *content, since revision.
 		if err != nil {
 			return err
 		}
-		same, err := to.Req.Snapshot.Unmoved(ctx, found.ID, since)
+		same, err := changes.Unmoved(ctx, to.Req.Snapshot, found.ID, since)
 		switch {
 		case err != nil:
 			return err
@@ -245,7 +247,7 @@ func (y *synchronizer) dropped() error {
 // persist tells of changes until the client or the server ends it.
 func (y *synchronizer) persist(ctx context.Context) error {
 	for {
-		next := y.req.Server.Part.Next()
+		next := changes.Next(y.req.Server.Part)
 		s := y.req.Server.Part.Snapshot()
 		err := y.advance(ctx, s)
 		s.Close()
@@ -287,14 +289,14 @@ func (y *synchronizer) advance(ctx context.Context, s *partition.Snapshot) error
 // a later one.
 func (y *synchronizer) step(ctx context.Context, s *partition.Snapshot, g *commits) error {
 	if g.more {
-		behind, err := y.req.Server.Part.AtFrontier(ctx, g.frontier)
+		behind, err := changes.AtFrontier(ctx, y.req.Server.Part, g.frontier)
 		if err != nil {
 			return err
 		}
 		defer behind.Close()
 		s = behind
 	}
-	before, err := y.req.Server.Part.AtFrontier(ctx, y.frontier)
+	before, err := changes.AtFrontier(ctx, y.req.Server.Part, y.frontier)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package write
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+
 	"context"
 	"slices"
 
@@ -25,7 +27,7 @@ func (u *update) may(ctx context.Context, req *request.Request) error {
 	if req.Judge.Free() {
 		return nil
 	}
-	if partition.IsSubschema(u.name) {
+	if subschema.Is(u.name) {
 		return refuseUnless(req.Judge.Manages())
 	}
 	if u.adds {

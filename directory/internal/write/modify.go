@@ -1,6 +1,8 @@
 package write
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+
 	"context"
 	"slices"
 	"strings"
@@ -23,7 +25,7 @@ func modify(ctx context.Context, req *request.Request, r *op.Modify) error {
 	if err != nil {
 		return op.Errorf(op.InvalidDNSyntax, "%v", err)
 	}
-	if partition.IsSubschema(name) {
+	if subschema.Is(name) {
 		return modifySubschema(ctx, req, name, r)
 	}
 	if err := virtual.RefuseWrite(name); err != nil {

@@ -1,6 +1,8 @@
 package write
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+
 	"context"
 
 	"github.com/seed-4dac0d86/ldapd/directory/internal/collective"
@@ -11,7 +13,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
@@ -32,7 +33,7 @@ func readEntry(ctx context.Context, req *request.Request, name dn.DN, id entry.I
 
 // seen returns an entry as a view shows it.
 func seen(ctx context.Context, req *request.Request, v *show.View, name dn.DN, id entry.ID) (_ *op.SearchEntry, err error) {
-	if partition.IsSubschema(name) {
+	if subschema.Is(name) {
 		s, err := virtual.Subschema(ctx, req)
 		if err != nil {
 			return nil, err

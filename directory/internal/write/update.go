@@ -1,6 +1,8 @@
 package write
 
 import (
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +67,7 @@ var errPrepare = errors.New("to be prepared")
 
 func (u *update) try(ctx context.Context, req *request.Request) (table.Revision, error) {
 	run := req.Server.Part.Update
-	if partition.IsSubschema(u.name) {
+	if subschema.Is(u.name) {
 		run = req.Server.Part.UpdateSchema
 	}
 	return run(ctx, by(req), func(tx *partition.Tx) error {
@@ -156,7 +158,7 @@ func (u *update) runIn(ctx context.Context, req *request.Request, tx *partition.
 
 // asserted finds the entry that an update is about, and tests the assertion.
 func asserted(ctx context.Context, req *request.Request, name dn.DN) (entry.ID, error) {
-	if partition.IsSubschema(name) {
+	if subschema.Is(name) {
 		v, err := virtual.Subschema(ctx, req)
 		if err != nil {
 			return entry.ID{}, err
