@@ -22,7 +22,7 @@ const maxChanges = 64 << 20
 type changer struct {
 	o       *Options
 	p       *partition.Partition
-	sieve   *sieve
+	cleaner *cleaner
 	tally   *tally
 	rejects rejects
 	res     Result
@@ -31,7 +31,7 @@ type changer struct {
 func importChanges(ctx context.Context, p *partition.Partition, o *Options) (res Result, err error) {
 	c := &changer{o: o, p: p, rejects: rejects{o: o}, tally: newTally()}
 	noted := map[string]bool{}
-	c.sieve = newSieve(p.Schema(), func(a string) {
+	c.cleaner = newCleaner(p.Schema(), func(a string) {
 		if !noted[a] {
 			noted[a] = true
 			o.Note("attribute " + a + " of another server is left out")
@@ -47,7 +47,7 @@ func importChanges(ctx context.Context, p *partition.Partition, o *Options) (res
 		err = c.together(ctx)
 	}
 	if c.res.Done > 0 {
-		c.tally.tell(o.Note)
+		c.tally.report(o.Note)
 	}
 	if err = errors.Join(err, c.rejects.close()); err == nil {
 		err = o.ended(c.res)
@@ -197,7 +197,7 @@ func (c *changer) apply(ctx context.Context, tx *partition.Tx, x *item) error {
 }
 
 func (c *changer) add(ctx context.Context, tx *partition.Tx, name dn.DN, attributes []op.PartialAttribute) error {
-	_, err := tx.Add(ctx, name, c.sieve.clean(attributes), true)
+	_, err := tx.Add(ctx, name, c.cleaner.clean(attributes), true)
 	return err
 }
 

@@ -57,9 +57,9 @@ const (
 	password // kept, and looked at
 )
 
-// sieve leaves foreign attributes out, and values that stand twice if that is
+// cleaner leaves foreign attributes out, and values that stand twice if that is
 // wanted. It is used by one goroutine.
-type sieve struct {
+type cleaner struct {
 	schema *schema.Schema
 	note   func(attribute string)
 	tally  *tally
@@ -67,11 +67,11 @@ type sieve struct {
 	fates  map[string]fate // by attribute description
 }
 
-func newSieve(s *schema.Schema, note func(string), t *tally, once bool) *sieve {
-	return &sieve{schema: s, note: note, tally: t, once: once, fates: map[string]fate{}}
+func newCleaner(s *schema.Schema, note func(string), t *tally, once bool) *cleaner {
+	return &cleaner{schema: s, note: note, tally: t, once: once, fates: map[string]fate{}}
 }
 
-func (s *sieve) fate(description string) fate {
+func (s *cleaner) fate(description string) fate {
 	f, ok := s.fates[description]
 	if ok {
 		return f
@@ -98,7 +98,7 @@ func (s *sieve) fate(description string) fate {
 }
 
 // clean returns the attributes without what is left out.
-func (s *sieve) clean(attributes []op.PartialAttribute) []op.PartialAttribute {
+func (s *cleaner) clean(attributes []op.PartialAttribute) []op.PartialAttribute {
 	if s.once {
 		attributes = s.dropTwins(attributes)
 	}
@@ -119,7 +119,7 @@ func (s *sieve) clean(attributes []op.PartialAttribute) []op.PartialAttribute {
 }
 
 // count counts the passwords that no bind can use.
-func (s *sieve) count(passwords [][]byte) {
+func (s *cleaner) count(passwords [][]byte) {
 	for _, v := range passwords {
 		if scheme, usable := auth.Usable(v); !usable {
 			s.tally.password(scheme)
@@ -129,7 +129,7 @@ func (s *sieve) count(passwords [][]byte) {
 
 // dropTwins drops values that are equal to an earlier one, also under another name
 // of their type.
-func (s *sieve) dropTwins(attributes []op.PartialAttribute) []op.PartialAttribute {
+func (s *cleaner) dropTwins(attributes []op.PartialAttribute) []op.PartialAttribute {
 	seen := map[string]bool{}
 	attributes = slices.Clone(attributes)
 	for i := range attributes {
@@ -159,7 +159,7 @@ func (s *sieve) dropTwins(attributes []op.PartialAttribute) []op.PartialAttribut
 	return slices.DeleteFunc(attributes, func(a op.PartialAttribute) bool { return len(a.Values) == 0 })
 }
 
-func (s *sieve) withoutForeign(attributes []op.PartialAttribute) []op.PartialAttribute {
+func (s *cleaner) withoutForeign(attributes []op.PartialAttribute) []op.PartialAttribute {
 	var id [][]byte
 	hasID, hasLock, disabled := false, false, false
 	attributes = slices.DeleteFunc(slices.Clone(attributes), func(a op.PartialAttribute) bool {

@@ -134,7 +134,7 @@ func load(ctx context.Context, p *partition.Partition, o *Options, skip int, sco
 		return res, interrupted(ctx, err)
 	}
 	res.Done = l.Count()
-	im.tally.tell(o.Note)
+	im.tally.report(o.Note)
 	return res, o.ended(res)
 }
 
@@ -175,7 +175,7 @@ func (im *importer) run(ctx context.Context) error {
 	})
 	for range im.o.Workers {
 		wg.Go(func() {
-			s := newSieve(im.p.Schema(), im.noteForeign, im.tally, im.o.DropDuplicates)
+			s := newCleaner(im.p.Schema(), im.noteForeign, im.tally, im.o.DropDuplicates)
 			for b := range batches {
 				if err := im.work(ctx, s, b); err != nil {
 					cancel(err)
@@ -187,7 +187,7 @@ func (im *importer) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return im.settle(ctx)
+	return im.linkWaiting(ctx)
 }
 
 func (im *importer) read(ctx context.Context, batches chan<- *batch) {
@@ -220,7 +220,7 @@ func (im *importer) read(ctx context.Context, batches chan<- *batch) {
 }
 
 // work takes a batch through the steps of a Loader.
-func (im *importer) work(ctx context.Context, s *sieve, b *batch) error {
+func (im *importer) work(ctx context.Context, s *cleaner, b *batch) error {
 	b.prepared, b.bad = make([]*transfer.Loading, len(b.items)), make([]error, len(b.items))
 	for i := range b.items {
 		b.prepared[i], b.bad[i] = im.prepare(s, &b.items[i])
@@ -291,7 +291,7 @@ func (im *importer) refuse(x *item, err error) error {
 func exists(p *partition.Error) bool { return p != nil && p.Problem == partition.EntryExists }
 
 // prepare does for a record what can be done out of order.
-func (im *importer) prepare(s *sieve, x *item) (*transfer.Loading, error) {
+func (im *importer) prepare(s *cleaner, x *item) (*transfer.Loading, error) {
 	if x.bad != nil {
 		return nil, x.bad
 	}
@@ -326,10 +326,10 @@ func (im *importer) noteForeign(attribute string) {
 	}
 }
 
-// settle links the entries that waited for their parent, again and again as
+// linkWaiting links the entries that waited for their parent, again and again as
 // long as some find it.
-func (im *importer) settle(ctx context.Context) error {
-	s := newSieve(im.p.Schema(), im.noteForeign, newTally(), im.o.DropDuplicates) // they were counted before
+func (im *importer) linkWaiting(ctx context.Context) error {
+	s := newCleaner(im.p.Schema(), im.noteForeign, newTally(), im.o.DropDuplicates) // they were counted before
 	for last := false; im.wait.n > 0; {
 		before := im.wait
 		im.wait = spool{}
@@ -350,7 +350,7 @@ func (im *importer) settle(ctx context.Context) error {
 }
 
 // retry links one entry; the last time, a missing parent is an error.
-func (im *importer) retry(ctx context.Context, s *sieve, x *item, last bool) error {
+func (im *importer) retry(ctx context.Context, s *cleaner, x *item, last bool) error {
 	e, err := im.prepare(s, x)
 	if err == nil {
 		err = im.l.Link(ctx, e)

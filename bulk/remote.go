@@ -37,7 +37,7 @@ func Send(ctx context.Context, r Remote, o Options) (Result, error) {
 	o = o.withDefaults()
 	o.Progress.total = o.Size
 	s := &sender{o: &o, r: r, core: schema.Core(), rejects: rejects{o: &o}, busy: map[string]chan struct{}{}, noted: map[string]bool{}}
-	s.sieve = newSieve(s.core, s.note, newTally(), o.DropDuplicates)
+	s.cleaner = newCleaner(s.core, s.note, newTally(), o.DropDuplicates)
 	n := cmp.Or(r.Connections, 8)
 	h := o.head()
 	if s.changes = h.first.changes(); s.changes {
@@ -47,7 +47,7 @@ func Send(ctx context.Context, r Remote, o Options) (Result, error) {
 	err = errors.Join(err, s.rejects.close())
 	s.res.Bad = s.rejects.n
 	if s.res.Done > 0 {
-		s.sieve.tally.tell(o.Note)
+		s.cleaner.tally.report(o.Note)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -67,7 +67,7 @@ type sender struct {
 	// changes: the files have changes, which are sent in their order.
 	changes bool
 	core    *schema.Schema
-	sieve   *sieve
+	cleaner *cleaner
 
 	mu      sync.Mutex
 	rejects rejects
@@ -287,7 +287,7 @@ func subschemaOf(c *ldap.Conn) (there []op.PartialAttribute, err error) {
 func (s *sender) add(c *ldap.Conn, name string, attributes []op.PartialAttribute, cs []ldap.Control) error {
 	r := ldap.NewAddRequest(name, cs)
 	s.mu.Lock()
-	for _, a := range s.sieve.clean(attributes) {
+	for _, a := range s.cleaner.clean(attributes) {
 		base, _, _ := strings.Cut(a.Description, ";")
 		if t := s.core.Attribute(base); t != nil && t.NoUserModification {
 			s.note(base)

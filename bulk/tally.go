@@ -40,8 +40,8 @@ func (t *tally) reset() {
 	clear(t.duplicates)
 }
 
-// tell makes the notes.
-func (t *tally) tell(note func(string)) {
+// report makes the notes.
+func (t *tally) report(note func(string)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.unusable) > 0 {

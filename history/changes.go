@@ -84,7 +84,7 @@ func Changes(ctx context.Context, p *partition.Partition, s *partition.Snapshot,
 // Of streams the changes of one commit.
 func Of(ctx context.Context, p *partition.Partition, c *changes.Change) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
-		note := past.ParseNote(c.Message)
+		note := past.ParseMessage(c.Message)
 		if c.All {
 			unnamed(c, &note, yield)
 			return
@@ -123,7 +123,7 @@ func Of(ctx context.Context, p *partition.Partition, c *changes.Change) iter.Seq
 
 // unnamed returns the operations of a commit that changed too much for its entries to
 // be named, as the journal has them.
-func unnamed(c *changes.Change, note *past.Note, yield func(*Change, error) bool) {
+func unnamed(c *changes.Change, note *past.Message, yield func(*Change, error) bool) {
 	for i, o := range note.Operations {
 		x := &Change{Revision: c.Revision, Number: i, By: note.By, Record: Record{Name: o.Name}, Kind: o.Kind, Secrets: o.Secrets}
 		if !yield(x, nil) {
@@ -134,7 +134,7 @@ func unnamed(c *changes.Change, note *past.Note, yield func(*Change, error) bool
 
 // erasure returns the notices of an erasure: of each entry whose past is not what it
 // was. One that is no more has no name but its entryUUID.
-func erasure(ctx context.Context, p *partition.Partition, c *changes.Change, note *past.Note, yield func(*Change, error) bool) {
+func erasure(ctx context.Context, p *partition.Partition, c *changes.Change, note *past.Message, yield func(*Change, error) bool) {
 	s, err := p.At(ctx, c.Revision)
 	if err != nil {
 		yield(nil, err)
@@ -170,7 +170,7 @@ func kindOf(r op.Request) string {
 }
 
 // secretsOf finds the operation on the entry that a change is of.
-func secretsOf(note *past.Note, c *Change, s *schema.Schema) (secrets []string) {
+func secretsOf(note *past.Message, c *Change, s *schema.Schema) (secrets []string) {
 	if c.Kind != "add" && c.Kind != "modify" {
 		return nil
 	}

@@ -111,7 +111,7 @@ func (w *walk) run() error {
 		}
 	}
 	for _, t := range others {
-		if err := w.turn(t); err != nil {
+		if err := w.update(t); err != nil {
 			return err
 		}
 	}
@@ -176,8 +176,8 @@ func depth(ctx context.Context, s *partition.Snapshot, id entry.ID) (n int, err 
 	return n, nil
 }
 
-// tell hands a record on.
-func (w *walk) tell(id entry.ID, name string, r op.Request) error {
+// emit hands a record on.
+func (w *walk) emit(id entry.ID, name string, r op.Request) error {
 	if !w.yield(&Record{id, name, r}, nil) {
 		return errStopped
 	}
@@ -196,7 +196,7 @@ func (w *walk) remove(t task) (bool, error) {
 	if err := w.put(t.id, nil); err != nil {
 		return false, err
 	}
-	return true, w.tell(t.id, name, &op.Delete{Name: name})
+	return true, w.emit(t.id, name, &op.Delete{Name: name})
 }
 
 // hasChildren reports whether an entry has children at this point of the walk.
@@ -216,8 +216,8 @@ func (w *walk) hasChildren(id entry.ID) (bool, error) {
 	return false, nil
 }
 
-// turn tells of an entry that comes, moves or changes.
-func (w *walk) turn(t task) error {
+// update tells of an entry that comes, moves or changes.
+func (w *walk) update(t task) error {
 	after, err := w.To.Entry(w.ctx, t.id, false)
 	if err != nil {
 		return err
@@ -286,11 +286,11 @@ func (w *walk) free(id entry.ID, at *spot) error {
 		name, err := w.name(holder)
 		return errors.Join(err, fmt.Errorf("%w: %s", ErrTaken, name))
 	}
-	return w.evade(holder)
+	return w.renameAside(holder)
 }
 
-// evade calls an entry something else for a while.
-func (w *walk) evade(id entry.ID) error {
+// renameAside calls an entry something else for a while.
+func (w *walk) renameAside(id entry.ID) error {
 	now, err := w.spot(id)
 	if err != nil {
 		return err
@@ -328,7 +328,7 @@ func (w *walk) add(id entry.ID, at *spot, after *entry.Entry) error {
 	if err != nil {
 		return err
 	}
-	return w.tell(id, name, &op.Add{Name: name, Attributes: userAttributes(after.Attributes)})
+	return w.emit(id, name, &op.Add{Name: name, Attributes: userAttributes(after.Attributes)})
 }
 
 // move tells of an entry that is to stand elsewhere, or be called otherwise.
@@ -378,7 +378,7 @@ func (w *walk) rename(id entry.ID, now, at *spot, deleteOld bool) error {
 		superior := new.Parent().String()
 		r.NewSuperior = &superior
 	}
-	return w.tell(id, name, r)
+	return w.emit(id, name, r)
 }
 
 // attributesOf returns an entry's attributes at this point of the walk.
@@ -406,7 +406,7 @@ func (w *walk) modify(t task, after *entry.Entry) error {
 	if err != nil {
 		return err
 	}
-	return w.tell(t.id, name, &op.Modify{Name: name, Changes: delta})
+	return w.emit(t.id, name, &op.Modify{Name: name, Changes: delta})
 }
 
 // subschema tells of a change of schema: of what the directory has of its own.
@@ -427,5 +427,5 @@ func (w *walk) subschema(after *entry.Entry) error {
 		// A replace would be of all definitions, the built-in ones too.
 		changes = append(changes, definitionChanges(before, after, m.Description)...)
 	}
-	return w.tell(subschema.ID, subschema.Name, &op.Modify{Name: subschema.Name, Changes: changes})
+	return w.emit(subschema.ID, subschema.Name, &op.Modify{Name: subschema.Name, Changes: changes})
 }

@@ -62,8 +62,8 @@ func WriteLDIF(w io.Writer, records []*Record) error {
 
 // State returns the state of a moment as one of one revision, of which the journal
 // tells; Close it.
-func State(ctx context.Context, p *partition.Partition, m past.Moment) (*partition.Snapshot, error) {
-	s, err := past.AtMoment(ctx, p, m)
+func State(ctx context.Context, p *partition.Partition, m past.PointInTime) (*partition.Snapshot, error) {
+	s, err := past.At(ctx, p, m)
 	if err != nil || !m.IsNow() {
 		return s, err
 	}

@@ -101,7 +101,7 @@ func (r *run) peace() (longest time.Duration) {
 func TestHistoriesFaults(t *testing.T) {
 	own := [servers][]string{}
 	for i, clock := range []time.Duration{skew, 0, -skew} {
-		own[i] = []string{"--drift", drift.String(), "--test-settle", settleTime.String(), "--test-clock", clock.String()}
+		own[i] = []string{"--drift", drift.String(), "--test-in-flight", settleTime.String(), "--test-clock", clock.String()}
 	}
 	r := newRun(t, storeKinds[1].make(t), *historiesTime, own)
 	r.run(func(n int) {

@@ -88,19 +88,19 @@ func (l *Log) resolve(ctx context.Context, s revision.Slot, c *revision.Cell) (l
 
 // upTo is the last revision that an incarnation may have issued. Beyond it are
 // those of its successors, which may be at work already when another server has
-// been quicker to recover, to sweep and to free the slot.
+// been quicker to recover, to clean up and to free the slot.
 func upTo(c *revision.Cell) table.Revision { return max(c.Head, c.Limit) }
 
-// Sweep removes what a closed slot does not show, archives it and frees it
+// CleanUp removes what a closed slot does not show, archives it and frees it
 // (R4). The caller has waited until no write of the former holder can land any
 // more.
-func (l *Log) Sweep(ctx context.Context, s revision.Slot, raw []byte) error {
+func (l *Log) CleanUp(ctx context.Context, s revision.Slot, raw []byte) error {
 	c, err := revision.DecodeCell(raw)
 	if err != nil {
 		return err
 	}
 	if c.State != revision.Closed {
-		return fmt.Errorf("sweeping slot %d: it is %s", s, c.State)
+		return fmt.Errorf("cleaning up slot %d: it is %s", s, c.State)
 	}
 	view := revision.NewVector(map[revision.Slot]revision.Cell{s: c}, nil)
 	for rec, err := range l.Lists(ctx, s, c.First-1, upTo(&c)) {
@@ -122,7 +122,7 @@ func (l *Log) Sweep(ctx context.Context, s revision.Slot, raw []byte) error {
 	return l.Free(ctx, s, raw)
 }
 
-// Free archives a closed slot of which nothing is left to sweep, and frees it.
+// Free archives a closed slot of which nothing is left to clean up, and frees it.
 // The archive comes first: who meets the next holder's cell must find it.
 func (l *Log) Free(ctx context.Context, s revision.Slot, raw []byte) error {
 	c, err := revision.DecodeCell(raw)

@@ -107,7 +107,7 @@ func note(x *revision.Cell, age time.Duration, config table.Revision, lease time
 	case x.State == revision.Recovering:
 		return "silent: another server decides what it left"
 	case x.State == revision.Closed:
-		return "over: another server sweeps what it left"
+		return "over: another server cleans up what it left"
 	case x.State == revision.Open && x.Limit != 0 && age > 2*lease:
 		return "silent: to be recovered"
 	case x.State == revision.Open && x.Config < config:

@@ -179,8 +179,8 @@ type Sink interface {
 	Done(r *Response) error
 }
 
-// A Stayer is a Sink for operations that may last until the client ends them, as
+// A Persister is a Sink for operations that may last until the client ends them, as
 // persistent searches do. One that is about to wait for what may never come calls
 // Stay, once. An error says that the connection has enough of them; it is a
 // *Result, as the context's cause is if the server ends the operation.
-type Stayer interface{ Stay() error }
+type Persister interface{ Persist() error }

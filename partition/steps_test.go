@@ -26,7 +26,7 @@ import (
 )
 
 // quick are servers of one store that learn quickly of each other.
-var quick = txn.Options{Lease: 10 * time.Second, Poll: 5 * time.Millisecond, Settle: 50 * time.Millisecond}
+var quick = txn.Options{Lease: 10 * time.Second, Poll: 5 * time.Millisecond, InFlight: 50 * time.Millisecond}
 
 // openShared opens a store that is atomic only per row, as one of its servers.
 func openShared(t testing.TB, s table.Store, o txn.Options) *partition.Partition {
@@ -341,7 +341,7 @@ type killed struct {
 func newKilled(t *testing.T, n int) *killed {
 	t.Helper()
 	store := tabletest.NewMem()
-	o := txn.Options{Lease: 3 * time.Second, Poll: 20 * time.Millisecond, Settle: 50 * time.Millisecond}
+	o := txn.Options{Lease: 3 * time.Second, Poll: 20 * time.Millisecond, InFlight: 50 * time.Millisecond}
 	k := &killed{n: n, other: serversWith(t, store, 1, o)[0]}
 	faulty, faults := tabletest.WithFaults(store, uint64(n))
 	dying := openShared(t, faulty, o)

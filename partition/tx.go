@@ -90,6 +90,6 @@ func (tx *Tx) ChangeSchema(ctx context.Context, add, remove []schema.Definition)
 // the entry lacks them.
 func (tx *Tx) Isolate(id entry.ID) { tx.tx.Isolate(id) }
 
-// SettleCSN replaces in b, at the commit, each entryCSN that the transaction has made by
+// ReplaceCSN replaces in b, at the commit, each entryCSN that the transaction has made by
 // what it finally is: b shows it as it is before the commit.
-func (tx *Tx) SettleCSN(b []byte) { tx.tx.SettleCSN(b) }
+func (tx *Tx) ReplaceCSN(b []byte) { tx.tx.ReplaceCSN(b) }

@@ -82,12 +82,12 @@ func below(rs []table.Revision) table.Revision {
 func (v *Vector) Max() table.Revision { return v.max }
 
 // Stable is the low-water mark S: what is visible up to it never changes any
-// more. Slots that were swept and freed do not count.
+// more. Slots that were cleaned up and freed do not count.
 func (v *Vector) Stable() table.Revision { return v.stable }
 
 // Decided is the largest revision up to which no commit will appear any more. It
 // runs ahead of Stable while a closed slot waits for the cells of its void
-// revisions to be swept.
+// revisions to be cleaned up.
 func (v *Vector) Decided() table.Revision { return v.decided }
 
 // Low implements table.View. Unlike Stable it stays below every revision that is

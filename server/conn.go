@@ -38,7 +38,7 @@ type conn struct {
 	requests atomic.Uint64          // read so far
 	ending   atomic.Pointer[ending] // why the reader is to end the connection
 	workers  sync.WaitGroup         // operations that run beside the reader
-	idle     idleness               // the sweeper's
+	idle     idleness               // the reaper's
 
 	armed atomic.Bool // tick will be called
 
@@ -282,7 +282,7 @@ func (c *conn) bind(m *op.Message) error {
 	if err != nil {
 		return err
 	}
-	c.settle(cancelSearches)
+	c.drain(cancelSearches)
 	c.out.flush() // a slow password hash holds up nothing that is answered
 	c.run(o)
 	c.bound.Store(c.session.Name() != "")

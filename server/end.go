@@ -62,7 +62,7 @@ func (c *conn) end(err error) {
 	if e.reason != "" {
 		c.log().Warn("connection closed", "reason", e.reason)
 	}
-	c.settle(e.grace)
+	c.drain(e.grace)
 	c.cancel()
 	c.out.seal(e.notice)
 	if c.tls != nil {
@@ -84,8 +84,8 @@ func (c *conn) closeSession() {
 	}
 }
 
-// settle waits for the operations that are to finish.
-func (c *conn) settle(g grace) {
+// drain waits for the operations that are to finish.
+func (c *conn) drain(g grace) {
 	if g == cancelAll {
 		c.forgetWaiting()
 		return
@@ -99,7 +99,7 @@ func (c *conn) settle(g grace) {
 		}
 		c.mu.Unlock()
 	}
-	c.endStaying()
+	c.endPersistent()
 	c.workers.Wait()
 }
 

@@ -3,7 +3,7 @@ package server
 import "time"
 
 // Timeouts without a clock on the hot path: connections count what they do, and
-// once in a while the sweeper looks whether the counts still move.
+// once in a while the reaper looks whether the counts still move.
 
 // A standstill is how long a count has not moved.
 type standstill struct {
@@ -18,18 +18,18 @@ func (s *standstill) observe(count uint64, now time.Time) time.Duration {
 	return now.Sub(s.since)
 }
 
-// idleness is what the sweeper remembers of a connection.
+// idleness is what the reaper remembers of a connection.
 type idleness struct{ requests, writes, unbound standstill }
 
-// sweep runs until the server's context ends.
-func (s *Server) sweep() {
+// reap runs until the server's context ends.
+func (s *Server) reap() {
 	for {
 		o := s.options()
 		every := min(o.IdleTimeout, o.BindTimeout, o.WriteTimeout)/8 + 1
 		t := time.NewTimer(min(every, time.Second))
 		select {
 		case now := <-t.C:
-			s.sweepAll(now)
+			s.reapIdle(now)
 		case <-s.ctx.Done():
 			t.Stop()
 			return
@@ -41,7 +41,7 @@ func (s *Server) sweep() {
 // of WriteTimeout. Each holds a buffer, and a search that is under way.
 const maxPatient = 256
 
-func (s *Server) sweepAll(now time.Time) {
+func (s *Server) reapIdle(now time.Time) {
 	open := s.open()
 	patience, slow := s.options().WriteTimeout, 0
 	for _, c := range open {
@@ -53,13 +53,13 @@ func (s *Server) sweepAll(now time.Time) {
 		patience /= 10
 	}
 	for _, c := range open {
-		c.sweep(now, patience)
+		c.reapIfIdle(now, patience)
 	}
 }
 
-// sweep ends the connection if it has been still for too long; patience is for a
+// reapIfIdle ends the connection if it has been still for too long; patience is for a
 // client that does not take its answers.
-func (c *conn) sweep(now time.Time, patience time.Duration) {
+func (c *conn) reapIfIdle(now time.Time, patience time.Duration) {
 	requests, writes := c.requests.Load(), c.nc.writes.Load()
 	still := c.idle.requests.observe(requests, now)
 	if c.outstanding() {

@@ -2,18 +2,18 @@ package server
 
 import "github.com/seed-4dac0d86/ldapd/op"
 
-var _ op.Stayer = (*sink)(nil)
+var _ op.Persister = (*sink)(nil)
 
-// Stay implements op.Stayer. If the reader runs the operation, another goroutine
+// Persist implements op.Persister. If the reader runs the operation, another goroutine
 // reads on at once. From here on the operation does not count among those
 // outstanding, which could leave the connection without a reader; and it
 // is stopped when the server is.
-func (s *sink) Stay() error {
+func (s *sink) Persist() error {
 	o := (*operation)(s)
 	o.context() // what ends it
 	c := o.conn
 	c.mu.Lock()
-	if n := c.staying(); n >= c.server.options().MaxPersistent {
+	if n := c.persistent(); n >= c.server.options().MaxPersistent {
 		c.mu.Unlock()
 		return op.Errorf(op.AdminLimitExceeded, "the connection has %d persistent searches, and takes no more", n)
 	}
@@ -32,8 +32,8 @@ func (s *sink) Stay() error {
 	return nil
 }
 
-// staying counts the operations that stay; it needs c.mu.
-func (c *conn) staying() (n int) {
+// persistent counts the operations that stay; it needs c.mu.
+func (c *conn) persistent() (n int) {
 	for _, o := range c.ops {
 		if o.stays {
 			n++
@@ -42,8 +42,8 @@ func (c *conn) staying() (n int) {
 	return n
 }
 
-// endStaying ends the operations that would not end by themselves.
-func (c *conn) endStaying() {
+// endPersistent ends the operations that would not end by themselves.
+func (c *conn) endPersistent() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, o := range c.ops {

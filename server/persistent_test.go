@@ -13,15 +13,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
-// A stayed tells how an operation that stayed ended.
-type stayed struct {
+// A endedSearch tells how an operation that stayed ended.
+type endedSearch struct {
 	id    int32
 	cause error
 }
 
-// staying serves searches that stay until their context ends, as persistent
+// persistentHandler serves searches that stay until their context ends, as persistent
 // searches do, and everything else at once. Those that stay say so on began.
-func staying(began chan<- int32, ended chan<- stayed) func(context.Context, *op.Message, op.Sink) {
+func persistentHandler(began chan<- int32, ended chan<- endedSearch) func(context.Context, *op.Message, op.Sink) {
 	return func(ctx context.Context, m *op.Message, sink op.Sink) {
 		response := &op.Response{}
 		defer func() { sink.Done(response) }()
@@ -29,7 +29,7 @@ func staying(began chan<- int32, ended chan<- stayed) func(context.Context, *op.
 			return
 		}
 		var result *op.Result
-		if err := sink.(op.Stayer).Stay(); errors.As(err, &result) {
+		if err := sink.(op.Persister).Persist(); errors.As(err, &result) {
 			response.Result = *result
 			return
 		}
@@ -39,15 +39,15 @@ func staying(began chan<- int32, ended chan<- stayed) func(context.Context, *op.
 		if response.Code = op.Canceled; errors.As(cause, &result) {
 			response.Result = *result
 		}
-		ended <- stayed{m.ID, cause}
+		ended <- endedSearch{m.ID, cause}
 	}
 }
 
-// stayingRig is a server of operations that stay, and a client with one.
-func stayingRig(t *testing.T, o server.Options) (*rig, *client, chan int32, chan stayed) {
+// persistentRig is a server of operations that stay, and a client with one.
+func persistentRig(t *testing.T, o server.Options) (*rig, *client, chan int32, chan endedSearch) {
 	t.Helper()
-	began, ended := make(chan int32, 1000), make(chan stayed, 1000)
-	r := start(t, staying(began, ended), o)
+	began, ended := make(chan int32, 1000), make(chan endedSearch, 1000)
+	r := start(t, persistentHandler(began, ended), o)
 	c := r.dial()
 	c.send(1, search)
 	receive(t, began, "the search")
@@ -75,7 +75,7 @@ func TestStayEnds(t *testing.T) {
 			func(c *client) { c.expect(1, op.Unavailable); c.notice(op.Unavailable) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r, c, _, ended := stayingRig(t, server.Options{})
+			r, c, _, ended := persistentRig(t, server.Options{})
 			test.end(r, c)
 			if e := receive(t, ended, "the search's end"); e.cause == nil {
 				t.Error("it has ended without a cause")
@@ -91,7 +91,7 @@ func TestStayEnds(t *testing.T) {
 // Beyond MaxPersistent one is refused, and the connection goes on. One that has
 // ended makes room.
 func TestStayLimit(t *testing.T) {
-	_, c, began, ended := stayingRig(t, server.Options{MaxPersistent: 2})
+	_, c, began, ended := persistentRig(t, server.Options{MaxPersistent: 2})
 	c.send(2, search)
 	receive(t, began, "the second search")
 	c.send(3, search)
@@ -114,7 +114,7 @@ func TestStayLimit(t *testing.T) {
 // reader, which an Abandon of it needs.
 func TestStayIsNotOutstanding(t *testing.T) {
 	began, release := make(chan int32, 1), make(chan bool)
-	serve := staying(make(chan int32, 10), make(chan stayed, 10))
+	serve := persistentHandler(make(chan int32, 10), make(chan endedSearch, 10))
 	c := start(t, func(ctx context.Context, m *op.Message, sink op.Sink) {
 		if _, ok := m.Request.(*op.Modify); ok {
 			began <- m.ID
@@ -140,8 +140,8 @@ func TestStayIsNotOutstanding(t *testing.T) {
 // An operation that stays costs one goroutine, whatever contexts hang on its own.
 func TestStayGoroutines(t *testing.T) {
 	const connections, each = 20, 5
-	began, ended := make(chan int32, connections*each), make(chan stayed, connections*each)
-	serve := staying(began, ended)
+	began, ended := make(chan int32, connections*each), make(chan endedSearch, connections*each)
+	serve := persistentHandler(began, ended)
 	r := start(t, func(ctx context.Context, m *op.Message, sink op.Sink) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -173,7 +173,7 @@ func TestStaySlowClient(t *testing.T) {
 	r := start(t, func(_ context.Context, m *op.Message, sink op.Sink) {
 		response := &op.Response{}
 		if _, ok := m.Request.(*op.Search); ok {
-			sink.(op.Stayer).Stay()
+			sink.(op.Persister).Persist()
 			e := person("cn=1", make([]byte, size))
 			var err error
 			for err = sink.Entry(e); err == nil; err = sink.Entry(e) {

@@ -20,7 +20,7 @@
 //     turn, with as many octets as one message may have; what comes then is
 //     refused, busy (51). So the reader always reads, and an Abandon, a Cancel or
 //     an Unbind is heard however many operations are outstanding.
-//   - An operation that says it stays ([op.Stayer]) is left by the reader at once
+//   - An operation that calls Persist ([op.Persister]) is left by the reader at once
 //     and not counted; [Options.MaxPersistent] bounds those.
 //
 // A Bind is alone on its connection (RFC 4511, 4.2.1): searches under way are
@@ -211,8 +211,8 @@ type Server struct {
 	conns     map[*conn]bool
 	addresses map[netip.Addr]int // connections; if there is a limit
 	running   sync.WaitGroup     // connections and Serve loops
-	sweeping  sync.Once
-	sweeper   sync.WaitGroup
+	reaping   sync.Once
+	reaper    sync.WaitGroup
 }
 
 // New makes a server that has nothing to listen on yet: see [Listen] and
@@ -338,7 +338,7 @@ func (s *Server) addConn(c *conn) *op.Result {
 	}
 	s.conns[c] = true
 	s.running.Add(1)
-	s.sweeping.Do(func() { s.sweeper.Go(s.sweep) })
+	s.reaping.Do(func() { s.reaper.Go(s.reap) })
 	return nil
 }
 
@@ -362,7 +362,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	for _, c := range s.drain() {
 		c.stop(shutdown)
 	}
-	defer s.sweeper.Wait()
+	defer s.reaper.Wait()
 	defer s.cancel()
 	done := make(chan struct{})
 	go func() {

@@ -355,7 +355,7 @@ func TestRecoverTwice(t *testing.T) {
 	if row, err := s.Table("data").Get(ctx, []byte("pending"), table.Select{View: h}); err != nil || len(row.Cells) > 0 {
 		t.Errorf("a late cell is read: %v %v", row, err)
 	}
-	if err := journal.New(s).Sweep(ctx, 1, h.Raw(1)); err != nil {
+	if err := journal.New(s).CleanUp(ctx, 1, h.Raw(1)); err != nil {
 		t.Fatal(err)
 	}
 	if cells, _ := s.Cells("data", []byte("pending")); len(cells) > 0 {
@@ -452,11 +452,11 @@ func TestLatePut(t *testing.T) {
 	if snap.Low() >= p.rec.Revision {
 		t.Error("the low-water mark is above a revision that may have left cells")
 	}
-	eventually(t, "the late cell is removed", 10*fast.Settle, func() bool {
+	eventually(t, "the late cell is removed", 10*fast.InFlight, func() bool {
 		cells, _ := s.Cells("data", []byte("late"))
 		return len(cells) == 0
 	})
-	eventually(t, "the exception goes", 10*fast.Settle, func() bool {
+	eventually(t, "the exception goes", 10*fast.InFlight, func() bool {
 		now := db.Snapshot()
 		defer now.Close()
 		return now.Low() > p.rec.Revision

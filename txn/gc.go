@@ -164,7 +164,7 @@ func (db *DB) collectNowAndThen(ctx context.Context) {
 	for pause(ctx, jittered(interval, db.o.random())) == nil {
 		o := CollectOptions{Retention: db.o.Retention, Rate: db.o.CollectRate}
 		whole := db.o.Retention > 0 && time.Since(last) >= every
-		done, err := db.collectInTurn(ctx, o, whole)
+		done, err := db.collectAsLeader(ctx, o, whole)
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
@@ -179,9 +179,9 @@ func (db *DB) collectNowAndThen(ctx context.Context) {
 	}
 }
 
-// collectInTurn collects if it falls to this server: what is below the horizon that
+// collectAsLeader collects if it falls to this server: what is below the horizon that
 // all honour by now, having announced the next one.
-func (db *DB) collectInTurn(ctx context.Context, o CollectOptions, whole bool) (Collection, error) {
+func (db *DB) collectAsLeader(ctx context.Context, o CollectOptions, whole bool) (Collection, error) {
 	b, err := db.horizon.bounds(ctx)
 	if err != nil || !b.leader {
 		return Collection{}, err

@@ -11,11 +11,11 @@ import (
 )
 
 // others tends to the slots of other servers: it knows for how long each has been
-// silent, recovers those that fell silent and sweeps those that were closed.
+// silent, recovers those that fell silent and cleans up those that were closed.
 type others struct {
 	e          *cluster
 	seen       map[revision.Slot]observation // run's
-	sweeping   atomic.Bool
+	cleaning   atomic.Bool
 	recovering atomic.Bool
 }
 
@@ -64,42 +64,42 @@ func (o *others) recoverSilent() {
 	})
 }
 
-// tidy erases once more what was given up long ago, and frees the slots of
+// startCleanUp erases once more what was given up long ago, and frees the slots of
 // former holders, in the background.
-func (o *others) tidy(w *writer) {
-	settle := w.e.db.o.Settle
-	var sweep []revision.Slot
+func (o *others) startCleanUp(w *writer) {
+	inFlight := w.e.db.o.InFlight
+	var closed []revision.Slot
 	for _, s := range w.e.heads.Slots() {
-		if c := w.e.heads.Cell(s); c.Kind == revision.Server && c.State == revision.Closed && time.Since(o.seen[s].since) > settle {
-			sweep = append(sweep, s)
+		if c := w.e.heads.Cell(s); c.Kind == revision.Server && c.State == revision.Closed && time.Since(o.seen[s].since) > inFlight {
+			closed = append(closed, s)
 		}
 	}
 	w.mu.Lock()
 	var old []abortedCommit
 	for _, v := range w.aborted {
-		if time.Since(v.since) > settle {
+		if time.Since(v.since) > inFlight {
 			old = append(old, v)
 		}
 	}
 	w.mu.Unlock()
-	if len(sweep)+len(old) == 0 || !o.sweeping.CompareAndSwap(false, true) {
+	if len(closed)+len(old) == 0 || !o.cleaning.CompareAndSwap(false, true) {
 		return
 	}
 	heads := w.e.heads
 	w.e.done.Go(func() {
-		defer o.sweeping.Store(false)
-		w.sweep(heads, sweep, old)
+		defer o.cleaning.Store(false)
+		w.cleanUp(heads, closed, old)
 	})
 }
 
-func (w *writer) sweep(heads *journal.Heads, slots []revision.Slot, old []abortedCommit) {
+func (w *writer) cleanUp(heads *journal.Heads, slots []revision.Slot, old []abortedCommit) {
 	ctx := w.e.background
 	for _, v := range old {
 		if ctx.Err() != nil {
 			return
 		}
 		if err := w.e.db.log.Erase(ctx, v.rec); err != nil {
-			w.e.db.o.Log.Warn("sweeping", "revision", v.rec.Revision.String(), "error", err)
+			w.e.db.o.Log.Warn("cleaning up", "revision", v.rec.Revision.String(), "error", err)
 			continue
 		}
 		w.mu.Lock()
@@ -107,8 +107,8 @@ func (w *writer) sweep(heads *journal.Heads, slots []revision.Slot, old []aborte
 		w.mu.Unlock()
 	}
 	for _, s := range slots {
-		if err := w.e.db.log.Sweep(ctx, s, heads.Raw(s)); err != nil {
-			w.e.db.o.Log.Warn("sweeping", "slot", s, "error", err)
+		if err := w.e.db.log.CleanUp(ctx, s, heads.Raw(s)); err != nil {
+			w.e.db.o.Log.Warn("cleaning up", "slot", s, "error", err)
 		}
 	}
 }

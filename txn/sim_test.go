@@ -40,7 +40,7 @@ func newWorld(t *testing.T, batch bool, seed uint64) *world {
 	w := &world{
 		t: t, rnd: rand.New(rand.NewPCG(seed, 1)),
 		acked: map[int]table.Revision{}, maybe: map[int]bool{},
-		o: Options{Lease: 150 * time.Millisecond, Poll: time.Millisecond, Settle: 150 * time.Millisecond},
+		o: Options{Lease: 150 * time.Millisecond, Poll: time.Millisecond, InFlight: 150 * time.Millisecond},
 	}
 	if batch {
 		w.batch = tabletest.NewBatchMem()
@@ -212,7 +212,7 @@ func (w *world) life(seed uint64, rate float64, crashAt, workers, each int) (cal
 	if w.rnd.IntN(2) == 0 {
 		f.Land()
 	} else {
-		time.AfterFunc(time.Duration(w.rnd.IntN(int(w.o.Settle))), f.Land)
+		time.AfterFunc(time.Duration(w.rnd.IntN(int(w.o.InFlight))), f.Land)
 	}
 	return f.Calls(), f.Crashed()
 }

@@ -310,7 +310,7 @@ func (n *net) crash(d *node) {
 			c.drop = true
 		case 1:
 			if c.lands = n.now() + n.lateness(c, 0); n.unsettled {
-				c.lands = n.now() + time.Duration(n.rnd.Int64N(int64(4*n.o.Settle)))
+				c.lands = n.now() + time.Duration(n.rnd.Int64N(int64(4*n.o.InFlight)))
 			}
 		}
 		n.end(c)
@@ -430,7 +430,7 @@ func init() {
 // lateness is how long after a time from now on a call may be done: within the
 // time that it has to settle.
 func (n *net) lateness(c *call, after time.Duration) time.Duration {
-	left := c.sent + n.o.Settle - (n.now() + after)
+	left := c.sent + n.o.InFlight - (n.now() + after)
 	return time.Duration(n.rnd.Int64N(int64(max(left, 1))))
 }
 
@@ -440,9 +440,9 @@ func (n *net) pause(d *node) {
 	longest := 2 * n.o.Lease
 	switch {
 	case n.slowly:
-		longest = 4 * n.o.Settle
+		longest = 4 * n.o.InFlight
 	case n.rnd.IntN(4) == 0:
-		longest = 2 * n.o.Settle
+		longest = 2 * n.o.InFlight
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -305,7 +305,7 @@ func (o *oracle) issued(r table.Revision, a *try) {
 		o.breaks("I5: %s saw %s", r, a.snapshot.Max())
 	}
 	// What the store's clock was measured by may have been on its way for long.
-	latest := virtualTime().Add(o.net.o.Drift + 2*o.net.o.Lease + o.net.o.Settle)
+	latest := virtualTime().Add(o.net.o.Drift + 2*o.net.o.Lease + o.net.o.InFlight)
 	if at := r.Time(); at.After(latest) {
 		o.breaks("%s leads the store's clock by %v", r, at.Sub(virtualTime()))
 	}

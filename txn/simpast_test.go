@@ -67,7 +67,7 @@ func (h *historian) collect(random uint64) error {
 }
 
 func (h *historian) collectInTurn(random uint64) error {
-	_, err := h.db.collectInTurn(h.ctx, CollectOptions{Retention: retention(random)}, random%4 != 0)
+	_, err := h.db.collectAsLeader(h.ctx, CollectOptions{Retention: retention(random)}, random%4 != 0)
 	return err
 }
 

@@ -45,7 +45,7 @@ type history struct {
 // simulate runs the history of a seed.
 func simulate(t *testing.T, seed uint64, faults *coverage, traced bool) (h history) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNet(seed, Options{Lease: time.Second, Poll: 50 * time.Millisecond, Settle: 3 * time.Second, Drift: 10 * time.Second, stripes: 16,
+		n := newNet(seed, Options{Lease: time.Second, Poll: 50 * time.Millisecond, InFlight: 3 * time.Second, Drift: 10 * time.Second, stripes: 16,
 			SecretAge: 100 * time.Millisecond, Secrets: map[string][]table.Family{"data": {secretFamily}}}, faults)
 		if traced {
 			n.trace = &strings.Builder{}
@@ -73,7 +73,7 @@ func (w *simWorld) play() error {
 	servers := 2 + min(n.rnd.IntN(4), n.rnd.IntN(4))
 	switch n.rnd.IntN(6) {
 	case 0:
-		w.think = n.o.Lease + n.o.Settle // slots are swept and used again meanwhile
+		w.think = n.o.Lease + n.o.InFlight // slots are swept and used again meanwhile
 		n.slowly = true
 		servers = max(servers, 3)
 		n.past = n.rnd.IntN(2) == 0

@@ -57,7 +57,7 @@ func raiseFlag(db *DB) (table.Revision, error) {
 }
 
 // calm is a server that a busy machine does not cost its slot.
-var calm = Options{Lease: 3 * time.Second, Poll: fast.Poll, Settle: fast.Settle}
+var calm = Options{Lease: 3 * time.Second, Poll: fast.Poll, InFlight: fast.InFlight}
 
 // TestStep has three servers write a row each time that they do not see the flag.
 // What a snapshot behind the step shows is all of it, also when a server dies

@@ -44,9 +44,9 @@ type Options struct {
 	// less often, and at once when it is asked again. Stores of one process do
 	// not poll.
 	Poll time.Duration
-	// Settle is how long a write may be under way in the store before it
+	// InFlight is how long a write may be under way in the store before it
 	// lands or is lost for good; 30 s by default.
-	Settle time.Duration
+	InFlight time.Duration
 	// Drift is how far this server's clock may lead that of a store which has
 	// one; a minute by default. Beyond it the server does not commit.
 	Drift time.Duration
@@ -89,7 +89,7 @@ func (o Options) withDefaults() Options {
 	}
 	def(&o.Lease, 10*time.Second)
 	def(&o.Poll, 50*time.Millisecond)
-	def(&o.Settle, 30*time.Second)
+	def(&o.InFlight, 30*time.Second)
 	def(&o.Drift, time.Minute)
 	def(&o.Attempts, 16)
 	def(&o.SecretAge, 2*time.Minute)

@@ -26,7 +26,7 @@ var stores = []struct {
 }
 
 // fast is a server that does everything quickly.
-var fast = Options{Lease: 400 * time.Millisecond, Poll: 2 * time.Millisecond, Settle: 50 * time.Millisecond}
+var fast = Options{Lease: 400 * time.Millisecond, Poll: 2 * time.Millisecond, InFlight: 50 * time.Millisecond}
 
 func open(t testing.TB, s table.Store, o Options) *DB {
 	t.Helper()

@@ -102,7 +102,7 @@ func (w *writer) run() {
 			renew = time.Now().Add(every)
 			if blocked, err = w.publish(w.e.background, true); err == nil {
 				w.e.watchDrift()
-				w.e.others.tidy(w)
+				w.e.others.startCleanUp(w)
 				w.e.others.recoverSilent()
 			}
 		case publishing:

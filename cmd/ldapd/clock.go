@@ -38,7 +38,7 @@ func isAccepted(c *cobra.Command) bool {
 // no guard for what only reads, nor on HBase, whose own clocks are asked there.
 func readGuard(c *config.Config, log *slog.Logger, use purpose) (*wallclock.Guard, error) {
 	if c.Test != (config.Test{}) {
-		log.Warn("options for tests are in force", "settle", c.Test.Settle, "clock", c.Test.Clock)
+		log.Warn("options for tests are in force", "in-flight", c.Test.InFlight, "clock", c.Test.Clock)
 	}
 	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") || use == reading {
 		return nil, nil

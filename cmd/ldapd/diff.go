@@ -22,7 +22,7 @@ not in it, and neither are passwords. With --to before --from, it leads back.`,
 	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
 		return diffJob.on(ctx, m, c, reading, m.around(), a)
 	})
-	c.Flags().StringVar(&a.From, "from", "", "the state at `WHEN`: "+moments)
+	c.Flags().StringVar(&a.From, "from", "", "the state at `WHEN`: "+pointInTimeHelp)
 	c.Flags().StringVar(&a.To, "to", "now", "the state at `WHEN`")
 	c.Flags().StringVar(&a.Base, "base", "", "leave out what is not below `DN` in either state")
 	_ = c.MarkFlagRequired("from")

@@ -69,15 +69,15 @@ damaged store. What is lost is named on standard error, and the exit status is 1
 	c.Flags().BoolVar(&a.Continue, "continue", false, "go on behind what cannot be read of a damaged store")
 	c.Flags().StringVar(&a.Base, "base", "", "`DN` to begin at")
 	c.Flags().StringVar(&a.Filter, "filter", "", "`FILTER` that entries must match")
-	c.Flags().StringVar(&a.At, "at", "now", "the state at `WHEN`: "+moments)
+	c.Flags().StringVar(&a.At, "at", "now", "the state at `WHEN`: "+pointInTimeHelp)
 	c.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write, compressed if it ends with .gz or .zst")
 	c.Flags().BoolVar(&a.NoSchema, "no-schema", false, "leave out the definitions of cn=Subschema")
 	c.Flags().BoolVar(&a.NoConfig, "no-config", false, "leave out naming contexts, indexes and unique attributes")
 	return c
 }
 
-// moments says what people may write for a moment.
-const moments = "a time as 2026-01-31T12:00:00Z, a revision, or the name of a checkpoint"
+// pointInTimeHelp says what people may write for a moment.
+const pointInTimeHelp = "a time as 2026-01-31T12:00:00Z, a revision, or the name of a checkpoint"
 
 // output has fn write to a file, or to standard output.
 func (m *Main) output(file string, fn func(io.Writer) error) error {
@@ -91,7 +91,7 @@ func (m *Main) output(file string, fn func(io.Writer) error) error {
 	return finish(fn(w))
 }
 
-func (a *exportArgs) parse() (o bulk.ExportOptions, at past.Moment, err error) {
+func (a *exportArgs) parse() (o bulk.ExportOptions, at past.PointInTime, err error) {
 	o.NoSchema, o.NoConfig = a.NoSchema, a.NoConfig
 	if o.Base, err = dn.Parse(a.Base); err != nil {
 		return o, at, &config.Error{Where: "--base", Text: err.Error()}
@@ -104,7 +104,7 @@ func (a *exportArgs) parse() (o bulk.ExportOptions, at past.Moment, err error) {
 	if a.Continue && (len(o.Base) > 0 || o.Filter != nil) {
 		return o, at, &config.Error{Where: "--continue", Text: "it exports everything: leave out --base and --filter"}
 	}
-	if at, err = past.ParseMoment(a.At); err != nil {
+	if at, err = past.ParsePointInTime(a.At); err != nil {
 		return o, at, &config.Error{Where: "--at", Text: err.Error()}
 	}
 	return o, at, nil
@@ -115,7 +115,7 @@ func export(ctx context.Context, w *work, a exportArgs) error {
 	if err != nil {
 		return err
 	}
-	s, err := past.AtMoment(ctx, w.Partition, at)
+	s, err := past.At(ctx, w.Partition, at)
 	if err != nil {
 		return err
 	}

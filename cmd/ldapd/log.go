@@ -34,7 +34,7 @@ not shown.`,
 		a.DN = strings.Join(args, "")
 		return logJob.on(ctx, m, c, reading, m.around(), a)
 	})
-	c.Flags().StringVar(&a.Since, "since", "", "tell of what came after `WHEN`: "+moments)
+	c.Flags().StringVar(&a.Since, "since", "", "tell of what came after `WHEN`: "+pointInTimeHelp)
 	c.Flags().StringVar(&a.Until, "until", "now", "tell of what came up to `WHEN`")
 	c.Flags().StringVar(&a.By, "by", "", "tell of the changes that `DN` made")
 	c.Flags().BoolVar(&a.JSON, "json", false, "print changes as JSON")
@@ -46,9 +46,9 @@ type logArgs struct {
 	JSON                 bool
 }
 
-var logJob = job[logArgs]{"log", tellLog}
+var logJob = job[logArgs]{"log", printLog}
 
-func tellLog(ctx context.Context, w *work, a logArgs) error {
+func printLog(ctx context.Context, w *work, a logArgs) error {
 	o := history.LogOptions{JSON: a.JSON}
 	var err error
 	if o.Name, err = parseName("the name", a.DN); err != nil {
@@ -88,7 +88,7 @@ func parseName(where, text string) (dn.DN, error) {
 
 // stateAt returns the state of a moment that a user named.
 func stateAt(ctx context.Context, w *work, flag, when string) (*partition.Snapshot, error) {
-	m, err := past.ParseMoment(when)
+	m, err := past.ParsePointInTime(when)
 	if err != nil {
 		return nil, &config.Error{Where: flag, Text: err.Error()}
 	}

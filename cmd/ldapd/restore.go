@@ -31,7 +31,7 @@ keep theirs, and those that come back have one only while it is kept.`,
 		a.DN = args[0]
 		return restoreJob.on(ctx, m, c, changing, m.around(), a)
 	}))
-	c.Flags().StringVar(&a.At, "at", "", "the state at `WHEN`: "+moments)
+	c.Flags().StringVar(&a.At, "at", "", "the state at `WHEN`: "+pointInTimeHelp)
 	c.Flags().BoolVar(&a.Subtree, "subtree", false, "with all that is or was below it")
 	c.Flags().BoolVar(&a.DryRun, "dry-run", false, "write what would be done as LDIF, and do nothing")
 	_ = c.MarkFlagRequired("at")
@@ -64,11 +64,11 @@ func restore(ctx context.Context, w *work, a restoreArgs) error {
 	case a.DryRun:
 		return history.WriteLDIF(w.Stdout, done.Records)
 	}
-	return tellRestored(w.Stdout, done)
+	return printRestored(w.Stdout, done)
 }
 
-// tellRestored says what was done, and what could not be.
-func tellRestored(w io.Writer, done *history.Restored) error {
+// printRestored says what was done, and what could not be.
+func printRestored(w io.Writer, done *history.Restored) error {
 	var b strings.Builder
 	for _, r := range done.Records {
 		fmt.Fprintln(&b, r)

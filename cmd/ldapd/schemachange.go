@@ -183,11 +183,11 @@ func (w *work) changeSchema(ctx context.Context, a schemaChange, change func(*sc
 	if err != nil && !errors.Is(err, errDryRun) {
 		return err
 	}
-	return w.tellChange(done, a.DryRun)
+	return w.printChange(done, a.DryRun)
 }
 
-// tellChange says what was done, or would be.
-func (w *work) tellChange(done *schema.Merged, dryRun bool) error {
+// printChange says what was done, or would be.
+func (w *work) printChange(done *schema.Merged, dryRun bool) error {
 	for _, n := range done.Notes {
 		fmt.Fprintln(w.Stderr, "note:", n)
 	}

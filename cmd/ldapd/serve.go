@@ -110,7 +110,7 @@ func (m *Main) warm(c *config.Config, p *partition.Partition, log *slog.Logger) 
 }
 
 // run serves until ctx ends or a listener fails.
-func (m *Main) run(ctx context.Context, c *config.Config, f *front, r *reloader, hangups <-chan os.Signal) error {
+func (m *Main) run(ctx context.Context, c *config.Config, f *listeners, r *reloader, hangups <-chan os.Signal) error {
 	log := r.log
 	s := server.New(handler{r.directory}, f.options)
 	r.server = s

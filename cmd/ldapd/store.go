@@ -84,7 +84,7 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 		Txn: txn.Options{
 			ReadOnly: use == reading, Lease: c.Lease, Drift: c.Drift, Log: log,
 			Collect: use.serves(), Retention: c.Retention,
-			Settle: c.Test.Settle, Now: clock(c), Doubt: guard.Doubt,
+			InFlight: c.Test.InFlight, Now: clock(c), Doubt: guard.Doubt,
 		},
 		Log: log,
 	})

@@ -77,8 +77,8 @@ type TLS struct {
 
 // Test is what only tests set.
 type Test struct {
-	Settle time.Duration // 0: the store's default
-	Clock  time.Duration // by which the clock is put forward
+	InFlight time.Duration // 0: the store's default
+	Clock    time.Duration // by which the clock is put forward
 }
 
 // Limits of what clients may take.
@@ -193,7 +193,7 @@ func (r *reader) config() (*Config, error) {
 		},
 		Slow:        r.duration("log.slow"),
 		GracePeriod: r.duration("grace-period"),
-		Test:        Test{Settle: r.duration("test.settle"), Clock: r.offset("test.clock")},
+		Test:        Test{InFlight: r.duration("test.in-flight"), Clock: r.offset("test.clock")},
 		Limits: Limits{
 			PerUser:     r.perUser(),
 			Rules:       r.limitRules("limits.rules"),

@@ -214,8 +214,8 @@ func TestLimitRules(t *testing.T) {
 
 // What is for tests only is set by flags alone, and not shown.
 func TestForTestsOnly(t *testing.T) {
-	c, err := Load(Sources{Flags: map[string][]string{"test.clock": {"-40s"}, "test.settle": {"3s"}}})
-	if err != nil || c.Test != (Test{Settle: 3 * time.Second, Clock: -40 * time.Second}) {
+	c, err := Load(Sources{Flags: map[string][]string{"test.clock": {"-40s"}, "test.in-flight": {"3s"}}})
+	if err != nil || c.Test != (Test{InFlight: 3 * time.Second, Clock: -40 * time.Second}) {
 		t.Fatalf("%+v, %v", c.Test, err)
 	}
 	var b bytes.Buffer

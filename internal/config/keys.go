@@ -88,7 +88,7 @@ var Keys = []Key{
 	{Name: "log.access", Help: "`FILE` for a JSON line of every operation and connection, - for standard error"},
 	{Name: "log.access-size", Default: "256MiB", Help: "`BYTES` after which the access log goes on in a new file"},
 	{Name: "log.access-keep", Default: "10", Help: "`FILES` of access log to keep, compressed, beside the newest; 0 for all"},
-	{Name: "test.settle", Default: "0s", Test: true, Help: "for tests only: `TIME` after which a write is taken to have landed or to be lost for good, 0 for the default; too short a one may leave cells of what was given up"},
+	{Name: "test.in-flight", Default: "0s", Test: true, Help: "for tests only: `TIME` after which a write is taken to have landed or to be lost for good, 0 for the default; too short a one may leave cells of what was given up"},
 	{Name: "test.clock", Default: "0s", Test: true, Help: "for tests only: `TIME`, perhaps negative, by which this server's clock is put forward for what it commits"},
 	{Name: "log.slow", Reload: true, Default: "1s", Help: "`TIME` from which an operation is logged with its plan, 0 for none"},
 }

@@ -61,7 +61,7 @@ func (c *checker) graph() (g graph, ok bool) {
 		}
 	})
 	c.sessions(g)
-	return c.moments(g), true
+	return c.addRealTime(g), true
 }
 
 // unseen returns the transactions that surely appended to a list what no read of it
@@ -93,8 +93,8 @@ func (c *checker) sessions(g graph) {
 	}
 }
 
-// moments adds real time.
-func (c *checker) moments(g graph) graph {
+// addRealTime adds real time.
+func (c *checker) addRealTime(g graph) graph {
 	returned := c.sorted(func(t *Txn) int64 { return int64(t.Returned) })
 	first := len(g)
 	for n, i := range returned {

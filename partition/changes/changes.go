@@ -51,7 +51,7 @@ func ShownAfter(ctx context.Context, s *partition.Snapshot, r table.Revision) it
 
 // Known reports whether the journal names all commits beyond a revision that a state
 // shows.
-func Known(s *partition.Snapshot, r table.Revision) bool { return feed.Tells(s.State(), r) }
+func Known(s *partition.Snapshot, r table.Revision) bool { return feed.Known(s.State(), r) }
 
 // Effects streams what happened to entries between two states.
 func Effects(ctx context.Context, from, to *partition.Snapshot, ids []entry.ID) iter.Seq2[Effect, error] {

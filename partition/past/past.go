@@ -17,21 +17,21 @@ import (
 )
 
 type (
-	// Moment is a state of the past, or now, as people name it.
-	Moment = state.Moment
-	// Note is what a commit says of itself in the journal.
-	Note = write.Note
+	// PointInTime is a state of the past, or now, as people name it.
+	PointInTime = state.PointInTime
+	// Message is what a commit says of itself in the journal.
+	Message = write.Message
 	// Operation is one operation of a commit.
 	Operation = write.Operation
 )
 
-// ParseMoment reads a moment: a time of RFC 3339, a revision, the name of a checkpoint,
+// ParsePointInTime reads a moment: a time of RFC 3339, a revision, the name of a checkpoint,
 // or "now".
-func ParseMoment(s string) (Moment, error) { return state.ParseMoment(s) }
+func ParsePointInTime(s string) (PointInTime, error) { return state.ParsePointInTime(s) }
 
-// AtMoment returns the state at a moment. Close it.
-func AtMoment(ctx context.Context, p *partition.Partition, m Moment) (*partition.Snapshot, error) {
-	return partition.NewSnapshot(state.AtMoment(ctx, p.Keeper(), m))
+// At returns the state at a moment. Close it.
+func At(ctx context.Context, p *partition.Partition, m PointInTime) (*partition.Snapshot, error) {
+	return partition.NewSnapshot(state.AtPoint(ctx, p.Keeper(), m))
 }
 
 // Bounds returns the revisions between which states are kept and settled.
@@ -41,8 +41,8 @@ func Bounds(p *partition.Partition) (first, last table.Revision) { return p.Keep
 // cannot be read, except those that checkpoints keep.
 func Horizon(p *partition.Partition) table.Revision { return p.Keeper().DB.Horizon() }
 
-// ParseNote reads the message of a commit.
-func ParseNote(message []byte) Note { return write.ParseNote(message) }
+// ParseMessage reads the message of a commit.
+func ParseMessage(message []byte) Message { return write.ParseMessage(message) }
 
 // Erasure is the kind of the operation that erases.
 const Erasure = erase.Erasure

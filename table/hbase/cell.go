@@ -97,16 +97,16 @@ func parseKeyValue(b []byte) (row []byte, v version, n int, err error) {
 	return row, v, n, nil
 }
 
-// A sight remembers what a view said last: the cells of a row have few
+// A readView remembers what a view said last: the cells of a row have few
 // revisions, and neighbours the same ones.
-type sight struct {
+type readView struct {
 	view  table.View
 	last  table.Revision
 	shown bool
 	asked bool
 }
 
-func (s *sight) shows(r table.Revision) bool {
+func (s *readView) shows(r table.Revision) bool {
 	if s.view == nil {
 		return true
 	}
@@ -121,7 +121,7 @@ func (s *sight) shows(r table.Revision) bool {
 // column (zero: all there are). since is a row tombstone known from elsewhere.
 // It reports deeper if a column had none to show among its newest depth
 // versions, so that more must be read.
-func resolve(dst []table.Cell, vs []version, see *sight, since table.Revision, depth int) (cells []table.Cell, deeper bool, err error) {
+func resolve(dst []table.Cell, vs []version, see *readView, since table.Revision, depth int) (cells []table.Cell, deeper bool, err error) {
 	for i := 0; i < len(vs); {
 		j, k := column(vs, i, see)
 		if vs[i].isRowTombstone() && k < j {
@@ -147,7 +147,7 @@ func resolve(dst []table.Cell, vs []version, see *sight, since table.Revision, d
 
 // column returns the end of the column that begins at i, and in it the newest
 // version that is shown, or the end.
-func column(vs []version, i int, see *sight) (end, shown int) {
+func column(vs []version, i int, see *readView) (end, shown int) {
 	end, shown = i+1, i
 	if !see.shows(vs[i].revision) {
 		shown = -1

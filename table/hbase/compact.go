@@ -228,7 +228,7 @@ func (s *Store) admin(ctx context.Context, server string) (*admin, error) {
 	timeout := flushPatience * s.conn.timeout
 	a := &admin{timeout: timeout, line: region.NewClient(server, "AdminService", &region.RegionClientOptions{
 		QueueSize: 1, EffectiveUser: s.target.User, ReadTimeout: timeout,
-		Logger: slog.New(whisper{s.conn.log.Handler()}),
+		Logger: slog.New(debugOnly{s.conn.log.Handler()}),
 		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, network, addr)

@@ -82,7 +82,7 @@ func (c *conn) options() []gohbase.Option {
 		// Waiting to fill batches costs every call 20 ms; callers that have
 		// many calls send them as a batch.
 		gohbase.RpcQueueSize(1),
-		gohbase.Logger(slog.New(whisper{c.log.Handler()})),
+		gohbase.Logger(slog.New(debugOnly{c.log.Handler()})),
 	}
 }
 

@@ -30,15 +30,15 @@ func pushdown(h *shape, sel *selection, s *table.Select) (p push, err error) {
 	if s.Filter == nil {
 		return p, nil
 	}
-	settled := s.View != nil && s.View.Low() == s.View.Max()
-	row := rowPush{h, sel, settled}
+	decided := s.View != nil && s.View.Low() == s.View.Max()
+	row := rowPush{h, sel, decided}
 	f, kind := row.of(s.Filter)
 	switch {
 	case kind == pushNever:
 		p.never = true
 	case kind == pushFilter:
 		p.row, err = prebuilt(f)
-	case settled && !h.unversioned:
+	case decided && !h.unversioned:
 		p.cells, err = cellSelection(h, sel, s.Filter)
 	}
 	return p, err
@@ -56,7 +56,7 @@ const (
 type rowPush struct {
 	h       *shape
 	sel     *selection
-	settled bool
+	decided bool
 }
 
 func (p rowPush) of(f table.Filter) (filter.Filter, pushKind) {
@@ -119,7 +119,7 @@ func list(op filter.ListOperator, parts []filter.Filter) (filter.Filter, pushKin
 func (p rowPush) has(f table.Has) (filter.Filter, pushKind) {
 	q := storeQualifier(f.Qualifier)
 	plan := p.sel.family(f.Family)
-	if !p.settled || p.h.unversioned || p.sel.max > 0 || plan == nil || !plan.holds(q) {
+	if !p.decided || p.h.unversioned || p.sel.max > 0 || plan == nil || !plan.holds(q) {
 		return nil, pushNone
 	}
 	const ifMissing, newestOnly = true, true

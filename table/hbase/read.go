@@ -81,7 +81,7 @@ func (t *Table) fillChunk(ctx context.Context, rows []*table.Row, sel *selection
 	if err != nil {
 		return nil, err
 	}
-	see := sight{view: sel.view}
+	see := readView{view: sel.view}
 	for i, row := range rows {
 		main := calls[i]
 		vs := main.versions
@@ -219,7 +219,7 @@ func (t *Table) deletedAt(ctx context.Context, key []byte, sel *selection) (tabl
 	if err != nil {
 		return 0, err
 	}
-	see := sight{view: sel.view}
+	see := readView{view: sel.view}
 	for _, v := range calls[0].versions {
 		if see.shows(v.revision) {
 			return v.revision, nil
@@ -235,7 +235,7 @@ func (t *Table) pageSpan(ctx context.Context, row *table.Row, sel *selection, f 
 	if sel.max > 0 {
 		size = min(size, sel.limit())
 	}
-	see := sight{view: sel.view}
+	see := readView{view: sel.view}
 	for sel.max == 0 || len(row.Cells) < sel.max {
 		vs, err := t.readSpan(ctx, row.Key, sel.view, f, s, 1, size)
 		if err != nil {

@@ -77,7 +77,7 @@ func (x *historian) flush(ctx context.Context) error {
 		if _, wide := cutFamily(vs, wideFamily); wide {
 			err = x.wide(ctx, row.Key, vs)
 		} else {
-			err = x.tell(row.Key, vs)
+			err = x.report(row.Key, vs)
 		}
 		if err != nil || x.ended {
 			return err
@@ -87,8 +87,8 @@ func (x *historian) flush(ctx context.Context) error {
 	return nil
 }
 
-// tell hands on a row or a piece of it.
-func (x *historian) tell(key []byte, vs []version) (err error) {
+// report hands on a row or a piece of it.
+func (x *historian) report(key []byte, vs []version) (err error) {
 	p := table.Past{Key: key}
 	if p.Cells, err = allCells(vs); err != nil {
 		return err
@@ -108,13 +108,13 @@ func (x *historian) tell(key []byte, vs []version) (err error) {
 // wide reads a row that is too wide for one answer, family by family.
 func (x *historian) wide(ctx context.Context, key []byte, vs []version) error {
 	deletes := slices.DeleteFunc(slices.Clone(vs), func(v version) bool { return !v.isRowTombstone() })
-	if err := x.tell(key, deletes); err != nil || x.ended {
+	if err := x.report(key, deletes); err != nil || x.ended {
 		return err
 	}
 	for f := range x.all.families {
 		for piece, err := range x.t.pieces(ctx, key, nil, table.Family(f[0])) {
 			if err == nil {
-				err = x.tell(key, piece)
+				err = x.report(key, piece)
 			}
 			if err != nil || x.ended {
 				return err

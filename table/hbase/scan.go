@@ -131,7 +131,7 @@ func (sc *scanner) rows(ctx context.Context, raw []rawRow) ([]table.Row, error) 
 	rows := make([]table.Row, 0, len(raw))
 	cells := make([]table.Cell, 0, total)
 	var again []*table.Row
-	see := sight{view: sc.first.view}
+	see := readView{view: sc.first.view}
 	for i := range raw {
 		at := len(cells)
 		var more bool

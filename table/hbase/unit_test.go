@@ -174,7 +174,7 @@ func TestResolve(t *testing.T) {
 		{[]table.Revision{9, 4}, 2, "", true},
 		{[]table.Revision{9}, 2, "b.p@5 ", false},
 	} {
-		see := sight{view: hiding(c.hide)}
+		see := readView{view: hiding(c.hide)}
 		cells, deeper, err := resolve(nil, row, &see, 0, c.depth)
 		got := ""
 		for _, x := range cells {
@@ -185,7 +185,7 @@ func TestResolve(t *testing.T) {
 		}
 	}
 	bad := []version{{family: 'a', qualifier: []byte("q"), revision: 1, value: []byte("\x07")}}
-	if _, _, err := resolve(nil, bad, &sight{}, 0, 1); !errors.Is(err, table.ErrCorrupt) {
+	if _, _, err := resolve(nil, bad, &readView{}, 0, 1); !errors.Is(err, table.ErrCorrupt) {
 		t.Errorf("a foreign value: %v", err)
 	}
 }
@@ -350,7 +350,7 @@ func TestClassify(t *testing.T) {
 func TestWhisper(t *testing.T) {
 	var b bytes.Buffer
 	log := func(l slog.Level) *slog.Logger {
-		return slog.New(whisper{slog.NewTextHandler(&b, &slog.HandlerOptions{Level: l})}).With("a", 1)
+		return slog.New(debugOnly{slog.NewTextHandler(&b, &slog.HandlerOptions{Level: l})}).With("a", 1)
 	}
 	if log(slog.LevelInfo).Error("lost"); b.Len() > 0 {
 		t.Errorf("gohbase is heard: %s", &b)

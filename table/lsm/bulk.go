@@ -78,8 +78,8 @@ func (s *Store) Bulk(ctx context.Context, r table.Revision, o table.BulkOptions)
 	return &bulk{s: s, r: r, o: o, dir: dir, shards: map[shardKey]*shard{}}, nil
 }
 
-// sweep removes what loads left behind that did not end.
-func (s *Store) sweep() error {
+// removeStaleLoads removes what loads left behind that did not end.
+func (s *Store) removeStaleLoads() error {
 	if s.o.ReadOnly {
 		return nil
 	}

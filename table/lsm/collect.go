@@ -43,7 +43,7 @@ func (h handle) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (sum 
 
 func (h handle) collect(ctx context.Context, rows [][]byte, k *table.Keep, sum *table.Collected) error {
 	c := &collector{k: k, void: map[table.Revision][][]byte{}}
-	err := h.sweep(ctx, c, sum, func(t *tableInfo) error {
+	err := h.deleteKeys(ctx, c, sum, func(t *tableInfo) error {
 		if t.spec.Unversioned {
 			return nil
 		}
@@ -62,7 +62,7 @@ func (h handle) collect(ctx context.Context, rows [][]byte, k *table.Keep, sum *
 	}
 	for _, w := range c.wide {
 		for more := true; more; {
-			if err := h.sweep(ctx, c, sum, func(*tableInfo) (err error) {
+			if err := h.deleteKeys(ctx, c, sum, func(*tableInfo) (err error) {
 				more, err = c.columns(&w)
 				return err
 			}); err != nil {
@@ -77,7 +77,7 @@ func (h handle) collect(ctx context.Context, rows [][]byte, k *table.Keep, sum *
 func (h handle) Forget(ctx context.Context, rows [][]byte) (sum table.Collected, err error) {
 	for part := range slices.Chunk(rows, collectRows) {
 		c := &collector{k: &table.Keep{}}
-		if err := h.sweep(ctx, c, &sum, func(t *tableInfo) error {
+		if err := h.deleteKeys(ctx, c, &sum, func(t *tableInfo) error {
 			if !t.spec.Unversioned {
 				return fmt.Errorf("table %q is versioned", h.name)
 			}
@@ -89,9 +89,9 @@ func (h handle) Forget(ctx context.Context, rows [][]byte) (sum table.Collected,
 	return sum, nil
 }
 
-// sweep has do delete keys in one batch. It is not synced: what a crash brings
+// deleteKeys has do delete keys in one batch. It is not synced: what a crash brings
 // back is collected again.
-func (h handle) sweep(ctx context.Context, c *collector, sum *table.Collected, do func(*tableInfo) error) (err error) {
+func (h handle) deleteKeys(ctx context.Context, c *collector, sum *table.Collected, do func(*tableInfo) error) (err error) {
 	s := h.s
 	if err := s.beginWrite(ctx, true); err != nil {
 		return err
@@ -302,7 +302,7 @@ func (c *collector) columns(w *wideRow) (more bool, err error) {
 			deletes = append(deletes, table.Version{Revision: m.cutoff})
 		}
 	}
-	x := &columnSweep{c: c, fold: c.k.Fold(w.family, deletes), w: w}
+	x := &columnCollector{c: c, fold: c.k.Fold(w.family, deletes), w: w}
 	whole := w.next == nil
 	if more, err = x.run(); err != nil || more || !whole || w.left {
 		return more, err
@@ -311,8 +311,8 @@ func (c *collector) columns(w *wideRow) (more bool, err error) {
 	return false, err
 }
 
-// A columnSweep goes over the columns of a row, version by version.
-type columnSweep struct {
+// A columnCollector goes over the columns of a row, version by version.
+type columnCollector struct {
 	c    *collector
 	w    *wideRow
 	fold *table.Folder
@@ -322,7 +322,7 @@ type columnSweep struct {
 	size []int
 }
 
-func (x *columnSweep) run() (more bool, err error) {
+func (x *columnCollector) run() (more bool, err error) {
 	it := x.c.it
 	all := appendRowPart(nil, x.w.prefix, termCol)
 	from := x.w.next
@@ -357,7 +357,7 @@ func (x *columnSweep) run() (more bool, err error) {
 }
 
 // judge removes what the gathered column needs no more.
-func (x *columnSweep) judge() error {
+func (x *columnCollector) judge() error {
 	x.fold.Column(x.vs)
 	for i, v := range x.vs {
 		if v.Kept {

@@ -129,7 +129,7 @@ func TestFullDiskAtEveryMoment(t *testing.T) {
 				if n := fullLoad(t, whole, reserve); n != fullSteps {
 					t.Fatalf("%d commits with space for all", n)
 				}
-				for after := 1; after <= whole.Moments() && !t.Failed(); after += 1 + after/20 {
+				for after := 1; after <= whole.Writes() && !t.Failed(); after += 1 + after/20 {
 					d := lsmtest.NewFullDisk(after, late)
 					acked := 0
 					within(t, "the load", func() { acked = fullLoad(t, d, reserve) })
@@ -137,7 +137,7 @@ func TestFullDiskAtEveryMoment(t *testing.T) {
 					d.Heal()
 					within(t, "a start with space again", func() { checkHealed(t, d, acked) })
 					if t.Failed() {
-						t.Logf("the disk was full after %d of %d moments, %d commits", after, whole.Moments(), acked)
+						t.Logf("the disk was full after %d of %d moments, %d commits", after, whole.Writes(), acked)
 					}
 				}
 			})

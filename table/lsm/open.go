@@ -25,7 +25,7 @@ func (s *Store) open() (err error) {
 	if err := s.checkHeader(); err != nil {
 		return err
 	}
-	if err := s.sweep(); err != nil {
+	if err := s.removeStaleLoads(); err != nil {
 		return err
 	}
 	if err := s.openPebble(); err != nil {

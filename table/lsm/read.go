@@ -68,7 +68,7 @@ func (h handle) get(ctx context.Context, rows [][]byte, s *table.Select, out []t
 	}
 	g := getters.Get().(*getter)
 	defer getters.Put(g)
-	g.eye = newEye(s.View)
+	g.readView = newReadView(s.View)
 	if err := g.sel.set(t, s); err != nil {
 		return h.s.wrap("get", err)
 	}

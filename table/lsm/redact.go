@@ -155,7 +155,7 @@ func (h handle) Redact(ctx context.Context, upTo table.Revision, rs []table.Reda
 	var sum table.Collected
 	for part := range slices.Chunk(rs, collectRows) {
 		c := &collector{k: &table.Keep{}}
-		err := h.sweep(ctx, c, &sum, func(t *tableInfo) error {
+		err := h.deleteKeys(ctx, c, &sum, func(t *tableInfo) error {
 			if t.spec.Unversioned {
 				return fmt.Errorf("table %q is unversioned", h.name)
 			}

@@ -148,7 +148,7 @@ func (x *space) recover() {
 	}
 	x.mu.Lock()
 	x.full, x.reminder = false, reminder{}
-	x.settle()
+	x.setChannels()
 	x.mu.Unlock()
 	x.logf("the disk has space again")
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// An eye is a view taken apart: what a reader sees.
-type eye struct {
+// A readView is a view taken apart, so that most revisions are judged without
+// asking it.
+type readView struct {
 	view table.View
 	max  table.Revision // of all revisions, if there is no view
 	low  table.Revision // up to here everything is visible
@@ -16,28 +17,28 @@ type eye struct {
 
 const maxRevision = 1<<63 - 1
 
-func newEye(v table.View) eye {
+func newReadView(v table.View) readView {
 	if v == nil {
-		return eye{nil, maxRevision, maxRevision}
+		return readView{nil, maxRevision, maxRevision}
 	}
-	e := eye{v, min(v.Max(), maxRevision), v.Low()}
+	e := readView{v, min(v.Max(), maxRevision), v.Low()}
 	e.low = min(e.low, e.max)
 	return e
 }
 
-// poolMax is what an iterator must show for this eye, see iterPool.get.
-func (e *eye) poolMax() table.Revision {
+// poolMax is what an iterator must show for this view, see iterPool.get.
+func (e *readView) poolMax() table.Revision {
 	if e.view == nil {
 		return 0
 	}
 	return e.max
 }
 
-func (e *eye) sees(r table.Revision) bool {
+func (e *readView) sees(r table.Revision) bool {
 	return r <= e.low || r <= e.max && e.view.Visible(r)
 }
 
-// A state is what a row of a group looks like to an eye, before its cells are
+// A state is what a row of a group looks like in a view, before its cells are
 // decoded. Usually it is one image. Where revisions above the low-water mark
 // hide, it is pieced together: what the visible ones did, on top of the image
 // at the mark.
@@ -53,7 +54,7 @@ type state struct {
 
 // A rowReader finds rows and their cells with one iterator. It is used again.
 type rowReader struct {
-	eye
+	readView
 	it   *iterator
 	key  []byte // scratch for keys
 	qual []byte // scratch for qualifiers

@@ -27,8 +27,8 @@ type cursor struct {
 }
 
 // open places the cursor before the first row of the range.
-func (c *cursor) open(p *iterPool, t *tableInfo, g *group, e eye, r table.Range, reverse bool) error {
-	c.t, c.group, c.eye, c.reverse = t, g, e, reverse
+func (c *cursor) open(p *iterPool, t *tableInfo, g *group, e readView, r table.Range, reverse bool) error {
+	c.t, c.group, c.readView, c.reverse = t, g, e, reverse
 	c.prefix, c.valid, c.moved = c.prefix[:0], false, false
 	c.lower = appendImage(c.lower[:0], t.id, g.name, r.Start)
 	if len(r.End) > 0 {
@@ -58,9 +58,9 @@ func (c *cursor) close(p *iterPool) {
 func (c *cursor) first() error {
 	c.sk++
 	if c.reverse {
-		return c.settle(c.it.Last())
+		return c.advance(c.it.Last())
 	}
-	return c.settle(c.it.First())
+	return c.advance(c.it.First())
 }
 
 // next goes on to the next row.
@@ -68,11 +68,11 @@ func (c *cursor) next() error {
 	switch {
 	case c.reverse:
 		c.sk++
-		return c.settle(c.it.SeekLT(c.prefix))
+		return c.advance(c.it.SeekLT(c.prefix))
 	case c.moved:
-		return c.settle(c.skipRow())
+		return c.advance(c.skipRow())
 	}
-	return c.settle(c.it.NextPrefix())
+	return c.advance(c.it.NextPrefix())
 }
 
 // skipRow goes behind all keys of the current row.
@@ -90,12 +90,12 @@ func (c *cursor) seek(row []byte) error {
 	}
 	c.key = appendImage(c.key[:0], c.t.id, c.group.name, row)
 	c.sk++
-	return c.settle(c.it.SeekGE(c.key))
+	return c.advance(c.it.SeekGE(c.key))
 }
 
-// settle makes the row under the iterator the current one, or the nearest
-// further one of which the eye sees anything.
-func (c *cursor) settle(ok bool) error {
+// advance makes the row under the iterator the current one, or the nearest
+// further one that shows anything.
+func (c *cursor) advance(ok bool) error {
 	for {
 		c.valid = false
 		if !ok {
@@ -144,7 +144,7 @@ func (c *cursor) setRow(k []byte) (same bool, err error) {
 	return false, nil
 }
 
-// look finds what the eye sees of the row whose first key, or when going
+// look finds what the view shows of the row whose first key, or when going
 // backwards whose last key, is under the iterator.
 func (c *cursor) look() (bool, error) {
 	c.st = state{prefix: c.prefix, deltas: c.st.deltas[:0]}
@@ -288,7 +288,7 @@ func (x *scan) start(s *table.Select, r table.Range) error {
 	if err != nil {
 		return err
 	}
-	e := newEye(s.View)
+	e := newReadView(s.View)
 	if err := x.add(x.fsel, &x.lead, e, r); err != nil {
 		return err
 	}
@@ -308,7 +308,7 @@ func (x *scan) start(s *table.Select, r table.Range) error {
 }
 
 // add opens cursors for the groups of a selection that have none yet.
-func (x *scan) add(sel selection, list *[]*cursor, e eye, r table.Range) error {
+func (x *scan) add(sel selection, list *[]*cursor, e readView, r table.Range) error {
 	for i := range sel {
 		g := sel[i].group
 		if x.cursor(g) != nil {

@@ -130,7 +130,7 @@ func (x *space) fail(err error) {
 	if !x.isClosed() {
 		x.logf("store takes no more writes: %v", err)
 	}
-	x.settle()
+	x.setChannels()
 }
 
 func (x *space) failed() error {
@@ -139,8 +139,8 @@ func (x *space) failed() error {
 	return x.broken
 }
 
-// settle opens or closes the channels as the state has it; mu is held.
-func (x *space) settle() {
+// setChannels opens or closes the channels as the state has it; mu is held.
+func (x *space) setChannels() {
 	set(&x.stall, x.broken != nil || x.waiting > 0)
 	set(&x.refuse, x.broken != nil || x.waiting > 0 || x.full)
 }
@@ -235,7 +235,7 @@ func (x *space) wait(n int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.waiting += n
-	x.settle()
+	x.setChannels()
 }
 
 // fits notes that a table could be written.
@@ -265,7 +265,7 @@ func (x *space) met() (again bool) {
 	if x.full, x.lastFull = true, time.Now(); first {
 		x.reminder.begin()
 	}
-	x.settle()
+	x.setChannels()
 	again = x.giveUp()
 	x.mu.Unlock()
 	select {

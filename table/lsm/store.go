@@ -179,15 +179,15 @@ func (s *Store) beginWrite(ctx context.Context, urgent bool) error {
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
-	err := s.awaitTurn(ctx, urgent)
+	err := s.acquireWrite(ctx, urgent)
 	if err != nil {
 		s.end()
 	}
 	return s.wrap("write", err)
 }
 
-// awaitTurn takes the right to write.
-func (s *Store) awaitTurn(ctx context.Context, urgent bool) error {
+// acquireWrite takes the right to write.
+func (s *Store) acquireWrite(ctx context.Context, urgent bool) error {
 	for {
 		if err := s.writable(urgent); err != nil {
 			return err

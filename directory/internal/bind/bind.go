@@ -43,7 +43,7 @@ func Run(ctx context.Context, req *request.Request, r *op.Bind, x *request.Excha
 	}
 	if err == nil {
 		req.Session.Who.Store(who)
-		tellAuthzID(req)
+		sendAuthzID(req)
 	}
 	return err
 }
@@ -85,8 +85,8 @@ func mayBind(ctx context.Context, req *request.Request, who *settings.Identity) 
 	return err
 }
 
-// tellAuthzID answers a bind that succeeded with who is bound now.
-func tellAuthzID(req *request.Request) {
+// sendAuthzID answers a bind that succeeded with who is bound now.
+func sendAuthzID(req *request.Request) {
 	if req.Controls.AuthzID && req.Response.Code == op.Success {
 		req.Respond(control.OIDAuthzIDResponse, req.Session.Who.Load().AuthzID())
 	}

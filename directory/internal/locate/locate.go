@@ -48,14 +48,14 @@ func CheckReferral(ctx context.Context, req *request.Request, name dn.DN, scope 
 	if has, err := req.Snapshot.HasClass(ctx, req.Known.Referral); err != nil || !has {
 		return err
 	}
-	h, err := firstHurdle(ctx, req, name, req.Known.Referral)
+	h, err := firstRedirect(ctx, req, name, req.Known.Referral)
 	if h == nil {
 		return err
 	}
 	return referral(req, h, scope)
 }
 
-func referral(req *request.Request, h *hurdle, scope string) error {
+func referral(req *request.Request, h *redirect, scope string) error {
 	return &op.Result{
 		Code:       op.Referral,
 		MatchedDN:  h.at.Name,
@@ -93,10 +93,10 @@ func Base(ctx context.Context, req *request.Request, r *op.Search, name dn.DN) (
 
 // Follow finds a name that may lead over aliases and referrals.
 func Follow(ctx context.Context, req *request.Request, name dn.DN, scope string, classes []*schema.ObjectClass) (partition.Located, error) {
-	var last *hurdle   // the last alias on the way
+	var last *redirect // the last alias on the way
 	below := len(name) // RDNs of the name that was given, below all aliases
 	for range maxAliases {
-		h, err := firstHurdle(ctx, req, name, classes...)
+		h, err := firstRedirect(ctx, req, name, classes...)
 		if err != nil {
 			return partition.Located{}, err
 		}
@@ -119,7 +119,7 @@ func Follow(ctx context.Context, req *request.Request, name dn.DN, scope string,
 // arrive finds a name in whose way nothing stands any more. If there is no entry
 // where the last alias leads, that is the alias's problem, and otherwise the
 // name's (RFC 4511, A.2).
-func arrive(ctx context.Context, req *request.Request, name dn.DN, below int, last *hurdle) (partition.Located, error) {
+func arrive(ctx context.Context, req *request.Request, name dn.DN, below int, last *redirect) (partition.Located, error) {
 	at, err := req.Judge.Find(ctx, name)
 	if last == nil || !request.IsMissing(err) {
 		return at, err
@@ -143,17 +143,17 @@ func AliasTarget(req *request.Request, alias *entry.Entry) (dn.DN, error) {
 	return target, nil
 }
 
-// A hurdle is an entry on the way down to a name at which it does not simply go
+// A redirect is an entry on the way down to a name at which it does not simply go
 // on: a referral or an alias. Rest are the RDNs of the name below it.
-type hurdle struct {
+type redirect struct {
 	at    partition.Located
 	entry *entry.Entry
 	rest  dn.DN
 }
 
-// firstHurdle walks from the top down to a name, the named entry included, and gives
+// firstRedirect walks from the top down to a name, the named entry included, and gives
 // the first entry of one of the classes; nil if there is none.
-func firstHurdle(ctx context.Context, req *request.Request, name dn.DN, classes ...*schema.ObjectClass) (*hurdle, error) {
+func firstRedirect(ctx context.Context, req *request.Request, name dn.DN, classes ...*schema.ObjectClass) (*redirect, error) {
 	found := false
 	for i := len(name) - 1; i >= 0; i-- {
 		at, err := req.Snapshot.Find(ctx, name[i:])
@@ -179,7 +179,7 @@ func firstHurdle(ctx context.Context, req *request.Request, name dn.DN, classes 
 				return nil, err
 			}
 			if leads {
-				return &hurdle{at, e, name[:i:i]}, nil
+				return &redirect{at, e, name[:i:i]}, nil
 			}
 		}
 	}

@@ -34,9 +34,9 @@ type Controls struct {
 	TreeDelete        bool
 	Sync              *control.SyncRequest
 	Persistent        *control.PersistentSearch
-	At                *past.Moment   // nil: now
-	Token             bool           // is asked for
-	atLeast           table.Revision // that is to be shown
+	At                *past.PointInTime // nil: now
+	Token             bool              // is asked for
+	atLeast           table.Revision    // that is to be shown
 }
 
 // Waits reports whether the request is a search that waits for changes.

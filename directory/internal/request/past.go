@@ -21,7 +21,7 @@ func (req *Request) State(ctx context.Context) (*partition.Snapshot, error) {
 	if err := req.Judge.MayReadPast(); err != nil {
 		return nil, err
 	}
-	s, err := past.AtMoment(ctx, req.Server.Part, *req.Controls.At)
+	s, err := past.At(ctx, req.Server.Part, *req.Controls.At)
 	if err != nil {
 		return nil, req.noState(err)
 	}

@@ -233,7 +233,7 @@ func takePersistent(req *Request, _ *op.Message, c *op.Control) error {
 
 // takeAt reads the control that reads the past.
 func takeAt(req *Request, _ *op.Message, c *op.Control) error {
-	m, err := past.ParseMoment(string(c.Value))
+	m, err := past.ParsePointInTime(string(c.Value))
 	if err != nil {
 		return malformed("at", err)
 	}

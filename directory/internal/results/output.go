@@ -50,7 +50,7 @@ func (out *Output) Admit(isEntry bool) (skip bool, err error) {
 	if out.Page == nil {
 		return false, nil
 	}
-	return out.Page.turn()
+	return out.Page.countResult()
 }
 
 // Entry sends an entry as the view shows it.

@@ -152,9 +152,9 @@ func (p *Page) write(revision table.Revision, sent, skip int, position []byte) [
 	return p.seal().Seal(nil, nil, append(b, position...), nil)
 }
 
-// turn counts a result. Skip says that an earlier page had it; errPageFull that it is
+// countResult counts a result. Skip says that an earlier page had it; errPageFull that it is
 // for the next one.
-func (p *Page) turn() (skip bool, err error) {
+func (p *Page) countResult() (skip bool, err error) {
 	switch {
 	case p.skipped < p.Skip:
 		p.skipped++

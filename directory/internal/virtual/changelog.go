@@ -43,15 +43,17 @@ func (theChangelog) refusal() string {
 }
 
 func (theChangelog) Search(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, sink op.Sink) error {
-	settled := func(ctx context.Context, p *results.Page) (*partition.Snapshot, error) { return settled(ctx, req, p) }
+	settled := func(ctx context.Context, p *results.Page) (*partition.Snapshot, error) {
+		return settledState(ctx, req, p)
+	}
 	return list(ctx, req, r, sink, "the changelog", settled, func(ctx context.Context, l *listing) error {
 		return (&changelog{l}).run(ctx, name)
 	})
 }
 
-// settled returns the state up to which the changelog tells: nothing can be
+// settledState returns the state up to which the changelog tells: nothing can be
 // committed any more at or below it.
-func settled(ctx context.Context, req *request.Request, p *results.Page) (*partition.Snapshot, error) {
+func settledState(ctx context.Context, req *request.Request, p *results.Page) (*partition.Snapshot, error) {
 	if p.GoesOn() {
 		return req.Server.Part.At(ctx, p.Revision)
 	}

@@ -127,8 +127,8 @@ func (c *content) isReferral(e *entry.Entry) bool {
 	return c.Referrals && c.Req.Known.Is(e, c.Req.Known.Referral)
 }
 
-// tell sends an entry, or a reference, with a control.
-func (c *content) tell(ctx context.Context, found *partition.Result, controls ...op.Control) error {
+// send sends an entry, or a reference, with a control.
+func (c *content) send(ctx context.Context, found *partition.Result, controls ...op.Control) error {
 	urls, err := c.Elsewhere(ctx, found)
 	switch {
 	case err != nil:

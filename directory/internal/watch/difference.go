@@ -78,7 +78,7 @@ func (y *synchronizer) differ(ctx context.Context, from, to *content, g *commits
 	if err := y.dropped(); err != nil {
 		return err
 	}
-	for _, n := range d.news {
+	for _, n := range d.arrivals {
 		if err := d.come(ctx, n); err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func comparesAll(ctx context.Context, from, to *content, g *commits) (bool, erro
 	}
 	for _, id := range g.ids {
 		for _, c := range []*content{from, to} {
-			if governs, err := c.governs(ctx, id); governs || err != nil {
+			if governs, err := c.isShared(ctx, id); governs || err != nil {
 				return governs, err
 			}
 		}
@@ -135,9 +135,9 @@ func (c *content) asksShared() (asks bool) {
 	return asks
 }
 
-// governs reports whether an entry says what others share: a collective attribute
+// isShared reports whether an entry says what others share: a collective attribute
 // subentry, or an administrative point.
-func (c *content) governs(ctx context.Context, id entry.ID) (bool, error) {
+func (c *content) isShared(ctx context.Context, id entry.ID) (bool, error) {
 	e, err := c.Req.Snapshot.Entry(ctx, id, false)
 	if err != nil || e == nil {
 		return false, err
@@ -150,11 +150,11 @@ type difference struct {
 	y        *synchronizer
 	from, to *content
 	touched  map[entry.ID]bool
-	news     []news
+	arrivals []arrival
 }
 
-// news is an entry to tell of, or one whose descendants are to be looked at.
-type news struct {
+// arrival is an entry to tell of, or one whose descendants are to be looked at.
+type arrival struct {
 	id    entry.ID
 	state int64 // 0: not in the content
 	moved bool  // and has something below
@@ -163,7 +163,7 @@ type news struct {
 // leave tells of an entry that left the content, and of what left with it, and
 // notes what there is to tell later.
 func (d *difference) leave(ctx context.Context, e changes.Effect) error {
-	n := news{id: e.ID}
+	n := arrival{id: e.ID}
 	was, is, err := d.both(ctx, e)
 	switch {
 	case err != nil:
@@ -186,7 +186,7 @@ func (d *difference) leave(ctx context.Context, e changes.Effect) error {
 		}
 	}
 	if n.state != 0 || n.moved {
-		d.news = append(d.news, n)
+		d.arrivals = append(d.arrivals, n)
 	}
 	return err
 }
@@ -237,11 +237,11 @@ func (d *difference) leaveBelow(ctx context.Context, id entry.ID) error {
 }
 
 // come tells of an entry that came or changed, and of what came with it.
-func (d *difference) come(ctx context.Context, n news) error {
+func (d *difference) come(ctx context.Context, n arrival) error {
 	if n.state != 0 {
 		found, ok, err := d.to.lookup(ctx, n.id)
 		if err == nil && ok {
-			err = d.y.tell(ctx, d.to, found, n.state)
+			err = d.y.send(ctx, d.to, found, n.state)
 		}
 		if err != nil {
 			return err
@@ -256,7 +256,7 @@ func (d *difference) come(ctx context.Context, n news) error {
 // comeBelow tells of the descendants of a moved entry: those that came into the
 // content by that. That others have other names now is told where the client
 // could not tell itself, since the moved entry is none of its (RFC 4533, 4.1).
-func (d *difference) comeBelow(ctx context.Context, n news) error {
+func (d *difference) comeBelow(ctx context.Context, n arrival) error {
 	for found, err := range d.to.below(ctx, n.id) {
 		if err != nil {
 			return err
@@ -275,9 +275,9 @@ func (d *difference) comeBelow(ctx context.Context, n news) error {
 		switch {
 		case err != nil:
 		case !was:
-			err = d.y.tell(ctx, d.to, is, control.SyncAdd)
+			err = d.y.send(ctx, d.to, is, control.SyncAdd)
 		case n.state == 0:
-			err = d.y.tell(ctx, d.to, is, control.SyncModify)
+			err = d.y.send(ctx, d.to, is, control.SyncModify)
 		}
 		if err != nil {
 			return err
@@ -321,11 +321,11 @@ func (y *synchronizer) compareOne(ctx context.Context, from, to *content, found 
 		return err
 	}
 	if !was {
-		return y.tell(ctx, to, found, control.SyncAdd)
+		return y.send(ctx, to, found, control.SyncAdd)
 	}
 	same, err := changes.Unmoved(ctx, to.Req.Snapshot, found.ID, known)
 	if err != nil || same {
 		return err
 	}
-	return y.tell(ctx, to, found, control.SyncModify)
+	return y.send(ctx, to, found, control.SyncModify)
 }

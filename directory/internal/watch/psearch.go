@@ -40,7 +40,7 @@ func searchOn(ctx context.Context, req *request.Request, name dn.DN, r *op.Searc
 	if err != nil {
 		return err
 	}
-	if err := stay(req, sink); err != nil {
+	if err := persist(req, sink); err != nil {
 		return err
 	}
 	for c, err := range changes.Stream(ctx, req.Server.Part, frontier) {
@@ -198,7 +198,7 @@ func (n *notice) effect(ctx context.Context, e changes.Effect) error {
 		return err
 	}
 	if !n.w.request.ReturnECs {
-		return c.tell(ctx, found)
+		return c.send(ctx, found)
 	}
 	change := control.EntryChange{Type: kind}
 	if e.Kind == changes.Moved {
@@ -206,5 +206,5 @@ func (n *notice) effect(ctx context.Context, e changes.Effect) error {
 			return err
 		}
 	}
-	return c.tell(ctx, found, op.Control{OID: control.OIDEntryChange, Value: change.Encode()})
+	return c.send(ctx, found, op.Control{OID: control.OIDEntryChange, Value: change.Encode()})
 }

@@ -59,7 +59,7 @@ func synchronize(ctx context.Context, req *request.Request, name dn.DN, r *op.Se
 		req.Respond(control.OIDSyncDone, control.SyncDone{Cookie: y.newCookie(), Deletes: deletes}.Encode())
 		return nil
 	}
-	if err := stay(req, sink); err != nil {
+	if err := persist(req, sink); err != nil {
 		return err
 	}
 	if err := y.inform(control.SyncRefreshed{Cookie: y.newCookie(), Deletes: deletes}.Encode()); err != nil {
@@ -69,11 +69,11 @@ func synchronize(ctx context.Context, req *request.Request, name dn.DN, r *op.Se
 	return y.persist(ctx)
 }
 
-// stay lets an operation wait as long as its connection lasts.
-func stay(req *request.Request, sink op.Sink) error {
+// persist lets an operation wait as long as its connection lasts.
+func persist(req *request.Request, sink op.Sink) error {
 	req.Trace.Lasts = true
-	if s, ok := sink.(op.Stayer); ok {
-		return s.Stay()
+	if s, ok := sink.(op.Persister); ok {
+		return s.Persist()
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (y *synchronizer) whole(ctx context.Context, to *content) error {
 		if err != nil {
 			return err
 		}
-		if err := y.tell(ctx, to, found, control.SyncAdd); err != nil {
+		if err := y.send(ctx, to, found, control.SyncAdd); err != nil {
 			return err
 		}
 	}
@@ -188,7 +188,7 @@ func (y *synchronizer) present(ctx context.Context, to *content, since revision.
 		case err != nil:
 			return err
 		case !same:
-			if err := y.tell(ctx, to, found, control.SyncAdd); err != nil {
+			if err := y.send(ctx, to, found, control.SyncAdd); err != nil {
 				return err
 			}
 			continue
@@ -206,8 +206,8 @@ func (y *synchronizer) present(ctx context.Context, to *content, since revision.
 	return y.inform(control.SyncIDSet{IDs: there}.Encode())
 }
 
-// tell sends an entry of the content.
-func (y *synchronizer) tell(ctx context.Context, c *content, found *partition.Result, state int64) error {
+// send sends an entry of the content.
+func (y *synchronizer) send(ctx context.Context, c *content, found *partition.Result, state int64) error {
 	if !y.persisting {
 		if err := y.quota.Check(); err != nil {
 			return err
@@ -215,7 +215,7 @@ func (y *synchronizer) tell(ctx context.Context, c *content, found *partition.Re
 		state = control.SyncAdd // RFC 4533, 3.3.2
 	}
 	y.quota.Sent++
-	return c.tell(ctx, found, stateControl(state, found.ID))
+	return c.send(ctx, found, stateControl(state, found.ID))
 }
 
 // drop reports that an entry has left the content. Several are told in one message

@@ -61,7 +61,7 @@ func PasswordModify(ctx context.Context, req *request.Request, value []byte) err
 	if generated {
 		req.Response.Value = control.PasswordModifyResult{Generated: p.New}.Encode()
 	}
-	tellToken(req)
+	sendToken(req)
 	return nil
 }
 

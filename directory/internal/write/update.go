@@ -148,7 +148,7 @@ func (u *update) runIn(ctx context.Context, req *request.Request, tx *partition.
 	}
 	// There is none of an entry that the requester does not see as it is now.
 	for i := range req.Response.Controls[before:] {
-		tx.SettleCSN(req.Response.Controls[before+i].Value)
+		tx.ReplaceCSN(req.Response.Controls[before+i].Value)
 	}
 	if c.NoOp {
 		return errNoOperation
@@ -176,8 +176,8 @@ func asserted(ctx context.Context, req *request.Request, name dn.DN) (entry.ID, 
 // to change nothing.
 var errNoOperation = op.Errorf(op.NoOperation, "the operation would have succeeded; nothing was changed")
 
-// tellToken responds with the token of the commit that an update made.
-func tellToken(req *request.Request) {
+// sendToken responds with the token of the commit that an update made.
+func sendToken(req *request.Request) {
 	if req.Controls.Token && req.Trace.Committed != 0 {
 		req.Respond(control.OIDToken, []byte(req.Trace.Committed.String()))
 	}

@@ -29,7 +29,7 @@ func Run(ctx context.Context, req *request.Request, r op.Request) (err error) {
 		err = modifyDN(ctx, req, r)
 	}
 	if err == nil {
-		tellToken(req)
+		sendToken(req)
 	}
 	return err
 }

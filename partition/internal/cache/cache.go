@@ -29,8 +29,8 @@ type Cache struct {
 	Postings *otter.Cache[PostingKey, *Posting]
 	// Names are hints too: see Recall.
 	Names *otter.Cache[string, entry.ID]
-	// Ladders are of attributes with very many values.
-	Ladders *otter.Cache[LadderKey, *Ladder]
+	// RangeSteps are of attributes with very many values.
+	RangeSteps *otter.Cache[RangeStepsKey, *RangeSteps]
 	// Classes has what HasClass found: *schema.ObjectClass to classSeen.
 	Classes sync.Map
 }
@@ -76,8 +76,8 @@ func NewCache(size int64) *Cache {
 			MaximumWeight: 3 * share,
 			Weigher:       func(k ChildKey, _ entry.ID) uint32 { return uint32(128 + len(k.RDN)) },
 		}),
-		Postings: newPostings(8 * share),
-		Ladders:  newLadders(),
+		Postings:   newPostings(8 * share),
+		RangeSteps: newRangeSteps(),
 		Names: otter.Must(&otter.Options[string, entry.ID]{
 			MaximumWeight: 2 * share,
 			Weigher:       func(name string, _ entry.ID) uint32 { return uint32(128 + len(name)) },
@@ -119,25 +119,25 @@ func DefaultCache() int64 {
 	return kb << 10 / 4
 }
 
-// A Ladder knows where in an attribute with very many values every so-manieth
-// one is, as far as it was read: columns have no numbers, so that a value is found
-// by counting from a rung below it. It is right as long as the entry does not
-// change. Who reads the values range by range counts none twice.
-type Ladder struct {
-	AsOf  uint64
-	Rungs [][]byte // qualifiers; the first is that of value rungEvery
+// RangeSteps has the place of every thousandth value of an attribute with very many,
+// as far as they were read. Columns have no numbers, so a value is found by counting
+// from the step below it. It is valid as long as the entry does not change. A reader
+// that takes the values range by range counts none twice.
+type RangeSteps struct {
+	AsOf   uint64
+	Starts [][]byte // qualifiers; the first is that of value stepEvery
 }
 
-type LadderKey struct {
+type RangeStepsKey struct {
 	ID      entry.ID
 	Typ     *schema.AttributeType
 	Options string
 }
 
-func newLadders() *otter.Cache[LadderKey, *Ladder] {
-	return otter.Must(&otter.Options[LadderKey, *Ladder]{
-		MaximumWeight: ladderMemory,
-		Weigher:       func(_ LadderKey, l *Ladder) uint32 { return uint32(128 + 64*len(l.Rungs)) },
+func newRangeSteps() *otter.Cache[RangeStepsKey, *RangeSteps] {
+	return otter.Must(&otter.Options[RangeStepsKey, *RangeSteps]{
+		MaximumWeight: rangeStepsMemory,
+		Weigher:       func(_ RangeStepsKey, l *RangeSteps) uint32 { return uint32(128 + 64*len(l.Starts)) },
 	})
 }
 
@@ -189,5 +189,5 @@ func (p *Posting) Stream(key, after []byte) index.Candidates {
 	}
 }
 
-// ladderMemory bounds all ladders, in bytes.
-const ladderMemory = 16 << 20
+// rangeStepsMemory bounds all ladders, in bytes.
+const rangeStepsMemory = 16 << 20

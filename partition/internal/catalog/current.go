@@ -19,27 +19,27 @@ import (
 // caches of its own: those of the schema before go with the last snapshot that
 // uses them.
 
-// turnTime bounds the reading of a changed subschema.
-const turnTime = 10 * time.Second
+// refreshTimeout bounds the reading of a changed subschema.
+const refreshTimeout = 10 * time.Second
 
 // CatalogOf returns the catalog that belongs to a current state.
 func (p *Keeper) CatalogOf(s *txn.Snapshot) (*Catalog, error) {
 	if c := p.Catalog.Load(); s.Unchanged(SubschemaID, c.ordinal) {
 		return c, nil
 	}
-	return p.turn(s)
+	return p.refresh(s)
 }
 
-// turn looks at the subschema again. It may be as it was: other things than it
+// refresh looks at the subschema again. It may be as it was: other things than it
 // touch it too.
-func (p *Keeper) turn(s *txn.Snapshot) (*Catalog, error) {
-	p.turning <- struct{}{}
-	defer func() { <-p.turning }()
+func (p *Keeper) refresh(s *txn.Snapshot) (*Catalog, error) {
+	p.refreshing <- struct{}{}
+	defer func() { <-p.refreshing }()
 	c := p.Catalog.Load()
 	if s.Unchanged(SubschemaID, c.ordinal) {
 		return c, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), turnTime)
+	ctx, cancel := context.WithTimeout(context.Background(), refreshTimeout)
 	defer cancel()
 	next, err := c.at(ctx, s)
 	if err != nil {
@@ -84,12 +84,12 @@ func (c *Catalog) schemaAt(ctx context.Context, s *txn.Snapshot) (*Catalog, erro
 	if err != nil {
 		return nil, err
 	}
-	return c.turnTo(own)
+	return c.withSubschema(own)
 }
 
-// turnTo returns a catalog of the same configuration with what a subschema says. If
+// withSubschema returns a catalog of the same configuration with what a subschema says. If
 // that is the same schema, types and caches stay.
-func (c *Catalog) turnTo(own *Subschema) (next *Catalog, err error) {
+func (c *Catalog) withSubschema(own *Subschema) (next *Catalog, err error) {
 	if own.SameAs(c.Subschema) {
 		same := *c
 		next = &same

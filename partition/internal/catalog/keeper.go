@@ -61,8 +61,8 @@ type Keeper struct {
 
 	// Changing is held shared by updates, and alone by what changes the schema
 	// or the indexes or loads past the usual path.
-	Changing sync.RWMutex
-	turning  chan struct{} // of catalog's changes: one at a time
+	Changing   sync.RWMutex
+	refreshing chan struct{} // of catalog's changes: one at a time
 	// reshaping is held by what changes, beside updates, what all servers share.
 	reshaping sync.Mutex
 	Ended     chan struct{}  // closed by Close
@@ -76,7 +76,7 @@ type Keeper struct {
 
 // Open opens the directory that a header describes.
 func Open(ctx context.Context, s table.Store, o Options, h *Header) (*Keeper, error) {
-	p := &Keeper{Base: o.Schema, cacheSize: o.Cache, Log: o.Log, Store: s, Origin: h, turning: make(chan struct{}, 1), Ended: make(chan struct{})}
+	p := &Keeper{Base: o.Schema, cacheSize: o.Cache, Log: o.Log, Store: s, Origin: h, refreshing: make(chan struct{}, 1), Ended: make(chan struct{})}
 	if !o.Txn.ReadOnly {
 		if err := s.Create(ctx, master.Spec(), tree.Spec(), settingsSpec); err != nil {
 			return nil, fmt.Errorf("making tables: %w", err)

@@ -78,7 +78,7 @@ func (l *lostRows) has(table string, key []byte) bool {
 
 // redactNote takes what goes out of a note, and tells whether there was any.
 func (t *target) redactNote(message []byte) ([]byte, bool) {
-	n := write.ParseNote(message)
+	n := write.ParseMessage(message)
 	changed := false
 	set := func(s *string, to string) {
 		if *s != to {

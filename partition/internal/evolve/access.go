@@ -29,7 +29,7 @@ func SetAccess(ctx context.Context, p *catalog.Keeper, change func(s *state.Snap
 	}
 	h := *old.Header
 	h.Access = rules
-	r, err := turnTo(ctx, p, old, &h)
+	r, err := install(ctx, p, old, &h)
 	if err != nil {
 		return err
 	}

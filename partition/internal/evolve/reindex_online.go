@@ -28,7 +28,7 @@ func reindexBeside(ctx context.Context, p *catalog.Keeper, old *catalog.Catalog,
 			t := old.Schema.Attribute(x.Attribute)
 			return t != nil && slices.Contains(stale, index.TableName(t))
 		})
-		if _, err := turnTo(ctx, p, old, &less); err != nil {
+		if _, err := install(ctx, p, old, &less); err != nil {
 			return err
 		}
 	}
@@ -40,7 +40,7 @@ func reindexBeside(ctx context.Context, p *catalog.Keeper, old *catalog.Catalog,
 		return err
 	}
 	h.Since = now.Header.Since
-	r, err := turnTo(ctx, p, now, h)
+	r, err := install(ctx, p, now, h)
 	if err != nil {
 		return err
 	}

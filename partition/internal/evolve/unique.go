@@ -52,7 +52,7 @@ func SetUnique(ctx context.Context, p *catalog.Keeper, u catalog.Unique, on bool
 	if err := p.Store.Create(ctx, write.UniqueSpec); err != nil {
 		return err
 	}
-	r, err := turnTo(ctx, p, old, h)
+	r, err := install(ctx, p, old, h)
 	if err != nil {
 		return err
 	}
@@ -77,12 +77,12 @@ func endUnique(ctx context.Context, p *catalog.Keeper, u catalog.Unique) error {
 	if err != nil {
 		return err
 	}
-	_, err = turnTo(ctx, p, now, h)
+	_, err = install(ctx, p, now, h)
 	return err
 }
 
-// turnTo puts another header into force.
-func turnTo(ctx context.Context, p *catalog.Keeper, from *catalog.Catalog, h *catalog.Header) (table.Revision, error) {
+// install puts another header into force.
+func install(ctx context.Context, p *catalog.Keeper, from *catalog.Catalog, h *catalog.Header) (table.Revision, error) {
 	c, err := from.With(h)
 	if err != nil {
 		return 0, err

@@ -21,7 +21,7 @@ import (
 var SubschemaID = catalog.SubschemaID
 
 // Settled returns the newest state that every server shows alike and that nothing
-// can be added to any more: who tells of changes in order tells up to it.
+// can be added to any more: readers of changes in order read up to it.
 func Settled(ctx context.Context, p *catalog.Keeper) (*state.Snapshot, error) {
 	s, err := p.DB.Decided(ctx)
 	if err != nil {
@@ -66,6 +66,6 @@ func Child(ctx context.Context, s *state.Snapshot, parent entry.ID, rdn dn.Norm)
 	return s.Resolve(ctx, parent, rdn)
 }
 
-// Tells reports whether the journal names all commits beyond a revision that the
+// Known reports whether the journal names all commits beyond a revision that the
 // snapshot shows.
-func Tells(s *state.Snapshot, r table.Revision) bool { return r >= s.Keeper.DB.Horizon() }
+func Known(s *state.Snapshot, r table.Revision) bool { return r >= s.Keeper.DB.Horizon() }

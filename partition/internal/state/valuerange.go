@@ -13,31 +13,31 @@ import (
 )
 
 const (
-	rungEvery = 1000
+	stepEvery = 1000
 )
 
 // ValueRange reads n values of one description of a wide entry, the first of them
 // being number from (0 is the first), and says whether others follow. It reads
-// no value before the nearest rung.
+// no value before the nearest known step.
 func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, from, n int) (values [][]byte, more bool, err error) {
-	key := cache.LadderKey{ID: id, Typ: t, Options: options}
-	l := s.ladder(key)
-	rung := min(from/rungEvery, len(l.Rungs))
+	key := cache.RangeStepsKey{ID: id, Typ: t, Options: options}
+	l := s.rangeSteps(key)
+	step := min(from/stepEvery, len(l.Starts))
 	columns := master.Columns(t, options)
-	if rung > 0 {
-		columns.From = l.Rungs[rung-1]
+	if step > 0 {
+		columns.From = l.Starts[step-1]
 	}
-	at, last := rung*rungEvery, from+n
-	grown := slices.Clip(l.Rungs)
+	at, last := step*stepEvery, from+n
+	grown := slices.Clip(l.Starts)
 	for at <= last {
 		row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(id), table.Select{
-			Families: []table.Family{columns.Family}, Columns: []table.ColumnRange{columns}, MaxCells: min(rungEvery, last+1-at)})
+			Families: []table.Family{columns.Family}, Columns: []table.ColumnRange{columns}, MaxCells: min(stepEvery, last+1-at)})
 		if err != nil {
 			return nil, false, err
 		}
 		for i := range row.Cells {
 			c := &row.Cells[i]
-			if at%rungEvery == 0 && at/rungEvery > len(grown) {
+			if at%stepEvery == 0 && at/stepEvery > len(grown) {
 				grown = append(grown, bytes.Clone(c.Qualifier))
 			}
 			switch {
@@ -53,18 +53,18 @@ func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.Attrib
 		}
 		columns.From = append(bytes.Clone(row.Cells[len(row.Cells)-1].Qualifier), 0)
 	}
-	if len(grown) > len(l.Rungs) && s.Cached && l.AsOf != 0 {
-		s.Catalog.Cache.Ladders.Set(key, &cache.Ladder{AsOf: l.AsOf, Rungs: grown})
+	if len(grown) > len(l.Starts) && s.Cached && l.AsOf != 0 {
+		s.Catalog.Cache.RangeSteps.Set(key, &cache.RangeSteps{AsOf: l.AsOf, Starts: grown})
 	}
 	return values, more, nil
 }
 
-// ladder returns what is known of an attribute's columns.
-func (s *Snapshot) ladder(key cache.LadderKey) *cache.Ladder {
+// rangeSteps returns what is known of an attribute's columns.
+func (s *Snapshot) rangeSteps(key cache.RangeStepsKey) *cache.RangeSteps {
 	if s.Cached {
-		if l, ok := s.Catalog.Cache.Ladders.GetIfPresent(key); ok && s.At.Unchanged(key.ID, l.AsOf) {
+		if l, ok := s.Catalog.Cache.RangeSteps.GetIfPresent(key); ok && s.At.Unchanged(key.ID, l.AsOf) {
 			return l
 		}
 	}
-	return &cache.Ladder{AsOf: s.At.Ordinal()}
+	return &cache.RangeSteps{AsOf: s.At.Ordinal()}
 }

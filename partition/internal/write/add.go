@@ -67,7 +67,7 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 	e.Write(tx.Keeper, tx.Catalog, tx, pl.Parent, pl.RDN)
 	tx.Touch(e.ID, e.Classes)
 	tx.Record("add", name, e.secrets()...)
-	return e.ID, tx.settleClaims(ctx)
+	return e.ID, tx.checkClaims(ctx)
 }
 
 // NotAlias refuses to put an entry below an alias, which is always a leaf

@@ -42,8 +42,8 @@ func newChange(p *catalog.Keeper, c *catalog.Catalog, w writer, id, parent entry
 	}
 }
 
-// settle leaves of several cells for one column the last.
-func (c *change) settle() {
+// lastOfEach leaves of several cells for one column the last.
+func (c *change) lastOfEach() {
 	c.master.Cells, c.tree.Cells = table.LastOfEach(c.master.Cells), table.LastOfEach(c.tree.Cells)
 }
 

@@ -32,14 +32,14 @@ func (tx *Tx) Claim(x *catalog.Indexed, key []byte, id, parent entry.ID) {
 	tx.claims = append(tx.claims, Claim{x, key, id, parent})
 }
 
-// settleClaims refuses what an operation gave an entry of values that others
+// checkClaims refuses what an operation gave an entry of values that others
 // have, and marks those that it may have.
-func (tx *Tx) settleClaims(ctx context.Context) error {
+func (tx *Tx) checkClaims(ctx context.Context) error {
 	claims := tx.claims
 	tx.claims = nil
 	for i := range claims {
 		for _, base := range claims[i].X.Unique {
-			if err := tx.settleClaim(ctx, &claims[i], base); err != nil {
+			if err := tx.checkClaim(ctx, &claims[i], base); err != nil {
 				return err
 			}
 		}
@@ -47,7 +47,7 @@ func (tx *Tx) settleClaims(ctx context.Context) error {
 	return nil
 }
 
-func (tx *Tx) settleClaim(ctx context.Context, c *Claim, base entry.ID) error {
+func (tx *Tx) checkClaim(ctx context.Context, c *Claim, base entry.ID) error {
 	if !c.X.Ready {
 		return catalog.Errorf(catalog.Unwilling, "attribute %s must be unique, and its index is being made: try again", c.X.Typ.Name())
 	}
@@ -125,14 +125,14 @@ func (tx *Tx) claimBelow(ctx context.Context, moved, from, to entry.ID) error {
 	if len(entered) == 0 {
 		return nil
 	}
-	f := felling{tx: tx, ctx: ctx, sel: selectDoomed(tx.Catalog), most: maxClaims + 1}
+	f := treeDeletion{tx: tx, ctx: ctx, sel: selectDoomed(tx.Catalog), most: maxClaims + 1}
 	if _, err := f.below(moved); err != nil {
 		return err
 	}
-	if len(f.doomed) > maxClaims {
+	if len(f.victims) > maxClaims {
 		return catalog.Errorf(catalog.TooMany, "the move takes more than %d entries to where %s must be unique: move them in parts", maxClaims, entered[0].Typ.Name())
 	}
-	for _, d := range f.doomed {
+	for _, d := range f.victims {
 		if err := tx.claimEntry(ctx, entered, &d); err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func isEntered(ctx context.Context, s *state.Snapshot, base, from, to entry.ID) 
 }
 
 // claimEntry claims the values of an entry that stays as it is.
-func (tx *Tx) claimEntry(ctx context.Context, entered []*catalog.Indexed, d *doomed) error {
+func (tx *Tx) claimEntry(ctx context.Context, entered []*catalog.Indexed, d *victim) error {
 	c := newChange(tx.Keeper, tx.Catalog, tx, d.id, tree.Parent(d.row.Key), "")
 	return tx.eachIndexed(ctx, c, d.row, func(x *catalog.Indexed, keys [][]byte) {
 		if !slices.Contains(entered, x) {

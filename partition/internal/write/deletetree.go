@@ -22,48 +22,48 @@ func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, most int) (n int, whol
 	if err != nil {
 		return 0, false, err
 	}
-	f := felling{tx: tx, ctx: ctx, sel: selectDoomed(tx.Catalog), most: most}
+	f := treeDeletion{tx: tx, ctx: ctx, sel: selectDoomed(tx.Catalog), most: most}
 	if whole, err = f.entry(pl); err != nil {
 		return 0, false, err
 	}
 	// What goes is gathered before anything is written: a scan that has to
 	// look at many own writes is slow.
-	for i := range f.doomed {
-		if err := tx.remove(ctx, f.doomed[i].id, f.doomed[i].row); err != nil {
+	for i := range f.victims {
+		if err := tx.remove(ctx, f.victims[i].id, f.victims[i].row); err != nil {
 			return 0, false, err
 		}
 	}
 	tx.Txn.SetUrgent()
 	tx.Record("deletetree", name)
-	return len(f.doomed), whole, nil
+	return len(f.victims), whole, nil
 }
 
-// felling gathers the entries of a tree in the order in which they can go.
-type felling struct {
-	tx     *Tx
-	ctx    context.Context
-	sel    table.Select
-	most   int
-	doomed []doomed
+// treeDeletion gathers the entries of a tree in the order in which they can go.
+type treeDeletion struct {
+	tx      *Tx
+	ctx     context.Context
+	sel     table.Select
+	most    int
+	victims []victim
 }
 
-type doomed struct {
+type victim struct {
 	id  entry.ID
 	row table.Row // of the tree
 }
 
 // entry gathers a whole tree; false: there is more of it than may go.
-func (f *felling) entry(pl state.Place) (bool, error) {
-	if all, err := f.below(pl.ID); err != nil || !all || len(f.doomed) == f.most {
+func (f *treeDeletion) entry(pl state.Place) (bool, error) {
+	if all, err := f.below(pl.ID); err != nil || !all || len(f.victims) == f.most {
 		return false, err
 	}
 	row, err := f.tx.Reader.Get(f.ctx, f.tx.Keeper.Tree, tree.Key(pl.Parent, pl.RDN), f.sel)
-	f.doomed = append(f.doomed, doomed{pl.ID, row.Clone()})
+	f.victims = append(f.victims, victim{pl.ID, row.Clone()})
 	return true, err
 }
 
 // below gathers what is below an entry.
-func (f *felling) below(parent entry.ID) (bool, error) {
+func (f *treeDeletion) below(parent entry.ID) (bool, error) {
 	rows := tree.Children(parent)
 	for {
 		page, err := f.page(rows)
@@ -71,10 +71,10 @@ func (f *felling) below(parent entry.ID) (bool, error) {
 			return false, err
 		}
 		for _, d := range page {
-			if all, err := f.below(d.id); err != nil || !all || len(f.doomed) == f.most {
+			if all, err := f.below(d.id); err != nil || !all || len(f.victims) == f.most {
 				return false, err
 			}
-			f.doomed = append(f.doomed, d)
+			f.victims = append(f.victims, d)
 		}
 		if len(page) < search.ChildrenPage {
 			return true, nil
@@ -84,7 +84,7 @@ func (f *felling) below(parent entry.ID) (bool, error) {
 }
 
 // page reads some children; their own are read when no scan is open.
-func (f *felling) page(rows table.Range) (page []doomed, err error) {
+func (f *treeDeletion) page(rows table.Range) (page []victim, err error) {
 	sel := f.sel
 	sel.MaxRows = search.ChildrenPage
 	for row, err := range f.tx.Reader.Scan(f.ctx, f.tx.Keeper.Tree, rows, sel) {
@@ -95,7 +95,7 @@ func (f *felling) page(rows table.Range) (page []doomed, err error) {
 		if !ok {
 			return nil, table.ErrCorrupt
 		}
-		page = append(page, doomed{id, row.Clone()})
+		page = append(page, victim{id, row.Clone()})
 	}
 	return page, nil
 }

@@ -395,7 +395,7 @@ func (m *modification) clear(ctx context.Context, v *editedValues) error {
 
 // Finish checks the result against the schema and writes it.
 func (m *modification) Finish(ctx context.Context) error {
-	classes, err := m.settleClasses(ctx)
+	classes, err := m.resolveClasses(ctx)
 	if err != nil {
 		return err
 	}
@@ -426,10 +426,10 @@ func (m *modification) Finish(ctx context.Context) error {
 	if err := m.stamp(); err != nil {
 		return err
 	}
-	m.change.settle()
+	m.change.lastOfEach()
 	m.change.flush()
 	m.tx.Touch(m.pl.ID, classes)
-	return m.tx.settleClaims(ctx)
+	return m.tx.checkClaims(ctx)
 }
 
 // check tests one description by itself.

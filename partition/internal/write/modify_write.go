@@ -39,8 +39,8 @@ func (e *edited) presentAfter() bool {
 // other taking some away.
 const enough = 1000
 
-// settle finds out of a description with many values whether some stay.
-func (m *modification) settle(ctx context.Context, v *editedValues) error {
+// checkRemaining finds out of a description with many values whether some stay.
+func (m *modification) checkRemaining(ctx context.Context, v *editedValues) error {
 	if !v.before.Many || v.whole || len(v.removed) == 0 {
 		return nil
 	}
@@ -57,13 +57,13 @@ func (m *modification) settle(ctx context.Context, v *editedValues) error {
 	return nil
 }
 
-// settleClasses checks a change of objectClass: superclasses are written out,
+// resolveClasses checks a change of objectClass: superclasses are written out,
 // and the structural class stays, unless the rules are relaxed. Nil if objectClass
 // does not change.
-func (m *modification) settleClasses(ctx context.Context) (*catalog.Classes, error) {
+func (m *modification) resolveClasses(ctx context.Context) (*catalog.Classes, error) {
 	for _, t := range m.types {
 		for _, v := range t.lists {
-			if err := m.settle(ctx, v); err != nil {
+			if err := m.checkRemaining(ctx, v); err != nil {
 				return nil, err
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 )
 
-// A Note is what the journal keeps of a commit in words: who made it, and which
+// A Message is what the journal keeps of a commit in words: who made it, and which
 // operations it was. As text it is a line for who, with what is known besides, and
 // a line an operation, everything that is not a word of ours quoted as Go does:
 //
@@ -21,7 +21,7 @@ import (
 // What changed is not in it: the states before and behind the commit have that.
 // Only of secret attributes, which have no history, it tells that they got or lost
 // values.
-type Note struct {
+type Message struct {
 	By         By
 	Operations []Operation
 }
@@ -71,7 +71,7 @@ func (o *Operation) append(b []byte) []byte {
 	return b
 }
 
-func (n *Note) Append(b []byte) []byte {
+func (n *Message) Append(b []byte) []byte {
 	b = n.By.Append(b)
 	for i := range n.Operations {
 		b = n.Operations[i].append(b)
@@ -89,9 +89,9 @@ func secretsIn(k *catalog.Types, changes []op.Modification) (names []string) {
 	return names
 }
 
-// ParseNote reads what the journal has of a commit. What it does not understand
+// ParseMessage reads what the journal has of a commit. What it does not understand
 // it passes over.
-func ParseNote(message []byte) (n Note) {
+func ParseMessage(message []byte) (n Message) {
 	first := true
 	for line := range strings.Lines(string(message)) {
 		line = strings.TrimSuffix(line, "\n")

@@ -10,7 +10,7 @@ import (
 )
 
 func TestNote(t *testing.T) {
-	for _, want := range []Note{
+	for _, want := range []Message{
 		{},
 		{By: By{Name: "cn=admin"}},
 		{By: By{Name: "cn=\"a\"\nb", Bound: "cn=proxy", From: "[::1]:389", Request: "17/4", Session: `from="x" y`},
@@ -23,12 +23,12 @@ func TestNote(t *testing.T) {
 		for i := range want.Operations {
 			want.Operations[i].Name = named(t, want.Operations[i].Name).String()
 		}
-		if d := cmp.Diff(want, ParseNote(tx.Message), cmp.Comparer(slices.Equal[[]string])); d != "" {
+		if d := cmp.Diff(want, ParseMessage(tx.Message), cmp.Comparer(slices.Equal[[]string])); d != "" {
 			t.Errorf("%s:\n%s", tx.Message, d)
 		}
 	}
 	for message, want := range map[string]int{"": 0, "\"\" \nreindex": 1, "\"cn=a\"\nimport 7 entries": 1, "garbage": 0, "\"": 0} {
-		if n := ParseNote([]byte(message)); len(n.Operations) != want {
+		if n := ParseMessage([]byte(message)); len(n.Operations) != want {
 			t.Errorf("%q: %v", message, n)
 		}
 	}
@@ -47,8 +47,8 @@ func FuzzParseNote(f *testing.F) {
 	f.Add([]byte("\"cn=admin\" from=\"192.0.2.1:5123\" request=\"17/4\"\nadd \"uid=a\" userPassword\nrename \"uid=b\""))
 	f.Add([]byte("\"\" \nreindex"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		n := ParseNote(b)
-		if again := ParseNote(n.By.Append(nil)); again.By != n.By {
+		n := ParseMessage(b)
+		if again := ParseMessage(n.By.Append(nil)); again.By != n.By {
 			t.Errorf("%q: %v, and then %v", b, n.By, again.By)
 		}
 	})

@@ -112,9 +112,9 @@ func (tx *Tx) finalCSN(value, key []byte) {
 	})
 }
 
-// SettleCSN has each entryCSN that the transaction has made, where b shows it as it
+// ReplaceCSN has each entryCSN that the transaction has made, where b shows it as it
 // is before the commit, become what it is in the end.
-func (tx *Tx) SettleCSN(b []byte) {
+func (tx *Tx) ReplaceCSN(b []byte) {
 	early := Csn(tx.Txn.Stamp())
 	tx.Txn.AtCommit(func(r table.Revision) {
 		final := Csn(r)

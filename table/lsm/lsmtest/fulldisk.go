@@ -33,8 +33,8 @@ func NewFullDisk(after int, late bool) *FullDisk {
 	return &FullDisk{FS: vfs.NewMem(), Late: late, after: after, room: math.MaxInt64 / 2, taken: map[string]int64{}, full: make(chan struct{})}
 }
 
-// Moments counts the moments so far.
-func (d *FullDisk) Moments() int {
+// Writes counts the moments so far.
+func (d *FullDisk) Writes() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.seen
@@ -66,8 +66,8 @@ func (d *FullDisk) Heal() {
 	d.room, d.after = math.MaxInt64/2, -1
 }
 
-// moment takes bytes for a file, or fails.
-func (d *FullDisk) moment(op, name string, bytes int64) error {
+// countWrite takes bytes for a file, or fails.
+func (d *FullDisk) countWrite(op, name string, bytes int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.seen++; d.seen == d.after {
@@ -93,7 +93,7 @@ func (d *FullDisk) free(name string) {
 
 // Create is part of vfs.FS.
 func (d *FullDisk) Create(n string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	if err := d.moment("create", n, inode); err != nil {
+	if err := d.countWrite("create", n, inode); err != nil {
 		return nil, err
 	}
 	return d.wrap(n, func() (vfs.File, error) { return d.FS.Create(n, c) })
@@ -112,7 +112,7 @@ func (d *FullDisk) ReuseForWrite(a, b string, c vfs.DiskWriteCategory) (vfs.File
 
 // Rename is part of vfs.FS.
 func (d *FullDisk) Rename(a, b string) error {
-	if err := d.moment("rename", a, 0); err != nil {
+	if err := d.countWrite("rename", a, 0); err != nil {
 		return err
 	}
 	d.moved(a, b)
@@ -184,7 +184,7 @@ func (f *fullFile) Write(p []byte) (int, error) {
 		f.dirty += n
 		n = 0
 	}
-	if err := f.d.moment("write", f.name, n); err != nil {
+	if err := f.d.countWrite("write", f.name, n); err != nil {
 		return 0, err
 	}
 	return f.File.Write(p)
@@ -201,7 +201,7 @@ func (f *fullFile) charge(n int64) int64 {
 
 // Preallocate is part of vfs.File.
 func (f *fullFile) Preallocate(_, n int64) error {
-	if err := f.d.moment("fallocate", f.name, n); err != nil {
+	if err := f.d.countWrite("fallocate", f.name, n); err != nil {
 		return err
 	}
 	f.mu.Lock()
@@ -210,9 +210,9 @@ func (f *fullFile) Preallocate(_, n int64) error {
 	return nil
 }
 
-func (f *fullFile) settle(sync func() error) error {
+func (f *fullFile) attempt(sync func() error) error {
 	n := f.dirty
-	if err := f.d.moment("sync", f.name, n); err != nil {
+	if err := f.d.countWrite("sync", f.name, n); err != nil {
 		return err
 	}
 	f.dirty -= n
@@ -220,13 +220,13 @@ func (f *fullFile) settle(sync func() error) error {
 }
 
 // Sync is part of vfs.File.
-func (f *fullFile) Sync() error { return f.settle(f.File.Sync) }
+func (f *fullFile) Sync() error { return f.attempt(f.File.Sync) }
 
 // SyncData is part of vfs.File.
-func (f *fullFile) SyncData() error { return f.settle(f.File.SyncData) }
+func (f *fullFile) SyncData() error { return f.attempt(f.File.SyncData) }
 
 // SyncTo is part of vfs.File.
 func (f *fullFile) SyncTo(n int64) (whole bool, err error) {
-	err = f.settle(func() (err error) { whole, err = f.File.SyncTo(n); return err })
+	err = f.attempt(func() (err error) { whole, err = f.File.SyncTo(n); return err })
 	return whole, err
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// A Moment says which state of a directory is meant: one of the past, or the
+// A PointInTime says which state of a directory is meant: one of the past, or the
 // newest.
-type Moment struct {
+type PointInTime struct {
 	text     string
 	revision table.Revision
 	time     time.Time
@@ -22,17 +22,17 @@ type Moment struct {
 }
 
 // Now is the newest state.
-var Now = Moment{text: "now"}
+var Now = PointInTime{text: "now"}
 
-// ParseMoment reads what people write for a moment, everywhere the same: "now", a
+// ParsePointInTime reads what people write for a moment, everywhere the same: "now", a
 // revision as it is printed (r65f8c2a41b-0-1), a time of RFC 3339
 // (2026-11-20T10:00:00Z), a generalized time (20261120100000Z), or the name of a
 // checkpoint. A time without a fraction is the beginning of its second.
-func ParseMoment(s string) (Moment, error) {
+func ParsePointInTime(s string) (PointInTime, error) {
 	if s == "now" {
 		return Now, nil
 	}
-	m := Moment{text: s}
+	m := PointInTime{text: s}
 	var err error
 	if m.revision, err = revision.Parse(s); err == nil {
 		return m, nil
@@ -51,7 +51,7 @@ func ParseMoment(s string) (Moment, error) {
 }
 
 // check refuses times that revisions cannot tell.
-func (m Moment) check() error {
+func (m PointInTime) check() error {
 	if m.time.Before(table.Epoch) {
 		return fmt.Errorf("%s is before %s, when the clock of directories begins", m.text, table.Epoch.Format(time.RFC3339))
 	}
@@ -59,14 +59,14 @@ func (m Moment) check() error {
 }
 
 // String is the text that the moment was made of.
-func (m Moment) String() string { return m.text }
+func (m PointInTime) String() string { return m.text }
 
 // IsNow reports whether the newest state is meant.
-func (m Moment) IsNow() bool { return m == Now }
+func (m PointInTime) IsNow() bool { return m == Now }
 
-// AtMoment returns the state of a moment; Close it. A time that has hardly passed
+// AtPoint returns the state of a moment; Close it. A time that has hardly passed
 // is waited for, see txn.DB.AtTime.
-func AtMoment(ctx context.Context, p *catalog.Keeper, m Moment) (*Snapshot, error) {
+func AtPoint(ctx context.Context, p *catalog.Keeper, m PointInTime) (*Snapshot, error) {
 	switch {
 	case m.IsNow():
 		return Newest(p), nil

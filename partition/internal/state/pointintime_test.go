@@ -29,7 +29,7 @@ func TestParseMoment(t *testing.T) {
 		"r65f8c2a41b-0-1\n":              "error",
 		"2026-11-20T10:00:00Z and later": "error",
 	} {
-		m, err := ParseMoment(text)
+		m, err := ParsePointInTime(text)
 		if got := spell(m, err); got != want {
 			t.Errorf("%q: %s, want %s (%v)", text, got, want, err)
 		}
@@ -41,7 +41,7 @@ func FuzzParseMoment(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		m, err := ParseMoment(s)
+		m, err := ParsePointInTime(s)
 		if err == nil && (m.String() != s || spell(m, nil) == "error") {
 			t.Errorf("%q: %#v", s, m)
 		}
@@ -49,7 +49,7 @@ func FuzzParseMoment(f *testing.F) {
 }
 
 // spell returns what a moment was taken for.
-func spell(m Moment, err error) string {
+func spell(m PointInTime, err error) string {
 	switch {
 	case err != nil:
 		return "error"

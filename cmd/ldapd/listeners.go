@@ -13,8 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
-// A front is what clients connect to, before there is a directory behind it.
-type front struct {
+// A listeners is what clients connect to, before there is a directory behind it.
+type listeners struct {
 	listeners []*server.Listener
 	options   server.Options
 	files     *certs.Store // of TLS; nil without it
@@ -25,8 +25,8 @@ type front struct {
 const lookAtFiles = 5 * time.Second
 
 // openFront reads the TLS files and listens. Errors are the configuration's.
-func openFront(c *config.Config, log *slog.Logger) (*front, error) {
-	f := &front{options: serverOptions(c, log), stop: func() {}}
+func openFront(c *config.Config, log *slog.Logger) (*listeners, error) {
+	f := &listeners{options: serverOptions(c, log), stop: func() {}}
 	if c.TLS.Certificate != "" {
 		store, err := openCertificates(c, log)
 		if err != nil {
@@ -42,14 +42,14 @@ func openFront(c *config.Config, log *slog.Logger) (*front, error) {
 	return f, nil
 }
 
-func (f *front) close() {
+func (f *listeners) close() {
 	for _, l := range f.listeners {
 		l.Close() // again, if all was well
 	}
 	f.stop()
 }
 
-func (f *front) listen(c *config.Config) error {
+func (f *listeners) listen(c *config.Config) error {
 	if len(c.Listen) == 0 {
 		return &config.Error{Where: c.Origin("listen"), Text: "listen: nothing to listen on"}
 	}
@@ -64,7 +64,7 @@ func (f *front) listen(c *config.Config) error {
 }
 
 // urls are the addresses in use, also where a port was left to the system.
-func (f *front) urls() []string {
+func (f *listeners) urls() []string {
 	var urls []string
 	for _, l := range f.listeners {
 		urls = append(urls, l.URL())
