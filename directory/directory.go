@@ -59,7 +59,7 @@ func (d *Directory) Admin() string { return d.server.Settings().Options.Admin }
 
 // Reconfigure replaces the options of a directory that is serving. Operations that
 // begin afterwards follow the new ones; sessions stay bound. Secret, Passwords, Log,
-// Access, Extensions and Version keep their values. The errors are those of [New], and
+// Access, Metrics, Observers, Extensions and Version keep their values. The errors are those of [New], and
 // leave everything as it was.
 func (d *Directory) Reconfigure(o Options) error { return d.server.Reconfigure(o) }
 
@@ -77,13 +77,13 @@ func (d *Directory) NewSession(c auth.Channel) *Session {
 		c = auth.NoChannel{}
 	}
 	s := &Session{d: d, s: &request.Session{Channel: c, Number: d.server.Sessions.Add(1)}}
-	accesslog.Connect(d.server, s.s)
+	accesslog.Connect(d.server.Settings().Access, s.s.Number, c.Remote())
 	return s
 }
 
 // Close ends the session.
 func (s *Session) Close() {
-	accesslog.Disconnect(s.d.server, s.s)
+	accesslog.Disconnect(s.d.server.Settings().Access, s.s.Number, s.Name())
 	s.s.Who.Store(nil)
 }
 
@@ -105,9 +105,9 @@ func (s *Session) Name() string { return s.s.Name() }
 // once, 0 for no limit of its own.
 func (s *Session) Outstanding() int { return s.d.server.LimitsOf(s.s.Who.Load()).Outstanding }
 
-// Answered writes the line of a request that the connection itself has answered:
-// Cancel, StartTLS, what is refused.
-func (s *Session) Answered(m *op.Message, r *op.Response) { accesslog.Answered(s.d.server, s.s, m, r) }
+// Answered is told of a request that the connection itself has answered: Cancel,
+// StartTLS, what is refused.
+func (s *Session) Answered(m *op.Message, r *op.Response) { s.d.server.Answered(s.s, m, &r.Result) }
 
 // Serve runs one operation and sends its answers. It returns when Done has been
 // called.
@@ -116,11 +116,18 @@ func (s *Session) Serve(ctx context.Context, m *op.Message, sink op.Sink) {
 	req.Begin(s.s, m.ID)
 	if err := s.d.run(ctx, req, m, sink); err != nil {
 		req.Response.Result = req.Server.ToResult(err)
-		accesslog.BindFailed(req, m)
+		s.noteFailure(req, m)
 	}
 	// The sink's error means that the client is gone, and we are done anyway.
 	_ = sink.Done(req.Response)
-	accesslog.Request(ctx, req, m)
+	req.Observed(m)
 	req.End()
 	s.d.pool.Put(req)
+}
+
+// noteFailure logs a bind with wrong credentials.
+func (s *Session) noteFailure(req *request.Request, m *op.Message) {
+	if b, ok := m.Request.(*op.Bind); ok && req.Response.Code == op.InvalidCredentials {
+		accesslog.BindFailed(req.Server.Log, s.s.Number, s.s.Channel.Remote(), b)
+	}
 }

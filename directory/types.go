@@ -1,6 +1,9 @@
 package directory
 
-import "github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+import (
+	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/monitor"
+)
 
 type (
 	// Options of a directory; the zero Options are good.
@@ -12,6 +15,8 @@ type (
 	// ClearPasswords says from where passwords are taken in clear, that is neither in TLS
 	// nor over ldapi.
 	ClearPasswords = settings.ClearPasswords
+	// Observation is what is known of an operation when it ends.
+	Observation = monitor.Observation
 )
 
 // From where passwords are taken in clear.

@@ -177,11 +177,11 @@ func (a *intersection) Describe(b *strings.Builder, indent int, counted bool) {
 	}
 }
 
-func (a *intersection) Indexes(names []string) []string {
+func (a *intersection) Indexes(uses []Use) []Use {
 	if a.led != nil {
-		return a.led.Indexes(names)
+		return a.led.Indexes(uses)
 	}
-	return a.parts[0].Indexes(names)
+	return a.parts[0].Indexes(uses)
 }
 
 // once drops candidates that came before. Their position is their number in the
@@ -220,4 +220,4 @@ func (a *once) Describe(b *strings.Builder, indent int, counted bool) {
 	a.of.Describe(b, indent, counted)
 }
 
-func (a *once) Indexes(names []string) []string { return a.of.Indexes(names) }
+func (a *once) Indexes(uses []Use) []Use { return a.of.Indexes(uses) }

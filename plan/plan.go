@@ -37,14 +37,21 @@ type Access interface {
 	// Describe prints the access and what is below it, one line each, and, if
 	// counted, how many candidates each has yielded so far.
 	Describe(b *strings.Builder, indent int, counted bool)
-	// Indexes appends the names of the indexes that Run looks in first, each
-	// with how: "uid value", "cn range", "cn scan", "mail presence".
-	Indexes(names []string) []string
+	// Indexes appends the indexes that Run looks in first.
+	Indexes(uses []Use) []Use
 
 	rank() rank
 	// distinct reports whether no entry comes twice.
 	distinct() bool
 }
+
+// A Use is that an access looks in an index.
+type Use struct {
+	Attribute string
+	Kind      string // of look: value, range, scan or presence
+}
+
+func (u Use) String() string { return u.Attribute + " " + u.Kind }
 
 // rank orders the parts of an intersection by how many candidates their kind
 // usually has.
@@ -332,19 +339,17 @@ func (a *lookup) kind() string {
 	return "value"
 }
 
-func (empty) Indexes(names []string) []string { return names }
+func (empty) Indexes(uses []Use) []Use { return uses }
 
-func (byID) Indexes(names []string) []string { return append(names, "entryUUID value") }
+func (byID) Indexes(uses []Use) []Use { return append(uses, Use{"entryUUID", "value"}) }
 
-func (a *lookup) Indexes(names []string) []string {
-	return append(names, a.typ.Name()+" "+a.kind())
-}
+func (a *lookup) Indexes(uses []Use) []Use { return append(uses, Use{a.typ.Name(), a.kind()}) }
 
-func (a *union) Indexes(names []string) []string {
+func (a *union) Indexes(uses []Use) []Use {
 	for _, p := range a.parts {
-		names = p.Indexes(names)
+		uses = p.Indexes(uses)
 	}
-	return names
+	return uses
 }
 
 func (a *union) Describe(b *strings.Builder, indent int, counted bool) {

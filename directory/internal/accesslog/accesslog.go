@@ -8,94 +8,85 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/plan"
 )
 
-// Request writes an operation's line of the access log, and one in the server's log
-// if it was slow. Values are in neither: a filter is told by its shape.
-func Request(ctx context.Context, req *request.Request, m *op.Message) {
-	slow := req.Trace.Slow(req.Server.Settings().Slow)
-	if !slow && !req.Trace.On {
-		return
+// Operations returns an observer that writes a line of the access log for every
+// operation. Values are not in it: a filter is told by its shape.
+func Operations(log *slog.Logger) monitor.Observer {
+	return func(o *monitor.Observation) {
+		log.LogAttrs(context.Background(), slog.LevelInfo, o.Operation().String(), describe(o)...)
 	}
-	attrs := make([]slog.Attr, 0, 16)
-	attrs = appendSession(attrs, req.Session, m)
-	if req.Controls.Proxied != nil {
-		attrs = append(attrs, slog.String("as", *req.Controls.Proxied))
+}
+
+// SlowOperations returns an observer that writes a warning for every slow operation.
+func SlowOperations(log *slog.Logger) monitor.Observer {
+	return func(o *monitor.Observation) {
+		if !o.Slow {
+			return
+		}
+		attrs := append(describe(o), slog.String("op", o.Operation().String()))
+		if o.Plan != "" {
+			attrs = append(attrs, slog.String("plan", o.Plan))
+		}
+		log.LogAttrs(context.Background(), slog.LevelWarn, "slow operation", attrs...)
 	}
-	if len(req.Controls.Sessions) > 0 {
-		attrs = append(attrs, slog.Any("sessions", req.Controls.Sessions))
+}
+
+func describe(o *monitor.Observation) []slog.Attr {
+	attrs := append(make([]slog.Attr, 0, 16), slog.Uint64("conn", o.Conn), slog.Int("id", int(o.Message.ID)), slog.String("who", o.Who))
+	if o.As != nil {
+		attrs = append(attrs, slog.String("as", *o.As))
 	}
-	attrs = appendRequest(attrs, m.Request)
-	attrs = appendControls(attrs, m.Controls)
-	attrs = appendResult(attrs, &req.Response.Result)
-	if _, ok := m.Request.(*op.Search); ok {
-		attrs = appendSearch(attrs, req.Trace)
+	if len(o.Sessions) > 0 {
+		attrs = append(attrs, slog.Any("sessions", o.Sessions))
 	}
-	if n := req.Trace.Attempts - 1; n > 0 {
+	attrs = appendRequest(attrs, o.Message.Request)
+	attrs = appendControls(attrs, o.Message.Controls)
+	attrs = appendResult(attrs, o.Result)
+	if o.Answered {
+		return attrs
+	}
+	return appendWork(attrs, o)
+}
+
+// appendWork appends what an operation did and how long that took.
+func appendWork(attrs []slog.Attr, o *monitor.Observation) []slog.Attr {
+	if o.Operation() == monitor.Search {
+		attrs = appendSearch(attrs, o)
+	}
+	if n := o.Attempts - 1; n > 0 {
 		attrs = append(attrs, slog.Int("retries", n))
 	}
-	attrs = append(attrs, slog.Int64("us", time.Since(req.Trace.Begun).Microseconds()))
-	name := operationName(m.Request)
-	if req.Trace.On {
-		req.Server.Settings().Access.LogAttrs(ctx, slog.LevelInfo, name, attrs...)
-	}
-	if slow {
-		attrs = append(attrs, slog.String("op", name))
-		if req.Trace.Plan != "" {
-			attrs = append(attrs, slog.String("plan", req.Trace.Plan))
-		}
-		req.Server.Log.LogAttrs(ctx, slog.LevelWarn, "slow operation", attrs...)
+	return append(attrs, slog.Int64("us", o.Took.Microseconds()))
+}
+
+// Connect writes the line of a connection's beginning, if there is an access log.
+func Connect(log *slog.Logger, conn uint64, from string) {
+	if log != nil {
+		log.Info("connect", "conn", conn, "from", from)
 	}
 }
 
-// Connect writes the line of a connection's beginning.
-func Connect(d *request.Server, s *request.Session) {
-	if log := d.Settings().Access; log != nil {
-		log.Info("connect", "conn", s.Number, "from", s.Channel.Remote())
+// Disconnect writes the line of a connection's end, if there is an access log.
+func Disconnect(log *slog.Logger, conn uint64, who string) {
+	if log != nil {
+		log.Info("disconnect", "conn", conn, "who", who)
 	}
-}
-
-// Disconnect writes the line of a connection's end.
-func Disconnect(d *request.Server, s *request.Session) {
-	if log := d.Settings().Access; log != nil {
-		log.Info("disconnect", "conn", s.Number, "who", s.Name())
-	}
-}
-
-// Answered writes the line of a request that the connection itself has answered.
-func Answered(d *request.Server, s *request.Session, m *op.Message, r *op.Response) {
-	log := d.Settings().Access
-	if log == nil {
-		return
-	}
-	attrs := appendRequest(appendSession(make([]slog.Attr, 0, 8), s, m), m.Request)
-	attrs = appendControls(attrs, m.Controls)
-	log.LogAttrs(context.Background(), slog.LevelInfo, operationName(m.Request), appendResult(attrs, &r.Result)...)
-}
-
-// appendSession tells whose request it is.
-func appendSession(attrs []slog.Attr, s *request.Session, m *op.Message) []slog.Attr {
-	return append(attrs, slog.Uint64("conn", s.Number), slog.Int("id", int(m.ID)), slog.String("who", s.Name()))
 }
 
 // BindFailed writes the line of a bind with wrong credentials. The address comes
 // first, so that a program that looks for it takes nothing for it that the client
 // has sent.
-func BindFailed(req *request.Request, m *op.Message) {
-	r, ok := m.Request.(*op.Bind)
-	if !ok || req.Response.Code != op.InvalidCredentials {
-		return
+func BindFailed(log *slog.Logger, conn uint64, from string, r *op.Bind) {
+	if host, _, err := net.SplitHostPort(from); err == nil {
+		from = host
 	}
-	address := req.Session.Channel.Remote()
-	if host, _, err := net.SplitHostPort(address); err == nil {
-		address = host
-	}
-	req.Server.Log.Warn("bind failed", "from", address, "conn", req.Session.Number, "dn", r.Name, "mechanism", r.Mechanism)
+	log.Warn("bind failed", "from", from, "conn", conn, "dn", r.Name, "mechanism", r.Mechanism)
 }
 
 func appendResult(attrs []slog.Attr, r *op.Result) []slog.Attr {
@@ -107,22 +98,30 @@ func appendResult(attrs []slog.Attr, r *op.Result) []slog.Attr {
 }
 
 // appendSearch returns what a search found and what that took.
-func appendSearch(attrs []slog.Attr, t *request.Trace) []slog.Attr {
-	attrs = append(attrs, slog.Int("entries", t.Entries))
-	if t.References > 0 {
-		attrs = append(attrs, slog.Int("references", t.References))
+func appendSearch(attrs []slog.Attr, o *monitor.Observation) []slog.Attr {
+	attrs = append(attrs, slog.Int("entries", o.Entries))
+	if o.References > 0 {
+		attrs = append(attrs, slog.Int("references", o.References))
 	}
-	attrs = append(attrs, slog.Int("candidates", t.Cost.Candidates))
-	if t.Cost.Rows > 0 {
-		attrs = append(attrs, slog.Int("rows", t.Cost.Rows))
+	attrs = append(attrs, slog.Int("candidates", o.Cost.Candidates))
+	if o.Cost.Rows > 0 {
+		attrs = append(attrs, slog.Int("rows", o.Cost.Rows))
 	}
 	switch {
-	case len(t.Cost.Indexes) > 0:
-		attrs = append(attrs, slog.String("index", strings.Join(t.Cost.Indexes, ", ")))
-	case t.Cost.Scans > 0:
+	case len(o.Cost.Indexes) > 0:
+		attrs = append(attrs, slog.String("index", uses(o.Cost.Indexes)))
+	case o.Cost.Scans > 0:
 		attrs = append(attrs, slog.String("index", "none"))
 	}
 	return attrs
+}
+
+func uses(all []plan.Use) string {
+	names := make([]string, len(all))
+	for i, u := range all {
+		names[i] = u.String()
+	}
+	return strings.Join(names, ", ")
 }
 
 var (
@@ -135,28 +134,6 @@ func nameIn[T op.Scope | op.Deref](names []string, i T) string {
 		return names[i]
 	}
 	return strconv.Itoa(int(i))
-}
-
-func operationName(r op.Request) string {
-	switch r.(type) {
-	case *op.Bind:
-		return "bind"
-	case *op.Search:
-		return "search"
-	case *op.Compare:
-		return "compare"
-	case *op.Add:
-		return "add"
-	case *op.Modify:
-		return "modify"
-	case *op.Delete:
-		return "delete"
-	case *op.ModifyDN:
-		return "modifyDN"
-	case *op.Extended:
-		return "extended"
-	}
-	return "unknown"
 }
 
 func appendRequest(attrs []slog.Attr, r op.Request) []slog.Attr {

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/judge"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -34,12 +35,14 @@ type Request struct {
 	Known    *known.Elements
 
 	Response *op.Response
-	Trace    *Trace
+	// Seen is what observers are handed at the end; Watched says that there are any.
+	Seen    *monitor.Observation
+	Watched bool
 }
 
 // New returns one to begin requests with, one after the other.
 func New(s *Server) *Request {
-	return &Request{Server: s, Response: &op.Response{}, Trace: &Trace{}}
+	return &Request{Server: s, Response: &op.Response{}, Seen: &monitor.Observation{}}
 }
 
 // Begin makes it a request of a session.
@@ -47,17 +50,17 @@ func (req *Request) Begin(s *Session, id int32) {
 	req.Session, req.ID, req.Who = s, id, s.Who.Load()
 	req.Limits = &settings.Unlimited
 	req.adopt(nil, req.Server.Part.Schema())
-	set := req.Server.Settings()
-	if req.Trace.On = set.Access != nil; req.Trace.On || set.Slow > 0 {
-		req.Trace.Begun = time.Now()
+	if req.Watched = len(req.Server.Settings().Watchers) > 0; req.Watched {
+		req.Seen.Begun = time.Now()
 	}
 }
 
 // End lets go of everything, whatever fields there are: the next request may be somebody
 // else's.
 func (req *Request) End() {
-	*req.Response, *req.Trace = op.Response{}, Trace{}
-	*req = Request{Server: req.Server, Response: req.Response, Trace: req.Trace}
+	*req.Response = op.Response{}
+	req.Seen.Reset()
+	*req = Request{Server: req.Server, Response: req.Response, Seen: req.Seen}
 }
 
 // Now has the request read the newest state.
@@ -90,7 +93,7 @@ func (req *Request) On(s *partition.Snapshot) *Request {
 // Apart returns the request for what goes on when it has ended.
 func (req *Request) Apart() *Request {
 	x := *req
-	x.Response, x.Trace = &op.Response{}, &Trace{}
+	x.Response, x.Seen = &op.Response{}, &monitor.Observation{}
 	x.adopt(nil, req.Schema)
 	return &x
 }

@@ -17,12 +17,12 @@ import (
 // the one before.
 func TestEndKeepsNothing(t *testing.T) {
 	req := New(&Server{Log: slog.New(slog.DiscardHandler)})
-	kept := map[string]bool{"Server": true, "Response": true, "Trace": true}
+	kept := map[string]bool{"Server": true, "Response": true, "Seen": true}
 	req.Session, req.ID, req.Who, req.Limits = &Session{}, 1, &settings.Identity{}, &settings.Limits{}
 	req.Controls.ManageDsaIT = true
 	req.Judge.By(&acl.Program{})
 	req.Snapshot, req.Schema, req.Known = &partition.Snapshot{}, &schema.Schema{}, &known.Elements{}
-	req.Response.Code, req.Trace.Entries = op.Busy, 1
+	req.Response.Code, req.Seen.Entries, req.Watched = op.Busy, 1, true
 	for i, v := 0, reflect.ValueOf(req).Elem(); i < v.NumField(); i++ {
 		if v.Field(i).IsZero() {
 			t.Errorf("the test does not set %s", v.Type().Field(i).Name)

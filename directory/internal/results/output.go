@@ -69,13 +69,13 @@ func (out *Output) Unstored(name string, e *entry.Entry) error {
 
 func (out *Output) send(e *op.SearchEntry) error {
 	out.quota.Sent++
-	out.View.Req.Trace.Entries++
+	out.View.Req.Seen.Entries++
 	return out.sink.Entry(e)
 }
 
 // Reference sends a search result reference.
 func (out *Output) Reference(urls []string, controls ...op.Control) error {
-	out.View.Req.Trace.References++
+	out.View.Req.Seen.References++
 	return out.sink.Reference(urls, controls)
 }
 

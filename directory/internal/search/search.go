@@ -169,11 +169,11 @@ func (st *Stream) Prepare(ctx context.Context) (err error) {
 
 // explain keeps the plan of a search that was slow.
 func (st *Stream) explain(ctx context.Context) {
-	if !st.Req.Trace.Slow(st.Req.Server.Settings().Slow) {
+	if !st.Req.IsSlow() {
 		return
 	}
 	if plan, err := maintain.Explain(context.WithoutCancel(ctx), st.Req.Snapshot, st.Query, false); err == nil {
-		st.Req.Trace.Plan = strings.TrimSpace(plan)
+		st.Req.Seen.Plan = strings.TrimSpace(plan)
 	}
 }
 

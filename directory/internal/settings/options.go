@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/monitor"
 )
 
 // Options of a directory; the zero Options are good.
@@ -58,6 +59,10 @@ type Options struct {
 	// Access takes a line for every connection's beginning and end and for every
 	// operation; nil: none.
 	Access *slog.Logger
+	// Metrics count operations, and are shown by cn=monitor; nil: none.
+	Metrics *monitor.Metrics
+	// Observers are handed what is known of every operation when it ends.
+	Observers []monitor.Observer
 }
 
 // ClearPasswords says from where passwords are taken in clear, that is neither in TLS

@@ -3,7 +3,11 @@
 package settings
 
 import (
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/accesslog"
 	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
@@ -15,11 +19,13 @@ type Settings struct {
 	anonymous *Limits
 	AdminName dn.DN
 	AdminKey  string // "": there is no administrator
+	// Watchers are all observers: those of the options, and what these ask for.
+	Watchers []monitor.Observer
 }
 
 // New checks options.
 func New(o Options, s *schema.Schema) (*Settings, error) {
-	set := &Settings{Options: o}
+	set := &Settings{Options: o, Watchers: watchers(&o)}
 	var err error
 	if set.rules, err = limitRules(set, s); err != nil {
 		return nil, err
@@ -33,6 +39,20 @@ func New(o Options, s *schema.Schema) (*Settings, error) {
 	}
 	o.Passwords.Expect([]byte(o.AdminPassword))
 	return set, nil
+}
+
+func watchers(o *Options) []monitor.Observer {
+	all := slices.Clone(o.Observers)
+	if o.Metrics != nil {
+		all = append(all, o.Metrics.Observe)
+	}
+	if o.Access != nil {
+		all = append(all, accesslog.Operations(o.Access))
+	}
+	if o.Slow > 0 {
+		all = append(all, accesslog.SlowOperations(o.Log))
+	}
+	return all
 }
 
 // ParseName reads a DN and returns the key by which names are compared.

@@ -61,8 +61,8 @@ func (v *View) Query(keys []partition.SortKey) partition.Query {
 		Only:    v.only(keys),
 		Most:    req.Limits.Candidates,
 	}
-	if req.Trace.On {
-		q.Cost = &req.Trace.Cost
+	if req.Watched {
+		q.Cost = &req.Seen.Cost
 	}
 	return q
 }

@@ -71,7 +71,7 @@ func synchronize(ctx context.Context, req *request.Request, name dn.DN, r *op.Se
 
 // persist lets an operation wait as long as its connection lasts.
 func persist(req *request.Request, sink op.Sink) error {
-	req.Trace.Lasts = true
+	req.Seen.Lasts = true
 	if s, ok := sink.(op.Persister); ok {
 		return s.Persist()
 	}

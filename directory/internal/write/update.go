@@ -57,7 +57,7 @@ func (u *update) run(ctx context.Context, req *request.Request) error {
 		req.Response.Controls = nil // RFC 4527, 3: none with a failure
 	}
 	if err == nil {
-		req.Trace.Committed = r
+		req.Seen.Committed = r
 	}
 	return err
 }
@@ -78,7 +78,7 @@ func (u *update) try(ctx context.Context, req *request.Request) (table.Revision,
 		if u.prepare != nil {
 			return errPrepare
 		}
-		req.Trace.Attempts++
+		req.Seen.Attempts++
 		req.Response.Controls = nil // those of an attempt that lost
 		tx.Rules = req.Controls.Rules
 		return u.runIn(ctx, req, tx)
@@ -178,7 +178,7 @@ var errNoOperation = op.Errorf(op.NoOperation, "the operation would have succeed
 
 // sendToken responds with the token of the commit that an update made.
 func sendToken(req *request.Request) {
-	if req.Controls.Token && req.Trace.Committed != 0 {
-		req.Respond(control.OIDToken, []byte(req.Trace.Committed.String()))
+	if req.Controls.Token && req.Seen.Committed != 0 {
+		req.Respond(control.OIDToken, []byte(req.Seen.Committed.String()))
 	}
 }

@@ -49,10 +49,10 @@ type Query struct {
 
 // Cost is what searches took.
 type Cost struct {
-	Candidates int      // entries looked at
-	Rows       int      // rows of the tree that their columns ruled out
-	Indexes    []string // that were looked in, and how: see plan.Access
-	Scans      int      // searches that no index served
+	Candidates int        // entries looked at
+	Rows       int        // rows of the tree that their columns ruled out
+	Indexes    []plan.Use // that were looked in
+	Scans      int        // searches that no index served
 }
 
 // A Result is one entry found. It is valid until the next one; its Entry may be

@@ -1,0 +1,38 @@
+package request
+
+import (
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/monitor"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// Observed hands the observation of a request that was answered to the observers.
+func (req *Request) Observed(m *op.Message) {
+	if !req.Watched {
+		return
+	}
+	set, o := req.Server.Settings(), req.Seen
+	o.Conn, o.Who = req.Session.Number, req.Session.Name()
+	o.Message, o.Result = m, &req.Response.Result
+	o.As, o.Sessions = req.Controls.Proxied, req.Controls.Sessions
+	o.Took = time.Since(o.Begun)
+	o.Slow = set.Slow > 0 && !o.Lasts && o.Took >= set.Slow
+	for _, watch := range set.Watchers {
+		watch(o)
+	}
+}
+
+// IsSlow reports whether the request has taken as long as a slow one by now.
+func (req *Request) IsSlow() bool {
+	limit := req.Server.Settings().Slow
+	return req.Watched && limit > 0 && !req.Seen.Lasts && time.Since(req.Seen.Begun) >= limit
+}
+
+// Answered hands the observation of a request that the connection itself has answered
+// to the observers.
+func (d *Server) Answered(s *Session, m *op.Message, r *op.Result) {
+	for _, watch := range d.Settings().Watchers {
+		watch(&monitor.Observation{Conn: s.Number, Who: s.Name(), Message: m, Result: r, Answered: true})
+	}
+}

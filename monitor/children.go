@@ -1,0 +1,56 @@
+package monitor
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// A family is a counter with labels, of which each child is looked up once: reading
+// its map takes no lock and allocates nothing.
+type family[K comparable] struct {
+	vec    *prometheus.CounterVec
+	labels func(K) []string
+	most   int // children; what comes later is counted as others
+	other  K
+
+	mu       sync.Mutex // orders changes of children
+	children atomic.Pointer[map[K]prometheus.Counter]
+}
+
+// newFamily returns a family that has at most so many children, and one more.
+func newFamily[K comparable](r prometheus.Registerer, name, help string, most int, other K, labels func(K) []string, names ...string) *family[K] {
+	f := &family[K]{
+		vec:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, names),
+		labels: labels, most: most, other: other,
+	}
+	f.children.Store(&map[K]prometheus.Counter{})
+	r.MustRegister(f.vec)
+	return f
+}
+
+// of returns a key's counter.
+func (f *family[K]) of(key K) prometheus.Counter {
+	if c := (*f.children.Load())[key]; c != nil {
+		return c
+	}
+	return f.add(key)
+}
+
+func (f *family[K]) add(key K) prometheus.Counter {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := *f.children.Load()
+	if c := all[key]; c != nil {
+		return c
+	}
+	if len(all) >= f.most {
+		return f.vec.WithLabelValues(f.labels(f.other)...)
+	}
+	all = maps.Clone(all)
+	all[key] = f.vec.WithLabelValues(f.labels(key)...)
+	f.children.Store(&all)
+	return all[key]
+}

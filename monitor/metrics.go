@@ -1,0 +1,43 @@
+package monitor
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// Metrics are what one process counts of itself.
+type Metrics struct {
+	Registry   *prometheus.Registry
+	Operations *Operations
+	Traffic    *Traffic
+	Started    time.Time
+
+	load atomic.Pointer[func() *Load]
+}
+
+// New returns the metrics of a process of a version of the program.
+func New(version string) *Metrics {
+	r := prometheus.NewRegistry()
+	m := &Metrics{Registry: r, Operations: newOperations(r), Traffic: NewTraffic(r), Started: time.Now()}
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ldapd_build_info", Help: "1, with the version of the program."}, []string{"version"})
+	build.WithLabelValues(version).Set(1)
+	r.MustRegister(build, newLoadMetrics(m.Load), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Observe counts an operation. It is an Observer.
+func (m *Metrics) Observe(o *Observation) { m.Operations.Observe(o) }
+
+// SetLoad says where what is under way can be read.
+func (m *Metrics) SetLoad(f func() *Load) { m.load.Store(&f) }
+
+// Load returns what the server has under way; nil before there is one.
+func (m *Metrics) Load() *Load {
+	if f := m.load.Load(); f != nil {
+		return (*f)()
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package monitor
+
+import (
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// An Observation is what is known of an operation when it has been answered. An
+// observer may use it until it returns.
+type Observation struct {
+	Conn     uint64 // number of the connection
+	Who      string // DN of who is bound; "" is the anonymous
+	Message  *op.Message
+	Result   *op.Result
+	As       *string // the authorization identity that a control asks for
+	Sessions []control.SessionTracking
+
+	Begun time.Time
+	Took  time.Duration
+	Slow  bool // it took as long as the limit for slow operations, or longer
+	Lasts bool // it waits for what may never come, so its time says nothing
+	// Answered says that the connection has answered it, and nothing below counts.
+	Answered bool
+
+	Entries    int
+	References int
+	Cost       partition.Cost
+	Plan       string // of a slow search
+	Attempts   int    // of an update
+	Committed  table.Revision
+}
+
+// An Observer is handed every operation's observation. It is called concurrently.
+type Observer func(*Observation)
+
+// Reset makes it the observation of another operation. Memory is kept, contents are not.
+func (o *Observation) Reset() {
+	indexes := o.Cost.Indexes
+	clear(indexes)
+	*o = Observation{}
+	o.Cost.Indexes = indexes[:0]
+}
+
+// Operation returns what kind of operation it is.
+func (o *Observation) Operation() Operation { return OperationOf(o.Message.Request) }
+
+// An Operation is a kind of LDAP operation (RFC 4511, 4.2 to 4.12).
+type Operation int
+
+// The kinds of operation.
+const (
+	Bind Operation = iota
+	Unbind
+	Search
+	Compare
+	Add
+	Modify
+	Delete
+	ModifyDN
+	Abandon
+	Extended
+	operations int = iota
+)
+
+var operationNames = [operations]string{"bind", "unbind", "search", "compare", "add", "modify", "delete", "modifyDN", "abandon", "extended"}
+
+func (o Operation) String() string { return operationNames[o] }
+
+// OperationOf returns the kind of a request.
+func OperationOf(r op.Request) Operation {
+	switch r.(type) {
+	case *op.Bind:
+		return Bind
+	case *op.Unbind:
+		return Unbind
+	case *op.Search:
+		return Search
+	case *op.Compare:
+		return Compare
+	case *op.Add:
+		return Add
+	case *op.Modify:
+		return Modify
+	case *op.Delete:
+		return Delete
+	case *op.ModifyDN:
+		return ModifyDN
+	case *op.Abandon:
+		return Abandon
+	}
+	return Extended
+}

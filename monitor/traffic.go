@@ -1,0 +1,158 @@
+package monitor
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Traffic counts what comes and goes over connections.
+type Traffic struct {
+	connections, received, sent *prometheus.CounterVec // by listener
+	refused                     *prometheus.CounterVec // by reason
+	failures                    *prometheus.CounterVec // by reason
+	handshakes                  *prometheus.CounterVec // by version and result
+}
+
+// NewTraffic returns one whose metrics are registered, unless r is nil.
+func NewTraffic(r prometheus.Registerer) *Traffic {
+	t := &Traffic{
+		connections: vec("ldapd_connections_total", "Connections taken.", "listener"),
+		received:    vec("ldapd_received_bytes_total", "Octets of requests.", "listener"),
+		sent:        vec("ldapd_sent_bytes_total", "Octets of answers, before encryption.", "listener"),
+		refused:     vec("ldapd_connections_refused_total", "Connections that were not taken.", "reason"),
+		failures:    vec("ldapd_connection_failures_total", "Connections that ended badly.", "reason"),
+		handshakes:  vec("ldapd_tls_handshakes_total", "TLS handshakes.", "version", "result"),
+	}
+	if r != nil {
+		r.MustRegister(t.connections, t.received, t.sent, t.refused, t.failures, t.handshakes)
+	}
+	return t
+}
+
+func vec(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+// A Listener counts what comes and goes by one listener.
+type Listener struct {
+	URL                         string
+	Connections, Received, Sent prometheus.Counter
+}
+
+// Listener returns the counters of a listener.
+func (t *Traffic) Listener(url string) *Listener {
+	return &Listener{url, t.connections.WithLabelValues(url), t.received.WithLabelValues(url), t.sent.WithLabelValues(url)}
+}
+
+// Refused counts a connection that is not taken.
+func (t *Traffic) Refused(r Refusal) { t.refused.WithLabelValues(string(r)).Inc() }
+
+// Failed counts a connection that ends badly.
+func (t *Traffic) Failed(f Failure) { t.failures.WithLabelValues(string(f)).Inc() }
+
+// Handshake counts a TLS handshake; the version of one that failed is not known.
+func (t *Traffic) Handshake(version, result string) {
+	t.handshakes.WithLabelValues(version, result).Inc()
+}
+
+// A Refusal is why a connection is not taken.
+type Refusal string
+
+// Why connections are not taken.
+const (
+	RefusedLimit    Refusal = "limit"   // as many as are served are there
+	RefusedAddress  Refusal = "address" // the same, from one address
+	RefusedShutdown Refusal = "shutdown"
+)
+
+// A Failure is how a connection ends badly.
+type Failure string
+
+// How connections end badly.
+const (
+	FailedProtocol Failure = "protocol" // what was sent is no LDAP
+	FailedTLS      Failure = "tls"
+	FailedSlow     Failure = "slow" // answers were not taken in time
+	FailedIdle     Failure = "idle"
+	FailedRead     Failure = "read"
+	FailedPanic    Failure = "panic"
+)
+
+// A Load is what a server has under way.
+type Load struct {
+	Listeners        []ListenerLoad
+	Running, Waiting [operations]int // operations
+	MaxConnections   int
+}
+
+// A ListenerLoad is what came by one listener.
+type ListenerLoad struct {
+	URL        string
+	Clear, TLS int // connections
+	Persistent int // searches that last
+}
+
+// Connections counts those of all listeners.
+func (l *Load) Connections() (n int) {
+	for _, x := range l.Listeners {
+		n += x.Clear + x.TLS
+	}
+	return n
+}
+
+// All counts what runs and waits.
+func (l *Load) All() (running, waiting int) {
+	for k := range l.Running {
+		running += l.Running[k]
+		waiting += l.Waiting[k]
+	}
+	return running, waiting
+}
+
+// loadMetrics has a Load read when it is scraped.
+type loadMetrics struct {
+	load                                              func() *Load
+	connections, persistent, running, waiting, limits *prometheus.Desc
+}
+
+func newLoadMetrics(load func() *Load) *loadMetrics {
+	return &loadMetrics{
+		load:        load,
+		connections: desc("ldapd_connections", "Connections that are open.", "listener", "tls"),
+		persistent:  desc("ldapd_persistent_searches", "Searches that last.", "listener"),
+		running:     desc("ldapd_operations_running", "Operations that run.", "op"),
+		waiting:     desc("ldapd_operations_waiting", "Operations that wait until fewer run on their connection.", "op"),
+		limits:      desc("ldapd_connections_limit", "Connections that are taken at most."),
+	}
+}
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (m *loadMetrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{m.connections, m.persistent, m.running, m.waiting, m.limits} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *loadMetrics) Collect(ch chan<- prometheus.Metric) {
+	l := m.load()
+	if l == nil {
+		return
+	}
+	gauge := func(d *prometheus.Desc, n int, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
+	}
+	for _, x := range l.Listeners {
+		gauge(m.connections, x.Clear, x.URL, "false")
+		gauge(m.connections, x.TLS, x.URL, "true")
+		gauge(m.persistent, x.Persistent, x.URL)
+	}
+	for k := range l.Running {
+		gauge(m.running, l.Running[k], Operation(k).String())
+		gauge(m.waiting, l.Waiting[k], Operation(k).String())
+	}
+	gauge(m.limits, l.MaxConnections)
+}
