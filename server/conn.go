@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/internal/peer"
+	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/wire"
 )
@@ -25,6 +26,7 @@ type conn struct {
 	tls     *tls.Conn // over nc; the reader's
 	info    *ConnInfo
 	address netip.Addr // counted; the server's
+	traffic *monitor.Listener
 	session Session
 	bound   atomic.Bool     // is anyone
 	ctx     context.Context // of its operations
@@ -49,8 +51,8 @@ type conn struct {
 	seen    *operation   // inline at the last tick
 }
 
-func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{server: s, few: bufio.NewReaderSize(nc, fewOctets)}
+func newConn(s *Server, nc net.Conn, l *monitor.Listener) *conn {
+	c := &conn{server: s, traffic: l, few: bufio.NewReaderSize(nc, fewOctets)}
 	c.in = c.few
 	c.nc.Conn = nc
 	c.out.conn, c.out.w = c, &c.nc
@@ -113,6 +115,7 @@ func (c *conn) next() (*op.Message, error) {
 		}
 		c.requests.Add(1)
 		c.octets = len(b)
+		c.traffic.Received.Add(float64(len(b)))
 		m, err := wire.Decode(b)
 		if err == nil {
 			return m, nil

@@ -9,15 +9,17 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
 // An ending is why a connection ends, and how.
 type ending struct {
-	notice *op.Result // for the client; nil: none
-	reason string     // for the log; empty: nothing to log
-	grace  grace
+	notice  *op.Result      // for the client; nil: none
+	reason  string          // for the log; empty: nothing to log
+	failure monitor.Failure // empty: it ends as it should
+	grace   grace
 }
 
 // A grace says what becomes of the operations that run.
@@ -31,14 +33,14 @@ const (
 
 var (
 	shutdown   = &ending{notice: op.Errorf(op.Unavailable, "the server is shutting down"), grace: finishAll}
-	idleEnd    = &ending{notice: op.Errorf(op.AdminLimitExceeded, "the connection was idle for too long")}
-	unboundEnd = &ending{notice: op.Errorf(op.AdminLimitExceeded, "nobody has bound on the connection for too long")}
-	slowEnd    = &ending{reason: "the client does not take its answers"}
+	idleEnd    = &ending{notice: op.Errorf(op.AdminLimitExceeded, "the connection was idle for too long"), failure: monitor.FailedIdle}
+	unboundEnd = &ending{notice: op.Errorf(op.AdminLimitExceeded, "nobody has bound on the connection for too long"), failure: monitor.FailedIdle}
+	slowEnd    = &ending{reason: "the client does not take its answers", failure: monitor.FailedSlow}
 	// clientEnd is Unbind or hanging up. Updates that were asked for before are
 	// made; nobody waits for searches any more.
 	clientEnd = &ending{grace: cancelSearches}
 	// panicEnd was logged where it happened.
-	panicEnd = &ending{notice: op.Errorf(op.Other, "internal error, see the server's log")}
+	panicEnd = &ending{notice: op.Errorf(op.Other, "internal error, see the server's log"), failure: monitor.FailedPanic}
 
 	errUnbind = errors.New("unbind")
 	errEnding = errors.New("conn.ending says why")
@@ -61,6 +63,9 @@ func (c *conn) end(err error) {
 	}
 	if e.reason != "" {
 		c.log().Warn("connection closed", "reason", e.reason)
+	}
+	if e.failure != "" {
+		c.server.options().Traffic.Failed(e.failure)
 	}
 	c.drain(e.grace)
 	c.cancel()
@@ -108,12 +113,16 @@ func endingOf(err error) *ending {
 	var broken *wire.Error
 	switch {
 	case errors.As(err, &broken):
-		return &ending{notice: op.Errorf(op.ProtocolError, "%v", err), reason: err.Error()}
+		return &ending{notice: op.Errorf(op.ProtocolError, "%v", err), reason: err.Error(), failure: monitor.FailedProtocol}
 	case err == errUnbind, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed),
 		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):
 		return clientEnd
 	}
-	return &ending{reason: fmt.Sprintf("reading from it: %v", err)}
+	failure := monitor.FailedRead
+	if errors.Is(err, errHandshake) {
+		failure = monitor.FailedTLS
+	}
+	return &ending{reason: fmt.Sprintf("reading from it: %v", err), failure: failure}
 }
 
 // refuse ends a connection that never became one. A TLS handshake only to say so

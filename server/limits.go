@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
@@ -18,6 +19,7 @@ func (s *Server) addAddress(c *conn) *ending {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.addresses[a] >= s.options().MaxPerAddress {
+		s.options().Traffic.Refused(monitor.RefusedAddress)
 		return &ending{
 			notice: op.Errorf(op.Unavailable, "there are %d connections from this address, which is the limit", s.options().MaxPerAddress),
 			reason: "too many connections from its address",

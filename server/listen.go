@@ -27,6 +27,14 @@ func (l *Listener) URL() string {
 // Secure reports whether connections begin with TLS.
 func (l *Listener) Secure() bool { return l.scheme == "ldaps" }
 
+// urlOf names a listener that may be of another kind.
+func urlOf(l net.Listener) string {
+	if ours, ok := l.(*Listener); ok {
+		return ours.URL()
+	}
+	return l.Addr().String()
+}
+
 // isSecure is Secure of a listener that may be of another kind.
 func isSecure(l net.Listener) bool {
 	s, ok := l.(*Listener)

@@ -50,6 +50,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
@@ -168,6 +169,8 @@ type Options struct {
 	// Logger gets one line for each connection that ends badly; default
 	// slog.Default().
 	Logger *slog.Logger
+	// Traffic counts what comes and goes; default one that nobody reads.
+	Traffic *monitor.Traffic
 }
 
 func (o Options) withDefaults() Options {
@@ -183,6 +186,9 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.WriteTimeout, 5*time.Minute)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
+	}
+	if o.Traffic == nil {
+		o.Traffic = monitor.NewTraffic(nil)
 	}
 	return o
 }
@@ -235,11 +241,11 @@ func New(h Handler, o Options) *Server {
 func (s *Server) options() *Options { return s.opts.Load() }
 
 // Reconfigure replaces the options of a server that may be serving. Open connections
-// follow the new limits too, except KeepAlive. TLS, Proxies and Logger keep their
-// values.
+// follow the new limits too, except KeepAlive. TLS, Proxies, Logger and Traffic keep
+// their values.
 func (s *Server) Reconfigure(o Options) {
 	was := s.options()
-	o.TLS, o.Proxies, o.Logger = was.TLS, was.Proxies, was.Logger
+	o.TLS, o.Proxies, o.Logger, o.Traffic = was.TLS, was.Proxies, was.Logger, was.Traffic
 	o = o.withDefaults()
 	s.opts.Store(&o)
 }
@@ -257,12 +263,13 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 	defer s.running.Done()
 	defer l.Close()
+	traffic := s.options().Traffic.Listener(urlOf(l))
 	for delay := time.Duration(0); ; {
 		nc, err := l.Accept()
 		switch {
 		case err == nil:
 			delay = 0
-			go s.serveConn(nc, isSecure(l))
+			go s.serveConn(nc, isSecure(l), traffic)
 		case s.isDraining():
 			return nil
 		case errors.Is(err, net.ErrClosed):
@@ -305,15 +312,17 @@ func (s *Server) isDraining() bool {
 
 // ServeConn serves one connection and closes it. It returns when the connection
 // is done with, or goes on elsewhere because its first operations take long.
-func (s *Server) ServeConn(nc net.Conn) { s.serveConn(nc, false) }
+func (s *Server) ServeConn(nc net.Conn) { s.serveConn(nc, false, s.options().Traffic.Listener("")) }
 
 // serveConn is ServeConn; a secure connection begins with TLS.
-func (s *Server) serveConn(nc net.Conn, secure bool) {
-	c := newConn(s, nc)
-	if refusal := s.addConn(c); refusal != nil {
+func (s *Server) serveConn(nc net.Conn, secure bool, l *monitor.Listener) {
+	c := newConn(s, nc, l)
+	if refusal, why := s.addConn(c); refusal != nil {
+		s.options().Traffic.Refused(why)
 		c.refuse(refusal, secure)
 		return
 	}
+	l.Connections.Inc()
 	defer c.endAfterPanic()
 	if err := c.open(secure); err != nil {
 		c.end(err)
@@ -323,23 +332,23 @@ func (s *Server) serveConn(nc net.Conn, secure bool) {
 }
 
 // addConn takes a connection in, or says why not.
-func (s *Server) addConn(c *conn) *op.Result {
+func (s *Server) addConn(c *conn) (*op.Result, monitor.Refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.draining {
-		return shutdown.notice
+		return shutdown.notice, monitor.RefusedShutdown
 	}
 	if len(s.conns) >= s.options().MaxConnections {
 		if !s.full {
 			s.options().Logger.Warn("connections are turned away", "limit", s.options().MaxConnections, "remote", c.info.Remote())
 		}
 		s.full = true
-		return op.Errorf(op.Unavailable, "the server has all the connections that it takes, try again later")
+		return op.Errorf(op.Unavailable, "the server has all the connections that it takes, try again later"), monitor.RefusedLimit
 	}
 	s.conns[c] = true
 	s.running.Add(1)
 	s.reaping.Do(func() { s.reaper.Go(s.reap) })
-	return nil
+	return nil, ""
 }
 
 func (s *Server) removeConn(c *conn) {

@@ -90,7 +90,9 @@ func (c *conn) handshake() error {
 		return c.handshakeFailed(err)
 	}
 	c.deadline(time.Time{})
-	c.info.secured.Store(&secured{stateOf(t, config), config.Certificates[0].Leaf})
+	state := stateOf(t, config)
+	c.server.options().Traffic.Handshake(tls.VersionName(state.Version), "success")
+	c.info.secured.Store(&secured{state, config.Certificates[0].Leaf})
 	c.tls = t
 	c.out.secure(t, nil)
 	return nil
@@ -115,11 +117,15 @@ func onOtherStack(f func() error) error {
 	return <-done
 }
 
-var errNoTLS = errors.New("the TLS handshake is not done")
+var (
+	errNoTLS     = errors.New("the TLS handshake is not done")
+	errHandshake = errors.New("TLS handshake")
+)
 
 func (c *conn) handshakeFailed(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fmt.Errorf("it took longer than %v", c.server.options().HandshakeTimeout)
 	}
-	return fmt.Errorf("TLS handshake: %w", err)
+	c.server.options().Traffic.Handshake("none", "failure")
+	return fmt.Errorf("%w: %w", errHandshake, err)
 }
