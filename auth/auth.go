@@ -37,6 +37,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // ErrScheme says that a stored password has a form that nobody here can read.
@@ -52,6 +53,7 @@ type Passwords struct {
 	hasher Hasher // of slow schemes
 	// decoy is what the work of a failure is done on: see [Attempt.Fail].
 	decoy atomic.Pointer[decoy]
+	watch atomic.Pointer[func(scheme string, waited time.Duration)]
 }
 
 type decoy struct {
@@ -88,7 +90,7 @@ func (p *Passwords) run(ctx context.Context, c Channel, s *scheme, rest, passwor
 	if !s.slow {
 		return s.verify(s, rest, password)
 	}
-	if err := p.slots.acquire(ctx, clientOf(c)); err != nil {
+	if err := p.acquire(ctx, c, s.name); err != nil {
 		return false, err
 	}
 	defer p.slots.release(clientOf(c))
@@ -98,6 +100,25 @@ func (p *Passwords) run(ctx context.Context, c Channel, s *scheme, rest, passwor
 	}
 	return ok, err
 }
+
+// acquire waits for the client's turn to have a hash made.
+func (p *Passwords) acquire(ctx context.Context, c Channel, scheme string) error {
+	begun := time.Now()
+	if err := p.slots.acquire(ctx, clientOf(c)); err != nil {
+		return err
+	}
+	if f := p.watch.Load(); f != nil {
+		(*f)(scheme, time.Since(begun))
+	}
+	return nil
+}
+
+// Watch has f called before every slow hash, with its scheme and how long it has waited
+// for its turn.
+func (p *Passwords) Watch(f func(scheme string, waited time.Duration)) { p.watch.Store(&f) }
+
+// Waiting returns how many slow hashes wait for their turn.
+func (p *Passwords) Waiting() int { return p.slots.waiting() }
 
 // Expect makes failures cost what verifying a stored password does, if that is in a
 // slow scheme: what is in use may not have been met yet.
@@ -176,7 +197,7 @@ func (p *Passwords) make(ctx context.Context, c Channel, s *scheme, password []b
 	if !s.slow {
 		return s.hash(s, password)
 	}
-	if err := p.slots.acquire(ctx, clientOf(c)); err != nil {
+	if err := p.acquire(ctx, c, s.name); err != nil {
 		return nil, err
 	}
 	defer p.slots.release(clientOf(c))

@@ -78,6 +78,16 @@ func (p *pool) enter(client string) (ready chan struct{}, err error) {
 	return ready, nil
 }
 
+// waiting counts those who wait.
+func (p *pool) waiting() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.turns {
+		n += len(l.waiting)
+	}
+	return n
+}
+
 func (p *pool) find(client string) int {
 	return slices.IndexFunc(p.turns, func(l *line) bool { return l.client == client })
 }

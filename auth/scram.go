@@ -49,7 +49,7 @@ func (p *Passwords) ScramKeys(ctx context.Context, c Channel, mechanisms []strin
 	if err != nil || prepared == "" {
 		return nil, nil
 	}
-	if err := p.slots.acquire(ctx, clientOf(c)); err != nil {
+	if err := p.acquire(ctx, c, "SCRAM"); err != nil {
 		return nil, err
 	}
 	defer p.slots.release(clientOf(c))

@@ -19,11 +19,12 @@ import (
 // A Cluster is the servers of one store. Revisions are as package revision prints
 // them, "" where there is none.
 type Cluster struct {
-	Newest string    `json:"newest"` // that is shown
-	Low    string    `json:"low"`    // up to it nothing changes any more
-	Floor  time.Time `json:"floor"`  // the oldest state that can still be read; zero: any
-	Config string    `json:"config"` // the newest configuration in force anywhere
-	Slots  []Slot    `json:"slots"`
+	Newest  string    `json:"newest"` // that is shown
+	Low     string    `json:"low"`    // up to it nothing changes any more
+	Settled time.Time `json:"-"`      // when that was
+	Floor   time.Time `json:"floor"`  // the oldest state that can still be read; zero: any
+	Config  string    `json:"config"` // the newest configuration in force anywhere
+	Slots   []Slot    `json:"slots"`
 }
 
 // A Slot is what its holder publishes, or what became of it.
@@ -74,6 +75,9 @@ func ownHead(db *txn.DB, h *journal.Heads) {
 
 func describe(h *journal.Heads, now time.Time, lease time.Duration) *Cluster {
 	c := &Cluster{Newest: text(h.Max()), Low: text(h.Low())}
+	if h.Low() != 0 {
+		c.Settled = h.Low().Time().UTC()
+	}
 	if h.Horizon != 0 {
 		c.Floor = h.Horizon.Time().UTC()
 	}

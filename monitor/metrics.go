@@ -15,13 +15,15 @@ type Metrics struct {
 	Traffic    *Traffic
 	Started    time.Time
 
-	load atomic.Pointer[func() *Load]
+	load    atomic.Pointer[func() *Load]
+	commits *commits
+	hashes  *hashes
 }
 
 // New returns the metrics of a process of a version of the program.
 func New(version string) *Metrics {
 	r := prometheus.NewRegistry()
-	m := &Metrics{Registry: r, Operations: newOperations(r), Traffic: NewTraffic(r), Started: time.Now()}
+	m := &Metrics{Registry: r, Operations: newOperations(r), Traffic: NewTraffic(r), Started: time.Now(), commits: newCommits(r), hashes: newHashes(r)}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ldapd_build_info", Help: "1, with the version of the program."}, []string{"version"})
 	build.WithLabelValues(version).Set(1)
 	r.MustRegister(build, newLoadMetrics(m.Load), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

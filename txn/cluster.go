@@ -24,6 +24,7 @@ type cluster struct {
 	read   atomic.Int64 // when the heads shown were read, since start
 	poll   *backoff
 	writer atomic.Pointer[writer]
+	turned atomic.Int64 // when a loop went round last, since start
 
 	// What the store's clock showed when this engine began; 0: it has none.
 	storeTime atomic.Int64
@@ -61,6 +62,7 @@ func openCluster(ctx context.Context, db *DB) error {
 // run polls, or publishes while this server writes, until the engine closes.
 func (e *cluster) run() {
 	for e.background.Err() == nil {
+		e.turn()
 		if w := e.writer.Load(); w != nil {
 			w.run()
 			continue

@@ -57,6 +57,7 @@ func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict
 	if met, err := w.decide(ctx, p); met != nil || err != nil {
 		return 0, met, err
 	}
+	tx.prepared = time.Now()
 	return p.rec.Revision, nil, w.awaitShown(p)
 }
 

@@ -196,6 +196,7 @@ func (e *embedded) commit(ctx context.Context, tx *Tx) (table.Revision, *conflic
 	if met != nil || err != nil {
 		return 0, met, err
 	}
+	tx.prepared = time.Now()
 	switch err := wait(); {
 	case errors.Is(err, table.ErrPending):
 		e.late.Add(1)

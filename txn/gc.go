@@ -71,6 +71,7 @@ type collector struct {
 	done   map[revision.Slot]table.Revision // last commits whose rows were collected
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
+	tally  tally
 }
 
 // Collect collects garbage once, with whatever servers there are. Those that
@@ -123,9 +124,13 @@ func (db *DB) collect(ctx context.Context, b *bounds, horizon table.Revision, o 
 		err = r.Reclaim(ctx, o.Now)
 	}
 	if err != nil {
-		err = fmt.Errorf("collecting garbage: %w", err)
+		return p.sum, fmt.Errorf("collecting garbage: %w", err)
 	}
-	return p.sum, err
+	if !o.Dry {
+		g.tally.removed.Add(int64(p.sum.Removed.Cells))
+		g.tally.last.Store(db.o.Now().UnixNano())
+	}
+	return p.sum, nil
 }
 
 // start collects in the background.

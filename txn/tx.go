@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/journal"
@@ -30,6 +31,7 @@ type Tx struct {
 	message  []byte
 	atCommit []func(table.Revision)
 	urgent   bool
+	prepared time.Time // when a commit was in the log, or decided
 }
 
 var _ table.Reader = (*Tx)(nil)

@@ -71,6 +71,8 @@ type Options struct {
 	// store whose newest commit is of that time, or nil. While it does, a store of
 	// one process takes no commits and its history stays. Shared stores have Drift.
 	Doubt func(newest time.Time) error
+	// Observe, if there is one, is told how every attempt to commit went.
+	Observe func(Attempt)
 	// Now is the wall clock, for tests.
 	Now func() time.Time
 	Log *slog.Logger

@@ -87,7 +87,10 @@ func (db *DB) try(ctx context.Context, fn func(*Tx) error, a *attempt, try int) 
 		}
 		defer db.gate.leave()
 	}
-	return db.commits.commit(ctx, tx)
+	begun := time.Now()
+	r, met, err := db.commits.commit(ctx, tx)
+	db.observe(tx, begun, met, err)
+	return r, met, err
 }
 
 // reserve places marks where other servers look for them.

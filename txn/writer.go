@@ -93,6 +93,7 @@ func (w *writer) run() {
 	renew := time.Now().Add(every)
 	var again time.Time // what held up the head no longer does; zero: nothing did
 	for {
+		w.e.turn()
 		var blocked time.Duration
 		var err error
 		switch w.nextTask(renew, again) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/erase"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/evolve"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
@@ -78,6 +79,36 @@ func Erase(ctx context.Context, p *partition.Partition, o EraseOptions) (*Erased
 
 // Refusal returns why this server takes no changes now, or nil.
 func Refusal(p *partition.Partition) error { return p.Keeper().DB.Refusal() }
+
+// Status returns how this server stands with the store.
+func Status(p *partition.Partition) txn.Status { return p.Keeper().DB.Status() }
+
+// CacheStats are what a part of the cache was asked for.
+type CacheStats = cache.Stats
+
+// Caches returns what the parts of the cache were asked for since the schema changed.
+func Caches(p *partition.Partition) []CacheStats { return p.Keeper().Catalog.Load().Cache.Stats() }
+
+// Announce writes down, for other servers of the store, what this one says of itself.
+func Announce(ctx context.Context, p *partition.Partition, s monitor.Server) error {
+	return monitor.Announce(ctx, p.Keeper().DB, s)
+}
+
+// Withdraw takes away what this server said of itself.
+func Withdraw(ctx context.Context, p *partition.Partition) error {
+	return monitor.Withdraw(ctx, p.Keeper().DB)
+}
+
+// Servers returns what the servers of the store say of themselves, by owner.
+func Servers(ctx context.Context, p *partition.Partition) (map[string]monitor.Server, error) {
+	return monitor.Servers(ctx, p.Keeper().DB)
+}
+
+// Collected returns how many versions this server's collections have removed, and when
+// one ended well last.
+func Collected(p *partition.Partition) (versions int64, last time.Time) {
+	return p.Keeper().DB.Collected()
+}
 
 // Purge writes the store's files anew, without what was removed.
 func Purge(ctx context.Context, p *partition.Partition) error { return p.Keeper().DB.Purge(ctx) }

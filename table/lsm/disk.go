@@ -175,9 +175,12 @@ func (s *Store) events() *pebble.EventListener {
 		BackgroundError: s.background,
 		DataCorruption:  s.corrupt,
 		DiskSlow:        func(i pebble.DiskSlowInfo) { s.o.Logf("%s", i) },
-		WriteStallBegin: func(i pebble.WriteStallBeginInfo) { s.o.Logf("writes wait for compaction: %s", i.Reason) },
-		FlushEnd:        func(pebble.FlushInfo) { s.iters.refresh() },
-		CompactionEnd:   func(pebble.CompactionInfo) { s.iters.refresh() },
+		WriteStallBegin: func(i pebble.WriteStallBeginInfo) {
+			s.m.stalls.Add(1)
+			s.o.Logf("writes wait for compaction: %s", i.Reason)
+		},
+		FlushEnd:      func(pebble.FlushInfo) { s.iters.refresh() },
+		CompactionEnd: func(pebble.CompactionInfo) { s.iters.refresh() },
 	}
 }
 

@@ -3,6 +3,8 @@ package lsm
 import (
 	"context"
 	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Metrics counts what a store did since it was opened. Tests count with it
@@ -16,10 +18,19 @@ type Metrics struct {
 	DiskBytes   uint64
 	CacheHits   int64
 	CacheMisses int64
+	CacheBytes  int64
+
+	LogBytes            uint64 // of the write-ahead log
+	CompactionDebt      uint64 // octets that compactions have still to write
+	ReadAmplification   int    // tables that a read may have to look into
+	Stalls              int64  // times that writes waited for compactions
+	DiskTotal, DiskFree uint64 // zero if that cannot be told
+	// Syncs are how long the log took to sync, in seconds.
+	Syncs prometheus.Metric
 }
 
 type counters struct {
-	keys, seeks, written, opened, commits atomic.Int64
+	keys, seeks, written, opened, commits, stalls atomic.Int64
 }
 
 // add takes over what a reader counted, and clears it.
@@ -44,6 +55,17 @@ func (s *Store) Metrics() Metrics {
 	defer s.end()
 	p := s.db.Metrics()
 	m.DiskBytes = p.DiskSpaceUsage()
-	m.CacheHits, m.CacheMisses = p.BlockCache.Hits, p.BlockCache.Misses
+	m.CacheHits, m.CacheMisses, m.CacheBytes = p.BlockCache.Hits, p.BlockCache.Misses, p.BlockCache.Size
+	m.LogBytes, m.CompactionDebt = p.WAL.PhysicalSize, p.Compact.EstimatedDebt
+	m.ReadAmplification, m.Stalls = p.ReadAmp(), s.m.stalls.Load()
+	if u, err := s.o.FS.GetDiskUsage(s.o.Path); err == nil {
+		m.DiskTotal, m.DiskFree = u.TotalBytes, u.AvailBytes
+	}
+	if p.LogWriter.FsyncLatency != nil {
+		m.Syncs = p.LogWriter.FsyncLatency
+	}
 	return m
 }
+
+// Failed returns why the store has to be opened again, or nil: its log failed for good.
+func (s *Store) Failed() error { return s.disk.failed() }

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 
 	"github.com/maypok86/otter/v2"
+	"github.com/maypok86/otter/v2/stats"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -69,16 +70,19 @@ func NewCache(size int64) *Cache {
 	share := uint64(max(size/32, 1))
 	return &Cache{
 		Entries: otter.Must(&otter.Options[entry.ID, *Item]{
+			StatsRecorder: stats.NewCounter(),
 			MaximumWeight: 19 * share,
 			Weigher:       func(_ entry.ID, i *Item) uint32 { return i.Weight() },
 		}),
 		Children: otter.Must(&otter.Options[ChildKey, entry.ID]{
+			StatsRecorder: stats.NewCounter(),
 			MaximumWeight: 3 * share,
 			Weigher:       func(k ChildKey, _ entry.ID) uint32 { return uint32(128 + len(k.RDN)) },
 		}),
 		Postings:   newPostings(8 * share),
 		RangeSteps: newRangeSteps(),
 		Names: otter.Must(&otter.Options[string, entry.ID]{
+			StatsRecorder: stats.NewCounter(),
 			MaximumWeight: 2 * share,
 			Weigher:       func(name string, _ entry.ID) uint32 { return uint32(128 + len(name)) },
 		}),
@@ -143,6 +147,7 @@ func newRangeSteps() *otter.Cache[RangeStepsKey, *RangeSteps] {
 
 func newPostings(size uint64) *otter.Cache[PostingKey, *Posting] {
 	return otter.Must(&otter.Options[PostingKey, *Posting]{
+		StatsRecorder: stats.NewCounter(),
 		MaximumWeight: size,
 		Weigher: func(k PostingKey, p *Posting) uint32 {
 			return uint32(160 + len(k.Key) + p.size())

@@ -1,0 +1,250 @@
+package status
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/monitor"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/lsm"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// Sources are what is read when metrics are scraped.
+type Sources struct {
+	Partition    *partition.Partition
+	Store        table.Store
+	Passwords    *auth.Passwords
+	Certificates func() map[string]time.Time // when those in force end, by file; nil: there is no TLS
+}
+
+// readFor bounds how long a scrape waits for a store.
+const readFor = 2 * time.Second
+
+// A reader reads metrics as they are scraped. Each has its function, which may yield
+// several series.
+type reader struct {
+	from *Sources
+	all  []read
+}
+
+type read struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	from func(s *state, yield func(v float64, labels ...string))
+}
+
+// A state is what one scrape reads once.
+type state struct {
+	*Sources
+	status  txn.Status
+	cluster *monitor.Cluster // nil: the store does not answer
+	engine  *lsm.Metrics     // nil: another engine
+	now     time.Time
+}
+
+// Collector returns a collector of what the sources have.
+func Collector(s *Sources) prometheus.Collector {
+	r := &reader{from: s}
+	r.addServer()
+	r.addCluster()
+	r.addCaches()
+	if _, ok := s.Store.(*lsm.Store); ok {
+		r.addEngine()
+	}
+	return r
+}
+
+func (r *reader) add(name, help string, kind prometheus.ValueType, from func(*state, func(float64, ...string)), labels ...string) {
+	r.all = append(r.all, read{prometheus.NewDesc("ldapd_"+name, help, labels, nil), kind, from})
+}
+
+// gauge adds a metric of one value.
+func (r *reader) gauge(name, help string, from func(*state) float64) {
+	r.add(name, help, prometheus.GaugeValue, func(s *state, yield func(float64, ...string)) { yield(from(s)) })
+}
+
+func (r *reader) counter(name, help string, from func(*state) float64) {
+	r.add(name, help, prometheus.CounterValue, func(s *state, yield func(float64, ...string)) { yield(from(s)) })
+}
+
+// Describe implements prometheus.Collector.
+func (r *reader) Describe(ch chan<- *prometheus.Desc) {
+	for _, x := range r.all {
+		ch <- x.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (r *reader) Collect(ch chan<- prometheus.Metric) {
+	s := r.read()
+	for _, x := range r.all {
+		x.from(s, func(v float64, labels ...string) {
+			ch <- prometheus.MustNewConstMetric(x.desc, x.kind, v, labels...)
+		})
+	}
+	if s.engine != nil && s.engine.Syncs != nil {
+		if h, err := histogram(s.engine.Syncs); err == nil {
+			ch <- h
+		}
+	}
+}
+
+func (r *reader) read() *state {
+	s := &state{Sources: r.from, now: time.Now(), status: maintain.Status(r.from.Partition)}
+	ctx, cancel := context.WithTimeout(context.Background(), readFor)
+	defer cancel()
+	if c, err := maintain.Cluster(ctx, r.from.Partition, s.now); err == nil {
+		s.cluster = c
+	}
+	if e, ok := r.from.Store.(*lsm.Store); ok {
+		m := e.Metrics()
+		s.engine = &m
+	}
+	return s
+}
+
+// addServer adds what this server is like.
+func (r *reader) addServer() {
+	r.gauge("head_age_seconds", "Age of the state that is shown: since the heads of the store were read.", func(s *state) float64 { return s.status.HeadAge.Seconds() })
+	r.gauge("lease_remaining_seconds", "Time that is left of this server's lease; 0 without one.", func(s *state) float64 { return s.status.Lease.Seconds() })
+	r.gauge("clock_lead_seconds", "How far this server's clock leads the store's.", func(s *state) float64 { return s.status.Ahead.Seconds() })
+	r.add("ready", "1 if the store can be read (reads), and changed (writes).", prometheus.GaugeValue, func(s *state, yield func(float64, ...string)) {
+		yield(one(s.status.Stale == nil && s.status.Broken == nil), "reads")
+		yield(one(s.status.Refusal == nil && s.status.Broken == nil), "writes")
+	}, "for")
+	r.gauge("password_queue", "Slow password hashes that wait for their turn.", func(s *state) float64 { return float64(s.Passwords.Waiting()) })
+	r.add("certificate_expiry_timestamp_seconds", "When the certificate in force ends.", prometheus.GaugeValue, func(s *state, yield func(float64, ...string)) {
+		if s.Certificates == nil {
+			return
+		}
+		for file, end := range s.Certificates() {
+			yield(seconds(end), file)
+		}
+	}, "file")
+	r.counter("gc_removed_versions_total", "Versions that this server's collections have removed.", func(s *state) float64 {
+		n, _ := maintain.Collected(s.Partition)
+		return float64(n)
+	})
+	r.gauge("gc_last_success_timestamp_seconds", "When a collection of this server ended well; 0: not yet.", func(s *state) float64 {
+		_, last := maintain.Collected(s.Partition)
+		return seconds(last)
+	})
+}
+
+// addCluster adds what the servers of the store publish.
+func (r *reader) addCluster() {
+	cluster := func(name, help string, from func(*state, func(float64, ...string)), labels ...string) {
+		r.add(name, help, prometheus.GaugeValue, func(s *state, yield func(float64, ...string)) {
+			if s.cluster != nil {
+				from(s, yield)
+			}
+		}, labels...)
+	}
+	cluster("settled_age_seconds", "Age of the newest state to which nothing can be added any more.", func(s *state, yield func(float64, ...string)) {
+		if s.status.Shared && !s.cluster.Settled.IsZero() {
+			yield(max(0, s.now.Sub(s.cluster.Settled).Seconds()))
+		} else {
+			yield(0)
+		}
+	})
+	cluster("floor_timestamp_seconds", "The oldest moment that can be read; 0: any.", func(s *state, yield func(float64, ...string)) { yield(seconds(s.cluster.Floor)) })
+	cluster("slots", "Places among the servers of the store, by their state.", func(s *state, yield func(float64, ...string)) {
+		n := map[string]int{"open": 0, "recovering": 0, "closed": 0, "free": 0}
+		for _, x := range s.cluster.Slots {
+			n[x.State]++
+		}
+		for state, count := range n {
+			yield(float64(count), state)
+		}
+	}, "state")
+	cluster("undecided_commits", "Commits under way that heads have passed.", func(s *state, yield func(float64, ...string)) {
+		n := 0
+		for _, x := range s.cluster.Slots {
+			n += x.Undecided
+		}
+		yield(float64(n))
+	})
+	cluster("configuration_behind", "Open slots that have not taken up the newest configuration.", func(s *state, yield func(float64, ...string)) {
+		n := 0
+		for _, x := range s.cluster.Slots {
+			if x.State == "open" && x.Config != s.cluster.Config {
+				n++
+			}
+		}
+		yield(float64(n))
+	})
+}
+
+func (r *reader) addCaches() {
+	add := func(name, help string, kind prometheus.ValueType, own func(maintain.CacheStats) uint64, blocks func(*lsm.Metrics) int64) {
+		r.add(name, help, kind, func(s *state, yield func(float64, ...string)) {
+			for _, c := range maintain.Caches(s.Partition) {
+				yield(float64(own(c)), c.Name)
+			}
+			if s.engine != nil {
+				yield(float64(blocks(s.engine)), "blocks")
+			}
+		}, "cache")
+	}
+	add("cache_hits_total", "Looks into a cache that found something. They begin anew when the schema changes.", prometheus.CounterValue,
+		func(c maintain.CacheStats) uint64 { return c.Hits }, func(m *lsm.Metrics) int64 { return m.CacheHits })
+	add("cache_misses_total", "Looks into a cache that found nothing. They begin anew when the schema changes.", prometheus.CounterValue,
+		func(c maintain.CacheStats) uint64 { return c.Misses }, func(m *lsm.Metrics) int64 { return m.CacheMisses })
+	add("cache_bytes", "What a cache takes, as it is weighed.", prometheus.GaugeValue,
+		func(c maintain.CacheStats) uint64 { return c.Bytes }, func(m *lsm.Metrics) int64 { return m.CacheBytes })
+}
+
+// addEngine adds what the embedded engine counts.
+func (r *reader) addEngine() {
+	r.add("store_bytes", "Octets on the disk.", prometheus.GaugeValue, func(s *state, yield func(float64, ...string)) {
+		yield(float64(s.engine.DiskBytes-min(s.engine.DiskBytes, s.engine.LogBytes)), "tables")
+		yield(float64(s.engine.LogBytes), "log")
+	}, "kind")
+	r.add("store_disk_bytes", "The disk of the store.", prometheus.GaugeValue, func(s *state, yield func(float64, ...string)) {
+		if s.engine.DiskTotal > 0 {
+			yield(float64(s.engine.DiskTotal), "total")
+			yield(float64(s.engine.DiskFree), "free")
+		}
+	}, "kind")
+	r.gauge("store_compaction_debt_bytes", "Octets that compactions have still to write.", func(s *state) float64 { return float64(s.engine.CompactionDebt) })
+	r.gauge("store_read_amplification", "Tables that a read may have to look into.", func(s *state) float64 { return float64(s.engine.ReadAmplification) })
+	r.counter("store_stalls_total", "Times that writes waited for compactions.", func(s *state) float64 { return float64(s.engine.Stalls) })
+	r.all = append(r.all, read{syncs, prometheus.UntypedValue, func(*state, func(float64, ...string)) {}})
+}
+
+var syncs = prometheus.NewDesc("ldapd_store_sync_seconds", "Time that the log took to sync.", nil, nil)
+
+// histogram returns a histogram of the engine's under our name.
+func histogram(m prometheus.Metric) (prometheus.Metric, error) {
+	var d dto.Metric
+	if err := m.Write(&d); err != nil {
+		return nil, err
+	}
+	h := d.GetHistogram()
+	buckets := map[float64]uint64{}
+	for _, b := range h.GetBucket() {
+		buckets[b.GetUpperBound()] = b.GetCumulativeCount()
+	}
+	return prometheus.NewConstHistogram(syncs, h.GetSampleCount(), h.GetSampleSum(), buckets)
+}
+
+func one(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+func seconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
+}

@@ -1,0 +1,127 @@
+// Package status serves what operators and their machines ask of a running server over
+// HTTP: /metrics, /live, /ready and /servers.
+package status
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// A Reason is why a server is not live or not ready.
+type Reason struct {
+	What  string    `json:"what"` // process, store, writes
+	Since time.Time `json:"since"`
+	Text  string    `json:"text"`
+}
+
+// A Phase is how far a process is.
+type Phase int
+
+// A process starts, serves and stops.
+const (
+	Starting Phase = iota
+	Serving
+	Stopping
+)
+
+// Health knows whether a server is live and ready. It may be used concurrently.
+type Health struct {
+	mu     sync.Mutex
+	phase  Phase
+	store  func() txn.Status
+	since  map[string]time.Time // when reasons were seen first
+	asking time.Duration        // how long the store may take to say how it is
+}
+
+// NewHealth returns the health of a process that starts.
+func NewHealth() *Health { return &Health{since: map[string]time.Time{}, asking: time.Second} }
+
+// Serve notes that the server serves a store.
+func (h *Health) Serve(store func() txn.Status) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.phase, h.store = Serving, store
+}
+
+// Stop notes that the server stops.
+func (h *Health) Stop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.phase = Stopping
+}
+
+// Live returns why the process has to be started again; none: it has not.
+func (h *Health) Live() []Reason {
+	_, s := h.look()
+	return h.reasons(text{"live", "store", s.Broken})
+}
+
+// Ready returns why nothing should be asked of the server now, or, for writes, why no
+// changes should.
+func (h *Health) Ready(writes bool) []Reason {
+	phase, s := h.look()
+	switch phase {
+	case Starting:
+		return h.reasons(text{"ready", "process", fmt.Errorf("the server starts")})
+	case Stopping:
+		return h.reasons(text{"ready", "process", fmt.Errorf("the server stops")})
+	}
+	all := []text{{"ready", "store", s.Stale}}
+	if s.Broken != nil {
+		all = []text{{"ready", "store", s.Broken}}
+	}
+	if writes {
+		all = append(all, text{"ready", "writes", s.Refusal})
+	}
+	return h.reasons(all...)
+}
+
+// look returns the phase, and the state of the store if there is one. A store that does
+// not say how it is in time does not answer.
+func (h *Health) look() (Phase, txn.Status) {
+	h.mu.Lock()
+	phase, store := h.phase, h.store
+	h.mu.Unlock()
+	if store == nil || phase == Stopping {
+		return phase, txn.Status{}
+	}
+	answer := make(chan txn.Status, 1)
+	go func() { answer <- store() }()
+	t := time.NewTimer(h.asking)
+	defer t.Stop()
+	select {
+	case s := <-answer:
+		return phase, s
+	case <-t.C:
+		err := fmt.Errorf("the store does not answer")
+		return phase, txn.Status{Stale: err, Refusal: err}
+	}
+}
+
+// A text is what may be a reason.
+type text struct {
+	of, what string
+	err      error // nil: it is none
+}
+
+// reasons keeps of texts those that are reasons, with the time since they are.
+func (h *Health) reasons(all ...text) []Reason {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	rs := []Reason{}
+	for _, x := range all {
+		key := x.of + " " + x.what
+		if x.err == nil {
+			delete(h.since, key)
+			continue
+		}
+		if h.since[key].IsZero() {
+			h.since[key] = time.Now().UTC()
+		}
+		rs = append(rs, Reason{x.what, h.since[key], x.err.Error()})
+	}
+	return rs
+}

@@ -1,0 +1,81 @@
+package monitor
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// A Server is what one server of a store says of itself when it starts.
+type Server struct {
+	Version string    `json:"version"`
+	Status  string    `json:"status"` // URL of its status server; "" without one
+	Since   time.Time `json:"since"`
+}
+
+// forgotten is after how long a server that has no slot is no longer listed.
+const forgotten = 24 * time.Hour
+
+// Announce writes down what this server says of itself, and takes away what servers
+// said that are gone for a day.
+func Announce(ctx context.Context, db *txn.DB, s Server) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	log := journal.New(db.Store())
+	all, alive, err := servers(ctx, log)
+	if err != nil {
+		return err
+	}
+	for owner, other := range all {
+		if !alive[owner] && s.Since.Sub(other.Since) > forgotten {
+			if err := log.SetServer(ctx, owner, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return log.SetServer(ctx, db.Owner(), text)
+}
+
+// Withdraw takes away what this server said of itself.
+func Withdraw(ctx context.Context, db *txn.DB) error {
+	return journal.New(db.Store()).SetServer(ctx, db.Owner(), nil)
+}
+
+// Servers returns the servers of a store that hold a slot, by owner.
+func Servers(ctx context.Context, db *txn.DB) (map[string]Server, error) {
+	all, alive, err := servers(ctx, journal.New(db.Store()))
+	for owner := range all {
+		if !alive[owner] {
+			delete(all, owner)
+		}
+	}
+	return all, err
+}
+
+// servers reads what servers say of themselves, and who holds a slot.
+func servers(ctx context.Context, log *journal.Log) (all map[string]Server, alive map[string]bool, err error) {
+	texts, err := log.Servers(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err := log.Heads(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	alive = map[string]bool{}
+	for _, number := range h.Slots() {
+		alive[h.Cell(number).Owner] = true
+	}
+	all = map[string]Server{}
+	for owner, text := range texts {
+		var s Server
+		_ = json.Unmarshal(text, &s) // of a newer version: what is not understood is empty
+		all[owner] = s
+	}
+	return all, alive, nil
+}

@@ -1,0 +1,66 @@
+package monitor
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/lsm"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// Servers are listed while they hold a slot, and forgotten when they are gone for long.
+func TestServers(t *testing.T) {
+	embedded, err := lsm.Open(lsm.Options{Path: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer embedded.Close()
+	for name, s := range map[string]table.Store{"shared": tabletest.NewMem(), "embedded": embedded} {
+		t.Run(name, func(t *testing.T) { testServers(t, s) })
+	}
+}
+
+func testServers(t *testing.T, s table.Store) {
+	ctx, now := context.Background(), time.Now().UTC()
+	open := func(owner string) *txn.DB {
+		db, err := txn.Open(ctx, s, txn.Options{Owner: owner})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}
+	want := func(db *txn.DB, url string) {
+		t.Helper()
+		all, err := Servers(ctx, db)
+		if err != nil || len(all) != 1 || all[db.Owner()].Status != url {
+			t.Errorf("%v, %v", all, err)
+		}
+	}
+	gone := open("gone")
+	if err := Announce(ctx, gone, Server{Status: "http://gone:1", Since: now.Add(-48 * time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	want(gone, "http://gone:1")
+	if err := gone.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	db := open("here")
+	defer db.Close(ctx)
+	if err := Announce(ctx, db, Server{Status: "http://here:1", Since: now}); err != nil {
+		t.Fatal(err)
+	}
+	want(db, "http://here:1")
+	if all, _, err := servers(ctx, journal.New(db.Store())); err != nil || len(all) != 1 {
+		t.Errorf("%v is written down, %v", all, err)
+	}
+	if err := Withdraw(ctx, db); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := Servers(ctx, db); err != nil || len(all) != 0 {
+		t.Errorf("%v, %v", all, err)
+	}
+}

@@ -1,0 +1,25 @@
+package cache
+
+import "github.com/maypok86/otter/v2"
+
+// Stats are what a part of the cache was asked for since it was made.
+type Stats struct {
+	Name         string
+	Hits, Misses uint64
+	Bytes        uint64 // that it takes, as weighed
+}
+
+// Stats returns those of the parts.
+func (c *Cache) Stats() []Stats {
+	return []Stats{
+		of("entries", c.Entries),
+		of("children", c.Children),
+		of("postings", c.Postings),
+		of("names", c.Names),
+	}
+}
+
+func of[K comparable, V any](name string, c *otter.Cache[K, V]) Stats {
+	s := c.Stats()
+	return Stats{name, s.Hits, s.Misses, c.WeightedSize()}
+}

@@ -1,0 +1,112 @@
+package txn
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A Status is how this server stands with its store.
+type Status struct {
+	Broken  error         // why it has to be started again, or nil
+	Stale   error         // why nothing can be read, or nil
+	Refusal error         // why nothing is committed, or nil
+	Shared  bool          // other servers may write the store
+	HeadAge time.Duration // since the heads shown were read; zero if it is not shared
+	Lease   time.Duration // that is left; zero without a slot
+	Ahead   time.Duration // this server's clock, of the store's
+}
+
+// stuckAfter is how long the loop of a shared store may take for a turn. Every call
+// of the store in it is bounded by a lease.
+const stuckAfter = 30 * time.Second
+
+// Status returns how this server stands with its store now.
+func (db *DB) Status() Status {
+	s := Status{Stale: db.views.fresh(), Refusal: db.Refusal(), Shared: db.Shared()}
+	switch e := db.commits.(type) {
+	case *embedded:
+		s.Broken = e.failed()
+	case *cluster:
+		e.status(&s)
+	}
+	if f, ok := db.store.(interface{ Failed() error }); ok && s.Broken == nil {
+		s.Broken = f.Failed()
+	}
+	return s
+}
+
+// failed returns the failure after which the store has to be opened again. One that
+// could not be written to when it was opened has none: that would fail again.
+func (e *embedded) failed() error {
+	if err := e.broken.Load(); err != nil && !errors.Is(*err, table.ErrRefused) {
+		return *err
+	}
+	return nil
+}
+
+func (e *cluster) status(s *Status) {
+	s.HeadAge = e.age()
+	if still := time.Since(e.start) - time.Duration(e.turned.Load()); still > max(stuckAfter, 4*e.db.o.Lease) {
+		s.Broken = fmt.Errorf("the loop that follows the store has not turned for %v", still.Round(time.Second))
+	}
+	if w := e.writer.Load(); w != nil {
+		s.Lease = max(0, e.db.o.Lease-(time.Since(e.start)-time.Duration(w.renewed.Load())))
+	}
+	if latest, ok := e.latest(); ok {
+		s.Ahead = e.db.o.Now().Sub(latest.Add(-e.db.o.Drift))
+	}
+}
+
+// Owner names this server to people.
+func (db *DB) Owner() string { return db.o.Owner }
+
+// turn notes that a loop goes round.
+func (e *cluster) turn() { e.turned.Store(int64(time.Since(e.start))) }
+
+// An Attempt is how one attempt to commit went, for who counts them.
+type Attempt struct {
+	Result  string        // committed, conflict, unknown or failed
+	Other   bool          // the conflict is with another server's commit
+	Prepare time.Duration // until what was written is in the log, or, on a shared store, decided
+	Sync    time.Duration // until it is durable and shown
+}
+
+// observe hands an attempt to Options.Observe.
+func (db *DB) observe(tx *Tx, begun time.Time, met *conflict, err error) {
+	if db.o.Observe == nil {
+		return
+	}
+	a := Attempt{Result: "committed", Other: met != nil && met.revision != 0}
+	switch {
+	case met != nil:
+		a.Result = "conflict"
+	case errors.Is(err, ErrUnknown):
+		a.Result = "unknown"
+	case err != nil:
+		a.Result = "failed"
+	}
+	if !tx.prepared.IsZero() {
+		a.Prepare, a.Sync = tx.prepared.Sub(begun), time.Since(tx.prepared)
+	}
+	db.o.Observe(a)
+}
+
+// A tally is what garbage collection did since the store was opened.
+type tally struct {
+	removed atomic.Int64
+	last    atomic.Int64 // when, in nanoseconds since 1970; 0: never
+}
+
+// Collected returns how many versions collections of this server have removed, and
+// when one ended well last; the zero time is never.
+func (db *DB) Collected() (versions int64, last time.Time) {
+	t := &db.garbage.tally
+	if n := t.last.Load(); n != 0 {
+		last = time.Unix(0, n)
+	}
+	return t.removed.Load(), last
+}
