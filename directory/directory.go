@@ -59,8 +59,8 @@ func (d *Directory) Admin() string { return d.server.Settings().Options.Admin }
 
 // Reconfigure replaces the options of a directory that is serving. Operations that
 // begin afterwards follow the new ones; sessions stay bound. Secret, Passwords, Log,
-// Access, Metrics, Observers, Extensions and Version keep their values. The errors are those of [New], and
-// leave everything as it was.
+// Access, Metrics, Health, Observers, Extensions and Version keep their values. The
+// errors are those of [New], and leave everything as it was.
 func (d *Directory) Reconfigure(o Options) error { return d.server.Reconfigure(o) }
 
 // Session is one client's connection. Serve may be called concurrently, except

@@ -19,6 +19,7 @@ type Operations struct {
 	lookups   *family[plan.Use]
 
 	entries, references, candidates, rows, scans prometheus.Counter
+	scopes                                       [4]prometheus.Counter
 }
 
 // An outcome is a kind of operation and what it ended with.
@@ -64,6 +65,11 @@ func newOperations(r prometheus.Registerer) *Operations {
 	slow := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "ldapd_slow_operations_total", Help: "Operations that took as long as log.slow or longer."}, []string{"op"})
 	r.MustRegister(durations, slow)
+	scopes := vec("ldapd_searches_total", "Searches by their scope.", "scope")
+	r.MustRegister(scopes)
+	for i, name := range []string{"base", "one", "sub", "subordinates"} {
+		m.scopes[i] = scopes.WithLabelValues(name)
+	}
 	for k := range m.durations {
 		name := Operation(k).String()
 		if k == int(Unbind) || k == int(Abandon) {
@@ -103,6 +109,9 @@ func (m *Operations) Observe(o *Observation) {
 }
 
 func (m *Operations) observeSearch(o *Observation) {
+	if s := o.Message.Request.(*op.Search).Scope; int(s) < len(m.scopes) {
+		m.scopes[s].Inc()
+	}
 	add(m.entries, o.Entries)
 	add(m.references, o.References)
 	add(m.candidates, o.Cost.Candidates)
@@ -132,7 +141,7 @@ func mechanism(b *op.Bind, c op.Code) string {
 	return "simple"
 }
 
-// Completed returns how many operations of each kind have ended, and with what.
+// completed returns how many operations of each kind have ended, and with what.
 func (m *Operations) completed() (byKind [operations]int64, byCode map[op.Code]int64) {
 	byCode = map[op.Code]int64{}
 	for k, c := range *m.results.children.Load() {
@@ -150,4 +159,17 @@ func value(c prometheus.Metric) int64 {
 		return 0
 	}
 	return int64(d.GetCounter().GetValue())
+}
+
+// sum adds up the counters of a vector.
+func sum(v *prometheus.CounterVec) (n int64) {
+	ch := make(chan prometheus.Metric)
+	go func() {
+		v.Collect(ch)
+		close(ch)
+	}()
+	for m := range ch {
+		n += value(m)
+	}
+	return n
 }

@@ -10,6 +10,8 @@ type Traffic struct {
 	refused                     *prometheus.CounterVec // by reason
 	failures                    *prometheus.CounterVec // by reason
 	handshakes                  *prometheus.CounterVec // by version and result
+	unbinds, abandons           prometheus.Counter
+	queued                      prometheus.Counter
 }
 
 // NewTraffic returns one whose metrics are registered, unless r is nil.
@@ -22,8 +24,11 @@ func NewTraffic(r prometheus.Registerer) *Traffic {
 		failures:    vec("ldapd_connection_failures_total", "Connections that ended badly.", "reason"),
 		handshakes:  vec("ldapd_tls_handshakes_total", "TLS handshakes.", "version", "result"),
 	}
+	unanswered := vec("ldapd_unanswered_operations_total", "Operations that have no answer.", "op")
+	t.unbinds, t.abandons = unanswered.WithLabelValues(Unbind.String()), unanswered.WithLabelValues(Abandon.String())
+	t.queued = prometheus.NewCounter(prometheus.CounterOpts{Name: "ldapd_operations_queued_total", Help: "Operations that had to wait since as many as may ran on their connection."})
 	if r != nil {
-		r.MustRegister(t.connections, t.received, t.sent, t.refused, t.failures, t.handshakes)
+		r.MustRegister(unanswered, t.queued, t.connections, t.received, t.sent, t.refused, t.failures, t.handshakes)
 	}
 	return t
 }
@@ -54,6 +59,18 @@ func (t *Traffic) Handshake(version, result string) {
 	t.handshakes.WithLabelValues(version, result).Inc()
 }
 
+// Unanswered counts an operation that has no answer.
+func (t *Traffic) Unanswered(k Operation) {
+	if k == Unbind {
+		t.unbinds.Inc()
+	} else {
+		t.abandons.Inc()
+	}
+}
+
+// Queued counts an operation that has to wait.
+func (t *Traffic) Queued() { t.queued.Inc() }
+
 // A Refusal is why a connection is not taken.
 type Refusal string
 
@@ -82,6 +99,9 @@ type Load struct {
 	Listeners        []ListenerLoad
 	Running, Waiting [operations]int // operations
 	MaxConnections   int
+	Writing          int // connections whose client is waited for to take answers
+	Busy             int // connections with operations
+	Blocked          int // connections on which operations wait
 }
 
 // A ListenerLoad is what came by one listener.

@@ -140,8 +140,10 @@ func (c *conn) answer(m *op.Message, r *op.Response) {
 func (c *conn) handle(m *op.Message) (reader bool, err error) {
 	switch r := m.Request.(type) {
 	case *op.Unbind:
+		c.server.options().Traffic.Unanswered(monitor.Unbind)
 		return true, errUnbind
 	case *op.Abandon:
+		c.server.options().Traffic.Unanswered(monitor.Abandon)
 		c.abandon(r.MessageID)
 		return true, nil
 	case *op.Bind:

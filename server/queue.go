@@ -22,6 +22,7 @@ func (c *conn) enqueue(o *operation) *op.Result {
 	}
 	q.ops = append(q.ops, o)
 	q.octets += o.octets
+	c.server.options().Traffic.Queued()
 	return nil
 }
 

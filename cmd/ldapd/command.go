@@ -87,6 +87,7 @@ func (m *Main) root() *cobra.Command {
 		m.passwdCommand(),
 		m.hashCommand(),
 		m.configCommand(),
+		m.healthCommand(),
 		m.versionCommand(),
 	)
 	return root

@@ -34,6 +34,7 @@ type reloader struct {
 	access    io.Closer
 	directory *directory.Directory
 	server    *server.Server
+	watch     *watch
 }
 
 // serve reloads at every signal until ctx ends.

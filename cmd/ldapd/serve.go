@@ -18,6 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/server"
+	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 func (m *Main) serveCommand() *cobra.Command {
@@ -50,12 +51,17 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) (err er
 		return err
 	}
 	defer f.close()
+	w, err := openWatch(c, log)
+	if err != nil {
+		return err
+	}
+	defer w.close()
 	access, closer, err := m.accessLog(c)
 	if err != nil {
 		return err
 	}
 	defer closer.Close()
-	p, err := openPartition(ctx, c, log, use)
+	p, err := openPartition(ctx, c, log, use, func(o *txn.Options) { o.Observe = w.metrics.Commit })
 	if err != nil {
 		return err
 	}
@@ -74,7 +80,8 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) (err er
 	hashes := m.hashes(log)
 	defer hashes.Close()
 	o.Passwords = auth.New(c.Passwords.Parallel, hashes)
-	o.Access = access
+	o.Access, o.Metrics = access, w.metrics
+	o.Health = w.health
 	o.Extensions = f.options.Extensions()
 	if o.Secret, err = configure.Secret(ctx, p.Partition); err != nil {
 		return err
@@ -90,7 +97,10 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) (err er
 	defer stopGiving()
 	stopTools := m.serveTools(c, p.Partition, d.Admin, log)
 	defer stopTools()
-	r := &reloader{m: m, started: c, current: c, log: log, files: f.files, access: closer, directory: d}
+	f.options.Traffic = w.metrics.Traffic
+	w.serve(ctx, p, o.Passwords, f.files)
+	defer w.stop(last)
+	r := &reloader{m: m, watch: w, started: c, current: c, log: log, files: f.files, access: closer, directory: d}
 	return m.run(ctx, c, f, r, hangups)
 }
 
@@ -114,18 +124,20 @@ func (m *Main) run(ctx context.Context, c *config.Config, f *listeners, r *reloa
 	log := r.log
 	s := server.New(handler{r.directory}, f.options)
 	r.server = s
+	r.watch.metrics.SetLoad(s.Load)
 	defer beside(func(ctx context.Context) { r.serve(ctx, hangups) })()
 	failed := make(chan error, len(f.listeners))
 	for _, l := range f.listeners {
 		go func() { failed <- s.Serve(l) }()
 	}
 	urls := f.urls()
-	log.Info("serving", "store", c.Store, "urls", strings.Join(urls, " "))
+	log.Info("serving", "store", c.Store, "urls", strings.Join(urls, " "), "status", r.watch.url())
 	fmt.Fprintln(m.Stdout, "ready", strings.Join(urls, " "))
 
 	var err error
 	select {
 	case <-ctx.Done():
+		r.watch.health.Stop()
 		log.Info("stopping")
 	case err = <-failed:
 	}

@@ -63,7 +63,7 @@ func (u purpose) creates() bool { return u >= filling }
 func (u purpose) serves() bool { return u == serving || u == founding }
 
 // openPartition opens the directory in a store.
-func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use purpose) (*directoryStore, error) {
+func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use purpose, change ...func(*txn.Options)) (*directoryStore, error) {
 	made, err := storeThere(c, use)
 	if err != nil {
 		return nil, err
@@ -77,16 +77,20 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 	if err != nil {
 		return nil, err
 	}
+	transactions := txn.Options{
+		ReadOnly: use == reading, Lease: c.Lease, Drift: c.Drift, Log: log,
+		Collect: use.serves(), Retention: c.Retention,
+		InFlight: c.Test.InFlight, Now: clock(c), Doubt: guard.Doubt,
+	}
+	for _, f := range change {
+		f(&transactions)
+	}
 	p, err := partition.Open(ctx, s, partition.Options{
 		Schema: schema.Core().WithOptions(c.AttributeOptions...),
 		Cache:  entries,
 		Create: use.creates(),
-		Txn: txn.Options{
-			ReadOnly: use == reading, Lease: c.Lease, Drift: c.Drift, Log: log,
-			Collect: use.serves(), Retention: c.Retention,
-			InFlight: c.Test.InFlight, Now: clock(c), Doubt: guard.Doubt,
-		},
-		Log: log,
+		Txn:    transactions,
+		Log:    log,
 	})
 	if errors.Is(err, partition.ErrNoDirectory) {
 		err = fmt.Errorf("%w: %w", err, errNoStore)

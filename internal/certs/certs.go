@@ -75,6 +75,11 @@ func Open(f Files, log *slog.Logger) (*Store, error) {
 // its Leaf.
 func (s *Store) Config() *tls.Config { return s.config.Load() }
 
+// Ends returns when the certificate in force ends, by its file.
+func (s *Store) Ends() map[string]time.Time {
+	return map[string]time.Time{s.files.Certificate: s.Config().Certificates[0].Leaf.NotAfter}
+}
+
 // Watch looks for changed files now and then until ctx ends. It looks at their
 // contents instead of asking the system to tell: that works for symbolic links
 // that are switched and for folders of other machines too.

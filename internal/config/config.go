@@ -47,6 +47,7 @@ type Config struct {
 	Access           Access
 	Slow             time.Duration // 0: no operation is slow
 	GracePeriod      time.Duration
+	Status           string        // URL of the status listener; "": none
 	AcceptClock      bool // by a flag, for one run; no key
 	Test             Test
 
@@ -192,6 +193,7 @@ func (r *reader) config() (*Config, error) {
 			Keep: r.count("log.access-keep"),
 		},
 		Slow:        r.duration("log.slow"),
+		Status:      r.statusURL("status.listen"),
 		GracePeriod: r.duration("grace-period"),
 		Test:        Test{InFlight: r.duration("test.in-flight"), Clock: r.offset("test.clock")},
 		Limits: Limits{

@@ -79,6 +79,12 @@ func (h *Health) Ready(writes bool) []Reason {
 	return h.reasons(all...)
 }
 
+// IsLive is Live, for who needs no reason.
+func (h *Health) IsLive() bool { return len(h.Live()) == 0 }
+
+// IsReady is Ready, for who needs no reason.
+func (h *Health) IsReady(writes bool) bool { return len(h.Ready(writes)) == 0 }
+
 // look returns the phase, and the state of the store if there is one. A store that does
 // not say how it is in time does not answer.
 func (h *Health) look() (Phase, txn.Status) {

@@ -42,14 +42,14 @@ func NewServer(p *partition.Partition, o settings.Options) (*Server, error) {
 // Settings returns the options in force.
 func (d *Server) Settings() *settings.Settings { return d.current.Load() }
 
-// Reconfigure replaces the options. Secret, Passwords, Log, Access, Metrics, Observers,
+// Reconfigure replaces the options. Secret, Passwords, Log, Access, Metrics, Health, Observers,
 // Extensions and Version keep their values. The error is an option that cannot be used, and leaves
 // everything as it was.
 func (d *Server) Reconfigure(o settings.Options) error {
 	was := d.Settings()
 	o.Secret, o.Passwords, o.Log = was.Secret, was.Passwords, was.Log
 	o.Access, o.Extensions, o.Version = was.Access, was.Extensions, was.Version
-	o.Metrics, o.Observers = was.Metrics, was.Observers
+	o.Metrics, o.Health, o.Observers = was.Metrics, was.Health, was.Observers
 	o.EnsureDefaults()
 	set, err := settings.New(o, d.Part.Schema())
 	if err != nil {

@@ -61,8 +61,16 @@ type Options struct {
 	Access *slog.Logger
 	// Metrics count operations, and are shown by cn=monitor; nil: none.
 	Metrics *monitor.Metrics
+	// Health says whether the server is live and ready, for the root DSE; nil: it is.
+	Health Health
 	// Observers are handed what is known of every operation when it ends.
 	Observers []monitor.Observer
+}
+
+// Health says how a server is.
+type Health interface {
+	IsLive() bool
+	IsReady(writes bool) bool
 }
 
 // ClearPasswords says from where passwords are taken in clear, that is neither in TLS

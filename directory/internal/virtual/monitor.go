@@ -54,7 +54,14 @@ func monitored(req *request.Request, c *monitor.Cluster) []*Entry {
 	if err := maintain.Refusal(req.Server.Part); err != nil {
 		refused = err.Error()
 	}
-	all := []*Entry{newEntry(req, monitorName, "monitorServer", "cn", "monitor", "writesRefused", refused), cluster}
+	top := newEntry(req, monitorName, "monitorServer", "cn", "monitor", "writesRefused", refused)
+	all := []*Entry{top}
+	if m := req.Server.Settings().Metrics; m != nil {
+		r := m.Report()
+		addTotals(req, top, r)
+		all = append(all, counted(req, r)...)
+	}
+	all = append(all, cluster)
 	for _, s := range c.Slots {
 		cn := fmt.Sprintf("slot %d", s.Number)
 		v := newEntry(req, "cn="+cn+","+clusterName, "monitorSlot", "cn", cn,

@@ -8,6 +8,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/bind"
@@ -27,11 +28,11 @@ func (theRootDSE) serves(base dn.DN, scope op.Scope) bool {
 }
 
 func (theRootDSE) Search(ctx context.Context, req *request.Request, _ dn.DN, r *op.Search, sink op.Sink) error {
-	return searchSingle(ctx, req, r, sink, func(context.Context, *request.Request) (*Entry, error) { return RootDSE(req), nil })
+	return searchSingle(ctx, req, r, sink, func(context.Context, *request.Request) (*Entry, error) { return RootDSE(req, r.Attributes), nil })
 }
 
 func (theRootDSE) find(_ context.Context, req *request.Request, _ dn.DN) (*Entry, error) {
-	return RootDSE(req), nil
+	return RootDSE(req, nil), nil
 }
 
 func (theRootDSE) refusal() string {
@@ -51,8 +52,8 @@ var supportedFeatures = []string{
 	"1.3.6.1.4.1.4203.1.5.5", // language ranges, RFC 3866
 }
 
-// RootDSE returns what the server can do as an entry.
-func RootDSE(req *request.Request) *Entry {
+// RootDSE returns what the server can do as an entry; attributes are those asked for.
+func RootDSE(req *request.Request, attributes []string) *Entry {
 	v := &Entry{}
 	add := func(name string, values ...string) { v.add(req.Schema, name, values...) }
 	add("objectClass", "top", "extensibleObject")
@@ -76,5 +77,24 @@ func RootDSE(req *request.Request) *Entry {
 		add("lastChangeNumber", strconv.FormatUint(uint64(last), 10))
 	}
 	add("entryDN", "")
+	if h := req.Server.Settings().Health; h != nil && asksHealth(attributes) {
+		add("alive", boolean(h.IsLive()))
+		add("healthy", boolean(h.IsReady(false)))
+	}
 	return v
+}
+
+// asksHealth reports whether it is asked by name how the server is: nobody else waits for
+// the answer.
+func asksHealth(attributes []string) bool {
+	return slices.ContainsFunc(attributes, func(a string) bool {
+		return strings.EqualFold(a, "alive") || strings.EqualFold(a, "healthy")
+	})
+}
+
+func boolean(b bool) string {
+	if b {
+		return "TRUE"
+	}
+	return "FALSE"
 }

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/internal/status"
+)
+
+func (m *Main) healthCommand() *cobra.Command {
+	writes, live := false, false
+	c := m.command(&cobra.Command{
+		Use:   "health --status-listen URL [--for writes | --live]",
+		Short: "Ask a running server whether it is ready",
+		Long: `Ask the status listener of a running server whether it is ready to be asked, with
+--for writes whether it takes changes, with --live whether it has to be started again.
+Exit status 0 is yes; 1 is no, with the reasons. For containers without a shell.`,
+		Args: cobra.NoArgs,
+	}, []string{"status.listen"}, func(ctx context.Context, c *config.Config, _ []string) error {
+		if c.Status == "" {
+			return &config.Error{Text: "status.listen: no URL given: the server has no status listener without"}
+		}
+		path := "/ready"
+		switch {
+		case live:
+			path = "/live"
+		case writes:
+			path = "/ready?for=writes"
+		}
+		return m.health(ctx, c.Status+path)
+	})
+	c.Flags().Var(&onlyWrites{&writes}, "for", "what to be ready for: reads or `WHAT`, writes")
+	c.Flags().BoolVar(&live, "live", false, "ask whether it has to be started again")
+	c.MarkFlagsMutuallyExclusive("for", "live")
+	return c
+}
+
+// onlyWrites is a flag that is reads or writes.
+type onlyWrites struct{ writes *bool }
+
+func (f *onlyWrites) String() string { return "reads" }
+func (f *onlyWrites) Type() string   { return "string" }
+
+func (f *onlyWrites) Set(s string) error {
+	if s != "reads" && s != "writes" {
+		return errors.New("reads or writes")
+	}
+	*f.writes = s == "writes"
+	return nil
+}
+
+// askFor bounds how long a server may take to say how it is.
+const askFor = 5 * time.Second
+
+func (m *Main) health(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	// 0.0.0.0 and :: are where the server listens, not where it is.
+	url = strings.NewReplacer("//0.0.0.0:", "//127.0.0.1:", "//[::]:", "//[::1]:").Replace(url)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	var said struct{ Reasons []status.Reason }
+	if err := json.NewDecoder(response.Body).Decode(&said); err != nil {
+		return fmt.Errorf("%s: %s: %w", url, response.Status, err)
+	}
+	if response.StatusCode == http.StatusOK {
+		_, err := fmt.Fprintln(m.Stdout, "ok")
+		return err
+	}
+	var texts []string
+	for _, r := range said.Reasons {
+		texts = append(texts, fmt.Sprintf("%s: %s (since %s)", r.What, r.Text, r.Since.Format(time.RFC3339)))
+	}
+	return errors.New(strings.Join(texts, "; "))
+}

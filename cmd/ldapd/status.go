@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/internal/certs"
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/internal/status"
+	"github.com/seed-4dac0d86/ldapd/monitor"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// A watch is what of a serving process can be seen from outside.
+type watch struct {
+	metrics *monitor.Metrics
+	health  *status.Health
+	server  *status.Server // nil: none was asked for
+	part    *partition.Partition
+	log     *slog.Logger
+}
+
+// openWatch opens the status listener, before there is a store: /ready says so.
+func openWatch(c *config.Config, log *slog.Logger) (*watch, error) {
+	w := &watch{metrics: monitor.New(version()), health: status.NewHealth(), log: log}
+	if c.Status == "" {
+		return w, nil
+	}
+	var err error
+	w.server, err = status.Listen(c.Status, status.Options{Health: w.health, Metrics: w.metrics.Registry, Targets: w.targets, Log: log})
+	if err != nil {
+		return nil, &config.Error{Where: c.Origin("status.listen"), Text: "status.listen: " + err.Error()}
+	}
+	return w, nil
+}
+
+func (w *watch) close() {
+	if w.server != nil {
+		w.server.Close()
+	}
+}
+
+// url names the status listener, if there is one.
+func (w *watch) url() string {
+	if w.server == nil {
+		return ""
+	}
+	return w.server.URL()
+}
+
+// serve has what a store and its directory are like shown.
+func (w *watch) serve(ctx context.Context, p *directoryStore, passwords *auth.Passwords, files *certs.Store) {
+	w.part = p.Partition
+	s := &status.Sources{Partition: p.Partition, Store: p.store, Passwords: passwords}
+	if files != nil {
+		s.Certificates = files.Ends
+	}
+	w.metrics.Registry.MustRegister(status.Collector(s))
+	passwords.Watch(w.metrics.Hash)
+	w.health.Serve(func() txn.Status { return maintain.Status(p.Partition) })
+	if w.server != nil {
+		own := monitor.Server{Version: version(), Status: w.server.URL(), Since: time.Now().UTC()}
+		if err := maintain.Announce(ctx, p.Partition, own); err != nil {
+			w.log.Warn("other servers do not list this one", "error", err)
+		}
+	}
+}
+
+// stop has /ready say that the server stops.
+func (w *watch) stop(ctx context.Context) {
+	w.health.Stop()
+	if w.server != nil && w.part != nil {
+		if err := maintain.Withdraw(ctx, w.part); err != nil {
+			w.log.Warn("other servers go on listing this one", "error", err)
+		}
+	}
+}
+
+// targets are the status servers of all servers of the store.
+func (w *watch) targets(ctx context.Context) (hosts []string, err error) {
+	hosts = []string{}
+	if w.part == nil {
+		return hosts, nil
+	}
+	all, err := maintain.Servers(ctx, w.part)
+	for _, s := range all {
+		if u, err := url.Parse(s.Status); err == nil && u.Host != "" {
+			hosts = append(hosts, u.Host)
+		}
+	}
+	slices.Sort(hosts)
+	return hosts, err
+}

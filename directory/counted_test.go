@@ -1,0 +1,102 @@
+package directory_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/monitor"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// counting is a directory with metrics, and the administrator's session.
+func counting(t *testing.T, o directory.Options) (*directory.Session, *monitor.Metrics) {
+	m := monitor.New("test")
+	m.SetLoad(func() *monitor.Load {
+		return &monitor.Load{MaxConnections: 9, Busy: 1, Listeners: []monitor.ListenerLoad{{URL: "ldap://x", Clear: 2, TLS: 1}}}
+	})
+	o.Metrics = m
+	s := newDirectory(t, newPartition(t), o).NewSession(nil)
+	serve(t, s, &op.Bind{Version: 3, Name: "cn=admin,dc=example,dc=com", Password: []byte("secret")})
+	return s, m
+}
+
+// What Telegraf's and netdata's collectors ask slapd for is there, under their filters.
+func TestMonitorAsExportersOfOpenLDAPAsk(t *testing.T) {
+	s, _ := counting(t, directory.Options{})
+	all, done := changesOf(t, s, "cn=Monitor", op.WholeSubtree,
+		"(|(objectClass=monitorCounterObject)(objectClass=monitorOperation)(objectClass=monitoredObject))",
+		"monitorCounter monitorOpInitiated monitorOpCompleted monitoredInfo")
+	if done.Code != op.Success {
+		t.Fatal(&done.Result)
+	}
+	text := strings.ReplaceAll(strings.Join(all, "\n"), "\n  ", "\n")
+	for _, name := range strings.Fields("Bind Unbind Search Compare Add Modify Delete Modrdn Abandon Extended") {
+		if !strings.Contains(text, "dn: cn="+name+",cn=Operations,cn=monitor\nmonitorOpInitiated: ") {
+			t.Errorf("no cn=%s", name)
+		}
+	}
+	for _, want := range []string{
+		"dn: cn=Current,cn=Connections,cn=monitor\nmonitorCounter: 3", "dn: cn=Total,cn=Connections,cn=monitor\nmonitorCounter: ",
+		"dn: cn=Max File Descriptors,cn=Connections,cn=monitor\nmonitorCounter: ",
+		"dn: cn=Bytes,cn=Statistics,cn=monitor\nmonitorCounter: ", "dn: cn=PDU,cn=Statistics,cn=monitor\nmonitorCounter: 1",
+		"dn: cn=Entries,cn=Statistics,cn=monitor\nmonitorCounter: 0", "dn: cn=Referrals,cn=Statistics,cn=monitor\nmonitorCounter: ",
+		"dn: cn=Active,cn=Threads,cn=monitor\nmonitoredInfo: 0", "dn: cn=Uptime,cn=Time,cn=monitor\nmonitoredInfo: ",
+		"dn: cn=Read,cn=Waiters,cn=monitor\nmonitorCounter: 2", "dn: cn=Write,cn=Waiters,cn=monitor\nmonitorCounter: 0",
+		"dn: cn=Bind,cn=Operations,cn=monitor\nmonitorOpInitiated: 1\nmonitorOpCompleted: 1",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
+// What exporters ask 389-ds for is there.
+func TestMonitorAsExportersOf389Ask(t *testing.T) {
+	s, _ := counting(t, directory.Options{})
+	for range 2 {
+		changesOf(t, s, "dc=nothing", op.SingleLevel, "(objectClass=*)", "")
+	}
+	top, _ := changesOf(t, s, "cn=monitor", op.BaseObject, "(objectClass=*)", "")
+	snmp, _ := changesOf(t, s, "cn=snmp,cn=monitor", op.BaseObject, "(objectClass=*)", "")
+	for _, want := range strings.Fields("threads: currentConnections:3 totalConnections: dTableSize:9 readWaiters:2 opsInitiated: opsCompleted: entriesSent: bytesSent: currentTime: startTime:") {
+		if name, value, _ := strings.Cut(want, ":"); !strings.Contains(top[0], name+": "+value) {
+			t.Errorf("no %s in %s", want, top[0])
+		}
+	}
+	for _, want := range strings.Fields("anonymousBinds:0 simpleAuthBinds:1 strongAuthBinds:0 bindSecurityErrors:0 inOps: compareOps:0 addEntryOps:0 removeEntryOps: modifyEntryOps: modifyRDNOps: " +
+		"searchOps: oneLevelSearchOps:2 wholeSubtreeSearchOps:0 referrals:0 securityErrors:0 errors:2 connections:3 connectionSeq: bytesRecv: bytesSent: entriesReturned: referralsReturned:") {
+		if name, value, _ := strings.Cut(want, ":"); !strings.Contains(snmp[0], name+": "+value) {
+			t.Errorf("no %s in %s", want, snmp[0])
+		}
+	}
+}
+
+type health struct{ live, ready bool }
+
+func (h health) IsLive() bool      { return h.live }
+func (h health) IsReady(bool) bool { return h.ready }
+
+// How the server is stands in the root DSE for whoever asks by name.
+func TestHealthInRootDSE(t *testing.T) {
+	for _, c := range []struct {
+		h    health
+		want []string
+	}{
+		{health{true, true}, []string{"alive: TRUE", "healthy: TRUE"}},
+		{health{true, false}, []string{"alive: TRUE", "healthy: FALSE"}},
+		{health{false, false}, []string{"alive: FALSE", "healthy: FALSE"}},
+	} {
+		s := newDirectory(t, newPartition(t), directory.Options{Health: c.h}).NewSession(nil)
+		for _, attributes := range []string{"Alive healthy", "*", "+", ""} {
+			all, done := changesOf(t, s, "", op.BaseObject, "(objectClass=*)", attributes)
+			lines := strings.Split(strings.ReplaceAll(strings.Join(all, "\n"), "\n  ", "\n"), "\n")
+			for _, w := range c.want {
+				if has := slices.Contains(lines, w); done.Code != op.Success || has != (attributes == "Alive healthy") {
+					t.Errorf("%+v, %q: %q is there: %v", c.h, attributes, w, has)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,14 @@
+//go:build unix
+
+package virtual
+
+import "syscall"
+
+// maxFiles is how many files and connections the process may have open.
+func maxFiles() int64 {
+	var l syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
+		return 0
+	}
+	return int64(min(l.Cur, 1<<62))
+}
