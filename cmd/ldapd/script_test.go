@@ -27,7 +27,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("LONG", strings.Repeat("long", 30)) // longer than the path of a Unix socket
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ldap": ldapCommand, "waitfor": waitForCommand, "waitbind": waitBindCommand, "hangup": hangupCommand, "status": statusCommand},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ldap": ldapCommand, "waitfor": waitForCommand, "waitbind": waitBindCommand, "hangup": hangupCommand, "status": statusCommand, "freeport": freePortCommand},
 	})
 }
 
@@ -47,6 +47,15 @@ func statusCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if strconv.Itoa(status) != args[0] {
 		ts.Fatalf("exit status %d", status)
 	}
+}
+
+// freePortCommand puts a port that nobody listens on into a variable.
+func freePortCommand(ts *testscript.TestScript, neg bool, args []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Check(l.Close())
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	ts.Setenv(args[0], port)
 }
 
 // waitForCommand waits for a server on a socket.

@@ -90,8 +90,8 @@ var Keys = []Key{
 	{Name: "log.access-keep", Default: "10", Help: "`FILES` of access log to keep, compressed, beside the newest; 0 for all"},
 	{Name: "test.in-flight", Default: "0s", Test: true, Help: "for tests only: `TIME` after which a write is taken to have landed or to be lost for good, 0 for the default; too short a one may leave cells of what was given up"},
 	{Name: "test.clock", Default: "0s", Test: true, Help: "for tests only: `TIME`, perhaps negative, by which this server's clock is put forward for what it commits"},
-	{Name: "status.listen", Help: "`URL`, http://HOST:PORT, for /metrics, /live, /ready and /servers; they name no entries"},
 	{Name: "log.slow", Reload: true, Default: "1s", Help: "`TIME` from which an operation is logged with its plan, 0 for none"},
+	{Name: "status.listen", Help: "`URL`, http://HOST:PORT, for /metrics, /live, /ready and /servers; they name no entries"},
 }
 
 func findKey(name string) *Key {

@@ -36,7 +36,7 @@ var order = strings.Fields(`
 	directory/internal/bind directory/internal/show directory/internal/results directory/internal/virtual
 	directory/internal/locate directory/internal/assertion directory/internal/search directory/internal/watch
 	directory/internal/write directory
-	server
+	server internal/status
 	internal/certs internal/config internal/handoff internal/wallclock cmd/ldapd
 `)
 
