@@ -46,7 +46,7 @@ SLOT  STATE       INCARNATION  OWNER            HEAD       AGE    LEASES  UNDECI
 3     open        2            host/silent      r3e8-0-3   1m0s   7       0          0     0     r1f4-0-3     r190-0-1   silent: to be recovered
 4     open        2            host/embedded    r3e8-0-4   1m0s   7       0          0     0     r1f4-0-4     r190-0-1   -
 5     recovering  2            host/recovering  r3e8-0-5   1m0s   7       0          0     0     r1f4-0-5     r2328-0-1  silent: another server decides what it left
-6     closed      2            host/closed      r3e8-0-6   1m0s   7       1          2     1     r1f4-0-6     r190-0-1   over: another server sweeps what it left
+6     closed      2            host/closed      r3e8-0-6   1m0s   7       1          2     1     r1f4-0-6     r190-0-1   over: another server cleans up what it left
 7     free        1            -                -          -      0       0          0     0     -            -          -
 `
 	if b.String() != want {

@@ -47,8 +47,8 @@ type Config struct {
 	Access           Access
 	Slow             time.Duration // 0: no operation is slow
 	GracePeriod      time.Duration
-	Status           string        // URL of the status listener; "": none
-	AcceptClock      bool // by a flag, for one run; no key
+	Status           string // URL of the status listener; "": none
+	AcceptClock      bool   // by a flag, for one run; no key
 	Test             Test
 
 	settings []Setting

@@ -123,4 +123,3 @@ func TestListenRefuses(t *testing.T) {
 		}
 	}
 }
-
