@@ -29,7 +29,7 @@ var Foreign = []string{
 	"nsPagedLookThroughLimit", "nsPagedSizeLimit", "nsSchemaCSN", "ldapSchemas", "ldapSyntaxes",
 	"passwordExpWarned", "passwordGraceUserTime", "passwordHistory", "passwordRetryCount",
 	"passwordAllowChangeTime", "retryCountResetTime", "accountUnlockTime", "lastLoginTime", "lastLoginHistory",
-	"internalCreatorsName", "internalModifiersName", "pamExclude", "memberOf",
+	"internalCreatorsName", "internalModifiersName", "pamExclude", "memberOf", "isMemberOf",
 	// ApacheDS.
 	"entryParentId", "nbChildren", "nbSubordinates", "accessControlSubentries", "collectiveAttributeSubentries",
 	"collectiveExclusions", "triggerExecutionSubentries", "schemaModifiersName", "schemaModifyTimestamp", "revisions",

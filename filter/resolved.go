@@ -84,6 +84,7 @@ type Test struct {
 	asked  Filter                  // what the client wrote
 	shared []*schema.AttributeType // collective types that it covers
 	place  func(Source) bool       // of a place: see Place
+	list   iter.Seq2[EntryRef, error]
 	test   func([]byte) bool       // Holds, as a value made once
 }
 

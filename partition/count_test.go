@@ -1,7 +1,10 @@
 package partition_test
 
 import (
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/schema"
 
 	"context"
 	"fmt"
@@ -176,6 +179,32 @@ func TestMovesCostNothing(t *testing.T) {
 	}
 }
 
+// Finding the groups of a member, without asking for any of their attributes, touches as
+// much of a large group as of a small one.
+func TestFindingGroupsCostsNoMembers(t *testing.T) {
+	c := newCounted(t, 1<<20)
+	c.group("cn=few,dc=example,dc=com", 3, func(i int) string { return fmt.Sprintf("uid=f%d,dc=example,dc=com", i) })
+	c.group("cn=many,dc=example,dc=com", 30000, func(i int) string { return fmt.Sprintf("uid=m%d,dc=example,dc=com", i) })
+	find := func(member string) int64 {
+		return c.touched(func() {
+			s := c.p.Snapshot()
+			defer s.Close()
+			q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Only: []*schema.AttributeType{},
+				Filter: filter.Resolve(filter.MustParse("(member="+member+")"), s.Schema())}
+			n := 0
+			for _, err := range s.Search(context.Background(), q) {
+				must(t, err)
+				n++
+			}
+			if n != 1 {
+				t.Errorf("%s is in %d groups", member, n)
+			}
+		})
+	}
+	few, many := find("uid=f1,dc=example,dc=com"), find("uid=m1,dc=example,dc=com")
+	c.within("finding a group", few+520, many) // to know that it is a wide entry takes 512
+}
+
 // Reading the values of a group range by range touches as many keys at its end
 // as at its start, and each value comes once.
 func TestRangesCostTheirValues(t *testing.T) {
@@ -208,7 +237,7 @@ func TestRangesCostTheirValues(t *testing.T) {
 	if len(seen) != n {
 		t.Errorf("%d values, want %d", len(seen), n)
 	}
-	c.within("a range of values", first+1000, last) // from the rung below it on
+	c.within("a range of values", first+1000, last) // from the step below it on
 	// Any place can be asked for, in any order, and behind the end is nothing.
 	for _, from := range []int{29999, 12345, 0, 30000, 99999} {
 		values, more, err := c.p.Snapshot().ValueRange(ctx, at.ID, member, "", from, 1)

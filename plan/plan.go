@@ -48,7 +48,7 @@ type Access interface {
 // A Use is that an access looks in an index.
 type Use struct {
 	Attribute string
-	Kind      string // of look: value, range, scan or presence
+	Kind      string // of look: value, range, scan, presence or references
 }
 
 func (u Use) String() string { return u.Attribute + " " + u.Kind }
@@ -240,6 +240,9 @@ func (a *unsure) Run(ctx context.Context, r table.Reader, after []byte) index.Ca
 func buildTest(t *filter.Test, c Catalog) (Access, bool) {
 	if id, ok := idOf(t); ok {
 		return byID{id}, true
+	}
+	if t.List() != nil {
+		return &listed{test: t}, true
 	}
 	if t.DNAttrs || t.Op != filter.TestPresent && !t.ByKey || len(t.Types) == 0 {
 		return nil, false

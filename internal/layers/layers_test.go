@@ -32,7 +32,7 @@ var order = strings.Fields(`
 	monitor partition/transfer partition/maintain history auth acl access bulk
 	internal/hasher
 	directory/internal/known directory/internal/accesslog directory/internal/settings directory/internal/judge directory/internal/request
-	directory/internal/collective directory/internal/filters directory/internal/identify directory/internal/password
+	directory/internal/collective directory/internal/membership directory/internal/filters directory/internal/identify directory/internal/password
 	directory/internal/bind directory/internal/show directory/internal/results directory/internal/virtual
 	directory/internal/locate directory/internal/assertion directory/internal/search directory/internal/watch
 	directory/internal/write directory

@@ -82,6 +82,7 @@ func compareAt(ctx context.Context, req *request.Request, at partition.Located, 
 	case t.Secret():
 		return false, op.Errorf(op.InsufficientAccessRights, "%s is for binding only", t.Name())
 	case slices.Contains(req.Known.Computed, t):
+		// compares with what the requester may be shown of other entries
 		values, err := show.Computed(ctx, req, t, at)
 		if err != nil {
 			return false, err

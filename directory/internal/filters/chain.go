@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/directory/internal/membership"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
@@ -26,6 +27,10 @@ func IsChain(f filter.Filter) bool {
 // the names from which the chain goes on: DN itself, and of the entries whose
 // attribute leads there those that others lead to.
 func chainTest(ctx context.Context, req *request.Request, f *filter.Extensible) (filter.Filter, error) {
+	t := req.Schema.Attribute(f.Attribute)
+	if of, _ := membership.Is(req, t); of && req.Known.IsMemberOf != nil && !f.DNAttrs {
+		return &filter.Equal{Attribute: req.Known.IsMemberOf.OID, Value: f.Value}, nil
+	}
 	c := &chain{req: req, attribute: f.Attribute, seen: map[string]bool{}}
 	if f.DNAttrs || !holdsNames(req, f.Attribute) || !c.add(f.Value) {
 		return f, nil // Undefined, as Resolve finds

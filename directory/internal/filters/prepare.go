@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/directory/internal/collective"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/membership"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
@@ -21,7 +22,42 @@ func Prepare(ctx context.Context, req *request.Request, f filter.Filter, shared 
 	if err != nil {
 		return nil, err
 	}
-	return shared.Rewrite(ctx, req.Judge.Guard(ctx, resolveFilter(req, f))), nil
+	r, err := relate(ctx, req, resolveFilter(req, f))
+	if err != nil {
+		return nil, err
+	}
+	return shared.Rewrite(ctx, req.Judge.Guard(ctx, r)), nil
+}
+
+// relate makes tests of memberships look at groups.
+func relate(ctx context.Context, req *request.Request, f filter.Resolved) (_ filter.Resolved, err error) {
+	r := filter.Map(f, func(t *filter.Test) filter.Resolved {
+		related, e := membership.Test(ctx, req, t)
+		if e != nil {
+			err = e
+			return t
+		}
+		return related
+	})
+	return r, err
+}
+
+// AsksOthers reports whether a filter asks what other entries say: who is in a chain or a
+// group, or whether and how many entries are below one.
+func AsksOthers(req *request.Request, f filter.Filter) bool {
+	return AnyPart(f, func(f filter.Filter) bool {
+		if IsChain(f) {
+			return true
+		}
+		for t := range filter.Tests(resolveFilter(req, f)) {
+			for _, typ := range t.Types {
+				if of, _ := membership.Is(req, typ); of || typ == req.Known.HasSubordinates || typ == req.Known.NumSubordinates {
+					return true
+				}
+			}
+		}
+		return false
+	})
 }
 
 // PrepareUnstored turns a client's filter into one for entries that no store has.

@@ -250,12 +250,10 @@ func (j *Judge) Decider(ctx context.Context) acl.Decider {
 }
 
 // Failure returns the error of a search whose filters could not decide.
-func (j *Judge) Failure() error {
-	if j.program == nil {
-		return nil
-	}
-	return j.failed
-}
+func (j *Judge) Failure() error { return j.failed }
+
+// Fail notes why a filter could not decide.
+func (j *Judge) Fail(err error) { j.failed = err }
 
 // LooksAt are the types that decisions need of an entry with very many values.
 func (j *Judge) LooksAt() []*schema.AttributeType {
@@ -276,6 +274,18 @@ func (j *Judge) Shown(ctx context.Context, name string, e *entry.Entry, attribut
 		return nil, err
 	}
 	return allowed(d, attributes, acl.Show), nil
+}
+
+// Values returns a test of the values of an entry on which the requester has a right.
+func (j *Judge) Values(ctx context.Context, at partition.Located, r acl.Rights) (func(t *schema.AttributeType, value []byte) bool, error) {
+	if j.ReadsAll() {
+		return func(*schema.AttributeType, []byte) bool { return true }, nil
+	}
+	d, err := j.DecideAt(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	return func(t *schema.AttributeType, value []byte) bool { return d != nil && d.Value(t, "", value, r) }, nil
 }
 
 // ShowsAll reports whether the requester may be shown all values of a description.

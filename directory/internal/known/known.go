@@ -19,7 +19,11 @@ type Elements struct {
 	UserPassword, ScramKey, AuthPassword, ContextCSN             *schema.AttributeType
 	EntryDN, SubschemaSubentry, HasSubordinates, NumSubordinates *schema.AttributeType
 	GoverningStructureRule                                       *schema.AttributeType
-	IsReferral, IsAlias, IsSubentry                              filter.Resolved
+	// MemberOf and IsMemberOf follow from Members, the attributes by which groups name
+	// their members.
+	MemberOf, IsMemberOf, UniqueMember *schema.AttributeType
+	Members                            []*schema.AttributeType
+	IsReferral, IsAlias, IsSubentry    filter.Resolved
 	// What collective attributes take (RFC 3671).
 	CollectiveSubentry                         *schema.ObjectClass
 	IsCollective                               filter.Resolved
@@ -54,6 +58,10 @@ func New(s *schema.Schema) *Elements {
 
 		GoverningStructureRule: s.Attribute("governingStructureRule"),
 
+		MemberOf:     s.Attribute("memberOf"),
+		IsMemberOf:   s.Attribute("isMemberOf"),
+		UniqueMember: s.Attribute("uniqueMember"),
+
 		IsReferral: is("referral"),
 		IsAlias:    is("alias"),
 		IsSubentry: is("subentry"),
@@ -67,9 +75,14 @@ func New(s *schema.Schema) *Elements {
 		ContextCSN:           s.Attribute("contextCSN"),
 		Account:              newAccountTypes(s),
 	}
-	for _, t := range []*schema.AttributeType{k.EntryDN, k.SubschemaSubentry, k.HasSubordinates, k.NumSubordinates} {
+	for _, t := range []*schema.AttributeType{k.EntryDN, k.SubschemaSubentry, k.HasSubordinates, k.NumSubordinates, k.MemberOf, k.IsMemberOf} {
 		if t != nil {
 			k.Computed = append(k.Computed, t)
+		}
+	}
+	for _, t := range []*schema.AttributeType{s.Attribute("member"), k.UniqueMember} {
+		if t != nil && t.Equality != nil {
+			k.Members = append(k.Members, t)
 		}
 	}
 	if len(s.StructureRules()) > 0 {

@@ -1,19 +1,19 @@
 package show
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
-
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-
 	"context"
 	"iter"
 	"strconv"
 
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/membership"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
@@ -25,8 +25,7 @@ func (v *View) appendComputed(ctx context.Context, as []entry.Attribute, found *
 		return as, nil
 	}
 	for _, t := range req.Known.Computed {
-		// Counting reads every child: only for who asks for it.
-		if !sel.asks(t) && (!sel.operational || t == req.Known.NumSubordinates) {
+		if !sel.asks(t) && (!sel.operational || isDear(req, t)) {
 			continue
 		}
 		values, err := Computed(ctx, req, t, found.Located)
@@ -38,6 +37,13 @@ func (v *View) appendComputed(ctx context.Context, as []entry.Attribute, found *
 		}
 	}
 	return v.appendContextCSN(ctx, as, found)
+}
+
+// isDear reports whether an attribute takes many reads, so that only its name selects it:
+// counting reads every child, and memberships are looked for in all groups.
+func isDear(req *request.Request, t *schema.AttributeType) bool {
+	of, _ := membership.Is(req, t)
+	return of || t == req.Known.NumSubordinates
 }
 
 // appendContextCSN adds how far the directory's commits have come: a CSN a
@@ -66,6 +72,9 @@ func CSNs(f revision.Frontier) (values [][]byte) {
 // Computed returns the values of a computed attribute.
 func Computed(ctx context.Context, req *request.Request, t *schema.AttributeType, at partition.Located) ([][]byte, error) {
 	known := req.Known
+	if is, nested := membership.Is(req, t); is {
+		return membership.Of(ctx, req, at.Name, nested, acl.Show)
+	}
 	switch t {
 	case known.EntryDN:
 		return [][]byte{[]byte(at.Name)}, nil

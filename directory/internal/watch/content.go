@@ -102,17 +102,25 @@ func (c *content) find(ctx context.Context, q partition.Query) iter.Seq2[*partit
 				return
 			}
 		}
-		if err := c.Out.View.Shared.Failure(); err != nil {
+		if err := c.failure(); err != nil {
 			yield(nil, err)
 		}
 	}
+}
+
+// failure returns the error of what the filter could not decide.
+func (c *content) failure() error {
+	if err := c.Req.Judge.Failure(); err != nil {
+		return err
+	}
+	return c.Out.View.Shared.Failure()
 }
 
 // lookup returns an entry if it is in the content.
 func (c *content) lookup(ctx context.Context, id entry.ID) (*partition.Result, bool, error) {
 	found, ok, err := c.Req.Snapshot.Lookup(ctx, c.Query, id)
 	if err == nil {
-		err = c.Out.View.Shared.Failure()
+		err = c.failure()
 	}
 	return &found, ok && err == nil && !c.hides(found.Entry), err
 }

@@ -91,7 +91,7 @@ func (y *synchronizer) differ(ctx context.Context, from, to *content, g *commits
 // another schema, one about collective attributes when subentries or
 // administrative points change, and one about other entries whenever those do.
 func comparesAll(ctx context.Context, from, to *content, g *commits) (bool, error) {
-	if g.all || from.Req.Schema != to.Req.Schema || from.asksOthers() {
+	if g.all || from.Req.Schema != to.Req.Schema || filters.AsksOthers(from.Req, from.R.Filter) {
 		return true, nil
 	}
 	if !from.asksShared() && !to.asksShared() {
@@ -105,22 +105,6 @@ func comparesAll(ctx context.Context, from, to *content, g *commits) (bool, erro
 		}
 	}
 	return false, nil
-}
-
-// asksOthers reports whether the filter is about what other entries say: who is in a
-// chain, or whether and how many entries are below one.
-func (c *content) asksOthers() bool {
-	if filters.AnyPart(c.R.Filter, filters.IsChain) {
-		return true
-	}
-	for t := range filter.Tests(c.Query.Filter) {
-		for _, typ := range t.Types {
-			if typ == c.Req.Known.HasSubordinates || typ == c.Req.Known.NumSubordinates {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // asksShared reports whether the filter may hold by collective attributes.

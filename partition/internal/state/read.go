@@ -313,7 +313,7 @@ func (s *Snapshot) EntryOf(ctx context.Context, id entry.ID, i *cache.Item, secr
 }
 
 // Wide reads an entry with very many values, its attributes sorted by name; only
-// narrows it to some types.
+// narrows it to some types, or, if it is empty and not nil, to none.
 func (s *Snapshot) Wide(ctx context.Context, id entry.ID, only []*schema.AttributeType) (*entry.Entry, error) {
 	sel := table.Select{Families: []table.Family{master.UpAttributes}}
 	for _, t := range only {
@@ -322,6 +322,9 @@ func (s *Snapshot) Wide(ctx context.Context, id entry.ID, only []*schema.Attribu
 				sel.Columns = append(sel.Columns, master.Columns(sub, ""), table.ColumnPrefix(master.UpAttributes, []byte(sub.Name()+";")))
 			}
 		}
+	}
+	if only != nil && len(sel.Columns) == 0 {
+		return &entry.Entry{ID: id, Attributes: s.withID(id, nil)}, nil
 	}
 	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(id), sel)
 	if err != nil {

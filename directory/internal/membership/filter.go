@@ -1,0 +1,166 @@
+package membership
+
+import (
+	"bytes"
+	"context"
+	"iter"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// Test returns a test of memberOf or isMemberOf as one that looks at groups; a test of
+// another attribute as it is. Equality asks for a group, presence whether there is any.
+// Nothing else can be asked: names have no order and no substrings.
+func Test(ctx context.Context, req *request.Request, t *filter.Test) (filter.Resolved, error) {
+	is, nested := false, false
+	if len(t.Types) == 1 {
+		is, nested = Is(req, t.Types[0])
+	}
+	if !is {
+		return t, nil
+	}
+	w := &walk{req: req, right: acl.Search}
+	switch f := t.Asked().(type) {
+	case *filter.Present:
+		return t.Related(func(name dn.DN) bool { return w.inAny(ctx, name) }, nil), nil
+	case *filter.Equal:
+		return w.equal(ctx, t, f.Value, nested)
+	}
+	return filter.Const(filter.False), nil
+}
+
+// equal is the test of one group.
+func (w *walk) equal(ctx context.Context, t *filter.Test, value []byte, nested bool) (filter.Resolved, error) {
+	name, err := dn.Parse(string(value))
+	if err != nil {
+		return nil, err // not so: the value was resolved
+	}
+	group, err := w.req.Judge.Find(ctx, name)
+	if request.IsMissing(err) {
+		return filter.Const(filter.False), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	holds := func(member dn.DN) bool {
+		in, err := w.in(ctx, member.String(), group, nested)
+		if err != nil {
+			w.req.Judge.Fail(err)
+		}
+		return in
+	}
+	return t.Related(holds, w.members(ctx, group, nested)), nil
+}
+
+func (w *walk) inAny(ctx context.Context, name dn.DN) (any bool) {
+	err := w.up(ctx, name.String(), false, func(partition.Located) bool {
+		any = true
+		return false
+	})
+	if err != nil {
+		w.req.Judge.Fail(err)
+	}
+	return any
+}
+
+// in reports whether an entry is in a group. Of a nested one it looks from the entry up:
+// what that takes grows with the groups that the entry is in, not with their sizes.
+func (w *walk) in(ctx context.Context, name string, group partition.Located, nested bool) (in bool, err error) {
+	if !nested {
+		return w.has(ctx, group, name)
+	}
+	err = w.up(ctx, name, true, func(g partition.Located) bool {
+		in = g.ID == group.ID
+		return !in
+	})
+	return in, err
+}
+
+// members streams the entries that are in a group, from the group down.
+func (w *walk) members(ctx context.Context, group partition.Located, nested bool) iter.Seq2[filter.EntryRef, error] {
+	return func(yield func(filter.EntryRef, error) bool) {
+		seen := map[entry.ID]bool{group.ID: true}
+		for next := []partition.Located{group}; len(next) > 0; next = next[1:] {
+			for m, err := range w.direct(ctx, next[0]) {
+				if !yield(filter.EntryRef{ID: m.ID, Parent: m.Parent}, err) || err != nil {
+					return
+				}
+				if nested && !seen[m.ID] {
+					seen[m.ID] = true
+					next = append(next, m)
+				}
+			}
+		}
+	}
+}
+
+// pageOfMembers is how many values of a group are read at once.
+const pageOfMembers = 1000
+
+// direct streams the entries that a group names and that exist.
+func (w *walk) direct(ctx context.Context, g partition.Located) iter.Seq2[partition.Located, error] {
+	return func(yield func(partition.Located, error) bool) {
+		may, err := w.req.Judge.Values(ctx, g, w.right)
+		if err != nil {
+			yield(partition.Located{}, err)
+			return
+		}
+		for _, t := range w.req.Known.Members {
+			for v, err := range w.values(ctx, g.ID, t) {
+				if err != nil {
+					yield(partition.Located{}, err)
+					return
+				}
+				if !may(t, v) {
+					continue
+				}
+				m, err := w.find(ctx, t, v)
+				if request.IsMissing(err) {
+					continue
+				}
+				if !yield(m, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// values streams the values of an attribute, page by page: groups may have millions.
+func (w *walk) values(ctx context.Context, id entry.ID, t *schema.AttributeType) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for from := 0; ; from += pageOfMembers {
+			page, more, err := w.req.Snapshot.ValueRange(ctx, id, t, "", from, pageOfMembers)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, v := range page {
+				if !yield(v, nil) {
+					return
+				}
+			}
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// find returns the entry that a value names.
+func (w *walk) find(ctx context.Context, t *schema.AttributeType, value []byte) (partition.Located, error) {
+	if i := bytes.LastIndexByte(value, '#'); i >= 0 && t == w.req.Known.UniqueMember {
+		value = value[:i] // the optional unique identifier (RFC 4517, section 3.3.21)
+	}
+	name, err := dn.Parse(string(value))
+	if err != nil {
+		return partition.Located{}, &partition.Error{Problem: partition.NoSuchEntry, Text: "the value is no name"}
+	}
+	return w.req.Snapshot.Find(ctx, name)
+}

@@ -1,0 +1,161 @@
+// Package membership finds the groups that entries are in, and the members of groups.
+// memberOf has the groups that name an entry, isMemberOf also those that name one of
+// these, and so on. Both follow from the groups of the state that is read; nothing is
+// stored. A requester has to see a group, and to have the right in question to the value
+// that names the member, at each group on the way.
+package membership
+
+import (
+	"context"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// MaxGroups bounds the groups that are followed for one entry; tests lower it.
+var MaxGroups = 10000
+
+// Is reports whether values of a type follow from groups, and whether from groups of
+// groups too.
+func Is(req *request.Request, t *schema.AttributeType) (is, nested bool) {
+	switch t {
+	case nil:
+	case req.Known.MemberOf:
+		return true, false
+	case req.Known.IsMemberOf:
+		return true, true
+	}
+	return false, false
+}
+
+// Of returns the names of the groups that an entry is in, as far as the requester has a
+// right to what says so.
+func Of(ctx context.Context, req *request.Request, name string, nested bool, right acl.Rights) (values [][]byte, err error) {
+	w := &walk{req: req, right: right}
+	err = w.up(ctx, name, nested, func(g partition.Located) bool {
+		values = append(values, []byte(g.Name))
+		return true
+	})
+	slices.SortFunc(values, func(a, b []byte) int { return slices.Compare(a, b) })
+	return values, err
+}
+
+// A walk follows groups from members up, and from groups down.
+type walk struct {
+	req   *request.Request
+	right acl.Rights
+	cost  partition.Cost
+}
+
+// up yields the groups that an entry is in, each once, nearest first.
+func (w *walk) up(ctx context.Context, name string, nested bool, yield func(partition.Located) bool) error {
+	seen := map[entry.ID]bool{}
+	for next := []string{name}; len(next) > 0; {
+		groups, err := w.naming(ctx, next)
+		if err != nil {
+			return err
+		}
+		next = nil
+		for _, g := range groups {
+			if seen[g.ID] {
+				continue
+			}
+			if seen[g.ID] = true; len(seen) > MaxGroups {
+				return op.Errorf(op.AdminLimitExceeded, "%s is in more than %d groups", name, MaxGroups)
+			}
+			if !yield(g) {
+				return nil
+			}
+			if nested {
+				next = append(next, g.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// maxNames bounds how many names are looked for at once.
+const maxNames = 50
+
+// naming returns the groups that name some members: on HBase, a round trip or two for all
+// of them.
+func (w *walk) naming(ctx context.Context, names []string) (groups []partition.Located, err error) {
+	for some := range slices.Chunk(names, maxNames) {
+		for found, err := range w.req.Snapshot.Search(ctx, w.query(ctx, some)) {
+			if err != nil {
+				return nil, err
+			}
+			ok, err := w.allows(ctx, found.Located, some)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				groups = append(groups, found.Located)
+			}
+		}
+	}
+	return groups, w.req.Judge.Failure()
+}
+
+// query searches all naming contexts for groups that the requester sees.
+func (w *walk) query(ctx context.Context, names []string) partition.Query {
+	var either []filter.Resolved
+	for _, name := range names {
+		for _, t := range w.req.Known.Members {
+			either = append(either, filter.Resolve(&filter.Equal{Attribute: t.OID, Value: []byte(name)}, w.req.Schema))
+		}
+	}
+	j := &w.req.Judge
+	q := partition.Query{
+		Base:   entry.Root,
+		Scope:  op.WholeSubtree,
+		Filter: j.OnlySeen(ctx, filter.MakeOr(either...)),
+		Only:   append([]*schema.AttributeType{}, j.LooksAt()...),
+		Cost:   &w.cost,
+	}
+	if most := w.req.Limits.Candidates; most > 0 {
+		q.Most = max(1, most-w.cost.Candidates-w.cost.Rows)
+	}
+	return q
+}
+
+// allows reports whether the requester may learn of a group that it has one of some
+// members.
+func (w *walk) allows(ctx context.Context, g partition.Located, names []string) (bool, error) {
+	if w.req.Judge.ReadsAll() {
+		return true, nil
+	}
+	for _, name := range names {
+		if has, err := w.has(ctx, g, name); has || err != nil {
+			return has, err
+		}
+	}
+	return false, nil
+}
+
+// has reports whether a group names a member, as far as the requester may learn it.
+func (w *walk) has(ctx context.Context, g partition.Located, name string) (bool, error) {
+	may, err := w.req.Judge.Values(ctx, g, w.right)
+	if err != nil {
+		return false, err
+	}
+	for _, t := range w.req.Known.Members {
+		if !may(t, []byte(name)) {
+			continue
+		}
+		has, err := w.req.Snapshot.Compare(ctx, g.ID, t.OID, []byte(name))
+		if err != nil && !partition.Is(err, partition.NoSuchAttribute) {
+			return false, err
+		}
+		if has {
+			return true, nil
+		}
+	}
+	return false, nil
+}

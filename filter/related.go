@@ -1,0 +1,32 @@
+package filter
+
+import (
+	"iter"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+)
+
+// An EntryRef is an entry by its id and its parent's.
+type EntryRef struct{ ID, Parent entry.ID }
+
+// Related returns the same assertion about values that no entry stores, since they
+// follow from other entries. Holds decides it of an entry by its name. List streams the
+// entries of which it holds, perhaps more than once but always in the same order; nil
+// if they cannot be listed. An error of list ends the search.
+func (t *Test) Related(holds func(name dn.DN) bool, list iter.Seq2[EntryRef, error]) *Test {
+	c := *t
+	// No index and no key decides it: NeedsValues reports so.
+	c.Op, c.ByKey, c.DNAttrs, c.shared, c.list = TestExtensible, false, false, nil, list
+	c.place = func(e Source) bool {
+		named, ok := e.(interface{ EntryName() dn.DN })
+		return ok && holds(named.EntryName())
+	}
+	return &c
+}
+
+// List returns the entries of which a Related test holds; nil of all other tests.
+func (t *Test) List() iter.Seq2[EntryRef, error] { return t.list }
+
+// Asked returns the part of a client's filter that the test is of.
+func (t *Test) Asked() Filter { return t.asked }
