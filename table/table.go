@@ -276,6 +276,15 @@ type Refuser interface {
 	Refuses() error
 }
 
+// An Upgrader is a Store whose files keep the format that they have until they are
+// upgraded, so that the version before can go on with them.
+type Upgrader interface {
+	// Formats returns the format of the files and the newest one.
+	Formats() (now, newest int)
+	// Upgrade raises the format to the newest one.
+	Upgrade(ctx context.Context) error
+}
+
 // A Bulker is a Store that loads any number of cells in bounded memory by
 // sorting, without going through its log.
 type Bulker interface {

@@ -88,6 +88,7 @@ func (m *Main) root() *cobra.Command {
 		m.hashCommand(),
 		m.configCommand(),
 		m.healthCommand(),
+		m.upgradeCommand(),
 		m.versionCommand(),
 	)
 	return root

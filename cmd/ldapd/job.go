@@ -54,7 +54,7 @@ var jobs = byName(
 	importJob, exportJob, checkJob, reindexJob, explainJob, uniqueJob, clusterJob, gcJob,
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
 	accessListJob, accessProfileJob, accessApplyJob, accessExplainJob,
-	logJob, diffJob, restoreJob, checkpointJob, eraseJob,
+	logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob,
 )
 
 // anyJob is a job whatever its arguments are.

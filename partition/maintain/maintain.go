@@ -110,6 +110,23 @@ func Collected(p *partition.Partition) (versions int64, last time.Time) {
 	return p.Keeper().DB.Collected()
 }
 
+// Formats returns the format of the store's files and the newest one; zeros: it has no
+// formats.
+func Formats(p *partition.Partition) (now, newest int) {
+	if u, ok := p.Keeper().Store.(table.Upgrader); ok {
+		return u.Formats()
+	}
+	return 0, 0
+}
+
+// Upgrade raises the format of the store's files to the newest one.
+func Upgrade(ctx context.Context, p *partition.Partition) error {
+	if u, ok := p.Keeper().Store.(table.Upgrader); ok {
+		return u.Upgrade(ctx)
+	}
+	return nil
+}
+
 // Purge writes the store's files anew, without what was removed.
 func Purge(ctx context.Context, p *partition.Partition) error { return p.Keeper().DB.Purge(ctx) }
 

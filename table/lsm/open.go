@@ -3,7 +3,6 @@ package lsm
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -24,6 +23,9 @@ func (s *Store) open() (err error) {
 		}
 	}()
 	if err := s.checkHeader(); err != nil {
+		return err
+	}
+	if err := s.findFormat(); err != nil {
 		return err
 	}
 	if err := s.removeStaleLoads(); err != nil {
@@ -124,10 +126,5 @@ func openDB(path string, o *pebble.Options) (db *pebble.DB, err error) {
 	}()
 	defer o.Cache.Unref()
 	db, err = pebble.Open(path, o)
-	var newer interface{ FormatMajorVersion() uint64 }
-	if err != nil && (errors.As(err, &newer) || strings.Contains(err.Error(), "unknown format major version") ||
-		strings.Contains(err.Error(), "written in unsupported format")) {
-		err = fmt.Errorf("%w: %w", table.ErrNewer, err)
-	}
-	return db, err
+	return db, newer(err)
 }

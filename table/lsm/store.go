@@ -42,7 +42,8 @@ type Options struct {
 	// loads that start again from nothing after a crash.
 	NoSync bool
 
-	patience time.Duration // with a Pebble that cannot write; zero is closePatience
+	format   pebble.FormatMajorVersion // of a store that is made; zero is the newest
+	patience time.Duration             // with a Pebble that cannot write; zero is closePatience
 }
 
 func (o Options) withDefaults() Options {
@@ -67,18 +68,19 @@ func (o Options) withDefaults() Options {
 // A Store is a folder of tables. It implements table.Store, table.Batcher and
 // table.Bulker.
 type Store struct {
-	o     Options
-	db    *pebble.DB
-	popts *pebble.Options
-	lock  io.Closer
-	made  bool // the header is written
-	disk  *disk
-	shut  error         // why a store that is no read-only one takes no writes
-	ended chan struct{} // closed when the space is no longer watched
-	sync  *pebble.WriteOptions
-	cat   atomic.Pointer[catalog]
-	iters iterPool
-	m     counters
+	o      Options
+	db     *pebble.DB
+	popts  *pebble.Options
+	lock   io.Closer
+	made   bool                      // the header is written
+	format pebble.FormatMajorVersion // when it was opened
+	disk   *disk
+	shut   error         // why a store that is no read-only one takes no writes
+	ended  chan struct{} // closed when the space is no longer watched
+	sync   *pebble.WriteOptions
+	cat    atomic.Pointer[catalog]
+	iters  iterPool
+	m      counters
 
 	// writing is held by whoever reads what it then writes: it holds one
 	// token. A channel, so that a waiter can give up.
@@ -119,7 +121,7 @@ func (s *Store) pebbleOptions(readOnly bool) *pebble.Options {
 		Cache:                       pebble.NewCache(s.o.Cache),
 		Comparer:                    comparer,
 		FS:                          s.disk,
-		FormatMajorVersion:          pebble.FormatNewest,
+		FormatMajorVersion:          s.format,
 		Logger:                      (*logger)(s),
 		EventListener:               s.events(),
 		MemTableSize:                s.o.MemTable,

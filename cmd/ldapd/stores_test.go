@@ -1,0 +1,94 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Stores that earlier versions made are read, checked, changed and upgraded. Each has the
+// entries of a small directory, changed once after the checkpoint "first". A new one:
+// import, checkpoint, a change, and tar of the folder s.
+func TestStoresOfEarlierVersions(t *testing.T) {
+	all, err := filepath.Glob("testdata/stores/*.tar.gz")
+	if err != nil || len(all) == 0 {
+		t.Fatal(err, "no stores")
+	}
+	for _, file := range all {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			folder := t.TempDir()
+			unpack(t, file, folder)
+			store := filepath.Join(folder, "s")
+			now := ldapd(t, "export", "--store", store)
+			if !strings.Contains(now, "mail: john@example.com\n") || !strings.Contains(now, "dn: ou=people,dc=example,dc=com\n") {
+				t.Errorf("it has\n%s", now)
+			}
+			if then := ldapd(t, "export", "--store", store, "--at", "first"); !strings.Contains(then, "mail: jdoe@example.com\n") {
+				t.Errorf("it had\n%s", then)
+			}
+			ldapd(t, "check", "--store", store)
+			change := filepath.Join(folder, "change.ldif")
+			text := "version: 1\n\ndn: uid=jdoe,ou=people,dc=example,dc=com\nchangetype: modify\nadd: title\ntitle: Boss\n"
+			if err := os.WriteFile(change, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			ldapd(t, "import", "--accept-clock", "--store", store, change)
+			ldapd(t, "upgrade", "--accept-clock", "--store", store)
+			if again := ldapd(t, "export", "--store", store); !strings.Contains(again, "title: Boss\n") {
+				t.Errorf("after the change it has\n%s", again)
+			}
+			ldapd(t, "check", "--store", store)
+		})
+	}
+}
+
+// ldapd runs a command that has to succeed, and returns what it prints.
+func ldapd(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	m := &Main{Stdin: &bytes.Buffer{}, Stdout: &out, Stderr: &errs}
+	if status := m.Run(context.Background(), args); status != exitDone {
+		t.Fatalf("ldapd %s: status %d\n%s", strings.Join(args, " "), status, errs.String())
+	}
+	return out.String()
+}
+
+func unpack(t *testing.T, file, folder string) {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Join(folder, h.Name)
+		if h.FileInfo().IsDir() {
+			err = os.Mkdir(name, 0o700)
+		} else {
+			b, e := io.ReadAll(r)
+			if err = e; err == nil {
+				err = os.WriteFile(name, b, 0o600)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+)
+
+func (m *Main) upgradeCommand() *cobra.Command {
+	a := upgradeArgs{}
+	c := accepts(m.command(&cobra.Command{
+		Use:   "upgrade --store STORE [--dry-run]",
+		Short: "Raise the format of a store's files to that of this version",
+		Long: `Raise the format of a store's files to the newest one that this version knows. A
+version of ldapd reads its own format and the one before, and leaves a store in the
+format it has, so that one can go back to the version before. Upgrade when that is no longer
+wanted; afterwards older versions refuse the store. Servers go on serving meanwhile.
+--dry-run says which format the store has.`,
+		Args: cobra.NoArgs,
+	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
+		return upgradeJob.on(ctx, m, c, changing, m.around(), a)
+	}))
+	c.Flags().BoolVar(&a.Dry, "dry-run", false, "say which format the store has, and change nothing")
+	return c
+}
+
+// upgradeArgs are what the command has besides the configuration.
+type upgradeArgs struct{ Dry bool }
+
+var upgradeJob = job[upgradeArgs]{"upgrade", upgrade}
+
+func upgrade(ctx context.Context, w *work, a upgradeArgs) error {
+	before, newest := maintain.Formats(w.Partition)
+	switch {
+	case newest == 0:
+		_, err := fmt.Fprintln(w.Stdout, "the store has one format only")
+		return err
+	case a.Dry || before == newest:
+		_, err := fmt.Fprintf(w.Stdout, "the store has format %d, the newest is %d\n", before, newest)
+		return err
+	}
+	if err := maintain.Upgrade(ctx, w.Partition); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w.Stdout, "the store had format %d and has %d now\n", before, newest)
+	return err
+}

@@ -1,0 +1,80 @@
+package lsm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// The formats of Pebble's files that this version reads: its own and the one before. A
+// store keeps the format it has, so that the version before can still open it; only
+// Upgrade raises it. Who raises newestFormat raises oldestFormat to what it was.
+const (
+	oldestFormat = pebble.FormatTableFormatV6
+	newestFormat = pebble.FormatValueSeparation
+)
+
+var _ table.Upgrader = (*Store)(nil)
+
+// findFormat chooses the format that the store is opened with: its own, or the newest if
+// it is made now.
+func (s *Store) findFormat() error {
+	s.format = newestFormat
+	if s.o.format != 0 {
+		s.format = s.o.format
+	}
+	if !s.made {
+		return nil
+	}
+	d, err := pebble.Peek(s.o.Path, s.o.FS)
+	if err != nil {
+		return newer(err)
+	}
+	switch s.format = d.FormatMajorVersion; {
+	case s.format > newestFormat:
+		return fmt.Errorf("%w: its files have format %d, this program knows formats up to %d: use a newer program",
+			table.ErrNewer, s.format, newestFormat)
+	case s.format < oldestFormat:
+		return fmt.Errorf("its files have format %d, this program knows formats from %d on: open it once with 'ldapd upgrade' of an older version",
+			s.format, oldestFormat)
+	}
+	return nil
+}
+
+// newer makes an error of Pebble's about a format that it does not know a
+// table.ErrNewer.
+func newer(err error) error {
+	var unknown interface{ FormatMajorVersion() uint64 }
+	if err != nil && (errors.As(err, &unknown) || strings.Contains(err.Error(), "unknown format major version") ||
+		strings.Contains(err.Error(), "written in unsupported format")) {
+		return fmt.Errorf("%w: %w", table.ErrNewer, err)
+	}
+	return err
+}
+
+// Formats implements table.Upgrader.
+func (s *Store) Formats() (now, newest int) {
+	if s.begin(context.Background()) != nil {
+		return int(s.format), int(newestFormat)
+	}
+	defer s.end()
+	return int(s.db.FormatMajorVersion()), int(newestFormat)
+}
+
+// Upgrade implements table.Upgrader.
+func (s *Store) Upgrade(ctx context.Context) (err error) {
+	if err := s.beginWrite(ctx, false); err != nil {
+		return err
+	}
+	defer s.endWrite()
+	defer s.caught(&err)
+	if s.db.FormatMajorVersion() >= newestFormat {
+		return nil
+	}
+	return s.wrap("upgrade", s.db.RatchetFormatMajorVersion(newestFormat))
+}
