@@ -49,11 +49,11 @@ var ErrParent = errors.New("there is no entry to stand below")
 func (d *Difference) Records(ctx context.Context) iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
 		w := &walk{
-			Difference: d, ctx: ctx, yield: yield,
+			Difference: d, yield: yield,
 			moved: map[entry.ID]*spot{}, taken: map[slot]entry.ID{}, come: map[entry.ID]int{},
 			attributes: map[entry.ID][]entry.Attribute{}, mine: map[entry.ID]bool{},
 		}
-		if err := w.run(); err != nil && !errors.Is(err, errStopped) {
+		if err := w.run(ctx); err != nil && !errors.Is(err, errStopped) {
 			yield(nil, err)
 		}
 	}
@@ -66,7 +66,7 @@ var errStopped = errors.New("stopped")
 // the state From.
 type walk struct {
 	*Difference
-	ctx   context.Context
+
 	yield func(*Record, error) bool
 	mine  map[entry.ID]bool // the entries that may be changed
 	// Moved are the entries that do not stand where they stood, nil: no longer
@@ -97,28 +97,28 @@ type task struct {
 	depth int
 }
 
-func (w *walk) run() error {
-	gone, others, err := w.tasks()
+func (w *walk) run(ctx context.Context) error {
+	gone, others, err := w.tasks(ctx)
 	if err != nil {
 		return err
 	}
 	var rest []task
 	for _, t := range gone {
-		if went, err := w.remove(t); err != nil {
+		if went, err := w.remove(ctx, t); err != nil {
 			return err
 		} else if !went {
 			rest = append(rest, t)
 		}
 	}
 	for _, t := range others {
-		if err := w.update(t); err != nil {
+		if err := w.update(ctx, t); err != nil {
 			return err
 		}
 	}
 	for _, t := range rest {
-		went, err := w.remove(t)
+		went, err := w.remove(ctx, t)
 		if err == nil && !went {
-			name, _ := w.name(t.id) // for the message alone
+			name, _ := w.name(ctx, t.id) // for the message alone
 			err = fmt.Errorf("%w: entries stand below %s that are not to go with it", ErrTaken, name)
 		}
 		if err != nil {
@@ -130,7 +130,7 @@ func (w *walk) run() error {
 
 // tasks finds out what is to be done: what goes, the deepest first, and all else,
 // from the top of the new tree down.
-func (w *walk) tasks() (gone, others []task, err error) {
+func (w *walk) tasks(ctx context.Context) (gone, others []task, err error) {
 	var ids []entry.ID
 	for _, id := range w.IDs {
 		if !w.mine[id] {
@@ -138,16 +138,16 @@ func (w *walk) tasks() (gone, others []task, err error) {
 			ids = append(ids, id)
 		}
 	}
-	for e, err := range changes.Effects(w.ctx, w.From, w.To, ids) {
+	for e, err := range changes.Effects(ctx, w.From, w.To, ids) {
 		if err != nil {
 			return nil, nil, err
 		}
 		t := task{id: e.ID, kind: e.Kind}
 		if e.Kind == changes.Deleted {
-			t.depth, err = depth(w.ctx, w.From, e.ID)
+			t.depth, err = depth(ctx, w.From, e.ID)
 			gone = append(gone, t)
 		} else {
-			t.depth, err = depth(w.ctx, w.To, e.ID)
+			t.depth, err = depth(ctx, w.To, e.ID)
 			others = append(others, t)
 		}
 		if err != nil {
@@ -185,27 +185,27 @@ func (w *walk) emit(id entry.ID, name string, r op.Request) error {
 }
 
 // remove tells of an entry that goes; false: something stands below it yet.
-func (w *walk) remove(t task) (bool, error) {
-	if has, err := w.hasChildren(t.id); err != nil || has {
+func (w *walk) remove(ctx context.Context, t task) (bool, error) {
+	if has, err := w.hasChildren(ctx, t.id); err != nil || has {
 		return false, err
 	}
-	name, err := w.name(t.id)
+	name, err := w.name(ctx, t.id)
 	if err != nil {
 		return false, err
 	}
-	if err := w.put(t.id, nil); err != nil {
+	if err := w.put(ctx, t.id, nil); err != nil {
 		return false, err
 	}
 	return true, w.emit(t.id, name, &op.Delete{Name: name})
 }
 
 // hasChildren reports whether an entry has children at this point of the walk.
-func (w *walk) hasChildren(id entry.ID) (bool, error) {
+func (w *walk) hasChildren(ctx context.Context, id entry.ID) (bool, error) {
 	if w.come[id] > 0 {
 		return true, nil
 	}
 	all := partition.Query{Base: id, Scope: op.SingleLevel, Filter: filter.Const(filter.True)}
-	for r, err := range w.From.Search(w.ctx, all) {
+	for r, err := range w.From.Search(ctx, all) {
 		if err != nil {
 			return false, err
 		}
@@ -217,43 +217,43 @@ func (w *walk) hasChildren(id entry.ID) (bool, error) {
 }
 
 // update tells of an entry that comes, moves or changes.
-func (w *walk) update(t task) error {
-	after, err := w.To.Entry(w.ctx, t.id, false)
+func (w *walk) update(ctx context.Context, t task) error {
+	after, err := w.To.Entry(ctx, t.id, false)
 	if err != nil {
 		return err
 	}
 	if t.id == subschema.ID {
-		return w.subschema(after)
+		return w.subschema(ctx, after)
 	}
 	if t.kind != changes.Modified || w.moved[t.id] != nil {
-		at, err := w.goal(t.id)
+		at, err := w.goal(ctx, t.id)
 		if err != nil {
 			return err
 		}
-		if err := w.above(t.id, at); err != nil {
+		if err := w.above(ctx, t.id, at); err != nil {
 			return err
 		}
-		if err := w.free(t.id, at); err != nil {
+		if err := w.free(ctx, t.id, at); err != nil {
 			return err
 		}
 		if t.kind == changes.Added {
-			return w.add(t.id, at, after)
+			return w.add(ctx, t.id, at, after)
 		}
-		if err := w.move(t.id, at, after); err != nil {
+		if err := w.move(ctx, t.id, at, after); err != nil {
 			return err
 		}
 	}
-	return w.modify(t, after)
+	return w.modify(ctx, t, after)
 }
 
 // goal is where an entry is to stand.
-func (w *walk) goal(id entry.ID) (*spot, error) {
-	node, err := past.Node(w.ctx, w.To, id)
+func (w *walk) goal(ctx context.Context, id entry.ID) (*spot, error) {
+	node, err := past.Node(ctx, w.To, id)
 	if err != nil {
 		return nil, err
 	}
 	if past.Nameless(w.To, id, node) { // what it was called was erased
-		if now, err := w.spot(id); now != nil || err != nil {
+		if now, err := w.spot(ctx, id); now != nil || err != nil {
 			return now, err
 		}
 	}
@@ -265,33 +265,33 @@ func (w *walk) goal(id entry.ID) (*spot, error) {
 }
 
 // above sees to it that there is an entry to stand below.
-func (w *walk) above(id entry.ID, at *spot) error {
+func (w *walk) above(ctx context.Context, id entry.ID, at *spot) error {
 	if at.parent == entry.Root {
 		return nil
 	}
-	if above, err := w.spot(at.parent); above != nil || err != nil {
+	if above, err := w.spot(ctx, at.parent); above != nil || err != nil {
 		return err
 	}
-	name, err := w.To.Name(w.ctx, id)
+	name, err := w.To.Name(ctx, id)
 	return errors.Join(err, fmt.Errorf("%w: what was above %s is gone", ErrParent, name))
 }
 
 // free sees to it that nobody else has a name.
-func (w *walk) free(id entry.ID, at *spot) error {
-	holder, taken, err := w.holder(at.slot)
+func (w *walk) free(ctx context.Context, id entry.ID, at *spot) error {
+	holder, taken, err := w.holder(ctx, at.slot)
 	if err != nil || !taken || holder == id {
 		return err
 	}
 	if !w.mine[holder] {
-		name, err := w.name(holder)
+		name, err := w.name(ctx, holder)
 		return errors.Join(err, fmt.Errorf("%w: %s", ErrTaken, name))
 	}
-	return w.renameAside(holder)
+	return w.renameAside(ctx, holder)
 }
 
 // renameAside calls an entry something else for a while.
-func (w *walk) renameAside(id entry.ID) error {
-	now, err := w.spot(id)
+func (w *walk) renameAside(ctx context.Context, id entry.ID) error {
+	now, err := w.spot(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -310,21 +310,21 @@ func (w *walk) renameAside(id entry.ID) error {
 		if at.norm = norms[0]; now.parent == entry.Root { // a naming context
 			at.rdn, at.norm = whole.String(), dn.Norm(dn.Key(norms))
 		}
-		if _, taken, err := w.holder(at.slot); err != nil || taken {
+		if _, taken, err := w.holder(ctx, at.slot); err != nil || taken {
 			if err != nil {
 				return err
 			}
 			continue
 		}
-		return w.rename(id, now, at, false)
+		return w.rename(ctx, id, now, at, false)
 	}
 }
 
-func (w *walk) add(id entry.ID, at *spot, after *entry.Entry) error {
-	if err := w.put(id, at); err != nil {
+func (w *walk) add(ctx context.Context, id entry.ID, at *spot, after *entry.Entry) error {
+	if err := w.put(ctx, id, at); err != nil {
 		return err
 	}
-	name, err := w.name(id)
+	name, err := w.name(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -332,8 +332,8 @@ func (w *walk) add(id entry.ID, at *spot, after *entry.Entry) error {
 }
 
 // move tells of an entry that is to stand elsewhere, or be called otherwise.
-func (w *walk) move(id entry.ID, at *spot, after *entry.Entry) error {
-	now, err := w.spot(id)
+func (w *walk) move(ctx context.Context, id entry.ID, at *spot, after *entry.Entry) error {
+	now, err := w.spot(ctx, id)
 	if err != nil || *now == *at {
 		return err
 	}
@@ -345,22 +345,22 @@ func (w *walk) move(id entry.ID, at *spot, after *entry.Entry) error {
 	if err != nil {
 		return err
 	}
-	return w.rename(id, now, at, keepsNone(after.Attributes, w.To.Schema(), old[0], rdn[0]))
+	return w.rename(ctx, id, now, at, keepsNone(after.Attributes, w.To.Schema(), old[0], rdn[0]))
 }
 
-func (w *walk) rename(id entry.ID, now, at *spot, deleteOld bool) error {
-	name, err := w.name(id)
+func (w *walk) rename(ctx context.Context, id entry.ID, now, at *spot, deleteOld bool) error {
+	name, err := w.name(ctx, id)
 	if err != nil {
 		return err
 	}
-	as, err := w.attributesOf(id)
+	as, err := w.attributesOf(ctx, id)
 	if err != nil {
 		return err
 	}
-	if err := w.put(id, at); err != nil {
+	if err := w.put(ctx, id, at); err != nil {
 		return err
 	}
-	became, err := w.name(id)
+	became, err := w.name(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -382,19 +382,19 @@ func (w *walk) rename(id entry.ID, now, at *spot, deleteOld bool) error {
 }
 
 // attributesOf returns an entry's attributes at this point of the walk.
-func (w *walk) attributesOf(id entry.ID) ([]entry.Attribute, error) {
+func (w *walk) attributesOf(ctx context.Context, id entry.ID) ([]entry.Attribute, error) {
 	if as, ok := w.attributes[id]; ok {
 		return as, nil
 	}
-	e, err := w.From.Entry(w.ctx, id, false)
+	e, err := w.From.Entry(ctx, id, false)
 	if err != nil || e == nil {
 		return nil, err
 	}
 	return e.Attributes, nil
 }
 
-func (w *walk) modify(t task, after *entry.Entry) error {
-	before, err := w.attributesOf(t.id)
+func (w *walk) modify(ctx context.Context, t task, after *entry.Entry) error {
+	before, err := w.attributesOf(ctx, t.id)
 	if err != nil {
 		return err
 	}
@@ -402,7 +402,7 @@ func (w *walk) modify(t task, after *entry.Entry) error {
 	if len(delta) == 0 && (!w.Touched || t.kind == changes.Moved) {
 		return nil
 	}
-	name, err := w.name(t.id)
+	name, err := w.name(ctx, t.id)
 	if err != nil {
 		return err
 	}
@@ -410,8 +410,8 @@ func (w *walk) modify(t task, after *entry.Entry) error {
 }
 
 // subschema tells of a change of schema: of what the directory has of its own.
-func (w *walk) subschema(after *entry.Entry) error {
-	before, err := w.From.Entry(w.ctx, subschema.ID, false)
+func (w *walk) subschema(ctx context.Context, after *entry.Entry) error {
+	before, err := w.From.Entry(ctx, subschema.ID, false)
 	if err != nil {
 		return err
 	}

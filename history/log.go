@@ -35,15 +35,15 @@ type LogOptions struct {
 
 // Log writes who changed what and when, a line a change.
 func Log(ctx context.Context, p *partition.Partition, w io.Writer, o LogOptions) (n int, err error) {
-	l := logging{ctx: ctx, p: p, o: o}
-	if err := l.prepare(); err != nil {
+	l := logging{p: p, o: o}
+	if err := l.prepare(ctx); err != nil {
 		return 0, err
 	}
 	for c, err := range Changes(ctx, p, o.Until, o.Since) {
 		if err != nil {
 			return n, err
 		}
-		if about, err := l.about(c); err != nil || !about {
+		if about, err := l.about(ctx, c); err != nil || !about {
 			if err != nil {
 				return n, err
 			}
@@ -59,7 +59,6 @@ func Log(ctx context.Context, p *partition.Partition, w io.Writer, o LogOptions)
 
 // logging is a log under way.
 type logging struct {
-	ctx  context.Context
 	p    *partition.Partition
 	o    LogOptions
 	id   entry.ID // of the entry that has the name; entry.Root: none
@@ -67,14 +66,14 @@ type logging struct {
 	by   string   // key
 }
 
-func (l *logging) prepare() error {
+func (l *logging) prepare(ctx context.Context) error {
 	s := l.o.Until
 	l.by = Key(l.o.By.String(), s.Schema())
 	if len(l.o.Name) == 0 {
 		return nil
 	}
 	l.name = Key(l.o.Name.String(), s.Schema())
-	at, err := s.Find(l.ctx, l.o.Name)
+	at, err := s.Find(ctx, l.o.Name)
 	if isMissing(err) {
 		return nil
 	}
@@ -83,7 +82,7 @@ func (l *logging) prepare() error {
 }
 
 // about reports whether the log tells of a change.
-func (l *logging) about(c *Change) (bool, error) {
+func (l *logging) about(ctx context.Context, c *Change) (bool, error) {
 	s := l.o.Until.Schema()
 	switch {
 	case len(l.o.By) > 0 && Key(c.By.Name, s) != l.by:
@@ -93,7 +92,7 @@ func (l *logging) about(c *Change) (bool, error) {
 	case c.Kind == past.Erasure:
 		return c.ID != entry.Root && (c.ID == l.id || Key(c.Name, s) == l.name || named(l.o.Name, c.ID)), nil
 	case c.Request == nil:
-		return l.imported(c)
+		return l.imported(ctx, c)
 	case c.ID == l.id || Key(c.Name, s) == l.name:
 		return true, nil
 	}
@@ -109,20 +108,20 @@ func named(name dn.DN, id entry.ID) bool {
 
 // imported reports whether a commit that changed too much to be named wrote the
 // entry.
-func (l *logging) imported(c *Change) (bool, error) {
-	s, err := l.p.At(l.ctx, c.Revision)
+func (l *logging) imported(ctx context.Context, c *Change) (bool, error) {
+	s, err := l.p.At(ctx, c.Revision)
 	if err != nil {
 		return false, err
 	}
 	defer s.Close()
-	at, err := s.Find(l.ctx, l.o.Name)
+	at, err := s.Find(ctx, l.o.Name)
 	if isMissing(err) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	last, err := changes.Written(l.ctx, s, at.ID)
+	last, err := changes.Written(ctx, s, at.ID)
 	return last == c.Revision, err
 }
 

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"context"
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -10,11 +11,11 @@ import (
 )
 
 // spot is where an entry stands at this point of the walk; nil: nowhere.
-func (w *walk) spot(id entry.ID) (*spot, error) {
+func (w *walk) spot(ctx context.Context, id entry.ID) (*spot, error) {
 	if at, ok := w.moved[id]; ok {
 		return at, nil
 	}
-	node, err := past.Node(w.ctx, w.From, id)
+	node, err := past.Node(ctx, w.From, id)
 	if err != nil || node == nil {
 		return nil, err
 	}
@@ -22,16 +23,16 @@ func (w *walk) spot(id entry.ID) (*spot, error) {
 }
 
 // holder is who has a name at this point of the walk.
-func (w *walk) holder(at slot) (id entry.ID, taken bool, err error) {
+func (w *walk) holder(ctx context.Context, at slot) (id entry.ID, taken bool, err error) {
 	if id, ok := w.taken[at]; ok {
 		return id, id != entry.Root, nil
 	}
-	return past.Child(w.ctx, w.From, at.parent, at.norm)
+	return past.Child(ctx, w.From, at.parent, at.norm)
 }
 
 // put takes an entry to where it stands from now on; nil: nowhere.
-func (w *walk) put(id entry.ID, at *spot) error {
-	was, err := w.spot(id)
+func (w *walk) put(ctx context.Context, id entry.ID, at *spot) error {
+	was, err := w.spot(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -50,8 +51,8 @@ func (w *walk) put(id entry.ID, at *spot) error {
 }
 
 // name is what an entry is called at this point of the walk.
-func (w *walk) name(id entry.ID) (string, error) {
-	at, err := w.spot(id)
+func (w *walk) name(ctx context.Context, id entry.ID) (string, error) {
+	at, err := w.spot(ctx, id)
 	if err != nil {
 		return "", err
 	}
@@ -61,7 +62,7 @@ func (w *walk) name(id entry.ID) (string, error) {
 	if at.parent == entry.Root {
 		return at.rdn, nil
 	}
-	above, err := w.name(at.parent)
+	above, err := w.name(ctx, at.parent)
 	return at.rdn + "," + above, err
 }
 

@@ -52,8 +52,8 @@ var errDryRun = errors.New("dry run")
 func Restore(ctx context.Context, p *partition.Partition, then *partition.Snapshot, o RestoreOptions) (*Restored, error) {
 	var done *Restored
 	r, err := p.Update(ctx, o.By, func(tx *partition.Tx) (err error) {
-		b := &bringing{ctx: ctx, tx: tx, then: then, o: &o}
-		if done, err = b.plan(); err != nil || len(done.Records) == 0 {
+		b := &bringing{tx: tx, then: then, o: &o}
+		if done, err = b.plan(ctx); err != nil || len(done.Records) == 0 {
 			return errors.Join(err, errNothing(done))
 		}
 		if o.DryRun {
@@ -61,7 +61,7 @@ func Restore(ctx context.Context, p *partition.Partition, then *partition.Snapsh
 		}
 		tx.Rules.Relaxed = true
 		for _, rec := range done.Records {
-			if err := b.apply(rec, done); err != nil {
+			if err := b.apply(ctx, rec, done); err != nil {
 				return fmt.Errorf("%s: %w", rec.Name, err)
 			}
 		}
@@ -87,15 +87,14 @@ func errNothing(done *Restored) error {
 
 // A bringing is a restore under way.
 type bringing struct {
-	ctx  context.Context
 	tx   *partition.Tx
 	then *partition.Snapshot
 	o    *RestoreOptions
 }
 
 // plan finds out what is to be done. It does not change anything yet.
-func (b *bringing) plan() (*Restored, error) {
-	at, err := b.then.Find(b.ctx, b.o.Name)
+func (b *bringing) plan(ctx context.Context) (*Restored, error) {
+	at, err := b.then.Find(ctx, b.o.Name)
 	if isMissing(err) {
 		return nil, fmt.Errorf("%w: %w", ErrNone, err)
 	}
@@ -104,18 +103,18 @@ func (b *bringing) plan() (*Restored, error) {
 	}
 	d := &Difference{From: &b.tx.Snapshot, To: b.then, IDs: []entry.ID{at.ID}}
 	if b.o.Subtree {
-		if d.IDs, err = b.trees(at.ID); err != nil {
+		if d.IDs, err = b.trees(ctx, at.ID); err != nil {
 			return nil, err
 		}
 	}
-	if d.Below, err = b.parent(at); err != nil {
+	if d.Below, err = b.parent(ctx, at); err != nil {
 		return nil, err
 	}
 	done := &Restored{}
-	if d.IDs, done.Erased, err = b.withoutErased(d.IDs); err != nil {
+	if d.IDs, done.Erased, err = b.withoutErased(ctx, d.IDs); err != nil {
 		return nil, err
 	}
-	for r, err := range d.Records(b.ctx) {
+	for r, err := range d.Records(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -125,13 +124,13 @@ func (b *bringing) plan() (*Restored, error) {
 }
 
 // withoutErased leaves out the entries that are no more and whose names were erased.
-func (b *bringing) withoutErased(ids []entry.ID) (rest []entry.ID, erased int, err error) {
+func (b *bringing) withoutErased(ctx context.Context, ids []entry.ID) (rest []entry.ID, erased int, err error) {
 	for _, id := range ids {
-		was, err := past.Node(b.ctx, b.then, id)
+		was, err := past.Node(ctx, b.then, id)
 		if err != nil {
 			return nil, 0, err
 		}
-		now, err := past.Node(b.ctx, &b.tx.Snapshot, id)
+		now, err := past.Node(ctx, &b.tx.Snapshot, id)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -147,28 +146,28 @@ func (b *bringing) withoutErased(ids []entry.ID) (rest []entry.ID, erased int, e
 func isMissing(err error) bool { return partition.Is(err, partition.NoSuchEntry) }
 
 // trees lists what was below the entry, what is, and what is where it was.
-func (b *bringing) trees(id entry.ID) ([]entry.ID, error) {
-	ids, err := b.below(nil, b.then, id)
+func (b *bringing) trees(ctx context.Context, id entry.ID) ([]entry.ID, error) {
+	ids, err := b.below(ctx, nil, b.then, id)
 	if err != nil {
 		return nil, err
 	}
 	now := &b.tx.Snapshot
-	if ids, err = b.below(ids, now, id); err != nil {
+	if ids, err = b.below(ctx, ids, now, id); err != nil {
 		return nil, err
 	}
-	at, err := now.Find(b.ctx, b.o.Name)
+	at, err := now.Find(ctx, b.o.Name)
 	if isMissing(err) || err == nil && at.ID == id {
 		return ids, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return b.below(ids, now, at.ID)
+	return b.below(ctx, ids, now, at.ID)
 }
 
-func (b *bringing) below(ids []entry.ID, s *partition.Snapshot, base entry.ID) ([]entry.ID, error) {
+func (b *bringing) below(ctx context.Context, ids []entry.ID, s *partition.Snapshot, base entry.ID) ([]entry.ID, error) {
 	q := partition.Query{Base: base, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}
-	for r, err := range s.Search(b.ctx, q) {
+	for r, err := range s.Search(ctx, q) {
 		if err != nil {
 			return nil, err
 		}
@@ -181,15 +180,15 @@ func (b *bringing) below(ids []entry.ID, s *partition.Snapshot, base entry.ID) (
 
 // parent is what the entry is to stand below: what it stood below, or what is
 // called so now.
-func (b *bringing) parent(at partition.Located) (map[entry.ID]entry.ID, error) {
+func (b *bringing) parent(ctx context.Context, at partition.Located) (map[entry.ID]entry.ID, error) {
 	if at.Parent == entry.Root {
 		return nil, nil
 	}
-	node, err := past.Node(b.ctx, &b.tx.Snapshot, at.Parent)
+	node, err := past.Node(ctx, &b.tx.Snapshot, at.Parent)
 	if err != nil || node != nil {
 		return nil, err
 	}
-	above, err := b.tx.Find(b.ctx, b.o.Name.Parent())
+	above, err := b.tx.Find(ctx, b.o.Name.Parent())
 	if isMissing(err) {
 		return nil, fmt.Errorf("%w: %s does not exist: restore that one first", ErrParent, b.o.Name.Parent())
 	}
@@ -197,20 +196,20 @@ func (b *bringing) parent(at partition.Located) (map[entry.ID]entry.ID, error) {
 }
 
 // apply makes one change.
-func (b *bringing) apply(rec *Record, done *Restored) error {
+func (b *bringing) apply(ctx context.Context, rec *Record, done *Restored) error {
 	name, err := dn.Parse(rec.Name)
 	if err != nil {
 		return err
 	}
 	switch r := rec.Request.(type) {
 	case *op.Add:
-		return b.add(rec.ID, name, done)
+		return b.add(ctx, rec.ID, name, done)
 	case *op.Delete:
-		return b.tx.Delete(b.ctx, name)
+		return b.tx.Delete(ctx, name)
 	case *op.Modify:
-		return b.tx.Modify(b.ctx, name, r.Changes)
+		return b.tx.Modify(ctx, name, r.Changes)
 	case *op.ModifyDN:
-		return rename(b.ctx, b.tx, name, r)
+		return rename(ctx, b.tx, name, r)
 	}
 	return nil
 }
@@ -230,8 +229,8 @@ func rename(ctx context.Context, tx *partition.Tx, name dn.DN, r *op.ModifyDN) e
 
 // add brings an entry back, with what only the server writes elsewhere, and with
 // its secrets if they are still kept.
-func (b *bringing) add(id entry.ID, name dn.DN, done *Restored) error {
-	e, err := b.then.Entry(b.ctx, id, true)
+func (b *bringing) add(ctx context.Context, id entry.ID, name dn.DN, done *Restored) error {
+	e, err := b.then.Entry(ctx, id, true)
 	if err != nil {
 		return err
 	}
@@ -254,6 +253,6 @@ func (b *bringing) add(id entry.ID, name dn.DN, done *Restored) error {
 	} else {
 		done.Lost++
 	}
-	_, err = b.tx.Add(b.ctx, name, as, false)
+	_, err = b.tx.Add(ctx, name, as, false)
 	return err
 }

@@ -38,6 +38,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
@@ -193,7 +194,7 @@ func swap(ctx context.Context, t table.Table, row []byte, f table.Family, q, old
 	var failed error
 	for try := 0; ; try++ {
 		if try > 0 {
-			if err := pause(ctx, try); err != nil {
+			if err := backOff(ctx, try); err != nil {
 				return false, nil, fmt.Errorf("%w (%v)", table.ErrUnavailable, errors.Join(failed, err))
 			}
 		}
@@ -238,16 +239,9 @@ func read(ctx context.Context, t table.Table, row []byte, f table.Family, q []by
 	return nil, nil
 }
 
-// pause waits before another try: 1 ms at first, 100 ms at most.
-func pause(ctx context.Context, try int) error {
-	t := time.NewTimer(min(time.Millisecond<<min(try, 10), 100*time.Millisecond))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
+// backOff waits before another try: 1 ms at first, 100 ms at most.
+func backOff(ctx context.Context, try int) error {
+	return pause.For(ctx, min(time.Millisecond<<min(try, 10), 100*time.Millisecond))
 }
 
 // ErrTaken: another row stands where a new one was to be.

@@ -68,7 +68,7 @@ func (l *Log) rewrite(ctx context.Context, row table.Row, rec *Record) error {
 	}
 	for try := 0; ; try++ {
 		if try > 0 {
-			if err := pause(ctx, try); err != nil {
+			if err := backOff(ctx, try); err != nil {
 				return err
 			}
 		}

@@ -50,6 +50,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
 	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/op"
 )
@@ -279,17 +280,8 @@ func (s *Server) Serve(l net.Listener) error {
 			// connection mends.
 			delay = min(max(2*delay, 5*time.Millisecond), time.Second)
 			s.options().Logger.Error("cannot accept connections, will try again", "address", l.Addr(), "error", err, "after", delay)
-			s.pause(delay)
+			pause.For(s.ctx, delay)
 		}
-	}
-}
-
-func (s *Server) pause(d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-s.ctx.Done():
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
 	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -59,7 +60,7 @@ func (w *writer) announce(ctx context.Context, p *pendingCommit) error {
 			return nil
 		}
 		w.signal()
-		if err := pause(ctx, time.Millisecond); err != nil {
+		if err := pause.For(ctx, time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -104,7 +105,7 @@ func (w *writer) awaitAlone(ctx context.Context) error {
 		if alone {
 			return nil
 		}
-		if err := pause(ctx, w.e.db.o.Poll); err != nil {
+		if err := pause.For(ctx, w.e.db.o.Poll); err != nil {
 			return err
 		}
 	}

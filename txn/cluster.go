@@ -81,18 +81,6 @@ func (e *cluster) run() {
 	}
 }
 
-// pause sleeps unless ctx ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
-}
-
 // deadline bounds one step at the store.
 func (e *cluster) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, e.db.o.Lease)

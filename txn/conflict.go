@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
 	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -210,7 +211,7 @@ func (w *writer) await(ctx context.Context, c *conflict) error {
 	patience := time.Now().Add(w.e.db.o.Lease)
 	random := w.e.db.o.random()
 	for try := 0; c.undecided; try++ {
-		if err := pause(ctx, jittered(min(time.Millisecond<<min(try, 6), w.e.db.o.Poll), random)); err != nil {
+		if err := pause.For(ctx, jittered(min(time.Millisecond<<min(try, 6), w.e.db.o.Poll), random)); err != nil {
 			return err
 		}
 		err := w.step(ctx, func(ctx context.Context) error {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
 	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -216,7 +217,7 @@ const latePause = 50 * time.Millisecond
 // showLate shows a commit once it is durable. Its client was not kept waiting.
 func (e *embedded) showLate(r table.Revision, n uint64, wait func() error) {
 	defer e.late.Add(-1)
-	for pause(e.background, latePause) == nil {
+	for pause.For(e.background, latePause) == nil {
 		err := wait()
 		if errors.Is(err, table.ErrPending) {
 			continue

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
@@ -103,7 +104,7 @@ func (db *DB) raise(ctx context.Context, horizon table.Revision) (*bounds, error
 		if err != nil || b.honoured >= horizon || time.Now().After(end) || !db.Shared() {
 			return b, err
 		}
-		if err := pause(ctx, db.o.Poll); err != nil {
+		if err := pause.For(ctx, db.o.Poll); err != nil {
 			return nil, err
 		}
 	}
@@ -166,7 +167,7 @@ func (db *DB) collectNowAndThen(ctx context.Context) {
 		interval = min(interval, every)
 	}
 	var last time.Time
-	for pause(ctx, jittered(interval, db.o.random())) == nil {
+	for pause.For(ctx, jittered(interval, db.o.random())) == nil {
 		o := CollectOptions{Retention: db.o.Retention, Rate: db.o.CollectRate}
 		whole := db.o.Retention > 0 && time.Since(last) >= every
 		done, err := db.collectAsLeader(ctx, o, whole)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
 	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -313,5 +314,5 @@ func (p *pass) throttle(ctx context.Context, n int) error {
 		return canceled(ctx)
 	}
 	due := p.begun.Add(time.Duration(p.looked) * time.Second / time.Duration(p.o.Rate))
-	return pause(ctx, max(time.Until(due), 0))
+	return pause.For(ctx, max(time.Until(due), 0))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
 	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
@@ -42,7 +43,7 @@ func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
 		if min(b.stable, b.young) >= end {
 			break
 		}
-		if err := pause(ctx, db.o.Poll); err != nil {
+		if err := pause.For(ctx, db.o.Poll); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
 	"github.com/seed-4dac0d86/ldapd/journal"
 )
 
@@ -24,7 +25,7 @@ func (r *resolver) later(p *pendingCommit) {
 	w.e.done.Go(func() {
 		defer r.open.Done()
 		for try := 0; ; try++ {
-			if pause(w.e.background, jittered(time.Millisecond<<min(try, 8), random)) != nil || w.fenced.Load() {
+			if pause.For(w.e.background, jittered(time.Millisecond<<min(try, 8), random)) != nil || w.fenced.Load() {
 				return
 			}
 			var state journal.State

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
 	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -38,7 +39,7 @@ func (h *historian) run(random *splitmix) {
 			return
 		}
 		_ = deeds[random.next()%uint64(len(deeds))](h, random.next()) // faults let them fail
-		if pause(h.ctx, time.Duration(random.next()%uint64(150*time.Millisecond))) != nil {
+		if pause.For(h.ctx, time.Duration(random.next()%uint64(150*time.Millisecond))) != nil {
 			return
 		}
 	}
@@ -126,7 +127,7 @@ func (h *historian) readTwice(s *Snapshot, random uint64) error {
 			got.secret = unread // there is no history of it
 		}
 		o.answers(at, s.max, got)
-		if err := pause(h.ctx, time.Duration(random%uint64(200*time.Millisecond))); err != nil {
+		if err := pause.For(h.ctx, time.Duration(random%uint64(200*time.Millisecond))); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
@@ -133,7 +134,7 @@ func writeUnflagged(db *DB, done <-chan struct{}, wrote, unflagged *atomic.Int64
 		switch {
 		case err == nil:
 		case errors.Is(err, table.ErrUnavailable), errors.Is(err, ErrUnknown), errors.Is(err, ErrConflict):
-			if err := pause(context.Background(), db.o.Poll); err != nil {
+			if err := pause.For(context.Background(), db.o.Poll); err != nil {
 				return err
 			}
 		case strings.Contains(err.Error(), "killed"):

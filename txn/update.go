@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
@@ -106,7 +107,7 @@ func jitter(ctx context.Context, try int, random uint64) error {
 	if try == 0 {
 		return canceled(ctx)
 	}
-	return pause(ctx, time.Duration(random%uint64(100*time.Microsecond<<min(try, 8))))
+	return pause.For(ctx, time.Duration(random%uint64(100*time.Microsecond<<min(try, 8))))
 }
 
 // A gate lets many commits through at once, or one holder alone.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
 	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -231,7 +232,7 @@ func (w *writer) publish(ctx context.Context, renew bool) (blocked time.Duration
 		if ctx.Err() != nil {
 			return blocked, err
 		}
-		if err := pause(ctx, min(time.Millisecond<<min(try, 6), w.e.db.o.Poll)); err != nil {
+		if err := pause.For(ctx, min(time.Millisecond<<min(try, 6), w.e.db.o.Poll)); err != nil {
 			return blocked, err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/bulk"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/internal/handoff"
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
@@ -101,7 +102,7 @@ func (j job[A]) on(ctx context.Context, m *Main, c *config.Config, use purpose, 
 		if errors.Is(err, table.ErrLocked) {
 			err = j.ask(ctx, c, a, args, err)
 		}
-		if !errors.Is(err, handoff.ErrNobody) || time.Now().After(end) || !pause(ctx) {
+		if !errors.Is(err, handoff.ErrNobody) || time.Now().After(end) || pause.For(ctx, 50*time.Millisecond) != nil {
 			return err
 		}
 	}
@@ -110,16 +111,6 @@ func (j job[A]) on(ctx context.Context, m *Main, c *config.Config, use purpose, 
 // patience is how long a store may be locked by who cannot be asked: a server
 // that is about to be, or another tool.
 const patience = 5 * time.Second
-
-// pause waits a moment, unless ctx ends.
-func pause(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(50 * time.Millisecond):
-		return true
-	}
-}
 
 // ask lets the server do it that has the folder.
 func (j job[A]) ask(ctx context.Context, c *config.Config, a around, args A, locked error) error {

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
 	"github.com/seed-4dac0d86/ldapd/internal/peer"
 )
 
@@ -51,7 +52,7 @@ func (l *Listener) Serve(ctx context.Context, do func(context.Context, *Call) er
 		case err == nil:
 			calls.Go(func() { l.serve(ctx, c, do) })
 			continue
-		case ctx.Err() == nil && pause(ctx): // perhaps too many files are open
+		case ctx.Err() == nil && pause.For(ctx, 100*time.Millisecond) == nil: // perhaps too many files are open
 			l.log.Warn("a tool could not be heard", "error", err)
 			continue
 		}
@@ -60,16 +61,6 @@ func (l *Listener) Serve(ctx context.Context, do func(context.Context, *Call) er
 		}
 		calls.Wait()
 		return
-	}
-}
-
-// pause waits a moment, unless ctx ends.
-func pause(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(100 * time.Millisecond):
-		return true
 	}
 }
 

@@ -20,7 +20,7 @@ const module = "github.com/seed-4dac0d86/ldapd"
 // order is that of docs/design/architecture.md. Tests may import what they
 // like; packages for tests and tools are not in it.
 var order = strings.Fields(`
-	ber dn schema entry filter op
+	internal/pause ber dn schema entry filter op
 	wire control ldif schemafile
 	table table/lsm table/hbase internal/spill internal/peer
 	master tree index index/existence index/rowindex index/colindex plan

@@ -347,8 +347,8 @@ func (b *bulk) writeShard(ctx context.Context, s *shard) (paths []string, err er
 		return nil, err
 	}
 	out := &tables{s: b.s, name: b.s.o.FS.PathJoin(b.dir, fmt.Sprintf("%d-%c-", s.t.id, s.g.name))}
-	x := &loader{ctx: ctx, b: b, s: s, m: m, w: writer{s: b.s, rev: b.r, out: out, it: it}, out: out}
-	err = x.run()
+	x := &loader{b: b, s: s, m: m, w: writer{s: b.s, rev: b.r, out: out, it: it}, out: out}
+	err = x.run(ctx)
 	if it != nil {
 		b.s.iters.put(it)
 	}

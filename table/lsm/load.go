@@ -12,7 +12,6 @@ import (
 
 // A loader turns the sorted records of one shard into keys, row by row.
 type loader struct {
-	ctx context.Context
 	b   *bulk
 	s   *shard
 	m   *merger
@@ -29,10 +28,10 @@ type loader struct {
 // come, without having it in memory.
 const streamFrom = 1 << 20
 
-func (x *loader) run() error {
+func (x *loader) run(ctx context.Context) error {
 	r, ok, err := x.m.next()
 	for ok && err == nil {
-		if err = x.ctx.Err(); err != nil {
+		if err = ctx.Err(); err != nil {
 			break
 		}
 		r, ok, err = x.loadRow(r)

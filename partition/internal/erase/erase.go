@@ -73,7 +73,6 @@ const maxStanding = 20
 
 // An erasure is one Erase under way.
 type erasure struct {
-	ctx    context.Context
 	p      *catalog.Keeper
 	r      *txn.Redaction
 	now    *state.Snapshot // the newest state that is changed
@@ -112,10 +111,10 @@ func Erase(ctx context.Context, p *catalog.Keeper, o EraseOptions) (*Erased, err
 		if t.inName(o.By.Name) || t.inName(o.By.Bound) {
 			return catalog.Errorf(catalog.Unwilling, "it is part of the name of the user who erases it, which stays: let another user do it")
 		}
-		e := &erasure{ctx: ctx, p: p, r: r, target: t, dry: o.Dry, gone: map[entry.ID]bool{}, keys: keySet{}, rows: map[string][]entry.ID{},
+		e := &erasure{p: p, r: r, target: t, dry: o.Dry, gone: map[entry.ID]bool{}, keys: keySet{}, rows: map[string][]entry.ID{},
 			now: &state.Snapshot{Keeper: p, Reader: r.At, At: r.At, Catalog: c}}
 		done = &e.done
-		return e.run(o.By)
+		return e.run(ctx, o.By)
 	})
 	if err != nil {
 		return nil, err
@@ -123,35 +122,35 @@ func Erase(ctx context.Context, p *catalog.Keeper, o EraseOptions) (*Erased, err
 	return done, nil
 }
 
-func (e *erasure) run(by write.By) error {
-	if err := e.find(); err != nil {
+func (e *erasure) run(ctx context.Context, by write.By) error {
+	if err := e.find(ctx); err != nil {
 		return err
 	}
-	if err := e.standing(); err != nil {
+	if err := e.standing(ctx); err != nil {
 		return err
 	}
-	told, err := e.journal(true)
+	told, err := e.journal(ctx, true)
 	if err != nil {
 		return err
 	}
-	settings, err := e.settings()
+	settings, err := e.settings(ctx)
 	if err != nil {
 		return err
 	}
 	e.done.Entries, e.done.Commits = len(e.findings), told
 	if e.dry || len(e.findings)+told+len(settings) == 0 {
-		return e.indexes() // what no entry tells of any more
+		return e.indexes(ctx) // what no entry tells of any more
 	}
-	if e.done.Revision, err = e.notice(by); err != nil {
+	if e.done.Revision, err = e.notice(ctx, by); err != nil {
 		return err
 	}
-	for _, step := range []func() error{
+	for _, step := range []func(context.Context) error{
 		e.indexes, e.names,
-		func() error { _, err := e.journal(false); return err },
-		func() error { return e.redact(e.p.SettingsTable, settings) },
+		func(ctx context.Context) error { _, err := e.journal(ctx, false); return err },
+		func(ctx context.Context) error { return e.redact(ctx, e.p.SettingsTable, settings) },
 		e.nameRows, e.entries, e.lastNames,
 	} {
-		if err := step(); err != nil {
+		if err := step(ctx); err != nil {
 			return err
 		}
 	}
@@ -165,8 +164,8 @@ const Erasure = "erase"
 // notice commits that something is erased, and of which entries. With it all servers
 // let go of what they have in memory: nobody reads a state any more that would bring
 // it there again.
-func (e *erasure) notice(by write.By) (table.Revision, error) {
-	return write.UpdateLocked(e.ctx, e.p, by, func(tx *write.Tx) error {
+func (e *erasure) notice(ctx context.Context, by write.By) (table.Revision, error) {
+	return write.UpdateLocked(ctx, e.p, by, func(tx *write.Tx) error {
 		for _, f := range e.findings {
 			tx.Txn.Touch(f.id)
 		}
@@ -179,11 +178,11 @@ func (e *erasure) notice(by write.By) (table.Revision, error) {
 
 // nameRows has a commit name the rows that others were moved to, so that they are
 // looked at when it is old enough to go.
-func (e *erasure) nameRows() error {
+func (e *erasure) nameRows(ctx context.Context) error {
 	if len(e.renamed) == 0 {
 		return nil
 	}
-	_, err := write.UpdateLocked(e.ctx, e.p, write.By{}, func(tx *write.Tx) error {
+	_, err := write.UpdateLocked(ctx, e.p, write.By{}, func(tx *write.Tx) error {
 		for _, row := range e.renamed {
 			tx.Write(e.p.Tree, table.Mutation{Row: row, Cells: []table.Cell{movedHere}})
 		}
@@ -193,7 +192,7 @@ func (e *erasure) nameRows() error {
 }
 
 // redact changes the past of a table, unless it is a dry run.
-func (e *erasure) redact(t table.Table, rs []table.Redaction) error {
+func (e *erasure) redact(ctx context.Context, t table.Table, rs []table.Redaction) error {
 	if e.dry || len(rs) == 0 {
 		return nil
 	}
@@ -201,16 +200,16 @@ func (e *erasure) redact(t table.Table, rs []table.Redaction) error {
 	if err != nil {
 		return err
 	}
-	return x.Redact(e.ctx, e.r.At.Max(), rs)
+	return x.Redact(ctx, e.r.At.Max(), rs)
 }
 
 // history reads the past of a table.
-func (e *erasure) history(t table.Table, r table.Range, f func(*table.Past) error) error {
+func (e *erasure) history(ctx context.Context, t table.Table, r table.Range, f func(*table.Past) error) error {
 	x, err := e.r.Table(t)
 	if err != nil {
 		return err
 	}
-	for p, err := range x.History(e.ctx, r) {
+	for p, err := range x.History(ctx, r) {
 		if err == nil {
 			err = f(&p)
 		}

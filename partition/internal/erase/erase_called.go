@@ -1,6 +1,8 @@
 package erase
 
 import (
+	"context"
+
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
@@ -20,25 +22,25 @@ var always = tenure{id: catalog.Root, to: ^table.Revision(0)}
 
 // called finds the entries that ever had the name to be erased, and in which rows of
 // the tree; those that are no more are gone.
-func (e *erasure) called() (map[entry.ID]bool, error) {
+func (e *erasure) called(ctx context.Context) (map[entry.ID]bool, error) {
 	norms := e.target.norms
 	ids := map[entry.ID]bool{}
 	// Any of its ends may have been the name of a naming context.
 	for n := range norms {
 		at, rdn, err := []tenure{always}, dn.Norm(dn.Key(norms[n:])), error(nil)
 		for i := n - 1; i >= 0 && err == nil; i-- {
-			at, err = e.children(at, rdn)
+			at, err = e.children(ctx, at, rdn)
 			rdn = norms[i]
 		}
 		if err == nil {
-			err = e.last(at, rdn, ids)
+			err = e.last(ctx, at, rdn, ids)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
 	for id := range ids {
-		node, err := e.now.Node(e.ctx, id)
+		node, err := e.now.Node(ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -50,9 +52,9 @@ func (e *erasure) called() (map[entry.ID]bool, error) {
 }
 
 // children finds who had an RDN below one of some entries while that had its name.
-func (e *erasure) children(above []tenure, rdn dn.Norm) (found []tenure, err error) {
+func (e *erasure) children(ctx context.Context, above []tenure, rdn dn.Norm) (found []tenure, err error) {
 	for _, a := range above {
-		all, err := e.tenures(tree.Key(a.id, rdn))
+		all, err := e.tenures(ctx, tree.Key(a.id, rdn))
 		if err != nil {
 			return nil, err
 		}
@@ -67,9 +69,9 @@ func (e *erasure) children(above []tenure, rdn dn.Norm) (found []tenure, err err
 }
 
 // last finds who had the last RDN of the name.
-func (e *erasure) last(above []tenure, rdn dn.Norm, ids map[entry.ID]bool) error {
+func (e *erasure) last(ctx context.Context, above []tenure, rdn dn.Norm, ids map[entry.ID]bool) error {
 	for _, a := range above {
-		found, err := e.children([]tenure{a}, rdn)
+		found, err := e.children(ctx, []tenure{a}, rdn)
 		if err != nil {
 			return err
 		}
@@ -83,8 +85,8 @@ func (e *erasure) last(above []tenure, rdn dn.Norm, ids map[entry.ID]bool) error
 }
 
 // tenures returns who had a row of the tree, one after the other.
-func (e *erasure) tenures(key []byte) (all []tenure, err error) {
-	states, err := e.holders(key)
+func (e *erasure) tenures(ctx context.Context, key []byte) (all []tenure, err error) {
+	states, err := e.holders(ctx, key)
 	for i, s := range states {
 		if s.id == catalog.Root {
 			continue // nobody had it
@@ -100,9 +102,9 @@ func (e *erasure) tenures(key []byte) (all []tenure, err error) {
 
 // holders tells of each revision that changed a row of the tree who has had the row
 // since; root: nobody.
-func (e *erasure) holders(key []byte) (states []tenure, err error) {
+func (e *erasure) holders(ctx context.Context, key []byte) (states []tenure, err error) {
 	var past table.Past
-	if err := e.history(e.p.Tree, oneRow(key), func(p *table.Past) error {
+	if err := e.history(ctx, e.p.Tree, oneRow(key), func(p *table.Past) error {
 		for _, c := range p.Cells {
 			if c.Family != markFamily {
 				past.Cells = append(past.Cells, c)
@@ -117,7 +119,7 @@ func (e *erasure) holders(key []byte) (states []tenure, err error) {
 		if r > e.r.At.Max() {
 			break
 		}
-		row, err := e.p.Tree.Get(e.ctx, key, table.Select{View: until(r), Families: []table.Family{tree.TreeInfo}})
+		row, err := e.p.Tree.Get(ctx, key, table.Select{View: until(r), Families: []table.Family{tree.TreeInfo}})
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package erase
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,16 +49,16 @@ func (s keySet) add(t *schema.AttributeType, key []byte) {
 }
 
 // find goes through all that is stored of all entries.
-func (e *erasure) find() error {
+func (e *erasure) find(ctx context.Context) error {
 	var called map[entry.ID]bool // entries that had the name
 	if e.target.norms != nil {
 		var err error
-		if called, err = e.called(); err != nil {
+		if called, err = e.called(ctx); err != nil {
 			return err
 		}
 	}
 	var f *finding
-	err := e.history(e.p.Master, table.Range{}, func(p *table.Past) error {
+	err := e.history(ctx, e.p.Master, table.Range{}, func(p *table.Past) error {
 		var id entry.ID
 		if len(p.Key) != len(id) {
 			return fmt.Errorf("row %x of %s: %w", p.Key, master.Name, table.ErrCorrupt)
@@ -226,9 +227,9 @@ func (f *finding) goes(c *table.Cell) bool {
 }
 
 // standing refuses what entries of the present have.
-func (e *erasure) standing() error {
+func (e *erasure) standing(ctx context.Context) error {
 	refused := &StandingError{}
-	checkpoints, err := e.p.DB.Checkpoints(e.ctx)
+	checkpoints, err := e.p.DB.Checkpoints(ctx)
 	if err != nil {
 		return err
 	}
@@ -243,14 +244,14 @@ func (e *erasure) standing() error {
 		}
 	}
 	for _, f := range e.findings {
-		stands, err := e.stands(f)
+		stands, err := e.stands(ctx, f)
 		if err != nil {
 			return err
 		}
 		if !stands {
 			continue
 		}
-		name, err := e.now.Name(e.ctx, f.id)
+		name, err := e.now.Name(ctx, f.id)
 		if err != nil {
 			return err
 		}
@@ -269,7 +270,7 @@ func (e *StandingError) add(name string) {
 }
 
 // stands reports whether the present shows anything that goes of an entry.
-func (e *erasure) stands(f *finding) (bool, error) {
+func (e *erasure) stands(ctx context.Context, f *finding) (bool, error) {
 	if f.all {
 		return false, nil
 	}
@@ -282,7 +283,7 @@ func (e *erasure) stands(f *finding) (bool, error) {
 			}
 			sel.Columns = append(sel.Columns, table.Column(c.Family, c.Qualifier))
 		}
-		row, err := e.now.Reader.Get(e.ctx, e.p.Master, master.Row(f.id), sel)
+		row, err := e.now.Reader.Get(ctx, e.p.Master, master.Row(f.id), sel)
 		if err != nil {
 			return false, err
 		}

@@ -1,6 +1,7 @@
 package erase
 
 import (
+	"context"
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/index"
@@ -12,12 +13,12 @@ import (
 
 // journal takes what goes out of what the journal says of commits: of who made them
 // and of the names of entries, and of the rows that they wrote.
-func (e *erasure) journal(dry bool) (int, error) {
-	lists, err := e.lostRows()
+func (e *erasure) journal(ctx context.Context, dry bool) (int, error) {
+	lists, err := e.lostRows(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return e.r.Journal(e.ctx, dry, func(rec *journal.Record) bool {
+	return e.r.Journal(ctx, dry, func(rec *journal.Record) bool {
 		changed := false
 		if note, ok := e.target.redactNote(rec.Message); ok {
 			rec.Message, changed = note, true
@@ -41,7 +42,7 @@ type lostRows struct {
 	hashes         map[uint64]bool
 }
 
-func (e *erasure) lostRows() (*lostRows, error) {
+func (e *erasure) lostRows(ctx context.Context) (*lostRows, error) {
 	l := &lostRows{map[string]map[string]bool{}, map[string]map[string]bool{}, map[uint64]bool{}}
 	_, l.rows[tree.Name] = e.treeRows()
 	l.rows[write.UniqueTable] = map[string]bool{}
@@ -53,7 +54,7 @@ func (e *erasure) lostRows() (*lostRows, error) {
 			l.hashes[catalog.PostingHash(x.Typ, key)] = true
 		}
 		own := rowSet{}
-		if err := e.ownIndex(own, x); err != nil {
+		if err := e.ownIndex(ctx, own, x); err != nil {
 			return nil, err
 		}
 		l.rows[x.Table().Name()] = map[string]bool{}

@@ -2,6 +2,7 @@ package erase
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -41,12 +42,12 @@ func (s rowSet) list() (rs []table.Redaction) {
 }
 
 // indexes takes values out of the indexes.
-func (e *erasure) indexes() error {
+func (e *erasure) indexes(ctx context.Context) error {
 	for _, x := range e.now.Catalog.Ordered {
 		rows := rowSet{}
 		t := x.Table()
 		for key := range e.everywhere(x) {
-			err := e.history(t, table.Prefix([]byte(key)), func(p *table.Past) error {
+			err := e.history(ctx, t, table.Prefix([]byte(key)), func(p *table.Past) error {
 				rows.row(p.Key).All = true
 				return nil
 			})
@@ -54,14 +55,14 @@ func (e *erasure) indexes() error {
 				return err
 			}
 		}
-		if err := e.ownIndex(rows, x); err != nil {
+		if err := e.ownIndex(ctx, rows, x); err != nil {
 			return err
 		}
-		if err := e.redact(t, rows.list()); err != nil {
+		if err := e.redact(ctx, t, rows.list()); err != nil {
 			return err
 		}
 	}
-	return e.unique()
+	return e.unique(ctx)
 }
 
 // everywhere returns what rows of an index begin with that go whosever they are.
@@ -77,7 +78,7 @@ func (e *erasure) everywhere(x *catalog.Indexed) map[string]bool {
 }
 
 // ownIndex adds what goes of an index that tells of entries of which values go.
-func (e *erasure) ownIndex(rows rowSet, x *catalog.Indexed) error {
+func (e *erasure) ownIndex(ctx context.Context, rows rowSet, x *catalog.Indexed) error {
 	for _, f := range e.findings {
 		for key := range f.own[x.Typ] {
 			m := x.Mutation([]byte(key), f.id, catalog.Root, true)
@@ -90,7 +91,7 @@ func (e *erasure) ownIndex(rows rowSet, x *catalog.Indexed) error {
 	}
 	for _, r := range rows {
 		if len(r.Columns) > 0 {
-			if err := e.alone(x, r); err != nil {
+			if err := e.alone(ctx, x, r); err != nil {
 				return err
 			}
 		}
@@ -100,9 +101,9 @@ func (e *erasure) ownIndex(rows rowSet, x *catalog.Indexed) error {
 
 // alone has a row go as a whole, with its key, that has no other columns than those
 // that go.
-func (e *erasure) alone(x *catalog.Indexed, r *table.Redaction) error {
+func (e *erasure) alone(ctx context.Context, x *catalog.Indexed, r *table.Redaction) error {
 	r.All = true
-	return e.history(x.Table(), oneRow(r.Row), func(p *table.Past) error {
+	return e.history(ctx, x.Table(), oneRow(r.Row), func(p *table.Past) error {
 		for _, c := range p.Cells {
 			if !slices.ContainsFunc(r.Columns, func(o table.Cell) bool { return o.Compare(c) == 0 }) {
 				r.All = false
@@ -113,7 +114,7 @@ func (e *erasure) alone(x *catalog.Indexed, r *table.Redaction) error {
 }
 
 // unique takes values out of the table of marks, where they stay for minutes.
-func (e *erasure) unique() error {
+func (e *erasure) unique(ctx context.Context) error {
 	rows := rowSet{}
 	for _, x := range e.now.Catalog.Ordered {
 		for _, row := range e.uniqueRows(x) {
@@ -123,7 +124,7 @@ func (e *erasure) unique() error {
 	if len(rows) == 0 {
 		return nil
 	}
-	return e.redact(e.p.DB.Table(write.UniqueTable), rows.list())
+	return e.redact(ctx, e.p.DB.Table(write.UniqueTable), rows.list())
 }
 
 func (e *erasure) uniqueRows(x *catalog.Indexed) (rows [][]byte) {
@@ -176,52 +177,52 @@ func (e *erasure) treeRows() (rows map[string][]*finding, lost map[string]bool) 
 }
 
 // names takes values and names out of the tree.
-func (e *erasure) names() error {
+func (e *erasure) names(ctx context.Context) error {
 	rows, lost := e.treeRows()
 	redactions := rowSet{}
 	m := &mover{erasure: e, writes: map[table.Revision][]table.Mutation{}}
 	for _, key := range slices.Sorted(maps.Keys(rows)) {
 		var err error
 		if lost[key] {
-			err = m.move([]byte(key), rows[key])
+			err = m.move(ctx, []byte(key), rows[key])
 		}
 		if err == nil {
-			err = e.history(e.p.Tree, oneRow([]byte(key)), func(p *table.Past) error {
+			err = e.history(ctx, e.p.Tree, oneRow([]byte(key)), func(p *table.Past) error {
 				if !lost[key] {
 					redactNorms(redactions, p, rows[key])
 					return nil
 				}
-				return e.vacate(redactions, p, rows[key], len(e.rows[key]) == 0)
+				return e.vacate(ctx, redactions, p, rows[key], len(e.rows[key]) == 0)
 			})
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if err := m.Write(); err != nil {
+	if err := m.Write(ctx); err != nil {
 		return err
 	}
-	return e.redact(e.p.Tree, redactions.list())
+	return e.redact(ctx, e.p.Tree, redactions.list())
 }
 
 // lastNames takes the rows away by which it was found out who had the name.
-func (e *erasure) lastNames() error {
+func (e *erasure) lastNames(ctx context.Context) error {
 	all, _ := e.treeRows()
 	rows := rowSet{}
 	for key := range e.rows {
-		if err := e.history(e.p.Tree, oneRow([]byte(key)), func(p *table.Past) error {
-			return e.vacate(rows, p, all[key], true)
+		if err := e.history(ctx, e.p.Tree, oneRow([]byte(key)), func(p *table.Past) error {
+			return e.vacate(ctx, rows, p, all[key], true)
 		}); err != nil {
 			return err
 		}
 	}
-	return e.redact(e.p.Tree, rows.list())
+	return e.redact(ctx, e.p.Tree, rows.list())
 }
 
 // vacate takes out of a row of the tree what entries had there that lose its name,
 // or all but that they had it. If nobody else did, the row goes.
-func (e *erasure) vacate(rows rowSet, p *table.Past, fs []*finding, whole bool) error {
-	states, err := e.holders(p.Key)
+func (e *erasure) vacate(ctx context.Context, rows rowSet, p *table.Past, fs []*finding, whole bool) error {
+	states, err := e.holders(ctx, p.Key)
 	if err != nil {
 		return err
 	}
@@ -272,15 +273,15 @@ var movedHere = table.Cell{Family: tree.TreeInfo, Qualifier: []byte("moved"), To
 
 // move copies what entries that lose the name of a row had there, state by state,
 // to rows of their own.
-func (m *mover) move(key []byte, fs []*finding) error {
-	states, err := m.holders(key)
+func (m *mover) move(ctx context.Context, key []byte, fs []*finding) error {
+	states, err := m.holders(ctx, key)
 	if err != nil {
 		return err
 	}
 	had := map[entry.ID][]table.Cell{}
 	for _, s := range states {
 		if i := slices.IndexFunc(fs, func(f *finding) bool { return f.id == s.id }); i >= 0 {
-			row, err := m.p.Tree.Get(m.ctx, key, table.Select{View: until(s.from), Families: []table.Family{tree.TreeInfo, tree.NormAttributes}})
+			row, err := m.p.Tree.Get(ctx, key, table.Select{View: until(s.from), Families: []table.Family{tree.TreeInfo, tree.NormAttributes}})
 			if err != nil {
 				return err
 			}
@@ -316,9 +317,9 @@ func (m *mover) change(key []byte, id entry.ID, had map[entry.ID][]table.Cell, n
 	m.renamed = append(m.renamed, mut.Row)
 }
 
-func (m *mover) Write() error {
+func (m *mover) Write(ctx context.Context) error {
 	for _, r := range slices.Sorted(maps.Keys(m.writes)) {
-		if err := m.p.Tree.Apply(m.ctx, r, m.writes[r]); err != nil {
+		if err := m.p.Tree.Apply(ctx, r, m.writes[r]); err != nil {
 			return err
 		}
 	}
@@ -328,7 +329,7 @@ func (m *mover) Write() error {
 }
 
 // entries takes values and names out of master, last of all.
-func (e *erasure) entries() error {
+func (e *erasure) entries(ctx context.Context) error {
 	rows := rowSet{}
 	for _, f := range e.findings {
 		x := rows.row(master.Row(f.id))
@@ -339,14 +340,14 @@ func (e *erasure) entries() error {
 			}
 		}
 	}
-	return e.redact(e.p.Master, rows.list())
+	return e.redact(ctx, e.p.Master, rows.list())
 }
 
 // settings returns what takes names of former naming contexts out of what all servers
 // share.
-func (e *erasure) settings() ([]table.Redaction, error) {
+func (e *erasure) settings(ctx context.Context) ([]table.Redaction, error) {
 	rows := rowSet{}
-	err := e.history(e.p.SettingsTable, oneRow(catalog.SettingsRow), func(p *table.Past) error {
+	err := e.history(ctx, e.p.SettingsTable, oneRow(catalog.SettingsRow), func(p *table.Past) error {
 		for _, c := range p.Cells {
 			var s catalog.Settings
 			if c.Family != catalog.HeaderFamily || c.Tombstone || c.Revision > e.r.At.Max() || json.Unmarshal(c.Value, &s) != nil {

@@ -144,7 +144,7 @@ func effect(ctx context.Context, from, to *state.Snapshot, id entry.ID) (Effect,
 
 // Lookup tests whether a query finds one entry, and returns it as Search would.
 func Lookup(ctx context.Context, s *state.Snapshot, q search.Query, id entry.ID) (found search.Result, ok bool, err error) {
-	f := search.NewFinder(ctx, s, q, func(r *search.Result, e error) bool {
+	f := search.NewFinder(s, q, func(r *search.Result, e error) bool {
 		if err = e; e == nil {
 			found, ok = *r, true
 			found.Position = nil
@@ -158,12 +158,12 @@ func Lookup(ctx context.Context, s *state.Snapshot, q search.Query, id entry.ID)
 	}
 	in := id == q.Base
 	if q.Scope != op.BaseObject {
-		if in, err = f.InScope(id, node.Parent); err != nil {
+		if in, err = f.InScope(ctx, id, node.Parent); err != nil {
 			return found, false, err
 		}
 	}
-	if in && f.Offer(index.Candidate{ID: id, Parent: node.Parent, Maybe: true}) {
-		f.Flush()
+	if in && f.Offer(ctx, index.Candidate{ID: id, Parent: node.Parent, Maybe: true}) {
+		f.Flush(ctx)
 	}
 	return found, ok, err
 }

@@ -2,6 +2,7 @@ package search
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -54,9 +55,9 @@ func (f *finder) selectRows() table.Select {
 }
 
 // scan tests all rows of a range of the tree that are in scope.
-func (f *finder) scan(rows table.Range) {
+func (f *finder) scan(ctx context.Context, rows table.Range) {
 	test := newRowTest(f.q.Filter)
-	for row, err := range f.s.Reader.Scan(f.ctx, f.s.Keeper.Tree, index.Continue(rows, f.q.After), f.selectRows()) {
+	for row, err := range f.s.Reader.Scan(ctx, f.s.Keeper.Tree, index.Continue(rows, f.q.After), f.selectRows()) {
 		if err != nil {
 			f.fail(err)
 			return
@@ -74,11 +75,11 @@ func (f *finder) scan(rows table.Range) {
 			f.fail(table.ErrCorrupt)
 			return
 		}
-		if !f.consider(c, nil) {
+		if !f.consider(ctx, c, nil) {
 			return
 		}
 	}
-	f.Flush()
+	f.Flush(ctx)
 }
 
 // skip counts a row that its columns ruled out; false: stop.
@@ -90,12 +91,12 @@ func (f *finder) skip() bool {
 // subtree scans what is below the base. Below a naming context, or all of them,
 // that is likely most of the table, which is then read from end to end; below
 // anything else the tree is walked.
-func (f *finder) subtree() {
+func (f *finder) subtree(ctx context.Context) {
 	if f.q.Base == catalog.Root {
-		f.scan(table.Range{})
+		f.scan(ctx, table.Range{})
 		return
 	}
-	node, err := f.s.Node(f.ctx, f.q.Base)
+	node, err := f.s.Node(ctx, f.q.Base)
 	if err != nil || node == nil {
 		if err != nil {
 			f.fail(err)
@@ -103,23 +104,23 @@ func (f *finder) subtree() {
 		return
 	}
 	if node.Parent == catalog.Root {
-		f.scan(table.Range{})
+		f.scan(ctx, table.Range{})
 		return
 	}
-	f.walk()
+	f.walk(ctx)
 }
 
 // walk goes through a subtree depth first, each entry before those below it.
-func (f *finder) walk() {
+func (f *finder) walk(ctx context.Context) {
 	w := walker{f: f, test: newRowTest(f.q.Filter), sel: f.selectRows()}
 	w.sel.Filter = nil // what does not match may have matches below it
 	if f.q.Scope == op.WholeSubtree && len(f.q.After) == 0 {
-		if !f.Offer(index.Candidate{ID: f.q.Base, Maybe: true, Position: f.q.Base[:]}) {
+		if !f.Offer(ctx, index.Candidate{ID: f.q.Base, Maybe: true, Position: f.q.Base[:]}) {
 			return
 		}
 	}
-	if w.resume() && w.below(f.q.Base) {
-		f.Flush()
+	if w.resume(ctx) && w.below(ctx, f.q.Base) {
+		f.Flush(ctx)
 	}
 }
 
@@ -134,14 +135,14 @@ type walker struct {
 }
 
 // resume finds the path of the position After; false: it failed.
-func (w *walker) resume() bool {
+func (w *walker) resume(ctx context.Context) bool {
 	after := w.f.q.After
 	if len(after) <= len(entry.ID{}) {
 		return true // none, or the base's own
 	}
 	w.path = [][]byte{after}
 	for p := tree.Parent(after); p != w.f.q.Base; {
-		node, err := w.f.s.Node(w.f.ctx, p)
+		node, err := w.f.s.Node(ctx, p)
 		if err == nil && node == nil {
 			err = fmt.Errorf("position of a search: %w", table.ErrCorrupt)
 		}
@@ -160,17 +161,17 @@ func (w *walker) resume() bool {
 const ChildrenPage = 256
 
 // below walks the children of an entry; false: stop.
-func (w *walker) below(parent entry.ID) bool {
+func (w *walker) below(ctx context.Context, parent entry.ID) bool {
 	rows := tree.Children(parent)
 	if len(w.path) > 0 { // down to the position first
 		at := w.path[0]
 		w.path = w.path[1:]
-		id, ok, err := w.f.s.Child(w.f.ctx, at)
+		id, ok, err := w.f.s.Child(ctx, at)
 		if err != nil {
 			w.f.fail(err)
 			return false
 		}
-		if ok && !w.below(id) {
+		if ok && !w.below(ctx, id) {
 			return false
 		}
 		rows = index.Continue(rows, at)
@@ -178,7 +179,7 @@ func (w *walker) below(parent entry.ID) bool {
 	sel := w.sel
 	sel.MaxRows = ChildrenPage
 	for {
-		page, err := w.page(rows, sel)
+		page, err := w.page(ctx, rows, sel)
 		if err != nil {
 			w.f.fail(err)
 			return false
@@ -188,10 +189,10 @@ func (w *walker) below(parent entry.ID) bool {
 		}
 		for i := range page {
 			c := &page[i]
-			if c.match && !w.f.Offer(c.Candidate) {
+			if c.match && !w.f.Offer(ctx, c.Candidate) {
 				return false
 			}
-			if !w.f.leaf(c.ID) && !w.below(c.ID) {
+			if !w.f.leaf(c.ID) && !w.below(ctx, c.ID) {
 				return false
 			}
 		}
@@ -208,8 +209,8 @@ type walked struct {
 }
 
 // page reads some children and tests them.
-func (w *walker) page(rows table.Range, sel table.Select) (page []walked, err error) {
-	for row, err := range w.f.s.Reader.Scan(w.f.ctx, w.f.s.Keeper.Tree, rows, sel) {
+func (w *walker) page(ctx context.Context, rows table.Range, sel table.Select) (page []walked, err error) {
+	for row, err := range w.f.s.Reader.Scan(ctx, w.f.s.Keeper.Tree, rows, sel) {
 		if err != nil {
 			return nil, err
 		}

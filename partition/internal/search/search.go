@@ -75,20 +75,20 @@ func Search(ctx context.Context, s *state.Snapshot, q Query) iter.Seq2[*Result, 
 			searchInOrder(ctx, s, q, yield)
 			return
 		}
-		f := NewFinder(ctx, s, q, yield)
+		f := NewFinder(s, q, yield)
 		defer f.Release()
 		if q.Cost != nil {
 			defer f.addTo(q.Cost)
 		}
-		f.run()
+		f.run(ctx)
 	}
 }
 
 // finder runs one query.
 type finder struct {
-	s       *state.Snapshot
-	q       Query
-	ctx     context.Context
+	s *state.Snapshot
+	q Query
+
 	yield   func(*Result, error) bool
 	access  plan.Access
 	batch   []index.Candidate
@@ -116,10 +116,10 @@ const (
 	largeBatch = 256
 )
 
-func NewFinder(ctx context.Context, s *state.Snapshot, q Query, yield func(*Result, error) bool) *finder {
+func NewFinder(s *state.Snapshot, q Query, yield func(*Result, error) bool) *finder {
 	q.Filter = filter.Definite(q.Filter) // nobody asks whether it is False or Undefined
 	f := finders.Get().(*finder)
-	f.s, f.q, f.ctx, f.yield, f.size = s, q, ctx, yield, firstBatch
+	f.s, f.q, f.yield, f.size = s, q, yield, firstBatch
 	return f
 }
 
@@ -146,16 +146,16 @@ func (f *finder) addTo(c *Cost) {
 	}
 }
 
-func (f *finder) run() {
+func (f *finder) run(ctx context.Context) {
 	switch {
 	case f.q.Scope == op.BaseObject:
-		f.base()
+		f.base(ctx)
 	case f.plan():
-		f.candidates()
+		f.candidates(ctx)
 	case f.q.Scope == op.SingleLevel:
-		f.scan(tree.Children(f.q.Base))
+		f.scan(ctx, tree.Children(f.q.Base))
 	default:
-		f.subtree()
+		f.subtree(ctx)
 	}
 }
 
@@ -168,44 +168,44 @@ func (f *finder) plan() bool {
 func (f *finder) fail(err error) { f.yield(nil, err) }
 
 // base tests the one entry.
-func (f *finder) base() {
+func (f *finder) base(ctx context.Context) {
 	if len(f.q.After) > 0 || f.q.Base == catalog.Root {
 		return
 	}
-	f.Offer(index.Candidate{ID: f.q.Base, Maybe: true, Position: f.q.Base[:]})
-	f.Flush()
+	f.Offer(ctx, index.Candidate{ID: f.q.Base, Maybe: true, Position: f.q.Base[:]})
+	f.Flush(ctx)
 }
 
 // candidates runs the access and looks up what is in scope.
-func (f *finder) candidates() {
-	for c, err := range f.access.Run(f.ctx, f.s.Reader, f.q.After) {
-		if !f.consider(c, err) {
+func (f *finder) candidates(ctx context.Context) {
+	for c, err := range f.access.Run(ctx, f.s.Reader, f.q.After) {
+		if !f.consider(ctx, c, err) {
 			return
 		}
 	}
-	f.Flush()
+	f.Flush(ctx)
 }
 
 // consider offers a candidate if it is in scope; false: stop.
-func (f *finder) consider(c index.Candidate, err error) bool {
+func (f *finder) consider(ctx context.Context, c index.Candidate, err error) bool {
 	if err != nil {
 		f.fail(err)
 		return false
 	}
-	in, err := f.InScope(c.ID, c.Parent)
+	in, err := f.InScope(ctx, c.ID, c.Parent)
 	if err != nil {
 		f.fail(err)
 		return false
 	}
-	return !in || f.Offer(c)
+	return !in || f.Offer(ctx, c)
 }
 
 // InScope reports whether an entry is in the query's scope. The parent's id decides,
 // except in subtrees, where the nodes above are read: they are few and cached.
-func (f *finder) InScope(id, parent entry.ID) (bool, error) {
+func (f *finder) InScope(ctx context.Context, id, parent entry.ID) (bool, error) {
 	if parent == catalog.Root && (f.q.Base != catalog.Root || f.q.Scope == op.SingleLevel) {
 		// A naming context's own entry, or a candidate whose parent is unknown.
-		if node, err := f.s.Node(f.ctx, id); err != nil || node == nil {
+		if node, err := f.s.Node(ctx, id); err != nil || node == nil {
 			return false, err
 		} else {
 			parent = node.Parent
@@ -223,11 +223,11 @@ func (f *finder) InScope(id, parent entry.ID) (bool, error) {
 			return false, nil
 		}
 	}
-	return f.s.Below(f.ctx, parent, f.q.Base)
+	return f.s.Below(ctx, parent, f.q.Base)
 }
 
 // Offer adds a candidate in scope; false: stop.
-func (f *finder) Offer(c index.Candidate) bool {
+func (f *finder) Offer(ctx context.Context, c index.Candidate) bool {
 	if c.ID == catalog.SubschemaID {
 		return true
 	}
@@ -239,12 +239,12 @@ func (f *finder) Offer(c index.Candidate) bool {
 		return true
 	}
 	f.size = min(2*f.size, largeBatch)
-	return f.Flush()
+	return f.Flush(ctx)
 }
 
 // Flush looks the batch up, those not cached in one read, tests and yields.
-func (f *finder) Flush() bool {
-	if err := f.lookUp(); err != nil {
+func (f *finder) Flush(ctx context.Context) bool {
+	if err := f.lookUp(ctx); err != nil {
 		f.fail(err)
 		return false
 	}
@@ -252,7 +252,7 @@ func (f *finder) Flush() bool {
 		if it == nil {
 			continue // gone meanwhile in this transaction, or never there
 		}
-		if ok := f.test(&f.batch[i], it); !ok {
+		if ok := f.test(ctx, &f.batch[i], it); !ok {
 			return false
 		}
 	}
@@ -261,7 +261,7 @@ func (f *finder) Flush() bool {
 }
 
 // lookUp reads the entries of the batch.
-func (f *finder) lookUp() error {
+func (f *finder) lookUp(ctx context.Context) error {
 	f.items, f.ids = f.items[:0], f.ids[:0]
 	for i := range f.batch {
 		it := f.s.Current(f.batch[i].ID)
@@ -273,7 +273,7 @@ func (f *finder) lookUp() error {
 	if len(f.ids) == 0 {
 		return nil
 	}
-	rows, err := getMany(f.ctx, f.s, f.ids)
+	rows, err := getMany(ctx, f.s, f.ids)
 	if err != nil {
 		return err
 	}
@@ -281,7 +281,7 @@ func (f *finder) lookUp() error {
 		if it != nil {
 			continue
 		}
-		if f.items[i], err = f.s.Decode(f.ctx, f.batch[i].ID, rows[0]); err != nil {
+		if f.items[i], err = f.s.Decode(ctx, f.batch[i].ID, rows[0]); err != nil {
 			return err
 		}
 		rows = rows[1:]
@@ -299,17 +299,17 @@ func getMany(ctx context.Context, s *state.Snapshot, ids [][]byte) ([]table.Row,
 }
 
 // test decides one entry and yields it; false: stop.
-func (f *finder) test(c *index.Candidate, it *cache.Item) bool {
+func (f *finder) test(ctx context.Context, c *index.Candidate, it *cache.Item) bool {
 	if f.tested++; !f.within() {
 		return false
 	}
-	name, err := f.s.NameOf(f.ctx, c.ID, it)
+	name, err := f.s.NameOf(ctx, c.ID, it)
 	if err != nil {
 		f.fail(err)
 		return false
 	}
 	if c.Maybe {
-		match, err := f.matches(c.ID, it, name)
+		match, err := f.matches(ctx, c.ID, it, name)
 		if err != nil {
 			f.fail(err)
 			return false
@@ -318,7 +318,7 @@ func (f *finder) test(c *index.Candidate, it *cache.Item) bool {
 			return true
 		}
 	}
-	e, err := f.s.EntryOf(f.ctx, c.ID, it, f.q.Secrets, f.q.Only)
+	e, err := f.s.EntryOf(ctx, c.ID, it, f.q.Secrets, f.q.Only)
 	if err != nil {
 		f.fail(err)
 		return false
@@ -342,18 +342,18 @@ func (f *finder) within() bool {
 
 // matches evaluates the filter on an entry; of one with very many values, on
 // its columns first.
-func (f *finder) matches(id entry.ID, it *cache.Item, name string) (bool, error) {
+func (f *finder) matches(ctx context.Context, id entry.ID, it *cache.Item, name string) (bool, error) {
 	if f.q.Filter == filter.Const(filter.True) {
 		return true, nil
 	}
 	e := it.Entry
 	if e == nil {
 		var err error
-		if e, err = f.s.Wide(f.ctx, id, filterTypes(f.q.Filter)); err != nil {
+		if e, err = f.s.Wide(ctx, id, filterTypes(f.q.Filter)); err != nil {
 			return false, err
 		}
 	}
-	e, err := f.withChildren(id, e)
+	e, err := f.withChildren(ctx, id, e)
 	if err != nil {
 		return false, err
 	}
@@ -370,7 +370,7 @@ func (f *finder) matches(id entry.ID, it *cache.Item, name string) (bool, error)
 
 // withChildren returns the entry with hasSubordinates and numSubordinates, which are
 // not stored, as far as the filter is about them.
-func (f *finder) withChildren(id entry.ID, e *entry.Entry) (*entry.Entry, error) {
+func (f *finder) withChildren(ctx context.Context, id entry.ID, e *entry.Entry) (*entry.Entry, error) {
 	if !f.looked {
 		f.lookForDerived()
 	}
@@ -379,7 +379,7 @@ func (f *finder) withChildren(id entry.ID, e *entry.Entry) (*entry.Entry, error)
 	}
 	more := slices.Clip(e.Attributes)
 	for _, t := range f.derived {
-		value, err := ofChildren(f.ctx, f.s, t, id)
+		value, err := ofChildren(ctx, f.s, t, id)
 		if err != nil {
 			return nil, err
 		}
@@ -421,13 +421,13 @@ func filterTypes(f filter.Resolved) (ts []*schema.AttributeType) {
 // Explain says in text how Search would run a query and, if run, what it did.
 func Explain(ctx context.Context, s *state.Snapshot, q Query, run bool) (string, error) {
 	var failed error
-	f := NewFinder(ctx, s, q, func(_ *Result, err error) bool {
+	f := NewFinder(s, q, func(_ *Result, err error) bool {
 		failed = err
 		return err == nil
 	})
 	f.plan()
 	if run {
-		f.run()
+		f.run(ctx)
 	}
 	var b strings.Builder
 	switch {

@@ -131,14 +131,14 @@ func (x *Sorter) IDs() []entry.ID {
 // Results streams entries by their ids, as Search found them in this state.
 func Results(ctx context.Context, s *state.Snapshot, ids []entry.ID, q Query) iter.Seq2[*Result, error] {
 	return func(yield func(*Result, error) bool) {
-		f := NewFinder(ctx, s, q, yield)
+		f := NewFinder(s, q, yield)
 		defer f.Release()
 		for _, id := range ids {
-			if !f.Offer(index.Candidate{ID: id}) {
+			if !f.Offer(ctx, index.Candidate{ID: id}) {
 				return
 			}
 		}
-		f.Flush()
+		f.Flush(ctx)
 	}
 }
 
@@ -210,7 +210,7 @@ func searchInOrder(ctx context.Context, s *state.Snapshot, q Query, yield func(*
 func searchPart(ctx context.Context, s *state.Snapshot, q Query, part byte, after []byte, yield func(*Result, error) bool) bool {
 	var position []byte
 	more := true
-	f := NewFinder(ctx, s, q, func(r *Result, err error) bool {
+	f := NewFinder(s, q, func(r *Result, err error) bool {
 		if err == nil {
 			position = append(append(position[:0], part), r.Position...)
 			r.Position = position
@@ -228,17 +228,17 @@ func searchPart(ctx context.Context, s *state.Snapshot, q Query, part byte, afte
 	}
 	f.only = func(e *entry.Entry, _ []byte) bool { return q.Order.Least(e) == nil }
 	if part == withoutValue {
-		f.run()
+		f.run(ctx)
 		return more
 	}
 	f.only = func(e *entry.Entry, position []byte) bool { return q.Order.stands(e, position) }
 	for c, err := range orderedBy(s, q.Order).InOrder(ctx, s.Reader, q.Order.Reverse, after) {
 		c.Maybe = true
-		if !f.consider(c, err) {
+		if !f.consider(ctx, c, err) {
 			return more
 		}
 	}
-	f.Flush()
+	f.Flush(ctx)
 	return more
 }
 

@@ -20,7 +20,7 @@ const maxInner = 1 << 20
 // is bounded; nothing is sorted.
 func Walk(ctx context.Context, s *state.Snapshot, q Query) iter.Seq2[*Result, error] {
 	return func(yield func(*Result, error) bool) {
-		f := &finder{s: s, q: q, ctx: ctx, yield: yield, size: firstBatch}
+		f := &finder{s: s, q: q, yield: yield, size: firstBatch}
 		if q.Base == catalog.Root {
 			f.q.Scope = op.Subordinates // the root is no entry
 		}
@@ -29,7 +29,7 @@ func Walk(ctx context.Context, s *state.Snapshot, q Query) iter.Seq2[*Result, er
 			f.fail(err)
 			return
 		}
-		f.walk()
+		f.walk(ctx)
 	}
 }
 

@@ -37,17 +37,17 @@ func (o ReindexOptions) WithDefaults() ReindexOptions {
 
 // FillFrom enters the entries of a snapshot into indexes.
 func FillFrom(ctx context.Context, s *state.Snapshot, to load.Filling, c *catalog.Catalog, types []*schema.AttributeType, o ReindexOptions) error {
-	f := &filler{s: s, ctx: ctx, w: load.NewLoadWriter(to), bulk: to, o: o}
+	f := &filler{s: s, w: load.NewLoadWriter(to), bulk: to, o: o}
 	for _, t := range types {
 		f.indexes = append(f.indexes, &indexCheck{Indexed: c.Indexes[t]})
 	}
-	return f.run()
+	return f.run(ctx)
 }
 
 // filler enters all entries into some indexes.
 type filler struct {
-	s       *state.Snapshot
-	ctx     context.Context
+	s *state.Snapshot
+
 	bulk    load.Filling
 	w       *load.LoadWriter
 	indexes []*indexCheck
@@ -57,32 +57,32 @@ type filler struct {
 
 // run reads of each entry its place and the values of the types. Wide entries
 // are read a page after the other.
-func (f *filler) run() error {
+func (f *filler) run(ctx context.Context) error {
 	sel := table.Select{Families: []table.Family{master.TreeInfo, master.UpAttributes}, MaxCells: state.MaxColumns}
 	for _, x := range f.indexes {
 		sel.Columns = append(sel.Columns, master.Columns(x.Typ, ""), table.ColumnPrefix(master.UpAttributes, []byte(x.Typ.Name()+";")))
 	}
-	for row, err := range f.s.Reader.Scan(f.ctx, f.s.Keeper.Master, table.Range{}, sel) {
+	for row, err := range f.s.Reader.Scan(ctx, f.s.Keeper.Master, table.Range{}, sel) {
 		if err != nil {
 			return err
 		}
-		if err := f.row(row, sel); err != nil {
+		if err := f.row(ctx, row, sel); err != nil {
 			return err
 		}
 		f.entries++
 		if f.entries%verifyBatch == 0 {
 			f.o.Progress(f.entries)
-			if err := f.flush(); err != nil {
+			if err := f.flush(ctx); err != nil {
 				return err
 			}
 		}
 	}
 	f.o.Progress(f.entries)
-	return f.flush()
+	return f.flush(ctx)
 }
 
 // row enters one entry.
-func (f *filler) row(row table.Row, sel table.Select) error {
+func (f *filler) row(ctx context.Context, row table.Row, sel table.Select) error {
 	x := &subject{row: row.Clone()}
 	copy(x.id[:], row.Key)
 	var ok bool
@@ -90,28 +90,28 @@ func (f *filler) row(row table.Row, sel table.Select) error {
 		if len(row.Cells) < state.MaxColumns {
 			return nil // no entry: check reports it
 		}
-		return f.wide(x, sel)
+		return f.wide(ctx, x, sel)
 	}
-	return f.enter(x, x.row.Family(master.UpAttributes))
+	return f.enter(ctx, x, x.row.Family(master.UpAttributes))
 }
 
 // wide enters an entry page by page.
-func (f *filler) wide(x *subject, sel table.Select) error {
-	head, err := f.s.Reader.Get(f.ctx, f.s.Keeper.Master, x.row.Key, table.Select{Families: []table.Family{master.TreeInfo}})
+func (f *filler) wide(ctx context.Context, x *subject, sel table.Select) error {
+	head, err := f.s.Reader.Get(ctx, f.s.Keeper.Master, x.row.Key, table.Select{Families: []table.Family{master.TreeInfo}})
 	if err != nil {
 		return err
 	}
 	x.node, _ = master.DecodeNode(head)
 	for _, c := range sel.Columns {
 		for {
-			page, err := f.s.Reader.Get(f.ctx, f.s.Keeper.Master, x.row.Key, table.Select{Columns: []table.ColumnRange{c}, Families: []table.Family{c.Family}, MaxCells: cellsPage})
+			page, err := f.s.Reader.Get(ctx, f.s.Keeper.Master, x.row.Key, table.Select{Columns: []table.ColumnRange{c}, Families: []table.Family{c.Family}, MaxCells: cellsPage})
 			if err != nil {
 				return err
 			}
-			if err := f.enter(x, page.Cells); err != nil {
+			if err := f.enter(ctx, x, page.Cells); err != nil {
 				return err
 			}
-			if err := f.flush(); err != nil {
+			if err := f.flush(ctx); err != nil {
 				return err
 			}
 			if len(page.Cells) < cellsPage {
@@ -124,10 +124,10 @@ func (f *filler) wide(x *subject, sel table.Select) error {
 }
 
 // enter writes the index cells of some values.
-func (f *filler) enter(x *subject, cells []table.Cell) error {
-	v := &verifier{p: f.s.Keeper, s: f.s, ctx: f.ctx}
+func (f *filler) enter(ctx context.Context, x *subject, cells []table.Cell) error {
+	v := &verifier{p: f.s.Keeper, s: f.s}
 	x.values = x.values[:0]
-	if err := v.quietly(x, cells); err != nil {
+	if err := v.quietly(ctx, x, cells); err != nil {
 		return err
 	}
 	for _, c := range f.indexes {
@@ -138,7 +138,7 @@ func (f *filler) enter(x *subject, cells []table.Cell) error {
 	return nil
 }
 
-func (f *filler) flush() error { return f.w.Flush(f.ctx, f.bulk) }
+func (f *filler) flush(ctx context.Context) error { return f.w.Flush(ctx, f.bulk) }
 
 // errFound says that a rebuild was not made.
 func errFound(n int) error {

@@ -36,13 +36,13 @@ func Rebuild(ctx context.Context, s table.Store, o catalog.Options, ro ReindexOp
 	ro = ro.WithDefaults()
 	names := spill.New("", load.DefaultLoadMemory/2)
 	defer names.Close()
-	r := &rebuilder{p: p, ctx: ctx, o: ro, names: names}
-	return r.run()
+	r := &rebuilder{p: p, o: ro, names: names}
+	return r.run(ctx)
 }
 
 type rebuilder struct {
-	p     *catalog.Keeper
-	ctx   context.Context
+	p *catalog.Keeper
+
 	o     ReindexOptions
 	names *spill.Map
 	v     *verifier // derives what follows from values, and reports
@@ -50,52 +50,52 @@ type rebuilder struct {
 	found int
 }
 
-func (r *rebuilder) run() (int, error) {
-	if err := r.p.DB.Alone(r.ctx); err != nil { // all keys may change
+func (r *rebuilder) run(ctx context.Context) (int, error) {
+	if err := r.p.DB.Alone(ctx); err != nil { // all keys may change
 		return 0, err
 	}
 	s := state.Newest(r.p)
 	defer s.Close()
 	s.Cached = false
-	r.v = &verifier{p: r.p, s: s, ctx: r.ctx, above: map[entry.ID]bool{}}
+	r.v = &verifier{p: r.p, s: s, above: map[entry.ID]bool{}}
 	r.v.o.Found = func(f *Finding) error { r.found++; return r.o.Found(f) }
 	// First look only, so that nothing is touched if it cannot be done.
-	if err := r.each(r.Claim); err != nil {
+	if err := r.each(ctx, r.Claim); err != nil {
 		return 0, err
 	}
 	if r.found > 0 {
 		return 0, errFound(r.found)
 	}
-	c, types, err := r.clear()
+	c, types, err := r.clear(ctx)
 	if err != nil {
 		return 0, err
 	}
-	b, err := r.p.DB.Bulk(r.ctx, table.BulkOptions{Memory: load.DefaultLoadMemory})
+	b, err := r.p.DB.Bulk(ctx, table.BulkOptions{Memory: load.DefaultLoadMemory})
 	if err != nil {
 		return 0, err
 	}
-	defer b.Abort(context.WithoutCancel(r.ctx))
-	r.f = &filler{s: s, ctx: r.ctx, bulk: b, o: r.o, w: load.NewLoadWriter(b)}
+	defer b.Abort(context.WithoutCancel(ctx))
+	r.f = &filler{s: s, bulk: b, o: r.o, w: load.NewLoadWriter(b)}
 	for _, x := range c.Ordered {
 		r.f.indexes = append(r.f.indexes, &indexCheck{Indexed: x})
 	}
-	if err := r.Write(); err != nil {
+	if err := r.Write(ctx); err != nil {
 		return 0, err
 	}
-	at, err := b.Commit(r.ctx, []byte(`"" `+"\nrebuild"))
+	at, err := b.Commit(ctx, []byte(`"" `+"\nrebuild"))
 	if err != nil {
 		return 0, err
 	}
-	if err := Complete(r.ctx, r.p, types, at); err != nil {
+	if err := Complete(ctx, r.p, types, at); err != nil {
 		return 0, err
 	}
 	h := *r.p.Origin
 	h.Normalizer = schema.Version()
-	return r.f.entries, h.Write(r.ctx, r.p.Store)
+	return r.f.entries, h.Write(ctx, r.p.Store)
 }
 
 // clear puts the indexes out of service and makes their tables empty.
-func (r *rebuilder) clear() (*catalog.Catalog, []*schema.AttributeType, error) {
+func (r *rebuilder) clear(ctx context.Context) (*catalog.Catalog, []*schema.AttributeType, error) {
 	old := r.v.s.Catalog
 	h := *old.Header
 	h.Indexes = nil
@@ -108,21 +108,21 @@ func (r *rebuilder) clear() (*catalog.Catalog, []*schema.AttributeType, error) {
 	specs := old.Specs(&h)
 	c, err := old.With(&h)
 	if err == nil {
-		_, err = write.Install(r.ctx, r.p, c)
+		_, err = write.Install(ctx, r.p, c)
 	}
 	if err == nil {
-		err = r.p.Store.Drop(r.ctx, tables...)
+		err = r.p.Store.Drop(ctx, tables...)
 	}
 	if err == nil {
-		err = r.p.Store.Create(r.ctx, specs...)
+		err = r.p.Store.Create(ctx, specs...)
 	}
 	return c, types, err
 }
 
 // each calls f with every entry; what is none is left to check.
-func (r *rebuilder) each(f func(*subject) error) error {
+func (r *rebuilder) each(ctx context.Context, f func(context.Context, *subject) error) error {
 	sel := table.Select{Families: []table.Family{master.TreeInfo, master.UpAttributes, master.Secrets, master.NormAttributes}}
-	for row, err := range r.v.s.Reader.Scan(r.ctx, r.p.Master, table.Range{}, sel) {
+	for row, err := range r.v.s.Reader.Scan(ctx, r.p.Master, table.Range{}, sel) {
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func (r *rebuilder) each(f func(*subject) error) error {
 		if x.node, ok = master.DecodeNode(x.row); !ok {
 			continue
 		}
-		if err := f(x); err != nil {
+		if err := f(ctx, x); err != nil {
 			return err
 		}
 	}
@@ -158,58 +158,58 @@ func (r *rebuilder) rdn(x *subject) (dn.Norm, error) {
 }
 
 // Claim takes a name, and reports a second entry of it.
-func (r *rebuilder) Claim(x *subject) error {
+func (r *rebuilder) Claim(ctx context.Context, x *subject) error {
 	for _, f := range []table.Family{master.UpAttributes, master.Secrets} {
 		cells := x.row.Family(f)
 		for i := range cells {
-			if err := r.v.value(x, &cells[i]); err != nil {
+			if err := r.v.value(ctx, x, &cells[i]); err != nil {
 				return err
 			}
 		}
 	}
 	rdn, err := r.rdn(x)
 	if err != nil {
-		return r.v.found(FaultName, master.Name, x.id, "the name %q: %v", x.node.UpRDN, err)
+		return r.v.found(ctx, FaultName, master.Name, x.id, "the name %q: %v", x.node.UpRDN, err)
 	}
 	h := sha256.Sum256(tree.Key(x.node.Parent, rdn))
 	had, taken, err := r.names.Put(spill.Key(h[:16]), spill.Value(x.id))
 	if err != nil || !taken {
 		return err
 	}
-	return r.v.found(FaultName, tree.Name, x.id, "it would have the same name as the entry %s (%s): rename one of them", entry.ID(had), r.v.name(entry.ID(had)))
+	return r.v.found(ctx, FaultName, tree.Name, x.id, "it would have the same name as the entry %s (%s): rename one of them", entry.ID(had), r.v.name(ctx, entry.ID(had)))
 }
 
 // Write makes all rows anew.
-func (r *rebuilder) Write() error {
+func (r *rebuilder) Write(ctx context.Context) error {
 	old := table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}, MaxCells: 1}
 	n := 0
-	for row, err := range r.v.s.Reader.Scan(r.ctx, r.p.Tree, table.Range{}, old) {
+	for row, err := range r.v.s.Reader.Scan(ctx, r.p.Tree, table.Range{}, old) {
 		if err != nil {
 			return err
 		}
 		r.f.w.Write(r.p.Tree, table.Mutation{Row: append([]byte(nil), row.Key...), DeleteRow: true})
 		if n++; n%verifyBatch == 0 {
-			if err := r.f.flush(); err != nil {
+			if err := r.f.flush(ctx); err != nil {
 				return err
 			}
 		}
 	}
-	if err := r.each(r.entry); err != nil {
+	if err := r.each(ctx, r.entry); err != nil {
 		return err
 	}
 	r.o.Progress(r.f.entries)
-	return r.f.flush()
+	return r.f.flush(ctx)
 }
 
 // entry makes an entry's rows: that of the tree, its index cells, and in master
 // what is made by normal forms. Cells of the new revision lie over the deletion
 // of the tree's rows, which hides older ones only.
-func (r *rebuilder) entry(x *subject) error {
+func (r *rebuilder) entry(ctx context.Context, x *subject) error {
 	rdn, err := r.rdn(x)
 	if err != nil {
 		return err
 	}
-	if err := r.f.enter(x, x.row.Family(master.UpAttributes)); err != nil {
+	if err := r.f.enter(ctx, x, x.row.Family(master.UpAttributes)); err != nil {
 		return err
 	}
 	inTree := table.Mutation{Row: tree.Key(x.node.Parent, rdn), Cells: []table.Cell{tree.Cell(x.id)}}
@@ -239,7 +239,7 @@ func (r *rebuilder) entry(x *subject) error {
 	r.f.w.Write(r.p.Master, inMaster)
 	if r.f.entries++; r.f.entries%verifyBatch == 0 {
 		r.o.Progress(r.f.entries)
-		return r.f.flush()
+		return r.f.flush(ctx)
 	}
 	return nil
 }

@@ -22,8 +22,8 @@ import (
 // the parent's entryUUID. The names of all entries are held in memory.
 func Salvage(ctx context.Context, s *state.Snapshot, lost func(what string, err error) error) iter.Seq2[*search.Result, error] {
 	return func(yield func(*search.Result, error) bool) {
-		w := &salvage{s: s, ctx: ctx, lost: lost, yield: yield, below: map[entry.ID][]*wreck{}, known: map[entry.ID]bool{catalog.Root: true}}
-		if err := w.run(); err != nil && !errors.Is(err, errStop) {
+		w := &salvage{s: s, lost: lost, yield: yield, below: map[entry.ID][]*wreck{}, known: map[entry.ID]bool{catalog.Root: true}}
+		if err := w.run(ctx); err != nil && !errors.Is(err, errStop) {
 			yield(nil, err)
 		}
 	}
@@ -33,8 +33,8 @@ func Salvage(ctx context.Context, s *state.Snapshot, lost func(what string, err 
 var errStop = errors.New("stop")
 
 type salvage struct {
-	s     *state.Snapshot
-	ctx   context.Context
+	s *state.Snapshot
+
 	lost  func(string, error) error
 	yield func(*search.Result, error) bool
 	below map[entry.ID][]*wreck // children of an entry, in the order of their ids
@@ -47,14 +47,14 @@ type wreck struct {
 	rdn        string
 }
 
-func (w *salvage) run() error {
-	if err := w.names(); err != nil {
+func (w *salvage) run(ctx context.Context) error {
+	if err := w.names(ctx); err != nil {
 		return err
 	}
-	if err := w.nameless(); err != nil {
+	if err := w.nameless(ctx); err != nil {
 		return err
 	}
-	if err := w.children(catalog.Root, ""); err != nil {
+	if err := w.children(ctx, catalog.Root, ""); err != nil {
 		return err
 	}
 	for _, parent := range w.orphaned() {
@@ -62,7 +62,7 @@ func (w *salvage) run() error {
 		if err := w.lost(name, fmt.Errorf("it has %d entries below it, which stand below that name", len(w.below[parent]))); err != nil {
 			return err
 		}
-		if err := w.children(parent, name); err != nil {
+		if err := w.children(ctx, parent, name); err != nil {
 			return err
 		}
 	}
@@ -70,8 +70,8 @@ func (w *salvage) run() error {
 }
 
 // scan goes past what cannot be read.
-func (w *salvage) scan(t table.Table, s table.Select) iter.Seq2[table.Row, error] {
-	return scanPast(w.ctx, w.s, t, s, func(r table.Range, err error) error {
+func (w *salvage) scan(ctx context.Context, t table.Table, s table.Select) iter.Seq2[table.Row, error] {
+	return scanPast(ctx, w.s, t, s, func(r table.Range, err error) error {
 		return w.lost(gapText(t.Name(), r), err)
 	})
 }
@@ -87,8 +87,8 @@ func gapText(tbl string, r table.Range) string {
 }
 
 // names reads the names of all entries.
-func (w *salvage) names() error {
-	for row, err := range w.scan(w.s.Keeper.Master, table.Select{Families: []table.Family{master.TreeInfo}}) {
+func (w *salvage) names(ctx context.Context) error {
+	for row, err := range w.scan(ctx, w.s.Keeper.Master, table.Select{Families: []table.Family{master.TreeInfo}}) {
 		if err != nil {
 			return err
 		}
@@ -104,8 +104,8 @@ func (w *salvage) names() error {
 }
 
 // nameless reports entries of which only the row of the tree is left.
-func (w *salvage) nameless() error {
-	for row, err := range w.scan(w.s.Keeper.Tree, table.Select{Families: []table.Family{tree.TreeInfo}}) {
+func (w *salvage) nameless(ctx context.Context) error {
+	for row, err := range w.scan(ctx, w.s.Keeper.Tree, table.Select{Families: []table.Family{tree.TreeInfo}}) {
 		if err != nil {
 			return err
 		}
@@ -135,24 +135,24 @@ func (w *salvage) orphaned() (ids []entry.ID) {
 
 // children yields all that is below an entry. A circle is left out: nothing leads
 // to it.
-func (w *salvage) children(parent entry.ID, above string) error {
+func (w *salvage) children(ctx context.Context, parent entry.ID, above string) error {
 	for _, x := range w.below[parent] {
 		name := x.rdn
 		if above != "" {
 			name += "," + above
 		}
-		if err := w.entry(x.id, name); err != nil {
+		if err := w.entry(ctx, x.id, name); err != nil {
 			return err
 		}
-		if err := w.children(x.id, name); err != nil {
+		if err := w.children(ctx, x.id, name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *salvage) entry(id entry.ID, name string) error {
-	e, err := w.s.Entry(w.ctx, id, true)
+func (w *salvage) entry(ctx context.Context, id entry.ID, name string) error {
+	e, err := w.s.Entry(ctx, id, true)
 	switch {
 	case errors.Is(err, table.ErrCorrupt):
 		return w.lost(name, err)

@@ -74,15 +74,15 @@ func Verify(ctx context.Context, p *catalog.Keeper, o VerifyOptions) (int, error
 	s := state.Newest(p)
 	defer s.Close()
 	s.Cached = false // what is checked is the store
-	v := &verifier{p: p, s: s, ctx: ctx, o: o, above: map[entry.ID]bool{}}
-	err := v.run()
+	v := &verifier{p: p, s: s, o: o, above: map[entry.ID]bool{}}
+	err := v.run(ctx)
 	return v.entries, err
 }
 
 type verifier struct {
-	p       *catalog.Keeper
-	s       *state.Snapshot
-	ctx     context.Context
+	p *catalog.Keeper
+	s *state.Snapshot
+
 	o       VerifyOptions
 	indexes []*indexCheck
 	entries int
@@ -91,35 +91,35 @@ type verifier struct {
 	above   map[entry.ID]bool
 }
 
-func (v *verifier) run() error {
-	if err := v.tables(); err != nil {
+func (v *verifier) run(ctx context.Context) error {
+	if err := v.tables(ctx); err != nil {
 		return err
 	}
-	if err := v.unlessDamaged(master.Name, v.master()); err != nil {
+	if err := v.unlessDamaged(ctx, master.Name, v.master(ctx)); err != nil {
 		return err
 	}
-	if err := v.unlessDamaged(tree.Name, v.tree()); err != nil {
+	if err := v.unlessDamaged(ctx, tree.Name, v.tree(ctx)); err != nil {
 		return err
 	}
 	for _, x := range v.indexes {
-		if err := v.unlessDamaged(x.Table().Name(), v.index(x)); err != nil {
+		if err := v.unlessDamaged(ctx, x.Table().Name(), v.index(ctx, x)); err != nil {
 			return err
 		}
 	}
-	if err := v.unique(); err != nil {
+	if err := v.unique(ctx); err != nil {
 		return err
 	}
-	return v.void()
+	return v.void(ctx)
 }
 
 // unique looks for values that are shared and must not be.
-func (v *verifier) unique() error {
+func (v *verifier) unique(ctx context.Context) error {
 	for _, x := range v.s.Catalog.Ordered {
 		for _, base := range x.Unique {
-			_, err := Duplicates(v.ctx, v.s, x, base, func(a, b entry.ID) error {
-				return v.found(FaultUnique, x.Table().Name(), b, "has a value of %s that %s has too, and it must be unique", x.Typ.Name(), v.name(a))
+			_, err := Duplicates(ctx, v.s, x, base, func(a, b entry.ID) error {
+				return v.found(ctx, FaultUnique, x.Table().Name(), b, "has a value of %s that %s has too, and it must be unique", x.Typ.Name(), v.name(ctx, a))
 			})
-			if err := v.unlessDamaged(x.Table().Name(), err); err != nil {
+			if err := v.unlessDamaged(ctx, x.Table().Name(), err); err != nil {
 				return err
 			}
 		}
@@ -128,18 +128,18 @@ func (v *verifier) unique() error {
 }
 
 // found hands a finding over.
-func (v *verifier) found(f Fault, tbl string, id entry.ID, format string, args ...any) error {
+func (v *verifier) found(ctx context.Context, f Fault, tbl string, id entry.ID, format string, args ...any) error {
 	x := &Finding{Fault: f, Table: tbl, ID: id, Text: fmt.Sprintf(format, args...)}
 	if id != catalog.Root {
-		x.Name = v.name(id)
+		x.Name = v.name(ctx, id)
 	}
 	return v.o.Found(x)
 }
 
 // name tells an entry's name as far as the nodes above it can be read.
-func (v *verifier) name(id entry.ID) (name string) {
+func (v *verifier) name(ctx context.Context, id entry.ID) (name string) {
 	for range 100 {
-		node, err := v.node(id)
+		node, err := v.node(ctx, id)
 		if err != nil || node == nil {
 			return name
 		}
@@ -154,8 +154,8 @@ func (v *verifier) name(id entry.ID) (name string) {
 	return name
 }
 
-func (v *verifier) node(id entry.ID) (*master.Node, error) {
-	row, err := v.s.Reader.Get(v.ctx, v.p.Master, master.Row(id), table.Select{Families: []table.Family{master.TreeInfo}})
+func (v *verifier) node(ctx context.Context, id entry.ID) (*master.Node, error) {
+	row, err := v.s.Reader.Get(ctx, v.p.Master, master.Row(id), table.Select{Families: []table.Family{master.TreeInfo}})
 	if err != nil {
 		return nil, err
 	}
@@ -167,17 +167,17 @@ func (v *verifier) node(id entry.ID) (*master.Node, error) {
 }
 
 // tables looks for the tables that there must be.
-func (v *verifier) tables() error {
-	names, err := v.p.Store.Names(v.ctx)
+func (v *verifier) tables(ctx context.Context) error {
+	names, err := v.p.Store.Names(ctx)
 	if err != nil {
 		return err
 	}
 	for _, x := range v.s.Catalog.Ordered {
 		switch {
 		case !slices.Contains(names, x.Table().Name()):
-			err = v.found(FaultMissing, x.Table().Name(), catalog.Root, "there is no such table: run reindex %s", x.Typ.Name())
+			err = v.found(ctx, FaultMissing, x.Table().Name(), catalog.Root, "there is no such table: run reindex %s", x.Typ.Name())
 		case !x.Ready:
-			err = v.found(FaultMissing, x.Table().Name(), catalog.Root, "the index was not filled to the end: run reindex %s", x.Typ.Name())
+			err = v.found(ctx, FaultMissing, x.Table().Name(), catalog.Root, "the index was not filled to the end: run reindex %s", x.Typ.Name())
 		default:
 			v.indexes = append(v.indexes, &indexCheck{Indexed: x})
 		}
@@ -192,24 +192,24 @@ func (v *verifier) tables() error {
 const verifyBatch = 128
 
 // master goes through all entries.
-func (v *verifier) master() error {
+func (v *verifier) master(ctx context.Context) error {
 	sel := table.Select{
 		Families: []table.Family{master.TreeInfo, master.UpAttributes, master.Secrets, master.NormAttributes},
 		MaxCells: state.MaxColumns,
 	}
 	var batch []*subject
-	for row, err := range v.scan(v.p.Master, sel) {
+	for row, err := range v.scan(ctx, v.p.Master, sel) {
 		if err != nil {
 			return err
 		}
 		if len(row.Cells) >= state.MaxColumns {
 			whole := sel
 			whole.MaxCells = 0
-			if row, err = v.s.Reader.Get(v.ctx, v.p.Master, row.Key, whole); err != nil {
+			if row, err = v.s.Reader.Get(ctx, v.p.Master, row.Key, whole); err != nil {
 				return err
 			}
 		}
-		x, err := v.subject(row.Clone())
+		x, err := v.subject(ctx, row.Clone())
 		if err != nil {
 			return err
 		}
@@ -217,22 +217,22 @@ func (v *verifier) master() error {
 			continue
 		}
 		if batch = append(batch, x); len(batch) == verifyBatch || len(x.row.Cells) >= state.MaxColumns {
-			if err := v.compareAll(batch); err != nil {
+			if err := v.compareAll(ctx, batch); err != nil {
 				return err
 			}
 			batch = batch[:0]
 		}
 	}
-	return v.compareAll(batch)
+	return v.compareAll(ctx, batch)
 }
 
 // compareAll looks up what must be there for some entries.
-func (v *verifier) compareAll(batch []*subject) error {
-	if err := v.singly(tree.Name, batch, v.treeRows); err != nil {
+func (v *verifier) compareAll(ctx context.Context, batch []*subject) error {
+	if err := v.singly(ctx, tree.Name, batch, v.treeRows); err != nil {
 		return err
 	}
 	for _, x := range v.indexes {
-		if err := v.singly(x.Table().Name(), batch, func(b []*subject) error { return v.indexCells(x, b) }); err != nil {
+		if err := v.singly(ctx, x.Table().Name(), batch, func(ctx context.Context, b []*subject) error { return v.indexCells(ctx, x, b) }); err != nil {
 			return err
 		}
 	}
@@ -243,7 +243,7 @@ func (v *verifier) compareAll(batch []*subject) error {
 	return nil
 }
 
-func (v *verifier) treeRows(batch []*subject) error {
+func (v *verifier) treeRows(ctx context.Context, batch []*subject) error {
 	if len(batch) == 0 {
 		return nil
 	}
@@ -251,12 +251,12 @@ func (v *verifier) treeRows(batch []*subject) error {
 	for i, x := range batch {
 		keys[i] = tree.Key(x.node.Parent, x.node.NormRDN)
 	}
-	rows, err := v.s.Reader.GetMany(v.ctx, v.p.Tree, keys, table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}})
+	rows, err := v.s.Reader.GetMany(ctx, v.p.Tree, keys, table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}})
 	if err != nil {
 		return err
 	}
 	for i, x := range batch {
-		if err := v.treeRow(x, rows[i]); err != nil {
+		if err := v.treeRow(ctx, x, rows[i]); err != nil {
 			return err
 		}
 	}
@@ -268,7 +268,7 @@ const maxAbove = 1 << 20
 
 // reaches finds out whether an entry's ancestors lead to the root. It remembers
 // them, and reports only the entry at which the way ends.
-func (v *verifier) reaches(id entry.ID, parent entry.ID) error {
+func (v *verifier) reaches(ctx context.Context, id entry.ID, parent entry.ID) error {
 	if len(v.above) > maxAbove {
 		clear(v.above)
 	}
@@ -287,10 +287,10 @@ func (v *verifier) reaches(id entry.ID, parent entry.ID) error {
 			if at != id {
 				return nil // it is below a circle, which is reported itself
 			}
-			return v.found(FaultCircle, master.Name, id, "the entry is below itself: nothing reaches it")
+			return v.found(ctx, FaultCircle, master.Name, id, "the entry is below itself: nothing reaches it")
 		}
 		path[at] = true
-		node, err := v.node(at)
+		node, err := v.node(ctx, at)
 		if err != nil {
 			return err
 		}
@@ -298,7 +298,7 @@ func (v *verifier) reaches(id entry.ID, parent entry.ID) error {
 			if at != parent {
 				return nil // reported of the entry at which the way ends
 			}
-			return v.found(FaultParent, master.Name, id, "its parent %s does not exist: nothing reaches the entry", at)
+			return v.found(ctx, FaultParent, master.Name, id, "its parent %s does not exist: nothing reaches the entry", at)
 		}
 		at = node.Parent
 	}
@@ -311,10 +311,10 @@ func (v *verifier) reaches(id entry.ID, parent entry.ID) error {
 
 // tree counts the rows of the tree and, if they are not as they must be, looks
 // for those that belong to no entry.
-func (v *verifier) tree() error {
+func (v *verifier) tree(ctx context.Context) error {
 	sel := table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}, MaxCells: 1}
 	n := 0
-	for _, err := range v.scan(v.p.Tree, sel) {
+	for _, err := range v.scan(ctx, v.p.Tree, sel) {
 		if err != nil {
 			return err
 		}
@@ -324,9 +324,9 @@ func (v *verifier) tree() error {
 		return nil
 	}
 	sel = table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}}
-	for row, err := range v.s.Reader.Scan(v.ctx, v.p.Tree, table.Range{}, sel) {
+	for row, err := range v.s.Reader.Scan(ctx, v.p.Tree, table.Range{}, sel) {
 		if err == nil {
-			err = v.strayRow(row)
+			err = v.strayRow(ctx, row)
 		}
 		if err != nil {
 			return err
@@ -336,25 +336,25 @@ func (v *verifier) tree() error {
 }
 
 // strayRow reports a row of the tree that no entry has.
-func (v *verifier) strayRow(row table.Row) error {
+func (v *verifier) strayRow(ctx context.Context, row table.Row) error {
 	id, ok := tree.ID(row)
 	if !ok {
-		return v.found(FaultTree, tree.Name, catalog.Root, "the row %q has no id", row.Key)
+		return v.found(ctx, FaultTree, tree.Name, catalog.Root, "the row %q has no id", row.Key)
 	}
-	node, err := v.node(id)
+	node, err := v.node(ctx, id)
 	switch {
 	case err != nil:
 		return err
 	case node == nil:
-		return v.found(FaultTree, tree.Name, id, "the row %q names an entry that does not exist", row.Key)
+		return v.found(ctx, FaultTree, tree.Name, id, "the row %q names an entry that does not exist", row.Key)
 	case !bytes.Equal(row.Key, tree.Key(node.Parent, node.NormRDN)):
-		return v.found(FaultTree, tree.Name, id, "the row %q names an entry that stands elsewhere", row.Key)
+		return v.found(ctx, FaultTree, tree.Name, id, "the row %q names an entry that stands elsewhere", row.Key)
 	}
 	return nil
 }
 
 // void looks for cells of revisions that are not shown.
-func (v *verifier) void() error {
+func (v *verifier) void(ctx context.Context) error {
 	tables := []table.Table{v.p.Master, v.p.Tree}
 	families := [][]table.Family{
 		{master.TreeInfo, master.UpAttributes, master.Secrets, master.NormAttributes},
@@ -366,7 +366,7 @@ func (v *verifier) void() error {
 	}
 	for i, t := range tables {
 		for _, f := range families[i] {
-			if err := v.unlessDamaged(t.Name(), v.voidIn(t, f)); err != nil {
+			if err := v.unlessDamaged(ctx, t.Name(), v.voidIn(ctx, t, f)); err != nil {
 				return err
 			}
 		}
@@ -375,10 +375,10 @@ func (v *verifier) void() error {
 }
 
 // voidIn looks through one family, at the newest cells and not through a view.
-func (v *verifier) voidIn(t table.Table, f table.Family) error {
+func (v *verifier) voidIn(ctx context.Context, t table.Table, f table.Family) error {
 	log := journal.New(v.p.Store)
 	told := map[table.Revision]bool{}
-	for c, err := range allCells(v.ctx, t, f) {
+	for c, err := range allCells(ctx, t, f) {
 		if err != nil {
 			return err
 		}
@@ -387,15 +387,15 @@ func (v *verifier) voidIn(t table.Table, f table.Family) error {
 			continue // or other servers see to it
 		}
 		told[r] = true
-		rec, err := log.Get(v.ctx, r)
-		if err := v.unlessDamaged(journal.Table, err); err != nil {
+		rec, err := log.Get(ctx, r)
+		if err := v.unlessDamaged(ctx, journal.Table, err); err != nil {
 			return err
 		}
 		// A commit newer than the snapshot, or one still under way, is none.
 		if r > v.s.At.Max() && (rec.State == journal.Committed || rec.State == journal.Pending) {
 			continue
 		}
-		if err := v.found(FaultVoid, t.Name(), catalog.Root, "row %q has cells of revision %d, which is no commit", c.row, r); err != nil {
+		if err := v.found(ctx, FaultVoid, t.Name(), catalog.Root, "row %q has cells of revision %d, which is no commit", c.row, r); err != nil {
 			return err
 		}
 	}

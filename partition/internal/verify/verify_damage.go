@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"context"
 	"errors"
 	"iter"
 
@@ -12,33 +13,33 @@ import (
 // it.
 
 // scan goes past what cannot be read.
-func (v *verifier) scan(t table.Table, s table.Select) iter.Seq2[table.Row, error] {
-	return scanPast(v.ctx, v.s, t, s, func(r table.Range, err error) error {
+func (v *verifier) scan(ctx context.Context, t table.Table, s table.Select) iter.Seq2[table.Row, error] {
+	return scanPast(ctx, v.s, t, s, func(r table.Range, err error) error {
 		v.suspect = true
-		return v.found(FaultDamage, t.Name(), catalog.Root, "%s cannot be read: %v", gapText(t.Name(), r), err)
+		return v.found(ctx, FaultDamage, t.Name(), catalog.Root, "%s cannot be read: %v", gapText(t.Name(), r), err)
 	})
 }
 
 // unlessDamaged makes a finding of what kept a part of the check from its end.
-func (v *verifier) unlessDamaged(tbl string, err error) error {
+func (v *verifier) unlessDamaged(ctx context.Context, tbl string, err error) error {
 	if !errors.Is(err, table.ErrCorrupt) {
 		return err
 	}
-	return v.found(FaultDamage, tbl, catalog.Root, "its check is not complete: %v", err)
+	return v.found(ctx, FaultDamage, tbl, catalog.Root, "its check is not complete: %v", err)
 }
 
 // singly looks something up for a batch of entries, or for one after the other if
 // the batch meets damage.
-func (v *verifier) singly(tbl string, batch []*subject, look func([]*subject) error) error {
-	err := look(batch)
+func (v *verifier) singly(ctx context.Context, tbl string, batch []*subject, look func(context.Context, []*subject) error) error {
+	err := look(ctx, batch)
 	if !errors.Is(err, table.ErrCorrupt) {
 		return err
 	}
 	v.suspect = true
 	for i, x := range batch {
-		err := look(batch[i : i+1])
+		err := look(ctx, batch[i:i+1])
 		if errors.Is(err, table.ErrCorrupt) {
-			err = v.found(FaultDamage, tbl, x.id, "what it has of the entry cannot be read: %v", err)
+			err = v.found(ctx, FaultDamage, tbl, x.id, "what it has of the entry cannot be read: %v", err)
 		}
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"context"
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -33,55 +34,55 @@ type derived struct {
 }
 
 // subject takes a master row apart; nil if nothing more can be said of it.
-func (v *verifier) subject(row table.Row) (*subject, error) {
+func (v *verifier) subject(ctx context.Context, row table.Row) (*subject, error) {
 	x := &subject{row: row}
 	if copy(x.id[:], row.Key) != len(x.id) || len(row.Key) != len(x.id) {
-		return nil, v.found(FaultEntry, master.Name, catalog.Root, "the row %q is no entryUUID", row.Key)
+		return nil, v.found(ctx, FaultEntry, master.Name, catalog.Root, "the row %q is no entryUUID", row.Key)
 	}
 	var ok bool
 	if x.node, ok = master.DecodeNode(row); !ok {
-		return nil, v.found(FaultEntry, master.Name, x.id, "the row has cells but no place in the tree")
+		return nil, v.found(ctx, FaultEntry, master.Name, x.id, "the row has cells but no place in the tree")
 	}
 	for _, f := range []table.Family{master.UpAttributes, master.Secrets} {
 		cells := row.Family(f)
 		for i := range cells {
-			if err := v.value(x, &cells[i]); err != nil {
+			if err := v.value(ctx, x, &cells[i]); err != nil {
 				return nil, err
 			}
 		}
 	}
 	if len(x.values) == 0 {
-		if err := v.found(FaultEntry, master.Name, x.id, "the entry has no values"); err != nil {
+		if err := v.found(ctx, FaultEntry, master.Name, x.id, "the entry has no values"); err != nil {
 			return nil, err
 		}
 	}
 	if !x.node.Order.Valid() {
-		if err := v.found(FaultEntry, master.Name, x.id, "the order of its attributes, %q, is no list of them", x.node.Order); err != nil {
+		if err := v.found(ctx, FaultEntry, master.Name, x.id, "the order of its attributes, %q, is no list of them", x.node.Order); err != nil {
 			return nil, err
 		}
 	}
-	if err := v.place(x); err != nil {
+	if err := v.place(ctx, x); err != nil {
 		return nil, err
 	}
 	return x, nil
 }
 
 // value derives what follows from one value.
-func (v *verifier) value(x *subject, c *table.Cell) error {
+func (v *verifier) value(ctx context.Context, x *subject, c *table.Cell) error {
 	z := bytes.IndexByte(c.Qualifier, 0)
 	if z < 0 {
-		return v.found(FaultValue, master.Name, x.id, "the column %q is none of an attribute", c.Qualifier)
+		return v.found(ctx, FaultValue, master.Name, x.id, "the column %q is none of an attribute", c.Qualifier)
 	}
 	t, options, err := v.s.Catalog.Describe(string(c.Qualifier[:z]))
 	if err != nil {
-		return v.found(FaultValue, master.Name, x.id, "%v", err)
+		return v.found(ctx, FaultValue, master.Name, x.id, "%v", err)
 	}
 	key, err := catalog.KeyOf(t, c.Value)
 	if err != nil {
-		return v.found(FaultValue, master.Name, x.id, "%v", err)
+		return v.found(ctx, FaultValue, master.Name, x.id, "%v", err)
 	}
 	if master.Family(t) != c.Family {
-		return v.found(FaultValue, master.Name, x.id, "a value of %s is not in the family that it belongs to", t.Name())
+		return v.found(ctx, FaultValue, master.Name, x.id, "a value of %s is not in the family that it belongs to", t.Name())
 	}
 	d := derived{typ: t, options: options, key: key}
 	if !t.Secret() {
@@ -93,37 +94,37 @@ func (v *verifier) value(x *subject, c *table.Cell) error {
 }
 
 // place checks the entry's name and that the root is above it.
-func (v *verifier) place(x *subject) error {
+func (v *verifier) place(ctx context.Context, x *subject) error {
 	name, err := dn.Parse(x.node.UpRDN)
 	if err != nil || len(name) == 0 {
-		return v.found(FaultName, master.Name, x.id, "the name %q is no DN", x.node.UpRDN)
+		return v.found(ctx, FaultName, master.Name, x.id, "the name %q is no DN", x.node.UpRDN)
 	}
 	norms, err := name.Normalize(v.s.Catalog.Schema)
 	if err != nil {
-		return v.found(FaultName, master.Name, x.id, "the name %q: %v", x.node.UpRDN, err)
+		return v.found(ctx, FaultName, master.Name, x.id, "the name %q: %v", x.node.UpRDN, err)
 	}
 	rdn := norms[0]
 	if x.node.Parent == catalog.Root {
 		rdn = dn.Norm(dn.Key(norms))
 		if x.id != catalog.SubschemaID && !slices.ContainsFunc(v.s.Catalog.Contexts, func(c catalog.NamingContext) bool { return c.RDN == rdn }) {
-			if err := v.found(FaultParent, master.Name, x.id, "the entry is at the top, but %s is no naming context", x.node.UpRDN); err != nil {
+			if err := v.found(ctx, FaultParent, master.Name, x.id, "the entry is at the top, but %s is no naming context", x.node.UpRDN); err != nil {
 				return err
 			}
 		}
 	}
 	if rdn != x.node.NormRDN {
-		if err := v.found(FaultName, master.Name, x.id, "the normalised name is %q and must be %q", x.node.NormRDN, rdn); err != nil {
+		if err := v.found(ctx, FaultName, master.Name, x.id, "the normalised name is %q and must be %q", x.node.NormRDN, rdn); err != nil {
 			return err
 		}
 	}
 	for _, a := range name[0] {
 		if !x.hasValue(v.s.Catalog.Types, a) {
-			if err := v.found(FaultName, master.Name, x.id, "the name's value of %s is not among the entry's", a.Type); err != nil {
+			if err := v.found(ctx, FaultName, master.Name, x.id, "the name's value of %s is not among the entry's", a.Type); err != nil {
 				return err
 			}
 		}
 	}
-	return v.reaches(x.id, x.node.Parent)
+	return v.reaches(ctx, x.id, x.node.Parent)
 }
 
 // hasValue reports whether the entry has the value of an AVA.
@@ -139,15 +140,15 @@ func (x *subject) hasValue(k *catalog.Types, a dn.AVA) bool {
 }
 
 // treeRow compares an entry's row of the tree.
-func (v *verifier) treeRow(x *subject, row table.Row) error {
+func (v *verifier) treeRow(ctx context.Context, x *subject, row table.Row) error {
 	id, ok := tree.ID(row)
 	v.rows++
 	if !ok || id != x.id {
 		v.suspect = true
 		if !ok {
-			return v.found(FaultTree, tree.Name, x.id, "there is no row for the entry's name: it cannot be found by it")
+			return v.found(ctx, FaultTree, tree.Name, x.id, "there is no row for the entry's name: it cannot be found by it")
 		}
-		return v.found(FaultTree, tree.Name, x.id, "the row of the entry's name belongs to the entry %s", id)
+		return v.found(ctx, FaultTree, tree.Name, x.id, "the row of the entry's name belongs to the entry %s", id)
 	}
 	inTree, inMaster := map[string][]byte{}, map[string][]byte{}
 	for i := range x.values {
@@ -162,29 +163,29 @@ func (v *verifier) treeRow(x *subject, row table.Row) error {
 			inTree[string(note)] = []byte{1}
 		}
 		if _, twice := to[string(column.Qualifier)]; twice && d.typ.Equality != nil {
-			if err := v.found(FaultValue, master.Name, x.id, "two values of %s are the same", d.typ.Name()); err != nil {
+			if err := v.found(ctx, FaultValue, master.Name, x.id, "two values of %s are the same", d.typ.Name()); err != nil {
 				return err
 			}
 		}
 		to[string(column.Qualifier)] = column.Value
 	}
-	if err := v.columns(x, tree.Name, inTree, row.Family(tree.NormAttributes)); err != nil {
+	if err := v.columns(ctx, x, tree.Name, inTree, row.Family(tree.NormAttributes)); err != nil {
 		return err
 	}
-	return v.columns(x, master.Name, inMaster, x.row.Family(master.NormAttributes))
+	return v.columns(ctx, x, master.Name, inMaster, x.row.Family(master.NormAttributes))
 }
 
 // columns compares normalised columns with those that there must be.
-func (v *verifier) columns(x *subject, tbl string, want map[string][]byte, have []table.Cell) error {
+func (v *verifier) columns(ctx context.Context, x *subject, tbl string, want map[string][]byte, have []table.Cell) error {
 	for i := range have {
 		q := have[i].Qualifier
 		value, ok := want[string(q)]
 		var err error
 		switch {
 		case !ok:
-			err = v.found(FaultColumn, tbl, x.id, "the column %q is of no value", q)
+			err = v.found(ctx, FaultColumn, tbl, x.id, "the column %q is of no value", q)
 		case !bytes.Equal(value, have[i].Value):
-			err = v.found(FaultColumn, tbl, x.id, "the column %q does not lead to its value", q)
+			err = v.found(ctx, FaultColumn, tbl, x.id, "the column %q does not lead to its value", q)
 		}
 		if err != nil {
 			return err
@@ -192,7 +193,7 @@ func (v *verifier) columns(x *subject, tbl string, want map[string][]byte, have 
 		delete(want, string(q))
 	}
 	for q := range want {
-		if err := v.found(FaultColumn, tbl, x.id, "the column %q is missing: filters do not see the value", q); err != nil {
+		if err := v.found(ctx, FaultColumn, tbl, x.id, "the column %q is missing: filters do not see the value", q); err != nil {
 			return err
 		}
 	}
@@ -240,7 +241,7 @@ func (c *indexCheck) mutations(x *subject) (es []expected) {
 const fewCells = 32
 
 // indexCells looks up the index cells of some entries.
-func (v *verifier) indexCells(c *indexCheck, batch []*subject) error {
+func (v *verifier) indexCells(ctx context.Context, c *indexCheck, batch []*subject) error {
 	var es []expected
 	for _, x := range batch {
 		es = append(es, c.mutations(x)...)
@@ -252,12 +253,12 @@ func (v *verifier) indexCells(c *indexCheck, batch []*subject) error {
 		for i := range chunk {
 			keys[i] = chunk[i].row
 		}
-		rows, err := v.s.Reader.GetMany(v.ctx, t, keys, table.Select{MaxCells: fewCells})
+		rows, err := v.s.Reader.GetMany(ctx, t, keys, table.Select{MaxCells: fewCells})
 		if err != nil {
 			return err
 		}
 		for i := range chunk {
-			if err := v.indexCell(c, &chunk[i], rows[i]); err != nil {
+			if err := v.indexCell(ctx, c, &chunk[i], rows[i]); err != nil {
 				return err
 			}
 		}
@@ -265,10 +266,10 @@ func (v *verifier) indexCells(c *indexCheck, batch []*subject) error {
 	return nil
 }
 
-func (v *verifier) indexCell(c *indexCheck, e *expected, row table.Row) error {
+func (v *verifier) indexCell(ctx context.Context, c *indexCheck, e *expected, row table.Row) error {
 	got := row.Find(e.cell.Family, e.cell.Qualifier)
 	if got == nil && len(row.Cells) >= fewCells {
-		one, err := v.s.Reader.Get(v.ctx, c.Table(), e.row, table.Select{Columns: []table.ColumnRange{table.Column(e.cell.Family, e.cell.Qualifier)}})
+		one, err := v.s.Reader.Get(ctx, c.Table(), e.row, table.Select{Columns: []table.ColumnRange{table.Column(e.cell.Family, e.cell.Qualifier)}})
 		if err != nil {
 			return err
 		}
@@ -277,18 +278,18 @@ func (v *verifier) indexCell(c *indexCheck, e *expected, row table.Row) error {
 	switch {
 	case got == nil:
 		c.suspect = true
-		return v.found(FaultIndex, c.Table().Name(), e.x.id, "the row %q does not have the entry: searches miss it", e.row)
+		return v.found(ctx, FaultIndex, c.Table().Name(), e.x.id, "the row %q does not have the entry: searches miss it", e.row)
 	case !bytes.Equal(got.Value, e.cell.Value):
-		return v.found(FaultIndex, c.Table().Name(), e.x.id, "the row %q has another parent for the entry than master", e.row)
+		return v.found(ctx, FaultIndex, c.Table().Name(), e.x.id, "the row %q has another parent for the entry than master", e.row)
 	}
 	return nil
 }
 
 // index counts the cells of an index and, if they are not as they must be, looks
 // for those that belong to no value.
-func (v *verifier) index(c *indexCheck) error {
+func (v *verifier) index(ctx context.Context, c *indexCheck) error {
 	n := 0
-	for _, err := range v.indexed(c) {
+	for _, err := range v.indexed(ctx, c) {
 		if err != nil {
 			return err
 		}
@@ -298,9 +299,9 @@ func (v *verifier) index(c *indexCheck) error {
 		return nil
 	}
 	var last *subject
-	for at, err := range v.indexed(c) {
+	for at, err := range v.indexed(ctx, c) {
 		if err == nil {
-			last, err = v.stray(c, at, last)
+			last, err = v.stray(ctx, c, at, last)
 		}
 		if err != nil {
 			return err
@@ -310,34 +311,34 @@ func (v *verifier) index(c *indexCheck) error {
 }
 
 // indexed streams the cells of an index.
-func (v *verifier) indexed(c *indexCheck) func(func(located, error) bool) {
+func (v *verifier) indexed(ctx context.Context, c *indexCheck) func(func(located, error) bool) {
 	t := c.Table()
-	rows := v.scan(t, table.Select{MaxCells: cellsPage})
+	rows := v.scan(ctx, t, table.Select{MaxCells: cellsPage})
 	return pages(rows, func(row, from []byte) (table.Row, error) {
-		return v.s.Reader.Get(v.ctx, t, row, table.Select{Columns: []table.ColumnRange{{Family: index.Info, From: from}}, MaxCells: cellsPage})
+		return v.s.Reader.Get(ctx, t, row, table.Select{Columns: []table.ColumnRange{{Family: index.Info, From: from}}, MaxCells: cellsPage})
 	})
 }
 
 // stray reports an index cell that belongs to no value. It returns the entry that
 // it has read, since the next cell may be the same one's.
-func (v *verifier) stray(c *indexCheck, at located, last *subject) (*subject, error) {
+func (v *verifier) stray(ctx context.Context, c *indexCheck, at located, last *subject) (*subject, error) {
 	var id entry.ID
 	from := at.row
 	if len(at.cell.Qualifier) == len(id) {
 		from = at.cell.Qualifier
 	}
 	if len(from) < len(id) {
-		return last, v.found(FaultIndex, c.Table().Name(), catalog.Root, "the row %q is of no entry", at.row)
+		return last, v.found(ctx, FaultIndex, c.Table().Name(), catalog.Root, "the row %q is of no entry", at.row)
 	}
 	copy(id[:], from[len(from)-len(id):])
 	if last == nil || last.id != id {
-		row, err := v.s.Reader.Get(v.ctx, v.p.Master, master.Row(id), table.Select{Families: []table.Family{master.TreeInfo, master.UpAttributes}})
+		row, err := v.s.Reader.Get(ctx, v.p.Master, master.Row(id), table.Select{Families: []table.Family{master.TreeInfo, master.UpAttributes}})
 		if err != nil {
 			return last, err
 		}
 		last = &subject{id: id, row: row}
 		last.node, _ = master.DecodeNode(row)
-		if err := v.quietly(last, row.Family(master.UpAttributes)); err != nil {
+		if err := v.quietly(ctx, last, row.Family(master.UpAttributes)); err != nil {
 			return last, err
 		}
 	}
@@ -346,15 +347,15 @@ func (v *verifier) stray(c *indexCheck, at located, last *subject) (*subject, er
 			return last, nil
 		}
 	}
-	return last, v.found(FaultIndex, c.Table().Name(), id, "the row %q has the entry, which has no such value", at.row)
+	return last, v.found(ctx, FaultIndex, c.Table().Name(), id, "the row %q has the entry, which has no such value", at.row)
 }
 
 // quietly derives values whose faults have been reported already.
-func (v *verifier) quietly(x *subject, cells []table.Cell) error {
+func (v *verifier) quietly(ctx context.Context, x *subject, cells []table.Cell) error {
 	q := *v
 	q.o.Found = func(*Finding) error { return nil }
 	for i := range cells {
-		if err := q.value(x, &cells[i]); err != nil {
+		if err := q.value(ctx, x, &cells[i]); err != nil {
 			return err
 		}
 	}

@@ -125,8 +125,8 @@ func (tx *Tx) claimBelow(ctx context.Context, moved, from, to entry.ID) error {
 	if len(entered) == 0 {
 		return nil
 	}
-	f := treeDeletion{tx: tx, ctx: ctx, sel: selectDoomed(tx.Catalog), most: maxClaims + 1}
-	if _, err := f.below(moved); err != nil {
+	f := treeDeletion{tx: tx, sel: selectDoomed(tx.Catalog), most: maxClaims + 1}
+	if _, err := f.below(ctx, moved); err != nil {
 		return err
 	}
 	if len(f.victims) > maxClaims {

@@ -22,8 +22,8 @@ func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, most int) (n int, whol
 	if err != nil {
 		return 0, false, err
 	}
-	f := treeDeletion{tx: tx, ctx: ctx, sel: selectDoomed(tx.Catalog), most: most}
-	if whole, err = f.entry(pl); err != nil {
+	f := treeDeletion{tx: tx, sel: selectDoomed(tx.Catalog), most: most}
+	if whole, err = f.entry(ctx, pl); err != nil {
 		return 0, false, err
 	}
 	// What goes is gathered before anything is written: a scan that has to
@@ -40,8 +40,8 @@ func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, most int) (n int, whol
 
 // treeDeletion gathers the entries of a tree in the order in which they can go.
 type treeDeletion struct {
-	tx      *Tx
-	ctx     context.Context
+	tx *Tx
+
 	sel     table.Select
 	most    int
 	victims []victim
@@ -53,25 +53,25 @@ type victim struct {
 }
 
 // entry gathers a whole tree; false: there is more of it than may go.
-func (f *treeDeletion) entry(pl state.Place) (bool, error) {
-	if all, err := f.below(pl.ID); err != nil || !all || len(f.victims) == f.most {
+func (f *treeDeletion) entry(ctx context.Context, pl state.Place) (bool, error) {
+	if all, err := f.below(ctx, pl.ID); err != nil || !all || len(f.victims) == f.most {
 		return false, err
 	}
-	row, err := f.tx.Reader.Get(f.ctx, f.tx.Keeper.Tree, tree.Key(pl.Parent, pl.RDN), f.sel)
+	row, err := f.tx.Reader.Get(ctx, f.tx.Keeper.Tree, tree.Key(pl.Parent, pl.RDN), f.sel)
 	f.victims = append(f.victims, victim{pl.ID, row.Clone()})
 	return true, err
 }
 
 // below gathers what is below an entry.
-func (f *treeDeletion) below(parent entry.ID) (bool, error) {
+func (f *treeDeletion) below(ctx context.Context, parent entry.ID) (bool, error) {
 	rows := tree.Children(parent)
 	for {
-		page, err := f.page(rows)
+		page, err := f.page(ctx, rows)
 		if err != nil {
 			return false, err
 		}
 		for _, d := range page {
-			if all, err := f.below(d.id); err != nil || !all || len(f.victims) == f.most {
+			if all, err := f.below(ctx, d.id); err != nil || !all || len(f.victims) == f.most {
 				return false, err
 			}
 			f.victims = append(f.victims, d)
@@ -84,10 +84,10 @@ func (f *treeDeletion) below(parent entry.ID) (bool, error) {
 }
 
 // page reads some children; their own are read when no scan is open.
-func (f *treeDeletion) page(rows table.Range) (page []victim, err error) {
+func (f *treeDeletion) page(ctx context.Context, rows table.Range) (page []victim, err error) {
 	sel := f.sel
 	sel.MaxRows = search.ChildrenPage
-	for row, err := range f.tx.Reader.Scan(f.ctx, f.tx.Keeper.Tree, rows, sel) {
+	for row, err := range f.tx.Reader.Scan(ctx, f.tx.Keeper.Tree, rows, sel) {
 		if err != nil {
 			return nil, err
 		}
