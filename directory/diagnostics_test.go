@@ -42,7 +42,7 @@ func TestDiagnostics(t *testing.T) {
 	}
 	slices.Sort(lines)
 	got := strings.Join(slices.Compact(lines), "\n") + "\n"
-	const golden = "testdata/tripwires/diagnostics.txt"
+	const golden = "testdata/diagnostics.txt"
 	if os.Getenv("REWRITE") != "" {
 		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
 			t.Fatal(err)

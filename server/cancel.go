@@ -78,7 +78,7 @@ func (c *conn) answerCanceler(o *operation) {
 	case o.state.Load() == abandoned: // meanwhile
 		response.Result = *op.Errorf(op.NoSuchOperation, "operation %d was abandoned", o.message.ID)
 	case !o.gaveUp:
-		response.Result = *op.Errorf(op.TooLate, "operation %d was over", o.message.ID)
+		response.Result = *op.Errorf(op.TooLate, "operation %d has ended already", o.message.ID)
 	}
 	c.answer(o.canceler.message, response)
 }

@@ -107,7 +107,7 @@ func (l *listing) offerBelow(base dn.DN, entries []*Entry) error {
 		}
 	}
 	if !there {
-		return &op.Result{Code: op.NoSuchObject, MatchedDN: matched, Diagnostic: "the server tells of no such entry"}
+		return &op.Result{Code: op.NoSuchObject, MatchedDN: matched, Diagnostic: "the server has no such entry"}
 	}
 	for _, i := range inScope {
 		if _, had, ok := l.start(); ok && i <= had {

@@ -41,7 +41,7 @@ const (
 	maxIDs        = 256     // in one message
 )
 
-var errRefresh = &op.Result{Code: op.SyncRefreshRequired, Diagnostic: "the cookie does not lead to the content of now: begin without it, or with reloadHint"}
+var errRefresh = &op.Result{Code: op.SyncRefreshRequired, Diagnostic: "changes since the state of the cookie are not known: begin without it, or with reloadHint"}
 
 // synchronize runs a search with a sync request control.
 func synchronize(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, sink op.Sink) error {

@@ -136,6 +136,6 @@ func findDuplicates(ctx context.Context, p *catalog.Keeper, u catalog.Unique) er
 	if err != nil || n == 0 {
 		return err
 	}
-	return catalog.Errorf(catalog.Constraint, "%s is not unique: %d values are had by several entries:\n  %s",
+	return catalog.Errorf(catalog.Constraint, "%s is not unique, several entries have the same value (%d values):\n  %s",
 		u.Attribute, n, strings.Join(named, "\n  "))
 }
