@@ -177,6 +177,16 @@ func (a *Attempt) Fail(ctx context.Context) error {
 	return err
 }
 
+// Again does the work of one failure more.
+func (a *Attempt) Again(ctx context.Context) error {
+	d := a.passwords.decoy.Load()
+	_, err := a.passwords.run(ctx, a.channel, d.scheme, d.value, a.password)
+	if errors.Is(err, ErrScheme) {
+		return nil
+	}
+	return err
+}
+
 // Hash makes a stored password. An empty scheme is the default one.
 func (p *Passwords) Hash(ctx context.Context, c Channel, name string, password []byte) ([]byte, error) {
 	if name == "" {

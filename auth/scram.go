@@ -124,6 +124,9 @@ func FakeScramKey(mechanism string, secret []byte, name string) ScramKey {
 	return k
 }
 
+// InvalidProof is what the server says last to a client whose proof is wrong (RFC 5802, 7).
+const InvalidProof = "e=invalid-proof"
+
 // Unusable is a key as a client sees it, that no password fits.
 func Unusable(k ScramKey) ScramKey {
 	k.StoredKey = make([]byte, len(k.StoredKey))

@@ -3,9 +3,11 @@ package directory
 import (
 	"context"
 
+	"github.com/seed-4dac0d86/ldapd/account"
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/assertion"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/bind"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/search"
@@ -44,7 +46,7 @@ func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message
 		return bind.Run(ctx, req, b, x)
 	}
 	if identify.MustChange(req, m.Request) {
-		return identify.ErrMustChange
+		return gate.Refusal(req, account.ErrMustChange)
 	}
 	req.Limits = d.server.LimitsOf(req.Who)
 	return d.perform(ctx, req, m, sink)

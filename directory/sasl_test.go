@@ -544,7 +544,7 @@ func TestPasswordChangesDuringExchange(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := send(t, s, "SCRAM-SHA-256", []byte(final)); r.Code != op.InvalidCredentials || r.SASLCredentials != nil {
+		if r := send(t, s, "SCRAM-SHA-256", []byte(final)); r.Code != op.InvalidCredentials || string(r.SASLCredentials) != "e=invalid-proof" {
 			t.Errorf("%s: %v", name, &r.Result)
 		}
 	}

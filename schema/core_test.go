@@ -115,7 +115,8 @@ func TestAttributeType(t *testing.T) {
 		}
 	}
 	slices.Sort(secret)
-	if d := cmp.Diff([]string{"authPassword", "oathSecret", "oathTokenPIN", "pwdHistory", "scramKey", "userPassword"}, secret); d != "" {
+	if d := cmp.Diff([]string{"authPassword", "oathSecret", "oathTOTPUsedTimeStep", "oathTokenPIN", "pwdFailureTime", "pwdGraceUseTime",
+		"pwdHistory", "pwdLastSuccess", "pwdResetUseTime", "scramKey", "userPassword"}, secret); d != "" {
 		t.Error(d)
 	}
 	if cn.Approx() != s.Rule("approximateMatch") || s.Attribute("uidNumber").Approx() != s.Rule("integerMatch") || s.Attribute("jpegPhoto").Approx() != nil {

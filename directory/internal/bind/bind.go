@@ -6,22 +6,22 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/account"
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/judge"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/dn"
-	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// errCredentials is the one answer to a wrong name and to a wrong password.
-var errCredentials = &op.Result{Code: op.InvalidCredentials}
+var errCredentials = gate.ErrCredentials
 
 // Run authenticates the session (RFC 4511, 4.2; RFC 4513, 5), which is
 // anonymous and stays so unless the bind succeeds.
@@ -38,7 +38,7 @@ func Run(ctx context.Context, req *request.Request, r *op.Bind, x *request.Excha
 	if err == nil && who != nil {
 		who.Bound = boundBy(r)
 		if err = mayBind(ctx, req, who); err != nil {
-			req.Response.SASLCredentials = refusal(r)
+			req.Response.SASLCredentials, req.Response.Controls = refusal(r), nil
 		}
 	}
 	if err == nil {
@@ -58,7 +58,7 @@ func boundBy(r *op.Bind) string {
 // refusal is what a mechanism answers besides the result to a wrong password.
 func refusal(r *op.Bind) []byte {
 	if r.SASL && auth.IsScram(strings.TrimSuffix(r.Mechanism, auth.Plus)) {
-		return []byte("e=invalid-proof")
+		return []byte(auth.InvalidProof)
 	}
 	return nil
 }
@@ -114,57 +114,40 @@ func simple(ctx context.Context, req *request.Request, r *op.Bind) (*settings.Id
 	if err != nil && !errors.Is(err, identify.ErrNobody) {
 		return nil, err
 	}
-	return verify(ctx, req, who, r.Password)
+	return verify(ctx, req, who, r.Name, r.Password)
 }
 
-// verify returns who if the password is theirs. A nil one, who has no password or
-// another one, and whose account is disabled or expired are answered alike, after
-// alike work: the password of an account that cannot be used is not verified.
-func verify(ctx context.Context, req *request.Request, who *settings.Identity, password []byte) (*settings.Identity, error) {
-	stored, err := passwordsOf(ctx, req, who)
+// verify returns who if the password is theirs. Nobody, who has no password or another
+// one, and whose account may not be used are answered alike, after alike work: the password
+// of an account that cannot be used is not verified. Asked is the name that was given.
+func verify(ctx context.Context, req *request.Request, who *settings.Identity, asked string, password []byte) (*settings.Identity, error) {
+	a, err := gate.Open(ctx, req, who, asked)
 	if err != nil {
 		return nil, err
 	}
-	a, err := identify.AccountOf(ctx, req, who)
+	if who != nil && !a.Usable() {
+		req.Server.Log.Info("an account that cannot be used", "dn", who.Name)
+	}
+	v, stored, err := a.Verify(ctx, password)
 	if err != nil {
 		return nil, err
 	}
-	if a.Disabled || a.Expired {
-		req.Server.Log.Info("an account that cannot be used", "dn", who.Name, "disabled", a.Disabled, "expired", a.Expired)
-		stored = nil
-	}
-	attempt := req.Server.Passwords.Attempt(req.Session.Channel, password)
-	for i := range stored {
-		if stored[i].Type != req.Known.UserPassword {
-			continue
-		}
-		for _, v := range stored[i].Values {
-			ok, err := attempt.Try(ctx, v)
-			switch {
-			case ok:
-				upgrade(req, who, stored, v, password)
-				who.Reset.Store(a.Reset)
-				return who, nil
-			case errors.Is(err, auth.ErrScheme):
-				req.Server.Log.Warn("unreadable userPassword", "dn", who.Name, "error", err)
-			case err != nil:
-				return nil, err
-			}
-		}
-	}
-	if err := attempt.Fail(ctx); err != nil {
+	if err := admitted(ctx, a, v); err != nil {
 		return nil, err
 	}
-	return nil, errCredentials
+	if !a.NeedsCode() {
+		upgrade(req, who, a.Secrets, stored, password)
+	}
+	return who, nil
 }
 
-// passwordsOf returns what is secret of somebody, userPassword among it.
-func passwordsOf(ctx context.Context, req *request.Request, who *settings.Identity) ([]entry.Attribute, error) {
-	switch {
-	case who.IsAdmin():
-		return []entry.Attribute{{Type: req.Known.UserPassword, Values: [][]byte{[]byte(req.Server.Settings().AdminPassword)}}}, nil
-	case !who.HasEntry():
-		return nil, nil
+// admitted is what an attempt comes to.
+func admitted(ctx context.Context, a *gate.Account, v account.Verdict) error {
+	switch v {
+	case account.Right:
+		return a.Enter(ctx)
+	case account.Locked:
+		return a.Locked()
 	}
-	return req.Snapshot.Secrets(ctx, who.ID)
+	return gate.ErrCredentials
 }

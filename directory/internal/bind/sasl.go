@@ -170,7 +170,7 @@ func bindPlain(ctx context.Context, req *request.Request, message []byte) (*sett
 	if err != nil {
 		return nil, err
 	}
-	if who, err = verify(ctx, req, who, password); err != nil {
+	if who, err = verify(ctx, req, who, name, password); err != nil {
 		return nil, err
 	}
 	return actAs(ctx, req, who, authzID)

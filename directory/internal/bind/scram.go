@@ -6,8 +6,9 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/account"
 	"github.com/seed-4dac0d86/ldapd/auth"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -57,27 +58,51 @@ func beginScram(mechanism string) func(context.Context, *request.Request, []byte
 // finish takes the client's proof. The key must still be what it was: the client
 // may have taken its time, and the password may be another one by now.
 func (x *scramming) finish(ctx context.Context, req *request.Request, message []byte) (*settings.Identity, error) {
-	answer, done, err := x.conv.Step(message)
-	if err != nil {
-		return nil, scramFailure(req, answer, err)
-	}
-	if !done || x.who == nil {
-		return nil, errCredentials
-	}
+	s := req.Now()
+	defer s.Close()
 	who, key, err := scramKey(ctx, req, x.base, x.name)
 	if err != nil {
 		return nil, err
 	}
-	if who == nil || who.ID != x.who.ID || who.Admin != x.who.Admin || subtle.ConstantTimeCompare(key.StoredKey, x.key.StoredKey) != 1 {
-		return nil, errCredentials
-	}
-	s := req.Now()
-	defer s.Close()
-	if who, err = actAs(ctx, req, who, x.conv.AuthzID()); err != nil {
+	a, err := gate.Open(ctx, req, who, x.name)
+	if err != nil {
 		return nil, err
 	}
-	req.Response.SASLCredentials = answer
-	return who, nil
+	var answer []byte
+	v, err := a.Attempt(ctx, a.Proof(func() (account.Match, error) {
+		var m account.Match
+		m, answer, err = x.verify(who, key, message)
+		return m, err
+	}))
+	if err == nil {
+		err = admitted(ctx, a, v)
+	}
+	if err == nil {
+		who, err = actAs(ctx, req, who, x.conv.AuthzID())
+	}
+	switch {
+	case err == nil:
+		req.Response.SASLCredentials = answer
+		return who, nil
+	case errors.Is(err, gate.ErrCredentials):
+		req.Response.SASLCredentials = []byte(auth.InvalidProof)
+	}
+	return nil, err
+}
+
+// verify verifies a proof, and that the key is what the client was asked with.
+func (x *scramming) verify(who *settings.Identity, key auth.ScramKey, message []byte) (account.Match, []byte, error) {
+	answer, done, err := x.conv.Step(message)
+	switch {
+	case errors.Is(err, auth.ErrProof):
+		return account.Mismatch, answer, nil
+	case err != nil:
+		return account.Mismatch, nil, err
+	case !done || x.who == nil || who == nil || who.ID != x.who.ID || who.Admin != x.who.Admin,
+		subtle.ConstantTimeCompare(key.StoredKey, x.key.StoredKey) != 1:
+		return account.Mismatch, answer, nil
+	}
+	return account.Fits, answer, nil
 }
 
 // scramFailure tells the client as SCRAM does, besides the result.
@@ -100,41 +125,29 @@ func scramKey(ctx context.Context, req *request.Request, mechanism, name string)
 		return nil, auth.ScramKey{}, err
 	}
 	if who != nil {
-		key, ok, err := storedKey(ctx, req, who, mechanism)
-		if err != nil {
+		key, ok, err := storedKey(ctx, req, who, id, mechanism)
+		if ok || err != nil {
 			return who, key, err
-		}
-		if ok {
-			return usableKey(ctx, req, who, key)
 		}
 	}
 	return nil, auth.FakeScramKey(mechanism, req.Server.Settings().Secret, canonical(req, id)), nil
 }
 
-// usableKey returns a key that no proof fits if an account cannot be used, with the
-// salt and the iterations of the one there is.
-func usableKey(ctx context.Context, req *request.Request, who *settings.Identity, key auth.ScramKey) (*settings.Identity, auth.ScramKey, error) {
-	a, err := identify.AccountOf(ctx, req, who)
-	if err != nil {
-		return nil, key, err
-	}
-	if a.Disabled || a.Expired {
-		key = auth.Unusable(key)
-	}
-	who.Reset.Store(a.Reset)
-	return who, key, nil
-}
-
-func storedKey(ctx context.Context, req *request.Request, who *settings.Identity, mechanism string) (k auth.ScramKey, ok bool, err error) {
+// storedKey returns the key of an account. One that needs a second factor has none, and
+// one that cannot be used has one that no proof fits, with the salt and the iterations of
+// the one there is.
+func storedKey(ctx context.Context, req *request.Request, who *settings.Identity, asked, mechanism string) (k auth.ScramKey, ok bool, err error) {
 	if who.Admin {
 		k, ok = findKey(req.Server.Settings().AdminKeys, mechanism)
 		return k, ok, nil
 	}
-	secrets, err := passwordsOf(ctx, req, who)
-	if err != nil {
+	a, err := gate.Open(ctx, req, who, asked)
+	if err != nil || a.NeedsCode() {
 		return k, false, err
 	}
-	k, ok = keyIn(req, secrets, mechanism)
+	if k, ok = keyIn(req, a.Secrets, mechanism); ok && !a.Usable() {
+		k = auth.Unusable(k)
+	}
 	return k, ok, nil
 }
 

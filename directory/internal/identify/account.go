@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/account"
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
@@ -14,38 +15,37 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// An account is what an entry says of its use in binds.
-type account struct {
-	Disabled bool // for every mechanism, and as an authorization identity
-	Expired  bool // no bind with the password
-	Reset    bool // after a bind with the password it must be changed
-}
-
-// AccountOf judges the account of somebody as it is in a state. The
-// administrator, and who has no entry, can always be used.
-func AccountOf(ctx context.Context, req *request.Request, who *settings.Identity) (account, error) {
+// StateOf returns what the entry of somebody says of their account. The administrator,
+// and who has no entry, can always be used.
+func StateOf(ctx context.Context, req *request.Request, who *settings.Identity) (account.State, error) {
 	if !who.HasEntry() || who.Admin {
-		return account{}, nil
+		return account.State{}, nil
 	}
 	e, err := req.Snapshot.Some(ctx, who.ID, req.Known.Account.All)
 	if err != nil || e == nil {
-		return account{Disabled: true}, err
+		return account.State{Disabled: true}, err
 	}
-	return judge(&req.Known.Account, e, time.Now()), nil
+	return State(&req.Known.Account, e), nil
 }
 
-func judge(a *known.AccountTypes, e *entry.Entry, now time.Time) account {
-	expiration := times(e, a.Expiration)
-	reset := isTrue(e, a.Reset)
-	if len(expiration) == 1 && expiration[0].Unix() == 0 {
-		reset, expiration = true, nil
+// State reads what an entry says of an account.
+func State(a *known.AccountTypes, e *entry.Entry) account.State {
+	s := account.State{
+		Disabled: isTrue(e, a.Lock) || isTrue(e, a.DsDisabled),
+		Start:    latest(times(e, a.Start)),
+		End:      earliest(append(times(e, a.End), times(e, a.DsEnd)...)),
+		Changed:  latest(times(e, a.Changed)),
+		Reset:    isTrue(e, a.Reset),
+		Expires:  earliest(times(e, a.Expiration)),
 	}
-	return account{
-		Disabled: len(times(e, a.LockedTime)) > 0 || isTrue(e, a.Lock) || isTrue(e, a.DsDisabled) ||
-			anyAfter(times(e, a.Start), now) || anyUntil(times(e, a.End), now) || anyUntil(times(e, a.DsEnd), now),
-		Expired: anyUntil(expiration, now),
-		Reset:   reset,
+	for _, t := range times(e, a.LockedTime) {
+		s.Disabled = s.Disabled || t.Year() < 1 // 000001010000Z
+		s.LockedSince = t
 	}
+	if !s.Expires.IsZero() && s.Expires.Unix() == 0 {
+		s.Reset, s.Expires = true, time.Time{}
+	}
+	return s
 }
 
 func isTrue(e *entry.Entry, t *schema.AttributeType) bool {
@@ -60,43 +60,43 @@ func isTrue(e *entry.Entry, t *schema.AttributeType) bool {
 	return false
 }
 
-// times are the values of a type. One that cannot be read is the zero time.
+// times are the values of a type. One that cannot be read is long ago.
 func times(e *entry.Entry, t *schema.AttributeType) (ts []time.Time) {
 	if t == nil {
 		return nil
 	}
 	for _, v := range e.Values(t) {
-		at, _ := schema.Time(v) // values were validated
+		at, err := schema.Time(v) // values were validated
+		if err != nil {
+			at = time.Unix(1, 0)
+		}
 		ts = append(ts, at)
 	}
 	return ts
 }
 
-func anyAfter(ts []time.Time, now time.Time) bool {
+func latest(ts []time.Time) (last time.Time) {
 	for _, t := range ts {
-		if t.After(now) {
-			return true
+		if t.After(last) {
+			last = t
 		}
 	}
-	return false
+	return last
 }
 
-func anyUntil(ts []time.Time, now time.Time) bool {
+// earliest is the zero time if there are none.
+func earliest(ts []time.Time) (first time.Time) {
 	for _, t := range ts {
-		if !t.After(now) {
-			return true
+		if first.IsZero() || t.Before(first) {
+			first = t
 		}
 	}
-	return false
+	return first
 }
 
-// ErrMustChange refuses all but a new password (draft-behera-ldap-password-policy,
-// 8.1).
-var ErrMustChange = op.Errorf(op.InsufficientAccessRights, "the password was reset: change it first")
-
-// MustChange reports whether the requester has to change their own password
-// before anything else, and a request is not for that. What else users may not
-// modify is refused later.
+// MustChange reports whether the requester has to change their own password before
+// anything else, and a request cannot be for that. Which password a Modify or a Password
+// Modify is about is looked at there; r may be nil.
 func MustChange(req *request.Request, r op.Request) bool {
 	if req.Who == nil || !req.Who.Reset.Load() {
 		return false

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
@@ -123,8 +124,12 @@ var ErrNobody = op.Errorf(op.InvalidCredentials, "the authorization identity is 
 
 // Enabled returns an error if an account is disabled.
 func Enabled(ctx context.Context, req *request.Request, who *settings.Identity, refusal error) error {
-	a, err := AccountOf(ctx, req, who)
-	if err == nil && a.Disabled {
+	s, err := StateOf(ctx, req, who)
+	if err != nil || who == nil || who.Admin {
+		return err
+	}
+	found, err := req.Server.Policies.Of(ctx, req.Snapshot, req.Known, partition.Located{ID: who.ID, Name: who.Name})
+	if err == nil && !found.Policy.Usable(&s, time.Now()) {
 		return refusal
 	}
 	return err

@@ -33,6 +33,9 @@ type Elements struct {
 	// has them.
 	Computed []*schema.AttributeType
 	Account  AccountTypes
+	// Policy is the class of password policies.
+	Policy   *schema.ObjectClass
+	IsPolicy filter.Resolved
 }
 
 // New returns those of a schema.
@@ -74,6 +77,8 @@ func New(s *schema.Schema) *Elements {
 		CollectiveSubentries: s.Attribute("collectiveAttributeSubentries"),
 		ContextCSN:           s.Attribute("contextCSN"),
 		Account:              newAccountTypes(s),
+		Policy:               s.Class("pwdPolicy"),
+		IsPolicy:             is("pwdPolicy"),
 	}
 	for _, t := range []*schema.AttributeType{k.EntryDN, k.SubschemaSubentry, k.HasSubordinates, k.NumSubordinates, k.MemberOf, k.IsMemberOf} {
 		if t != nil {

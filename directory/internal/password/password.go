@@ -5,7 +5,6 @@ package password
 import (
 	"bytes"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
@@ -159,33 +158,6 @@ func hashValues(ctx context.Context, req *request.Request, values [][]byte) ([][
 	return hashed, nil
 }
 
-// StoredDeletes replaces the passwords in clear that are to be deleted by the
-// stored values that they fit, so that a user can name the old one.
-func StoredDeletes(ctx context.Context, req *request.Request, name dn.DN, changes []op.Modification) ([]op.Modification, error) {
-	cloned := false
-	for i := range changes {
-		c := &changes[i]
-		if c.Kind != op.ModDelete || len(c.Values) == 0 || !Is(req, c.Description) {
-			continue
-		}
-		stored, err := Stored(ctx, req, name, c.Description)
-		if err != nil {
-			return nil, err
-		}
-		if !cloned {
-			changes, cloned = slices.Clone(changes), true
-			c = &changes[i]
-		}
-		c.Values = slices.Clone(c.Values)
-		for j := range c.Values {
-			if c.Values[j], err = storedFor(ctx, req, stored, c.Values[j]); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return changes, nil
-}
-
 // Stored returns the stored values of an entry by a description of userPassword.
 func Stored(ctx context.Context, req *request.Request, name dn.DN, description string) ([][]byte, error) {
 	at, err := req.Snapshot.Find(ctx, name)
@@ -204,26 +176,4 @@ func Stored(ctx context.Context, req *request.Request, name dn.DN, description s
 		}
 	}
 	return nil, nil
-}
-
-// storedFor returns the stored value that is or verifies a given one, else the
-// given one. Only the administrator may name a stored value itself: to others
-// its bytes would be as good as the password.
-func storedFor(ctx context.Context, req *request.Request, stored [][]byte, given []byte) ([]byte, error) {
-	for _, v := range stored {
-		if bytes.Equal(v, given) && req.Who.IsAdmin() {
-			return v, nil
-		}
-		ok, err := req.Server.Passwords.Verify(ctx, req.Session.Channel, v, given)
-		if ok {
-			return v, nil
-		}
-		if err != nil && !errors.Is(err, auth.ErrScheme) {
-			return nil, err
-		}
-	}
-	if req.Who.IsAdmin() {
-		return given, nil
-	}
-	return nil, op.Errorf(op.NoSuchAttribute, "the old password is not right")
 }

@@ -27,6 +27,8 @@ type Controls struct {
 	NoOp              bool
 	Proxied           *string // an authorization identity
 	AuthzID           bool
+	PasswordPolicy    bool // what a password policy says is to be told
+	AccountUsable     bool // of the entries found
 	Sessions          []control.SessionTracking
 	Visible           visibility
 	original          bool
@@ -79,6 +81,8 @@ var supported = []servedControl{
 	{control.OIDNoOp, updates | withPasswordModify, takeNoOp},
 	{control.OIDProxiedAuthorization, all, takeProxied},
 	{control.OIDAuthzIDRequest, withBind, takeAuthzID},
+	{control.OIDPasswordPolicy, withBind | withAdd | withModify | withCompare | withPasswordModify, takePasswordPolicy},
+	{control.OIDAccountUsable, withSearch, takeAccountUsable},
 	{control.OIDSessionTracking, all | withBind, takeTracking},
 	{control.OIDSubentries, withSearch, takeSubentries},
 	{control.OIDPermissiveModify, withModify, takePermissive},

@@ -7,6 +7,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/access"
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/ledger"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/policies"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -19,6 +21,8 @@ type Server struct {
 	Passwords *auth.Passwords
 	Log       *slog.Logger
 	Beside    Background
+	Policies  *policies.Cache
+	Ledgers   *ledger.Book
 
 	rules    *access.Rules // of access
 	current  atomic.Pointer[settings.Settings]
@@ -29,7 +33,8 @@ type Server struct {
 // NewServer returns that of a partition. The error is an option that cannot be used.
 func NewServer(p *partition.Partition, o settings.Options) (*Server, error) {
 	o.EnsureDefaults()
-	d := &Server{Part: p, Passwords: o.Passwords, Log: o.Log, rules: access.NewRules()}
+	d := &Server{Part: p, Passwords: o.Passwords, Log: o.Log, rules: access.NewRules(),
+		Policies: policies.NewCache(o.Log), Ledgers: ledger.NewBook(p, o.Log)}
 	d.known.Store(known.New(p.Schema()))
 	set, err := settings.New(o, p.Schema())
 	if err != nil {
@@ -60,7 +65,10 @@ func (d *Server) Reconfigure(o settings.Options) error {
 }
 
 // Close ends what goes on beside requests.
-func (d *Server) Close() { d.Beside.Close() }
+func (d *Server) Close() {
+	d.Beside.Close()
+	d.Ledgers.Close()
+}
 
 // knownOf returns what is known of a schema. That of the schema in force is kept.
 func (d *Server) knownOf(s *schema.Schema) *known.Elements {

@@ -148,6 +148,18 @@ func takeAuthzID(req *Request, _ *op.Message, c *op.Control) error {
 	return noValue("authorization identity", c)
 }
 
+// takePasswordPolicy reads a password policy control, which has no value.
+func takePasswordPolicy(req *Request, _ *op.Message, c *op.Control) error {
+	req.Controls.PasswordPolicy = true
+	return noValue("password policy", c)
+}
+
+// takeAccountUsable reads an account usable control, which has no value.
+func takeAccountUsable(req *Request, _ *op.Message, c *op.Control) error {
+	req.Controls.AccountUsable = true
+	return noValue("account usable", c)
+}
+
 // takeTracking reads a session tracking control, for the access log and the
 // journal. Several may come, one for each system that the request has passed, in
 // order.

@@ -105,6 +105,9 @@ func (v *View) Entry(ctx context.Context, found *partition.Result, controls []op
 		if attributes, err = v.appendComputed(ctx, attributes, found); err != nil {
 			return nil, err
 		}
+		if attributes, err = v.appendAccount(ctx, attributes, found); err != nil {
+			return nil, err
+		}
 		if attributes, err = v.appendRanges(ctx, attributes, found); err != nil {
 			return nil, err
 		}
@@ -118,6 +121,9 @@ func (v *View) Entry(ctx context.Context, found *partition.Result, controls []op
 			return nil, err
 		}
 		controls = append(more, controls...)
+	}
+	if controls, err = v.appendUsable(ctx, controls, found); err != nil {
+		return nil, err
 	}
 	return v.show(found.Name, attributes, controls), nil
 }

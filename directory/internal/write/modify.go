@@ -1,6 +1,9 @@
 package write
 
 import (
+	"errors"
+
+	"github.com/seed-4dac0d86/ldapd/account"
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 
 	"context"
@@ -8,14 +11,15 @@ import (
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
 	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
 // modify changes an entry (RFC 4511, 4.6). Users may change their own password
@@ -31,25 +35,35 @@ func modify(ctx context.Context, req *request.Request, r *op.Modify) error {
 	if err := virtual.RefuseWrite(name); err != nil {
 		return err
 	}
-	changes := r.Changes
+	if identify.MustChange(req, nil) && !isOwnPassword(req, name, r.Changes) {
+		return gate.Refusal(req, account.ErrMustChange)
+	}
+	var set *password.Setting
 	u := &update{
 		name: name,
 		allowed: func(_ context.Context, req *request.Request, _ partition.Located, d *acl.Decision) error {
 			return mayModify(req, d, r.Changes)
 		},
-		change: func(tx *partition.Tx) error { return modifyIn(ctx, req, tx, name, changes) },
+		change: func(tx *partition.Tx) error { return modifyIn(ctx, req, tx, name, r.Changes, set) },
 	}
-	if slices.ContainsFunc(changes, func(c op.Modification) bool { return password.Is(req, c.Description) }) {
+	u.policy = slices.ContainsFunc(r.Changes, func(c op.Modification) bool { return ofPolicies(c.Description) })
+	if touchesPassword(req, r.Changes) {
 		u.prepare = func() (err error) {
-			changes, err = password.HashChanges(ctx, req, changes)
+			set, err = password.Set(ctx, req, name, r.Changes)
 			return err
 		}
 	}
 	err = u.run(ctx, req)
-	if err == nil && touchesPassword(req, r.Changes) {
+	if err == nil && set != nil && set.IsOwn() {
 		identify.ChangedPassword(req)
 	}
 	return err
+}
+
+// isOwnPassword reports whether changes are those of the requester's own password, and of
+// nothing else.
+func isOwnPassword(req *request.Request, name dn.DN, changes []op.Modification) bool {
+	return isOwn(req, name) && isPasswordChange(req, changes)
 }
 
 // modifySubschema changes the schema (RFC 4512, 4.4: servers may allow it).
@@ -58,15 +72,51 @@ func modifySubschema(ctx context.Context, req *request.Request, name dn.DN, r *o
 	return u.run(ctx, req)
 }
 
-func modifyIn(ctx context.Context, req *request.Request, tx *partition.Tx, name dn.DN, changes []op.Modification) error {
-	changes, err := password.StoredDeletes(ctx, req, name, changes)
+// modifyIn makes changes in a transaction; set is what they are to be if passwords are among
+// them.
+func modifyIn(ctx context.Context, req *request.Request, tx *partition.Tx, name dn.DN, changes []op.Modification, set *password.Setting) error {
+	given := slices.ContainsFunc(changes, func(c op.Modification) bool { return password.GivesServers(req, c.Description) })
+	tx.Rules.Accounts = !given || tx.Rules.Relaxed
+	if set == nil && !unlocks(req, changes) {
+		return tx.Modify(ctx, name, changes)
+	}
+	at, err := req.Snapshot.Find(ctx, name)
 	if err != nil {
 		return err
 	}
-	if changes, err = renewed(ctx, req, name, changes); err != nil {
+	e, err := req.Snapshot.Some(ctx, at.ID, req.Known.Account.All)
+	if err != nil || e == nil {
 		return err
 	}
-	return tx.Modify(ctx, name, changes)
+	if set != nil {
+		if current, err := set.Current(ctx, req); err != nil || !current {
+			return errors.Join(err, errPrepareAgain)
+		}
+		changes = append(slices.Clip(set.Changes), set.Touch(req, e)...)
+	}
+	return tx.Modify(ctx, name, unlocked(req, e, changes))
+}
+
+// unlocks reports whether changes take pwdAccountLockedTime away.
+func unlocks(req *request.Request, changes []op.Modification) bool {
+	return slices.ContainsFunc(changes, func(c op.Modification) bool {
+		return req.Known.IsOf(c.Description, req.Known.Account.LockedTime) && (c.Kind == op.ModDelete || c.Kind == op.ModReplace && len(c.Values) == 0)
+	})
+}
+
+// unlocked has changes that take pwdAccountLockedTime away delete the failures too, by which
+// an account is locked that does not have it stored.
+func unlocked(req *request.Request, e *entry.Entry, changes []op.Modification) []op.Modification {
+	k := &req.Known.Account
+	if !unlocks(req, changes) || k.Failure == nil || slices.ContainsFunc(changes, func(c op.Modification) bool { return req.Known.IsOf(c.Description, k.Failure) }) {
+		return changes
+	}
+	if len(e.Values(k.LockedTime)) == 0 {
+		changes = slices.DeleteFunc(slices.Clone(changes), func(c op.Modification) bool {
+			return req.Known.IsOf(c.Description, k.LockedTime) && c.Kind == op.ModDelete
+		})
+	}
+	return append(slices.Clip(changes), password.Replace(k.Failure))
 }
 
 // isPasswordChange reports whether the requester is a user, and the changes are
@@ -87,37 +137,4 @@ func isPasswordChange(req *request.Request, changes []op.Modification) bool {
 	slices.Sort(kinds)
 	return slices.Equal(kinds, []op.ModKind{op.ModReplace}) ||
 		slices.Equal(kinds, []op.ModKind{op.ModAdd, op.ModDelete})
-}
-
-// renewed adds to the changes of a password those of what was said of the old
-// one: until when it may be used and, where users change their own, that they have
-// to.
-func renewed(ctx context.Context, req *request.Request, name dn.DN, changes []op.Modification) ([]op.Modification, error) {
-	touches := func(t *schema.AttributeType) bool {
-		for i := range changes {
-			if req.Known.IsOf(changes[i].Description, t) {
-				return true
-			}
-		}
-		return false
-	}
-	if !touches(req.Known.UserPassword) {
-		return changes, nil
-	}
-	at, err := req.Snapshot.Find(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	a := &req.Known.Account
-	e, err := req.Snapshot.Some(ctx, at.ID, a.All)
-	if err != nil || e == nil {
-		return changes, err
-	}
-	for _, t := range []*schema.AttributeType{a.Expiration, a.Reset} {
-		if t == nil || t == a.Reset && req.Who.IsAdmin() || len(e.Values(t)) == 0 || touches(t) {
-			continue
-		}
-		changes = append(changes[:len(changes):len(changes)], password.Replace(t))
-	}
-	return changes, nil
 }

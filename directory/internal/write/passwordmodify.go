@@ -6,9 +6,10 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/account"
 	"github.com/seed-4dac0d86/ldapd/acl"
-	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
@@ -41,23 +42,27 @@ func PasswordModify(ctx context.Context, req *request.Request, value []byte) err
 	if len(p.New) == 0 {
 		return password.ErrEmptyPassword
 	}
-	var changes []op.Modification
+	if identify.MustChange(req, nil) && !isOwn(req, name) {
+		return gate.Refusal(req, account.ErrMustChange)
+	}
+	var set *password.Setting
 	u := &update{
 		name: name,
 		allowed: func(_ context.Context, req *request.Request, _ partition.Located, d *acl.Decision) error {
 			return refuseUnless(d.All(req.Known.UserPassword, acl.Insert|acl.Remove))
 		},
-		check: func() error { return checkOld(ctx, req, name, p.Old) },
 		prepare: func() (err error) {
-			changes, err = password.New(ctx, req, p.New)
+			set, err = password.Replacement(ctx, req, name, p.Old, p.New)
 			return err
 		},
-		change: func(tx *partition.Tx) error { return modifyIn(ctx, req, tx, name, changes) },
+		change: func(tx *partition.Tx) error { return modifyIn(ctx, req, tx, name, nil, set) },
 	}
 	if err := u.run(ctx, req); err != nil {
 		return err
 	}
-	identify.ChangedPassword(req)
+	if set.IsOwn() {
+		identify.ChangedPassword(req)
+	}
 	if generated {
 		req.Response.Value = control.PasswordModifyResult{Generated: p.New}.Encode()
 	}
@@ -123,21 +128,9 @@ func mayKnow(ctx context.Context, req *request.Request, who *settings.Identity) 
 	return err
 }
 
-// checkOld verifies the old password if one is given (RFC 3062, 2), also if the
-// requester could do without.
-func checkOld(ctx context.Context, req *request.Request, name dn.DN, old []byte) error {
-	if old == nil {
-		return nil
-	}
-	stored, err := password.Stored(ctx, req, name, "userPassword")
-	if err != nil {
-		return err
-	}
-	for _, v := range stored {
-		ok, err := req.Server.Passwords.Verify(ctx, req.Session.Channel, v, old)
-		if ok || err != nil && !errors.Is(err, auth.ErrScheme) {
-			return err
-		}
-	}
-	return op.Errorf(op.UnwillingToPerform, "the old password is not right")
+// isOwn reports whether a name is the requester's.
+func isOwn(req *request.Request, name dn.DN) bool {
+	own, err := req.Parse(req.Who.Name)
+	key, keyErr := req.Parse(name.String())
+	return err == nil && keyErr == nil && own == key
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/assertion"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/policies"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -31,6 +32,9 @@ type update struct {
 	// allowed, of what is no add, refuses a requester for what the access rules say of
 	// the entry.
 	allowed func(ctx context.Context, req *request.Request, at partition.Located, d *acl.Decision) error
+	// policy: the entry may be a password policy, which the change may have made one that
+	// cannot be.
+	policy bool
 	// check, if given, refuses the change for other reasons than who asks.
 	check func() error
 	// prepare, if given, does once what takes so long that no transaction waits for it.
@@ -40,12 +44,13 @@ type update struct {
 
 // run makes the update in a transaction, whose state is all that it reads.
 func (u *update) run(ctx context.Context, req *request.Request) error {
+	prepare := u.prepare
 	r, err := u.try(ctx, req)
-	if err == errPrepare {
-		if err := u.prepare(); err != nil {
+	for again := 0; err == errPrepare || errors.Is(err, errPrepareAgain) && again < maxPrepared; again++ {
+		u.prepare = nil
+		if err := prepare(); err != nil {
 			return err
 		}
-		u.prepare = nil
 		r, err = u.try(ctx, req)
 	}
 	if errors.Is(err, txn.ErrReadOnly) {
@@ -61,6 +66,13 @@ func (u *update) run(ctx context.Context, req *request.Request) error {
 	}
 	return err
 }
+
+// errPrepareAgain ends a transaction that has found something else than what the update was
+// prepared by.
+var errPrepareAgain = op.Errorf(op.Busy, "the password was changed by others meanwhile: try again")
+
+// maxPrepared is how often an update is prepared anew.
+const maxPrepared = 5
 
 // errPrepare ends a transaction that has shown that the update may be made.
 var errPrepare = errors.New("to be prepared")
@@ -136,6 +148,11 @@ func (u *update) runIn(ctx context.Context, req *request.Request, tx *partition.
 	if err := u.change(tx); err != nil {
 		return err
 	}
+	if u.policy {
+		if err := checkPolicy(ctx, req, u.name); err != nil {
+			return err
+		}
+	}
 	if reads && u.adds { // the entry that an add's assertion is about is the new one
 		if id, err = asserted(ctx, req, u.name); err != nil {
 			return err
@@ -154,6 +171,34 @@ func (u *update) runIn(ctx context.Context, req *request.Request, tx *partition.
 		return errNoOperation
 	}
 	return nil
+}
+
+// checkPolicy refuses a change that leaves a password policy which says what cannot be.
+func checkPolicy(ctx context.Context, req *request.Request, name dn.DN) error {
+	if req.Known.Policy == nil {
+		return nil
+	}
+	at, err := req.Snapshot.Find(ctx, name)
+	if request.IsMissing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	e, err := req.Snapshot.Entry(ctx, at.ID, false)
+	if err != nil {
+		return err
+	}
+	if err := policies.Check(req.Snapshot, req.Known, at.Name, e); err != nil {
+		return op.Errorf(op.ConstraintViolation, "the password policy cannot be: %v", err)
+	}
+	return nil
+}
+
+// ofPolicies reports whether an attribute is one that password policies have.
+func ofPolicies(description string) bool {
+	name, _, _ := strings.Cut(strings.ToLower(description), ";")
+	return strings.HasPrefix(name, "pwd") || name == "objectclass" || name == "subtreespecification" || strings.HasPrefix(name, "1.3.6.1.4.1.42.2.27.8.1.")
 }
 
 // asserted finds the entry that an update is about, and tests the assertion.

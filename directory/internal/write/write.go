@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
@@ -50,13 +51,22 @@ func add(ctx context.Context, req *request.Request, r *op.Add) error {
 		return err
 	}
 	attributes := r.Attributes
+	given := slices.ContainsFunc(attributes, func(a op.PartialAttribute) bool { return password.GivesServers(req, a.Description) })
 	u := &update{name: name, adds: true, attributes: r.Attributes, change: func(tx *partition.Tx) error {
+		tx.Rules.Accounts = !given || tx.Rules.Relaxed
 		_, err := tx.Add(ctx, name, attributes, false)
 		return err
 	}}
+	u.policy = slices.ContainsFunc(attributes, func(a op.PartialAttribute) bool {
+		return ofPolicies(a.Description) && !strings.EqualFold(a.Description, "objectClass")
+	})
 	if slices.ContainsFunc(attributes, func(a op.PartialAttribute) bool { return password.Is(req, a.Description) }) {
 		u.prepare = func() (err error) {
-			attributes, err = password.HashAttributes(ctx, req, attributes)
+			if attributes, err = password.HashAttributes(ctx, req, r.Attributes); err != nil {
+				return err
+			}
+			checked, err := password.CheckNew(ctx, req, name, r.Attributes, proposed(req, name[0], r.Attributes))
+			attributes = append(attributes, checked[min(len(r.Attributes), len(checked)):]...)
 			return err
 		}
 	}

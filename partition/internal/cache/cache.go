@@ -45,9 +45,15 @@ type ChildKey struct {
 type Item struct {
 	AsOf    uint64
 	Node    master.Node
-	Entry   *entry.Entry                      // without secrets; nil if it is wide
-	Secrets atomic.Pointer[[]entry.Attribute] // once asked for
+	Entry   *entry.Entry            // without secrets; nil if it is wide
+	Secrets atomic.Pointer[Secrets] // once asked for
 	Name    atomic.Pointer[CachedName]
+}
+
+// Secrets are an entry's secret attributes, which may change without the entry.
+type Secrets struct {
+	AsOf       uint64
+	Attributes []entry.Attribute
 }
 
 // CachedName is the entry's whole name, right until something moves.

@@ -26,7 +26,7 @@ type Types struct {
 }
 
 func newTypes(s *schema.Schema) *Types {
-	return &Types{
+	k := &Types{
 		Schema:                s,
 		ObjectClass:           s.Attribute("objectClass"),
 		StructuralObjectClass: s.Attribute("structuralObjectClass"),
@@ -52,6 +52,10 @@ func newTypes(s *schema.Schema) *Types {
 			s.Class("collectiveAttributeSubentry"): ClassID(s.Class("collectiveAttributeSubentry")),
 		},
 	}
+	if c := s.Class("pwdPolicy"); c != nil { // a directory may do without
+		k.Watched[c] = ClassID(c)
+	}
+	return k
 }
 
 // Describe reads an attribute description: its type and sorted options.

@@ -43,6 +43,9 @@ func toChanges(records iter.Seq2[*journal.Record, error]) iter.Seq2[*Change, err
 				yield(nil, err)
 				return
 			}
+			if len(rec.IDs) == 0 && len(rec.Message) == 0 && !rec.AllChanged {
+				continue // of hot attributes, which nobody is told
+			}
 			if !yield(&Change{rec.Revision, rec.AllChanged, slices.Contains(rec.IDs, cache.Moves), rec.IDs, rec.Message}, nil) {
 				return
 			}

@@ -3,6 +3,7 @@ package state
 import (
 	"bytes"
 	"context"
+	"hash/fnv"
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -339,8 +340,8 @@ func (s *Snapshot) Wide(ctx context.Context, id entry.ID, only []*schema.Attribu
 func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute, error) {
 	i := s.Current(id)
 	if i != nil {
-		if hidden := i.Secrets.Load(); hidden != nil {
-			return *hidden, nil
+		if hidden := i.Secrets.Load(); hidden != nil && s.At.UnchangedKey(HotKey(id), hidden.AsOf) {
+			return hidden.Attributes, nil
 		}
 	}
 	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(id), table.Select{Families: []table.Family{master.Secrets}})
@@ -349,9 +350,17 @@ func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute,
 	}
 	hidden, err := master.Decode(row, s.Catalog.Schema)
 	if err == nil && i != nil {
-		i.Secrets.Store(&hidden) // the entry did not change since i was read
+		i.Secrets.Store(&cache.Secrets{AsOf: s.At.Ordinal(), Attributes: hidden}) // the entry did not change since i was read
 	}
 	return hidden, err
+}
+
+// HotKey is what commits touch that change how an entry is used, and not the entry.
+func HotKey(id entry.ID) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte("hot"))
+	h.Write(id[:])
+	return h.Sum64()
 }
 
 // HasChildren looks for one child.

@@ -29,6 +29,8 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 		g = GivenByImport
 	case tx.Rules.Relaxed:
 		g = givenByRelax
+	case tx.Rules.Accounts:
+		g = givenByServer
 	}
 	e, err := Prepare(tx.Catalog.Types, name, attributes, g)
 	if err != nil {
@@ -182,7 +184,7 @@ func take(k *catalog.Types, e *NewEntry, a *op.PartialAttribute, g given) error 
 	if t.NoUserModification && !g.takes(k, t) {
 		return catalog.Errorf(catalog.Constraint, "attribute %s is the server's: it cannot be given", t.Name())
 	}
-	if t.Obsolete && g == givenNone {
+	if t.Obsolete && g <= givenByServer {
 		return catalog.Obsolete("attribute type", t.Name())
 	}
 	if computed(k, t) {

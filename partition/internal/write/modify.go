@@ -108,7 +108,7 @@ func (m *modification) load(ctx context.Context, changes []op.Modification) erro
 		if t == m.tx.Catalog.ObjectClass && m.tx.Rules.Relaxed { // see morph
 			m.Edit(m.tx.Catalog.StructuralObjectClass)
 		}
-		if t.NoUserModification {
+		if t.NoUserModification && !ofAccounts(t) {
 			m.given = append(m.given, t)
 		}
 	}
@@ -119,7 +119,9 @@ func (m *modification) load(ctx context.Context, changes []op.Modification) erro
 }
 
 func (m *modification) changeable(t *schema.AttributeType) error {
-	if t.NoUserModification && !(m.tx.Rules.Relaxed && relaxable(m.tx.Catalog.Types, t)) || computed(m.tx.Catalog.Types, t) {
+	rules := &m.tx.Rules
+	given := rules.Relaxed && relaxable(m.tx.Catalog.Types, t) || rules.Accounts && ofAccounts(t)
+	if t.NoUserModification && !given || computed(m.tx.Catalog.Types, t) {
 		return catalog.Errorf(catalog.Constraint, "attribute %s is the server's: it cannot be changed", t.Name())
 	}
 	return nil

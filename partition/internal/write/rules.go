@@ -3,6 +3,7 @@ package write
 import (
 	"bytes"
 	"slices"
+	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -18,6 +19,8 @@ type Rules struct {
 	// modifyTimestamp as given, and with Add of entryUUID too. Obsolete types and
 	// classes count as active.
 	Relaxed bool
+	// Accounts takes what the server keeps of accounts: see ofAccounts.
+	Accounts bool
 	// Trial says that the transaction will not commit, whatever comes: a change of
 	// the schema is judged by the entries there are, without steps.
 	Trial bool
@@ -28,13 +31,22 @@ type given uint8
 
 const (
 	givenNone     given = iota
-	givenByRelax        // those that Rules.Relaxed names
+	givenByServer       // those of accounts
+	givenByRelax        // those that Rules.Relaxed names, and those of accounts
 	GivenByImport       // all
 )
 
 // takes reports whether a type that users cannot modify may come.
 func (g given) takes(k *catalog.Types, t *schema.AttributeType) bool {
-	return g == GivenByImport || g == givenByRelax && (t == k.EntryUUID || relaxable(k, t))
+	return g == GivenByImport || g >= givenByServer && ofAccounts(t) || g == givenByRelax && (t == k.EntryUUID || relaxable(k, t))
+}
+
+// passwordPolicy is the arc of draft-behera-ldap-password-policy.
+const passwordPolicy = "1.3.6.1.4.1.42.2.27.8.1."
+
+// ofAccounts reports whether a type is one that the server keeps of accounts.
+func ofAccounts(t *schema.AttributeType) bool {
+	return strings.HasPrefix(t.OID, passwordPolicy) || t.NoUserModification && t.Secret()
 }
 
 // relaxable reports whether Rules.Relaxed lets a Modify change a type. All others

@@ -1,0 +1,50 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// An Audience is some identities, described in the words of access rules.
+type Audience struct{ set *acl.Set }
+
+// belongs is what a rule lets an audience use, to ask whether somebody belongs to it.
+const belongs = "audience"
+
+// NewAudience reads what is said of whom something is for: groups, names, "below". It is
+// the same on every connection.
+func NewAudience(sch *schema.Schema, contexts []dn.DN, who []string) (*Audience, error) {
+	text := "audience: allow " + strings.Join(who, ", ") + " to use " + belongs
+	rule, err := acl.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", strings.Join(who, ", "), err)
+	}
+	set, err := acl.NewSet(sch, contexts, []acl.Placed{{Rule: rule}})
+	if err != nil {
+		return nil, err
+	}
+	return &Audience{set}, nil
+}
+
+// Has reports whether somebody belongs to the audience in a state. Still reports whether
+// the groups that this depends on are as they were, in a later state.
+func (a *Audience) Has(ctx context.Context, s *partition.Snapshot, name string, id entry.ID) (has bool, still func(*partition.Snapshot) bool, err error) {
+	w := &Who{Name: name, ID: id}
+	found := &answer{set: a.set, asOf: s.Ordinal()}
+	who, err := w.identity(ctx, s, found)
+	if err != nil {
+		return false, nil, err
+	}
+	p, err := a.set.Program(who)
+	if err != nil {
+		return false, nil, err
+	}
+	return p.MayUse(belongs), func(s *partition.Snapshot) bool { return w.same(s, found) }, nil
+}

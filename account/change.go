@@ -1,0 +1,115 @@
+package account
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// An Error is one of the draft's (6.2), and what the client is told besides.
+type Error struct {
+	Kind ErrorKind
+	Text string
+}
+
+func (e *Error) Error() string { return e.Text }
+
+// ErrorKind is the number of an error in the password policy response control.
+type ErrorKind int
+
+// Errors of the draft, 6.2.
+const (
+	PasswordExpired ErrorKind = iota
+	AccountLocked
+	ChangeAfterReset
+	ModNotAllowed
+	MustSupplyOld
+	InsufficientQuality
+	TooShort
+	TooYoung
+	InHistory
+	TooLong
+)
+
+func refuse(kind ErrorKind, format string, args ...any) error {
+	return &Error{kind, fmt.Sprintf(format, args...)}
+}
+
+// A Change is a new password for an account.
+type Change struct {
+	// Reset: somebody else sets it, who may.
+	Reset bool
+	// OldGiven: the change brings the old password, which was right.
+	OldGiven bool
+	// Hashed: the password is a hash, so nobody can look at it.
+	Hashed bool
+	// Relaxed: age, quality and history do not matter.
+	Relaxed   bool
+	Candidate Candidate
+}
+
+// MayChange refuses a change of a password before it is looked at (the draft, 8.2.1 to
+// 8.2.4).
+func (p *Policy) MayChange(s *State, c *Change, now time.Time) error {
+	if p == nil || c.Reset {
+		return nil
+	}
+	mustChange := p.mustChange(s)
+	switch {
+	case p.NoUserChange:
+		return refuse(ModNotAllowed, "the password policy does not let users change their passwords")
+	case p.SafeModify && !c.OldGiven && !mustChange:
+		return refuse(MustSupplyOld, "the password policy wants the old password with the new one")
+	case p.MinAge > 0 && !mustChange && !c.Relaxed && !s.Changed.IsZero() && now.Before(s.Changed.Add(p.MinAge)):
+		return refuse(TooYoung, "the password was changed too recently: it may be changed again from %s on",
+			s.Changed.Add(p.MinAge).UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// Check refuses a new password that is not as the policy wants it (8.2.5). The error
+// names what is wrong with it and never has any of it.
+func (p *Policy) Check(c *Change) error {
+	if p == nil || c.Relaxed {
+		return nil
+	}
+	if c.Hashed {
+		if p.CheckQuality == 2 {
+			return refuse(InsufficientQuality, "the password policy wants new passwords in clear, to look at their quality")
+		}
+		return nil
+	}
+	n := utf8.RuneCountInString(c.Candidate.Password)
+	if p.MaxLength > 0 && n > p.MaxLength {
+		return refuse(TooLong, "the password is longer than %d characters", p.MaxLength)
+	}
+	if p.CheckQuality == 0 {
+		return nil
+	}
+	if n < p.MinLength {
+		return refuse(TooShort, "the password is shorter than %d characters", p.MinLength)
+	}
+	var lacks []string
+	for _, d := range p.Quality {
+		if !d.met(&c.Candidate) {
+			lacks = append(lacks, d.lacks)
+		}
+	}
+	if len(lacks) > 0 {
+		return refuse(InsufficientQuality, "the password is not good enough: %s", strings.Join(lacks, "; "))
+	}
+	return nil
+}
+
+// ResetAfter reports whether the password must be changed after a change of it (8.2.7).
+func (p *Policy) ResetAfter(c *Change) bool { return p != nil && p.MustChange && c.Reset }
+
+// ErrInHistory refuses a password that was used before (8.2.6).
+var ErrInHistory error = &Error{InHistory, "the password was used before: take another one"}
+
+// ErrMustChange refuses all but a new password (8.1).
+var ErrMustChange error = &Error{ChangeAfterReset, "the password was reset: change it first"}
+
+// ErrExpired refuses the right password that has expired.
+var ErrExpired error = &Error{PasswordExpired, "the password has expired"}

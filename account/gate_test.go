@@ -1,0 +1,335 @@
+package account
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+var histories = flag.Int("histories", 0, "how many histories of guesses are simulated (the issue asks for 1000000); 0: as many as take some seconds")
+
+// A world is a store that servers share, and what happens to one account in it. Everything
+// that a server does is a step; which server makes the next one is drawn, so steps of
+// attempts interleave in all ways. It can be repeated by its seed.
+type world struct {
+	rand      *rand.Rand
+	published []record // in the order of their publishing
+	clock     time.Time
+	guesses   []guess
+	broken    variant
+	policy    *Policy
+	wrong     string // what must not be
+}
+
+// A record is a failure, or its deletion.
+type record struct {
+	at     time.Time
+	gone   bool
+	unseen bool // it is deleted by who has not seen it
+}
+
+// A guess is a wrong password that was verified, and its record.
+type guess struct {
+	at       time.Time // zero: none yet
+	answered bool
+}
+
+// A variant leaves out what the protocol demands.
+type variant int
+
+const (
+	whole         variant = iota
+	countsOlder           // counts only failures of smaller revisions than one's own
+	noRefresh             // does not refresh the heads after a reservation
+	noConfirm             // does not look again after a right password
+	deletesAll            // deletes failures that it has not seen
+	answersEarly          // answers before the failure is published
+	besideTheGate         // some verify without the gate
+	sideBySide            // does not let attempts in one at a time at a server
+)
+
+// A server shows what was published up to some moment.
+type server struct {
+	w     *world
+	shown int // of published
+	skew  time.Duration
+}
+
+// visible are the failures that a server shows.
+func (s *server) visible() []time.Time { return s.w.live(s.shown) }
+
+// live are the failures that stand after so many were published or deleted.
+func (w *world) live(n int) (ts []time.Time) {
+	gone := map[time.Time]bool{}
+	for i := n - 1; i >= 0; i-- {
+		r := w.published[i]
+		if r.gone {
+			gone[r.at] = true
+		} else if !gone[r.at] {
+			ts = append(ts, r.at)
+		}
+	}
+	return ts
+}
+
+// An attempt is one at a server, run step by step: its ledger yields before each step.
+type attempt struct {
+	s     *server
+	right bool
+	yield func(struct{}) bool
+	own   time.Time
+}
+
+type crashed struct{}
+
+func (a *attempt) step() {
+	if !a.yield(struct{}{}) {
+		panic(crashed{})
+	}
+}
+
+func (a *attempt) Failures(context.Context) ([]time.Time, error) {
+	a.step()
+	all := a.s.visible()
+	if a.s.w.broken == countsOlder && !a.own.IsZero() {
+		all = slices.DeleteFunc(all, func(t time.Time) bool { return t.After(a.own) })
+	}
+	return all, nil
+}
+
+func (a *attempt) Refresh(context.Context) error {
+	a.step()
+	skips := a.s.w.broken == noRefresh && !a.own.IsZero() || a.s.w.broken == noConfirm && a.own.IsZero()
+	if !skips {
+		a.s.shown = len(a.s.w.published)
+	}
+	return nil
+}
+
+// Fail allocates a time first and publishes later: publishes are in another order than
+// times.
+func (a *attempt) Fail(_ context.Context, p *Policy) (time.Time, error) {
+	w := a.s.w
+	at := w.clock.Add(a.s.skew + time.Duration(w.rand.IntN(1000)))
+	for slices.ContainsFunc(w.published, func(r record) bool { return r.at.Equal(at) }) {
+		at = at.Add(1)
+	}
+	a.own = at
+	a.step()
+	w.published = append(w.published, record{at: at})
+	a.s.shown = len(w.published) // of one's own commit all before it is known
+	if w.broken == noRefresh {
+		a.s.shown = max(0, a.s.shown-1-w.rand.IntN(3))
+	}
+	return at, nil
+}
+
+func (a *attempt) Forget(failures []time.Time) {
+	w := a.s.w
+	if w.rand.IntN(10) == 0 {
+		return // lost
+	}
+	for _, t := range failures {
+		w.published = append(w.published, record{at: t, gone: true})
+	}
+	if w.broken != deletesAll {
+		return
+	}
+	for _, t := range w.live(len(w.published)) {
+		w.published = append(w.published, record{at: t, gone: true, unseen: true})
+	}
+}
+
+func (a *attempt) Now() time.Time { return a.s.w.clock.Add(a.s.skew) }
+
+// run makes the attempt, one step at each call of next.
+func (a *attempt) run() iter.Seq[struct{}] {
+	return func(yield func(struct{}) bool) {
+		a.yield = yield
+		defer func() {
+			if r := recover(); r != nil && r != (crashed{}) {
+				panic(r)
+			}
+		}()
+		a.step()
+		a.make()
+	}
+}
+
+func (a *attempt) make() {
+	w := a.s.w
+	shown, begun := a.s.shown, len(w.published)
+	guessed := -1
+	verify := func(context.Context) (Match, error) {
+		a.step()
+		if a.right {
+			return Fits, nil
+		}
+		w.guesses = append(w.guesses, guess{at: a.own})
+		guessed = len(w.guesses) - 1
+		return Mismatch, nil
+	}
+	nothing := func(context.Context) error { a.step(); return nil }
+	answer := func() {
+		if guessed >= 0 {
+			w.guesses[guessed].answered = true
+		}
+	}
+	if w.broken == besideTheGate && w.rand.IntN(4) == 0 {
+		_, _ = verify(context.Background())
+		answer()
+		return
+	}
+	if w.broken == answersEarly {
+		verifyOnly := verify
+		verify = func(ctx context.Context) (Match, error) {
+			m, err := verifyOnly(ctx)
+			answer()
+			if m == Mismatch && w.rand.IntN(2) == 0 {
+				panic(crashed{}) // before the failure is published
+			}
+			return m, err
+		}
+	}
+	v, _ := w.policy.Attempt(context.Background(), a, Trial{Verify: verify, Pretend: nothing, Wait: nothing})
+	if guessed >= 0 {
+		w.guesses[guessed].at = a.own
+	}
+	if v == Right && !a.right {
+		panic("a wrong password was right")
+	}
+	if v == Right && w.always(begun, a.own) {
+		w.wrong = "a right password was let in behind a lock"
+	}
+	if v == Locked && a.right && !w.stoodLocked(shown, a.own) {
+		w.wrong = "a right password was refused without a lock"
+	}
+	answer()
+}
+
+// always reports whether enough failures besides one stood all the time since so many were
+// published.
+func (w *world) always(since int, besides time.Time) bool {
+	for n := since; n <= len(w.published); n++ {
+		if len(slices.DeleteFunc(w.live(n), besides.Equal)) < w.policy.MaxFailure {
+			return false
+		}
+	}
+	return true
+}
+
+// stoodLocked reports whether enough failures besides one stood at some time since a server
+// had so many shown.
+func (w *world) stoodLocked(since int, besides time.Time) bool {
+	for n := since; n <= len(w.published); n++ {
+		if len(slices.DeleteFunc(w.live(n), besides.Equal)) >= w.policy.MaxFailure {
+			return true
+		}
+	}
+	return false
+}
+
+// verified counts the guesses whose answer somebody has, and whose failures no right
+// password has deleted.
+func (w *world) verified() (n int) {
+	for _, g := range w.guesses {
+		if g.answered && !slices.ContainsFunc(w.published, func(r record) bool { return r.gone && !r.unseen && r.at.Equal(g.at) }) {
+			n++
+		}
+	}
+	return n
+}
+
+// simulate runs one history and returns what was wrong with it.
+func simulate(seed uint64, broken variant) string {
+	r := rand.New(rand.NewPCG(seed, 1))
+	servers := 1 + r.IntN(8)
+	m := 1 + r.IntN(6)
+	w := &world{rand: r, clock: time.Unix(1_800_000_000, 0), broken: broken}
+	w.policy = &Policy{Lockout: true, MaxFailure: m, LockoutStrict: r.IntN(2) == 0}
+	bound := m + servers - 1
+	if w.policy.LockoutStrict {
+		bound = m
+	}
+	type running struct {
+		next func() (struct{}, bool)
+		stop func()
+		at   *server
+	}
+	all := make([]*server, servers)
+	for i := range all {
+		all[i] = &server{w: w, skew: time.Duration(r.IntN(2000)-1000) * time.Millisecond}
+	}
+	var under []running
+	for range 20 + r.IntN(200) {
+		w.clock = w.clock.Add(time.Duration(r.IntN(100)) * time.Millisecond)
+		s := all[r.IntN(servers)]
+		busy := slices.ContainsFunc(under, func(u running) bool { return u.at == s })
+		switch k := r.IntN(20); {
+		case k == 0: // polls
+			s.shown = len(w.published)
+		case k == 1 && len(under) > 0: // crashes
+			i := r.IntN(len(under))
+			under[i].stop()
+			under = slices.Delete(under, i, i+1)
+		case k < 6 && (!busy || broken == sideBySide):
+			a := &attempt{s: s, right: r.IntN(12) == 0}
+			next, stop := iter.Pull(a.run())
+			under = append(under, running{next, stop, s})
+		case len(under) > 0:
+			i := r.IntN(len(under))
+			if _, more := under[i].next(); !more {
+				under[i].stop()
+				under = slices.Delete(under, i, i+1)
+			}
+		}
+		if n := w.verified(); n > bound {
+			w.wrong = fmt.Sprintf("%d guesses were verified, more than %d", n, bound)
+		}
+		if w.wrong != "" {
+			break
+		}
+	}
+	for _, u := range under {
+		u.stop()
+	}
+	return w.wrong
+}
+
+// However attempts interleave at one to eight servers, of which some crash, whose clocks
+// differ and whose states are old: never are more guesses verified than MaxFailure - 1 and
+// one a server, or MaxFailure if that is wanted.
+func TestGuessesAreBounded(t *testing.T) {
+	n := *histories
+	if n == 0 {
+		n = 20_000
+	}
+	for seed := range uint64(n) {
+		if wrong := simulate(seed, whole); wrong != "" {
+			t.Fatalf("seed %d: %s", seed, wrong)
+		}
+	}
+}
+
+// Each demand that is left out is found.
+func TestBrokenGatesAreFound(t *testing.T) {
+	for name, broken := range map[string]variant{
+		"counts failures of smaller revisions only": countsOlder, "does not refresh": noRefresh,
+		"does not look again after a right password": noConfirm,
+		"deletes what it has not seen":               deletesAll, "answers early": answersEarly,
+		"beside the gate": besideTheGate, "side by side": sideBySide,
+	} {
+		found := false
+		for seed := uint64(0); seed < 50_000 && !found; seed++ {
+			found = simulate(seed, broken) != ""
+		}
+		if !found {
+			t.Errorf("%s: not found", name)
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package account
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/ccojocar/zxcvbn-go"
+)
+
+// A Demand is one value of pwdQuality: what new passwords must have, or not have.
+type Demand struct {
+	Text  string
+	met   func(c *Candidate) bool
+	lacks string // what a password has or lacks that does not meet it
+}
+
+// A Candidate is a new password, and what it is compared with.
+type Candidate struct {
+	Password string
+	Old      string // "": not known
+	// Own returns the values of an attribute of the entry.
+	Own func(attribute string) []string
+	// Known reports whether the password is one that attackers try; nil: there is no
+	// list.
+	Known func(password string) bool
+}
+
+// counted are the demands that are a word and a number.
+var counted = map[string]struct {
+	lacks string
+	met   func(c *Candidate, n int) bool
+}{
+	"classes":    {"it needs %d of these classes: upper case, lower case, digits, others", func(c *Candidate, n int) bool { return classes(c.Password) >= n }},
+	"letters":    {"it needs at least %d letters", atLeast(unicode.IsLetter)},
+	"digits":     {"it needs at least %d digits", atLeast(unicode.IsDigit)},
+	"upper":      {"it needs at least %d letters in upper case", atLeast(unicode.IsUpper)},
+	"lower":      {"it needs at least %d letters in lower case", atLeast(unicode.IsLower)},
+	"special":    {"it needs at least %d characters that are neither letters nor digits", atLeast(isSpecial)},
+	"repeats":    {"it has a character more than %d times in a row", func(c *Candidate, n int) bool { return longestRepeat(c.Password) <= n }},
+	"sequence":   {"it has a sequence like abcd or 4321 of more than %d characters", func(c *Candidate, n int) bool { return longestSequence(c.Password) <= n }},
+	"unlike-old": {"it is less than %d edits apart from the old one", func(c *Candidate, n int) bool { return c.Old == "" || distance(c.Old, c.Password) >= n }},
+	"strength":   {"it is too easy to guess: its strength is below %d of 4", func(c *Candidate, n int) bool { return strength(c) >= n }},
+}
+
+// readQuality reads the values of pwdQuality.
+func readQuality(p *Policy, values []string) error {
+	for _, v := range values {
+		d, err := parseDemand(v)
+		if err != nil {
+			return err
+		}
+		p.Quality = append(p.Quality, d)
+	}
+	return nil
+}
+
+func parseDemand(text string) (Demand, error) {
+	d := Demand{Text: text}
+	word, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
+	rest = strings.TrimSpace(rest)
+	switch {
+	case word == "palindrome" && rest == "":
+		d.lacks, d.met = "it is the same backwards", func(c *Candidate) bool { return !isPalindrome(c.Password) }
+	case word == "unlisted" && rest == "":
+		d.lacks, d.met = "it is among the passwords that attackers try first", func(c *Candidate) bool { return c.Known == nil || !c.Known(c.Password) }
+	case word == "unlike" && rest != "":
+		types := strings.FieldsFunc(rest, func(r rune) bool { return r == ',' || r == ' ' })
+		d.lacks, d.met = "it has a part of one's own "+strings.Join(types, ", "), func(c *Candidate) bool { return !hasPartOf(c, types) }
+	default:
+		k, ok := counted[word]
+		n, err := strconv.Atoi(rest)
+		if !ok || err != nil || n < 1 || n > 100 {
+			return d, fmt.Errorf("%q is no demand, such as %s", text, strings.Join(demandExamples(), "; "))
+		}
+		d.lacks, d.met = fmt.Sprintf(k.lacks, n), func(c *Candidate) bool { return k.met(c, n) }
+	}
+	return d, nil
+}
+
+func demandExamples() []string {
+	all := []string{"palindrome", "unlisted", "unlike uid, cn"}
+	for word := range counted {
+		all = append(all, word+" 3")
+	}
+	slices.Sort(all)
+	return all
+}
+
+func count(s string, is func(rune) bool) (n int) {
+	for _, r := range s {
+		if is(r) {
+			n++
+		}
+	}
+	return n
+}
+
+func atLeast(is func(rune) bool) func(*Candidate, int) bool {
+	return func(c *Candidate, n int) bool { return count(c.Password, is) >= n }
+}
+
+func isSpecial(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+
+func classes(s string) (n int) {
+	for _, is := range []func(rune) bool{unicode.IsUpper, unicode.IsLower, unicode.IsDigit, isSpecial} {
+		if count(s, is) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func longestRepeat(s string) int {
+	return longestRun(s, func(before, now rune) int {
+		if before == now {
+			return 1
+		}
+		return 0
+	})
+}
+
+// longestSequence is of characters that follow each other, up or down.
+func longestSequence(s string) int {
+	return longestRun(s, func(before, now rune) int {
+		if d := int(now - before); d == 1 || d == -1 {
+			return d
+		}
+		return 0
+	})
+}
+
+// longestRun is the longest part of a text in which all steps are the same, except 0.
+func longestRun(s string, step func(before, now rune) int) int {
+	longest, run, last := 0, 0, 0
+	var before rune
+	for i, r := range []rune(s) {
+		d := 0
+		if i > 0 {
+			d = step(before, r)
+		}
+		switch {
+		case d == 0:
+			run = 1
+		case d == last:
+			run++
+		default:
+			run = 2
+		}
+		before, last, longest = r, d, max(longest, run)
+	}
+	return longest
+}
+
+func isPalindrome(s string) bool {
+	rs := []rune(strings.ToLower(s))
+	back := slices.Clone(rs)
+	slices.Reverse(back)
+	return len(rs) > 0 && slices.Equal(rs, back)
+}
+
+// distance is how many characters must be put in, taken out or replaced to make one
+// text of another.
+func distance(a, b string) int {
+	x, y := []rune(cut(a)), []rune(cut(b))
+	row := make([]int, len(y)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range x {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range y {
+			next := min(row[j], row[j+1]) + 1
+			if x[i] == y[j] {
+				next = min(next, diagonal)
+			} else {
+				next = min(next, diagonal+1)
+			}
+			diagonal, row[j+1] = row[j+1], next
+		}
+	}
+	return row[len(y)]
+}
+
+// judged is how many characters of a password are looked at where the work grows faster
+// than its length.
+const judged = 100
+
+func cut(s string) string {
+	for i, n := 0, 0; i < len(s); n++ {
+		if n == judged {
+			return s[:i]
+		}
+		_, size := utf8.DecodeRuneInString(s[i:])
+		i += size
+	}
+	return s
+}
+
+// partLength is how long a part of a value of one's own must be to matter.
+const partLength = 4
+
+func hasPartOf(c *Candidate, types []string) bool {
+	password := strings.ToLower(c.Password)
+	for _, t := range types {
+		for _, v := range c.Own(t) {
+			rs := []rune(strings.ToLower(v))
+			for i := 0; i+partLength <= len(rs); i++ {
+				if strings.Contains(password, string(rs[i:i+partLength])) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// strength is zxcvbn's score, to which the entry's own values are words like others.
+func strength(c *Candidate) int {
+	var words []string
+	for _, t := range []string{"uid", "cn", "sn", "givenName", "mail"} {
+		for _, v := range c.Own(t) {
+			words = append(words, strings.FieldsFunc(strings.ToLower(cut(v)), func(r rune) bool { return isSpecial(r) })...)
+		}
+	}
+	return zxcvbn.PasswordStrength(cut(c.Password), words).Score
+}

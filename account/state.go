@@ -1,0 +1,133 @@
+package account
+
+import (
+	"slices"
+	"time"
+)
+
+// A State is what is stored of an account besides its failures.
+type State struct {
+	Disabled bool
+	// LockedSince is when somebody locked the account, for as long as failures would;
+	// zero: nobody did.
+	LockedSince time.Time
+	Start, End  time.Time // zero: no bound
+	Changed     time.Time // of the password, zero: not known
+	Expires     time.Time // given for this account, zero: by the policy
+	Reset       bool
+	GraceUses   []time.Time
+	// Success is the last one, or zero.
+	Success time.Time
+	// ResetUses counts the binds since a reset.
+	ResetUses int
+}
+
+// Usable reports whether an account may be used at a time, by any mechanism.
+func (p *Policy) Usable(s *State, now time.Time) bool {
+	return !s.Disabled && !p.locked(s, now) && !now.Before(s.Start) && (s.End.IsZero() || now.Before(s.End))
+}
+
+// locked reports whether somebody has locked the account, and it still is.
+func (p *Policy) locked(s *State, now time.Time) bool {
+	return !s.LockedSince.IsZero() && (p == nil || p.LockoutDuration == 0 || now.Before(s.LockedSince.Add(p.LockoutDuration)))
+}
+
+// An Outcome is what the right password of an account comes to.
+type Outcome struct {
+	// Refused says why the bind fails.
+	Refused Refusal
+	// MustChange: nothing may be done before the password is changed.
+	MustChange bool
+	// Grace: the bind takes one of the uses that are left of an expired password.
+	Grace bool
+	// Warn is how long the password may still be used, if that is to be told; zero: it
+	// is not.
+	Warn time.Duration
+}
+
+// A Refusal is why the right password does not let in.
+type Refusal int
+
+// Refusals. An account that is Unusable looks as one with another password.
+const (
+	None Refusal = iota
+	Unusable
+	ResetOver // too old or used too often since it was reset
+	Expired
+)
+
+// AfterPassword returns what the right password comes to (the draft, 7.1 to 7.5 and
+// 8.1). A nil policy demands nothing.
+func (p *Policy) AfterPassword(s *State, now time.Time) Outcome {
+	if !p.Usable(s, now) || p.idle(s, now) {
+		return Outcome{Refused: Unusable}
+	}
+	if p.mustChange(s) {
+		if p.resetOver(s, now) {
+			return Outcome{Refused: ResetOver}
+		}
+		return Outcome{MustChange: true}
+	}
+	expires := p.expiry(s)
+	switch {
+	case expires.IsZero():
+		return Outcome{}
+	case !now.Before(expires):
+		if p.GraceLeft(s, s.GraceUses, now) > 0 {
+			return Outcome{Grace: true}
+		}
+		return Outcome{Refused: Expired}
+	case p != nil && p.ExpireWarning > 0 && expires.Sub(now) <= p.ExpireWarning:
+		return Outcome{Warn: expires.Sub(now)}
+	}
+	return Outcome{}
+}
+
+// idle is the draft's pwdMaxIdle (7.1).
+func (p *Policy) idle(s *State, now time.Time) bool {
+	return p != nil && p.MaxIdle > 0 && !s.Success.IsZero() && !now.Before(s.Success.Add(p.MaxIdle))
+}
+
+// mustChange is 7.2 of the draft. Without a policy pwdReset means the same.
+func (p *Policy) mustChange(s *State) bool { return s.Reset && (p == nil || p.MustChange) }
+
+func (p *Policy) resetOver(s *State, now time.Time) bool {
+	return p != nil && (p.MaxResetAge > 0 && !s.Changed.IsZero() && !now.Before(s.Changed.Add(p.MaxResetAge)) ||
+		p.MaxResetUse > 0 && s.ResetUses >= p.MaxResetUse)
+}
+
+// expiry is when a password expires (7.3), zero: never.
+func (p *Policy) expiry(s *State) time.Time {
+	at := s.Expires
+	if p != nil && p.MaxAge > 0 && !s.Changed.IsZero() {
+		if by := s.Changed.Add(p.MaxAge); at.IsZero() || by.Before(at) {
+			at = by
+		}
+	}
+	return at
+}
+
+// Expiry is when the password of an account expires; zero: never.
+func (p *Policy) Expiry(s *State) time.Time { return p.expiry(s) }
+
+// GraceLeft returns how often an expired password may still be used, after some uses
+// (7.4).
+func (p *Policy) GraceLeft(s *State, uses []time.Time, now time.Time) int {
+	if p == nil || p.GraceExpiry > 0 && !now.Before(p.expiry(s).Add(p.GraceExpiry)) {
+		return 0
+	}
+	return max(0, p.GraceLimit-len(uses))
+}
+
+// RecordsSuccess reports whether a success at a time is to be written.
+func (p *Policy) RecordsSuccess(s *State, now time.Time) bool {
+	if p == nil {
+		return false
+	}
+	return p.LastSuccess && (s.Success.IsZero() || now.Sub(s.Success) >= p.LastSuccessInterval)
+}
+
+// CountsAsSecond reports whether a way in counts as a second factor.
+func (p *Policy) CountsAsSecond(way string) bool {
+	return p != nil && slices.Contains(p.SecondFactor, way)
+}

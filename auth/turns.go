@@ -1,0 +1,55 @@
+package auth
+
+import (
+	"context"
+	"sync"
+)
+
+// Turns lets one attempt on a name at a time in; clients that wait for the same name take
+// turns.
+type Turns struct {
+	mu    sync.Mutex
+	names map[string]*turn
+}
+
+type turn struct {
+	pool  pool
+	users int // who are inside, or wait
+}
+
+// Enter waits for a client's turn on a name. Leave is to be called then. The error is of
+// the context, or ErrBusy.
+func (t *Turns) Enter(ctx context.Context, c Channel, name string) (leave func(), err error) {
+	u := t.join(name)
+	if err := u.pool.acquire(ctx, clientOf(c)); err != nil {
+		t.part(name, u)
+		return nil, err
+	}
+	return func() {
+		u.pool.release(clientOf(c))
+		t.part(name, u)
+	}, nil
+}
+
+func (t *Turns) join(name string) *turn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.names == nil {
+		t.names = map[string]*turn{}
+	}
+	u := t.names[name]
+	if u == nil {
+		u = &turn{pool: pool{free: 1}}
+		t.names[name] = u
+	}
+	u.users++
+	return u
+}
+
+func (t *Turns) part(name string, u *turn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if u.users--; u.users == 0 {
+		delete(t.names, name)
+	}
+}

@@ -1,0 +1,135 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/account"
+	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// ErrCredentials is the one answer to a wrong name, to a wrong password, and to the right
+// one of an account that may not be used.
+var ErrCredentials = &op.Result{Code: op.InvalidCredentials}
+
+// Locked is what an attempt on a locked account comes to. The client is told no more than
+// of a wrong password, unless the policy says so.
+func (a *Account) Locked() error {
+	if a.Policy != nil && a.Policy.Tell {
+		tell(a.req, control.PasswordPolicy{Error: kind(account.AccountLocked)})
+	}
+	return ErrCredentials
+}
+
+// Enter is what follows the right password in a bind: the error says why it does not let
+// in. Otherwise warnings are in the response, and who must change the password is marked.
+func (a *Account) Enter(ctx context.Context) error {
+	if !a.Who.HasEntry() || a.Who.IsAdmin() {
+		return nil
+	}
+	now := time.Now()
+	o := a.Policy.AfterPassword(&a.State, now)
+	switch {
+	case o.Refused == account.Unusable:
+		return ErrCredentials
+	case o.Refused != account.None:
+		return a.expired()
+	case o.Grace:
+		if err := a.useGrace(ctx, now); err != nil {
+			return err
+		}
+	case o.MustChange:
+		if err := a.useReset(ctx); err != nil {
+			return err
+		}
+		tell(a.req, control.PasswordPolicy{Error: kind(account.ChangeAfterReset)})
+		a.old(control.OIDPasswordExpired, []byte(control.PasswordExpiredValue))
+	case o.Warn > 0:
+		tell(a.req, control.PasswordPolicy{Expires: o.Warn})
+		a.old(control.OIDPasswordExpiring, control.PasswordExpiring(o.Warn))
+	}
+	a.Who.Reset.Store(o.MustChange)
+	if a.Policy.RecordsSuccess(&a.State, now) {
+		a.ledger.Succeed(a.Policy)
+	}
+	return nil
+}
+
+// expired refuses a password that is too old, which its owner is told.
+func (a *Account) expired() error {
+	tell(a.req, control.PasswordPolicy{Error: kind(account.PasswordExpired)})
+	a.old(control.OIDPasswordExpired, []byte(control.PasswordExpiredValue))
+	return ErrCredentials
+}
+
+// useGrace takes one use of an expired password. Uses are counted once one's own is
+// published, so servers side by side let in no more than there are.
+func (a *Account) useGrace(ctx context.Context, now time.Time) error {
+	uses, err := a.ledger.Use(ctx, a.req.Known.Account.GraceUse)
+	if err != nil {
+		return err
+	}
+	if len(uses) > a.Policy.GraceLimit {
+		return a.expired()
+	}
+	left := a.Policy.GraceLeft(&a.State, uses, now)
+	tell(a.req, control.PasswordPolicy{Grace: &left})
+	a.old(control.OIDPasswordExpired, []byte(control.PasswordExpiredValue))
+	return nil
+}
+
+// useReset takes one use of a password that was reset, if these are counted.
+func (a *Account) useReset(ctx context.Context) error {
+	if a.Policy == nil || a.Policy.MaxResetUse == 0 {
+		return nil
+	}
+	uses, err := a.ledger.Use(ctx, a.req.Known.Account.ResetUse)
+	if err == nil && len(uses) > a.Policy.MaxResetUse {
+		err = a.expired()
+	}
+	return err
+}
+
+// old adds one of the controls that old clients expect unasked.
+func (a *Account) old(oid string, value []byte) {
+	if a.Policy != nil && a.Policy.Netscape {
+		a.req.Respond(oid, value)
+	}
+}
+
+// tell adds the password policy response control, if the client asked for it.
+func tell(req *request.Request, p control.PasswordPolicy) {
+	if req.Controls.PasswordPolicy {
+		req.Respond(control.OIDPasswordPolicy, p.Encode())
+	}
+}
+
+func kind(k account.ErrorKind) *int {
+	n := int(k)
+	return &n
+}
+
+// codes of the errors of a policy (the draft, 8.2).
+var codes = map[account.ErrorKind]op.Code{
+	account.ModNotAllowed:       op.InsufficientAccessRights,
+	account.MustSupplyOld:       op.InsufficientAccessRights,
+	account.ChangeAfterReset:    op.InsufficientAccessRights,
+	account.InsufficientQuality: op.ConstraintViolation,
+	account.TooShort:            op.ConstraintViolation,
+	account.TooYoung:            op.ConstraintViolation,
+	account.InHistory:           op.ConstraintViolation,
+	account.TooLong:             op.ConstraintViolation,
+}
+
+// Refusal makes the result of what a policy refuses, with the control that tells of it.
+func Refusal(req *request.Request, err error) error {
+	var refused *account.Error
+	if !errors.As(err, &refused) {
+		return err
+	}
+	tell(req, control.PasswordPolicy{Error: kind(refused.Kind)})
+	return op.Errorf(codes[refused.Kind], "%s", refused.Text)
+}

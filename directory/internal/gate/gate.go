@@ -1,0 +1,297 @@
+// Package gate is the only way to verify the credentials of an account: of binds, of
+// compares, and the old password of a change. It counts what is wrong, by the policy of
+// the account.
+package gate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/account"
+	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/ledger"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/policies"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// An Account is somebody whose credentials are to be verified, on the state that the
+// request reads. It may be nobody, who is treated alike.
+type Account struct {
+	Who     *settings.Identity // nil: nobody
+	Policy  *account.Policy    // nil: there is none
+	State   account.State
+	Secrets []entry.Attribute
+
+	own    *entry.Entry // of an account that is to be
+	req    *request.Request
+	asked  string // the name that the client gave
+	ledger *ledger.Ledger
+	set    *policies.Set
+	stored [][]byte // passwords
+	second *token   // nil: none is needed
+	factor error    // why the second factor cannot be asked for
+}
+
+// Open reads the account of somebody. Asked is the name that the client gave.
+func Open(ctx context.Context, req *request.Request, who *settings.Identity, asked string) (*Account, error) {
+	a := &Account{Who: who, req: req, asked: asked}
+	if who.IsAdmin() {
+		a.stored = [][]byte{[]byte(req.Server.Settings().AdminPassword)}
+		return a, nil
+	}
+	var err error
+	if a.set, err = req.Server.Policies.Set(ctx, req.Snapshot, req.Known); err != nil || !who.HasEntry() {
+		return a, err
+	}
+	found, err := req.Server.Policies.Of(ctx, req.Snapshot, req.Known, partition.Located{ID: who.ID, Name: who.Name})
+	if err != nil {
+		return nil, err
+	}
+	a.Policy = found.Policy
+	if a.Secrets, err = req.Snapshot.Secrets(ctx, who.ID); err != nil {
+		return nil, err
+	}
+	a.ledger = req.Server.Ledgers.Of(req.Known, who.ID)
+	for i := range a.Secrets {
+		if a.Secrets[i].Type == req.Known.UserPassword {
+			a.stored = append(a.stored, a.Secrets[i].Values...)
+		}
+	}
+	return a, a.readState(ctx)
+}
+
+// OpenNew is Open of an entry that is to be.
+func OpenNew(ctx context.Context, req *request.Request, name dn.DN, e *entry.Entry) (*Account, error) {
+	x := req.On(req.Server.Part.Snapshot())
+	defer x.Snapshot.Close()
+	a := &Account{req: x, asked: name.String()}
+	var err error
+	if a.set, err = req.Server.Policies.Set(ctx, x.Snapshot, x.Known); err != nil || a.set == nil {
+		return a, err
+	}
+	found, err := req.Server.Policies.OfNew(ctx, x.Snapshot, x.Known, name, e)
+	a.Policy, a.own = found.Policy, e
+	a.Detach()
+	return a, err
+}
+
+// Governed reports whether the directory has any password policy.
+func (a *Account) Governed() bool { return a.set != nil }
+
+// Detach lets go of the state that the account was read from.
+func (a *Account) Detach() { a.req = nil }
+
+// Own returns what reads the values of the account's own entry.
+func (a *Account) Own(ctx context.Context) func(attribute string) []string {
+	e := a.own
+	if e == nil && a.Who.HasEntry() {
+		e, _ = a.req.Snapshot.Entry(ctx, a.Who.ID, false) // nil: nothing is known to compare with
+	}
+	return func(attribute string) (values []string) {
+		if e == nil {
+			return nil
+		}
+		for i := range e.Attributes {
+			if slices.ContainsFunc(e.Attributes[i].Type.Names, func(n string) bool { return strings.EqualFold(n, attribute) }) {
+				for _, v := range e.Attributes[i].Values {
+					values = append(values, string(v))
+				}
+			}
+		}
+		return values
+	}
+}
+
+func (a *Account) readState(ctx context.Context) error {
+	s, err := identify.StateOf(ctx, a.req, a.Who)
+	if err != nil {
+		return err
+	}
+	a.State = s
+	if len(a.Secrets) > 0 {
+		a.State.GraceUses = ledger.Times(a.Secrets, "pwdGraceUseTime")
+		a.State.ResetUses = len(ledger.Times(a.Secrets, "pwdResetUseTime"))
+		if last := ledger.Times(a.Secrets, "pwdLastSuccess"); len(last) > 0 {
+			a.State.Success = last[0]
+		}
+	}
+	return a.readToken(ctx)
+}
+
+// Usable reports whether any credentials could be right.
+func (a *Account) Usable() bool { return a.Who.IsAdmin() || a.Policy.Usable(&a.State, time.Now()) }
+
+// Verify verifies a password, with the code behind it if the account needs one. Stored is
+// the value that it fits.
+func (a *Account) Verify(ctx context.Context, password []byte) (v account.Verdict, stored []byte, err error) {
+	password, code := a.split(password)
+	t := a.trial(password)
+	t.Verify = func(ctx context.Context) (account.Match, error) {
+		m, which, err := a.match(ctx, password)
+		stored = which
+		if err != nil {
+			return m, err
+		}
+		return a.withCode(ctx, m, code)
+	}
+	v, err = a.Attempt(ctx, t)
+	return v, stored, err
+}
+
+// Attempt has one attempt verified by t, at this server one at a time for an account.
+func (a *Account) Attempt(ctx context.Context, t account.Trial) (account.Verdict, error) {
+	if a.set.Counts() {
+		leave, err := a.req.Server.Ledgers.Turns.Enter(ctx, a.req.Session.Channel, a.key())
+		if err != nil {
+			return account.Wrong, err
+		}
+		defer leave()
+	}
+	if a.Who == nil || !a.Usable() || a.factor != nil {
+		return a.refuse(ctx, t)
+	}
+	p := a.Policy
+	if p.Counts() && a.ledger != nil && a.req.Known.Account.Failure != nil {
+		return p.Attempt(ctx, a.ledger, t)
+	}
+	m, err := t.Verify(ctx)
+	if err != nil || m == account.Fits {
+		return account.Right, err
+	}
+	return account.Wrong, t.Wait(ctx)
+}
+
+// refuse does the work of a failure.
+func (a *Account) refuse(ctx context.Context, t account.Trial) (account.Verdict, error) {
+	if err := t.Pretend(ctx); err != nil {
+		return account.Wrong, err
+	}
+	return account.Wrong, t.Wait(ctx)
+}
+
+// key is what attempts on one account, or on one name that nobody has, have in common.
+func (a *Account) key() string {
+	if a.Who.HasEntry() {
+		return string(a.Who.ID[:])
+	}
+	if key, err := a.req.Parse(a.asked); err == nil {
+		return key
+	}
+	return a.asked
+}
+
+// trial returns the trial of a password, without Verify.
+func (a *Account) trial(password []byte) account.Trial {
+	return account.Trial{
+		Pretend: func(ctx context.Context) error {
+			attempt := a.req.Server.Passwords.Attempt(a.req.Session.Channel, password)
+			return a.fail(ctx, &attempt, 0)
+		},
+		Wait: a.wait,
+	}
+}
+
+// Proof returns the trial of something that is no password. Verify is quick, and run
+// whatever comes of it: a message that cannot be read is refused as such by all accounts.
+func (a *Account) Proof(verify func() (account.Match, error)) account.Trial {
+	return account.Trial{
+		Verify: func(context.Context) (account.Match, error) { return verify() },
+		Pretend: func(context.Context) error {
+			_, err := verify()
+			return err
+		},
+		Wait: a.wait,
+	}
+}
+
+// wait takes as long as the record of a failure, if any policy has failures recorded.
+func (a *Account) wait(ctx context.Context) error {
+	if !a.set.Counts() {
+		return nil
+	}
+	return a.req.Server.Ledgers.Wait(ctx)
+}
+
+// match tries a password on what is stored: on the passwords of now, and, if none fits,
+// on the old ones that the policy ignores.
+func (a *Account) match(ctx context.Context, password []byte) (account.Match, []byte, error) {
+	attempt := a.req.Server.Passwords.Attempt(a.req.Session.Channel, password)
+	for _, v := range a.stored {
+		ok, err := attempt.Try(ctx, v)
+		switch {
+		case ok:
+			return account.Fits, v, nil
+		case errors.Is(err, auth.ErrScheme):
+			a.req.Server.Log.Warn("unreadable userPassword", "dn", a.Who.Name, "error", err)
+		case err != nil:
+			return account.Mismatch, nil, err
+		}
+	}
+	m, tried, err := a.matchOld(ctx, password)
+	if err != nil || m == account.OldMatch {
+		return m, nil, err
+	}
+	return account.Mismatch, nil, a.fail(ctx, &attempt, tried)
+}
+
+// matchOld tries a password on those before it that the policy ignores.
+func (a *Account) matchOld(ctx context.Context, password []byte) (m account.Match, tried int, err error) {
+	if a.Policy == nil || a.Policy.IgnoreOld == 0 || a.req.Known.Account.History == nil {
+		return account.Mismatch, 0, nil
+	}
+	for _, old := range a.Pasts() {
+		if tried == a.Policy.IgnoreOld {
+			break
+		}
+		ok, err := a.req.Server.Passwords.Verify(ctx, a.req.Session.Channel, old.Hash, password)
+		if err != nil && !errors.Is(err, auth.ErrScheme) {
+			return account.Mismatch, tried, err
+		}
+		tried++
+		if ok {
+			m = account.OldMatch // and go on: the work is to be the same
+		}
+	}
+	if m == account.OldMatch {
+		attempt := a.req.Server.Passwords.Attempt(a.req.Session.Channel, password)
+		return m, tried, a.more(ctx, &attempt, tried)
+	}
+	return m, tried, nil
+}
+
+// Pasts are the passwords that the account had, the newest first.
+func (a *Account) Pasts() []account.Past {
+	for i := range a.Secrets {
+		if a.Secrets[i].Type.Name() == "pwdHistory" {
+			return account.Pasts(a.Secrets[i].Values)
+		}
+	}
+	return nil
+}
+
+// fail does what work is missing when nothing fitted, tried old passwords were hashed.
+func (a *Account) fail(ctx context.Context, attempt *auth.Attempt, tried int) error {
+	if err := attempt.Fail(ctx); err != nil {
+		return err
+	}
+	return a.more(ctx, attempt, tried)
+}
+
+// more makes hashes until as many as any policy has made for old passwords, so that time
+// does not tell whose policy ignores some.
+func (a *Account) more(ctx context.Context, attempt *auth.Attempt, tried int) error {
+	for range max(0, a.set.IgnoreOld()-tried) {
+		if err := attempt.Again(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

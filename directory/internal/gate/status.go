@@ -1,0 +1,76 @@
+package gate
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/account"
+	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/ledger"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// At opens the account of an entry.
+func At(ctx context.Context, req *request.Request, at partition.Located) (*Account, error) {
+	return Open(ctx, req, &settings.Identity{Name: at.Name, ID: at.ID}, at.Name)
+}
+
+// HasPassword reports whether there is a password to bind with.
+func (a *Account) HasPassword() bool { return len(a.stored) > 0 }
+
+// Lock is what follows from the account's failures now.
+func (a *Account) Lock() account.Lock {
+	if !a.Policy.Counts() {
+		return account.Lock{}
+	}
+	return a.Policy.Lock(ledger.Times(a.Secrets, "pwdFailureTime"), time.Now())
+}
+
+// Computed returns the values of an attribute that follows from failures or from policies,
+// of an entry that has none stored.
+func (a *Account) Computed(t *schema.AttributeType) [][]byte {
+	k := &a.req.Known.Account
+	lock := a.Lock()
+	switch {
+	case t == k.LockedTime && lock.Locked:
+		return [][]byte{lock.Since.UTC().AppendFormat(nil, "20060102150405Z")}
+	case t == k.LockoutEnd && lock.Locked && !lock.Until.IsZero():
+		return [][]byte{lock.Until.UTC().AppendFormat(nil, "20060102150405Z")}
+	case t == k.Policy && a.Policy != nil:
+		return [][]byte{[]byte(a.Policy.Name)}
+	}
+	for i := range a.Secrets {
+		if a.Secrets[i].Type == t {
+			return a.Secrets[i].Values
+		}
+	}
+	return nil
+}
+
+// Control is the value of the account usable response control.
+func (a *Account) Control() control.AccountUsable {
+	now := time.Now()
+	o := a.Policy.AfterPassword(&a.State, now)
+	lock := a.Lock()
+	if o.Refused == account.None && !o.MustChange && !o.Grace && !lock.Locked {
+		c := control.AccountUsable{Usable: true, Expires: -1}
+		if expires := a.Policy.Expiry(&a.State); !expires.IsZero() {
+			c.Expires = expires.Sub(now)
+		}
+		return c
+	}
+	c := control.AccountUsable{Inactive: o.Refused == account.Unusable || lock.Locked, Reset: o.MustChange || o.Refused == account.ResetOver,
+		Expired: o.Refused == account.Expired || o.Grace}
+	if o.Grace {
+		left := a.Policy.GraceLeft(&a.State, a.State.GraceUses, now)
+		c.Grace = &left
+	}
+	if lock.Locked && !lock.Until.IsZero() {
+		left := lock.Until.Sub(now)
+		c.Unlock = &left
+	}
+	return c
+}

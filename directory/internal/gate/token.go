@@ -1,0 +1,159 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/account"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/ledger"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// A token is what makes the codes of an account, in the classes of OpenLDAP's slapo-otp: an
+// oathTOTPUser names an oathTOTPToken, which names oathTOTPParams.
+type token struct {
+	account.Generator
+	id   entry.ID
+	used int64 // the last step whose code was used
+}
+
+// algorithmOIDs are those of RFC 4231, 3.
+var algorithmOIDs = map[string]string{
+	"1.2.840.113549.2.7": "SHA1", "1.2.840.113549.2.9": "SHA256", "1.2.840.113549.2.11": "SHA512",
+}
+
+// readToken finds out whether the account needs a code, and how it is made.
+func (a *Account) readToken(ctx context.Context) error {
+	k := a.req.Known.Account
+	if k.TOTPToken != nil {
+		e, err := a.req.Snapshot.Some(ctx, a.Who.ID, k.All)
+		if err != nil || e == nil {
+			return err
+		}
+		if names := e.Values(k.TOTPToken); len(names) > 0 {
+			if err := a.openToken(ctx, string(names[0])); err != nil {
+				return err
+			}
+		}
+	}
+	if p := a.Policy; p != nil && len(p.SecondFactor) > 0 && (a.second == nil || !p.CountsAsSecond(account.Code)) {
+		a.factor = errors.New("the policy wants a second factor, and a password with a code is none here")
+	}
+	return nil
+}
+
+// openToken reads a token. One that cannot make codes lets nobody in.
+func (a *Account) openToken(ctx context.Context, name string) error {
+	a.second = &token{Generator: account.Generator{Digits: 6, Period: 30 * time.Second, Algorithm: "SHA1"}, used: -1}
+	at, e, err := a.entryNamed(ctx, name)
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		a.factor = errors.New("oathTOTPToken names no entry")
+		return nil
+	}
+	a.second.id = at.ID
+	secrets, err := a.req.Snapshot.Secrets(ctx, at.ID)
+	if err != nil {
+		return err
+	}
+	a.second.used = max(ledger.UsedStep(secrets), number(a.first(e, "oathTOTPLastTimeStep"), -1))
+	a.second.Secret = a.first(&entry.Entry{Attributes: secrets}, "oathSecret")
+	if params := a.first(e, "oathTOTPParams"); params != nil {
+		if err := a.readParams(ctx, string(params)); err != nil {
+			return err
+		}
+	}
+	a.factor = a.second.Check()
+	return nil
+}
+
+func (a *Account) readParams(ctx context.Context, name string) error {
+	_, e, err := a.entryNamed(ctx, name)
+	if err != nil || e == nil {
+		return err
+	}
+	a.second.Digits = int(number(a.first(e, "oathOTPLength"), 6))
+	a.second.Period = time.Duration(number(a.first(e, "oathTOTPTimeStepPeriod"), 30)) * time.Second
+	if oid := a.first(e, "oathHMACAlgorithm"); oid != nil {
+		a.second.Algorithm = algorithmOIDs[string(oid)]
+	}
+	return nil
+}
+
+// entryNamed reads an entry by its name; nil: there is none.
+func (a *Account) entryNamed(ctx context.Context, text string) (at partition.Located, e *entry.Entry, err error) {
+	name, err := dn.Parse(text)
+	if err != nil {
+		return at, nil, nil
+	}
+	at, err = a.req.Snapshot.Find(ctx, name)
+	if partition.Is(err, partition.NoSuchEntry) {
+		return at, nil, nil
+	}
+	if err == nil {
+		e, err = a.req.Snapshot.Entry(ctx, at.ID, false)
+	}
+	return at, e, err
+}
+
+// first returns the first value of an attribute, nil if there is none.
+func (a *Account) first(e *entry.Entry, name string) []byte {
+	t := a.req.Schema.Attribute(name)
+	if t == nil {
+		return nil
+	}
+	if vs := e.Values(t); len(vs) > 0 {
+		return vs[0]
+	}
+	return nil
+}
+
+func number(b []byte, otherwise int64) int64 {
+	if n, err := strconv.ParseInt(string(b), 10, 64); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// NeedsCode reports whether a password alone does not let in.
+func (a *Account) NeedsCode() bool { return a.second != nil || a.factor != nil }
+
+// HasSecond reports whether a way in counts as two factors, if the account needs two.
+func (a *Account) HasSecond(way string) bool { return !a.NeedsCode() || a.Policy.CountsAsSecond(way) }
+
+// split takes the code off the end of a password, if the account needs one.
+func (a *Account) split(given []byte) (password []byte, code string) {
+	if a.second == nil || len(given) < a.second.Digits {
+		return given, ""
+	}
+	at := len(given) - a.second.Digits
+	return given[:at], string(given[at:])
+}
+
+// withCode verifies the code behind a password, whatever the password was, and uses it if
+// both are right.
+func (a *Account) withCode(ctx context.Context, m account.Match, code string) (account.Match, error) {
+	if a.second == nil {
+		return m, nil
+	}
+	step, fits := a.second.Step(code, time.Now(), a.second.used)
+	switch {
+	case m == account.OldMatch:
+		return m, nil
+	case m != account.Fits || !fits:
+		return account.Mismatch, nil
+	}
+	switch err := a.req.Server.Ledgers.Of(a.req.Known, a.second.id).UseStep(ctx, step); {
+	case errors.Is(err, ledger.ErrUsed):
+		return account.Mismatch, nil
+	case err != nil:
+		return account.Mismatch, err
+	}
+	return account.Fits, nil
+}

@@ -1,0 +1,252 @@
+// Package ledger keeps what happens to accounts: failures, uses of expired passwords,
+// successes. They are hot attributes of the account's entry.
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/account"
+	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/usage"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// A Book has the ledgers of all accounts of a directory.
+type Book struct {
+	Turns auth.Turns // on accounts
+
+	part       *partition.Partition
+	log        *slog.Logger
+	beside     *beside
+	unrecorded memory
+	took       durations
+}
+
+// NewBook returns the book of a partition.
+func NewBook(p *partition.Partition, log *slog.Logger) *Book {
+	return &Book{part: p, log: log, beside: newBeside()}
+}
+
+// Close ends what nobody waits for.
+func (b *Book) Close() { b.beside.close() }
+
+// Settle waits for what nobody waits for, in tests.
+func (b *Book) Settle() { b.beside.wait() }
+
+// A Ledger is what is written down of one account. It is an account.Ledger.
+type Ledger struct {
+	book  *Book
+	known *known.Elements
+	id    entry.ID
+}
+
+var _ account.Ledger = (*Ledger)(nil)
+
+// Of returns the ledger of an entry.
+func (b *Book) Of(k *known.Elements, id entry.ID) *Ledger { return &Ledger{b, k, id} }
+
+// Wait takes as long as writing a failure took of late.
+func (b *Book) Wait(ctx context.Context) error { return b.took.wait(ctx) }
+
+// Failures implements account.Ledger.
+func (l *Ledger) Failures(ctx context.Context) ([]time.Time, error) {
+	s := l.book.part.Snapshot()
+	defer s.Close()
+	secrets, err := s.Secrets(ctx, l.id)
+	if err != nil {
+		return nil, err
+	}
+	return append(Times(secrets, "pwdFailureTime"), l.book.unrecorded.of(l.id)...), nil
+}
+
+// Times reads the values of a type by its name, whatever schema they are of.
+func Times(attributes []entry.Attribute, name string) (ts []time.Time) {
+	for i := range attributes {
+		if attributes[i].Type.Name() != name {
+			continue
+		}
+		for _, v := range attributes[i].Values {
+			if t, err := schema.Time(v); err == nil {
+				ts = append(ts, t)
+			}
+		}
+	}
+	return ts
+}
+
+// Refresh implements account.Ledger.
+func (l *Ledger) Refresh(ctx context.Context) error { return l.book.part.CatchUp(ctx) }
+
+// Now implements account.Ledger.
+func (l *Ledger) Now() time.Time { return time.Now() }
+
+// Fail implements account.Ledger. Where nothing can be written, as on a full disk, the
+// server remembers the failure itself. The client's patience does not matter.
+func (l *Ledger) Fail(ctx context.Context, p *account.Policy) (time.Time, error) {
+	ctx = context.WithoutCancel(ctx)
+	begun := time.Now()
+	value, err := l.stamp(ctx, l.known.Account.Failure, func(t time.Time, all []time.Time) bool {
+		lock := p.Lock(all, begun)
+		return !slices.ContainsFunc(lock.Kept, t.Equal)
+	})
+	if err != nil {
+		if partition.Is(err, partition.NoSuchEntry) {
+			return begun, nil
+		}
+		l.book.log.Warn("a wrong password could not be written down: this server alone remembers it", "entry", l.id, "error", err)
+		return l.book.unrecorded.add(l.id, begun), nil
+	}
+	l.book.took.add(time.Since(begun))
+	return schema.Time(value)
+}
+
+// stamp writes the time of the commit as a value of a type, and drops values that count no
+// more.
+func (l *Ledger) stamp(ctx context.Context, t *schema.AttributeType, over func(t time.Time, all []time.Time) bool) (value []byte, err error) {
+	if t == nil {
+		return nil, errUnknown
+	}
+	_, err = usage.Update(ctx, l.book.part, func(tx *usage.Tx) error {
+		if err := tx.Begin(ctx, l.id); err != nil {
+			return err
+		}
+		if over != nil {
+			if err := l.prune(ctx, tx, t, over); err != nil {
+				return err
+			}
+		}
+		value = tx.Stamp(l.id, t)
+		return nil
+	})
+	return value, err
+}
+
+var errUnknown = errors.New("the schema has no attribute for it")
+
+func (l *Ledger) prune(ctx context.Context, tx *usage.Tx, t *schema.AttributeType, over func(t time.Time, all []time.Time) bool) error {
+	secrets, err := tx.Secrets(ctx, l.id)
+	if err != nil {
+		return err
+	}
+	all := Times(secrets, t.Name())
+	if !slices.ContainsFunc(all, func(t time.Time) bool { return over(t, all) }) {
+		return nil
+	}
+	return tx.Drop(ctx, l.id, []*schema.AttributeType{t}, func(_ *schema.AttributeType, v []byte) bool {
+		at, err := schema.Time(v)
+		return err == nil && over(at, all)
+	})
+}
+
+// Forget implements account.Ledger.
+func (l *Ledger) Forget(failures []time.Time) {
+	l.book.unrecorded.drop(l.id, failures)
+	l.besides("deleting failures", func(ctx context.Context, tx *usage.Tx) error {
+		return tx.Drop(ctx, l.id, []*schema.AttributeType{l.known.Account.Failure}, func(_ *schema.AttributeType, v []byte) bool {
+			at, err := schema.Time(v)
+			return err == nil && slices.ContainsFunc(failures, at.Equal)
+		})
+	})
+}
+
+// Succeed writes down a success, which nobody waits for, and which is left out where
+// others write it down too.
+func (l *Ledger) Succeed(p *account.Policy) {
+	t := l.known.Account.Success
+	if t == nil {
+		return
+	}
+	l.besides("writing down a success", func(ctx context.Context, tx *usage.Tx) error {
+		secrets, err := tx.Secrets(ctx, l.id)
+		if err != nil {
+			return err
+		}
+		var s account.State
+		if last := Times(secrets, t.Name()); len(last) > 0 {
+			s.Success = last[0]
+		}
+		if p.RecordsSuccess(&s, time.Now()) {
+			tx.Stamp(l.id, t)
+		}
+		return nil
+	})
+}
+
+func (l *Ledger) besides(what string, fn func(ctx context.Context, tx *usage.Tx) error) {
+	l.book.beside.start(func(ctx context.Context) {
+		_, err := usage.Update(ctx, l.book.part, func(tx *usage.Tx) error {
+			if err := tx.Begin(ctx, l.id); err != nil {
+				return err
+			}
+			return fn(ctx, tx)
+		})
+		if err != nil && ctx.Err() == nil && !partition.Is(err, partition.NoSuchEntry) {
+			l.book.log.Warn("the state of an account stays as it was", "doing", what, "entry", l.id, "error", err)
+		}
+	})
+}
+
+// Use publishes that an expired or reset password is used, and returns all uses that any
+// server has published.
+func (l *Ledger) Use(ctx context.Context, t *schema.AttributeType) ([]time.Time, error) {
+	if _, err := l.stamp(ctx, t, nil); err != nil {
+		return nil, err
+	}
+	if err := l.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	s := l.book.part.Snapshot()
+	defer s.Close()
+	secrets, err := s.Secrets(ctx, l.id)
+	return Times(secrets, t.Name()), err
+}
+
+// aStep is what every use of a code claims: of two side by side the later sees the other,
+// whichever steps they are of.
+const aStep = 1
+
+// ErrUsed says that a step was used already.
+var ErrUsed = errors.New("the code was used already")
+
+// UseStep publishes that the code of a step of time is used. The error is ErrUsed if one
+// of that step or a later one was.
+func (l *Ledger) UseStep(ctx context.Context, step int64) error {
+	t := l.known.Account.UsedStep
+	if t == nil {
+		return errUnknown
+	}
+	_, err := usage.Update(ctx, l.book.part, func(tx *usage.Tx) error {
+		if err := tx.Begin(ctx, l.id); err != nil {
+			return err
+		}
+		secrets, err := tx.Secrets(ctx, l.id)
+		if err != nil {
+			return err
+		}
+		if step <= UsedStep(secrets) {
+			return ErrUsed
+		}
+		tx.Claim(l.id, aStep)
+		tx.Put(l.id, t, bytesOf(step))
+		return nil
+	})
+	return err
+}
+
+// UsedStep is the last step of time whose code was used; -1: none was.
+func UsedStep(secrets []entry.Attribute) int64 {
+	for i := range secrets {
+		if secrets[i].Type.Name() == "oathTOTPUsedTimeStep" && len(secrets[i].Values) > 0 {
+			return number(bytes.TrimSpace(secrets[i].Values[0]))
+		}
+	}
+	return -1
+}

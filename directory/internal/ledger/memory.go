@@ -1,0 +1,102 @@
+package ledger
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+)
+
+// memory has failures that the store did not take.
+type memory struct {
+	mu  sync.Mutex
+	all map[entry.ID][]time.Time
+}
+
+// maxUnrecorded bounds the failures that are remembered of one account: a policy counts
+// no more.
+const maxUnrecorded = 1000
+
+func (m *memory) of(id entry.ID) []time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.all[id])
+}
+
+// add remembers a failure, and returns the time by which it is known.
+func (m *memory) add(id entry.ID, t time.Time) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.all == nil {
+		m.all = map[entry.ID][]time.Time{}
+	}
+	for slices.ContainsFunc(m.all[id], t.Equal) {
+		t = t.Add(1)
+	}
+	if m.all[id] = append(m.all[id], t); len(m.all[id]) > maxUnrecorded {
+		m.all[id] = m.all[id][1:]
+	}
+	return t
+}
+
+func (m *memory) drop(id entry.ID, failures []time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.all[id] == nil {
+		return
+	}
+	left := slices.DeleteFunc(m.all[id], func(t time.Time) bool { return slices.ContainsFunc(failures, t.Equal) })
+	if m.all[id] = left; len(left) == 0 {
+		delete(m.all, id)
+	}
+}
+
+// durations are how long something took of late.
+type durations struct {
+	mu     sync.Mutex
+	recent [64]time.Duration
+	n      int
+}
+
+func (d *durations) add(t time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.recent[d.n%len(d.recent)] = t
+	d.n++
+}
+
+// wait takes as long as one of them, whichever.
+func (d *durations) wait(ctx context.Context) error {
+	d.mu.Lock()
+	t := d.recent[0]
+	if n := min(d.n, len(d.recent)); n > 0 {
+		t = d.recent[rand.IntN(n)]
+	}
+	d.mu.Unlock()
+	if t == 0 {
+		return nil
+	}
+	timer := time.NewTimer(t)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func bytesOf(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
+
+// number reads what bytesOf writes; -1: it is none.
+func number(b []byte) int64 {
+	n, err := strconv.ParseInt(string(b), 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}

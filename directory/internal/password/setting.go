@@ -1,0 +1,327 @@
+package password
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/account"
+	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// A Setting is a change of an entry's passwords on its way. What takes long, such as
+// hashes, is done before the transaction, by what was stored then.
+type Setting struct {
+	name    dn.DN
+	account *gate.Account
+	change  account.Change
+	was     [][]byte // passwords that were stored
+	// Changes are what the transaction is to make of it.
+	Changes []op.Modification
+}
+
+// Set prepares changes of an entry among which there are some of its passwords.
+func Set(ctx context.Context, req *request.Request, name dn.DN, changes []op.Modification) (*Setting, error) {
+	return prepare(ctx, req, name, func(s *Setting) (err error) {
+		if s.Changes, err = s.namedOld(ctx, req, changes); err != nil {
+			return err
+		}
+		if err := s.check(ctx, req, clearIn(req, changes), hashIn(req, changes)); err != nil {
+			return err
+		}
+		s.Changes, err = HashChanges(ctx, req, s.Changes)
+		return err
+	})
+}
+
+// Replacement prepares a new password in the place of whatever the entry has, whatever it
+// looks like. A nil old one is not given.
+func Replacement(ctx context.Context, req *request.Request, name dn.DN, old, clear []byte) (*Setting, error) {
+	return prepare(ctx, req, name, func(s *Setting) (err error) {
+		if old != nil {
+			if _, err := s.verifyOld(ctx, old); err != nil {
+				return op.Errorf(op.UnwillingToPerform, "the old password is not right")
+			}
+		}
+		if err := s.check(ctx, req, [][]byte{clear}, false); err != nil {
+			return err
+		}
+		s.Changes, err = New(ctx, req, clear)
+		return err
+	})
+}
+
+func prepare(ctx context.Context, req *request.Request, name dn.DN, make func(*Setting) error) (*Setting, error) {
+	x := req.On(req.Server.Part.Snapshot())
+	defer x.Snapshot.Close()
+	at, err := x.Snapshot.Find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	s := &Setting{name: name}
+	if s.account, err = gate.Open(ctx, x, &settings.Identity{Name: at.Name, ID: at.ID}, at.Name); err != nil {
+		return nil, err
+	}
+	s.change.Reset = !req.Who.HasEntry() || req.Who.ID != at.ID
+	s.change.Relaxed = req.Controls.Rules.Relaxed
+	if s.was, err = Stored(ctx, x, name, "userPassword"); err != nil {
+		return nil, err
+	}
+	if err := make(s); err != nil {
+		return nil, gate.Refusal(req, err)
+	}
+	s.account.Detach()
+	return s, nil
+}
+
+var errOld = op.Errorf(op.NoSuchAttribute, "the old password is not right")
+
+// verifyOld returns the stored value that an old password fits, by the gate.
+func (s *Setting) verifyOld(ctx context.Context, old []byte) ([]byte, error) {
+	v, stored, err := s.account.Verify(ctx, old)
+	switch {
+	case err != nil:
+		return nil, err
+	case v != account.Right:
+		return nil, errOld
+	}
+	s.change.OldGiven, s.change.Candidate.Old = true, string(old)
+	return stored, nil
+}
+
+// namedOld replaces the passwords in clear that are to be deleted by the stored values that
+// they fit, so that a user can name the old one. Only the administrator may name a stored
+// value itself: to others its bytes would be as good as the password.
+func (s *Setting) namedOld(ctx context.Context, req *request.Request, changes []op.Modification) ([]op.Modification, error) {
+	changes = slices.Clone(changes)
+	for i := range changes {
+		c := &changes[i]
+		if c.Kind != op.ModDelete || len(c.Values) == 0 || !Is(req, c.Description) {
+			continue
+		}
+		c.Values = slices.Clone(c.Values)
+		for j, given := range c.Values {
+			if req.Who.IsAdmin() {
+				stored, err := s.named(ctx, req, c.Description, given)
+				if err != nil {
+					return nil, err
+				}
+				c.Values[j] = stored
+				continue
+			}
+			stored, err := s.verifyOld(ctx, given)
+			if err != nil {
+				return nil, err
+			}
+			c.Values[j] = stored
+		}
+	}
+	return changes, nil
+}
+
+// named returns the stored value that is or verifies one that the administrator names,
+// else the given one.
+func (s *Setting) named(ctx context.Context, req *request.Request, description string, given []byte) ([]byte, error) {
+	x := req.On(req.Server.Part.Snapshot())
+	defer x.Snapshot.Close()
+	stored, err := Stored(ctx, x, s.name, description)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range stored {
+		if bytes.Equal(v, given) {
+			return v, nil
+		}
+		ok, err := req.Server.Passwords.Verify(ctx, req.Session.Channel, v, given)
+		if ok {
+			return v, nil
+		}
+		if err != nil && !errors.Is(err, auth.ErrScheme) {
+			return nil, err
+		}
+	}
+	return given, nil
+}
+
+// check asks the policy whether the new passwords may be.
+func (s *Setting) check(ctx context.Context, req *request.Request, clear [][]byte, hashed bool) error {
+	p := s.account.Policy
+	if p == nil || len(clear) == 0 && !hashed {
+		return nil
+	}
+	if len(clear) > 1 {
+		return op.Errorf(op.ConstraintViolation, "the password policy lets an account have one password")
+	}
+	if err := p.MayChange(&s.account.State, &s.change, time.Now()); err != nil {
+		return err
+	}
+	if s.change.Hashed = hashed; len(clear) > 0 {
+		s.change.Candidate.Password = string(clear[0])
+	}
+	s.change.Candidate.Own = s.account.Own(ctx)
+	s.change.Candidate.Known = req.Server.Settings().KnownPassword
+	if err := p.Check(&s.change); err != nil {
+		return err
+	}
+	if hashed || s.change.Relaxed {
+		return nil
+	}
+	return s.checkHistory(ctx, req, clear[0])
+}
+
+// checkHistory refuses a password that the account has or had.
+func (s *Setting) checkHistory(ctx context.Context, req *request.Request, clear []byte) error {
+	n := s.account.Policy.InHistory
+	if n == 0 {
+		return nil
+	}
+	used := slices.Clone(s.was)
+	for _, old := range s.account.Pasts() {
+		if len(used) >= n+len(s.was) {
+			break
+		}
+		used = append(used, old.Hash)
+	}
+	for _, v := range used {
+		ok, err := req.Server.Passwords.Verify(ctx, req.Session.Channel, v, clear)
+		if ok {
+			return account.ErrInHistory
+		}
+		if err != nil && !errors.Is(err, auth.ErrScheme) {
+			return err
+		}
+	}
+	return nil
+}
+
+// IsOwn reports whether the requester changes their own password.
+func (s *Setting) IsOwn() bool { return !s.change.Reset }
+
+// Current reports whether the state that the request reads has the passwords by which the
+// change was prepared.
+func (s *Setting) Current(ctx context.Context, req *request.Request) (bool, error) {
+	now, err := Stored(ctx, req, s.name, "userPassword")
+	return slices.EqualFunc(now, s.was, bytes.Equal), err
+}
+
+// Touch is what else a change of passwords makes of the account: when it was, which
+// passwords were before, that nothing counts that happened with those.
+func (s *Setting) Touch(req *request.Request, e *entry.Entry) (more []op.Modification) {
+	k := &req.Known.Account
+	set := func(t *schema.AttributeType, values ...[]byte) {
+		if t != nil && (len(values) > 0 || len(e.Values(t)) > 0) {
+			more = append(more, Replace(t, values...))
+		}
+	}
+	given := func(t *schema.AttributeType) bool {
+		return slices.ContainsFunc(s.Changes, func(c op.Modification) bool { return req.Known.IsOf(c.Description, t) })
+	}
+	if !given(k.Expiration) {
+		set(k.Expiration)
+	}
+	p := s.account.Policy
+	switch {
+	case given(k.Reset):
+	case p.ResetAfter(&s.change):
+		set(k.Reset, []byte("TRUE"))
+	case !s.change.Reset || p != nil:
+		set(k.Reset)
+	}
+	if !s.account.Governed() {
+		return more
+	}
+	if !given(k.Changed) {
+		set(k.Changed, stampOf(time.Now()))
+	}
+	if k.History != nil && p != nil && p.InHistory > 0 {
+		more = append(more, Replace(k.History, s.history(p.InHistory)...))
+	}
+	for _, t := range k.Hot {
+		more = append(more, Replace(t))
+	}
+	return more
+}
+
+// history is what pwdHistory becomes.
+func (s *Setting) history(n int) (values [][]byte) {
+	for _, v := range s.was {
+		values = append(values, account.NewPast(time.Now(), v).Stored)
+	}
+	for _, old := range s.account.Pasts() {
+		values = append(values, old.Stored)
+	}
+	return values[:min(n, len(values))]
+}
+
+func stampOf(t time.Time) []byte { return t.UTC().AppendFormat(nil, "20060102150405Z") }
+
+// clearIn returns the new passwords in clear among changes.
+func clearIn(req *request.Request, changes []op.Modification) (all [][]byte) {
+	for i := range changes {
+		c := &changes[i]
+		if !Is(req, c.Description) || c.Kind == op.ModDelete {
+			continue
+		}
+		for _, v := range c.Values {
+			if !auth.Hashed(v) {
+				all = append(all, auth.Clear(v))
+			}
+		}
+	}
+	return all
+}
+
+// hashIn reports whether a new password is a hash.
+func hashIn(req *request.Request, changes []op.Modification) bool {
+	return slices.ContainsFunc(changes, func(c op.Modification) bool {
+		return Is(req, c.Description) && c.Kind != op.ModDelete && slices.ContainsFunc(c.Values, auth.Hashed)
+	})
+}
+
+// CheckNew asks the policy that a new entry will have whether its passwords may be, and
+// adds what else is to be known of them.
+func CheckNew(ctx context.Context, req *request.Request, name dn.DN, as []op.PartialAttribute, e *entry.Entry) ([]op.PartialAttribute, error) {
+	a, err := gate.OpenNew(ctx, req, name, e)
+	if err != nil || !a.Governed() {
+		return as, err
+	}
+	var changes []op.Modification
+	for _, x := range as {
+		changes = append(changes, op.Modification{Kind: op.ModAdd, PartialAttribute: x})
+	}
+	s := &Setting{name: name, account: a}
+	s.change.Reset, s.change.Relaxed = true, req.Controls.Rules.Relaxed
+	if err := s.check(ctx, req, clearIn(req, changes), hashIn(req, changes)); err != nil {
+		return nil, gate.Refusal(req, err)
+	}
+	k := &req.Known.Account
+	as = addUnlessGiven(req, as, k.Changed, string(stampOf(time.Now())))
+	if a.Policy.ResetAfter(&s.change) {
+		as = addUnlessGiven(req, as, k.Reset, "TRUE")
+	}
+	return as, nil
+}
+
+func addUnlessGiven(req *request.Request, as []op.PartialAttribute, t *schema.AttributeType, value string) []op.PartialAttribute {
+	if t == nil || slices.ContainsFunc(as, func(a op.PartialAttribute) bool { return req.Known.IsOf(a.Description, t) }) {
+		return as
+	}
+	return append(slices.Clip(as), op.PartialAttribute{Description: t.Name(), Values: [][]byte{[]byte(value)}})
+}
+
+// GivesServers reports whether a client gives what the server keeps of accounts itself.
+func GivesServers(req *request.Request, description string) bool {
+	name, _, _ := strings.Cut(description, ";")
+	t := req.Schema.Attribute(name)
+	return t != nil && t.NoUserModification
+}

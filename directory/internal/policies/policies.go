@@ -1,0 +1,302 @@
+// Package policies finds the password policy of an entry, and says why it is that one.
+package policies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+
+	"github.com/maypok86/otter/v2"
+
+	"github.com/seed-4dac0d86/ldapd/access"
+	"github.com/seed-4dac0d86/ldapd/account"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/usage"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// Cache keeps the policies of a directory, and which one counts for whom.
+type Cache struct {
+	set   atomic.Pointer[Set]
+	found *otter.Cache[entry.ID, *finding]
+	log   *slog.Logger
+}
+
+// remembered bounds the entries whose policy is known.
+const remembered = 1 << 16
+
+// NewCache returns a Cache that knows nothing yet.
+func NewCache(log *slog.Logger) *Cache {
+	return &Cache{found: otter.Must(&otter.Options[entry.ID, *finding]{MaximumSize: remembered}), log: log}
+}
+
+// A Set is the policies of some states.
+type Set struct {
+	schema *schema.Schema
+	asOf   uint64
+	all    []*placed
+	counts bool // a policy counts failures
+	ignore int  // the most old passwords that one ignores
+}
+
+// IgnoreOld is how many old passwords a policy ignores at most.
+func (set *Set) IgnoreOld() int {
+	if set == nil {
+		return 0
+	}
+	return set.ignore
+}
+
+// Counts reports whether any policy counts failures.
+func (set *Set) Counts() bool { return set != nil && set.counts }
+
+// placed is a policy and, if it is a subentry, for which entries it is.
+type placed struct {
+	id       entry.ID
+	policy   *account.Policy
+	point    []dn.Norm // the entry above the subentry
+	subtrees []*schema.Subtree
+	audience *access.Audience // nil: everybody
+}
+
+// Found is a policy and why it counts.
+type Found struct {
+	Policy *account.Policy
+	Why    string
+}
+
+// finding is what was found for an entry.
+type finding struct {
+	Found
+	set   *Set
+	asOf  uint64
+	still []func(*partition.Snapshot) bool
+}
+
+// Set returns the policies of a state; nil if there are none, which costs no more than to
+// ask for referrals.
+func (c *Cache) Set(ctx context.Context, s *partition.Snapshot, k *known.Elements) (*Set, error) {
+	if k.Policy == nil {
+		return nil, nil
+	}
+	if has, err := s.HasClass(ctx, k.Policy); err != nil || !has {
+		return nil, err
+	}
+	set := c.set.Load()
+	if set != nil && set.schema == k.Schema && usage.SameClass(s, k.Policy, set.asOf) && s.SameNames(set.asOf) {
+		return set, nil
+	}
+	set, err := read(ctx, s, k, c.log)
+	if err == nil && set.asOf != 0 {
+		c.set.Store(set)
+	}
+	return set, err
+}
+
+// read reads the policies of a state.
+func read(ctx context.Context, s *partition.Snapshot, k *known.Elements, log *slog.Logger) (*Set, error) {
+	set := &Set{schema: k.Schema, asOf: s.Ordinal()}
+	for found, err := range s.Search(ctx, partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: k.IsPolicy}) {
+		if err != nil {
+			return nil, err
+		}
+		p, err := place(s, k, found)
+		if err != nil {
+			log.Warn("a password policy says what cannot be; the rest of it counts", "dn", found.Name, "error", err)
+		}
+		set.all = append(set.all, p)
+		set.counts = set.counts || p.policy.Counts()
+		set.ignore = max(set.ignore, p.policy.IgnoreOld)
+	}
+	return set, nil
+}
+
+// place reads one policy. What cannot be read is left out, and is the error.
+func place(s *partition.Snapshot, k *known.Elements, found *partition.Result) (*placed, error) {
+	p := &placed{id: found.ID}
+	var bad error
+	p.policy, bad = Parse(k, found.Name, found.Entry)
+	name, err := dn.Parse(found.Name)
+	if err != nil || len(name) == 0 || !k.Is(found.Entry, k.Subentry) {
+		return p, errors.Join(bad, err)
+	}
+	if p.point, err = name.Parent().Normalize(k.Schema); err != nil {
+		return p, errors.Join(bad, err)
+	}
+	if len(p.policy.For) > 0 {
+		if p.audience, err = access.NewAudience(k.Schema, s.Contexts(), p.policy.For); err != nil {
+			return p, errors.Join(bad, fmt.Errorf("pwdPolicyFor: %w", err)) // it is for nobody
+		}
+	}
+	for _, v := range found.Entry.Values(k.SubtreeSpecification) {
+		sub, err := k.Schema.ParseSubtree(v)
+		if err != nil {
+			return p, errors.Join(bad, fmt.Errorf("subtreeSpecification: %w", err))
+		}
+		p.subtrees = append(p.subtrees, sub)
+	}
+	return p, bad
+}
+
+// Parse reads the policy that an entry is.
+func Parse(k *known.Elements, name string, e *entry.Entry) (*account.Policy, error) {
+	return account.Parse(name, func(attribute string) (values []string) {
+		if t := k.Schema.Attribute(attribute); t != nil {
+			for _, v := range e.Values(t) {
+				values = append(values, string(v))
+			}
+		}
+		return values
+	})
+}
+
+// Check refuses an entry that is a policy and says what cannot be.
+func Check(s *partition.Snapshot, k *known.Elements, name string, e *entry.Entry) error {
+	if k.Policy == nil || e == nil || !k.Is(e, k.Policy) {
+		return nil
+	}
+	_, err := place(s, k, &partition.Result{Located: partition.Located{ID: e.ID, Name: name}, Entry: e})
+	return err
+}
+
+// Of returns the policy of an entry; one without a policy has none.
+func (c *Cache) Of(ctx context.Context, s *partition.Snapshot, k *known.Elements, at partition.Located) (Found, error) {
+	set, err := c.Set(ctx, s, k)
+	if err != nil || set == nil {
+		return Found{}, err
+	}
+	if f, ok := c.found.GetIfPresent(at.ID); ok && f.of(s, set, at.ID) {
+		return f.Found, nil
+	}
+	e, err := s.Some(ctx, at.ID, append(slices.Clone(k.Account.All), k.ObjectClass))
+	if err != nil || e == nil {
+		return Found{}, err
+	}
+	f := &finding{set: set, asOf: s.Ordinal()}
+	if err := f.find(ctx, s, k, at, e); err != nil {
+		return Found{}, err
+	}
+	if f.asOf != 0 {
+		c.found.Set(at.ID, f)
+	}
+	return f.Found, nil
+}
+
+// OfNew returns the policy that an entry will have.
+func (c *Cache) OfNew(ctx context.Context, s *partition.Snapshot, k *known.Elements, name dn.DN, e *entry.Entry) (Found, error) {
+	set, err := c.Set(ctx, s, k)
+	if err != nil || set == nil {
+		return Found{}, err
+	}
+	f := &finding{set: set}
+	err = f.find(ctx, s, k, partition.Located{Name: name.String()}, e)
+	return f.Found, err
+}
+
+// of reports whether the finding is right in a state with a set of policies.
+func (f *finding) of(s *partition.Snapshot, set *Set, id entry.ID) bool {
+	return f.set == set && s.Unchanged(id, f.asOf) && s.SameNames(f.asOf) &&
+		!slices.ContainsFunc(f.still, func(still func(*partition.Snapshot) bool) bool { return !still(s) })
+}
+
+func (f *finding) find(ctx context.Context, s *partition.Snapshot, k *known.Elements, at partition.Located, e *entry.Entry) error {
+	named, err := f.named(ctx, s, k, e)
+	if err != nil || named {
+		return err
+	}
+	name, err := dn.Parse(at.Name)
+	if err != nil {
+		return err
+	}
+	norms, err := name.Normalize(k.Schema)
+	if err != nil {
+		return err
+	}
+	var holding []account.Holding
+	for _, p := range f.set.all {
+		in, err := f.holds(ctx, s, p, at, norms, func(class string) bool { return k.HasClass(e, class) })
+		if err != nil {
+			return err
+		}
+		if in {
+			holding = append(holding, account.Holding{Policy: p.policy, Depth: len(p.point)})
+		}
+	}
+	if h := account.Pick(holding); h != nil {
+		f.Policy, f.Why = h.Policy, why(h, holding)
+	}
+	return nil
+}
+
+// named finds the policy that the entry itself names.
+func (f *finding) named(ctx context.Context, s *partition.Snapshot, k *known.Elements, e *entry.Entry) (bool, error) {
+	values := e.Values(k.Account.Policy)
+	if k.Account.Policy == nil || len(values) == 0 {
+		return false, nil
+	}
+	name, err := dn.Parse(string(values[0]))
+	if err != nil {
+		return false, nil
+	}
+	at, err := s.Find(ctx, name)
+	if partition.Is(err, partition.NoSuchEntry) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	for _, p := range f.set.all {
+		if p.id == at.ID {
+			f.Policy, f.Why = p.policy, "named by the entry"
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// holds reports whether a policy is for an entry because of where it stands, and who it
+// is.
+func (f *finding) holds(ctx context.Context, s *partition.Snapshot, p *placed, at partition.Located, norms []dn.Norm, is func(string) bool) (bool, error) {
+	n := len(norms) - len(p.point)
+	if len(p.subtrees) == 0 || n < 0 || !slices.Equal(norms[n:], p.point) ||
+		!slices.ContainsFunc(p.subtrees, func(t *schema.Subtree) bool { return t.Holds(norms[:n], is) }) {
+		return false, nil
+	}
+	if p.audience == nil {
+		return true, nil
+	}
+	has, still, err := p.audience.Has(ctx, s, at.Name, at.ID)
+	f.still = append(f.still, still)
+	return has, err
+}
+
+// why says by what a policy was picked among several.
+func why(h *account.Holding, all []account.Holding) string {
+	lower := func(a account.Holding) bool { return a.Policy.Priority > h.Policy.Priority }
+	further := func(a account.Holding) bool { return a.Depth < h.Depth }
+	switch {
+	case len(all) == 1:
+		return "the only one that holds here"
+	case count(all, lower) == len(all)-1:
+		return "the lowest pwdPriority"
+	case count(all, further) > 0 && count(all, func(a account.Holding) bool { return a.Depth == h.Depth }) == 1:
+		return "the nearest subentry"
+	}
+	return "the first by name"
+}
+
+func count(all []account.Holding, is func(account.Holding) bool) (n int) {
+	for _, a := range all {
+		if is(a) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,442 @@
+package directory_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/ber"
+	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	feed "github.com/seed-4dac0d86/ldapd/partition/changes"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+const policyDN = "cn=policy,dc=example,dc=com"
+
+// withPolicy is newUsers with a policy for all, and returns an administrator's session too.
+func withPolicy(t testing.TB, says ...line) (*directory.Directory, *partition.Partition, *directory.Session) {
+	t.Helper()
+	p := newPartition(t)
+	d := newDirectory(t, p, directory.Options{Mechanisms: auth.Mechanisms})
+	t.Cleanup(d.Close)
+	s := d.NewSession(nil)
+	serve(t, s, &op.Bind{Version: 3, Name: admin, Password: []byte("secret")})
+	serve(t, s, &op.Add{Name: "dc=example,dc=com", Attributes: attributes([]line{{"objectClass", "domain"}, {"dc", "example"}})})
+	for _, uid := range []string{"ann", "bob"} {
+		serve(t, s, &op.Add{Name: "uid=" + uid + ",dc=example,dc=com", Attributes: person(uid, line{"userPassword", uid})})
+	}
+	serve(t, s, &op.Add{Name: policyDN, Attributes: attributes(append([]line{{"objectClass", "subentry"}, {"objectClass", "pwdPolicy"},
+		{"cn", "policy"}, {"subtreeSpecification", "{}"}, {"pwdAttribute", "userPassword"}}, says...))})
+	return d, p, s
+}
+
+// changePolicy replaces what the policy says.
+func changePolicy(t testing.TB, s *directory.Session, says ...string) {
+	t.Helper()
+	var ls []line
+	for i := 0; i < len(says); i += 2 {
+		ls = append(ls, line{"replace " + says[i], says[i+1]})
+	}
+	serve(t, s, &op.Modify{Name: policyDN, Changes: changes(ls)})
+}
+
+// setChanged says when Ann's password was set.
+func setChanged(t testing.TB, s *directory.Session, ago time.Duration) {
+	t.Helper()
+	relaxed(t, s, &op.Modify{Name: annDN, Changes: changes([]line{{"replace pwdChangedTime", generalized(time.Now().Add(-ago))}})})
+}
+
+func generalized(t time.Time) string { return t.UTC().Format("20060102150405Z") }
+
+func relaxed(t testing.TB, s *directory.Session, r op.Request) *op.Response {
+	t.Helper()
+	return withControls(t, s, r, op.Control{OID: control.OIDRelaxRules, Critical: true})
+}
+
+func withControls(t testing.TB, s *directory.Session, r op.Request, cs ...op.Control) *op.Response {
+	t.Helper()
+	var out answers
+	s.Serve(t.Context(), &op.Message{Request: r, Controls: cs}, &out)
+	return out.done
+}
+
+// policyBind binds as Ann and asks what the policy says.
+func policyBind(t testing.TB, s *directory.Session, password string) (op.Code, string) {
+	t.Helper()
+	r := withControls(t, s, &op.Bind{Version: 3, Name: annDN, Password: []byte(password)}, op.Control{OID: control.OIDPasswordPolicy})
+	return r.Code, policyControl(r)
+}
+
+func policyControl(r *op.Response) string {
+	var said []string
+	for _, c := range r.Controls {
+		if c.OID == control.OIDPasswordPolicy {
+			said = append(said, fmt.Sprintf("%x", c.Value))
+		}
+	}
+	return strings.Join(said, " ")
+}
+
+func said(p control.PasswordPolicy) string { return fmt.Sprintf("%x", p.Encode()) }
+
+func failed(kind int) string { return said(control.PasswordPolicy{Error: &kind}) }
+
+func graceLeft(n int) string { return said(control.PasswordPolicy{Grace: &n}) }
+
+func TestLockout(t *testing.T) {
+	d, p, s := withPolicy(t, line{"pwdLockout", "TRUE"}, line{"pwdMaxFailure", "3"}, line{"pwdLockoutDuration", "300"})
+	before := stamps(t, s)
+	for range 3 {
+		if code := bindCode(t, d, annDN, "wrong"); code != op.InvalidCredentials {
+			t.Fatal(code)
+		}
+	}
+	if got := stamps(t, s); !slices.Equal(got, before) {
+		t.Errorf("failures changed the entry: %q, %q", before, got)
+	}
+	if n := len(valuesOf(t, s, annDN, "pwdFailureTime")); n != 3 {
+		t.Errorf("%d failures are written down", n)
+	}
+	if len(valuesOf(t, s, annDN, "pwdAccountLockedTime")) != 1 || len(valuesOf(t, s, annDN, "pwdAccountTmpLockoutEnd")) != 1 {
+		t.Errorf("the lock is not shown")
+	}
+	written := revisionOf(p)
+	for _, password := range []string{"ann", "wrong"} {
+		if code := bindCode(t, d, annDN, password); code != op.InvalidCredentials {
+			t.Errorf("locked, with %q: %v", password, code)
+		}
+	}
+	if got := revisionOf(p); got != written {
+		t.Errorf("attempts on a locked account wrote")
+	}
+	if code := bindCode(t, d, bobDN, "bob"); code != op.Success {
+		t.Errorf("another account: %v", code)
+	}
+	serve(t, s, &op.Modify{Name: annDN, Changes: changes([]line{{"delete pwdAccountLockedTime", ""}})})
+	if code := bindCode(t, d, annDN, "ann"); code != op.Success {
+		t.Errorf("unlocked: %v", code)
+	}
+	if got := valuesOf(t, s, annDN, "pwdFailureTime"); got != nil {
+		t.Errorf("failures stay: %q", got)
+	}
+}
+
+// Everything that verifies a password counts.
+func TestEveryGateCounts(t *testing.T) {
+	wrongOld := func(name string) []op.Modification {
+		return changes([]line{{"delete userPassword", "wrong"}, {"add userPassword", "new"}})
+	}
+	for name, guess := range map[string]func(t *testing.T, d *directory.Directory, own *directory.Session) op.Code{
+		"simple": func(t *testing.T, d *directory.Directory, _ *directory.Session) op.Code {
+			return bindCode(t, d, annDN, "wrong")
+		},
+		"PLAIN": func(t *testing.T, d *directory.Directory, _ *directory.Session) op.Code {
+			return send(t, d.NewSession(inTLS), "PLAIN", plain("", "ann", "wrong")).Code
+		},
+		"SCRAM": func(t *testing.T, d *directory.Directory, _ *directory.Session) op.Code {
+			r, _ := scramBind(t, d.NewSession(nil), "SCRAM-SHA-256", "ann", "wrong", "")
+			return r.Code
+		},
+		"the old password of a modify": func(t *testing.T, d *directory.Directory, own *directory.Session) op.Code {
+			return withControls(t, own, &op.Modify{Name: annDN, Changes: wrongOld(annDN)}).Code
+		},
+		"the old password of Password Modify": func(t *testing.T, d *directory.Directory, own *directory.Session) op.Code {
+			return withControls(t, own, &op.Extended{OID: control.OIDPasswordModify, Value: passwordModify("", "wrong", "new")}).Code
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, _, s := withPolicy(t, line{"pwdLockout", "TRUE"}, line{"pwdMaxFailure", "2"})
+			own := d.NewSession(nil)
+			serve(t, own, &op.Bind{Version: 3, Name: annDN, Password: []byte("ann")})
+			for range 2 {
+				if code := guess(t, d, own); code == op.Success {
+					t.Fatal("a wrong password was right")
+				}
+			}
+			if n := len(valuesOf(t, s, annDN, "pwdFailureTime")); n != 2 {
+				t.Errorf("%d failures are written down, want 2", n)
+			}
+			if code := bindCode(t, d, annDN, "ann"); code != op.InvalidCredentials {
+				t.Errorf("not locked: %v", code)
+			}
+		})
+	}
+}
+
+// A right password after failures deletes them.
+func TestSuccessDeletesFailures(t *testing.T) {
+	d, _, s := withPolicy(t, line{"pwdLockout", "TRUE"}, line{"pwdMaxFailure", "3"})
+	for range 4 {
+		for range 2 {
+			bindCode(t, d, annDN, "wrong")
+		}
+		if code := bindCode(t, d, annDN, "ann"); code != op.Success {
+			t.Fatal(code)
+		}
+		eventually(t, func() bool { return valuesOf(t, s, annDN, "pwdFailureTime") == nil })
+	}
+}
+
+func eventually(t *testing.T, is func() bool) {
+	t.Helper()
+	for range 500 {
+		if is() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("it does not come about")
+}
+
+// A login without failures writes nothing, one with last success once a day, a guess once;
+// and who follows changes is told of none of it.
+func TestWritesCounted(t *testing.T) {
+	d, p, _ := withPolicy(t, line{"pwdLockout", "TRUE"}, line{"pwdMaxFailure", "10"})
+	count := func(do func()) int {
+		before := revisionOf(p)
+		do()
+		return commitsAfter(t, p, before)
+	}
+	if n := count(func() { bindCode(t, d, annDN, "ann") }); n != 0 {
+		t.Errorf("a login: %d commits", n)
+	}
+	frontier := shownAfter(t, p)
+	if n := count(func() { bindCode(t, d, annDN, "wrong") }); n != 1 {
+		t.Errorf("a guess: %d commits", n)
+	}
+	if n := frontier(); n != 0 {
+		t.Errorf("consumers are told of %d changes", n)
+	}
+}
+
+func TestExpiry(t *testing.T) {
+	d, _, s := withPolicy(t, line{"pwdMaxAge", "1000"}, line{"pwdExpireWarning", "500"}, line{"pwdGraceAuthNLimit", "2"})
+	if code, got := policyBind(t, d.NewSession(nil), "ann"); code != op.Success || got != "" {
+		t.Errorf("a password of unknown age: %v %s", code, got)
+	}
+	setChanged(t, s, 100*time.Second)
+	if code, got := policyBind(t, d.NewSession(nil), "ann"); code != op.Success || got != "" {
+		t.Errorf("a young password: %v %s", code, got)
+	}
+	setChanged(t, s, 600*time.Second)
+	if code, got := policyBind(t, d.NewSession(nil), "ann"); code != op.Success || !strings.HasPrefix(got, "3006a004800201") && !strings.HasPrefix(got, "3006a0048002") {
+		t.Errorf("a password that expires soon: %v %s", code, got)
+	}
+	setChanged(t, s, 2000*time.Second)
+	for _, want := range []string{graceLeft(1), graceLeft(0)} {
+		if code, got := policyBind(t, d.NewSession(nil), "ann"); code != op.Success || got != want {
+			t.Errorf("an expired password: %v %s, want %s", code, got, want)
+		}
+	}
+	if code, got := policyBind(t, d.NewSession(nil), "ann"); code != op.InvalidCredentials || got != failed(0) {
+		t.Errorf("an expired password without uses left: %v %s", code, got)
+	}
+	if code, got := policyBind(t, d.NewSession(nil), "wrong"); code != op.InvalidCredentials || got != "" {
+		t.Errorf("a wrong password: %v %s", code, got)
+	}
+	setChanged(t, s, 0)
+	serve(t, s, &op.Modify{Name: annDN, Changes: changes([]line{{"replace userPassword", "second"}})})
+	if code, got := policyBind(t, d.NewSession(nil), "second"); code != op.Success || got != "" {
+		t.Errorf("a new password: %v %s", code, got)
+	}
+	if got := valuesOf(t, s, annDN, "pwdGraceUseTime"); got != nil {
+		t.Errorf("uses of the old password stay: %q", got)
+	}
+}
+
+func TestMustChangeAfterReset(t *testing.T) {
+	d, _, s := withPolicy(t, line{"pwdMustChange", "TRUE"}, line{"pwdMinAge", "1000"})
+	serve(t, s, &op.Modify{Name: annDN, Changes: changes([]line{{"replace userPassword", "reset"}})})
+	if got := valuesOf(t, s, annDN, "pwdReset"); !slices.Equal(got, []string{"TRUE"}) {
+		t.Fatalf("pwdReset: %q", got)
+	}
+	own := d.NewSession(nil)
+	if code, got := policyBind(t, own, "reset"); code != op.Success || got != failed(2) {
+		t.Fatalf("%v %s", code, got)
+	}
+	for name, r := range map[string]op.Request{
+		"a search":                       devices("(objectClass=*)"),
+		"another attribute":              &op.Modify{Name: annDN, Changes: changes([]line{{"replace title", "x"}})},
+		"another one's password":         &op.Modify{Name: bobDN, Changes: changes([]line{{"replace userPassword", "x"}})},
+		"Password Modify of another one": &op.Extended{OID: control.OIDPasswordModify, Value: passwordModify(bobDN, "", "x")},
+		"Who am I":                       &op.Extended{OID: control.OIDWhoAmI},
+	} {
+		if r := withControls(t, own, r); r.Code != op.InsufficientAccessRights {
+			t.Errorf("%s: %v", name, &r.Result)
+		}
+	}
+	if r := withControls(t, own, &op.Modify{Name: annDN, Changes: changes([]line{{"replace userPassword", "own"}})}); r.Code != op.Success {
+		t.Fatalf("the new password: %v", &r.Result)
+	}
+	if r := withControls(t, own, &op.Extended{OID: control.OIDWhoAmI}); r.Code != op.Success {
+		t.Errorf("after the change: %v", &r.Result)
+	}
+	if got := valuesOf(t, s, annDN, "pwdReset"); got != nil {
+		t.Errorf("pwdReset: %q", got)
+	}
+}
+
+func TestNewPasswords(t *testing.T) {
+	d, _, s := withPolicy(t, line{"pwdCheckQuality", "2"}, line{"pwdMinLength", "6"}, line{"pwdMaxLength", "20"}, line{"pwdInHistory", "2"},
+		line{"pwdQuality", "classes 2"}, line{"pwdQuality", "unlike uid"}, line{"pwdSafeModify", "TRUE"})
+	own := d.NewSession(nil)
+	serve(t, own, &op.Bind{Version: 3, Name: annDN, Password: []byte("ann")})
+	now := "ann"
+	change := func(old, new string) (*op.Response, string) {
+		ls := []line{{"delete userPassword", old}, {"add userPassword", new}}
+		if old == "" {
+			ls = []line{{"replace userPassword", new}}
+		}
+		r := withControls(t, own, &op.Modify{Name: annDN, Changes: changes(ls)}, op.Control{OID: control.OIDPasswordPolicy})
+		if r.Code == op.Success {
+			now = new
+		}
+		return r, policyControl(r)
+	}
+	for _, c := range []struct {
+		new  string
+		kind int
+	}{{"ab1", 6}, {"abcdefghijklmnopqrstu1", 9}, {"abcdefg", 5}, {"first-1", -1}, {"second-1", -1}, {"first-1", 8}, {"second-1", 8}, {"third-1", -1}, {"fourth-1", -1}, {"first-1", -1}} {
+		r, got := change(now, c.new)
+		if c.kind < 0 && r.Code != op.Success || c.kind >= 0 && (r.Code != op.ConstraintViolation || got != failed(c.kind)) {
+			t.Errorf("%q: %v %s, want %d", c.new, &r.Result, got, c.kind)
+		}
+		if strings.Contains(r.Diagnostic, c.new) {
+			t.Errorf("the diagnostic has the password: %s", r.Diagnostic)
+		}
+	}
+	if r, got := change("", "fifth-1"); r.Code != op.InsufficientAccessRights || got != failed(4) {
+		t.Errorf("without the old password: %v %s", &r.Result, got)
+	}
+	changePolicy(t, s, "pwdMinAge", "1000")
+	if r, got := change(now, "sixth-1"); r.Code != op.ConstraintViolation || got != failed(7) {
+		t.Errorf("too young: %v %s", &r.Result, got)
+	}
+	changePolicy(t, s, "pwdMinAge", "0", "pwdAllowUserChange", "FALSE")
+	if r, got := change(now, "sixth-1"); r.Code != op.InsufficientAccessRights || got != failed(3) {
+		t.Errorf("not allowed: %v %s", &r.Result, got)
+	}
+	if r := withControls(t, s, &op.Modify{Name: annDN, Changes: changes([]line{{"replace userPassword", "x"}})}); r.Code != op.ConstraintViolation {
+		t.Errorf("a reset is not looked at: %v", &r.Result)
+	}
+	if r := relaxed(t, s, &op.Modify{Name: annDN, Changes: changes([]line{{"replace userPassword", "x"}})}); r.Code != op.Success {
+		t.Errorf("relaxed: %v", &r.Result)
+	}
+	if r := withControls(t, s, &op.Add{Name: "uid=new,dc=example,dc=com", Attributes: person("new", line{"userPassword", "short"})}); r.Code != op.ConstraintViolation {
+		t.Errorf("a new entry: %v", &r.Result)
+	}
+}
+
+// Guesses side by side are no more than the policy allows, and one.
+func TestGuessesSideBySide(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		d, _, s := withPolicy(t, line{"pwdLockout", "TRUE"}, line{"pwdMaxFailure", "5"}, line{"pwdLockoutStrict", strings.ToUpper(fmt.Sprint(strict))})
+		var all sync.WaitGroup
+		for range 30 {
+			all.Go(func() { bindCode(t, d, annDN, "wrong") })
+		}
+		all.Wait()
+		if n := len(valuesOf(t, s, annDN, "pwdFailureTime")); n != 5 {
+			t.Errorf("strict %v: %d failures", strict, n)
+		}
+	}
+}
+
+func TestImpossiblePolicies(t *testing.T) {
+	_, _, s := withPolicy(t)
+	for _, l := range []line{{"pwdMaxFailure", "-1"}, {"pwdCheckQuality", "3"}, {"pwdQuality", "rainbows 3"}, {"pwdSecondFactor", "blood"},
+		{"pwdPolicyFor", "group"}, {"pwdMaxDelay", "3"}, {"pwdMinLength", "99999999999"}} {
+		r := withControls(t, s, &op.Modify{Name: policyDN, Changes: changes([]line{{"replace " + l.key, l.value}})})
+		if r.Code != op.ConstraintViolation || !strings.Contains(r.Diagnostic, l.key) {
+			t.Errorf("%v: %v", l, &r.Result)
+		}
+	}
+}
+
+func TestWhichPolicy(t *testing.T) {
+	d, _, s := withPolicy(t, line{"pwdPriority", "10"})
+	other := func(name string, says ...line) {
+		serve(t, s, &op.Add{Name: "cn=" + name + ",dc=example,dc=com", Attributes: attributes(append([]line{{"objectClass", "subentry"},
+			{"objectClass", "pwdPolicy"}, {"cn", name}, {"subtreeSpecification", "{}"}, {"pwdAttribute", "userPassword"}}, says...))})
+	}
+	counts := func(name, want string) {
+		t.Helper()
+		if got := valuesOf(t, s, name, "pwdPolicySubentry"); !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: %q, want %s", name, got, want)
+		}
+	}
+	counts(annDN, policyDN)
+	serve(t, s, &op.Add{Name: "cn=staff,dc=example,dc=com", Attributes: attributes([]line{{"objectClass", "groupOfNames"}, {"cn", "staff"}, {"member", bobDN}})})
+	other("lower", line{"pwdPriority", "5"}, line{"pwdPolicyFor", `group "cn=staff,dc=example,dc=com"`}, line{"pwdLockout", "TRUE"}, line{"pwdMaxFailure", "1"})
+	counts(annDN, policyDN)
+	counts(bobDN, "cn=lower,dc=example,dc=com")
+	serve(t, s, &op.Modify{Name: "cn=staff,dc=example,dc=com", Changes: changes([]line{{"add member", annDN}})})
+	counts(annDN, "cn=lower,dc=example,dc=com")
+	serve(t, s, &op.Modify{Name: annDN, Changes: changes([]line{{"replace pwdPolicySubentry", policyDN}})})
+	counts(annDN, policyDN)
+	bindCode(t, d, bobDN, "wrong")
+	if code := bindCode(t, d, bobDN, "bob"); code != op.InvalidCredentials {
+		t.Errorf("not locked by the group's policy: %v", code)
+	}
+}
+
+// stamps are what every change of Ann's entry sets.
+func stamps(t *testing.T, s *directory.Session) []string {
+	return slices.Concat(valuesOf(t, s, annDN, "entryCSN"), valuesOf(t, s, annDN, "modifyTimestamp"))
+}
+
+func revisionOf(p *partition.Partition) table.Revision {
+	s := p.Snapshot()
+	defer s.Close()
+	return s.Revision()
+}
+
+// commitsAfter counts the commits that were made since a revision.
+func commitsAfter(t *testing.T, p *partition.Partition, since table.Revision) (n int) {
+	t.Helper()
+	s := p.Snapshot()
+	defer s.Close()
+	for _, err := range s.State().At.CommitsAfter(context.Background(), since) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	return n
+}
+
+// shownAfter returns what counts the changes that are told from now on.
+func shownAfter(t *testing.T, p *partition.Partition) func() int {
+	t.Helper()
+	since := revisionOf(p)
+	return func() (n int) {
+		s := p.Snapshot()
+		defer s.Close()
+		for _, err := range feed.ShownAfter(t.Context(), s, since) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		return n
+	}
+}
+
+// passwordModify is the value of a Password Modify (RFC 3062).
+func passwordModify(identity, old, new string) []byte {
+	b := ber.Open(nil, ber.Sequence)
+	for i, v := range []string{identity, old, new} {
+		if v != "" {
+			b = ber.AppendString(b, ber.Context(byte(i)), v)
+		}
+	}
+	return ber.Close(b, 0)
+}

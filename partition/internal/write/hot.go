@@ -1,0 +1,107 @@
+package write
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// UpdateHot runs fn in a transaction that changes hot attributes only: secret ones that say
+// how an entry is used. Its commit leaves entryCSN and modifyTimestamp as they are, names no
+// entry, and commutes with all changes except the entry's deletion. So neither consumers
+// nor the changelog nor caches of entries notice. What fn leaves unchanged is not committed.
+func UpdateHot(ctx context.Context, p *catalog.Keeper, fn func(*Tx) error) (table.Revision, error) {
+	p.Changing.RLock()
+	defer p.Changing.RUnlock()
+	return p.DB.Update(ctx, func(t *txn.Tx) error {
+		c, err := p.CatalogOf(t.Snapshot())
+		if err != nil {
+			return fmt.Errorf("the schema in force: %w", err)
+		}
+		return fn(&Tx{
+			Snapshot: state.Snapshot{Keeper: p, Reader: t, At: t.Snapshot(), Catalog: c, Cached: true},
+			Txn:      t,
+		})
+	})
+}
+
+// BeginHot declares that hot attributes of an entry change. The error is NoSuchEntry if
+// there is no such entry.
+func (tx *Tx) BeginHot(ctx context.Context, id entry.ID) error {
+	node, err := tx.Node(ctx, id)
+	if err != nil {
+		return err
+	}
+	if node == nil {
+		return catalog.Errorf(catalog.NoSuchEntry, "the entry is gone")
+	}
+	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkChild})
+	tx.Txn.TouchKeys(state.HotKey(id))
+	return nil
+}
+
+// PutHot writes a value of a hot attribute, over the old one of a type that has one.
+func (tx *Tx) PutHot(id entry.ID, t *schema.AttributeType, value []byte) {
+	var p master.Position
+	if !t.SingleValue {
+		p = tx.Position()
+	}
+	tx.Write(tx.Keeper.Master, table.Mutation{Row: master.Row(id), Cells: []table.Cell{master.Value(t, "", p, value)}})
+}
+
+// StampHot writes the time of the commit as a value of a hot attribute, which no other
+// commit writes. The value is returned and complete when the commit is made.
+func (tx *Tx) StampHot(id entry.ID, t *schema.AttributeType) []byte {
+	v := revision.AppendTime(make([]byte, 0, revision.TimeLength), tx.Txn.Stamp())
+	tx.Txn.AtCommit(func(r table.Revision) { revision.AppendTime(v[:0], r) })
+	tx.PutHot(id, t, v)
+	return v
+}
+
+// DropHot deletes those values of hot attributes of some types for which drop is true.
+func (tx *Tx) DropHot(ctx context.Context, id entry.ID, types []*schema.AttributeType, drop func(t *schema.AttributeType, value []byte) bool) error {
+	sel := table.Select{Families: []table.Family{master.Secrets}}
+	byName := map[string]*schema.AttributeType{}
+	for _, t := range types {
+		if t == nil {
+			continue
+		}
+		byName[t.Name()] = t
+		sel.Columns = append(sel.Columns, master.Columns(t, ""))
+	}
+	if len(byName) == 0 {
+		return nil
+	}
+	row, err := tx.Reader.Get(ctx, tx.Keeper.Master, master.Row(id), sel)
+	if err != nil {
+		return err
+	}
+	m := table.Mutation{Row: master.Row(id)}
+	for i := range row.Cells {
+		q := row.Cells[i].Qualifier
+		name, _, _ := bytes.Cut(q, []byte{0})
+		if t := byName[string(name)]; t != nil && drop(t, row.Cells[i].Value) {
+			m.Cells = append(m.Cells, table.Cell{Family: master.Secrets, Qualifier: bytes.Clone(q), Tombstone: true})
+		}
+	}
+	if len(m.Cells) > 0 {
+		tx.Write(tx.Keeper.Master, m)
+		tx.Txn.TouchKeys(state.HotKey(id))
+	}
+	return nil
+}
+
+// ClaimHot keeps all others from committing the same claim on an entry beside this
+// transaction.
+func (tx *Tx) ClaimHot(id entry.ID, claim uint64) {
+	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkValue, Hash: claim})
+}
