@@ -54,3 +54,8 @@ func (t *Generator) Step(code string, now time.Time, used int64) (step int64, fi
 	}
 	return step, fits
 }
+
+// DecodeSecret reads a secret as applications show it, in base32.
+func DecodeSecret(text string) ([]byte, error) {
+	return base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(text)
+}

@@ -74,7 +74,7 @@ func (m *Main) root() *cobra.Command {
 		m.checkCommand(),
 		m.reindexCommand(),
 		m.uniqueCommand(),
-		m.accessCommand(),
+		m.accessCommand(), m.accountCommand(),
 		m.gcCommand(),
 		m.eraseCommand(),
 		m.schemaCommand(),

@@ -54,7 +54,7 @@ type around struct {
 var jobs = byName(
 	importJob, exportJob, checkJob, reindexJob, explainJob, uniqueJob, clusterJob, gcJob,
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
-	accessListJob, accessProfileJob, accessApplyJob, accessExplainJob,
+	accessListJob, accessProfileJob, accessApplyJob, accessExplainJob, accountJob,
 	logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob,
 )
 

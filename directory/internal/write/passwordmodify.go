@@ -2,7 +2,6 @@ package write
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"strings"
 
@@ -37,7 +36,7 @@ func PasswordModify(ctx context.Context, req *request.Request, value []byte) err
 	}
 	generated := p.New == nil
 	if generated {
-		p.New = []byte(rand.Text())
+		p.New = password.Generate()
 	}
 	if len(p.New) == 0 {
 		return password.ErrEmptyPassword

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/account"
+	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+)
+
+func (m *Main) accountCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "account",
+		Short: "See and mend accounts: why somebody cannot bind, and until when",
+		Long: `See and mend accounts: why somebody cannot bind, and until when. What a password
+must be and when it expires are said by password policies. The manual is
+docs/accounts.md.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	for _, a := range accountActions {
+		c.AddCommand(m.accountAction(a.verb, a.short, a.use))
+	}
+	c.AddCommand(m.accountTOTPCommand())
+	return c
+}
+
+// accountActions are the commands that need no more than a name.
+var accountActions = []struct {
+	verb, short string
+	use         purpose
+	do          func(ctx context.Context, w *work, a *directory.Accounts, name dn.DN) error
+}{
+	{"show", "Print the policy, the password's age, failures and state of an account", reading, showAccount},
+	{"policy", "Print which password policy counts for an entry, and why", reading, showPolicy},
+	{"unlock", "Delete the failures that lock an account", changing,
+		func(ctx context.Context, _ *work, a *directory.Accounts, name dn.DN) error {
+			return a.Unlock(ctx, name)
+		}},
+	{"disable", "Let nobody in by an account", changing,
+		func(ctx context.Context, _ *work, a *directory.Accounts, name dn.DN) error {
+			return a.Disable(ctx, name)
+		}},
+	{"enable", "Take away what disables an account", changing,
+		func(ctx context.Context, _ *work, a *directory.Accounts, name dn.DN) error {
+			return a.Enable(ctx, name)
+		}},
+	{"reset", "Give an account a new password, to be changed at the next bind, and print it", changing, resetAccount},
+}
+
+type accountArgs struct {
+	Verb, Name, Issuer string
+	End                bool
+}
+
+var accountJob = job[accountArgs]{"account", doAccount}
+
+func (m *Main) accountAction(verb, short string, use purpose) *cobra.Command {
+	c := m.command(&cobra.Command{
+		Use:     verb + " --store STORE DN",
+		Short:   short,
+		Example: "  ldapd account " + verb + " --store ./data uid=jdoe,ou=people,dc=example,dc=com",
+		Args:    cobra.ExactArgs(1),
+	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		return m.account(ctx, c, use, accountArgs{Verb: verb, Name: args[0]})
+	})
+	if use == changing {
+		return accepts(c)
+	}
+	return c
+}
+
+func (m *Main) accountTOTPCommand() *cobra.Command {
+	a := accountArgs{Verb: "totp"}
+	c := accepts(m.command(&cobra.Command{
+		Use:   "totp --store STORE [--issuer NAME] [--end] DN",
+		Short: "Have an account's password need a code of the time behind it (TOTP)",
+		Long: `Have an account's password need a code of the time behind it (RFC 6238). Makes a
+secret and prints the otpauth URI by which an application takes it over, once: it cannot be
+asked for again. With --end the password needs no code any more.`,
+		Example: "  ldapd account totp --store ./data uid=jdoe,ou=people,dc=example,dc=com | qrencode -t ansi",
+		Args:    cobra.ExactArgs(1),
+	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		a.Name = args[0]
+		return m.account(ctx, c, changing, a)
+	}))
+	c.Flags().StringVar(&a.Issuer, "issuer", "ldapd", "`NAME` of the directory, for the application")
+	c.Flags().BoolVar(&a.End, "end", false, "no codes any more")
+	return c
+}
+
+func (m *Main) account(ctx context.Context, c *config.Config, use purpose, a accountArgs) error {
+	if _, err := dn.Parse(a.Name); err != nil {
+		return &config.Error{Text: fmt.Sprintf("%q is no DN: %v", a.Name, err)}
+	}
+	return accountJob.on(ctx, m, c, use, m.around(), a)
+}
+
+func doAccount(ctx context.Context, w *work, args accountArgs) error {
+	name, err := dn.Parse(args.Name)
+	if err != nil {
+		return err
+	}
+	a, err := directory.NewAccounts(w.Partition, w.signer)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	if args.Verb == "totp" {
+		return totpOf(ctx, w, a, name, args)
+	}
+	for _, action := range accountActions {
+		if action.verb == args.Verb {
+			return action.do(ctx, w, a, name)
+		}
+	}
+	return fmt.Errorf("this version does not do account %s", args.Verb)
+}
+
+func totpOf(ctx context.Context, w *work, a *directory.Accounts, name dn.DN, args accountArgs) error {
+	if args.End {
+		return a.EndTOTP(ctx, name)
+	}
+	uri, err := a.StartTOTP(ctx, name, args.Issuer)
+	if err == nil {
+		_, err = fmt.Fprintln(w.Stdout, uri)
+	}
+	return err
+}
+
+func resetAccount(ctx context.Context, w *work, a *directory.Accounts, name dn.DN) error {
+	password, err := a.Reset(ctx, name)
+	if err == nil {
+		_, err = fmt.Fprintln(w.Stdout, password)
+	}
+	return err
+}
+
+func showPolicy(ctx context.Context, w *work, a *directory.Accounts, name dn.DN) error {
+	r, err := a.Report(ctx, name)
+	if err == nil {
+		_, err = fmt.Fprintln(w.Stdout, policyLine(r))
+	}
+	return err
+}
+
+func policyLine(r *directory.AccountReport) string {
+	if r.Policy == nil {
+		return "none"
+	}
+	return r.Policy.Name + ": " + r.Why
+}
+
+func showAccount(ctx context.Context, w *work, a *directory.Accounts, name dn.DN) error {
+	r, err := a.Report(ctx, name)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	_, err = fmt.Fprintf(w.Stdout, "policy    %s\npassword  %s\nfailures  %s\nstate     %s\n",
+		policyLine(r), passwordLine(r, now), failureLine(r), stateLine(r, now))
+	return err
+}
+
+func passwordLine(r *directory.AccountReport, now time.Time) string {
+	if !r.HasPassword {
+		return "none"
+	}
+	said := []string{"of unknown age"}
+	if !r.State.Changed.IsZero() {
+		said[0] = "set " + r.State.Changed.UTC().Format(time.RFC3339)
+	}
+	if r.Scheme != "" {
+		said = append(said, strings.Trim(r.Scheme, "{}"))
+	}
+	switch {
+	case r.Expires.IsZero():
+	case now.Before(r.Expires):
+		said = append(said, "expires "+r.Expires.UTC().Format(time.RFC3339))
+	default:
+		said = append(said, "expired "+r.Expires.UTC().Format(time.RFC3339))
+	}
+	if r.Old > 0 {
+		said = append(said, fmt.Sprintf("%d old ones kept", r.Old))
+	}
+	return strings.Join(said, ", ")
+}
+
+func failureLine(r *directory.AccountReport) string {
+	if !r.Policy.Counts() {
+		return "not counted"
+	}
+	if len(r.Lock.Kept) == 0 {
+		return "none"
+	}
+	var times []string
+	for _, t := range r.Lock.Kept {
+		times = append(times, t.UTC().Format(time.RFC3339))
+	}
+	return fmt.Sprintf("%d of %d: %s", len(times), r.Policy.MaxFailure, strings.Join(times, ", "))
+}
+
+func stateLine(r *directory.AccountReport, now time.Time) string {
+	var said []string
+	switch o := r.Policy.AfterPassword(&r.State, now); {
+	case r.Lock.Locked && r.Lock.Until.IsZero():
+		said = append(said, "locked by failures until it is unlocked")
+	case r.Lock.Locked:
+		said = append(said, "locked by failures until "+r.Lock.Until.UTC().Format(time.RFC3339))
+	case r.State.Disabled:
+		said = append(said, "disabled")
+	case !r.Usable:
+		said = append(said, "not valid now")
+	case o.Refused == account.Unusable:
+		said = append(said, "idle for too long")
+	case o.Refused != account.None:
+		said = append(said, "the password lets nobody in any more")
+	case o.MustChange:
+		said = append(said, "the password must be changed")
+	default:
+		said = append(said, "usable")
+	}
+	if !r.State.Success.IsZero() {
+		said = append(said, "last success "+r.State.Success.UTC().Format(time.RFC3339))
+	}
+	if r.NeedsCode {
+		said = append(said, "a code is needed")
+	}
+	return strings.Join(said, "; ")
+}

@@ -1,0 +1,169 @@
+package directory
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pquerna/otp/totp"
+
+	"github.com/seed-4dac0d86/ldapd/account"
+	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/ledger"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// Accounts is what an operator does with accounts, as the administrator would over LDAP.
+type Accounts struct {
+	d *Directory
+	s *Session
+}
+
+// NewAccounts returns the accounts of a partition. By is who is answerable for changes.
+func NewAccounts(p *partition.Partition, by string) (*Accounts, error) {
+	d, err := New(p, Options{})
+	if err != nil {
+		return nil, err
+	}
+	s := d.NewSession(nil)
+	s.s.Who.Store(&settings.Identity{Name: by, Admin: true})
+	return &Accounts{d, s}, nil
+}
+
+// Close ends what goes on beside.
+func (a *Accounts) Close() { a.d.Close() }
+
+// An AccountReport is what is known of an account.
+type AccountReport struct {
+	Policy *account.Policy // nil: none
+	Why    string          // it is that policy
+	State  account.State
+	Lock   account.Lock
+
+	HasPassword bool
+	Scheme      string // of the password
+	Expires     time.Time
+	Old         int // passwords that are kept
+	NeedsCode   bool
+	Usable      bool
+}
+
+// Report says what is known of an account.
+func (a *Accounts) Report(ctx context.Context, name dn.DN) (*AccountReport, error) {
+	req := request.New(a.d.server)
+	req.Begin(a.s.s, 0)
+	defer req.Now().Close()
+	at, err := req.Snapshot.Find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	found, err := a.d.server.Policies.Of(ctx, req.Snapshot, req.Known, at)
+	if err != nil {
+		return nil, err
+	}
+	g, err := gate.At(ctx, req, at)
+	if err != nil {
+		return nil, err
+	}
+	r := &AccountReport{Policy: found.Policy, Why: found.Why, State: g.State, Lock: g.Lock(), HasPassword: g.HasPassword(),
+		Expires: found.Policy.Expiry(&g.State), Old: len(g.Pasts()), NeedsCode: g.NeedsCode(), Usable: g.Usable()}
+	for i := range g.Secrets {
+		if g.Secrets[i].Type == req.Known.UserPassword {
+			r.Scheme, _ = auth.Usable(g.Secrets[i].Values[0])
+		}
+	}
+	if last := ledger.Times(g.Secrets, "pwdLastSuccess"); len(last) > 0 {
+		r.State.Success = last[0]
+	}
+	return r, nil
+}
+
+// Unlock deletes the failures that lock an account, and what else locks it for a time.
+func (a *Accounts) Unlock(ctx context.Context, name dn.DN) error {
+	return a.modify(ctx, name, false, change(op.ModReplace, "pwdAccountLockedTime"))
+}
+
+// Disable lets nobody in by an account.
+func (a *Accounts) Disable(ctx context.Context, name dn.DN) error {
+	return a.modify(ctx, name, false, change(op.ModReplace, "pwdAccountLockedTime", "000001010000Z"))
+}
+
+// Enable takes away what disables an account.
+func (a *Accounts) Enable(ctx context.Context, name dn.DN) error {
+	return a.modify(ctx, name, false, change(op.ModReplace, "pwdAccountLockedTime"),
+		change(op.ModReplace, "nsAccountLock"), change(op.ModReplace, "ds-pwp-account-disabled"))
+}
+
+// Reset gives an account a new password and returns it. It must be changed at the next
+// bind.
+func (a *Accounts) Reset(ctx context.Context, name dn.DN) (string, error) {
+	generated := password.Generate()
+	err := a.modify(ctx, name, false, change(op.ModReplace, "userPassword", string(generated)), change(op.ModReplace, "pwdReset", "TRUE"))
+	return string(generated), err
+}
+
+// StartTOTP gives an account a secret for codes of the time and returns the URI by which
+// applications take it over. From then on its passwords need a code behind them.
+func (a *Accounts) StartTOTP(ctx context.Context, name dn.DN, issuer string) (string, error) {
+	key, err := totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: name.String(), SecretSize: 20})
+	if err != nil {
+		return "", err
+	}
+	secret, err := account.DecodeSecret(key.Secret())
+	if err != nil {
+		return "", err
+	}
+	err = a.modify(ctx, name, true, change(op.ModAdd, "objectClass", "oathTOTPUser", "oathTOTPToken"),
+		change(op.ModReplace, "oathTOTPToken", name.String()), change(op.ModReplace, "oathSecret", string(secret)))
+	return key.URL(), err
+}
+
+// EndTOTP has an account's passwords need no code any more.
+func (a *Accounts) EndTOTP(ctx context.Context, name dn.DN) error {
+	return a.modify(ctx, name, true, change(op.ModReplace, "oathTOTPToken"), change(op.ModReplace, "oathSecret"),
+		change(op.ModDelete, "objectClass", "oathTOTPUser", "oathTOTPToken"))
+}
+
+func change(kind op.ModKind, description string, values ...string) op.Modification {
+	m := op.Modification{Kind: kind, PartialAttribute: op.PartialAttribute{Description: description}}
+	for _, v := range values {
+		m.Values = append(m.Values, []byte(v))
+	}
+	return m
+}
+
+// modify makes changes; permissively, what is so already is none.
+func (a *Accounts) modify(ctx context.Context, name dn.DN, permissive bool, changes ...op.Modification) error {
+	var known []op.Modification
+	for _, c := range changes {
+		if a.d.server.Part.Schema().Attribute(c.Description) == nil && len(c.Values) == 0 {
+			continue // there can be none
+		}
+		known = append(known, c)
+	}
+	m := &op.Message{Request: &op.Modify{Name: name.String(), Changes: known}}
+	if permissive {
+		m.Controls = []op.Control{{OID: control.OIDPermissiveModify, Critical: true}}
+	}
+	var out lastAnswer
+	if a.s.Serve(ctx, m, &out); out.r.Code != op.Success {
+		return fmt.Errorf("%s: %w", strings.TrimSpace(name.String()), &out.r.Result)
+	}
+	return nil
+}
+
+// lastAnswer keeps the result of a request.
+type lastAnswer struct{ r op.Response }
+
+func (*lastAnswer) Entry(*op.SearchEntry) error                     { return nil }
+func (*lastAnswer) Reference([]string, []op.Control) error          { return nil }
+func (*lastAnswer) Intermediate(string, []byte, []op.Control) error { return nil }
+func (l *lastAnswer) Done(r *op.Response) error                     { l.r = *r; return nil }
