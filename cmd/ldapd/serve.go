@@ -133,6 +133,8 @@ func (m *Main) run(ctx context.Context, c *config.Config, f *listeners, r *reloa
 	urls := f.urls()
 	log.Info("serving", "store", c.Store, "urls", strings.Join(urls, " "), "status", r.watch.url())
 	fmt.Fprintln(m.Stdout, "ready", strings.Join(urls, " "))
+	manager := &supervisor{health: r.watch.health, log: log}
+	stopSigns := beside(func(ctx context.Context) { manager.ready(ctx, urls) })
 
 	var err error
 	select {
@@ -141,6 +143,8 @@ func (m *Main) run(ctx context.Context, c *config.Config, f *listeners, r *reloa
 		log.Info("stopping")
 	case err = <-failed:
 	}
+	stopSigns()
+	manager.stopping()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.GracePeriod)
 	defer cancel()
 	if e := s.Shutdown(grace); e != nil {

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/seed-4dac0d86/ldapd/internal/status"
+)
+
+// A supervisor is who started the process and wants to hear how it is: systemd, by
+// sd_notify(3). Without one nothing is sent.
+type supervisor struct {
+	health *status.Health
+	log    *slog.Logger
+	said   string // of the status, last
+}
+
+// ready says that clients can connect, and then, until ctx ends, that the process is
+// live. Who hears nothing for long starts it again.
+func (s *supervisor) ready(ctx context.Context, urls []string) {
+	s.said = "serving " + strings.Join(urls, " ")
+	s.tell(daemon.SdNotifyReady, "STATUS="+s.said)
+	every, err := daemon.SdWatchdogEnabled(false)
+	if err != nil {
+		s.log.Warn("the watchdog's time is not understood", "error", err)
+	}
+	if err != nil || every == 0 {
+		return
+	}
+	t := time.NewTicker(every / 3)
+	defer t.Stop()
+	for serving := s.said; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			s.look(serving)
+		}
+	}
+}
+
+// look sends a sign of life, if there is any, and what the status is if it has changed.
+func (s *supervisor) look(serving string) {
+	text := serving
+	if why := s.health.Ready(true); len(why) > 0 {
+		text = fmt.Sprintf("%s: %s", why[0].What, why[0].Text)
+	}
+	if text != s.said {
+		s.said = text
+		s.tell("STATUS=" + text)
+	}
+	if s.health.IsLive() {
+		s.tell(daemon.SdNotifyWatchdog)
+	}
+}
+
+// stopping says that the process ends.
+func (s *supervisor) stopping() { s.tell(daemon.SdNotifyStopping, "STATUS=stopping") }
+
+func (s *supervisor) tell(lines ...string) {
+	if _, err := daemon.SdNotify(false, strings.Join(lines, "\n")); err != nil {
+		s.log.Warn("the service manager does not hear", "error", err)
+	}
+}
