@@ -388,6 +388,39 @@ func TestWhichPolicy(t *testing.T) {
 	}
 }
 
+// ending is a sink that is told to end its connection.
+type ending struct {
+	answers
+	notice *op.Result
+}
+
+func (e *ending) End(notice *op.Result) { e.notice = notice }
+
+// A session ends when its account is disabled, or its password is reset by another.
+func TestSessionsAreJudgedAgain(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change []line
+		ends   bool
+	}{
+		{"disabled", []line{{"replace pwdAccountLockedTime", "000001010000Z"}}, true},
+		{"ended", []line{{"replace pwdEndTime", generalized(time.Now().Add(-time.Hour))}}, true},
+		{"reset", []line{{"replace userPassword", "other"}}, true},
+		{"changed", []line{{"replace title", "other"}}, false},
+	} {
+		d, _, s := withPolicy(t, line{"pwdMustChange", "TRUE"})
+		own := d.NewSession(nil)
+		serve(t, own, &op.Bind{Version: 3, Name: annDN, Password: []byte("ann")})
+		serve(t, own, &op.Extended{OID: control.OIDWhoAmI})
+		serve(t, s, &op.Modify{Name: annDN, Changes: changes(c.change)})
+		var out ending
+		own.Serve(t.Context(), &op.Message{Request: &op.Extended{OID: control.OIDWhoAmI}}, &out)
+		if ended := out.done.Code == op.StrongerAuthRequired && out.notice != nil; ended != c.ends || own.Name() == "" != c.ends {
+			t.Errorf("%s: %v, notice %v", c.name, &out.done.Result, out.notice)
+		}
+	}
+}
+
 // stamps are what every change of Ann's entry sets.
 func stamps(t *testing.T, s *directory.Session) []string {
 	return slices.Concat(valuesOf(t, s, annDN, "entryCSN"), valuesOf(t, s, annDN, "modifyTimestamp"))

@@ -27,6 +27,9 @@ func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message
 		x = req.Session.Forget() // anonymous from receipt on (RFC 4513, 4)
 	}
 	if !isBind {
+		if err := gate.Still(ctx, req); err != nil {
+			return d.end(req, sink, err)
+		}
 		if err := req.Judged(ctx); err != nil {
 			return err
 		}
@@ -50,6 +53,19 @@ func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message
 	}
 	req.Limits = d.server.LimitsOf(req.Who)
 	return d.perform(ctx, req, m, sink)
+}
+
+// end makes a session anonymous whose account may not be used any more, and has the front
+// end close its connection.
+func (d *Directory) end(req *request.Request, sink op.Sink, err error) error {
+	if err != gate.ErrEnded {
+		return err
+	}
+	req.Session.Who.Store(nil)
+	if e, ok := sink.(op.Ender); ok {
+		e.End(gate.ErrEnded)
+	}
+	return err
 }
 
 // perform runs what is no bind.

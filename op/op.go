@@ -179,6 +179,12 @@ type Sink interface {
 	Done(r *Response) error
 }
 
+// An Ender is a Sink whose connection can be ended: once the operations that run are done,
+// the client gets a Notice of Disconnection (RFC 4511, 4.4.1).
+type Ender interface {
+	End(notice *Result)
+}
+
 // A Persister is a Sink for operations that may last until the client ends them, as
 // persistent searches do. One that is about to wait for what may never come calls
 // Stay, once. An error says that the connection has enough of them; it is a

@@ -4,6 +4,13 @@ import "github.com/seed-4dac0d86/ldapd/op"
 
 var _ op.Persister = (*sink)(nil)
 
+var _ op.Ender = (*sink)(nil)
+
+// End implements op.Ender.
+func (s *sink) End(notice *op.Result) {
+	(*operation)(s).conn.stop(&ending{notice: notice, grace: finishAll})
+}
+
 // Persist implements op.Persister. If the reader runs the operation, another goroutine
 // reads on at once. From here on the operation does not count among those
 // outstanding, which could leave the connection without a reader; and it

@@ -17,6 +17,8 @@ type Identity struct {
 	limits atomic.Pointer[foundLimits]
 	asker  atomic.Pointer[access.Who]
 	Reset  atomic.Bool // the password must be changed before anything else
+	// Judged is the ordinal of a state in which the account could be used.
+	Judged atomic.Uint64
 }
 
 // IsAdmin reports whether it is the administrator.

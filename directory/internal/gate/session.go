@@ -1,0 +1,52 @@
+package gate
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// ErrEnded ends the session of an account that may not be used any more.
+var ErrEnded = op.Errorf(op.StrongerAuthRequired, "the account that has bound here may not be used any more, or its password was reset: bind again")
+
+// byPassword are the mechanisms that a reset password ends.
+var byPassword = []string{"simple", "plain", "scram-sha-1", "scram-sha-256", "scram-sha-512", "scram-sha-1-plus", "scram-sha-256-plus", "scram-sha-512-plus"}
+
+// Still refuses a request of a session whose account is gone or disabled, or has ended, or
+// whose password somebody else has reset since it was used. It looks again only if the
+// entry has changed.
+func Still(ctx context.Context, req *request.Request) error {
+	who := req.Session.Who.Load()
+	if !who.HasEntry() || who.IsAdmin() {
+		return nil
+	}
+	s := req.Server.Part.Snapshot()
+	defer s.Close()
+	if s.Unchanged(who.ID, who.Judged.Load()) {
+		return nil
+	}
+	x := req.On(s)
+	state, err := identify.StateOf(ctx, x, who)
+	if err != nil {
+		return err
+	}
+	found, err := req.Server.Policies.Of(ctx, s, x.Known, partition.Located{ID: who.ID, Name: who.Name})
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	if !found.Policy.Usable(&state, now) {
+		return ErrEnded
+	}
+	reset := found.Policy.AfterPassword(&state, now).MustChange && !who.Reset.Load()
+	if reset && slices.Contains(byPassword, who.Bound) {
+		return ErrEnded
+	}
+	who.Judged.Store(s.Ordinal())
+	return nil
+}
