@@ -113,6 +113,26 @@ func BenchmarkBind(b *testing.B) {
 	}))
 }
 
+// BenchmarkBindPolicy is BenchmarkBind under a policy that locks, expires and warns.
+func BenchmarkBindPolicy(b *testing.B) {
+	s := crowd(b)
+	var sink nowhere
+	for _, r := range []op.Request{
+		&op.Bind{Version: 3, Name: "cn=admin,dc=example,dc=com", Password: []byte("secret")},
+		&op.Add{Name: "cn=policy,dc=example,dc=com", Attributes: attributes([]line{{"objectClass", "subentry"}, {"objectClass", "pwdPolicy"},
+			{"cn", "policy"}, {"subtreeSpecification", "{}"}, {"pwdAttribute", "userPassword"}, {"pwdLockout", "TRUE"}, {"pwdMaxFailure", "10"},
+			{"pwdMaxAge", "1000000"}, {"pwdExpireWarning", "1000"}})},
+	} {
+		s.Serve(context.Background(), &op.Message{Request: r}, &sink)
+		if sink.code != op.Success {
+			b.Fatal(sink.code)
+		}
+	}
+	run(b, s, op.Success, 0, requests(func(id string, _ int) op.Request {
+		return &op.Bind{Version: 3, Name: "uid=" + id + ",ou=people,dc=example,dc=com", Password: []byte("secret")}
+	}))
+}
+
 func BenchmarkCompare(b *testing.B) {
 	run(b, crowd(b), op.CompareTrue, 0, requests(func(id string, i int) op.Request {
 		return &op.Compare{Name: "uid=" + id + ",ou=people,dc=example,dc=com", Description: "departmentNumber", Value: []byte(fmt.Sprint(i % 100))}

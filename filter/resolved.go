@@ -85,7 +85,7 @@ type Test struct {
 	shared []*schema.AttributeType // collective types that it covers
 	place  func(Source) bool       // of a place: see Place
 	list   iter.Seq2[EntryRef, error]
-	test   func([]byte) bool       // Holds, as a value made once
+	test   func([]byte) bool // Holds, as a value made once
 }
 
 // A Source is an entry as filters see it.
