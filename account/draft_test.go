@@ -160,7 +160,6 @@ func TestChange(t *testing.T) {
 		{"strength", quality("strength 3"), State{}, Change{}, "password1", InsufficientQuality, false},
 		{"strength of one's own name", quality("strength 3"), State{}, Change{}, "johndoe", InsufficientQuality, false},
 		{"strength enough", quality("strength 3"), State{}, Change{}, "correct-zebra-7-ladder", 0, true},
-		{"unlisted", quality("unlisted"), State{}, Change{Candidate: Candidate{Known: func(p string) bool { return p == "x" }}}, "x", InsufficientQuality, false},
 	} {
 		p := policyOf(t, c.says...)
 		c.change.Candidate.Password = c.password

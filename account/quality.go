@@ -24,9 +24,6 @@ type Candidate struct {
 	Old      string // "": not known
 	// Own returns the values of an attribute of the entry.
 	Own func(attribute string) []string
-	// Known reports whether the password is one that attackers try; nil: there is no
-	// list.
-	Known func(password string) bool
 }
 
 // counted are the demands that are a word and a number.
@@ -65,8 +62,6 @@ func parseDemand(text string) (Demand, error) {
 	switch {
 	case word == "palindrome" && rest == "":
 		d.lacks, d.met = "it is the same backwards", func(c *Candidate) bool { return !isPalindrome(c.Password) }
-	case word == "unlisted" && rest == "":
-		d.lacks, d.met = "it is among the passwords that attackers try first", func(c *Candidate) bool { return c.Known == nil || !c.Known(c.Password) }
 	case word == "unlike" && rest != "":
 		types := strings.FieldsFunc(rest, func(r rune) bool { return r == ',' || r == ' ' })
 		d.lacks, d.met = "it has a part of one's own "+strings.Join(types, ", "), func(c *Candidate) bool { return !hasPartOf(c, types) }
@@ -82,7 +77,7 @@ func parseDemand(text string) (Demand, error) {
 }
 
 func demandExamples() []string {
-	all := []string{"palindrome", "unlisted", "unlike uid, cn"}
+	all := []string{"palindrome", "unlike uid, cn"}
 	for word := range counted {
 		all = append(all, word+" 3")
 	}

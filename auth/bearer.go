@@ -146,42 +146,51 @@ func (b *Bearer) current() []jose.JSONWebKey {
 	return b.keys
 }
 
-// Verify returns the name that a token has for its bearer. The error is ErrToken:
-// the log says more.
-func (b *Bearer) Verify(token string) (name string, err error) {
-	if name, err = b.verify(token); err != nil {
-		b.issuer.Log.Info("token refused", "issuer", b.issuer.URL, "error", err)
-		return "", ErrToken
-	}
-	return name, nil
+// A Token is what a verified token says of its bearer.
+type Token struct {
+	Name        string
+	MultiFactor bool // its amr has mfa (RFC 8176, 2)
 }
 
-func (b *Bearer) verify(token string) (string, error) {
+// Verify returns what a token says. The error is ErrToken: the log says more.
+func (b *Bearer) Verify(token string) (Token, error) {
+	t, err := b.verify(token)
+	if err != nil {
+		b.issuer.Log.Info("token refused", "issuer", b.issuer.URL, "error", err)
+		return Token{}, ErrToken
+	}
+	return t, nil
+}
+
+func (b *Bearer) verify(token string) (says Token, err error) {
 	if len(token) > maxToken {
-		return "", fmt.Errorf("it has %d bytes", len(token))
+		return says, fmt.Errorf("it has %d bytes", len(token))
 	}
 	t, err := jwt.ParseSigned(token, b.algorithms)
 	if err != nil {
-		return "", err
+		return says, err
 	}
 	var registered jwt.Claims
 	var all map[string]any
 	if err := b.claims(t, &registered, &all); err != nil {
-		return "", err
+		return says, err
 	}
 	if registered.Expiry == nil {
-		return "", errors.New("it has no claim exp")
+		return says, errors.New("it has no claim exp")
 	}
 	err = registered.ValidateWithLeeway(jwt.Expected{Issuer: b.issuer.URL,
 		AnyAudience: jwt.Audience{b.issuer.Audience}, Time: b.issuer.Now()}, leeway)
 	if err != nil {
-		return "", err
+		return says, err
 	}
 	name, _ := all[b.issuer.Claim].(string)
 	if name == "" {
-		return "", fmt.Errorf("it has no claim %s that is text", b.issuer.Claim)
+		return says, fmt.Errorf("it has no claim %s that is text", b.issuer.Claim)
 	}
-	return prepare("OAUTHBEARER", name)
+	methods, _ := all["amr"].([]any)
+	says.MultiFactor = slices.Contains(methods, any("mfa"))
+	says.Name, err = prepare("OAUTHBEARER", name)
+	return says, err
 }
 
 // claims reads what one of the keys has signed: the one that the token names, or

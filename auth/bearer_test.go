@@ -138,9 +138,24 @@ func TestTokens(t *testing.T) {
 		{"a number for a name", map[string]any{"sub": 7}, false},
 		{"a control character in the name", map[string]any{"sub": "a\u0007"}, false},
 	} {
-		name, err := b.Verify(i.sign(jose.ES256, i.keys["one"], "one", claims(c.changes)))
-		if (err == nil) != c.ok || c.ok && name != "ann" || !c.ok && !errors.Is(err, ErrToken) {
-			t.Errorf("%s: %q, %v", c.name, name, err)
+		says, err := b.Verify(i.sign(jose.ES256, i.keys["one"], "one", claims(c.changes)))
+		if (err == nil) != c.ok || c.ok && says.Name != "ann" || !c.ok && !errors.Is(err, ErrToken) {
+			t.Errorf("%s: %q, %v", c.name, says.Name, err)
+		}
+	}
+}
+
+// Of the methods that a token names, mfa alone says that there was more than one.
+func TestTokenOfTwoFactors(t *testing.T) {
+	i := newIssuer(t)
+	b := i.bearer(nil)
+	for _, c := range []struct {
+		amr  any
+		want bool
+	}{{nil, false}, {[]string{"pwd"}, false}, {[]string{"pwd", "mfa"}, true}, {"mfa", false}, {[]any{1, "mfa"}, true}} {
+		says, err := b.Verify(i.sign(jose.ES256, i.keys["one"], "one", claims(map[string]any{"amr": c.amr})))
+		if err != nil || says.MultiFactor != c.want {
+			t.Errorf("amr %v: %v, %v", c.amr, says.MultiFactor, err)
 		}
 	}
 }
@@ -180,16 +195,16 @@ func TestTokenSignatures(t *testing.T) {
 		{"no token", "a.b.c", false},
 		{"huge", strings.Repeat("a", maxToken+1), false},
 	} {
-		if name, err := b.Verify(c.token); (err == nil) != c.ok {
-			t.Errorf("%s: %q, %v", c.name, name, err)
+		if says, err := b.Verify(c.token); (err == nil) != c.ok {
+			t.Errorf("%s: %q, %v", c.name, says.Name, err)
 		}
 	}
 	if _, err := i.bearer(func(o *Issuer) { o.Algorithms = []string{"EdDSA"} }).Verify(good); err == nil {
 		t.Error("an algorithm that is not allowed")
 	}
-	if name, err := i.bearer(func(o *Issuer) { o.Claim = "email" }).Verify(i.sign(jose.ES256, i.keys["one"], "one",
-		claims(map[string]any{"email": "ann@example.com"}))); name != "ann@example.com" {
-		t.Errorf("%q, %v", name, err)
+	if says, err := i.bearer(func(o *Issuer) { o.Claim = "email" }).Verify(i.sign(jose.ES256, i.keys["one"], "one",
+		claims(map[string]any{"email": "ann@example.com"}))); says.Name != "ann@example.com" {
+		t.Errorf("%q, %v", says.Name, err)
 	}
 }
 

@@ -473,3 +473,28 @@ func passwordModify(identity, old, new string) []byte {
 	}
 	return ber.Close(b, 0)
 }
+
+// A certificate is a second factor where the policy says so; the system's word for who is
+// at the other end of a socket never is.
+func TestSecondFactorOfExternal(t *testing.T) {
+	d, p, root := withPolicy(t, line{"pwdSecondFactor", "code"})
+	rule := rules(t, `dn:gidNumber=100\+uidNumber=1000,cn=peercred,cn=external,cn=auth -> `+annDN)
+	local := newDirectory(t, p, directory.Options{Mechanisms: auth.Mechanisms, Identities: rule})
+	certificate := withCertificate(t, "", ava("ann", 0, 9, 2342, 19200300, 100, 1, 1), ava("example", 0, 9, 2342, 19200300, 100, 1, 25), ava("com", 0, 9, 2342, 19200300, 100, 1, 25))
+	for _, c := range []struct {
+		policy          string
+		byTLS, bySocket op.Code
+	}{
+		{"code", op.InvalidCredentials, op.InvalidCredentials},
+		{"certificate", op.Success, op.InvalidCredentials},
+		{"token", op.InvalidCredentials, op.InvalidCredentials},
+	} {
+		changePolicy(t, root, "pwdSecondFactor", c.policy)
+		if r := send(t, d.NewSession(certificate), "EXTERNAL", nil); r.Code != c.byTLS {
+			t.Errorf("%s: by a certificate: %v", c.policy, &r.Result)
+		}
+		if r := send(t, local.NewSession(wire{local: true}), "EXTERNAL", nil); r.Code != c.bySocket {
+			t.Errorf("%s: by a socket: %v", c.policy, &r.Result)
+		}
+	}
+}

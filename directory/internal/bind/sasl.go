@@ -5,7 +5,9 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/account"
 	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
@@ -195,7 +197,26 @@ func bindExternal(ctx context.Context, req *request.Request, message []byte) (*s
 	if err != nil {
 		return nil, err
 	}
+	if err := suffices(ctx, req, who, account.Certificate, req.Session.Channel.TLS() != nil); err != nil {
+		return nil, err
+	}
 	return actAs(ctx, req, who, string(message))
+}
+
+// suffices refuses a way in of one factor to an account that needs two. Strong says that
+// the way may count as two, if the policy of the account says so.
+func suffices(ctx context.Context, req *request.Request, who *settings.Identity, way string, strong bool) error {
+	if !who.HasEntry() {
+		return nil
+	}
+	a, err := gate.Open(ctx, req, who, "")
+	if err != nil {
+		return err
+	}
+	if a.NeedsCode() && !(strong && a.Policy.CountsAsSecond(way)) {
+		return errCredentials
+	}
+	return nil
 }
 
 // external returns who the layers below LDAP know. Rules come first. Without one a
@@ -244,19 +265,22 @@ func bindBearer(ctx context.Context, req *request.Request, message []byte) (*set
 
 // bearer returns who a token is of. What it says is a name for rules, never a DN.
 func bearer(ctx context.Context, req *request.Request, authzID, token string) (*settings.Identity, error) {
-	name, err := req.Server.Settings().Tokens.Verify(token)
+	says, err := req.Server.Settings().Tokens.Verify(token)
 	if err != nil {
 		return nil, err
 	}
 	s := req.Now()
 	defer s.Close()
-	who, err := named(ctx, req, "u:"+name)
+	who, err := named(ctx, req, "u:"+says.Name)
 	if err != nil {
 		return nil, err
 	}
 	if who == nil {
-		req.Server.Log.Info("a token's name belongs to nobody", "name", name)
+		req.Server.Log.Info("a token's name belongs to nobody", "name", says.Name)
 		return nil, errCredentials
+	}
+	if err := suffices(ctx, req, who, account.Token, says.MultiFactor); err != nil {
+		return nil, err
 	}
 	return actAs(ctx, req, who, authzID)
 }

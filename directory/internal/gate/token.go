@@ -124,9 +124,6 @@ func number(b []byte, otherwise int64) int64 {
 // NeedsCode reports whether a password alone does not let in.
 func (a *Account) NeedsCode() bool { return a.second != nil || a.factor != nil }
 
-// HasSecond reports whether a way in counts as two factors, if the account needs two.
-func (a *Account) HasSecond(way string) bool { return !a.NeedsCode() || a.Policy.CountsAsSecond(way) }
-
 // split takes the code off the end of a password, if the account needs one.
 func (a *Account) split(given []byte) (password []byte, code string) {
 	if a.second == nil || len(given) < a.second.Digits {
