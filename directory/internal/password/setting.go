@@ -169,7 +169,6 @@ func (s *Setting) check(ctx context.Context, req *request.Request, clear [][]byt
 		s.change.Candidate.Password = string(clear[0])
 	}
 	s.change.Candidate.Own = s.account.Own(ctx)
-	s.change.Candidate.Known = req.Server.Settings().KnownPassword
 	if err := p.Check(&s.change); err != nil {
 		return err
 	}

@@ -33,9 +33,6 @@ type Options struct {
 	Extensions []string
 	// Passwords bounds the work with slow hashes; nil: auth.New(0, nil).
 	Passwords *auth.Passwords
-	// KnownPassword reports whether a password is one that attackers try; nil: there is
-	// no list.
-	KnownPassword func(password string) bool
 	// ClearPasswords says from where passwords are taken in clear. They are refused
 	// before anything is done with them.
 	ClearPasswords ClearPasswords
