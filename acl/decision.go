@@ -25,6 +25,12 @@ type typeRights struct {
 	some Rights // on some values or descriptions, at most
 }
 
+// Everything is the decision for those above rules, Nothing the one without any.
+var (
+	Everything = &Decision{manage: true, entry: onEntries, general: [2]typeRights{{onAttributes, onAttributes}, {onAttributes, onAttributes}}}
+	Nothing    = &Decision{}
+)
+
 // decide makes the decision from the rules that hold.
 func (d *Decision) decide() {
 	allow, deny := d.onEntry()

@@ -7,7 +7,9 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/op"
 )
 
 // newClient makes one of a new directory.
@@ -73,5 +75,78 @@ func TestScramRefusedByRules(t *testing.T) {
 	wrong, _ := scramBind(t, d.NewSession(inTLS), "SCRAM-SHA-256", "ann", "other", "")
 	if right.Code != wrong.Code || right.Diagnostic != wrong.Diagnostic || string(right.SASLCredentials) != string(wrong.SASLCredentials) {
 		t.Errorf("%v %q, of a wrong password %v %q", &right.Result, right.SASLCredentials, &wrong.Result, wrong.SASLCredentials)
+	}
+}
+
+// Who a name belongs to does not depend on what the requester may search: what counts is
+// the right to proxy at the entry. Whoever may not proxy is told the same of all names.
+func TestProxiedByName(t *testing.T) {
+	d := newUsers(t, directory.Options{Identities: auth.DefaultRules()})
+	c := &client{t: t, p: directory.PartitionOf(d), d: d, s: d.NewSession(nil)}
+	c.setRules(&datadriven.TestData{Input: "bind: allow everyone to bind\nuse: allow everyone to use *\n" +
+		"portal: allow \"uid=ann,dc=example,dc=com\" to proxy in \"uid=bob,dc=example,dc=com\""})
+	c.must("bind", "dn: uid=ann,dc=example,dc=com", "password: ann")
+	whoami := func(authzID string) string {
+		return c.do("extended", "oid: 1.3.6.1.4.1.4203.1.11.3", "control: proxied "+authzID+" critical")
+	}
+	if out := whoami("u:bob"); out != "0\nvalue: dn:uid=bob,dc=example,dc=com\n" {
+		t.Errorf("u:bob: %s", out)
+	}
+	want := whoami("u:nobody")
+	if !strings.HasPrefix(want, "123") {
+		t.Errorf("u:nobody: %s", want)
+	}
+	for _, other := range []string{"u:twin", "u:ann", "dn:cn=one,dc=example,dc=com", "dn:cn=none,dc=example,dc=com", "dn:cn=admin,dc=example,dc=com"} {
+		if out := whoami(other); out != want {
+			t.Errorf("%s: %s", other, out)
+		}
+	}
+}
+
+// The authorization identity of a SASL bind takes the right to proxy too, and so does
+// who authenticates the right to bind.
+func TestAuthzIDByRules(t *testing.T) {
+	d := newUsers(t, directory.Options{Identities: auth.DefaultRules()})
+	c := &client{t: t, p: directory.PartitionOf(d), d: d}
+	bind := func(authzID string) op.Code {
+		return send(t, d.NewSession(inTLS), "PLAIN", []byte(authzID+"\x00ann\x00ann")).Code
+	}
+	const allow = "bind: allow everyone to bind\nportal: allow \"uid=ann,dc=example,dc=com\" to proxy in \"uid=bob,dc=example,dc=com\" if mechanism plain"
+	for rules, want := range map[string]op.Code{
+		"bind: allow everyone to bind": op.InvalidCredentials,
+		allow:                          op.Success,
+		allow + "\nnot: deny everyone to bind in (uid=bob)": op.InvalidCredentials,
+		allow + "\nnot: deny everyone to bind in (uid=ann)": op.InvalidCredentials,
+	} {
+		c.setRules(&datadriven.TestData{Input: rules})
+		if got := bind("u:bob"); got != want {
+			t.Errorf("%s: as bob %v, want %v", rules, got, want)
+		}
+		if got := bind("dn:cn=one,dc=example,dc=com"); got != op.InvalidCredentials {
+			t.Errorf("%s: as one %v", rules, got)
+		}
+	}
+}
+
+// A page goes on with the state of the first one, judged by the rules of when it is
+// asked for.
+func TestPageByNewRules(t *testing.T) {
+	c := newClient(t)
+	c.must("bind", "dn: cn=admin,dc=example,dc=com", "password: secret")
+	c.must("add", "dn: dc=example,dc=com", "objectClass: domain", "dc: example")
+	for _, uid := range []string{"a", "b", "c"} {
+		c.must("add", "dn: uid="+uid+",dc=example,dc=com", "objectClass: inetOrgPerson", "uid: "+uid, "cn: "+uid, "sn: "+uid, "userPassword: p")
+	}
+	const all = "all: allow everyone to read *, +, to bind\nuse: allow everyone to use *\n"
+	c.setRules(&datadriven.TestData{Input: all})
+	c.must("bind", "dn: uid=a,dc=example,dc=com", "password: p")
+	page := func(control string) string {
+		return c.do("search", "base: dc=example,dc=com", "scope: one", "attrs: sn", "control: "+control)
+	}
+	first := page("paged 1 new")
+	c.setRules(&datadriven.TestData{Input: all + "sn: deny users to read sn\nhide: deny users to read in (uid=c)"})
+	rest := page("paged 3")
+	if !strings.Contains(first, "sn: a") || !strings.Contains(rest, "uid=b,") || strings.Contains(rest, "sn:") || strings.Contains(rest, "uid=c,") {
+		t.Errorf("%s%s", first, rest)
 	}
 }

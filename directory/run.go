@@ -26,6 +26,7 @@ func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message
 	if isBind {
 		x = req.Session.Forget() // anonymous from receipt on (RFC 4513, 4)
 	}
+	req.Judge.Unrestrict() // nobody asks yet: what a bind reads, the server reads for itself
 	if !isBind {
 		if err := gate.Still(ctx, req); err != nil {
 			return d.end(req, sink, err)

@@ -37,6 +37,8 @@ func Run(ctx context.Context, req *request.Request, r *op.Bind, x *request.Excha
 	}
 	if err == nil && who != nil {
 		who.Bound = boundBy(r)
+		s := req.Now()
+		defer s.Close()
 		if err = mayBind(ctx, req, who); err != nil {
 			req.Response.SASLCredentials, req.Response.Controls = refusal(r), nil
 		}
@@ -69,20 +71,25 @@ func mayBind(ctx context.Context, req *request.Request, who *settings.Identity) 
 	if who.IsAdmin() || !who.HasEntry() {
 		return nil
 	}
-	p, err := req.ProgramOf(ctx, who)
-	if err != nil || p.Always().Entry(acl.Bind) {
+	j, err := judgeOf(ctx, req, who)
+	if err != nil || j.Always().Entry(acl.Bind) {
 		return err
 	}
-	s := req.Now()
-	defer s.Close()
-	var j judge.Judge
-	j.Read(s, s.Schema())
-	j.By(p)
 	d, err := j.DecideAt(ctx, partition.Located{ID: who.ID, Name: who.Name})
 	if err == nil && (d == nil || !d.Entry(acl.Bind)) {
 		err = errCredentials
 	}
 	return err
+}
+
+// judgeOf returns what decides for somebody on this connection, on the state that the
+// request reads.
+func judgeOf(ctx context.Context, req *request.Request, who *settings.Identity) (*judge.Judge, error) {
+	p, err := req.ProgramOf(ctx, who)
+	j := &judge.Judge{}
+	j.Read(req.Snapshot, req.Schema)
+	j.By(p)
+	return j, err
 }
 
 // sendAuthzID answers a bind that succeeded with who is bound now.

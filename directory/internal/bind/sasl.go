@@ -100,12 +100,13 @@ func proceed(req *request.Request, mechanism string, challenge []byte, next func
 	return &op.Result{Code: op.SASLBindInProgress}
 }
 
-// actAs returns who the client wants to be: itself, or by the administrator
-// anyone (RFC 4513, 5.2.1.8). Neither may be disabled.
-func actAs(ctx context.Context, req *request.Request, who *settings.Identity, authzID string) (*settings.Identity, error) {
+// actAs returns who the client, who has been authenticated by a mechanism, wants to be
+// (RFC 4513, 5.2.1.8). Neither may be disabled.
+func actAs(ctx context.Context, req *request.Request, mechanism string, who *settings.Identity, authzID string) (*settings.Identity, error) {
 	if err := identify.Enabled(ctx, req, who, errCredentials); err != nil {
 		return nil, err
 	}
+	who.Bound = strings.ToLower(mechanism)
 	other, err := wanted(ctx, req, who, authzID)
 	if err != nil || other == who {
 		return who, err
@@ -128,7 +129,20 @@ func wanted(ctx context.Context, req *request.Request, who *settings.Identity, a
 	case who.IsAdmin():
 		return other, nil
 	}
-	return nil, errCredentials
+	return other, mayActAs(ctx, req, who, other)
+}
+
+// mayActAs refuses whoever may not bind, or not act as the other one: by the right to
+// proxy on that entry.
+func mayActAs(ctx context.Context, req *request.Request, who, other *settings.Identity) error {
+	if err := mayBind(ctx, req, who); err != nil {
+		return err
+	}
+	j, err := judgeOf(ctx, req, who)
+	if err != nil {
+		return err
+	}
+	return identify.MayAssume(ctx, j, other, errCredentials)
 }
 
 // isName reports whether an authorization identity is somebody's name, also one
@@ -175,7 +189,7 @@ func bindPlain(ctx context.Context, req *request.Request, message []byte) (*sett
 	if who, err = verify(ctx, req, who, name, password); err != nil {
 		return nil, err
 	}
-	return actAs(ctx, req, who, authzID)
+	return actAs(ctx, req, "PLAIN", who, authzID)
 }
 
 func usableExternal(req *request.Request) error {
@@ -200,7 +214,7 @@ func bindExternal(ctx context.Context, req *request.Request, message []byte) (*s
 	if err := suffices(ctx, req, who, account.Certificate, req.Session.Channel.TLS() != nil); err != nil {
 		return nil, err
 	}
-	return actAs(ctx, req, who, string(message))
+	return actAs(ctx, req, "EXTERNAL", who, string(message))
 }
 
 // suffices refuses a way in of one factor to an account that needs two. Strong says that
@@ -282,5 +296,5 @@ func bearer(ctx context.Context, req *request.Request, authzID, token string) (*
 	if err := suffices(ctx, req, who, account.Token, says.MultiFactor); err != nil {
 		return nil, err
 	}
-	return actAs(ctx, req, who, authzID)
+	return actAs(ctx, req, "OAUTHBEARER", who, authzID)
 }

@@ -78,7 +78,7 @@ func (x *scramming) finish(ctx context.Context, req *request.Request, message []
 		err = admitted(ctx, a, v)
 	}
 	if err == nil {
-		who, err = actAs(ctx, req, who, x.conv.AuthzID())
+		who, err = actAs(ctx, req, x.mechanism, who, x.conv.AuthzID())
 	}
 	switch {
 	case err == nil:

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/judge"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -24,12 +25,12 @@ func Assume(ctx context.Context, req *request.Request) error {
 	}
 	s := req.Now()
 	defer s.Close()
-	who, err := AuthzID(ctx, req, *req.Controls.Proxied)
+	who, err := AuthzID(ctx, above(req), *req.Controls.Proxied)
 	if errors.Is(err, ErrNobody) {
 		return errProxied
 	}
 	if err == nil {
-		err = mayAssume(ctx, req, who)
+		err = MayAssume(ctx, &req.Judge, who, errProxied)
 	}
 	if err == nil {
 		err = Enabled(ctx, req, who, errProxied)
@@ -41,17 +42,26 @@ func Assume(ctx context.Context, req *request.Request) error {
 	return req.Judged(ctx)
 }
 
-// mayAssume refuses an identity that the requester may not act as.
-func mayAssume(ctx context.Context, req *request.Request, who *settings.Identity) error {
+// above returns the request above rules: who a name belongs to does not depend on
+// what the requester sees.
+func above(req *request.Request) *request.Request {
+	x := *req
+	x.Judge.Unrestrict()
+	return &x
+}
+
+// MayAssume returns a refusal unless a requester may act as an identity: by the right
+// to proxy on its entry.
+func MayAssume(ctx context.Context, j *judge.Judge, who *settings.Identity, refusal error) error {
 	switch {
-	case req.Judge.Free():
+	case j.Free():
 		return nil
 	case !who.HasEntry() || who.IsAdmin():
-		return errProxied
+		return refusal
 	}
-	d, err := req.Judge.DecideAt(ctx, partition.Located{ID: who.ID, Name: who.Name})
+	d, err := j.DecideAt(ctx, partition.Located{ID: who.ID, Name: who.Name})
 	if err == nil && (d == nil || !d.Entry(acl.Proxy)) {
-		err = errProxied
+		err = refusal
 	}
 	return err
 }

@@ -16,12 +16,12 @@ import (
 )
 
 // A Judge decides what a requester may see and do with the entries of a state. The
-// zero Judge lets everything be done: it is the administrator's, and of what the server
-// does for itself.
+// zero Judge refuses everything.
 type Judge struct {
-	program *acl.Program
-	state   *partition.Snapshot
-	schema  *schema.Schema // of the state
+	program      *acl.Program
+	unrestricted bool // there is no program: the requester is above rules
+	state        *partition.Snapshot
+	schema       *schema.Schema // of the state
 
 	// The last decision, which a search asks for in the filter and once more where the
 	// entry is shown.
@@ -36,36 +36,47 @@ var ErrAccess = op.Errorf(op.InsufficientAccessRights, "the access rules do not 
 // errRules ends a request whose state has another schema than the rules in force.
 var errRules = op.Errorf(op.Busy, "the schema has just been changed: try again")
 
+// errNoRules ends a request for which nobody has said what rules it goes by.
+var errNoRules = op.Errorf(op.Other, "the request has no access rules: this is an error of the server")
+
 // By makes it one by the access rules as they are for the requester.
 func (j *Judge) By(p *acl.Program) { *j = Judge{program: p, state: j.state, schema: j.schema} }
 
+// Unrestrict makes it one for those above rules: the administrator, and what the server
+// does for itself.
+func (j *Judge) Unrestrict() { *j = Judge{unrestricted: true, state: j.state, schema: j.schema} }
+
 // Read makes it one of another state.
 func (j *Judge) Read(s *partition.Snapshot, sch *schema.Schema) {
-	*j = Judge{program: j.program, state: s, schema: sch}
+	*j = Judge{program: j.program, unrestricted: j.unrestricted, state: s, schema: sch}
 }
 
-// Program returns the access rules for the requester; nil: there are none for them.
+// Program returns the access rules for the requester; nil: the requester is above rules,
+// or may do nothing.
 func (j *Judge) Program() *acl.Program { return j.program }
 
-// Free reports whether the requester may do everything.
-func (j *Judge) Free() bool { return j.program == nil }
+// Free reports whether the requester is above rules.
+func (j *Judge) Free() bool { return j.unrestricted }
 
 // ReadsAll reports whether the requester reads everything except secrets.
-func (j *Judge) ReadsAll() bool { return j.program == nil || j.program.ReadsAll() }
+func (j *Judge) ReadsAll() bool { return j.unrestricted || j.program != nil && j.program.ReadsAll() }
 
 // SeesAll reports whether the requester sees every entry.
-func (j *Judge) SeesAll() bool { return j.program == nil || j.program.Always().Entry(acl.See) }
+func (j *Judge) SeesAll() bool { return j.Always().Entry(acl.See) }
 
-// Always returns what the requester may do with every entry; nil: everything.
+// Always returns what the requester may do with every entry.
 func (j *Judge) Always() *acl.Decision {
-	if j.program == nil {
-		return nil
+	switch {
+	case j.unrestricted:
+		return acl.Everything
+	case j.program == nil:
+		return acl.Nothing
 	}
 	return j.program.Always()
 }
 
 // Manages reports whether the requester is the administrator of the whole directory.
-func (j *Judge) Manages() bool { return j.program == nil || j.program.Always().Manages() }
+func (j *Judge) Manages() bool { return j.Always().Manages() }
 
 // MayRead refuses to whoever does not read everything what shows entries in other
 // ways than a search of the newest state.
@@ -78,19 +89,23 @@ func (j *Judge) MayRead() error {
 
 // MayReadPast is MayRead of states of the past.
 func (j *Judge) MayReadPast() error {
-	if a := j.Always(); a != nil && !a.Entry(acl.Past) {
+	if !j.Always().Entry(acl.Past) {
 		return ErrAccess
 	}
 	return j.MayRead()
 }
 
 // MayUse reports whether the requester may use a control or an extended operation.
-func (j *Judge) MayUse(oid string) bool { return j.program == nil || j.program.MayUse(oid) }
+func (j *Judge) MayUse(oid string) bool {
+	return j.unrestricted || j.program != nil && j.program.MayUse(oid)
+}
 
 // Decide returns what the requester may do with an entry of the state. It is for
-// requesters who may not do everything: see Free.
+// requesters who are not above rules: see Free.
 func (j *Judge) Decide(ctx context.Context, name dn.DN, e *entry.Entry, src filter.Source) (*acl.Decision, error) {
 	switch {
+	case j.program == nil:
+		return nil, errNoRules
 	case j.program.Schema() != j.schema:
 		return nil, errRules
 	case j.last == e:
@@ -111,7 +126,10 @@ func (j *Judge) Decide(ctx context.Context, name dn.DN, e *entry.Entry, src filt
 
 // DecideAt is Decide of the entry of a name that is there.
 func (j *Judge) DecideAt(ctx context.Context, at partition.Located) (*acl.Decision, error) {
-	if j.program.Schema() != j.schema {
+	switch {
+	case j.program == nil:
+		return nil, errNoRules
+	case j.program.Schema() != j.schema:
 		return nil, errRules
 	}
 	e, err := j.state.Some(ctx, at.ID, j.program.Types())
@@ -220,8 +238,11 @@ func (j *Judge) OnlyLeading(ctx context.Context, f filter.Resolved, t *schema.At
 
 // Guard makes a client's filter one that tests only what the requester may search.
 func (j *Judge) Guard(ctx context.Context, f filter.Resolved) filter.Resolved {
-	if j.ReadsAll() {
+	switch {
+	case j.ReadsAll():
 		return f
+	case j.program == nil:
+		return filter.Const(filter.False)
 	}
 	return j.program.Guard(f, j.Decider(ctx))
 }
@@ -231,7 +252,7 @@ func (j *Judge) OnlySeen(ctx context.Context, f filter.Resolved) filter.Resolved
 	if j.SeesAll() {
 		return f
 	}
-	return filter.MakeAnd(f, acl.Visible(j.program.Types(), j.Decider(ctx)))
+	return filter.MakeAnd(f, acl.Visible(j.LooksAt(), j.Decider(ctx)))
 }
 
 // Decider decides for filters, which cannot fail: Failure returns the error behind them.
@@ -257,7 +278,7 @@ func (j *Judge) Fail(err error) { j.failed = err }
 
 // LooksAt are the types that decisions need of an entry with very many values.
 func (j *Judge) LooksAt() []*schema.AttributeType {
-	if j.ReadsAll() {
+	if j.ReadsAll() || j.program == nil {
 		return nil
 	}
 	return j.program.Types()

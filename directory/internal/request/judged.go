@@ -16,7 +16,7 @@ var ErrAccess = judge.ErrAccess
 // Judged has the access rules of now decide what the request may see and do.
 func (req *Request) Judged(ctx context.Context) error {
 	if req.Who.IsAdmin() {
-		req.Judge.By(nil)
+		req.Judge.Unrestrict()
 		return nil
 	}
 	p, err := req.ProgramOf(ctx, req.Who)
