@@ -11,7 +11,6 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"github.com/seed-4dac0d86/ldapd/acl"
-	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -48,8 +47,8 @@ func (r *Rules) Who(name string, id entry.ID) *Who {
 // inForce is the rules of some states.
 type inForce struct {
 	access *partition.Access
-	asOf   uint64 // ordinal of a state in which the places have their names
-	places []entry.ID
+	asOf   uint64     // ordinal of a state in which the places have their names
+	places []entry.ID // and the entries that rules name
 	set    *acl.Set
 }
 
@@ -88,55 +87,17 @@ func (r *Rules) Set(ctx context.Context, s *partition.Snapshot) (*acl.Set, error
 		if rule.Place != entry.Root {
 			f.places = append(f.places, rule.Place)
 		}
+		for _, id := range named(rule) {
+			if id != entry.Root {
+				f.places = append(f.places, id)
+			}
+		}
 	}
 	if f.set, err = acl.NewSet(s.Schema(), s.Contexts(), placed); err != nil {
 		return nil, fmt.Errorf("access rules: %w", err)
 	}
 	r.inForce.Store(f)
 	return f.set, nil
-}
-
-// Placed reads the rules of a state. Those whose place is gone are left out: there
-// is nothing below it.
-func Placed(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) {
-	rules := s.Access().Rules
-	if rules == nil {
-		return open(s.Schema())
-	}
-	var all []acl.Placed
-	for _, rule := range rules {
-		p, err := place(ctx, s, rule)
-		if partition.Is(err, partition.NoSuchEntry) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, p)
-	}
-	return all, nil
-}
-
-func open(sch *schema.Schema) (all []acl.Placed, err error) {
-	rules, err := acl.Profile("open", sch, nil)
-	for _, r := range rules {
-		all = append(all, acl.Placed{Rule: r})
-	}
-	return all, err
-}
-
-func place(ctx context.Context, s *partition.Snapshot, rule partition.AccessRule) (p acl.Placed, err error) {
-	if rule.Place != entry.Root {
-		name, err := s.Name(ctx, rule.Place)
-		if err != nil {
-			return p, err
-		}
-		if p.Place, err = dn.Parse(name); err != nil {
-			return p, err
-		}
-	}
-	p.Rule, err = acl.Parse(rule.Text)
-	return p, err
 }
 
 // groupTypes are the attributes of static groups.

@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
+
+// A Finder returns where a name leads, as Snapshot.Find does.
+type Finder func(ctx context.Context, name dn.DN) (partition.Located, error)
 
 // Store makes what a partition stores of rules. The error names all rules that
 // cannot be: of a place or of somebody that a state has no entry of, with words that
@@ -32,28 +37,94 @@ func Store(ctx context.Context, s *partition.Snapshot, rules []acl.Placed) ([]pa
 }
 
 func store(ctx context.Context, s *partition.Snapshot, r acl.Placed) (rule partition.AccessRule, err error) {
-	rule.Text = r.Rule.String()
-	if _, err = acl.NewSet(s.Schema(), s.Contexts(), []acl.Placed{r}); err != nil {
-		return rule, err
-	}
+	place := entry.Root
 	if len(r.Place) > 0 {
 		at, err := s.Find(ctx, r.Place)
 		if err != nil {
 			return rule, fmt.Errorf("rule %s: its place: %w", r.Label(), err)
 		}
-		rule.Place = at.ID
+		place = at.ID
 	}
-	for _, text := range r.Rule.Names() {
-		name, err := dn.Parse(text)
-		if err == nil {
-			_, err = s.Find(ctx, name)
+	return StoreAt(ctx, s, place, r, s.Find)
+}
+
+// StoreAt is Store of one rule whose place is known, with names that a finder finds.
+func StoreAt(ctx context.Context, s *partition.Snapshot, place entry.ID, r acl.Placed, find Finder) (partition.AccessRule, error) {
+	rule := partition.AccessRule{Place: place, Text: r.Rule.String()}
+	if _, err := acl.NewSet(s.Schema(), s.Contexts(), []acl.Placed{r}); err != nil {
+		return rule, err
+	}
+	var ids []string
+	for _, ref := range r.Rule.References() {
+		id, err := refersTo(ctx, r, ref, find)
+		if err != nil {
+			return rule, err
 		}
-		if err != nil && !partition.Is(err, partition.NoSuchEntry) {
-			return rule, fmt.Errorf("rule %s: %w", r.Label(), err)
+		ids = append(ids, id.String())
+	}
+	rule.Names = strings.Join(ids, " ")
+	return rule, nil
+}
+
+var errNoEntry = errors.New("no entry has the name")
+
+// Resolve returns rules that have come as text alone, with the ids of whom they name in a
+// state, and the labels of those that name somebody who is not there: that is nobody.
+func Resolve(ctx context.Context, s *partition.Snapshot, rules []partition.AccessRule) (resolved []partition.AccessRule, unknown []string, err error) {
+	for _, rule := range rules {
+		if rule.Names == "" {
+			missing, err := resolve(ctx, s, &rule)
+			if err != nil {
+				return nil, nil, err
+			}
+			unknown = append(unknown, missing...)
+		}
+		resolved = append(resolved, rule)
+	}
+	return resolved, unknown, nil
+}
+
+func resolve(ctx context.Context, s *partition.Snapshot, rule *partition.AccessRule) (missing []string, err error) {
+	p, err := place(ctx, s, *rule)
+	if err != nil {
+		if errors.Is(err, errGone) {
+			err = nil
+		}
+		return nil, err
+	}
+	var ids []string
+	for _, ref := range p.Rule.References() {
+		id, err := refersTo(ctx, p, ref, s.Find)
+		if errors.Is(err, errNoEntry) {
+			missing, err = append(missing, err.Error()), nil
 		}
 		if err != nil {
-			return rule, fmt.Errorf("rule %s: no entry has the name %s", r.Label(), text)
+			return nil, err
 		}
+		ids = append(ids, id.String())
 	}
-	return rule, nil
+	rule.Names = strings.Join(ids, " ")
+	return missing, nil
+}
+
+// refersTo returns the entry that a name in a rule stands for; entry.Root, of a target,
+// if there is none.
+func refersTo(ctx context.Context, r acl.Placed, ref acl.Reference, find Finder) (entry.ID, error) {
+	name, err := dn.Parse(ref.Name)
+	if err != nil {
+		return entry.Root, fmt.Errorf("rule %s: %w", r.Label(), err)
+	}
+	if ref.Target {
+		name = append(name, r.Place...)
+	}
+	at, err := find(ctx, name)
+	switch {
+	case err == nil:
+		return at.ID, nil
+	case !partition.Is(err, partition.NoSuchEntry):
+		return entry.Root, fmt.Errorf("rule %s: %w", r.Label(), err)
+	case ref.Target:
+		return entry.Root, nil
+	}
+	return entry.Root, fmt.Errorf("rule %s: %w %s", r.Label(), errNoEntry, ref.Name)
 }

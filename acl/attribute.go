@@ -37,11 +37,14 @@ type values struct {
 // reservedTypes are attributes that a rule gives by name only, besides those
 // that are secret: rules, and the state of accounts.
 var reservedTypes = map[string]bool{
-	"pwdHistory": true, "pwdReset": true, "pwdChangedTime": true,
+	"accessRule": true, "pwdHistory": true, "pwdReset": true, "pwdChangedTime": true,
 	"pwdAccountLockedTime": true, "pwdFailureTime": true, "pwdGraceUseTime": true, "pwdLastSuccess": true,
 	"pwdStartTime": true, "pwdEndTime": true, "pwdPolicySubentry": true, "nsAccountLock": true,
 	"ds-pwp-account-disabled": true, "passwordExpirationTime": true,
 }
+
+// isRules reports whether a type is that of access rules.
+func isRules(t *schema.AttributeType) bool { return slices.Contains(t.Names, "accessRule") }
 
 // Reserved reports whether attributes of a type are given by their own name only,
 // never by "*", "+" or a class.

@@ -234,12 +234,14 @@ func (p *Program) decideReadsAll() bool {
 			return false
 		}
 	}
-	unread := func(t *schema.AttributeType) bool { return !t.Secret() && !p.always.All(t, read) }
+	unread := func(t *schema.AttributeType) bool {
+		return !t.Secret() && !isRules(t) && !p.always.All(t, read)
+	}
 	return p.always.Entry(See) && !slices.ContainsFunc(p.set.named, unread) && !slices.ContainsFunc(p.set.reserved, unread)
 }
 
 // ReadsAll reports whether the identity reads every attribute of every entry, except
-// those that are secret.
+// those that are secret, and the access rules.
 func (p *Program) ReadsAll() bool { return p.readsAll }
 
 // Always is a decision with the rights that the identity has on every entry, at

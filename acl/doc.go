@@ -28,7 +28,7 @@
 //	            "address" network / "mechanism" name / "time" hh:mm-hh:mm zone /
 //	            "day" day [ "-" day ] )
 //
-// The subjects are everyone, anonymous, users, self, a quoted name, below and a
+// The subjects are everyone, anonymous, users, self, nobody, a quoted name, below and a
 // quoted name with an optional filter, group and a quoted name, its with an
 // attribute, its parent, its parent's with an attribute (each of the last three
 // also after group), its superiors, and same with an attribute.

@@ -147,7 +147,7 @@ func (p *parser) term() (t Term, err error) {
 }
 
 // plainSubjects are the subjects of one word.
-var plainSubjects = map[string]SubjectKind{"everyone": Everyone, "anonymous": Anonymous, "users": Users, "self": Self}
+var plainSubjects = map[string]SubjectKind{"everyone": Everyone, "anonymous": Anonymous, "users": Users, "self": Self, "nobody": Nobody}
 
 func (p *parser) subject() (s Subject, err error) {
 	if p.token.kind == quoted {
@@ -178,7 +178,7 @@ func (p *parser) subject() (s Subject, err error) {
 		return s, err
 	}
 	p.token = at
-	return s, p.fail("expected whom the rule is for (everyone, anonymous, users, self, a name in quotes, below, group, its, same), not %s", p.token)
+	return s, p.fail("expected whom the rule is for (everyone, anonymous, users, self, nobody, a name in quotes, below, group, its, same), not %s", p.token)
 }
 
 func (p *parser) below() (s Subject, err error) {

@@ -255,6 +255,8 @@ func (p *Program) subject(s *subject) alternatives {
 	switch s.Kind {
 	case Everyone:
 		return yes
+	case Nobody:
+		return never
 	case Anonymous:
 		return when(who.isAnonymous())
 	case Users:

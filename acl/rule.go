@@ -3,7 +3,6 @@ package acl
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,6 +43,7 @@ const (
 	ItsParents              // whom an attribute of the parent names
 	ItsSuperior             // an entry above the entry
 	Same                    // whose attribute has a value in common with the entry's
+	Nobody                  // who was named, and has no entry any more
 )
 
 // A Subject is one word or phrase for an identity.
@@ -154,19 +154,6 @@ func (r *Rule) String() string {
 	return b.String()
 }
 
-// Names are the names of entries that a rule has for whom it is for; those that are
-// open are left out.
-func (r *Rule) Names() (names []string) {
-	for _, t := range slices.Concat(r.Who.Any, r.Who.Except) {
-		for _, s := range t {
-			if s.Name != "" && !strings.ContainsAny(s.Name, "*{") {
-				names = append(names, s.Name)
-			}
-		}
-	}
-	return names
-}
-
 // lists prints "a, b except c, d".
 func lists[T any](in, except []T, text func(T) string) string {
 	s := join(in, ", ", text)
@@ -189,7 +176,7 @@ func (w Who) String() string { return lists(w.Any, w.Except, Term.String) }
 func (t Term) String() string { return join(t, " and ", Subject.String) }
 
 func (s Subject) String() string {
-	text := map[SubjectKind]string{Everyone: "everyone", Anonymous: "anonymous", Users: "users", Self: "self",
+	text := map[SubjectKind]string{Everyone: "everyone", Anonymous: "anonymous", Users: "users", Self: "self", Nobody: "nobody",
 		Below: "below ", Group: "group ", Its: "its " + s.Attribute, ItsParent: "its parent",
 		ItsParents: "its parent's " + s.Attribute, ItsSuperior: "its superiors", Same: "same " + s.Attribute}[s.Kind]
 	if s.Group {

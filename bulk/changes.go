@@ -1,6 +1,8 @@
 package bulk
 
 import (
+	"slices"
+
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 
 	"context"
@@ -183,12 +185,15 @@ func (c *changer) apply(ctx context.Context, tx *partition.Tx, x *item) error {
 	}
 	switch r := x.Change.(type) {
 	case nil:
-		return c.add(ctx, tx, name, x.Attributes)
+		return c.add(ctx, tx, x, name, x.Attributes)
 	case *op.Add:
-		return c.add(ctx, tx, name, r.Attributes)
+		return c.add(ctx, tx, x, name, r.Attributes)
 	case *op.Delete:
 		return tx.Delete(ctx, name)
 	case *op.Modify:
+		if slices.ContainsFunc(r.Changes, func(m op.Modification) bool { return isRules(tx.Schema(), m.Description) }) {
+			return x.wrong(errRules)
+		}
 		return tx.Modify(ctx, name, r.Changes)
 	case *op.ModifyDN:
 		return x.rename(ctx, tx, name, r)
@@ -196,7 +201,10 @@ func (c *changer) apply(ctx context.Context, tx *partition.Tx, x *item) error {
 	return x.wrong(fmt.Errorf("a change of a kind that LDIF does not have"))
 }
 
-func (c *changer) add(ctx context.Context, tx *partition.Tx, name dn.DN, attributes []op.PartialAttribute) error {
+func (c *changer) add(ctx context.Context, tx *partition.Tx, x *item, name dn.DN, attributes []op.PartialAttribute) error {
+	if slices.ContainsFunc(attributes, func(a op.PartialAttribute) bool { return isRules(tx.Schema(), a.Description) }) {
+		return x.wrong(errRules)
+	}
 	_, err := tx.Add(ctx, name, c.cleaner.clean(attributes), true)
 	return err
 }

@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"github.com/seed-4dac0d86/ldapd/access"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 
 	"context"
@@ -86,7 +87,13 @@ func writeConfiguration(ctx context.Context, out *ldif.Writer, s *partition.Snap
 		value(uniqueOf, text)
 	}
 	for _, r := range s.Access().Rules {
-		text := r.Text
+		text, err := access.Text(ctx, s, r)
+		if err != nil {
+			return err
+		}
+		if text == "" {
+			continue
+		}
 		if r.Place != entry.Root {
 			text = r.Place.String() + " " + text
 		}

@@ -83,6 +83,7 @@ type importer struct {
 	wait    spool // entries whose parent has not come yet
 	tally   *tally
 	skip    int // records at the beginning that are no entries
+	rules   *givenRules
 
 	mu    sync.Mutex // of noted
 	noted map[string]bool
@@ -97,8 +98,12 @@ func importEntries(ctx context.Context, p *partition.Partition, o *Options, h *h
 	}
 	var res Result
 	c, err := takeConfiguration(ctx, p, o, h.configuration)
+	var rules givenRules
 	if err == nil {
-		res, err = load(ctx, p, o, h.records(), c.scopes)
+		res, err = load(ctx, p, o, h.records(), c.scopes, &rules)
+	}
+	if res.Revision != 0 && (c.access || len(rules.all) > 0) {
+		err = errors.Join(err, rules.settle(ctx, p, o.Note))
 	}
 	if res.Revision == 0 {
 		ctx := context.WithoutCancel(ctx)
@@ -108,7 +113,7 @@ func importEntries(ctx context.Context, p *partition.Partition, o *Options, h *h
 }
 
 // load loads the entries behind a number of records.
-func load(ctx context.Context, p *partition.Partition, o *Options, skip int, scopes map[entry.ID]dn.DN) (Result, error) {
+func load(ctx context.Context, p *partition.Partition, o *Options, skip int, scopes map[entry.ID]dn.DN, rules *givenRules) (Result, error) {
 	l, err := transfer.Load(ctx, p, transfer.LoadOptions{
 		By: o.By, Suffixes: o.Suffixes, FirstSuffix: len(o.Suffixes) == 0, Memory: o.Memory, Scopes: scopes,
 		Progress: o.Progress.finishing,
@@ -117,7 +122,7 @@ func load(ctx context.Context, p *partition.Partition, o *Options, skip int, sco
 		return Result{}, err
 	}
 	defer l.Abort(ctx)
-	im := &importer{o: o, p: p, l: l, rejects: rejects{o: o}, skip: skip, tally: newTally(), noted: map[string]bool{}}
+	im := &importer{o: o, p: p, l: l, rejects: rejects{o: o}, skip: skip, rules: rules, tally: newTally(), noted: map[string]bool{}}
 	defer im.wait.close()
 	err = im.run(ctx)
 	if e := im.rejects.close(); err == nil {
@@ -313,6 +318,9 @@ func (im *importer) prepare(s *cleaner, x *item) (*transfer.Loading, error) {
 	}
 	if x.configures() {
 		return nil, x.wrong(errLateConfiguration)
+	}
+	if attributes, err = im.rules.take(im.p.Schema(), x.DN, attributes); err != nil {
+		return nil, x.wrong(err)
 	}
 	return im.l.Prepare(name, s.clean(attributes))
 }

@@ -150,3 +150,47 @@ func TestPageByNewRules(t *testing.T) {
 		t.Errorf("%s%s", first, rest)
 	}
 }
+
+// A change after which nobody manages the directory is refused where no administrator is
+// configured; so are rules beyond the limits.
+func TestRefusedRules(t *testing.T) {
+	c := newClient(t)
+	c.must("bind", "dn: cn=admin,dc=example,dc=com", "password: secret")
+	c.must("add", "dn: dc=example,dc=com", "objectClass: domain", "dc: example")
+	c.must("add", "dn: uid=ann,dc=example,dc=com", "objectClass: inetOrgPerson", "uid: ann", "cn: Ann", "sn: Ann", "userPassword: a")
+	c.setRules(&datadriven.TestData{Input: "bind: allow everyone to bind\nuse: allow everyone to use *\nboss: allow \"uid=ann,dc=example,dc=com\" to manage"})
+	var err error
+	if c.d, err = directory.New(c.p, directory.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	c.s = c.d.NewSession(nil)
+	c.must("bind", "dn: uid=ann,dc=example,dc=com", "password: a")
+	for change, code := range map[string]string{
+		"delete accessRule": "53 ",
+		"replace accessRule: boss: allow nobody to manage":                                                   "53 ",
+		"replace accessRule: boss: allow users to manage in (uid=ann)":                                       "53 ",
+		"add accessRule: no: deny everyone to manage":                                                        "53 ",
+		"delete accessRule: boss: allow \"uid=ann,dc=example,dc=com\" to manage":                             "53 ",
+		"add accessRule: long: allow users to see # " + strings.Repeat("x", 16<<10):                          "19 ",
+		"add accessRule: " + manyRules(10000):                                                                "19 ",
+		"add accessRule: long: allow users to see # " + strings.Repeat("x", 16<<10-60):                       "0\n",
+		"add accessRule: no: deny everyone to manage if not secure":                                          "0\n",
+		"replace accessRule: bind: allow everyone to bind | boss: allow users to manage | " + manyRules(100): "0\n",
+	} {
+		out := c.do("modify", "dn: cn=config", change, "control: noOp critical")
+		if code == "0\n" {
+			code = "16654 "
+		}
+		if !strings.HasPrefix(out, code) {
+			t.Errorf("%.60s: %s", change, out)
+		}
+	}
+}
+
+func manyRules(n int) string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("r%d: allow users to see", i)
+	}
+	return strings.Join(all, " | ")
+}

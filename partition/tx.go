@@ -34,6 +34,12 @@ func (p *Partition) UpdateSchema(ctx context.Context, by By, fn func(*Tx) error)
 	return evolve.UpdateSchema(ctx, p.k, by, run(fn))
 }
 
+// UpdateAccess is Update for changes of access rules, alone or with others. It returns
+// when every server goes by them.
+func (p *Partition) UpdateAccess(ctx context.Context, by By, fn func(*Tx) error) (table.Revision, error) {
+	return evolve.UpdateAccess(ctx, p.k, by, run(fn))
+}
+
 func run(fn func(*Tx) error) func(*write.Tx) error {
 	return func(tx *write.Tx) error {
 		return fn(&Tx{Snapshot: Snapshot{&tx.Snapshot}, tx: tx})
@@ -84,6 +90,9 @@ func (tx *Tx) Rename(ctx context.Context, name dn.DN, newRDN dn.RDN, deleteOld b
 func (tx *Tx) ChangeSchema(ctx context.Context, add, remove []schema.Definition) error {
 	return evolve.ChangeSchema(ctx, tx.ruled(), add, remove)
 }
+
+// SetAccess puts other access rules into force, in an UpdateAccess.
+func (tx *Tx) SetAccess(rules []AccessRule) error { return tx.tx.SetAccess(rules) }
 
 // Isolate keeps all others from changing an entry beside this transaction. Without it,
 // values that others add at the same time do not conflict, although what was read of

@@ -73,3 +73,10 @@ func SetAccess(ctx context.Context, p *partition.Partition, change func(s *parti
 func Secret(ctx context.Context, p *partition.Partition) ([]byte, error) {
 	return write.Secret(ctx, p.Keeper())
 }
+
+// AccessAt returns the access rules that a state shows, also one of the past; nil: there
+// never were any.
+func AccessAt(ctx context.Context, s *partition.Snapshot) ([]partition.AccessRule, error) {
+	st := s.State()
+	return st.Catalog.AccessAt(ctx, st.Reader)
+}

@@ -54,7 +54,7 @@ func compareEntry(ctx context.Context, req *request.Request, t *schema.Attribute
 		return false, err
 	}
 	if v != nil {
-		if err := v.Assert(req); err != nil {
+		if err := v.Assert(ctx, req); err != nil {
 			return false, err
 		}
 		return compareValues(t, slices.Collect(v.Source(req.Schema).Values(t, options)), r.Value)
@@ -81,6 +81,8 @@ func compareAt(ctx context.Context, req *request.Request, at partition.Located, 
 		return compareSecret(ctx, req, at.ID, t, options, r.Value)
 	case t.Secret():
 		return false, op.Errorf(op.InsufficientAccessRights, "%s is for binding only", t.Name())
+	case t == req.Known.AccessRule:
+		return compareRules(ctx, req, at, t, r.Value)
 	case slices.Contains(req.Known.Computed, t):
 		// compares with what the requester may be shown of other entries
 		values, err := show.Computed(ctx, req, t, at)
@@ -98,6 +100,19 @@ func compareAt(ctx context.Context, req *request.Request, at partition.Located, 
 		return false, nil
 	}
 	return own, err
+}
+
+// compareRules compares the access rules that stand at an entry.
+func compareRules(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, assertion []byte) (bool, error) {
+	e, err := req.Snapshot.Some(ctx, at.ID, append([]*schema.AttributeType{req.Known.ObjectClass}, req.Judge.LooksAt()...))
+	if err != nil || e == nil {
+		return false, err
+	}
+	rules, err := show.Rules(ctx, req, at.Name, e)
+	if err != nil {
+		return false, err
+	}
+	return compareValues(t, rules, assertion)
 }
 
 // compareSecret compares what is stored of a secret, as it is: a hash does not

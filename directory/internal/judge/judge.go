@@ -309,6 +309,25 @@ func (j *Judge) Values(ctx context.Context, at partition.Located, r acl.Rights) 
 	return func(t *schema.AttributeType, value []byte) bool { return d != nil && d.Value(t, "", value, r) }, nil
 }
 
+// ShowsRules reports whether the requester may be shown the access rules at an entry:
+// to read everything is not enough, as they are given by name only.
+func (j *Judge) ShowsRules(ctx context.Context, name string, e *entry.Entry, t *schema.AttributeType) (bool, error) {
+	if j.unrestricted {
+		return true, nil
+	}
+	d, err := j.decideNamed(ctx, name, e)
+	return d != nil && d.All(t, acl.Show), err
+}
+
+// SeesUnstored reports whether the requester sees an entry that is in no tree.
+func (j *Judge) SeesUnstored(ctx context.Context, name string, e *entry.Entry) (bool, error) {
+	if j.SeesAll() {
+		return true, nil
+	}
+	d, err := j.decideNamed(ctx, name, e)
+	return d != nil && d.Entry(acl.See), err
+}
+
 // ShowsAll reports whether the requester may be shown all values of a description.
 func (j *Judge) ShowsAll(ctx context.Context, found *partition.Result, t *schema.AttributeType, options string) (bool, error) {
 	if j.ReadsAll() {

@@ -18,7 +18,7 @@ type Elements struct {
 	ObjectClass, Ref, AliasedObjectName                          *schema.AttributeType
 	UserPassword, ScramKey, AuthPassword, ContextCSN             *schema.AttributeType
 	EntryDN, SubschemaSubentry, HasSubordinates, NumSubordinates *schema.AttributeType
-	GoverningStructureRule                                       *schema.AttributeType
+	GoverningStructureRule, AccessRule                           *schema.AttributeType
 	// MemberOf and IsMemberOf follow from Members, the attributes by which groups name
 	// their members.
 	MemberOf, IsMemberOf, UniqueMember *schema.AttributeType
@@ -60,6 +60,7 @@ func New(s *schema.Schema) *Elements {
 		NumSubordinates:   s.Attribute("numSubordinates"),
 
 		GoverningStructureRule: s.Attribute("governingStructureRule"),
+		AccessRule:             s.Attribute("accessRule"),
 
 		MemberOf:     s.Attribute("memberOf"),
 		IsMemberOf:   s.Attribute("isMemberOf"),

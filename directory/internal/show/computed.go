@@ -36,6 +36,10 @@ func (v *View) appendComputed(ctx context.Context, as []entry.Attribute, found *
 			as = append(as, entry.Attribute{Type: t, Values: values})
 		}
 	}
+	as, err := v.appendRules(ctx, as, found)
+	if err != nil {
+		return nil, err
+	}
 	return v.appendContextCSN(ctx, as, found)
 }
 

@@ -3,7 +3,6 @@ package virtual
 import (
 	"context"
 
-	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -15,7 +14,7 @@ func searchSingle(ctx context.Context, req *request.Request, r *op.Search, sink 
 		if err := req.Controls.CheckWait(); err != nil {
 			return err
 		}
-		return op.Errorf(op.UnwillingToPerform, "the root DSE and the subschema cannot be watched for changes")
+		return op.Errorf(op.UnwillingToPerform, "the root DSE, the subschema and cn=config cannot be watched for changes")
 	}
 	s, err := req.State(ctx)
 	if err != nil {
@@ -30,7 +29,7 @@ func searchSingle(ctx context.Context, req *request.Request, r *op.Search, sink 
 	if err != nil {
 		return err
 	}
-	if err := v.Assert(req); err != nil {
+	if err := v.Assert(ctx, req); err != nil {
 		return err
 	}
 	if req.Controls.Paged != nil {
@@ -40,7 +39,7 @@ func searchSingle(ctx context.Context, req *request.Request, r *op.Search, sink 
 		return results.ViewError(req, op.UnwillingToPerform, "this entry is alone and no list")
 	}
 	below := r.Scope == op.SingleLevel || r.Scope == op.Subordinates
-	if below || req.Controls.Visible.Hides(req.Known, &v.Entry) || !v.matches(req, filters.PrepareUnstored(req, r.Filter)) {
+	if below || req.Controls.Visible.Hides(req.Known, &v.Entry) || !v.matches(req, v.prepare(ctx, req, r.Filter)) {
 		return nil
 	}
 	if keys != nil {
@@ -48,5 +47,9 @@ func searchSingle(ctx context.Context, req *request.Request, r *op.Search, sink 
 	}
 	var out results.Output
 	out.Open(req, r, nil, sink)
-	return out.Unstored(v.Name, &v.Entry)
+	e, err := v.Shown(ctx, req)
+	if err != nil {
+		return err
+	}
+	return out.Unstored(v.Name, e)
 }

@@ -34,7 +34,7 @@ type Source interface {
 	refusal() string
 }
 
-var sources = []Source{theRootDSE{}, theSubschema{}, theChangelog{}, theMonitor{}}
+var sources = []Source{theRootDSE{}, theSubschema{}, theConfig{}, theChangelog{}, theMonitor{}}
 
 // Lookup returns the source that a search from a base goes to; nil: it goes to
 // the tree.
@@ -97,8 +97,9 @@ func endsIn(name dn.DN, value string) bool {
 
 // An Entry is an entry that no store has.
 type Entry struct {
-	Name  string
-	Entry entry.Entry
+	Name   string
+	Entry  entry.Entry
+	judged bool // access rules decide what of it is searched and shown
 }
 
 // newEntry makes an entry of a class from pairs of an attribute and its value;
@@ -137,6 +138,24 @@ func (v *Entry) Source(s *schema.Schema) *filter.EntrySource {
 	return &filter.EntrySource{Schema: s, Entry: &v.Entry, Name: name}
 }
 
+// prepare returns a client's filter ready to be tested on the entry.
+func (v *Entry) prepare(ctx context.Context, req *request.Request, f filter.Filter) filter.Resolved {
+	r := filters.PrepareUnstored(req, f)
+	if v.judged {
+		r = req.Judge.Guard(ctx, r)
+	}
+	return r
+}
+
+// Shown returns the entry as the requester may be shown it.
+func (v *Entry) Shown(ctx context.Context, req *request.Request) (*entry.Entry, error) {
+	if !v.judged {
+		return &v.Entry, nil
+	}
+	attributes, err := req.Judge.Shown(ctx, v.Name, &v.Entry, slices.Clone(v.Entry.Attributes))
+	return &entry.Entry{Attributes: attributes}, err
+}
+
 // matches reports whether a filter is true of the entry.
 func (v *Entry) matches(req *request.Request, f filter.Resolved) bool {
 	return f.Match(v.Source(req.Schema)) == filter.True
@@ -154,11 +173,11 @@ func (v *Entry) norms(s *schema.Schema) ([]dn.Norm, error) {
 var ErrAssertion = op.Errorf(op.AssertionFailed, "the assertion is not true of the entry")
 
 // Assert tests the assertion of a request, if there is one, on the entry.
-func (v *Entry) Assert(req *request.Request) error {
+func (v *Entry) Assert(ctx context.Context, req *request.Request) error {
 	if req.Controls.Assertion == nil {
 		return nil
 	}
-	if !v.matches(req, filters.PrepareUnstored(req, req.Controls.Assertion)) {
+	if !v.matches(req, v.prepare(ctx, req, req.Controls.Assertion)) {
 		return ErrAssertion
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
@@ -29,6 +30,9 @@ func (u *update) may(ctx context.Context, req *request.Request) error {
 	}
 	if subschema.Is(u.name) {
 		return refuseUnless(req.Judge.Manages())
+	}
+	if virtual.IsConfig(u.name) {
+		return mayConfigure(ctx, req, u.name)
 	}
 	if u.adds {
 		return u.mayAdd(ctx, req)
@@ -71,6 +75,12 @@ func (u *update) mayAdd(ctx context.Context, req *request.Request) error {
 		return request.ErrAccess
 	}
 	for _, a := range e.Attributes {
+		if a.Type == req.Known.AccessRule {
+			if !d.Manages() {
+				return request.ErrAccess
+			}
+			continue
+		}
 		if !a.Type.Operational() && !acl.Reserved(a.Type) {
 			continue
 		}
@@ -148,6 +158,12 @@ func mayModify(req *request.Request, d *acl.Decision, changes []op.Modification)
 		t, options := req.Schema.Describe(c.Description)
 		if t == nil {
 			continue // refused as unknown
+		}
+		if err := mayGiveRules(req, d, c.Description); err != nil {
+			return err
+		}
+		if t == req.Known.AccessRule {
+			continue
 		}
 		options = entry.SortOptions(options)
 		all := c.Kind == op.ModReplace || c.Kind == op.ModIncrement || c.Kind == op.ModDelete && len(c.Values) == 0

@@ -32,6 +32,9 @@ func modify(ctx context.Context, req *request.Request, r *op.Modify) error {
 	if subschema.Is(name) {
 		return modifySubschema(ctx, req, name, r)
 	}
+	if virtual.IsConfig(name) {
+		return modifyConfig(ctx, req, name, r)
+	}
 	if err := virtual.RefuseWrite(name); err != nil {
 		return err
 	}
@@ -39,12 +42,23 @@ func modify(ctx context.Context, req *request.Request, r *op.Modify) error {
 		return gate.Refusal(req, account.ErrMustChange)
 	}
 	var set *password.Setting
+	rules, changes := ruleChanges(req, r.Changes)
 	u := &update{
-		name: name,
+		name:  name,
+		rules: len(rules) > 0,
 		allowed: func(_ context.Context, req *request.Request, _ partition.Located, d *acl.Decision) error {
 			return mayModify(req, d, r.Changes)
 		},
-		change: func(tx *partition.Tx) error { return modifyIn(ctx, req, tx, name, r.Changes, set) },
+		change: func(tx *partition.Tx) error {
+			if err := modifyIn(ctx, req, tx, name, changes, set); err != nil || len(rules) == 0 {
+				return err
+			}
+			at, err := tx.Find(ctx, name)
+			if err != nil {
+				return err
+			}
+			return changeRules(ctx, req, tx, at.ID, name, rules)
+		},
 	}
 	u.policy = slices.ContainsFunc(r.Changes, func(c op.Modification) bool { return ofPolicies(c.Description) })
 	if touchesPassword(req, r.Changes) {

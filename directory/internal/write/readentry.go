@@ -1,14 +1,11 @@
 package write
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
-
 	"context"
 
 	"github.com/seed-4dac0d86/ldapd/directory/internal/collective"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/show"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
@@ -33,12 +30,12 @@ func readEntry(ctx context.Context, req *request.Request, name dn.DN, id entry.I
 
 // seen returns an entry as a view shows it.
 func seen(ctx context.Context, req *request.Request, v *show.View, name dn.DN, id entry.ID) (_ *op.SearchEntry, err error) {
-	if subschema.Is(name) {
-		s, err := virtual.Subschema(ctx, req)
+	if s, err := unstored(ctx, req, name); s != nil || err != nil {
 		if err != nil {
 			return nil, err
 		}
-		return v.Unstored(s.Name, &s.Entry), nil
+		e, err := s.Shown(ctx, req)
+		return v.Unstored(s.Name, e), err
 	}
 	if v.Shared, err = collective.Collect(ctx, req); err != nil {
 		return nil, err

@@ -27,6 +27,8 @@ import (
 type update struct {
 	name dn.DN // of the entry, before the change; of a new one, after it
 	adds bool  // there is no entry before
+	// rules says that it changes access rules.
+	rules bool
 	// attributes are those of a new entry.
 	attributes []op.PartialAttribute
 	// allowed, of what is no add, refuses a requester for what the access rules say of
@@ -79,8 +81,11 @@ var errPrepare = errors.New("to be prepared")
 
 func (u *update) try(ctx context.Context, req *request.Request) (table.Revision, error) {
 	run := req.Server.Part.Update
-	if subschema.Is(u.name) {
+	switch {
+	case subschema.Is(u.name):
 		run = req.Server.Part.UpdateSchema
+	case u.rules:
+		run = req.Server.Part.UpdateAccess
 	}
 	return run(ctx, by(req), func(tx *partition.Tx) error {
 		req.Read(&tx.Snapshot)
@@ -203,18 +208,26 @@ func ofPolicies(description string) bool {
 
 // asserted finds the entry that an update is about, and tests the assertion.
 func asserted(ctx context.Context, req *request.Request, name dn.DN) (entry.ID, error) {
-	if subschema.Is(name) {
-		v, err := virtual.Subschema(ctx, req)
+	if v, err := unstored(ctx, req, name); v != nil || err != nil {
 		if err != nil {
 			return entry.ID{}, err
 		}
-		return entry.ID{}, v.Assert(req)
+		return entry.ID{}, v.Assert(ctx, req)
 	}
 	at, err := req.Snapshot.Find(ctx, name)
 	if err != nil {
 		return at.ID, err
 	}
 	return at.ID, assertion.Check(ctx, req, at.ID)
+}
+
+// unstored returns the entry of a name that is in no tree and can be changed; nil: it is
+// in the tree.
+func unstored(ctx context.Context, req *request.Request, name dn.DN) (*virtual.Entry, error) {
+	if subschema.Is(name) || virtual.IsConfig(name) {
+		return virtual.Named(ctx, req, name)
+	}
+	return nil, nil
 }
 
 // errNoOperation ends a transaction in which everything went well but that was

@@ -50,23 +50,27 @@ func add(ctx context.Context, req *request.Request, r *op.Add) error {
 	if err != nil {
 		return err
 	}
-	attributes := r.Attributes
+	rules, plain := givenRules(req, r.Attributes)
+	attributes := plain
 	given := slices.ContainsFunc(attributes, func(a op.PartialAttribute) bool { return password.GivesServers(req, a.Description) })
-	u := &update{name: name, adds: true, attributes: r.Attributes, change: func(tx *partition.Tx) error {
+	u := &update{name: name, adds: true, attributes: r.Attributes, rules: len(rules) > 0, change: func(tx *partition.Tx) error {
 		tx.Rules.Accounts = !given || tx.Rules.Relaxed
-		_, err := tx.Add(ctx, name, attributes, false)
-		return err
+		id, err := tx.Add(ctx, name, attributes, false)
+		if err != nil {
+			return err
+		}
+		return changeRules(ctx, req, tx, id, name, rules)
 	}}
 	u.policy = slices.ContainsFunc(attributes, func(a op.PartialAttribute) bool {
 		return ofPolicies(a.Description) && !strings.EqualFold(a.Description, "objectClass")
 	})
 	if slices.ContainsFunc(attributes, func(a op.PartialAttribute) bool { return password.Is(req, a.Description) }) {
 		u.prepare = func() (err error) {
-			if attributes, err = password.HashAttributes(ctx, req, r.Attributes); err != nil {
+			if attributes, err = password.HashAttributes(ctx, req, plain); err != nil {
 				return err
 			}
-			checked, err := password.CheckNew(ctx, req, name, r.Attributes, proposed(req, name[0], r.Attributes))
-			attributes = append(attributes, checked[min(len(r.Attributes), len(checked)):]...)
+			checked, err := password.CheckNew(ctx, req, name, plain, proposed(req, name[0], plain))
+			attributes = append(attributes, checked[min(len(plain), len(checked)):]...)
 			return err
 		}
 	}

@@ -12,6 +12,9 @@ import (
 type AccessRule struct {
 	Place entry.ID
 	Text  string
+	// Names are the ids of the entries that the text names, with spaces between them, so
+	// that names follow renames.
+	Names string
 }
 
 // Access are the access rules of a state, in the order in which they were made;
@@ -21,10 +24,11 @@ type Access struct{ Rules []AccessRule }
 type headerAccess struct {
 	Place string `json:"place,omitempty"`
 	Text  string `json:"text"`
+	Names string `json:"names,omitempty"`
 }
 
 func (r AccessRule) MarshalJSON() ([]byte, error) {
-	h := headerAccess{Text: r.Text}
+	h := headerAccess{Text: r.Text, Names: r.Names}
 	if r.Place != entry.Root {
 		h.Place = r.Place.String()
 	}
@@ -36,7 +40,7 @@ func (r *AccessRule) UnmarshalJSON(b []byte) (err error) {
 	if err := json.Unmarshal(b, &h); err != nil {
 		return err
 	}
-	r.Text, r.Place = h.Text, entry.Root
+	r.Text, r.Names, r.Place = h.Text, h.Names, entry.Root
 	if h.Place != "" {
 		r.Place, err = entry.ParseID(h.Place)
 	}

@@ -33,6 +33,15 @@ func (p *Keeper) settingsAt(ctx context.Context, r table.Reader, h *Header) (*He
 	return &now, nil
 }
 
+// AccessAt returns the access rules that a state shows; nil: there never were any.
+func (c *Catalog) AccessAt(ctx context.Context, r table.Reader) ([]AccessRule, error) {
+	h, err := c.p.settingsAt(ctx, r, c.Header)
+	if err != nil {
+		return nil, err
+	}
+	return h.Access, nil
+}
+
 // Mutation writes the settings.
 func (s *Settings) Mutation() (table.Mutation, error) {
 	raw, err := json.Marshal(s)

@@ -18,7 +18,7 @@ type Types struct {
 	CreatorsName, CreateTimestamp               *schema.AttributeType
 	ModifiersName, ModifyTimestamp              *schema.AttributeType
 	HasSubordinates, NumSubordinates, Subschema *schema.AttributeType
-	GoverningStructureRule                      *schema.AttributeType
+	GoverningStructureRule, AccessRule          *schema.AttributeType
 	ExtensibleObject, collectiveSubentry        *schema.ObjectClass
 	// Watched are the classes that nearly every search asks about, and what
 	// stands for them in what commits touch.
@@ -42,6 +42,7 @@ func newTypes(s *schema.Schema) *Types {
 		Subschema:             s.Attribute("subschemaSubentry"),
 
 		GoverningStructureRule: s.Attribute("governingStructureRule"),
+		AccessRule:             s.Attribute("accessRule"),
 
 		ExtensibleObject:   s.Class("extensibleObject"),
 		collectiveSubentry: s.Class("collectiveAttributeSubentry"),

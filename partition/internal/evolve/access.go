@@ -6,6 +6,8 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // SetAccess puts other access rules into force: those that change returns for the
@@ -24,7 +26,7 @@ func SetAccess(ctx context.Context, p *catalog.Keeper, change func(s *state.Snap
 	s := state.Newest(p)
 	rules, err := change(s, slices.Clone(old.Header.Access))
 	s.Close()
-	if err != nil || rules != nil && old.Header.Access != nil && slices.Equal(rules, old.Header.Access) {
+	if err != nil || (rules == nil) == (old.Header.Access == nil) && slices.Equal(rules, old.Header.Access) {
 		return err
 	}
 	h := *old.Header
@@ -34,4 +36,19 @@ func SetAccess(ctx context.Context, p *catalog.Keeper, change func(s *state.Snap
 		return err
 	}
 	return awaitStep(ctx, p, r)
+}
+
+// UpdateAccess is Update for a function that changes access rules, perhaps with other
+// changes. It returns when every server goes by them.
+func UpdateAccess(ctx context.Context, p *catalog.Keeper, by write.By, fn func(*write.Tx) error) (table.Revision, error) {
+	end, err := p.Reshape(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer end()
+	r, err := write.UpdateLocked(ctx, p, by, fn)
+	if err != nil {
+		return r, err
+	}
+	return r, awaitStep(ctx, p, r)
 }

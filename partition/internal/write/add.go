@@ -391,7 +391,7 @@ func namingKey(k *catalog.Types, ava dn.AVA) (*schema.AttributeType, []byte, err
 // computed reports whether a type's values are made when they are read.
 func computed(k *catalog.Types, t *schema.AttributeType) bool {
 	return t == k.EntryUUID || t == k.EntryDN || t == k.HasSubordinates || t == k.NumSubordinates || t == k.Subschema ||
-		t == k.GoverningStructureRule
+		t == k.GoverningStructureRule || t == k.AccessRule
 }
 
 // StampsOf makes the operational attributes of an entry that is made by someone

@@ -32,6 +32,21 @@ func (tx *Tx) Configure(h *catalog.Header) error {
 	return nil
 }
 
+// SetAccess puts other access rules into force.
+func (tx *Tx) SetAccess(rules []catalog.AccessRule) error {
+	h := *tx.Catalog.Header
+	h.Access = rules
+	next, err := tx.Catalog.With(&h)
+	if err != nil {
+		return err
+	}
+	if err := tx.Configure(&h); err != nil {
+		return err
+	}
+	tx.Catalog = next
+	return nil
+}
+
 // Install puts the settings of a catalog into force that was made of those of now.
 func Install(ctx context.Context, p *catalog.Keeper, c *catalog.Catalog) (table.Revision, error) {
 	return Reconfigure(ctx, p, func(tx *Tx) (*catalog.Header, error) {

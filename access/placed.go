@@ -1,0 +1,130 @@
+package access
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// Placed reads the rules of now, with the names that their entries have in a state.
+// Those whose place is gone are left out: there is nothing below it.
+func Placed(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) {
+	rules := s.Access().Rules
+	if rules == nil {
+		return open(s.Schema())
+	}
+	return Read(ctx, s, rules)
+}
+
+// Read is Placed of given rules.
+func Read(ctx context.Context, s *partition.Snapshot, rules []partition.AccessRule) ([]acl.Placed, error) {
+	var all []acl.Placed
+	for _, rule := range rules {
+		p, err := place(ctx, s, rule)
+		if errors.Is(err, errGone) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+func open(sch *schema.Schema) (all []acl.Placed, err error) {
+	rules, err := acl.Profile("open", sch, nil)
+	for _, r := range rules {
+		all = append(all, acl.Placed{Rule: r})
+	}
+	return all, err
+}
+
+func place(ctx context.Context, s *partition.Snapshot, rule partition.AccessRule) (p acl.Placed, err error) {
+	if rule.Place != entry.Root {
+		if p.Place, err = nameOf(ctx, s, rule.Place); err != nil {
+			return p, err
+		}
+	}
+	if p.Rule, err = acl.Parse(rule.Text); err != nil || rule.Names == "" {
+		return p, err
+	}
+	ids, refs := named(rule), p.Rule.References()
+	if len(ids) != len(refs) {
+		return p, fmt.Errorf("rule %s: it names %d entries, of which %d are known", p.Label(), len(refs), len(ids))
+	}
+	names := make([]string, len(refs))
+	for i, ref := range refs {
+		if names[i], err = spelled(ctx, s, p.Place, ref, ids[i]); err != nil {
+			return p, err
+		}
+	}
+	p.Rule = p.Rule.WithNames(names)
+	return p, nil
+}
+
+// named are the ids of the entries that a rule names: entry.Root, of the name of a target
+// that no entry had.
+func named(rule partition.AccessRule) (ids []entry.ID) {
+	for text := range strings.FieldsSeq(rule.Names) {
+		id, _ := entry.ParseID(text)
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// spelled returns the name by which a rule knows an entry now: as it is spelled in the
+// rule, if that is still its name; "", if it has none that the rule could have.
+func spelled(ctx context.Context, s *partition.Snapshot, at dn.DN, ref acl.Reference, id entry.ID) (string, error) {
+	if id == entry.Root {
+		return "", nil
+	}
+	name, err := nameOf(ctx, s, id)
+	if errors.Is(err, errGone) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if ref.Target {
+		above := len(name) - len(at)
+		if above <= 0 || !same(s.Schema(), name[above:], at) {
+			return "", nil // it was moved away from where the rule holds
+		}
+		name = name[:above]
+	}
+	if old, err := dn.Parse(ref.Name); err == nil && same(s.Schema(), old, name) {
+		return ref.Name, nil
+	}
+	return acl.EscapeName(name.String()), nil
+}
+
+// errGone says that there is no entry of an id any more.
+var errGone = errors.New("the entry is gone")
+
+func nameOf(ctx context.Context, s *partition.Snapshot, id entry.ID) (dn.DN, error) {
+	if e, err := s.Some(ctx, id, []*schema.AttributeType{}); err != nil || e == nil {
+		return nil, cmp.Or(err, errGone)
+	}
+	text, err := s.Name(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return dn.Parse(text)
+}
+
+// same reports whether two names are equal by the schema.
+func same(sch *schema.Schema, a, b dn.DN) bool {
+	x, err := a.Normalize(sch)
+	y, err2 := b.Normalize(sch)
+	return err == nil && err2 == nil && slices.Equal(x, y)
+}

@@ -1,0 +1,100 @@
+package bulk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/seed-4dac0d86/ldapd/access"
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// givenRules are the access rules that entries of an import have as values of accessRule.
+// They name entries that come later, so they are judged when all are there.
+type givenRules struct {
+	mu  sync.Mutex
+	all []givenRule
+}
+
+type givenRule struct {
+	place  string
+	values [][]byte
+}
+
+// errRules refuses access rules in files of changes.
+var errRules = errors.New("access rules are changed by ldapd access apply, or over LDAP: send the file to a server with --url")
+
+// isRules reports whether a description is of access rules.
+func isRules(sch *schema.Schema, description string) bool {
+	t := sch.Attribute(accessOf)
+	return t != nil && sch.Attribute(description) == t
+}
+
+// take takes the rules out of the attributes of an entry.
+func (g *givenRules) take(sch *schema.Schema, name string, attributes []op.PartialAttribute) ([]op.PartialAttribute, error) {
+	i := slices.IndexFunc(attributes, func(a op.PartialAttribute) bool { return isRules(sch, a.Description) })
+	if i < 0 {
+		return attributes, nil
+	}
+	for _, v := range attributes[i].Values {
+		if _, err := acl.Parse(string(v)); err != nil {
+			return nil, fmt.Errorf("accessRule: %w", err)
+		}
+	}
+	g.mu.Lock()
+	g.all = append(g.all, givenRule{name, attributes[i].Values})
+	g.mu.Unlock()
+	return slices.Delete(slices.Clone(attributes), i, i+1), nil
+}
+
+// settle puts the rules into force, and has those of the shared configuration name the
+// entries that have come.
+func (g *givenRules) settle(ctx context.Context, p *partition.Partition, note func(string)) error {
+	err := configure.SetAccess(ctx, p, func(s *partition.Snapshot, rules []partition.AccessRule) ([]partition.AccessRule, error) {
+		if rules != nil {
+			resolved, unknown, err := access.Resolve(ctx, s, rules)
+			if err != nil {
+				return nil, err
+			}
+			for _, u := range unknown {
+				note(u + ": it names nobody there")
+			}
+			rules = resolved
+		}
+		for _, r := range g.all {
+			var err error
+			if rules, err = r.add(ctx, s, rules); err != nil {
+				return nil, err
+			}
+		}
+		return rules, nil
+	})
+	if err != nil {
+		return fmt.Errorf("the entries are imported, the access rules among them are not: %w", err)
+	}
+	return nil
+}
+
+// add adds the rules of an entry to those of the directory. One that was refused has none.
+func (r *givenRule) add(ctx context.Context, s *partition.Snapshot, rules []partition.AccessRule) ([]partition.AccessRule, error) {
+	name, err := dn.Parse(r.place)
+	if err != nil {
+		return nil, err
+	}
+	at, err := s.Find(ctx, name)
+	if partition.Is(err, partition.NoSuchEntry) {
+		return rules, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	ed := access.Editor{State: s, Rules: rules, Place: at.ID, Name: name, Find: s.Find, Permissive: true}
+	return ed.Apply(ctx, []op.Modification{{Kind: op.ModAdd, PartialAttribute: op.PartialAttribute{Description: accessOf, Values: r.values}}})
+}

@@ -1,0 +1,64 @@
+package virtual
+
+import (
+	"context"
+
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/show"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+)
+
+// ConfigName is the name of the entry that has the access rules of the whole directory.
+const ConfigName = "cn=config"
+
+// theConfig serves it.
+type theConfig struct{}
+
+func (theConfig) holds(name dn.DN) bool { return endsIn(name, "config") }
+
+// serves implements Source: a name below it is looked for in the tree, in vain.
+func (theConfig) serves(base dn.DN, _ op.Scope) bool { return IsConfig(base) }
+
+// IsConfig reports whether a name is that of the entry.
+func IsConfig(name dn.DN) bool { return len(name) == 1 && endsIn(name, "config") }
+
+func (theConfig) Search(ctx context.Context, req *request.Request, _ dn.DN, r *op.Search, sink op.Sink) error {
+	return searchSingle(ctx, req, r, sink, func(ctx context.Context, req *request.Request) (*Entry, error) {
+		v, err := Config(ctx, req)
+		if err == nil && v == nil {
+			err = errNoConfig
+		}
+		return v, err
+	})
+}
+
+func (theConfig) find(ctx context.Context, req *request.Request, _ dn.DN) (*Entry, error) {
+	return Config(ctx, req)
+}
+
+func (theConfig) refusal() string {
+	return "of " + ConfigName + " only the access rules can be changed, by a modify"
+}
+
+// errNoConfig answers whoever does not see the entry.
+var errNoConfig = &op.Result{Code: op.NoSuchObject, Diagnostic: "no entry " + ConfigName}
+
+// Config is the entry with what the requester sees of it; nil: they see nothing.
+func Config(ctx context.Context, req *request.Request) (*Entry, error) {
+	v := newEntry(req, ConfigName, "directoryConfiguration", "cn", "config", "hasSubordinates", "FALSE")
+	seen, err := req.Judge.SeesUnstored(ctx, v.Name, &v.Entry)
+	if err != nil || !seen {
+		return nil, err
+	}
+	rules, err := show.Rules(ctx, req, v.Name, &v.Entry)
+	if err != nil {
+		return nil, err
+	}
+	if len(rules) > 0 {
+		v.Entry.Attributes = append(v.Entry.Attributes, entry.Attribute{Type: req.Known.AccessRule, Values: rules})
+	}
+	v.judged = true
+	return v, nil
+}

@@ -1,0 +1,123 @@
+package write
+
+import (
+	"context"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/access"
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// isRule reports whether a description is of access rules. The entry does not store
+// them: who manages it changes them, with the rest in one commit.
+func isRule(req *request.Request, description string) bool {
+	return req.Known.IsOf(description, req.Known.AccessRule)
+}
+
+// ruleChanges cuts changes into those of access rules and the rest.
+func ruleChanges(req *request.Request, changes []op.Modification) (rules, rest []op.Modification) {
+	for _, c := range changes {
+		if isRule(req, c.Description) {
+			rules = append(rules, c)
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	return rules, rest
+}
+
+// givenRules cuts the attributes of a new entry into its access rules, as changes, and
+// the rest.
+func givenRules(req *request.Request, attributes []op.PartialAttribute) (rules []op.Modification, rest []op.PartialAttribute) {
+	for _, a := range attributes {
+		if isRule(req, a.Description) {
+			rules = append(rules, op.Modification{Kind: op.ModAdd, PartialAttribute: a})
+		} else {
+			rest = append(rest, a)
+		}
+	}
+	return rules, rest
+}
+
+// modifyConfig changes the access rules of the whole directory.
+func modifyConfig(ctx context.Context, req *request.Request, name dn.DN, r *op.Modify) error {
+	if slices.ContainsFunc(r.Changes, func(c op.Modification) bool { return !isRule(req, c.Description) }) {
+		return virtual.RefuseWrite(name)
+	}
+	u := &update{name: name, rules: true, change: func(tx *partition.Tx) error {
+		return changeRules(ctx, req, tx, entry.Root, nil, r.Changes)
+	}}
+	return u.run(ctx, req)
+}
+
+// mayConfigure refuses whoever does not manage the entry of what servers share.
+func mayConfigure(ctx context.Context, req *request.Request, name dn.DN) error {
+	v, err := virtual.Config(ctx, req)
+	switch {
+	case err != nil:
+		return err
+	case v == nil:
+		return &partition.Error{Problem: partition.NoSuchEntry, Text: "no entry " + name.String()}
+	}
+	d, err := req.Judge.DecideNew(ctx, name, &v.Entry)
+	if err != nil {
+		return err
+	}
+	return refuseUnless(d.Manages())
+}
+
+// changeRules changes the access rules at a place, in a transaction.
+func changeRules(ctx context.Context, req *request.Request, tx *partition.Tx, place entry.ID, name dn.DN, changes []op.Modification) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	for _, c := range changes {
+		if _, options := req.Schema.Describe(c.Description); options != "" {
+			return op.Errorf(op.ConstraintViolation, "accessRule takes no options")
+		}
+	}
+	ed := access.Editor{State: &tx.Snapshot, Rules: tx.Access().Rules, Place: place, Name: name, Find: req.Judge.Find, Permissive: req.Controls.Rules.Permissive}
+	rules, err := ed.Apply(ctx, changes)
+	if err != nil {
+		return err
+	}
+	if err := staysManaged(ctx, req, tx, rules); err != nil {
+		return err
+	}
+	return tx.SetAccess(rules)
+}
+
+// staysManaged refuses rules by which nobody manages the whole directory any more where
+// no administrator is configured.
+func staysManaged(ctx context.Context, req *request.Request, tx *partition.Tx, rules []partition.AccessRule) error {
+	if req.Server.Settings().AdminKey != "" {
+		return nil
+	}
+	before, err := access.Placed(ctx, &tx.Snapshot)
+	if err != nil {
+		return err
+	}
+	after, err := access.Read(ctx, &tx.Snapshot, rules)
+	if err != nil {
+		return err
+	}
+	if access.Managed(before) && !access.Managed(after) {
+		return op.Errorf(op.UnwillingToPerform, "nobody would manage %s any more, and no administrator is configured", virtual.ConfigName)
+	}
+	return nil
+}
+
+// mayGiveRules refuses access rules to whoever does not manage the entry at which they
+// are to stand.
+func mayGiveRules(req *request.Request, d *acl.Decision, description string) error {
+	if isRule(req, description) && !d.Manages() {
+		return request.ErrAccess
+	}
+	return nil
+}
