@@ -10,7 +10,7 @@ import (
 
 // Every command that may change a store can be told to accept the clock, and no other.
 func TestAcceptClock(t *testing.T) {
-	reads := []string{"check", "cluster", "diff", "explain", "export", "log", "list", "show", "profile"}
+	reads := []string{"check", "cluster", "diff", "explain", "export", "log", "list", "show", "profile", "policy"}
 	var visit func(c *cobra.Command)
 	visit = func(c *cobra.Command) {
 		for _, sub := range c.Commands() {
