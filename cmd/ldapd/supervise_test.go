@@ -90,7 +90,7 @@ func TestUnit(t *testing.T) {
 	if err := os.WriteFile(unit, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command(path, "verify", "--man=no", unit).CombinedOutput()
+	out, _ := exec.Command(path, "verify", "--man=no", unit).CombinedOutput() // it fails for other units too
 	for _, line := range strings.Split(string(out), "\n") {
 		if strings.Contains(line, "ldapd.service") {
 			t.Errorf("verify: %s", line)
