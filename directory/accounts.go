@@ -102,7 +102,7 @@ func (a *Accounts) Enable(ctx context.Context, name dn.DN) error {
 		change(op.ModReplace, "nsAccountLock"), change(op.ModReplace, "ds-pwp-account-disabled"))
 }
 
-// Reset gives an account a new password and returns it. It must be changed at the next
+// Reset sets a new password of an account and returns it. It must be changed at the next
 // bind.
 func (a *Accounts) Reset(ctx context.Context, name dn.DN) (string, error) {
 	generated := password.Generate()
@@ -110,7 +110,7 @@ func (a *Accounts) Reset(ctx context.Context, name dn.DN) (string, error) {
 	return string(generated), err
 }
 
-// StartTOTP gives an account a secret for codes of the time and returns the URI by which
+// StartTOTP makes a secret of an account for codes of the time and returns the URI by which
 // applications take it over. From then on its passwords need a code behind them.
 func (a *Accounts) StartTOTP(ctx context.Context, name dn.DN, issuer string) (string, error) {
 	key, err := totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: name.String(), SecretSize: 20})
