@@ -87,7 +87,7 @@ var rules = []rule{
 		"	for rec, err := range l.Lists(ctx, s, c.First-1, upTo(&c)) {\n		if err != nil {\n			return err\n		}\n		if view",
 		"	for rec, err := range l.Scan(ctx, s, c.Head, c.Head) {\n		if err != nil {\n			return err\n		}\n		if view")},
 	{"R4: it waits until all has landed", drop("txn/others.go",
-		"c.State == revision.Closed && time.Since(o.seen[s].since) > inFlight", "c.State == revision.Closed && settle > 0")},
+		"c.State == revision.Closed && time.Since(o.seen[s].since) > inFlight", "c.State == revision.Closed && inFlight > 0")},
 	{"R4: sweeping ends at what the incarnation announced", drop("journal/recover.go",
 		"func upTo(c *revision.Cell) table.Revision { return max(c.Head, c.Limit) }", "func upTo(c *revision.Cell) table.Revision { return revision.Last }")},
 	{"R4: the archive comes before the free slot", drop("journal/recover.go",
