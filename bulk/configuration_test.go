@@ -1,8 +1,6 @@
 package bulk_test
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-
 	"context"
 	"slices"
 	"strings"
@@ -11,6 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/bulk"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
 
 // configured is a directory whose shared configuration is all its own.

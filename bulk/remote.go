@@ -1,8 +1,6 @@
 package bulk
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
-
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )

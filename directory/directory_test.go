@@ -1,8 +1,6 @@
 package directory_test
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-
 	"bytes"
 	"cmp"
 	"context"
@@ -24,6 +22,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/schema"

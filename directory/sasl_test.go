@@ -1,8 +1,6 @@
 package directory_test
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-
 	"bytes"
 	"cmp"
 	"crypto/tls"
@@ -20,6 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
 
 // wire is what tests say of a connection.

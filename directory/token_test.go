@@ -1,8 +1,6 @@
 package directory_test
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-
 	"context"
 	"fmt"
 	"testing"
@@ -10,6 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 

@@ -1,8 +1,6 @@
 package history
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-
 	"context"
 	"errors"
 	"iter"
@@ -14,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldif"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
 	"github.com/seed-4dac0d86/ldapd/partition/past"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"

@@ -1,10 +1,6 @@
 package history
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
-
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-
 	"context"
 	"io"
 	"iter"
@@ -15,7 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldif"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
 	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
 
 // Diff writes the changes that lead from one state to another as LDIF, for the

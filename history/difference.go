@@ -1,10 +1,6 @@
 package history
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
-
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-
 	"cmp"
 	"context"
 	"errors"
@@ -17,7 +13,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
 	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
 
 // A Difference leads from one state to another, as far as some entries go.

@@ -11,8 +11,6 @@
 package history
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/past"
-
 	"context"
 	"fmt"
 	"io"
@@ -21,6 +19,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldif"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/past"
 )
 
 // A Record is one change of one entry.

@@ -1,10 +1,6 @@
 package history_test
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-
 	"bytes"
 	"context"
 	"errors"
@@ -23,6 +19,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldif"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )

@@ -1,8 +1,6 @@
 package history_test
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-
 	"bytes"
 	"context"
 	"errors"
@@ -14,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/history"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
 )
 
 func name(t testing.TB, s string) dn.DN {

@@ -1,10 +1,6 @@
 package integration
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
-
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-
 	"bytes"
 	"context"
 	"fmt"
@@ -20,6 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 )
 
 // TestDifferential returns random filters to random directories: the plan, the

@@ -3,8 +3,6 @@
 package integration
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-
 	"context"
 	"testing"
 	"time"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/internal/hbasetest"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/hbase"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"

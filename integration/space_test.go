@@ -1,10 +1,6 @@
 package integration
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/past"
-
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-
 	"context"
 	"flag"
 	"fmt"
@@ -16,7 +12,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/hbasetest"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/past"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/txn"
 )

@@ -1,11 +1,6 @@
 package partition_test
 
 import (
-	"github.com/seed-4dac0d86/ldapd/entry"
-	"github.com/seed-4dac0d86/ldapd/filter"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/schema"
-
 	"context"
 	"fmt"
 	"testing"
@@ -13,9 +8,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 

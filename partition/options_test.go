@@ -1,12 +1,11 @@
 package partition_test
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-
 	"testing"
 
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 

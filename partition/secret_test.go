@@ -1,8 +1,6 @@
 package partition_test
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-
 	"bytes"
 	"context"
 	"sync"
@@ -11,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 

@@ -1,10 +1,6 @@
 package partition_test
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +12,8 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 

@@ -1,12 +1,6 @@
 package partition_test
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
-
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +14,9 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 	"github.com/seed-4dac0d86/ldapd/txn"

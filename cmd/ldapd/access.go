@@ -1,8 +1,6 @@
 package main
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-
 	"bytes"
 	"context"
 	"errors"
@@ -18,6 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
 
 func (m *Main) accessCommand() *cobra.Command {

@@ -3,9 +3,10 @@ package main
 import (
 	"context"
 
+	"github.com/spf13/cobra"
+
 	"github.com/seed-4dac0d86/ldapd/history"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
-	"github.com/spf13/cobra"
 )
 
 func (m *Main) diffCommand() *cobra.Command {

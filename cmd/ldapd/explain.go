@@ -1,8 +1,6 @@
 package main
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
-
 	"context"
 	"fmt"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 )
 
 // explainArgs are what the command has besides the configuration.

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-
 	"context"
 	"fmt"
 
@@ -12,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
 
 func (m *Main) uniqueCommand() *cobra.Command {

@@ -4,13 +4,12 @@
 package transfer
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-
 	"context"
 	"iter"
 
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/evolve"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/load"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/search"

@@ -6,8 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-4dac0d86/ldapd/table"
 	"pgregory.net/rapid"
+
+	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // collect lets go of what some rows need no more.

@@ -8,8 +8,9 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/seed-4dac0d86/ldapd/table"
 	"pgregory.net/rapid"
+
+	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // A model is the contract at its simplest: all mutations that were applied.

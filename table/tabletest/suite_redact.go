@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-4dac0d86/ldapd/table"
 	"pgregory.net/rapid"
+
+	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // history shows all that is stored of some rows.

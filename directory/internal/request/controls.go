@@ -1,14 +1,13 @@
 package request
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/past"
-
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/past"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 

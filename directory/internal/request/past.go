@@ -1,13 +1,12 @@
 package request
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/past"
-
 	"context"
 	"errors"
 
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/past"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/txn"
 )

@@ -2,10 +2,6 @@
 package search
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
-
-	"github.com/seed-4dac0d86/ldapd/partition/sorting"
-
 	"context"
 	"strings"
 	"sync"
@@ -21,6 +17,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/sorting"
 )
 
 // Run runs a search of the tree (RFC 4511, 4.5).

@@ -1,8 +1,6 @@
 package search
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/sorting"
-
 	"context"
 	"errors"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/sorting"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 

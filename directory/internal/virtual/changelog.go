@@ -1,10 +1,6 @@
 package virtual
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-
-	"github.com/seed-4dac0d86/ldapd/partition/past"
-
 	"context"
 	"encoding/binary"
 	"strconv"
@@ -18,6 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/history"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
+	"github.com/seed-4dac0d86/ldapd/partition/past"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
 )

@@ -1,10 +1,6 @@
 package virtual
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
-
-	"github.com/seed-4dac0d86/ldapd/partition/past"
-
 	"context"
 	"slices"
 	"strconv"
@@ -15,6 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
 
 // theRootDSE serves the entry that says what the server can do (RFC 4512, 5.1). It is

@@ -1,8 +1,6 @@
 package virtual
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
-
 	"context"
 	"fmt"
 	"slices"
@@ -11,6 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
 
 // theSubschema serves the schema in force as an entry.

@@ -3,8 +3,6 @@
 package virtual
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
-
 	"context"
 	"slices"
 	"strings"
@@ -15,6 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 

@@ -1,8 +1,6 @@
 package watch
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-
 	"context"
 
 	"github.com/seed-4dac0d86/ldapd/control"
@@ -10,6 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 

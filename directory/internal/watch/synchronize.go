@@ -1,8 +1,6 @@
 package watch
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-
 	"context"
 	"errors"
 
@@ -14,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/txn"
 )

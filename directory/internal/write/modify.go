@@ -1,15 +1,12 @@
 package write
 
 import (
-	"errors"
-
-	"github.com/seed-4dac0d86/ldapd/account"
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
-
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/account"
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
@@ -20,6 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
 
 // modify changes an entry (RFC 4511, 4.6). Users may change their own password

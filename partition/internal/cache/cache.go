@@ -7,15 +7,14 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/seed-4dac0d86/ldapd/index"
-	"github.com/seed-4dac0d86/ldapd/schema"
-
 	"github.com/maypok86/otter/v2"
 	"github.com/maypok86/otter/v2/stats"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/index"
 	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
 // Cache keeps entries and where names were found. Snapshots make it sound: an

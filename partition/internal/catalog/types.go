@@ -4,10 +4,9 @@ import (
 	"hash/fnv"
 	"strings"
 
-	"github.com/seed-4dac0d86/ldapd/table"
-
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // Types are a schema and, of it, what the partition itself reads and writes.
