@@ -100,11 +100,9 @@ func (r *Rules) Set(ctx context.Context, s *partition.Snapshot) (*acl.Set, error
 	return f.set, nil
 }
 
-// groupTypes are the attributes of static groups.
-var groupTypes = []string{"member", "uniqueMember"}
-
-func typesOfGroups(s *schema.Schema) (types []*schema.AttributeType) {
-	for _, name := range groupTypes {
+// MemberTypes returns the attributes by which static groups name their members.
+func MemberTypes(s *schema.Schema) (types []*schema.AttributeType) {
+	for _, name := range []string{"member", "uniqueMember"} {
 		if t := s.Attribute(name); t != nil && t.Equality != nil {
 			types = append(types, t)
 		}

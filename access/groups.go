@@ -41,7 +41,7 @@ func (c *closure) same(s *partition.Snapshot, since uint64) bool {
 func groupsOf(ctx context.Context, s *partition.Snapshot, name string) (*closure, error) {
 	c := &closure{}
 	seen := map[entry.ID]bool{}
-	types := typesOfGroups(s.Schema())
+	types := MemberTypes(s.Schema())
 	for next := []string{name}; len(next) > 0; next = next[1:] {
 		f := c.isMember(s.Schema(), types, next[0])
 		q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: f, Only: []*schema.AttributeType{}}

@@ -107,8 +107,8 @@ func resolve(ctx context.Context, s *partition.Snapshot, rule *partition.AccessR
 	return missing, nil
 }
 
-// refersTo returns the entry that a name in a rule stands for; entry.Root, of a target,
-// if there is none.
+// refersTo returns the entry that a name in a rule stands for. A target may have none:
+// entry.Root then.
 func refersTo(ctx context.Context, r acl.Placed, ref acl.Reference, find Finder) (entry.ID, error) {
 	name, err := dn.Parse(ref.Name)
 	if err != nil {

@@ -110,6 +110,3 @@ var ErrInHistory error = &Error{InHistory, "the password was used before: take a
 
 // ErrMustChange refuses all but a new password (8.1).
 var ErrMustChange error = &Error{ChangeAfterReset, "the password was reset: change it first"}
-
-// ErrExpired refuses the right password that has expired.
-var ErrExpired error = &Error{PasswordExpired, "the password has expired"}

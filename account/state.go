@@ -68,7 +68,7 @@ func (p *Policy) AfterPassword(s *State, now time.Time) Outcome {
 		}
 		return Outcome{MustChange: true}
 	}
-	expires := p.expiry(s)
+	expires := p.Expiry(s)
 	switch {
 	case expires.IsZero():
 		return Outcome{}
@@ -96,8 +96,8 @@ func (p *Policy) resetOver(s *State, now time.Time) bool {
 		p.MaxResetUse > 0 && s.ResetUses >= p.MaxResetUse)
 }
 
-// expiry is when a password expires (7.3), zero: never.
-func (p *Policy) expiry(s *State) time.Time {
+// Expiry returns when the password of an account expires (7.3); zero: never.
+func (p *Policy) Expiry(s *State) time.Time {
 	at := s.Expires
 	if p != nil && p.MaxAge > 0 && !s.Changed.IsZero() {
 		if by := s.Changed.Add(p.MaxAge); at.IsZero() || by.Before(at) {
@@ -107,19 +107,16 @@ func (p *Policy) expiry(s *State) time.Time {
 	return at
 }
 
-// Expiry is when the password of an account expires; zero: never.
-func (p *Policy) Expiry(s *State) time.Time { return p.expiry(s) }
-
 // GraceLeft returns how often an expired password may still be used, after some uses
 // (7.4).
 func (p *Policy) GraceLeft(s *State, uses []time.Time, now time.Time) int {
-	if p == nil || p.GraceExpiry > 0 && !now.Before(p.expiry(s).Add(p.GraceExpiry)) {
+	if p == nil || p.GraceExpiry > 0 && !now.Before(p.Expiry(s).Add(p.GraceExpiry)) {
 		return 0
 	}
 	return max(0, p.GraceLimit-len(uses))
 }
 
-// RecordsSuccess reports whether a success at a time is to be written.
+// RecordsSuccess reports whether a success at a time should be written.
 func (p *Policy) RecordsSuccess(s *State, now time.Time) bool {
 	if p == nil {
 		return false

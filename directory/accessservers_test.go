@@ -67,7 +67,7 @@ func TestRulesReachServers(t *testing.T) {
 }
 
 // While one server writes rules that name an entry, the other one deletes that entry and
-// makes another of its name: a rule never stands for who got the name.
+// makes another one of the same name: a rule never comes to mean the new one.
 func TestNamesInRulesRace(t *testing.T) {
 	cs := newServers(t)
 	for i := range 12 {

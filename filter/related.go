@@ -25,7 +25,7 @@ func (t *Test) Related(holds func(name dn.DN) bool, list iter.Seq2[EntryRef, err
 	return &c
 }
 
-// List returns the entries of which a Related test holds; nil of all other tests.
+// List returns the entries that a Related test holds for, and nil for any other test.
 func (t *Test) List() iter.Seq2[EntryRef, error] { return t.list }
 
 // Asked returns the part of a client's filter that the test is of.

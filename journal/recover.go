@@ -122,7 +122,7 @@ func (l *Log) CleanUp(ctx context.Context, s revision.Slot, raw []byte) error {
 	return l.Free(ctx, s, raw)
 }
 
-// Free archives a closed slot of which nothing is left to clean up, and frees it.
+// Free archives and frees a closed slot that has been cleaned up.
 // The archive comes first: who meets the next holder's cell must find it.
 func (l *Log) Free(ctx context.Context, s revision.Slot, raw []byte) error {
 	c, err := revision.DecodeCell(raw)

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"context"
-	"encoding/binary"
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/filter"
@@ -10,26 +9,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// listed is a test that lists its entries itself: see filter.Test.Related.
-// Positions count them.
+// listed is a test that lists its entries itself: see filter.Test.Related. It is always
+// run from its start, since entries may come twice.
 type listed struct {
 	test *filter.Test
 	seen int
 }
 
-func (a *listed) Run(_ context.Context, _ table.Reader, after []byte) index.Candidates {
-	var skip uint64
-	if len(after) == 8 {
-		skip = binary.BigEndian.Uint64(after)
-	}
+func (a *listed) Run(context.Context, table.Reader, []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
-		var n uint64
 		for e, err := range a.test.List() {
-			if n++; err == nil && n <= skip {
-				continue
-			}
 			a.seen++
-			if !yield(index.Candidate{ID: e.ID, Parent: e.Parent, Position: binary.BigEndian.AppendUint64(nil, n)}, err) || err != nil {
+			if !yield(index.Candidate{ID: e.ID, Parent: e.Parent}, err) || err != nil {
 				return
 			}
 		}

@@ -119,6 +119,9 @@ func timeKey(v []byte) ([]byte, error) {
 	return out, nil
 }
 
+// AppendTime appends a time as a generalized time, to the second.
+func AppendTime(b []byte, t time.Time) []byte { return t.UTC().AppendFormat(b, "20060102150405Z") }
+
 // Time returns the moment that a generalized time names, to the nanosecond. Go's
 // clock has no leap seconds: 23:59:60 is the second after it.
 func Time(v []byte) (time.Time, error) {

@@ -45,6 +45,23 @@ var aside = []string{"table/tabletest", "table/lsm/lsmtest", "internal/hbasetest
 
 func TestImportsGoUp(t *testing.T) {
 	seen := map[string]bool{}
+	walk(t, func(pkg, path string) {
+		if strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		seen[pkg] = true
+		check(t, pkg, path)
+	})
+	for _, p := range order {
+		if !seen[p] {
+			t.Errorf("package %s is in the order but not in the tree", p)
+		}
+	}
+}
+
+// walk calls f with every Go file of the tree and its package.
+func walk(t *testing.T, f func(pkg, path string)) {
+	t.Helper()
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -52,26 +69,50 @@ func TestImportsGoUp(t *testing.T) {
 		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && d.Name() != ".." || d.Name() == "testdata" || d.Name() == "data") {
 			return fs.SkipDir
 		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+		if !strings.HasSuffix(path, ".go") {
 			return nil
 		}
 		pkg, err := filepath.Rel("../..", filepath.Dir(path))
-		if err != nil {
-			return err
-		}
-		pkg = filepath.ToSlash(pkg)
-		seen[pkg] = true
-		check(t, pkg, path)
-		return nil
+		f(filepath.ToSlash(pkg), path)
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range order {
-		if !seen[p] {
-			t.Errorf("package %s is in the order but not in the tree", p)
+}
+
+// Imports stand in three groups: the standard library, others' packages, ours.
+func TestImportsAreGrouped(t *testing.T) {
+	walk(t, func(_, path string) {
+		files := token.NewFileSet()
+		f, err := parser.ParseFile(files, path, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
 		}
+		for i := 1; i < len(f.Imports); i++ {
+			before, this := f.Imports[i-1], f.Imports[i]
+			gap := files.Position(this.Pos()).Line-files.Position(before.End()).Line > 1
+			switch a, b := group(before.Path.Value), group(this.Path.Value); {
+			case a > b:
+				t.Errorf("%s: %s stands behind %s", path, this.Path.Value, before.Path.Value)
+			case gap != (a != b):
+				t.Errorf("%s: an empty line before %s: %v", path, this.Path.Value, gap)
+			}
+		}
+	})
+}
+
+// group returns the group of a quoted import path.
+func group(quoted string) int {
+	name, _ := strconv.Unquote(quoted)
+	first, _, _ := strings.Cut(name, "/")
+	switch {
+	case strings.HasPrefix(name, module+"/"):
+		return 2
+	case strings.Contains(first, "."):
+		return 1
 	}
+	return 0
 }
 
 func check(t *testing.T, pkg, path string) {

@@ -18,7 +18,7 @@ type (
 	Index = catalog.Index
 	// Layout is how an index is laid out.
 	Layout = catalog.Layout
-	// Unique is an attribute of which no two entries of a scope have the same value.
+	// Unique is an attribute whose values no two entries of a scope share.
 	Unique = catalog.Unique
 )
 

@@ -124,7 +124,8 @@ var codes = map[account.ErrorKind]op.Code{
 	account.TooLong:             op.ConstraintViolation,
 }
 
-// Refusal makes the result of what a policy refuses, with the control that tells of it.
+// Refusal returns the result for an error of a policy, and adds the response control that
+// reports it. Other errors it returns as they are.
 func Refusal(req *request.Request, err error) error {
 	var refused *account.Error
 	if !errors.As(err, &refused) {

@@ -1,6 +1,5 @@
-// Package gate is the only way to verify the credentials of an account: of binds, of
-// compares, and the old password of a change. It counts what is wrong, by the policy of
-// the account.
+// Package gate is the only way to verify the credentials of an account: those of a bind,
+// and the old password of a change. It counts failures by the policy of the account.
 package gate
 
 import (
@@ -51,7 +50,7 @@ func Open(ctx context.Context, req *request.Request, who *settings.Identity, ask
 	if a.set, err = req.Server.Policies.Set(ctx, req.Snapshot, req.Known); err != nil || !who.HasEntry() {
 		return a, err
 	}
-	found, err := req.Server.Policies.Of(ctx, req.Snapshot, req.Known, partition.Located{ID: who.ID, Name: who.Name})
+	found, err := req.Server.Policies.In(ctx, req.Snapshot, req.Known, a.set, partition.Located{ID: who.ID, Name: who.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +110,7 @@ func (a *Account) Own(ctx context.Context) func(attribute string) []string {
 }
 
 func (a *Account) readState(ctx context.Context) error {
-	s, err := identify.StateOf(ctx, a.req, a.Who)
+	s, e, err := identify.StateOf(ctx, a.req, a.Who)
 	if err != nil {
 		return err
 	}
@@ -123,7 +122,7 @@ func (a *Account) readState(ctx context.Context) error {
 			a.State.Success = last[0]
 		}
 	}
-	return a.readToken(ctx)
+	return a.readToken(ctx, e)
 }
 
 // Usable reports whether any credentials could be right.
@@ -257,7 +256,7 @@ func (a *Account) matchOld(ctx context.Context, password []byte) (m account.Matc
 		}
 		tried++
 		if ok {
-			m = account.OldMatch // and go on: the work is to be the same
+			m = account.OldMatch // go on, so that the work is the same
 		}
 	}
 	if m == account.OldMatch {

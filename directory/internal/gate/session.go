@@ -31,7 +31,7 @@ func Still(ctx context.Context, req *request.Request) error {
 		return nil
 	}
 	x := req.On(s)
-	state, err := identify.StateOf(ctx, x, who)
+	state, _, err := identify.StateOf(ctx, x, who)
 	if err != nil {
 		return err
 	}

@@ -36,9 +36,9 @@ func (a *Account) Computed(t *schema.AttributeType) [][]byte {
 	lock := a.Lock()
 	switch {
 	case t == k.LockedTime && lock.Locked:
-		return [][]byte{lock.Since.UTC().AppendFormat(nil, "20060102150405Z")}
+		return [][]byte{schema.AppendTime(nil, lock.Since)}
 	case t == k.LockoutEnd && lock.Locked && !lock.Until.IsZero():
-		return [][]byte{lock.Until.UTC().AppendFormat(nil, "20060102150405Z")}
+		return [][]byte{schema.AppendTime(nil, lock.Until)}
 	case t == k.Policy && a.Policy != nil:
 		return [][]byte{[]byte(a.Policy.Name)}
 	}

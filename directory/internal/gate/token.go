@@ -26,13 +26,12 @@ var algorithmOIDs = map[string]string{
 	"1.2.840.113549.2.7": "SHA1", "1.2.840.113549.2.9": "SHA256", "1.2.840.113549.2.11": "SHA512",
 }
 
-// readToken finds out whether the account needs a code, and how it is made.
-func (a *Account) readToken(ctx context.Context) error {
-	k := a.req.Known.Account
-	if k.TOTPToken != nil {
-		e, err := a.req.Snapshot.Some(ctx, a.Who.ID, k.All)
-		if err != nil || e == nil {
-			return err
+// readToken finds out from the account's entry whether it needs a code, and how the code
+// is made.
+func (a *Account) readToken(ctx context.Context, e *entry.Entry) error {
+	if k := &a.req.Known.Account; k.TOTPToken != nil {
+		if e == nil {
+			return nil
 		}
 		if names := e.Values(k.TOTPToken); len(names) > 0 {
 			if err := a.openToken(ctx, string(names[0])); err != nil {

@@ -15,17 +15,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// StateOf returns what the entry of somebody says of their account. The administrator,
-// and who has no entry, can always be used.
-func StateOf(ctx context.Context, req *request.Request, who *settings.Identity) (account.State, error) {
+// StateOf returns what the entry of an identity says of its account, and the entry as far
+// as that. The administrator, and an identity without an entry, can always be used.
+func StateOf(ctx context.Context, req *request.Request, who *settings.Identity) (account.State, *entry.Entry, error) {
 	if !who.HasEntry() || who.Admin {
-		return account.State{}, nil
+		return account.State{}, nil, nil
 	}
 	e, err := req.Snapshot.Some(ctx, who.ID, req.Known.Account.All)
 	if err != nil || e == nil {
-		return account.State{Disabled: true}, err
+		return account.State{Disabled: true}, nil, err
 	}
-	return State(&req.Known.Account, e), nil
+	return State(&req.Known.Account, e), e, nil
 }
 
 // State reads what an entry says of an account.

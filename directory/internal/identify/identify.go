@@ -124,7 +124,7 @@ var ErrNobody = op.Errorf(op.InvalidCredentials, "the authorization identity is 
 
 // Enabled returns an error if an account is disabled.
 func Enabled(ctx context.Context, req *request.Request, who *settings.Identity, refusal error) error {
-	s, err := StateOf(ctx, req, who)
+	s, _, err := StateOf(ctx, req, who)
 	if err != nil || who == nil || who.Admin {
 		return err
 	}

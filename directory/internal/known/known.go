@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/access"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -65,6 +66,7 @@ func New(s *schema.Schema) *Elements {
 		MemberOf:     s.Attribute("memberOf"),
 		IsMemberOf:   s.Attribute("isMemberOf"),
 		UniqueMember: s.Attribute("uniqueMember"),
+		Members:      access.MemberTypes(s),
 
 		IsReferral: is("referral"),
 		IsAlias:    is("alias"),
@@ -84,11 +86,6 @@ func New(s *schema.Schema) *Elements {
 	for _, t := range []*schema.AttributeType{k.EntryDN, k.SubschemaSubentry, k.HasSubordinates, k.NumSubordinates, k.MemberOf, k.IsMemberOf} {
 		if t != nil {
 			k.Computed = append(k.Computed, t)
-		}
-	}
-	for _, t := range []*schema.AttributeType{s.Attribute("member"), k.UniqueMember} {
-		if t != nil && t.Equality != nil {
-			k.Members = append(k.Members, t)
 		}
 	}
 	if len(s.StructureRules()) > 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
 )
 
 // memory has failures that the store did not take.
@@ -80,14 +81,7 @@ func (d *durations) wait(ctx context.Context) error {
 	if t == 0 {
 		return nil
 	}
-	timer := time.NewTimer(t)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return pause.For(ctx, t)
 }
 
 func bytesOf(n int64) []byte { return strconv.AppendInt(nil, n, 10) }

@@ -151,7 +151,7 @@ type redirect struct {
 	rest  dn.DN
 }
 
-// firstRedirect walks from the top down to a name, the named entry included, and gives
+// firstRedirect walks from the top down to a name, the named entry included, and returns
 // the first entry of one of the classes; nil if there is none.
 func firstRedirect(ctx context.Context, req *request.Request, name dn.DN, classes ...*schema.ObjectClass) (*redirect, error) {
 	found := false

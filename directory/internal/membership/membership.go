@@ -6,6 +6,7 @@
 package membership
 
 import (
+	"bytes"
 	"context"
 	"slices"
 
@@ -42,7 +43,7 @@ func Of(ctx context.Context, req *request.Request, name string, nested bool, rig
 		values = append(values, []byte(g.Name))
 		return true
 	})
-	slices.SortFunc(values, func(a, b []byte) int { return slices.Compare(a, b) })
+	slices.SortFunc(values, bytes.Compare)
 	return values, err
 }
 

@@ -240,7 +240,7 @@ func (s *Setting) Touch(req *request.Request, e *entry.Entry) (more []op.Modific
 		return more
 	}
 	if !given(k.Changed) {
-		set(k.Changed, stampOf(time.Now()))
+		set(k.Changed, schema.AppendTime(nil, time.Now()))
 	}
 	if k.History != nil && p != nil && p.InHistory > 0 {
 		more = append(more, Replace(k.History, s.history(p.InHistory)...))
@@ -261,8 +261,6 @@ func (s *Setting) history(n int) (values [][]byte) {
 	}
 	return values[:min(n, len(values))]
 }
-
-func stampOf(t time.Time) []byte { return t.UTC().AppendFormat(nil, "20060102150405Z") }
 
 // clearIn returns the new passwords in clear among changes.
 func clearIn(req *request.Request, changes []op.Modification) (all [][]byte) {
@@ -287,8 +285,8 @@ func hashIn(req *request.Request, changes []op.Modification) bool {
 	})
 }
 
-// CheckNew asks the policy that a new entry will have whether its passwords may be, and
-// adds what else is to be known of them.
+// CheckNew asks the policy that a new entry will have whether its passwords are allowed,
+// and adds the attributes that the server keeps of them.
 func CheckNew(ctx context.Context, req *request.Request, name dn.DN, as []op.PartialAttribute, e *entry.Entry) ([]op.PartialAttribute, error) {
 	a, err := gate.OpenNew(ctx, req, name, e)
 	if err != nil || !a.Governed() {
@@ -304,7 +302,7 @@ func CheckNew(ctx context.Context, req *request.Request, name dn.DN, as []op.Par
 		return nil, gate.Refusal(req, err)
 	}
 	k := &req.Known.Account
-	as = addUnlessGiven(req, as, k.Changed, string(stampOf(time.Now())))
+	as = addUnlessGiven(req, as, k.Changed, string(schema.AppendTime(nil, time.Now())))
 	if a.Policy.ResetAfter(&s.change) {
 		as = addUnlessGiven(req, as, k.Reset, "TRUE")
 	}

@@ -166,11 +166,19 @@ func Check(s *partition.Snapshot, k *known.Elements, name string, e *entry.Entry
 	return err
 }
 
-// Of returns the policy of an entry; one without a policy has none.
+// Of returns the policy of an entry; nil if none is for it.
 func (c *Cache) Of(ctx context.Context, s *partition.Snapshot, k *known.Elements, at partition.Located) (Found, error) {
 	set, err := c.Set(ctx, s, k)
-	if err != nil || set == nil {
+	if err != nil {
 		return Found{}, err
+	}
+	return c.In(ctx, s, k, set, at)
+}
+
+// In is Of in the policies of the state, which Set has returned.
+func (c *Cache) In(ctx context.Context, s *partition.Snapshot, k *known.Elements, set *Set, at partition.Located) (Found, error) {
+	if set == nil {
+		return Found{}, nil
 	}
 	if f, ok := c.found.GetIfPresent(at.ID); ok && f.of(s, set, at.ID) {
 		return f.Found, nil

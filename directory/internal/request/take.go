@@ -13,12 +13,6 @@ import (
 
 // How the values of controls are read, in the order of supported.
 
-// takeManageDsaIT reads a ManageDsaIT control, which has no value.
-func takeManageDsaIT(req *Request, _ *op.Message, c *op.Control) error {
-	req.Controls.ManageDsaIT = true
-	return noValue("ManageDsaIT", c)
-}
-
 func takePaged(req *Request, _ *op.Message, c *op.Control) error {
 	p, err := control.ParsePagedResults(c.Value)
 	if err != nil {
@@ -141,24 +135,6 @@ func takeProxied(req *Request, _ *op.Message, c *op.Control) error {
 	return nil
 }
 
-// takeAuthzID reads an authorization identity request control (RFC 3829).
-func takeAuthzID(req *Request, _ *op.Message, c *op.Control) error {
-	req.Controls.AuthzID = true
-	return noValue("authorization identity", c)
-}
-
-// takePasswordPolicy reads a password policy control, which has no value.
-func takePasswordPolicy(req *Request, _ *op.Message, c *op.Control) error {
-	req.Controls.PasswordPolicy = true
-	return noValue("password policy", c)
-}
-
-// takeAccountUsable reads an account usable control, which has no value.
-func takeAccountUsable(req *Request, _ *op.Message, c *op.Control) error {
-	req.Controls.AccountUsable = true
-	return noValue("account usable", c)
-}
-
 // takeTracking reads a session tracking control, for the access log and the
 // journal. Several may come, one for each system that the request has passed, in
 // order.
@@ -196,30 +172,6 @@ func takeSubentries(req *Request, _ *op.Message, c *op.Control) error {
 		req.Controls.Visible = SubentriesOnly
 	}
 	return nil
-}
-
-// takePermissive reads a permissive modify control. See [MS-ADTS], section
-// 3.1.1.3.4.1.8.
-func takePermissive(req *Request, _ *op.Message, c *op.Control) error {
-	req.Controls.Rules.Permissive = true
-	return noValue("permissive modify", c)
-}
-
-// takeRelax reads a relax rules control; update refuses it to all but the
-// administrator.
-func takeRelax(req *Request, _ *op.Message, c *op.Control) error {
-	req.Controls.Rules.Relaxed = true
-	return noValue("relax rules", c)
-}
-
-func takeTreeDelete(req *Request, _ *op.Message, c *op.Control) error {
-	req.Controls.TreeDelete = true
-	return noValue("tree delete", c)
-}
-
-func takeDontUseCopy(req *Request, _ *op.Message, c *op.Control) error {
-	req.Controls.original = true
-	return noValue("don't use copy", c)
 }
 
 func takeSync(req *Request, _ *op.Message, c *op.Control) error {
@@ -269,6 +221,15 @@ func takeToken(req *Request, m *op.Message, c *op.Control) (err error) {
 // malformed returns the answer to a control whose value is not what it should be.
 func malformed(name string, err error) error {
 	return op.Errorf(op.ProtocolError, "%s control: %v", name, err)
+}
+
+// flag returns what reads a control without a value, of a name: that it came is noted in a
+// field.
+func flag(name string, field func(*Controls) *bool) func(*Request, *op.Message, *op.Control) error {
+	return func(req *Request, _ *op.Message, c *op.Control) error {
+		*field(&req.Controls) = true
+		return noValue(name, c)
+	}
 }
 
 // noValue refuses a value in a control that has none.

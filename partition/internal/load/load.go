@@ -116,7 +116,7 @@ func newLoader(ctx context.Context, p *catalog.Keeper, o LoadOptions) (*Loader, 
 	if now.IsZero() {
 		now = l.bulk.Stamp().Time()
 	}
-	l.stamps = write.StampsOf(c.Types, o.By.Name, write.Timestamp(now), write.Csn(l.bulk.Stamp()))
+	l.stamps = write.StampsOf(c.Types, o.By.Name, schema.AppendTime(nil, now), write.Csn(l.bulk.Stamp()))
 	for row, err := range l.s.Reader.Scan(ctx, p.Master, table.Range{}, table.Select{Families: []table.Family{master.TreeInfo}, MaxRows: 2}) {
 		if err != nil {
 			l.s.Close()

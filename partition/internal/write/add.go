@@ -424,7 +424,7 @@ func (e *NewEntry) Stamp(as []NewAttribute) {
 // StampNew stamps an entry that a transaction makes.
 func (tx *Tx) StampNew(e *NewEntry) {
 	own := !e.has(tx.Catalog.Types.EntryCSN)
-	e.Stamp(StampsOf(tx.Catalog.Types, tx.by, Timestamp(tx.now()), Csn(tx.Txn.Stamp())))
+	e.Stamp(StampsOf(tx.Catalog.Types, tx.by, schema.AppendTime(nil, tx.now()), Csn(tx.Txn.Stamp())))
 	if a := &e.Attributes[len(e.Attributes)-1]; own && a.Typ == tx.Catalog.Types.EntryCSN {
 		tx.finalCSN(a.values[0], a.Keys[0])
 	}

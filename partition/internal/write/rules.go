@@ -63,7 +63,7 @@ func relaxable(k *catalog.Types, t *schema.AttributeType) bool {
 // making, or one to come. Nil: not known.
 func (tx *Tx) checkTimes(created, modified []byte) error {
 	t := tx.Catalog
-	now, err := catalog.KeyOf(t.ModifyTimestamp, Timestamp(tx.now()))
+	now, err := catalog.KeyOf(t.ModifyTimestamp, schema.AppendTime(nil, tx.now()))
 	if err != nil {
 		return err
 	}

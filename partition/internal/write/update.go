@@ -97,8 +97,6 @@ func (tx *Tx) now() time.Time {
 	return tx.Txn.Stamp().Time()
 }
 
-func Timestamp(t time.Time) []byte { return t.UTC().AppendFormat(nil, "20060102150405Z") }
-
 // Csn returns a revision as entryCSN has it.
 func Csn(r table.Revision) []byte { return revision.AppendCSN(make([]byte, 0, revision.CSNLength), r) }
 
@@ -134,7 +132,7 @@ func (tx *Tx) stamps() []stamp {
 	by := tx.by
 	return []stamp{
 		{t.ModifiersName, []byte(by)},
-		{t.ModifyTimestamp, Timestamp(tx.now())},
+		{t.ModifyTimestamp, schema.AppendTime(nil, tx.now())},
 		{t.EntryCSN, Csn(tx.Txn.Stamp())},
 	}
 }
