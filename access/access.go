@@ -11,6 +11,7 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -32,7 +33,7 @@ func NewRules() *Rules {
 
 // Who returns somebody by their name and entry. Those who bind again and again are
 // looked up once.
-func (r *Rules) Who(name string, id entry.ID) *Who {
+func (r *Rules) Who(name *dn.Name, id entry.ID) *Who {
 	if id == entry.Root {
 		return &Who{Name: name}
 	}

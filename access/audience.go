@@ -35,7 +35,7 @@ func NewAudience(sch *schema.Schema, contexts []dn.DN, who []string) (*Audience,
 
 // Has reports whether somebody belongs to the audience in a state. Still reports whether
 // the groups that this depends on are as they were, in a later state.
-func (a *Audience) Has(ctx context.Context, s *partition.Snapshot, name string, id entry.ID) (has bool, still func(*partition.Snapshot) bool, err error) {
+func (a *Audience) Has(ctx context.Context, s *partition.Snapshot, name *dn.Name, id entry.ID) (has bool, still func(*partition.Snapshot) bool, err error) {
 	w := &Who{Name: name, ID: id}
 	found := &answer{set: a.set, asOf: s.Ordinal()}
 	who, err := w.identity(ctx, s, found)

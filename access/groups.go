@@ -38,11 +38,11 @@ func (c *closure) same(s *partition.Snapshot, since uint64) bool {
 // groupsOf finds the groups of an identity: by the index of their members, from
 // the identity upwards, so that the work grows with the groups it is in and not with
 // their size.
-func groupsOf(ctx context.Context, s *partition.Snapshot, name string) (*closure, error) {
+func groupsOf(ctx context.Context, s *partition.Snapshot, name *dn.Name) (*closure, error) {
 	c := &closure{}
 	seen := map[entry.ID]bool{}
 	types := MemberTypes(s.Schema())
-	for next := []string{name}; len(next) > 0; next = next[1:] {
+	for next := []*dn.Name{name}; len(next) > 0; next = next[1:] {
 		f := c.isMember(s.Schema(), types, next[0])
 		q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: f, Only: []*schema.AttributeType{}}
 		for found, err := range s.Search(ctx, q) {
@@ -53,7 +53,7 @@ func groupsOf(ctx context.Context, s *partition.Snapshot, name string) (*closure
 				continue
 			}
 			seen[found.ID] = true
-			group, err := dn.Parse(found.Name)
+			group, err := found.Name.DN()
 			if err != nil {
 				return nil, err
 			}
@@ -68,10 +68,10 @@ func groupsOf(ctx context.Context, s *partition.Snapshot, name string) (*closure
 }
 
 // isMember is the filter of groups with a member.
-func (c *closure) isMember(sch *schema.Schema, types []*schema.AttributeType, name string) filter.Resolved {
+func (c *closure) isMember(sch *schema.Schema, types []*schema.AttributeType, name *dn.Name) filter.Resolved {
 	var either []filter.Resolved
 	for _, t := range types {
-		test, ok := filter.Resolve(&filter.Equal{Attribute: t.OID, Value: []byte(name)}, sch).(*filter.Test)
+		test, ok := filter.Resolve(&filter.Equal{Attribute: t.OID, Value: []byte(name.String())}, sch).(*filter.Test)
 		if !ok {
 			continue
 		}

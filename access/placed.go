@@ -115,11 +115,11 @@ func nameOf(ctx context.Context, s *partition.Snapshot, id entry.ID) (dn.DN, err
 	if e, err := s.Some(ctx, id, []*schema.AttributeType{}); err != nil || e == nil {
 		return nil, cmp.Or(err, errGone)
 	}
-	text, err := s.Name(ctx, id)
+	name, err := s.Name(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return dn.Parse(text)
+	return name.DN()
 }
 
 // same reports whether two names are equal by the schema.

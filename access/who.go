@@ -13,7 +13,7 @@ import (
 // Who is somebody who asks: an identity on one connection. The zero Who is
 // anonymous.
 type Who struct {
-	Name string
+	Name *dn.Name
 	ID   entry.ID // entry.Root: there is no entry
 
 	last atomic.Pointer[answer]
@@ -78,10 +78,10 @@ func (w *Who) identity(ctx context.Context, s *partition.Snapshot, a *answer) (*
 		}
 	}
 	var err error
-	if id.Name, err = dn.Parse(name); err != nil {
+	if id.Name, err = name.DN(); err != nil {
 		return nil, err
 	}
-	if name != "" && a.set.AsksGroups() {
+	if name != nil && a.set.AsksGroups() {
 		if a.groups, err = groupsOf(ctx, s, name); err != nil {
 			return nil, err
 		}

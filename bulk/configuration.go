@@ -81,7 +81,7 @@ func writeConfiguration(ctx context.Context, out *ldif.Writer, s *partition.Snap
 			if err != nil {
 				continue
 			}
-			text += " " + u.Base.String() + " " + name
+			text += " " + u.Base.String() + " " + name.String()
 		}
 		value(uniqueOf, text)
 	}

@@ -70,7 +70,7 @@ func Export(ctx context.Context, p *partition.Partition, s *partition.Snapshot, 
 		if err != nil {
 			return n, err
 		}
-		if err := out.WriteEntry(r.Name, r.Entry.Attributes); err != nil {
+		if err := out.WriteEntry(r.Name.String(), r.Entry.Attributes); err != nil {
 			return n, err
 		}
 		n++

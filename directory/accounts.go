@@ -34,7 +34,7 @@ func NewAccounts(p *partition.Partition, by string) (*Accounts, error) {
 		return nil, err
 	}
 	s := d.NewSession(nil)
-	s.s.Who.Store(&settings.Identity{Name: by, Admin: true})
+	s.s.Who.Store(&settings.Identity{Name: dn.NewName(by), Admin: true})
 	return &Accounts{d, s}, nil
 }
 

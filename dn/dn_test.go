@@ -2,6 +2,7 @@ package dn
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand"
@@ -345,5 +346,29 @@ func BenchmarkNormalize(b *testing.B) {
 		if _, err := d.Normalize(asIs{}); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func TestName(t *testing.T) {
+	n := NewName("uid=ann,ou=people")
+	first, err := n.DN()
+	if err != nil || first.String() != "uid=ann,ou=people" || n.String() != first.String() {
+		t.Fatalf("%v, %v", first, err)
+	}
+	if again, _ := n.DN(); &again[0] != &first[0] {
+		t.Error("a name is parsed each time")
+	}
+	if made := NameOf(first); made.String() != n.String() {
+		t.Errorf("the name of %s is %s", first, made)
+	}
+	if _, err := NewName("ann").DN(); err == nil {
+		t.Error("a text that is no name has a DN")
+	}
+	root := NewName("")
+	if d, err := root.DN(); len(d) > 0 || err != nil || root.String() != "" || NameOf(nil) != nil {
+		t.Errorf("the root: %v, %v, %q", d, err, root)
+	}
+	if j, err := json.Marshal([]*Name{n}); string(j) != `["uid=ann,ou=people"]` || err != nil {
+		t.Errorf("%s, %v", j, err)
 	}
 }

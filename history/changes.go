@@ -145,7 +145,9 @@ func erasure(ctx context.Context, p *partition.Partition, c *changes.Change, not
 		x := &Change{Revision: c.Revision, Number: n, By: note.By, Record: Record{ID: id, Name: "entryUUID=" + id.String()}, Kind: past.Erasure}
 		node, err := past.Node(ctx, s, id)
 		if err == nil && node != nil {
-			x.Name, err = s.Name(ctx, id)
+			var name *dn.Name
+			name, err = s.Name(ctx, id)
+			x.Name = name.String()
 		}
 		if n++; !yield(x, err) || err != nil {
 			return

@@ -167,7 +167,7 @@ func dump(t testing.TB, s *partition.Snapshot) string {
 			}
 		}
 		slices.Sort(lines)
-		all = append(all, r.Name+"\n  "+strings.Join(lines, "\n  "))
+		all = append(all, r.Name.String()+"\n  "+strings.Join(lines, "\n  "))
 	}
 	slices.Sort(all)
 	return strings.Join(all, "\n")
@@ -221,7 +221,7 @@ func change(p *partition.Partition, r *rand.Rand) {
 	var names []string
 	for e, err := range s.Search(ctx, partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
 		if err == nil {
-			names = append(names, e.Name)
+			names = append(names, e.Name.String())
 		}
 	}
 	s.Close()

@@ -348,7 +348,7 @@ func (d *directory) search(s *partition.Snapshot, q partition.Query) []string {
 	names := []string{}
 	for r, err := range s.Search(context.Background(), q) {
 		d.must(err)
-		names = append(names, r.Name)
+		names = append(names, r.Name.String())
 	}
 	slices.Sort(names)
 	return names
@@ -361,7 +361,7 @@ func (d *directory) paged(s *partition.Snapshot, q partition.Query, want []strin
 		more = false
 		for r, err := range s.Search(context.Background(), q) {
 			d.must(err)
-			names = append(names, r.Name)
+			names = append(names, r.Name.String())
 			q.After, more = bytes.Clone(r.Position), true
 			break
 		}
@@ -394,10 +394,10 @@ func (d *directory) bruteForce(s *partition.Snapshot, base dn.DN, scope op.Scope
 		d.must(err)
 		e, err := s.Entry(ctx, at.ID, false)
 		d.must(err)
-		name, err := dn.Parse(at.Name)
+		name, err := at.Name.DN()
 		d.must(err)
 		if f.Match(&filter.EntrySource{Schema: d.p.Schema(), Entry: d.withChildren(s, e), Name: name}) == filter.True {
-			names = append(names, at.Name)
+			names = append(names, at.Name.String())
 		}
 	}
 	slices.Sort(names)

@@ -252,8 +252,8 @@ func lookAt(t *testing.T, p *partition.Partition) *sight {
 			}
 		}
 		attributes["entryUUID"] = []string{r.Entry.ID.String()}
-		if r.Name != staffDN {
-			seen.entries[r.Name] = attributes
+		if r.Name.String() != staffDN {
+			seen.entries[r.Name.String()] = attributes
 			continue
 		}
 		for _, m := range attributes["member"] {

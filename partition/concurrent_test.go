@@ -171,7 +171,7 @@ func moveOne(p *partition.Partition, r *rand.Rand) error {
 			if err != nil {
 				return err
 			}
-			names = append(names, name(e.Name))
+			names = append(names, name(e.Name.String()))
 		}
 		from, to := names[r.IntN(len(names))], names[r.IntN(len(names))]
 		if len(from) == 2 {

@@ -201,12 +201,12 @@ func (l *life) at(moment string) (entries []string) {
 	defer s.Close()
 	for r, err := range s.Search(ctx, partition.Query{Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
 		must(l.t, err)
-		at, err := s.Find(ctx, name(r.Name))
+		at, err := s.Find(ctx, name(r.Name.String()))
 		if err != nil || at.ID != r.ID {
 			l.t.Errorf("%s: %q is not found by its name: %v", moment, r.Name, err)
 		}
 		var b strings.Builder
-		b.WriteString(uuid.ReplaceAllString(r.Name, "its id"))
+		b.WriteString(uuid.ReplaceAllString(r.Name.String(), "its id"))
 		byName := func(a, b entry.Attribute) int { return strings.Compare(a.Description(), b.Description()) }
 		for _, a := range slices.SortedFunc(slices.Values(r.Entry.Attributes), byName) {
 			switch a.Type.Name() {
@@ -560,7 +560,7 @@ func (l *life) readPast(ago time.Duration) {
 		if err != nil && !errors.Is(err, txn.ErrRevision) {
 			l.t.Errorf("reading the past: %v", err)
 		}
-		if err == nil && r.Name == "" {
+		if err == nil && r.Name == nil {
 			l.t.Error("an entry of the past has no name")
 		}
 	}

@@ -54,7 +54,7 @@ func effects(t *testing.T, p *partition.Partition, before revision.Frontier, c *
 		}
 		name, err := s.Name(ctx, e.ID)
 		must(t, err)
-		out = append(out, kinds[e.Kind]+" "+name)
+		out = append(out, kinds[e.Kind]+" "+name.String())
 	}
 	return out
 }

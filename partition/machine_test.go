@@ -327,7 +327,7 @@ func (m *machine) compare(t *rapid.T, s *partition.Snapshot, want *model) {
 		e := want.entries[k]
 		at, err := s.Find(m.ctx, e.name)
 		ok(t, err)
-		if at.ID != e.id || at.Name != e.name.String() {
+		if at.ID != e.id || at.Name.String() != e.name.String() {
 			t.Fatalf("find %s: %s %q, want %s", e.name, at.ID, at.Name, e.id)
 		}
 		got, err := s.Entry(m.ctx, at.ID, true)
@@ -413,7 +413,7 @@ func (m *machine) found(t *rapid.T, s *partition.Snapshot, q partition.Query) (n
 	stop := rapid.IntRange(1, 5).Draw(t, "page")
 	for r, err := range s.Search(m.ctx, q) {
 		ok(t, err)
-		names = append(names, r.Name)
+		names = append(names, r.Name.String())
 		if len(names) == stop {
 			q.After = slices.Clone(r.Position)
 			break
@@ -422,7 +422,7 @@ func (m *machine) found(t *rapid.T, s *partition.Snapshot, q partition.Query) (n
 	if len(names) == stop {
 		for r, err := range s.Search(m.ctx, q) {
 			ok(t, err)
-			names = append(names, r.Name)
+			names = append(names, r.Name.String())
 		}
 	}
 	slices.Sort(names)

@@ -85,7 +85,7 @@ func search(t testing.TB, p *partition.Partition, base string, scope op.Scope, f
 	var names []string
 	for r, err := range s.Search(ctx, partition.Query{Base: at.ID, Scope: scope, Filter: filter.Resolve(filter.MustParse(f), p.Schema())}) {
 		must(t, err)
-		names = append(names, r.Name)
+		names = append(names, r.Name.String())
 	}
 	slices.Sort(names)
 	return names
@@ -193,7 +193,7 @@ func TestRecall(t *testing.T) {
 		s := p.Snapshot()
 		defer s.Close()
 		at, ok := s.Recall(u1)
-		if ok && at.Name != u1 {
+		if ok && at.Name.String() != u1 {
 			t.Errorf("recalled %q", at.Name)
 		}
 		return ok

@@ -81,7 +81,7 @@ func isFound(t *testing.T, when string, p *partition.Partition, f string, want [
 	var got []string
 	for r, err := range s.Search(ctx, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse(f), s.Schema())}) {
 		must(t, err)
-		got = append(got, r.Name)
+		got = append(got, r.Name.String())
 	}
 	slices.Sort(got)
 	slices.Sort(want)

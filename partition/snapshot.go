@@ -77,7 +77,7 @@ func (s *Snapshot) Find(ctx context.Context, name dn.DN) (Located, error) {
 }
 
 // Name returns the name of an entry, in stored spelling.
-func (s *Snapshot) Name(ctx context.Context, id entry.ID) (string, error) { return s.s.Name(ctx, id) }
+func (s *Snapshot) Name(ctx context.Context, id entry.ID) (*dn.Name, error) { return s.s.Name(ctx, id) }
 
 // Recall returns where a name in the very spelling that Remember was given leads, if
 // that is in memory and still so.

@@ -34,7 +34,7 @@ func shown(t *testing.T, s *partition.Snapshot, titles int) string {
 				t.Error(err)
 				return nil
 			}
-			line := r.Name
+			line := r.Name.String()
 			for _, a := range r.Entry.Attributes {
 				if slices.Contains([]string{"title", "description", "entryCSN"}, a.Type.Name()) {
 					line += fmt.Sprintf(" %q", a.Values)
@@ -52,7 +52,7 @@ func shown(t *testing.T, s *partition.Snapshot, titles int) string {
 			t.Error(err)
 			continue
 		}
-		found, err := s.Find(ctx, name(n))
+		found, err := s.Find(ctx, name(n.String()))
 		if err != nil || found.ID != id {
 			t.Errorf("%s leads to %v, not to %v: %v", n, found.ID, id, err)
 		}

@@ -71,14 +71,13 @@ func listUnique(ctx context.Context, w *work) error {
 	s := w.Snapshot()
 	defer s.Close()
 	for _, u := range us {
-		where, err := s.Name(ctx, u.Base)
+		base, err := s.Name(ctx, u.Base)
+		where := "everywhere"
 		switch {
 		case err != nil: // names nothing any more, and nothing comes below it
 			where = "below an entry that is gone: " + u.Base.String()
-		case u.Base == entry.Root:
-			where = "everywhere"
-		default:
-			where = "from " + where + " down"
+		case u.Base != entry.Root:
+			where = "from " + base.String() + " down"
 		}
 		fmt.Fprintln(w.Stdout, u.Attribute, where)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
@@ -124,7 +125,7 @@ func wanted(ctx context.Context, req *request.Request, who *settings.Identity, a
 		return nil, errCredentials
 	case err != nil:
 		return nil, err
-	case other != nil && other.ID == who.ID && other.Admin == who.Admin && other.Name == who.Name:
+	case other != nil && other.ID == who.ID && other.Admin == who.Admin && other.DN() == who.DN():
 		return who, nil
 	case who.IsAdmin():
 		return other, nil
@@ -153,7 +154,7 @@ func isName(req *request.Request, who *settings.Identity, authzID string) bool {
 		return false
 	}
 	key, err := req.Parse(name)
-	own, ownErr := req.Parse(who.Name)
+	own, ownErr := req.Parse(who.DN())
 	return err == nil && ownErr == nil && key == own
 }
 
@@ -243,7 +244,7 @@ func external(ctx context.Context, req *request.Request) (*settings.Identity, er
 		return identify.Reach(ctx, req, target)
 	}
 	if uid, gid, ok := req.Session.Channel.Peer(); ok {
-		return &settings.Identity{Name: auth.PeerName(uid, gid)}, nil
+		return &settings.Identity{Name: dn.NewName(auth.PeerName(uid, gid))}, nil
 	}
 	for _, name := range names {
 		if subject, ok := strings.CutPrefix(name, "dn:"); ok {

@@ -10,7 +10,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
-	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/txn"
@@ -86,8 +85,8 @@ func restore(ctx context.Context, req *request.Request, who *settings.Identity, 
 			return nil // SCRAM cannot have this password
 		}
 	}
-	_, err = req.Server.Part.Update(ctx, partition.By{Name: who.Name}, func(tx *partition.Tx) error {
-		name, err := dn.Parse(who.Name)
+	_, err = req.Server.Part.Update(ctx, partition.By{Name: who.DN()}, func(tx *partition.Tx) error {
+		name, err := who.Name.DN()
 		if err != nil {
 			return err
 		}

@@ -71,7 +71,7 @@ func Collect(ctx context.Context, req *request.Request) (*Set, error) {
 // add takes a subentry. One whose superior is no administrative point for
 // collective attributes is without effect (RFC 3672, 2).
 func (c *Set) add(ctx context.Context, found *partition.Result) error {
-	name, err := dn.Parse(found.Name)
+	name, err := found.Name.DN()
 	if err != nil || len(name) < 2 {
 		return err
 	}
@@ -94,7 +94,7 @@ func (c *Set) add(ctx context.Context, found *partition.Result) error {
 		if err != nil {
 			continue // it names types that have gone from the schema
 		}
-		c.all = append(c.all, &collection{found.Name, point, sub, shared})
+		c.all = append(c.all, &collection{found.Name.String(), point, sub, shared})
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (c *Set) Failure() error {
 // from several collections come together, behind them.
 func (c *Set) Attributes(ctx context.Context, found *partition.Result) ([]entry.Attribute, error) {
 	own := found.Entry.Attributes
-	name, err := dn.Parse(found.Name)
+	name, err := found.Name.DN()
 	if err != nil {
 		return nil, err
 	}

@@ -107,7 +107,7 @@ func (c *chain) follow(ctx context.Context, name []byte) (led bool, err error) {
 			return false, err
 		}
 		led = true
-		c.add([]byte(found.Name))
+		c.add([]byte(found.Name.String()))
 		if len(c.seen) > MaxChain {
 			return false, op.Errorf(op.AdminLimitExceeded, "the chain of %s goes through more than %d entries: begin nearer to its end", c.attribute, MaxChain)
 		}

@@ -15,7 +15,7 @@ import (
 
 // At opens the account of an entry.
 func At(ctx context.Context, req *request.Request, at partition.Located) (*Account, error) {
-	return Open(ctx, req, &settings.Identity{Name: at.Name, ID: at.ID}, at.Name)
+	return Open(ctx, req, &settings.Identity{Name: at.Name, ID: at.ID}, at.Name.String())
 }
 
 // HasPassword reports whether there is a password to bind with.

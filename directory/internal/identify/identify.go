@@ -54,12 +54,12 @@ func Reach(ctx context.Context, req *request.Request, t auth.Target) (*settings.
 		if t.Bare {
 			return nil, ErrNobody
 		}
-		return &settings.Identity{Name: req.Server.Settings().Admin, Admin: true}, nil
+		return &settings.Identity{Name: dn.NewName(req.Server.Settings().Admin), Admin: true}, nil
 	}
 	at, err := req.Snapshot.Find(ctx, t.Name)
 	switch {
 	case isNobodys(err) && t.Bare:
-		return &settings.Identity{Name: t.Name.String()}, nil
+		return &settings.Identity{Name: dn.NameOf(t.Name)}, nil
 	case isNobodys(err):
 		return nil, ErrNobody
 	case err != nil:

@@ -136,7 +136,7 @@ func (j *Judge) DecideAt(ctx context.Context, at partition.Located) (*acl.Decisi
 	if err != nil {
 		return nil, err
 	}
-	name, err := dn.Parse(at.Name)
+	name, err := at.Name.DN()
 	if err != nil || e == nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func (j *Judge) missing(ctx context.Context, name dn.DN) error {
 			return err
 		}
 		if seen {
-			missing.Matched = at.Name
+			missing.Matched = at.Name.String()
 			break
 		}
 	}
@@ -286,7 +286,7 @@ func (j *Judge) LooksAt() []*schema.AttributeType {
 
 // Shown leaves of an entry's attributes those, and of these the values, that the
 // requester may be shown. It works in place.
-func (j *Judge) Shown(ctx context.Context, name string, e *entry.Entry, attributes []entry.Attribute) ([]entry.Attribute, error) {
+func (j *Judge) Shown(ctx context.Context, name *dn.Name, e *entry.Entry, attributes []entry.Attribute) ([]entry.Attribute, error) {
 	if j.ReadsAll() {
 		return attributes, nil
 	}
@@ -311,7 +311,7 @@ func (j *Judge) Values(ctx context.Context, at partition.Located, r acl.Rights) 
 
 // ShowsRules reports whether the requester may be shown the access rules at an entry:
 // to read everything is not enough, as they are given by name only.
-func (j *Judge) ShowsRules(ctx context.Context, name string, e *entry.Entry, t *schema.AttributeType) (bool, error) {
+func (j *Judge) ShowsRules(ctx context.Context, name *dn.Name, e *entry.Entry, t *schema.AttributeType) (bool, error) {
 	if j.unrestricted {
 		return true, nil
 	}
@@ -320,7 +320,7 @@ func (j *Judge) ShowsRules(ctx context.Context, name string, e *entry.Entry, t *
 }
 
 // SeesUnstored reports whether the requester sees an entry that is in no tree.
-func (j *Judge) SeesUnstored(ctx context.Context, name string, e *entry.Entry) (bool, error) {
+func (j *Judge) SeesUnstored(ctx context.Context, name *dn.Name, e *entry.Entry) (bool, error) {
 	if j.SeesAll() {
 		return true, nil
 	}
@@ -337,12 +337,12 @@ func (j *Judge) ShowsAll(ctx context.Context, found *partition.Result, t *schema
 	return d != nil && d.Description(t, options, acl.Show), err
 }
 
-// decideNamed is Decide of an entry by the text of its name.
-func (j *Judge) decideNamed(ctx context.Context, text string, e *entry.Entry) (*acl.Decision, error) {
+// decideNamed is Decide of an entry that was found.
+func (j *Judge) decideNamed(ctx context.Context, found *dn.Name, e *entry.Entry) (*acl.Decision, error) {
 	if j.last == e {
 		return j.decision, nil
 	}
-	name, err := dn.Parse(text)
+	name, err := found.DN()
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func TestZeroJudgeRefuses(t *testing.T) {
 			t.Errorf("%s finds an entry", f)
 		}
 	}
-	if shown, err := j.Shown(ctx, "cn=x", e, e.Attributes); err == nil || len(shown) > 0 {
+	if shown, err := j.Shown(ctx, dn.NewName("cn=x"), e, e.Attributes); err == nil || len(shown) > 0 {
 		t.Errorf("it shows %v, %v", shown, err)
 	}
 	j.Unrestrict()

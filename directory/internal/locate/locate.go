@@ -58,9 +58,9 @@ func CheckReferral(ctx context.Context, req *request.Request, name dn.DN, scope 
 func referral(req *request.Request, h *redirect, scope string) error {
 	return &op.Result{
 		Code:       op.Referral,
-		MatchedDN:  h.at.Name,
+		MatchedDN:  h.at.Name.String(),
 		Diagnostic: "held by another server",
-		Referrals:  ReferralURLs(h.entry.Values(req.Known.Ref), h.at.Name, h.rest, scope),
+		Referrals:  ReferralURLs(h.entry.Values(req.Known.Ref), h.at.Name.String(), h.rest, scope),
 	}
 }
 
@@ -125,7 +125,7 @@ func arrive(ctx context.Context, req *request.Request, name dn.DN, below int, la
 		return at, err
 	}
 	if _, err := req.Judge.Find(ctx, name[below:]); request.IsMissing(err) {
-		return at, &op.Result{Code: op.AliasProblem, MatchedDN: last.at.Name, Diagnostic: "the alias leads to an entry that does not exist"}
+		return at, &op.Result{Code: op.AliasProblem, MatchedDN: last.at.Name.String(), Diagnostic: "the alias leads to an entry that does not exist"}
 	}
 	return at, err
 }

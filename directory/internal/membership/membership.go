@@ -40,7 +40,7 @@ func Is(req *request.Request, t *schema.AttributeType) (is, nested bool) {
 func Of(ctx context.Context, req *request.Request, name string, nested bool, right acl.Rights) (values [][]byte, err error) {
 	w := &walk{req: req, right: right}
 	err = w.up(ctx, name, nested, func(g partition.Located) bool {
-		values = append(values, []byte(g.Name))
+		values = append(values, []byte(g.Name.String()))
 		return true
 	})
 	slices.SortFunc(values, bytes.Compare)
@@ -74,7 +74,7 @@ func (w *walk) up(ctx context.Context, name string, nested bool, yield func(part
 				return nil
 			}
 			if nested {
-				next = append(next, g.Name)
+				next = append(next, g.Name.String())
 			}
 		}
 	}

@@ -69,7 +69,7 @@ func prepare(ctx context.Context, req *request.Request, name dn.DN, make func(*S
 		return nil, err
 	}
 	s := &Setting{name: name}
-	if s.account, err = gate.Open(ctx, x, &settings.Identity{Name: at.Name, ID: at.ID}, at.Name); err != nil {
+	if s.account, err = gate.Open(ctx, x, &settings.Identity{Name: at.Name, ID: at.ID}, at.Name.String()); err != nil {
 		return nil, err
 	}
 	s.change.Reset = !req.Who.HasEntry() || req.Who.ID != at.ID

@@ -122,8 +122,8 @@ func read(ctx context.Context, s *partition.Snapshot, k *known.Elements, log *sl
 func place(s *partition.Snapshot, k *known.Elements, found *partition.Result) (*placed, error) {
 	p := &placed{id: found.ID}
 	var bad error
-	p.policy, bad = Parse(k, found.Name, found.Entry)
-	name, err := dn.Parse(found.Name)
+	p.policy, bad = Parse(k, found.Name.String(), found.Entry)
+	name, err := found.Name.DN()
 	if err != nil || len(name) == 0 || !k.Is(found.Entry, k.Subentry) {
 		return p, errors.Join(bad, err)
 	}
@@ -158,7 +158,7 @@ func Parse(k *known.Elements, name string, e *entry.Entry) (*account.Policy, err
 }
 
 // Check refuses an entry that is a policy and says what cannot be.
-func Check(s *partition.Snapshot, k *known.Elements, name string, e *entry.Entry) error {
+func Check(s *partition.Snapshot, k *known.Elements, name *dn.Name, e *entry.Entry) error {
 	if k.Policy == nil || e == nil || !k.Is(e, k.Policy) {
 		return nil
 	}
@@ -204,7 +204,7 @@ func (c *Cache) OfNew(ctx context.Context, s *partition.Snapshot, k *known.Eleme
 		return Found{}, err
 	}
 	f := &finding{set: set}
-	err = f.find(ctx, s, k, partition.Located{Name: name.String()}, e)
+	err = f.find(ctx, s, k, partition.Located{Name: dn.NameOf(name)}, e)
 	return f.Found, err
 }
 
@@ -219,7 +219,7 @@ func (f *finding) find(ctx context.Context, s *partition.Snapshot, k *known.Elem
 	if err != nil || named {
 		return err
 	}
-	name, err := dn.Parse(at.Name)
+	name, err := at.Name.DN()
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/show"
+	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -63,7 +64,7 @@ func (out *Output) Entry(ctx context.Context, found *partition.Result, controls 
 }
 
 // Unstored sends an entry that no store has.
-func (out *Output) Unstored(name string, e *entry.Entry) error {
+func (out *Output) Unstored(name *dn.Name, e *entry.Entry) error {
 	return out.send(out.View.Unstored(name, e))
 }
 

@@ -313,7 +313,7 @@ func (st *Stream) Elsewhere(ctx context.Context, found *partition.Result) ([]str
 	case err != nil:
 		return nil, err
 	case referral:
-		return locate.ReferralURLs(found.Entry.Values(st.Req.Known.Ref), found.Name, nil, st.continuation()), nil
+		return locate.ReferralURLs(found.Entry.Values(st.Req.Known.Ref), found.Name.String(), nil, st.continuation()), nil
 	}
 	alias, err := st.isAlias(ctx, found)
 	if alias && err == nil {

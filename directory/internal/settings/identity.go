@@ -4,12 +4,13 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-4dac0d86/ldapd/access"
+	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 )
 
 // Identity is who is bound. A nil one is anonymous.
 type Identity struct {
-	Name  string
+	Name  *dn.Name
 	ID    entry.ID // entry.Root: there is no entry
 	Admin bool
 
@@ -32,7 +33,7 @@ func (i *Identity) DN() string {
 	if i == nil {
 		return ""
 	}
-	return i.Name
+	return i.Name.String()
 }
 
 // AuthzID is an authorization identity in the form of RFC 4513, 5.2.1.8, empty
@@ -41,7 +42,7 @@ func (i *Identity) AuthzID() []byte {
 	if i == nil {
 		return []byte{}
 	}
-	return []byte("dn:" + i.Name)
+	return []byte("dn:" + i.Name.String())
 }
 
 // Mechanism is that of the bind, "" of the anonymous.

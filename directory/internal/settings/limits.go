@@ -97,8 +97,10 @@ type foundLimits struct {
 
 func (set *Settings) findLimits(i *Identity, s *schema.Schema) *Limits {
 	var name []dn.Norm
-	if parsed, err := dn.Parse(i.DN()); err == nil && i != nil {
-		name, _ = parsed.Normalize(s) // nil fits no name
+	if i != nil {
+		if parsed, err := i.Name.DN(); err == nil {
+			name, _ = parsed.Normalize(s) // nil fits no name
+		}
 	}
 	for _, r := range set.rules {
 		if r.matches(i, name) {

@@ -77,11 +77,11 @@ func CSNs(f revision.Frontier) (values [][]byte) {
 func Computed(ctx context.Context, req *request.Request, t *schema.AttributeType, at partition.Located) ([][]byte, error) {
 	known := req.Known
 	if is, nested := membership.Is(req, t); is {
-		return membership.Of(ctx, req, at.Name, nested, acl.Show)
+		return membership.Of(ctx, req, at.Name.String(), nested, acl.Show)
 	}
 	switch t {
 	case known.EntryDN:
-		return [][]byte{[]byte(at.Name)}, nil
+		return [][]byte{[]byte(at.Name.String())}, nil
 	case known.SubschemaSubentry:
 		return [][]byte{[]byte(subschema.Name)}, nil
 	case known.HasSubordinates:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/access"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
@@ -14,7 +15,7 @@ import (
 // Rules returns the access rules that stand at an entry, in the state that the request
 // reads, if the requester may be shown them; those of the whole directory stand at
 // entry.Root.
-func Rules(ctx context.Context, req *request.Request, name string, e *entry.Entry) ([][]byte, error) {
+func Rules(ctx context.Context, req *request.Request, name *dn.Name, e *entry.Entry) ([][]byte, error) {
 	rules, err := rulesOf(ctx, req)
 	here := func(r partition.AccessRule) bool { return r.Place == e.ID }
 	if err != nil || !slices.ContainsFunc(rules, here) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory/internal/collective"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -129,15 +130,15 @@ func (v *View) Entry(ctx context.Context, found *partition.Result, controls []op
 }
 
 // Unstored returns what the client sees of an entry that no store has.
-func (v *View) Unstored(name string, e *entry.Entry) *op.SearchEntry {
+func (v *View) Unstored(name *dn.Name, e *entry.Entry) *op.SearchEntry {
 	return v.show(name, v.selector.apply(v.selected[:0], e.Attributes), nil)
 }
 
-func (v *View) show(name string, attributes []entry.Attribute, controls []op.Control) *op.SearchEntry {
+func (v *View) show(name *dn.Name, attributes []entry.Attribute, controls []op.Control) *op.SearchEntry {
 	v.selected = attributes
 	if !v.typesOnly {
 		v.matched.apply(attributes)
 	}
-	v.found = op.SearchEntry{Name: name, Attributes: attributes, TypesOnly: v.typesOnly, Controls: controls}
+	v.found = op.SearchEntry{Name: name.String(), Attributes: attributes, TypesOnly: v.typesOnly, Controls: controls}
 	return &v.found
 }

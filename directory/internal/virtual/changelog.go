@@ -127,7 +127,7 @@ func (l *changelog) one(ctx context.Context, name dn.DN) error {
 		if c.Revision > number {
 			break
 		}
-		if v := l.entry(c); history.Key(v.Name, l.req.Schema) == wanted {
+		if v := l.entry(c); history.Key(v.Name.String(), l.req.Schema) == wanted {
 			if l.r.Scope == op.SingleLevel || l.r.Scope == op.Subordinates {
 				return nil
 			}

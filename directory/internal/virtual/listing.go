@@ -100,7 +100,7 @@ func (l *listing) offerBelow(base dn.DN, entries []*Entry) error {
 			return err
 		}
 		if n := shared(name, wanted); n == len(name) && n > 0 {
-			there, matched = n == len(wanted), v.Name // the deepest comes last
+			there, matched = n == len(wanted), v.Name.String() // the deepest comes last
 		}
 		if shared(name, wanted) == len(wanted) && covers(l.r.Scope, len(name)-len(wanted)) {
 			inScope = append(inScope, i)

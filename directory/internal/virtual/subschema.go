@@ -37,7 +37,7 @@ func (theSubschema) refusal() string {
 // Subschema is the schema in force as an entry (RFC 4512, 4.4). What the store
 // has of it besides definitions says when and by whom it was changed.
 func Subschema(ctx context.Context, req *request.Request) (*Entry, error) {
-	v := &Entry{Name: subschema.Name}
+	v := &Entry{Name: dn.NewName(subschema.Name)}
 	add := func(name string, values ...string) { v.add(req.Schema, name, values...) }
 	add("objectClass", "top", "subentry", "subschema", "extensibleObject")
 	add("cn", "Subschema")

@@ -96,7 +96,7 @@ func endsIn(name dn.DN, value string) bool {
 
 // An Entry is an entry that no store has.
 type Entry struct {
-	Name   string
+	Name   *dn.Name
 	Entry  entry.Entry
 	judged bool // access rules decide what of it is searched and shown
 }
@@ -104,7 +104,7 @@ type Entry struct {
 // newEntry makes an entry of a class from pairs of an attribute and its value;
 // what is empty is left out.
 func newEntry(req *request.Request, name, class string, pairs ...string) *Entry {
-	v := &Entry{Name: name}
+	v := &Entry{Name: dn.NewName(name)}
 	v.add(req.Schema, "objectClass", "top", class)
 	for p := range slices.Chunk(pairs, 2) {
 		if p[1] != "" {
@@ -133,7 +133,7 @@ func (v *Entry) add(s *schema.Schema, name string, values ...string) {
 
 // Source is the entry as filters see it.
 func (v *Entry) Source(s *schema.Schema) *filter.EntrySource {
-	name, _ := dn.Parse(v.Name) // a constant
+	name, _ := v.Name.DN() // a constant
 	return &filter.EntrySource{Schema: s, Entry: &v.Entry, Name: name}
 }
 
@@ -161,7 +161,7 @@ func (v *Entry) matches(req *request.Request, f filter.Resolved) bool {
 }
 
 func (v *Entry) norms(s *schema.Schema) ([]dn.Norm, error) {
-	name, err := dn.Parse(v.Name)
+	name, err := v.Name.DN()
 	if err != nil {
 		return nil, err
 	}

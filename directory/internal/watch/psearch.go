@@ -201,9 +201,11 @@ func (n *notice) effect(ctx context.Context, e changes.Effect) error {
 	}
 	change := control.EntryChange{Type: kind}
 	if e.Kind == changes.Moved {
-		if change.PreviousDN, err = n.from.Name(ctx, e.ID); err != nil {
+		previous, err := n.from.Name(ctx, e.ID)
+		if err != nil {
 			return err
 		}
+		change.PreviousDN = previous.String()
 	}
 	return c.send(ctx, found, op.Control{OID: control.OIDEntryChange, Value: change.Encode()})
 }

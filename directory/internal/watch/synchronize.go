@@ -231,7 +231,7 @@ func (y *synchronizer) drop(c *content, found *partition.Result) error {
 	if c.isReferral(found.Entry) {
 		return y.sink.Reference(nil, gone)
 	}
-	return y.sink.Entry(&op.SearchEntry{Name: found.Name, Controls: gone})
+	return y.sink.Entry(&op.SearchEntry{Name: found.Name.String(), Controls: gone})
 }
 
 // dropped tells of what was gathered by drop.

@@ -72,7 +72,7 @@ func PasswordModify(ctx context.Context, req *request.Request, value []byte) err
 // passwordTarget is whose password is to be set: the requester's, or that of a
 // DN, with "dn:" in front or not, or of a name with "u:" in front.
 func passwordTarget(ctx context.Context, req *request.Request, identity *string) (dn.DN, error) {
-	s := req.Who.Name
+	s := req.Who.DN()
 	if identity != nil {
 		s = *identity
 	}
@@ -85,7 +85,7 @@ func passwordTarget(ctx context.Context, req *request.Request, identity *string)
 			if err != nil {
 				return nil, err
 			}
-			s = who.Name
+			s = who.DN()
 		}
 	}
 	name, err := target(s)
@@ -117,7 +117,7 @@ func mayKnow(ctx context.Context, req *request.Request, who *settings.Identity) 
 	if !who.HasEntry() {
 		return request.ErrAccess
 	}
-	name, err := dn.Parse(who.Name)
+	name, err := who.Name.DN()
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func mayKnow(ctx context.Context, req *request.Request, who *settings.Identity) 
 
 // isOwn reports whether a name is the requester's.
 func isOwn(req *request.Request, name dn.DN) bool {
-	own, err := req.Parse(req.Who.Name)
+	own, err := req.Parse(req.Who.DN())
 	key, keyErr := req.Parse(name.String())
 	return err == nil && keyErr == nil && own == key
 }

@@ -58,7 +58,7 @@ type Secrets struct {
 // CachedName is the entry's whole name, right until something moves.
 type CachedName struct {
 	AsOf uint64
-	Name string
+	Name *dn.Name
 }
 
 // Moves is what every rename touches besides the entry: one move renames all

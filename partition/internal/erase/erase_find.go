@@ -255,7 +255,7 @@ func (e *erasure) standing(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		refused.add(name)
+		refused.add(name.String())
 	}
 	if refused.Count > 0 {
 		return refused

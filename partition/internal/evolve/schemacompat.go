@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -49,7 +48,7 @@ func judge(ctx context.Context, c *catalog.Concern, s *state.Snapshot) error {
 			wrong = text
 		}
 		if n <= maxNamed {
-			names = append(names, r.Name)
+			names = append(names, r.Name.String())
 		}
 	}
 	if n == 0 {
@@ -213,7 +212,7 @@ func governed(ctx context.Context, c *catalog.Concern, s *state.Snapshot, r *sea
 	if len(c.New.Schema.NameForms()) == 0 {
 		return nil
 	}
-	name, err := dn.Parse(r.Name)
+	name, err := r.Name.DN()
 	if err != nil {
 		return err
 	}

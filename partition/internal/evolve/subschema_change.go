@@ -275,7 +275,7 @@ func writeSubschema(ctx context.Context, tx *write.Tx, own *catalog.Subschema) e
 		return addSubschema(tx, catalog.SubschemaDN, rdn, own)
 	}
 	return replaceSubschema(ctx, tx, state.Place{
-		Located: state.Located{ID: catalog.SubschemaID, Parent: catalog.Root, Name: catalog.SubschemaName}, RDN: rdn, Norms: norms, Found: true}, own)
+		Located: state.Located{ID: catalog.SubschemaID, Parent: catalog.Root, Name: dn.NewName(catalog.SubschemaName)}, RDN: rdn, Norms: norms, Found: true}, own)
 }
 
 func addSubschema(tx *write.Tx, name dn.DN, rdn dn.Norm, own *catalog.Subschema) error {

@@ -130,7 +130,7 @@ func findDuplicates(ctx context.Context, p *catalog.Keeper, u catalog.Unique) er
 			return err
 		}
 		second, err := s.Name(ctx, b)
-		named = append(named, first+" and "+second)
+		named = append(named, first.String()+" and "+second.String())
 		return err
 	})
 	if err != nil || n == 0 {

@@ -76,7 +76,7 @@ func (l *Loader) within(ctx context.Context, norms []dn.Norm, base entry.ID) (bo
 		if err != nil {
 			return false, err
 		}
-		if scope, err = dn.Parse(name); err != nil {
+		if scope, err = name.DN(); err != nil {
 			return false, err
 		}
 	}

@@ -342,7 +342,7 @@ func (f *finder) within() bool {
 
 // matches evaluates the filter on an entry; of one with very many values, on
 // its columns first.
-func (f *finder) matches(ctx context.Context, id entry.ID, it *cache.Item, name string) (bool, error) {
+func (f *finder) matches(ctx context.Context, id entry.ID, it *cache.Item, name *dn.Name) (bool, error) {
 	if f.q.Filter == filter.Const(filter.True) {
 		return true, nil
 	}
@@ -359,7 +359,7 @@ func (f *finder) matches(ctx context.Context, id entry.ID, it *cache.Item, name 
 	}
 	src := filter.EntrySource{Entry: e}
 	if filter.NeedsValues(f.q.Filter) {
-		parsed, err := dn.Parse(name)
+		parsed, err := name.DN()
 		if err != nil {
 			return false, err
 		}

@@ -21,7 +21,7 @@ import (
 type Located struct {
 	ID     entry.ID
 	Parent entry.ID
-	Name   string
+	Name   *dn.Name
 }
 
 // WholeEntry selects what an item holds.
@@ -230,38 +230,39 @@ func (s *Snapshot) Missing(ctx context.Context, name dn.DN, pl *Place) error {
 		if err != nil {
 			return err
 		}
-		e.Matched = matched
+		e.Matched = matched.String()
 	}
 	return e
 }
 
 // Name returns an entry's name in stored spelling.
-func (s *Snapshot) Name(ctx context.Context, id entry.ID) (string, error) {
+func (s *Snapshot) Name(ctx context.Context, id entry.ID) (*dn.Name, error) {
 	if id == catalog.Root {
-		return "", nil
+		return nil, nil
 	}
 	i, err := s.Item(ctx, id)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if i == nil {
-		return "", table.ErrCorrupt
+		return nil, table.ErrCorrupt
 	}
 	return s.NameOf(ctx, id, i)
 }
 
-func (s *Snapshot) NameOf(ctx context.Context, id entry.ID, i *cache.Item) (string, error) {
+func (s *Snapshot) NameOf(ctx context.Context, id entry.ID, i *cache.Item) (*dn.Name, error) {
 	if n := i.Name.Load(); n != nil && s.Cached && s.At.Unchanged(cache.Moves, n.AsOf) {
 		return n.Name, nil
 	}
-	name := i.Node.UpRDN
+	text := i.Node.UpRDN
 	if i.Node.Parent != catalog.Root {
 		above, err := s.Name(ctx, i.Node.Parent)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		name += "," + above
+		text += "," + above.String()
 	}
+	name := dn.NewName(text)
 	if asOf := s.At.Ordinal(); s.Cached && asOf != 0 {
 		i.Name.Store(&cache.CachedName{AsOf: asOf, Name: name})
 	}
@@ -471,7 +472,7 @@ func (s *Snapshot) Recall(name string) (Located, bool) {
 		return Located{}, false
 	}
 	n := i.Name.Load()
-	if n == nil || n.Name != name || !s.At.Unchanged(cache.Moves, n.AsOf) {
+	if n == nil || n.Name.String() != name || !s.At.Unchanged(cache.Moves, n.AsOf) {
 		return Located{}, false
 	}
 	return Located{id, i.Node.Parent, n.Name}, true
@@ -480,8 +481,8 @@ func (s *Snapshot) Recall(name string) (Located, bool) {
 // Remember keeps for Recall where a name was found, if the client spells it as
 // it is stored.
 func (s *Snapshot) Remember(name string, at Located) {
-	if s.Cached && name == at.Name {
-		s.Catalog.Cache.Names.Set(at.Name, at.ID)
+	if s.Cached && name == at.Name.String() {
+		s.Catalog.Cache.Names.Set(name, at.ID)
 	}
 }
 

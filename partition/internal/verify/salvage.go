@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
@@ -160,7 +161,7 @@ func (w *salvage) entry(ctx context.Context, id entry.ID, name string) error {
 		return err
 	case e == nil:
 		return w.lost(name, table.ErrCorrupt)
-	case !w.yield(&search.Result{Located: state.Located{ID: id, Name: name}, Entry: e}, nil):
+	case !w.yield(&search.Result{Located: state.Located{ID: id, Name: dn.NewName(name)}, Entry: e}, nil):
 		return errStop
 	}
 	return nil

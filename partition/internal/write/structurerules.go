@@ -113,7 +113,7 @@ func (g Governor) Below(ctx context.Context, parent entry.ID, rule *schema.Struc
 	return nil
 }
 
-func (g Governor) child(ctx context.Context, id entry.ID, name string, above *schema.StructureRule) error {
+func (g Governor) child(ctx context.Context, id entry.ID, name *dn.Name, above *schema.StructureRule) error {
 	p, err := g.place(ctx, id)
 	if err != nil {
 		return err
