@@ -28,11 +28,8 @@ func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message
 	}
 	req.Judge.Unrestrict() // nobody asks yet: what a bind reads, the server reads for itself
 	if !isBind {
-		if err := gate.Still(ctx, req); err != nil {
+		if err := admit(ctx, req); err != nil {
 			return d.end(req, sink, err)
-		}
-		if err := req.Judged(ctx); err != nil {
-			return err
 		}
 	}
 	if len(m.Controls) > 0 {
@@ -54,6 +51,17 @@ func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message
 	}
 	req.Limits = d.server.LimitsOf(req.Who)
 	return d.perform(ctx, req, m, sink)
+}
+
+// admit refuses the request of a session whose account may not be used any more, and has
+// the access rules of now decide about it.
+func admit(ctx context.Context, req *request.Request) error {
+	s := req.Now()
+	defer s.Close()
+	if err := gate.Still(ctx, req); err != nil {
+		return err
+	}
+	return req.Judged(ctx, s)
 }
 
 // end makes a session anonymous whose account may not be used any more, and has the front

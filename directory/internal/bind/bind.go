@@ -82,10 +82,10 @@ func mayBind(ctx context.Context, req *request.Request, who *settings.Identity) 
 	return err
 }
 
-// judgeOf returns what decides for somebody on this connection, on the state that the
-// request reads.
+// judgeOf returns what decides for somebody on this connection, on the newest state,
+// which the request reads.
 func judgeOf(ctx context.Context, req *request.Request, who *settings.Identity) (*judge.Judge, error) {
-	p, err := req.ProgramOf(ctx, who)
+	p, err := req.ProgramOf(ctx, req.Snapshot, who)
 	j := &judge.Judge{}
 	j.Read(req.Snapshot, req.Schema)
 	j.By(p)

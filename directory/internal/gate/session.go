@@ -19,23 +19,21 @@ var byPassword = []string{"simple", "plain", "scram-sha-1", "scram-sha-256", "sc
 
 // Still refuses a request of a session whose account is gone or disabled, or has ended, or
 // whose password somebody else has reset since it was used. It looks again only if the
-// entry has changed.
+// entry has changed. The request reads the newest state.
 func Still(ctx context.Context, req *request.Request) error {
 	who := req.Session.Who.Load()
 	if !who.HasEntry() || who.IsAdmin() {
 		return nil
 	}
-	s := req.Server.Part.Snapshot()
-	defer s.Close()
+	s := req.Snapshot
 	if s.Unchanged(who.ID, who.Judged.Load()) {
 		return nil
 	}
-	x := req.On(s)
-	state, _, err := identify.StateOf(ctx, x, who)
+	state, _, err := identify.StateOf(ctx, req, who)
 	if err != nil {
 		return err
 	}
-	found, err := req.Server.Policies.Of(ctx, s, x.Known, partition.Located{ID: who.ID, Name: who.Name})
+	found, err := req.Server.Policies.Of(ctx, s, req.Known, partition.Located{ID: who.ID, Name: who.Name})
 	if err != nil {
 		return err
 	}

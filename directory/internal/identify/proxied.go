@@ -39,7 +39,7 @@ func Assume(ctx context.Context, req *request.Request) error {
 		return err
 	}
 	req.Who = who
-	return req.Judged(ctx)
+	return req.Judged(ctx, s)
 }
 
 // above returns the request above rules: who a name belongs to does not depend on

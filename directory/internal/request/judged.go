@@ -8,29 +8,28 @@ import (
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/judge"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
 // ErrAccess refuses what the access rules do not allow.
 var ErrAccess = judge.ErrAccess
 
-// Judged has the access rules of now decide what the request may see and do.
-func (req *Request) Judged(ctx context.Context) error {
+// Judged has the access rules of the newest state decide what the request may see and do.
+func (req *Request) Judged(ctx context.Context, newest *partition.Snapshot) error {
 	if req.Who.IsAdmin() {
 		req.Judge.Unrestrict()
 		return nil
 	}
-	p, err := req.ProgramOf(ctx, req.Who)
+	p, err := req.ProgramOf(ctx, newest, req.Who)
 	if err == nil {
 		req.Judge.By(p)
 	}
 	return err
 }
 
-// ProgramOf returns the access rules of now as they are for an identity on the
-// request's connection.
-func (req *Request) ProgramOf(ctx context.Context, who *settings.Identity) (*acl.Program, error) {
-	newest := req.Server.Part.Snapshot()
-	defer newest.Close()
+// ProgramOf returns the access rules of the newest state as they are for an identity on
+// the request's connection.
+func (req *Request) ProgramOf(ctx context.Context, newest *partition.Snapshot, who *settings.Identity) (*acl.Program, error) {
 	asker := &req.Session.anonymous
 	if who != nil {
 		asker = who.Asker(req.Server.rules)
@@ -42,7 +41,9 @@ func (req *Request) ProgramOf(ctx context.Context, who *settings.Identity) (*acl
 
 // StillReads is MayRead by the rules of now, for requests that last.
 func (req *Request) StillReads(ctx context.Context) error {
-	if err := req.Judged(ctx); err != nil {
+	newest := req.Server.Part.Snapshot()
+	defer newest.Close()
+	if err := req.Judged(ctx, newest); err != nil {
 		return err
 	}
 	return req.Judge.MayRead()
