@@ -7,27 +7,43 @@ DATA ?= data
 LISTEN ?= ldap://127.0.0.1:3890
 SUFFIX = dc=example,dc=com
 
-.PHONY: build run test test-go lint bench fuzz suites hbase hbase-stop clean
+# Without the paths of this machine in what is built, clones share Go's build cache.
+export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
+
+.PHONY: build run test test-go test-long simulation lint bench fuzz suites hbase hbase-stop clean
 
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null)
 
 build:
-	$(GO) build -trimpath -ldflags '-X main.built=$(VERSION)' -o bin/ldapd ./cmd/ldapd
+	$(GO) build -ldflags '-X main.built=$(VERSION)' -o bin/ldapd ./cmd/ldapd
 
 run: build
 	@scripts/run bin/ldapd $(DATA) $(LISTEN) $(SUFFIX)
 
-test: lint test-go
+# Tests of servers and of HBase wait much of their time, which the rest uses.
+test:
+	@$(MAKE) --no-print-directory -j2 test-go lint simulation
 
-# Tests of one package run at a time where they share a JVM or time themselves
-# out; the whole takes some minutes.
+# What takes longest comes first. Only one test process has the HBase at a time:
+# table/hbase, which needs it for a minute, before integration.
 test-go:
 	@scripts/test-needs
-	$(GO) test -timeout 40m ./...
+	$(GO) test -timeout 40m ./table/hbase ./partition ./integration ./...
+
+simulation:
 	$(GO) test ./txn -run '^TestSimulation$$' -seeds 20000
 
 lint:
 	@scripts/lint
+
+# What make test runs with a budget, for as long as it takes to believe it: hours.
+test-long:
+	$(GO) test ./txn -run '^TestRules$$' -rules . -timeout 2h
+	$(GO) test ./internal/model -long -timeout 4h
+	$(GO) test ./account -run GuessesAreBounded -histories 1000000 -timeout 1h
+	$(GO) test ./acl -run TestOracle -oracle 1000000 -timeout 4h
+	$(GO) test ./partition -run SpaceComesBack -people 10000 -rounds 100 -timeout 2h
+	$(GO) test ./integration -run 'TestHistories|SpaceComesBack' -histories 10m -people 500 -rounds 20 -timeout 2h
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -20,6 +20,7 @@ import (
 // are the options to bind as the administrator. Each file begins with the sample
 // directory. -rewrite, given to go test, makes the transcripts anew.
 func TestClients(t *testing.T) {
+	t.Parallel()
 	for _, tool := range []string{"sh", "ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldapmodrdn", "ldapcompare", "ldapwhoami", "ldappasswd"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("no OpenLDAP clients: %v", err)

@@ -30,6 +30,7 @@ type clause struct {
 // order, as it is on the wire. Each RFC is read on a connection of its own, bound as
 // the administrator, on the sample directory as the RFCs before it left it.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	p := serveExample(t)
 	for _, rfc := range conformance {
 		t.Run(rfc.name, func(t *testing.T) {

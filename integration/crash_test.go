@@ -21,6 +21,7 @@ import (
 // last acknowledged operation left it, or as the one that was under way would
 // have: whole, under one name. A check of the store must find nothing.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	rounds := 10
 	if testing.Short() {
 		rounds = 3

@@ -45,6 +45,7 @@ func flip(t *testing.T, name string) {
 // tables in turn: check goes on and says what mends it, reindex mends indexes, export --continue saves the entries that can be read, and a new store is
 // made of them.
 func TestDamagedStore(t *testing.T) {
+	t.Parallel()
 	whole := filepath.Join(t.TempDir(), "store")
 	load(t, whole, peopleLDIF(t, damagedPeople))
 	reindexed, salvaged := 0, 0

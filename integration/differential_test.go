@@ -24,6 +24,7 @@ import (
 // scan and brute force over the entries must find the same, on both engines.
 // LDAPD_DIFFERENTIAL_SEED replays one directory.
 func TestDifferential(t *testing.T) {
+	t.Parallel()
 	directories, filters := 20, 500
 	if testing.Short() {
 		directories = 4

@@ -21,6 +21,7 @@ import (
 // TestStartFails: what keeps a server from starting is told in one line, by the
 // right exit status, without a panic.
 func TestStartFails(t *testing.T) {
+	t.Parallel()
 	served := filepath.Join(t.TempDir(), "store")
 	load(t, served, example)
 	running := serve(t, served)
@@ -167,6 +168,7 @@ func TestUnwritableFolder(t *testing.T) {
 // TestDamagedTable spoils the sorted tables of a store that is served: what
 // cannot be read is an error, never a wrong answer, and the server goes on.
 func TestDamagedTable(t *testing.T) {
+	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
 	load(t, store, example)
 	for _, name := range files(t, store, "*.sst") {

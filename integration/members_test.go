@@ -16,6 +16,7 @@ import (
 // nobody is in anybody's way. That the access log would tell is seen by a counter,
 // for which they are.
 func TestMembersTogether(t *testing.T) {
+	t.Parallel()
 	const group, each = "cn=all," + suffix, 20
 	store := storeKinds[1].make(t)
 	load(t, store, example, bigGroup(t, group))

@@ -25,6 +25,7 @@ import (
 // import all or nothing; and a check must find nothing. (After kill -9 the
 // kernel still has what was written; here it is lost.)
 func TestPowerLoss(t *testing.T) {
+	t.Parallel()
 	seeds := 3
 	if testing.Short() {
 		seeds = 1

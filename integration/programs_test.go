@@ -72,6 +72,7 @@ func serveSecured(t *testing.T) *secured {
 // TestForeignClients runs the foreign clients, all at the same time, on one
 // server.
 func TestForeignClients(t *testing.T) {
+	t.Parallel()
 	p := serveSecured(t)
 	t.Run("clients", func(t *testing.T) { // ends when all have
 		for _, client := range foreignClients {

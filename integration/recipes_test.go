@@ -110,6 +110,7 @@ func freePort(t *testing.T) int {
 
 // TestRecipes runs programs by the configurations of docs/recipes.md.
 func TestRecipes(t *testing.T) {
+	t.Parallel()
 	p := serveSecured(t)
 	t.Run("Postfix", func(t *testing.T) { runPostfix(t, p) })
 	t.Run("Apache", func(t *testing.T) { runApache(t, p) })

@@ -141,6 +141,7 @@ func TestShutdownStuck(t *testing.T) {
 // TestRestart: everything is there again, also in another store that an export
 // was taken into.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	for _, kind := range storeKinds {
 		t.Run(kind.name, func(t *testing.T) {
 			store := kind.make(t)

@@ -28,6 +28,7 @@ import (
 // name are added here; a line break in an assertion is a space here (RFC 4518,
 // 2.2); and hasSubordinates can be asked for but not searched by here.
 func TestSlapd(t *testing.T) {
+	t.Parallel()
 	theirs := startSlapd(t)
 	store := filepath.Join(t.TempDir(), "store")
 	load(t, store, example)

@@ -20,8 +20,8 @@ import (
 )
 
 var (
-	spacePeople = flag.Int("people", 500, "entries that are overwritten until space comes back, in hundreds")
-	spaceRounds = flag.Int("rounds", 20, "times that they are")
+	spacePeople = flag.Int("people", 100, "entries that are overwritten until space comes back, in hundreds")
+	spaceRounds = flag.Int("rounds", 12, "times that they are")
 )
 
 // spacePartition opens a directory on HBase whose commits take small steps in a
@@ -144,6 +144,7 @@ func fillUp(t *testing.T, hb *hbasetest.Instance, rounds int, enough int64) (bef
 // space than what was written once, after a collection, which asks HBase for major
 // compactions.
 func TestSpaceComesBackOnHBase(t *testing.T) {
+	t.Parallel()
 	if os.Getenv(hbasetest.QuorumEnv) != "" {
 		t.Skip("it looks at the files of an HBase of its own")
 	}

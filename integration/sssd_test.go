@@ -13,6 +13,7 @@ import (
 // with getent, by sssd. That needs root, as sssd has its places in the file
 // system; it sees others there, of its own.
 func TestSSSD(t *testing.T) {
+	t.Parallel()
 	wantMounts(t)
 	wantPrograms(t, "/usr/sbin/sssd", "/usr/bin/getent", "/usr/lib/*/sssd/libsss_ldap.so", "/lib/*/libnss_sss.so.2")
 	p := serveSecured(t)

@@ -21,6 +21,7 @@ import (
 // TestSyncreplConsumer has OpenLDAP's server follow ours under a random load,
 // also over restarts of either, and compares them entry by entry.
 func TestSyncreplConsumer(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"refreshAndPersist", "refreshOnly"} {
 		t.Run(mode, func(t *testing.T) {
 			store := filepath.Join(t.TempDir(), "store")

@@ -13,6 +13,7 @@ import (
 // TestTakeOver: after a server is killed nobody waits longer than its lease and a
 // little for what it left undecided.
 func TestTakeOver(t *testing.T) {
+	t.Parallel()
 	store := storeKinds[1].make(t)
 	load(t, store, example)
 	const lease = 3 * time.Second

@@ -41,6 +41,7 @@ func (f *tlsFiles) trusting() *tls.Config {
 // TestTLS is ldaps and StartTLS for go-ldap and OpenLDAP's clients, and a
 // certificate that is renewed while the server runs.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	f := newTLS(t)
 	store := filepath.Join(t.TempDir(), "store")
 	load(t, store, example)
@@ -111,6 +112,7 @@ func ldapwhoami(t *testing.T, f *tlsFiles, p *process) {
 // TestClientCertificates has the clients of Debian, whose TLS is that of GnuTLS,
 // bind by EXTERNAL with certificates of either kind.
 func TestClientCertificates(t *testing.T) {
+	t.Parallel()
 	f := newTLS(t)
 	store := filepath.Join(t.TempDir(), "store")
 	load(t, store, example)
