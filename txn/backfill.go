@@ -8,11 +8,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Fill writes cells into a table that is not read yet, beside all other
-// writers, who write their part of it: what follows from a state is written as of
-// an older commit, so that it lies under all that they write. It is for stores
-// that servers share; there is no write list, so what a Fill leaves when it is cut
-// short is written again, or goes with its table.
+// A Fill writes cells into a table that nobody reads yet, while other writers maintain
+// it. Its cells carry the revision of an older commit, so everything that the others
+// write hides them. It is for stores that servers share. There is no write list: what
+// an interrupted Fill leaves is written again by the next one, or dropped with its
+// table.
 type Fill struct {
 	tx *Tx
 	w  backfiller
@@ -24,8 +24,8 @@ type backfiller interface {
 	applyPart(ctx context.Context, t table.Table, r table.Revision, ms []table.Mutation) error
 }
 
-// Fill begins one as of the commit at: since then all writers have known of the
-// table, which AwaitStep tells.
+// Fill begins a Fill as of the commit at. All writers must have known of the table
+// since then; AwaitStep waits for that.
 func (db *DB) Fill(at table.Revision) (*Fill, error) {
 	if db.peers == nil {
 		return nil, errNotShared
@@ -46,14 +46,14 @@ var errNotShared = errors.New("no other server writes this store: load in bulk")
 
 func (e *cluster) backfiller() (backfiller, error) { return e.holder() }
 
-// Snapshot is the state to fill from. The Fill counts as a transaction that began
+// Snapshot returns the state to fill from. The Fill counts as a transaction that began
 // at it.
 func (f *Fill) Snapshot() *Snapshot { return f.tx.snapshot }
 
-// Stamp is as Tx.Stamp.
+// Stamp returns an id as Tx.Stamp does.
 func (f *Fill) Stamp() table.Revision { return f.tx.Stamp() }
 
-// Write writes mutations; rows have cells only.
+// Write writes mutations. Their rows have cells only.
 func (f *Fill) Write(ctx context.Context, t table.Table, ms ...table.Mutation) error {
 	if f.tx.refused != nil {
 		return f.tx.refused

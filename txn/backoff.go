@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// A backoff says how often the heads are read. Where commits come in or snapshots
-// are asked for they are read all the time; where nothing happens less and less
-// often, down to once in idle. Who then asks for a snapshot wakes it up.
+// A backoff decides how often the heads are read: at the busy interval while there are
+// commits or requests for snapshots, otherwise less and less often, down to the idle
+// interval. A request for a snapshot ends an idle pause.
 type backoff struct {
 	busy, idle time.Duration
 
-	asked  atomic.Int64  // the heads are to be read, if they were not since then
-	bell   chan struct{} // somebody asked
-	wanted atomic.Bool   // somebody asked for a snapshot since they were read
-	dozing atomic.Bool   // they are read less often than when busy
-	read   broadcast     // they were
+	asked  atomic.Int64  // read the heads, if the last reading began before this
+	bell   chan struct{} // signals a change of asked
+	wanted atomic.Bool   // a snapshot was asked for since the last reading
+	dozing atomic.Bool   // the heads are read less often than when busy
+	read   broadcast     // signals each reading
 
 	// Owned by run.
 	interval time.Duration
@@ -24,7 +24,7 @@ type backoff struct {
 	begun    time.Duration // when the last reading began, on the engine's clock
 }
 
-// idlePoll bounds how long the heads are not read where nothing happens.
+// idlePoll bounds the time between two readings of the heads on an idle server.
 const idlePoll = time.Second
 
 func newBackoff(o *Options) *backoff {
@@ -32,8 +32,8 @@ func newBackoff(o *Options) *backoff {
 	return &backoff{busy: o.Poll, idle: idle, bell: make(chan struct{}, 1), interval: o.Poll}
 }
 
-// ask has the heads read soon, unless they were since a time on the engine's
-// clock: many may ask for one reading.
+// ask has the heads read soon, unless a reading began after since, on the engine's
+// clock. Many callers can share one reading.
 func (p *backoff) ask(since time.Duration) {
 	for old := p.asked.Load(); old < int64(since) && !p.asked.CompareAndSwap(old, int64(since)); {
 		old = p.asked.Load()
@@ -44,12 +44,13 @@ func (p *backoff) ask(since time.Duration) {
 	}
 }
 
-// due reports whether the heads are to be read now.
+// due reports whether it is time to read the heads.
 func (p *backoff) due() bool {
 	return p.asked.Load() > int64(p.begun) || !time.Now().Before(p.next)
 }
 
-// await returns when the heads are to be read. Who is in a hurry does not doze.
+// await returns when it is time to read the heads. With hurry it waits for the busy
+// interval at most.
 func (p *backoff) await(ctx context.Context, hurry bool) error {
 	end := p.next
 	if hurry {
@@ -63,7 +64,7 @@ func (p *backoff) await(ctx context.Context, hurry bool) error {
 	return canceled(ctx)
 }
 
-// done notes that the heads were read, and whether they showed commits.
+// done notes that the heads were read, and whether they showed new commits.
 func (p *backoff) done(changed bool) {
 	if p.interval = min(2*p.interval, p.idle); changed || p.wanted.Swap(false) {
 		p.interval = p.busy
@@ -73,7 +74,7 @@ func (p *backoff) done(changed bool) {
 	p.read.Broadcast()
 }
 
-// failed notes that they could not be read.
+// failed notes that the heads could not be read.
 func (p *backoff) failed() {
 	p.interval = p.busy
 	p.dozing.Store(false)

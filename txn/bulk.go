@@ -10,9 +10,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Bulk is one huge commit, written past the usual path: nothing of it is seen
-// until Commit, then all of it. It has no marks: its caller keeps other writers
-// out, and an Update while it lasts fails with ErrConflict.
+// A Bulk is one huge commit, written past the usual path. Nothing of it is visible
+// until Commit, and then all of it. It has no marks, so its caller keeps other writers
+// out: an Update during the load fails with ErrConflict.
 type Bulk struct {
 	db     *DB
 	loader loader
@@ -23,13 +23,13 @@ type Bulk struct {
 type loader interface {
 	stamp() table.Revision
 	write(ctx context.Context, t string, ms []table.Mutation) error
-	// commit ends the load, also when it fails.
+	// commit ends the load, even if it fails.
 	commit(ctx context.Context, message []byte) (table.Revision, error)
 	abort(ctx context.Context) error
 }
 
-// Bulk begins a load. On stores that are neither Batcher nor Bulker the rows
-// are written as they come, at a revision that stays invisible until Commit.
+// Bulk begins a load. On a store that is neither a Batcher nor a Bulker the rows are
+// written as they come, at a revision that stays invisible until Commit.
 func (db *DB) Bulk(ctx context.Context, o table.BulkOptions) (*Bulk, error) {
 	if err := db.commits.writable(); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (db *DB) Bulk(ctx context.Context, o table.BulkOptions) (*Bulk, error) {
 	return &Bulk{db: db, loader: l}, nil
 }
 
-// Stamp is as Tx.Stamp.
+// Stamp returns an id as Tx.Stamp does.
 func (b *Bulk) Stamp() table.Revision { return b.loader.stamp() }
 
 // Write adds mutations; it may be called concurrently. Cells of one row may
@@ -131,8 +131,8 @@ func (e *embedded) showBulk(r table.Revision) {
 	e.show(r, n)
 }
 
-// hidden writes cells at a revision that nobody sees, each part of the write
-// list before the cells it names.
+// hidden writes cells at an invisible revision. It writes each part of the write list
+// before the cells that the part names.
 type hidden struct {
 	db  *DB
 	rec *journal.Record

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// clusterLoad is a load whose cells lie hidden below the head, as an undecided
-// commit, until it is decided and published.
+// clusterLoad is a load whose cells stay hidden below the head, as those of an
+// undecided commit, until it is decided and published.
 type clusterLoad struct {
 	*hidden
 	w *writer
@@ -49,7 +49,7 @@ func (e *cluster) bulk(ctx context.Context, _ table.BulkOptions) (loader, error)
 	return l, nil
 }
 
-// announce returns when everybody sees a load as undecided.
+// announce returns when every server sees the load as undecided.
 func (w *writer) announce(ctx context.Context, p *pendingCommit) error {
 	for {
 		if err := w.alive(); err != nil {
@@ -75,9 +75,9 @@ func (e *cluster) alone(ctx context.Context) error {
 	return w.awaitAlone(ctx)
 }
 
-// awaitAlone returns when no other server writes. A load, which was announced,
-// has no marks to be seen by, so it asks for this; see also cluster.loading. A
-// server that is silent may be dead, and is waited for until it is recovered.
+// awaitAlone returns when no other server writes. An announced load has no marks that
+// other servers could find, so it must wait for this; see also cluster.loading. A
+// silent server may be dead: awaitAlone waits until it is recovered.
 func (w *writer) awaitAlone(ctx context.Context) error {
 	first := map[revision.Slot][]byte{}
 	for {

@@ -8,17 +8,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 )
 
-// changes says of every entry, and of whatever has a key, when it was changed last:
-// the ordinal of the newest state that shows a change of it. They share stripes, so
-// an answer can be too new but never too old.
+// changes records when each entry, and each thing with a key, was last changed: the
+// ordinal of the newest state that shows a change of it. Several of them share a
+// stripe, so an answer can be too new but never too old.
 //
-// A commit's stripes are raised to n before the state of ordinal n, the first
-// that shows it, can be had from DB.Snapshot. So whoever holds a snapshot of
-// ordinal o >= n sees them raised: if a stripe is at most since, every commit
-// that touched its entries was shown by the state of ordinal since already.
+// A commit raises its stripes to n before DB.Snapshot can return the state of ordinal
+// n, the first that shows the commit. So a reader with a snapshot of ordinal o >= n
+// sees the stripes raised: if a stripe is at most since, the state of ordinal since
+// already showed every commit that touched its entries.
 type changes struct {
 	all     atomic.Uint64
-	stripes []atomic.Uint64 // a power of two
+	stripes []atomic.Uint64 // their number is a power of two
 	latest  latest
 }
 
@@ -26,7 +26,8 @@ func (c *changes) stripe(hash uint64) *atomic.Uint64 {
 	return &c.stripes[(hash^hash>>32)&uint64(len(c.stripes)-1)]
 }
 
-// hash mixes all bytes of an id, which need not be random: imports bring their own.
+// hash mixes all bytes of an id. They need not be random, because imports bring ids of
+// their own.
 func hash(id entry.ID) uint64 {
 	h := uint64(14695981039346656037)
 	for _, b := range id {
@@ -64,13 +65,13 @@ func raise(a *atomic.Uint64, n uint64) {
 	}
 }
 
-// latest remembers what the latest commits touched together, so that what a cache has
-// for a key can be brought up to date instead of being read again.
+// latest records what recent commits touched together, so that a cache can update what
+// it has for a key instead of reading it again.
 type latest struct {
 	mu      sync.Mutex
-	commits []touched // ordinals do not fall
+	commits []touched // in ascending order of ordinals
 	weight  int       // ids and keys of all commits
-	since   uint64    // every commit of a larger ordinal is in commits
+	since   uint64    // commits has every commit of a larger ordinal
 }
 
 type touched struct {
@@ -101,15 +102,16 @@ func (l *latest) add(ids []entry.ID, keys []uint64, n uint64) {
 	l.commits = slices.Delete(l.commits, 0, drop)
 }
 
-// forget says that anything may have changed at the ordinal n.
+// forget notes that anything may have changed at ordinal n.
 func (l *latest) forget(n uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.commits, l.weight, l.since = nil, 0, max(l.since, n)
 }
 
-// with returns the ids that commits beyond the ordinal since touched together with a
-// key, sorted and each once; false if that is no longer known.
+// with returns the ids that commits after ordinal since touched together with a key,
+// sorted and without duplicates. It returns false if it no longer knows all of those
+// commits.
 func (l *latest) with(key, since uint64) (ids []entry.ID, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,38 +11,38 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// A Checkpoint is a moment that stays readable past retention.
+// A Checkpoint is a revision that stays readable beyond the retention of history.
 type Checkpoint = journal.Checkpoint
 
 // Errors of checkpoints.
 var (
-	// ErrCheckpoint: there is none of that name.
+	// ErrCheckpoint: there is no checkpoint of that name.
 	ErrCheckpoint = errors.New("no such checkpoint")
-	// ErrCheckpointExists: there is one already.
+	// ErrCheckpointExists: there is already a checkpoint of that name.
 	ErrCheckpointExists = errors.New("there is a checkpoint of that name")
-	// ErrCheckpointName: a checkpoint cannot be called so.
+	// ErrCheckpointName: the name is not valid for a checkpoint.
 	ErrCheckpointName = errors.New("not a name for a checkpoint")
 )
 
-// maxCheckpoints bounds them: each costs garbage collection a comparison a cell
-// and may keep a version of it.
+// maxCheckpoints bounds their number. Each one costs garbage collection a comparison
+// per cell and may keep a version of the cell.
 const maxCheckpoints = 1000
 
-// checkpointName is what no time is and, except revisions, nothing else that
-// stands for a moment.
+// checkpointName matches no time. It matches some revisions, and "now", which
+// IsCheckpointName excludes.
 var checkpointName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,63}$`)
 
-// IsCheckpointName reports whether a checkpoint may be called s: a letter, then up
-// to 63 letters, digits, dots, hyphens and underscores, that are not "now" and no
+// IsCheckpointName reports whether s is valid as the name of a checkpoint: a letter,
+// then up to 63 letters, digits, dots, hyphens and underscores, and neither "now" nor a
 // revision.
 func IsCheckpointName(s string) bool {
 	_, err := revision.Parse(s)
 	return err != nil && s != "now" && checkpointName.MatchString(s)
 }
 
-// Checkpoint keeps the moment of all that is committed now. The moment is one
-// revision: nothing will be committed at or below it any more, so it is the same
-// state on every server, and all that garbage collection has to know.
+// Checkpoint keeps the state of everything that is committed now. Nothing can be
+// committed at or below its revision any more. So the revision names the same state on
+// every server, and is all that garbage collection has to know.
 func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 	if !IsCheckpointName(name) {
 		return Checkpoint{}, fmt.Errorf("%w: %q: a letter and up to 63 letters, digits, '.', '_' and '-'", ErrCheckpointName, name)
@@ -57,7 +57,7 @@ func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 	if err := db.CatchUp(ctx); err != nil {
 		return Checkpoint{}, err
 	}
-	// The snapshot keeps garbage collection off until the checkpoint does.
+	// The snapshot holds off garbage collection until the checkpoint does.
 	s, err := db.At(ctx, db.current.Load().max)
 	if err != nil {
 		return Checkpoint{}, err
@@ -78,7 +78,7 @@ func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 // Checkpoints lists all checkpoints, by name.
 func (db *DB) Checkpoints(ctx context.Context) ([]Checkpoint, error) { return db.log.Checkpoints(ctx) }
 
-// FindCheckpoint returns one checkpoint, or ErrCheckpoint.
+// FindCheckpoint returns the checkpoint of that name, or ErrCheckpoint.
 func (db *DB) FindCheckpoint(ctx context.Context, name string) (Checkpoint, error) {
 	all, err := db.Checkpoints(ctx)
 	if err != nil {
@@ -92,8 +92,8 @@ func (db *DB) FindCheckpoint(ctx context.Context, name string) (Checkpoint, erro
 	return Checkpoint{}, fmt.Errorf("%w: %s", ErrCheckpoint, name)
 }
 
-// DeleteCheckpoint returns a moment up: what only it kept goes with the next
-// garbage collection.
+// DeleteCheckpoint removes a checkpoint. The next garbage collection removes what only
+// it kept.
 func (db *DB) DeleteCheckpoint(ctx context.Context, name string) error {
 	c, err := db.FindCheckpoint(ctx, name)
 	if err != nil {

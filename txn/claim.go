@@ -11,17 +11,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A claimer takes slots for a cluster's engine, again and again until it has one. It is
-// run's.
+// A claimer takes slots for a cluster's engine. It tries again until it has one. Only
+// run uses it.
 type claimer struct {
 	e      *cluster
-	retry  time.Time      // not to claim before
-	failed int            // claims in a row
-	issued table.Revision // an id above all that former writers here issued
+	retry  time.Time      // no claim before this
+	failed int            // failed claims in a row
+	issued table.Revision // above all ids that former writers of this engine issued
 }
 
-// claim takes the first free slot. It comes to nothing, without an error, if
-// another server was quicker or loads in bulk.
+// claim takes the first free slot. It returns nil without a slot if another server was
+// quicker or is loading in bulk.
 func (c *claimer) claim(ctx context.Context) error {
 	e := c.e
 	if e.db.o.ReadOnly || e.writer.Load() != nil || time.Now().Before(c.retry) {
@@ -40,15 +40,15 @@ func (c *claimer) claim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !done { // another server took it: look again soon, but not all at once
+	if !done { // another server took it: look again soon, after a random pause
 		c.failed++
 		c.retry = time.Now().Add(jittered(e.db.o.Poll*time.Duration(min(c.failed, 8)), e.db.o.random()))
 		return nil
 	}
 	w.raw = raw
 	w.renewed.Store(int64(sent))
-	// The first snapshot is read after the claim is acknowledged: a commit
-	// shown between the reading above and the claim is not to be missed.
+	// Read the first snapshot after the claim is acknowledged. It must not miss a
+	// commit that was shown between the reading above and the claim.
 	if err := e.refresh(ctx, w); err != nil {
 		return err
 	}
@@ -63,9 +63,9 @@ func (c *claimer) claim(ctx context.Context) error {
 	return nil
 }
 
-// loading reports whether another server is loading in bulk, which bears no
-// other writer. A load announces itself as undecided and then looks for others,
-// a claimer announces itself and then looks for loads: one of them sees the other.
+// loading reports whether another server is loading in bulk, which excludes other
+// writers. A load announces itself as undecided and then looks for others. A claimer
+// announces itself and then looks for loads. So one of them sees the other.
 func (c *claimer) loading(ctx context.Context, but revision.Slot) (bool, error) {
 	e := c.e
 	ctx, cancel := e.deadline(ctx)
@@ -88,8 +88,8 @@ func (c *claimer) loading(ctx context.Context, but revision.Slot) (bool, error) 
 	return false, nil
 }
 
-// newWriter prepares the first free slot's next incarnation. Its ids are above
-// every head and above all that the predecessor in the slot may have issued.
+// newWriter prepares the first free slot's next incarnation. Its ids are above every
+// head and above all that the slot's previous holder may have issued.
 func (c *claimer) newWriter() (*writer, error) {
 	e := c.e
 	slot := revision.Slot(1)
@@ -120,7 +120,8 @@ func (c *claimer) newWriter() (*writer, error) {
 	return w, nil
 }
 
-// may asks the store for its time before ids are announced.
+// may reports whether this server's clock allows it to announce ids. It reads the
+// store's time for that.
 func (c *claimer) may(ctx context.Context) (bool, error) {
 	e := c.e
 	limited, cancel := e.deadline(ctx)

@@ -13,22 +13,21 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// cluster is the engine of stores that are atomic only per row, as HBase, and
-// that many servers open, each with a slot of its own. One goroutine, run, does
-// all that concerns the own cell in the heads row and the state shown. It claims a
-// slot and is a writer, see there; a server that only reads, or is about to have
-// a slot, polls.
+// cluster is the engine of stores that are atomic only per row, as HBase, and that many
+// servers open, each with a slot of its own. One goroutine, run, changes this server's
+// cell in the heads row and the state shown. It claims a slot and then acts as a writer
+// (see there). A server that only reads, or has no slot yet, polls.
 type cluster struct {
 	db     *DB
 	start  time.Time    // base of the monotonic clock
 	read   atomic.Int64 // when the heads shown were read, since start
 	poll   *backoff
 	writer atomic.Pointer[writer]
-	turned atomic.Int64 // when a loop went round last, since start
+	turned atomic.Int64 // when a loop last came round, since start
 
-	// What the store's clock showed when this engine began; 0: it has none.
+	// The store's clock when this engine began; 0 if the store has none.
 	storeTime atomic.Int64
-	warned    bool // of commits that lead the store's clock; owned by run
+	warned    bool // that commits lead the store's clock; owned by run
 
 	// Owned by run.
 	heads   *journal.Heads
@@ -38,7 +37,7 @@ type cluster struct {
 
 	background context.Context // ends when the engine closes
 	stop       context.CancelCauseFunc
-	done       sync.WaitGroup // run and what it started
+	done       sync.WaitGroup // run and the goroutines that it started
 }
 
 func openCluster(ctx context.Context, db *DB) error {
@@ -86,8 +85,8 @@ func (e *cluster) deadline(ctx context.Context) (context.Context, context.Cancel
 	return context.WithTimeout(ctx, e.db.o.Lease)
 }
 
-// fresh returns why the state shown is too old to be read. Where it was not
-// asked for a while the heads are read first.
+// fresh returns why the state shown is too old to be read, or nil. If nobody has asked
+// for a while, it reads the heads first.
 func (e *cluster) fresh() error {
 	if age := e.age(); age > e.db.o.Poll/2 {
 		if !e.poll.wanted.Load() {
@@ -96,13 +95,13 @@ func (e *cluster) fresh() error {
 		if age > 2*e.db.o.Poll && e.poll.dozing.Load() {
 			ctx, cancel := context.WithTimeout(e.background, e.db.o.Poll)
 			defer cancel()
-			e.awaitRead(ctx) // a store that does not answer so soon is no failure yet
+			e.awaitRead(ctx) // a slow answer is no failure yet
 		}
 	}
 	return e.stale()
 }
 
-// age is how long ago the heads of the state shown were read.
+// age returns how long ago the heads of the state shown were read.
 func (e *cluster) age() time.Duration {
 	return time.Since(e.start) - time.Duration(e.read.Load())
 }
@@ -114,7 +113,7 @@ func (e *cluster) stale() error {
 	return nil
 }
 
-// awaitRead waits for a reading of the heads that begins from now on.
+// awaitRead waits for a reading of the heads that begins after the call.
 func (e *cluster) awaitRead(ctx context.Context) error {
 	asked := time.Since(e.start)
 	for {
@@ -132,7 +131,7 @@ func (e *cluster) awaitRead(ctx context.Context) error {
 	}
 }
 
-// awaitEvent waits for an event, up to a bound.
+// awaitEvent waits for an event, or for bound at most.
 func awaitEvent(ctx context.Context, event <-chan struct{}, bound time.Duration) error {
 	t := time.NewTimer(bound)
 	defer t.Stop()
@@ -145,9 +144,9 @@ func awaitEvent(ctx context.Context, event <-chan struct{}, bound time.Duration)
 	return nil
 }
 
-// refresh reads the heads and shows their state. What the own commits of w,
-// which the state shows for the first time, have changed is known; what others
-// changed is looked up in the journal.
+// refresh reads the heads and shows their state. If w is set, the changes of the
+// commits of w that the state shows for the first time are in memory. Those of other
+// servers' commits are read from the journal.
 func (e *cluster) refresh(ctx context.Context, w *writer) error {
 	limited, cancel := e.deadline(ctx)
 	defer cancel()
@@ -160,8 +159,8 @@ func (e *cluster) refresh(ctx context.Context, w *writer) error {
 	}
 	e.others.look(h)
 	if w != nil {
-		// Ids respect causality: every later one is above all that the state
-		// shows, whatever the clocks of its writers say.
+		// Ids respect causality: every later id is above all that the state shows,
+		// whatever the clocks of other writers say.
 		w.clock.Observe(h.Max())
 	}
 	changed := false
@@ -196,9 +195,9 @@ func (e *cluster) advance(ctx context.Context, h *journal.Heads, w *writer) (cha
 	return changed
 }
 
-// noteChanges raises the stripes of what the slots of others show for the first
-// time, and reports whether there was anything. If that cannot be learned,
-// everything counts as changed.
+// noteChanges raises the stripes of the commits of other servers that h shows for the
+// first time, and reports whether there are any. If it cannot learn what they changed,
+// it counts everything as changed.
 func (e *cluster) noteChanges(ctx context.Context, h *journal.Heads, w *writer, n uint64) (changed bool) {
 	for _, s := range h.Slots() {
 		if w != nil && w.slot == s || bytes.Equal(h.Raw(s), e.heads.Raw(s)) {
@@ -227,13 +226,13 @@ func (e *cluster) noteChanges(ctx context.Context, h *journal.Heads, w *writer, 
 	return changed
 }
 
-// holds reports whether a slot's holder may still commit, or left things
+// holds reports whether the holder of a slot may still commit, or left commits
 // undecided.
 func holds(c revision.Cell) bool {
 	return c.Kind == revision.Server && (c.State == revision.Open || c.State == revision.Recovering)
 }
 
-// shown returns the heads that the state shown was made of.
+// shown returns the heads of the state shown.
 func (e *cluster) shown() *revision.Vector { return e.db.current.Load().heads }
 
 func (e *cluster) writable() error {
@@ -244,8 +243,8 @@ func (e *cluster) writable() error {
 	return w.alive()
 }
 
-// holder returns the writer of this server's slot, or the reason why it has none. The
-// slot may be taken again at any moment, so the answer is one of now.
+// holder returns the writer of this server's slot, or why it has none. Another server
+// may take the slot at any moment, so the answer may be out of date at once.
 func (e *cluster) holder() (*writer, error) {
 	if w := e.writer.Load(); w != nil {
 		return w, nil
@@ -281,7 +280,7 @@ func (e *cluster) stamp() (table.Revision, error) {
 
 func (e *cluster) catchUp(ctx context.Context) error { return e.awaitRead(ctx) }
 
-// wait returns when a state is shown, or after a moment.
+// wait returns when a new state is shown, or after a short time.
 func (e *cluster) wait(ctx context.Context, c *conflict) error {
 	if c.revision != 0 {
 		w, err := e.holder()
@@ -297,8 +296,8 @@ func (e *cluster) wait(ctx context.Context, c *conflict) error {
 	return awaitEvent(ctx, next, e.db.o.Poll)
 }
 
-// awaitVisible returns when the state shown has another server's decided commit,
-// or after two leases: by then somebody has recovered that server.
+// awaitVisible returns when the state shown has another server's decided commit, or
+// after two leases: by then that server has been recovered.
 func (e *cluster) awaitVisible(ctx context.Context, r table.Revision) error {
 	end := time.Now().Add(2 * e.db.o.Lease)
 	for try := 0; time.Now().Before(end); try++ {
@@ -314,7 +313,7 @@ func (e *cluster) awaitVisible(ctx context.Context, r table.Revision) error {
 	return nil
 }
 
-// pastPatience bounds how long At waits for what is being decided.
+// pastPatience bounds how long At waits for undecided commits.
 const pastPatience = 2 * time.Second
 
 func (e *cluster) at(ctx context.Context, r table.Revision) (*Snapshot, error) {
@@ -342,7 +341,7 @@ func (e *cluster) until(ctx context.Context, r table.Revision) (*Snapshot, error
 	}
 }
 
-// nobodyWrites reports whether no server has a slot: whoever takes one issues ids
+// nobodyWrites reports whether no server has a slot. A server that takes one issues ids
 // of a later time.
 func nobodyWrites(v *revision.Vector) bool {
 	for _, s := range v.Slots() {
@@ -362,9 +361,9 @@ func (e *cluster) atFrontier(f revision.Frontier) *Snapshot {
 	return &Snapshot{db: e.db, view: past, heads: v, max: past.Max(), low: past.Low()}
 }
 
-// bounds are those of one reading of the heads. Time is that of the store: a
-// server whose clock is ahead forgets nothing sooner. The open server of the
-// lowest slot collects for all; two for a moment do no harm.
+// bounds returns what one reading of the heads allows to collect. Its time is the
+// store's, so that a server whose clock is ahead removes nothing too early. The open
+// server of the lowest slot collects for all. Two collectors for a moment do no harm.
 func (e *cluster) bounds(ctx context.Context) (*bounds, error) {
 	ctx, cancel := e.deadline(ctx)
 	defer cancel()

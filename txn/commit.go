@@ -14,13 +14,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// applySize is the number of rows sent at once, between two looks at the lease.
+// applySize is the number of rows sent at once. The lease is checked between two such
+// parts.
 const applySize = 1024
 
-// commit makes a transaction durable and shows it: journal row, cells with
-// marks, a look at the marks of others, decision, head, each acknowledged before
-// the next ("Commit" in transactions.md). Conflicts within this server are found
-// in memory before any of that.
+// commit makes a transaction durable and shows it: it writes the journal row, then the
+// cells with their marks, reads the marks of others, writes the decision, and publishes
+// the head, each acknowledged before the next ("Commit" in transactions.md). Conflicts
+// within this server are found in memory before any of that.
 func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict, error) {
 	w, err := e.holder()
 	if err != nil {
@@ -35,8 +36,8 @@ func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict
 		return 0, met, err
 	}
 	p.rec.Message, p.rec.Prio = tx.message, tx.prio
-	// The client's patience must not leave half a commit: from here on it is
-	// carried to its end, or to the end of the lease.
+	// A client that stops waiting must not leave half a commit: from here on it runs to
+	// its end, or to the end of the lease.
 	ctx = context.WithoutCancel(ctx)
 	if err := w.begin(ctx, p, writes); err != nil {
 		w.finalise(p, journal.Aborted)
@@ -61,7 +62,7 @@ func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict
 	return p.rec.Revision, nil, w.awaitShown(p)
 }
 
-// allocate looks for conflicts and allocates the revision.
+// allocate checks for conflicts within this server and allocates the revision.
 func (w *writer) allocate(tx *Tx) (*pendingCommit, *conflict, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +88,7 @@ func (w *writer) allocate(tx *Tx) (*pendingCommit, *conflict, error) {
 	return p, nil, nil
 }
 
-// newCommit returns a record its revision; the caller holds w.mu.
+// newCommit allocates the revision of a record. The caller holds w.mu.
 func (w *writer) newCommit(rec *journal.Record) (*pendingCommit, error) {
 	r, err := w.clock.Next()
 	if err != nil {
@@ -99,8 +100,8 @@ func (w *writer) newCommit(rec *journal.Record) (*pendingCommit, error) {
 	return p, nil
 }
 
-// begin writes the journal's row with the write list, before any cell: what a
-// crash leaves can be found by it.
+// begin writes the journal's row with the write list before any cell, so that recovery
+// can find all cells that a crash leaves.
 func (w *writer) begin(ctx context.Context, p *pendingCommit, writes []table.Write) error {
 	var lists []journal.Rows
 	n := 0
@@ -125,7 +126,7 @@ func (w *writer) begin(ctx context.Context, p *pendingCommit, writes []table.Wri
 	return nil
 }
 
-// step does one thing at the store, if the lease lets it be sent.
+// step calls do once, if the lease still allows sending mutations.
 func (w *writer) step(ctx context.Context, do func(context.Context) error) error {
 	if err := w.alive(); err != nil {
 		return err
@@ -135,8 +136,8 @@ func (w *writer) step(ctx context.Context, do func(context.Context) error) error
 	return unanswered(ctx, do(limited))
 }
 
-// unanswered is the error of a step that ran into its deadline: the store does
-// not answer. The caller's own deadline is another matter.
+// unanswered returns the error of a step that ran into its own deadline: the store does
+// not answer. It leaves errors of the caller's deadline alone.
 func unanswered(ctx context.Context, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return fmt.Errorf("%w: %w", table.ErrUnavailable, err)
@@ -162,8 +163,8 @@ func (w *writer) apply(ctx context.Context, p *pendingCommit, writes []table.Wri
 	return g.Wait()
 }
 
-// applyPart tries a second time what may be a passing failure: an Apply can be
-// repeated.
+// applyPart applies mutations and retries once after a failure that may pass: an Apply
+// can be repeated.
 func (w *writer) applyPart(ctx context.Context, t table.Table, r table.Revision, ms []table.Mutation) error {
 	do := func(ctx context.Context) error { return t.Apply(ctx, r, ms) }
 	err := w.step(ctx, do)
@@ -173,9 +174,9 @@ func (w *writer) applyPart(ctx context.Context, t table.Table, r table.Revision,
 	return err
 }
 
-// decide makes the commit final, unless another server was quicker to abort it:
-// then it lost. If the answer is lost the question is asked again in the
-// background, and the client learns that nobody knows yet.
+// decide makes the commit final, unless another server has aborted it: then it returns
+// a conflict. If the answer is lost, the question is asked again in the background, and
+// the client gets ErrUnknown.
 func (w *writer) decide(ctx context.Context, p *pendingCommit) (*conflict, error) {
 	if err := w.alive(); err != nil {
 		w.resolver.later(p) // nothing was sent, so it can only be aborted
@@ -206,7 +207,7 @@ func (w *writer) awaitShown(p *pendingCommit) error {
 	case <-w.lost:
 	}
 	select {
-	case <-p.shown: // it was, before the slot was lost
+	case <-p.shown: // it was shown before the slot was lost
 		return nil
 	default:
 		return fmt.Errorf("%w: the lease was lost before %s was published", ErrUnknown, p.rec.Revision)
@@ -230,8 +231,8 @@ func (w *writer) finalise(p *pendingCommit, s journal.State) {
 	w.signal()
 }
 
-// rollBack returns a commit up that has not been decided: it can only be aborted
-// from here on, by this server or by who recovers its slot.
+// rollBack aborts an undecided commit and removes its cells. From here on it can only
+// be aborted, by this server or by the one that recovers its slot.
 func (w *writer) rollBack(ctx context.Context, p *pendingCommit) {
 	err := w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Rollback(ctx, p.rec) })
 	if err != nil {
@@ -247,7 +248,7 @@ func addCell(ms []table.Mutation, row []byte, c table.Cell) []table.Mutation {
 	if !ok {
 		ms = slices.Insert(ms, i, table.Mutation{Row: row})
 	}
-	// The transaction's own cells must not grow under its feet.
+	// The transaction's own slice of cells must not change.
 	ms[i].Cells = append(slices.Clip(ms[i].Cells), c)
 	return ms
 }

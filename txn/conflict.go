@@ -17,8 +17,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// withMarks adds the cells that tell other servers what the transaction does to
-// its rows: a qualifier is the kind, the slot and, of one value, its hash.
+// withMarks adds the cells that tell other servers what the transaction does to its
+// rows. A qualifier is the kind, the slot and, for MarkValue, the hash.
 func withMarks(writes []table.Write, marks []markRow, slot revision.Slot) []table.Write {
 	at := map[string]int{}
 	for i := range writes {
@@ -48,7 +48,7 @@ func markCell(m Mark, slot revision.Slot) table.Cell {
 	return table.Cell{Family: table.MarkFamily, Qualifier: q, Value: v}
 }
 
-// parseMark reads a mark's cell.
+// parseMark decodes a mark's cell.
 func parseMark(c *table.Cell) (Mark, error) {
 	q := c.Qualifier
 	m := Mark{Deletes: len(c.Value) > 0 && c.Value[0] == deleting}
@@ -63,11 +63,11 @@ func parseMark(c *table.Cell) (Mark, error) {
 	return m, nil
 }
 
-// meetOthers looks at the marks of the rows that a commit marked, after its own
-// are there, and resolves the conflicts that it finds (steps 4 and 5 of
-// "Commit"). A conflict is any mark that the transaction's snapshot does not
-// show: of two commits that do not see each other, the one that looks later
-// finds the other's marks.
+// meetOthers reads the marks of other commits on the rows that a commit marked, after
+// its own marks are written, and resolves the conflicts that it finds (steps 4 and 5 of
+// "Commit"). A conflict is any mark that the transaction's snapshot does not show: of
+// two commits that do not see each other, the one that reads later finds the other's
+// marks.
 func (w *writer) meetOthers(ctx context.Context, tx *Tx, p *pendingCommit) (*conflict, error) {
 	if len(tx.markRows) == 0 {
 		return nil, nil
@@ -88,8 +88,8 @@ func (w *writer) meetOthers(ctx context.Context, tx *Tx, p *pendingCommit) (*con
 	return nil, nil
 }
 
-// conflicting returns the revisions, sorted, whose marks a transaction may not
-// ignore.
+// conflicting returns the revisions of the marks that conflict with those of a
+// transaction, sorted.
 func (w *writer) conflicting(ctx context.Context, tx *Tx, own table.Revision) ([]table.Revision, error) {
 	tables := map[string]map[string][]Mark{} // the transaction's marks by table and row
 	for _, m := range tx.markRows {
@@ -154,9 +154,9 @@ func (w *writer) conflictingIn(ctx context.Context, name string, marks map[strin
 	return met, nil
 }
 
-// resolveConflict decides between a commit and another one, r, that does not see it
-// and that it does not see. Heads were read after r's mark was. It returns a conflict if
-// r stands or goes first; else r is aborted when it returns.
+// resolveConflict decides between a commit and another one, r, neither of which sees
+// the other. The heads were read after r's mark. It returns a conflict if r is
+// committed or goes first. Otherwise r is aborted when it returns.
 func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own *journal.Record, r table.Revision) (*conflict, error) {
 	for {
 		switch {
@@ -180,8 +180,8 @@ func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own 
 		case other.State == journal.Pending && goesFirst(&other, own):
 			return &conflict{revision: r, undecided: true}, nil
 		}
-		// It is older work that waits for no younger one: take the other back.
-		// One that has no row has left a cell by accident and never begins.
+		// The own commit is older and does not wait for a younger one: abort the other.
+		// If that has no journal row, its cells are leftovers and it never begins.
 		err := w.step(ctx, func(ctx context.Context) (err error) {
 			if other.State == journal.None {
 				_, err = w.e.db.log.Forbid(ctx, r, w.e.db.o.random())
@@ -196,7 +196,7 @@ func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own 
 	}
 }
 
-// goesFirst says which of two pending commits has waited longer.
+// goesFirst reports whether a has priority over b, because it has waited longer.
 func goesFirst(a, b *journal.Record) bool {
 	if a.Prio != b.Prio {
 		return a.Prio < b.Prio
@@ -204,9 +204,9 @@ func goesFirst(a, b *journal.Record) bool {
 	return a.Revision < b.Revision
 }
 
-// await returns when another server's commit, to which this one lost, is
-// decided: soon by itself, after a lease by force. It has the heads read, since
-// the next attempt needs the state that shows it.
+// await returns when another server's commit, to which this one lost, is decided:
+// usually soon, and by recovery after a lease. It has the heads read, since the next
+// attempt needs the state that shows that commit.
 func (w *writer) await(ctx context.Context, c *conflict) error {
 	patience := time.Now().Add(w.e.db.o.Lease)
 	random := w.e.db.o.random()

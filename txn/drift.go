@@ -7,27 +7,29 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Ids are times, and those of all servers are above what they have seen: one whose
-// clock is an hour ahead would take all others along. So every server measures its
-// clock by the store's, which is that of the last write of its own cell, and
-// commits nothing while it leads that by more than Options.Drift: a fast clock
-// stops its owner and nobody else. A slow one needs no rule: ids never go back.
+// Ids are times, and every server issues ids above all that it has seen. So one server
+// whose clock is an hour ahead would advance all others. To prevent that, every server
+// compares its clock with the store's, taken from the last write of its own cell, and
+// commits nothing while it leads by more than Options.Drift: a fast clock stops its
+// owner and nobody else. A slow clock needs no rule, since ids never go back.
 
-// measure notes that the store's clock showed a time no sooner than asked, on the
-// engine's clock. The zero Time is of a store without a clock.
+// measure notes that the store's clock showed at when the engine's clock showed asked
+// or later. The zero Time means a store without a clock.
 func (e *cluster) measure(at time.Time, asked time.Duration) {
 	if !at.IsZero() {
 		e.storeTime.Store(at.Add(-asked).UnixNano())
 	}
 }
 
-// latest is the time up to which ids may lead, if the store has a clock.
+// latest returns the time up to which ids may lead, and false if the store has no
+// clock.
 func (e *cluster) latest() (time.Time, bool) {
 	zero := e.storeTime.Load()
 	return time.Unix(0, zero).Add(time.Since(e.start) + e.db.o.Drift), zero != 0
 }
 
-// wall is this server's clock, as far as it may be believed.
+// wall returns the time of this server's clock, limited to what the store's clock
+// allows.
 func (e *cluster) wall() time.Time {
 	now := e.db.o.Now()
 	if latest, ok := e.latest(); ok && now.After(latest) {
@@ -46,8 +48,8 @@ func (e *cluster) drifted() error {
 	return nil
 }
 
-// watchDrift warns, once, of commits that lead the store's clock: by another server
-// that was not stopped, or from a time when the store's clock was wrong.
+// watchDrift warns, once, if commits lead the store's clock. Another server with a fast
+// clock was not stopped, or the store's clock was wrong at times.
 func (e *cluster) watchDrift() {
 	latest, ok := e.latest()
 	newest := e.heads.Max().Time()

@@ -14,18 +14,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// onlySlot is the slot of the only server of a store that one process holds.
+// onlySlot is the slot of the server of a store that one process holds.
 const onlySlot revision.Slot = 1
 
-// embedded commits atomic batches on a store that this process has for itself.
+// embedded commits atomic batches on a store that only this process has open.
 //
-// A commit allocates its revision and hands its batch to the store under one
-// lock, so revisions are in the order of the store's log. It then waits, with
-// others, for the log to be synced, and shows its revision as the new head. The
-// head shows smaller revisions too whose own wait has not returned: they stand
-// before it in the log, of which a crash leaves a prefix, so they are as durable
-// as it is. After a crash the head is the largest revision in the journal;
-// what it shows beyond the last acknowledged commit is whole, since a batch is.
+// A commit allocates its revision and hands its batch to the store under one lock, so
+// revisions are in the order of the store's log. It then waits, with others, for the
+// log to be synced, and shows its revision as the new head. The head also shows smaller
+// revisions whose own wait has not returned yet. They come earlier in the log, and a
+// crash leaves a prefix of the log, so they are just as durable. After a crash the head
+// is the largest revision in the journal. What it shows beyond the last acknowledged
+// commit is whole, because a batch is atomic.
 type embedded struct {
 	db      *DB
 	batcher table.Batcher
@@ -35,11 +35,11 @@ type embedded struct {
 	ordinal uint64     // of the last commit
 	recent  *recent
 
-	showing sync.Mutex // orders states shown
+	showing sync.Mutex // held to show a state
 	broken  atomic.Pointer[error]
 
-	// late counts commits that the store could not make durable yet. Others
-	// wait for none of them: they are refused.
+	// late counts the commits that the store has not made durable yet after ErrPending.
+	// Other commits do not wait for them but are refused.
 	late       atomic.Int32
 	background context.Context
 	stop       context.CancelFunc
@@ -73,8 +73,8 @@ func openEmbedded(ctx context.Context, db *DB) error {
 	return nil
 }
 
-// claim notes in the heads row who holds the store. The store's own lock keeps
-// others out; the cell is for people and for the order of ids.
+// claim records in the heads row which process holds the store. The store's own lock
+// keeps others out; the cell is for people and for the order of ids.
 func (e *embedded) claim(ctx context.Context) error {
 	h, err := e.db.log.Heads(ctx)
 	if err != nil || e.db.o.ReadOnly {
@@ -94,7 +94,8 @@ func (e *embedded) claim(ctx context.Context) error {
 	return err
 }
 
-// unlessRefused lets a store be read that takes no writes now, as on a full disk.
+// unlessRefused returns nil for ErrRefused, so that a store that takes no writes now (a
+// full disk) can still be read.
 func (e *embedded) unlessRefused(err error) error {
 	if !errors.Is(err, table.ErrRefused) {
 		return err
@@ -104,7 +105,8 @@ func (e *embedded) unlessRefused(err error) error {
 	return nil
 }
 
-// newest finds the newest commit, and what a crash left of a load after it.
+// newest returns the newest commit, and the uncommitted loads that a crash left after
+// it.
 func (e *embedded) newest(ctx context.Context) (head table.Revision, left []table.Revision, err error) {
 	for rec, err := range e.db.log.Backward(ctx, onlySlot, 0, revision.Last-1) {
 		if err != nil {
@@ -119,8 +121,8 @@ func (e *embedded) newest(ctx context.Context) (head table.Revision, left []tabl
 	return 0, left, nil
 }
 
-// warnOfFuture warns of commits that the clock has not come to yet: it is wrong, or
-// was when they were made.
+// warnOfFuture warns if commits are ahead of the clock: the clock is wrong now, or was
+// when they were made.
 func (e *embedded) warnOfFuture() {
 	if behind := e.clock.Behind(); behind > 0 {
 		e.db.o.Log.Warn("the newest commit is in the future of the clock: all commits until then get its time",
@@ -128,7 +130,7 @@ func (e *embedded) warnOfFuture() {
 	}
 }
 
-// rollBack takes back what a crash left of loads.
+// rollBack removes what a crash left of loads.
 func (e *embedded) rollBack(ctx context.Context, left []table.Revision) error {
 	if e.db.o.ReadOnly || e.broken.Load() != nil {
 		return nil
@@ -145,10 +147,10 @@ func (e *embedded) rollBack(ctx context.Context, left []table.Revision) error {
 	return nil
 }
 
-// fresh has nothing to compare with: nobody else commits.
+// fresh returns nil: no other process commits.
 func (e *embedded) fresh() error { return nil }
 
-// catchUp has nothing to wait for, either.
+// catchUp returns at once: no other process commits.
 func (e *embedded) catchUp(context.Context) error { return nil }
 
 func (e *embedded) mutate(ctx context.Context, do func(context.Context) error) error { return do(ctx) }
@@ -171,7 +173,7 @@ func (e *embedded) writable() error {
 	return nil
 }
 
-// doubt returns why the clock is not believed, or nil.
+// doubt returns why the clock cannot be trusted, or nil.
 func (e *embedded) doubt() error {
 	if e.db.o.Doubt == nil {
 		return nil
@@ -179,8 +181,8 @@ func (e *embedded) doubt() error {
 	return e.db.o.Doubt(e.db.current.Load().max.Time())
 }
 
-// wall is the clock as far as it is believed: one that is ahead must not make
-// history old.
+// wall returns the clock's time. While the clock is in doubt it returns the time of the
+// newest commit, so that a fast clock does not age history.
 func (e *embedded) wall() time.Time {
 	if e.doubt() != nil {
 		return e.db.current.Load().max.Time()
@@ -201,7 +203,7 @@ func (e *embedded) commit(ctx context.Context, tx *Tx) (table.Revision, *conflic
 	switch err := wait(); {
 	case errors.Is(err, table.ErrPending):
 		e.late.Add(1)
-		e.db.shown.Broadcast() // for those who wait for this commit
+		e.db.shown.Broadcast() // for callers that wait for this commit
 		go e.showLate(r, n, wait)
 		return 0, nil, fmt.Errorf("%w: %w", ErrUnknown, err)
 	case err != nil:
@@ -211,10 +213,10 @@ func (e *embedded) commit(ctx context.Context, tx *Tx) (table.Revision, *conflic
 	return r, nil, nil
 }
 
-// latePause is how long to wait before asking again for a late commit.
+// latePause is the time between two attempts to wait for a late commit.
 const latePause = 50 * time.Millisecond
 
-// showLate shows a commit once it is durable. Its client was not kept waiting.
+// showLate shows a commit once it is durable. Its client does not wait for that.
 func (e *embedded) showLate(r table.Revision, n uint64, wait func() error) {
 	defer e.late.Add(-1)
 	for pause.For(e.background, latePause) == nil {
@@ -225,13 +227,13 @@ func (e *embedded) showLate(r table.Revision, n uint64, wait func() error) {
 		if err == nil {
 			e.show(r, n)
 		} else {
-			_ = e.fail(err) // for those who come; the client knows nothing already
+			_ = e.fail(err) // for later commits; this commit's client has its answer already
 		}
 		return
 	}
 }
 
-// enqueue returns the commit its place in the store's log.
+// enqueue allocates the commit's revision and hands its batch to the store's log.
 func (e *embedded) enqueue(ctx context.Context, tx *Tx, writes []table.Write) (r table.Revision, n uint64, wait func() error, met *conflict, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -252,7 +254,8 @@ func (e *embedded) enqueue(ctx context.Context, tx *Tx, writes []table.Write) (r
 		rec.Rows = over
 		return rec.Write()
 	}
-	// The client's patience must not leave half a commit: from here it goes on.
+	// A client that stops waiting must not leave half a commit: from here it runs to
+	// its end.
 	wait, err = e.batcher.Commit(context.WithoutCancel(ctx), table.Batch{Revision: r, Writes: writes, Last: last, Urgent: tx.urgent})
 	if err != nil {
 		return 0, 0, nil, nil, e.refused(ctx, r, err)
@@ -265,8 +268,8 @@ func (e *embedded) enqueue(ctx context.Context, tx *Tx, writes []table.Write) (r
 	return r, n, wait, nil, nil
 }
 
-// refused tells apart a batch that the store did not take from one that it took
-// and failed to say so.
+// refused returns the error of a batch that the store refused. If the store may have
+// taken it and failed to say so, it stops all commits.
 func (e *embedded) refused(ctx context.Context, r table.Revision, cause error) error {
 	rec, err := e.db.log.Get(context.WithoutCancel(ctx), r)
 	if err == nil && rec.State == journal.None {
@@ -275,8 +278,8 @@ func (e *embedded) refused(ctx context.Context, r table.Revision, cause error) e
 	return e.fail(errors.Join(cause, err))
 }
 
-// fail stops all commits: what the store could not sync may be lost, and what
-// came after it must not be shown. Opening the store again finds out.
+// fail stops all commits: what the store could not sync may be lost, and nothing after
+// it may be shown. Opening the store again finds out what is there.
 func (e *embedded) fail(cause error) error {
 	err := fmt.Errorf("%w: open the store again after its failure: %w", table.ErrUnavailable, cause)
 	e.broken.CompareAndSwap(nil, &err)
@@ -284,7 +287,7 @@ func (e *embedded) fail(cause error) error {
 	return fmt.Errorf("%w: %w", ErrUnknown, cause)
 }
 
-// show makes r the head, unless a later revision is.
+// show makes r the head, unless the head is later already.
 func (e *embedded) show(r table.Revision, n uint64) {
 	e.showing.Lock()
 	defer e.showing.Unlock()
@@ -317,8 +320,9 @@ func (e *embedded) at(_ context.Context, r table.Revision) (*Snapshot, error) {
 	return &Snapshot{db: e.db, max: r, low: r}, nil
 }
 
-// until keeps later commits above r, and waits for those that have an id and are
-// not durable yet. A clock in doubt must not take commits along.
+// until makes all later commits get revisions above r, and waits for commits that have
+// a revision but are not durable yet. While the clock is in doubt it does not raise the
+// revisions.
 func (e *embedded) until(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	e.mu.Lock()
 	if e.doubt() == nil {
@@ -340,7 +344,8 @@ func (e *embedded) atFrontier(f revision.Frontier) *Snapshot {
 	return &Snapshot{db: e.db, max: f.Max(), low: f.Max()}
 }
 
-// bounds: everything up to the head is decided, and there is nobody to ask.
+// bounds returns bounds by which everything up to the head is decided. There is no
+// other server to ask.
 func (e *embedded) bounds(ctx context.Context) (*bounds, error) {
 	h, err := e.db.log.Heads(ctx)
 	if err != nil {
@@ -366,7 +371,7 @@ func (e *embedded) close(ctx context.Context) error {
 	c.State, c.Head, c.Sequence = revision.Closed, e.db.current.Load().max, c.Sequence+1
 	_, _, err = e.db.log.SwapHead(ctx, onlySlot, h.Raw(onlySlot), c.Append(nil))
 	if errors.Is(err, table.ErrRefused) {
-		e.db.o.Log.Warn("the end of this server was not written down", "error", err) // the next one finds out
+		e.db.o.Log.Warn("the end of this server was not written down", "error", err) // the next opener recovers
 		return nil
 	}
 	return err

@@ -13,17 +13,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// The change feed: whoever wants to know of every commit keeps a frontier, asks a
-// snapshot for the commits beyond it, and waits for the next snapshot when there
-// are none. Nothing is kept for listeners, so there may be any number of them,
-// each as slow as it likes; and a frontier is all it takes to go on elsewhere.
+// The change feed: a follower of all commits keeps a frontier, asks a snapshot for the
+// commits beyond it, and waits for the next snapshot if there are none. The store keeps
+// nothing for followers, so there may be any number of them, each as slow as it likes.
+// A frontier is all that a follower needs to continue, on any server.
 
-// Next returns a channel that is closed when a newer state than all so far can be
-// had, or when there may never be one. Ask for it before the snapshot.
+// Next returns a channel that is closed when a newer state than the current one can be
+// read, or when there may never be one. Call it before Snapshot.
 func (db *DB) Next() <-chan struct{} { return db.shown.Next() }
 
-// Frontier is how far the snapshot has followed each slot, at commits: the last one
-// of each slot that it shows with all before.
+// Frontier returns, for each slot, the last commit up to which the snapshot shows all
+// of the slot's commits.
 func (s *Snapshot) Frontier(ctx context.Context) (revision.Frontier, error) {
 	if err := s.unreadable(); err != nil {
 		return nil, err
@@ -45,8 +45,8 @@ func (s *Snapshot) Frontier(ctx context.Context) (revision.Frontier, error) {
 	return f, nil
 }
 
-// ends is up to where the snapshot shows all of each slot. Leases move it on
-// also where nothing is committed.
+// ends returns, for each slot, the revision up to which the snapshot shows everything.
+// Renewed leases advance it even without commits.
 func (s *Snapshot) ends() revision.Frontier {
 	if s.view != nil {
 		return s.view.Frontier().Until(s.max)
@@ -54,9 +54,9 @@ func (s *Snapshot) ends() revision.Frontier {
 	return revision.FrontierOf(onlySlot, s.max)
 }
 
-// Commits streams the commits that the snapshot shows and after does not cover,
-// each with its record, in an order that has every commit behind those it could
-// know of. It ends at what is not yet decided of a slot.
+// Commits streams the commits that the snapshot shows and after does not cover, each
+// with its record, in causal order. In each slot it ends before the first undecided
+// commit.
 func (s *Snapshot) Commits(ctx context.Context, after revision.Frontier) iter.Seq2[*journal.Record, error] {
 	if err := s.unreadable(); err != nil {
 		return func(yield func(*journal.Record, error) bool) { yield(nil, err) }
@@ -76,8 +76,7 @@ func (s *Snapshot) Commits(ctx context.Context, after revision.Frontier) iter.Se
 	return merged(changed)
 }
 
-// CommitsAfter is Commits beyond a revision of whatever slot, in the order of
-// revisions.
+// CommitsAfter streams the commits above r of all slots, in the order of revisions.
 func (s *Snapshot) CommitsAfter(ctx context.Context, r table.Revision) iter.Seq2[*journal.Record, error] {
 	var after revision.Frontier
 	for _, end := range s.ends() {
@@ -101,8 +100,8 @@ func (s *Snapshot) commitsOf(ctx context.Context, after, upTo table.Revision) it
 	}
 }
 
-// merged joins streams that are in the order of revisions, which is causal: a
-// commit is larger than all that it could know of.
+// merged merges streams in the order of revisions. The order is causal: a commit has a
+// larger revision than all that it could have seen.
 func merged(streams []iter.Seq2[*journal.Record, error]) iter.Seq2[*journal.Record, error] {
 	return func(yield func(*journal.Record, error) bool) {
 		type head struct {
@@ -146,10 +145,10 @@ func merged(streams []iter.Seq2[*journal.Record, error]) iter.Seq2[*journal.Reco
 	}
 }
 
-// AtFrontier returns the state at a frontier: what was committed up to it in each slot.
-// A frontier that is not reached here, as on a server other than the one that told
-// it, is waited for within bounds and is ErrRevision then. If what was committed
-// behind it has fallen below the horizon, it is a HorizonError.
+// AtFrontier returns the state at a frontier: the commits up to it in each slot. If
+// this server has not reached the frontier, which may come from another one, AtFrontier
+// waits within bounds and then returns ErrRevision. If commits after the frontier are
+// already below the horizon, it returns a HorizonError.
 func (db *DB) AtFrontier(ctx context.Context, f revision.Frontier) (*Snapshot, error) {
 	timeout := time.NewTimer(pastPatience)
 	defer timeout.Stop()
@@ -168,9 +167,9 @@ func (db *DB) AtFrontier(ctx context.Context, f revision.Frontier) (*Snapshot, e
 	}
 }
 
-// Follows reports whether the journal still has all that came after a frontier, by
-// looking for the commits that it names: ErrForgotten if they are older than what
-// is kept, ErrForeign if there are no such commits.
+// Follows returns nil if the journal still has all commits after a frontier. It looks
+// for the commits that the frontier names, and returns ErrForgotten if they are older
+// than what is kept, or ErrForeign if there are no such commits.
 func (db *DB) Follows(ctx context.Context, f revision.Frontier) error {
 	for _, r := range f {
 		rec, err := db.log.State(ctx, r)
@@ -184,7 +183,7 @@ func (db *DB) Follows(ctx context.Context, f revision.Frontier) error {
 	return db.followsOthers(ctx, f)
 }
 
-// missing returns why the journal has no commit that a frontier names.
+// missing returns why the journal does not have the commit r of a frontier.
 func (db *DB) missing(ctx context.Context, r table.Revision) error {
 	slot := revision.SlotOf(r)
 	for oldest, err := range db.log.Scan(ctx, slot, 0, r) {
@@ -202,9 +201,9 @@ func (db *DB) missing(ctx context.Context, r table.Revision) error {
 	return fmt.Errorf("%w: nothing of its slot is kept", ErrForeign)
 }
 
-// followsOthers looks at the slots that a frontier does not name, since they had
-// committed nothing then: all that they did since must be there. Once a commit of
-// theirs is below the horizon nobody knows what was before it.
+// followsOthers checks the slots that a frontier does not name. They had no commits at
+// the frontier, so the journal must have all of theirs. If one of their commits is
+// below the horizon, earlier ones may be gone.
 func (db *DB) followsOthers(ctx context.Context, f revision.Frontier) error {
 	now := db.Snapshot()
 	defer now.Close()
@@ -226,7 +225,7 @@ func (db *DB) followsOthers(ctx context.Context, f revision.Frontier) error {
 	return nil
 }
 
-// frontiers remembers the last commit before an end of a slot: leases move ends on
+// frontiers caches the last commit up to an end of each slot. Leases advance ends
 // without commits, and looking in the journal costs a round trip.
 type frontiers struct {
 	mu    sync.Mutex
@@ -235,8 +234,8 @@ type frontiers struct {
 
 type lastCommit struct{ end, commit table.Revision }
 
-// last finds the last commit that a snapshot shows of a slot, not above end; 0
-// if none is kept.
+// last returns the last commit of a slot that a snapshot shows, up to end, or 0 if none
+// is kept.
 func (f *frontiers) last(ctx context.Context, s *Snapshot, end table.Revision) (table.Revision, error) {
 	slot := revision.SlotOf(end)
 	f.mu.Lock()
@@ -246,7 +245,7 @@ func (f *frontiers) last(ctx context.Context, s *Snapshot, end table.Revision) (
 		return known.commit, nil
 	}
 	after, commit := table.Revision(0), table.Revision(0)
-	if known.end < end { // nothing between it and its commit
+	if known.end < end { // nothing was committed between known.commit and known.end
 		after, commit = known.end, known.commit
 	}
 	for rec, err := range s.db.log.Backward(ctx, slot, after, end) {

@@ -12,56 +12,56 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Garbage collection follows the journal. A commit that falls below the horizon
-// names the rows it wrote, or wrote over; of these goes what no state that is
-// still read shows, and then the commit's own row in the journal. So the work is
-// proportional to what was written, in the order in which it was written, and who
-// is interrupted goes on where the journal begins.
+// Garbage collection follows the journal. A commit that falls below the horizon names
+// the rows that it wrote or wrote over. Collection removes from these rows the versions
+// that no readable state shows, and then the commit's own row in the journal. So the
+// work is proportional to what was written, and done in that order. An interrupted
+// collection continues where the journal begins.
 //
-// A horizon is announced first. Every server takes it for its own as soon as none
-// of its snapshots is older, and says so in its heads cell; what is removed lies
-// below the least of these (transactions.md, "Retention").
+// A horizon is announced first. A server honours it as soon as none of its snapshots is
+// older, and publishes that in its heads cell. Collection removes only what is below
+// the least of these (transactions.md, "Retention").
 
-// CollectOptions of one collection.
+// CollectOptions are the options of one collection.
 type CollectOptions struct {
-	// Retention is how long history stays.
+	// Retention is how long history is kept.
 	Retention time.Duration
-	// Rate bounds what is looked at, in rows a second; zero is no bound.
+	// Rate bounds the rows examined per second; zero means no bound.
 	Rate int
-	// All has every row looked at, not only those that the journal names.
+	// All examines every row, not only those that the journal names.
 	All bool
-	// Dry counts what would go and removes nothing. It ends after Budget with what
-	// it has counted by then; zero is no bound.
+	// Dry counts what would be removed and removes nothing. It ends after Budget with
+	// what it has counted by then; zero means no bound.
 	Dry    bool
 	Budget time.Duration
-	// Now has the store give the space back at once.
+	// Now makes the store release the space at once.
 	Now bool
 }
 
-// Collection is what one collection did.
+// A Collection is the result of one collection.
 type Collection struct {
-	Horizon table.Revision // below it history may be gone
-	Commits int            // that the journal forgot
-	Rows    int            // looked at
+	Horizon table.Revision // history below it may be gone
+	Commits int            // removed from the journal
+	Rows    int            // examined
 	Removed table.Collected
-	Whole   bool // every row was looked at
-	Partial bool // the budget was spent: there is at least so much
+	Whole   bool // every row was examined
+	Partial bool // the budget was spent: the counts are lower bounds
 }
 
-// bounds says what may be collected.
+// bounds are the limits of what may be collected.
 type bounds struct {
-	announced table.Revision // horizon of all servers
-	honoured  table.Revision // that nobody reads below of
-	stable    table.Revision // up to here all is decided and there is nothing void
-	now       table.Revision // the time that age is counted from
-	young     table.Revision // what no snapshot but those of the past is older than
+	announced table.Revision // the horizon of all servers
+	honoured  table.Revision // every server reads only states at or above it
+	stable    table.Revision // up to it all commits are decided and none are void
+	now       table.Revision // ages are measured from this time
+	young     table.Revision // all snapshots in use, except those of the past, are at or above it
 	slots     []revision.Slot
-	leader    bool // to this server it falls to collect
+	leader    bool // this server is the one that collects
 
 	visible, void func(table.Revision) bool // nil: every commit is shown
 }
 
-// before returns the moment that was some time ago.
+// before returns the revision of the time that was age ago, at most stable.
 func (b *bounds) before(age time.Duration) table.Revision {
 	return min(b.stable, revision.At(b.now.Time().Add(-age)))
 }
@@ -75,15 +75,15 @@ type collector struct {
 	tally  tally
 }
 
-// Collect collects garbage once, with whatever servers there are. Those that
-// read the past below the horizon are waited for, but no longer than two leases:
-// then less is collected.
+// Collect collects garbage once, together with the other servers, if there are any. It
+// waits for servers that read the past below the horizon, but for two leases at most.
+// After that it collects less.
 func (db *DB) Collect(ctx context.Context, o CollectOptions) (Collection, error) {
 	b, err := db.horizon.bounds(ctx)
 	if err != nil {
 		return Collection{}, err
 	}
-	horizon := max(b.before(o.Retention), b.announced) // it never sinks
+	horizon := max(b.before(o.Retention), b.announced) // the horizon never goes back
 	if o.Dry {
 		return db.collect(ctx, b, horizon, o)
 	}
@@ -93,8 +93,8 @@ func (db *DB) Collect(ctx context.Context, o CollectOptions) (Collection, error)
 	return db.collect(ctx, b, b.honoured, o)
 }
 
-// raise announces a horizon and returns when all servers honour it, or when they
-// had two leases to do so.
+// raise announces a horizon and returns when all servers honour it, or after two
+// leases.
 func (db *DB) raise(ctx context.Context, horizon table.Revision) (*bounds, error) {
 	if err := db.log.RaiseHorizon(ctx, horizon); err != nil {
 		return nil, err
@@ -110,8 +110,8 @@ func (db *DB) raise(ctx context.Context, horizon table.Revision) (*bounds, error
 	}
 }
 
-// collect removes what is below a horizon that everybody honours, and, of what has
-// no history, what is older than the youngest horizon.
+// collect removes what is below a horizon that every server honours. Of families
+// without history it removes what is older than the younger horizon.
 func (db *DB) collect(ctx context.Context, b *bounds, horizon table.Revision, o CollectOptions) (Collection, error) {
 	g := &db.garbage
 	g.mu.Lock()
@@ -134,7 +134,7 @@ func (db *DB) collect(ctx context.Context, b *bounds, horizon table.Revision, o 
 	return p.sum, nil
 }
 
-// start collects in the background.
+// start starts collection in the background.
 func (g *collector) start(db *DB) {
 	if !db.o.Collect || db.o.ReadOnly {
 		return
@@ -151,8 +151,8 @@ func (g *collector) stop() {
 	}
 }
 
-// Secrets are looked for several times within their age, and history often enough
-// that it does not outlive its retention by much.
+// Secrets are collected several times within SecretAge. History is collected often
+// enough that it does not outlive its retention by much.
 const (
 	mostOften   = 100 * time.Millisecond
 	mostSeldom  = time.Hour
@@ -185,8 +185,8 @@ func (db *DB) collectNowAndThen(ctx context.Context) {
 	}
 }
 
-// collectAsLeader collects if it falls to this server: what is below the horizon that
-// all honour by now, having announced the next one.
+// collectAsLeader collects if this server is the one to do it: it announces the next
+// horizon, then removes what is below the horizon that all servers honour by now.
 func (db *DB) collectAsLeader(ctx context.Context, o CollectOptions, whole bool) (Collection, error) {
 	b, err := db.horizon.bounds(ctx)
 	if err != nil || !b.leader {

@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// passRows is how many rows are collected at once, and passCommits how many
-	// commits are gathered for that at most.
+	// passRows is the number of rows collected at once. passCommits bounds the commits
+	// gathered for that.
 	passRows    = 1024
 	passCommits = 512
 )
 
-// A pass is one collection: first of what has no history, which falls below a
-// younger horizon, then of all.
+// A pass is one collection: first of families without history, up to a younger horizon,
+// then of everything.
 type pass struct {
 	db      *DB
 	b       *bounds
 	o       CollectOptions
-	horizon table.Revision // zero: only what has no history
+	horizon table.Revision // zero: only families without history
 	sum     Collection
-	begun   time.Time // for the rate
+	begun   time.Time // to limit the rate
 	looked  int
 	pinned  []table.Revision
 	noted   *journal.Collected
@@ -63,9 +63,9 @@ func (p *pass) run(ctx context.Context) (err error) {
 	return p.db.log.NoteCollected(ctx, p.noted)
 }
 
-// readPinned returns the checkpoints, and those that are read and perhaps deleted
-// meanwhile. It comes after the horizon was honoured: who makes a checkpoint holds a
-// snapshot of it until it is noted.
+// readPinned returns the checkpoints, and those that are being read here though perhaps
+// deleted. It must be called after the horizon is honoured: the creator of a checkpoint
+// holds a snapshot of it until the checkpoint is recorded.
 func (p *pass) readPinned(ctx context.Context) ([]table.Revision, error) {
 	all, err := p.db.Checkpoints(ctx)
 	if err != nil {
@@ -79,7 +79,7 @@ func (p *pass) readPinned(ctx context.Context) ([]table.Revision, error) {
 	return slices.Compact(pinned), nil
 }
 
-// keep says what stays of a table's rows.
+// keep returns what must be kept of a table's rows.
 func (p *pass) keep(name string, horizon table.Revision) *table.Keep {
 	k := &table.Keep{
 		Horizon: horizon, Pinned: p.pinned, Visible: p.b.visible, Void: p.b.void, Dry: p.o.Dry,
@@ -92,18 +92,18 @@ func (p *pass) keep(name string, horizon table.Revision) *table.Keep {
 	if p.db.Shared() {
 		marks := table.FamilyKeep{Horizon: young, All: true}
 		if horizon > 0 {
-			marks = table.FamilyKeep{} // they are gone already
+			marks = table.FamilyKeep{} // already removed by young
 		}
 		k.Families[table.MarkFamily] = marks
 	}
 	return k
 }
 
-// youngHorizon is where the history of secrets and of marks ends. No transaction
-// under way, nor the next one of any server, looks for marks below it.
+// youngHorizon returns the revision at which the history of secrets and marks ends. No
+// transaction, running or future, on any server looks for marks below it.
 func (p *pass) youngHorizon() table.Revision { return min(p.b.young, p.b.before(p.db.o.SecretAge)) }
 
-// young collects what has no history: of the rows of commits that have fallen
+// young collects the families without history, in the rows of commits that have fallen
 // below the younger horizon since the last time.
 func (p *pass) young(ctx context.Context) error {
 	if p.o.Dry || len(p.db.o.Secrets) == 0 && !p.db.Shared() {
@@ -131,8 +131,8 @@ func (p *pass) young(ctx context.Context) error {
 	return p.db.log.NoteCollected(ctx, p.noted)
 }
 
-// old collects the rows of the commits of a slot that have fallen below the horizon,
-// and then forgets the commits except the last: frontiers name it.
+// old collects the rows of a slot's commits that have fallen below the horizon. It then
+// removes the commits from the journal except the last, which frontiers name.
 func (p *pass) old(ctx context.Context, slot revision.Slot) error {
 	w := p.walk(p.horizon)
 	done := p.db.garbage.done[slot]
@@ -142,7 +142,7 @@ func (p *pass) old(ctx context.Context, slot revision.Slot) error {
 			return err
 		}
 		if rec.State == journal.Pending {
-			break // it was never decided, and wrote nothing that is seen
+			break // it is undecided, so none of its cells are visible
 		}
 		if rec.Revision > done {
 			if err := p.oldRows(ctx, w, &rec); err != nil {
@@ -170,8 +170,8 @@ func (p *pass) consumed(r table.Revision) bool {
 	return p.db.o.Consumed == nil || r <= p.db.o.Consumed()
 }
 
-// forget has a commit forgotten after the rows gathered so far. There may be none
-// yet that is not the last.
+// forget queues a commit to be removed from the journal after the rows gathered so far.
+// It ignores a record of state None.
 func (w *walk) forget(ctx context.Context, rec journal.Record) error {
 	if rec.State == journal.None || !w.p.consumed(rec.Revision) {
 		return nil
@@ -183,8 +183,8 @@ func (w *walk) forget(ctx context.Context, rec journal.Record) error {
 	return w.flush(ctx)
 }
 
-// oldRows takes up the rows of a commit. A load does not say which rows it wrote
-// over, if any, so all are looked at.
+// oldRows gathers the rows of a commit. A load does not record which rows it wrote
+// over, so all rows of the store are examined for it.
 func (p *pass) oldRows(ctx context.Context, w *walk, rec *journal.Record) error {
 	if rec.Kind == journal.Bulk && rec.State == journal.Committed && len(rec.Rows) == 0 && !p.sum.Whole {
 		return p.everything(ctx)
@@ -192,8 +192,8 @@ func (p *pass) oldRows(ctx context.Context, w *walk, rec *journal.Record) error 
 	return w.add(ctx, rec)
 }
 
-// everything looks at all rows of all tables. What commits below the horizon wrote
-// is then done.
+// everything examines all rows of all tables. That covers all commits below the
+// horizon.
 func (p *pass) everything(ctx context.Context) error {
 	names, err := p.db.store.Names(ctx)
 	if err != nil {
@@ -224,14 +224,14 @@ func (p *pass) everything(ctx context.Context) error {
 	return nil
 }
 
-// A walk gathers rows and collects them, many at once and each once.
+// A walk gathers rows and collects them in batches, each row once.
 type walk struct {
 	p       *pass
 	horizon table.Revision
 	rows    map[string]map[string]bool // by table
 	n       int
 	commits int
-	gone    []journal.Record // to be forgotten once their rows are collected
+	gone    []journal.Record // to be removed from the journal once their rows are collected
 }
 
 func (p *pass) walk(horizon table.Revision) *walk {
@@ -271,7 +271,7 @@ func (w *walk) addRow(ctx context.Context, name string, key []byte) error {
 	return nil
 }
 
-// flush collects what was gathered and then forgets the commits.
+// flush collects the gathered rows and then removes the commits from the journal.
 func (w *walk) flush(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(w.rows)) {
 		var keys [][]byte
@@ -301,10 +301,10 @@ func (w *walk) flush(ctx context.Context) error {
 	return w.p.throttle(ctx, n)
 }
 
-// errSpent ends a dry collection whose budget is spent.
+// errSpent ends a dry collection that has spent its budget.
 var errSpent = errors.New("the budget is spent")
 
-// throttle waits as long as the rate wants.
+// throttle pauses to keep to the rate.
 func (p *pass) throttle(ctx context.Context, n int) error {
 	p.looked += n
 	if p.o.Dry && p.o.Budget > 0 && time.Since(p.begun) >= p.o.Budget {

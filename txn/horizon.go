@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A HorizonError refuses a state of which parts may have been collected. It is an
-// ErrRevision.
+// A HorizonError reports that a state cannot be read because parts of it may have been
+// collected. It wraps ErrRevision.
 type HorizonError struct {
 	Asked, Horizon table.Revision
 }
@@ -28,15 +28,15 @@ func (e *HorizonError) Unwrap() error { return ErrRevision }
 // Horizon returns the oldest revision that At accepts, checkpoints aside. It only rises.
 func (db *DB) Horizon() table.Revision { return db.live.honoured() }
 
-// honoured is the horizon.
+// honoured returns the horizon.
 func (g *registry) honoured() table.Revision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.horizon
 }
 
-// honour raises the horizon to an announced one, as far as the snapshots in use
-// let it, and gives it. No older state is given from then on.
+// honour raises the horizon to an announced one, as far as the snapshots in use allow,
+// and returns it. From then on no older state can be read.
 func (g *registry) honour(announced table.Revision, current *Snapshot) table.Revision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -53,7 +53,8 @@ func (g *registry) honour(announced table.Revision, current *Snapshot) table.Rev
 	return g.horizon
 }
 
-// admit takes a state of the past into use, unless it is older than the horizon.
+// admit registers a state of the past as in use. It fails if the state is older than
+// the horizon.
 func (g *registry) admit(s *Snapshot) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -65,7 +66,8 @@ func (g *registry) admit(s *Snapshot) error {
 	return nil
 }
 
-// pins returns the checkpoints that are being read, which may be deleted meanwhile.
+// pins returns the checkpoints that are being read. They may have been deleted
+// meanwhile.
 func (g *registry) pins() (pins []table.Revision) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -77,8 +79,8 @@ func (g *registry) pins() (pins []table.Revision) {
 	return pins
 }
 
-// expire ends the snapshots that are older than a horizon which this server was not
-// asked about, because it had no slot: parts of what they show may be gone.
+// expire invalidates the snapshots older than a horizon that this server was not asked
+// about because it had no slot. Parts of what they show may be gone.
 func (g *registry) expire(horizon table.Revision) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -101,15 +103,15 @@ func (s *Snapshot) unreadable() error {
 	return nil
 }
 
-// admit takes a state of the past into use. One below the horizon is fine if a
-// checkpoint keeps it.
+// admit registers a state of the past as in use. A state below the horizon is admitted
+// if a checkpoint keeps it.
 func (db *DB) admit(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 	err := db.live.admit(s)
 	if err == nil {
 		return s, nil
 	}
-	// It is taken first and looked for then: a collection that does not know of the
-	// checkpoint any more looks at what is taken.
+	// Register it before looking for the checkpoint: a collection that no longer finds
+	// the checkpoint looks at the registered snapshots.
 	s.pinned = true
 	if e := db.live.admit(s); e != nil {
 		return nil, e
@@ -125,15 +127,16 @@ func (db *DB) admit(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 	return s, nil
 }
 
-// asked reports whether collections know of those who read the past here: of the
-// states at or above the horizon that this server honours, and of no checkpoint.
+// asked reports whether collections on all servers wait for this snapshot. They do for
+// states at or above the horizon that this server honours, but not for checkpoints, nor
+// for a server without a slot.
 func (s *Snapshot) asked() bool {
 	return s.ordinal != 0 || !s.db.Shared() || !s.pinned && !s.db.o.ReadOnly
 }
 
-// stillKept tells, after a read that no collection was to spare, whether what it
-// read was there until then: another server may have deleted the checkpoint, or
-// raised the horizon, and a third one collected.
+// stillKept returns an error if what was just read may have been collected. It is
+// called after reads that collections do not wait for: another server may have deleted
+// the checkpoint, or raised the horizon, and a third one collected.
 func (s *Snapshot) stillKept(ctx context.Context) error {
 	if s.asked() {
 		return nil
@@ -152,7 +155,8 @@ func (s *Snapshot) stillKept(ctx context.Context) error {
 	return err
 }
 
-// scanKept ends a scan with an error if what it reads may have gone meanwhile.
+// scanKept ends a scan with an error if the rows read may have been collected
+// meanwhile.
 func (s *Snapshot) scanKept(ctx context.Context, rows iter.Seq2[table.Row, error]) iter.Seq2[table.Row, error] {
 	return func(yield func(table.Row, error) bool) {
 		for row, err := range rows {
@@ -166,9 +170,10 @@ func (s *Snapshot) scanKept(ctx context.Context, rows iter.Seq2[table.Row, error
 	}
 }
 
-// admitFrontier takes the state at a frontier into use. A frontier names commits, which
-// may be old although all that they leave out is young: if nothing was committed
-// between them and the horizon, the state is the horizon's.
+// admitFrontier registers the state at a frontier as in use. The commits that a
+// frontier names may be older than the horizon although the next ones are not. If
+// nothing was committed between them and the horizon, the state equals that at the
+// horizon.
 func (db *DB) admitFrontier(ctx context.Context, s *Snapshot, f revision.Frontier) (*Snapshot, error) {
 	for {
 		err := db.live.admit(s)
@@ -187,8 +192,8 @@ func (db *DB) admitFrontier(ctx context.Context, s *Snapshot, f revision.Frontie
 	}
 }
 
-// silent reports whether nothing was committed after a frontier, up to a horizon. Of
-// what a slot committed up to the horizon the journal keeps the last at least.
+// silent reports whether nothing was committed after a frontier, up to a horizon. The
+// journal keeps at least the last commit of each slot up to the horizon.
 func (db *DB) silent(ctx context.Context, f revision.Frontier, horizon table.Revision) (bool, error) {
 	now := db.Snapshot()
 	defer now.Close()

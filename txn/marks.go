@@ -5,34 +5,34 @@ import (
 	"sync"
 )
 
-// MarkKind says what a transaction does to what a row stands for
+// MarkKind is what a transaction does to the thing that a row represents
 // (transactions.md, "Marks per entry").
 type MarkKind byte
 
 const (
-	// MarkExclusive (x): create, delete, rename; with Deletes it conflicts
+	// MarkExclusive (x) is for create, delete and rename. With Deletes it conflicts
 	// with MarkChild.
 	MarkExclusive MarkKind = 'x'
-	// MarkUpdate (u): modify.
+	// MarkUpdate (u) is for modify.
 	MarkUpdate MarkKind = 'u'
-	// MarkValue (v): one value added to or removed from a multi-valued
-	// attribute; Hash is of attribute and value.
+	// MarkValue (v) is for one value added to or removed from a multi-valued attribute.
+	// Hash is of attribute and value.
 	MarkValue MarkKind = 'v'
-	// MarkChild (c): a child added or moved in.
+	// MarkChild (c) is for a child added or moved in.
 	MarkChild MarkKind = 'c'
 )
 
-// A Mark declares what a transaction does to a row, so that concurrent
-// transactions that cannot both be right do not both commit.
+// A Mark declares what a transaction does to a row, so that of concurrent transactions
+// that exclude each other only one commits.
 type Mark struct {
 	Kind    MarkKind
 	Deletes bool
 	Hash    uint64
 }
 
-// conflicts reports whether two commits with these marks on one row cannot both
-// be right unless one sees the other: x with x, u, v; u with u, v; v with v of
-// the same value; c with x that deletes.
+// conflicts reports whether two commits with these marks on one row exclude each other
+// unless one sees the other: x with x, u, v; u with u, v; v with v of the same value; c
+// with x that deletes.
 func (m Mark) conflicts(o Mark) bool {
 	switch {
 	case m.Kind == MarkChild:
@@ -45,8 +45,8 @@ func (m Mark) conflicts(o Mark) bool {
 	return true
 }
 
-// placed is a mark on a row of a table. The row is hashed: two that collide
-// give a conflict too many, never one too few.
+// placed is a mark on a row of a table. The row is hashed: a collision causes a
+// needless conflict, never a missed one.
 type placed struct {
 	row uint64
 	Mark
@@ -63,21 +63,21 @@ func place(t string, row []byte, m Mark) placed {
 	return placed{h.Sum64(), m}
 }
 
-// A markKey is one thing that transactions can meet on: a row's marks of one
-// class, or those of one value.
+// A markKey is what marks are looked up by: a row with a class of marks, or with one
+// value.
 type markKey struct {
 	row   uint64
 	class byte
 	hash  uint64
 }
 
-// Classes beside the kinds of marks themselves.
+// Classes in addition to the kinds of marks.
 const (
 	deleting = 'd' // x marks that delete
 	oneValue = 'w' // v marks of one value; class v has those of all values
 )
 
-// sets returns the keys under which a mark is found by others.
+// sets returns the keys that a mark is recorded under.
 func (p placed) sets(buf *[2]markKey) []markKey {
 	buf[0] = markKey{row: p.row, class: byte(p.Kind)}
 	switch {
@@ -91,7 +91,7 @@ func (p placed) sets(buf *[2]markKey) []markKey {
 	return buf[:2]
 }
 
-// meets returns the keys of marks that a mark conflicts with: x with x, u, v; u
+// meets returns the keys of the marks that a mark conflicts with: x with x, u, v; u
 // with u, v; v with v of the same value; c with x that deletes.
 func (p placed) meets(buf *[4]markKey) []markKey {
 	of := func(class byte) markKey { return markKey{row: p.row, class: class} }
@@ -112,20 +112,20 @@ func (p placed) meets(buf *[4]markKey) []markKey {
 	return buf[:3]
 }
 
-// A stamp says when a key was last marked.
+// A stamp records when a key was last marked.
 type stamp struct {
-	shown   uint64 // ordinal of the newest state whose commits marked it
-	pending int    // commits under way
+	shown   uint64 // ordinal of the newest state with a commit that marked it
+	pending int    // number of commits under way that mark it
 }
 
 // recent has the marks of recent commits. A transaction conflicts with every
-// incompatible mark that its own snapshot does not show: those of commits shown
-// later and those of commits not decided yet.
+// incompatible mark that its own snapshot does not show: those of commits shown later
+// and those of undecided commits.
 //
-// Marks are kept in two generations. When the younger is full, the older one
-// goes, except what a transaction under way may have to meet; if that is too
-// much, horizon says from which ordinal on the answer is still known. Its user
-// locks it.
+// Marks are kept in two generations. When the younger is full, the older one is
+// dropped, except marks that a running transaction may still conflict with. If those
+// are too many, horizon is the ordinal from which on the answer is still known. The
+// user of recent locks it.
 type recent struct {
 	young, old map[markKey]stamp
 	full       int
@@ -141,9 +141,9 @@ func newRecent() *recent {
 	return &recent{young: map[markKey]stamp{}, full: minMarks}
 }
 
-// conflict looks for marks that a transaction on the state since may not
-// ignore. It answers with the ordinal of the state to wait for, or pending if
-// the other is undecided.
+// conflict looks for marks that conflict with those of a transaction that began at the
+// state since. It returns the ordinal of the state to wait for, or pending if the other
+// commit is undecided.
 func (t *recent) conflict(marks []placed, since uint64) (ordinal uint64, pending, found bool) {
 	if len(marks) > 0 && since < t.knownSince {
 		return t.knownSince, false, true
@@ -179,27 +179,27 @@ func (t *recent) update(marks []placed, change func(*stamp)) {
 	}
 }
 
-// begin notes marks of a commit under way.
+// begin records the marks of a commit under way.
 func (t *recent) begin(marks []placed) { t.update(marks, func(s *stamp) { s.pending++ }) }
 
-// abort forgets them.
+// abort removes them again.
 func (t *recent) abort(marks []placed) { t.update(marks, func(s *stamp) { s.pending-- }) }
 
-// commit notes marks of a commit that begin has not seen.
+// commit records the marks of a commit without a begin.
 func (t *recent) commit(marks []placed, n uint64) {
 	t.update(marks, func(s *stamp) { s.shown = max(s.shown, n) })
 }
 
-// commitBegun notes that a commit under way is shown from ordinal n on.
+// commitBegun records that a commit under way is shown from ordinal n on.
 func (t *recent) commitBegun(marks []placed, n uint64) {
 	t.update(marks, func(s *stamp) { s.shown = max(s.shown, n); s.pending-- })
 }
 
-// isFull reports that prune is due.
+// isFull reports whether prune is due.
 func (t *recent) isFull() bool { return len(t.young) >= t.full }
 
-// prune forgets the older generation. The oldest state that a transaction under
-// way began at has ordinal oldest.
+// prune drops the older generation. The oldest running transaction began at the state
+// of ordinal oldest.
 func (t *recent) prune(oldest uint64) {
 	next := map[markKey]stamp{}
 	room := maxMarks - len(t.young)
@@ -217,7 +217,8 @@ func (t *recent) prune(oldest uint64) {
 	t.full = max(minMarks, 2*len(next))
 }
 
-// running counts the transactions under way by the ordinal they began at.
+// running counts the running transactions by the ordinal of the state that they began
+// at.
 type running struct {
 	mu sync.Mutex
 	at map[uint64]int
@@ -240,7 +241,7 @@ func (r *running) end(n uint64) {
 	}
 }
 
-// oldest is the ordinal of the oldest, at most n.
+// oldest returns the smallest of these ordinals, or n if it is smaller.
 func (r *running) oldest(n uint64) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

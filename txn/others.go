@@ -10,22 +10,23 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// others tends to the slots of other servers: it knows for how long each has been
-// silent, recovers those that fell silent and cleans up those that were closed.
+// others watches the slots of other servers: it knows for how long each has been
+// silent, recovers silent ones and cleans up closed ones.
 type others struct {
 	e          *cluster
-	seen       map[revision.Slot]observation // run's
+	seen       map[revision.Slot]observation // owned by run
 	cleaning   atomic.Bool
 	recovering atomic.Bool
 }
 
-// An observation is since when a slot's cell has had the bytes it has.
+// An observation is the bytes of a slot's cell and the time since when they are
+// unchanged.
 type observation struct {
 	raw   string
 	since time.Time
 }
 
-// look notes since when cells have not changed.
+// look records which cells have changed.
 func (o *others) look(h *journal.Heads) {
 	now := time.Now()
 	for _, s := range h.Slots() {
@@ -36,8 +37,8 @@ func (o *others) look(h *journal.Heads) {
 	maps.DeleteFunc(o.seen, func(s revision.Slot, _ observation) bool { return h.Raw(s) == nil })
 }
 
-// recoverSilent decides what servers left that fell silent, in the background:
-// the slots are closed then.
+// recoverSilent recovers the slots of servers that fell silent, in the background: it
+// decides their pending commits and closes the slots.
 func (o *others) recoverSilent() {
 	e := o.e
 	if e.db.o.ReadOnly {
@@ -64,7 +65,7 @@ func (o *others) recoverSilent() {
 	})
 }
 
-// startCleanUp erases once more what was given up long ago, and frees the slots of
+// startCleanUp erases aborted commits once more, long after, and frees the slots of
 // former holders, in the background.
 func (o *others) startCleanUp(w *writer) {
 	inFlight := w.e.db.o.InFlight

@@ -57,7 +57,7 @@ func (tx *Tx) GetMany(ctx context.Context, t table.Table, rows [][]byte, sel tab
 	return out, nil
 }
 
-// Scan implements Reader. It shows the rows written before it began.
+// Scan implements Reader. It sees the rows written before it began.
 func (tx *Tx) Scan(ctx context.Context, t table.Table, r table.Range, sel table.Select) iter.Seq2[table.Row, error] {
 	keys := tx.between(t, r)
 	if len(keys) == 0 {
@@ -69,11 +69,11 @@ func (tx *Tx) Scan(ctx context.Context, t table.Table, r table.Range, sel table.
 	return func(yield func(table.Row, error) bool) { tx.merge(ctx, t, r, sel, keys, yield) }
 }
 
-// merge yields the rows of the snapshot and, in their places, the rows of keys
-// as the transaction sees them. The rows written are read one by one and not by
-// the scan, whose filter knows nothing of what was written.
+// merge yields the rows of the snapshot and, in key order between them, the rows of
+// keys as the transaction sees them. It reads the written rows one by one, because the
+// scan's filter does not know what was written.
 func (tx *Tx) merge(ctx context.Context, t table.Table, r table.Range, sel table.Select, keys []string, yield func(table.Row, error) bool) {
-	left := sel.MaxRows // counts down to the end; a start of 0 never gets there
+	left := sel.MaxRows // counts down to the end; zero at the start means no bound
 	emit := func(row table.Row, err error) bool {
 		if err == nil && len(row.Cells) == 0 {
 			return true
@@ -81,7 +81,7 @@ func (tx *Tx) merge(ctx context.Context, t table.Table, r table.Range, sel table
 		left--
 		return yield(row, err) && err == nil && left != 0
 	}
-	// own yields the rows written that come before a key.
+	// own yields the written rows that come before a key.
 	own := func(before []byte, all bool) bool {
 		for len(keys) > 0 && (all || comesFirst(keys[0], before, sel.Reverse)) {
 			row, err := tx.Get(ctx, t, []byte(keys[0]), sel)
@@ -101,7 +101,7 @@ func (tx *Tx) merge(ctx context.Context, t table.Table, r table.Range, sel table
 			return
 		}
 		if err == nil && len(keys) > 0 && keys[0] == string(row.Key) {
-			continue // it comes with the next call of own
+			continue // the next call of own yields it
 		}
 		if !emit(row, err) {
 			return
@@ -123,7 +123,7 @@ func (tx *Tx) written(t table.Table, row []byte) *rowWrite {
 	return nil
 }
 
-// between copies the keys of the rows written in a range.
+// between copies the keys of the written rows in a range.
 func (tx *Tx) between(t table.Table, r table.Range) []string {
 	o := tx.writes[t.Name()]
 	if o == nil {
@@ -140,8 +140,8 @@ func (tx *Tx) between(t table.Table, r table.Range) []string {
 	return slices.Clone(keys[i:j])
 }
 
-// below is the selection to read under a row that was written: unfiltered, and
-// with so many cells more as tombstones may take away.
+// below returns the selection to read the snapshot's version of a written row: without
+// the filter, and with as many more cells as tombstones may hide.
 func (w *rowWrite) below(sel table.Select) table.Select {
 	sel.Filter = nil
 	if sel.MaxCells > 0 {
@@ -154,7 +154,7 @@ func (w *rowWrite) below(sel table.Select) table.Select {
 	return sel
 }
 
-// over lays what was written over the row of the snapshot.
+// over overlays the snapshot's row with what was written.
 func (w *rowWrite) over(base table.Row, sel table.Select) table.Row {
 	old, top := base.Cells, w.columns()
 	out := table.Row{Key: base.Key, Cells: make([]table.Cell, 0, len(old)+len(top))}

@@ -9,19 +9,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Redaction changes the past of a DB up to a state that stands for ever: that
-// all was committed to when it began. No garbage is collected by this server as
-// long.
+// A Redaction changes the past of a DB up to a state that is final: that of everything
+// committed when it began. This server collects no garbage meanwhile.
 type Redaction struct {
 	db *DB
-	// At is the state up to which the past is changed.
+	// At is the state up to which the past may be changed.
 	At *Snapshot
 }
 
-// Redact waits until all that was committed by any server when it was called lies
-// below the low-water mark, where nothing can be added, and no snapshot of the
-// present is older, so that nobody looks for marks there or remembers what it reads;
-// then it has fn change the past up to there.
+// Redact calls fn to change the past, up to the commits that any server had made when
+// Redact was called. It first waits until these are below the low-water mark, where
+// nothing can be added, and no snapshot of the present is older. After that nobody
+// looks for marks there or caches what it reads there.
 func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
 	if err := db.commits.writable(); err != nil {
 		return err
@@ -49,7 +48,7 @@ func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
 	}
 	db.garbage.mu.Lock()
 	defer db.garbage.mu.Unlock()
-	at, err := db.At(ctx, end) // which shows what was undecided then
+	at, err := db.At(ctx, end) // it shows commits that were undecided then
 	if err != nil {
 		return err
 	}
@@ -57,7 +56,8 @@ func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
 	return fn(&Redaction{db, at})
 }
 
-// holdHorizon keeps the horizon below the newest state, as reading it in the past would.
+// holdHorizon keeps the horizon below the newest state, as a reader of that state in
+// the past does.
 func (db *DB) holdHorizon() (*Snapshot, error) {
 	now := db.Snapshot()
 	defer now.Close()
@@ -68,7 +68,7 @@ func (db *DB) holdHorizon() (*Snapshot, error) {
 	return held, db.live.admit(held)
 }
 
-// Table returns a table whose past can be changed.
+// Table returns a table of the store as a Redactor.
 func (r *Redaction) Table(t table.Table) (table.Redactor, error) {
 	x, ok := t.(table.Redactor)
 	if !ok {
@@ -77,8 +77,8 @@ func (r *Redaction) Table(t table.Table) (table.Redactor, error) {
 	return x, nil
 }
 
-// Journal has change take out of the records of commits what they are to say no
-// longer, see journal.Log.Redact.
+// Journal calls change on the records of commits, to remove what they must no longer
+// contain; see journal.Log.Redact.
 func (r *Redaction) Journal(ctx context.Context, dry bool, change func(*journal.Record) bool) (n int, err error) {
 	b, err := r.db.horizon.bounds(ctx)
 	if err != nil {
@@ -94,9 +94,8 @@ func (r *Redaction) Journal(ctx context.Context, dry bool, change func(*journal.
 	return n, nil
 }
 
-// Purge has the store write files anew until what was taken out of the past is in
-// none of them, as far as that is the store's to do. Stores that cannot be told do
-// it by themselves.
+// Purge makes the store rewrite its files until none of them contains what was removed
+// from the past. Stores without this operation do it by themselves.
 func (db *DB) Purge(ctx context.Context) error {
 	if r, ok := db.store.(table.Reclaimer); ok {
 		return r.Purge(ctx)

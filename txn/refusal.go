@@ -6,13 +6,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A refusal is that commits are refused for a time, which the log has once when it
-// begins and once when it ends.
+// A refusal is a period in which commits are refused. The log notes its begin and its
+// end once.
 type refusal struct{ under atomic.Bool }
 
-// Refusal returns why this server commits nothing now, or nil: it was opened for
-// reading, its clock is in doubt, its disk is full, a write failed, or it has no slot
-// among the writers.
+// Refusal returns why this server commits nothing now, or nil. Reasons are: it was
+// opened for reading, its clock is in doubt, its disk is full, a write failed, or it
+// has no slot.
 func (db *DB) Refusal() error {
 	if err := db.commits.writable(); err != nil {
 		return err
@@ -23,7 +23,7 @@ func (db *DB) Refusal() error {
 	return nil
 }
 
-// noteRefusal logs why commits are refused, if they are and it is not known yet.
+// noteRefusal logs why commits are refused, if they are and that is not logged yet.
 func (db *DB) noteRefusal() {
 	if db.o.ReadOnly {
 		return

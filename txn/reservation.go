@@ -8,21 +8,22 @@ import (
 )
 
 // reserveAfter is the number of attempts after which a transaction places its marks
-// before it reads. Until then it reads first, and what takes long to read is
-// always too late beside what does not.
+// before it reads. Before that it reads first, and then a transaction that reads for
+// long always loses against shorter ones.
 const reserveAfter = 2
 
-// An attempt is what a transaction takes from one attempt to the next.
+// An attempt is what one attempt of a transaction passes to the next.
 type attempt struct {
 	prio  table.Revision // of the first attempt
 	marks []markRow      // of the last one
 }
 
-// A reservation is the marks of an attempt to come: a commit that ends only by being
-// rolled back. It has the priority of its transaction, so younger ones give way to it
-// while the transaction reads and validates. Only then, above all that it read, the
-// transaction takes the revision that it commits at. That commit looks for conflicts
-// like any other, so a reservation decides nothing except who goes first.
+// A reservation is the marks of a future attempt, placed by a commit that always ends
+// by being rolled back. It has the priority of its transaction, so younger commits give
+// way to it while the transaction reads and validates. Only after that the transaction
+// takes the revision that it commits at, which is above all that it read. That commit
+// checks for conflicts like any other, so a reservation only decides which transaction
+// goes first.
 type reservation struct {
 	w *writer
 	p *pendingCommit
@@ -35,8 +36,8 @@ func (h *reservation) revision() table.Revision {
 	return h.p.rec.Revision
 }
 
-// reserve places marks, resolves the conflicts that they meet, and returns when the
-// state shown has the commits that stand.
+// reserve places marks, resolves the conflicts that they find, and returns when the
+// state shown has the commits that won.
 func (e *cluster) reserve(ctx context.Context, a *attempt) (*reservation, *conflict, error) {
 	if len(a.marks) == 0 {
 		return nil, nil, nil
@@ -48,7 +49,7 @@ func (e *cluster) reserve(ctx context.Context, a *attempt) (*reservation, *confl
 	w.mu.Lock()
 	p, err := w.newCommit(&journal.Record{})
 	if err == nil {
-		// The head need not wait for what will never be shown.
+		// The head need not wait for a commit that is never shown.
 		p.rec.Prio, p.started = a.prio, p.started.Add(-grace)
 	}
 	w.mu.Unlock()
@@ -100,8 +101,7 @@ func (h *reservation) place(ctx context.Context, marks []markRow) (*conflict, er
 	return nil, nil
 }
 
-// release takes the marks away, in the background: nobody who looks on has to wait
-// for it any more.
+// release removes the marks, in the background: no reader has to wait for that.
 func (h *reservation) release() {
 	if h == nil {
 		return
@@ -109,7 +109,7 @@ func (h *reservation) release() {
 	h.w.e.done.Go(func() { h.w.rollBack(h.w.e.background, h.p) })
 }
 
-// readHeads reads the heads as they are now.
+// readHeads reads the current heads.
 func (w *writer) readHeads(ctx context.Context) (heads *journal.Heads, err error) {
 	err = w.step(ctx, func(ctx context.Context) error {
 		heads, err = w.e.db.log.Heads(ctx)
@@ -118,5 +118,5 @@ func (w *writer) readHeads(ctx context.Context) (heads *journal.Heads, err error
 	return heads, err
 }
 
-// isMine reports whether a revision is the commit's own, or that of its reservation.
+// isMine reports whether r is the revision of the commit itself or of its reservation.
 func (tx *Tx) isMine(r, own table.Revision) bool { return r == own || r == tx.reserved }

@@ -9,15 +9,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/journal"
 )
 
-// A resolver goes on, in the background, where a commit could not be carried to its
-// end.
+// A resolver finishes, in the background, commits that could not be finished in the
+// foreground.
 type resolver struct {
 	w    *writer
-	open sync.WaitGroup // commits whose outcome is still looked for
+	open sync.WaitGroup // commits with an outcome still unknown
 }
 
-// later goes on in the background to learn, or to force, the outcome of a
-// commit. Until then it is an exception below the head.
+// later learns, or forces, the outcome of a commit in the background. Until then the
+// commit is an exception below the head.
 func (r *resolver) later(p *pendingCommit) {
 	w := r.w
 	r.open.Add(1)
@@ -43,8 +43,8 @@ func (r *resolver) later(p *pendingCommit) {
 	})
 }
 
-// abort takes back a journal row that may have been written although its
-// writer heard nothing of it. No cell depends on it.
+// abort aborts a journal row that may have been written although its writer got no
+// answer. No cell depends on it.
 func (r *resolver) abort(ctx context.Context, p *pendingCommit) {
 	w := r.w
 	e := w.e

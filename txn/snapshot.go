@@ -13,36 +13,36 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Snapshot is a state of the store that does not change (a table.View). Close
-// it when done, so that garbage collection may pass it; do not use it after.
+// A Snapshot is a state of the store that does not change (a table.View). Close it when
+// done, so that garbage collection can proceed; do not use it after that.
 type Snapshot struct {
 	db      *DB
 	view    view             // nil: every revision up to max is visible
-	heads   *revision.Vector // that a state of several servers was made of
+	heads   *revision.Vector // of the state, on a store of several servers
 	max     table.Revision
 	low     table.Revision
 	ordinal uint64 // 0: a state of the past
-	err     error  // what every read answers, if the state is not to be had
-	pinned  bool   // a checkpoint below the horizon
+	err     error  // returned by every read, if the state is not available
+	pinned  bool   // at a checkpoint below the horizon
 
 	refs    atomic.Int64
-	expired atomic.Pointer[error] // as err, since then
+	expired atomic.Pointer[error] // like err, set later
 }
 
-// A view is what several servers show.
+// A view is the view of a store of several servers.
 type view interface {
 	table.View
-	// Frontier returns how far each slot is shown.
+	// Frontier returns up to where each slot is shown.
 	Frontier() revision.Frontier
-	// Swept reports whether nothing will be done about a revision any more.
+	// Swept reports whether r is neither under way nor still to be removed.
 	Swept(r table.Revision) bool
 }
 
 var _ table.Reader = (*Snapshot)(nil)
 var _ table.View = (*Snapshot)(nil)
 
-// Snapshot returns the newest published state. It is cheap: nobody waits and
-// nothing is allocated, since all who ask between two commits share one.
+// Snapshot returns the newest published state. It is cheap: it does not wait or
+// allocate, since all callers between two commits share one.
 func (db *DB) Snapshot() *Snapshot {
 	if err := db.views.fresh(); err != nil {
 		return db.tooOld(err)
@@ -50,9 +50,9 @@ func (db *DB) Snapshot() *Snapshot {
 	for {
 		s := db.current.Load()
 		s.refs.Add(1)
-		// A state that is no longer current may have been dropped from the
-		// list of live ones between the two lines above. One that still is
-		// current now will be seen in use by whoever replaces it.
+		// The state may have been dropped from the registry between the two lines above
+		// if it is no longer current. If it still is, whoever replaces it will see that
+		// it is in use.
 		if db.current.Load() == s {
 			return s
 		}
@@ -60,15 +60,15 @@ func (db *DB) Snapshot() *Snapshot {
 	}
 }
 
-// tooOld stands for the state of a server that lost touch with the store for so
-// long that others may have gone on without it: every read answers the error.
+// tooOld returns a snapshot whose reads all return err. It is for a server that lost
+// touch with the store for so long that others may have gone on without it.
 func (db *DB) tooOld(err error) *Snapshot {
 	s := db.current.Load()
 	return &Snapshot{db: db, view: s.view, heads: s.heads, max: s.max, low: s.low, err: err}
 }
 
-// At returns the state at a past revision. One above the newest is an ErrRevision,
-// and one below Horizon that no checkpoint keeps a HorizonError.
+// At returns the state at a past revision. It returns ErrRevision if r is above the
+// newest revision, and a HorizonError if r is below Horizon and no checkpoint keeps it.
 func (db *DB) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	s, err := db.views.at(ctx, r)
 	if err != nil {
@@ -77,9 +77,9 @@ func (db *DB) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	return db.admit(ctx, s)
 }
 
-// AtLeast returns when a Snapshot shows a commit that some server of the store has
-// acknowledged: at once, or after one look at the store, since what is acknowledged
-// is published. An error wraps ErrRevision if there is no such commit.
+// AtLeast returns when a Snapshot shows the commit r, which some server of the store
+// has acknowledged. That takes at most one reading of the store, since acknowledged
+// commits are published. The error wraps ErrRevision if there is no such commit.
 func (db *DB) AtLeast(ctx context.Context, r table.Revision) error {
 	if db.shows(r) {
 		return nil
@@ -99,10 +99,9 @@ func (db *DB) shows(r table.Revision) bool {
 	return s.err == nil && s.Visible(r)
 }
 
-// AtTime returns the state of a moment: all that was committed up to it. One that
-// has hardly passed is waited for, within bounds, until nothing can be committed
-// any more that belongs to it; then it is the same state on every server, for
-// ever.
+// AtTime returns the state at a time: everything committed up to it. For a time that
+// has only just passed it waits, within bounds, until no commit can be added up to it.
+// After that the state is the same on every server, for ever.
 func (db *DB) AtTime(ctx context.Context, t time.Time) (*Snapshot, error) {
 	if now := db.o.Now(); t.After(now) {
 		return nil, fmt.Errorf("%w: %s, and it is %s", ErrFuture, t.UTC().Format(time.RFC3339Nano), now.UTC().Format(time.RFC3339))
@@ -114,14 +113,15 @@ func (db *DB) AtTime(ctx context.Context, t time.Time) (*Snapshot, error) {
 	return db.admit(ctx, s)
 }
 
-// Decided returns the newest state that nothing can be added to any more: up to its
-// revision every server shows the same, for ever.
+// Decided returns the newest state to which nothing can be added: up to its revision
+// every server shows the same, for ever.
 func (db *DB) Decided(ctx context.Context) (*Snapshot, error) {
 	_, r := db.Bounds()
 	return db.At(ctx, r)
 }
 
-// Bounds returns the revisions between which commits are kept and settled.
+// Bounds returns the first and last revision between which commits are kept and
+// decided.
 func (db *DB) Bounds() (first, last table.Revision) {
 	s := db.Snapshot()
 	defer s.Close()
@@ -146,32 +146,32 @@ func (s *Snapshot) Visible(r table.Revision) bool {
 	return r <= s.max && (s.view == nil || s.view.Visible(r))
 }
 
-// Swept reports whether what r wrote, if the snapshot does not show it, is there
-// by mistake: no commit under way, and nothing that is still to be removed.
+// Swept reports whether cells of r, if the snapshot does not show r, are there by
+// mistake: r is neither under way nor still to be removed.
 func (s *Snapshot) Swept(r table.Revision) bool {
 	return s.view == nil || s.view.Swept(r)
 }
 
-// Ordinal counts the states this server has shown: of two current snapshots the
-// one with the larger ordinal shows all that the other shows. Zero for
-// snapshots of the past: what was read there is not for caches.
+// Ordinal counts the states that this server has shown: of two current snapshots the
+// one with the larger ordinal shows all that the other shows. It is zero for snapshots
+// of the past; what was read there must not be cached.
 func (s *Snapshot) Ordinal() uint64 { return s.ordinal }
 
-// Unchanged reports whether no commit that s shows, beyond those a snapshot of
-// ordinal since showed, has touched id. It may say false without need, never
-// true wrongly. False for snapshots of the past and when since > s.Ordinal().
+// Unchanged reports whether id is unchanged since a snapshot of ordinal since: no other
+// commit that s shows touched it. It may return false needlessly, but never true
+// wrongly. It is false for snapshots of the past and if since > s.Ordinal().
 func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool {
 	return since != 0 && since <= s.ordinal && s.db.changes.last(hash(id)) <= since
 }
 
-// UnchangedKey is Unchanged for what [Tx.TouchKeys] names.
+// UnchangedKey is Unchanged for the keys of [Tx.TouchKeys].
 func (s *Snapshot) UnchangedKey(key, since uint64) bool {
 	return since != 0 && since <= s.ordinal && s.db.changes.last(key) <= since
 }
 
-// TouchedWith returns the ids that commits, beyond those that a snapshot of ordinal
-// since showed, have touched together with a key of [Tx.TouchKeys], sorted. It may
-// return some that only later snapshots show. False: that is not known any more.
+// TouchedWith returns the ids that commits after a snapshot of ordinal since touched
+// together with a key of [Tx.TouchKeys], sorted. Some of the commits may be shown only
+// by later snapshots than s. It returns false if it no longer knows all of them.
 func (s *Snapshot) TouchedWith(key, since uint64) ([]entry.ID, bool) {
 	if since == 0 || since > s.ordinal {
 		return nil, false
@@ -217,17 +217,16 @@ func (s *Snapshot) Scan(ctx context.Context, t table.Table, r table.Range, sel t
 	return t.Scan(ctx, r, sel)
 }
 
-// show makes s the current state. States are shown one at a time, each with
-// all that the one before shows; the ordinals of their commits are in
-// db.changes already.
+// show makes s the current state. States are shown one at a time, each with all that
+// the one before shows. The ordinals of their commits are already in db.changes.
 func (db *DB) show(s *Snapshot) {
 	db.live.add(s)
 	db.current.Store(s)
 	db.shown.Broadcast()
 }
 
-// Oldest returns the low-water mark of the oldest snapshot in use, except those of
-// the past: what the collection of marks and of secrets may not pass.
+// Oldest returns the low-water mark of the oldest snapshot in use, except snapshots of
+// the past. Marks and secrets above it must not be collected.
 func (db *DB) Oldest() table.Revision {
 	return db.live.oldest(db.current.Load())
 }
@@ -236,8 +235,9 @@ func (db *DB) Oldest() table.Revision {
 type registry struct {
 	mu   sync.Mutex
 	all  []*Snapshot
-	next int // length at which unused ones are swept
-	// horizon: no state older than it is in use, except checkpoints, nor given.
+	next int // length at which unused snapshots are dropped
+	// horizon is the oldest revision that may be read. Snapshots in use are not older,
+	// except those of checkpoints.
 	horizon table.Revision
 }
 
@@ -251,8 +251,8 @@ func (g *registry) add(s *Snapshot) {
 	g.all = append(g.all, s)
 }
 
-// dropUnused drops what nobody uses. The last one may be the current state, which
-// anybody may begin to use.
+// dropUnused drops unused snapshots, but not the current one, which anybody may begin
+// to use.
 func (g *registry) dropUnused() {
 	kept := g.all[:0]
 	for _, s := range g.all {
@@ -277,7 +277,7 @@ func (g *registry) oldest(current *Snapshot) table.Revision {
 	return low
 }
 
-// broadcast lets goroutines wait for the next of a row of events.
+// A broadcast lets goroutines wait for the next event of a series.
 type broadcast struct {
 	mu sync.Mutex
 	ch chan struct{} // nil: nobody waits

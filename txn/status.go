@@ -9,22 +9,22 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Status is how this server stands with its store.
+// A Status is the state of this server's connection to its store.
 type Status struct {
 	Broken  error         // why it has to be started again, or nil
 	Stale   error         // why nothing can be read, or nil
-	Refusal error         // why nothing is committed, or nil
+	Refusal error         // why nothing can be committed, or nil
 	Shared  bool          // other servers may write the store
-	HeadAge time.Duration // since the heads shown were read; zero if it is not shared
-	Lease   time.Duration // that is left; zero without a slot
-	Ahead   time.Duration // this server's clock, of the store's
+	HeadAge time.Duration // since the heads shown were read; zero if not shared
+	Lease   time.Duration // time left of the lease; zero without a slot
+	Ahead   time.Duration // how far this server's clock leads the store's
 }
 
-// stuckAfter is how long the loop of a shared store may take for a turn. Every call
-// of the store in it is bounded by a lease.
+// stuckAfter is how long the loop of a shared store may take to come round. A lease
+// bounds each of its calls of the store.
 const stuckAfter = 30 * time.Second
 
-// Status returns how this server stands with its store now.
+// Status returns the state of this server's connection to its store.
 func (db *DB) Status() Status {
 	s := Status{Stale: db.views.fresh(), Refusal: db.Refusal(), Shared: db.Shared()}
 	switch e := db.commits.(type) {
@@ -39,8 +39,9 @@ func (db *DB) Status() Status {
 	return s
 }
 
-// failed returns the failure after which the store has to be opened again. One that
-// could not be written to when it was opened has none: that would fail again.
+// failed returns the failure after which the store has to be opened again, or nil. A
+// store that refused writes when it was opened has none: opening it again would not
+// help.
 func (e *embedded) failed() error {
 	if err := e.broken.Load(); err != nil && !errors.Is(*err, table.ErrRefused) {
 		return *err
@@ -64,18 +65,18 @@ func (e *cluster) status(s *Status) {
 // Owner names this server to people.
 func (db *DB) Owner() string { return db.o.Owner }
 
-// turn notes that a loop goes round.
+// turn notes that a loop comes round.
 func (e *cluster) turn() { e.turned.Store(int64(time.Since(e.start))) }
 
-// An Attempt is how one attempt to commit went, for who counts them.
+// An Attempt is the outcome of one attempt to commit, for metrics.
 type Attempt struct {
 	Result  string        // committed, conflict, unknown or failed
 	Other   bool          // the conflict is with another server's commit
-	Prepare time.Duration // until what was written is in the log, or, on a shared store, decided
-	Sync    time.Duration // until it is durable and shown
+	Prepare time.Duration // until the writes are in the log or, on a shared store, decided
+	Sync    time.Duration // until the commit is durable and shown
 }
 
-// observe hands an attempt to Options.Observe.
+// observe passes an attempt to Options.Observe.
 func (db *DB) observe(tx *Tx, begun time.Time, met *conflict, err error) {
 	if db.o.Observe == nil {
 		return
@@ -95,14 +96,14 @@ func (db *DB) observe(tx *Tx, begun time.Time, met *conflict, err error) {
 	db.o.Observe(a)
 }
 
-// A tally is what garbage collection did since the store was opened.
+// A tally is what garbage collection removed since the store was opened.
 type tally struct {
 	removed atomic.Int64
 	last    atomic.Int64 // when, in nanoseconds since 1970; 0: never
 }
 
-// Collected returns how many versions collections of this server have removed, and
-// when one ended well last; the zero time is never.
+// Collected returns how many versions collections of this server have removed, and when
+// the last successful one ended; the zero time means never.
 func (db *DB) Collected() (versions int64, last time.Time) {
 	t := &db.garbage.tally
 	if n := t.last.Load(); n != 0 {

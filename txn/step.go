@@ -10,25 +10,26 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// What all servers of a store must agree on, as a schema, changes in steps, each
-// of which is a commit like any other. A server publishes in its cell the step
-// that it works by (revision.Cell.Config), and who takes the next step waits
-// until every server among the writers has published the one before. Servers that
-// are gone do not count: what they left undecided cannot be committed any more.
-// One that comes takes its first snapshot after its claim, which is after the
-// step, and commits nothing that began before.
+// What all servers of a store must agree on, such as the schema, changes in steps. Each
+// step is a commit like any other. A server publishes in its cell the step that it
+// works by (revision.Cell.Config). Whoever takes the next step first waits until every
+// server with a slot has published the one before. Servers that are gone do not count:
+// what they left undecided cannot be committed any more. A new server takes its first
+// snapshot after its claim, which is after the step, and commits nothing that began
+// before.
 //
-// Steps are ordered by the marks of their commits, which conflict: so a state
-// that shows one shows all with smaller revisions.
+// The marks of steps conflict, which orders them: a state that shows a step shows all
+// steps with smaller revisions.
 
-// taken is the step that what begins here goes by.
+// taken is the step that new transactions work by.
 type taken struct {
 	revision table.Revision
-	ordinal  uint64 // of a state that shows it
+	ordinal  uint64 // of a state that shows the step
 }
 
-// SetStep reports that what begins on states from an ordinal on goes by the step
-// that was committed as r. It is published once all that began before is over.
+// SetStep notes that transactions on states from an ordinal on work by the step
+// committed as r. The step is published once all transactions that began before are
+// over.
 func (db *DB) SetStep(r table.Revision, ordinal uint64) {
 	db.step.Store(&taken{r, ordinal})
 	db.publishStep()
@@ -46,8 +47,8 @@ func (e *cluster) publishStep() {
 	}
 }
 
-// stepIn is the step that a cell to be published may tell of: nothing runs, or is
-// to be shown, that began before it. The caller holds w.mu.
+// stepIn returns the step that the next cell may publish. No transaction that began
+// before that step is running or still to be shown. The caller holds w.mu.
 func (w *writer) stepIn(next *revision.Cell) table.Revision {
 	s := w.e.db.step.Load()
 	if s == nil || s.revision == next.Config || w.e.db.running.oldest(s.ordinal) < s.ordinal {
@@ -61,25 +62,24 @@ func (w *writer) stepIn(next *revision.Cell) table.Revision {
 	return s.revision
 }
 
-// stepPatience is for how many leases a step is waited for: one for a server that
-// fell silent, some for long transactions.
+// stepPatience is how long AwaitStep waits, in leases: one for a server that fell
+// silent, the others for long transactions.
 const stepPatience = 4
 
-// AwaitStep returns when every server works by the step r or a later one: a
-// Snapshot then shows all that was committed by those who did not know it. It
-// waits for some leases at most, and then fails with ErrConflict, naming a server
-// that lags behind.
+// AwaitStep returns when every server works by step r or a later one. A Snapshot then
+// shows all commits of transactions that did not know the step. After some leases
+// AwaitStep fails with ErrConflict and names a server that lags behind.
 func (db *DB) AwaitStep(ctx context.Context, r table.Revision) error {
 	return db.awaitCells(ctx, func(c *revision.Cell) bool { return c.Config >= r })
 }
 
-// AwaitReaders returns when no server reads a state any more that does not show r,
-// within the same bounds.
+// AwaitReaders returns when no server reads a state that does not show r, within the
+// same bounds.
 func (db *DB) AwaitReaders(ctx context.Context, r table.Revision) error {
 	return db.awaitCells(ctx, func(c *revision.Cell) bool { return c.Oldest >= r })
 }
 
-// awaitCells waits for nobody where there is one server: its caller keeps others from
+// awaitCells returns at once if there is only one server: its caller keeps others from
 // writing.
 func (db *DB) awaitCells(ctx context.Context, ready func(*revision.Cell) bool) error {
 	if db.peers == nil {
@@ -88,7 +88,7 @@ func (db *DB) awaitCells(ctx context.Context, ready func(*revision.Cell) bool) e
 	return db.peers.awaitCells(ctx, ready)
 }
 
-// awaitCells waits for the cells of all who may write, its own included.
+// awaitCells waits for the cells of all servers that may write, this one included.
 func (e *cluster) awaitCells(ctx context.Context, ready func(*revision.Cell) bool) error {
 	for end := time.Now().Add(stepPatience * e.db.o.Lease); ; {
 		next := e.db.shown.Next()
@@ -106,7 +106,7 @@ func (e *cluster) awaitCells(ctx context.Context, ready func(*revision.Cell) boo
 	}
 }
 
-// straggler finds the cell of a server that is not ready.
+// straggler returns the cell of a server that is not ready, or nil.
 func straggler(v *revision.Vector, ready func(*revision.Cell) bool) *revision.Cell {
 	for _, s := range v.Slots() {
 		if c := v.Cell(s); holds(c) && !ready(&c) {
@@ -116,14 +116,14 @@ func straggler(v *revision.Vector, ready func(*revision.Cell) bool) *revision.Ce
 	return nil
 }
 
-// A Holder is the time of one server among the writers of a store.
+// A Holder is one server's tenure of a slot.
 type Holder struct {
 	Slot        revision.Slot
 	Incarnation uint64
 }
 
-// Holder returns who commits for this DB now; the zero Holder if it is the only one
-// that can, or may not.
+// Holder returns the holder that commits for this DB now. It is zero if this server is
+// the only one that can write, or may not write.
 func (db *DB) Holder() Holder {
 	if db.peers == nil {
 		return Holder{}
@@ -138,8 +138,8 @@ func (e *cluster) incarnation() Holder {
 	return Holder{}
 }
 
-// Over reports whether a holder's time is over, in the state shown now: all that
-// it will ever have committed is decided.
+// Over reports whether a holder's tenure is over in the state shown now: all commits
+// that it will ever have made are decided.
 func (db *DB) Over(h Holder) bool { return db.peers == nil || db.peers.over(h) }
 
 func (e *cluster) over(h Holder) bool {
@@ -147,7 +147,7 @@ func (e *cluster) over(h Holder) bool {
 	return c.Incarnation != h.Incarnation || !holds(c)
 }
 
-// Lease is how long a silent server keeps its slot.
+// Lease returns how long a silent server keeps its slot.
 func (db *DB) Lease() time.Duration { return db.o.Lease }
 
 // Shared reports whether other servers may write the store too.

@@ -14,24 +14,24 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Tx is one attempt of a transaction: a table.Reader at a snapshot overlaid with its
+// A Tx is one attempt of a transaction: a table.Reader at a snapshot overlaid with its
 // own writes. It is used by one goroutine.
 type Tx struct {
 	db       *DB
 	snapshot *Snapshot
 	stamp    table.Revision
-	refused  error          // why it must not commit, if it must not
+	refused  error          // why it must not commit, or nil
 	prio     table.Revision // of the first attempt, once known
 	reserved table.Revision // of the reservation that the attempt runs under, if any
 	writes   map[string]*overlay
 	marks    []placed
 	markRows []markRow
 	ids      []entry.ID
-	keys     []uint64 // hashes of what else changes
+	keys     []uint64 // hashes of other things that the commit changes
 	message  []byte
 	atCommit []func(table.Revision)
 	urgent   bool
-	prepared time.Time // when a commit was in the log, or decided
+	prepared time.Time // when the commit was in the log, or decided
 }
 
 var _ table.Reader = (*Tx)(nil)
@@ -39,8 +39,8 @@ var _ table.Reader = (*Tx)(nil)
 // An overlay is what a transaction wrote into one table.
 type overlay struct {
 	rows map[string]*rowWrite
-	keys []string // of rows, sorted unless dirty
-	// dirty: rows were added since keys was sorted.
+	keys []string // of the written rows, sorted unless dirty
+	// dirty is set if rows were added since keys was sorted.
 	dirty bool
 }
 
@@ -48,23 +48,23 @@ type overlay struct {
 // mutations.
 type rowWrite struct {
 	deleted bool
-	cells   []table.Cell // by column, one each, unless dirty: then in order of writing
+	cells   []table.Cell // one per column, sorted by it, unless dirty: then in order of writing
 	dirty   bool
 }
 
-// A markRow is a mark as it is stored beside the row it is about.
+// A markRow is a mark as stored, beside the row that it concerns.
 type markRow struct {
 	table string
 	row   []byte
 	mark  Mark
 }
 
-// Snapshot is the state the transaction began at.
+// Snapshot returns the state that the transaction began at.
 func (tx *Tx) Snapshot() *Snapshot { return tx.snapshot }
 
-// Stamp is an id larger than every revision the snapshot shows and unique to
-// this attempt: for positions and change numbers. It is not the revision of the
-// commit, which comes later and is larger.
+// Stamp returns an id that is unique to this attempt and larger than every revision the
+// snapshot shows. It serves for positions and change numbers. The revision of the
+// commit is a later, larger id.
 func (tx *Tx) Stamp() table.Revision {
 	if tx.stamp == 0 {
 		var err error
@@ -76,8 +76,8 @@ func (tx *Tx) Stamp() table.Revision {
 	return tx.stamp
 }
 
-// Write adds mutations to be committed. Later ones lie over earlier ones. Their
-// bytes must not be changed any more.
+// Write adds mutations to be committed. Later ones override earlier ones. Their bytes
+// must not change any more.
 func (tx *Tx) Write(t table.Table, ms ...table.Mutation) {
 	o := tx.writes[t.Name()]
 	if o == nil {
@@ -119,7 +119,7 @@ func (o *overlay) sorted() []string {
 	return o.keys
 }
 
-// columns returns the cells written, sorted by column, the last one of each.
+// columns returns the last cell written in each column, sorted by column.
 func (w *rowWrite) columns() []table.Cell {
 	if !w.dirty {
 		return w.cells
@@ -144,15 +144,16 @@ func (tx *Tx) Touch(ids ...entry.ID) { tx.ids = append(tx.ids, ids...) }
 // alone.
 func (tx *Tx) TouchKeys(keys ...uint64) { tx.keys = append(tx.keys, keys...) }
 
-// SetMessage is what the journal keeps of the commit: who did what.
+// SetMessage sets what the journal keeps of the commit: who did what.
 func (tx *Tx) SetMessage(m []byte) { tx.message = m }
 
-// AtCommit has fn called once the revision of the commit is known, before
-// anything is written: it may fill in bytes that were handed to Write. It must be
-// quick, since it holds up other commits.
+// AtCommit has fn called once the revision of the commit is known, before anything is
+// written. fn may fill in bytes that were handed to Write. It must be quick, since it
+// holds up other commits.
 func (tx *Tx) AtCommit(fn func(r table.Revision)) { tx.atCommit = append(tx.atCommit, fn) }
 
-// SetUrgent says that the transaction leads to more space: see table.Batch.
+// SetUrgent marks the transaction as one that leads to more free space: see
+// table.Batch.
 func (tx *Tx) SetUrgent() { tx.urgent = true }
 
 func (tx *Tx) fillIn(r table.Revision) {
@@ -161,10 +162,10 @@ func (tx *Tx) fillIn(r table.Revision) {
 	}
 }
 
-// empty reports that there is nothing to commit.
+// empty reports whether there is nothing to commit.
 func (tx *Tx) empty() bool { return len(tx.writes) == 0 && len(tx.ids) == 0 && tx.message == nil }
 
-// batch returns what the transaction wrote, tables and rows in order.
+// batch returns what the transaction wrote, with tables and rows in order.
 func (tx *Tx) batch() []table.Write {
 	ws := make([]table.Write, 0, len(tx.writes))
 	for name, o := range tx.writes {
@@ -201,8 +202,8 @@ func (db *DB) begin() *Tx {
 	for {
 		s := db.Snapshot()
 		db.running.begin(s.ordinal)
-		// Who asked for what is under way may have done so between the two lines
-		// above, and missed this; then a newer state is shown by now.
+		// A caller that asked for running transactions may have done so between the two
+		// lines above, and missed this one. In that case a newer state is shown by now.
 		if s.err != nil || db.current.Load() == s {
 			return &Tx{db: db, snapshot: s}
 		}
@@ -215,11 +216,11 @@ func (tx *Tx) end() {
 	tx.db.running.end(tx.snapshot.ordinal)
 	tx.snapshot.Close()
 	if s := tx.db.step.Load(); s != nil && tx.snapshot.ordinal < s.ordinal {
-		tx.db.publishStep() // which may have waited for it
+		tx.db.publishStep() // it may have waited for tx
 	}
 }
 
-// canceled returns why a context ended, if it did.
+// canceled returns why ctx ended, or nil.
 func canceled(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil

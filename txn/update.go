@@ -11,18 +11,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// exclusiveAfter is the number of attempts that a transaction makes beside
-// others. Then it keeps them from committing while it runs, so that a long one
-// is not starved by short ones.
+// exclusiveAfter is the number of attempts that a transaction makes beside others.
+// After that it keeps them from committing while it runs, so that short transactions do
+// not starve a long one.
 const exclusiveAfter = 4
 
-// Update runs fn on a transaction and commits what it wrote. When another
-// commit conflicts it runs fn again on a newer snapshot, a bounded number of
-// times with growing, jittered pauses, then fails with ErrConflict. An error of
-// fn ends it as it is, nothing written. A transaction that wrote nothing commits
-// nothing. Update returns once the commit is durable and every later Snapshot
-// shows it. A commit whose outcome cannot be learned fails with ErrUnknown. An
-// Update within fn may wait for ever.
+// Update runs fn on a transaction and commits what it wrote. If another commit
+// conflicts, it runs fn again on a newer snapshot, a bounded number of times with
+// growing, jittered pauses, and then fails with ErrConflict. An error of fn is returned
+// as it is, and nothing is written. A transaction that wrote nothing commits nothing.
+// Update returns once the commit is durable and every later Snapshot shows it. If the
+// outcome of a commit cannot be learned, Update fails with ErrUnknown. An Update within
+// fn may wait for ever.
 func (db *DB) Update(ctx context.Context, fn func(*Tx) error) (table.Revision, error) {
 	var a attempt
 	for try := range db.o.Attempts {
@@ -94,7 +94,7 @@ func (db *DB) try(ctx context.Context, fn func(*Tx) error, a *attempt, try int) 
 	return r, met, err
 }
 
-// reserve places marks where other servers look for them.
+// reserve places marks where other servers find them.
 func (db *DB) reserve(ctx context.Context, a *attempt) (*reservation, *conflict, error) {
 	if db.peers == nil {
 		return nil, nil, nil
@@ -102,7 +102,8 @@ func (db *DB) reserve(ctx context.Context, a *attempt) (*reservation, *conflict,
 	return db.peers.reserve(ctx, a)
 }
 
-// jitter spreads out transactions that lost against the same one.
+// jitter pauses for a random time, to spread out transactions that lost against the
+// same one.
 func jitter(ctx context.Context, try int, random uint64) error {
 	if try == 0 {
 		return canceled(ctx)
@@ -114,16 +115,16 @@ func jitter(ctx context.Context, try int, random uint64) error {
 type gate struct {
 	mu      sync.Mutex
 	inside  int
-	alone   bool // the one inside is alone
-	waiting int  // who want to be alone; the others wait for them
-	bulk    bool // the one alone is a bulk load: nobody waits for it
+	alone   bool // the one inside excludes others
+	waiting int  // number waiting to be alone; others wait for them
+	bulk    bool // the one alone is a bulk load; others fail at once
 	closed  bool
 	changed broadcast
 	random  func() uint64
 }
 
-// spread bounds by how much those who waited go in one after the other, and after
-// what they waited for was published.
+// spread bounds the random delay by which waiting transactions enter one after another,
+// once the state they waited for is published.
 const spread = 50 * time.Microsecond
 
 // enter waits for its turn.
@@ -191,7 +192,7 @@ func (g *gate) leave() {
 	g.changed.Broadcast()
 }
 
-// forBulk tells others not to wait for the one inside.
+// forBulk makes others fail instead of waiting for the one inside.
 func (g *gate) forBulk() {
 	g.mu.Lock()
 	g.bulk = true
@@ -199,7 +200,7 @@ func (g *gate) forBulk() {
 	g.changed.Broadcast()
 }
 
-// close waits until nobody is inside and lets nobody in any more.
+// close waits until nobody is inside and then lets nobody in.
 func (g *gate) close(ctx context.Context) error {
 	if err := g.enter(ctx, true); err != nil {
 		return err

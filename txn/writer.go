@@ -15,33 +15,33 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// grace is how long a commit holds up the head; then it becomes an exception
-// below it, so that a long one delays nobody.
+// grace is how long an undecided commit holds up the head. After that it becomes an
+// exception below the head, so that a long commit delays nobody.
 const grace = 50 * time.Millisecond
 
-// A writer is one incarnation of a slot: the commits of this server between a
-// claim and the loss or release of its lease.
+// A writer is one incarnation of a slot: the commits of this server from a claim until
+// it loses or releases the lease.
 //
-// Commits run in the goroutines of their callers up to the decision. Publishing
-// is run's: one change of the heads cell at a time, which shows all commits
-// decided before it was put together.
+// Commits run in the goroutines of their callers up to the decision. The goroutine run
+// publishes them: one change of the heads cell at a time, which shows all commits
+// decided before it was composed.
 type writer struct {
 	e           *cluster
 	slot        revision.Slot
 	incarnation uint64
 	clock       *revision.Clock
-	kick        chan struct{} // something was decided
+	kick        chan struct{} // signals a decision
 	lost        chan struct{} // closed when the slot is lost
 
 	renewed atomic.Int64 // when the last acknowledged change of the cell was sent, since e.start
 	fenced  atomic.Bool
 
-	// cell is what the store acknowledged, raw its bytes. Owned by run.
+	// cell is what the store acknowledged, and raw its bytes. Owned by run.
 	cell revision.Cell
 	raw  []byte
 
-	// mu is held to allocate an id and to choose the head: no id is issued at
-	// or below a head that is on its way.
+	// mu is held to allocate an id and to choose the head: no id is issued at or below
+	// a head that is being published.
 	mu      sync.Mutex
 	pending []*pendingCommit // by id: undecided, or decided and not shown yet
 	aborted []abortedCommit  // by id
@@ -50,7 +50,7 @@ type writer struct {
 	resolver resolver
 }
 
-// An pendingCommit is a commit under way.
+// A pendingCommit is a commit under way.
 type pendingCommit struct {
 	rec     *journal.Record
 	marks   []placed
@@ -61,14 +61,14 @@ type pendingCommit struct {
 	shown   chan struct{}
 }
 
-// A abortedCommit is a given up revision whose cells may still arrive.
+// An abortedCommit is an aborted revision whose cells may still arrive.
 type abortedCommit struct {
 	rec   *journal.Record
 	since time.Time
 }
 
-// alive reports whether this server may still send mutations: half of its lease
-// is left at least, so that none of them lands much later than the lease.
+// alive returns nil if this server may still send mutations. At least half of its lease
+// must be left, so that none of them lands much later than the lease.
 func (w *writer) alive() error {
 	if w.fenced.Load() {
 		return fmt.Errorf("%w: another server took over", table.ErrUnavailable)
@@ -79,20 +79,20 @@ func (w *writer) alive() error {
 	return nil
 }
 
-// limit announces ids for one lease. Longer is of no use, since a server whose
-// cell was not renewed commits for half a lease only; and by the time that a
-// successor may take the slot the wall clock has passed it.
+// limit announces ids for one lease. Longer would be of no use: a server whose cell was
+// not renewed commits for half a lease only, and when a successor may take the slot the
+// wall clock has passed the limit.
 func (w *writer) limit(from table.Revision) table.Revision {
 	now := max(revision.At(w.e.wall()), from)
 	return revision.At(now.Time().Add(w.e.db.o.Lease))
 }
 
-// run publishes, and follows what other servers publish, until the slot is lost
-// or the engine closes.
+// run publishes this server's commits and follows what other servers publish, until the
+// slot is lost or the engine closes.
 func (w *writer) run() {
 	every := max(w.e.db.o.Lease/8, time.Millisecond)
 	renew := time.Now().Add(every)
-	var again time.Time // what held up the head no longer does; zero: nothing did
+	var again time.Time // when nothing holds up the head any more; zero: nothing did
 	for {
 		w.e.turn()
 		var blocked time.Duration
@@ -136,8 +136,8 @@ const (
 	following
 )
 
-// nextTask waits for something to do. Of several things it takes the first of a
-// fixed order, never one by chance, so that a simulation can be repeated.
+// nextTask waits for something to do. Of several tasks it takes the first in a fixed
+// order, never a random one, so that a simulation can be repeated.
 func (w *writer) nextTask(renew, again time.Time) task {
 	due := earliest(renew, earliest(w.e.poll.next, again))
 	timer := time.NewTimer(time.Until(due))
@@ -164,7 +164,7 @@ func (w *writer) nextTask(renew, again time.Time) task {
 	}
 }
 
-// earliest is the first of two times; the zero Time is none.
+// earliest returns the earlier of two times. The zero Time means none.
 func earliest(a, b time.Time) time.Time {
 	if b.IsZero() || !a.IsZero() && a.Before(b) {
 		return a
@@ -181,8 +181,8 @@ func received(c <-chan struct{}) bool {
 	}
 }
 
-// follow shows what others published. An error means that the slot is lost; a
-// reading that fails is repeated by the next poll.
+// follow shows what others published. An error means that the slot is lost. If the
+// reading fails, the next poll repeats it.
 func (w *writer) follow(ctx context.Context) error {
 	if err := w.e.refresh(ctx, w); err != nil {
 		w.e.db.o.Log.Debug("reading the heads", "error", err)
@@ -198,22 +198,21 @@ func (w *writer) taken() error {
 	return fmt.Errorf("%w: another server took over slot %d", table.ErrUnavailable, w.slot)
 }
 
-// publish changes the cell and shows the new state. blocked is the time after
-// which a commit that holds up the head no longer does. An error means that the
-// slot is lost.
+// publish changes the cell and shows the new state. blocked is the time for which a
+// commit still holds up the head. An error means that the slot is lost.
 func (w *writer) publish(ctx context.Context, renew bool) (blocked time.Duration, err error) {
 	next, blocked := w.choose(renew)
 	if !renew && next.Head == w.cell.Head && next.Config == w.cell.Config && slices.Equal(next.Undecided, w.cell.Undecided) {
 		return blocked, nil
 	}
 	until := w.e.start.Add(time.Duration(w.renewed.Load()) + w.e.db.o.Lease)
-	// Closing waits for it: a cell whose bytes are not known cannot be closed.
+	// Closing waits for this swap: a cell whose bytes are not known cannot be closed.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
 	defer cancel()
 	sent := time.Since(w.e.start)
 	raw := next.Append(nil)
-	// SwapHead sends the same bytes until it knows: any of them that lands
-	// late finds the cell changed.
+	// SwapHead repeats the same bytes until it knows the outcome. A repetition that
+	// lands late finds the cell changed.
 	done, _, err := w.e.db.log.SwapHead(ctx, w.slot, w.raw, raw)
 	if err != nil {
 		return 0, err
@@ -238,8 +237,8 @@ func (w *writer) publish(ctx context.Context, renew bool) (blocked time.Duration
 	}
 }
 
-// choose puts the next cell together: the head goes to the end of the decided
-// prefix of ids, over those undecided for longer than grace.
+// choose composes the next cell. The head becomes the end of the decided prefix of ids,
+// passing those undecided for longer than grace.
 func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -271,8 +270,8 @@ func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) 
 	return next, blocked
 }
 
-// nowShown takes the commits that newer heads show, or never will, off the list
-// and notes their changes for the state of ordinal n.
+// nowShown removes the commits that newer heads show, or never will, from the pending
+// ones, and records their changes for the state of ordinal n.
 func (w *writer) nowShown(h *journal.Heads, n uint64) (shown []*pendingCommit) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -298,8 +297,8 @@ func (w *writer) nowShown(h *journal.Heads, n uint64) (shown []*pendingCommit) {
 	return shown
 }
 
-// giveUp ends the incarnation. Commits that wait for being shown learn that
-// their outcome is unknown; a successor, perhaps this server, decides it.
+// giveUp ends the incarnation. Commits that wait to be shown get an unknown outcome. A
+// successor, perhaps this server, decides them.
 func (w *writer) giveUp(cause error) {
 	w.e.db.o.Log.Warn("this server lost its slot", "slot", w.slot, "error", cause)
 	w.fenced.Store(true)
@@ -316,8 +315,8 @@ func (w *writer) signal() {
 	}
 }
 
-// release closes the slot: it is free at once if no cell of a void
-// revision can arrive any more. Nobody commits, and run has ended.
+// release closes the slot. It also frees it at once if no cell of an aborted revision
+// can still arrive. At this point nobody commits and run has ended.
 func (w *writer) release(ctx context.Context) error {
 	w.fenced.Store(true)
 	w.e.writer.CompareAndSwap(w, nil)
@@ -335,7 +334,7 @@ func (w *writer) release(ctx context.Context) error {
 	return w.e.db.log.Free(ctx, w.slot, raw)
 }
 
-// jittered is d, more or less by up to a half.
+// jittered returns d changed randomly by up to a half.
 func jittered(d time.Duration, random uint64) time.Duration {
 	return d/2 + time.Duration(random%uint64(d+1))
 }
