@@ -103,7 +103,7 @@ func (r *Rules) Set(ctx context.Context, s *partition.Snapshot) (*acl.Set, error
 
 // MemberTypes returns the attributes by which static groups name their members.
 func MemberTypes(s *schema.Schema) (types []*schema.AttributeType) {
-	for _, name := range []string{"member", "uniqueMember"} {
+	for _, name := range acl.GroupTypes {
 		if t := s.Attribute(name); t != nil && t.Equality != nil {
 			types = append(types, t)
 		}

@@ -32,16 +32,22 @@ func Entry(ctx context.Context, s *partition.Snapshot, name dn.DN, e *entry.Entr
 
 // A Case is somebody, an entry, and the rules that decide between them.
 type Case struct {
-	Program *acl.Program
-	Who     dn.DN // empty: the anonymous
-	Groups  []dn.DN
-	zone    *acl.Zone
-	entry   *acl.Entry
-	err     error
+	*Somebody
+	zone  *acl.Zone
+	entry *acl.Entry
+	err   error
 }
 
-// NewCase looks up who asks, and what about.
-func (r *Rules) NewCase(ctx context.Context, s *partition.Snapshot, who, about dn.DN, c acl.Connection) (*Case, error) {
+// Somebody is an identity on a connection, and the rules as they are for it.
+type Somebody struct {
+	Program *acl.Program
+	Name    dn.DN    // empty: the anonymous
+	ID      entry.ID // entry.Root: the anonymous
+	Groups  []Membership
+}
+
+// Somebody looks up who asks.
+func (r *Rules) Somebody(ctx context.Context, s *partition.Snapshot, who dn.DN, c acl.Connection) (*Somebody, error) {
 	w := &Who{}
 	if len(who) > 0 {
 		at, err := s.Find(ctx, who)
@@ -50,6 +56,21 @@ func (r *Rules) NewCase(ctx context.Context, s *partition.Snapshot, who, about d
 		}
 		w.ID, w.Name = at.ID, at.Name
 	}
+	x := &Somebody{Name: who, ID: w.ID}
+	var err error
+	if x.Program, err = r.Program(ctx, s, w, c); err != nil || w.ID == entry.Root {
+		return x, err
+	}
+	groups, err := groupsOf(ctx, s, w.Name)
+	if err != nil {
+		return nil, err
+	}
+	x.Groups = groups.memberships()
+	return x, nil
+}
+
+// NewCase looks up who asks, and what about.
+func (r *Rules) NewCase(ctx context.Context, s *partition.Snapshot, who, about dn.DN, c acl.Connection) (*Case, error) {
 	at, err := s.Find(ctx, about)
 	if err != nil {
 		return nil, err
@@ -58,13 +79,11 @@ func (r *Rules) NewCase(ctx context.Context, s *partition.Snapshot, who, about d
 	if err != nil {
 		return nil, err
 	}
-	x := &Case{Who: who}
-	if x.Program, err = r.Program(ctx, s, w, c); err != nil {
+	somebody, err := r.Somebody(ctx, s, who, c)
+	if err != nil {
 		return nil, err
 	}
-	if a := w.last.Load(); a != nil {
-		x.Groups = a.groups.groups
-	}
+	x := &Case{Somebody: somebody}
 	src := &filter.EntrySource{Schema: s.Schema(), Entry: e, Name: about}
 	x.entry = Entry(ctx, s, about, e, src, func(err error) { x.err = err })
 	x.zone, err = x.Program.Zone(about.Parent())

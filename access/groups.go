@@ -19,8 +19,27 @@ const maxGroups = 10000
 // A closure is the groups that an identity is in, directly or through others, and
 // what was asked to find them.
 type closure struct {
-	groups []dn.DN
-	asked  []value
+	groups  []dn.DN
+	through []int // of each group: which other one its member is, -1 the identity
+	asked   []value
+}
+
+// A Membership is a group that an identity is in.
+type Membership struct {
+	Group   dn.DN
+	Through []dn.DN // the groups between the identity and this one, its own first
+}
+
+// memberships returns the groups with the way to them.
+func (c *closure) memberships() []Membership {
+	all := make([]Membership, len(c.groups))
+	for i, g := range c.groups {
+		all[i].Group = g
+		if t := c.through[i]; t >= 0 {
+			all[i].Through = append(slices.Clone(all[t].Through), c.groups[t])
+		}
+	}
+	return all
 }
 
 // value is a value of an indexed type, by its key.
@@ -42,8 +61,9 @@ func groupsOf(ctx context.Context, s *partition.Snapshot, name *dn.Name) (*closu
 	c := &closure{}
 	seen := map[entry.ID]bool{}
 	types := MemberTypes(s.Schema())
-	for next := []*dn.Name{name}; len(next) > 0; next = next[1:] {
-		f := c.isMember(s.Schema(), types, next[0])
+	names := []*dn.Name{name}
+	for n := 0; n < len(names); n++ {
+		f := c.isMember(s.Schema(), types, names[n])
 		q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: f, Only: []*schema.AttributeType{}}
 		for found, err := range s.Search(ctx, q) {
 			if err != nil {
@@ -60,8 +80,8 @@ func groupsOf(ctx context.Context, s *partition.Snapshot, name *dn.Name) (*closu
 			if len(c.groups) == maxGroups {
 				return nil, fmt.Errorf("%s is in more than %d groups", name, maxGroups)
 			}
-			c.groups = append(c.groups, group)
-			next = append(next, found.Name)
+			c.groups, c.through = append(c.groups, group), append(c.through, n-1)
+			names = append(names, found.Name)
 		}
 	}
 	return c, nil

@@ -118,3 +118,38 @@ func (t *target) has(name []dn.Norm, e *Entry) bool {
 	in := map[Scope]bool{Subtree: true, This: below == 0, Only: below == 0, Children: below == 1, Under: below > 0}[t.scope]
 	return in && (t.filter == nil || t.filter.Match(e.Source) == filter.True)
 }
+
+// Standing is how a rule stands to an identity on its connection.
+type Standing uint8
+
+// The standings.
+const (
+	NotFor  Standing = iota // it is for others
+	Unmet                   // it would be for the identity on another connection, or at another time
+	ByEntry                 // it is for the identity of some entries, such as its own
+	For                     // it is for the identity
+)
+
+// Standings returns how the rules of the set stand to the identity, in their order.
+func (p *Program) Standings() []Standing {
+	all := make([]Standing, len(p.set.rules))
+	q := &Program{set: p.set, who: p.who, texts: map[string]int{}}
+	for i, r := range p.set.rules {
+		all[i] = q.standing(r)
+	}
+	return all
+}
+
+func (p *Program) standing(r *compiled) Standing {
+	who, except := p.formula(r.who).formula(), p.formula(r.except).formula()
+	unmet := func(c Condition) bool { return !p.who.holds(&c) }
+	switch {
+	case len(who) == 0 || isTrue(except):
+		return NotFor
+	case slices.ContainsFunc(r.Rule.If, unmet):
+		return Unmet
+	case !isTrue(who) || len(except) > 0:
+		return ByEntry
+	}
+	return For
+}

@@ -305,7 +305,7 @@ func (d *configured) setAccess(ctx context.Context, c *configuration) error {
 	if c.access == nil {
 		return nil
 	}
-	return configure.SetAccess(ctx, d.p, func(_ *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
+	return configure.SetAccess(ctx, d.p, partition.By{}, func(_ *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
 		if old != nil {
 			return old, nil
 		}
@@ -324,7 +324,7 @@ func (d *configured) takeBack(ctx context.Context) error {
 	d.unique = nil
 	if d.access {
 		none := func(*partition.Snapshot, []partition.AccessRule) ([]partition.AccessRule, error) { return nil, nil }
-		if err := configure.SetAccess(ctx, d.p, none); err != nil {
+		if err := configure.SetAccess(ctx, d.p, partition.By{}, none); err != nil {
 			return fmt.Errorf("the access rules of %s stay: %w", configName, err)
 		}
 		d.access = false

@@ -57,7 +57,7 @@ func (g *givenRules) take(sch *schema.Schema, name string, attributes []op.Parti
 // settle puts the rules into force, and has those of the shared configuration name the
 // entries that have come.
 func (g *givenRules) settle(ctx context.Context, p *partition.Partition, note func(string)) error {
-	err := configure.SetAccess(ctx, p, func(s *partition.Snapshot, rules []partition.AccessRule) ([]partition.AccessRule, error) {
+	err := configure.SetAccess(ctx, p, partition.By{}, func(s *partition.Snapshot, rules []partition.AccessRule) ([]partition.AccessRule, error) {
 		if rules != nil {
 			resolved, unknown, err := access.Resolve(ctx, s, rules)
 			if err != nil {

@@ -177,7 +177,7 @@ func (c *client) setRules(td *datadriven.TestData) {
 	if err != nil {
 		td.Fatalf(c.t, "%v", err)
 	}
-	err = configure.SetAccess(c.t.Context(), c.p, func(s *partition.Snapshot, _ []partition.AccessRule) ([]partition.AccessRule, error) {
+	err = configure.SetAccess(c.t.Context(), c.p, partition.By{}, func(s *partition.Snapshot, _ []partition.AccessRule) ([]partition.AccessRule, error) {
 		return access.Store(c.t.Context(), s, placed)
 	})
 	if err != nil {

@@ -36,7 +36,8 @@ docs/access.md.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(m.accessListCommand(), m.accessProfileCommand(), m.accessApplyCommand(), m.accessExplainCommand())
+	c.AddCommand(m.accessListCommand(), m.accessShowCommand(), m.accessProfileCommand(), m.accessApplyCommand(),
+		m.accessExplainCommand(), m.accessWhoamiCommand(), m.accessCheckCommand())
 	return c
 }
 
@@ -157,7 +158,7 @@ func applyAccess(ctx context.Context, w *work, a accessApplyArgs) error {
 		return err
 	}
 	var before, after []string
-	err = configure.SetAccess(ctx, w.Partition, func(s *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
+	err = configure.SetAccess(ctx, w.Partition, w.by("ldapd access apply"), func(s *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
 		was, err := access.Placed(ctx, s)
 		if err != nil {
 			return nil, err

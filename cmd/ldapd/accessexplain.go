@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/seed-4dac0d86/ldapd/access"
 	"github.com/seed-4dac0d86/ldapd/acl"
@@ -42,16 +43,21 @@ func (m *Main) accessExplainCommand() *cobra.Command {
 		return accessExplainJob.on(ctx, m, c, reading, m.around(), a)
 	})
 	f := c.Flags()
-	f.StringVar(&a.As, "as", "", "`DN` of who asks; the anonymous if there is none")
+	a.connectionFlags(f)
 	f.StringVar(&a.To, "to", "", "`DN` of the entry")
 	f.StringVar(&a.Attribute, "attribute", "", "`ATTR` to ask about; the entry itself if there is none")
 	f.StringVar(&a.Value, "value", "", "value `V` of the attribute; all values if there is none")
 	f.StringVar(&a.Right, "right", "", "`RIGHTS` to ask about, with commas; all if there are none")
+	return c
+}
+
+// connectionFlags adds the flags that say who asks, and how.
+func (a *accessExplainArgs) connectionFlags(f *pflag.FlagSet) {
+	f.StringVar(&a.As, "as", "", "`DN` of who asks; the anonymous if there is none")
 	f.StringVar(&a.From, "from", "", "`ADDRESS` of the client")
 	f.StringVar(&a.Mechanism, "mechanism", "simple", "`MECHANISM` of the bind")
 	f.BoolVar(&a.Secure, "secure", false, "over TLS")
 	f.BoolVar(&a.Local, "local", false, "over ldapi")
-	return c
 }
 
 // accessQuestion is the arguments, parsed.
@@ -61,22 +67,29 @@ type accessQuestion struct {
 	connection acl.Connection
 }
 
-func (a *accessExplainArgs) parse() (q accessQuestion, err error) {
-	wrong := func(flag string, err error) error { return &config.Error{Where: flag, Text: err.Error()} }
-	if q.who, err = dn.Parse(a.As); err != nil {
-		return q, wrong("--as", err)
-	}
-	if q.about, err = dn.Parse(a.To); err != nil {
-		return q, wrong("--to", err)
-	}
-	if len(q.about) == 0 {
-		return q, &config.Error{Where: "--to", Text: "the name of an entry is needed"}
+// connected parses who asks, and how.
+func (a *accessExplainArgs) connected() (q accessQuestion, err error) {
+	if q.who, err = parseName("--as", a.As); err != nil {
+		return q, err
 	}
 	q.connection = acl.Connection{Secure: a.Secure, Local: a.Local, Mechanism: a.Mechanism, Time: time.Now()}
 	if a.From != "" {
 		if q.connection.Address, err = netip.ParseAddr(a.From); err != nil {
-			return q, wrong("--from", err)
+			return q, &config.Error{Where: "--from", Text: err.Error()}
 		}
+	}
+	return q, nil
+}
+
+func (a *accessExplainArgs) parse() (q accessQuestion, err error) {
+	if q, err = a.connected(); err != nil {
+		return q, err
+	}
+	if q.about, err = parseName("--to", a.To); err != nil {
+		return q, err
+	}
+	if len(q.about) == 0 {
+		return q, &config.Error{Where: "--to", Text: "the name of an entry is needed"}
 	}
 	q.rights = acl.EntryRights
 	if a.Attribute != "" {
@@ -128,11 +141,11 @@ func explainAccess(ctx context.Context, w *work, a accessExplainArgs) error {
 
 func printWho(w *work, c *access.Case) {
 	who := "the anonymous"
-	if len(c.Who) > 0 {
-		who = c.Who.String()
+	if len(c.Name) > 0 {
+		who = c.Name.String()
 	}
 	for _, g := range c.Groups {
-		who += ", group " + g.String()
+		who += ", group " + g.Group.String()
 	}
 	fmt.Fprintln(w.Stdout, who)
 }

@@ -54,7 +54,8 @@ type around struct {
 var jobs = byName(
 	importJob, exportJob, checkJob, reindexJob, explainJob, uniqueJob, clusterJob, gcJob,
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
-	accessListJob, accessProfileJob, accessApplyJob, accessExplainJob, accountJob,
+	accessListJob, accessShowJob, accessProfileJob, accessApplyJob, accessExplainJob,
+	accessWhoamiJob, accessCheckJob, accountJob,
 	logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob,
 )
 

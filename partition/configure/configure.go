@@ -11,6 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/evolve"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 type (
@@ -58,8 +59,8 @@ func SetUnique(ctx context.Context, p *partition.Partition, u Unique, on bool) e
 
 // SetAccess puts other access rules into force: those that change returns for the
 // ones of now.
-func SetAccess(ctx context.Context, p *partition.Partition, change func(s *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error)) error {
-	return evolve.SetAccess(ctx, p.Keeper(), func(st *state.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
+func SetAccess(ctx context.Context, p *partition.Partition, by partition.By, change func(s *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error)) error {
+	return evolve.SetAccess(ctx, p.Keeper(), by, func(st *state.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
 		s, err := partition.NewSnapshot(st, nil)
 		if err != nil {
 			return nil, err
@@ -79,4 +80,10 @@ func Secret(ctx context.Context, p *partition.Partition) ([]byte, error) {
 func AccessAt(ctx context.Context, s *partition.Snapshot) ([]partition.AccessRule, error) {
 	st := s.State()
 	return st.Catalog.AccessAt(ctx, st.Reader)
+}
+
+// Since returns the commit that wrote the settings that a state shows; 0: there is none.
+func Since(ctx context.Context, s *partition.Snapshot) (table.Revision, error) {
+	st := s.State()
+	return st.Catalog.SettingsSince(ctx, st.Reader)
 }

@@ -42,6 +42,16 @@ func (c *Catalog) AccessAt(ctx context.Context, r table.Reader) ([]AccessRule, e
 	return h.Access, nil
 }
 
+// SettingsSince returns the commit that wrote the settings that a state shows; 0: there is
+// none.
+func (c *Catalog) SettingsSince(ctx context.Context, r table.Reader) (table.Revision, error) {
+	h, err := c.p.settingsAt(ctx, r, c.Header)
+	if err != nil {
+		return 0, err
+	}
+	return h.Since, nil
+}
+
 // Mutation writes the settings.
 func (s *Settings) Mutation() (table.Mutation, error) {
 	raw, err := json.Marshal(s)

@@ -13,7 +13,7 @@ import (
 // SetAccess puts other access rules into force: those that change returns for the
 // ones of now, on a state that shows them. It returns when every server goes by
 // them, so that no operation that begins later is judged by the old ones.
-func SetAccess(ctx context.Context, p *catalog.Keeper, change func(s *state.Snapshot, old []catalog.AccessRule) ([]catalog.AccessRule, error)) error {
+func SetAccess(ctx context.Context, p *catalog.Keeper, by write.By, change func(s *state.Snapshot, old []catalog.AccessRule) ([]catalog.AccessRule, error)) error {
 	end, err := p.Reshape(ctx)
 	if err != nil {
 		return err
@@ -31,7 +31,7 @@ func SetAccess(ctx context.Context, p *catalog.Keeper, change func(s *state.Snap
 	}
 	h := *old.Header
 	h.Access = rules
-	r, err := install(ctx, p, old, &h)
+	r, err := installBy(ctx, p, by, old, &h)
 	if err != nil {
 		return err
 	}

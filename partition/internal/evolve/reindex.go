@@ -50,7 +50,7 @@ func Reindex(ctx context.Context, p *catalog.Keeper, indexes []catalog.Index, o 
 		return err
 	}
 	// From here on nobody uses the indexes to be filled or dropped.
-	if _, err := write.Install(ctx, p, c); err != nil {
+	if _, err := write.Install(ctx, p, write.By{}, c); err != nil {
 		return err
 	}
 	if len(stale) > 0 {

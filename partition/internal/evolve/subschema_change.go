@@ -65,7 +65,7 @@ func dropGone(ctx context.Context, p *catalog.Keeper, before *catalog.Catalog) e
 	if len(gone) == 0 {
 		return nil
 	}
-	r, err := write.Install(ctx, p, now) // without them
+	r, err := write.Install(ctx, p, write.By{}, now) // without them
 	if err != nil {
 		return err
 	}

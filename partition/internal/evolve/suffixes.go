@@ -37,7 +37,7 @@ func AddSuffixes(ctx context.Context, p *catalog.Keeper, suffixes []string) erro
 func changeSuffixes(ctx context.Context, p *catalog.Keeper, change func(*catalog.Catalog) (*catalog.Catalog, error)) error {
 	p.Changing.RLock()
 	defer p.Changing.RUnlock()
-	_, err := write.Reconfigure(ctx, p, func(tx *write.Tx) (*catalog.Header, error) {
+	_, err := write.Reconfigure(ctx, p, write.By{}, func(tx *write.Tx) (*catalog.Header, error) {
 		after, err := change(tx.Catalog)
 		if err != nil {
 			return nil, err

@@ -83,11 +83,16 @@ func endUnique(ctx context.Context, p *catalog.Keeper, u catalog.Unique) error {
 
 // install puts another header into force.
 func install(ctx context.Context, p *catalog.Keeper, from *catalog.Catalog, h *catalog.Header) (table.Revision, error) {
+	return installBy(ctx, p, write.By{}, from, h)
+}
+
+// installBy is install, with who asks for it.
+func installBy(ctx context.Context, p *catalog.Keeper, by write.By, from *catalog.Catalog, h *catalog.Header) (table.Revision, error) {
 	c, err := from.With(h)
 	if err != nil {
 		return 0, err
 	}
-	return write.Install(ctx, p, c)
+	return write.Install(ctx, p, by, c)
 }
 
 // withUnique returns the header with one more unique attribute, or one less.

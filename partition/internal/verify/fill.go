@@ -147,7 +147,7 @@ func errFound(n int) error {
 
 // Complete puts filled indexes into service: they are complete since r.
 func Complete(ctx context.Context, p *catalog.Keeper, types []*schema.AttributeType, r table.Revision) error {
-	_, err := write.Reconfigure(ctx, p, func(tx *write.Tx) (*catalog.Header, error) {
+	_, err := write.Reconfigure(ctx, p, write.By{}, func(tx *write.Tx) (*catalog.Header, error) {
 		h := *tx.Catalog.Header
 		h.Indexes = slices.Clone(h.Indexes)
 		for i := range h.Indexes {

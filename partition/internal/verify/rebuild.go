@@ -108,7 +108,7 @@ func (r *rebuilder) clear(ctx context.Context) (*catalog.Catalog, []*schema.Attr
 	specs := old.Specs(&h)
 	c, err := old.With(&h)
 	if err == nil {
-		_, err = write.Install(ctx, r.p, c)
+		_, err = write.Install(ctx, r.p, write.By{}, c)
 	}
 	if err == nil {
 		err = r.p.Store.Drop(ctx, tables...)

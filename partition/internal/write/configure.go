@@ -10,8 +10,8 @@ import (
 
 // Reconfigure changes the settings in a transaction, to those that a function
 // gives, perhaps more than once.
-func Reconfigure(ctx context.Context, p *catalog.Keeper, change func(*Tx) (*catalog.Header, error)) (table.Revision, error) {
-	return UpdateLocked(ctx, p, By{}, func(tx *Tx) error {
+func Reconfigure(ctx context.Context, p *catalog.Keeper, by By, change func(*Tx) (*catalog.Header, error)) (table.Revision, error) {
+	return UpdateLocked(ctx, p, by, func(tx *Tx) error {
 		h, err := change(tx)
 		if err != nil {
 			return err
@@ -48,8 +48,8 @@ func (tx *Tx) SetAccess(rules []catalog.AccessRule) error {
 }
 
 // Install puts the settings of a catalog into force that was made of those of now.
-func Install(ctx context.Context, p *catalog.Keeper, c *catalog.Catalog) (table.Revision, error) {
-	return Reconfigure(ctx, p, func(tx *Tx) (*catalog.Header, error) {
+func Install(ctx context.Context, p *catalog.Keeper, by By, c *catalog.Catalog) (table.Revision, error) {
+	return Reconfigure(ctx, p, by, func(tx *Tx) (*catalog.Header, error) {
 		if tx.Catalog.Header.Since != c.Header.Since {
 			return nil, catalog.ErrHeaderChanged
 		}

@@ -1,0 +1,98 @@
+package access
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+// Check returns what can be said against the rules of a newest state: those that never
+// hold or change nothing, and those that let somebody lift themselves.
+func Check(ctx context.Context, s *partition.Snapshot) ([]acl.Finding, error) {
+	set, err := NewRules().Set(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	found, err := set.Check(func(group string) ([]dn.DN, error) { return membersOf(ctx, s, group) })
+	if err != nil {
+		return nil, err
+	}
+	for _, rule := range s.Access().Rules {
+		gone, err := missingTargets(ctx, s, rule)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, gone...)
+	}
+	return found, nil
+}
+
+// missingTargets returns the findings about targets of a rule that name no entry.
+func missingTargets(ctx context.Context, s *partition.Snapshot, rule partition.AccessRule) (found []acl.Finding, err error) {
+	p, err := place(ctx, s, rule)
+	if err == errGone {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, ref := range p.Rule.References() {
+		if !ref.Target {
+			continue
+		}
+		id, err := refersTo(ctx, p, ref, s.Find)
+		if err != nil {
+			return nil, err
+		}
+		if id == entry.Root {
+			found = append(found, acl.Finding{Rule: p, Text: fmt.Sprintf("is about %q, and there is no such entry", ref.Name)})
+		}
+	}
+	return found, nil
+}
+
+// membersOf returns the members of a group, directly or through other groups: up to as
+// many as an identity may be in groups.
+func membersOf(ctx context.Context, s *partition.Snapshot, group string) (members []dn.DN, err error) {
+	seen := map[entry.ID]bool{}
+	name, err := dn.Parse(group)
+	for next := []dn.DN{name}; len(next) > 0 && err == nil && len(members) < maxGroups; next = next[1:] {
+		var found []dn.DN
+		found, err = directMembers(ctx, s, next[0], seen)
+		members, next = append(members, found...), append(next, found...)
+	}
+	return members, err
+}
+
+// directMembers returns the values of an entry that name members, unless it was seen.
+func directMembers(ctx context.Context, s *partition.Snapshot, name dn.DN, seen map[entry.ID]bool) (members []dn.DN, err error) {
+	at, err := s.Find(ctx, name)
+	if partition.Is(err, partition.NoSuchEntry) || seen[at.ID] {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	seen[at.ID] = true
+	e, err := s.Some(ctx, at.ID, MemberTypes(s.Schema()))
+	if err != nil || e == nil {
+		return nil, err
+	}
+	for _, t := range MemberTypes(s.Schema()) {
+		for _, a := range e.Attributes {
+			if a.Type != t {
+				continue
+			}
+			for _, v := range a.Values {
+				if m, err := dn.Parse(string(v)); err == nil {
+					members = append(members, m)
+				}
+			}
+		}
+	}
+	return members, nil
+}

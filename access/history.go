@@ -1,0 +1,154 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A Change is the commit that made a rule what it is.
+type Change struct {
+	Revision table.Revision // 0: the history does not go back so far
+	By       partition.By
+}
+
+// Changes returns the last change of each of some rules that a state shows. The state is
+// of one revision. It goes from one version of the settings to the one before, so that
+// the work grows with changes of settings and not with other commits.
+func Changes(ctx context.Context, p *partition.Partition, s *partition.Snapshot, rules []partition.AccessRule) ([]Change, error) {
+	all := make([]Change, len(rules))
+	close := func() {}
+	defer func() { close() }()
+	for left := len(rules); left > 0; {
+		since, err := configure.Since(ctx, s)
+		if err != nil || since == 0 || since <= past.Horizon(p) {
+			return all, err
+		}
+		before, err := p.At(ctx, since-1)
+		if err != nil {
+			return nil, err
+		}
+		close()
+		close = before.Close
+		old, err := configure.AccessAt(ctx, before)
+		if err != nil {
+			return nil, err
+		}
+		by, err := committedBy(ctx, p, since)
+		if err != nil {
+			return nil, err
+		}
+		for i, rule := range rules {
+			if all[i].Revision == 0 && !slices.Contains(old, rule) {
+				all[i] = Change{since, by}
+				left--
+			}
+		}
+		s = before
+	}
+	return all, nil
+}
+
+// committedBy returns who made a commit.
+func committedBy(ctx context.Context, p *partition.Partition, r table.Revision) (by partition.By, err error) {
+	s, err := p.At(ctx, r)
+	if err != nil {
+		return by, err
+	}
+	defer s.Close()
+	for c, err := range changes.ShownAfter(ctx, s, r-1) {
+		if err != nil {
+			return by, err
+		}
+		if c.Revision == r {
+			return past.ParseMessage(c.Message).By, nil
+		}
+	}
+	return by, nil
+}
+
+// A Shown is a rule with what a state knows of it.
+type Shown struct {
+	acl.Placed
+	At     entry.ID // its place; entry.Root: the whole directory
+	Names  []NamedEntry
+	Change Change
+}
+
+// A NamedEntry is an entry that a rule names, with its name of now.
+type NamedEntry struct {
+	What string // "who" or "target"
+	Name string
+	ID   entry.ID // entry.Root: there is none
+}
+
+// Show returns the rules at a place, or the one of a name there, with what a state knows
+// of them. The state is of one revision.
+func Show(ctx context.Context, p *partition.Partition, s *partition.Snapshot, at entry.ID, name string) (shown []Shown, err error) {
+	rules, err := configure.AccessAt(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	var here []partition.AccessRule
+	for _, rule := range rules {
+		if rule.Place != at {
+			continue
+		}
+		x := Shown{At: at}
+		if x.Placed, err = place(ctx, s, rule); err != nil {
+			return nil, err
+		}
+		if name != "" && x.Rule.Name != name {
+			continue
+		}
+		if x.Names, err = namedEntries(ctx, s, rule); err != nil {
+			return nil, err
+		}
+		shown, here = append(shown, x), append(here, rule)
+	}
+	changes, err := Changes(ctx, p, s, here)
+	if err != nil {
+		return nil, err
+	}
+	for i := range shown {
+		shown[i].Change = changes[i]
+	}
+	return shown, nil
+}
+
+// namedEntries returns the entries that a rule names.
+func namedEntries(ctx context.Context, s *partition.Snapshot, rule partition.AccessRule) (all []NamedEntry, err error) {
+	written, err := acl.Parse(rule.Text)
+	if err != nil {
+		return nil, err
+	}
+	refs := written.References()
+	for i, id := range named(rule) {
+		if id == entry.Root || i >= len(refs) {
+			continue
+		}
+		n := NamedEntry{What: "who", ID: id}
+		if refs[i].Target {
+			n.What = "target"
+		}
+		name, err := nameOf(ctx, s, id)
+		switch {
+		case errors.Is(err, errGone):
+			n.Name = "nobody; it was " + refs[i].Name
+		case err != nil:
+			return nil, err
+		default:
+			n.Name = name.String()
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}

@@ -1,0 +1,253 @@
+package acl
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// A Finding is something about a rule that its writer may not have meant.
+type Finding struct {
+	Rule Placed
+	Text string
+}
+
+// Check returns what can be said against rules. Members returns the members of a group.
+func (s *Set) Check(members func(group string) ([]dn.DN, error)) (all []Finding, err error) {
+	for i, r := range s.rules {
+		found := func(format string, args ...any) {
+			all = append(all, Finding{r.Placed, fmt.Sprintf(format, args...)})
+		}
+		if r.namesNobody() {
+			found("names nobody: somebody whose entry was deleted")
+		}
+		if why := r.neverHolds(); why != "" {
+			found("never holds: %s", why)
+			continue
+		}
+		if o := s.impliedBy(i); o != nil {
+			found("changes nothing: %s says as much", o.Label())
+		}
+		if o := s.deniedBy(r); o != nil {
+			found("changes nothing: %s denies all of it", o.Label())
+		}
+	}
+	lifts, err := s.lifts(members)
+	return append(all, lifts...), err
+}
+
+func (c *compiled) namesNobody() bool {
+	is := func(t term) bool { return slices.ContainsFunc(t, func(s subject) bool { return s.Kind == Nobody }) }
+	return slices.ContainsFunc(c.who, is) || slices.ContainsFunc(c.except, is)
+}
+
+// neverHolds says why a rule is for nobody, about no entries, or on no connection; "" if
+// it may hold.
+func (c *compiled) neverHolds() string {
+	excepted := func(t term) bool { return slices.ContainsFunc(c.except, t.within) }
+	left := func(t target) bool {
+		return !slices.ContainsFunc(c.notIn, func(o target) bool { return t.covered(&o) })
+	}
+	switch {
+	case !slices.ContainsFunc(c.who, func(t term) bool { return !t.isEmpty() && !excepted(t) }):
+		return "it is for nobody"
+	case !slices.ContainsFunc(c.in, left):
+		return "it is about no entries"
+	}
+	for i := range c.Rule.If {
+		for j := range c.Rule.If {
+			if a, b := c.Rule.If[i], c.Rule.If[j]; a.excludes(&b) {
+				return fmt.Sprintf("no connection is %s and %s", a, b)
+			}
+		}
+	}
+	return ""
+}
+
+// isEmpty reports whether nobody can be all of a term's subjects.
+func (t term) isEmpty() bool {
+	anonymous, bound := false, false
+	for _, s := range t {
+		switch s.Kind {
+		case Nobody:
+			return true
+		case Anonymous:
+			anonymous = true
+		case Everyone:
+		default:
+			bound = true
+		}
+	}
+	return anonymous && bound
+}
+
+// within reports whether whoever meets a term meets another one.
+func (t term) within(o term) bool {
+	for i := range o {
+		if !slices.ContainsFunc(t, func(s subject) bool { return s.within(&o[i]) }) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *subject) within(o *subject) bool {
+	switch {
+	case o.Kind == Everyone || s.String() == o.String():
+		return true
+	case o.Kind == Users:
+		return s.Kind != Everyone && s.Kind != Anonymous
+	case o.Kind == Below && o.filter == nil && (s.Kind == Named || s.Kind == Below):
+		below := len(s.name) - len(o.name)
+		least := 1
+		if s.Kind == Below {
+			least = 0
+		}
+		return below >= least && s.name[below:].equal(o.name)
+	}
+	return false
+}
+
+// covered reports whether every entry of a target is one of another.
+func (t *target) covered(o *target) bool {
+	return t.within(o) && (o.filter == nil || t.filter != nil && t.filter.String() == o.filter.String())
+}
+
+// excludes reports whether no connection meets both conditions.
+func (c *Condition) excludes(o *Condition) bool {
+	bare := *o
+	bare.Not = !o.Not
+	return c.String() == bare.String() ||
+		c.Kind == Local && !c.Not && o.Kind == Secure && o.Not ||
+		c.Kind == Mechanism && o.Kind == Mechanism && !c.Not && !o.Not && c.Mechanism != o.Mechanism
+}
+
+// impliedBy returns another rule that says all that one says; of two that say the same,
+// the one before.
+func (s *Set) impliedBy(i int) *compiled {
+	r := s.rules[i]
+	for j, o := range s.rules {
+		if i != j && r.Rule.Deny == o.Rule.Deny && o.covers(r) && (j < i || !r.covers(o)) {
+			return o
+		}
+	}
+	return nil
+}
+
+// deniedBy returns a rule that denies all that one allows.
+func (s *Set) deniedBy(r *compiled) *compiled {
+	for _, o := range s.rules {
+		if !r.Rule.Deny && o.Rule.Deny && o.covers(r) {
+			return o
+		}
+	}
+	return nil
+}
+
+// covers reports whether the rule holds wherever another one does, with all its rights.
+// It may miss that: it compares words, part by part.
+func (c *compiled) covers(o *compiled) bool {
+	who := func(t term) bool { return slices.ContainsFunc(c.who, t.within) }
+	in := func(t target) bool {
+		return slices.ContainsFunc(c.in, func(x target) bool { return t.covered(&x) })
+	}
+	exceptWho := func(t term) bool { return slices.ContainsFunc(o.except, t.within) }
+	exceptIn := func(t target) bool {
+		return slices.ContainsFunc(o.notIn, func(x target) bool { return t.covered(&x) })
+	}
+	met := func(x Condition) bool {
+		return slices.ContainsFunc(o.Rule.If, func(y Condition) bool { return x.String() == y.String() })
+	}
+	return all(o.who, who) && all(c.except, exceptWho) && all(o.in, in) && all(c.notIn, exceptIn) &&
+		all(c.Rule.If, met) && c.coversParts(o)
+}
+
+func all[T any](list []T, is func(T) bool) bool {
+	return !slices.ContainsFunc(list, func(v T) bool { return !is(v) })
+}
+
+func (c *compiled) coversParts(o *compiled) bool {
+	for i := range o.parts {
+		for _, right := range o.parts[i].rights.Each() {
+			if !slices.ContainsFunc(c.parts, func(p part) bool { return p.coversRight(&o.parts[i], right, c.Rule.Deny) }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// coversRight reports whether a part has a right wherever another one has it.
+func (p *part) coversRight(o *part, right Rights, deny bool) bool {
+	rights := p.rights
+	switch {
+	case !deny && rights&onAttributes != 0:
+		rights |= See
+	case deny && p.named:
+		rights &^= See
+	}
+	if rights&right == 0 {
+		return false
+	}
+	if right == Use {
+		return all(o.uses, func(u string) bool { return listsUse(p.uses, []string{u}) }) &&
+			all(p.usesNot, func(u string) bool { return listsUse(o.usesNot, []string{u}) })
+	}
+	return right&onAttributes == 0 ||
+		all(o.in, func(a attribute) bool { return slices.ContainsFunc(p.in, a.within) }) &&
+			all(p.except, func(a attribute) bool { return slices.ContainsFunc(o.except, a.within) })
+}
+
+// within reports whether all values that an attribute of a rule means are meant by
+// another one.
+func (a attribute) within(o attribute) bool {
+	switch {
+	case o.values != nil && !a.values.equal(o.values):
+		return false
+	case a.types == nil:
+		return o.types == nil && (!a.user || o.user) && (!a.operational || o.operational)
+	case o.types != nil && o.options != "" && a.options != o.options:
+		return false
+	}
+	for t, meant := range a.types {
+		if meant && !o.about(t) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *values) equal(o *values) bool {
+	if w == nil || o == nil {
+		return w == o
+	}
+	text := func(f filter.Resolved) string {
+		if f == nil {
+			return ""
+		}
+		return f.String()
+	}
+	return w.self == o.self && string(w.key) == string(o.key) && text(w.filter) == text(o.filter)
+}
+
+// writes reports whether the rule lets somebody write values of one of some types.
+func (c *compiled) writes(types []*schema.AttributeType) bool {
+	if c.Rule.Deny {
+		return false
+	}
+	for i := range c.parts {
+		p := &c.parts[i]
+		if p.rights&Manage != 0 {
+			return true
+		}
+		for _, t := range types {
+			if _, some := p.extent(t); some && p.rights&Write != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}

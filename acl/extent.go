@@ -1,0 +1,87 @@
+package acl
+
+import "slices"
+
+// How targets lie to each other, whatever entries there are. What is open in a pattern may
+// be anything.
+
+// reachesBelow reports whether a target has entries below its base.
+func (s Scope) reachesBelow() bool { return s == Subtree || s == Children || s == Under }
+
+// hasBase reports whether a target has its base.
+func (s Scope) hasBase() bool { return s == Subtree || s == This || s == Only }
+
+// within reports whether every entry of a target is one of another, filters aside.
+func (t *target) within(o *target) bool {
+	below := len(t.base) - len(o.base)
+	if below < 0 || !t.base[below:].equal(o.base) {
+		return false
+	}
+	nearest := below // of the target's entries to the other base
+	if !t.scope.hasBase() {
+		nearest++
+	}
+	deep := t.scope == Subtree || t.scope == Under
+	switch o.scope {
+	case Subtree:
+		return true
+	case This, Only:
+		return nearest == 0 && !deep && t.scope.hasBase()
+	case Children:
+		return nearest == 1 && !deep
+	}
+	return nearest > 0 // Under
+}
+
+// apart reports whether no entry can be one of both targets, filters aside.
+func (t *target) apart(o *target) bool {
+	if len(t.base) < len(o.base) {
+		t, o = o, t
+	}
+	below := len(t.base) - len(o.base)
+	if !t.base[below:].mayEqual(o.base) {
+		return true
+	}
+	least, most := below, below // depths of t's entries below the other base
+	switch t.scope {
+	case Children:
+		least, most = below+1, below+1
+	case Under:
+		least, most = below+1, deepest
+	case Subtree:
+		most = deepest
+	}
+	switch o.scope {
+	case This, Only:
+		return least > 0
+	case Children:
+		return least > 1 || most < 1
+	case Under:
+		return most < 1
+	}
+	return false
+}
+
+const deepest = 1 << 30
+
+// equal reports whether two patterns meet the same names.
+func (p pattern) equal(o pattern) bool {
+	return slices.EqualFunc(p, o, func(a, b rdnPattern) bool { return a.text() == b.text() })
+}
+
+// mayEqual reports whether a name may meet both patterns.
+func (p pattern) mayEqual(o pattern) bool {
+	return slices.EqualFunc(p, o, func(a, b rdnPattern) bool { return a.mayEqual(&b) })
+}
+
+func (r *rdnPattern) mayEqual(o *rdnPattern) bool {
+	switch {
+	case r.open == nil && o.open == nil:
+		return r.norm == o.norm
+	case r.open == nil:
+		return o.match(r.norm, bindings{})
+	case o.open == nil:
+		return r.match(o.norm, bindings{})
+	}
+	return true
+}

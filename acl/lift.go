@@ -1,0 +1,180 @@
+package acl
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// A lever is what a rule depends on, and who writes it decides whom or what the rule is
+// for.
+type lever struct {
+	rule  *compiled
+	types []*schema.AttributeType
+	at    []target // the entries that have it; nil: any
+	what  string
+	// account: what the rule depends on is who can bind as an entry, and at is never all.
+	account bool
+}
+
+// lifts returns the rules that let somebody write what a rule depends on.
+func (s *Set) lifts(m members) (found []Finding, err error) {
+	levers, err := s.levers(m)
+	for _, l := range levers {
+		for _, r := range s.rules {
+			if l.isFor(r) {
+				found = append(found, Finding{r.Placed, fmt.Sprintf("lets %s change whom or what %s is for: %s", r.Rule.Who, l.rule.Label(), l.what)})
+			}
+		}
+	}
+	return found, err
+}
+
+// isFor reports whether a rule lets somebody move the lever who could not have the same
+// rights anyway.
+func (l *lever) isFor(r *compiled) bool {
+	if l.account && (r == l.rule || r.isOwn() || len(l.at) == 0) {
+		return false
+	}
+	return r.neverHolds() == "" && (r.writes(l.types) || l.account && r.actsAs()) && !r.manages(l.rule.in) && l.isWithin(r)
+}
+
+// isWithin reports whether the rule may be about entries that have the lever.
+func (l *lever) isWithin(r *compiled) bool {
+	return l.at == nil || slices.ContainsFunc(l.at, func(t target) bool {
+		return slices.ContainsFunc(r.in, func(o target) bool { return !t.apart(&o) })
+	})
+}
+
+// manages reports whether the rule makes somebody the administrator of all entries of
+// some targets.
+func (c *compiled) manages(in []target) bool {
+	return c.Rule.manages() && all(in, func(t target) bool {
+		return slices.ContainsFunc(c.in, func(o target) bool { return o.filter == nil && t.within(&o) })
+	})
+}
+
+// levers returns what the rules depend on.
+func (s *Set) levers(m members) (levers []lever, err error) {
+	for _, r := range s.rules {
+		if r.neverHolds() != "" {
+			continue
+		}
+		for _, t := range slices.Concat(r.in, r.notIn) {
+			if t.filter != nil {
+				levers = append(levers, lever{r, typesOf(t.filter), []target{{scope: t.scope, base: t.base}}, "it looks at " + t.filter.String(), false})
+			}
+		}
+		for _, sub := range slices.Concat(slices.Concat(r.who, r.except)...) {
+			some, err := s.leversOf(r, &sub, m)
+			if err != nil {
+				return nil, err
+			}
+			levers = append(levers, some...)
+		}
+		if r.Rule.Deny {
+			continue
+		}
+		l, err := s.accounts(r, m)
+		if err != nil {
+			return nil, err
+		}
+		levers = append(levers, l)
+	}
+	return levers, nil
+}
+
+// leversOf returns what a subject of a rule depends on.
+func (s *Set) leversOf(r *compiled, sub *subject, m members) (levers []lever, err error) {
+	switch sub.Kind {
+	case Below:
+		if sub.filter != nil {
+			levers = append(levers, lever{r, typesOf(sub.filter), []target{{scope: Under, base: sub.name}}, "it looks at " + sub.filter.String(), false})
+		}
+	case Group:
+		l, err := s.groups(r, sub, m)
+		return []lever{l}, err
+	case Its:
+		levers = append(levers, lever{r, s.schema.Subtypes(sub.typ), r.in, "it is for " + sub.String(), false})
+	case ItsParents, Same:
+		levers = append(levers, lever{r, s.schema.Subtypes(sub.typ), nil, "it is for " + sub.String(), false})
+	}
+	return levers, nil
+}
+
+// GroupTypes are the attributes that have the members of groups.
+var GroupTypes = []string{"member", "uniqueMember"}
+
+func typesOf(f filter.Resolved) (types []*schema.AttributeType) {
+	for test := range filter.Tests(f) {
+		types = append(types, test.Types...)
+	}
+	return types
+}
+
+// A members function returns the members of a group, directly or through others.
+type members func(group string) ([]dn.DN, error)
+
+// of returns the members of a group as targets.
+func (m members) of(k compiler, sub *subject) (all []target, err error) {
+	if sub.name.isOpen() {
+		return nil, nil
+	}
+	names, err := m(sub.Name)
+	if err != nil {
+		return nil, err
+	}
+	return each(names, func(name dn.DN) (target, error) {
+		base, err := k.literal(name)
+		return target{scope: Only, base: base}, err
+	})
+}
+
+// accounts returns the lever of the accounts that a rule is for: who writes their
+// passwords, or acts as them, has their rights.
+func (s *Set) accounts(r *compiled, m members) (l lever, err error) {
+	l = lever{rule: r, account: true, what: "they may act as an account that it is for, or write its password"}
+	for _, t := range s.reserved {
+		if t.Secret() {
+			l.types = append(l.types, t)
+		}
+	}
+	for _, sub := range slices.Concat(r.who...) {
+		switch sub.Kind {
+		case Named:
+			l.at = append(l.at, target{scope: Only, base: sub.name})
+		case Group:
+			all, err := m.of(compiler{schema: s.schema}, &sub)
+			if err != nil {
+				return l, err
+			}
+			l.at = append(l.at, all...)
+		}
+	}
+	return l, nil
+}
+
+// groups returns the lever of a group that a rule is for: its members, and those of the
+// groups in it.
+func (s *Set) groups(r *compiled, sub *subject, m members) (l lever, err error) {
+	l = lever{rule: r, at: []target{{scope: Only, base: sub.name}}, what: "it is for the members of " + quote(sub.Name)}
+	for _, name := range GroupTypes {
+		l.types = append(l.types, s.schema.Subtypes(s.schema.Attribute(name))...)
+	}
+	all, err := m.of(compiler{schema: s.schema}, sub)
+	l.at = append(l.at, all...)
+	return l, err
+}
+
+// isOwn reports whether the rule is for nobody but the entry itself.
+func (c *compiled) isOwn() bool {
+	return all(c.who, func(t term) bool { return slices.ContainsFunc(t, func(s subject) bool { return s.Kind == Self }) })
+}
+
+// actsAs reports whether the rule lets somebody act as an entry.
+func (c *compiled) actsAs() bool {
+	return !c.Rule.Deny && slices.ContainsFunc(c.parts, func(p part) bool { return p.rights&Proxy != 0 })
+}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/access"
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/history"
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/past"
+)
+
+var accessShowJob = job[string]{"access show", showAccess}
+
+func (m *Main) accessShowCommand() *cobra.Command {
+	return m.command(&cobra.Command{
+		Use:   "show --store STORE DN|RULE",
+		Short: "Print the rules at an entry, or one rule, with who changed them last",
+		Long: `Print the rules at an entry, or one rule, with the entries that they name and who
+changed them last. cn=config is where the rules for the whole directory stand. A rule is
+named as access explain names it: boss@ou=people,dc=example,dc=com.`,
+		Example: `  ldapd access show --store ./data cn=config
+  ldapd access show --store ./data boss@ou=people,dc=example,dc=com`,
+		Args: cobra.ExactArgs(1),
+	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		if _, _, err := ruleLabel(args[0]); err != nil {
+			return err
+		}
+		return accessShowJob.on(ctx, m, c, reading, m.around(), args[0])
+	})
+}
+
+// ruleLabel cuts the label of a rule into its name and place; a place alone has no name.
+// A place of no RDNs is the whole directory.
+func ruleLabel(text string) (rule string, place dn.DN, err error) {
+	if before, after, ok := strings.Cut(text, "@"); ok && !strings.ContainsAny(before, "=,") {
+		rule, text = before, after
+	}
+	if place, err = parseName(text, text); err != nil {
+		return "", nil, err
+	}
+	if strings.EqualFold(place.String(), "cn=config") {
+		place = nil
+	}
+	return rule, place, nil
+}
+
+func showAccess(ctx context.Context, w *work, text string) error {
+	name, place, err := ruleLabel(text)
+	if err != nil {
+		return err
+	}
+	now, err := past.ParsePointInTime("now")
+	if err != nil {
+		return err
+	}
+	s, err := history.State(ctx, w.Partition, now)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	at := partition.Located{ID: entry.Root}
+	if len(place) > 0 {
+		if at, err = s.Find(ctx, place); err != nil {
+			return err
+		}
+	}
+	shown, err := access.Show(ctx, w.Partition, s, at.ID, name)
+	if err != nil {
+		return err
+	}
+	if len(shown) == 0 && name != "" {
+		return fmt.Errorf("there is no rule %s", text)
+	}
+	return printShown(w, shown)
+}
+
+func printShown(w *work, rules []access.Shown) error {
+	for i, r := range rules {
+		if i > 0 {
+			fmt.Fprintln(w.Stdout)
+		}
+		fmt.Fprintln(w.Stdout, r.Placed)
+		out := tabwriter.NewWriter(w.Stdout, 0, 8, 2, ' ', 0)
+		for _, n := range append([]access.NamedEntry{{Name: r.Place.String(), ID: r.At, What: "place"}}, r.Names...) {
+			fmt.Fprintf(out, "  %s\t%s\t%s\n", n.What, entryName(n.Name), entryID(n.ID))
+		}
+		fmt.Fprintf(out, "  changed\t%s\n", changeText(r.Change))
+		if err := out.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func entryName(name string) string {
+	if name == "" {
+		return "cn=config"
+	}
+	return name
+}
+
+func entryID(id entry.ID) string {
+	if id == entry.Root {
+		return ""
+	}
+	return id.String()
+}
+
+// changeText says who made a change, and when.
+func changeText(c access.Change) string {
+	if c.Revision == 0 {
+		return "before what the history has"
+	}
+	text := c.Revision.Time().UTC().Format(time.RFC3339) + ", revision " + c.Revision.String()
+	if c.By.Name != "" {
+		text += ", by " + c.By.Name
+	}
+	if c.By.From != "" {
+		text += " from " + c.By.From
+	}
+	if c.By.Request != "" {
+		text += ", request " + c.By.Request
+	}
+	return text
+}
+
+var accessWhoamiJob = job[accessExplainArgs]{"access whoami", whoamiAccess}
+
+func (m *Main) accessWhoamiCommand() *cobra.Command {
+	var a accessExplainArgs
+	c := m.command(&cobra.Command{
+		Use:   "whoami --store STORE [--as DN]",
+		Short: "Print the groups of somebody, and the rules that are for them",
+		Long: `Print the groups of somebody, with the groups through which they are in them, and the
+rules that are for them: on their connection, for some entries (such as their own),
+or on another connection only.`,
+		Example: `  ldapd access whoami --store ./data --as uid=lena,ou=people,dc=example,dc=com --secure`,
+		Args:    cobra.NoArgs,
+	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
+		if _, err := a.connected(); err != nil {
+			return err
+		}
+		return accessWhoamiJob.on(ctx, m, c, reading, m.around(), a)
+	})
+	a.connectionFlags(c.Flags())
+	return c
+}
+
+func whoamiAccess(ctx context.Context, w *work, a accessExplainArgs) error {
+	q, err := a.connected()
+	if err != nil {
+		return err
+	}
+	s := w.Snapshot()
+	defer s.Close()
+	rules := access.NewRules()
+	x, err := rules.Somebody(ctx, s, q.who, q.connection)
+	if partition.Is(err, partition.NoSuchEntry) {
+		return &config.Error{Where: "--as", Text: err.Error()}
+	}
+	if err != nil {
+		return err
+	}
+	set, err := rules.Set(ctx, s)
+	if err != nil {
+		return err
+	}
+	printSomebody(w, x)
+	return printStandings(w, set.Rules(), x.Program.Standings())
+}
+
+func printSomebody(w *work, x *access.Somebody) {
+	if x.ID == entry.Root {
+		fmt.Fprintln(w.Stdout, "the anonymous")
+		return
+	}
+	fmt.Fprintf(w.Stdout, "%s, entryUUID %s\n", x.Name, x.ID)
+	for _, g := range x.Groups {
+		text := "group " + g.Group.String()
+		for i, t := range g.Through {
+			text += []string{" through ", ", then "}[min(i, 1)] + t.String()
+		}
+		fmt.Fprintln(w.Stdout, text)
+	}
+}
+
+// standings are headings of the rules that whoami prints.
+var standings = map[acl.Standing]string{
+	acl.For:     "for them",
+	acl.ByEntry: "for them, of some entries",
+	acl.Unmet:   "on other conditions only",
+}
+
+func printStandings(w *work, rules []acl.Placed, how []acl.Standing) error {
+	for _, standing := range []acl.Standing{acl.For, acl.ByEntry, acl.Unmet} {
+		heading := standings[standing] + ":\n"
+		for i, r := range rules {
+			if how[i] != standing {
+				continue
+			}
+			if _, err := fmt.Fprintf(w.Stdout, "%s  %s\n", heading, r); err != nil {
+				return err
+			}
+			heading = ""
+		}
+	}
+	return nil
+}
+
+var accessCheckJob = job[nothing]{"access check", checkAccess}
+
+func (m *Main) accessCheckCommand() *cobra.Command {
+	return m.command(&cobra.Command{
+		Use:   "check --store STORE",
+		Short: "Find rules that do nothing, or let somebody give themselves rights",
+		Long: `Find rules that never hold, that change nothing because another rule says as much, or
+that name somebody whose entry was deleted; and those that let somebody write what
+another rule depends on: the members of a group, an attribute in a filter, the
+password of an account. Not every rule that is found is wrong. The exit status is 0.`,
+		Args: cobra.NoArgs,
+	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
+		return accessCheckJob.on(ctx, m, c, reading, m.around(), nothing{})
+	})
+}
+
+func checkAccess(ctx context.Context, w *work, _ nothing) error {
+	s := w.Snapshot()
+	defer s.Close()
+	found, err := access.Check(ctx, s)
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		if _, err := fmt.Fprintf(w.Stdout, "%s %s\n", f.Rule.Label(), f.Text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
