@@ -21,13 +21,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// Accounts is what an operator does with accounts, as the administrator would over LDAP.
+// Accounts performs an operator's work on accounts, with the administrator's rights.
 type Accounts struct {
 	d *Directory
 	s *Session
 }
 
-// NewAccounts returns the accounts of a partition. By is who is answerable for changes.
+// NewAccounts returns the accounts of a partition. Changes are made in the name by.
 func NewAccounts(p *partition.Partition, by string) (*Accounts, error) {
 	d, err := New(p, Options{})
 	if err != nil {
@@ -38,25 +38,25 @@ func NewAccounts(p *partition.Partition, by string) (*Accounts, error) {
 	return &Accounts{d, s}, nil
 }
 
-// Close ends what goes on beside.
+// Close ends background work.
 func (a *Accounts) Close() { a.d.Close() }
 
-// An AccountReport is what is known of an account.
+// An AccountReport describes the state of an account.
 type AccountReport struct {
 	Policy *account.Policy // nil: none
-	Why    string          // it is that policy
+	Why    string          // that policy applies
 	State  account.State
 	Lock   account.Lock
 
 	HasPassword bool
 	Scheme      string // of the password
 	Expires     time.Time
-	Old         int // passwords that are kept
+	Old         int // number of old passwords kept
 	NeedsCode   bool
 	Usable      bool
 }
 
-// Report says what is known of an account.
+// Report describes the state of an account.
 func (a *Accounts) Report(ctx context.Context, name dn.DN) (*AccountReport, error) {
 	req := request.New(a.d.server)
 	req.Begin(a.s.s, 0)
@@ -86,32 +86,32 @@ func (a *Accounts) Report(ctx context.Context, name dn.DN) (*AccountReport, erro
 	return r, nil
 }
 
-// Unlock deletes the failures that lock an account, and what else locks it for a time.
+// Unlock deletes the failures that lock an account, and any other temporary lock.
 func (a *Accounts) Unlock(ctx context.Context, name dn.DN) error {
 	return a.modify(ctx, name, false, change(op.ModReplace, "pwdAccountLockedTime"))
 }
 
-// Disable lets nobody in by an account.
+// Disable makes an account unusable.
 func (a *Accounts) Disable(ctx context.Context, name dn.DN) error {
 	return a.modify(ctx, name, false, change(op.ModReplace, "pwdAccountLockedTime", "000001010000Z"))
 }
 
-// Enable takes away what disables an account.
+// Enable removes everything that disables an account.
 func (a *Accounts) Enable(ctx context.Context, name dn.DN) error {
 	return a.modify(ctx, name, false, change(op.ModReplace, "pwdAccountLockedTime"),
 		change(op.ModReplace, "nsAccountLock"), change(op.ModReplace, "ds-pwp-account-disabled"))
 }
 
-// Reset sets a new password of an account and returns it. It must be changed at the next
-// bind.
+// Reset sets a new password and returns it. The user must change it at the next bind.
 func (a *Accounts) Reset(ctx context.Context, name dn.DN) (string, error) {
 	generated := password.Generate()
 	err := a.modify(ctx, name, false, change(op.ModReplace, "userPassword", string(generated)), change(op.ModReplace, "pwdReset", "TRUE"))
 	return string(generated), err
 }
 
-// StartTOTP makes a secret of an account for codes of the time and returns the URI by which
-// applications take it over. From then on its passwords need a code behind them.
+// StartTOTP creates a secret for time-based codes and returns its URI, which
+// authenticator applications read. From then on a code must follow the account's
+// password.
 func (a *Accounts) StartTOTP(ctx context.Context, name dn.DN, issuer string) (string, error) {
 	key, err := totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: name.String(), SecretSize: 20})
 	if err != nil {
@@ -126,7 +126,7 @@ func (a *Accounts) StartTOTP(ctx context.Context, name dn.DN, issuer string) (st
 	return key.URL(), err
 }
 
-// EndTOTP has an account's passwords need no code any more.
+// EndTOTP removes the secret, so that the account's password needs no code any more.
 func (a *Accounts) EndTOTP(ctx context.Context, name dn.DN) error {
 	return a.modify(ctx, name, true, change(op.ModReplace, "oathTOTPToken"), change(op.ModReplace, "oathSecret"),
 		change(op.ModDelete, "objectClass", "oathTOTPUser", "oathTOTPToken"))
@@ -140,12 +140,13 @@ func change(kind op.ModKind, description string, values ...string) op.Modificati
 	return m
 }
 
-// modify makes changes; permissively, what is so already is none.
+// modify changes an entry. If permissive is set, changes that are already in effect are
+// no errors.
 func (a *Accounts) modify(ctx context.Context, name dn.DN, permissive bool, changes ...op.Modification) error {
 	var known []op.Modification
 	for _, c := range changes {
 		if a.d.server.Part.Schema().Attribute(c.Description) == nil && len(c.Values) == 0 {
-			continue // there can be none
+			continue // the entry can have no such values
 		}
 		known = append(known, c)
 	}
@@ -160,7 +161,7 @@ func (a *Accounts) modify(ctx context.Context, name dn.DN, permissive bool, chan
 	return nil
 }
 
-// lastAnswer keeps the result of a request.
+// lastAnswer is a sink that keeps the result of a request.
 type lastAnswer struct{ r op.Response }
 
 func (*lastAnswer) Entry(*op.SearchEntry) error                     { return nil }

@@ -18,15 +18,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// run runs a request. What it returns becomes the result; nil leaves the response as
-// the operation has made it, success by default.
+// run runs a request. The error that it returns becomes the result. If it is nil, the
+// response stays as the operation has left it, which is success by default.
 func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message, sink op.Sink) error {
 	b, isBind := m.Request.(*op.Bind)
 	var x *request.Exchange
 	if isBind {
 		x = req.Session.Forget() // anonymous from receipt on (RFC 4513, 4)
 	}
-	req.Judge.Unrestrict() // nobody asks yet: what a bind reads, the server reads for itself
+	req.Judge.Unrestrict() // no requester yet: a bind reads on behalf of the server
 	if !isBind {
 		if err := admit(ctx, req); err != nil {
 			return d.end(req, sink, err)
@@ -53,8 +53,8 @@ func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message
 	return d.perform(ctx, req, m, sink)
 }
 
-// admit refuses the request of a session whose account may not be used any more, and has
-// the access rules of now decide about it.
+// admit refuses the request if the session's account may no longer be used. Otherwise it
+// has the access rules now in force judge the request.
 func admit(ctx context.Context, req *request.Request) error {
 	s := req.Now()
 	defer s.Close()
@@ -64,8 +64,8 @@ func admit(ctx context.Context, req *request.Request) error {
 	return req.Judged(ctx, s)
 }
 
-// end makes a session anonymous whose account may not be used any more, and has the front
-// end close its connection.
+// end makes the session anonymous and has the front end close its connection, if err says
+// that the session's account may no longer be used. It returns err.
 func (d *Directory) end(req *request.Request, sink op.Sink, err error) error {
 	if err != gate.ErrEnded {
 		return err
@@ -77,7 +77,7 @@ func (d *Directory) end(req *request.Request, sink op.Sink, err error) error {
 	return err
 }
 
-// perform runs what is no bind.
+// perform runs any request except a bind.
 func (d *Directory) perform(ctx context.Context, req *request.Request, m *op.Message, sink op.Sink) error {
 	switch r := m.Request.(type) {
 	case *op.Search:
@@ -92,7 +92,7 @@ func (d *Directory) perform(ctx context.Context, req *request.Request, m *op.Mes
 	return op.Errorf(op.ProtocolError, "not an operation that is answered")
 }
 
-// search hands a search to what serves it (RFC 4511, 4.5).
+// search passes a search to the package that serves it (RFC 4511, 4.5).
 func (d *Directory) search(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink) error {
 	name, err := dn.Parse(r.Base)
 	if err != nil {

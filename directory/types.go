@@ -6,20 +6,20 @@ import (
 )
 
 type (
-	// Options of a directory; the zero Options are good.
+	// Options of a directory. The zero Options are usable.
 	Options = settings.Options
-	// Limits bound what one operation, or one connection, may take. Zero is no bound.
+	// Limits bound what one operation or one connection may use. Zero means unlimited.
 	Limits = settings.Limits
-	// LimitRule gives limits to some identities.
+	// LimitRule sets the limits of some identities.
 	LimitRule = settings.LimitRule
-	// ClearPasswords says from where passwords are taken in clear, that is neither in TLS
-	// nor over ldapi.
+	// ClearPasswords states which clients may send passwords in clear, that is neither in
+	// TLS nor over ldapi.
 	ClearPasswords = settings.ClearPasswords
 	// Observation is what is known of an operation when it ends.
 	Observation = monitor.Observation
 )
 
-// From where passwords are taken in clear.
+// Clients that may send passwords in clear.
 const (
 	ClearFromAnywhere    = settings.ClearFromAnywhere
 	ClearFromThisMachine = settings.ClearFromThisMachine // from loopback addresses

@@ -1,5 +1,5 @@
-// Package accesslog writes the lines of the access log, and those about slow operations
-// and failed binds.
+// Package accesslog writes the access log, and the log lines about slow operations and
+// failed binds.
 package accesslog
 
 import (
@@ -16,7 +16,7 @@ import (
 )
 
 // Operations returns an observer that writes a line of the access log for every
-// operation. Values are not in it: a filter is told by its shape.
+// operation. A line contains no values: it shows only the shape of a filter.
 func Operations(log *slog.Logger) monitor.Observer {
 	return func(o *monitor.Observation) {
 		log.LogAttrs(context.Background(), slog.LevelInfo, o.Operation().String(), describe(o)...)
@@ -54,7 +54,7 @@ func describe(o *monitor.Observation) []slog.Attr {
 	return appendWork(attrs, o)
 }
 
-// appendWork appends what an operation did and how long that took.
+// appendWork appends what an operation did and how long it took.
 func appendWork(attrs []slog.Attr, o *monitor.Observation) []slog.Attr {
 	if o.Operation() == monitor.Search {
 		attrs = appendSearch(attrs, o)
@@ -65,23 +65,22 @@ func appendWork(attrs []slog.Attr, o *monitor.Observation) []slog.Attr {
 	return append(attrs, slog.Int64("us", o.Took.Microseconds()))
 }
 
-// Connect writes the line of a connection's beginning, if there is an access log.
+// Connect logs the beginning of a connection, if there is an access log.
 func Connect(log *slog.Logger, conn uint64, from string) {
 	if log != nil {
 		log.Info("connect", "conn", conn, "from", from)
 	}
 }
 
-// Disconnect writes the line of a connection's end, if there is an access log.
+// Disconnect logs the end of a connection, if there is an access log.
 func Disconnect(log *slog.Logger, conn uint64, who string) {
 	if log != nil {
 		log.Info("disconnect", "conn", conn, "who", who)
 	}
 }
 
-// BindFailed writes the line of a bind with wrong credentials. The address comes
-// first, so that a program that looks for it takes nothing for it that the client
-// has sent.
+// BindFailed logs a bind with wrong credentials. The address comes first, so that a
+// program that parses the line cannot mistake data from the client for it.
 func BindFailed(log *slog.Logger, conn uint64, from string, r *op.Bind) {
 	if host, _, err := net.SplitHostPort(from); err == nil {
 		from = host
@@ -97,7 +96,7 @@ func appendResult(attrs []slog.Attr, r *op.Result) []slog.Attr {
 	return attrs
 }
 
-// appendSearch returns what a search found and what that took.
+// appendSearch appends what a search found and what it cost.
 func appendSearch(attrs []slog.Attr, o *monitor.Observation) []slog.Attr {
 	attrs = append(attrs, slog.Int("entries", o.Entries))
 	if o.References > 0 {
@@ -172,7 +171,8 @@ func appendRequest(attrs []slog.Attr, r op.Request) []slog.Attr {
 	return attrs
 }
 
-// changed names what a modify touches: "+member", "-mail", "=sn", "#uidNumber".
+// changed returns the attributes that a modify changes: "+member", "-mail", "=sn",
+// "#uidNumber".
 func changed(r *op.Modify) []string {
 	names := make([]string, len(r.Changes))
 	for i := range r.Changes {

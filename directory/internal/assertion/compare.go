@@ -19,7 +19,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Compare tests one assertion (RFC 4511, 4.10). Aliases are not followed.
+// Compare performs a Compare operation (RFC 4511, 4.10). It does not follow aliases.
 func Compare(ctx context.Context, req *request.Request, r *op.Compare) error {
 	s, err := req.State(ctx)
 	if err != nil {
@@ -84,7 +84,7 @@ func compareAt(ctx context.Context, req *request.Request, at partition.Located, 
 	case t == req.Known.AccessRule:
 		return compareRules(ctx, req, at, t, r.Value)
 	case slices.Contains(req.Known.Computed, t):
-		// compares with what the requester may be shown of other entries
+		// It compares only with what the requester may be shown of other entries.
 		values, err := show.Computed(ctx, req, t, at)
 		if err != nil {
 			return false, err
@@ -102,7 +102,7 @@ func compareAt(ctx context.Context, req *request.Request, at partition.Located, 
 	return own, err
 }
 
-// compareRules compares the access rules that stand at an entry.
+// compareRules compares with the access rules that are stored at an entry.
 func compareRules(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, assertion []byte) (bool, error) {
 	e, err := req.Snapshot.Some(ctx, at.ID, append([]*schema.AttributeType{req.Known.ObjectClass}, req.Judge.LooksAt()...))
 	if err != nil || e == nil {
@@ -115,8 +115,8 @@ func compareRules(ctx context.Context, req *request.Request, at partition.Locate
 	return compareValues(t, rules, assertion)
 }
 
-// compareSecret compares what is stored of a secret, as it is: a hash does not
-// match the password that it is of.
+// compareSecret compares with the stored values of a secret, byte for byte: a hash does
+// not match its password.
 func compareSecret(ctx context.Context, req *request.Request, id entry.ID, t *schema.AttributeType, options string, assertion []byte) (bool, error) {
 	secrets, err := req.Snapshot.Secrets(ctx, id)
 	if err != nil {
@@ -131,7 +131,8 @@ func compareSecret(ctx context.Context, req *request.Request, id entry.ID, t *sc
 	return compareValues(t, values, assertion)
 }
 
-// compareValues compares as RFC 4511 says where the partition cannot.
+// compareValues compares as RFC 4511 requires, for values that the partition does not
+// store.
 func compareValues(t *schema.AttributeType, values [][]byte, assertion []byte) (bool, error) {
 	switch {
 	case t.Equality == nil:
@@ -151,8 +152,8 @@ func compareValues(t *schema.AttributeType, values [][]byte, assertion []byte) (
 	return false, nil
 }
 
-// compareShared compares with the values that an entry has from collections;
-// false if it has none of the type.
+// compareShared compares with the values that an entry has from collections. Has is false
+// if it has none of the type.
 func compareShared(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, options string, assertion []byte) (holds, has bool, err error) {
 	if len(t.Shared()) == 0 {
 		return false, false, nil
@@ -183,7 +184,7 @@ func compareShared(ctx context.Context, req *request.Request, at partition.Locat
 }
 
 // mayCompare refuses a comparison with values that the requester may not compare with.
-// Whether the entry has the value makes no difference.
+// The answer does not depend on whether the entry has the value.
 func mayCompare(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, r *op.Compare) error {
 	if req.Judge.ReadsAll() {
 		return nil

@@ -23,8 +23,8 @@ import (
 
 var errCredentials = gate.ErrCredentials
 
-// Run authenticates the session (RFC 4511, 4.2; RFC 4513, 5), which is
-// anonymous and stays so unless the bind succeeds.
+// Run authenticates the session (RFC 4511, 4.2; RFC 4513, 5). The session is anonymous
+// when Run begins, and stays anonymous unless the bind succeeds.
 func Run(ctx context.Context, req *request.Request, r *op.Bind, x *request.Exchange) (err error) {
 	if r.Version != 3 {
 		return op.Errorf(op.ProtocolError, "LDAP version %d is not served, only 3", r.Version)
@@ -57,7 +57,7 @@ func boundBy(r *op.Bind) string {
 	return "simple"
 }
 
-// refusal is what a mechanism answers besides the result to a wrong password.
+// refusal returns what a mechanism sends beside the result when the password is wrong.
 func refusal(r *op.Bind) []byte {
 	if r.SASL && auth.IsScram(strings.TrimSuffix(r.Mechanism, auth.Plus)) {
 		return []byte(auth.InvalidProof)
@@ -65,8 +65,9 @@ func refusal(r *op.Bind) []byte {
 	return nil
 }
 
-// mayBind refuses, as a wrong password, an identity that the access rules do not let
-// bind on this connection. One that has no entry has none that they could be about.
+// mayBind returns the error of a wrong password if the access rules do not let an
+// identity bind on this connection. Rules are about entries, so an identity without one
+// may bind.
 func mayBind(ctx context.Context, req *request.Request, who *settings.Identity) error {
 	if who.IsAdmin() || !who.HasEntry() {
 		return nil
@@ -82,8 +83,8 @@ func mayBind(ctx context.Context, req *request.Request, who *settings.Identity) 
 	return err
 }
 
-// judgeOf returns what decides for somebody on this connection, on the newest state,
-// which the request reads.
+// judgeOf returns the judge of an identity's requests on this connection. It judges by
+// the newest state, which the request reads.
 func judgeOf(ctx context.Context, req *request.Request, who *settings.Identity) (*judge.Judge, error) {
 	p, err := req.ProgramOf(ctx, req.Snapshot, who)
 	j := &judge.Judge{}
@@ -92,21 +93,21 @@ func judgeOf(ctx context.Context, req *request.Request, who *settings.Identity) 
 	return j, err
 }
 
-// sendAuthzID answers a bind that succeeded with who is bound now.
+// sendAuthzID adds the identity that is now bound to the response, if the bind succeeded
+// and the client asked for it.
 func sendAuthzID(req *request.Request) {
 	if req.Controls.AuthzID && req.Response.Code == op.Success {
 		req.Respond(control.OIDAuthzIDResponse, req.Session.Who.Load().AuthzID())
 	}
 }
 
-// simple is RFC 4513, 5.1.
+// simple performs a simple bind (RFC 4513, 5.1).
 func simple(ctx context.Context, req *request.Request, r *op.Bind) (*settings.Identity, error) {
 	switch {
 	case len(r.Password) == 0 && r.Name == "":
 		return nil, nil
 	case len(r.Password) == 0:
-		// RFC 4513, 5.1.2: programs took an unauthenticated bind for proof of
-		// the name.
+		// RFC 4513, 5.1.2: programs took an unauthenticated bind as a proof of the name.
 		return nil, op.Errorf(op.UnwillingToPerform, "a bind with a name needs a password")
 	case password.InClear(req):
 		return nil, password.ErrClear
@@ -124,9 +125,10 @@ func simple(ctx context.Context, req *request.Request, r *op.Bind) (*settings.Id
 	return verify(ctx, req, who, r.Name, r.Password)
 }
 
-// verify returns who if the password is theirs. Nobody, who has no password or another
-// one, and whose account may not be used are answered alike, after alike work: the password
-// of an account that cannot be used is not verified. Asked is the name that was given.
+// verify returns who if the password is theirs. Three cases get the same answer after the
+// same amount of work: no such identity, a missing or wrong password, and an account that
+// may not be used. The password of an unusable account is not verified. Asked is the name
+// that the client sent.
 func verify(ctx context.Context, req *request.Request, who *settings.Identity, asked string, password []byte) (*settings.Identity, error) {
 	a, err := gate.Open(ctx, req, who, asked)
 	if err != nil {
@@ -148,7 +150,7 @@ func verify(ctx context.Context, req *request.Request, who *settings.Identity, a
 	return who, nil
 }
 
-// admitted is what an attempt comes to.
+// admitted turns the verdict on an attempt into the result of the bind.
 func admitted(ctx context.Context, a *gate.Account, v account.Verdict) error {
 	switch v {
 	case account.Right:

@@ -16,17 +16,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A mechanism is one of SASL (RFC 4422) that is offered.
+// A mechanism is a SASL mechanism (RFC 4422) that the server offers.
 type mechanism struct {
 	name string
-	// usable says why it does not work on this connection; nil: it does.
+	// usable returns why the mechanism cannot be used on this connection, or nil if it
+	// can.
 	usable func(req *request.Request) error
-	// begin takes the client's first message. It returns who the client is, or an
-	// error, or lets the client go on by proceed.
+	// begin takes the client's first message. It returns the authenticated identity, or
+	// an error, or the result of proceed if the client has to send more.
 	begin func(ctx context.Context, req *request.Request, message []byte) (*settings.Identity, error)
 }
 
-// mechanisms returns those that are configured; the SCRAM ones bring their -PLUS.
+// mechanisms returns the configured mechanisms. Each SCRAM mechanism adds its -PLUS
+// variant.
 func mechanisms(req *request.Request) (ms []mechanism) {
 	set := req.Server.Settings()
 	for _, name := range set.Mechanisms {
@@ -45,8 +47,8 @@ func mechanisms(req *request.Request) (ms []mechanism) {
 	return ms
 }
 
-// sasl takes one message of a SASL exchange. In the middle of one the mechanism
-// is named again; another one, or a bind of another kind, abandons it.
+// sasl takes one message of a SASL exchange. Each message of an exchange names the
+// mechanism. A message for another one, or a bind of another kind, abandons the exchange.
 func sasl(ctx context.Context, req *request.Request, r *op.Bind, x *request.Exchange) (*settings.Identity, error) {
 	m := mechanismNamed(req, r.Mechanism)
 	if m == nil {
@@ -67,7 +69,8 @@ func step(ctx context.Context, req *request.Request, m *mechanism, message []byt
 		return x.Next(ctx, req, message)
 	}
 	if message == nil && m.name != "EXTERNAL" {
-		// The client begins all others, and this one wants to be asked (RFC 4422, 3).
+		// In all other mechanisms the client begins; this one expects a challenge (RFC
+		// 4422, 3).
 		return nil, proceed(req, m.name, nil, m.begin)
 	}
 	return m.begin(ctx, req, message)
@@ -83,7 +86,7 @@ func mechanismNamed(req *request.Request, name string) *mechanism {
 	return nil
 }
 
-// UsableMechanisms are what this connection can use now.
+// UsableMechanisms returns the mechanisms that this connection can use now.
 func UsableMechanisms(req *request.Request) (names []string) {
 	all := mechanisms(req)
 	for i := range all {
@@ -101,8 +104,8 @@ func proceed(req *request.Request, mechanism string, challenge []byte, next func
 	return &op.Result{Code: op.SASLBindInProgress}
 }
 
-// actAs returns who the client, who has been authenticated by a mechanism, wants to be
-// (RFC 4513, 5.2.1.8). Neither may be disabled.
+// actAs returns the identity that an authenticated client wants to act as (RFC 4513,
+// 5.2.1.8). Neither the client's account nor that one may be disabled.
 func actAs(ctx context.Context, req *request.Request, mechanism string, who *settings.Identity, authzID string) (*settings.Identity, error) {
 	if err := identify.Enabled(ctx, req, who, errCredentials); err != nil {
 		return nil, err
@@ -133,8 +136,8 @@ func wanted(ctx context.Context, req *request.Request, who *settings.Identity, a
 	return other, mayActAs(ctx, req, who, other)
 }
 
-// mayActAs refuses whoever may not bind, or not act as the other one: by the right to
-// proxy on that entry.
+// mayActAs refuses an identity that may not bind, or may not act as the other one. The
+// latter takes the proxy right on the other's entry.
 func mayActAs(ctx context.Context, req *request.Request, who, other *settings.Identity) error {
 	if err := mayBind(ctx, req, who); err != nil {
 		return err
@@ -146,8 +149,8 @@ func mayActAs(ctx context.Context, req *request.Request, who, other *settings.Id
 	return identify.MayAssume(ctx, j, other, errCredentials)
 }
 
-// isName reports whether an authorization identity is somebody's name, also one
-// that no entry has.
+// isName reports whether an authorization identity is the DN of who. The DN need not be
+// that of an entry.
 func isName(req *request.Request, who *settings.Identity, authzID string) bool {
 	kind, name, _ := strings.Cut(authzID, ":")
 	if !strings.EqualFold(kind, "dn") {
@@ -158,8 +161,7 @@ func isName(req *request.Request, who *settings.Identity, authzID string) bool {
 	return err == nil && ownErr == nil && key == own
 }
 
-// named returns who a name belongs to that a client gave itself; nobody, if there
-// is none.
+// named returns the identity with a name that a client claimed, or nil if there is none.
 func named(ctx context.Context, req *request.Request, name string) (*settings.Identity, error) {
 	who, err := identify.AuthzID(ctx, req, name)
 	if errors.Is(err, identify.ErrNobody) {
@@ -175,7 +177,7 @@ func usablePlain(req *request.Request) error {
 	return password.ErrClear
 }
 
-// bindPlain is RFC 4616.
+// bindPlain is the mechanism PLAIN (RFC 4616).
 func bindPlain(ctx context.Context, req *request.Request, message []byte) (*settings.Identity, error) {
 	authzID, name, password, err := auth.ParsePlain(message)
 	if err != nil {
@@ -200,8 +202,8 @@ func usableExternal(req *request.Request) error {
 	return op.Errorf(op.InappropriateAuthentication, "the connection does not identify you: use TLS with a client certificate, or ldapi")
 }
 
-// bindExternal is RFC 4422, appendix A; the message is the authorization
-// identity, if one is wanted.
+// bindExternal is the mechanism EXTERNAL (RFC 4422, appendix A). The message is the
+// authorization identity, if the client wants one.
 func bindExternal(ctx context.Context, req *request.Request, message []byte) (*settings.Identity, error) {
 	s := req.Now()
 	defer s.Close()
@@ -218,8 +220,8 @@ func bindExternal(ctx context.Context, req *request.Request, message []byte) (*s
 	return actAs(ctx, req, "EXTERNAL", who, string(message))
 }
 
-// suffices refuses a way in of one factor to an account that needs two. Strong says that
-// the way may count as two, if the policy of the account says so.
+// suffices refuses a bind by one factor if the account needs two. Strong means that the
+// mechanism counts as two factors if the account's policy allows that.
 func suffices(ctx context.Context, req *request.Request, who *settings.Identity, way string, strong bool) error {
 	if !who.HasEntry() {
 		return nil
@@ -234,10 +236,10 @@ func suffices(ctx context.Context, req *request.Request, who *settings.Identity,
 	return nil
 }
 
-// external returns who the layers below LDAP know. Rules come first. Without one a
-// certificate is for the entry that has its subject's name, and a process on the
-// same machine is who it is, without an entry. Only a rule makes anyone the
-// administrator.
+// external returns the identity that the layers below LDAP have authenticated. Configured
+// rules come first. Without a matching rule, a certificate identifies the entry that has
+// its subject's name, and a process on this machine has an identity without an entry.
+// Only a rule can make a client the administrator.
 func external(ctx context.Context, req *request.Request) (*settings.Identity, error) {
 	names := auth.ExternalNames(req.Session.Channel)
 	if target, ok := auth.Find(req.Server.Settings().Identities, names...); ok {
@@ -261,8 +263,8 @@ func usableBearer(req *request.Request) error {
 	return op.Errorf(op.ConfidentialityRequired, "tokens are not taken in clear: use TLS")
 }
 
-// bindBearer is RFC 7628. Its failures come in two steps: the client is told
-// where tokens are to be had, answers anything, and then is refused.
+// bindBearer is the mechanism OAUTHBEARER (RFC 7628). A failure takes two steps: the
+// client learns where to get tokens, sends any answer, and is then refused.
 func bindBearer(ctx context.Context, req *request.Request, message []byte) (*settings.Identity, error) {
 	authzID, token, err := auth.ParseBearer(message)
 	if err != nil {
@@ -278,7 +280,8 @@ func bindBearer(ctx context.Context, req *request.Request, message []byte) (*set
 		})
 }
 
-// bearer returns who a token is of. What it says is a name for rules, never a DN.
+// bearer returns the identity that a token belongs to. The token's name is looked up by
+// the identity rules. It is never taken as a DN.
 func bearer(ctx context.Context, req *request.Request, authzID, token string) (*settings.Identity, error) {
 	says, err := req.Server.Settings().Tokens.Verify(token)
 	if err != nil {

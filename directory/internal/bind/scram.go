@@ -24,12 +24,12 @@ func usablePlus(req *request.Request) error {
 	return op.Errorf(op.AuthMethodNotSupported, "there is no TLS to bind to")
 }
 
-// scramming is an exchange of SCRAM (RFC 5802) under way.
+// scramming is a SCRAM exchange (RFC 5802) in progress.
 type scramming struct {
 	mechanism string
 	conv      *auth.Scram
-	who       *settings.Identity // nil: nobody, who is asked all the same
-	// name and key are what the client was asked with.
+	who       *settings.Identity // nil: nobody, but the exchange goes on all the same
+	// The mechanism's base name, and the name and key that the exchange began with.
 	base, name string
 	key        auth.ScramKey
 }
@@ -55,8 +55,8 @@ func beginScram(mechanism string) func(context.Context, *request.Request, []byte
 	}
 }
 
-// finish takes the client's proof. The key must still be what it was: the client
-// may have taken its time, and the password may be another one by now.
+// finish takes the client's proof. It reads the key again, because the password may have
+// changed since the exchange began.
 func (x *scramming) finish(ctx context.Context, req *request.Request, message []byte) (*settings.Identity, error) {
 	s := req.Now()
 	defer s.Close()
@@ -90,7 +90,7 @@ func (x *scramming) finish(ctx context.Context, req *request.Request, message []
 	return nil, err
 }
 
-// verify verifies a proof, and that the key is what the client was asked with.
+// verify verifies a proof, and that the key is the one that the exchange began with.
 func (x *scramming) verify(who *settings.Identity, key auth.ScramKey, message []byte) (account.Match, []byte, error) {
 	answer, done, err := x.conv.Step(message)
 	switch {
@@ -105,7 +105,8 @@ func (x *scramming) verify(who *settings.Identity, key auth.ScramKey, message []
 	return account.Fits, answer, nil
 }
 
-// scramFailure tells the client as SCRAM does, besides the result.
+// scramFailure returns the bind's error, and adds SCRAM's own error message to the
+// response.
 func scramFailure(req *request.Request, answer []byte, err error) error {
 	if errors.Is(err, auth.ErrProof) {
 		req.Response.SASLCredentials = answer
@@ -114,8 +115,8 @@ func scramFailure(req *request.Request, answer []byte, err error) error {
 	return err
 }
 
-// scramKey returns who has a name, and their key: a fake one for who has none, and
-// for nobody.
+// scramKey returns the identity with a name, and its key. If there is no such identity,
+// or it has no key, the key is a fake one.
 func scramKey(ctx context.Context, req *request.Request, mechanism, name string) (*settings.Identity, auth.ScramKey, error) {
 	s := req.Now()
 	defer s.Close()
@@ -133,9 +134,9 @@ func scramKey(ctx context.Context, req *request.Request, mechanism, name string)
 	return nil, auth.FakeScramKey(mechanism, req.Server.Settings().Secret, canonical(req, id)), nil
 }
 
-// storedKey returns the key of an account. One that needs a second factor has none, and
-// one that cannot be used has one that no proof fits, with the salt and the iterations of
-// the one there is.
+// storedKey returns the key of an account. An account that needs a second factor has
+// none. For an account that cannot be used it returns a key that no proof fits, with the
+// salt and iteration count of the stored one.
 func storedKey(ctx context.Context, req *request.Request, who *settings.Identity, asked, mechanism string) (k auth.ScramKey, ok bool, err error) {
 	if who.Admin {
 		k, ok = findKey(req.Server.Settings().AdminKeys, mechanism)
@@ -151,8 +152,8 @@ func storedKey(ctx context.Context, req *request.Request, who *settings.Identity
 	return k, ok, nil
 }
 
-// keyIn finds the key for a mechanism: one derived here, or one that somebody put
-// into authPassword (RFC 5803).
+// keyIn finds the key for a mechanism: one that the server derived, or one that a client
+// stored in authPassword (RFC 5803).
 func keyIn(req *request.Request, secrets []entry.Attribute, mechanism string) (k auth.ScramKey, ok bool) {
 	for i := range secrets {
 		if t := secrets[i].Type; t != req.Known.ScramKey && t != req.Known.AuthPassword {
@@ -174,8 +175,9 @@ func findKey(stored [][]byte, mechanism string) (k auth.ScramKey, ok bool) {
 	return k, false
 }
 
-// canonical is the same for spellings of a name that would lead to the same
-// entry, so that these are asked with the same salt, as those of an entry are.
+// canonical returns the same text for all spellings of a name that would lead to the same
+// entry. Names without an entry thus get the same salt in every spelling, as real ones
+// do.
 func canonical(req *request.Request, name string) string {
 	if text, ok := strings.CutPrefix(name, "dn:"); ok {
 		if key, err := req.Parse(text); err == nil {

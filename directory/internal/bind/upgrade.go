@@ -15,9 +15,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// upgrade stores the password that somebody has just bound with in the default
-// scheme if it is in a fast one, derives the keys of SCRAM that are missing and
-// removes those of mechanisms that are not offered. The bind does not wait for it.
+// upgrade runs in the background after a successful bind. If the password is stored in a
+// fast scheme, it stores it in the default one. It also derives missing SCRAM keys, and
+// removes the keys of mechanisms that are no longer offered.
 func upgrade(req *request.Request, who *settings.Identity, secrets []entry.Attribute, stored, clear []byte) {
 	d := req.Server
 	if !d.Settings().UpgradePasswords || who.Admin || auth.Slow(stored) && hasKeys(req, secrets) && !hasSpareKeys(req, secrets) {
@@ -35,7 +35,7 @@ func upgrade(req *request.Request, who *settings.Identity, secrets []entry.Attri
 	})
 }
 
-// hasKeys reports whether there are all keys of SCRAM that would be derived.
+// hasKeys reports whether the account has every SCRAM key that would be derived.
 func hasKeys(req *request.Request, secrets []entry.Attribute) bool {
 	if req.Known.ScramKey == nil {
 		return true
@@ -51,8 +51,8 @@ func hasKeys(req *request.Request, secrets []entry.Attribute) bool {
 	return true
 }
 
-// hasSpareKeys reports whether there are keys that were derived for a mechanism of
-// SCRAM that is not offered.
+// hasSpareKeys reports whether the account has keys derived for a SCRAM mechanism that is
+// not offered.
 func hasSpareKeys(req *request.Request, secrets []entry.Attribute) bool {
 	offered := func(key []byte) bool {
 		return slices.ContainsFunc(req.Server.Settings().Mechanisms, func(m string) bool {
@@ -71,8 +71,8 @@ func hasSpareKeys(req *request.Request, secrets []entry.Attribute) bool {
 	return false
 }
 
-// restore replaces what is stored of a password, unless that was changed
-// meanwhile.
+// restore replaces the stored password and keys, unless the password has changed since
+// the bind.
 func restore(ctx context.Context, req *request.Request, who *settings.Identity, stored, clear []byte, spare bool) error {
 	req.Who = who
 	changes, err := password.New(ctx, req, clear)
@@ -82,7 +82,7 @@ func restore(ctx context.Context, req *request.Request, who *settings.Identity, 
 	if auth.Slow(stored) {
 		changes = changes[1:] // only the keys
 		if len(changes) == 0 || len(changes[0].Values) == 0 && !spare {
-			return nil // SCRAM cannot have this password
+			return nil // SCRAM cannot use this password
 		}
 	}
 	_, err = req.Server.Part.Update(ctx, partition.By{Name: who.DN()}, func(tx *partition.Tx) error {

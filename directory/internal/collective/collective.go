@@ -1,4 +1,4 @@
-// Package collective has the attributes that entries share by collective attribute
+// Package collective finds the attributes that entries share through collective attribute
 // subentries (RFC 3671).
 package collective
 
@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Roles of administrative points (X.501, 14.3). A specific area ends those
-// around it; inner areas lie within.
+// Roles of administrative points (X.501, 14.3). A specific area ends the areas around it.
+// An inner area does not.
 var (
 	specificAreas = []string{"2.5.23.1", "2.5.23.5"} // autonomousArea, collectiveAttributeSpecificArea
 	areaNames     = map[string]string{
@@ -29,18 +29,17 @@ var (
 	}
 )
 
-// Set are the collective attribute subentries of one revision (RFC
-// 3671), by name.
+// A Set is the collective attribute subentries of one revision (RFC 3671), by name.
 type Set struct {
 	at    *partition.Snapshot
 	known *known.Elements
 	all   []*collection
-	// failed is an error of a filter's test, which cannot return it.
+	// failed is the error of a filter's test. The test itself cannot return it.
 	failed error
 }
 
-// A collection is the entries that one subtree specification of a subentry
-// selects, and what they share.
+// A collection is the set of entries that one subtree specification of a subentry
+// selects, and the attributes that they share.
 type collection struct {
 	subentry   string
 	point      []dn.Norm // the administrative point
@@ -48,8 +47,8 @@ type collection struct {
 	attributes []entry.Attribute
 }
 
-// Collect reads the collective attribute subentries; nil if there are none, which
-// costs no more than to ask for referrals.
+// Collect reads the collective attribute subentries. It returns nil if there are none,
+// after as little work as looking for referrals takes.
 func Collect(ctx context.Context, req *request.Request) (*Set, error) {
 	if has, err := req.Snapshot.HasClass(ctx, req.Known.CollectiveSubentry); err != nil || !has {
 		return nil, err
@@ -68,8 +67,8 @@ func Collect(ctx context.Context, req *request.Request) (*Set, error) {
 	return c, nil
 }
 
-// add takes a subentry. One whose superior is no administrative point for
-// collective attributes is without effect (RFC 3672, 2).
+// add adds a subentry. A subentry has no effect if its superior is no administrative
+// point for collective attributes (RFC 3672, 2).
 func (c *Set) add(ctx context.Context, found *partition.Result) error {
 	name, err := found.Name.DN()
 	if err != nil || len(name) < 2 {
@@ -92,14 +91,14 @@ func (c *Set) add(ctx context.Context, found *partition.Result) error {
 	for _, v := range found.Entry.Values(c.known.SubtreeSpecification) {
 		sub, err := c.known.Schema.ParseSubtree(v)
 		if err != nil {
-			continue // it names types that have gone from the schema
+			continue // it names types that the schema no longer has
 		}
 		c.all = append(c.all, &collection{found.Name.String(), point, sub, shared})
 	}
 	return nil
 }
 
-// roles are the OIDs of an entry's administrative roles that matter here.
+// roles returns the OIDs of an entry's administrative roles that matter here.
 func (c *Set) roles(ctx context.Context, name dn.DN) ([]string, error) {
 	at, err := c.at.Find(ctx, name)
 	if request.IsMissing(err) {
@@ -125,8 +124,8 @@ func (c *Set) roles(ctx context.Context, name dn.DN) ([]string, error) {
 	return roles, nil
 }
 
-// of lists the collections that an entry is in. The nearest specific area above
-// it hides those of areas further out.
+// of returns the collections that an entry is in. The nearest specific area above the
+// entry hides the collections of areas further out.
 func (c *Set) of(ctx context.Context, name dn.DN, is func(class string) bool) ([]*collection, error) {
 	if is("subentry") {
 		return nil, nil
@@ -148,7 +147,7 @@ func (c *Set) of(ctx context.Context, name dn.DN, is func(class string) bool) ([
 	return slices.DeleteFunc(in, func(one *collection) bool { return len(one.point) < area }), err
 }
 
-// area is how many RDNs the name of the nearest specific area's point has.
+// area returns the number of RDNs in the name of the nearest specific area's point.
 func (c *Set) area(ctx context.Context, name dn.DN) (int, error) {
 	for ; len(name) > 0; name = name.Parent() {
 		roles, err := c.roles(ctx, name)
@@ -162,7 +161,7 @@ func (c *Set) area(ctx context.Context, name dn.DN) (int, error) {
 	return 0, nil
 }
 
-// cutPoint returns what of a name is below an administrative point.
+// cutPoint returns the part of a name below an administrative point.
 func cutPoint(name, point []dn.Norm) ([]dn.Norm, bool) {
 	n := len(name) - len(point)
 	if n < 0 || !slices.Equal(name[n:], point) {
@@ -171,7 +170,7 @@ func cutPoint(name, point []dn.Norm) ([]dn.Norm, bool) {
 	return name[:n], true
 }
 
-// excludes reports whether an entry's collectiveExclusions are against a type.
+// excludes reports whether an entry's collectiveExclusions exclude a type.
 func (c *Set) excludes(exclusions [][]byte, t *schema.AttributeType) bool {
 	return slices.ContainsFunc(exclusions, func(v []byte) bool {
 		name := string(v)
@@ -179,7 +178,7 @@ func (c *Set) excludes(exclusions [][]byte, t *schema.AttributeType) bool {
 	})
 }
 
-// Failure returns an error of a filter's test.
+// Failure returns the error of a filter's test, if any.
 func (c *Set) Failure() error {
 	if c == nil {
 		return nil
@@ -187,8 +186,8 @@ func (c *Set) Failure() error {
 	return c.failed
 }
 
-// Attributes returns an entry's attributes with the collective ones, whose values
-// from several collections come together, behind them.
+// Attributes returns an entry's attributes followed by its collective ones. Values of one
+// type from several collections are merged.
 func (c *Set) Attributes(ctx context.Context, found *partition.Result) ([]entry.Attribute, error) {
 	own := found.Entry.Attributes
 	name, err := found.Name.DN()
@@ -213,7 +212,7 @@ func (c *Set) Attributes(ctx context.Context, found *partition.Result) ([]entry.
 	return append(all, entry.Attribute{Type: c.known.CollectiveSubentries, Values: distinct(names)}), nil
 }
 
-// combine adds an attribute to those from a position on.
+// combine adds an attribute to those from index from on, merging values of the same type.
 func combine(all []entry.Attribute, from int, a entry.Attribute) []entry.Attribute {
 	for i := from; i < len(all); i++ {
 		if all[i].Type == a.Type && all[i].Options == a.Options {
@@ -225,7 +224,7 @@ func combine(all []entry.Attribute, from int, a entry.Attribute) []entry.Attribu
 	return append(all, a)
 }
 
-// distinct drops values that stand there already, byte for byte.
+// distinct removes duplicate values, comparing bytes.
 func distinct(values [][]byte) [][]byte {
 	var out [][]byte
 	for _, v := range values {
@@ -236,8 +235,8 @@ func distinct(values [][]byte) [][]byte {
 	return out
 }
 
-// Rewrite makes tests that cover collective types hold of the members of the
-// collections whose attributes they hold of.
+// Rewrite makes a test of a collective type also true for the members of each collection
+// whose attributes match it.
 func (c *Set) Rewrite(ctx context.Context, f filter.Resolved) filter.Resolved {
 	if c == nil {
 		return f
@@ -260,7 +259,7 @@ func (c *Set) Rewrite(ctx context.Context, f filter.Resolved) filter.Resolved {
 	})
 }
 
-// member is the test whether an entry has a type from a collection.
+// member returns a test of whether an entry has a type from a collection.
 func (c *Set) member(ctx context.Context, one *collection, t *schema.AttributeType) filter.Resolved {
 	types := []*schema.AttributeType{c.known.ObjectClass, c.known.CollectiveExclusions}
 	return filter.Place(types, func(name dn.DN, e filter.Source) bool {

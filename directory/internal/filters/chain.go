@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// MaxChain bounds how many entries a chain may go through; tests lower it.
+// MaxChain bounds how many entries a chain may have; tests lower it.
 var MaxChain = 10000
 
 // IsChain reports whether f is a member-in-chain test,
@@ -23,9 +23,9 @@ func IsChain(f filter.Filter) bool {
 	return ok && (e.Rule == schema.InChainOID || strings.EqualFold(e.Rule, schema.InChainName))
 }
 
-// chainTest turns a member-in-chain test ([MS-ADTS], 3.1.1.3.1.3.1) into one of
-// the names from which the chain goes on: DN itself, and of the entries whose
-// attribute leads there those that others lead to.
+// chainTest replaces a member-in-chain test ([MS-ADTS], 3.1.1.3.1.3.1) by an Or of
+// equality tests: with DN itself, and with every entry on a chain to it that others lead
+// to.
 func chainTest(ctx context.Context, req *request.Request, f *filter.Extensible) (filter.Filter, error) {
 	t := req.Schema.Attribute(f.Attribute)
 	if of, _ := membership.Is(req, t); of && req.Known.IsMemberOf != nil && !f.DNAttrs {
@@ -33,7 +33,7 @@ func chainTest(ctx context.Context, req *request.Request, f *filter.Extensible) 
 	}
 	c := &chain{req: req, attribute: f.Attribute, seen: map[string]bool{}}
 	if f.DNAttrs || !holdsNames(req, f.Attribute) || !c.add(f.Value) {
-		return f, nil // Undefined, as Resolve finds
+		return f, nil // Resolve will make it Undefined
 	}
 	names := filter.Or{}
 	for len(c.next) > 0 {
@@ -50,8 +50,8 @@ func chainTest(ctx context.Context, req *request.Request, f *filter.Extensible) 
 	return names, nil
 }
 
-// holdsNames reports whether values of an attribute are names, to which chains
-// lead.
+// holdsNames reports whether the values of an attribute are names, so that chains can
+// follow them.
 func holdsNames(req *request.Request, description string) bool {
 	base, _, _ := strings.Cut(description, ";")
 	t := req.Schema.Attribute(base)
@@ -63,7 +63,7 @@ func holdsNames(req *request.Request, description string) bool {
 type chain struct {
 	req       *request.Request
 	attribute string
-	seen      map[string]bool // keys of names: chains may be rings
+	seen      map[string]bool // keys of names: chains may be circular
 	next      [][]byte
 	cost      partition.Cost
 }
@@ -72,7 +72,7 @@ func (c *chain) test(name []byte) *filter.Equal {
 	return &filter.Equal{Attribute: c.attribute, Value: name}
 }
 
-// add notes a name to follow, if it is new; false says that no attribute's value
+// add adds a name to follow, if it is new. It returns false if no value of the attribute
 // can be such a name.
 func (c *chain) add(name []byte) bool {
 	t, ok := resolveFilter(c.req, c.test(name)).(*filter.Test)
@@ -86,15 +86,15 @@ func (c *chain) add(name []byte) bool {
 	return true
 }
 
-// follow notes the entries that lead to a name, and reports whether any does: those that
-// the requester would find by the attribute.
+// follow adds the entries that lead to a name, and reports whether there are any. It
+// counts only entries that the requester could find by the attribute.
 func (c *chain) follow(ctx context.Context, name []byte) (led bool, err error) {
 	j := &c.req.Judge
 	q := partition.Query{
 		Base:   entry.Root, // all naming contexts
 		Scope:  op.WholeSubtree,
 		Filter: j.OnlySeen(ctx, j.Guard(ctx, resolveFilter(c.req, c.test(name)))),
-		Only:   append([]*schema.AttributeType{}, j.LooksAt()...), // names, and what rules look at
+		Only:   append([]*schema.AttributeType{}, j.LooksAt()...), // names, and what rules need
 		Cost:   &c.cost,
 	}
 	if most := c.req.Limits.Candidates; most > 0 {

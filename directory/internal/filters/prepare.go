@@ -1,5 +1,5 @@
-// Package filters makes of a client's filter one that can run. No filter of a client runs
-// without having come by here.
+// Package filters turns a client's filter into one that can run. Every filter of a client
+// must pass through here before it runs.
 package filters
 
 import (
@@ -14,9 +14,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// Prepare turns a client's filter into one that can run on the state that the
-// request reads. Package filter makes assertions about secret attributes Undefined,
-// whoever asks. Entries have what is shared too, if it is given.
+// Prepare turns a client's filter into one that can run on the state that the request
+// reads. Package filter makes assertions about secret attributes Undefined for every
+// requester. If shared is not nil, tests take collective attributes into account.
 func Prepare(ctx context.Context, req *request.Request, f filter.Filter, shared *collective.Set) (filter.Resolved, error) {
 	f, err := lookUp(ctx, req, f)
 	if err != nil {
@@ -29,7 +29,7 @@ func Prepare(ctx context.Context, req *request.Request, f filter.Filter, shared 
 	return shared.Rewrite(ctx, req.Judge.Guard(ctx, r)), nil
 }
 
-// relate makes tests of memberships look at groups.
+// relate replaces tests of memberOf and isMemberOf by tests that look at groups.
 func relate(ctx context.Context, req *request.Request, f filter.Resolved) (_ filter.Resolved, err error) {
 	r := filter.Map(f, func(t *filter.Test) filter.Resolved {
 		related, e := membership.Test(ctx, req, t)
@@ -42,8 +42,8 @@ func relate(ctx context.Context, req *request.Request, f filter.Resolved) (_ fil
 	return r, err
 }
 
-// AsksOthers reports whether a filter asks what other entries say: who is in a chain or a
-// group, or whether and how many entries are below one.
+// AsksOthers reports whether a filter depends on entries other than the one tested: by a
+// chain, a group membership, or the existence or number of subordinates.
 func AsksOthers(req *request.Request, f filter.Filter) bool {
 	return AnyPart(f, func(f filter.Filter) bool {
 		if IsChain(f) {
@@ -60,13 +60,13 @@ func AsksOthers(req *request.Request, f filter.Filter) bool {
 	})
 }
 
-// PrepareUnstored turns a client's filter into one for entries that no store has.
+// PrepareUnstored turns a client's filter into one for entries that are not stored.
 func PrepareUnstored(req *request.Request, f filter.Filter) filter.Resolved {
 	return resolveFilter(req, f)
 }
 
-// PrepareItems turns the items of a values return filter into tests. One that is
-// Undefined matches no value.
+// PrepareItems turns the items of a values return filter into tests. It drops items that
+// are Undefined, because they match no value.
 func PrepareItems(req *request.Request, items []filter.Filter) []*filter.Test {
 	tests := []*filter.Test{}
 	for _, f := range items {
@@ -77,15 +77,15 @@ func PrepareItems(req *request.Request, items []filter.Filter) []*filter.Test {
 	return tests
 }
 
-// resolveFilter looks up what a filter names. All filters of clients come by here.
+// resolveFilter resolves a filter by the schema. All filters of clients pass through it.
 func resolveFilter(req *request.Request, f filter.Filter) filter.Resolved {
 	return filter.Resolve(f, req.Schema)
 }
 
-// lookUp replaces the tests that other entries than the one tested have a say in:
-// (entryDN=X), which no stored attribute could answer, by a test of the entryUUID
-// of X, and member in chain by tests of all names in the chain. A filter without
-// any comes back as it is.
+// lookUp replaces tests that depend on other entries than the one tested. (entryDN=X),
+// which no stored attribute can answer, becomes a test of the entryUUID of X. A
+// member-in-chain test becomes tests of all names in the chain. Any other filter is
+// returned as it is.
 func lookUp(ctx context.Context, req *request.Request, f filter.Filter) (filter.Filter, error) {
 	if !needsLookUp(f) {
 		return f, nil
@@ -120,7 +120,7 @@ func lookUpAll(ctx context.Context, req *request.Request, parts []filter.Filter)
 	return changed, nil
 }
 
-// needsLookUp reports whether such a test is in f.
+// needsLookUp reports whether f contains a test that lookUp replaces.
 func needsLookUp(f filter.Filter) bool { return AnyPart(f, isLookedUp) }
 
 func isLookedUp(f filter.Filter) bool {
@@ -128,7 +128,7 @@ func isLookedUp(f filter.Filter) bool {
 	return ok && (strings.EqualFold(e.Attribute, "entryDN") || e.Attribute == "1.3.6.1.1.20") || IsChain(f)
 }
 
-// AnyPart reports whether one of the tests that f is made of is such.
+// AnyPart reports whether is holds for any of the tests in f.
 func AnyPart(f filter.Filter, is func(filter.Filter) bool) bool {
 	switch f := f.(type) {
 	case *filter.Not:
@@ -144,7 +144,7 @@ func AnyPart(f filter.Filter, is func(filter.Filter) bool) bool {
 func nameTest(ctx context.Context, req *request.Request, f *filter.Equal) (filter.Filter, error) {
 	name, err := dn.Parse(string(f.Value))
 	if err != nil {
-		return f, nil // Undefined, as Resolve finds
+		return f, nil // Resolve will make it Undefined
 	}
 	at, err := req.Judge.Find(ctx, name)
 	if request.IsMissing(err) {

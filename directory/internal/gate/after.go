@@ -11,12 +11,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// ErrCredentials is the one answer to a wrong name, to a wrong password, and to the right
-// one of an account that may not be used.
+// ErrCredentials is the answer to a wrong name, to a wrong password, and to the right
+// password of an account that may not be used.
 var ErrCredentials = &op.Result{Code: op.InvalidCredentials}
 
-// Locked is what an attempt on a locked account comes to. The client is told no more than
-// of a wrong password, unless the policy says so.
+// Locked returns the result of an attempt on a locked account. The client learns no more
+// than after a wrong password, unless the policy says so.
 func (a *Account) Locked() error {
 	if a.Policy != nil && a.Policy.Tell {
 		tell(a.req, control.PasswordPolicy{Error: kind(account.AccountLocked)})
@@ -24,8 +24,9 @@ func (a *Account) Locked() error {
 	return ErrCredentials
 }
 
-// Enter is what follows the right password in a bind: the error says why it does not let
-// in. Otherwise warnings are in the response, and who must change the password is marked.
+// Enter completes a bind with the right password. It returns an error if the account's
+// state forbids the bind. Otherwise it adds warnings to the response, and marks an
+// identity that has to change its password.
 func (a *Account) Enter(ctx context.Context) error {
 	if !a.Who.HasEntry() || a.Who.IsAdmin() {
 		return nil
@@ -58,15 +59,15 @@ func (a *Account) Enter(ctx context.Context) error {
 	return nil
 }
 
-// expired refuses a password that is too old, which its owner is told.
+// expired refuses an expired password and reports the reason to the client.
 func (a *Account) expired() error {
 	tell(a.req, control.PasswordPolicy{Error: kind(account.PasswordExpired)})
 	a.old(control.OIDPasswordExpired, []byte(control.PasswordExpiredValue))
 	return ErrCredentials
 }
 
-// useGrace takes one use of an expired password. Uses are counted once one's own is
-// published, so servers side by side let in no more than there are.
+// useGrace takes one grace use of an expired password. The uses are counted after this
+// one is published, so several servers together allow no more than the limit.
 func (a *Account) useGrace(ctx context.Context, now time.Time) error {
 	uses, err := a.ledger.Use(ctx, a.req.Known.Account.GraceUse)
 	if err != nil {
@@ -81,7 +82,7 @@ func (a *Account) useGrace(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// useReset takes one use of a password that was reset, if these are counted.
+// useReset takes one use of a password that was reset, if the policy limits these.
 func (a *Account) useReset(ctx context.Context) error {
 	if a.Policy == nil || a.Policy.MaxResetUse == 0 {
 		return nil
@@ -93,14 +94,14 @@ func (a *Account) useReset(ctx context.Context) error {
 	return err
 }
 
-// old adds one of the controls that old clients expect unasked.
+// old adds a control that old clients expect without asking for it.
 func (a *Account) old(oid string, value []byte) {
 	if a.Policy != nil && a.Policy.Netscape {
 		a.req.Respond(oid, value)
 	}
 }
 
-// tell adds the password policy response control, if the client asked for it.
+// tell adds the password policy response control if the client asked for it.
 func tell(req *request.Request, p control.PasswordPolicy) {
 	if req.Controls.PasswordPolicy {
 		req.Respond(control.OIDPasswordPolicy, p.Encode())
@@ -112,7 +113,7 @@ func kind(k account.ErrorKind) *int {
 	return &n
 }
 
-// codes of the errors of a policy (the draft, 8.2).
+// codes are the result codes of policy errors (the draft, 8.2).
 var codes = map[account.ErrorKind]op.Code{
 	account.ModNotAllowed:       op.InsufficientAccessRights,
 	account.MustSupplyOld:       op.InsufficientAccessRights,
@@ -124,8 +125,8 @@ var codes = map[account.ErrorKind]op.Code{
 	account.TooLong:             op.ConstraintViolation,
 }
 
-// Refusal returns the result for an error of a policy, and adds the response control that
-// reports it. Other errors it returns as they are.
+// Refusal returns the result for a policy error, and adds the response control that
+// reports it. It returns other errors unchanged.
 func Refusal(req *request.Request, err error) error {
 	var refused *account.Error
 	if !errors.As(err, &refused) {

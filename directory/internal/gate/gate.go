@@ -1,5 +1,5 @@
-// Package gate is the only way to verify the credentials of an account: those of a bind,
-// and the old password of a change. It counts failures by the policy of the account.
+// Package gate is the only place that verifies the credentials of an account: those of a
+// bind, and the old password of a change. It counts failures by the account's policy.
 package gate
 
 import (
@@ -21,25 +21,25 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// An Account is somebody whose credentials are to be verified, on the state that the
-// request reads. It may be nobody, who is treated alike.
+// An Account is the account whose credentials an attempt is about, in the state that the
+// request reads. An attempt on an unknown identity has an Account too, and runs alike.
 type Account struct {
-	Who     *settings.Identity // nil: nobody
+	Who     *settings.Identity // nil: no such identity
 	Policy  *account.Policy    // nil: there is none
 	State   account.State
 	Secrets []entry.Attribute
 
-	own    *entry.Entry // of an account that is to be
+	own    *entry.Entry // the entry, if it has yet to be added
 	req    *request.Request
-	asked  string // the name that the client gave
+	asked  string // the name that the client sent
 	ledger *ledger.Ledger
 	set    *policies.Set
 	stored [][]byte // passwords
 	second *token   // nil: none is needed
-	factor error    // why the second factor cannot be asked for
+	factor error    // why the second factor cannot be verified
 }
 
-// Open reads the account of somebody. Asked is the name that the client gave.
+// Open reads the account of an identity. Asked is the name that the client sent.
 func Open(ctx context.Context, req *request.Request, who *settings.Identity, asked string) (*Account, error) {
 	a := &Account{Who: who, req: req, asked: asked}
 	if who.IsAdmin() {
@@ -67,7 +67,7 @@ func Open(ctx context.Context, req *request.Request, who *settings.Identity, ask
 	return a, a.readState(ctx)
 }
 
-// OpenNew is Open of an entry that is to be.
+// OpenNew is Open for an entry that has yet to be added.
 func OpenNew(ctx context.Context, req *request.Request, name dn.DN, e *entry.Entry) (*Account, error) {
 	x := req.On(req.Server.Part.Snapshot())
 	defer x.Snapshot.Close()
@@ -85,14 +85,15 @@ func OpenNew(ctx context.Context, req *request.Request, name dn.DN, e *entry.Ent
 // Governed reports whether the directory has any password policy.
 func (a *Account) Governed() bool { return a.set != nil }
 
-// Detach lets go of the state that the account was read from.
+// Detach releases the state that the account was read from.
 func (a *Account) Detach() { a.req = nil }
 
-// Own returns what reads the values of the account's own entry.
+// Own returns a function that reads the values of an attribute of the account's own
+// entry.
 func (a *Account) Own(ctx context.Context) func(attribute string) []string {
 	e := a.own
 	if e == nil && a.Who.HasEntry() {
-		e, _ = a.req.Snapshot.Entry(ctx, a.Who.ID, false) // nil: nothing is known to compare with
+		e, _ = a.req.Snapshot.Entry(ctx, a.Who.ID, false) // nil: there are no values to compare with
 	}
 	return func(attribute string) (values []string) {
 		if e == nil {
@@ -125,11 +126,12 @@ func (a *Account) readState(ctx context.Context) error {
 	return a.readToken(ctx, e)
 }
 
-// Usable reports whether any credentials could be right.
+// Usable reports whether the account may be used, so that credentials can be right at
+// all.
 func (a *Account) Usable() bool { return a.Who.IsAdmin() || a.Policy.Usable(&a.State, time.Now()) }
 
-// Verify verifies a password, with the code behind it if the account needs one. Stored is
-// the value that it fits.
+// Verify verifies a password, and the code that follows it if the account needs one.
+// Stored is the stored value that the password fits.
 func (a *Account) Verify(ctx context.Context, password []byte) (v account.Verdict, stored []byte, err error) {
 	password, code := a.split(password)
 	t := a.trial(password)
@@ -145,7 +147,8 @@ func (a *Account) Verify(ctx context.Context, password []byte) (v account.Verdic
 	return v, stored, err
 }
 
-// Attempt has one attempt verified by t, at this server one at a time for an account.
+// Attempt has t verify one attempt. A server verifies one attempt on an account at a
+// time.
 func (a *Account) Attempt(ctx context.Context, t account.Trial) (account.Verdict, error) {
 	if a.set.Counts() {
 		leave, err := a.req.Server.Ledgers.Turns.Enter(ctx, a.req.Session.Channel, a.key())
@@ -168,7 +171,7 @@ func (a *Account) Attempt(ctx context.Context, t account.Trial) (account.Verdict
 	return account.Wrong, t.Wait(ctx)
 }
 
-// refuse does the work of a failure.
+// refuse takes as long as a failed attempt.
 func (a *Account) refuse(ctx context.Context, t account.Trial) (account.Verdict, error) {
 	if err := t.Pretend(ctx); err != nil {
 		return account.Wrong, err
@@ -176,7 +179,7 @@ func (a *Account) refuse(ctx context.Context, t account.Trial) (account.Verdict,
 	return account.Wrong, t.Wait(ctx)
 }
 
-// key is what attempts on one account, or on one name that nobody has, have in common.
+// key identifies the account in attempts, or the requested name if nobody has it.
 func (a *Account) key() string {
 	if a.Who.HasEntry() {
 		return string(a.Who.ID[:])
@@ -187,7 +190,7 @@ func (a *Account) key() string {
 	return a.asked
 }
 
-// trial returns the trial of a password, without Verify.
+// trial returns the trial of a password, without its Verify.
 func (a *Account) trial(password []byte) account.Trial {
 	return account.Trial{
 		Pretend: func(ctx context.Context) error {
@@ -198,8 +201,9 @@ func (a *Account) trial(password []byte) account.Trial {
 	}
 }
 
-// Proof returns the trial of something that is no password. Verify is quick, and run
-// whatever comes of it: a message that cannot be read is refused as such by all accounts.
+// Proof returns the trial of credentials other than a password. Verify must be quick. It
+// also runs for an unusable account, so that an unreadable message is refused as such for
+// every account.
 func (a *Account) Proof(verify func() (account.Match, error)) account.Trial {
 	return account.Trial{
 		Verify: func(context.Context) (account.Match, error) { return verify() },
@@ -211,7 +215,7 @@ func (a *Account) Proof(verify func() (account.Match, error)) account.Trial {
 	}
 }
 
-// wait takes as long as the record of a failure, if any policy has failures recorded.
+// wait takes as long as recording a failure, if any policy has failures recorded.
 func (a *Account) wait(ctx context.Context) error {
 	if !a.set.Counts() {
 		return nil
@@ -219,8 +223,8 @@ func (a *Account) wait(ctx context.Context) error {
 	return a.req.Server.Ledgers.Wait(ctx)
 }
 
-// match tries a password on what is stored: on the passwords of now, and, if none fits,
-// on the old ones that the policy ignores.
+// match compares a password with the stored ones: first the current ones, and if none
+// fits, the old ones that the policy ignores.
 func (a *Account) match(ctx context.Context, password []byte) (account.Match, []byte, error) {
 	attempt := a.req.Server.Passwords.Attempt(a.req.Session.Channel, password)
 	for _, v := range a.stored {
@@ -241,7 +245,7 @@ func (a *Account) match(ctx context.Context, password []byte) (account.Match, []
 	return account.Mismatch, nil, a.fail(ctx, &attempt, tried)
 }
 
-// matchOld tries a password on those before it that the policy ignores.
+// matchOld compares a password with the old ones that the policy ignores.
 func (a *Account) matchOld(ctx context.Context, password []byte) (m account.Match, tried int, err error) {
 	if a.Policy == nil || a.Policy.IgnoreOld == 0 || a.req.Known.Account.History == nil {
 		return account.Mismatch, 0, nil
@@ -256,7 +260,7 @@ func (a *Account) matchOld(ctx context.Context, password []byte) (m account.Matc
 		}
 		tried++
 		if ok {
-			m = account.OldMatch // go on, so that the work is the same
+			m = account.OldMatch // go on, to do the same work
 		}
 	}
 	if m == account.OldMatch {
@@ -266,7 +270,7 @@ func (a *Account) matchOld(ctx context.Context, password []byte) (m account.Matc
 	return m, tried, nil
 }
 
-// Pasts are the passwords that the account had, the newest first.
+// Pasts returns the account's earlier passwords, newest first.
 func (a *Account) Pasts() []account.Past {
 	for i := range a.Secrets {
 		if a.Secrets[i].Type.Name() == "pwdHistory" {
@@ -276,7 +280,8 @@ func (a *Account) Pasts() []account.Past {
 	return nil
 }
 
-// fail does what work is missing when nothing fitted, tried old passwords were hashed.
+// fail does the work that a failed attempt has not done yet. It hashed tried old
+// passwords.
 func (a *Account) fail(ctx context.Context, attempt *auth.Attempt, tried int) error {
 	if err := attempt.Fail(ctx); err != nil {
 		return err
@@ -284,8 +289,8 @@ func (a *Account) fail(ctx context.Context, attempt *auth.Attempt, tried int) er
 	return a.more(ctx, attempt, tried)
 }
 
-// more makes hashes until as many as any policy has made for old passwords, so that time
-// does not tell whose policy ignores some.
+// more hashes until the count reaches the largest number of old passwords that any policy
+// ignores, so that timing does not reveal whose policy ignores some.
 func (a *Account) more(ctx context.Context, attempt *auth.Attempt, tried int) error {
 	for range max(0, a.set.IgnoreOld()-tried) {
 		if err := attempt.Again(ctx); err != nil {

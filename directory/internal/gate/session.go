@@ -11,15 +11,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// ErrEnded ends the session of an account that may not be used any more.
+// ErrEnded ends the session of an account that may no longer be used.
 var ErrEnded = op.Errorf(op.StrongerAuthRequired, "the account that has bound here may not be used any more, or its password was reset: bind again")
 
-// byPassword are the mechanisms that a reset password ends.
+// byPassword are the mechanisms whose sessions end when the password is reset.
 var byPassword = []string{"simple", "plain", "scram-sha-1", "scram-sha-256", "scram-sha-512", "scram-sha-1-plus", "scram-sha-256-plus", "scram-sha-512-plus"}
 
-// Still refuses a request of a session whose account is gone or disabled, or has ended, or
-// whose password somebody else has reset since it was used. It looks again only if the
-// entry has changed. The request reads the newest state.
+// Still refuses a request of a session whose account is gone, disabled or expired, or
+// whose password somebody else has reset since the bind. It reads the account only if the
+// entry has changed. The request must read the newest state.
 func Still(ctx context.Context, req *request.Request) error {
 	who := req.Session.Who.Load()
 	if !who.HasEntry() || who.IsAdmin() {

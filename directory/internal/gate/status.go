@@ -21,7 +21,7 @@ func At(ctx context.Context, req *request.Request, at partition.Located) (*Accou
 // HasPassword reports whether there is a password to bind with.
 func (a *Account) HasPassword() bool { return len(a.stored) > 0 }
 
-// Lock is what follows from the account's failures now.
+// Lock returns the lock that follows from the account's failures now.
 func (a *Account) Lock() account.Lock {
 	if !a.Policy.Counts() {
 		return account.Lock{}
@@ -29,8 +29,8 @@ func (a *Account) Lock() account.Lock {
 	return a.Policy.Lock(ledger.Times(a.Secrets, "pwdFailureTime"), time.Now())
 }
 
-// Computed returns the values of an attribute that follows from failures or from policies,
-// of an entry that has none stored.
+// Computed returns the values of an attribute that is computed from failures or policies,
+// for an entry that stores none.
 func (a *Account) Computed(t *schema.AttributeType) [][]byte {
 	k := &a.req.Known.Account
 	lock := a.Lock()
@@ -50,7 +50,7 @@ func (a *Account) Computed(t *schema.AttributeType) [][]byte {
 	return nil
 }
 
-// Control is the value of the account usable response control.
+// Control returns the value of the account usable response control.
 func (a *Account) Control() control.AccountUsable {
 	now := time.Now()
 	o := a.Policy.AfterPassword(&a.State, now)

@@ -13,21 +13,21 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// A token is what makes the codes of an account, in the classes of OpenLDAP's slapo-otp: an
-// oathTOTPUser names an oathTOTPToken, which names oathTOTPParams.
+// A token generates the codes of an account. It is stored in the classes of OpenLDAP's
+// slapo-otp: an oathTOTPUser names an oathTOTPToken, which names oathTOTPParams.
 type token struct {
 	account.Generator
 	id   entry.ID
-	used int64 // the last step whose code was used
+	used int64 // the last step whose code was accepted
 }
 
-// algorithmOIDs are those of RFC 4231, 3.
+// algorithmOIDs are the OIDs of RFC 4231, 3.
 var algorithmOIDs = map[string]string{
 	"1.2.840.113549.2.7": "SHA1", "1.2.840.113549.2.9": "SHA256", "1.2.840.113549.2.11": "SHA512",
 }
 
-// readToken finds out from the account's entry whether it needs a code, and how the code
-// is made.
+// readToken reads from the account's entry whether it needs a code, and how to compute
+// it.
 func (a *Account) readToken(ctx context.Context, e *entry.Entry) error {
 	if k := &a.req.Known.Account; k.TOTPToken != nil {
 		if e == nil {
@@ -45,7 +45,7 @@ func (a *Account) readToken(ctx context.Context, e *entry.Entry) error {
 	return nil
 }
 
-// openToken reads a token. One that cannot make codes lets nobody in.
+// openToken reads a token. A token that cannot generate codes makes the account unusable.
 func (a *Account) openToken(ctx context.Context, name string) error {
 	a.second = &token{Generator: account.Generator{Digits: 6, Period: 30 * time.Second, Algorithm: "SHA1"}, used: -1}
 	at, e, err := a.entryNamed(ctx, name)
@@ -85,7 +85,7 @@ func (a *Account) readParams(ctx context.Context, name string) error {
 	return nil
 }
 
-// entryNamed reads an entry by its name; nil: there is none.
+// entryNamed reads the entry with a name; nil if there is none.
 func (a *Account) entryNamed(ctx context.Context, text string) (at partition.Located, e *entry.Entry, err error) {
 	name, err := dn.Parse(text)
 	if err != nil {
@@ -120,10 +120,10 @@ func number(b []byte, otherwise int64) int64 {
 	return otherwise
 }
 
-// NeedsCode reports whether a password alone does not let in.
+// NeedsCode reports whether the account needs more than a password.
 func (a *Account) NeedsCode() bool { return a.second != nil || a.factor != nil }
 
-// split takes the code off the end of a password, if the account needs one.
+// split removes the code from the end of a password, if the account needs one.
 func (a *Account) split(given []byte) (password []byte, code string) {
 	if a.second == nil || len(given) < a.second.Digits {
 		return given, ""
@@ -132,8 +132,8 @@ func (a *Account) split(given []byte) (password []byte, code string) {
 	return given[:at], string(given[at:])
 }
 
-// withCode verifies the code behind a password, whatever the password was, and uses it if
-// both are right.
+// withCode verifies the code that follows a password, even if the password is wrong. It
+// marks the code as used if both are right.
 func (a *Account) withCode(ctx context.Context, m account.Match, code string) (account.Match, error) {
 	if a.second == nil {
 		return m, nil

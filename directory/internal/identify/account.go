@@ -15,8 +15,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// StateOf returns what the entry of an identity says of its account, and the entry as far
-// as that. The administrator, and an identity without an entry, can always be used.
+// StateOf returns the account state in the entry of an identity, and the entry with just
+// the attributes of that state. The administrator, and an identity without an entry, can
+// always be used.
 func StateOf(ctx context.Context, req *request.Request, who *settings.Identity) (account.State, *entry.Entry, error) {
 	if !who.HasEntry() || who.Admin {
 		return account.State{}, nil, nil
@@ -28,7 +29,7 @@ func StateOf(ctx context.Context, req *request.Request, who *settings.Identity) 
 	return State(&req.Known.Account, e), e, nil
 }
 
-// State reads what an entry says of an account.
+// State reads the account state from an entry.
 func State(a *known.AccountTypes, e *entry.Entry) account.State {
 	s := account.State{
 		Disabled: isTrue(e, a.Lock) || isTrue(e, a.DsDisabled),
@@ -60,13 +61,13 @@ func isTrue(e *entry.Entry, t *schema.AttributeType) bool {
 	return false
 }
 
-// times are the values of a type. One that cannot be read is long ago.
+// times returns the values of a type. An unreadable value counts as long ago.
 func times(e *entry.Entry, t *schema.AttributeType) (ts []time.Time) {
 	if t == nil {
 		return nil
 	}
 	for _, v := range e.Values(t) {
-		at, err := schema.Time(v) // values were validated
+		at, err := schema.Time(v) // stored values are valid
 		if err != nil {
 			at = time.Unix(1, 0)
 		}
@@ -84,7 +85,7 @@ func latest(ts []time.Time) (last time.Time) {
 	return last
 }
 
-// earliest is the zero time if there are none.
+// earliest returns the earliest time, or the zero time if there is none.
 func earliest(ts []time.Time) (first time.Time) {
 	for _, t := range ts {
 		if first.IsZero() || t.Before(first) {
@@ -94,9 +95,9 @@ func earliest(ts []time.Time) (first time.Time) {
 	return first
 }
 
-// MustChange reports whether the requester has to change their own password before
-// anything else, and a request cannot be for that. Which password a Modify or a Password
-// Modify is about is looked at there; r may be nil.
+// MustChange reports whether the requester must first change their own password and the
+// request cannot do that. Modify and Password Modify check for themselves which password
+// they change. R may be nil.
 func MustChange(req *request.Request, r op.Request) bool {
 	if req.Who == nil || !req.Who.Reset.Load() {
 		return false
@@ -110,7 +111,7 @@ func MustChange(req *request.Request, r op.Request) bool {
 	return true
 }
 
-// ChangedPassword lets a requester do more who had to change their own password.
+// ChangedPassword lifts the restriction of a requester who had to change their password.
 func ChangedPassword(req *request.Request) {
 	if req.Who != nil {
 		req.Who.Reset.Store(false)

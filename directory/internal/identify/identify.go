@@ -1,5 +1,5 @@
-// Package identify finds out who a name or an authorization identity is, and whether
-// their account may be used.
+// Package identify finds the identity for a name or an authorization identity, and checks
+// whether its account may be used.
 package identify
 
 import (
@@ -18,10 +18,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// AuthzID returns who an authorization identity names (RFC 4513, 5.2.1.8): ""
-// the anonymous, "dn:..." the administrator or an entry, "u:..." whom the rules
-// lead to. The error is of the store; it is errNobody for a name that nobody has,
-// or more than one.
+// AuthzID returns the identity for an authorization identity (RFC 4513, 5.2.1.8): "" is
+// anonymous, "dn:..." the administrator or an entry, and "u:..." what the rules map it
+// to. It returns ErrNobody if the name matches none or several, and otherwise errors of
+// the store.
 func AuthzID(ctx context.Context, req *request.Request, authzID string) (*settings.Identity, error) {
 	if authzID == "" {
 		return nil, nil
@@ -45,7 +45,7 @@ func AuthzID(ctx context.Context, req *request.Request, authzID string) (*settin
 	return nil, ErrNobody
 }
 
-// Reach returns who stands where a rule leads.
+// Reach returns the identity at the target of a rule.
 func Reach(ctx context.Context, req *request.Request, t auth.Target) (*settings.Identity, error) {
 	if t.Search {
 		return single(ctx, req, t)
@@ -68,7 +68,7 @@ func Reach(ctx context.Context, req *request.Request, t auth.Target) (*settings.
 	return &settings.Identity{Name: at.Name, ID: at.ID}, nil
 }
 
-// single finds the one entry that a search finds.
+// single returns the identity of the one entry that a search finds.
 func single(ctx context.Context, req *request.Request, t auth.Target) (*settings.Identity, error) {
 	base := entry.Root // all naming contexts
 	if len(t.Name) > 0 {
@@ -102,8 +102,8 @@ func single(ctx context.Context, req *request.Request, t auth.Target) (*settings
 	return who, nil
 }
 
-// EntryNamed returns who has an entry of a name: not the administrator, who has
-// none.
+// EntryNamed returns the identity of the entry with a name. The administrator has no
+// entry.
 func EntryNamed(ctx context.Context, req *request.Request, text string) (*settings.Identity, error) {
 	name, err := dn.Parse(text)
 	if err != nil || req.Server.IsAdmin(name) {
@@ -112,17 +112,17 @@ func EntryNamed(ctx context.Context, req *request.Request, text string) (*settin
 	return Reach(ctx, req, auth.Target{Name: name})
 }
 
-// isNobodys reports whether a name leads to no entry, or is none that the schema
-// can compare.
+// isNobodys reports whether an error means that a name leads to no entry, or cannot be
+// compared by the schema.
 func isNobodys(err error) bool {
 	var problem *partition.Error
 	return errors.As(err, &problem)
 }
 
-// errNobody: an authorization identity that is malformed or that nobody has.
+// ErrNobody refuses an authorization identity that is malformed or unknown.
 var ErrNobody = op.Errorf(op.InvalidCredentials, "the authorization identity is not known")
 
-// Enabled returns an error if an account is disabled.
+// Enabled returns the refusal if an account is disabled.
 func Enabled(ctx context.Context, req *request.Request, who *settings.Identity, refusal error) error {
 	s, _, err := StateOf(ctx, req, who)
 	if err != nil || who == nil || who.Admin {

@@ -12,13 +12,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// errProxied is the one answer to a name that does not exist, one that the
-// requester may not assume and one whose account is disabled.
+// errProxied is the answer to an identity that does not exist, that the requester may not
+// assume, or whose account is disabled. It does not say which.
 var errProxied = op.Errorf(op.AuthorizationDenied, "this identity cannot be assumed")
 
-// Assume runs the rest of the operation as the identity that its control asks
-// for: anyone's, if the administrator asks, and otherwise one whose entry the access
-// rules let the requester act as.
+// Assume runs the rest of the operation as the identity that its control names. The
+// administrator may assume any. Others need the access rules' proxy right on its entry.
 func Assume(ctx context.Context, req *request.Request) error {
 	if req.Controls.Proxied == nil {
 		return nil
@@ -42,16 +41,16 @@ func Assume(ctx context.Context, req *request.Request) error {
 	return req.Judged(ctx, s)
 }
 
-// above returns the request above rules: who a name belongs to does not depend on
-// what the requester sees.
+// above returns the request with its judge unrestricted: which identity a name belongs to
+// does not depend on what the requester sees.
 func above(req *request.Request) *request.Request {
 	x := *req
 	x.Judge.Unrestrict()
 	return &x
 }
 
-// MayAssume returns a refusal unless a requester may act as an identity: by the right
-// to proxy on its entry.
+// MayAssume returns the refusal unless the requester may act as an identity, which takes
+// the proxy right on its entry.
 func MayAssume(ctx context.Context, j *judge.Judge, who *settings.Identity, refusal error) error {
 	switch {
 	case j.Free():

@@ -1,5 +1,5 @@
-// Package judge decides what one request may see and do. It is the only place in
-// the directory that asks access rules.
+// Package judge decides what one request may see and do. It is the only package of the
+// directory that evaluates access rules.
 package judge
 
 import (
@@ -23,36 +23,36 @@ type Judge struct {
 	state        *partition.Snapshot
 	schema       *schema.Schema // of the state
 
-	// The last decision, which a search asks for in the filter and once more where the
-	// entry is shown.
+	// The last decision. A search asks for it in the filter and again when it shows the
+	// entry.
 	last     *entry.Entry
 	decision *acl.Decision
-	failed   error // to read what a rule looks at, in a filter
+	failed   error // error of a filter that could not read what a rule needs
 }
 
 // ErrAccess refuses what the access rules do not allow.
 var ErrAccess = op.Errorf(op.InsufficientAccessRights, "the access rules do not allow this")
 
-// errRules ends a request whose state has another schema than the rules in force.
+// errRules ends a request whose state has a different schema from the rules in force.
 var errRules = op.Errorf(op.Busy, "the schema has just been changed: try again")
 
-// errNoRules ends a request for which nobody has said what rules it goes by.
+// errNoRules ends a request that was judged before its rules were set.
 var errNoRules = op.Errorf(op.Other, "the request has no access rules: this is an error of the server")
 
-// By makes it one by the access rules as they are for the requester.
+// By has the judge decide by the access rules for the requester.
 func (j *Judge) By(p *acl.Program) { *j = Judge{program: p, state: j.state, schema: j.schema} }
 
-// Unrestrict makes it one for those above rules: the administrator, and what the server
-// does for itself.
+// Unrestrict has the judge allow everything: to the administrator, and to the server
+// itself.
 func (j *Judge) Unrestrict() { *j = Judge{unrestricted: true, state: j.state, schema: j.schema} }
 
-// Read makes it one of another state.
+// Read has the judge decide about another state.
 func (j *Judge) Read(s *partition.Snapshot, sch *schema.Schema) {
 	*j = Judge{program: j.program, unrestricted: j.unrestricted, state: s, schema: sch}
 }
 
-// Program returns the access rules for the requester; nil: the requester is above rules,
-// or may do nothing.
+// Program returns the access rules for the requester. It is nil if the requester is above
+// rules, or may do nothing.
 func (j *Judge) Program() *acl.Program { return j.program }
 
 // Free reports whether the requester is above rules.
@@ -78,8 +78,8 @@ func (j *Judge) Always() *acl.Decision {
 // Manages reports whether the requester is the administrator of the whole directory.
 func (j *Judge) Manages() bool { return j.Always().Manages() }
 
-// MayRead refuses to whoever does not read everything what shows entries in other
-// ways than a search of the newest state.
+// MayRead returns ErrAccess unless the requester reads everything. It guards operations
+// that show entries in other ways than a search of the newest state.
 func (j *Judge) MayRead() error {
 	if !j.ReadsAll() {
 		return ErrAccess
@@ -87,7 +87,7 @@ func (j *Judge) MayRead() error {
 	return nil
 }
 
-// MayReadPast is MayRead of states of the past.
+// MayReadPast is MayRead for states of the past.
 func (j *Judge) MayReadPast() error {
 	if !j.Always().Entry(acl.Past) {
 		return ErrAccess
@@ -100,8 +100,8 @@ func (j *Judge) MayUse(oid string) bool {
 	return j.unrestricted || j.program != nil && j.program.MayUse(oid)
 }
 
-// Decide returns what the requester may do with an entry of the state. It is for
-// requesters who are not above rules: see Free.
+// Decide returns what the requester may do with an entry of the state. Do not call it for
+// a requester above rules: see Free.
 func (j *Judge) Decide(ctx context.Context, name dn.DN, e *entry.Entry, src filter.Source) (*acl.Decision, error) {
 	switch {
 	case j.program == nil:
@@ -124,7 +124,7 @@ func (j *Judge) Decide(ctx context.Context, name dn.DN, e *entry.Entry, src filt
 	return d, nil
 }
 
-// DecideAt is Decide of the entry of a name that is there.
+// DecideAt is Decide for the entry that a name leads to.
 func (j *Judge) DecideAt(ctx context.Context, at partition.Located) (*acl.Decision, error) {
 	switch {
 	case j.program == nil:
@@ -143,7 +143,7 @@ func (j *Judge) DecideAt(ctx context.Context, at partition.Located) (*acl.Decisi
 	return j.Decide(ctx, name, e, j.source(name, e))
 }
 
-// DecideNew is Decide of an entry that is not there yet.
+// DecideNew is Decide for an entry that has yet to be added.
 func (j *Judge) DecideNew(ctx context.Context, name dn.DN, e *entry.Entry) (*acl.Decision, error) {
 	j.last = nil
 	return j.Decide(ctx, name, e, j.source(name, e))
@@ -153,7 +153,7 @@ func (j *Judge) source(name dn.DN, e *entry.Entry) *filter.EntrySource {
 	return &filter.EntrySource{Schema: j.schema, Entry: e, Name: name}
 }
 
-// sees reports whether the requester may know of an entry that is there.
+// sees reports whether the requester may know that an entry exists.
 func (j *Judge) sees(ctx context.Context, at partition.Located) (bool, error) {
 	if j.SeesAll() || at.ID == entry.Root {
 		return true, nil
@@ -162,8 +162,8 @@ func (j *Judge) sees(ctx context.Context, at partition.Located) (bool, error) {
 	return d != nil && d.Entry(acl.See), err
 }
 
-// Find returns where a name leads. An entry that the requester does not see is not
-// there, and neither are those of its superiors that they do not see.
+// Find returns where a name leads. It treats entries that the requester does not see as
+// missing, also those above the name.
 func (j *Judge) Find(ctx context.Context, name dn.DN) (partition.Located, error) {
 	at, err := j.state.Find(ctx, name)
 	if j.SeesAll() {
@@ -181,8 +181,8 @@ func (j *Judge) Find(ctx context.Context, name dn.DN) (partition.Located, error)
 	return partition.Located{}, j.missing(ctx, name)
 }
 
-// missing returns the error of a name that leads nowhere: the deepest entry above that
-// the requester sees is its match.
+// missing returns the error for a name that leads nowhere. Its matched name is the
+// deepest superior that the requester sees.
 func (j *Judge) missing(ctx context.Context, name dn.DN) error {
 	missing := &partition.Error{Problem: partition.NoSuchEntry, Text: "no entry " + name.String()}
 	for above := name.Parent(); len(above) > 0; above = above.Parent() {
@@ -205,8 +205,9 @@ func (j *Judge) missing(ctx context.Context, name dn.DN) error {
 	return missing
 }
 
-// LeadsOn reports whether the requester may learn where a referral or an alias leads, by
-// the attribute that says it. If not, it is as if there were no such entry.
+// LeadsOn reports whether the requester may follow a referral or an alias, which takes
+// the right to read the attribute with its target. If not, the entry is treated as
+// missing.
 func (j *Judge) LeadsOn(ctx context.Context, at partition.Located, t *schema.AttributeType) (bool, error) {
 	if j.ReadsAll() {
 		return true, nil
@@ -215,7 +216,7 @@ func (j *Judge) LeadsOn(ctx context.Context, at partition.Located, t *schema.Att
 	return d != nil && d.Entry(acl.See) && d.All(t, acl.Show), err
 }
 
-// Leads is LeadsOn of an entry that was found.
+// Leads is LeadsOn for an entry that was found.
 func (j *Judge) Leads(ctx context.Context, found *partition.Result, t *schema.AttributeType) (bool, error) {
 	if j.ReadsAll() {
 		return true, nil
@@ -224,7 +225,7 @@ func (j *Judge) Leads(ctx context.Context, found *partition.Result, t *schema.At
 	return d != nil && d.Entry(acl.See) && d.All(t, acl.Show), err
 }
 
-// OnlyLeading makes a filter one of entries that lead the requester on.
+// OnlyLeading restricts a filter to the entries that LeadsOn allows.
 func (j *Judge) OnlyLeading(ctx context.Context, f filter.Resolved, t *schema.AttributeType) filter.Resolved {
 	if j.ReadsAll() {
 		return f
@@ -236,7 +237,7 @@ func (j *Judge) OnlyLeading(ctx context.Context, f filter.Resolved, t *schema.At
 	}))
 }
 
-// Guard makes a client's filter one that tests only what the requester may search.
+// Guard restricts a client's filter to tests of what the requester may search.
 func (j *Judge) Guard(ctx context.Context, f filter.Resolved) filter.Resolved {
 	switch {
 	case j.ReadsAll():
@@ -247,7 +248,7 @@ func (j *Judge) Guard(ctx context.Context, f filter.Resolved) filter.Resolved {
 	return j.program.Guard(f, j.Decider(ctx))
 }
 
-// OnlySeen makes a filter one of entries that the requester sees.
+// OnlySeen restricts a filter to the entries that the requester sees.
 func (j *Judge) OnlySeen(ctx context.Context, f filter.Resolved) filter.Resolved {
 	if j.SeesAll() {
 		return f
@@ -255,7 +256,8 @@ func (j *Judge) OnlySeen(ctx context.Context, f filter.Resolved) filter.Resolved
 	return filter.MakeAnd(f, acl.Visible(j.LooksAt(), j.Decider(ctx)))
 }
 
-// Decider decides for filters, which cannot fail: Failure returns the error behind them.
+// Decider returns a function that decides for filters. Filters cannot fail: call Failure
+// for the error afterwards.
 func (j *Judge) Decider(ctx context.Context) acl.Decider {
 	return func(name dn.DN, src filter.Source) *acl.Decision {
 		s, ok := src.(*filter.EntrySource)
@@ -270,13 +272,13 @@ func (j *Judge) Decider(ctx context.Context) acl.Decider {
 	}
 }
 
-// Failure returns the error of a search whose filters could not decide.
+// Failure returns the error of a filter that could not decide.
 func (j *Judge) Failure() error { return j.failed }
 
-// Fail notes why a filter could not decide.
+// Fail records why a filter could not decide.
 func (j *Judge) Fail(err error) { j.failed = err }
 
-// LooksAt are the types that decisions need of an entry with very many values.
+// LooksAt returns the types that decisions need from an entry with very many values.
 func (j *Judge) LooksAt() []*schema.AttributeType {
 	if j.ReadsAll() || j.program == nil {
 		return nil
@@ -284,8 +286,8 @@ func (j *Judge) LooksAt() []*schema.AttributeType {
 	return j.program.Types()
 }
 
-// Shown leaves of an entry's attributes those, and of these the values, that the
-// requester may be shown. It works in place.
+// Shown returns the attributes and values of an entry that the requester may be shown. It
+// works in place.
 func (j *Judge) Shown(ctx context.Context, name *dn.Name, e *entry.Entry, attributes []entry.Attribute) ([]entry.Attribute, error) {
 	if j.ReadsAll() {
 		return attributes, nil
@@ -297,7 +299,8 @@ func (j *Judge) Shown(ctx context.Context, name *dn.Name, e *entry.Entry, attrib
 	return allowed(d, attributes, acl.Show), nil
 }
 
-// Values returns a test of the values of an entry on which the requester has a right.
+// Values returns a function that reports whether the requester has a right on a value of
+// an entry.
 func (j *Judge) Values(ctx context.Context, at partition.Located, r acl.Rights) (func(t *schema.AttributeType, value []byte) bool, error) {
 	if j.ReadsAll() {
 		return func(*schema.AttributeType, []byte) bool { return true }, nil
@@ -309,8 +312,8 @@ func (j *Judge) Values(ctx context.Context, at partition.Located, r acl.Rights) 
 	return func(t *schema.AttributeType, value []byte) bool { return d != nil && d.Value(t, "", value, r) }, nil
 }
 
-// ShowsRules reports whether the requester may be shown the access rules at an entry:
-// to read everything is not enough, as they are given by name only.
+// ShowsRules reports whether the requester may be shown the access rules at an entry. The
+// right to read everything is not enough: rules must grant this attribute by name.
 func (j *Judge) ShowsRules(ctx context.Context, name *dn.Name, e *entry.Entry, t *schema.AttributeType) (bool, error) {
 	if j.unrestricted {
 		return true, nil
@@ -319,7 +322,7 @@ func (j *Judge) ShowsRules(ctx context.Context, name *dn.Name, e *entry.Entry, t
 	return d != nil && d.All(t, acl.Show), err
 }
 
-// SeesUnstored reports whether the requester sees an entry that is in no tree.
+// SeesUnstored reports whether the requester sees an entry that is not stored.
 func (j *Judge) SeesUnstored(ctx context.Context, name *dn.Name, e *entry.Entry) (bool, error) {
 	if j.SeesAll() {
 		return true, nil
@@ -337,7 +340,7 @@ func (j *Judge) ShowsAll(ctx context.Context, found *partition.Result, t *schema
 	return d != nil && d.Description(t, options, acl.Show), err
 }
 
-// decideNamed is Decide of an entry that was found.
+// decideNamed is Decide for an entry that was found.
 func (j *Judge) decideNamed(ctx context.Context, found *dn.Name, e *entry.Entry) (*acl.Decision, error) {
 	if j.last == e {
 		return j.decision, nil
@@ -349,7 +352,7 @@ func (j *Judge) decideNamed(ctx context.Context, found *dn.Name, e *entry.Entry)
 	return j.Decide(ctx, name, e, j.source(name, e))
 }
 
-// allowed leaves of attributes those values on which a decision has the rights.
+// allowed returns the values of attributes on which a decision has the rights.
 func allowed(d *acl.Decision, attributes []entry.Attribute, r acl.Rights) []entry.Attribute {
 	kept := attributes[:0]
 	for _, a := range attributes {
@@ -371,8 +374,8 @@ func allowed(d *acl.Decision, attributes []entry.Attribute, r acl.Rights) []entr
 	return kept
 }
 
-// Searchable returns an entry without the values of some types that the requester may
-// not search: what results are put in order by.
+// Searchable returns an entry without those values of the sort keys that the requester
+// may not search.
 func (j *Judge) Searchable(ctx context.Context, found *partition.Result, keys []partition.SortKey) (*entry.Entry, error) {
 	if j.SortsAll(keys) {
 		return found.Entry, nil
@@ -385,8 +388,7 @@ func (j *Judge) Searchable(ctx context.Context, found *partition.Result, keys []
 	return &entry.Entry{ID: found.Entry.ID, Attributes: allowed(d, attributes, acl.Search)}, nil
 }
 
-// SortsAll reports whether the requester may search what results are put in order by,
-// in all entries.
+// SortsAll reports whether the requester may search the sort keys in all entries.
 func (j *Judge) SortsAll(keys []partition.SortKey) bool {
 	if j.ReadsAll() {
 		return true

@@ -2,20 +2,20 @@ package known
 
 import "github.com/seed-4dac0d86/ldapd/schema"
 
-// AccountTypes are the attribute types that an account is judged by; nil ones
-// are not in the schema.
+// AccountTypes are the attribute types that describe an account. A type that the schema
+// lacks is nil.
 type AccountTypes struct {
 	LockedTime, Reset, Start, End, Lock, Expiration, DsDisabled, DsEnd *schema.AttributeType
 	Changed, Policy                                                    *schema.AttributeType
 	TOTPToken                                                          *schema.AttributeType
-	// All are those of these that lie in the entry.
+	// All are those of these that are stored in the entry.
 	All []*schema.AttributeType
 
-	// History lies with the secrets.
+	// History is stored with the secrets.
 	History *schema.AttributeType
-	// These say how the account is used, and lie with the secrets too.
+	// These record how the account is used. They are stored with the secrets too.
 	Failure, GraceUse, ResetUse, Success, UsedStep *schema.AttributeType
-	// Hot are those that a new password makes wrong.
+	// Hot are those that a new password resets.
 	Hot []*schema.AttributeType
 	// LockoutEnd is computed.
 	LockoutEnd *schema.AttributeType
@@ -36,7 +36,7 @@ func newAccountTypes(s *schema.Schema) (a AccountTypes) {
 		"pwdFailureTime": &a.Failure, "pwdGraceUseTime": &a.GraceUse, "pwdResetUseTime": &a.ResetUse,
 		"pwdLastSuccess": &a.Success, "oathTOTPUsedTimeStep": &a.UsedStep,
 	} {
-		// One that somebody else defined may lie elsewhere.
+		// A definition of somebody else may be stored elsewhere.
 		if *t = s.Attribute(name); *t != nil && !(*t).Secret() {
 			*t = nil
 		}

@@ -1,5 +1,4 @@
-// Package known has the elements of a schema that the directory itself knows: classes and
-// attributes that mean something to it.
+// Package known holds the elements of a schema that the directory itself gives a meaning.
 package known
 
 import (
@@ -12,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Elements are the elements that the directory itself knows of a schema.
+// Elements are the classes and attributes of a schema that the directory uses itself.
 type Elements struct {
 	Schema                                                       *schema.Schema
 	Referral, Alias, Subentry                                    *schema.ObjectClass
@@ -20,18 +19,17 @@ type Elements struct {
 	UserPassword, ScramKey, AuthPassword, ContextCSN             *schema.AttributeType
 	EntryDN, SubschemaSubentry, HasSubordinates, NumSubordinates *schema.AttributeType
 	GoverningStructureRule, AccessRule                           *schema.AttributeType
-	// MemberOf and IsMemberOf follow from Members, the attributes by which groups name
-	// their members.
+	// MemberOf and IsMemberOf are computed from Members, the attributes by which groups
+	// name their members.
 	MemberOf, IsMemberOf, UniqueMember *schema.AttributeType
 	Members                            []*schema.AttributeType
 	IsReferral, IsAlias, IsSubentry    filter.Resolved
-	// What collective attributes take (RFC 3671).
+	// The elements that collective attributes need (RFC 3671).
 	CollectiveSubentry                         *schema.ObjectClass
 	IsCollective                               filter.Resolved
 	SubtreeSpecification, AdministrativeRole   *schema.AttributeType
 	CollectiveExclusions, CollectiveSubentries *schema.AttributeType
-	// Computed are the attributes that no entry stores, as far as the schema
-	// has them.
+	// Computed are the attributes of the schema that no entry stores.
 	Computed []*schema.AttributeType
 	Account  AccountTypes
 	// Policy is the class of password policies.
@@ -39,7 +37,7 @@ type Elements struct {
 	IsPolicy filter.Resolved
 }
 
-// New returns those of a schema.
+// New returns the elements of a schema.
 func New(s *schema.Schema) *Elements {
 	is := func(class string) filter.Resolved {
 		return filter.Resolve(&filter.Equal{Attribute: "objectClass", Value: []byte(class)}, s)
@@ -94,8 +92,8 @@ func New(s *schema.Schema) *Elements {
 	return k
 }
 
-// Is reports whether an entry is of a class. Entries name superclasses too, so
-// that looking for the one is enough.
+// Is reports whether an entry is of a class. Entries store their superclasses too, so
+// comparing with the one class is enough.
 func (k *Elements) Is(e *entry.Entry, c *schema.ObjectClass) bool {
 	for _, v := range e.Values(k.ObjectClass) {
 		if string(v) == c.OID {

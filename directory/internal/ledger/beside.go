@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// beside runs what nobody waits for, some at a time.
+// beside runs background jobs, a limited number at a time.
 type beside struct {
 	mu     sync.Mutex
 	closed bool
@@ -15,7 +15,7 @@ type beside struct {
 	all    sync.WaitGroup
 }
 
-// besideAtOnce is how many run at a time.
+// besideAtOnce is the number of jobs that run at a time.
 const besideAtOnce = 16
 
 func newBeside() *beside {
@@ -40,7 +40,7 @@ func (b *beside) start(f func(context.Context)) {
 
 func (b *beside) wait() { b.all.Wait() }
 
-// close lets those that run end, which is soon, and starts no more.
+// close waits for the running jobs, which end soon, and starts no more.
 func (b *beside) close() {
 	b.mu.Lock()
 	b.closed = true

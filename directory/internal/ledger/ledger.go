@@ -1,5 +1,5 @@
-// Package ledger keeps what happens to accounts: failures, uses of expired passwords,
-// successes. They are hot attributes of the account's entry.
+// Package ledger records what happens to accounts: failures, uses of expired passwords
+// and successes. The records are hot attributes of the account's entry.
 package ledger
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Book has the ledgers of all accounts of a directory.
+// A Book holds the ledgers of all accounts of a directory.
 type Book struct {
 	Turns auth.Turns // on accounts
 
@@ -35,13 +35,13 @@ func NewBook(p *partition.Partition, log *slog.Logger) *Book {
 	return &Book{part: p, log: log, beside: newBeside()}
 }
 
-// Close ends what nobody waits for.
+// Close ends background jobs.
 func (b *Book) Close() { b.beside.close() }
 
-// Settle waits for what nobody waits for, in tests.
+// Settle waits for background jobs, in tests.
 func (b *Book) Settle() { b.beside.wait() }
 
-// A Ledger is what is written down of one account. It is an account.Ledger.
+// A Ledger records what happens to one account. It implements account.Ledger.
 type Ledger struct {
 	book  *Book
 	known *known.Elements
@@ -53,7 +53,7 @@ var _ account.Ledger = (*Ledger)(nil)
 // Of returns the ledger of an entry.
 func (b *Book) Of(k *known.Elements, id entry.ID) *Ledger { return &Ledger{b, k, id} }
 
-// Wait takes as long as writing a failure took of late.
+// Wait takes as long as recording a failure took recently.
 func (b *Book) Wait(ctx context.Context) error { return b.took.wait(ctx) }
 
 // Failures implements account.Ledger.
@@ -67,7 +67,8 @@ func (l *Ledger) Failures(ctx context.Context) ([]time.Time, error) {
 	return append(Times(secrets, "pwdFailureTime"), l.book.unrecorded.of(l.id)...), nil
 }
 
-// Times reads the values of a type by its name, whatever schema they are of.
+// Times returns the values of the type with a name, in whatever schema the attributes
+// are.
 func Times(attributes []entry.Attribute, name string) (ts []time.Time) {
 	for i := range attributes {
 		if attributes[i].Type.Name() != name {
@@ -88,8 +89,8 @@ func (l *Ledger) Refresh(ctx context.Context) error { return l.book.part.CatchUp
 // Now implements account.Ledger.
 func (l *Ledger) Now() time.Time { return time.Now() }
 
-// Fail implements account.Ledger. Where nothing can be written, as on a full disk, the
-// server remembers the failure itself. The client's patience does not matter.
+// Fail implements account.Ledger. If the failure cannot be written, as on a full disk,
+// this server remembers it in memory. It does so even if the client has gone.
 func (l *Ledger) Fail(ctx context.Context, p *account.Policy) (time.Time, error) {
 	ctx = context.WithoutCancel(ctx)
 	begun := time.Now()
@@ -108,8 +109,8 @@ func (l *Ledger) Fail(ctx context.Context, p *account.Policy) (time.Time, error)
 	return schema.Time(value)
 }
 
-// stamp writes the time of the commit as a value of a type, and drops values that count no
-// more.
+// stamp adds the time of the commit as a value of a type, and removes the values for
+// which over returns true.
 func (l *Ledger) stamp(ctx context.Context, t *schema.AttributeType, over func(t time.Time, all []time.Time) bool) (value []byte, err error) {
 	if t == nil {
 		return nil, errUnknown
@@ -157,8 +158,7 @@ func (l *Ledger) Forget(failures []time.Time) {
 	})
 }
 
-// Succeed writes down a success, which nobody waits for, and which is left out where
-// others write it down too.
+// Succeed records a success in the background, unless another server records it too.
 func (l *Ledger) Succeed(p *account.Policy) {
 	t := l.known.Account.Success
 	if t == nil {
@@ -194,8 +194,8 @@ func (l *Ledger) besides(what string, fn func(ctx context.Context, tx *usage.Tx)
 	})
 }
 
-// Use publishes that an expired or reset password is used, and returns all uses that any
-// server has published.
+// Use records one use of an expired or reset password, and returns all uses that any
+// server has recorded.
 func (l *Ledger) Use(ctx context.Context, t *schema.AttributeType) ([]time.Time, error) {
 	if _, err := l.stamp(ctx, t, nil); err != nil {
 		return nil, err
@@ -209,15 +209,15 @@ func (l *Ledger) Use(ctx context.Context, t *schema.AttributeType) ([]time.Time,
 	return Times(secrets, t.Name()), err
 }
 
-// aStep is what every use of a code claims: of two side by side the later sees the other,
-// whichever steps they are of.
+// aStep is claimed by every use of a code. Of two concurrent uses the later one thus sees
+// the other, even if they are of different steps.
 const aStep = 1
 
-// ErrUsed says that a step was used already.
+// ErrUsed reports that the step of a code was used already.
 var ErrUsed = errors.New("the code was used already")
 
-// UseStep publishes that the code of a step of time is used. The error is ErrUsed if one
-// of that step or a later one was.
+// UseStep records that the code of a time step is used. It returns ErrUsed if a code of
+// that step or of a later one was used before.
 func (l *Ledger) UseStep(ctx context.Context, step int64) error {
 	t := l.known.Account.UsedStep
 	if t == nil {
@@ -241,7 +241,7 @@ func (l *Ledger) UseStep(ctx context.Context, step int64) error {
 	return err
 }
 
-// UsedStep is the last step of time whose code was used; -1: none was.
+// UsedStep returns the last time step whose code was used, or -1.
 func UsedStep(secrets []entry.Attribute) int64 {
 	for i := range secrets {
 		if secrets[i].Type.Name() == "oathTOTPUsedTimeStep" && len(secrets[i].Values) > 0 {

@@ -12,14 +12,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/pause"
 )
 
-// memory has failures that the store did not take.
+// memory holds failures that could not be stored.
 type memory struct {
 	mu  sync.Mutex
 	all map[entry.ID][]time.Time
 }
 
-// maxUnrecorded bounds the failures that are remembered of one account: a policy counts
-// no more.
+// maxUnrecorded bounds the failures remembered for one account. No policy counts more.
 const maxUnrecorded = 1000
 
 func (m *memory) of(id entry.ID) []time.Time {
@@ -28,7 +27,7 @@ func (m *memory) of(id entry.ID) []time.Time {
 	return slices.Clone(m.all[id])
 }
 
-// add remembers a failure, and returns the time by which it is known.
+// add remembers a failure and returns its time, made unique.
 func (m *memory) add(id entry.ID, t time.Time) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,7 +55,7 @@ func (m *memory) drop(id entry.ID, failures []time.Time) {
 	}
 }
 
-// durations are how long something took of late.
+// durations are how long recent operations took.
 type durations struct {
 	mu     sync.Mutex
 	recent [64]time.Duration
@@ -70,7 +69,7 @@ func (d *durations) add(t time.Duration) {
 	d.n++
 }
 
-// wait takes as long as one of them, whichever.
+// wait takes as long as a random one of them.
 func (d *durations) wait(ctx context.Context) error {
 	d.mu.Lock()
 	t := d.recent[0]
@@ -86,7 +85,7 @@ func (d *durations) wait(ctx context.Context) error {
 
 func bytesOf(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
 
-// number reads what bytesOf writes; -1: it is none.
+// number parses what bytesOf writes, or returns -1.
 func number(b []byte) int64 {
 	n, err := strconv.ParseInt(string(b), 10, 64)
 	if err != nil {

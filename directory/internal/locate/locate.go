@@ -1,5 +1,5 @@
-// Package locate finds the entry that an operation is about: over aliases, and not past a
-// referral.
+// Package locate finds the entry that an operation is about. It follows aliases and stops
+// at referrals.
 package locate
 
 import (
@@ -16,8 +16,8 @@ import (
 // maxAliases bounds the aliases followed to find one name.
 const maxAliases = 16
 
-// Entry finds the entry that an operation is about. A referral above it, or in
-// its place, ends the operation unless ManageDsaIT is given.
+// Entry finds the entry that an operation is about. A referral at or above the name ends
+// the operation, unless ManageDsaIT is set.
 func Entry(ctx context.Context, req *request.Request, name dn.DN) (partition.Located, error) {
 	if err := CheckReferral(ctx, req, name, ""); err != nil {
 		return partition.Located{}, err
@@ -25,8 +25,8 @@ func Entry(ctx context.Context, req *request.Request, name dn.DN) (partition.Loc
 	return req.Judge.Find(ctx, name)
 }
 
-// Recall finds a name that was asked for before, unless a referral may stand in
-// the way.
+// Recall finds a name that an earlier request asked for. It reports false if the state
+// has any referrals, because one may be above the name.
 func Recall(ctx context.Context, req *request.Request, name string) (partition.Located, bool) {
 	if !req.Controls.ManageDsaIT {
 		if has, err := req.Snapshot.HasClass(ctx, req.Known.Referral); err != nil || has {
@@ -36,8 +36,9 @@ func Recall(ctx context.Context, req *request.Request, name string) (partition.L
 	return req.Snapshot.Recall(name)
 }
 
-// CheckReferral fails with a referral if one stands above the name or in its
-// place (RFC 3296, 4), or if the name is outside all naming contexts. Scope is what a search adds to the URLs.
+// CheckReferral returns a referral if there is one at or above the name (RFC 3296, 4), or
+// if the name is outside all naming contexts. Scope is the scope that a search adds to
+// the URLs.
 func CheckReferral(ctx context.Context, req *request.Request, name dn.DN, scope string) error {
 	if err := checkOutside(req, name, scope); err != nil {
 		return err
@@ -64,8 +65,8 @@ func referral(req *request.Request, h *redirect, scope string) error {
 	}
 }
 
-// Base finds the base of a search, following aliases on the way if asked
-// to (RFC 4511, 4.5.1.3).
+// Base finds the base of a search. It follows aliases above the base if the search asks
+// for that (RFC 4511, 4.5.1.3).
 func Base(ctx context.Context, req *request.Request, r *op.Search, name dn.DN) (partition.Located, error) {
 	if err := checkOutside(req, name, scopeName(r.Scope)); err != nil {
 		return partition.Located{}, err
@@ -91,10 +92,10 @@ func Base(ctx context.Context, req *request.Request, r *op.Search, name dn.DN) (
 	return Follow(ctx, req, name, scopeName(r.Scope), classes)
 }
 
-// Follow finds a name that may lead over aliases and referrals.
+// Follow finds a name, following aliases and stopping at referrals on the way down to it.
 func Follow(ctx context.Context, req *request.Request, name dn.DN, scope string, classes []*schema.ObjectClass) (partition.Located, error) {
 	var last *redirect // the last alias on the way
-	below := len(name) // RDNs of the name that was given, below all aliases
+	below := len(name) // RDNs of the original name below all aliases
 	for range maxAliases {
 		h, err := firstRedirect(ctx, req, name, classes...)
 		if err != nil {
@@ -116,9 +117,9 @@ func Follow(ctx context.Context, req *request.Request, name dn.DN, scope string,
 	return partition.Located{}, op.Errorf(op.LoopDetect, "more than %d aliases to follow: they lead in a circle", maxAliases)
 }
 
-// arrive finds a name in whose way nothing stands any more. If there is no entry
-// where the last alias leads, that is the alias's problem, and otherwise the
-// name's (RFC 4511, A.2).
+// arrive finds a name that has no aliases or referrals above it. If there is no entry at
+// the target of the last alias, the error is about the alias, and otherwise about the
+// name (RFC 4511, A.2).
 func arrive(ctx context.Context, req *request.Request, name dn.DN, below int, last *redirect) (partition.Located, error) {
 	at, err := req.Judge.Find(ctx, name)
 	if last == nil || !request.IsMissing(err) {
@@ -143,16 +144,16 @@ func AliasTarget(req *request.Request, alias *entry.Entry) (dn.DN, error) {
 	return target, nil
 }
 
-// A redirect is an entry on the way down to a name at which it does not simply go
-// on: a referral or an alias. Rest are the RDNs of the name below it.
+// A redirect is a referral or an alias on the way down to a name. Rest are the RDNs of
+// the name below it.
 type redirect struct {
 	at    partition.Located
 	entry *entry.Entry
 	rest  dn.DN
 }
 
-// firstRedirect walks from the top down to a name, the named entry included, and returns
-// the first entry of one of the classes; nil if there is none.
+// firstRedirect walks down from the top to a name and returns the first entry of one of
+// the classes, or nil if there is none. The named entry itself counts.
 func firstRedirect(ctx context.Context, req *request.Request, name dn.DN, classes ...*schema.ObjectClass) (*redirect, error) {
 	found := false
 	for i := len(name) - 1; i >= 0; i-- {

@@ -8,9 +8,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// checkOutside fails with the configured referral, if there is one, for a name
-// outside all naming contexts (RFC 4511, 4.1.10). The control ManageDsaIT does not
-// matter: it is about entries of this server. Scope is what a search adds to the URLs.
+// checkOutside returns the configured referral, if any, for a name outside all naming
+// contexts (RFC 4511, 4.1.10). ManageDsaIT makes no difference: it is about entries of
+// this server. Scope is the scope that a search adds to the URLs.
 func checkOutside(req *request.Request, name dn.DN, scope string) error {
 	urls := req.Server.Settings().Referral
 	if len(urls) == 0 || virtual.Holds(name) || inContext(req.Server, name) {
@@ -23,14 +23,14 @@ func checkOutside(req *request.Request, name dn.DN, scope string) error {
 	return r
 }
 
-// inContext reports whether a name is that of a naming context or ends in it.
+// inContext reports whether a name is in a naming context.
 func inContext(d *request.Server, name dn.DN) bool {
 	for _, text := range d.Part.Config().Suffixes {
 		suffix, key, err := settings.ParseName(text, d.Part.Schema())
 		if err != nil || len(suffix) > len(name) {
 			continue
 		}
-		// Other servers may know the types of a name that this one does not.
+		// Compare only the end: the name may have types that only other servers know.
 		if end, err := d.Key(name[len(name)-len(suffix):]); err == nil && end == key {
 			return true
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// scopeName is a search's scope in an LDAP URL (RFC 4516, 2).
+// scopeName returns a search's scope as an LDAP URL spells it (RFC 4516, 2).
 func scopeName(s op.Scope) string {
 	switch s {
 	case op.BaseObject:
@@ -20,10 +20,9 @@ func scopeName(s op.Scope) string {
 	return "sub"
 }
 
-// ReferralURLs turns the values of ref into the URLs of a referral (RFC 3296,
-// 5): the name they lead to, with what the operation named below the referral in
-// front, and the scope if there is one to say. Other URLs than LDAP's go as they
-// are.
+// ReferralURLs turns the values of ref into the URLs of a referral (RFC 3296, 5). It puts
+// the RDNs that the request named below the referral in front of the URL's name, and adds
+// the scope if there is one. URLs that are not LDAP's are returned as they are.
 func ReferralURLs(refs [][]byte, own string, rest dn.DN, scope string) []string {
 	urls := make([]string, 0, len(refs))
 	for _, ref := range refs {

@@ -14,9 +14,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Test returns a test of memberOf or isMemberOf as one that looks at groups; a test of
-// another attribute as it is. Equality asks for a group, presence whether there is any.
-// Nothing else can be asked: names have no order and no substrings.
+// Test replaces a test of memberOf or isMemberOf by one that looks at groups, and returns
+// any other test as it is. Equality tests for one group, presence for any. Other tests
+// cannot match: names have no order and no substrings.
 func Test(ctx context.Context, req *request.Request, t *filter.Test) (filter.Resolved, error) {
 	is, nested := false, false
 	if len(t.Types) == 1 {
@@ -35,11 +35,11 @@ func Test(ctx context.Context, req *request.Request, t *filter.Test) (filter.Res
 	return filter.Const(filter.False), nil
 }
 
-// equal is the test of one group.
+// equal returns the test of membership in one group.
 func (w *walk) equal(ctx context.Context, t *filter.Test, value []byte, nested bool) (filter.Resolved, error) {
 	name, err := dn.Parse(string(value))
 	if err != nil {
-		return nil, err // not so: the value was resolved
+		return nil, err // cannot happen: the value was resolved
 	}
 	group, err := w.req.Judge.Find(ctx, name)
 	if request.IsMissing(err) {
@@ -69,8 +69,8 @@ func (w *walk) inAny(ctx context.Context, name dn.DN) (any bool) {
 	return any
 }
 
-// in reports whether an entry is in a group. Of a nested one it looks from the entry up:
-// what that takes grows with the groups that the entry is in, not with their sizes.
+// in reports whether an entry is in a group. For nested groups it goes up from the entry,
+// so that the cost grows with the number of groups it is in, and not with their sizes.
 func (w *walk) in(ctx context.Context, name string, group partition.Located, nested bool) (in bool, err error) {
 	if !nested {
 		return w.has(ctx, group, name)
@@ -82,7 +82,7 @@ func (w *walk) in(ctx context.Context, name string, group partition.Located, nes
 	return in, err
 }
 
-// members streams the entries that are in a group, from the group down.
+// members streams the members of a group, starting with the direct ones.
 func (w *walk) members(ctx context.Context, group partition.Located, nested bool) iter.Seq2[filter.EntryRef, error] {
 	return func(yield func(filter.EntryRef, error) bool) {
 		seen := map[entry.ID]bool{group.ID: true}
@@ -100,10 +100,10 @@ func (w *walk) members(ctx context.Context, group partition.Located, nested bool
 	}
 }
 
-// pageOfMembers is how many values of a group are read at once.
+// pageOfMembers is the number of a group's values read at once.
 const pageOfMembers = 1000
 
-// direct streams the entries that a group names and that exist.
+// direct streams the existing entries that a group names.
 func (w *walk) direct(ctx context.Context, g partition.Located) iter.Seq2[partition.Located, error] {
 	return func(yield func(partition.Located, error) bool) {
 		may, err := w.req.Judge.Values(ctx, g, w.right)
@@ -132,7 +132,7 @@ func (w *walk) direct(ctx context.Context, g partition.Located) iter.Seq2[partit
 	}
 }
 
-// values streams the values of an attribute, page by page: groups may have millions.
+// values streams the values of an attribute in pages, because groups may have millions.
 func (w *walk) values(ctx context.Context, id entry.ID, t *schema.AttributeType) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for from := 0; ; from += pageOfMembers {

@@ -1,8 +1,8 @@
 // Package membership finds the groups that entries are in, and the members of groups.
-// memberOf has the groups that name an entry, isMemberOf also those that name one of
-// these, and so on. Both follow from the groups of the state that is read; nothing is
-// stored. A requester has to see a group, and to have the right in question to the value
-// that names the member, at each group on the way.
+// memberOf has the groups that name an entry. isMemberOf also has the groups that name
+// one of these, and so on. Both are computed from the groups of the state that is read;
+// nothing is stored. At each group on the way the requester must see the group, and must
+// have the right in question on the value that names the member.
 package membership
 
 import (
@@ -19,11 +19,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// MaxGroups bounds the groups that are followed for one entry; tests lower it.
+// MaxGroups bounds the groups followed for one entry; tests lower it.
 var MaxGroups = 10000
 
-// Is reports whether values of a type follow from groups, and whether from groups of
-// groups too.
+// Is reports whether the values of a type are computed from groups, and whether nested
+// groups count.
 func Is(req *request.Request, t *schema.AttributeType) (is, nested bool) {
 	switch t {
 	case nil:
@@ -35,8 +35,8 @@ func Is(req *request.Request, t *schema.AttributeType) (is, nested bool) {
 	return false, false
 }
 
-// Of returns the names of the groups that an entry is in, as far as the requester has a
-// right to what says so.
+// Of returns the names of the groups that an entry is in. It leaves out those that the
+// requester may not learn of.
 func Of(ctx context.Context, req *request.Request, name string, nested bool, right acl.Rights) (values [][]byte, err error) {
 	w := &walk{req: req, right: right}
 	err = w.up(ctx, name, nested, func(g partition.Located) bool {
@@ -47,7 +47,7 @@ func Of(ctx context.Context, req *request.Request, name string, nested bool, rig
 	return values, err
 }
 
-// A walk follows groups from members up, and from groups down.
+// A walk follows groups up from members, or down from groups.
 type walk struct {
 	req   *request.Request
 	right acl.Rights
@@ -81,11 +81,11 @@ func (w *walk) up(ctx context.Context, name string, nested bool, yield func(part
 	return nil
 }
 
-// maxNames bounds how many names are looked for at once.
+// maxNames bounds the number of names in one search.
 const maxNames = 50
 
-// naming returns the groups that name some members: on HBase, a round trip or two for all
-// of them.
+// naming returns the groups that name any of some members. On HBase it takes a round trip
+// or two for all of them.
 func (w *walk) naming(ctx context.Context, names []string) (groups []partition.Located, err error) {
 	for some := range slices.Chunk(names, maxNames) {
 		for found, err := range w.req.Snapshot.Search(ctx, w.query(ctx, some)) {
@@ -104,7 +104,7 @@ func (w *walk) naming(ctx context.Context, names []string) (groups []partition.L
 	return groups, w.req.Judge.Failure()
 }
 
-// query searches all naming contexts for groups that the requester sees.
+// query returns a search of all naming contexts for groups that the requester sees.
 func (w *walk) query(ctx context.Context, names []string) partition.Query {
 	var either []filter.Resolved
 	for _, name := range names {
@@ -126,8 +126,7 @@ func (w *walk) query(ctx context.Context, names []string) partition.Query {
 	return q
 }
 
-// allows reports whether the requester may learn of a group that it has one of some
-// members.
+// allows reports whether the requester may learn that a group has any of some members.
 func (w *walk) allows(ctx context.Context, g partition.Located, names []string) (bool, error) {
 	if w.req.Judge.ReadsAll() {
 		return true, nil
@@ -140,7 +139,7 @@ func (w *walk) allows(ctx context.Context, g partition.Located, names []string) 
 	return false, nil
 }
 
-// has reports whether a group names a member, as far as the requester may learn it.
+// has reports whether a group names a member and the requester may learn it.
 func (w *walk) has(ctx context.Context, g partition.Located, name string) (bool, error) {
 	may, err := w.req.Judge.Values(ctx, g, w.right)
 	if err != nil {

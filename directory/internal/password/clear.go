@@ -7,10 +7,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// ErrClear refuses what others on the way could read.
+// ErrClear refuses a password that others on the network could read.
 var ErrClear = op.Errorf(op.ConfidentialityRequired, "passwords are not taken in clear: use TLS")
 
-// InClear reports whether passwords are to be refused here.
+// InClear reports whether the session is in clear and must not carry passwords.
 func InClear(req *request.Request) bool {
 	c := req.Session.Channel
 	switch req.Server.Settings().ClearPasswords {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// generatedLength and the characters make 155 bits. Characters that look alike are left
+// generatedLength of these characters is 155 bits. Characters that look alike are left
 // out.
 const generatedLength = 26
 
 var characters = []string{"ABCDEFGHJKLMNPQRSTUVWXYZ", "abcdefghijkmnopqrstuvwxyz", "23456789", "-+=_.,:"}
 
-// Generate makes a password that meets what policies usually demand: it has three
-// characters of each class at least, none twice in a row, and no sequences.
+// Generate returns a password that meets the usual requirements: at least three
+// characters of each class, no two equal ones in a row, and no sequences.
 func Generate() []byte {
 	all := strings.Join(characters, "")
 	for {

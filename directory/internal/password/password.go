@@ -1,5 +1,5 @@
-// Package password has stored passwords and the keys derived from them: how changes of
-// them become what is stored.
+// Package password turns changes of passwords into what is stored: hashes, and the keys
+// derived from passwords.
 package password
 
 import (
@@ -21,8 +21,8 @@ func Is(req *request.Request, description string) bool {
 	return req.Known.IsOf(description, req.Known.UserPassword)
 }
 
-// HashAttributes returns the attributes of a new entry with its passwords hashed,
-// and the keys of SCRAM of the first one.
+// HashAttributes returns the attributes of a new entry with its passwords hashed. It adds
+// the SCRAM keys of the first one.
 func HashAttributes(ctx context.Context, req *request.Request, as []op.PartialAttribute) ([]op.PartialAttribute, error) {
 	var clear []byte
 	cloned := false
@@ -49,10 +49,10 @@ func HashAttributes(ctx context.Context, req *request.Request, as []op.PartialAt
 	return append(as, op.PartialAttribute{Description: req.Known.ScramKey.Name(), Values: keys}), nil
 }
 
-// HashChanges returns the changes with new passwords hashed. It is done before the
-// transaction, which may run more than once. Whatever is changed of passwords,
-// the keys of SCRAM become those of the last one that was given in clear, or go:
-// nobody can tell of which password they were.
+// HashChanges returns the changes with new passwords hashed. It runs before the
+// transaction, which may run more than once. If passwords change, it also replaces the
+// SCRAM keys by those of the last password sent in clear. If none was, it deletes them,
+// because they may belong to a password that is gone.
 func HashChanges(ctx context.Context, req *request.Request, changes []op.Modification) ([]op.Modification, error) {
 	var clear []byte
 	touched, given, cloned := false, false, false
@@ -85,7 +85,8 @@ func HashChanges(ctx context.Context, req *request.Request, changes []op.Modific
 	return withScramKeys(ctx, req, changes, clear)
 }
 
-// withScramKeys adds the change to the keys of a password in clear; nil: to none.
+// withScramKeys adds the change that stores the SCRAM keys of a password in clear. If
+// clear is nil, the change deletes them.
 func withScramKeys(ctx context.Context, req *request.Request, changes []op.Modification, clear []byte) ([]op.Modification, error) {
 	if req.Known.ScramKey == nil {
 		return changes, nil
@@ -99,8 +100,8 @@ func Replace(t *schema.AttributeType, values ...[]byte) op.Modification {
 	return op.Modification{Kind: op.ModReplace, PartialAttribute: op.PartialAttribute{Description: t.Name(), Values: values}}
 }
 
-// New returns the changes that set a password to one in clear, whatever it
-// looks like.
+// New returns the changes that set a password sent in clear, even if it looks like a
+// hash.
 func New(ctx context.Context, req *request.Request, clear []byte) ([]op.Modification, error) {
 	if req.Known.UserPassword == nil {
 		return nil, op.Errorf(op.UnwillingToPerform, "the schema has no userPassword")
@@ -112,8 +113,7 @@ func New(ctx context.Context, req *request.Request, clear []byte) ([]op.Modifica
 	return withScramKeys(ctx, req, []op.Modification{Replace(req.Known.UserPassword, hash)}, clear)
 }
 
-// scramKeys derives the keys of a password in clear, for the mechanisms that are
-// offered.
+// scramKeys derives the keys of a password for the mechanisms that are offered.
 func scramKeys(ctx context.Context, req *request.Request, clear []byte) ([][]byte, error) {
 	if clear == nil || req.Known.ScramKey == nil {
 		return nil, nil
@@ -158,7 +158,7 @@ func hashValues(ctx context.Context, req *request.Request, values [][]byte) ([][
 	return hashed, nil
 }
 
-// Stored returns the stored values of an entry by a description of userPassword.
+// Stored returns an entry's stored values of a description of userPassword.
 func Stored(ctx context.Context, req *request.Request, name dn.DN, description string) ([][]byte, error) {
 	at, err := req.Snapshot.Find(ctx, name)
 	if err != nil {

@@ -19,18 +19,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Setting is a change of an entry's passwords on its way. What takes long, such as
-// hashes, is done before the transaction, by what was stored then.
+// A Setting is a change of an entry's passwords in progress. Slow work, such as hashing,
+// is done before the transaction, with the passwords stored at that time.
 type Setting struct {
 	name    dn.DN
 	account *gate.Account
 	change  account.Change
-	was     [][]byte // passwords that were stored
-	// Changes are what the transaction is to make of it.
+	was     [][]byte // passwords stored when the change was prepared
+	// Changes are the modifications for the transaction to make.
 	Changes []op.Modification
 }
 
-// Set prepares changes of an entry among which there are some of its passwords.
+// Set prepares changes of an entry that include changes of its passwords.
 func Set(ctx context.Context, req *request.Request, name dn.DN, changes []op.Modification) (*Setting, error) {
 	return prepare(ctx, req, name, func(s *Setting) (err error) {
 		if s.Changes, err = s.namedOld(ctx, req, changes); err != nil {
@@ -44,8 +44,8 @@ func Set(ctx context.Context, req *request.Request, name dn.DN, changes []op.Mod
 	})
 }
 
-// Replacement prepares a new password in the place of whatever the entry has, whatever it
-// looks like. A nil old one is not given.
+// Replacement prepares a change that replaces all passwords of an entry by a new one,
+// even if it looks like a hash. Old is nil if the client sent no old password.
 func Replacement(ctx context.Context, req *request.Request, name dn.DN, old, clear []byte) (*Setting, error) {
 	return prepare(ctx, req, name, func(s *Setting) (err error) {
 		if old != nil {
@@ -86,7 +86,7 @@ func prepare(ctx context.Context, req *request.Request, name dn.DN, make func(*S
 
 var errOld = op.Errorf(op.NoSuchAttribute, "the old password is not right")
 
-// verifyOld returns the stored value that an old password fits, by the gate.
+// verifyOld returns the stored value that an old password fits. The gate verifies it.
 func (s *Setting) verifyOld(ctx context.Context, old []byte) ([]byte, error) {
 	v, stored, err := s.account.Verify(ctx, old)
 	switch {
@@ -99,9 +99,9 @@ func (s *Setting) verifyOld(ctx context.Context, old []byte) ([]byte, error) {
 	return stored, nil
 }
 
-// namedOld replaces the passwords in clear that are to be deleted by the stored values that
-// they fit, so that a user can name the old one. Only the administrator may name a stored
-// value itself: to others its bytes would be as good as the password.
+// namedOld replaces the clear passwords to be deleted by the stored values that they fit,
+// so that a user can name the old one. Only the administrator may name a stored value
+// itself: from others its bytes would be as good as the password.
 func (s *Setting) namedOld(ctx context.Context, req *request.Request, changes []op.Modification) ([]op.Modification, error) {
 	changes = slices.Clone(changes)
 	for i := range changes {
@@ -129,8 +129,8 @@ func (s *Setting) namedOld(ctx context.Context, req *request.Request, changes []
 	return changes, nil
 }
 
-// named returns the stored value that is or verifies one that the administrator names,
-// else the given one.
+// named returns the stored value that equals the given one or fits it as a password. If
+// there is none it returns the given one.
 func (s *Setting) named(ctx context.Context, req *request.Request, description string, given []byte) ([]byte, error) {
 	x := req.On(req.Server.Part.Snapshot())
 	defer x.Snapshot.Close()
@@ -153,7 +153,7 @@ func (s *Setting) named(ctx context.Context, req *request.Request, description s
 	return given, nil
 }
 
-// check asks the policy whether the new passwords may be.
+// check returns an error if the policy does not allow the new passwords.
 func (s *Setting) check(ctx context.Context, req *request.Request, clear [][]byte, hashed bool) error {
 	p := s.account.Policy
 	if p == nil || len(clear) == 0 && !hashed {
@@ -206,15 +206,16 @@ func (s *Setting) checkHistory(ctx context.Context, req *request.Request, clear 
 // IsOwn reports whether the requester changes their own password.
 func (s *Setting) IsOwn() bool { return !s.change.Reset }
 
-// Current reports whether the state that the request reads has the passwords by which the
-// change was prepared.
+// Current reports whether the passwords in the state that the request reads are still the
+// ones with which the change was prepared.
 func (s *Setting) Current(ctx context.Context, req *request.Request) (bool, error) {
 	now, err := Stored(ctx, req, s.name, "userPassword")
 	return slices.EqualFunc(now, s.was, bytes.Equal), err
 }
 
-// Touch is what else a change of passwords makes of the account: when it was, which
-// passwords were before, that nothing counts that happened with those.
+// Touch returns the further modifications that a change of passwords makes to the
+// account: it sets the time of the change and the history, and deletes records about the
+// old passwords.
 func (s *Setting) Touch(req *request.Request, e *entry.Entry) (more []op.Modification) {
 	k := &req.Known.Account
 	set := func(t *schema.AttributeType, values ...[]byte) {
@@ -251,7 +252,7 @@ func (s *Setting) Touch(req *request.Request, e *entry.Entry) (more []op.Modific
 	return more
 }
 
-// history is what pwdHistory becomes.
+// history returns the new values of pwdHistory.
 func (s *Setting) history(n int) (values [][]byte) {
 	for _, v := range s.was {
 		values = append(values, account.NewPast(time.Now(), v).Stored)
@@ -278,15 +279,15 @@ func clearIn(req *request.Request, changes []op.Modification) (all [][]byte) {
 	return all
 }
 
-// hashIn reports whether a new password is a hash.
+// hashIn reports whether changes add a password that is already hashed.
 func hashIn(req *request.Request, changes []op.Modification) bool {
 	return slices.ContainsFunc(changes, func(c op.Modification) bool {
 		return Is(req, c.Description) && c.Kind != op.ModDelete && slices.ContainsFunc(c.Values, auth.Hashed)
 	})
 }
 
-// CheckNew asks the policy that a new entry will have whether its passwords are allowed,
-// and adds the attributes that the server keeps of them.
+// CheckNew returns an error if the policy of a new entry does not allow its passwords.
+// Otherwise it adds the account attributes that the server maintains.
 func CheckNew(ctx context.Context, req *request.Request, name dn.DN, as []op.PartialAttribute, e *entry.Entry) ([]op.PartialAttribute, error) {
 	a, err := gate.OpenNew(ctx, req, name, e)
 	if err != nil || !a.Governed() {
@@ -316,7 +317,7 @@ func addUnlessGiven(req *request.Request, as []op.PartialAttribute, t *schema.At
 	return append(slices.Clip(as), op.PartialAttribute{Description: t.Name(), Values: [][]byte{[]byte(value)}})
 }
 
-// GivesServers reports whether a client gives what the server keeps of accounts itself.
+// GivesServers reports whether a description is of a type that only the server may write.
 func GivesServers(req *request.Request, description string) bool {
 	name, _, _ := strings.Cut(description, ";")
 	t := req.Schema.Attribute(name)

@@ -1,4 +1,4 @@
-// Package policies finds the password policy of an entry, and says why it is that one.
+// Package policies finds the password policy of an entry, and explains the choice.
 package policies
 
 import (
@@ -22,31 +22,32 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Cache keeps the policies of a directory, and which one counts for whom.
+// Cache holds the policies of a directory, and caches which one applies to which entry.
 type Cache struct {
 	set   atomic.Pointer[Set]
 	found *otter.Cache[entry.ID, *finding]
 	log   *slog.Logger
 }
 
-// remembered bounds the entries whose policy is known.
+// remembered bounds the entries whose policy is cached.
 const remembered = 1 << 16
 
-// NewCache returns a Cache that knows nothing yet.
+// NewCache returns an empty Cache.
 func NewCache(log *slog.Logger) *Cache {
 	return &Cache{found: otter.Must(&otter.Options[entry.ID, *finding]{MaximumSize: remembered}), log: log}
 }
 
-// A Set is the policies of some states.
+// A Set holds the policies of a state. It is valid for other states with the same
+// policies.
 type Set struct {
 	schema *schema.Schema
 	asOf   uint64
 	all    []*placed
 	counts bool // a policy counts failures
-	ignore int  // the most old passwords that one ignores
+	ignore int  // the largest number of old passwords that a policy ignores
 }
 
-// IgnoreOld is how many old passwords a policy ignores at most.
+// IgnoreOld returns the largest number of old passwords that a policy ignores.
 func (set *Set) IgnoreOld() int {
 	if set == nil {
 		return 0
@@ -57,7 +58,7 @@ func (set *Set) IgnoreOld() int {
 // Counts reports whether any policy counts failures.
 func (set *Set) Counts() bool { return set != nil && set.counts }
 
-// placed is a policy and, if it is a subentry, for which entries it is.
+// placed is a policy and, if it is a subentry, the entries that it applies to.
 type placed struct {
 	id       entry.ID
 	policy   *account.Policy
@@ -66,13 +67,13 @@ type placed struct {
 	audience *access.Audience // nil: everybody
 }
 
-// Found is a policy and why it counts.
+// Found is a policy and the reason why it applies.
 type Found struct {
 	Policy *account.Policy
 	Why    string
 }
 
-// finding is what was found for an entry.
+// finding is the cached result for an entry.
 type finding struct {
 	Found
 	set   *Set
@@ -80,8 +81,8 @@ type finding struct {
 	still []func(*partition.Snapshot) bool
 }
 
-// Set returns the policies of a state; nil if there are none, which costs no more than to
-// ask for referrals.
+// Set returns the policies of a state. It returns nil if there are none, after as little
+// work as looking for referrals takes.
 func (c *Cache) Set(ctx context.Context, s *partition.Snapshot, k *known.Elements) (*Set, error) {
 	if k.Policy == nil {
 		return nil, nil
@@ -118,7 +119,8 @@ func read(ctx context.Context, s *partition.Snapshot, k *known.Elements, log *sl
 	return set, nil
 }
 
-// place reads one policy. What cannot be read is left out, and is the error.
+// place reads one policy. It leaves out what it cannot read, and returns an error for
+// that.
 func place(s *partition.Snapshot, k *known.Elements, found *partition.Result) (*placed, error) {
 	p := &placed{id: found.ID}
 	var bad error
@@ -132,7 +134,7 @@ func place(s *partition.Snapshot, k *known.Elements, found *partition.Result) (*
 	}
 	if len(p.policy.For) > 0 {
 		if p.audience, err = access.NewAudience(k.Schema, s.Contexts(), p.policy.For); err != nil {
-			return p, errors.Join(bad, fmt.Errorf("pwdPolicyFor: %w", err)) // it is for nobody
+			return p, errors.Join(bad, fmt.Errorf("pwdPolicyFor: %w", err)) // it applies to nobody
 		}
 	}
 	for _, v := range found.Entry.Values(k.SubtreeSpecification) {
@@ -145,7 +147,7 @@ func place(s *partition.Snapshot, k *known.Elements, found *partition.Result) (*
 	return p, bad
 }
 
-// Parse reads the policy that an entry is.
+// Parse reads a policy from its entry.
 func Parse(k *known.Elements, name string, e *entry.Entry) (*account.Policy, error) {
 	return account.Parse(name, func(attribute string) (values []string) {
 		if t := k.Schema.Attribute(attribute); t != nil {
@@ -157,7 +159,7 @@ func Parse(k *known.Elements, name string, e *entry.Entry) (*account.Policy, err
 	})
 }
 
-// Check refuses an entry that is a policy and says what cannot be.
+// Check refuses an entry that is a policy with invalid values.
 func Check(s *partition.Snapshot, k *known.Elements, name *dn.Name, e *entry.Entry) error {
 	if k.Policy == nil || e == nil || !k.Is(e, k.Policy) {
 		return nil
@@ -166,7 +168,7 @@ func Check(s *partition.Snapshot, k *known.Elements, name *dn.Name, e *entry.Ent
 	return err
 }
 
-// Of returns the policy of an entry; nil if none is for it.
+// Of returns the policy of an entry. Its Policy is nil if none applies.
 func (c *Cache) Of(ctx context.Context, s *partition.Snapshot, k *known.Elements, at partition.Located) (Found, error) {
 	set, err := c.Set(ctx, s, k)
 	if err != nil {
@@ -175,7 +177,7 @@ func (c *Cache) Of(ctx context.Context, s *partition.Snapshot, k *known.Elements
 	return c.In(ctx, s, k, set, at)
 }
 
-// In is Of in the policies of the state, which Set has returned.
+// In is Of with the policies that Set has returned for the state.
 func (c *Cache) In(ctx context.Context, s *partition.Snapshot, k *known.Elements, set *Set, at partition.Located) (Found, error) {
 	if set == nil {
 		return Found{}, nil
@@ -197,7 +199,7 @@ func (c *Cache) In(ctx context.Context, s *partition.Snapshot, k *known.Elements
 	return f.Found, nil
 }
 
-// OfNew returns the policy that an entry will have.
+// OfNew returns the policy that will apply to a new entry.
 func (c *Cache) OfNew(ctx context.Context, s *partition.Snapshot, k *known.Elements, name dn.DN, e *entry.Entry) (Found, error) {
 	set, err := c.Set(ctx, s, k)
 	if err != nil || set == nil {
@@ -208,7 +210,7 @@ func (c *Cache) OfNew(ctx context.Context, s *partition.Snapshot, k *known.Eleme
 	return f.Found, err
 }
 
-// of reports whether the finding is right in a state with a set of policies.
+// of reports whether the finding is valid in a state with a set of policies.
 func (f *finding) of(s *partition.Snapshot, set *Set, id entry.ID) bool {
 	return f.set == set && s.Unchanged(id, f.asOf) && s.SameNames(f.asOf) &&
 		!slices.ContainsFunc(f.still, func(still func(*partition.Snapshot) bool) bool { return !still(s) })
@@ -243,7 +245,7 @@ func (f *finding) find(ctx context.Context, s *partition.Snapshot, k *known.Elem
 	return nil
 }
 
-// named finds the policy that the entry itself names.
+// named looks for the policy that the entry itself names.
 func (f *finding) named(ctx context.Context, s *partition.Snapshot, k *known.Elements, e *entry.Entry) (bool, error) {
 	values := e.Values(k.Account.Policy)
 	if k.Account.Policy == nil || len(values) == 0 {
@@ -269,8 +271,7 @@ func (f *finding) named(ctx context.Context, s *partition.Snapshot, k *known.Ele
 	return false, nil
 }
 
-// holds reports whether a policy is for an entry because of where it stands, and who it
-// is.
+// holds reports whether a policy applies to an entry, by its name, classes and audience.
 func (f *finding) holds(ctx context.Context, s *partition.Snapshot, p *placed, at partition.Located, norms []dn.Norm, is func(string) bool) (bool, error) {
 	n := len(norms) - len(p.point)
 	if len(p.subtrees) == 0 || n < 0 || !slices.Equal(norms[n:], p.point) ||
@@ -285,7 +286,7 @@ func (f *finding) holds(ctx context.Context, s *partition.Snapshot, p *placed, a
 	return has, err
 }
 
-// why says by what a policy was picked among several.
+// why explains the choice of a policy among several.
 func why(h *account.Holding, all []account.Holding) string {
 	lower := func(a account.Holding) bool { return a.Policy.Priority > h.Policy.Priority }
 	further := func(a account.Holding) bool { return a.Depth < h.Depth }

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// AwaitOthers waits until this server shows the commits of others that the request is to
-// see.
+// AwaitOthers waits until this server shows the commits of other servers that the request
+// must see.
 func (req *Request) AwaitOthers(ctx context.Context) error {
 	if err := req.original(ctx); err != nil {
 		return err
@@ -19,9 +19,9 @@ func (req *Request) AwaitOthers(ctx context.Context) error {
 	return req.awaitToken(ctx)
 }
 
-// original waits, if the request wants no copy, until this server shows all that
-// any server of the store had committed when the request came: the store is the
-// original, what a server remembers of it is a copy for up to one poll.
+// original waits, if the request wants no copy, until this server shows everything that
+// any server of the store had committed when the request arrived. The store is the
+// original. A server's view of it is a copy that may be one poll old.
 func (req *Request) original(ctx context.Context) error {
 	if !req.Controls.original {
 		return nil
@@ -29,7 +29,7 @@ func (req *Request) original(ctx context.Context) error {
 	return req.Server.Part.CatchUp(ctx)
 }
 
-// tokenPatience bounds how long a read waits for what its token names.
+// tokenPatience bounds how long a read waits for the commit of its token.
 const tokenPatience = 5 * time.Second
 
 // awaitToken waits until this server shows the commit that the request's token names.

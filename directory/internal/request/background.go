@@ -6,16 +6,16 @@ import (
 	"sync"
 )
 
-// Background is what goes on beside requests: one thing at a time. What is to begin
-// meanwhile is left undone.
+// Background runs work beside requests, one job at a time. A job that is started while
+// another runs is dropped.
 type Background struct {
 	mu     sync.Mutex
 	closed bool
 	cancel context.CancelFunc
-	done   chan struct{} // closed when the one that runs has ended; nil: none runs
+	done   chan struct{} // closed when the running job has ended; nil: none runs
 }
 
-// Start begins one, unless another runs.
+// Start starts a job, unless another one runs.
 func (u *Background) Start(f func(context.Context)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -33,14 +33,14 @@ func (u *Background) Start(f func(context.Context)) {
 	}()
 }
 
-// ended makes room for the next one.
+// ended makes room for the next job.
 func (u *Background) ended() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.done = nil
 }
 
-// Close ends the one that runs and waits for it.
+// Close cancels the running job and waits for it.
 func (u *Background) Close() {
 	u.mu.Lock()
 	u.closed = true
@@ -51,7 +51,7 @@ func (u *Background) Close() {
 	u.Wait()
 }
 
-// Wait waits for the one that may run.
+// Wait waits for the running job, if any.
 func (u *Background) Wait() {
 	u.mu.Lock()
 	done := u.done
@@ -61,7 +61,7 @@ func (u *Background) Wait() {
 	}
 }
 
-// ContainPanic, deferred by what runs beside operations, logs a panic of it.
+// ContainPanic, deferred by a background job, logs its panic.
 func (d *Server) ContainPanic(doing string) {
 	if p := recover(); p != nil {
 		d.Log.Error("panic", "doing", doing, "panic", p, "stack", string(debug.Stack()))

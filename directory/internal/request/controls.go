@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Controls are a request's, parsed. What they name is looked up by those who use them,
+// Controls are the parsed controls of a request. Their users look up the names in them,
 // under the schema of the state that they read.
 type Controls struct {
 	ManageDsaIT bool
@@ -22,12 +22,12 @@ type Controls struct {
 	Dereference []control.DerefSpec
 
 	Assertion         filter.Filter
-	PreRead, PostRead []string // nil: not asked for
+	PreRead, PostRead []string // nil: not requested
 	NoOp              bool
 	Proxied           *string // an authorization identity
 	AuthzID           bool
-	PasswordPolicy    bool // what a password policy says is to be told
-	AccountUsable     bool // of the entries found
+	PasswordPolicy    bool // the client wants the password policy response
+	AccountUsable     bool // of each entry found
 	Sessions          []control.SessionTracking
 	Visible           visibility
 	original          bool
@@ -36,14 +36,15 @@ type Controls struct {
 	Sync              *control.SyncRequest
 	Persistent        *control.PersistentSearch
 	At                *past.PointInTime // nil: now
-	Token             bool              // is asked for
-	atLeast           table.Revision    // that is to be shown
+	Token             bool              // requested
+	atLeast           table.Revision    // commit that the read must show
 }
 
 // Waits reports whether the request is a search that waits for changes.
 func (c *Controls) Waits() bool { return c.Sync != nil || c.Persistent != nil }
 
-// CheckWait refuses what a search that waits for changes cannot go with.
+// CheckWait refuses controls that cannot be combined with a search that waits for
+// changes.
 func (c *Controls) CheckWait() error {
 	switch {
 	case c.At != nil:
@@ -56,17 +57,17 @@ func (c *Controls) CheckWait() error {
 	return nil
 }
 
-// A servedControl is one that requests may carry.
+// A servedControl is a control that requests may carry.
 type servedControl struct {
 	oid  string
-	with operations // that it goes with
+	with operations // operations that it applies to
 	// take parses the value, checks it against the request and stores it in
 	// controls. It may refuse the value (protocolError) or the criticality.
 	take func(req *Request, m *op.Message, c *op.Control) error
 }
 
-// supported are the controls that work: what stands here is served and
-// published, and nothing else.
+// supported are the controls that the server supports. Exactly these are served and
+// published.
 var supported = []servedControl{
 	{control.OIDManageDsaIT, all &^ extended, flag("ManageDsaIT", func(c *Controls) *bool { return &c.ManageDsaIT })},
 	{control.OIDPagedResults, withSearch, takePaged},
@@ -110,7 +111,7 @@ const (
 
 	updates  = withAdd | withModify | withDelete | withModifyDN
 	extended = withPasswordModify | withExtended
-	all      = withSearch | withCompare | updates | extended // but Bind
+	all      = withSearch | withCompare | updates | extended // except Bind
 )
 
 // operationsOf returns the kind of one request.
@@ -139,9 +140,9 @@ func operationsOf(r op.Request) operations {
 	return 0
 }
 
-// TakeControls reads the controls of a request. One that does not go with the
-// operation counts as unknown: an error if it is critical, else ignored (RFC
-// 4511, 4.1.11). One that comes twice is a protocolError, except session tracking.
+// TakeControls reads the controls of a request. A control that does not apply to the
+// operation counts as unknown: critical ones are an error, others are ignored (RFC 4511,
+// 4.1.11). A control that occurs twice is a protocolError, except session tracking.
 func TakeControls(req *Request, m *op.Message) error {
 	for i := range m.Controls {
 		c := &m.Controls[i]
@@ -168,8 +169,8 @@ func TakeControls(req *Request, m *op.Message) error {
 	return nil
 }
 
-// served returns the control of an OID; nil: it is unknown or does not go with the
-// request.
+// served returns the control with an OID, or nil if it is unknown or does not apply to
+// the request.
 func served(oid string, r op.Request) *servedControl {
 	for i := range supported {
 		if k := &supported[i]; k.oid == oid && k.with&operationsOf(r) != 0 {

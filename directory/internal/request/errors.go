@@ -34,8 +34,7 @@ var problemCodes = map[partition.Problem]op.Code{
 	partition.Busy:              op.Busy,
 }
 
-// sentinels of the layers below, and what clients are told. The first that fits
-// counts.
+// sentinels maps errors of the layers below to results. The first match counts.
 var sentinels = []struct {
 	err  error
 	code op.Code
@@ -54,8 +53,8 @@ var sentinels = []struct {
 	{context.Canceled, op.Canceled, "the operation was canceled"},
 }
 
-// ToResult maps every error of an operation to what its client is told. It is
-// the only place that does.
+// ToResult maps any error of an operation to the result for the client. No other function
+// does.
 func (d *Server) ToResult(err error) op.Result {
 	var result *op.Result
 	if errors.As(err, &result) {

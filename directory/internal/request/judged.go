@@ -27,8 +27,8 @@ func (req *Request) Judged(ctx context.Context, newest *partition.Snapshot) erro
 	return err
 }
 
-// ProgramOf returns the access rules of the newest state as they are for an identity on
-// the request's connection.
+// ProgramOf returns the access rules of the newest state for an identity on the request's
+// connection.
 func (req *Request) ProgramOf(ctx context.Context, newest *partition.Snapshot, who *settings.Identity) (*acl.Program, error) {
 	asker := &req.Session.anonymous
 	if who != nil {
@@ -39,7 +39,7 @@ func (req *Request) ProgramOf(ctx context.Context, newest *partition.Snapshot, w
 	return req.Server.rules.Program(ctx, newest, asker, c)
 }
 
-// StillReads is MayRead by the rules of now, for requests that last.
+// StillReads is MayRead by the access rules of now, for long-lasting requests.
 func (req *Request) StillReads(ctx context.Context) error {
 	newest := req.Server.Part.Snapshot()
 	defer newest.Close()
@@ -49,12 +49,12 @@ func (req *Request) StillReads(ctx context.Context) error {
 	return req.Judge.MayRead()
 }
 
-// connection is the client's connection as access rules see it. TLS may begin on one.
+// connection describes the connection to the access rules. It may change: TLS may begin.
 func (s *Session) connection() acl.Connection {
 	_, _, local := s.Channel.Peer()
 	c := acl.Connection{Secure: s.Channel.TLS() != nil || local, Local: local, Time: time.Now()}
 	if c.Secure {
-		c.SSF = 128 // of every cipher suite that is served
+		c.SSF = 128 // of every cipher suite that the server accepts
 	}
 	s.once.Do(func() {
 		if a, err := netip.ParseAddrPort(s.Channel.Remote()); err == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// Observed hands the observation of a request that was answered to the observers.
+// Observed passes the observation of an answered request to the observers.
 func (req *Request) Observed(m *op.Message) {
 	if !req.Watched {
 		return
@@ -23,14 +23,14 @@ func (req *Request) Observed(m *op.Message) {
 	}
 }
 
-// IsSlow reports whether the request has taken as long as a slow one by now.
+// IsSlow reports whether the request already counts as slow.
 func (req *Request) IsSlow() bool {
 	limit := req.Server.Settings().Slow
 	return req.Watched && limit > 0 && !req.Seen.Lasts && time.Since(req.Seen.Begun) >= limit
 }
 
-// Answered hands the observation of a request that the connection itself has answered
-// to the observers.
+// Answered passes the observation of a request that the connection itself has answered to
+// the observers.
 func (d *Server) Answered(s *Session, m *op.Message, r *op.Result) {
 	for _, watch := range d.Settings().Watchers {
 		watch(&monitor.Observation{Conn: s.Number, Who: s.Name(), Message: m, Result: r, Answered: true})

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// State returns what a read is of: the newest state, or the one that the request
+// State returns the state that a read is of: the newest one, or the one that the request
 // names.
 func (req *Request) State(ctx context.Context) (*partition.Snapshot, error) {
 	if req.Controls.At == nil {
@@ -27,7 +27,7 @@ func (req *Request) State(ctx context.Context) (*partition.Snapshot, error) {
 	return req.Read(s), nil
 }
 
-// noState returns why the state of a moment cannot be read.
+// noState returns the error for a point in time whose state cannot be read.
 func (req *Request) noState(err error) error {
 	for _, known := range []error{txn.ErrRevision, txn.ErrFuture, txn.ErrCheckpoint} {
 		if errors.Is(err, known) && !errors.Is(err, table.ErrUnavailable) {
@@ -37,6 +37,6 @@ func (req *Request) noState(err error) error {
 	return err
 }
 
-// IsPast reports whether the read is of a state that the request names: secrets
-// have no history.
+// IsPast reports whether the request reads a state that it names. Secrets cannot be read
+// in one, because they have no history.
 func (req *Request) IsPast() bool { return req.Controls.At != nil }

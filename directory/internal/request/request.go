@@ -1,7 +1,7 @@
-// Package request has the value that is handed on with an operation: who asks, what the
-// controls say, the limits, and the state that is read with its schema. Beside it are
-// what all requests share ([Server]), the client's connection ([Session]) and the one
-// place where errors become results.
+// Package request defines the value that is passed along with an operation: the
+// requester, the controls, the limits, and the state that it reads with its schema. It
+// also holds what all requests share ([Server]), the client's connection ([Session]), and
+// the only function that maps errors to results.
 package request
 
 import (
@@ -16,36 +16,35 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Request is one request under way: who asks, what its controls say, and the state
-// that it reads. It is handed on to all that work for it. A copy is the same request on
-// another state.
+// A Request is one request being served. A copy is the same request on another state.
 type Request struct {
 	Server   *Server
 	Session  *Session
 	ID       int32              // of the message
-	Who      *settings.Identity // as whom it runs: the session's, unless a control says otherwise
+	Who      *settings.Identity // identity that it runs as: the session's, unless a control names another
 	Controls Controls
-	Limits   *settings.Limits // of who asks
-	Judge    judge.Judge      // decides what they may see and do
+	Limits   *settings.Limits // of the requester
+	Judge    judge.Judge      // decides what the requester may see and do
 
-	// Snapshot is the state that the request reads, Schema its schema, and Known what
-	// is known of it; only adopt sets these.
+	// Snapshot is the state that the request reads, Schema its schema, and Known the
+	// elements of that. Only adopt sets these.
 	Snapshot *partition.Snapshot
 	Schema   *schema.Schema
 	Known    *known.Elements
 
 	Response *op.Response
-	// Seen is what observers are handed at the end; Watched says that there are any.
+	// Seen is what observers receive at the end. Watched reports whether there are
+	// observers.
 	Seen    *monitor.Observation
 	Watched bool
 }
 
-// New returns one to begin requests with, one after the other.
+// New returns a Request that can serve requests one after another.
 func New(s *Server) *Request {
 	return &Request{Server: s, Response: &op.Response{}, Seen: &monitor.Observation{}}
 }
 
-// Begin makes it a request of a session.
+// Begin begins a request of a session.
 func (req *Request) Begin(s *Session, id int32) {
 	req.Session, req.ID, req.Who = s, id, s.Who.Load()
 	req.Limits = &settings.Unlimited
@@ -55,8 +54,7 @@ func (req *Request) Begin(s *Session, id int32) {
 	}
 }
 
-// End lets go of everything, whatever fields there are: the next request may be somebody
-// else's.
+// End resets all fields. The next request may be somebody else's.
 func (req *Request) End() {
 	*req.Response = op.Response{}
 	req.Seen.Reset()
@@ -66,13 +64,13 @@ func (req *Request) End() {
 // Now has the request read the newest state.
 func (req *Request) Now() *partition.Snapshot { return req.Read(req.Server.Part.Snapshot()) }
 
-// Read has the request read a state, which it returns.
+// Read has the request read a state, and returns that.
 func (req *Request) Read(s *partition.Snapshot) *partition.Snapshot {
 	req.adopt(s, s.Schema())
 	return s
 }
 
-// adopt makes a state and its schema the request's: entries hold types of the schema of
+// adopt sets the state and the schema of the request. Entries hold types of the schema of
 // the state that they were read from, and match no others.
 func (req *Request) adopt(s *partition.Snapshot, sch *schema.Schema) {
 	req.Snapshot = s
@@ -83,14 +81,14 @@ func (req *Request) adopt(s *partition.Snapshot, sch *schema.Schema) {
 	}
 }
 
-// On returns the request on another state. Both have one response.
+// On returns the request on another state. Both share one response.
 func (req *Request) On(s *partition.Snapshot) *Request {
 	x := *req
 	x.Read(s)
 	return &x
 }
 
-// Apart returns the request for what goes on when it has ended.
+// Apart returns a copy of the request for work that goes on after the request has ended.
 func (req *Request) Apart() *Request {
 	x := *req
 	x.Response, x.Seen = &op.Response{}, &monitor.Observation{}
@@ -103,7 +101,7 @@ func (req *Request) Respond(oid string, value []byte) {
 	req.Response.Controls = append(req.Response.Controls, op.Control{OID: oid, Value: value})
 }
 
-// Parse reads a DN and returns the key by which names are compared.
+// Parse parses a DN and returns the key by which names are compared.
 func (req *Request) Parse(s string) (string, error) {
 	_, key, err := settings.ParseName(s, req.Server.Part.Schema())
 	return key, err

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Server is what all requests share.
+// A Server holds what all requests share.
 type Server struct {
 	Part      *partition.Partition
 	Passwords *auth.Passwords
@@ -27,10 +27,10 @@ type Server struct {
 	rules    *access.Rules // of access
 	current  atomic.Pointer[settings.Settings]
 	known    atomic.Pointer[known.Elements] // of the schema last seen
-	Sessions atomic.Uint64                  // so far
+	Sessions atomic.Uint64                  // number begun so far
 }
 
-// NewServer returns that of a partition. The error is an option that cannot be used.
+// NewServer returns the Server of a partition. It fails if an option cannot be used.
 func NewServer(p *partition.Partition, o settings.Options) (*Server, error) {
 	o.EnsureDefaults()
 	d := &Server{Part: p, Passwords: o.Passwords, Log: o.Log, rules: access.NewRules(),
@@ -47,9 +47,9 @@ func NewServer(p *partition.Partition, o settings.Options) (*Server, error) {
 // Settings returns the options in force.
 func (d *Server) Settings() *settings.Settings { return d.current.Load() }
 
-// Reconfigure replaces the options. Secret, Passwords, Log, Access, Metrics, Health, Observers,
-// Extensions and Version keep their values. The error is an option that cannot be used, and leaves
-// everything as it was.
+// Reconfigure replaces the options. Secret, Passwords, Log, Access, Metrics, Health,
+// Observers, Extensions and Version keep their values. If an option cannot be used it
+// fails and changes nothing.
 func (d *Server) Reconfigure(o settings.Options) error {
 	was := d.Settings()
 	o.Secret, o.Passwords, o.Log = was.Secret, was.Passwords, was.Log
@@ -64,13 +64,13 @@ func (d *Server) Reconfigure(o settings.Options) error {
 	return nil
 }
 
-// Close ends what goes on beside requests.
+// Close ends background work.
 func (d *Server) Close() {
 	d.Beside.Close()
 	d.Ledgers.Close()
 }
 
-// knownOf returns what is known of a schema. That of the schema in force is kept.
+// knownOf returns the elements of a schema. Those of the schema in force are cached.
 func (d *Server) knownOf(s *schema.Schema) *known.Elements {
 	if k := d.known.Load(); k.Schema == s {
 		return k
@@ -82,20 +82,20 @@ func (d *Server) knownOf(s *schema.Schema) *known.Elements {
 	return k
 }
 
-// Key returns what names are compared by.
+// Key returns the key by which names are compared.
 func (d *Server) Key(name dn.DN) (string, error) { return settings.NameKey(name, d.Part.Schema()) }
 
 // IsAdmin reports whether a name is the administrator's.
 func (d *Server) IsAdmin(name dn.DN) bool {
 	set := d.Settings()
 	if set.AdminKey == "" || len(name) != len(set.AdminName) {
-		return false // without the cost of a normalised name
+		return false // saves normalising the name
 	}
 	key, err := d.Key(name)
 	return err == nil && key == set.AdminKey
 }
 
-// LimitsOf returns the limits of an identity: of the first rule that fits.
+// LimitsOf returns the limits of an identity, which the first matching rule sets.
 func (d *Server) LimitsOf(i *settings.Identity) *settings.Limits {
 	return d.Settings().LimitsOf(i, d.Part.Schema())
 }

@@ -17,25 +17,26 @@ type Session struct {
 	Channel auth.Channel
 	Number  uint64 // of the connection, for the log
 	Who     atomic.Pointer[settings.Identity]
-	// Exchange of SASL under way. Only binds touch it, which run alone.
+	// Exchange is the SASL exchange in progress. Only binds use it, and a bind runs
+	// alone.
 	Exchange *Exchange
 
-	anonymous access.Who // as which access rules know a session that is not bound
+	anonymous access.Who // as which access rules know an unbound session
 	once      sync.Once  // of address
 	address   netip.Addr // of the client, if it has one
 }
 
-// An Exchange is what a session remembers between the binds of a mechanism with
-// more than one step (RFC 4513, 5.2.1.2).
+// An Exchange is the state between the binds of a mechanism that takes several steps (RFC
+// 4513, 5.2.1.2).
 type Exchange struct {
 	Mechanism string
 	Next      func(ctx context.Context, req *Request, message []byte) (*settings.Identity, error)
 }
 
-// Name returns who is bound, for logs; "" is the anonymous.
+// Name returns the name of the bound identity, for logs; "" is anonymous.
 func (s *Session) Name() string { return s.Who.Load().DN() }
 
-// Forget makes the session anonymous and returns the exchange that was under way.
+// Forget makes the session anonymous and returns the exchange that was in progress.
 func (s *Session) Forget() *Exchange {
 	x := s.Exchange
 	s.Exchange = nil

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// How the values of controls are read, in the order of supported.
+// These functions read the values of controls, in the order of supported.
 
 func takePaged(req *Request, _ *op.Message, c *op.Control) error {
 	p, err := control.ParsePagedResults(c.Value)
@@ -25,7 +25,7 @@ func takePaged(req *Request, _ *op.Message, c *op.Control) error {
 // sortRequest is what a sort control asks for (RFC 2891).
 type sortRequest struct {
 	Critical bool
-	Value    []byte // as it came, for what must be the same on every page
+	Value    []byte // as received, to compare with the other pages
 	Keys     []control.SortKey
 }
 
@@ -48,8 +48,8 @@ func takeView(req *Request, _ *op.Message, c *op.Control) error {
 	return nil
 }
 
-// takeMatched reads a ValuesReturnFilter: the values that any of its items
-// matches are sent.
+// takeMatched reads a ValuesReturnFilter. The search then returns the values that match
+// any of its items.
 func takeMatched(req *Request, _ *op.Message, c *op.Control) error {
 	m, err := control.ParseMatchedValues(c.Value)
 	if err != nil {
@@ -100,7 +100,8 @@ func takePreRead(req *Request, _ *op.Message, c *op.Control) (err error) {
 	return err
 }
 
-// takePostRead reads a post-read control (RFC 4527): the entry as it is after.
+// takePostRead reads a post-read control (RFC 4527), which asks for the entry as it is
+// after the change.
 func takePostRead(req *Request, _ *op.Message, c *op.Control) (err error) {
 	req.Controls.PostRead, err = selection("post-read", c)
 	return err
@@ -120,9 +121,9 @@ func takeNoOp(req *Request, _ *op.Message, c *op.Control) error {
 	return noValue("no-op", c)
 }
 
-// takeProxied reads a proxied authorization control, whose value is an
-// authorization identity. RFC 4370, 3 refuses one that is not critical: servers
-// that do not know it would run the request as somebody else.
+// takeProxied reads a proxied authorization control, whose value is an authorization
+// identity. RFC 4370, 3 refuses a control that is not critical: servers that do not know
+// it would run the request as somebody else.
 func takeProxied(req *Request, _ *op.Message, c *op.Control) error {
 	if !c.Critical {
 		return op.Errorf(op.ProtocolError, "proxied authorization control: it must be critical")
@@ -135,9 +136,8 @@ func takeProxied(req *Request, _ *op.Message, c *op.Control) error {
 	return nil
 }
 
-// takeTracking reads a session tracking control, for the access log and the
-// journal. Several may come, one for each system that the request has passed, in
-// order.
+// takeTracking reads a session tracking control, for the access log and the journal.
+// Several may come, in order, one for each system that the request has passed.
 func takeTracking(req *Request, _ *op.Message, c *op.Control) error {
 	s, err := control.ParseSessionTracking(c.Value)
 	if err != nil {
@@ -147,11 +147,11 @@ func takeTracking(req *Request, _ *op.Message, c *op.Control) error {
 	return nil
 }
 
-// visibility is which entries a search shows.
+// visibility states which entries a search shows.
 type visibility uint8
 
 const (
-	byScope        visibility = iota // without the control: all to a base search, else entries
+	byScope        visibility = iota // no control: a base search shows all, others show entries
 	EntriesOnly                      // a control of FALSE
 	SubentriesOnly                   // a control of TRUE
 )
@@ -194,7 +194,7 @@ func takePersistent(req *Request, _ *op.Message, c *op.Control) error {
 	return nil
 }
 
-// takeAt reads the control that reads the past.
+// takeAt reads the control that asks for a state of the past.
 func takeAt(req *Request, _ *op.Message, c *op.Control) error {
 	m, err := past.ParsePointInTime(string(c.Value))
 	if err != nil {
@@ -204,9 +204,9 @@ func takeAt(req *Request, _ *op.Message, c *op.Control) error {
 	return nil
 }
 
-// takeToken reads a token control. An update asks for the token of its commit. A
-// read has one, and is of a state that shows that commit, and so all that the
-// commit could know of.
+// takeToken reads a token control. An update asks for the token of its commit. A read
+// carries a token, and reads a state that shows the token's commit, and thus everything
+// that the commit could know of.
 func takeToken(req *Request, m *op.Message, c *op.Control) (err error) {
 	if operationsOf(m.Request)&(withSearch|withCompare) == 0 {
 		req.Controls.Token = true
@@ -218,13 +218,13 @@ func takeToken(req *Request, m *op.Message, c *op.Control) (err error) {
 	return nil
 }
 
-// malformed returns the answer to a control whose value is not what it should be.
+// malformed returns the result for a control whose value cannot be parsed.
 func malformed(name string, err error) error {
 	return op.Errorf(op.ProtocolError, "%s control: %v", name, err)
 }
 
-// flag returns what reads a control without a value, of a name: that it came is noted in a
-// field.
+// flag returns a function that reads a control without a value. It sets a field if the
+// control is there.
 func flag(name string, field func(*Controls) *bool) func(*Request, *op.Message, *op.Control) error {
 	return func(req *Request, _ *op.Message, c *op.Control) error {
 		*field(&req.Controls) = true
@@ -232,7 +232,7 @@ func flag(name string, field func(*Controls) *bool) func(*Request, *op.Message, 
 	}
 }
 
-// noValue refuses a value in a control that has none.
+// noValue returns an error if a control that takes no value has one.
 func noValue(name string, c *op.Control) error {
 	if err := control.NoValue(c.Value); err != nil {
 		return malformed(name, err)

@@ -12,10 +12,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// maxSortKeys bounds how many keys a request may have.
+// maxSortKeys bounds the number of keys in a request.
 const maxSortKeys = 16
 
-// A SortError says why results cannot be sorted.
+// A SortError is the reason why results cannot be sorted.
 type SortError struct {
 	Code      op.Code // of the response control
 	attribute string
@@ -24,9 +24,9 @@ type SortError struct {
 
 func (e *SortError) Error() string { return e.Text }
 
-// ResolveOrder understands the controls that put results in order, and returns what to
-// sort by; nil: nothing. If there is nothing although the client asks for it, a critical
-// control ends the search; otherwise it goes on unsorted (RFC 2891, 2).
+// ResolveOrder returns the sort keys of the request, or nil if it has none. If they
+// cannot be used, a critical control ends the search; otherwise the search goes on
+// unsorted (RFC 2891, 2).
 func ResolveOrder(req *request.Request) ([]partition.SortKey, error) {
 	s := req.Controls.Sort
 	if s == nil {
@@ -41,7 +41,8 @@ func ResolveOrder(req *request.Request) ([]partition.SortKey, error) {
 	return keys, checkView(req, keys)
 }
 
-// Unsorted gives up on sorting: the error, if the search must end for that.
+// Unsorted reports to the client that results are not sorted. It returns an error if that
+// must end the search.
 func Unsorted(req *request.Request, e *SortError) error {
 	SortResponse(req, e.Code, e.attribute)
 	if req.Controls.Sort.Critical {
@@ -50,7 +51,7 @@ func Unsorted(req *request.Request, e *SortError) error {
 	return nil
 }
 
-// SortResponse responds with the control that says whether the results are in order.
+// SortResponse adds the control that reports whether the results are sorted.
 func SortResponse(req *request.Request, code op.Code, attribute string) {
 	req.Respond(control.OIDSortResponse, control.SortResponse{Code: code, Attribute: attribute}.Encode())
 }
@@ -74,12 +75,12 @@ func resolveSortKeys(all []control.SortKey, sch *schema.Schema) ([]partition.Sor
 	return keys, nil
 }
 
-// unsortable returns the error of a key that cannot be sorted by.
+// unsortable returns the error for a key that cannot be used.
 func unsortable(asked *control.SortKey, code op.Code, format string, args ...any) *SortError {
 	return &SortError{code, asked.Attribute, fmt.Sprintf(format, args...)}
 }
 
-// resolveSortKey looks a key up in the schema.
+// resolveSortKey resolves a key by the schema.
 func resolveSortKey(asked *control.SortKey, sch *schema.Schema) (k partition.SortKey, problem *SortError) {
 	t, options := sch.Describe(asked.Attribute)
 	if t == nil {
@@ -98,9 +99,9 @@ func resolveSortKey(asked *control.SortKey, sch *schema.Schema) (k partition.Sor
 	return partition.SortKey{Type: t, Options: entry.SortOptions(options), Rule: rule, Reverse: asked.Reverse}, nil
 }
 
-// orderingOf is the rule that orders values of a type: its own, or the one that
-// goes with its equality rule. Attributes that people sort by, cn and sn, have
-// none of their own (RFC 4519).
+// orderingOf returns the rule that orders values of a type: its own, or the one that
+// belongs to its equality rule. cn and sn, by which people sort, have none of their own
+// (RFC 4519).
 func orderingOf(t *schema.AttributeType, sch *schema.Schema) *schema.MatchingRule {
 	if t.Ordering != nil || t.Equality == nil {
 		return t.Ordering
@@ -113,19 +114,19 @@ func orderingOf(t *schema.AttributeType, sch *schema.Schema) *schema.MatchingRul
 	return nil
 }
 
-// ViewError ends a search whose view cannot be had (6.2.1).
+// ViewError ends a search whose view is not available (6.2.1).
 func ViewError(req *request.Request, code op.Code, format string, args ...any) error {
 	ViewResponse(req, control.ViewResponse{Code: code})
 	return op.Errorf(op.VirtualListViewError, "virtual list view control: "+format, args...)
 }
 
-// ViewResponse responds with the control that says what a view shows.
+// ViewResponse adds the control that describes the view shown.
 func ViewResponse(req *request.Request, v control.ViewResponse) {
 	req.Respond(control.OIDViewResponse, v.Encode())
 }
 
-// checkView refuses what a view cannot go with. A sort control that was given
-// up says by its own response why.
+// checkView refuses what cannot be combined with a view. If the sort control failed, its
+// own response says why.
 func checkView(req *request.Request, keys []partition.SortKey) error {
 	v := req.Controls.Vlv
 	switch {

@@ -1,5 +1,5 @@
-// Package results sends what a search finds, whatever it searches: page by page, up to the
-// size limit. It understands the controls that are about the results as a whole.
+// Package results sends the results of any kind of search: page by page, up to the size
+// limit. It interprets the controls that are about the results as a whole.
 package results
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// An Output sends what a search finds: as much as the page takes, up to the size limit.
+// An Output sends the results of a search, up to the end of the page and the size limit.
 type Output struct {
 	View  show.View
 	sink  op.Sink
@@ -34,14 +34,14 @@ func (out *Output) Open(req *request.Request, r *op.Search, p *Page, sink op.Sin
 	}
 }
 
-// Release lets go of all but the buffers.
+// Release drops all references, but keeps the buffers.
 func (out *Output) Release() {
 	out.View.Release()
 	out.sink, out.Page, out.quota = nil, nil, Quota{}
 }
 
-// Admit counts a result, an entry or a reference, before it is sent. Skip says that an
-// earlier page had it; errPageFull that it is for the next one.
+// Admit counts a result, an entry or a reference, before it is sent. It sets skip if the
+// result was on an earlier page, and returns errPageFull if it belongs to the next one.
 func (out *Output) Admit(isEntry bool) (skip bool, err error) {
 	if isEntry {
 		if err := out.quota.Check(); err != nil {
@@ -63,7 +63,7 @@ func (out *Output) Entry(ctx context.Context, found *partition.Result, controls 
 	return out.send(e)
 }
 
-// Unstored sends an entry that no store has.
+// Unstored sends an entry that is not stored.
 func (out *Output) Unstored(name *dn.Name, e *entry.Entry) error {
 	return out.send(out.View.Unstored(name, e))
 }
@@ -80,8 +80,8 @@ func (out *Output) Reference(urls []string, controls ...op.Control) error {
 	return out.sink.Reference(urls, controls)
 }
 
-// Finish ends the page, if there is one, of a search that ended with an error. It
-// returns the error, if it is one for the client.
+// Finish ends the page, if there is one, of a search that ended with err. It returns the
+// error for the client, if any.
 func (out *Output) Finish(err error) error {
 	if out.Page == nil {
 		return err
@@ -95,18 +95,19 @@ func (out *Output) Finish(err error) error {
 	return err
 }
 
-// A Quota ends a search at its size limit. Nothing else does.
+// A Quota enforces the size limit of a search. Nothing else does.
 type Quota struct {
 	limit int // entries; 0: none
 	Sent  int
 }
 
-// NewQuota returns that of a search: the smaller of the client's and the server's limit.
+// NewQuota returns the Quota of a search: the smaller of the client's and the server's
+// limit.
 func NewQuota(req *request.Request, r *op.Search) Quota {
 	return Quota{limit: settings.Smaller(r.SizeLimit, req.Limits.Size)}
 }
 
-// Check refuses one more than the limit.
+// Check returns an error if the limit allows no further entry.
 func (q *Quota) Check() error {
 	if q.limit > 0 && q.Sent >= q.limit {
 		return op.Errorf(op.SizeLimitExceeded, "more than %d entries", q.limit)
@@ -114,8 +115,8 @@ func (q *Quota) Check() error {
 	return nil
 }
 
-// LimitTime bounds a search by the smaller of the client's and the server's
-// limits. A base search is one read and needs no timer.
+// LimitTime bounds a search by the smaller of the client's and the server's limits. A
+// base search is one read and needs no timer.
 func LimitTime(ctx context.Context, req *request.Request, r *op.Search) (context.Context, context.CancelFunc) {
 	limit := settings.Smaller(time.Duration(r.TimeLimit)*time.Second, req.Limits.Time)
 	if limit == 0 || r.Scope == op.BaseObject {

@@ -14,17 +14,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// PagedResponse responds with the control that ends a page. The size of the whole
-// is not estimated: 0 (RFC 2696, 3).
+// PagedResponse adds the control that ends a page. It does not estimate the total size: 0
+// (RFC 2696, 3).
 func PagedResponse(req *request.Request, cookie []byte) {
 	req.Respond(control.OIDPagedResults, control.PagedResults{Cookie: cookie}.Encode())
 }
 
-// Paged results (RFC 2696) need no memory between the pages: the cookie has all
-// that the next page takes, so that any server with the same secret can go on after
-// any other. It is sealed, since positions are values of entries, perhaps of one that
-// the client may not see: AES-256-GCM by a key made of the secret, the search and who
-// asks. Its layout, big-endian, all behind the nonce encrypted:
+// Paged results (RFC 2696) need no memory between the pages. The cookie holds everything
+// that the next page needs, so any server with the same secret can continue after any
+// other. Positions are values of entries, perhaps of entries that the client may not see,
+// so the cookie is sealed: AES-256-GCM with a key derived from the secret, the search and
+// the requester. Its layout is big-endian, and encrypted after the nonce:
 //
 //	nonce    12
 //	revision  8  the state of the directory that all pages show
@@ -33,8 +33,8 @@ func PagedResponse(req *request.Request, cookie []byte) {
 //	position     of the partition's stream, behind the last result
 //	tag      16
 //
-// A search that follows aliases is many streams, and goes on by skipping. The
-// position of a sorted one begins with its way: see sorted.go.
+// A search that follows aliases consists of several streams, and continues by skipping.
+// The position of a sorted search begins with its way: see sorted.go.
 const (
 	cookieHead = 8 + 4 + 4
 	CookieMAC  = 16 // of the contexts of views
@@ -49,7 +49,7 @@ var ErrCookie = op.Errorf(op.UnwillingToPerform,
 // Page is one page of a search under way.
 type Page struct {
 	size int
-	key  []byte // seals the cookies of this search by this user
+	key  []byte // seals the cookies of this search for this user
 
 	Revision table.Revision // 0: the first page
 	sent     int
@@ -58,23 +58,23 @@ type Page struct {
 
 	Count    int // results on this page
 	skipped  int
-	next     []byte // where the next page goes on, and what it leaves out
+	next     []byte // where the next page continues; nextSkip is what it skips
 	nextSkip int
 }
 
-// GoesOn reports whether there were pages before.
+// GoesOn reports whether there were pages before this one.
 func (p *Page) GoesOn() bool { return p != nil && p.Revision != 0 }
 
-// OpenPage understands the request's control; nil if there is none or the size
-// limit makes it meaningless (RFC 2696, 3). Done says that the client wants no further
-// page, as it has been told.
+// OpenPage returns the page that the request's control asks for. It returns nil if there
+// is none, or if the size limit makes the control meaningless (RFC 2696, 3). Done means
+// that the client wants no further page, and has been answered.
 func OpenPage(req *request.Request, r *op.Search) (p *Page, done bool, err error) {
 	c := req.Controls.Paged
 	if c == nil || r.SizeLimit > 0 && c.Size >= r.SizeLimit {
 		return nil, false, nil
 	}
 	if c.Size == 0 && len(c.Cookie) == 0 {
-		return nil, false, nil // a page of nothing would never end
+		return nil, false, nil // an empty page would never end
 	}
 	if most := req.Limits.Page; most > 0 && c.Size > most {
 		return nil, false, op.Errorf(op.AdminLimitExceeded, "a page of %d entries: the limit on page size is %d", c.Size, most)
@@ -93,8 +93,8 @@ func OpenPage(req *request.Request, r *op.Search) (p *Page, done bool, err error
 	return p, false, nil
 }
 
-// CookieKey is derived from what may not change between pages: a cookie of one
-// search or of one user is of no use for another.
+// CookieKey returns a key derived from everything that must stay the same between pages.
+// A cookie is thus useless for another search or another user.
 func CookieKey(req *request.Request, r *op.Search) []byte {
 	mac := hmac.New(sha256.New, req.Server.Settings().Secret)
 	flags := []byte{byte(r.Scope), byte(r.Deref), byte(req.Controls.Visible) << 1}
@@ -119,7 +119,7 @@ func CookieKey(req *request.Request, r *op.Search) []byte {
 	return mac.Sum(nil)
 }
 
-// seal is what opens and closes cookies.
+// seal returns the cipher that seals and opens cookies.
 func (p *Page) seal() cipher.AEAD {
 	block, err := aes.NewCipher(p.key)
 	if err != nil {
@@ -127,7 +127,7 @@ func (p *Page) seal() cipher.AEAD {
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
-		panic(err) // AES has the block size that GCM takes
+		panic(err) // AES has the block size that GCM needs
 	}
 	return aead
 }
@@ -152,8 +152,8 @@ func (p *Page) write(revision table.Revision, sent, skip int, position []byte) [
 	return p.seal().Seal(nil, nil, append(b, position...), nil)
 }
 
-// countResult counts a result. Skip says that an earlier page had it; errPageFull that it is
-// for the next one.
+// countResult counts a result. It sets skip if the result was on an earlier page, and
+// returns errPageFull if it belongs to the next one.
 func (p *Page) countResult() (skip bool, err error) {
 	switch {
 	case p.skipped < p.Skip:
@@ -166,21 +166,21 @@ func (p *Page) countResult() (skip bool, err error) {
 	return false, nil
 }
 
-// AtPlace says that the search has gone on where the page begins, so that nothing is to
-// be left out any more.
+// AtPlace records that the search has started at the first result of the page, so that it
+// need not skip any.
 func (p *Page) AtPlace() {
 	if p != nil {
 		p.skipped = p.Skip
 	}
 }
 
-// IsFull reports whether the page takes no more.
+// IsFull reports whether the page has no room left.
 func (p *Page) IsFull() bool { return p != nil && p.Count == p.size }
 
-// GoOn says where the next page goes on, and how many results it leaves out.
+// GoOn sets where the next page continues, and how many results it skips.
 func (p *Page) GoOn(position []byte, skip int) { p.next, p.nextSkip = position, skip }
 
-// close returns the cookie that the page ends with: empty if nothing follows.
+// close returns the cookie that ends the page. It is empty if nothing follows.
 func (p *Page) close(r table.Revision, sent int, more bool) []byte {
 	if !more {
 		return nil

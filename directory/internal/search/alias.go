@@ -12,14 +12,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Aliases while searching (RFC 4511, 4.5.1.3).
+// This file follows aliases while searching (RFC 4511, 4.5.1.3).
 
-// maxBases bounds how many places the aliases of one search may lead to.
+// maxBases bounds the number of entries that the aliases of one search may lead to.
 const maxBases = 1000
 
-// isAlias reports whether what was found is to be followed. The base is not:
-// only what is subordinate to it. One is an entry like others to a requester who may
-// not learn where it leads.
+// isAlias reports whether a found entry is an alias to follow. The base itself is not
+// followed, only its subordinates. For a requester who may not learn its target, an alias
+// is an ordinary entry.
 func (st *Stream) isAlias(ctx context.Context, found *partition.Result) (bool, error) {
 	if !st.aliases || found.ID == st.base || !st.Req.Known.Is(found.Entry, st.Req.Known.Alias) {
 		return false, nil
@@ -27,7 +27,8 @@ func (st *Stream) isAlias(ctx context.Context, found *partition.Result) (bool, e
 	return st.Req.Judge.Leads(ctx, found, st.Req.Known.AliasedObjectName)
 }
 
-// isReferral reports whether others go on from what was found, as isAlias does.
+// isReferral reports whether a found entry is a referral to send. For a requester who may
+// not learn its target it is an ordinary entry.
 func (st *Stream) isReferral(ctx context.Context, found *partition.Result) (bool, error) {
 	if !st.Referrals || !st.Req.Known.Is(found.Entry, st.Req.Known.Referral) {
 		return false, nil
@@ -35,8 +36,8 @@ func (st *Stream) isReferral(ctx context.Context, found *partition.Result) (bool
 	return st.Req.Judge.Leads(ctx, found, st.Req.Known.Ref)
 }
 
-// takeAlias notes where an alias leads; away says that it is to another server.
-// One that leads nowhere is left out.
+// takeAlias records where an alias leads. Away means that it leads to another server. It
+// leaves out an alias that leads nowhere.
 func (st *Stream) takeAlias(ctx context.Context, found *partition.Result) (away bool, err error) {
 	at, err := st.aliased(ctx, found, st.Req.Known.Alias)
 	var result *op.Result
@@ -57,8 +58,8 @@ func (st *Stream) takeAlias(ctx context.Context, found *partition.Result) (away 
 	return false, nil
 }
 
-// aliasedElsewhere returns the URLs of what an alias names below a referral; nil if
-// it names nothing there.
+// aliasedElsewhere returns the URLs for an alias whose target is below a referral, or nil
+// if it is not.
 func (st *Stream) aliasedElsewhere(ctx context.Context, found *partition.Result) ([]string, error) {
 	if !st.Referrals {
 		return nil, nil
@@ -74,7 +75,7 @@ func (st *Stream) aliasedElsewhere(ctx context.Context, found *partition.Result)
 	return nil, err
 }
 
-// aliased finds what an alias leads to, with only these classes in the way.
+// aliased finds the target of an alias. Only entries of the given classes redirect it.
 func (st *Stream) aliased(ctx context.Context, found *partition.Result, classes ...*schema.ObjectClass) (partition.Located, error) {
 	target, err := locate.AliasTarget(st.Req, found.Entry)
 	if err != nil {

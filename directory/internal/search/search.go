@@ -52,8 +52,8 @@ func Run(ctx context.Context, req *request.Request, l *Lists, name dn.DN, r *op.
 	return st.send(ctx, at.ID)
 }
 
-// openState returns the state that a search shows: the newest, or the one that earlier
-// pages or views showed.
+// openState returns the state that a search reads: the newest one, or that of the earlier
+// pages or views.
 func openState(ctx context.Context, req *request.Request, r *op.Search, p *results.Page) (*partition.Snapshot, error) {
 	revision, err := viewRevision(req, r)
 	if err != nil {
@@ -76,23 +76,23 @@ func openState(ctx context.Context, req *request.Request, r *op.Search, p *resul
 	return req.Read(s), nil
 }
 
-// A Stream sends what a search finds.
+// A Stream sends the results of a search.
 type Stream struct {
 	state
 	Out results.Output
 }
 
-// A state is what a stream knows of its search.
+// A state is the state of a stream's search.
 type state struct {
 	Req   *request.Request
 	R     *op.Search
 	Query partition.Query
 
-	// Which classes of entries the search treats specially; referrals and
-	// aliases only if there are any. Subentries are left out.
+	// The classes of entries that the search treats specially. Referrals and aliases are
+	// set only if the directory has any. Subentries means to leave these out.
 	Referrals, aliases, Subentries bool
-	// base is where the search began. Seen are the entries met, and bases those
-	// that aliases led to, when following aliases can meet an entry twice.
+	// base is where the search began. If following aliases can find an entry twice, seen
+	// has the entries found so far, and bases those that aliases led to.
 	base  entry.ID
 	seen  map[entry.ID]bool
 	bases []entry.ID
@@ -100,10 +100,10 @@ type state struct {
 	keys   []partition.SortKey // nil: unsorted
 	lists  *Lists
 	way    byte            // of a sorted search
-	sorter *sorting.Sorter // takes what is found, if it has to be put in order first
+	sorter *sorting.Sorter // takes the results if they must be sorted first
 }
 
-// streams are used again for their buffers.
+// streams are pooled for their buffers.
 var streams = sync.Pool{New: func() any { return new(Stream) }}
 
 func (st *Stream) release() {
@@ -118,7 +118,7 @@ func (st *Stream) Open(req *request.Request, r *op.Search, p *results.Page, sink
 	st.Out.Open(req, r, p, sink)
 }
 
-// send sends what is found from a base on.
+// send sends the results from a base on.
 func (st *Stream) send(ctx context.Context, base entry.ID) error {
 	if err := st.Prepare(ctx); err != nil {
 		return err
@@ -132,8 +132,8 @@ func (st *Stream) send(ctx context.Context, base entry.ID) error {
 	return err
 }
 
-// Prepare makes the query: what the filter matches, and referrals and aliases in
-// scope whatever the filter says (RFC 3296, 5.2; RFC 4511, 4.5.1.3).
+// Prepare builds the query. It finds what the filter matches, and all referrals and
+// aliases in scope (RFC 3296, 5.2; RFC 4511, 4.5.1.3).
 func (st *Stream) Prepare(ctx context.Context) (err error) {
 	req := st.Req
 	if err := st.classes(ctx); err != nil {
@@ -165,7 +165,7 @@ func (st *Stream) Prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// explain keeps the plan of a search that was slow.
+// explain records the plan of a slow search.
 func (st *Stream) explain(ctx context.Context) {
 	if !st.Req.IsSlow() {
 		return
@@ -179,7 +179,7 @@ func (st *Stream) classes(ctx context.Context) (err error) {
 	visible := st.Req.Controls.Visible
 	st.Subentries = visible == request.EntriesOnly
 	if st.R.Scope == op.BaseObject {
-		return nil // locateBase has dealt with the others; subentries are visible to base (RFC 3672, 3)
+		return nil // locateBase has handled the others; a base search shows subentries (RFC 3672, 3)
 	}
 	known := st.Req.Known
 	st.Subentries = visible != request.SubentriesOnly
@@ -194,7 +194,7 @@ func (st *Stream) classes(ctx context.Context) (err error) {
 	return err
 }
 
-// Run sends what the query finds from a base on.
+// Run sends the results of the query from a base on.
 func (st *Stream) Run(ctx context.Context, base entry.ID) error {
 	st.base, st.Query.Base = base, base
 	switch {
@@ -208,8 +208,8 @@ func (st *Stream) Run(ctx context.Context, base entry.ID) error {
 	return st.runQueries(ctx)
 }
 
-// runQueries searches from the base, and from what aliases lead to: for one
-// level the entries themselves, for subtrees the subtrees.
+// runQueries searches from the base, and from the targets of aliases. A one-level search
+// returns just these targets, a subtree search their subtrees.
 func (st *Stream) runQueries(ctx context.Context) error {
 	st.bases = st.bases[:0]
 	clear(st.seen)
@@ -243,7 +243,7 @@ func (st *Stream) runQuery(ctx context.Context) error {
 	return st.Out.View.Shared.Failure()
 }
 
-// take deals with one entry found.
+// take handles one entry found.
 func (st *Stream) take(ctx context.Context, found *partition.Result) error {
 	switch {
 	case st.Subentries && st.Req.Known.Is(found.Entry, st.Req.Known.Subentry):
@@ -273,7 +273,7 @@ func (st *Stream) take(ctx context.Context, found *partition.Result) error {
 	return st.deliver(ctx, found)
 }
 
-// deliver sends what was found, if it is for this page.
+// deliver sends one entry found, if it belongs to this page.
 func (st *Stream) deliver(ctx context.Context, found *partition.Result) error {
 	urls, err := st.Elsewhere(ctx, found)
 	if err != nil {
@@ -291,10 +291,10 @@ func (st *Stream) deliver(ctx context.Context, found *partition.Result) error {
 	return st.Out.Entry(ctx, found)
 }
 
-// counts reports whether pages go on by counting results.
+// counts reports whether the next page continues by counting results.
 func (st *Stream) counts() bool { return st.aliases || st.way == byList }
 
-// position is where the next page goes on, and how many results it leaves out.
+// position returns where the next page continues, and how many results it skips.
 func (st *Stream) position(found *partition.Result) (position []byte, skip int) {
 	if st.way != 0 {
 		position = append(position, st.way)
@@ -305,8 +305,8 @@ func (st *Stream) position(found *partition.Result) (position []byte, skip int) 
 	return append(position, found.Position...), 0
 }
 
-// Elsewhere returns the URLs by which others go on with the search; nil: what was
-// found is an entry of ours.
+// Elsewhere returns the URLs at which the search continues on other servers. It returns
+// nil for an entry of this server.
 func (st *Stream) Elsewhere(ctx context.Context, found *partition.Result) ([]string, error) {
 	referral, err := st.isReferral(ctx, found)
 	switch {
@@ -322,8 +322,8 @@ func (st *Stream) Elsewhere(ctx context.Context, found *partition.Result) ([]str
 	return nil, err
 }
 
-// continuation is the scope that others go on with: of one level the base is
-// left (RFC 4511, 4.5.3).
+// continuation returns the scope for other servers. Of a one-level search only the base
+// is left (RFC 4511, 4.5.3).
 func (st *Stream) continuation() string {
 	if st.R.Scope == op.SingleLevel {
 		return "base"

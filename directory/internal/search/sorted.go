@@ -15,29 +15,28 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A sorted search goes one of three ways. What its pages have in common is which:
-// a cookie's position begins with it.
+// A sorted search goes one of three ways. All of its pages go the same way: the position
+// in a cookie begins with it.
 const (
-	byList   = 'l' // all ids are put in order; pages go on by counting
-	byIndex  = 'i' // an index has the order; pages go on by its positions
-	bySearch = 's' // unsorted after all, as the client is told on every page
+	byList   = 'l' // all ids are sorted; pages continue by counting
+	byIndex  = 'i' // an index has the order; pages continue by its positions
+	bySearch = 's' // unsorted after all, which every page reports to the client
 )
 
-// Where an index has the order, a list is made of searches that have few
-// candidates: of who wants pages no more than ListCheap, of who wants all as
-// many as fit into the sort memory, except maxList, at sortedSize bytes each.
+// Where an index has the order, a search with few candidates is sorted in a list all the
+// same. If it is in pages, these are at most ListCheap. If not, these are as many as fit
+// into the sort memory at sortedSize bytes each, and at most maxList.
 const (
 	maxList    = 1 << 18
 	sortedSize = 256
 )
 
-// ListCheap bounds the lists of searches in pages where an index has the order; tests
+// ListCheap bounds the list of a search in pages where an index has the order; tests
 // change it.
 var ListCheap = 2048
 
-// Lists keeps the order of searches whose client will ask for more of it: ids
-// alone, found again by what may not change between requests. It is a cache and
-// no state: any server can make the list again.
+// Lists caches the order of searches whose client may ask for more: ids only, under a key
+// of what must not change between requests. Any server can make a list again.
 type Lists = otter.Cache[listKey, []entry.ID]
 
 type listKey struct {
@@ -46,7 +45,7 @@ type listKey struct {
 	revision table.Revision
 }
 
-// listMemory bounds what lists take in all, in bytes.
+// listMemory bounds the memory of all lists, in bytes.
 const listMemory = 64 << 20
 
 // NewLists returns an empty cache.
@@ -57,7 +56,7 @@ func NewLists() *Lists {
 	})
 }
 
-// errSortMemory ends the making of a list.
+// errSortMemory ends the building of a list.
 var errSortMemory = errors.New("sort memory used up")
 
 // runSorted runs a search with a sort control.
@@ -84,7 +83,7 @@ func (st *Stream) runSorted(ctx context.Context) error {
 	return st.runQueries(ctx)
 }
 
-// chooseWay returns the way of the pages before, or the best one.
+// chooseWay returns the way of the earlier pages, or the best one.
 func (st *Stream) chooseWay(ctx context.Context) (byte, error) {
 	if p := st.Out.Page; p != nil && len(p.After) > 0 {
 		way := p.After[0]
@@ -97,7 +96,7 @@ func (st *Stream) chooseWay(ctx context.Context) (byte, error) {
 	if !st.ordered() || !st.quicklyOrdered() {
 		return byList, nil
 	}
-	// Whoever wants all is served best by a list as long as it fits.
+	// Without pages a list is best as long as it fits.
 	most := ListCheap
 	if st.Out.Page == nil {
 		most = int(min(st.Req.Limits.SortBytes()/sortedSize, maxList))
@@ -109,15 +108,15 @@ func (st *Stream) chooseWay(ctx context.Context) (byte, error) {
 	return byList, err
 }
 
-// ordered reports whether an index has the order that is asked for.
+// ordered reports whether an index has the requested order.
 func (st *Stream) ordered() bool {
 	keys := st.keys
 	return len(keys) == 1 && st.Req.Judge.SortsAll(keys) && !st.aliases && st.R.Scope != op.BaseObject && sorting.Ordered(st.Req.Snapshot, &keys[0])
 }
 
-// quicklyOrdered reports whether the first entry in order is soon found. In
-// reverse those without a value come first, and to know that there are none is
-// to look at all, unless the filter says so.
+// quicklyOrdered reports whether the first entry in order is found quickly. In reverse
+// order, entries without a value come first, and finding that there are none takes a look
+// at every entry, unless the filter rules them out.
 func (st *Stream) quicklyOrdered() bool {
 	k := &st.keys[0]
 	if !k.Reverse {
@@ -135,7 +134,7 @@ func (st *Stream) quicklyOrdered() bool {
 	return false
 }
 
-// withoutList is the way of a search that has too many entries for a list.
+// withoutList returns the way of a search that has too many entries for a list.
 func (st *Stream) withoutList() (byte, error) {
 	if st.ordered() {
 		return byIndex, nil
@@ -143,7 +142,7 @@ func (st *Stream) withoutList() (byte, error) {
 	return bySearch, st.unsorted(st.tooMany())
 }
 
-// unsorted gives up on sorting: the error, if the search must end for that.
+// unsorted continues without sorting, or returns an error if that must end the search.
 func (st *Stream) unsorted(e *results.SortError) error {
 	st.keys = nil
 	return results.Unsorted(st.Req, e)
@@ -167,7 +166,7 @@ func (st *Stream) runList(ctx context.Context) error {
 	return st.lookUp(ctx, ids)
 }
 
-// lookUp sends the entries of a part of a list.
+// lookUp reads and sends the entries with some ids.
 func (st *Stream) lookUp(ctx context.Context, ids []entry.ID) error {
 	for found, err := range st.Req.Snapshot.Results(ctx, ids, st.Query) {
 		if err != nil {
@@ -180,7 +179,7 @@ func (st *Stream) lookUp(ctx context.Context, ids []entry.ID) error {
 	return nil
 }
 
-// list returns the ids of all that the search finds, in order.
+// list returns the ids of all results, in order.
 func (st *Stream) list(ctx context.Context) ([]entry.ID, error) {
 	again := st.Out.Page != nil || st.Req.Controls.Vlv != nil
 	var key listKey
@@ -204,6 +203,6 @@ func (st *Stream) makeList(ctx context.Context) ([]entry.ID, error) {
 	if err := st.runQueries(ctx); err != nil {
 		return nil, err
 	}
-	st.Query = q // as it was before aliases led elsewhere
+	st.Query = q // reset what aliases have changed
 	return st.sorter.IDs(), nil
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A context is the revision whose list the client looks at, signed as cookies
-// are: views go on showing one state as long as the client gives it back.
+// viewContext returns a contextID: the revision of the list that the client looks at,
+// signed like a cookie. Views show one state as long as the client returns the contextID.
 func viewContext(key []byte, r table.Revision) []byte {
 	b := binary.BigEndian.AppendUint64(nil, uint64(r))
 	mac := hmac.New(sha256.New, key)
@@ -25,7 +25,7 @@ func viewContext(key []byte, r table.Revision) []byte {
 	return append(b, mac.Sum(nil)[:results.CookieMAC]...)
 }
 
-// viewRevision reads a context; 0: there is none.
+// viewRevision returns the revision in the request's contextID, or 0 if there is none.
 func viewRevision(req *request.Request, r *op.Search) (table.Revision, error) {
 	v := req.Controls.Vlv
 	if v == nil || v.Context == nil {
@@ -67,8 +67,8 @@ func (st *Stream) runView(ctx context.Context) error {
 	return nil
 }
 
-// target finds the entry that a view is around; behind the last, if the target
-// is a value that all are before.
+// target returns the index of the entry that a view is centred on. It is len(ids) if all
+// entries are before the target value.
 func (st *Stream) target(ctx context.Context, ids []entry.ID) (int, error) {
 	v := st.Req.Controls.Vlv
 	switch {
@@ -83,7 +83,7 @@ func (st *Stream) target(ctx context.Context, ids []entry.ID) (int, error) {
 	case v.Count == 0:
 		return v.Offset - 1, nil
 	}
-	// The client's idea of the list, scaled to ours and rounded (5).
+	// Scale the client's position to the real length of the list, and round (5).
 	scaled := (2*len(ids)*v.Offset + v.Count) / (2 * v.Count)
 	return max(scaled, 1) - 1, nil
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 )
 
-// Identity is who is bound. A nil one is anonymous.
+// Identity is the identity that is bound. Nil is anonymous.
 type Identity struct {
 	Name  *dn.Name
-	ID    entry.ID // entry.Root: there is no entry
+	ID    entry.ID // entry.Root: it has no entry
 	Admin bool
 
-	Bound  string // the mechanism that it is bound by, in lower case
+	Bound  string // mechanism of the bind, in lower case
 	limits atomic.Pointer[foundLimits]
 	asker  atomic.Pointer[access.Who]
 	Reset  atomic.Bool // the password must be changed before anything else
@@ -28,7 +28,7 @@ func (i *Identity) IsAdmin() bool { return i != nil && i.Admin }
 // HasEntry reports whether it has an entry.
 func (i *Identity) HasEntry() bool { return i != nil && i.ID != entry.Root }
 
-// DN is the authorization identity's name, "" for the anonymous.
+// DN returns the authorization identity's name, or "" if it is anonymous.
 func (i *Identity) DN() string {
 	if i == nil {
 		return ""
@@ -36,8 +36,8 @@ func (i *Identity) DN() string {
 	return i.Name.String()
 }
 
-// AuthzID is an authorization identity in the form of RFC 4513, 5.2.1.8, empty
-// for the anonymous.
+// AuthzID returns the authorization identity in the form of RFC 4513, 5.2.1.8. It is
+// empty if anonymous.
 func (i *Identity) AuthzID() []byte {
 	if i == nil {
 		return []byte{}
@@ -45,7 +45,7 @@ func (i *Identity) AuthzID() []byte {
 	return []byte("dn:" + i.Name.String())
 }
 
-// Mechanism is that of the bind, "" of the anonymous.
+// Mechanism returns the mechanism of the bind, or "" if it is anonymous.
 func (i *Identity) Mechanism() string {
 	if i == nil {
 		return ""
@@ -53,7 +53,7 @@ func (i *Identity) Mechanism() string {
 	return i.Bound
 }
 
-// Asker is the identity as access rules know it. It must not be nil.
+// Asker returns the identity as access rules know it. I must not be nil.
 func (i *Identity) Asker(r *access.Rules) *access.Who {
 	w := i.asker.Load()
 	if w == nil {

@@ -10,25 +10,24 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Limits bound what one operation, or one connection, may take. Zero is no
-// bound.
+// Limits bound what one operation or one connection may use. Zero means unlimited.
 type Limits struct {
 	Size        int           // entries of a search
 	Time        time.Duration // of a search
-	Candidates  int           // entries and rows that a search looks at
+	Candidates  int           // entries and rows that a search reads
 	Page        int           // entries of a page (RFC 2696) or of a list's view
 	SortMemory  int64         // bytes, of a sorted search
 	Outstanding int           // operations that run at once on a connection
 }
 
-// A LimitRule gives limits to some identities: "anonymous", "users" (whoever is
-// bound), "administrator", "dn:NAME" or "subtree:NAME".
+// A LimitRule sets the limits of some identities: "anonymous", "users" (every bound
+// identity), "administrator", "dn:NAME" or "subtree:NAME".
 type LimitRule struct {
 	Who string
 	Limits
 }
 
-// limitRule is a rule ready to use.
+// limitRule is a LimitRule ready to use.
 type limitRule struct {
 	matches func(i *Identity, name []dn.Norm) bool
 	limits  *Limits
@@ -36,8 +35,8 @@ type limitRule struct {
 
 var Unlimited Limits
 
-// limitRules prepares rules. Behind them come those for the administrator, who
-// has no limits, and for everyone else.
+// limitRules prepares rules. It appends one without limits for the administrator, and one
+// for everyone else.
 func limitRules(set *Settings, s *schema.Schema) ([]limitRule, error) {
 	rules := set.LimitRules
 	var prepared []limitRule
@@ -75,8 +74,8 @@ func limitedBy(who string, s *schema.Schema) (func(*Identity, []dn.Norm) bool, e
 	}, nil
 }
 
-// LimitsOf returns the limits of an identity: of the first rule that fits. It is
-// looked for once for each who binds and all settings.
+// LimitsOf returns the limits of an identity, which the first matching rule sets. It
+// caches them in the identity, for these settings.
 func (set *Settings) LimitsOf(i *Identity, s *schema.Schema) *Limits {
 	if i == nil {
 		return set.anonymous
@@ -89,7 +88,7 @@ func (set *Settings) LimitsOf(i *Identity, s *schema.Schema) *Limits {
 	return l
 }
 
-// foundLimits are those of an identity by some settings.
+// foundLimits are the limits of an identity under some settings.
 type foundLimits struct {
 	*Limits
 	of *Settings
@@ -99,7 +98,7 @@ func (set *Settings) findLimits(i *Identity, s *schema.Schema) *Limits {
 	var name []dn.Norm
 	if i != nil {
 		if parsed, err := i.Name.DN(); err == nil {
-			name, _ = parsed.Normalize(s) // nil fits no name
+			name, _ = parsed.Normalize(s) // nil matches no name
 		}
 	}
 	for _, r := range set.rules {
@@ -110,7 +109,7 @@ func (set *Settings) findLimits(i *Identity, s *schema.Schema) *Limits {
 	return &set.Limits
 }
 
-// SortBytes returns how much memory a sorted search may take.
+// SortBytes returns how much memory a sorted search may use.
 func (l *Limits) SortBytes() int64 {
 	if l.SortMemory == 0 {
 		return math.MaxInt64
@@ -118,13 +117,12 @@ func (l *Limits) SortBytes() int64 {
 	return l.SortMemory
 }
 
-// SortBytesText is the diagnostic of a search that takes more.
+// SortBytesText returns the diagnostic of a search that needs more.
 func (l *Limits) SortBytesText() string {
 	return fmt.Sprintf("too many entries for the limit on sort memory, %d bytes: narrow the search, or sort by one attribute that is indexed", l.SortMemory)
 }
 
-// Smaller is the smaller one of a client's and the server's limit, where zero
-// is none.
+// Smaller returns the smaller of a client's and the server's limit. Zero means no limit.
 func Smaller[T int | time.Duration](asked, most T) T {
 	if most > 0 && (asked == 0 || most < asked) {
 		return most

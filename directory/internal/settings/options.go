@@ -9,82 +9,84 @@ import (
 	"github.com/seed-4dac0d86/ldapd/monitor"
 )
 
-// Options of a directory; the zero Options are good.
+// Options of a directory. The zero Options are usable.
 type Options struct {
-	// Admin is the administrator's DN and AdminPassword their stored password
-	// (see package auth). Without both there is no administrator.
+	// Admin is the administrator's DN, and AdminPassword is the stored password (see
+	// package auth). Without both there is no administrator.
 	Admin         string
 	AdminPassword string
-	// AdminKeys are those of SCRAM of the administrator (RFC 5803), one a
-	// mechanism. Without one SCRAM does not let them in.
+	// AdminKeys are the administrator's SCRAM keys (RFC 5803), one for each mechanism.
+	// Mechanisms without a key refuse the administrator.
 	AdminKeys [][]byte
-	// Limits are those of whom none of LimitRules fits, except the
-	// administrator. The first rule that fits counts.
+	// Limits apply to identities that no rule of LimitRules matches, except the
+	// administrator. The first matching rule counts.
 	Limits     Limits
 	LimitRules []LimitRule
-	// Secret signs the cookies of paged results, and makes the salts that SCRAM
-	// shows to those who are not there. Servers of one store have the same one:
-	// see partition.Partition.Secret. Empty: a random one.
+	// Secret signs the cookies of paged results, and generates the salts that SCRAM sends
+	// for unknown names. Servers of one store share it: see partition.Partition.Secret.
+	// If it is empty, a random one is used.
 	Secret []byte
-	// Version of the server, for vendorVersion.
+	// Version is the server's version, for vendorVersion.
 	Version string
 	// Extensions are extended operations that the front end serves itself, for
 	// supportedExtension.
 	Extensions []string
 	// Passwords bounds the work with slow hashes; nil: auth.New(0, nil).
 	Passwords *auth.Passwords
-	// ClearPasswords says from where passwords are taken in clear. They are refused
-	// before anything is done with them.
+	// ClearPasswords states which clients may send passwords in clear. Others are refused
+	// before the password is used.
 	ClearPasswords ClearPasswords
-	// Mechanisms of SASL to offer where they work; those of SCRAM bring their
-	// -PLUS, and their keys are derived from new passwords. Nil: auth.DefaultMechanisms.
+	// Mechanisms are the SASL mechanisms to offer where they can be used. SCRAM ones add
+	// their -PLUS variants, and have keys derived from new passwords. Nil:
+	// auth.DefaultMechanisms.
 	Mechanisms []string
-	// PlainInClear offers PLAIN on connections that others may read along.
+	// PlainInClear offers PLAIN on connections that others may be able to read.
 	PlainInClear bool
-	// UpgradePasswords stores passwords that came in a bind anew, in the default
-	// scheme, if they are stored in clear or in a fast one; and derives the keys
-	// of SCRAM that they lack.
+	// UpgradePasswords has a successful bind store its password again in the default
+	// scheme, if it is stored in clear or in a fast scheme, and derive missing SCRAM
+	// keys.
 	UpgradePasswords bool
-	// Identities lead from names to entries; nil: auth.DefaultRules.
+	// Identities map names to entries; nil: auth.DefaultRules.
 	Identities []*auth.Rule
-	// Tokens verifies those of OAUTHBEARER; nil: it is not offered.
+	// Tokens verifies the tokens of OAUTHBEARER; nil: the mechanism is not offered.
 	Tokens *auth.Bearer
-	// Referral are the LDAP URLs, without a DN, of the servers that operations on names
-	// outside all naming contexts are referred to.
+	// Referral are LDAP URLs without a DN. Operations on names outside all naming
+	// contexts are referred to these servers.
 	Referral []string
-	// Log takes what a client is not told: the cause of a result other (80), and
-	// operations that take as long as Slow or longer (zero: none).
+	// Log receives what clients do not learn: the causes of results other (80), and
+	// operations that take at least as long as Slow (zero: none).
 	Log  *slog.Logger
 	Slow time.Duration
-	// Access takes a line for every connection's beginning and end and for every
-	// operation; nil: none.
+	// Access receives a line for the beginning and the end of every connection and for
+	// every operation; nil: none.
 	Access *slog.Logger
-	// Metrics count operations, and are shown by cn=monitor; nil: none.
+	// Metrics count operations and appear in cn=monitor; nil: none.
 	Metrics *monitor.Metrics
-	// Health says whether the server is live and ready, for the root DSE; nil: it is.
+	// Health reports whether the server is live and ready, for the root DSE; nil: it
+	// always is.
 	Health Health
-	// Observers are handed what is known of every operation when it ends.
+	// Observers receive the observation of every operation when it ends.
 	Observers []monitor.Observer
 }
 
-// Health says how a server is.
+// Health reports the health of a server.
 type Health interface {
 	IsLive() bool
 	IsReady(writes bool) bool
 }
 
-// ClearPasswords says from where passwords are taken in clear, that is neither in TLS
+// ClearPasswords states which clients may send passwords in clear, that is neither in TLS
 // nor over ldapi.
 type ClearPasswords int
 
-// From where passwords are taken in clear.
+// Clients that may send passwords in clear.
 const (
 	ClearFromAnywhere    ClearPasswords = iota
 	ClearFromThisMachine                // from loopback addresses
 	ClearFromNowhere
 )
 
-// EnsureDefaults sets what is not given.
+// EnsureDefaults sets the options that are unset.
 func (o *Options) EnsureDefaults() {
 	if len(o.Secret) == 0 {
 		o.Secret = make([]byte, 32)

@@ -1,5 +1,5 @@
-// Package settings has the options of a directory, checked and ready to use, and the
-// identities that limits are for.
+// Package settings holds the options of a directory, checked and ready to use, and the
+// identities that limits apply to.
 package settings
 
 import (
@@ -12,18 +12,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Settings are Options ready to use. They are replaced as a whole.
+// Settings are Options ready to use. They are replaced as a whole, never changed.
 type Settings struct {
 	Options
 	rules     []limitRule
 	anonymous *Limits
 	AdminName dn.DN
 	AdminKey  string // "": there is no administrator
-	// Watchers are all observers: those of the options, and what these ask for.
+	// Watchers are all observers: those of the options, and those that options such as
+	// Metrics and Access require.
 	Watchers []monitor.Observer
 }
 
-// New checks options.
+// New checks options and returns the Settings.
 func New(o Options, s *schema.Schema) (*Settings, error) {
 	set := &Settings{Options: o, Watchers: watchers(&o)}
 	var err error
@@ -55,7 +56,7 @@ func watchers(o *Options) []monitor.Observer {
 	return all
 }
 
-// ParseName reads a DN and returns the key by which names are compared.
+// ParseName parses a DN and returns the key by which names are compared.
 func ParseName(text string, s *schema.Schema) (dn.DN, string, error) {
 	name, err := dn.Parse(text)
 	if err != nil {
@@ -65,7 +66,7 @@ func ParseName(text string, s *schema.Schema) (dn.DN, string, error) {
 	return name, key, err
 }
 
-// NameKey returns what names are compared by.
+// NameKey returns the key by which names are compared.
 func NameKey(name dn.DN, s *schema.Schema) (string, error) {
 	norm, err := name.Normalize(s)
 	if err != nil {

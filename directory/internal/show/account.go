@@ -13,8 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// appendAccount adds what follows of an account from its failures and from policies. How
-// it is used, such as pwdFailureTime, is given by name only.
+// appendAccount adds account attributes that are computed from failures and policies.
+// Records of use, such as pwdFailureTime, are returned only if requested by name.
 func (v *View) appendAccount(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
 	sel, req := &v.selector, v.Req
 	if !sel.operational && len(sel.named) == 0 || req.IsPast() {
@@ -49,8 +49,8 @@ func (v *View) appendAccount(ctx context.Context, as []entry.Attribute, found *p
 	return as, nil
 }
 
-// appendUsable adds the account usable control to an entry, if it was asked for, the entry
-// has a password, and the requester may see whether the account is locked.
+// appendUsable adds the account usable control to an entry, if it was requested, the
+// entry has a password, and the requester may see whether the account is locked.
 func (v *View) appendUsable(ctx context.Context, controls []op.Control, found *partition.Result) ([]op.Control, error) {
 	req := v.Req
 	t := req.Known.Account.LockedTime

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// appendComputed adds the attributes that no entry stores: by name or "+".
+// appendComputed adds the attributes that are not stored, if requested by name or by "+".
 func (v *View) appendComputed(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
 	sel, req := &v.selector, v.Req
 	if !sel.operational && len(sel.named) == 0 {
@@ -43,15 +43,15 @@ func (v *View) appendComputed(ctx context.Context, as []entry.Attribute, found *
 	return v.appendContextCSN(ctx, as, found)
 }
 
-// isDear reports whether an attribute takes many reads, so that only its name selects it:
-// counting reads every child, and memberships are looked for in all groups.
+// isDear reports whether an attribute takes many reads, so that it must be requested by
+// name: counting reads every child, and memberships are looked for in all groups.
 func isDear(req *request.Request, t *schema.AttributeType) bool {
 	of, _ := membership.Is(req, t)
 	return of || t == req.Known.NumSubordinates
 }
 
-// appendContextCSN adds how far the directory's commits have come: a CSN a
-// writer, on the entries of naming contexts.
+// appendContextCSN adds contextCSN to the entries of naming contexts: the newest CSN of
+// each writer.
 func (v *View) appendContextCSN(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
 	req := v.Req
 	t := req.Known.ContextCSN
@@ -65,7 +65,7 @@ func (v *View) appendContextCSN(ctx context.Context, as []entry.Attribute, found
 	return append(as, entry.Attribute{Type: t, Values: CSNs(frontier)}), nil
 }
 
-// CSNs are the change sequence numbers of a frontier, as contextCSN has them.
+// CSNs returns the change sequence numbers of a frontier, as the values of contextCSN.
 func CSNs(f revision.Frontier) (values [][]byte) {
 	for _, r := range f {
 		values = append(values, revision.AppendCSN(nil, r))
@@ -98,7 +98,7 @@ func Computed(ctx context.Context, req *request.Request, t *schema.AttributeType
 	return [][]byte{strconv.AppendInt(nil, int64(n), 10)}, err
 }
 
-// hasChildren reports whether the requester sees an entry below another.
+// hasChildren reports whether the requester sees an entry right below another.
 func hasChildren(ctx context.Context, req *request.Request, at partition.Located) (bool, error) {
 	if req.Judge.SeesAll() {
 		return req.Snapshot.HasChildren(ctx, at.ID)

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// maxDereferenced bounds the names that are followed for one entry. One with
-// more goes without the control (draft-masarati-ldap-deref-00, 2.1).
+// maxDereferenced bounds the names that are followed for one entry. An entry with more is
+// returned without the control (draft-masarati-ldap-deref-00, 2.1).
 const maxDereferenced = 1000
 
 // derefSpec asks for attributes of the entries that an attribute names.
@@ -25,8 +25,7 @@ type derefSpec struct {
 	attributes []description
 }
 
-// description is an attribute description, looked up. Those of subtypes are
-// others (2.1).
+// description is a resolved attribute description. It does not stand for subtypes (2.1).
 type description struct {
 	text    string // the client's
 	typ     *schema.AttributeType
@@ -38,9 +37,9 @@ func describe(text string, s *schema.Schema) description {
 	return description{text, t, entry.SortOptions(options)}
 }
 
-// describeAll looks up what a request asks for. It leaves out attributes whose values are
-// no names, and of what to show those that are unknown, which have no values, and
-// secrets, which have none to show.
+// describeAll resolves the requested specifications. It drops those whose attribute does
+// not hold names. Of the attributes to return it drops unknown ones, which have no
+// values, and secrets.
 func describeAll(asked []control.DerefSpec, s *schema.Schema) (all []derefSpec) {
 	for i := range asked {
 		x := derefSpec{attribute: describe(asked[i].Attribute, s)}
@@ -64,9 +63,8 @@ func (d *description) values(e *entry.Entry) [][]byte {
 	return nil
 }
 
-// dereferenced returns the control that goes with an entry: what the entries have
-// that it names. An entry that is not there looks like one that has nothing to
-// show.
+// dereferenced returns the control for an entry, with attributes of the entries that it
+// names. A named entry that does not exist looks like one without these attributes.
 func (v *View) dereferenced(ctx context.Context, found *partition.Result) ([]op.Control, error) {
 	e, err := v.shownEntry(ctx, found)
 	if err != nil {
@@ -93,7 +91,7 @@ func (v *View) dereferenced(ctx context.Context, found *partition.Result) ([]op.
 	return []op.Control{{OID: control.OIDDereference, Value: d.Encode()}}, nil
 }
 
-// of returns the attributes that an entry has values of; nil: there is no entry.
+// of returns the requested attributes that an entry has values of. Named may be nil.
 func (spec *derefSpec) of(named *entry.Entry) (attributes []op.PartialAttribute) {
 	if named == nil {
 		return nil
@@ -106,7 +104,7 @@ func (spec *derefSpec) of(named *entry.Entry) (attributes []op.PartialAttribute)
 	return attributes
 }
 
-// named reads the entry that a value names; nil: there is none.
+// named reads the entry that a value names, or nil if there is none.
 func (v *View) named(ctx context.Context, spec *derefSpec, value []byte) (*entry.Entry, error) {
 	name, err := dn.Parse(string(value))
 	if err != nil {
@@ -133,7 +131,7 @@ func (v *View) named(ctx context.Context, spec *derefSpec, value []byte) (*entry
 	return nil, nil
 }
 
-// shownEntry returns an entry with what the client may be shown of it.
+// shownEntry returns an entry with only what the client may be shown.
 func (v *View) shownEntry(ctx context.Context, found *partition.Result) (*entry.Entry, error) {
 	if v.Req.Judge.ReadsAll() {
 		return found.Entry, nil

@@ -7,11 +7,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// matched are the tests of a values return filter (RFC 3876): a value is sent if any of
-// them matches it. Nil: there is no filter.
+// matched are the tests of a values return filter (RFC 3876). A value is sent if any of
+// them matches it. Nil means no filter.
 type matched []*filter.Test
 
-// newMatched returns those that a request asks for.
+// newMatched returns the tests that a request asks for.
 func newMatched(req *request.Request) matched {
 	if req.Controls.Matched == nil {
 		return nil
@@ -19,8 +19,8 @@ func newMatched(req *request.Request) matched {
 	return filters.PrepareItems(req, req.Controls.Matched.Items)
 }
 
-// apply keeps of attributes to be sent the values that match; an attribute stays,
-// if need be without any (RFC 3876, 2).
+// apply removes values that do not match. It keeps attributes without any values left
+// (RFC 3876, 2).
 func (m matched) apply(attributes []entry.Attribute) {
 	if m == nil {
 		return

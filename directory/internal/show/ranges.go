@@ -12,12 +12,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Values in ranges, as Active Directory serves them: "member;range=0-1499" asks
-// for the first 1500 values, "range=1500-*" for those from there on. The answer
-// says which it has; with "*" at its end there are no more. Nobody gets ranges
-// who does not ask for them.
+// Ranges of values as in Active Directory: "member;range=0-1499" requests the first 1500
+// values, "range=1500-*" those from index 1500 on. The option in the response states
+// which values these are; if it ends in "*" there are no more. Only clients that ask for
+// ranges get them.
 
-// ranged asks for some values of one description.
+// ranged requests a range of the values of one description.
 type ranged struct {
 	typ     *schema.AttributeType
 	options string
@@ -25,10 +25,10 @@ type ranged struct {
 	size    int
 }
 
-// rangeSize bounds the values of one range: who wants more asks again.
+// rangeSize bounds the values of one range. A client that wants more asks again.
 const rangeSize = 1500
 
-// cutRange takes a range out of the options of a description.
+// cutRange cuts a range off the options of a description.
 func cutRange(options string) (rest string, from, size int, ok bool) {
 	var kept []string
 	for _, o := range strings.Split(options, ";") {
@@ -51,8 +51,8 @@ func cutRange(options string) (rest string, from, size int, ok bool) {
 	return strings.Join(kept, ";"), from, size, ok
 }
 
-// addRange asks for a range; false: the description has none. One that is
-// malformed, or of a secret, asks for nothing.
+// addRange adds a request for a range. It returns false if the description has none. A
+// range that is malformed, or of a secret, selects nothing.
 func (s *selector) addRange(t *schema.AttributeType, options string) bool {
 	if !strings.Contains(strings.ToLower(options), "range=") {
 		return false
@@ -63,8 +63,8 @@ func (s *selector) addRange(t *schema.AttributeType, options string) bool {
 	return true
 }
 
-// appendRanges appends the ranges of an entry's values that are asked for. Of
-// attributes with very many the others are not read.
+// appendRanges appends the requested ranges of an entry's values. Of attributes with very
+// many values it reads only these.
 func (v *View) appendRanges(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
 	for _, r := range v.selector.ranged {
 		values, more, err := v.valueRange(ctx, &r, found)
@@ -83,7 +83,7 @@ func (v *View) appendRanges(ctx context.Context, as []entry.Attribute, found *pa
 	return as, nil
 }
 
-// valueRange returns the values of a range among those that the requester may be shown.
+// valueRange returns a range of the values that the requester may be shown.
 func (v *View) valueRange(ctx context.Context, r *ranged, found *partition.Result) (values [][]byte, more bool, err error) {
 	all, err := v.Req.Judge.ShowsAll(ctx, found, r.typ, r.options)
 	if err != nil {

@@ -12,9 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
 
-// Rules returns the access rules that stand at an entry, in the state that the request
-// reads, if the requester may be shown them; those of the whole directory stand at
-// entry.Root.
+// Rules returns the access rules at an entry, in the state that the request reads, if the
+// requester may be shown them. The rules of the whole directory are at entry.Root.
 func Rules(ctx context.Context, req *request.Request, name *dn.Name, e *entry.Entry) ([][]byte, error) {
 	rules, err := rulesOf(ctx, req)
 	here := func(r partition.AccessRule) bool { return r.Place == e.ID }
@@ -35,7 +34,7 @@ func rulesOf(ctx context.Context, req *request.Request) ([]partition.AccessRule,
 	return req.Snapshot.Access().Rules, nil
 }
 
-// appendRules adds the access rules of an entry, by name or "+".
+// appendRules adds the access rules of an entry, if requested by name or by "+".
 func (v *View) appendRules(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
 	t := v.Req.Known.AccessRule
 	if t == nil || !v.selector.operational && !v.selector.asks(t) {

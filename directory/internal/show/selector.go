@@ -7,16 +7,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A selector is the attributes that a search asks for (RFC 4511, 4.5.1.8),
-// looked up once a request.
+// A selector holds the attributes that a search requests (RFC 4511, 4.5.1.8), resolved
+// once for each request.
 type selector struct {
-	user        bool // "*", or nothing asked for
-	operational bool // "+" (RFC 3673), which leaves out what is secret
+	user        bool // "*", or no attributes requested
+	operational bool // "+" (RFC 3673), which does not include secrets
 	named       []named
-	ranged      []ranged // asked for in ranges of values
+	ranged      []ranged // requested in ranges of values
 }
 
-// named asks for a type, its subtypes and their options (RFC 4512, 2.5.3).
+// named requests a type, its subtypes and their options (RFC 4512, 2.5.3).
 type named struct {
 	Type    *schema.AttributeType
 	Options string
@@ -29,8 +29,8 @@ func (s *selector) reset() {
 	s.named, s.ranged = s.named[:0], s.ranged[:0]
 }
 
-// resolve looks up what was asked for. Unknown names are ignored, and "1.1"
-// needs nothing: alone it leaves a selector that selects nothing.
+// resolve resolves the requested attributes. It ignores unknown names. "1.1" needs no
+// code: alone it leaves a selector that selects nothing.
 func (s *selector) resolve(attributes []string, sch *schema.Schema) {
 	s.reset()
 	s.user = len(attributes) == 0
@@ -54,7 +54,7 @@ func (s *selector) resolve(attributes []string, sch *schema.Schema) {
 	}
 }
 
-// addClass asks for all attributes of a class (RFC 4529).
+// addClass requests all attributes of a class (RFC 4529).
 func (s *selector) addClass(a string, sch *schema.Schema) {
 	name, options, _ := strings.Cut(a, ";")
 	c := sch.Class(name)
@@ -80,7 +80,7 @@ func (s *selector) addTypes(c *schema.ObjectClass, options string) {
 	}
 }
 
-// wantsSecret reports whether a secret attribute is asked for.
+// wantsSecret reports whether a secret attribute is requested.
 func (s *selector) wantsSecret() bool {
 	if s.user {
 		return true
@@ -119,7 +119,7 @@ func (s *selector) selects(a *entry.Attribute) bool {
 	return false
 }
 
-// apply appends the selected ones of the attributes to buf, in their order.
+// apply appends the selected attributes to buf, in their order.
 func (s *selector) apply(buf, all []entry.Attribute) []entry.Attribute {
 	for i := range all {
 		if s.selects(&all[i]) {

@@ -1,6 +1,6 @@
-// Package show makes of an entry what its client sees: the attributes that were asked for,
-// with those that are computed, shared or of other entries, and without values that are
-// not to be sent.
+// Package show turns a found entry into what its client sees: it selects the requested
+// attributes, adds computed and shared ones and those of other entries, and drops values
+// that must not be sent.
 package show
 
 import (
@@ -15,28 +15,28 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A View is what the client of a search is shown of the entries of a state. It is the
-// only place where an entry that was found becomes what the client sees.
+// A View determines what the client of a search sees of the entries of a state. No other
+// code turns a found entry into what the client sees.
 type View struct {
 	asked
-	// Buffers that are used again: sinks encode before they return.
+	// Buffers, which are reused: sinks encode before they return.
 	selector selector
 	found    op.SearchEntry
 	selected []entry.Attribute
 	types    []*schema.AttributeType
 }
 
-// asked is what a client asks to see of which state, except the attributes' names.
+// asked is what a client asks to see, except the names of attributes, and of which state.
 type asked struct {
 	Req         *request.Request
 	typesOnly   bool
-	Stored      bool            // leaves out what is computed or shared
+	Stored      bool            // leave out computed and shared attributes
 	Shared      *collective.Set // nil if there are none
 	matched     matched
 	dereference []derefSpec
 }
 
-// Open looks up what the client asks to see, under the schema of the state that the
+// Open resolves what the client asks to see, under the schema of the state that the
 // request reads.
 func (v *View) Open(req *request.Request, attributes []string, typesOnly bool) {
 	v.Req, v.typesOnly = req, typesOnly
@@ -45,7 +45,7 @@ func (v *View) Open(req *request.Request, attributes []string, typesOnly bool) {
 	v.dereference = describeAll(req.Controls.Dereference, req.Schema)
 }
 
-// Release lets go of all but the buffers.
+// Release drops all references, but keeps the buffers.
 func (v *View) Release() {
 	clear(v.selected[:cap(v.selected)])
 	v.selector.reset()
@@ -53,8 +53,8 @@ func (v *View) Release() {
 	v.selected, v.types = v.selected[:0], v.types[:0]
 }
 
-// Query returns a query that reads of entries what the view shows of them, and by which
-// it puts them in order.
+// Query returns a query that reads what the view shows of entries, and what they are
+// sorted by.
 func (v *View) Query(keys []partition.SortKey) partition.Query {
 	req := v.Req
 	q := partition.Query{
@@ -68,7 +68,7 @@ func (v *View) Query(keys []partition.SortKey) partition.Query {
 	return q
 }
 
-// only lists the types that are needed of an entry with very many values; nil is all of
+// only returns the types needed from an entry with very many values. Nil means all of
 // them.
 func (v *View) only(keys []partition.SortKey) []*schema.AttributeType {
 	if v.selector.user || v.selector.operational {
@@ -92,8 +92,8 @@ func (v *View) only(keys []partition.SortKey) []*schema.AttributeType {
 	return v.types
 }
 
-// Entry returns what the client sees of an entry, with controls. It is good until the
-// next one.
+// Entry returns what the client sees of an entry, with controls. It is valid until the
+// next call.
 func (v *View) Entry(ctx context.Context, found *partition.Result, controls []op.Control) (_ *op.SearchEntry, err error) {
 	own := found.Entry.Attributes
 	if v.Shared != nil && !v.Stored {
@@ -129,7 +129,7 @@ func (v *View) Entry(ctx context.Context, found *partition.Result, controls []op
 	return v.show(found.Name, attributes, controls), nil
 }
 
-// Unstored returns what the client sees of an entry that no store has.
+// Unstored returns what the client sees of an entry that is not stored.
 func (v *View) Unstored(name *dn.Name, e *entry.Entry) *op.SearchEntry {
 	return v.show(name, v.selector.apply(v.selected[:0], e.Attributes), nil)
 }

@@ -20,14 +20,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// The changelog (draft-good-ldap-changelog-04): what was committed, as entries
-// below cn=changelog, made of the journal as they are asked for. A change number
-// is the revision of the commit, so all servers have the same, in the same order,
-// without counting. A commit that changed several entries has an entry each, of
-// one number: the second and later ones have a changeOrdinal in their name too.
+// The changelog (draft-good-ldap-changelog-04) shows commits as entries below
+// cn=changelog. They are built from the journal when requested. A change number is the
+// revision of the commit, so all servers have the same numbers in the same order, without
+// counting. A commit that changed several entries has an entry for each, with the same
+// number. The second and later ones have a changeOrdinal in their names too.
 const changelogName = "cn=changelog"
 
-// theChangelog serves them.
+// theChangelog serves the changelog.
 type theChangelog struct{}
 
 func (theChangelog) holds(name dn.DN) bool { return endsIn(name, "changelog") }
@@ -49,8 +49,8 @@ func (theChangelog) Search(ctx context.Context, req *request.Request, name dn.DN
 	})
 }
 
-// settledState returns the state up to which the changelog tells: nothing can be
-// committed any more at or below it.
+// settledState returns the state up to which the changelog shows commits. At or below its
+// revision nothing can be committed any more.
 func settledState(ctx context.Context, req *request.Request, p *results.Page) (*partition.Snapshot, error) {
 	if p.GoesOn() {
 		return req.Server.Part.At(ctx, p.Revision)
@@ -58,7 +58,7 @@ func settledState(ctx context.Context, req *request.Request, p *results.Page) (*
 	return changes.Settled(ctx, req.Server.Part)
 }
 
-// changelog is a search of it under way.
+// changelog is a search of the changelog.
 type changelog struct{ *listing }
 
 func (l *changelog) run(ctx context.Context, name dn.DN) error {
@@ -76,11 +76,11 @@ func (l *changelog) run(ctx context.Context, name dn.DN) error {
 	return l.list(ctx)
 }
 
-// list offers what the filter lets be in, which it tells by numbers.
+// list offers the changes in the range of numbers that the filter allows.
 func (l *changelog) list(ctx context.Context) error {
 	first, last := numbers(l.r.Filter)
 	first = max(first, past.Horizon(l.req.Server.Part)+1)
-	had := -1 // the last change of the first commit that an earlier page had
+	had := -1 // last ordinal of the first commit that an earlier page has shown
 	if position, skip, ok := l.start(); ok {
 		if len(position) != 8 {
 			return results.ErrCookie
@@ -106,13 +106,13 @@ func (l *changelog) list(ctx context.Context) error {
 	return nil
 }
 
-// one offers one entry by its name.
+// one offers the entry with a name.
 func (l *changelog) one(ctx context.Context, name dn.DN) error {
 	missing := &op.Result{Code: op.NoSuchObject, MatchedDN: changelogName, Diagnostic: "the changelog has no such entry"}
 	var number table.Revision
 	for _, a := range name[0] {
 		if strings.EqualFold(a.Type, "changeNumber") {
-			n, _ := strconv.ParseUint(string(a.Value), 10, 63) // 0 is nobody's
+			n, _ := strconv.ParseUint(string(a.Value), 10, 63) // no commit has number 0
 			number = table.Revision(n)
 		}
 	}
@@ -137,12 +137,12 @@ func (l *changelog) one(ctx context.Context, name dn.DN) error {
 	return missing
 }
 
-// offerChange offers an entry whose place is a revision and a number there.
+// offerChange offers an entry. Its position is a revision and the number within that.
 func (l *changelog) offerChange(v *Entry, at table.Revision, number int) error {
 	return l.offer(v, binary.BigEndian.AppendUint64(nil, uint64(at)), number)
 }
 
-// numbers returns the first and the last change number that a filter can be true of.
+// numbers returns the first and the last change number for which a filter can be true.
 func numbers(f filter.Filter) (first, last table.Revision) {
 	first, last = 1, revision.Last
 	switch f := f.(type) {
@@ -167,8 +167,8 @@ func numbers(f filter.Filter) (first, last table.Revision) {
 	return first, last
 }
 
-// changeNumber reads the assertion of a test; false: it is about something else,
-// or is not in the range that numbers are in, and the test itself will find out.
+// changeNumber returns the change number in a test. It returns false if the test is about
+// another attribute, or the number is out of range; the test itself then decides.
 func changeNumber(attribute string, value []byte) (table.Revision, bool) {
 	if !strings.EqualFold(attribute, "changeNumber") && attribute != "2.16.840.1.113730.3.1.5" {
 		return 0, false
@@ -177,12 +177,12 @@ func changeNumber(attribute string, value []byte) (table.Revision, bool) {
 	return table.Revision(n), err == nil && n > 0
 }
 
-// top is the entry that the others stand below.
+// top returns the entry cn=changelog.
 func (l *changelog) top() *Entry {
 	return newEntry(l.req, changelogName, "applicationProcess", "cn", "changelog")
 }
 
-// entry is a change as an entry.
+// entry returns the entry for a change.
 func (l *changelog) entry(c *history.Change) *Entry {
 	number := strconv.FormatUint(uint64(c.Revision), 10)
 	rdn, ordinal := "changeNumber="+number, ""

@@ -10,18 +10,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// ConfigName is the name of the entry that has the access rules of the whole directory.
+// ConfigName is the name of the entry that holds the access rules of the whole directory.
 const ConfigName = "cn=config"
 
-// theConfig serves it.
+// theConfig serves that entry.
 type theConfig struct{}
 
 func (theConfig) holds(name dn.DN) bool { return endsIn(name, "config") }
 
-// serves implements Source: a name below it is looked for in the tree, in vain.
+// serves implements Source. A name below the entry is looked up in the tree, which has
+// none.
 func (theConfig) serves(base dn.DN, _ op.Scope) bool { return IsConfig(base) }
 
-// IsConfig reports whether a name is that of the entry.
+// IsConfig reports whether a name is ConfigName.
 func IsConfig(name dn.DN) bool { return len(name) == 1 && endsIn(name, "config") }
 
 func (theConfig) Search(ctx context.Context, req *request.Request, _ dn.DN, r *op.Search, sink op.Sink) error {
@@ -42,10 +43,11 @@ func (theConfig) refusal() string {
 	return "of " + ConfigName + " only the access rules can be changed, by a modify"
 }
 
-// errNoConfig answers whoever does not see the entry.
+// errNoConfig is the answer to requesters who do not see the entry.
 var errNoConfig = &op.Result{Code: op.NoSuchObject, Diagnostic: "no entry " + ConfigName}
 
-// Config is the entry with what the requester sees of it; nil: they see nothing.
+// Config returns the entry with what the requester sees of it, or nil if they do not see
+// it.
 func Config(ctx context.Context, req *request.Request) (*Entry, error) {
 	v := newEntry(req, ConfigName, "directoryConfiguration", "cn", "config", "hasSubordinates", "FALSE")
 	seen, err := req.Judge.SeesUnstored(ctx, v.Name, &v.Entry)

@@ -10,16 +10,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// Below cn=monitor stands what exporters ask OpenLDAP's slapd for, and in cn=monitor and
-// cn=snmp,cn=monitor what they ask 389-ds for, under the names of these.
+// Below cn=monitor are the counters that exporters read from OpenLDAP's slapd. cn=monitor
+// itself and cn=snmp,cn=monitor have those that they read from 389-ds. All have the names
+// that these servers use.
 
-// names of operations as slapd has them.
+// slapdNames are the names of operations in slapd.
 var slapdNames = map[monitor.Operation]string{
 	monitor.Bind: "Bind", monitor.Unbind: "Unbind", monitor.Search: "Search", monitor.Compare: "Compare", monitor.Add: "Add",
 	monitor.Modify: "Modify", monitor.Delete: "Delete", monitor.ModifyDN: "Modrdn", monitor.Abandon: "Abandon", monitor.Extended: "Extended",
 }
 
-// addTotals adds to the entry cn=monitor what 389-ds has there.
+// addTotals adds to the entry cn=monitor the attributes that 389-ds has there.
 func addTotals(req *request.Request, top *Entry, r *monitor.Report) {
 	initiated, completed := r.Operations()
 	top.addClass(req, "extensibleObject")
@@ -35,7 +36,8 @@ func addTotals(req *request.Request, top *Entry, r *monitor.Report) {
 	top.add(req.Schema, "startTime", generalized(r.Started))
 }
 
-// counted is what slapd has below cn=monitor, and 389-ds in cn=snmp,cn=monitor.
+// counted returns the entries that slapd has below cn=monitor, and 389-ds's
+// cn=snmp,cn=monitor.
 func counted(req *request.Request, r *monitor.Report) (all []*Entry) {
 	group := func(cn string, class string, children []child) {
 		name := "cn=" + cn + "," + monitorName
@@ -104,7 +106,7 @@ func (v *Entry) addCounts(req *request.Request, pairs ...any) {
 	}
 }
 
-// addClass adds an object class to those that the entry has.
+// addClass adds an object class to the entry.
 func (v *Entry) addClass(req *request.Request, class string) {
 	for i := range v.Entry.Attributes {
 		if a := &v.Entry.Attributes[i]; a.Type == req.Known.ObjectClass {
@@ -113,7 +115,7 @@ func (v *Entry) addClass(req *request.Request, class string) {
 	}
 }
 
-// snmp is what 389-ds has in cn=snmp,cn=monitor, as RFC 2605 names it.
+// snmp returns the entry cn=snmp,cn=monitor of 389-ds, with the names of RFC 2605.
 func snmp(req *request.Request, r *monitor.Report) *Entry {
 	v := newEntry(req, "cn=snmp,"+monitorName, "monitorContainer", "cn", "snmp")
 	v.addClass(req, "extensibleObject")

@@ -4,5 +4,5 @@ package virtual
 
 import "math"
 
-// maxFiles is how many files and connections the process may have open.
+// maxFiles returns how many files and connections the process may have open.
 func maxFiles() int64 { return math.MaxInt32 }

@@ -4,7 +4,7 @@ package virtual
 
 import "syscall"
 
-// maxFiles is how many files and connections the process may have open.
+// maxFiles returns how many files and connections the process may have open.
 func maxFiles() int64 {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {

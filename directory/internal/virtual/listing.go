@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// A listing is a search under way among many entries that no store has. Only the
-// administrator sees them.
+// A listing is a search among many entries that are not stored. Only the administrator
+// sees them.
 type listing struct {
 	req    *request.Request
 	r      *op.Search
@@ -21,8 +21,8 @@ type listing struct {
 	filter filter.Resolved
 }
 
-// list runs a search of a listing, which is called what: state opens what its pages
-// show, run offers the entries.
+// list runs a search of a listing. What names the listing in diagnostics, state opens the
+// state that its pages show, and run offers the entries.
 func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink, what string,
 	state func(context.Context, *results.Page) (*partition.Snapshot, error), run func(context.Context, *listing) error) error {
 	switch {
@@ -52,7 +52,7 @@ func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink,
 	return l.out.Finish(run(ctx, l))
 }
 
-// refuseOrder says of a sort control that a listing has an order of its own.
+// refuseOrder refuses a sort control, because a listing has an order of its own.
 func refuseOrder(req *request.Request, what string) error {
 	keys, err := results.ResolveOrder(req)
 	if err != nil || keys == nil {
@@ -61,7 +61,7 @@ func refuseOrder(req *request.Request, what string) error {
 	return results.Unsorted(req, &results.SortError{Code: op.UnwillingToPerform, Text: what + " has an order of its own"})
 }
 
-// start returns where an earlier page ended; ok says that there is one.
+// start returns where the previous page ended. Ok is false if there was none.
 func (l *listing) start() (position []byte, skip int, ok bool) {
 	p := l.out.Page
 	if !p.GoesOn() {
@@ -70,7 +70,7 @@ func (l *listing) start() (position []byte, skip int, ok bool) {
 	return p.After, p.Skip, true
 }
 
-// offer sends an entry if the filter finds it. The next page goes on behind its
+// offer sends an entry if the filter matches it. The next page continues after its
 // position.
 func (l *listing) offer(v *Entry, position []byte, skip int) error {
 	if !v.matches(l.req, l.filter) {
@@ -85,8 +85,8 @@ func (l *listing) offer(v *Entry, position []byte, skip int) error {
 	return l.out.Unstored(v.Name, &v.Entry)
 }
 
-// offerBelow offers those of some entries, which stand in the order of a tree, that
-// are in the scope of a base.
+// offerBelow offers the entries in the scope of a base. The entries must be in tree
+// order.
 func (l *listing) offerBelow(base dn.DN, entries []*Entry) error {
 	wanted, err := base.Normalize(l.req.Schema)
 	if err != nil {
@@ -120,7 +120,7 @@ func (l *listing) offerBelow(base dn.DN, entries []*Entry) error {
 	return nil
 }
 
-// shared is how many names two DNs have in common, from the root on.
+// shared returns the number of RDNs that two DNs have in common, from the root on.
 func shared(a, b []dn.Norm) (n int) {
 	for n < min(len(a), len(b)) && a[len(a)-1-n] == b[len(b)-1-n] {
 		n++
@@ -128,7 +128,7 @@ func shared(a, b []dn.Norm) (n int) {
 	return n
 }
 
-// covers reports whether a scope has what is some levels below its base.
+// covers reports whether a scope includes an entry some levels below its base.
 func covers(scope op.Scope, levels int) bool {
 	switch scope {
 	case op.BaseObject:

@@ -15,14 +15,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 )
 
-// Below cn=monitor stands what the servers of the store publish of themselves, as
-// `ldapd cluster` shows it: read anew for every search, in one row.
+// Below cn=monitor is what the servers of the store publish about themselves, as `ldapd
+// cluster` shows it. Every search reads it again, from one row.
 const (
 	monitorName = "cn=monitor"
 	clusterName = "cn=cluster," + monitorName
 )
 
-// theMonitor serves them.
+// theMonitor serves these entries.
 type theMonitor struct{}
 
 func (theMonitor) holds(name dn.DN) bool { return endsIn(name, "monitor") }
@@ -46,7 +46,7 @@ func (theMonitor) Search(ctx context.Context, req *request.Request, name dn.DN, 
 	})
 }
 
-// monitored is what the servers tell, as entries.
+// monitored returns the entries for what the servers publish.
 func monitored(req *request.Request, c *monitor.Cluster) []*Entry {
 	cluster := newEntry(req, clusterName, "monitorCluster", "cn", "cluster",
 		"clusterNewest", c.Newest, "clusterSettled", c.Low, "clusterFloor", generalized(c.Floor), "clusterConfig", c.Config)

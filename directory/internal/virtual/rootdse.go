@@ -15,8 +15,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
 
-// theRootDSE serves the entry that says what the server can do (RFC 4512, 5.1). It is
-// seen by base searches only.
+// theRootDSE serves the root DSE, which describes what the server supports (RFC 4512,
+// 5.1). Only base searches find it.
 type theRootDSE struct{}
 
 func (theRootDSE) holds(name dn.DN) bool { return len(name) == 0 }
@@ -40,7 +40,7 @@ func (theRootDSE) refusal() string {
 // supportedExtensions are the extended operations that the directory serves.
 var supportedExtensions = []string{control.OIDPasswordModify, control.OIDWhoAmI}
 
-// Features that work (supportedFeatures).
+// supportedFeatures are the values of supportedFeatures.
 var supportedFeatures = []string{
 	"1.3.6.1.1.14",           // modify-increment, RFC 4525
 	"1.3.6.1.4.1.4203.1.5.1", // all operational attributes, RFC 3673
@@ -50,7 +50,7 @@ var supportedFeatures = []string{
 	"1.3.6.1.4.1.4203.1.5.5", // language ranges, RFC 3866
 }
 
-// RootDSE returns what the server can do as an entry; attributes are those asked for.
+// RootDSE returns the root DSE. Attributes are the requested ones.
 func RootDSE(req *request.Request, attributes []string) *Entry {
 	v := &Entry{}
 	add := func(name string, values ...string) { v.add(req.Schema, name, values...) }
@@ -82,8 +82,8 @@ func RootDSE(req *request.Request, attributes []string) *Entry {
 	return v
 }
 
-// asksHealth reports whether it is asked by name how the server is: nobody else waits for
-// the answer.
+// asksHealth reports whether the server's health is requested by name. Other requests do
+// not wait for it.
 func asksHealth(attributes []string) bool {
 	return slices.ContainsFunc(attributes, func(a string) bool {
 		return strings.EqualFold(a, "alive") || strings.EqualFold(a, "healthy")

@@ -1,5 +1,5 @@
-// Package virtual serves the entries that are in no tree: the root DSE, the subschema, the
-// changelog and the monitor.
+// Package virtual serves the entries that are not in the tree: the root DSE, the
+// subschema, cn=config, the changelog and the monitor.
 package virtual
 
 import (
@@ -17,25 +17,25 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Source serves entries that are in no tree: they are made as they are asked for.
+// A Source serves entries that are not in the tree. It builds them when they are
+// requested.
 type Source interface {
-	// holds reports whether a name is that of one of its entries, or of what would be
-	// below them.
+	// holds reports whether a name is that of one of its entries, or would be below one.
 	holds(name dn.DN) bool
-	// serves reports whether a search from a base goes to it.
+	// serves reports whether the source runs searches with this base and scope.
 	serves(base dn.DN, scope op.Scope) bool
 	// Search runs a search.
 	Search(ctx context.Context, req *request.Request, base dn.DN, r *op.Search, sink op.Sink) error
-	// find returns the entry of a name for what is asked of one entry; nil: it is as if
-	// there were none.
+	// find returns the entry with a name, for operations on a single entry. If it returns
+	// nil, the operation looks in the tree.
 	find(ctx context.Context, req *request.Request, name dn.DN) (*Entry, error)
-	// refusal says why nothing can be written there.
+	// refusal returns why its entries cannot be changed.
 	refusal() string
 }
 
 var sources = []Source{theRootDSE{}, theSubschema{}, theConfig{}, theChangelog{}, theMonitor{}}
 
-// Lookup returns the source that a search from a base goes to; nil: it goes to
+// Lookup returns the source for searches with this base and scope, or nil if they are of
 // the tree.
 func Lookup(base dn.DN, scope op.Scope) Source {
 	for _, s := range sources {
@@ -46,8 +46,8 @@ func Lookup(base dn.DN, scope op.Scope) Source {
 	return nil
 }
 
-// Named returns the entry of a name that is in no tree; nil: it is looked for in
-// the tree.
+// Named returns the entry with a name if it is not in the tree. If it returns nil, the
+// entry may be in the tree.
 func Named(ctx context.Context, req *request.Request, name dn.DN) (*Entry, error) {
 	if s := Lookup(name, op.BaseObject); s != nil {
 		return s.find(ctx, req, name)
@@ -55,7 +55,7 @@ func Named(ctx context.Context, req *request.Request, name dn.DN) (*Entry, error
 	return nil, nil
 }
 
-// holder returns the source that a name belongs to; nil: it belongs to the tree.
+// holder returns the source that a name belongs to, or nil if it belongs to the tree.
 func holder(name dn.DN) Source {
 	for _, s := range sources {
 		if s.holds(name) {
@@ -68,7 +68,7 @@ func holder(name dn.DN) Source {
 // Holds reports whether a name belongs to a source.
 func Holds(name dn.DN) bool { return holder(name) != nil }
 
-// RefuseWrite keeps writes off names that are not the tree's.
+// RefuseWrite returns an error if a name does not belong to the tree.
 func RefuseWrite(name dn.DN) error {
 	if s := holder(name); s != nil {
 		return op.Errorf(op.UnwillingToPerform, "%s", s.refusal())
@@ -76,7 +76,8 @@ func RefuseWrite(name dn.DN) error {
 	return nil
 }
 
-// RefuseBelow keeps entries from being moved below one that is in no tree.
+// RefuseBelow returns an error if an entry must not be moved below superior, because that
+// is not in the tree.
 func RefuseBelow(superior dn.DN) error {
 	if Lookup(superior, op.SingleLevel) == nil {
 		return nil
@@ -84,7 +85,7 @@ func RefuseBelow(superior dn.DN) error {
 	return op.Errorf(op.UnwillingToPerform, "nothing can stand below %s", superior)
 }
 
-// endsIn reports whether a name is cn=VALUE or of an entry below it.
+// endsIn reports whether a name is cn=VALUE or below it.
 func endsIn(name dn.DN, value string) bool {
 	if len(name) == 0 || len(name[len(name)-1]) != 1 {
 		return false
@@ -94,15 +95,15 @@ func endsIn(name dn.DN, value string) bool {
 		(strings.EqualFold(a.Type, "cn") || strings.EqualFold(a.Type, "commonName") || a.Type == "2.5.4.3")
 }
 
-// An Entry is an entry that no store has.
+// An Entry is an entry that is not stored.
 type Entry struct {
 	Name   *dn.Name
 	Entry  entry.Entry
-	judged bool // access rules decide what of it is searched and shown
+	judged bool // access rules decide what is searched and shown of it
 }
 
-// newEntry makes an entry of a class from pairs of an attribute and its value;
-// what is empty is left out.
+// newEntry returns an entry of a class from pairs of an attribute and its value. It
+// leaves out empty values.
 func newEntry(req *request.Request, name, class string, pairs ...string) *Entry {
 	v := &Entry{Name: dn.NewName(name)}
 	v.add(req.Schema, "objectClass", "top", class)
@@ -117,8 +118,7 @@ func newEntry(req *request.Request, name, class string, pairs ...string) *Entry 
 	return v
 }
 
-// add returns the entry values of an attribute. One that the schema does not have
-// is left out.
+// add adds an attribute to the entry, unless the schema does not have it.
 func (v *Entry) add(s *schema.Schema, name string, values ...string) {
 	t := s.Attribute(name)
 	if t == nil || len(values) == 0 {
@@ -131,7 +131,7 @@ func (v *Entry) add(s *schema.Schema, name string, values ...string) {
 	v.Entry.Attributes = append(v.Entry.Attributes, a)
 }
 
-// Source is the entry as filters see it.
+// Source returns the entry as filters see it.
 func (v *Entry) Source(s *schema.Schema) *filter.EntrySource {
 	name, _ := v.Name.DN() // a constant
 	return &filter.EntrySource{Schema: s, Entry: &v.Entry, Name: name}
@@ -146,7 +146,7 @@ func (v *Entry) prepare(ctx context.Context, req *request.Request, f filter.Filt
 	return r
 }
 
-// Shown returns the entry as the requester may be shown it.
+// Shown returns the part of the entry that the requester may be shown.
 func (v *Entry) Shown(ctx context.Context, req *request.Request) (*entry.Entry, error) {
 	if !v.judged {
 		return &v.Entry, nil
@@ -155,7 +155,7 @@ func (v *Entry) Shown(ctx context.Context, req *request.Request) (*entry.Entry, 
 	return &entry.Entry{Attributes: attributes}, err
 }
 
-// matches reports whether a filter is true of the entry.
+// matches reports whether a filter matches the entry.
 func (v *Entry) matches(req *request.Request, f filter.Resolved) bool {
 	return f.Match(v.Source(req.Schema)) == filter.True
 }
@@ -168,10 +168,10 @@ func (v *Entry) norms(s *schema.Schema) ([]dn.Norm, error) {
 	return name.Normalize(s)
 }
 
-// ErrAssertion says as little as a search that finds nothing.
+// ErrAssertion reveals no more than a search that finds nothing.
 var ErrAssertion = op.Errorf(op.AssertionFailed, "the assertion is not true of the entry")
 
-// Assert tests the assertion of a request, if there is one, on the entry.
+// Assert evaluates the assertion of a request, if there is one, on the entry.
 func (v *Entry) Assert(ctx context.Context, req *request.Request) error {
 	if req.Controls.Assertion == nil {
 		return nil

@@ -1,4 +1,4 @@
-// Package watch runs searches that go on telling of changes: content synchronization and
+// Package watch runs searches that wait for changes: content synchronization and
 // persistent searches. Both compare what a search finds in two states.
 package watch
 
@@ -16,11 +16,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// A content is what a search finds in one state of the directory (RFC 4533,
-// 3.2). Two of them are compared to tell a client what has changed.
+// A content is the set of entries that a search finds in one state (RFC 4533, 3.2).
+// Comparing two contents shows what has changed.
 type content struct{ search.Stream }
 
-// Run runs a search that goes on telling of changes.
+// Run runs a search that waits for changes.
 func Run(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, sink op.Sink) error {
 	if err := req.Controls.CheckWait(); err != nil {
 		return err
@@ -34,20 +34,20 @@ func Run(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, si
 	return searchOn(ctx, req, name, r, sink)
 }
 
-// A watch is a search that goes on telling of changes: content synchronization,
-// or a persistent search.
+// A watch is a search that waits for changes: content synchronization, or a persistent
+// search.
 type watch struct {
 	req  *request.Request
 	r    *op.Search
 	name dn.DN
 	sink op.Sink
-	base entry.ID // that the search began at
+	base entry.ID // where the search began
 }
 
-// errBase ends a watch whose base is no longer the entry it began with.
+// errBase ends a watch whose base no longer exists, or is another entry now.
 var errBase = errors.New("the base of the search is another entry now, or none")
 
-// content makes that of a state.
+// content returns the content of a state.
 func (w *watch) content(ctx context.Context, s *partition.Snapshot) (*content, error) {
 	req := w.req.On(s)
 	if err := req.StillReads(ctx); err != nil {
@@ -66,7 +66,7 @@ func (w *watch) content(ctx context.Context, s *partition.Snapshot) (*content, e
 	return c, nil
 }
 
-// later is content for a state that the watch goes on to.
+// later is content for a later state of the watch.
 func (w *watch) later(ctx context.Context, s *partition.Snapshot) (*content, error) {
 	c, err := w.content(ctx, s)
 	if request.IsMissing(err) || err == nil && c.Query.Base != w.base {
@@ -75,17 +75,17 @@ func (w *watch) later(ctx context.Context, s *partition.Snapshot) (*content, err
 	return c, err
 }
 
-// hides reports whether the search passes over an entry that it finds.
+// hides reports whether the search leaves out an entry that it finds.
 func (c *content) hides(e *entry.Entry) bool {
 	return c.Subentries && c.Req.Known.Is(e, c.Req.Known.Subentry)
 }
 
-// all streams the content.
+// all streams the entries of the content.
 func (c *content) all(ctx context.Context) iter.Seq2[*partition.Result, error] {
 	return c.find(ctx, c.Query)
 }
 
-// below streams what the filter finds below an entry, in scope or not.
+// below streams what the filter finds below an entry, even out of scope.
 func (c *content) below(ctx context.Context, id entry.ID) iter.Seq2[*partition.Result, error] {
 	q := c.Query
 	q.Base, q.Scope = id, op.Subordinates
@@ -108,7 +108,7 @@ func (c *content) find(ctx context.Context, q partition.Query) iter.Seq2[*partit
 	}
 }
 
-// failure returns the error of what the filter could not decide.
+// failure returns the error of a filter that could not decide.
 func (c *content) failure() error {
 	if err := c.Req.Judge.Failure(); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (c *content) has(ctx context.Context, id entry.ID) (bool, error) {
 	return ok, err
 }
 
-// isReferral reports whether an entry is told as a reference.
+// isReferral reports whether an entry is sent as a reference.
 func (c *content) isReferral(e *entry.Entry) bool {
 	return c.Referrals && c.Req.Known.Is(e, c.Req.Known.Referral)
 }

@@ -12,19 +12,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// commits are some that follow each other, and what they touched.
+// commits describes some successive commits and what they touched.
 type commits struct {
 	any      bool
-	all      bool              // they touched more than can be named
+	all      bool              // they touched more entries than are listed
 	ids      []entry.ID        // each once, in the order of the commits
-	frontier revision.Frontier // behind them
-	more     bool              // there may be others behind them
+	frontier revision.Frontier // after them
+	more     bool              // more commits may follow
 }
 
-// gather reads what the commits touched that a state shows beyond a frontier. It
-// stops where very much is touched. And it takes a commit alone that renames:
-// told of together, one entry could be to get a name that another one still has
-// at the client, or a parent that comes later.
+// gather collects what was touched by the commits that a state shows beyond a frontier.
+// It stops when very many entries are touched. A commit that renames is taken alone.
+// Combined with others, an entry could get a name that another one still has at the
+// client, or a parent that is sent later.
 func gather(ctx context.Context, s *partition.Snapshot, after revision.Frontier) (*commits, error) {
 	g := &commits{frontier: after}
 	seen := map[entry.ID]bool{}
@@ -52,8 +52,8 @@ func gather(ctx context.Context, s *partition.Snapshot, after revision.Frontier)
 	return g, nil
 }
 
-// differ returns what differs between two contents: first what left, so that names
-// are free, then what came and what changed.
+// differ sends the difference between two contents: first what left, so that names become
+// free, then what came and what changed.
 func (y *synchronizer) differ(ctx context.Context, from, to *content, g *commits, known revision.Frontier) error {
 	all, err := comparesAll(ctx, from, to, g)
 	if err != nil {
@@ -85,10 +85,11 @@ func (y *synchronizer) differ(ctx context.Context, from, to *content, g *commits
 	return nil
 }
 
-// comparesAll reports whether entries that the commits did not touch may have
-// come or gone, or too many were touched: a filter may hold of others under
-// another schema, one about collective attributes when subentries or
-// administrative points change, and one about other entries whenever those do.
+// comparesAll reports whether the whole contents must be compared, because entries that
+// the commits did not touch may have come or gone, or too many were touched. A filter may
+// match other entries under another schema, or, if it tests collective attributes, when
+// subentries or administrative points change. A filter that depends on other entries may
+// change whenever these do.
 func comparesAll(ctx context.Context, from, to *content, g *commits) (bool, error) {
 	if g.all || from.Req.Schema != to.Req.Schema || filters.AsksOthers(from.Req, from.R.Filter) {
 		return true, nil
@@ -106,7 +107,7 @@ func comparesAll(ctx context.Context, from, to *content, g *commits) (bool, erro
 	return false, nil
 }
 
-// asksShared reports whether the filter may hold by collective attributes.
+// asksShared reports whether the filter may match because of collective attributes.
 func (c *content) asksShared() (asks bool) {
 	if c.Out.View.Shared == nil {
 		return false
@@ -118,7 +119,7 @@ func (c *content) asksShared() (asks bool) {
 	return asks
 }
 
-// isShared reports whether an entry says what others share: a collective attribute
+// isShared reports whether an entry determines what others share: a collective attribute
 // subentry, or an administrative point.
 func (c *content) isShared(ctx context.Context, id entry.ID) (bool, error) {
 	e, err := c.Req.Snapshot.Entry(ctx, id, false)
@@ -128,7 +129,7 @@ func (c *content) isShared(ctx context.Context, id entry.ID) (bool, error) {
 	return c.Req.Known.Is(e, c.Req.Known.CollectiveSubentry) || len(e.Values(c.Req.Known.AdministrativeRole)) > 0, nil
 }
 
-// A difference between two contents, as far as entries may differ.
+// A difference is the comparison of two contents by the entries that commits touched.
 type difference struct {
 	y        *synchronizer
 	from, to *content
@@ -136,15 +137,15 @@ type difference struct {
 	arrivals []arrival
 }
 
-// arrival is an entry to tell of, or one whose descendants are to be looked at.
+// arrival is an entry to send, or one whose descendants must be looked at.
 type arrival struct {
 	id    entry.ID
 	state int64 // 0: not in the content
-	moved bool  // and has something below
+	moved bool  // it was moved and has descendants
 }
 
-// leave tells of an entry that left the content, and of what left with it, and
-// notes what there is to tell later.
+// leave reports an entry that left the content, and what left with it. It records what
+// must be sent later.
 func (d *difference) leave(ctx context.Context, e changes.Effect) error {
 	n := arrival{id: e.ID}
 	was, is, err := d.both(ctx, e)
@@ -174,7 +175,7 @@ func (d *difference) leave(ctx context.Context, e changes.Effect) error {
 	return err
 }
 
-// both looks an entry up in the two contents.
+// both looks an entry up in both contents.
 func (d *difference) both(ctx context.Context, e changes.Effect) (was *partition.Result, is bool, err error) {
 	if e.Kind != changes.Added {
 		found, ok, err := d.from.lookup(ctx, e.ID)
@@ -191,8 +192,8 @@ func (d *difference) both(ctx context.Context, e changes.Effect) (was *partition
 	return was, is, err
 }
 
-// leaveBelow tells of the descendants of a moved entry that left the content by
-// that.
+// leaveBelow reports the descendants of a moved entry that left the content because of
+// the move.
 func (d *difference) leaveBelow(ctx context.Context, id entry.ID) error {
 	for found, err := range d.from.below(ctx, id) {
 		if err != nil {
@@ -219,7 +220,7 @@ func (d *difference) leaveBelow(ctx context.Context, id entry.ID) error {
 	return nil
 }
 
-// come tells of an entry that came or changed, and of what came with it.
+// come sends an entry that came or changed, and what came with it.
 func (d *difference) come(ctx context.Context, n arrival) error {
 	if n.state != 0 {
 		found, ok, err := d.to.lookup(ctx, n.id)
@@ -236,9 +237,9 @@ func (d *difference) come(ctx context.Context, n arrival) error {
 	return d.comeBelow(ctx, n)
 }
 
-// comeBelow tells of the descendants of a moved entry: those that came into the
-// content by that. That others have other names now is told where the client
-// could not tell itself, since the moved entry is none of its (RFC 4533, 4.1).
+// comeBelow sends the descendants of a moved entry that came into the content because of
+// the move. It also sends those whose names have changed, if the client cannot know
+// because it does not have the moved entry (RFC 4533, 4.1).
 func (d *difference) comeBelow(ctx context.Context, n arrival) error {
 	for found, err := range d.to.below(ctx, n.id) {
 		if err != nil {
@@ -269,8 +270,8 @@ func (d *difference) comeBelow(ctx context.Context, n arrival) error {
 	return nil
 }
 
-// compare returns what differs between two contents by going through both, for
-// when too much was touched to be named.
+// compare sends the difference between two contents by reading both. It is for commits
+// that touched too many entries to list.
 func (y *synchronizer) compare(ctx context.Context, from, to *content, known revision.Frontier) error {
 	for found, err := range from.all(ctx) {
 		if err != nil {

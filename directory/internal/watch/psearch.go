@@ -17,7 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// changeTypes are the types of changes of a persistent search.
+// changeTypes are the change types of a persistent search.
 var changeTypes = map[changes.EffectKind]int64{
 	changes.Added:    control.ChangeAdd,
 	changes.Deleted:  control.ChangeDelete,
@@ -25,8 +25,8 @@ var changeTypes = map[changes.EffectKind]int64{
 	changes.Moved:    control.ChangeModDN,
 }
 
-// A persister runs a persistent search: a search, if the client wants what there
-// is, and then what each commit did to entries that match.
+// A persister runs a persistent search. It sends the present entries, if the client wants
+// them, and then what each commit does to entries that match.
 type persister struct {
 	watch
 	request *control.PersistentSearch
@@ -55,9 +55,9 @@ func searchOn(ctx context.Context, req *request.Request, name dn.DN, r *op.Searc
 	return nil
 }
 
-// withoutAliases is the search with aliases followed in finding the base only: what
-// an alias leads to changes without it. JNDI asks for all of them to be followed,
-// unless it is told otherwise, and so would have no events.
+// withoutAliases returns the search with aliases followed only for the base. The target
+// of an alias can change without the alias. JNDI requests by default that all aliases are
+// followed, so refusing this would leave it without events.
 func withoutAliases(r *op.Search) *op.Search {
 	less := *r
 	switch r.Deref {
@@ -69,8 +69,8 @@ func withoutAliases(r *op.Search) *op.Search {
 	return &less
 }
 
-// begin sends what there is, if it is wanted, and tells from where on changes
-// are to be told.
+// begin sends the present entries, if they are wanted, and returns the frontier from
+// which on changes are sent.
 func (w *persister) begin(ctx context.Context) (revision.Frontier, error) {
 	s := w.req.Server.Part.Snapshot()
 	defer s.Close()
@@ -91,7 +91,7 @@ func (w *persister) begin(ctx context.Context) (revision.Frontier, error) {
 	return frontier, c.Run(limited, w.base)
 }
 
-// notify returns what one commit did.
+// notify sends what one commit did.
 func (w *persister) notify(ctx context.Context, c *changes.Change, before, after revision.Frontier) error {
 	part := w.req.Server.Part
 	from, err := changes.AtFrontier(ctx, part, before)
@@ -124,15 +124,15 @@ func (w *persister) notify(ctx context.Context, c *changes.Change, before, after
 	return err
 }
 
-// A notice tells what one commit did, by the states before and after it.
+// A notice reports what one commit did, from the states before and after it.
 type notice struct {
 	w        *persister
 	revision table.Revision
 	from, to *partition.Snapshot
-	was, is  *content // is: nil if the base is gone; then only deletions are told
+	was, is  *content // is is nil if the base is gone; then only deletions are sent
 }
 
-// each returns what became of entries.
+// each sends what happened to some entries.
 func (n *notice) each(ctx context.Context, ids []entry.ID) error {
 	for e, err := range changes.Effects(ctx, n.from, n.to, ids) {
 		if err == nil {
@@ -145,7 +145,7 @@ func (n *notice) each(ctx context.Context, ids []entry.ID) error {
 	return nil
 }
 
-// all looks for what a commit did that touched too much to be named.
+// all sends what a commit did that touched too many entries to list.
 func (n *notice) all(ctx context.Context) error {
 	for found, err := range n.was.all(ctx) {
 		if err != nil {
@@ -181,8 +181,8 @@ func (n *notice) all(ctx context.Context) error {
 	return nil
 }
 
-// effect returns what became of an entry: of a deleted one if it was in the
-// content, of others if they are.
+// effect sends what happened to an entry: a deleted one if it was in the content, others
+// if they are in it now.
 func (n *notice) effect(ctx context.Context, e changes.Effect) error {
 	kind := changeTypes[e.Kind]
 	c := n.is

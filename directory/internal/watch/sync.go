@@ -10,16 +10,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// A cookie says what content a client has, in the syntax of OpenLDAP:
-// rid=001,sid=001,csn=CSN;CSN. The consumer's number, rid, is given back. The
+// A cookie identifies the content that a client has, in the syntax of OpenLDAP:
+// rid=001,sid=001,csn=CSN;CSN. The consumer's number, rid, is returned unchanged. The
 // CSNs are a frontier.
 type cookie struct {
 	rid      string
 	frontier revision.Frontier
-	foreign  bool // it has CSNs that no store of ours made, or is none of this syntax
+	foreign  bool // it has CSNs that our stores did not make, or another syntax
 }
 
-// maxCookieCSNs bounds what a client may have looked up.
+// maxCookieCSNs bounds the CSNs that a cookie may have.
 const maxCookieCSNs = 256
 
 func parseCookie(s string) (c cookie) {
@@ -51,8 +51,7 @@ func (c *cookie) addCSNs(list string) {
 	}
 }
 
-// text prints a cookie of the consumer for another frontier; "" if there is nothing
-// to tell yet.
+// text returns the consumer's cookie for another frontier, or "" if that is empty.
 func (c *cookie) text(f revision.Frontier) string {
 	if len(f) == 0 {
 		return ""
@@ -71,7 +70,7 @@ func (c *cookie) text(f revision.Frontier) string {
 	return b.String()
 }
 
-// stateControl returns the control that goes with an entry.
+// stateControl returns the sync state control of an entry.
 func stateControl(state int64, id entry.ID) op.Control {
 	return op.Control{OID: control.OIDSyncState, Value: control.SyncState{State: state, ID: id}.Encode()}
 }

@@ -17,24 +17,23 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// A synchronizer runs a sync operation (RFC 4533). All that a client has to be
-// told is the difference between the contents of two states: the one that its
-// cookie names, which the store still has, and the newest. The journal says which
-// entries can differ. In the persist stage the same is done again and again, so
-// that a client that is slow gets fewer, larger differences, and nothing is kept
-// for it. Where the journal does not go back far enough, there is a present phase.
+// A synchronizer runs a sync operation (RFC 4533). The client needs the difference
+// between two contents: that of the state in its cookie, which the store still has, and
+// that of the newest state. The journal lists the entries that can differ. In the persist
+// stage this is repeated, so a slow client gets fewer and larger differences, and nothing
+// is kept for it. If the journal does not go back far enough, there is a present phase.
 type synchronizer struct {
 	watch
 	request  *control.SyncRequest
-	cookie   cookie            // that the client came with
-	frontier revision.Frontier // the state that the client has
+	cookie   cookie            // that the client sent
+	frontier revision.Frontier // of the state that the client has
 
 	quota      results.Quota // of the refresh stage
-	persisting bool          // that stage is over
+	persisting bool          // the refresh stage is over
 	gone       []entry.ID
 }
 
-// Bounds of what is worked out in memory at once.
+// Bounds of what is held in memory at once.
 const (
 	maxDifference = 1 << 16 // entries that may differ; beyond, all are compared
 	maxIDs        = 256     // in one message
@@ -68,7 +67,7 @@ func synchronize(ctx context.Context, req *request.Request, name dn.DN, r *op.Se
 	return y.persist(ctx)
 }
 
-// persist lets an operation wait as long as its connection lasts.
+// persist lets an operation last as long as its connection.
 func persist(req *request.Request, sink op.Sink) error {
 	req.Seen.Lasts = true
 	if s, ok := sink.(op.Persister); ok {
@@ -83,8 +82,8 @@ func (y *synchronizer) inform(value []byte) error {
 	return y.sink.Intermediate(control.OIDSyncInfo, value, nil)
 }
 
-// refresh brings the client to the newest state. Deletes says that the client
-// was told what is gone; else what it was not told of is.
+// refresh brings the client to the newest state. Deletes means that deleted entries were
+// reported. Otherwise the entries that were not sent are gone.
 func (y *synchronizer) refresh(ctx context.Context) (deletes bool, err error) {
 	how, err := y.begin(ctx)
 	if err != nil {
@@ -124,17 +123,17 @@ func (y *synchronizer) refresh(ctx context.Context) (deletes bool, err error) {
 	return false, y.whole(ctx, to)
 }
 
-// How a client is brought to the newest state.
+// refreshing is how a client is brought to the newest state.
 type refreshing int
 
 const (
-	byContent    refreshing = iota // it has none yet
-	byDifference                   // to what it has
-	byPresence                     // what it has is too old to be known
-	byReload                       // it cannot be known what it has
+	byContent    refreshing = iota // the client has nothing yet
+	byDifference                   // send the difference to its state
+	byPresence                     // its state is too old
+	byReload                       // its state is unknown
 )
 
-// begin looks at the cookie: what the client has, and so how to go on.
+// begin determines from the cookie how to continue.
 func (y *synchronizer) begin(ctx context.Context) (refreshing, error) {
 	c := &y.cookie
 	switch {
@@ -145,7 +144,7 @@ func (y *synchronizer) begin(ctx context.Context) (refreshing, error) {
 	}
 	y.frontier = c.frontier
 	err := changes.Follows(ctx, y.req.Server.Part, c.frontier)
-	if err == nil { // another server may have told it, and be ahead
+	if err == nil { // another server may have sent it, and be ahead
 		var s *partition.Snapshot
 		if s, err = changes.AtFrontier(ctx, y.req.Server.Part, c.frontier); err == nil {
 			s.Close()
@@ -161,7 +160,7 @@ func (y *synchronizer) begin(ctx context.Context) (refreshing, error) {
 	return byDifference, err
 }
 
-// whole tells all of the content.
+// whole sends the whole content.
 func (y *synchronizer) whole(ctx context.Context, to *content) error {
 	for found, err := range to.all(ctx) {
 		if err != nil {
@@ -174,8 +173,8 @@ func (y *synchronizer) whole(ctx context.Context, to *content) error {
 	return nil
 }
 
-// present tells all of the content, but of what was there at a frontier already
-// only that it still is (RFC 4533, 3.3.2).
+// present sends the whole content. Of entries that are unchanged since a frontier it
+// sends only that they are present (RFC 4533, 3.3.2).
 func (y *synchronizer) present(ctx context.Context, to *content, since revision.Frontier) error {
 	var there []entry.ID
 	for found, err := range to.all(ctx) {
@@ -217,9 +216,9 @@ func (y *synchronizer) send(ctx context.Context, c *content, found *partition.Re
 	return c.send(ctx, found, stateControl(state, found.ID))
 }
 
-// drop reports that an entry has left the content. Several are told in one message
-// if the client was told of no entry yet: OpenLDAP's consumer keeps one that it
-// was told of in the same refresh.
+// drop reports that an entry has left the content. Several are combined into one message
+// as long as no entry was sent: OpenLDAP's consumer keeps an entry that was sent to it in
+// the same refresh.
 func (y *synchronizer) drop(c *content, found *partition.Result) error {
 	if y.quota.Sent == 0 {
 		if y.gone = append(y.gone, found.ID); len(y.gone) < maxIDs {
@@ -234,7 +233,7 @@ func (y *synchronizer) drop(c *content, found *partition.Result) error {
 	return y.sink.Entry(&op.SearchEntry{Name: found.Name.String(), Controls: gone})
 }
 
-// dropped tells of what was gathered by drop.
+// dropped sends the entries gathered by drop.
 func (y *synchronizer) dropped() error {
 	if len(y.gone) == 0 {
 		return nil
@@ -243,7 +242,7 @@ func (y *synchronizer) dropped() error {
 	return y.inform(control.SyncIDSet{Deletes: true, IDs: y.gone}.Encode())
 }
 
-// persist tells of changes until the client or the server ends it.
+// persist sends changes until the client or the server ends the operation.
 func (y *synchronizer) persist(ctx context.Context) error {
 	for {
 		next := changes.Next(y.req.Server.Part)
@@ -264,7 +263,7 @@ func (y *synchronizer) persist(ctx context.Context) error {
 	}
 }
 
-// advance tells of all changes up to a state, step by step.
+// advance sends all changes up to a state, step by step.
 func (y *synchronizer) advance(ctx context.Context, s *partition.Snapshot) error {
 	for {
 		g, err := gather(ctx, s, y.frontier)
@@ -284,8 +283,8 @@ func (y *synchronizer) advance(ctx context.Context, s *partition.Snapshot) error
 	}
 }
 
-// step returns what some commits changed. The state s is the one behind them, or
-// a later one.
+// step sends what some commits changed. The state s is the one after them, or a later
+// one.
 func (y *synchronizer) step(ctx context.Context, s *partition.Snapshot, g *commits) error {
 	if g.more {
 		behind, err := changes.AtFrontier(ctx, y.req.Server.Part, g.frontier)

@@ -10,12 +10,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// maxTreeCommit is how many entries of a tree go in one commit. What is larger
-// goes in several, since one holds up the commits of others while it lasts.
+// maxTreeCommit bounds the entries deleted in one commit. A larger tree takes several
+// commits, because a commit delays others while it lasts.
 const maxTreeCommit = 5000
 
-// deleteTree removes an entry with all that is below it; referrals and aliases
-// among that are entries like others. The diagnostic tells in how many commits.
+// deleteTree deletes an entry and everything below it. Referrals and aliases below it are
+// ordinary entries. The diagnostic reports the number of commits.
 func deleteTree(ctx context.Context, req *request.Request, name dn.DN) error {
 	deleted, commits := 0, 0
 	var read []op.Control
@@ -27,13 +27,13 @@ func deleteTree(ctx context.Context, req *request.Request, name dn.DN) error {
 		}}
 		err := u.run(ctx, req)
 		if request.IsMissing(err) && commits > 0 {
-			break // another client was faster with the rest
+			break // another client has deleted the rest
 		}
 		if err != nil {
 			return leftHalf(req, err, deleted)
 		}
 		if deleted += n; commits == 0 {
-			// Assertion and pre-read are about the tree as it was.
+			// The assertion and the pre-read are about the tree as it was.
 			read = req.Response.Controls
 			rest := *req
 			rest.Controls.Assertion, rest.Controls.PreRead = nil, nil
@@ -48,7 +48,7 @@ func deleteTree(ctx context.Context, req *request.Request, name dn.DN) error {
 	return nil
 }
 
-// leftHalf tells with an error what was deleted before it.
+// leftHalf adds to an error how many entries were deleted before it.
 func leftHalf(req *request.Request, err error, deleted int) error {
 	if deleted == 0 {
 		return err

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// may refuses an update that the requester may not make. A referral comes before the
-// refusal, since it is the other server that decides.
+// may refuses an update that the requester may not make. It returns a referral first,
+// because then the other server decides.
 func (u *update) may(ctx context.Context, req *request.Request) error {
 	if err := locate.CheckReferral(ctx, req, u.name, ""); err != nil {
 		return err
@@ -57,8 +57,8 @@ func refuseUnless(allowed bool) error {
 	return nil
 }
 
-// mayAdd judges a new entry by its content and its place. Its attributes are part of
-// what add allows, except those that are operational or reserved.
+// mayAdd judges a new entry by its content and its place. The right to add includes its
+// attributes, except operational and reserved ones.
 func (u *update) mayAdd(ctx context.Context, req *request.Request) error {
 	if len(u.name) > 1 {
 		if _, err := req.Judge.Find(ctx, u.name.Parent()); err != nil {
@@ -92,12 +92,12 @@ func (u *update) mayAdd(ctx context.Context, req *request.Request) error {
 	return mayTake(ctx, req, u.name, entry.Root)
 }
 
-// mayTake refuses a name that an entry has which the requester does not see, as what
-// they may not do there.
+// mayTake refuses a name if an entry that the requester does not see has it. The error is
+// that of a missing right.
 func mayTake(ctx context.Context, req *request.Request, name dn.DN, own entry.ID) error {
 	at, err := req.Snapshot.Find(ctx, name)
 	if err != nil || at.ID == own {
-		return nil // it is free, or the update itself says what is wrong with it
+		return nil // the name is free, or the update itself reports what is wrong with it
 	}
 	if _, err = req.Judge.Find(ctx, name); request.IsMissing(err) {
 		return request.ErrAccess
@@ -105,9 +105,9 @@ func mayTake(ctx context.Context, req *request.Request, name dn.DN, own entry.ID
 	return err
 }
 
-// proposed is a new entry as rules look at it: with the values of its name and the
-// superclasses that the client need not give. What the schema does not know is refused
-// later.
+// proposed returns a new entry as access rules see it: with the values of its name, and
+// the superclasses that the client may omit. It drops unknown attributes, which are
+// refused later.
 func proposed(req *request.Request, rdn dn.RDN, attributes []op.PartialAttribute) *entry.Entry {
 	e := &entry.Entry{}
 	for _, a := range attributes {
@@ -119,7 +119,7 @@ func proposed(req *request.Request, rdn dn.RDN, attributes []op.PartialAttribute
 	return withName(req, e, rdn)
 }
 
-// withClasses adds the superclasses of an entry's classes to it.
+// withClasses adds the superclasses of an entry's classes.
 func withClasses(req *request.Request, e *entry.Entry) {
 	var implied [][]byte
 	var add func(c *schema.ObjectClass)
@@ -149,14 +149,14 @@ func withName(req *request.Request, e *entry.Entry, rdn dn.RDN) *entry.Entry {
 	return e
 }
 
-// mayModify judges changes of an entry's attributes, all before any value that is there
+// mayModify judges changes of an entry's attributes. It does so before any present value
 // is looked at.
 func mayModify(req *request.Request, d *acl.Decision, changes []op.Modification) error {
 	for i := range changes {
 		c := &changes[i]
 		t, options := req.Schema.Describe(c.Description)
 		if t == nil {
-			continue // refused as unknown
+			continue // refused later as unknown
 		}
 		if err := mayGiveRules(req, d, c.Description); err != nil {
 			return err
@@ -188,7 +188,7 @@ func mayModify(req *request.Request, d *acl.Decision, changes []op.Modification)
 	return request.ErrAccess
 }
 
-// passwordChanges are those of passwords.
+// passwordChanges returns the changes of passwords.
 func passwordChanges(req *request.Request, changes []op.Modification) (of []op.Modification) {
 	for i := range changes {
 		if password.Is(req, changes[i].Description) {
@@ -206,8 +206,8 @@ func mayDelete(_ context.Context, _ *request.Request, _ partition.Located, d *ac
 	return refuseUnless(d.Entry(acl.Delete))
 }
 
-// mayDeleteTree refuses to delete a tree in which there is an entry that the requester
-// may not delete.
+// mayDeleteTree refuses to delete a tree that contains an entry that the requester may
+// not delete.
 func mayDeleteTree(ctx context.Context, req *request.Request, at partition.Located, _ *acl.Decision) error {
 	if req.Judge.Always().Entry(acl.Delete | acl.See) {
 		return nil
@@ -226,7 +226,7 @@ func mayDeleteTree(ctx context.Context, req *request.Request, at partition.Locat
 	return req.Judge.Failure()
 }
 
-// mayRename judges a new name, and a new place as the entry will be there.
+// mayRename judges a new name, and for a move the entry as it will be at its new place.
 func (u *update) mayRename(ctx context.Context, req *request.Request, at partition.Located, d *acl.Decision, rdn dn.RDN, superior *dn.DN) error {
 	if !d.Entry(acl.Rename) {
 		return request.ErrAccess
@@ -259,8 +259,8 @@ func (u *update) mayRename(ctx context.Context, req *request.Request, at partiti
 	return mayTake(ctx, req, name, at.ID)
 }
 
-// mayName refuses reserved attributes in a new name to whoever may not insert them: the
-// right to rename takes in all others.
+// mayName refuses reserved attributes in a new name unless the requester may insert them.
+// The right to rename includes all others.
 func mayName(req *request.Request, d *acl.Decision, rdn dn.RDN) error {
 	for _, ava := range rdn {
 		t := req.Schema.Attribute(ava.Type)

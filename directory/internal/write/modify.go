@@ -20,8 +20,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
 
-// modify changes an entry (RFC 4511, 4.6). Users may change their own password
-// by it.
+// modify changes an entry (RFC 4511, 4.6). Users may change their own passwords with it.
 func modify(ctx context.Context, req *request.Request, r *op.Modify) error {
 	name, err := dn.Parse(r.Name)
 	if err != nil {
@@ -72,8 +71,7 @@ func modify(ctx context.Context, req *request.Request, r *op.Modify) error {
 	return err
 }
 
-// isOwnPassword reports whether changes are those of the requester's own password, and of
-// nothing else.
+// isOwnPassword reports whether the changes are of the requester's own password only.
 func isOwnPassword(req *request.Request, name dn.DN, changes []op.Modification) bool {
 	return isOwn(req, name) && isPasswordChange(req, changes)
 }
@@ -84,8 +82,8 @@ func modifySubschema(ctx context.Context, req *request.Request, name dn.DN, r *o
 	return u.run(ctx, req)
 }
 
-// modifyIn makes changes in a transaction; set is what they are to be if passwords are among
-// them.
+// modifyIn makes changes in a transaction. If they include passwords, set is the prepared
+// change of these.
 func modifyIn(ctx context.Context, req *request.Request, tx *partition.Tx, name dn.DN, changes []op.Modification, set *password.Setting) error {
 	given := slices.ContainsFunc(changes, func(c op.Modification) bool { return password.GivesServers(req, c.Description) })
 	tx.Rules.Accounts = !given || tx.Rules.Relaxed
@@ -109,15 +107,15 @@ func modifyIn(ctx context.Context, req *request.Request, tx *partition.Tx, name 
 	return tx.Modify(ctx, name, unlocked(req, e, changes))
 }
 
-// unlocks reports whether changes take pwdAccountLockedTime away.
+// unlocks reports whether changes delete pwdAccountLockedTime.
 func unlocks(req *request.Request, changes []op.Modification) bool {
 	return slices.ContainsFunc(changes, func(c op.Modification) bool {
 		return req.Known.IsOf(c.Description, req.Known.Account.LockedTime) && (c.Kind == op.ModDelete || c.Kind == op.ModReplace && len(c.Values) == 0)
 	})
 }
 
-// unlocked has changes that take pwdAccountLockedTime away delete the failures too, by which
-// an account is locked that does not have it stored.
+// unlocked extends changes that delete pwdAccountLockedTime: they also delete the
+// failures. Failures lock an account even if pwdAccountLockedTime is not stored.
 func unlocked(req *request.Request, e *entry.Entry, changes []op.Modification) []op.Modification {
 	k := &req.Known.Account
 	if !unlocks(req, changes) || k.Failure == nil || slices.ContainsFunc(changes, func(c op.Modification) bool { return req.Known.IsOf(c.Description, k.Failure) }) {
@@ -131,9 +129,9 @@ func unlocked(req *request.Request, e *entry.Entry, changes []op.Modification) [
 	return append(slices.Clip(changes), password.Replace(k.Failure))
 }
 
-// isPasswordChange reports whether the requester is a user, and the changes are
-// those of a user's own password: replaced, or the old value deleted and a new
-// one added. None of them leaves the entry without a password.
+// isPasswordChange reports whether the requester is bound, and the changes are of the
+// form by which users change a password: replace it, or delete the old value and add a
+// new one. Either leaves the entry with a password.
 func isPasswordChange(req *request.Request, changes []op.Modification) bool {
 	if req.Who == nil {
 		return false

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// PasswordModify sets a password (RFC 3062): a user's own, or by the
-// administrator anyone's. Without a new one it makes one and tells it.
+// PasswordModify sets a password (RFC 3062): the user's own, or for the administrator
+// anyone's. If the request has no new password it generates one and returns it.
 func PasswordModify(ctx context.Context, req *request.Request, value []byte) error {
 	p, err := control.ParsePasswordModify(value)
 	switch {
@@ -69,8 +69,8 @@ func PasswordModify(ctx context.Context, req *request.Request, value []byte) err
 	return nil
 }
 
-// passwordTarget is whose password is to be set: the requester's, or that of a
-// DN, with "dn:" in front or not, or of a name with "u:" in front.
+// passwordTarget returns the name of the entry whose password is to be set: the
+// requester, or a DN with or without "dn:", or the entry that a name with "u:" maps to.
 func passwordTarget(ctx context.Context, req *request.Request, identity *string) (dn.DN, error) {
 	s := req.Who.DN()
 	if identity != nil {
@@ -95,7 +95,7 @@ func passwordTarget(ctx context.Context, req *request.Request, identity *string)
 	return name, err
 }
 
-// userNamed returns who has a name, if the requester may know.
+// userNamed returns the identity with a name, if the requester may know it.
 func userNamed(ctx context.Context, req *request.Request, authzID string) (*settings.Identity, error) {
 	s := req.Now()
 	defer s.Close()
@@ -111,8 +111,8 @@ func userNamed(ctx context.Context, req *request.Request, authzID string) (*sett
 	return who, mayKnow(ctx, req, who)
 }
 
-// mayKnow refuses somebody whose entry the requester does not see, as if there were
-// nobody of the name.
+// mayKnow refuses an identity whose entry the requester does not see, as if it did not
+// exist.
 func mayKnow(ctx context.Context, req *request.Request, who *settings.Identity) error {
 	if !who.HasEntry() {
 		return request.ErrAccess

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
-// readEntry responds with the entry as a base search for these attributes shows
-// it; nil attributes: nobody asks.
+// readEntry adds a control with the entry, as a base search for these attributes shows
+// it. Nil attributes mean that the control was not requested.
 func readEntry(ctx context.Context, req *request.Request, name dn.DN, id entry.ID, oid string, attributes []string) error {
 	if attributes == nil {
 		return nil

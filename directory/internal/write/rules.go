@@ -14,13 +14,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// isRule reports whether a description is of access rules. The entry does not store
-// them: who manages it changes them, with the rest in one commit.
+// isRule reports whether a description is of access rules. The entry does not store them.
+// Whoever manages the entry can change them, in one commit with the rest.
 func isRule(req *request.Request, description string) bool {
 	return req.Known.IsOf(description, req.Known.AccessRule)
 }
 
-// ruleChanges cuts changes into those of access rules and the rest.
+// ruleChanges splits changes into those of access rules and the rest.
 func ruleChanges(req *request.Request, changes []op.Modification) (rules, rest []op.Modification) {
 	for _, c := range changes {
 		if isRule(req, c.Description) {
@@ -32,7 +32,7 @@ func ruleChanges(req *request.Request, changes []op.Modification) (rules, rest [
 	return rules, rest
 }
 
-// givenRules cuts the attributes of a new entry into its access rules, as changes, and
+// givenRules splits the attributes of a new entry into its access rules, as changes, and
 // the rest.
 func givenRules(req *request.Request, attributes []op.PartialAttribute) (rules []op.Modification, rest []op.PartialAttribute) {
 	for _, a := range attributes {
@@ -56,7 +56,7 @@ func modifyConfig(ctx context.Context, req *request.Request, name dn.DN, r *op.M
 	return u.run(ctx, req)
 }
 
-// mayConfigure refuses whoever does not manage the entry of what servers share.
+// mayConfigure refuses requesters who do not manage cn=config.
 func mayConfigure(ctx context.Context, req *request.Request, name dn.DN) error {
 	v, err := virtual.Config(ctx, req)
 	switch {
@@ -93,8 +93,8 @@ func changeRules(ctx context.Context, req *request.Request, tx *partition.Tx, pl
 	return tx.SetAccess(rules)
 }
 
-// staysManaged refuses rules by which nobody manages the whole directory any more where
-// no administrator is configured.
+// staysManaged refuses rules after which nobody manages the whole directory, if no
+// administrator is configured.
 func staysManaged(ctx context.Context, req *request.Request, tx *partition.Tx, rules []partition.AccessRule) error {
 	if req.Server.Settings().AdminKey != "" {
 		return nil
@@ -113,8 +113,8 @@ func staysManaged(ctx context.Context, req *request.Request, tx *partition.Tx, r
 	return nil
 }
 
-// mayGiveRules refuses access rules to whoever does not manage the entry at which they
-// are to stand.
+// mayGiveRules refuses access rules to requesters who do not manage the entry that the
+// rules are for.
 func mayGiveRules(req *request.Request, d *acl.Decision, description string) error {
 	if isRule(req, description) && !d.Manages() {
 		return request.ErrAccess

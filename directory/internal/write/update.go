@@ -21,29 +21,29 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// An update is a change of one entry, with what the request's controls put
-// around it in the same transaction.
+// An update is a change of one entry, together with what the request's controls add to
+// the same transaction.
 type update struct {
-	name dn.DN // of the entry, before the change; of a new one, after it
-	adds bool  // there is no entry before
-	// rules says that it changes access rules.
+	name dn.DN // of the entry before the change; of a new entry after it
+	adds bool  // the entry is new
+	// rules means that the update changes access rules.
 	rules bool
-	// attributes are those of a new entry.
+	// attributes are the attributes of a new entry.
 	attributes []op.PartialAttribute
-	// allowed, of what is no add, refuses a requester for what the access rules say of
-	// the entry.
+	// allowed returns an error if the access rules do not allow the update. It is unused
+	// for adds.
 	allowed func(ctx context.Context, req *request.Request, at partition.Located, d *acl.Decision) error
-	// policy: the entry may be a password policy, which the change may have made one that
-	// cannot be.
+	// policy means that the entry may be a password policy, which must still be valid
+	// after the change.
 	policy bool
-	// check, if given, refuses the change for other reasons than who asks.
+	// check, if not nil, refuses the change for reasons other than the requester.
 	check func() error
-	// prepare, if given, does once what takes so long that no transaction waits for it.
+	// prepare, if not nil, does slow work once, outside the transaction.
 	prepare func() error
 	change  func(*partition.Tx) error
 }
 
-// run makes the update in a transaction, whose state is all that it reads.
+// run makes the update in a transaction. All its reads are of the transaction's state.
 func (u *update) run(ctx context.Context, req *request.Request) error {
 	prepare := u.prepare
 	r, err := u.try(ctx, req)
@@ -60,7 +60,7 @@ func (u *update) run(ctx context.Context, req *request.Request) error {
 		}
 	}
 	if err != nil && err != errNoOperation {
-		req.Response.Controls = nil // RFC 4527, 3: none with a failure
+		req.Response.Controls = nil // RFC 4527, 3: no such controls with a failure
 	}
 	if err == nil {
 		req.Seen.Committed = r
@@ -68,14 +68,14 @@ func (u *update) run(ctx context.Context, req *request.Request) error {
 	return err
 }
 
-// errPrepareAgain ends a transaction that has found something else than what the update was
-// prepared by.
+// errPrepareAgain ends a transaction if passwords have changed since the update was
+// prepared.
 var errPrepareAgain = op.Errorf(op.Busy, "the password was changed by others meanwhile: try again")
 
-// maxPrepared is how often an update is prepared anew.
+// maxPrepared bounds how often an update is prepared again.
 const maxPrepared = 5
 
-// errPrepare ends a transaction that has shown that the update may be made.
+// errPrepare ends a transaction once it is clear that the update is allowed.
 var errPrepare = errors.New("to be prepared")
 
 func (u *update) try(ctx context.Context, req *request.Request) (table.Revision, error) {
@@ -95,22 +95,23 @@ func (u *update) try(ctx context.Context, req *request.Request) (table.Revision,
 			return errPrepare
 		}
 		req.Seen.Attempts++
-		req.Response.Controls = nil // those of an attempt that lost
+		req.Response.Controls = nil // drop those of an attempt that lost
 		tx.Rules = req.Controls.Rules
 		return u.runIn(ctx, req, tx)
 	})
 }
 
-// refused asks whether the update may be made where there are no transactions.
+// refused returns the error of an update that may not be made. It is for a server opened for
+// reading only, which has no transactions.
 func (u *update) refused(ctx context.Context, req *request.Request) error {
 	defer req.Now().Close()
 	return u.may(ctx, req)
 }
 
-// maxSession bounds what clients say of their sessions in every commit of theirs.
+// maxSession bounds the session information that clients add to their commits.
 const maxSession = 256
 
-// by says who makes a change, for the journal.
+// by returns who makes a change, for the journal.
 func by(req *request.Request) partition.By {
 	by := partition.By{
 		Name:    req.Who.DN(),
@@ -127,7 +128,7 @@ func by(req *request.Request) partition.By {
 	return by
 }
 
-// runIn makes it in a transaction.
+// runIn makes the update in a transaction.
 func (u *update) runIn(ctx context.Context, req *request.Request, tx *partition.Tx) (err error) {
 	if u.check != nil {
 		if err := u.check(); err != nil {
@@ -141,7 +142,7 @@ func (u *update) runIn(ctx context.Context, req *request.Request, tx *partition.
 		if id, err = asserted(ctx, req, u.name); err != nil {
 			return err
 		}
-		// These reads and the change are one (RFC 4527, 3; RFC 4528, 3).
+		// These reads and the change are atomic (RFC 4527, 3; RFC 4528, 3).
 		if id != entry.Root {
 			tx.Isolate(id)
 		}
@@ -157,17 +158,17 @@ func (u *update) runIn(ctx context.Context, req *request.Request, tx *partition.
 			return err
 		}
 	}
-	if reads && u.adds { // the entry that an add's assertion is about is the new one
+	if reads && u.adds { // the assertion of an add is about the new entry
 		if id, err = asserted(ctx, req, u.name); err != nil {
 			return err
 		}
 	}
-	req.Read(&tx.Snapshot) // a change of schema is in it
+	req.Read(&tx.Snapshot) // the change may be of the schema
 	before := len(req.Response.Controls)
 	if err := readEntry(ctx, req, u.name, id, control.OIDPostRead, c.PostRead); err != nil {
 		return err
 	}
-	// There is none of an entry that the requester does not see as it is now.
+	// There is no control if the requester does not see the entry as it is now.
 	for i := range req.Response.Controls[before:] {
 		tx.ReplaceCSN(req.Response.Controls[before+i].Value)
 	}
@@ -177,7 +178,7 @@ func (u *update) runIn(ctx context.Context, req *request.Request, tx *partition.
 	return nil
 }
 
-// checkPolicy refuses a change that leaves a password policy which says what cannot be.
+// checkPolicy refuses a change that leaves an invalid password policy.
 func checkPolicy(ctx context.Context, req *request.Request, name dn.DN) error {
 	if req.Known.Policy == nil {
 		return nil
@@ -199,13 +200,13 @@ func checkPolicy(ctx context.Context, req *request.Request, name dn.DN) error {
 	return nil
 }
 
-// ofPolicies reports whether an attribute is one that password policies have.
+// ofPolicies reports whether a change of an attribute can affect a password policy.
 func ofPolicies(description string) bool {
 	name, _, _ := strings.Cut(strings.ToLower(description), ";")
 	return strings.HasPrefix(name, "pwd") || name == "objectclass" || name == "subtreespecification" || strings.HasPrefix(name, "1.3.6.1.4.1.42.2.27.8.1.")
 }
 
-// asserted finds the entry that an update is about, and tests the assertion.
+// asserted finds the entry that an update is about, and evaluates the assertion.
 func asserted(ctx context.Context, req *request.Request, name dn.DN) (entry.ID, error) {
 	if v, err := unstored(ctx, req, name); v != nil || err != nil {
 		if err != nil {
@@ -220,8 +221,8 @@ func asserted(ctx context.Context, req *request.Request, name dn.DN) (entry.ID, 
 	return at.ID, assertion.Check(ctx, req, at.ID)
 }
 
-// unstored returns the entry of a name that is in no tree and can be changed; nil: it is
-// in the tree.
+// unstored returns the entry with a name if it is not in the tree but can be changed,
+// else nil.
 func unstored(ctx context.Context, req *request.Request, name dn.DN) (*virtual.Entry, error) {
 	if subschema.Is(name) || virtual.IsConfig(name) {
 		return virtual.Named(ctx, req, name)
@@ -229,11 +230,10 @@ func unstored(ctx context.Context, req *request.Request, name dn.DN) (*virtual.E
 	return nil, nil
 }
 
-// errNoOperation ends a transaction in which everything went well but that was
-// to change nothing.
+// errNoOperation ends a successful transaction that was requested to change nothing.
 var errNoOperation = op.Errorf(op.NoOperation, "the operation would have succeeded; nothing was changed")
 
-// sendToken responds with the token of the commit that an update made.
+// sendToken adds the token of the update's commit to the response.
 func sendToken(req *request.Request) {
 	if req.Controls.Token && req.Seen.Committed != 0 {
 		req.Respond(control.OIDToken, []byte(req.Seen.Committed.String()))

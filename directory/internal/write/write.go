@@ -1,4 +1,4 @@
-// Package write runs updates: each in one transaction, on one state.
+// Package write runs updates. Each runs in one transaction, on one state.
 package write
 
 import (
@@ -44,7 +44,7 @@ func target(s string) (dn.DN, error) {
 	return name, virtual.RefuseWrite(name)
 }
 
-// add makes an entry (RFC 4511, 4.7).
+// add adds an entry (RFC 4511, 4.7).
 func add(ctx context.Context, req *request.Request, r *op.Add) error {
 	name, err := target(r.Name)
 	if err != nil {
@@ -116,7 +116,7 @@ func modifyDN(ctx context.Context, req *request.Request, r *op.ModifyDN) error {
 	return u.run(ctx, req)
 }
 
-// newSuperior parses the name that an entry is to be moved below; nil: it stays.
+// newSuperior parses the name of the new superior. It returns nil if the entry stays.
 func newSuperior(r *op.ModifyDN) (*dn.DN, error) {
 	if r.NewSuperior == nil {
 		return nil, nil
@@ -128,8 +128,8 @@ func newSuperior(r *op.ModifyDN) (*dn.DN, error) {
 	return &p, virtual.RefuseBelow(p)
 }
 
-// checkSuperior keeps entries from being moved to where another server is
-// responsible: that would take two of them (RFC 3296, 5.6.2).
+// checkSuperior refuses to move an entry below a name that another server holds: that
+// would take two servers (RFC 3296, 5.6.2).
 func checkSuperior(ctx context.Context, req *request.Request, superior dn.DN) error {
 	err := locate.CheckReferral(ctx, req, superior, "")
 	var result *op.Result
