@@ -29,7 +29,7 @@ func set(db *DB, row, v string) (table.Revision, error) {
 	})
 }
 
-// TestClaimAtOnce: servers that start together have a slot each.
+// TestClaimAtOnce checks that servers that start together get a slot each.
 func TestClaimAtOnce(t *testing.T) {
 	t.Parallel()
 	s := tabletest.NewMem()
@@ -55,8 +55,8 @@ func TestClaimAtOnce(t *testing.T) {
 	}
 }
 
-// TestGarbageInHeads: nobody reads or writes by a row of heads that cannot be
-// understood; when it is mended all go on, with what was acknowledged.
+// TestGarbageInHeads checks that nobody reads or writes while the heads row cannot be
+// decoded. Once it is repaired all continue, with everything that was acknowledged.
 func TestGarbageInHeads(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -64,7 +64,7 @@ func TestGarbageInHeads(t *testing.T) {
 		garbage []byte
 		want    error
 	}{
-		"garbage": {[]byte("not a cell"), table.ErrNewer}, // by its first byte
+		"garbage": {[]byte("not a cell"), table.ErrNewer}, // newer by its first byte
 		"cut":     {(&revision.Cell{State: revision.Open, Incarnation: 1}).Append(nil)[:5], table.ErrCorrupt},
 		"newer":   {append([]byte{250}, (&revision.Cell{}).Append(nil)[1:]...), table.ErrNewer},
 	} {
@@ -105,8 +105,8 @@ func TestGarbageInHeads(t *testing.T) {
 	}
 }
 
-// TestNewerJournal: a commit that meets one of a version to come is refused, since
-// nobody here knows what is to be done about it.
+// TestNewerJournal checks that a commit is refused if it conflicts with a record of a
+// newer version, because this version does not know what that one means.
 func TestNewerJournal(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -134,10 +134,10 @@ func TestNewerJournal(t *testing.T) {
 	}
 }
 
-// swapTimeout answers one swap with an error, done or not.
+// swapTimeout answers one swap with an error, whether it was done or not.
 type swapTimeout struct {
 	table.Store
-	in   atomic.Int64 // swaps until then
+	in   atomic.Int64 // swaps left before the failing one
 	done bool
 }
 
@@ -166,8 +166,8 @@ func (t swapTimeoutTable) Swap(ctx context.Context, row []byte, f table.Family, 
 	return false, fmt.Errorf("%w: timeout", table.ErrUnavailable)
 }
 
-// TestTimeouts: whichever swap of a commit has no answer, done or not, the right
-// thing comes of it: it is read again.
+// TestTimeouts checks that a commit ends correctly whichever of its swaps gets no
+// answer, done or not: the cell is read again.
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	for _, done := range []bool{true, false} {
@@ -196,7 +196,7 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// timed is a store that gives cells of the cluster the time of its clock.
+// timed is a store whose cluster cells have the time of its clock.
 type timed struct{ table.Store }
 
 type timedTable struct{ table.Table }
@@ -216,8 +216,9 @@ func (t timedTable) Get(ctx context.Context, row []byte, s table.Select) (table.
 	return r, err
 }
 
-// TestClockAhead: a server whose clock is an hour ahead commits nothing, says why,
-// and takes no others along; when its clock is set right it goes on.
+// TestClockAhead checks that a server whose clock is an hour ahead commits nothing,
+// says why, and does not advance the ids of others. Once its clock is right it
+// continues.
 func TestClockAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := timed{tabletest.NewMem()}
@@ -241,15 +242,15 @@ func TestClockAhead(t *testing.T) {
 		}
 		ahead.Store(int64(time.Hour))
 		refused()
-		time.Sleep(time.Minute) // its lease goes on
+		time.Sleep(time.Minute) // its lease is renewed
 		refused()
 		other := open(t, s, Options{Now: virtualTime})
 		r, err := set(other, "y", "1")
 		if lead := r.Time().Sub(virtualTime()); err != nil || lead > 2*time.Minute {
 			t.Errorf("the other's commit leads by %v: %v", lead, err)
 		}
-		ahead.Store(int64(-time.Hour)) // and a clock that goes back
-		time.Sleep(time.Millisecond)   // or the last reading may be as young
+		ahead.Store(int64(-time.Hour)) // and for a clock that goes back
+		time.Sleep(time.Millisecond)   // otherwise the last reading may be just as young
 		if err := db.CatchUp(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -260,8 +261,8 @@ func TestClockAhead(t *testing.T) {
 	})
 }
 
-// TestIdle: where nobody asks the heads are read once in idlePoll, and who asks
-// then sees what was committed meanwhile.
+// TestIdle checks that an idle server reads the heads once in idlePoll, and that a
+// snapshot asked for then shows what was committed meanwhile.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := tabletest.NewMem()
@@ -270,7 +271,7 @@ func TestIdle(t *testing.T) {
 		time.Sleep(time.Minute)
 		before := f.Calls()
 		time.Sleep(time.Minute)
-		// Each reading that finds the writer's lease renewed looks for commits.
+		// Each reading that finds the writer's lease renewed also looks for commits.
 		if calls := f.Calls() - before; calls > 130 {
 			t.Errorf("%d calls in a minute of idleness", calls)
 		}

@@ -63,14 +63,14 @@ func TestCheckpointNames(t *testing.T) {
 	}
 }
 
-// TestCheckpointAcross makes one on one server while others commit: it is a
-// state that never changes, the same on all.
+// TestCheckpointAcross makes a checkpoint on one server while others commit. Its state
+// never changes and is the same on all servers.
 func TestCheckpointAcross(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	store, faults := tabletest.WithFaults(tabletest.NewMem(), 7)
 	a, b := open(t, store, fast), open(t, store, fast)
-	faults.SetRate(0.05) // swaps whose answer is lost too
+	faults.SetRate(0.05) // also swaps whose answer is lost
 	for i := range 20 {
 		if _, err := b.Update(ctx, func(tx *Tx) error {
 			tx.Write(b.Table("data"), put(fmt.Sprint("r", i), "q", fmt.Sprint(i)))
@@ -118,8 +118,9 @@ func rows(t *testing.T, db *DB, r table.Revision) string {
 	return b.String()
 }
 
-// TestCheckpointGone: who reads a checkpoint below the horizon is told when another
-// server has deleted it, since a third one may have collected what it kept.
+// TestCheckpointGone checks that a reader of a checkpoint below the horizon gets an
+// error after another server has deleted it, since a third one may have collected what
+// it kept.
 func TestCheckpointGone(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -29,8 +29,8 @@ func eventually(t *testing.T, what string, within time.Duration, ok func() bool)
 
 func writes(db *DB) bool { return db.Refusal() == nil }
 
-// TestTwoWriters: each sees what the other commits, with what it changed, and
-// the slot of one that dies is recovered after its lease.
+// TestTwoWriters checks that each server sees what the other commits and changes, and
+// that the slot of one that dies is recovered after its lease.
 func TestTwoWriters(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -75,7 +75,7 @@ func TestTwoWriters(t *testing.T) {
 	write(t, b, "x", "p", "3")
 }
 
-// TestReadOnly: a server that was opened for reading has no slot.
+// TestReadOnly checks that a server opened for reading has no slot.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	s := tabletest.NewMem()
@@ -94,13 +94,13 @@ func TestReadOnly(t *testing.T) {
 	})
 }
 
-// TestConflictsAcross lets servers count in one row: no update is lost.
+// TestConflictsAcross lets servers increment one counter: no update may be lost.
 func TestConflictsAcross(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := tabletest.NewMem()
 	o := fast
-	o.Lease = 5 * time.Second // a busy machine is not what this is about
+	o.Lease = 5 * time.Second // so that a busy machine loses no slot
 	const servers, clients, each = 3, 3, 10
 	var g errgroup.Group
 	for range servers {
@@ -165,9 +165,8 @@ func TestReopenAfterClose(t *testing.T) {
 	}
 }
 
-// TestFenced takes the slot from a living server: the commit that is under way is
-// not acknowledged and not seen, and the server comes back as another
-// incarnation.
+// TestFenced takes the slot from a living server. The commit under way must be neither
+// acknowledged nor seen, and the server must come back as another incarnation.
 func TestFenced(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -213,8 +212,8 @@ func TestFenced(t *testing.T) {
 	write(t, db, "x", "p", "3")
 }
 
-// TestOutage stops the store for longer than the lease: reads answer that they
-// are too old, writes that nothing was written or that nobody knows.
+// TestOutage stops the store for longer than the lease. Reads must fail as too old,
+// writes must report that nothing was written or that the outcome is unknown.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	s, f := tabletest.WithFaults(tabletest.NewMem(), 1)
@@ -244,7 +243,7 @@ func TestOutage(t *testing.T) {
 	write(t, db, "x", "p", "3")
 }
 
-// TestSlowCommit holds up one commit: others are shown past it.
+// TestSlowCommit holds up one commit: others must be shown past it.
 func TestSlowCommit(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -332,7 +331,7 @@ func TestRecoverTwice(t *testing.T) {
 	}
 	for range 2 {
 		if done, err := journal.New(s).Recover(ctx, 1, h.Raw(1)); err != nil || !done {
-			// The second starts from bytes that are no longer there.
+			// The second starts from bytes that are out of date.
 			if h, err = db.log.Heads(ctx); err != nil || h.Cell(1).State != revision.Closed {
 				t.Fatalf("not recovered: %v", err)
 			}
@@ -370,8 +369,9 @@ func TestRecoverTwice(t *testing.T) {
 	}
 }
 
-// TestNoStamp: what was made while its server had no slot has positions that later
-// ones would not follow: it is not committed, though the server has one again.
+// TestNoStamp checks that a transaction begun while its server had no slot is not
+// committed, although the server has one again. Its positions could be above later
+// ones.
 func TestNoStamp(t *testing.T) {
 	t.Parallel()
 	db := open(t, tabletest.NewMem(), fast)
@@ -391,8 +391,8 @@ func TestNoStamp(t *testing.T) {
 	}
 }
 
-// TestIdsAbovePredecessor: the next holder of a slot begins above all that the
-// one before has announced, whatever the wall clock says.
+// TestIdsAbovePredecessor checks that the next holder of a slot begins above all ids
+// that the one before announced, whatever the wall clock says.
 func TestIdsAbovePredecessor(t *testing.T) {
 	t.Parallel()
 	s := tabletest.NewMem()
@@ -423,8 +423,8 @@ func TestIdsAbovePredecessor(t *testing.T) {
 	}
 }
 
-// TestLatePut lands a write of a commit that was rolled back: nobody sees it,
-// and in the end it is removed.
+// TestLatePut lands a write of a rolled back commit: nobody may see it, and in the end
+// it must be removed.
 func TestLatePut(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -463,7 +463,7 @@ func TestLatePut(t *testing.T) {
 	})
 }
 
-// TestLoadAlone: a bulk load bears no other writer.
+// TestLoadAlone checks that a bulk load excludes other writers.
 func TestLoadAlone(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -472,7 +472,7 @@ func TestLoadAlone(t *testing.T) {
 	if _, err := a.Bulk(ctx, table.BulkOptions{}); !errors.Is(err, ErrConflict) {
 		t.Fatalf("a load beside another writer: %v", err)
 	}
-	write(t, a, "x", "p", "1") // and the server goes on
+	write(t, a, "x", "p", "1") // and then the server continues
 	if err := b.Close(ctx); err != nil {
 		t.Fatal(err)
 	}

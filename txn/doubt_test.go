@@ -10,8 +10,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// TestDoubt: while its clock is in doubt, a store of one process is read, takes no
-// commits and loses no history; when the clock is right again, commits have its time.
+// TestDoubt checks that a store of one process whose clock is in doubt can be read,
+// takes no commits and loses no history. Once the clock is right, commits have its
+// time.
 func TestDoubt(t *testing.T) {
 	ctx := context.Background()
 	now, doubt := time.Now(), error(nil)

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// commits reads what the newest state shows beyond a frontier.
+// commits returns the commits that the newest state shows beyond a frontier.
 func commits(t testing.TB, db *DB, after revision.Frontier) (rs []table.Revision) {
 	t.Helper()
 	s := db.Snapshot()
@@ -45,7 +45,7 @@ func TestFeed(t *testing.T) {
 		for i := range 5 {
 			next := db.Next()
 			wrote = append(wrote, write(t, db, "x", "p", fmt.Sprint(i)))
-			<-next // or the test hangs
+			<-next // otherwise the test hangs
 		}
 		if got := commits(t, db, nil); !slices.Equal(got, wrote) {
 			t.Errorf("all commits are %v, want %v", got, wrote)
@@ -89,8 +89,8 @@ func TestFeed(t *testing.T) {
 	})
 }
 
-// TestFeedOfSlots: the commits of several writers come in the order of their
-// ids, and a frontier that knows only one of them shows only its commits.
+// TestFeedOfSlots checks that the commits of several writers come in the order of their
+// ids, and that the state at a frontier of one slot shows that slot's commits only.
 func TestFeedOfSlots(t *testing.T) {
 	ctx, store := context.Background(), tabletest.NewMem()
 	db := open(t, store, fast)
@@ -120,7 +120,7 @@ func TestFeedOfSlots(t *testing.T) {
 	}
 }
 
-// commitAs makes an empty commit in a slot of another server.
+// commitAs makes an empty commit in another server's slot.
 func commitAs(t *testing.T, db *DB, slot revision.Slot, r table.Revision) {
 	t.Helper()
 	ctx := context.Background()

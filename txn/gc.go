@@ -76,7 +76,7 @@ type collector struct {
 }
 
 // Collect collects garbage once, together with the other servers, if there are any. It
-// waits for servers that read the past below the horizon, but for two leases at most.
+// waits for servers that read the past below the horizon, for two leases at most.
 // After that it collects less.
 func (db *DB) Collect(ctx context.Context, o CollectOptions) (Collection, error) {
 	b, err := db.horizon.bounds(ctx)

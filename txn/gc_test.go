@@ -16,8 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// collectPast collects until what r wrote over is gone, and returns what the last
-// collection did.
+// collectPast collects until what r wrote over is gone, and returns the last
+// collection.
 func collectPast(t testing.TB, db *DB, r table.Revision) (done Collection) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); done.Horizon < r; time.Sleep(time.Millisecond) {
@@ -32,7 +32,7 @@ func collectPast(t testing.TB, db *DB, r table.Revision) (done Collection) {
 	return done
 }
 
-// cellsOf counts all versions that a row has, of a family.
+// cellsOf counts all versions that a row has in a family.
 func cellsOf(s table.Store, row string, f table.Family) (n int) {
 	var m *tabletest.Mem
 	switch s := s.(type) {
@@ -61,8 +61,9 @@ func frontierOf(t testing.TB, db *DB) revision.Frontier {
 	return f
 }
 
-// TestCollect: versions that nobody reads go, and the journal with them; the past
-// below the horizon is refused by name, checkpoints are not.
+// TestCollect checks that versions nobody can read are removed, and their journal
+// records too. The past below the horizon must be refused with a HorizonError,
+// checkpoints must not.
 func TestCollect(t *testing.T) {
 	each(t, func(t *testing.T, db *DB) {
 		ctx := context.Background()
@@ -146,7 +147,7 @@ func TestCollect(t *testing.T) {
 	})
 }
 
-// journalRows counts what the journal has, rows with parts of write lists too.
+// journalRows counts the journal's rows, including those with parts of write lists.
 func journalRows(t testing.TB, db *DB) (n int) {
 	t.Helper()
 	for _, err := range db.store.Table(journal.Table).Scan(context.Background(), table.Range{}, table.Select{}) {
@@ -158,7 +159,7 @@ func journalRows(t testing.TB, db *DB) (n int) {
 	return n
 }
 
-// TestCollectLarge: a commit whose write list has parts of its own.
+// TestCollectLarge collects a commit whose write list has several parts.
 func TestCollectLarge(t *testing.T) {
 	each(t, func(t *testing.T, db *DB) {
 		var r table.Revision
@@ -187,7 +188,8 @@ func TestCollectLarge(t *testing.T) {
 	})
 }
 
-// TestCollectConsumed: the journal waits for those who still have to read it.
+// TestCollectConsumed checks that journal records are kept for consumers that have not
+// read them.
 func TestCollectConsumed(t *testing.T) {
 	for _, kind := range stores {
 		t.Run(kind.name, func(t *testing.T) {
@@ -212,8 +214,8 @@ func TestCollectConsumed(t *testing.T) {
 	}
 }
 
-// TestCollectBesideReaders: what is read stays, of readers of the past on other
-// servers too.
+// TestCollectBesideReaders checks that what is being read is kept, also for readers of
+// the past on other servers.
 func TestCollectBesideReaders(t *testing.T) {
 	for _, kind := range stores {
 		t.Run(kind.name, func(t *testing.T) {
@@ -259,8 +261,8 @@ func TestCollectBesideReaders(t *testing.T) {
 	}
 }
 
-// TestCollectYoung: secrets keep no history although everything else does, and
-// marks go.
+// TestCollectYoung checks that secrets keep no history although everything else does,
+// and that marks are removed.
 func TestCollectYoung(t *testing.T) {
 	for _, kind := range stores {
 		t.Run(kind.name, func(t *testing.T) {
@@ -290,8 +292,8 @@ func TestCollectYoung(t *testing.T) {
 	}
 }
 
-// TestCollectByTheNext: the server of the lowest slot collects, and when it dies
-// the next one does.
+// TestCollectByTheNext checks that the server of the lowest slot collects, and the next
+// one after it dies.
 func TestCollectByTheNext(t *testing.T) {
 	t.Parallel()
 	o := fast
@@ -313,15 +315,16 @@ func TestCollectByTheNext(t *testing.T) {
 	eventually(t, "the second collects", 20*time.Second, few)
 }
 
-// TestCollectWithoutSlot: a server that only reads was not asked about the horizon.
-// What it has open below it ends, rather than show a part.
+// TestCollectWithoutSlot checks that the snapshots below the horizon of a server that
+// only reads expire, rather than show a part of their state: nobody asked that server
+// about the horizon.
 func TestCollectWithoutSlot(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := tabletest.NewMem()
 	db := open(t, s, fast)
 	o := fast
-	o.ReadOnly, o.Poll = true, time.Hour // it hears of the horizon too late
+	o.ReadOnly, o.Poll = true, time.Hour // so that it learns of the horizon too late
 	reader := open(t, s, o)
 	then := write(t, db, "x", "p", "then")
 	if err := reader.CatchUp(ctx); err != nil {
@@ -352,8 +355,7 @@ func TestCollectWithoutSlot(t *testing.T) {
 	}
 }
 
-// TestCollectFrontOfSilent: a frontier names the last commit of every slot, which may
-// be long ago although nothing was committed since.
+// TestCollectFrontOfSilent checks the frontier of a slot whose last commit is long ago.
 func TestCollectFrontOfSilent(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -387,7 +389,8 @@ func TestCollectFrontOfSilent(t *testing.T) {
 	}
 }
 
-// TestCollectAfterLoad: a load does not name the rows it wrote over.
+// TestCollectAfterLoad checks that the rows that a load wrote over are collected,
+// although the load does not name them.
 func TestCollectAfterLoad(t *testing.T) {
 	each(t, func(t *testing.T, db *DB) {
 		ctx := context.Background()
@@ -415,7 +418,7 @@ func TestCollectAfterLoad(t *testing.T) {
 	})
 }
 
-// TestCollectCrash: a collection that ends anywhere is taken up by the next one.
+// TestCollectCrash checks that the next collection completes one that ended anywhere.
 func TestCollectCrash(t *testing.T) {
 	for _, kind := range stores {
 		for at := 1; at <= 40; at++ {
@@ -430,7 +433,7 @@ func TestCollectCrash(t *testing.T) {
 					r = write(t, db, fmt.Sprint("row", i%3), "p", fmt.Sprint(i))
 				}
 				faults.CrashAt(at)
-				_, _ = db.Collect(ctx, CollectOptions{}) // it fails, now or then
+				_, _ = db.Collect(ctx, CollectOptions{}) // it fails sooner or later
 				again := open(t, mem, fast)
 				collectPast(t, again, r)
 				s := again.Snapshot()
@@ -446,15 +449,15 @@ func TestCollectCrash(t *testing.T) {
 	}
 }
 
-// TestCollectAlways: servers write, read the past and collect at once, with
-// checkpoints that come and go. A state reads the same for as long as it is held.
+// TestCollectAlways lets servers write, read the past, collect, and make and delete
+// checkpoints, all at once. A state must read the same for as long as it is held.
 func TestCollectAlways(t *testing.T) {
 	for _, kind := range stores {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
 			s := kind.make()
 			o := fast
-			o.Lease = time.Minute // no slot is lost, however slow the machine
+			o.Lease = time.Minute // so that a slow machine loses no slot
 			dbs := []*DB{open(t, s, o)}
 			if kind.name == "shared" {
 				dbs = append(dbs, open(t, s, o), open(t, s, o))
@@ -476,7 +479,7 @@ func TestCollectAlways(t *testing.T) {
 	}
 }
 
-// mixed does one thing of one of four roles.
+// mixed does one operation of one of four roles.
 func mixed(t *testing.T, db *DB, rnd *rand.Rand, role, n int) {
 	ctx := context.Background()
 	row := func() string { return fmt.Sprint("row", rnd.IntN(5)) }
@@ -553,8 +556,8 @@ func readTwice(t *testing.T, db *DB, rnd *rand.Rand) {
 	}
 }
 
-// TestDryBudget: a dry collection ends when its budget is spent, with less than a
-// whole one counts, and removes nothing.
+// TestDryBudget checks that a dry collection ends when its budget is spent, counts less
+// than a whole one, and removes nothing.
 func TestDryBudget(t *testing.T) {
 	each(t, func(t *testing.T, db *DB) {
 		ctx := context.Background()
@@ -572,7 +575,7 @@ func TestDryBudget(t *testing.T) {
 	})
 }
 
-// dry counts until more than n commits can be collected.
+// dry runs dry collections until more than n commits can be collected.
 func dry(t *testing.T, db *DB, n int, o CollectOptions) (done Collection) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); done.Commits <= n; time.Sleep(time.Millisecond) {

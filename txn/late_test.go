@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// fullStore commits batches that are not durable while its disk is full.
+// fullStore commits batches that do not become durable while its disk is full.
 type fullStore struct {
 	*tabletest.BatchMem
 	full atomic.Bool
@@ -27,8 +27,8 @@ func (s *fullStore) Commit(ctx context.Context, b table.Batch) (func() error, er
 	}, err
 }
 
-// TestLateCommit: a commit that waits for space keeps nobody waiting, is shown
-// once it is durable, and then others go on.
+// TestLateCommit checks that a commit that waits for space delays nobody and is shown
+// once it is durable, and that others then continue.
 func TestLateCommit(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

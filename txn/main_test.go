@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestMain lets many tests run at once: they wait for leases most of the time.
+// TestMain lets many tests run at once: most of the time they wait for leases.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "24"); err != nil {

@@ -15,7 +15,7 @@ import (
 
 var errNotWanted = errors.New("not wanted")
 
-// Small alphabets make rows and columns meet.
+// Small alphabets, so that rows and columns repeat.
 var (
 	genRow = rapid.Map(rapid.StringOfN(rapid.RuneFrom([]rune("ab")), 1, 2, -1), func(s string) []byte { return []byte(s) })
 	genQ   = rapid.Map(rapid.StringOfN(rapid.RuneFrom([]rune("pq")), 0, 1, -1), func(s string) []byte { return []byte(s) })
@@ -75,8 +75,8 @@ func readAll(t *rapid.T, r table.Reader, tab table.Table, rg table.Range, sel ta
 	return render(out...)
 }
 
-// TestOverlay compares what a transaction reads with what a snapshot reads once
-// the same writes are committed.
+// TestOverlay compares what a transaction reads with what a snapshot reads after the
+// same writes are committed.
 func TestOverlay(t *testing.T) {
 	ctx := context.Background()
 	rapid.Check(t, func(t *rapid.T) {
@@ -123,7 +123,7 @@ func TestOverlay(t *testing.T) {
 		if _, err := db.Update(ctx, func(tx *Tx) error {
 			for _, m := range writes {
 				tx.Write(tab, m)
-				if _, err := tx.Get(ctx, tab, m.Row, sel); err != nil { // reading between writes changes nothing
+				if _, err := tx.Get(ctx, tab, m.Row, sel); err != nil { // must change nothing
 					return err
 				}
 			}
@@ -142,7 +142,7 @@ func TestOverlay(t *testing.T) {
 		if inTx[1] != got {
 			t.Fatalf("get in the transaction:\n%s\nafter it:\n%s", inTx[1], got)
 		}
-		// A filter may let more through; what it must let through has to come.
+		// A filter may let more rows through, but not fewer.
 		for line := range strings.Lines(passed) {
 			if !strings.Contains(inTx[2], line) {
 				t.Fatalf("the filter hides %q in the transaction:\n%s", line, inTx[2])

@@ -29,8 +29,8 @@ func (s *refusingStore) Commit(ctx context.Context, b table.Batch) (func() error
 	return s.Store.(table.Batcher).Commit(ctx, b)
 }
 
-// Why no commits are taken can be asked, and is in the log once when it begins and
-// once when it ends, whatever the reason and however many clients try.
+// TestRefusal checks that Refusal returns why commits are refused, and that the log
+// notes the begin and the end once, whatever the reason and however many clients try.
 func TestRefusal(t *testing.T) {
 	ctx := context.Background()
 	full := fmt.Errorf("%w: %w: the disk is full", table.ErrRefused, table.ErrUnavailable)
@@ -77,8 +77,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// A store that is in doubt at the start says so before anybody writes; one that was
-// opened for reading needs no line.
+// TestRefusalAtTheStart checks that a store with a doubtful clock logs that at the
+// start, before anybody writes. One opened for reading logs nothing.
 func TestRefusalAtTheStart(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		s := tabletest.NewBatchMem()

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// TestLongTransaction: one that reads for long is not starved by another server's
-// short ones: it places its marks first, and they give way.
+// TestLongTransaction checks that a transaction that reads for long is not starved by
+// another server's short ones: it places its marks first, and they give way.
 func TestLongTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()

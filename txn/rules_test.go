@@ -13,8 +13,8 @@ import (
 
 var dropped = flag.String("rules", "", "drop each rule of the protocol that matches, in turn, and see the simulation fail")
 
-// A rule of transactions.md and how it is dropped: some lines of the source with
-// others in their place.
+// A rule is a rule of transactions.md and how to drop it: some lines of the source and
+// others to replace them.
 type rule struct {
 	name  string
 	edits []edit
@@ -22,12 +22,12 @@ type rule struct {
 
 type edit struct{ file, old, new string }
 
-// drop is one edit, and those of rules that cover for this one.
+// drop returns an edit, and those of rules that cover for this one.
 func drop(file, old, new string, too ...edit) []edit {
 	return append([]edit{{file, old, new}}, too...)
 }
 
-// Rules that cover for others in time.
+// Edits that drop rules which cover for others.
 var (
 	publishingEnds  = edit{"txn/writer.go", "time.Duration(w.renewed.Load()) + w.e.db.o.Lease)", "time.Duration(w.renewed.Load()) + time.Hour)"}
 	closingCompares = edit{"journal/recover.go",
@@ -36,8 +36,8 @@ var (
 			"		done, now, err = l.SwapHead(ctx, s, now, c.Append(nil))\n	}\n	return done, err\n"}
 )
 
-// rules are what the simulation must not do without. Lines that are not there any
-// more fail the test: then the way to drop the rule is to be said anew.
+// rules are the rules without which the simulation must fail. A rule whose lines no
+// longer occur fails the test: then its edit must be rewritten.
 var rules = []rule{
 	{"the journal's row comes before any cell", drop("txn/commit.go",
 		"	if err := w.begin(ctx, p, writes); err != nil {\n",
@@ -125,7 +125,7 @@ var rules = []rule{
 		edit{"txn/marks.go", "		return m.Kind == MarkExclusive && m.Deletes\n", "		return false\n"})},
 }
 
-// TestRules sees that the simulation misses each rule when it is dropped.
+// TestRules checks that the simulation fails without each rule.
 func TestRules(t *testing.T) {
 	only := regexp.MustCompile(*dropped)
 	for _, r := range rules {
@@ -164,7 +164,7 @@ func (r rule) drop(t *testing.T) map[string]string {
 	return files
 }
 
-// simulateWith runs the simulation with files of the source replaced.
+// simulateWith runs the simulation with some source files replaced.
 func simulateWith(t *testing.T, files map[string]string) string {
 	dir := t.TempDir()
 	replace := map[string]string{}

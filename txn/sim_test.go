@@ -19,7 +19,7 @@ import (
 )
 
 // A world is a store that outlives its servers, and what clients know of the
-// transactions they sent.
+// transactions that they sent.
 type world struct {
 	t     *testing.T
 	store table.Store // without faults
@@ -55,7 +55,7 @@ func newWorld(t *testing.T, batch bool, seed uint64) *world {
 	return w
 }
 
-// open opens the store until it succeeds and this server writes, or crashes.
+// open opens the store again and again until this server writes or crashes.
 func (w *world) open(s table.Store, crashed func() bool) *DB {
 	w.t.Helper()
 	return w.openAs(s, w.o, crashed)
@@ -86,7 +86,7 @@ func (w *world) openAs(s table.Store, o Options, crashed func() bool) *DB {
 
 func never() bool { return false }
 
-// kill ends a server as SIGKILL does: nothing is given back.
+// kill ends a server like SIGKILL: nothing is released.
 func kill(db *DB) {
 	if e, ok := db.commits.(*cluster); ok {
 		e.stop(errors.New("killed"))
@@ -94,8 +94,8 @@ func kill(db *DB) {
 	}
 }
 
-// transact appends a number to a list, counts it, writes a row of its own into
-// two tables, and notes what the answer was.
+// transact appends a number to a list, counts it, writes a row of its own into two
+// tables, and records the answer.
 func (w *world) transact(db *DB) {
 	w.mu.Lock()
 	n := w.next
@@ -135,12 +135,12 @@ func get(r table.Reader, t table.Table, row string) (string, error) {
 	return string(got.Cells[0].Value), nil
 }
 
-// check compares the store with what the clients were told.
+// check compares the store with the answers that the clients got.
 func (w *world) check(db *DB) string {
 	w.t.Helper()
 	s := db.Snapshot()
 	for end := time.Now().Add(10 * time.Second); s.err != nil && time.Now().Before(end); s = db.Snapshot() {
-		s.Close() // a busy machine did not let it poll
+		s.Close() // a busy machine kept it from polling
 		time.Sleep(time.Millisecond)
 	}
 	defer s.Close()
@@ -180,8 +180,8 @@ func (w *world) check(db *DB) string {
 	return list
 }
 
-// life runs a server over a faulty store until its transactions are through or
-// it crashes at the n-th call.
+// life runs a server over a faulty store until its transactions are done or it crashes
+// at the n-th call.
 func (w *world) life(seed uint64, rate float64, crashAt, workers, each int) (calls int, crashed bool) {
 	s, f := tabletest.WithFaults(w.store, seed)
 	f.SetRate(rate)
@@ -208,7 +208,7 @@ func (w *world) life(seed uint64, rate float64, crashAt, workers, each int) (cal
 	if w.batch != nil {
 		w.batch.Crash(w.rnd.IntN(3))
 	}
-	// What is under way lands before the next server or while it recovers.
+	// Calls under way land before the next server starts or while it recovers.
 	if w.rnd.IntN(2) == 0 {
 		f.Land()
 	} else {
@@ -217,8 +217,8 @@ func (w *world) life(seed uint64, rate float64, crashAt, workers, each int) (cal
 	return f.Calls(), f.Crashed()
 }
 
-// finish opens the store without faults and checks it, twice, since recovery
-// is to change nothing the second time; then what no commit owns must be gone.
+// finish opens the store without faults and checks it, twice, since a second recovery
+// must change nothing. After that there must be no cells without a commit.
 func (w *world) finish() {
 	w.t.Helper()
 	db := w.open(w.store, never)
@@ -239,8 +239,8 @@ func (w *world) finish() {
 	w.swept(db)
 }
 
-// swept waits until all slots of the dead are freed and then looks for cells
-// without a commit.
+// swept waits until all slots of dead servers are free and then looks for cells without
+// a commit.
 func (w *world) swept(db *DB) {
 	w.t.Helper()
 	ctx := context.Background()
@@ -323,8 +323,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestBulkCrash ends a server in the middle of a load: its successor removes
-// what was loaded.
+// TestBulkCrash ends a server in the middle of a load: its successor must remove what
+// was loaded.
 func TestBulkCrash(t *testing.T) {
 	for _, batch := range []bool{true, false} {
 		t.Run(fmt.Sprintf("batch=%v", batch), func(t *testing.T) {
@@ -342,7 +342,7 @@ func TestBulkCrash(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			time.Sleep(2 * grace) // the head passes the load
+			time.Sleep(2 * grace) // so that the head passes the load
 			kill(db)
 			w.finish()
 			if cells, _ := w.mem.Cells("data", []byte("bulk 7")); len(cells) > 0 {

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A simOp is a transaction of a simulated client. Each kind marks its rows as the
-// directory does.
+// A simOp is a transaction of a simulated client. Each kind marks its rows like the
+// directory.
 type simOp struct {
 	kind opKind
 	arg  int
@@ -25,14 +25,14 @@ type simOp struct {
 type opKind int
 
 const (
-	opAppend      opKind = iota // to a list, which is read whole: modify
-	opAdd                       // a member to a group
-	opRemove                    // it
-	opClear                     // the group: modify
-	opMake                      // the parent
-	opDelete                    // the parent, which must have no children
-	opMakeChild                 // of the parent
-	opDeleteChild               //
+	opAppend      opKind = iota // modify: append to a list, which is read whole
+	opAdd                       // add a member to a group
+	opRemove                    // remove a member
+	opClear                     // modify: empty the group
+	opMake                      // create the parent
+	opDelete                    // delete the parent, which must have no children
+	opMakeChild                 // add a child of the parent
+	opDeleteChild               // delete a child
 	opCount
 )
 
@@ -41,22 +41,21 @@ func (o simOp) String() string {
 		" " + strconv.Itoa(o.arg)
 }
 
-// errRefused: the state does not allow an operation.
+// errRefused reports that the state does not allow an operation.
 var errRefused = errors.New("refused")
 
-// A simState is what the directory holds: the model that operations are replayed
-// on.
+// A simState is the state of the directory: the model on which operations are replayed.
 type simState struct {
 	list     []int
 	group    map[int]bool
 	parent   bool
 	children map[int]bool
-	secret   int // what replaces the list's secret with every number: it has no history
+	secret   int // replaced with every number appended to the list; it has no history
 }
 
 const secretFamily = 'b'
 
-// unread is a secret that was not asked for.
+// unread is the value of a secret that was not read.
 const unread = -1
 
 func (s *simState) clone() *simState {
@@ -65,7 +64,7 @@ func (s *simState) clone() *simState {
 
 func newSimState() *simState { return &simState{group: map[int]bool{}, children: map[int]bool{}} }
 
-// apply does operation n on the model and reports whether it is allowed.
+// apply does operation n on the model and reports whether the state allows it.
 func (s *simState) apply(n int, o simOp) bool {
 	switch o.kind {
 	case opAppend:
@@ -107,7 +106,7 @@ func (s *simState) apply(n int, o simOp) bool {
 	return true
 }
 
-// same compares what was read: the children were perhaps not.
+// same compares two states as read. Children count only if both were read with them.
 func (s *simState) same(o *simState) bool {
 	return slices.Equal(s.list, o.list) && maps.Equal(s.group, o.group) && s.parent == o.parent &&
 		(s.children == nil || maps.Equal(s.children, o.children)) && (s.secret == unread || s.secret == o.secret)
@@ -118,8 +117,7 @@ func (s *simState) String() string {
 	return fmt.Sprintf("list %v, group %v, parent %v, children %v, secret %d", s.list, keys(s.group), s.parent, keys(s.children), s.secret)
 }
 
-// readWhole reads the whole state from a store, but the children only if they are
-// asked for.
+// readWhole reads the whole state from a store, with the children only if asked.
 func readWhole(ctx context.Context, r table.Reader, data, other table.Table, children bool) (*simState, error) {
 	s := newSimState()
 	rows, err := r.GetMany(ctx, data, [][]byte{[]byte("list"), []byte("group"), []byte("parent")}, table.Select{Families: []table.Family{'a', secretFamily}})
@@ -152,14 +150,14 @@ func readWhole(ctx context.Context, r table.Reader, data, other table.Table, chi
 
 func numbers(s string) (ns []int) {
 	for _, f := range strings.Fields(s) {
-		n, _ := strconv.Atoi(f) // a transaction wrote it
+		n, _ := strconv.Atoi(f) // it was written as a number
 		ns = append(ns, n)
 	}
 	return ns
 }
 
-// do is operation n as a transaction: it reads, refuses what the state does not
-// allow, or writes and marks. It returns what it read.
+// do runs operation n as a transaction: it reads, and refuses what the state does not
+// allow or writes and marks. It returns what it read.
 func (o simOp) do(ctx context.Context, tx *Tx, n int, data, other table.Table) (*simState, error) {
 	read, err := readWhole(ctx, tx, data, other, o.kind >= opMake)
 	if err != nil {
@@ -169,8 +167,8 @@ func (o simOp) do(ctx context.Context, tx *Tx, n int, data, other table.Table) (
 	if !s.apply(n, o) {
 		return read, errRefused
 	}
-	// Every operation leaves a row of its own beside the rest: it is there
-	// whole or not at all.
+	// Every operation also writes a row of its own, which must be there whole or not at
+	// all.
 	tx.Write(other, put(o.row(n), "v", o.String()))
 	group := []byte("group")
 	switch o.kind {
@@ -196,7 +194,7 @@ func (o simOp) do(ctx context.Context, tx *Tx, n int, data, other table.Table) (
 
 func (o simOp) row(n int) string { return "op " + strconv.Itoa(n) }
 
-// member adds or removes one of the group.
+// member adds or removes a member of the group.
 func member(m int, gone bool) table.Mutation {
 	c := table.Cell{Family: 'a', Qualifier: []byte(strconv.Itoa(m)), Tombstone: gone}
 	if !gone {
@@ -224,18 +222,18 @@ func (o simOp) doTree(tx *Tx, data, other table.Table) {
 	}
 }
 
-// A simTx is what a client was told of a transaction.
+// A simTx is a client's transaction and the answer that it got.
 type simTx struct {
 	n       int
 	op      simOp
-	jump    time.Duration // of the server's clock, before
+	jump    time.Duration // of the server's clock, before the transaction
 	tries   []table.Revision
 	acked   table.Revision
 	unknown bool
 	failed  error
 }
 
-// verdict compares what the store holds with what clients were told.
+// verdict compares the store with the answers that clients got.
 func (w *simWorld) verdict(ctx context.Context) error {
 	o := w.net.oracle
 	r := memReader{o.heads}
@@ -269,7 +267,7 @@ func (w *simWorld) verdict(ctx context.Context) error {
 	return w.net.broken()
 }
 
-// A memReader reads the store without the net.
+// A memReader reads the store directly, not through the net.
 type memReader struct{ view table.View }
 
 func (m memReader) Get(ctx context.Context, t table.Table, row []byte, s table.Select) (table.Row, error) {

@@ -15,36 +15,36 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// A net lies between simulated servers and their store. Every call of the store
-// waits in it until the net lets it be done, and one seed decides everything: when
-// a call is done, in which order, whether it fails and how, who crashes or stands
-// still in it. Time is virtual (testing/synctest); the net moves on when no
-// goroutine can. What runs between two of its steps is then the doing of one
-// answer, so a seed gives one history.
+// A net is between simulated servers and their store. Every call of the store waits in
+// it until the net executes it. One seed decides everything: when a call is executed,
+// in which order, whether and how it fails, and which process crashes or pauses. Time
+// is virtual (testing/synctest). The net takes a step when no goroutine can run. What
+// runs between two steps is then caused by one answer, so a seed determines the
+// history.
 type net struct {
 	rnd    *rand.Rand
-	o      Options // for the times that bound what may happen
+	o      Options // for the times that bound the events
 	mem    *tabletest.Mem
 	oracle *oracle
 	faults *coverage
-	rate   float64 // of calls with a fault
-	// unsettled: what a process had sent that has ended is done at any time,
-	// even when it was to have settled. It must not be seen then.
+	rate   float64 // share of calls with a fault
+	// unsettled: calls of a process that has ended are executed at any time, even after
+	// they should have settled. Their effects must not be visible then.
 	unsettled bool
-	slowly    bool // who recovers is slow: there are more faults at scans for it, and long pauses
+	slowly    bool // recovery is slow: more faults at its scans, and long pauses
 	past      bool // history is read and collected
-	crashes   bool // processes end frequently in the middle of commits
+	crashes   bool // processes often end in the middle of commits
 	slow      time.Duration
 
 	start   time.Time
-	events  []event // by time
+	events  []event // ordered by time
 	seq     int
-	written map[string]int64         // cells of the cluster: when, in milliseconds since 1970
-	regions map[string]time.Duration // tables that do not answer, until when
+	written map[string]int64         // when each cluster cell was written, in milliseconds since 1970
+	regions map[string]time.Duration // tables that do not answer, and until when
 	nodes   []*node
 	calls   int
 	hash    uint64
-	trace   *strings.Builder // nil: not wanted
+	trace   *strings.Builder // nil: no trace
 	ended   sync.WaitGroup
 
 	mu      sync.Mutex
@@ -53,37 +53,37 @@ type net struct {
 	bell    chan struct{}
 }
 
-// An event is something that happens at the store or on the way to it.
+// An event happens at the store or on the way to it.
 type event struct {
 	at  time.Duration
 	seq int
 	do  func()
 }
 
-// A node is a server's side of the net: one life of one process.
+// A node is the net's view of a server: one life of one process.
 type node struct {
 	net     *net
 	name    string
 	faulty  bool
 	crashed bool
-	paused  time.Duration // until when the process stands still
-	skew    time.Duration // of its clock
+	paused  time.Duration // until when the process is paused
+	skew    time.Duration // offset of its clock
 	flying  []*call
 	using   []*Snapshot
 }
 
-// A call is one call of the store on its way.
+// A call is a call of the store that is under way.
 type call struct {
 	node   *node
 	client int
 	step   step
 	table  string
-	key    string // tells apart calls of one step
-	n      int    // rows that can be done alone
+	key    string // distinguishes calls of one step
+	n      int    // rows that can be executed separately
 	effect func(part int) (result string)
 	sent   time.Duration
-	drop   bool          // never done
-	lands  time.Duration // not before this; for what a process had sent that has ended
+	drop   bool          // never executed
+	lands  time.Duration // not before this; for calls of a process that has ended
 
 	answer chan struct{}
 	over   bool // answered
@@ -145,7 +145,7 @@ func (n *net) ring() {
 	}
 }
 
-// at has something happen after a time.
+// at schedules an event after a time.
 func (n *net) at(after time.Duration, do func()) {
 	n.seq++
 	e := event{n.now() + after, n.seq, do}
@@ -155,7 +155,7 @@ func (n *net) at(after time.Duration, do func()) {
 	n.events = slices.Insert(n.events, i, e)
 }
 
-// send is what a call is for its caller.
+// send sends a call and waits for its answer, for the caller.
 func (n *net) send(ctx context.Context, c *call) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -169,27 +169,27 @@ func (n *net) send(ctx context.Context, c *call) error {
 	select {
 	case <-c.answer:
 		return c.err
-	case <-ctx.Done(): // what was sent may be done all the same
+	case <-ctx.Done(): // the call may be executed all the same
 	}
 	n.mu.Lock()
 	c.over = true
 	paused := c.node.paused > n.now()
 	n.mu.Unlock()
-	if paused { // a process that stands still notices when it goes on
+	if paused { // a paused process notices when it continues
 		c.node.yield(context.WithValue(context.Background(), clientKey{}, c.client), "wake from "+c.key)
 	}
 	return context.Cause(ctx)
 }
 
-// yield waits for its turn, as a call does, to do something beside the store.
+// yield waits for its turn, like a call, to do something that is no call.
 func (d *node) yield(ctx context.Context, what string) error {
 	return d.net.send(ctx, &call{node: d, step: clientStep, key: what, effect: func(int) string { return "" }})
 }
 
 type clientKey struct{}
 
-// accept takes the calls that have come in since the last step, in an order that
-// does not depend on who was quicker. It reports whether the net is still up.
+// accept takes the calls that came in since the last step, in an order that does not
+// depend on which goroutine was quicker. It reports whether the net still runs.
 func (n *net) accept() bool {
 	n.mu.Lock()
 	calls, closed := n.arrived, n.closed
@@ -207,7 +207,7 @@ func (n *net) accept() bool {
 	return !closed
 }
 
-// route decides what becomes of a call.
+// route decides what happens to a call.
 func (n *net) route(c *call) {
 	d := c.node
 	n.calls++
@@ -221,8 +221,8 @@ func (n *net) route(c *call) {
 		after *= 16
 	}
 	if until := d.paused - n.now(); until > 0 {
-		// It will be sent when the process goes on, unless its deadline has
-		// passed by then.
+		// It will be sent when the process continues, unless its deadline has passed by
+		// then.
 		after += until
 		c.drop = until > 2*n.o.Lease
 	}
@@ -232,7 +232,7 @@ func (n *net) route(c *call) {
 	fates[c.fate](n, c, after)
 }
 
-// fate draws a fault that the call may have.
+// fate draws the fault of a call, if any.
 func (n *net) fate(c *call) fault {
 	if !c.node.faulty || n.regions[c.table] > n.now() {
 		if n.regions[c.table] > n.now() && c.step != clientStep {
@@ -254,7 +254,7 @@ func (n *net) fate(c *call) fault {
 	possible := faultsOf[c.step]
 	f := possible[n.rnd.IntN(len(possible))]
 	switch f {
-	case crash, outage, pauseBefore, pauseAfter: // they last
+	case crash, outage, pauseBefore, pauseAfter: // these take time
 		if rare := weights[c.step] > 4; !rare && n.rnd.IntN(4) != 0 && !(n.slowly && (c.step == scanLists || c.step == closing)) {
 			return noFault
 		}
@@ -263,7 +263,7 @@ func (n *net) fate(c *call) fault {
 	return f
 }
 
-// do has a call's effect.
+// do executes a call, or one part of it.
 func (n *net) do(c *call, part int) {
 	if c.drop {
 		n.note(c, "dropped", "")
@@ -276,8 +276,8 @@ func (n *net) do(c *call, part int) {
 	n.note(c, "done", c.effect(part))
 }
 
-// reply answers a call, if its caller still waits. A process that stands still
-// hears of it when it goes on.
+// reply answers a call if its caller still waits. A paused process gets the answer when
+// it continues.
 func (n *net) reply(c *call, err error) {
 	if until := c.node.paused - n.now(); until > 0 && !c.node.crashed {
 		n.at(until, func() { n.reply(c, err) })
@@ -300,8 +300,8 @@ func (n *net) reply(c *call, err error) {
 	close(c.answer)
 }
 
-// crash ends a process: what it has sent is done, now or later, or lost, and it
-// hears nothing.
+// crash ends a process. The calls that it sent are executed now or later, or lost, and
+// it gets no answers.
 func (n *net) crash(d *node) {
 	d.crashed = true
 	for _, c := range slices.Clone(d.flying) {
@@ -317,12 +317,12 @@ func (n *net) crash(d *node) {
 	}
 }
 
-// end answers a call of a process that has ended: one after the other.
+// end answers the calls of a process that has ended, one after the other.
 func (n *net) end(c *call) {
 	n.at(1, func() { n.reply(c, fmt.Errorf("%w: the process has ended", table.ErrClosed)) })
 }
 
-// note adds to the history.
+// note adds a line to the trace.
 func (n *net) note(c *call, what, result string) {
 	n.mix(uint64(n.now()))
 	n.mix(uint64(c.client)<<32 | uint64(c.step)<<16 | uint64(c.fate))
@@ -343,21 +343,21 @@ func (n *net) note(c *call, what, result string) {
 // mix adds to the hash of the history.
 func (n *net) mix(x uint64) { n.hash = (n.hash ^ x) * 1099511628211 }
 
-// A fault is what can become of a call.
+// A fault is what can happen to a call.
 type fault int
 
 const (
 	noFault fault = iota
 	notApplied
-	applied  // but the answer says that it failed
-	late     // done after the answer said that it failed
-	twice    // sent twice: the second copy is done later
-	retried  // sent twice at once: the answer is the second copy's
-	partial  // some rows are done
+	applied  // executed, but the answer is an error
+	late     // executed after an error was answered
+	twice    // sent twice: the second copy is executed later
+	retried  // sent twice at once: the answer is that of the second copy
+	partial  // some rows are executed
 	lostPage // a scan breaks off
-	slow     // done long after it was sent
+	slow     // executed long after it was sent
 	outage   // a table's region is away for a while
-	crash    // the process ends, the call done or not
+	crash    // the process ends, with the call executed or not
 	pauseBefore
 	pauseAfter
 	faultCount
@@ -371,8 +371,7 @@ func failure(c *call) error {
 	return fmt.Errorf("%w: injected failure of %v", table.ErrUnavailable, c.step)
 }
 
-// fates are the faults, as the net carries them out; after is when the call would
-// reach the store.
+// fates execute the faults. after is when the call would reach the store.
 var fates [faultCount]func(n *net, c *call, after time.Duration)
 
 func init() {
@@ -427,15 +426,15 @@ func init() {
 	}
 }
 
-// lateness is how long after a time from now on a call may be done: within the
-// time that it has to settle.
+// lateness returns how much later than after a call may be executed, within the time
+// that calls have to settle.
 func (n *net) lateness(c *call, after time.Duration) time.Duration {
 	left := c.sent + n.o.InFlight - (n.now() + after)
 	return time.Duration(n.rnd.Int64N(int64(max(left, 1))))
 }
 
-// pause stops a process for up to two leases, or for longer than anything it has
-// sent may be on its way.
+// pause stops a process for up to two leases, or for longer than anything that it has
+// sent may be under way.
 func (n *net) pause(d *node) {
 	longest := 2 * n.o.Lease
 	switch {

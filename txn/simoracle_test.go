@@ -12,43 +12,42 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// An oracle sees all that is done at a simulated store and holds it to the
-// invariants I1 to I8 of transactions.md, after every step. The first that is
-// broken ends the history.
+// An oracle sees all calls executed at a simulated store and checks invariants I1 to I8
+// of transactions.md after every step. The first violation ends the history.
 type oracle struct {
 	net *net
-	log *journal.Log // of the store without the net
+	log *journal.Log // of the store, not through the net
 
 	commits map[table.Revision]*commitSeen
-	order   []table.Revision // keys of commits, in the order they were begun
+	order   []table.Revision // keys of commits, in the order in which they began
 	heads   *revision.Vector
-	states  map[string]int // I7: which state of the heads a snapshot is of
-	stable  table.Revision // the largest low-water mark there was
+	states  map[string]int // I7: the number of each state of the heads
+	stable  table.Revision // the largest low-water mark so far
 	marks   map[string][]*commitSeen
 	broken  string
 
-	cells      map[revision.Slot]revision.Cell // what heads is made of
+	cells      map[revision.Slot]revision.Cell // the cells of heads
 	archives   map[revision.Slot][]revision.Archive
-	recovering map[revision.Slot]*node // who fenced the slot's holder
+	recovering map[revision.Slot]*node // the server that fenced the slot's holder
 }
 
-// A commitSeen is what the oracle knows of a revision.
+// A commitSeen is what the oracle knows of a commit.
 type commitSeen struct {
 	r       table.Revision
 	state   journal.State
-	owner   *node           // who began it
-	rows    int             // of its write list
+	owner   *node           // the server that began it
+	rows    int             // number of rows in its write list
 	cells   map[string]bool // rows that have cells of it
-	attempt *try            // of the simulation's clients; nil: not known
-	shown   int             // the first state of the heads that it was visible in; 0: none
+	attempt *try            // the client's attempt; nil: unknown
+	shown   int             // the first state of the heads that showed it; 0: none
 	void    bool            // the slot was closed without it
-	// collected: garbage collection may have removed cells.
+	// collected is set if garbage collection may have removed cells.
 	collected bool
 }
 
-// A try is what a client knows of a try to commit.
+// A try is what a client knows of one of its attempts to commit.
 type try struct {
-	n        int // of the transaction
+	n        int // number of the transaction
 	op       simOp
 	snapshot *revision.Vector
 	low      table.Revision
@@ -80,7 +79,7 @@ func (o *oracle) commit(r table.Revision) *commitSeen {
 	return c
 }
 
-// applied: cells were written.
+// applied checks cells that were written.
 func (o *oracle) applied(t simTable, r table.Revision, ms []table.Mutation) {
 	c := o.commit(r)
 	if c.state == journal.None && len(ms) > 0 {
@@ -92,7 +91,7 @@ func (o *oracle) applied(t simTable, r table.Revision, ms []table.Mutation) {
 	o.judge(c)
 }
 
-// erased: cells were removed.
+// erased checks cells that were removed.
 func (o *oracle) erased(t simTable, r table.Revision, rows [][]byte) {
 	c := o.commit(r)
 	for _, row := range rows {
@@ -101,12 +100,12 @@ func (o *oracle) erased(t simTable, r table.Revision, rows [][]byte) {
 	o.judge(c)
 }
 
-// swapped: a row of the journal or of the cluster was changed.
+// swapped checks a change of a row of the journal or of the cluster.
 func (o *oracle) swapped(t simTable, row, q, old []byte, cells []table.Cell) {
 	switch {
 	case t.name == journal.Table && len(row) == 10:
 		o.decided(t.node, table.Revision(binary.BigEndian.Uint64(row[2:])), old, cells[0].Value)
-	case isFloor(t.name, row, q): // it is nobody's
+	case isFloor(t.name, row, q): // it belongs to no server
 	case t.name == journal.Cluster && string(row) == "heads":
 		o.headChanged(t.node, revision.Slot(binary.BigEndian.Uint16(q)), cells[0].Value)
 	case t.name == journal.Cluster && bytes.HasPrefix(row, []byte("archive")):
@@ -114,7 +113,7 @@ func (o *oracle) swapped(t simTable, row, q, old []byte, cells []table.Cell) {
 	}
 }
 
-// decided: I2.
+// decided checks I2.
 func (o *oracle) decided(by *node, r table.Revision, old, now []byte) {
 	c := o.commit(r)
 	to := journal.State(now[1])
@@ -138,7 +137,7 @@ func (o *oracle) decided(by *node, r table.Revision, old, now []byte) {
 	o.judge(c)
 }
 
-// headChanged: I3 of the slot, then what the new heads show.
+// headChanged checks I3 of the slot, and then what the new heads show.
 func (o *oracle) headChanged(by *node, s revision.Slot, now []byte) {
 	after, err := revision.DecodeCell(now)
 	if err != nil {
@@ -164,8 +163,8 @@ func (o *oracle) headChanged(by *node, s revision.Slot, now []byte) {
 	o.stable = max(o.stable, o.heads.Stable())
 }
 
-// follows says whether a slot's cell may go from one state to another: heads only
-// grow, a holder's time goes from open to free, and what is closed stays as it is.
+// follows reports whether a slot's cell may change from before to after: heads only
+// grow, an incarnation goes from open to free, and a closed cell keeps its content.
 func follows(before, after *revision.Cell) bool {
 	if after.Incarnation == before.Incarnation+1 {
 		return after.Sequence > before.Sequence && before.State == revision.Free && after.State == revision.Open
@@ -178,7 +177,7 @@ func follows(before, after *revision.Cell) bool {
 		(a < b || a == b && before.State == revision.Open)
 }
 
-// archived: a former holder's time is over.
+// archived checks the archive of a former holder.
 func (o *oracle) archived(s revision.Slot, value []byte) {
 	a, err := revision.DecodeArchive(value)
 	if err != nil {
@@ -187,7 +186,7 @@ func (o *oracle) archived(s revision.Slot, value []byte) {
 	o.archives[s] = append(slices.Clip(o.archives[s]), a)
 }
 
-// recovers counts slots that one server began to recover and another one closed.
+// recovers counts the slots that one server began to recover and another one closed.
 func (o *oracle) recovers(by *node, s revision.Slot, after *revision.Cell) {
 	switch {
 	case after.State == revision.Recovering:
@@ -197,7 +196,7 @@ func (o *oracle) recovers(by *node, s revision.Slot, after *revision.Cell) {
 	}
 }
 
-// stateKey names a state of the heads.
+// stateKey returns a key for a state of the heads.
 func stateKey(v *revision.Vector) string {
 	var b []byte
 	for _, s := range v.Slots() {
@@ -208,7 +207,7 @@ func stateKey(v *revision.Vector) string {
 	return string(b)
 }
 
-// judge holds one revision to I3 to I6.
+// judge checks I3 to I6 of one commit.
 func (o *oracle) judge(c *commitSeen) {
 	if o.heads == nil {
 		return
@@ -238,7 +237,7 @@ func (o *oracle) judge(c *commitSeen) {
 	}
 }
 
-// appears: I6, of two commits with incompatible marks one saw the other.
+// appears checks I6: of two commits with incompatible marks one saw the other.
 func (o *oracle) appears(c *commitSeen) {
 	a := c.attempt
 	if a == nil {
@@ -260,7 +259,8 @@ func (o *oracle) appears(c *commitSeen) {
 	}
 }
 
-// begins: I7 and the beginning of I5: what a transaction begins at.
+// begins checks I7 and returns, for I5, the number of the state that a transaction
+// begins at.
 func (o *oracle) begins(v *revision.Vector, newest int) int {
 	at, ok := o.states[stateKey(v)]
 	if !ok {
@@ -280,15 +280,16 @@ func (o *oracle) begins(v *revision.Vector, newest int) int {
 // stood reports whether a commit was visible in a state of the heads.
 func (c *commitSeen) stood(at int) bool { return c.shown > 0 && c.shown <= at }
 
-// answers: what a snapshot reads is what the operations that it shows give, one
-// after the other in the order of their revisions.
+// answers checks what a snapshot read: it must be the result of the operations that it
+// shows, in the order of their revisions.
 func (o *oracle) answers(at int, upTo table.Revision, got *simState) {
 	if want := o.replay(at, upTo); !got.same(want) {
 		o.breaks("a snapshot at %s reads %v, replaying what it shows gives %v", upTo, got, want)
 	}
 }
 
-// replay returns what was visible in a state of the heads, up to a revision.
+// replay returns the result of the operations that a state of the heads shows, up to a
+// revision.
 func (o *oracle) replay(at int, upTo table.Revision) *simState {
 	s := newSimState()
 	for _, r := range slices.Sorted(slices.Values(o.order)) {
@@ -299,12 +300,12 @@ func (o *oracle) replay(at int, upTo table.Revision) *simState {
 	return s
 }
 
-// issued: I5, of a revision that a client's transaction gets.
+// issued checks I5 of the revision that a client's transaction gets.
 func (o *oracle) issued(r table.Revision, a *try) {
 	if r <= a.snapshot.Max() {
 		o.breaks("I5: %s saw %s", r, a.snapshot.Max())
 	}
-	// What the store's clock was measured by may have been on its way for long.
+	// The reading of the store's clock may have been under way for long.
 	latest := virtualTime().Add(o.net.o.Drift + 2*o.net.o.Lease + o.net.o.InFlight)
 	if at := r.Time(); at.After(latest) {
 		o.breaks("%s leads the store's clock by %v", r, at.Sub(virtualTime()))

@@ -14,19 +14,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// What simulated clients do beside transactions where there is garbage collection:
-// they collect, hold states and read them twice, now or of the past, and keep
-// moments and read them later. What they read is compared with the operations that
-// the state shows.
+// What simulated clients do beside transactions if there is garbage collection: they
+// collect, hold states, present or past, and read them twice, and make checkpoints and
+// read them later. What they read is compared with the operations that the state shows.
 
-// A historian is a client that does so.
+// A historian is a client that does this.
 type historian struct {
 	l   *simLife
 	ctx context.Context
 	db  *DB
 }
 
-// deeds of a historian.
+// deeds are the operations of a historian.
 var deeds = []func(*historian, uint64) error{
 	(*historian).collect, (*historian).collectInTurn, (*historian).collectInTurn, (*historian).collectInTurn,
 	(*historian).hold, (*historian).lookBack, (*historian).lookBack,
@@ -38,14 +37,14 @@ func (h *historian) run(random *splitmix) {
 		if h.l.node.yield(h.ctx, "history") != nil {
 			return
 		}
-		_ = deeds[random.next()%uint64(len(deeds))](h, random.next()) // faults let them fail
+		_ = deeds[random.next()%uint64(len(deeds))](h, random.next()) // faults can make it fail
 		if pause.For(h.ctx, time.Duration(random.next()%uint64(150*time.Millisecond))) != nil {
 			return
 		}
 	}
 }
 
-// lookBack collects all that it can in the end, and looks at what is to be left.
+// lookBack collects all that it can at the end, and checks what must remain.
 func (w *simWorld) lookBack(ctx context.Context, db *DB, d *node) {
 	h := &historian{&simLife{w: w, node: d}, ctx, db}
 	_, err := db.Collect(ctx, CollectOptions{})
@@ -109,7 +108,7 @@ func (h *historian) lookAtKept(random uint64) error {
 	return h.readTwice(s, random)
 }
 
-// readTwice reads a state, lets time go by, and reads it again.
+// readTwice reads a state, waits, and reads it again.
 func (h *historian) readTwice(s *Snapshot, random uint64) error {
 	o := h.l.w.net.oracle
 	h.l.node.uses(s)
@@ -124,7 +123,7 @@ func (h *historian) readTwice(s *Snapshot, random uint64) error {
 			return err
 		}
 		if s.ordinal == 0 {
-			got.secret = unread // there is no history of it
+			got.secret = unread // it has no history
 		}
 		o.answers(at, s.max, got)
 		if err := pause.For(h.ctx, time.Duration(random%uint64(200*time.Millisecond))); err != nil {
@@ -134,12 +133,12 @@ func (h *historian) readTwice(s *Snapshot, random uint64) error {
 	return nil
 }
 
-// uses notes a snapshot until it is closed.
+// uses registers a snapshot until it is closed.
 func (d *node) uses(s *Snapshot) {
 	d.using = append(slices.DeleteFunc(d.using, func(s *Snapshot) bool { return s.refs.Load() <= 0 }), s)
 }
 
-// collected: garbage was removed. I8: what is in use is kept.
+// collected checks I8 when garbage is removed: what is in use is kept.
 func (o *oracle) collected(name string, k *table.Keep) {
 	horizon, marks := k.Of('a').Horizon, k.Of(table.MarkFamily).Horizon
 	for r, c := range o.commits {
@@ -151,8 +150,8 @@ func (o *oracle) collected(name string, k *table.Keep) {
 	for _, d := range o.net.holders() {
 		for _, s := range d.using {
 			switch {
-			case s.refs.Load() <= 0: // not any more
-			case s.low < horizon && !s.pinned: // if it is, its reads find out
+			case s.refs.Load() <= 0: // closed meanwhile
+			case s.low < horizon && !s.pinned: // reads of a pinned one report it
 				o.breaks("I8: history goes up to %s and %s reads the state at %s", horizon, d.name, s.max)
 			case s.low < marks && s.ordinal != 0:
 				o.breaks("I8: marks go up to %s and %s uses the state at %s", marks, d.name, s.low)
@@ -170,7 +169,7 @@ func (o *oracle) collected(name string, k *table.Keep) {
 	}
 }
 
-// holders are the servers that hold a slot.
+// holders returns the servers that hold a slot.
 func (n *net) holders() (nodes []*node) {
 	for _, d := range n.nodes {
 		for _, c := range n.oracle.cells {
@@ -229,7 +228,7 @@ func (t simTable) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte, err
 	}
 }
 
-// keptStep returns what a swap in the cluster's other rows is for.
+// keptStep returns the step of a swap in one of the cluster's other rows.
 func keptStep(row []byte) step {
 	switch string(row) {
 	case "checkpoints":
@@ -240,7 +239,7 @@ func keptStep(row []byte) step {
 	return archival
 }
 
-// isFloor reports whether a cell of the heads row is nobody's.
+// isFloor reports whether a cell of the heads row belongs to no slot.
 func isFloor(t string, row, q []byte) bool {
 	return t == journal.Cluster && string(row) == "heads" && string(q) == "\x00\x00"
 }

@@ -15,19 +15,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A step is what a call of the store is in the protocol.
+// A step is the purpose of a call of the store in the protocol.
 type step int
 
 const (
 	clientStep  step = iota // no call: a client begins a transaction
-	readHeads               // a snapshot
-	readCell                // after a swap without a clear answer, and the clock
+	readHeads               // for a snapshot
+	readCell                // after a swap without a clear answer, and for the clock
 	readArchive             // of former holders of a slot
 	claiming
 	publishingHead
 	renewingLease
 	fencing  // R0
-	closing  // R3, or given back
+	closing  // R3, or a release
 	freeing  // R4
 	archival // R4
 	askingTime
@@ -36,8 +36,8 @@ const (
 	aborting
 	forbidding
 	readState   // of another commit, or after a swap without a clear answer
-	scanJournal // what others changed
-	scanLists   // R1, R4, and what is to be collected
+	scanJournal // for what others changed
+	scanLists   // for R1, R4 and collections
 	readData
 	scanData
 	readMarks
@@ -49,7 +49,7 @@ const (
 	notingCollected
 	collecting
 	listingRows
-	forgetting // commits
+	forgetting // of commits
 	stepCount
 )
 
@@ -61,7 +61,7 @@ var stepNames = [...]string{
 
 func (s step) String() string { return stepNames[s] }
 
-// Faults by what a call does.
+// The faults that each kind of call can have.
 var (
 	anyCall   = []fault{notApplied, slow, outage, crash, pauseBefore, pauseAfter}
 	scanFault = append([]fault{lostPage}, anyCall...)
@@ -81,7 +81,7 @@ var (
 	}
 )
 
-// weights make faults as frequent at steps that are rare.
+// weights make faults at rare steps as frequent as at others.
 var weights = func() (w [stepCount]float64) {
 	for s := range w {
 		w[s] = 1
@@ -95,7 +95,7 @@ var weights = func() (w [stepCount]float64) {
 	return w
 }()
 
-// Store is the store as a node sees it.
+// store returns the store as a node sees it.
 func (d *node) store() table.Store { return simStore{d.net.mem, d} }
 
 type simStore struct {
@@ -147,8 +147,7 @@ func (t simTable) Get(ctx context.Context, row []byte, s table.Select) (r table.
 	return r, err
 }
 
-// stamp returns cells of the cluster the time of the store at which they were
-// written.
+// stamp gives cells of the cluster the store's time at which they were written.
 func (t simTable) stamp(r table.Row) {
 	if t.name == journal.Cluster {
 		for i := range r.Cells {
@@ -220,7 +219,7 @@ func (t simTable) Scan(ctx context.Context, r table.Range, s table.Select) iter.
 	}
 }
 
-// idOf is a revision as a call's key.
+// idOf returns a revision as a call's key.
 func idOf(r table.Revision) []byte { return binary.BigEndian.AppendUint64(nil, uint64(r)) }
 
 func (t simTable) Apply(ctx context.Context, r table.Revision, ms []table.Mutation) error {
@@ -266,7 +265,7 @@ func (t simTable) Swap(ctx context.Context, row []byte, f table.Family, q, old [
 	return ok && err == nil, err
 }
 
-// swapStep tells by its bytes what a swap is for.
+// swapStep returns the step of a swap, from its bytes.
 func (t simTable) swapStep(row, q, old, now []byte) step {
 	if t.name == journal.Table {
 		switch {
@@ -295,7 +294,7 @@ func (t simTable) swapStep(row, q, old, now []byte) step {
 	}
 	var before revision.Cell
 	if old != nil {
-		before, _ = revision.DecodeCell(old) // it was written by a swap
+		before, _ = revision.DecodeCell(old) // a swap wrote it
 	}
 	switch {
 	case after.State == revision.Free:
@@ -312,8 +311,8 @@ func (t simTable) swapStep(row, q, old, now []byte) step {
 	return publishingHead
 }
 
-// coverage counts the faults at every step of the protocol, and how often two
-// servers recovered one slot at once.
+// coverage counts the faults at every step of the protocol, and how often two servers
+// recovered one slot at once.
 type coverage struct {
 	faults [faultCount][stepCount]int
 	both   int
@@ -330,7 +329,7 @@ func (c *coverage) add(o *coverage) {
 	c.both += o.both
 }
 
-// empty lists the faults that never met a step where they may.
+// empty lists the pairs of step and fault that are possible but never happened.
 func (c *coverage) empty() (cells []string) {
 	for s := range stepCount {
 		for _, f := range faultsOf[s] {

@@ -25,16 +25,16 @@ var (
 	first = flag.Int("seed", 0, "the first of them")
 )
 
-// A simWorld is one simulated history: some servers, each with lives one after
-// the other, that share a store behind a net.
+// A simWorld is one simulated history: some servers, each with several lives in
+// sequence, that share a store behind a net.
 type simWorld struct {
 	net   *net
 	txs   []*simTx
-	skew  time.Duration // of clocks, at most
-	think time.Duration // of the first two servers between transactions, of others before a life, at most
+	skew  time.Duration // largest offset of a clock
+	think time.Duration // longest pause: between transactions of two servers, before lives of others
 }
 
-// A history is what a seed came to.
+// A history is the result of a seed.
 type history struct {
 	hash  uint64
 	calls int
@@ -92,10 +92,11 @@ func (w *simWorld) play() error {
 	return w.finish(ctx)
 }
 
-// minCalls is the length of a history at least, and of what comes before its end.
+// minCalls is the minimum length of a history, and minBefore that of the part before
+// its end.
 const minCalls, minBefore = 200, 120
 
-// round lets servers live beside each other.
+// round runs lives of several servers at the same time.
 func (w *simWorld) round(servers int) {
 	n := w.net
 	var g sync.WaitGroup
@@ -115,7 +116,7 @@ func (w *simWorld) round(servers int) {
 	g.Wait()
 }
 
-// lives is how many lives a server has in a round.
+// lives returns how many lives a server has in a round.
 func (w *simWorld) lives(server int) int {
 	if n := 1 + w.net.rnd.IntN(2); w.think == 0 || server < 2 {
 		return n
@@ -130,16 +131,15 @@ func (n *net) broken() error {
 	return nil
 }
 
-// A simLife is one life of a server: from its start to its end, with what its
-// clients do.
+// A simLife is one life of a server, from its start to its end, with its clients.
 type simLife struct {
 	w       *simWorld
 	node    *node
 	seed    uint64
 	clients [][]*simTx
 	close   bool
-	think   time.Duration // before it starts
-	stays   bool          // it thinks before each transaction, too
+	think   time.Duration // pause before it starts
+	stays   bool          // it also pauses before each transaction
 	newest  atomic.Int64
 }
 
@@ -171,11 +171,11 @@ func (w *simWorld) life(name string, stays bool) *simLife {
 	return l
 }
 
-// options of a server in the simulation.
+// options returns a server's options in the simulation.
 func (d *node) options(seed uint64) Options {
 	o := d.net.o
 	if o.Owner = d.name; !d.faulty {
-		o.Lease *= 3 // it has nothing to do but to wait: less often
+		o.Lease *= 3 // it only waits, so renew the lease less often
 	}
 	o.Now = func() time.Time { return virtualTime().Add(d.skew) }
 	random := &splitmix{seed}
@@ -183,8 +183,8 @@ func (d *node) options(seed uint64) Options {
 	return o
 }
 
-// virtualTime is the store's clock. That of a simulation begins in 2000, before
-// there are revisions.
+// virtualTime is the store's clock. The simulation's clock begins in 2000, before the
+// first possible revision.
 func virtualTime() time.Time { return time.Now().AddDate(26, 0, 0) }
 
 // splitmix is a small source of random numbers.
@@ -231,7 +231,7 @@ func (l *simLife) run() {
 	kill(db)
 }
 
-// openSim opens the store until it succeeds and this server writes, or crashes.
+// openSim opens the store again and again until this server writes or crashes.
 func openSim(d *node, seed uint64) *DB {
 	ctx := context.Background()
 	for try := uint64(0); !d.crashed && try < 100; try++ {
@@ -254,7 +254,7 @@ func openSim(d *node, seed uint64) *DB {
 	return nil
 }
 
-// transact runs a client's transaction, and notes what it was told.
+// transact runs a client's transaction and records the answer.
 func (l *simLife) transact(ctx context.Context, db *DB, tx *simTx) {
 	n, o := tx.n, l.w.net.oracle
 	if l.node.yield(ctx, fmt.Sprintf("%d: %v", n, tx.op)) != nil {
@@ -290,8 +290,8 @@ func (l *simLife) transact(ctx context.Context, db *DB, tx *simTx) {
 	tx.failed = err
 }
 
-// finish opens the store once more, without faults, and judges what is in it;
-// when all slots of the dead are free it has nothing that no commit owns.
+// finish opens the store once more, without faults, and checks its content. Once all
+// slots of dead servers are free there must be no cells without a commit.
 func (w *simWorld) finish(ctx context.Context) error {
 	d := &node{net: w.net, name: "z"}
 	w.net.regions = map[string]time.Duration{}
@@ -312,7 +312,7 @@ func (w *simWorld) finish(ctx context.Context) error {
 	}
 	for _, r := range w.net.mem.Revisions() {
 		if w.net.unsettled {
-			break // they may be there, but are not to be seen
+			break // they may be there but must not be visible
 		}
 		if c := w.net.oracle.commits[r]; c.state != journal.Committed || !w.net.oracle.heads.Visible(r) {
 			return fmt.Errorf("cells of %s, whose state is %q", r, string(c.state))
@@ -327,7 +327,7 @@ func (w *simWorld) finish(ctx context.Context) error {
 	return w.net.broken()
 }
 
-// allFree reports whether no slot but the own one is held.
+// allFree reports whether no slot except this server's is held.
 func allFree(db *DB) bool {
 	v := db.current.Load().heads
 	w := db.commits.(*cluster).writer.Load()
@@ -339,7 +339,7 @@ func allFree(db *DB) bool {
 	return true
 }
 
-// `go test` runs some histories, `make test` as many as have every fault at every
+// `go test` runs some histories. `make test` runs enough to have every fault at every
 // step.
 const some, enough = 2000, 20000
 
@@ -382,7 +382,7 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// TestReplay: a seed gives one history.
+// TestReplay checks that a seed determines the history.
 func TestReplay(t *testing.T) {
 	for seed := range uint64(200) {
 		var faults coverage
@@ -394,7 +394,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// firstDifference shows where two traces part.
+// firstDifference returns where two traces begin to differ.
 func firstDifference(a, b string) string {
 	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range x {

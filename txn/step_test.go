@@ -17,7 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// flagged reads a row that says whether a step was taken, and by which commit.
+// flagged reads the row that records whether a step was taken, and by which commit.
 func flagged(t table.Table, r table.Reader) (table.Revision, error) {
 	row, err := r.Get(context.Background(), t, []byte("flag"), table.Select{})
 	if err != nil || len(row.Cells) == 0 {
@@ -26,7 +26,7 @@ func flagged(t table.Table, r table.Reader) (table.Revision, error) {
 	return row.Cells[0].Revision, nil
 }
 
-// heed has a server go by the flag, as a partition goes by its configuration.
+// heed makes a server follow the flag, as a partition follows its configuration.
 func heed(db *DB, done <-chan struct{}) error {
 	for tab, known := db.Table("data"), table.Revision(0); ; {
 		next := db.Next()
@@ -57,12 +57,11 @@ func raiseFlag(db *DB) (table.Revision, error) {
 	})
 }
 
-// calm is a server that a busy machine does not cost its slot.
+// calm are the options of a server that keeps its slot on a busy machine.
 var calm = Options{Lease: 3 * time.Second, Poll: fast.Poll, InFlight: fast.InFlight}
 
-// TestStep has three servers write a row each time that they do not see the flag.
-// What a snapshot behind the step shows is all of it, also when a server dies
-// meanwhile.
+// TestStep has three servers write a row each time they do not see the flag. A snapshot
+// after the step must show all of these rows, also if a server dies meanwhile.
 func TestStep(t *testing.T) {
 	t.Parallel()
 	for _, dies := range []bool{false, true} {
@@ -87,7 +86,7 @@ func TestStep(t *testing.T) {
 			if dies {
 				w := dbs[2].commits.(*cluster).writer.Load()
 				kill(dbs[2])
-				w.giveUp(errors.New("killed")) // for those who wait for it
+				w.giveUp(errors.New("killed")) // for callers that wait for it
 			}
 			if err := dbs[0].AwaitStep(context.Background(), r); err != nil {
 				t.Fatal(err)
@@ -106,7 +105,8 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// writeUnflagged writes rows as long as there is no flag, and others then.
+// writeUnflagged writes rows of one kind until it sees the flag, and rows of another
+// kind after that.
 func writeUnflagged(db *DB, done <-chan struct{}, wrote, unflagged *atomic.Int64) error {
 	tab := db.Table("data")
 	for {
@@ -145,7 +145,7 @@ func writeUnflagged(db *DB, done <-chan struct{}, wrote, unflagged *atomic.Int64
 	}
 }
 
-// unflaggedRows counts what was written without a flag.
+// unflaggedRows counts the rows written without the flag.
 func unflaggedRows(t *testing.T, db *DB) (n int) {
 	t.Helper()
 	s := db.Snapshot()
@@ -159,18 +159,18 @@ func unflaggedRows(t *testing.T, db *DB) (n int) {
 	return n
 }
 
-// TestStepWaits for a transaction that began before, for its commit, and no
-// longer than it may.
+// TestStepWaits checks that a step waits for transactions that began before it and for
+// their commits, but within its bound.
 func TestStepWaits(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	store := tabletest.NewMem()
 	o := calm
-	o.Lease = time.Second // four of them are waited for
+	o.Lease = time.Second // AwaitStep waits for four of them
 	a, b := open(t, store, o), open(t, store, o)
 	tab := b.Table("data")
 	held, release := make(chan struct{}), make(chan struct{})
-	var once sync.Once // it may be tried again
+	var once sync.Once // fn may run again
 	var g errgroup.Group
 	g.Go(func() error {
 		_, err := b.Update(ctx, func(tx *Tx) error {
@@ -211,7 +211,7 @@ func TestStepWaits(t *testing.T) {
 	}
 }
 
-// stepTo has a server go by what it shows.
+// stepTo makes a server work by the step that it shows.
 func stepTo(t *testing.T, db *DB) {
 	t.Helper()
 	s := db.Snapshot()
@@ -223,7 +223,7 @@ func stepTo(t *testing.T, db *DB) {
 	db.SetStep(r, s.Ordinal())
 }
 
-// TestHolder tells the time of a server that ended from those that go on.
+// TestHolder checks that a server that ended is told apart from those that go on.
 func TestHolder(t *testing.T) {
 	t.Parallel()
 	store := tabletest.NewMem()
@@ -249,7 +249,7 @@ func TestHolder(t *testing.T) {
 	}
 }
 
-// TestFill writes below what writers write meanwhile.
+// TestFill checks that what writers write meanwhile hides what a Fill writes.
 func TestFill(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
