@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Checkpoint keeps a moment: the state at its revision can be read until it is
-// deleted, however old it gets.
+// A Checkpoint keeps a state: the state at its revision can be read until the
+// checkpoint is deleted, however old it gets.
 type Checkpoint struct {
 	Name     string
 	Revision table.Revision
@@ -20,13 +20,13 @@ type Checkpoint struct {
 
 const checkpointVersion = 1
 
-// dropped leads what is left of a checkpoint that was deleted: its revision and
-// when that was. The name is not absent then, so a copy of the change that made it
-// which lands late cannot bring it back.
+// dropped is the first byte of the value that replaces a deleted checkpoint: its
+// revision and the time of the deletion follow. The name is not absent then, so a
+// delayed copy of the write that made the checkpoint cannot bring it back.
 const dropped = 0
 
-// dropsKept is for how long this stays at least, far longer than anything is under
-// way.
+// dropsKept is how long such a value is kept at least. It is far longer than any write
+// is under way.
 const dropsKept = 24 * time.Hour
 
 func (c *Checkpoint) value() []byte {
@@ -69,7 +69,8 @@ func (l *Log) Checkpoints(ctx context.Context) ([]Checkpoint, error) {
 	return all, nil
 }
 
-// droppedAt reports whether a checkpoint was deleted, and when.
+// droppedAt reports whether b is the value of a deleted checkpoint, and when it was
+// deleted.
 func droppedAt(b []byte) (time.Time, bool) {
 	if len(b) != 1+8+8 || b[0] != dropped {
 		return time.Time{}, false
@@ -77,7 +78,8 @@ func droppedAt(b []byte) (time.Time, bool) {
 	return time.Unix(0, int64(binary.BigEndian.Uint64(b[9:]))), true
 }
 
-// AddCheckpoint notes a checkpoint; false: there is another one of its name.
+// AddCheckpoint records a checkpoint. It returns false if there is another one of its
+// name.
 func (l *Log) AddCheckpoint(ctx context.Context, c Checkpoint) (bool, error) {
 	fail := func(err error) (bool, error) {
 		return false, fmt.Errorf("checkpoint %q at %s: %w", c.Name, c.Revision, err)
@@ -106,8 +108,7 @@ func (l *Log) AddCheckpoint(ctx context.Context, c Checkpoint) (bool, error) {
 	return done, nil
 }
 
-// DropCheckpoint takes one away as it was read; false: it is another one now, or
-// none.
+// DropCheckpoint deletes a checkpoint. It returns false if the stored one is not c.
 func (l *Log) DropCheckpoint(ctx context.Context, c Checkpoint, now time.Time) (bool, error) {
 	b := binary.BigEndian.AppendUint64([]byte{dropped}, uint64(c.Revision))
 	b = binary.BigEndian.AppendUint64(b, uint64(now.UnixNano()))

@@ -15,13 +15,13 @@ var (
 	clockColumn = []byte{'a'}
 )
 
-// Time returns the time of the store's own clock, which stamps unversioned cells, or the
-// zero Time if the store has no clock. Each call passes another token.
+// Time returns the time of the store's own clock, which stamps unversioned cells, or
+// the zero Time if the store has no clock. Each call must pass a different token.
 func (l *Log) Time(ctx context.Context, token uint64) (time.Time, error) {
 	old, err := read(ctx, l.cluster, clockRow, clusterFamily, clockColumn)
 	if err == nil {
 		cell := table.Cell{Family: clusterFamily, Qualifier: clockColumn, Value: binary.BigEndian.AppendUint64(nil, token)}
-		// Whoever was quicker has asked the same clock.
+		// If another caller was quicker, its cell has the time of the same clock.
 		_, _, err = swap(ctx, l.cluster, clockRow, clusterFamily, clockColumn, old, []table.Cell{cell})
 	}
 	var row table.Row
@@ -34,11 +34,11 @@ func (l *Log) Time(ctx context.Context, token uint64) (time.Time, error) {
 	return written(row.Find(clusterFamily, clockColumn)), nil
 }
 
-// Written is when the store wrote a slot's cell, by its own clock; the zero Time
-// if it has none.
+// Written returns when the store wrote a slot's cell, by the store's clock; the zero
+// Time if it has none.
 func (h *Heads) Written(s revision.Slot) time.Time { return h.written[s] }
 
-// written is the timestamp of an unversioned cell.
+// written returns the timestamp of an unversioned cell.
 func written(c *table.Cell) time.Time {
 	if c == nil || c.Revision == 0 {
 		return time.Time{}

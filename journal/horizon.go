@@ -9,12 +9,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// horizonSlot is nobody's. Its cell stands in the row of heads so that one reading
-// of that row has the horizon too, and what every server made of it.
+// horizonSlot belongs to no server. Its cell is in the row of heads so that one reading
+// of that row has both the horizon and what every server honours.
 const horizonSlot revision.Slot = 0
 
-// RaiseHorizon announces that states below a horizon will no longer be read, unless a
-// higher one has been announced.
+// RaiseHorizon announces that states below a horizon will no longer be read. It does
+// nothing if a higher one has been announced.
 func (l *Log) RaiseHorizon(ctx context.Context, horizon table.Revision) error {
 	for {
 		h, err := l.Heads(ctx)
@@ -36,9 +36,9 @@ func (l *Log) RaiseHorizon(ctx context.Context, horizon table.Revision) error {
 	}
 }
 
-// Honoured is the horizon below which no server reads any more, and none will: the
-// least of what was announced and what each slot that has a holder, or is to be
-// recovered from one, says.
+// Honoured returns the horizon below which no server reads now or later. It is the
+// least of the announced one and those of all slots that have a holder or are being
+// recovered.
 func (h *Heads) Honoured() table.Revision {
 	horizon := h.Horizon
 	for _, c := range h.inUse() {
@@ -47,8 +47,8 @@ func (h *Heads) Honoured() table.Revision {
 	return horizon
 }
 
-// Oldest is the low-water mark of the oldest snapshot, except those of the past,
-// that any server has in use.
+// Oldest returns the low-water mark of the oldest snapshot in use on any server, except
+// snapshots of the past.
 func (h *Heads) Oldest() table.Revision {
 	oldest := h.Low()
 	for _, c := range h.inUse() {
@@ -57,7 +57,7 @@ func (h *Heads) Oldest() table.Revision {
 	return oldest
 }
 
-// inUse returns the cells of slots and branches whose snapshots count.
+// inUse returns the cells of slots and branches with snapshots that may be in use.
 func (h *Heads) inUse() (cells []revision.Cell) {
 	for _, s := range h.Slots() {
 		switch c := h.Cell(s); c.State {
@@ -68,12 +68,11 @@ func (h *Heads) inUse() (cells []revision.Cell) {
 	return cells
 }
 
-// Forget removes records for good.
+// Forget removes records permanently.
 func (l *Log) Forget(ctx context.Context, recs []Record) error {
 	var keys [][]byte
 	for i := range recs {
-		// The parts of a write list first: without the record they are passed
-		// over.
+		// Parts of a write list come first: without their record readers ignore them.
 		for _, n := range recs[i].chunks {
 			keys = append(keys, chunkKey(recs[i].Revision, n))
 		}
@@ -89,7 +88,7 @@ func (l *Log) Forget(ctx context.Context, recs []Record) error {
 	return nil
 }
 
-// Collector returns a table that can let go of history.
+// Collector returns t as a table that can remove history.
 func Collector(t table.Table, name string) (table.Collector, error) {
 	c, ok := t.(table.Collector)
 	if !ok {
@@ -98,12 +97,13 @@ func Collector(t table.Table, name string) (table.Collector, error) {
 	return c, nil
 }
 
-// Collected is how far garbage was collected, for whoever goes on.
+// Collected records how far garbage was collected, for the next collection.
 type Collected struct {
-	// Pinned are the checkpoints that were kept. What only one of them kept
-	// is found by looking at everything once it is gone.
+	// Pinned are the checkpoints that were kept. Once one is deleted, what only it kept
+	// is found by examining everything.
 	Pinned []table.Revision
-	// Young is of each slot how far what has no history was collected.
+	// Young is, for each slot, the revision up to which families without history were
+	// collected.
 	Young map[revision.Slot]table.Revision
 
 	raw []byte
@@ -116,15 +116,15 @@ var (
 
 const collectedVersion = 1
 
-// value encodes: the version, the count of pinned revisions, these, then slots and
-// revisions.
+// value encodes the version, the number of pinned revisions, these revisions, and those
+// of Young.
 func (c *Collected) value() []byte {
 	b := []byte{collectedVersion}
 	b = binary.AppendUvarint(b, uint64(len(c.Pinned)))
 	for _, r := range c.Pinned {
 		b = binary.BigEndian.AppendUint64(b, uint64(r))
 	}
-	for _, r := range c.Young { // each says its slot
+	for _, r := range c.Young { // each contains its slot
 		b = binary.BigEndian.AppendUint64(b, uint64(r))
 	}
 	return b
@@ -167,8 +167,8 @@ func (l *Log) Collected(ctx context.Context) (*Collected, error) {
 	return c, c.decode(raw)
 }
 
-// NoteCollected writes it back. If another server did so since it was read, that
-// stands: what it leaves out is collected again.
+// NoteCollected writes c. If another server has written since c was read, that value
+// stays; what it leaves out is collected again.
 func (l *Log) NoteCollected(ctx context.Context, c *Collected) error {
 	value := c.value()
 	done, _, err := swap(ctx, l.cluster, collectedRow, clusterFamily, collectedColumn, c.raw,

@@ -1,30 +1,30 @@
-// Package journal keeps the shared record of commits and of the servers that
-// make them, in two unversioned tables of a store.
+// Package journal keeps the shared record of commits and of the servers that make them,
+// in two unversioned tables of a store.
 //
 // Table cluster:
 //
-//	row "heads"               family c, one column a slot (2 bytes): a revision.Cell;
-//	                          that of slot 0, which is nobody's, announces a horizon
+//	row "heads"               family c, one column per slot (2 bytes): a revision.Cell;
+//	                          slot 0 belongs to no server: its cell announces a horizon
 //	row "archive" slot n      family c, column a: a revision.Archive, for ever
-//	row "checkpoints"         family c, one column a name: version, revision, when it was made;
-//	                          0, revision, when it was deleted
+//	row "checkpoints"         family c, one column per name: version, revision, time of making;
+//	                          0, revision, time of deletion
 //	row "collected"           family c, column a: how far garbage was collected
 //
 // One Get of the row heads is one atomic snapshot of the whole cluster.
 //
-// Table journal: a row a commit, key slot (2 bytes) + revision (8 bytes); family j:
+// Table journal: one row per commit, key slot (2 bytes) + revision (8 bytes); family j:
 //
 //	s   state P, C or A; kind; token; priority
 //	i   ids of what changed, 16 bytes each
 //	m   who did what
 //	w   write list: tables and row keys with cells of this revision
 //
-// A large commit has further rows, key + number of the chunk (4 bytes), each
-// with a part of the write list, written before the cells it lists.
+// A large commit has further rows, key + number of the chunk (4 bytes), each with a
+// part of the write list. A chunk is written before the cells that it lists.
 //
-// Integers are big-endian. [Log] reads and writes all of it. Its methods know
-// what a store's Swap leaves open: after an error and after false they read
-// again, and they answer with what the cell holds.
+// Integers are big-endian. [Log] reads and writes all of it. A store's Swap may fail
+// with an unknown outcome, or return false although it happened. So the methods of Log
+// read the cell again after both, and return what it holds.
 package journal
 
 import (
@@ -73,7 +73,7 @@ type Log struct {
 	journal table.Table
 
 	mu       sync.Mutex
-	archives map[revision.Slot][]revision.Archive // never change, so kept for ever
+	archives map[revision.Slot][]revision.Archive // kept for ever, since they never change
 }
 
 // New returns the log of a store that has its tables.
@@ -84,17 +84,17 @@ func New(s table.Store) *Log {
 	}
 }
 
-// Heads is one reading of the row of heads.
+// Heads is the result of one reading of the row of heads.
 type Heads struct {
 	*revision.Vector
-	// Horizon is the oldest state that is still to be read, as announced to all
-	// servers. What they have in use may be older, see Honoured.
+	// Horizon is the oldest state that may be read, as announced to all servers.
+	// Servers may still have older ones in use, see Honoured.
 	Horizon table.Revision
 	raw     map[revision.Slot][]byte
 	written map[revision.Slot]time.Time
 }
 
-// Raw returns the bytes of a slot's cell, to swap from; nil if there is none.
+// Raw returns the bytes of a slot's cell, to swap from, or nil if there is none.
 func (h *Heads) Raw(s revision.Slot) []byte { return h.raw[s] }
 
 // Heads reads the heads of all slots.
@@ -129,9 +129,9 @@ func (l *Log) Heads(ctx context.Context) (*Heads, error) {
 	return &Heads{revision.NewVector(cells, archives), horizon, raw, times}, nil
 }
 
-// archived returns the archives of a slot's former holders. A cell of incarnation
-// n says that 1 to n-1 are there (and n, when it is free): those that are not
-// known yet are read before anybody judges visibility by the cell.
+// archived returns the archives of a slot's former holders. A cell of incarnation n
+// implies that archives 1 to n-1 exist (and n, if it is free). Those that are not
+// cached must be read before the cell is used to decide what is visible.
 func (l *Log) archived(ctx context.Context, s revision.Slot, c revision.Cell) ([]revision.Archive, error) {
 	want := int(c.Incarnation)
 	if c.State != revision.Free {
@@ -179,17 +179,17 @@ func archiveKey(s revision.Slot, incarnation uint64) []byte {
 
 func slotColumn(s revision.Slot) []byte { return binary.BigEndian.AppendUint16(nil, uint16(s)) }
 
-// SwapHead changes a slot's cell from the bytes old (nil: absent) to new, and
-// reports whether the cell holds new now. If not, now is what it holds. It goes
-// on until it knows or ctx ends; an error leaves the outcome unknown, and then
-// the only bytes that may be tried next from the same old ones are new again.
+// SwapHead changes a slot's cell from the bytes old (nil: absent) to new, and reports
+// whether the cell holds new now. If not, now is what it holds. It retries until it
+// knows or ctx ends. An error leaves the outcome unknown: then only new may be tried
+// again from the same old bytes.
 func (l *Log) SwapHead(ctx context.Context, s revision.Slot, old, new []byte) (done bool, now []byte, err error) {
 	return swap(ctx, l.cluster, headsRow, clusterFamily, slotColumn(s), old,
 		[]table.Cell{{Family: clusterFamily, Qualifier: slotColumn(s), Value: new}})
 }
 
-// swap is Swap with the rule for reading its outcome: the first of cells is the
-// checked column's new value, unique to the attempt.
+// swap is Swap that also reads the outcome. The first of cells is the new value of the
+// compared column, and must be unique to the attempt.
 func swap(ctx context.Context, t table.Table, row []byte, f table.Family, q, old []byte, cells []table.Cell) (bool, []byte, error) {
 	var failed error
 	for try := 0; ; try++ {
@@ -223,7 +223,7 @@ func swap(ctx context.Context, t table.Table, row []byte, f table.Family, q, old
 	}
 }
 
-// permanent errors do not pass by trying again.
+// permanent reports whether trying again cannot help.
 func permanent(err error) bool {
 	return errors.Is(err, table.ErrRefused) || errors.Is(err, table.ErrClosed) || errors.Is(err, table.ErrTooLarge) || errors.Is(err, table.ErrCorrupt)
 }
@@ -244,11 +244,11 @@ func backOff(ctx context.Context, try int) error {
 	return pause.For(ctx, min(time.Millisecond<<min(try, 10), 100*time.Millisecond))
 }
 
-// ErrTaken: another row stands where a new one was to be.
+// ErrTaken: a row that should be new already exists.
 var ErrTaken = errors.New("journal row taken")
 
-// Begin writes rec as pending, if its row is absent. After an error nothing of
-// the commit may be written and its id is given up.
+// Begin writes rec as pending if its row is absent. After an error the caller must
+// write nothing of the commit and give up its id.
 func (l *Log) Begin(ctx context.Context, rec *Record) error {
 	done, _, err := swap(ctx, l.journal, Key(rec.Revision), family, stateColumn, nil, rec.cells(Pending))
 	if err == nil && !done {
@@ -260,7 +260,8 @@ func (l *Log) Begin(ctx context.Context, rec *Record) error {
 	return nil
 }
 
-// Chunk adds a part of the write list, before the cells it lists are written.
+// Chunk writes a part of the write list. It must be called before the cells in it are
+// written.
 func (l *Log) Chunk(ctx context.Context, r table.Revision, number uint32, rows []Rows) error {
 	cell := table.Cell{Family: family, Qualifier: rowsColumn, Value: appendRows(nil, rows)}
 	done, _, err := swap(ctx, l.journal, chunkKey(r, number), family, rowsColumn, nil, []table.Cell{cell})
@@ -273,11 +274,11 @@ func (l *Log) Chunk(ctx context.Context, r table.Revision, number uint32, rows [
 	return nil
 }
 
-// Decide changes a pending record to Committed (its owner only) or Aborted, and
-// answers with the final state, whoever decided. After an error it is unknown.
+// Decide changes a pending record to Committed (by its owner only) or Aborted, and
+// returns the final state, whoever decided. After an error the state is unknown.
 func (l *Log) Decide(ctx context.Context, rec *Record, to State) (State, error) {
 	cells := []table.Cell{{Family: family, Qualifier: stateColumn, Value: rec.state(to)}}
-	if rec.Kind == Bulk && to == Committed && len(rec.Message) > 0 { // it was not known at the beginning
+	if rec.Kind == Bulk && to == Committed && len(rec.Message) > 0 { // it was not known when the load began
 		cells = append(cells, table.Cell{Family: family, Qualifier: messageColumn, Value: rec.Message})
 	}
 	_, now, err := swap(ctx, l.journal, Key(rec.Revision), family, stateColumn, rec.state(Pending), cells)
@@ -316,8 +317,8 @@ func (l *Log) State(ctx context.Context, r table.Revision) (Record, error) {
 	return rec, nil
 }
 
-// Forbid writes an aborted record where none is, so that a commit whose first
-// word has not arrived never begins, and answers with what stands there now.
+// Forbid writes an aborted record if there is none, so that a commit whose journal row
+// has not arrived yet never begins. It returns the record that is there now.
 func (l *Log) Forbid(ctx context.Context, r table.Revision, token uint64) (Record, error) {
 	rec := Record{Revision: r, Token: token, Prio: r}
 	_, now, err := swap(ctx, l.journal, Key(r), family, stateColumn, nil, rec.cells(Aborted))
@@ -346,7 +347,7 @@ func (l *Log) Lists(ctx context.Context, s revision.Slot, after, upTo table.Revi
 	return l.scan(ctx, between(s, after, upTo), table.Select{})
 }
 
-// withoutRows is all columns of a journal row but its write list.
+// withoutRows selects all columns of a journal row except its write list.
 var withoutRows = []table.ColumnRange{{Family: family, From: idsColumn, To: rowsColumn}}
 
 func between(s revision.Slot, after, upTo table.Revision) table.Range {
@@ -356,11 +357,11 @@ func between(s revision.Slot, after, upTo table.Revision) table.Range {
 	return table.Range{Start: key(after + 1), End: key(upTo + 1)}
 }
 
-// scan joins the rows of each commit. Chunks without a record are of a commit
-// that never wrote a cell: they are passed over.
+// scan joins the rows of each commit. It skips chunks without a record: their commit
+// never wrote a cell.
 func (l *Log) scan(ctx context.Context, r table.Range, sel table.Select) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		var rec Record // being put together, if its revision is not 0
+		var rec Record // the record being joined, if its revision is not 0
 		flush := func() bool { return rec.State == None || yield(rec, nil) }
 		for row, err := range l.journal.Scan(ctx, r, sel) {
 			var part Record
@@ -388,8 +389,8 @@ func (l *Log) scan(ctx context.Context, r table.Range, sel table.Select) iter.Se
 	}
 }
 
-// Rollback aborts a record, unless it is, and removes the cells it may have
-// written. It reports an error if the record is committed.
+// Rollback aborts a record, unless it is aborted already, and removes the cells that it
+// may have written. It fails if the record is committed.
 func (l *Log) Rollback(ctx context.Context, rec *Record) error {
 	if rec.State != Aborted {
 		s, err := l.Decide(ctx, rec, Aborted)
@@ -403,7 +404,7 @@ func (l *Log) Rollback(ctx context.Context, rec *Record) error {
 	return l.Erase(ctx, rec)
 }
 
-// Erase removes the cells on a record's write list.
+// Erase removes the cells of a record's write list.
 func (l *Log) Erase(ctx context.Context, rec *Record) error {
 	for _, t := range rec.Rows {
 		if err := l.store.Table(t.Table).Erase(ctx, rec.Revision, t.Keys); err != nil {
@@ -413,7 +414,7 @@ func (l *Log) Erase(ctx context.Context, rec *Record) error {
 	return nil
 }
 
-// Same reports whether two readings found the same.
+// Same reports whether two readings are equal.
 func (h *Heads) Same(o *Heads) bool {
 	return maps.EqualFunc(h.raw, o.raw, bytes.Equal)
 }

@@ -72,7 +72,7 @@ func TestRecordRoundTrip(t *testing.T) {
 		if got, err := l.Decide(ctx, &want, to); err != nil || got != to {
 			t.Fatalf("decided %q: %v", got, err)
 		}
-		// The second decision changes nothing.
+		// The second decision must not change anything.
 		if got, err := l.Decide(ctx, &want, Committed+Aborted-to); err != nil || got != to {
 			t.Fatalf("then %q: %v", got, err)
 		}
@@ -107,7 +107,7 @@ func TestScan(t *testing.T) {
 			}
 		}
 	}
-	// A chunk without a record stands for a commit that wrote nothing.
+	// A chunk without a record belongs to a commit that wrote nothing.
 	if err := l.Chunk(ctx, revision.Make(3, 2, 7), 1, []Rows{{Table: "t", Keys: [][]byte{{9}}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestBeginTaken(t *testing.T) {
 	}
 }
 
-// TestSwapLies lets swaps fail in every way: the answer is what the cell holds.
+// TestSwapLies lets swaps fail in every way. The answer must be what the cell holds.
 func TestSwapLies(t *testing.T) {
 	for seed := range uint64(50) {
 		_, mem := newLog(t)
@@ -165,7 +165,7 @@ func TestSwapLies(t *testing.T) {
 			raw = next
 		}
 		f.SetRate(0)
-		f.Land() // what arrives now finds other bytes
+		f.Land() // what arrives now must find other bytes
 		h, err := l.Heads(ctx)
 		if err != nil || !bytes.Equal(h.Raw(1), raw) {
 			t.Errorf("seed %d: the cell holds %x, want %x (%v)", seed, h.Raw(1), raw, err)
@@ -198,7 +198,7 @@ func TestArchiveMissing(t *testing.T) {
 	}
 }
 
-// FuzzDecode: no bytes of a row may break the reader.
+// FuzzDecode checks that no bytes of a row break the decoder.
 func FuzzDecode(f *testing.F) {
 	rec := Record{Revision: 300, Token: 1, Prio: 300, IDs: []entry.ID{{1}}, Rows: []Rows{{Table: "t", Keys: [][]byte{{1}, {2}}}}}
 	cells := rec.cells(Pending)

@@ -10,22 +10,22 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// State of a commit. Only P changes, and only once.
+// A State is the state of a commit. Only Pending changes, and only once.
 type State byte
 
 const (
 	None      State = 0   // there is no row
-	Pending   State = 'P' // its cells may be under way
-	Committed State = 'C' // written by its owner only
-	Aborted   State = 'A' // written by anyone
+	Pending   State = 'P' // its cells may be on their way
+	Committed State = 'C' // written only by the owner of the commit
+	Aborted   State = 'A' // written by any server
 )
 
-// Kind of a commit.
+// A Kind is the kind of a commit.
 type Kind byte
 
 const (
 	Ordinary Kind = iota
-	// Bulk commits changed so much that followers take everything as changed.
+	// Bulk commits changed so much that followers treat everything as changed.
 	Bulk
 	// Merge commits make a branch visible.
 	Merge
@@ -36,17 +36,17 @@ type Record struct {
 	Revision table.Revision
 	State    State
 	Kind     Kind
-	Token    uint64         // of the writer, unique to the attempt
-	Prio     table.Revision // of the first attempt; the smaller one wins
+	Token    uint64         // chosen by the writer, unique to the attempt
+	Prio     table.Revision // revision of the first attempt; the smaller one wins
 	// IDs are what the commit changed, unless AllChanged.
 	IDs        []entry.ID
 	AllChanged bool
-	// Keys are hashes of what it changed besides: values in indexes.
+	// Keys are hashes of other things that it changed: values in indexes.
 	Keys    []uint64
 	Message []byte // who did what
-	// Rows is the write list: where cells of a pending commit may lie, or, of a
-	// commit that was one batch, what it wrote over. That of a large commit
-	// stands in chunks of its own, see Log.Chunk.
+	// Rows is the write list: the rows that may have cells of a pending commit or, for
+	// a commit that was one batch, the rows that it wrote over. The list of a large
+	// commit is in rows of its own, see Log.Chunk.
 	Rows []Rows
 
 	chunks []uint32
@@ -55,15 +55,15 @@ type Record struct {
 // Rows names rows of one table.
 type Rows = table.Rows
 
-// MaxRows is the length of a write list that a journal row holds itself, and of
-// each chunk of a longer one.
+// MaxRows is the largest number of rows in the write list of a journal row, and in each
+// chunk of a longer list.
 const MaxRows = 4096
 
 const (
 	family = 'j'
 
-	// maxIDs and maxKeys bound what is kept of one commit; beyond it everything
-	// counts as changed.
+	// maxIDs and maxKeys bound what a record keeps. A commit with more counts as
+	// changing everything.
 	maxIDs  = 4096
 	maxKeys = 32768
 
@@ -82,8 +82,8 @@ var (
 	messageColumn = []byte{'m'}
 )
 
-// Key is the row of a revision: its slot, then the revision itself, so that
-// every slot has a range of its own and no region is hot.
+// Key returns the row key of a revision: its slot, then the revision itself. So every
+// slot has a range of its own and no region is hot.
 func Key(r table.Revision) []byte {
 	b := make([]byte, 0, 14)
 	b = binary.BigEndian.AppendUint16(b, uint16(revision.SlotOf(r)))
@@ -94,7 +94,7 @@ func chunkKey(r table.Revision, number uint32) []byte {
 	return binary.BigEndian.AppendUint32(Key(r), number)
 }
 
-// parseKey splits a row key: the revision and, in a chunk's row, its number.
+// parseKey splits a row key into the revision and, for a chunk's row, its number.
 func parseKey(key []byte) (r table.Revision, chunk []uint32, err error) {
 	switch len(key) {
 	case 10:
@@ -106,7 +106,7 @@ func parseKey(key []byte) (r table.Revision, chunk []uint32, err error) {
 	return table.Revision(binary.BigEndian.Uint64(key[2:])), chunk, nil
 }
 
-// state encodes the state cell.
+// state encodes a state cell.
 func (rec *Record) state(s State) []byte {
 	b := make([]byte, 0, headerSize+binary.MaxVarintLen64)
 	b = append(b, recordVersion, byte(s), byte(rec.Kind), 0)
@@ -163,8 +163,8 @@ func (rec *Record) cells(s State) []table.Cell {
 	return cells
 }
 
-// Write returns the row as part of a batch that commits rec atomically with its
-// cells: there is no pending state. Rows are those that the batch writes over.
+// Write returns the row as part of a batch that commits rec atomically with its cells,
+// without a pending state. rec.Rows are the rows that the batch writes over.
 func (rec *Record) Write() table.Write {
 	w := table.Write{Table: Table}
 	lists := rec.Rows
@@ -196,7 +196,7 @@ func Chunked(lists []Rows) (parts [][]Rows) {
 	return parts
 }
 
-// decode reads a journal row.
+// decode decodes a journal row.
 func decode(row table.Row) (Record, error) {
 	r, chunks, err := parseKey(row.Key)
 	if err != nil {
@@ -225,7 +225,7 @@ func decode(row table.Row) (Record, error) {
 	return rec, nil
 }
 
-// tooMany reports whether everything is to count as changed.
+// tooMany reports whether the commit counts as changing everything.
 func (rec *Record) tooMany() bool {
 	return rec.AllChanged || len(rec.IDs) > maxIDs || len(rec.Keys) > maxKeys
 }
@@ -269,7 +269,7 @@ func decodeIDs(b []byte) ([]entry.ID, error) {
 	return ids, nil
 }
 
-// appendRows encodes a write list: of each table the name, the count of rows and
+// appendRows encodes a write list: for each table its name, the number of rows and
 // their keys, all with their lengths.
 func appendRows(b []byte, rows []Rows) []byte {
 	for _, t := range rows {

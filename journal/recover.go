@@ -8,12 +8,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Recover decides for ever what a silent holder of a slot left undecided, and
-// closes the slot (steps R0 to R3 of transactions.md, "Crash recovery"). The
-// caller has seen the cell unchanged for the lease on its own clock. Every step
-// can be repeated, and several servers may do it at once: then the first to
-// close the slot wins and the others' findings are dropped. It reports whether
-// the slot is closed; if not, its cell has changed meanwhile.
+// Recover decides for ever what a silent holder of a slot left undecided, and closes
+// the slot (steps R0 to R3 of transactions.md, "Crash recovery"). The caller must have
+// seen the cell unchanged for the lease on its own clock. Every step can be repeated,
+// and several servers may do it at once. Then the first to close the slot wins and the
+// others' findings are dropped. Recover reports whether the slot is closed; if not, its
+// cell has changed meanwhile.
 func (l *Log) Recover(ctx context.Context, s revision.Slot, raw []byte) (bool, error) {
 	c, err := revision.DecodeCell(raw)
 	if err != nil {
@@ -37,9 +37,9 @@ func (l *Log) Recover(ctx context.Context, s revision.Slot, raw []byte) (bool, e
 	if err != nil {
 		return false, err
 	}
-	// R3. What is above the head and not in Late is void, whatever the journal
-	// says later: raising the head instead would show what is written after
-	// this by a holder that is slow and not dead.
+	// R3. What is above the head and not in Late is void, whatever the journal says
+	// later. Raising the head instead would show what a slow but living holder writes
+	// after this.
 	c.State, c.Late = revision.Closed, late
 	c.Sequence++
 	done, now, err := l.SwapHead(ctx, s, raw, c.Append(nil))
@@ -51,8 +51,8 @@ func isClosed(raw []byte) bool {
 	return err == nil && (c.State == revision.Closed || c.State == revision.Free)
 }
 
-// resolve aborts what is pending above the head and among the undecided (R1),
-// removes its cells (R2) and returns the revisions that are committed.
+// resolve aborts the pending commits above the head and those in Undecided (R1),
+// removes their cells (R2) and returns the revisions that are committed.
 func (l *Log) resolve(ctx context.Context, s revision.Slot, c *revision.Cell) (late []table.Revision, err error) {
 	after := c.Head
 	if len(c.Undecided) > 0 {
@@ -86,14 +86,13 @@ func (l *Log) resolve(ctx context.Context, s revision.Slot, c *revision.Cell) (l
 	return late, nil
 }
 
-// upTo is the last revision that an incarnation may have issued. Beyond it are
-// those of its successors, which may be at work already when another server has
-// been quicker to recover, to clean up and to free the slot.
+// upTo returns the last revision that an incarnation may have issued. Revisions beyond
+// it belong to its successors. They may be at work already if another server was
+// quicker to recover, clean up and free the slot.
 func upTo(c *revision.Cell) table.Revision { return max(c.Head, c.Limit) }
 
-// CleanUp removes what a closed slot does not show, archives it and frees it
-// (R4). The caller has waited until no write of the former holder can land any
-// more.
+// CleanUp removes what a closed slot does not show, archives it and frees it (R4). The
+// caller must have waited until no write of the former holder can land any more.
 func (l *Log) CleanUp(ctx context.Context, s revision.Slot, raw []byte) error {
 	c, err := revision.DecodeCell(raw)
 	if err != nil {
@@ -122,8 +121,8 @@ func (l *Log) CleanUp(ctx context.Context, s revision.Slot, raw []byte) error {
 	return l.Free(ctx, s, raw)
 }
 
-// Free archives and frees a closed slot that has been cleaned up.
-// The archive comes first: who meets the next holder's cell must find it.
+// Free archives and frees a closed slot that has been cleaned up. It writes the archive
+// first: a reader of the next holder's cell must find it.
 func (l *Log) Free(ctx context.Context, s revision.Slot, raw []byte) error {
 	c, err := revision.DecodeCell(raw)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Redact has change take out of the records of a slot, up to a revision, what they
-// are to say no longer: of their messages, write lists and keys. It gets the parts of a
-// long write list one by one, reports whether it changed what it got, and must not
-// take the tables out of write lists. Redact returns how many commits were changed;
-// dry, how many would be.
+// Redact calls change on the records of a slot up to a revision, to remove text from
+// their messages, write lists and keys. change gets the parts of a long write list one
+// by one and reports whether it changed its argument. It must not remove tables from
+// write lists. Redact returns how many commits were changed or, if dry is set, would
+// be.
 func (l *Log) Redact(ctx context.Context, s revision.Slot, upTo table.Revision, dry bool, change func(*Record) bool) (n int, err error) {
 	last := table.Revision(0)
 	for row, err := range l.journal.Scan(ctx, between(s, 0, upTo), table.Select{}) {
@@ -42,12 +42,12 @@ func (l *Log) Redact(ctx context.Context, s revision.Slot, upTo table.Revision, 
 	return n, nil
 }
 
-// rewrite changes a row of a decided record, unless it was forgotten meanwhile. The
-// column that is compared does not change, but the others are always written alike:
-// to do it again does no harm.
+// rewrite changes a row of a decided record, unless the row was removed meanwhile. The
+// compared column does not change. The other columns get the same values on every
+// attempt, so repeating the swap is harmless.
 func (l *Log) rewrite(ctx context.Context, row table.Row, rec *Record) error {
 	guard := row.Find(family, stateColumn)
-	if guard == nil { // a part of a write list: it is all there is
+	if guard == nil { // a part of a write list, which has only that column
 		old := row.Find(family, rowsColumn)
 		if old == nil {
 			return nil

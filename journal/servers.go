@@ -8,11 +8,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// serversRow has a column for each server, by its owner's name, with what it says of
-// itself. It is no part of the protocol.
+// serversRow has a column for each server, named by its owner, with the server's own
+// description of itself. It is not part of the protocol.
 var serversRow = []byte("servers")
 
-// Servers returns what servers say of themselves, by owner.
+// Servers returns the servers' descriptions of themselves, by owner.
 func (l *Log) Servers(ctx context.Context) (map[string][]byte, error) {
 	row, err := l.cluster.Get(ctx, serversRow, table.Select{})
 	if err != nil {
@@ -25,8 +25,8 @@ func (l *Log) Servers(ctx context.Context) (map[string][]byte, error) {
 	return all, nil
 }
 
-// SetServer writes what a server says of itself; nil removes it. Only that server does,
-// or whoever finds it gone.
+// SetServer writes a server's description of itself; nil removes it. Only that server
+// calls it, or another one that finds it gone.
 func (l *Log) SetServer(ctx context.Context, owner string, text []byte) error {
 	all, err := l.Servers(ctx)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Kind says what a slot stands for.
+// A Kind is what a slot is used by.
 type Kind uint8
 
 const (
@@ -16,22 +16,22 @@ const (
 	Branch
 )
 
-// State is where a slot's holder stands.
+// A State is the state of a slot.
 type State uint8
 
 const (
-	// Free: nobody holds the slot; what former holders wrote is archived.
+	// Free: no server holds the slot. What former holders wrote is archived.
 	Free State = iota
-	// Open: its holder renews the lease and commits.
+	// Open: the holder renews the lease and commits.
 	Open
-	// Recovering: the holder fell silent and another server decides what it
-	// left. The holder's next change of the cell fails, which fences it.
+	// Recovering: the holder fell silent and another server decides what it left. The
+	// holder's next change of the cell fails, which fences it.
 	Recovering
 	// Closed: all is decided for ever, but cells of void revisions may remain.
 	Closed
-	// Merging: a branch whose merge is under way as revision Merge.
+	// Merging: a branch is being merged as revision Merge.
 	Merging
-	// Merged: a branch that was merged as revision Merge.
+	// Merged: a branch was merged as revision Merge.
 	Merged
 )
 
@@ -44,51 +44,51 @@ func (s State) String() string {
 	return fmt.Sprintf("state %d", uint8(s))
 }
 
-// A Cell is what a slot's holder publishes. Every change increases Sequence, so
-// the bytes of a cell never repeat and a swap from bytes once read cannot
-// succeed wrongly.
+// A Cell is what a slot's holder publishes. Every change increases Sequence, so the
+// bytes of a cell never repeat, and a swap from outdated bytes always fails.
 type Cell struct {
 	Kind        Kind
 	State       State
 	Incarnation uint64 // counts the slot's holders, from 1
-	Token       uint64 // tells apart two servers that claim the slot at once
+	Token       uint64 // distinguishes servers that claim the slot at the same time
 	Sequence    uint64
 	Lease       uint64 // counts the renewals of the lease
-	// First is below every id of this incarnation and above all older ones;
-	// Limit is an id that the incarnation will not issue beyond.
+	// First is below every id of this incarnation and above all older ones. The
+	// incarnation issues no id above Limit.
 	First, Limit table.Revision
-	// Head: revisions of this incarnation up to it are visible, except those
-	// in Void (A: given up, cells may remain or arrive) and Undecided (U).
+	// Revisions of this incarnation up to Head are visible, except those in Void
+	// (aborted, but cells may remain or arrive; A in transactions.md) and Undecided
+	// (U).
 	Head            table.Revision
 	Void, Undecided []table.Revision // sorted
-	// Late (C) are the commits of a closed incarnation that Head and Undecided
-	// do not show and that are visible nevertheless. Sorted.
+	// Late (C) are the other visible commits of a closed incarnation, which Head and
+	// Undecided do not show. Sorted.
 	Late []table.Revision
 	// Oldest is the low-water mark of the oldest snapshot in use, except those
 	// of the past.
 	Oldest table.Revision
-	// Config is the revision of the configuration in force.
+	// Config is the revision of the configuration that the holder works by.
 	Config table.Revision
-	// Merge is the merge of a branch; Base the encoded vector it began at.
+	// Merge is the revision of a branch's merge. Base is the encoded vector that the
+	// branch began at.
 	Merge table.Revision
 	Base  []byte
 	// Owner names the holder to people.
 	Owner string
-	// Horizon: the holder has no snapshot in use that is older, those of the past
-	// among them, and takes none.
+	// Horizon is a revision below which the holder has no snapshot in use, also none of
+	// the past, and will take none.
 	Horizon table.Revision
 }
 
-// The version leads every encoded cell. Horizon came later: a cell that has none is
-// written as it always was.
+// The version is the first byte of every encoded cell. Horizon was added later: a cell
+// without one is still written in the first version.
 const (
 	cellVersion    = 1
 	horizonVersion = 2
 )
 
-// Append encodes the cell: the version, kind and state, then varints in the
-// order of the fields. Revisions are differences to First where they are
-// usually near it.
+// Append encodes the cell: the version, kind and state, then varints in the order of
+// the fields. Lists of revisions are encoded as differences.
 func (c *Cell) Append(b []byte) []byte {
 	version := byte(cellVersion)
 	if c.Horizon != 0 {
@@ -114,7 +114,7 @@ func (c *Cell) Append(b []byte) []byte {
 	return b
 }
 
-// DecodeCell reads what Append wrote and nothing else.
+// DecodeCell decodes exactly what Append encodes.
 func DecodeCell(b []byte) (Cell, error) {
 	d := decoder{b: b, what: "heads cell"}
 	version := d.byte("version")
@@ -148,15 +148,14 @@ func DecodeCell(b []byte) (Cell, error) {
 	return c, d.end()
 }
 
-// An Archive is what remains of an incarnation that is over: its visible
-// revisions are those from First to Head in neither Void nor Undecided, and
-// those in Late.
+// An Archive is what is kept of a former incarnation. Its visible revisions are those
+// from First to Head that are in neither Void nor Undecided, and those in Late.
 type Archive struct {
 	First, Head           table.Revision
 	Void, Undecided, Late []table.Revision
 }
 
-// Archive returns what is kept of a closed cell.
+// Archive returns the archive of a closed cell.
 func (c *Cell) Archive() Archive {
 	return Archive{c.First, c.Head, c.Void, c.Undecided, c.Late}
 }
@@ -171,7 +170,7 @@ func (a *Archive) Append(b []byte) []byte {
 	return appendRevisions(b, a.Late)
 }
 
-// DecodeArchive reads what Append wrote and nothing else.
+// DecodeArchive decodes exactly what Append encodes.
 func DecodeArchive(b []byte) (Archive, error) {
 	d := decoder{b: b, what: "archive"}
 	if v := d.byte("version"); d.err == nil && v != cellVersion {
@@ -187,7 +186,7 @@ func DecodeArchive(b []byte) (Archive, error) {
 	return a, d.end()
 }
 
-// shows is the rule of visibility within one incarnation.
+// shows reports whether r is visible within this incarnation.
 func (a *Archive) shows(r table.Revision) bool {
 	if r <= a.Head && !contains(a.Void, r) && !contains(a.Undecided, r) {
 		return true
@@ -218,7 +217,7 @@ func appendBytes(b, v []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(v))), v...)
 }
 
-// A decoder reads fields one after the other and remembers the first error.
+// A decoder decodes fields one after the other and keeps the first error.
 type decoder struct {
 	b    []byte
 	what string
@@ -267,7 +266,7 @@ func (d *decoder) uint64(field string) uint64 {
 	return n
 }
 
-// uvarint takes the shortest encoding only, so that equal cells are equal bytes.
+// uvarint accepts only the shortest encoding, so that equal cells have equal bytes.
 func (d *decoder) uvarint(field string) uint64 {
 	n, k := binary.Uvarint(d.b)
 	if k <= 0 {
@@ -293,7 +292,7 @@ func (d *decoder) revision(field string) table.Revision {
 
 func (d *decoder) revisions(field string) []table.Revision {
 	n := d.uvarint(field)
-	if n > uint64(len(d.b)) { // each takes a byte at least
+	if n > uint64(len(d.b)) { // each takes at least a byte
 		d.fail(field, "cut short")
 		return nil
 	}

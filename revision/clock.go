@@ -9,11 +9,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// ErrLimit: the clock leads what its owner may issue; the wall clock is wrong,
-// or the owner did not renew its lease.
+// ErrLimit: the clock is ahead of what its owner may issue. The wall clock is wrong, or
+// the owner did not renew its lease.
 var ErrLimit = errors.New("revision clock ahead of its limit")
 
-// Clock issues the ids of one slot: each larger than every id it issued or
+// A Clock issues the ids of one slot. Each is larger than every id that it issued or
 // observed before, and not behind the wall clock.
 type Clock struct {
 	slot Slot
@@ -24,7 +24,7 @@ type Clock struct {
 	limit table.Revision
 }
 
-// NewClock makes the clock of a slot; now is the wall clock.
+// NewClock returns the clock of a slot. now is the wall clock; nil means time.Now.
 func NewClock(s Slot, now func() time.Time) *Clock {
 	if now == nil {
 		now = time.Now
@@ -32,7 +32,7 @@ func NewClock(s Slot, now func() time.Time) *Clock {
 	return &Clock{slot: s, now: now, limit: Last}
 }
 
-// Slot is the slot whose ids the clock issues.
+// Slot returns the slot whose ids the clock issues.
 func (c *Clock) Slot() Slot { return c.slot }
 
 // Observe makes every later id larger than r.
@@ -42,9 +42,9 @@ func (c *Clock) Observe(r table.Revision) {
 	c.mu.Unlock()
 }
 
-// SetLimit bounds what Next issues: the owner has announced ids up to r and no
-// further, so that a successor in its slot can begin above them, and so that a
-// fast clock stops its owner and nobody else.
+// SetLimit bounds what Next issues. The owner has announced ids up to r and no further.
+// So a successor in its slot can begin above them, and a fast clock stops its owner and
+// nobody else.
 func (c *Clock) SetLimit(r table.Revision) {
 	c.mu.Lock()
 	c.limit = r
@@ -64,21 +64,21 @@ func (c *Clock) Next() (table.Revision, error) {
 	return r, nil
 }
 
-// Last is the largest id issued or observed.
+// Last returns the largest id issued or observed.
 func (c *Clock) Last() table.Revision {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last
 }
 
-// Behind is how far the wall clock is behind the ids issued and observed.
+// Behind returns how far the wall clock is behind the largest id issued or observed.
 func (c *Clock) Behind() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return max(0, c.last.Time().Sub(c.now()))
 }
 
-// after is the smallest id of slot s larger than r. A full counter borrows the
+// after returns the smallest id of slot s larger than r. A full counter borrows the
 // next millisecond.
 func after(r table.Revision, s Slot) table.Revision {
 	ms := Millis(r)

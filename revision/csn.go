@@ -11,20 +11,20 @@ import (
 // CSNLength is the length of every change sequence number.
 const CSNLength = len("20130101000000.000000Z#000000#000#000000")
 
-// sidMask cuts a slot to the twelve bits of a CSN's server id.
+// sidMask reduces a slot to the twelve bits of a CSN's server id.
 const sidMask = 0xfff
 
-// AppendCSN writes a revision as a change sequence number in the form of
-// OpenLDAP, YYYYmmddHHMMSS.uuuuuuZ#cccccc#sss#000000. The count has slot and
-// counter, all that a revision has below its time: so CSNs as text are in the
-// order of revisions, and ParseCSN returns the revision back. The server id is the
-// slot, for those who take CSNs apart.
+// AppendCSN appends a revision as a change sequence number in the form of OpenLDAP,
+// YYYYmmddHHMMSS.uuuuuuZ#cccccc#sss#000000. The count contains slot and counter, all
+// that a revision has below its time. So CSNs sort as text like their revisions, and
+// ParseCSN restores the revision. The server id is the slot, for programs that parse
+// CSNs.
 func AppendCSN(b []byte, r table.Revision) []byte {
 	b = r.Time().UTC().AppendFormat(b, "20060102150405.000000Z")
 	return fmt.Appendf(b, "#%06x#%03x#000000", uint64(r&(1<<(slotBits+counterBits)-1)), SlotOf(r)&sidMask)
 }
 
-// ParseCSN reads what AppendCSN writes and nothing else.
+// ParseCSN parses exactly what AppendCSN writes.
 func ParseCSN(s string) (table.Revision, error) {
 	bad := fmt.Errorf("CSN %.60q is none of this kind of store", s)
 	if len(s) != CSNLength {

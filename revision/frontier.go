@@ -6,15 +6,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Frontier is how far someone has followed the commits of all slots: of each slot
-// the last revision that was followed, sorted by slot. Of a slot that is not
-// named nothing was. It is a vector in short, and a sync cookie is one as text.
+// A Frontier records how far a consumer has followed the commits of all slots: the last
+// revision followed of each slot, sorted by slot. Of a slot that is missing nothing was
+// followed. A Frontier is a short form of a Vector, and a sync cookie is its text form.
 //
-// Commits of one slot become visible in their order except those that are
-// undecided for long, so a vector's Frontier stops below these.
+// Commits of one slot become visible in their order, except those that are undecided
+// for long. A vector's Frontier therefore stops below these.
 type Frontier []table.Revision
 
-// FrontierOf is the frontier of one slot followed up to r.
+// FrontierOf returns the frontier of one slot followed up to r.
 func FrontierOf(s Slot, r table.Revision) Frontier {
 	if r = s.atMost(r); r == 0 {
 		return nil
@@ -26,7 +26,7 @@ func (f Frontier) index(s Slot) (int, bool) {
 	return slices.BinarySearchFunc(f, s, func(r table.Revision, s Slot) int { return int(SlotOf(r)) - int(s) })
 }
 
-// Of returns the last revision followed of a slot, 0 if none.
+// Of returns the last revision followed of a slot, or 0.
 func (f Frontier) Of(s Slot) table.Revision {
 	if i, ok := f.index(s); ok {
 		return f[i]
@@ -37,7 +37,7 @@ func (f Frontier) Of(s Slot) table.Revision {
 // Covers reports whether r was followed.
 func (f Frontier) Covers(r table.Revision) bool { return r <= f.Of(SlotOf(r)) }
 
-// With returns the frontier moved on to r in its slot. f is left as it is.
+// With returns the frontier advanced to r in its slot. It does not change f.
 func (f Frontier) With(r table.Revision) Frontier {
 	i, ok := f.index(SlotOf(r))
 	if ok && f[i] >= r {
@@ -51,7 +51,7 @@ func (f Frontier) With(r table.Revision) Frontier {
 	return slices.Insert(f, i, r)
 }
 
-// Until returns the part of the frontier that is not above r.
+// Until returns the frontier of what f covers up to r.
 func (f Frontier) Until(r table.Revision) Frontier {
 	var cut Frontier
 	for _, x := range f {
@@ -62,7 +62,7 @@ func (f Frontier) Until(r table.Revision) Frontier {
 	return cut
 }
 
-// Max is the largest revision of the frontier.
+// Max returns the largest revision of the frontier, or 0.
 func (f Frontier) Max() table.Revision {
 	if len(f) == 0 {
 		return 0
@@ -70,8 +70,8 @@ func (f Frontier) Max() table.Revision {
 	return slices.Max(f)
 }
 
-// Frontier returns of each slot the revision up to which all that will ever be
-// visible is. A branch is followed by the commit that merges it.
+// Frontier returns, for each slot, the revision up to which everything that will ever
+// be visible is visible. A branch is covered by the commit that merges it.
 func (v *Vector) Frontier() Frontier {
 	var f Frontier
 	for i := range v.slots {
@@ -82,7 +82,7 @@ func (v *Vector) Frontier() Frontier {
 	return f
 }
 
-// frontier is that of one slot.
+// frontier returns the frontier of one slot.
 func (s *slot) frontier() (r table.Revision) {
 	for _, a := range s.archives {
 		r = max(r, a.Head, last(a.Late))
@@ -98,7 +98,7 @@ func (s *slot) frontier() (r table.Revision) {
 	return s.id.atMost(r)
 }
 
-// atMost is the largest revision of the slot that is not above r.
+// atMost returns the largest revision of the slot that is not above r.
 func (s Slot) atMost(r table.Revision) table.Revision {
 	switch by := SlotOf(r); {
 	case by == s:
@@ -111,7 +111,7 @@ func (s Slot) atMost(r table.Revision) table.Revision {
 	return Make(Millis(r)-1, s, maxCounter)
 }
 
-// Reached reports whether all that f names is decided and shown in v.
+// Reached reports whether v shows everything up to f.
 func (v *Vector) Reached(f Frontier) bool {
 	now := v.Frontier()
 	for _, r := range f {
@@ -122,8 +122,8 @@ func (v *Vector) Reached(f Frontier) bool {
 	return true
 }
 
-// At returns a view of the state at a frontier that v has Reached: what v shows and
-// was followed.
+// At returns a view of the state at a frontier that v has Reached: of what v shows, the
+// part that f covers.
 func (v *Vector) At(f Frontier) *FrontierView {
 	low := min(v.low, f.Max())
 	for i := range v.slots {
@@ -132,7 +132,7 @@ func (v *Vector) At(f Frontier) *FrontierView {
 	return &FrontierView{v, f, f.Max(), low}
 }
 
-// lowOf is the revision up to which the frontier hides nothing of a slot.
+// lowOf returns the revision up to which the frontier hides nothing of a slot.
 func (f Frontier) lowOf(s *slot) table.Revision {
 	switch r := f.Of(s.id); {
 	case r >= s.frontier():
@@ -145,17 +145,17 @@ func (f Frontier) lowOf(s *slot) table.Revision {
 	return s.cell.First
 }
 
-// FrontierView shows a vector up to a frontier.
+// A FrontierView shows a vector up to a frontier.
 type FrontierView struct {
 	vector   *Vector
 	frontier Frontier
 	max, low table.Revision
 }
 
-// Frontier is what the view was made of.
+// Frontier returns the frontier of the view.
 func (v *FrontierView) Frontier() Frontier { return v.frontier }
 
-// Swept is the vector's.
+// Swept calls the vector's Swept.
 func (v *FrontierView) Swept(r table.Revision) bool { return v.vector.Swept(r) }
 
 func (v *FrontierView) Max() table.Revision { return v.max }
@@ -165,7 +165,8 @@ func (v *FrontierView) Visible(r table.Revision) bool {
 	return v.frontier.Covers(v.vector.shownBy(r)) && v.vector.Visible(r)
 }
 
-// shownBy is the commit that makes r visible: of a branch its merge.
+// shownBy returns the commit that makes r visible: r itself or, for a branch, its
+// merge.
 func (v *Vector) shownBy(r table.Revision) table.Revision {
 	s := v.slot(SlotOf(r))
 	if s != nil && s.cell.Kind == Branch && s.cell.State != Free && r >= s.cell.First {

@@ -15,7 +15,7 @@ var genIssued = rapid.Custom(func(t *rapid.T) table.Revision {
 	return Make(rapid.Int64Range(0, maxTime).Draw(t, "ms"), Slot(rapid.IntRange(1, MaxSlot).Draw(t, "slot")), rapid.Uint8().Draw(t, "counter"))
 })
 
-// TestCSNOrder: CSNs tell their revisions, and sort as these do.
+// TestCSNOrder checks that CSNs parse to their revisions and sort like them.
 func TestCSNOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := genIssued.Draw(t, "a"), genIssued.Draw(t, "b")
@@ -44,7 +44,7 @@ func TestCSN(t *testing.T) {
 		"20260102030405.678000Z#00030G#003#000000",
 		"20260102030405.678000Z#800307#003#000000",
 		"20260132030405.678000Z#000307#003#000000",
-		"20120102030405.678000Z#000307#003#000000", // before all revisions
+		"20120102030405.678000Z#000307#003#000000", // before the first possible revision
 		"20990102030405.678000Z#000307#003#000000",
 	} {
 		if got, err := ParseCSN(bad); err == nil {
@@ -81,8 +81,9 @@ func TestFront(t *testing.T) {
 	}
 }
 
-// TestVectorFront: a frontier of a vector covers what it shows and will ever show
-// below, and the view at a frontier is what the vector shows of it.
+// TestVectorFront checks that a vector's frontier covers what it shows and will ever
+// show below it, and that the view at a frontier shows the part of the vector that the
+// frontier covers.
 func TestVectorFront(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cells := map[Slot]Cell{}

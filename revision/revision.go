@@ -1,17 +1,17 @@
-// Package revision has the ids of commits, the clock that issues them, and the
-// vector that says which of them a reader sees.
+// Package revision has the ids of commits, the clock that issues them, and the vector
+// that determines which of them a reader sees.
 //
 // A revision id ([table.Revision]) is the timestamp of every cell that its commit
 // wrote: a time, the slot of the server that wrote it, and a counter.
 //
-// A [Clock] issues ids above everything its server has seen (a hybrid logical
-// clock), so that an id respects causality whatever the wall clock says.
+// A [Clock] issues ids above everything its server has seen (a hybrid logical clock),
+// so that ids respect causality whatever the wall clock says.
 //
-// Every server has a [Slot] in one row of the store, and in it a [Cell]: up to
-// which of its revisions (the head) its commits are to be seen, and the
-// exceptions below that. All cells, read at once, are a [Vector]: one atomic
-// snapshot of the whole cluster. What a slot's
-// former holders committed is kept in an [Archive] each.
+// Every server has a [Slot] in one row of the store, and in it a [Cell]. The cell has
+// the revision up to which the server's commits are visible (the head), and the
+// exceptions below that. All cells, read at once, are a [Vector]: one atomic snapshot
+// of the whole cluster. Each former holder of a slot leaves an [Archive] of what it
+// committed.
 package revision
 
 import (
@@ -33,37 +33,37 @@ const (
 
 	// MaxSlot is the largest slot number.
 	MaxSlot = 1<<slotBits - 1
-	// Last is the largest revision there can be.
+	// Last is the largest possible revision.
 	Last table.Revision = 1<<(timeBits+slotBits+counterBits) - 1
 )
 
-// A Slot is a server's place among the writers of a store, or a branch's. Slot
-// 0 belongs to nobody.
+// A Slot is the number of a server among the writers of a store, or of a branch. Slot 0
+// belongs to no server.
 type Slot uint16
 
-// Make puts an id together. Milliseconds and slot beyond their bits are cut to
-// the largest that fits.
+// Make composes an id. Milliseconds and slots that are too large become the largest
+// that fits.
 func Make(ms int64, s Slot, counter uint8) table.Revision {
 	ms = min(max(ms, 0), maxTime)
 	s = min(s, MaxSlot)
 	return table.Revision(ms)<<(slotBits+counterBits) | table.Revision(s)<<counterBits | table.Revision(counter)
 }
 
-// Millis is an id's time in milliseconds since table.Epoch.
+// Millis returns an id's time in milliseconds since table.Epoch.
 func Millis(r table.Revision) int64 { return int64(r >> (slotBits + counterBits)) }
 
-// SlotOf is the slot that issued an id.
+// SlotOf returns the slot that issued an id.
 func SlotOf(r table.Revision) Slot { return Slot(r>>counterBits) & MaxSlot }
 
-// Counter tells apart the ids that a slot issued in one millisecond.
+// Counter returns the part of an id that distinguishes ids of one slot and millisecond.
 func Counter(r table.Revision) uint8 { return uint8(r) }
 
-// At is the largest id of a moment: a reader at it sees all commits up to then.
+// At returns the largest id of a time: a reader at it sees all commits up to then.
 func At(t time.Time) table.Revision { return Make(millis(t), MaxSlot, maxCounter) }
 
 func millis(t time.Time) int64 { return t.Sub(table.Epoch).Milliseconds() }
 
-// Parse reads what [table.Revision.String] prints.
+// Parse parses what [table.Revision.String] prints.
 func Parse(s string) (table.Revision, error) {
 	bad := fmt.Errorf("revision %q: want r<time>-<counter>-<slot> in hexadecimal", s)
 	fields := strings.Split(strings.TrimPrefix(s, "r"), "-")

@@ -51,7 +51,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestClock lets a wall clock do anything: ids still ascend, and stay above what
+// TestClock lets a wall clock do anything: ids must still ascend and stay above what
 // was observed.
 func TestClock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -6,9 +6,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Vector is the heads of all slots at one moment, with the archives of their
-// former holders. It does not change. Vectors read from one row form a chain: a
-// later one shows all that an earlier one shows.
+// A Vector is the heads of all slots at one time, with the archives of their former
+// holders. It does not change. Vectors read from one row form a chain: a later one
+// shows all that an earlier one shows.
 type Vector struct {
 	slots    []slot // sorted
 	max, low table.Revision
@@ -24,8 +24,8 @@ type slot struct {
 
 var _ table.View = (*Vector)(nil)
 
-// NewVector makes the vector of cells and archives. Every slot with archives
-// has a cell.
+// NewVector returns the vector of cells and archives. Every slot with archives must
+// have a cell.
 func NewVector(cells map[Slot]Cell, archives map[Slot][]Archive) *Vector {
 	v := &Vector{stable: Last, decided: Last}
 	for id, c := range cells {
@@ -47,7 +47,7 @@ func NewVector(cells map[Slot]Cell, archives map[Slot][]Archive) *Vector {
 	return v
 }
 
-// count adds a slot to the largest visible revision and to the low-water mark.
+// count includes a slot in the largest visible revision and the low-water marks.
 func (v *Vector) count(s *slot) {
 	for _, a := range s.archives {
 		v.max = max(v.max, a.Head, last(a.Late))
@@ -70,7 +70,7 @@ func last(rs []table.Revision) table.Revision {
 	return rs[len(rs)-1]
 }
 
-// below is the revision before the first of a sorted list.
+// below returns the revision before the first of a sorted list, or Last if it is empty.
 func below(rs []table.Revision) table.Revision {
 	if len(rs) == 0 {
 		return Last
@@ -78,23 +78,23 @@ func below(rs []table.Revision) table.Revision {
 	return rs[0] - 1
 }
 
-// Max implements table.View: the largest revision that may be visible.
+// Max implements table.View. It returns the largest revision that may be visible.
 func (v *Vector) Max() table.Revision { return v.max }
 
-// Stable is the low-water mark S: what is visible up to it never changes any
-// more. Slots that were cleaned up and freed do not count.
+// Stable returns the low-water mark S: what is visible up to it never changes. Slots
+// that were cleaned up and freed do not count.
 func (v *Vector) Stable() table.Revision { return v.stable }
 
-// Decided is the largest revision up to which no commit will appear any more. It
-// runs ahead of Stable while a closed slot waits for the cells of its void
-// revisions to be cleaned up.
+// Decided returns the largest revision up to which no further commit can become
+// visible. It is ahead of Stable while a closed slot waits for the cells of its void
+// revisions to be removed.
 func (v *Vector) Decided() table.Revision { return v.decided }
 
-// Low implements table.View. Unlike Stable it stays below every revision that is
-// void but may have left cells.
+// Low implements table.View. Unlike Stable it is below every revision that is void but
+// may have left cells.
 func (v *Vector) Low() table.Revision { return v.low }
 
-// Visible implements table.View: whether the vector shows what r wrote.
+// Visible implements table.View. It reports whether the vector shows what r wrote.
 func (v *Vector) Visible(r table.Revision) bool {
 	s := v.slot(SlotOf(r))
 	if s == nil {
@@ -111,9 +111,9 @@ func (v *Vector) Visible(r table.Revision) bool {
 	return a.shows(r)
 }
 
-// Void reports whether r is decided never to be visible, whatever comes after
-// v: it was given up, or it belongs to a holder of its slot whose commits are all
-// known. False tells nothing.
+// Void reports whether r can never become visible: it was aborted, or it belongs to a
+// holder of its slot whose commits are all known. If Void is false, r may still never
+// become visible.
 func (v *Vector) Void(r table.Revision) bool {
 	s := v.slot(SlotOf(r))
 	if s == nil || s.cell.Kind == Branch {
@@ -130,15 +130,15 @@ func (v *Vector) Void(r table.Revision) bool {
 	return contains(c.Void, r)
 }
 
-// Swept reports whether nothing will be done about r any more: its holder's time
-// in the slot is over and all that was left of it has been removed.
+// Swept reports whether r's holder has ended its time in the slot and everything that
+// it left has been removed.
 func (v *Vector) Swept(r table.Revision) bool {
 	s := v.slot(SlotOf(r))
 	return s == nil || s.cell.State == Free || r < s.cell.First
 }
 
-// merged reports whether a branch is visible to those who do not read it. Only a
-// server merges.
+// merged reports whether a branch is visible to those who do not read the branch
+// itself. Only a server merges.
 func (v *Vector) merged(c *Cell) bool {
 	if c.State != Merging && c.State != Merged {
 		return false
@@ -155,7 +155,7 @@ func (v *Vector) slot(id Slot) *slot {
 	return &v.slots[i]
 }
 
-// archived finds the incarnation that issued r.
+// archived reports whether an archive shows r.
 func (s *slot) archived(r table.Revision) bool {
 	i, ok := slices.BinarySearchFunc(s.archives, r, func(a Archive, r table.Revision) int { return a.First.Compare(r) })
 	if !ok {
@@ -164,7 +164,7 @@ func (s *slot) archived(r table.Revision) bool {
 	return i >= 0 && s.archives[i].shows(r)
 }
 
-// Cell returns a slot's cell; the zero Cell if there is none.
+// Cell returns a slot's cell, or the zero Cell if there is none.
 func (v *Vector) Cell(id Slot) Cell {
 	if s := v.slot(id); s != nil {
 		return s.cell
