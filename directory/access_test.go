@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// newClient makes one of a new directory.
+// newClient returns a client of a new directory.
 func newClient(t testing.TB) *client {
 	p := newPartition(t)
 	c := &client{t: t, p: p, d: newDirectory(t, p, directory.Options{Version: "test"})}
@@ -20,13 +20,13 @@ func newClient(t testing.TB) *client {
 	return c
 }
 
-// do runs a command of transcripts and returns what it prints.
+// do runs a command of a transcript and returns what it prints.
 func (c *client) do(cmd string, input ...string) string {
 	c.t.Helper()
 	return c.command(&datadriven.TestData{Cmd: cmd, Input: strings.Join(input, "\n")})
 }
 
-// must runs commands that succeed.
+// must runs a command that must succeed.
 func (c *client) must(cmd string, input ...string) {
 	c.t.Helper()
 	if out := c.do(cmd, input...); out != "0\n" {
@@ -34,8 +34,8 @@ func (c *client) must(cmd string, input ...string) {
 	}
 }
 
-// Filters read of an entry with very many values those types alone that they ask
-// about. Decisions must have theirs too.
+// Of an entry with very many values, filters read only the types that they test.
+// Decisions must get the types that they need too.
 func TestWideEntryIsHidden(t *testing.T) {
 	c := newClient(t)
 	c.must("bind", "dn: cn=admin,dc=example,dc=com", "password: secret")
@@ -65,8 +65,8 @@ func TestWideEntryIsHidden(t *testing.T) {
 	}
 }
 
-// Who may not bind is refused as a wrong password is, by SCRAM too: its last message
-// would say that the password was right.
+// A user who may not bind gets the answer to a wrong password. This holds for SCRAM too,
+// whose last message would show that the password was right.
 func TestScramRefusedByRules(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	c := &client{t: t, p: directory.PartitionOf(d), d: d}
@@ -78,8 +78,9 @@ func TestScramRefusedByRules(t *testing.T) {
 	}
 }
 
-// Who a name belongs to does not depend on what the requester may search: what counts is
-// the right to proxy at the entry. Whoever may not proxy is told the same of all names.
+// The identity of a name does not depend on what the requester may search. What counts is
+// the right to proxy at the entry. A requester without it gets the same answer for all
+// names.
 func TestProxiedByName(t *testing.T) {
 	d := newUsers(t, directory.Options{Identities: auth.DefaultRules()})
 	c := &client{t: t, p: directory.PartitionOf(d), d: d, s: d.NewSession(nil)}
@@ -103,8 +104,8 @@ func TestProxiedByName(t *testing.T) {
 	}
 }
 
-// The authorization identity of a SASL bind takes the right to proxy too, and so does
-// who authenticates the right to bind.
+// The authorization identity of a SASL bind needs the right to proxy too, and the
+// authenticated one needs the right to bind.
 func TestAuthzIDByRules(t *testing.T) {
 	d := newUsers(t, directory.Options{Identities: auth.DefaultRules()})
 	c := &client{t: t, p: directory.PartitionOf(d), d: d}
@@ -128,8 +129,7 @@ func TestAuthzIDByRules(t *testing.T) {
 	}
 }
 
-// A page goes on with the state of the first one, judged by the rules of when it is
-// asked for.
+// A later page shows the state of the first one, by the rules at the time of its request.
 func TestPageByNewRules(t *testing.T) {
 	c := newClient(t)
 	c.must("bind", "dn: cn=admin,dc=example,dc=com", "password: secret")
@@ -151,8 +151,8 @@ func TestPageByNewRules(t *testing.T) {
 	}
 }
 
-// A change after which nobody manages the directory is refused where no administrator is
-// configured; so are rules beyond the limits.
+// A change is refused if nobody would manage the directory after it and no administrator
+// is configured. Rules beyond the limits are refused too.
 func TestRefusedRules(t *testing.T) {
 	c := newClient(t)
 	c.must("bind", "dn: cn=admin,dc=example,dc=com", "password: secret")

@@ -21,8 +21,8 @@ func (discard) Reference([]string, []op.Control) error          { return nil }
 func (discard) Intermediate(string, []byte, []op.Control) error { return nil }
 func (discard) Done(*op.Response) error                         { return nil }
 
-// The access log has a line for every operation, with no values of filters,
-// assertions or attributes; a slow search also brings its plan into the log.
+// The access log has a line for every operation, without values of filters, assertions or
+// attributes. A slow search also logs its plan.
 func TestAccessLog(t *testing.T) {
 	var access, log bytes.Buffer
 	d := newDirectory(t, newPartition(t), directory.Options{
@@ -47,7 +47,7 @@ func TestAccessLog(t *testing.T) {
 	serve(&op.Search{Base: "dc=example,dc=com", Filter: filter.MustParse("(objectClass=*)")})
 	serve(&op.Compare{Name: "dc=missing,dc=com", Description: "dc", Value: []byte("hidden")})
 	s.Answered(&op.Message{ID: 8, Request: &op.Extended{OID: "1.3.6.1.1.8"}}, &op.Response{Result: op.Result{Code: op.TooLate, Diagnostic: "over"}})
-	s.Answered(&op.Message{ID: 9, Request: &op.Search{}}, &op.Response{Result: op.Result{Code: op.ProtocolError}}) // a filter nobody can read
+	s.Answered(&op.Message{ID: 9, Request: &op.Search{}}, &op.Response{Result: op.Result{Code: op.ProtocolError}}) // an unreadable filter
 	s.Close()
 
 	want := []string{
@@ -76,7 +76,7 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
-// steady returns a line without what is another one each time.
+// steady returns a line without the fields that differ from run to run.
 func steady(t *testing.T, line string) string {
 	var m map[string]any
 	if err := json.Unmarshal([]byte(line), &m); err != nil {
@@ -93,8 +93,7 @@ func steady(t *testing.T, line string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// What a persistent search tells under a schema that is newer than it is counted
-// too.
+// What a persistent search sends under a newer schema than its own is counted too.
 func TestAccessLogOfWatches(t *testing.T) {
 	const one = "cn=1,ou=a,dc=example,dc=com"
 	var access bytes.Buffer

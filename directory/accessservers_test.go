@@ -18,7 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// newServers makes clients of two servers of one store, both bound as the administrator.
+// newServers returns clients of two servers of one store, both bound as the
+// administrator.
 func newServers(t *testing.T) (cs [2]*client) {
 	t.Helper()
 	s := tabletest.NewMem()
@@ -46,7 +47,7 @@ func (c *client) addPerson(uid string) {
 	c.must("add", "dn: uid="+uid+",dc=example,dc=com", "objectClass: inetOrgPerson", "uid: "+uid, "cn: "+uid, "sn: "+uid, "userPassword: p")
 }
 
-// A change of rules is acknowledged when all servers go by it, whoever makes it.
+// A change of rules is acknowledged once all servers apply it, whichever server makes it.
 func TestRulesReachServers(t *testing.T) {
 	cs := newServers(t)
 	cs[0].addPerson("ann")
@@ -67,7 +68,7 @@ func TestRulesReachServers(t *testing.T) {
 }
 
 // While one server writes rules that name an entry, the other one deletes that entry and
-// makes another one of the same name: a rule never comes to mean the new one.
+// adds another one of the same name. A rule must never apply to the new entry.
 func TestNamesInRulesRace(t *testing.T) {
 	cs := newServers(t)
 	for i := range 12 {
@@ -97,7 +98,7 @@ func TestNamesInRulesRace(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// A rule that names the new entry was written when it was there.
+		// A rule that names the new entry must have been written when that existed.
 		var rule string
 		for _, l := range strings.Split(cs[1].do("search", "base: dc=example,dc=com", "attrs: accessRule"), "\n") {
 			if strings.Contains(l, fmt.Sprintf("r%d:", i)) {
@@ -126,7 +127,7 @@ func entryUUID(c *client, name string) string {
 	return strings.TrimSuffix(id, "\n0\n")
 }
 
-// namedBy is the id of the entry that a rule names.
+// namedBy returns the id of the entry that a rule names.
 func namedBy(t *testing.T, p *partition.Partition, i int) string {
 	s := p.Snapshot()
 	defer s.Close()
@@ -138,8 +139,8 @@ func namedBy(t *testing.T, p *partition.Partition, i int) string {
 	return ""
 }
 
-// Names follow renames in the same commit: with many of them under way, whoever is named
-// keeps the right in every state of both servers, and nobody else has it.
+// Names in rules follow renames in the same commit. During many renames the named entry
+// keeps its right in every state of both servers, and no other entry has it.
 func TestNamesInRulesFollow(t *testing.T) {
 	cs := newServers(t)
 	cs[0].addPerson("a0")

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// newTokens makes an issuer's verifier, and a token of a name.
+// newTokens returns a verifier of an issuer's tokens, and a token with a name.
 func newTokens(t *testing.T, name string) (*auth.Bearer, string) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -49,12 +49,11 @@ func newTokens(t *testing.T, name string) (*auth.Bearer, string) {
 	return b, token
 }
 
-// A way is one by which somebody becomes Ann.
+// A way is a way to become Ann.
 type way struct {
 	name     string
-	password bool // it is her password that lets in
-	// try returns the answer with the right credentials; wrong is that to somebody
-	// without.
+	password bool // it needs her password
+	// try returns the answer with the right credentials, and wrong the answer without.
 	try   func() *op.Response
 	wrong func() *op.Response
 }
@@ -88,7 +87,7 @@ func waysOfAnn(t *testing.T) (*directory.Directory, []way) {
 		return func() *op.Response {
 			r, _ := scramBind(t, d.NewSession(nil), "SCRAM-SHA-256", "ann", password, "")
 			if r.Code == op.Success {
-				r = &op.Response{} // its credentials are the server's proof
+				r = &op.Response{} // its credentials contain the server's proof
 			}
 			return r
 		}
@@ -133,8 +132,8 @@ func set(t *testing.T, d *directory.Directory, attribute string, values ...strin
 	serve(t, s, &op.Modify{Name: annDN, Changes: []op.Modification{m}})
 }
 
-// Who is disabled gets in by no way, and who has an expired password by none that
-// takes it; the answer is that to wrong credentials.
+// A disabled account cannot be used in any way, and one with an expired password in no
+// way that uses it. The answer is that to wrong credentials.
 func TestDisabledAccounts(t *testing.T) {
 	const past, future = "20200101000000Z", "29990101000000Z"
 	d, ways := waysOfAnn(t)
@@ -175,8 +174,8 @@ func TestDisabledAccounts(t *testing.T) {
 	}
 }
 
-// Whose password was reset may only change it, however they came in by it; then
-// they may do everything.
+// A user whose password was reset may only change it, however they bound with it. After
+// that they may do everything.
 func TestPasswordsThatMustBeChanged(t *testing.T) {
 	d, _ := waysOfAnn(t)
 	bind := map[string]func(s *directory.Session, password string) *op.Response{
@@ -231,8 +230,8 @@ func TestPasswordsThatMustBeChanged(t *testing.T) {
 	}
 }
 
-// A new password by the administrator ends what was said of the old one's end, but
-// not that it has to be changed.
+// A new password set by the administrator removes the expiry of the old one, but not that
+// it must be changed.
 func TestAdministratorsNewPassword(t *testing.T) {
 	d, _ := waysOfAnn(t)
 	set(t, d, "passwordExpirationTime", "20200101000000Z")
@@ -251,7 +250,7 @@ func TestAdministratorsNewPassword(t *testing.T) {
 	}
 }
 
-// A counter counts the slow hashes that are verified.
+// A counter counts the slow hashes that it verifies.
 type counter struct {
 	auth.Hasher
 	n *int
@@ -262,7 +261,8 @@ func (c counter) Verify(scheme string, stored, password []byte) (bool, error) {
 	return c.Hasher.Verify(scheme, stored, password)
 }
 
-// The password of a disabled account is not verified, but as much work is done.
+// The password of a disabled account is not verified, but the same amount of work is
+// done.
 func TestDisabledAccountsCostAHash(t *testing.T) {
 	n := 0
 	d := newUsers(t, directory.Options{Passwords: auth.New(1, counter{auth.Here, &n})})

@@ -23,8 +23,7 @@ func (n *nowhere) Reference([]string, []op.Control) error          { return nil 
 func (n *nowhere) Intermediate(string, []byte, []op.Control) error { return nil }
 func (n *nowhere) Done(r *op.Response) error                       { n.code = r.Code; return nil }
 
-// people are as many as fit in the caches: the benchmarks measure what is above
-// the store.
+// people fit in the caches, so that the benchmarks measure the layers above the store.
 const people = 1000
 
 func crowd(b *testing.B) *directory.Session {
@@ -113,7 +112,7 @@ func BenchmarkBind(b *testing.B) {
 	}))
 }
 
-// BenchmarkBindPolicy is BenchmarkBind under a policy that locks, expires and warns.
+// BenchmarkBindPolicy is BenchmarkBind under a policy with lockout, expiry and warnings.
 func BenchmarkBindPolicy(b *testing.B) {
 	s := crowd(b)
 	var sink nowhere

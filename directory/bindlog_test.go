@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A bind that fails has a line in the log, in which the fail2ban filter of
-// docs/operating.md finds the client's address, and no other that the client sends.
+// A failed bind has a line in the log. The fail2ban filter of docs/operating.md finds the
+// client's address in it, and never an address that the client sends.
 func TestFailedBindsAreLogged(t *testing.T) {
 	manual, err := os.ReadFile("../docs/operating.md")
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// changesOf searches the changelog; the entries without what differs from run to run.
+// changesOf searches the changelog. It returns the entries without what differs from run
+// to run.
 func changesOf(t *testing.T, s *directory.Session, base string, scope op.Scope, f, attrs string, controls ...op.Control) ([]string, *op.Response) {
 	t.Helper()
 	var out answers
@@ -54,7 +55,7 @@ func TestChangelog(t *testing.T) {
 			}
 		}
 	}
-	// By number: from one on, one alone, by its name.
+	// By number: from one on, a single one, and by its name.
 	third, _, _ := strings.Cut(strings.TrimPrefix(all[2], "dn: "), "\n")
 	number, _, _ := strings.Cut(strings.TrimPrefix(third, "changeNumber="), ",")
 	for f, n := range map[string]int{
@@ -74,7 +75,7 @@ func TestChangelog(t *testing.T) {
 	if got, _ := changesOf(t, s, "cn=changelog", op.WholeSubtree, "(objectClass=*)", "1.1"); len(got) != 6 {
 		t.Errorf("with the top: %q", got)
 	}
-	// Others may not, and nobody may write.
+	// Others may not read it, and nobody may write it.
 	if _, done := changesOf(t, d.NewSession(nil), "cn=changelog", op.WholeSubtree, "(objectClass=*)", ""); done.Code != op.InsufficientAccessRights {
 		t.Errorf("anonymous: %v", &done.Result)
 	}
@@ -88,7 +89,7 @@ func TestChangelog(t *testing.T) {
 	}
 }
 
-// TestChangelogPaged goes through by pages, while more is committed.
+// TestChangelogPaged reads the changelog in pages while commits are added.
 func TestChangelogPaged(t *testing.T) {
 	_, s := newPeople(t, 7)
 	serve(t, s, &op.Bind{Version: 3, Name: "cn=admin,dc=example,dc=com", Password: []byte("secret")})

@@ -14,12 +14,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// namedControls are those that transcripts can name, with how their values are
-// written. Any control may be written by its OID, its value as "x" and
+// namedControls are the controls with names in transcripts, and the syntax of their
+// values. Any control may also be written by its OID, with its value as "x" and
 // hexadecimal octets.
 var namedControls = map[string]struct {
 	oid   string
-	value func(words []string) []byte // nil: it has none
+	value func(words []string) []byte // nil: no value
 }{
 	"manageDsaIT": {"2.16.840.1.113730.3.4.2", nil},
 	"assertion":   {"1.3.6.1.1.12", filterValue},
@@ -42,7 +42,7 @@ var namedControls = map[string]struct {
 	"at":          {"2.25.195980779315780798893398147915016512515", textValue},
 }
 
-// The access log tells as whom an operation ran, and for which sessions.
+// The access log contains the identity that an operation ran as, and its sessions.
 func TestAccessLogOfControls(t *testing.T) {
 	var access bytes.Buffer
 	d := newDirectory(t, newPartition(t), directory.Options{Access: slog.New(slog.NewJSONHandler(&access, nil))})
@@ -67,8 +67,8 @@ func TestAccessLogOfControls(t *testing.T) {
 	}
 }
 
-// namedControl reads a control of a transcript: its name or OID, its value,
-// perhaps "critical".
+// namedControl parses a control of a transcript: its name or OID, its value, and
+// optionally "critical".
 func namedControl(text string) op.Control {
 	words := strings.Fields(text)
 	c := op.Control{OID: words[0]}
@@ -128,8 +128,8 @@ func printEntryControl(b *strings.Builder, name string, value []byte) {
 	}
 }
 
-// What post-read shows of entryCSN is what the entry has in the end, though the
-// revision of a commit is known only after the entry was read.
+// The entryCSN in a post-read control is the entry's final one, though the revision of a
+// commit is known only after the entry was read.
 func TestPostReadOfCSN(t *testing.T) {
 	d := newDirectory(t, newPartition(t), directory.Options{})
 	s := d.NewSession(nil)
@@ -152,7 +152,7 @@ func TestPostReadOfCSN(t *testing.T) {
 	}
 }
 
-// A csnSink keeps the one value of the one entry that comes.
+// A csnSink keeps the only value of the only entry.
 type csnSink string
 
 func (s *csnSink) Entry(e *op.SearchEntry) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// counting is a directory with metrics, and the administrator's session.
+// counting returns the administrator's session in a directory with metrics, and these.
 func counting(t *testing.T, o directory.Options) (*directory.Session, *monitor.Metrics) {
 	m := monitor.New("test")
 	m.SetLoad(func() *monitor.Load {
@@ -22,7 +22,8 @@ func counting(t *testing.T, o directory.Options) (*directory.Session, *monitor.M
 	return s, m
 }
 
-// What Telegraf's and netdata's collectors ask slapd for is there, under their filters.
+// Telegraf's and netdata's collectors find what they ask slapd for, with their own
+// filters.
 func TestMonitorAsExportersOfOpenLDAPAsk(t *testing.T) {
 	s, _ := counting(t, directory.Options{})
 	all, done := changesOf(t, s, "cn=Monitor", op.WholeSubtree,
@@ -52,7 +53,7 @@ func TestMonitorAsExportersOfOpenLDAPAsk(t *testing.T) {
 	}
 }
 
-// What exporters ask 389-ds for is there.
+// Exporters find what they ask 389-ds for.
 func TestMonitorAsExportersOf389Ask(t *testing.T) {
 	s, _ := counting(t, directory.Options{})
 	for range 2 {
@@ -78,7 +79,7 @@ type health struct{ live, ready bool }
 func (h health) IsLive() bool      { return h.live }
 func (h health) IsReady(bool) bool { return h.ready }
 
-// How the server is stands in the root DSE for whoever asks by name.
+// The root DSE contains the server's health, if requested by name.
 func TestHealthInRootDSE(t *testing.T) {
 	for _, c := range []struct {
 		h    health

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 )
 
-// A tree above the size of a commit goes in several; assertion and pre-read are
-// about what it was at first.
+// A tree larger than one commit takes several. Assertion and pre-read are about the tree
+// as it was before.
 func TestDeleteLargeTree(t *testing.T) {
 	const n = 5200
 	d, s := newPeople(t, 0)

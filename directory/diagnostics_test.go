@@ -14,11 +14,11 @@ import (
 	"testing"
 )
 
-// diagnosing are the packages whose texts clients see.
+// diagnosing are the packages whose diagnostics clients see.
 var diagnosing = []string{"../directory", "../control", "../server", "../partition/internal", "../access", "../acl"}
 
-// testdata/diagnostics.txt has all diagnostics, so that they can be read one after the
-// other. A change of one shows there; REWRITE=1 writes the file anew.
+// testdata/diagnostics.txt lists all diagnostics, so that they can be read one after
+// another and every change shows. REWRITE=1 writes the file again.
 func TestDiagnostics(t *testing.T) {
 	var lines []string
 	for _, dir := range diagnosing {
@@ -57,8 +57,8 @@ func TestDiagnostics(t *testing.T) {
 	}
 }
 
-// diagnostics returns the texts that a node of a syntax tree makes: "code: text" of
-// Errorf(code, text, ...) and of results with a Diagnostic.
+// diagnostics returns the diagnostics that a node of a syntax tree produces: "code: text"
+// of Errorf(code, text, ...) and of results with a Diagnostic.
 func diagnostics(n ast.Node) (lines []string) {
 	switch n := n.(type) {
 	case *ast.CallExpr:
@@ -87,7 +87,7 @@ func diagnostics(n ast.Node) (lines []string) {
 	return lines
 }
 
-// last returns the last name of an expression as a.b.c.
+// last returns the last name of an expression like a.b.c.
 func last(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -98,7 +98,7 @@ func last(e ast.Expr) string {
 	return "?"
 }
 
-// literal returns the text of a literal, or of the first one of a sum.
+// literal returns the text of a string literal, or of the first one of a sum.
 func literal(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:

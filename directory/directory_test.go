@@ -31,7 +31,7 @@ import (
 
 const adminPassword = "{SSHA}y+dX0kZIbVwVNdDNg5T1bjbFH+F/+wKO" // secret
 
-// newPartition makes a directory in memory.
+// newPartition returns a partition in memory.
 func newPartition(t testing.TB) *partition.Partition {
 	t.Helper()
 	ctx := context.Background()
@@ -63,9 +63,8 @@ func newDirectory(t testing.TB, p *partition.Partition, o directory.Options) *di
 	return d
 }
 
-// TestTranscripts runs testdata/*: each file is one directory, its commands are
-// requests and what is expected are the answers. A command's lines are
-// "key: value":
+// TestTranscripts runs testdata/*. Each file has a directory of its own. Its commands are
+// requests, and the expected output is their answers. A command's lines are "key: value":
 //
 //	bind       dn, password, version, sasl; without lines it is anonymous
 //	search     base, scope, deref, filter, attrs, size, types, control
@@ -78,10 +77,9 @@ func newDirectory(t testing.TB, p *partition.Partition, o directory.Options) *di
 //	session    a new connection
 //	checkpoint of this moment: its name
 //
-// A line "control" has controls, a semicolon and a space between them: names of
-// namedControls or OIDs, then their value, perhaps "critical". "paged N" stands
-// for the paged results control with the last cookie, "paged N new" for one
-// without.
+// A line "control" has controls separated by "; ". Each is a name of namedControls or an
+// OID, then its value, and optionally "critical". "paged N" is the paged results control
+// with the last cookie, "paged N new" the one without.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		if strings.Contains(path, "fuzz") || strings.Contains(path, "tripwires") || strings.Contains(path, "diagnostics") {
@@ -97,14 +95,14 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
-// A client turns text into requests and answers into text.
+// A client turns text into requests, and answers into text.
 type client struct {
 	t      testing.TB
 	p      *partition.Partition
 	d      *directory.Directory
 	s      *directory.Session
 	cookie []byte
-	token  string // the last one
+	token  string // the last one received
 }
 
 type line struct{ key, value string }
@@ -117,7 +115,7 @@ func lines(input string) (ls []line) {
 	return ls
 }
 
-// fields takes the lines with the given keys out of the rest.
+// fields separates the lines with the given keys from the rest.
 func fields(input string, keys ...string) (map[string]string, []line) {
 	m := map[string]string{}
 	var rest []line
@@ -131,7 +129,7 @@ func fields(input string, keys ...string) (map[string]string, []line) {
 	return m, rest
 }
 
-// unescape reads \0 and \xNN where a text file cannot have the byte.
+// unescape replaces \0 and \xNN by the bytes that a text file cannot contain.
 func unescape(s string) string {
 	return regexp.MustCompile(`\\x[0-9a-f]{2}`).ReplaceAllStringFunc(s, func(m string) string {
 		n, _ := strconv.ParseUint(m[2:], 16, 8)
@@ -171,7 +169,7 @@ func (c *client) command(td *datadriven.TestData) string {
 	return c.print(&out)
 }
 
-// setRules puts the access rules of the input into force.
+// setRules sets the access rules in the input.
 func (c *client) setRules(td *datadriven.TestData) {
 	placed, err := acl.ReadFile(strings.NewReader(td.Input))
 	if err != nil {
@@ -300,7 +298,7 @@ func extended(input string) *op.Extended {
 	return r
 }
 
-// answers is a sink that keeps text, since what it is given is reused.
+// answers is a sink that keeps text, because its arguments are reused.
 type answers struct {
 	entries, references []string
 	done                *op.Response
@@ -326,7 +324,7 @@ func (a *answers) Entry(e *op.SearchEntry) error {
 	return nil
 }
 
-// show hides what differs from run to run.
+// show hides values that differ from run to run.
 func show(name string, v []byte) string {
 	switch {
 	case slices.Contains([]string{"entryUUID", "entryCSN", "contextCSN", "createTimestamp", "modifyTimestamp"}, name):
@@ -354,7 +352,7 @@ func (a *answers) Done(r *op.Response) error {
 	return nil
 }
 
-// print sorts entries, since the directory promises no order unless asked for one.
+// print sorts entries, because the directory promises no order unless one is requested.
 func (c *client) print(a *answers) string {
 	if !inOrder(a.done) {
 		slices.Sort(a.entries)

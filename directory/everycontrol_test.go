@@ -8,7 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// everyRequest has a request of each kind, and what it comes to by itself.
+// everyRequest has a request of each kind, and its result without controls.
 var everyRequest = []struct {
 	request op.Request
 	code    op.Code
@@ -24,9 +24,9 @@ var everyRequest = []struct {
 	{&op.Extended{OID: "1.3.6.1.4.1.4203.1.11.1"}, op.UnwillingToPerform},
 }
 
-// TestEveryControl holds each control that is served to what is said of all: one
-// that does not go with an operation counts as unknown (RFC 4511, 4.1.11), one that
-// is malformed is a protocolError, and one comes once.
+// TestEveryControl checks the rules for all controls that are served. One that does not
+// apply to an operation counts as unknown (RFC 4511, 4.1.11), a malformed one is a
+// protocolError, and none may occur twice.
 func TestEveryControl(t *testing.T) {
 	d := newDirectory(t, newPartition(t), directory.Options{})
 	s := d.NewSession(nil)
@@ -59,7 +59,7 @@ func TestEveryControl(t *testing.T) {
 				t.Errorf("%s on %T, malformed: %d, critical %d, twice %d", oid, e.request, got, gotCritical, gotTwice)
 			}
 			if e.request == everyRequest[0].request {
-				run(e.request) // a bind that failed has made it anonymous
+				run(e.request) // a failed bind has made it anonymous
 			}
 		}
 	}

@@ -10,11 +10,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// PartitionOf returns tests the partition below.
+// PartitionOf returns the partition of a directory.
 func PartitionOf(d *Directory) *partition.Partition { return d.server.Part }
 
-// Controls returns the controls that are served, and whether each goes with a
-// request.
+// Controls returns the controls that are served, and whether each applies to a request.
 func Controls(r op.Request) map[string]bool {
 	goes := map[string]bool{}
 	for _, oid := range request.SupportedControls() {
@@ -23,17 +22,17 @@ func Controls(r op.Request) map[string]bool {
 	return goes
 }
 
-// SetListCheap makes sorted searches go by an index sooner, until the test ends.
+// SetListCheap makes sorted searches use an index sooner, until the test ends.
 func SetListCheap(t testing.TB, n int) {
 	old := search.ListCheap
 	search.ListCheap = n
 	t.Cleanup(func() { search.ListCheap = old })
 }
 
-// AwaitUpgrade waits for the upgrade of a password that may run.
+// AwaitUpgrade waits for the upgrade of a password, if one is running.
 func AwaitUpgrade(d *Directory) { d.server.Beside.Wait() }
 
-// SetMaxChain bounds chains of members until the test ends.
+// SetMaxChain bounds member chains until the test ends.
 func SetMaxChain(t testing.TB, n int) {
 	old := filters.MaxChain
 	filters.MaxChain = n

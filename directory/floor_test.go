@@ -11,8 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 )
 
-// refreshed asks for a refresh, and returns the names that came, the cookie and the
-// result.
+// refreshed requests a refresh and returns the names received, the cookie and the result.
 func refreshed(t *testing.T, s *directory.Session, cookie string) (names []string, next string, result op.Result) {
 	t.Helper()
 	var out answers
@@ -28,9 +27,9 @@ func refreshed(t *testing.T, s *directory.Session, cookie string) (names []strin
 	return out.entries, next, out.done.Result
 }
 
-// TestCookiesBelowTheFloor: who comes with a cookie of a time that is no longer
-// kept begins again, and is told so; a client that synchronizes is told what is
-// there instead of what has changed.
+// TestCookiesBelowTheFloor: a client whose cookie is of a state that is no longer kept is
+// told to begin again. A client that synchronizes gets the present entries instead of the
+// changes.
 func TestCookiesBelowTheFloor(t *testing.T) {
 	p := newPartition(t)
 	_, s := newPeopleIn(t, p, 6)

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// The first rule that fits counts, then the administrator's, then everyone's.
+// The first matching rule counts, then the administrator's, then everyone's.
 func TestLimitRules(t *testing.T) {
 	d, s := newPeople(t, 5)
 	serve(t, s, &op.Add{Name: "cn=app,cn=d00,dc=example,dc=com", Attributes: attributes([]line{
@@ -44,7 +44,7 @@ func TestLimitRules(t *testing.T) {
 	}
 }
 
-// Each limit ends a search with a diagnostic that names it.
+// Each limit ends a search with a diagnostic that names the limit.
 func TestAdminLimits(t *testing.T) {
 	d, _ := newPeople(t, 9)
 	for _, c := range []struct {
@@ -63,7 +63,7 @@ func TestAdminLimits(t *testing.T) {
 	} {
 		s := newDirectory(t, directory.PartitionOf(d), directory.Options{Limits: c.limits}).NewSession(nil)
 		_, _, result := page(t, s, devices(c.filter), 3, nil)
-		if c.limits.Candidates > 0 { // of the whole search, not of a page
+		if c.limits.Candidates > 0 { // a limit of the whole search, not of a page
 			var out answers
 			s.Serve(t.Context(), &op.Message{Request: devices(c.filter)}, &out)
 			result = out.done.Result

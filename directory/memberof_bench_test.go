@@ -13,11 +13,11 @@ import (
 
 var benchMembers = flag.Int("members", 20_000, "`N` members of the group of BenchmarkMemberOf")
 
-// nestedGroups is how many groups lead from the person up to the last one.
+// nestedGroups is the number of groups between the person and the last group.
 const nestedGroups = 1000
 
-// members is a directory with a person in a large group, and in the first of a chain of
-// groups.
+// members returns a directory with a person in a large group, and in the first of a chain
+// of groups.
 func members(b *testing.B) *directory.Session {
 	s := newDirectory(b, newPartition(b), directory.Options{}).NewSession(nil)
 	ctx := context.Background()
@@ -48,7 +48,8 @@ func members(b *testing.B) *directory.Session {
 	return s
 }
 
-// What a membership takes grows with the groups that one is in, not with their sizes.
+// The cost of a membership grows with the groups that an entry is in, not with their
+// sizes.
 func BenchmarkMemberOf(b *testing.B) {
 	s := members(b)
 	for _, c := range []struct {

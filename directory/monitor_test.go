@@ -17,8 +17,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// newPair has two servers on one store, and the administrator's session at the
-// first.
+// newPair opens two servers on one store, and returns the first one with a session of its
+// administrator.
 func newPair(t *testing.T) (*directory.Directory, *directory.Session) {
 	ctx := context.Background()
 	store := tabletest.NewMem()
@@ -134,7 +134,7 @@ func TestMonitorPaged(t *testing.T) {
 	}
 }
 
-// Why the server takes no changes stands in one attribute, as long as it does not.
+// As long as the server refuses writes, one attribute states the reason.
 func TestMonitorShowsWhyWritesAreRefused(t *testing.T) {
 	ctx := context.Background()
 	var doubt error

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// Every operation is observed once, with what it did, and counted by that.
+// Every operation is observed once, with what it did, and counted accordingly.
 func TestObserved(t *testing.T) {
 	var seen []directory.Observation
 	m := monitor.New("test")

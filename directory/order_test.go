@@ -15,7 +15,7 @@ const (
 	viewResponse = "2.16.840.1.113730.3.4.10"
 )
 
-// sortValue reads keys: "sn", "-sn" in reverse, "sn:caseExactOrderingMatch".
+// sortValue parses keys: "sn", "-sn" in reverse, "sn:caseExactOrderingMatch".
 func sortValue(words []string) []byte {
 	b := ber.Open(nil, ber.Sequence)
 	for _, w := range words {
@@ -35,11 +35,11 @@ func sortValue(words []string) []byte {
 	return ber.Close(b, 0)
 }
 
-// lastView is the contextID of the view answered last.
+// lastView is the contextID of the last view.
 var lastView []byte
 
-// viewValue reads "BEFORE AFTER OFFSET/COUNT" or "BEFORE AFTER >=VALUE", and
-// "again" for the contextID of the last answer.
+// viewValue parses "BEFORE AFTER OFFSET/COUNT" or "BEFORE AFTER >=VALUE", and "again" for
+// the contextID of the last answer.
 func viewValue(words []string) []byte {
 	number := func(s string) int64 { n, _ := strconv.ParseInt(s, 10, 64); return n }
 	b := ber.Open(nil, ber.Sequence)
@@ -61,8 +61,8 @@ func viewValue(words []string) []byte {
 	return ber.Close(b, 0)
 }
 
-// printOrderControl prints the response of a sort or a virtual list view
-// control; false: it is of another control.
+// printOrderControl prints the response of a sort or a virtual list view control. It
+// returns false for any other control.
 func printOrderControl(b *strings.Builder, c *op.Control) bool {
 	r := ber.NewReader(c.Value)
 	r.Enter(ber.Sequence)
@@ -89,7 +89,7 @@ func printOrderControl(b *strings.Builder, c *op.Control) bool {
 	return true
 }
 
-// inOrder reports whether a search says that its entries are sorted.
+// inOrder reports whether a search responds that its entries are sorted.
 func inOrder(r *op.Response) bool {
 	for i := range r.Controls {
 		if c := &r.Controls[i]; c.OID == sortResponse && bytes.Equal(c.Value, []byte{0x30, 3, 0x0a, 1, 0}) {

@@ -19,8 +19,8 @@ func answerTo(t *testing.T, s *directory.Session, r op.Request, controls ...op.C
 	return out.done.Result
 }
 
-// Every operation on a name outside all naming contexts is referred to the servers
-// that are configured, by whomever, with ManageDsaIT or without.
+// Every operation on a name outside all naming contexts is referred to the configured
+// servers, for every requester, with ManageDsaIT or without.
 func TestReferralOutside(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	d = newDirectory(t, directory.PartitionOf(d), directory.Options{Referral: []string{"ldap://up.example", "ldaps://up2.example:1636"}})
@@ -78,7 +78,7 @@ func TestReferralOutside(t *testing.T) {
 	}
 }
 
-// The root DSE shows the servers that clients are referred to.
+// The root DSE contains the servers that clients are referred to.
 func TestReferralInRootDSE(t *testing.T) {
 	d := newDirectory(t, newPartition(t), directory.Options{Referral: []string{"ldap://up.example"}})
 	var out answers

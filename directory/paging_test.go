@@ -22,8 +22,7 @@ func pagedControl(size int, cookie []byte) op.Control {
 	return op.Control{OID: "1.2.840.113556.1.4.319", Critical: true, Value: ber.Close(b, 0)}
 }
 
-// page asks for one page and returns the names on it, the next cookie, and the
-// result.
+// page requests one page and returns the names on it, the next cookie, and the result.
 func page(t *testing.T, s *directory.Session, r *op.Search, size int, cookie []byte) ([]string, []byte, op.Result) {
 	t.Helper()
 	var out answers
@@ -31,7 +30,7 @@ func page(t *testing.T, s *directory.Session, r *op.Search, size int, cookie []b
 	return out.entries, cookieOf(out.done), out.done.Result
 }
 
-// cookieOf is what a response says to go on with; empty: that was all.
+// cookieOf returns the cookie in a response. It is empty on the last page.
 func cookieOf(r *op.Response) []byte {
 	for _, c := range r.Controls {
 		if c.OID == "1.2.840.113556.1.4.319" {
@@ -53,7 +52,7 @@ func serve(t testing.TB, s *directory.Session, r op.Request) {
 	}
 }
 
-// newPeople makes a directory of n devices.
+// newPeople returns a directory of n devices.
 func newPeople(t *testing.T, n int) (*directory.Directory, *directory.Session) {
 	t.Helper()
 	return newPeopleIn(t, newPartition(t), n)
@@ -77,8 +76,7 @@ func devices(f string) *op.Search {
 	return &op.Search{Base: "dc=example,dc=com", Scope: op.WholeSubtree, Filter: filter.MustParse(f), Attributes: []string{"1.1"}}
 }
 
-// Every entry comes once, whatever the page size and the plan, on the state of
-// the first page.
+// Every entry comes once, for every page size and plan, in the state of the first page.
 func TestPagesShowOneState(t *testing.T) {
 	const n = 25
 	for _, f := range []string{"(objectClass=device)", "(cn=d*)", "(serialNumber=*)", "(!(serialNumber=x))", "(|(cn=d0*)(cn=d1*)(cn=d2*))"} {
@@ -93,7 +91,7 @@ func TestPagesShowOneState(t *testing.T) {
 				if len(got)%size != 0 {
 					t.Fatalf("%s: a page that is not the last has %d entries", f, len(got)%size)
 				}
-				// Another server of the same secret goes on.
+				// Another server with the same secret continues.
 				other := newOther(t, d, "k").NewSession(nil)
 				serve(t, other, &op.Bind{Version: 3, Name: "cn=admin,dc=example,dc=com", Password: []byte("secret")})
 				var more []string
@@ -109,12 +107,12 @@ func TestPagesShowOneState(t *testing.T) {
 	}
 }
 
-// newOther is another server over the same partition.
+// newOther returns another server over the same partition.
 func newOther(t *testing.T, d *directory.Directory, secret string) *directory.Directory {
 	return newDirectory(t, directory.PartitionOf(d), directory.Options{Secret: []byte(secret)})
 }
 
-// Pages go on by counting where aliases make one search out of many.
+// With aliases one search becomes several, and pages continue by counting.
 func TestPagesOverAliases(t *testing.T) {
 	_, s := newPeople(t, 7)
 	for _, a := range []string{"d01", "d05"} {
@@ -177,13 +175,13 @@ func TestCookies(t *testing.T) {
 	if got, next, result := page(t, s, r, 0, cookie); len(got)+len(next) > 0 || result.Code != op.Success {
 		t.Errorf("abandoned: %v, %x, %v", got, next, &result)
 	}
-	// Size 0 without one is no paging.
+	// Size 0 without a cookie means no paging.
 	if got, _, _ := page(t, s, r, 0, nil); len(got) != 5 {
 		t.Errorf("%d entries", len(got))
 	}
 }
 
-// The size limit holds over the pages.
+// The size limit applies to all pages together.
 func TestSizeLimitOverPages(t *testing.T) {
 	_, s := newPeople(t, 9)
 	r := devices("(objectClass=device)")

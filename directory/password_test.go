@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A value of userPassword that no password matches is kept as it is, by add and
-// by modify, and is no password itself.
+// A value of userPassword that no password can match is stored as it is, by add and by
+// modify. It is not a password itself.
 func TestForeignPasswordsAreKept(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	s := d.NewSession(nil)
@@ -44,7 +44,7 @@ func bindCode(t *testing.T, d *directory.Directory, name, password string) op.Co
 	return out.done.Code
 }
 
-// rawValues collects the values of an attribute that are found.
+// rawValues collects the values of an attribute in the entries found.
 type rawValues struct {
 	discard
 	description string
@@ -83,7 +83,7 @@ func (h *countingHasher) Hash(scheme string, password []byte) ([]byte, error) {
 	return h.Hasher.Hash(scheme, password)
 }
 
-// A password is hashed once for who may set it, and never for who may not.
+// A password is hashed once if the requester may set it, and otherwise never.
 func TestPasswordsAreHashedForThoseWhoMay(t *testing.T) {
 	h := &countingHasher{Hasher: auth.Here}
 	d := newUsers(t, directory.Options{Passwords: auth.New(0, h), Mechanisms: []string{}})

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// readAt reads one value in the past: the value, or the result.
+// readAt reads one value in the past. It returns the value, or the result.
 func readAt(t *testing.T, s *directory.Session, moment string) string {
 	t.Helper()
 	var out answers
@@ -27,8 +27,8 @@ func readAt(t *testing.T, s *directory.Session, moment string) string {
 	return fmt.Sprint(out.done.Code, " ", out.done.Diagnostic)
 }
 
-// TestPastByTime reads by times and revisions, in all their spellings. Once a
-// moment was read it never shows anything else, though a change follows at once.
+// TestPastByTime reads by times and revisions, in all their spellings. A time that was
+// read once never shows anything else, even if a change follows at once.
 func TestPastByTime(t *testing.T) {
 	p := newPartition(t)
 	s := newDirectory(t, p, directory.Options{}).NewSession(nil)

@@ -21,7 +21,8 @@ import (
 
 const policyDN = "cn=policy,dc=example,dc=com"
 
-// withPolicy is newUsers with a policy for all, and returns an administrator's session too.
+// withPolicy is newUsers with a policy for all. It also returns an administrator's
+// session.
 func withPolicy(t testing.TB, says ...line) (*directory.Directory, *partition.Partition, *directory.Session) {
 	t.Helper()
 	p := newPartition(t)
@@ -38,7 +39,7 @@ func withPolicy(t testing.TB, says ...line) (*directory.Directory, *partition.Pa
 	return d, p, s
 }
 
-// changePolicy replaces what the policy says.
+// changePolicy replaces attributes of the policy.
 func changePolicy(t testing.TB, s *directory.Session, says ...string) {
 	t.Helper()
 	var ls []line
@@ -48,7 +49,7 @@ func changePolicy(t testing.TB, s *directory.Session, says ...string) {
 	serve(t, s, &op.Modify{Name: policyDN, Changes: changes(ls)})
 }
 
-// setChanged says when Ann's password was set.
+// setChanged sets when Ann's password was set.
 func setChanged(t testing.TB, s *directory.Session, ago time.Duration) {
 	t.Helper()
 	relaxed(t, s, &op.Modify{Name: annDN, Changes: changes([]line{{"replace pwdChangedTime", generalized(time.Now().Add(-ago))}})})
@@ -68,7 +69,7 @@ func withControls(t testing.TB, s *directory.Session, r op.Request, cs ...op.Con
 	return out.done
 }
 
-// policyBind binds as Ann and asks what the policy says.
+// policyBind binds as Ann and returns the result and the policy's response.
 func policyBind(t testing.TB, s *directory.Session, password string) (op.Code, string) {
 	t.Helper()
 	r := withControls(t, s, &op.Bind{Version: 3, Name: annDN, Password: []byte(password)}, op.Control{OID: control.OIDPasswordPolicy})
@@ -129,7 +130,7 @@ func TestLockout(t *testing.T) {
 	}
 }
 
-// Everything that verifies a password counts.
+// Every operation that verifies a password counts failures.
 func TestEveryGateCounts(t *testing.T) {
 	wrongOld := func(name string) []op.Modification {
 		return changes([]line{{"delete userPassword", "wrong"}, {"add userPassword", "new"}})
@@ -171,7 +172,7 @@ func TestEveryGateCounts(t *testing.T) {
 	}
 }
 
-// A right password after failures deletes them.
+// The right password deletes earlier failures.
 func TestSuccessDeletesFailures(t *testing.T) {
 	d, _, s := withPolicy(t, line{"pwdLockout", "TRUE"}, line{"pwdMaxFailure", "3"})
 	for range 4 {
@@ -196,8 +197,8 @@ func eventually(t *testing.T, is func() bool) {
 	t.Fatal("it does not come about")
 }
 
-// A login without failures writes nothing, one with last success once a day, a guess once;
-// and who follows changes is told of none of it.
+// A login without failures writes nothing, one with last success writes once a day, and a
+// guess writes once. Consumers of changes see none of these writes.
 func TestWritesCounted(t *testing.T) {
 	d, p, _ := withPolicy(t, line{"pwdLockout", "TRUE"}, line{"pwdMaxFailure", "10"})
 	count := func(do func()) int {
@@ -335,7 +336,7 @@ func TestNewPasswords(t *testing.T) {
 	}
 }
 
-// Guesses side by side are no more than the policy allows, and one.
+// Concurrent guesses record exactly as many failures as the policy allows.
 func TestGuessesSideBySide(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		d, _, s := withPolicy(t, line{"pwdLockout", "TRUE"}, line{"pwdMaxFailure", "5"}, line{"pwdLockoutStrict", strings.ToUpper(fmt.Sprint(strict))})
@@ -388,7 +389,7 @@ func TestWhichPolicy(t *testing.T) {
 	}
 }
 
-// ending is a sink that is told to end its connection.
+// ending is a sink that can be asked to end its connection.
 type ending struct {
 	answers
 	notice *op.Result
@@ -396,7 +397,7 @@ type ending struct {
 
 func (e *ending) End(notice *op.Result) { e.notice = notice }
 
-// A session ends when its account is disabled, or its password is reset by another.
+// A session ends when its account is disabled, or when somebody else resets its password.
 func TestSessionsAreJudgedAgain(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -421,7 +422,7 @@ func TestSessionsAreJudgedAgain(t *testing.T) {
 	}
 }
 
-// stamps are what every change of Ann's entry sets.
+// stamps returns what every change of Ann's entry sets.
 func stamps(t *testing.T, s *directory.Session) []string {
 	return slices.Concat(valuesOf(t, s, annDN, "entryCSN"), valuesOf(t, s, annDN, "modifyTimestamp"))
 }
@@ -432,7 +433,7 @@ func revisionOf(p *partition.Partition) table.Revision {
 	return s.Revision()
 }
 
-// commitsAfter counts the commits that were made since a revision.
+// commitsAfter counts the commits since a revision.
 func commitsAfter(t *testing.T, p *partition.Partition, since table.Revision) (n int) {
 	t.Helper()
 	s := p.Snapshot()
@@ -446,7 +447,7 @@ func commitsAfter(t *testing.T, p *partition.Partition, since table.Revision) (n
 	return n
 }
 
-// shownAfter returns what counts the changes that are told from now on.
+// shownAfter returns a function that counts the changes shown from now on.
 func shownAfter(t *testing.T, p *partition.Partition) func() int {
 	t.Helper()
 	since := revisionOf(p)
@@ -463,7 +464,7 @@ func shownAfter(t *testing.T, p *partition.Partition) func() int {
 	}
 }
 
-// passwordModify is the value of a Password Modify (RFC 3062).
+// passwordModify returns the value of a Password Modify (RFC 3062).
 func passwordModify(identity, old, new string) []byte {
 	b := ber.Open(nil, ber.Sequence)
 	for i, v := range []string{identity, old, new} {
@@ -474,8 +475,8 @@ func passwordModify(identity, old, new string) []byte {
 	return ber.Close(b, 0)
 }
 
-// A certificate is a second factor where the policy says so; the system's word for who is
-// at the other end of a socket never is.
+// A certificate is a second factor if the policy says so. The identity of a local
+// process, as the system reports it, never is.
 func TestSecondFactorOfExternal(t *testing.T) {
 	d, p, root := withPolicy(t, line{"pwdSecondFactor", "code"})
 	rule := rules(t, `dn:gidNumber=100\+uidNumber=1000,cn=peercred,cn=external,cn=auth -> `+annDN)

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
 
-// wire is what tests say of a connection.
+// wire is the connection of a test.
 type wire struct {
 	auth.NoChannel
 	state  *tls.ConnectionState
@@ -36,7 +36,7 @@ func (w wire) Peer() (uid, gid int, ok bool) {
 	return 1000, 100, w.local
 }
 
-// inTLS is a connection that nobody else reads.
+// inTLS is a confidential connection.
 var inTLS = wire{state: &tls.ConnectionState{}}
 
 const (
@@ -45,8 +45,8 @@ const (
 	admin = "cn=admin,dc=example,dc=com"
 )
 
-// newUsers is a directory with Ann and Bob, whose passwords are their names; two
-// entries have the uid twin. All mechanisms are offered unless options say which.
+// newUsers returns a directory with Ann and Bob, whose passwords are their names, and two
+// entries with the uid twin. It offers all mechanisms unless the options set some.
 func newUsers(t testing.TB, o directory.Options) *directory.Directory {
 	t.Helper()
 	if o.Mechanisms == nil {
@@ -78,7 +78,7 @@ func send(t testing.TB, s *directory.Session, mechanism string, credentials []by
 	return out.done
 }
 
-// plain is the message of PLAIN.
+// plain returns the message of PLAIN.
 func plain(authzID, name, password string) []byte {
 	return []byte(authzID + "\x00" + name + "\x00" + password)
 }
@@ -123,9 +123,9 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// What a connection can use now is what it is offered, and what works.
+// A connection is offered the mechanisms that work on it.
 func TestWhereMechanismsWork(t *testing.T) {
-	state := inTLS.state // without anything to bind to: servers' tests have the -PLUS
+	state := inTLS.state // without channel binding: server's tests have the -PLUS mechanisms
 	all := []string{"EXTERNAL", "SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1", "PLAIN"}
 	inClear := []string{"SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1"}
 	for _, c := range []struct {
@@ -198,8 +198,7 @@ func TestProtectPasswords(t *testing.T) {
 	}
 }
 
-// scramBind runs a client of SCRAM. It returns the last answer and the salt that
-// the client was given.
+// scramBind runs a client of SCRAM. It returns the last answer and the salt received.
 func scramBind(t testing.TB, s *directory.Session, mechanism, name, password, authzID string) (r *op.Response, salt string) {
 	t.Helper()
 	base, _ := strings.CutSuffix(mechanism, auth.Plus)
@@ -256,7 +255,7 @@ func TestScram(t *testing.T) {
 	}
 }
 
-// The administrator has the keys that the configuration gives.
+// The administrator has the keys in the configuration.
 func TestScramOfAdministrator(t *testing.T) {
 	keys, err := auth.New(1, nil).ScramKeys(t.Context(), auth.NoChannel{}, []string{"SCRAM-SHA-256"}, []byte("another secret"))
 	if err != nil {
@@ -270,7 +269,7 @@ func TestScramOfAdministrator(t *testing.T) {
 	}{
 		{"SCRAM-SHA-256", "another secret", op.Success, admin},
 		{"SCRAM-SHA-256", "secret", op.InvalidCredentials, ""},
-		{"SCRAM-SHA-512", "another secret", op.InvalidCredentials, ""}, // no key of that
+		{"SCRAM-SHA-512", "another secret", op.InvalidCredentials, ""}, // it has no key for this mechanism
 	} {
 		s := d.NewSession(nil)
 		if r, _ := scramBind(t, s, c.mechanism, "dn:"+admin, c.password, ""); r.Code != c.code || s.Name() != c.who {
@@ -283,8 +282,8 @@ func TestScramOfAdministrator(t *testing.T) {
 	}
 }
 
-// Servers of one store ask names that nobody has with the same salts, whatever
-// their administrators' passwords are.
+// Servers of one store use the same salts for unknown names, whatever their
+// administrators' passwords are.
 func TestFakeSaltsOfServersAgree(t *testing.T) {
 	p := newPartition(t)
 	secret, err := configure.Secret(t.Context(), p)
@@ -305,8 +304,8 @@ func TestFakeSaltsOfServersAgree(t *testing.T) {
 	}
 }
 
-// Who does not exist, or has no keys, is asked as everyone is: with a salt that
-// stays the same, however the name is spelled.
+// An unknown name, or one without keys, gets a challenge like any other: the salt stays
+// the same, in every spelling of the name.
 func TestScramOfNobody(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	s := d.NewSession(nil)
@@ -358,7 +357,8 @@ func TestScramOfNobody(t *testing.T) {
 	}
 }
 
-// An exchange goes on by the same mechanism only, and only at once.
+// An exchange can only continue with the same mechanism, and without other requests
+// between.
 func TestExchangesAreAbandoned(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	client, err := scram.SHA256.NewClient("ann", "ann", "")
@@ -400,7 +400,7 @@ func TestExchangesAreAbandoned(t *testing.T) {
 		if r := send(t, s, "SCRAM-SHA-256", []byte(final)); (r.Code == op.Success) != goesOn {
 			t.Errorf("%s: %v", name, &r.Result)
 		}
-		// A finished exchange is over, and the same proof proves nothing again.
+		// A finished exchange is over. The same proof proves nothing the second time.
 		if r := send(t, s, "SCRAM-SHA-256", []byte(final)); r.Code != op.ProtocolError || s.Name() != "" {
 			t.Errorf("%s, once more: %v as %q", name, &r.Result, s.Name())
 		}
@@ -410,7 +410,7 @@ func TestExchangesAreAbandoned(t *testing.T) {
 	}
 }
 
-// Mechanisms that the client begins ask for its message if it came without.
+// Mechanisms in which the client begins ask for a missing initial message.
 func TestEmptyInitialResponse(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	s := d.NewSession(inTLS)
@@ -426,8 +426,8 @@ func TestEmptyInitialResponse(t *testing.T) {
 	}
 }
 
-// Keys belong to the password that was set last in clear, and go with any other
-// change.
+// Keys belong to the last password that was set in clear. Any other change of passwords
+// deletes them.
 func TestScramKeysFollowPasswords(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	root, user := d.NewSession(nil), d.NewSession(nil)
@@ -448,8 +448,8 @@ func TestScramKeysFollowPasswords(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		do     func()
-		now    string // the password that SCRAM takes, "" for none
-		simple string // and a simple bind
+		now    string // the password that SCRAM accepts, "" for none
+		simple string // and the one of a simple bind
 	}{
 		{"added", func() {}, "ann", "ann"},
 		{"replaced", modify(line{"replace userPassword", "two"}), "two", "two"},
@@ -488,7 +488,7 @@ func TestScramKeysFollowPasswords(t *testing.T) {
 			t.Errorf("%s: simple bind: %v", c.name, &out.done.Result)
 		}
 	}
-	// They are the administrator's to see, by name, and nobody else's.
+	// The administrator sees them if requested by name. Nobody else does.
 	for _, c := range []struct {
 		s    *directory.Session
 		want bool
@@ -502,7 +502,7 @@ func TestScramKeysFollowPasswords(t *testing.T) {
 	}
 }
 
-// RFC 5803 has keys in authPassword, from where people bring them.
+// RFC 5803 stores keys in authPassword. Keys imported from there work.
 func TestAuthPassword(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	s := d.NewSession(nil)
@@ -521,7 +521,7 @@ func TestAuthPassword(t *testing.T) {
 	}
 }
 
-// A password that is changed in the middle of an exchange ends it.
+// Changing the password in the middle of an exchange ends it.
 func TestPasswordChangesDuringExchange(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	root, s := d.NewSession(nil), d.NewSession(nil)
@@ -568,8 +568,8 @@ func rules(t testing.TB, texts ...string) (rs []*auth.Rule) {
 	return rs
 }
 
-// withCertificate is a connection whose client has shown one of this subject,
-// each an AVA, the last one the most general.
+// withCertificate returns a connection whose client has shown a certificate with this
+// subject. Each argument is an AVA, the last one the most general.
 func withCertificate(t testing.TB, mail string, subject ...pkix.AttributeTypeAndValue) wire {
 	t.Helper()
 	slices.Reverse(subject)
@@ -658,7 +658,8 @@ func TestExternal(t *testing.T) {
 	}
 }
 
-// readsOnly binds as who has no entry, and may read as anyone and write nothing.
+// readsOnly binds as an identity without an entry, which may read like anyone and write
+// nothing.
 func readsOnly(t *testing.T, s *directory.Session, name string) {
 	t.Helper()
 	send(t, s, "EXTERNAL", nil)
@@ -677,7 +678,7 @@ func readsOnly(t *testing.T, s *directory.Session, name string) {
 	}
 }
 
-// A name without an entry has no password: PLAIN and SCRAM let nobody in by it.
+// A name without an entry has no password, so PLAIN and SCRAM refuse it.
 func TestNameWithoutEntryHasNoPassword(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	d = newDirectory(t, directory.PartitionOf(d), directory.Options{Identities: rules(t, "u:(.+) -> dn:uid=$1,o=out"), Mechanisms: auth.Mechanisms})

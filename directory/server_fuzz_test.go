@@ -20,7 +20,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// A fuzzed request is one of these kinds.
+// The kinds of fuzzed requests.
 const (
 	fuzzBind = iota
 	fuzzSASL
@@ -37,9 +37,8 @@ const (
 	fuzzKinds
 )
 
-// FuzzWholeServer sends requests to a server that has every log on: whatever they
-// are, nothing panics, and no answer is an internal error. It tells of both by a
-// line in the server's log.
+// FuzzWholeServer sends requests to a server that has every log enabled. No request may
+// cause a panic or an internal error. Both leave a line in the server's log.
 func FuzzWholeServer(f *testing.F) {
 	deep := filter.Filter(&filter.Present{Attribute: "cn"})
 	for range filter.MaxDepth + 1 {
@@ -104,11 +103,11 @@ func message(kind byte, name, text string, value []byte, controls []op.Control) 
 	return wiretest.AppendRequest(nil, &op.Message{ID: 2, Request: r, Controls: controls})
 }
 
-// A loggedServer is a server of a directory in memory, whose every operation is in
-// the access log and a slow one.
+// A loggedServer is a server of a directory in memory. Every operation is in the access
+// log and counts as slow.
 type loggedServer struct {
 	*server.Server
-	ended chan bool // a session did
+	ended chan bool // receives at the end of a session
 	log   lockedBuffer
 }
 
@@ -123,7 +122,7 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// take empties the buffer.
+// take returns and empties the buffer.
 func (b *lockedBuffer) take() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -144,7 +143,7 @@ func newLoggedServer(f *testing.F) *loggedServer {
 	return s
 }
 
-// sessions has an end of each session heard of.
+// sessions sends on ended at the end of each session.
 type sessions struct {
 	*directory.Directory
 	ended chan bool
@@ -164,7 +163,7 @@ func (s endingSession) Close() {
 	s.ended <- true
 }
 
-// ask sends a message on a connection of its own, and an Unbind behind it.
+// ask sends a message and an Unbind on a connection of its own.
 func (s *loggedServer) ask(t *testing.T, admin bool, message []byte) {
 	near, far := net.Pipe()
 	go s.ServeConn(far)

@@ -24,7 +24,7 @@ func (g *gone) Entry(e *op.SearchEntry) error {
 	return g.answers.Entry(e)
 }
 
-// A search stops when nobody listens any more.
+// A search stops when its client is gone.
 func TestSearchStopsWithItsClient(t *testing.T) {
 	_, s := newPeople(t, 9)
 	sink := &gone{after: 3}
@@ -34,7 +34,7 @@ func TestSearchStopsWithItsClient(t *testing.T) {
 	}
 }
 
-// A search ends at the time limit, and with its operation.
+// A search ends at the time limit, or when its operation is cancelled.
 func TestTimeLimit(t *testing.T) {
 	d, _ := newPeople(t, 3)
 	for _, o := range []struct {
@@ -61,7 +61,7 @@ func TestTimeLimit(t *testing.T) {
 	}
 }
 
-// The server's size limit is for all but the administrator.
+// The server's size limit applies to everyone except the administrator.
 func TestServerSizeLimit(t *testing.T) {
 	d, _ := newPeople(t, 5)
 	s := newDirectory(t, directory.PartitionOf(d), directory.Options{Limits: directory.Limits{Size: 2}}).NewSession(nil)
@@ -85,7 +85,7 @@ func TestServerSizeLimit(t *testing.T) {
 	}
 }
 
-// One session serves many operations at once; buffers are not shared.
+// One session serves many operations at once, which share no buffers.
 func TestConcurrentOperations(t *testing.T) {
 	_, s := newPeople(t, 9)
 	var wg sync.WaitGroup

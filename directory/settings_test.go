@@ -16,7 +16,7 @@ func codeOf(t *testing.T, s *directory.Session, r op.Request) op.Code {
 	return out.done.Code
 }
 
-// Passwords in clear are taken from where the options say.
+// Passwords in clear are accepted from the clients that the options allow.
 func TestClearPasswords(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	for _, c := range []struct {
@@ -40,8 +40,8 @@ func TestClearPasswords(t *testing.T) {
 	}
 }
 
-// Options are replaced while sessions go on: the administrator's password, and the
-// limits of who is bound already. Wrong ones change nothing.
+// Options can be replaced while sessions go on: the administrator's password, and the
+// limits of bound identities. Invalid ones change nothing.
 func TestReconfigure(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	served := newDirectory(t, directory.PartitionOf(d), directory.Options{})
@@ -71,7 +71,7 @@ func TestReconfigure(t *testing.T) {
 	}
 }
 
-// An empty password is refused, however it comes.
+// An empty password is refused in every form.
 func TestEmptyPassword(t *testing.T) {
 	s := newUsers(t, directory.Options{}).NewSession(nil)
 	serve(t, s, &op.Bind{Version: 3, Name: admin, Password: []byte("secret")})

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A device of the sorting tests: what it may be sorted by.
+// device is an entry of the sorting tests, with the attributes to sort by.
 type device struct {
 	cn     string
 	l, ser []string // indexed by rows; not indexed
@@ -22,7 +22,7 @@ type device struct {
 func (d *device) least(attribute string) string {
 	values := map[string][]string{"cn": {d.cn}, "l": d.l, "serialNumber": d.ser}[attribute]
 	if len(values) == 0 {
-		return "\xff" // behind all
+		return "\xff" // after all others
 	}
 	lower := make([]string, len(values))
 	for i, v := range values {
@@ -31,8 +31,8 @@ func (d *device) least(attribute string) string {
 	return slices.Min(lower)
 }
 
-// newDevices makes 40 devices whose values are in no order, some with several,
-// some with none.
+// newDevices returns 40 devices whose values are in no order, some with several values,
+// some without.
 func newDevices(t *testing.T) (*directory.Directory, []device) {
 	d, s := newPeople(t, 0)
 	var all []device
@@ -52,8 +52,8 @@ func newDevices(t *testing.T) (*directory.Directory, []device) {
 	return d, all
 }
 
-// sorted runs a sorted search page by page (0: at once), and returns the names in
-// the order they came.
+// sorted runs a sorted search in pages (0: without) and returns the names in the order
+// received.
 func sorted(t *testing.T, s *directory.Session, filter, key string, size int) (names []string) {
 	t.Helper()
 	var cookie []byte
@@ -82,8 +82,7 @@ func sorted(t *testing.T, s *directory.Session, filter, key string, size int) (n
 	return names
 }
 
-// Whatever the way a search is sorted, by a list or by an index, in pages or at
-// once, each entry comes once and in order.
+// Each entry comes once and in order, sorted by a list or by an index, in pages or not.
 func TestSortedSearches(t *testing.T) {
 	d, all := newDevices(t)
 	for _, cheap := range []int{2048, 3} {
@@ -129,7 +128,7 @@ func checkSorted(t *testing.T, what string, all []device, got []string, filter, 
 	}
 }
 
-// Pages show the state of the first, by an index too, and other servers go on.
+// Pages show the state of the first one, by an index too, and other servers can continue.
 func TestSortedPagesShowOneState(t *testing.T) {
 	for _, cheap := range []int{2048, 3} {
 		directory.SetListCheap(t, cheap)
@@ -150,7 +149,7 @@ func TestSortedPagesShowOneState(t *testing.T) {
 		if len(got) != 9 || !slices.IsSorted(got) || len(cookieOf(third.done)) > 0 {
 			t.Errorf("cheap %d: %q", cheap, got)
 		}
-		// A cookie is of no use with another order.
+		// A cookie is refused with another order.
 		var out answers
 		s.Serve(t.Context(), &op.Message{Request: devices("(objectClass=device)"), Controls: []op.Control{
 			namedControl("sort -cn"), pagedControl(4, cookieOf(first.done))}}, &out)
@@ -160,7 +159,7 @@ func TestSortedPagesShowOneState(t *testing.T) {
 	}
 }
 
-// Where the memory does not do, an index does; without one the client hears so.
+// If the sort memory is too small an index is used. If there is none, the client is told.
 func TestSortMemory(t *testing.T) {
 	d, _ := newDevices(t)
 	d = newDirectory(t, directory.PartitionOf(d), directory.Options{Limits: directory.Limits{SortMemory: 1000}})

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A tape is a sink whose messages a test takes one by one, as text.
+// A tape is a sink whose messages a test reads one by one, as text.
 type tape struct{ messages chan string }
 
 func (w *tape) Entry(e *op.SearchEntry) error {
@@ -43,7 +43,7 @@ func (w *tape) Done(r *op.Response) error {
 	return nil
 }
 
-// told prints the controls that tell of changes.
+// told prints the controls that report changes.
 func told(controls []op.Control) string {
 	var b strings.Builder
 	for _, c := range controls {
@@ -65,7 +65,7 @@ func told(controls []op.Control) string {
 	return b.String()
 }
 
-// watching is a directory, and a search in it that goes on.
+// watching is a search in a directory that waits for changes.
 type watching struct {
 	t      *testing.T
 	s      *directory.Session
@@ -120,7 +120,7 @@ func (w *watching) add(name, class, attribute string) {
 	w.do(&op.Add{Name: name, Attributes: attributes(lines("objectClass: " + class + "\n" + attribute))})
 }
 
-// wants takes messages, in order.
+// wants reads messages and compares them, in order.
 func (w *watching) wants(messages ...string) {
 	w.t.Helper()
 	var got []string
@@ -144,7 +144,7 @@ func TestSyncPersist(t *testing.T) {
 	w.do(&op.Modify{Name: "cn=2,ou=a,dc=example,dc=com", Changes: changes(lines("replace description: x"))})
 	w.wants("cn=2,ou=a,dc=example,dc=com modify", "newCookie")
 	w.add("cn=3,ou=b,dc=example,dc=com", "device", "cn: 3")
-	w.wants("newCookie") // of what is not its business, only how far it is
+	w.wants("newCookie") // the change is outside, so only the frontier has moved
 	into, away := "ou=a,dc=example,dc=com", "dc=example,dc=com"
 	w.do(&op.ModifyDN{Name: "ou=b,dc=example,dc=com", NewRDN: "ou=b", DeleteOldRDN: true, NewSuperior: &into})
 	w.wants("ou=b,ou=a,dc=example,dc=com add", "cn=3,ou=b,ou=a,dc=example,dc=com add", "newCookie")
@@ -158,7 +158,7 @@ func TestSyncPersist(t *testing.T) {
 	w.wants("done 4096 ") // the base is gone (RFC 4533, 3.5.1)
 }
 
-// TestSyncOfOthers: entries come and go by what becomes of others.
+// TestSyncOfOthers: entries come and go because of changes of other entries.
 func TestSyncOfOthers(t *testing.T) {
 	const one, two = "cn=1,ou=a,dc=example,dc=com", "cn=2,cn=1,ou=a,dc=example,dc=com"
 	for _, f := range []string{"(&(objectClass=device)(hasSubordinates=TRUE))", "(&(cn=1)(numSubordinates>=1))"} {
@@ -182,8 +182,8 @@ func TestSyncOfOthers(t *testing.T) {
 	w.wants(bob+" delete", "newCookie")
 }
 
-// TestSyncFilter: entries leave the content by a change, and the names below a
-// renamed entry that is not in the content are told.
+// TestSyncFilter: entries leave the content because of a change. Renaming an entry
+// outside the content reports the new names of entries below it.
 func TestSyncFilter(t *testing.T) {
 	w := watch(t, "(objectClass=device)", syncControl(3))
 	w.wants("cn=1,ou=a,dc=example,dc=com add", "refreshPresent")
@@ -237,7 +237,7 @@ func TestPersistentSearch(t *testing.T) {
 	w.wants("done 118 ")
 }
 
-// TestWatchControls: malformed values, and what does not go together.
+// TestWatchControls checks malformed values, and controls that exclude each other.
 func TestWatchControls(t *testing.T) {
 	const sync, psearch, paged = "1.3.6.1.4.1.4203.1.9.1.1", "2.16.840.1.113730.3.4.3", "1.2.840.113556.1.4.319"
 	good := syncControl(1)

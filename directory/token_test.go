@@ -12,11 +12,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// A client that writes at one server and reads at the next with the token sees
-// what it wrote, and at the server that it wrote at without one.
+// A client that writes at one server and reads at another with the token sees what it
+// wrote. At the same server it does so without a token.
 func TestTokenLeadsToAnotherServer(t *testing.T) {
 	ctx := context.Background()
-	store := tabletest.NewMem() // as HBase: several servers at once
+	store := tabletest.NewMem() // like HBase: several servers at once
 	var sessions []*directory.Session
 	for range 2 {
 		p, err := partition.Open(ctx, store, partition.Options{Create: true})

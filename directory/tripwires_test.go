@@ -16,9 +16,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// TestTripwires runs testdata/tripwires, in the language of TestTranscripts. Each
-// file is named after the number of a trip-wire in docs/design/tripwires.md. It
-// begins with the sample directory and with the administrator bound.
+// TestTripwires runs testdata/tripwires, in the language of TestTranscripts. Each file is
+// named after the number of a trip-wire in docs/design/tripwires.md. It begins with the
+// sample directory, bound as the administrator.
 func TestTripwires(t *testing.T) {
 	datadriven.Walk(t, "testdata/tripwires", func(t *testing.T, path string) {
 		d := newDirectory(t, newPartition(t), directory.Options{Version: "test"})
@@ -53,7 +53,7 @@ func (c *client) addSample() {
 	}
 }
 
-// Every trip-wire of the list has a transcript or a test that bears its number.
+// Every trip-wire in the list has a transcript or a test with its number.
 func TestTripwiresAreAllThere(t *testing.T) {
 	list, err := os.ReadFile("../docs/design/tripwires.md")
 	if err != nil {
@@ -73,7 +73,7 @@ func TestTripwiresAreAllThere(t *testing.T) {
 	}
 }
 
-// testSources is the text of the tests on connections.
+// testSources returns the sources of the tests on connections.
 func testSources(t *testing.T) string {
 	var b bytes.Buffer
 	for _, dir := range []string{"../server", "../integration"} {

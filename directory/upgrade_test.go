@@ -21,7 +21,7 @@ func secretsOf(t *testing.T, d *directory.Directory, name string) string {
 	return out.entries[0]
 }
 
-// After a bind, and not before, passwords are stored as new ones are.
+// After a bind, and not before, passwords are stored like new ones.
 func TestUpgrade(t *testing.T) {
 	argon, err := auth.New(1, nil).Hash(t.Context(), auth.NoChannel{}, "", []byte("secret"))
 	if err != nil {
@@ -32,7 +32,7 @@ func TestUpgrade(t *testing.T) {
 		upgrades bool
 		stored   []line
 		password string
-		becomes  string // what userPassword begins with then
+		becomes  string // what userPassword then begins with
 		keys     int
 	}{
 		{"a fast scheme", true, []line{{"userPassword", adminPassword}}, "secret", "{ARGON2}", 3},
@@ -66,8 +66,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// Where no SCRAM is configured no password gets keys, by whatever way it is set, and
-// those that there are go with the next bind that may upgrade.
+// If no SCRAM mechanism is configured, no password gets keys, however it is set. Existing
+// keys are deleted at the next bind that may upgrade.
 func TestNoKeysUnlessConfigured(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	if got := secretsOf(t, d, annDN); strings.Count(got, "scramKey: ") != 3 {
@@ -110,7 +110,7 @@ func TestNoKeysUnlessConfigured(t *testing.T) {
 	}
 }
 
-// Secrets among the operational attributes are told by name only.
+// Secrets are returned only by name, and not among all operational attributes.
 func TestSecretsAreNotAmongAllOperational(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	s := d.NewSession(nil)

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// itemsValue reads filters, each in parentheses, as a ValuesReturnFilter.
+// itemsValue parses filters, each in parentheses, as a ValuesReturnFilter.
 func itemsValue(words []string) []byte {
 	b := ber.Open(nil, ber.Sequence)
 	for _, f := range filter.MustParse("(|" + strings.Join(words, " ") + ")").(filter.Or) {
@@ -18,7 +18,7 @@ func itemsValue(words []string) []byte {
 	return ber.Close(b, 0)
 }
 
-// derefValue reads "member:uid,cn manager:mail".
+// derefValue parses "member:uid,cn manager:mail".
 func derefValue(words []string) []byte {
 	b := ber.Open(nil, ber.Sequence)
 	for _, w := range words {

@@ -11,8 +11,9 @@ func psearchControl() op.Control {
 	return op.Control{OID: "2.16.840.1.113730.3.4.3", Critical: true, Value: []byte{0x30, 9, 2, 1, 15, 1, 1, 0, 1, 1, 0xff}}
 }
 
-// TestSyncCollective: the filter is about an attribute that entries have from a
-// subentry. When that comes, changes and goes, so do they, untouched themselves.
+// TestSyncCollective: the filter tests an attribute that entries share through a
+// subentry. When that is added, changed or deleted, the entries come and go, though
+// untouched themselves.
 func TestSyncCollective(t *testing.T) {
 	const one = "cn=1,ou=a,dc=example,dc=com"
 	w := watch(t, "(&(objectClass=device)(c-l=Oslo))", syncControl(3))
@@ -31,26 +32,25 @@ func TestSyncCollective(t *testing.T) {
 	w.wants(one+" delete", "newCookie")
 }
 
-// TestPersistentCollective: what is told of a change is as the subentries were
-// then.
+// TestPersistentCollective: a change is reported with the collective attributes of that
+// time.
 func TestPersistentCollective(t *testing.T) {
 	const one = "cn=1,ou=a,dc=example,dc=com"
 	w := watch(t, "(c-l=Oslo)", psearchControl())
 	touch := func() { w.do(&op.Modify{Name: one, Changes: changes(lines("replace description: x"))}) }
-	touch() // not told
+	touch() // not reported
 	w.do(&op.Modify{Name: "ou=a,dc=example,dc=com", Changes: changes(lines("add administrativeRole: collectiveAttributeSpecificArea"))})
 	w.add("cn=office,ou=a,dc=example,dc=com", "collectiveAttributeSubentry\nobjectClass: subentry", "subtreeSpecification: { specificationFilter item:device }\nc-l: Oslo")
 	touch()
 	w.wants(one + " change 4")
 	w.do(&op.Delete{Name: "cn=office,ou=a,dc=example,dc=com"})
-	touch() // not told
+	touch() // not reported
 	w.add("cn=office,ou=a,dc=example,dc=com", "collectiveAttributeSubentry\nobjectClass: subentry", "subtreeSpecification: { specificationFilter item:device }\nc-l: Oslo")
 	w.do(&op.Delete{Name: one})
 	w.wants(one + " change 2")
 }
 
-// TestWatchSchema: the filter is about an attribute that the schema gets to know
-// only later, and again only then.
+// TestWatchSchema: the filter tests an attribute that is added to the schema only later.
 func TestWatchSchema(t *testing.T) {
 	const one = "cn=1,ou=a,dc=example,dc=com"
 	for name, c := range map[string]struct {
@@ -79,8 +79,8 @@ func TestWatchSchema(t *testing.T) {
 	}
 }
 
-// TestSyncSlowClient: writers do not wait for a client that does not read, and it
-// gets what it missed as one difference.
+// TestSyncSlowClient: writers do not wait for a client that does not read. It gets what
+// it missed as one difference.
 func TestSyncSlowClient(t *testing.T) {
 	const one = "cn=1,ou=a,dc=example,dc=com"
 	w := watch(t, "(objectClass=device)", syncControl(3))
@@ -95,8 +95,8 @@ func TestSyncSlowClient(t *testing.T) {
 	}
 }
 
-// TestPersistentSlowClient: nor do they for a persistent search, which tells of
-// every change.
+// TestPersistentSlowClient: writers do not wait for a persistent search either. It
+// reports every change.
 func TestPersistentSlowClient(t *testing.T) {
 	const one = "cn=1,ou=a,dc=example,dc=com"
 	w := watch(t, "(objectClass=device)", psearchControl())

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// Each of these ends the connection with a Notice of Disconnection and one line
-// in the log; a client beside it feels nothing.
+// Each of these ends the connection with a Notice of Disconnection and one line in the
+// log. Another client is not affected.
 func TestBadInput(t *testing.T) {
 	tests := []struct {
 		name, hex  string
@@ -62,7 +62,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// What came whole before the bad octets is answered before the notice.
+// Complete requests before the bad octets are answered before the notice.
 func TestGoodThenBad(t *testing.T) {
 	c := start(t, succeed, server.Options{}).dial()
 	b := wiretest.AppendRequest(nil, &op.Message{ID: 1, Request: compare})
@@ -71,7 +71,7 @@ func TestGoodThenBad(t *testing.T) {
 	c.notice(op.ProtocolError)
 }
 
-// A bad message ends the operations that run.
+// A bad message ends the running operations.
 func TestBadWhileRunning(t *testing.T) {
 	running, ended := make(chan bool), make(chan error, 1)
 	c := start(t, func(ctx context.Context, _ *op.Message, _ op.Sink) {
@@ -89,8 +89,8 @@ func TestBadWhileRunning(t *testing.T) {
 	}
 }
 
-// A message ID may be used again as soon as its answer has come, also while the server
-// still has to clear the operation away.
+// A message ID may be used again as soon as its answer has arrived, even if the server
+// has yet to remove the operation.
 func TestMessageIDAgain(t *testing.T) {
 	first, hold := true, make(chan bool)
 	c := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {
@@ -107,7 +107,7 @@ func TestMessageIDAgain(t *testing.T) {
 	c.expect(1, op.Success)
 }
 
-// Contents that cannot be right are answered, and the connection goes on.
+// Requests with invalid contents are answered, and the connection goes on.
 func TestRefusal(t *testing.T) {
 	c := start(t, succeed, server.Options{}).dial()
 	c.send(1, &op.Compare{Name: "cn=\xff"}, &op.Add{Name: "cn=a", Attributes: []op.PartialAttribute{{Description: "cn"}}}, compare)
@@ -138,8 +138,8 @@ func TestMaxConnections(t *testing.T) {
 	})
 }
 
-// Idle connections are closed; those with an operation that runs are not idle,
-// nor those that ask now and then.
+// Idle connections are closed. A connection with a running operation is not idle, nor is
+// one with a request now and then.
 func TestIdleTimeout(t *testing.T) {
 	release := make(chan bool)
 	r := start(t, func(_ context.Context, m *op.Message, sink op.Sink) {

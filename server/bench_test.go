@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// BenchmarkRoundTrip is a compare over loopback, one at a time and many in one
-// packet. The CPU time is the client's too, which is about half of it.
+// BenchmarkRoundTrip measures a compare over loopback, one at a time and many in one
+// packet. The CPU time includes the client's, which is about half of it.
 func BenchmarkRoundTrip(b *testing.B) {
 	for _, n := range []int{1, 16} {
 		b.Run(fmt.Sprintf("pipelined=%d", n), func(b *testing.B) {
@@ -46,7 +46,7 @@ func (c *client) exchange(requests, answers []byte) {
 	}
 }
 
-// BenchmarkStream is a search with 1000 entries.
+// BenchmarkStream measures a search with 1000 entries.
 func BenchmarkStream(b *testing.B) {
 	const entries = 1000
 	e := person("cn=somebody,ou=people,dc=example,dc=com", make([]byte, 400))
@@ -65,7 +65,7 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// cpu is the process's CPU time in seconds.
+// cpu returns the process's CPU time in seconds.
 func cpu() float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

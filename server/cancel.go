@@ -5,8 +5,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// cancelOperation begins a Cancel (RFC 3909). It ends when the operation that is
-// to be canceled does, which answers both.
+// cancelOperation begins a Cancel (RFC 3909). When the operation to be canceled ends,
+// both are answered.
 func (c *conn) cancelOperation(m *op.Message) error {
 	id, refusal := cancelID(m)
 	c.mu.Lock()
@@ -29,7 +29,7 @@ func (c *conn) cancelOperation(m *op.Message) error {
 	return nil
 }
 
-// cancelID reads the request.
+// cancelID returns the message ID in a Cancel request.
 func cancelID(m *op.Message) (int32, *op.Result) {
 	for _, have := range m.Controls {
 		if have.Critical {
@@ -43,8 +43,8 @@ func cancelID(m *op.Message) (int32, *op.Result) {
 	return request.ID, nil
 }
 
-// giveUp makes the request m the canceler of an operation, or says why not. One
-// that waits for its turn is taken back instead. It needs c.mu.
+// giveUp makes the request m the canceler of an operation, or returns why it cannot. If
+// the operation still waits in the queue, giveUp removes and returns it. It needs c.mu.
 func (c *conn) giveUp(id int32, m *op.Message) (notBegun *operation, refusal *op.Result) {
 	o := c.find(id)
 	switch {
@@ -70,12 +70,12 @@ func (o *operation) isCancel() bool {
 	return ok && r.OID == control.OIDCancel
 }
 
-// answerCanceler answers the Cancel of an operation that has ended. What was
-// committed, or found out, before it heard of the Cancel stands.
+// answerCanceler answers the Cancel of an operation that has ended. An operation that had
+// its result before it noticed the Cancel keeps that result.
 func (c *conn) answerCanceler(o *operation) {
 	response := &op.Response{}
 	switch {
-	case o.state.Load() == abandoned: // meanwhile
+	case o.state.Load() == abandoned: // since the Cancel
 		response.Result = *op.Errorf(op.NoSuchOperation, "operation %d was abandoned", o.message.ID)
 	case !o.gaveUp:
 		response.Result = *op.Errorf(op.TooLate, "operation %d has ended already", o.message.ID)

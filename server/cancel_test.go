@@ -13,14 +13,14 @@ import (
 
 const cancelOID = "1.3.6.1.1.8"
 
-// cancelOf is a Cancel of the operation with an id (RFC 3909, 2.1).
+// cancelOf returns a Cancel of the operation with an id (RFC 3909, 2.1).
 func cancelOf(id int64) *op.Extended {
 	b := ber.AppendInt(ber.Open(nil, ber.Sequence), ber.Integer, id)
 	return &op.Extended{OID: cancelOID, Value: ber.Close(b, 0)}
 }
 
-// yielding serves searches until they are canceled, as a directory does, and
-// modifies until told to go on.
+// yielding serves searches until they are canceled, as a directory does, and modifies
+// until they are released.
 func yielding(release <-chan bool) func(context.Context, *op.Message, op.Sink) {
 	return func(ctx context.Context, m *op.Message, sink op.Sink) {
 		response := &op.Response{}
@@ -51,7 +51,7 @@ func TestCancel(t *testing.T) {
 	c.expect(5, op.Success)
 }
 
-// A canceled search gives nothing more.
+// A canceled search sends no more entries.
 func TestCancelStopsEntries(t *testing.T) {
 	began, result := make(chan bool), make(chan error, 1)
 	c := start(t, func(ctx context.Context, _ *op.Message, sink op.Sink) {
@@ -74,7 +74,7 @@ func TestCancelStopsEntries(t *testing.T) {
 	}
 }
 
-// What is done stands, and Cancel says so.
+// A finished operation keeps its result, and Cancel reports that.
 func TestCancelTooLate(t *testing.T) {
 	release := make(chan bool)
 	c := start(t, yielding(release), server.Options{}).dial()
@@ -125,8 +125,8 @@ func TestCancelRefused(t *testing.T) {
 	c.expect(3, op.TooLate)
 }
 
-// A Cancel cannot be abandoned (RFC 3909, 3); one whose operation is abandoned
-// is answered; it is outstanding itself meanwhile.
+// A Cancel cannot be abandoned (RFC 3909, 3). If its operation is abandoned, the Cancel
+// is answered. Until then it is outstanding itself.
 func TestCancelAndAbandon(t *testing.T) {
 	release := make(chan bool)
 	c := start(t, yielding(release), server.Options{}).dial()
@@ -140,7 +140,7 @@ func TestCancelAndAbandon(t *testing.T) {
 	close(release)
 }
 
-// A Bind waits for a Cancel and its operation; StartTLS does not begin.
+// A Bind waits for a Cancel and its operation. StartTLS is refused.
 func TestCancelAndBind(t *testing.T) {
 	release := make(chan bool)
 	r := startSecure(t, yielding(release), server.Options{})

@@ -19,33 +19,33 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
-// A conn is one connection. See the package's comment for who runs what.
+// A conn is one connection. The package's comment describes which goroutine runs what.
 type conn struct {
 	server  *Server
 	nc      transport
-	tls     *tls.Conn // over nc; the reader's
+	tls     *tls.Conn // over nc; owned by the reader
 	info    *ConnInfo
-	address netip.Addr // counted; the server's
+	address netip.Addr // that it is counted for; owned by the server
 	traffic *monitor.Listener
 	session Session
-	bound   atomic.Bool     // is anyone
+	bound   atomic.Bool     // not anonymous
 	ctx     context.Context // of its operations
 	cancel  context.CancelFunc
 
-	in       *bufio.Reader // few, or one of busyReaders over it; the reader's
+	in       *bufio.Reader // few, or one of busyReaders over it; owned by the reader
 	few      *bufio.Reader // over the connection
-	burst    int           // octets of messages since the reader waited
-	octets   int           // of the message read last; the reader's
+	burst    int           // octets of messages since the reader last waited
+	octets   int           // of the last message read; owned by the reader
 	out      output
 	requests atomic.Uint64          // read so far
-	ending   atomic.Pointer[ending] // why the reader is to end the connection
+	ending   atomic.Pointer[ending] // why the reader has to end the connection
 	workers  sync.WaitGroup         // operations that run beside the reader
-	idle     idleness               // the reaper's
+	idle     idleness               // owned by the reaper
 
 	armed atomic.Bool // tick will be called
 
 	mu      sync.Mutex
-	ops     []*operation // outstanding; few, so searched
+	ops     []*operation // outstanding ones; searched linearly, as there are few
 	waiting queue        // those of them that have not begun
 	inline  *operation   // run by the reader
 	seen    *operation   // inline at the last tick
@@ -61,7 +61,7 @@ func newConn(s *Server, nc net.Conn, l *monitor.Listener) *conn {
 	return c
 }
 
-// open does what comes before LDAP and begins the session.
+// open does the work before LDAP and begins the session.
 func (c *conn) open(secure bool) error {
 	c.info.uid, c.info.gid = peer.IDs(c.nc.Conn)
 	keepAlive(c.nc.Conn, c.server.options().KeepAlive)
@@ -84,8 +84,8 @@ func (c *conn) open(secure bool) error {
 	return nil
 }
 
-// read is the reader: it returns when the connection has ended or when another
-// goroutine has become its reader.
+// read is the reader's loop. It returns when the connection has ended, or when another
+// goroutine has become the reader.
 func (c *conn) read() {
 	defer c.endAfterPanic()
 	for {
@@ -103,7 +103,7 @@ func (c *conn) read() {
 	}
 }
 
-// next reads a request. What is refused for its contents is answered here.
+// next reads a request. It answers requests whose contents are invalid.
 func (c *conn) next() (*op.Message, error) {
 	for {
 		if c.ending.Load() != nil {
@@ -128,15 +128,15 @@ func (c *conn) next() (*op.Message, error) {
 	}
 }
 
-// answer answers a request that never became a session's.
+// answer answers a request that is not passed to the session.
 func (c *conn) answer(m *op.Message, r *op.Response) {
 	defer c.contain(m.Request)
 	c.out.respond(m, r)
 	c.session.Answered(m, r)
 }
 
-// handle does what a request asks for, or has it done. The goroutine is no
-// longer the reader if so said.
+// handle executes a request or starts its execution. If reader is false, the goroutine is
+// no longer the reader.
 func (c *conn) handle(m *op.Message) (reader bool, err error) {
 	switch r := m.Request.(type) {
 	case *op.Unbind:
@@ -175,13 +175,13 @@ func (c *conn) handle(m *op.Message) (reader bool, err error) {
 	return c.finish(o), nil
 }
 
-// How an operation is run.
+// how states how to run an operation.
 type how int
 
 const (
 	watched how = iota // by the reader, until a tick finds that it takes long
 	beside             // by a goroutine of its own
-	later              // when others are over; or it is refused
+	later              // when others have ended; or it is refused
 )
 
 // admit makes an operation outstanding and decides how to run it.
@@ -206,8 +206,7 @@ func (c *conn) enter(o *operation) (how, *op.Result, error) {
 	return how, refusal, nil
 }
 
-// place decides how to run an operation beside those that there are. It needs
-// c.mu.
+// place decides how to run an operation, given the others. It needs c.mu.
 func (c *conn) place(o *operation) (how, *op.Result) {
 	if len(c.ops) > 0 {
 		switch running := c.running(); {
@@ -226,8 +225,8 @@ func (c *conn) place(o *operation) (how, *op.Result) {
 	return watched, nil
 }
 
-// mostOutstanding is how many operations may run at once: the session may know
-// of a limit for its client.
+// mostOutstanding returns how many operations may run at once. The session may have a
+// lower limit for its client.
 func (c *conn) mostOutstanding() int {
 	most := c.server.options().MaxOutstanding
 	if s, ok := c.session.(interface{ Outstanding() int }); ok {
@@ -238,7 +237,7 @@ func (c *conn) mostOutstanding() int {
 	return most
 }
 
-// waits says which requests most likely wait for something but a CPU.
+// waits reports whether a request most likely waits for something other than a CPU.
 func waits(r op.Request) bool {
 	switch r.(type) {
 	case *op.Search, *op.Compare:
@@ -247,9 +246,9 @@ func waits(r op.Request) bool {
 	return true
 }
 
-// unused checks that no outstanding operation has an id (RFC 4511, 4.1.1.1). One that
-// was answered may still be there for a moment, but its client may know the answer
-// already and use the id again. It needs c.mu.
+// unused checks that no outstanding operation has an id (RFC 4511, 4.1.1.1). An answered
+// operation may still be listed for a moment, but its client may already have the answer
+// and use the id again. It needs c.mu.
 func (c *conn) unused(id int32) error {
 	if o := c.find(id); o == nil || o.sent.Load() {
 		return nil
@@ -257,7 +256,7 @@ func (c *conn) unused(id int32) error {
 	return &wire.Error{Err: fmt.Errorf("message ID %d is that of an operation still outstanding", id)}
 }
 
-// remove ends an operation's being outstanding; it needs c.mu.
+// remove removes an operation from the outstanding ones. It needs c.mu.
 func (c *conn) remove(o *operation) {
 	i := slices.Index(c.ops, o)
 	last := len(c.ops) - 1
@@ -265,7 +264,7 @@ func (c *conn) remove(o *operation) {
 	c.ops = c.ops[:last]
 }
 
-// find returns the newest outstanding operation with an id; it needs c.mu.
+// find returns the newest outstanding operation with an id. It needs c.mu.
 func (c *conn) find(id int32) (found *operation) {
 	for _, o := range c.ops {
 		if o.message.ID == id && (found == nil || found.sent.Load()) {
@@ -275,7 +274,7 @@ func (c *conn) find(id int32) (found *operation) {
 	return found
 }
 
-// bind runs a Bind, alone.
+// bind runs a Bind, with no other operation running.
 func (c *conn) bind(m *op.Message) error {
 	o := &operation{conn: c, message: m}
 	c.mu.Lock()
@@ -288,16 +287,15 @@ func (c *conn) bind(m *op.Message) error {
 		return err
 	}
 	c.drain(cancelSearches)
-	c.out.flush() // a slow password hash holds up nothing that is answered
+	c.out.flush() // so that answers do not wait for a slow password hash
 	c.run(o)
 	c.bound.Store(c.session.Name() != "")
 	c.finish(o)
 	return nil
 }
 
-// abandon forgets an operation. A bind and a StartTLS cannot be (RFC 4511,
-// 4.11), and none is outstanding whenever anything is read; nor can a Cancel
-// (RFC 3909, 3).
+// abandon abandons an operation. Bind and StartTLS cannot be abandoned (RFC 4511, 4.11),
+// but neither is ever outstanding while the reader reads. Nor can a Cancel (RFC 3909, 3).
 func (c *conn) abandon(id int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -309,14 +307,14 @@ func (c *conn) abandon(id int32) {
 	}
 }
 
-// work runs an operation beside the reader.
+// work runs an operation in a goroutine other than the reader's.
 func (c *conn) work(o *operation) {
 	o.left = true
 	c.run(o)
 	c.finish(o)
 }
 
-// finish ends what admit began, and says whether the goroutine is the reader.
+// finish ends what admit began. It reports whether the goroutine is the reader.
 func (c *conn) finish(o *operation) (reader bool) {
 	reader = c.leave(o)
 	o.release()
@@ -330,7 +328,7 @@ func (c *conn) finish(o *operation) (reader bool) {
 	return reader
 }
 
-// leave ends an operation's being outstanding, and reports whether the goroutine
+// leave removes an operation from the outstanding ones. It reports whether the goroutine
 // that ran it is the reader.
 func (c *conn) leave(o *operation) (reader bool) {
 	c.mu.Lock()
@@ -346,7 +344,7 @@ func (c *conn) leave(o *operation) (reader bool) {
 	return !o.left
 }
 
-// flush writes what there is.
+// flush writes the buffered output.
 func (c *conn) flush() {
 	defer c.contain(nil)
 	c.out.flush()

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
-// An ending is why a connection ends, and how.
+// An ending describes why and how a connection ends.
 type ending struct {
 	notice  *op.Result      // for the client; nil: none
 	reason  string          // for the log; empty: nothing to log
@@ -22,7 +22,7 @@ type ending struct {
 	grace   grace
 }
 
-// A grace says what becomes of the operations that run.
+// A grace states what happens to the running operations.
 type grace int
 
 const (
@@ -36,17 +36,17 @@ var (
 	idleEnd    = &ending{notice: op.Errorf(op.AdminLimitExceeded, "the connection was idle for too long"), failure: monitor.FailedIdle}
 	unboundEnd = &ending{notice: op.Errorf(op.AdminLimitExceeded, "nobody has bound on the connection for too long"), failure: monitor.FailedIdle}
 	slowEnd    = &ending{reason: "the client does not take its answers", failure: monitor.FailedSlow}
-	// clientEnd is Unbind or hanging up. Updates that were asked for before are
-	// made; nobody waits for searches any more.
+	// clientEnd is an Unbind or a client that hangs up. Pending updates are still made;
+	// nobody waits for searches any more.
 	clientEnd = &ending{grace: cancelSearches}
-	// panicEnd was logged where it happened.
+	// panicEnd has been logged where the panic was recovered.
 	panicEnd = &ending{notice: op.Errorf(op.Other, "internal error, see the server's log"), failure: monitor.FailedPanic}
 
 	errUnbind = errors.New("unbind")
 	errEnding = errors.New("conn.ending says why")
 )
 
-// stop has the reader end the connection, soon: it is woken if it waits.
+// stop has the reader end the connection soon. It wakes a reader that waits.
 func (c *conn) stop(e *ending) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,7 +55,7 @@ func (c *conn) stop(e *ending) {
 	}
 }
 
-// end ends the connection; the reader calls it, with what next or handle said.
+// end ends the connection. The reader calls it with the error of next or handle.
 func (c *conn) end(err error) {
 	e := c.ending.Load()
 	if e == nil {
@@ -71,7 +71,7 @@ func (c *conn) end(err error) {
 	c.cancel()
 	c.out.seal(e.notice)
 	if c.tls != nil {
-		c.tls.CloseWrite() // close_notify: the client has it all
+		c.tls.CloseWrite() // close_notify: the client has received everything
 	}
 	if e.notice != nil {
 		linger(c.nc.Conn)
@@ -89,7 +89,7 @@ func (c *conn) closeSession() {
 	}
 }
 
-// drain waits for the operations that are to finish.
+// drain waits for the operations that may finish.
 func (c *conn) drain(g grace) {
 	if g == cancelAll {
 		c.forgetWaiting()
@@ -108,7 +108,7 @@ func (c *conn) drain(g grace) {
 	c.workers.Wait()
 }
 
-// endingOf says what to do about an error of reading.
+// endingOf returns the ending for an error of reading.
 func endingOf(err error) *ending {
 	var broken *wire.Error
 	switch {
@@ -125,8 +125,8 @@ func endingOf(err error) *ending {
 	return &ending{reason: fmt.Sprintf("reading from it: %v", err), failure: failure}
 }
 
-// refuse ends a connection that never became one. A TLS handshake only to say so
-// would be too much for a server that has too much to do.
+// refuse ends a connection that the server does not accept. It does not perform a TLS
+// handshake just for that: the server may be overloaded.
 func (c *conn) refuse(notice *op.Result, secure bool) {
 	c.cancel()
 	if !secure {
@@ -139,8 +139,8 @@ func (c *conn) refuse(notice *op.Result, secure bool) {
 
 const lingerFor = 500 * time.Millisecond
 
-// linger lets the client read the last message: closing a TCP connection on
-// which there is unread input resets it, and a reset overtakes what was sent.
+// linger lets the client read the last message. Closing a TCP connection with unread
+// input resets it, and a reset can overtake what was sent before.
 func linger(nc net.Conn) {
 	half, ok := nc.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil {

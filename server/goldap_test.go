@@ -15,7 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
-// recorder keeps the last message and answers it as a directory might.
+// recorder records the last message and answers it as a directory might.
 type recorder struct{ messages chan *op.Message }
 
 func (r *recorder) serve(_ context.Context, m *op.Message, sink op.Sink) {
@@ -45,8 +45,8 @@ func (r *recorder) serve(_ context.Context, m *op.Message, sink op.Sink) {
 	}
 }
 
-// Every operation, asked by go-ldap: what it says is what arrives, and it
-// understands the answers.
+// go-ldap sends every operation. The server receives what go-ldap was asked to send, and
+// go-ldap understands the answers.
 func TestGoLDAP(t *testing.T) {
 	rec := &recorder{messages: make(chan *op.Message, 1)}
 	r := start(t, rec.serve, server.Options{})

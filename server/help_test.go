@@ -22,22 +22,22 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// patience is for what must happen; a test that is right never waits so long.
+// patience bounds the wait for what must happen. A correct test never waits so long.
 const patience = 10 * time.Second
 
-// A handler answers all requests of all sessions by one function.
+// A handler answers all requests of all sessions with one function.
 type handler struct {
 	serve  func(ctx context.Context, m *op.Message, sink op.Sink)
 	panics atomic.Pointer[string]                // the method that panics
 	noTLS  atomic.Pointer[op.Result]             // answers StartTLS
-	name   atomic.Pointer[string]                // who is bound
-	most   atomic.Int32                          // operations of who is bound at once; 0: no limit of its own
-	info   atomic.Pointer[chan *server.ConnInfo] // if not nil, gets that of each session
+	name   atomic.Pointer[string]                // of the bound identity
+	most   atomic.Int32                          // limit on operations of the bound identity; 0: no limit of its own
+	info   atomic.Pointer[chan *server.ConnInfo] // if not nil, receives that of each session
 	opened atomic.Int32
 	closed atomic.Int32
 
 	mu       sync.Mutex
-	answered []string // IDs and codes of what sessions were told
+	answered []string // IDs and codes that sessions received
 }
 
 func (h *handler) NewSession(info *server.ConnInfo) server.Session {
@@ -88,10 +88,10 @@ func (s session) Name() string {
 	return ""
 }
 
-// succeed answers everything with success.
+// succeed answers every request with success.
 func succeed(_ context.Context, _ *op.Message, sink op.Sink) { sink.Done(&op.Response{}) }
 
-// A rig is a server on a TCP port and its log.
+// A rig is a server on a TCP port, with its log.
 type rig struct {
 	*server.Server
 	t    testing.TB
@@ -143,14 +143,14 @@ func start(t testing.TB, serve func(context.Context, *op.Message, op.Sink), o se
 	return r
 }
 
-// infos returns what sessions are told of their connections from now on.
+// infos returns a channel with the connection information of sessions from now on.
 func (r *rig) infos() <-chan *server.ConnInfo {
 	ch := make(chan *server.ConnInfo, 1)
 	r.h.info.Store(&ch)
 	return ch
 }
 
-// A client writes and reads messages, and octets that are none.
+// A client writes and reads messages, and arbitrary octets.
 type client struct {
 	net.Conn
 	t testing.TB
@@ -193,7 +193,7 @@ func (c *client) read() *wiretest.Answer {
 	return a
 }
 
-// expect reads an answer that has to have this id and code.
+// expect reads an answer, which must have this id and code.
 func (c *client) expect(id int32, code op.Code) *wiretest.Answer {
 	c.t.Helper()
 	a := c.read()
@@ -221,7 +221,7 @@ func (c *client) end() {
 	}
 }
 
-// receive returns what comes from a channel.
+// receive receives a value from a channel.
 func receive[T any](t testing.TB, ch <-chan T, what string) T {
 	t.Helper()
 	select {

@@ -2,10 +2,10 @@ package server
 
 import "time"
 
-// Timeouts without a clock on the hot path: connections count what they do, and
-// once in a while the reaper looks whether the counts still move.
+// Timeouts work without reading a clock for each request: connections count their
+// activity, and the reaper checks now and then whether the counts still change.
 
-// A standstill is how long a count has not moved.
+// A standstill is how long a count has not changed.
 type standstill struct {
 	count uint64
 	since time.Time
@@ -18,7 +18,7 @@ func (s *standstill) observe(count uint64, now time.Time) time.Duration {
 	return now.Sub(s.since)
 }
 
-// idleness is what the reaper remembers of a connection.
+// idleness is the reaper's record of a connection.
 type idleness struct{ requests, writes, unbound standstill }
 
 // reap runs until the server's context ends.
@@ -37,8 +37,8 @@ func (s *Server) reap() {
 	}
 }
 
-// maxPatient is how many clients may take their answers slowly at once and get all
-// of WriteTimeout. Each holds a buffer, and a search that is under way.
+// maxPatient bounds the clients that may take their answers slowly at once and still get
+// the whole WriteTimeout. Each holds a buffer and a running search.
 const maxPatient = 256
 
 func (s *Server) reapIdle(now time.Time) {
@@ -57,8 +57,8 @@ func (s *Server) reapIdle(now time.Time) {
 	}
 }
 
-// reapIfIdle ends the connection if it has been still for too long; patience is for a
-// client that does not take its answers.
+// reapIfIdle ends the connection if it has been idle for too long. Patience is how long a
+// write to the client may take.
 func (c *conn) reapIfIdle(now time.Time, patience time.Duration) {
 	requests, writes := c.requests.Load(), c.nc.writes.Load()
 	still := c.idle.requests.observe(requests, now)
@@ -74,7 +74,7 @@ func (c *conn) reapIfIdle(now time.Time, patience time.Duration) {
 	}
 	if d := c.idle.writes.observe(writes, now); writes%2 == 1 && d >= patience {
 		c.stop(slowEnd)
-		c.nc.Close() // what ends the write
+		c.nc.Close() // ends the write
 	}
 }
 

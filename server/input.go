@@ -10,15 +10,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
-// firstPiece is what a long message gets of memory before its octets come: a
-// client does not claim 16 MiB with six octets.
+// firstPiece is the memory that a long message gets before its octets arrive. A client
+// thus cannot claim 16 MiB with six octets.
 const firstPiece = 64 << 10
 
-// maxHeader is the longest identifier and length (package ber).
+// maxHeader is the maximum length of identifier and length together (package ber).
 const maxHeader = 10
 
-// message reads one LDAPMessage into memory of its own, which wire.Decode keeps.
-// Before it waits, it writes what waits to be written.
+// message reads one LDAPMessage into memory of its own, which wire.Decode keeps. Before
+// it waits for input, it writes the buffered output.
 func (c *conn) message() ([]byte, error) {
 	if b, err := c.buffered(); b != nil || err != nil {
 		return b, err
@@ -37,7 +37,7 @@ func (c *conn) message() ([]byte, error) {
 	return c.rest()
 }
 
-// buffered returns the message that the buffer begins with, or nil.
+// buffered returns the message at the start of the buffer, or nil if that is incomplete.
 func (c *conn) buffered() ([]byte, error) {
 	have, _ := c.in.Peek(c.in.Buffered())
 	size, err := c.size(have)
@@ -59,8 +59,8 @@ func (c *conn) size(b []byte) (int, error) {
 	return size, err
 }
 
-// rest reads a message that is not in the buffer as a whole. Its beginning is
-// there, so the rest has to come soon.
+// rest reads a message that the buffer does not hold completely. As it has begun, the
+// rest must arrive soon.
 func (c *conn) rest() ([]byte, error) {
 	c.deadline(time.Now().Add(c.server.options().ReadTimeout))
 	defer c.deadline(time.Time{})
@@ -96,7 +96,7 @@ func (c *conn) header() (int, error) {
 	}
 }
 
-// truncated says what it means that the rest of a message does not come.
+// truncated returns the error for a message whose rest did not arrive.
 func (c *conn) truncated(err error) error {
 	switch {
 	case c.ending.Load() != nil:
@@ -109,7 +109,7 @@ func (c *conn) truncated(err error) error {
 	return err
 }
 
-// deadline is for reading. It does nothing once stop has set one.
+// deadline sets the deadline for reading. It does nothing once stop has set one.
 func (c *conn) deadline(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

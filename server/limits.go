@@ -9,8 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// addAddress counts a connection for its client's address, or says that it has
-// too many. The end of the connection takes it back.
+// addAddress counts a connection for its client's address. It returns an ending if that
+// has too many. The end of the connection undoes it.
 func (s *Server) addAddress(c *conn) *ending {
 	a := countedAs(addressOf(c.info.Addr))
 	if !a.IsValid() || s.options().MaxPerAddress <= 0 {
@@ -30,15 +30,15 @@ func (s *Server) addAddress(c *conn) *ending {
 	return nil
 }
 
-// removeAddress undoes addAddress; it needs s.mu.
+// removeAddress undoes addAddress. It needs s.mu.
 func (s *Server) removeAddress(a netip.Addr) {
 	if s.addresses[a]--; s.addresses[a] <= 0 {
 		delete(s.addresses, a)
 	}
 }
 
-// countedAs returns what stands for a client: all addresses of an IPv6 network of
-// 64 bits are usually one client's.
+// countedAs returns the address that a client is counted by. An IPv6 network of 64 bits
+// usually belongs to one client.
 func countedAs(a netip.Addr) netip.Addr {
 	if a.Is6() {
 		return netip.PrefixFrom(a, 64).Masked().Addr()
@@ -46,13 +46,13 @@ func countedAs(a netip.Addr) netip.Addr {
 	return a
 }
 
-// keepAlive has the system ask for signs of life where nothing else is said, so
-// that a connection to a machine that is gone ends.
+// keepAlive has the system probe a silent connection, so that it ends if the client's
+// machine is gone.
 func keepAlive(nc net.Conn, idle time.Duration) {
 	tcp, ok := nc.(*net.TCPConn)
 	if !ok {
 		return
 	}
-	// An error means that the connection has ended, which reading finds out.
+	// An error means that the connection has ended, which the next read reports.
 	_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: idle > 0, Idle: idle, Interval: 15 * time.Second, Count: 4})
 }

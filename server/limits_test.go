@@ -15,7 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// Clients are told apart by what a proxy says of them.
+// Clients are distinguished by the addresses that a proxy reports.
 func TestMaxPerAddress(t *testing.T) {
 	r := start(t, succeed, server.Options{MaxPerAddress: 2, Proxies: loopback})
 	dial := func(from string) *client {
@@ -44,7 +44,7 @@ func TestMaxPerAddress(t *testing.T) {
 		t.Errorf("log: %s", log)
 	}
 	served(dial("192.0.2.8:1"))
-	// One network of 64 bits is one client.
+	// One network of 64 bits counts as one client.
 	served(dial("[2001:db8::1]:1"))
 	served(dial("[2001:db8::2]:1"))
 	dial("[2001:db8::3]:1").notice(op.Unavailable)
@@ -61,7 +61,7 @@ func TestMaxPerAddress(t *testing.T) {
 	})
 }
 
-// Who is not bound in time is closed, however busy; who is bound is not.
+// A connection without a timely bind is closed, however busy it is. A bound one is not.
 func TestBindTimeout(t *testing.T) {
 	var r *rig
 	r = start(t, func(_ context.Context, m *op.Message, sink op.Sink) {
@@ -92,13 +92,13 @@ func TestBindTimeout(t *testing.T) {
 	silent.notice(op.AdminLimitExceeded)
 	bound.send(2, compare)
 	bound.expect(2, op.Success)
-	// An anonymous bind ends what the one before began.
+	// An anonymous bind ends the earlier one.
 	bound.send(3, bind)
 	bound.expect(3, op.Success)
 	bound.notice(op.AdminLimitExceeded)
 }
 
-// Who is bound may have a limit of operations at once below the server's.
+// A bound identity may have a limit on outstanding operations below the server's.
 func TestOutstandingByIdentity(t *testing.T) {
 	for limit, want := range map[int32]int32{2: 2, 0: 6, 100: 6} {
 		var running, most atomic.Int32

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// A Listener is what Listen opened.
+// A Listener is a listener opened by Listen.
 type Listener struct {
 	net.Listener
 	scheme string // of the URL
 }
 
-// URL names the address in use, also where the port was left to the system.
+// URL returns the URL of the address in use, including a port that the system has chosen.
 func (l *Listener) URL() string {
 	return l.scheme + "://" + strings.ReplaceAll(l.Addr().String(), "/", "%2F")
 }
@@ -27,7 +27,7 @@ func (l *Listener) URL() string {
 // Secure reports whether connections begin with TLS.
 func (l *Listener) Secure() bool { return l.scheme == "ldaps" }
 
-// urlOf names a listener that may be of another kind.
+// urlOf returns the URL of any listener.
 func urlOf(l net.Listener) string {
 	if ours, ok := l.(*Listener); ok {
 		return ours.URL()
@@ -35,13 +35,13 @@ func urlOf(l net.Listener) string {
 	return l.Addr().String()
 }
 
-// isSecure is Secure of a listener that may be of another kind.
+// isSecure reports whether connections to any listener begin with TLS.
 func isSecure(l net.Listener) bool {
 	s, ok := l.(*Listener)
 	return ok && s.Secure()
 }
 
-// Listen opens what a URL names:
+// Listen listens on the address in a URL:
 //
 //	ldap://HOST:PORT   TCP; all addresses without a HOST, port 389 without a PORT
 //	ldaps://HOST:PORT  the same with TLS from the first octet, port 636
@@ -107,8 +107,8 @@ func listenUnix(rest string) (net.Listener, error) {
 	if err != nil {
 		return nil, hint(err)
 	}
-	// Who may reach the socket is up to its folder. Connecting gives no more
-	// rights than a TCP connection does.
+	// Access to the socket is controlled by its folder. A connection to it has no more
+	// rights than a TCP connection.
 	if err := os.Chmod(path, 0o666); err != nil {
 		l.Close()
 		return nil, err
@@ -116,8 +116,8 @@ func listenUnix(rest string) (net.Listener, error) {
 	return l, nil
 }
 
-// removeStale removes a socket that nobody listens on, as a killed server leaves
-// it, and nothing else.
+// removeStale removes a socket that nobody listens on, as a killed server leaves it. It
+// removes nothing else.
 func removeStale(path string) error {
 	st, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -140,7 +140,7 @@ func removeStale(path string) error {
 	return os.Remove(path)
 }
 
-// hint adds what to do to the errors that people meet.
+// hint adds advice to common errors.
 func hint(err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):

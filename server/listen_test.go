@@ -62,12 +62,12 @@ func TestUnixSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 		nc.Close()
-		l.Listener.(*net.UnixListener).SetUnlinkOnClose(false) // as kill -9 does: the next one takes it over
+		l.Listener.(*net.UnixListener).SetUnlinkOnClose(false) // like kill -9: the next listener replaces it
 		l.Close()
 	}
 }
 
-// On ldapi the server knows who asks.
+// On ldapi the server knows the client's process.
 func TestPeer(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells")

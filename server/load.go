@@ -7,8 +7,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/monitor"
 )
 
-// Load returns what is under way now. It looks at every connection, so it is for who
-// asks now and then.
+// Load returns the current load. It reads the state of every connection, so do not call
+// it often.
 func (s *Server) Load() *monitor.Load {
 	l := &monitor.Load{MaxConnections: s.options().MaxConnections}
 	by := map[string]*monitor.ListenerLoad{}
@@ -40,7 +40,7 @@ func (s *Server) listening() (urls []string) {
 	return urls
 }
 
-// addTo adds a connection and what runs on it.
+// addTo adds a connection and its operations to the load.
 func (c *conn) addTo(l *monitor.Load, of *monitor.ListenerLoad) {
 	if c.info.TLS() != nil {
 		of.TLS++

@@ -19,30 +19,30 @@ var (
 	errAnswered  = errors.New("the operation was answered already")
 )
 
-// What a client, or the server, may say of an operation under way.
+// The state of an operation, as the client or the server has requested.
 const (
 	wanted    int32 = iota
-	canceled        // by Cancel: it is to end soon, with an answer
-	abandoned       // by Abandon, or a Bind: nobody waits for an answer
-	stopped         // by Shutdown, since it would not end by itself
+	canceled        // by Cancel: it should end soon, with an answer
+	abandoned       // by Abandon or a Bind: nobody waits for an answer
+	stopped         // by Shutdown, because it would not end by itself
 )
 
-// An operation is a request being served. It is the context of that, and as a
-// [sink] takes the answers.
+// An operation is a request being served. It is the request's context, and as a [sink]
+// receives the answers.
 //
-// It makes a cancelable context only when someone asks for the channel of one,
-// since most operations are over before anyone does.
+// It makes a cancelable context only when its channel is first requested, because most
+// operations end without that.
 type operation struct {
 	conn    *conn
 	message *op.Message
 	octets  int          // of the message
-	left    bool         // by the reader, which did not run it or does not any more; conn.mu's
-	done    bool         // answered; conn.out.mu's
-	sent    atomic.Bool  // the same, for those who have no lock: the client may have its answer
-	gaveUp  bool         // answered with canceled; conn.out.mu's
-	stays   bool         // may last as long as the connection; conn.mu's
+	left    bool         // by the reader, which does not run it, or no longer; guarded by conn.mu
+	done    bool         // answered; guarded by conn.out.mu
+	sent    atomic.Bool  // like done, but needs no lock: the client may have its answer
+	gaveUp  bool         // answered with canceled; guarded by conn.out.mu
+	stays   bool         // may last as long as the connection; guarded by conn.mu
 	state   atomic.Int32 // wanted, canceled, abandoned or stopped
-	// canceler is the Cancel that waits for this operation; conn.mu's.
+	// canceler is the Cancel that waits for this operation; guarded by conn.mu.
 	canceler *operation
 
 	mu     sync.Mutex
@@ -65,7 +65,7 @@ func (o *operation) release() {
 	}
 }
 
-// cause says why the context ends: what a stopped operation is answered with.
+// cause returns why the context ends. A stopped operation is answered with it.
 func (o *operation) cause() error {
 	if o.state.Load() == stopped {
 		return shutdown.notice
@@ -85,8 +85,8 @@ func (o *operation) context() context.Context {
 	return o.ctx
 }
 
-// Deadline, Done, Err and Value make it a context.Context. Contexts derived from
-// it hang on to the one inside, for Value and Done both lead there.
+// Deadline, Done, Err and Value implement context.Context. Contexts derived from the
+// operation attach to the inner one, because Value and Done both lead there.
 
 func (o *operation) Deadline() (time.Time, bool) { return o.conn.ctx.Deadline() }
 
@@ -116,12 +116,12 @@ func (c *conn) run(o *operation) {
 	}
 }
 
-// fail answers an operation that nobody else answers any more.
+// fail answers an operation that would otherwise stay unanswered.
 func (c *conn) fail(o *operation) {
 	(*sink)(o).Done(&op.Response{Result: op.Result{Code: op.Other, Diagnostic: "internal error, see the server's log"}})
 }
 
-// A sink is an operation as the one who answers it sees it.
+// A sink is the operation as an op.Sink.
 type sink operation
 
 func (s *sink) Entry(e *op.SearchEntry) error {
@@ -174,7 +174,7 @@ func (s *sink) Done(r *op.Response) error {
 	return out.added(true)
 }
 
-// check says why the operation cannot be answered. It needs the output's lock.
+// check returns why the operation cannot be answered. It needs the output's lock.
 func (s *sink) check() error {
 	switch {
 	case s.done:
@@ -191,7 +191,7 @@ func (s *sink) check() error {
 	return nil
 }
 
-// owed reports whether the client still waits for an answer that it can get.
+// owed reports whether the client still waits for an answer that can be sent.
 func (s *sink) owed() bool {
 	s.conn.out.mu.Lock()
 	defer s.conn.out.mu.Unlock()

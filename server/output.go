@@ -11,32 +11,32 @@ import (
 
 const (
 	flushAt  = 32 << 10 // octets in the buffer that are worth a write
-	poolSize = 40 << 10 // what a buffer has room for: flushAt and most messages
-	keepSize = 64 << 10 // a buffer that has grown beyond is not kept
-	maxWrite = 64 << 10 // one write, so that a slow client's progress shows
+	poolSize = 40 << 10 // size of a new buffer: flushAt and most messages
+	keepSize = 64 << 10 // larger buffers are not kept
+	maxWrite = 64 << 10 // largest single write, so that a slow client's progress shows
 )
 
-// buffers are shared by all connections: one with nothing to say holds none.
+// buffers are shared by all connections. A connection without output holds none.
 var buffers = sync.Pool{New: func() any {
 	b := make([]byte, 0, poolSize)
 	return &b
 }}
 
-// An output is the answers that wait to be written, and the way out. Whoever
-// writes holds the lock meanwhile, so that a client that does not read stops
-// those who have more for it, and what waits stays bounded.
+// An output holds the answers to be written, and the connection to write them to. The
+// lock is held during a write. If the client does not read, others that have answers for
+// it wait, so that the amount of buffered output stays bounded.
 type output struct {
 	conn *conn
 
 	mu     sync.Mutex
 	w      io.Writer // the connection, or TLS over it
 	buf    []byte
-	pooled *[]byte // where buf came from
-	err    error   // nothing can be written any more
+	pooled *[]byte // the pool's pointer to buf
+	err    error   // why nothing can be written any more
 }
 
-// begin gets a buffer. Then the caller appends a message and calls added. All of
-// that needs the lock.
+// begin gets a buffer. The caller then appends a message and calls added. All three need
+// the lock.
 func (o *output) begin() {
 	if o.pooled == nil {
 		o.pooled = buffers.Get().(*[]byte)
@@ -44,8 +44,8 @@ func (o *output) begin() {
 	}
 }
 
-// added writes the buffer if it is worth it. What the operation ended with is
-// written when Serve returns; for everything else the ticker sees to it.
+// added writes the buffer if that is worth it. The last answer of an operation is written
+// when Serve returns; for all others it arms the ticker.
 func (o *output) added(last bool) error {
 	switch {
 	case len(o.buf) >= flushAt:
@@ -58,7 +58,7 @@ func (o *output) added(last bool) error {
 	return nil
 }
 
-// respond answers a request that never became an operation.
+// respond answers a request that is not passed to the session.
 func (o *output) respond(m *op.Message, r *op.Response) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -69,15 +69,15 @@ func (o *output) respond(m *op.Message, r *op.Response) {
 	}
 }
 
-// flush writes what there is.
+// flush writes the buffered output.
 func (o *output) flush() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.write()
 }
 
-// waiting reports whether anything waits to be written. It is not known while
-// someone else has the lock.
+// waiting reports whether there is output to be written. This is unknown while another
+// goroutine holds the lock.
 func (o *output) waiting() (waiting, known bool) {
 	if !o.mu.TryLock() {
 		return false, false
@@ -86,7 +86,7 @@ func (o *output) waiting() (waiting, known bool) {
 	return o.pooled != nil, true
 }
 
-// seal writes what there is and a notice, if any; nothing can be added then.
+// seal writes the buffered output and a notice, if any. After that nothing can be added.
 func (o *output) seal(notice *op.Result) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -100,7 +100,7 @@ func (o *output) seal(notice *op.Result) {
 	}
 }
 
-// write needs the lock.
+// write writes the buffered output. It needs the lock.
 func (o *output) write() error {
 	if o.pooled == nil {
 		return o.err
@@ -119,7 +119,7 @@ func (o *output) write() error {
 	return o.err
 }
 
-// secure changes the way out, or closes it for the time of an error.
+// secure replaces the writer, or blocks output with an error.
 func (o *output) secure(w io.Writer, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -7,11 +7,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A panic costs the connection that it happened on: what it left of the client's
-// session is unknown. No other connection feels it, and the process goes on.
+// A panic ends the connection that it happened on, because the state of the client's
+// session is unknown. Other connections and the process go on.
 
-// contain recovers from a panic of the function that defers it, and has the
-// connection end. The request, if there is one, is for the log.
+// contain, when deferred, recovers from a panic and has the connection end. The request,
+// if not nil, is logged.
 func (c *conn) contain(request op.Request) {
 	if p := recover(); p != nil {
 		c.panicked(p, request)
@@ -32,7 +32,7 @@ func (c *conn) panicked(p any, request op.Request) {
 	c.stop(panicEnd)
 }
 
-// recovered calls f and returns a panic of it as an error.
+// recovered calls f and returns its panic as an error.
 func recovered(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// What both servers of these tests have. Some lengths take two octets.
+// people are the entries of both servers in these tests. Some lengths take two octets.
 var people = []*peer.Entry{
 	{DN: "cn=Ann,dc=x", Attributes: []*peer.EntryAttribute{
 		{Name: "cn", Values: []string{"Ann", "Ann A."}}, {Name: "sn", Values: []string{"Abel"}}}},
@@ -29,8 +29,8 @@ var people = []*peer.Entry{
 		{Name: "cn", Values: []string{"Bob"}}, {Name: "description", Values: []string{strings.Repeat("long ", 100)}}}},
 }
 
-// A peerDirectory is a directory behind nmcclain/ldap's server, which was written
-// by others from the same RFC.
+// A peerDirectory is a directory behind nmcclain/ldap's server, an independent
+// implementation of the same RFC.
 type peerDirectory struct{ searches chan peer.SearchRequest }
 
 func (peerDirectory) Bind(_, password string, _ net.Conn) (peer.LDAPResultCode, error) {
@@ -81,7 +81,7 @@ func startPeer(t *testing.T) (addr string, searches chan peer.SearchRequest) {
 	return l.Addr().String(), d.searches
 }
 
-// ours answers as the peer does, with its words.
+// ours answers like the peer, with the same words.
 func ours(_ context.Context, m *op.Message, sink op.Sink) {
 	code := peer.LDAPResultCode(peer.LDAPResultSuccess)
 	text := true
@@ -120,8 +120,8 @@ func fromPeer(p *peer.Entry) *op.SearchEntry {
 	return e
 }
 
-// The peer understands our encoding of requests, and both servers' answers to
-// the same requests are the same octets.
+// The peer understands our encoding of requests, and both servers' answers to the same
+// requests are the same octets.
 func TestSameOctetsAsPeer(t *testing.T) {
 	theirs, searches := startPeer(t)
 	r := start(t, ours, server.Options{})
@@ -152,7 +152,7 @@ func TestSameOctetsAsPeer(t *testing.T) {
 	}
 }
 
-// exchange sends octets and returns all that comes until the server hangs up.
+// exchange sends octets and returns everything received until the server closes.
 func exchange(t *testing.T, addr string, b []byte) []byte {
 	nc, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -170,7 +170,7 @@ func exchange(t *testing.T, addr string, b []byte) []byte {
 	return answers
 }
 
-// To a client, both servers are the same.
+// A client gets the same answers from both servers.
 func TestSameToClientAsPeer(t *testing.T) {
 	theirs, searches := startPeer(t)
 	r := start(t, ours, server.Options{})

@@ -12,12 +12,11 @@ func (s *sink) End(notice *op.Result) {
 }
 
 // Persist implements op.Persister. If the reader runs the operation, another goroutine
-// reads on at once. From here on the operation does not count among those
-// outstanding, which could leave the connection without a reader; and it
-// is stopped when the server is.
+// takes over reading at once. From now on the operation does not count as outstanding,
+// because such operations could leave the connection without a reader. Shutdown stops it.
 func (s *sink) Persist() error {
 	o := (*operation)(s)
-	o.context() // what ends it
+	o.context() // through which it is ended
 	c := o.conn
 	c.mu.Lock()
 	if n := c.persistent(); n >= c.server.options().MaxPersistent {
@@ -39,7 +38,7 @@ func (s *sink) Persist() error {
 	return nil
 }
 
-// persistent counts the operations that stay; it needs c.mu.
+// persistent counts the persistent operations. It needs c.mu.
 func (c *conn) persistent() (n int) {
 	for _, o := range c.ops {
 		if o.stays {

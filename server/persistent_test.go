@@ -13,14 +13,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
-// A endedSearch tells how an operation that stayed ended.
+// endedSearch reports how a persistent operation ended.
 type endedSearch struct {
 	id    int32
 	cause error
 }
 
-// persistentHandler serves searches that stay until their context ends, as persistent
-// searches do, and everything else at once. Those that stay say so on began.
+// persistentHandler serves searches that last until their context ends, as persistent
+// searches do, and all other requests at once. Persistent ones send their id to began.
 func persistentHandler(began chan<- int32, ended chan<- endedSearch) func(context.Context, *op.Message, op.Sink) {
 	return func(ctx context.Context, m *op.Message, sink op.Sink) {
 		response := &op.Response{}
@@ -43,7 +43,7 @@ func persistentHandler(began chan<- int32, ended chan<- endedSearch) func(contex
 	}
 }
 
-// persistentRig is a server of operations that stay, and a client with one.
+// persistentRig returns a server with persistentHandler, and a client with one search.
 func persistentRig(t *testing.T, o server.Options) (*rig, *client, chan int32, chan endedSearch) {
 	t.Helper()
 	began, ended := make(chan int32, 1000), make(chan endedSearch, 1000)
@@ -54,7 +54,7 @@ func persistentRig(t *testing.T, o server.Options) (*rig, *client, chan int32, c
 	return r, c, began, ended
 }
 
-// What ends an operation that stays, and what its client is told then.
+// TestStayEnds checks what ends a persistent operation, and what its client is sent.
 func TestStayEnds(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -88,8 +88,8 @@ func TestStayEnds(t *testing.T) {
 	}
 }
 
-// Beyond MaxPersistent one is refused, and the connection goes on. One that has
-// ended makes room.
+// Operations beyond MaxPersistent are refused, and the connection goes on. One that ends
+// makes room.
 func TestStayLimit(t *testing.T) {
 	_, c, began, ended := persistentRig(t, server.Options{MaxPersistent: 2})
 	c.send(2, search)
@@ -109,9 +109,9 @@ func TestStayLimit(t *testing.T) {
 	}
 }
 
-// Those that stay leave room for as many others as without them: with one
-// outstanding allowed, an operation behind one that stays is run beside the
-// reader, which an Abandon of it needs.
+// Persistent operations do not reduce the limit for others. With one outstanding
+// operation allowed, an operation after a persistent one runs beside the reader, which
+// can thus read an Abandon of it.
 func TestStayIsNotOutstanding(t *testing.T) {
 	began, release := make(chan int32, 1), make(chan bool)
 	serve := persistentHandler(make(chan int32, 10), make(chan endedSearch, 10))
@@ -137,7 +137,7 @@ func TestStayIsNotOutstanding(t *testing.T) {
 	close(release)
 }
 
-// An operation that stays costs one goroutine, whatever contexts hang on its own.
+// A persistent operation costs one goroutine, whatever contexts are derived from its own.
 func TestStayGoroutines(t *testing.T) {
 	const connections, each = 20, 5
 	began, ended := make(chan int32, connections*each), make(chan endedSearch, connections*each)
@@ -164,8 +164,8 @@ func TestStayGoroutines(t *testing.T) {
 	eventually(t, "one goroutine for each", func() bool { return runtime.NumGoroutine() <= before+connections*each })
 }
 
-// A client that does not read: what waits for it is bounded, nobody else is held
-// up, and in the end it is closed.
+// If a client does not read, the output for it is bounded, no other client is delayed,
+// and it is closed in the end.
 func TestStaySlowClient(t *testing.T) {
 	const size = 10 << 10
 	var sent atomic.Int64
@@ -195,7 +195,7 @@ func TestStaySlowClient(t *testing.T) {
 		}
 		break
 	}
-	if most := int64(64 << 20); sent.Load() > most { // what the sockets hold
+	if most := int64(64 << 20); sent.Load() > most { // the capacity of the sockets
 		t.Errorf("%d octets were taken for a client that reads none", sent.Load())
 	}
 	eventually(t, "a line in the log", func() bool { return strings.Contains(r.log.String(), "does not take its answers") })

@@ -12,9 +12,9 @@ import (
 	"github.com/pires/go-proxyproto"
 )
 
-// proxied reads the header by which a proxy says whose connection it passes on
-// (the PROXY protocol, versions 1 and 2). Proxies are known by their address, and
-// have to send one: who may leave it out could as well invent one.
+// proxied reads the header in which a proxy names the client (the PROXY protocol,
+// versions 1 and 2). Proxies are recognized by their addresses, and must send a header: a
+// client that could omit it could also forge it.
 func (c *conn) proxied() error {
 	if !c.server.isProxy(addressOf(c.info.Addr)) {
 		return nil
@@ -22,7 +22,7 @@ func (c *conn) proxied() error {
 	c.deadline(time.Now().Add(c.server.options().HandshakeTimeout))
 	defer c.deadline(time.Time{})
 	if _, err := c.in.Peek(1); errors.Is(err, io.EOF) {
-		return err // only a look whether the port is open
+		return err // only a check whether the port is open
 	}
 	if err := c.readMuch(); err != nil { // a header may be long
 		return err
@@ -34,7 +34,7 @@ func (c *conn) proxied() error {
 		}
 		return fmt.Errorf("PROXY header: %w", err)
 	}
-	// Of LOCAL, the proxy's own connection, and UNKNOWN nothing can be said.
+	// LOCAL, the proxy's own connection, and UNKNOWN name no client.
 	if source, target, ok := header.TCPAddrs(); ok && header.Command.IsProxy() {
 		c.info.Addr, c.info.Local = source, target
 	}
@@ -50,7 +50,7 @@ func (s *Server) isProxy(a netip.Addr) bool {
 	return false
 }
 
-// addressOf returns the IP address of a TCP address; the zero one of others.
+// addressOf returns the IP address of a TCP address, or the zero one for other addresses.
 func addressOf(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// header2 is a PROXY header of version 2, as its specification draws it: a
-// signature, version and command, family and protocol, a length, addresses.
+// header2 returns a PROXY header of version 2 as in its specification: a signature,
+// version and command, family and protocol, a length, addresses.
 func header2(command byte, from, to netip.AddrPort, more ...byte) []byte {
 	b := []byte("\r\n\r\n\x00\r\nQUIT\n")
 	family := byte(0x11)
@@ -72,7 +72,7 @@ func TestProxy(t *testing.T) {
 		check(receive(t, infos, "the session"), c.LocalAddr())
 		c.expect(1, op.Success)
 
-		// The same before TLS: with its first message in the same packet.
+		// The same with TLS: the header and the first TLS message in one packet.
 		c = r.dialSecure()
 		together := &joined{Conn: c.Conn, first: test.header}
 		over := tls.Client(together, r.trusting())
@@ -86,7 +86,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// joined writes something before the first octets, with them.
+// joined writes something together with the first octets.
 type joined struct {
 	net.Conn
 	first []byte
@@ -100,8 +100,7 @@ func (j *joined) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// A proxy that says nothing right gets no connection, and nobody else may say
-// who they are.
+// A proxy with an invalid header gets no connection, and others cannot name a client.
 func TestProxyRefused(t *testing.T) {
 	r := start(t, succeed, server.Options{Proxies: loopback, HandshakeTimeout: 100 * time.Millisecond})
 	for name, test := range map[string]struct {

@@ -2,19 +2,19 @@ package server
 
 import "github.com/seed-4dac0d86/ldapd/op"
 
-// maxWaiting bounds the operations of one connection that wait for their turn.
+// maxWaiting bounds the operations of one connection that wait in its queue.
 const maxWaiting = 1000
 
-// A queue has the operations of a connection that wait until fewer run. They are
-// outstanding, so they can be abandoned and canceled: the reader goes on reading,
+// A queue holds the operations of a connection that wait until fewer are running. They
+// are outstanding, so they can be abandoned and canceled. The reader thus keeps reading,
 // however busy the connection is. It needs conn.mu.
 type queue struct {
 	ops    []*operation
 	octets int // of their messages
 }
 
-// enqueue has an operation wait, or says that too much waits already. What waits
-// has no more octets than one message may have. It needs c.mu.
+// enqueue adds an operation to the queue, or returns an error if that is full. The queued
+// messages have no more octets than one message may have. It needs c.mu.
 func (c *conn) enqueue(o *operation) *op.Result {
 	q := &c.waiting
 	if len(q.ops) == maxWaiting || len(q.ops) > 0 && q.octets+o.octets > c.server.options().MaxMessage {
@@ -26,8 +26,8 @@ func (c *conn) enqueue(o *operation) *op.Result {
 	return nil
 }
 
-// startWaiting starts what may run now. The caller is a worker, or the reader, so
-// that nobody finds all workers gone meanwhile. It needs c.mu.
+// startWaiting starts the operations that may run now. The caller must be a worker or the
+// reader, so that the count of workers cannot reach zero meanwhile. It needs c.mu.
 func (c *conn) startWaiting() {
 	q := &c.waiting
 	if len(q.ops) == 0 {
@@ -45,8 +45,8 @@ func (c *conn) startWaiting() {
 	}
 }
 
-// leaveQueue ends an operation's waiting, and reports whether it waited. It needs
-// c.mu.
+// leaveQueue removes an operation from the queue, and reports whether it was there. It
+// needs c.mu.
 func (c *conn) leaveQueue(o *operation) bool {
 	q := &c.waiting
 	for i := range q.ops {
@@ -59,7 +59,7 @@ func (c *conn) leaveQueue(o *operation) bool {
 	return false
 }
 
-// forgetWaiting drops what has not begun; nobody waits for its answer.
+// forgetWaiting drops the operations that have not begun; nobody waits for their answers.
 func (c *conn) forgetWaiting() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,7 +69,8 @@ func (c *conn) forgetWaiting() {
 	c.waiting = queue{}
 }
 
-// running counts the operations that run, except those that stay. It needs c.mu.
+// running counts the running operations, except persistent ones and Cancels. It needs
+// c.mu.
 func (c *conn) running() int {
 	n := len(c.ops) - len(c.waiting.ops)
 	for _, o := range c.ops {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
-// full is a connection on which two modifies run until release, and others wait.
+// full returns a connection on which two modifies run until release, so that others wait.
 func full(t *testing.T, o server.Options) (r *rig, c *client, release chan bool) {
 	t.Helper()
 	release = make(chan bool)
@@ -30,8 +30,8 @@ func full(t *testing.T, o server.Options) (r *rig, c *client, release chan bool)
 	return r, c, release
 }
 
-// A connection with all its operations busy is read nevertheless: what waits can
-// be abandoned and canceled, and begins in its turn.
+// A connection is read even if all its operations are busy. Waiting operations can be
+// abandoned and canceled, and begin in turn.
 func TestBusyConnectionIsRead(t *testing.T) {
 	r, c, release := full(t, server.Options{})
 	c.send(3, modify, search, compare, &op.Abandon{MessageID: 4}, cancelOf(3))
@@ -54,8 +54,8 @@ func TestBusyConnectionIsRead(t *testing.T) {
 	}
 }
 
-// A bind waits for the updates that wait. Searches among them are not run any more,
-// unless their turn came before.
+// A bind waits for queued updates. Queued searches are not run any more, unless their
+// turn came before.
 func TestBindBehindWaiting(t *testing.T) {
 	_, c, release := full(t, server.Options{})
 	c.send(3, modify, search, bind)
@@ -69,7 +69,7 @@ func TestBindBehindWaiting(t *testing.T) {
 	}
 }
 
-// Updates that wait when the client says goodbye are made.
+// Updates in the queue are still made after an Unbind.
 func TestUnbindBehindWaiting(t *testing.T) {
 	done := make(chan int32, 10)
 	release := make(chan bool)
@@ -86,7 +86,7 @@ func TestUnbindBehindWaiting(t *testing.T) {
 	}
 }
 
-// What waits is bounded, in number and in octets; the rest is told busy.
+// The queue is bounded, in operations and in octets. Further requests get busy.
 func TestBusy(t *testing.T) {
 	t.Run("operations", func(t *testing.T) {
 		_, c, release := full(t, server.Options{})

@@ -11,9 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
-// Whatever mixture of short and long operations comes, in whatever pieces, while
-// readers change, every request is answered once, and an abandoned one at most
-// once.
+// Short and long operations arrive in random order and in random pieces, while readers
+// change. Every request is answered exactly once, and an abandoned one at most once.
 func TestRandomMixture(t *testing.T) {
 	r := start(t, func(ctx context.Context, m *op.Message, sink op.Sink) {
 		switch m.Request.(type) {

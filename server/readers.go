@@ -6,9 +6,10 @@ import (
 	"sync"
 )
 
-// A connection at rest waits with few octets of buffer: what ten thousand of them
-// hold, and the collector's room for as much again, was most of the server's
-// memory. Who sends more at once gets one of busyReaders until it sends little.
+// An idle connection waits with a small buffer. The large ones of ten thousand idle
+// connections, and as much again for the garbage collector, were most of the server's
+// memory. A connection that receives more at once gets one of busyReaders until it
+// receives little.
 const (
 	fewOctets  = 512     // some searches
 	busyOctets = 8 << 10 // some fifty
@@ -16,7 +17,7 @@ const (
 
 var busyReaders = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, busyOctets) }}
 
-// wait waits for what comes next. Nothing is buffered.
+// wait waits for the next input. Nothing may be buffered.
 func (c *conn) wait() error {
 	if c.burst <= fewOctets {
 		c.readFew()
@@ -31,8 +32,8 @@ func (c *conn) wait() error {
 	return nil
 }
 
-// readMuch reads through a large buffer from now on, which has what the small one
-// had then.
+// readMuch reads through a large buffer from now on. That takes over what the small one
+// holds.
 func (c *conn) readMuch() error {
 	c.in = busyReaders.Get().(*bufio.Reader)
 	c.in.Reset(c.few)
@@ -40,7 +41,7 @@ func (c *conn) readMuch() error {
 	return err
 }
 
-// readFew lets go of the large buffer, which must be empty.
+// readFew releases the large buffer, which must be empty.
 func (c *conn) readFew() {
 	if c.in == c.few {
 		return
@@ -50,7 +51,7 @@ func (c *conn) readFew() {
 	c.in = c.few
 }
 
-// unread is how many octets are there that were not read as messages.
+// unread returns the number of octets read from the connection but not yet as messages.
 func (c *conn) unread() int {
 	if c.in == c.few {
 		return c.few.Buffered()
@@ -58,11 +59,10 @@ func (c *conn) unread() int {
 	return c.in.Buffered() + c.few.Buffered()
 }
 
-// readFrom begins to read from another source and returns what was read ahead from
-// the one before.
+// readFrom switches to another source, and returns what was read ahead from the old one.
 func (c *conn) readFrom(r io.Reader) (ahead []byte) {
 	ahead = make([]byte, c.unread())
-	io.ReadFull(c.in, ahead) // it is there
+	io.ReadFull(c.in, ahead) // cannot fail: it is buffered
 	c.readFew()
 	c.few.Reset(r)
 	return ahead

@@ -1,39 +1,39 @@
-// Package server speaks LDAP on connections: it listens, cuts the stream into
-// messages, hands requests to a [Session] and writes its answers. What the
-// requests mean is the Session's business; what is the connection's own business
-// is done here: Abandon, Unbind, message ids, Notice of Disconnection, limits.
+// Package server speaks LDAP on connections: it listens, cuts the stream into messages,
+// passes requests to a [Session] and writes its answers. It does not know what requests
+// mean, except those about the connection itself: Abandon, Unbind, Cancel and StartTLS.
+// It also checks message IDs, sends the Notice of Disconnection and enforces limits.
 //
 // # Who runs an operation
 //
-// A connection has one reader at a time. A hand-off to another goroutine costs
-// more than most operations do, so the reader itself runs what it reads. Four
-// rules keep that from holding anything up:
+// A connection has one reader at a time. A hand-off to another goroutine costs more than
+// most operations do, so the reader itself runs the requests that it reads. Four rules
+// prevent that from delaying others:
 //
-//   - A ticker looks at a connection that is running something. If the reader is
-//     still in the operation of one tick (10 ms) ago, a new reader starts, and the
-//     old one is a worker with this operation only. So an Abandon, an Unbind or
-//     the next request is read while a search runs, some milliseconds later.
-//   - Requests that wait for disks and locks (all but searches and compares) get
-//     a goroutine each when there is anything else to do on the connection, so
-//     that pipelined writes share one commit.
-//   - At most [Options.MaxOutstanding] run at once. Up to 1000 more wait for their
-//     turn, with as many octets as one message may have; what comes then is
-//     refused, busy (51). So the reader always reads, and an Abandon, a Cancel or
-//     an Unbind is heard however many operations are outstanding.
-//   - An operation that calls Persist ([op.Persister]) is left by the reader at once
-//     and not counted; [Options.MaxPersistent] bounds those.
+//   - A ticker checks each connection that runs something. If the reader is still in the
+//     operation that it was in one tick (10 ms) ago, a new reader starts, and the old one
+//     becomes a worker for this operation only. Thus an Abandon, an Unbind or the next
+//     request is read some milliseconds later, while a search runs.
+//   - Requests that wait for disks and locks (all except searches and compares) get a
+//     goroutine each if there is anything else to do on the connection, so that pipelined
+//     writes share one commit.
+//   - At most [Options.MaxOutstanding] operations run at once. Up to 1000 more wait in a
+//     queue, with as many octets as one message may have; further ones are refused, busy
+//     (51). So the reader always reads, and receives an Abandon, a Cancel or an Unbind
+//     however many operations are outstanding.
+//   - The reader leaves an operation that calls Persist ([op.Persister]) at once. It is not
+//     counted; [Options.MaxPersistent] bounds these.
 //
-// A Bind is alone on its connection (RFC 4511, 4.2.1): searches under way are
-// abandoned, the rest is waited for, and nothing is read until it is answered.
-// Unbind and hanging up let updates finish too.
+// A Bind is alone on its connection (RFC 4511, 4.2.1): running searches are abandoned,
+// other operations are waited for, and nothing is read until the Bind is answered. Unbind
+// and hanging up let updates finish too.
 //
 // # Answers
 //
-// All operations of a connection append to one buffer. It is written when the
-// reader has no whole request left to run, when another goroutine ends its
-// operation, when it holds 32 KiB, and by the ticker. Who must write while the
-// client does not read waits, and with it whoever else has something to say on
-// that connection; after [Options.WriteTimeout] without progress it is closed.
+// All operations of a connection append to one buffer. It is written when the reader has
+// no complete request left to run, when another goroutine ends its operation, when it
+// holds 32 KiB, and by the ticker. If the client does not read, the goroutine that writes
+// waits, and so does every other one with answers for that connection. After
+// [Options.WriteTimeout] without progress the connection is closed.
 package server
 
 import (
@@ -55,47 +55,46 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A Handler makes a session for each connection.
+// A Handler creates a session for each connection.
 type Handler interface {
 	NewSession(info *ConnInfo) Session
 }
 
-// A Session is what one client is and does on one connection.
+// A Session serves the requests of one connection.
 type Session interface {
-	// Serve runs one request and answers it with exactly one sink.Done, and
-	// returns then: the answer may wait for that. It is called concurrently,
-	// except that nothing runs beside a Bind. It gets neither Unbind nor
-	// Abandon: the latter cancels ctx, as do the end of the connection and a
-	// forced shutdown.
+	// Serve runs one request and answers it with exactly one sink.Done. It must return
+	// right after that, because the answer may be written only then. It is called
+	// concurrently, except that nothing runs beside a Bind. It gets neither Unbind nor
+	// Abandon. An Abandon, the end of the connection, and a forced shutdown cancel ctx.
 	Serve(ctx context.Context, m *op.Message, sink op.Sink)
-	// StartTLS is asked when a client wants TLS to begin, while nothing else
-	// runs. A result says why it may not now. If it may, the session is
-	// anonymous again: who said what before, in clear, is not known.
+	// StartTLS is called when a client wants to begin TLS, while nothing else runs. It
+	// returns an error if TLS may not begin now. Otherwise the session must be anonymous
+	// again, because an identity that was bound in clear is not certain.
 	StartTLS() *op.Result
-	// Answered is told of requests that the connection answers itself: Cancel,
-	// StartTLS and what is refused. It is called concurrently.
+	// Answered receives the requests that the connection answers itself: Cancel, StartTLS
+	// and refused ones. It is called concurrently.
 	Answered(m *op.Message, r *op.Response)
-	// Name is who is bound, for limits and logs; "" is the anonymous.
+	// Name returns the name of the bound identity, for limits and logs; "" is anonymous.
 	Name() string
 	// Close is called once, when nothing runs any more.
 	Close()
 }
 
-// ConnInfo is what is known of a client by its connection alone. It is an
+// ConnInfo is what the connection itself reveals about a client. It implements
 // auth.Channel.
 type ConnInfo struct {
 	Local, Addr net.Addr
-	uid, gid    *int // the client's process's on ldapi, else nil
+	uid, gid    *int // of the client's process on ldapi, else nil
 	secured     atomic.Pointer[secured]
 }
 
-// secured is what a connection has when it has TLS.
+// secured is the state of a connection with TLS.
 type secured struct {
 	state       tls.ConnectionState
 	certificate *x509.Certificate // the server's
 }
 
-// TLS is the state of the connection's TLS, nil without one.
+// TLS returns the state of the connection's TLS, or nil without TLS.
 func (c *ConnInfo) TLS() *tls.ConnectionState {
 	if s := c.secured.Load(); s != nil {
 		return &s.state
@@ -103,7 +102,7 @@ func (c *ConnInfo) TLS() *tls.ConnectionState {
 	return nil
 }
 
-// Certificate is the one that the server showed, nil without TLS.
+// Certificate returns the server's certificate, or nil without TLS.
 func (c *ConnInfo) Certificate() *x509.Certificate {
 	if s := c.secured.Load(); s != nil {
 		return s.certificate
@@ -111,7 +110,7 @@ func (c *ConnInfo) Certificate() *x509.Certificate {
 	return nil
 }
 
-// Peer is the client's process, on ldapi.
+// Peer returns the user and group of the client's process, on ldapi.
 func (c *ConnInfo) Peer() (uid, gid int, ok bool) {
 	if c.uid == nil || c.gid == nil {
 		return 0, 0, false
@@ -119,8 +118,8 @@ func (c *ConnInfo) Peer() (uid, gid int, ok bool) {
 	return *c.uid, *c.gid, true
 }
 
-// Remote is the client's address as text, or the socket's that it came by:
-// clients of Unix sockets have none.
+// Remote returns the client's address. A client of a Unix socket has none, so it returns
+// the socket's path.
 func (c *ConnInfo) Remote() string {
 	if c.Addr != nil && c.Addr.String() != "" && c.Addr.String() != "@" {
 		return c.Addr.String()
@@ -128,49 +127,50 @@ func (c *ConnInfo) Remote() string {
 	return c.Local.String()
 }
 
-// Options limit what clients may take. The zero value of each means its default.
+// Options limit what clients may use. A zero value means the default.
 type Options struct {
-	// MaxMessage is the largest LDAPMessage taken, in octets; default 16 MiB.
+	// MaxMessage is the largest LDAPMessage accepted, in octets; default 16 MiB.
 	MaxMessage int
-	// TLS returns the configuration for a connection's TLS: for ldaps and for
-	// StartTLS. It has one certificate, with its Leaf; if it has VerifyConnection,
-	// that verifies clients' certificates. Nil: neither is served.
+	// TLS returns the TLS configuration of a connection, for ldaps and StartTLS. It must
+	// have one certificate, with its Leaf. Its VerifyConnection, if set, verifies
+	// clients' certificates. If TLS is nil, neither is served.
 	TLS func() *tls.Config
 	// Proxies are networks whose connections begin with a PROXY header.
 	Proxies []netip.Prefix
-	// MaxConnections are served at once; default 10000. More are turned away.
+	// MaxConnections bounds the connections; default 10000. More are refused.
 	MaxConnections int
-	// MaxPerAddress are served at once from one address, or one IPv6 network of
-	// 64 bits; zero is no limit.
+	// MaxPerAddress bounds the connections from one address, or one IPv6 network of 64
+	// bits; zero means no limit.
 	MaxPerAddress int
-	// MaxOutstanding operations run at once on one connection, others wait;
-	// default 64.
+	// MaxOutstanding bounds the operations that run at once on one connection. Others
+	// wait; default 64.
 	MaxOutstanding int
-	// BindTimeout closes a connection on which nobody has been bound for so
-	// long; zero is never.
+	// BindTimeout closes a connection on which no identity has been bound for so long;
+	// zero means never.
 	BindTimeout time.Duration
-	// MaxPersistent searches last on one connection, beside those; default 16,
-	// less than zero is none.
+	// MaxPersistent bounds the persistent searches of one connection, which do not count
+	// as outstanding; default 16, less than zero means none.
 	MaxPersistent int
-	// IdleTimeout closes a connection on which nothing runs and no request
-	// came for so long; default one hour.
+	// IdleTimeout closes a connection on which nothing runs and no request has arrived
+	// for so long; default one hour.
 	IdleTimeout time.Duration
-	// HandshakeTimeout is for what comes before LDAP does; default 10 seconds.
+	// HandshakeTimeout bounds the time for a PROXY header and for a TLS handshake;
+	// default 10 seconds.
 	HandshakeTimeout time.Duration
-	// KeepAlive is after how much silence TCP asks whether the client's machine
-	// is there; default one minute, less than zero is never.
+	// KeepAlive is the silence after which TCP probes the client's machine; default one
+	// minute, less than zero means never.
 	KeepAlive time.Duration
-	// ReadTimeout is for the rest of a message of which a part is there;
-	// default one minute.
+	// ReadTimeout bounds the time for the rest of a message that has begun; default one
+	// minute.
 	ReadTimeout time.Duration
-	// WriteTimeout closes a connection whose client takes no 64 KiB of answers
-	// in so long, or in a tenth of it while there are more than 256 such clients;
-	// default five minutes.
+	// WriteTimeout closes a connection whose client does not take 64 KiB of answers in so
+	// long, or in a tenth of it while there are more than 256 such clients; default five
+	// minutes.
 	WriteTimeout time.Duration
-	// Logger gets one line for each connection that ends badly; default
+	// Logger receives one line for each connection that ends badly; default
 	// slog.Default().
 	Logger *slog.Logger
-	// Traffic counts what comes and goes; default one that nobody reads.
+	// Traffic counts connections, messages and octets; by default it is not exported.
 	Traffic *monitor.Traffic
 }
 
@@ -200,7 +200,7 @@ func setDefault[T ~int | ~int64](v *T, d T) {
 	}
 }
 
-// ErrClosed is returned by Serve on a server that is shut down already.
+// ErrClosed is returned by Serve if the server has been shut down.
 var ErrClosed = errors.New("server: shut down")
 
 // A Server serves connections until Shutdown.
@@ -213,17 +213,16 @@ type Server struct {
 
 	mu        sync.Mutex
 	draining  bool // Shutdown was called
-	full      bool // MaxConnections was reached and logged
+	full      bool // MaxConnections was reached, and this was logged
 	listeners map[net.Listener]bool
 	conns     map[*conn]bool
-	addresses map[netip.Addr]int // connections; if there is a limit
+	addresses map[netip.Addr]int // number of connections, if limited
 	running   sync.WaitGroup     // connections and Serve loops
 	reaping   sync.Once
 	reaper    sync.WaitGroup
 }
 
-// New makes a server that has nothing to listen on yet: see [Listen] and
-// [Server.Serve].
+// New returns a server that does not listen yet: see [Listen] and [Server.Serve].
 func New(h Handler, o Options) *Server {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
@@ -241,9 +240,8 @@ func New(h Handler, o Options) *Server {
 
 func (s *Server) options() *Options { return s.opts.Load() }
 
-// Reconfigure replaces the options of a server that may be serving. Open connections
-// follow the new limits too, except KeepAlive. TLS, Proxies, Logger and Traffic keep
-// their values.
+// Reconfigure replaces the options, also while serving. Open connections follow the new
+// limits too, except KeepAlive. TLS, Proxies, Logger and Traffic keep their values.
 func (s *Server) Reconfigure(o Options) {
 	was := s.options()
 	o.TLS, o.Proxies, o.Logger, o.Traffic = was.TLS, was.Proxies, was.Logger, was.Traffic
@@ -251,8 +249,8 @@ func (s *Server) Reconfigure(o Options) {
 	s.opts.Store(&o)
 }
 
-// Serve accepts connections until the server is shut down, and returns nil then.
-// It may be called for several listeners at once, and closes them.
+// Serve accepts connections until the server is shut down, and then returns nil. It may
+// be called for several listeners at once. It closes the listener.
 func (s *Server) Serve(l net.Listener) error {
 	if isSecure(l) && s.options().TLS == nil {
 		l.Close()
@@ -276,8 +274,8 @@ func (s *Server) Serve(l net.Listener) error {
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("server: listener %s was closed: %w", l.Addr(), err)
 		default:
-			// Most likely out of file descriptors, which the end of any
-			// connection mends.
+			// Most likely there are no file descriptors left. The end of any connection
+			// frees one.
 			delay = min(max(2*delay, 5*time.Millisecond), time.Second)
 			s.options().Logger.Error("cannot accept connections, will try again", "address", l.Addr(), "error", err, "after", delay)
 			pause.For(s.ctx, delay)
@@ -302,11 +300,11 @@ func (s *Server) isDraining() bool {
 	return s.draining
 }
 
-// ServeConn serves one connection and closes it. It returns when the connection
-// is done with, or goes on elsewhere because its first operations take long.
+// ServeConn serves one connection and closes it. It returns when the connection has
+// ended, or when other goroutines serve it because its operations take long.
 func (s *Server) ServeConn(nc net.Conn) { s.serveConn(nc, false, s.options().Traffic.Listener("")) }
 
-// serveConn is ServeConn; a secure connection begins with TLS.
+// serveConn is ServeConn. A secure connection begins with TLS.
 func (s *Server) serveConn(nc net.Conn, secure bool, l *monitor.Listener) {
 	c := newConn(s, nc, l)
 	if refusal, why := s.addConn(c); refusal != nil {
@@ -323,7 +321,7 @@ func (s *Server) serveConn(nc net.Conn, secure bool, l *monitor.Listener) {
 	c.read()
 }
 
-// addConn takes a connection in, or says why not.
+// addConn registers a connection, or returns why it is refused.
 func (s *Server) addConn(c *conn) (*op.Result, monitor.Refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -354,11 +352,10 @@ func (s *Server) removeConn(c *conn) {
 	s.running.Done()
 }
 
-// Shutdown stops listening, lets the operations under way finish, sends each
-// client a Notice of Disconnection and closes its connection. When ctx ends
-// before that, the rest is cancelled, and ctx's error returned. Either way no
-// Session is at work any more when Shutdown returns: what they stand on can be
-// closed.
+// Shutdown stops listening, lets running operations finish, sends each client a Notice of
+// Disconnection and closes its connection. If ctx ends before that, it cancels the rest
+// and returns ctx's error. In either case no Session is in use any more when Shutdown
+// returns, so that what they use can be closed.
 func (s *Server) Shutdown(ctx context.Context) error {
 	for _, c := range s.drain() {
 		c.stop(shutdown)
@@ -383,7 +380,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// drain stops what brings new work and returns the connections there are.
+// drain stops new work and returns the open connections.
 func (s *Server) drain() []*conn {
 	s.mu.Lock()
 	s.draining = true

@@ -19,8 +19,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// Requests that come in one piece are answered in order as long as they are
-// short.
+// Requests that arrive together are answered in order if they are short.
 func TestPipelinedReads(t *testing.T) {
 	c := start(t, succeed, server.Options{}).dial()
 	const n = 1000
@@ -34,7 +33,7 @@ func TestPipelinedReads(t *testing.T) {
 	}
 }
 
-// Pipelined writes run at the same time: here each waits for all of them.
+// Pipelined writes run concurrently: each waits here for all of them.
 func TestPipelinedWrites(t *testing.T) {
 	const n = 16
 	var all sync.WaitGroup
@@ -56,7 +55,7 @@ func TestPipelinedWrites(t *testing.T) {
 	}
 }
 
-// A search that takes long holds up nothing else on its connection.
+// A long search delays nothing else on its connection.
 func TestLongSearch(t *testing.T) {
 	release := make(chan bool)
 	c := start(t, func(_ context.Context, m *op.Message, sink op.Sink) {
@@ -65,7 +64,7 @@ func TestLongSearch(t *testing.T) {
 		}
 		sink.Done(&op.Response{})
 	}, server.Options{}).dial()
-	for i := range int32(3) { // the second and third meet a reader that took over
+	for i := range int32(3) { // the second and third are read by a new reader
 		c.send(10*i+1, search, compare)
 		c.expect(10*i+2, op.Success)
 		c.send(10*i+3, compare)
@@ -79,7 +78,7 @@ func TestLongSearch(t *testing.T) {
 	c.expect(99, op.Success)
 }
 
-// Entries reach the client though the search that sends them goes on.
+// Entries reach the client while their search goes on.
 func TestSlowStream(t *testing.T) {
 	release := make(chan bool)
 	c := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {
@@ -101,7 +100,7 @@ func TestSlowStream(t *testing.T) {
 	c.expect(1, op.Success)
 }
 
-// Abandon ends the context, by all ways of looking at it, and silences the sink.
+// Abandon ends the context, for every way to look at it, and the sink sends nothing more.
 func TestAbandon(t *testing.T) {
 	result := make(chan error)
 	running := make(chan bool)
@@ -134,7 +133,7 @@ func TestAbandon(t *testing.T) {
 	c.expect(4, op.Success)
 }
 
-// An operation abandoned before it looks at its context finds it ended.
+// An operation that is abandoned before it looks at its context finds it ended.
 func TestAbandonedBeforeLooking(t *testing.T) {
 	result, look := make(chan error), make(chan bool)
 	c := start(t, func(ctx context.Context, m *op.Message, sink op.Sink) {
@@ -153,7 +152,7 @@ func TestAbandonedBeforeLooking(t *testing.T) {
 	}
 }
 
-// A bind abandons searches, waits for the rest, and has the connection to itself
+// A bind abandons searches, waits for other operations, and runs alone on the connection
 // (RFC 4511, 4.2.1).
 func TestBindAlone(t *testing.T) {
 	var running, searches atomic.Int32
@@ -185,8 +184,8 @@ func TestBindAlone(t *testing.T) {
 	}
 }
 
-// A search that never stops fills what its connection may hold, and no more; the
-// client that does not read is dropped in the end; others do not feel it.
+// An endless search fills what its connection may hold, and no more. The client that does
+// not read is dropped in the end. Other clients are not affected.
 func TestBackPressure(t *testing.T) {
 	var entries atomic.Int64
 	ended := make(chan error, 1)
@@ -224,7 +223,7 @@ func TestBackPressure(t *testing.T) {
 	eventually(t, "the log", func() bool { return strings.Count(r.log.String(), "does not take its answers") == 1 })
 }
 
-// A large result arrives whole, in order, from a client that reads slowly.
+// A large result arrives complete and in order at a client that reads slowly.
 func TestLargeResult(t *testing.T) {
 	const n = 20000
 	c := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {
@@ -247,7 +246,7 @@ func TestLargeResult(t *testing.T) {
 	c.expect(1, op.Success)
 }
 
-// A large request does too, and what follows it.
+// So does a large request, and the one after it.
 func TestLargeRequest(t *testing.T) {
 	got := make(chan int, 1)
 	c := start(t, func(_ context.Context, m *op.Message, sink op.Sink) {
@@ -264,7 +263,7 @@ func TestLargeRequest(t *testing.T) {
 	c.expect(2, op.Success)
 }
 
-// Octets that come one by one are a message nevertheless.
+// A message may arrive octet by octet.
 func TestTrickle(t *testing.T) {
 	c := start(t, succeed, server.Options{}).dial()
 	b := wiretest.AppendRequest(nil, &op.Message{ID: 5, Request: &op.Compare{Name: strings.Repeat("x", 300)}})
@@ -276,7 +275,7 @@ func TestTrickle(t *testing.T) {
 	c.expect(5, op.Success)
 }
 
-// More than MaxOutstanding do not run beside each other, and all are answered.
+// No more than MaxOutstanding operations run at once, and all are answered.
 func TestMaxOutstanding(t *testing.T) {
 	var running, most atomic.Int32
 	c := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {
@@ -300,7 +299,7 @@ func TestMaxOutstanding(t *testing.T) {
 	}
 }
 
-// A panic costs its own connection, after an answer; the log has the stack.
+// A panic is answered and ends its own connection only. The log has the stack.
 func TestPanic(t *testing.T) {
 	r := start(t, func(_ context.Context, m *op.Message, sink op.Sink) {
 		if _, ok := m.Request.(*op.Search); ok {
@@ -319,7 +318,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// So does a panic of whatever else a session is asked, and of the making of one.
+// The same holds for a panic in any other method of a session, and in its creation.
 func TestPanicAnywhere(t *testing.T) {
 	config := &tls.Config{Certificates: []tls.Certificate{certstest.New(t).Server()}}
 	for method, requests := range map[string][]op.Request{
@@ -349,7 +348,7 @@ func TestPanicAnywhere(t *testing.T) {
 	}
 }
 
-// Who forgets to answer is found out, and the client does not wait for ever.
+// An operation without an answer is detected, and the client gets one.
 func TestUnanswered(t *testing.T) {
 	r := start(t, func(context.Context, *op.Message, op.Sink) {}, server.Options{})
 	c := r.dial()
@@ -360,7 +359,7 @@ func TestUnanswered(t *testing.T) {
 	}
 }
 
-// An operation is answered once.
+// An operation is answered only once.
 func TestAnsweredTwice(t *testing.T) {
 	second := make(chan error, 1)
 	c := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {
@@ -391,7 +390,7 @@ func TestUnbind(t *testing.T) {
 	}
 }
 
-// A client that goes away ends its operations.
+// When a client goes away, its operations end.
 func TestDisconnect(t *testing.T) {
 	ended, running := make(chan error, 1), make(chan bool)
 	r := start(t, func(ctx context.Context, _ *op.Message, _ op.Sink) {
@@ -407,8 +406,7 @@ func TestDisconnect(t *testing.T) {
 	}
 }
 
-// Updates that were asked for are made, though the client does not wait for the
-// answer.
+// Pending updates are made even if the client does not wait for the answers.
 func TestUnbindFinishesUpdates(t *testing.T) {
 	release, result := make(chan bool), make(chan error, 2)
 	c := start(t, func(ctx context.Context, _ *op.Message, sink op.Sink) {
@@ -417,7 +415,7 @@ func TestUnbindFinishesUpdates(t *testing.T) {
 		sink.Done(&op.Response{})
 	}, server.Options{}).dial()
 	c.send(1, modify, modify, &op.Unbind{})
-	time.Sleep(20 * time.Millisecond) // the Unbind is read
+	time.Sleep(20 * time.Millisecond) // time for the Unbind to be read
 	for range 2 {
 		release <- true
 		if err := receive(t, result, "a modify"); err != nil {
@@ -429,7 +427,7 @@ func TestUnbindFinishesUpdates(t *testing.T) {
 	c.end()
 }
 
-// While many clients do not take their answers, each has less time for it.
+// While many clients take their answers slowly, each has less time for that.
 func TestManySlowReaders(t *testing.T) {
 	value := make([]byte, 1000)
 	r := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {

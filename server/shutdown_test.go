@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
-// Shutdown finishes what runs, takes nothing new, and says goodbye.
+// Shutdown lets running operations finish, accepts no new ones, and sends notices.
 func TestShutdown(t *testing.T) {
 	running, release := make(chan bool, 2), make(chan bool)
 	r := start(t, func(_ context.Context, m *op.Message, sink op.Sink) {
@@ -61,7 +61,7 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// What does not end by itself is cancelled when Shutdown's time is over.
+// Operations that do not end in time are cancelled.
 func TestShutdownCancels(t *testing.T) {
 	running, ended := make(chan bool), make(chan error, 1)
 	r := start(t, func(ctx context.Context, _ *op.Message, _ op.Sink) {
@@ -81,7 +81,7 @@ func TestShutdownCancels(t *testing.T) {
 	}
 }
 
-// A client that never reads does not keep Shutdown from ending.
+// A client that never reads does not delay Shutdown for ever.
 func TestShutdownStuck(t *testing.T) {
 	r := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {
 		for sink.Entry(person("cn=1", make([]byte, 1000))) == nil {
@@ -98,7 +98,7 @@ func TestShutdownStuck(t *testing.T) {
 	}
 }
 
-// A request of which only a part is there is not waited for.
+// Shutdown does not wait for the rest of a request.
 func TestShutdownMidMessage(t *testing.T) {
 	r := start(t, succeed, server.Options{})
 	c := r.dial()

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// Extensions lists the extended operations that a server with these options
-// serves itself, without its sessions.
+// Extensions returns the extended operations that a server with these options serves
+// itself, without its sessions.
 func (o *Options) Extensions() []string {
 	if o.TLS == nil {
 		return []string{control.OIDCancel}
@@ -21,8 +21,8 @@ func (o *Options) Extensions() []string {
 	return []string{control.OIDCancel, control.OIDStartTLS}
 }
 
-// startTLS begins TLS, alone on the connection like a bind. The answer is the
-// last that goes out in clear; when TLS fails, the connection ends.
+// startTLS begins TLS. Like a bind it runs alone on the connection. Its answer is the
+// last one in clear. If TLS fails, the connection ends.
 func (c *conn) startTLS(m *op.Message) error {
 	refusal := c.refuseTLS(m)
 	if refusal == nil {
@@ -43,7 +43,7 @@ func (c *conn) startTLS(m *op.Message) error {
 	return c.handshake()
 }
 
-// refuseTLS says why TLS cannot begin now (RFC 4513, 3.1.1).
+// refuseTLS returns why TLS cannot begin now (RFC 4513, 3.1.1), or nil.
 func (c *conn) refuseTLS(m *op.Message) *op.Result {
 	for _, have := range m.Controls {
 		if have.Critical {
@@ -57,8 +57,8 @@ func (c *conn) refuseTLS(m *op.Message) *op.Result {
 		return op.Errorf(op.OperationsError, "TLS is on already")
 	case c.anyWanted():
 		return op.Errorf(op.OperationsError, "other operations are outstanding")
-	// What follows the request in clear may be anybody's, and would be taken for
-	// what the client says over TLS. It is read as what it is: in clear, before.
+	// Octets in clear after the request may come from anybody, and would be taken for
+	// what the client sends over TLS. They are read as clear text, before TLS.
 	case c.unread() > 0:
 		return op.Errorf(op.OperationsError, "more was sent before StartTLS was answered")
 	}
@@ -66,7 +66,7 @@ func (c *conn) refuseTLS(m *op.Message) *op.Result {
 	return nil
 }
 
-// anyWanted reports whether a client waits for any operation.
+// anyWanted reports whether the client waits for any operation.
 func (c *conn) anyWanted() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,8 +78,8 @@ func (c *conn) anyWanted() bool {
 	return false
 }
 
-// handshake puts TLS between the connection and LDAP. Until it is there, nothing
-// can be written: a notice in clear would be taken for a part of TLS.
+// handshake performs the TLS handshake. Nothing can be written until it is complete: a
+// notice in clear would be taken for a part of TLS.
 func (c *conn) handshake() error {
 	config := c.server.options().TLS()
 	t := tls.Server(&c.nc, config)
@@ -98,9 +98,9 @@ func (c *conn) handshake() error {
 	return nil
 }
 
-// stateOf returns the state after a handshake. Where the configuration verifies
-// certificates by VerifyConnection, the one that the handshake has taken counts as
-// verified: package tls knows chains that it has built itself only.
+// stateOf returns the state after a handshake. If VerifyConnection verifies certificates,
+// one that the handshake has accepted counts as verified: package tls sets the chains
+// only if it has built them itself.
 func stateOf(t *tls.Conn, config *tls.Config) tls.ConnectionState {
 	state := t.ConnectionState()
 	if len(state.PeerCertificates) > 0 && config.VerifyConnection != nil && state.VerifiedChains == nil {
@@ -109,8 +109,8 @@ func stateOf(t *tls.Conn, config *tls.Config) tls.ConnectionState {
 	return state
 }
 
-// onOtherStack calls f from a goroutine of its own: the stack that cryptography
-// needs goes with it, where the reader's would stay as large.
+// onOtherStack calls f in a goroutine of its own. The large stack that cryptography needs
+// is freed with it, where the reader's would stay that large.
 func onOtherStack(f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- recovered(f) }()

@@ -23,7 +23,7 @@ const startTLSOID = "1.3.6.1.4.1.1466.20037"
 
 var startTLS = &op.Extended{OID: startTLSOID}
 
-// A tlsRig is a server with TLS, on an ldaps port too.
+// A tlsRig is a server with TLS, with an ldaps port too.
 type tlsRig struct {
 	*rig
 	ca     *certstest.Authority
@@ -47,12 +47,12 @@ func startSecure(t testing.TB, serve func(context.Context, *op.Message, op.Sink)
 	return r
 }
 
-// trusting is a client's configuration.
+// trusting returns a client's configuration.
 func (r *tlsRig) trusting() *tls.Config {
 	return &tls.Config{RootCAs: r.ca.Pool(), ServerName: "localhost"}
 }
 
-// dialSecure connects to ldaps, without TLS yet.
+// dialSecure connects to ldaps, without a handshake.
 func (r *tlsRig) dialSecure() *client {
 	r.t.Helper()
 	nc, err := net.Dial("tcp", r.secure.Addr().String())
@@ -99,7 +99,7 @@ func TestLDAPS(t *testing.T) {
 	c.expect(1, op.Success)
 	c.expect(2, op.OperationsError) // TLS is on
 	c.send(3, &op.Unbind{})
-	c.end() // by close_notify: else it is an unexpected EOF
+	c.end() // by close_notify: otherwise it is an unexpected EOF
 	if want := "ldaps://127.0.0.1:"; !strings.HasPrefix(r.secure.URL(), want) {
 		t.Errorf("URL %s", r.secure.URL())
 	}
@@ -127,7 +127,7 @@ func TestStartTLS(t *testing.T) {
 	c.notice(op.ProtocolError)
 }
 
-// What the client must not do is answered, and the connection goes on in clear.
+// Misuse by the client is answered, and the connection goes on in clear.
 func TestStartTLSRefused(t *testing.T) {
 	r := startSecure(t, func(ctx context.Context, m *op.Message, sink op.Sink) {
 		if _, ok := m.Request.(*op.Search); ok {
@@ -188,9 +188,8 @@ func TestStartTLSRefused(t *testing.T) {
 	})
 }
 
-// What comes in clear behind the request is answered in clear or not at all, and
-// never taken for what came over TLS: the injection of CVE-2011-0411 and its
-// kin.
+// What arrives in clear after the request is answered in clear or not at all, and never
+// taken for TLS data: the injection of CVE-2011-0411 and similar ones.
 func TestStartTLSInjection(t *testing.T) {
 	served := make(chan *op.Message, 8)
 	r := startSecure(t, func(_ context.Context, m *op.Message, sink op.Sink) {
@@ -232,7 +231,7 @@ func TestStartTLSInjection(t *testing.T) {
 	})
 }
 
-// A handshake that fails ends the connection, with nothing in clear but alerts.
+// A failed handshake ends the connection, with nothing in clear except alerts.
 func TestHandshakeFails(t *testing.T) {
 	r := startSecure(t, succeed, server.Options{HandshakeTimeout: 200 * time.Millisecond},
 		func(c *tls.Config, _ *certstest.Authority) { c.MinVersion = tls.VersionTLS13 })
@@ -270,7 +269,7 @@ func TestHandshakeFails(t *testing.T) {
 			})
 		}
 	}
-	// A look whether the port is open is nothing to log.
+	// A mere check whether the port is open is not logged.
 	before := r.log.String()
 	r.dialSecure().Close()
 	r.Shutdown(t.Context()) // waits for it
@@ -279,7 +278,7 @@ func TestHandshakeFails(t *testing.T) {
 	}
 }
 
-// A client certificate is asked for, checked, and known to the session.
+// A client certificate is requested, verified, and passed to the session.
 func TestClientCertificate(t *testing.T) {
 	r := startSecure(t, succeed, server.Options{}, func(c *tls.Config, ca *certstest.Authority) {
 		c.ClientAuth = tls.RequireAnyClientCert
@@ -317,7 +316,7 @@ func TestClientCertificate(t *testing.T) {
 	}
 }
 
-// go-ldap does it as clients do.
+// go-ldap uses StartTLS as clients do.
 func TestGoLDAPStartTLS(t *testing.T) {
 	rec := &recorder{messages: make(chan *op.Message, 1)}
 	r := startSecure(t, rec.serve, server.Options{})
@@ -339,8 +338,8 @@ func TestGoLDAPStartTLS(t *testing.T) {
 	}
 }
 
-// A large result and a large request go over TLS as they do without, and a client
-// that does not read stops the search.
+// A large result and a large request work over TLS as they do without, and a client that
+// does not read stops the search.
 func TestTLSStream(t *testing.T) {
 	const n = 5000
 	r := startSecure(t, func(_ context.Context, m *op.Message, sink op.Sink) {
@@ -366,7 +365,7 @@ func TestTLSStream(t *testing.T) {
 	eventually(t, "the log", func() bool { return strings.Contains(r.log.String(), "does not take its answers") })
 }
 
-// Shutdown says goodbye over TLS, and ends handshakes.
+// Shutdown sends notices over TLS, and ends handshakes.
 func TestShutdownTLS(t *testing.T) {
 	r := startSecure(t, succeed, server.Options{})
 	idle := r.dialTLS()

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
-// What comes and goes is counted, and what is under way can be read.
+// Traffic is counted, and the current load can be read.
 func TestTraffic(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	hold := make(chan bool)

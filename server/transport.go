@@ -5,13 +5,12 @@ import (
 	"sync/atomic"
 )
 
-// A transport is what all octets of a connection go through, with TLS or
-// without. What is written is counted here, and not where it is encrypted, since
-// TLS writes messages of its own too.
+// A transport passes all octets of a connection, with TLS or without. Writes are counted
+// here and not before encryption, because TLS sends messages of its own too.
 type transport struct {
 	net.Conn
-	ahead  []byte        // read before TLS began, and part of it
-	writes atomic.Uint64 // begun and ended, so odd during one
+	ahead  []byte        // read before TLS began, and belongs to it
+	writes atomic.Uint64 // begun and ended writes, so it is odd during a write
 }
 
 func (t *transport) Read(b []byte) (int, error) {

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// tickEvery is how long a reader may stay in one operation, and an entry in the
-// buffer; either may last up to two of it.
+// tickEvery is how long a reader may run one operation, and an entry may stay in the
+// buffer. Either may take up to twice as long.
 const tickEvery = 10 * time.Millisecond
 
-// ticks calls conn.tick soon after conn.arm. One timer serves all connections:
-// with one each, 16 busy ones spent about 1 us of every request on waking threads.
+// ticks calls conn.tick soon after conn.arm. One timer serves all connections. With one
+// timer each, 16 busy connections spent about 1 us of every request on waking threads.
 type ticks struct {
 	mu    sync.Mutex
 	timer *time.Timer
 	armed []*conn
-	spare []*conn // the room of an earlier armed
+	spare []*conn // memory of an earlier armed
 }
 
 func (t *ticks) add(c *conn) {
@@ -52,8 +52,8 @@ func (c *conn) arm() {
 	}
 }
 
-// tick starts a new reader if the one there is takes long, and has written what
-// lies in the buffer. It does not wait, since others are waiting for theirs.
+// tick starts a new reader if the present one takes long, and has the buffered output
+// written. It does not wait, because other connections wait for their ticks.
 func (c *conn) tick() {
 	c.armed.Store(false)
 	c.mu.Lock()

@@ -11,8 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A judge that nobody has made one of somebody refuses everything: to be above rules
-// has to be said.
+// A zero judge refuses everything: being above rules must be set explicitly.
 func TestZeroJudgeRefuses(t *testing.T) {
 	ctx, sch := t.Context(), schema.Core()
 	cn := sch.Attribute("cn")

@@ -31,7 +31,7 @@ func TestToResult(t *testing.T) {
 		{table.ErrCorrupt, op.Other},
 		{context.DeadlineExceeded, op.TimeLimitExceeded},
 		{context.Canceled, op.Canceled},
-		// A store that gave up at its own deadline is not the client's limit.
+		// The store's own deadline is not the client's limit.
 		{fmt.Errorf("%w: %w", table.ErrUnavailable, context.DeadlineExceeded), op.Unavailable},
 		{errors.New("disk on fire at /secret/path"), op.Other},
 	} {
@@ -44,7 +44,7 @@ func TestToResult(t *testing.T) {
 	}
 }
 
-// Every problem has a code, and a missing entry tells its ancestor.
+// Every problem has a code, and the error for a missing entry names its nearest superior.
 func TestEveryProblemHasACode(t *testing.T) {
 	for p := partition.NoSuchEntry; p <= partition.Unwilling; p++ {
 		if _, ok := problemCodes[p]; !ok {

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// What a request was lent is lent to the next one of somebody else: it has nothing of
-// the one before.
+// Requests are reused. A reused one must keep nothing of the last, which may be somebody
+// else's.
 func TestEndKeepsNothing(t *testing.T) {
 	req := New(&Server{Log: slog.New(slog.DiscardHandler)})
 	kept := map[string]bool{"Server": true, "Response": true, "Seen": true}

@@ -2,7 +2,7 @@ package results
 
 import "testing"
 
-// A cookie that was not made here is refused, whatever is in it.
+// A cookie that was not made here is refused, whatever it contains.
 func FuzzCookie(f *testing.F) {
 	p := &Page{key: testKey}
 	good := p.write(1<<40, 7, 0, []byte("position"))
