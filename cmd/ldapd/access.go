@@ -99,7 +99,7 @@ and what is gone (-).`,
 	return c
 }
 
-// read reads a file of the user's; "-" is standard input.
+// read reads a file named by the user; "-" is standard input.
 func (m *Main) read(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(m.Stdin)
@@ -107,7 +107,7 @@ func (m *Main) read(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// nothing are the arguments of a job that takes none.
+// nothing is the arguments of a job that takes none.
 type nothing struct{}
 
 type accessApplyArgs struct {
@@ -186,7 +186,7 @@ func ruleTexts(rules []acl.Placed) (texts []string) {
 	return texts
 }
 
-// printDifference prints the lines that are gone and those that are new.
+// printDifference prints the removed lines and the new ones.
 func printDifference(w *work, before, after []string) error {
 	for _, s := range before {
 		if !slices.Contains(after, s) {

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// accessExplainArgs are what the command has besides the configuration.
+// accessExplainArgs are the arguments beside the configuration.
 type accessExplainArgs struct {
 	As, To, Attribute, Value, Right string
 	From, Mechanism                 string
@@ -51,7 +51,7 @@ func (m *Main) accessExplainCommand() *cobra.Command {
 	return c
 }
 
-// connectionFlags adds the flags that say who asks, and how.
+// connectionFlags adds the flags for the requester and their connection.
 func (a *accessExplainArgs) connectionFlags(f *pflag.FlagSet) {
 	f.StringVar(&a.As, "as", "", "`DN` of who asks; the anonymous if there is none")
 	f.StringVar(&a.From, "from", "", "`ADDRESS` of the client")
@@ -60,14 +60,14 @@ func (a *accessExplainArgs) connectionFlags(f *pflag.FlagSet) {
 	f.BoolVar(&a.Local, "local", false, "over ldapi")
 }
 
-// accessQuestion is the arguments, parsed.
+// accessQuestion holds the parsed arguments.
 type accessQuestion struct {
 	who, about dn.DN
 	rights     acl.Rights
 	connection acl.Connection
 }
 
-// connected parses who asks, and how.
+// connected parses the requester and their connection.
 func (a *accessExplainArgs) connected() (q accessQuestion, err error) {
 	if q.who, err = parseName("--as", a.As); err != nil {
 		return q, err

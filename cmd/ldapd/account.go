@@ -31,7 +31,7 @@ docs/accounts.md.`,
 	return c
 }
 
-// accountActions are the commands that need no more than a name.
+// accountActions are the commands that need only a name.
 var accountActions = []struct {
 	verb, short string
 	use         purpose

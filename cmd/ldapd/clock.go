@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// clock is the wall clock, unless a test wants a wrong one.
+// clock returns the wall clock, unless a test wants a wrong one.
 func clock(c *config.Config) func() time.Time {
 	if c.Test.Clock == 0 {
 		return time.Now
@@ -34,8 +34,8 @@ func isAccepted(c *cobra.Command) bool {
 	return err == nil && yes
 }
 
-// readGuard reads what the folder of an embedded store knows of the clock. There is
-// no guard for what only reads, nor on HBase, whose own clocks are asked there.
+// readGuard reads what the folder of an embedded store knows of the clock. It returns no
+// guard for commands that only read, nor on HBase, which has clocks of its own.
 func readGuard(c *config.Config, log *slog.Logger, use purpose) (*wallclock.Guard, error) {
 	if c.Test != (config.Test{}) {
 		log.Warn("options for tests are in force", "in-flight", c.Test.InFlight, "clock", c.Test.Clock)
@@ -45,7 +45,7 @@ func readGuard(c *config.Config, log *slog.Logger, use purpose) (*wallclock.Guar
 	}
 	o := wallclock.Options{Folder: c.Store, Now: clock(c), Log: log}
 	if c.Test.Clock != 0 {
-		o.Synchronized = func() bool { return false } // the system's clock is
+		o.Synchronized = func() bool { return false } // only the system's clock is
 	}
 	g, err := wallclock.Read(o)
 	if err == nil && c.AcceptClock {

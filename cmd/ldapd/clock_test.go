@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Every command that may change a store can be told to accept the clock, and no other.
+// Every command that may change a store has the flag to accept the clock. No other has
+// it.
 func TestAcceptClock(t *testing.T) {
 	reads := []string{"check", "cluster", "diff", "explain", "export", "log", "list", "show", "profile", "policy"}
 	var visit func(c *cobra.Command)

@@ -19,20 +19,20 @@ const (
 	exitUsage   = 2
 )
 
-// Main is the program, with what a process has around it.
+// Main is the program, with the streams and the environment of its process.
 type Main struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	Env            []string // as os.Environ
+	Env            []string // as from os.Environ
 
-	working bool // a command's work has begun: errors are no longer its usage
+	working bool // a command's work has begun: errors are no longer about its usage
 	level   slog.LevelVar
-	// again reads the configuration of the running command once more.
+	// again reads the configuration of the running command again.
 	again func() (*config.Config, error)
 }
 
-// Run runs a command line and returns the exit status. The end of ctx ends the
-// command in order.
+// Run runs a command line and returns the exit status. When ctx ends, the command ends in
+// an orderly way.
 func (m *Main) Run(ctx context.Context, args []string) int {
 	m.working = false
 	root := m.root()
@@ -53,8 +53,8 @@ func (m *Main) Run(ctx context.Context, args []string) int {
 	return exitFailure
 }
 
-// root has all commands. A new one is a method ...Command in a file of its own
-// and a line here.
+// root returns the command with all others below it. A new one is a method ...Command in
+// a file of its own and a line here.
 func (m *Main) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "ldapd",
@@ -94,8 +94,8 @@ func (m *Main) root() *cobra.Command {
 	return root
 }
 
-// command makes a command whose work is fn. Flags for the keys of the
-// configuration that it uses are added, and fn gets the configuration in force.
+// command makes a command that runs fn. It adds flags for the keys of the configuration
+// that the command uses, and passes the configuration in force to fn.
 func (m *Main) command(c *cobra.Command, keys []string, fn func(context.Context, *config.Config, []string) error) *cobra.Command {
 	for _, k := range config.Keys {
 		if !uses(keys, k.Name) {
@@ -136,7 +136,7 @@ func uses(keys []string, name string) bool {
 	return false
 }
 
-// load reads the configuration: the file, the environment and the flags given.
+// load reads the configuration from the file, the environment and the flags.
 func (m *Main) load(c *cobra.Command) (*config.Config, error) {
 	given := map[string][]string{}
 	for _, k := range config.Keys {

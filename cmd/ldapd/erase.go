@@ -73,7 +73,7 @@ func (m *Main) readValue() (string, error) {
 	return "", err
 }
 
-// confirmErasure says what would be erased, and asks.
+// confirmErasure prints what would be erased, and asks for confirmation.
 func (m *Main) confirmErasure(ctx context.Context, c *config.Config, a eraseArgs) error {
 	in, ok := m.Stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
@@ -122,7 +122,7 @@ func erase(ctx context.Context, w *work, a eraseArgs) error {
 	return err
 }
 
-// tellErased says what was done, or would be.
+// tellErased prints what was erased, or would be.
 func tellErased(w io.Writer, done *maintain.Erased, dry bool) error {
 	would := "erased"
 	if dry {

@@ -15,13 +15,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/past"
 )
 
-// exportArgs are what the command has besides the configuration.
+// exportArgs are the arguments beside the configuration.
 type exportArgs struct {
 	Base, Filter, At string
 	NoSchema         bool
 	NoConfig         bool
 	Continue         bool
-	Summary          bool // is wanted on standard error
+	Summary          bool // print one on standard error
 }
 
 var exportJob = job[exportArgs]{"export", export}
@@ -53,7 +53,7 @@ damaged store. What is lost is named on standard error, and the exit status is 1
 		if output == "" {
 			sayReadable(m.Stdout, m.Stderr)
 		}
-		var lost error // with --continue: the file is kept all the same
+		var lost error // with --continue: the file is kept nevertheless
 		err := m.output(output, func(w io.Writer) error {
 			around := m.around()
 			around.Stdout = w
@@ -75,7 +75,7 @@ damaged store. What is lost is named on standard error, and the exit status is 1
 	return c
 }
 
-// pointInTimeHelp says what people may write for a moment.
+// pointInTimeHelp describes the forms of a point in time.
 const pointInTimeHelp = "a time as 2026-01-31T12:00:00Z, a revision, or the name of a checkpoint"
 
 // output has fn write to a file, or to standard output.

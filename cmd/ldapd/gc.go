@@ -40,7 +40,7 @@ the end.`,
 	return c
 }
 
-// gcArgs are what the command has besides the configuration, and retention.
+// gcArgs are the arguments beside the configuration, and the retention.
 type gcArgs struct {
 	Retention time.Duration
 	All, Dry  bool

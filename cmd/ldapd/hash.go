@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/hasher"
 )
 
-// hashCommand is what a server starts for itself.
+// hashCommand returns the command that a server starts itself.
 func (m *Main) hashCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "hash",
@@ -24,8 +24,8 @@ func (m *Main) hashCommand() *cobra.Command {
 	}
 }
 
-// hashes has slow password hashes made by another process of this program, which
-// gets nothing of the environment.
+// hashes returns slow password hashing in another process of this program. That does not
+// inherit the environment.
 func (m *Main) hashes(log *slog.Logger) *hasher.Process {
 	return hasher.New(func() *exec.Cmd {
 		path, err := hasher.Self()

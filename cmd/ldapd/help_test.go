@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// What `ldapd help` says of every command is in testdata/help.golden, to be read as a
+// testdata/help.golden has the output of `ldapd help` for every command, to be read as a
 // whole.
 func TestHelp(t *testing.T) {
 	var b bytes.Buffer

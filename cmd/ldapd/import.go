@@ -17,7 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldif"
 )
 
-// importArgs are what the command has besides the configuration.
+// importArgs are the arguments beside the configuration.
 type importArgs struct {
 	Files, Suffixes     []string
 	Size                int64 // of all files
@@ -26,7 +26,7 @@ type importArgs struct {
 	Rejects             string
 }
 
-// importRemote is where records are sent to instead.
+// importRemote is the server to import to instead of a store.
 type importRemote struct {
 	url, bind, passwordFile string
 	startTLS                bool
@@ -144,7 +144,7 @@ func sendFiles(ctx context.Context, w *around, f importRemote, a importArgs) err
 	return err
 }
 
-// maxReports bounds the bad records that are told of one by one.
+// maxReports bounds the bad records that are reported one by one.
 const maxReports = 100
 
 func (a *around) reportBad() func(*ldif.Error) {
@@ -164,12 +164,12 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// bulkMemory is what a command that goes through a whole store may take beside
-// what the store does.
+// bulkMemory is the memory for a command that reads a whole store, beside the store's
+// own.
 const bulkMemory = 640 << 20
 
-// lowMemory makes the process live in bounded memory: entries are read once, so
-// keeping them is no use. The function that it returns ends that.
+// lowMemory bounds the memory of the process. Caching is useless here, because entries
+// are read once. The function that it returns restores the limit.
 func lowMemory(c *config.Config) func() {
 	if c.Cache == 0 {
 		c.Cache = 32 << 20

@@ -19,38 +19,38 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A job is what a command does with an open directory. It runs in the command's
-// own process or, while a server has the folder, in the server's (package
-// handoff), so it knows nothing but what it is given: its arguments are data,
-// and what the process has is in the work.
+// A job is the work of a command on an open directory. It runs in the command's own
+// process or, while a server holds the folder, in the server's (package handoff). It
+// therefore uses nothing but its parameters: its arguments are data, and the work has
+// what belongs to the process.
 type job[A any] struct {
 	name string
 	do   func(ctx context.Context, w *work, args A) error
 }
 
-// work is what a job has.
+// work is what a job works with.
 type work struct {
 	*partition.Partition
 	around
 	signer string // DN of the administrator of the process that does the work
 }
 
-// by returns who is answerable for a change, in the journal and in modifiersName.
+// by returns the author of a change, for the journal and modifiersName.
 func (w *work) by(request string) partition.By {
 	return partition.By{Name: w.signer, Request: request}
 }
 
-// around is what is around a command. The files of open and create are the
-// user's, where a job runs elsewhere too.
+// around is the environment of a command. Open and create work on the user's files, even
+// if the job runs in another process.
 type around struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	terminal       bool // Stderr is one
-	elsewhere      bool // the process is a server's
+	terminal       bool // Stderr is a terminal
+	elsewhere      bool // the job runs in a server's process
 	open, create   func(name string) (*os.File, error)
 }
 
-// jobs are all that a server does for tools.
+// jobs are all jobs that a server does for tools.
 var jobs = byName(
 	importJob, exportJob, checkJob, reindexJob, explainJob, uniqueJob, clusterJob, gcJob,
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
@@ -59,7 +59,7 @@ var jobs = byName(
 	logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob,
 )
 
-// anyJob is a job whatever its arguments are.
+// anyJob is a job with any type of arguments.
 type anyJob interface {
 	called() string
 	decode(ctx context.Context, w *work, args json.RawMessage) error
@@ -87,8 +87,8 @@ func (m *Main) around() around {
 	return around{Stdin: m.Stdin, Stdout: m.Stdout, Stderr: m.Stderr, terminal: isTerminal(m.Stderr)}
 }
 
-// on does the job on the directory in the store: here, or in the server that has
-// the store's folder.
+// on does the job on the directory in the store: in this process, or in the server that
+// holds the store's folder.
 func (j job[A]) on(ctx context.Context, m *Main, c *config.Config, use purpose, a around, args A) error {
 	if _, err := storeThere(c, use); err != nil {
 		return err
@@ -109,11 +109,11 @@ func (j job[A]) on(ctx context.Context, m *Main, c *config.Config, use purpose, 
 	}
 }
 
-// patience is how long a store may be locked by who cannot be asked: a server
-// that is about to be, or another tool.
+// patience is how long on waits for a store that is locked by a process that cannot be
+// asked: a server that is starting, or another tool.
 const patience = 5 * time.Second
 
-// ask lets the server do it that has the folder.
+// ask has the server that holds the folder do the job.
 func (j job[A]) ask(ctx context.Context, c *config.Config, a around, args A, locked error) error {
 	err := handoff.Ask(ctx, c.Store, handoff.Request{
 		Work: j.name, Args: args, Terminal: a.terminal,
@@ -130,8 +130,8 @@ func (j job[A]) ask(ctx context.Context, c *config.Config, a around, args A, loc
 	return err
 }
 
-// serveTools does the jobs of tools that find the folder locked; stop ends that.
-// A shared store is open to them without.
+// serveTools does the jobs of tools that find the folder locked, until stop is called. A
+// shared store needs none of this, because tools can open it.
 func (m *Main) serveTools(c *config.Config, p *partition.Partition, signer func() string, log *slog.Logger) (stop func()) {
 	if strings.HasPrefix(c.Store, "hbase:") {
 		return func() {}
@@ -146,7 +146,7 @@ func (m *Main) serveTools(c *config.Config, p *partition.Partition, signer func(
 	})
 }
 
-// doFor does what a tool asked for.
+// doFor does the job that a tool asks for.
 func doFor(ctx context.Context, p *partition.Partition, signer string, call *handoff.Call) error {
 	j := jobs[call.Work]
 	if j == nil {
@@ -163,8 +163,7 @@ func doFor(ctx context.Context, p *partition.Partition, signer string, call *han
 	return err
 }
 
-// A lateInput is the tool's standard input, which is not touched before somebody
-// reads it.
+// A lateInput is the tool's standard input. It is opened at the first read.
 type lateInput struct {
 	open func(string) (*os.File, error)
 	in   io.Reader
@@ -181,7 +180,7 @@ func (l *lateInput) Read(p []byte) (int, error) {
 	return l.in.Read(p)
 }
 
-// progress shows what a long job does on standard error.
+// progress returns the display of a long job's progress on standard error.
 func (a *around) progress(verb string) *bulk.Progress {
 	return bulk.NewProgress(a.Stderr, a.terminal, verb)
 }

@@ -13,18 +13,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
-// A listeners is what clients connect to, before there is a directory behind it.
+// A listeners is the set of sockets that clients connect to. It is opened before the
+// directory.
 type listeners struct {
 	listeners []*server.Listener
 	options   server.Options
-	files     *certs.Store // of TLS; nil without it
-	stop      func()       // what runs beside
+	files     *certs.Store // TLS certificates; nil without TLS
+	stop      func()       // ends background work
 }
 
-// lookAtFiles is how soon a changed certificate is noticed.
+// lookAtFiles is how often the certificate files are checked for changes.
 const lookAtFiles = 5 * time.Second
 
-// openFront reads the TLS files and listens. Errors are the configuration's.
+// openFront reads the TLS files and listens. Its errors are errors of the configuration.
 func openFront(c *config.Config, log *slog.Logger) (*listeners, error) {
 	f := &listeners{options: serverOptions(c, log), stop: func() {}}
 	if c.TLS.Certificate != "" {
@@ -44,7 +45,7 @@ func openFront(c *config.Config, log *slog.Logger) (*listeners, error) {
 
 func (f *listeners) close() {
 	for _, l := range f.listeners {
-		l.Close() // again, if all was well
+		l.Close() // a second time after normal serving
 	}
 	f.stop()
 }
@@ -63,7 +64,7 @@ func (f *listeners) listen(c *config.Config) error {
 	return nil
 }
 
-// urls are the addresses in use, also where a port was left to the system.
+// urls returns the addresses in use, with ports that the system has chosen.
 func (f *listeners) urls() []string {
 	var urls []string
 	for _, l := range f.listeners {
@@ -105,8 +106,7 @@ func serverOptions(c *config.Config, log *slog.Logger) server.Options {
 	}
 }
 
-// orNever lets zero be what the server takes for never; its own zero is the
-// default.
+// orNever maps zero to the server's value for never. The server's zero is its default.
 func orNever[T int | time.Duration](v, never T) T {
 	if v == 0 {
 		return never
@@ -114,7 +114,7 @@ func orNever[T int | time.Duration](v, never T) T {
 	return v
 }
 
-// beside runs fn in the background; stop ends it and waits for that.
+// beside runs fn in the background. Stop ends it and waits for that.
 func beside(fn func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

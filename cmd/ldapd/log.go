@@ -14,8 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// The commands about the past: log, diff and restore. Package history does their
-// work.
+// The commands about the past are log, diff and restore. Package history does their work.
 
 func (m *Main) logCommand() *cobra.Command {
 	var a logArgs
@@ -64,19 +63,19 @@ func printLog(ctx context.Context, w *work, a logArgs) error {
 	if a.Since == "" {
 		a.Since = since.String()
 	}
-	if a.Since != table.Revision(0).String() { // else all is kept
+	if a.Since != table.Revision(0).String() { // otherwise everything is kept
 		s, err := stateAt(ctx, w, "--since", a.Since)
 		if err != nil {
 			return err
 		}
-		defer s.Close() // what comes after it is kept until the end
+		defer s.Close() // keeps what comes after it until the end
 		o.Since = s.Revision()
 	}
 	_, err = history.Log(ctx, w.Partition, w.Stdout, o)
 	return err
 }
 
-// parseName reads a name that a user gave.
+// parseName parses a name from the command line.
 func parseName(where, text string) (dn.DN, error) {
 	name, err := dn.Parse(text)
 	if err != nil {
@@ -85,7 +84,7 @@ func parseName(where, text string) (dn.DN, error) {
 	return name, nil
 }
 
-// stateAt returns the state of a moment that a user named.
+// stateAt returns the state at a point in time from the command line.
 func stateAt(ctx context.Context, w *work, flag, when string) (*partition.Snapshot, error) {
 	m, err := past.ParsePointInTime(when)
 	if err != nil {

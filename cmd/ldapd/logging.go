@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 )
 
-// logger writes one line an event to standard error.
+// logger returns a logger that writes one line for each event to standard error.
 func (m *Main) logger(c *config.Config) *slog.Logger {
 	m.setLevel(c)
 	o := &slog.HandlerOptions{Level: &m.level}
@@ -22,7 +22,8 @@ func (m *Main) logger(c *config.Config) *slog.Logger {
 	return slog.New(slog.NewTextHandler(m.Stderr, o))
 }
 
-// withUnit prints durations as "1.5s": the JSON handler has bare nanoseconds.
+// withUnit prints durations as "1.5s": the JSON handler prints nanoseconds without a
+// unit.
 func withUnit(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.Duration().String())
@@ -30,14 +31,14 @@ func withUnit(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// setLevel sets the level of all loggers there are.
+// setLevel sets the level of all existing loggers.
 func (m *Main) setLevel(c *config.Config) {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // checked by package config
 	m.level.Set(level)
 }
 
-// accessLog opens the access log, nil if there is none. Close it after serving.
+// accessLog opens the access log. Log is nil if there is none. Close it after serving.
 func (m *Main) accessLog(c *config.Config) (log *slog.Logger, closer io.Closer, err error) {
 	var w io.WriteCloser = nopCloser{m.Stderr}
 	switch c.Access.File {
@@ -45,7 +46,7 @@ func (m *Main) accessLog(c *config.Config) (log *slog.Logger, closer io.Closer, 
 		return nil, w, nil
 	case "-":
 	default:
-		// Opened here only to learn now that it cannot be.
+		// This only checks at once whether the file can be opened.
 		f, err := os.OpenFile(c.Access.File, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
 			return nil, nil, &config.Error{Where: c.Origin("log.access"), Text: fmt.Sprintf("log.access: %v", err)}
@@ -61,7 +62,7 @@ func (m *Main) accessLog(c *config.Config) (log *slog.Logger, closer io.Closer, 
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{ReplaceAttr: accessAttr})), w, nil
 }
 
-// accessAttr names what a line is about "op" and leaves its level out.
+// accessAttr renames the message to "op" and omits the level.
 func accessAttr(groups []string, a slog.Attr) slog.Attr {
 	switch {
 	case len(groups) > 0:

@@ -11,9 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 )
 
-// tuneMemory lets garbage grow to twice what lives, since collecting it
-// more often was a tenth of what an operation cost, but to no more than a GiB
-// beside a full cache of entries. GOGC and GOMEMLIMIT have the last word.
+// tuneMemory lets the heap grow by twice the live memory, because collecting more often
+// was a tenth of the cost of an operation. It bounds the heap to a GiB beside a full
+// cache of entries. GOGC and GOMEMLIMIT take precedence.
 func (m *Main) tuneMemory(c *config.Config) {
 	set := func(name string) bool {
 		return slices.ContainsFunc(m.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
@@ -27,17 +27,16 @@ func (m *Main) tuneMemory(c *config.Config) {
 	}
 }
 
-// When memory is given back: when less than calm octets were allocated in a while,
-// and more than busy since it was given back last.
+// Memory is returned when less than calm octets were allocated in a while, and more than
+// busy since the last return.
 const (
 	while = 5 * time.Second
 	calm  = 8 << 20
 	busy  = 64 << 20
 )
 
-// giveBack returns to the operating system what a time of much work has left behind
-// once it is over, such as ten thousand handshakes: the collector would keep it for
-// the next one.
+// giveBack returns memory to the operating system after a time of much work, such as ten
+// thousand handshakes. The collector itself would keep it for the next such time.
 func giveBack(ctx context.Context) {
 	t := time.NewTicker(while)
 	defer t.Stop()
@@ -57,7 +56,7 @@ func giveBack(ctx context.Context) {
 	}
 }
 
-// allocated counts all octets that were ever allocated.
+// allocated returns the number of octets ever allocated.
 func allocated() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)

@@ -15,20 +15,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
-// hangups returns a channel of SIGHUPs, which no longer end the process until stop is
-// called.
+// hangups returns a channel of SIGHUPs. Until stop is called they do not end the process.
 func hangups() (c <-chan os.Signal, stop func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP)
 	return signals, func() { signal.Stop(signals) }
 }
 
-// A reloader reads the configuration again while the server runs: the keys with
+// A reloader reloads the configuration while the server runs: the keys with
 // [config.Key.Reload], the TLS files, and the access log's file.
 type reloader struct {
 	m         *Main
-	started   *config.Config // what the server was started with
-	current   *config.Config // with what was read again
+	started   *config.Config // as the server was started
+	current   *config.Config // as last reloaded
 	log       *slog.Logger
 	files     *certs.Store // nil without TLS
 	access    io.Closer
@@ -49,10 +48,9 @@ func (r *reloader) serve(ctx context.Context, hangups <-chan os.Signal) {
 	}
 }
 
-// reload takes the configuration as it is now. A wrong one is logged and changes
-// nothing.
+// reload loads the configuration again. An invalid one is logged and changes nothing.
 func (r *reloader) reload() {
-	r.access.Close() // the next line opens the file again, by its name
+	r.access.Close() // the next line reopens the file by its name
 	if r.files != nil {
 		r.files.Reload()
 	}

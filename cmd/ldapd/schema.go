@@ -115,7 +115,7 @@ var schemaKinds = []string{
 	"ldapSyntaxes", "matchingRules", "attributeTypes", "objectClasses", "dITContentRules", "nameForms", "dITStructureRules",
 }
 
-// kindsOf returns the kind that was asked for, or all.
+// kindsOf returns the requested kind, or all.
 func kindsOf(args []string) ([]string, error) {
 	if len(args) == 0 {
 		return schemaKinds, nil
@@ -137,7 +137,7 @@ func definitionsIn(s *schema.Schema, kinds []string) (ds []schema.Definition) {
 	return ds
 }
 
-// named finds the definitions that have a name or OID: "cn", "objectClasses:cn".
+// named returns the definitions with a name or OID: "cn", "objectClasses:cn".
 func named(s *schema.Schema, arg string) ([]schema.Definition, error) {
 	kinds, name := schemaKinds, arg
 	if kind, rest, given := strings.Cut(arg, ":"); given {

@@ -24,7 +24,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
-			e.Setenv("LONG", strings.Repeat("long", 30)) // longer than the path of a Unix socket
+			e.Setenv("LONG", strings.Repeat("long", 30)) // longer than the path of a Unix socket may be
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ldap": ldapCommand, "waitfor": waitForCommand, "waitbind": waitBindCommand, "hangup": hangupCommand, "status": statusCommand, "freeport": freePortCommand},
@@ -49,7 +49,7 @@ func statusCommand(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// freePortCommand puts a port that nobody listens on into a variable.
+// freePortCommand sets a variable to a port that nothing listens on.
 func freePortCommand(ts *testscript.TestScript, neg bool, args []string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ts.Check(err)
@@ -81,15 +81,15 @@ func waitBindCommand(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("%s cannot bind with this password", args[1])
 }
 
-// hangupCommand sends SIGHUP to what runs in the background, which kill does not know.
+// hangupCommand sends SIGHUP to background commands. The command kill cannot.
 func hangupCommand(ts *testscript.TestScript, neg bool, args []string) {
 	for _, c := range ts.BackgroundCmds() {
 		ts.Check(c.Process.Signal(syscall.SIGHUP))
 	}
 }
 
-// ldapCommand is a client: ldap SOCKET DN PASSWORD add|search|... ARGS. With !
-// the operation must fail.
+// ldapCommand is a client: ldap SOCKET DN PASSWORD add|search|... ARGS. With ! the
+// operation must fail.
 func ldapCommand(ts *testscript.TestScript, neg bool, args []string) {
 	out, err := ldapDo("ldapi://"+ts.MkAbs(args[0]), args[1], args[2], args[3], args[4:])
 	fmt.Fprint(ts.Stdout(), out)

@@ -64,7 +64,7 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) (err er
 	if err != nil {
 		return err
 	}
-	// What is left to do at the end is not ended by what ended the serving.
+	// The final work goes on after ctx has ended the serving.
 	last := context.WithoutCancel(ctx)
 	defer func() { err = errors.Join(err, p.Close(last)) }()
 	if err := configure.AddSuffixes(ctx, p.Partition, c.Suffix); err != nil {
@@ -103,8 +103,8 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) (err er
 	return m.run(ctx, c, f, r, hangups)
 }
 
-// warm fills the cache beside the serving; stop ends that. A shared store is
-// left in peace: what it holds may be far more than a cache.
+// warm fills the cache in the background, until stop is called. It does not do so on a
+// shared store, which may be far larger than the cache.
 func (m *Main) warm(c *config.Config, p *partition.Partition, log *slog.Logger) (stop func()) {
 	if strings.HasPrefix(c.Store, "hbase:") {
 		return func() {}
@@ -153,8 +153,8 @@ func (m *Main) run(ctx context.Context, c *config.Config, f *listeners, r *reloa
 	return err
 }
 
-// handler lets package server have its sessions from package directory, which
-// does not know of connections.
+// handler makes sessions of package directory for package server. Package directory does
+// not know connections.
 type handler struct{ *directory.Directory }
 
 func (h handler) NewSession(c *server.ConnInfo) server.Session { return h.Directory.NewSession(c) }
@@ -186,7 +186,7 @@ var clearPasswords = map[string]directory.ClearPasswords{
 	"true":   directory.ClearFromNowhere,
 }
 
-// bearer reads the keys of who makes tokens, if anybody does.
+// bearer reads the keys of the token issuer, if one is configured.
 func bearer(c *config.Config, log *slog.Logger) (*auth.Bearer, error) {
 	if c.SASL.Issuer == nil {
 		return nil, nil

@@ -17,16 +17,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// A watch is what of a serving process can be seen from outside.
+// A watch is what others can see of a serving process.
 type watch struct {
 	metrics *monitor.Metrics
 	health  *status.Health
-	server  *status.Server // nil: none was asked for
+	server  *status.Server // nil: not configured
 	part    *partition.Partition
 	log     *slog.Logger
 }
 
-// openWatch opens the status listener, before there is a store: /ready says so.
+// openWatch opens the status listener. There is no store yet, and /ready reports that.
 func openWatch(c *config.Config, log *slog.Logger) (*watch, error) {
 	w := &watch{metrics: monitor.New(version()), health: status.NewHealth(), log: log}
 	if c.Status == "" {
@@ -46,7 +46,7 @@ func (w *watch) close() {
 	}
 }
 
-// url names the status listener, if there is one.
+// url returns the URL of the status listener, or "".
 func (w *watch) url() string {
 	if w.server == nil {
 		return ""
@@ -54,7 +54,7 @@ func (w *watch) url() string {
 	return w.server.URL()
 }
 
-// serve has what a store and its directory are like shown.
+// serve reports the state of a store and its directory from now on.
 func (w *watch) serve(ctx context.Context, p *directoryStore, passwords *auth.Passwords, files *certs.Store) {
 	w.part = p.Partition
 	s := &status.Sources{Partition: p.Partition, Store: p.store, Passwords: passwords}
@@ -72,7 +72,7 @@ func (w *watch) serve(ctx context.Context, p *directoryStore, passwords *auth.Pa
 	}
 }
 
-// stop has /ready say that the server stops.
+// stop has /ready report that the server is stopping.
 func (w *watch) stop(ctx context.Context) {
 	w.health.Stop()
 	if w.server != nil && w.part != nil {
@@ -82,7 +82,7 @@ func (w *watch) stop(ctx context.Context) {
 	}
 }
 
-// targets are the status servers of all servers of the store.
+// targets returns the status servers of all servers of the store.
 func (w *watch) targets(ctx context.Context) (hosts []string, err error) {
 	hosts = []string{}
 	if w.part == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// openStore opens what the key store names: a folder, with a cache of so many
+// openStore opens the store that the key store names: a folder, with a cache of so many
 // bytes (zero: a small one), or a cluster.
 func openStore(ctx context.Context, c *config.Config, log *slog.Logger, use purpose, cache int64) (table.Store, error) {
 	if c.Store == "" {
@@ -45,21 +45,21 @@ type directoryStore struct {
 	guard *wallclock.Guard
 }
 
-// purpose is what a store is opened for.
+// purpose states what a store is opened for.
 type purpose int
 
 const (
-	reading  purpose = iota // as it is
-	changing                // to be written to, if there is a directory
-	serving                 // the same, with large caches
-	filling                 // made into a directory where there is none
-	founding                // the same, to be served
+	reading  purpose = iota // without writing
+	changing                // to write, if there is a directory
+	serving                 // like changing, with large caches
+	filling                 // to write, creating a directory if there is none
+	founding                // like filling, to be served
 )
 
-// creates reports whether a directory is made where there is none.
+// creates reports whether to create a directory if there is none.
 func (u purpose) creates() bool { return u >= filling }
 
-// serves reports whether a server is to run.
+// serves reports whether a server will run.
 func (u purpose) serves() bool { return u == serving || u == founding }
 
 // openPartition opens the directory in a store.
@@ -106,11 +106,11 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 	return &directoryStore{p, s, guard}, nil
 }
 
-// storeThere reports whether a store is there. It refuses to make one by mistake,
-// or among files of others.
+// storeThere reports whether a store exists. It prevents creating one by mistake, or
+// among other files.
 func storeThere(c *config.Config, use purpose) (bool, error) {
 	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") {
-		return true, nil // opening it says what is wrong
+		return true, nil // opening it reports errors
 	}
 	is, err := lsm.Exists(c.Store)
 	if err == nil && !is && !use.creates() {
@@ -121,9 +121,9 @@ func storeThere(c *config.Config, use purpose) (bool, error) {
 
 var errNoStore = errors.New("no store there: 'ldapd import' makes one, and so does 'ldapd serve --create'")
 
-// caches shares the configured size between entries and an embedded store's
-// blocks, which serve what is not an entry or does not fit. What only reads once
-// does with the store's small cache.
+// caches divides the configured size between the cache of entries and an embedded store's
+// block cache, which serves everything else. Commands that read everything once use the
+// store's small default block cache.
 func caches(c *config.Config, use purpose) (entries, blocks int64) {
 	size := c.Cache
 	if size == 0 {

@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// Stores that earlier versions made are read, checked, changed and upgraded. Each has the
-// entries of a small directory, changed once after the checkpoint "first". A new one:
-// import, checkpoint, a change, and tar of the folder s.
+// Stores of earlier versions can be read, checked, changed and upgraded. Each has the
+// entries of a small directory, changed once after the checkpoint "first". To make a new
+// one: import, checkpoint, a change, and tar of the folder s.
 func TestStoresOfEarlierVersions(t *testing.T) {
 	all, err := filepath.Glob("testdata/stores/*.tar.gz")
 	if err != nil || len(all) == 0 {
@@ -48,7 +48,7 @@ func TestStoresOfEarlierVersions(t *testing.T) {
 	}
 }
 
-// ldapd runs a command that has to succeed, and returns what it prints.
+// ldapd runs a command that must succeed, and returns its output.
 func ldapd(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer

@@ -12,16 +12,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/status"
 )
 
-// A supervisor is who started the process and wants to hear how it is: systemd, by
+// A supervisor reports to the service manager that started the process: systemd, through
 // sd_notify(3). Without one nothing is sent.
 type supervisor struct {
 	health *status.Health
 	log    *slog.Logger
-	said   string // of the status, last
+	said   string // last status sent
 }
 
-// ready says that clients can connect, and then, until ctx ends, that the process is
-// live. Who hears nothing for long starts it again.
+// ready reports that clients can connect. Until ctx ends it then reports that the process
+// is live. A service manager restarts a process that stays silent for long.
 func (s *supervisor) ready(ctx context.Context, urls []string) {
 	s.said = "serving " + strings.Join(urls, " ")
 	s.tell(daemon.SdNotifyReady, "STATUS="+s.said)
@@ -44,7 +44,7 @@ func (s *supervisor) ready(ctx context.Context, urls []string) {
 	}
 }
 
-// look sends a sign of life, if there is any, and what the status is if it has changed.
+// look reports that the process is live, if it is, and its status, if that has changed.
 func (s *supervisor) look(serving string) {
 	text := serving
 	if why := s.health.Ready(true); len(why) > 0 {
@@ -59,7 +59,7 @@ func (s *supervisor) look(serving string) {
 	}
 }
 
-// stopping says that the process ends.
+// stopping reports that the process ends.
 func (s *supervisor) stopping() { s.tell(daemon.SdNotifyStopping, "STATUS=stopping") }
 
 func (s *supervisor) tell(lines ...string) {

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// The service manager hears that the server is ready, why it is not, and signs of life as
-// long as there is life.
+// The service manager learns that the server is ready, or why it is not, and that it is
+// live as long as it is.
 func TestSupervisor(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "notify")
 	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
@@ -59,7 +59,7 @@ func TestSupervisor(t *testing.T) {
 	hears("STATUS=serving ldap://x")
 	now.Store(&txn.Status{Broken: errors.New("the log failed")})
 	hears("STATUS=store: the log failed")
-	l.SetReadDeadline(time.Now().Add(200 * time.Millisecond)) // some twenty looks
+	l.SetReadDeadline(time.Now().Add(200 * time.Millisecond)) // some twenty reports
 	b := make([]byte, 100)
 	if n, _ := l.Read(b); n > 0 {
 		t.Errorf("what is dead says %q", b[:n])
@@ -70,7 +70,7 @@ func TestSupervisor(t *testing.T) {
 	hears("STOPPING=1\nSTATUS=stopping")
 }
 
-// The unit is one that systemd reads, and leaves the server little to do harm with.
+// systemd accepts the unit, which restricts what the server can damage.
 func TestUnit(t *testing.T) {
 	path, err := exec.LookPath("systemd-analyze")
 	if err != nil {

@@ -38,7 +38,7 @@ Without attributes, list what is unique. --end ends it.`,
 	return c
 }
 
-// uniqueArgs are what the command has besides the configuration.
+// uniqueArgs are the arguments beside the configuration.
 type uniqueArgs struct {
 	Attributes []string
 	Base       string
@@ -74,7 +74,7 @@ func listUnique(ctx context.Context, w *work) error {
 		base, err := s.Name(ctx, u.Base)
 		where := "everywhere"
 		switch {
-		case err != nil: // names nothing any more, and nothing comes below it
+		case err != nil: // it names nothing any more, and contains nothing
 			where = "below an entry that is gone: " + u.Base.String()
 		case u.Base != entry.Root:
 			where = "from " + base.String() + " down"
@@ -84,7 +84,8 @@ func listUnique(ctx context.Context, w *work) error {
 	return nil
 }
 
-// baseID finds the entry of a --base; none is above all naming contexts.
+// baseID returns the id of the entry in --base. Without one it is above all naming
+// contexts.
 func baseID(ctx context.Context, p *partition.Partition, base string) (entry.ID, error) {
 	if base == "" {
 		return entry.Root, nil

@@ -20,7 +20,7 @@ func (m *Main) versionCommand() *cobra.Command {
 	}
 }
 
-// built is the version that the Makefile sets: the tag, or the commit and how far it is
+// built is the version that the Makefile sets: the tag, or the commit and its distance
 // from a tag.
 var built string
 

@@ -23,7 +23,7 @@ func warn(c *config.Config, log *slog.Logger) {
 	warnClear(c, log)
 }
 
-// warnOpen logs that there are no access rules.
+// warnOpen logs a warning if there are no access rules.
 func warnOpen(p *partition.Partition, log *slog.Logger) {
 	s := p.Snapshot()
 	defer s.Close()
@@ -32,7 +32,7 @@ func warnOpen(p *partition.Partition, log *slog.Logger) {
 	}
 }
 
-// warnReadable logs that others can read a file with passwords or hashes.
+// warnReadable logs a warning if others can read a file with passwords or hashes.
 func warnReadable(name string, log *slog.Logger) {
 	if info, err := os.Stat(name); err == nil && readableByOthers(info) {
 		log.Warn("others can read a file with a password: chmod 600", "file", name, "mode", info.Mode().Perm().String())
@@ -43,7 +43,7 @@ func readableByOthers(info fs.FileInfo) bool {
 	return info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0
 }
 
-// sayReadable writes to w that others can read the file that out is, if it is one.
+// sayReadable writes a warning to w if out is a file that others can read.
 func sayReadable(out, w io.Writer) {
 	f, ok := out.(*os.File)
 	if !ok {
@@ -54,8 +54,8 @@ func sayReadable(out, w io.Writer) {
 	}
 }
 
-// warnClear logs that passwords cross the network in clear, or that clients elsewhere
-// cannot bind with one.
+// warnClear logs a warning if passwords cross the network in clear, or if clients on
+// other machines cannot bind with one.
 func warnClear(c *config.Config, log *slog.Logger) {
 	for _, l := range c.Listen {
 		u, err := url.Parse(l)
