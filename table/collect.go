@@ -6,62 +6,62 @@ import (
 	"slices"
 )
 
-// A Collector is a Table that can let go of history. All engines' tables are.
+// A Collector is a Table that can remove history. The tables of all engines are
+// Collectors.
 type Collector interface {
-	// Collect removes from rows, physically, what no reader needs to see the
-	// states that k keeps, and returns what it removed. An unversioned table has
-	// no history, so nothing. It may be repeated, and called by several servers
-	// at once. After an error any part of it may have been done.
+	// Collect physically removes from rows the versions that the states kept by k do
+	// not need, and returns what it removed. In an unversioned table, which has no
+	// history, it removes nothing. It may be repeated, and called by several servers at
+	// once. After an error it may have done any part of its work.
 	Collect(ctx context.Context, rows [][]byte, k *Keep) (Collected, error)
-	// Forget removes rows physically, from an unversioned table. None of them
-	// may ever be written again.
+	// Forget physically removes rows from an unversioned table. None of them may ever
+	// be written again.
 	Forget(ctx context.Context, rows [][]byte) (Collected, error)
-	// Keys streams the keys of the rows that hold anything, in order: what no
-	// view shows too.
+	// Keys streams the keys of all rows with any stored cell, in order, even if no view
+	// shows the cell.
 	Keys(ctx context.Context, r Range) iter.Seq2[[]byte, error]
 }
 
-// A Reclaimer is a Store that gives the space of what was collected back when it is
-// told to.
+// A Reclaimer is a Store that releases the space of collected garbage on request.
 type Reclaimer interface {
-	// Reclaim gives back where much was collected; if the space is wanted now,
-	// wherever something was.
+	// Reclaim releases the space of tables with much garbage or, if now is set, with
+	// any.
 	Reclaim(ctx context.Context, now bool) error
-	// Purge writes files anew until what was replaced or removed before is in
-	// none that the store has in use, and returns when the others are gone, as
-	// far as that is the store's to do.
+	// Purge rewrites files until no file that the store uses contains what was replaced
+	// or removed before. It returns when the other files are deleted, if that is up to
+	// the store.
 	Purge(ctx context.Context) error
 }
 
-// Collected counts what was removed; bytes as far as the engine knows them.
+// Collected counts what was removed. Bytes counts what the engine knows of.
 type Collected struct{ Cells, Bytes int64 }
 
-// Add counts more.
+// Add adds o to the counts.
 func (c *Collected) Add(o Collected) {
 	c.Cells += o.Cells
 	c.Bytes += o.Bytes
 }
 
-// Keep says which states of rows stay readable.
+// Keep specifies which states of rows stay readable.
 type Keep struct {
-	// Horizon: every state from it on stays. All revisions up to it are decided.
+	// Horizon and all later states are kept. All revisions up to it are decided.
 	Horizon Revision
-	// Pinned are older states that stay.
+	// Pinned are older states that are kept.
 	Pinned []Revision
-	// Visible and Void tell of a revision up to Horizon whether it was committed,
-	// or given up; what is neither, a branch's, is left alone. Nil: all were
+	// Visible and Void report whether a revision up to Horizon was committed or
+	// aborted. Revisions that are neither, as a branch's, are left alone. Nil: all were
 	// committed.
 	Visible, Void func(Revision) bool
-	// Families have rules of their own instead of Horizon and Moments.
+	// Families have rules of their own instead of Horizon and Pinned.
 	Families map[Family]FamilyKeep
-	// Dry counts and removes nothing.
+	// Dry counts but removes nothing.
 	Dry bool
 }
 
-// FamilyKeep is what stays of one family.
+// FamilyKeep is the rule for one family.
 type FamilyKeep struct {
 	Horizon Revision
-	// All says that nothing written up to Horizon stays, not even the newest.
+	// All removes everything written up to Horizon, even the newest.
 	All bool
 }
 
@@ -73,9 +73,9 @@ func (k *Keep) Of(f Family) FamilyKeep {
 	return FamilyKeep{Horizon: k.Horizon}
 }
 
-// States returns the oldest states of a family that stay, ascending: those pinned,
-// then the horizon. Later ones show the same as the horizon except what was
-// written since.
+// States returns the states of a family that must be kept, ascending: those pinned,
+// then the horizon. Later states differ from the horizon only in what was written
+// since.
 func (k *Keep) States(f Family) []Revision {
 	rule, own := k.Families[f]
 	switch {
@@ -89,13 +89,13 @@ func (k *Keep) States(f Family) []Revision {
 	return []Revision{rule.Horizon}
 }
 
-// A standing is what is known of a revision when history is collected.
+// A standing classifies a revision for collection.
 type standing uint8
 
 const (
 	counts standing = iota // committed, up to the horizon
-	stays                  // after the horizon, or not to be judged
-	void                   // given up
+	stays                  // after the horizon, or neither visible nor void
+	void                   // aborted
 )
 
 func (k *Keep) standing(r, horizon Revision) standing {
@@ -115,21 +115,21 @@ type Version struct {
 	Revision  Revision
 	Tombstone bool
 	Kept      bool // set by a Folder
-	shown     bool // by a state, be it a tombstone or hidden by a deletion
+	shown     bool // a state shows it, even as a tombstone or under a deletion
 }
 
-// A Folder decides which versions of a family of one row stay: call Column for
-// each column, then Deletes.
+// A Folder decides which versions of a family of one row are kept. Call Column for each
+// column, then Deletes.
 type Folder struct {
 	k       *Keep
 	horizon Revision
 	states  []Revision
-	deleted []Revision // of each state: the newest deletion of the row it shows
-	oldest  Revision   // of the versions that stay
+	deleted []Revision // for each state: the newest deletion of the row that it shows
+	oldest  Revision   // of the kept versions
 }
 
-// Fold begins with a family of a row that was deleted by some revisions, in any
-// order.
+// Fold returns a Folder for a family of a row. deletes are the revisions that deleted
+// the row, in any order.
 func (k *Keep) Fold(f Family, deletes []Version) *Folder {
 	x := &Folder{k: k, horizon: k.Of(f).Horizon, states: k.States(f), oldest: ^Revision(0)}
 	x.deleted = make([]Revision, len(x.states))
@@ -146,7 +146,7 @@ func (k *Keep) Fold(f Family, deletes []Version) *Folder {
 	return x
 }
 
-// Column sets Kept of a column's versions, newest first.
+// Column sets Kept of a column's versions, which are sorted newest first.
 func (x *Folder) Column(vs []Version) {
 	for i := range vs {
 		vs[i].Kept = x.k.standing(vs[i].Revision, x.horizon) == stays
@@ -155,7 +155,7 @@ func (x *Folder) Column(vs []Version) {
 	older := false
 	for i := len(vs) - 1; i >= 0; i-- {
 		v := &vs[i]
-		// What hides an older one that stays does so too.
+		// A tombstone is kept if it hides an older version that is kept.
 		v.Kept = v.Kept || v.Tombstone && v.shown && older
 		if v.Kept {
 			older, x.oldest = true, min(x.oldest, v.Revision)
@@ -163,7 +163,7 @@ func (x *Folder) Column(vs []Version) {
 	}
 }
 
-// show finds what the states show of a column.
+// show finds the versions of a column that the states show.
 func (x *Folder) show(vs []Version) {
 	at := 0
 	for i := len(x.states) - 1; i >= 0; i-- {
@@ -179,8 +179,8 @@ func (x *Folder) show(vs []Version) {
 	}
 }
 
-// Deletes sets Kept of those deletions of the row that hide something older in
-// this family that stays, and leaves the others as they are.
+// Deletes sets Kept of the deletions of the row that hide older kept versions of this
+// family. It does not change the others.
 func (x *Folder) Deletes(ds []Version) {
 	for i := range ds {
 		d := &ds[i]
@@ -193,8 +193,8 @@ func (x *Folder) Deletes(ds []Version) {
 	}
 }
 
-// Row tells of every cell of a row, sorted by column and newest first, whether it
-// stays, and the same of the row's deletions, which hide cells of all families.
+// Row reports for each cell of a row, sorted by column and newest first, whether it is
+// kept. It reports the same for the row's deletions, which hide cells of all families.
 func (k *Keep) Row(cells []Cell, deletes []Revision) (cellStays, deleteStays []bool) {
 	ds := make([]Version, len(deletes))
 	for i, r := range deletes {

@@ -5,37 +5,36 @@ import (
 	"regexp"
 )
 
-// A Filter tells rows that may interest a caller by their visible cells. It
-// has only what the stock filters of HBase can decide soundly: presence of
-// columns, never absence.
+// A Filter selects rows by their visible cells. It has only what the stock filters of
+// HBase can decide soundly: presence of columns, never absence.
 type Filter interface {
-	// Match tests a row's visible cells (all families that the filter names).
+	// Match tests a row's visible cells, with all families that the filter names.
 	Match(Row) bool
 }
 
 type (
-	// All holds when every part does; none: true.
+	// All matches if every part matches. Without parts it matches.
 	All []Filter
-	// Any holds when at least one part does; none: false.
+	// Any matches if at least one part matches. Without parts it does not.
 	Any []Filter
-	// Has holds when the row has exactly this column.
+	// Has matches if the row has exactly this column.
 	Has struct {
 		Family    Family
 		Qualifier []byte
 	}
-	// HasRange holds when the row has a column in the range.
+	// HasRange matches if the row has a column in the range.
 	HasRange struct{ ColumnRange }
-	// HasMatch holds when the row has a column of the family whose qualifier
-	// begins with Prefix and contains Parts one after the other behind it; the
-	// last part must end the qualifier if AtEnd.
+	// HasMatch matches if the row has a column of the family whose qualifier begins
+	// with Prefix and contains Parts one after another behind it. With AtEnd the last
+	// part must end the qualifier.
 	HasMatch struct {
 		Family Family
 		Prefix []byte
 		Parts  [][]byte
 		AtEnd  bool
 	}
-	// KeyMatch holds when the row's key matches the pattern, a regular
-	// expression over bytes read as ISO-8859-1 in which "." is any byte.
+	// KeyMatch matches if the row's key matches the pattern, a regular expression over
+	// bytes read as ISO-8859-1 in which "." is any byte.
 	KeyMatch struct{ Pattern *regexp.Regexp }
 )
 
@@ -74,8 +73,8 @@ func (f HasMatch) Match(r Row) bool {
 
 func (f KeyMatch) Match(r Row) bool { return f.Pattern.Match(r.Key) }
 
-// Contains reports whether s holds parts one after the other, the last one at
-// its end if atEnd.
+// Contains reports whether s contains parts one after another, the last one at its end
+// if atEnd is set.
 func Contains(s []byte, parts [][]byte, atEnd bool) bool {
 	if atEnd && len(parts) > 0 {
 		last := parts[len(parts)-1]

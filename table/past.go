@@ -7,14 +7,13 @@ import (
 	"math/big"
 )
 
-// A Scanner scans rows: Table.Scan or a reader's, with the rest of its arguments
-// bound.
+// A Scanner scans rows: Table.Scan, or a reader's Scan, with its other arguments bound.
 type Scanner func(Range, Select) iter.Seq2[Row, error]
 
-// ScanPast is a forward scan that goes on behind what is corrupt. Of each gap, lost
-// is told the range of keys that could not be read and why; its error ends the scan.
-// A gap is found by trying keys, so it is as small as the engine's damage allows: a
-// block, or one row. Rows that come may be fewer than s.MaxRows.
+// ScanPast scans forward and continues after corrupt parts. For each gap it calls lost
+// with the range of keys that cannot be read and the reason; an error of lost ends the
+// scan. It finds the end of a gap by trying keys, so the gap is as small as the
+// engine's damage allows: a block, or one row. It may return fewer than s.MaxRows rows.
 func ScanPast(scan Scanner, r Range, s Select, lost func(Range, error) error) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		from := r.Start
@@ -52,9 +51,9 @@ func ScanPast(scan Scanner, r Range, s Select, lost func(Range, error) error) it
 	}
 }
 
-// behind finds the first key of a range from which on it can be read: by steps of
-// doubling size until a key can be read from, then by halving the last step, with
-// longer and longer keys. Ended: there is none.
+// behind returns the first key of a range from which on it can be read: it tries steps
+// of doubling size until a key can be read from, then halves the last step, with longer
+// and longer keys. It returns ended if there is none.
 func behind(scan Scanner, r Range, s Select) (key []byte, ended bool) {
 	s.MaxRows = 1
 	reads := func(key []byte) bool {
@@ -89,11 +88,11 @@ func behind(scan Scanner, r Range, s Select) (key []byte, ended bool) {
 }
 
 const (
-	keyGrain  = 8 // bytes by which keys become longer
+	keyGrain  = 8 // bytes added to keys in each round
 	keyRounds = 6
 )
 
-// halve narrows down where keys begin to be readable.
+// halve narrows the limit between unreadable and readable keys.
 func (k keySpace) halve(bad, good *big.Int, reads func([]byte) bool) (_, _ *big.Int) {
 	for {
 		half := new(big.Int).Add(bad, good)
@@ -109,7 +108,7 @@ func (k keySpace) halve(bad, good *big.Int, reads func([]byte) bool) (_, _ *big.
 	}
 }
 
-// A keySpace counts with the keys of a length.
+// A keySpace maps keys of a length to numbers.
 type keySpace struct{ bytes int }
 
 func (k keySpace) number(key []byte) *big.Int {
@@ -118,7 +117,7 @@ func (k keySpace) number(key []byte) *big.Int {
 	return new(big.Int).SetBytes(b)
 }
 
-// key returns the key of a number, unless there is none so large.
+// key returns the key of a number, or false if the number is too large.
 func (k keySpace) key(n *big.Int) ([]byte, bool) {
 	if n.BitLen() > 8*k.bytes {
 		return nil, false

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// A Revision is the id of a commit and the timestamp of every cell it wrote. It uses
-// 63 bits, so that it is never negative as HBase's signed timestamp:
+// A Revision is the id of a commit and the timestamp of every cell it wrote. It uses 63
+// bits, so that it is never negative as HBase's signed timestamp:
 //
 //	40 bits  milliseconds since 2013-01-01T00:00Z (until 2047)
 //	15 bits  slot of the server that wrote it
 //	 8 bits  counter
 //
-// Package revision makes them and takes them apart. Zero is no revision.
+// Package revision composes and decomposes them. Zero is not a revision.
 type Revision uint64
 
 // The bits of a Revision.
@@ -23,7 +23,7 @@ const (
 	TimeBits    = 40
 )
 
-// Epoch is where the milliseconds of a Revision begin.
+// Epoch is the origin of the milliseconds of a Revision.
 var Epoch = time.Date(2013, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Time returns when the revision was issued, by its issuer's clock.

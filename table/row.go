@@ -37,7 +37,7 @@ func LastOfEach(cells []Cell) []Cell {
 	return slices.CompactFunc(cells, func(a, b Cell) bool { return a.Compare(b) == 0 })
 }
 
-// Find returns the row's cell of one column, or nil.
+// Find returns the row's cell in one column, or nil.
 func (r Row) Find(f Family, q []byte) *Cell {
 	i := r.search(f, q)
 	if i < len(r.Cells) && r.Cells[i].Family == f && bytes.Equal(r.Cells[i].Qualifier, q) {
@@ -67,7 +67,7 @@ func (r Row) search(f Family, q []byte) int {
 	})
 }
 
-// Newest is the largest revision among the row's cells.
+// Newest returns the largest revision among the row's cells.
 func (r Row) Newest() Revision {
 	var n Revision
 	for i := range r.Cells {

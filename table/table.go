@@ -1,31 +1,29 @@
-// Package table is the contract between the directory and the store it lives
-// in: wide-column tables as HBase has them, with the weakest promises of the
-// engines behind it.
+// Package table is the contract between the directory and its store: wide-column tables
+// as in HBase, with the weakest promises of the engines behind it.
 //
-// A [Store] holds named tables. A table maps a row key (bytes, sorted) to
-// cells; a [Cell] has a family, a qualifier, a value and the [Revision] that
-// wrote it. Writers never overwrite and never delete: a newer revision hides an
-// older one, and a logical delete is a tombstone written like any other cell.
-// A [View] says which revisions a reader sees.
+// A [Store] holds named tables. A table maps a row key (bytes, sorted) to cells; a
+// [Cell] has a family, a qualifier, a value and the [Revision] that wrote it. Writers
+// never overwrite and never delete: a newer revision hides an older one, and a logical
+// delete is a tombstone written like any other cell. A [View] determines which
+// revisions a reader sees.
 //
 // What a store promises:
 //
-//   - One row's part of an Apply is atomic; an Apply as a whole is not. When it
-//     returns nil, all of it is durable.
-//   - Apply is idempotent: the same mutations at the same revision, once more,
-//     change nothing.
-//   - Swap is linearizable on one row of an unversioned table. An error leaves
-//     its outcome unknown, and false may follow a swap that did happen (clients
-//     send again): the caller reads the cell to know.
-//   - A Scan yields rows in key order and loses none. It is not a snapshot of
-//     the store; the View makes it one.
+//   - One row's part of an Apply is atomic; an Apply as a whole is not. When it returns
+//     nil, all of it is durable.
+//   - Apply is idempotent: repeating the same mutations at the same revision changes
+//     nothing.
+//   - Swap is linearizable on one row of an unversioned table. An error leaves its
+//     outcome unknown, and false may follow a swap that did happen (clients send
+//     again): the caller reads the cell to know.
+//   - A Scan yields rows in key order and loses none. It is not a snapshot of the
+//     store; the View makes it one.
 //
-// Nothing is forgotten by itself: [Collector] takes away what no reader needs any
+// Nothing is removed unless asked for: [Collector] removes what no reader needs any
 // more, and [Redactor] what nobody may read any more.
 //
-// Extra powers of an engine are the optional interfaces [Batcher], [Bulker], [Refuser] and
-// [Reclaimer].
-// Package tabletest holds every engine to this page.
+// Engines may implement the optional interfaces [Batcher], [Bulker], [Refuser] and
+// [Reclaimer]. Package tabletest tests every engine against this contract.
 package table
 
 import (
@@ -36,10 +34,10 @@ import (
 	"slices"
 )
 
-// A Family names a column family: one letter, as it is on disk.
+// A Family names a column family: one letter, as stored.
 type Family byte
 
-// Spec describes a table.
+// A Spec describes a table.
 type Spec struct {
 	Name     string
 	Families []FamilySpec
@@ -51,15 +49,15 @@ type Spec struct {
 	Splits [][]byte
 }
 
-// FamilySpec describes one family of a table.
+// A FamilySpec describes one family of a table.
 type FamilySpec struct {
 	Name Family
-	// With names an earlier family of the table that is nearly always read
-	// together with this one; an engine may store the two as one. Zero: alone.
+	// With names an earlier family of the table that is nearly always read together
+	// with this one. An engine may store the two as one. Zero means none.
 	With Family
-	// ImageLimit is the size in bytes up to which an engine may keep a row's
-	// cells of this family in one piece, rewritten by each revision. Zero is
-	// 8 KiB. Families whose rows grow by small cells want it small.
+	// ImageLimit is the size in bytes up to which an engine may keep a row's cells of
+	// this family in one piece, rewritten by each revision. Zero means 8 KiB. It should
+	// be small for families whose rows grow by small cells.
 	ImageLimit int
 }
 
@@ -69,12 +67,12 @@ type Cell struct {
 	Tombstone bool // logically deleted; Value is empty
 	Qualifier []byte
 	Value     []byte
-	Revision  Revision // set by readers; writers leave it to Apply
+	Revision  Revision // set for readers; writers leave it to Apply
 }
 
-// A Row is a row's visible cells, sorted by family, then qualifier. Tombstones
-// are never among them. A row that a scan yields is valid until the scan goes
-// on: Clone what you keep. Its bytes must not be changed.
+// A Row has a row's visible cells, sorted by family, then qualifier, without
+// tombstones. A row from a scan is valid until the scan continues: Clone what you keep.
+// Its bytes must not be changed.
 type Row struct {
 	Key   []byte
 	Cells []Cell
@@ -88,42 +86,42 @@ type Mutation struct {
 	Cells     []Cell
 }
 
-// A View decides what a reader sees: of each column the newest cell whose
-// revision is visible. A nil View sees the newest cell.
+// A View determines what a reader sees: of each column, the newest cell with a visible
+// revision. A nil View sees the newest cell.
 type View interface {
-	// Max is the largest revision that may be visible.
+	// Max returns the largest revision that may be visible.
 	Max() Revision
-	// Low is the low-water mark: every revision up to it is decided, and
-	// visible unless it left no cells. It never exceeds Max.
+	// Low returns the low-water mark: every revision up to it is decided, and visible
+	// unless it left no cells. It never exceeds Max.
 	Low() Revision
 	// Visible reports whether the view shows what r wrote.
 	Visible(r Revision) bool
 }
 
-// A Select says what of a row is wanted. The zero Select is every family at
-// the newest revision.
+// A Select selects parts of rows. The zero Select selects every family at the newest
+// revision.
 type Select struct {
 	View     View
 	Families []Family // empty: all
-	// Columns narrows a family to ranges of qualifiers. A family without a
-	// range among them is read whole if Families names it (or is empty).
+	// Columns narrows families to ranges of qualifiers. A selected family without such
+	// a range is read whole. Families selects the families; if it is empty, all are.
 	Columns []ColumnRange
-	// MaxCells bounds the cells of a row, counted over all that was selected;
-	// zero is no bound. With one Columns range and From moved on, it pages
-	// through rows of a million columns.
+	// MaxCells bounds the cells of a row, counted over all that was selected; zero
+	// means no bound. With one range in Columns whose From advances, it pages through
+	// rows of a million columns.
 	MaxCells int
-	// Filter lets an engine leave out rows that cannot interest the caller. It
-	// is a hint: rows for which it is false may still come, and the caller
-	// tests again. Rows that do come are complete as selected.
+	// Filter lets an engine leave out rows that the caller does not need. It is a hint:
+	// rows that do not match may still come, and the caller tests again. Rows that come
+	// are complete as selected.
 	Filter Filter
 	// Reverse makes Scan go from the end to the start.
 	Reverse bool
-	// MaxRows ends a scan after so many rows; zero is no bound.
+	// MaxRows ends a scan after so many rows; zero means no bound.
 	MaxRows int
 }
 
-// Has reports whether a column is selected: all of a family that is named, or what
-// lies in one of the family's ranges if it has any.
+// Has reports whether a column is selected: its family must be, and if Columns has
+// ranges of the family, one of them must contain the column.
 func (s *Select) Has(c Cell) bool {
 	if len(s.Families) > 0 && !slices.Contains(s.Families, c.Family) {
 		return false
@@ -141,34 +139,34 @@ func (s *Select) Has(c Cell) bool {
 	return !narrowed
 }
 
-// A ColumnRange is the qualifiers from From up to, not including, To; an empty
-// To has no end. A single column q is {From: q, To: q + 0x00}.
+// A ColumnRange is the qualifiers from From up to, but not including, To. An empty To
+// means no end. A single column q is {From: q, To: q + 0x00}.
 type ColumnRange struct {
 	Family   Family
 	From, To []byte
 }
 
-// Column is the range that holds the qualifier q alone.
+// Column returns the range of the single qualifier q.
 func Column(f Family, q []byte) ColumnRange {
 	to := make([]byte, len(q)+1)
 	copy(to, q)
 	return ColumnRange{f, to[:len(q):len(q)], to}
 }
 
-// ColumnPrefix is the range of qualifiers that begin with p.
+// ColumnPrefix returns the range of qualifiers that begin with p.
 func ColumnPrefix(f Family, p []byte) ColumnRange {
 	return ColumnRange{f, p, PrefixEnd(p)}
 }
 
-// A Range is the rows from Start up to, not including, End; an empty End has
-// no end.
+// A Range is the rows from Start up to, but not including, End. An empty End means no
+// end.
 type Range struct{ Start, End []byte }
 
-// Prefix is the range of rows that begin with p.
+// Prefix returns the range of rows that begin with p.
 func Prefix(p []byte) Range { return Range{p, PrefixEnd(p)} }
 
-// PrefixEnd is the smallest key larger than every key that begins with p, or
-// nil when there is none.
+// PrefixEnd returns the smallest key larger than every key that begins with p, or nil
+// if there is none.
 func PrefixEnd(p []byte) []byte {
 	for i := len(p) - 1; i >= 0; i-- {
 		if p[i] != 0xff {
@@ -184,57 +182,55 @@ func PrefixEnd(p []byte) []byte {
 type Table interface {
 	// Name returns the name that Create gave it.
 	Name() string
-	// Get reads one row. A row that has no visible cell comes back with its
-	// key and no cells.
+	// Get reads one row. A row without a visible cell is returned with its key and no
+	// cells.
 	Get(ctx context.Context, row []byte, s Select) (Row, error)
-	// GetMany reads rows in one round trip where the engine has such a thing;
-	// answers stand in the order asked.
+	// GetMany reads rows, in one round trip if the engine can. It returns them in the
+	// order of rows.
 	GetMany(ctx context.Context, rows [][]byte, s Select) ([]Row, error)
-	// Scan streams the rows of r that have at least one visible cell in the
-	// selection. It ends with the first error.
+	// Scan streams the rows of r that have at least one selected visible cell. It ends
+	// at the first error.
 	Scan(ctx context.Context, r Range, s Select) iter.Seq2[Row, error]
-	// Apply writes mutations at revision r: every row atomically, the whole
-	// not. After an error any part of it may have been written.
+	// Apply writes mutations at revision r: atomically for each row, but not as a
+	// whole. After an error any part of it may have been written.
 	Apply(ctx context.Context, r Revision, ms []Mutation) error
-	// Erase removes physically what revision r wrote into a row. Only for
-	// rolling back a revision that nobody can see.
+	// Erase physically removes what revision r wrote into rows. It is only for rolling
+	// back a revision that nobody can see.
 	Erase(ctx context.Context, r Revision, rows [][]byte) error
-	// Swap writes cells into a row of an unversioned table if the cell
-	// (f, q) holds old; a nil old means that the cell must be absent. Values
-	// are never empty. A Tombstone cell deletes its column. See the package
-	// comment for what an error and false leave open.
+	// Swap writes cells into a row of an unversioned table if the cell (f, q) holds
+	// old; a nil old means that the cell must be absent. Values are never empty. A
+	// Tombstone cell deletes its column. See the package comment for what is known
+	// after an error or false.
 	Swap(ctx context.Context, row []byte, f Family, q, old []byte, cells []Cell) (bool, error)
 }
 
-// A Versioner is a Table that can show what lies below a View. Commits read the
-// marks of others by it, so the tables of every engine that is no [Batcher] are
+// A Versioner is a Table that can return versions a View hides. Commits use it to read
+// the marks of others, so the tables of every engine that is not a [Batcher] are
 // Versioners.
 type Versioner interface {
-	// Versions reads every cell of a family of some rows that was written by
-	// revisions above after: of all revisions, visible or not, tombstones too,
-	// but not what DeleteRow leaves. Answers stand in the order asked, their
-	// cells by qualifier, newest first.
+	// Versions reads all cells of a family of some rows that revisions above after
+	// wrote: of visible and invisible revisions, including tombstones, but not those of
+	// DeleteRow. It returns rows in the order asked, and their cells by qualifier,
+	// newest first.
 	Versions(ctx context.Context, rows [][]byte, f Family, after Revision) ([]Row, error)
 }
 
 // A Store is an open set of tables.
 type Store interface {
-	// Create makes the tables that are missing. One that exists with other
-	// families is an error.
+	// Create creates missing tables. It fails if a table exists with other families.
 	Create(ctx context.Context, specs ...Spec) error
-	// Drop removes tables with all they hold; a missing one is no error.
+	// Drop removes tables with all their content. It ignores missing ones.
 	Drop(ctx context.Context, names ...string) error
-	// Names lists the tables, sorted.
+	// Names returns the names of the tables, sorted.
 	Names(ctx context.Context) ([]string, error)
-	// Table returns a table made by Create. Using one that does not exist is an
-	// error of the first call.
+	// Table returns a table made by Create. If it does not exist, its first call fails.
 	Table(name string) Table
 	// String names the store for messages: a folder or a URL.
 	String() string
 	Close() error
 }
 
-// A Write is a mutation list for one table of a Batch.
+// A Write is the mutations of a Batch for one table.
 type Write struct {
 	Table     string
 	Mutations []Mutation
@@ -246,38 +242,38 @@ type Rows struct {
 	Keys  [][]byte
 }
 
-// A Batch is what one commit writes. For unversioned tables the cells simply
-// replace what is there.
+// A Batch is what one commit writes. In unversioned tables its cells simply replace
+// older ones.
 type Batch struct {
 	Revision Revision
 	Writes   []Write
-	// Last, if there is one, is called within Commit with the rows of versioned
-	// tables that were there before and are written over, sorted, and gives a
-	// last write, to an unversioned table.
+	// Last, if set, is called within Commit to return a last write, to an unversioned
+	// table. over are the rows of versioned tables that existed and are written over,
+	// sorted.
 	Last func(over []Rows) Write
-	// Urgent is set for what leads to more space, or to an end in order: it may use
-	// what an engine keeps for a full disk.
+	// Urgent is set if the commit leads to more free space or to an orderly end. It may
+	// use what an engine reserves for a full disk.
 	Urgent bool
 }
 
-// A Batcher is a Store that commits to many rows of many tables atomically, in
-// the order of the calls: whatever survives a crash is a prefix of them.
+// A Batcher is a Store that commits atomically to many rows of many tables, in the
+// order of the calls: what survives a crash is a prefix of them.
 type Batcher interface {
-	// Commit makes the batch readable and returns; it is durable once wait
-	// has returned nil. Concurrent waits share one fsync. Calls of Commit must
-	// not overlap; waits may. After ErrPending wait can be called again; after
-	// another error the batch may be lost, and so may those behind it.
+	// Commit makes the batch readable and returns. The batch is durable once wait has
+	// returned nil. Concurrent waits share one fsync. Calls of Commit must not overlap;
+	// waits may. After ErrPending wait can be called again. After another error the
+	// batch may be lost, and so may later ones.
 	Commit(ctx context.Context, b Batch) (wait func() error, err error)
 }
 
-// A Refuser is a Store that may take no writes for a time, or at all.
+// A Refuser is a Store that may refuse writes, for a time or for good.
 type Refuser interface {
 	// Refuses returns why an ordinary write would fail with ErrRefused now, or nil.
 	Refuses() error
 }
 
-// An Upgrader is a Store whose files keep the format that they have until they are
-// upgraded, so that the version before can go on with them.
+// An Upgrader is a Store whose files keep their format until Upgrade, so that the
+// previous version can still use them.
 type Upgrader interface {
 	// Formats returns the format of the files and the newest one.
 	Formats() (now, newest int)
@@ -285,46 +281,45 @@ type Upgrader interface {
 	Upgrade(ctx context.Context) error
 }
 
-// A Bulker is a Store that loads any number of cells in bounded memory by
-// sorting, without going through its log.
+// A Bulker is a Store that loads any number of cells in bounded memory by sorting,
+// without using its log.
 type Bulker interface {
 	// Bulk begins a load at revision r.
 	Bulk(ctx context.Context, r Revision, o BulkOptions) (Bulk, error)
 }
 
-// BulkOptions bounds a load.
+// BulkOptions are the options of a load.
 type BulkOptions struct {
-	Memory   int64                  // bytes to sort in at once; zero is a default of the engine
+	Memory   int64                  // bytes to sort in; zero means the engine's default
 	Progress func(done, of float64) // called now and then by Finish; may be nil
 }
 
-// A Bulk takes cells in any order; cells of one row may come in many calls and
-// are merged with what the row already has. Add may be called concurrently.
+// A Bulk takes cells in any order. Cells of one row may come in many calls and are
+// merged with the row's existing cells. Add may be called concurrently.
 type Bulk interface {
 	Add(table string, ms ...Mutation) error
-	// Finish adds last (the journal's and cluster's rows) and makes everything
-	// readable and durable in one atomic step.
+	// Finish adds last (the journal's and cluster's rows) and makes everything readable
+	// and durable in one atomic step.
 	Finish(ctx context.Context, last []Write) error
-	// Abort drops the load and leaves nothing behind. After Finish it does
-	// nothing.
+	// Abort drops the load completely. After Finish it does nothing.
 	Abort() error
 }
 
-// Errors that engines return, wrapped with what they know.
+// Errors that engines return, wrapped with details.
 var (
 	// ErrUnavailable: the store cannot be reached or cannot write now (an
 	// unreachable quorum, a deadline, a full disk). It may pass.
 	ErrUnavailable = errors.New("store unavailable")
-	// ErrPending, of a Batcher's wait, beside ErrUnavailable: the batch is not
-	// durable yet but may become so (a full disk).
+	// ErrPending, from a Batcher's wait and together with ErrUnavailable: the batch is
+	// not durable yet but may become so (a full disk).
 	ErrPending = errors.New("not durable yet")
-	// ErrRefused, beside ErrUnavailable: the engine takes no writes now (a full disk,
-	// a store opened for reading). Nothing was written; trying again does not help
-	// before somebody makes space or opens the store again.
+	// ErrRefused, together with ErrUnavailable: the engine takes no writes now (a full
+	// disk, a store opened for reading). Nothing was written. Trying again does not
+	// help until somebody makes space or reopens the store.
 	ErrRefused = errors.New("write refused")
 	// ErrLocked: another process holds the store.
 	ErrLocked = errors.New("store in use")
-	// ErrCorrupt: the store's bytes are not what was written.
+	// ErrCorrupt: the store's bytes differ from what was written.
 	ErrCorrupt = errors.New("store corrupt")
 	// ErrNewer: the store was made by a newer version.
 	ErrNewer = errors.New("store made by a newer version")
@@ -334,5 +329,5 @@ var (
 	ErrClosed = errors.New("store closed")
 )
 
-// MaxValue bounds a cell's value: HBase takes cells of 10 MiB, less some.
+// MaxValue bounds a cell's value. HBase takes cells of 10 MiB, less some.
 const MaxValue = 8 << 20

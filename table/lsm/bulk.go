@@ -23,13 +23,13 @@ import (
 
 const (
 	defaultBulkMemory = 256 << 20
-	tableSize         = 64 << 20 // of a sorted table that a load writes
+	tableSize         = 64 << 20 // of a sorted table written by a load
 	bulkPrefix        = "bulk-"  // of the folders of loads
 )
 
-// A bulk is a load. Cells are gathered in memory, a shard for each group of
-// each table; what does not fit is written out sorted. Finish merges the runs
-// into sorted tables, which Pebble takes over in one step.
+// A bulk is a load. It gathers cells in memory, in a shard for each group of each
+// table, and writes them out sorted when they grow too large. Finish merges these runs
+// into sorted tables, which Pebble ingests in one step.
 type bulk struct {
 	s     *Store
 	r     table.Revision
@@ -39,7 +39,7 @@ type bulk struct {
 	total atomic.Int64 // records added
 	done  atomic.Int64 // records written by Finish
 
-	// mu is held shared by Add and exclusively by who empties the shards.
+	// mu is held shared by Add, and exclusively to empty the shards.
 	mu     sync.RWMutex
 	ended  bool
 	shards map[shardKey]*shard
@@ -56,7 +56,7 @@ type shardKey struct {
 
 var _ table.Bulker = (*Store)(nil)
 
-// Bulk implements table.Bulker. While Finish works, commits wait.
+// Bulk implements table.Bulker. Commits wait while Finish runs.
 func (s *Store) Bulk(ctx context.Context, r table.Revision, o table.BulkOptions) (table.Bulk, error) {
 	if err := s.begin(ctx); err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (s *Store) Bulk(ctx context.Context, r table.Revision, o table.BulkOptions)
 	return &bulk{s: s, r: r, o: o, dir: dir, shards: map[shardKey]*shard{}}, nil
 }
 
-// removeStaleLoads removes what loads left behind that did not end.
+// removeStaleLoads removes the folders of loads that did not end.
 func (s *Store) removeStaleLoads() error {
 	if s.o.ReadOnly {
 		return nil
@@ -160,12 +160,12 @@ func (a *adder) add(b *bulk, t *tableInfo, m *table.Mutation) error {
 		}
 		a.key = appendImage(a.key[:0], t.id, g.name, m.Row)
 		a.put(b, b.shard(t, g), m.DeleteRow)
-		clear(a.cells) // what was used only: once there may have been a million
+		clear(a.cells) // only the used part: once there may have been a million
 	}
 	return nil
 }
 
-// put stores the cells in hand as one record or several.
+// put stores the adder's cells as one record or several.
 func (a *adder) put(b *bulk, s *shard, del bool) {
 	n := len(a.key)
 	if del {
@@ -213,7 +213,7 @@ func (b *bulk) inOrder() []*shard {
 	})
 }
 
-// spill writes the shards to a run; the caller holds mu.
+// spill writes the shards to a run. The caller holds mu.
 func (b *bulk) spill() error {
 	shards := b.inOrder()
 	each(shards, func(s *shard) error { s.sort(); return nil })
@@ -227,7 +227,7 @@ func (b *bulk) spill() error {
 	return nil
 }
 
-// each works on shards with all processors, large ones first, and gives the
+// each calls work on shards on all processors, large shards first, and returns the
 // first error.
 func each(shards []*shard, work func(*shard) error) error {
 	order := slices.Clone(shards)
@@ -262,7 +262,7 @@ func (b *bulk) Abort() error {
 	return b.s.wrap("abort a load", b.end())
 }
 
-// end frees everything; the caller holds mu.
+// end frees everything. The caller holds mu.
 func (b *bulk) end() error {
 	b.ended = true
 	var err error
@@ -316,8 +316,8 @@ func (b *bulk) finish(ctx context.Context) (err error) {
 	if err != nil || len(paths) == 0 {
 		return err
 	}
-	// What is in the log before the load must not be lost when the load is
-	// not; and the load may itself be in the log when Ingest returns.
+	// What is in the log before the load must not be lost if the load is kept. And the
+	// load itself may only be in the log when Ingest returns.
 	db := b.s.db
 	if err := db.LogData(nil, b.s.sync); err != nil {
 		return err
@@ -330,7 +330,7 @@ func (b *bulk) finish(ctx context.Context) (err error) {
 	return db.LogData(nil, b.s.sync)
 }
 
-// writeShard merges a shard's records into sorted tables and gives their paths.
+// writeShard merges a shard's records into sorted tables and returns their paths.
 func (b *bulk) writeShard(ctx context.Context, s *shard) (paths []string, err error) {
 	var sources []source
 	for _, r := range b.runs {
@@ -356,8 +356,8 @@ func (b *bulk) writeShard(ctx context.Context, s *shard) (paths []string, err er
 	return out.paths, errors.Join(err, out.finish())
 }
 
-// groupIterator returns an iterator to look rows up with, or nil if the group is
-// empty, as it is when a directory is first loaded.
+// groupIterator returns an iterator to look rows up with, or nil if the group is empty,
+// as in the first load of a directory.
 func (s *Store) groupIterator(t *tableInfo, g *group) (*iterator, error) {
 	it, err := s.iters.get(0)
 	if err != nil {
@@ -371,7 +371,7 @@ func (s *Store) groupIterator(t *tableInfo, g *group) (*iterator, error) {
 	return nil, err
 }
 
-// report tells the caller's progress function how far Finish is.
+// report passes the progress of Finish to the caller's function.
 func (b *bulk) report(n int64) {
 	done := b.done.Add(n)
 	if b.o.Progress == nil {
@@ -382,7 +382,7 @@ func (b *bulk) report(n int64) {
 	b.o.Progress(float64(done), float64(b.total.Load()))
 }
 
-// tables writes keys in order into as many sorted tables as they need.
+// tables writes keys in order into as many sorted tables as necessary.
 type tables struct {
 	s     *Store
 	name  string
@@ -430,7 +430,7 @@ func (x *tables) Delete(key []byte, _ *pebble.WriteOptions) error {
 	return w.Delete(key)
 }
 
-// finish ends the table being written and syncs it.
+// finish completes the table being written and syncs it.
 func (x *tables) finish() error {
 	if x.w == nil {
 		return nil

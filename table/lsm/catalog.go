@@ -23,22 +23,22 @@ func keyTable(name string) []byte {
 
 const defaultImageLimit = 8 << 10
 
-// A group is a family and those declared with it, which share an image.
+// A group is a family and those declared With it. They share an image.
 type group struct {
 	name     table.Family // of the first family
 	families []table.Family
 	limit    int
 }
 
-// A tableInfo is a table as the catalog has it. It is never changed.
+// A tableInfo is a table in the catalog. It is never changed.
 type tableInfo struct {
 	id       uint16
 	spec     table.Spec
 	groups   []*group    // sorted by name
-	byFamily [256]*group // by name; an array, since every cell of a load asks
+	byFamily [256]*group // by name; an array, since a load looks up every cell
 }
 
-// An entry is a table in the catalog on disk.
+// An entry is a table in the stored catalog.
 type entry struct {
 	ID   uint16
 	Spec table.Spec
@@ -76,7 +76,7 @@ func newTableInfo(id uint16, spec table.Spec) (*tableInfo, error) {
 
 type catalog map[string]*tableInfo
 
-// loadCatalog reads the tables.
+// loadCatalog reads the catalog.
 func (s *Store) loadCatalog() error {
 	cat := catalog{}
 	s.cat.Store(&cat)
@@ -161,7 +161,8 @@ func (s *Store) Create(ctx context.Context, specs ...table.Spec) (err error) {
 	return nil
 }
 
-// hasAll reports that there is nothing to create, which needs no right to write.
+// hasAll reports whether there is nothing to create, which is allowed without write
+// access.
 func (s *Store) hasAll(specs []table.Spec) bool {
 	cat := *s.cat.Load()
 	return !s.closed() && !slices.ContainsFunc(specs, func(x table.Spec) bool {

@@ -10,9 +10,9 @@ import (
 // closePatience bounds each wait for a Pebble that cannot write.
 const closePatience = 2 * time.Second
 
-// Close waits for what is under way and closes the store. Scans end with
-// ErrClosed at their next row. Where the disk is full or has failed the wait is
-// bounded; what is on disk is what counts then.
+// Close waits for operations under way and closes the store. Scans end with ErrClosed
+// at their next row. If the disk is full or has failed, the wait is bounded, and only
+// what is on disk counts.
 func (s *Store) Close() error {
 	var err error
 	s.close.Do(func() {
@@ -38,8 +38,8 @@ func (s *Store) closeAll() error {
 	return s.wrap("close", s.endPebble())
 }
 
-// endPebble closes the database, or leaves it where it waits for goroutines that
-// ended in a failure.
+// endPebble closes the database. A Pebble that waits for goroutines that ended in a
+// failure is abandoned.
 func (s *Store) endPebble() error {
 	s.disk.closing()
 	var err error
@@ -67,8 +67,8 @@ func (s *Store) closePebble() (err error) {
 	return s.db.Close()
 }
 
-// await waits for the end of something, with patience where the disk takes no
-// writes, and reports whether it came.
+// await waits for done, with a bound if the disk takes no writes. It reports whether
+// done was closed.
 func (s *Store) await(done <-chan struct{}) bool {
 	select {
 	case <-done:

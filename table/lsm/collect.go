@@ -11,15 +11,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// History is collected image by image: one that is not the newest of any state
-// that stays goes, since every image is whole. Of a columnar row that holds for
-// its markers, and each of its columns is judged by itself.
+// History is collected image by image. Every image is whole, so an image goes unless it
+// is the newest one of some state that is kept. In a columnar row this applies to its
+// markers, and each column is collected by itself.
 
 var _ table.Collector = handle{}
 
 const (
-	// collectRows is how many rows are looked at between two commits of others,
-	// and collectColumns how many versions of columns of a wide one.
+	// collectRows is how many rows are examined between two commits of others, and
+	// collectColumns how many column versions of a wide row.
 	collectRows    = 64
 	collectColumns = 4096
 )
@@ -31,7 +31,7 @@ func (h handle) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (sum 
 	rows = slices.CompactFunc(rows, bytes.Equal)
 	defer func() {
 		if sum.Cells > 0 && !k.Dry {
-			h.s.iters.refresh() // idle ones would go on to show what is gone
+			h.s.iters.refresh() // idle ones would still show what is gone
 		}
 	}()
 	for part := range slices.Chunk(rows, collectRows) {
@@ -90,8 +90,8 @@ func (h handle) Forget(ctx context.Context, rows [][]byte) (sum table.Collected,
 	return sum, nil
 }
 
-// deleteKeys has do delete keys in one batch. It is not synced: what a crash brings
-// back is collected again.
+// deleteKeys calls do, which deletes keys, and applies its deletions as one batch. The
+// batch is not synced: what a crash brings back is collected again.
 func (h handle) deleteKeys(ctx context.Context, c *collector, sum *table.Collected, do func(*tableInfo) error) (err error) {
 	s := h.s
 	if err := s.beginWrite(ctx, true); err != nil {
@@ -120,18 +120,18 @@ func (h handle) deleteKeys(ctx context.Context, c *collector, sum *table.Collect
 	if err := s.db.Apply(b, pebble.NoSync); err != nil {
 		return err
 	}
-	s.iters.swapped() // who writes must not take up an image that is gone
+	s.iters.swapped() // writers must not use an image that is gone
 	s.garbage.add(t.id, c.removed.Bytes)
 	return nil
 }
 
-// A collector deletes what rows need no more.
+// A collector deletes what rows no longer need.
 type collector struct {
 	k       *table.Keep
 	it      *iterator
 	out     sink
 	removed table.Collected
-	void    map[table.Revision][][]byte // rows with images of given up revisions
+	void    map[table.Revision][][]byte // rows with images of aborted revisions
 	wide    []wideRow
 }
 
@@ -176,8 +176,8 @@ func (c *collector) rows(t *tableInfo, rows [][]byte) error {
 	return nil
 }
 
-// rule is the family whose rule holds for a group: families in one image are
-// kept as long as the one with the longest memory.
+// rule returns the family whose rule applies to a group. Families that share an image
+// are kept as long as the one kept longest.
 func (c *collector) rule(g *group) table.Family {
 	f := g.families[0]
 	for _, o := range g.families[1:] {
@@ -188,20 +188,20 @@ func (c *collector) rule(g *group) table.Family {
 	return f
 }
 
-// An imageKey is an image of a row as far as it matters here.
+// An imageKey is an image of a row, as collection needs it.
 type imageKey struct {
 	image
 	key  []byte
 	size int
-	top  bool // the newest of a state that stays
-	dead bool // it says of a state that there is nothing
+	top  bool // the newest image of a state that is kept
+	dead bool // no cells live in it
 }
 
 // row collects the images of a row of a group.
 func (c *collector) row(g *group, row, prefix []byte) error {
 	f := c.rule(g)
 	if c.k.Of(f).Horizon == 0 {
-		return nil // it keeps all: its images need not be looked at, time and again
+		return nil // everything is kept: spare the reads
 	}
 	images, err := c.images(f, prefix)
 	if err != nil || len(images) == 0 {
@@ -216,11 +216,11 @@ func (c *collector) row(g *group, row, prefix []byte) error {
 			c.void[r] = append(c.void[r], row)
 			whole = false
 		case c.k.Visible != nil && !c.k.Visible(r):
-			return nil // a branch's, on which newer images stand
+			return nil // it belongs to a branch, and newer images build on it
 		}
 	}
 	if !whole {
-		return nil // its images are made anew first
+		return nil // its images must be rewritten first
 	}
 	if images[0].columns {
 		c.wide = append(c.wide, wideRow{group: g, family: f, prefix: prefix})
@@ -229,9 +229,9 @@ func (c *collector) row(g *group, row, prefix []byte) error {
 	return err
 }
 
-// drop removes images that no state needs, and returns how many stay. Those that say
-// that there is nothing are not needed when nothing is below them, nor, if the row
-// has no columns left, are its markers.
+// drop removes images that no state needs, and returns how many are left. An image
+// without live cells is not needed if nothing older is left. Markers are not needed
+// either if the row has no columns left.
 func (c *collector) drop(images []imageKey, horizon table.Revision, empty bool) (stay int, err error) {
 	for i := len(images) - 1; i >= 0; i-- {
 		m := &images[i]
@@ -246,8 +246,8 @@ func (c *collector) drop(images []imageKey, horizon table.Revision, empty bool) 
 	return stay, nil
 }
 
-// images reads the images of a row, newest first, and finds those that states
-// which stay show.
+// images returns the images of a row, newest first, and marks those that a kept state
+// shows.
 func (c *collector) images(f table.Family, prefix []byte) (images []imageKey, err error) {
 	states := c.k.States(f)
 	for ok := c.it.SeekPrefixGE(prefix); ok; ok = c.it.Next() {
@@ -266,7 +266,7 @@ func (c *collector) images(f table.Family, prefix []byte) (images []imageKey, er
 	return images, c.it.Error()
 }
 
-// decode looks at the value of an image.
+// decode decodes the value of an image.
 func (c *collector) decode(m *imageKey) error {
 	v, err := c.it.ValueAndErr()
 	if err != nil {
@@ -277,21 +277,21 @@ func (c *collector) decode(m *imageKey) error {
 	}
 	cells, err := m.appendAll(nil)
 	m.dead = !slices.ContainsFunc(cells, func(c table.Cell) bool { return !c.Tombstone })
-	m.revs, m.body = nil, nil // the iterator's
+	m.revs, m.body = nil, nil // they are the iterator's memory
 	return err
 }
 
-// A wideRow is a columnar row whose columns are looked at piece by piece.
+// A wideRow is a columnar row whose columns are examined in pieces.
 type wideRow struct {
 	group  *group
 	family table.Family
 	prefix []byte
-	next   []byte // the column to go on with
-	left   bool   // columns stay in what was looked at
+	next   []byte // the next column
+	left   bool   // the examined pieces have columns that are kept
 }
 
-// columns collects a piece of a columnar row, and tells whether there is more. A
-// piece is judged by the markers as they are now.
+// columns collects a piece of a columnar row, and reports whether there is more. It
+// reads the markers anew for each piece.
 func (c *collector) columns(w *wideRow) (more bool, err error) {
 	images, err := c.images(w.family, w.prefix)
 	if err != nil || len(images) == 0 {
@@ -312,7 +312,7 @@ func (c *collector) columns(w *wideRow) (more bool, err error) {
 	return false, err
 }
 
-// A columnCollector goes over the columns of a row, version by version.
+// A columnCollector walks the columns of a row, version by version.
 type columnCollector struct {
 	c    *collector
 	w    *wideRow
@@ -357,7 +357,7 @@ func (x *columnCollector) run() (more bool, err error) {
 	return false, x.judge()
 }
 
-// judge removes what the gathered column needs no more.
+// judge removes the versions of the gathered column that are not needed.
 func (x *columnCollector) judge() error {
 	x.fold.Column(x.vs)
 	for i, v := range x.vs {

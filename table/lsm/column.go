@@ -6,23 +6,23 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A colWalk reads cells that have keys of their own: those of a columnar row,
-// or of an unversioned table.
+// A colWalk reads cells with keys of their own: those of a columnar row or of an
+// unversioned table.
 type colWalk struct {
 	prefix []byte         // of the row's image keys
-	cutoff table.Revision // older cells do not count
-	since  table.Revision // cells up to here are known already
-	max    int            // ends when so many cells are there; zero is no bound
-	dead   bool           // yield tombstones too
+	cutoff table.Revision // older cells are deleted
+	since  table.Revision // cells up to it are already known
+	max    int            // end after this many cells; zero means no bound
+	dead   bool           // also yield tombstones
 
-	key  []byte // the row's column keys of one family begin so
+	key  []byte // prefix of the row's column keys of one family
 	col  []byte // the column under the iterator
 	to   []byte // the end of the range being read
 	fam  table.Family
 	full bool
 }
 
-// walk appends the cells that sel wants.
+// walk appends the cells that sel selects.
 func (r *rowReader) walk(dst []table.Cell, sel *groupSel, w *colWalk) ([]table.Cell, error) {
 	whole := []table.ColumnRange{{}}
 	for i := range sel.fams {
@@ -48,7 +48,7 @@ func (r *rowReader) walk(dst []table.Cell, sel *groupSel, w *colWalk) ([]table.C
 	return dst, nil
 }
 
-// walkOne reads a single column: one seek, which a bloom filter may answer.
+// walkOne reads a single column. It costs one seek, which a bloom filter may answer.
 func (r *rowReader) walkOne(dst []table.Cell, w *colWalk, q []byte) ([]table.Cell, error) {
 	w.col = append(appendEscaped(append(w.col[:0], w.key...), q), escape, termImage)
 	r.key = append(r.key[:0], w.col...)
@@ -97,8 +97,8 @@ func (r *rowReader) walkRange(dst []table.Cell, w *colWalk, c *table.ColumnRange
 	return dst, r.it.Error()
 }
 
-// version moves to the newest visible version of the column under the iterator,
-// or behind the column when there is none.
+// version moves to the newest visible version of the column under the iterator, or past
+// the column if there is none.
 func (r *rowReader) version(w *colWalk) (table.Revision, bool) {
 	for {
 		r.n++
@@ -120,7 +120,7 @@ func (r *rowReader) version(w *colWalk) (table.Revision, bool) {
 	}
 }
 
-// emit appends the cell under the iterator if it counts.
+// emit appends the cell under the iterator unless it is hidden.
 func (r *rowReader) emit(dst []table.Cell, w *colWalk, q []byte, rev table.Revision) ([]table.Cell, error) {
 	v, err := r.it.ValueAndErr()
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Commit implements table.Batcher. Pebble takes the batch on a goroutine of its
-// own: where its tables in memory cannot be written to a full disk that may last
-// until there is space, and the caller must not.
+// Commit implements table.Batcher. Pebble applies the batch on a goroutine of its own.
+// If a full disk keeps Pebble from flushing its tables in memory, that takes until
+// there is space, and the caller must not wait so long.
 func (s *Store) Commit(ctx context.Context, b table.Batch) (func() error, error) {
 	if err := s.beginWrite(ctx, b.Urgent); err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func (s *Store) Commit(ctx context.Context, b table.Batch) (func() error, error)
 	return a.later, nil
 }
 
-// commit applies a batch; the caller may write.
+// commit applies a batch. The caller has the right to write.
 func (s *Store) commit(b table.Batch) (wait func() error, err error) {
 	pb, err := s.prepare(&b)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Store) commit(b table.Batch) (wait func() error, err error) {
 	return s.apply(pb, b.Revision)
 }
 
-// An applying is a batch that Pebble takes up.
+// An applying is a batch that Pebble is applying.
 type applying struct {
 	s    *Store
 	done chan struct{}
@@ -50,7 +50,8 @@ type applying struct {
 	err  error
 }
 
-// later waits for the batch as far as that makes sense now.
+// later waits until the batch is durable. It returns ErrPending if Pebble is still
+// applying the batch.
 func (a *applying) later() error {
 	select {
 	case <-a.done:
@@ -63,7 +64,7 @@ func (a *applying) later() error {
 	return a.wait()
 }
 
-// prepare makes Pebble's batch.
+// prepare makes a Pebble batch.
 func (s *Store) prepare(b *table.Batch) (pb *pebble.Batch, err error) {
 	defer s.caught(&err)
 	pb = s.db.NewBatch()
@@ -74,7 +75,7 @@ func (s *Store) prepare(b *table.Batch) (pb *pebble.Batch, err error) {
 	return pb, nil
 }
 
-// apply has Pebble take the batch, which is the syncer's from then on.
+// apply makes Pebble apply the batch and passes it to the syncer.
 func (s *Store) apply(pb *pebble.Batch, r table.Revision) (wait func() error, err error) {
 	if pb.Empty() {
 		return s.syncs.barrier(pb), nil

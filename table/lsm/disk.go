@@ -14,20 +14,20 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A disk is the file system that Pebble sees. Pebble gives up for good when it
-// cannot write its log or manifest, and when it cannot write a sorted table it
-// tries again at once and for ever. So a full disk is not reported to it at once:
-// the reserve is given up first (see space), then writes of the log wait here
-// until there is space, and failures of tables are reported with growing pauses.
-// The store refuses other writes meanwhile and reads go on.
+// A disk is the file system that Pebble sees. Pebble gives up for good if it cannot
+// write its log or manifest. If it cannot write a sorted table, it retries at once and
+// for ever. So a full disk is not reported to Pebble at once. First the reserve is
+// given up (see space). Then writes of the log wait here until there is space, and
+// failures of tables are reported after growing pauses. Meanwhile the store refuses
+// other writes and reads go on.
 //
-// After any other failure of the log or manifest nothing is certain about what
-// reached the disk (a second fsync may succeed without having written). The
-// store then takes no more writes until it is opened anew; reads go on.
+// After any other failure of the log or manifest it is unknown what reached the disk (a
+// second fsync may succeed without having written). The store then takes no more writes
+// until it is opened again; reads go on.
 type disk struct {
 	vfs.FS
 	space
-	renewing atomic.Int32 // logs are not to be written over old ones
+	renewing atomic.Int32 // if not 0, old logs must not be reused
 }
 
 func newDisk(fs vfs.FS, folder string, reserve int64, logf func(string, ...any)) *disk {
@@ -46,14 +46,14 @@ func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// vital reports whether Pebble gives up when the file cannot be written.
+// vital reports whether Pebble gives up if the file cannot be written.
 func vital(name string) bool {
 	b := filepath.Base(name)
 	return strings.HasSuffix(b, ".log") || strings.HasPrefix(b, "MANIFEST") ||
 		strings.HasPrefix(b, "OPTIONS") || strings.HasPrefix(b, "marker.")
 }
 
-// guard wraps a file that was opened for writing by open.
+// guard opens a file for writing and wraps it.
 func (d *disk) guard(name string, open func() (vfs.File, error)) (vfs.File, error) {
 	var f vfs.File
 	v := vital(name)
@@ -64,10 +64,10 @@ func (d *disk) guard(name string, open func() (vfs.File, error)) (vfs.File, erro
 	return &diskFile{File: f, d: d, vital: v}, err
 }
 
-// Create is part of vfs.FS. The name of a marker says which file is the manifest,
-// and Pebble makes sure of both names at once, by one fsync of the folder: after a
-// loss of power the marker could be there and the manifest not. So whatever a marker
-// may name is made sure of before it.
+// Create is part of vfs.FS. A marker's name says which file is the manifest, and Pebble
+// syncs both names at once, by one fsync of the folder. So after a loss of power the
+// marker could be there and the manifest not. Create therefore syncs the folder before
+// it creates a marker.
 func (d *disk) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	return d.guard(name, func() (vfs.File, error) {
 		if strings.HasPrefix(filepath.Base(name), "marker.") {
@@ -92,8 +92,8 @@ func (d *disk) OpenReadWrite(name string, c vfs.DiskWriteCategory, o ...vfs.Open
 	return d.guard(name, func() (vfs.File, error) { return d.FS.OpenReadWrite(name, c, o...) })
 }
 
-// ReuseForWrite is part of vfs.FS. Behind what is written there would be the rest
-// of the old file.
+// ReuseForWrite is part of vfs.FS. A reused file keeps the rest of its old content
+// behind the new, so it must not be used during Purge.
 func (d *disk) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	if d.renewing.Load() > 0 {
 		if err := d.FS.Remove(from); err != nil {
@@ -130,7 +130,7 @@ type diskFile struct {
 	vital bool
 }
 
-// Write is part of vfs.File. What did not fit is written later.
+// Write is part of vfs.File. It retries the part that did not fit.
 func (f *diskFile) Write(p []byte) (int, error) {
 	done := 0
 	err := f.d.fit(f.vital, func() error {
@@ -153,7 +153,8 @@ func (f *diskFile) SyncTo(n int64) (whole bool, err error) {
 	return whole, f.report(err)
 }
 
-// Preallocate is part of vfs.File. It only saves time.
+// Preallocate is part of vfs.File. It ignores a full disk, since preallocation only
+// saves time.
 func (f *diskFile) Preallocate(off, n int64) error {
 	if err := f.File.Preallocate(off, n); !isFull(err) {
 		return err
@@ -161,7 +162,7 @@ func (f *diskFile) Preallocate(off, n int64) error {
 	return nil
 }
 
-// report remembers failures that Pebble does not survive.
+// report records failures that Pebble does not survive.
 func (f *diskFile) report(err error) error {
 	if isFull(err) && !f.vital || err != nil && f.vital {
 		f.d.lost(f.vital, err)
@@ -169,7 +170,7 @@ func (f *diskFile) report(err error) error {
 	return err
 }
 
-// events watches what Pebble does in the background.
+// events returns listeners for what Pebble does in the background.
 func (s *Store) events() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: s.background,
@@ -184,28 +185,28 @@ func (s *Store) events() *pebble.EventListener {
 	}
 }
 
-// corrupt reports a damaged file, once: who reads past the damage meets it often.
+// corrupt logs a damaged file, once, since reads may meet the damage often.
 func (s *Store) corrupt(i pebble.DataCorruptionInfo) {
 	if _, again := s.damaged.LoadOrStore(i.Path, true); !again {
 		s.o.Logf("the file %s is damaged: %v", i.Path, i.Details)
 	}
 }
 
-// background reports what Pebble tries again. A full disk has its own message.
+// background logs errors of work that Pebble retries. A full disk has its own message.
 func (s *Store) background(err error) {
 	if !isFull(err) {
 		s.o.Logf("background: %v", err)
 	}
 }
 
-// A logger takes Pebble's messages. Only failures are worth an operator's time.
+// A logger receives Pebble's messages. It logs only failures.
 type logger Store
 
 func (l *logger) Infof(string, ...any)           {}
 func (l *logger) Errorf(format string, a ...any) { l.o.Logf(format, a...) }
 
-// Fatalf must not return. If a call of ours is on the stack, a panic takes it
-// there to be turned into an error; a goroutine of Pebble's just ends.
+// Fatalf must not return. If a call of ours is on the stack, it panics, so that the
+// call can return an error. Otherwise it ends Pebble's goroutine.
 func (l *logger) Fatalf(format string, a ...any) {
 	err := fmt.Errorf(format, a...)
 	l.disk.fail(err)
@@ -215,7 +216,7 @@ func (l *logger) Fatalf(format string, a ...any) {
 	runtime.Goexit()
 }
 
-// ours reports whether the goroutine came from the store and not from Pebble.
+// ours reports whether the goroutine was started by the store and not by Pebble.
 func ours() bool {
 	pcs := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])

@@ -18,7 +18,7 @@ var (
 	errColumn = fmt.Errorf("%w: bad column value", table.ErrCorrupt)
 )
 
-// wrap says where an error happened and which of the contract's kinds it is.
+// wrap adds to an error what failed, and the contract's kind of error.
 func (s *Store) wrap(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -53,8 +53,8 @@ func isContract(err error) bool {
 	return false
 }
 
-// caught turns a panic below into an error of a write: Pebble panics when its
-// log cannot be written. The store takes no more writes then.
+// caught turns a panic into an error of a write: Pebble panics if its log cannot be
+// written. The store takes no more writes after that.
 func (s *Store) caught(err *error) {
 	if p := recover(); p != nil {
 		e, ok := p.(error)
@@ -66,8 +66,8 @@ func (s *Store) caught(err *error) {
 	}
 }
 
-// damaged turns a panic below into an error of a read: Pebble panics where a
-// file says what cannot be.
+// damaged turns a panic into an error of a read: Pebble panics if a file's content is
+// impossible.
 func damaged(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%w: %v", table.ErrCorrupt, p)

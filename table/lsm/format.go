@@ -11,9 +11,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// The formats of Pebble's files that this version reads: its own and the one before. A
-// store keeps the format it has, so that the version before can still open it; only
-// Upgrade raises it. Who raises newestFormat raises oldestFormat to what it was.
+// The formats of Pebble's files that this version can read: its own and the previous
+// one. A store keeps its format, so that the previous version can still open it; only
+// Upgrade raises it. When newestFormat is raised, oldestFormat must become its previous
+// value.
 const (
 	oldestFormat = pebble.FormatTableFormatV6
 	newestFormat = pebble.FormatValueSeparation
@@ -21,8 +22,8 @@ const (
 
 var _ table.Upgrader = (*Store)(nil)
 
-// findFormat chooses the format that the store is opened with: its own, or the newest if
-// it is made now.
+// findFormat chooses the format to open the store with: the store's own, or the newest
+// for a new store.
 func (s *Store) findFormat() error {
 	s.format = newestFormat
 	if s.o.format != 0 {
@@ -46,8 +47,7 @@ func (s *Store) findFormat() error {
 	return nil
 }
 
-// newer makes an error of Pebble's about a format that it does not know a
-// table.ErrNewer.
+// newer turns Pebble's error about an unknown format into a table.ErrNewer.
 func newer(err error) error {
 	var unknown interface{ FormatMajorVersion() uint64 }
 	if err != nil && (errors.As(err, &unknown) || strings.Contains(err.Error(), "unknown format major version") ||

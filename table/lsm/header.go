@@ -16,16 +16,16 @@ import (
 // formatVersion is the layout that the package comment describes.
 const formatVersion = 1
 
-// headerFile holds headerText and the format version. It is written once the
-// store is made, so a folder without it was left by a process that ended before
-// that, and there is nothing in it yet.
+// headerFile holds headerText and the format version. It is written once the store is
+// complete. A folder without it was left by a process that ended before that, and
+// contains no data yet.
 const (
 	headerFile = "ldapd.store"
 	headerText = "ldapd store, format "
 )
 
-// checkHeader reads the header. A folder without one is cleared of what an
-// interrupted creation left.
+// checkHeader reads the header. Without a header it removes what an interrupted
+// creation left.
 func (s *Store) checkHeader() error {
 	fs := s.o.FS
 	f, err := fs.Open(fs.PathJoin(s.o.Path, headerFile))
@@ -53,8 +53,8 @@ func (s *Store) checkHeader() error {
 	return nil
 }
 
-// clearHalfMade removes Pebble's files of a store that was never finished. If
-// there is data after all, the header was lost and it refuses.
+// clearHalfMade removes Pebble's files of a store that was never completed. If there is
+// data after all, the header was lost, and it fails.
 func (s *Store) clearHalfMade() error {
 	fs := s.o.FS
 	if s.o.ReadOnly {
@@ -77,7 +77,7 @@ func (s *Store) clearHalfMade() error {
 	return err
 }
 
-// writeHeader says that the store is made.
+// writeHeader marks the store as complete.
 func (s *Store) writeHeader() error {
 	if s.made || s.o.ReadOnly {
 		return nil

@@ -9,20 +9,19 @@ import (
 
 // Flags of an image's first byte.
 const (
-	flagColumns = 1 << iota // columnar from here: the cells have keys of their own
+	flagColumns = 1 << iota // the row is columnar from here on: its cells have keys of their own
 	flagDelete              // the revision deleted the row
 )
 
-// An image is a decoded head of an image key's value. Of a row in one piece it
-// holds all cells as they were after its revision, and that revision's own
-// tombstones. Of a columnar row it says which columns count: those not older
-// than cutoff.
+// An image is the decoded head of an image key's value. For a row in one piece it has
+// all cells as they were after its revision, and that revision's own tombstones. For a
+// columnar row it has the cutoff: older columns are hidden.
 type image struct {
 	rev     table.Revision
 	columns bool
 	del     bool
 	cutoff  table.Revision // of a columnar row
-	revs    []byte         // other revisions in the cells, 8 bytes each
+	revs    []byte         // other revisions of cells, 8 bytes each
 	body    []byte         // sections: family, length, cells
 }
 
@@ -62,7 +61,7 @@ type section struct {
 	cells  []byte
 }
 
-// section cuts the next section off the body.
+// section splits the next section off the body.
 func (m *image) section() (section, bool, error) {
 	if len(m.body) == 0 {
 		return section{}, false, nil
@@ -76,9 +75,9 @@ func (m *image) section() (section, bool, error) {
 	return s, true, nil
 }
 
-// cell decodes the first cell of b and returns what is behind it. A cell is
-// qualifier length and tombstone bit, index of its revision, value length,
-// qualifier, value. Nearly all numbers are below 128.
+// cell decodes the first cell of b and returns the rest of b. A cell is qualifier
+// length and tombstone bit, index of its revision, value length, qualifier, value.
+// Nearly all numbers are below 128.
 func (m *image) cell(c *table.Cell, b []byte) ([]byte, bool) {
 	var ql, ri, vl uint64
 	if len(b) >= 3 && b[0]|b[1]|b[2] < 0x80 {
@@ -106,7 +105,7 @@ func (m *image) cell(c *table.Cell, b []byte) ([]byte, bool) {
 	return b[ql+vl:], true
 }
 
-// appendAll decodes every cell, the revision's own tombstones among them.
+// appendAll decodes every cell, including the revision's own tombstones.
 func (m image) appendAll(dst []table.Cell) ([]table.Cell, error) {
 	for {
 		s, ok, err := m.section()
@@ -122,8 +121,8 @@ func (m image) appendAll(dst []table.Cell) ([]table.Cell, error) {
 	}
 }
 
-// appendSelected decodes the live cells that sel asks for, until dst holds max
-// cells if max is not zero.
+// appendSelected decodes the live cells that sel selects. If max is not zero, it stops
+// when dst has max cells.
 func (m image) appendSelected(dst []table.Cell, sel *groupSel, max int) ([]table.Cell, error) {
 	for {
 		s, ok, err := m.section()
@@ -168,10 +167,10 @@ func (m *image) appendSection(dst []table.Cell, s section, f *famSel, max int) (
 	return dst, nil
 }
 
-// behind reports whether q is not below the end of a range.
+// behind reports whether q is at or above the end of a range.
 func behind(q, to []byte) bool { return len(to) > 0 && string(q) >= string(to) }
 
-// An encoder builds images and is used again for the next one.
+// An encoder encodes images. It is reused.
 type encoder struct {
 	revs []table.Revision
 	body []byte
@@ -221,8 +220,8 @@ func (e *encoder) section(r table.Revision, cells []table.Cell) {
 	e.body = slices.Insert(e.body, at, n[:k]...)
 }
 
-// revision returns the index of a cell's revision in the table of them; 0 is the
-// image's own. Neighbours often share one, so it looks from the end.
+// revision returns the index of a cell's revision in the image's table of revisions; 0
+// is the image's own. Neighbouring cells often share one, so it searches from the end.
 func (e *encoder) revision(own, r table.Revision) uint64 {
 	if r == own {
 		return 0
@@ -236,7 +235,7 @@ func (e *encoder) revision(own, r table.Revision) uint64 {
 	return uint64(len(e.revs))
 }
 
-// A column's value is a byte that says whether it lives, and the value.
+// A column's value is one of these bytes, then the value.
 const (
 	columnDead = 0
 	columnLive = 1

@@ -9,21 +9,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// maxIdle bounds the idle iterators: more readers at once than that open theirs
-// anew.
+// maxIdle bounds the idle iterators. Additional readers open new ones.
 const maxIdle = 16
 
-// iterPool keeps iterators, because opening one costs as much as a read. An
-// iterator shows the store as it was when it was opened, so it may be used
-// again if nothing was written since, or for a view that sees only revisions
-// that were complete then. That supposes that revisions come in order; when one
-// does not, changed begins a new epoch.
+// An iterPool keeps iterators, because opening one costs as much as a read. An iterator
+// shows the store as of its opening. So it can be reused if nothing was written since,
+// or for a view that sees only revisions that were complete then. This supposes that
+// revisions come in order; if one does not, changed begins a new epoch.
 type iterPool struct {
 	db *pebble.DB
 	m  *counters
 
-	epoch   atomic.Uint64 // changes to what was complete
-	writes  atomic.Uint64 // all changes
+	epoch   atomic.Uint64 // counts changes to revisions that were complete
+	writes  atomic.Uint64 // counts all changes
 	applied atomic.Uint64 // the largest revision written
 
 	mu     sync.Mutex
@@ -31,8 +29,8 @@ type iterPool struct {
 	closed bool
 }
 
-// An iterator knows how much of the store it shows. What is read through it is
-// valid until it moves.
+// An iterator records how much of the store it shows. What it returns is valid until it
+// moves.
 type iterator struct {
 	*pebble.Iterator
 	epoch, writes, applied uint64
@@ -40,8 +38,8 @@ type iterator struct {
 
 func (p *iterPool) init(db *pebble.DB, m *counters) { p.db, p.m = db, m }
 
-// changed is called after each write, before its caller hears of it; 0 stands
-// for changes that have no revision.
+// changed is called after each write, before its caller returns. r is 0 for a change
+// without a revision.
 func (p *iterPool) changed(r table.Revision) {
 	if uint64(r) <= p.applied.Load() {
 		p.epoch.Add(1)
@@ -51,11 +49,11 @@ func (p *iterPool) changed(r table.Revision) {
 	p.writes.Add(1)
 }
 
-// swapped is called after a write to an unversioned table: no view reads those.
+// swapped is called after a write to an unversioned table, which no view reads.
 func (p *iterPool) swapped() { p.writes.Add(1) }
 
-// refresh closes the idle iterators in the background, so that the files and
-// tables in memory that they hold can go. It is called from within Pebble.
+// refresh closes the idle iterators in the background, so that the files and memory
+// tables that they hold can be freed. Pebble calls it.
 func (p *iterPool) refresh() {
 	p.epoch.Add(1)
 	go func() {
@@ -107,7 +105,7 @@ func (p *iterPool) open() (*iterator, error) {
 	return it, err
 }
 
-// put takes an iterator back. One that met an error is not used again.
+// put returns an iterator to the pool, unless it met an error.
 func (p *iterPool) put(it *iterator) {
 	if it.Error() == nil && it.epoch == p.epoch.Load() {
 		p.mu.Lock()
@@ -121,7 +119,7 @@ func (p *iterPool) put(it *iterator) {
 	it.Close()
 }
 
-// drain closes the idle iterators, for good.
+// drain closes the idle iterators for good.
 func (p *iterPool) drain() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,21 +11,21 @@ import (
 
 const (
 	headLen   = 3 // table id and group letter
-	suffixLen = 9 // descending revision and its mark
-	// suffixMark ends every key that has a revision. Prefixes end in termImage
-	// or termQualifier and bounds in something else, so it tells them apart.
+	suffixLen = 9 // inverted revision and suffixMark
+	// suffixMark ends every key that has a revision. Prefixes end in termImage, and
+	// bounds in other bytes, so it tells them apart.
 	suffixMark = 0x09
 
 	escape    = 0x00
-	escaped   = 0xff // 00 FF is a zero byte of the row or qualifier
-	termImage = 0x01 // 00 01 ends the row in an image key, and a qualifier
+	escaped   = 0xff // 00 FF encodes a zero byte of the row or qualifier
+	termImage = 0x01 // 00 01 ends the row in an image key, and every qualifier
 	termCol   = 0x02 // 00 02 ends the row in a column key
-	termRow   = 0x03 // 00 03 is behind all keys of the row
+	termRow   = 0x03 // 00 03 sorts after all keys of the row
 )
 
-// comparer orders keys as bytes. It can, because no prefix is the beginning of
-// another one; Split cuts the revision off, so that a bloom filter has one entry
-// a row or column and NextPrefix skips the versions.
+// comparer orders keys as bytes. That is possible because no prefix is the beginning of
+// another one. Split cuts the revision off, so that a bloom filter has one entry per
+// row or column and NextPrefix skips the versions.
 var comparer = &pebble.Comparer{
 	Name:                 "ldapd.row.1",
 	Compare:              bytes.Compare,
@@ -63,9 +63,8 @@ func separator(dst, a, b []byte) []byte {
 	return append(dst, a...)
 }
 
-// immediateSuccessor steps behind the revisions of a prefix. A prefix ends in
-// termImage; the same with one more sorts behind every suffix, which begins
-// with a byte of 80 or more.
+// immediateSuccessor returns a key that follows all keys of a prefix. A prefix ends in
+// termImage, so it is the same with the next byte at the end.
 func immediateSuccessor(dst, a []byte) []byte {
 	dst = append(dst, a...)
 	if n := len(dst); n > headLen && dst[n-1] == termImage {
@@ -75,7 +74,7 @@ func immediateSuccessor(dst, a []byte) []byte {
 	return append(dst, 0)
 }
 
-// appendEscaped writes b so that it sorts as b does and can be delimited.
+// appendEscaped appends b in a form that sorts like b and can be delimited.
 func appendEscaped(dst, b []byte) []byte {
 	for {
 		i := bytes.IndexByte(b, escape)
@@ -87,8 +86,8 @@ func appendEscaped(dst, b []byte) []byte {
 	}
 }
 
-// cutEscaped undoes appendEscaped up to the terminator, which it gives with
-// what comes behind it.
+// cutEscaped decodes what appendEscaped wrote, up to the terminator. It returns the
+// terminator and the rest behind it.
 func cutEscaped(dst, k []byte) (b []byte, term byte, rest []byte, ok bool) {
 	for {
 		i := bytes.IndexByte(k, escape)
@@ -104,40 +103,39 @@ func cutEscaped(dst, k []byte) (b []byte, term byte, rest []byte, ok bool) {
 	}
 }
 
-// appendHead begins every key of a group.
+// appendHead appends the beginning of every key of a group.
 func appendHead(dst []byte, id uint16, g table.Family) []byte {
 	return append(dst, byte(id>>8), byte(id), byte(g))
 }
 
-// appendImage writes the prefix of a row's image keys, which is also the
-// smallest key of the row.
+// appendImage appends the prefix of a row's image keys, which is also the smallest key
+// of the row.
 func appendImage(dst []byte, id uint16, g table.Family, row []byte) []byte {
 	dst = appendEscaped(appendHead(dst, id, g), row)
 	return append(dst, escape, termImage)
 }
 
-// appendRowPart writes what the keys of the row of an image prefix share, and
-// a terminator.
+// appendRowPart appends the common beginning of a row's keys, taken from its image
+// prefix, with a terminator.
 func appendRowPart(dst, image []byte, term byte) []byte {
 	dst = append(dst, image...)
 	dst[len(dst)-1] = term
 	return dst
 }
 
-// appendColumn writes the prefix of a column's keys, from the row's image
-// prefix.
+// appendColumn appends the prefix of a column's keys, made from the row's image prefix.
 func appendColumn(dst, image []byte, f table.Family, q []byte) []byte {
 	dst = appendColumnFrom(dst, image, f, q)
 	return append(dst, escape, termImage)
 }
 
-// appendColumnFrom writes the smallest key of a row's columns from q on.
+// appendColumnFrom appends the smallest key of a row's columns from q on.
 func appendColumnFrom(dst, image []byte, f table.Family, q []byte) []byte {
 	dst = append(appendRowPart(dst, image, termCol), byte(f))
 	return appendEscaped(dst, q)
 }
 
-// appendGroupEnd writes a key behind all keys of a group.
+// appendGroupEnd appends a key above all keys of a group.
 func appendGroupEnd(dst []byte, id uint16, g table.Family) []byte {
 	if g == 0xff {
 		return append(dst, byte((id+1)>>8), byte(id+1), 0)
@@ -150,7 +148,7 @@ func appendSuffix(dst []byte, r table.Revision) []byte {
 	return append(dst, suffixMark)
 }
 
-// revisionOf reads the suffix of a key, or 0 when it has none.
+// revisionOf returns the revision in the suffix of a key, or 0 without a suffix.
 func revisionOf(k []byte) table.Revision {
 	if split(k) == len(k) {
 		return 0

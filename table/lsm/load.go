@@ -24,8 +24,8 @@ type loader struct {
 	seen  int64
 }
 
-// streamFrom is the size in bytes at which a row is written as its records
-// come, without having it in memory.
+// streamFrom is the size in bytes from which a row is written as its records come,
+// without being held in memory.
 const streamFrom = 1 << 20
 
 func (x *loader) run(ctx context.Context) error {
@@ -40,7 +40,7 @@ func (x *loader) run(ctx context.Context) error {
 	return err
 }
 
-// next takes the next record; the one before is not valid any more.
+// next returns the next record and invalidates the previous one.
 func (x *loader) next() (record, bool, error) {
 	if x.seen++; x.seen&0xfff == 0 {
 		x.b.report(0x1000)
@@ -48,8 +48,8 @@ func (x *loader) next() (record, bool, error) {
 	return x.m.next()
 }
 
-// loadRow gathers the records of a row and writes it, and returns the next
-// row's first record.
+// loadRow gathers and writes the records of a row, and returns the first record of the
+// next row.
 func (x *loader) loadRow(r record) (record, bool, error) {
 	x.row = append(x.row[:0], r.key[:r.prefix]...)
 	x.cells, x.mem = x.cells[:0], x.mem[:0]
@@ -75,7 +75,7 @@ func (x *loader) loadRow(r record) (record, bool, error) {
 	return r, ok, x.write(d)
 }
 
-// keep copies a record's cells. It reports whether they follow those before.
+// keep copies a record's cells. It reports whether they sort after the earlier ones.
 func (x *loader) keep(r *record) bool {
 	n := len(x.cells)
 	at := len(x.mem)
@@ -85,7 +85,7 @@ func (x *loader) keep(r *record) bool {
 	return n == 0 || x.cells[n-1].Compare(x.cells[n]) < 0
 }
 
-// write writes a row that is in memory.
+// write writes a gathered row.
 func (x *loader) write(d *delta) error {
 	if d.t.spec.Unversioned {
 		return x.replace(d)
@@ -99,8 +99,8 @@ func (x *loader) write(d *delta) error {
 	return x.w.update(d)
 }
 
-// late writes a row that has newer revisions than the load's: many keys, in no
-// order, so they are gathered and sorted.
+// late writes a row that has newer revisions than the load's. That changes many keys,
+// in no order, so they are gathered and sorted.
 func (x *loader) late(d *delta) (bool, error) {
 	if !x.w.it.SeekPrefixGE(d.prefix) {
 		return false, x.w.it.Error()
@@ -134,8 +134,8 @@ func (x *loader) replace(d *delta) error {
 	return g.writeTo(x.out)
 }
 
-// stream writes a row that is too large to gather: it is columnar. Records come
-// in the order of their first cell, so what is below the next one is final.
+// stream writes a row that is too large to gather, so it is columnar. Records come in
+// the order of their first cell, so all cells below the next record are final.
 func (x *loader) stream(d *delta, r record) (record, bool, error) {
 	if x.s.t.spec.Unversioned || x.w.it != nil {
 		return x.gatherAll(d, r)
@@ -174,8 +174,8 @@ func (x *loader) flush(d *delta, col []byte) error {
 	return nil
 }
 
-// gatherAll reads a large row into memory, because it has to be merged with
-// what the store has.
+// gatherAll reads a large row into memory, because it must be merged with what the
+// store has.
 func (x *loader) gatherAll(d *delta, r record) (record, bool, error) {
 	ok, err := true, error(nil)
 	for ok && bytes.Equal(r.key[:r.prefix], x.row) {
@@ -188,7 +188,7 @@ func (x *loader) gatherAll(d *delta, r record) (record, bool, error) {
 	return r, ok, x.write(d)
 }
 
-// gathered is a sink that sorts. Of several writes of a key the last counts.
+// gathered is a sink that sorts. Of several writes of a key it keeps the last.
 type gathered struct{ ops []op }
 
 type op struct {

@@ -18,7 +18,7 @@ const (
 	pidFile  = "ldapd.pid" // names the process that holds the lock
 )
 
-// acquire takes the folder's lock and leaves our process id there.
+// acquire takes the folder's lock and writes our process id there.
 func (s *Store) acquire() error {
 	fs := s.o.FS
 	if err := s.makeFolder(); err != nil {
@@ -29,7 +29,7 @@ func (s *Store) acquire() error {
 	case err == nil:
 		s.lock = lock
 	case errors.Is(err, syscall.EROFS) && s.o.ReadOnly:
-		s.lock = unlocked{} // nobody writes there
+		s.lock = unlocked{} // nobody can write there
 	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("the file system is mounted read-only: %w", err)
 	case errors.Is(err, os.ErrPermission):
@@ -49,8 +49,8 @@ func (s *Store) acquire() error {
 	return nil
 }
 
-// withoutLock opens a folder of someone else's for reading, unless a process that
-// has it seems to be alive.
+// withoutLock opens another user's folder for reading, unless a process that holds it
+// seems to be alive.
 func (s *Store) withoutLock(err error) error {
 	if !s.o.ReadOnly {
 		return fmt.Errorf("the folder is not writable: %w", err)
@@ -70,7 +70,7 @@ func alive(pid int) bool {
 
 var errFile = errors.New("this is a file, and a store is a folder")
 
-// makeFolder makes the folder of a new store.
+// makeFolder creates the folder of a new store.
 func (s *Store) makeFolder() error {
 	fs := s.o.FS
 	info, err := fs.Stat(s.o.Path)
@@ -95,7 +95,7 @@ func (s *Store) holder() string {
 	return ""
 }
 
-// pid reads the file that the holder of the lock left; zero is unknown.
+// pid returns the process id that the holder of the lock wrote, or zero if unknown.
 func (s *Store) pid() int {
 	f, err := s.o.FS.Open(s.o.FS.PathJoin(s.o.Path, pidFile))
 	if err != nil {

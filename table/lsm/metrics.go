@@ -7,11 +7,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics counts what a store did since it was opened. Tests count with it
-// instead of taking the time.
+// Metrics counts what a store did since it was opened. Tests use the counts instead of
+// measuring time.
 type Metrics struct {
-	KeysRead    int64 // keys looked at to answer reads
-	Seeks       int64 // positions sought by key
+	KeysRead    int64 // keys examined to answer reads
+	Seeks       int64 // seeks by key
 	KeysWritten int64 // keys put into batches
 	Iterators   int64 // iterators opened
 	Commits     int64 // batches of Commit and Apply
@@ -21,11 +21,11 @@ type Metrics struct {
 	CacheBytes  int64
 
 	LogBytes            uint64 // of the write-ahead log
-	CompactionDebt      uint64 // octets that compactions have still to write
-	ReadAmplification   int    // tables that a read may have to look into
+	CompactionDebt      uint64 // octets that compactions still have to write
+	ReadAmplification   int    // tables that a read may have to examine
 	Stalls              int64  // times that writes waited for compactions
-	DiskTotal, DiskFree uint64 // zero if that cannot be told
-	// Syncs are how long the log took to sync, in seconds.
+	DiskTotal, DiskFree uint64 // zero if unknown
+	// Syncs has the durations of syncs of the log, in seconds.
 	Syncs prometheus.Metric
 }
 
@@ -33,7 +33,7 @@ type counters struct {
 	keys, seeks, written, opened, commits, stalls atomic.Int64
 }
 
-// add takes over what a reader counted, and clears it.
+// add adds a reader's counts and clears them.
 func (m *counters) add(r *rowReader) {
 	m.keys.Add(r.n)
 	m.seeks.Add(r.sk)
@@ -67,5 +67,6 @@ func (s *Store) Metrics() Metrics {
 	return m
 }
 
-// Failed returns why the store has to be opened again, or nil: its log failed for good.
+// Failed returns why the store has to be opened again (its log failed for good), or
+// nil.
 func (s *Store) Failed() error { return s.disk.failed() }

@@ -46,7 +46,8 @@ func (s *Store) open() (err error) {
 
 func (s *Store) newDisk() *disk { return newDisk(s.o.FS, s.o.Path, s.o.Reserve, s.o.Logf) }
 
-// watchSpace keeps the reserve and follows the free space, if anything is written.
+// watchSpace starts to maintain the reserve and to watch the free space, if the store
+// is writable.
 func (s *Store) watchSpace() {
 	s.ended = make(chan struct{})
 	if s.o.ReadOnly || s.shut != nil {
@@ -57,11 +58,11 @@ func (s *Store) watchSpace() {
 	go s.disk.watch(s.ended)
 }
 
-// errNoRoom: opening for writing needs more space than the disk has.
+// errNoRoom: the disk has too little space to open the store for writing.
 var errNoRoom = errors.New("the disk is full")
 
-// openPebble opens the database: for reading only, if there is no room to open it
-// for writing.
+// openPebble opens the database, only for reading if there is too little space to open
+// it for writing.
 func (s *Store) openPebble() error {
 	if s.o.ReadOnly {
 		return s.openReadOnly()
@@ -70,7 +71,7 @@ func (s *Store) openPebble() error {
 	err := s.openWritable()
 	if errors.Is(err, errNoRoom) && reserve {
 		s.disk = s.newDisk()
-		err = s.openWritable() // in what the reserve took
+		err = s.openWritable() // in the space of the reserve
 	}
 	if !errors.Is(err, errNoRoom) {
 		return err
@@ -90,7 +91,8 @@ func (s *Store) openReadOnly() (err error) {
 	return err
 }
 
-// openWritable gives up when the disk is full: Pebble would try for ever.
+// openWritable opens the database for writing. It gives up if the disk is full, where
+// Pebble would retry for ever.
 func (s *Store) openWritable() error {
 	s.disk.began()
 	s.popts = s.pebbleOptions(false)
@@ -117,7 +119,7 @@ func (s *Store) openWritable() error {
 	}
 }
 
-// openDB opens the database; a panic on a bad file is an error.
+// openDB opens the database and turns a panic on a bad file into an error.
 func openDB(path string, o *pebble.Options) (db *pebble.DB, err error) {
 	defer func() {
 		if p := recover(); p != nil {

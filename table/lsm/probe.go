@@ -10,12 +10,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ErrForeign: a folder has files and is no store.
+// ErrForeign: a folder has files but is not a store.
 var ErrForeign = errors.New("the folder is not empty and is not a store")
 
-// Exists reports whether a folder is a store. A missing folder, an empty one and one
-// in which a store was begun and never finished are none; one with other files is
-// ErrForeign. The folder is not locked for that.
+// Exists reports whether a folder is a store. A folder that is missing or empty, or in
+// which the creation of a store was interrupted, is not. One with other files is
+// ErrForeign. Exists does not lock the folder.
 func Exists(path string) (bool, error) { return exists(vfs.Default, path) }
 
 func exists(fs vfs.FS, path string) (bool, error) {
@@ -35,7 +35,7 @@ func exists(fs vfs.FS, path string) (bool, error) {
 	for _, n := range names {
 		switch {
 		case strings.HasSuffix(n, ".sst"):
-			return true, nil // Open says what is wrong with it
+			return true, nil // Open reports what is wrong with it
 		case !begun(n):
 			return false, fmt.Errorf("%s: %w: it has %s", path, ErrForeign, n)
 		}
@@ -43,8 +43,8 @@ func exists(fs vfs.FS, path string) (bool, error) {
 	return false, nil
 }
 
-// begun reports whether a file may be there before the store is finished. A file
-// system of its own begins with a folder for what is found by fsck.
+// begun reports whether a file may exist before the store is complete. A new file
+// system begins with a folder for fsck's findings.
 func begun(name string) bool {
 	ours := []string{lockFile, pidFile, reserveFile, headerFile + ".new", "lost+found"}
 	return slices.Contains(ours, name) || vital(name) || strings.HasPrefix(name, bulkPrefix) ||

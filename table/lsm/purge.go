@@ -11,24 +11,23 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Purge is what makes erased bytes leave the disk. Compaction leaves them behind
-// in three places: in tables and logs that nobody needs any more but that are not
-// deleted yet, in logs that Pebble keeps to write over them, and in the manifest,
-// which names the first and last key of each table, also of those that are gone.
-// So after it the logs and the manifest are changed for new ones, until all files
-// that were there have gone.
+// Purge makes erased bytes leave the disk. Compaction leaves them behind in three
+// places: in obsolete tables and logs that are not deleted yet, in logs that Pebble
+// keeps to write over them, and in the manifest, which names the first and last key of
+// each table, also of deleted ones. So after compacting, Purge makes Pebble replace
+// logs and manifest, until all files that were there have gone.
 
-// purgeKey is written to have something to flush. It is no table's.
+// purgeKey is written to have something to flush. It belongs to no table.
 var purgeKey = []byte{0, 0, 'p'}
 
 // purgeGrain is the time between two looks at the folder.
 const purgeGrain = 10 * time.Millisecond
 
-// purgePatience is how long files that readers still have open are waited for.
+// purgePatience is how long Purge waits for files that readers still have open.
 const purgePatience = 5 * time.Minute
 
-// Purge implements table.Reclaimer. Commits and reads go on beside it; one that
-// reads for minutes holds it up.
+// Purge implements table.Reclaimer. Commits and reads continue meanwhile. A reader that
+// takes minutes delays it.
 func (s *Store) Purge(ctx context.Context) (err error) {
 	if err := s.beginWrite(ctx, true); err != nil {
 		return err
@@ -47,7 +46,7 @@ func (s *Store) Purge(ctx context.Context) (err error) {
 	return s.wrap("purge", s.replaceFiles(ctx))
 }
 
-// replaceFiles goes on until Pebble's files are others than those of now, except
+// replaceFiles returns once all of Pebble's present files have been replaced, except
 // tables in use.
 func (s *Store) replaceFiles(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, purgePatience, errors.New("somebody reads from files that were to go: try again"))
@@ -71,14 +70,14 @@ func (s *Store) replaceFiles(ctx context.Context) error {
 	return err
 }
 
-// replaceable lists the logs, the manifests, and the tables that are not in use, if
-// old is not nil only those in it.
+// replaceable lists the logs, the manifests, and the tables that are not in use; if old
+// is not nil, only those in old.
 func (s *Store) replaceable(old []string) (names []string, err error) {
 	all, err := s.o.FS.List(s.o.Path)
 	if err != nil {
 		return nil, err
 	}
-	inUse, err := s.tablesInUse() // after the folder was read: others may be made
+	inUse, err := s.tablesInUse() // read after the folder, since new tables may be added
 	for _, name := range all {
 		file := strings.HasSuffix(name, ".log") || strings.HasPrefix(name, "MANIFEST-") ||
 			strings.HasSuffix(name, ".sst") && !inUse[name]

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A handle is a table by name: the catalog may change under it.
+// A handle is a table by name. The catalog may change under it.
 type handle struct {
 	s    *Store
 	name string
@@ -55,8 +55,8 @@ func (h handle) GetMany(ctx context.Context, rows [][]byte, s table.Select) ([]t
 	return out, nil
 }
 
-// get reads rows with one iterator, in the order of their keys, in which a
-// seek from one to the next is cheapest.
+// get reads rows with one iterator, in the order of their keys, so that seeks are
+// cheapest.
 func (h handle) get(ctx context.Context, rows [][]byte, s *table.Select, out []table.Row) error {
 	if err := h.s.begin(ctx); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (g *getter) tryRow(t *tableInfo, key []byte, max int) (row table.Row, err e
 	return g.row(t, key, max)
 }
 
-// row reads one row into memory of its own.
+// row reads one row into newly allocated memory.
 func (g *getter) row(t *tableInfo, key []byte, max int) (table.Row, error) {
 	g.cells, g.mem = g.cells[:0], nil
 	for i := range g.sel {
@@ -121,8 +121,8 @@ func (g *getter) row(t *tableInfo, key []byte, max int) (table.Row, error) {
 	return row, nil
 }
 
-// group reads one group of the row. The bytes of an image are copied: they are
-// the iterator's.
+// group reads one group of the row. It copies the bytes of an image, which are the
+// iterator's.
 func (g *getter) group(t *tableInfo, sel *groupSel, key []byte, max int) (err error) {
 	g.prefix = appendImage(g.prefix[:0], t.id, sel.group.name, key)
 	if t.spec.Unversioned {
@@ -145,7 +145,7 @@ func (g *getter) group(t *tableInfo, sel *groupSel, key []byte, max int) (err er
 	return nil
 }
 
-// own moves the bytes of cells into mem.
+// own copies the bytes of cells to mem.
 func own(cells []table.Cell, mem []byte) []byte {
 	n := 0
 	for i := range cells {
@@ -162,8 +162,8 @@ func own(cells []table.Cell, mem []byte) []byte {
 	return mem
 }
 
-// inOrder sorts cells that came from several groups, whose families may
-// interleave, and applies the bound to all of them.
+// inOrder sorts cells from several groups, whose families may interleave, and applies
+// max to all of them.
 func inOrder(cells []table.Cell, groups, max int) []table.Cell {
 	if groups > 1 && !slices.IsSortedFunc(cells, table.Cell.Compare) {
 		slices.SortFunc(cells, table.Cell.Compare)

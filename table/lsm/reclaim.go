@@ -13,8 +13,7 @@ import (
 
 var _ table.Reclaimer = (*Store)(nil)
 
-// garbage counts what was collected of each table since its files were last
-// written anew.
+// garbage counts the bytes collected in each table since its files were last rewritten.
 type garbage struct {
 	mu    sync.Mutex
 	bytes map[uint16]int64
@@ -29,7 +28,7 @@ func (g *garbage) add(id uint16, n int64) {
 	g.bytes[id] += n
 }
 
-// take returns the tables of which at least the share of one in part is garbage.
+// take returns the tables of which at least one part-th is garbage.
 func (g *garbage) take(part int64, size func(id uint16) (uint64, error)) (ids []uint16, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -46,12 +45,12 @@ func (g *garbage) take(part int64, size func(id uint16) (uint64, error)) (ids []
 	return ids, nil
 }
 
-// garbageShare is the part of a table's files, one in so many, that Reclaim waits
-// for: Pebble drops what is deleted by and by as it compacts anyway.
+// garbageShare is the share of a table, one in so many, that must be garbage before
+// Reclaim compacts it. Pebble drops deleted keys gradually anyway as it compacts.
 const garbageShare = 8
 
-// Reclaim implements table.Reclaimer: it writes the files of tables anew of which
-// much was collected. Commits go on beside that.
+// Reclaim implements table.Reclaimer. It rewrites the files of tables with much
+// garbage. Commits continue meanwhile.
 func (s *Store) Reclaim(ctx context.Context, now bool) error {
 	if err := s.begin(ctx); err != nil {
 		return err
@@ -94,8 +93,7 @@ func (h handle) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte, error
 	}
 }
 
-// nextKey finds the first row from a key on that has a key of its own in any
-// group.
+// nextKey returns the first row from a key on that has a key of its own in any group.
 func (h handle) nextKey(ctx context.Context, from, end []byte) (first []byte, err error) {
 	s := h.s
 	if err := s.begin(ctx); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// The past is changed image by image: a cell lies in the image of its revision and
-// in all that were made of it since. In columnar rows it is a key of its own.
+// The past is changed image by image. A cell is in the image of its revision and in
+// later images of the row. In columnar rows it has a key of its own.
 
 var _ table.Redactor = handle{}
 
@@ -35,12 +35,11 @@ func (h handle) History(ctx context.Context, r table.Range) iter.Seq2[table.Past
 	}
 }
 
-// A historian reads all that is stored of a row: its images, then the columns
-// piece by piece.
+// A historian reads everything stored of a row: its images, then the columns in pieces.
 type historian struct {
 	h    handle
 	row  []byte
-	next []byte // the column key to go on with; nil: begin with the images
+	next []byte // the next column key; nil: begin with the images
 	part int    // the group whose columns are read
 }
 
@@ -83,7 +82,7 @@ func (x *historian) piece(ctx context.Context) (p table.Past, more bool, err err
 	return p, false, nil
 }
 
-// appendImages adds what is in the images of a row of a group.
+// appendImages adds the content of the images of a row of a group.
 func appendImages(p *table.Past, it *iterator, prefix []byte) error {
 	for ok := it.SeekPrefixGE(prefix); ok; ok = it.Next() {
 		v, err := it.ValueAndErr()
@@ -107,7 +106,7 @@ func appendImages(p *table.Past, it *iterator, prefix []byte) error {
 	return it.Error()
 }
 
-// columns adds columns of a columnar row, n at most.
+// columns adds columns of a columnar row, at most n.
 func (x *historian) columns(p *table.Past, it *iterator, prefix []byte, n *int) (more bool, err error) {
 	all := appendRowPart(nil, prefix, termCol)
 	from := x.next
@@ -133,8 +132,8 @@ func (x *historian) columns(p *table.Past, it *iterator, prefix []byte, n *int) 
 	return false, it.Error()
 }
 
-// columnCell reads a version of a column from its key behind the row, and its
-// value, which are copied.
+// columnCell decodes a version of a column from its value and the part of its key
+// behind the row. It copies both.
 func columnCell(key, v []byte) (c table.Cell, err error) {
 	if len(key) == 0 || len(v) == 0 {
 		return c, errColumn
@@ -173,7 +172,7 @@ func (h handle) Redact(ctx context.Context, upTo table.Revision, rs []table.Reda
 			return h.s.wrap("redact in "+h.name, err)
 		}
 	}
-	h.s.iters.refresh() // idle ones would go on to show what is gone
+	h.s.iters.refresh() // idle ones would still show what is gone
 	return nil
 }
 
@@ -187,7 +186,7 @@ type redactor struct {
 
 func (x *redactor) group(prefix []byte) error {
 	var images []imageKey
-	wide, newer := false, false // newer: something was written since
+	wide, newer := false, false // newer: there are later revisions
 	for ok := x.it.SeekPrefixGE(prefix); ok; ok = x.it.Next() {
 		m := imageKey{key: bytes.Clone(x.it.Key()), size: x.size()}
 		v, err := x.it.ValueAndErr()
@@ -219,8 +218,8 @@ func (x *redactor) group(prefix []byte) error {
 	return nil
 }
 
-// firstMarker finds the newest image not above a revision if it is a marker: what
-// came since to the columns of a row is found by it.
+// firstMarker returns the index of the newest image not above upTo if it is a marker,
+// or else -1. Later columns of the row need it.
 func firstMarker(images []imageKey, upTo table.Revision) int {
 	i := slices.IndexFunc(images, func(m imageKey) bool { return m.rev <= upTo })
 	if i >= 0 && images[i].columns {
@@ -229,8 +228,8 @@ func firstMarker(images []imageKey, upTo table.Revision) int {
 	return -1
 }
 
-// image changes one image. That of a row of which nothing stays goes, unless it is
-// needed.
+// image changes one image. It removes the image of a row that is removed whole, unless
+// it is needed.
 func (x *redactor) image(m *imageKey, needed bool) error {
 	if x.All && m.rev <= x.upTo {
 		if needed {
@@ -250,7 +249,7 @@ func (x *redactor) image(m *imageKey, needed bool) error {
 	for i := range cells {
 		c, stays := x.Change(&cells[i], x.upTo)
 		if stays && c.Tombstone && cells[i].Revision != m.rev {
-			stays = false // only a revision's own are in its image
+			stays = false // an image has only its own revision's tombstones
 		}
 		if !stays || c.Tombstone != cells[i].Tombstone || !bytes.Equal(c.Value, cells[i].Value) {
 			changed = true
@@ -267,8 +266,8 @@ func (x *redactor) image(m *imageKey, needed bool) error {
 	return x.out.Set(m.key, x.enc.image(m.rev, m.del, left), nil)
 }
 
-// columns changes the columns of a columnar row, and tells whether any of later
-// revisions are there.
+// columns changes the columns of a columnar row, and reports whether any of them are
+// newer than upTo.
 func (x *redactor) columns(all []byte) (newer bool, err error) {
 	for ok := x.it.SeekGE(all); ok && bytes.HasPrefix(x.it.Key(), all); ok = x.it.Next() {
 		v, err := x.it.ValueAndErr()

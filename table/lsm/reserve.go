@@ -13,19 +13,19 @@ const DefaultReserve = 8 << 20
 
 const (
 	reserveFile = "ldapd.reserve"
-	reservePart = 16 // of the disk, one part in so many goes to a reserve at most
+	reservePart = 16 // a reserve takes at most this share of the disk, one in so many
 
-	watchGrain = 10 * time.Second       // between two looks at the free space
-	watchFull  = 250 * time.Millisecond // the same while the disk is full
+	watchGrain = 10 * time.Second       // between two checks of the free space
+	watchFull  = 250 * time.Millisecond // between two checks while the disk is full
 
-	lowShare = 10 // percent free at which the log has a warning
-	lowOver  = 12 // percent free at which it is over
+	lowShare = 10 // warn below this percentage of free space
+	lowOver  = 12 // the warning ends at this percentage
 )
 
-// A reminder has growing pauses.
+// A reminder repeats a message after growing pauses.
 type reminder struct {
 	next  time.Time
-	pause time.Duration // zero: not under way
+	pause time.Duration // zero: not running
 }
 
 func (r *reminder) begin() {
@@ -33,7 +33,7 @@ func (r *reminder) begin() {
 	r.next = time.Now().Add(r.pause)
 }
 
-// due reports that it is time for another message.
+// due reports whether it is time for the next message.
 func (r *reminder) due() bool {
 	if r.pause == 0 || time.Now().Before(r.next) {
 		return false
@@ -45,7 +45,7 @@ func (r *reminder) due() bool {
 
 func (x *space) reserveName() string { return x.fs.PathJoin(x.folder, reserveFile) }
 
-// giveUp frees the reserve and reports whether there was one; mu is held.
+// giveUp frees the reserve and reports whether there was one. The caller holds mu.
 func (x *space) giveUp() bool {
 	if !x.held {
 		return false
@@ -54,8 +54,8 @@ func (x *space) giveUp() bool {
 	return x.fs.Remove(x.reserveName()) == nil
 }
 
-// find takes up the reserve that an earlier process left, and reports whether there
-// is one.
+// find adopts the reserve that an earlier process left, and reports whether there is
+// one.
 func (x *space) find() bool {
 	_, err := x.fs.Stat(x.reserveName())
 	x.mu.Lock()
@@ -64,7 +64,8 @@ func (x *space) find() bool {
 	return x.held
 }
 
-// keep makes the reserve where it is missing and reports whether all is well.
+// keep makes the reserve if it is missing. It returns false if the disk is too full for
+// it.
 func (x *space) keep() bool {
 	if x.reserve == 0 {
 		return true
@@ -79,15 +80,15 @@ func (x *space) keep() bool {
 		size = x.wanted(u)
 	}
 	if err := x.fill(size); err != nil {
-		x.fs.Remove(x.reserveName()) // it may not be there
+		x.fs.Remove(x.reserveName()) // it may not exist
 		return !isFull(err)
 	}
 	x.held = true
 	return true
 }
 
-// fill makes the file. Blocks that a file system sets aside do as well as bytes;
-// one that cannot do that gets bytes that do not compress.
+// fill makes the file. It preallocates blocks or, if the file system cannot do that,
+// writes bytes that do not compress.
 func (x *space) fill(size int64) error {
 	f, err := x.fs.Create(x.reserveName(), vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -113,8 +114,8 @@ func writeNoise(f vfs.File, size int64) error {
 	return nil
 }
 
-// look watches the free space: it makes the reserve again when there is room, and
-// warns when there is little.
+// look checks the free space. It makes the reserve again if there is room, and warns if
+// there is little.
 func (x *space) look() {
 	x.mu.Lock()
 	full, since, waiting := x.full, x.lastFull, x.waiting > 0
@@ -132,12 +133,12 @@ func (x *space) look() {
 	}
 }
 
-// wanted is the size of the reserve.
+// wanted returns the size that the reserve should have.
 func (x *space) wanted(u vfs.DiskUsage) int64 {
 	return min(x.reserve, int64(u.TotalBytes/reservePart))
 }
 
-// enough reports that a disk is no longer full.
+// enough reports whether a disk is no longer full.
 func enough(u vfs.DiskUsage, reserve int64) bool {
 	return u.AvailBytes >= uint64(max(2*reserve, 1<<20))
 }
@@ -169,7 +170,7 @@ func (x *space) warn(u vfs.DiskUsage) {
 	}
 }
 
-// watch looks at the free space until the store is closed.
+// watch checks the free space until the store is closed.
 func (x *space) watch(ended chan<- struct{}) {
 	defer close(ended)
 	for {

@@ -11,12 +11,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A version is what one revision did to a row, taken from its image key. Each
-// image builds on the one before it, so what comes late, or goes, makes the
-// newer ones anew. That is rare: commits come in the order of their revisions.
+// A version is what one revision did to a row, taken from its image. Each image builds
+// on the one before it. So a late revision, or one that is erased, requires all newer
+// images to be rewritten. That is rare: commits come in the order of their revisions.
 type version struct {
 	rev    table.Revision
-	marker bool // an image of a columnar row; what rev wrote are columns
+	marker bool // an image of a columnar row: what rev wrote is in columns
 	del    bool
 	cells  []table.Cell
 }
@@ -46,7 +46,7 @@ func (w *writer) versions(prefix []byte) ([]version, error) {
 	return vs, w.it.Error()
 }
 
-// insert writes a delta under revisions that the row has already.
+// insert writes a delta with a revision below others that the row has already.
 func (w *writer) insert(d *delta) error {
 	vs, err := w.versions(d.prefix)
 	if err != nil {
@@ -61,8 +61,8 @@ func (w *writer) insert(d *delta) error {
 	v := &vs[i]
 	v.del = v.del || d.del
 	v.cells = table.LastOfEach(slices.Concat(v.cells, d.cells))
-	// A columnar row's columns decide by their own revisions, so they need
-	// what comes late too, its tombstones above all.
+	// A columnar row finds the visible cells by the revisions of its columns. So it
+	// needs the late ones too, and above all their tombstones.
 	if slices.ContainsFunc(vs, func(v version) bool { return v.marker }) {
 		if err := w.putColumns(d, d.cells); err != nil {
 			return err
@@ -71,8 +71,8 @@ func (w *writer) insert(d *delta) error {
 	return w.replay(d, vs, w.rev)
 }
 
-// replay makes the images of a row from what its revisions did, and writes
-// those from a revision on.
+// replay computes the images of a row from what its revisions did, and writes those
+// from revision from on.
 func (w *writer) replay(d *delta, vs []version, from table.Revision) error {
 	var cells []table.Cell
 	var cutoff table.Revision
@@ -105,7 +105,7 @@ func (w *writer) replay(d *delta, vs []version, from table.Revision) error {
 	return nil
 }
 
-// replayColumns writes what a revision did to a row that is columnar by then.
+// replayColumns writes what a revision did to a row that was columnar by then.
 func (w *writer) replayColumns(d *delta, v version, cutoff table.Revision, cells []table.Cell) error {
 	if v.marker || v.del {
 		if err := w.putMarker(d, v.rev, v.del, cutoff); err != nil {
@@ -183,7 +183,7 @@ func (w *writer) eraseRow(d *delta) error {
 	switch {
 	case i < 0:
 	case vs[i].marker && (left > 0 || i > 0 || len(vs) > 1):
-		vs[i].del = false // the columns of others still need it
+		vs[i].del = false // other columns still need the marker
 	default:
 		w.key = appendSuffix(append(w.key[:0], d.prefix...), w.rev)
 		if err := w.out.Delete(w.key, nil); err != nil {
@@ -194,7 +194,8 @@ func (w *writer) eraseRow(d *delta) error {
 	return w.replay(d, vs, w.rev)
 }
 
-// eraseColumns deletes the column keys that w.rev wrote, and counts the others.
+// eraseColumns deletes the column keys that w.rev wrote, and returns the number of
+// others.
 func (w *writer) eraseColumns(d *delta) (left int, err error) {
 	from := appendRowPart(nil, d.prefix, termCol)
 	for ok := w.it.SeekGE(from); ok && bytes.HasPrefix(w.it.Key(), from); ok = w.it.Next() {

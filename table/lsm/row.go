@@ -7,12 +7,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A readView is a view taken apart, so that most revisions are judged without
-// asking it.
+// A readView has the bounds of a view, so that most revisions can be tested without
+// calling it.
 type readView struct {
 	view table.View
-	max  table.Revision // of all revisions, if there is no view
-	low  table.Revision // up to here everything is visible
+	max  table.Revision // maxRevision, if there is no view
+	low  table.Revision // everything up to it is visible
 }
 
 const maxRevision = 1<<63 - 1
@@ -26,7 +26,7 @@ func newReadView(v table.View) readView {
 	return e
 }
 
-// poolMax is what an iterator must show for this view, see iterPool.get.
+// poolMax returns what an iterator must show for this view, see iterPool.get.
 func (e *readView) poolMax() table.Revision {
 	if e.view == nil {
 		return 0
@@ -38,32 +38,31 @@ func (e *readView) sees(r table.Revision) bool {
 	return r <= e.low || r <= e.max && e.view.Visible(r)
 }
 
-// A state is what a row of a group looks like in a view, before its cells are
-// decoded. Usually it is one image. Where revisions above the low-water mark
-// hide, it is pieced together: what the visible ones did, on top of the image
-// at the mark.
+// A state is a row of a group as a view sees it, before its cells are decoded. Usually
+// it is one image. If the view may hide revisions above the low-water mark, it is
+// assembled from what the visible ones did, on top of the image at the mark.
 type state struct {
 	image          // the newest visible one, or the one at the low-water mark
 	exists  bool   // image is set
 	prefix  []byte // of the row's image keys
 	pieced  bool
 	deltas  []table.Cell   // pieced: what visible revisions above the mark wrote
-	del     table.Revision // pieced: the newest of them that deleted the row
+	del     table.Revision // pieced: the newest visible one that deleted the row
 	columns bool           // cells have keys of their own
 }
 
-// A rowReader finds rows and their cells with one iterator. It is used again.
+// A rowReader finds rows and their cells with one iterator. It is reused.
 type rowReader struct {
 	readView
 	it   *iterator
 	key  []byte // scratch for keys
 	qual []byte // scratch for qualifiers
-	mem  []byte // bytes of cells that had keys of their own, while a row is valid
+	mem  []byte // bytes of cells with keys of their own, while a row is valid
 	n    int64  // keys read
 	sk   int64  // seeks
 }
 
-// locate finds the state of a row of a versioned group from its image prefix.
+// locate finds the state of a row of a versioned group, given its image prefix.
 func (r *rowReader) locate(st *state, prefix []byte) error {
 	*st = state{prefix: prefix, deltas: st.deltas[:0]}
 	r.key = append(r.key[:0], prefix...)
@@ -77,8 +76,8 @@ func (r *rowReader) locate(st *state, prefix []byte) error {
 	return r.classify(st)
 }
 
-// classify reads the state from the iterator, which stands on the newest image
-// key that is not above max. Only if revisions may hide does it move on.
+// classify reads the state from the iterator, which is at the newest image key not
+// above max. It moves on only if revisions may be hidden.
 func (r *rowReader) classify(st *state) error {
 	r.n++
 	rev := revisionOf(r.it.Key())
@@ -95,8 +94,8 @@ func (r *rowReader) classify(st *state) error {
 	return r.piece(st, rev, v)
 }
 
-// piece walks down the image keys above the low-water mark. If all are visible
-// the newest has the answer after all; it is copied, for the iterator moves.
+// piece walks down the image keys above the low-water mark. If all are visible, the
+// newest image is the answer after all. It is copied, since the iterator moves.
 func (r *rowReader) piece(st *state, rev table.Revision, v []byte) error {
 	newest, err := parseImage(rev, bytes.Clone(v))
 	if err != nil {
@@ -162,8 +161,8 @@ func (st *state) delta(m image) error {
 	return nil
 }
 
-// cells decodes what sel wants of a row, until max cells came if max is not
-// zero. Cells of an image share the iterator's memory, others r.mem.
+// cells decodes what sel selects of a row, at most max cells if max is not zero. Cells
+// of an image share the iterator's memory, others r.mem.
 func (r *rowReader) cells(dst []table.Cell, st *state, sel *groupSel, max int) ([]table.Cell, error) {
 	if max > 0 {
 		max += len(dst)
@@ -180,8 +179,8 @@ func (r *rowReader) cells(dst []table.Cell, st *state, sel *groupSel, max int) (
 	return st.image.appendSelected(dst, sel, max)
 }
 
-// assemble gathers the cells of a pieced row from its sources and keeps of each
-// column the newest.
+// assemble gathers the cells of a pieced row from its sources and keeps the newest of
+// each column.
 func (r *rowReader) assemble(dst []table.Cell, st *state, sel *groupSel, max int) ([]table.Cell, error) {
 	n := len(dst)
 	cutoff, since := st.del, table.Revision(0)
@@ -215,8 +214,8 @@ func (r *rowReader) assemble(dst []table.Cell, st *state, sel *groupSel, max int
 
 func maxRev(a, b table.Revision) table.Revision { return max(a, b) }
 
-// newestOfEach sorts cells and keeps the newest of each column if it lives and
-// is not below cutoff.
+// newestOfEach sorts cells and keeps the newest of each column, unless it is a
+// tombstone or below cutoff.
 func newestOfEach(cells []table.Cell, cutoff table.Revision) []table.Cell {
 	slices.SortStableFunc(cells, table.CompareVersions)
 	out := slices.CompactFunc(cells, func(a, b table.Cell) bool { return a.Compare(b) == 0 })

@@ -29,8 +29,8 @@ type record struct {
 	cells  []byte
 }
 
-// maxRecord is the size in bytes at which the cells of a row go on in another
-// record, so that the memory to merge them in is bounded.
+// maxRecord is the size in bytes at which a row's cells continue in another record, to
+// bound the memory for merging.
 const maxRecord = 64 << 10
 
 func appendRecord(dst []byte, r record) []byte {
@@ -50,7 +50,7 @@ func appendRecordCell(dst []byte, c *table.Cell) []byte {
 	return append(append(dst, c.Qualifier...), c.Value...)
 }
 
-// decode appends the record's cells, which share its memory.
+// decode appends the record's cells. They share its memory.
 func (r *record) decode(dst []table.Cell, rev table.Revision) []table.Cell {
 	for b := r.cells; len(b) > 0; {
 		c := table.Cell{Family: table.Family(b[0]), Revision: rev}
@@ -66,7 +66,7 @@ func (r *record) decode(dst []table.Cell, rev table.Revision) []table.Cell {
 	return dst
 }
 
-// parseRecord reads a record from memory.
+// parseRecord decodes a record from memory.
 func parseRecord(b []byte) (r record) {
 	kl, n := binary.Uvarint(b)
 	b = b[n:]
@@ -77,13 +77,12 @@ func parseRecord(b []byte) (r record) {
 	return record{key: b[:kl], prefix: int(pl), cells: b[kl : kl+cl]}
 }
 
-// chunkSize is the unit in which memory for records is taken.
+// chunkSize is the unit in which memory for records is allocated.
 const chunkSize = 1 << 20
 
-// A ref is a record in memory. It has no pointers, so that the garbage
-// collector does not look at millions of them, and 16 bytes of the key, which
-// decide most comparisons: looking at the records, all over memory, was a fifth
-// of a load.
+// A ref is a record in memory. It has no pointers, so that the garbage collector does
+// not look at millions of them. It has 16 bytes of the key, which decide most
+// comparisons: reading the records, all over memory, was a fifth of a load.
 type ref struct {
 	abbr, more uint64
 	chunk, off uint32
@@ -111,7 +110,7 @@ type shard struct {
 	refs   []ref
 }
 
-// add stores a record and says how much memory that took.
+// add stores a record and returns how much memory that took.
 func (s *shard) add(r record) int64 {
 	n := len(r.key) + len(r.cells) + 3*binary.MaxVarintLen32
 	s.mu.Lock()
@@ -121,7 +120,7 @@ func (s *shard) add(r record) int64 {
 	if last < 0 || cap(s.chunks[last])-len(s.chunks[last]) < n {
 		size := chunkSize
 		if last < 0 {
-			size = 16 << 10 // most loads have some tables that get few rows
+			size = 16 << 10 // in most loads some tables get few rows
 		}
 		s.chunks = append(s.chunks, make([]byte, 0, max(size, n)))
 		last++
@@ -146,11 +145,11 @@ func abbreviate(key []byte) (first, more uint64) {
 
 func (s *shard) record(r ref) record { return parseRecord(s.chunks[r.chunk][r.off:]) }
 
-// sort orders the records by key, equal ones as they came.
+// sort sorts the records by key. Equal ones keep their order.
 func (s *shard) sort() { s.order(s.refs, 0) }
 
-// order sorts refs whose keys are alike up to depth: by the next 16 bytes, and
-// those that are alike in them by the 16 after.
+// order sorts refs whose keys are equal up to depth: by the next 16 bytes, then those
+// that are equal in these by the following 16.
 func (s *shard) order(refs []ref, depth int) {
 	slices.SortFunc(refs, ref.compare)
 	for len(refs) > 1 {
@@ -165,7 +164,7 @@ func (s *shard) order(refs []ref, depth int) {
 	}
 }
 
-// fewTied is how many alike refs are compared by their whole keys at once.
+// fewTied is the number of equal refs up to which whole keys are compared at once.
 const fewTied = 4
 
 func (s *shard) tie(refs []ref, depth int) {
@@ -276,13 +275,13 @@ func (f *fileSource) next() (record, bool, error) {
 	return record{key: f.buf[:kl], prefix: int(pl), cells: f.buf[kl:]}, true, nil
 }
 
-// A merger joins sources; of equal keys the earlier source comes first. There
-// are few, so it looks at each of them.
+// A merger merges sources. Of equal keys the one of the earlier source comes first.
+// Sources are few, so it compares all of them.
 type merger struct {
 	sources []source
 	heads   []record
 	ok      []bool
-	last    int // the source whose record was given, to be moved on; or -1
+	last    int // the source of the returned record, to be advanced; or -1
 }
 
 func newMerger(sources []source) (*merger, error) {

@@ -22,11 +22,11 @@ type cursor struct {
 	row    []byte // the current row's key
 	prefix []byte // the prefix of its image keys
 	valid  bool
-	due    bool // to be moved on
-	moved  bool // the iterator may not stand on the row's image any more
+	due    bool // must be advanced
+	moved  bool // the iterator may no longer be at the row's image
 }
 
-// open places the cursor before the first row of the range.
+// open positions the cursor before the first row of the range.
 func (c *cursor) open(p *iterPool, t *tableInfo, g *group, e readView, r table.Range, reverse bool) error {
 	c.t, c.group, c.readView, c.reverse = t, g, e, reverse
 	c.prefix, c.valid, c.moved = c.prefix[:0], false, false
@@ -54,7 +54,7 @@ func (c *cursor) close(p *iterPool) {
 	c.it, c.view = nil, nil
 }
 
-// first finds the first row, in the direction of the scan.
+// first moves to the first row, in the direction of the scan.
 func (c *cursor) first() error {
 	c.sk++
 	if c.reverse {
@@ -63,7 +63,7 @@ func (c *cursor) first() error {
 	return c.advance(c.it.First())
 }
 
-// next goes on to the next row.
+// next moves to the next row.
 func (c *cursor) next() error {
 	switch {
 	case c.reverse:
@@ -75,15 +75,14 @@ func (c *cursor) next() error {
 	return c.advance(c.it.NextPrefix())
 }
 
-// skipRow goes behind all keys of the current row.
+// skipRow moves past all keys of the current row.
 func (c *cursor) skipRow() bool {
 	c.key = appendRowPart(c.key[:0], c.prefix, termRow)
 	c.sk++
 	return c.it.SeekGE(c.key)
 }
 
-// seek finds the first row that is not before the given one. Scans go forward
-// here.
+// seek moves to the first row at or after the given one. It is for forward scans.
 func (c *cursor) seek(row []byte) error {
 	if c.valid && bytes.Compare(c.row, row) >= 0 {
 		return nil
@@ -93,8 +92,8 @@ func (c *cursor) seek(row []byte) error {
 	return c.advance(c.it.SeekGE(c.key))
 }
 
-// advance makes the row under the iterator the current one, or the nearest
-// further one that shows anything.
+// advance makes the row under the iterator the current one, or the next one that the
+// view shows.
 func (c *cursor) advance(ok bool) error {
 	for {
 		c.valid = false
@@ -106,7 +105,7 @@ func (c *cursor) advance(ok bool) error {
 			return err
 		}
 		if same && !c.reverse {
-			ok = c.skipRow() // what was left of a row that is done
+			ok = c.skipRow() // skip the remaining keys of a finished row
 			continue
 		}
 		seen, err := c.look()
@@ -126,7 +125,7 @@ func (c *cursor) advance(ok bool) error {
 	}
 }
 
-// setRow takes the row from a key. It says whether it is the current one.
+// setRow sets the row from a key. It reports whether it was the current one already.
 func (c *cursor) setRow(k []byte) (same bool, err error) {
 	if n := len(c.prefix); n > 0 && len(k) >= n && k[n-1] != escaped && bytes.Equal(k[:n-1], c.prefix[:n-1]) {
 		return true, nil
@@ -144,8 +143,8 @@ func (c *cursor) setRow(k []byte) (same bool, err error) {
 	return false, nil
 }
 
-// look finds what the view shows of the row whose first key, or when going
-// backwards whose last key, is under the iterator.
+// look finds what the view shows of the row under the iterator, which is at the row's
+// first key or, in a reverse scan, its last.
 func (c *cursor) look() (bool, error) {
 	c.st = state{prefix: c.prefix, deltas: c.st.deltas[:0]}
 	c.mem = c.mem[:0]
@@ -190,21 +189,21 @@ func (c *cursor) seekImage() bool {
 	return c.it.SeekGE(c.key) && c.onImage()
 }
 
-// onImage reports whether the iterator stands on an image key of the row.
+// onImage reports whether the iterator is at an image key of the row.
 func (c *cursor) onImage() bool {
 	return bytes.Equal(comparer.Split.Prefix(c.it.Key()), c.prefix)
 }
 
-// A scan joins the cursors of the groups that a Select needs. Scans are used
-// again: a look into an index is a scan of a few rows.
+// A scan joins the cursors of the groups that a Select needs. Scans are reused, because
+// an index lookup is a scan of a few rows.
 type scan struct {
 	s       *Store
 	t       *tableInfo
 	sel     selection
-	filter  table.Filter // nil if it cannot be decided here
+	filter  table.Filter // nil if it cannot be evaluated here
 	fsel    selection
-	lead    []*cursor // in step; a row begins here
-	follow  []*cursor // sought only for rows that the filter lets through
+	lead    []*cursor // in step: every row begins with these
+	follow  []*cursor // moved only to rows that match the filter
 	open    []*cursor // both
 	spare   []*cursor
 	cols    []table.ColumnRange
@@ -271,15 +270,16 @@ func (h handle) scan(ctx context.Context, r table.Range, s *table.Select, yield 
 	return nil
 }
 
-// tryRow is rowCells, with a panic of the layers below as an error. The caller's
-// part of the loop stays outside.
+// tryRow calls rowCells and turns a panic of the layers below into an error. It does
+// not cover the caller's part of the loop.
 func (x *scan) tryRow(row []byte) (cells []table.Cell, err error) {
 	defer damaged(&err)
 	return x.rowCells(row)
 }
 
-// start prepares selection and filter and places the cursors. A filter that
-// needs a column leads: then the other groups are only read where it matches.
+// start prepares selection and filter and positions the cursors. If the filter needs a
+// column, the groups of the filter lead, and the other groups are only read for rows
+// that match.
 func (x *scan) start(s *table.Select, r table.Range) error {
 	if err := x.sel.set(x.t, s); err != nil {
 		return err
@@ -307,7 +307,7 @@ func (x *scan) start(s *table.Select, r table.Range) error {
 	return nil
 }
 
-// add opens cursors for the groups of a selection that have none yet.
+// add opens cursors for those groups of a selection that have none yet.
 func (x *scan) add(sel selection, list *[]*cursor, e readView, r table.Range) error {
 	for i := range sel {
 		g := sel[i].group
@@ -335,8 +335,8 @@ func (x *scan) cursor(g *group) *cursor {
 	return nil
 }
 
-// setFilter makes the selection of the columns that decide a filter, if that is
-// known. It says whether keys decide too.
+// setFilter selects the columns that a filter needs, if they are known. It reports
+// whether the filter also needs keys.
 func (x *scan) setFilter(f table.Filter) (byKey bool, err error) {
 	if x.filter, x.fsel = nil, x.fsel[:0]; f == nil {
 		return false, nil
@@ -371,8 +371,8 @@ func (x *scan) close() {
 	scans.Put(x)
 }
 
-// current returns the next row of those that lead, or nil at the end. The row is
-// never nil otherwise, though it may be empty.
+// current returns the next row of the leading cursors, or nil at the end. A row may be
+// empty but is not nil.
 func (x *scan) current() []byte {
 	var row []byte
 	for _, c := range x.lead {
@@ -389,8 +389,8 @@ func (x *scan) current() []byte {
 	return row
 }
 
-// rowCells returns what is selected of a row, or nothing when the filter drops
-// it.
+// rowCells returns the selected cells of a row, or nothing if the filter does not
+// match.
 func (x *scan) rowCells(row []byte) ([]table.Cell, error) {
 	var err error
 	if x.filter != nil {
@@ -410,7 +410,7 @@ func (x *scan) rowCells(row []byte) ([]table.Cell, error) {
 	return x.cells, err
 }
 
-// gather decodes the cells of a row from the cursors that stand on it.
+// gather decodes the cells of a row from the cursors that are at it.
 func (x *scan) gather(row []byte, sel selection, max int) ([]table.Cell, error) {
 	cells := x.cells[:0]
 	for i := range sel {
@@ -426,8 +426,8 @@ func (x *scan) gather(row []byte, sel selection, max int) ([]table.Cell, error) 
 	return inOrder(cells, len(sel), max), nil
 }
 
-// advance moves the leading cursors that stand on the row. The row's key is
-// the memory of one of them, so they are found first.
+// advance moves the leading cursors that are at the row. The row's key is the memory of
+// one of them, so it finds them before moving any.
 func (x *scan) advance(row []byte) (err error) {
 	defer damaged(&err)
 	if len(x.lead) == 1 {

@@ -8,15 +8,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A famSel is what is wanted of one family: all of it, or ranges of columns,
-// sorted and apart from each other.
+// A famSel is what is selected of one family: all of it, or ranges of columns, sorted
+// and disjoint.
 type famSel struct {
 	family table.Family
 	whole  bool
 	ranges []table.ColumnRange
 }
 
-// A groupSel is what is wanted of one group's rows.
+// A groupSel is what is selected of one group's rows.
 type groupSel struct {
 	group *group
 	fams  []famSel // sorted by family
@@ -32,7 +32,7 @@ func (g *groupSel) family(f table.Family) *famSel {
 	return nil
 }
 
-// wants reports whether a cell is asked for.
+// wants reports whether a cell is selected.
 func (g *groupSel) wants(c *table.Cell) bool {
 	f := g.family(c.Family)
 	if f == nil || f.whole {
@@ -46,11 +46,11 @@ func (g *groupSel) wants(c *table.Cell) bool {
 	return false
 }
 
-// A selection is a table.Select made ready for one table: sorted by group. Its
-// slices are used again.
+// A selection is a table.Select prepared for one table, sorted by group. Its slices are
+// reused.
 type selection []groupSel
 
-// add says that a family is wanted and gives it back to be narrowed.
+// add selects a family and returns it to be narrowed.
 func (s *selection) add(t *tableInfo, f table.Family) (*famSel, error) {
 	g := t.byFamily[f]
 	if g == nil {
@@ -74,7 +74,7 @@ func (s *selection) add(t *tableInfo, f table.Family) (*famSel, error) {
 	return &gs.fams[k], nil
 }
 
-// set prepares what a Select asks for.
+// set prepares what a Select selects.
 func (s *selection) set(t *tableInfo, sel *table.Select) error {
 	*s = (*s)[:0]
 	if len(sel.Families) == 0 {
@@ -103,7 +103,7 @@ func (s *selection) set(t *tableInfo, sel *table.Select) error {
 	return nil
 }
 
-// finish merges ranges and notes which groups are wanted whole.
+// finish merges ranges and records which groups are selected whole.
 func (s selection) finish() {
 	for i := range s {
 		g := &s[i]
@@ -120,7 +120,7 @@ func (s selection) finish() {
 	}
 }
 
-// mergeRanges sorts ranges of one family and joins those that touch.
+// mergeRanges sorts ranges of one family and joins adjacent ones.
 func mergeRanges(rs []table.ColumnRange) []table.ColumnRange {
 	if len(rs) < 2 {
 		return rs
@@ -142,15 +142,15 @@ func mergeRanges(rs []table.ColumnRange) []table.ColumnRange {
 	return out
 }
 
-// single reports whether a range is one column.
+// single reports whether a range is a single column.
 func single(r *table.ColumnRange) bool {
 	n := len(r.From)
 	return len(r.To) == n+1 && r.To[n] == 0 && string(r.To[:n]) == string(r.From)
 }
 
-// filterColumns returns the columns that decide a filter. It is not ok for a
-// filter of a type that is not known here, or one that names a family which the
-// table does not have; then the filter, being a hint, is left to the caller.
+// filterColumns returns the columns that a filter needs. It is not ok for an unknown
+// type of filter, or if the table does not have a family that the filter names. The
+// filter is then left to the caller, since it is only a hint.
 func filterColumns(t *tableInfo, f table.Filter, dst []table.ColumnRange) (cols []table.ColumnRange, byKey, ok bool) {
 	var c table.ColumnRange
 	switch f := f.(type) {

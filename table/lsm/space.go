@@ -10,32 +10,32 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A space says whether the disk has room, and what may be written where there is
-// little:
+// A space tracks whether the disk has room, and what may be written if it does not:
 //
-//   - There is room: everything. A file holds a reserve.
-//   - A write met a full disk: the reserve is given up, which lets through what was
-//     being written, deletes, garbage collection and the shutdown. All else is
-//     refused, until there is room for the reserve again.
-//   - A write met a full disk without a reserve: it waits, everything is refused.
+//   - There is room: everything may be written. A file holds a reserve.
+//   - A write found the disk full: the reserve is given up. Its space serves the write
+//     under way, deletes, garbage collection and the shutdown. All other writes are
+//     refused until there is room for the reserve again.
+//   - A write found the disk full without a reserve: it waits, and all other writes are
+//     refused.
 type space struct {
 	fs      vfs.FS
 	folder  string
-	reserve int64 // wanted, in bytes; zero is none
+	reserve int64 // intended, in bytes; zero means none
 	logf    func(string, ...any)
 	closed  chan struct{}
 	gone    chan struct{} // closed when nothing may be written any more
-	changed chan struct{} // wakes the watch
+	changed chan struct{} // wakes watch
 
 	mu        sync.Mutex
-	waiting   int           // writes that wait for space
-	stall     chan struct{} // closed while there are any, or after a failure
+	waiting   int           // number of writes that wait for space
+	stall     chan struct{} // closed if waiting > 0, or after a failure
 	refuse    chan struct{} // closed while ordinary writes are refused
 	broken    error
 	full      bool // ordinary writes are refused
 	held      bool // the reserve exists
 	lastFull  time.Time
-	failures  int           // of tables, one after the other
+	failures  int           // consecutive failures to write tables
 	opening   bool          // Pebble is being opened
 	exhausted chan struct{} // closed when opening needs more space than there is
 	reminder  reminder
@@ -45,7 +45,7 @@ type space struct {
 const (
 	fullRetry = 100 * time.Millisecond // the first pause between attempts to write
 	fullSlow  = 5 * time.Second        // the longest
-	fullPause = time.Second            // writes are refused for so long after one did not fit
+	fullPause = time.Second            // writes are refused for this long after one did not fit
 )
 
 func (x *space) init(fs vfs.FS, folder string, reserve int64, logf func(string, ...any)) {
@@ -70,9 +70,9 @@ func (x *space) writable(urgent bool) error {
 	return nil
 }
 
-// lost notes that what was written before may not be on disk. Where Pebble cannot
-// do without it that is the end of writing: a second attempt may succeed without
-// having written. Pebble does not hear of it, since it would end the process.
+// lost notes that earlier writes may not be on disk. If Pebble cannot do without them,
+// that ends all writing, since a second attempt may succeed without having written.
+// Then lost does not return: Pebble would end the process if it got the error.
 func (x *space) lost(vital bool, err error) {
 	if isFull(err) {
 		x.met()
@@ -84,8 +84,8 @@ func (x *space) lost(vital bool, err error) {
 	}
 }
 
-// exhaust ends an opening that needs more space than there is: Pebble would try
-// for ever. It does not return then.
+// exhaust ends an opening that needs more space than there is, where Pebble would retry
+// for ever. It then does not return.
 func (x *space) exhaust() {
 	x.mu.Lock()
 	opening := x.opening
@@ -112,7 +112,7 @@ func (x *space) refusing() <-chan struct{} {
 	return x.refuse
 }
 
-// refuses returns a channel that is closed while writes of a kind are refused.
+// refuses returns a channel that is closed while urgent or ordinary writes are refused.
 func (x *space) refuses(urgent bool) <-chan struct{} {
 	if urgent {
 		return x.stalled()
@@ -120,7 +120,7 @@ func (x *space) refuses(urgent bool) <-chan struct{} {
 	return x.refusing()
 }
 
-// fail remembers that Pebble can write no more.
+// fail records that Pebble can write no more.
 func (x *space) fail(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -140,13 +140,13 @@ func (x *space) failed() error {
 	return x.broken
 }
 
-// setChannels opens or closes the channels as the state has it; mu is held.
+// setChannels opens or closes the channels to match the state. The caller holds mu.
 func (x *space) setChannels() {
 	set(&x.stall, x.broken != nil || x.waiting > 0)
 	set(&x.refuse, x.broken != nil || x.waiting > 0 || x.full)
 }
 
-// set closes a channel, or replaces it by an open one.
+// set closes a channel, or replaces it with an open one.
 func set(c *chan struct{}, closed bool) {
 	is := false
 	select {
@@ -162,7 +162,7 @@ func set(c *chan struct{}, closed bool) {
 	}
 }
 
-// closing ends the waits for space.
+// closing ends all waiting for space.
 func (x *space) closing() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -180,15 +180,15 @@ func (x *space) isClosed() bool {
 	}
 }
 
-// abandon keeps a Pebble that cannot be closed from writing: whoever opens the
-// folder next is alone in it. What it writes from now on never returns.
+// abandon stops all writes of a Pebble that cannot be closed: they never return from
+// now on. So the next process that opens the folder is alone in it.
 func (x *space) abandon() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	set(&x.gone, true)
 }
 
-// once does a write unless the store was abandoned.
+// once calls write unless the store was abandoned.
 func (x *space) once(write func() error) error {
 	select {
 	case <-x.gone:
@@ -198,7 +198,7 @@ func (x *space) once(write func() error) error {
 	}
 }
 
-// fit does a write, again as long as the disk is full if the write is vital.
+// fit calls write. If the write is vital, it repeats it while the disk is full.
 func (x *space) fit(vital bool, write func() error) error {
 	err := x.once(write)
 	for isFull(err) && x.met() {
@@ -217,14 +217,14 @@ func (x *space) fit(vital bool, write func() error) error {
 	return err
 }
 
-// untilFits does a vital write again as long as the disk is full.
+// untilFits repeats a vital write while the disk is full.
 func (x *space) untilFits(err error, write func() error) error {
 	x.wait(1)
 	defer x.wait(-1)
 	for pause := fullRetry; isFull(err); pause = min(2*pause, fullSlow) {
 		select {
 		case <-x.closed:
-			select {} // Close does not wait; Pebble would take an error for the end
+			select {} // Close does not wait, and on an error Pebble would end the process
 		case <-time.After(pause):
 			err = x.once(write)
 		}
@@ -239,14 +239,14 @@ func (x *space) wait(n int) {
 	x.setChannels()
 }
 
-// fits notes that a table could be written.
+// fits notes that a table was written.
 func (x *space) fits() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.failures = 0
 }
 
-// delay holds up who is to hear that a table does not fit.
+// delay delays the report that a table does not fit.
 func (x *space) delay() {
 	x.mu.Lock()
 	pause := min(fullRetry<<min(x.failures, 10), fullSlow)
@@ -258,8 +258,8 @@ func (x *space) delay() {
 	}
 }
 
-// met notes that a write found the disk full, and reports whether it is worth
-// trying again at once since the reserve was given up.
+// met notes that a write found the disk full. It reports whether the reserve was given
+// up, so that the write should be repeated at once.
 func (x *space) met() (again bool) {
 	x.mu.Lock()
 	first := !x.full

@@ -15,35 +15,34 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Options says where a store is and how it uses the machine. Only Path is
-// needed.
+// Options specify where a store is and how it uses the machine. Only Path is required.
 type Options struct {
 	Path string
-	// FS is the file system; nil is the machine's. Tests give one in memory:
-	// with vfs.NewCrashableMem and its CrashClone, everything above the store
-	// can be tested for power loss.
+	// FS is the file system; nil is the machine's. Tests use one in memory: with
+	// vfs.NewCrashableMem and its CrashClone, everything above the store can be tested
+	// for losses of power.
 	FS vfs.FS
-	// Cache is the size in bytes of the cache of uncompressed blocks; zero is
-	// 128 MiB.
+	// Cache is the size in bytes of the cache of uncompressed blocks; zero means 128
+	// MiB.
 	Cache int64
-	// MemTable is the size in bytes of the table in memory that takes writes;
-	// zero is 32 MiB.
+	// MemTable is the size in bytes of the table in memory that takes writes; zero
+	// means 32 MiB.
 	MemTable uint64
-	// ReadOnly opens without the right to write. Nobody else may have the
-	// store open even so.
+	// ReadOnly opens the store without the right to write. Still no other process may
+	// have it open.
 	ReadOnly bool
-	// Reserve is the space in bytes that is kept for a full disk, so that deletes,
-	// garbage collection and the shutdown can write then; zero is none. It is
-	// less on a small disk.
+	// Reserve is the space in bytes kept for a full disk, so that deletes, garbage
+	// collection and the shutdown can still write; zero means none. On a small disk it
+	// is less.
 	Reserve int64
-	// Logf takes what an operator should know; nil drops it.
+	// Logf receives messages for the operator; nil drops them.
 	Logf func(format string, args ...any)
-	// NoSync acknowledges writes before they are on disk: for tests, and for
-	// loads that start again from nothing after a crash.
+	// NoSync acknowledges writes before they are on disk. It is for tests, and for
+	// loads that start from nothing after a crash.
 	NoSync bool
 
-	format   pebble.FormatMajorVersion // of a store that is made; zero is the newest
-	patience time.Duration             // with a Pebble that cannot write; zero is closePatience
+	format   pebble.FormatMajorVersion // of a new store; zero means the newest
+	patience time.Duration             // with a Pebble that cannot write; zero means closePatience
 }
 
 func (o Options) withDefaults() Options {
@@ -75,25 +74,25 @@ type Store struct {
 	made   bool                      // the header is written
 	format pebble.FormatMajorVersion // when it was opened
 	disk   *disk
-	shut   error         // why a store that is no read-only one takes no writes
-	ended  chan struct{} // closed when the space is no longer watched
+	shut   error         // why a store not opened read-only takes no writes
+	ended  chan struct{} // closed when watch has ended
 	sync   *pebble.WriteOptions
 	cat    atomic.Pointer[catalog]
 	iters  iterPool
 	m      counters
 
-	// writing is held by whoever reads what it then writes: it holds one
-	// token. A channel, so that a waiter can give up.
+	// writing is held while reading rows and writing their new state. It is a channel
+	// of one token, so that a waiter can give up.
 	writing chan struct{}
-	w       writer // under writing
+	w       writer // guarded by writing
 	syncs   syncer
 	garbage garbage
 
 	ops     atomic.Int64 // operations under way; closedBit
 	drained chan struct{}
 	close   sync.Once
-	bulks   atomic.Int64 // numbers the folders of loads
-	damaged sync.Map     // paths of damaged files that were reported
+	bulks   atomic.Int64 // numbers for folders of loads
+	damaged sync.Map     // paths of damaged files that were logged
 }
 
 var (
@@ -101,7 +100,7 @@ var (
 	_ table.Batcher = (*Store)(nil)
 )
 
-// Open opens or makes the store in a folder.
+// Open opens or creates the store in a folder.
 func Open(o Options) (*Store, error) {
 	s := &Store{o: o.withDefaults(), writing: make(chan struct{}, 1), drained: make(chan struct{})}
 	s.sync = pebble.Sync
@@ -114,8 +113,8 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// pebbleOptions: bloom filters on every level, because each index row that a
-// commit adds is looked up first and is nearly always absent.
+// pebbleOptions returns Pebble's options. It uses bloom filters on every level, because
+// a commit looks up each index row that it adds, and nearly always the row is absent.
 func (s *Store) pebbleOptions(readOnly bool) *pebble.Options {
 	p := &pebble.Options{
 		Cache:                       pebble.NewCache(s.o.Cache),
@@ -131,8 +130,8 @@ func (s *Store) pebbleOptions(readOnly bool) *pebble.Options {
 		LBaseMaxBytes:               64 << 20,
 		ReadOnly:                    readOnly,
 		MaxOpenFiles:                2000,
-		// It is changed for a new one when more was noted than there are tables,
-		// see Purge.
+		// The manifest is replaced when it has more entries than there are tables, see
+		// Purge.
 		MaxManifestFileSize: 1,
 	}
 	for i := range p.Levels {
@@ -143,16 +142,16 @@ func (s *Store) pebbleOptions(readOnly bool) *pebble.Options {
 		l.FilterType = pebble.TableFilter
 	}
 	p.Experimental.EnableValueBlocks = func() bool { return true }
-	p.EnsureDefaults() // loads take their options from here too
+	p.EnsureDefaults() // loads use these options too
 	return p
 }
 
-// String returns the folder.
+// String returns the folder's path.
 func (s *Store) String() string { return s.o.Path }
 
 const closedBit = 1 << 62
 
-// begin counts an operation, so that Close waits for its end.
+// begin counts an operation, so that Close waits for it.
 func (s *Store) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -170,14 +169,14 @@ func (s *Store) begin(ctx context.Context) error {
 
 func (s *Store) end() {
 	if s.ops.Add(-1) == closedBit {
-		close(s.drained) // once: none begins after Close
+		close(s.drained) // at most once: no operation begins after Close
 	}
 }
 
 func (s *Store) closed() bool { return s.ops.Load()&closedBit != 0 }
 
-// beginWrite is begin for an operation that changes something: it also takes
-// the right to write. What is urgent may use the reserve of a full disk.
+// beginWrite is begin for an operation that changes something: it also takes the right
+// to write. An urgent one may use the reserve of a full disk.
 func (s *Store) beginWrite(ctx context.Context, urgent bool) error {
 	if err := s.begin(ctx); err != nil {
 		return err

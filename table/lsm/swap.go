@@ -120,7 +120,7 @@ func (h handle) swap(row []byte, f table.Family, q, old []byte, cells []table.Ce
 	return wait, err == nil, err
 }
 
-// value reads a cell of an unversioned table; nil when there is none.
+// value returns a cell of an unversioned table, or nil if there is none.
 func (s *Store) value(key []byte) ([]byte, error) {
 	v, c, err := s.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {

@@ -9,8 +9,8 @@ import (
 )
 
 // A syncer waits for batches to reach the disk, in the order in which they were
-// applied. It stands between callers and Pebble so that a caller can stop
-// waiting when the disk is full; Pebble cannot.
+// applied. It is between callers and Pebble, so that a caller can stop waiting when the
+// disk is full. Pebble cannot.
 type syncer struct {
 	s     *Store
 	queue chan *pending
@@ -40,7 +40,7 @@ func (y *syncer) run() {
 				p.batch.Close()
 			}
 		}
-		p.err = failed // what follows a failure is not durable either
+		p.err = failed // after a failure nothing is durable
 		close(p.done)
 	}
 }
@@ -50,7 +50,7 @@ func (y *syncer) stop() {
 	y.s.await(y.ended)
 }
 
-// add takes an applied batch and returns what waits for it.
+// add queues an applied batch and returns a function that waits for it.
 func (y *syncer) add(b *pebble.Batch) func() error {
 	if y.s.o.NoSync {
 		b.Close()
@@ -59,7 +59,7 @@ func (y *syncer) add(b *pebble.Batch) func() error {
 	return y.enqueue(&pending{batch: b, done: make(chan struct{})})
 }
 
-// barrier waits for all that was applied before. The batch is empty.
+// barrier returns a function that waits for all batches applied before. b is empty.
 func (y *syncer) barrier(b *pebble.Batch) func() error {
 	b.Close()
 	if y.s.o.NoSync {
@@ -93,6 +93,6 @@ func (y *syncer) wait(p *pending) error {
 		case err != nil:
 			return fmt.Errorf("%w: %w", table.ErrPending, err)
 		}
-		// It has space again meanwhile.
+		// The disk has space again.
 	}
 }

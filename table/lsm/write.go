@@ -12,25 +12,25 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A delta is what one revision does to the row of one group.
+// A delta is what one revision does to a row of one group.
 type delta struct {
 	t      *tableInfo
 	g      *group
 	row    []byte
 	prefix []byte // of the row's image keys
 	del    bool
-	over   bool         // the row was there before
+	over   bool         // the row existed before
 	cells  []table.Cell // sorted, each column once, with their revision
 }
 
-// A sink takes the keys that a change writes: a batch or a sorted table.
+// A sink receives the keys that a change writes: a batch or a sorted table.
 type sink interface {
 	Set(key, value []byte, _ *pebble.WriteOptions) error
 	Delete(key []byte, _ *pebble.WriteOptions) error
 }
 
-// A writer turns deltas into keys. It belongs to whoever holds Store.writing,
-// or to a load.
+// A writer turns deltas into keys. It belongs to the holder of Store.writing, or to a
+// load.
 type writer struct {
 	s     *Store
 	it    *iterator
@@ -54,7 +54,7 @@ func (w *writer) set(key, value []byte) error {
 	return w.out.Set(key, value, nil)
 }
 
-// putColumns writes cells under keys of their own, each at its revision.
+// putColumns writes cells under keys of their own, each with its revision.
 func (w *writer) putColumns(d *delta, cells []table.Cell) error {
 	for i := range cells {
 		c := &cells[i]
@@ -77,7 +77,7 @@ func (w *writer) putMarker(d *delta, r table.Revision, del bool, cutoff table.Re
 	return w.putImage(d, r, w.val)
 }
 
-// update writes what a delta at w.rev makes of its row. It costs one seek.
+// update applies a delta at w.rev to its row. It costs one seek.
 func (w *writer) update(d *delta) error {
 	m, v, exists, err := w.newest(d.prefix)
 	if err != nil {
@@ -101,8 +101,8 @@ func (w *writer) update(d *delta) error {
 	return w.putRow(d, w.rev, del, w.cells, v)
 }
 
-// newest finds the newest image of a row, which is valid until the iterator
-// moves. Without an iterator there is none: the group is known to be empty.
+// newest returns the newest image of a row, valid until the iterator moves. Without an
+// iterator there is none: the group is known to be empty.
 func (w *writer) newest(prefix []byte) (m image, v []byte, exists bool, err error) {
 	if w.it == nil {
 		return m, nil, false, nil
@@ -117,8 +117,8 @@ func (w *writer) newest(prefix []byte) (m image, v []byte, exists bool, err erro
 	return m, v, true, err
 }
 
-// putRow writes a row in one piece, or as columns if that is too large. If it
-// is what is there already, it writes nothing.
+// putRow writes a row in one piece, or as columns if it is too large. It writes nothing
+// if the same is there already.
 func (w *writer) putRow(d *delta, r table.Revision, del bool, cells []table.Cell, there []byte) error {
 	if sizeOf(cells) <= d.g.limit {
 		v := w.enc.image(r, del, cells)
@@ -139,7 +139,7 @@ func (w *writer) putRow(d *delta, r table.Revision, del bool, cells []table.Cell
 
 func sameRevision(key []byte, r table.Revision) bool { return revisionOf(key) == r }
 
-// updateColumns adds cells to a columnar row: nothing of it is read.
+// updateColumns adds cells to a columnar row without reading it.
 func (w *writer) updateColumns(d *delta, m image) error {
 	if d.del {
 		if err := w.putMarker(d, w.rev, true, max(m.cutoff, w.rev)); err != nil {
@@ -149,7 +149,7 @@ func (w *writer) updateColumns(d *delta, m image) error {
 	return w.putColumns(d, d.cells)
 }
 
-// sizeOf is about what an image of the cells takes.
+// sizeOf returns roughly the size of an image of the cells.
 func sizeOf(cells []table.Cell) int {
 	n := 0
 	for i := range cells {
@@ -158,8 +158,8 @@ func sizeOf(cells []table.Cell) int {
 	return n
 }
 
-// mergeCells puts newer cells, all of revision r, on top of older ones. Of the
-// older tombstones only those of r itself are kept: they say what r did.
+// mergeCells merges newer cells, all of revision r, over older ones. Of the older
+// tombstones it keeps only those of r itself, which record what r did.
 func mergeCells(dst, older, newer []table.Cell, del bool, r table.Revision) []table.Cell {
 	for len(older) > 0 || len(newer) > 0 {
 		d := -1
@@ -184,8 +184,8 @@ func mergeCells(dst, older, newer []table.Cell, del bool, r table.Revision) []ta
 	return dst
 }
 
-// take makes deltas of a table's mutations: one for each row and group, cells
-// sorted, the last one of each column. Memory is the writer's.
+// take makes deltas of a table's mutations: one for each row and group, with cells
+// sorted, and the last cell of each column. They use the writer's memory.
 func (w *writer) take(t *tableInfo, ms []table.Mutation) error {
 	for i := range ms {
 		m := &ms[i]
@@ -218,8 +218,8 @@ func (w *writer) take(t *tableInfo, ms []table.Mutation) error {
 	return nil
 }
 
-// joined sorts the deltas by row and joins those of the same row, later ones on
-// top.
+// joined sorts the deltas by row and merges those of the same row, later ones over
+// earlier ones.
 func joined(ds []delta) []delta {
 	slices.SortStableFunc(ds, func(a, b delta) int { return bytes.Compare(a.prefix, b.prefix) })
 	out := ds[:0]
@@ -239,8 +239,8 @@ func (w *writer) reset(r table.Revision) {
 	w.rev, w.deltas, w.mem, w.arena = r, w.deltas[:0], w.mem[:0], w.arena[:0]
 }
 
-// clear lets go of the callers' bytes, and of the memory of a large commit: to
-// wipe it once more behind each small one was a third of what a modify cost.
+// clear drops references to the callers' bytes, and the memory of a large commit:
+// clearing that again after each small commit was a third of the cost of a modify.
 func (w *writer) clear() {
 	w.arena = wiped(w.arena)
 	w.deltas = wiped(w.deltas)
@@ -323,7 +323,7 @@ func (s *Store) fill(pb *pebble.Batch, b *table.Batch) (err error) {
 	return w.replace(t, last.Mutations)
 }
 
-// over returns the rows of deltas, which are sorted, that were there before.
+// over returns the rows of sorted deltas that existed before.
 func over(ds []delta) (rows []table.Rows) {
 	for i := range ds {
 		d := &ds[i]
@@ -336,7 +336,7 @@ func over(ds []delta) (rows []table.Rows) {
 		t := &rows[len(rows)-1]
 		t.Keys = append(t.Keys, d.row)
 	}
-	for i := range rows { // a row may have come with several groups
+	for i := range rows { // a row may have deltas in several groups
 		slices.SortFunc(rows[i].Keys, bytes.Compare)
 		rows[i].Keys = slices.CompactFunc(rows[i].Keys, bytes.Equal)
 	}

@@ -10,40 +10,40 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A FullDisk is a file system in memory that becomes full at a chosen moment.
-// Space is charged where bytes are written or set aside and freed where files are
-// removed, so what gives up a file can write as much again.
+// A FullDisk is a file system in memory that becomes full at a chosen operation. Space
+// is charged when bytes are written or preallocated and released when files are
+// removed, so a program that gives up a file can write as much again.
 type FullDisk struct {
 	vfs.FS
-	// Late charges for bytes where they are synced, as file systems do that
-	// allocate late: their writes succeed and their syncs fail.
+	// Late charges for bytes when they are synced, like file systems with late
+	// allocation: writes succeed and syncs fail.
 	Late bool
 
 	mu    sync.Mutex
-	after int // moments until the disk is full; negative: never
+	after int // operations until the disk is full; negative: never
 	seen  int
 	room  int64
 	taken map[string]int64
 	full  chan struct{} // closed when the disk is full
 }
 
-// NewFullDisk makes a disk that is full after so many moments: creations, writes,
-// syncs and renames. A negative number is never.
+// NewFullDisk returns a disk that becomes full after a number of operations: creations,
+// writes, syncs and renames. A negative number means never.
 func NewFullDisk(after int, late bool) *FullDisk {
 	return &FullDisk{FS: vfs.NewMem(), Late: late, after: after, room: math.MaxInt64 / 2, taken: map[string]int64{}, full: make(chan struct{})}
 }
 
-// Writes counts the moments so far.
+// Writes returns the number of operations so far.
 func (d *FullDisk) Writes() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.seen
 }
 
-// Full is closed when the disk is full.
+// Full returns a channel that is closed when the disk is full.
 func (d *FullDisk) Full() <-chan struct{} { return d.full }
 
-// Fill leaves so many bytes free.
+// Fill fills the disk except room bytes.
 func (d *FullDisk) Fill(room int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -59,14 +59,14 @@ func (d *FullDisk) fill(room int64) {
 	}
 }
 
-// Heal makes space.
+// Heal makes space on the disk.
 func (d *FullDisk) Heal() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.room, d.after = math.MaxInt64/2, -1
 }
 
-// countWrite takes bytes for a file, or fails.
+// countWrite counts an operation and charges bytes for a file, or fails.
 func (d *FullDisk) countWrite(op, name string, bytes int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -81,7 +81,7 @@ func (d *FullDisk) countWrite(op, name string, bytes int64) error {
 	return nil
 }
 
-// inode is what a new file takes.
+// inode is the space that a new file takes.
 const inode = 64
 
 func (d *FullDisk) free(name string) {
@@ -173,8 +173,8 @@ type fullFile struct {
 	d     *FullDisk
 	name  string
 	mu    sync.Mutex
-	aside int64 // bytes set aside
-	dirty int64 // bytes written and not charged yet
+	aside int64 // bytes preallocated
+	dirty int64 // bytes written but not charged yet
 }
 
 // Write is part of vfs.File.
@@ -190,7 +190,7 @@ func (f *fullFile) Write(p []byte) (int, error) {
 	return f.File.Write(p)
 }
 
-// charge takes bytes from what was set aside and returns the rest.
+// charge uses up preallocated bytes and returns the rest of n.
 func (f *fullFile) charge(n int64) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

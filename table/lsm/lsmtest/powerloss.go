@@ -1,9 +1,8 @@
-// Package lsmtest takes the power away from whatever is built on table/lsm.
+// Package lsmtest tests what is built on table/lsm for losses of power and full disks.
 //
-// [PowerLoss] runs a load on a file system in memory and keeps, for each time
-// that something is made durable, what the disk would hold if power failed just
-// then: all that was synced, and a random part of what was not. Each of these
-// disks is then opened and checked.
+// [PowerLoss] runs a load on a file system in memory. For each sync it keeps what the
+// disk would hold if power failed just then: everything synced, and a random part of
+// the rest. It then opens and checks each of these disks.
 package lsmtest
 
 import (
@@ -15,17 +14,17 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A Disk is what a power loss left.
+// A Disk is the state of the file system after a loss of power.
 type Disk struct {
 	vfs.FS
-	// Acked is the largest number that the load had reported when the power
-	// failed: what the load had been promised before it said so must be there.
+	// Acked is the largest number that the load had reported when power failed.
+	// Everything that was durable before that report must be there.
 	Acked int
 }
 
-// PowerLoss calls load once and check for every disk. Load gives the file
-// system to lsm.Options.FS and calls acked(n) once the n-th of its steps is
-// durable. It must close what it opens.
+// PowerLoss calls load once, and then check for every disk. load passes the file system
+// to lsm.Options.FS and calls acked(n) once the n-th of its steps is durable. It must
+// close what it opens.
 func PowerLoss(t testing.TB, seed uint64, load func(fs vfs.FS, acked func(n int)), check func(d Disk)) {
 	t.Helper()
 	r := &recorder{mem: vfs.NewCrashableMem(), rng: rand.New(rand.NewPCG(seed, seed))}
@@ -57,8 +56,8 @@ type recorder struct {
 	disks []Disk
 }
 
-// record keeps what the disk holds now. Acked is read first: what is
-// acknowledged later may or may not be there.
+// record keeps what the disk holds now. It reads acked first: steps acknowledged later
+// may or may not be there.
 func (r *recorder) record() {
 	n := int(r.acked.Load())
 	r.mu.Lock()
