@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -19,6 +20,18 @@ import (
 // Those whose place is gone are left out: there is nothing below it.
 func Placed(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) {
 	rules := s.Access().Rules
+	if rules == nil {
+		return open(s.Schema())
+	}
+	return Read(ctx, s, rules)
+}
+
+// PlacedAt is Placed of the rules that a state shows, also one of the past.
+func PlacedAt(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) {
+	rules, err := configure.AccessAt(ctx, s)
+	if err != nil {
+		return nil, err
+	}
 	if rules == nil {
 		return open(s.Schema())
 	}

@@ -12,6 +12,7 @@ import (
 
 // A part is rights on some attributes, looked up.
 type part struct {
+	written    Part
 	rights     Rights
 	named      bool // attributes are named, even if all
 	in, except []attribute
@@ -53,7 +54,7 @@ func Reserved(t *schema.AttributeType) bool {
 }
 
 func (k compiler) part(p Part) (out part, err error) {
-	out.rights = p.Rights
+	out.written, out.rights = p, p.Rights
 	if p.Rights&Use != 0 {
 		return out, k.uses(p, &out)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
@@ -15,7 +17,7 @@ const MaxRules = 10000
 // ReadFile reads rules of a file, a line each: the name of the place in quotes,
 // unless the rule is for the whole directory, and the rule. A line that begins with
 // white space goes on with the one before. Empty lines, and those that begin with
-// "#", are left out. The error names every line that is wrong.
+// "#", are left out. The error names every line that is wrong, with the column.
 func ReadFile(r io.Reader) ([]Placed, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -26,7 +28,7 @@ func ReadFile(r io.Reader) ([]Placed, error) {
 	for _, l := range logicalLines(string(text)) {
 		p, err := ParsePlaced(l.text)
 		if err != nil {
-			bad = append(bad, fmt.Errorf("line %d: %w", l.number, err))
+			bad = append(bad, l.locate(err))
 			continue
 		}
 		all = append(all, p)
@@ -37,9 +39,17 @@ func ReadFile(r io.Reader) ([]Placed, error) {
 	return all, errors.Join(bad...)
 }
 
+// A line is a rule with its place, on one line of a file or several.
 type line struct {
-	number int
 	text   string
+	pieces []piece
+}
+
+// A piece is what one line of the file has of a rule.
+type piece struct {
+	number int // of the line
+	indent int // characters before it
+	at     int // where it begins in the rule, in characters
 }
 
 func logicalLines(text string) (all []line) {
@@ -47,15 +57,36 @@ func logicalLines(text string) (all []line) {
 	for s := range strings.Lines(text) {
 		number++
 		trimmed := strings.TrimSpace(s)
+		p := piece{number: number, indent: utf8.RuneCountInString(s[:len(s)-len(strings.TrimLeftFunc(s, unicode.IsSpace))])}
 		switch {
 		case trimmed == "" || strings.HasPrefix(trimmed, "#"):
-		case (s[0] == ' ' || s[0] == '\t') && len(all) > 0:
-			all[len(all)-1].text += " " + trimmed
+		case p.indent > 0 && len(all) > 0:
+			l := &all[len(all)-1]
+			l.text += " "
+			p.at = utf8.RuneCountInString(l.text)
+			l.text, l.pieces = l.text+trimmed, append(l.pieces, p)
 		default:
-			all = append(all, line{number, trimmed})
+			all = append(all, line{trimmed, []piece{p}})
 		}
 	}
 	return all
+}
+
+// locate says where in the file an error is.
+func (l *line) locate(err error) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return fmt.Errorf("line %d: %w", l.pieces[0].number, err)
+	}
+	// The rule is the end of the text, behind its place.
+	at := utf8.RuneCountInString(l.text) - utf8.RuneCountInString(e.Rule) + e.Column - 1
+	p := l.pieces[0]
+	for _, next := range l.pieces[1:] {
+		if next.at <= at {
+			p = next
+		}
+	}
+	return fmt.Errorf("line %d, column %d: %s", p.number, at-p.at+p.indent+1, e.Text)
 }
 
 // ParsePlaced reads a rule with its place in front, as [Placed.String] prints it.

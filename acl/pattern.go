@@ -260,6 +260,15 @@ func avasOf(n dn.Norm) [][2]string {
 	return all
 }
 
+// text is the same for patterns that meet the same names.
+func (p pattern) text() string {
+	var b strings.Builder
+	for i := range p {
+		fmt.Fprintf(&b, "%q,", p[i].text())
+	}
+	return b.String()
+}
+
 // text is the same for RDN patterns that meet the same RDNs.
 func (r *rdnPattern) text() string {
 	if r.open == nil {

@@ -3,6 +3,7 @@ package acl
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -64,6 +65,7 @@ type subject struct {
 type target struct {
 	scope  Scope
 	base   pattern // whole: up to the root
+	name   string  // the base as it is written, with its place
 	filter filter.Resolved
 }
 
@@ -333,7 +335,7 @@ func (k compiler) targets(all []Target, contexts []dn.DN) (out []target, err err
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, target{Only, base, one.filter})
+			out = append(out, target{Only, base, c.String(), one.filter})
 		}
 	}
 	return out, nil
@@ -360,6 +362,7 @@ func (k compiler) target(t Target) (out target, err error) {
 		return out, err
 	}
 	out.base = append(out.base, place...)
+	out.name = strings.Trim(t.Pattern+","+k.place.String(), ",")
 	if t.Filter != nil {
 		out.filter, err = k.filter(t.Filter)
 	}

@@ -37,7 +37,7 @@ docs/access.md.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(m.accessListCommand(), m.accessShowCommand(), m.accessProfileCommand(), m.accessApplyCommand(),
-		m.accessExplainCommand(), m.accessWhoamiCommand(), m.accessCheckCommand())
+		m.accessExplainCommand(), m.accessWhoamiCommand(), m.accessCheckCommand(), m.accessDiffCommand(), m.accessEditCommand())
 	return c
 }
 
@@ -113,6 +113,7 @@ type nothing struct{}
 type accessApplyArgs struct {
 	Text   string
 	DryRun bool
+	Was    *string // the rules, as they are printed, that the text was made of
 }
 
 var (
@@ -168,6 +169,9 @@ func applyAccess(ctx context.Context, w *work, a accessApplyArgs) error {
 			return nil, err
 		}
 		before, after = ruleTexts(was), ruleTexts(rules)
+		if a.Was != nil && *a.Was != strings.Join(before, "\n") {
+			return nil, errEdited
+		}
 		if a.DryRun {
 			return nil, errDryRun
 		}
@@ -178,6 +182,9 @@ func applyAccess(ctx context.Context, w *work, a accessApplyArgs) error {
 	}
 	return printDifference(w, before, after)
 }
+
+// errEdited says that somebody else changed the rules while they were edited.
+var errEdited = errors.New("the rules were changed meanwhile")
 
 func ruleTexts(rules []acl.Placed) (texts []string) {
 	for _, r := range rules {

@@ -55,7 +55,7 @@ var jobs = byName(
 	importJob, exportJob, checkJob, reindexJob, explainJob, uniqueJob, clusterJob, gcJob,
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
 	accessListJob, accessShowJob, accessProfileJob, accessApplyJob, accessExplainJob,
-	accessWhoamiJob, accessCheckJob, accountJob,
+	accessWhoamiJob, accessCheckJob, accessDiffJob, accountJob,
 	logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob,
 )
 

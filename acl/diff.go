@@ -1,0 +1,294 @@
+package acl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// A Difference is rights that somebody has by one set of rules only.
+type Difference struct {
+	Gained bool
+	// Rights are the rights with what they are on: "read cn, sn".
+	Rights []string
+	// Where are those who gain or lose them, with the entries, values and connections.
+	Where []string
+}
+
+// String prints the difference, a line each for the rights and for whom they are.
+func (d Difference) String() string {
+	sign := "-"
+	if d.Gained {
+		sign = "+"
+	}
+	return sign + " " + strings.Join(d.Rights, "; ") + "\n    " + strings.Join(d.Where, "\n    ")
+}
+
+// A typePiece is attribute types that the same parts of rules are about.
+type typePiece struct {
+	text string
+	typ  *schema.AttributeType
+}
+
+// A comparison is two sets of rules, the later one behind the other.
+type comparison struct {
+	*atoms
+	rules [2][]*compiled
+	where [2][]node // each rule holds
+	found []change
+}
+
+// A change is where a right is there by one set only.
+type change struct {
+	gained bool
+	where  node
+	right  Rights
+	what   string // of values: which; "": the entry
+}
+
+// Diff returns who has which rights by one of two sets of rules of a schema and not by
+// the other. It is exact as far as words of rules say what excludes or implies what:
+// groups, filters, and names with * or {t} may be anything.
+func Diff(from, to *Set) ([]Difference, error) { return compareSets(from, to).differences() }
+
+func compareSets(from, to *Set) *comparison {
+	c := &comparison{atoms: newAtoms()}
+	c.rules[0], c.rules[1] = from.different(to), to.different(from)
+	if len(c.rules[0])+len(c.rules[1]) == 0 {
+		return c
+	}
+	changed := slices.Concat(c.rules[0], c.rules[1])
+	for _, r := range from.rules {
+		if !slices.Contains(c.rules[0], r) && meetsAny(r, changed) {
+			c.rules[0], c.rules[1] = append(c.rules[0], r), append(c.rules[1], r)
+		}
+	}
+	for i := range c.rules {
+		for _, r := range c.rules[i] {
+			c.where[i] = append(c.where[i], c.holds(r))
+		}
+	}
+	c.entries()
+	c.attributes(from, to)
+	c.uses()
+	return c
+}
+
+// different returns the rules that another set does not have.
+func (s *Set) different(o *Set) (all []*compiled) {
+	there := map[string]bool{}
+	for _, r := range o.rules {
+		there[r.Placed.String()] = true
+	}
+	for _, r := range s.rules {
+		if !there[r.Placed.String()] {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// meetsAny reports whether a rule may be about entries of another one.
+func meetsAny(r *compiled, others []*compiled) bool {
+	return slices.ContainsFunc(others, func(o *compiled) bool {
+		return slices.ContainsFunc(r.in, func(t target) bool {
+			return slices.ContainsFunc(o.in, func(x target) bool { return !t.apart(&x) })
+		})
+	})
+}
+
+// balance is where a right is allowed, and not denied. A function says where a part gives
+// it, or takes it.
+func (c *comparison) balance(set int, gives func(p *part, deny bool) node) (allow, deny node) {
+	for i, r := range c.rules[set] {
+		parts := falseNode
+		for j := range r.parts {
+			parts = c.or(parts, gives(&r.parts[j], r.Rule.Deny))
+		}
+		if f := c.and(c.where[set][i], parts); r.Rule.Deny {
+			deny = c.or(deny, f)
+		} else {
+			allow = c.or(allow, f)
+		}
+	}
+	return allow, deny
+}
+
+// onEntry is where a right on the entry itself is there.
+func (c *comparison) onEntry(set int, right Rights) node {
+	allow, deny := c.balance(set, func(p *part, deny bool) node {
+		rights := p.rights
+		switch {
+		case !deny && rights&onAttributes != 0:
+			rights |= See
+		case deny && p.named:
+			rights &^= See
+		}
+		return boolNode(rights&right != 0)
+	})
+	f := c.butNot(allow, deny)
+	if right != Manage {
+		f = c.or(f, c.onEntry(set, Manage))
+	}
+	return f
+}
+
+func boolNode(b bool) node {
+	if b {
+		return trueNode
+	}
+	return falseNode
+}
+
+// onValues is where a right on values of a type is there.
+func (c *comparison) onValues(set int, right Rights, t *typePiece) node {
+	allow, deny := c.balance(set, func(p *part, _ bool) node {
+		if p.rights&right == 0 {
+			return falseNode
+		}
+		return c.values(p, t)
+	})
+	administrators := trueNode
+	if t.typ.Secret() && right&(Insert|Remove|Compare) == 0 {
+		administrators = allow
+	}
+	return c.ifElse(c.onEntry(set, Manage), administrators, c.butNot(allow, deny))
+}
+
+func (c *comparison) entries() {
+	for _, right := range EntryRights.Each() {
+		c.compare(right, "", func(set int) node { return c.onEntry(set, right) })
+	}
+}
+
+func (c *comparison) attributes(from, to *Set) {
+	types := slices.Concat(from.named, to.named)
+	pieces := []typePiece{{"other user attributes", &schema.AttributeType{}}, {"other operational attributes", &schema.AttributeType{Usage: schema.DirectoryOperation}}}
+	seen := map[*schema.AttributeType]bool{}
+	for _, t := range types {
+		if !seen[t] {
+			pieces = append(pieces, typePiece{t.Name(), t})
+		}
+		seen[t] = true
+	}
+	for i := range pieces {
+		for _, right := range AttributeRights.Each() {
+			c.compare(right, pieces[i].text, func(set int) node { return c.onValues(set, right, &pieces[i]) })
+		}
+	}
+}
+
+// uses compares what may be used of the server.
+func (c *comparison) uses() {
+	names := []string{"*"}
+	for _, r := range slices.Concat(c.rules[0], c.rules[1]) {
+		for i := range r.parts {
+			names = append(names, slices.Concat(r.parts[i].uses, r.parts[i].usesNot)...)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		c.compare(Use, strings.Replace(name, "*", "all that no rule names", 1), func(set int) node {
+			allow, deny := c.balance(set, func(p *part, _ bool) node {
+				return boolNode(listsUse(p.uses, []string{name}) && !listsUse(p.usesNot, []string{name}))
+			})
+			return c.butNot(allow, deny)
+		})
+	}
+}
+
+// compare notes where a right is there by one set only.
+func (c *comparison) compare(right Rights, what string, f func(set int) node) {
+	before, after := f(0), f(1)
+	if gained := c.butNot(after, before); gained != falseNode {
+		c.found = append(c.found, change{true, gained, right, what})
+	}
+	if lost := c.butNot(before, after); lost != falseNode {
+		c.found = append(c.found, change{false, lost, right, what})
+	}
+}
+
+// differences puts the changes together that are in the same place.
+func (c *comparison) differences() (all []Difference, err error) {
+	type key struct {
+		gained bool
+		where  node
+	}
+	var order []key
+	by := map[key][]change{}
+	for _, x := range c.found {
+		k := key{x.gained, x.where}
+		if by[k] == nil {
+			order = append(order, k)
+		}
+		by[k] = append(by[k], x)
+	}
+	for _, k := range order {
+		possible := c.possible(c.depends(k.where))
+		d := Difference{Gained: k.gained, Rights: rightsTexts(by[k])}
+		for _, x := range c.cubes(c.and(k.where, possible), c.or(k.where, c.not(possible))) {
+			d.Where = append(d.Where, c.text(x))
+		}
+		if len(d.Where) > 0 {
+			all = append(all, d)
+		}
+	}
+	if c.failed != nil {
+		return nil, c.failed
+	}
+	return all, nil
+}
+
+// rightsTexts prints rights with what they are on, those on the same together.
+func rightsTexts(all []change) (texts []string) {
+	var order []string
+	rights := map[string]Rights{}
+	for _, x := range all {
+		if rights[x.what] == 0 {
+			order = append(order, x.what)
+		}
+		rights[x.what] |= x.right
+	}
+	var sets []Rights
+	on := map[Rights][]string{}
+	for _, what := range order {
+		r := rights[what]
+		if on[r] == nil {
+			sets = append(sets, r)
+		}
+		on[r] = append(on[r], what)
+	}
+	for _, r := range sets {
+		texts = append(texts, strings.TrimSpace(fmt.Sprintf("%s %s", r, strings.Join(on[r], ", "))))
+	}
+	return texts
+}
+
+// text prints a conjunction in the order of a rule.
+func (c *comparison) text(x cube) string {
+	words := map[atomKind][]string{}
+	for v := range c.all {
+		if is, ok := x[v]; ok {
+			text := c.all[v].text
+			if !is {
+				text = "not " + text
+			}
+			words[c.all[v].kind] = append(words[c.all[v].kind], text)
+		}
+	}
+	s := "everyone"
+	if who := slices.Concat(words[ofJoint], words[ofWho]); len(who) > 0 {
+		s = strings.Replace(strings.Join(who, " and "), "not anonymous", "users", 1)
+	}
+	for _, part := range []struct {
+		before string
+		words  []string
+	}{{" in ", slices.Concat(words[ofPlace], words[ofFilter])}, {" of the values ", words[ofValues]}, {" if ", words[ofConnection]}} {
+		if len(part.words) > 0 {
+			s += part.before + strings.Join(part.words, " and ")
+		}
+	}
+	return s
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/access"
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/partition"
+)
+
+func (m *Main) accessDiffCommand() *cobra.Command {
+	return m.command(&cobra.Command{
+		Use:   "diff --store STORE [A] B",
+		Short: "Say who gains and loses what by other rules",
+		Long: `Say who gains (+) and loses (-) which rights when the rules A are replaced by B, and on
+which entries. Each is a file of rules ("-": standard input), or a moment at which rules
+were in force: now, ` + pointInTimeHelp + `. Without A it is now.
+
+It compares what the rules mean, not how they are written: rules that say the same in
+other words make no difference.`,
+		Example: `  ldapd access diff --store ./data rules
+  ldapd access diff --store ./data 2026-01-31T12:00:00Z now`,
+		Args: cobra.RangeArgs(1, 2),
+	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		a := accessDiffArgs{{When: "now"}}
+		for i, text := range args {
+			source, err := m.ruleSource(text)
+			if err != nil {
+				return err
+			}
+			a[i+2-len(args)] = source
+		}
+		return accessDiffJob.on(ctx, m, c, reading, m.around(), a)
+	})
+}
+
+// A ruleSource is where rules are from: a file's text, or a moment.
+type ruleSource struct {
+	Text *string
+	When string
+}
+
+// ruleSource reads a file, if there is one of the name.
+func (m *Main) ruleSource(name string) (ruleSource, error) {
+	text, err := m.read(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ruleSource{When: name}, nil
+	}
+	if err != nil {
+		return ruleSource{}, err
+	}
+	if _, err := acl.ReadFile(strings.NewReader(string(text))); err != nil {
+		return ruleSource{}, &config.Error{Where: name, Text: err.Error()}
+	}
+	s := string(text)
+	return ruleSource{Text: &s}, nil
+}
+
+type accessDiffArgs [2]ruleSource
+
+var accessDiffJob = job[accessDiffArgs]{"access diff", diffAccess}
+
+func diffAccess(ctx context.Context, w *work, a accessDiffArgs) error {
+	s := w.Snapshot()
+	defer s.Close()
+	var sets [2]*acl.Set
+	for i, source := range a {
+		rules, err := source.rules(ctx, w)
+		if err != nil {
+			return err
+		}
+		if sets[i], err = acl.NewSet(s.Schema(), s.Contexts(), rules); err != nil {
+			return err
+		}
+	}
+	found, err := acl.Diff(sets[0], sets[1])
+	if err != nil {
+		return err
+	}
+	for _, d := range found {
+		if _, err := fmt.Fprintln(w.Stdout, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *ruleSource) rules(ctx context.Context, w *work) ([]acl.Placed, error) {
+	if r.Text != nil {
+		return acl.ReadFile(strings.NewReader(*r.Text))
+	}
+	s, err := stateAt(ctx, w, r.When, r.When)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	return placedAt(ctx, s)
+}
+
+func placedAt(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) {
+	rules, err := access.PlacedAt(ctx, s)
+	if err != nil {
+		return nil, fmt.Errorf("the access rules of revision %s: %w", s.Revision(), err)
+	}
+	return rules, nil
+}

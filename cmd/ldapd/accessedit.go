@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+)
+
+func (m *Main) accessEditCommand() *cobra.Command {
+	return accepts(m.command(&cobra.Command{
+		Use:   "edit --store STORE",
+		Short: "Edit the rules in force",
+		Long: `Edit the rules in force with $VISUAL or $EDITOR, as access list prints them. Then it says
+what is wrong with them, or who gains and loses what by them, and asks whether to apply
+them. Rules that somebody else changed meanwhile are not written over.`,
+		Args: cobra.NoArgs,
+	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
+		e := &edit{Main: m, config: c, in: bufio.NewReader(m.Stdin)}
+		return e.run(ctx)
+	}))
+}
+
+// edit is rules that somebody edits.
+type edit struct {
+	*Main
+	config *config.Config
+	in     *bufio.Reader // the answers
+	file   string
+	was    string // the rules before, as they are printed
+}
+
+func (e *edit) run(ctx context.Context) error {
+	var listed strings.Builder
+	a := e.around()
+	a.Stdout = &listed
+	if err := accessListJob.on(ctx, e.Main, e.config, reading, a, nothing{}); err != nil {
+		return err
+	}
+	e.was = strings.TrimSuffix(listed.String(), "\n")
+	dir, err := os.MkdirTemp("", "ldapd-access-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	e.file = filepath.Join(dir, "rules")
+	if err := os.WriteFile(e.file, []byte(listed.String()), 0o600); err != nil {
+		return err
+	}
+	for {
+		again, err := e.once(ctx)
+		if err != nil || !again {
+			return err
+		}
+	}
+}
+
+// once lets the rules be edited, and applies them if they are good; it reports whether to
+// edit them again.
+func (e *edit) once(ctx context.Context) (again bool, err error) {
+	if err := e.open(ctx); err != nil {
+		return false, err
+	}
+	raw, err := os.ReadFile(e.file)
+	if err != nil {
+		return false, err
+	}
+	text := string(raw)
+	rules, err := acl.ReadFile(strings.NewReader(text))
+	if err == nil && strings.Join(ruleTexts(rules), "\n") == e.was {
+		_, err := fmt.Fprintln(e.Stdout, "nothing is changed")
+		return false, err
+	}
+	if err == nil {
+		err = accessDiffJob.on(ctx, e.Main, e.config, reading, e.around(), accessDiffArgs{{Text: &e.was}, {Text: &text}})
+	}
+	if err != nil {
+		fmt.Fprintln(e.Stderr, err)
+		answer, err := e.ask("Edit again? [Y/n] ", "y")
+		return answer == "y", err
+	}
+	switch answer, err := e.ask("Apply? [y/N/e: edit again] ", "n"); answer {
+	case "y":
+		return false, accessApplyJob.on(ctx, e.Main, e.config, changing, e.around(), accessApplyArgs{Text: text, Was: &e.was})
+	case "e":
+		return true, err
+	default:
+		return false, err
+	}
+}
+
+// open runs the editor.
+func (e *edit) open(ctx context.Context) error {
+	editor := cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi")
+	c := exec.CommandContext(ctx, "/bin/sh", "-c", editor+` "$1"`, "sh", e.file)
+	c.Stdin, c.Stdout, c.Stderr = e.Stdin, e.Stdout, e.Stderr
+	if err := c.Run(); err != nil {
+		return fmt.Errorf("%s: %w", editor, err)
+	}
+	return nil
+}
+
+// ask asks a question; the end of the input is no.
+func (e *edit) ask(question, otherwise string) (string, error) {
+	if _, err := fmt.Fprint(e.Stderr, question); err != nil {
+		return "", err
+	}
+	line, err := e.in.ReadString('\n')
+	if err != nil && line == "" {
+		return "n", nil
+	}
+	return strings.ToLower(cmp.Or(strings.TrimSpace(line), otherwise)), nil
+}
