@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// An Error is one of the draft's (6.2), and what the client is told besides.
+// An Error is an error of the draft (6.2), with a text for the client.
 type Error struct {
 	Kind ErrorKind
 	Text string
@@ -18,7 +18,7 @@ func (e *Error) Error() string { return e.Text }
 // ErrorKind is the number of an error in the password policy response control.
 type ErrorKind int
 
-// Errors of the draft, 6.2.
+// The errors of the draft, 6.2.
 const (
 	PasswordExpired ErrorKind = iota
 	AccountLocked
@@ -38,19 +38,19 @@ func refuse(kind ErrorKind, format string, args ...any) error {
 
 // A Change is a new password for an account.
 type Change struct {
-	// Reset: somebody else sets it, who may.
+	// Reset means that somebody else, who has the right to, sets the password.
 	Reset bool
-	// OldGiven: the change brings the old password, which was right.
+	// OldGiven means that the change included the old password, and that it was right.
 	OldGiven bool
-	// Hashed: the password is a hash, so nobody can look at it.
+	// Hashed means that the password is a hash, so that its quality cannot be checked.
 	Hashed bool
-	// Relaxed: age, quality and history do not matter.
+	// Relaxed skips the checks of age, quality and history.
 	Relaxed   bool
 	Candidate Candidate
 }
 
-// MayChange refuses a change of a password before it is looked at (the draft, 8.2.1 to
-// 8.2.4).
+// MayChange returns an error if a change of the password is not allowed, whatever the new
+// password is (the draft, 8.2.1 to 8.2.4).
 func (p *Policy) MayChange(s *State, c *Change, now time.Time) error {
 	if p == nil || c.Reset {
 		return nil
@@ -68,8 +68,8 @@ func (p *Policy) MayChange(s *State, c *Change, now time.Time) error {
 	return nil
 }
 
-// Check refuses a new password that is not as the policy wants it (8.2.5). The error
-// names what is wrong with it and never has any of it.
+// Check returns an error if the policy does not allow a new password (8.2.5). The error
+// describes what is wrong and contains no part of the password.
 func (p *Policy) Check(c *Change) error {
 	if p == nil || c.Relaxed {
 		return nil
@@ -102,11 +102,11 @@ func (p *Policy) Check(c *Change) error {
 	return nil
 }
 
-// ResetAfter reports whether the password must be changed after a change of it (8.2.7).
+// ResetAfter reports whether the user must change the password after this change (8.2.7).
 func (p *Policy) ResetAfter(c *Change) bool { return p != nil && p.MustChange && c.Reset }
 
 // ErrInHistory refuses a password that was used before (8.2.6).
 var ErrInHistory error = &Error{InHistory, "the password was used before: take another one"}
 
-// ErrMustChange refuses all but a new password (8.1).
+// ErrMustChange refuses everything except a change of the password (8.1).
 var ErrMustChange error = &Error{ChangeAfterReset, "the password was reset: change it first"}

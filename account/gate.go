@@ -6,60 +6,61 @@ import (
 	"time"
 )
 
-// A Ledger has the failures of one account, which many servers share.
+// A Ledger holds the failures of one account. Many servers share it.
 type Ledger interface {
-	// Failures returns those that this server shows.
+	// Failures returns the failures that this server shows.
 	Failures(ctx context.Context) ([]time.Time, error)
-	// Refresh has the server show all that any server has published.
+	// Refresh has this server show everything that any server has published.
 	Refresh(ctx context.Context) error
-	// Fail publishes a failure, and drops those that count no more. The server shows it
-	// when Fail returns its time, which no other failure has.
+	// Fail publishes a failure, and removes those that no longer count. It returns the
+	// time of the failure, which no other failure has. By then this server shows it.
 	Fail(ctx context.Context, p *Policy) (time.Time, error)
-	// Forget deletes failures. It does not wait: one that stays is one too many.
+	// Forget deletes failures. It does not wait; a failure that stays only counts once
+	// too often.
 	Forget(failures []time.Time)
 	Now() time.Time
 }
 
-// A Match is what a password is to an account.
+// A Match is the result of comparing a password with an account's.
 type Match int
 
-// Matches. An old password is one that was replaced, and that the policy ignores.
+// OldMatch is a password that was replaced, and that the policy does not count as a
+// failure.
 const (
 	Mismatch Match = iota
 	OldMatch
 	Fits
 )
 
-// A Verdict is what an attempt comes to. Wrong and Locked look alike from outside.
+// A Verdict is the result of an attempt. Clients cannot distinguish Wrong from Locked.
 type Verdict int
 
-// Verdicts.
 const (
 	Wrong Verdict = iota
 	Locked
 	Right
 )
 
-// A Trial is how the credentials of an attempt are verified.
+// A Trial verifies the credentials of an attempt.
 type Trial struct {
-	// Verify looks at all of them, whatever the first said.
+	// Verify verifies all credentials, even if the first is wrong.
 	Verify func(ctx context.Context) (Match, error)
-	// Pretend does the work of Verify without the account, as a failure would.
+	// Pretend does the work that Verify does for a failure, without the account.
 	Pretend func(ctx context.Context) error
-	// Wait takes as long as the record of a failure.
+	// Wait takes as long as recording a failure.
 	Wait func(ctx context.Context) error
 }
 
-// Attempt verifies the credentials of one attempt. At a server it is called for one
-// attempt on an account at a time. Of all wrong ones within an interval, at no matter how
-// many servers, it verifies at most MaxFailure - 1 and one a server; with LockoutStrict
-// it verifies MaxFailure. It writes nothing of a locked account, and nothing of a right
-// attempt on an account without failures.
+// Attempt verifies the credentials of one attempt. Each server calls it for one attempt
+// on an account at a time. Of the wrong attempts within an interval, at any number of
+// servers, it verifies at most MaxFailure - 1 and one for each server; with LockoutStrict
+// it verifies MaxFailure. It writes nothing for a locked account, nor for a right attempt
+// on an account without failures.
 //
-// The first failure at a server is recorded when it is known. Where there are failures
-// already an attempt is reserved: its failure is published first, and then all that are
-// published are counted. Of attempts side by side the one published k-th sees the k - 1
-// others.
+// The first failure at a server is recorded when it is known. If there are failures
+// already, an attempt is reserved: its failure is published first, and then all published
+// failures are counted. Of concurrent attempts, the one that is published k-th sees the k
+// - 1 others.
 func (p *Policy) Attempt(ctx context.Context, l Ledger, t Trial) (Verdict, error) {
 	if !p.Counts() {
 		return unguarded(ctx, t)
@@ -97,7 +98,7 @@ func unguarded(ctx context.Context, t Trial) (Verdict, error) {
 	return Right, nil
 }
 
-// refuse answers without a look at the credentials, after as much work.
+// refuse refuses an attempt without looking at the credentials, after the same work.
 func (p *Policy) refuse(ctx context.Context, t Trial) (Verdict, error) {
 	if err := t.Pretend(ctx); err != nil {
 		return Locked, err
@@ -105,7 +106,8 @@ func (p *Policy) refuse(ctx context.Context, t Trial) (Verdict, error) {
 	return Locked, t.Wait(ctx)
 }
 
-// reserved is an attempt whose failure is published before the credentials are verified.
+// reserved performs an attempt whose failure is published before the credentials are
+// verified.
 func (p *Policy) reserved(ctx context.Context, l Ledger, t Trial) (Verdict, error) {
 	own, err := l.Fail(ctx, p)
 	if err != nil {
@@ -131,8 +133,8 @@ func (p *Policy) reserved(ctx context.Context, l Ledger, t Trial) (Verdict, erro
 	return Right, nil
 }
 
-// confirm looks whether guesses elsewhere have locked the account of a right attempt that
-// was not reserved.
+// confirm checks, for a right attempt that was not reserved, whether guesses at other
+// servers have locked the account.
 func (p *Policy) confirm(ctx context.Context, l Ledger) (Verdict, error) {
 	all, now, err := newest(ctx, l)
 	if err != nil {
@@ -147,7 +149,7 @@ func (p *Policy) confirm(ctx context.Context, l Ledger) (Verdict, error) {
 	return Right, nil
 }
 
-// newest returns all failures that any server has published.
+// newest returns all failures that any server has published, and the time.
 func newest(ctx context.Context, l Ledger) ([]time.Time, time.Time, error) {
 	if err := l.Refresh(ctx); err != nil {
 		return nil, time.Time{}, err

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Past is a password that an account had: a value of pwdHistory (the draft, 5.3.4).
+// A Past is a previous password of an account: a value of pwdHistory (the draft, 5.3.4).
 type Past struct {
 	Time   time.Time // when it was replaced
 	Hash   []byte
@@ -17,7 +17,7 @@ type Past struct {
 
 const octetString = "1.3.6.1.4.1.1466.115.121.1.40"
 
-// NewPast makes a value of pwdHistory.
+// NewPast returns a new value of pwdHistory.
 func NewPast(t time.Time, hash []byte) Past {
 	t = t.UTC()
 	v := fmt.Appendf(nil, "%s#%s#%d#", t.Format(timeLayout), octetString, len(hash))
@@ -26,7 +26,7 @@ func NewPast(t time.Time, hash []byte) Past {
 
 const timeLayout = "20060102150405Z"
 
-// ParsePast reads a value of pwdHistory; false if it is none.
+// ParsePast parses a value of pwdHistory. It returns false if that is invalid.
 func ParsePast(v []byte) (Past, bool) {
 	parts := bytes.SplitN(v, []byte("#"), 4)
 	if len(parts) != 4 {
@@ -40,8 +40,8 @@ func ParsePast(v []byte) (Past, bool) {
 	return Past{t, parts[3], v}, true
 }
 
-// Pasts reads values of pwdHistory, the newest first. Those that cannot be read are left
-// out.
+// Pasts parses values of pwdHistory and returns them newest first. It leaves out invalid
+// ones.
 func Pasts(values [][]byte) (all []Past) {
 	for _, v := range values {
 		if h, ok := ParsePast(v); ok {

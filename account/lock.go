@@ -11,24 +11,25 @@ func (p *Policy) Locks() bool { return p != nil && p.Lockout && p.MaxFailure > 0
 // Counts reports whether failures are recorded.
 func (p *Policy) Counts() bool { return p.Locks() || p != nil && p.MinDelay > 0 }
 
-// A Lock is what follows from the failures of an account at a time.
+// A Lock is the effect of an account's failures at a point in time.
 type Lock struct {
 	Locked bool
 	Since  time.Time // of the failure that locked it
-	Until  time.Time // zero: until failures are deleted
-	// Held is until when the next attempt is refused (the draft, 7.7).
+	Until  time.Time // zero: until the failures are deleted
+	// Held is the time until which attempts are refused (the draft, 7.7).
 	Held time.Time
-	// Kept are the failures that still count: towards the next lock, or those that made
-	// this one. The others can be dropped.
+	// Kept are the failures that still count: towards the next lock, or as the cause of
+	// this one. The others can be deleted.
 	Kept []time.Time
 }
 
-// maxDelayed bounds the failures that a policy with delays and without lockout keeps: a
-// delay that doubles as often has reached any pwdMaxDelay.
+// maxDelayed bounds the failures that a policy with delays but without lockout keeps. A
+// delay that has doubled so often has reached any pwdMaxDelay.
 const maxDelayed = 32
 
-// Lock returns what follows from failures. So many of them within an interval lock; while
-// it lasts none counts, and counting begins anew behind it (the draft, 7.6).
+// Lock returns the effect of failures. MaxFailure of them within an interval lock the
+// account. During a lock none counts, and counting begins again after it (the draft,
+// 7.6).
 func (p *Policy) Lock(failures []time.Time, now time.Time) Lock {
 	all := slices.SortedFunc(slices.Values(failures), time.Time.Compare)
 	var l Lock
@@ -53,10 +54,11 @@ func (p *Policy) Lock(failures []time.Time, now time.Time) Lock {
 	return l
 }
 
-// covers reports whether it is a lock that lasts at a time.
+// covers reports whether l locks the account at a time.
 func (l *Lock) covers(t time.Time) bool { return l.Locked && (l.Until.IsZero() || t.Before(l.Until)) }
 
-// behind are the failures that count once the lock, if it is one, is over.
+// behind returns the failures that still count after the lock, or all if there is no
+// lock.
 func (l *Lock) behind() []time.Time {
 	if l.Locked {
 		return nil
@@ -64,7 +66,7 @@ func (l *Lock) behind() []time.Time {
 	return l.Kept
 }
 
-// counting returns those of failures that count at a time.
+// counting returns the failures that count at a time.
 func (p *Policy) counting(failures []time.Time, now time.Time) []time.Time {
 	if p.FailureCountInterval > 0 {
 		from := now.Add(-p.FailureCountInterval)
@@ -76,7 +78,8 @@ func (p *Policy) counting(failures []time.Time, now time.Time) []time.Time {
 	return failures
 }
 
-// held returns until when attempts are refused: the delay doubles with each failure.
+// held returns the time until which attempts are refused. The delay doubles with each
+// failure.
 func (p *Policy) held(failures []time.Time) time.Time {
 	if p.MinDelay == 0 || len(failures) == 0 {
 		return time.Time{}
@@ -91,5 +94,5 @@ func (p *Policy) held(failures []time.Time) time.Time {
 	return failures[len(failures)-1].Add(min(delay, p.MaxDelay))
 }
 
-// Refuses reports whether an attempt at a time is refused unseen.
+// Refuses reports whether an attempt at a time is refused without being verified.
 func (l *Lock) Refuses(now time.Time) bool { return l.Locked || now.Before(l.Held) }

@@ -1,10 +1,10 @@
-// Package account decides what may be done with an account: whether it is locked, what a
-// bind with the right password leads to, and what a new password must be. It follows
+// Package account decides about accounts: whether one is locked, what follows from a bind
+// with the right password, and which new passwords are allowed. It follows
 // draft-behera-ldap-password-policy-11 (the draft). Decisions are functions of a policy,
-// the state of an account and the time; the package knows no store and has no clock.
+// the state of an account and the time; the package has no store and no clock.
 //
-// [Policy.Attempt] is the one way to verify a password. It counts guesses at any number of
-// servers that share a [Ledger].
+// [Policy.Attempt] is the only way to verify a password. It counts guesses at any number
+// of servers that share a [Ledger].
 package account
 
 import (
@@ -17,14 +17,14 @@ import (
 	"time"
 )
 
-// A Policy is what an entry of the class pwdPolicy says. A duration or a number of 0 says
-// nothing, as in the draft.
+// A Policy is the content of an entry of the class pwdPolicy. A duration or a number of 0
+// means that it is unset, as in the draft.
 type Policy struct {
 	Name string // DN of the entry
 
 	MinAge, MaxAge       time.Duration
 	InHistory            int
-	CheckQuality         int // 0: no; 1: where the password can be read; 2: always
+	CheckQuality         int // 0: no; 1: if the password is in clear; 2: always
 	MinLength, MaxLength int // in characters
 	ExpireWarning        time.Duration
 	GraceLimit           int
@@ -40,29 +40,29 @@ type Policy struct {
 	FailureCountInterval time.Duration // 0: for ever
 	MinDelay, MaxDelay   time.Duration
 
-	// These are not of the draft.
+	// These are not in the draft.
 	Quality             []Demand
-	For                 []string // whom it is for, in the words of access rules
-	Priority            int      // the lowest counts
+	For                 []string // whom it applies to, in the language of access rules
+	Priority            int      // the lowest takes precedence
 	LockoutStrict       bool
-	IgnoreOld           int // old passwords that are no failures
+	IgnoreOld           int // number of old passwords that do not count as failures
 	Tell                bool
 	LastSuccess         bool
 	LastSuccessInterval time.Duration
 	MaxResetAge         time.Duration
 	MaxResetUse         int
-	SecondFactor        []string // ways that count as one: code, certificate, token
+	SecondFactor        []string // mechanisms that count as one: code, certificate, token
 	Netscape            bool
 }
 
-// Ways that count as a second factor.
+// Values of SecondFactor.
 const (
 	Code        = "code"
 	Certificate = "certificate"
 	Token       = "token"
 )
 
-// Attributes are the names of all that Parse reads.
+// Attributes are the names of the attributes that Parse reads.
 var Attributes = attributeNames()
 
 func attributeNames() (names []string) {
@@ -112,16 +112,16 @@ var fields = []field{
 	{"pwdNetscapeControls", boolean(func(p *Policy) *bool { return &p.Netscape })},
 }
 
-// Bounds of what a policy may ask for: a hash for each old password, and a value for each
-// failure.
+// Bounds of what a policy may demand: each old password costs a hash, and each failure a
+// value.
 const (
 	maxHistory  = 100
 	maxIgnored  = 10
 	maxFailures = 1000
 )
 
-// Parse reads a policy from the values of an entry. The error names everything in it that
-// cannot be; the policy has the rest.
+// Parse reads a policy from the values of an entry. The error lists all invalid values;
+// the policy has the valid ones.
 func Parse(name string, values func(attribute string) []string) (*Policy, error) {
 	p := &Policy{Name: name}
 	var bad []error
@@ -139,7 +139,7 @@ func Parse(name string, values func(attribute string) []string) (*Policy, error)
 	return p, errors.Join(bad...)
 }
 
-// contradictions are values that cannot be beside each other (the draft, 5.2).
+// contradictions returns errors for values that exclude each other (the draft, 5.2).
 func (p *Policy) contradictions() (bad []error) {
 	refuse := func(wrong bool, format string, args ...any) {
 		if wrong {
@@ -163,8 +163,8 @@ func (p *Policy) contradictions() (bad []error) {
 
 func inSeconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) + " s" }
 
-// settleLastSuccess says how exactly the last success is kept: to the day, or a tenth of
-// the time after which an account is idle.
+// settleLastSuccess sets the interval at which successes are recorded: at most a day, and
+// a tenth of the time after which an account is idle.
 func (p *Policy) settleLastSuccess() {
 	p.LastSuccess = p.LastSuccess || p.MaxIdle > 0
 	if p.LastSuccess && p.LastSuccessInterval == 0 {
@@ -224,7 +224,7 @@ func boolean(at func(*Policy) *bool) func(*Policy, []string) error {
 	}
 }
 
-// readAttribute takes the one attribute that policies are for here.
+// readAttribute checks pwdAttribute. Policies can only be for userPassword.
 func readAttribute(_ *Policy, values []string) error {
 	v, err := single(values)
 	if err == nil && !strings.EqualFold(v, "userPassword") && v != "2.5.4.35" {

@@ -11,22 +11,22 @@ import (
 	"github.com/ccojocar/zxcvbn-go"
 )
 
-// A Demand is one value of pwdQuality: what new passwords must have, or not have.
+// A Demand is one value of pwdQuality: what new passwords must have, or must not have.
 type Demand struct {
 	Text  string
 	met   func(c *Candidate) bool
-	lacks string // what a password has or lacks that does not meet it
+	lacks string // description of a password that does not meet the demand
 }
 
 // A Candidate is a new password, and what it is compared with.
 type Candidate struct {
 	Password string
-	Old      string // "": not known
+	Old      string // "": unknown
 	// Own returns the values of an attribute of the entry.
 	Own func(attribute string) []string
 }
 
-// counted are the demands that are a word and a number.
+// counted are the demands of the form word and number.
 var counted = map[string]struct {
 	lacks string
 	met   func(c *Candidate, n int) bool
@@ -118,7 +118,8 @@ func longestRepeat(s string) int {
 	})
 }
 
-// longestSequence is of characters that follow each other, up or down.
+// longestSequence returns the length of the longest sequence of successive characters, up
+// or down.
 func longestSequence(s string) int {
 	return longestRun(s, func(before, now rune) int {
 		if d := int(now - before); d == 1 || d == -1 {
@@ -128,7 +129,8 @@ func longestSequence(s string) int {
 	})
 }
 
-// longestRun is the longest part of a text in which all steps are the same, except 0.
+// longestRun returns the length of the longest part of a text in which all steps are
+// equal and not 0.
 func longestRun(s string, step func(before, now rune) int) int {
 	longest, run, last := 0, 0, 0
 	var before rune
@@ -157,8 +159,8 @@ func isPalindrome(s string) bool {
 	return len(rs) > 0 && slices.Equal(rs, back)
 }
 
-// distance is how many characters must be put in, taken out or replaced to make one
-// text of another.
+// distance returns how many characters must be inserted, deleted or replaced to turn one
+// text into the other.
 func distance(a, b string) int {
 	x, y := []rune(cut(a)), []rune(cut(b))
 	row := make([]int, len(y)+1)
@@ -181,8 +183,8 @@ func distance(a, b string) int {
 	return row[len(y)]
 }
 
-// judged is how many characters of a password are looked at where the work grows faster
-// than its length.
+// judged bounds the characters of a password that are looked at where the work grows
+// faster than the length.
 const judged = 100
 
 func cut(s string) string {
@@ -196,7 +198,7 @@ func cut(s string) string {
 	return s
 }
 
-// partLength is how long a part of a value of one's own must be to matter.
+// partLength is the minimum length of a forbidden part of the entry's own values.
 const partLength = 4
 
 func hasPartOf(c *Candidate, types []string) bool {
@@ -214,7 +216,8 @@ func hasPartOf(c *Candidate, types []string) bool {
 	return false
 }
 
-// strength is zxcvbn's score, to which the entry's own values are words like others.
+// strength returns zxcvbn's score. The words of the entry's own values count as
+// dictionary words.
 func strength(c *Candidate) int {
 	var words []string
 	for _, t := range []string{"uid", "cn", "sn", "givenName", "mail"} {

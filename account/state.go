@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// A State is what is stored of an account besides its failures.
+// A State is the stored state of an account, except its failures.
 type State struct {
 	Disabled bool
-	// LockedSince is when somebody locked the account, for as long as failures would;
-	// zero: nobody did.
+	// LockedSince is when somebody locked the account, for as long as failures would lock
+	// it; zero: nobody has.
 	LockedSince time.Time
 	Start, End  time.Time // zero: no bound
-	Changed     time.Time // of the password, zero: not known
-	Expires     time.Time // given for this account, zero: by the policy
+	Changed     time.Time // of the password; zero: unknown
+	Expires     time.Time // set for this account; zero: by the policy
 	Reset       bool
 	GraceUses   []time.Time
 	// Success is the last one, or zero.
@@ -27,37 +27,37 @@ func (p *Policy) Usable(s *State, now time.Time) bool {
 	return !s.Disabled && !p.locked(s, now) && !now.Before(s.Start) && (s.End.IsZero() || now.Before(s.End))
 }
 
-// locked reports whether somebody has locked the account, and it still is.
+// locked reports whether somebody has locked the account and the lock still lasts.
 func (p *Policy) locked(s *State, now time.Time) bool {
 	return !s.LockedSince.IsZero() && (p == nil || p.LockoutDuration == 0 || now.Before(s.LockedSince.Add(p.LockoutDuration)))
 }
 
-// An Outcome is what the right password of an account comes to.
+// An Outcome is the result of a bind with the right password.
 type Outcome struct {
-	// Refused says why the bind fails.
+	// Refused is the reason why the bind fails.
 	Refused Refusal
-	// MustChange: nothing may be done before the password is changed.
+	// MustChange means that nothing else is allowed before the password is changed.
 	MustChange bool
-	// Grace: the bind takes one of the uses that are left of an expired password.
+	// Grace means that the bind takes one of the remaining uses of an expired password.
 	Grace bool
-	// Warn is how long the password may still be used, if that is to be told; zero: it
-	// is not.
+	// Warn is how long the password remains valid, if the user is to be warned, else
+	// zero.
 	Warn time.Duration
 }
 
-// A Refusal is why the right password does not let in.
+// A Refusal is the reason why the right password is refused.
 type Refusal int
 
-// Refusals. An account that is Unusable looks as one with another password.
+// An Unusable account cannot be distinguished from one with another password.
 const (
 	None Refusal = iota
 	Unusable
-	ResetOver // too old or used too often since it was reset
+	ResetOver // reset too long ago, or used too often since
 	Expired
 )
 
-// AfterPassword returns what the right password comes to (the draft, 7.1 to 7.5 and
-// 8.1). A nil policy demands nothing.
+// AfterPassword returns the outcome of a bind with the right password (the draft, 7.1 to
+// 7.5 and 8.1). A nil policy demands nothing.
 func (p *Policy) AfterPassword(s *State, now time.Time) Outcome {
 	if !p.Usable(s, now) || p.idle(s, now) {
 		return Outcome{Refused: Unusable}
@@ -83,12 +83,13 @@ func (p *Policy) AfterPassword(s *State, now time.Time) Outcome {
 	return Outcome{}
 }
 
-// idle is the draft's pwdMaxIdle (7.1).
+// idle reports whether the account is idle by the draft's pwdMaxIdle (7.1).
 func (p *Policy) idle(s *State, now time.Time) bool {
 	return p != nil && p.MaxIdle > 0 && !s.Success.IsZero() && !now.Before(s.Success.Add(p.MaxIdle))
 }
 
-// mustChange is 7.2 of the draft. Without a policy pwdReset means the same.
+// mustChange reports whether the password must be changed (7.2). Without a policy
+// pwdReset has the same effect.
 func (p *Policy) mustChange(s *State) bool { return s.Reset && (p == nil || p.MustChange) }
 
 func (p *Policy) resetOver(s *State, now time.Time) bool {
@@ -107,8 +108,7 @@ func (p *Policy) Expiry(s *State) time.Time {
 	return at
 }
 
-// GraceLeft returns how often an expired password may still be used, after some uses
-// (7.4).
+// GraceLeft returns how many uses of an expired password are left after some uses (7.4).
 func (p *Policy) GraceLeft(s *State, uses []time.Time, now time.Time) int {
 	if p == nil || p.GraceExpiry > 0 && !now.Before(p.Expiry(s).Add(p.GraceExpiry)) {
 		return 0
@@ -116,7 +116,7 @@ func (p *Policy) GraceLeft(s *State, uses []time.Time, now time.Time) int {
 	return max(0, p.GraceLimit-len(uses))
 }
 
-// RecordsSuccess reports whether a success at a time should be written.
+// RecordsSuccess reports whether a success at a time is to be recorded.
 func (p *Policy) RecordsSuccess(s *State, now time.Time) bool {
 	if p == nil {
 		return false
@@ -124,7 +124,7 @@ func (p *Policy) RecordsSuccess(s *State, now time.Time) bool {
 	return p.LastSuccess && (s.Success.IsZero() || now.Sub(s.Success) >= p.LastSuccessInterval)
 }
 
-// CountsAsSecond reports whether a way in counts as a second factor.
+// CountsAsSecond reports whether a mechanism counts as a second factor.
 func (p *Policy) CountsAsSecond(way string) bool {
 	return p != nil && slices.Contains(p.SecondFactor, way)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/pquerna/otp/hotp"
 )
 
-// A Generator makes codes of the time (RFC 6238).
+// A Generator generates time-based codes (RFC 6238).
 type Generator struct {
 	Secret    []byte
 	Digits    int
@@ -20,7 +20,7 @@ type Generator struct {
 
 var algorithms = map[string]otp.Algorithm{"SHA1": otp.AlgorithmSHA1, "SHA256": otp.AlgorithmSHA256, "SHA512": otp.AlgorithmSHA512}
 
-// Check refuses a token by which no codes can be made.
+// Check returns an error if the token cannot generate codes.
 func (t *Generator) Check() error {
 	_, known := algorithms[t.Algorithm]
 	switch {
@@ -42,8 +42,8 @@ func (t *Generator) Code(step int64) (string, error) {
 	return hotp.GenerateCodeCustom(secret, uint64(step), hotp.ValidateOpts{Digits: otp.Digits(t.Digits), Algorithm: algorithms[t.Algorithm]})
 }
 
-// Step finds the step that a code is of: the one of now, or one beside it, if it is later
-// than the last one used. All are computed, whichever fits.
+// Step returns the step of a code: the current one, or the one before or after it. It
+// must be later than the last one used. All three are computed, whichever fits.
 func (t *Generator) Step(code string, now time.Time, used int64) (step int64, fits bool) {
 	at := now.Unix() / int64(t.Period/time.Second)
 	for s := at - 1; s <= at+1; s++ {
@@ -55,7 +55,7 @@ func (t *Generator) Step(code string, now time.Time, used int64) (step int64, fi
 	return step, fits
 }
 
-// DecodeSecret reads a secret as applications show it, in base32.
+// DecodeSecret decodes a secret in base32, as applications display it.
 func DecodeSecret(text string) ([]byte, error) {
 	return base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(text)
 }

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// A Holding is a policy that holds for an entry because of where the entry stands.
+// A Holding is a policy that applies to an entry because of the entry's place.
 type Holding struct {
 	Policy *Policy
-	Depth  int // how many RDNs the name of the subtree's base has
+	Depth  int // number of RDNs in the name of the subtree's base
 }
 
-// Pick returns the holding that counts: that of the lowest priority, then the nearest,
-// then the first by name. Nil: there is none.
+// Pick returns the holding that takes precedence: the lowest priority, then the nearest,
+// then the first by name. It returns nil if there is none.
 func Pick(all []Holding) *Holding {
 	if len(all) == 0 {
 		return nil

@@ -1,17 +1,17 @@
-// Package auth says who clients are: it verifies passwords, the messages of
-// SASL's mechanisms and tokens, and leads names to entries by [Rule]s. It knows
-// no directory: package directory looks up and decides.
+// Package auth authenticates clients: it verifies passwords, messages of SASL mechanisms
+// and tokens, and maps names to entries by [Rule]s. It does not depend on a directory:
+// package directory looks up entries and decides.
 //
 // # Passwords
 //
-// A stored password is a value of
-// userPassword (RFC 4519, 2.41) in one of the forms that directory servers
-// share: cleartext, or "{SCHEME}" and what the scheme says (RFC 2307, 5.3).
+// A stored password is a value of userPassword (RFC 4519, 2.41) in one of the forms that
+// directory servers share: cleartext, or "{SCHEME}" and the scheme's own form (RFC 2307,
+// 5.3).
 //
-// [Passwords] verifies every form that [Schemes] lists and makes new ones,
-// {ARGON2} by default. Its work with slow schemes is bounded and shared among
-// clients by turns, so that a flood of binds takes neither all memory nor all
-// CPUs, nor keeps others out. A [Hasher] may do it elsewhere. The layouts behind the scheme are
+// [Passwords] verifies every form that [Schemes] lists and hashes new ones, with {ARGON2}
+// by default. It bounds the concurrent work with slow schemes, and clients take turns, so
+// that a flood of binds neither takes all memory and CPUs nor blocks other clients. A
+// [Hasher] may do the work elsewhere. The forms after the scheme are
 //
 //	{SHA} {MD5} {SHA256} {SHA384} {SHA512}          base64(digest)
 //	{SSHA} {SMD5} {SSHA256} {SSHA384} {SSHA512}     base64(digest, salt)
@@ -23,9 +23,8 @@
 //	{PKCS5S2}                                       ApacheDS's, base64(salt, key)
 //	{CLEARTEXT} {CLEAR}                             the password
 //
-// A value is read whole: one that has anything in front of its layout or behind
-// it, as the "!" of a locked account, matches no password. Neither does one of
-// another scheme.
+// A value is read as a whole. One with anything before or after its form, such as the "!"
+// of a locked account, matches no password. Neither does one of an unknown scheme.
 package auth
 
 import (
@@ -40,18 +39,18 @@ import (
 	"time"
 )
 
-// ErrScheme says that a stored password has a form that nobody here can read.
+// ErrScheme reports a stored password whose form is unknown.
 var ErrScheme = errors.New("unknown or malformed password scheme")
 
 // Default is the scheme of new passwords.
 const Default = "ARGON2"
 
-// Passwords verifies and makes stored passwords. It may be used concurrently.
-// What it does for a client bears that client's channel: see [ErrBusy].
+// Passwords verifies and hashes passwords. It may be used concurrently. Clients are told
+// apart by their channels: see [ErrBusy].
 type Passwords struct {
 	slots  pool
 	hasher Hasher // of slow schemes
-	// decoy is what the work of a failure is done on: see [Attempt.Fail].
+	// decoy is the value that failures are verified against: see [Attempt.Fail].
 	decoy atomic.Pointer[decoy]
 	watch atomic.Pointer[func(scheme string, waited time.Duration)]
 }
@@ -61,8 +60,8 @@ type decoy struct {
 	value  []byte
 }
 
-// New makes Passwords that have at most so many slow hashes made at once; zero
-// leaves one CPU to others, if there is more than one. A nil Hasher is [Here].
+// New returns Passwords that compute at most so many slow hashes at once. Zero means one
+// less than the CPUs, but at least one. A nil Hasher is [Here].
 func New(parallel int, h Hasher) *Passwords {
 	if parallel <= 0 {
 		parallel = max(1, runtime.GOMAXPROCS(0)-1)
@@ -76,8 +75,8 @@ func New(parallel int, h Hasher) *Passwords {
 	return p
 }
 
-// Verify reports whether password is the stored one. The error is of the
-// context, or ErrScheme, or ErrBusy.
+// Verify reports whether password is the stored one. The error is the context's,
+// ErrScheme, or ErrBusy.
 func (p *Passwords) Verify(ctx context.Context, c Channel, stored, password []byte) (bool, error) {
 	s, rest := parse(stored)
 	if s == nil {
@@ -101,7 +100,7 @@ func (p *Passwords) run(ctx context.Context, c Channel, s *scheme, rest, passwor
 	return ok, err
 }
 
-// acquire waits for the client's turn to have a hash made.
+// acquire waits for the client's turn to have a hash computed.
 func (p *Passwords) acquire(ctx context.Context, c Channel, scheme string) error {
 	begun := time.Now()
 	if err := p.slots.acquire(ctx, clientOf(c)); err != nil {
@@ -113,33 +112,33 @@ func (p *Passwords) acquire(ctx context.Context, c Channel, scheme string) error
 	return nil
 }
 
-// Watch has f called before every slow hash, with its scheme and how long it has waited
-// for its turn.
+// Watch has f called before every slow hash, with its scheme and the time that it waited.
 func (p *Passwords) Watch(f func(scheme string, waited time.Duration)) { p.watch.Store(&f) }
 
-// Waiting returns how many slow hashes wait for their turn.
+// Waiting returns the number of slow hashes that wait for their turn.
 func (p *Passwords) Waiting() int { return p.slots.waiting() }
 
-// Expect makes failures cost what verifying a stored password does, if that is in a
-// slow scheme: what is in use may not have been met yet.
+// Expect makes failures cost as much as verifying a stored password, if its scheme is
+// slow. Without it, failures cost only as much as passwords that were already verified or
+// hashed.
 func (p *Passwords) Expect(stored []byte) {
 	if s, rest := parse(stored); s != nil && s.slow {
 		p.learn(s, rest)
 	}
 }
 
-// learn keeps a value to do the work of failures on: one of the slow scheme that
-// was met or made last.
+// learn keeps a value to verify failures against. It has the slow scheme that was last
+// verified or hashed.
 func (p *Passwords) learn(s *scheme, rest []byte) {
 	if d := p.decoy.Load(); d.scheme != s {
 		p.decoy.Store(&decoy{s, bytes.Clone(rest)})
 	}
 }
 
-// An Attempt is one password given for one name, tried on what is stored of it.
-// Whether the name exists, has a password, and in which scheme, is not to be told
-// from the time that a failure takes: where any slow scheme is in use, every
-// failure costs one slow hash at least.
+// An Attempt is one password for one name, which is compared with the stored ones. The
+// time that a failure takes must not reveal whether the name exists, or has a password,
+// or in which scheme. Where any slow scheme is in use, every failure therefore costs at
+// least one slow hash.
 type Attempt struct {
 	passwords *Passwords
 	channel   Channel
@@ -148,12 +147,12 @@ type Attempt struct {
 	slowly    bool
 }
 
-// Attempt begins an attempt with a password that a client gave.
+// Attempt begins an attempt with a password from a client.
 func (p *Passwords) Attempt(c Channel, password []byte) Attempt {
 	return Attempt{passwords: p, channel: c, password: password}
 }
 
-// Try is Verify.
+// Try is Verify for one stored password.
 func (a *Attempt) Try(ctx context.Context, stored []byte) (bool, error) {
 	ok, err := a.passwords.Verify(ctx, a.channel, stored, a.password)
 	if err == nil {
@@ -163,8 +162,8 @@ func (a *Attempt) Try(ctx context.Context, stored []byte) (bool, error) {
 	return ok, err
 }
 
-// Fail does what work is missing when nothing that was stored fitted. The error
-// is of the context, or ErrBusy.
+// Fail does the work that is missing after no stored password matched. The error is the
+// context's, or ErrBusy.
 func (a *Attempt) Fail(ctx context.Context) error {
 	d := a.passwords.decoy.Load()
 	if a.slowly || a.tried && !d.scheme.slow {
@@ -177,7 +176,7 @@ func (a *Attempt) Fail(ctx context.Context) error {
 	return err
 }
 
-// Again does the work of one failure more.
+// Again does the work of one more failure.
 func (a *Attempt) Again(ctx context.Context) error {
 	d := a.passwords.decoy.Load()
 	_, err := a.passwords.run(ctx, a.channel, d.scheme, d.value, a.password)
@@ -187,7 +186,7 @@ func (a *Attempt) Again(ctx context.Context) error {
 	return err
 }
 
-// Hash makes a stored password. An empty scheme is the default one.
+// Hash returns a new stored password. An empty name means the default scheme.
 func (p *Passwords) Hash(ctx context.Context, c Channel, name string, password []byte) ([]byte, error) {
 	if name == "" {
 		name = Default
@@ -218,22 +217,22 @@ func (p *Passwords) make(ctx context.Context, c Channel, s *scheme, password []b
 	return rest, err
 }
 
-// Slow reports whether a stored password takes long to verify, which is what
-// protects it once it is stolen.
+// Slow reports whether a stored password is slow to verify, which protects it if it is
+// stolen.
 func Slow(stored []byte) bool {
 	s, _ := parse(stored)
 	return s != nil && s.slow
 }
 
-// Hashed reports whether a value of userPassword is no password in clear: it is
-// in a scheme that hides the password, is locked, or is in a scheme that is not
-// known here and that no password matches.
+// Hashed reports whether a value of userPassword is not a password in clear. It is then
+// in a scheme that hides the password, or locked, or in an unknown scheme that no
+// password matches.
 func Hashed(stored []byte) bool {
 	s, _ := parse(stored)
 	return s == nil || !s.clear
 }
 
-// Clear is the password of a value that does not hide it.
+// Clear returns the password in a value that does not hide it.
 func Clear(stored []byte) []byte {
 	if s, rest := parse(stored); s != nil && s.clear {
 		return rest
@@ -241,8 +240,8 @@ func Clear(stored []byte) []byte {
 	return stored
 }
 
-// Usable reports whether some password can match a stored one: it has the layout of
-// a known scheme. The scheme is named as "{SCHEME}", a password in clear as "".
+// Usable reports whether some password can match a stored one, which is true if it has
+// the form of a known scheme. Name is "{SCHEME}", or "" for a password in clear.
 func Usable(stored []byte) (name string, usable bool) {
 	behind := stored
 	if isLocked(stored) {
@@ -262,7 +261,7 @@ func Usable(stored []byte) (name string, usable bool) {
 	return name, err == nil
 }
 
-// Schemes lists what Verify reads.
+// Schemes returns the schemes that Verify supports.
 func Schemes() []string {
 	var names []string
 	for i := range schemes {
@@ -271,14 +270,13 @@ func Schemes() []string {
 	return names
 }
 
-// NewSchemes lists what Hash makes.
+// NewSchemes returns the schemes that Hash supports.
 func NewSchemes() []string {
 	return slices.DeleteFunc(Schemes(), func(n string) bool { return find([]byte(n)).hash == nil })
 }
 
-// parse finds the scheme of a stored password and what the scheme says; the
-// scheme is nil if no password can match. A value without "{SCHEME}" is a
-// password in clear.
+// parse returns the scheme of a stored password and the rest of the value. The scheme is
+// nil if no password can match. A value without "{SCHEME}" is a password in clear.
 func parse(stored []byte) (*scheme, []byte) {
 	name, rest, ok := split(stored)
 	switch {
@@ -290,8 +288,8 @@ func parse(stored []byte) (*scheme, []byte) {
 	return clearScheme, stored
 }
 
-// isLocked reports whether a value is a hash that was locked by a mark in front
-// of its scheme, such as "!{SSHA}...".
+// isLocked reports whether a value is a hash that is locked by a mark before its scheme,
+// such as "!{SSHA}...".
 func isLocked(stored []byte) bool {
 	behind := bytes.TrimLeft(stored, lockMarks)
 	if len(behind) == len(stored) {
@@ -305,10 +303,10 @@ func isLocked(stored []byte) bool {
 	return s != nil && !s.clear
 }
 
-// lockMarks stand in front of hashes that are to match no more.
+// lockMarks before a hash make it match no password.
 const lockMarks = "!*"
 
-// split takes "{name}rest" apart. A name has no spaces and no braces.
+// split splits "{name}rest". A name has no spaces and no braces.
 func split(stored []byte) (name, rest []byte, ok bool) {
 	if len(stored) < 3 || stored[0] != '{' {
 		return nil, nil, false
@@ -325,8 +323,7 @@ func split(stored []byte) (name, rest []byte, ok bool) {
 	return stored[1:end], stored[end+1:], true
 }
 
-// find looks a scheme up, in any case. There are few, and the frequent ones
-// stand first.
+// find looks up a scheme, ignoring case. There are few, and the frequent ones come first.
 func find(name []byte) *scheme {
 	for i := range schemes {
 		if len(schemes[i].name) == len(name) && equalFold(schemes[i].name, name) {

@@ -16,43 +16,43 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// Issuer says whose tokens mechanism OAUTHBEARER (RFC 7628) takes, and for what
-// they must be made.
+// Issuer describes the tokens that mechanism OAUTHBEARER (RFC 7628) accepts: by whom and
+// for whom they must be issued.
 type Issuer struct {
 	// URL is the claim iss.
 	URL string
 	// Audience must be among the claims aud.
 	Audience string
-	// KeysFile has the issuer's public keys, a JSON Web Key Set (RFC 7517). It is
-	// read again when it changes.
+	// KeysFile is a JSON Web Key Set (RFC 7517) with the issuer's public keys. It is read
+	// again when it changes.
 	KeysFile string
-	// Claim has the user's name for rules; "": sub.
+	// Claim is the claim with the user's name, for the rules; "": sub.
 	Claim string
 	// Algorithms that tokens may be signed with; nil: DefaultAlgorithms.
 	Algorithms []string
-	// Log takes why tokens are refused and files are bad; nil: nothing does.
+	// Log receives the reasons why tokens are refused and files are invalid; nil: none.
 	Log *slog.Logger
-	// Now is the time; nil: the clock's.
+	// Now returns the time; nil: the clock's.
 	Now func() time.Time
 }
 
-// DefaultAlgorithms are what issuers use.
+// DefaultAlgorithms are those that issuers commonly use.
 var DefaultAlgorithms = []string{"RS256", "ES256", "PS256", "EdDSA"}
 
-// algorithms that can be configured (RFC 7518, 3.1; RFC 8037): those whose keys
-// verify and cannot sign.
+// algorithms are those that can be configured (RFC 7518, 3.1; RFC 8037): the ones whose
+// keys can verify but not sign.
 var algorithms = []string{"RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "EdDSA"}
 
-// leeway is how far the issuer's clock may be off.
+// leeway is the accepted error of the issuer's clock.
 const leeway = time.Minute
 
-// maxToken is the size of a token in bytes that is looked at.
+// maxToken is the maximum size of a token in bytes.
 const maxToken = 64 << 10
 
-// ErrToken says that a token does not tell who the client is.
+// ErrToken reports that a token is not accepted.
 var ErrToken = errors.New("the token is not accepted")
 
-// Bearer verifies an issuer's tokens, without asking it. It may be used
+// Bearer verifies an issuer's tokens without contacting the issuer. It may be used
 // concurrently.
 type Bearer struct {
 	issuer     Issuer
@@ -95,7 +95,7 @@ func NewBearer(i Issuer) (*Bearer, error) {
 	return b, b.read()
 }
 
-// read reads the file if it has changed. With a bad one the keys stay.
+// read reads the file if it has changed. If the file is invalid, the old keys stay.
 func (b *Bearer) read() error {
 	info, err := os.Stat(b.issuer.KeysFile)
 	if err != nil {
@@ -105,7 +105,7 @@ func (b *Bearer) read() error {
 	if v == b.version {
 		return nil
 	}
-	b.version = v // a bad file is reported once
+	b.version = v // an invalid file is reported once
 	text, err := os.ReadFile(b.issuer.KeysFile)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (b *Bearer) read() error {
 	return nil
 }
 
-// parseKeys returns the public keys of a set that verify signatures.
+// parseKeys returns the public keys of a set that can verify signatures.
 func parseKeys(text []byte) ([]jose.JSONWebKey, error) {
 	var set jose.JSONWebKeySet
 	if err := json.Unmarshal(text, &set); err != nil {
@@ -146,13 +146,13 @@ func (b *Bearer) current() []jose.JSONWebKey {
 	return b.keys
 }
 
-// A Token is what a verified token says of its bearer.
+// A Token is the verified content of a token.
 type Token struct {
 	Name        string
-	MultiFactor bool // its amr has mfa (RFC 8176, 2)
+	MultiFactor bool // its amr includes mfa (RFC 8176, 2)
 }
 
-// Verify returns what a token says. The error is ErrToken: the log says more.
+// Verify verifies a token. The error is ErrToken; the log has the reason.
 func (b *Bearer) Verify(token string) (Token, error) {
 	t, err := b.verify(token)
 	if err != nil {
@@ -193,10 +193,10 @@ func (b *Bearer) verify(token string) (says Token, err error) {
 	return says, err
 }
 
-// claims reads what one of the keys has signed: the one that the token names, or
-// any if it names none.
+// claims reads the claims that one of the keys has signed: the key that the token names,
+// or any if it names none.
 func (b *Bearer) claims(t *jwt.JSONWebToken, dest ...any) error {
-	h := t.Headers[0] // ParseSigned takes none but compact tokens: there is one
+	h := t.Headers[0] // ParseSigned accepts only compact tokens, which have one
 	err := errors.New("no key of the issuer fits it")
 	for _, k := range b.current() {
 		if h.KeyID != "" && k.KeyID != h.KeyID || k.Algorithm != "" && k.Algorithm != h.Algorithm {
@@ -209,7 +209,7 @@ func (b *Bearer) claims(t *jwt.JSONWebToken, dest ...any) error {
 	return err
 }
 
-// Discovery is what a client is told whose token is refused (RFC 7628, 3.2.2).
+// Discovery returns the message for a client whose token is refused (RFC 7628, 3.2.2).
 func (b *Bearer) Discovery(status string) []byte {
 	text, _ := json.Marshal(struct {
 		Status        string `json:"status"`
@@ -218,9 +218,8 @@ func (b *Bearer) Discovery(status string) []byte {
 	return text
 }
 
-// ParseBearer takes the client's message of mechanism OAUTHBEARER apart (RFC
-// 7628, 3.1). A client that wants to hear where tokens are to be had sends an
-// empty one.
+// ParseBearer parses the client's message of mechanism OAUTHBEARER (RFC 7628, 3.1). A
+// client that asks where to get tokens sends an empty token.
 func ParseBearer(message []byte) (authzID, token string, err error) {
 	const name = "OAUTHBEARER"
 	header, rest, ok := bytes.Cut(message, []byte{1})
@@ -238,7 +237,7 @@ func ParseBearer(message []byte) (authzID, token string, err error) {
 	for pair := range bytes.SplitSeq(body, []byte{1}) {
 		key, value, _ := strings.Cut(string(pair), "=")
 		if key != "auth" {
-			continue // host, port, and what may come
+			continue // host, port, and future ones
 		}
 		scheme, t, _ := strings.Cut(value, " ")
 		if !strings.EqualFold(scheme, "Bearer") && value != "" {
@@ -249,8 +248,7 @@ func ParseBearer(message []byte) (authzID, token string, err error) {
 	return "", "", malformed(name, "it has no auth")
 }
 
-// saslName reads "a=" and an authorization identity with =2C and =3D in it, or
-// nothing.
+// saslName parses "a=" and an authorization identity with =2C and =3D in it, or nothing.
 func saslName(s string) (string, error) {
 	rest, ok := strings.CutPrefix(s, "a=")
 	if !ok && s != "" {

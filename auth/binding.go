@@ -7,8 +7,7 @@ import (
 	"github.com/xdg-go/scram"
 )
 
-// bindings are the channel bindings known here: of RFC 9266 and 5929, the best
-// first.
+// bindings are the supported channel bindings of RFC 9266 and 5929, best first.
 var bindings = []string{"tls-exporter", "tls-unique", "tls-server-end-point"}
 
 // Bindable reports whether a mechanism can bind to the channel.
@@ -21,7 +20,7 @@ func Bindable(c Channel) bool {
 	return false
 }
 
-// binding returns the data that binds to a channel, none if this cannot be.
+// binding returns the data that binds to a channel. It is empty if there is none.
 func binding(c Channel, kind string) scram.ChannelBinding {
 	state := c.TLS()
 	if state == nil || !state.HandshakeComplete {
@@ -33,8 +32,8 @@ func binding(c Channel, kind string) scram.ChannelBinding {
 	case "tls-exporter":
 		b, err = scram.NewTLSExporterBinding(state)
 	case "tls-unique":
-		// Go leaves it out where it would not be unique (TLS 1.3, resumption
-		// without the extended master secret).
+		// Go leaves it empty where it would not be unique (TLS 1.3, resumption without
+		// the extended master secret).
 		b = scram.NewTLSUniqueBinding(state.TLSUnique)
 	case "tls-server-end-point":
 		b, err = endPoint(c)
@@ -45,8 +44,8 @@ func binding(c Channel, kind string) scram.ChannelBinding {
 	return b
 }
 
-// endPoint is the binding of the server's own certificate. The library reads a
-// client's state, where the peer's certificates are the server's.
+// endPoint returns the binding to the server's own certificate. The library expects a
+// client's state, in which the peer's certificates are the server's.
 func endPoint(c Channel) (scram.ChannelBinding, error) {
 	cert := c.Certificate()
 	if cert == nil {

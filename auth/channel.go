@@ -6,22 +6,23 @@ import (
 	"net/netip"
 )
 
-// A Channel is what is known of a client by its connection alone.
+// A Channel is what the connection itself reveals about a client.
 type Channel interface {
-	// TLS is the state of the connection's TLS, nil without one. It changes
-	// once, by StartTLS.
+	// TLS returns the state of the connection's TLS, or nil. It changes once, by
+	// StartTLS.
 	TLS() *tls.ConnectionState
-	// Certificate is the one that the server showed in TLS, which its state does
-	// not have; nil if there is none.
+	// Certificate returns the certificate that the server has sent, which the TLS state
+	// does not include, or nil.
 	Certificate() *x509.Certificate
-	// Peer is the client's process on the same machine, by a Unix socket.
+	// Peer returns the user and group of the client's process, if that is connected by a
+	// Unix socket.
 	Peer() (uid, gid int, ok bool)
-	// Remote is the client's address as text, for logs.
+	// Remote returns the client's address as text, for logs.
 	Remote() string
 }
 
-// Confidential reports whether nobody on the way can read along: TLS, or a
-// socket that does not leave the machine.
+// Confidential reports whether nobody on the network can read the connection: it uses
+// TLS, or a socket that does not leave the machine.
 func Confidential(c Channel) bool {
 	if c.TLS() != nil {
 		return true
@@ -30,13 +31,13 @@ func Confidential(c Channel) bool {
 	return local
 }
 
-// FromThisMachine reports whether the client is on this machine, by its address.
+// FromThisMachine reports whether the client's address is on this machine.
 func FromThisMachine(c Channel) bool {
 	a, err := netip.ParseAddrPort(c.Remote())
 	return err == nil && a.Addr().Unmap().IsLoopback()
 }
 
-// NoChannel knows nothing.
+// NoChannel is a Channel that reveals nothing.
 type NoChannel struct{}
 
 func (NoChannel) TLS() *tls.ConnectionState      { return nil }

@@ -10,14 +10,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// External reports whether something below LDAP says who the client is: a
-// certificate that was verified, or the kernel about a socket's peer.
+// External reports whether a layer below LDAP has authenticated the client: TLS by a
+// verified certificate, or the kernel for a Unix socket.
 func External(c Channel) bool {
 	_, _, local := c.Peer()
 	return local || certificate(c) != nil
 }
 
-// certificate is the client's, if it was verified.
+// certificate returns the client's certificate, if it was verified.
 func certificate(c Channel) *x509.Certificate {
 	state := c.TLS()
 	if state == nil || len(state.VerifiedChains) == 0 || len(state.PeerCertificates) == 0 {
@@ -26,8 +26,8 @@ func certificate(c Channel) *x509.Certificate {
 	return state.PeerCertificates[0]
 }
 
-// ExternalNames are the names by which the layers below LDAP know the client,
-// each with its kind, for rules:
+// ExternalNames returns the names of the client that the layers below LDAP have
+// authenticated. For rules, each has its kind:
 //
 //	dn:cn=Ann,o=Example        the certificate's subject
 //	mail:ann@example.com       its subject alternative names
@@ -35,8 +35,7 @@ func certificate(c Channel) *x509.Certificate {
 //	dns:host.example.com
 //	dn:gidNumber=G+uidNumber=U,cn=peercred,cn=external,cn=auth
 //
-// The last one is of a process on the same machine, by the name that other
-// servers give it too.
+// The last one is for a process on the same machine. Other servers use the same name.
 func ExternalNames(c Channel) (names []string) {
 	if uid, gid, ok := c.Peer(); ok {
 		names = append(names, "dn:"+PeerName(uid, gid))
@@ -60,13 +59,12 @@ func ExternalNames(c Channel) (names []string) {
 	return names
 }
 
-// PeerName is the name of a process on the same machine.
+// PeerName returns the name for a process on the same machine.
 func PeerName(uid, gid int) string {
 	return fmt.Sprintf("gidNumber=%d+uidNumber=%d,cn=peercred,cn=external,cn=auth", gid, uid)
 }
 
-// subjectTypes are the names of attribute types in subjects; others are shown by
-// their OIDs.
+// subjectTypes are the names of attribute types in subjects. Others are shown as OIDs.
 var subjectTypes = map[string]string{
 	"2.5.4.3": "cn", "2.5.4.4": "sn", "2.5.4.5": "serialNumber", "2.5.4.6": "c", "2.5.4.7": "l",
 	"2.5.4.8": "st", "2.5.4.9": "street", "2.5.4.10": "o", "2.5.4.11": "ou", "2.5.4.12": "title",
@@ -74,8 +72,8 @@ var subjectTypes = map[string]string{
 	"1.2.840.113549.1.9.1": "emailAddress",
 }
 
-// subject is the certificate's subject as a DN: certificates have the names the
-// other way round. One with values that are no text is none.
+// subject returns the certificate's subject as a DN, whose RDNs are in the reverse order.
+// It reports false if a value is not text.
 func subject(cert *x509.Certificate) (name dn.DN, ok bool) {
 	var rdns pkix.RDNSequence
 	if rest, err := asn1.Unmarshal(cert.RawSubject, &rdns); err != nil || len(rest) > 0 {

@@ -2,16 +2,15 @@ package auth
 
 import "fmt"
 
-// A Hasher does the work of slow schemes, which are named as in [Schemes] and
-// stand for what follows "{NAME}". Passwords bounds how much of it there is at
-// once.
+// A Hasher does the work of slow schemes. Names of schemes are those of [Schemes], and a
+// stored value is the part after "{NAME}". Passwords bounds the concurrent work.
 type Hasher interface {
 	// Verify reports whether password is the stored one, or returns ErrScheme.
 	Verify(scheme string, stored, password []byte) (bool, error)
 	Hash(scheme string, password []byte) ([]byte, error)
 }
 
-// Here is the Hasher that does the work itself.
+// Here is the Hasher that works in this process.
 var Here Hasher = here{}
 
 type here struct{}

@@ -15,24 +15,23 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A Rule says which entry a name belongs to by which a client is known. Its text
-// is
+// A Rule maps names of clients to entries. Its text is
 //
 //	PATTERN -> DN
 //	PATTERN -> dn:DN
 //	PATTERN -> ldap:///BASE??SCOPE?FILTER
 //
-// The pattern is a regular expression for the whole of a name. Names are "u:"
-// and what SASL or an authorization identity says (RFC 4513, 5.2.1.8), and those
-// of [ExternalNames]. What its groups matched stands in the DN or the URL for $1
-// or ${name}, as a value: nothing in it can become a part of the name or of the
-// filter. Only a name of kind "dn:" is in the form of DNs already, and is taken
-// over into a DN as it is.
+// The pattern is a regular expression for a whole name. A name is "u:" and the name in a
+// SASL message or an authorization identity (RFC 4513, 5.2.1.8), or one of
+// [ExternalNames]. In the DN or the URL, $1 or ${name} is replaced by what the pattern's
+// group matched. It is escaped as a value, so that it cannot change the structure of the
+// name or the filter. Only a name of kind "dn:" has the form of DNs already, and is
+// inserted into a DN as it is.
 //
-// With "dn:" the name needs no entry and is never the administrator's.
+// With "dn:" the name needs no entry, and is never the administrator's.
 //
-// The search has to find one entry exactly. Its base may be empty for all naming
-// contexts, its scope is sub if none is given.
+// The search must find exactly one entry. An empty base means all naming contexts. The
+// default scope is sub.
 type Rule struct {
 	text    string
 	pattern *regexp.Regexp
@@ -43,7 +42,7 @@ type Rule struct {
 	filter  string
 }
 
-// DefaultRules find the one entry that has a name as its uid.
+// DefaultRules returns the rule that finds the one entry whose uid is the name.
 func DefaultRules() []*Rule {
 	r, err := ParseRule(DefaultRule)
 	if err != nil {
@@ -52,11 +51,11 @@ func DefaultRules() []*Rule {
 	return []*Rule{r}
 }
 
-// DefaultRule is the text of the only one of DefaultRules.
+// DefaultRule is the text of the only rule of DefaultRules.
 const DefaultRule = "u:(.+) -> ldap:///??sub?(uid=$1)"
 
-// A Target is where a Rule leads: to the entry of a name, to the name alone, or to
-// the entry that a search finds.
+// A Target is what a Rule maps a name to: the entry with a DN, the DN alone, or the entry
+// that a search finds.
 type Target struct {
 	Name   dn.DN // or the base
 	Bare   bool  // the name needs no entry
@@ -65,7 +64,7 @@ type Target struct {
 	Filter filter.Filter
 }
 
-// ParseRule reads a rule.
+// ParseRule parses a rule.
 func ParseRule(text string) (*Rule, error) {
 	pattern, to, ok := strings.Cut(text, " -> ")
 	if !ok {
@@ -108,8 +107,8 @@ func (r *Rule) parseTarget(to string) error {
 	return nil
 }
 
-// check finds out whether values lead to a name and a filter that can be read,
-// and to groups that the pattern has.
+// check checks that the results are valid names and filters, and that the pattern has the
+// groups that they use.
 func (r *Rule) check() error {
 	groups := r.pattern.SubexpNames()
 	missing := ""
@@ -124,7 +123,7 @@ func (r *Rule) check() error {
 	if missing != "" {
 		return fmt.Errorf("the rule %q: its pattern has no group $%s", r.text, missing)
 	}
-	// The groups of a name that is a DN may be DNs.
+	// For names that are DNs, the groups may be DNs.
 	_, err := r.target("u:x", slices.Repeat([]string{"x"}, len(groups)))
 	if _, asDN := r.target("dn:x", slices.Repeat([]string{"cn=x"}, len(groups))); err != nil && asDN != nil {
 		return fmt.Errorf("the rule %q: %v", r.text, err)
@@ -132,7 +131,7 @@ func (r *Rule) check() error {
 	return nil
 }
 
-// Apply returns where a name leads, if the rule is about it.
+// Apply returns the target of a name, if the rule matches it.
 func (r *Rule) Apply(name string) (Target, bool) {
 	matched := r.pattern.FindStringSubmatch(name)
 	if matched == nil {
@@ -172,16 +171,16 @@ func (r *Rule) expand(template string, matched []string, escape func(string) str
 	})
 }
 
-// escapeDN writes a value as it stands in a DN (RFC 4514, 2.4).
+// escapeDN escapes a value for a DN (RFC 4514, 2.4).
 func escapeDN(s string) string {
 	return strings.TrimPrefix(dn.RDN{{Type: "v", Value: []byte(s)}}.String(), "v=")
 }
 
-// escapeFilter writes a value as it stands in a filter (RFC 4515, 3).
+// escapeFilter escapes a value for a filter (RFC 4515, 3).
 var escapeFilter = strings.NewReplacer(`\`, `\5c`, `*`, `\2a`, `(`, `\28`, `)`, `\29`, "\x00", `\00`).Replace
 
-// Find returns where the first rule leads that is about any of the names, trying
-// rules in their order.
+// Find returns the target of the first rule, in their order, that matches any of the
+// names.
 func Find(rules []*Rule, names ...string) (Target, bool) {
 	for _, r := range rules {
 		for _, name := range names {

@@ -5,9 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// ParsePlain takes the message of mechanism PLAIN apart (RFC 4616, 2). The
-// authentication identity comes prepared; the password is as it was sent, as in
-// a simple bind.
+// ParsePlain parses the message of mechanism PLAIN (RFC 4616, 2). The authentication
+// identity is returned prepared, the password as it was sent, as in a simple bind.
 func ParsePlain(message []byte) (authzID, name string, password []byte, err error) {
 	parts := bytes.Split(message, []byte{0})
 	switch {

@@ -8,28 +8,29 @@ import (
 	"sync"
 )
 
-// ErrBusy says that a client has too many passwords waiting for their slow hash.
+// ErrBusy reports that a client has too many passwords waiting for a slow hash.
 var ErrBusy = errors.New("too many passwords of this client are being verified")
 
-// maxWaiting bounds the hashes of one client that wait for their turn.
+// maxWaiting bounds the waiting hashes of one client.
 const maxWaiting = 256
 
-// A pool bounds how many slow hashes run at once. Clients that wait take turns,
-// so that one with a thousand wrong passwords delays another's one by at most
-// the hashes that run.
+// A pool bounds the number of concurrent slow hashes. Waiting clients take turns. A
+// client with a thousand wrong passwords thus delays one of another client by at most the
+// hashes that are running.
 type pool struct {
 	mu    sync.Mutex
 	free  int
-	turns []*line // of the clients that wait, whose last turn is longest ago first
+	turns []*line // of the waiting clients; the one whose last turn is longest ago comes first
 }
 
-// A line is one client's hashes that wait, each a channel closed when it may run.
+// A line holds the waiting hashes of one client. Each is a channel that is closed when
+// the hash may run.
 type line struct {
 	client  string
 	waiting []chan struct{}
 }
 
-// clientOf is by what clients take turns: the address, whatever the port.
+// clientOf returns what clients are told apart by: the address without the port.
 func clientOf(c Channel) string {
 	remote := c.Remote()
 	if host, _, err := net.SplitHostPort(remote); err == nil {
@@ -38,8 +39,8 @@ func clientOf(c Channel) string {
 	return remote
 }
 
-// acquire waits for the client's turn. Who got it calls release with
-// the same client.
+// acquire waits for the client's turn. After it has succeeded, the caller must call
+// release with the same client.
 func (p *pool) acquire(ctx context.Context, client string) error {
 	ready, err := p.enter(client)
 	if ready == nil {
@@ -50,13 +51,13 @@ func (p *pool) acquire(ctx context.Context, client string) error {
 		return nil
 	case <-ctx.Done():
 		if !p.leave(client, ready) {
-			p.release(client) // the turn came meanwhile
+			p.release(client) // its turn has come meanwhile
 		}
 		return ctx.Err()
 	}
 }
 
-// enter takes what is free, or returns what says when to go on.
+// enter takes a free slot, or returns a channel to wait for.
 func (p *pool) enter(client string) (ready chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +79,7 @@ func (p *pool) enter(client string) (ready chan struct{}, err error) {
 	return ready, nil
 }
 
-// waiting counts those who wait.
+// waiting returns the number of waiting hashes.
 func (p *pool) waiting() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,7 +93,7 @@ func (p *pool) find(client string) int {
 	return slices.IndexFunc(p.turns, func(l *line) bool { return l.client == client })
 }
 
-// leave ends the waiting; false: it was over already.
+// leave stops waiting. It returns false if the wait was already over.
 func (p *pool) leave(client string, ready chan struct{}) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,8 +112,8 @@ func (p *pool) leave(client string, ready chan struct{}) bool {
 	return true
 }
 
-// release hands the client's slot to the one whose turn is next: not to the same
-// one again if another has come meanwhile.
+// release passes the client's slot to the next client in turn. If others are waiting,
+// that is not the same client.
 func (p *pool) release(client string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

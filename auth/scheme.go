@@ -12,7 +12,7 @@ import (
 	"encoding/base64"
 )
 
-// A scheme is one way to store passwords. What it works on has no "{NAME}".
+// A scheme is a way to store passwords. It works on values without "{NAME}".
 type scheme struct {
 	name   string
 	slow   bool
@@ -20,16 +20,16 @@ type scheme struct {
 	salted bool        // of the digest schemes
 	sum    crypto.Hash // of the digest and PBKDF2 schemes
 	verify func(s *scheme, stored, password []byte) (bool, error)
-	hash   func(s *scheme, password []byte) ([]byte, error) // nil: none are made
-	// reads reports whether a value has the scheme's layout; nil: verify is fast
-	// enough to tell.
+	hash   func(s *scheme, password []byte) ([]byte, error) // nil: verifies only
+	// reads reports whether a value has the scheme's form; nil: verify is fast enough to
+	// find out.
 	reads func(s *scheme, stored []byte) bool
 }
 
-// schemes is filled by init, since the functions in it look schemes up.
+// schemes is set by init, because the functions in it look up schemes.
 var schemes []scheme
 
-// clearScheme is that of values without a scheme.
+// clearScheme is the scheme of values without a scheme.
 var clearScheme *scheme
 
 func init() {
@@ -59,18 +59,18 @@ func init() {
 	clearScheme = find([]byte("CLEARTEXT"))
 }
 
-// saltSize of the salted digests that are made here, in bytes.
+// saltSize is the size of the salt of new salted digests, in bytes.
 const saltSize = 8
 
-// The stack buffers below hold what is usual; longer salts and passwords take
-// the general way.
+// The stack buffers below suffice for usual values. Longer salts and passwords take the
+// general path.
 const (
 	maxStored   = 256
 	maxPassword = 128
 )
 
-// verifySHA1 is on the path of every bind of most directories: no allocation,
-// and the digest in one call (the general way costs four times as much).
+// verifySHA1 is on the path of every bind of most directories. It does not allocate and
+// computes the digest in one call. The general path costs four times as much.
 func verifySHA1(s *scheme, stored, password []byte) (bool, error) {
 	var raw [maxStored]byte
 	if len(stored) > maxStored || len(password) > maxPassword {
@@ -87,8 +87,8 @@ func verifySHA1(s *scheme, stored, password []byte) (bool, error) {
 	return subtle.ConstantTimeCompare(sum[:], raw[:sha1.Size]) == 1, nil
 }
 
-// verifyDigest verifies base64(digest(password, salt), salt); a scheme without
-// salt is one with an empty salt.
+// verifyDigest verifies base64(digest(password, salt), salt). Without a salt in the
+// scheme the salt is empty.
 func verifyDigest(s *scheme, stored, password []byte) (bool, error) {
 	raw := make([]byte, len(stored)) // decoded it is shorter
 	n, err := decode64(raw, stored)
@@ -100,8 +100,7 @@ func verifyDigest(s *scheme, stored, password []byte) (bool, error) {
 	return subtle.ConstantTimeCompare(sum, raw[:s.sum.Size()]) == 1, nil
 }
 
-// fits reports whether so many octets are a digest, and a salt if the scheme has
-// one.
+// fits reports whether n octets are a digest, with a salt if the scheme has one.
 func (s *scheme) fits(n int) bool {
 	if s.salted {
 		return n > s.sum.Size()
@@ -131,16 +130,16 @@ func verifyClear(_ *scheme, stored, password []byte) (bool, error) {
 	return subtle.ConstantTimeCompare(stored, password) == 1, nil
 }
 
-// whole64 is base64 without padding that takes no value written in another way.
+// whole64 is base64 without padding. It accepts only one spelling of each value.
 var whole64 = base64.RawStdEncoding.Strict()
 
-// decode64 reads base64 with all of its padding or none.
+// decode64 decodes base64 with all of its padding or none.
 func decode64(dst, src []byte) (int, error) {
 	text := bytes.TrimRight(src, "=")
 	if padding := len(src) - len(text); padding > 0 && (padding > 2 || len(src)%4 != 0) {
 		return 0, ErrScheme
 	}
-	if bytes.ContainsAny(text, "\r\n") { // which package base64 passes over
+	if bytes.ContainsAny(text, "\r\n") { // which package base64 ignores
 		return 0, ErrScheme
 	}
 	return whole64.Decode(dst, text)

@@ -15,35 +15,35 @@ import (
 	"github.com/xdg-go/stringprep"
 )
 
-// scramHashes are the mechanisms of the SCRAM family (RFC 5802, 7677); each has
-// a -PLUS besides, which binds to the channel.
+// scramHashes are the mechanisms of the SCRAM family (RFC 5802, 7677). Each also has a
+// -PLUS variant, which binds to the channel.
 var scramHashes = map[string]scram.HashGeneratorFcn{
 	"SCRAM-SHA-1":   scram.SHA1,
 	"SCRAM-SHA-256": scram.SHA256,
 	"SCRAM-SHA-512": scram.SHA512,
 }
 
-// ScramIterations is what new keys take, as RFC 7677, 4 recommends.
+// ScramIterations is the iteration count of new keys, as RFC 7677, 4 recommends.
 const ScramIterations = 15000
 
 const (
 	scramSalt     = 16      // bytes
-	maxIterations = 1 << 20 // of keys that are accepted: the client's work
+	maxIterations = 1 << 20 // of accepted keys: the client has to do them
 )
 
-// Plus is what a mechanism's name ends in when it binds to the channel.
+// Plus is the suffix of mechanisms that bind to the channel.
 const Plus = "-PLUS"
 
 // IsScram reports whether a mechanism, without Plus, is of the SCRAM family.
 func IsScram(mechanism string) bool { return scramHashes[mechanism] != nil }
 
-// A ScramKey is what SCRAM needs of a password. It cannot be had from a hash of
-// it.
+// A ScramKey is what SCRAM stores instead of a password. It cannot be derived from the
+// password's hash.
 type ScramKey = scram.StoredCredentials
 
-// ScramKeys derives the keys of a password, one a mechanism, in the form of RFC
-// 5803: SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY. Other mechanisms are
-// passed over. A password that SCRAM cannot have (RFC 4013) has none.
+// ScramKeys derives the keys of a password, one for each mechanism, in the form of RFC
+// 5803: SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY. It ignores other mechanisms. A
+// password that SCRAM does not allow (RFC 4013) has no keys.
 func (p *Passwords) ScramKeys(ctx context.Context, c Channel, mechanisms []string, password []byte) ([][]byte, error) {
 	prepared, err := stringprep.SASLprep.Prepare(string(password))
 	if err != nil || prepared == "" {
@@ -82,7 +82,7 @@ func formatKey(mechanism string, k ScramKey) []byte {
 	return fmt.Appendf(nil, "%s$%d:%s$%s:%s", mechanism, k.Iters, b64([]byte(k.Salt)), b64(k.StoredKey), b64(k.ServerKey))
 }
 
-// ParseScramKey reads a key if it is one for the mechanism.
+// ParseScramKey parses a key if it is for the mechanism.
 func ParseScramKey(mechanism string, stored []byte) (k ScramKey, ok bool) {
 	parts := strings.Split(string(stored), "$")
 	if len(parts) != 3 || !strings.EqualFold(strings.TrimSpace(parts[0]), mechanism) {
@@ -111,9 +111,9 @@ func IsScramKey(stored []byte) bool {
 	return false
 }
 
-// FakeScramKey is what a name without a key is asked with: nobody has its
-// password, and its salt is always the same, so that nothing tells such a name
-// from another. The secret is the server's.
+// FakeScramKey returns a key for a name without one. No password fits it, and its salt is
+// always the same, so that a client cannot distinguish such names from others. The secret
+// is the server's.
 func FakeScramKey(mechanism string, secret []byte, name string) ScramKey {
 	mac := hmac.New(sha256.New, secret)
 	fmt.Fprintf(mac, "SCRAM salt\x00%s\x00%s", mechanism, name)
@@ -124,10 +124,11 @@ func FakeScramKey(mechanism string, secret []byte, name string) ScramKey {
 	return k
 }
 
-// InvalidProof is what the server says last to a client whose proof is wrong (RFC 5802, 7).
+// InvalidProof is the server's last message to a client whose proof is wrong (RFC 5802,
+// 7).
 const InvalidProof = "e=invalid-proof"
 
-// Unusable is a key as a client sees it, that no password fits.
+// Unusable returns a key that no password fits, but that looks the same to a client.
 func Unusable(k ScramKey) ScramKey {
 	k.StoredKey = make([]byte, len(k.StoredKey))
 	rand.Read(k.StoredKey) // never fails
@@ -139,12 +140,12 @@ func Unusable(k ScramKey) ScramKey {
 type Scram struct {
 	mechanism string
 	conv      *scram.ServerConversation
-	lookUp    error // why the key was not found out
+	lookUp    error // error of looking up the key
 }
 
-// NewScram begins an exchange by the client's first message. The mechanism may
-// end in Plus; Cyrus SASL binds to the channel without saying so in the name. Key gives the key of a name, a fake one if need be; its error
-// comes back from Step.
+// NewScram begins an exchange with the client's first message. The mechanism may end in
+// Plus; Cyrus SASL binds to the channel without that. Key returns the key for a name, or
+// a fake one. Step returns its error.
 func NewScram(mechanism string, c Channel, first []byte, key func(mechanism, name string) (ScramKey, error)) (*Scram, error) {
 	base, plus := strings.CutSuffix(mechanism, Plus)
 	s := &Scram{mechanism: mechanism}
@@ -172,8 +173,10 @@ func NewScram(mechanism string, c Channel, first []byte, key func(mechanism, nam
 	return s, nil
 }
 
-// conversation knows the binding that the client asks for or, if it asks for
-// none, any that it could: a client that did not see the offer is under attack.
+// conversation begins a conversation with the binding that the client requests. If it
+// requests none, the conversation knows the best one that the connection supports, and
+// refuses a client that could bind but has not seen the offer: that client is under
+// attack.
 func conversation(server *scram.Server, c Channel, kind string) *scram.ServerConversation {
 	if kind != "" {
 		return server.NewConversationWithChannelBindingRequired(binding(c, kind))
@@ -186,9 +189,9 @@ func conversation(server *scram.Server, c Channel, kind string) *scram.ServerCon
 	return server.NewConversation()
 }
 
-// Step takes the client's next message and returns the answer; done says that the
-// client has proved to be who it says. An error is ErrMessage, that of the key's
-// lookup, or ErrProof. The answer goes to the client with errors too.
+// Step takes the client's next message and returns the answer. Done reports that the
+// client has proved its identity. The error is ErrMessage, that of looking up the key, or
+// ErrProof. The answer must be sent even with an error.
 func (s *Scram) Step(message []byte) (answer []byte, done bool, err error) {
 	text, err := s.conv.Step(string(message))
 	switch {
@@ -202,9 +205,8 @@ func (s *Scram) Step(message []byte) (answer []byte, done bool, err error) {
 	return []byte(text), false, fmt.Errorf("%w: %s", ErrProof, strings.TrimPrefix(text, "e="))
 }
 
-// AuthzID is the authorization identity that the client asks for, "" for its
-// own.
+// AuthzID returns the authorization identity that the client asks for, or "" for its own.
 func (s *Scram) AuthzID() string { return s.conv.AuthzID() }
 
-// ErrProof says that an exchange has not proved who the client is.
+// ErrProof reports that the client has not proved its identity.
 var ErrProof = errors.New("the client's proof is not right")

@@ -25,8 +25,8 @@ import (
 	xbcrypt "golang.org/x/crypto/bcrypt"
 )
 
-// Costs of new passwords: OWASP's recommendation for Argon2id and PBKDF2, in
-// KiB, passes and rounds.
+// Costs of new passwords in KiB, passes and rounds. OWASP recommends them for Argon2id
+// and PBKDF2.
 const (
 	argonMemory = 19 * 1024
 	argonTime   = 2
@@ -37,8 +37,8 @@ const (
 	rounds512   = 210_000
 )
 
-// Bounds of what a stored value may ask for. Whoever writes one must not be
-// able to stop the server with the bind that follows.
+// Bounds for the cost of stored values. Whoever writes one must not be able to stop the
+// server by binding with it.
 const (
 	maxArgonMemory = 1 << 20 // KiB
 	maxArgonTime   = 64
@@ -46,7 +46,7 @@ const (
 	maxBcryptCost  = 17
 )
 
-// verifyArgon2 reads what OpenLDAP's pw-argon2 writes:
+// verifyArgon2 verifies values of OpenLDAP's pw-argon2:
 // $argon2id$v=19$m=KIB,t=PASSES,p=THREADS$salt$key in unpadded base64.
 func verifyArgon2(_ *scheme, stored, password []byte) (bool, error) {
 	a, ok := parseArgon2(stored)
@@ -91,7 +91,7 @@ func parseArgon2(stored []byte) (a argon2Value, ok bool) {
 	return a, ok
 }
 
-// plain64 reads base64 without padding.
+// plain64 decodes base64 without padding.
 func plain64(text []byte) ([]byte, error) {
 	if bytes.IndexByte(text, '=') >= 0 {
 		return nil, ErrScheme
@@ -116,7 +116,8 @@ func verifyBcrypt(_ *scheme, stored, password []byte) (bool, error) {
 	if !readsBcrypt(nil, stored) {
 		return false, ErrScheme
 	}
-	// Longer passwords never made a bcrypt hash here; elsewhere they were cut.
+	// bcrypt ignores octets beyond 72. Such passwords are not hashed here, but elsewhere
+	// they were cut.
 	if len(password) > 72 {
 		password = password[:72]
 	}
@@ -132,7 +133,7 @@ func hashBcrypt(_ *scheme, password []byte) ([]byte, error) {
 	return xbcrypt.GenerateFromPassword(password, bcryptCost)
 }
 
-// cryptForms reads crypt(3).
+// cryptForms decodes crypt(3) values.
 var cryptForms = newCryptForms()
 
 func newCryptForms() *crypt.Decoder {
@@ -145,14 +146,14 @@ func newCryptForms() *crypt.Decoder {
 		func(d *crypt.Decoder) error { return sha1crypt.RegisterDecoder(d) },
 	} {
 		if err := register(d); err != nil {
-			panic(err) // two forms with one prefix: a mistake in this file
+			panic(err) // two forms with one prefix: a bug in this file
 		}
 	}
 	return d
 }
 
-// The forms of crypt(3) that are read, by what follows their salts. Salts are any
-// text that crypt(5) lets them be, which has no "!" and no "*".
+// The supported forms of crypt(3), by what follows their salts. Salts are any text that
+// crypt(5) allows, which excludes "!" and "*".
 var (
 	bcryptForm = regexp.MustCompile(`^\$2[aby]\$[0-9]{2}\$[./0-9A-Za-z]{53}$`)
 
@@ -196,10 +197,10 @@ func verifyCrypt(_ *scheme, stored, password []byte) (bool, error) {
 	return ok, nil
 }
 
-// tooDear reports whether a crypt(3) value asks for more work than any honest
-// one: rounds of the SHA forms, the memory of yescrypt (its first parameter's
-// second character is log2 N less one, in crypt's digits: C is 128 MiB with
-// the usual r).
+// tooDear reports whether a crypt(3) value asks for more work than any honest one. It
+// checks the rounds of the SHA forms, and the memory of yescrypt. In yescrypt the second
+// character of the first parameter is log2 N less one, in crypt's digits: C is 128 MiB
+// with the usual r.
 func tooDear(text string) bool {
 	if _, after, ok := strings.Cut(text, "$rounds="); ok {
 		digits, _, _ := strings.Cut(after, "$")
@@ -219,15 +220,15 @@ func tooDear(text string) bool {
 
 const cryptDigits = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// verifyPBKDF2 reads what OpenLDAP's pw-pbkdf2 writes: rounds$salt$key, both in
-// base64 without padding and with a period for the plus.
+// verifyPBKDF2 verifies values of OpenLDAP's pw-pbkdf2: rounds$salt$key, both in base64
+// without padding and with a period instead of the plus.
 func verifyPBKDF2(s *scheme, stored, password []byte) (bool, error) {
 	return parsePBKDF2(s, stored).check(s.sum, password)
 }
 
 func readsPBKDF2(s *scheme, stored []byte) bool { return parsePBKDF2(s, stored).valid() }
 
-// A pbkdf2Value is what schemes by PBKDF2 store; one without rounds is none.
+// A pbkdf2Value is a stored value of a PBKDF2 scheme. Without rounds it is invalid.
 type pbkdf2Value struct {
 	rounds    int
 	salt, key []byte
@@ -269,8 +270,8 @@ func ab64(b []byte) ([]byte, error) {
 	return out[:n], err
 }
 
-// verify389 reads 389 Directory Server's PBKDF2_SHA256: four bytes of rounds,
-// 64 of salt, 256 of key.
+// verify389 verifies values of 389 Directory Server's PBKDF2_SHA256: four bytes of
+// rounds, 64 of salt, 256 of key.
 func verify389(s *scheme, stored, password []byte) (bool, error) {
 	return parse389(stored).check(s.sum, password)
 }
@@ -285,7 +286,7 @@ func parse389(stored []byte) (v pbkdf2Value) {
 	return pbkdf2Value{int(binary.BigEndian.Uint32(raw)), raw[4:68], raw[68:]}
 }
 
-// verifyPKCS5S2 reads ApacheDS's PKCS5S2: 16 bytes of salt, 32 of key, and
+// verifyPKCS5S2 verifies values of ApacheDS's PKCS5S2: 16 bytes of salt, 32 of key, and
 // always 10,000 rounds of SHA-1.
 func verifyPKCS5S2(s *scheme, stored, password []byte) (bool, error) {
 	return parsePKCS5S2(stored).check(s.sum, password)

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Turns lets one attempt on a name at a time in; clients that wait for the same name take
+// Turns admits one attempt on a name at a time. Clients that wait for the same name take
 // turns.
 type Turns struct {
 	mu    sync.Mutex
@@ -14,11 +14,11 @@ type Turns struct {
 
 type turn struct {
 	pool  pool
-	users int // who are inside, or wait
+	users int // attempts that are admitted or waiting
 }
 
-// Enter waits for a client's turn on a name. Leave is to be called then. The error is of
-// the context, or ErrBusy.
+// Enter waits for a client's turn on a name. The caller must call leave afterwards. The
+// error is the context's, or ErrBusy.
 func (t *Turns) Enter(ctx context.Context, c Channel, name string) (leave func(), err error) {
 	u := t.join(name)
 	if err := u.pool.acquire(ctx, clientOf(c)); err != nil {

@@ -1,19 +1,19 @@
-// Package bulk takes LDIF files into a directory and a directory out into them.
+// Package bulk imports LDIF files into a directory, and exports a directory into them.
 //
-// [Import] reads files of entries (content records, RFC 2849) through a
-// transfer.Loader, on all cores, all visible at once or not at all; files of
-// changes go through ordinary transactions. [Send] gives either to a running
-// server over LDAP. [Export] writes entries in the order of the tree, such that
-// Import makes the same directory of them: ids, timestamps and names included.
+// [Import] loads files of entries (content records, RFC 2849) through a transfer.Loader,
+// on all cores. They become visible all at once or not at all. Files of changes go
+// through ordinary transactions. [Send] sends either kind to a running server over LDAP.
+// [Export] writes entries in tree order, such that Import makes the same directory of
+// them, including ids, timestamps and names.
 //
-// Files are plain, or compressed by gzip or zstd, which their first bytes tell.
-// What other servers export loads as it is: see [Foreign] for what is left out,
-// and entries that stand before their parent wait for it, as in files by
-// slapcat, which are in the order of the database.
+// Files are plain, or compressed by gzip or zstd, which is detected from their first
+// bytes. Exports of other servers can be loaded unchanged: see [Foreign] for what is left
+// out. Entries that come before their parents wait for these. Files by slapcat need that,
+// as they are in database order.
 //
-// A bad record is an *ldif.Error that says where it stands and what is wrong.
-// Unless told to go on, an import reads to the end, reports every bad record and
-// leaves nothing behind.
+// A bad record is reported as an *ldif.Error with its position and what is wrong. Unless
+// Continue is set, an import reads to the end, reports every bad record and leaves
+// nothing behind.
 package bulk
 
 import (
@@ -30,38 +30,38 @@ import (
 
 // Options of Import and Send.
 type Options struct {
-	// Files to read, in this order; "-" is Stdin.
+	// Files are the files to read, in this order; "-" is Stdin.
 	Files []string
 	Stdin io.Reader
-	// Open opens one of Files; nil: os.Open. Size, which counts with an Open, is
-	// how many bytes all of them have; 0: unknown.
+	// Open opens one of Files; nil: os.Open. If Open is set, Size is the size of all
+	// files in bytes; 0: unknown.
 	Open func(name string) (*os.File, error)
 	Size int64
-	// Suffixes become naming contexts. Of a store without any, the first entry
-	// is one.
+	// Suffixes become naming contexts. If the store has none, the first entry becomes
+	// one.
 	Suffixes []string
-	// By is who creates entries that do not say it themselves.
+	// By is the creator of entries that do not name one.
 	By partition.By
-	// Continue goes on behind bad records. They are written to the file
-	// Rejects, each under a comment that says what is wrong; "" is RejectsOf
-	// Files. Create makes it; nil: CreateRejects.
+	// Continue continues after bad records. It writes them to the file Rejects, each
+	// after a comment that says what is wrong; "" is RejectsOf Files. Create creates the
+	// file; nil: CreateRejects.
 	Continue bool
 	Rejects  string
 	Create   func(name string) (*os.File, error)
-	// DropDuplicates drops values that an entry has twice by its schema; otherwise
-	// they are an error.
+	// DropDuplicates drops values that an entry has twice according to the schema.
+	// Otherwise they are an error.
 	DropDuplicates bool
 	// AllowFiles lets values come from files (package ldif).
 	AllowFiles bool
-	// Report gets every bad record, Note what else should be known. Both are
-	// called by one goroutine at a time.
+	// Report receives every bad record, and Note other remarks. Only one goroutine calls
+	// them at a time.
 	Report func(*ldif.Error)
 	Note   func(string)
-	// Progress, if given, is told how far the work is.
+	// Progress, if not nil, shows the progress.
 	Progress *Progress
-	// Workers is how many goroutines prepare entries; 0: one a core.
+	// Workers is the number of goroutines that prepare entries; 0: one for each core.
 	Workers int
-	// Memory is as in transfer.LoadOptions.
+	// Memory is that of transfer.LoadOptions.
 	Memory int64
 }
 
@@ -90,24 +90,23 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Result says what was done.
+// Result is the result of an import.
 type Result struct {
 	Done     int // records that took effect
 	Bad      int // records that did not
 	Revision table.Revision
 }
 
-// ErrBad is what an import ends with that met bad records, all of which Report
-// has got.
+// ErrBad is the error of an import with bad records. Report has received all of them.
 var ErrBad = errors.New("bad records")
 
-// A refusal is an ErrBad in words.
+// A refusal is an ErrBad with a text.
 type refusal struct{ text string }
 
 func (e *refusal) Error() string { return e.text }
 func (e *refusal) Unwrap() error { return ErrBad }
 
-// ended returns the error for a number of bad records.
+// ended returns the error for the number of bad records.
 func (o *Options) ended(r Result) error {
 	switch {
 	case r.Bad == 0:

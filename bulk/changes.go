@@ -14,8 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// maxChanges bounds the bytes of the records that one transaction applies, which
-// are all kept in memory with what they write.
+// maxChanges bounds the bytes of the records that one transaction applies. All of them
+// are kept in memory, with what they write.
 const maxChanges = 64 << 20
 
 // changer applies changes.
@@ -87,7 +87,7 @@ func (x *item) line() int {
 	return x.Line
 }
 
-// isRecords tells errors of a record from those of the store.
+// isRecords reports whether an error is of a record, and not of the store.
 func isRecords(err error) bool {
 	var p *partition.Error
 	var l *ldif.Error
@@ -103,7 +103,7 @@ func (c *changer) transact(ctx context.Context, x *item) error {
 	return err
 }
 
-// updating is how a transaction is made that begins with a record.
+// updating returns the function that runs a transaction beginning with a record.
 func (c *changer) updating(first *item) func(context.Context, partition.By, func(*partition.Tx) error) (table.Revision, error) {
 	if first.ofSubschema() {
 		return c.p.UpdateSchema
@@ -127,7 +127,7 @@ func (c *changer) together(ctx context.Context) error {
 	r, err := c.updating(&all[0])(ctx, c.o.By, func(tx *partition.Tx) error { return c.applyAll(ctx, tx, all) })
 	switch {
 	case errors.Is(err, ErrBad):
-		return nil // counted
+		return nil // already counted
 	case ctx.Err() != nil:
 		return interrupted(ctx, err)
 	case err == nil:
@@ -137,8 +137,8 @@ func (c *changer) together(ctx context.Context) error {
 	return err
 }
 
-// applyAll goes on behind bad records to find all of them, and then fails. It
-// may run several times, of which the last one counts.
+// applyAll applies all records. It goes on after bad ones to find all of them, and then
+// fails. It may run several times, of which the last one counts.
 func (c *changer) applyAll(ctx context.Context, tx *partition.Tx, all []item) error {
 	type found struct {
 		x   *item
@@ -170,7 +170,7 @@ func (c *changer) applyAll(ctx context.Context, tx *partition.Tx, all []item) er
 	return ErrBad
 }
 
-// apply makes one change.
+// apply applies one change.
 func (c *changer) apply(ctx context.Context, tx *partition.Tx, x *item) error {
 	name, err := dn.Parse(x.DN)
 	if err != nil {

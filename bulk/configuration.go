@@ -18,8 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 )
 
-// What the servers of a directory share besides the schema stands in an export as
-// an entry:
+// What the servers of a directory share beside the schema is exported as an entry:
 //
 //	dn: cn=config
 //	objectClass: directoryConfiguration
@@ -30,8 +29,8 @@ import (
 //	accessRule: staff: allow users to read cn, sn
 //	accessRule: 3f2504e0-4f89-11d3-9a0c-0305e82c3301 own: allow self to read
 //
-// The UUID is that of the entry from which down the values are unique, or the rule
-// holds.
+// The UUID is that of the entry in whose subtree the values are unique, or the rule
+// applies.
 const (
 	configName     = "cn=config"
 	configClass    = "directoryConfiguration"
@@ -42,7 +41,7 @@ const (
 	configurations = "cn=config with objectClass " + configClass
 )
 
-// configuration is what a record says.
+// configuration is the content of such a record.
 type configuration struct {
 	suffixes []string
 	indexes  []configure.Index
@@ -53,11 +52,11 @@ type configuration struct {
 // A scope is where an attribute is unique.
 type scope struct {
 	configure.Unique
-	name dn.DN // of the base; empty: everywhere
+	name dn.DN // DN of the base; empty: everywhere
 }
 
-// writeConfiguration writes what a state shows. What is unique below an entry that
-// is gone is left out.
+// writeConfiguration writes the configuration of a state. It leaves out unique attributes
+// whose base is gone.
 func writeConfiguration(ctx context.Context, out *ldif.Writer, s *partition.Snapshot) error {
 	rec := &ldif.Record{DN: configName, Attributes: []op.PartialAttribute{{Description: "objectClass", Values: [][]byte{[]byte(configClass)}}}}
 	value := func(attribute, text string) {
@@ -103,7 +102,7 @@ func writeConfiguration(ctx context.Context, out *ldif.Writer, s *partition.Snap
 
 var errLateConfiguration = errors.New("what servers share must come before all entries: put this in front of them, in the first file")
 
-// configures reports whether a record is one of the shared configuration.
+// configures reports whether a record is the shared configuration.
 func (x *item) configures() bool {
 	if x.Record == nil || x.Change != nil {
 		return false
@@ -118,7 +117,7 @@ func (x *item) configures() bool {
 	})
 }
 
-// configuration reads a record.
+// configuration parses a record.
 func (x *item) configuration() (*configuration, error) {
 	c := &configuration{}
 	var bad []error
@@ -162,8 +161,8 @@ func (c *configuration) take(attribute, value string) error {
 	return fmt.Errorf("not an attribute of %s", configurations)
 }
 
-// parseAccess reads a rule behind the UUID of its place, if it has one: a rule
-// itself begins with its name and a colon.
+// parseAccess parses a rule after the UUID of its place, if it has one. A rule itself
+// begins with its name and a colon.
 func parseAccess(value string) (r partition.AccessRule, err error) {
 	r.Text = value
 	if place, text, ok := strings.Cut(value, " "); ok && !strings.Contains(place, ":") {
@@ -191,19 +190,19 @@ func parseScope(value string) (u scope, err error) {
 	return u, err
 }
 
-// configured is what an import changed of the shared configuration before its
+// configured records what an import has changed of the shared configuration before its
 // entries.
 type configured struct {
 	p       *partition.Partition
-	indexes []configure.Index // that were before; nil: they are as they were
+	indexes []configure.Index // previous ones; nil: unchanged
 	unique  []configure.Unique
-	scopes  map[entry.ID]dn.DN // of what is unique
-	access  bool               // access rules came
+	scopes  map[entry.ID]dn.DN // of unique attributes
+	access  bool               // access rules were set
 }
 
-// takeConfiguration makes the shared configuration what a record says, in a
-// directory that has no entries, and otherwise adds what it lacks. Naming contexts
-// come with the entries.
+// takeConfiguration applies the shared configuration in a record. In a directory without
+// entries it replaces the present one, otherwise it adds what is missing. Naming contexts
+// are added with the entries.
 func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, x *item) (*configured, error) {
 	d := &configured{p: p, scopes: map[entry.ID]dn.DN{}}
 	if x == nil {
@@ -231,7 +230,7 @@ func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, 
 	return d, nil
 }
 
-// index makes indexes.
+// index creates the indexes.
 func (d *configured) index(ctx context.Context, c *configuration, o *Options) error {
 	s := d.p.Snapshot()
 	empty, err := transfer.Empty(ctx, s)
@@ -251,7 +250,7 @@ func (d *configured) index(ctx context.Context, c *configuration, o *Options) er
 	return configure.SetIndexes(ctx, d.p, want)
 }
 
-// lacking are the indexes that there are with those that there are not.
+// lacking returns the present indexes followed by the missing ones.
 func (d *configured) lacking(there, more []configure.Index, o *Options) []configure.Index {
 	s := d.p.Schema()
 	want := slices.Clone(there)
@@ -268,8 +267,8 @@ func (d *configured) lacking(there, more []configure.Index, o *Options) []config
 	return want
 }
 
-// makeUnique makes attributes unique. A base that is there already counts by its
-// name, one that is to come by its UUID.
+// makeUnique makes attributes unique. A base that already exists is identified by its
+// name, a base that has yet to be imported by its UUID.
 func (d *configured) makeUnique(ctx context.Context, c *configuration) error {
 	there, err := configure.UniqueAttributes(d.p)
 	if err != nil {
@@ -300,7 +299,7 @@ func (d *configured) makeUnique(ctx context.Context, c *configuration) error {
 	return nil
 }
 
-// setAccess puts the rules into force in a directory that has none.
+// setAccess sets the access rules if the directory has none.
 func (d *configured) setAccess(ctx context.Context, c *configuration) error {
 	if c.access == nil {
 		return nil
@@ -314,7 +313,7 @@ func (d *configured) setAccess(ctx context.Context, c *configuration) error {
 	})
 }
 
-// takeBack undoes the changes behind an import that came to nothing.
+// takeBack undoes the changes after an import has failed.
 func (d *configured) takeBack(ctx context.Context) error {
 	for _, u := range slices.Backward(d.unique) {
 		if err := configure.SetUnique(ctx, d.p, u, false); err != nil {

@@ -19,22 +19,22 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 )
 
-// ExportOptions of Export.
+// ExportOptions are the options of Export.
 type ExportOptions struct {
 	Base     dn.DN         // empty: everything
 	Filter   filter.Filter // nil: every entry
 	NoSchema bool          // leave out the directory's own definitions
-	NoConfig bool          // leave out what servers share besides
+	NoConfig bool          // leave out the other configuration that servers share
 	Progress *Progress
-	// Lost, if there is one, is told what of a damaged store cannot be read, and the
-	// export goes on. It is for everything: Base and Filter are empty.
+	// Lost, if not nil, is called for every part of a damaged store that cannot be read,
+	// and the export goes on. It requires that Base and Filter are empty.
 	Lost func(what string, err error) error
 }
 
-// Export writes the entries of a snapshot as LDIF, each before those below it,
-// with all that is stored of them: operational attributes and userPassword too.
-// Before them stands a record of the definitions that are not built in, if there
-// are any, and in an export of everything one of what servers share besides.
+// Export writes the entries of a snapshot as LDIF, each before those below it. It writes
+// everything stored, including operational attributes and userPassword. The first record
+// has the definitions that are not built in, if there are any. In an export of
+// everything, the next one has the configuration that servers share.
 func Export(ctx context.Context, p *partition.Partition, s *partition.Snapshot, w io.Writer, o ExportOptions) (int, error) {
 	at, err := s.Find(ctx, o.Base)
 	if err != nil {
@@ -79,9 +79,8 @@ func Export(ctx context.Context, p *partition.Partition, s *partition.Snapshot, 
 	return n, out.Flush()
 }
 
-// CreateFile makes a file that is compressed as the end of its name says: .gz,
-// .zst, or not. It appears under its name only when the function given as finish
-// was called without an error so far.
+// CreateFile creates a file that is compressed if its name ends in .gz or .zst. The file
+// appears under its name only when finish is called without an error.
 func CreateFile(name string) (w io.Writer, finish func(error) error, err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".part-")
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Foreign lists operational attributes that other servers export and that mean
-// nothing here. They are left out, with one note each, unless the schema has them
-// as more than a server's own state (dSAOperation). Everything else that the
-// schema does not know is an error.
+// Foreign lists operational attributes that other servers export and that have no meaning
+// here. They are left out, with one note each, unless the schema defines them as more
+// than a server's own state (dSAOperation). Any other attribute that the schema lacks is
+// an error.
 var Foreign = []string{
 	// OpenLDAP: replication and password policy state.
 	"contextCSN", "entryTtl", "dynamicSubtrees", "authTimestamp",
@@ -44,26 +44,26 @@ var foreign = func() map[string]bool {
 	return m
 }()
 
-// fate is what becomes of an attribute.
+// fate is what to do with an attribute.
 type fate uint8
 
 const (
 	keep fate = iota
 	drop
-	uniqueID // 389's id, which becomes entryUUID where there is none
-	// 389's roles, of which one disables accounts.
+	uniqueID // 389's id, which becomes entryUUID if that is missing
+	// 389's roles. One of them disables accounts.
 	dropRoles
 	keepRoles
-	password // kept, and looked at
+	password // kept, and counted if unusable
 )
 
-// cleaner leaves foreign attributes out, and values that stand twice if that is
-// wanted. It is used by one goroutine.
+// cleaner removes foreign attributes and, if wanted, duplicate values. Only one goroutine
+// may use it.
 type cleaner struct {
 	schema *schema.Schema
 	note   func(attribute string)
 	tally  *tally
-	once   bool            // values that stand twice are dropped
+	once   bool            // drop duplicate values
 	fates  map[string]fate // by attribute description
 }
 
@@ -97,7 +97,7 @@ func (s *cleaner) fate(description string) fate {
 	return f
 }
 
-// clean returns the attributes without what is left out.
+// clean returns the attributes to be imported.
 func (s *cleaner) clean(attributes []op.PartialAttribute) []op.PartialAttribute {
 	if s.once {
 		attributes = s.dropTwins(attributes)
@@ -127,8 +127,8 @@ func (s *cleaner) count(passwords [][]byte) {
 	}
 }
 
-// dropTwins drops values that are equal to an earlier one, also under another name
-// of their type.
+// dropTwins drops values that equal an earlier one, even under another name of their
+// type.
 func (s *cleaner) dropTwins(attributes []op.PartialAttribute) []op.PartialAttribute {
 	seen := map[string]bool{}
 	attributes = slices.Clone(attributes)
@@ -189,8 +189,8 @@ func (s *cleaner) withoutForeign(attributes []op.PartialAttribute) []op.PartialA
 	return attributes
 }
 
-// disables reports whether one of 389's roles is that of disabled accounts, from
-// which its server computes nsAccountLock.
+// disables reports whether one of 389's roles is that of disabled accounts. 389 computes
+// nsAccountLock from it.
 func disables(roles [][]byte) bool {
 	return slices.ContainsFunc(roles, func(v []byte) bool {
 		name, err := dn.Parse(string(v))
@@ -199,8 +199,8 @@ func disables(roles [][]byte) bool {
 	})
 }
 
-// fromUniqueID reads 389's spelling of a UUID, four groups of eight digits; nil
-// if it is none.
+// fromUniqueID converts 389's spelling of a UUID, four groups of eight digits. It returns
+// nil if the value is not one.
 func fromUniqueID(values [][]byte) [][]byte {
 	if len(values) != 1 {
 		return nil

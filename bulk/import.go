@@ -15,9 +15,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 )
 
-// Import takes files into a partition. The first record decides what all of
-// them are: entries, which are loaded past the usual path, or changes. The error
-// wraps ErrBad if records were bad.
+// Import imports files into a partition. The first record determines whether all of them
+// contain entries, which are loaded in bulk, or changes. The error wraps ErrBad if there
+// were bad records.
 func Import(ctx context.Context, p *partition.Partition, o Options) (Result, error) {
 	o = o.withDefaults()
 	o.Progress.total = o.Size
@@ -28,15 +28,15 @@ func Import(ctx context.Context, p *partition.Partition, o Options) (Result, err
 	return importEntries(ctx, p, &o, &h)
 }
 
-// A head is what files begin with.
+// A head is the beginning of the files.
 type head struct {
-	first item // has no record if it cannot be read
-	// The records of definitions and of the shared configuration that stand before
+	first item // without a record if it cannot be read
+	// The records with definitions and with the shared configuration, which come before
 	// all others; nil: there is none.
 	definitions, configuration *item
 }
 
-// records is how many records are of the head alone.
+// records returns the number of records in the head.
 func (h *head) records() (n int) {
 	for _, x := range []*item{h.definitions, h.configuration} {
 		if x != nil {
@@ -46,8 +46,8 @@ func (h *head) records() (n int) {
 	return n
 }
 
-// head looks at the first records. Standard input can be read once only, so what
-// was looked at is kept.
+// head reads the first records. Standard input can be read only once, so it keeps what it
+// has read from there.
 func (o *Options) head() (h head) {
 	first := *o
 	first.Files, first.Progress = o.Files[:min(1, len(o.Files))], &Progress{}
@@ -79,17 +79,17 @@ type importer struct {
 	p       *partition.Partition
 	l       *transfer.Loader
 	rejects rejects
-	wait    spool // entries whose parent has not come yet
+	wait    spool // entries whose parent has not been read yet
 	tally   *tally
-	skip    int // records at the beginning that are no entries
+	skip    int // number of records at the beginning that are not entries
 	rules   *givenRules
 
 	mu    sync.Mutex // of noted
 	noted map[string]bool
 }
 
-// importEntries loads entries, which may need the definitions and are held to the
-// configuration before them.
+// importEntries loads entries. It first applies the definitions, which they may need, and
+// the configuration, which they must conform to.
 func importEntries(ctx context.Context, p *partition.Partition, o *Options, h *head) (Result, error) {
 	d, err := takeDefinitions(ctx, p, o, h.definitions)
 	if err != nil {
@@ -111,7 +111,7 @@ func importEntries(ctx context.Context, p *partition.Partition, o *Options, h *h
 	return res, err
 }
 
-// load loads the entries behind a number of records.
+// load loads the entries after the first skip records.
 func load(ctx context.Context, p *partition.Partition, o *Options, skip int, scopes map[entry.ID]dn.DN, rules *givenRules) (Result, error) {
 	l, err := transfer.Load(ctx, p, transfer.LoadOptions{
 		By: o.By, Suffixes: o.Suffixes, FirstSuffix: len(o.Suffixes) == 0, Memory: o.Memory, Scopes: scopes,
@@ -142,7 +142,7 @@ func load(ctx context.Context, p *partition.Partition, o *Options, skip int, sco
 	return res, o.ended(res)
 }
 
-// interrupted says how to go on when the user ended an import.
+// interrupted returns advice if the user has interrupted an import.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -150,8 +150,8 @@ func interrupted(ctx context.Context, err error) error {
 	return errors.New("interrupted: nothing was imported; run the same command again")
 }
 
-// A batch is some records that one worker takes through all steps. Batches are
-// linked in the order of the files: each waits until the one before is done.
+// A batch is a number of records that one worker takes through all steps. Batches are
+// linked in file order: each waits for the previous one.
 type batch struct {
 	items    []item
 	prepared []*transfer.Loading
@@ -160,14 +160,14 @@ type batch struct {
 	next     chan struct{}
 }
 
-// Batches are large enough that handing them over costs nothing, and bounded in
-// bytes, since entries may be photographs.
+// Batches are so large that passing them on costs nothing. They are bounded in bytes,
+// because entries may contain photographs.
 const (
 	batchItems = 256
 	batchBytes = 1 << 20
 )
 
-// run reads, and lets the workers do the rest, to the end.
+// run reads the files while workers do the rest, and waits for them.
 func (im *importer) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -236,12 +236,12 @@ func (im *importer) work(ctx context.Context, s *cleaner, b *batch) error {
 	}
 	ready, err := im.link(ctx, b)
 	if err != nil {
-		return err // the next batch's turn does not come
+		return err // the next batch does not get its turn
 	}
 	bad := im.rejects.n
 	close(b.next)
 	if bad > 0 && !im.o.Continue {
-		return nil // it will come to nothing
+		return nil // nothing will be imported
 	}
 	if err := im.l.Write(ctx, ready...); err != nil {
 		return err
@@ -250,7 +250,7 @@ func (im *importer) work(ctx context.Context, s *cleaner, b *batch) error {
 	return nil
 }
 
-// link finds the places of a batch's entries and sorts out the bad ones.
+// link finds the places of a batch's entries, and drops the bad ones.
 func (im *importer) link(ctx context.Context, b *batch) ([]*transfer.Loading, error) {
 	ready := b.prepared[:0]
 	for i := range b.items {
@@ -274,7 +274,7 @@ func (im *importer) link(ctx context.Context, b *batch) ([]*transfer.Loading, er
 	return ready, nil
 }
 
-// refuse reports a bad record, unless the error is not the record's.
+// refuse reports a bad record. It returns errors that are not of a record.
 func (im *importer) refuse(x *item, err error) error {
 	var p *partition.Error
 	var l *ldif.Error
@@ -291,10 +291,10 @@ func (im *importer) refuse(x *item, err error) error {
 	return nil
 }
 
-// exists reports whether a record was refused because its name is taken.
+// exists reports whether a record was refused because an entry already has its name.
 func exists(p *partition.Error) bool { return p != nil && p.Problem == partition.EntryExists }
 
-// prepare does for a record what can be done out of order.
+// prepare does the work on a record that needs no order.
 func (im *importer) prepare(s *cleaner, x *item) (*transfer.Loading, error) {
 	if x.bad != nil {
 		return nil, x.bad
@@ -333,10 +333,10 @@ func (im *importer) noteForeign(attribute string) {
 	}
 }
 
-// linkWaiting links the entries that waited for their parent, again and again as
-// long as some find it.
+// linkWaiting links the entries that waited for their parents. It repeats that as long as
+// some parents are found.
 func (im *importer) linkWaiting(ctx context.Context) error {
-	s := newCleaner(im.p.Schema(), im.noteForeign, newTally(), im.o.DropDuplicates) // they were counted before
+	s := newCleaner(im.p.Schema(), im.noteForeign, newTally(), im.o.DropDuplicates) // already counted
 	for last := false; im.wait.n > 0; {
 		before := im.wait
 		im.wait = spool{}
@@ -356,7 +356,7 @@ func (im *importer) linkWaiting(ctx context.Context) error {
 	return nil
 }
 
-// retry links one entry; the last time, a missing parent is an error.
+// retry links one entry. If last is set, a missing parent is an error.
 func (im *importer) retry(ctx context.Context, s *cleaner, x *item, last bool) error {
 	e, err := im.prepare(s, x)
 	if err == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 )
 
-// Progress shows how far a long work is: a bar on a terminal, otherwise a line
-// every ten seconds. The zero Progress counts and shows nothing.
+// Progress shows the progress of long work: a bar on a terminal, otherwise a line every
+// ten seconds. The zero Progress counts and shows nothing.
 type Progress struct {
 	w        io.Writer
 	terminal bool
@@ -23,7 +23,7 @@ type Progress struct {
 	total   int64 // bytes to read or entries to write; 0: unknown
 	bytes   atomic.Int64
 	entries atomic.Int64
-	finish  atomic.Int64 // per mille of the last stage, which follows the reading
+	finish  atomic.Int64 // per mille of the last stage, which follows reading
 
 	stop chan struct{}
 	wg   sync.WaitGroup
@@ -48,14 +48,13 @@ func (p *Progress) Begin() {
 	}
 }
 
-// End stops showing.
+// End stops showing progress.
 func (p *Progress) End() {
 	close(p.stop)
 	p.wg.Wait()
 }
 
-// Rate says how many entries there were, how long they took and how many a
-// second that is.
+// Rate describes a number of entries, the time that they took and the rate.
 func (p *Progress) Rate(entries int) string {
 	d := time.Since(p.begun)
 	return fmt.Sprintf("%d entries in %s (%.0f/s)", entries, short(d), float64(entries)/max(d.Seconds(), 1e-9))
@@ -68,7 +67,7 @@ func short(d time.Duration) time.Duration {
 	return d.Round(10 * time.Millisecond)
 }
 
-// finishing is told how far the store is with its part at the end.
+// finishing records the progress of the store's final stage.
 func (p *Progress) finishing(done, of float64) {
 	if of > 0 {
 		p.finish.Store(int64(1000 * done / of))
@@ -102,7 +101,7 @@ func (p *Progress) line() string {
 	return s
 }
 
-// done counts what total counts.
+// done returns how much of total is done.
 func (p *Progress) done() int64 { return min(max(p.bytes.Load(), 0), p.total) }
 
 func (p *Progress) bar() {
@@ -127,15 +126,14 @@ func (p *Progress) bar() {
 			bars.Wait()
 			return
 		case <-t.C:
-			// Not to the end, where the bar would be taken away before the last
-			// stage.
+			// Stop short of the end, where the bar would disappear before the last stage.
 			b.SetCurrent(min(p.done(), max(p.total, 1)-1))
 		}
 	}
 }
 
-// Entries says how many entries have been worked on so far.
+// Entries sets the number of entries done so far.
 func (p *Progress) Entries(n int) { p.entries.Store(int64(n)) }
 
-// Summary is Rate of the entries worked on.
+// Summary returns the Rate of the entries done.
 func (p *Progress) Summary() string { return p.Rate(int(p.entries.Load())) }

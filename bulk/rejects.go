@@ -8,8 +8,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldif"
 )
 
-// rejects collects bad records: it counts and reports them and, to go on without
-// them, writes them to a file.
+// rejects collects bad records. It counts and reports them and, if the import continues
+// without them, writes them to a file.
 type rejects struct {
 	o   *Options
 	n   int
@@ -18,7 +18,7 @@ type rejects struct {
 	err error // of the file
 }
 
-// add takes one bad record.
+// add adds one bad record.
 func (r *rejects) add(x *item, bad *ldif.Error) {
 	r.n++
 	r.o.Report(bad)
@@ -39,7 +39,7 @@ func (r *rejects) write(x *item, bad *ldif.Error) error {
 	if x.Record != nil {
 		return r.w.Write(x.Record)
 	}
-	// What could not be parsed goes out as it came in.
+	// What could not be parsed is written unchanged.
 	if err := r.w.Flush(); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (r *rejects) create() (err error) {
 	return err
 }
 
-// RejectsOf names the file for the bad records of some files.
+// RejectsOf returns the name of the file for the bad records of some files.
 func RejectsOf(files []string) string {
 	if len(files) == 0 || files[0] == stdin {
 		return "stdin.rejects"
@@ -62,8 +62,8 @@ func RejectsOf(files []string) string {
 	return files[0] + ".rejects"
 }
 
-// CreateRejects makes the file for the bad records of some files, which it must
-// not be one of.
+// CreateRejects creates the file for the bad records of some files. It must not be one of
+// these.
 func CreateRejects(rejects string, files []string) (*os.File, error) {
 	for _, name := range files {
 		if a, err := os.Stat(name); err == nil {
@@ -75,7 +75,7 @@ func CreateRejects(rejects string, files []string) (*os.File, error) {
 	return os.Create(rejects)
 }
 
-// close ends the file; its error counts.
+// close closes the file. Its error matters.
 func (r *rejects) close() error {
 	if r.f == nil {
 		return r.err

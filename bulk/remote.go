@@ -25,13 +25,13 @@ type Remote struct {
 	URL              string // ldap://, ldaps:// or ldapi://
 	BindDN, Password string
 	StartTLS         bool
-	// Connections is how many entries are sent at once; 0: 8. Changes are sent
-	// one by one.
+	// Connections is the number of entries sent at once; 0: 8. Changes are sent one by
+	// one.
 	Connections int
 }
 
-// Send sends the records of files to a server. There is no all or nothing: it
-// stops at the first bad record unless told to go on.
+// Send sends the records of files to a server. The records take effect one by one, and it
+// stops at the first bad one unless Continue is set.
 func Send(ctx context.Context, r Remote, o Options) (Result, error) {
 	o = o.withDefaults()
 	o.Progress.total = o.Size
@@ -59,11 +59,11 @@ func Send(ctx context.Context, r Remote, o Options) (Result, error) {
 	return s.res, err
 }
 
-// sender hands records to connections.
+// sender distributes records over connections.
 type sender struct {
 	o *Options
 	r Remote
-	// changes: the files have changes, which are sent in their order.
+	// changes means that the files contain changes, which are sent in order.
 	changes bool
 	core    *schema.Schema
 	cleaner *cleaner
@@ -72,7 +72,7 @@ type sender struct {
 	rejects rejects
 	res     Result
 	noted   map[string]bool
-	// busy has the names under way: an entry waits for the one above it.
+	// busy has the names being added. An entry waits for the one above it.
 	busy map[string]chan struct{}
 }
 
@@ -97,7 +97,7 @@ func (s *sender) run(ctx context.Context, n int) error {
 			return err
 		}
 		one = c
-		// Ending the connection ends the request that waits on it.
+		// Closing the connection ends the request that waits on it.
 		stop := context.AfterFunc(ctx, func() { c.Close() })
 		wg.Go(func() {
 			defer stop()
@@ -122,10 +122,10 @@ func (s *sender) run(ctx context.Context, n int) error {
 	return nil
 }
 
-// errStop ends the work behind a bad record.
+// errStop ends the work after a bad record.
 var errStop = errors.New("stopped at a bad record")
 
-// read hands the records out. Entries wait for the definitions that they may need.
+// read distributes the records. Entries wait for the definitions that they may need.
 func (s *sender) read(ctx context.Context, work chan<- item, alone func(*item)) {
 	for x := range s.o.items() {
 		if x.defines() {
@@ -147,12 +147,12 @@ func (s *sender) read(ctx context.Context, work chan<- item, alone func(*item)) 
 	}
 }
 
-// above waits until the entry above is there, if it is under way, and makes the
-// record's own name wait for.
+// above waits for the entry above if that is being added, and registers the record's own
+// name for others to wait for.
 func (s *sender) above(ctx context.Context, x *item) bool {
 	name, err := dn.Parse(x.DN)
 	if err != nil || len(name) == 0 {
-		return true // the server will say
+		return true // the server reports the error
 	}
 	s.mu.Lock()
 	wait := s.busy[strings.ToLower(name.Parent().String())]
@@ -169,7 +169,7 @@ func (s *sender) above(ctx context.Context, x *item) bool {
 	}
 }
 
-// one sends one record. The error ends the work.
+// one sends one record. Its error ends the work.
 func (s *sender) one(c *ldap.Conn, x *item) error {
 	var err error
 	if x.bad != nil {
@@ -203,7 +203,7 @@ func (s *sender) one(c *ldap.Conn, x *item) error {
 	return nil
 }
 
-// lost reports whether it is the connection that failed and not the record.
+// lost reports whether the connection has failed, and not the record.
 func lost(err error) bool {
 	var e *ldap.Error
 	return errors.As(err, &e) && (e.ResultCode == ldap.ErrorNetwork || e.ResultCode == ldap.LDAPResultUnavailable)
@@ -242,8 +242,8 @@ func (s *sender) send(c *ldap.Conn, x *item) error {
 	return x.wrong(errors.New("a change of a kind that LDIF does not have"))
 }
 
-// define has the server take the definitions of a record: those that it lacks, as
-// importing into a store does.
+// define adds the definitions in a record to the server's schema. It sends only those
+// that the server lacks, as an import into a store does.
 func (s *sender) define(c *ldap.Conn, x *item) error {
 	added, removed, err := x.definitions()
 	if err != nil {
@@ -282,7 +282,7 @@ func subschemaOf(c *ldap.Conn) (there []op.PartialAttribute, err error) {
 	return there, nil
 }
 
-// add leaves out what clients may not set.
+// add adds an entry, without the attributes that clients may not set.
 func (s *sender) add(c *ldap.Conn, name string, attributes []op.PartialAttribute, cs []ldap.Control) error {
 	r := ldap.NewAddRequest(name, cs)
 	s.mu.Lock()

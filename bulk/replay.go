@@ -2,7 +2,7 @@ package bulk
 
 import "io"
 
-// replay keeps what is read of a stream until it is rewound.
+// replay keeps what is read from a stream until it is rewound.
 type replay struct {
 	in   io.Reader
 	kept []byte

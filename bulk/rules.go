@@ -16,8 +16,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// givenRules are the access rules that entries of an import have as values of accessRule.
-// They name entries that come later, so they are judged when all are there.
+// givenRules collects the access rules that imported entries have as values of
+// accessRule. They may name later entries, so they are resolved when all entries are
+// there.
 type givenRules struct {
 	mu  sync.Mutex
 	all []givenRule
@@ -37,7 +38,7 @@ func isRules(sch *schema.Schema, description string) bool {
 	return t != nil && sch.Attribute(description) == t
 }
 
-// take takes the rules out of the attributes of an entry.
+// take removes the rules from the attributes of an entry and collects them.
 func (g *givenRules) take(sch *schema.Schema, name string, attributes []op.PartialAttribute) ([]op.PartialAttribute, error) {
 	i := slices.IndexFunc(attributes, func(a op.PartialAttribute) bool { return isRules(sch, a.Description) })
 	if i < 0 {
@@ -54,8 +55,8 @@ func (g *givenRules) take(sch *schema.Schema, name string, attributes []op.Parti
 	return slices.Delete(slices.Clone(attributes), i, i+1), nil
 }
 
-// settle puts the rules into force, and has those of the shared configuration name the
-// entries that have come.
+// settle sets the collected rules, and has those of the shared configuration refer to the
+// imported entries that they name.
 func (g *givenRules) settle(ctx context.Context, p *partition.Partition, note func(string)) error {
 	err := configure.SetAccess(ctx, p, partition.By{}, func(s *partition.Snapshot, rules []partition.AccessRule) ([]partition.AccessRule, error) {
 		if rules != nil {
@@ -82,7 +83,8 @@ func (g *givenRules) settle(ctx context.Context, p *partition.Partition, note fu
 	return nil
 }
 
-// add adds the rules of an entry to those of the directory. One that was refused has none.
+// add adds the rules of an entry to those of the directory. An entry that was refused has
+// none.
 func (r *givenRule) add(ctx context.Context, s *partition.Snapshot, rules []partition.AccessRule) ([]partition.AccessRule, error) {
 	name, err := dn.Parse(r.place)
 	if err != nil {

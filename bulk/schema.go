@@ -16,8 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schemafile"
 )
 
-// writeDefinitions writes what a directory has besides the built-in schema, and
-// has not of it, as an entry: an attribute a kind.
+// writeDefinitions writes the differences of the directory's schema from the built-in one
+// as an entry, with an attribute for each kind.
 func writeDefinitions(out *ldif.Writer, s *partition.Snapshot) error {
 	added, removed := transfer.OwnDefinitions(s)
 	if len(added)+len(removed) == 0 {
@@ -43,13 +43,13 @@ func writeDefinitions(out *ldif.Writer, s *partition.Snapshot) error {
 
 var errLateDefinitions = errors.New("definitions must come before all entries: make this the first record of the first file")
 
-// definitions is what an import changes of the schema before its entries.
+// definitions is the change of the schema that an import makes before its entries.
 type definitions struct {
 	add, remove []schema.Definition
 }
 
-// defines reports whether a record brings definitions, as an entry or as one to be
-// added; other changes of the subschema are changes.
+// defines reports whether a record contains definitions, as an entry or as an addition.
+// Other changes of the subschema are ordinary changes.
 func (x *item) defines() bool {
 	if !x.ofSubschema() {
 		return false
@@ -89,7 +89,7 @@ func takeDefinitions(ctx context.Context, p *partition.Partition, o *Options, fi
 	return d, err
 }
 
-// definitions are those of a record, and the names of what it takes out of the
+// definitions returns the definitions in a record, and those that it removes from the
 // built-in schema.
 func (x *item) definitions() (added, removed []schema.Definition, err error) {
 	var f schemafile.Files
@@ -108,7 +108,7 @@ func (x *item) definitions() (added, removed []schema.Definition, err error) {
 	return f.Definitions, removed, nil
 }
 
-// takeBack undoes the change behind an import that came to nothing.
+// takeBack undoes the change after an import has failed.
 func (d *definitions) takeBack(ctx context.Context, p *partition.Partition, o *Options) error {
 	if len(d.add)+len(d.remove) == 0 {
 		return nil

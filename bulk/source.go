@@ -17,10 +17,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// stdin is the name of the standard input as a file.
+// stdin is the file name of the standard input.
 const stdin = "-"
 
-// counted counts the bytes read of a file as it lies on disk.
+// counted counts the bytes read from a file, before decompression.
 type counted struct {
 	io.Reader
 	n *atomic.Int64
@@ -32,7 +32,7 @@ func (c counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// open opens a file and what decompresses it.
+// open opens a file, and decompresses it if necessary.
 func (o *Options) open(name string) (io.Reader, func(), error) {
 	var in io.Reader = o.Stdin
 	closeFile := func() {}
@@ -58,7 +58,7 @@ var (
 
 func decompress(in io.Reader) (io.Reader, func(), error) {
 	b := bufio.NewReaderSize(in, 256<<10)
-	head, _ := b.Peek(4) // an error comes again from Read
+	head, _ := b.Peek(4) // Read returns the error again
 	switch {
 	case bytes.HasPrefix(head, gzipMagic):
 		z, err := gzip.NewReader(b)
@@ -73,7 +73,7 @@ func decompress(in io.Reader) (io.Reader, func(), error) {
 	return b, func() {}, nil
 }
 
-// SizeOf is how many bytes files have; 0: that cannot be told.
+// SizeOf returns the size of files in bytes, or 0 if that is unknown.
 func SizeOf(files []string) (n int64) {
 	for _, name := range files {
 		info, err := os.Stat(name)
@@ -85,22 +85,22 @@ func SizeOf(files []string) (n int64) {
 	return n
 }
 
-// An item is a record with its place, or what is wrong with it.
+// An item is a record with its position, or the reason why it cannot be read.
 type item struct {
 	*ldif.Record
 	file string
 	bad  *ldif.Error
-	raw  []byte // of a file's first records; of a bad one, if rejects are wanted
+	raw  []byte // of a file's first records; of a bad one, if rejects are written
 }
 
-// heads are how many records of a file may be of its head.
+// heads is the maximum number of records in the head of a file.
 const heads = 2
 
-// changes reports whether the record is a change; its file is one of changes.
+// changes reports whether the record is a change, which makes its file one of changes.
 func (x *item) changes() bool { return x.Record != nil && x.Change != nil }
 
-// items yields the records of all files. What cannot be read on is a bad item
-// too, the last of its file.
+// items yields the records of all files. An error of reading is a bad item too, the last
+// one of its file.
 func (o *Options) items() iter.Seq[item] {
 	return func(yield func(item) bool) {
 		for _, name := range o.Files {
@@ -143,7 +143,7 @@ func (o *Options) file(name string, yield func(item) bool) bool {
 	return true
 }
 
-// unreadable is what is wrong with a file that ends early or cannot be opened.
+// unreadable returns the error for a file that ends early or cannot be opened.
 func unreadable(name string, line int, err error) *ldif.Error {
 	text := err.Error()
 	switch {
@@ -155,7 +155,7 @@ func unreadable(name string, line int, err error) *ldif.Error {
 	return &ldif.Error{File: name, Line: line, Text: text}
 }
 
-// wrong makes an ldif.Error of what a lower layer says of a record.
+// wrong returns an error of a lower layer as an ldif.Error of the record.
 func (x *item) wrong(err error) *ldif.Error {
 	var e *ldif.Error
 	if errors.As(err, &e) {
@@ -164,12 +164,12 @@ func (x *item) wrong(err error) *ldif.Error {
 	return &ldif.Error{File: x.file, Line: x.Line, DN: x.DN, Text: err.Error()}
 }
 
-// misplaced is what is wrong with a change in a file of entries.
+// misplaced returns the error for a change in a file of entries.
 func (x *item) misplaced() error {
 	return x.wrong(errors.New("a change among entries: put changes into a file of their own and import it afterwards"))
 }
 
-// size is about how many bytes a record has.
+// size returns about how many bytes a record has.
 func (x *item) size() int {
 	n := len(x.raw)
 	count := func(a *op.PartialAttribute) {

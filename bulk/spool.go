@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A spool keeps records on disk that have to wait, in their order.
+// A spool keeps waiting records on disk, in their order.
 type spool struct {
 	n   int
 	f   *os.File
@@ -20,7 +20,7 @@ type spool struct {
 	enc *gob.Encoder
 }
 
-// waiting is a record as it is spooled.
+// waiting is the spooled form of a record.
 type waiting struct {
 	File, DN   string
 	Line       int

@@ -8,11 +8,11 @@ import (
 	"sync"
 )
 
-// A tally counts what an import says in one note at its end.
+// A tally counts what an import reports in one note at its end.
 type tally struct {
 	mu         sync.Mutex
 	unusable   map[string]int // passwords that no bind can use, by scheme
-	duplicates map[string]int // values that were dropped, by attribute
+	duplicates map[string]int // dropped values, by attribute
 }
 
 func newTally() *tally { return &tally{unusable: map[string]int{}, duplicates: map[string]int{}} }
@@ -32,7 +32,7 @@ func (t *tally) duplicate(attribute string) {
 	t.duplicates[attribute]++
 }
 
-// reset begins anew: a transaction is tried again.
+// reset begins again when a transaction is retried.
 func (t *tally) reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,7 +40,7 @@ func (t *tally) reset() {
 	clear(t.duplicates)
 }
 
-// report makes the notes.
+// report reports the counts in notes.
 func (t *tally) report(note func(string)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,10 +1,10 @@
-// Package control has the values of controls and extended operations as Go
-// values: a Parse function for each that clients send, an Encode method for each
-// that the server sends. It knows their encoding; what they mean is package
-// directory's. Parse functions return parts of the value that they are given.
+// Package control encodes and decodes the values of controls and extended operations. It
+// has a Parse function for each value that clients send, and an Encode method for each
+// that the server sends. Package directory knows what the values mean. Parse functions
+// return parts of the slice that they are passed.
 //
-// Errors of Parse functions say what is wrong with the value, not whose value
-// it is. All of them are protocol errors.
+// An error of a Parse function describes what is wrong with the value, but does not name
+// the control or operation. All such errors are protocol errors.
 package control
 
 import (
@@ -32,17 +32,17 @@ const (
 
 // Controls of this project, in the arc of UUIDs. Their values are text.
 const (
-	// OIDAt reads the past. Its value is a moment, see partition.ParseMoment.
+	// OIDAt reads a past state. Its value is a point in time, see past.ParsePointInTime.
 	OIDAt = "2.25.195980779315780798893398147915016512515"
 
-	// OIDToken lets a client write at one server and read what it wrote at
-	// another. A token is a revision as text, see revision.Parse: the value of
-	// the request with a read, and of the response to an update.
+	// OIDToken lets a client write at one server and read what it wrote at another. A
+	// token is a revision as text, see revision.Parse. It is the value of the request of
+	// a read, and of the response to an update.
 	OIDToken = "2.25.62115083859443682979182002512448271178"
 )
 
-// NoValue returns an error if a control that has no value comes with one. Some
-// clients send an empty one for none.
+// NoValue returns an error if a control that takes no value has one. Some clients send an
+// empty value instead of none.
 func NoValue(value []byte) error {
 	if len(value) > 0 {
 		return fmt.Errorf("it has a value of %d octets and takes none", len(value))
@@ -50,7 +50,7 @@ func NoValue(value []byte) error {
 	return nil
 }
 
-// parse reads a value that is one SEQUENCE.
+// parse parses a value that is one SEQUENCE.
 func parse(value []byte, components func(r *ber.Reader)) error {
 	r := ber.NewReader(value)
 	outer := r.Enter(ber.Sequence)
@@ -60,7 +60,7 @@ func parse(value []byte, components func(r *ber.Reader)) error {
 	return r.Err()
 }
 
-// parseStrings reads strings up to the end of the element that was entered last.
+// parseStrings reads strings up to the end of the element last entered.
 func parseStrings(r *ber.Reader) []string {
 	s := []string{}
 	for r.More() {

@@ -19,7 +19,7 @@ const OIDDereference = "1.3.6.1.4.1.4203.666.5.16"
 //		attributes      AttributeList }
 type Dereference struct{ Specs []DerefSpec }
 
-// DerefSpec asks for attributes of the entries that the values of Attribute name.
+// DerefSpec requests attributes of the entries that the values of Attribute name.
 type DerefSpec struct {
 	Attribute  string
 	Attributes []string
@@ -45,8 +45,7 @@ func parseDerefSpec(r *ber.Reader) (s DerefSpec) {
 	return s
 }
 
-// DereferenceResult is the value of the dereference response control, which goes
-// with an entry.
+// DereferenceResult is the value of the dereference response control of an entry.
 //
 // See draft-masarati-ldap-deref-00, section 2.3:
 //
@@ -58,7 +57,7 @@ func parseDerefSpec(r *ber.Reader) (s DerefSpec) {
 //		attrVals        [0] PartialAttributeList OPTIONAL }
 type DereferenceResult struct{ Results []DerefRes }
 
-// DerefRes is what an entry that Attribute names has.
+// DerefRes holds the requested attributes of an entry that Attribute names.
 type DerefRes struct {
 	Attribute  string
 	Name       []byte

@@ -6,7 +6,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ber"
 )
 
-// Extended operations.
+// OIDs of extended operations.
 const (
 	OIDPasswordModify = "1.3.6.1.4.1.4203.1.11.1"
 	OIDCancel         = "1.3.6.1.1.8"
@@ -31,8 +31,7 @@ type PasswordModify struct {
 	Old, New []byte
 }
 
-// ParsePasswordModify parses the value of a request. One that is nil has none of
-// the components.
+// ParsePasswordModify parses the value of a request. A nil value has no components.
 func ParsePasswordModify(value []byte) (p PasswordModify, err error) {
 	if value == nil {
 		return p, nil

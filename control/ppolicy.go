@@ -31,8 +31,8 @@ const OIDPasswordPolicy = "1.3.6.1.4.1.42.2.27.8.5.1"
 //			passwordInHistory           (8),
 //			passwordTooLong             (9) } OPTIONAL }
 type PasswordPolicy struct {
-	Expires time.Duration // before the password expires; 0: not told
-	Grace   *int          // uses that are left of an expired one
+	Expires time.Duration // time until the password expires; 0: absent
+	Grace   *int          // remaining uses of an expired password
 	Error   *int
 }
 
@@ -55,18 +55,18 @@ func (p PasswordPolicy) Encode() []byte {
 	return ber.Close(b, 0)
 }
 
-// OIDs of the controls by which Netscape's servers told of passwords, unasked
-// (draft-vchu-ldap-pwd-policy-00). Their values are text: PasswordExpiredValue, and what
-// PasswordExpiring returns.
+// OIDs of the controls by which Netscape's servers reported on passwords, unrequested
+// (draft-vchu-ldap-pwd-policy-00). Their values are text: PasswordExpiredValue, and the
+// result of PasswordExpiring.
 const (
 	OIDPasswordExpired  = "2.16.840.1.113730.3.4.4"
 	OIDPasswordExpiring = "2.16.840.1.113730.3.4.5"
 )
 
-// PasswordExpiredValue is the value of the control that says that a password has expired.
+// PasswordExpiredValue is the value of the control for an expired password.
 const PasswordExpiredValue = "0"
 
-// PasswordExpiring returns the value of the control that says when a password expires.
+// PasswordExpiring returns the value of the control for a password that expires soon.
 func PasswordExpiring(in time.Duration) []byte {
 	return strconv.AppendInt(nil, int64(in/time.Second), 10)
 }
@@ -75,7 +75,7 @@ func PasswordExpiring(in time.Duration) []byte {
 // requests, and of AccountUsable.
 const OIDAccountUsable = "1.3.6.1.4.1.42.2.27.9.5.8"
 
-// AccountUsable is the value of the account usable response control, with an entry.
+// AccountUsable is the value of the account usable response control of an entry.
 //
 // See the documentation of Sun's directory server:
 //

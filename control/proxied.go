@@ -11,7 +11,7 @@ const OIDProxiedAuthorization = "2.16.840.1.113730.3.4.18"
 // See RFC 4370, section 3.
 type ProxiedAuthorization struct{ AuthzID string }
 
-// ParseProxiedAuthorization parses the value of a request; nil: it is absent.
+// ParseProxiedAuthorization parses the value of a request. A nil value is absent.
 func ParseProxiedAuthorization(value []byte) (p ProxiedAuthorization, err error) {
 	if value == nil {
 		return p, errors.New("it has no value; an empty one names the anonymous")

@@ -8,7 +8,7 @@ const (
 	OIDEntryChange      = "2.16.840.1.113730.3.4.7"
 )
 
-// Types of changes. A PersistentSearch has a sum of them.
+// Types of changes. The Types of a PersistentSearch are a sum of them.
 const (
 	ChangeAdd    = 1
 	ChangeDelete = 2
@@ -30,7 +30,7 @@ const (
 type PersistentSearch struct {
 	Types       int64
 	ChangesOnly bool
-	ReturnECs   bool // an EntryChange goes with each entry
+	ReturnECs   bool // each entry has an EntryChange
 }
 
 // ParsePersistentSearch parses the value of a request.
@@ -43,9 +43,9 @@ func ParsePersistentSearch(value []byte) (p PersistentSearch, err error) {
 	return p, err
 }
 
-// EntryChange is the value of the entry change notification control. There is no
-// changeNumber, which would be the revision: JNDI's events end at an INTEGER of
-// more than four octets.
+// EntryChange is the value of the entry change notification control. It has no
+// changeNumber, because that would be the revision, and JNDI's events fail on an INTEGER
+// of more than four octets.
 //
 // See draft-ietf-ldapext-psearch-03, section 5:
 //

@@ -8,8 +8,8 @@ const (
 	OIDPostRead = "1.3.6.1.1.13.2"
 )
 
-// ReadEntry is the value of the pre-read and post-read request controls. Those
-// of the responses are a SearchResultEntry, see wire.AppendSearchEntry.
+// ReadEntry is the value of the pre-read and post-read request controls. The value of
+// their responses is a SearchResultEntry, see wire.AppendSearchEntry.
 //
 // See RFC 4527, section 3, and RFC 4511, section 4.5.1:
 //

@@ -11,9 +11,8 @@ import (
 // OIDSessionTracking is the OID of SessionTracking.
 const OIDSessionTracking = "1.3.6.1.4.1.21008.108.63.1"
 
-// SessionTracking is the value of the session tracking control: what a client
-// says of the session, in a system before this one, on whose behalf it asks.
-// Logs print it as JSON.
+// SessionTracking is the value of the session tracking control. It describes a session in
+// another system, on whose behalf the client sends the request. Logs print it as JSON.
 //
 // See draft-wahl-ldap-session-03, section 2.1:
 //
@@ -29,7 +28,7 @@ const OIDSessionTracking = "1.3.6.1.4.1.21008.108.63.1"
 type SessionTracking struct {
 	SourceIP   string `json:"ip"`
 	SourceName string `json:"name"`
-	Format     string `json:"format"` // the OID of how Identifier is meant
+	Format     string `json:"format"` // OID of the format of Identifier
 	Identifier string `json:"identifier"`
 }
 
@@ -47,8 +46,8 @@ func ParseSessionTracking(value []byte) (s SessionTracking, err error) {
 	return s, err
 }
 
-// check holds the values against section 2.1 of the draft. Its bounds that are
-// suggestions are bounds here: a log keeps all of it.
+// check checks the values against section 2.1 of the draft. It enforces the bounds that
+// the draft only suggests, because a log stores all of it.
 func (s *SessionTracking) check() error {
 	for _, f := range []struct {
 		name, value string

@@ -30,7 +30,7 @@ type SortKey struct {
 	Reverse   bool
 }
 
-// ParseSortRequest parses the value of a request, which has one key at least.
+// ParseSortRequest parses the value of a request, which must have at least one key.
 func ParseSortRequest(value []byte) (s SortRequest, err error) {
 	err = parse(value, func(r *ber.Reader) {
 		for r.More() {

@@ -60,15 +60,15 @@ func ParseSyncRequest(value []byte) (s SyncRequest, err error) {
 	return s, err
 }
 
-// States of a SyncState that are sent.
+// States in the SyncStates that are sent.
 const (
 	SyncAdd    = 1
 	SyncModify = 2
 	SyncDelete = 3
 )
 
-// SyncState is the value of the sync state control, which goes with an entry.
-// The server sends no cookie in it.
+// SyncState is the value of the sync state control of an entry. The server sends no
+// cookie in it.
 //
 // See RFC 4533, section 2.3:
 //
@@ -117,7 +117,7 @@ func (s SyncDone) Encode() []byte {
 	return ber.Close(b, 0)
 }
 
-// appendCookie appends a cookie unless it is absent.
+// appendCookie appends a cookie, unless that is "".
 func appendCookie(b []byte, cookie string) []byte {
 	if cookie == "" {
 		return b
@@ -168,8 +168,8 @@ func (s SyncRefreshed) Encode() []byte {
 	return ber.Close(appendCookie(ber.Open(nil, tag|ber.Constructed), s.Cookie), 0)
 }
 
-// SyncIDSet is a syncIdSet without a cookie: entries that are gone if Deletes is
-// set, else entries that are there unchanged.
+// SyncIDSet is a syncIdSet without a cookie: deleted entries if Deletes is set, else
+// entries that are present and unchanged.
 type SyncIDSet struct {
 	Deletes bool
 	IDs     []entry.ID

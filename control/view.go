@@ -13,7 +13,7 @@ const (
 	OIDViewResponse = "2.16.840.1.113730.3.4.10"
 )
 
-// Codes of a ViewResponse that are no result codes of LDAP.
+// Codes of a ViewResponse that are not LDAP result codes.
 const (
 	SortControlMissing op.Code = 60
 	OffsetRangeError   op.Code = 61
@@ -34,7 +34,7 @@ const (
 //		contextID     OCTET STRING OPTIONAL }
 type ViewRequest struct {
 	Before, After int
-	Offset, Count int    // of a target by offset; Offset 0 is for the response to refuse
+	Offset, Count int    // of a target by offset; Offset 0 is refused by a response
 	Value         []byte // of a target by value; nil: by offset
 	Context       []byte // nil: absent
 }

@@ -29,9 +29,9 @@ const (
 	tagDNAttrs ber.Tag = 0x84
 )
 
-// Decode reads the BER encoding of a Filter, all of b. The filter shares b's
-// bytes. The error is a *ber.SyntaxError if b is no encoding of a Filter; it is
-// another one if b is, but breaks a rule that the types of ASN.1 do not have.
+// Decode decodes the BER encoding of a Filter, which must be all of b. The filter shares
+// b's bytes. The error is a *ber.SyntaxError if b is not an encoding of a Filter. It is
+// another error if b breaks a rule that ASN.1's types do not express.
 func Decode(b []byte) (Filter, error) {
 	d := decoder{Reader: ber.NewReader(b)}
 	f := d.filter(1)
@@ -42,8 +42,8 @@ func Decode(b []byte) (Filter, error) {
 	return f, nil
 }
 
-// DecodeItems reads the BER encoding of a ValuesReturnFilter (RFC 3876, 2): a
-// list of filters that are no combinations and do not test names.
+// DecodeItems decodes the BER encoding of a ValuesReturnFilter (RFC 3876, 2): a list of
+// filters that are not combinations and do not test names.
 func DecodeItems(b []byte) ([]Filter, error) {
 	d := decoder{Reader: ber.NewReader(b)}
 	var items []Filter
@@ -59,7 +59,7 @@ func DecodeItems(b []byte) ([]Filter, error) {
 	return items, nil
 }
 
-// item reads a SimpleFilterItem.
+// item decodes a SimpleFilterItem.
 func (d *decoder) item() Filter {
 	start := d.Offset()
 	switch t := d.Peek(); t {
@@ -77,10 +77,10 @@ func (d *decoder) item() Filter {
 type decoder struct {
 	ber.Reader
 	parts  int
-	broken error // the first rule that the filter breaks; reading goes on
+	broken error // the first rule that the filter breaks; decoding goes on
 }
 
-// breaks notes a rule of RFC 4511, 4.5.1, that the filter breaks.
+// breaks records a rule of RFC 4511, 4.5.1, that the filter breaks.
 func (d *decoder) breaks(rule string) {
 	if d.broken == nil {
 		d.broken = fmt.Errorf("the filter is malformed at octet %d: %s", d.Offset(), rule)
@@ -101,7 +101,7 @@ func (d *decoder) part() {
 	}
 }
 
-// filter returns nil after an error.
+// filter decodes a filter. It returns nil after an error.
 func (d *decoder) filter(depth int) Filter {
 	if depth > MaxDepth {
 		d.Fail(fmt.Errorf("filters nest at most %d levels", MaxDepth))
@@ -145,8 +145,8 @@ func (d *decoder) filter(depth int) Filter {
 	return nil
 }
 
-// unknown reports whether a later version of Filter may have an alternative of
-// this tag.
+// unknown reports whether a later version of Filter may have an alternative with this
+// tag.
 func unknown(t ber.Tag) bool { return t&0xc0 == 0x80 && t&0x1f > tagExtensible&0x1f }
 
 func (d *decoder) list(t ber.Tag, depth int) []Filter {
@@ -167,8 +167,8 @@ func (d *decoder) assertion(t ber.Tag) (attribute string, value []byte) {
 	return attribute, value
 }
 
-// substrings reads a SubstringFilter: an initial substring only comes first, a
-// final one only last, and there is at least one.
+// substrings decodes a SubstringFilter. An initial substring must come first and a final
+// one last, and there must be at least one substring.
 func (d *decoder) substrings() Filter {
 	f := &Substrings{}
 	end := d.Enter(tagSubstrings)

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Parse reads the string form (RFC 4515). The parentheses around the whole may
-// be missing, and there may be spaces between filters. The error is an *Error.
+// Parse parses the string form (RFC 4515). The outermost parentheses are optional, and
+// spaces between filters are allowed. The error is an *Error.
 func Parse(s string) (Filter, error) {
 	p := parser{s: s}
 	p.spaces()
@@ -36,7 +36,7 @@ func (p *parser) fail(format string, args ...any) error {
 	return &Error{Filter: p.s, Offset: p.at, Text: fmt.Sprintf(format, args...)}
 }
 
-// next reports whether s stands at the cursor, and goes past it.
+// next reports whether s is at the cursor, and moves the cursor past it.
 func (p *parser) next(s string) bool {
 	if !strings.HasPrefix(p.s[p.at:], s) {
 		return false
@@ -51,7 +51,7 @@ func (p *parser) spaces() {
 	}
 }
 
-// filter reads a filter with its parentheses.
+// filter parses a filter with its parentheses.
 func (p *parser) filter(depth int) (Filter, error) {
 	if !p.next("(") {
 		return nil, p.fail("expected (")
@@ -140,15 +140,15 @@ func (p *parser) description() string {
 	return p.s[start:p.at]
 }
 
-// inDescription reports whether a byte can stand in an attribute description or
-// an OID. The underscore is not of RFC 4512, but of some servers' schemas.
+// inDescription reports whether an attribute description or an OID may contain a byte.
+// RFC 4512 does not allow the underscore, but some servers' schemas use it.
 func inDescription(c byte) bool {
 	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' ||
 		c == '-' || c == '.' || c == ';' || c == '_'
 }
 
-// equality reads what follows "=": a value, a lone asterisk, or values with
-// asterisks between them.
+// equality parses what follows "=": a value, a single asterisk, or values with asterisks
+// between them.
 func (p *parser) equality(attribute string) (Filter, error) {
 	v, err := p.value()
 	if err != nil || !p.next("*") {
@@ -177,7 +177,7 @@ func (p *parser) equality(attribute string) (Filter, error) {
 	}
 }
 
-// extensible reads [":dn"] [":" rule] ":=" value.
+// extensible parses [":dn"] [":" rule] ":=" value.
 func (p *parser) extensible(attribute string) (Filter, error) {
 	f := &Extensible{Attribute: attribute}
 	if at := p.at; p.next(":") {
@@ -203,7 +203,7 @@ func (p *parser) extensible(attribute string) (Filter, error) {
 	return f, err
 }
 
-// value reads up to a parenthesis, an asterisk or the end, resolving escapes.
+// value parses a value up to a parenthesis, an asterisk or the end, and resolves escapes.
 func (p *parser) value() ([]byte, error) {
 	v := []byte{}
 	start := p.at
@@ -249,7 +249,7 @@ func hexPair(s string) (byte, bool) {
 	return hi<<4 | lo&15, hi < 16 && lo < 16
 }
 
-// hexDigit returns a digit's value, 255 if it is none.
+// hexDigit returns a digit's value, or 255 for another byte.
 func hexDigit(c byte) byte {
 	switch {
 	case '0' <= c && c <= '9':

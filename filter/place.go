@@ -7,10 +7,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Place makes a Test that decides by an entry's name, besides attributes of the
-// types, and that no index serves: whether the entry is in a subtree with
-// refinements (RFC 3672). Sources without a name fail it; NeedsValues tells that
-// it takes more than keys.
+// Place returns a Test that decides by an entry's name and by attributes of the types. It
+// serves for subtrees with refinements (RFC 3672). No index serves it, and sources
+// without a name do not match. NeedsValues reports that it needs more than keys.
 func Place(types []*schema.AttributeType, holds func(name dn.DN, e Source) bool) *Test {
 	t := &Test{Op: TestExtensible, Types: types, DNAttrs: true}
 	t.place = func(e Source) bool {
@@ -20,12 +19,11 @@ func Place(types []*schema.AttributeType, holds func(name dn.DN, e Source) bool)
 	return t
 }
 
-// EntryName is the entry's whole name.
+// EntryName returns the entry's DN.
 func (s *EntrySource) EntryName() dn.DN { return s.Name }
 
-// Shared is the same assertion about the collective attributes that the Test
-// covers and Types does not have, as subentries hold them; nil if there are
-// none, or it is about nothing else.
+// Shared returns the same assertion about the collective attributes that the Test covers,
+// which are not in Types but in subentries. It returns nil if there are none.
 func (t *Test) Shared() *Test {
 	if len(t.shared) == 0 {
 		return nil
@@ -39,7 +37,7 @@ func (t *Test) Shared() *Test {
 	return &c
 }
 
-// OfType is the same assertion about the values of one of its types alone, and not
+// OfType returns the same assertion about the values of one of its types only, and not
 // about names.
 func (t *Test) OfType(typ *schema.AttributeType) *Test {
 	c := *t
@@ -51,7 +49,7 @@ func (t *Test) OfType(typ *schema.AttributeType) *Test {
 	return &c
 }
 
-// OfShared is the same assertion about the collective attributes among its types;
+// OfShared returns the same assertion about the collective attributes among its types, or
 // nil if there are none.
 func (t *Test) OfShared() *Test {
 	if len(t.shared) == 0 {
@@ -62,14 +60,14 @@ func (t *Test) OfShared() *Test {
 	return c
 }
 
-// OfName is the same assertion about the entry's name alone (RFC 4511, 4.5.1.7.7).
+// OfName returns the same assertion about the entry's name only (RFC 4511, 4.5.1.7.7).
 func (t *Test) OfName() *Test {
 	name := &Test{Op: TestExtensible, Types: t.Types, DNAttrs: true}
 	name.place = t.matchName
 	return name
 }
 
-// Asks lists the types that the assertion is about, collective ones too.
+// Asks returns the types that the assertion is about, including collective ones.
 func (t *Test) Asks() []*schema.AttributeType {
 	if len(t.shared) == 0 {
 		return t.Types

@@ -14,9 +14,9 @@ func (f *Substrings) String() string     { return string(appendText(nil, f)) }
 func (f *Extensible) String() string     { return string(appendText(nil, f)) }
 func (f Unknown) String() string         { return string(appendText(nil, f)) }
 
-// Shape prints a filter with a question mark for every value: what searches of
-// one kind have in common, and what a log may keep of them. No filter, which a
-// search has whose filter could not be read, prints as an unknown one.
+// Shape returns a filter's text with a question mark for every value. Logs use it,
+// because it contains no values and is the same for searches of one kind. A nil filter,
+// of a search whose filter could not be decoded, is shown as an unknown one.
 func Shape(f Filter) string {
 	if f == nil {
 		f = Unknown(nil)
@@ -136,8 +136,8 @@ func appendExtensible(b []byte, f *Extensible) []byte {
 	return appendValue(append(b, ":="...), f.Value)
 }
 
-// appendDescription prints a description or a rule. What none can have, only
-// BER brings here; it is escaped to keep the text of filters in logs honest.
+// appendDescription appends a description or a rule. It escapes invalid characters, which
+// can only come from BER, so that they cannot forge the text of a filter in a log.
 func appendDescription(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; inDescription(c) {

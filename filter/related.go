@@ -7,16 +7,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 )
 
-// An EntryRef is an entry by its id and its parent's.
+// An EntryRef identifies an entry by its id and its parent's.
 type EntryRef struct{ ID, Parent entry.ID }
 
-// Related returns the same assertion about values that no entry stores, since they
-// follow from other entries. Holds decides it of an entry by its name. List streams the
-// entries of which it holds, perhaps more than once but always in the same order; nil
-// if they cannot be listed. An error of list ends the search.
+// Related returns the same assertion about values that no entry stores because they are
+// computed from other entries. Holds decides it for an entry by its name. List streams
+// the entries for which it holds, perhaps more than once but always in the same order. It
+// is nil if they cannot be listed. An error of list ends the search.
 func (t *Test) Related(holds func(name dn.DN) bool, list iter.Seq2[EntryRef, error]) *Test {
 	c := *t
-	// No index and no key decides it: NeedsValues reports so.
+	// No index and no key decides it, and NeedsValues reports that.
 	c.Op, c.ByKey, c.DNAttrs, c.shared, c.list = TestExtensible, false, false, nil, list
 	c.place = func(e Source) bool {
 		named, ok := e.(interface{ EntryName() dn.DN })
@@ -25,8 +25,8 @@ func (t *Test) Related(holds func(name dn.DN) bool, list iter.Seq2[EntryRef, err
 	return &c
 }
 
-// List returns the entries that a Related test holds for, and nil for any other test.
+// List returns the entries for which a Related test holds, and nil for any other test.
 func (t *Test) List() iter.Seq2[EntryRef, error] { return t.list }
 
-// Asked returns the part of a client's filter that the test is of.
+// Asked returns the part of the client's filter that the test stands for.
 func (t *Test) Asked() Filter { return t.asked }

@@ -7,10 +7,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Resolve looks a filter up in a schema. Assertions on unknown types or rules,
-// on types without the rule asked for, on secret types, and values that break
-// their syntax become Undefined, and so do member-in-chain tests, which take a
-// directory to answer; constants are folded, nested And and Or flattened.
+// Resolve resolves a filter by a schema. Assertions become Undefined if they are on
+// unknown types or rules, on types without the requested rule, or on secret types, or if
+// their values break the syntax. So do member-in-chain tests, which only a directory can
+// answer. Constants are folded, and nested And and Or are flattened.
 func Resolve(f Filter, s *schema.Schema) Resolved {
 	switch f := f.(type) {
 	case And:
@@ -42,9 +42,9 @@ func resolveAll(parts []Filter, s *schema.Schema) []Resolved {
 	return all
 }
 
-// MakeAnd is the conjunction of the parts, simplified: nested ones are taken in,
-// True is dropped, False decides. Undefined stays, at most once: with it the
-// conjunction may still be False.
+// MakeAnd returns the simplified conjunction of the parts. It flattens nested ones, drops
+// True, and returns False if a part is False. Undefined is kept, at most once, because
+// the conjunction may still be False.
 func MakeAnd(parts ...Resolved) Resolved {
 	nested := func(r Resolved) []Resolved {
 		if n, ok := r.(*AndNode); ok {
@@ -64,7 +64,7 @@ func MakeAnd(parts ...Resolved) Resolved {
 	return &AndNode{kept}
 }
 
-// MakeOr is the disjunction of the parts, simplified as in MakeAnd.
+// MakeOr returns the disjunction of the parts, simplified as in MakeAnd.
 func MakeOr(parts ...Resolved) Resolved {
 	nested := func(r Resolved) []Resolved {
 		if n, ok := r.(*OrNode); ok {
@@ -84,7 +84,7 @@ func MakeOr(parts ...Resolved) Resolved {
 	return &OrNode{kept}
 }
 
-// MakeNot is the negation, simplified.
+// MakeNot returns the simplified negation.
 func MakeNot(part Resolved) Resolved {
 	switch part := part.(type) {
 	case Const:
@@ -95,9 +95,8 @@ func MakeNot(part Resolved) Resolved {
 	return &NotNode{part}
 }
 
-// fold collects parts and those nested in them, without the neutral constant and
-// with Undefined once. decided says that the neutral one's opposite is among
-// them.
+// fold collects the parts and those nested in them, without the neutral constant and with
+// Undefined at most once. Decided reports whether the opposite of neutral is among them.
 func fold(parts []Resolved, neutral Const, nested func(Resolved) []Resolved) (kept []Resolved, decided bool) {
 	add := func(r Resolved) {
 		c, ok := r.(Const)
@@ -120,8 +119,8 @@ func fold(parts []Resolved, neutral Const, nested func(Resolved) []Resolved) (ke
 	return kept, decided
 }
 
-// Definite returns a filter that is True of the same entries as f and False of all
-// others: Undefined is gone. A search wants no more.
+// Definite returns a filter that is True for the same entries as f and False for all
+// others. It is never Undefined. A search needs no more.
 func Definite(f Resolved) Resolved { return definite(f, True) }
 
 // definite returns a filter that is True where f has the value want.
@@ -142,8 +141,7 @@ func definite(f Resolved, want Tri) Resolved {
 	return f
 }
 
-// combine is definite for And and Or; a conjunction is False where one of its
-// parts is.
+// combine is definite for And and Or. A conjunction is False if one of its parts is.
 func combine(parts []Resolved, want Tri, all bool) Resolved {
 	out := make([]Resolved, len(parts))
 	for i, p := range parts {
@@ -155,8 +153,7 @@ func combine(parts []Resolved, want Tri, all bool) Resolved {
 	return MakeOr(out...)
 }
 
-// Map replaces every Test of a filter by what change gives for it and
-// simplifies the result.
+// Map replaces every Test of a filter by the result of change, and simplifies the filter.
 func Map(f Resolved, change func(*Test) Resolved) Resolved {
 	mapAll := func(parts []Resolved) []Resolved {
 		out := make([]Resolved, len(parts))
@@ -180,7 +177,7 @@ func Map(f Resolved, change func(*Test) Resolved) Resolved {
 
 type resolver struct{ schema *schema.Schema }
 
-// assertion makes a Test; false means Undefined.
+// assertion returns the Test for an assertion. False means Undefined.
 func (r resolver) assertion(f Filter) (*Test, bool) {
 	switch f := f.(type) {
 	case *Present:
@@ -210,7 +207,8 @@ func (r resolver) assertion(f Filter) (*Test, bool) {
 	return nil, false
 }
 
-// on begins a Test of a recognized, not secret attribute description.
+// on begins a Test of an attribute description. It returns false if that is unknown or
+// secret.
 func (r resolver) on(op TestOp, description string) (*Test, *schema.AttributeType, bool) {
 	typ, options := r.schema.Describe(description)
 	if typ == nil || typ.Secret() {
@@ -223,7 +221,7 @@ func (r resolver) on(op TestOp, description string) (*Test, *schema.AttributeTyp
 	return &Test{Op: op, Types: types, Options: entry.SortOptions(options), shared: typ.Shared()}, typ, true
 }
 
-// assert returns the Test its rule and key.
+// assert sets the Test's rule and key.
 func (t *Test) assert(rule *schema.MatchingRule, value []byte) bool {
 	if rule == nil {
 		return false
@@ -252,9 +250,8 @@ func (t *Test) sharesAll() bool {
 	return true
 }
 
-// pieces returns the Test its substrings. An empty one breaks the syntax of
-// substring assertions (RFC 4517, 3.3.30); one that preparation leaves nothing
-// of stands everywhere.
+// pieces sets the Test's substrings. An empty one breaks the syntax of substring
+// assertions (RFC 4517, 3.3.30). One that is empty after preparation matches everywhere.
 func (t *Test) pieces(rule *schema.MatchingRule, f *Substrings) bool {
 	if rule == nil {
 		return false
@@ -285,8 +282,8 @@ func (t *Test) pieces(rule *schema.MatchingRule, f *Substrings) bool {
 	return true
 }
 
-// typed resolves an extensible match of a type, by the rule named or by
-// equality.
+// typed resolves an extensible match on a type, by the rule named or by the type's
+// equality rule.
 func (r resolver) typed(f *Extensible) (*Test, bool) {
 	t, typ, ok := r.on(TestExtensible, f.Attribute)
 	if !ok {
@@ -303,8 +300,8 @@ func (r resolver) typed(f *Extensible) (*Test, bool) {
 	return t, t.assert(rule, f.Value)
 }
 
-// ruleOnly resolves an extensible match without a type: of all attributes that
-// the rule takes.
+// ruleOnly resolves an extensible match without a type: on all attributes that the rule
+// applies to.
 func (r resolver) ruleOnly(f *Extensible) (*Test, bool) {
 	rule := r.schema.Rule(f.Rule)
 	if rule == nil || rule.InChain() {

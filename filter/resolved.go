@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Tri is a truth value of three-valued logic. And is the minimum, Or the
-// maximum, Not the negative.
+// Tri is a truth value of three-valued logic. And is the minimum, Or the maximum, Not the
+// negative.
 type Tri int8
 
 const (
@@ -31,7 +31,7 @@ func tri(b bool) Tri {
 type Resolved interface {
 	// Match evaluates the filter on one entry.
 	Match(e Source) Tri
-	// String prints it as RFC 4515 text with OIDs' short names.
+	// String returns RFC 4515 text with the short names of OIDs.
 	String() string
 }
 
@@ -43,7 +43,7 @@ type (
 	Const Tri
 )
 
-// TestOp is what a Test asks.
+// TestOp is the kind of a Test.
 type TestOp uint8
 
 const (
@@ -56,60 +56,58 @@ const (
 	TestExtensible
 )
 
-// A Test is one assertion about an entry, ready to run.
+// A Test is one assertion about an entry, ready to be evaluated.
 type Test struct {
 	Op TestOp
-	// Types are the type asked for and its subtypes, all that the assertion
-	// covers; for an extensible match without a type, all that the rule takes.
+	// Types are the types that the assertion covers: the one requested and its subtypes,
+	// or, for an extensible match without a type, all that the rule applies to.
 	Types []*schema.AttributeType
-	// Options are those that a description must have at least (as in
-	// entry.Attribute).
+	// Options are those that a description must at least have (as in entry.Attribute).
 	Options string
-	// Rule decides; nil for TestPresent.
+	// Rule is the matching rule; nil for TestPresent.
 	Rule *schema.MatchingRule
-	// Key is the normalised assertion, of all but TestPresent and
-	// TestSubstrings.
+	// Key is the normalised assertion, except for TestPresent and TestSubstrings.
 	Key []byte
-	// Initial, Any and Final are the normalised pieces of TestSubstrings; nil
-	// for those absent.
+	// Initial, Any and Final are the normalised pieces of TestSubstrings. Absent ones are
+	// nil.
 	Initial []byte
 	Any     [][]byte
 	Final   []byte
-	// DNAttrs asks the entry's name too.
+	// DNAttrs means that the entry's name is tested too.
 	DNAttrs bool
-	// ByKey says that the rule shares its form with the equality rule of every
-	// type in Types, so that the keys an index has are enough to decide.
+	// ByKey means that the rule shares its form with the equality rule of every type in
+	// Types, so that an index's keys are enough to decide.
 	ByKey bool
 
 	asked  Filter                  // what the client wrote
 	shared []*schema.AttributeType // collective types that it covers
-	place  func(Source) bool       // of a place: see Place
+	place  func(Source) bool       // of a Test by Place
 	list   iter.Seq2[EntryRef, error]
-	test   func([]byte) bool // Holds, as a value made once
+	test   func([]byte) bool // Holds as a func value, allocated once
 }
 
 // A Source is an entry as filters see it.
 type Source interface {
-	// Has reports whether the entry has a value of exactly type t under a
-	// description that has the options.
+	// Has reports whether the entry has a value of exactly type t under a description
+	// that includes the options.
 	Has(t *schema.AttributeType, options string) bool
-	// Keys yields the keys under t's own equality rule of the values of
-	// exactly type t under descriptions that have the options.
+	// Keys yields keys by t's own equality rule, of the values of exactly type t under
+	// descriptions that include the options.
 	Keys(t *schema.AttributeType, options string) iter.Seq[[]byte]
-	// Values yields the same values as they are. A source that has only keys
-	// yields nothing: see NeedsValues.
+	// Values yields the same values as stored. A source that has only keys yields
+	// nothing: see NeedsValues.
 	Values(t *schema.AttributeType, options string) iter.Seq[[]byte]
 	// NameValues yields the (type, value) pairs of the entry's whole DN.
 	NameValues() iter.Seq2[*schema.AttributeType, []byte]
 }
 
-// A KeySource is a Source that answers the common tests without an iterator,
-// which costs two allocations, and perhaps without going through its values.
+// A KeySource is a Source that answers the common tests without an iterator, which costs
+// two allocations. It may answer without reading all values.
 type KeySource interface {
 	Source
 	// HasKey reports whether key is one of Keys(t, options).
 	HasKey(t *schema.AttributeType, options string, key []byte) bool
-	// AnyKey reports whether holds is true of one of Keys(t, options).
+	// AnyKey reports whether holds returns true for one of Keys(t, options).
 	AnyKey(t *schema.AttributeType, options string, holds func(key []byte) bool) bool
 }
 
@@ -137,7 +135,7 @@ func (n *NotNode) Match(e Source) Tri { return -n.Part.Match(e) }
 
 func (c Const) Match(Source) Tri { return Tri(c) }
 
-// Match is True or False, never Undefined. A stored value that breaks its syntax
+// Match returns True or False, never Undefined. A stored value that breaks its syntax
 // matches nothing.
 func (t *Test) Match(e Source) Tri {
 	if t.place != nil {
@@ -167,8 +165,8 @@ func (t *Test) matchType(e Source, typ *schema.AttributeType) bool {
 	return t.matchKeys(e, typ)
 }
 
-// matchKeys stands apart because a function that ranges over an iterator has its
-// results on the heap from its start, whether it comes to the loop or not.
+// matchKeys is a function of its own, because one that ranges over an iterator has its
+// results on the heap from the start, even if it does not reach the loop.
 func (t *Test) matchKeys(e Source, typ *schema.AttributeType) bool {
 	for k := range e.Keys(typ, t.Options) {
 		if t.Holds(k) {
@@ -178,7 +176,7 @@ func (t *Test) matchKeys(e Source, typ *schema.AttributeType) bool {
 	return false
 }
 
-// matchValues tests values whose stored keys are of another form than the rule's.
+// matchValues tests values whose stored keys have a different form from the rule's.
 func (t *Test) matchValues(e Source, typ *schema.AttributeType) bool {
 	for v := range e.Values(typ, t.Options) {
 		if t.holdsValue(v) {
@@ -214,8 +212,7 @@ func (t *Test) holds() func([]byte) bool {
 	return t.Holds
 }
 
-// MatchValue reports whether one value of an attribute meets the test (RFC 3876,
-// 2).
+// MatchValue reports whether one value of an attribute matches (RFC 3876, 2).
 func (t *Test) MatchValue(a *entry.Attribute, v []byte) bool {
 	if !slices.Contains(t.Types, a.Type) || !entry.HasOptions(a.Options, t.Options) {
 		return false
@@ -223,7 +220,7 @@ func (t *Test) MatchValue(a *entry.Attribute, v []byte) bool {
 	return t.Op == TestPresent || t.holdsValue(v)
 }
 
-// Holds decides about one key of the rule's form.
+// Holds reports whether a key in the rule's form matches.
 func (t *Test) Holds(key []byte) bool {
 	switch t.Op {
 	case TestPresent:
@@ -240,8 +237,8 @@ func (t *Test) Holds(key []byte) bool {
 	return t.Rule.Match(key, t.Key)
 }
 
-// holdsPieces finds the pieces in their order without overlap. The first place
-// where a piece stands is as good as any later one.
+// holdsPieces finds the pieces in their order and without overlap. It is enough to try
+// the first place where each piece occurs.
 func (t *Test) holdsPieces(key []byte) bool {
 	rest, ok := bytes.CutPrefix(key, t.Initial)
 	if !ok {
@@ -263,8 +260,7 @@ func sharesKeys(r *schema.MatchingRule, t *schema.AttributeType) bool {
 	return t.Equality != nil && t.Equality.Form == r.Form
 }
 
-// NeedsValues reports whether evaluating f takes values or the name, not only
-// keys.
+// NeedsValues reports whether evaluating f needs values or the name, and not only keys.
 func NeedsValues(f Resolved) bool {
 	for t := range Tests(f) {
 		if t.Op != TestPresent && !t.ByKey || t.DNAttrs {
@@ -306,7 +302,7 @@ func (n *AndNode) String() string { return "(&" + join(n.Parts) + ")" }
 func (n *OrNode) String() string  { return "(|" + join(n.Parts) + ")" }
 func (n *NotNode) String() string { return "(!" + n.Part.String() + ")" }
 
-// String prints the assertion as the client wrote it, except the names.
+// String returns the assertion as the client wrote it, with canonical names.
 func (t *Test) String() string {
 	switch {
 	case t.place != nil:
@@ -343,8 +339,7 @@ func (t *Test) canonical() Filter {
 	return &Present{d}
 }
 
-// String prints True and False as RFC 4526 does; RFC 4515 has no text for
-// Undefined.
+// String returns True and False as in RFC 4526. RFC 4515 has no text for Undefined.
 func (c Const) String() string {
 	switch Tri(c) {
 	case True:

@@ -9,19 +9,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// EntrySource is a Source over an entry in memory. It normalises the values of
-// an attribute when a test first asks for them and keeps their keys, so one
-// goroutine may use it at a time.
+// EntrySource is a Source over an entry in memory. It normalises the values of an
+// attribute when a test first needs them, and caches their keys. Only one goroutine may
+// use it at a time.
 type EntrySource struct {
 	Schema *schema.Schema
 	Entry  *entry.Entry
-	// Name is the entry's whole name; only dnAttributes tests use it.
+	// Name is the entry's DN. Only tests of names use it.
 	Name dn.DN
 
-	keys [][][]byte // parallel to Entry.Attributes; nil: not asked for yet
+	keys [][][]byte // parallel to Entry.Attributes; nil: not needed yet
 }
 
-// Reset makes the source one of another entry, with the memory it has.
+// Reset sets another entry and reuses the memory.
 func (s *EntrySource) Reset(e *entry.Entry, name dn.DN) {
 	s.Entry, s.Name = e, name
 	clear(s.keys)
@@ -76,8 +76,7 @@ func (s *EntrySource) Keys(t *schema.AttributeType, options string) iter.Seq[[]b
 	}
 }
 
-// keysOf returns the keys of the attribute at i. A value that breaks its syntax
-// has none.
+// keysOf returns the keys of the attribute at i. A value that breaks its syntax has none.
 func (s *EntrySource) keysOf(i int) [][]byte {
 	for len(s.keys) < len(s.Entry.Attributes) {
 		s.keys = append(s.keys, nil)
