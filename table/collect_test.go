@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// history is a row of one family as Row takes it.
+// A history is a row of one family in the form that Row takes.
 type history struct {
 	cells   []Cell
 	deletes []Revision
@@ -35,8 +35,8 @@ func (h *history) sort() {
 	})
 }
 
-// at is what a state shows, as the contract says: of each column the newest
-// cell that it may see, unless that is a tombstone or older than a deletion.
+// at returns what a state shows according to the contract: of each column the newest
+// visible cell, unless that is a tombstone or older than a deletion.
 func (h history) at(state Revision, shows func(Revision) bool) (got []string) {
 	sees := func(r Revision) bool { return r <= state && shows(r) }
 	var deleted Revision
@@ -99,8 +99,8 @@ func drawRevision(t *rapid.T, name string) Revision {
 	return Revision(rapid.IntRange(0, lastRevision).Draw(t, name))
 }
 
-// TestCollectChangesNoRead: after a collection every state that is kept shows
-// what it showed, of committed revisions and of those that are not decided.
+// TestCollectChangesNoRead checks that after a collection every state that is kept
+// shows what it showed before, of committed and of undecided revisions.
 func TestCollectChangesNoRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := drawHistory(t)
@@ -144,11 +144,11 @@ func TestCollectChangesNoRead(t *testing.T) {
 	})
 }
 
-// leftNothingIdle tests that what is left up to the horizon is needed: a state
-// would show something else without it.
+// leftNothingIdle checks that everything left up to the horizon is needed: without it
+// some state would show something else.
 func (k *Keep) leftNothingIdle(t *rapid.T, h, left history, voids Revision) {
 	if k.Families != nil {
-		return // deletions of the row wait for the other families
+		return // deletions of the row may serve other families
 	}
 	states := k.States('a')
 	for i, c := range left.cells {
@@ -169,7 +169,7 @@ func (k *Keep) leftNothingIdle(t *rapid.T, h, left history, voids Revision) {
 	}
 }
 
-// TestCollect has the cases by name.
+// TestCollect tests named cases.
 func TestCollect(t *testing.T) {
 	live := func(rs ...Revision) (cs []Cell) {
 		for _, r := range rs {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// damagedRows is a table of which some keys cannot be read.
+// damagedRows is a table with some unreadable keys.
 type damagedRows struct {
 	keys [][]byte
 	bad  func(i int) bool
@@ -36,7 +36,8 @@ func (d damagedRows) scan(r Range, s Select) iter.Seq2[Row, error] {
 	}
 }
 
-// TestScanPast: all that can be read comes, in order, and each gap is reported once.
+// TestScanPast checks that everything readable comes, in order, and each gap is
+// reported once.
 func TestScanPast(t *testing.T) {
 	var keys [][]byte
 	for i := range 300 {
@@ -79,7 +80,7 @@ func TestScanPast(t *testing.T) {
 	}
 }
 
-// TestScanPastStops: an error of lost ends the scan.
+// TestScanPastStops checks that an error of lost ends the scan.
 func TestScanPastStops(t *testing.T) {
 	stop := errors.New("stop")
 	d := damagedRows{[][]byte{{1}, {2}}, func(i int) bool { return i == 0 }}

@@ -18,16 +18,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// allVersions is VERSIONS of versioned tables and the depth of a read that
-// wants every version: Java's largest int.
+// allVersions is the VERSIONS of versioned tables, and the depth of a read of every
+// version: Java's largest int.
 const allVersions = 1<<31 - 1
 
-// adminPatience is how many times longer than a call the making of a table may
-// take: the master assigns its regions one by one.
+// adminPatience is how many times longer than a call creating a table may take: the
+// master assigns its regions one by one.
 const adminPatience = 6
 
-// master runs f with a client of the master, made for it: the master may have
-// changed, and such calls are few.
+// master calls f with a new client of the master. The master may have changed, and such
+// calls are few.
 func (s *Store) master(ctx context.Context, op string, name string, f func(context.Context, gohbase.AdminClient) error) error {
 	c := s.conn
 	if c.client.Load() == nil {
@@ -35,7 +35,7 @@ func (s *Store) master(ctx context.Context, op string, name string, f func(conte
 	}
 	limited, cancel := context.WithTimeout(ctx, adminPatience*c.timeout)
 	defer cancel()
-	// An admin client cannot be closed (its Close panics); its connection can.
+	// An admin client cannot be closed (its Close panics), but its connection can.
 	var lines lines
 	defer lines.close()
 	err := f(limited, gohbase.NewAdminClient(c.target.zk(), append(c.options(), gohbase.RegionDialer(lines.dial))...))
@@ -52,8 +52,8 @@ func (s *Store) master(ctx context.Context, op string, name string, f func(conte
 	return fmt.Errorf("hbase: %s %s: %w", op, name, err)
 }
 
-// Create implements table.Store. Tables are made side by side, since each takes
-// the master most of a second.
+// Create implements table.Store. It creates tables in parallel, since the master takes
+// most of a second for each.
 func (s *Store) Create(ctx context.Context, specs ...table.Spec) error {
 	for i := range specs {
 		if err := checkSpec(&specs[i]); err != nil {
@@ -93,7 +93,8 @@ func checkSpec(spec *table.Spec) error {
 	return nil
 }
 
-// compare accepts a table that exists, or says how it differs.
+// compare returns nil if an existing table is as wanted, or an error with the
+// difference.
 func (s *Store) compare(name string, have, want *shape) error {
 	if !have.equal(want) {
 		return fmt.Errorf("hbase: table %s exists with %v, wanted are %v", s.target.table(name), have, want)
@@ -111,8 +112,8 @@ func (s *Store) create(ctx context.Context, spec *table.Spec, want *shape) error
 		s.know(map[string]*shape{spec.Name: want})
 		return nil
 	}
-	// Another server was faster, or a call that was sent again met the table
-	// that it had made, or it timed out and was done nevertheless.
+	// Another server was faster, or a repeated call found the table that it had made
+	// itself, or the call timed out but was done.
 	have, derr := s.describe(ctx, spec.Name)
 	if derr != nil || have[spec.Name] == nil {
 		return err
@@ -149,7 +150,7 @@ func familyAttributes(h *shape) map[string]map[string]string {
 
 func familyName(f table.Family) string { return string([]byte{byte(f)}) }
 
-// splits sorts split keys and drops what HBase refuses: empty and double ones.
+// splits sorts split keys and drops those that HBase refuses: empty and duplicate ones.
 func splits(keys [][]byte) [][]byte {
 	keys = slices.Clone(keys)
 	slices.SortFunc(keys, slices.Compare)
@@ -245,8 +246,8 @@ func readShape(t *pb.TableSchema) *shape {
 	return h
 }
 
-// describeCall is MasterService.GetTableDescriptors, which gohbase lacks. The
-// embedded call lends it everything but its name and messages.
+// A describeCall is MasterService.GetTableDescriptors, which gohbase lacks. The
+// embedded call provides everything except its name and messages.
 type describeCall struct {
 	*hrpc.GetProcedureState
 	pattern string

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A getCall is a Get that keeps its answer as versions, without gohbase's
-// message for each cell.
+// A getCall is a Get that keeps its answer as versions, without a message of gohbase
+// for each cell.
 type getCall struct {
 	*hrpc.Get
 	versions []version
@@ -27,8 +27,8 @@ func (g *getCall) DeserializeCellBlocks(m proto.Message, b []byte) (uint32, erro
 	res := resp.GetResult()
 	n := int(res.GetAssociatedCellCount())
 	vs, _, read, err := appendVersions(make([]version, 0, n+len(res.GetCell())), b, n)
-	// A Get by itself is answered without a cell block, because gohbase does
-	// not say which version of a client it is.
+	// A single Get is answered without a cell block, because gohbase does not send its
+	// client version.
 	for _, c := range res.GetCell() {
 		if len(c.GetFamily()) != 1 {
 			return 0, errKeyValue
@@ -44,7 +44,7 @@ func (g *getCall) DeserializeCellBlocks(m proto.Message, b []byte) (uint32, erro
 	return uint32(read), err
 }
 
-// appendVersions parses the n cells of one row at the begin of b.
+// appendVersions parses the n cells of one row at the beginning of b.
 func appendVersions(dst []version, b []byte, n int) (vs []version, row []byte, read int, err error) {
 	for range n {
 		r, v, size, err := parseKeyValue(b[read:])
@@ -56,20 +56,20 @@ func appendVersions(dst []version, b []byte, n int) (vs []version, row []byte, r
 	return dst, row, read, nil
 }
 
-// A rawRow is a row as a scan brings it.
+// A rawRow is a row as a scan returns it.
 type rawRow struct {
 	key      []byte
 	versions []version
 	partial  bool // more of it may follow
 }
 
-// A scanCall is one page of a scan: a Scan that opens and closes its scanner,
-// with what gohbase's messages lack, and with its answer kept as rawRows.
+// A scanCall is one page of a scan: a Scan that opens and closes its scanner. It adds
+// fields that gohbase's messages lack, and keeps its answer as rawRows.
 type scanCall struct {
 	*hrpc.Scan
-	route     []byte // a key in the region to ask
-	exclusive bool   // do not start with the start row itself
-	withStop  bool   // go up to the stop row and include it
+	route     []byte // a key in the region to send the call to
+	exclusive bool   // start behind the start row
+	withStop  bool   // stop behind the stop row, not before it
 	reversed  bool
 	rows      []rawRow
 }
@@ -82,8 +82,8 @@ const (
 	fieldCursor       = 12 // ScanResponse.cursor, its row is field 1
 )
 
-// Key tells gohbase which region to ask. In a scan that goes backwards the
-// start row may lie just behind that region.
+// Key returns the key by which gohbase chooses the region. In a reverse scan the start
+// row may be just behind that region.
 func (s *scanCall) Key() []byte { return s.route }
 
 // ToProto adds the fields that gohbase does not know.
@@ -101,8 +101,8 @@ func (s *scanCall) ToProto() proto.Message {
 	}
 	req.Scan.ProtoReflect().SetUnknown(b)
 	if s.reversed {
-		// Servers refuse to go backwards with their default, which reads the
-		// families that no filter looks at for matching rows only.
+		// With their default, servers read families that no filter needs for matching
+		// rows only. They refuse to do that in reverse scans.
 		req.Scan.LoadColumnFamiliesOnDemand = proto.Bool(false)
 	}
 	return req
@@ -145,14 +145,13 @@ func (s *scanCall) DeserializeCellBlocks(m proto.Message, b []byte) (uint32, err
 	return uint32(read), nil
 }
 
-// cursor returns the row that a page has come to without finding anything, or
-// nil.
+// cursor returns the row that a page has reached without finding anything, or nil.
 func cursor(resp *pb.ScanResponse) []byte {
 	msg := field(resp.ProtoReflect().GetUnknown(), fieldCursor)
 	return field(msg, 1)
 }
 
-// field finds a length-delimited field in the bytes of a message.
+// field returns a length-delimited field of an encoded message.
 func field(b []byte, want protowire.Number) []byte {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)

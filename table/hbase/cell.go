@@ -16,7 +16,7 @@ const (
 
 var tombstone = []byte{markTombstone}
 
-// storeValue returns what is stored for a cell.
+// storeValue returns the stored form of a cell's value.
 func storeValue(c *table.Cell) []byte {
 	if c.Tombstone {
 		return tombstone
@@ -31,13 +31,13 @@ func storePlain(v []byte) []byte {
 	return b
 }
 
-// rowTombstone is the qualifier of row tombstones. It is not the empty one,
-// where HBase has its own delete markers of a family: a filter that jumps from a
-// cell there to a later column would jump over them.
+// rowTombstone is the qualifier of row tombstones. It is not the empty one, where HBase
+// has its own delete markers of a family: a filter that seeks from a cell there to a
+// later column would skip them.
 var rowTombstone = []byte{0}
 
-// storeQualifier returns what is stored for a qualifier: itself, behind 00 01 if
-// it is empty or begins with 00.
+// storeQualifier returns the stored form of a qualifier: with 00 01 before it if it is
+// empty or begins with 00, otherwise unchanged.
 func storeQualifier(q []byte) []byte {
 	if len(q) > 0 && q[0] != 0 {
 		return q
@@ -45,7 +45,7 @@ func storeQualifier(q []byte) []byte {
 	return append([]byte{0, 1}, q...)
 }
 
-// loadQualifier is the way back.
+// loadQualifier reverses storeQualifier.
 func loadQualifier(q []byte) []byte {
 	if len(q) >= 2 && q[0] == 0 {
 		return q[2:]
@@ -66,10 +66,10 @@ func (v *version) isRowTombstone() bool { return len(v.qualifier) == 1 && v.qual
 
 var errKeyValue = errors.New("malformed KeyValue in an answer")
 
-// parseKeyValue reads one cell of a cell block: the lengths of cell, key and
-// value, the key (row length and row, family length and family, qualifier,
-// timestamp, type), the value. It returns the row and the bytes read as well. The
-// results lie in b.
+// parseKeyValue parses one cell of a cell block: the lengths of cell, key and value,
+// the key (row length and row, family length and family, qualifier, timestamp, type),
+// the value. It also returns the row and the number of bytes read. The results share
+// the memory of b.
 func parseKeyValue(b []byte) (row []byte, v version, n int, err error) {
 	if len(b) < 14 {
 		return nil, v, 0, errKeyValue
@@ -97,8 +97,8 @@ func parseKeyValue(b []byte) (row []byte, v version, n int, err error) {
 	return row, v, n, nil
 }
 
-// A readView remembers what a view said last: the cells of a row have few
-// revisions, and neighbours the same ones.
+// A readView caches a view's last answer: the cells of a row have few revisions, and
+// neighbours often the same one.
 type readView struct {
 	view  table.View
 	last  table.Revision
@@ -116,11 +116,11 @@ func (s *readView) shows(r table.Revision) bool {
 	return s.shown
 }
 
-// resolve appends to dst the cells that a view shows of one row's versions,
-// which come by family, qualifier and falling revision, at most depth of a
-// column (zero: all there are). since is a row tombstone known from elsewhere.
-// It reports deeper if a column had none to show among its newest depth
-// versions, so that more must be read.
+// resolve appends to dst the cells that a view shows of one row's versions. These are
+// sorted by family, qualifier and descending revision, with at most depth versions of a
+// column (zero: all that exist). since is a row tombstone known from elsewhere. resolve
+// returns deeper if a column has no visible cell among its newest depth versions, so
+// that more must be read.
 func resolve(dst []table.Cell, vs []version, see *readView, since table.Revision, depth int) (cells []table.Cell, deeper bool, err error) {
 	for i := 0; i < len(vs); {
 		j, k := column(vs, i, see)
@@ -145,8 +145,8 @@ func resolve(dst []table.Cell, vs []version, see *readView, since table.Revision
 	return dst, false, nil
 }
 
-// column returns the end of the column that begins at i, and in it the newest
-// version that is shown, or the end.
+// column returns the end of the column that begins at i, and the index of its newest
+// visible version, or the end if there is none.
 func column(vs []version, i int, see *readView) (end, shown int) {
 	end, shown = i+1, i
 	if !see.shows(vs[i].revision) {

@@ -12,16 +12,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// History is collected by HBase's delete markers: of a column, of all versions up
-// to a timestamp where none of them stays, else of single versions. They mask the
-// cells at once, for every reader; the space comes back with the next major
-// compaction, with which the markers go too. A marker also masks what arrives
-// later with a timestamp below it, and nothing but what was given up does.
+// History is collected with HBase's delete markers. If no version of a column up to a
+// timestamp is kept, one marker covers them all; otherwise there are markers for single
+// versions. They mask the cells at once, for every reader. The next major compaction
+// releases the space and removes the markers. A marker also masks cells with a lower
+// timestamp that arrive later, but only cells of aborted commits do.
 
 var _ table.Collector = (*Table)(nil)
 
-// wideFamily is the number of versions from which a family of a row is looked at
-// piece by piece.
+// wideFamily is the number of versions from which a family of a row is read in pieces.
 const wideFamily = 4096
 
 // upTo is the view of all revisions up to one.
@@ -31,8 +30,8 @@ func (r upTo) Max() table.Revision           { return table.Revision(r) }
 func (r upTo) Low() table.Revision           { return table.Revision(r) }
 func (r upTo) Visible(o table.Revision) bool { return o <= table.Revision(r) }
 
-// Collect implements table.Collector. Versions above the horizons are not read:
-// they stay.
+// Collect implements table.Collector. It does not read versions above the horizons,
+// since they are kept.
 func (t *Table) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (sum table.Collected, err error) {
 	h, err := t.shape(ctx)
 	if err != nil || h.unversioned {
@@ -51,18 +50,18 @@ func (t *Table) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (sum 
 	return c.sum, nil
 }
 
-// A collection is one Collect.
+// A collection is one call of Collect.
 type collection struct {
 	t   *Table
 	h   *shape
 	k   *table.Keep
 	sum table.Collected
 
-	read   *selection     // families whose versions are judged; nil: none
-	forget []table.Family // families of which all goes unread
+	read   *selection     // families whose versions must be read; nil: none
+	forget []table.Family // families that are removed whole, without being read
 }
 
-// plan sorts the families by what is to be done about them.
+// plan sorts the families by how they are collected.
 func (c *collection) plan() {
 	var judged []table.Family
 	var horizon table.Revision
@@ -85,8 +84,8 @@ func (c *collection) plan() {
 	}
 }
 
-// rows collects some rows: the columns of all, then the deletions of the rows,
-// which hid them until then.
+// rows collects some rows: first the columns of all rows, then the rows' deletions,
+// which hide the columns until then.
 func (c *collection) rows(ctx context.Context, keys [][]byte) error {
 	var columns, deletions []marker
 	for _, key := range keys {
@@ -132,7 +131,7 @@ func (c *collection) versions(ctx context.Context, keys [][]byte) ([][]version, 
 	return found, nil
 }
 
-// row decides about one row.
+// row collects one row.
 func (c *collection) row(ctx context.Context, key []byte, vs []version) (columns, deletions []marker, err error) {
 	if _, wide := cutFamily(vs, wideFamily); wide {
 		columns, err = c.wide(ctx, key, vs)
@@ -146,7 +145,7 @@ func (c *collection) row(ctx context.Context, key []byte, vs []version) (columns
 	return c.markers(key, vs, stays, false), c.markers(key, vs, stays, true), nil
 }
 
-// judge returns which versions stay.
+// judge reports for each version whether it is kept.
 func (c *collection) judge(vs []version) []bool {
 	var cells []table.Cell
 	var deletes []table.Revision
@@ -176,7 +175,7 @@ func (c *collection) judge(vs []version) []bool {
 	return stays
 }
 
-// nothingStays reports whether the row as a whole can go up to the horizon.
+// nothingStays reports whether the whole row up to the horizon can be removed.
 func (c *collection) nothingStays(vs []version, stays []bool) bool {
 	some := false
 	for i := range vs {
@@ -198,8 +197,8 @@ func (c *collection) count(key []byte, vs []version, stays []bool) {
 	}
 }
 
-// A cut is what goes of one column: all versions up to a timestamp between at
-// and to or, if exact, the one at at.
+// A cut is what is removed of one column: if exact, the version at at, otherwise all
+// versions up to a timestamp that may be anywhere from at to to.
 type cut struct {
 	family    table.Family
 	qualifier []byte
@@ -207,8 +206,8 @@ type cut struct {
 	exact     bool
 }
 
-// markers makes the delete markers of a row for what does not stay, of its
-// columns or of its deletions. Columns share a marker's timestamp where they can.
+// markers returns the delete markers for what is not kept of a row, of its columns or
+// of its deletions. Columns share a marker and its timestamp if possible.
 func (c *collection) markers(key []byte, vs []version, stays []bool, deletions bool) []marker {
 	var cuts []cut
 	for i := 0; i < len(vs); {
@@ -224,7 +223,7 @@ func (c *collection) markers(key []byte, vs []version, stays []bool, deletions b
 	return joinCuts(key, cuts)
 }
 
-// cutColumn adds what goes of a column, its versions newest first.
+// cutColumn adds the cuts of a column. vs are its versions, newest first.
 func (c *collection) cutColumn(cuts []cut, vs []version, stays []bool) []cut {
 	end := len(vs)
 	for end > 0 && !stays[end-1] {
@@ -245,7 +244,7 @@ func (c *collection) cutColumn(cuts []cut, vs []version, stays []bool) []cut {
 	return cuts
 }
 
-// joinCuts makes markers of cuts, with as few timestamps as it takes.
+// joinCuts returns markers for cuts, with as few timestamps as possible.
 func joinCuts(key []byte, cuts []cut) (ms []marker) {
 	slices.SortStableFunc(cuts, func(a, b cut) int {
 		switch {
@@ -271,8 +270,8 @@ func joinCuts(key []byte, cuts []cut) (ms []marker) {
 	return ms
 }
 
-// wide decides about the columns of a row that is too wide for one answer, family
-// by family. Its deletions stay.
+// wide collects the columns of a row that is too wide for one answer, family by family.
+// It keeps the row's deletions.
 func (c *collection) wide(ctx context.Context, key []byte, vs []version) (ms []marker, err error) {
 	var deletes []version
 	for _, v := range vs {
@@ -301,8 +300,8 @@ func (c *collection) wideFamily(ctx context.Context, key []byte, f table.Family,
 	return ms, nil
 }
 
-// A marker is a delete of a row's columns, or of whole families, up to a
-// timestamp or, if exact, at it.
+// A marker is a delete of a row's columns, or of whole families, up to a timestamp or,
+// if exact, only at it.
 type marker struct {
 	row      []byte
 	at       table.Revision
@@ -386,8 +385,8 @@ func (t *Table) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte, error
 	}
 }
 
-// holds reports whether a row holds anything. A page may end within a row of
-// which it had seen deleted cells only.
+// holds reports whether a row has any cells. A page may end within a row after showing
+// only deleted cells of it.
 func (sc *scanner) holds(ctx context.Context, r *rawRow) (bool, error) {
 	if len(r.versions) > 0 || !r.partial {
 		return len(r.versions) > 0, nil

@@ -20,14 +20,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Space comes back with major compactions. HBase makes them once a week by itself;
-// here they are asked for, of the region servers' AdminService, which gohbase has
-// no calls of.
+// Major compactions release space. HBase runs them once a week by itself. Here they are
+// requested from the region servers' AdminService, for which gohbase has no calls.
 
 var _ table.Reclaimer = (*Store)(nil)
 
-// garbage tells of which tables something was collected, and when each was compacted
-// last because of that.
+// garbage records the tables in which something was collected, and when each was last
+// compacted for that.
 type garbage struct {
 	mu   sync.Mutex
 	in   map[string]bool
@@ -41,11 +40,11 @@ func (g *garbage) add(name string) {
 		g.in, g.last = map[string]bool{}, map[string]time.Time{}
 	}
 	if g.in[name] = true; g.last[name].IsZero() {
-		g.last[name] = time.Now() // whoever has just begun leaves others their time
+		g.last[name] = time.Now() // a new server must not repeat what others have just done
 	}
 }
 
-// take returns the tables whose turn it is.
+// take returns the tables that are due.
 func (g *garbage) take(often time.Duration) (names []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -60,9 +59,9 @@ func (g *garbage) take(often time.Duration) (names []string) {
 	return names
 }
 
-// Reclaim implements table.Reclaimer: it asks for major compactions of the tables of
-// which something was collected, at most as often as Options.Compact says, and
-// waits for none. At once, if now.
+// Reclaim implements table.Reclaimer. It requests major compactions of the tables in
+// which something was collected, at most as often as Options.Compact allows, or at once
+// if now is set. It does not wait for them.
 func (s *Store) Reclaim(ctx context.Context, now bool) error {
 	often := s.compact
 	if now {
@@ -82,12 +81,12 @@ func (s *Store) Reclaim(ctx context.Context, now bool) error {
 	})
 }
 
-// Purge implements table.Reclaimer: the tables are flushed and compacted wholly, and
-// region servers begin new logs. The files that this replaces are HBase's to remove:
-// tables some minutes later (hbase.master.hfilecleaner.ttl), and so logs
-// (hbase.master.logcleaner.ttl), but not before all tables that wrote to one have
-// been flushed, which may be others' (hbase.regionserver.optionalcacheflushinterval)
-// and the next log has begun.
+// Purge implements table.Reclaimer. It flushes and compacts all tables completely, and
+// makes region servers begin new logs. HBase itself removes the replaced files: those
+// of tables some minutes later (hbase.master.hfilecleaner.ttl). It removes a log after
+// hbase.master.logcleaner.ttl, once the next log has begun and all tables with entries
+// in it have been flushed. These may be tables of others
+// (hbase.regionserver.optionalcacheflushinterval).
 func (s *Store) Purge(ctx context.Context) error {
 	names, err := s.Names(ctx)
 	if err != nil {
@@ -107,7 +106,7 @@ func (s *Store) Purge(ctx context.Context) error {
 	return s.eachRegion(ctx, names, func(ctx context.Context, a *admin, r hrpc.RegionInfo) error { return a.compacted(ctx, r) })
 }
 
-// A place is a region and the server that has it.
+// A place is a region and the server that serves it.
 type place struct {
 	region hrpc.RegionInfo
 	server string
@@ -118,8 +117,8 @@ var metaTable = []byte("hbase:meta")
 // places lists the regions of a table.
 func (s *Store) places(ctx context.Context, name string) ([]place, error) {
 	full := s.target.table(name)
-	// Rows of hbase:meta are table,first key,id, and sorted by these parts. What has
-	// no comma is all table.
+	// Rows of hbase:meta are table,first key,id, sorted by these parts. A row without a
+	// comma is only a table name.
 	all, err := s.placesIn(ctx, full, full+".")
 	return slices.DeleteFunc(all, func(p place) bool { return string(p.region.Table()) != full }), err
 }
@@ -154,10 +153,10 @@ func (s *Store) placesIn(ctx context.Context, from, to string) (all []place, err
 	return all, err
 }
 
-// moveTries is how often regions are looked up anew that were elsewhere.
+// moveTries is how often regions that have moved are looked up again.
 const moveTries = 5
 
-// eachRegion does something with each region of some tables.
+// eachRegion calls do for each region of some tables.
 func (s *Store) eachRegion(ctx context.Context, names []string, do func(context.Context, *admin, hrpc.RegionInfo) error) error {
 	done := map[string]bool{}
 	for try := 0; ; try++ {
@@ -185,7 +184,7 @@ func (s *Store) eachRegion(ctx context.Context, names []string, do func(context.
 	}
 }
 
-// eachServer does something with each server that has regions of some tables.
+// eachServer calls do for each server that has regions of some tables.
 func (s *Store) eachServer(ctx context.Context, names []string, do func(context.Context, *admin) error) error {
 	return s.eachServerPlaces(ctx, names, func(ctx context.Context, a *admin, _ []place) error { return do(ctx, a) })
 }
@@ -220,8 +219,8 @@ type admin struct {
 	timeout time.Duration
 }
 
-// flushPatience is how many times longer than another call one may take that writes
-// all that is in memory of a region.
+// flushPatience is how many times longer than other calls one may take that flushes a
+// region's memory.
 const flushPatience = 12
 
 func (s *Store) admin(ctx context.Context, server string) (*admin, error) {
@@ -242,8 +241,8 @@ func (s *Store) admin(ctx context.Context, server string) (*admin, error) {
 	return a, nil
 }
 
-// An adminCall is a call of the AdminService. The embedded one lends it everything
-// but its name and messages.
+// An adminCall is a call of the AdminService. The embedded call provides everything
+// except its name and messages.
 type adminCall struct {
 	*hrpc.GetProcedureState
 	name              string
@@ -275,15 +274,15 @@ func named(r hrpc.RegionInfo) *pb.RegionSpecifier {
 	return &pb.RegionSpecifier{Type: pb.RegionSpecifier_REGION_NAME.Enum(), Value: bytes.Clone(r.Name())}
 }
 
-// flush writes what is in memory of a region. Its messages are not in gohbase's
-// copy; a CompactRegionRequest with nothing but the region is as a
-// FlushRegionRequest with nothing else, and of the answer nothing is wanted.
+// flush flushes a region's memory. gohbase lacks the messages. With nothing but the
+// region, a CompactRegionRequest is encoded like a FlushRegionRequest, and the answer
+// is not needed.
 func (a *admin) flush(ctx context.Context, r hrpc.RegionInfo) error {
 	_, err := a.call(ctx, "FlushRegion", &pb.CompactRegionRequest{Region: named(r)}, &pb.CompactRegionResponse{})
 	return err
 }
 
-// rollLog has the server begin a new log. The request is empty.
+// rollLog makes the server begin a new log. The request is empty.
 func (a *admin) rollLog(ctx context.Context) error {
 	_, err := a.call(ctx, "RollWALWriter", &pb.CompactRegionResponse{}, &pb.CompactRegionResponse{})
 	return err
@@ -297,10 +296,10 @@ func (a *admin) compact(ctx context.Context, r hrpc.RegionInfo) error {
 
 const (
 	compactionLook  = 100 * time.Millisecond
-	compactionQuiet = 5 // looks in a row that find nothing under way
+	compactionQuiet = 5 // consecutive checks that must find no compaction
 )
 
-// compacted waits until no compaction of a region is under way.
+// compacted waits until no compaction of a region is running.
 func (a *admin) compacted(ctx context.Context, r hrpc.RegionInfo) error {
 	for quiet := 0; quiet < compactionQuiet; {
 		m, err := a.call(ctx, "GetRegionInfo", &pb.GetRegionInfoRequest{Region: named(r), CompactionState: proto.Bool(true)}, &pb.GetRegionInfoResponse{})

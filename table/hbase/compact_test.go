@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// ownHBase returns an HBase whose files can be looked at.
+// ownHBase returns an HBase whose files the test can read.
 func ownHBase(t *testing.T) *hbasetest.Instance {
 	if os.Getenv(hbasetest.QuorumEnv) != "" {
 		t.Skip("it looks at the files of an HBase of its own")
@@ -22,12 +22,12 @@ func ownHBase(t *testing.T) *hbasetest.Instance {
 	return hbasetest.Shared(t)
 }
 
-// filesWith names the files below a folder that have some bytes.
+// filesWith returns the files below a folder that contain some bytes.
 func filesWith(t *testing.T, dir, what string) (found []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
-			return nil // it went meanwhile
+			return nil // it was removed meanwhile
 		}
 		if b, err := os.ReadFile(path); err == nil && bytes.Contains(b, []byte(what)) {
 			found = append(found, path)
@@ -40,7 +40,7 @@ func filesWith(t *testing.T, dir, what string) (found []string) {
 	return found
 }
 
-// flushAll flushes all tables there are.
+// flushAll flushes all tables of the cluster.
 func flushAll(t *testing.T, s *Store) {
 	t.Helper()
 	ctx := context.Background()
@@ -60,8 +60,8 @@ func flushAll(t *testing.T, s *Store) {
 	}
 }
 
-// TestPurge: what was redacted is in no file of HBase's any more once its cleaners
-// have come by, those of the log too.
+// TestPurge checks that no file of HBase contains what was redacted once its cleaners
+// have run, also no log file.
 func TestPurge(t *testing.T) {
 	ctx := context.Background()
 	hb := ownHBase(t)
@@ -101,7 +101,7 @@ func TestPurge(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	flushAll(t, s) // others keep the log, for an hour at most
+	flushAll(t, s) // others keep the log in use, for an hour at most
 	if err := s.Purge(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -120,8 +120,8 @@ func TestPurge(t *testing.T) {
 	}
 }
 
-// TestReclaimSeldom: compactions are asked for at most so often, unless one is wanted
-// now.
+// TestReclaimSeldom checks that compactions are requested only so often, unless now is
+// set.
 func TestReclaimSeldom(t *testing.T) {
 	var g garbage
 	g.add("a")

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A conn gives out gohbase's client and takes another one after an outage.
+// A conn provides gohbase's client and replaces it after an outage.
 type conn struct {
 	target  Target
 	timeout time.Duration
@@ -29,7 +29,7 @@ type conn struct {
 	wg       sync.WaitGroup
 }
 
-// A client is one gohbase client and the connections it made.
+// A client is one gohbase client and its connections.
 type client struct {
 	gohbase.Client
 	raw gohbase.RPCClient
@@ -79,8 +79,8 @@ func (c *conn) options() []gohbase.Option {
 		gohbase.EffectiveUser(c.target.User),
 		gohbase.RegionLookupTimeout(c.timeout),
 		gohbase.RegionReadTimeout(c.timeout),
-		// Waiting to fill batches costs every call 20 ms; callers that have
-		// many calls send them as a batch.
+		// Waiting to fill batches costs every call 20 ms. Callers with many calls send
+		// them as a batch.
 		gohbase.RpcQueueSize(1),
 		gohbase.Logger(slog.New(debugOnly{c.log.Handler()})),
 	}
@@ -102,23 +102,23 @@ func (cl *client) close() {
 	cl.lines.close()
 }
 
-// lines are the connections of a gohbase client. A closed client that was
-// looking for a region goes on until it has found it, and would then keep a
-// connection that nobody uses.
+// lines are the connections of a gohbase client. A closed client that was looking for a
+// region continues until it has found it, and would then keep an unused connection
+// open.
 type lines struct {
 	mu     sync.Mutex
 	closed bool
 	open   map[*line]struct{}
 }
 
-// A line is one connection. It embeds the TCP connection itself, since gohbase
-// writes from several goroutines and relies on writev.
+// A line is one connection. It embeds the TCP connection itself, since gohbase writes
+// from several goroutines and relies on writev.
 type line struct {
 	*net.TCPConn
 	of *lines
 }
 
-// Close also takes the line off its list.
+// Close also removes the line from its list.
 func (n *line) Close() error {
 	n.of.mu.Lock()
 	delete(n.of.open, n)
@@ -167,7 +167,7 @@ func (c *conn) close() {
 	}
 }
 
-// do runs one call under the deadline and tells what its error means.
+// do runs one call under the deadline and classifies its error.
 func (c *conn) do(ctx context.Context, op string, name []byte, f func(context.Context, *client) error) error {
 	cl := c.client.Load()
 	if cl == nil {
@@ -196,9 +196,9 @@ func (c *conn) do(ctx context.Context, op string, name []byte, f func(context.Co
 // send makes one raw call.
 func (cl *client) send(rpc hrpc.Call) (proto.Message, error) { return cl.raw.SendRPC(rpc) }
 
-// suspect notes that a call on cl got no answer. Until the cluster answers a
-// probe nothing can be done; then calls continue on a fresh client, since the
-// old one may sleep for half a minute before it looks again.
+// suspect notes that a call on cl got no answer. No calls can succeed until the cluster
+// answers a probe. Then they continue on a fresh client, since the old one may sleep
+// for half a minute before its next attempt.
 func (c *conn) suspect(cl *client) {
 	if c.client.Load() != cl || c.life.Err() != nil || !c.watching.CompareAndSwap(false, true) {
 		return
@@ -212,7 +212,7 @@ func (c *conn) suspect(cl *client) {
 	}()
 }
 
-// replace waits for the cluster and puts a fresh client in the place of old.
+// replace waits for the cluster and replaces the client old with a fresh one.
 func (c *conn) replace(old *client) {
 	for c.life.Err() == nil {
 		ctx, cancel := context.WithTimeout(c.life, c.timeout)
@@ -226,8 +226,8 @@ func (c *conn) replace(old *client) {
 			return
 		}
 		c.log.Info("HBase answers again", "store", c.target.String())
-		// Calls under way on the old client may yet succeed; all have ended
-		// after one deadline.
+		// Calls under way on the old client may still succeed. All have ended after one
+		// deadline.
 		time.AfterFunc(c.timeout, old.close)
 		return
 	}

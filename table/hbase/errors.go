@@ -11,12 +11,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// javaPrefix begins gohbase's text for an exception of the server, followed by
-// its class and, on the lines below, the stack trace.
+// javaPrefix begins gohbase's text of a server exception. The class follows and, on the
+// next lines, the stack trace.
 const javaPrefix = "HBase Java exception "
 
-// lasting are the exceptions that sending again does not cure. All others are
-// taken for passing ones.
+// lasting are the exceptions for which a retry does not help. All others are assumed to
+// pass.
 var lasting = []string{
 	"TableNotFoundException", "TableExistsException", "TableNotEnabledException",
 	"TableNotDisabledException", "NoSuchColumnFamilyException", "NamespaceNotFoundException",
@@ -33,8 +33,8 @@ type serverError struct {
 
 func (e *serverError) Error() string { return e.class + ": " + e.text }
 
-// parseServerError finds the exception in an error of gohbase, or nil. Stack
-// traces stay out of messages.
+// parseServerError returns the exception in an error of gohbase, or nil. It leaves out
+// stack traces.
 func parseServerError(err error) *serverError {
 	_, s, ok := strings.Cut(err.Error(), javaPrefix)
 	if !ok {
@@ -50,7 +50,7 @@ func parseServerError(err error) *serverError {
 	return &serverError{class, strings.TrimSpace(text)}
 }
 
-// is reports whether an error is an exception of a class.
+// isException reports whether an error is an exception of a class.
 func isException(err error, class string) bool {
 	var e *serverError
 	if !errors.As(err, &e) {
@@ -61,7 +61,7 @@ func isException(err error, class string) bool {
 	return e.class == class
 }
 
-// classify turns gohbase's error into one of the contract's.
+// classify turns gohbase's error into one of the table package's.
 func classify(err error) error {
 	if errors.Is(err, gohbase.TableNotFound) {
 		return errors.New("the table does not exist in HBase")

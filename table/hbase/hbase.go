@@ -1,5 +1,5 @@
-// Package hbase is the table engine for many servers: a [table.Store] on an
-// HBase cluster, spoken to by gohbase. It opens by URL,
+// Package hbase is the table engine for many servers: a [table.Store] on an HBase
+// cluster, accessed with gohbase. It is opened by URL,
 //
 //	hbase://ZK1,ZK2:2181/PREFIX[?zkroot=/hbase&user=ldapd]
 //
@@ -8,37 +8,36 @@
 // # On disk
 //
 // A revision is the timestamp of the cells it wrote; versioned tables keep every
-// version (VERSIONS 2147483647). A cell's value begins with one byte, 1 for a
-// value and 0 for a tombstone: HBase's own delete markers hide older versions
-// from older readers too, so they serve rollback ([Table.Erase]) and garbage
-// collection ([Table.Collect]) only.
+// version (VERSIONS 2147483647). A cell's value begins with one byte, 1 for a value and
+// 0 for a tombstone. HBase's own delete markers hide older versions from older readers
+// too, so they are used only for rollback ([Table.Erase]) and garbage collection
+// ([Table.Collect]).
 //
-// The qualifier 00 is reserved: in every family of a versioned table it holds the
-// row tombstones of [table.Mutation].DeleteRow, so that a read of any family meets
-// them without asking for another one. A qualifier that is empty or begins with
-// 00 is stored behind 00 01, which keeps the order.
+// The qualifier 00 is reserved: in every family of a versioned table it holds the row
+// tombstones of [table.Mutation].DeleteRow, so that a read of any family finds them
+// without reading another one. A qualifier that is empty or begins with 00 is stored
+// behind 00 01, which keeps the order.
 //
-// Unversioned tables have VERSIONS 1 and timestamps of the region servers
-// (milliseconds since 1970), which readers get as the cell's Revision. A deleted
-// column keeps a tombstone there as well: a delete marker would mask a write
-// that comes in the same millisecond, or from a region server with a slower
-// clock, and still report success.
+// Unversioned tables have VERSIONS 1 and timestamps of the region servers (milliseconds
+// since 1970), which readers get as the cell's Revision. A deleted column keeps a
+// tombstone there as well: a delete marker would mask a write that comes in the same
+// millisecond, or from a region server with a slower clock, and still report success.
 //
 // # Reading
 //
-// A read at a view asks for one version in [0, Max]. Where the view does not show
-// a timestamp that came back, that row is read again with more versions. Scans
-// are made of pages of one call each, which open and close their scanner: there
-// is none to lose when a region moves, and a call that is sent again cannot skip
-// rows. Filters go to the server only when the view shows all it may
-// (Low == Max), because HBase filters run before versions are chosen.
+// A read at a view asks for one version in [0, Max]. If the view does not show a
+// timestamp that came back, that row is read again with more versions. A scan consists
+// of pages of one call each, which opens and closes its scanner. So no scanner is lost
+// when a region moves, and a repeated call cannot skip rows. Filters are sent to the
+// server only if the view shows everything up to Max (Low == Max), because HBase
+// filters run before versions are chosen.
 //
 // # Failing
 //
-// Every call has a deadline of Options.Timeout, whatever its context says. What
-// may pass is [table.ErrUnavailable]. gohbase's pauses double while a cluster is
-// away; so once calls have timed out the store watches the cluster by itself and
-// continues with a fresh client as soon as it is back.
+// Every call has a deadline of Options.Timeout, whatever its context says. Errors that
+// may pass are [table.ErrUnavailable]. gohbase's pauses double while a cluster is away.
+// So once calls have timed out, the store watches the cluster itself and continues with
+// a fresh client as soon as the cluster is back.
 package hbase
 
 import (
@@ -54,17 +53,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Options of a Store; the zero Options are good.
+// Options of a Store. The zero Options are good.
 type Options struct {
-	// Timeout bounds every call, and the wait for an unreachable cluster in
-	// Open; 10 s by default. Making and dropping tables may take six times as
-	// long.
+	// Timeout bounds every call, and the wait for an unreachable cluster in Open; 10 s
+	// by default. Creating and dropping tables may take six times as long.
 	Timeout time.Duration
-	// Compact is how often at most Reclaim asks for a major compaction of each
-	// table; zero is never, unless it is told to.
+	// Compact is the minimum time between two major compactions of a table by Reclaim.
+	// With zero, Reclaim compacts only on demand.
 	Compact time.Duration
-	// Log is told when the cluster stops answering and when it answers again;
-	// at debug level also what gohbase has to say. Nil is silence.
+	// Log receives a message when the cluster stops answering and when it answers
+	// again, and at debug level gohbase's own messages. Nil disables it.
 	Log *slog.Logger
 }
 
@@ -78,7 +76,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Store is an open set of tables on a cluster.
+// A Store is an open set of tables on a cluster.
 type Store struct {
 	target  Target
 	conn    *conn
@@ -86,13 +84,13 @@ type Store struct {
 	garbage garbage
 
 	mu     sync.Mutex
-	tables map[string]*shape // of tables that were made or looked up
+	tables map[string]*shape // tables created or looked up so far
 }
 
 var _ table.Store = (*Store)(nil)
 
-// Open connects to the cluster that a URL names. It waits no longer than
-// Options.Timeout for a cluster that does not answer.
+// Open connects to the cluster that a URL names. It waits at most Options.Timeout for a
+// cluster that does not answer.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	t, err := Parse(url)
 	if err != nil {
@@ -108,7 +106,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 // String returns the store's URL.
 func (s *Store) String() string { return s.target.String() }
 
-// Close ends the store's connections. Operations under way fail.
+// Close closes the store's connections. Operations under way fail.
 func (s *Store) Close() error {
 	s.conn.close()
 	return nil
@@ -119,11 +117,11 @@ func (s *Store) Table(name string) table.Table {
 	return &Table{store: s, name: name, full: []byte(s.target.table(name))}
 }
 
-// Table is one table of a Store.
+// A Table is one table of a Store.
 type Table struct {
 	store *Store
-	name  string // as the contract has it
-	full  []byte // as HBase has it
+	name  string // in the contract
+	full  []byte // in HBase
 }
 
 var _ table.Table = (*Table)(nil)
@@ -131,7 +129,7 @@ var _ table.Table = (*Table)(nil)
 // Name implements table.Table.
 func (t *Table) Name() string { return t.name }
 
-// A shape is what reading and writing need to know about a table.
+// A shape is what reads and writes need to know about a table.
 type shape struct {
 	families    []table.Family // sorted
 	unversioned bool
@@ -155,8 +153,8 @@ func (h *shape) equal(o *shape) bool {
 	return h.unversioned == o.unversioned && slices.Equal(h.families, o.families)
 }
 
-// shape returns the table's shape, asking the master the first time unless Create
-// has made the table known.
+// shape returns the table's shape. It asks the master the first time, unless Create
+// already knows the table.
 func (t *Table) shape(ctx context.Context) (*shape, error) {
 	s := t.store
 	s.mu.Lock()

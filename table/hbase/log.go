@@ -5,9 +5,9 @@ import (
 	"log/slog"
 )
 
-// debugOnly makes gohbase's log messages ones for debugging. It reports every
-// region it meets, and each lost connection as an error that it then cures; the
-// store itself says when the cluster is away.
+// debugOnly lowers gohbase's log messages to debug level. gohbase reports every region
+// that it finds, and as an error each lost connection that it then restores. The store
+// itself reports when the cluster is away.
 type debugOnly struct{ slog.Handler }
 
 func (w debugOnly) Enabled(ctx context.Context, _ slog.Level) bool {

@@ -32,7 +32,7 @@ func TestOpenUnreachable(t *testing.T) {
 	}
 }
 
-// operations are one of each kind on a table that holds row r.
+// operations returns one of each kind of operation on a table that has row r.
 func operations(ctx context.Context, s table.Store) map[string]func() error {
 	d, h := s.Table("data"), s.Table("heads")
 	return map[string]func() error{

@@ -16,10 +16,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// probe looks the cluster up the way clients do, without gohbase, and says how
-// far it came: ZooKeeper answers, HBase has told it where hbase:meta is, and
-// that region server takes connections. gohbase itself would retry in the
-// background and give no reason.
+// probe looks the cluster up like a client, without gohbase, and reports how far it
+// came: ZooKeeper answers, it has the address of hbase:meta, and that region server
+// accepts connections. gohbase itself would retry in the background without a reason.
 func probe(ctx context.Context, t Target) error {
 	node := path.Join(t.Root, "meta-region-server")
 	data, err := readNode(ctx, t.Quorum, node)
@@ -57,7 +56,7 @@ func readNode(ctx context.Context, quorum []string, node string) ([]byte, error)
 		data, _, err := c.Get(node)
 		got <- answer{data, err}
 	}()
-	defer c.Close() // ends the Get as well
+	defer c.Close() // this also ends the Get
 	select {
 	case a := <-got:
 		return a.data, a.err
@@ -72,8 +71,8 @@ func (silent) Printf(string, ...any) {}
 
 var errNode = errors.New("not what HBase writes there")
 
-// metaServer reads where hbase:meta is served: FF, the length of an id and the
-// id, "PBUF", a MetaRegionServer message.
+// metaServer decodes the address of hbase:meta: FF, the length of an id and the id,
+// "PBUF", a MetaRegionServer message.
 func metaServer(b []byte) (string, error) {
 	if len(b) < 5 || b[0] != 0xff {
 		return "", errNode

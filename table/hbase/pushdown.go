@@ -10,22 +10,22 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A push is the part of a table.Filter that the server evaluates. It always
-// lets through at least what the filter holds for.
+// A push is the part of a table.Filter that the server evaluates. It always lets
+// through at least the rows that match the filter.
 //
-// HBase's filters see every version in the time range before one is chosen, and
-// nothing of row tombstones. So a condition on a column is sent only when the
-// view shows everything up to Max, and then tests the newest version for not
-// being a tombstone; and none is ever sent that an absent column fulfils.
+// HBase's filters see every version in the time range before one is chosen, and know
+// nothing of row tombstones. So a condition on a column is sent only if the view shows
+// everything up to Max. It then tests that the newest version is not a tombstone. No
+// condition is ever sent that an absent column fulfils.
 type push struct {
 	never bool          // no row can match
-	row   filter.Filter // leaves out rows
-	// cells brings only the columns that decide: rows that have one of them
-	// are then read by their keys.
+	row   filter.Filter // excludes rows
+	// cells makes pages return only the columns that the filter needs. Rows with one of
+	// them are then read by their keys.
 	cells *selection
 }
 
-// pushdown chooses what to send of a Select's filter for a scan of sel.
+// pushdown chooses the part of a Select's filter to send in a scan of sel.
 func pushdown(h *shape, sel *selection, s *table.Select) (p push, err error) {
 	if s.Filter == nil {
 		return p, nil
@@ -48,11 +48,11 @@ type pushKind int
 
 const (
 	pushNone   pushKind = iota // cannot be sent
-	pushFilter                 // can be, loosely perhaps
-	pushNever                  // holds for no row
+	pushFilter                 // can be sent, perhaps letting more rows through
+	pushNever                  // matches no row
 )
 
-// rowPush translates filters to such that decide about whole rows.
+// rowPush translates filters into filters of whole rows.
 type rowPush struct {
 	h       *shape
 	sel     *selection
@@ -73,7 +73,7 @@ func (p rowPush) of(f table.Filter) (filter.Filter, pushKind) {
 	return nil, pushNone
 }
 
-// all sends the parts that can be sent.
+// all translates the parts that can be sent.
 func (p rowPush) all(fs table.All) (filter.Filter, pushKind) {
 	var parts []filter.Filter
 	for _, f := range fs {
@@ -87,7 +87,8 @@ func (p rowPush) all(fs table.All) (filter.Filter, pushKind) {
 	return list(filter.MustPassAll, parts)
 }
 
-// any needs every part to be sent, except those that never hold.
+// any translates all parts, except those that match no row. If one cannot be sent, none
+// is.
 func (p rowPush) any(fs table.Any) (filter.Filter, pushKind) {
 	var parts []filter.Filter
 	for _, f := range fs {
@@ -114,7 +115,7 @@ func list(op filter.ListOperator, parts []filter.Filter) (filter.Filter, pushKin
 	return filter.NewList(op, parts...), pushFilter
 }
 
-// has tests one column. The server can only see a column that the scan reads,
+// has translates a test of one column. The server sees only columns that the scan reads
 // and that MaxCells does not cut off.
 func (p rowPush) has(f table.Has) (filter.Filter, pushKind) {
 	q := storeQualifier(f.Qualifier)
@@ -145,8 +146,8 @@ func regex(pattern string) *filter.RegexStringComparator {
 	return filter.NewRegexStringComparator(pattern, javaDotAll, "ISO-8859-1", "JAVA")
 }
 
-// cellSelection selects the columns that decide a filter, or returns nil if they
-// cannot be told.
+// cellSelection selects the columns that a filter needs. It returns nil if they are
+// unknown.
 func cellSelection(h *shape, sel *selection, f table.Filter) (*selection, error) {
 	fams := map[string][]string{}
 	g, ok := cellFilter(h, f, fams)
@@ -157,14 +158,14 @@ func cellSelection(h *shape, sel *selection, f table.Filter) (*selection, error)
 	return c, c.setColumns(g)
 }
 
-// cellFilter translates a filter to one that lets through the columns that make
-// it hold, and notes their families.
+// cellFilter translates a filter into one that lets through the columns that make it
+// match, and adds their families to fams.
 func cellFilter(h *shape, f table.Filter, fams map[string][]string) (filter.Filter, bool) {
 	switch f := f.(type) {
 	case table.Any:
 		return anyCells(h, f, fams)
 	case table.All:
-		// One part is enough for a superset; its columns alone are brought.
+		// One part is enough for a superset of the rows, so only its columns are read.
 		for _, g := range f {
 			if c, ok := cellFilter(h, g, fams); ok {
 				return c, true
@@ -209,11 +210,11 @@ func matchCells(h *shape, f table.HasMatch, fams map[string][]string) (filter.Fi
 	return filter.NewList(filter.MustPassAll, span, q), true
 }
 
-// matchPattern says a HasMatch as a regular expression over stored qualifiers.
+// matchPattern returns a HasMatch as a regular expression over stored qualifiers.
 func matchPattern(f table.HasMatch) string {
 	var b strings.Builder
 	b.WriteString(`\A`)
-	if len(f.Prefix) > 0 { // else a stored qualifier may have 00 01 before its own bytes
+	if len(f.Prefix) > 0 { // otherwise a stored qualifier may begin with 00 01
 		writeBytes(&b, storeQualifier(f.Prefix))
 	}
 	for _, p := range f.Parts {

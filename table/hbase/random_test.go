@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// A world makes random tables and questions out of few keys, so that they meet.
+// A world makes random tables and queries from few keys, so that they often coincide.
 type world struct{ *rand.Rand }
 
 func (w world) pick(list ...string) string { return list[w.IntN(len(list))] }
@@ -80,7 +80,7 @@ func (w world) filter(depth int) table.Filter {
 	return table.Has{Family: w.family(), Qualifier: w.qualifier()}
 }
 
-// view shows some prefix of revisions 1 to n, all of it or with holes.
+// view shows revisions from 1 up to some number, all of them or with holes.
 func (w world) view(n int) table.View {
 	v := view{max: table.Revision(w.IntN(n + 1)), hidden: map[table.Revision]bool{}}
 	switch w.IntN(4) {
@@ -121,9 +121,9 @@ func (w world) rows() table.Range {
 	return table.Range{}
 }
 
-// TestRandom asks random questions of random histories and compares the answers
-// with the reference store's. Filters are hints: every row for which one holds
-// must come, others may, and all must be whole.
+// TestRandom runs random queries on random histories and compares the answers with the
+// reference store's. Filters are hints: every row that matches must come, others may,
+// and all must be whole.
 func TestRandom(t *testing.T) {
 	s := open(t)
 	ref := tabletest.NewMem()
@@ -175,7 +175,7 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// compareHint accepts the rows of whole in order, none of must missing.
+// compareHint accepts rows of whole, in order, if no row of must is missing.
 func compareHint(must, got, whole []string) string {
 	have := map[string]bool{}
 	for _, r := range got {

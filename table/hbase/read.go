@@ -45,8 +45,8 @@ func (t *Table) GetMany(ctx context.Context, keys [][]byte, s table.Select) ([]t
 	return rows, t.fill(ctx, want, sel)
 }
 
-// fill reads the cells of rows by their keys. Rows of which the view does not
-// show the newest versions are read again, deeper.
+// fill reads the cells of rows by their keys. If the view does not show the newest
+// versions of a row, it reads the row again with more versions.
 func (t *Table) fill(ctx context.Context, rows []*table.Row, sel *selection) error {
 	for depth := 1; len(rows) > 0; depth = deeper(depth) {
 		var again []*table.Row
@@ -62,8 +62,8 @@ func (t *Table) fill(ctx context.Context, rows []*table.Row, sel *selection) err
 	return nil
 }
 
-// deeper is how many versions to read after depth were not enough. Columns with
-// thousands of versions exist, but few readers look far behind the newest.
+// deeper returns how many versions to read if depth were not enough. Some columns have
+// thousands of versions, but few readers need more than the newest ones.
 func deeper(depth int) int {
 	if depth >= 64 {
 		return allVersions
@@ -71,7 +71,7 @@ func deeper(depth int) int {
 	return 8 * depth
 }
 
-// fillChunk reads rows in one batch and gives back those to be read deeper.
+// fillChunk reads rows in one batch and returns those to be read with more versions.
 func (t *Table) fillChunk(ctx context.Context, rows []*table.Row, sel *selection, depth int) (again []*table.Row, err error) {
 	limit := 0
 	if depth == 1 {
@@ -109,8 +109,8 @@ func (t *Table) fillChunk(ctx context.Context, rows []*table.Row, sel *selection
 	return again, nil
 }
 
-// read sends a Get for each row, then one for each row's tombstone if the
-// selection has those beside.
+// read sends a Get for each row, and another one for each row's tombstone if the
+// selection reads those separately.
 func (t *Table) read(ctx context.Context, rows []*table.Row, sel *selection, depth, limit int) (calls []*getCall, err error) {
 	err = t.store.conn.do(ctx, "read", t.full, func(ctx context.Context, cl *client) error {
 		calls = make([]*getCall, 0, 2*len(rows))
@@ -140,13 +140,13 @@ func (t *Table) read(ctx context.Context, rows []*table.Row, sel *selection, dep
 	return calls, err
 }
 
-// tombstoneOf selects the row tombstone at the same view. All families have the
-// same ones.
+// tombstoneOf selects the row tombstone at the same view. It is the same in all
+// families.
 func tombstoneOf(sel *selection) *selection {
 	return &selection{view: sel.view, families: map[string][]string{familyName(sel.plan[0].family): {string(rowTombstone)}}}
 }
 
-// get sends Gets: one by itself, more as a batch.
+// get sends Gets: a single one by itself, several as a batch.
 func (cl *client) get(ctx context.Context, calls []*getCall) error {
 	if len(calls) == 0 {
 		return nil
@@ -167,8 +167,8 @@ func (cl *client) get(ctx context.Context, calls []*getCall) error {
 	return errors.Join(cl.get(ctx, calls[:len(calls)/2]), cl.get(ctx, calls[len(calls)/2:]))
 }
 
-// batch sends calls together and returns the first error among theirs. gohbase
-// empties the slice that it is given.
+// batch sends calls together and returns their first error. gohbase clears the slice
+// that it is passed.
 func (cl *client) batch(ctx context.Context, calls []hrpc.Call) error {
 	results, ok := cl.SendBatch(ctx, calls)
 	if ok {
@@ -183,8 +183,8 @@ func (cl *client) batch(ctx context.Context, calls []hrpc.Call) error {
 	return first
 }
 
-// page reads a row in pieces: one too wide for an answer, or one of which
-// MaxCells wants the begin only.
+// page reads a row in pieces: one too wide for an answer, or one of which MaxCells
+// wants only the beginning.
 func (t *Table) page(ctx context.Context, row *table.Row, sel *selection) error {
 	since, err := t.deletedAt(ctx, row.Key, sel)
 	if err != nil {
@@ -228,8 +228,8 @@ func (t *Table) deletedAt(ctx context.Context, key []byte, sel *selection) (tabl
 	return 0, nil
 }
 
-// pageSpan appends a span's cells to the row until it ends or MaxCells are
-// there.
+// pageSpan appends a span's cells to the row until the span ends or the row has
+// MaxCells.
 func (t *Table) pageSpan(ctx context.Context, row *table.Row, sel *selection, f table.Family, s span, since table.Revision) error {
 	size := pageCells
 	if sel.max > 0 {
@@ -272,7 +272,7 @@ func (t *Table) readSpan(ctx context.Context, key []byte, v table.View, f table.
 		plan:     []familyPlan{{family: f}},
 		view:     v,
 		families: map[string][]string{familyName(f): nil},
-		// Not span.seek: it would let the row tombstone through.
+		// span.seek would let the row tombstone through.
 		columns: filter.NewColumnRangeFilter(s.from, s.to, true, false),
 	}
 	calls, err := t.read(ctx, []*table.Row{{Key: key}}, one, depth, limit)

@@ -15,28 +15,29 @@ import (
 )
 
 const (
-	// Pages grow from firstPage to lastPage rows: many scans want few.
+	// Pages grow from firstPage to lastPage rows, since many scans want few.
 	firstPage = 32
 	lastPage  = 2048
 )
 
-// afterAll routes a scan from the end of a table to its last region, and with
-// routeBefore, one that goes on before a region.
+// afterAll is a key above all others. It routes a reverse scan from the end of a table
+// to its last region. routeBefore uses it for a reverse scan that continues before a
+// region.
 var afterAll = bytes.Repeat([]byte{0xff}, 64)
 
 // A scanner walks a range of rows page by page.
 type scanner struct {
 	t    *Table
-	get  *selection // reads rows that a page did not bring whole
+	get  *selection // reads rows that a page did not return whole
 	push push       // what the server filters
 
-	// first selects what pages bring. When the server leaves out cells it is
-	// not plain, what the caller wants, and rows are read again.
+	// first selects what pages return, and plain what the caller wants. They differ if
+	// the server leaves out cells; then rows are read again.
 	first, plain *selection
 
 	reverse   bool
-	start     []byte // where the next page begins
-	exclusive bool   // behind start, not at it
+	start     []byte // start of the next page
+	exclusive bool   // the next page begins behind start
 	stop      []byte
 	route     []byte // a key of the region to ask
 	size      int    // rows of the next page
@@ -94,8 +95,8 @@ func (sc *scanner) begin(r table.Range) {
 	}
 }
 
-// run yields rows until there are no more, the caller has enough or an error
-// ends it.
+// run yields rows until there are no more, the caller wants no more, or an error
+// occurs.
 func (sc *scanner) run(ctx context.Context, yield func(table.Row, error) bool) {
 	for !sc.done && sc.left != 0 {
 		raw, err := sc.next(ctx)
@@ -122,7 +123,8 @@ func (sc *scanner) run(ctx context.Context, yield func(table.Row, error) bool) {
 	}
 }
 
-// rows makes rows of a page, and reads again those that it did not bring whole.
+// rows converts the rows of a page, and reads again those that the page did not return
+// whole.
 func (sc *scanner) rows(ctx context.Context, raw []rawRow) ([]table.Row, error) {
 	total := 0
 	for i := range raw {
@@ -152,7 +154,7 @@ func (sc *scanner) rows(ctx context.Context, raw []rawRow) ([]table.Row, error) 
 	return rows, sc.reread(ctx, again, raw)
 }
 
-// reread fills rows by their keys; a row too wide for one answer in pieces.
+// reread fills rows by their keys, and a row too wide for one answer in pieces.
 func (sc *scanner) reread(ctx context.Context, again []*table.Row, raw []rawRow) error {
 	if len(again) == 1 && len(raw) == 1 && raw[0].partial {
 		return sc.t.page(ctx, again[0], sc.get)
@@ -160,12 +162,12 @@ func (sc *scanner) reread(ctx context.Context, again []*table.Row, raw []rawRow)
 	return sc.t.fill(ctx, again, sc.get)
 }
 
-// next brings the next page. It may be empty.
+// next returns the next page, which may be empty.
 func (sc *scanner) next(ctx context.Context) ([]rawRow, error) {
 	call, resp, err := sc.ask(ctx)
 	if err != nil {
-		// The server may have searched a large region for a match all the
-		// time. Without a filter it has something to answer soon.
+		// The server may have spent its time searching a large region for a match.
+		// Without a filter it can answer soon.
 		if !errors.Is(err, table.ErrUnavailable) || !sc.unfilter() {
 			return nil, err
 		}
@@ -175,7 +177,7 @@ func (sc *scanner) next(ctx context.Context) ([]rawRow, error) {
 	}
 	if sc.reverse && len(sc.start) > 0 {
 		if end := call.Region().StopKey(); len(end) > 0 && bytes.Compare(end, sc.start) < 0 {
-			sc.route = end // there is a region between this one and the start
+			sc.route = end // another region is between this one and the start
 			return nil, nil
 		}
 	}
@@ -228,7 +230,7 @@ func (sc *scanner) ask(ctx context.Context) (call *scanCall, resp *pb.ScanRespon
 	return call, resp, err
 }
 
-// filter joins what leaves out rows and what leaves out cells.
+// filter combines the filter of rows and that of cells.
 func (sc *scanner) filter() filter.Filter {
 	switch row, cells := sc.push.row, sc.first.columns; {
 	case row == nil:
@@ -240,20 +242,20 @@ func (sc *scanner) filter() filter.Filter {
 	}
 }
 
-// advance moves on within a region that has more.
+// advance continues within a region that has more rows.
 func (sc *scanner) advance(rows []rawRow, resp *pb.ScanResponse) ([]rawRow, error) {
 	if n := len(rows); n > 0 {
 		sc.pass(rows[n-1].key)
 		return rows, nil
 	}
-	// Nothing found so far: the server has stopped after a time or an amount of
-	// data, and says where.
+	// Nothing found so far: the server stopped after a time or an amount of data, and
+	// returned its position.
 	switch at := cursor(resp); {
 	case at != nil && !bytes.Equal(at, sc.start):
 		sc.start, sc.route, sc.exclusive = at, at, false
 		return nil, nil
 	case at != nil && !sc.exclusive:
-		// It did not come through this one row. By its key it is read whole.
+		// The server did not get past this one row, so it is read whole by its key.
 		sc.pass(at)
 		return []rawRow{{key: at, partial: true}}, nil
 	case sc.unfilter():
@@ -262,8 +264,8 @@ func (sc *scanner) advance(rows []rawRow, resp *pb.ScanResponse) ([]rawRow, erro
 	return nil, fmt.Errorf("hbase: scan %s: %w: the region server stops at %q without an answer", sc.t.full, table.ErrUnavailable, sc.start)
 }
 
-// unfilter goes on without the caller's filter, which is a hint, if one is in
-// use.
+// unfilter stops using the caller's filter, which is a hint. It reports whether one was
+// in use.
 func (sc *scanner) unfilter() bool {
 	if sc.push.row == nil && sc.first == sc.plain {
 		return false
@@ -289,7 +291,7 @@ type bounds interface {
 	StopKey() []byte
 }
 
-// nextRegion continues in the neighbour of a region that has no more.
+// nextRegion continues in the next region, in the direction of the scan.
 func (sc *scanner) nextRegion(r bounds) {
 	if sc.reverse {
 		k := r.StartKey()
@@ -302,8 +304,8 @@ func (sc *scanner) nextRegion(r bounds) {
 	sc.start, sc.route, sc.exclusive = k, k, false
 }
 
-// routeBefore returns a key just before k, as near as need be to lie in the region
-// that ends at k. If it does not, next notices.
+// routeBefore returns a key just before k, close enough to be in the region that ends
+// at k. If it is not, next notices.
 func routeBefore(k []byte) []byte {
 	n := len(k)
 	if n == 0 {
@@ -318,7 +320,7 @@ func routeBefore(k []byte) []byte {
 	return append(b, afterAll...)
 }
 
-// join puts the pieces of a row together if an answer has several.
+// join joins the pieces of a row if an answer has several.
 func join(rows []rawRow) []rawRow {
 	out := rows[:0]
 	for _, r := range rows {

@@ -13,12 +13,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A span is a range of stored qualifiers from from up to, not including, to; a
-// nil to has no end.
+// A span is a range of stored qualifiers from from up to, but not including, to. A nil
+// to means no end.
 type span struct{ from, to []byte }
 
-// firstStored is the smallest stored qualifier of a cell; before it there are
-// only row tombstones.
+// firstStored is the smallest stored qualifier of a cell. Only row tombstones come
+// before it.
 var firstStored = storeQualifier(nil)
 
 func storeSpan(c table.ColumnRange) span {
@@ -29,7 +29,7 @@ func storeSpan(c table.ColumnRange) span {
 	return s
 }
 
-// exact returns the column if the span is just one.
+// exact returns the column if the span is a single one.
 func (s span) exact() (q []byte, ok bool) {
 	n := len(s.from)
 	return s.from, len(s.to) == n+1 && s.to[n] == 0 && bytes.Equal(s.to[:n], s.from)
@@ -39,9 +39,9 @@ func (s span) holds(q []byte) bool {
 	return bytes.Compare(q, s.from) >= 0 && (s.to == nil || bytes.Compare(q, s.to) < 0)
 }
 
-// seek is the filter of one span by itself: the server jumps to its begin. A
-// span from the very first column is left open there and lets the row tombstone
-// through.
+// seek returns the filter of a single span: the server seeks to its beginning. A span
+// from the very first column has no lower bound in the filter and lets the row
+// tombstone through.
 func (s span) seek() filter.Filter {
 	from := s.from
 	if bytes.Equal(from, firstStored) {
@@ -50,8 +50,8 @@ func (s span) seek() filter.Filter {
 	return filter.NewColumnRangeFilter(from, s.to, true, false)
 }
 
-// test is the filter of a span among others. It must not jump: in a list of
-// alternatives the server forgets columns after a jump when it scans backwards.
+// test returns the filter of a span among others. It must not seek: in a list of
+// alternatives the server loses columns after a seek when it scans in reverse.
 func (s span) test() filter.Filter {
 	all := filter.NewList(filter.MustPassAll)
 	if !bytes.Equal(s.from, firstStored) {
@@ -68,10 +68,10 @@ func qualifierIs(op filter.CompareType, q []byte) filter.Filter {
 		filter.NewBinaryComparator(filter.NewByteArrayComparable(q))))
 }
 
-// isTombstone is the filter that lets only the row tombstone through.
+// isTombstone returns the filter that lets only the row tombstone through.
 func isTombstone() filter.Filter { return qualifierIs(filter.Equal, rowTombstone) }
 
-// merge sorts spans and joins those that touch.
+// merge sorts spans and joins adjacent ones.
 func merge(ss []span) []span {
 	slices.SortFunc(ss, func(a, b span) int { return bytes.Compare(a.from, b.from) })
 	out := ss[:0]
@@ -87,7 +87,7 @@ func merge(ss []span) []span {
 	return out
 }
 
-// A familyPlan is what is wanted of one family: all of it when it has no spans.
+// A familyPlan is what is selected of one family: all of it if there are no spans.
 type familyPlan struct {
 	family table.Family
 	spans  []span
@@ -102,23 +102,23 @@ func (p *familyPlan) exact() bool {
 	return len(p.spans) > 0 && !slices.ContainsFunc(p.spans, func(s span) bool { _, ok := s.exact(); return !ok })
 }
 
-// A selection is a table.Select as HBase's calls say it.
+// A selection is a table.Select in terms of HBase's calls.
 type selection struct {
 	plan      []familyPlan // sorted by family
 	view      table.View
-	after     table.Revision // read newer ones only; without a view
+	after     table.Revision // without a view: read only newer revisions
 	max       int
 	versioned bool
 
 	families map[string][]string // nil: all
 	columns  filter.Filter       // of spans; nil: none needed
-	// beside: the row tombstone is read by a call of its own. A filter that
-	// lets it through along with a span deep in a row of a million columns
-	// would make HBase walk there instead of seeking.
+	// beside is set if the row tombstone is read by a separate call. A filter that lets
+	// it through, along with a span deep in a row of a million columns, would make
+	// HBase walk there instead of seeking.
 	beside bool
 }
 
-// selectFor prepares a Select for reading rows by key, or for scanning.
+// selectFor prepares a Select, for reading rows by key or for scanning.
 func selectFor(h *shape, s *table.Select, scan bool) (*selection, error) {
 	sel := &selection{view: s.View, max: s.MaxCells, versioned: !h.unversioned}
 	fams := s.Families
@@ -153,7 +153,7 @@ func (sel *selection) family(f table.Family) *familyPlan {
 	return nil
 }
 
-// build chooses families, columns and filter.
+// build sets families, columns and filter.
 func (sel *selection) build(h *shape, scan bool) error {
 	whole, ranged := true, false
 	sel.families = make(map[string][]string, len(sel.plan))
@@ -195,7 +195,8 @@ func (sel *selection) columnNames(p *familyPlan) []string {
 	return names
 }
 
-// spansFilter lets through what any family's plan holds, and row tombstones.
+// spansFilter returns a filter that lets through what any family's plan selects, and
+// row tombstones.
 func (sel *selection) spansFilter() filter.Filter {
 	any := filter.NewList(filter.MustPassOne)
 	for i := range sel.plan {
@@ -236,8 +237,8 @@ func prebuilt(f filter.Filter) (filter.Filter, error) {
 	return builtFilter{p}, err
 }
 
-// options says to a Get or Scan what to read: up to depth versions a column,
-// and no more than limit of a family, if limit is not zero.
+// options returns the options of a Get or Scan: up to depth versions per column, and at
+// most limit cells of a family if limit is not zero.
 func (sel *selection) options(depth, limit int) []func(hrpc.Call) error {
 	opts := make([]func(hrpc.Call) error, 0, 6)
 	opts = append(opts, hrpc.MaxVersions(uint32(depth)))
@@ -256,8 +257,8 @@ func (sel *selection) options(depth, limit int) []func(hrpc.Call) error {
 	return opts
 }
 
-// limit is how many cells of each family one call reads when MaxCells bounds a
-// row: a few more, for tombstones. Zero is no limit.
+// limit returns how many cells of each family one call reads if MaxCells bounds a row:
+// a few more, because of tombstones. Zero means no limit.
 func (sel *selection) limit() int {
 	if sel.max == 0 {
 		return 0
@@ -265,8 +266,8 @@ func (sel *selection) limit() int {
 	return min(sel.max, math.MaxInt32-16) + 8
 }
 
-// trim cuts a row's cells to MaxCells. It is not ok when a family may have had
-// more cells than limit let through, and those before are too few.
+// trim cuts a row's cells to MaxCells. It is not ok if limit may have cut off cells of
+// a family and the cells before these are too few.
 func (sel *selection) trim(cells []table.Cell, vs []version, limit int) ([]table.Cell, bool) {
 	if sel.max == 0 {
 		return cells, true
@@ -284,7 +285,7 @@ func (sel *selection) trim(cells []table.Cell, vs []version, limit int) ([]table
 	return cells[:min(len(cells), sel.max)], true
 }
 
-// cutFamily finds the first family with as many versions as limit.
+// cutFamily returns the first family with as many versions as limit.
 func cutFamily(vs []version, limit int) (table.Family, bool) {
 	n := 0
 	for i := range vs {

@@ -17,12 +17,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// wideRow is the index of a row that no page holds: 60 cells of 100 kB.
+// wideRow is the index of a row too large for a page: 60 cells of 100 kB.
 const wideRow = 2500
 
 func pageKey(i int) []byte { return fmt.Appendf(nil, "%05d", i) }
 
-// pageTable has more rows than a page in four regions.
+// pageTable creates a table in four regions with more rows than a page.
 func pageTable(t *testing.T, rows int) (*Store, *Table) {
 	t.Helper()
 	s, err := Open(t.Context(), Scheme+hbasetest.Start(t)+"/"+hbasetest.Prefix(t), Options{})
@@ -56,8 +56,8 @@ func pageTable(t *testing.T, rows int) (*Store, *Table) {
 	return s, d
 }
 
-// scanKeys scans and calls at for each row; the rows must be those from lo up
-// to hi, each once.
+// scanKeys scans and calls at for each row. The rows must be those from lo up to hi,
+// each once.
 func scanKeys(t *testing.T, d *Table, lo, hi int, s table.Select, at func(n int)) {
 	t.Helper()
 	n := 0
@@ -100,7 +100,7 @@ func TestScanPages(t *testing.T) {
 func TestScanSplit(t *testing.T) {
 	const rows = 6000
 	s, d := pageTable(t, rows)
-	// A region that comes of a split cannot be split again before a compaction.
+	// A region made by a split cannot be split again before a compaction.
 	at := map[bool][]int{false: {4000, 600}, true: {1800, 5}}
 	for _, reverse := range []bool{false, true} {
 		scanKeys(t, d, 0, rows, table.Select{Reverse: reverse, View: settled(1)}, func(n int) {
@@ -119,7 +119,7 @@ func (s settled) Max() table.Revision           { return table.Revision(s) }
 func (s settled) Low() table.Revision           { return table.Revision(s) }
 func (s settled) Visible(r table.Revision) bool { return r <= table.Revision(s) }
 
-// split has the master split the region of a key there, and waits until it has.
+// split makes the master split the region of a key there, and waits until it is done.
 func split(t *testing.T, s *Store, d *Table, at []byte) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
@@ -145,7 +145,7 @@ func split(t *testing.T, s *Store, d *Table, at []byte) {
 	}
 }
 
-// regionOf finds the region of a key by a client that has cached none.
+// regionOf looks up the region of a key with a client that has cached none.
 func regionOf(t *testing.T, d *Table, key []byte) hrpc.RegionInfo {
 	t.Helper()
 	cl, err := d.store.conn.newClient()

@@ -10,10 +10,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Swap implements table.Table by HBase's check-and-put: no value is stored
-// empty, so the expectation "absent" cannot mean a present but empty one. A
-// column that was deleted holds a tombstone, so it is tried after "absent"; each
-// of the two checks is atomic, and the swap happens in the one that succeeds.
+// Swap implements table.Table with HBase's check-and-put. No stored value is empty, so
+// the expectation "absent" cannot match a present but empty one. A deleted column holds
+// a tombstone, so that is tried after "absent". Each of the two checks is atomic, and
+// the swap happens in the one that succeeds.
 func (t *Table) Swap(ctx context.Context, row []byte, f table.Family, q, old []byte, cells []table.Cell) (bool, error) {
 	h, err := t.shape(ctx)
 	if err != nil {
@@ -60,7 +60,7 @@ func swapColumns(t *Table, h *shape, row []byte, f table.Family, old []byte, cel
 	return cols, nil
 }
 
-// swap writes cols if the column holds want, a stored value; nil is absent.
+// swap writes cols if the column holds want, a stored value; nil means absent.
 func (t *Table) swap(ctx context.Context, row []byte, f table.Family, q, want []byte, cols columns) (ok bool, err error) {
 	err = t.store.conn.do(ctx, "swap", t.full, func(ctx context.Context, cl *client) error {
 		p, err := hrpc.NewPut(ctx, t.full, row, cols)

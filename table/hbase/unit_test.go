@@ -104,7 +104,7 @@ func TestMerge(t *testing.T) {
 	})
 }
 
-// keyValue writes a cell as HBase does.
+// keyValue encodes a cell as HBase does.
 func keyValue(row, qualifier, value string, f table.Family, r table.Revision) []byte {
 	var key []byte
 	key = binary.BigEndian.AppendUint16(key, uint16(len(row)))
@@ -147,8 +147,8 @@ func FuzzParseKeyValue(f *testing.F) {
 	})
 }
 
-// TestResolve returns a row's versions as "family qualifier revision value" and
-// what a view that hides some revisions shows of them.
+// TestResolve compares, for rows given as "family qualifier revision value", what a
+// view that hides some revisions shows of them.
 func TestResolve(t *testing.T) {
 	const live, dead = "\x01v", "\x00"
 	row := []version{
@@ -227,9 +227,8 @@ func TestJavaPattern(t *testing.T) {
 	}
 }
 
-// FuzzJavaPattern runs the translation in Go over bytes that stand for
-// themselves, as the server reads them: what the expression matches, the
-// translation must.
+// FuzzJavaPattern runs the translation in Go over bytes that represent themselves, as
+// the server reads them: it must match whatever the expression matches.
 func FuzzJavaPattern(f *testing.F) {
 	for _, s := range []string{`^=a.*b$`, `(?i)straße`, `[^a-c]x{2,}`, `\w+é|ü`, `^$`, `(?m)^a$`, `\xff`, `(a*)*b`} {
 		f.Add(s, []byte("=axxb\n\xff\xc3\xa9"))
@@ -245,7 +244,7 @@ func FuzzJavaPattern(f *testing.F) {
 		}
 		wide, err := regexp.Compile(`(?s)` + replaceNever(java))
 		if err != nil {
-			t.Skip() // repetitions that Go finds too large
+			t.Skip() // repetitions too large for Go
 		}
 		if !wide.MatchString(latin1(key)) {
 			t.Errorf("%s matches %q, %s does not", expr, key, java)
@@ -253,7 +252,7 @@ func FuzzJavaPattern(f *testing.F) {
 	})
 }
 
-// replaceNever says Java's (?!) in Go.
+// replaceNever replaces Java's (?!) by an equivalent for Go.
 func replaceNever(s string) string {
 	return string(bytes.ReplaceAll([]byte(s), []byte(`(?!)`), []byte(`[^\x00-\x{10FFFF}]`)))
 }

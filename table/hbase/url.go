@@ -11,25 +11,25 @@ import (
 // Scheme begins the URL of a store on HBase.
 const Scheme = "hbase://"
 
-// defaultPort is ZooKeeper's.
+// defaultPort is ZooKeeper's port.
 const defaultPort = "2181"
 
-// A Target says which tables of which cluster a store is.
+// A Target identifies a store: a cluster and a prefix of tables.
 type Target struct {
 	Quorum []string // ZooKeeper servers, host:port
 	Prefix string   // of table names
 	Root   string   // HBase's folder in ZooKeeper
-	User   string   // whom HBase takes the client for
+	User   string   // user name sent to HBase
 }
 
-// An underscore ends the prefix in a table's name, so a prefix has none itself:
-// otherwise the tables of prefix a_b would be among those of prefix a.
+// An underscore ends the prefix in a table's name, so a prefix must not contain one.
+// Otherwise the tables of prefix a_b would be among those of prefix a.
 var (
 	prefixForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]*$`)
 	nameForm   = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 )
 
-// Parse reads a store's URL.
+// Parse parses a store's URL.
 func Parse(s string) (Target, error) {
 	t := Target{Root: "/hbase", User: "ldapd"}
 	bad := func(format string, args ...any) (Target, error) {
@@ -58,8 +58,8 @@ func Parse(s string) (Target, error) {
 	return t, nil
 }
 
-// quorum reads a list of servers. A port holds for itself and for the servers
-// before it that have none.
+// quorum parses a list of servers. A port applies to its server and to those before it
+// without a port.
 func quorum(hosts string) ([]string, error) {
 	list := strings.Split(hosts, ",")
 	port := defaultPort
@@ -113,7 +113,7 @@ func (t Target) String() string {
 	return s
 }
 
-// zk is the quorum as clients want it.
+// zk returns the quorum in the form that clients expect.
 func (t Target) zk() string { return strings.Join(t.Quorum, ",") }
 
 // table returns a table's name in HBase.

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// batchWrites and batchBytes bound one batch of writes; a row is never cut.
+	// batchWrites and batchBytes bound one batch of writes. A row is never split.
 	batchWrites = 1000
 	batchBytes  = 4 << 20
-	// maxRow is the longest row key that HBase takes.
+	// maxRow is the length of the longest row key that HBase accepts.
 	maxRow = math.MaxInt16
-	// maxRevision is the largest timestamp that HBase does not take for "now".
+	// maxRevision is the largest timestamp that HBase does not treat as "now".
 	maxRevision = math.MaxInt64 - 1
 )
 
-// columns are values by family and stored qualifier, as gohbase has them.
+// columns are values by family and stored qualifier, as in gohbase.
 type columns map[string]map[string][]byte
 
 func (c columns) set(f table.Family, q, v []byte) {
@@ -41,7 +41,7 @@ type put struct {
 	size int
 }
 
-// add puts a mutation's cells over what the put has.
+// add puts a mutation's cells over those of the put.
 func (p *put) add(h *shape, m *table.Mutation) error {
 	if m.DeleteRow {
 		for _, f := range h.families {
@@ -79,8 +79,8 @@ func checkRow(row []byte) error {
 	return nil
 }
 
-// puts gathers mutations by row, in order, so that a row is one Put and thus
-// atomic even if several mutations name it.
+// puts gathers mutations by row, in order. So a row is one Put and thus atomic even if
+// several mutations name it.
 func puts(h *shape, ms []table.Mutation) ([]*put, error) {
 	list := make([]*put, 0, len(ms))
 	at := make(map[string]*put, len(ms))
@@ -135,7 +135,7 @@ func batchEnd(list []*put) int {
 	return n
 }
 
-// writable returns the shape of a table that takes revisions.
+// writable returns the shape of a table, which must be versioned.
 func (t *Table) writable(ctx context.Context, r table.Revision) (*shape, error) {
 	h, err := t.shape(ctx)
 	switch {
@@ -149,7 +149,7 @@ func (t *Table) writable(ctx context.Context, r table.Revision) (*shape, error) 
 	return h, nil
 }
 
-// write sends n writes: one by itself, more as a batch.
+// write sends n writes: a single one by itself, several as a batch.
 func (t *Table) write(ctx context.Context, op string, n int, make func(context.Context, int) (hrpc.Call, error)) error {
 	return t.store.conn.do(ctx, op, t.full, func(ctx context.Context, cl *client) error {
 		var calls []hrpc.Call
@@ -168,9 +168,9 @@ func (t *Table) write(ctx context.Context, op string, n int, make func(context.C
 	})
 }
 
-// Erase implements table.Table: one delete marker a family, for exactly this
-// timestamp. It also masks cells of the revision that arrive later, until the
-// next major compaction.
+// Erase implements table.Table with one delete marker per family, for exactly this
+// timestamp. It also masks cells of the revision that arrive later, until the next
+// major compaction.
 func (t *Table) Erase(ctx context.Context, r table.Revision, rows [][]byte) error {
 	h, err := t.writable(ctx, r)
 	if err != nil {

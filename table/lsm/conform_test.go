@@ -39,7 +39,7 @@ func TestConformance(t *testing.T) {
 
 func TestConformanceInMemory(t *testing.T) {
 	tabletest.Run(t, func(t *testing.T) table.Store {
-		// Small memtables, so that reads go through sorted tables.
+		// Small memtables, so that reads use sorted tables.
 		return openTest(t, Options{Path: "store", FS: vfs.NewMem(), NoSync: true, MemTable: 64 << 10})
 	})
 }
@@ -54,8 +54,8 @@ func BenchmarkStore(b *testing.B) {
 	})
 }
 
-// What a row of a million cells, as of a large group, leaves behind must not
-// make the small rows that follow it dear.
+// The memory that a row of a million cells leaves, as of a large group, must not make
+// the small rows after it expensive.
 func BenchmarkBulkBehindALargeRow(b *testing.B) {
 	ctx := b.Context()
 	s := openTest(b, Options{})

@@ -19,7 +19,7 @@ var crashSpecs = []table.Spec{
 	{Name: "heads", Unversioned: true, Families: []table.FamilySpec{{Name: 'h'}}},
 }
 
-// step is the n-th commit of a load: two rows and the head, which must agree.
+// step returns the n-th commit of a load: two rows and the head, which must agree.
 func step(n int) table.Batch {
 	cell := func(f table.Family, q string) table.Cell {
 		return table.Cell{Family: f, Qualifier: []byte(q), Value: fmt.Appendf(nil, "%08d", n)}
@@ -33,7 +33,8 @@ func step(n int) table.Batch {
 	}}
 }
 
-// TestPowerLoss: commits survive in order, whole, and all that were waited for.
+// TestPowerLoss checks that commits survive in order, whole, and including all that
+// were waited for.
 func TestPowerLoss(t *testing.T) {
 	const steps = 60
 	load := func(fs vfs.FS, acked func(int)) {
@@ -73,7 +74,7 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
-// checkPrefix opens a disk and tests that it has the first commits, whole.
+// checkPrefix opens a disk and checks that it has the first commits, whole.
 func checkPrefix(t *testing.T, d lsmtest.Disk) {
 	t.Helper()
 	s := mustOpen(t, Options{Path: "store", FS: d.FS})
@@ -131,8 +132,8 @@ func mustOpen(t *testing.T, o Options) *Store {
 	return s
 }
 
-// TestPowerLossInLoad: a load is there whole or not at all, commits before it
-// are not lost when it survives, and nothing is left behind.
+// TestPowerLossInLoad checks that a load is there whole or not at all, that commits
+// before it are not lost if it survives, and that nothing else is left behind.
 func TestPowerLossInLoad(t *testing.T) {
 	const before, rows = 5, 400
 	load := func(fs vfs.FS, acked func(int)) {

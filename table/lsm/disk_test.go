@@ -19,8 +19,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// brokenFS fails writes to files whose name ends in ext with an error that can
-// be switched on and off.
+// brokenFS fails writes to files whose name ends in ext with an error that can be
+// switched on and off.
 type brokenFS struct {
 	vfs.FS
 	ext string
@@ -67,7 +67,7 @@ type brokenFile struct {
 
 func (f *brokenFile) Write(p []byte) (int, error) {
 	if err := f.fs.failure(f.name); err != nil {
-		n, _ := f.File.Write(p[:len(p)/2]) // a full disk takes a part
+		n, _ := f.File.Write(p[:len(p)/2]) // a full disk takes part of it
 		return n, err
 	}
 	return f.File.Write(p)
@@ -97,9 +97,8 @@ func hasRow(t *testing.T, s *Store, row string) bool {
 	return len(r.Cells) > 0
 }
 
-// TestLogFull: when the log does not fit, writes fail and reads go on; when
-// there is space, writing works again, and nothing that was acknowledged, nor
-// what waited, is lost.
+// TestLogFull checks that if the log does not fit, writes fail and reads go on. Once
+// there is space, writing works again, and nothing acknowledged or waiting is lost.
 func TestLogFull(t *testing.T) {
 	mem := vfs.NewMem()
 	fs := &brokenFS{FS: mem, ext: ".log"}
@@ -151,7 +150,7 @@ func TestLogFull(t *testing.T) {
 	}
 }
 
-// TestLogFails: a log that cannot be written for another reason ends writing
+// TestLogFails checks that a log that cannot be written for another reason ends writing
 // until the store is opened again. The process lives and reads go on.
 func TestLogFails(t *testing.T) {
 	mem := vfs.NewMem()
@@ -186,7 +185,7 @@ func TestLogFails(t *testing.T) {
 	}
 }
 
-// TestTablesFull: when sorted tables do not fit, the store survives that too.
+// TestTablesFull checks that the store survives sorted tables that do not fit.
 func TestTablesFull(t *testing.T) {
 	fs := &brokenFS{FS: vfs.NewMem(), ext: ".sst"}
 	s := mustOpen(t, Options{Path: "store", FS: fs, Logf: t.Logf, MemTable: 16 << 10})
@@ -235,7 +234,8 @@ func TestTablesFull(t *testing.T) {
 	}
 }
 
-// TestLocked: the second process to open a folder hears which one has it.
+// TestLocked checks that the second process to open a folder gets an error that names
+// the first.
 func TestLocked(t *testing.T) {
 	if dir := os.Getenv("LSM_TEST_OPEN"); dir != "" {
 		_, err := Open(Options{Path: dir})

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A store keeps its format until it is upgraded; then it has the newest, and all that
-// was in it.
+// TestUpgrade checks that a store keeps its format until it is upgraded to the newest,
+// and keeps its content.
 func TestUpgrade(t *testing.T) {
 	ctx, path := context.Background(), t.TempDir()
 	spec := table.Spec{Name: "t", Families: []table.FamilySpec{{Name: 'f'}}}
@@ -64,7 +64,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// A store that is made has the newest format.
+// TestNewStoreHasTheNewestFormat checks the format of a new store.
 func TestNewStoreHasTheNewestFormat(t *testing.T) {
 	s, err := Open(Options{Path: t.TempDir()})
 	if err != nil {
@@ -76,7 +76,8 @@ func TestNewStoreHasTheNewestFormat(t *testing.T) {
 	}
 }
 
-// A store of a format that is too old is refused, and left as it was.
+// TestFormatTooOld checks that a store of too old a format is refused and left
+// unchanged.
 func TestFormatTooOld(t *testing.T) {
 	path := t.TempDir()
 	s, err := Open(Options{Path: path, format: oldestFormat - 1})

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm/lsmtest"
 )
 
-// fullPatience bounds what must not hang on a full disk.
+// fullPatience bounds operations that must not hang on a full disk.
 const fullPatience = 10 * time.Second
 
 // within fails the test if fn does not return.
@@ -29,17 +29,17 @@ func within(t *testing.T, what string, fn func()) {
 	}
 }
 
-// fullOptions make tables in memory small, so that there are flushes and
-// compactions at many moments.
+// fullOptions makes memory tables small, so that there are many flushes and
+// compactions.
 func fullOptions(d *lsmtest.FullDisk, reserve int64) Options {
 	return Options{Path: "store", FS: d, MemTable: 16 << 10, Cache: 1 << 20, Reserve: reserve, patience: 50 * time.Millisecond}
 }
 
-// steps of the load, of about 1 KiB each.
+// fullSteps is the number of steps of the load, of about 1 KiB each.
 const fullSteps = 60
 
-// fullLoad commits until the disk is full or all is done, and returns how many
-// commits were acknowledged. It closes the store while the disk is full.
+// fullLoad commits until the disk is full or all is done, and returns how many commits
+// were acknowledged. It closes the store while the disk is full.
 func fullLoad(t *testing.T, d *lsmtest.FullDisk, reserve int64) (acked int) {
 	t.Helper()
 	s, err := Open(fullOptions(d, reserve))
@@ -78,7 +78,7 @@ func commitSteps(t *testing.T, s *Store, d *lsmtest.FullDisk) int {
 	return fullSteps
 }
 
-// checkFull opens the store on the disk that is still full: it can be read.
+// checkFull opens the store on the full disk: it must be readable.
 func checkFull(t *testing.T, d *lsmtest.FullDisk, acked int) {
 	t.Helper()
 	s, err := Open(fullOptions(d, 0))
@@ -96,7 +96,7 @@ func checkFull(t *testing.T, d *lsmtest.FullDisk, acked int) {
 	s.Close()
 }
 
-// checkHealed opens the store when there is space again: it can be written to.
+// checkHealed opens the store once there is space again: it must be writable.
 func checkHealed(t *testing.T, d *lsmtest.FullDisk, acked int) {
 	t.Helper()
 	s, err := Open(fullOptions(d, 0))
@@ -119,8 +119,9 @@ func checkHealed(t *testing.T, d *lsmtest.FullDisk, acked int) {
 	}
 }
 
-// TestFullDiskAtEveryMoment: wherever the disk becomes full, nothing hangs, what was
-// acknowledged can be read then and after a start, and is written on to later.
+// TestFullDiskAtEveryMoment checks that nothing hangs wherever the disk becomes full,
+// and that what was acknowledged can be read then and after a restart, and can be
+// written to later.
 func TestFullDiskAtEveryMoment(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		for _, reserve := range []int64{0, 64 << 10} {

@@ -26,8 +26,8 @@ func testTable(t testing.TB) *tableInfo {
 	return info
 }
 
-// TestKeyOrder: keys sort as rows, then image before columns, then columns, then
-// newest first, whatever bytes rows and qualifiers have; and they parse back.
+// TestKeyOrder checks that keys sort by row, then image before columns, then by column,
+// then newest first, for any bytes in rows and qualifiers, and that they parse back.
 func TestKeyOrder(t *testing.T) {
 	type key struct {
 		row, q string
@@ -113,7 +113,8 @@ func drawCells(t *rapid.T, own table.Revision) []table.Cell {
 	return slices.Clone(table.LastOfEach(cs))
 }
 
-// TestImage: what is encoded comes back, all of it or what is asked for.
+// TestImage checks that an encoded image decodes to the same cells, all of them or
+// those selected.
 func TestImage(t *testing.T) {
 	info := testTable(t)
 	var e encoder
@@ -147,8 +148,8 @@ func TestImage(t *testing.T) {
 	})
 }
 
-// FuzzImage: no bytes make a decoder panic, and what decodes encodes again to
-// what decodes the same.
+// FuzzImage checks that no bytes make a decoder panic, and that what decodes can be
+// encoded and decoded again to the same.
 func FuzzImage(f *testing.F) {
 	var e encoder
 	f.Add(bytes.Clone(e.image(5, false, []table.Cell{{Family: 'a', Qualifier: []byte("q"), Value: []byte("v"), Revision: 5}})))
@@ -194,7 +195,7 @@ func TestMergeRanges(t *testing.T) {
 	}
 }
 
-// counted returns what f did in numbers.
+// counted returns the metrics of f.
 func counted(s *Store, f func()) Metrics {
 	a := s.Metrics()
 	f()
@@ -202,8 +203,8 @@ func counted(s *Store, f func()) Metrics {
 	return Metrics{KeysRead: b.KeysRead - a.KeysRead, Seeks: b.Seeks - a.Seeks, KeysWritten: b.KeysWritten - a.KeysWritten}
 }
 
-// TestOldVersionsCostNothing: a read of the present or the past touches one key
-// of a row that has ten thousand versions.
+// TestOldVersionsCostNothing checks that a read of the present or the past touches one
+// key of a row with ten thousand versions.
 func TestOldVersionsCostNothing(t *testing.T) {
 	s := openTest(t, Options{Path: "store", FS: vfs.NewMem(), NoSync: true, MemTable: 256 << 10})
 	ctx := context.Background()
@@ -244,8 +245,8 @@ func (u upTo) Max() table.Revision           { return table.Revision(u) }
 func (u upTo) Low() table.Revision           { return table.Revision(u) }
 func (u upTo) Visible(r table.Revision) bool { return r <= table.Revision(u) }
 
-// TestWideRowCostsNothing: adding, testing and removing one member of a group
-// of many reads and writes a constant number of keys.
+// TestWideRowCostsNothing checks that adding, testing and removing one member of a
+// large group reads and writes a constant number of keys.
 func TestWideRowCostsNothing(t *testing.T) {
 	s := openTest(t, Options{Path: "store", FS: vfs.NewMem(), NoSync: true})
 	ctx := context.Background()
@@ -311,8 +312,8 @@ func TestWideRowCostsNothing(t *testing.T) {
 	}
 }
 
-// TestPooledIterators: readers of a view that was complete before later commits
-// go on with the iterators they have, and see what they should.
+// TestPooledIterators checks that readers of a view that was complete before later
+// commits reuse iterators and see what they should.
 func TestPooledIterators(t *testing.T) {
 	s := openTest(t, Options{Path: "store", FS: vfs.NewMem(), NoSync: true})
 	ctx := context.Background()

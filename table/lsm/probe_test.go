@@ -34,7 +34,7 @@ func TestExists(t *testing.T) {
 	}
 }
 
-// TestExistsHalfMade: a store whose making was interrupted is not foreign.
+// TestExistsHalfMade checks that a store whose creation was interrupted is not foreign.
 func TestExistsHalfMade(t *testing.T) {
 	load := func(fs vfs.FS, acked func(int)) {
 		if err := mustOpen(t, Options{Path: "store", FS: fs, Reserve: 1}).Close(); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// filesWith names the files of a folder that have some bytes.
+// filesWith returns the files of a folder that contain some bytes.
 func filesWith(t *testing.T, fs vfs.FS, dir, what string) (found []string) {
 	t.Helper()
 	names, err := fs.List(dir)
@@ -24,7 +24,7 @@ func filesWith(t *testing.T, fs vfs.FS, dir, what string) (found []string) {
 	for _, name := range names {
 		f, err := fs.Open(fs.PathJoin(dir, name))
 		if errors.Is(err, os.ErrNotExist) {
-			continue // it has gone since
+			continue // it was removed meanwhile
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -38,8 +38,8 @@ func filesWith(t *testing.T, fs vfs.FS, dir, what string) (found []string) {
 	return found
 }
 
-// TestPurge: what was redacted is in no file afterwards, whatever it was: a value, a
-// column, a row's key, the first of a table's file; and others read and write on.
+// TestPurge checks that no file contains what was redacted, be it a value, a column, a
+// row's key or the first key of a table's file, while others go on reading and writing.
 func TestPurge(t *testing.T) {
 	ctx := context.Background()
 	fs := vfs.Default
@@ -50,7 +50,7 @@ func TestPurge(t *testing.T) {
 	tab := s.Table("t")
 	const gone = "Xsecret-of-somebody"
 	var rs []table.Redaction
-	const rows = 600 // many tables in memory, and logs written over
+	const rows = 600 // many memory tables, and reused logs
 	for i := range rows {
 		row, v := fmt.Appendf(nil, "row %04d", i), bytes.Repeat([]byte{byte(i)}, 500)
 		cells := []table.Cell{{Family: 'a', Qualifier: []byte("x"), Value: v}}

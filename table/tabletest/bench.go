@@ -11,9 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Bench measures a store with rows as a directory has them: of each entry a
-// master row, a tree row and some index rows. It opens the store once for each
-// benchmark.
+// Bench measures a store with rows like a directory's: for each entry a master row, a
+// tree row and some index rows. It opens the store once for each benchmark.
 func Bench(b *testing.B, open func(b *testing.B) table.Store) {
 	b.Run("Get", func(b *testing.B) { BenchGet(b, open(b)) })
 	b.Run("GetAbsent", func(b *testing.B) { BenchGetAbsent(b, open(b)) })
@@ -33,10 +32,10 @@ var benchSpecs = []table.Spec{
 	{Name: "index_c", Families: []table.FamilySpec{{Name: 'i'}}},
 }
 
-// benchRows is the number of entries that reads find.
+// benchRows is the number of entries for reads.
 const benchRows = 20_000
 
-// benchID spreads ids over the key space, as random UUIDs are.
+// benchID spreads ids over the key space, like random UUIDs.
 func benchID(n int) []byte {
 	id := make([]byte, 16)
 	binary.BigEndian.PutUint64(id, uint64(n)*0x9e3779b97f4a7c15)
@@ -65,7 +64,7 @@ func benchEntry(n int) []table.Write {
 	return ws
 }
 
-// benchFill makes the tables and loads the entries.
+// benchFill creates the tables and loads the entries.
 func benchFill(b *testing.B, s table.Store, rows int) {
 	b.Helper()
 	ctx := context.Background()
@@ -105,7 +104,7 @@ func BenchGet(b *testing.B, s table.Store) {
 	}
 }
 
-// BenchGetAbsent looks for rows that are not there.
+// BenchGetAbsent looks up rows that do not exist.
 func BenchGetAbsent(b *testing.B, s table.Store) {
 	benchFill(b, s, benchRows)
 	t := s.Table("master")
@@ -120,7 +119,7 @@ func BenchGetAbsent(b *testing.B, s table.Store) {
 	}
 }
 
-// BenchScan reads all normalised values; an operation is a row.
+// BenchScan reads all normalised values. An operation is a row.
 func BenchScan(b *testing.B, s table.Store) {
 	benchFill(b, s, benchRows)
 	benchScan(b, s, table.Select{View: at(1), Families: []table.Family{'n'}}, benchRows)
@@ -147,8 +146,8 @@ func BenchScanShort(b *testing.B, s table.Store) {
 	}
 }
 
-// BenchScanFilter looks for the few rows that a substring filter lets through;
-// an operation is a row that is looked at.
+// BenchScanFilter looks for the few rows that match a substring filter. An operation is
+// a row examined.
 func BenchScanFilter(b *testing.B, s table.Store) {
 	benchFill(b, s, benchRows)
 	benchScan(b, s, table.Select{View: at(1), Families: []table.Family{'i'}, Filter: table.HasMatch{
@@ -168,7 +167,7 @@ func benchScan(b *testing.B, s table.Store, sel table.Select, rows int) {
 	}
 }
 
-// BenchCommit adds entries, one after the other.
+// BenchCommit adds entries, one after another.
 func BenchCommit(b *testing.B, s table.Store) {
 	batcher, ok := s.(table.Batcher)
 	if !ok {
@@ -218,7 +217,7 @@ func BenchCommitParallel(b *testing.B, s table.Store) {
 	})
 }
 
-// BenchBulk loads entries; an operation is an entry.
+// BenchBulk loads entries. An operation is an entry.
 func BenchBulk(b *testing.B, s table.Store) {
 	bulker, ok := s.(table.Bulker)
 	if !ok {

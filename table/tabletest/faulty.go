@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Faults is a seeded schedule of failures of a store, of all kinds that package
-// table allows. One seed gives one schedule as long as calls come in one order.
+// Faults is a seeded schedule of failures of a store, of all kinds that package table
+// allows. A seed determines the schedule as long as calls come in the same order.
 type Faults struct {
 	mu      sync.Mutex
 	rnd     *rand.Rand
@@ -22,10 +22,10 @@ type Faults struct {
 	crashed bool
 	late    []func()
 	delay   time.Duration
-	stopped chan struct{} // closed when the store answers again; nil: it does
+	stopped chan struct{} // closed when the store answers again; nil: not stopped
 }
 
-// A fate is what becomes of one call.
+// A fate is what happens to a call.
 type fate int
 
 const (
@@ -33,12 +33,12 @@ const (
 	lost            // error, nothing done
 	unanswered      // error, but done
 	partial         // error, some rows of an Apply done
-	lie             // a Swap is done and answers false
+	lie             // a Swap is done but returns false
 	late            // error, done during a later call
 )
 
-// WithFaults wraps a store, which is a table.Batcher if s is one. At first there
-// are none.
+// WithFaults wraps a store. The result is a table.Batcher if s is one. At first there
+// are no failures.
 func WithFaults(s table.Store, seed uint64) (table.Store, *Faults) {
 	f := &Faults{rnd: rand.New(rand.NewPCG(seed, seed))}
 	w := &faulty{s, f}
@@ -48,7 +48,7 @@ func WithFaults(s table.Store, seed uint64) (table.Store, *Faults) {
 	return w, f
 }
 
-// SetRate makes the share of calls that fail.
+// SetRate sets the share of calls that fail.
 func (f *Faults) SetRate(share float64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -62,8 +62,8 @@ func (f *Faults) SetDelay(d time.Duration) {
 	f.delay = d
 }
 
-// CrashAt makes the n-th call from now the last one: it is done, not done or
-// half done, and it and all later ones fail. Zero is never.
+// CrashAt makes the n-th call from now the last one: it is done, not done or half done,
+// and it and all later ones fail. Zero means never.
 func (f *Faults) CrashAt(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,15 +73,15 @@ func (f *Faults) CrashAt(n int) {
 	}
 }
 
-// Crashed reports whether the crash has come.
+// Crashed reports whether the crash has happened.
 func (f *Faults) Crashed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.crashed
 }
 
-// Stop has all calls wait until Continue, as those of a process that was stopped
-// do: what it was about to send is sent then.
+// Stop makes all calls wait until Continue, like those of a stopped process: what it
+// was about to send is sent then.
 func (f *Faults) Stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -100,14 +100,14 @@ func (f *Faults) Continue() {
 	}
 }
 
-// Calls counts the calls so far.
+// Calls returns the number of calls so far.
 func (f *Faults) Calls() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.calls
 }
 
-// Land does the writes that are still under way.
+// Land executes the writes that are still under way.
 func (f *Faults) Land() {
 	f.mu.Lock()
 	writes := f.late
@@ -118,7 +118,7 @@ func (f *Faults) Land() {
 	}
 }
 
-// draw decides a call's fate among those possible for it.
+// draw chooses a call's fate among those possible for it.
 func (f *Faults) draw(what string, fates ...fate) (fate, error) {
 	f.mu.Lock()
 	if f.delay > 0 {
@@ -168,7 +168,7 @@ func (f *Faults) later(write func()) {
 	f.late = append(f.late, write)
 }
 
-// half is a random part of a whole.
+// half returns a random part of n.
 func (f *Faults) half(n int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -197,7 +197,7 @@ func (s *faulty) Table(name string) table.Table {
 	return &faultyTable{s.Store.Table(name), name, s.f}
 }
 
-// do makes a call whose effect is one.
+// do makes a call whose effect is atomic.
 func (f *Faults) do(what string, call func() error, fates ...fate) error {
 	fate, err := f.draw(what, fates...)
 	switch fate {
@@ -231,7 +231,7 @@ func (t *faultyTable) GetMany(ctx context.Context, rows [][]byte, s table.Select
 	return rs, err
 }
 
-// Versions implements table.Versioner; the table below must be one.
+// Versions implements table.Versioner. The table below must be one.
 func (t *faultyTable) Versions(ctx context.Context, rows [][]byte, f table.Family, after table.Revision) (rs []table.Row, err error) {
 	err = t.f.do("Versions", func() (err error) {
 		rs, err = t.t.(table.Versioner).Versions(ctx, rows, f, after)
@@ -240,7 +240,7 @@ func (t *faultyTable) Versions(ctx context.Context, rows [][]byte, f table.Famil
 	return rs, err
 }
 
-// Collect implements table.Collector; the table below must be one.
+// Collect implements table.Collector. The table below must be one.
 func (t *faultyTable) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (sum table.Collected, err error) {
 	fate, err := t.f.draw("Collect in "+t.name, lost, unanswered, partial)
 	switch fate {
@@ -272,7 +272,7 @@ func (t *faultyTable) Forget(ctx context.Context, rows [][]byte) (sum table.Coll
 	return sum, err
 }
 
-// History implements table.Redactor; the table below must be one.
+// History implements table.Redactor. The table below must be one.
 func (t *faultyTable) History(ctx context.Context, r table.Range) iter.Seq2[table.Past, error] {
 	return t.t.(table.Redactor).History(ctx, r)
 }
@@ -297,7 +297,7 @@ func (t *faultyTable) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte,
 	return t.t.(table.Collector).Keys(ctx, r)
 }
 
-// Scan fails at its beginning or, half of the times, after some rows.
+// Scan fails at its beginning or, half of the time, after some rows.
 func (t *faultyTable) Scan(ctx context.Context, r table.Range, s table.Select) iter.Seq2[table.Row, error] {
 	return func(yield func(table.Row, error) bool) {
 		fate, err := t.f.draw("Scan", lost, partial)

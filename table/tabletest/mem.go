@@ -14,19 +14,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Mem is a table.Store in memory, as plain as can be: what other engines are
-// compared with and what tests above the stores run on. Every cell of every
-// revision is kept; a read picks what its view shows.
+// A Mem is a table.Store in memory, as simple as possible. Other engines are compared
+// with it, and tests above the stores run on it. It keeps every cell of every revision;
+// a read picks what its view shows.
 //
-// Mem is neither a table.Batcher nor a table.Bulker, so what runs on it runs as
-// on HBase. BatchMem is a Batcher.
+// A Mem is neither a table.Batcher nor a table.Bulker, so programs use it like HBase. A
+// BatchMem is a Batcher.
 type Mem struct {
 	mu     sync.RWMutex
 	tables map[string]*memTable
 	closed bool
 }
 
-// NewMem makes an empty store.
+// NewMem returns an empty store.
 func NewMem() *Mem { return &Mem{tables: map[string]*memTable{}} }
 
 type memTable struct {
@@ -35,8 +35,8 @@ type memTable struct {
 	keys []string // of rows, sorted
 }
 
-// memRow has all versions of all cells, sorted by family, qualifier and
-// descending revision, and the revisions that deleted the row.
+// A memRow has all versions of all cells, sorted by family, qualifier and descending
+// revision, and the revisions that deleted the row.
 type memRow struct {
 	cells   []table.Cell
 	deletes []table.Revision
@@ -94,7 +94,7 @@ func (m *Mem) Names(context.Context) ([]string, error) {
 // Table implements table.Store.
 func (m *Mem) Table(name string) table.Table { return memHandle{m, name} }
 
-// Close implements table.Store. What was written stays: see Reopen.
+// Close implements table.Store. What was written is kept: see Reopen.
 func (m *Mem) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -109,9 +109,8 @@ func (m *Mem) Reopen() {
 	m.closed = false
 }
 
-// Cells returns every stored cell of a row, of every revision and tombstones
-// too, and the revisions that deleted the row: for tests that look below the
-// contract.
+// Cells returns every stored cell of a row, of every revision and with tombstones, and
+// the revisions that deleted the row. It is for tests that look below the contract.
 func (m *Mem) Cells(name string, row []byte) ([]table.Cell, []table.Revision) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -123,7 +122,7 @@ func (m *Mem) Cells(name string, row []byte) ([]table.Cell, []table.Revision) {
 	return slices.Clone(r.cells), slices.Clone(r.deletes)
 }
 
-// Revisions lists every revision that has left a cell in a versioned table.
+// Revisions returns every revision with a cell in a versioned table.
 func (m *Mem) Revisions() []table.Revision {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -143,7 +142,7 @@ func (m *Mem) Revisions() []table.Revision {
 	return slices.Compact(rs)
 }
 
-// table finds an open table; the caller holds the lock.
+// table returns an open table. The caller holds the lock.
 func (m *Mem) table(name string) (*memTable, error) {
 	if m.closed {
 		return nil, table.ErrClosed
@@ -216,8 +215,7 @@ func (h memHandle) Scan(ctx context.Context, r table.Range, s table.Select) iter
 	}
 }
 
-// next finds the first row to be shown in [from, to), or the last one when the
-// scan goes backwards.
+// next returns the first row to show in [from, to) or, in a reverse scan, the last.
 func (h memHandle) next(ctx context.Context, from, to string, s table.Select) (table.Row, bool, error) {
 	if err := ctx.Err(); err != nil {
 		return table.Row{}, false, err
@@ -250,7 +248,7 @@ func (h memHandle) next(ctx context.Context, from, to string, s table.Select) (t
 	return table.Row{}, false, nil
 }
 
-// visible returns of each column the newest cell that the view shows.
+// visible returns the newest cell of each column that the view shows.
 func (r *memRow) visible(v table.View) []table.Cell {
 	shows := func(rev table.Revision) bool { return v == nil || rev <= v.Max() && v.Visible(rev) }
 	var deleted table.Revision
@@ -278,7 +276,7 @@ func (r *memRow) visible(v table.View) []table.Cell {
 	return cells
 }
 
-// project keeps what the selection asks for.
+// project returns the selected cells.
 func project(cells []table.Cell, s table.Select) []table.Cell {
 	var out []table.Cell
 	for _, c := range cells {
@@ -376,7 +374,7 @@ func (t *memTable) apply(r table.Revision, ms []table.Mutation) {
 	}
 }
 
-// row finds or makes a row.
+// row finds or creates a row.
 func (t *memTable) row(key []byte) *memRow {
 	k := string(key)
 	r := t.rows[k]
@@ -389,7 +387,7 @@ func (t *memTable) row(key []byte) *memRow {
 	return r
 }
 
-// put stores a cell under its revision, with bytes of its own.
+// put stores a copy of a cell under its revision.
 func (r *memRow) put(c table.Cell) {
 	c.Qualifier, c.Value = bytes.Clone(c.Qualifier), bytes.Clone(c.Value)
 	if c.Tombstone {
@@ -429,7 +427,7 @@ func (t *memTable) erase(r table.Revision, rows [][]byte) {
 	}
 }
 
-// drop forgets a row that has nothing left.
+// drop removes a row that is empty.
 func (t *memTable) drop(k string, r *memRow) {
 	if len(r.cells)+len(r.deletes) > 0 {
 		return
@@ -474,8 +472,8 @@ func (h memHandle) Swap(ctx context.Context, row []byte, f table.Family, q, old 
 	return true, nil
 }
 
-// replace writes cells of an unversioned table. They all have revision 0, so
-// that one takes the other's place.
+// replace writes cells of an unversioned table. They all have revision 0, so a new cell
+// replaces the old one.
 func (t *memTable) replace(key []byte, cells []table.Cell) {
 	r := t.row(key)
 	for _, c := range cells {
@@ -486,23 +484,22 @@ func (t *memTable) replace(key []byte, cells []table.Cell) {
 	t.drop(string(key), r)
 }
 
-// BatchMem is a Mem that is a table.Batcher. What was committed but not waited
-// for may be lost by Crash, as a process that ends loses what its log has not
-// synced.
+// A BatchMem is a Mem that is a table.Batcher. Crash may lose batches that were
+// committed but not waited for, like a process that ends before its log is synced.
 type BatchMem struct {
 	*Mem
 	unsynced []undo
 	seq      int // batches committed
 	synced   int // batches durable
-	crashes  int // what was committed before a crash cannot be waited for
+	crashes  int // a wait fails for batches before the last crash
 }
 
 var _ table.Batcher = (*BatchMem)(nil)
 
-// NewBatchMem makes an empty store that commits batches.
+// NewBatchMem returns an empty store that commits batches.
 func NewBatchMem() *BatchMem { return &BatchMem{Mem: NewMem()} }
 
-// An undo takes one batch back.
+// An undo undoes one batch.
 type undo struct {
 	seq int
 	fn  []func()
@@ -538,7 +535,7 @@ func (m *BatchMem) Commit(ctx context.Context, b table.Batch) (func() error, err
 	return func() error { return m.sync(seq, crashes) }, nil
 }
 
-// over returns the rows of versioned tables that are there already.
+// over returns the rows of versioned tables that exist already.
 func (m *BatchMem) over(writes []table.Write) (rows []table.Rows) {
 	for _, w := range writes {
 		t := m.tables[w.Table]
@@ -558,7 +555,7 @@ func (m *BatchMem) over(writes []table.Write) (rows []table.Rows) {
 	return rows
 }
 
-// commit applies one table's part of a batch and returns what undoes it.
+// commit applies one table's part of a batch and returns functions that undo it.
 func (t *memTable) commit(r table.Revision, ms []table.Mutation) []func() {
 	var fn []func()
 	for _, mu := range ms {
@@ -579,7 +576,7 @@ func (t *memTable) commit(r table.Revision, ms []table.Mutation) []func() {
 	return fn
 }
 
-// sync makes everything up to a batch durable.
+// sync makes all batches up to one durable.
 func (m *BatchMem) sync(seq, crashes int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -596,8 +593,8 @@ func (m *BatchMem) sync(seq, crashes int) error {
 	return nil
 }
 
-// Crash closes the store, loses all but the first keep of the batches that were
-// not waited for, and makes it usable again.
+// Crash closes the store, loses the batches that were not waited for except the first
+// keep, and makes the store usable again.
 func (m *BatchMem) Crash(keep int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

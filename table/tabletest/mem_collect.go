@@ -26,7 +26,7 @@ func (h memHandle) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (s
 	return sum, err
 }
 
-// change calls do under the lock of a store that is open.
+// change calls do under the lock, if the store is open.
 func (h memHandle) change(ctx context.Context, do func(*memTable)) error {
 	if err := ctx.Err(); err != nil {
 		return err

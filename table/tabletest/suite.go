@@ -15,14 +15,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Run holds a store to the contract of package table. It opens the store once
-// and makes a table of its own for each test, which it drops again. Tests of
-// Batcher and Bulker run when the store is one, of Versioner when it is no
-// Batcher.
+// Run tests a store against the contract of package table. It opens the store once. For
+// each test it creates a table and drops it again. Tests of Batcher and Bulker run if
+// the store is one, and those of Versioner if it is not a Batcher.
 //
-// What it asks for is what every engine can do. In particular no revision is
-// written again once it was erased, and no two values are written to one column
-// at one revision, because HBase does not say which one remains.
+// It requires only what every engine can do. In particular it never writes a revision
+// again after erasing it, and never writes two values to one column at one revision,
+// because HBase does not define which one remains.
 func Run(t *testing.T, open func(t *testing.T) table.Store) {
 	s := open(t)
 	defer func() {
@@ -90,8 +89,8 @@ type fixture struct {
 
 var tableNumber atomic.Int64
 
-// families: a and b are one group where the engine has such a thing, c holds
-// long rows in single columns soon.
+// families: a and b are one group in engines with groups; c soon holds long rows in
+// single columns.
 var families = []table.FamilySpec{
 	{Name: 'a'},
 	{Name: 'b', With: 'a'},
@@ -106,7 +105,7 @@ func newFixture(t *testing.T, s table.Store) *fixture {
 	return f
 }
 
-// create makes a table with a fresh name.
+// create creates a table with a fresh name.
 func (f *fixture) create(spec table.Spec) string {
 	f.Helper()
 	spec.Name = fmt.Sprintf("conf_%d", tableNumber.Add(1))
@@ -121,7 +120,7 @@ func (f *fixture) create(spec table.Spec) string {
 	return spec.Name
 }
 
-// view is a table.View from its parts.
+// A view is a table.View made of its parts.
 type view struct {
 	max, low table.Revision
 	hidden   []table.Revision
@@ -133,7 +132,7 @@ func (v view) Visible(r table.Revision) bool {
 	return r <= v.max && !slices.Contains(v.hidden, r)
 }
 
-// at is the view of everything up to r; hiding lets some of it disappear.
+// at returns the view of everything up to r. hiding hides some of it.
 func at(r table.Revision) view { return view{max: r, low: r} }
 
 func hiding(r table.Revision, hidden ...table.Revision) view {
@@ -159,7 +158,8 @@ func cells(s string) []table.Cell {
 	return cs
 }
 
-// showCells writes cells as cells reads them, with their revision: "a:q=v@3".
+// showCells formats cells in the form that cells parses, with their revision:
+// "a:q=v@3".
 func showCells(cs []table.Cell) string {
 	var b strings.Builder
 	for i, c := range cs {
@@ -177,7 +177,7 @@ func showCells(cs []table.Cell) string {
 	return b.String()
 }
 
-// put applies cells to a row; a leading "!" deletes the row first.
+// put applies cells to a row. A leading "!" deletes the row first.
 func (f *fixture) put(r table.Revision, row, s string) {
 	f.Helper()
 	f.apply(r, mutation(row, s))

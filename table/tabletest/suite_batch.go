@@ -59,7 +59,7 @@ func testCommit(f *fixture) {
 	}
 }
 
-// testCommitWaits has many waits under way while commits go on.
+// testCommitWaits runs many waits while commits go on.
 func testCommitWaits(f *fixture) {
 	b := f.s.(table.Batcher)
 	var one sync.Mutex
@@ -89,7 +89,7 @@ func testCommitWaits(f *fixture) {
 	}
 }
 
-// testCommitRejects: a batch that cannot be written leaves nothing.
+// testCommitRejects checks that a batch that cannot be written leaves nothing.
 func testCommitRejects(f *fixture) {
 	b := f.s.(table.Batcher)
 	good := table.Write{Table: f.tn, Mutations: []table.Mutation{mutation("row", "a:x=1")}}

@@ -55,7 +55,7 @@ func testBulk(f *fixture) {
 	b := f.bulk(5, table.BulkOptions{Progress: func(d, of float64) { done = d / of }})
 	f.add(b, mutation("2", "c:z=1 a:y=2"), mutation("1", "a:x=1"))
 	f.add(b, mutation("2", "a:x=1"), mutation("\x00", "b:\x00=1"))
-	f.wantScan(table.Range{}, table.Select{}) // nothing is seen before Finish
+	f.wantScan(table.Range{}, table.Select{}) // nothing is visible before Finish
 	f.finish(b,
 		table.Write{Table: un, Mutations: []table.Mutation{mutation("head", "h:n=5 h:gone- i:m=1")}},
 		table.Write{Table: f.tn, Mutations: []table.Mutation{mutation("3", "a:x=last")}})
@@ -93,8 +93,8 @@ func testBulkMerges(f *fixture) {
 		"1: a:x=1@1 a:y=1@1 c:x=1@1", "2: "+big(1)+"@2 c:x=2@2", "3: a:x=2@2")
 }
 
-// testBulkSpills loads, from several goroutines and in little memory, rows that
-// come in many parts, and one of very many columns.
+// testBulkSpills loads rows that come in many parts, and one of very many columns, from
+// several goroutines and in little memory.
 func testBulkSpills(f *fixture) {
 	const rows, parts, members = 500, 4, 20_000
 	b := f.bulk(9, table.BulkOptions{Memory: 256 << 10})
@@ -167,7 +167,7 @@ func testBulkAbort(f *fixture) {
 	f.wantScan(table.Range{}, table.Select{}, "1: a:x=1@1")
 }
 
-// testBulkLate loads below revisions that are there.
+// testBulkLate loads below existing revisions.
 func testBulkLate(f *fixture) {
 	f.put(3, "1", "a:x=3 c:x=3")
 	f.put(9, "1", "a:y- c:x=9")

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A model is the contract at its simplest: all mutations that were applied.
-// What a view shows is found by looking at each of them.
+// A model is the simplest implementation of the contract: all mutations that were
+// applied. It finds what a view shows by looking at each of them.
 type model struct {
 	events []event
 }
@@ -55,12 +55,12 @@ func (m *model) erase(r table.Revision) (rows [][]byte) {
 	return rows
 }
 
-// modelRuns numbers the runs of a property: each has rows of its own, because
-// making a table takes long on some engines.
+// modelRuns numbers the runs of a property. Each has rows of its own, because creating
+// a table takes long on some engines.
 var modelRuns atomic.Int64
 
-// testModel applies what chance brings, in any order of revisions, erases some,
-// and compares all reads with the model.
+// testModel applies random mutations, in any order of revisions, erases some, and
+// compares all reads with the model.
 func testModel(f *fixture) {
 	rapid.Check(f.T, func(t *rapid.T) {
 		p := fmt.Sprintf("run%06d-", modelRuns.Add(1))
@@ -202,7 +202,7 @@ func (f *fixture) compare(t *rapid.T, m *model, p string, v view) {
 	for _, r := range rows {
 		got = append(got, string(r.Key)+": "+showCells(r.Cells))
 	}
-	// A filter may let rows through, but not lose or change one.
+	// A filter may let more rows through, but not lose or change one.
 	want = slices.DeleteFunc(want, func(w string) bool { return !must[w] && !slices.Contains(got, w) })
 	if !slices.Equal(got, want) {
 		t.Fatalf("Scan at %+v, %+v\n got %s\nwant %s", v, s, strings.Join(got, "\n     "), strings.Join(want, "\n     "))

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// history shows all that is stored of some rows.
+// history formats everything stored of some rows.
 func (f *fixture) history(r table.Range) string {
 	f.Helper()
 	var out []string
@@ -32,8 +32,8 @@ func (f *fixture) redact(upTo table.Revision, rs ...table.Redaction) {
 	}
 }
 
-// testRedact: what is taken out of the past is gone from all states, and all else
-// is as it was.
+// testRedact checks that what is removed from the past is gone from all states, and
+// everything else unchanged.
 func testRedact(f *fixture) {
 	f.put(1, "1", "a:x=secret a:y=1 c:x=1 c:secret=1")
 	f.put(3, "1", "a:x=3 c:secret-")
@@ -71,7 +71,7 @@ func testRedact(f *fixture) {
 	}
 }
 
-// testRedactWide: a row of many columns tells its past in pieces.
+// testRedactWide checks that the history of a row of many columns comes in pieces.
 func testRedactWide(f *fixture) {
 	const n = 9000
 	m := table.Mutation{Row: []byte("group")}
@@ -100,8 +100,8 @@ func testRedactWide(f *fixture) {
 	f.wantRow("group", table.Select{}, "c:last=3@3 c:later=2@2")
 }
 
-// testRedactModel changes the past of what chance wrote, goes on writing, and
-// compares all reads with the model.
+// testRedactModel changes the past of random writes, goes on writing, and compares all
+// reads with the model.
 func testRedactModel(f *fixture) {
 	rapid.Check(f.T, func(t *rapid.T) {
 		p := fmt.Sprintf("past%06d-", modelRuns.Add(1))
@@ -132,7 +132,7 @@ func testRedactModel(f *fixture) {
 	})
 }
 
-// drawRedactions changes rows as a whole, columns, and versions that are there.
+// drawRedactions draws changes of whole rows, of columns, and of existing versions.
 func (m *model) drawRedactions(t *rapid.T, p string, upTo table.Revision) (rs []table.Redaction) {
 	for _, row := range rapid.SliceOfNDistinct(rapid.SampledFrom(modelRows), 1, 3, rapid.ID).Draw(t, "redacted") {
 		x := table.Redaction{Row: []byte(p + row), All: rapid.IntRange(0, 4).Draw(t, "all") == 0}

@@ -12,7 +12,7 @@ var versionTests = []suiteTest{
 	{"VersionsOfMany", testVersionsOfMany},
 }
 
-// versions shows what Versions gives of rows, "-" for none.
+// versions formats what Versions returns for rows, "-" for none.
 func (f *fixture) versions(fam table.Family, after table.Revision, rows ...string) string {
 	f.Helper()
 	keys := make([][]byte, len(rows))
@@ -37,7 +37,8 @@ func (f *fixture) versions(fam table.Family, after table.Revision, rows ...strin
 	return strings.Join(out, " | ")
 }
 
-// testVersions: all that was written since, seen or not, and nothing else.
+// testVersions checks that Versions returns all that was written since, visible or not,
+// and nothing else.
 func testVersions(f *fixture) {
 	f.put(3, "1", "a:x=3 a:y=3 c:x=3")
 	f.put(9, "1", "a:x=9")
@@ -65,8 +66,8 @@ func testVersions(f *fixture) {
 	}
 }
 
-// testVersionsOfMany: a column has more versions, and a call more rows, than one
-// would expect.
+// testVersionsOfMany tests a column with very many versions, and a call with very many
+// rows.
 func testVersionsOfMany(f *fixture) {
 	const versions, rows = 300, 700
 	for r := range versions {

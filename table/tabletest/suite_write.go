@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// testFilter: rows that match must come, complete as selected. Others may.
+// testFilter checks that rows that match come, complete as selected. Others may come.
 func testFilter(f *fixture) {
 	f.put(1, "1", "a:x=1 c:cn=ann+smith")
 	f.put(2, "2", "a:x=2 c:cn=bob+smith c:sn=y")
@@ -75,13 +75,13 @@ func testFilter(f *fixture) {
 	}
 }
 
-// oddRows is a filter that no engine knows.
+// oddRows is a filter unknown to all engines.
 type oddRows struct{}
 
 func (oddRows) Match(r table.Row) bool { return len(r.Key) > 0 && r.Key[0]%2 == 1 }
 
-// testFilterHidden: a filter must see a row as the view does. A tombstone that
-// is hidden, or one that is not, changes what matches.
+// testFilterHidden checks that a filter sees a row as the view does, since tombstones,
+// hidden or not, change what matches.
 func testFilterHidden(f *fixture) {
 	f.put(1, "row", "c:sn=1 a:x=1")
 	f.put(2, "row", "c:sn-")
@@ -157,13 +157,12 @@ func testErase(f *fixture) {
 	f.wantScan(table.Range{}, table.Select{})
 }
 
-// unversioned makes a table for Swap.
+// unversioned creates a table for Swap.
 func (f *fixture) unversioned() table.Table {
 	return f.s.Table(f.create(table.Spec{Unversioned: true, Families: []table.FamilySpec{{Name: 'h'}, {Name: 'i'}}}))
 }
 
-// swap swaps until the outcome is certain: where an error or false leaves it
-// open, the cell decides.
+// swap swaps until the outcome is certain: after an error or false it reads the cell.
 func swap(ctx context.Context, t table.Table, row, q string, old, now []byte, more ...table.Cell) (bool, error) {
 	c := table.Cell{Family: 'h', Qualifier: []byte(q), Value: now, Tombstone: now == nil}
 	ok, err := t.Swap(ctx, []byte(row), 'h', []byte(q), old, append(more, c))
@@ -196,7 +195,7 @@ func testSwap(f *fixture) {
 		got := ""
 		for _, r := range rows {
 			for i := range r.Cells {
-				r.Cells[i].Revision = 0 // an unversioned table's is not said
+				r.Cells[i].Revision = 0 // the revision of an unversioned table's cell is unspecified
 			}
 			got += string(r.Key) + "{" + showCells(r.Cells) + "}"
 		}
@@ -227,7 +226,7 @@ func testSwap(f *fixture) {
 	}
 }
 
-// testSwapRace counts with many writers: no increment may be lost.
+// testSwapRace increments a counter from many writers: no increment may be lost.
 func testSwapRace(f *fixture) {
 	t := f.unversioned()
 	const writers, each = 8, 25
@@ -246,7 +245,7 @@ func testSwapRace(f *fixture) {
 					old = c.Value
 					n, _ = strconv.Atoi(strings.Split(string(old), " ")[0])
 				}
-				// The writer's name makes each value its own.
+				// The writer's number makes each value unique.
 				ok, err := swap(f.ctx, t, "n", "n", old, fmt.Appendf(nil, "%d %d", n+1, w))
 				if err != nil {
 					f.Error(err)
@@ -265,7 +264,7 @@ func testSwapRace(f *fixture) {
 	}
 }
 
-// testConcurrent writes rows whose cells must always agree, while readers look.
+// testConcurrent writes rows whose cells must always agree, while readers check them.
 func testConcurrent(f *fixture) {
 	const rows, revisions = 4, 30
 	var wg sync.WaitGroup
@@ -314,7 +313,7 @@ func testConcurrent(f *fixture) {
 	}
 }
 
-// whole tests that all cells of a row and family are of one revision.
+// whole checks that all cells of a row and family have one revision.
 func whole(t *testing.T, r table.Row) {
 	for _, c := range r.Family('a') {
 		if c.Revision != r.Family('a')[0].Revision || !bytes.Equal(c.Value, r.Cells[0].Value) {
@@ -400,7 +399,8 @@ func testErrors(f *fixture) {
 	}
 }
 
-// testOwnership: callers may use their bytes again, and keep what they got.
+// testOwnership checks that callers may reuse the bytes that they passed and keep those
+// that they got.
 func testOwnership(f *fixture) {
 	row, q, v := []byte("row"), []byte("qualifier"), []byte("value")
 	f.apply(1, table.Mutation{Row: row, Cells: []table.Cell{
