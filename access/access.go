@@ -1,6 +1,5 @@
-// Package access has the access rules of a directory ready for those who ask: it
-// reads them and the groups of identities from snapshots, and makes programs of
-// package acl of them.
+// Package access prepares the access rules of a directory: it reads the rules and the
+// groups of identities from snapshots, and compiles them into programs of package acl.
 package access
 
 import (
@@ -17,22 +16,22 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Rules keeps the access rules in force, checked against the schema in force.
+// Rules caches the access rules in force, checked against the schema in force.
 type Rules struct {
 	inForce atomic.Pointer[inForce]
 	askers  *otter.Cache[entry.ID, *Who] // by their entries
 }
 
-// maxAskers bounds the identities that are known between their binds.
+// maxAskers bounds the identities that are cached between their binds.
 const maxAskers = 1 << 14
 
-// NewRules returns Rules that know nobody yet.
+// NewRules returns empty Rules.
 func NewRules() *Rules {
 	return &Rules{askers: otter.Must(&otter.Options[entry.ID, *Who]{MaximumSize: maxAskers})}
 }
 
-// Who returns somebody by their name and entry. Those who bind again and again are
-// looked up once.
+// Who returns an identity by its name and entry. It is cached, because many bind again
+// and again.
 func (r *Rules) Who(name *dn.Name, id entry.ID) *Who {
 	if id == entry.Root {
 		return &Who{Name: name}
@@ -48,7 +47,7 @@ func (r *Rules) Who(name *dn.Name, id entry.ID) *Who {
 // inForce is the rules of some states.
 type inForce struct {
 	access *partition.Access
-	asOf   uint64     // ordinal of a state in which the places have their names
+	asOf   uint64     // ordinal of a state in which the places and the entries that rules name have their names
 	places []entry.ID // and the entries that rules name
 	set    *acl.Set
 }
@@ -72,8 +71,8 @@ func (f *inForce) of(s *partition.Snapshot) bool {
 	return true
 }
 
-// Set returns the rules of a newest state. Where there never were any, they are
-// those of the profile open.
+// Set returns the rules of a newest state. If rules were never set, they are those of the
+// profile open.
 func (r *Rules) Set(ctx context.Context, s *partition.Snapshot) (*acl.Set, error) {
 	f := r.inForce.Load()
 	if f.of(s) {

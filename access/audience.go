@@ -12,13 +12,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// An Audience is some identities, described in the words of access rules.
+// An Audience is a set of identities, described in the language of access rules.
 type Audience struct{ set *acl.Set }
 
-// belongs is what a rule lets an audience use, to ask whether somebody belongs to it.
+// belongs is what a rule lets an audience use, so that MayUse shows who belongs to it.
 const belongs = "audience"
 
-// NewAudience reads what is said of whom something is for: groups, names, "below". It is
+// NewAudience parses a description of identities: groups, names, "below". The audience is
 // the same on every connection.
 func NewAudience(sch *schema.Schema, contexts []dn.DN, who []string) (*Audience, error) {
 	text := "audience: allow " + strings.Join(who, ", ") + " to use " + belongs
@@ -33,8 +33,8 @@ func NewAudience(sch *schema.Schema, contexts []dn.DN, who []string) (*Audience,
 	return &Audience{set}, nil
 }
 
-// Has reports whether somebody belongs to the audience in a state. Still reports whether
-// the groups that this depends on are as they were, in a later state.
+// Has reports whether an identity belongs to the audience in a state. Still reports
+// whether the groups that the answer depends on are the same in a later state.
 func (a *Audience) Has(ctx context.Context, s *partition.Snapshot, name *dn.Name, id entry.ID) (has bool, still func(*partition.Snapshot) bool, err error) {
 	w := &Who{Name: name, ID: id}
 	found := &answer{set: a.set, asOf: s.Ordinal()}

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// Check returns what can be said against the rules of a newest state: those that never
-// hold or change nothing, and those that let somebody lift themselves.
+// Check returns findings about the rules of a newest state: rules that never apply or
+// have no effect, and rules that allow identities to raise their own rights.
 func Check(ctx context.Context, s *partition.Snapshot) ([]acl.Finding, error) {
 	set, err := NewRules().Set(ctx, s)
 	if err != nil {
@@ -31,7 +31,7 @@ func Check(ctx context.Context, s *partition.Snapshot) ([]acl.Finding, error) {
 	return found, nil
 }
 
-// missingTargets returns the findings about targets of a rule that name no entry.
+// missingTargets returns findings about targets of a rule that name no entry.
 func missingTargets(ctx context.Context, s *partition.Snapshot, rule partition.AccessRule) (found []acl.Finding, err error) {
 	p, err := place(ctx, s, rule)
 	if err == errGone {
@@ -55,8 +55,8 @@ func missingTargets(ctx context.Context, s *partition.Snapshot, rule partition.A
 	return found, nil
 }
 
-// membersOf returns the members of a group, directly or through other groups: up to as
-// many as an identity may be in groups.
+// membersOf returns the members of a group, directly or through other groups, up to the
+// number of groups that an identity may be in.
 func membersOf(ctx context.Context, s *partition.Snapshot, group string) (members []dn.DN, err error) {
 	seen := map[entry.ID]bool{}
 	name, err := dn.Parse(group)
@@ -68,7 +68,7 @@ func membersOf(ctx context.Context, s *partition.Snapshot, group string) (member
 	return members, err
 }
 
-// directMembers returns the values of an entry that name members, unless it was seen.
+// directMembers returns the values of an entry that name members, unless it is in seen.
 func directMembers(ctx context.Context, s *partition.Snapshot, name dn.DN, seen map[entry.ID]bool) (members []dn.DN, err error) {
 	at, err := s.Find(ctx, name)
 	if partition.Is(err, partition.NoSuchEntry) || seen[at.ID] {

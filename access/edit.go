@@ -14,26 +14,26 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// An Editor changes the rules of one place as values of an attribute.
+// An Editor changes the rules at one place, as values of an attribute.
 type Editor struct {
 	State      *partition.Snapshot
-	Rules      []partition.AccessRule // of the directory; nil: there never were any
+	Rules      []partition.AccessRule // of the directory; nil: never set
 	Place      entry.ID               // entry.Root: the whole directory
 	Name       dn.DN                  // of the place
-	Find       Finder                 // of the names that rules may have
-	Permissive bool                   // what is there may be added, and what is not removed
+	Find       Finder                 // looks up the names in rules
+	Permissive bool                   // ignore additions of present rules and removals of missing ones
 
 	own  []own // rules of the place
 	rest []partition.AccessRule
 }
 
-// own is one rule of the place.
+// own is one rule at the place.
 type own struct {
 	stored partition.AccessRule
-	rule   *acl.Rule // with the names of now
+	rule   *acl.Rule // with current names
 }
 
-// Values returns the rules of a place as values of an attribute.
+// Values returns the rules at a place as values of an attribute.
 func Values(ctx context.Context, s *partition.Snapshot, rules []partition.AccessRule, at entry.ID) (values [][]byte, err error) {
 	for _, rule := range rules {
 		if rule.Place != at {
@@ -48,7 +48,7 @@ func Values(ctx context.Context, s *partition.Snapshot, rules []partition.Access
 	return values, nil
 }
 
-// Text returns a rule as it reads with the names of a state; "" if its place is gone.
+// Text returns a rule with the names in a state, or "" if its place is gone.
 func Text(ctx context.Context, s *partition.Snapshot, rule partition.AccessRule) (string, error) {
 	p, err := place(ctx, s, rule)
 	if errors.Is(err, errGone) {
@@ -60,8 +60,8 @@ func Text(ctx context.Context, s *partition.Snapshot, rule partition.AccessRule)
 	return p.Rule.String(), nil
 }
 
-// Apply returns the rules of the directory after changes of those of the place. Where
-// there never were any, they begin with those of the profile open.
+// Apply applies changes to the rules at the place and returns the rules of the directory.
+// If rules were never set, it starts with those of the profile open.
 func (ed *Editor) Apply(ctx context.Context, changes []op.Modification) ([]partition.AccessRule, error) {
 	if err := ed.read(ctx); err != nil {
 		return nil, err
@@ -137,8 +137,8 @@ func (ed *Editor) change(ctx context.Context, c *op.Modification) error {
 	return nil
 }
 
-// add adds a rule. One that was there before a change keeps whom it names, whether or not
-// the requester can find them.
+// add adds a rule. A rule that was present before still refers to the same entries, even
+// if the requester cannot find them.
 func (ed *Editor) add(ctx context.Context, value []byte, before []own) error {
 	if len(value) > acl.MaxRule {
 		return problem(partition.Constraint, "accessRule: %d bytes are more than the %d that a rule may have", len(value), acl.MaxRule)
@@ -169,7 +169,7 @@ func (ed *Editor) add(ctx context.Context, value []byte, before []own) error {
 	return nil
 }
 
-// remove removes a rule, which is given as a search shows it.
+// remove removes a rule in the form that a search returns.
 func (ed *Editor) remove(value []byte) error {
 	value = bytes.TrimSpace(value)
 	i := slices.IndexFunc(ed.own, func(o own) bool {
@@ -188,7 +188,7 @@ func (ed *Editor) remove(value []byte) error {
 
 func (o *own) is(r *acl.Rule) bool { return o.rule.String() == r.String() }
 
-// refused is the error of a rule that cannot be stored.
+// refused returns the error of a rule that cannot be stored.
 func refused(err error) error {
 	var broken *acl.Problem
 	var known *partition.Error
@@ -207,7 +207,7 @@ func problem(p partition.Problem, format string, args ...any) error {
 	return &partition.Error{Problem: p, Text: fmt.Sprintf(format, args...)}
 }
 
-// Managed reports whether a rule lets somebody manage the whole directory.
+// Managed reports whether a rule allows an identity to manage the whole directory.
 func Managed(rules []acl.Placed) bool {
 	return slices.ContainsFunc(rules, acl.Placed.ManagesAll) && !slices.ContainsFunc(rules, acl.Placed.ManagesNothing)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// Entry returns an entry of a state as rules look at it. Fail takes the error of a
-// parent that cannot be read.
+// Entry returns an entry of a state for decisions. Fail is called with the error if its
+// parent cannot be read.
 func Entry(ctx context.Context, s *partition.Snapshot, name dn.DN, e *entry.Entry, src filter.Source, fail func(error)) *acl.Entry {
 	return &acl.Entry{Name: name, Entry: e, Source: src, Parent: func() *entry.Entry {
 		at, err := s.Find(ctx, name.Parent())
@@ -30,7 +30,7 @@ func Entry(ctx context.Context, s *partition.Snapshot, name dn.DN, e *entry.Entr
 	}}
 }
 
-// A Case is somebody, an entry, and the rules that decide between them.
+// A Case is an identity, an entry, and the rules that decide about them.
 type Case struct {
 	*Somebody
 	zone  *acl.Zone
@@ -38,15 +38,15 @@ type Case struct {
 	err   error
 }
 
-// Somebody is an identity on a connection, and the rules as they are for it.
+// Somebody is an identity on a connection, with the rules for it.
 type Somebody struct {
 	Program *acl.Program
-	Name    dn.DN    // empty: the anonymous
-	ID      entry.ID // entry.Root: the anonymous
+	Name    dn.DN    // empty: anonymous
+	ID      entry.ID // entry.Root: anonymous
 	Groups  []Membership
 }
 
-// Somebody looks up who asks.
+// Somebody looks up an identity.
 func (r *Rules) Somebody(ctx context.Context, s *partition.Snapshot, who dn.DN, c acl.Connection) (*Somebody, error) {
 	w := &Who{}
 	if len(who) > 0 {
@@ -69,7 +69,7 @@ func (r *Rules) Somebody(ctx context.Context, s *partition.Snapshot, who dn.DN, 
 	return x, nil
 }
 
-// NewCase looks up who asks, and what about.
+// NewCase looks up an identity and an entry.
 func (r *Rules) NewCase(ctx context.Context, s *partition.Snapshot, who, about dn.DN, c acl.Connection) (*Case, error) {
 	at, err := s.Find(ctx, about)
 	if err != nil {

@@ -16,21 +16,21 @@ import (
 // maxGroups bounds the groups that one identity may be in.
 const maxGroups = 10000
 
-// A closure is the groups that an identity is in, directly or through others, and
-// what was asked to find them.
+// A closure is the groups that an identity is in, directly or through others, and the
+// values that were looked up to find them.
 type closure struct {
 	groups  []dn.DN
-	through []int // of each group: which other one its member is, -1 the identity
+	through []int // for each group, the group that is its member, or -1 for the identity
 	asked   []value
 }
 
 // A Membership is a group that an identity is in.
 type Membership struct {
 	Group   dn.DN
-	Through []dn.DN // the groups between the identity and this one, its own first
+	Through []dn.DN // the groups between the identity and this one, the identity's own first
 }
 
-// memberships returns the groups with the way to them.
+// memberships returns the groups with the path to each.
 func (c *closure) memberships() []Membership {
 	all := make([]Membership, len(c.groups))
 	for i, g := range c.groups {
@@ -48,14 +48,13 @@ type value struct {
 	key []byte
 }
 
-// same reports whether the groups are those of a state, if they were so in the
-// one with an ordinal.
+// same reports whether the groups are the same in a state as in the one with an ordinal.
 func (c *closure) same(s *partition.Snapshot, since uint64) bool {
 	return !slices.ContainsFunc(c.asked, func(v value) bool { return !s.SameEntries(v.typ, v.key, since) })
 }
 
-// groupsOf finds the groups of an identity: by the index of their members, from
-// the identity upwards, so that the work grows with the groups it is in and not with
+// groupsOf finds the groups of an identity through the index of their members. It goes up
+// from the identity, so that the work grows with the number of its groups and not with
 // their size.
 func groupsOf(ctx context.Context, s *partition.Snapshot, name *dn.Name) (*closure, error) {
 	c := &closure{}
@@ -87,7 +86,7 @@ func groupsOf(ctx context.Context, s *partition.Snapshot, name *dn.Name) (*closu
 	return c, nil
 }
 
-// isMember is the filter of groups with a member.
+// isMember returns the filter of groups with a member.
 func (c *closure) isMember(sch *schema.Schema, types []*schema.AttributeType, name *dn.Name) filter.Resolved {
 	var either []filter.Resolved
 	for _, t := range types {

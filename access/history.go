@@ -14,14 +14,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Change is the commit that made a rule what it is.
+// A Change is the commit that last changed a rule.
 type Change struct {
-	Revision table.Revision // 0: the history does not go back so far
+	Revision table.Revision // 0: before the history begins
 	By       partition.By
 }
 
-// Changes returns the last change of each of some rules that a state shows. The state is
-// of one revision. It goes from one version of the settings to the one before, so that
+// Changes returns the last change of each rule as of a state, which must be of one
+// revision. It goes back from one version of the settings to the previous one, so that
 // the work grows with changes of settings and not with other commits.
 func Changes(ctx context.Context, p *partition.Partition, s *partition.Snapshot, rules []partition.AccessRule) ([]Change, error) {
 	all := make([]Change, len(rules))
@@ -57,7 +57,7 @@ func Changes(ctx context.Context, p *partition.Partition, s *partition.Snapshot,
 	return all, nil
 }
 
-// committedBy returns who made a commit.
+// committedBy returns the author of a commit.
 func committedBy(ctx context.Context, p *partition.Partition, r table.Revision) (by partition.By, err error) {
 	s, err := p.At(ctx, r)
 	if err != nil {
@@ -75,7 +75,7 @@ func committedBy(ctx context.Context, p *partition.Partition, r table.Revision) 
 	return by, nil
 }
 
-// A Shown is a rule with what a state knows of it.
+// A Shown is a rule with information from a state.
 type Shown struct {
 	acl.Placed
 	At     entry.ID // its place; entry.Root: the whole directory
@@ -83,15 +83,15 @@ type Shown struct {
 	Change Change
 }
 
-// A NamedEntry is an entry that a rule names, with its name of now.
+// A NamedEntry is an entry that a rule names, with its current name.
 type NamedEntry struct {
 	What string // "who" or "target"
 	Name string
-	ID   entry.ID // entry.Root: there is none
+	ID   entry.ID // entry.Root: there is no entry
 }
 
-// Show returns the rules at a place, or the one of a name there, with what a state knows
-// of them. The state is of one revision.
+// Show returns the rules at a place, or only the one with a name there, with information
+// from a state. The state must be of one revision.
 func Show(ctx context.Context, p *partition.Partition, s *partition.Snapshot, at entry.ID, name string) (shown []Shown, err error) {
 	rules, err := configure.AccessAt(ctx, s)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Placed reads the rules of now, with the names that their entries have in a state.
-// Those whose place is gone are left out: there is nothing below it.
+// Placed reads the current rules, with the names that their entries have in a state. It
+// leaves out rules whose place is gone: there are no entries below it.
 func Placed(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) {
 	rules := s.Access().Rules
 	if rules == nil {
@@ -38,7 +38,7 @@ func PlacedAt(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) 
 	return Read(ctx, s, rules)
 }
 
-// Read is Placed of given rules.
+// Read is Placed for given rules.
 func Read(ctx context.Context, s *partition.Snapshot, rules []partition.AccessRule) ([]acl.Placed, error) {
 	var all []acl.Placed
 	for _, rule := range rules {
@@ -85,8 +85,8 @@ func place(ctx context.Context, s *partition.Snapshot, rule partition.AccessRule
 	return p, nil
 }
 
-// named are the ids of the entries that a rule names: entry.Root, of the name of a target
-// that no entry had.
+// named returns the ids of the entries that a rule names. It is entry.Root for a target
+// whose name had no entry.
 func named(rule partition.AccessRule) (ids []entry.ID) {
 	for text := range strings.FieldsSeq(rule.Names) {
 		id, _ := entry.ParseID(text)
@@ -95,8 +95,8 @@ func named(rule partition.AccessRule) (ids []entry.ID) {
 	return ids
 }
 
-// spelled returns the name by which a rule knows an entry now: as it is spelled in the
-// rule, if that is still its name; "", if it has none that the rule could have.
+// spelled returns the current name of an entry for a rule: as spelled in the rule if that
+// is still its name. It returns "" if the entry has no name that the rule could use.
 func spelled(ctx context.Context, s *partition.Snapshot, at dn.DN, ref acl.Reference, id entry.ID) (string, error) {
 	if id == entry.Root {
 		return "", nil
@@ -111,7 +111,7 @@ func spelled(ctx context.Context, s *partition.Snapshot, at dn.DN, ref acl.Refer
 	if ref.Target {
 		above := len(name) - len(at)
 		if above <= 0 || !same(s.Schema(), name[above:], at) {
-			return "", nil // it was moved away from where the rule holds
+			return "", nil // it was moved out of the place of the rule
 		}
 		name = name[:above]
 	}
@@ -121,7 +121,7 @@ func spelled(ctx context.Context, s *partition.Snapshot, at dn.DN, ref acl.Refer
 	return acl.EscapeName(name.String()), nil
 }
 
-// errGone says that there is no entry of an id any more.
+// errGone reports that there is no entry with an id any more.
 var errGone = errors.New("the entry is gone")
 
 func nameOf(ctx context.Context, s *partition.Snapshot, id entry.ID) (dn.DN, error) {

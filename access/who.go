@@ -10,25 +10,24 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// Who is somebody who asks: an identity on one connection. The zero Who is
-// anonymous.
+// Who is an identity that makes requests. The zero Who is anonymous.
 type Who struct {
 	Name *dn.Name
-	ID   entry.ID // entry.Root: there is no entry
+	ID   entry.ID // entry.Root: it has no entry
 
 	last atomic.Pointer[answer]
 }
 
-// An answer is the program of an identity, and what it was made of.
+// An answer is the program of an identity, and what it was made from.
 type answer struct {
 	program    *acl.Program
 	set        *acl.Set
 	asOf       uint64
 	groups     *closure
-	connection acl.Connection // as far as rules ask
+	connection acl.Connection // the part that rules depend on
 }
 
-// Program returns the rules of a newest state as they are for somebody.
+// Program returns the rules of a newest state for an identity on a connection.
 func (r *Rules) Program(ctx context.Context, s *partition.Snapshot, w *Who, c acl.Connection) (*acl.Program, error) {
 	set, err := r.Set(ctx, s)
 	if err != nil {
@@ -50,8 +49,7 @@ func (r *Rules) Program(ctx context.Context, s *partition.Snapshot, w *Who, c ac
 	return a.program, nil
 }
 
-// same reports whether an identity is in a state what it was when an answer was
-// made.
+// same reports whether an identity in a state is the same as when an answer was made.
 func (w *Who) same(s *partition.Snapshot, a *answer) bool {
 	if w.ID == entry.Root && len(a.groups.asked) == 0 {
 		return true
@@ -59,7 +57,7 @@ func (w *Who) same(s *partition.Snapshot, a *answer) bool {
 	return (w.ID == entry.Root || s.Unchanged(w.ID, a.asOf)) && s.SameNames(a.asOf) && a.groups.same(s, a.asOf)
 }
 
-// identity reads what rules ask of an identity.
+// identity reads what rules need to know of an identity.
 func (w *Who) identity(ctx context.Context, s *partition.Snapshot, a *answer) (*acl.Identity, error) {
 	id := &acl.Identity{Connection: a.connection}
 	a.groups = &closure{}

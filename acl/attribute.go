@@ -10,33 +10,33 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A part is rights on some attributes, looked up.
+// A part is rights on some attributes, resolved by the schema.
 type part struct {
 	written    Part
 	rights     Rights
-	named      bool // attributes are named, even if all
+	named      bool // attributes are named, even if those are all
 	in, except []attribute
-	uses       []string // of the right use: names and OIDs, in lower case, or "*"
+	uses       []string // for the right use: names and OIDs, in lower case, or "*"
 	usesNot    []string
 }
 
-// An attribute is attributes that a part is about.
+// An attribute is the attributes that one item of a part stands for.
 type attribute struct {
-	user, operational bool // all of them, except those reserved
+	user, operational bool // all of these, except reserved ones
 	types             map[*schema.AttributeType]bool
 	options           string
 	values            *values // nil: all
 }
 
-// values are some of an attribute's values.
+// values selects some of an attribute's values.
 type values struct {
 	self   bool
 	key    []byte
 	filter filter.Resolved
 }
 
-// reservedTypes are attributes that a rule gives by name only, besides those
-// that are secret: rules, and the state of accounts.
+// reservedTypes are attributes that rules must name: access rules, and the state of
+// accounts. Secret attributes are reserved too.
 var reservedTypes = map[string]bool{
 	"accessRule": true, "pwdHistory": true, "pwdReset": true, "pwdChangedTime": true,
 	"pwdAccountLockedTime": true, "pwdFailureTime": true, "pwdGraceUseTime": true, "pwdLastSuccess": true,
@@ -47,8 +47,8 @@ var reservedTypes = map[string]bool{
 // isRules reports whether a type is that of access rules.
 func isRules(t *schema.AttributeType) bool { return slices.Contains(t.Names, "accessRule") }
 
-// Reserved reports whether attributes of a type are given by their own name only,
-// never by "*", "+" or a class.
+// Reserved reports whether a rule grants attributes of a type only if it names the type.
+// "*", "+" and classes do not include it.
 func Reserved(t *schema.AttributeType) bool {
 	return t.Secret() || slices.ContainsFunc(t.Names, func(n string) bool { return reservedTypes[n] })
 }
@@ -115,7 +115,7 @@ func (k compiler) attribute(a Attribute) (out attribute, err error) {
 	return out, err
 }
 
-// class returns the types of a class, and their subtypes, except those reserved.
+// class returns the types of a class, and their subtypes, except reserved ones.
 func (k compiler) class(name string) (map[*schema.AttributeType]bool, error) {
 	c := k.schema.Class(name)
 	if c == nil {
@@ -169,8 +169,8 @@ func (k compiler) values(a Attribute, t *schema.AttributeType) (*values, error) 
 	return v, nil
 }
 
-// covers reports whether the attribute's values of a type and options are meant,
-// all or some of them.
+// covers reports whether a includes all or some values of a description: a type with
+// options.
 func (a *attribute) covers(t *schema.AttributeType, options string) bool {
 	switch {
 	case a.types != nil:
@@ -183,40 +183,40 @@ func (a *attribute) covers(t *schema.AttributeType, options string) bool {
 	return a.user
 }
 
-// partly reports whether it covers only some descriptions or values of a type
-// that it is about.
+// partly reports whether a covers only some descriptions or values of a type that it is
+// about.
 func (a *attribute) partly(t *schema.AttributeType) bool {
 	return a.types[t] && (a.options != "" || a.values != nil)
 }
 
-// A subjectValue is a value that rights are asked about.
+// A subjectValue is a value that a decision is about.
 type subjectValue struct {
 	typ     *schema.AttributeType
 	options string
 	value   []byte
 	program *Program
-	// more: descriptions with more options than these are meant too.
+	// more means that descriptions with further options count too.
 	more bool
 }
 
-// covers reports whether the part is about a value; without one, whether it is
-// about all values of the description.
+// covers reports whether the part includes a value, or, if v has none, all values of the
+// description.
 func (p *part) covers(v *subjectValue) bool {
 	return slices.ContainsFunc(p.in, v.is) && !slices.ContainsFunc(p.except, v.touches)
 }
 
-// mayCover reports whether the part is about a value; without one, whether it is
-// about any value of the description.
+// mayCover reports whether the part includes a value, or, if v has none, any value of the
+// description.
 func (p *part) mayCover(v *subjectValue) bool {
 	return slices.ContainsFunc(p.in, v.touches) && !slices.ContainsFunc(p.except, v.is)
 }
 
-// is reports whether the value, or all values there may be, are meant by a.
+// is reports whether a includes the value, or all values if v has none.
 func (v *subjectValue) is(a attribute) bool {
 	return a.covers(v.typ, v.options) && (a.values == nil || v.value != nil && a.values.has(v))
 }
 
-// touches reports whether the value, or any value there may be, is meant by a.
+// touches reports whether a includes the value, or may include some if v has none.
 func (v *subjectValue) touches(a attribute) bool {
 	if !a.covers(v.typ, v.options) && !(v.more && a.about(v.typ)) {
 		return false
@@ -224,7 +224,7 @@ func (v *subjectValue) touches(a attribute) bool {
 	return a.values == nil || v.value == nil || a.values.has(v)
 }
 
-// has reports whether a value is one of those meant.
+// has reports whether a value is one of the selected.
 func (w *values) has(v *subjectValue) bool {
 	switch {
 	case w.filter != nil:

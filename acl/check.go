@@ -9,13 +9,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Finding is something about a rule that its writer may not have meant.
+// A Finding is a property of a rule that its author may not have intended.
 type Finding struct {
 	Rule Placed
 	Text string
 }
 
-// Check returns what can be said against rules. Members returns the members of a group.
+// Check returns findings about the rules. Members returns the members of a group.
 func (s *Set) Check(members func(group string) ([]dn.DN, error)) (all []Finding, err error) {
 	for i, r := range s.rules {
 		found := func(format string, args ...any) {
@@ -44,8 +44,8 @@ func (c *compiled) namesNobody() bool {
 	return slices.ContainsFunc(c.who, is) || slices.ContainsFunc(c.except, is)
 }
 
-// neverHolds says why a rule is for nobody, about no entries, or on no connection; "" if
-// it may hold.
+// neverHolds returns why a rule applies to nobody, to no entries, or on no connection. It
+// returns "" if the rule may apply.
 func (c *compiled) neverHolds() string {
 	excepted := func(t term) bool { return slices.ContainsFunc(c.except, t.within) }
 	left := func(t target) bool {
@@ -67,7 +67,7 @@ func (c *compiled) neverHolds() string {
 	return ""
 }
 
-// isEmpty reports whether nobody can be all of a term's subjects.
+// isEmpty reports whether no identity can be all of a term's subjects.
 func (t term) isEmpty() bool {
 	anonymous, bound := false, false
 	for _, s := range t {
@@ -84,7 +84,7 @@ func (t term) isEmpty() bool {
 	return anonymous && bound
 }
 
-// within reports whether whoever meets a term meets another one.
+// within reports whether every identity of term t is also one of term o.
 func (t term) within(o term) bool {
 	for i := range o {
 		if !slices.ContainsFunc(t, func(s subject) bool { return s.within(&o[i]) }) {
@@ -111,12 +111,12 @@ func (s *subject) within(o *subject) bool {
 	return false
 }
 
-// covered reports whether every entry of a target is one of another.
+// covered reports whether every entry of target t is also one of target o.
 func (t *target) covered(o *target) bool {
 	return t.within(o) && (o.filter == nil || t.filter != nil && t.filter.String() == o.filter.String())
 }
 
-// excludes reports whether no connection meets both conditions.
+// excludes reports whether no connection can meet both conditions.
 func (c *Condition) excludes(o *Condition) bool {
 	bare := *o
 	bare.Not = !o.Not
@@ -125,8 +125,8 @@ func (c *Condition) excludes(o *Condition) bool {
 		c.Kind == Mechanism && o.Kind == Mechanism && !c.Not && !o.Not && c.Mechanism != o.Mechanism
 }
 
-// impliedBy returns another rule that says all that one says; of two that say the same,
-// the one before.
+// impliedBy returns another rule that includes rule i. Of two equal rules, only the
+// second is implied.
 func (s *Set) impliedBy(i int) *compiled {
 	r := s.rules[i]
 	for j, o := range s.rules {
@@ -137,7 +137,7 @@ func (s *Set) impliedBy(i int) *compiled {
 	return nil
 }
 
-// deniedBy returns a rule that denies all that one allows.
+// deniedBy returns a rule that denies everything that r allows.
 func (s *Set) deniedBy(r *compiled) *compiled {
 	for _, o := range s.rules {
 		if !r.Rule.Deny && o.Rule.Deny && o.covers(r) {
@@ -147,8 +147,8 @@ func (s *Set) deniedBy(r *compiled) *compiled {
 	return nil
 }
 
-// covers reports whether the rule holds wherever another one does, with all its rights.
-// It may miss that: it compares words, part by part.
+// covers reports whether c applies wherever o does, with all of o's rights. It compares
+// the words of the rules part by part, so it may miss cases.
 func (c *compiled) covers(o *compiled) bool {
 	who := func(t term) bool { return slices.ContainsFunc(c.who, t.within) }
 	in := func(t target) bool {
@@ -180,7 +180,7 @@ func (c *compiled) coversParts(o *compiled) bool {
 	return true
 }
 
-// coversRight reports whether a part has a right wherever another one has it.
+// coversRight reports whether part p has a right wherever part o has it.
 func (p *part) coversRight(o *part, right Rights, deny bool) bool {
 	rights := p.rights
 	switch {
@@ -201,8 +201,7 @@ func (p *part) coversRight(o *part, right Rights, deny bool) bool {
 			all(p.except, func(a attribute) bool { return slices.ContainsFunc(o.except, a.within) })
 }
 
-// within reports whether all values that an attribute of a rule means are meant by
-// another one.
+// within reports whether o includes all values that a includes.
 func (a attribute) within(o attribute) bool {
 	switch {
 	case o.values != nil && !a.values.equal(o.values):
@@ -233,7 +232,7 @@ func (w *values) equal(o *values) bool {
 	return w.self == o.self && string(w.key) == string(o.key) && text(w.filter) == text(o.filter)
 }
 
-// writes reports whether the rule lets somebody write values of one of some types.
+// writes reports whether the rule allows writing values of any of the types.
 func (c *compiled) writes(types []*schema.AttributeType) bool {
 	if c.Rule.Deny {
 		return false

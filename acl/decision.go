@@ -7,31 +7,31 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Decision is what an identity may do with an entry. It holds for all entries of
-// a zone that meet the same tests, and does not change.
+// A Decision is what an identity may do with an entry. All entries of a zone for which
+// the tests have the same results share it. It is immutable.
 type Decision struct {
 	program *Program
-	rules   []*compiled // that hold for the entry
+	rules   []*compiled // that apply to the entry
 
 	manage  bool
 	entry   Rights        // on the entry itself
-	general [2]typeRights // of types that no rule names: user and operational ones
+	general [2]typeRights // of types that no rule names: user types and operational ones
 	types   map[*schema.AttributeType]*typeRights
 }
 
-// typeRights are the rights on values of one attribute type.
+// typeRights are the rights on the values of one attribute type.
 type typeRights struct {
 	all  Rights // on every value of every description
-	some Rights // on some values or descriptions, at most
+	some Rights // the rights that some values or descriptions may have
 }
 
-// Everything is the decision for those above rules, Nothing the one without any.
+// Everything is the decision for those above rules. Nothing grants no rights.
 var (
 	Everything = &Decision{manage: true, entry: onEntries, general: [2]typeRights{{onAttributes, onAttributes}, {onAttributes, onAttributes}}}
 	Nothing    = &Decision{}
 )
 
-// decide makes the decision from the rules that hold.
+// decide computes the decision from the rules that apply.
 func (d *Decision) decide() {
 	allow, deny := d.onEntry()
 	d.manage = allow&Manage != 0 && deny&Manage == 0
@@ -90,9 +90,9 @@ func (d *Decision) onType(t *schema.AttributeType) typeRights {
 	return typeRights{all: d.balance(t, allowAll, denySome), some: d.balance(t, allowSome, denyAll)}
 }
 
-// balance returns the rights on values that are allowed and denied by rules. An
-// administrator has all and minds no denial, except that what is secret is shown
-// only as far as a rule names it.
+// balance returns the rights on values, given those that rules allow and deny. An
+// administrator has all of them in spite of denials, except that secrets are shown only
+// if a rule names them.
 func (d *Decision) balance(t *schema.AttributeType, allow, deny Rights) Rights {
 	switch {
 	case !d.manage:
@@ -110,8 +110,8 @@ func only(b bool, r Rights) Rights {
 	return 0
 }
 
-// extent reports whether the part is about all values of a type under all
-// options, and whether it is about any.
+// extent reports whether the part includes all values of a type under all options, and
+// whether it includes any.
 func (p *part) extent(t *schema.AttributeType) (all, some bool) {
 	for i := range p.in {
 		a := &p.in[i]
@@ -126,8 +126,7 @@ func (p *part) extent(t *schema.AttributeType) (all, some bool) {
 	return all, some
 }
 
-// about reports whether descriptions of a type are meant, with some options at
-// least.
+// about reports whether a includes descriptions of a type, at least with some options.
 func (a *attribute) about(t *schema.AttributeType) bool {
 	if a.types != nil {
 		return a.types[t]
@@ -135,7 +134,7 @@ func (a *attribute) about(t *schema.AttributeType) bool {
 	return a.covers(t, "")
 }
 
-// Entry reports whether all of the rights on the entry are there.
+// Entry reports whether the identity has all of these rights on the entry.
 func (d *Decision) Entry(r Rights) bool { return d.entry&r == r }
 
 // Manages reports whether the identity is the entry's administrator.
@@ -155,32 +154,34 @@ func (d *Decision) of(t *schema.AttributeType) typeRights {
 	return d.general[0]
 }
 
-// All reports whether all of the rights are there on every value of a type, under
-// any options.
+// All reports whether the identity has all of these rights on every value of a type,
+// under any options.
 func (d *Decision) All(t *schema.AttributeType, r Rights) bool { return d.of(t).all&r == r }
 
-// Some reports whether all of the rights may be there on some values of a type.
+// Some reports whether the identity may have all of these rights on some values of a
+// type.
 func (d *Decision) Some(t *schema.AttributeType, r Rights) bool { return d.of(t).some&r == r }
 
-// Description reports whether all of the rights are there on every value of a
+// Description reports whether the identity has all of these rights on every value of a
 // description.
 func (d *Decision) Description(t *schema.AttributeType, options string, r Rights) bool {
 	return d.All(t, r) || d.Some(t, r) && d.rightsOf(&subjectValue{typ: t, options: options, program: d.program})&r == r
 }
 
-// Value reports whether all of the rights are there on one value of a description.
+// Value reports whether the identity has all of these rights on one value of a
+// description.
 func (d *Decision) Value(t *schema.AttributeType, options string, value []byte, r Rights) bool {
 	return d.All(t, r) || d.Some(t, r) && d.rightsOf(&subjectValue{typ: t, options: options, value: value, program: d.program})&r == r
 }
 
-// Assertion reports whether all of the rights are there on a value that is asserted of
-// a description, and so of those with more options too (RFC 4511, 4.1.6).
+// Assertion reports whether the identity has all of these rights on an asserted value.
+// The assertion is about a description and those with further options (RFC 4511, 4.1.6).
 func (d *Decision) Assertion(t *schema.AttributeType, options string, value []byte, r Rights) bool {
 	v := &subjectValue{typ: t, options: options, value: value, program: d.program, more: true}
 	return d.All(t, r) || d.Some(t, r) && d.rightsOf(v)&r == r
 }
 
-// rightsOf returns the rights on a value; without one, those on all values.
+// rightsOf returns the rights on a value, or, if v has none, those on all values.
 func (d *Decision) rightsOf(v *subjectValue) Rights {
 	var allow, deny Rights
 	for _, r := range d.rules {
@@ -197,8 +198,8 @@ func (d *Decision) rightsOf(v *subjectValue) Rights {
 	return d.balance(v.typ, allow, deny)
 }
 
-// decideAlways makes the decision that holds of every entry: of what rules allow
-// here and there nothing, of what they deny all.
+// decideAlways computes a decision that is valid for every entry. It ignores what rules
+// allow on some entries only, and includes everything that they deny.
 func (p *Program) decideAlways() Decision {
 	d := Decision{program: p}
 	for i := range p.clauses {
@@ -225,8 +226,8 @@ func (c *clause) isAlways() bool {
 	return false
 }
 
-// decideReadsAll decides ReadsAll. Types that no rule names and that are not reserved
-// are all alike.
+// decideReadsAll computes ReadsAll. All types that are not reserved and that no rule
+// names have the same rights.
 func (p *Program) decideReadsAll() bool {
 	const read = Show | Search | Compare
 	for _, general := range p.always.general {
@@ -241,14 +242,13 @@ func (p *Program) decideReadsAll() bool {
 }
 
 // ReadsAll reports whether the identity reads every attribute of every entry, except
-// those that are secret, and the access rules.
+// secrets and the access rules.
 func (p *Program) ReadsAll() bool { return p.readsAll }
 
-// Always is a decision with the rights that the identity has on every entry, at
-// least.
+// Always returns a decision with rights that the identity has on every entry.
 func (p *Program) Always() *Decision { return &p.always }
 
-// uses reports whether a rule of the kind names one of the names.
+// uses reports whether an allow or deny rule includes the use of any of the names.
 func (p *Program) uses(deny bool, names []string) bool {
 	for i := range p.clauses {
 		c := &p.clauses[i]
@@ -271,8 +271,8 @@ func listsUse(uses, names []string) bool {
 	})
 }
 
-// MayUse reports whether a control, an extended operation or a matching rule may be
-// used: by a name or an OID of it.
+// MayUse reports whether a control, an extended operation or a matching rule with these
+// names and OIDs may be used.
 func (p *Program) MayUse(names ...string) bool {
 	return p.uses(false, names) && !p.uses(true, names)
 }

@@ -1,6 +1,5 @@
-// Package acl decides who may see and do what in a directory. It knows rules,
-// identities and entries, and no store: package directory hands it the entries
-// that it asks about.
+// Package acl evaluates access rules. It knows rules, identities and entries, but no
+// store: its callers pass in the entries to decide about.
 //
 // # Rules
 //
@@ -9,10 +8,10 @@
 //	helpdesk: allow group "cn=helpdesk,ou=groups,dc=example,dc=com" to write userPassword
 //	          in "ou=people" except (employeeType=admin) if secure
 //
-// It stands at an entry, its place, and holds from there down. A request may do
-// what at least one rule allows and no rule denies: neither the order of rules nor
-// how near to an entry they stand means anything. Who has the right manage is the
-// administrator of the entry: of the denials only one of manage counts.
+// It is stored at an entry, its place, and applies to that entry and those below it. A
+// request may do what at least one rule allows and no rule denies. The order of rules has
+// no meaning, nor has the distance of their places from an entry. An identity with the
+// right manage is the administrator of the entry: for it, only a denial of manage counts.
 //
 //	rule      = name ":" ( "allow" / "deny" ) who part *( "," part )
 //	            [ "in" what ] [ "if" condition *( "and" condition ) ] [ "#" why ]
@@ -29,18 +28,18 @@
 //	            "day" day [ "-" day ] )
 //
 // The subjects are everyone, anonymous, users, self, nobody, a quoted name, below and a
-// quoted name with an optional filter, group and a quoted name, its with an
-// attribute, its parent, its parent's with an attribute (each of the last three
-// also after group), its superiors, and same with an attribute.
+// quoted name with an optional filter, group and a quoted name, its with an attribute,
+// its parent, its parent's with an attribute (each of the last three also after group),
+// its superiors, and same with an attribute.
 //
-// In a quoted name "*" is any part of a value, and {t} a value that is the same
-// wherever {t} stands in the rule. Names of subjects are whole; those after in are
+// In a quoted name "*" matches any part of a value. {t} matches a value that is the same
+// at every {t} in the rule. Names of subjects are complete DNs. Names after in are
 // relative to the place.
 //
 // # From rules to decisions
 //
-// [Parse] reads a rule. [NewSet] checks rules against a schema. [Set.Program] decides
-// for one identity all that does not depend on an entry, [Program.Zone] all that
-// depends on an entry's parent only, and [Zone.Decide] the rest, by tests of the entry.
-// Equal outcomes of these tests share one [Decision].
+// [Parse] parses a rule. [NewSet] checks rules against a schema. [Set.Program] decides
+// for one identity everything that does not depend on an entry, [Program.Zone] everything
+// that depends only on an entry's parent, and [Zone.Decide] the rest, by tests of the
+// entry. Equal results of these tests share one [Decision].
 package acl

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Question is one right on an entry, or on values of an attribute.
+// A Question is about one right on an entry, or on values of an attribute.
 type Question struct {
 	Right   Rights
 	Type    *schema.AttributeType // nil: the entry itself
@@ -16,17 +16,17 @@ type Question struct {
 	Value   []byte // nil: all values
 }
 
-// An Answer is why a right is there or not.
+// An Answer states whether a right is granted, and why.
 type Answer struct {
 	Allowed bool
-	// Allow and Deny are the labels of the rules that decided: those that allow it,
-	// and those that deny it.
+	// Allow and Deny are the labels of the deciding rules: those that allow it, and those
+	// that deny it.
 	Allow, Deny []string
-	// Near are rules that would allow it to someone else, or on another condition.
+	// Near are rules that would allow it to another identity, or on another condition.
 	Near []string
 }
 
-// Explain says why the identity has a right on an entry or not.
+// Explain explains why the identity has a right on an entry, or has not.
 func (p *Program) Explain(z *Zone, e *Entry, q Question) Answer {
 	d := z.Decide(e)
 	a := Answer{Allowed: d.answers(q)}
@@ -66,7 +66,7 @@ func (d *Decision) answers(q Question) bool {
 	return d.Value(q.Type, q.Options, q.Value, q.Right)
 }
 
-// answers reports whether the part has a say in the question.
+// answers reports whether the part affects the answer to the question.
 func (p *part) answers(q Question, deny bool, program *Program) bool {
 	if q.Type == nil {
 		rights := p.rights
@@ -82,8 +82,8 @@ func (p *part) answers(q Question, deny bool, program *Program) bool {
 	return p.rights&q.Right != 0 && (deny && p.mayCover(v) || !deny && p.covers(v))
 }
 
-// near lists the rules about the entry that allow what is asked, to others or on
-// other conditions.
+// near returns the rules about the entry that allow the right to others, or on other
+// conditions.
 func (p *Program) near(d *Decision, e *Entry, q Question) (all []string) {
 	name, err := e.Name.Normalize(p.set.schema)
 	if err != nil {
@@ -102,14 +102,14 @@ func (p *Program) near(d *Decision, e *Entry, q Question) (all []string) {
 	return all
 }
 
-// isAbout reports whether an entry is one of those that a rule is about, whatever
-// its variables stand for.
+// isAbout reports whether the rule's targets include an entry, for any values of its
+// variables.
 func (c *compiled) isAbout(name []dn.Norm, e *Entry) bool {
 	has := func(t target) bool { return t.has(name, e) }
 	return slices.ContainsFunc(c.in, has) && !slices.ContainsFunc(c.notIn, has)
 }
 
-// has reports whether a target has an entry.
+// has reports whether the target includes an entry.
 func (t *target) has(name []dn.Norm, e *Entry) bool {
 	below := len(name) - len(t.base)
 	if below < 0 || !t.base.match(name[below:], bindings{}) {
@@ -119,18 +119,17 @@ func (t *target) has(name []dn.Norm, e *Entry) bool {
 	return in && (t.filter == nil || t.filter.Match(e.Source) == filter.True)
 }
 
-// Standing is how a rule stands to an identity on its connection.
+// Standing is how a rule relates to an identity on its connection.
 type Standing uint8
 
-// The standings.
 const (
-	NotFor  Standing = iota // it is for others
-	Unmet                   // it would be for the identity on another connection, or at another time
-	ByEntry                 // it is for the identity of some entries, such as its own
+	NotFor  Standing = iota // it is for other identities
+	Unmet                   // it is for the identity only on another connection, or at another time
+	ByEntry                 // it is for the identity on some entries, such as its own
 	For                     // it is for the identity
 )
 
-// Standings returns how the rules of the set stand to the identity, in their order.
+// Standings returns the standing of each rule of the set, in their order.
 func (p *Program) Standings() []Standing {
 	all := make([]Standing, len(p.set.rules))
 	q := &Program{set: p.set, who: p.who, texts: map[string]int{}}

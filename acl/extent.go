@@ -2,22 +2,23 @@ package acl
 
 import "slices"
 
-// How targets lie to each other, whatever entries there are. What is open in a pattern may
-// be anything.
+// This file compares targets independently of the entries that exist. The open parts of a
+// pattern may match anything.
 
-// reachesBelow reports whether a target has entries below its base.
+// reachesBelow reports whether the scope includes entries below the base.
 func (s Scope) reachesBelow() bool { return s == Subtree || s == Children || s == Under }
 
-// hasBase reports whether a target has its base.
+// hasBase reports whether the scope includes the base.
 func (s Scope) hasBase() bool { return s == Subtree || s == This || s == Only }
 
-// within reports whether every entry of a target is one of another, filters aside.
+// within reports whether every entry of target t is also one of target o, ignoring
+// filters.
 func (t *target) within(o *target) bool {
 	below := len(t.base) - len(o.base)
 	if below < 0 || !t.base[below:].equal(o.base) {
 		return false
 	}
-	nearest := below // of the target's entries to the other base
+	nearest := below // distance from the other base to the nearest entry of t
 	if !t.scope.hasBase() {
 		nearest++
 	}
@@ -33,7 +34,7 @@ func (t *target) within(o *target) bool {
 	return nearest > 0 // Under
 }
 
-// apart reports whether no entry can be one of both targets, filters aside.
+// apart reports whether no entry can be one of both targets, ignoring filters.
 func (t *target) apart(o *target) bool {
 	if len(t.base) < len(o.base) {
 		t, o = o, t
@@ -64,12 +65,12 @@ func (t *target) apart(o *target) bool {
 
 const deepest = 1 << 30
 
-// equal reports whether two patterns meet the same names.
+// equal reports whether two patterns match the same names.
 func (p pattern) equal(o pattern) bool {
 	return slices.EqualFunc(p, o, func(a, b rdnPattern) bool { return a.text() == b.text() })
 }
 
-// mayEqual reports whether a name may meet both patterns.
+// mayEqual reports whether a name can match both patterns.
 func (p pattern) mayEqual(o pattern) bool {
 	return slices.EqualFunc(p, o, func(a, b rdnPattern) bool { return a.mayEqual(&b) })
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// MaxRules is how many rules a directory can have.
+// MaxRules is the maximum number of rules in a directory.
 const MaxRules = 10000
 
 // ReadFile reads rules of a file, a line each: the name of the place in quotes,
@@ -89,7 +89,7 @@ func (l *line) locate(err error) error {
 	return fmt.Errorf("line %d, column %d: %s", p.number, at-p.at+p.indent+1, e.Text)
 }
 
-// ParsePlaced reads a rule with its place in front, as [Placed.String] prints it.
+// ParsePlaced parses a rule after its place, in the form of [Placed.String].
 func ParsePlaced(s string) (p Placed, err error) {
 	if rest, ok := strings.CutPrefix(s, `"`); ok {
 		l := lexer{s: s}
@@ -106,7 +106,7 @@ func ParsePlaced(s string) (p Placed, err error) {
 	return p, err
 }
 
-// String prints the rule behind its place.
+// String returns the rule after its place.
 func (p Placed) String() string {
 	if len(p.Place) == 0 {
 		return p.Rule.String()

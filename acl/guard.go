@@ -6,20 +6,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Decider returns what the identity may do with an entry that a filter is
-// tested on.
+// A Decider returns what the identity may do with an entry that a filter is tested on.
 type Decider func(name dn.DN, e filter.Source) *Decision
 
-// Guard returns a filter that is True of the entries of which f is, as far as the
-// identity may search them, and False of all others. A test is True if a value
-// meets it that may be searched. If none does, it is False where all values of its
-// attribute and of the subtypes may be searched, under any options, and Undefined
-// elsewhere (RFC 4511, 4.5.1.7).
+// Guard returns a filter that is True for the entries for which f is True, as far as the
+// identity may search them, and False for all others. A test is True if a value that may
+// be searched matches it. Otherwise it is False if all values of its attribute and of the
+// subtypes may be searched, under any options, and else Undefined (RFC 4511, 4.5.1.7).
 func (p *Program) Guard(f filter.Resolved, decide Decider) filter.Resolved {
 	return p.guard(filter.Definite(f), decide)
 }
 
-// guard is Guard of a filter in which Not stands before tests only.
+// guard is Guard for a filter in which Not is applied to tests only.
 func (p *Program) guard(f filter.Resolved, decide Decider) filter.Resolved {
 	switch f := f.(type) {
 	case *filter.AndNode:
@@ -46,7 +44,7 @@ func (p *Program) guardAll(parts []filter.Resolved, decide Decider) []filter.Res
 	return out
 }
 
-// searchesAll reports whether the identity may search all that a test asks about
+// searchesAll reports whether the identity may search everything that a test depends on,
 // in every entry.
 func (p *Program) searchesAll(t *filter.Test) bool {
 	for _, typ := range t.Asks() {
@@ -57,8 +55,8 @@ func (p *Program) searchesAll(t *filter.Test) bool {
 	return !t.DNAttrs || p.always.Entry(See)
 }
 
-// guardTest is a test as far as it may be searched, one subtype by the other. A
-// name may be searched by who sees the entry.
+// guardTest restricts a test to what may be searched, for each subtype by itself. An
+// identity that sees an entry may search its name.
 func (p *Program) guardTest(t *filter.Test, decide Decider) filter.Resolved {
 	var parts []filter.Resolved
 	for _, typ := range t.Types {
@@ -74,8 +72,8 @@ func (p *Program) guardTest(t *filter.Test, decide Decider) filter.Resolved {
 	return filter.MakeOr(parts...)
 }
 
-// Visible is the test whether the identity sees an entry. Types are those that
-// decisions look at: of an entry with very many values a filter reads no others.
+// Visible returns the test of whether the identity sees an entry. Types are those that
+// decisions need: from an entry with very many values a filter reads no others.
 func Visible(types []*schema.AttributeType, decide Decider) filter.Resolved {
 	return filter.Place(types, func(name dn.DN, e filter.Source) bool {
 		d := decide(name, e)
@@ -83,8 +81,9 @@ func Visible(types []*schema.AttributeType, decide Decider) filter.Resolved {
 	})
 }
 
-// allowed is the test whether an entry decides t for the identity. Of a test that
-// is to be False, all that it asks about must be open.
+// allowed returns the test of whether the identity may know the result of t for an entry.
+// If that must be False, the identity must be able to search everything that t depends
+// on.
 func (p *Program) allowed(t *filter.Test, decide Decider, negated bool) filter.Resolved {
 	return filter.Place(p.Types(), func(name dn.DN, e filter.Source) bool {
 		d := decide(name, e)
@@ -100,8 +99,8 @@ func (p *Program) allowed(t *filter.Test, decide Decider, negated bool) filter.R
 	})
 }
 
-// decides reports whether the values that make the test true of a type may be
-// searched; negated, whether all may be that could.
+// decides reports whether the identity may search the values of a type that make the test
+// true. If negated, it must be able to search all values that could.
 func (d *Decision) decides(t *filter.Test, typ *schema.AttributeType, e filter.Source, negated bool) bool {
 	switch {
 	case d.All(typ, Search):

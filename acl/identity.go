@@ -12,22 +12,22 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// An Identity is who asks, and how.
+// An Identity is a requester and their connection.
 type Identity struct {
-	// Name is the name of who has bound; empty for the anonymous.
+	// Name is the name of the bound identity; empty if anonymous.
 	Name dn.DN
 	// Entry is the identity's entry; nil if it has none.
 	Entry *entry.Entry
-	// Groups are the names of the groups that it is in, directly or through
+	// Groups are the names of the groups that the identity is in, directly or through
 	// others.
 	Groups []dn.DN
 	Connection
 }
 
-// A Connection is how an identity asks.
+// A Connection is the connection of an identity, and the time.
 type Connection struct {
-	Secure    bool // TLS, or a socket of the machine
-	Local     bool // a socket of the machine
+	Secure    bool // TLS, or a socket on this machine
+	Local     bool // a socket on this machine
 	SSF       int
 	Address   netip.Addr
 	Mechanism string // of the bind, lower case; "simple"
@@ -35,7 +35,7 @@ type Connection struct {
 	Time      time.Time
 }
 
-// holds reports whether a condition is met.
+// holds reports whether the connection meets a condition.
 func (c *Connection) holds(cond *Condition) bool {
 	met := false
 	switch cond.Kind {
@@ -60,7 +60,7 @@ func (c *Connection) holds(cond *Condition) bool {
 	return met != cond.Not
 }
 
-// within reports whether v is in [from, to), which may go over the end.
+// within reports whether v is in [from, to), which may wrap around.
 func within(v, from, to int) bool {
 	if from <= to {
 		return from <= v && v < to
@@ -68,7 +68,7 @@ func within(v, from, to int) bool {
 	return v >= from || v < to
 }
 
-// asker is an identity whose names have been normalised.
+// asker is an identity with normalised names.
 type asker struct {
 	*Identity
 	name   []dn.Norm

@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// An Error says what is wrong with a rule, and where.
+// An Error describes what is wrong with a rule, and where.
 type Error struct {
 	Rule   string // its text
-	Column int    // of the character, from 1
+	Column int    // in characters, from 1
 	Text   string
 }
 
@@ -17,19 +17,19 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("rule %q, column %d: %s", e.Rule, e.Column, e.Text)
 }
 
-// tokenKind is what a token is.
+// tokenKind is the kind of a token.
 type tokenKind uint8
 
 const (
 	end tokenKind = iota
 	word
-	quoted // without its marks, escapes as they are
+	quoted // without its quotation marks, but with escapes
 	parens // a filter with its parentheses
 	comma
 	equals
 )
 
-// A token is a piece of a rule's text. One that is glued has no space before it.
+// A token is a piece of a rule's text. A glued one has no space before it.
 type token struct {
 	kind  tokenKind
 	text  string
@@ -47,18 +47,18 @@ func (t token) String() string {
 	return t.text
 }
 
-// A lexer cuts a rule into tokens.
+// A lexer splits a rule into tokens.
 type lexer struct {
 	s  string
 	at int
 }
 
-// fail makes an Error at a byte of the rule.
+// fail returns an Error at a byte of the rule.
 func (l *lexer) fail(at int, format string, args ...any) error {
 	return &Error{Rule: l.s, Column: utf8.RuneCountInString(l.s[:at]) + 1, Text: fmt.Sprintf(format, args...)}
 }
 
-// next returns the token at the lexer's position and moves behind it.
+// next returns the token at the lexer's position and advances past it.
 func (l *lexer) next() (token, error) {
 	start := l.at
 	for l.at < len(l.s) && (l.s[l.at] == ' ' || l.s[l.at] == '\t' || l.s[l.at] == '\n' || l.s[l.at] == '\r') {
@@ -101,8 +101,8 @@ func (l *lexer) next() (token, error) {
 	return t, nil
 }
 
-// isWord reports whether a character is one of words: of descriptions, numbers,
-// addresses, times and time zones.
+// isWord reports whether a character may be in a word: a description, number, address,
+// time or time zone.
 func isWord(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-.;_:/*+@'", c) >= 0
 }
@@ -120,8 +120,8 @@ func (l *lexer) quoted() (int, error) {
 	return 0, l.fail(l.at, "the quotation mark is never closed")
 }
 
-// parens returns the length of the filter at the position. Parentheses of values
-// are escaped (RFC 4515, 3), so those that stand there belong together.
+// parens returns the length of the filter at the position. Parentheses in values are
+// escaped (RFC 4515, 3), so all others are balanced.
 func (l *lexer) parens() (int, error) {
 	depth := 0
 	for i := l.at; i < len(l.s); i++ {

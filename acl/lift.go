@@ -9,18 +9,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A lever is what a rule depends on, and who writes it decides whom or what the rule is
-// for.
+// A lever is something that a rule depends on. Whoever can write it decides whom or what
+// the rule is for.
 type lever struct {
 	rule  *compiled
 	types []*schema.AttributeType
-	at    []target // the entries that have it; nil: any
+	at    []target // the entries that contain it; nil: any
 	what  string
-	// account: what the rule depends on is who can bind as an entry, and at is never all.
+	// account means that the lever is the ability to bind as an account. An empty at then
+	// means no entries.
 	account bool
 }
 
-// lifts returns the rules that let somebody write what a rule depends on.
+// lifts returns the rules that allow writing what a rule depends on.
 func (s *Set) lifts(m members) (found []Finding, err error) {
 	levers, err := s.levers(m)
 	for _, l := range levers {
@@ -33,8 +34,8 @@ func (s *Set) lifts(m members) (found []Finding, err error) {
 	return found, err
 }
 
-// isFor reports whether a rule lets somebody move the lever who could not have the same
-// rights anyway.
+// isFor reports whether r lets identities write the lever that could not have the rights
+// of its rule anyway.
 func (l *lever) isFor(r *compiled) bool {
 	if l.account && (r == l.rule || r.isOwn() || len(l.at) == 0) {
 		return false
@@ -42,22 +43,21 @@ func (l *lever) isFor(r *compiled) bool {
 	return r.neverHolds() == "" && (r.writes(l.types) || l.account && r.actsAs()) && !r.manages(l.rule.in) && l.isWithin(r)
 }
 
-// isWithin reports whether the rule may be about entries that have the lever.
+// isWithin reports whether the rule may apply to entries that contain the lever.
 func (l *lever) isWithin(r *compiled) bool {
 	return l.at == nil || slices.ContainsFunc(l.at, func(t target) bool {
 		return slices.ContainsFunc(r.in, func(o target) bool { return !t.apart(&o) })
 	})
 }
 
-// manages reports whether the rule makes somebody the administrator of all entries of
-// some targets.
+// manages reports whether the rule allows managing all entries of some targets.
 func (c *compiled) manages(in []target) bool {
 	return c.Rule.manages() && all(in, func(t target) bool {
 		return slices.ContainsFunc(c.in, func(o target) bool { return o.filter == nil && t.within(&o) })
 	})
 }
 
-// levers returns what the rules depend on.
+// levers returns the levers of all rules.
 func (s *Set) levers(m members) (levers []lever, err error) {
 	for _, r := range s.rules {
 		if r.neverHolds() != "" {
@@ -87,7 +87,7 @@ func (s *Set) levers(m members) (levers []lever, err error) {
 	return levers, nil
 }
 
-// leversOf returns what a subject of a rule depends on.
+// leversOf returns the levers of a subject of a rule.
 func (s *Set) leversOf(r *compiled, sub *subject, m members) (levers []lever, err error) {
 	switch sub.Kind {
 	case Below:
@@ -105,7 +105,7 @@ func (s *Set) leversOf(r *compiled, sub *subject, m members) (levers []lever, er
 	return levers, nil
 }
 
-// GroupTypes are the attributes that have the members of groups.
+// GroupTypes are the attributes that contain the members of groups.
 var GroupTypes = []string{"member", "uniqueMember"}
 
 func typesOf(f filter.Resolved) (types []*schema.AttributeType) {
@@ -115,7 +115,7 @@ func typesOf(f filter.Resolved) (types []*schema.AttributeType) {
 	return types
 }
 
-// A members function returns the members of a group, directly or through others.
+// members returns the members of a group, directly or through others.
 type members func(group string) ([]dn.DN, error)
 
 // of returns the members of a group as targets.
@@ -133,8 +133,8 @@ func (m members) of(k compiler, sub *subject) (all []target, err error) {
 	})
 }
 
-// accounts returns the lever of the accounts that a rule is for: who writes their
-// passwords, or acts as them, has their rights.
+// accounts returns the lever of the accounts that a rule is for. An identity that can
+// write their passwords, or act as them, has their rights.
 func (s *Set) accounts(r *compiled, m members) (l lever, err error) {
 	l = lever{rule: r, account: true, what: "they may act as an account that it is for, or write its password"}
 	for _, t := range s.reserved {
@@ -169,12 +169,12 @@ func (s *Set) groups(r *compiled, sub *subject, m members) (l lever, err error) 
 	return l, err
 }
 
-// isOwn reports whether the rule is for nobody but the entry itself.
+// isOwn reports whether the rule is only for the entry itself.
 func (c *compiled) isOwn() bool {
 	return all(c.who, func(t term) bool { return slices.ContainsFunc(t, func(s subject) bool { return s.Kind == Self }) })
 }
 
-// actsAs reports whether the rule lets somebody act as an entry.
+// actsAs reports whether the rule allows acting as an entry.
 func (c *compiled) actsAs() bool {
 	return !c.Rule.Deny && slices.ContainsFunc(c.parts, func(p part) bool { return p.rights&Proxy != 0 })
 }

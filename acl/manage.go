@@ -2,8 +2,8 @@ package acl
 
 import "slices"
 
-// ManagesAll reports whether the rule lets somebody manage the whole directory, on some
-// condition perhaps.
+// ManagesAll reports whether the rule allows an identity to manage the whole directory,
+// perhaps on some condition.
 func (p Placed) ManagesAll() bool {
 	r := p.Rule
 	return !r.Deny && p.isOfAll() && r.manages() && slices.ContainsFunc(r.Who.Any, func(t Term) bool {
@@ -11,7 +11,8 @@ func (p Placed) ManagesAll() bool {
 	})
 }
 
-// ManagesNothing reports whether the rule lets nobody manage the whole directory.
+// ManagesNothing reports whether the rule denies everyone the management of the whole
+// directory.
 func (p Placed) ManagesNothing() bool {
 	r := p.Rule
 	return r.Deny && p.isOfAll() && r.manages() && len(r.If) == 0 && len(r.Who.Except) == 0 &&

@@ -10,10 +10,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// MaxRule is the length of the longest rule, in bytes.
+// MaxRule is the maximum length of a rule, in bytes.
 const MaxRule = 16 << 10
 
-// Parse reads a rule. The error is an *Error.
+// Parse parses a rule. The error is an *Error.
 func Parse(s string) (*Rule, error) {
 	p := &parser{lexer: lexer{s: s}, rule: &Rule{}}
 	if len(s) > MaxRule {
@@ -28,7 +28,7 @@ func Parse(s string) (*Rule, error) {
 	return p.rule, nil
 }
 
-// A parser reads one rule, a token ahead.
+// A parser parses one rule with one token of lookahead.
 type parser struct {
 	lexer lexer
 	token token
@@ -49,7 +49,7 @@ func (p *parser) is(words ...string) bool {
 	return p.token.kind == word && slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, p.token.text) })
 }
 
-// take moves on if the token is the word.
+// take advances if the token is the word.
 func (p *parser) take(w string) (bool, error) {
 	if !p.is(w) {
 		return false, nil
@@ -57,7 +57,7 @@ func (p *parser) take(w string) (bool, error) {
 	return true, p.advance()
 }
 
-// name reads the rule's name and its colon.
+// name parses the rule's name and its colon.
 func (p *parser) name() error {
 	s := p.lexer.s
 	start := len(s) - len(strings.TrimLeft(s, " \t\r\n"))
@@ -92,8 +92,7 @@ func (p *parser) parse() error {
 	return err
 }
 
-// listOf reads items with commas between them, up to a comma before the to of
-// another part.
+// listOf parses items separated by commas, up to a comma before the "to" of another part.
 func listOf[T any](p *parser, item func() (T, error)) ([]T, error) {
 	var all []T
 	for {
@@ -146,7 +145,7 @@ func (p *parser) term() (t Term, err error) {
 	}
 }
 
-// plainSubjects are the subjects of one word.
+// plainSubjects are the subjects that consist of one word.
 var plainSubjects = map[string]SubjectKind{"everyone": Everyone, "anonymous": Anonymous, "users": Users, "self": Self, "nobody": Nobody}
 
 func (p *parser) subject() (s Subject, err error) {
@@ -209,7 +208,7 @@ func (p *parser) group() (s Subject, err error) {
 	return s, err
 }
 
-// its reads "its ATTR", "its parent", "its parent's ATTR" and "its superiors".
+// its parses "its ATTR", "its parent", "its parent's ATTR" and "its superiors".
 func (p *parser) its() (s Subject, err error) {
 	if err = p.advance(); err != nil {
 		return s, err
@@ -233,7 +232,7 @@ func (p *parser) its() (s Subject, err error) {
 	return s, err
 }
 
-// quoted reads quoted text.
+// quoted parses quoted text.
 func (p *parser) quoted(what string) (string, error) {
 	if p.token.kind != quoted || p.token.text == "" {
 		return "", p.fail("expected %s in quotes, not %s", what, p.token)
@@ -242,10 +241,10 @@ func (p *parser) quoted(what string) (string, error) {
 	return text, p.advance()
 }
 
-// keywords cannot be attributes: where an attribute may stand they end the list.
+// keywords cannot be attributes. In a list of attributes they end the list.
 var keywords = []string{"to", "in", "if", "and", "except", "not"}
 
-// description reads an attribute description.
+// description parses an attribute description.
 func (p *parser) description() (string, error) {
 	if p.token.kind != word || p.is(keywords...) || !isDescription(p.token.text) {
 		return "", p.fail("expected an attribute, not %s", p.token)
@@ -258,7 +257,7 @@ func isDescription(s string) bool {
 	return !strings.ContainsAny(s, "*+@:/'_")
 }
 
-// filter reads a filter if there is one.
+// filter parses a filter, if there is one.
 func (p *parser) filter() (filter.Filter, error) {
 	if p.token.kind != parens {
 		return nil, nil
@@ -324,7 +323,7 @@ func (p *parser) right() (Rights, error) {
 	return 0, p.fail("expected a right (%s), not %s", words(), p.token)
 }
 
-// attributes reads a list of attributes, if there is one.
+// attributes parses a list of attributes, if there is one.
 func (p *parser) attributes() ([]Attribute, error) {
 	if p.token.kind != word || p.is(keywords...) {
 		return nil, nil
@@ -354,7 +353,7 @@ func (p *parser) attribute() (a Attribute, err error) {
 	return a, p.value(&a)
 }
 
-// value reads what stands behind the equals sign.
+// value parses what follows the equals sign.
 func (p *parser) value(a *Attribute) error {
 	if err := p.advance(); err != nil {
 		return err
@@ -470,7 +469,7 @@ func (p *parser) condition() (c Condition, err error) {
 	return c, err
 }
 
-// operand reads the word behind the condition's.
+// operand parses the operand of a condition.
 func (p *parser) operand(c *Condition) (err error) {
 	text := p.token.text
 	switch c.Kind {
@@ -511,7 +510,7 @@ func parseNetwork(s string) (netip.Prefix, error) {
 	return n.Masked(), err
 }
 
-// hours reads "08:00-18:00 Europe/Vienna", except for the last token.
+// hours parses "08:00-18:00 Europe/Vienna", except the last token.
 func (p *parser) hours(c *Condition) (err error) {
 	from, to, ok := strings.Cut(p.token.text, "-")
 	var ok1, ok2 bool
@@ -532,7 +531,7 @@ func (p *parser) hours(c *Condition) (err error) {
 	return nil
 }
 
-// minutes reads hh:mm, up to 24:00.
+// minutes parses hh:mm, up to 24:00.
 func minutes(s string) (int, bool) {
 	h, m, _ := strings.Cut(s, ":")
 	hours, err1 := strconv.Atoi(h)
@@ -541,7 +540,7 @@ func minutes(s string) (int, bool) {
 	return hours*60 + mins, ok
 }
 
-// why reads the comment, which ends the rule.
+// why parses the comment, which ends the rule.
 func (p *parser) why() error {
 	if p.token.kind != end {
 		return p.fail("the rule ends here, but %s follows", p.token)

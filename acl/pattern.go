@@ -12,37 +12,36 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A pattern is the RDNs of a name, the entry's own first, in which values may be
-// open.
+// A pattern is the RDNs of a name, the entry's own first. Their values may be open.
 type pattern []rdnPattern
 
-// An rdnPattern is equal to one RDN, or has AVAs that are open.
+// An rdnPattern matches exactly one RDN, or has AVAs with open values.
 type rdnPattern struct {
 	norm dn.Norm // if nothing is open
 	open []avaPattern
 }
 
-// An avaPattern meets values of one type.
+// An avaPattern matches values of one type.
 type avaPattern struct {
 	oid      string
-	value    string                // as it was written
-	key      string                // of the one value that it meets
-	test     func(key []byte) bool // or what its keys must meet
-	variable string                // or the variable whose value it is
+	value    string                // as written
+	key      string                // of the only value that it matches
+	test     func(key []byte) bool // or a test of the keys that it matches
+	variable string                // or the variable with its value
 	form     *schema.Form
 }
 
-// bindings are the keys of the values that variables stand for.
+// bindings are the keys of the values of variables.
 type bindings map[string]string
 
-// Runes of the private use area take the place of what is open while a name is
-// parsed: no attribute value that a person writes has them.
+// Runes of the private use area replace what is open while a name is parsed. Attribute
+// values written by people do not contain them.
 const (
 	anyRune      = '\uE0F0'
 	variableRune = '\uE0F1'
 )
 
-// parsePattern reads a name in which "*" and {t} are open.
+// parsePattern parses a name in which "*" and {t} are open.
 func parsePattern(s string, sch *schema.Schema) (pattern, error) {
 	if strings.ContainsRune(s, anyRune) || strings.ContainsRune(s, variableRune) {
 		return nil, fmt.Errorf("the name %q has characters of a private use area", s)
@@ -67,7 +66,7 @@ func parsePattern(s string, sch *schema.Schema) (pattern, error) {
 	return p, nil
 }
 
-// markOpen puts marks in the place of what is open, except where it is escaped.
+// markOpen replaces what is open by marks, except where it is escaped.
 func markOpen(s string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -138,7 +137,7 @@ func avaPatternOf(a dn.AVA, sch *schema.Schema) (p avaPattern, err error) {
 	return p, err
 }
 
-// pieces makes the test of a value of which only some pieces are known.
+// pieces returns the test of a value of which only some pieces are known.
 func pieces(t *schema.AttributeType, parts []string, sch *schema.Schema) (func([]byte) bool, error) {
 	f := &filter.Substrings{Attribute: t.OID}
 	for i, s := range parts {
@@ -159,7 +158,7 @@ func pieces(t *schema.AttributeType, parts []string, sch *schema.Schema) (func([
 	return test.Holds, nil
 }
 
-// variables are the variables of a pattern.
+// variables returns the variables of a pattern.
 func (p pattern) variables() map[string]*schema.Form {
 	all := map[string]*schema.Form{}
 	for _, r := range p {
@@ -172,13 +171,13 @@ func (p pattern) variables() map[string]*schema.Form {
 	return all
 }
 
-// isOpen reports whether the pattern may meet more than one name.
+// isOpen reports whether the pattern may match more than one name.
 func (p pattern) isOpen() bool {
 	return slices.ContainsFunc(p, func(r rdnPattern) bool { return r.open != nil })
 }
 
-// match reports whether a name of as many RDNs meets the pattern. Variables that
-// are not bound yet are bound in b; nil b meets no variable.
+// match reports whether a name with as many RDNs matches the pattern. It adds variables
+// to b that are not bound yet. With a nil b no variable matches.
 func (p pattern) match(name []dn.Norm, b bindings) bool {
 	for i := range p {
 		if !p[i].match(name[i], b) {
@@ -222,7 +221,7 @@ func (a *avaPattern) match(key string, b bindings) bool {
 	return !ok || bound == key
 }
 
-// bind replaces the variables that b has by their values.
+// bind replaces the variables that are in b by their values.
 func (p pattern) bind(b bindings) pattern {
 	if len(b) == 0 || !p.isOpen() {
 		return p
@@ -269,7 +268,7 @@ func (p pattern) text() string {
 	return b.String()
 }
 
-// text is the same for RDN patterns that meet the same RDNs.
+// text returns a text that is equal for RDN patterns that match the same RDNs.
 func (r *rdnPattern) text() string {
 	if r.open == nil {
 		return string(r.norm)
@@ -281,7 +280,7 @@ func (r *rdnPattern) text() string {
 	return b.String()
 }
 
-// merge joins bindings; false if they contradict each other.
+// merge joins bindings. It returns false if they contradict each other.
 func merge(a, b bindings) (bindings, bool) {
 	if len(a) == 0 {
 		return b, true

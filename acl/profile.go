@@ -12,11 +12,11 @@ import (
 //go:embed profiles/*.rules
 var profileFiles embed.FS
 
-// Profiles are the names of the sets of rules that a directory can begin with.
+// Profiles are the names of the sets of rules to start from.
 var Profiles = []string{"staff", "private", "public", "services", "open"}
 
-// Profile returns the rules of a profile, for the whole directory, without the
-// attributes that a schema does not have. Contexts are the naming contexts.
+// Profile returns the rules of a profile, for the whole directory. It leaves out
+// attributes that the schema does not have. Contexts are the naming contexts.
 func Profile(name string, sch *schema.Schema, contexts []string) ([]*Rule, error) {
 	text, err := profileFiles.ReadFile("profiles/" + name + ".rules")
 	if err != nil {
@@ -36,7 +36,7 @@ func Profile(name string, sch *schema.Schema, contexts []string) ([]*Rule, error
 	return rules, nil
 }
 
-// keep leaves out the attributes that a schema does not have.
+// keep removes the attributes that a schema does not have.
 func (p *Part) keep(sch *schema.Schema) {
 	if p.Rights&Use != 0 {
 		return
@@ -46,7 +46,7 @@ func (p *Part) keep(sch *schema.Schema) {
 	})
 }
 
-// services are whom the profile of that name lets read.
+// services returns the subjects that the profile services lets read.
 func services(contexts []string) string {
 	if len(contexts) == 0 {
 		return "users except users"

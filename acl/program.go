@@ -12,62 +12,62 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// An Entry is what a decision looks at.
+// An Entry is an entry that a decision is about.
 type Entry struct {
 	Name   dn.DN
 	Entry  *entry.Entry
 	Source filter.Source // of the same entry
-	// Parent returns the entry above; nil if there is none or nothing asks. A
-	// failure is the caller's to keep.
+	// Parent returns the entry above, or nil if there is none. The caller of the decision
+	// must keep an error of reading it.
 	Parent func() *entry.Entry
 }
 
-// A test is what a rule asks of one entry.
+// A test is a condition of a rule on one entry.
 type test func(e *Entry) bool
 
-// A formula is true if one of its conjunctions is; tests are named by their
-// number in the program, and a conjunction of none is true.
+// A formula is true if one of its conjunctions is. A conjunction is a list of tests, by
+// their numbers in the program. An empty conjunction is true.
 type formula [][]int
 
-// A Program is a Set's rules for one identity: all that does not depend on an
-// entry is decided. It may be used by many goroutines.
+// A Program is a Set's rules for one identity. Everything that does not depend on an
+// entry is decided already. It may be used concurrently.
 type Program struct {
 	set     *Set
 	who     *asker
 	clauses []clause
 
-	texts map[string]int // of tests, while the program is made
+	texts map[string]int // of tests, while the program is being made
 	tests []test
 
-	always   Decision // of each entry, wherever it is
+	always   Decision // valid for every entry
 	readsAll bool
 
 	mu      sync.RWMutex
-	zones   map[string]*Zone // by the clauses that may hold there
+	zones   map[string]*Zone // by the clauses that may apply there
 	parents map[string]*Zone // by the parent's name
 }
 
-// maxParents bounds the parents whose zones a program remembers.
+// maxParents bounds the parents whose zones a program caches.
 const maxParents = 4096
 
-// A clause is a rule that may hold for the identity.
+// A clause is a rule that may apply to the identity.
 type clause struct {
 	rule        *compiled
 	who, except formula
 	in, notIn   []bound
 }
 
-// bound is a target whose variables are bound.
+// bound is a target with bound variables.
 type bound struct {
 	target
 	test int // of its filter; -1: none
 }
 
-// maxPrograms bounds the identities whose programs a set remembers.
+// maxPrograms bounds the identities whose programs a set caches.
 const maxPrograms = 4096
 
-// Program returns the rules as they are for an identity. Those of the same one, on a
-// connection that meets the same conditions, are made once.
+// Program returns the rules for an identity. It caches the program for the same identity
+// on connections that meet the same conditions.
 func (s *Set) Program(id *Identity) (*Program, error) {
 	key := s.programKey(id)
 	s.mu.Lock()
@@ -89,8 +89,9 @@ func (s *Set) Program(id *Identity) (*Program, error) {
 	return p, nil
 }
 
-// programKey is what a program is made of. Entries do not change, and a program
-// keeps its own, so that its address says which it is.
+// programKey returns a key of everything that a program depends on. Entries are
+// immutable, and a program keeps its identity's entry, so the entry's address identifies
+// it.
 func (s *Set) programKey(id *Identity) string {
 	b := fmt.Appendf(nil, "%p", id.Entry)
 	b = appendName(b, id.Name)
@@ -125,14 +126,14 @@ func (s *Set) newProgram(id *Identity) (*Program, error) {
 	return p, nil
 }
 
-// Types are the attribute types that decisions look at, besides those asked about.
+// Types returns the attribute types that decisions need, besides those that they are
+// about.
 func (p *Program) Types() []*schema.AttributeType { return p.set.looksAt }
 
-// Schema is the schema of the rules.
+// Schema returns the schema of the rules.
 func (p *Program) Schema() *schema.Schema { return p.set.schema }
 
-// add adds the clauses that a rule comes to, one for each value that its
-// variables stand for.
+// add adds the clauses of a rule, one for each value of its variables.
 func (p *Program) add(r *compiled) {
 	for i := range r.Rule.If {
 		if !p.who.holds(&r.Rule.If[i]) {
@@ -163,8 +164,8 @@ func (p *Program) bind(targets []target, b bindings) []bound {
 	return out
 }
 
-// An alternative is a conjunction of tests, and what the variables stand for in
-// it.
+// An alternative is a conjunction of tests, with the values of variables for which it
+// holds.
 type alternative struct {
 	tests    []int
 	bindings bindings
@@ -172,7 +173,7 @@ type alternative struct {
 
 type alternatives []alternative
 
-// formula decides terms as far as the identity alone can.
+// formula evaluates terms as far as the identity determines them.
 func (p *Program) formula(terms []term) (all alternatives) {
 	for _, t := range terms {
 		all = append(all, p.term(t)...)
@@ -180,7 +181,7 @@ func (p *Program) formula(terms []term) (all alternatives) {
 	return all
 }
 
-// formula is the alternatives without bindings.
+// formula returns the alternatives without bindings.
 func (as alternatives) formula() formula {
 	var f formula
 	for _, a := range as {
@@ -189,13 +190,13 @@ func (as alternatives) formula() formula {
 	return f
 }
 
-// boundFormula is the alternatives of one outcome of variables.
+// boundFormula is the alternatives with the same values of variables.
 type boundFormula struct {
 	formula  formula
 	bindings bindings
 }
 
-// byBindings puts the alternatives together that agree on variables.
+// byBindings groups the alternatives by the values of variables.
 func (as alternatives) byBindings() (all []boundFormula) {
 	for _, a := range as {
 		i := slices.IndexFunc(all, func(b boundFormula) bool { return sameBindings(b.bindings, a.bindings) })
@@ -220,7 +221,7 @@ func sameBindings(a, b bindings) bool {
 	return true
 }
 
-// term is the conjunction of its subjects.
+// term evaluates the conjunction of its subjects.
 func (p *Program) term(t term) alternatives {
 	all := alternatives{{}}
 	for i := range t {
@@ -249,7 +250,7 @@ func when(b bool) alternatives {
 	return never
 }
 
-// subject decides one subject: never, yes, or by a test of the entry.
+// subject evaluates one subject: to never, yes, or a test of the entry.
 func (p *Program) subject(s *subject) alternatives {
 	who := p.who
 	switch s.Kind {
@@ -284,7 +285,7 @@ func (p *Program) subject(s *subject) alternatives {
 	return p.ofEntry(s)
 }
 
-// named is yes, and what the variables stand for, if a name meets a pattern.
+// named returns yes, with the values of variables, if a name matches a pattern.
 func (p *Program) named(pat pattern, name []dn.Norm) alternatives {
 	if len(pat) == 0 || len(pat) != len(name) {
 		return never
@@ -296,7 +297,7 @@ func (p *Program) named(pat pattern, name []dn.Norm) alternatives {
 	return alternatives{{bindings: b}}
 }
 
-// ofEntry is a subject that depends on the entry asked about.
+// ofEntry evaluates a subject that depends on the entry.
 func (p *Program) ofEntry(s *subject) alternatives {
 	var t test
 	switch s.Kind {
@@ -318,7 +319,7 @@ func (p *Program) ofEntry(s *subject) alternatives {
 	return alternatives{{tests: []int{p.test(s.String(), t)}}}
 }
 
-// test numbers a test; those with the same text are the same.
+// test returns the number of a test. Tests with the same text are the same.
 func (p *Program) test(text string, t test) int {
 	n, ok := p.texts[text]
 	if !ok {
@@ -378,8 +379,8 @@ func (p *Program) parentNames(e *Entry, s *subject) bool {
 	return p.names(&filter.EntrySource{Schema: p.set.schema, Entry: parent}, s)
 }
 
-// names reports whether an entry's attribute names the identity, or a group that
-// it is in.
+// names reports whether an entry's attribute names the identity, or a group that it is
+// in.
 func (p *Program) names(e filter.Source, s *subject) bool {
 	for _, t := range p.set.schema.Subtypes(s.typ) {
 		for k := range e.Keys(t, "") {
@@ -391,12 +392,12 @@ func (p *Program) names(e filter.Source, s *subject) bool {
 	return false
 }
 
-// isOwnName reports whether the key of a value of a type is the identity's name.
+// isOwnName reports whether the key of a value is that of the identity's name.
 func (p *Program) isOwnName(t *schema.AttributeType, key []byte) bool {
 	return !p.who.isAnonymous() && bytes.Equal(withoutUID(t, key), dn.Key(p.who.name))
 }
 
-// withoutUID takes the bit string off the key of a name with an optional UID.
+// withoutUID removes the bit string from the key of a name with an optional UID.
 func withoutUID(t *schema.AttributeType, key []byte) []byte {
 	if t.Equality.Name() != "uniqueMemberMatch" || len(key) == 0 {
 		return key
@@ -404,8 +405,8 @@ func withoutUID(t *schema.AttributeType, key []byte) []byte {
 	return schema.NameOfUID(key)
 }
 
-// sharesValue tests whether an attribute has a value in common with the
-// identity's own.
+// sharesValue returns a test of whether an attribute shares a value with the identity's
+// own.
 func (p *Program) sharesValue(t *schema.AttributeType) test {
 	if p.who.source == nil {
 		return nil

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// A Reference is a name in a rule that stands for one entry: it is not open.
+// A Reference is a name in a rule that stands for one entry, as nothing in it is open.
 type Reference struct {
 	Name   string
-	Target bool // of entries that the rule is about, relative to its place; otherwise of somebody that it is for
+	Target bool // names entries that the rule is about, relative to its place; otherwise an identity that it is for
 }
 
 // References returns the names in a rule that stand for one entry.
@@ -21,7 +21,7 @@ func (r *Rule) References() (all []Reference) {
 }
 
 // WithNames returns the rule with other names for its references, in their order. A
-// subject without a name is nobody; a target without one keeps its own.
+// subject whose name is "" becomes nobody; a target whose name is "" keeps its own.
 func (r *Rule) WithNames(names []string) *Rule {
 	return r.rename(func(ref Reference) (name string) {
 		name, names = names[0], names[1:]
@@ -32,7 +32,7 @@ func (r *Rule) WithNames(names []string) *Rule {
 	})
 }
 
-// rename returns the rule with the names that a function returns for its references.
+// rename returns the rule with its references replaced by the results of a function.
 func (r *Rule) rename(to func(Reference) string) *Rule {
 	out := *r
 	out.Who = Who{Any: renameTerms(r.Who.Any, to), Except: renameTerms(r.Who.Except, to)}
@@ -69,10 +69,10 @@ func renameTargets(all []Target, to func(Reference) string) []Target {
 	return out
 }
 
-// isWhole reports whether a name is there and not open.
+// isWhole reports whether a name is not empty and has nothing open.
 func isWhole(name string) bool { return name != "" && !strings.ContainsAny(name, "*{") }
 
 var nameEscapes = strings.NewReplacer("*", `\2a`, "{", `\7b`)
 
-// EscapeName returns a name as rules have one of which nothing is open.
+// EscapeName escapes a name for a rule, so that nothing in it is open.
 func EscapeName(name string) string { return nameEscapes.Replace(name) }

@@ -5,36 +5,35 @@ import (
 	"strings"
 )
 
-// Rights are what an identity may do with an entry or with values of an
-// attribute.
+// Rights are what an identity may do with an entry or with values of an attribute.
 type Rights uint32
 
 // The rights on entries.
 const (
-	See     Rights = 1 << iota // know that it is there, and its name
-	Add                        // make it
+	See     Rights = 1 << iota // know that the entry exists, and its name
+	Add                        // add it
 	Delete                     // delete it
 	Rename                     // change its RDN
-	Move                       // take it away from its parent
-	Receive                    // move it to where it will be
-	Bind                       // be this entry
-	Proxy                      // act as this entry
-	Past                       // see what it was
-	Explain                    // ask who may do what with it
+	Move                       // move it away from its parent
+	Receive                    // be moved to: the entry at its new place
+	Bind                       // bind as it
+	Proxy                      // act as it
+	Past                       // see past states of it
+	Explain                    // ask for explanations of access to it
 	Manage                     // be its administrator
 	Use                        // of the server: a control, extended operation or matching rule
 )
 
-// The rights on values of attributes.
+// The rights on values.
 const (
 	Show    Rights = 1 << (iota + 16) // see them in results
-	Search                            // use them in filters and orders
-	Compare                           // assert them by a Compare
+	Search                            // use them in filters and for sorting
+	Compare                           // assert them in a Compare
 	Insert                            // add them
 	Remove                            // delete them
 )
 
-// Rights that one word means together.
+// Combined rights with a word of their own.
 const (
 	Find  = See | Search | Compare
 	Read  = Find | Show
@@ -49,7 +48,7 @@ const (
 	onAttributes = AttributeRights
 )
 
-// Each returns the rights one by one.
+// Each returns the single rights.
 func (r Rights) Each() (all []Rights) {
 	for bit := Rights(1); bit != 0 && bit <= r; bit <<= 1 {
 		if r&bit != 0 {
@@ -59,8 +58,8 @@ func (r Rights) Each() (all []Rights) {
 	return all
 }
 
-// rightWords are all words for rights; those of several come first, so that they
-// are printed where they fit.
+// rightWords are all words for rights. The combined ones come first, so that String
+// prefers them.
 var rightWords = []struct {
 	word   string
 	rights Rights
@@ -81,7 +80,7 @@ func rightsOf(word string) (Rights, bool) {
 	return 0, false
 }
 
-// String prints the rights in as few words as there are.
+// String returns the rights in as few words as possible.
 func (r Rights) String() string {
 	var words []string
 	for _, w := range rightWords {
@@ -93,7 +92,7 @@ func (r Rights) String() string {
 	return strings.Join(words, ", ")
 }
 
-// ParseRights reads words for rights with commas between them.
+// ParseRights parses words for rights separated by commas.
 func ParseRights(s string) (Rights, bool) {
 	var all Rights
 	for word := range strings.SplitSeq(s, ",") {
@@ -106,7 +105,7 @@ func ParseRights(s string) (Rights, bool) {
 	return all, true
 }
 
-// words are all words for rights, for messages.
+// words returns all words for rights, for messages.
 func words() string {
 	var all []string
 	for _, w := range rightWords {

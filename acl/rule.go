@@ -10,113 +10,113 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// A Rule is one rule as it was written.
+// A Rule is one rule as written.
 type Rule struct {
 	Name  string // unique at its place
 	Deny  bool
 	Who   Who
 	Parts []Part
-	In    *What // nil: the place and all below it
+	In    *What // nil: the place and everything below it
 	If    []Condition
 	Why   string // the comment
 }
 
-// Who is whom a rule is for: those who meet one of Any and none of Except.
+// Who is the identities that a rule is for: those that match one of Any and none of
+// Except.
 type Who struct{ Any, Except []Term }
 
-// A Term is met by who is all of its subjects.
+// A Term matches an identity that is all of its subjects.
 type Term []Subject
 
-// SubjectKind is a word for whom a rule is for.
+// SubjectKind is the kind of a subject.
 type SubjectKind uint8
 
 const (
 	Everyone    SubjectKind = iota
-	Anonymous               // who has not bound
-	Users                   // who has
+	Anonymous               // not bound
+	Users                   // bound
 	Self                    // the entry itself
-	Named                   // who has the name, a pattern
-	Below                   // who is below the name and meets the filter
+	Named                   // an identity whose name matches the pattern
+	Below                   // an identity below the name that matches the filter
 	Group                   // a member of the group with the name
-	Its                     // whom the entry's attribute names
+	Its                     // an identity that the entry's attribute names
 	ItsParent               // the parent of the entry
-	ItsParents              // whom an attribute of the parent names
+	ItsParents              // an identity that an attribute of the parent names
 	ItsSuperior             // an entry above the entry
-	Same                    // whose attribute has a value in common with the entry's
-	Nobody                  // who was named, and has no entry any more
+	Same                    // an identity with an attribute value in common with the entry
+	Nobody                  // an identity that was named, but whose entry is gone
 )
 
-// A Subject is one word or phrase for an identity.
+// A Subject is one word or phrase that identities match.
 type Subject struct {
 	Kind      SubjectKind
-	Group     bool          // Its, ItsParent, ItsParents: a member of the group that is meant
+	Group     bool          // Its, ItsParent, ItsParents: a member of that group
 	Name      string        // Named, Below, Group: a name or a pattern
 	Filter    filter.Filter // Below; nil: none
 	Attribute string        // Its, ItsParents, Same
 }
 
-// A Part is some rights on some attributes.
+// A Part is rights on attributes.
 type Part struct {
 	Rights     Rights
 	Attributes []Attribute // none: all user attributes
 	Except     []Attribute
 }
 
-// An Attribute is an attribute description in a rule, "*", "+" or "@class", and
-// which of the values are meant. Of the right use it is the name of what is used.
+// An Attribute is an attribute description in a rule, "*", "+" or "@class", and a
+// selection of values. For the right use it is the name of what may be used.
 type Attribute struct {
 	Description string
 	Self        bool          // the value that names the identity
 	Value       *string       // this value
-	Filter      filter.Filter // values that meet it
+	Filter      filter.Filter // values that match it
 }
 
-// What is the entries that a rule is about: those in one of Any and in none of
-// Except.
+// What is the entries that a rule is about: those in one of Any and in none of Except.
 type What struct{ Any, Except []Target }
 
-// Scope is which entries a target takes, from its base on.
+// Scope is the entries that a target includes, relative to its base.
 type Scope uint8
 
 const (
-	Subtree  Scope = iota // the base and all below it
-	This                  // the place alone
-	Only                  // the base alone
-	Children              // what is directly below the base
-	Under                 // all below the base: "below"
+	Subtree  Scope = iota // the base and everything below it
+	This                  // only the place
+	Only                  // only the base
+	Children              // the entries directly below the base
+	Under                 // everything below the base: "below"
 )
 
 var scopeWords = map[Scope]string{This: "this", Only: "only", Children: "children", Under: "below"}
 
-// A Target is entries by where they stand and by a filter.
+// A Target is entries selected by their place and by a filter.
 type Target struct {
 	Scope   Scope
 	Pattern string // of the base, relative to the place; "": the place itself
 	Filter  filter.Filter
 }
 
-// ConditionKind is what a condition is about.
+// ConditionKind is the kind of a condition.
 type ConditionKind uint8
 
 const (
-	Secure    ConditionKind = iota // TLS, or a socket of the machine
-	Local                          // a socket of the machine
-	Proxied                        // the operation runs as another than who has bound
-	SSF                            // the strength of what protects the connection
+	Secure    ConditionKind = iota // TLS, or a socket on this machine
+	Local                          // a socket on this machine
+	Proxied                        // the operation runs as another identity than the bound one
+	SSF                            // the strength of the connection's protection
 	Address                        // the client's address
 	Mechanism                      // of the bind
 	TimeOfDay
 	Weekday
 )
 
-// A Condition is about the connection and the time, not about entries.
+// A Condition is about the connection and the time, and not about entries.
 type Condition struct {
 	Not       bool
 	Kind      ConditionKind
 	SSF       int
 	Network   netip.Prefix
 	Mechanism string
-	From, To  int // minutes of the day; To is not in it. Or time.Weekday, both in it.
+	From, To  int // minutes of the day, without To; or time.Weekday, with To
 	Zone      *time.Location
 }
 
@@ -125,7 +125,7 @@ var conditionWords = map[ConditionKind]string{Secure: "secure", Local: "local", 
 
 var dayWords = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
-// String prints the rule in the one spelling in which rules are stored.
+// String returns the rule in the canonical spelling in which rules are stored.
 func (r *Rule) String() string {
 	var b strings.Builder
 	b.WriteString(r.Name)
@@ -154,7 +154,7 @@ func (r *Rule) String() string {
 	return b.String()
 }
 
-// lists prints "a, b except c, d".
+// lists returns "a, b except c, d".
 func lists[T any](in, except []T, text func(T) string) string {
 	s := join(in, ", ", text)
 	if len(except) > 0 {
@@ -248,7 +248,8 @@ func (c Condition) String() string {
 	return s
 }
 
-// network prints a prefix, one of a single address as that address.
+// network returns a prefix as text. A prefix of a single address is shown as that
+// address.
 func network(p netip.Prefix) string {
 	if p.IsSingleIP() {
 		return p.Addr().String()
@@ -258,7 +259,7 @@ func network(p netip.Prefix) string {
 
 func clock(minutes int) string { return fmt.Sprintf("%02d:%02d", minutes/60, minutes%60) }
 
-// quote prints a name, whose text has no bare quotation marks.
+// quote quotes a name, whose text has no bare quotation marks.
 func quote(name string) string { return `"` + name + `"` }
 
 var valueEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)

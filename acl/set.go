@@ -12,14 +12,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Placed is a rule at its place: the name of the entry from which down it
-// holds, empty for the whole directory.
+// A Placed is a rule with its place: the name of the entry at and below which it applies,
+// or empty for the whole directory.
 type Placed struct {
 	Place dn.DN
 	Rule  *Rule
 }
 
-// Label names the rule for people: "helpdesk@ou=people,dc=example,dc=com".
+// Label returns the rule's name for users: "helpdesk@ou=people,dc=example,dc=com".
 func (p Placed) Label() string {
 	if len(p.Place) == 0 {
 		return p.Rule.Name + "@cn=config"
@@ -27,24 +27,24 @@ func (p Placed) Label() string {
 	return p.Rule.Name + "@" + p.Place.String()
 }
 
-// A Set is rules that have been checked against a schema. It does not change.
+// A Set is rules that have been checked against a schema. It is immutable.
 type Set struct {
 	schema *schema.Schema
 	rules  []*compiled
-	// named are the types that a rule names, with their subtypes: decisions have
-	// rights of their own for each of them.
+	// named are the types that a rule names, with their subtypes. Decisions have separate
+	// rights for each of them.
 	named []*schema.AttributeType
-	// reserved are the types that rules give by name only.
+	// reserved are the types that a rule must name.
 	reserved []*schema.AttributeType
 	asked    map[ConditionKind]bool
-	// looksAt are the types that tests of entries look at.
+	// looksAt are the types that tests of entries need.
 	looksAt []*schema.AttributeType
 
 	mu       sync.Mutex
 	programs map[string]*Program
 }
 
-// compiled is a rule whose words have met a schema.
+// compiled is a rule resolved by a schema.
 type compiled struct {
 	Placed
 	place       []dn.Norm
@@ -64,13 +64,13 @@ type subject struct {
 
 type target struct {
 	scope  Scope
-	base   pattern // whole: up to the root
+	base   pattern // up to the root
 	name   string  // the base as it is written, with its place
 	filter filter.Resolved
 }
 
-// NewSet checks rules against a schema. Contexts are the naming contexts: what is
-// directly below the root. The error is a *Problem, about the first rule that is wrong.
+// NewSet checks rules against a schema. Contexts are the naming contexts, which are
+// directly below the root. The error is a *Problem about the first invalid rule.
 func NewSet(sch *schema.Schema, contexts []dn.DN, rules []Placed) (*Set, error) {
 	s := &Set{schema: sch, programs: map[string]*Program{}}
 	for _, r := range rules {
@@ -91,7 +91,7 @@ func NewSet(sch *schema.Schema, contexts []dn.DN, rules []Placed) (*Set, error) 
 	return s, nil
 }
 
-// A Problem is a rule that the schema or its own words are against.
+// A Problem is an invalid rule, and why it is invalid.
 type Problem struct {
 	Rule Placed
 	Err  error
@@ -111,8 +111,8 @@ func conditionsOf(rules []*compiled) map[ConditionKind]bool {
 	return asked
 }
 
-// Asked returns what rules ask of a connection; the rest is zero. Times are cut to the
-// minute.
+// Asked returns the part of a connection that the rules depend on; the rest is zero.
+// Times are cut to the minute.
 func (s *Set) Asked(c Connection) (asked Connection) {
 	if len(s.asked) == 0 {
 		return asked
@@ -151,7 +151,7 @@ func (s *Set) AsksGroups() bool {
 	return slices.ContainsFunc(s.rules, func(c *compiled) bool { return asks(c.who) || asks(c.except) })
 }
 
-// Rules returns the rules in the order in which they were given.
+// Rules returns the rules in their original order.
 func (s *Set) Rules() []Placed {
 	all := make([]Placed, len(s.rules))
 	for i, c := range s.rules {
@@ -160,7 +160,7 @@ func (s *Set) Rules() []Placed {
 	return all
 }
 
-// collectNamed lists the types that rules name and their subtypes.
+// collectNamed collects the types that rules name, and their subtypes.
 func (s *Set) collectNamed() {
 	seen := map[*schema.AttributeType]bool{}
 	for _, c := range s.rules {
@@ -180,7 +180,8 @@ func (s *Set) collectNamed() {
 	slices.SortFunc(s.named, func(a, b *schema.AttributeType) int { return compareText(a.OID, b.OID) })
 }
 
-// collectLooksAt lists the types of filters of entries and of what entries name.
+// collectLooksAt collects the types in filters of targets, and those that name
+// identities.
 func (s *Set) collectLooksAt() {
 	seen := map[*schema.AttributeType]bool{}
 	add := func(types []*schema.AttributeType) {
@@ -250,7 +251,7 @@ func each[T, U any](all []T, f func(T) (U, error)) ([]U, error) {
 	return out, nil
 }
 
-// A compiler looks the words of one rule up.
+// A compiler resolves the words of one rule.
 type compiler struct {
 	schema   *schema.Schema
 	place    dn.DN
@@ -295,7 +296,7 @@ func isName(t *schema.AttributeType) bool {
 	return n == "distinguishedNameMatch" || n == "uniqueMemberMatch"
 }
 
-// filter resolves a filter of a rule, all of which has to mean something.
+// filter resolves a filter of a rule. No part of it may be Undefined.
 func (k compiler) filter(f filter.Filter) (filter.Resolved, error) {
 	r := filter.Resolve(f, k.schema)
 	if hasUndefined(r) {
@@ -318,7 +319,7 @@ func hasUndefined(f filter.Resolved) bool {
 	return false
 }
 
-// targets looks targets up. The children of the root are the naming contexts, however
+// targets resolves targets. The children of the root are the naming contexts, however
 // many RDNs their names have.
 func (k compiler) targets(all []Target, contexts []dn.DN) (out []target, err error) {
 	for _, t := range all {
@@ -341,7 +342,7 @@ func (k compiler) targets(all []Target, contexts []dn.DN) (out []target, err err
 	return out, nil
 }
 
-// literal is the pattern of one name.
+// literal returns the pattern that matches one name.
 func (k compiler) literal(name dn.DN) (p pattern, err error) {
 	norms, err := name.Normalize(k.schema)
 	for _, n := range norms {
@@ -369,8 +370,8 @@ func (k compiler) target(t Target) (out target, err error) {
 	return out, err
 }
 
-// checkVariables fails unless each variable among the entries stands in every
-// term, with values that can be compared, and in no exception of whom.
+// checkVariables checks that each variable in the targets is in every term, with values
+// that can be compared, and in no exception of the subjects.
 func (c *compiled) checkVariables() error {
 	for _, t := range c.except {
 		for _, s := range t {

@@ -8,19 +8,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// A Zone is where the same clauses may hold: entries whose parents the targets of
-// rules treat alike.
+// A Zone is the set of entries to which the same clauses may apply: their parents are the
+// same to the targets of all rules.
 type Zone struct {
 	program *Program
 	clauses []zoneClause
 	tests   []zoneTest
 
 	mu        sync.RWMutex
-	decisions map[string]*Decision // by the outcomes of the tests
+	decisions map[string]*Decision // by the results of the tests
 }
 
-// A zoneClause is a clause that may hold in a zone. Its formulas name tests of
-// the zone.
+// A zoneClause is a clause that may apply in a zone. Its formulas refer to tests of the
+// zone.
 type zoneClause struct {
 	rule        *compiled
 	who, except formula
@@ -34,13 +34,13 @@ type zoneTest struct {
 	text string
 }
 
-// reach is how far a target reaches into a zone.
+// reach is how far a target extends into a zone.
 type reach uint8
 
 const (
 	nothing reach = iota
 	whole         // every entry
-	byRDN         // those whose RDN meets the base's
+	byRDN         // those whose RDN matches the base's
 )
 
 // Zone returns the zone of the entries below a parent.
@@ -60,7 +60,7 @@ func (p *Program) Zone(parent dn.DN) (*Zone, error) {
 	return p.makeZone(string(text), name), nil
 }
 
-// appendName appends what names that are spelled alike have in common.
+// appendName appends a text that is equal for names with the same spelling.
 func appendName(b []byte, name dn.DN) []byte {
 	for _, r := range name {
 		for _, a := range r {
@@ -107,13 +107,13 @@ func signature(reaches []reach) string {
 	return string(b)
 }
 
-// reach is how the target treats the children of a parent.
+// reach returns which children of a parent the target includes.
 func (t *bound) reach(parent []dn.Norm) reach {
-	depth, base := len(parent)+1, len(t.base) // depth: of the entries asked about
+	depth, base := len(parent)+1, len(t.base) // depth: of the children
 	above := func() bool {                    // the base is the parent or above it
 		return base <= len(parent) && t.base.match(parent[len(parent)-base:], nil)
 	}
-	itself := func() reach { // entries may be the base itself
+	itself := func() reach { // children may be the base itself
 		switch {
 		case base != depth || base == 0 || !t.base[1:].match(parent, nil):
 			return nothing
@@ -157,7 +157,7 @@ func (p *Program) newZone(reaches []reach) *Zone {
 	return z
 }
 
-// formula is the tests of targets, as far as they reach into the zone.
+// formula returns the tests of targets that extend into the zone.
 func (z *Zone) formula(targets []bound, reaches []reach) (f formula) {
 	for i := range targets {
 		t := &targets[i]
@@ -191,7 +191,7 @@ func (z *Zone) programTest(n int) int {
 	return z.number(zoneTest{test: z.program.tests[n], text: strconv.Itoa(n)})
 }
 
-// number returns the test's number in the zone.
+// number returns the number of a test in the zone.
 func (z *Zone) number(t zoneTest) int {
 	i := slices.IndexFunc(z.tests, func(o zoneTest) bool { return o.text == t.text })
 	if i < 0 {
@@ -221,7 +221,7 @@ func (z *Zone) Decide(e *Entry) *Decision {
 	return d
 }
 
-// maxDecisions bounds the outcomes that a zone remembers.
+// maxDecisions bounds the decisions that a zone caches.
 const maxDecisions = 4096
 
 // outcomes appends a 1 or a 0 for each test of the zone.
@@ -247,7 +247,7 @@ func (t *zoneTest) met(e *Entry, p *Program) bool {
 	return err == nil && t.rdn.match(n, nil)
 }
 
-// decide makes the decision for outcomes of the tests.
+// decide computes the decision for given results of the tests.
 func (z *Zone) decide(outcomes []byte) *Decision {
 	d := &Decision{program: z.program}
 	for i := range z.clauses {
@@ -264,14 +264,14 @@ func (c *zoneClause) holds(outcomes []byte) bool {
 	return c.who.met(outcomes) && !c.except.met(outcomes) && c.in.met(outcomes) && !c.notIn.met(outcomes)
 }
 
-// met reports whether the formula is true by the outcomes of its tests.
+// met reports whether the formula is true for given results of its tests.
 func (f formula) met(outcomes []byte) bool {
 	return slices.ContainsFunc(f, func(tests []int) bool {
 		return !slices.ContainsFunc(tests, func(t int) bool { return outcomes[t] == 0 })
 	})
 }
 
-// isTrue reports whether a formula is true whatever the tests say.
+// isTrue reports whether a formula is true for any results of its tests.
 func isTrue(f formula) bool {
 	return slices.ContainsFunc(f, func(tests []int) bool { return len(tests) == 0 })
 }

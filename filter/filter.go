@@ -22,7 +22,7 @@ type (
 	And []Filter // empty: True (RFC 4526)
 	Or  []Filter // empty: False
 	Not struct{ Filter }
-	// In Equal and the other assertions, Attribute is an attribute description.
+	// Equal is an assertion on an attribute description, like those that follow.
 	Equal struct {
 		Attribute string
 		Value     []byte
