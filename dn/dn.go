@@ -1,26 +1,26 @@
-// Package dn has distinguished names: parsed and printed as RFC 4514 says, and
-// normalised into keys by which they are compared and stored. What makes two
-// attribute values equal is the schema's business and comes in as a [Matcher].
+// Package dn has distinguished names: it parses and prints them as in RFC 4514, and
+// normalises them into keys by which they are compared and stored. The schema
+// determines which attribute values are equal, through a [Matcher].
 //
 // # Keys
 //
-// A normalised RDN ([Norm]) of one AVA is the OID of its type, "=" and the key
-// of its value:
+// A normalised RDN ([Norm]) of one AVA is the OID of its type, "=" and the key of its
+// value:
 //
 //	2.5.4.11=people
 //
-// That of several AVAs is "+", then each of them in the form above with its
-// length in front (a uvarint), sorted as bytes:
+// That of several AVAs is "+", then each of them in the form above with its length in
+// front (a uvarint), sorted as bytes:
 //
-//   - 0x0b 2.5.4.3=ann 0x1e 0.9.2342.19200300.100.1.1=1234
+//	"+" 0x0b 2.5.4.3=ann 0x1e 0.9.2342.19200300.100.1.1=1234
 //
-// An OID begins with a digit and ends at the first "=", and the key of a lone
-// AVA goes to the end, so nothing in a value can look like another AVA.
+// An OID begins with a digit and ends at the first "=", and the key of a lone AVA goes
+// to the end. So nothing in a value can look like another AVA.
 //
-// The key of a whole name ([Key]) is its normalised RDNs from the root down,
-// each with its length in front (a uvarint). One name's key is the beginning of
-// another's exactly when the first name is an ancestor of the second or equal
-// to it; thus the keys of a subtree are a contiguous range.
+// The key of a whole name ([Key]) is its normalised RDNs from the root down, each with
+// its length in front (a uvarint). One name's key is a prefix of another's exactly if
+// the first name is an ancestor of the second or equal to it. So the keys of a subtree
+// are a contiguous range.
 package dn
 
 import (
@@ -29,30 +29,30 @@ import (
 	"slices"
 )
 
-// A DN is a distinguished name, the entry's own RDN first; empty for the root.
+// A DN is a distinguished name, with the entry's own RDN first. The root's is empty.
 type DN []RDN
 
-// An RDN is one or more attribute value assertions; their order means nothing.
+// An RDN is one or more attribute value assertions. Their order has no meaning.
 type RDN []AVA
 
-// An AVA is one "type=value" of an RDN, its value without escapes. Of a value
-// written as #hex, the BER encoding of the value, it has the contents if that
-// is of a string type, else the whole encoding.
+// An AVA is one "type=value" of an RDN, with its value unescaped. For a value written
+// as #hex, which is its BER encoding, Value is the contents if that is of a string
+// type, or else the whole encoding.
 type AVA struct {
 	Type  string
 	Value []byte
 }
 
-// A Matcher gives an AVA the OID of its type and the key of its value. The OID
-// must have no "=" and not begin with "+".
+// A Matcher returns the OID of an AVA's type and the key of its value. The OID must not
+// contain "=" or begin with "+".
 type Matcher interface {
 	NormalizeAVA(attribute string, value []byte) (oid string, key []byte, err error)
 }
 
-// Norm is a normalised RDN. RDNs are equal exactly when their Norms are.
+// A Norm is a normalised RDN. RDNs are equal exactly if their Norms are.
 type Norm string
 
-// Parent is the name without its first RDN; the root's is the root.
+// Parent returns the name without its first RDN. The root's parent is the root.
 func (d DN) Parent() DN {
 	if len(d) == 0 {
 		return d
@@ -127,9 +127,8 @@ func (a *AVA) appendNorm(b []byte, m Matcher) ([]byte, error) {
 	return append(b, key...), nil
 }
 
-// Key joins normalised RDNs, the entry's own first, into bytes that are equal
-// exactly when the names are. A name's key begins with the keys of its
-// ancestors.
+// Key joins normalised RDNs, the entry's own first, into bytes that are equal exactly
+// if the names are. A name's key begins with the keys of its ancestors.
 func Key(ns []Norm) []byte {
 	size := 0
 	for _, n := range ns {

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fold is a Matcher that knows a few types and compares ASCII without case.
+// fold is a Matcher that knows a few types and ignores the case of ASCII.
 type fold struct{}
 
 var oids = map[string]string{
@@ -37,7 +37,7 @@ func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		in    string
 		want  DN
-		print string // "" if as in
+		print string // "" if the same as in
 	}{
 		// RFC 4514, 4.
 		{"UID=jsmith,DC=example,DC=net", DN{{ava("UID", "jsmith")}, {ava("DC", "example")}, {ava("DC", "net")}}, ""},
@@ -51,7 +51,7 @@ func TestParse(t *testing.T) {
 		{"OID.2.5.4.3=a", DN{{ava("2.5.4.3", "a")}}, "2.5.4.3=a"},
 		{" cn = a , dc = b ", DN{{ava("cn", "a")}, {ava("dc", "b")}}, "cn=a,dc=b"},
 		{"cn=a + ou=b", DN{{ava("cn", "a"), ava("ou", "b")}}, "cn=a+ou=b"},
-		// Spaces, number signs, emptiness.
+		// Spaces, number signs, empty values.
 		{`cn=\ a\ `, one(" a "), ""},
 		{`cn=\20a b\20\20 `, one(" a b  "), `cn=\ a b \ `},
 		{`cn=\ `, one(" "), ""},
@@ -152,8 +152,8 @@ func TestParseRDN(t *testing.T) {
 	}
 }
 
-// Names share arrays while they are parsed; growing one part must not write into
-// the next.
+// TestPartsAreApart checks that growing one part of a parsed name does not write into
+// the next, since parts share arrays.
 func TestPartsAreApart(t *testing.T) {
 	d, err := Parse("cn=a+uid=b,dc=c")
 	if err != nil {
@@ -206,8 +206,8 @@ func TestParent(t *testing.T) {
 
 func genRDN(t *rapid.T) RDN {
 	types := []string{"cn", "CN", "2.5.4.3", "ou", "uid"}
-	// Values made of what keys and separators are made of, to look for one
-	// name that imitates another.
+	// Values of the bytes that keys and separators consist of, to find a name that
+	// imitates another.
 	value := rapid.OneOf(
 		rapid.StringOf(rapid.RuneFrom([]rune("aA+=,;\"\\# .\x00\x05\x092"))),
 		rapid.String(),
@@ -241,7 +241,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// equal compares names as they are written.
+// equal compares names as written.
 func equal(a, b DN) bool {
 	return slices.EqualFunc(a, b, func(a, b RDN) bool {
 		return slices.EqualFunc(a, b, func(a, b AVA) bool {
@@ -250,8 +250,8 @@ func equal(a, b DN) bool {
 	})
 }
 
-// set is an RDN as a set of (OID, folded value), the meaning of equality that
-// Norm must have.
+// set returns an RDN as a set of (OID, folded value). Norms must be equal exactly if
+// these sets are.
 func set(r RDN) map[[2]string]bool {
 	s := map[[2]string]bool{}
 	for _, a := range r {
@@ -334,7 +334,7 @@ func BenchmarkString(b *testing.B) {
 	}
 }
 
-// asIs is a Matcher that costs nothing, to measure what surrounds it.
+// asIs is a Matcher without cost, to measure the rest.
 type asIs struct{}
 
 func (asIs) NormalizeAVA(t string, v []byte) (string, []byte, error) { return t, v, nil }

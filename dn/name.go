@@ -2,15 +2,15 @@ package dn
 
 import "sync/atomic"
 
-// A Name is the name of an entry as the store spells it: a text that is a DN. The DN
-// is parsed when it is first asked for and then kept, since most names are only
-// printed, and some are looked at with every request. Nil is the name of the root.
+// A Name is the name of an entry as the store spells it: a text that is a DN. The DN is
+// parsed when first needed and then kept, since most names are only printed, but some
+// are examined in every request. Nil is the name of the root.
 type Name struct {
 	text   string
 	parsed atomic.Pointer[DN]
 }
 
-// NewName returns the name of a text.
+// NewName returns the name spelled text.
 func NewName(text string) *Name {
 	if text == "" {
 		return nil
@@ -38,8 +38,8 @@ func (n *Name) String() string {
 // MarshalText returns the text, for logs and JSON.
 func (n *Name) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 
-// DN returns what the text reads as, which is shared: do not change it. The error is
-// one of [Parse].
+// DN returns the parsed text. It is shared: do not change it. The error is one of
+// [Parse].
 func (n *Name) DN() (DN, error) {
 	if n == nil {
 		return nil, nil

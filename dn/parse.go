@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// An Error says what is wrong with a name's text, and at which byte.
+// An Error reports what is wrong with the text of a name, and at which byte.
 type Error struct {
 	Name   string
 	Offset int
@@ -17,9 +17,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the name %q is malformed at byte %d: %s", e.Name, e.Offset, e.Text)
 }
 
-// Parse reads a DN (RFC 4514, also the looser forms of RFC 2253: spaces around
-// separators, semicolons, "OID." prefixes, quoted values). The error is an
-// *Error.
+// Parse parses a DN (RFC 4514, and the looser forms of RFC 2253: spaces around
+// separators, semicolons, "OID." prefixes, quoted values). The error is an *Error.
 func Parse(s string) (DN, error) {
 	if s == "" {
 		return nil, nil
@@ -40,7 +39,7 @@ func Parse(s string) (DN, error) {
 	}
 }
 
-// ParseRDN reads one RDN.
+// ParseRDN parses one RDN.
 func ParseRDN(s string) (RDN, error) {
 	_, avas := count(s)
 	p := newParser(s, avas)
@@ -54,7 +53,7 @@ func ParseRDN(s string) (RDN, error) {
 	return r, nil
 }
 
-// count returns upper bounds of the RDNs and AVAs of a name.
+// count returns upper bounds of the numbers of RDNs and AVAs of a name.
 func count(s string) (rdns, avas int) {
 	rdns = 1
 	plus := 0
@@ -69,8 +68,8 @@ func count(s string) (rdns, avas int) {
 	return rdns, rdns + plus
 }
 
-// A parser reads s from at on. All AVAs and all values of a name share one
-// array each: names are parsed on the way to every operation.
+// A parser parses s from at on. All AVAs of a name share one array, and so do all
+// values, because every operation parses names.
 type parser struct {
 	s    string
 	at   int
@@ -86,7 +85,7 @@ func (p *parser) fail(format string, args ...any) error {
 	return &Error{Name: p.s, Offset: p.at, Text: fmt.Sprintf(format, args...)}
 }
 
-// peek returns the next byte, 0 at the end (a NUL is refused wherever it stands).
+// peek returns the next byte, or 0 at the end. A NUL in the text is always refused.
 func (p *parser) peek() byte {
 	if p.at < len(p.s) {
 		return p.s[p.at]
@@ -100,7 +99,7 @@ func (p *parser) spaces() {
 	}
 }
 
-// rdn reads AVAs up to the end or to the separator that follows.
+// rdn parses AVAs up to the end or the next separator of RDNs.
 func (p *parser) rdn() (RDN, error) {
 	start := len(p.avas)
 	for {
@@ -142,7 +141,7 @@ func (p *parser) ava() error {
 	return nil
 }
 
-// attributeType reads a short name or a numeric OID.
+// attributeType parses a short name or a numeric OID.
 func (p *parser) attributeType() (string, error) {
 	if len(p.s)-p.at > 4 && strings.EqualFold(p.s[p.at:p.at+4], "oid.") {
 		p.at += 4
@@ -166,8 +165,8 @@ func (p *parser) attributeType() (string, error) {
 	return p.s[start:p.at], nil
 }
 
-// numericOID reads numbers without leading zeros, two at least, with dots
-// between them (RFC 4512, 1.4).
+// numericOID parses at least two numbers without leading zeros, separated by dots (RFC
+// 4512, 1.4).
 func (p *parser) numericOID() error {
 	for n := 1; ; n++ {
 		start := p.at
@@ -188,8 +187,8 @@ func (p *parser) numericOID() error {
 	}
 }
 
-// plain reads a string value up to a separator. Unescaped spaces at its end are
-// not part of it.
+// plain parses a string value up to a separator. Unescaped trailing spaces are not part
+// of it.
 func (p *parser) plain() error {
 	start, kept := p.at, len(p.buf)
 	ascii := true
@@ -230,8 +229,8 @@ loop:
 	return p.checkUTF8(ascii, start)
 }
 
-// quoted reads a value in quotes (RFC 2253, 4), in which only quotes and
-// backslashes are special.
+// quoted parses a value in quotes (RFC 2253, 4), in which only quotes and backslashes
+// are special.
 func (p *parser) quoted() error {
 	p.at++
 	start := p.at
@@ -259,8 +258,8 @@ func (p *parser) quoted() error {
 	}
 }
 
-// checkUTF8 refuses text from start on that is not UTF-8. Escaped bytes may be
-// anything.
+// checkUTF8 returns an error if the text from start on is not UTF-8. Escaped bytes may
+// be anything.
 func (p *parser) checkUTF8(ascii bool, start int) error {
 	if ascii || utf8.ValidString(p.s[start:p.at]) {
 		return nil
@@ -269,8 +268,7 @@ func (p *parser) checkUTF8(ascii bool, start int) error {
 	return p.fail("the value is not UTF-8; write other bytes as \\xx")
 }
 
-// escape reads a backslash and what it escapes: a special character or two hex
-// digits.
+// escape parses a backslash and what it escapes: a special character or two hex digits.
 func (p *parser) escape() error {
 	if p.at+1 == len(p.s) {
 		return p.fail("a backslash has nothing to escape")
@@ -298,7 +296,7 @@ func (p *parser) hexPair(at int) (byte, bool) {
 	return hi<<4 | lo&15, hi < 16 && lo < 16
 }
 
-// hexString reads "#" and the BER encoding of the value in hex.
+// hexString parses "#" and the BER encoding of the value in hex.
 func (p *parser) hexString() error {
 	hash, start := p.at, len(p.buf)
 	p.at++
@@ -335,9 +333,9 @@ func (p *parser) separator(after string) error {
 	return p.fail("expected a comma or a plus after %s", after)
 }
 
-// decodeString returns the contents of one BER element of a string type whose
-// bytes are those of LDAP (OCTET STRING, UTF8String, PrintableString,
-// IA5String); another element as it is.
+// decodeString returns the contents of one BER element if it has one of the string
+// types whose bytes are those of LDAP (OCTET STRING, UTF8String, PrintableString,
+// IA5String). It returns other elements unchanged.
 func decodeString(b []byte) ([]byte, bool) {
 	contents, ok := element(b)
 	if !ok {
@@ -371,7 +369,7 @@ func element(b []byte) (contents []byte, ok bool) {
 	return rest, n == len(rest)
 }
 
-// Classes of bytes; ordinary ones are ASCII and stand for themselves in a value.
+// Classes of bytes. Ordinary bytes are ASCII and represent themselves in a value.
 const (
 	letters = 1 << iota
 	digits
@@ -401,7 +399,7 @@ func letter(c byte) bool { return classes[c]&letters != 0 }
 
 func digit(c byte) bool { return classes[c]&digits != 0 }
 
-// hexDigit returns a digit's value, 255 if it is none.
+// hexDigit returns a digit's value, or 255 if c is not a hex digit.
 func hexDigit(c byte) byte {
 	switch {
 	case digit(c):

@@ -2,10 +2,10 @@ package dn
 
 import "unicode/utf8"
 
-// String prints the name as RFC 4514 says, types as they were written.
+// String prints the name as in RFC 4514, with types as they were written.
 func (d DN) String() string { return string(d.Append(make([]byte, 0, 64))) }
 
-// String prints the RDN as RFC 4514 says, types as they were written.
+// String prints the RDN as in RFC 4514, with types as they were written.
 func (r RDN) String() string { return string(r.Append(make([]byte, 0, 64))) }
 
 // Append appends what String prints.
@@ -32,8 +32,8 @@ func (r RDN) Append(b []byte) []byte {
 	return b
 }
 
-// appendValue escapes a value (RFC 4514, 2.4). Control characters and bytes that
-// are not UTF-8 are escaped too, so that a name is always one line of text.
+// appendValue escapes a value (RFC 4514, 2.4). It also escapes control characters and
+// bytes that are not UTF-8, so that a name is always one line of text.
 func appendValue(b, v []byte) []byte {
 	for i := 0; i < len(v); {
 		c := v[i]

@@ -1,9 +1,9 @@
 // Package entry has the directory's entries as values in memory: an [ID], and
-// [Attribute]s in the order the client gave them. An entry's name is kept apart
-// from it, since a move renames entries without changing them.
+// [Attribute]s in the order in which the client sent them. An entry's name is kept
+// apart from it, since a move renames entries without changing them.
 //
-// Entries that come out of a partition are shared between readers: they, their
-// attributes and their values must not be changed.
+// Entries from a partition are shared by readers: they, their attributes and their
+// values must not be changed.
 package entry
 
 import (
@@ -17,18 +17,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// ID is an entry's UUID: its row in the master table and its entryUUID.
+// An ID is an entry's UUID: its row in the master table and its entryUUID.
 type ID [16]byte
 
 // Root is the virtual root above all naming contexts.
 var Root ID
 
-// NewID makes a random ID.
+// NewID returns a random ID.
 func NewID() ID { return ID(uuid.New()) }
 
-// ParseID reads the form 8-4-4-4-12, any case (RFC 4530, 2.1).
+// ParseID parses the form 8-4-4-4-12, in any case (RFC 4530, 2.1).
 func ParseID(s string) (ID, error) {
-	if len(s) != 36 { // package uuid reads other forms too
+	if len(s) != 36 { // package uuid accepts other forms too
 		return ID{}, fmt.Errorf("%q is no UUID of the form 8-4-4-4-12", s)
 	}
 	u, err := uuid.Parse(s)
@@ -37,20 +37,19 @@ func ParseID(s string) (ID, error) {
 
 func (id ID) String() string { return uuid.UUID(id).String() }
 
-// Compare orders ids as rows sort by them.
+// Compare orders ids like rows.
 func (id ID) Compare(other ID) int { return bytes.Compare(id[:], other[:]) }
 
 // An Attribute is the values of one attribute description (RFC 4512, 2.5).
 type Attribute struct {
 	Type *schema.AttributeType
-	// Options are the tagging options, lower case, sorted, each with its
-	// semicolon in front (";lang-de;x-a"); usually empty.
+	// Options are the tagging options, in lower case, sorted, each with a leading
+	// semicolon (";lang-de;x-a"); usually empty.
 	Options string
 	Values  [][]byte
 }
 
-// Description prints the attribute description: the type's short name and the
-// options.
+// Description returns the attribute description: the type's short name and the options.
 func (a *Attribute) Description() string {
 	if a.Options == "" {
 		return a.Type.SentName()
@@ -58,7 +57,7 @@ func (a *Attribute) Description() string {
 	return a.Type.SentName() + a.Options
 }
 
-// Entry is one entry without its name.
+// An Entry is one entry without its name.
 type Entry struct {
 	ID         ID
 	Attributes []Attribute
@@ -82,9 +81,9 @@ func (e *Entry) Values(t *schema.AttributeType) [][]byte {
 	return nil
 }
 
-// SortOptions puts tagging options ("Lang-DE;x") into the form of
-// Attribute.Options. The option binary is dropped: it names a transfer encoding,
-// not a subtype (RFC 4522).
+// SortOptions converts tagging options ("Lang-DE;x") to the form of Attribute.Options.
+// It drops the option binary, which names a transfer encoding, not a subtype (RFC
+// 4522).
 func SortOptions(options string) string {
 	if options == "" {
 		return ""
@@ -103,9 +102,9 @@ func SortOptions(options string) string {
 	return ";" + strings.Join(slices.Compact(kept), ";")
 }
 
-// HasOptions reports whether all of want (in the form of Attribute.Options) are
-// among have. A language range in want ("lang-en-", or "lang-" for any language)
-// is met by every language tag that it begins (RFC 3866, 2.2).
+// HasOptions reports whether have contains all of want (both in the form of
+// Attribute.Options). A language range in want ("lang-en-", or "lang-" for any
+// language) matches every language tag that begins with it (RFC 3866, 2.2).
 func HasOptions(have, want string) bool {
 	for want != "" {
 		var option string
@@ -136,8 +135,8 @@ func isRange(option string) bool {
 	return strings.HasPrefix(option, ";lang-") && option[len(option)-1] == '-'
 }
 
-// HasRange reports whether a language range is among options (in the form of
-// Attribute.Options).
+// HasRange reports whether options (in the form of Attribute.Options) contain a
+// language range.
 func HasRange(options string) bool {
 	for options != "" {
 		var option string

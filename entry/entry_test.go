@@ -65,7 +65,7 @@ func TestHasOptions(t *testing.T) {
 		{";lang-de;lang-en-gb", ";lang-en-", true},
 		{";lang-de", ";lang-", true},
 		{";lang-de;x", ";lang-;x", true},
-		{";lang", ";lang-", true}, // not a language tag, but none can tell
+		{";lang", ";lang-", true}, // not a language tag, but nothing distinguishes it
 		{";x", ";lang-", false},
 		{";x-a", ";x-", false},
 	} {
@@ -135,7 +135,7 @@ func BenchmarkHasOptions(b *testing.B) {
 	}
 }
 
-// Options have one form, and that form has all that it says.
+// FuzzOptions checks that options have one form, which contains all of them.
 func FuzzOptions(f *testing.F) {
 	for _, s := range []string{"", "binary", "Lang-DE;x;X", ";;a;", "lang-en-;lang-", "\xff;\u0130"} {
 		f.Add(s)
@@ -151,7 +151,7 @@ func FuzzOptions(f *testing.F) {
 	})
 }
 
-// An ID is read as it is printed, and nothing else is read.
+// FuzzParseID checks that ParseID accepts exactly what String prints.
 func FuzzParseID(f *testing.F) {
 	f.Add(NewID().String())
 	f.Add("00000000000000000000000000000000")

@@ -9,17 +9,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// An Order is the order in which a client gave an entry's user attributes. The zero
-// Order is the natural one: objectClass first, then by the names of their types, the
-// secret ones last. Equal orders are kept once, so one costs an entry 8 octets.
+// An Order is the order in which a client sent an entry's user attributes. The zero
+// Order is the natural one: objectClass first, then by the names of types, secret ones
+// last. Equal orders are stored once, so one costs an entry 8 octets.
 type Order struct{ given unique.Handle[string] }
 
-// A Described is an attribute description: a type and options in the form of
+// Described yields attribute descriptions: types and options in the form of
 // Attribute.Options.
 type Described = iter.Seq2[*schema.AttributeType, string]
 
-// OrderOf returns the order of some attributes, of which the operational ones do not
-// count.
+// OrderOf returns the order of some attributes. It ignores operational ones.
 func OrderOf(as Described) Order {
 	if isNatural(as) {
 		return Order{}
@@ -38,7 +37,7 @@ func OrderOf(as Described) Order {
 	return ParseOrder(b.String())
 }
 
-// ParseOrder reads what String returns.
+// ParseOrder parses what String returns.
 func ParseOrder(s string) Order {
 	if s == "" {
 		return Order{}
@@ -46,7 +45,7 @@ func ParseOrder(s string) Order {
 	return Order{unique.Make(s)}
 }
 
-// String lists the descriptions with a space between them; "" is the natural order.
+// String returns the descriptions separated by spaces; "" is the natural order.
 func (o Order) String() string {
 	if o == (Order{}) {
 		return ""
@@ -54,7 +53,7 @@ func (o Order) String() string {
 	return o.given.Value()
 }
 
-// Valid reports whether each description is named once.
+// Valid reports whether no description occurs twice.
 func (o Order) Valid() bool {
 	seen := map[string]bool{}
 	for d := range strings.SplitSeq(o.String(), " ") {
@@ -82,8 +81,8 @@ func isNatural(as Described) bool {
 	return true
 }
 
-// precedes compares as rows of the master table sort, except that their secret
-// attributes are read by themselves.
+// precedes compares attributes as the rows of the master table sort, except that secret
+// attributes come after the others.
 func precedes(a *schema.AttributeType, aOptions string, b *schema.AttributeType, bOptions string) bool {
 	if x, y := unnamedRank(a), unnamedRank(b); x != y {
 		return x < y
@@ -94,7 +93,7 @@ func precedes(a *schema.AttributeType, aOptions string, b *schema.AttributeType,
 	return a.Name()+aOptions < b.Name()+bOptions
 }
 
-// Ranks of attributes that an order does not name.
+// Ranks of attributes that an order does not contain.
 const (
 	rankFirst = -1 // objectClass
 	rankUser  = 1<<24 + iota
@@ -116,9 +115,9 @@ func unnamedRank(t *schema.AttributeType) int {
 
 const objectClass = "2.5.4.0"
 
-// Arrange puts attributes into the order: those that it names, then user attributes
-// that came since, then operational ones. Within these they stay as they are, which is
-// by name if they were read from a row.
+// Arrange sorts attributes: first those in the order, then newer user attributes, then
+// operational ones. Those of the same kind keep their order, which is by name if they
+// were read from a row.
 func (o Order) Arrange(as []Attribute) {
 	var keys [few]int64
 	var old [few]Attribute
@@ -141,11 +140,11 @@ func (o Order) Arrange(as []Attribute) {
 	}
 }
 
-// few is how many attributes are arranged without memory of their own.
+// few is how many attributes are arranged without allocating memory.
 const few = 32
 
-// A sort key is the rank of an attribute and, so that equal ranks stay in order, its
-// index.
+// A sort key is the rank of an attribute and its index, so that attributes of equal
+// rank keep their order.
 func sortKey(rank, index int) int64 { return int64(rank)<<indexBits | int64(index) }
 
 const (
@@ -153,7 +152,7 @@ const (
 	indexMask = 1<<indexBits - 1
 )
 
-// nameFew ranks the attributes that an order names by looking through all.
+// nameFew ranks the attributes that an order contains by searching as for each.
 func nameFew(order string, as []Attribute, keys []int64) {
 	for rank := 0; order != ""; rank++ {
 		var d string
@@ -172,7 +171,7 @@ func isCalled(a *Attribute, d string) bool {
 	return len(d) == len(name)+len(a.Options) && d[:len(name)] == name && d[len(name):] == a.Options
 }
 
-// nameMany does so by a map.
+// nameMany does the same with a map.
 func nameMany(order string, as []Attribute, keys []int64) {
 	at := make(map[string]int, len(as))
 	for i := range as {

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// described makes attributes of descriptions.
+// described returns attributes with these descriptions.
 func described(descriptions string) (as []entry.Attribute) {
 	for _, d := range strings.Fields(descriptions) {
 		name, options, _ := strings.Cut(d, ";")
@@ -45,9 +45,9 @@ func TestOrder(t *testing.T) {
 		{"cn objectClass", "cn objectClass", "cn objectClass", "cn objectClass"},
 		{"objectClass userPassword cn", "objectClass userPassword cn", "cn objectClass userPassword", "objectClass userPassword cn"},
 		{"objectClass cn;lang-de cn", "objectClass cn;lang-de cn", "cn cn;lang-de objectClass", "objectClass cn;lang-de cn"},
-		// Operational attributes do not count, wherever they are given.
+		// Operational attributes are ignored, wherever they are.
 		{"entryCSN objectClass createTimestamp cn", "", "cn createTimestamp entryCSN objectClass entryUUID", "objectClass cn createTimestamp entryCSN entryUUID"},
-		// What came since stands behind, what went leaves no gap.
+		// Newer attributes come after the others, and removed ones leave no gap.
 		{"objectClass sn cn", "objectClass sn cn", "cn description entryCSN objectClass title userPassword", "objectClass cn description title userPassword entryCSN"},
 		{"", "", "", ""},
 	} {
@@ -65,7 +65,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Any order comes back, of few attributes and of many.
+// TestAnyOrder checks that an order of few or many attributes can be printed and
+// parsed.
 func TestAnyOrder(t *testing.T) {
 	for _, n := range []int{2, 7, 32, 33, 400} {
 		as := described("objectClass cn sn userPassword")

@@ -1,6 +1,6 @@
-// Package index is what the kinds of index have in common: the [Index] contract, the
-// codec of value keys, and the cell that every index row has. A new kind is a package
-// that implements the contract and a row of the table of kinds
+// Package index has what the kinds of index have in common: the [Index] contract, the
+// codec of value keys, and the cell of every index row. A new kind is a package that
+// implements the contract, and a row in the table of kinds
 // (partition/internal/catalog).
 //
 // The table of an attribute's index is called index_ATTR and has one family,
@@ -8,12 +8,12 @@
 //	i  info   the value is the id of the *parent* of the entry, so that a
 //	          one-level scope costs nothing and a subtree one no read
 //
-// with rows that begin with "=" (values; packages rowindex and colindex) and
-// "*" (presence; package existence, which the others embed). Value keys are the keys of the type's
-// equality rule, escaped so that rows sort as keys do and none is a prefix of
-// another: 00 is written 00 FF and the end is 00 01. A key of more than MaxKey
-// bytes is cut there and ends with 00 02 and a hash of the whole: exact for
-// equality, "maybe" for everything else.
+// with rows that begin with "=" (values; packages rowindex and colindex) and "*"
+// (presence; package existence, which the others embed). Value keys are the keys of the
+// type's equality rule, escaped so that rows sort like keys and none is a prefix of
+// another: 00 is written 00 FF and the end is 00 01. A key of more than MaxKey bytes is
+// cut there and ends with 00 02 and a hash of the whole. A cut key is exact for
+// equality and "maybe" for everything else.
 package index
 
 import (
@@ -30,11 +30,11 @@ import (
 // Info is the family of index tables.
 const Info table.Family = 'i'
 
-// TableName names the index table of a type.
+// TableName returns the name of the index table of a type.
 func TableName(t *schema.AttributeType) string { return "index_" + t.Name() }
 
-// Spec describes the index table of a type. Rows grow by small cells and are
-// read whole, so they are kept in one piece only while that is cheap to rewrite.
+// Spec describes the index table of a type. Rows grow by small cells and are read
+// whole, so they are kept in one piece only while rewriting them is cheap.
 func Spec(t *schema.AttributeType) table.Spec {
 	return table.Spec{
 		Name:     TableName(t),
@@ -42,67 +42,66 @@ func Spec(t *schema.AttributeType) table.Spec {
 	}
 }
 
-// A Candidate is an entry that may match. Position says where it stands in its
-// cursor; it is valid until the next candidate.
+// A Candidate is an entry that may match. Position is its position in its cursor, valid
+// until the next candidate.
 type Candidate struct {
 	ID, Parent entry.ID
-	Maybe      bool // the index cannot tell: test the entry
+	Maybe      bool // the index cannot decide: test the entry
 	Position   []byte
 }
 
-// Candidates is a stream of candidates, each position larger than the one
-// before. An entry with several matching values comes several times.
+// Candidates is a stream of candidates with ascending positions. An entry with several
+// matching values comes several times.
 type Candidates = iter.Seq2[Candidate, error]
 
-// An Index finds entries by the values of one attribute type. Cursors continue
-// behind the position after, if it is not empty.
+// An Index finds entries by the values of one attribute type. Cursors continue behind
+// the position after, unless it is empty.
 type Index interface {
-	// Table returns the table that has the index, and nothing else.
+	// Table returns the table of the index, which contains nothing else.
 	Table() table.Table
-	// Selective reports whether a value is expected to have few entries.
+	// Selective reports whether values are expected to have few entries each.
 	Selective() bool
-	// Equal finds the entries that have a value with this key.
+	// Equal streams the entries that have a value with this key.
 	Equal(ctx context.Context, r table.Reader, key, after []byte) Candidates
-	// Span finds those with a key in the span.
+	// Span streams the entries that have a value with a key in the span.
 	Span(ctx context.Context, r table.Reader, s Span, after []byte) Candidates
-	// InOrder goes through all values in the order of their keys, or backwards,
-	// and of equal keys in that of the ids: a position is the row of the value
-	// and the id.
+	// InOrder streams all values in the order of their keys, ascending or descending,
+	// and equal keys in the order of the ids. A position is the row of the value and
+	// the id.
 	InOrder(ctx context.Context, r table.Reader, reverse bool, after []byte) Candidates
-	// Among returns what the index has of these entries for a value with this key.
+	// Among returns which of these entries the index has for a value with this key.
 	Among(ctx context.Context, r table.Reader, key []byte, ids []entry.ID) ([]Change, error)
-	// Present finds the entries that have a value, whichever it is, each once.
+	// Present streams the entries that have any value, each once.
 	Present(ctx context.Context, r table.Reader, after []byte) Candidates
-	// Warm streams what is worth having in memory before anybody asks for it:
-	// values that at most so many entries have.
+	// Warm streams values worth loading into memory in advance: those that at most most
+	// entries have.
 	Warm(ctx context.Context, r table.Reader, most int) iter.Seq2[Value, error]
-	// Mutation enters (or takes out) one value.
+	// Mutation adds (or removes) one value.
 	Mutation(key []byte, id, parent entry.ID, gone bool) table.Mutation
-	// Presence enters (or takes out) an entry that has any value.
+	// Presence adds (or removes) an entry that has any value.
 	Presence(id, parent entry.ID, gone bool) table.Mutation
 }
 
-// A Value is a key and the entries that have a value with it.
+// A Value is a key and the entries that have a value with that key.
 type Value struct {
 	Key []byte
 	Set *Set
 }
 
-// A Memory is an index that may know without reading the store which entries have a
-// value.
+// A Memory is an index that may have the entries of some values in memory.
 type Memory interface {
-	// Known returns the entries that have a value with this key, if they are in
-	// memory. A set of more than upTo entries that commits have changed meanwhile
-	// counts as unknown, since bringing it up to date copies it.
+	// Known returns the entries that have a value with this key, if they are in memory.
+	// It returns false for a set of more than upTo entries that commits have changed
+	// meanwhile, since updating it copies it.
 	Known(ctx context.Context, r table.Reader, key []byte, upTo int) (*Set, bool)
-	// Longer reports whether the value is known to have had more than n entries
-	// when it was read last, though it was not read to its end.
+	// Longer reports whether the value had more than n entries when it was last read,
+	// even if that reading did not reach the end.
 	Longer(key []byte, n int) bool
 }
 
-// A Span is a range of keys, both ends included; nil ends are open. Prefix and
-// Parts narrow it to keys that begin with Prefix and go on with Parts, one after
-// the other, the last at the end if AtEnd.
+// A Span is a range of keys, including both ends; a nil end is open. Prefix and Parts
+// narrow it to keys that begin with Prefix and then contain Parts, one after another,
+// the last one at the end if AtEnd is set.
 type Span struct {
 	From, To []byte
 	Prefix   []byte
@@ -110,7 +109,7 @@ type Span struct {
 	AtEnd    bool
 }
 
-// MaxKey is the length of the longest key that is written whole.
+// MaxKey is the length of the longest key that is stored whole.
 const MaxKey = 256
 
 const hashLen = 16
@@ -131,8 +130,8 @@ func AppendKey(b, key []byte) []byte {
 	return append(b, h[:hashLen]...)
 }
 
-// CutKey reads a row key that AppendKey began: the key (cut if it was), whether
-// it was cut, and what follows.
+// CutKey parses a row key that begins with what AppendKey appends. It returns the
+// value's key, whether that was cut, and the rest.
 func CutKey(row []byte) (key []byte, cut bool, rest []byte, err error) {
 	if len(row) == 0 || row[0] != valueRow {
 		return nil, false, nil, table.ErrCorrupt
@@ -163,8 +162,8 @@ func escape(b, key []byte) []byte {
 	}
 }
 
-// unescape reads up to the 00 of the end and returns what follows that 00. The
-// key shares b's bytes unless it has escapes.
+// unescape decodes up to the 00 of the end and returns what follows that 00. The key
+// shares b's bytes unless it has escapes.
 func unescape(b []byte) (key, rest []byte, ok bool) {
 	i := bytes.IndexByte(b, 0)
 	if i < 0 || i+1 == len(b) {
@@ -185,7 +184,7 @@ func unescape(b []byte) (key, rest []byte, ok bool) {
 	}
 }
 
-// Rows is the range of rows that may hold keys of the span.
+// Rows returns the range of rows that may hold keys of the span.
 func (s Span) Rows() table.Range {
 	r := table.Prefix([]byte{valueRow})
 	if p := s.Prefix; len(p) > 0 {
@@ -210,7 +209,8 @@ func later(a, b []byte) []byte {
 	return a
 }
 
-// Holds tests a key; maybe says that a cut one cannot be told.
+// Holds reports whether the span contains a key. maybe is set if the key is cut and the
+// answer is not certain.
 func (s Span) Holds(key []byte, cut bool) (holds, maybe bool) {
 	if cut {
 		return s.mayHoldCut(key), true
@@ -224,7 +224,7 @@ func (s Span) Holds(key []byte, cut bool) (holds, maybe bool) {
 	return table.Contains(key[len(s.Prefix):], s.Parts, s.AtEnd), false
 }
 
-// mayHoldCut rules out only what the first bytes of a key already rule out.
+// mayHoldCut returns false only if the first bytes of a key already exclude it.
 func (s Span) mayHoldCut(key []byte) bool {
 	n := min(len(key), len(s.Prefix))
 	return bytes.Equal(key[:n], s.Prefix[:n])
@@ -238,7 +238,7 @@ func Continue(r table.Range, after []byte) table.Range {
 	return r
 }
 
-// Values is the range of all rows of values behind a position.
+// Values returns the range of all rows of values behind a position.
 func Values(reverse bool, after []byte) table.Range {
 	r := table.Prefix([]byte{valueRow})
 	if !reverse {
@@ -250,7 +250,7 @@ func Values(reverse bool, after []byte) table.Range {
 	return r
 }
 
-// ParentOf reads the parent's id from an index cell.
+// ParentOf decodes the parent's id from an index cell.
 func ParentOf(c *table.Cell) (p entry.ID, err error) {
 	if copy(p[:], c.Value) != len(p) {
 		return p, table.ErrCorrupt
@@ -258,5 +258,5 @@ func ParentOf(c *table.Cell) (p entry.ID, err error) {
 	return p, nil
 }
 
-// PresenceRow is the row that says that an entry has the attribute.
+// PresenceRow returns the row that records that an entry has the attribute.
 func PresenceRow(id entry.ID) []byte { return append([]byte{presenceRow}, id[:]...) }

@@ -8,18 +8,18 @@ import (
 )
 
 // A Set holds the entries that have a value, in the order of their ids, and their
-// parents. It takes 16 bytes an entry where all have one parent, as the people of one
-// unit have, and 20 otherwise. A set that has been published must not be changed.
+// parents. It takes 16 bytes per entry if all have one parent, like the people of one
+// unit, and 20 otherwise. A published set must not be changed.
 type Set struct {
 	ids     []entry.ID
-	parents []entry.ID // each once
-	of      []uint32   // the parent of each entry; nil while there is only one parent
+	parents []entry.ID // usually without duplicates
+	of      []uint32   // index of each entry's parent; nil while there is only one parent
 }
 
 // Len returns the number of entries.
 func (s *Set) Len() int { return len(s.ids) }
 
-// Size returns the bytes that the set takes in memory.
+// Size returns the size of the set in memory, in bytes.
 func (s *Set) Size() int {
 	return 72 + 16*(len(s.ids)+len(s.parents)) + 4*len(s.of)
 }
@@ -35,7 +35,7 @@ func (s *Set) Parent(i int) entry.ID {
 	return s.parents[s.of[i]]
 }
 
-// Append adds an entry whose id is larger than all before.
+// Append adds an entry. Its id must be larger than all before.
 func (s *Set) Append(id, parent entry.ID) {
 	p := s.parentNumber(parent)
 	if p > 0 && s.of == nil {
@@ -47,8 +47,8 @@ func (s *Set) Append(id, parent entry.ID) {
 	}
 }
 
-// parentNumber returns the number of a parent, a new one if it is not among the last
-// few: a parent may be there twice, which costs 16 bytes and nothing else.
+// parentNumber returns the index of a parent. It adds the parent if it is not among the
+// last few. So a parent may be there twice, which only costs 16 bytes.
 func (s *Set) parentNumber(parent entry.ID) uint32 {
 	const look = 16
 	for i := len(s.parents) - 1; i >= max(0, len(s.parents)-look); i-- {
@@ -72,8 +72,8 @@ func clip[T any](list []T) []T {
 	return append(make([]T, 0, len(list)), list...)
 }
 
-// Behind returns the first position whose id is behind the one that a position of a
-// cursor ends with; 0 if that is empty.
+// Behind returns the first index whose id is greater than the one at the end of a
+// cursor's position, or 0 if the position is empty.
 func (s *Set) Behind(after []byte) int {
 	if len(after) < len(entry.ID{}) {
 		return 0
@@ -82,9 +82,9 @@ func (s *Set) Behind(after []byte) int {
 	return sort.Search(len(s.ids), func(i int) bool { return s.ids[i].Compare(id) > 0 })
 }
 
-// Seek returns the first position from i on whose id is not before id, Len if there is
-// none. Its steps double, the first one being step: neither sets of one length nor a
-// long one beside a short one take long.
+// Seek returns the first index from i on whose id is not less than id, or Len if there
+// is none. It searches with doubling steps, beginning with step. So it is fast both for
+// sets of similar length and for a long set beside a short one.
 func (s *Set) Seek(i int, id entry.ID, step int) int {
 	rest := s.ids[i:]
 	from, to := 0, 0
@@ -98,13 +98,13 @@ func (s *Set) Seek(i int, id entry.ID, step int) int {
 	})
 }
 
-// A Change says that an entry has the value now, below Parent, or no longer.
+// A Change records that an entry has the value now, below Parent, or no longer.
 type Change struct {
 	ID, Parent entry.ID
 	Gone       bool
 }
 
-// With returns the set with some changes, which it sorts.
+// With returns a set with some changes applied. It sorts changes.
 func (s *Set) With(changes []Change) *Set {
 	slices.SortFunc(changes, func(a, b Change) int { return a.ID.Compare(b.ID) })
 	n := &Set{ids: make([]entry.ID, 0, len(s.ids)+len(changes)), parents: slices.Clone(s.parents)}
@@ -126,7 +126,7 @@ func (s *Set) With(changes []Change) *Set {
 	return n
 }
 
-// extend appends entries of s, whose parents are the first of n's.
+// extend appends entries of s, whose parents must be the first of n's.
 func (n *Set) extend(s *Set, from, to int) {
 	n.ids = append(n.ids, s.ids[from:to]...)
 	switch {
@@ -137,8 +137,8 @@ func (n *Set) extend(s *Set, from, to int) {
 	}
 }
 
-// Common calls yield with the positions in sets[0] of the entries that all sets have,
-// from position i on, until yield returns false. The first set should be the shortest.
+// Common calls yield with the indexes in sets[0] of the entries that all sets have,
+// from index i on, until yield returns false. The first set should be the shortest.
 func Common(sets []*Set, i int, yield func(i int) bool) {
 	first, rest := sets[0], sets[1:]
 	at := make([]int, len(rest))

@@ -15,7 +15,7 @@ func drawID(t *rapid.T, label string) entry.ID {
 	return entry.ID{15: rapid.Byte().Draw(t, label)}
 }
 
-// drawSet draws a set and the same as a map from ids to parents.
+// drawSet draws a set and an equal map from ids to parents.
 func drawSet(t *rapid.T) (*index.Set, map[entry.ID]entry.ID) {
 	model := map[entry.ID]entry.ID{}
 	for range rapid.IntRange(0, 60).Draw(t, "length") {
@@ -41,8 +41,8 @@ func contents(s *index.Set) map[entry.ID]entry.ID {
 	return m
 }
 
-// A changed set holds what a map with the same changes does, in order, and the set
-// before is as it was.
+// TestSetWith checks that a changed set equals a map with the same changes, is in
+// order, and leaves the original set unchanged.
 func TestSetWith(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, model := drawSet(t)

@@ -1,22 +1,21 @@
-// Package master is the table of entries by id. It
-// has all that is needed to rebuild the other tables.
+// Package master is the table of entries by id. It contains everything needed to
+// rebuild the other tables.
 //
 // Row: the entry's UUID, 16 bytes. Families:
 //
 //	t  treeInfo      p  parent's id; u  RDN as the client wrote it (of a naming
 //	                 context: its whole name); n  normalised RDN; o  the order of
 //	                 the attributes, if it is not the natural one
-//	a  upAttributes  description 00 position -> value, one column a value
+//	a  upAttributes  description 00 position -> value, one column per value
 //	s  the same for secret attributes, which most reads leave alone
 //	n  normAttributes of attributes with very many values (package tree has
 //	   those of the others), so that renaming a big group stays cheap
 //	m  marks (package txn)
 //
-// A description is the type's short name and its sorted options. A [Position]
-// keeps values in order and tells them apart without a counter, so that two
-// servers adding values to one attribute write different columns; the values of
-// a SINGLE-VALUE type all get the empty position, so that a new one lies over
-// the old one.
+// A description is the type's short name and its sorted options. A [Position] orders
+// and distinguishes values without a counter, so that two servers that add values to
+// one attribute write different columns. The values of a SINGLE-VALUE type all have the
+// empty position, so that a new value replaces the old one.
 package master
 
 import (
@@ -41,8 +40,8 @@ const (
 // Name of the table.
 const Name = "master"
 
-// Spec describes the table. Ids are random, so a distributed engine can cut it
-// into even regions.
+// Spec describes the table. Ids are random, so a distributed engine can split it into
+// even regions.
 func Spec() table.Spec {
 	return table.Spec{
 		Name: Name,
@@ -64,27 +63,27 @@ var (
 	order    = []byte("o")
 )
 
-// A Position orders the values of an attribute: the writer's stamp, then a
-// count within its transaction. Empty for values written when their type was
+// A Position orders the values of an attribute. It is the writer's stamp, then a count
+// within its transaction. It is empty for values written while their type was
 // SINGLE-VALUE.
 type Position []byte
 
-// NewPosition makes a position, 12 bytes.
+// NewPosition returns a position of 12 bytes.
 func NewPosition(stamp table.Revision, n int) Position {
 	p := binary.BigEndian.AppendUint64(make([]byte, 0, 12), uint64(stamp))
 	return binary.BigEndian.AppendUint32(p, uint32(n))
 }
 
-// A Node is an entry's place in the tree, and the order of its attributes.
+// A Node is an entry's position in the tree and the order of its attributes.
 type Node struct {
 	Parent  entry.ID
-	UpRDN   string // as the client wrote it; a naming context's whole name
+	UpRDN   string // as the client wrote it; of a naming context the whole name
 	NormRDN dn.Norm
 	Order   entry.Order
 }
 
-// Cells returns the treeInfo cells of a node. Without an order there is no cell for it:
-// one that the row has stays.
+// Cells returns the treeInfo cells of a node. Without an order it returns no cell for
+// it, so an existing one stays.
 func (n *Node) Cells() []table.Cell {
 	cells := make([]table.Cell, 0, 4)
 	cells = append(cells, table.Cell{Family: TreeInfo, Qualifier: normRDN, Value: []byte(n.NormRDN)})
@@ -96,10 +95,10 @@ func (n *Node) Cells() []table.Cell {
 		table.Cell{Family: TreeInfo, Qualifier: upRDN, Value: []byte(n.UpRDN)})
 }
 
-// Row is the row key of an id.
+// Row returns the row key of an id.
 func Row(id entry.ID) []byte { return id[:] }
 
-// Family is the family in which values of a type lie.
+// Family returns the family that holds values of a type.
 func Family(t *schema.AttributeType) table.Family {
 	if t.Secret() {
 		return Secrets
@@ -107,12 +106,12 @@ func Family(t *schema.AttributeType) table.Family {
 	return UpAttributes
 }
 
-// Columns is the range of all values of one description.
+// Columns returns the range of all values of one description.
 func Columns(t *schema.AttributeType, options string) table.ColumnRange {
 	return table.ColumnPrefix(Family(t), append([]byte(t.Name()+options), 0))
 }
 
-// Qualifier names the column of one value.
+// Qualifier returns the column of one value.
 func Qualifier(t *schema.AttributeType, options string, p Position) []byte {
 	name := t.Name()
 	q := make([]byte, 0, len(name)+len(options)+1+len(p))
@@ -120,12 +119,12 @@ func Qualifier(t *schema.AttributeType, options string, p Position) []byte {
 	return append(append(q, 0), p...)
 }
 
-// Value makes the cell of one value.
+// Value returns the cell of one value.
 func Value(t *schema.AttributeType, options string, p Position, v []byte) table.Cell {
 	return table.Cell{Family: Family(t), Qualifier: Qualifier(t, options, p), Value: v}
 }
 
-// Gone makes the tombstone of one value.
+// Gone returns the tombstone of one value.
 func Gone(t *schema.AttributeType, options string, p Position) table.Cell {
 	return table.Cell{Family: Family(t), Qualifier: Qualifier(t, options, p), Tombstone: true}
 }
@@ -135,8 +134,8 @@ func PositionOf(qualifier []byte) Position {
 	return qualifier[bytes.IndexByte(qualifier, 0)+1:]
 }
 
-// DecodeNode reads the treeInfo of a row; ok is false when it has none, which
-// is how a missing entry looks.
+// DecodeNode decodes the treeInfo of a row. ok is false if it has none, because the
+// entry does not exist.
 func DecodeNode(r table.Row) (n Node, ok bool) {
 	cells := r.Family(TreeInfo)
 	for i := range cells {
@@ -145,8 +144,8 @@ func DecodeNode(r table.Row) (n Node, ok bool) {
 	return n, ok
 }
 
-// Take adds what one cell of treeInfo says, and reports whether it says where the
-// entry stands.
+// Take decodes one cell of treeInfo into the node. It reports whether the cell is that
+// of the parent, which every entry has.
 func (n *Node) Take(c *table.Cell) (stands bool) {
 	switch c.Qualifier[0] {
 	case 'n':
@@ -161,9 +160,9 @@ func (n *Node) Take(c *table.Cell) (stands bool) {
 	return false
 }
 
-// Decode reads the attributes of a row's upAttributes and secrets, copied, sorted by
-// their columns: [Node.Order] arranges them. Attributes that the schema does not know are an error: a
-// type in use is never dropped.
+// Decode decodes the attributes in a row's upAttributes and secrets. It copies them and
+// sorts them by their columns; [Node.Order] arranges them. A type unknown to the schema
+// is an error: a type in use is never removed.
 func Decode(r table.Row, s *schema.Schema) ([]entry.Attribute, error) {
 	cells, size, descriptions := 0, 0, 0
 	var last []byte
@@ -181,7 +180,7 @@ func Decode(r table.Row, s *schema.Schema) ([]entry.Attribute, error) {
 		schema: s,
 		buf:    make([]byte, 0, size),
 		values: make([][]byte, 0, cells),
-		out:    make([]entry.Attribute, 0, descriptions+1), // and the entryUUID
+		out:    make([]entry.Attribute, 0, descriptions+1), // one more for the entryUUID
 	}
 	for i := range r.Cells {
 		if f := r.Cells[i].Family; f == UpAttributes || f == Secrets {
@@ -194,12 +193,13 @@ func Decode(r table.Row, s *schema.Schema) ([]entry.Attribute, error) {
 	return d.out, nil
 }
 
-// decoder gathers values in one buffer and one slice, cut up per attribute.
+// A decoder gathers values in one buffer and one slice, from which each attribute gets
+// its part.
 type decoder struct {
 	schema *schema.Schema
 	buf    []byte
 	values [][]byte
-	first  int    // of the current attribute in values
+	first  int    // index in values of the current attribute's first value
 	desc   []byte // of the current attribute
 	out    []entry.Attribute
 }
@@ -228,7 +228,7 @@ func (d *decoder) add(c *table.Cell) error {
 	return nil
 }
 
-// description returns that in a column's qualifier, nil if it has none.
+// description returns the description in a column's qualifier, or nil if there is none.
 func description(qualifier []byte) []byte {
 	if z := bytes.IndexByte(qualifier, 0); z >= 0 {
 		return qualifier[:z]

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// row sorts cells into a row.
+// row returns a row with sorted cells.
 func row(cells ...table.Cell) table.Row {
 	slices.SortFunc(cells, table.Cell.Compare)
 	return table.Row{Key: []byte("key"), Cells: cells}
@@ -50,7 +50,7 @@ func TestDecode(t *testing.T) {
 	if got := print(as); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	for i := range r.Cells { // nothing of the row is kept
+	for i := range r.Cells { // nothing may refer to the row's memory
 		clear(r.Cells[i].Value)
 		clear(r.Cells[i].Qualifier)
 	}
@@ -71,7 +71,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// A value that has no column of its own lies over the one before.
+// TestSingleValuesShareAColumn checks that a value without a column of its own replaces
+// the one before.
 func TestSingleValuesShareAColumn(t *testing.T) {
 	number := schema.Core().Attribute("uidNumber")
 	a, b := master.Value(number, "", nil, []byte("1")), master.Gone(number, "", nil)
@@ -80,7 +81,8 @@ func TestSingleValuesShareAColumn(t *testing.T) {
 	}
 }
 
-// One description's columns are its own, also beside those that it begins.
+// TestColumns checks that the columns of one description do not include those of longer
+// ones.
 func TestColumns(t *testing.T) {
 	cn := schema.Core().Attribute("cn")
 	q := func(options string) table.Row {
@@ -94,7 +96,7 @@ func TestColumns(t *testing.T) {
 			t.Errorf("columns of %q: %d of %q, want %d", c.asked, n, c.held, c.want)
 		}
 	}
-	p := master.NewPosition(256, 0) // has zeros
+	p := master.NewPosition(256, 0) // contains zeros
 	if got := master.PositionOf(master.Qualifier(cn, ";x", p)); !bytes.Equal(got, p) {
 		t.Errorf("position %x, want %x", got, p)
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// common is an intersection that is a whole plan. With a value among its parts its
-// candidates come once and in the order of their ids, which are their positions, so a
-// search goes on behind one whatever is in memory then, on this server or on another.
-// Without one that is so only where a part is short; otherwise it is a stream without
-// an order, and positions are those of [once].
+// common is an intersection that is a whole plan. If it has a value among its parts, it
+// yields each candidate once, in the order of ids, which are the positions. So a search
+// can continue behind a position whatever is in memory then, on this server or another.
+// Without a value this holds only if a part is short. Otherwise the stream has no
+// order, and positions are those of [once].
 type common struct{ *intersection }
 
 func (a *common) distinct() bool { return true }
@@ -41,15 +41,15 @@ func (a *common) Run(ctx context.Context, r table.Reader, after []byte) index.Ca
 	}
 }
 
-// streamed is an intersection none of whose parts is short.
+// streamed is an intersection without a short part.
 type streamed struct{ *intersection }
 
 func (a streamed) Run(ctx context.Context, r table.Reader, _ []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) { a.stream(ctx, r, yield) }
 }
 
-// value returns the first part that looks up one value, whose candidates come in the
-// order of their ids; nil if there is none.
+// value returns the first part that looks up one value, or nil if there is none. The
+// candidates of such a part come in the order of ids.
 func (a *intersection) value() *lookup {
 	for _, p := range a.parts {
 		if l, ok := p.(*lookup); ok && l.isValue() {
@@ -59,7 +59,8 @@ func (a *intersection) value() *lookup {
 	return nil
 }
 
-// yieldValue yields the candidates of one value, to be tested for the other parts.
+// yieldValue yields the candidates of one value. They must be tested for the other
+// parts.
 func (a *common) yieldValue(ctx context.Context, r table.Reader, after []byte, yield func(index.Candidate, error) bool) {
 	l := a.value()
 	a.led = l
@@ -103,15 +104,16 @@ func (a *common) yieldSorted(list []index.Candidate, after []byte, yield func(in
 	}
 }
 
-// inMemory are the parts of an intersection whose entries are in memory.
+// inMemory has the parts of an intersection whose entries are in memory.
 type inMemory struct {
-	sets  []*index.Set // the shortest first
-	led   Access       // what has it
+	sets  []*index.Set // the shortest is first
+	led   Access       // the part with the shortest set
 	maybe bool         // the sets do not decide the filter
 }
 
 // fromMemory returns the parts that are in memory, after reading those that are about
-// as short; false if none is there. The entries are tested for the others.
+// as short. It returns false if there are none. The entries must be tested for the
+// other parts.
 func (a *intersection) fromMemory(ctx context.Context, r table.Reader) (m inMemory, ok bool) {
 	m, unknown := a.known(ctx, r)
 	if len(m.sets) == 0 {
@@ -125,7 +127,8 @@ func (a *intersection) fromMemory(ctx context.Context, r table.Reader) (m inMemo
 	return m, len(m.sets) > 0
 }
 
-// known returns the parts that are in memory, and the values that are not.
+// known returns the parts that are in memory, and those that look up values that are
+// not.
 func (a *intersection) known(ctx context.Context, r table.Reader) (m inMemory, unknown []*lookup) {
 	m.maybe = !a.whole
 	upTo := math.MaxInt
@@ -152,8 +155,8 @@ func (a *intersection) known(ctx context.Context, r table.Reader) (m inMemory, u
 	return m, unknown
 }
 
-// readAlike reads those of the values that are about as short as one that is in
-// memory, so that they are too. The others are tested on the entries.
+// readAlike reads those values that are about as short as one of the given length in
+// memory, so that they are in memory too.
 func readAlike(ctx context.Context, r table.Reader, unknown []*lookup, length int) {
 	for _, l := range unknown {
 		most := alikeUpTo * length
@@ -174,12 +177,12 @@ func (m *inMemory) atMost(n int) bool {
 	return n >= 0
 }
 
-// isValue reports whether the lookup is one of a single value.
+// isValue reports whether the lookup is for a single value.
 func (a *lookup) isValue() bool {
 	return (a.order == rankFew || a.order == rankSome) && a.test.Op != filter.TestPresent
 }
 
-// known returns the entries of a value, if they are in memory.
+// known returns the entries of the value, if they are in memory.
 func (a *lookup) known(ctx context.Context, r table.Reader, upTo int) (*index.Set, bool) {
 	m, ok := a.in.(index.Memory)
 	if !ok {

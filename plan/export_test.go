@@ -1,7 +1,6 @@
 package plan
 
-// SetLongestValue sets the number of candidates up to which values are read, and
-// returns a function that sets it back.
+// SetLongestValue sets longestValue and returns a function that restores it.
 func SetLongestValue(n int) (restore func()) {
 	was := longestValue
 	longestValue = n

@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	firstPage = 64    // candidates read of each part at first
-	pageGrows = 4     // how much longer each next page is
-	lastPage  = 16384 // where reading in step ends and the first part is streamed
-	alikeUpTo = 4     // a part this many times as long as the shortest is read too
-	staleUpTo = 64    // and one in memory this many times as long is brought up to date
+	firstPage = 64    // candidates of each part in the first page
+	pageGrows = 4     // factor by which pages grow
+	lastPage  = 16384 // largest page; if no part ends within it, the first part is streamed
+	alikeUpTo = 4     // parts up to this many times as long as the shortest are read too
+	staleUpTo = 64    // parts in memory up to this many times as long are updated
 )
 
-// longestValue is where it ends for values, whose entries are kept in memory then: 16
-// MiB while they are read. A variable for tests.
+// longestValue is the largest page for values, whose entries are then kept in memory:
+// 16 MiB while they are read. It is a variable for tests.
 var longestValue = 1 << 18
 
-// intersection yields what all parts yield.
+// An intersection yields the candidates that all parts yield.
 type intersection struct {
 	parts []Access // cheapest kind first
-	whole bool     // the parts are the whole filter
+	whole bool     // the parts cover the whole filter
 	seen  int
-	led   Access // the part that led, for Describe
+	led   Access // the leading part, for Describe
 }
 
 func (a *intersection) sort() {
@@ -39,7 +39,7 @@ func (a *intersection) rank() rank { return a.parts[0].rank() }
 
 func (a *intersection) distinct() bool { return false }
 
-// Run streams the parts' common candidates, or the first part where none is short.
+// Run streams the parts' common candidates or, if no part is short, the first part.
 func (a *intersection) Run(ctx context.Context, r table.Reader, _ []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
 		list, short, err := a.list(ctx, r)
@@ -60,9 +60,9 @@ func (a *intersection) Run(ctx context.Context, r table.Reader, _ []byte) index.
 	}
 }
 
-// list finds the shortest part and narrows it by the parts that are about as short.
-// Where none is short they have to be streamed, and the rest is left to be tested
-// on the entries.
+// list finds the shortest part and narrows it by the parts that are about as short. If
+// no part is short, it returns false: the first part must be streamed, and the entries
+// tested for the others.
 func (a *intersection) list(ctx context.Context, r table.Reader) (list []index.Candidate, short bool, err error) {
 	lead, list, err := a.shortest(ctx, r)
 	if err != nil || lead < 0 {
@@ -76,12 +76,12 @@ func (a *intersection) list(ctx context.Context, r table.Reader) (list []index.C
 	return list, true, err
 }
 
-// shortest reads the parts in step, in growing pages, until one ends.
+// shortest reads the parts in turn, in growing pages, until one ends.
 func (a *intersection) shortest(ctx context.Context, r table.Reader) (int, []index.Candidate, error) {
 	for n := firstPage; n <= longestValue; n *= pageGrows {
 		for i, p := range a.parts {
 			if n == firstPage && i > 0 && p.rank() > rankSome && a.parts[0].rank() <= rankSome {
-				continue // values first: they are likely to end soon
+				continue // values first, since they are likely to end soon
 			}
 			if n > lastPage && !isValue(p) {
 				continue
@@ -111,8 +111,8 @@ func (a *intersection) stream(ctx context.Context, r table.Reader, yield func(in
 	}
 }
 
-// narrow keeps of the list what the other parts have, where reading them costs
-// about as much as the list did; whole reports whether that decided the filter.
+// narrow removes candidates that other parts do not have, if reading these parts costs
+// about as much as the list did. whole reports whether that decided the filter.
 func (a *intersection) narrow(ctx context.Context, r table.Reader, lead int, list []index.Candidate) ([]index.Candidate, bool, error) {
 	whole := a.whole
 	for i, p := range a.parts {
@@ -120,7 +120,7 @@ func (a *intersection) narrow(ctx context.Context, r table.Reader, lead int, lis
 			continue
 		}
 		if len(list) == 1 {
-			whole = false // one entry is sooner tested than a list read
+			whole = false // testing one entry is cheaper than reading a list
 			continue
 		}
 		other, ended, err := collect(ctx, r, p, alikeUpTo*len(list))
@@ -138,7 +138,7 @@ func (a *intersection) narrow(ctx context.Context, r table.Reader, lead int, lis
 
 // keep returns the candidates of list that other has too.
 func keep(list, other []index.Candidate) []index.Candidate {
-	in := make(map[entry.ID]bool, len(other)) // whether the other is unsure
+	in := make(map[entry.ID]bool, len(other)) // value: other is not certain
 	for i := range other {
 		in[other[i].ID] = other[i].Maybe || in[other[i].ID]
 	}
@@ -184,9 +184,9 @@ func (a *intersection) Indexes(uses []Use) []Use {
 	return a.parts[0].Indexes(uses)
 }
 
-// once drops candidates that came before. Their position is their number in the
-// stream: going on behind one runs the access again, which is the same at the
-// same revision, without the entries being read.
+// once drops candidates that came before. Their position is their number in the stream.
+// To continue behind one it runs the access again, which yields the same at the same
+// revision, but does not read the entries.
 type once struct{ of Access }
 
 func (a *once) Run(ctx context.Context, r table.Reader, after []byte) index.Candidates {

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// listed is a test that lists its entries itself: see filter.Test.Related. It is always
-// run from its start, since entries may come twice.
+// listed is a test that lists its entries itself: see filter.Test.Related. It always
+// runs from its start, since entries may come twice.
 type listed struct {
 	test *filter.Test
 	seen int

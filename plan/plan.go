@@ -1,14 +1,12 @@
-// Package plan turns a resolved filter into a tree of index cursors and runs
-// it. [Build] returns an [Access] or nil, which means that no index serves the
-// filter and the entries in scope must be scanned. What an Access yields are
-// candidates: those marked Maybe have to be tested against the whole filter,
-// the others match for certain. All have their scope still to be tested.
+// Package plan turns a resolved filter into a tree of index cursors and runs it.
+// [Build] returns an [Access], or nil if no index serves the filter and the entries in
+// scope must be scanned. An Access yields candidates. Those marked Maybe must be tested
+// against the whole filter; the others match. All must still be tested for their scope.
 //
-// The cost model needs no statistics, which go stale and differ from server to
-// server: an intersection reads its parts' candidates in growing pages, cheapest
-// kind first, until one ends. That one is (within a factor) the shortest and is
-// in memory by then; the others are read only if they are about as short, and
-// tested on the entries otherwise.
+// The cost model needs no statistics, which go stale and differ between servers. An
+// intersection reads its parts' candidates in growing pages, cheapest kind first, until
+// one ends. That one is the shortest (within a factor) and by then in memory. The
+// others are read only if they are about as short, and tested on the entries otherwise.
 package plan
 
 import (
@@ -24,20 +22,20 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Catalog knows the indexes that can be read.
+// A Catalog returns the indexes that can be read.
 type Catalog interface {
 	Indexed(t *schema.AttributeType) (index.Index, bool)
 }
 
 // An Access is a way to find candidates.
 type Access interface {
-	// Run streams the candidates behind a position. Positions of one Access on
-	// one revision are stable.
+	// Run streams the candidates behind a position. Positions of one Access at one
+	// revision are stable.
 	Run(ctx context.Context, r table.Reader, after []byte) index.Candidates
-	// Describe prints the access and what is below it, one line each, and, if
-	// counted, how many candidates each has yielded so far.
+	// Describe prints the access and its parts, one line each and, if counted is set,
+	// how many candidates each has yielded so far.
 	Describe(b *strings.Builder, indent int, counted bool)
-	// Indexes appends the indexes that Run looks in first.
+	// Indexes appends the indexes that Run reads first.
 	Indexes(uses []Use) []Use
 
 	rank() rank
@@ -45,27 +43,27 @@ type Access interface {
 	distinct() bool
 }
 
-// A Use is that an access looks in an index.
+// A Use is an index that an access reads, and how.
 type Use struct {
 	Attribute string
-	Kind      string // of look: value, range, scan, presence or references
+	Kind      string // value, range, scan, presence or references
 }
 
 func (u Use) String() string { return u.Attribute + " " + u.Kind }
 
-// rank orders the parts of an intersection by how many candidates their kind
-// usually has.
+// A rank orders the parts of an intersection by how many candidates their kind usually
+// has.
 type rank uint8
 
 const (
 	rankOne  rank = iota // at most one
 	rankFew              // a value of a selective index
 	rankSome             // a value
-	rankSpan             // a range with an end that narrows it
+	rankSpan             // a range bounded by a prefix
 	rankMany             // a scan of a whole index
 )
 
-// empty is the access of a filter that matches nothing.
+// empty is the access for a filter that matches nothing.
 type empty struct{}
 
 func (empty) Run(context.Context, table.Reader, []byte) index.Candidates {
@@ -74,8 +72,8 @@ func (empty) Run(context.Context, table.Reader, []byte) index.Candidates {
 func (empty) rank() rank     { return rankOne }
 func (empty) distinct() bool { return true }
 
-// byID is an assertion on entryUUID: the id is the candidate. Its parent is not
-// known, which the zero id says; the entry may not even exist.
+// byID is an assertion on entryUUID: the id is the candidate. The candidate's Parent is
+// zero because it is unknown. The entry may not even exist.
 type byID struct{ id entry.ID }
 
 func (a byID) Run(_ context.Context, _ table.Reader, after []byte) index.Candidates {
@@ -88,13 +86,13 @@ func (a byID) Run(_ context.Context, _ table.Reader, after []byte) index.Candida
 func (byID) rank() rank     { return rankOne }
 func (byID) distinct() bool { return true }
 
-// lookup is a search in one index: a value, a span or presence.
+// A lookup is a search in one index: for a value, a span or presence.
 type lookup struct {
 	test  *filter.Test
 	typ   *schema.AttributeType
 	in    index.Index
 	span  index.Span
-	maybe bool // the index holds more than the test asks for
+	maybe bool // the index returns more than the test asks for
 	order rank
 	seen  int
 }
@@ -126,7 +124,7 @@ func (a *lookup) distinct() bool {
 	return a.order == rankFew || a.order == rankSome || a.test.Op == filter.TestPresent
 }
 
-// union yields what any part yields, part after part.
+// A union yields what any part yields, part after part.
 type union struct {
 	parts []Access
 	seen  int
@@ -155,7 +153,7 @@ func (a *union) rank() rank {
 
 func (*union) distinct() bool { return false }
 
-// Build plans a filter; nil means that only a scan can answer it.
+// Build plans a filter. It returns nil if only a scan can answer it.
 func Build(f filter.Resolved, c Catalog) Access {
 	a, _ := build(f, c)
 	if a == nil || a.distinct() {
@@ -167,8 +165,8 @@ func Build(f filter.Resolved, c Catalog) Access {
 	return &once{of: a}
 }
 
-// build also reports whether the access decides the whole filter, so that
-// candidates not marked Maybe match.
+// build plans a filter. whole reports whether the access decides the whole filter, so
+// that candidates not marked Maybe match.
 func build(f filter.Resolved, c Catalog) (a Access, whole bool) {
 	switch f := f.(type) {
 	case filter.Const:
@@ -300,7 +298,7 @@ func buildLookup(t *filter.Test, at *schema.AttributeType, in index.Index) Acces
 
 const entryUUID = "1.3.6.1.1.16.4"
 
-// idOf recognises an equality assertion on entryUUID.
+// idOf returns the id of an equality assertion on entryUUID.
 func idOf(t *filter.Test) (id entry.ID, ok bool) {
 	if len(t.Types) != 1 || t.Types[0].OID != entryUUID || t.Options != "" || t.DNAttrs ||
 		t.Op != filter.TestEqual && t.Op != filter.TestApprox || !t.ByKey {

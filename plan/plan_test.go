@@ -23,8 +23,8 @@ import (
 
 var core = schema.Core()
 
-// TestPlans runs testdata/plans: indexes and entries are declared, filters
-// planned, and what the plans yield is checked against the entries.
+// TestPlans runs testdata/plans, which declare indexes and entries and plan filters. It
+// checks what the plans yield against the entries.
 func TestPlans(t *testing.T) {
 	w := &world{indexes: map[*schema.AttributeType]*fake{}, entries: map[int]*entry.Entry{}}
 	datadriven.RunTest(t, "testdata/plans", func(t *testing.T, d *datadriven.TestData) string {
@@ -37,7 +37,7 @@ func TestPlans(t *testing.T) {
 			return w.plan(d.Input)
 		case "run":
 			return w.run(t, d.Input)
-		case "run-long": // as if the values were longer than what is read
+		case "run-long": // as if values were too long to be read
 			defer plan.SetLongestValue(64)()
 			return w.run(t, d.Input)
 		default:
@@ -47,14 +47,14 @@ func TestPlans(t *testing.T) {
 	})
 }
 
-// world is a catalog of indexes in memory, and the entries they are of.
+// A world is a catalog of indexes in memory, and their entries.
 type world struct {
 	indexes  map[*schema.AttributeType]*fake
 	entries  map[int]*entry.Entry
 	inMemory []*fake
 }
 
-// declare reads lines "sn row", "cn column".
+// declare parses lines like "sn row", "cn column".
 func (w *world) declare(input string) {
 	for l := range strings.Lines(input) {
 		f := strings.Fields(l)
@@ -63,7 +63,7 @@ func (w *world) declare(input string) {
 	}
 }
 
-// add reads lines "1 cn=ann sn=lee" and "10-200 sn=lee".
+// add parses lines like "1 cn=ann sn=lee" and "10-200 sn=lee".
 func (w *world) add(t *testing.T, input string) {
 	for l := range strings.Lines(input) {
 		f := strings.Fields(l)
@@ -127,9 +127,9 @@ func (w *world) plan(text string) string {
 	return b.String()
 }
 
-// run prints the candidates ("?": maybe) and how the plan came to them, and
-// tests that they are right and that the run can go on behind any of them, whatever
-// is in memory by then: nothing, all, or one of the indexes.
+// run prints the candidates ("?": maybe) and the plan. It checks that they are right,
+// and that the run can continue behind any of them whatever is in memory by then:
+// nothing, everything, or one of the indexes.
 func (w *world) run(t *testing.T, text string) string {
 	f, a := w.build(text)
 	if a == nil {
@@ -164,8 +164,8 @@ func (w *world) run(t *testing.T, text string) string {
 	return printCandidates(got) + b.String()
 }
 
-// right tests that candidates come once, that those who are said to match do, and
-// that none is missing.
+// right checks that candidates come once, that those not marked Maybe match, and that
+// none is missing.
 func (w *world) right(t *testing.T, text string, f filter.Resolved, got []index.Candidate) {
 	yielded := map[int]bool{}
 	for _, c := range got {
@@ -226,7 +226,7 @@ func printCandidates(cs []index.Candidate) string {
 	return "yields " + strings.Join(words, " ") + "\n"
 }
 
-// fake is an index that looks at all entries.
+// fake is an index that examines all entries.
 type fake struct {
 	w         *world
 	typ       *schema.AttributeType
@@ -309,7 +309,7 @@ func (x *fake) span(after []byte, holds func(key []byte) bool) index.Candidates 
 	}
 }
 
-// fill enters all entries.
+// fill adds all entries.
 func (x *fake) fill() {
 	for _, e := range x.w.entries {
 		for _, a := range e.Attributes {

@@ -1,9 +1,9 @@
-// Package tree is the table of names: (parent's id, normalised RDN) to id, with
-// each entry's normalised values beside it.
+// Package tree is the table of names: it maps (parent's id, normalised RDN) to id, and
+// has each entry's normalised values.
 //
-// Row: the parent's UUID, 16 bytes, and the normalised RDN; a naming context is
-// a child of the virtual root and its whole normalised name is its RDN. The
-// children of X are the rows [X, X+1). Families:
+// Row: the parent's UUID, 16 bytes, and the normalised RDN. A naming context is a child
+// of the virtual root, with its whole normalised name as its RDN. The children of X are
+// the rows [X, X+1). Families:
 //
 //	t  treeInfo        i  the entry's id
 //	n  normAttributes  see below; for filters, compare and membership tests
@@ -14,18 +14,18 @@
 //
 //	OID;options = key       -> position of the value in master
 //	OID;options ~ key hash  -> the same for a key too long for a column: its
-//	                           first bytes and a hash; says yes or no to
-//	                           equality, "maybe" to everything else
+//	                           first bytes and a hash; decides equality, and is
+//	                           "maybe" for everything else
 //	OID;options :           -> key; of a value without a position, as a
-//	                           SINGLE-VALUE type has it, so that a new one lies
-//	                           over the old one
+//	                           SINGLE-VALUE type has it, so that a new value
+//	                           replaces the old one
 //	OID;options ?           -> 01; has values, but its type has no equality rule
-//	OID;options >           -> 01; has too many values to lie here: its columns
-//	                           are in master's normAttributes, all of them with
+//	OID;options >           -> 01; has too many values for this table: all its
+//	                           columns are in master's normAttributes, with
 //	                           the key
 //
-// How a value lies tells its column, not its type: a type may become SINGLE-VALUE,
-// or stop being so, while entries have it.
+// The kind of a value's column depends on the column, not on the type: a type may
+// become SINGLE-VALUE, or stop being so, while entries have it.
 package tree
 
 import (
@@ -57,19 +57,18 @@ func Spec() table.Spec {
 	}
 }
 
-// ManyValues is the number of values above which an attribute's columns move to
-// master.
+// ManyValues is the number of values above which an attribute's columns are in master.
 const ManyValues = 100
 
 const (
-	maxRDN  = 1024 // of a normalised RDN in a row key; longer ones are cut and hashed
-	maxKey  = 512  // of a key in a qualifier
+	maxRDN  = 1024 // longest normalised RDN in a row key; longer ones are cut and hashed
+	maxKey  = 512  // longest key in a qualifier
 	hashLen = 16
 )
 
 var id = []byte("i")
 
-// Key is the row of a child.
+// Key returns the row of a child.
 func Key(parent entry.ID, rdn dn.Norm) []byte {
 	k := make([]byte, 0, len(parent)+min(len(rdn), maxRDN+hashLen))
 	k = append(k, parent[:]...)
@@ -80,33 +79,33 @@ func Key(parent entry.ID, rdn dn.Norm) []byte {
 	return append(k, rdn...)
 }
 
-// Parent is the parent's id in a row key.
+// Parent returns the parent's id in a row key.
 func Parent(row []byte) (p entry.ID) {
 	copy(p[:], row)
 	return p
 }
 
-// Children is the range of an entry's children.
+// Children returns the range of an entry's children.
 func Children(parent entry.ID) table.Range { return table.Prefix(parent[:]) }
 
-// ID reads the entry's id of a row that has the family TreeInfo.
+// ID returns the entry's id from a row with the family TreeInfo.
 func ID(r table.Row) (e entry.ID, ok bool) {
 	c := r.Find(TreeInfo, id)
 	return e, c != nil && copy(e[:], c.Value) == len(e)
 }
 
-// Cell makes the id's cell.
+// Cell returns the cell of an id.
 func Cell(e entry.ID) table.Cell {
 	return table.Cell{Family: TreeInfo, Qualifier: id, Value: e[:]}
 }
 
-// Columns is the range of everything a row says about values of exactly one
-// type, whatever the options.
+// Columns returns the range of all columns for values of exactly one type, with any
+// options.
 func Columns(t *schema.AttributeType) table.ColumnRange {
 	return table.ColumnRange{Family: NormAttributes, From: []byte(t.OID + ":"), To: []byte(t.OID + "\x7f")}
 }
 
-// A Column is what one column of normAttributes says, decoded.
+// A Column is one decoded column of normAttributes.
 type Column struct {
 	OID      []byte
 	Options  string
@@ -115,7 +114,7 @@ type Column struct {
 	Position master.Position
 }
 
-// Kinds of columns, as in the package comment.
+// Kinds of columns, see the package comment.
 const (
 	Whole   = '='
 	Cut     = '~'
@@ -124,7 +123,7 @@ const (
 	Many    = '>'
 )
 
-// Decode reads a column. Its parts share the cell's bytes.
+// Decode decodes a column. Its parts share the cell's bytes.
 func Decode(c *table.Cell) Column {
 	q := c.Qualifier
 	i := bytes.IndexAny(q, ":;=>?~")
@@ -149,7 +148,7 @@ func Decode(c *table.Cell) Column {
 	return col
 }
 
-// Qualifier is the column of a key whose value has a position, in this table, and
+// Qualifier returns the column of a key whose value has a position, in this table, and
 // of any key in master's normAttributes.
 func Qualifier(t *schema.AttributeType, options string, key []byte) []byte {
 	q := make([]byte, 0, len(t.OID)+len(options)+1+min(len(key), maxKey+hashLen))
@@ -161,13 +160,13 @@ func Qualifier(t *schema.AttributeType, options string, key []byte) []byte {
 	return append(append(append(q, Cut), key[:maxKey]...), h[:hashLen]...)
 }
 
-// Plain is the column of a kind that has no key in its qualifier.
+// Plain returns the column of a kind without a key in its qualifier.
 func Plain(t *schema.AttributeType, options string, kind byte) []byte {
 	return append([]byte(t.OID+options), kind)
 }
 
-// ColumnOf makes the cell for one value at a position: of a type with an equality
-// rule its key, otherwise a note that there are values.
+// ColumnOf returns the cell for one value at a position: with its key if the type has
+// an equality rule, otherwise one that records that there are values.
 func ColumnOf(t *schema.AttributeType, options string, key []byte, p master.Position) table.Cell {
 	c := table.Cell{Family: NormAttributes}
 	switch {

@@ -61,7 +61,8 @@ func TestDecodeMalformed(t *testing.T) {
 	}
 }
 
-// Long names and keys that begin alike have rows and columns of their own.
+// TestCutsDiffer checks that long names and keys with a common beginning have different
+// rows and columns.
 func TestCutsDiffer(t *testing.T) {
 	a, b := strings.Repeat("n", 2000)+"a", strings.Repeat("n", 2000)+"b"
 	id := entry.NewID()
@@ -78,7 +79,7 @@ func TestCutsDiffer(t *testing.T) {
 	}
 }
 
-// TestSource holds what a row of the tree and a hint say against the entry.
+// TestSource compares the answers of a tree row and of a hint with the entry.
 func TestSource(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := drawEntry(t)
@@ -89,7 +90,7 @@ func TestSource(t *testing.T) {
 			t.Fatalf("the hint of %s keeps the entry out that matches: %s", f, print(e))
 		}
 		if filter.NeedsValues(f) {
-			return // nobody asks rows
+			return // such filters never use rows
 		}
 		s := &tree.Source{Row: row}
 		if got := f.Match(s); got != want && !s.Unsure {
@@ -98,7 +99,8 @@ func TestSource(t *testing.T) {
 	})
 }
 
-// Hints that say nothing would pass TestSource: these say something.
+// TestHintsRuleOut checks that hints exclude some rows. Hints that exclude none would
+// pass TestSource.
 func TestHintsRuleOut(t *testing.T) {
 	e := &entry.Entry{ID: entry.NewID(), Attributes: []entry.Attribute{{Type: core.Attribute("cn"), Values: [][]byte{[]byte("ann")}}}}
 	row := rowOf(e, 100, false)
@@ -142,7 +144,7 @@ func drawEntry(t *rapid.T) *entry.Entry {
 		for _, v := range vs {
 			a.Values = append(a.Values, []byte(v))
 		}
-		if !a.Type.Secret() { // those are not what filters see
+		if !a.Type.Secret() { // filters do not see secret attributes
 			e.Attributes = append(e.Attributes, a)
 		}
 	}
@@ -151,16 +153,15 @@ func drawEntry(t *rapid.T) *entry.Entry {
 	return e
 }
 
-// rowOf makes an entry's row; descriptions with more than many values only note
-// that.
-// rowOf makes the row of an entry. Bare says that the first value of each
-// description has no position, as when its type was SINGLE-VALUE.
+// rowOf returns an entry's row. A description with more than many values only has a
+// column that records that. bare means that the first value of each description has no
+// position, as if its type had been SINGLE-VALUE.
 func rowOf(e *entry.Entry, many int, bare bool) table.Row {
 	r := table.Row{Cells: []table.Cell{tree.Cell(e.ID)}}
 	for i := range e.Attributes {
 		a := &e.Attributes[i]
 		if a.Type.Name() == "entryUUID" {
-			continue // the row's id is it
+			continue // it is the row's id
 		}
 		if len(a.Values) > many && a.Type.Equality != nil {
 			r.Cells = append(r.Cells, table.Cell{Family: tree.NormAttributes, Qualifier: tree.Plain(a.Type, a.Options, tree.Many), Value: []byte{1}})

@@ -1,6 +1,6 @@
-// Package colindex is the index for attributes with many values and few entries
-// each: a row a value, a column an id. One Get
-// gives all candidates of a value and their number.
+// Package colindex is the index for attributes with many values and few entries for
+// each: one row per value, one column per id. One Get returns all candidates of a value
+// and their number.
 package colindex
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Index is a column index in a table.
+// An Index is a column index in a table.
 type Index struct{ existence.Index }
 
 // New returns the index in a table.
@@ -23,11 +23,11 @@ func New(t table.Table) index.Index { return Index{existence.Index{In: t}} }
 // Selective implements index.Index.
 func (Index) Selective() bool { return true }
 
-// page is how many columns of a row are read at once: the few that a value
-// should have, and a bound for one that has very many.
+// page is how many columns of a row are read at once: more than most values need, and a
+// bound for values with very many.
 const page = 1000
 
-// Equal gets the row of one value, in pages if it is wide.
+// Equal reads the row of one value, in pages if it is wide.
 func (x Index) Equal(ctx context.Context, r table.Reader, key, after []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
 		row := index.AppendKey(nil, key)
@@ -43,7 +43,7 @@ func (x Index) Span(ctx context.Context, r table.Reader, s index.Span, after []b
 	return func(yield func(index.Candidate, error) bool) {
 		rows := s.Rows()
 		if n := len(after) - len(entry.ID{}); n > 0 {
-			// The position's own row may have more ids: finish it first.
+			// The row of the position may have more ids: finish it first.
 			_, cut, _, err := index.CutKey(after[:n])
 			if err != nil {
 				yield(index.Candidate{}, err)
@@ -71,7 +71,7 @@ func (x Index) Span(ctx context.Context, r table.Reader, s index.Span, after []b
 	}
 }
 
-// InOrder scans all values; of each, its row's ids.
+// InOrder scans all values and yields the ids in each one's row.
 func (x Index) InOrder(ctx context.Context, r table.Reader, reverse bool, after []byte) index.Candidates {
 	if reverse {
 		return x.backwards(ctx, r, after)
@@ -79,7 +79,7 @@ func (x Index) InOrder(ctx context.Context, r table.Reader, reverse bool, after 
 	return x.Span(ctx, r, index.Span{}, after)
 }
 
-// backwards goes from the last value to the first.
+// backwards scans from the last value to the first.
 func (x Index) backwards(ctx context.Context, r table.Reader, after []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
 		if n := len(after) - len(entry.ID{}); n > 0 {
@@ -105,8 +105,8 @@ func (x Index) backwards(ctx context.Context, r table.Reader, after []byte) inde
 	}
 }
 
-// whole reads all ids of a row in front of one (nil: all) and yields them, the
-// last first: rows have no other end to begin at.
+// whole reads all ids of a row before one (nil: all) and yields them in reverse order.
+// A row cannot be read from its end.
 func (x Index) whole(ctx context.Context, r table.Reader, row, before []byte, yield func(index.Candidate, error) bool) bool {
 	within := table.ColumnRange{Family: index.Info, To: before}
 	got, err := r.Get(ctx, x.In, row, table.Select{Columns: []table.ColumnRange{within}})
@@ -128,7 +128,7 @@ func rowBackwards(row table.Row, yield func(index.Candidate, error) bool) bool {
 	return true
 }
 
-// candidate reads a cell of a row; its position is the row and the id.
+// candidate decodes a cell of a row. Its position is the row and the id.
 func candidate(row []byte, cell *table.Cell) (c index.Candidate, err error) {
 	if copy(c.ID[:], cell.Qualifier) != len(c.ID) {
 		return c, table.ErrCorrupt
@@ -138,7 +138,7 @@ func candidate(row []byte, cell *table.Cell) (c index.Candidate, err error) {
 	return c, err
 }
 
-// columns yields the candidates of a row behind an id; false: stop.
+// columns yields the candidates of a row behind an id. It returns false to stop.
 func (x Index) columns(ctx context.Context, r table.Reader, row []byte, maybe bool, after []byte, yield func(index.Candidate, error) bool) bool {
 	from := table.ColumnRange{Family: index.Info}
 	if len(after) > 0 {
@@ -151,7 +151,8 @@ func (x Index) columns(ctx context.Context, r table.Reader, row []byte, maybe bo
 	return x.row(ctx, r, got, maybe, yield)
 }
 
-// row yields the candidates of a row read up to a page, and the pages after it.
+// row yields the candidates of a row whose first page was read, and those of the
+// following pages.
 func (x Index) row(ctx context.Context, r table.Reader, row table.Row, maybe bool, yield func(index.Candidate, error) bool) bool {
 	position := append([]byte(nil), row.Key...)
 	for i := range row.Cells {
@@ -208,7 +209,8 @@ func (x Index) Warm(ctx context.Context, r table.Reader, most int) iter.Seq2[ind
 	}
 }
 
-// value reads a row; cut says that it is not known of which value it is.
+// value decodes a row. cut reports that the row's key was cut, so that its value is
+// unknown.
 func value(row table.Row, err error) (v index.Value, cut bool, _ error) {
 	if err != nil {
 		return v, false, err
@@ -228,7 +230,7 @@ func value(row table.Row, err error) (v index.Value, cut bool, _ error) {
 	return v, false, nil
 }
 
-// Mutation enters or takes out one value of one entry.
+// Mutation adds or removes one value of one entry.
 func (x Index) Mutation(key []byte, id, parent entry.ID, gone bool) table.Mutation {
 	cell := table.Cell{Family: index.Info, Qualifier: id[:], Tombstone: gone}
 	if !gone {

@@ -1,5 +1,6 @@
-// Package existence is the part of an index that says which entries have an attribute
-// at all: rows "*" id in the attribute's index table. Kinds of index embed it.
+// Package existence is the part of an index that records which entries have an
+// attribute at all: rows "*" id in the attribute's index table. Kinds of index embed
+// it.
 package existence
 
 import (
@@ -10,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Index is an existence index in a table.
+// An Index is an existence index in a table.
 type Index struct{ In table.Table }
 
 // Table returns the table.
@@ -38,7 +39,7 @@ func (x Index) Present(ctx context.Context, r table.Reader, after []byte) index.
 	}
 }
 
-// Presence enters an entry or takes it out.
+// Presence adds or removes an entry.
 func (x Index) Presence(id, parent entry.ID, gone bool) table.Mutation {
 	cell := table.Cell{Family: index.Info, Qualifier: dummy, Tombstone: gone}
 	if !gone {

@@ -1,6 +1,6 @@
-// Package rowindex is the index for attributes with few values and many entries:
-// a row a value and entry, "=" value id. Every
-// search on it is a scan; it never has wide rows.
+// Package rowindex is the index for attributes with few values and many entries: one
+// row per value and entry, "=" value id. Every search on it is a scan. It never has
+// wide rows.
 package rowindex
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Index is a row index in a table.
+// An Index is a row index in a table.
 type Index struct{ existence.Index }
 
 // New returns the index in a table.
@@ -94,8 +94,7 @@ func (x Index) Among(ctx context.Context, r table.Reader, key []byte, ids []entr
 	return changes, nil
 }
 
-// Warm streams nothing: values have too many entries to be read on the chance that
-// they are asked for.
+// Warm streams nothing: values have too many entries to load them in advance.
 func (Index) Warm(context.Context, table.Reader, int) iter.Seq2[index.Value, error] {
 	return func(func(index.Value, error) bool) {}
 }
@@ -115,7 +114,7 @@ func candidate(row table.Row, err error) (c index.Candidate, _ error) {
 
 var dummy = []byte("p")
 
-// Mutation enters or takes out one value of one entry.
+// Mutation adds or removes one value of one entry.
 func (x Index) Mutation(key []byte, id, parent entry.ID, gone bool) table.Mutation {
 	cell := table.Cell{Family: index.Info, Qualifier: dummy, Tombstone: gone}
 	if !gone {
