@@ -14,10 +14,10 @@ import (
 // MaxRules is the maximum number of rules in a directory.
 const MaxRules = 10000
 
-// ReadFile reads rules of a file, a line each: the name of the place in quotes,
-// unless the rule is for the whole directory, and the rule. A line that begins with
-// white space goes on with the one before. Empty lines, and those that begin with
-// "#", are left out. The error names every line that is wrong, with the column.
+// ReadFile parses rules from a file, one on each line: the name of the place in quotes,
+// unless the rule is for the whole directory, and the rule. A line that begins with white
+// space continues the previous one. Empty lines, and those that begin with "#", are
+// ignored. The error lists every invalid line, with the column.
 func ReadFile(r io.Reader) ([]Placed, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {

@@ -115,7 +115,7 @@ func listOf[T any](p *parser, item func() (T, error)) ([]T, error) {
 	}
 }
 
-// exceptions reads "except" and items, if they are there.
+// exceptions parses "except" and items, if present.
 func exceptions[T any](p *parser, item func() (T, error)) ([]T, error) {
 	if there, err := p.take("except"); !there || err != nil {
 		return nil, err

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// ApproximateOID names the approximate rule, which RFC 4511 leaves to servers.
+// ApproximateOID is the OID of the approximate rule, which RFC 4511 leaves to servers.
 const ApproximateOID = "2.25.300340974378039989201964535859391299737"
 
-// approximateKey returns the words of a string, folded, without accents, split at
-// all that is neither letter nor digit, with a space before, between and after
-// them: "Müller-Lüdenscheidt, J." becomes " muller ludenscheidt j ".
+// approximateKey returns the words of a string, folded and without accents. Everything
+// that is neither letter nor digit separates words. There is a space before, between and
+// after them: "Müller-Lüdenscheidt, J." becomes " muller ludenscheidt j ".
 func approximateKey(v []byte) ([]byte, error) {
 	b, err := prepareString(v, true)
 	if err != nil {
@@ -25,7 +25,7 @@ func approximateKey(v []byte) ([]byte, error) {
 		case unicode.IsLetter(r), unicode.IsNumber(r):
 			out = utf8.AppendRune(out, r)
 		case unicode.Is(unicode.M, r), isApostrophe(r):
-			// An accent or the sign in "O'Brien" does not end a word.
+			// An accent, or the apostrophe in "O'Brien", does not end a word.
 		case out[len(out)-1] != ' ':
 			out = append(out, ' ')
 		}
@@ -38,9 +38,9 @@ func approximateKey(v []byte) ([]byte, error) {
 
 func isApostrophe(r rune) bool { return r == '\'' || r == 0x2019 || r == 0x2bc }
 
-// matchApproximate finds every word of the assertion among the value's words, in
-// the same order; others may stand between them: "john smith" finds "John F.
-// Smith" but not "Smith, John".
+// matchApproximate reports whether the value contains every word of the assertion, in the
+// same order, with any words between: "john smith" matches "John F. Smith" but not
+// "Smith, John".
 func matchApproximate(key, assertion []byte) bool {
 	if len(assertion) == 1 {
 		return false // no word

@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// A Schema is a set of definitions, complete and consistent. Its types, classes
-// and rules belong to it: those of another Schema, even if made from it, are
-// other pointers.
+// A Schema is a complete and consistent set of definitions. Its types, classes and rules
+// belong to it: another Schema, even one made from it, has other pointers.
 type Schema struct {
-	definitions []*definition // in the order given
+	definitions []*definition // in the given order
 
 	attributes []*AttributeType
 	classes    []*ObjectClass
@@ -29,7 +28,7 @@ type Schema struct {
 	contentRuleBy   lookup[ContentRule]
 	nameFormBy      lookup[NameForm]
 	structureRuleBy lookup[StructureRule]
-	// contents and forms are what is in force for a structural class.
+	// contents and forms are the rules in force for a structural class.
 	contents map[*ObjectClass]*ContentRule
 	forms    map[*ObjectClass][]*NameForm
 
@@ -40,12 +39,11 @@ type Schema struct {
 	options []string // of attributes, beside those registered; see WithOptions
 }
 
-// A lookup finds things by OID and by name. Names stand in it as defined and in
-// lower case.
+// A lookup finds elements by OID and by name. It has names as defined and in lower case.
 type lookup[T any] map[string]*T
 
-// find looks s up in any case. It does not allocate: the compiler looks
-// string(bytes) up without making the string.
+// find looks up s, ignoring case. It does not allocate: the compiler looks up
+// string(bytes) without making the string.
 func (t lookup[T]) find(s string) *T {
 	if x := t[s]; x != nil {
 		return x
@@ -67,7 +65,7 @@ func lower(c byte) byte {
 	return c
 }
 
-// add enters x under the definition's OID and names, of which none may be taken.
+// add adds x under the definition's OID and names, of which none may be taken.
 func (t lookup[T]) add(d *definition, x *T) error {
 	for _, name := range append([]string{d.oid}, d.names...) {
 		if y := t.find(name); y != nil && y != x {
@@ -86,8 +84,8 @@ func (d *definition) fault(f Fault, format string, args ...any) error {
 	return &DefinitionError{Definition: d.name(), Source: d.source, Offset: -1, Problem: fmt.Sprintf(format, args...), Fault: f}
 }
 
-// build makes a schema of definitions: first the things, then what they refer
-// to, as definitions may come in any order.
+// build makes a schema of definitions. It first makes the elements and then resolves
+// their references, because definitions may come in any order.
 func build(ds []*definition) (*Schema, error) {
 	s := &Schema{
 		definitions: ds,
@@ -149,7 +147,7 @@ func (s *Schema) makeAttribute(d *definition) error {
 	return s.attributeBy.add(d, t)
 }
 
-// says reports whether an extension is there and TRUE.
+// says reports whether an extension is present and TRUE.
 func (d *definition) says(extension string) bool {
 	return slices.ContainsFunc(d.extensions, func(x Extension) bool {
 		return x.Name == extension && len(x.Values) == 1 && strings.EqualFold(x.Values[0], "TRUE")
@@ -190,8 +188,8 @@ func (s *Schema) makeSyntax(d *definition) error {
 	return nil
 }
 
-// linkSyntaxes returns syntaxes that are new to the server the check of the one
-// that X-SUBST names, else none.
+// linkSyntaxes sets the check of syntaxes that are unknown to the server: that of the
+// syntax named by X-SUBST, or none.
 func (s *Schema) linkSyntaxes() error {
 	for _, x := range s.syntaxes {
 		if x.validate != nil {
@@ -243,8 +241,8 @@ const (
 	linked
 )
 
-// linkAttribute fills in a type's references and, its supertype being linked
-// first, what it inherits.
+// linkAttribute resolves a type's references and sets what it inherits. It links the
+// supertype first.
 func (s *Schema) linkAttribute(t *AttributeType, state map[*AttributeType]linkState) error {
 	switch state[t] {
 	case linked:
@@ -358,7 +356,7 @@ func (s *Schema) linkClass(c *ObjectClass) error {
 		}
 		c.Sup = append(c.Sup, sup)
 	}
-	// Every structural class is below top (RFC 4512, 2.4.2), said or not.
+	// Every structural class is below top (RFC 4512, 2.4.2), even if that is not stated.
 	if top := s.Class("top"); len(c.Sup) == 0 && c.Kind == Structural && top != nil {
 		c.Sup = []*ObjectClass{top}
 	}
@@ -387,7 +385,7 @@ func (s *Schema) types(d *definition, names []string) ([]*AttributeType, error) 
 	return ts, nil
 }
 
-// ends reports whether every way up from c comes to an end.
+// ends reports whether no superclass of c is below itself.
 func (c *ObjectClass) ends(state map[*ObjectClass]linkState) bool {
 	if state[c] != 0 {
 		return state[c] == linked

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Change makes a schema without some definitions and with others. What is
-// removed is found by its kind and its OID (rule number); the rest of its Text
-// does not matter, and Text may be the OID or a name alone. Removing and adding
-// the same OID replaces it, in its place.
+// Change returns a schema without some definitions and with others. A definition to
+// remove is found by its kind and its OID (rule number). The rest of its Text does not
+// matter, and Text may be just the OID or a name. Removing and adding the same OID
+// replaces the definition in its place.
 //
-// Refused, with a *DefinitionError, is to add an OID or name that is there, to
-// remove what is not, what other definitions use or what the server itself
-// needs: its matching rules and syntaxes, operational attributes, and what
-// [Needed] lists. Those may be replaced only by what means the same.
+// It fails, with a *DefinitionError, if an OID or name to add is taken, or if a
+// definition to remove is missing, used by others or needed by the server. The server
+// needs its matching rules and syntaxes, operational attributes, and what [Needed] lists.
+// These can only be replaced by definitions that mean the same.
 func (s *Schema) Change(add, remove []Definition) (*Schema, error) {
 	c := change{from: s, left: slices.Clone(s.definitions)}
 	for _, d := range remove {
@@ -40,7 +40,7 @@ func (s *Schema) Change(add, remove []Definition) (*Schema, error) {
 	return next, nil
 }
 
-// Has reports whether the schema has a definition that means the same.
+// Has reports whether the schema has a definition with the same meaning.
 func (s *Schema) Has(d Definition) bool {
 	parsed, err := d.parse()
 	if err != nil {
@@ -50,22 +50,22 @@ func (s *Schema) Has(d Definition) bool {
 	return own != nil && s.essence(own) == s.essence(parsed)
 }
 
-// Defines reports whether the schema has a definition of the same kind with the
-// OID or name that Text begins with.
+// Defines reports whether the schema has a definition of the same kind with the OID or
+// name at the beginning of Text.
 func (s *Schema) Defines(d Definition) bool {
 	e, ok := elementAliases[strings.ToLower(d.Attribute)]
 	first, err := firstOf(d.Text)
 	return ok && err == nil && slices.ContainsFunc(s.definitions, func(x *definition) bool { return x.element == e && x.called(first) })
 }
 
-// change is a schema's definitions while they are being changed.
+// change is a change of a schema in progress.
 type change struct {
 	from *Schema
-	left []*definition // nil where one has been removed
+	left []*definition // nil where one was removed
 	gone []gone
 }
 
-// gone is a removed definition, and what has come into its place.
+// gone is a removed definition, and its replacement if there is one.
 type gone struct {
 	at       int
 	old, new *definition
@@ -91,7 +91,7 @@ func (c *change) remove(d Definition) error {
 	return nil
 }
 
-// firstOf is the first component of a definition, or a text of one word.
+// firstOf returns the first component of a definition, or a text of one word.
 func firstOf(text string) (string, error) {
 	p := parser{text: text, def: &definition{}}
 	if err := p.next(); err != nil {
@@ -110,8 +110,7 @@ func (d *definition) called(name string) bool {
 	return strings.EqualFold(d.oid, name) || slices.ContainsFunc(d.names, func(n string) bool { return strings.EqualFold(n, name) })
 }
 
-// add puts a definition into the place of a removed one of the same OID, or at
-// the end.
+// add puts a definition into the place of a removed one with the same OID, or at the end.
 func (c *change) add(d *definition) {
 	for i := range c.gone {
 		if g := &c.gone[i]; g.new == nil && g.old.element == d.element && g.old.oid == d.oid {
@@ -122,7 +121,7 @@ func (c *change) add(d *definition) {
 	c.left = append(c.left, d)
 }
 
-// check tests that what has gone is not missed.
+// check checks that nothing needs the removed definitions.
 func (c *change) check() error {
 	for _, g := range c.gone {
 		if g.old.needed() && (g.new == nil || !c.from.means(g.new, g.old)) {
@@ -140,8 +139,8 @@ func (c *change) check() error {
 	return nil
 }
 
-// means reports whether a replacement has all names of the old definition and
-// matters in the same way otherwise.
+// means reports whether a replacement has all names of the old definition and otherwise
+// the same meaning.
 func (s *Schema) means(d, old *definition) bool {
 	for _, n := range old.names {
 		if !d.called(n) {
@@ -153,7 +152,7 @@ func (s *Schema) means(d, old *definition) bool {
 	return strings.EqualFold(s.essence(&renamed), s.essence(old))
 }
 
-// refersTo reports whether a definition names another one.
+// refersTo reports whether a definition refers to another one.
 func (d *definition) refersTo(x *definition) bool {
 	var names []string
 	switch x.element {
@@ -193,15 +192,15 @@ func (d *definition) extension(name string) []string {
 	return nil
 }
 
-// Needed are the user attributes and classes that the server itself knows by
-// name: they cannot be removed.
+// Needed are the user attributes and classes that the server itself uses by name. They
+// cannot be removed.
 var Needed = []string{
 	"objectClass", "aliasedObjectName", "ref", "userPassword", "member",
 	"top", "alias", "referral", "extensibleObject", "subschema", "subentry",
 	"collectiveAttributeSubentry",
 }
 
-// needed reports whether the server cannot do without the definition.
+// needed reports whether the server needs the definition.
 func (d *definition) needed() bool {
 	switch d.element {
 	case matchingRules:
@@ -215,7 +214,7 @@ func (d *definition) needed() bool {
 	return false
 }
 
-// definition finds a definition by its OID; nil if there is none.
+// definition returns the definition with an OID, or nil.
 func (s *Schema) definition(e element, oid string) *definition {
 	for _, d := range s.definitions {
 		if d.element == e && d.oid == oid {
@@ -225,7 +224,8 @@ func (s *Schema) definition(e element, oid string) *definition {
 	return nil
 }
 
-// essence prints what matters of a definition, references by OID and sorted.
+// essence returns a text of what matters in a definition, with references as OIDs and
+// sorted.
 func (s *Schema) essence(d *definition) string { return essence(d, s.canonical) }
 
 func essence(d *definition, canonical func(string) string) string {
@@ -248,7 +248,7 @@ func essence(d *definition, canonical func(string) string) string {
 	return e.String()
 }
 
-// canonical is the OID of a name, or the name if nothing has it.
+// canonical returns the OID of a name, or the name itself if it is unknown.
 func (s *Schema) canonical(name string) string {
 	if oid := s.oidOf(name); oid != "" {
 		return oid

@@ -14,14 +14,14 @@ import (
 //go:embed definitions/*.schema
 var definitionFiles embed.FS
 
-// Core returns the built-in schema: RFC 4512, 4517, 4519, 4523 where syntaxes
-// allow, 4524, 2798, 2307, 3672, 4530, 5020 and what servers share besides.
+// Core returns the built-in schema: RFC 4512, 4517, 4519, 4523 where syntaxes allow,
+// 4524, 2798, 2307, 3672, 4530, 5020 and common definitions of other servers.
 func Core() *Schema { return core() }
 
 var core = sync.OnceValue(func() *Schema {
 	s, err := build(coreDefinitions())
 	if err != nil {
-		panic(fmt.Sprintf("schema: built-in definitions: %v", err)) // a test reads them all
+		panic(fmt.Sprintf("schema: built-in definitions: %v", err)) // a test reads all of them
 	}
 	return s
 })
@@ -49,8 +49,8 @@ func coreDefinitions() []*definition {
 	return out
 }
 
-// Extend is Change for definitions written as "attributeTypes: ( ... )", of which
-// those that mean what is there already are passed over.
+// Extend is Change for definitions of the form "attributeTypes: ( ... )". It ignores
+// those whose meaning the schema already has.
 func (s *Schema) Extend(definitions ...string) (*Schema, error) {
 	var add []Definition
 	for _, text := range definitions {
@@ -69,32 +69,33 @@ func (s *Schema) Extend(definitions ...string) (*Schema, error) {
 	return s.Change(add, nil)
 }
 
-// Attribute finds an attribute type by name or OID, any case; nil if unknown.
+// Attribute returns the attribute type with a name, in any case, or an OID; nil if
+// unknown.
 func (s *Schema) Attribute(name string) *AttributeType { return s.attributeBy.find(name) }
 
-// Class finds an object class by name or OID, any case; nil if unknown.
+// Class returns the object class with a name, in any case, or an OID; nil if unknown.
 func (s *Schema) Class(name string) *ObjectClass { return s.classBy.find(name) }
 
-// Rule finds a matching rule by name or OID, any case; nil if unknown.
+// Rule returns the matching rule with a name, in any case, or an OID; nil if unknown.
 func (s *Schema) Rule(name string) *MatchingRule { return s.ruleBy.find(name) }
 
-// SyntaxOf finds a syntax by OID; nil if unknown.
+// SyntaxOf returns the syntax with an OID; nil if unknown.
 func (s *Schema) SyntaxOf(oid string) *Syntax { return s.syntaxBy[oid] }
 
-// Subtypes lists t and every type below it.
+// Subtypes returns t and every type below it.
 func (s *Schema) Subtypes(t *AttributeType) []*AttributeType { return s.below[t] }
 
-// Attributes lists all attribute types in the order of their definition. As
-// with the other lists, the slice is the schema's own.
+// Attributes returns all attribute types in the order of their definition. As with the
+// other lists, the slice belongs to the schema.
 func (s *Schema) Attributes() []*AttributeType { return s.attributes }
 
-// Classes lists all object classes in the order of their definition.
+// Classes returns all object classes in the order of their definition.
 func (s *Schema) Classes() []*ObjectClass { return s.classes }
 
-// Rules lists all matching rules in the order of their definition.
+// Rules returns all matching rules in the order of their definition.
 func (s *Schema) Rules() []*MatchingRule { return s.rules }
 
-// oidOf finds the OID of whatever has the name; "" if nothing has.
+// oidOf returns the OID of the element with a name, or "".
 func (s *Schema) oidOf(name string) string {
 	if c := s.Class(name); c != nil {
 		return c.OID
@@ -108,9 +109,9 @@ func (s *Schema) oidOf(name string) string {
 	return ""
 }
 
-// NormalizeAVA returns an attribute value assertion of a name its OID and key:
-// what package dn calls a Matcher. Types without an equality rule compare by
-// their bytes.
+// NormalizeAVA returns the OID and the key of an attribute value assertion in a name. It
+// implements package dn's Matcher. Types without an equality rule are compared by their
+// bytes.
 func (s *Schema) NormalizeAVA(attribute string, value []byte) (oid string, key []byte, err error) {
 	t := s.Attribute(attribute)
 	if t == nil {
@@ -126,10 +127,10 @@ func (s *Schema) NormalizeAVA(attribute string, value []byte) (oid string, key [
 	return t.OID, key, nil
 }
 
-// formVersion counts changes of what keys look like.
+// formVersion counts changes of the form of keys.
 const formVersion = 3
 
-// Version names the normal forms: format and Unicode version. Keys made under
+// Version identifies the normal forms: format and Unicode version. Keys made under
 // another version must be rebuilt.
 func Version() string {
 	return fmt.Sprintf("%d unicode %s/%s", formVersion, strings.TrimSpace(norm.Version), unicode.Version)

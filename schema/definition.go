@@ -10,12 +10,12 @@ import (
 // A Definition is one value of one of the subschema's attributes: attributeTypes
 // and "( 2.5.4.3 NAME 'cn' SUP name )".
 type Definition struct {
-	Attribute string // or what schema files call it: attributetype, olcAttributeTypes
+	Attribute string // or another name from schema files: attributetype, olcAttributeTypes
 	Text      string
-	Source    string // where it is from, for errors: "core.schema:12"; may be empty
+	Source    string // origin for errors: "core.schema:12"; may be empty
 }
 
-// parse reads the definition; an error says where it is from.
+// parse parses the definition. An error has the definition's Source.
 func (d Definition) parse() (*definition, error) {
 	e, ok := elementAliases[strings.ToLower(d.Attribute)]
 	if !ok {
@@ -30,9 +30,8 @@ func (d Definition) parse() (*definition, error) {
 	return parsed, nil
 }
 
-// WithoutOrder takes off the place of a value in an ordered attribute, "{3}", as
-// slapd's configuration has it (X-ORDERED). The order of definitions means nothing
-// here.
+// WithoutOrder removes the index of a value in an ordered attribute, "{3}", as in slapd's
+// configuration (X-ORDERED). The order of definitions has no meaning here.
 func WithoutOrder(v string) string {
 	v = strings.TrimSpace(v)
 	rest, is := strings.CutPrefix(v, "{")
@@ -46,8 +45,8 @@ func WithoutOrder(v string) string {
 	return strings.TrimSpace(rest)
 }
 
-// Called returns the OID of what is defined (of a DIT structure rule, its number)
-// and its names; nothing if the definition is malformed.
+// Called returns the OID (for a DIT structure rule, the number) and the names in the
+// definition, or nothing if it is malformed.
 func (d Definition) Called() (oid string, names []string) {
 	parsed, err := d.parse()
 	if err != nil {
@@ -56,7 +55,7 @@ func (d Definition) Called() (oid string, names []string) {
 	return parsed.oid, slices.Clone(parsed.names)
 }
 
-// from notes in a DefinitionError where its definition is from.
+// from sets the source of a DefinitionError that has none.
 func from(source string, err error) error {
 	if e, ok := err.(*DefinitionError); ok && e.Source == "" {
 		e.Source = source
@@ -64,22 +63,22 @@ func from(source string, err error) error {
 	return err
 }
 
-// Fault is what is wrong with a definition, for who answers by result codes.
+// Fault is the kind of an error of a definition, for result codes.
 type Fault uint8
 
 const (
 	Malformed Fault = iota // by RFC 4512, 4.1
-	Conflict               // with other definitions, which may lack what it refers to
-	Exists                 // what has its OID or a name of it
-	Missing                // what is to be removed
+	Conflict               // with other definitions; they may lack what it refers to
+	Exists                 // its OID or a name is taken
+	Missing                // the definition to be removed is missing
 	InUse                  // by another definition, or by the server itself
 )
 
-// A DefinitionError says which definition is wrong, where and how.
+// A DefinitionError describes which definition is wrong, where and how.
 type DefinitionError struct {
-	Definition string // its first name or OID, or how it begins
+	Definition string // its first name or OID, or its beginning
 	Source     string // of the Definition
-	Offset     int    // byte in the text given; -1: the definition as a whole
+	Offset     int    // byte in the given text; -1: the definition as a whole
 	Problem    string
 	Fault      Fault
 }
@@ -95,8 +94,7 @@ func (e *DefinitionError) Error() string {
 	return fmt.Sprintf("%sdefinition of %s%s: %s", source, e.Definition, at, e.Problem)
 }
 
-// element is the sort of thing a definition defines, by the subschema attribute
-// that it is a value of.
+// element is the kind of a definition, by the subschema attribute that it is a value of.
 type element uint8
 
 const (
@@ -116,9 +114,9 @@ var elementNames = [numElements]string{
 	"ldapSyntaxes", "matchingRules", "matchingRuleUse",
 }
 
-// elementAliases are what schema files call the elements besides.
+// elementAliases are further names for the elements in schema files.
 var elementAliases = map[string]element{
-	"attributetypes": attributeTypes, "attributetype": attributeTypes, "attributeype": attributeTypes, // OpenLDAP's dsee.schema
+	"attributetypes": attributeTypes, "attributetype": attributeTypes, "attributeype": attributeTypes, // the misspelling is in OpenLDAP's dsee.schema
 	"olcattributetypes": attributeTypes,
 	"objectclasses":     objectClasses, "objectclass": objectClasses, "olcobjectclasses": objectClasses,
 	"ditcontentrules": dITContentRules, "ditcontentrule": dITContentRules, "olcditcontentrules": dITContentRules,
@@ -128,12 +126,12 @@ var elementAliases = map[string]element{
 	"matchingrules": matchingRules, "matchingrule": matchingRules, "matchingruleuse": matchingRuleUse,
 }
 
-// A definition is one parsed definition, its references still names.
+// A definition is one parsed definition. Its references are still names.
 type definition struct {
 	element element
 	source  string // of its Definition
 
-	oid        string // of a DIT structure rule, its number
+	oid        string // the number of a DIT structure rule
 	names      []string
 	desc       string
 	obsolete   bool
@@ -156,7 +154,7 @@ type definition struct {
 	extensions []Extension
 }
 
-// name is what errors and listings call the definition.
+// name returns the name of the definition in errors and listings.
 func (d *definition) name() string {
 	if len(d.names) > 0 {
 		return d.names[0]
@@ -164,7 +162,7 @@ func (d *definition) name() string {
 	return d.oid
 }
 
-// parseDefinition reads one parenthesised definition (RFC 4512, 4.1).
+// parseDefinition parses one parenthesised definition (RFC 4512, 4.1).
 func parseDefinition(e element, text string) (*definition, error) {
 	p := &parser{text: text, def: &definition{element: e, kind: Structural}}
 	if err := p.definition(); err != nil {

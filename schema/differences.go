@@ -5,40 +5,40 @@ import (
 	"strings"
 )
 
-// Differences are what a change of schema means for the entries there are, which
-// were right by the old one. Lists are in the order of definition.
+// Differences are the effects of a change of schema on existing entries, which conform to
+// the old one. Lists are in the order of definition.
 type Differences struct {
 	Types   []TypeDifference
 	Classes []ClassDifference
-	// ContentRules, NameForms and StructureRules have the structural classes, of
-	// the new schema, for which these rules are others than before. A structure
-	// rule also concerns what is directly below entries of its class.
+	// ContentRules, NameForms and StructureRules are the structural classes, of the new
+	// schema, for which these rules have changed. A structure rule also affects entries
+	// directly below those of its class.
 	ContentRules, NameForms, StructureRules []*ObjectClass
 }
 
-// A TypeDifference is one attribute type added, removed or changed, what it
-// inherits included. Changes of text alone are none.
+// A TypeDifference is an attribute type that was added, removed or changed. Inherited
+// properties count, texts do not.
 type TypeDifference struct {
-	Old, New *AttributeType // nil: added, removed
-	// What is not the same any more.
+	Old, New *AttributeType // nil: added or removed
+	// Properties that have changed.
 	Names, Sup, Syntax, Equality, Ordering, Substr bool
 	Collective, Usage, Secret                      bool
-	// SingleValue and NoUserModification are set if the type has become so.
+	// SingleValue and NoUserModification are set if the type has got this property.
 	SingleValue, NoUserModification bool
 }
 
-// A ClassDifference is one object class added, removed or changed, its
-// superclasses included.
+// A ClassDifference is an object class that was added, removed or changed. Its
+// superclasses count.
 type ClassDifference struct {
-	Old, New *ObjectClass // nil: added, removed
-	// Must are the types required now and not before; May those that are not
-	// allowed any more. Must are of the new schema, May of the old one.
+	Old, New *ObjectClass // nil: added or removed
+	// Must are the types that are newly required, of the new schema. May are the types
+	// that are no longer allowed, of the old schema.
 	Must, May []*AttributeType
-	// What is not the same any more. Names is set if one has gone.
+	// Properties that have changed. Names is set if a name was removed.
 	Names, Sup, Kind bool
 }
 
-// Differences returns what changes from s to another schema.
+// Differences returns the differences from s to another schema.
 func (s *Schema) Differences(to *Schema) Differences {
 	var d Differences
 	for _, p := range pairs(s.attributes, to.attributes, s.attributeBy, to.attributeBy, func(t *AttributeType) string { return t.OID }) {
@@ -61,7 +61,7 @@ func (s *Schema) Differences(to *Schema) Differences {
 
 type pair[T any] struct{ old, new *T }
 
-// pairs puts what has the same OID side by side.
+// pairs pairs elements with the same OID.
 func pairs[T any](olds, news []*T, oldBy, newBy lookup[T], oid func(*T) string) []pair[T] {
 	var ps []pair[T]
 	for _, x := range olds {
@@ -109,7 +109,7 @@ func ruleOID(r *MatchingRule) string {
 	return r.OID
 }
 
-// namesGone reports whether one of the old names is not among the new ones.
+// namesGone reports whether one of the old names is missing in the new ones.
 func namesGone(old, new []string) bool {
 	return slices.ContainsFunc(old, func(o string) bool {
 		return !slices.ContainsFunc(new, func(n string) bool { return strings.EqualFold(n, o) })
@@ -131,8 +131,8 @@ func classDifference(old, new *ObjectClass) (ClassDifference, bool) {
 	return d, len(d.Must) > 0 || len(d.May) > 0 || d.Names || d.Sup || d.Kind
 }
 
-// attributes lists what c and its superclasses require, and what they require or
-// allow.
+// attributes returns the types that c and its superclasses require, and those that they
+// require or allow.
 func (c *ObjectClass) attributes() (must, all []*AttributeType) {
 	for _, x := range c.closure(nil) {
 		must = append(must, x.Must...)
@@ -141,7 +141,7 @@ func (c *ObjectClass) attributes() (must, all []*AttributeType) {
 	return must, all
 }
 
-// superiors lists the OIDs of all superclasses, sorted.
+// superiors returns the sorted OIDs of all superclasses.
 func (c *ObjectClass) superiors() []string {
 	var oids []string
 	for _, x := range c.closure(nil) {
@@ -153,7 +153,7 @@ func (c *ObjectClass) superiors() []string {
 	return oids
 }
 
-// closure appends c and its superclasses to what is there, each once.
+// closure appends c and its superclasses, each once.
 func (c *ObjectClass) closure(to []*ObjectClass) []*ObjectClass {
 	if slices.Contains(to, c) {
 		return to
@@ -165,7 +165,7 @@ func (c *ObjectClass) closure(to []*ObjectClass) []*ObjectClass {
 	return to
 }
 
-// without lists the types of a, each once, whose OIDs none of b has.
+// without returns the types of a, each once, whose OIDs are not in b.
 func without(a, b []*AttributeType) []*AttributeType {
 	var out []*AttributeType
 	for _, t := range a {
@@ -177,8 +177,8 @@ func without(a, b []*AttributeType) []*AttributeType {
 	return out
 }
 
-// changedFor lists the structural classes, as the new schema has them, for
-// which definitions of a kind were added, removed or changed.
+// changedFor returns the structural classes, of the new schema, for which definitions of
+// a kind were added, removed or changed.
 func changedFor(old, new *Schema, e element, class func(*Schema, *definition) string) []*ObjectClass {
 	var out []*ObjectClass
 	note := func(of *Schema, d *definition) {

@@ -35,7 +35,7 @@ func (s *Schema) makeStructureRule(d *definition) error {
 	return s.structureRuleBy.add(d, r)
 }
 
-// linkDIT links the rules about the tree, which refer to classes and types.
+// linkDIT resolves the rules about the tree, which refer to classes and types.
 func (s *Schema) linkDIT() error {
 	for _, r := range s.contentRules {
 		if err := s.linkContentRule(r); err != nil {
@@ -88,7 +88,7 @@ func (s *Schema) linkContentRule(r *ContentRule) (err error) {
 	return nil
 }
 
-// consistent tests that nothing is both required and precluded.
+// consistent checks that no type is both required and precluded.
 func (r *ContentRule) consistent() error {
 	for _, t := range r.Not {
 		if slices.Contains(r.Must, t) || slices.Contains(r.May, t) {
@@ -103,12 +103,12 @@ func (r *ContentRule) consistent() error {
 	return nil
 }
 
-// requires reports whether c or a superclass says MUST of t.
+// requires reports whether t is in the MUST of c or of a superclass.
 func (c *ObjectClass) requires(t *AttributeType) bool {
 	return slices.Contains(c.Must, t) || slices.ContainsFunc(c.Sup, func(s *ObjectClass) bool { return s.requires(t) })
 }
 
-// structural finds the structural class that a definition is about.
+// structural returns the structural class that a definition names.
 func (s *Schema) structural(d *definition, name string) (*ObjectClass, error) {
 	c := s.Class(name)
 	if c == nil {
@@ -157,28 +157,27 @@ func (s *Schema) linkStructureRule(r *StructureRule) error {
 	return nil
 }
 
-// ContentRule returns the rule in force for entries of a structural class; nil if
-// there is none.
+// ContentRule returns the rule in force for entries of a structural class; nil if there
+// is none.
 func (s *Schema) ContentRule(structural *ObjectClass) *ContentRule { return s.contents[structural] }
 
-// ContentRules lists all DIT content rules, obsolete ones too.
+// ContentRules returns all DIT content rules, including obsolete ones.
 func (s *Schema) ContentRules() []*ContentRule { return s.contentRules }
 
-// NameForm finds a name form by name or OID, any case; nil if unknown.
+// NameForm returns the name form with a name, in any case, or an OID; nil if unknown.
 func (s *Schema) NameForm(name string) *NameForm { return s.nameFormBy.find(name) }
 
-// NameForms lists all name forms, obsolete ones too.
+// NameForms returns all name forms, including obsolete ones.
 func (s *Schema) NameForms() []*NameForm { return s.nameForms }
 
-// StructureRule finds a DIT structure rule by its number; nil if unknown.
+// StructureRule returns the DIT structure rule with a number; nil if unknown.
 func (s *Schema) StructureRule(id int) *StructureRule { return s.structureRuleBy[strconv.Itoa(id)] }
 
-// StructureRules lists all DIT structure rules, obsolete ones too.
+// StructureRules returns all DIT structure rules, including obsolete ones.
 func (s *Schema) StructureRules() []*StructureRule { return s.structureRules }
 
-// Classes returns what is wrong with an entry's classes, superclasses included;
-// "" if nothing. Of auxiliary classes the entry has those of the rule only, and
-// their superclasses.
+// Classes returns what is wrong with an entry's classes, including superclasses, or "".
+// The entry may only have auxiliary classes of the rule, and their superclasses.
 func (r *ContentRule) Classes(classes []*ObjectClass) string {
 	for _, c := range classes {
 		listed := func(aux *ObjectClass) bool { return aux.Is(c) }
@@ -189,14 +188,13 @@ func (r *ContentRule) Classes(classes []*ObjectClass) string {
 	return ""
 }
 
-// Allows reports whether the rule lets entries have a type that none of their
-// classes does.
+// Allows reports whether the rule allows a type that an entry's classes may not allow.
 func (r *ContentRule) Allows(t *AttributeType) bool {
 	return slices.Contains(r.Must, t) || slices.Contains(r.May, t)
 }
 
-// Attributes returns what is wrong with the attribute types an entry has; "" if
-// nothing: one that the rule requires is missing, or it has one precluded.
+// Attributes returns what is wrong with the attribute types of an entry, or "": a type
+// that the rule requires is missing, or one that it precludes is present.
 func (r *ContentRule) Attributes(has func(*AttributeType) bool) string {
 	for _, t := range r.Must {
 		if !has(t) {
@@ -211,7 +209,7 @@ func (r *ContentRule) Attributes(has func(*AttributeType) bool) string {
 	return ""
 }
 
-// Fits returns how an RDN of these attribute types breaks the form; "" if it does
+// Fits returns how an RDN with these attribute types breaks the form, or "" if it does
 // not.
 func (f *NameForm) Fits(rdn []*AttributeType) string {
 	for _, t := range f.Must {
@@ -227,26 +225,25 @@ func (f *NameForm) Fits(rdn []*AttributeType) string {
 	return ""
 }
 
-// A Place is where an entry stands, as far as name forms and structure rules
-// care.
+// A Place is the place of an entry, as far as name forms and structure rules consider it.
 type Place struct {
 	Class *ObjectClass     // its structural class
 	RDN   []*AttributeType // of its RDN
-	// Superior governs the entry above; nil: no rule does.
+	// Superior is the rule that governs the entry above; nil if none does.
 	Superior *StructureRule
-	// Top says that the entry begins an administrative area (RFC 4512,
-	// 4.1.7.1): rules without superior rules are for such entries.
+	// Top means that the entry begins an administrative area (RFC 4512, 4.1.7.1). Rules
+	// without superior rules are for such entries.
 	Top bool
 }
 
-// Govern finds the structure rule that governs an entry; nil with "" if none has
-// to. The text tells why the entry may not stand in its place:
+// Govern returns the structure rule that governs an entry, or nil and "" if it needs
+// none. Otherwise the text says why the entry may not be in its place:
 //
 //   - its class has name forms, and the RDN fits none of them;
 //   - there are structure rules for the forms that it fits, and none of them is
 //     for this place;
-//   - there are none, but one governs the entry above: then only governed
-//     entries stand below it.
+//   - there are none, but one governs the entry above, so that only governed
+//     entries may be below it.
 func (s *Schema) Govern(p Place) (*StructureRule, string) {
 	if len(s.nameForms) == 0 {
 		return nil, ""
@@ -282,7 +279,7 @@ func (r *StructureRule) at(p Place) bool {
 	return p.Superior != nil && slices.Contains(r.Sup, p.Superior)
 }
 
-// fitting lists the name forms in force for a class that the RDN fits.
+// fitting returns the name forms in force for a class that the RDN fits.
 func (s *Schema) fitting(p Place) (fit []*NameForm, wrong string) {
 	for _, f := range s.forms[p.Class] {
 		w := f.Fits(p.RDN)

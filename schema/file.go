@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Macros are names for OIDs, as schema files define them: "objectIdentifier name
-// oid" or "name other:suffix" (OpenLDAP's slapd.conf). Names are in lower case.
+// Macros are names for OIDs, defined in schema files by "objectIdentifier name oid" or
+// "name other:suffix" (OpenLDAP's slapd.conf). Names are in lower case.
 type Macros map[string]string
 
-// Define adds a macro. A name may be defined again as the same.
+// Define adds a macro. A name may be defined again with the same OID.
 func (m Macros) Define(name, oid string) error {
 	oid = m.expand(oid)
 	if !validNumericOID(oid) {
@@ -24,7 +24,7 @@ func (m Macros) Define(name, oid string) error {
 	return nil
 }
 
-// expand returns the OID of "macro" or "macro:suffix", or what it was given.
+// expand returns the OID of "macro" or "macro:suffix", or its argument.
 func (m Macros) expand(s string) string {
 	name, suffix, has := strings.Cut(s, ":")
 	oid, known := m[strings.ToLower(name)]
@@ -37,8 +37,8 @@ func (m Macros) expand(s string) string {
 	return oid
 }
 
-// Expand replaces the macros in a definition, which may stand for its OID and
-// its syntax, and writes it as this package does.
+// Expand replaces macros in the OID and the syntax of a definition. The result is in this
+// package's spelling.
 func (m Macros) Expand(d Definition) (Definition, error) {
 	p, err := d.parse()
 	if err != nil {
@@ -52,7 +52,7 @@ func (m Macros) Expand(d Definition) (Definition, error) {
 	return Definition{elementNames[p.element], p.String(), d.Source}, nil
 }
 
-// element expands a macro to what must be an OID then.
+// element expands a macro and checks that the result is an OID.
 func (m Macros) element(s string) (string, error) {
 	oid := m.expand(s)
 	if oid != s && !validNumericOID(oid) {
@@ -61,12 +61,11 @@ func (m Macros) element(s string) (string, error) {
 	return oid, nil
 }
 
-// ParseFile reads the text of a schema file: definitions with a word before
-// them that says what they define ("attributetype ( ... )", "attributeTypes: (
-// ... )"), and macros, which are added to m. A definition goes on in lines that
-// begin with a space and, beyond what slapd takes, until its parentheses close.
-// A "#" begins a comment where it is the first thing of a line. Other
-// directives are an error.
+// ParseFile parses the text of a schema file: definitions after a word for what they
+// define ("attributetype ( ... )", "attributeTypes: ( ... )"), and macros, which it adds
+// to m. A definition continues in lines that begin with a space and, unlike in slapd,
+// until its parentheses are closed. A "#" at the beginning of a line begins a comment.
+// Other directives are an error.
 func ParseFile(name, text string, m Macros) ([]Definition, error) {
 	var out []Definition
 	var errs []error
@@ -80,7 +79,7 @@ func ParseFile(name, text string, m Macros) ([]Definition, error) {
 	return out, errors.Join(errs...)
 }
 
-// parseDirective reads a definition, or defines a macro.
+// parseDirective parses a definition, or defines a macro.
 func parseDirective(source, directive string, m Macros) (d Definition, is bool, err error) {
 	if fields := strings.Fields(directive); strings.EqualFold(fields[0], "objectidentifier") && len(fields) == 3 {
 		if err := m.Define(fields[1], fields[2]); err != nil {
@@ -96,8 +95,7 @@ func parseDirective(source, directive string, m Macros) (d Definition, is bool, 
 	return d, true, err
 }
 
-// directives yields the directives of a schema file, and the lines they begin
-// on.
+// directives yields the directives of a schema file and the numbers of their first lines.
 func directives(text string) func(yield func(int, string) bool) {
 	return func(yield func(int, string) bool) {
 		var b strings.Builder
@@ -128,7 +126,7 @@ func directives(text string) func(yield func(int, string) bool) {
 	}
 }
 
-// nesting counts the parentheses that are open outside quotes.
+// nesting counts the open parentheses outside quotes.
 type nesting struct {
 	depth  int
 	quoted bool
@@ -147,8 +145,8 @@ func (n *nesting) add(line string) {
 	}
 }
 
-// label splits "attributeTypes: ( ... )"; the colon may be missing, and an index
-// in braces may stand before the parenthesis.
+// label splits "attributeTypes: ( ... )". The colon is optional, and an index in braces
+// may precede the parenthesis.
 func label(text string) (Definition, error) {
 	at := strings.IndexByte(text, '(')
 	if at < 0 {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// keyOrProhibited is the key of a value, given what its preparation gave. The
-// key of a string that RFC 4518 prohibits has two bytes, 0xf0 and up, for each
-// of the string's: so it is told from others, and as no UTF-8 has two such bytes
-// together, no assertion and no piece of one finds it.
+// keyOrProhibited returns the key of a value, given the result of its preparation. A
+// string that RFC 4518 prohibits gets a key of two bytes, 0xf0 and up, for each byte of
+// the string. The key is unique to the string, and because UTF-8 never has two such bytes
+// together, no assertion and no piece of one matches it.
 func keyOrProhibited(k, v []byte, err error) ([]byte, error) {
 	if _, ok := err.(*ProhibitedError); !ok {
 		return k, err
@@ -24,9 +24,9 @@ func keyOrProhibited(k, v []byte, err error) ([]byte, error) {
 	return k, nil
 }
 
-// integerKey encodes a decimal integer of any size such that bytes.Compare is
-// its order: a head with the number of digits, then the digits; all bits
-// inverted if it is negative.
+// integerKey encodes a decimal integer of any size such that bytes.Compare gives its
+// order: a head with the number of digits, then the digits. If it is negative, all bits
+// are inverted.
 //
 //	0x80+n            n < 0x70 digits
 //	0xf0+m, m bytes   the number of digits, big-endian
@@ -58,7 +58,7 @@ func invert(b []byte) {
 
 var errInteger = errors.New("not an integer: digits with no leading zeros, perhaps a minus sign before them")
 
-// validInteger is RFC 4517, 3.3.16. Minus zero is not valid.
+// validInteger reports whether v is an integer (RFC 4517, 3.3.16). Minus zero is invalid.
 func validInteger(v []byte) bool {
 	digits := bytes.TrimPrefix(v, []byte{'-'})
 	if len(digits) == 0 || !allDigits(digits) {
@@ -76,7 +76,7 @@ func allDigits(v []byte) bool {
 	return true
 }
 
-// integerOfKey is integerKey's inverse.
+// integerOfKey is the inverse of integerKey.
 func integerOfKey(k []byte) *big.Int {
 	n := new(big.Int)
 	if len(k) == 0 {
@@ -99,8 +99,8 @@ func integerOfKey(k []byte) *big.Int {
 }
 
 // timeKey returns a generalized time (RFC 4517, 3.3.13) in UTC with all its parts,
-// YYYYMMDDHHMMSS, and a fraction of a second as ".digits" without trailing
-// zeros. A fraction of an hour or a minute becomes minutes and seconds, exactly.
+// YYYYMMDDHHMMSS, and a fraction of a second as ".digits" without trailing zeros. A
+// fraction of an hour or a minute is converted exactly to minutes and seconds.
 func timeKey(v []byte) ([]byte, error) {
 	t, err := parseTime(v)
 	if err != nil {
@@ -122,8 +122,8 @@ func timeKey(v []byte) ([]byte, error) {
 // AppendTime appends a time as a generalized time, to the second.
 func AppendTime(b []byte, t time.Time) []byte { return t.UTC().AppendFormat(b, "20060102150405Z") }
 
-// Time returns the moment that a generalized time names, to the nanosecond. Go's
-// clock has no leap seconds: 23:59:60 is the second after it.
+// Time parses a generalized time, to the nanosecond. Go's clock has no leap seconds:
+// 23:59:60 is the second after it.
 func Time(v []byte) (time.Time, error) {
 	t, err := parseTime(v)
 	if err != nil {
@@ -139,11 +139,11 @@ func Time(v []byte) (time.Time, error) {
 	return t.minute.Add(time.Duration(t.second)*time.Second + time.Duration(nanos)), nil
 }
 
-// generalTime keeps seconds apart from the minute, as there are leap seconds.
+// generalTime has the seconds apart from the minute, because of leap seconds.
 type generalTime struct {
 	minute   time.Time // UTC
 	second   int
-	fraction []byte // digits of a fraction of a second, no trailing zeros
+	fraction []byte // digits of a fraction of a second, without trailing zeros
 }
 
 var errTime = errors.New("not a generalized time: YYYYMMDDHH[MM[SS]][.fraction](Z|+HHMM|-HHMM)")
@@ -199,7 +199,7 @@ func daysIn(year, month int) int {
 	return time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }
 
-// zone reads "Z" or a difference from UTC, in minutes.
+// zone parses "Z" or a difference from UTC, in minutes.
 func zone(v []byte) (minutes int, ok bool) {
 	if len(v) == 1 && v[0] == 'Z' {
 		return 0, true
@@ -220,8 +220,8 @@ func zone(v []byte) (minutes int, ok bool) {
 	return minutes, digits2(v[1:]) <= 23
 }
 
-// scale60 multiplies a decimal fraction by 60 in place and returns the whole
-// part that comes out.
+// scale60 multiplies a decimal fraction by 60 in place and returns the integer part of
+// the product.
 func scale60(fraction []byte) int {
 	carry := 0
 	for i := len(fraction) - 1; i >= 0; i-- {
@@ -259,7 +259,7 @@ func validBitString(v []byte) bool {
 	return true
 }
 
-// uuidKey is a UUID's 16 bytes (RFC 4530, 2).
+// uuidKey returns the 16 bytes of a UUID (RFC 4530, 2).
 func uuidKey(v []byte) ([]byte, error) {
 	if len(v) != 36 {
 		return nil, errUUID
@@ -296,7 +296,7 @@ func hexDigit(c byte) int {
 }
 
 // csnKey returns a change sequence number (draft-chu-ldap-csn) in the form
-// YYYYMMDDHHMMSS.uuuuuuZ#cccccc#sss#mmmmmm, lower case; older servers wrote no
+// YYYYMMDDHHMMSS.uuuuuuZ#cccccc#sss#mmmmmm, in lower case. Older servers wrote no
 // microseconds and two digits of the server's number.
 func csnKey(v []byte) ([]byte, error) {
 	parts := strings.Split(strings.ToLower(string(v)), "#")
@@ -332,9 +332,8 @@ func allHex(s string, n int) bool {
 	return len(s) == n
 }
 
-// listSeparator stands between the lines of a list's key. The preparation maps
-// it away, so it is in no line and no piece: a piece never matches across lines
-// (RFC 4517, 4.2.10).
+// listSeparator separates the lines in a list's key. The preparation removes it from
+// lines and pieces, so that a piece never matches across lines (RFC 4517, 4.2.10).
 const listSeparator = '\n'
 
 // listKey prepares each line of a postal address (RFC 4517, 4.2.9).

@@ -9,14 +9,13 @@ import (
 	"strings"
 )
 
-// Key normalises an attribute value: values are equal under the rule's form
-// exactly when their keys are. The result may share v's bytes.
+// Key normalises an attribute value. Two values are equal under the rule's form exactly
+// if their keys are. The result may share v's bytes.
 func (r *MatchingRule) Key(v []byte) ([]byte, error) { return r.Form.key(r.schema, v) }
 
-// Assertion normalises an assertion value of the rule: an equality rule
-// matches when Key(value) equals it, an ordering rule when Key(value) is
-// smaller (RFC 4517, 4.2). An error means that the assertion breaks its syntax
-// (Undefined in a filter).
+// Assertion normalises an assertion value of the rule. An equality rule matches if
+// Key(value) equals it, an ordering rule if Key(value) is smaller (RFC 4517, 4.2). An
+// error means that the assertion breaks its syntax (Undefined in a filter).
 func (r *MatchingRule) Assertion(a []byte) ([]byte, error) {
 	if r.Form.lenient {
 		if err := r.Syntax.Validate(a); err != nil {
@@ -26,10 +25,10 @@ func (r *MatchingRule) Assertion(a []byte) ([]byte, error) {
 	return r.does.assertion(r.schema, a)
 }
 
-// Piece normalises one piece of a substring assertion (RFC 4518, 2.6): the
-// assertion matches when the pieces stand in Key(value) one after the other,
-// the initial one at its start, the final one at its end. A piece of nothing
-// but insignificant characters may come back empty.
+// Piece normalises one piece of a substring assertion (RFC 4518, 2.6). The assertion
+// matches if the pieces occur in Key(value) one after another, the initial one at its
+// start and the final one at its end. A piece of insignificant characters only may be
+// normalised to nothing.
 func (r *MatchingRule) Piece(k Piece, b []byte) ([]byte, error) {
 	if r.Form.piece == nil {
 		return nil, errors.New(r.name + " does not match substrings")
@@ -37,9 +36,9 @@ func (r *MatchingRule) Piece(k Piece, b []byte) ([]byte, error) {
 	return r.Form.piece(k, b)
 }
 
-// Match decides a value's key against a normalised assertion, for extensible
-// matches: equal, smaller (Ordering), or as a Special rule says. A Substrings
-// rule has an assertion of the form initial*any*final (RFC 4517, 3.3.30).
+// Match reports whether a value's key matches a normalised assertion in an extensible
+// match: if it is equal, smaller (Ordering), or as a Special rule defines. A Substrings
+// rule takes an assertion of the form initial*any*final (RFC 4517, 3.3.30).
 func (r *MatchingRule) Match(key, assertion []byte) bool {
 	switch {
 	case r.does.special != nil:
@@ -52,15 +51,14 @@ func (r *MatchingRule) Match(key, assertion []byte) bool {
 	return bytes.Equal(key, assertion)
 }
 
-// AppliesTo reports whether the rule can be used with values of t: the rule's
-// form takes t's syntax (RFC 4512, 4.1.4, matching rule use).
+// AppliesTo reports whether the rule can be used with values of t, because the rule's
+// form supports t's syntax (RFC 4512, 4.1.4, matching rule use).
 func (r *MatchingRule) AppliesTo(t *AttributeType) bool {
 	return slices.Contains(r.Form.takes, t.Syntax.OID) || t.Equality != nil && t.Equality.Form == r.Form
 }
 
-// substringAssertion encodes the pieces of initial*any*final (RFC 4517, 3.3.30)
-// one after the other: the Piece, the length of the prepared text as a varint,
-// the text.
+// substringAssertion encodes the pieces of initial*any*final (RFC 4517, 3.3.30) one after
+// another: the Piece, the length of the prepared text as a varint, the text.
 func substringAssertion(f *Form) func(*Schema, []byte) ([]byte, error) {
 	return func(_ *Schema, a []byte) ([]byte, error) {
 		parts := bytes.Split(a, []byte{'*'})
@@ -131,12 +129,12 @@ func matchSubstrings(key, assertion []byte) bool {
 	return true
 }
 
-// matchWord finds the assertion as one word or run of words of the value (RFC
-// 4517, 4.2.32): the keys' outer and doubled inner spaces are the boundaries.
+// matchWord reports whether the assertion is a word or a run of words of the value (RFC
+// 4517, 4.2.32). The outer spaces and doubled inner spaces of keys are the boundaries.
 func matchWord(key, assertion []byte) bool { return bytes.Contains(key, assertion) }
 
-// matchKeyword is matchWord with every other punctuation a boundary too (RFC
-// 4517, 4.2.21 leaves it to the server what a keyword is).
+// matchKeyword is matchWord with punctuation as a boundary too (RFC 4517, 4.2.21 leaves
+// it to the server what a keyword is).
 func matchKeyword(key, assertion []byte) bool {
 	want := bytes.Trim(assertion, " ")
 	if len(want) == 0 {

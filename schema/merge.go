@@ -7,15 +7,14 @@ import (
 	"strings"
 )
 
-// Merged is what to change so that definitions from elsewhere come together with
-// a schema.
+// Merged is the change that adds definitions from elsewhere to a schema.
 type Merged struct {
 	Add, Remove []Definition // for Change
-	// Notes say what is other here than in the files, a line each.
+	// Notes describe what differs from the files, a line each.
 	Notes []string
 }
 
-// Count returns how many definitions come, come in the place of others, and go.
+// Count returns how many definitions are added, replaced and removed.
 func (m *Merged) Count() (added, replaced, removed int) {
 	oids := map[string]bool{}
 	for _, d := range m.Remove {
@@ -30,26 +29,26 @@ func (m *Merged) Count() (added, replaced, removed int) {
 	return len(m.Add) - replaced, replaced, len(m.Remove) - replaced
 }
 
-// Merge fits in definitions that other servers' files have, which say the
-// standard ones in their own way. What is new is added. What is there already,
-// by its OID or as a built-in element by its names:
+// Merge adds definitions from other servers' files, which may define standard elements
+// differently. New definitions are added. One that the schema already has, by its OID or,
+// for a built-in element, by its names, is treated like this:
 //
-//   - stays, if it means the same except text, lengths and extensions;
-//   - gets the names it lacks;
-//   - lends a name to no other element: that one has its other names only, and
+//   - it stays if it means the same, apart from text, lengths and extensions;
+//   - it gets the names that it lacks;
+//   - an element that uses one of its names for something else loses that name, and
 //     is secret if the name's owner is;
-//   - as a class, is widened: it requires what both require and allows what
+//   - a class is widened: it requires what both require and allows what
 //     either does, and if it is built in, takes over the file's kind and
 //     superclasses;
-//   - as a type, allows several values if either does;
-//   - as a built-in type of other syntax, rules or usage, stays as it is, with a
-//     note; as any other, is in conflict with the file.
+//   - a type allows several values if either does;
+//   - a built-in type with another syntax, other rules or another usage stays as it is, with a
+//     note; for any other type this is a conflict.
 //
-// What the server itself needs stays in any case. Matching rules cannot be
-// added: types that name one this server does not have, or one in the place of
-// another, are defined without it, with a note.
+// What the server itself needs always stays. Matching rules cannot be added. If a type
+// names one that this server does not have, or one of the wrong kind, it is defined
+// without that, with a note.
 //
-// An error has all the conflicts, each with its file and line.
+// An error lists all the conflicts, each with its file and line.
 func (s *Schema) Merge(ds []Definition) (*Merged, error) {
 	errs := make([]error, len(ds))
 	m := s.mergeAll(ds, errs)
@@ -61,18 +60,18 @@ func (s *Schema) Merge(ds []Definition) (*Merged, error) {
 	return out, err
 }
 
-// MergeGood is Merge without the definitions that are malformed, in conflict with
-// others or refer to what is not there. Wrong has their errors, in order. The error is
-// one that no definition is to blame for alone.
+// MergeGood is Merge without the definitions that are malformed, in conflict with others
+// or refer to missing ones. Wrong has their errors, in order. The error is one that
+// cannot be attributed to a single definition.
 func (s *Schema) MergeGood(ds []Definition) (out *Merged, wrong []error, err error) {
-	left := make([]error, len(ds)) // of those that are left out
+	left := make([]error, len(ds)) // of the definitions left out
 	for {
 		errs := slices.Clone(left)
 		out = s.mergeAll(ds, errs).merged()
 		if _, err = s.Change(out.Add, out.Remove); err == nil {
 			return out, slices.DeleteFunc(errs, func(err error) bool { return err == nil }), nil
 		}
-		// What was refused for its sake may be good without it.
+		// Definitions that were refused because of it may be good now.
 		i := blamed(err, ds, errs)
 		if i < 0 {
 			return nil, nil, err
@@ -81,8 +80,8 @@ func (s *Schema) MergeGood(ds []Definition) (out *Merged, wrong []error, err err
 	}
 }
 
-// mergeAll takes the definitions that have no error yet, and notes the errors of those
-// that do not fit in.
+// mergeAll merges the definitions without an error, and sets the errors of those that
+// cannot be merged.
 func (s *Schema) mergeAll(ds []Definition, errs []error) *merger {
 	m := &merger{schema: s, replaced: map[*definition]*definition{}}
 	for _, d := range s.definitions {
@@ -101,8 +100,8 @@ func (s *Schema) mergeAll(ds []Definition, errs []error) *merger {
 	return m
 }
 
-// blamed returns which of the definitions that were taken an error is about, by its
-// source; -1 if none.
+// blamed returns the index of the definition that an error is about, by its source, or
+// -1.
 func blamed(err error, ds []Definition, errs []error) int {
 	var wrong *DefinitionError
 	if !errors.As(err, &wrong) || wrong.Source == "" {
@@ -121,12 +120,12 @@ func blamed(err error, ds []Definition, errs []error) int {
 	return last
 }
 
-// merger is a merge under way.
+// merger is a merge in progress.
 type merger struct {
 	schema *Schema
 	by     [numElements]map[string]*definition // by OID and names, lower case
 	added  []*definition
-	// replaced has, for definitions of the schema, what comes in their place.
+	// replaced maps definitions of the schema to their replacements.
 	replaced map[*definition]*definition
 	notes    []string
 }
@@ -143,7 +142,7 @@ func (m *merger) enter(d *definition) {
 
 func (m *merger) find(e element, name string) *definition { return m.by[e][strings.ToLower(name)] }
 
-// canonical is the OID of a name, of whatever kind.
+// canonical returns the OID of a name of any kind.
 func (m *merger) canonical(name string) string {
 	for _, e := range []element{objectClasses, attributeTypes, matchingRules, nameForms} {
 		if d := m.find(e, name); d != nil {
@@ -158,7 +157,7 @@ func (m *merger) note(d *definition, format string, args ...any) {
 	m.notes = append(m.notes, fmt.Sprintf("%s: %s: %s", d.source, d.name(), text))
 }
 
-// take fits in one definition.
+// take merges one definition.
 func (m *merger) take(d *definition) error {
 	switch d.element {
 	case matchingRules, matchingRuleUse:
@@ -185,7 +184,7 @@ func (m *merger) take(d *definition) error {
 	return nil
 }
 
-// dropRules takes out of a type the rules that cannot do what it names them for.
+// dropRules removes from a type the rules that cannot be used as it states.
 func (m *merger) dropRules(d *definition) {
 	for _, x := range []struct {
 		name *string
@@ -202,8 +201,8 @@ func (m *merger) dropRules(d *definition) {
 	}
 }
 
-// counterpart finds what a definition defines again: by OID or, of built-in
-// elements, by all its names.
+// counterpart returns the definition that d redefines: by OID or, for built-in elements,
+// by all its names.
 func (m *merger) counterpart(d *definition) *definition {
 	if old := m.find(d.element, d.oid); old != nil {
 		return old
@@ -219,7 +218,7 @@ func (m *merger) counterpart(d *definition) *definition {
 	return old
 }
 
-// builtIn reports whether the built-in schema has the element, however changed.
+// builtIn reports whether the built-in schema has the element, even if changed.
 func builtIn(d *definition) bool { return Core().definition(d.element, d.oid) != nil }
 
 func (m *merger) add(d *definition) error {
@@ -247,7 +246,7 @@ func (m *merger) add(d *definition) error {
 	return nil
 }
 
-// at returns where a definition is from.
+// at returns the source of a definition.
 func (d *definition) at() string {
 	if d.source == "" {
 		return ""
@@ -273,8 +272,8 @@ func (m *merger) mergeType(old, d *definition) error {
 	return nil
 }
 
-// otherType tells in what two definitions of a type do not mean the same;
-// "" if they do. Rules that only one of them has are no matter.
+// otherType returns in which property two definitions of a type differ, or "". Rules that
+// only one of them has do not matter.
 func (m *merger) otherType(a, b *definition) string {
 	x, y := m.effective(a), m.effective(b)
 	other := func(p, q string) bool { return p != "" && q != "" && m.canonical(p) != m.canonical(q) }
@@ -297,8 +296,8 @@ func (m *merger) otherType(a, b *definition) string {
 	return ""
 }
 
-// effective is a type with what it inherits. A type that is its own supertype
-// is found out later.
+// effective returns a type with its inherited properties. A type that is its own
+// supertype is detected later.
 func (m *merger) effective(d *definition) definition {
 	e := *d
 	for range 20 {
@@ -344,7 +343,7 @@ func (m *merger) mergeClass(old, d *definition) error {
 	return nil
 }
 
-// sameSup compares superclasses. None is top, which every class is below.
+// sameSup compares superclasses. No superclass is the same as top.
 func (m *merger) sameSup(a, b *definition) bool {
 	of := func(d *definition) []string {
 		var oids []string
@@ -359,12 +358,12 @@ func (m *merger) sameSup(a, b *definition) bool {
 	return slices.Equal(of(a), of(b))
 }
 
-// both lists the names of a that are also among b.
+// both returns the names of a that are also in b.
 func (m *merger) both(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(name string) bool { return !m.among(b, name) })
 }
 
-// either lists each of the names once, without those of must.
+// either returns each of the names once, without those in must.
 func (m *merger) either(must, names []string) []string {
 	var out []string
 	for _, name := range names {
@@ -380,7 +379,7 @@ func (m *merger) among(names []string, name string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return m.canonical(n) == oid })
 }
 
-// addNames returns a definition the names that another one has besides.
+// addNames adds the names of another definition that to lacks.
 func (m *merger) addNames(to, d *definition) error {
 	to.names = slices.Clone(to.names)
 	for _, name := range d.names {
@@ -391,14 +390,14 @@ func (m *merger) addNames(to, d *definition) error {
 		switch {
 		case x == nil:
 			to.names = append(to.names, name)
-		case builtIn(to) || !builtIn(x): // else left out, as in add
+		case builtIn(to) || !builtIn(x): // otherwise left out, as in add
 			return d.fault(Exists, "the name %q is that of %s already%s", name, x.oid, x.at())
 		}
 	}
 	return nil
 }
 
-// replace puts merged into the place of old, if they are not the same.
+// replace replaces old by merged, if they differ.
 func (m *merger) replace(old, merged, d *definition) {
 	if merged.String() == old.String() {
 		return
@@ -418,7 +417,7 @@ func (m *merger) replace(old, merged, d *definition) {
 	m.enter(merged)
 }
 
-// merged lists the changes, in the order of the schema and the files.
+// merged returns the changes, in the order of the schema and the files.
 func (m *merger) merged() *Merged {
 	out := &Merged{Notes: m.notes}
 	give := func(d *definition) Definition { return Definition{elementNames[d.element], d.String(), d.source} }

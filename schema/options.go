@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// registered are the options that any attribute may have: those of languages (RFC
-// 3866), and phonetic, which directories with Japanese names have had since RFC
-// 2849. One that ends with a hyphen is a prefix.
+// registered are the options that any attribute may have: those of languages (RFC 3866),
+// and phonetic, which directories with Japanese names have used since RFC 2849. One that
+// ends with a hyphen is a prefix.
 var registered = []string{"lang-", "phonetic"}
 
 // WithOptions returns a schema that recognizes more attribute options. An option that
 // ends with a hyphen is a prefix: all options that begin with it are recognized. Schemas
-// that Change makes from the result recognize them too.
+// made from the result by Change recognize them too.
 func (s *Schema) WithOptions(options ...string) *Schema {
 	if len(options) == 0 {
 		return s
@@ -25,10 +25,10 @@ func (s *Schema) WithOptions(options ...string) *Schema {
 	return &with
 }
 
-// Describe looks an attribute description up, and returns its type and the text
-// of its options. The type is nil if the schema does not have it, or does not
-// recognize one of the options: the description is unrecognized then, whatever its
-// type (RFC 4512, 2.5).
+// Describe resolves an attribute description and returns its type and the text of its
+// options. The type is nil if the schema lacks it, or does not recognize one of the
+// options. A description with an unrecognized option is unrecognized as a whole (RFC
+// 4512, 2.5).
 func (s *Schema) Describe(description string) (t *AttributeType, options string) {
 	name, options, has := strings.Cut(description, ";")
 	t = s.Attribute(name)
@@ -48,7 +48,7 @@ func (s *Schema) recognizesAll(t *AttributeType, options string) bool {
 }
 
 func (s *Schema) recognizes(t *AttributeType, option string) bool {
-	if option == "binary" { // a transfer of what is no text (RFC 4522, 3)
+	if option == "binary" { // the transfer of values that are not text (RFC 4522, 3)
 		return t.Syntax.def.says("X-NOT-HUMAN-READABLE")
 	}
 	is := func(known string) bool {

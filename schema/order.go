@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// SuperiorsFirst puts definitions into an order that servers load which read one
-// after the other: kind by kind, and each after those of its kind that it is
-// derived from. Otherwise the order stays.
+// SuperiorsFirst sorts definitions for servers that load them one after another: kind by
+// kind, and each after those of its kind that it is derived from. Otherwise it keeps the
+// order.
 func SuperiorsFirst(ds []Definition) []Definition {
 	o := superiors{given: slices.Clone(ds), at: map[elementName]int{}}
 	slices.SortStableFunc(o.given, func(a, b Definition) int { return o.rank(a) - o.rank(b) })
@@ -15,7 +15,7 @@ func SuperiorsFirst(ds []Definition) []Definition {
 	for i, text := range o.given {
 		d, err := text.parse()
 		if err != nil {
-			continue // it is derived from nothing, and nothing from it
+			continue // it has no superiors, and is none
 		}
 		o.parsed[i] = d
 		for _, name := range append([]string{d.oid}, d.names...) {
@@ -33,7 +33,7 @@ type elementName struct {
 	name    string // or OID, in lower case
 }
 
-// superiors is an order in the making.
+// superiors is a sort in progress.
 type superiors struct {
 	given  []Definition
 	parsed []*definition
@@ -42,7 +42,7 @@ type superiors struct {
 	out    []Definition
 }
 
-// kinds are the elements in an order in which each names only those before it.
+// kinds are the elements in an order in which each refers only to earlier ones.
 var kinds = []element{ldapSyntaxes, matchingRules, attributeTypes, matchingRuleUse, objectClasses, dITContentRules, nameForms, dITStructureRules}
 
 func (*superiors) rank(d Definition) int {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// tokenKind sorts the tokens of a definition.
+// tokenKind is the kind of a token in a definition.
 type tokenKind uint8
 
 const (
@@ -24,8 +24,8 @@ type token struct {
 	pos  int
 }
 
-// parser reads a definition token by token. Spaces between tokens are optional
-// wherever the next token begins unmistakably.
+// parser parses a definition token by token. Spaces between tokens are optional where the
+// next token is clear without them.
 type parser struct {
 	text string
 	pos  int
@@ -76,7 +76,7 @@ func (p *parser) word() {
 	p.tok.kind, p.tok.text = tokenWord, p.text[start:p.pos]
 }
 
-// quoted reads a qdstring, in which \27 is an apostrophe and \5C a backslash.
+// quoted parses a qdstring, in which \27 is an apostrophe and \5C a backslash.
 func (p *parser) quoted() error {
 	start := p.pos + 1
 	end := strings.IndexByte(p.text[start:], '\'')
@@ -125,7 +125,7 @@ func (p *parser) definition() error {
 	return p.complete()
 }
 
-// first reads the first component: an OID, or a DIT structure rule's number.
+// first parses the first component: an OID, or a DIT structure rule's number.
 func (p *parser) first() error {
 	if err := p.next(); err != nil {
 		return err
@@ -141,7 +141,7 @@ func (p *parser) first() error {
 	return p.next()
 }
 
-// complete tests that a definition has the terms that its element must have.
+// complete checks that a definition has the mandatory terms of its kind.
 func (p *parser) complete() error {
 	d := p.def
 	for _, x := range []struct {
@@ -160,7 +160,7 @@ func (p *parser) complete() error {
 	return nil
 }
 
-// term reads a keyword and what belongs to it, and the token after that.
+// term parses a keyword with its operands, and the token after them.
 func (p *parser) term() error {
 	keyword := p.tok
 	name := strings.ToUpper(keyword.text)
@@ -174,8 +174,8 @@ func (p *parser) term() error {
 	return read(p)
 }
 
-// grammar has the keywords of each element (RFC 4512, 4.1.1 to 4.1.7). They may
-// come in any order, as they do in published files.
+// grammar has the keywords of each element (RFC 4512, 4.1.1 to 4.1.7). They may be in any
+// order, as in published files.
 var grammar = [numElements]map[string]func(*parser) error{
 	attributeTypes: {
 		"NAME": (*parser).names, "DESC": (*parser).desc, "OBSOLETE": flag(func(d *definition) { d.obsolete = true }),
@@ -256,7 +256,7 @@ func oidsTo(set func(*definition, []string)) func(*parser) error {
 	}
 }
 
-// oid reads the next token as a name or OID; quotes around it are let pass.
+// oid parses the next token as a name or OID, optionally in quotes.
 func (p *parser) oid() (string, error) {
 	if err := p.next(); err != nil {
 		return "", err
@@ -264,8 +264,8 @@ func (p *parser) oid() (string, error) {
 	return p.item(oidItems)
 }
 
-// validOIDWord takes numeric OIDs and descriptors, and of the latter also those
-// with "_", "." or ":" that published files have.
+// validOIDWord accepts numeric OIDs and descriptors. It also accepts the characters "_",
+// "." and ":" in descriptors, because published files have them.
 func validOIDWord(s string) bool {
 	if s == "" {
 		return false
@@ -282,10 +282,10 @@ func validOIDWord(s string) bool {
 	return true
 }
 
-// items says what a list is made of.
+// items describes the items of a list.
 type items struct {
 	what  string // for errors
-	words bool   // may come without quotes
+	words bool   // quotes are optional
 	valid func(string) bool
 }
 
@@ -297,8 +297,8 @@ var (
 	valueItems = items{"a value", false, func(string) bool { return true }}
 )
 
-// list reads one item or a parenthesised list of them, and the token after.
-// Separators ("$" between OIDs, spaces between strings) are not insisted on.
+// list parses one item or a parenthesised list, and the token after it. Separators ("$"
+// between OIDs, spaces between strings) are optional.
 func (p *parser) list(of items) ([]string, error) {
 	if err := p.next(); err != nil {
 		return nil, err
@@ -329,7 +329,7 @@ func (p *parser) list(of items) ([]string, error) {
 	}
 }
 
-// item takes the current token as one of a list.
+// item returns the current token as an item.
 func (p *parser) item(of items) (string, error) {
 	switch {
 	case p.tok.kind == tokenWord && !of.words:
@@ -342,7 +342,7 @@ func (p *parser) item(of items) (string, error) {
 	return p.tok.text, nil
 }
 
-// validRuleID takes what a DIT structure rule is called by (RFC 4512, 4.1.7.1).
+// validRuleID reports whether s is a valid DIT structure rule number (RFC 4512, 4.1.7.1).
 func validRuleID(s string) bool {
 	_, err := strconv.ParseUint(s, 10, 31)
 	return err == nil && isDigit(s[0]) && (s[0] != '0' || s == "0")
@@ -375,7 +375,7 @@ func (p *parser) extension(name string) error {
 	return err
 }
 
-// syntax reads noidlen: an OID and perhaps a length in braces.
+// syntax parses noidlen: an OID and optionally a length in braces.
 func (p *parser) syntax() error {
 	if err := p.next(); err != nil {
 		return err

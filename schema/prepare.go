@@ -13,15 +13,15 @@ import (
 
 var errNotUTF8 = errors.New("not valid UTF-8")
 
-// A ProhibitedError names a code point that RFC 4518, 2.4 prohibits.
+// A ProhibitedError reports a code point that RFC 4518, 2.4 prohibits.
 type ProhibitedError struct{ Rune rune }
 
 func (e *ProhibitedError) Error() string {
 	return fmt.Sprintf("the code point %U cannot be matched (RFC 4518, 2.4)", e.Rune)
 }
 
-// asciiExact and asciiFold map ASCII bytes as RFC 4518, 2.2 says: 0 is
-// "to nothing".
+// asciiExact and asciiFold map ASCII bytes according to RFC 4518, 2.2. 0 means "to
+// nothing".
 var asciiExact, asciiFold [128]byte
 
 func init() {
@@ -41,7 +41,7 @@ func init() {
 	}
 }
 
-// prepareString runs steps 1 to 5 of RFC 4518, 2 and leaves spaces alone. The
+// prepareString performs steps 1 to 5 of RFC 4518, 2, without those about spaces. The
 // result is new memory.
 func prepareString(v []byte, fold bool) ([]byte, error) {
 	if !isASCII(v) {
@@ -73,8 +73,8 @@ func isASCII(v []byte) bool {
 	return true
 }
 
-// stringKey prepares a value or a whole assertion (RFC 4518, 2). ASCII, which is
-// nearly all there is, takes one allocation, no append and no call.
+// stringKey prepares a value or a whole assertion (RFC 4518, 2). For ASCII, which almost
+// all strings are, it takes one allocation, no append and no call.
 func stringKey(v []byte, fold bool) ([]byte, error) {
 	size := len(v) + 2
 	for _, c := range v {
@@ -122,7 +122,7 @@ func stringPiece(k Piece, v []byte, fold bool) ([]byte, error) {
 	}
 	n := len(out)
 	if out = appendWords(out, b); len(out) == n {
-		return []byte{' '}, nil // nothing but spaces
+		return []byte{' '}, nil // only spaces
 	}
 	if k == Final || isSpaceAt(b, len(b)-1) {
 		out = append(out, ' ')
@@ -130,8 +130,8 @@ func stringPiece(k Piece, v []byte, fold bool) ([]byte, error) {
 	return out, nil
 }
 
-// compactKey prepares a value of which spaces, and what else drop says, mean
-// nothing (RFC 4518, 2.6.2 and 2.6.3), unless it carries a combining mark.
+// compactKey prepares a value in which spaces, and the runes that drop accepts, are
+// insignificant (RFC 4518, 2.6.2 and 2.6.3), unless a combining mark follows them.
 func compactKey(v []byte, drop func(r rune) bool) ([]byte, error) {
 	b, err := prepareString(v, true)
 	if err != nil {
@@ -150,7 +150,7 @@ func compactKey(v []byte, drop func(r rune) bool) ([]byte, error) {
 
 func noRune(rune) bool { return false }
 
-// isHyphen has the hyphens of RFC 4518, 2.6.3.
+// isHyphen reports whether a rune is a hyphen of RFC 4518, 2.6.3.
 func isHyphen(r rune) bool {
 	switch r {
 	case '-', 0x058a, 0x2010, 0x2011, 0x2212, 0xfe63, 0xff0d:
@@ -159,11 +159,11 @@ func isHyphen(r rune) bool {
 	return false
 }
 
-// folder is stateless, whatever x/text says of Casers in general: folding looks
-// at one code point at a time.
+// folder is stateless, although x/text does not promise this for all Casers: folding
+// looks at one code point at a time.
 var folder = cases.Fold()
 
-// prepareUnicode prepares text that is not ASCII throughout.
+// prepareUnicode prepares text that is not pure ASCII.
 func prepareUnicode(v []byte, fold bool) ([]byte, error) {
 	if !utf8.Valid(v) {
 		return nil, errNotUTF8
@@ -182,11 +182,11 @@ func prepareUnicode(v []byte, fold bool) ([]byte, error) {
 	return b, nil
 }
 
-// foldNormal folds NFKC text. RFC 3454, B.2 is a folding that NFKC afterwards
-// leaves folded; Unicode's way to that (Standard, 3.13, D146) is to fold and
-// normalise twice. Beginning with NFKC, where the RFC folds first, makes no
-// difference except marks on a Greek iota subscript, where it keeps equivalent
-// strings equal. Most text needs one round and shows it to Span.
+// foldNormal folds NFKC text. RFC 3454, B.2 is a folding whose results NFKC leaves
+// folded. To get this, Unicode (Standard, 3.13, D146) folds and normalises twice. The RFC
+// folds first, while this begins with NFKC. That makes a difference only for marks on a
+// Greek iota subscript, where it keeps equivalent strings equal. Most text needs one
+// round, which Span detects.
 func foldNormal(b []byte) []byte {
 	for range 2 {
 		if n, _ := folder.Span(b, true); n == len(b) {
@@ -197,8 +197,7 @@ func foldNormal(b []byte) []byte {
 	return b
 }
 
-// foldOnce saves the allocations of Caser.Bytes where the result is not much
-// longer.
+// foldOnce saves the allocations of Caser.Bytes if the result is not much longer.
 func foldOnce(b []byte) []byte {
 	dst := make([]byte, len(b)+16)
 	n, _, err := folder.Transform(dst, b, true)
@@ -208,7 +207,7 @@ func foldOnce(b []byte) []byte {
 	return dst[:n]
 }
 
-// mapRunes is the Map step (RFC 4518, 2.2); of case, only what x/text leaves out.
+// mapRunes is the Map step (RFC 4518, 2.2). It folds only what x/text does not.
 func mapRunes(v []byte, fold bool) []byte {
 	out := make([]byte, 0, len(v)+8)
 	for i := 0; i < len(v); {
@@ -227,8 +226,8 @@ func mapRunes(v []byte, fold bool) []byte {
 	return out
 }
 
-// foldCherokee folds the one script that x/text does not. It folds to upper
-// case, as there were no other letters before Unicode 8.
+// foldCherokee folds the only script that x/text does not fold. It folds to upper case,
+// because there were no other letters before Unicode 8.
 func foldCherokee(r rune) rune {
 	switch {
 	case 0x13f8 <= r && r <= 0x13fd:
@@ -259,15 +258,15 @@ func mapsToNothing(r rune) bool {
 		r == 0x1806,                // MONGOLIAN TODO SOFT HYPHEN
 		0x180b <= r && r <= 0x180d, // variation selectors
 		0xfe00 <= r && r <= 0xfe0f,
-		0xe0100 <= r && r <= 0xe01ef, // assigned after Unicode 3.2, the same thing
+		0xe0100 <= r && r <= 0xe01ef, // assigned after Unicode 3.2, same purpose
 		r == 0xfffc:                  // OBJECT REPLACEMENT CHARACTER
 		return true
 	}
 	return unicode.In(r, unicode.Cc, unicode.Cf)
 }
 
-// prohibited is the Prohibit step (RFC 4518, 2.4), unassigned being judged by the
-// Unicode version in use instead of 3.2, which knew no emoji.
+// prohibited is the Prohibit step (RFC 4518, 2.4). Whether a code point is assigned
+// depends on the Unicode version in use instead of 3.2, which had no emoji.
 func prohibited(r rune) bool {
 	if r < 0x250 {
 		return false
@@ -278,13 +277,13 @@ func prohibited(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.In(r, unicode.M, unicode.N, unicode.P, unicode.S, unicode.Zs, unicode.Cf)
 }
 
-// isSpaceAt reports whether b[i] is a space in the sense of RFC 4518, 2.6: one
-// that no combining mark follows.
+// isSpaceAt reports whether b[i] is a space as defined in RFC 4518, 2.6, which no
+// combining mark follows.
 func isSpaceAt(b []byte, i int) bool {
 	return b[i] == ' ' && !marked(b[i+1:])
 }
 
-// marked reports whether a combining mark is next (RFC 4518, appendix A).
+// marked reports whether b begins with a combining mark (RFC 4518, appendix A).
 func marked(b []byte) bool {
 	if len(b) == 0 || b[0] < utf8.RuneSelf {
 		return false
@@ -293,15 +292,15 @@ func marked(b []byte) bool {
 	return unicode.Is(unicode.M, r)
 }
 
-// spaceOut is insignificant space handling of values and whole assertions (RFC
-// 4518, 2.6.1): one space at each end, two for each run inside.
+// spaceOut handles insignificant spaces of values and whole assertions (RFC 4518, 2.6.1):
+// one space at each end, two for each run inside.
 func spaceOut(b []byte) []byte {
 	out := make([]byte, 0, len(b)+2+bytes.Count(b, []byte{' '}))
 	return append(appendWords(append(out, ' '), b), ' ')
 }
 
-// appendWords appends b without spaces at its ends and with two for each run
-// inside; nothing but spaces gives nothing.
+// appendWords appends b without spaces at its ends and with two for each run inside. It
+// appends nothing if b has only spaces.
 func appendWords(out, b []byte) []byte {
 	pending := false
 	start := len(out)

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Definitions returns the subschema's values of attributeTypes, objectClasses,
-// dITContentRules, nameForms, dITStructureRules, ldapSyntaxes, matchingRules or
-// matchingRuleUse (RFC 4512, 4.2).
+// Definitions returns the values of one of the subschema's attributes: attributeTypes,
+// objectClasses, dITContentRules, nameForms, dITStructureRules, ldapSyntaxes,
+// matchingRules or matchingRuleUse (RFC 4512, 4.2).
 func (s *Schema) Definitions(attribute string) []string {
 	for e, name := range elementNames {
 		if strings.EqualFold(name, attribute) {
@@ -30,7 +30,8 @@ func (s *Schema) print() {
 	}
 }
 
-// useOf says which attribute types a rule can be used with (RFC 4512, 4.1.4).
+// useOf returns the matching rule use of a rule: the types that it applies to (RFC 4512,
+// 4.1.4).
 func (s *Schema) useOf(r *MatchingRule) *definition {
 	d := &definition{element: matchingRuleUse, oid: r.OID, names: r.Names, desc: r.Desc, obsolete: r.Obsolete}
 	for _, t := range s.attributes {
@@ -41,7 +42,7 @@ func (s *Schema) useOf(r *MatchingRule) *definition {
 	return d
 }
 
-// String prints the definition in the order of RFC 4512, 4.1.
+// String returns the definition in the order of RFC 4512, 4.1.
 func (d *definition) String() string {
 	p := printer{}
 	p.WriteString("( " + d.oid)
@@ -80,8 +81,8 @@ func (d *definition) String() string {
 	return p.String()
 }
 
-// supSeparator is what stands between superior elements: rule ids have spaces
-// (RFC 4512, 4.1.7.1).
+// supSeparator returns the separator of superior elements. Rule ids are separated by
+// spaces (RFC 4512, 4.1.7.1).
 func (d *definition) supSeparator() string {
 	if d.element == dITStructureRules {
 		return " "

@@ -10,31 +10,29 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// A Form is a way to turn values into keys. Rules with the same Form pointer
-// share keys.
+// A Form defines how values become keys. Rules with the same Form pointer share keys.
 type Form struct {
 	Name string
 
 	key func(s *Schema, v []byte) ([]byte, error)
-	// assertion is key for assertions: of strings, none with prohibited code
-	// points.
+	// assertion is key for assertions. It refuses strings with prohibited code points.
 	assertion func(s *Schema, a []byte) ([]byte, error)
 	piece     func(k Piece, b []byte) ([]byte, error)
-	// takes are the syntaxes of values that the form understands.
+	// takes are the syntaxes of values that the form supports.
 	takes []string
-	// lenient says that key lets values pass that an assertion's syntax does
-	// not, so that assertions have to be checked apart.
+	// lenient means that key accepts values that an assertion's syntax does not, so that
+	// assertions must be checked separately.
 	lenient bool
 }
 
-// plain is a form without pieces whose assertions are like values and need no
+// plain returns a form without pieces, in which assertions are like values and need no
 // schema.
 func plain(name string, key func([]byte) ([]byte, error), takes ...string) *Form {
 	f := func(_ *Schema, v []byte) ([]byte, error) { return key(v) }
 	return &Form{Name: name, key: f, assertion: f, takes: takes}
 }
 
-// text is a form of strings.
+// text returns a form of strings.
 func text(name string, assertion func([]byte) ([]byte, error), piece func(Piece, []byte) ([]byte, error), takes ...string) *Form {
 	return &Form{
 		Name: name,
@@ -89,7 +87,7 @@ var (
 	nameAndOptionalUID = ofSchema("nameAndOptionalUID", nameAndUIDKey, syntaxNameAndOptionalUID, syntaxDN)
 	objectIdentifier   = &Form{Name: "objectIdentifier", key: oidKey, assertion: oidAssertion, takes: []string{syntaxOID}}
 
-	// inChain has names of both syntaxes, since a chain may go through either.
+	// inChain supports names of both syntaxes, because a chain may use either.
 	inChain = ofSchema("inChain", nameKey, syntaxDN, syntaxNameAndOptionalUID)
 
 	integerFirst = &Form{
@@ -133,7 +131,7 @@ func nameKey(s *Schema, v []byte) ([]byte, error) {
 	return dn.Key(ns), nil
 }
 
-// nameAndUIDKey is the length of the bit string behind "#" as a varint, the bit
+// nameAndUIDKey returns the length of the bit string after "#" as a varint, the bit
 // string, and the name's key (RFC 4517, 4.2.31).
 func nameAndUIDKey(s *Schema, v []byte) ([]byte, error) {
 	name, bits := splitUID(v)
@@ -144,7 +142,7 @@ func nameAndUIDKey(s *Schema, v []byte) ([]byte, error) {
 	return slices.Concat(binary.AppendUvarint(nil, uint64(len(bits))), bits, k), nil
 }
 
-// NameOfUID returns the key of the name in the key of a name with an optional UID.
+// NameOfUID returns the key of the name from the key of a name with an optional UID.
 func NameOfUID(key []byte) []byte {
 	size, n := binary.Uvarint(key)
 	if n <= 0 || uint64(len(key)-n) < size {
@@ -160,9 +158,9 @@ func splitUID(v []byte) (name, bits []byte) {
 	return v, nil
 }
 
-// oidKey is the OID in digits. A name is looked up; one that the schema does not
-// have stands for itself, in lower case. So do OIDs that are none, as 389 Directory
-// Server has them ("nsRole-oid"): their keys stay when the schema gets to know them.
+// oidKey returns the numeric OID. It looks up names; for an unknown one it returns the
+// name in lower case. The same applies to invalid OIDs as in 389 Directory Server
+// ("nsRole-oid"), whose keys do not change when the schema defines them.
 func oidKey(s *Schema, v []byte) ([]byte, error) {
 	if validNumericOID(string(v)) {
 		return v, nil
@@ -176,8 +174,8 @@ func oidKey(s *Schema, v []byte) ([]byte, error) {
 	return bytes.ToLower(v), nil
 }
 
-// oidAssertion is oidKey for assertions: a name that the schema does not have
-// makes them Undefined (RFC 4517, 4.2.26).
+// oidAssertion is oidKey for assertions. A name that the schema lacks makes them
+// Undefined (RFC 4517, 4.2.26).
 func oidAssertion(s *Schema, a []byte) ([]byte, error) {
 	k, err := oidKey(s, a)
 	if err == nil && !isDigit(k[0]) && s.oidOf(string(a)) == "" {
@@ -188,8 +186,8 @@ func oidAssertion(s *Schema, a []byte) ([]byte, error) {
 
 var errOID = errors.New("neither a numeric OID nor a name")
 
-// firstComponent keys the first component of a definition "( first ..." (RFC
-// 4517, 4.2.26).
+// firstComponent returns a function that makes a key of the first component of a
+// definition "( first ..." (RFC 4517, 4.2.26).
 func firstComponent(f *Form) func(*Schema, []byte) ([]byte, error) {
 	return func(s *Schema, v []byte) ([]byte, error) {
 		p := parser{text: string(v), def: &definition{}}
@@ -209,24 +207,23 @@ func firstComponent(f *Form) func(*Schema, []byte) ([]byte, error) {
 	}
 }
 
-// The member-in-chain rule of Active Directory: it asks whether an attribute leads
-// to a name through any number of entries.
+// The member-in-chain rule of Active Directory. It tests whether an attribute leads to a
+// name through any number of entries.
 const (
 	InChainOID  = "1.2.840.113556.1.4.1941"
 	InChainName = "inChainMatch"
 )
 
-// InChain reports whether the rule asks about other entries than the one with the
-// value, so that keys cannot answer it.
+// InChain reports whether the rule depends on entries other than the one with the value,
+// so that keys cannot decide it.
 func (r *MatchingRule) InChain() bool { return r.OID == InChainOID }
 
-// behaviour is what a matching rule does; definitions do not say it.
+// behaviour is what a matching rule does. Definitions do not describe it.
 type behaviour struct {
 	oid  string
 	use  Use
 	form *Form
-	// special decides for rules that are not plain equality, ordering or
-	// substrings.
+	// special decides for rules that are not plain equality, ordering or substrings.
 	special   func(key, assertion []byte) bool
 	assertion func(s *Schema, a []byte) ([]byte, error)
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// The exact matches of RFC 4523. A certificate is known by its issuer and its serial
-// number, a revocation list by its issuer and its time. Assertions say these, or are a
-// whole value.
+// The exact matches of RFC 4523. A certificate is identified by its issuer and its serial
+// number, a revocation list by its issuer and its time. An assertion consists of these,
+// or is a whole value.
 var (
 	certificateExact = &Form{
 		Name: "certificateExact", key: certificateKey, assertion: certificateAssertion, takes: []string{syntaxCertificate},
@@ -31,8 +31,8 @@ var (
 	errListAssertion        = errors.New(`neither { issuer rdnSequence:"DN", thisUpdate utcTime:"TIME" } nor a certificate revocation list in DER`)
 )
 
-// certificateKey is the key of the serial number, which says how long it is, and that
-// of the issuer.
+// certificateKey returns the key of the serial number, which includes its length,
+// followed by that of the issuer.
 func certificateKey(s *Schema, v []byte) ([]byte, error) {
 	tbs, ok := signedContent(v)
 	serial, issuer := new(big.Int), cryptobyte.String(nil)
@@ -49,7 +49,7 @@ func serialAndIssuer(serial *big.Int, issuer []byte) ([]byte, error) {
 	return append(k, issuer...), err
 }
 
-// certificateListKey is the key of the time and that of the issuer.
+// certificateListKey returns the key of the time followed by that of the issuer.
 func certificateListKey(s *Schema, v []byte) ([]byte, error) {
 	tbs, ok := signedContent(v)
 	var issuer, at cryptobyte.String
@@ -61,8 +61,8 @@ func certificateListKey(s *Schema, v []byte) ([]byte, error) {
 	return updateAndIssuer(string(at), tag == asn1.UTCTime, issuerKey(s, issuer))
 }
 
-// updateAndIssuer is the key of a list. A time that is none stands for itself: X.509
-// asks for more of it than directories check.
+// updateAndIssuer returns the key of a list. An invalid time is used unchanged: X.509 is
+// stricter about it than directories are.
 func updateAndIssuer(at string, utc bool, issuer []byte) ([]byte, error) {
 	if utc {
 		at = century(at) + at
@@ -74,7 +74,7 @@ func updateAndIssuer(at string, utc bool, issuer []byte) ([]byte, error) {
 	return slices.Concat(k, []byte{0}, issuer), nil
 }
 
-// century completes the year of a UTCTime as X.509 reads it (RFC 5280, 4.1.2.5.1).
+// century completes the year of a UTCTime according to X.509 (RFC 5280, 4.1.2.5.1).
 func century(at string) string {
 	if at < "50" {
 		return "20"
@@ -82,13 +82,13 @@ func century(at string) string {
 	return "19"
 }
 
-// signedContent returns what is signed in X.509's SIGNED{}.
+// signedContent returns the signed content of X.509's SIGNED{}.
 func signedContent(v []byte) (content cryptobyte.String, ok bool) {
 	s, ok := sequence(v)
 	return content, ok && s.ReadASN1(&content, asn1.SEQUENCE)
 }
 
-// issuerKey is the key of a Name. One that is malformed stands for itself.
+// issuerKey returns the key of a Name. A malformed one is used unchanged.
 func issuerKey(s *Schema, name []byte) []byte {
 	text, ok := nameText(name)
 	if ok {
@@ -99,7 +99,7 @@ func issuerKey(s *Schema, name []byte) []byte {
 	return append([]byte{0}, name...)
 }
 
-// nameText writes an X.501 Name as RFC 4514 has it, by numbers.
+// nameText returns an X.501 Name as RFC 4514 text with numeric OIDs.
 func nameText(name cryptobyte.String) (string, bool) {
 	var sets cryptobyte.String
 	if !name.ReadASN1(&sets, asn1.SEQUENCE) {
@@ -134,7 +134,7 @@ func rdnText(set cryptobyte.String) (string, bool) {
 	return strings.Join(avas, "+"), true
 }
 
-// issuerNames compares the names of issuers, whose types the schema need not have.
+// issuerNames compares names of issuers, whose types the schema need not have.
 type issuerNames struct{ *Schema }
 
 func (n issuerNames) NormalizeAVA(attribute string, value []byte) (string, []byte, error) {
@@ -142,7 +142,7 @@ func (n issuerNames) NormalizeAVA(attribute string, value []byte) (string, []byt
 	switch {
 	case err == nil:
 		return oid, key, nil
-	case n.Attribute(attribute) != nil: // against its syntax
+	case n.Attribute(attribute) != nil: // it breaks its syntax
 		return n.Attribute(attribute).OID, value, nil
 	case validNumericOID(attribute):
 		return attribute, value, nil
@@ -162,8 +162,8 @@ func issuerNameKey(s *Schema, text string) ([]byte, error) {
 	return dn.Key(ns), nil
 }
 
-// certificateAssertion reads { serialNumber 2, issuer rdnSequence:"cn=CA" } (RFC 4523,
-// A.1), what OpenLDAP takes besides: the issuer without rdnSequence, and 2$cn=CA, and a
+// certificateAssertion parses { serialNumber 2, issuer rdnSequence:"cn=CA" } (RFC 4523,
+// A.1) and what OpenLDAP accepts too: the issuer without rdnSequence, 2$cn=CA, and a
 // certificate.
 func certificateAssertion(s *Schema, a []byte) ([]byte, error) {
 	if validateCertificate(s, a) == nil {
@@ -193,8 +193,8 @@ func certificateAssertion(s *Schema, a []byte) ([]byte, error) {
 	return serialAndIssuer(n, k)
 }
 
-// certificateListAssertion reads { issuer rdnSequence:"cn=CA", thisUpdate
-// utcTime:"061120120000Z" } (RFC 4523, A.5), or generalTime, or takes a list.
+// certificateListAssertion parses { issuer rdnSequence:"cn=CA", thisUpdate
+// utcTime:"061120120000Z" } (RFC 4523, A.5), the same with generalTime, or a list.
 func certificateListAssertion(s *Schema, a []byte) ([]byte, error) {
 	if validateCertificateList(s, a) == nil {
 		return certificateListKey(s, a)
@@ -215,8 +215,8 @@ func certificateListAssertion(s *Schema, a []byte) ([]byte, error) {
 	return updateAndIssuer(at, utc, k)
 }
 
-// components reads a SEQUENCE of which each component comes once, in any order, and
-// nothing behind it.
+// components parses a SEQUENCE with each component once, in any order, and nothing after
+// it.
 func (g *gser) components(read map[string]func()) {
 	g.list(func() {
 		name := g.word()
@@ -233,7 +233,7 @@ func (g *gser) components(read map[string]func()) {
 	}
 }
 
-// integer reads an INTEGER of any size, also as OpenLDAP writes it: '1F'H.
+// integer parses an INTEGER of any size, also in OpenLDAP's form '1F'H.
 func (g *gser) integer() string {
 	if g.accept("'") {
 		digits := g.word()
@@ -251,7 +251,7 @@ func (g *gser) integer() string {
 	return text
 }
 
-// issuer reads a Name.
+// issuer parses a Name.
 func (g *gser) issuer() string {
 	if g.accept("rdnSequence") {
 		g.expect(":")
@@ -259,7 +259,7 @@ func (g *gser) issuer() string {
 	return g.text()
 }
 
-// text reads what stands in double quotes.
+// text parses text in double quotes.
 func (g *gser) text() string {
 	text, err := g.quoted()
 	if err != nil {
@@ -268,7 +268,7 @@ func (g *gser) text() string {
 	return text
 }
 
-// time reads a Time: its text, and which of both kinds it is.
+// time parses a Time: its text, and whether it is a UTCTime.
 func (g *gser) time() (at string, utc bool) {
 	valid := validateUTCTime
 	if utc = g.accept("utcTime"); !utc {
@@ -282,7 +282,7 @@ func (g *gser) time() (at string, utc bool) {
 	return at, utc
 }
 
-// validateAssertion is for the syntaxes of assertions.
+// validateAssertion returns a validator for a syntax of assertions.
 func validateAssertion(read func(*Schema, []byte) ([]byte, error)) validator {
 	return func(s *Schema, v []byte) error {
 		_, err := read(s, v)

@@ -1,26 +1,23 @@
-// Package schema holds what a directory knows about its attributes and
-// classes: attribute types, object classes, syntaxes and matching rules (RFC
-// 4512, 4517), read from definition text, and the string preparation of RFC
-// 4518 that matching stands on.
+// Package schema implements the schema of a directory: attribute types, object classes,
+// syntaxes and matching rules (RFC 4512, 4517), parsed from definitions, and the string
+// preparation of RFC 4518 that matching is based on.
 //
-// A [Schema] is immutable; changing it makes another. [Core] is the built-in
-// one, from the files in definitions/. Everything is found by name (any case) or
-// OID.
+// A [Schema] is immutable; changing it makes another. [Core] is the built-in one, from
+// the files in definitions/. Elements are found by name (in any case) or OID.
 //
-// Matching is by keys: a [MatchingRule] turns an attribute value into a key
-// such that values match exactly when their keys are equal bytes, and such that
-// bytes.Compare of keys is the order of the ordering rule. Rules that share a
-// [Form] share keys, so an index built for an equality rule answers the ordering
-// and substrings rules of the same form as well.
+// Matching uses keys. A [MatchingRule] turns an attribute value into a key such that
+// values match exactly if their keys are equal bytes, and such that bytes.Compare of keys
+// gives the order of the ordering rule. Rules that share a [Form] share keys, so an index
+// for an equality rule also serves the ordering and substrings rules of the same form.
 //
 // # Forms
 //
 // The keys are:
 //
 //   - caseIgnore, caseExact (also of the IA5 rules): the prepared string with one
-//     space at each end and two for each run of spaces inside, which is RFC 4518,
-//     2.6.1 to the letter: " foo  bar ". The pieces of a substring assertion then
-//     need no more than to stand in it one after the other.
+//     space at each end and two for each run of spaces inside, exactly as in RFC 4518,
+//     2.6.1: " foo  bar ". The pieces of a substring assertion then match if they
+//     occur in it one after another.
 //   - caseIgnoreList: such a string for each line, with LF between them.
 //   - numericString, telephoneNumber: the prepared string without spaces, and
 //     hyphens (RFC 4518, 2.6.2 and 2.6.3).
@@ -30,17 +27,16 @@
 //     fraction of a second.
 //   - distinguishedName: dn.Key. nameAndOptionalUID: the length of the bit
 //     string, the bit string, dn.Key.
-//   - objectIdentifier: the numeric OID; of an unknown name, the name in lower
+//   - objectIdentifier: the numeric OID; for an unknown name, the name in lower
 //     case. The first-component forms have the key of that component.
 //   - uuid: its 16 bytes. csn: the text, lower case, its parts at full length.
 //   - boolean, bitString, octetString: the value.
 //   - approximate: the words, folded, without accents and punctuation, with
 //     spaces around: " muller ludenscheidt ".
 //
-// A string with code points that RFC 4518, 2.4 prohibits is a valid value that
-// no assertion matches. Its key has two bytes, 0xf0 and up, for each of the
-// value's.
+// A string with code points that RFC 4518, 2.4 prohibits is a valid value that no
+// assertion matches. Its key has two bytes, 0xf0 and up, for each of the value's.
 //
-// What is unassigned is judged by the Unicode version of golang.org/x/text, not
-// by 3.2 as in the RFC; see [Version].
+// Whether a code point is assigned depends on the Unicode version of golang.org/x/text,
+// and not on 3.2 as in the RFC; see [Version].
 package schema

@@ -1,8 +1,8 @@
 package schema
 
-// secretTypes are other servers' attribute types whose values are passwords or
-// as good as such. They are secret whether or not their definitions say so,
-// which those servers' files do not.
+// secretTypes are attribute types of other servers whose values are passwords or
+// equivalent to them. They are secret whether or not their definitions say so; those
+// servers' files do not.
 var secretTypes = map[string]bool{
 	"1.3.6.1.4.1.7165.2.1.1":         true, // lmPassword
 	"1.3.6.1.4.1.7165.2.1.2":         true, // ntPassword

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// A Subtree is a subtree specification (RFC 3672, 2.1; X.501, 12.3): which
-// entries below an administrative point a subentry is about.
+// A Subtree is a subtree specification (RFC 3672, 2.1; X.501, 12.3). It selects the
+// entries below an administrative point that a subentry is about.
 type Subtree struct {
 	base             []dn.Norm
 	chops            []normChop
@@ -21,8 +21,8 @@ type normChop struct {
 	name  []dn.Norm
 }
 
-// ParseSubtree reads a value of subtreeSpecification. An error is a value that
-// breaks its syntax, or names of types that the schema does not have.
+// ParseSubtree parses a value of subtreeSpecification. It fails if the value breaks its
+// syntax, or has names with types that the schema does not have.
 func (s *Schema) ParseSubtree(v []byte) (*Subtree, error) {
 	text, err := parseSubtree(v)
 	if err != nil {
@@ -42,9 +42,9 @@ func (s *Schema) ParseSubtree(v []byte) (*Subtree, error) {
 	return t, nil
 }
 
-// Holds reports whether the subtree has an entry, given its name below the
-// administrative point (its own RDN first; empty for the point itself) and
-// whether it is of a class, which may be unknown to the schema.
+// Holds reports whether the subtree includes an entry. Below is the entry's name below
+// the administrative point (its own RDN first; empty for the point itself). Is reports
+// whether the entry is of a class, which may be unknown to the schema.
 func (t *Subtree) Holds(below []dn.Norm, is func(class string) bool) bool {
 	if !ends(below, t.base) {
 		return false
@@ -61,7 +61,7 @@ func (t *Subtree) Holds(below []dn.Norm, is func(class string) bool) bool {
 	return t.refinement == nil || t.refinement.holds(is)
 }
 
-// ends reports whether a name is another one or below it.
+// ends reports whether a name is equal to or below another.
 func ends(name, above []dn.Norm) bool {
 	return len(name) >= len(above) && slices.Equal(name[len(name)-len(above):], above)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// OIDs of the syntaxes that code knows.
+// OIDs of the syntaxes that the code uses.
 const (
 	syntaxPrefix = "1.3.6.1.4.1.1466.115.121.1."
 
@@ -73,8 +73,8 @@ const (
 
 type validator = func(*Schema, []byte) error
 
-// validators check values of the syntaxes (RFC 4517, 3.3 and where else they are
-// defined). It is filled in init since descriptions are checked by the parser.
+// validators check values of the syntaxes (RFC 4517, 3.3 and other definitions). It is
+// set in init because the parser checks descriptions.
 var validators map[string]validator
 
 func init() {
@@ -137,7 +137,7 @@ func init() {
 	}
 }
 
-// byKey checks a value by making its key.
+// byKey returns a validator that makes a value's key.
 func byKey(key func([]byte) ([]byte, error)) validator {
 	return func(_ *Schema, v []byte) error {
 		_, err := key(v)
@@ -147,7 +147,7 @@ func byKey(key func([]byte) ([]byte, error)) validator {
 
 var errEmpty = errors.New("empty")
 
-// aByteError says which byte of a value its syntax does not allow.
+// aByteError returns an error for a byte that the syntax does not allow.
 func aByteError(v []byte, at int, what string) error {
 	return fmt.Errorf("byte %d, %#02x, is not %s", at, v[at], what)
 }
@@ -183,7 +183,7 @@ func validatePrintable(_ *Schema, v []byte) error {
 	return nil
 }
 
-// isPrintable has the PrintableCharacters (RFC 4517, 3.2).
+// isPrintable reports whether c is a PrintableCharacter (RFC 4517, 3.2).
 func isPrintable(c byte) bool {
 	return isAlnum(c) || c == ' ' || c == '\'' || '(' <= c && c <= ')' || '+' <= c && c <= '/' || c == ':' || c == '=' || c == '?'
 }
@@ -218,8 +218,8 @@ func validateTime(_ *Schema, v []byte) error {
 
 var errUTCTime = errors.New("not a UTC time: YYMMDDHHMM[SS][Z|+HHMM|-HHMM]")
 
-// validateUTCTime is RFC 4517, 3.3.34: YYMMDDHHMM[SS], and Z or a difference or
-// nothing. It has no leap seconds, and a difference has its minutes.
+// validateUTCTime validates RFC 4517, 3.3.34: YYMMDDHHMM[SS], followed by Z, a difference
+// or nothing. It has no leap seconds, and a difference must have minutes.
 func validateUTCTime(_ *Schema, v []byte) error {
 	zone := bytes.TrimLeft(v, "0123456789")
 	digits := len(v) - len(zone)
@@ -260,8 +260,8 @@ func validateOID(_ *Schema, v []byte) error {
 	return nil
 }
 
-// validNumericOID is RFC 4512, 1.4: two numbers or more without leading zeros,
-// dots between.
+// validNumericOID validates RFC 4512, 1.4: two or more numbers without leading zeros,
+// separated by dots.
 func validNumericOID(s string) bool {
 	if strings.IndexByte(s, '.') < 0 {
 		return false
@@ -279,9 +279,8 @@ func validNumericOID(s string) bool {
 	return true
 }
 
-// description checks a definition of the subschema. What its ABNF wants is missed
-// here only where the parser, which reads files too, does without (RFC 4512, 4.1.3
-// and 4.1.4).
+// description returns a validator for definitions in the subschema. It checks what the
+// parser, which also reads files, does not require (RFC 4512, 4.1.3 and 4.1.4).
 func description(e element) validator {
 	return func(_ *Schema, v []byte) error {
 		d, err := parseDefinition(e, string(v))

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// validateLargeInteger is [MS-ADTS], 3.1.1.2.2.2.8: an integer of 64 bits.
+// validateLargeInteger validates [MS-ADTS], 3.1.1.2.2.2.8: an integer of 64 bits.
 func validateLargeInteger(_ *Schema, v []byte) error {
 	if _, err := strconv.ParseInt(string(v), 10, 64); err != nil || !validInteger(v) {
 		return errors.New("not an integer of 64 bits")
@@ -14,8 +14,8 @@ func validateLargeInteger(_ *Schema, v []byte) error {
 	return nil
 }
 
-// validateDNWith is [MS-ADTS], 3.1.1.2.2.2.3 and 2.2.2.2: B:6:A1B2C3:dn, where
-// the number counts the digits, or S:3:text:dn, where it counts the bytes.
+// validateDNWith validates [MS-ADTS], 3.1.1.2.2.2.3 and 2.2.2.2: B:6:A1B2C3:dn, where the
+// number counts the digits, or S:3:text:dn, where it counts the bytes.
 func validateDNWith(kind byte) validator {
 	return func(s *Schema, v []byte) error {
 		malformed := errors.New("not " + string(kind) + ":length:value:dn")

@@ -7,11 +7,11 @@ import (
 	"golang.org/x/crypto/cryptobyte/asn1"
 )
 
-// Syntaxes whose values are DER (RFC 4523). Their structure is checked down to
-// where X.509's extensions and algorithms begin, as slapd does: certificates of
-// all ages have to load, and no meaning is taken from them.
+// Syntaxes whose values are DER (RFC 4523). Their structure is checked down to X.509's
+// extensions and algorithms, as in slapd. Certificates of all ages must load, and their
+// contents are not interpreted.
 
-// validateSequence is for values that are one SEQUENCE of whatever.
+// validateSequence validates values that are any one SEQUENCE.
 func validateSequence(_ *Schema, v []byte) error {
 	if _, ok := sequence(v); !ok {
 		return errors.New("not the DER of a SEQUENCE")
@@ -19,7 +19,7 @@ func validateSequence(_ *Schema, v []byte) error {
 	return nil
 }
 
-// validateCertificate is RFC 4523, 2.1.
+// validateCertificate validates RFC 4523, 2.1.
 func validateCertificate(_ *Schema, v []byte) error {
 	if signed(v, isTBSCertificate) {
 		return nil
@@ -27,7 +27,7 @@ func validateCertificate(_ *Schema, v []byte) error {
 	return errors.New("not the DER of a certificate (X.509)")
 }
 
-// validateCertificateList is RFC 4523, 2.2.
+// validateCertificateList validates RFC 4523, 2.2.
 func validateCertificateList(_ *Schema, v []byte) error {
 	if signed(v, isTBSCertList) {
 		return nil
@@ -35,8 +35,8 @@ func validateCertificateList(_ *Schema, v []byte) error {
 	return errors.New("not the DER of a certificate revocation list (X.509)")
 }
 
-// validateCertificatePair is RFC 4523, 2.3: a certificate issued to the
-// authority, one issued by it, or both.
+// validateCertificatePair validates RFC 4523, 2.3: a certificate issued to the authority,
+// one issued by it, or both.
 func validateCertificatePair(s *Schema, v []byte) error {
 	pair, ok := sequence(v)
 	ok = ok && !pair.Empty()
@@ -53,13 +53,13 @@ func validateCertificatePair(s *Schema, v []byte) error {
 	return nil
 }
 
-// sequence returns what is in v if it is one SEQUENCE and nothing else.
+// sequence returns the content of v if v is one SEQUENCE and nothing else.
 func sequence(v []byte) (inner cryptobyte.String, ok bool) {
 	s := cryptobyte.String(v)
 	return inner, s.ReadASN1(&inner, asn1.SEQUENCE) && s.Empty()
 }
 
-// signed reports whether v is X.509's SIGNED{} of something: that, an algorithm
+// signed reports whether v is X.509's SIGNED{} of something: the content, an algorithm
 // and a BIT STRING.
 func signed(v []byte, something func(cryptobyte.String) bool) bool {
 	s, ok := sequence(v)
@@ -68,15 +68,15 @@ func signed(v []byte, something func(cryptobyte.String) bool) bool {
 		skip(&s, asn1.SEQUENCE, asn1.BIT_STRING) && s.Empty()
 }
 
-// isTBSCertificate has version, serial number, algorithm, issuer, validity,
-// subject and public key; identifiers and extensions may follow.
+// isTBSCertificate checks for version, serial number, algorithm, issuer, validity,
+// subject and public key. Identifiers and extensions may follow.
 func isTBSCertificate(s cryptobyte.String) bool {
 	return s.SkipOptionalASN1(asn1.Tag(0).ContextSpecific().Constructed()) &&
 		skip(&s, asn1.INTEGER, asn1.SEQUENCE, asn1.SEQUENCE, asn1.SEQUENCE, asn1.SEQUENCE, asn1.SEQUENCE)
 }
 
-// isTBSCertList has version, algorithm, issuer and the time of the update; the
-// next one, what is revoked and extensions may follow.
+// isTBSCertList checks for version, algorithm, issuer and the time of the update. The
+// time of the next update, revoked certificates and extensions may follow.
 func isTBSCertList(s cryptobyte.String) bool {
 	return s.SkipOptionalASN1(asn1.INTEGER) && skip(&s, asn1.SEQUENCE, asn1.SEQUENCE) &&
 		(s.PeekASN1Tag(asn1.UTCTime) || s.PeekASN1Tag(asn1.GeneralizedTime))

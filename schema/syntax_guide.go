@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// validateEnhancedGuide is RFC 4517, 3.3.10: class # criteria # subset.
+// validateEnhancedGuide validates RFC 4517, 3.3.10: class # criteria # subset.
 func validateEnhancedGuide(_ *Schema, v []byte) error {
 	parts := strings.Split(string(v), "#")
 	if len(parts) != 3 || !validOIDWord(strings.Trim(parts[0], " ")) {
@@ -18,7 +18,7 @@ func validateEnhancedGuide(_ *Schema, v []byte) error {
 	return errors.New("not an enhanced guide: subset is none of baseobject, oneLevel, wholeSubtree")
 }
 
-// validateGuide is RFC 4517, 3.3.14: criteria, perhaps a class before them.
+// validateGuide validates RFC 4517, 3.3.14: criteria, optionally after a class.
 func validateGuide(_ *Schema, v []byte) error {
 	class, criteria, ok := strings.Cut(string(v), "#")
 	if !ok {
@@ -40,8 +40,8 @@ func validateCriteria(s string) error {
 	return nil
 }
 
-// criteria reads and-terms and or-terms and returns what follows them. Depth is
-// bounded, for values come from clients.
+// criteria parses and-terms and or-terms and returns the rest. The depth is bounded
+// because values come from clients.
 func criteria(s string, depth int) (string, bool) {
 	for depth < 100 {
 		rest, ok := criterion(s, depth)
@@ -75,8 +75,8 @@ func criterion(s string, depth int) (string, bool) {
 	return cutWord(rest, "EQ", "SUBSTR", "GE", "LE", "APPROX")
 }
 
-// cutWord cuts one of the words, in any case as all words of an ABNF (RFC 4234,
-// 2.3), from the start of s.
+// cutWord removes one of the words from the start of s, in any case, like all words of an
+// ABNF (RFC 4234, 2.3).
 func cutWord(s string, words ...string) (rest string, ok bool) {
 	for _, w := range words {
 		if len(s) >= len(w) && strings.EqualFold(s[:len(w)], w) {

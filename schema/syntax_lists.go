@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// Syntaxes that are made of parts.
+// Syntaxes that consist of parts.
 
 var deliveryMethods = []string{
 	"any", "mhs", "physical", "telex", "teletex", "g3fax", "g4fax", "ia5", "videotex", "telephone",
 }
 
-// validateDeliveryMethod is RFC 4517, 3.3.5: methods with "$" between, and spaces
-// around that.
+// validateDeliveryMethod validates RFC 4517, 3.3.5: methods separated by "$" with
+// optional spaces.
 func validateDeliveryMethod(_ *Schema, v []byte) error {
 	if len(bytes.Trim(v, " ")) != len(v) {
 		return errors.New("not a delivery method: spaces around it")
@@ -29,14 +29,13 @@ func validateDeliveryMethod(_ *Schema, v []byte) error {
 	return nil
 }
 
-// isWord reports whether w is one of the words of an ABNF, which have any case
-// (RFC 4234, 2.3).
+// isWord reports whether w is one of the words of an ABNF, in any case (RFC 4234, 2.3).
 func isWord(words []string, w string) bool {
 	return slices.ContainsFunc(words, func(one string) bool { return strings.EqualFold(one, w) })
 }
 
-// validatePostalAddress is RFC 4517, 3.3.28: lines of at least a character with
-// "$" between, in which \24 is "$" and \5C a backslash.
+// validatePostalAddress validates RFC 4517, 3.3.28: lines of at least one character
+// separated by "$", in which \24 is "$" and \5C a backslash.
 func validatePostalAddress(_ *Schema, v []byte) error {
 	for line := range bytes.SplitSeq(v, []byte{'$'}) {
 		if len(line) == 0 {
@@ -49,7 +48,7 @@ func validatePostalAddress(_ *Schema, v []byte) error {
 	return escapes(v, "24", "5C")
 }
 
-// escapes checks that each backslash begins one of the escapes.
+// escapes checks that each backslash begins one of the allowed escapes.
 func escapes(v []byte, allowed ...string) error {
 	for i := 0; i < len(v); i++ {
 		if v[i] != '\\' {
@@ -64,7 +63,7 @@ func escapes(v []byte, allowed ...string) error {
 	return nil
 }
 
-// validateOtherMailbox is RFC 4517, 3.3.27: a type, "$", an address.
+// validateOtherMailbox validates RFC 4517, 3.3.27: a type, "$", an address.
 func validateOtherMailbox(s *Schema, v []byte) error {
 	kind, box, ok := bytes.Cut(v, []byte{'$'})
 	if !ok {
@@ -80,7 +79,7 @@ var faxParameters = []string{
 	"twoDimensional", "fineResolution", "unlimitedLength", "b4Length", "a3Width", "b4Width", "uncompressed",
 }
 
-// validateFacsimile is RFC 4517, 3.3.11: a telephone number and parameters.
+// validateFacsimile validates RFC 4517, 3.3.11: a telephone number and parameters.
 func validateFacsimile(s *Schema, v []byte) error {
 	parts := strings.Split(string(v), "$")
 	for _, p := range parts[1:] {
@@ -91,7 +90,7 @@ func validateFacsimile(s *Schema, v []byte) error {
 	return validatePrintable(s, []byte(parts[0]))
 }
 
-// validateTelex is RFC 4517, 3.3.33: number, country code and answerback.
+// validateTelex validates RFC 4517, 3.3.33: number, country code and answerback.
 func validateTelex(s *Schema, v []byte) error {
 	parts := bytes.Split(v, []byte{'$'})
 	if len(parts) != 3 {
@@ -107,7 +106,7 @@ func validateTelex(s *Schema, v []byte) error {
 
 var teletexParameters = []string{"graphic", "control", "misc", "page", "private"}
 
-// validateTeletex is RFC 4517, 3.3.32: a terminal's name and key:value pairs, in
+// validateTeletex validates RFC 4517, 3.3.32: a terminal's name and key:value pairs, in
 // which \24 is "$" and \5C a backslash.
 func validateTeletex(s *Schema, v []byte) error {
 	parts := bytes.Split(v, []byte{'$'})
@@ -123,7 +122,7 @@ func validateTeletex(s *Schema, v []byte) error {
 	return validatePrintable(s, parts[0])
 }
 
-// validateSubstringAssertion is RFC 4517, 3.3.30.
+// validateSubstringAssertion validates RFC 4517, 3.3.30.
 func validateSubstringAssertion(s *Schema, v []byte) error {
 	if !utf8.Valid(v) {
 		return errNotUTF8
@@ -136,8 +135,8 @@ func validateSubstringAssertion(s *Schema, v []byte) error {
 
 var caseExactSubstrings = substringAssertion(caseExact)
 
-// validateNetgroupTriple is RFC 2307, 2.4: (host,user,domain), each perhaps
-// empty or "-".
+// validateNetgroupTriple validates RFC 2307, 2.4: (host,user,domain), each possibly empty
+// or "-".
 func validateNetgroupTriple(_ *Schema, v []byte) error {
 	inner, ok := bytes.CutPrefix(v, []byte{'('})
 	inner, closed := bytes.CutSuffix(inner, []byte{')'})
@@ -147,7 +146,7 @@ func validateNetgroupTriple(_ *Schema, v []byte) error {
 	return validateIA5(nil, v)
 }
 
-// validateBootParameter is RFC 2307, 2.4: key=server:path.
+// validateBootParameter validates RFC 2307, 2.4: key=server:path.
 func validateBootParameter(_ *Schema, v []byte) error {
 	key, rest, ok := bytes.Cut(v, []byte{'='})
 	server, path, colon := bytes.Cut(rest, []byte{':'})

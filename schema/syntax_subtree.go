@@ -10,19 +10,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// validateSubtreeSpecification is RFC 3672, 2.1; see [ParseSubtree].
+// validateSubtreeSpecification validates RFC 3672, 2.1; see [ParseSubtree].
 func validateSubtreeSpecification(_ *Schema, v []byte) error {
 	_, err := parseSubtree(v)
 	return err
 }
 
-// parseSubtree reads RFC 3672, 2.1 and its appendix A:
+// parseSubtree parses RFC 3672, 2.1 and its appendix A:
 //
 //	{ base "ou=people", specificExclusions { chopBefore:"cn=x" }, minimum 1,
 //	  specificationFilter item:person }
 //
-// Components may come in any order, as X.680's value notation of a SEQUENCE in
-// other servers does.
+// Components may come in any order, as in other servers.
 func parseSubtree(v []byte) (*subtreeText, error) {
 	if !utf8.Valid(v) {
 		return nil, errNotUTF8
@@ -51,7 +50,7 @@ func parseSubtree(v []byte) (*subtreeText, error) {
 	return t, g.err
 }
 
-// subtreeText is a subtree specification as it is written.
+// subtreeText is a parsed subtree specification.
 type subtreeText struct {
 	base             dn.DN
 	chops            []chop
@@ -59,7 +58,7 @@ type subtreeText struct {
 	refinement       *refinement
 }
 
-// chop is a specific exclusion: of a subtree, or of what is below its root.
+// chop is a specific exclusion: of a subtree, or of the entries below its root.
 type chop struct {
 	after bool
 	name  dn.DN
@@ -72,8 +71,8 @@ type refinement struct {
 	parts []*refinement
 }
 
-// gser reads the string encoding of ASN.1 values (RFC 3641) as far as subtree
-// specifications need it. The first error sticks and ends all loops.
+// gser parses the string encoding of ASN.1 values (RFC 3641), as far as subtree
+// specifications need it. The first error is kept and ends all loops.
 type gser struct {
 	rest string
 	err  error
@@ -88,7 +87,7 @@ func (g *gser) fail(format string, args ...any) {
 
 func (g *gser) skip() { g.rest = strings.TrimLeft(g.rest, " ") }
 
-// accept takes a sign if it comes next.
+// accept skips a sign if it comes next.
 func (g *gser) accept(sign string) bool {
 	g.skip()
 	rest, ok := strings.CutPrefix(g.rest, sign)
@@ -102,7 +101,7 @@ func (g *gser) expect(sign string) {
 	}
 }
 
-// list reads "{ item, item }", perhaps of none.
+// list parses "{ item, item }", which may be empty.
 func (g *gser) list(item func()) {
 	g.expect("{")
 	if g.accept("}") {
@@ -117,7 +116,7 @@ func (g *gser) list(item func()) {
 	g.expect("}")
 }
 
-// word reads a run of letters, digits, dots and hyphens.
+// word parses a run of letters, digits, dots and hyphens.
 func (g *gser) word() string {
 	g.skip()
 	end := 0
@@ -129,7 +128,7 @@ func (g *gser) word() string {
 	return w
 }
 
-// chop reads one of the specific exclusions.
+// chop parses one of the specific exclusions.
 func (g *gser) chop() chop {
 	w := g.word()
 	if w != "chopBefore" && w != "chopAfter" {
@@ -147,7 +146,7 @@ func (g *gser) number() int {
 	return int(n)
 }
 
-// name reads a DN in double quotes, of which one inside is written twice.
+// name parses a DN in double quotes, in which a double quote is doubled.
 func (g *gser) name() dn.DN {
 	var name dn.DN
 	text, err := g.quoted()
@@ -176,8 +175,7 @@ func (g *gser) quoted() (string, error) {
 	return "", errors.New("no opening quote")
 }
 
-// refinement reads item:class, and:{...}, or:{...} or not:..., nested no deeper
-// than anyone writes.
+// refinement parses item:class, and:{...}, or:{...} or not:.... The nesting is bounded.
 func (g *gser) refinement(depth int) *refinement {
 	r := &refinement{}
 	if depth > 50 {

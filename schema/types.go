@@ -12,14 +12,13 @@ const (
 	DSAOperation
 )
 
-// Extension is an X- term of a definition, kept and shown as given.
+// Extension is an X- term of a definition. It is kept and shown unchanged.
 type Extension struct {
 	Name   string
 	Values []string
 }
 
-// An AttributeType is one attribute type, with what it inherits from its
-// supertype filled in.
+// An AttributeType is an attribute type, including what it inherits from its supertype.
 type AttributeType struct {
 	OID                string
 	Names              []string
@@ -30,7 +29,7 @@ type AttributeType struct {
 	Ordering           *MatchingRule
 	Substr             *MatchingRule
 	Syntax             *Syntax
-	MaxLen             int // of the syntax in the definition; 0: none said
+	MaxLen             int // of the syntax in the definition; 0: not given
 	SingleValue        bool
 	Collective         bool
 	NoUserModification bool
@@ -46,12 +45,12 @@ type AttributeType struct {
 	def    *definition
 }
 
-// Name is the type's short name: its first name, or its OID.
+// Name returns the type's short name: its first name, or its OID.
 func (t *AttributeType) Name() string { return t.name }
 
-// SentName is the short name as it goes with values to clients and into files:
-// with the option binary if values of the syntax must not go without it (RFC
-// 4522, section 3; RFC 4523, section 2.1).
+// SentName returns the short name for values sent to clients and written to files. It has
+// the option binary if values of the syntax must not be sent without it (RFC 4522,
+// section 3; RFC 4523, section 2.1).
 func (t *AttributeType) SentName() string { return t.sent }
 
 // SameValue reports whether two values are equal by the type's equality rule, or octet by
@@ -68,26 +67,26 @@ func (t *AttributeType) SameValue(a, b []byte) bool {
 	return err == nil && bytes.Equal(x, y)
 }
 
-// Operational reports whether the type is for the directory's own use: sent
-// only when asked for by name or "+".
+// Operational reports whether the type is for the directory's own use. It is only sent if
+// requested by name or by "+".
 func (t *AttributeType) Operational() bool { return t.Usage != UserApplications }
 
-// Secret reports whether values of the type are never matched, normalised nor
-// shown to anyone but those who may by name: userPassword and its like. The
-// definition says so with X-SECRET 'TRUE', its own or a supertype's.
+// Secret reports whether values of the type, such as userPassword, are never matched or
+// normalised, and shown only to those who may see them by name. The type or a supertype
+// is defined with X-SECRET 'TRUE'.
 func (t *AttributeType) Secret() bool { return t.secret }
 
-// Approx is the rule of "~=" assertions: the approximate rule for text, else the
-// equality rule (RFC 4511, 4.5.1.7.6).
+// Approx returns the rule of "~=" assertions: the approximate rule for text, otherwise
+// the equality rule (RFC 4511, 4.5.1.7.6).
 func (t *AttributeType) Approx() *MatchingRule { return t.approx }
 
-// Stored lists t and its subtypes as far as entries hold their values
-// themselves: not collective ones, but of a collective type all, since subentries
-// hold these.
+// Stored returns those of t and its subtypes whose values are stored in entries.
+// Collective subtypes are left out, except if t is collective itself, because subentries
+// store these.
 func (t *AttributeType) Stored() []*AttributeType { return t.stored }
 
-// Shared lists the collective ones among t and its subtypes: entries have their
-// values from subentries (RFC 3671).
+// Shared returns the collective ones among t and its subtypes. Entries have their values
+// from subentries (RFC 3671).
 func (t *AttributeType) Shared() []*AttributeType { return t.shared }
 
 // Is reports whether t is super or a subtype of it.
@@ -100,7 +99,7 @@ func (t *AttributeType) Is(super *AttributeType) bool {
 	return false
 }
 
-// Kind of an object class (RFC 4512, 2.4).
+// Kind is the kind of an object class (RFC 4512, 2.4).
 type Kind uint8
 
 const (
@@ -109,7 +108,7 @@ const (
 	Auxiliary
 )
 
-// An ObjectClass is one object class.
+// An ObjectClass is an object class.
 type ObjectClass struct {
 	OID        string
 	Names      []string
@@ -117,14 +116,14 @@ type ObjectClass struct {
 	Obsolete   bool
 	Sup        []*ObjectClass
 	Kind       Kind
-	Must, May  []*AttributeType // its own; superclasses have theirs
+	Must, May  []*AttributeType // its own, without those of superclasses
 	Extensions []Extension
 
 	name string
 	def  *definition
 }
 
-// Name is the class's short name: its first name, or its OID.
+// Name returns the class's short name: its first name, or its OID.
 func (c *ObjectClass) Name() string { return c.name }
 
 // Is reports whether c is super or inherits from it.
@@ -140,10 +139,10 @@ func (c *ObjectClass) Is(super *ObjectClass) bool {
 	return false
 }
 
-// A ContentRule says what else the entries of a structural class may or must
-// have (RFC 4512, 4.1.6).
+// A ContentRule defines what the entries of a structural class may or must have beyond
+// their classes (RFC 4512, 4.1.6).
 type ContentRule struct {
-	Class      *ObjectClass // its OID is the rule's
+	Class      *ObjectClass // the rule has its OID
 	Names      []string
 	Desc       string
 	Obsolete   bool
@@ -156,11 +155,10 @@ type ContentRule struct {
 	def  *definition
 }
 
-// Name is the rule's first name, or the OID of its class.
+// Name returns the rule's first name, or the OID of its class.
 func (r *ContentRule) Name() string { return r.name }
 
-// A NameForm says what the RDNs of a structural class are made of (RFC 4512,
-// 4.1.7.2).
+// A NameForm defines the RDNs of a structural class (RFC 4512, 4.1.7.2).
 type NameForm struct {
 	OID        string
 	Names      []string
@@ -174,11 +172,11 @@ type NameForm struct {
 	def  *definition
 }
 
-// Name is the form's short name: its first name, or its OID.
+// Name returns the form's short name: its first name, or its OID.
 func (f *NameForm) Name() string { return f.name }
 
-// A StructureRule says below which entries those of a name form stand (RFC
-// 4512, 4.1.7.1).
+// A StructureRule defines below which entries those of a name form may be (RFC 4512,
+// 4.1.7.1).
 type StructureRule struct {
 	ID         int
 	Names      []string
@@ -192,7 +190,7 @@ type StructureRule struct {
 	def  *definition
 }
 
-// Name is the rule's first name, or its number.
+// Name returns the rule's first name, or its number.
 func (r *StructureRule) Name() string { return r.name }
 
 // A Syntax is an LDAP syntax (RFC 4517, 3.3).
@@ -206,11 +204,11 @@ type Syntax struct {
 	def      *definition
 }
 
-// Validate checks a value against the syntax. The error says what is wrong,
-// without the attribute's name.
+// Validate checks a value against the syntax. The error describes what is wrong, without
+// the attribute's name.
 func (x *Syntax) Validate(v []byte) error { return x.validate(x.schema, v) }
 
-// Use of a matching rule.
+// Use is the use of a matching rule.
 type Use uint8
 
 const (
@@ -218,12 +216,12 @@ const (
 	Ordering
 	Substrings
 	Approximate
-	// Special rules are used in extensible matches only and decide by Match
-	// (bitwise and/or, word and keyword match).
+	// Special rules are used in extensible matches only, and decide by Match (bitwise
+	// and/or, word and keyword match).
 	Special
 )
 
-// A MatchingRule is one matching rule (RFC 4512, 4.1.3; RFC 4517, 4).
+// A MatchingRule is a matching rule (RFC 4512, 4.1.3; RFC 4517, 4).
 type MatchingRule struct {
 	OID        string
 	Names      []string
@@ -240,10 +238,10 @@ type MatchingRule struct {
 	def    *definition
 }
 
-// Name is the rule's short name: its first name, or its OID.
+// Name returns the rule's short name: its first name, or its OID.
 func (r *MatchingRule) Name() string { return r.name }
 
-// Piece is a part of a substring assertion.
+// Piece is the kind of a part of a substring assertion.
 type Piece uint8
 
 const (

@@ -7,9 +7,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// metaElements are ApacheDS's classes of entries that define something. Its
-// metaSyntaxChecker, metaComparator and metaNormalizer are Java code, and
-// nothing to us.
+// metaElements maps ApacheDS's classes of entries that define elements. Its
+// metaSyntaxChecker, metaComparator and metaNormalizer are Java code and of no use here.
 var metaElements = map[string]string{
 	"metaattributetype":    "attributeTypes",
 	"metaobjectclass":      "objectClasses",
@@ -20,7 +19,8 @@ var metaElements = map[string]string{
 	"metaditstructurerule": "dITStructureRules",
 }
 
-// fromMeta makes a definition of an ApacheDS entry; false if it is none.
+// fromMeta returns the definition in an ApacheDS entry. It returns false if there is
+// none.
 func fromMeta(as []op.PartialAttribute) (schema.Definition, bool) {
 	m := meta{}
 	for _, a := range as {
@@ -34,11 +34,10 @@ func fromMeta(as []op.PartialAttribute) (schema.Definition, bool) {
 	return schema.Definition{}, false
 }
 
-// meta is an entry that defines an element: its values by descriptions in lower
-// case.
+// meta is an entry that defines an element: its values by descriptions in lower case.
 type meta map[string][][]byte
 
-// definition writes the element as RFC 4512 does.
+// definition returns the element in the form of RFC 4512.
 func (m meta) definition(element string) string {
 	var b strings.Builder
 	b.WriteString("( " + m.one("m-oid") + m.one("m-ruleid"))
@@ -124,7 +123,7 @@ func (m meta) syntax(b *strings.Builder) {
 	}
 }
 
-// usage turns DIRECTORY_OPERATION into directoryOperation.
+// usage writes DIRECTORY_OPERATION as directoryOperation.
 func (m meta) usage(b *strings.Builder) {
 	if u := m.one("m-usage"); u != "" {
 		b.WriteString(" USAGE " + strings.ReplaceAll(u, "_", ""))

@@ -27,8 +27,8 @@ func (f *Files) readLDIF(name string, text []byte) error {
 	}
 }
 
-// Record adds the definitions of a record of LDIF, whose text tells the lines of
-// its values. The name of the file is for errors.
+// Record adds the definitions in an LDIF record. Its text is needed for the lines of its
+// values, and the name of the file for errors.
 func (f *Files) Record(name string, rec *ldif.Record, text []byte) error {
 	if f.macros == nil {
 		f.macros = schema.Macros{}
@@ -37,12 +37,12 @@ func (f *Files) Record(name string, rec *ldif.Record, text []byte) error {
 	return c.add(rec)
 }
 
-// record is a record of LDIF whose definitions are being taken.
+// record is an LDIF record whose definitions are being read.
 type record struct {
 	files *Files
 	name  string
-	lines map[string][]int // of each attribute's values, in lower case
-	read  map[string]int   // how many of them have been
+	lines map[string][]int // of each attribute's values; attributes in lower case
+	read  map[string]int   // number of values read so far
 }
 
 func (c *record) add(rec *ldif.Record) error {
@@ -62,14 +62,14 @@ func (c *record) add(rec *ldif.Record) error {
 	return fmt.Errorf("%s:%d: a schema file adds definitions, it does not delete or rename entries", c.name, rec.Line)
 }
 
-// entry takes the definitions of an entry: one that is an element itself
-// (ApacheDS), or one that has elements as values.
+// entry adds the definitions in an entry: one that is an element itself (ApacheDS), or
+// one that has elements as values.
 func (c *record) entry(dn string, as []op.PartialAttribute, line int) error {
 	if d, is := fromMeta(as); is {
 		d.Source = fmt.Sprintf("%s:%d", c.name, line)
 		return c.define(d)
 	}
-	// A file may use a macro further up than it defines it.
+	// Macros come first, because a file may use one before it defines it.
 	for _, macros := range []bool{true, false} {
 		for _, a := range as {
 			if strings.EqualFold(a.Description, "olcObjectIdentifier") == macros {
@@ -92,7 +92,7 @@ func (c *record) change(m op.Modification, line int) error {
 	return c.values(m.PartialAttribute, line)
 }
 
-// values takes the definitions among an attribute's values.
+// values adds the definitions among an attribute's values.
 func (c *record) values(a op.PartialAttribute, line int) error {
 	key := strings.ToLower(a.Description)
 	for _, v := range a.Values {
@@ -112,7 +112,7 @@ func (c *record) values(a op.PartialAttribute, line int) error {
 	return nil
 }
 
-// next is the line of an attribute's next value.
+// next returns the line of an attribute's next value.
 func (c *record) next(key string, line int) int {
 	i := c.read[key]
 	c.read[key]++
@@ -152,8 +152,8 @@ func isElement(description string) bool {
 	return false
 }
 
-// valueLines tells on which lines of a file the values of a record begin, given
-// its text and the line of its dn.
+// valueLines returns the lines of a file on which the values of a record begin, given its
+// text and the line of its dn.
 func valueLines(raw []byte, dn int) map[string][]int {
 	lines := map[string][]int{}
 	n := 0
@@ -165,7 +165,7 @@ func valueLines(raw []byte, dn int) map[string][]int {
 		}
 		key := string(bytes.ToLower(description))
 		if key == "dn" && len(lines["dn"]) == 0 {
-			dn -= n // what to add to lines of raw
+			dn -= n // offset for lines of raw
 		}
 		lines[key] = append(lines[key], n)
 	}

@@ -1,17 +1,17 @@
-// Package schemafile reads schema files as other servers have them:
+// Package schemafile reads schema files of other servers:
 //
 //   - OpenLDAP's *.schema: directives of slapd.conf;
 //   - OpenLDAP's *.ldif: entries below cn=schema,cn=config, whose values begin
 //     with "{0}";
-//   - 389-ds's *.ldif, and what ldapsearch gives of a subschema subentry: values
+//   - 389-ds's *.ldif, and the output of ldapsearch for a subschema subentry: values
 //     of attributeTypes, objectClasses and so on; also changes that add such
-//     values, as fed to ldapmodify;
+//     values, as for ldapmodify;
 //   - ApacheDS's LDIF: an entry for each element, with m-oid, m-name and so on,
 //     in one file or in a tree of them.
 //
-// What comes out are definitions by RFC 4512 with macros replaced, each with the
-// file and line it is from. Whether they fit together and with what a directory
-// has is for package schema to say.
+// The result is definitions of RFC 4512 with macros replaced, each with its file and
+// line. Package schema checks whether they are consistent with each other and with those
+// of a directory.
 package schemafile
 
 import (
@@ -28,22 +28,22 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Files collects the definitions of files. Macros of one hold in the next ones.
+// Files collects the definitions in files. Macros of one file are valid in the next ones.
 type Files struct {
 	Definitions []schema.Definition
-	// Continue has Read keep the definitions before a mistake in a file, and note the
-	// mistake in Mistakes instead of returning it.
+	// Continue has Read keep the definitions before a mistake in a file, and add the
+	// mistake to Mistakes instead of returning it.
 	Continue bool
 	Mistakes []error
 
 	macros schema.Macros
 }
 
-// maxFile bounds what is read of one file.
+// maxFile bounds the bytes read from one file.
 const maxFile = 64 << 20
 
-// Read adds the definitions of one file, plain or compressed by gzip. The name is
-// for errors.
+// Read adds the definitions in one file, plain or compressed by gzip. The name is for
+// errors.
 func (f *Files) Read(name string, in io.Reader) error {
 	err := f.read(name, in)
 	if err != nil && f.Continue {
@@ -75,7 +75,7 @@ func (f *Files) read(name string, in io.Reader) error {
 	return err
 }
 
-// decompressed reads what gzip has compressed, which its first octets tell.
+// decompressed decompresses the input if its first octets are those of gzip.
 func decompressed(in io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(in)
 	if head, _ := b.Peek(2); !bytes.Equal(head, []byte{0x1f, 0x8b}) { // an error comes again from Read
@@ -84,8 +84,9 @@ func decompressed(in io.Reader) (io.Reader, error) {
 	return gzip.NewReader(b)
 }
 
-// ReadPath adds the definitions of a file, or of all *.schema and *.ldif, with .gz
-// behind that or not, in a folder and below it. fsys is os.DirFS or a zip archive, perhaps a jar.
+// ReadPath adds the definitions in a file, or in all *.schema and *.ldif files, with or
+// without .gz, in a folder and below it. The file system is os.DirFS or a zip archive,
+// such as a jar.
 func (f *Files) ReadPath(fsys fs.FS, root string) error {
 	return fs.WalkDir(fsys, root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || path != root && !hasDefinitions(path) {
@@ -109,7 +110,8 @@ func hasDefinitions(path string) bool {
 	return false
 }
 
-// isLDIF looks at the first line that is neither blank nor a comment.
+// isLDIF reports whether the first line that is neither blank nor a comment is that of
+// LDIF.
 func isLDIF(text []byte) bool {
 	for line := range bytes.Lines(text) {
 		line = bytes.ToLower(bytes.TrimSpace(line))
