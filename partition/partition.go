@@ -1,13 +1,12 @@
-// Package partition is a directory tree in a table store: entries by id
-// (package master), names (package tree), indexes and search plans, changed in
-// transactions and readable at any revision. It is a library of its own: no server is
-// needed.
+// Package partition is a directory tree in a table store: entries by id (package
+// master), names (package tree), indexes and search plans, changed in transactions and
+// readable at any revision. It is a library that needs no server.
 //
 // A [Partition] is an open store. [Partition.Snapshot] reads the newest state,
-// [Partition.At] a past one, and [Partition.Update] changes it. Nothing here knows LDAP
-// result codes: what can go wrong is an [Error] with a [Problem].
+// [Partition.At] a past one, and [Partition.Update] changes it. The package does not
+// use LDAP result codes: a failure is an [Error] with a [Problem].
 //
-// This package is a thin face. What it does is in the packages below internal, each of
+// This package is a thin face. The work is done in the packages below internal, each of
 // which imports only those before it:
 //
 //	cache    entries, names and lists of candidates in memory
@@ -16,15 +15,15 @@
 //	search   queries on a state
 //	write    transactions: add, modify, rename, delete
 //	load     bulk loads
-//	verify   checks, rebuilds and fills of what follows from entries
+//	verify   checks, rebuilds and fills of what is derived from entries
 //	evolve   changes of schema, indexes, naming contexts and unique attributes
 //	erase    removal of values from the past
 //	feed     changes in the order of commits
 //
-// What few need is in the packages beside it: changes (the stream of commits), past
-// (states of the past), subschema, configure (naming contexts, indexes, unique
-// attributes, access rules), sorting, transfer (import and export) and maintain (checks,
-// indexes, collection of the past).
+// What only few callers need is in the packages beside this one: changes (the stream of
+// commits), past (states of the past), subschema, configure (naming contexts, indexes,
+// unique attributes, access rules), sorting, transfer (import and export) and maintain
+// (checks, indexes, collection of the past).
 package partition
 
 import (
@@ -38,13 +37,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Options of a partition; the zero Options are good.
+// Options of a partition. The zero Options are good.
 type Options = catalog.Options
 
-// DefaultCache returns the size in bytes of the cache that zero Options have.
+// DefaultCache returns the cache size in bytes that zero Options mean.
 func DefaultCache() int64 { return cache.DefaultCache() }
 
-// Partition is an open directory tree.
+// A Partition is an open directory tree.
 type Partition struct{ k *catalog.Keeper }
 
 // Open opens the directory in a store. The partition does not own the store.
@@ -56,7 +55,7 @@ func Open(ctx context.Context, s table.Store, o Options) (*Partition, error) {
 	return &Partition{k}, nil
 }
 
-// Keeper returns what packages below this one work on.
+// Keeper returns the open directory, for packages beside this one.
 func (p *Partition) Keeper() *catalog.Keeper { return p.k }
 
 // Close ends background work and releases the writer's slot.

@@ -10,33 +10,33 @@ import (
 )
 
 type (
-	// Config is what all servers of a directory share; it lives in the store.
+	// Config is what all servers of a directory share. It is kept in the store.
 	Config = catalog.Config
 
-	// AccessRule is the text of an access rule, and where it stands.
+	// An AccessRule is the text of an access rule, and the entry at which it applies.
 	AccessRule = catalog.AccessRule
 	// Access are the access rules of a state.
 	Access = catalog.Access
 
-	// By is who changes the directory, for creatorsName and the journal.
+	// By identifies who changes the directory, for creatorsName and the journal.
 	By = write.By
-	// Rules are what a change may do besides what users may.
+	// Rules are what a change may do beyond the rights of users.
 	Rules = write.Rules
 
-	// Located is where a name was found.
+	// Located is an entry found by its name.
 	Located = state.Located
 
-	// Query is what to search for.
+	// A Query is a search.
 	Query = search.Query
-	// Result is an entry that a search found.
+	// A Result is an entry that a search found.
 	Result = search.Result
-	// Cost is what a search took.
+	// Cost is the work that a search took.
 	Cost = search.Cost
-	// SortKey is one key of an order.
+	// A SortKey is one key of an order.
 	SortKey = search.SortKey
 )
 
-// Is reports whether an error is an [Error] of a problem.
+// Is reports whether an error is an [Error] with problem p.
 func Is(err error, p Problem) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Problem == p

@@ -1,6 +1,6 @@
 // Package changes streams the commits of a directory, in the order in which its states
-// show them, and what they did to entries. A reader that stops goes on from the frontier
-// of the last state that it has seen.
+// show them, and their effects on entries. A reader continues from the frontier of the
+// last state that it has seen.
 package changes
 
 import (
@@ -15,11 +15,11 @@ import (
 )
 
 type (
-	// Change is one commit.
+	// A Change is one commit.
 	Change = feed.Change
-	// Effect is what changes did to one entry.
+	// An Effect is what changes did to one entry.
 	Effect = feed.Effect
-	// EffectKind is a kind of effect.
+	// An EffectKind is a kind of effect.
 	EffectKind = feed.EffectKind
 )
 
@@ -31,29 +31,29 @@ const (
 	Deleted  = feed.Deleted
 )
 
-// Stream streams the commits after a frontier, and waits for more at the end.
+// Stream streams the commits after a frontier, and then waits for more.
 func Stream(ctx context.Context, p *partition.Partition, after revision.Frontier) iter.Seq2[*Change, error] {
 	return feed.Changes(ctx, p.Keeper(), after)
 }
 
-// Shown streams the commits that a state shows beyond a frontier. Those of one server
-// come in their order; a reader that stops goes on with the frontier With the revision
-// of the last one.
+// Shown streams the commits that a state shows after a frontier. Those of one server
+// come in order. A reader that stops continues with the frontier With the revision of
+// the last one.
 func Shown(ctx context.Context, s *partition.Snapshot, after revision.Frontier) iter.Seq2[*Change, error] {
 	return feed.ShownChanges(ctx, s.State(), after)
 }
 
-// ShownAfter streams the commits that a state shows beyond a revision, in the order of
+// ShownAfter streams the commits that a state shows after a revision, in the order of
 // their revisions.
 func ShownAfter(ctx context.Context, s *partition.Snapshot, r table.Revision) iter.Seq2[*Change, error] {
 	return feed.ChangesAfter(ctx, s.State(), r)
 }
 
-// Known reports whether the journal names all commits beyond a revision that a state
+// Known reports whether the journal still has all commits after a revision that a state
 // shows.
 func Known(s *partition.Snapshot, r table.Revision) bool { return feed.Known(s.State(), r) }
 
-// Effects streams what happened to entries between two states.
+// Effects streams how entries differ between two states.
 func Effects(ctx context.Context, from, to *partition.Snapshot, ids []entry.ID) iter.Seq2[Effect, error] {
 	return feed.Effects(ctx, from.State(), to.State(), ids)
 }
@@ -61,12 +61,12 @@ func Effects(ctx context.Context, from, to *partition.Snapshot, ids []entry.ID) 
 // Next returns a channel that is closed when the next state can be read.
 func Next(p *partition.Partition) <-chan struct{} { return feed.Next(p.Keeper()) }
 
-// Frontier returns the frontier of a state, from which changes go on.
+// Frontier returns the frontier of a state, from which changes continue.
 func Frontier(ctx context.Context, s *partition.Snapshot) (revision.Frontier, error) {
 	return feed.Frontier(ctx, s.State())
 }
 
-// AtFrontier returns the state that a frontier describes. Close it.
+// AtFrontier returns the state at a frontier. Close it.
 func AtFrontier(ctx context.Context, p *partition.Partition, f revision.Frontier) (*partition.Snapshot, error) {
 	return partition.NewSnapshot(feed.AtFrontier(ctx, p.Keeper(), f))
 }
@@ -76,7 +76,7 @@ func Settled(ctx context.Context, p *partition.Partition) (*partition.Snapshot, 
 	return partition.NewSnapshot(feed.Settled(ctx, p.Keeper()))
 }
 
-// Follows reports, by its error, whether the commits after a frontier are still known.
+// Follows returns an error if the commits after a frontier are no longer known.
 func Follows(ctx context.Context, p *partition.Partition, f revision.Frontier) error {
 	return feed.Follows(ctx, p.Keeper(), f)
 }
@@ -86,7 +86,7 @@ func Written(ctx context.Context, s *partition.Snapshot, id entry.ID) (table.Rev
 	return feed.Written(ctx, s.State(), id)
 }
 
-// Unmoved reports whether the name of an entry is what it was at a frontier.
+// Unmoved reports whether an entry still has the name that it had at a frontier.
 func Unmoved(ctx context.Context, s *partition.Snapshot, id entry.ID, since revision.Frontier) (bool, error) {
 	return feed.Unmoved(ctx, s.State(), id, since)
 }

@@ -1,5 +1,5 @@
 // Package configure changes what all servers of a directory share: its naming contexts,
-// indexes, unique attributes and access rules. A change returns when every server goes
+// indexes, unique attributes and access rules. A change returns when every server works
 // by it.
 package configure
 
@@ -15,11 +15,11 @@ import (
 )
 
 type (
-	// Index is an attribute that is indexed, and how.
+	// An Index is an attribute that is indexed, and how.
 	Index = catalog.Index
-	// Layout is how an index is laid out.
+	// A Layout is how an index is stored.
 	Layout = catalog.Layout
-	// Unique is an attribute whose values no two entries of a scope share.
+	// Unique is an attribute whose values no two entries in a scope may share.
 	Unique = catalog.Unique
 )
 
@@ -29,22 +29,21 @@ const (
 	ColumnLayout = catalog.ColumnLayout
 )
 
-// DefaultIndexes returns the indexes of a directory that is created without any being
-// named.
+// DefaultIndexes returns the indexes of a new directory for which none are specified.
 func DefaultIndexes() []Index { return catalog.DefaultIndexes() }
 
-// SetSuffixes changes the naming contexts. One that has entries stays.
+// SetSuffixes replaces the naming contexts. It refuses to remove one that has entries.
 func SetSuffixes(ctx context.Context, p *partition.Partition, suffixes []string) error {
 	return evolve.SetSuffixes(ctx, p.Keeper(), suffixes)
 }
 
-// AddSuffixes adds naming contexts. If all are there already, it needs no right to
-// write: a server can start while it has none.
+// AddSuffixes adds naming contexts. If all exist already, it needs no right to write,
+// so a server can start without one.
 func AddSuffixes(ctx context.Context, p *partition.Partition, suffixes []string) error {
 	return evolve.AddSuffixes(ctx, p.Keeper(), suffixes)
 }
 
-// SetIndexes changes the indexes and fills new ones.
+// SetIndexes replaces the indexes and fills new ones.
 func SetIndexes(ctx context.Context, p *partition.Partition, indexes []Index) error {
 	return evolve.SetIndexes(ctx, p.Keeper(), indexes)
 }
@@ -52,13 +51,13 @@ func SetIndexes(ctx context.Context, p *partition.Partition, indexes []Index) er
 // UniqueAttributes returns the unique attributes.
 func UniqueAttributes(p *partition.Partition) ([]Unique, error) { return evolve.Unique(p.Keeper()) }
 
-// SetUnique makes an attribute unique in a scope, or no longer so.
+// SetUnique makes an attribute unique in a scope, or removes that rule.
 func SetUnique(ctx context.Context, p *partition.Partition, u Unique, on bool) error {
 	return evolve.SetUnique(ctx, p.Keeper(), u, on)
 }
 
-// SetAccess puts other access rules into force: those that change returns for the
-// ones of now.
+// SetAccess replaces the access rules by those that change returns, given the present
+// ones.
 func SetAccess(ctx context.Context, p *partition.Partition, by partition.By, change func(s *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error)) error {
 	return evolve.SetAccess(ctx, p.Keeper(), by, func(st *state.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
 		s, err := partition.NewSnapshot(st, nil)
@@ -69,20 +68,21 @@ func SetAccess(ctx context.Context, p *partition.Partition, by partition.By, cha
 	})
 }
 
-// Secret returns the directory's own secret, which all its servers share. It is made
-// when it is first asked for.
+// Secret returns the directory's own secret, which all its servers share. The first
+// call makes it.
 func Secret(ctx context.Context, p *partition.Partition) ([]byte, error) {
 	return write.Secret(ctx, p.Keeper())
 }
 
-// AccessAt returns the access rules that a state shows, also one of the past; nil: there
-// never were any.
+// AccessAt returns the access rules that a state shows, even a state of the past, or
+// nil if there never were any.
 func AccessAt(ctx context.Context, s *partition.Snapshot) ([]partition.AccessRule, error) {
 	st := s.State()
 	return st.Catalog.AccessAt(ctx, st.Reader)
 }
 
-// Since returns the commit that wrote the settings that a state shows; 0: there is none.
+// Since returns the commit that wrote the settings that a state shows, or 0 if there is
+// none.
 func Since(ctx context.Context, s *partition.Snapshot) (table.Revision, error) {
 	st := s.State()
 	return st.Catalog.SettingsSince(ctx, st.Reader)

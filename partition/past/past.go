@@ -1,5 +1,5 @@
-// Package past opens states of the past, and reads what histories show besides them:
-// entries without their names, and what commits say of themselves.
+// Package past opens states of the past, and reads other parts of histories: entries
+// without their names, and the messages of commits.
 package past
 
 import (
@@ -17,42 +17,42 @@ import (
 )
 
 type (
-	// PointInTime is a state of the past, or now, as people name it.
+	// A PointInTime is a state of the past, or the present one, as people specify it.
 	PointInTime = state.PointInTime
-	// Message is what a commit says of itself in the journal.
+	// A Message is a commit's message in the journal.
 	Message = write.Message
-	// Operation is one operation of a commit.
+	// An Operation is one operation of a commit.
 	Operation = write.Operation
 )
 
-// ParsePointInTime reads a moment: a time of RFC 3339, a revision, the name of a checkpoint,
-// or "now".
+// ParsePointInTime parses a point in time: a time of RFC 3339, a revision, the name of
+// a checkpoint, or "now".
 func ParsePointInTime(s string) (PointInTime, error) { return state.ParsePointInTime(s) }
 
-// At returns the state at a moment. Close it.
+// At returns the state at a point in time. Close it.
 func At(ctx context.Context, p *partition.Partition, m PointInTime) (*partition.Snapshot, error) {
 	return partition.NewSnapshot(state.AtPoint(ctx, p.Keeper(), m))
 }
 
-// Bounds returns the revisions between which states are kept and settled.
+// Bounds returns the first and last revision between which states are kept and decided.
 func Bounds(p *partition.Partition) (first, last table.Revision) { return p.Keeper().DB.Bounds() }
 
-// Horizon returns the newest revision whose predecessors may be gone: states before it
-// cannot be read, except those that checkpoints keep.
+// Horizon returns the newest revision whose predecessors may be gone. States before it
+// cannot be read, unless a checkpoint keeps them.
 func Horizon(p *partition.Partition) table.Revision { return p.Keeper().DB.Horizon() }
 
-// ParseMessage reads the message of a commit.
+// ParseMessage parses the message of a commit.
 func ParseMessage(message []byte) Message { return write.ParseMessage(message) }
 
-// Erasure is the kind of the operation that erases.
+// Erasure is the kind of an operation that erases.
 const Erasure = erase.Erasure
 
-// Node returns where an entry is in the tree, nil if there is no such entry.
+// Node returns an entry's node in the tree, or nil if there is no such entry.
 func Node(ctx context.Context, s *partition.Snapshot, id entry.ID) (*master.Node, error) {
 	return feed.Node(ctx, s.State(), id)
 }
 
-// Nameless reports whether the name of an entry was erased, and its node has its
+// Nameless reports whether the name of an entry was erased, so that its node has its
 // entryUUID instead.
 func Nameless(s *partition.Snapshot, id entry.ID, node *master.Node) bool {
 	return feed.Nameless(s.State(), id, node)
@@ -63,7 +63,7 @@ func Child(ctx context.Context, s *partition.Snapshot, parent entry.ID, rdn dn.N
 	return feed.Child(ctx, s.State(), parent, rdn)
 }
 
-// Within reports whether an entry is another one, or below it.
+// Within reports whether an entry is equal to or below another one.
 func Within(ctx context.Context, s *partition.Snapshot, id, above entry.ID) (bool, error) {
 	return feed.Within(ctx, s.State(), id, above)
 }

@@ -1,4 +1,4 @@
-// Package sorting puts the results of a search in order (RFC 2891), in bounded memory.
+// Package sorting sorts the results of a search (RFC 2891) in bounded memory.
 package sorting
 
 import (
@@ -6,11 +6,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
 )
 
-// Sorter puts entries in order, in bounded memory.
+// A Sorter sorts entries in bounded memory.
 type Sorter = search.Sorter
 
-// NewSorter returns a sorter by keys that takes at most so many bytes.
+// NewSorter returns a sorter by keys that uses at most memory bytes.
 func NewSorter(keys []partition.SortKey, memory int64) *Sorter { return search.NewSorter(keys, memory) }
 
-// Ordered reports whether an index has the order of a key.
+// Ordered reports whether an index provides the order of a key.
 func Ordered(s *partition.Snapshot, k *partition.SortKey) bool { return search.Ordered(s.State(), k) }

@@ -23,13 +23,14 @@ var ID = feed.SubschemaID
 // Is reports whether a name is the subschema's.
 func Is(name dn.DN) bool { return catalog.IsSubschema(name) }
 
-// Entry reads the subschema's entry as it is stored, without what is built in; nil if
-// the schema was never changed.
+// Entry reads the subschema's entry as stored, without what is built in, or returns nil
+// if the schema was never changed.
 func Entry(ctx context.Context, s *partition.Snapshot) (*entry.Entry, error) {
 	return s.State().Subschema(ctx)
 }
 
-// GoverningRule returns the structure rule that governs an entry, nil if none does.
+// GoverningRule returns the structure rule that governs an entry, or nil if there is
+// none.
 func GoverningRule(ctx context.Context, s *partition.Snapshot, id entry.ID) (*schema.StructureRule, error) {
 	return write.GoverningRule(ctx, s.State(), id)
 }

@@ -1,6 +1,6 @@
-// Package transfer is what imports and exports of whole directories need of a partition:
-// loads past the usual path, a walk in the order of the tree, and the definitions that a
-// directory has besides the built-in schema.
+// Package transfer has what imports and exports of whole directories need of a
+// partition: bulk loads, a walk in the order of the tree, and the definitions that a
+// directory has in addition to the built-in schema.
 package transfer
 
 import (
@@ -20,13 +20,13 @@ import (
 type (
 	// A Loader adds many entries that become visible at once.
 	Loader = load.Loader
-	// LoadOptions are those of a Loader.
+	// LoadOptions are the options of a Loader.
 	LoadOptions = load.LoadOptions
-	// Loading is an entry on its way.
+	// A Loading is an entry being loaded.
 	Loading = load.Loading
 )
 
-// Load begins a load. Until it is committed or aborted nobody else writes.
+// Load begins a load. No other transaction can commit until it is committed or aborted.
 func Load(ctx context.Context, p *partition.Partition, o LoadOptions) (*Loader, error) {
 	return load.Load(ctx, p.Keeper(), o)
 }
@@ -36,15 +36,15 @@ func Walk(ctx context.Context, s *partition.Snapshot, q partition.Query) iter.Se
 	return search.Walk(ctx, s.State(), q)
 }
 
-// Salvage streams all entries that can be read of a damaged store, each before those
-// below it, and reports the rest to lost: an entry by its name, as far as that is known,
-// or a range of rows. Entries whose parent is lost come last, below the parent's
-// entryUUID. The names of all entries are held in memory.
+// Salvage streams all readable entries of a damaged store, each before those below it,
+// and reports the rest to lost: an entry by its name, as far as it is known, or a range
+// of rows. Entries whose parent is lost come last, below the parent's entryUUID. It
+// holds the names of all entries in memory.
 func Salvage(ctx context.Context, s *partition.Snapshot, lost func(what string, err error) error) iter.Seq2[*partition.Result, error] {
 	return verify.Salvage(ctx, s.State(), lost)
 }
 
-// Config returns what all servers shared at a state.
+// Config returns the shared configuration of a state.
 func Config(s *partition.Snapshot) partition.Config { return s.State().Config() }
 
 // Unique returns the unique attributes of a state.
@@ -57,13 +57,14 @@ func Empty(ctx context.Context, s *partition.Snapshot) (bool, error) { return s.
 // directory has removed from the built-in schema.
 const RemovedDefinitions = evolve.RemovedDefinitions
 
-// OwnDefinitions returns what the schema of a state has besides the built-in one, and
-// what it lacks of it.
+// OwnDefinitions returns what the schema of a state adds to the built-in one, and what
+// it removes from it.
 func OwnDefinitions(s *partition.Snapshot) (added, removed []schema.Definition) {
 	return evolve.OwnDefinitions(s.State())
 }
 
-// Lacking returns the part of some definitions that a state does not have yet.
+// Lacking returns the change that gives a state some definitions that it does not have
+// yet.
 func Lacking(s *partition.Snapshot, added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
 	return evolve.Lacking(s.State(), added, removed)
 }

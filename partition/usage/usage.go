@@ -1,6 +1,7 @@
-// Package usage changes hot attributes: secret ones that say how an entry is used, such as
-// when a wrong password was given for it. Such a commit changes no timestamp of the entry,
-// nobody is told of it, and it commutes with all changes except the entry's deletion.
+// Package usage changes hot attributes: secret ones that record how an entry is used,
+// such as the time of a failed bind. Such a commit changes no timestamp of the entry
+// and is not reported to followers. It commutes with all changes except the entry's
+// deletion.
 package usage
 
 import (
@@ -20,8 +21,8 @@ type Tx struct {
 	tx *write.Tx
 }
 
-// Update runs fn in a transaction that changes hot attributes only, perhaps more than
-// once. What it changed is durable and visible when Update returns.
+// Update runs fn in a transaction that changes only hot attributes, perhaps more than
+// once. Its changes are durable and visible when Update returns.
 func Update(ctx context.Context, p *partition.Partition, fn func(*Tx) error) (table.Revision, error) {
 	return write.UpdateHot(ctx, p.Keeper(), func(tx *write.Tx) error {
 		s, err := partition.NewSnapshot(&tx.Snapshot, nil)
@@ -35,28 +36,29 @@ func Update(ctx context.Context, p *partition.Partition, fn func(*Tx) error) (ta
 // Close does nothing: a transaction ends when its function returns.
 func (tx *Tx) Close() {}
 
-// Begin declares that hot attributes of an entry change. The error is NoSuchEntry if
-// there is no such entry.
+// Begin declares that hot attributes of an entry will change. The error is NoSuchEntry
+// if there is no such entry.
 func (tx *Tx) Begin(ctx context.Context, id entry.ID) error { return tx.tx.BeginHot(ctx, id) }
 
-// Put writes a value of a hot attribute, over the old one of a type that has one.
+// Put writes a value of a hot attribute. For a single-valued type it replaces the old
+// one.
 func (tx *Tx) Put(id entry.ID, t *schema.AttributeType, value []byte) { tx.tx.PutHot(id, t, value) }
 
-// Stamp writes the time of the commit as a value of a hot attribute, which no other commit
-// writes. The value is complete when Update returns.
+// Stamp writes the time of the commit as a value of a hot attribute; no other commit
+// writes the same value. The returned value is complete when Update returns.
 func (tx *Tx) Stamp(id entry.ID, t *schema.AttributeType) []byte { return tx.tx.StampHot(id, t) }
 
-// Drop deletes those values of hot attributes of some types for which drop is true.
+// Drop deletes the values of hot attributes of some types for which drop returns true.
 func (tx *Tx) Drop(ctx context.Context, id entry.ID, types []*schema.AttributeType, drop func(t *schema.AttributeType, value []byte) bool) error {
 	return tx.tx.DropHot(ctx, id, types, drop)
 }
 
-// Claim keeps all others from committing the same claim on an entry beside this
-// transaction.
+// Claim keeps other transactions from committing the same claim on an entry beside this
+// one.
 func (tx *Tx) Claim(id entry.ID, claim uint64) { tx.tx.ClaimHot(id, claim) }
 
-// SameClass reports whether the entries of a class that is watched are as they were in
-// the state with an ordinal.
+// SameClass reports whether the entries of a watched class are the same as in the state
+// with the ordinal since.
 func SameClass(s *partition.Snapshot, c *schema.ObjectClass, since uint64) bool {
 	return s.Unchanged(catalog.ClassID(c), since)
 }

@@ -17,21 +17,21 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Cache keeps entries and where names were found. Snapshots make it sound: an
-// item read at ordinal n is right at a later snapshot s as long as
-// s.Unchanged(id, n). Nothing is ever invalidated, only found stale. What is
-// kept points into one schema; each has a cache of its own.
+// A Cache keeps entries and the entries of names. An item read at ordinal n is valid at
+// a later snapshot s as long as s.Unchanged(id, n). So nothing is ever invalidated;
+// stale items are detected when they are read. The items refer to one schema, so each
+// schema has its own cache.
 type Cache struct {
 	Entries *otter.Cache[entry.ID, *Item]
-	// Children is a hint only: who uses it compares the entry's node, so it
-	// needs no validity of its own.
+	// Children is only a hint: its users compare the entry's node, so it needs no
+	// validity of its own.
 	Children *otter.Cache[ChildKey, entry.ID]
 	Postings *otter.Cache[PostingKey, *Posting]
-	// Names are hints too: see Recall.
+	// Names are only hints too: see Recall.
 	Names *otter.Cache[string, entry.ID]
-	// RangeSteps are of attributes with very many values.
+	// RangeSteps are for attributes with very many values.
 	RangeSteps *otter.Cache[RangeStepsKey, *RangeSteps]
-	// Classes has what HasClass found: *schema.ObjectClass to classSeen.
+	// Classes has the results of HasClass: it maps *schema.ObjectClass to classSeen.
 	Classes sync.Map
 }
 
@@ -40,37 +40,37 @@ type ChildKey struct {
 	RDN    dn.Norm
 }
 
-// Item is an entry as it was at an ordinal.
+// An Item is an entry as of an ordinal.
 type Item struct {
 	AsOf    uint64
 	Node    master.Node
 	Entry   *entry.Entry            // without secrets; nil if it is wide
-	Secrets atomic.Pointer[Secrets] // once asked for
+	Secrets atomic.Pointer[Secrets] // nil until asked for
 	Name    atomic.Pointer[CachedName]
 }
 
-// Secrets are an entry's secret attributes, which may change without the entry.
+// Secrets are an entry's secret attributes. They may change without the entry.
 type Secrets struct {
 	AsOf       uint64
 	Attributes []entry.Attribute
 }
 
-// CachedName is the entry's whole name, right until something moves.
+// A CachedName is the entry's whole name, valid until some entry moves.
 type CachedName struct {
 	AsOf uint64
 	Name *dn.Name
 }
 
-// Moves is what every rename touches besides the entry: one move renames all
-// that is below, which the journal does not name.
+// Moves is an id that every rename touches in addition to the entry: a move also
+// renames all entries below, which the journal does not name.
 var Moves = entry.ID{'m', 'o', 'v', 'e', 's'}
 
-// LargeEntry is the size in bytes from which an entry is not kept.
+// LargeEntry is the size in bytes from which an entry is not cached.
 const LargeEntry = 1 << 20
 
-// NewCache shares the size as a directory of people takes it: 1,050,000 of them,
-// all warm, have 2.3 GB of entries, 0.75 GB of postings in three indexes, and
-// 0.2 GB each of children and names.
+// NewCache divides the size in proportions measured in a directory of people: 1,050,000
+// of them, all cached, have 2.3 GB of entries, 0.75 GB of postings in three indexes,
+// and 0.2 GB each of children and names.
 func NewCache(size int64) *Cache {
 	share := uint64(max(size/32, 1))
 	return &Cache{
@@ -94,7 +94,7 @@ func NewCache(size int64) *Cache {
 	}
 }
 
-// Weight estimates what an item takes in memory.
+// Weight returns an estimate of an item's size in memory.
 func (i *Item) Weight() uint32 {
 	w := 250 + 2*len(i.Node.UpRDN) + len(i.Node.NormRDN)
 	if i.Entry != nil {
@@ -108,8 +108,8 @@ func (i *Item) Weight() uint32 {
 	return uint32(w)
 }
 
-// DefaultCache is a quarter of the machine's memory, or 256 MiB where that
-// cannot be told.
+// DefaultCache returns a quarter of the machine's memory, or 256 MiB if that is
+// unknown.
 func DefaultCache() int64 {
 	const fallback = 256 << 20
 	b, err := os.ReadFile("/proc/meminfo")
@@ -128,13 +128,13 @@ func DefaultCache() int64 {
 	return kb << 10 / 4
 }
 
-// RangeSteps has the place of every thousandth value of an attribute with very many,
+// RangeSteps has the columns of every thousandth value of an attribute with very many,
 // as far as they were read. Columns have no numbers, so a value is found by counting
-// from the step below it. It is valid as long as the entry does not change. A reader
-// that takes the values range by range counts none twice.
+// from the step below it. The steps are valid as long as the entry does not change. A
+// reader that takes the values range by range counts none twice.
 type RangeSteps struct {
 	AsOf   uint64
-	Starts [][]byte // qualifiers; the first is that of value stepEvery
+	Starts [][]byte // qualifiers, beginning with that of value number stepEvery
 }
 
 type RangeStepsKey struct {
@@ -160,11 +160,12 @@ func newPostings(size uint64) *otter.Cache[PostingKey, *Posting] {
 	})
 }
 
-// A Posting is the entries that an index has for one value, as they were at an
-// ordinal. It is right as long as no commit touched the value (postingHash), as
-// cached entries are by their own ids; after a few commits it is brought up to date.
+// A Posting is the entries that an index has for one value, as of an ordinal. It is
+// valid as long as no commit touched the value (catalog.PostingHash), as cached entries
+// are by their ids. After a few commits it can be updated.
 //
-// Without a set it only says that there were more than some number of entries.
+// A Posting without a set only records that there were more than some number of
+// entries.
 type Posting struct {
 	AsOf uint64
 	*index.Set
@@ -183,8 +184,8 @@ func (p *Posting) size() int {
 	return p.Size()
 }
 
-// Stream yields the candidates behind a position: the row of the value and the id,
-// whatever the layout of the index.
+// Stream yields the candidates behind a position. A position is the row of the value
+// and the id, whatever the layout of the index.
 func (p *Posting) Stream(key, after []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
 		row := index.AppendKey(nil, key)
@@ -199,5 +200,5 @@ func (p *Posting) Stream(key, after []byte) index.Candidates {
 	}
 }
 
-// rangeStepsMemory bounds all ladders, in bytes.
+// rangeStepsMemory bounds the size of all RangeSteps, in bytes.
 const rangeStepsMemory = 16 << 20

@@ -2,14 +2,14 @@ package cache
 
 import "github.com/maypok86/otter/v2"
 
-// Stats are what a part of the cache was asked for since it was made.
+// Stats are the statistics of a part of the cache since it was made.
 type Stats struct {
 	Name         string
 	Hits, Misses uint64
-	Bytes        uint64 // that it takes, as weighed
+	Bytes        uint64 // weight of its content
 }
 
-// Stats returns those of the parts.
+// Stats returns the statistics of all parts.
 func (c *Cache) Stats() []Stats {
 	return []Stats{
 		of("entries", c.Entries),

@@ -6,19 +6,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 )
 
-// An AccessRule is the text of an access rule and the entry from which down it
-// holds: entry.Root, of the whole directory. What the text means is not known
-// here.
+// An AccessRule is the text of an access rule and the entry that it applies to, with
+// those below it. entry.Root means the whole directory. This package does not interpret
+// the text.
 type AccessRule struct {
 	Place entry.ID
 	Text  string
-	// Names are the ids of the entries that the text names, with spaces between them, so
+	// Names are the ids of the entries that the text names, separated by spaces, so
 	// that names follow renames.
 	Names string
 }
 
-// Access are the access rules of a state, in the order in which they were made;
-// nil Rules: there never were any.
+// Access has the access rules of a state, in the order in which they were made. Nil
+// Rules: there never were any.
 type Access struct{ Rules []AccessRule }
 
 type headerAccess struct {

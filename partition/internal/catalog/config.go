@@ -21,70 +21,71 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Config is what all servers of a directory share; it lives in the store.
+// Config is what all servers of a directory share. It is kept in the store.
 type Config struct {
 	// Suffixes are the naming contexts, as DNs.
 	Suffixes []string
-	// Indexes by attribute name.
+	// Indexes are the indexes, by attribute name.
 	Indexes []Index
 }
 
-// Layout of an index.
+// A Layout is the layout of an index.
 type Layout string
 
 const (
-	RowLayout    Layout = "row"    // few values, many entries
-	ColumnLayout Layout = "column" // many values, few entries each
+	RowLayout    Layout = "row"    // for few values with many entries each
+	ColumnLayout Layout = "column" // for many values with few entries each
 )
 
-// kinds of index by layout.
+// kinds has the constructors of indexes by layout.
 var kinds = map[Layout]func(table.Table) index.Index{
 	RowLayout:    rowindex.New,
 	ColumnLayout: colindex.New,
 }
 
-// Layouts lists the layouts there are, sorted.
+// Layouts returns all layouts, sorted.
 func Layouts() []Layout { return slices.Sorted(maps.Keys(kinds)) }
 
 // Known reports whether there is such a layout.
 func (l Layout) Known() bool { return kinds[l] != nil }
 
-// An Index says that an attribute is indexed and how.
+// An Index specifies that and how an attribute is indexed.
 type Index struct {
 	Attribute string
 	Layout    Layout
 }
 
-// Header is the store's own description: the table "directory", row "header",
-// one cell of JSON. What it says about normal forms must agree with the program
-// that reads keys made by them. Its settings are those that the directory was made
-// with; since they were changed, the table "config" has them.
+// A Header is the store's own description: the table "directory", row "header", one
+// cell of JSON. A program that uses the keys must have the same version of the normal
+// forms. The header's settings are those of the directory's creation; once they are
+// changed, they are in the table "config".
 type Header struct {
 	Format     int    `json:"format"`
 	Normalizer string `json:"normalizer"`
 	Settings
 
-	Since table.Revision // of the commit that has the settings; 0: none has
-	raw   []byte         // as read, for the swap
+	Since table.Revision // the commit that wrote the settings; 0: none
+	raw   []byte         // as read, to swap from
 }
 
-// Settings are what changes while servers run: the table "config", row "shared",
-// one cell of JSON, written by commits like any other. So a snapshot knows its
-// settings as it knows its schema.
+// Settings are what changes while servers run: the table "config", row "shared", one
+// cell of JSON, written by ordinary commits. So a snapshot has its settings as it has
+// its schema.
 type Settings struct {
 	Suffixes []string       `json:"suffixes"`
 	Indexes  []HeaderIndex  `json:"indexes"`
 	Unique   []HeaderUnique `json:"unique,omitempty"`
 	// Access are the access rules; nil: there never were any.
 	Access []AccessRule `json:"access,omitempty"`
-	// Erasures counts what was taken out of the past: caches may have it.
+	// Erasures counts the erasures so far. A cache from before the last one may contain
+	// what was erased.
 	Erasures int `json:"erasures,omitempty"`
 }
 
 type HeaderIndex struct {
 	Attribute string `json:"attribute"`
 	Layout    Layout `json:"layout"`
-	// Since is the first revision the index is complete at; zero while it is
+	// Since is the first revision at which the index is complete, or zero while it is
 	// being filled.
 	Since table.Revision `json:"since"`
 }
@@ -106,10 +107,10 @@ var (
 	}
 )
 
-// ErrNoDirectory: the store holds none yet.
+// ErrNoDirectory: the store has no directory yet.
 var ErrNoDirectory = errors.New("no directory in this store yet")
 
-// ErrNormalizer: keys in the store were made by other rules.
+// ErrNormalizer: keys in the store were made by other normal forms.
 var ErrNormalizer = errors.New("the store's keys were made by another version of the normal forms: run reindex")
 
 func OpenHeader(ctx context.Context, s table.Store, o Options) (*Header, error) {
@@ -176,7 +177,7 @@ func ReadHeader(ctx context.Context, s table.Store) (*Header, error) {
 
 var ErrHeaderChanged = errors.New("the shared configuration was changed by another server meanwhile: try again")
 
-// Write swaps the header in. After false or an error the cell itself says
+// Write swaps the header in. After false or an error it reads the cell to find out
 // whether the swap was made.
 func (h *Header) Write(ctx context.Context, s table.Store) error {
 	raw, err := json.Marshal(h)
@@ -209,38 +210,38 @@ func (h *Header) without(gone func(HeaderIndex) bool) *Header {
 	return &less
 }
 
-// Catalog is the shared configuration and the schema, ready to use. It does not
-// change; a new one takes its place (see current.go).
+// A Catalog is the shared configuration and the schema, ready to use. It does not
+// change but is replaced (see current.go).
 type Catalog struct {
 	*Types
 	p         *Keeper
-	Subschema *Subschema   // what the schema was made by
-	ToCome    *Concern     // what changes must keep to besides; nil: nothing
-	Cache     *cache.Cache // of what was read by this schema
+	Subschema *Subschema   // the source of the schema
+	ToCome    *Concern     // what changes must also conform to; nil: nothing
+	Cache     *cache.Cache // of what was read with this schema
 	Header    *Header
 	Contexts  []NamingContext
-	// Access is the header's rules. Catalogs that have the same pointer have the
-	// same rules and the same schema.
+	// Access has the header's rules. Catalogs with the same pointer have the same rules
+	// and the same schema.
 	Access  *Access
 	Indexes map[*schema.AttributeType]*Indexed
 	Ordered []*Indexed     // in the header's order
-	newest  table.Revision // since which the youngest index is complete
-	ordinal uint64         // of a state whose subschema it was made by
+	newest  table.Revision // revision since which all its indexes are complete
+	ordinal uint64         // of a state with this subschema
 }
 
-// NamingContext is a naming context.
+// A NamingContext is a naming context.
 type NamingContext struct {
 	Name  dn.DN
 	Norms []dn.Norm
-	RDN   dn.Norm // its row under the virtual root
+	RDN   dn.Norm // of its row under the virtual root
 }
 
-// Indexed is how one attribute type is indexed.
+// Indexed is the index of one attribute type.
 type Indexed struct {
 	KeptIndex
 	Typ   *schema.AttributeType
 	Ready bool
-	// Unique are the scopes in which two entries cannot have the same value.
+	// Unique are the scopes in which no two entries may have the same value.
 	Unique []entry.ID
 }
 
@@ -253,7 +254,7 @@ func (c *Catalog) Indexed(t *schema.AttributeType) (index.Index, bool) {
 	return x.KeptIndex, true
 }
 
-// Specs are the tables of indexes.
+// Specs returns the tables of indexes.
 func (k *Types) Specs(h *Header) (specs []table.Spec) {
 	for _, x := range h.Indexes {
 		if t := k.Schema.Attribute(x.Attribute); t != nil {
@@ -263,9 +264,9 @@ func (k *Types) Specs(h *Header) (specs []table.Spec) {
 	return specs
 }
 
-// With returns a catalog of the same schema with another configuration. What was
-// read by other indexes is not kept: nobody told of its changes where there was none.
-// Nor is anything when something was erased.
+// With returns a catalog of the same schema with another configuration. It drops cached
+// postings of other indexes, because commits made without an index did not touch its
+// values. It drops all caches if something was erased.
 func (c *Catalog) With(h *Header) (*Catalog, error) {
 	kept := c.Cache
 	if !slices.Equal(h.Indexes, c.Header.Indexes) || h.Erasures != c.Header.Erasures {
@@ -310,12 +311,12 @@ func (p *Keeper) newCatalog(k *Types, own *Subschema, kept *cache.Cache, h *Head
 		}
 		c.Contexts = append(c.Contexts, NamingContext{name, norms, dn.Norm(dn.Key(norms))})
 	}
-	// The longest first, so that a context below another one is met first.
+	// The longest first, so that a context below another one is found first.
 	slices.SortStableFunc(c.Contexts, func(a, b NamingContext) int { return len(b.Norms) - len(a.Norms) })
 	return c, nil
 }
 
-// Indexable finds a type that can have an index.
+// Indexable returns a type that can have an index.
 func (k *Types) Indexable(name string) (*schema.AttributeType, error) {
 	t := k.Schema.Attribute(name)
 	switch {
@@ -331,7 +332,7 @@ func (k *Types) Indexable(name string) (*schema.AttributeType, error) {
 	return t, nil
 }
 
-// ContextOf finds the naming context that a name is in.
+// ContextOf returns the naming context that contains a name.
 func (c *Catalog) ContextOf(norms []dn.Norm) *NamingContext {
 	for i := range c.Contexts {
 		x := &c.Contexts[i]
@@ -342,11 +343,11 @@ func (c *Catalog) ContextOf(norms []dn.Norm) *NamingContext {
 	return nil
 }
 
-// Config is the shared configuration in force.
+// Config returns the shared configuration in force.
 func (p *Keeper) Config() Config {
 	now, err := p.Latest()
 	if err != nil {
-		now = p.Catalog.Load() // snapshots will say why it cannot be had
+		now = p.Catalog.Load() // snapshots will return the reason
 	}
 	h := now.Header
 	c := Config{Suffixes: slices.Clone(h.Suffixes)}
@@ -356,9 +357,9 @@ func (p *Keeper) Config() Config {
 	return c
 }
 
-// DefaultIndexes is what a new directory indexes: what people and programs
-// look entries up by. Names, addresses and numbers are nearly unique and lie in
-// columns, what many entries share in rows.
+// DefaultIndexes are the indexes of a new directory: for what people and programs look
+// entries up by. Names, addresses and numbers are nearly unique and use columns; what
+// many entries share uses rows.
 func DefaultIndexes() []Index {
 	var ix []Index
 	add := func(l Layout, names string) {
@@ -371,9 +372,9 @@ func DefaultIndexes() []Index {
 	return ix
 }
 
-// AsOf returns the catalog as it may be used at a revision: without indexes that
-// were not complete then. A store without a commit shows revision 0; the indexes
-// that its directory was made with are complete there too.
+// AsOf returns the catalog for a revision, without indexes that were not complete then.
+// A store without commits shows revision 0, where the indexes of the new directory are
+// complete too.
 func (c *Catalog) AsOf(r table.Revision) *Catalog {
 	if r = max(r, 1); r >= c.newest {
 		return c
@@ -390,7 +391,7 @@ func (c *Catalog) AsOf(r table.Revision) *Catalog {
 	return &old
 }
 
-// WithSuffixes returns a catalog with further naming contexts.
+// WithSuffixes returns a catalog with additional naming contexts.
 func (c *Catalog) WithSuffixes(suffixes []string) (*Catalog, error) {
 	h := *c.Header
 	h.Suffixes = h.Suffixes[:len(h.Suffixes):len(h.Suffixes)]
@@ -413,11 +414,11 @@ func (c *Catalog) WithSuffixes(suffixes []string) (*Catalog, error) {
 	return c.With(&h)
 }
 
-// Unique says that of the entries from Base down no two have the same value of
-// an attribute, by its equality rule.
+// Unique specifies that no two entries at or below Base have the same value of an
+// attribute, by its equality rule.
 type Unique struct {
 	Attribute string
-	Base      entry.ID // entry.Root: of all entries
+	Base      entry.ID // entry.Root: all entries
 }
 
 type HeaderUnique struct {
@@ -425,21 +426,22 @@ type HeaderUnique struct {
 	Base      string `json:"base"`
 }
 
-// uniques makes the header's ready to use: each index knows its scopes.
+// uniques adds the header's unique scopes to the indexes.
 func (c *Catalog) uniques(h *Header) error {
 	for _, u := range h.Unique {
 		base, err := entry.ParseID(u.Base)
 		if err != nil {
 			return fmt.Errorf("unique %s: %w", u.Attribute, err)
 		}
-		if x := c.Indexes[c.Schema.Attribute(u.Attribute)]; x != nil { // else the schema is one without it
+		if x := c.Indexes[c.Schema.Attribute(u.Attribute)]; x != nil { // the schema may be one without it
 			x.Unique = append(x.Unique, base)
 		}
 	}
 	return nil
 }
 
-// KeepsUnique refuses to be without what equal values are found by.
+// KeepsUnique returns an error if t is unique, because its index is what equal values
+// are found by.
 func (c *Catalog) KeepsUnique(t *schema.AttributeType) error {
 	if x := c.Indexes[t]; x != nil && len(x.Unique) > 0 {
 		return Errorf(Unwilling, "%s is unique, and its index is what equal values are found by: end that first", t.Name())

@@ -10,14 +10,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// The schema in force is part of what a snapshot shows: the subschema is an
-// entry, its changes are commits, and commits name what they touch. So nobody is
-// told of a change, and nobody can miss one: whoever takes a snapshot asks
-// whether the subschema was touched since the catalog at hand was made, which
-// costs as much as asking it of a cached entry, and then makes another catalog.
-// Entries point into the schema that they were decoded by, so each schema has
-// caches of its own: those of the schema before go with the last snapshot that
-// uses them.
+// The schema in force is part of what a snapshot shows: the subschema is an entry, its
+// changes are commits, and commits name what they touch. So changes need not be
+// announced to anybody, and nobody can miss one. For each snapshot the partition checks
+// whether the subschema was touched since its catalog was made, which costs as much as
+// for a cached entry. If so, it makes a new catalog. Entries refer to the schema that
+// they were decoded with, so each schema has caches of its own. Old caches go with the
+// last snapshot that uses them.
 
 // refreshTimeout bounds the reading of a changed subschema.
 const refreshTimeout = 10 * time.Second
@@ -30,8 +29,8 @@ func (p *Keeper) CatalogOf(s *txn.Snapshot) (*Catalog, error) {
 	return p.refresh(s)
 }
 
-// refresh looks at the subschema again. It may be as it was: other things than it
-// touch it too.
+// refresh reads the subschema again. It may be unchanged, since other things touch its
+// id too.
 func (p *Keeper) refresh(s *txn.Snapshot) (*Catalog, error) {
 	p.refreshing <- struct{}{}
 	defer func() { <-p.refreshing }()
@@ -46,18 +45,18 @@ func (p *Keeper) refresh(s *txn.Snapshot) (*Catalog, error) {
 		return nil, err
 	}
 	next.ordinal = s.Ordinal()
-	if next.ordinal > c.ordinal { // else s is an older state than c is of
+	if next.ordinal > c.ordinal { // otherwise s is older than c
 		p.Catalog.Store(next)
 		p.DB.SetStep(next.since(), next.ordinal)
 	}
 	return next, nil
 }
 
-// since is the last commit that changed what the catalog is made of.
+// since returns the last commit that changed what the catalog is made of.
 func (c *Catalog) since() table.Revision { return max(c.Subschema.Since, c.Header.Since) }
 
-// at returns a copy of the catalog, or another one, with the schema and the settings
-// of a state.
+// at returns the catalog, or a new one, for the schema and settings of a state. The
+// result is a copy.
 func (c *Catalog) at(ctx context.Context, s *txn.Snapshot) (*Catalog, error) {
 	next, err := c.schemaAt(ctx, s)
 	if err != nil {
@@ -70,7 +69,7 @@ func (c *Catalog) at(ctx context.Context, s *txn.Snapshot) (*Catalog, error) {
 	return next.With(h)
 }
 
-// schemaAt is at for the schema alone.
+// schemaAt is at for the schema only.
 func (c *Catalog) schemaAt(ctx context.Context, s *txn.Snapshot) (*Catalog, error) {
 	since, err := c.p.subschemaSince(ctx, s)
 	if err != nil {
@@ -87,8 +86,8 @@ func (c *Catalog) schemaAt(ctx context.Context, s *txn.Snapshot) (*Catalog, erro
 	return c.withSubschema(own)
 }
 
-// withSubschema returns a catalog of the same configuration with what a subschema says. If
-// that is the same schema, types and caches stay.
+// withSubschema returns a catalog of the same configuration for a subschema. If the
+// schema is the same, it keeps types and caches.
 func (c *Catalog) withSubschema(own *Subschema) (next *Catalog, err error) {
 	if own.SameAs(c.Subschema) {
 		same := *c
@@ -103,7 +102,7 @@ func (c *Catalog) withSubschema(own *Subschema) (next *Catalog, err error) {
 	return next, err
 }
 
-// expect has what changes entries keep to a schema to come, too.
+// expect makes changes of entries conform to an announced schema too.
 func (c *Catalog) expect(own *Subschema) error {
 	s, err := own.over(c.p.Base)
 	if err != nil {
@@ -115,8 +114,8 @@ func (c *Catalog) expect(own *Subschema) error {
 	return nil
 }
 
-// Of returns a catalog of the same configuration with the schema that a subschema
-// makes, and caches of its own.
+// Of returns a catalog of the same configuration for the schema of a subschema, with
+// caches of its own.
 func (c *Catalog) Of(own *Subschema) (*Catalog, error) {
 	s, err := own.over(c.p.Base)
 	if err != nil {
@@ -125,15 +124,15 @@ func (c *Catalog) Of(own *Subschema) (*Catalog, error) {
 	return c.p.newCatalog(newTypes(s), own, cache.NewCache(c.p.cacheSize), c.Header)
 }
 
-// Latest returns the newest catalog. Who changes the configuration begins with it.
+// Latest returns the newest catalog, from which a change of the configuration starts.
 func (p *Keeper) Latest() (*Catalog, error) {
 	s := p.DB.Snapshot()
 	defer s.Close()
 	return p.CatalogOf(s)
 }
 
-// Past returns the catalog of a state of the past: with the schema of then, and
-// those of the present indexes that were complete then.
+// Past returns the catalog of a state of the past: with its schema, and with those
+// present indexes that were complete then.
 func (p *Keeper) Past(ctx context.Context, s *txn.Snapshot) (*Catalog, error) {
 	c, err := p.Latest()
 	if err == nil && s.Max() < c.Subschema.Since {
@@ -145,8 +144,8 @@ func (p *Keeper) Past(ctx context.Context, s *txn.Snapshot) (*Catalog, error) {
 	return c.AsOf(s.Low()), nil
 }
 
-// Unreadable answers every read with the error that keeps the schema of a state
-// from being known.
+// Unreadable is a Reader whose reads all return the error that occurred when the schema
+// of a state was read.
 type Unreadable struct{ Err error }
 
 func (u Unreadable) Get(context.Context, table.Table, []byte, table.Select) (table.Row, error) {

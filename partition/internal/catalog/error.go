@@ -2,7 +2,7 @@ package catalog
 
 import "fmt"
 
-// Problem is a kind of failure that its caller, not the store, is to blame for.
+// A Problem is a kind of failure that the caller caused, not the store.
 type Problem uint8
 
 const (
@@ -10,29 +10,29 @@ const (
 	EntryExists
 	NotLeaf
 	InvalidName
-	NamingViolation   // a name that the schema or the naming contexts forbid
-	NotOnRDN          // a value of the RDN cannot go
-	ClassViolation    // MUST, MAY, no structural class
+	NamingViolation   // a name that schema or naming contexts forbid
+	NotOnRDN          // a value of the RDN cannot be removed
+	ClassViolation    // of MUST or MAY, or no structural class
 	ClassModification // the structural class cannot change
 	UndefinedType
 	InvalidSyntax
-	NoMatching // the type has no such matching rule
-	Constraint // single value, no user modification
+	NoMatching // the type does not have the matching rule
+	Constraint // several values, or no user modification
 	NoSuchAttribute
 	ValueExists
-	BadOperand // values that a kind of modification cannot go with
+	BadOperand // values that the kind of modification does not take
 	TooLarge
-	TooMany    // entries to look at
-	BelowAlias // aliases have nothing below them
+	TooMany    // too many entries to examine
+	BelowAlias // an alias cannot have entries below it
 	Unwilling
 	Busy // other changes are under way: try again
 )
 
-// Error is a failure of an operation on the tree. The text says what to do and
-// tells no values.
+// An Error is a failure of an operation on the tree. The text says what to do and
+// contains no values.
 type Error struct {
 	Problem Problem
-	Matched string // NoSuchEntry: the deepest existing ancestor's name
+	Matched string // for NoSuchEntry: the name of the deepest existing ancestor
 	Text    string
 }
 

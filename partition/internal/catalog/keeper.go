@@ -17,15 +17,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Options of a partition; the zero Options are good.
+// Options of a partition. The zero Options are good.
 type Options struct {
 	Schema *schema.Schema // nil: schema.Core()
-	// Cache bounds in bytes what is kept of entries and names; zero is a
-	// quarter of the machine's memory.
+	// Cache bounds the memory for entries and names in bytes; zero means a quarter of
+	// the machine's memory.
 	Cache int64
-	// Create makes a store that holds no directory yet into an empty one.
+	// Create creates an empty directory in a store without one.
 	Create bool
-	// Indexes are those of a directory that is created; nil: DefaultIndexes.
+	// Indexes are the indexes of a directory that is created; nil means DefaultIndexes.
 	Indexes []Index
 	Txn     txn.Options
 	Log     *slog.Logger
@@ -47,9 +47,9 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Keeper is an open directory tree.
+// A Keeper is an open directory tree.
 type Keeper struct {
-	Base          *schema.Schema // that the subschema adds to and takes from
+	Base          *schema.Schema // the built-in schema that the subschema modifies
 	cacheSize     int64
 	Log           *slog.Logger
 	Store         table.Store
@@ -57,20 +57,20 @@ type Keeper struct {
 	Master        table.Table
 	Tree          table.Table
 	SettingsTable table.Table // nil: an older store, opened for reading
-	Origin        *Header     // as the directory was made
+	Origin        *Header     // as written when the directory was created
 
-	// Changing is held shared by updates, and alone by what changes the schema
-	// or the indexes or loads past the usual path.
+	// Changing is held shared by updates, and exclusively by loads and changes of
+	// schema or indexes.
 	Changing   sync.RWMutex
-	refreshing chan struct{} // of catalog's changes: one at a time
-	// reshaping is held by what changes, beside updates, what all servers share.
+	refreshing chan struct{} // serializes changes of catalog
+	// reshaping is held by changes, beside updates, of what all servers share.
 	reshaping sync.Mutex
 	Ended     chan struct{}  // closed by Close
 	Following sync.WaitGroup // for follow
 	closing   sync.Once
 	Catalog   atomic.Pointer[Catalog]
-	// KeepToBoth checks, at the end of a transaction while a schema is to come, the
-	// entries that it changed.
+	// KeepToBoth checks the entries that a transaction changed, at its end, while a
+	// schema is announced.
 	KeepToBoth func(ctx context.Context, r table.Reader, at *txn.Snapshot, c *Catalog, changed []entry.ID) error
 }
 
@@ -148,7 +148,7 @@ func (p *Keeper) Close(ctx context.Context) error {
 func (p *Keeper) Schema() *schema.Schema {
 	c, err := p.Latest()
 	if err != nil {
-		c = p.Catalog.Load() // the snapshot will say why it cannot be had
+		c = p.Catalog.Load() // the snapshot's reads will return the reason
 	}
 	return c.Schema
 }

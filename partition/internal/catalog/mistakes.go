@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Mistakes are what is wrong with one entry, all of which its author wants to know.
+// Mistakes are all errors of one entry, for its author.
 type Mistakes []*Error
 
-// maxMistakes bounds how many are told.
+// maxMistakes bounds how many are reported.
 const maxMistakes = 10
 
-// Add notes an error. It returns false if that is none of the entry's, but one that
-// ends the work.
+// Add adds an error. It returns false if the error is not one of the entry but ends the
+// work.
 func (f *Mistakes) Add(err error) bool {
 	var p *Error
 	if err == nil {
@@ -29,7 +29,7 @@ func (f *Mistakes) Add(err error) bool {
 	return true
 }
 
-// Err is all of them as one error with the first one's problem.
+// Err returns all of them as one error with the problem of the first.
 func (f Mistakes) Err() error {
 	switch len(f) {
 	case 0:

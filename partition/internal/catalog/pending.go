@@ -13,14 +13,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Pending is a schema to come.
+// Pending is an announced schema.
 type Pending struct {
 	By  txn.Holder
 	Own *Subschema
 }
 
-// The attribute of the subschema's entry that has it: a line with the holder, and
-// one for each definition to be added to or taken from the built-in schema.
+// PendingDefinitions is the attribute of the subschema's entry with the announced
+// schema: a line with the holder, and one for each definition to be added to or removed
+// from the built-in schema.
 const PendingDefinitions = "pendingDefinitions"
 
 func (c *Pending) values() [][]byte {
@@ -65,7 +66,7 @@ func readPending(values [][]byte) (*Pending, error) {
 	return c, nil
 }
 
-// SameAs reports whether two subschemas make one schema.
+// SameAs reports whether two subschemas define the same schema.
 func (own *Subschema) SameAs(o *Subschema) bool {
 	return slices.Equal(own.sorted(), o.sorted())
 }
@@ -81,7 +82,7 @@ func (own *Subschema) sorted() (all []string) {
 	return all
 }
 
-// Announced reports whether a schema to come is still the one of a commit.
+// Announced returns an error unless the announced schema is the one of commit r.
 func (c *Catalog) Announced(r table.Revision) error {
 	if c.Subschema.Pending == nil || c.Subschema.Since != r {
 		return Errorf(Busy, "the change was withdrawn, because other servers took this one for dead: try again")

@@ -16,14 +16,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// warmPosting is the number of entries above which a posting that no search has
-// asked for is not kept.
+// warmPosting is the largest number of entries of a posting that is kept in memory
+// before a search has asked for it.
 const warmPosting = 64
 
-// postingShare is the part of the postings' memory that one of them may have.
+// postingShare bounds the size of one posting: one in so many parts of the postings'
+// memory.
 const postingShare = 8
 
-// PostingHash returns the key by which commits touch a value of an indexed type (see
+// PostingHash returns the key that commits touch for a value of an indexed type (see
 // txn.Tx.TouchKeys).
 func PostingHash(t *schema.AttributeType, key []byte) uint64 {
 	h := fnv.New64a()
@@ -33,15 +34,15 @@ func PostingHash(t *schema.AttributeType, key []byte) uint64 {
 	return h.Sum64()
 }
 
-// KeptIndex keeps the postings of an index in memory.
+// A KeptIndex keeps the postings of an index in memory.
 type KeptIndex struct {
 	index.Index
 	typ  *schema.AttributeType
 	kept *otter.Cache[cache.PostingKey, *cache.Posting]
 }
 
-// current returns r if it is a snapshot that postings can be right for: not a
-// transaction and not of the past.
+// current returns r if it is a snapshot that can use postings: neither a transaction
+// nor of the past.
 func current(r table.Reader) (*txn.Snapshot, bool) {
 	s, ok := r.(*txn.Snapshot)
 	return s, ok && s.Ordinal() != 0
@@ -62,8 +63,8 @@ func (x KeptIndex) Equal(ctx context.Context, r table.Reader, key, after []byte)
 	return x.keep(ctx, s, key)
 }
 
-// keep streams the candidates of a value and keeps them if the stream is read to its
-// end, or else their least number.
+// keep streams the candidates of a value. If the stream is read to its end, it keeps
+// the candidates, or otherwise the number read so far.
 func (x KeptIndex) keep(ctx context.Context, s *txn.Snapshot, key []byte) index.Candidates {
 	most := int(x.kept.GetMaximum() / postingShare)
 	return func(yield func(index.Candidate, error) bool) {
@@ -95,7 +96,7 @@ func (x KeptIndex) put(key []byte, p *cache.Posting) {
 	x.kept.Set(cache.PostingKey{Typ: x.typ, Key: string(key)}, p)
 }
 
-// known returns the posting of a value as a snapshot shows it, nil if that is not in
+// known returns the posting of a value as a snapshot shows it, or nil if it is not in
 // memory.
 func (x KeptIndex) known(ctx context.Context, s *txn.Snapshot, key []byte, upTo int) *cache.Posting {
 	p, ok := x.kept.GetIfPresent(cache.PostingKey{Typ: x.typ, Key: string(key)})
@@ -117,18 +118,18 @@ func (x KeptIndex) known(ctx context.Context, s *txn.Snapshot, key []byte, upTo 
 	return p
 }
 
-// mostChanges is the number of entries above which a posting is sooner read again
-// than brought up to date.
+// mostChanges returns the number of changed entries above which a posting is read again
+// rather than updated.
 func mostChanges(entries int) int { return 8 + entries/8 }
 
-// upToDate returns a posting as it is after commits that touched some entries.
+// upToDate returns a posting updated for commits that touched some entries.
 func (x KeptIndex) upToDate(ctx context.Context, s *txn.Snapshot, key []byte, p *cache.Posting, ids []entry.ID) *cache.Posting {
 	if len(ids) == 0 {
 		return &cache.Posting{AsOf: s.Ordinal(), Set: p.Set}
 	}
 	changes, err := x.Index.Among(ctx, s, key, ids)
 	if err != nil {
-		return nil // reading it anew says why
+		return nil // reading it again will return the error
 	}
 	return &cache.Posting{AsOf: s.Ordinal(), Set: p.With(changes)}
 }
@@ -146,8 +147,8 @@ func (x KeptIndex) Known(ctx context.Context, r table.Reader, key []byte, upTo i
 	return p.Set, true
 }
 
-// Preload keeps the postings that the index has to be warm, as the state of an ordinal
-// shows them, until there is no room.
+// Preload keeps the postings that the index's Warm returns, as of the state of an
+// ordinal, until there is no room.
 func (x KeptIndex) Preload(ctx context.Context, r table.Reader, ordinal uint64) error {
 	enough := x.kept.GetMaximum() / 10 * 9
 	n := 0

@@ -6,16 +6,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Concern is what of a change of schema can be against the entries there are.
+// A Concern is the part of a schema change that existing entries could violate.
 type Concern struct {
 	Old, New *Types
-	// Fixed are types that cannot change as they do while an entry has them,
-	// and why.
+	// Fixed are types that cannot change in this way while entries have them, with the
+	// reason.
 	Fixed map[*schema.AttributeType]string
-	// Single are types of which an entry may have one value only from now on.
+	// Single are types that become single-valued, with the reason.
 	Single map[*schema.AttributeType]string
-	// Classes are those whose entries must conform to the new schema; gone ones
-	// that no entry may have, and why.
+	// Classes are the classes whose entries must conform to the new schema. Gone are
+	// classes that no entry may have any more, with the reason.
 	Classes []*schema.ObjectClass
 	Gone    map[*schema.ObjectClass]string
 	Secrets bool
@@ -34,7 +34,7 @@ func NewConcern(old, new *Types) *Concern {
 	}
 	c.reexamine(d.ContentRules)
 	if len(d.NameForms)+len(d.StructureRules) > 0 {
-		// What governs an entry decides over those below it.
+		// The rule that governs an entry also matters for the entries below it.
 		for _, f := range c.New.Schema.NameForms() {
 			c.reexamine([]*schema.ObjectClass{f.Class})
 		}
@@ -42,7 +42,7 @@ func NewConcern(old, new *Types) *Concern {
 	return c
 }
 
-// reexamine has the entries of classes checked.
+// reexamine adds classes whose entries must be checked.
 func (c *Concern) reexamine(classes []*schema.ObjectClass) {
 	for _, k := range classes {
 		if o := c.Old.Schema.Class(k.OID); o != nil && !slices.Contains(c.Classes, o) {
@@ -55,8 +55,8 @@ func (c *Concern) Empty() bool {
 	return len(c.Fixed)+len(c.Single)+len(c.Gone)+len(c.Classes) == 0
 }
 
-// typeChanged notes what a type in use must not lose: the names and the
-// positions that its values are stored by, the keys that they are found by.
+// typeChanged records changes that a type in use must not have: of the names and
+// positions that its values are stored by, and of the keys that they are found by.
 func (c *Concern) typeChanged(d *schema.TypeDifference) {
 	if d.Old == nil {
 		return
@@ -93,7 +93,8 @@ func (c *Concern) fix(t *schema.AttributeType, why string) {
 	}
 }
 
-// syntaxesChanged notes the types whose syntax is another one by the same OID.
+// syntaxesChanged records the types whose syntax has a new definition under the same
+// OID.
 func (c *Concern) syntaxesChanged() {
 	olds := DefinitionsOf(c.Old.Schema)
 	for _, text := range c.New.Schema.Definitions("ldapSyntaxes") {

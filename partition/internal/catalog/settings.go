@@ -8,8 +8,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// settingsAt returns the header with the settings that a state shows: h, if they are
-// the same.
+// settingsAt returns the header with the settings that a state shows. It returns h if
+// they are the same.
 func (p *Keeper) settingsAt(ctx context.Context, r table.Reader, h *Header) (*Header, error) {
 	if p.SettingsTable == nil {
 		return p.Origin, nil
@@ -33,7 +33,7 @@ func (p *Keeper) settingsAt(ctx context.Context, r table.Reader, h *Header) (*He
 	return &now, nil
 }
 
-// AccessAt returns the access rules that a state shows; nil: there never were any.
+// AccessAt returns the access rules that a state shows, or nil if there never were any.
 func (c *Catalog) AccessAt(ctx context.Context, r table.Reader) ([]AccessRule, error) {
 	h, err := c.p.settingsAt(ctx, r, c.Header)
 	if err != nil {
@@ -42,8 +42,8 @@ func (c *Catalog) AccessAt(ctx context.Context, r table.Reader) ([]AccessRule, e
 	return h.Access, nil
 }
 
-// SettingsSince returns the commit that wrote the settings that a state shows; 0: there is
-// none.
+// SettingsSince returns the commit that wrote the settings that a state shows, or 0 if
+// there is none.
 func (c *Catalog) SettingsSince(ctx context.Context, r table.Reader) (table.Revision, error) {
 	h, err := c.p.settingsAt(ctx, r, c.Header)
 	if err != nil {
@@ -52,28 +52,28 @@ func (c *Catalog) SettingsSince(ctx context.Context, r table.Reader) (table.Revi
 	return h.Since, nil
 }
 
-// Mutation writes the settings.
+// Mutation returns the mutation that writes the settings.
 func (s *Settings) Mutation() (table.Mutation, error) {
 	raw, err := json.Marshal(s)
 	cell := table.Cell{Family: HeaderFamily, Qualifier: headerColumn, Value: raw}
 	return table.Mutation{Row: SettingsRow, Cells: []table.Cell{cell}}, err
 }
 
-// Reshape begins a change of what all servers share, and keeps this one from
-// beginning another: beside updates, which go by what a step has brought, or, where
-// there is one server, without them. What it gives ends that.
+// Reshape begins a change of what all servers share, and keeps this server from
+// beginning another one. With several servers updates continue meanwhile, by the rules
+// of steps. With one server they wait. end ends the change.
 func (p *Keeper) Reshape(ctx context.Context) (end func(), err error) {
 	if !p.DB.Shared() {
 		p.Changing.Lock()
 		return p.Changing.Unlock, nil
 	}
 	p.reshaping.Lock()
-	p.Changing.RLock() // no load
+	p.Changing.RLock() // excludes loads
 	end = func() {
 		p.Changing.RUnlock()
 		p.reshaping.Unlock()
 	}
-	if err := p.DB.CatchUp(ctx); err != nil { // others may just have changed it
+	if err := p.DB.CatchUp(ctx); err != nil { // another server may just have changed it
 		end()
 		return nil, err
 	}

@@ -17,8 +17,8 @@ const SubschemaName = "cn=Subschema"
 
 var SubschemaDN = dn.DN{{{Type: "cn", Value: []byte("Subschema")}}}
 
-// IsSubschema reports whether a name is the subschema's. It does not normalise:
-// every search passes here.
+// IsSubschema reports whether a name is the subschema's. It does not normalise, since
+// every search calls it.
 func IsSubschema(name dn.DN) bool {
 	if len(name) != 1 || len(name[0]) != 1 || !strings.EqualFold(string(name[0][0].Value), "subschema") {
 		return false
@@ -27,31 +27,31 @@ func IsSubschema(name dn.DN) bool {
 	return strings.EqualFold(t, "cn") || strings.EqualFold(t, "commonName") || t == "2.5.4.3"
 }
 
-// SubschemaID is the subschema's entry, a child of the virtual root as naming
-// contexts are, with a history as they have. It holds what the users of the
-// directory added to the built-in schema and what they took from it; a directory
-// in which nobody did has no such entry. Searches do not meet it: what it shows
-// to clients is the whole schema, which is not stored.
+// SubschemaID is the id of the subschema's entry. Like a naming context, it is a child
+// of the virtual root and has a history. It contains what the users of the directory
+// added to the built-in schema and what they removed from it. Without such changes
+// there is no entry. Searches do not find it: clients see the whole schema, which is
+// not stored.
 var SubschemaID = entry.ID{0x85, 0x82, 0xca, 0x4f, 0x1e, 0x7c, 0x45, 0x91, 0xb3, 0xd7, 0xe3, 0xfe, 0x3a, 0xdf, 0xb0, 0x69}
 
-// Definable are the attributes of the subschema whose values can be changed;
-// removedDefinitions names values of the built-in schema, as "attributeTypes
-// 2.5.4.3"; written are all that a change writes.
+// Definable are the attributes of the subschema whose values can be changed.
+// removedDefinitions names values of the built-in schema, as "attributeTypes 2.5.4.3".
+// written are all attributes that a change writes.
 var Definable = []string{"ldapSyntaxes", "attributeTypes", "objectClasses", "dITContentRules", "nameForms", "dITStructureRules"}
 
 const RemovedDefinitions = "removedDefinitions"
 
 var Written = append([]string{RemovedDefinitions, PendingDefinitions}, Definable...)
 
-// A Subschema is what a directory's own entry says.
+// A Subschema is the decoded content of the subschema's entry.
 type Subschema struct {
-	Since   table.Revision // of its last change; 0: there is no entry
+	Since   table.Revision // its last change; 0: there is no entry
 	Added   []schema.Definition
 	Removed []schema.Definition
 	Pending *Pending // nil: no change is under way
 }
 
-// subschemaSince reads when the subschema was changed last.
+// subschemaSince returns the commit that last changed the subschema.
 func (p *Keeper) subschemaSince(ctx context.Context, r table.Reader) (table.Revision, error) {
 	csn := p.Base.Attribute("entryCSN")
 	row, err := r.Get(ctx, p.Master, master.Row(SubschemaID), table.Select{
@@ -62,7 +62,8 @@ func (p *Keeper) subschemaSince(ctx context.Context, r table.Reader) (table.Revi
 	return row.Cells[0].Revision, nil
 }
 
-// readSubschema reads the subschema's entry. Its own attributes are built in.
+// readSubschema reads the subschema's entry. The entry's own attribute types are built
+// in.
 func (p *Keeper) readSubschema(ctx context.Context, r table.Reader) (*Subschema, error) {
 	since, err := p.subschemaSince(ctx, r)
 	if err != nil || since == 0 {
@@ -90,8 +91,8 @@ func (p *Keeper) readSubschema(ctx context.Context, r table.Reader) (*Subschema,
 	return own, err
 }
 
-// over makes the schema of a subschema. What it adds counts more than what is
-// built in, which may have come with a newer version of the program.
+// over returns the schema of a subschema. Its additions override built-in definitions,
+// which may come from a newer version of the program.
 func (own *Subschema) over(base *schema.Schema) (*schema.Schema, error) {
 	if len(own.Added)+len(own.Removed) == 0 {
 		return base, nil
@@ -106,7 +107,7 @@ func (own *Subschema) over(base *schema.Schema) (*schema.Schema, error) {
 	return base.Change(own.Added, remove)
 }
 
-// SubschemaOf returns what a schema adds to the built-in one and takes from it.
+// SubschemaOf returns what a schema adds to the built-in one and removes from it.
 func SubschemaOf(s, base *schema.Schema) *Subschema {
 	own, builtIn := &Subschema{}, DefinitionsOf(base)
 	for _, name := range Definable {
@@ -125,7 +126,7 @@ func SubschemaOf(s, base *schema.Schema) *Subschema {
 	return own
 }
 
-// A DefinitionKey is what a definition is known by: its first component.
+// A DefinitionKey identifies a definition by its first component.
 type DefinitionKey struct{ Attribute, Oid string }
 
 func KeyOfDefinition(d schema.Definition) DefinitionKey {
@@ -136,7 +137,7 @@ func KeyOfDefinition(d schema.Definition) DefinitionKey {
 	return DefinitionKey{d.Attribute, oid}
 }
 
-// DefinitionsOf lists the texts of a schema's definitions.
+// DefinitionsOf returns the texts of a schema's definitions.
 func DefinitionsOf(s *schema.Schema) map[DefinitionKey]string {
 	all := map[DefinitionKey]string{}
 	for _, name := range Definable {
@@ -147,7 +148,7 @@ func DefinitionsOf(s *schema.Schema) map[DefinitionKey]string {
 	return all
 }
 
-// Values are what the entry stores of a subschema.
+// Values returns what the entry of a subschema stores for an attribute.
 func (own *Subschema) Values(attribute string) (values [][]byte) {
 	switch attribute {
 	case PendingDefinitions:

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Types are a schema and, of it, what the partition itself reads and writes.
+// Types are a schema and the parts of it that the partition itself uses.
 type Types struct {
 	Schema                                      *schema.Schema
 	ObjectClass, StructuralObjectClass          *schema.AttributeType
@@ -19,8 +19,8 @@ type Types struct {
 	HasSubordinates, NumSubordinates, Subschema *schema.AttributeType
 	GoverningStructureRule, AccessRule          *schema.AttributeType
 	ExtensibleObject, collectiveSubentry        *schema.ObjectClass
-	// Watched are the classes that nearly every search asks about, and what
-	// stands for them in what commits touch.
+	// Watched are the classes that nearly every search asks for, with the ids that
+	// commits touch for them.
 	Watched map[*schema.ObjectClass]entry.ID
 }
 
@@ -52,13 +52,13 @@ func newTypes(s *schema.Schema) *Types {
 			s.Class("collectiveAttributeSubentry"): ClassID(s.Class("collectiveAttributeSubentry")),
 		},
 	}
-	if c := s.Class("pwdPolicy"); c != nil { // a directory may do without
+	if c := s.Class("pwdPolicy"); c != nil { // it is optional
 		k.Watched[c] = ClassID(c)
 	}
 	return k
 }
 
-// Describe reads an attribute description: its type and sorted options.
+// Describe parses an attribute description into its type and sorted options.
 func (k *Types) Describe(description string) (*schema.AttributeType, string, error) {
 	name, options := description, ""
 	if i := strings.IndexByte(description, ';'); i >= 0 {
@@ -74,7 +74,7 @@ func (k *Types) Describe(description string) (*schema.AttributeType, string, err
 	return t, options, nil
 }
 
-// Storable reads the description of values to be stored.
+// Storable parses the description of values to be stored.
 func (k *Types) Storable(description string) (*schema.AttributeType, string, error) {
 	t, options, err := k.Removable(description)
 	if err == nil && !k.Recognizes(description) {
@@ -83,9 +83,9 @@ func (k *Types) Storable(description string) (*schema.AttributeType, string, err
 	return t, options, err
 }
 
-// Removable reads the description of values to be removed, whose options were
-// perhaps recognized when they were stored. A language range says which values are
-// asked for, and describes none (RFC 3866, 3).
+// Removable parses the description of values to be removed. Their options may have been
+// recognized when they were stored. A language range selects values and describes none
+// (RFC 3866, 3).
 func (k *Types) Removable(description string) (*schema.AttributeType, string, error) {
 	t, options, err := k.Describe(description)
 	if err == nil && entry.HasRange(options) {
@@ -103,12 +103,12 @@ func Unrecognized(description string) error {
 	return Errorf(UndefinedType, "attribute description %q: it has an option that is not known; attribute-options in the server's configuration says which more are", description)
 }
 
-// maxOptions is the length of a description's options: they are in the
-// qualifiers of all its values.
+// maxOptions bounds the length of a description's options, which are in the qualifiers
+// of all its values.
 const maxOptions = 256
 
-// wellFormed tests options by RFC 4512, 2.5. Other characters could be taken for
-// those that end the options in the qualifiers of columns.
+// wellFormed reports whether options are well-formed by RFC 4512, 2.5. Other characters
+// could look like the end of the options in the qualifiers of columns.
 func wellFormed(options string) bool {
 	for o := range strings.SplitSeq(options[1:], ";") {
 		if o == "" || strings.ContainsFunc(o, func(c rune) bool {
@@ -120,16 +120,16 @@ func wellFormed(options string) bool {
 	return len(options) <= maxOptions
 }
 
-// Classes are the object classes of an entry, superclasses included.
+// Classes are the object classes of an entry, including superclasses.
 type Classes struct {
 	All        []*schema.ObjectClass
 	Structural *schema.ObjectClass // the most specific one
 	extensible bool
-	rule       *schema.ContentRule // for the structural class; nil: none
-	collects   bool                // a collective attribute subentry
+	rule       *schema.ContentRule // of the structural class; nil: none
+	collects   bool                // it is a collective attribute subentry
 }
 
-// ClassesOf looks up objectClass values and closes them under superclasses.
+// ClassesOf looks up objectClass values and adds their superclasses.
 func (k *Types) ClassesOf(values [][]byte) (*Classes, error) {
 	cs := &Classes{All: make([]*schema.ObjectClass, 0, len(values)+2)}
 	for _, v := range values {
@@ -188,7 +188,7 @@ func (cs *Classes) auxiliaries() error {
 	return nil
 }
 
-// ClassID stands for a class in what commits touch.
+// ClassID returns the id that commits touch for a class.
 func ClassID(c *schema.ObjectClass) entry.ID {
 	h := fnv.New128a()
 	h.Write([]byte("class " + c.OID))
@@ -197,8 +197,8 @@ func ClassID(c *schema.ObjectClass) entry.ID {
 
 var Root = entry.Root
 
-// KeyOf checks a value's size and syntax and normalises it; the key is nil for
-// types whose values have none.
+// KeyOf checks a value's size and syntax and returns its key, which is nil for types
+// without keys.
 func KeyOf(t *schema.AttributeType, v []byte) ([]byte, error) {
 	if len(v) > table.MaxValue {
 		return nil, Errorf(TooLarge, "a value of %s has %d bytes: at most %d can be stored", t.Name(), len(v), table.MaxValue)

@@ -13,50 +13,50 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Erasing is for those whom the law obliges: something goes from the past, and
-// from the journal, as if it had never been. Everything else of the past stays
-// readable, and a notice of the erasure itself, which says who did it and when, and
-// not what (docs/decisions/0020-erase.md).
+// Erasing is for what the law requires: it removes something from the past, and from
+// the journal, as if it had never been there. Everything else of the past stays
+// readable. So does a notice of the erasure, which records who erased and when, but not
+// what (docs/decisions/0020-erase.md).
 //
-// What is to go is looked for in all versions of all entries, those that no state
-// shows too. Nothing is changed if it stands in an entry of the present. Then the
-// notice is committed, and after it things go in an order in which each can be
-// found as long as something of it is left: indexes, names, journal, and then the
-// entries, by which all else is found, and the name by which these are. Who was
-// interrupted does it again.
+// The target is searched in all versions of all entries, including those that no state
+// shows. If an entry of the present has it, nothing is changed. Otherwise the notice is
+// committed. After that everything is removed in an order in which each part can still
+// be found until it is gone: indexes, names, journal, then the entries, which locate
+// everything else, and at last the name, which locates the entries. An interrupted
+// erasure is simply repeated.
 
-// EraseOptions say what is to be gone.
+// EraseOptions specify what to erase.
 type EraseOptions struct {
-	// Name is that of an entry that is no more, of which all goes but that there
-	// was an entry, or that is called otherwise by now: then its name goes. With
-	// it go values that name the entry or one below it.
+	// Name is the name of an entry. If the entry does not exist any more, everything of
+	// it is erased except that it existed. If it has another name now, the old name is
+	// erased. Values that name the entry or one below it are erased too.
 	Name dn.DN
-	// Value, if there is no name, goes from the attributes of a type and of those
-	// below it, or, if Attribute is empty, of all: the values that equal it, names
-	// that have it, and values that are such names.
+	// Value is used without a Name. It is erased from the attributes of type Attribute
+	// and its subtypes, or of all types if Attribute is empty: values that equal it,
+	// names that contain it, and values that are such names.
 	Attribute string
 	Value     []byte
-	// Dry finds out what would go, and changes nothing.
+	// Dry counts what would be erased and changes nothing.
 	Dry bool
 	By  write.By
 }
 
 // Erased is what an erasure did, or would do.
 type Erased struct {
-	// Revision is the commit of the notice; 0: there was nothing to erase, or it
-	// was a dry run.
+	// Revision is the commit of the notice. It is 0 after a dry run, or if there was
+	// nothing to erase.
 	Revision table.Revision
-	Entries  int // whose past is not what it was
-	Gone     int // of which all went
-	Values   int // versions of values
-	Names    int // entries that were called otherwise
-	Commits  int // of which the journal tells less
+	Entries  int // entries whose past has changed
+	Gone     int // entries that were removed whole
+	Values   int // versions of values removed
+	Names    int // entries that lost a name
+	Commits  int // commits whose records have changed
 }
 
-// A StandingError refuses to erase what entries of the present have, or naming
-// contexts or checkpoints.
+// A StandingError reports that entries of the present, naming contexts or checkpoints
+// have what should be erased.
 type StandingError struct {
-	Names []string // of the first ones
+	Names []string // the first ones
 	Count int
 }
 
@@ -68,33 +68,33 @@ func (e *StandingError) Error() string {
 	return text
 }
 
-// maxStanding is how many entries a StandingError names.
+// maxStanding bounds the entries that a StandingError names.
 const maxStanding = 20
 
-// An erasure is one Erase under way.
+// An erasure is one call of Erase.
 type erasure struct {
 	p      *catalog.Keeper
 	r      *txn.Redaction
-	now    *state.Snapshot // the newest state that is changed
+	now    *state.Snapshot // the newest state whose past is changed
 	target *target
 	dry    bool
 	done   Erased
 
 	findings []*finding
-	// rows of the tree are by their keys the name, of some entries. By them it is
-	// found out who had it, so they go at last.
+	// rows maps the keys of rows of the tree with the name to the entries that had
+	// them. These rows locate the entries, so they are removed last.
 	rows map[string][]entry.ID
-	// gone are the entries of which all goes.
+	// gone are the entries to be removed whole.
 	gone map[entry.ID]bool
-	// keys are what indexes know as values that go, by type.
+	// keys are the keys of values to be removed from indexes, by type.
 	keys keySet
-	// renamed are rows of the tree that were made anew, to be looked at when they
-	// have grown old.
+	// renamed are rows of the tree that were written anew. They must be examined by a
+	// later collection.
 	renamed [][]byte
 }
 
-// Erase takes something out of the past. What it leaves in the store's files is
-// txn.DB.Purge's to remove.
+// Erase removes something from the past. txn.DB.Purge removes what it leaves in the
+// store's files.
 func Erase(ctx context.Context, p *catalog.Keeper, o EraseOptions) (*Erased, error) {
 	p.Changing.RLock()
 	defer p.Changing.RUnlock()
@@ -139,7 +139,7 @@ func (e *erasure) run(ctx context.Context, by write.By) error {
 	}
 	e.done.Entries, e.done.Commits = len(e.findings), told
 	if e.dry || len(e.findings)+told+len(settings) == 0 {
-		return e.indexes(ctx) // what no entry tells of any more
+		return e.indexes(ctx) // entries of indexes that no entry has any more
 	}
 	if e.done.Revision, err = e.notice(ctx, by); err != nil {
 		return err
@@ -157,13 +157,12 @@ func (e *erasure) run(ctx context.Context, by write.By) error {
 	return nil
 }
 
-// Erasure is the kind of an operation that took something out of the past of the
+// Erasure is the kind of an operation that erased something from the past of the
 // entries that its commit touches.
 const Erasure = "erase"
 
-// notice commits that something is erased, and of which entries. With it all servers
-// let go of what they have in memory: nobody reads a state any more that would bring
-// it there again.
+// notice commits that something is erased, and from which entries. It makes all servers
+// drop their caches; after that nobody reads a state that would bring it back there.
 func (e *erasure) notice(ctx context.Context, by write.By) (table.Revision, error) {
 	return write.UpdateLocked(ctx, e.p, by, func(tx *write.Tx) error {
 		for _, f := range e.findings {
@@ -176,8 +175,8 @@ func (e *erasure) notice(ctx context.Context, by write.By) (table.Revision, erro
 	})
 }
 
-// nameRows has a commit name the rows that others were moved to, so that they are
-// looked at when it is old enough to go.
+// nameRows makes a commit that names the rows with moved entries, so that a collection
+// examines them once it is old enough.
 func (e *erasure) nameRows(ctx context.Context) error {
 	if len(e.renamed) == 0 {
 		return nil
@@ -191,7 +190,7 @@ func (e *erasure) nameRows(ctx context.Context) error {
 	return err
 }
 
-// redact changes the past of a table, unless it is a dry run.
+// redact changes the past of a table, except in a dry run.
 func (e *erasure) redact(ctx context.Context, t table.Table, rs []table.Redaction) error {
 	if e.dry || len(rs) == 0 {
 		return nil
@@ -220,7 +219,7 @@ func (e *erasure) history(ctx context.Context, t table.Table, r table.Range, f f
 	return nil
 }
 
-// oneRow is the range of one row.
+// oneRow returns the range of one row.
 func oneRow(key []byte) table.Range {
 	end := append([]byte(nil), key...)
 	return table.Range{Start: key, End: append(end, 0)}

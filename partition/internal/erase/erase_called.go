@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// A tenure says that an entry had a row of the tree from a revision on, up to, not
-// including, another one.
+// A tenure records that an entry had a row of the tree from one revision up to, but not
+// including, another.
 type tenure struct {
 	id       entry.ID
 	from, to table.Revision
@@ -20,12 +20,12 @@ type tenure struct {
 // always is the tenure of the virtual root.
 var always = tenure{id: catalog.Root, to: ^table.Revision(0)}
 
-// called finds the entries that ever had the name to be erased, and in which rows of
-// the tree; those that are no more are gone.
+// called finds the entries that ever had the name to be erased, and their rows of the
+// tree. It adds those that do not exist any more to gone.
 func (e *erasure) called(ctx context.Context) (map[entry.ID]bool, error) {
 	norms := e.target.norms
 	ids := map[entry.ID]bool{}
-	// Any of its ends may have been the name of a naming context.
+	// Each suffix of the name may have been a naming context.
 	for n := range norms {
 		at, rdn, err := []tenure{always}, dn.Norm(dn.Key(norms[n:])), error(nil)
 		for i := n - 1; i >= 0 && err == nil; i-- {
@@ -51,7 +51,8 @@ func (e *erasure) called(ctx context.Context) (map[entry.ID]bool, error) {
 	return ids, nil
 }
 
-// children finds who had an RDN below one of some entries while that had its name.
+// children finds the entries that had an RDN below one of some entries during that
+// one's tenure.
 func (e *erasure) children(ctx context.Context, above []tenure, rdn dn.Norm) (found []tenure, err error) {
 	for _, a := range above {
 		all, err := e.tenures(ctx, tree.Key(a.id, rdn))
@@ -68,7 +69,7 @@ func (e *erasure) children(ctx context.Context, above []tenure, rdn dn.Norm) (fo
 	return found, nil
 }
 
-// last finds who had the last RDN of the name.
+// last finds the entries that had the last RDN of the name.
 func (e *erasure) last(ctx context.Context, above []tenure, rdn dn.Norm, ids map[entry.ID]bool) error {
 	for _, a := range above {
 		found, err := e.children(ctx, []tenure{a}, rdn)
@@ -84,12 +85,12 @@ func (e *erasure) last(ctx context.Context, above []tenure, rdn dn.Norm, ids map
 	return nil
 }
 
-// tenures returns who had a row of the tree, one after the other.
+// tenures returns the tenures of a row of the tree, in order.
 func (e *erasure) tenures(ctx context.Context, key []byte) (all []tenure, err error) {
 	states, err := e.holders(ctx, key)
 	for i, s := range states {
 		if s.id == catalog.Root {
-			continue // nobody had it
+			continue // nobody had the row
 		}
 		to := always.to
 		if i+1 < len(states) {
@@ -100,8 +101,8 @@ func (e *erasure) tenures(ctx context.Context, key []byte) (all []tenure, err er
 	return all, err
 }
 
-// holders tells of each revision that changed a row of the tree who has had the row
-// since; root: nobody.
+// holders returns, for each revision that changed a row of the tree, the entry that had
+// the row from then on; the root means none.
 func (e *erasure) holders(ctx context.Context, key []byte) (states []tenure, err error) {
 	var past table.Past
 	if err := e.history(ctx, e.p.Tree, oneRow(key), func(p *table.Past) error {
@@ -129,7 +130,7 @@ func (e *erasure) holders(ctx context.Context, key []byte) (states []tenure, err
 	return states, nil
 }
 
-// until is the state at a revision below which all is decided.
+// until is the view of the state at a revision up to which all is decided.
 type until table.Revision
 
 func (r until) Max() table.Revision           { return table.Revision(r) }

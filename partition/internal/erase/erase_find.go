@@ -17,28 +17,28 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// A finding is what goes of one entry.
+// A finding is what must be removed of one entry.
 type finding struct {
 	id     entry.ID
-	called bool // it had the name that is to go
-	all    bool // but that there was an entry
-	// values are versions of columns of master that go, renamed those that tell
-	// another name instead.
+	called bool // it had the name to be erased
+	all    bool // everything, except that the entry existed
+	// values are versions of columns of master to be removed, and renamed those that
+	// get another name.
 	values, renamed []table.Cell
-	// norms are columns of normAttributes, of the tree and of master, sorted: one
-	// that has the key for its value, with it.
+	// norms are columns of normAttributes, of the tree and of master, sorted. A column
+	// with the key as its value includes that value.
 	norms []table.Cell
-	// own are values that go of this entry only, as indexes have them.
+	// own are keys of values to be removed from indexes for this entry only.
 	own keySet
-	// parents and names are all that the entry ever had; of the names those that
-	// are lost go.
+	// parents and names are all that the entry ever had. lost are the names to be
+	// removed.
 	parents     map[entry.ID]bool
 	names, lost map[dn.Norm]bool
-	// nodes are where it stood, by the revisions that put it there.
+	// nodes are its positions in the tree, by the revisions that set them.
 	nodes map[table.Revision]*master.Node
 }
 
-// keySet are values that go as indexes have them, by type.
+// A keySet has keys of values to be removed from indexes, by type.
 type keySet map[*schema.AttributeType]map[string]bool
 
 func (s keySet) add(t *schema.AttributeType, key []byte) {
@@ -48,7 +48,7 @@ func (s keySet) add(t *schema.AttributeType, key []byte) {
 	s[t][string(key)] = true
 }
 
-// find goes through all that is stored of all entries.
+// find examines everything stored of all entries.
 func (e *erasure) find(ctx context.Context) error {
 	var called map[entry.ID]bool // entries that had the name
 	if e.target.norms != nil {
@@ -85,7 +85,7 @@ func (e *erasure) newFinding(id entry.ID, called bool) *finding {
 	}
 }
 
-// look takes up what one version of a cell says of an entry.
+// look examines one version of a cell of an entry.
 func (e *erasure) look(f *finding, c *table.Cell) {
 	switch {
 	case c.Tombstone:
@@ -101,7 +101,7 @@ func (e *erasure) look(f *finding, c *table.Cell) {
 	}
 }
 
-// found keeps a finding if it is one.
+// found adds a finding unless it is empty.
 func (e *erasure) found(f *finding) {
 	if f == nil {
 		return
@@ -127,11 +127,11 @@ func (e *erasure) found(f *finding) {
 	}
 }
 
-// loses reports whether an entry's name in some of its states goes.
+// loses reports whether the name in a node of an entry must be removed.
 func (e *erasure) loses(f *finding, node *master.Node) bool {
 	switch {
 	case node.NormRDN == Unnamed(e.target.k, f.id).NormRDN:
-		return false // it has lost it
+		return false // removed already
 	case f.all:
 		return true
 	}
@@ -142,7 +142,7 @@ func (e *erasure) loses(f *finding, node *master.Node) bool {
 	return err == nil && e.target.inDN(name)
 }
 
-// lose has an entry called by its entryUUID where it had a name that goes.
+// lose replaces a name to be removed by the entryUUID.
 func (f *finding) lose(r table.Revision, node *master.Node, k *catalog.Types) {
 	f.lost[node.NormRDN] = true
 	for _, c := range Unnamed(k, f.id).Cells() {
@@ -153,7 +153,7 @@ func (f *finding) lose(r table.Revision, node *master.Node, k *catalog.Types) {
 	}
 }
 
-// Unnamed is the node, except its parent, of an entry whose name was erased.
+// Unnamed returns the node, except its parent, of an entry whose name was erased.
 func Unnamed(k *catalog.Types, id entry.ID) *master.Node {
 	rdn := dn.RDN{{Type: k.EntryUUID.Name(), Value: []byte(id.String())}}
 	norm, err := rdn.Normalize(k.Schema)
@@ -163,7 +163,7 @@ func Unnamed(k *catalog.Types, id entry.ID) *master.Node {
 	return &master.Node{UpRDN: rdn.String(), NormRDN: norm}
 }
 
-// value looks at a version of a value.
+// value examines a version of a value.
 func (e *erasure) value(f *finding, c *table.Cell) {
 	description, _, _ := bytes.Cut(c.Qualifier, []byte{0})
 	name, options, _ := strings.Cut(string(description), ";")
@@ -171,7 +171,7 @@ func (e *erasure) value(f *finding, c *table.Cell) {
 		options = ";" + options
 	}
 	t := e.target.k.Schema.Attribute(name)
-	if t == nil { // it was one once
+	if t == nil { // the type was removed from the schema
 		if f.all || e.target.norms == nil && e.target.typ == nil && bytes.Equal(c.Value, e.target.value) {
 			f.drop(c)
 		}
@@ -187,9 +187,9 @@ func (e *erasure) value(f *finding, c *table.Cell) {
 	}
 	key, err := t.Equality.Key(c.Value)
 	if err != nil {
-		return // it has none in indexes either
+		return // then indexes have no key of it either
 	}
-	// Among many values it lies with the key, whatever its position.
+	// If the attribute has many values, the column has the key, whatever the position.
 	f.norms = append(f.norms, tree.ColumnOf(t, options, key, master.PositionOf(c.Qualifier)),
 		table.Cell{Family: tree.NormAttributes, Qualifier: tree.Qualifier(t, options, key)})
 	if everywhere {
@@ -203,8 +203,8 @@ func (f *finding) drop(c *table.Cell) {
 	f.values = append(f.values, table.Cell{Family: c.Family, Qualifier: c.Qualifier, Revision: c.Revision, Tombstone: true})
 }
 
-// losesValue reports whether a value goes because all of the entry does, except
-// what makes it one, or because it is of the name that goes.
+// losesValue reports whether a value must be removed because the whole entry is, except
+// what makes it an entry, or because it is part of the name to be removed.
 func (e *erasure) losesValue(f *finding, t *schema.AttributeType, v []byte) bool {
 	if f.all {
 		return t != e.target.k.ObjectClass && (!t.NoUserModification || t.Secret())
@@ -214,7 +214,7 @@ func (e *erasure) losesValue(f *finding, t *schema.AttributeType, v []byte) bool
 	})
 }
 
-// goes reports whether a column of normAttributes does.
+// goes reports whether a column of normAttributes must be removed.
 func (f *finding) goes(c *table.Cell) bool {
 	i, _ := slices.BinarySearchFunc(f.norms, *c, table.Cell.Compare)
 	for ; i < len(f.norms) && f.norms[i].Compare(*c) == 0; i++ {
@@ -226,7 +226,7 @@ func (f *finding) goes(c *table.Cell) bool {
 	return false
 }
 
-// standing refuses what entries of the present have.
+// standing returns an error if entries of the present have the target.
 func (e *erasure) standing(ctx context.Context) error {
 	refused := &StandingError{}
 	checkpoints, err := e.p.DB.Checkpoints(ctx)
@@ -269,7 +269,7 @@ func (e *StandingError) add(name string) {
 	}
 }
 
-// stands reports whether the present shows anything that goes of an entry.
+// stands reports whether the present shows anything to be removed of an entry.
 func (e *erasure) stands(ctx context.Context, f *finding) (bool, error) {
 	if f.all {
 		return false, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// journal takes what goes out of what the journal says of commits: of who made them
-// and of the names of entries, and of the rows that they wrote.
+// journal removes the target from the records of commits: from the names of users and
+// entries, and from the rows that they wrote.
 func (e *erasure) journal(ctx context.Context, dry bool) (int, error) {
 	lists, err := e.lostRows(ctx)
 	if err != nil {
@@ -35,8 +35,8 @@ func (e *erasure) journal(ctx context.Context, dry bool) (int, error) {
 	})
 }
 
-// lostRows knows the keys of rows that go, and what such keys begin with, by table;
-// and the hashes of values.
+// lostRows has the keys, and prefixes of keys, of rows to be removed, by table, and the
+// hashes of values to be removed.
 type lostRows struct {
 	rows, prefixes map[string]map[string]bool
 	hashes         map[uint64]bool
@@ -77,7 +77,7 @@ func (l *lostRows) has(table string, key []byte) bool {
 	return err == nil && l.prefixes[table][string(key[:len(key)-len(rest)])]
 }
 
-// redactNote takes what goes out of a note, and tells whether there was any.
+// redactNote removes the target from a message, and reports whether it changed.
 func (t *target) redactNote(message []byte) ([]byte, bool) {
 	n := write.ParseMessage(message)
 	changed := false
@@ -87,7 +87,7 @@ func (t *target) redactNote(message []byte) ([]byte, bool) {
 		}
 	}
 	if t.norms != nil && (t.inName(n.By.Name) || t.inName(n.By.Bound)) {
-		// Where somebody works from says who it is.
+		// The address that a user works from identifies the user.
 		set(&n.By.From, "")
 		set(&n.By.Session, "")
 	}

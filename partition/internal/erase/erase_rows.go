@@ -16,10 +16,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// markFamily is of no interest here: marks are hashes, and go within minutes.
+// markFamily needs no erasing: marks are hashes and are removed within minutes.
 const markFamily = table.MarkFamily
 
-// rowSet are redactions of a table's rows, each row once.
+// A rowSet has redactions of a table's rows, one per row.
 type rowSet map[string]*table.Redaction
 
 func (s rowSet) row(key []byte) *table.Redaction {
@@ -41,7 +41,7 @@ func (s rowSet) list() (rs []table.Redaction) {
 	return rs
 }
 
-// indexes takes values out of the indexes.
+// indexes removes values from the indexes.
 func (e *erasure) indexes(ctx context.Context) error {
 	for _, x := range e.now.Catalog.Ordered {
 		rows := rowSet{}
@@ -65,7 +65,7 @@ func (e *erasure) indexes(ctx context.Context) error {
 	return e.unique(ctx)
 }
 
-// everywhere returns what rows of an index begin with that go whosever they are.
+// everywhere returns the prefixes of rows of an index to be removed for all entries.
 func (e *erasure) everywhere(x *catalog.Indexed) map[string]bool {
 	prefixes := map[string]bool{}
 	for key := range e.keys[x.Typ] {
@@ -77,7 +77,7 @@ func (e *erasure) everywhere(x *catalog.Indexed) map[string]bool {
 	return prefixes
 }
 
-// ownIndex adds what goes of an index that tells of entries of which values go.
+// ownIndex adds the parts of an index to be removed for the entries that lose values.
 func (e *erasure) ownIndex(ctx context.Context, rows rowSet, x *catalog.Indexed) error {
 	for _, f := range e.findings {
 		for key := range f.own[x.Typ] {
@@ -99,8 +99,8 @@ func (e *erasure) ownIndex(ctx context.Context, rows rowSet, x *catalog.Indexed)
 	return nil
 }
 
-// alone has a row go as a whole, with its key, that has no other columns than those
-// that go.
+// alone makes a row be removed whole, with its key, if all its columns are to be
+// removed.
 func (e *erasure) alone(ctx context.Context, x *catalog.Indexed, r *table.Redaction) error {
 	r.All = true
 	return e.history(ctx, x.Table(), oneRow(r.Row), func(p *table.Past) error {
@@ -113,7 +113,7 @@ func (e *erasure) alone(ctx context.Context, x *catalog.Indexed, r *table.Redact
 	})
 }
 
-// unique takes values out of the table of marks, where they stay for minutes.
+// unique removes values from the table of marks, which keeps them for minutes.
 func (e *erasure) unique(ctx context.Context) error {
 	rows := rowSet{}
 	for _, x := range e.now.Catalog.Ordered {
@@ -136,7 +136,7 @@ func (e *erasure) uniqueRows(x *catalog.Indexed) (rows [][]byte) {
 	return rows
 }
 
-// lostKeys are all values that go of an index, of whatever entries.
+// lostKeys returns all keys to be removed from an index, for all or single entries.
 func (e *erasure) lostKeys(x *catalog.Indexed) (keys [][]byte) {
 	if key, ok := e.target.key(x.Typ); ok {
 		keys = append(keys, key)
@@ -152,8 +152,8 @@ func (e *erasure) lostKeys(x *catalog.Indexed) (keys [][]byte) {
 	return keys
 }
 
-// treeRows returns the rows of the tree that entries had of which something goes,
-// with these entries, and tells of each whether its key has a name that goes.
+// treeRows returns all rows of the tree that the entries with findings ever had, with
+// these entries. lost reports for each row whether its key has a name to be removed.
 func (e *erasure) treeRows() (rows map[string][]*finding, lost map[string]bool) {
 	rows, lost = map[string][]*finding{}, map[string]bool{}
 	for _, f := range e.findings {
@@ -176,7 +176,7 @@ func (e *erasure) treeRows() (rows map[string][]*finding, lost map[string]bool) 
 	return rows, lost
 }
 
-// names takes values and names out of the tree.
+// names removes values and names from the tree.
 func (e *erasure) names(ctx context.Context) error {
 	rows, lost := e.treeRows()
 	redactions := rowSet{}
@@ -205,7 +205,7 @@ func (e *erasure) names(ctx context.Context) error {
 	return e.redact(ctx, e.p.Tree, redactions.list())
 }
 
-// lastNames takes the rows away by which it was found out who had the name.
+// lastNames removes the rows that locate the entries that had the name.
 func (e *erasure) lastNames(ctx context.Context) error {
 	all, _ := e.treeRows()
 	rows := rowSet{}
@@ -219,14 +219,15 @@ func (e *erasure) lastNames(ctx context.Context) error {
 	return e.redact(ctx, e.p.Tree, rows.list())
 }
 
-// vacate takes out of a row of the tree what entries had there that lose its name,
-// or all but that they had it. If nobody else did, the row goes.
+// vacate removes from a row of the tree the cells of entries that lose its name. Unless
+// whole is set, it keeps those that record that they had it. If no other entry had the
+// row, it removes the row.
 func (e *erasure) vacate(ctx context.Context, rows rowSet, p *table.Past, fs []*finding, whole bool) error {
 	states, err := e.holders(ctx, p.Key)
 	if err != nil {
 		return err
 	}
-	others := map[table.Revision]bool{} // that wrote what stays
+	others := map[table.Revision]bool{} // revisions that wrote what must stay
 	for _, s := range states {
 		loses := slices.ContainsFunc(fs, func(f *finding) bool { return f.id == s.id })
 		if s.id != catalog.Root && !loses && e.target.norms != nil {
@@ -245,7 +246,7 @@ func (e *erasure) vacate(ctx context.Context, rows rowSet, p *table.Past, fs []*
 	return nil
 }
 
-// redactNorms takes keys of values out of a row of the tree that stays.
+// redactNorms removes keys of values from a row of the tree that stays.
 func redactNorms(rows rowSet, p *table.Past, fs []*finding) {
 	for i := range p.Cells {
 		c := &p.Cells[i]
@@ -261,18 +262,18 @@ func redactNorms(rows rowSet, p *table.Past, fs []*finding) {
 	}
 }
 
-// A mover makes rows of the tree anew, under other names, with the same past.
+// A mover rewrites rows of the tree under other names, with the same past.
 type mover struct {
 	*erasure
 	writes map[table.Revision][]table.Mutation
 }
 
-// movedHere is a column that never has a value: its tombstone has the row looked
-// at when the commit that wrote it has grown old.
+// movedHere is a column that never has a value. Its tombstone makes a collection
+// examine the row once the commit that wrote it is old enough.
 var movedHere = table.Cell{Family: tree.TreeInfo, Qualifier: []byte("moved"), Tombstone: true}
 
-// move copies what entries that lose the name of a row had there, state by state,
-// to rows of their own.
+// move copies, state by state, the cells in a row of entries that lose its name to rows
+// of their own.
 func (m *mover) move(ctx context.Context, key []byte, fs []*finding) error {
 	states, err := m.holders(ctx, key)
 	if err != nil {
@@ -297,7 +298,8 @@ func (m *mover) move(ctx context.Context, key []byte, fs []*finding) error {
 	return nil
 }
 
-// change writes at a revision what makes an entry's row what it is to be.
+// change writes at a revision the difference between an entry's row as it was and as it
+// must be.
 func (m *mover) change(key []byte, id entry.ID, had map[entry.ID][]table.Cell, now []table.Cell, r table.Revision) {
 	mut := table.Mutation{Row: tree.Key(tree.Parent(key), Unnamed(m.target.k, id).NormRDN)}
 	for _, c := range now {
@@ -328,7 +330,7 @@ func (m *mover) Write(ctx context.Context) error {
 	return nil
 }
 
-// entries takes values and names out of master, last of all.
+// entries removes values and names from master, last of all.
 func (e *erasure) entries(ctx context.Context) error {
 	rows := rowSet{}
 	for _, f := range e.findings {
@@ -343,8 +345,8 @@ func (e *erasure) entries(ctx context.Context) error {
 	return e.redact(ctx, e.p.Master, rows.list())
 }
 
-// settings returns what takes names of former naming contexts out of what all servers
-// share.
+// settings returns the redactions that remove names of former naming contexts from the
+// settings.
 func (e *erasure) settings(ctx context.Context) ([]table.Redaction, error) {
 	rows := rowSet{}
 	err := e.history(ctx, e.p.SettingsTable, oneRow(catalog.SettingsRow), func(p *table.Past) error {

@@ -12,17 +12,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A target is what is to be erased.
+// A target is what should be erased.
 type target struct {
 	k     *catalog.Types
 	norms []dn.Norm // of a name; nil: it is a value
 	name  dn.DN
-	typ   *schema.AttributeType // of a value; nil: of any
+	typ   *schema.AttributeType // of a value; nil: any type
 	value []byte
 	keys  map[*schema.AttributeType]targetKey
 }
 
-// targetKey is the value as a type compares it, if it can be one of its values.
+// A targetKey is the key of the value under a type, if it can be a value of that type.
 type targetKey struct {
 	key []byte
 	ok  bool
@@ -53,7 +53,7 @@ func newTarget(c *catalog.Catalog, o *EraseOptions) (*target, error) {
 	return t, nil
 }
 
-// key is the value as a type compares it.
+// key returns the key of the value under a type.
 func (t *target) key(of *schema.AttributeType) ([]byte, bool) {
 	k, known := t.keys[of]
 	if !known {
@@ -66,7 +66,7 @@ func (t *target) key(of *schema.AttributeType) ([]byte, bool) {
 	return k.key, k.ok
 }
 
-// concerns reports whether a value is to be looked for among those of a type.
+// concerns reports whether the value must be looked for among those of a type.
 func (t *target) concerns(of *schema.AttributeType) bool {
 	return t.norms == nil && (t.typ == nil || of.Is(t.typ))
 }
@@ -87,8 +87,8 @@ func (t *target) is(of *schema.AttributeType, v []byte) bool {
 	return err == nil && bytes.Equal(key, want)
 }
 
-// inValue reports whether a value of a type has to go: because it is what is to
-// go, or names it.
+// inValue reports whether a value of a type must be erased: because it is the target,
+// or names it.
 func (t *target) inValue(of *schema.AttributeType, v []byte) bool {
 	return t.is(of, v) || isName(of) && t.inName(nameIn(of, v))
 }
@@ -102,7 +102,7 @@ func isName(t *schema.AttributeType) bool {
 	return t.Syntax.OID == syntaxDN || t.Syntax.OID == syntaxNameAndUID
 }
 
-// nameIn returns the name in a value, which may have a unique identifier behind it
+// nameIn returns the name in a value, without a unique identifier that may follow it
 // (RFC 4517, 3.3.21).
 func nameIn(t *schema.AttributeType, v []byte) string {
 	s := string(v)
@@ -114,7 +114,7 @@ func nameIn(t *schema.AttributeType, v []byte) string {
 	return s
 }
 
-// inName reports whether a name has what is to go: it is the name to be erased, or
+// inName reports whether a name contains the target: it is the name to be erased, or
 // one below it, or one of its values is the one to be erased.
 func (t *target) inName(text string) bool {
 	name, err := dn.Parse(text)
@@ -132,7 +132,7 @@ func (t *target) inDN(name dn.DN) bool {
 	return err == nil && slices.Equal(norms[len(norms)-len(t.norms):], t.norms)
 }
 
-// inRDN reports whether one of the values of an RDN is to be erased.
+// inRDN reports whether one of the values of an RDN must be erased.
 func (t *target) inRDN(rdn dn.RDN) bool {
 	return slices.ContainsFunc(rdn, func(a dn.AVA) bool {
 		of := t.k.Schema.Attribute(a.Type)
@@ -143,7 +143,7 @@ func (t *target) inRDN(rdn dn.RDN) bool {
 	})
 }
 
-// inText reports whether free text has the value, or the name, as a word.
+// inText reports whether free text contains the value, or the name, as a word.
 func (t *target) inText(text string) bool {
 	word := strings.ToLower(string(t.value))
 	if t.norms != nil {
@@ -166,10 +166,10 @@ func (t *target) inText(text string) bool {
 
 func isWord(r rune) bool { return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r)) }
 
-// erasedText stands in the journal where something was.
+// erasedText replaces erased text in the journal.
 const erasedText = "(erased)"
 
-// without returns a name without what is to go of it.
+// without returns a name with the erased parts replaced.
 func (t *target) without(text string) string {
 	name, err := dn.Parse(text)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// SetAccess puts other access rules into force: those that change returns for the
-// ones of now, on a state that shows them. It returns when every server goes by
-// them, so that no operation that begins later is judged by the old ones.
+// SetAccess replaces the access rules by those that change returns, given the present
+// ones and a state that shows them. It returns when every server works by the new
+// rules, so that no later operation is judged by the old ones.
 func SetAccess(ctx context.Context, p *catalog.Keeper, by write.By, change func(s *state.Snapshot, old []catalog.AccessRule) ([]catalog.AccessRule, error)) error {
 	end, err := p.Reshape(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func SetAccess(ctx context.Context, p *catalog.Keeper, by write.By, change func(
 }
 
 // UpdateAccess is Update for a function that changes access rules, perhaps with other
-// changes. It returns when every server goes by them.
+// changes. It returns when every server works by them.
 func UpdateAccess(ctx context.Context, p *catalog.Keeper, by write.By, fn func(*write.Tx) error) (table.Revision, error) {
 	end, err := p.Reshape(ctx)
 	if err != nil {

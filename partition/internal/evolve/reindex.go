@@ -17,10 +17,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// SetIndexes changes which attributes are indexed and how. It fills what is new
-// or changes its layout, and drops what is no more. Searches go on meanwhile;
-// updates wait. An index whose filling was cut short is not used, and is filled
-// by the next call.
+// SetIndexes changes which attributes are indexed and how. It fills indexes that are
+// new or change their layout, and drops others. Searches continue meanwhile; updates
+// wait. An index whose filling was interrupted is not used, and is filled by the next
+// call.
 func SetIndexes(ctx context.Context, p *catalog.Keeper, indexes []catalog.Index) error {
 	return Reindex(ctx, p, indexes, verify.ReindexOptions{})
 }
@@ -67,8 +67,8 @@ func Reindex(ctx context.Context, p *catalog.Keeper, indexes []catalog.Index, o 
 	return fillIndexes(ctx, p, c, fill, o)
 }
 
-// newIndexes returns the header with the wanted indexes, those to be filled with
-// no revision yet, and their types.
+// newIndexes returns the header with the wanted indexes, and the types of those to be
+// filled, which have no revision yet.
 func newIndexes(c *catalog.Catalog, indexes []catalog.Index, again []string) (*catalog.Header, []*schema.AttributeType, error) {
 	h := *c.Header
 	h.Indexes = nil
@@ -113,7 +113,7 @@ func newIndexes(c *catalog.Catalog, indexes []catalog.Index, again []string) (*c
 	return &h, fill, nil
 }
 
-// staleTables names the index tables that go, or are made anew.
+// staleTables returns the index tables to be dropped or recreated.
 func staleTables(c *catalog.Catalog, h *catalog.Header) (names []string) {
 	for _, x := range c.Ordered {
 		i := slices.IndexFunc(h.Indexes, func(n catalog.HeaderIndex) bool { return c.Schema.Attribute(n.Attribute) == x.Typ })
@@ -124,11 +124,11 @@ func staleTables(c *catalog.Catalog, h *catalog.Header) (names []string) {
 	return names
 }
 
-// DrainTime bounds how long a reindex waits for searches that began before it.
+// DrainTime bounds how long a reindex waits for earlier searches to end.
 var DrainTime = 30 * time.Second
 
-// drain waits until nobody uses a catalog from before r. Where there is one server
-// every snapshot older than an empty commit made now may have one.
+// drain waits until no snapshot uses a catalog from before r. With one server, any
+// snapshot older than an empty commit made now may use one.
 func drain(ctx context.Context, p *catalog.Keeper, r table.Revision) error {
 	if p.DB.Shared() {
 		return errors.Join(awaitStep(ctx, p, r), p.DB.AwaitReaders(ctx, r))
@@ -155,8 +155,8 @@ func drain(ctx context.Context, p *catalog.Keeper, r table.Revision) error {
 	return nil
 }
 
-// fillIndexes makes the tables of indexes, fills them in one bulk commit, and puts them
-// into service.
+// fillIndexes creates the tables of indexes, fills them in one bulk commit, and puts
+// them into service.
 func fillIndexes(ctx context.Context, p *catalog.Keeper, c *catalog.Catalog, types []*schema.AttributeType, o verify.ReindexOptions) error {
 	specs := make([]table.Spec, len(types))
 	for i, t := range types {

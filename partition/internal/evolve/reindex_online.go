@@ -13,14 +13,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Where other servers write, an index comes in steps: first all servers write its
-// cells and nobody reads it; then it is filled, below what they write, from a
-// snapshot that shows what was committed before; then it is read. It goes at once,
-// since no snapshot that shows what was written without it has a catalog with it;
-// but its table stays until the last older snapshot is closed.
+// On a store that other servers write, an index is added in steps. First all servers
+// write its cells and nobody reads it. Then it is filled from a snapshot that shows
+// what was committed before, with cells that the servers' own writes hide. Then it is
+// read. An index is removed at once, since no snapshot that shows commits made without
+// it has a catalog with it. But its table stays until the last older snapshot is
+// closed.
 
-// reindexBeside is Reindex from old to h, with tables to be dropped and types to be
-// filled.
+// reindexBeside is Reindex from old to h. stale are tables to drop and fill are types
+// whose indexes must be filled.
 func reindexBeside(ctx context.Context, p *catalog.Keeper, old *catalog.Catalog, h *catalog.Header, stale []string, fill []*schema.AttributeType, o verify.ReindexOptions) error {
 	if len(stale) > 0 {
 		less := *old.Header
@@ -50,8 +51,8 @@ func reindexBeside(ctx context.Context, p *catalog.Keeper, old *catalog.Catalog,
 	return fillBeside(ctx, p, fill, r, o)
 }
 
-// newTables drops tables that nobody reads or writes any more, and makes those that
-// are to be filled; of these an earlier attempt may have left some.
+// newTables drops unused tables and creates those to be filled. An earlier attempt may
+// have left some of these.
 func newTables(ctx context.Context, p *catalog.Keeper, stale []string, fill []*schema.AttributeType) error {
 	names, err := p.Store.Names(ctx)
 	if err != nil {
@@ -79,8 +80,7 @@ func newTables(ctx context.Context, p *catalog.Keeper, stale []string, fill []*s
 	return p.Store.Create(ctx, specs...)
 }
 
-// fillBeside fills indexes that all servers write since r, and puts them into
-// service.
+// fillBeside fills indexes that all servers write since r, and puts them into service.
 func fillBeside(ctx context.Context, p *catalog.Keeper, types []*schema.AttributeType, r table.Revision, o verify.ReindexOptions) error {
 	f, err := p.DB.Fill(r)
 	if err != nil {
@@ -92,7 +92,7 @@ func fillBeside(ctx context.Context, p *catalog.Keeper, types []*schema.Attribut
 	if err != nil {
 		return err
 	}
-	for i, t := range types { // of the schema of the snapshot
+	for i, t := range types { // types of the snapshot's schema
 		if types[i] = c.Schema.Attribute(t.OID); c.Indexes[types[i]] == nil {
 			return catalog.ErrHeaderChanged
 		}

@@ -18,14 +18,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// maxNamed is how many of the entries that a schema would violate are named.
+// maxNamed bounds the entries named that violate a schema.
 const maxNamed = 5
 
-// judge finds out whether the entries of a snapshot, whose schema is the one that
-// changes, conform to the other one too. What the change concerns tells where to
-// look: entries of the classes that change or that allow the types that do. An
-// index of objectClass or of the type finds them, or finds that there are none;
-// else they are scanned.
+// judge reports whether the entries of a snapshot conform to a changed schema. The
+// Concern determines which entries to examine: those of the changed classes, or of the
+// classes that allow the changed types. An index of objectClass or of the type finds
+// them, or finds that there are none. Without one they are scanned.
 func judge(ctx context.Context, c *catalog.Concern, s *state.Snapshot) error {
 	if c.Empty() {
 		return nil
@@ -63,7 +62,8 @@ func judge(ctx context.Context, c *catalog.Concern, s *state.Snapshot) error {
 	return catalog.Errorf(catalog.Unwilling, "entries of the directory violate this: %s. In the way %s: %s", wrong, of, strings.Join(names, "; "))
 }
 
-// concerned matches all entries that the change may be against, and others.
+// concerned returns a filter that matches all entries that could violate the change,
+// and perhaps others.
 func concerned(c *catalog.Concern) filter.Filter {
 	var all filter.Or
 	for _, k := range c.Classes {
@@ -72,7 +72,7 @@ func concerned(c *catalog.Concern) filter.Filter {
 	for k := range c.Gone {
 		all = append(all, ofClass(k))
 	}
-	// Types that the same classes allow are looked for together.
+	// Types allowed by the same classes are searched together.
 	together := map[string]filter.Or{}
 	classes := map[string]filter.Or{}
 	for _, t := range slices.AppendSeq(slices.Collect(maps.Keys(c.Fixed)), maps.Keys(c.Single)) {
@@ -94,7 +94,8 @@ func ofClass(c *schema.ObjectClass) filter.Filter {
 	return &filter.Equal{Attribute: "objectClass", Value: []byte(c.OID)}
 }
 
-// presence is a test for a type's values; there is none for secret ones.
+// presence returns a test for values of a type. For secret types, which have no test,
+// it matches everything.
 func presence(t *schema.AttributeType) filter.Filter {
 	if t.Secret() {
 		return filter.And{}
@@ -102,8 +103,8 @@ func presence(t *schema.AttributeType) filter.Filter {
 	return &filter.Present{Attribute: t.OID}
 }
 
-// havers returns the classes whose entries may have a type, and a key for the set
-// of them; none if any entry may.
+// havers returns the classes whose entries may have a type, and a key for this set of
+// classes. The key is empty if any entry may.
 func havers(c *catalog.Concern, t *schema.AttributeType) (in filter.Or, key string) {
 	if t.Operational() {
 		return nil, ""
@@ -126,7 +127,7 @@ func havers(c *catalog.Concern, t *schema.AttributeType) (in filter.Or, key stri
 	return in, key
 }
 
-// violation returns how an entry is against the change; "" if it is not.
+// violation returns how an entry violates the change, or "".
 func violation(ctx context.Context, c *catalog.Concern, s *state.Snapshot, r *search.Result) (string, error) {
 	for i := range r.Entry.Attributes {
 		a := &r.Entry.Attributes[i]
@@ -154,7 +155,7 @@ func violation(ctx context.Context, c *catalog.Concern, s *state.Snapshot, r *se
 	return asText(conforms(ctx, c, s, r, values))
 }
 
-// asText returns what an *Error says from errors of the store.
+// asText returns the text of an *Error. It passes on errors of the store.
 func asText(err error) (string, error) {
 	if p, ok := err.(*catalog.Error); ok {
 		return p.Text, nil
@@ -183,8 +184,8 @@ func conforms(ctx context.Context, c *catalog.Concern, s *state.Snapshot, r *sea
 	return governed(ctx, c, s, r, cs)
 }
 
-// sameClasses checks that the entry names all superclasses, and that its
-// structural class stays what it is: both are stored with it.
+// sameClasses checks that the entry names all superclasses, and that its structural
+// class is unchanged: both are stored with it.
 func sameClasses(c *catalog.Concern, e *entry.Entry, cs *catalog.Classes, values [][]byte) error {
 	oc := c.New.ObjectClass
 	for _, k := range cs.All {
@@ -207,7 +208,8 @@ func sameClasses(c *catalog.Concern, e *entry.Entry, cs *catalog.Classes, values
 	return nil
 }
 
-// governed checks an entry's name and place, and that of those right below it.
+// governed checks an entry's name and position, and those of the entries directly below
+// it.
 func governed(ctx context.Context, c *catalog.Concern, s *state.Snapshot, r *search.Result, cs *catalog.Classes) error {
 	if len(c.New.Schema.NameForms()) == 0 {
 		return nil

@@ -14,21 +14,20 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// A change of the schema that entries could be against, on a store that several
-// servers write, goes in two commits. The first one writes the schema to come into
-// the subschema, beside the one in force: who sees it keeps to both in all that he
-// changes. When every server works by it (txn.DB.AwaitStep), no entry can become
-// one that the schema to come forbids, and those that there are can be judged. The
-// second commit puts it into force, or takes it away. Changes that only allow more
-// are one commit.
+// A schema change that existing entries could violate takes two commits on a store that
+// several servers write. The first one announces the new schema in the subschema,
+// beside the one in force. Servers that see it make all their changes conform to both.
+// Once every server works by it (txn.DB.AwaitStep), no new violation can appear, and
+// the existing entries can be checked. The second commit puts the new schema into
+// force, or withdraws it. A change that only allows more takes one commit.
 //
-// Who announced a schema to come and ended before the second commit is found out
-// by its slot, and any server takes the announcement away.
+// If a server ends between its two commits, its slot shows that, and any other server
+// withdraws the announcement.
 
-// errSteps ends an attempt that must become steps.
+// errSteps ends an attempt that must take steps.
 var errSteps = errors.New("the change takes steps")
 
-// Attempt makes the change by a function if it may be made now.
+// Attempt makes the change of fn if it can be made now.
 func Attempt(ctx context.Context, st *write.SchemaSteps, fn func(*write.Tx) error) (table.Revision, error) {
 	return write.UpdateLocked(ctx, st.Keeper, st.By, func(tx *write.Tx) error {
 		tx.Steps, st.Wanted = st, nil
@@ -36,7 +35,7 @@ func Attempt(ctx context.Context, st *write.SchemaSteps, fn func(*write.Tx) erro
 	})
 }
 
-// run makes the change, by steps if need be.
+// run makes the change, in steps if necessary.
 func run(ctx context.Context, st *write.SchemaSteps, fn func(*write.Tx) error) (table.Revision, error) {
 	r, err := Attempt(ctx, st, fn)
 	if st.Wanted == nil {
@@ -58,7 +57,7 @@ func run(ctx context.Context, st *write.SchemaSteps, fn func(*write.Tx) error) (
 	return 0, errors.Join(err, withdraw(context.WithoutCancel(ctx), st.Keeper, announced))
 }
 
-// Announce commits a schema to come.
+// Announce commits an announced schema.
 func Announce(ctx context.Context, st *write.SchemaSteps, next *catalog.Subschema) (table.Revision, error) {
 	return write.UpdateLocked(ctx, st.Keeper, st.By, func(tx *write.Tx) error {
 		tx.Steps = st
@@ -71,8 +70,8 @@ func Announce(ctx context.Context, st *write.SchemaSteps, next *catalog.Subschem
 	})
 }
 
-// judgeAnnounced waits until every server keeps to the schema to come, and then looks for
-// entries against it.
+// judgeAnnounced waits until every server works by the announced schema, and then
+// checks the existing entries.
 func judgeAnnounced(ctx context.Context, st *write.SchemaSteps, announced table.Revision) error {
 	if err := awaitStep(ctx, st.Keeper, announced); err != nil {
 		return err
@@ -94,7 +93,7 @@ func awaitStep(ctx context.Context, p *catalog.Keeper, r table.Revision) error {
 	return err
 }
 
-// noOtherChange refuses to go on while somebody else announces a schema.
+// noOtherChange returns an error if another server has announced a schema.
 func noOtherChange(tx *write.Tx) error {
 	c := tx.Catalog.Subschema
 	if c.Pending == nil || c.Since == tx.Steps.Announced || tx.Keeper.DB.Over(c.Pending.By) {
@@ -103,7 +102,7 @@ func noOtherChange(tx *write.Tx) error {
 	return catalog.Errorf(catalog.Busy, "another change of the schema is under way: try again")
 }
 
-// become reports whether the schema may become another one in this transaction.
+// become returns nil if the schema may change to that of next in this transaction.
 func become(ctx context.Context, tx *write.Tx, next *catalog.Catalog) error {
 	concern := catalog.NewConcern(tx.Catalog.Types, next.Types)
 	if tx.Steps == nil { // nobody else writes
@@ -132,7 +131,7 @@ func become(ctx context.Context, tx *write.Tx, next *catalog.Catalog) error {
 	return nil
 }
 
-// withdraw takes the schema to come of a commit away.
+// withdraw withdraws the schema that a commit announced.
 func withdraw(ctx context.Context, p *catalog.Keeper, announced table.Revision) error {
 	_, err := write.UpdateLocked(ctx, p, write.By{}, func(tx *write.Tx) error {
 		if tx.Catalog.Announced(announced) != nil {
@@ -151,8 +150,8 @@ func withdraw(ctx context.Context, p *catalog.Keeper, announced table.Revision) 
 // errWithdrawn ends a transaction that has nothing to do.
 var errWithdrawn = errors.New("there is no such schema to come")
 
-// conformsToBoth checks that what a transaction changed is right by a schema to come
-// too.
+// conformsToBoth checks that the entries that a transaction changed also conform to the
+// announced schema.
 func conformsToBoth(ctx context.Context, p *catalog.Keeper, r table.Reader, at *txn.Snapshot, c *catalog.Catalog, changed []entry.ID) error {
 	slices.SortFunc(changed, entry.ID.Compare)
 	s := state.Snapshot{Keeper: p, Reader: r, At: at, Catalog: c}
@@ -168,7 +167,8 @@ func conformsToBoth(ctx context.Context, p *catalog.Keeper, r table.Reader, at *
 	return nil
 }
 
-// violationOf returns how an entry is against the change; "" if it is not, or not there.
+// violationOf returns how an entry violates the change, or "" if it does not or does
+// not exist.
 func violationOf(ctx context.Context, c *catalog.Concern, s *state.Snapshot, id entry.ID) (string, error) {
 	i, err := s.Item(ctx, id)
 	if err != nil || i == nil || id == catalog.SubschemaID {
@@ -184,9 +184,9 @@ func violationOf(ctx context.Context, c *catalog.Concern, s *state.Snapshot, id 
 	return violation(ctx, c, s, r)
 }
 
-// follow keeps the catalog up to date on a store that other servers write, also
-// where nobody asks for anything, so that they need not wait for this one; and it
-// takes away what servers announced that are gone.
+// follow keeps the catalog up to date on a store that other servers write, even on an
+// idle server, so that others need not wait for this one. It also withdraws
+// announcements of servers that are gone.
 func follow(p *catalog.Keeper) {
 	for {
 		next := p.DB.Next()

@@ -17,11 +17,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// UpdateSchema is Update for a function that changes the schema, by a Modify of
-// the subschema, and nothing else before it. An entry that the new schema forbids
-// cannot slip in between the search for such entries and the commit: where this is
-// the only server nobody else writes meanwhile, where there are others the change
-// goes in steps, and fn runs once more.
+// UpdateSchema is Update for a function that changes the schema by a Modify of the
+// subschema, and changes nothing else before that. No entry that the new schema forbids
+// can be added between the search for such entries and the commit. With one server
+// nobody else writes meanwhile. With several the change takes steps, and fn runs once
+// more.
 func UpdateSchema(ctx context.Context, p *catalog.Keeper, by write.By, fn func(*write.Tx) error) (table.Revision, error) {
 	end, err := p.Reshape(ctx)
 	if err != nil {
@@ -49,8 +49,8 @@ func updateSchema(ctx context.Context, p *catalog.Keeper, by write.By, fn func(*
 	})
 }
 
-// dropGone drops the indexes of types that the schema does not have any more. They
-// are empty, or the types could not have gone.
+// dropGone drops the indexes of types that are no longer in the schema. They are empty:
+// otherwise the types could not have been removed.
 func dropGone(ctx context.Context, p *catalog.Keeper, before *catalog.Catalog) error {
 	now, err := p.Latest()
 	if err != nil {
@@ -65,7 +65,7 @@ func dropGone(ctx context.Context, p *catalog.Keeper, before *catalog.Catalog) e
 	if len(gone) == 0 {
 		return nil
 	}
-	r, err := write.Install(ctx, p, write.By{}, now) // without them
+	r, err := write.Install(ctx, p, write.By{}, now) // a catalog without them
 	if err != nil {
 		return err
 	}
@@ -76,9 +76,9 @@ func dropGone(ctx context.Context, p *catalog.Keeper, before *catalog.Catalog) e
 	return p.Store.Drop(ctx, gone...)
 }
 
-// ModifySubschema changes the schema (RFC 4512, 4.4). All that the changes add,
-// replace and remove is judged together, against itself and against the entries
-// there are.
+// ModifySubschema changes the schema (RFC 4512, 4.4). It checks all additions,
+// replacements and removals together, against each other and against the existing
+// entries.
 func ModifySubschema(ctx context.Context, tx *write.Tx, changes []op.Modification) error {
 	e := schemaEdit{from: tx.Catalog.Schema, permissive: tx.Rules.Permissive}
 	for i := range changes {
@@ -89,8 +89,8 @@ func ModifySubschema(ctx context.Context, tx *write.Tx, changes []op.Modificatio
 	return ChangeSchema(ctx, tx, e.add, e.remove)
 }
 
-// ChangeSchema changes the schema as [schema.Schema.Change] says, in a function
-// of UpdateSchema. Errors begin with the Source of the definition.
+// ChangeSchema changes the schema like [schema.Schema.Change], within a function of
+// UpdateSchema. Errors begin with the Source of the definition.
 func ChangeSchema(ctx context.Context, tx *write.Tx, add, remove []schema.Definition) error {
 	if !tx.Alone && tx.Steps == nil {
 		return catalog.Errorf(catalog.Unwilling, "the schema changes by an update of its own")
@@ -110,7 +110,7 @@ func ChangeSchema(ctx context.Context, tx *write.Tx, add, remove []schema.Defini
 	return nil
 }
 
-// nextCatalog makes the catalog of the schema that a change leads to.
+// nextCatalog returns the catalog of the schema that results from a change.
 func nextCatalog(tx *write.Tx, add, remove []schema.Definition) (*catalog.Catalog, error) {
 	s, err := tx.Catalog.Schema.Change(add, remove)
 	if err != nil {
@@ -123,12 +123,12 @@ func nextCatalog(tx *write.Tx, add, remove []schema.Definition) (*catalog.Catalo
 	if err != nil {
 		return nil, wrongDefinition(err)
 	}
-	next.Subschema.Since = max(tx.Catalog.Subschema.Since, 1) // what comes behind it finds the entry
+	next.Subschema.Since = max(tx.Catalog.Subschema.Since, 1) // later changes must find the entry
 	return next, nil
 }
 
-// keepsIndexNames refuses a schema in which the type of an index has another
-// first name: the index's table is called by it.
+// keepsIndexNames returns an error if the type of an index would have another first
+// name, after which the index's table is named.
 func keepsIndexNames(c *catalog.Catalog, next *schema.Schema) error {
 	for _, x := range c.Ordered {
 		t := next.Attribute(x.Typ.OID)
@@ -151,7 +151,7 @@ var faults = map[schema.Fault]catalog.Problem{
 	schema.InUse:     catalog.Unwilling,
 }
 
-// wrongDefinition makes an *Error of a definition's.
+// wrongDefinition converts the error of a definition to an *Error.
 func wrongDefinition(err error) error {
 	var d *schema.DefinitionError
 	if !errors.As(err, &d) {
@@ -160,14 +160,14 @@ func wrongDefinition(err error) error {
 	return catalog.Errorf(faults[d.Fault], "%v", d)
 }
 
-// A schemaEdit gathers what the changes of a modify come to.
+// A schemaEdit gathers the combined effect of the changes of a modify.
 type schemaEdit struct {
 	from        *schema.Schema
 	add, remove []schema.Definition
 	permissive  bool
 }
 
-// apply takes one change.
+// apply adds one change.
 func (e *schemaEdit) apply(c *op.Modification) error {
 	i := slices.IndexFunc(catalog.Definable, func(name string) bool {
 		t := e.from.Attribute(c.Description)
@@ -213,8 +213,8 @@ func (e *schemaEdit) addAll(t *schema.AttributeType, values [][]byte) error {
 	return nil
 }
 
-// has reports whether there is just this definition by now. Another one of its OID
-// is none: to overlook that would be no kindness.
+// has reports whether exactly this definition exists by now. Another one with the same
+// OID does not count, so that a conflict is reported.
 func (e *schemaEdit) has(d schema.Definition) bool {
 	return e.from.Has(d) && e.indexOf(e.remove, d) < 0
 }
@@ -224,13 +224,13 @@ func (e *schemaEdit) indexOf(list []schema.Definition, d schema.Definition) int 
 	return slices.IndexFunc(list, func(a schema.Definition) bool { return catalog.KeyOfDefinition(a) == k })
 }
 
-// removeAll takes values out, each named by its first component, which may stand
-// alone as in an assertion (RFC 4517, 4.2.26).
+// removeAll removes values. Each is identified by its first component, which may be
+// given alone as in an assertion (RFC 4517, 4.2.26).
 func (e *schemaEdit) removeAll(t *schema.AttributeType, values [][]byte) {
 	for _, v := range values {
 		d := schema.Definition{Attribute: t.Name(), Text: schema.WithoutOrder(string(v))}
 		if i := e.indexOf(e.add, d); i >= 0 {
-			e.add = slices.Delete(e.add, i, i+1) // what this modify brought itself
+			e.add = slices.Delete(e.add, i, i+1) // added by this modify itself
 			continue
 		}
 		if e.permissive && (!e.from.Defines(d) || e.indexOf(e.remove, d) >= 0) {
@@ -240,7 +240,7 @@ func (e *schemaEdit) removeAll(t *schema.AttributeType, values [][]byte) {
 	}
 }
 
-// clear takes all values out, if there are any.
+// clear removes all values. It reports whether there were any.
 func (e *schemaEdit) clear(t *schema.AttributeType) (any bool) {
 	texts := e.from.Definitions(t.Name())
 	before := len(texts) + count(e.add, t) - count(e.remove, t)
@@ -252,7 +252,7 @@ func (e *schemaEdit) clear(t *schema.AttributeType) (any bool) {
 	return before > 0
 }
 
-// count is how many definitions are values of an attribute.
+// count returns how many definitions are values of an attribute.
 func count(list []schema.Definition, t *schema.AttributeType) (n int) {
 	for _, d := range list {
 		if d.Attribute == t.Name() {
@@ -262,8 +262,8 @@ func count(list []schema.Definition, t *schema.AttributeType) (n int) {
 	return n
 }
 
-// writeSubschema writes what the subschema's entry is to hold: a whole entry the
-// first time, later a modification of it.
+// writeSubschema writes the subschema's entry: a new entry the first time, later a
+// modification.
 func writeSubschema(ctx context.Context, tx *write.Tx, own *catalog.Subschema) error {
 	tx.MarkShared()
 	norms, err := catalog.SubschemaDN.Normalize(tx.Keeper.Base)

@@ -12,12 +12,11 @@ import (
 )
 
 // RemovedDefinitions is the attribute of the subschema's entry that names what a
-// directory has not of the built-in schema, as "attributeTypes 2.5.4.3".
+// directory has removed from the built-in schema, as "attributeTypes 2.5.4.3".
 const RemovedDefinitions = catalog.RemovedDefinitions
 
-// OwnDefinitions returns how the schema differs from the built-in one: what was
-// added or replaced, each after what it is derived from, and what was removed, by
-// OID.
+// OwnDefinitions returns how the schema differs from the built-in one: what was added
+// or replaced, each after what it is derived from, and what was removed, by OID.
 func OwnDefinitions(s *state.Snapshot) (added, removed []schema.Definition) {
 	own := s.Catalog.Subschema
 	removed = slices.Clone(own.Removed)
@@ -27,11 +26,11 @@ func OwnDefinitions(s *state.Snapshot) (added, removed []schema.Definition) {
 	return schema.SuperiorsFirst(own.Added), removed
 }
 
-// Lacking returns what to change (Tx.ChangeSchema) so that the schema has what
-// another directory has of its own (OwnDefinitions). What is there already is
-// passed over, the built-in schema gives way, and what this directory itself
-// defines otherwise is an error, all of which are joined. What is to be removed
-// has its text, so that adding it and removing the rest undoes the change.
+// Lacking returns the change (for Tx.ChangeSchema) that adds another directory's own
+// definitions (its OwnDefinitions) to the schema. Existing definitions are skipped, and
+// built-in ones are overridden. A definition that this directory itself defines
+// differently is an error; all such errors are joined. remove has the texts of
+// definitions, so that adding these and removing the others undoes the change.
 func Lacking(s *state.Snapshot, added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
 	own := map[catalog.DefinitionKey]bool{}
 	for _, d := range s.Catalog.Subschema.Added {
@@ -40,7 +39,7 @@ func Lacking(s *state.Snapshot, added, removed []schema.Definition) (add, remove
 	return lacking(catalog.DefinitionsOf(s.Catalog.Schema), own, added, removed)
 }
 
-// LackingAt is Lacking at another server, given what its subschema shows.
+// LackingAt is Lacking for another server, given the content of its subschema.
 func LackingAt(subschema []op.PartialAttribute, added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
 	builtIn := catalog.DefinitionsOf(schema.Core())
 	there, own := map[catalog.DefinitionKey]string{}, map[catalog.DefinitionKey]bool{}
@@ -67,7 +66,7 @@ func lacking(there map[catalog.DefinitionKey]string, own map[catalog.DefinitionK
 		remove = append(remove, schema.Definition{Attribute: k.Attribute, Text: there[k]})
 	}
 	for _, d := range added {
-		d, err := schema.Macros{}.Expand(d) // written as the schema writes it
+		d, err := schema.Macros{}.Expand(d) // in the spelling of the schema
 		if err != nil {
 			errs = append(errs, wrongDefinition(err))
 			continue

@@ -23,8 +23,8 @@ func SetSuffixes(ctx context.Context, p *catalog.Keeper, suffixes []string) erro
 	})
 }
 
-// AddSuffixes makes naming contexts known that are not. If all are, it needs no
-// right to write: a server can start while it has none.
+// AddSuffixes adds those naming contexts that do not exist yet. If all exist, it needs
+// no right to write, so a server can start without one.
 func AddSuffixes(ctx context.Context, p *catalog.Keeper, suffixes []string) error {
 	if now, err := p.Latest(); err == nil {
 		if after, err := now.WithSuffixes(suffixes); err == nil && after == now {
@@ -53,8 +53,8 @@ func changeSuffixes(ctx context.Context, p *catalog.Keeper, change func(*catalog
 	return err
 }
 
-// replaces tests that no entry is lost to sight when naming contexts come and
-// go. Entries that others add at the same time would have the rows that it marks.
+// replaces checks that a change of naming contexts hides no entry. It marks the rows
+// that entries added at the same time would have.
 func replaces(ctx context.Context, tx *write.Tx, now *catalog.Catalog) error {
 	for _, x := range tx.Catalog.Contexts {
 		if now.HasContext(x.RDN) {

@@ -14,13 +14,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A value of a unique attribute is had by one entry of a scope. Whether another
-// one has it is seen in the attribute's index, at the transaction's snapshot; and
-// that no other transaction takes it at the same time is the work of a mark on the
-// value's row of the table unique. The table holds nothing but marks, so there is
-// nothing to fill, to take out again or to move along with a subtree.
+// Only one entry of a scope may have a value of a unique attribute. The attribute's
+// index shows, at the transaction's snapshot, whether another entry has it. A mark on
+// the value's row of the table unique keeps other transactions from taking it at the
+// same time. The table contains only marks, so there is nothing to fill, to remove or
+// to move with a subtree.
 
-// Unique returns which attributes are unique and where.
+// Unique returns the unique attributes and their scopes.
 func Unique(p *catalog.Keeper) (us []catalog.Unique, err error) {
 	c, err := p.Latest()
 	if err != nil {
@@ -29,9 +29,9 @@ func Unique(p *catalog.Keeper) (us []catalog.Unique, err error) {
 	return state.Unique(c), nil
 }
 
-// SetUnique makes an attribute unique, or no longer. From the moment on that
-// every server sees to it the entries there are looked through; if two have the
-// same value, all is as before, and the error tells where.
+// SetUnique makes an attribute unique, or no longer so. Once every server enforces the
+// rule, it examines the existing entries. If two have the same value, it removes the
+// rule again and returns an error that names them.
 func SetUnique(ctx context.Context, p *catalog.Keeper, u catalog.Unique, on bool) error {
 	end, err := p.Reshape(ctx)
 	if err != nil {
@@ -86,7 +86,7 @@ func install(ctx context.Context, p *catalog.Keeper, from *catalog.Catalog, h *c
 	return installBy(ctx, p, write.By{}, from, h)
 }
 
-// installBy is install, with who asks for it.
+// installBy is install on behalf of a user.
 func installBy(ctx context.Context, p *catalog.Keeper, by write.By, from *catalog.Catalog, h *catalog.Header) (table.Revision, error) {
 	c, err := from.With(h)
 	if err != nil {
@@ -121,7 +121,7 @@ func withUnique(c *catalog.Catalog, u catalog.Unique, on bool) (*catalog.Header,
 	return &h, nil
 }
 
-// findDuplicates refuses what is not unique.
+// findDuplicates returns an error if values are not unique.
 func findDuplicates(ctx context.Context, p *catalog.Keeper, u catalog.Unique) error {
 	s := state.Newest(p)
 	defer s.Close()

@@ -15,36 +15,34 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Change is one commit as the journal tells it.
+// A Change is one commit as recorded in the journal.
 type Change struct {
 	Revision table.Revision
-	// All says that too much changed to be named, as by an import.
+	// All is set if too much changed to be named, as by an import.
 	All bool
-	// Renames says that entries got other names, and with them all below.
+	// Renames is set if entries got other names, and with them all entries below.
 	Renames bool
-	// IDs are what the commit touched, in its order: every entry that it
-	// changed, and some that are no entries. Effects tells what became of each.
+	// IDs are the ids that the commit touched, in its order: every entry that it
+	// changed, and some ids of no entry. Effects returns what happened to each.
 	IDs []entry.ID
-	// Message is who did what: see ParseNote.
+	// Message records who did what: see write.ParseMessage.
 	Message []byte
 }
 
-// Frontier is how far the snapshot has followed the directory's commits: what it
-// takes to go on from it later, on any server of the store.
+// Frontier returns the frontier of a snapshot, from which its changes can be continued
+// later, on any server of the store.
 func Frontier(ctx context.Context, s *state.Snapshot) (revision.Frontier, error) {
 	return s.At.Frontier(ctx)
 }
 
-// ShownChanges streams the commits that the snapshot shows beyond a frontier, each
-// behind those that it could know of. The state behind a change is AtFrontier of
-// the frontier With its revision.
+// ShownChanges streams the commits that the snapshot shows after a frontier, in causal
+// order. The state after a change is AtFrontier of the frontier With its revision.
 func ShownChanges(ctx context.Context, s *state.Snapshot, after revision.Frontier) iter.Seq2[*Change, error] {
 	return toChanges(s.At.Commits(ctx, after))
 }
 
-// Changes streams the commits beyond a frontier, and then, as they come, those of
-// the future, until ctx ends. Nothing is kept for who listens, and commits do not
-// wait for it.
+// Changes streams the commits after a frontier, and then future ones as they come,
+// until ctx ends. Nothing is kept for listeners, and commits do not wait for them.
 func Changes(ctx context.Context, p *catalog.Keeper, after revision.Frontier) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		for {
@@ -68,11 +66,11 @@ func Changes(ctx context.Context, p *catalog.Keeper, after revision.Frontier) it
 	}
 }
 
-// Next returns a channel that is closed when there may be a newer state than now:
-// who waits for changes asks for it before the snapshot that has none.
+// Next returns a channel that is closed when there may be a newer state. Call it before
+// taking the snapshot that is examined for changes.
 func Next(p *catalog.Keeper) <-chan struct{} { return p.DB.Next() }
 
-// AtFrontier returns the state at a frontier; Close it.
+// AtFrontier returns the state at a frontier. Close it.
 func AtFrontier(ctx context.Context, p *catalog.Keeper, f revision.Frontier) (*state.Snapshot, error) {
 	s, err := p.DB.AtFrontier(ctx, f)
 	if err != nil {
@@ -81,31 +79,31 @@ func AtFrontier(ctx context.Context, p *catalog.Keeper, f revision.Frontier) (*s
 	return state.Of(ctx, p, s)
 }
 
-// Follows reports whether all changes since a frontier can still be told:
-// txn.ErrForgotten if they are no longer kept, txn.ErrForeign if the frontier is none
-// of this directory's.
+// Follows returns nil if all changes since a frontier are still known. The error is
+// txn.ErrForgotten if they are no longer kept, and txn.ErrForeign if the frontier is
+// not of this directory.
 func Follows(ctx context.Context, p *catalog.Keeper, f revision.Frontier) error {
 	return p.DB.Follows(ctx, f)
 }
 
-// An Effect is what became of an entry between two states.
+// An Effect is how an entry differs between two states.
 type Effect struct {
 	ID   entry.ID
 	Kind EffectKind
 }
 
-// EffectKind is a kind of effect.
+// An EffectKind is a kind of effect.
 type EffectKind uint8
 
 const (
 	Added EffectKind = iota + 1
 	Deleted
 	Modified
-	Moved // got another name of its own, and perhaps other attributes too
+	Moved // got another RDN or parent, and perhaps other attributes too
 )
 
-// Effects returns what became of entries from one state to another, in the order
-// given. Ids of no entry in either state are left out.
+// Effects streams how entries differ between two states, in the order given. It leaves
+// out ids without an entry in either state.
 func Effects(ctx context.Context, from, to *state.Snapshot, ids []entry.ID) iter.Seq2[Effect, error] {
 	return func(yield func(Effect, error) bool) {
 		for _, id := range ids {
@@ -142,7 +140,7 @@ func effect(ctx context.Context, from, to *state.Snapshot, id entry.ID) (Effect,
 	return e, err
 }
 
-// Lookup tests whether a query finds one entry, and returns it as Search would.
+// Lookup reports whether a query finds one entry, and returns it like Search.
 func Lookup(ctx context.Context, s *state.Snapshot, q search.Query, id entry.ID) (found search.Result, ok bool, err error) {
 	f := search.NewFinder(s, q, func(r *search.Result, e error) bool {
 		if err = e; e == nil {
@@ -168,7 +166,7 @@ func Lookup(ctx context.Context, s *state.Snapshot, q search.Query, id entry.ID)
 	return found, ok, err
 }
 
-// Within reports whether an entry is another one or below it.
+// Within reports whether an entry is equal to or below another one.
 func Within(ctx context.Context, s *state.Snapshot, id, above entry.ID) (bool, error) {
 	for id != above {
 		if id == catalog.Root {
@@ -183,7 +181,7 @@ func Within(ctx context.Context, s *state.Snapshot, id, above entry.ID) (bool, e
 	return true, nil
 }
 
-// Written is the commit that changed an entry last; 0 if there is none.
+// Written returns the commit that last changed an entry, or 0 if there is none.
 func Written(ctx context.Context, s *state.Snapshot, id entry.ID) (last table.Revision, err error) {
 	// Every change of an entry sets its entryCSN.
 	csn := master.Columns(s.Catalog.Types.EntryCSN, "")
@@ -195,8 +193,8 @@ func Written(ctx context.Context, s *state.Snapshot, id entry.ID) (last table.Re
 	return last, err
 }
 
-// Unmoved reports whether neither an entry nor any above it was changed after a
-// frontier, so that it stands where it stood.
+// Unmoved reports whether neither an entry nor any entry above it was changed after a
+// frontier, so that its position is the same.
 func Unmoved(ctx context.Context, s *state.Snapshot, id entry.ID, since revision.Frontier) (bool, error) {
 	for id != catalog.Root {
 		last, err := Written(ctx, s, id)

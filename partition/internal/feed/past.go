@@ -16,12 +16,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// SubschemaID is the id of the subschema's entry, which changes name when the
-// schema changes.
+// SubschemaID is the id of the subschema's entry, which changes name when the schema
+// changes.
 var SubschemaID = catalog.SubschemaID
 
-// Settled returns the newest state that every server shows alike and that nothing
-// can be added to any more: readers of changes in order read up to it.
+// Settled returns the newest state that is the same on every server and to which
+// nothing can be added. Readers of changes in order read up to it.
 func Settled(ctx context.Context, p *catalog.Keeper) (*state.Snapshot, error) {
 	s, err := p.DB.Decided(ctx)
 	if err != nil {
@@ -30,7 +30,7 @@ func Settled(ctx context.Context, p *catalog.Keeper) (*state.Snapshot, error) {
 	return state.Of(ctx, p, s)
 }
 
-// ChangesAfter is Changes beyond a revision, whoever made them, in the order of
+// ChangesAfter streams the commits of all servers after a revision, in the order of
 // their revisions.
 func ChangesAfter(ctx context.Context, s *state.Snapshot, r table.Revision) iter.Seq2[*Change, error] {
 	return toChanges(s.At.CommitsAfter(ctx, r))
@@ -44,7 +44,7 @@ func toChanges(records iter.Seq2[*journal.Record, error]) iter.Seq2[*Change, err
 				return
 			}
 			if len(rec.IDs) == 0 && len(rec.Message) == 0 && !rec.AllChanged {
-				continue // of hot attributes, which nobody is told
+				continue // only hot attributes, which are not reported
 			}
 			if !yield(&Change{rec.Revision, rec.AllChanged, slices.Contains(rec.IDs, cache.Moves), rec.IDs, rec.Message}, nil) {
 				return
@@ -53,12 +53,12 @@ func toChanges(records iter.Seq2[*journal.Record, error]) iter.Seq2[*Change, err
 	}
 }
 
-// Node returns where an entry stands; nil: there is no such entry.
+// Node returns an entry's node in the tree, or nil if there is no such entry.
 func Node(ctx context.Context, s *state.Snapshot, id entry.ID) (*master.Node, error) {
 	return s.Node(ctx, id)
 }
 
-// Nameless reports whether what an entry was called was erased, and its node has its
+// Nameless reports whether an entry's name was erased, so that its node has its
 // entryUUID instead.
 func Nameless(s *state.Snapshot, id entry.ID, node *master.Node) bool {
 	return node.NormRDN == erase.Unnamed(s.Catalog.Types, id).NormRDN
@@ -69,6 +69,6 @@ func Child(ctx context.Context, s *state.Snapshot, parent entry.ID, rdn dn.Norm)
 	return s.Resolve(ctx, parent, rdn)
 }
 
-// Known reports whether the journal names all commits beyond a revision that the
+// Known reports whether the journal still has all commits after a revision that the
 // snapshot shows.
 func Known(s *state.Snapshot, r table.Revision) bool { return r >= s.Keeper.DB.Horizon() }

@@ -23,59 +23,59 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// LoadOptions of a load; the zero LoadOptions are good.
+// LoadOptions are the options of a load. The zero LoadOptions are good.
 type LoadOptions struct {
-	// By is who creates entries that do not say it themselves.
+	// By is the creator of entries that do not name theirs.
 	By write.By
-	// Suffixes become naming contexts with the load, if they are none yet.
+	// Suffixes become naming contexts with the load.
 	Suffixes []string
 	// FirstSuffix makes the first entry's name a naming context if there is
 	// none.
 	FirstSuffix bool
-	// Scopes are the names of entries from which down attributes are unique, for
-	// those that come with the load.
+	// Scopes are the names of the base entries of unique attributes, if these entries
+	// come with the load.
 	Scopes map[entry.ID]dn.DN
-	// Memory bounds in bytes what names are kept in, and what the store sorts
-	// in; zero is 192 MiB each. Names that do not fit go to disk.
+	// Memory bounds in bytes the memory for names, and that for the store's sorting;
+	// zero means 288 MiB each. Names that do not fit go to disk.
 	Memory int64
-	// Folder is where they go then; "" is the system's for temporary files.
+	// Folder is where these names go; "" is the system's folder for temporary files.
 	Folder string
-	// Progress is called now and then by Commit.
+	// Progress, if set, is called from time to time by Commit.
 	Progress func(done, of float64)
 }
 
 const DefaultLoadMemory = 288 << 20
 
-// A Loader adds entries past the usual path: without a transaction each, all
-// visible at once by Commit or never. While it lasts nobody else writes.
+// A Loader adds entries past the usual path: without a transaction for each, and all
+// visible at once by Commit, or never. No other transaction can commit during the load.
 //
-// An entry goes through three steps. Prepare checks it against the schema, Link
-// gives it its place, so it must come after its parent's, Write hands it to the
-// store. All may be called concurrently; Add does one after the other.
+// An entry takes three steps. Prepare checks it against the schema. Link assigns its
+// position in the tree, so it must come after its parent's. Write passes it to the
+// store. All may be called concurrently. Add takes one step after another.
 type Loader struct {
 	p     *catalog.Keeper
 	o     LoadOptions
 	bulk  *txn.Bulk
-	s     *state.Snapshot // from before the load
-	empty bool            // there were no entries: nothing is to be found in the store
+	s     *state.Snapshot // before the load
+	empty bool            // no entries before the load: no need to look in the store
 
 	// names maps the hash of a name to its entry's id, to zero if the entry was
-	// refused, or to what stands for the class if it is an alias; ids has the ids
-	// that entries brought along, and whose the values of unique attributes are.
+	// refused, or to aliasID if it is an alias. ids has the ids that entries bring, and
+	// the owners of values of unique attributes.
 	names, ids *spill.Map
 
-	stamps  []write.NewAttribute // the same for all
-	rules   sync.Map             // entry.ID to *schema.StructureRule, of what the load brings
+	stamps  []write.NewAttribute // the same for all entries
+	rules   sync.Map             // entry.ID to *schema.StructureRule, for entries of the load
 	count   atomic.Int64
 	writers sync.Pool
 
-	mu      sync.Mutex // of catalog's changes
+	mu      sync.Mutex // held to change catalog
 	catalog atomic.Pointer[catalog.Catalog]
-	before  *catalog.Catalog // that was in force
+	before  *catalog.Catalog // the catalog in force
 	end     sync.Once
 }
 
-// A Loading is an entry on its way into the store.
+// A Loading is an entry being loaded.
 type Loading struct {
 	e      *write.NewEntry
 	norms  []dn.Norm
@@ -129,8 +129,8 @@ func newLoader(ctx context.Context, p *catalog.Keeper, o LoadOptions) (*Loader, 
 	return l, nil
 }
 
-// Add takes one entry through all steps. NO-USER-MODIFICATION attributes are
-// taken as they are given.
+// Add takes one entry through all steps. It keeps NO-USER-MODIFICATION attributes as
+// given.
 func (l *Loader) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttribute) error {
 	e, err := l.Prepare(name, attributes)
 	if err == nil {
@@ -156,8 +156,8 @@ func (l *Loader) Prepare(name dn.DN, attributes []op.PartialAttribute) (*Loading
 	return x, nil
 }
 
-// Link finds the entry's parent and takes its name and its id. An *Error with
-// problem NoSuchEntry says that the parent is not there, perhaps only not yet.
+// Link finds the entry's parent and claims its name and its id. It returns an *Error
+// with problem NoSuchEntry if the parent does not exist, or not yet.
 func (l *Loader) Link(ctx context.Context, x *Loading) error {
 	c, err := l.contexts(x)
 	if err != nil {
@@ -186,8 +186,8 @@ func (l *Loader) Link(ctx context.Context, x *Loading) error {
 	return nil
 }
 
-// govern finds the DIT structure rule of an entry; those of the load are kept for
-// the entries below it.
+// govern returns the DIT structure rule of an entry. Rules of the load's entries are
+// kept for the entries below them.
 func (l *Loader) govern(ctx context.Context, x *Loading) (*schema.StructureRule, error) {
 	c := l.catalog.Load()
 	if len(c.Schema.NameForms()) == 0 {
@@ -202,8 +202,8 @@ func (l *Loader) govern(ctx context.Context, x *Loading) (*schema.StructureRule,
 	return write.Govern(c.Types, x.e.Classes, x.e.Name[0], x.parent == catalog.Root, above)
 }
 
-// ruleBefore finds the rule of an entry that was there before the load; those of
-// the load that have none are not.
+// ruleBefore finds the rule of an entry from before the load. Entries of the load that
+// are not in rules have none.
 func (l *Loader) ruleBefore(ctx context.Context, id entry.ID, rule **schema.StructureRule) error {
 	if l.empty || id == catalog.Root {
 		return nil
@@ -216,7 +216,8 @@ func (l *Loader) ruleBefore(ctx context.Context, id entry.ID, rule **schema.Stru
 	return err
 }
 
-// contexts returns the naming contexts, the first entry's made one if need be.
+// contexts returns the naming contexts. If there are none and FirstSuffix is set, it
+// makes the entry's name one.
 func (l *Loader) contexts(x *Loading) (*catalog.Catalog, error) {
 	if c := l.catalog.Load(); len(c.Contexts) > 0 || !l.o.FirstSuffix {
 		return c, nil
@@ -234,8 +235,8 @@ func (l *Loader) contexts(x *Loading) (*catalog.Catalog, error) {
 	return c, err
 }
 
-// hash is the key of a name. 128 bits of a cryptographic hash: no two names of
-// a load have the same, even if someone wants them to.
+// hash returns the key of a name: 128 bits of a cryptographic hash. No two names of a
+// load have the same key, even if someone tries.
 func hash(norms []dn.Norm) spill.Key { return hashOf([]byte(dn.Key(norms))) }
 
 func hashOf(b []byte) spill.Key {
@@ -275,11 +276,11 @@ func (l *Loader) parent(ctx context.Context, x *Loading) (entry.ID, error) {
 	return catalog.Root, catalog.Errorf(catalog.NoSuchEntry, "there is no entry %s to put it below: add that one too", x.e.Name.Parent())
 }
 
-// aliasID stands in names for every alias: nobody needs their ids, since nothing
-// can be below them.
+// aliasID is the id in names of every alias. Their own ids are not needed, since an
+// alias has no entries below it.
 func (l *Loader) aliasID() entry.ID { return catalog.ClassID(l.catalog.Load().Schema.Class("alias")) }
 
-// Claim makes the name and the id the entry's own.
+// Claim claims the name and the id for the entry.
 func (l *Loader) Claim(ctx context.Context, x *Loading) error {
 	if !l.empty {
 		_, ok, err := l.s.Child(ctx, tree.Key(x.parent, x.rdn))
@@ -319,7 +320,7 @@ func (l *Loader) Claim(ctx context.Context, x *Loading) error {
 	return err
 }
 
-// taken refuses a name that an earlier record has.
+// taken returns the error for a name of an earlier record.
 func taken(by spill.Value) error {
 	if entry.ID(by) == catalog.Root {
 		return catalog.Errorf(catalog.EntryExists, "an earlier record of this name was refused")
@@ -327,7 +328,7 @@ func taken(by spill.Value) error {
 	return catalog.Errorf(catalog.EntryExists, "an earlier record has this name already: leave one of them out")
 }
 
-// unused refuses an id that an entry has.
+// unused returns an error if an entry already has the id.
 func (l *Loader) unused(ctx context.Context, id entry.ID) error {
 	_, taken, err := l.ids.Get(hashID(id))
 	if err != nil {
@@ -348,24 +349,24 @@ func (l *Loader) unused(ctx context.Context, id entry.ID) error {
 
 func hashID(id entry.ID) spill.Key { return hashOf(id[:]) }
 
-// Refuse notes that the entry of a name does not come, so that Link can say so
-// of those below it.
+// Refuse records that the entry of a name will not come, so that Link can report that
+// for entries below it.
 func (l *Loader) Refuse(name dn.DN) error {
 	norms, err := name.Normalize(l.catalog.Load().Schema)
 	if err != nil || len(norms) == 0 {
-		return nil // nothing can be below it
+		return nil // nothing can be below such a name
 	}
 	_, _, err = l.names.Put(hash(norms), spill.Value{})
 	return err
 }
 
-// Write hands linked entries to the store. After an error only Abort is left.
+// Write passes linked entries to the store. After an error only Abort is allowed.
 func (l *Loader) Write(ctx context.Context, xs ...*Loading) error {
 	w := l.writer()
 	defer l.writers.Put(w)
 	c := l.catalog.Load()
 	for _, x := range xs {
-		w.ordinal = 0 // positions need differ within one entry only
+		w.ordinal = 0 // positions must differ only within one entry
 		x.e.Write(l.p, c, w, x.parent, x.rdn)
 	}
 	if err := w.Flush(ctx, l.bulk); err != nil {
@@ -375,7 +376,7 @@ func (l *Loader) Write(ctx context.Context, xs ...*Loading) error {
 	return nil
 }
 
-// writer returns one whose buffers have grown already, if there is one.
+// writer returns a pooled writer, whose buffers have grown already, or a new one.
 func (l *Loader) writer() *LoadWriter {
 	if w, ok := l.writers.Get().(*LoadWriter); ok {
 		return w
@@ -383,18 +384,18 @@ func (l *Loader) writer() *LoadWriter {
 	return NewLoadWriter(l.bulk)
 }
 
-// Count is how many entries were written so far.
+// Count returns how many entries were written so far.
 func (l *Loader) Count() int { return int(l.count.Load()) }
 
-// LoadWriter gathers the mutations of some entries by table.
+// A LoadWriter gathers the mutations of some entries by table.
 type LoadWriter struct {
 	stamp   table.Revision
 	ordinal int
 	buffers map[table.Table][]table.Mutation
 }
 
-// A Filling takes cells past the usual path: a load, or what fills indexes beside
-// other writers.
+// A Filling takes cells outside transactions: a load, or a fill of indexes beside other
+// writers.
 type Filling interface {
 	Stamp() table.Revision
 	Write(ctx context.Context, t table.Table, ms ...table.Mutation) error
@@ -404,7 +405,7 @@ func NewLoadWriter(b Filling) *LoadWriter {
 	return &LoadWriter{stamp: b.Stamp(), buffers: map[table.Table][]table.Mutation{}}
 }
 
-// Flush hands the mutations to a load, and keeps the buffers.
+// Flush passes the mutations to a load and keeps the buffers.
 func (w *LoadWriter) Flush(ctx context.Context, b Filling) error {
 	for t, ms := range w.buffers {
 		if len(ms) == 0 {
@@ -423,10 +424,10 @@ func (w *LoadWriter) Write(t table.Table, ms ...table.Mutation) {
 	w.buffers[t] = append(w.buffers[t], ms...)
 }
 
-// Stale does nothing: after a load everything kept in memory is wrong.
+// Stale does nothing: a load invalidates all caches.
 func (w *LoadWriter) Stale(uint64) {}
 
-// Claim does nothing: Link has seen to it.
+// Claim does nothing: Link has made the claims.
 func (w *LoadWriter) Claim(*catalog.Indexed, []byte, entry.ID, entry.ID) {}
 
 func (w *LoadWriter) Position() master.Position {
@@ -464,7 +465,7 @@ func (l *Loader) commit(ctx context.Context) (table.Revision, error) {
 	return r, nil
 }
 
-// Abort drops the load; nothing of it stays. After Commit it does nothing.
+// Abort drops the load completely. After Commit it does nothing.
 func (l *Loader) Abort(ctx context.Context) (err error) {
 	l.end.Do(func() {
 		defer l.done()
@@ -475,7 +476,7 @@ func (l *Loader) Abort(ctx context.Context) (err error) {
 
 func (l *Loader) done() {
 	l.s.Close()
-	// What the scratch files leave behind at worst is in a temporary folder.
+	// If scratch files remain, they are in a temporary folder.
 	if err := errors.Join(l.names.Close(), l.ids.Close()); err != nil {
 		l.p.Log.Warn("removing scratch files", "error", err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// rowTest decides rows of the tree by their columns where they suffice.
+// A rowTest tests rows of the tree by their columns, as far as these suffice.
 type rowTest struct {
 	filter  filter.Resolved
 	columns bool // the columns can decide
@@ -25,8 +25,8 @@ func newRowTest(f filter.Resolved) rowTest {
 	return rowTest{filter: f, columns: !filter.NeedsValues(f)}
 }
 
-// candidate tests a row: whether its entry may match, and whether it must be
-// asked to know.
+// candidate tests a row. match reports whether its entry may match, and maybe whether
+// the entry itself must be tested.
 func (t *rowTest) candidate(row table.Row) (match, maybe bool) {
 	if t.filter == filter.Const(filter.True) {
 		return true, false
@@ -42,19 +42,19 @@ func (t *rowTest) candidate(row table.Row) (match, maybe bool) {
 	return match, false
 }
 
-// selectRows selects what a scan of the tree needs of a row.
+// selectRows selects the parts of a row that a scan of the tree needs.
 func (f *finder) selectRows() table.Select {
 	if f.q.Filter == filter.Const(filter.True) {
 		return table.Select{Families: []table.Family{tree.TreeInfo}}
 	}
 	sel := table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}}
-	if f.q.Most == 0 { // rows that the engine leaves out could not be counted
+	if f.q.Most == 0 { // rows left out by the engine could not be counted
 		sel.Filter = tree.Hint(f.q.Filter)
 	}
 	return sel
 }
 
-// scan tests all rows of a range of the tree that are in scope.
+// scan tests all rows in a range of the tree that are in scope.
 func (f *finder) scan(ctx context.Context, rows table.Range) {
 	test := newRowTest(f.q.Filter)
 	for row, err := range f.s.Reader.Scan(ctx, f.s.Keeper.Tree, index.Continue(rows, f.q.After), f.selectRows()) {
@@ -82,15 +82,15 @@ func (f *finder) scan(ctx context.Context, rows table.Range) {
 	f.Flush(ctx)
 }
 
-// skip counts a row that its columns ruled out; false: stop.
+// skip counts a row excluded by its columns. It returns false to stop.
 func (f *finder) skip() bool {
 	f.skipped++
 	return f.within()
 }
 
-// subtree scans what is below the base. Below a naming context, or all of them,
-// that is likely most of the table, which is then read from end to end; below
-// anything else the tree is walked.
+// subtree scans the entries below the base. Below a naming context, or all of them,
+// they are probably most of the table, which is then read from end to end. Below
+// anything else it walks the tree.
 func (f *finder) subtree(ctx context.Context) {
 	if f.q.Base == catalog.Root {
 		f.scan(ctx, table.Range{})
@@ -110,10 +110,10 @@ func (f *finder) subtree(ctx context.Context) {
 	f.walk(ctx)
 }
 
-// walk goes through a subtree depth first, each entry before those below it.
+// walk walks a subtree depth first, each entry before those below it.
 func (f *finder) walk(ctx context.Context) {
 	w := walker{f: f, test: newRowTest(f.q.Filter), sel: f.selectRows()}
-	w.sel.Filter = nil // what does not match may have matches below it
+	w.sel.Filter = nil // an entry that does not match may have matches below it
 	if f.q.Scope == op.WholeSubtree && len(f.q.After) == 0 {
 		if !f.Offer(ctx, index.Candidate{ID: f.q.Base, Maybe: true, Position: f.q.Base[:]}) {
 			return
@@ -124,21 +124,21 @@ func (f *finder) walk(ctx context.Context) {
 	}
 }
 
-// walker keeps where a walk stands.
+// A walker keeps the state of a walk.
 type walker struct {
 	f    *finder
 	test rowTest
 	sel  table.Select
-	// path is what is left of a walk to be resumed: the rows of the last
-	// result's ancestors and itself, below the base.
+	// path is the rest of the path to the position at which a walk is resumed: the rows
+	// of the last result's ancestors and its own, below the base.
 	path [][]byte
 }
 
-// resume finds the path of the position After; false: it failed.
+// resume finds the path of the position After. It returns false if it failed.
 func (w *walker) resume(ctx context.Context) bool {
 	after := w.f.q.After
 	if len(after) <= len(entry.ID{}) {
-		return true // none, or the base's own
+		return true // no position, or that of the base itself
 	}
 	w.path = [][]byte{after}
 	for p := tree.Parent(after); p != w.f.q.Base; {
@@ -156,14 +156,14 @@ func (w *walker) resume(ctx context.Context) bool {
 	return true
 }
 
-// ChildrenPage is how many children are held while those below them are
-// walked: a scan is not kept open over other scans.
+// ChildrenPage is how many children are held while the entries below them are walked. A
+// scan is not kept open over other scans.
 const ChildrenPage = 256
 
-// below walks the children of an entry; false: stop.
+// below walks the children of an entry. It returns false to stop.
 func (w *walker) below(ctx context.Context, parent entry.ID) bool {
 	rows := tree.Children(parent)
-	if len(w.path) > 0 { // down to the position first
+	if len(w.path) > 0 { // first down to the position
 		at := w.path[0]
 		w.path = w.path[1:]
 		id, ok, err := w.f.s.Child(ctx, at)
@@ -208,7 +208,7 @@ type walked struct {
 	match bool
 }
 
-// page reads some children and tests them.
+// page reads and tests some children.
 func (w *walker) page(ctx context.Context, rows table.Range, sel table.Select) (page []walked, err error) {
 	for row, err := range w.f.s.Reader.Scan(ctx, w.f.s.Keeper.Tree, rows, sel) {
 		if err != nil {

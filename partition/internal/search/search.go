@@ -28,31 +28,29 @@ type Query struct {
 	Base   entry.ID // from Find; entry.Root searches all naming contexts
 	Scope  op.Scope
 	Filter filter.Resolved
-	// Secrets asks for secret attributes with the entries.
+	// Secrets includes secret attributes in the entries.
 	Secrets bool
-	// Only, if given, lists the attribute types whose values are wanted, so
-	// that of entries with very many values no others are read. Other entries
-	// come whole.
+	// Only, if set, lists the attribute types whose values are wanted. For entries with
+	// very many values only these are read. Other entries come whole.
 	Only []*schema.AttributeType
-	// After continues a search of the same query on the same revision behind
-	// the result that had this position.
+	// After continues a search of the same query at the same revision behind the result
+	// with this position.
 	After []byte
-	// Order asks for the entries in the order of one key, which Ordered has said
-	// can be had.
+	// Order sorts the entries by one key, for which Ordered must be true.
 	Order *SortKey
-	// Most bounds how many entries (and rows of the tree) are looked at; a search
-	// that would look at more ends with the problem TooMany. Zero is no bound.
+	// Most bounds how many entries (and rows of the tree) are examined. A search that
+	// would examine more ends with the problem TooMany. Zero means no bound.
 	Most int
-	// Cost, if given, is added to when the search ends.
+	// Cost, if set, is increased by the search's cost when it ends.
 	Cost *Cost
 }
 
-// Cost is what searches took.
+// Cost is the work done by searches.
 type Cost struct {
-	Candidates int        // entries looked at
-	Rows       int        // rows of the tree that their columns ruled out
-	Indexes    []plan.Use // that were looked in
-	Scans      int        // searches that no index served
+	Candidates int        // entries examined
+	Rows       int        // rows of the tree excluded by their columns
+	Indexes    []plan.Use // indexes used
+	Scans      int        // searches without an index
 }
 
 // A Result is one entry found. It is valid until the next one; its Entry may be
@@ -60,15 +58,15 @@ type Cost struct {
 type Result struct {
 	state.Located
 	Entry *entry.Entry
-	// Wide says that the entry has very many values, of which Entry has those that
-	// Query.Only named.
+	// Wide is set if the entry has very many values. Entry then has only those of
+	// Query.Only.
 	Wide bool
-	// Position is where the result stands in the stream, for Query.After.
+	// Position is the result's position in the stream, for Query.After.
 	Position []byte
 }
 
-// Search streams the entries of a query, each once, without an Order in no
-// particular but always the same order for one revision.
+// Search streams the entries of a query, each once. Without an Order they come in no
+// particular order, but always the same one at one revision.
 func Search(ctx context.Context, s *state.Snapshot, q Query) iter.Seq2[*Result, error] {
 	return func(yield func(*Result, error) bool) {
 		if q.Order != nil {
@@ -84,7 +82,7 @@ func Search(ctx context.Context, s *state.Snapshot, q Query) iter.Seq2[*Result, 
 	}
 }
 
-// finder runs one query.
+// A finder runs one query.
 type finder struct {
 	s *state.Snapshot
 	q Query
@@ -94,37 +92,37 @@ type finder struct {
 	batch   []index.Candidate
 	items   []*cache.Item // of the batch
 	ids     [][]byte
-	bytes   []byte // of the batch's positions
+	bytes   []byte // memory of the batch's positions
 	size    int    // at which the batch is looked up
-	tested  int    // entries looked at, for Explain
+	tested  int    // entries examined, for Explain
 	found   int
-	skipped int                   // rows that the tree's columns ruled out
+	skipped int                   // rows excluded by the tree's columns
 	inner   map[entry.ID]struct{} // entries with children, if known
-	// derived are the types that the filter is about and that no entry stores, as
-	// lookForDerived finds.
+	// derived are the types in the filter that no entry stores, found by
+	// lookForDerived.
 	derived []*schema.AttributeType
 	looked  bool
-	// only, if not nil, decides about what matches and its position.
+	// only, if set, decides whether a matching entry is yielded.
 	only   func(e *entry.Entry, position []byte) bool
 	result Result
 }
 
-// batches grow, so that the first results come at once and later ones in few
-// round trips.
+// Batches grow, so that the first results come at once and later ones in few round
+// trips.
 const (
 	firstBatch = 16
 	largeBatch = 256
 )
 
 func NewFinder(s *state.Snapshot, q Query, yield func(*Result, error) bool) *finder {
-	q.Filter = filter.Definite(q.Filter) // nobody asks whether it is False or Undefined
+	q.Filter = filter.Definite(q.Filter) // False and Undefined need not be distinguished
 	f := finders.Get().(*finder)
 	f.s, f.q, f.yield, f.size = s, q, yield, firstBatch
 	return f
 }
 
-// finders are kept with their memory: with a fresh one a fifth of what a small
-// search allocates was it.
+// finders are pooled with their memory: a new one was a fifth of what a small search
+// allocates.
 var finders = sync.Pool{New: func() any { return new(finder) }}
 
 func (f *finder) Release() {
@@ -159,7 +157,7 @@ func (f *finder) run(ctx context.Context) {
 	}
 }
 
-// plan looks for an access; without one, the entries in scope are scanned.
+// plan builds an access. It returns false if the entries in scope must be scanned.
 func (f *finder) plan() bool {
 	f.access = plan.Build(f.q.Filter, f.s.Catalog)
 	return f.access != nil
@@ -167,7 +165,7 @@ func (f *finder) plan() bool {
 
 func (f *finder) fail(err error) { f.yield(nil, err) }
 
-// base tests the one entry.
+// base tests the base entry.
 func (f *finder) base(ctx context.Context) {
 	if len(f.q.After) > 0 || f.q.Base == catalog.Root {
 		return
@@ -176,7 +174,7 @@ func (f *finder) base(ctx context.Context) {
 	f.Flush(ctx)
 }
 
-// candidates runs the access and looks up what is in scope.
+// candidates runs the access and looks up the candidates in scope.
 func (f *finder) candidates(ctx context.Context) {
 	for c, err := range f.access.Run(ctx, f.s.Reader, f.q.After) {
 		if !f.consider(ctx, c, err) {
@@ -186,7 +184,7 @@ func (f *finder) candidates(ctx context.Context) {
 	f.Flush(ctx)
 }
 
-// consider offers a candidate if it is in scope; false: stop.
+// consider offers a candidate if it is in scope. It returns false to stop.
 func (f *finder) consider(ctx context.Context, c index.Candidate, err error) bool {
 	if err != nil {
 		f.fail(err)
@@ -201,10 +199,10 @@ func (f *finder) consider(ctx context.Context, c index.Candidate, err error) boo
 }
 
 // InScope reports whether an entry is in the query's scope. The parent's id decides,
-// except in subtrees, where the nodes above are read: they are few and cached.
+// except for subtrees, where it reads the nodes above, which are few and cached.
 func (f *finder) InScope(ctx context.Context, id, parent entry.ID) (bool, error) {
 	if parent == catalog.Root && (f.q.Base != catalog.Root || f.q.Scope == op.SingleLevel) {
-		// A naming context's own entry, or a candidate whose parent is unknown.
+		// The entry of a naming context, or a candidate with an unknown parent.
 		if node, err := f.s.Node(ctx, id); err != nil || node == nil {
 			return false, err
 		} else {
@@ -226,7 +224,7 @@ func (f *finder) InScope(ctx context.Context, id, parent entry.ID) (bool, error)
 	return f.s.Below(ctx, parent, f.q.Base)
 }
 
-// Offer adds a candidate in scope; false: stop.
+// Offer adds a candidate in scope. It returns false to stop.
 func (f *finder) Offer(ctx context.Context, c index.Candidate) bool {
 	if c.ID == catalog.SubschemaID {
 		return true
@@ -242,7 +240,8 @@ func (f *finder) Offer(ctx context.Context, c index.Candidate) bool {
 	return f.Flush(ctx)
 }
 
-// Flush looks the batch up, those not cached in one read, tests and yields.
+// Flush looks up the batch, reading uncached entries in one call, and tests and yields
+// the entries.
 func (f *finder) Flush(ctx context.Context) bool {
 	if err := f.lookUp(ctx); err != nil {
 		f.fail(err)
@@ -250,7 +249,7 @@ func (f *finder) Flush(ctx context.Context) bool {
 	}
 	for i, it := range f.items {
 		if it == nil {
-			continue // gone meanwhile in this transaction, or never there
+			continue // deleted in this transaction, or never existed
 		}
 		if ok := f.test(ctx, &f.batch[i], it); !ok {
 			return false
@@ -298,7 +297,7 @@ func getMany(ctx context.Context, s *state.Snapshot, ids [][]byte) ([]table.Row,
 	return s.Reader.GetMany(ctx, s.Keeper.Master, ids, sel)
 }
 
-// test decides one entry and yields it; false: stop.
+// test tests one entry and yields it if it matches. It returns false to stop.
 func (f *finder) test(ctx context.Context, c *index.Candidate, it *cache.Item) bool {
 	if f.tested++; !f.within() {
 		return false
@@ -331,7 +330,7 @@ func (f *finder) test(ctx context.Context, c *index.Candidate, it *cache.Item) b
 	return f.yield(&f.result, nil)
 }
 
-// within reports whether no more was looked at than may be.
+// within reports whether the search has not examined more than Query.Most allows.
 func (f *finder) within() bool {
 	if f.q.Most == 0 || f.tested+f.skipped <= f.q.Most {
 		return true
@@ -340,8 +339,8 @@ func (f *finder) within() bool {
 	return false
 }
 
-// matches evaluates the filter on an entry; of one with very many values, on
-// its columns first.
+// matches evaluates the filter on an entry, and for one with very many values first on
+// its columns.
 func (f *finder) matches(ctx context.Context, id entry.ID, it *cache.Item, name *dn.Name) (bool, error) {
 	if f.q.Filter == filter.Const(filter.True) {
 		return true, nil
@@ -369,7 +368,7 @@ func (f *finder) matches(ctx context.Context, id entry.ID, it *cache.Item, name 
 }
 
 // withChildren returns the entry with hasSubordinates and numSubordinates, which are
-// not stored, as far as the filter is about them.
+// not stored, if the filter needs them.
 func (f *finder) withChildren(ctx context.Context, id entry.ID, e *entry.Entry) (*entry.Entry, error) {
 	if !f.looked {
 		f.lookForDerived()
@@ -388,7 +387,7 @@ func (f *finder) withChildren(ctx context.Context, id entry.ID, e *entry.Entry) 
 	return &entry.Entry{ID: id, Attributes: more}, nil
 }
 
-// lookForDerived finds out, once a query, what of these the filter is about.
+// lookForDerived finds, once per query, which of these the filter needs.
 func (f *finder) lookForDerived() {
 	f.looked = true
 	k := f.s.Catalog.Types
@@ -410,7 +409,7 @@ func ofChildren(ctx context.Context, s *state.Snapshot, t *schema.AttributeType,
 	return []byte(strings.ToUpper(strconv.FormatBool(has))), err
 }
 
-// filterTypes lists the types that a filter asks about.
+// filterTypes returns the types in a filter.
 func filterTypes(f filter.Resolved) (ts []*schema.AttributeType) {
 	for t := range filter.Tests(f) {
 		ts = append(ts, t.Types...)
@@ -418,7 +417,7 @@ func filterTypes(f filter.Resolved) (ts []*schema.AttributeType) {
 	return ts
 }
 
-// Explain says in text how Search would run a query and, if run, what it did.
+// Explain describes how Search would run a query and, if run is set, what it did.
 func Explain(ctx context.Context, s *state.Snapshot, q Query, run bool) (string, error) {
 	var failed error
 	f := NewFinder(s, q, func(_ *Result, err error) bool {
@@ -446,15 +445,15 @@ func Explain(ctx context.Context, s *state.Snapshot, q Query, run bool) (string,
 	return b.String(), failed
 }
 
-// classSeen is whether any entry was of a class at an ordinal.
+// classSeen records whether any entry had a class at an ordinal.
 type classSeen struct {
 	asOf uint64
 	has  bool
 }
 
-// HasClass reports whether any entry is of a class; quick for referral and
-// alias, which nearly every search asks about: commits that add or remove one
-// touch the class.
+// HasClass reports whether any entry has a class. It is quick for referral and alias,
+// which nearly every search asks for, because commits that add or remove one touch the
+// class.
 func HasClass(ctx context.Context, s *state.Snapshot, c *schema.ObjectClass) (bool, error) {
 	id, watched := s.Catalog.Watched[c]
 	if v, ok := s.Catalog.Cache.Classes.Load(c); ok && s.Cached {

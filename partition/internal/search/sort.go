@@ -15,9 +15,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A SortKey orders entries by their least value of an attribute, its subtypes
-// and their options. Entries without one come last, or first in reverse (RFC
-// 2891, 2.2).
+// A SortKey orders entries by their least value of an attribute, its subtypes and
+// options. Entries without one come last, or first in reverse (RFC 2891, 2.2).
 type SortKey struct {
 	Type    *schema.AttributeType
 	Options string
@@ -25,7 +24,7 @@ type SortKey struct {
 	Reverse bool
 }
 
-// Least returns the key of an entry's least value; nil: it has none.
+// Least returns the key of an entry's least value, or nil if it has none.
 func (k *SortKey) Least(e *entry.Entry) (least []byte) {
 	for i := range e.Attributes {
 		a := &e.Attributes[i]
@@ -42,12 +41,12 @@ func (k *SortKey) Least(e *entry.Entry) (least []byte) {
 	return least
 }
 
-// noValue sorts behind the rows of all values.
+// noValue sorts after the rows of all values.
 const noValue = 0xff
 
-// Append appends what entries are ordered by: bytes that compare as they do. A
-// value is written as a row of an index is, so that both ways to sort agree;
-// what follows the first index.MaxKey bytes of its key decides nothing.
+// Append appends the bytes by which an entry is ordered. A value is written like a row
+// of an index, so that both ways of sorting agree. Only the first index.MaxKey bytes of
+// its key count.
 func (k *SortKey) Append(b []byte, e *entry.Entry) []byte {
 	return k.appendKey(b, k.Least(e))
 }
@@ -67,7 +66,7 @@ func (k *SortKey) appendKey(b, least []byte) []byte {
 	return b
 }
 
-// Bound makes of an assertion value what Before compares with.
+// Bound converts an assertion value to the form that Before compares with.
 func (k *SortKey) Bound(assertion []byte) ([]byte, error) {
 	key, err := k.Rule.Assertion(assertion)
 	if err != nil {
@@ -76,12 +75,12 @@ func (k *SortKey) Bound(assertion []byte) ([]byte, error) {
 	return k.appendKey(nil, key), nil
 }
 
-// Before reports whether an entry comes before a bound in the order of the key.
+// Before reports whether an entry sorts before a bound.
 func (k *SortKey) Before(e *entry.Entry, bound []byte) bool {
 	return bytes.Compare(k.Append(nil, e), bound) < 0
 }
 
-// A Sorter puts entries in order, in bounded memory.
+// A Sorter sorts entries in bounded memory.
 type Sorter struct {
 	keys   []SortKey
 	memory int64 // left; negative: too much was added
@@ -93,14 +92,14 @@ type sortable struct {
 	id  entry.ID
 }
 
-// NewSorter makes a Sorter that takes about so many bytes.
+// NewSorter returns a Sorter that uses about memory bytes.
 func NewSorter(keys []SortKey, memory int64) *Sorter {
 	return &Sorter{keys: keys, memory: memory}
 }
 
-// Add takes an entry; false: the memory is used up.
+// Add adds an entry. It returns false if the memory is used up.
 func (x *Sorter) Add(e *entry.Entry) bool {
-	const head = 24 + 16 // of a sortable
+	const head = 24 + 16 // size of a sortable
 	var s sortable
 	s.id = e.ID
 	for i := range x.keys {
@@ -111,8 +110,8 @@ func (x *Sorter) Add(e *entry.Entry) bool {
 	return x.memory >= 0
 }
 
-// IDs returns the entries added, in order; those that are alike in that of their
-// ids. The Sorter is empty after it.
+// IDs returns the entries added, in order; equal ones in the order of their ids. It
+// empties the Sorter.
 func (x *Sorter) IDs() []entry.ID {
 	slices.SortFunc(x.sorted, func(a, b sortable) int {
 		if c := bytes.Compare(a.key, b.key); c != 0 {
@@ -142,8 +141,8 @@ func Results(ctx context.Context, s *state.Snapshot, ids []entry.ID, q Query) it
 	}
 }
 
-// Ordered reports whether Search can yield entries in the order of a key by an
-// index, as Query.Order asks it to.
+// Ordered reports whether an index allows Search to yield entries in the order of a
+// key, for Query.Order.
 func Ordered(s *state.Snapshot, k *SortKey) bool {
 	return orderedBy(s, k) != nil
 }
@@ -156,8 +155,8 @@ func orderedBy(s *state.Snapshot, k *SortKey) index.Index {
 	return in
 }
 
-// Exceeds reports whether a query looks at more candidates than n, or at all
-// that is in scope.
+// Exceeds reports whether a query examines more than n candidates, or everything in
+// scope.
 func Exceeds(ctx context.Context, s *state.Snapshot, q Query, n int) (bool, error) {
 	if q.Scope == op.BaseObject {
 		return false, nil
@@ -177,9 +176,9 @@ func Exceeds(ctx context.Context, s *state.Snapshot, q Query, n int) (bool, erro
 	return false, nil
 }
 
-// A sorted search by an index is two streams: the entries that have a value, by
-// the index, and those that have none, by a search of its own. A position says
-// in its first byte of which it is.
+// A sorted search by an index consists of two streams: the entries with a value, from
+// the index, and those without one, from a separate search. The first byte of a
+// position says which of the two it belongs to.
 const (
 	withValue    = 'v'
 	withoutValue = 'n'
@@ -206,7 +205,7 @@ func searchInOrder(ctx context.Context, s *state.Snapshot, q Query, yield func(*
 	}
 }
 
-// searchPart runs one of the two; false: stop.
+// searchPart runs one of the two. It returns false to stop.
 func searchPart(ctx context.Context, s *state.Snapshot, q Query, part byte, after []byte, yield func(*Result, error) bool) bool {
 	var position []byte
 	more := true
@@ -242,8 +241,8 @@ func searchPart(ctx context.Context, s *state.Snapshot, q Query, part byte, afte
 	return more
 }
 
-// stands reports whether a row of an index is that of the entry's least value:
-// of its others it has rows too.
+// stands reports whether a row of an index is that of the entry's least value. The
+// entry's other values have rows too.
 func (k *SortKey) stands(e *entry.Entry, position []byte) bool {
 	least := k.Least(e)
 	if least == nil {

@@ -12,17 +12,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// maxInner bounds the entries with children that a Walk keeps the ids of.
+// maxInner bounds the entries with children whose ids a Walk keeps.
 const maxInner = 1 << 20
 
-// Walk streams the entries of a query of scope WholeSubtree or Subordinates in
-// the order of the tree: depth first, each entry before those below it. Memory
-// is bounded; nothing is sorted.
+// Walk streams the entries of a query of scope WholeSubtree or Subordinates in the
+// order of the tree: depth first, each entry before those below it. Memory is bounded,
+// and nothing is sorted.
 func Walk(ctx context.Context, s *state.Snapshot, q Query) iter.Seq2[*Result, error] {
 	return func(yield func(*Result, error) bool) {
 		f := &finder{s: s, q: q, yield: yield, size: firstBatch}
 		if q.Base == catalog.Root {
-			f.q.Scope = op.Subordinates // the root is no entry
+			f.q.Scope = op.Subordinates // the root is not an entry
 		}
 		var err error
 		if f.inner, err = inner(ctx, s); err != nil {
@@ -33,9 +33,9 @@ func Walk(ctx context.Context, s *state.Snapshot, q Query) iter.Seq2[*Result, er
 	}
 }
 
-// inner finds the entries that have children, so that a walk asks only those
-// for theirs: one scan of the tree instead of a read for each leaf. Nil: there
-// are too many to keep.
+// inner finds the entries that have children, so that a walk reads only their children:
+// one scan of the tree instead of a read for each leaf. It returns nil if there are too
+// many to keep.
 func inner(ctx context.Context, s *state.Snapshot) (map[entry.ID]struct{}, error) {
 	inner := map[entry.ID]struct{}{catalog.Root: {}}
 	last := catalog.Root
@@ -53,7 +53,7 @@ func inner(ctx context.Context, s *state.Snapshot) (map[entry.ID]struct{}, error
 	return inner, nil
 }
 
-// leaf reports that an entry has no children, as far as that is known.
+// leaf reports whether an entry is known to have no children.
 func (f *finder) leaf(id entry.ID) bool {
 	if f.inner == nil {
 		return false

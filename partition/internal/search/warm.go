@@ -10,10 +10,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Warm reads entries into the cache until all are in it or it is as good as
-// full, and returns how many that were; then what the indexes have that find single
-// entries. A cold read of a large directory costs four times a warm one, and
-// reading everything in order a tenth of that.
+// Warm reads entries into the cache until all are in it or it is nearly full, and
+// returns how many it has read. Then it loads the postings of indexes that find single
+// entries. A cold read of a large directory costs four times a warm one, and reading
+// everything in order a tenth of that.
 func Warm(ctx context.Context, p *catalog.Keeper) (n int, err error) {
 	s := state.Newest(p)
 	defer s.Close()

@@ -12,8 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// A PointInTime says which state of a directory is meant: one of the past, or the
-// newest.
+// A PointInTime specifies a state of a directory: a past one or the newest.
 type PointInTime struct {
 	text     string
 	revision table.Revision
@@ -24,10 +23,10 @@ type PointInTime struct {
 // Now is the newest state.
 var Now = PointInTime{text: "now"}
 
-// ParsePointInTime reads what people write for a moment, everywhere the same: "now", a
-// revision as it is printed (r65f8c2a41b-0-1), a time of RFC 3339
-// (2026-11-20T10:00:00Z), a generalized time (20261120100000Z), or the name of a
-// checkpoint. A time without a fraction is the beginning of its second.
+// ParsePointInTime parses a point in time in any of its forms: "now", a revision as
+// printed (r65f8c2a41b-0-1), a time of RFC 3339 (2026-11-20T10:00:00Z), a generalized
+// time (20261120100000Z), or the name of a checkpoint. A time without a fraction is the
+// beginning of its second.
 func ParsePointInTime(s string) (PointInTime, error) {
 	if s == "now" {
 		return Now, nil
@@ -50,7 +49,7 @@ func ParsePointInTime(s string) (PointInTime, error) {
 	return m, fmt.Errorf("%.100q is no moment: want a time (2026-11-20T10:00:00Z or 20261120100000Z), a revision (r65f8c2a41b-0-1), the name of a checkpoint, or now", s)
 }
 
-// check refuses times that revisions cannot tell.
+// check returns an error for times that revisions cannot represent.
 func (m PointInTime) check() error {
 	if m.time.Before(table.Epoch) {
 		return fmt.Errorf("%s is before %s, when the clock of directories begins", m.text, table.Epoch.Format(time.RFC3339))
@@ -58,14 +57,14 @@ func (m PointInTime) check() error {
 	return nil
 }
 
-// String is the text that the moment was made of.
+// String returns the text that was parsed.
 func (m PointInTime) String() string { return m.text }
 
-// IsNow reports whether the newest state is meant.
+// IsNow reports whether it is the newest state.
 func (m PointInTime) IsNow() bool { return m == Now }
 
-// AtPoint returns the state of a moment; Close it. A time that has hardly passed
-// is waited for, see txn.DB.AtTime.
+// AtPoint returns the state at a point in time. Close it. For a very recent time it
+// waits, see txn.DB.AtTime.
 func AtPoint(ctx context.Context, p *catalog.Keeper, m PointInTime) (*Snapshot, error) {
 	switch {
 	case m.IsNow():

@@ -16,30 +16,29 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// A Located is where a name was found: the entry's id and its name in stored
-// spelling.
+// Located is an entry found by its name: its id, and its name in stored spelling.
 type Located struct {
 	ID     entry.ID
 	Parent entry.ID
 	Name   *dn.Name
 }
 
-// WholeEntry selects what an item holds.
+// WholeEntry selects what an item has.
 var WholeEntry = []table.Family{master.TreeInfo, master.UpAttributes}
 
-// MaxColumns is how many cells of an entry are read at once. Entries with more
-// are wide: their attributes are read by column ranges, and not kept.
+// MaxColumns is how many cells of an entry are read at once. Entries with more are
+// wide: their attributes are read by column ranges, and are not cached.
 const MaxColumns = 512
 
-// Item reads an entry, from the cache where it is still right. Nil: there is
-// none.
+// Item returns an entry, from the cache if it is still valid there. It returns nil if
+// there is none.
 func (s *Snapshot) Item(ctx context.Context, id entry.ID) (*cache.Item, error) {
 	if s.Cached {
 		if i, ok := s.Catalog.Cache.Entries.GetIfPresent(id); ok {
 			if s.At.Unchanged(id, i.AsOf) {
 				return i, nil
 			}
-			if i.Entry == nil { // was wide, and likely is: do not read it to find out
+			if i.Entry == nil { // it was wide and probably still is: no need to read it
 				return s.wideItem(ctx, id)
 			}
 		}
@@ -51,7 +50,7 @@ func (s *Snapshot) Item(ctx context.Context, id entry.ID) (*cache.Item, error) {
 	return s.Decode(ctx, id, row)
 }
 
-// Current returns the cached item of an entry if it is right, or nil.
+// Current returns the cached item of an entry if it is valid, or nil.
 func (s *Snapshot) Current(id entry.ID) *cache.Item {
 	if s.Cached {
 		if i, ok := s.Catalog.Cache.Entries.GetIfPresent(id); ok && s.At.Unchanged(id, i.AsOf) {
@@ -61,7 +60,7 @@ func (s *Snapshot) Current(id entry.ID) *cache.Item {
 	return nil
 }
 
-// Decode makes an item of a master row and keeps it.
+// Decode decodes a master row into an item and caches it.
 func (s *Snapshot) Decode(ctx context.Context, id entry.ID, row table.Row) (*cache.Item, error) {
 	if len(row.Cells) >= MaxColumns {
 		return s.wideItem(ctx, id)
@@ -81,7 +80,7 @@ func (s *Snapshot) Decode(ctx context.Context, id entry.ID, row table.Row) (*cac
 	return i, nil
 }
 
-// wideItem reads only where a wide entry stands.
+// wideItem reads only the node of a wide entry.
 func (s *Snapshot) wideItem(ctx context.Context, id entry.ID) (*cache.Item, error) {
 	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(id), table.Select{Families: []table.Family{master.TreeInfo}})
 	if err != nil {
@@ -102,12 +101,12 @@ func (s *Snapshot) keep(id entry.ID, i *cache.Item) {
 	}
 }
 
-// withID adds entryUUID, which is not stored: the id is it.
+// withID adds entryUUID, which is not stored because it is the id.
 func (s *Snapshot) withID(id entry.ID, as []entry.Attribute) []entry.Attribute {
 	return append(as, entry.Attribute{Type: s.Catalog.EntryUUID, Values: [][]byte{[]byte(id.String())}})
 }
 
-// Node reads where an entry stands. Nil: there is no such entry.
+// Node reads an entry's node in the tree. It returns nil if there is no such entry.
 func (s *Snapshot) Node(ctx context.Context, id entry.ID) (*master.Node, error) {
 	i, err := s.Item(ctx, id)
 	if err != nil || i == nil {
@@ -148,13 +147,14 @@ func (s *Snapshot) Resolve(ctx context.Context, parent entry.ID, rdn dn.Norm) (i
 	return s.Child(ctx, tree.Key(parent, rdn))
 }
 
-// Place is a name looked up: the entry if it exists, or how far it got.
+// A Place is the result of looking up a name: the entry if it exists, or else how much
+// of the name exists.
 type Place struct {
 	Located
 	Norms []dn.Norm
-	RDN   dn.Norm // its own, as a key under its parent
+	RDN   dn.Norm // the name's own, as a key under its parent
 	Found bool
-	depth int      // RDNs that exist
+	depth int      // number of RDNs that exist
 	last  entry.ID // the deepest entry that exists
 }
 
@@ -192,8 +192,8 @@ func (s *Snapshot) Locate(ctx context.Context, name dn.DN) (pl Place, err error)
 	}
 }
 
-// ParentFound reports whether all but the name's own RDN exists (or the name is
-// a naming context's).
+// ParentFound reports whether everything above the name's own RDN exists (or the name
+// is a naming context's).
 func (pl *Place) ParentFound(c *catalog.Catalog) bool {
 	if pl.Found {
 		return true
@@ -202,9 +202,9 @@ func (pl *Place) ParentFound(c *catalog.Catalog) bool {
 	return x != nil && (len(x.Norms) == len(pl.Norms) || pl.depth == len(pl.Norms)-1)
 }
 
-// Find resolves a name. A missing one is an *Error with problem NoSuchEntry;
-// its Matched is the deepest ancestor that exists. The root (an empty name) is
-// entry.Root.
+// Find resolves a name. If it does not exist, it returns an *Error with problem
+// NoSuchEntry, whose Matched is the deepest existing ancestor. The root (an empty name)
+// is entry.Root.
 func (s *Snapshot) Find(ctx context.Context, name dn.DN) (Located, error) {
 	pl, err := s.Locate(ctx, name)
 	if err != nil {
@@ -269,10 +269,10 @@ func (s *Snapshot) NameOf(ctx context.Context, id entry.ID, i *cache.Item) (*dn.
 	return name, nil
 }
 
-// Entry reads an entry, without secret attributes unless asked for. The entry
-// is shared: do not change it. It has the stored operational attributes and
-// entryUUID; entryDN, subschemaSubentry, hasSubordinates, numSubordinates are
-// the directory's to add. Nil: there is no such entry.
+// Entry reads an entry, with secret attributes only if secrets is set. The entry is
+// shared: do not change it. It has the stored operational attributes and entryUUID. The
+// directory adds entryDN, subschemaSubentry, hasSubordinates and numSubordinates. It
+// returns nil if there is no such entry.
 func (s *Snapshot) Entry(ctx context.Context, id entry.ID, secrets bool) (*entry.Entry, error) {
 	i, err := s.Item(ctx, id)
 	if err != nil || i == nil {
@@ -281,8 +281,8 @@ func (s *Snapshot) Entry(ctx context.Context, id entry.ID, secrets bool) (*entry
 	return s.EntryOf(ctx, id, i, secrets, nil)
 }
 
-// Some reads an entry of which only the attributes of some types are looked at: of
-// one with very many values it has no others. Nil: there is no such entry.
+// Some reads an entry of which only some types are needed. If the entry has very many
+// values, it reads only these types. It returns nil if there is no such entry.
 func (s *Snapshot) Some(ctx context.Context, id entry.ID, types []*schema.AttributeType) (*entry.Entry, error) {
 	i, err := s.Item(ctx, id)
 	if err != nil || i == nil {
@@ -291,8 +291,8 @@ func (s *Snapshot) Some(ctx context.Context, id entry.ID, types []*schema.Attrib
 	return s.EntryOf(ctx, id, i, false, types)
 }
 
-// EntryOf completes an item: the attributes of a wide one (those of the types
-// only, if given), and secrets.
+// EntryOf completes an item: it reads the attributes of a wide entry (only those of the
+// types, if given), and secrets.
 func (s *Snapshot) EntryOf(ctx context.Context, id entry.ID, i *cache.Item, secrets bool, only []*schema.AttributeType) (*entry.Entry, error) {
 	e := i.Entry
 	if e == nil {
@@ -314,8 +314,8 @@ func (s *Snapshot) EntryOf(ctx context.Context, id entry.ID, i *cache.Item, secr
 	return whole, nil
 }
 
-// Wide reads an entry with very many values, its attributes sorted by name; only
-// narrows it to some types, or, if it is empty and not nil, to none.
+// Wide reads an entry with very many values, its attributes sorted by name. If only is
+// not nil, it reads only these types, none if it is empty.
 func (s *Snapshot) Wide(ctx context.Context, id entry.ID, only []*schema.AttributeType) (*entry.Entry, error) {
 	sel := table.Select{Families: []table.Family{master.UpAttributes}}
 	for _, t := range only {
@@ -336,8 +336,7 @@ func (s *Snapshot) Wide(ctx context.Context, id entry.ID, only []*schema.Attribu
 	return &entry.Entry{ID: id, Attributes: s.withID(id, attributes)}, err
 }
 
-// Secrets reads only the secret attributes of an entry: of userPassword, what a
-// bind asks for.
+// Secrets reads only the secret attributes of an entry. A bind needs userPassword.
 func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute, error) {
 	i := s.Current(id)
 	if i != nil {
@@ -351,12 +350,12 @@ func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute,
 	}
 	hidden, err := master.Decode(row, s.Catalog.Schema)
 	if err == nil && i != nil {
-		i.Secrets.Store(&cache.Secrets{AsOf: s.At.Ordinal(), Attributes: hidden}) // the entry did not change since i was read
+		i.Secrets.Store(&cache.Secrets{AsOf: s.At.Ordinal(), Attributes: hidden}) // as of now: i is valid
 	}
 	return hidden, err
 }
 
-// HotKey is what commits touch that change how an entry is used, and not the entry.
+// HotKey returns the key that commits touch if they change only how an entry is used.
 func HotKey(id entry.ID) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte("hot"))
@@ -364,7 +363,7 @@ func HotKey(id entry.ID) uint64 {
 	return h.Sum64()
 }
 
-// HasChildren looks for one child.
+// HasChildren reports whether an entry has a child.
 func (s *Snapshot) HasChildren(ctx context.Context, id entry.ID) (bool, error) {
 	for _, err := range s.Reader.Scan(ctx, s.Keeper.Tree, tree.Children(id), table.Select{Families: []table.Family{tree.TreeInfo}, MaxRows: 1}) {
 		return err == nil, err
@@ -383,9 +382,9 @@ func (s *Snapshot) CountChildren(ctx context.Context, id entry.ID) (n int, err e
 	return n, nil
 }
 
-// Compare tests one assertion on an entry without reading more of it than
-// that. The error is an *Error (undefined type, no equality rule, bad syntax,
-// no such attribute).
+// Compare evaluates one assertion on an entry and reads no more of it than necessary.
+// The error is an *Error (undefined type, no equality rule, bad syntax, no such
+// attribute).
 func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string, value []byte) (bool, error) {
 	t, options, err := s.Catalog.Describe(description)
 	if err != nil {
@@ -405,7 +404,7 @@ func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string,
 	if i == nil {
 		return false, catalog.Errorf(catalog.NoSuchEntry, "no such entry")
 	}
-	if i.Entry == nil && t == s.Catalog.EntryUUID && options == "" { // no column has it
+	if i.Entry == nil && t == s.Catalog.EntryUUID && options == "" { // it is in no column
 		held, err := t.Equality.Key([]byte(id.String()))
 		return bytes.Equal(held, key), err
 	}
@@ -431,7 +430,7 @@ func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string,
 	return false, nil
 }
 
-// compareWide asks the columns of normalised values.
+// compareWide evaluates the assertion on the columns of normalised values.
 func (s *Snapshot) compareWide(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, key []byte) (bool, error) {
 	has := false
 	for _, sub := range s.Catalog.Schema.Subtypes(t) {
@@ -458,10 +457,9 @@ func (s *Snapshot) compareWide(ctx context.Context, id entry.ID, t *schema.Attri
 	return false, nil
 }
 
-// Recall finds an entry by its name in stored spelling, letter by letter, if
-// Remember was told of it: for names that are asked for again and again it
-// spares parsing and walking down. The name is right at this snapshot, or not
-// found.
+// Recall finds an entry by its name in exactly the stored spelling, if it was passed to
+// Remember. For frequent names this saves parsing and walking down. A name that is not
+// valid at this snapshot is not found.
 func (s *Snapshot) Recall(name string) (Located, bool) {
 	id, ok := s.Catalog.Cache.Names.GetIfPresent(name)
 	if !ok {
@@ -478,8 +476,7 @@ func (s *Snapshot) Recall(name string) (Located, bool) {
 	return Located{id, i.Node.Parent, n.Name}, true
 }
 
-// Remember keeps for Recall where a name was found, if the client spells it as
-// it is stored.
+// Remember caches the entry of a name for Recall, if the client spells it as stored.
 func (s *Snapshot) Remember(name string, at Located) {
 	if s.Cached && name == at.Name.String() {
 		s.Catalog.Cache.Names.Set(name, at.ID)
@@ -495,8 +492,8 @@ func (s *Snapshot) ClassesAt(ctx context.Context, id entry.ID) (*catalog.Classes
 	return s.Catalog.ClassesOf(values)
 }
 
-// ClassValues reads an entry's objectClass, without the rest of it if it is
-// wide.
+// ClassValues reads an entry's objectClass. If the entry is wide, it reads nothing
+// else.
 func (s *Snapshot) ClassValues(ctx context.Context, id entry.ID) ([][]byte, error) {
 	i, err := s.Item(ctx, id)
 	if err != nil {
@@ -515,7 +512,7 @@ func (s *Snapshot) ClassValues(ctx context.Context, id entry.ID) ([][]byte, erro
 	return e.Values(oc), nil
 }
 
-// Below reports whether the way up from a parent comes to base.
+// Below reports whether base is parent or an ancestor of parent.
 func (s *Snapshot) Below(ctx context.Context, parent, base entry.ID) (bool, error) {
 	for parent != base && base != catalog.Root {
 		if parent == catalog.Root {
@@ -533,7 +530,7 @@ func (s *Snapshot) Below(ctx context.Context, parent, base entry.ID) (bool, erro
 	return true, nil
 }
 
-// Within reports whether an entry stands at base or below it.
+// Within reports whether an entry is base or below it.
 func (s *Snapshot) Within(ctx context.Context, id, parent, base entry.ID) (bool, error) {
 	if id == base {
 		return true, nil

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 )
 
-// Config is the shared configuration as a state shows it: the indexes are those
-// that are complete in it.
+// Config returns the shared configuration as a state shows it, with those indexes that
+// are complete in it.
 func (s *Snapshot) Config() catalog.Config {
 	c := catalog.Config{Suffixes: append([]string(nil), s.Catalog.Header.Suffixes...)}
 	for i, x := range s.Catalog.Ordered {
@@ -19,7 +19,7 @@ func (s *Snapshot) Config() catalog.Config {
 	return c
 }
 
-// Unique returns which attributes are unique in a state and where.
+// Unique returns the unique attributes of a state and their scopes.
 func (s *Snapshot) Unique() []catalog.Unique { return Unique(s.Catalog) }
 
 func Unique(c *catalog.Catalog) (us []catalog.Unique) {

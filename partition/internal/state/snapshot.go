@@ -11,26 +11,26 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Snapshot reads one state of the directory.
+// A Snapshot reads one state of the directory.
 type Snapshot struct {
 	Keeper  *catalog.Keeper
 	Reader  table.Reader
 	At      *txn.Snapshot
 	Catalog *catalog.Catalog
-	Cached  bool // what is read may come from caches and go there
+	Cached  bool // reads may use and fill caches
 }
 
-// Close lets go of the state.
+// Close releases the state.
 func (s *Snapshot) Close() { s.At.Close() }
 
-// Revision is the newest that the snapshot shows.
+// Revision returns the newest revision that the snapshot shows.
 func (s *Snapshot) Revision() table.Revision { return s.At.Max() }
 
-// Schema is the schema of the state. Filters to search it by and types to look
-// for in its entries are this schema's: those of another one match nothing.
+// Schema returns the schema of the state. Filters for its entries, and types to look up
+// in them, must come from this schema: those of another schema match nothing.
 func (s *Snapshot) Schema() *schema.Schema { return s.Catalog.Schema }
 
-// Newest returns the newest state; Close it.
+// Newest returns the newest state. Close it.
 func Newest(p *catalog.Keeper) *Snapshot {
 	s := p.DB.Snapshot()
 	c, err := p.CatalogOf(s)
@@ -41,7 +41,7 @@ func Newest(p *catalog.Keeper) *Snapshot {
 	return &Snapshot{Keeper: p, Reader: s, At: s, Catalog: c.AsOf(s.Max()), Cached: true}
 }
 
-// At returns the state at a past revision; Close it.
+// At returns the state at a past revision. Close it.
 func At(ctx context.Context, p *catalog.Keeper, r table.Revision) (*Snapshot, error) {
 	s, err := p.DB.At(ctx, r)
 	if err != nil {
@@ -50,7 +50,7 @@ func At(ctx context.Context, p *catalog.Keeper, r table.Revision) (*Snapshot, er
 	return Of(ctx, p, s)
 }
 
-// Of reads a state of the past, perhaps of a moment ago.
+// Of returns the state of a snapshot of the past, which may be very recent.
 func Of(ctx context.Context, p *catalog.Keeper, s *txn.Snapshot) (*Snapshot, error) {
 	c, err := p.Past(ctx, s)
 	if err != nil {
@@ -60,9 +60,9 @@ func Of(ctx context.Context, p *catalog.Keeper, s *txn.Snapshot) (*Snapshot, err
 	return &Snapshot{Keeper: p, Reader: s, At: s, Catalog: c}, nil
 }
 
-// Subschema reads the subschema's entry as it is stored: with the operational
-// attributes of its last change, and without what is built in. Nil: the schema
-// was never changed. What is only to come is not told.
+// Subschema reads the subschema's entry as stored: with the operational attributes of
+// its last change, and without what is built in. It returns nil if the schema was never
+// changed. It leaves out an announced schema.
 func (s *Snapshot) Subschema(ctx context.Context) (*entry.Entry, error) {
 	e, err := s.Entry(ctx, catalog.SubschemaID, false)
 	if err != nil || e == nil {

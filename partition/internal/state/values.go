@@ -12,30 +12,28 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// TypeValues is what an entry's normalised columns say about one type, under
-// all options.
+// TypeValues are an entry's normalised columns of one type, with all options.
 type TypeValues struct {
 	id        entry.ID
 	typ       *schema.AttributeType
 	Described []*DescribedValues
 }
 
-// DescribedValues is the values of one description. If many, they lie in
-// master's columns and are asked for one by one; list then has only what was
-// asked.
+// DescribedValues are the values of one description. If there are many, they are in
+// master's columns and are read one by one; list then has only those read.
 type DescribedValues struct {
 	ID      entry.ID
 	Typ     *schema.AttributeType
 	Options string
 	Many    bool
-	Unkeyed bool // has values, which have no keys
+	Unkeyed bool // it has values without keys
 	List    []Keyed
 }
 
-// Keyed is one value by its column: its position, and its key unless it was
-// cut.
+// Keyed is one value as known from its column: its position and, unless it was cut, its
+// key.
 type Keyed struct {
-	Qualifier []byte // of its column, which no other value of the description has
+	Qualifier []byte // of its column, unique within the description
 	Key       []byte // nil if cut
 	Position  master.Position
 }
@@ -57,7 +55,7 @@ func (s *Snapshot) values(ctx context.Context, id entry.ID, t *schema.AttributeT
 	return ValuesOf(id, t, row), nil
 }
 
-// ValuesOf reads them from a row of the tree.
+// ValuesOf decodes the columns of a type from a row of the tree.
 func ValuesOf(id entry.ID, t *schema.AttributeType, row table.Row) *TypeValues {
 	tv := &TypeValues{id: id, typ: t}
 	cells := row.Range(tree.Columns(t))
@@ -76,8 +74,8 @@ func ValuesOf(id entry.ID, t *schema.AttributeType, row table.Row) *TypeValues {
 	return tv
 }
 
-// Is reports whether it is the value with a key, which would be in column q if it
-// has a position.
+// Is reports whether it is the value with a key. q is the column that the value would
+// have with a position.
 func (k *Keyed) Is(key, q []byte) bool {
 	if k.Key != nil {
 		return bytes.Equal(k.Key, key)
@@ -93,7 +91,7 @@ func keyedOf(t *schema.AttributeType, cell *table.Cell, c tree.Column) Keyed {
 	return k
 }
 
-// Description finds the values under options, or makes an empty list.
+// Description returns the values under options, or an empty list.
 func (tv *TypeValues) Description(options string) *DescribedValues {
 	for _, d := range tv.Described {
 		if d.Options == options {
@@ -134,8 +132,8 @@ func (d *DescribedValues) Find(ctx context.Context, s *Snapshot, key []byte) (*K
 	return &Keyed{Qualifier: q, Key: key, Position: bytes.Clone(row.Cells[0].Value)}, nil
 }
 
-// ManyColumns are the ranges of a description's columns in master: of whole and
-// of cut keys. Between them may lie those of a longer option (";x-a" and ";x-ab").
+// ManyColumns returns the ranges of a description's columns in master: of whole and of
+// cut keys. Columns of a longer option (";x-a" and ";x-ab") may be between them.
 func (d *DescribedValues) ManyColumns() []table.ColumnRange {
 	return []table.ColumnRange{
 		table.ColumnPrefix(master.NormAttributes, tree.Plain(d.Typ, d.Options, tree.Whole)),

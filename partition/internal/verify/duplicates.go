@@ -9,10 +9,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 )
 
-// Duplicates goes through an index in its order and tells of every entry of a
-// scope that has the value of another one. It returns the number of such values.
+// Duplicates scans an index in its order and calls found for every entry of a scope
+// that has the same value as another one. It returns the number of such values.
 func Duplicates(ctx context.Context, s *state.Snapshot, x *catalog.Indexed, base entry.ID, found func(a, b entry.ID) error) (n int, err error) {
-	var row []byte // of the value at hand
+	var row []byte // of the current value
 	var first entry.ID
 	again := false
 	for c, err := range x.InOrder(ctx, s.Reader, false, nil) {
@@ -39,5 +39,5 @@ func Duplicates(ctx context.Context, s *state.Snapshot, x *catalog.Indexed, base
 	return n, nil
 }
 
-// MaxDuplicates is how many duplicates are named.
+// MaxDuplicates bounds the duplicates that are named.
 const MaxDuplicates = 10

@@ -14,14 +14,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// ReindexOptions of a Reindex or Rebuild.
+// ReindexOptions are the options of a Reindex or Rebuild.
 type ReindexOptions struct {
-	// Again are attributes whose indexes are filled anew even if they seem
-	// right.
+	// Again are attributes whose indexes are refilled even if they seem right.
 	Again []string
-	// Found is told what keeps a Rebuild from being made; may be nil.
+	// Found, if set, is called with findings that prevent a Rebuild.
 	Found func(*Finding) error
-	// Progress is told how many entries were read so far; may be nil.
+	// Progress, if set, is called with the number of entries read so far.
 	Progress func(entries int)
 }
 
@@ -35,7 +34,7 @@ func (o ReindexOptions) WithDefaults() ReindexOptions {
 	return o
 }
 
-// FillFrom enters the entries of a snapshot into indexes.
+// FillFrom adds the entries of a snapshot to indexes.
 func FillFrom(ctx context.Context, s *state.Snapshot, to load.Filling, c *catalog.Catalog, types []*schema.AttributeType, o ReindexOptions) error {
 	f := &filler{s: s, w: load.NewLoadWriter(to), bulk: to, o: o}
 	for _, t := range types {
@@ -44,7 +43,7 @@ func FillFrom(ctx context.Context, s *state.Snapshot, to load.Filling, c *catalo
 	return f.run(ctx)
 }
 
-// filler enters all entries into some indexes.
+// A filler adds all entries to some indexes.
 type filler struct {
 	s *state.Snapshot
 
@@ -55,8 +54,8 @@ type filler struct {
 	entries int
 }
 
-// run reads of each entry its place and the values of the types. Wide entries
-// are read a page after the other.
+// run reads the node of each entry and the values of the types. It reads wide entries
+// in pages.
 func (f *filler) run(ctx context.Context) error {
 	sel := table.Select{Families: []table.Family{master.TreeInfo, master.UpAttributes}, MaxCells: state.MaxColumns}
 	for _, x := range f.indexes {
@@ -81,21 +80,21 @@ func (f *filler) run(ctx context.Context) error {
 	return f.flush(ctx)
 }
 
-// row enters one entry.
+// row adds one entry.
 func (f *filler) row(ctx context.Context, row table.Row, sel table.Select) error {
 	x := &subject{row: row.Clone()}
 	copy(x.id[:], row.Key)
 	var ok bool
 	if x.node, ok = master.DecodeNode(x.row); !ok {
 		if len(row.Cells) < state.MaxColumns {
-			return nil // no entry: check reports it
+			return nil // not an entry; check reports it
 		}
 		return f.wide(ctx, x, sel)
 	}
 	return f.enter(ctx, x, x.row.Family(master.UpAttributes))
 }
 
-// wide enters an entry page by page.
+// wide adds an entry page by page.
 func (f *filler) wide(ctx context.Context, x *subject, sel table.Select) error {
 	head, err := f.s.Reader.Get(ctx, f.s.Keeper.Master, x.row.Key, table.Select{Families: []table.Family{master.TreeInfo}})
 	if err != nil {
@@ -140,12 +139,12 @@ func (f *filler) enter(ctx context.Context, x *subject, cells []table.Cell) erro
 
 func (f *filler) flush(ctx context.Context) error { return f.w.Flush(ctx, f.bulk) }
 
-// errFound says that a rebuild was not made.
+// errFound returns the error for a rebuild that was not made.
 func errFound(n int) error {
 	return fmt.Errorf("%d findings keep the store from being rebuilt: nothing was changed; mend them with the version of ldapd that made the store", n)
 }
 
-// Complete puts filled indexes into service: they are complete since r.
+// Complete puts filled indexes into service. They are complete since r.
 func Complete(ctx context.Context, p *catalog.Keeper, types []*schema.AttributeType, r table.Revision) error {
 	_, err := write.Reconfigure(ctx, p, write.By{}, func(tx *write.Tx) (*catalog.Header, error) {
 		h := *tx.Catalog.Header

@@ -18,11 +18,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// Rebuild makes the tree and all indexes of a store anew from its master table:
-// after a damage, or when its keys were made by another version of the normal
-// forms (ErrNormalizer). Nobody else may use the store. What cannot be, such as
-// two entries that would have the same name, is found and leaves everything as
-// it was. If it is cut short, it can be run again.
+// Rebuild rebuilds the tree and all indexes of a store from its master table: after
+// damage, or if its keys were made by another version of the normal forms
+// (ErrNormalizer). Nobody else may use the store. If it finds something impossible,
+// such as two entries with the same name, it changes nothing. If it is interrupted, it
+// can be run again.
 func Rebuild(ctx context.Context, s table.Store, o catalog.Options, ro ReindexOptions) (entries int, err error) {
 	h, err := catalog.ReadHeader(ctx, s)
 	if err != nil {
@@ -45,7 +45,7 @@ type rebuilder struct {
 
 	o     ReindexOptions
 	names *spill.Map
-	v     *verifier // derives what follows from values, and reports
+	v     *verifier // derives keys from values, and reports findings
 	f     *filler
 	found int
 }
@@ -59,7 +59,8 @@ func (r *rebuilder) run(ctx context.Context) (int, error) {
 	s.Cached = false
 	r.v = &verifier{p: r.p, s: s, above: map[entry.ID]bool{}}
 	r.v.o.Found = func(f *Finding) error { r.found++; return r.o.Found(f) }
-	// First look only, so that nothing is touched if it cannot be done.
+	// A first pass only checks, so that nothing is changed if the rebuild is
+	// impossible.
 	if err := r.each(ctx, r.Claim); err != nil {
 		return 0, err
 	}
@@ -94,7 +95,7 @@ func (r *rebuilder) run(ctx context.Context) (int, error) {
 	return r.f.entries, h.Write(ctx, r.p.Store)
 }
 
-// clear puts the indexes out of service and makes their tables empty.
+// clear puts the indexes out of service and empties their tables.
 func (r *rebuilder) clear(ctx context.Context) (*catalog.Catalog, []*schema.AttributeType, error) {
 	old := r.v.s.Catalog
 	h := *old.Header
@@ -119,7 +120,8 @@ func (r *rebuilder) clear(ctx context.Context) (*catalog.Catalog, []*schema.Attr
 	return c, types, err
 }
 
-// each calls f with every entry; what is none is left to check.
+// each calls f for every entry. It skips rows that are not entries; check reports
+// those.
 func (r *rebuilder) each(ctx context.Context, f func(context.Context, *subject) error) error {
 	sel := table.Select{Families: []table.Family{master.TreeInfo, master.UpAttributes, master.Secrets, master.NormAttributes}}
 	for row, err := range r.v.s.Reader.Scan(ctx, r.p.Master, table.Range{}, sel) {
@@ -139,7 +141,7 @@ func (r *rebuilder) each(ctx context.Context, f func(context.Context, *subject) 
 	return nil
 }
 
-// rdn is an entry's name under its parent by the present rules.
+// rdn returns an entry's name under its parent by the present rules.
 func (r *rebuilder) rdn(x *subject) (dn.Norm, error) {
 	name, err := dn.Parse(x.node.UpRDN)
 	if err != nil {
@@ -157,7 +159,7 @@ func (r *rebuilder) rdn(x *subject) (dn.Norm, error) {
 	return norms[0], nil
 }
 
-// Claim takes a name, and reports a second entry of it.
+// Claim claims the entry's name, and reports a second entry with the same name.
 func (r *rebuilder) Claim(ctx context.Context, x *subject) error {
 	for _, f := range []table.Family{master.UpAttributes, master.Secrets} {
 		cells := x.row.Family(f)
@@ -179,7 +181,7 @@ func (r *rebuilder) Claim(ctx context.Context, x *subject) error {
 	return r.v.found(ctx, FaultName, tree.Name, x.id, "it would have the same name as the entry %s (%s): rename one of them", entry.ID(had), r.v.name(ctx, entry.ID(had)))
 }
 
-// Write makes all rows anew.
+// Write writes all rows anew.
 func (r *rebuilder) Write(ctx context.Context) error {
 	old := table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}, MaxCells: 1}
 	n := 0
@@ -201,9 +203,9 @@ func (r *rebuilder) Write(ctx context.Context) error {
 	return r.f.flush(ctx)
 }
 
-// entry makes an entry's rows: that of the tree, its index cells, and in master
-// what is made by normal forms. Cells of the new revision lie over the deletion
-// of the tree's rows, which hides older ones only.
+// entry writes an entry's rows: that of the tree, its index cells, and the normalised
+// parts in master. The deletion of the tree's rows, at the same revision, hides only
+// older cells.
 func (r *rebuilder) entry(ctx context.Context, x *subject) error {
 	rdn, err := r.rdn(x)
 	if err != nil {

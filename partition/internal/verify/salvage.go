@@ -17,10 +17,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// Salvage streams all entries that can be read of a damaged store, each before those
-// below it. What cannot be read is reported to lost: an entry by its name, as far as
-// that is known, or a range of rows. Entries whose parent is lost come last, below
-// the parent's entryUUID. The names of all entries are held in memory.
+// Salvage streams all readable entries of a damaged store, each before those below it.
+// It reports what cannot be read to lost: an entry by its name, as far as it is known,
+// or a range of rows. Entries whose parent is lost come last, below the parent's
+// entryUUID. It holds the names of all entries in memory.
 func Salvage(ctx context.Context, s *state.Snapshot, lost func(what string, err error) error) iter.Seq2[*search.Result, error] {
 	return func(yield func(*search.Result, error) bool) {
 		w := &salvage{s: s, lost: lost, yield: yield, below: map[entry.ID][]*wreck{}, known: map[entry.ID]bool{catalog.Root: true}}
@@ -30,7 +30,7 @@ func Salvage(ctx context.Context, s *state.Snapshot, lost func(what string, err 
 	}
 }
 
-// errStop ends a salvage whose consumer has enough.
+// errStop ends a salvage whose consumer wants no more.
 var errStop = errors.New("stop")
 
 type salvage struct {
@@ -39,10 +39,10 @@ type salvage struct {
 	lost  func(string, error) error
 	yield func(*search.Result, error) bool
 	below map[entry.ID][]*wreck // children of an entry, in the order of their ids
-	known map[entry.ID]bool     // entries with a row in master that can be read
+	known map[entry.ID]bool     // entries with a readable row in master
 }
 
-// A wreck is an entry whose name, at least, can be read.
+// A wreck is an entry of which at least the name can be read.
 type wreck struct {
 	id, parent entry.ID
 	rdn        string
@@ -70,7 +70,7 @@ func (w *salvage) run(ctx context.Context) error {
 	return nil
 }
 
-// scan goes past what cannot be read.
+// scan skips what cannot be read.
 func (w *salvage) scan(ctx context.Context, t table.Table, s table.Select) iter.Seq2[table.Row, error] {
 	return scanPast(ctx, w.s, t, s, func(r table.Range, err error) error {
 		return w.lost(gapText(t.Name(), r), err)
@@ -123,7 +123,7 @@ func (w *salvage) nameless(ctx context.Context) error {
 	return nil
 }
 
-// orphaned lists the parents that are lost.
+// orphaned returns the parents that are lost.
 func (w *salvage) orphaned() (ids []entry.ID) {
 	for id := range w.below {
 		if !w.known[id] {
@@ -134,8 +134,8 @@ func (w *salvage) orphaned() (ids []entry.ID) {
 	return ids
 }
 
-// children yields all that is below an entry. A circle is left out: nothing leads
-// to it.
+// children yields all entries below an entry. It leaves out circles, which nothing
+// leads to.
 func (w *salvage) children(ctx context.Context, parent entry.ID, above string) error {
 	for _, x := range w.below[parent] {
 		name := x.rdn

@@ -20,26 +20,26 @@ import (
 type Fault string
 
 const (
-	FaultEntry   Fault = "entry"   // a master row that is no whole entry
+	FaultEntry   Fault = "entry"   // a master row that is not a whole entry
 	FaultValue   Fault = "value"   // a value that the schema does not allow
 	FaultParent  Fault = "parent"  // the entry above is missing, or there is no naming context
 	FaultCircle  Fault = "circle"  // the entry is below itself
 	FaultName    Fault = "name"    // the entry's name and its normalised form or values disagree
 	FaultTree    Fault = "tree"    // a row of the tree is missing or belongs to no entry
-	FaultColumn  Fault = "column"  // a normalised column is missing, wrong, or of no value
-	FaultIndex   Fault = "index"   // an index cell is missing, wrong, or of no value
-	FaultUnique  Fault = "unique"  // entries share a value that must be one's own
+	FaultColumn  Fault = "column"  // a normalised column is missing, wrong, or without a value
+	FaultIndex   Fault = "index"   // an index cell is missing, wrong, or without a value
+	FaultUnique  Fault = "unique"  // entries share a value that must be unique
 	FaultVoid    Fault = "void"    // cells that no commit wrote
-	FaultMissing Fault = "missing" // a table is not there, or an index is not complete
-	FaultDamage  Fault = "damage"  // what cannot be read
+	FaultMissing Fault = "missing" // a table is missing, or an index is not complete
+	FaultDamage  Fault = "damage"  // something that cannot be read
 )
 
-// A Finding is one thing that is wrong with a store.
+// A Finding is one fault of a store.
 type Finding struct {
 	Fault Fault
 	Table string
 	ID    entry.ID // zero: not about one entry
-	Name  string   // of the entry, as far as it can be told
+	Name  string   // of the entry, as far as it is known
 	Text  string
 }
 
@@ -54,26 +54,26 @@ func (f *Finding) String() string {
 	return s + ": " + f.Text
 }
 
-// VerifyOptions of a Verify.
+// VerifyOptions are the options of Verify.
 type VerifyOptions struct {
-	// Found gets every finding. Its error ends the check.
+	// Found is called with every finding. Its error ends the check.
 	Found func(*Finding) error
-	// Progress is told how many entries were checked so far; may be nil.
+	// Progress, if set, is called with the number of entries checked so far.
 	Progress func(entries int)
 }
 
-// Verify compares the newest state of the tree and of every index with the
-// entries in master, in both directions, and looks for cells that no commit
-// wrote. It streams: memory is bounded except one entry at a time. It returns the
-// number of entries; the error is of the reading, not of what was found.
+// Verify compares the newest state of the tree and of every index with the entries in
+// master, in both directions, and looks for cells that no commit wrote. It streams:
+// memory is bounded except for one entry at a time. It returns the number of entries.
+// The error is one of reading, not a finding.
 //
-// From master it computes which cells there must be and looks each up. If all
-// are there, and as many as were counted, there are no others; only otherwise
-// the cells are looked up in master one by one.
+// It computes the expected cells from master and looks each one up. If all are there
+// and their number is right, there are no others. Otherwise it looks up the cells one
+// by one in master.
 func Verify(ctx context.Context, p *catalog.Keeper, o VerifyOptions) (int, error) {
 	s := state.Newest(p)
 	defer s.Close()
-	s.Cached = false // what is checked is the store
+	s.Cached = false // to check the store, not the cache
 	v := &verifier{p: p, s: s, o: o, above: map[entry.ID]bool{}}
 	err := v.run(ctx)
 	return v.entries, err
@@ -86,7 +86,7 @@ type verifier struct {
 	o       VerifyOptions
 	indexes []*indexCheck
 	entries int
-	rows    int  // of the tree, that there must be
+	rows    int  // expected number of rows of the tree
 	suspect bool // the tree has a finding
 	above   map[entry.ID]bool
 }
@@ -112,7 +112,7 @@ func (v *verifier) run(ctx context.Context) error {
 	return v.void(ctx)
 }
 
-// unique looks for values that are shared and must not be.
+// unique looks for values that are shared but must be unique.
 func (v *verifier) unique(ctx context.Context) error {
 	for _, x := range v.s.Catalog.Ordered {
 		for _, base := range x.Unique {
@@ -127,7 +127,7 @@ func (v *verifier) unique(ctx context.Context) error {
 	return nil
 }
 
-// found hands a finding over.
+// found reports a finding.
 func (v *verifier) found(ctx context.Context, f Fault, tbl string, id entry.ID, format string, args ...any) error {
 	x := &Finding{Fault: f, Table: tbl, ID: id, Text: fmt.Sprintf(format, args...)}
 	if id != catalog.Root {
@@ -136,7 +136,7 @@ func (v *verifier) found(ctx context.Context, f Fault, tbl string, id entry.ID, 
 	return v.o.Found(x)
 }
 
-// name tells an entry's name as far as the nodes above it can be read.
+// name returns an entry's name, as far as the nodes above it can be read.
 func (v *verifier) name(ctx context.Context, id entry.ID) (name string) {
 	for range 100 {
 		node, err := v.node(ctx, id)
@@ -166,7 +166,7 @@ func (v *verifier) node(ctx context.Context, id entry.ID) (*master.Node, error) 
 	return &node, nil
 }
 
-// tables looks for the tables that there must be.
+// tables checks that the expected tables exist.
 func (v *verifier) tables(ctx context.Context) error {
 	names, err := v.p.Store.Names(ctx)
 	if err != nil {
@@ -188,10 +188,10 @@ func (v *verifier) tables(ctx context.Context) error {
 	return nil
 }
 
-// verifyBatch is how many entries are compared at once.
+// verifyBatch is how many entries are checked at once.
 const verifyBatch = 128
 
-// master goes through all entries.
+// master checks all entries.
 func (v *verifier) master(ctx context.Context) error {
 	sel := table.Select{
 		Families: []table.Family{master.TreeInfo, master.UpAttributes, master.Secrets, master.NormAttributes},
@@ -226,7 +226,7 @@ func (v *verifier) master(ctx context.Context) error {
 	return v.compareAll(ctx, batch)
 }
 
-// compareAll looks up what must be there for some entries.
+// compareAll looks up what must exist for some entries.
 func (v *verifier) compareAll(ctx context.Context, batch []*subject) error {
 	if err := v.singly(ctx, tree.Name, batch, v.treeRows); err != nil {
 		return err
@@ -263,11 +263,11 @@ func (v *verifier) treeRows(ctx context.Context, batch []*subject) error {
 	return nil
 }
 
-// maxAbove bounds the entries that are remembered to stand in the tree.
+// maxAbove bounds the entries that are remembered as connected to the root.
 const maxAbove = 1 << 20
 
-// reaches finds out whether an entry's ancestors lead to the root. It remembers
-// them, and reports only the entry at which the way ends.
+// reaches checks that an entry's ancestors lead to the root. It remembers them, and
+// reports only the entry at which the path ends.
 func (v *verifier) reaches(ctx context.Context, id entry.ID, parent entry.ID) error {
 	if len(v.above) > maxAbove {
 		clear(v.above)
@@ -296,21 +296,21 @@ func (v *verifier) reaches(ctx context.Context, id entry.ID, parent entry.ID) er
 		}
 		if node == nil {
 			if at != parent {
-				return nil // reported of the entry at which the way ends
+				return nil // reported for the entry at which the path ends
 			}
 			return v.found(ctx, FaultParent, master.Name, id, "its parent %s does not exist: nothing reaches the entry", at)
 		}
 		at = node.Parent
 	}
-	delete(path, id) // a leaf, most likely
+	delete(path, id) // it is probably a leaf
 	for at := range path {
 		v.above[at] = true
 	}
 	return nil
 }
 
-// tree counts the rows of the tree and, if they are not as they must be, looks
-// for those that belong to no entry.
+// tree counts the rows of the tree. If they are not as expected, it looks for rows that
+// belong to no entry.
 func (v *verifier) tree(ctx context.Context) error {
 	sel := table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}, MaxCells: 1}
 	n := 0
@@ -335,7 +335,7 @@ func (v *verifier) tree(ctx context.Context) error {
 	return nil
 }
 
-// strayRow reports a row of the tree that no entry has.
+// strayRow reports a row of the tree that belongs to no entry.
 func (v *verifier) strayRow(ctx context.Context, row table.Row) error {
 	id, ok := tree.ID(row)
 	if !ok {
@@ -353,7 +353,7 @@ func (v *verifier) strayRow(ctx context.Context, row table.Row) error {
 	return nil
 }
 
-// void looks for cells of revisions that are not shown.
+// void looks for cells of revisions that are not visible.
 func (v *verifier) void(ctx context.Context) error {
 	tables := []table.Table{v.p.Master, v.p.Tree}
 	families := [][]table.Family{
@@ -374,7 +374,7 @@ func (v *verifier) void(ctx context.Context) error {
 	return nil
 }
 
-// voidIn looks through one family, at the newest cells and not through a view.
+// voidIn examines one family, reading the newest cells without a view.
 func (v *verifier) voidIn(ctx context.Context, t table.Table, f table.Family) error {
 	log := journal.New(v.p.Store)
 	told := map[table.Revision]bool{}
@@ -384,14 +384,14 @@ func (v *verifier) voidIn(ctx context.Context, t table.Table, f table.Family) er
 		}
 		r := c.cell.Revision
 		if v.s.At.Visible(r) || !v.s.At.Swept(r) || told[r] {
-			continue // or other servers see to it
+			continue // visible, reported, or still to be cleaned up
 		}
 		told[r] = true
 		rec, err := log.Get(ctx, r)
 		if err := v.unlessDamaged(ctx, journal.Table, err); err != nil {
 			return err
 		}
-		// A commit newer than the snapshot, or one still under way, is none.
+		// Cells of a commit newer than the snapshot, or still under way, are not void.
 		if r > v.s.At.Max() && (rec.State == journal.Committed || rec.State == journal.Pending) {
 			continue
 		}
@@ -411,7 +411,7 @@ type located struct {
 // cellsPage is how many cells of a row are held at once.
 const cellsPage = 1000
 
-// allCells streams the newest cells of a family; rows of any width in pages.
+// allCells streams the newest cells of a family. It reads wide rows in pages.
 func allCells(ctx context.Context, t table.Table, f table.Family) iter.Seq2[located, error] {
 	read := func(row []byte, from []byte) (table.Row, error) {
 		return t.Get(ctx, row, table.Select{Columns: []table.ColumnRange{{Family: f, From: from}}, Families: []table.Family{f}, MaxCells: cellsPage})
@@ -419,8 +419,7 @@ func allCells(ctx context.Context, t table.Table, f table.Family) iter.Seq2[loca
 	return pages(t.Scan(ctx, table.Range{}, table.Select{Families: []table.Family{f}, MaxCells: cellsPage}), read)
 }
 
-// pages yields the cells of rows, and for those that came with a full page reads
-// on.
+// pages yields the cells of rows, and reads on in those that came with a full page.
 func pages(rows iter.Seq2[table.Row, error], read func(row, from []byte) (table.Row, error)) iter.Seq2[located, error] {
 	return func(yield func(located, error) bool) {
 		for row, err := range rows {

@@ -9,10 +9,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// What cannot be read of a damaged store is a finding, and the check goes on behind
-// it.
+// If a part of a damaged store cannot be read, that is a finding, and the check
+// continues behind it.
 
-// scan goes past what cannot be read.
+// scan skips what cannot be read.
 func (v *verifier) scan(ctx context.Context, t table.Table, s table.Select) iter.Seq2[table.Row, error] {
 	return scanPast(ctx, v.s, t, s, func(r table.Range, err error) error {
 		v.suspect = true
@@ -20,7 +20,7 @@ func (v *verifier) scan(ctx context.Context, t table.Table, s table.Select) iter
 	})
 }
 
-// unlessDamaged makes a finding of what kept a part of the check from its end.
+// unlessDamaged turns an error that damage caused into a finding.
 func (v *verifier) unlessDamaged(ctx context.Context, tbl string, err error) error {
 	if !errors.Is(err, table.ErrCorrupt) {
 		return err
@@ -28,8 +28,8 @@ func (v *verifier) unlessDamaged(ctx context.Context, tbl string, err error) err
 	return v.found(ctx, FaultDamage, tbl, catalog.Root, "its check is not complete: %v", err)
 }
 
-// singly looks something up for a batch of entries, or for one after the other if
-// the batch meets damage.
+// singly calls look for a batch of entries, or for one after another if the batch meets
+// damage.
 func (v *verifier) singly(ctx context.Context, tbl string, batch []*subject, look func(context.Context, []*subject) error) error {
 	err := look(ctx, batch)
 	if !errors.Is(err, table.ErrCorrupt) {

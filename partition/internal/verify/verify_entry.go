@@ -16,7 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// A subject is an entry under check: its master row, and what follows from it.
+// A subject is an entry under check: its master row, and what is derived from it.
 type subject struct {
 	id     entry.ID
 	row    table.Row
@@ -24,16 +24,17 @@ type subject struct {
 	values []derived
 }
 
-// derived is one value and what follows from it.
+// derived is one value and what is derived from it.
 type derived struct {
 	typ     *schema.AttributeType
 	options string
 	key     []byte
 	column  table.Cell // in the tree
-	many    table.Cell // in master, where the description has many
+	many    table.Cell // in master, if the description has many values
 }
 
-// subject takes a master row apart; nil if nothing more can be said of it.
+// subject decodes a master row. It returns nil if the row cannot be checked any
+// further.
 func (v *verifier) subject(ctx context.Context, row table.Row) (*subject, error) {
 	x := &subject{row: row}
 	if copy(x.id[:], row.Key) != len(x.id) || len(row.Key) != len(x.id) {
@@ -67,7 +68,7 @@ func (v *verifier) subject(ctx context.Context, row table.Row) (*subject, error)
 	return x, nil
 }
 
-// value derives what follows from one value.
+// value derives what is derived from one value.
 func (v *verifier) value(ctx context.Context, x *subject, c *table.Cell) error {
 	z := bytes.IndexByte(c.Qualifier, 0)
 	if z < 0 {
@@ -93,7 +94,7 @@ func (v *verifier) value(ctx context.Context, x *subject, c *table.Cell) error {
 	return nil
 }
 
-// place checks the entry's name and that the root is above it.
+// place checks the entry's name and that its ancestors lead to the root.
 func (v *verifier) place(ctx context.Context, x *subject) error {
 	name, err := dn.Parse(x.node.UpRDN)
 	if err != nil || len(name) == 0 {
@@ -139,7 +140,7 @@ func (x *subject) hasValue(k *catalog.Types, a dn.AVA) bool {
 	})
 }
 
-// treeRow compares an entry's row of the tree.
+// treeRow checks an entry's row of the tree.
 func (v *verifier) treeRow(ctx context.Context, x *subject, row table.Row) error {
 	id, ok := tree.ID(row)
 	v.rows++
@@ -175,7 +176,7 @@ func (v *verifier) treeRow(ctx context.Context, x *subject, row table.Row) error
 	return v.columns(ctx, x, master.Name, inMaster, x.row.Family(master.NormAttributes))
 }
 
-// columns compares normalised columns with those that there must be.
+// columns compares normalised columns with the expected ones.
 func (v *verifier) columns(ctx context.Context, x *subject, tbl string, want map[string][]byte, have []table.Cell) error {
 	for i := range have {
 		q := have[i].Qualifier
@@ -200,14 +201,14 @@ func (v *verifier) columns(ctx context.Context, x *subject, tbl string, want map
 	return nil
 }
 
-// indexCheck is an index under check.
+// An indexCheck is an index under check.
 type indexCheck struct {
 	*catalog.Indexed
-	cells   int  // that there must be
-	suspect bool // something is wrong with it
+	cells   int  // number of expected cells
+	suspect bool // it has a finding
 }
 
-// An expected index cell of an entry.
+// expected is an index cell that an entry should have.
 type expected struct {
 	x    *subject
 	row  []byte
@@ -236,8 +237,8 @@ func (c *indexCheck) mutations(x *subject) (es []expected) {
 	return es
 }
 
-// fewCells is how many columns of an index row are read on the chance that the
-// wanted one is among them.
+// fewCells is how many columns of an index row are read in the hope of finding the
+// expected one.
 const fewCells = 32
 
 // indexCells looks up the index cells of some entries.
@@ -285,8 +286,8 @@ func (v *verifier) indexCell(ctx context.Context, c *indexCheck, e *expected, ro
 	return nil
 }
 
-// index counts the cells of an index and, if they are not as they must be, looks
-// for those that belong to no value.
+// index counts the cells of an index. If they are not as expected, it looks for cells
+// that belong to no value.
 func (v *verifier) index(ctx context.Context, c *indexCheck) error {
 	n := 0
 	for _, err := range v.indexed(ctx, c) {
@@ -319,8 +320,8 @@ func (v *verifier) indexed(ctx context.Context, c *indexCheck) func(func(located
 	})
 }
 
-// stray reports an index cell that belongs to no value. It returns the entry that
-// it has read, since the next cell may be the same one's.
+// stray reports an index cell that belongs to no value. It returns the entry that it
+// has read, since the next cell may belong to the same one.
 func (v *verifier) stray(ctx context.Context, c *indexCheck, at located, last *subject) (*subject, error) {
 	var id entry.ID
 	from := at.row
@@ -350,7 +351,8 @@ func (v *verifier) stray(ctx context.Context, c *indexCheck, at located, last *s
 	return last, v.found(ctx, FaultIndex, c.Table().Name(), id, "the row %q has the entry, which has no such value", at.row)
 }
 
-// quietly derives values whose faults have been reported already.
+// quietly derives values without reporting their faults, which have been reported
+// already.
 func (v *verifier) quietly(ctx context.Context, x *subject, cells []table.Cell) error {
 	q := *v
 	q.o.Found = func(*Finding) error { return nil }
