@@ -1,10 +1,9 @@
-// Package ber reads and writes the subset of the Basic Encoding Rules that LDAP
-// uses (RFC 4511, 5.1; X.690): definite lengths, primitive octet strings, tag
-// numbers up to 30.
+// Package ber reads and writes the subset of the Basic Encoding Rules that LDAP uses (RFC
+// 4511, 5.1; X.690): definite lengths, primitive octet strings, tag numbers up to 30.
 //
-// A [Reader] is a cursor over bytes. It copies nothing, and it keeps its first
-// error, so a decoder asks for one element after the other and looks at
-// [Reader.Err] once, at the end. Constructed elements are entered and left:
+// A [Reader] is a cursor over bytes. It copies nothing, and it keeps its first error. A
+// decoder thus reads one element after another and checks [Reader.Err] once, at the end.
+// Constructed elements are entered and left:
 //
 //	r := ber.NewReader(b)
 //	end := r.Enter(ber.Sequence)
@@ -13,8 +12,8 @@
 //	r.Leave(end)
 //	if err := r.Err(); err != nil { ...
 //
-// Writing is appending. A constructed element begins with [Open] and ends with
-// [Close], given the length that the buffer had before:
+// Writing appends to a buffer. A constructed element begins with [Open] and ends with
+// [Close], which takes the length that the buffer had before:
 //
 //	start := len(b)
 //	b = ber.Open(b, ber.Sequence)
@@ -28,7 +27,7 @@ import "fmt"
 // A Tag is an identifier octet: class, constructed bit and number together.
 type Tag byte
 
-// The universal tags that LDAP has.
+// The universal tags that LDAP uses.
 const (
 	Boolean     Tag = 0x01
 	Integer     Tag = 0x02
@@ -39,19 +38,19 @@ const (
 	Set         Tag = 0x31
 )
 
-// Constructed is the bit that tells an element of elements from one of octets.
+// Constructed is the bit that marks an element made of elements.
 const Constructed Tag = 0x20
 
-// Application is [APPLICATION n], primitive; n is at most 30.
+// Application returns the tag [APPLICATION n], primitive; n is at most 30.
 func Application(n byte) Tag { return 0x40 | Tag(n) }
 
-// Context is the context-specific tag [n], primitive; n is at most 30.
+// Context returns the context-specific tag [n], primitive; n is at most 30.
 func Context(n byte) Tag { return 0x80 | Tag(n) }
 
 // Universal reports whether the tag is one that ASN.1 itself defines.
 func (t Tag) Universal() bool { return t&0xc0 == 0 }
 
-// String names the tag as ASN.1 does, with the octet: "[APPLICATION 3] (63)".
+// String returns the tag in ASN.1 notation with the octet: "[APPLICATION 3] (63)".
 func (t Tag) String() string {
 	switch t {
 	case Boolean:
@@ -73,8 +72,8 @@ func (t Tag) String() string {
 	return fmt.Sprintf("[%s%d] (%02x)", class, t&0x1f, byte(t))
 }
 
-// A SyntaxError says what was expected at which offset of the Reader's bytes,
-// and what stands there.
+// A SyntaxError describes what was expected at which offset of the Reader's bytes, and
+// what was found.
 type SyntaxError struct {
 	Offset int
 	Want   string

@@ -5,36 +5,35 @@ import (
 	"math"
 )
 
-// A Reader is a cursor over encoded elements. After the first error all methods
-// return zero values and [Reader.More] is false, so loops end.
+// A Reader is a cursor over encoded elements. After the first error all methods return
+// zero values and [Reader.More] returns false, so loops end.
 //
-// Slices that it returns are parts of the bytes given to [NewReader], never nil
-// unless there was an error, with no capacity beyond their end.
+// Returned slices are parts of the bytes passed to [NewReader], without capacity beyond
+// their ends. They are nil only after an error.
 type Reader struct {
 	data []byte
 	pos  int
-	end  int // of the element entered last
+	end  int // of the element last entered
 	err  error
 }
 
-// NewReader reads b from its start.
+// NewReader returns a Reader at the start of b.
 func NewReader(b []byte) Reader { return Reader{data: b, end: len(b)} }
 
-// Err is the first error, a *SyntaxError or what [Reader.Fail] was given.
+// Err returns the first error: a *SyntaxError, or the argument of [Reader.Fail].
 func (r *Reader) Err() error { return r.err }
 
-// Offset is where the next element begins.
+// Offset returns the offset of the next element.
 func (r *Reader) Offset() int { return r.pos }
 
-// More reports whether another element begins before the end of the element
-// entered last.
+// More reports whether another element begins before the end of the element last entered.
 func (r *Reader) More() bool { return r.err == nil && r.pos < r.end }
 
-// At reports whether the next element has this tag. It is how optional elements
-// are met.
+// At reports whether the next element has this tag. It serves to detect optional
+// elements.
 func (r *Reader) At(t Tag) bool { return r.More() && Tag(r.data[r.pos]) == t }
 
-// Peek is the tag of the next element, or 0 if there is none.
+// Peek returns the tag of the next element, or 0 if there is none.
 func (r *Reader) Peek() Tag {
 	if !r.More() {
 		return 0
@@ -42,7 +41,7 @@ func (r *Reader) Peek() Tag {
 	return Tag(r.data[r.pos])
 }
 
-// Fail makes err the Reader's error unless it has one.
+// Fail sets the Reader's error, unless it has one.
 func (r *Reader) Fail(err error) {
 	if r.err == nil {
 		r.err = err
@@ -54,7 +53,7 @@ func (r *Reader) Expected(offset int, want, got string) {
 	r.Fail(&SyntaxError{Offset: offset, Want: want, Got: got})
 }
 
-// Next reads an element of any tag and returns its contents.
+// Next reads an element with any tag and returns its contents.
 func (r *Reader) Next() (Tag, []byte) {
 	t, end := r.header()
 	if r.err != nil {
@@ -65,8 +64,7 @@ func (r *Reader) Next() (Tag, []byte) {
 	return t, b
 }
 
-// Element reads an element of any tag and returns all of it, identifier and
-// length too.
+// Element reads an element with any tag and returns it with its identifier and length.
 func (r *Reader) Element() []byte {
 	start := r.pos
 	if _, b := r.Next(); b == nil {
@@ -84,8 +82,8 @@ func (r *Reader) Bytes(t Tag) []byte {
 	return b
 }
 
-// Int reads an INTEGER or ENUMERATED. Superfluous leading octets are accepted
-// as long as there are no more than eight.
+// Int reads an INTEGER or ENUMERATED. It accepts superfluous leading octets, up to eight
+// octets in all.
 func (r *Reader) Int(t Tag) int64 {
 	start := r.pos
 	b := r.Bytes(t)
@@ -103,7 +101,7 @@ func (r *Reader) Int(t Tag) int64 {
 	return v
 }
 
-// IntIn reads an integer of a range, both ends included.
+// IntIn reads an integer between min and max, inclusive.
 func (r *Reader) IntIn(t Tag, min, max int64) int64 {
 	start := r.pos
 	v := r.Int(t)
@@ -114,7 +112,7 @@ func (r *Reader) IntIn(t Tag, min, max int64) int64 {
 	return v
 }
 
-// Bool reads a BOOLEAN; every octet but 0 is true (X.690, 8.2.2).
+// Bool reads a BOOLEAN. Every octet except 0 is true (X.690, 8.2.2).
 func (r *Reader) Bool(t Tag) bool {
 	start := r.pos
 	b := r.Bytes(t)
@@ -128,7 +126,7 @@ func (r *Reader) Bool(t Tag) bool {
 	return b[0] != 0
 }
 
-// Enter goes into a constructed element. What it returns is for [Reader.Leave].
+// Enter enters a constructed element. Pass its result to [Reader.Leave].
 func (r *Reader) Enter(t Tag) (outer int) {
 	outer = r.end
 	if !r.expect(t) {
@@ -140,9 +138,9 @@ func (r *Reader) Enter(t Tag) (outer int) {
 	return outer
 }
 
-// Leave goes back to where outer came from. Elements not read yet are skipped:
-// LDAP ignores trailing components of a SEQUENCE that it does not know (RFC
-// 4511, 4), but they must be elements.
+// Leave leaves the element for which Enter returned outer. It skips unread elements: LDAP
+// ignores unknown trailing components of a SEQUENCE (RFC 4511, 4), but they must be
+// elements.
 func (r *Reader) Leave(outer int) {
 	for r.More() {
 		r.Next()
@@ -150,7 +148,7 @@ func (r *Reader) Leave(outer int) {
 	r.end = outer
 }
 
-// End fails if anything is left before the end of the element entered last.
+// End fails if anything is left in the element last entered.
 func (r *Reader) End() {
 	if r.More() {
 		r.Expected(r.pos, "the end", r.Found())
@@ -165,7 +163,7 @@ func (r *Reader) expect(t Tag) bool {
 	return false
 }
 
-// Found says what stands where the next element would, for [Reader.Expected].
+// Found describes what is in the place of the next element, for [Reader.Expected].
 func (r *Reader) Found() string {
 	if r.pos >= r.end {
 		return "the end"
@@ -173,7 +171,7 @@ func (r *Reader) Found() string {
 	return Tag(r.data[r.pos]).String()
 }
 
-// header reads identifier and length, and returns where the contents end.
+// header reads identifier and length, and returns the end of the contents.
 func (r *Reader) header() (t Tag, end int) {
 	if r.err != nil {
 		return 0, 0
@@ -196,9 +194,9 @@ func (r *Reader) header() (t Tag, end int) {
 	return t, r.pos + size
 }
 
-// Header reads the identifier and length octets at the start of b: head is how
-// many they are, size how many octets of contents follow. When b ends within
-// them, head is 0; bytes that no continuation can mend are an error.
+// Header reads the identifier and length octets at the start of b. Head is their number,
+// and size the number of octets of contents. If b ends within them, head is 0. Bytes that
+// cannot be the start of an element are an error.
 func Header(b []byte) (t Tag, head, size int, err *SyntaxError) {
 	if len(b) == 0 {
 		return 0, 0, 0, nil

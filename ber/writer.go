@@ -1,13 +1,13 @@
 package ber
 
-// Lengths are minimal: Open keeps one octet for them, and Close moves the
-// contents when that is not enough. Moving 500 bytes costs some 10 ns; the
-// alternative, always five octets, costs the network more.
+// Lengths are minimal: Open reserves one octet for them, and Close moves the contents if
+// that is not enough. Moving 500 bytes costs some 10 ns. The alternative, always five
+// octets, costs the network more.
 
-// Open begins a constructed element. Remember len(b) for [Close].
+// Open begins a constructed element. Pass the length of b before it to [Close].
 func Open(b []byte, t Tag) []byte { return append(b, byte(t), 0) }
 
-// Close ends the element that was opened when b was start bytes long.
+// Close ends the element that began at b[start].
 func Close(b []byte, start int) []byte {
 	size := len(b) - start - 2
 	if size < 0x80 {
@@ -65,7 +65,7 @@ func AppendBool(b []byte, t Tag, v bool) []byte {
 	return append(b, byte(t), 1, 0)
 }
 
-// octets is how many octets an unsigned number takes.
+// octets returns the number of octets of an unsigned number.
 func octets(v uint64) int {
 	n := 1
 	for v >>= 8; v != 0; v >>= 8 {

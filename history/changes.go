@@ -18,26 +18,26 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Change is what one commit did to one entry, with who made it.
+// A Change is what one commit did to one entry, and who made it.
 type Change struct {
 	Revision table.Revision
-	// Number counts the changes of the commit, from 0.
+	// Number counts the changes of a commit, from 0.
 	Number int
 	By     partition.By
-	// Record is the change; of an erasure, and of a commit that changed too much
-	// to be named, as an import, it has no request.
+	// Record is the change. It has no request for an erasure, nor for a commit that
+	// changed too many entries to list, such as an import.
 	Record
-	// Kind is add, delete, modify, modrdn, erase (of the entry's past something
-	// was erased), or what the journal calls a commit that changed too much.
+	// Kind is add, delete, modify, modrdn, erase (part of the entry's past was erased),
+	// or the journal's name for a commit that changed too many entries to list.
 	Kind string
-	// Secrets are the secret attributes that got or lost values.
+	// Secrets are the secret attributes whose values changed.
 	Secrets []string
 }
 
-// Time is when the change was committed.
+// Time returns when the change was committed.
 func (c *Change) Time() time.Time { return c.Revision.Time().UTC() }
 
-// NewName is what a renamed entry is called from then on; "" for other changes.
+// NewName returns the new name of a renamed entry, or "" for other changes.
 func (c *Change) NewName() string {
 	if r, ok := c.Request.(*op.ModifyDN); ok {
 		return c.newName(r)
@@ -45,7 +45,7 @@ func (c *Change) NewName() string {
 	return ""
 }
 
-// newName is what a rename makes of the name.
+// newName returns the name after a rename.
 func (r *Record) newName(c *op.ModifyDN) string {
 	superior := ""
 	if c.NewSuperior != nil {
@@ -59,11 +59,11 @@ func (r *Record) newName(c *op.ModifyDN) string {
 	return c.NewRDN + "," + superior
 }
 
-// Changes streams the changes of the commits that a snapshot shows beyond a
-// revision, in the order of their revisions. The snapshot is of one revision, as
-// those of Partition.Settled and Partition.At are. What a commit changed is read
-// from the states before it and behind it: writing it down would have cost every
-// commit, and hardly anyone asks.
+// Changes streams the changes of the commits that a snapshot shows after a revision, in
+// the order of their revisions. The snapshot must be of one revision, like those of
+// Partition.Settled and Partition.At. The changes are found by comparing the states
+// before and after each commit. Recording them would have cost every commit, for few
+// readers.
 func Changes(ctx context.Context, p *partition.Partition, s *partition.Snapshot, after table.Revision) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		for c, err := range changes.ShownAfter(ctx, s, after) {
@@ -120,8 +120,8 @@ func Of(ctx context.Context, p *partition.Partition, c *changes.Change) iter.Seq
 	}
 }
 
-// unnamed returns the operations of a commit that changed too much for its entries to
-// be named, as the journal has them.
+// unnamed streams the operations of a commit that changed too many entries to list, as
+// recorded in the journal.
 func unnamed(c *changes.Change, note *past.Message, yield func(*Change, error) bool) {
 	for i, o := range note.Operations {
 		x := &Change{Revision: c.Revision, Number: i, By: note.By, Record: Record{Name: o.Name}, Kind: o.Kind, Secrets: o.Secrets}
@@ -131,8 +131,8 @@ func unnamed(c *changes.Change, note *past.Message, yield func(*Change, error) b
 	}
 }
 
-// erasure returns the notices of an erasure: of each entry whose past is not what it
-// was. One that is no more has no name but its entryUUID.
+// erasure streams the notices of an erasure, one for each entry whose past was changed.
+// An entry that no longer exists is named by its entryUUID.
 func erasure(ctx context.Context, p *partition.Partition, c *changes.Change, note *past.Message, yield func(*Change, error) bool) {
 	s, err := p.At(ctx, c.Revision)
 	if err != nil {
@@ -153,7 +153,7 @@ func erasure(ctx context.Context, p *partition.Partition, c *changes.Change, not
 			return
 		}
 	}
-	if n == 0 { // only the journal told of it
+	if n == 0 { // erased from the journal only
 		yield(&Change{Revision: c.Revision, By: note.By, Kind: past.Erasure}, nil)
 	}
 }
@@ -170,7 +170,7 @@ func kindOf(r op.Request) string {
 	return "modify"
 }
 
-// secretsOf finds the operation on the entry that a change is of.
+// secretsOf returns the secrets in the operations on the entry of a change.
 func secretsOf(note *past.Message, c *Change, s *schema.Schema) (secrets []string) {
 	if c.Kind != "add" && c.Kind != "modify" {
 		return nil
@@ -184,8 +184,8 @@ func secretsOf(note *past.Message, c *Change, s *schema.Schema) (secrets []strin
 	return slices.Compact(secrets)
 }
 
-// Key returns a name in the form by which names are compared; what is no name under
-// a schema is itself.
+// Key returns the form of a name by which names are compared. An invalid name is returned
+// unchanged.
 func Key(name string, s *schema.Schema) string {
 	parsed, err := dn.Parse(name)
 	if err != nil {
@@ -198,8 +198,8 @@ func Key(name string, s *schema.Schema) string {
 	return string(dn.Key(norms))
 }
 
-// Text returns what changed as LDIF without its first lines: the attributes of a new
-// entry, or the modifications. Secrets are named in comments.
+// Text returns the change as LDIF without its first lines: the attributes of a new entry,
+// or the modifications. Comments name the secrets.
 func (c *Change) Text() ([]byte, error) {
 	if c.Request == nil {
 		return nil, nil

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
 
-// Diff writes the changes that lead from one state to another as LDIF, for the
-// entries that are below base in either (empty: all). It returns how many it wrote.
+// Diff writes the changes from one state to another as LDIF, for the entries that are
+// below base in either (empty: all). It returns the number of changes.
 func Diff(ctx context.Context, from, to *partition.Snapshot, base dn.DN, w io.Writer) (n int, err error) {
 	ids, err := mayDiffer(ctx, from, to)
 	if err != nil {
@@ -50,8 +50,8 @@ func write(w io.Writer, records iter.Seq2[*Record, error]) (n int, err error) {
 	return n, out.Flush()
 }
 
-// mayDiffer lists the entries that commits between two states touched. If the
-// journal does not name them all, it is every entry.
+// mayDiffer returns the entries that commits between two states touched. If the journal
+// does not list them all, it returns every entry.
 func mayDiffer(ctx context.Context, from, to *partition.Snapshot) (ids []entry.ID, err error) {
 	early, late := from, to
 	if early.Revision() > late.Revision() {
@@ -72,8 +72,8 @@ func mayDiffer(ctx context.Context, from, to *partition.Snapshot) (ids []entry.I
 	return ids, nil
 }
 
-// all lists the entries of two trees, one in each state; entry.Root is the whole
-// state, a missing tree has none.
+// all returns the entries of two trees, one in each state. entry.Root is the whole state.
+// A missing tree has no entries.
 func all(ctx context.Context, from, to *partition.Snapshot, a, b entry.ID) ([]entry.ID, error) {
 	ids := []entry.ID{subschema.ID}
 	for _, tree := range []struct {
@@ -91,7 +91,7 @@ func all(ctx context.Context, from, to *partition.Snapshot, a, b entry.ID) ([]en
 	return ids, nil
 }
 
-// within leaves of ids those that are below a name in one of the states.
+// within returns those of ids that are below a name in one of the states.
 func within(ctx context.Context, from, to *partition.Snapshot, base dn.DN, ids []entry.ID) (in []entry.ID, err error) {
 	type tree struct {
 		s    *partition.Snapshot

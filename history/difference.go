@@ -18,29 +18,29 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
 
-// A Difference leads from one state to another, as far as some entries go.
+// A Difference is the sequence of changes that turns some entries of one state into those
+// of another.
 //
-// Its records can be made in their order, one by one. Trees that go altogether go
-// first, the deepest entries first. Then every entry that comes, moves or changes
-// has its turn, from the top of the new tree down: so what it comes below stands
-// where it belongs, and nothing can move below itself. A name that is still taken
-// by an entry whose turn comes later is freed by calling that one something else
-// for a while. What is left goes at last.
+// Its records can be applied one by one, in their order. Trees that are deleted as a
+// whole go first, deepest entries first. Then every entry that is added, moved or changed
+// follows, from the top of the new tree down. Its new superior is thus already in place,
+// and no entry moves below itself. If a name is still taken by an entry that comes later,
+// that entry is first renamed temporarily. The remaining deletions come last.
 type Difference struct {
 	From, To *partition.Snapshot
-	// IDs of the entries that may differ, each once or more.
+	// IDs are the entries that may differ. Duplicates are allowed.
 	IDs []entry.ID
-	// Touched returns a modify without modifications of an entry of which nothing
-	// differs but what the server keeps.
+	// Touched adds an empty modify for an entry in which only the server's own attributes
+	// differ.
 	Touched bool
-	// Below replaces the parents, in To, of some entries.
+	// Below overrides the parents, in To, of some entries.
 	Below map[entry.ID]entry.ID
 }
 
-// ErrTaken: an entry that is not to be changed has the name of one that comes.
+// ErrTaken reports that an entry outside the difference has the name of a new one.
 var ErrTaken = errors.New("the name is another entry's")
 
-// ErrParent: an entry that comes has nothing to stand below.
+// ErrParent reports that the superior of a new entry does not exist.
 var ErrParent = errors.New("there is no entry to stand below")
 
 // Records streams the changes.
@@ -57,30 +57,30 @@ func (d *Difference) Records(ctx context.Context) iter.Seq2[*Record, error] {
 	}
 }
 
-// errStopped ends a walk whose records nobody wants any more.
+// errStopped ends a walk whose consumer has stopped.
 var errStopped = errors.New("stopped")
 
-// A walk leads from one state to the other: what was told so far is in it, over
-// the state From.
+// A walk produces the changes from one state to the other. It keeps track of the changes
+// produced so far, on top of the state From.
 type walk struct {
 	*Difference
 
 	yield func(*Record, error) bool
 	mine  map[entry.ID]bool // the entries that may be changed
-	// Moved are the entries that do not stand where they stood, nil: no longer
-	// anywhere. Taken are the names that are not whose they were, entry.Root: free.
+	// Moved are the entries whose places have changed, nil if deleted. Taken are the
+	// names whose holders have changed, entry.Root if free.
 	moved map[entry.ID]*spot
 	taken map[slot]entry.ID
-	// Come counts those of moved that stand below an entry.
+	// Come counts the moved entries below an entry.
 	come map[entry.ID]int
-	// Attributes are those of entries whose names were changed.
+	// Attributes are those of renamed entries.
 	attributes map[entry.ID][]entry.Attribute
 }
 
-// A spot is where an entry stands.
+// A spot is the place of an entry.
 type spot struct {
 	slot
-	rdn string // in its spelling; of a naming context the whole name
+	rdn string // as spelled; the whole name of a naming context
 }
 
 type slot struct {
@@ -88,7 +88,7 @@ type slot struct {
 	norm   dn.Norm
 }
 
-// A task is an entry of the walk.
+// A task is an entry to be processed by the walk.
 type task struct {
 	id    entry.ID
 	kind  changes.EffectKind
@@ -116,7 +116,7 @@ func (w *walk) run(ctx context.Context) error {
 	for _, t := range rest {
 		went, err := w.remove(ctx, t)
 		if err == nil && !went {
-			name, _ := w.name(ctx, t.id) // for the message alone
+			name, _ := w.name(ctx, t.id) // only for the message
 			err = fmt.Errorf("%w: entries stand below %s that are not to go with it", ErrTaken, name)
 		}
 		if err != nil {
@@ -126,8 +126,8 @@ func (w *walk) run(ctx context.Context) error {
 	return nil
 }
 
-// tasks finds out what is to be done: what goes, the deepest first, and all else,
-// from the top of the new tree down.
+// tasks returns the entries to delete, deepest first, and all others, from the top of the
+// new tree down.
 func (w *walk) tasks(ctx context.Context) (gone, others []task, err error) {
 	var ids []entry.ID
 	for _, id := range w.IDs {
@@ -157,7 +157,7 @@ func (w *walk) tasks(ctx context.Context) (gone, others []task, err error) {
 	return gone, others, nil
 }
 
-// depth is the number of entries above; that of the subschema is less than any, as
+// depth returns the number of entries above. The subschema has the smallest, because
 // others need its definitions.
 func depth(ctx context.Context, s *partition.Snapshot, id entry.ID) (n int, err error) {
 	if id == subschema.ID {
@@ -174,7 +174,7 @@ func depth(ctx context.Context, s *partition.Snapshot, id entry.ID) (n int, err 
 	return n, nil
 }
 
-// emit hands a record on.
+// emit yields a record.
 func (w *walk) emit(id entry.ID, name string, r op.Request) error {
 	if !w.yield(&Record{id, name, r}, nil) {
 		return errStopped
@@ -182,7 +182,7 @@ func (w *walk) emit(id entry.ID, name string, r op.Request) error {
 	return nil
 }
 
-// remove tells of an entry that goes; false: something stands below it yet.
+// remove deletes an entry. It returns false if there are still entries below it.
 func (w *walk) remove(ctx context.Context, t task) (bool, error) {
 	if has, err := w.hasChildren(ctx, t.id); err != nil || has {
 		return false, err
@@ -214,7 +214,7 @@ func (w *walk) hasChildren(ctx context.Context, id entry.ID) (bool, error) {
 	return false, nil
 }
 
-// update tells of an entry that comes, moves or changes.
+// update adds, moves or changes an entry.
 func (w *walk) update(ctx context.Context, t task) error {
 	after, err := w.To.Entry(ctx, t.id, false)
 	if err != nil {
@@ -244,13 +244,13 @@ func (w *walk) update(ctx context.Context, t task) error {
 	return w.modify(ctx, t, after)
 }
 
-// goal is where an entry is to stand.
+// goal returns the new place of an entry.
 func (w *walk) goal(ctx context.Context, id entry.ID) (*spot, error) {
 	node, err := past.Node(ctx, w.To, id)
 	if err != nil {
 		return nil, err
 	}
-	if past.Nameless(w.To, id, node) { // what it was called was erased
+	if past.Nameless(w.To, id, node) { // its name was erased
 		if now, err := w.spot(ctx, id); now != nil || err != nil {
 			return now, err
 		}
@@ -262,7 +262,7 @@ func (w *walk) goal(ctx context.Context, id entry.ID) (*spot, error) {
 	return at, nil
 }
 
-// above sees to it that there is an entry to stand below.
+// above returns an error unless the superior exists.
 func (w *walk) above(ctx context.Context, id entry.ID, at *spot) error {
 	if at.parent == entry.Root {
 		return nil
@@ -274,7 +274,7 @@ func (w *walk) above(ctx context.Context, id entry.ID, at *spot) error {
 	return errors.Join(err, fmt.Errorf("%w: what was above %s is gone", ErrParent, name))
 }
 
-// free sees to it that nobody else has a name.
+// free ensures that no other entry has a name.
 func (w *walk) free(ctx context.Context, id entry.ID, at *spot) error {
 	holder, taken, err := w.holder(ctx, at.slot)
 	if err != nil || !taken || holder == id {
@@ -287,7 +287,7 @@ func (w *walk) free(ctx context.Context, id entry.ID, at *spot) error {
 	return w.renameAside(ctx, holder)
 }
 
-// renameAside calls an entry something else for a while.
+// renameAside renames an entry temporarily.
 func (w *walk) renameAside(ctx context.Context, id entry.ID) error {
 	now, err := w.spot(ctx, id)
 	if err != nil {
@@ -329,7 +329,7 @@ func (w *walk) add(ctx context.Context, id entry.ID, at *spot, after *entry.Entr
 	return w.emit(id, name, &op.Add{Name: name, Attributes: userAttributes(after.Attributes)})
 }
 
-// move tells of an entry that is to stand elsewhere, or be called otherwise.
+// move moves or renames an entry.
 func (w *walk) move(ctx context.Context, id entry.ID, at *spot, after *entry.Entry) error {
 	now, err := w.spot(ctx, id)
 	if err != nil || *now == *at {
@@ -407,7 +407,7 @@ func (w *walk) modify(ctx context.Context, t task, after *entry.Entry) error {
 	return w.emit(t.id, name, &op.Modify{Name: name, Changes: delta})
 }
 
-// subschema tells of a change of schema: of what the directory has of its own.
+// subschema changes the schema: the definitions that the directory has added itself.
 func (w *walk) subschema(ctx context.Context, after *entry.Entry) error {
 	before, err := w.From.Entry(ctx, subschema.ID, false)
 	if err != nil {
@@ -422,7 +422,7 @@ func (w *walk) subschema(ctx context.Context, after *entry.Entry) error {
 			changes = append(changes, m)
 			continue
 		}
-		// A replace would be of all definitions, the built-in ones too.
+		// A replace would include all definitions, even the built-in ones.
 		changes = append(changes, definitionChanges(before, after, m.Description)...)
 	}
 	return w.emit(subschema.ID, subschema.Name, &op.Modify{Name: subschema.Name, Changes: changes})

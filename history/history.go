@@ -1,13 +1,13 @@
-// Package history says what changed between states of a directory, and brings
-// the past back.
+// Package history shows what changed between states of a directory, and restores past
+// states.
 //
-// A [Difference] of two states is the changes that lead from one to the other, in
-// an order in which a client could make them: that is diff. [Changes] are the
-// differences that single commits made, with who made them: log and changelog.
-// [Restore] makes, in one commit, the changes that lead from now to then.
+// A [Difference] is the sequence of changes between two states, in an order in which a
+// client could make them; diff prints it. [Changes] are the differences made by single
+// commits, with their authors, for log and changelog. [Restore] makes, in one commit, the
+// changes from now to a past state.
 //
-// What the server itself keeps of entries (NO-USER-MODIFICATION) is no part of a
-// change, and neither are secret attributes.
+// Attributes that only the server writes (NO-USER-MODIFICATION) and secret attributes are
+// not part of a change.
 package history
 
 import (
@@ -25,13 +25,12 @@ import (
 // A Record is one change of one entry.
 type Record struct {
 	ID entry.ID
-	// Name is what the entry is called when its turn comes; what a new one will
-	// be called.
+	// Name is the entry's name just before the change, or the name of a new entry.
 	Name    string
 	Request op.Request // *op.Add, *op.Delete, *op.Modify or *op.ModifyDN
 }
 
-// String is the change in a line.
+// String describes the change in a line.
 func (r *Record) String() string {
 	switch c := r.Request.(type) {
 	case *op.Add:
@@ -59,8 +58,8 @@ func WriteLDIF(w io.Writer, records []*Record) error {
 	return err
 }
 
-// State returns the state of a moment as one of one revision, of which the journal
-// tells; Close it.
+// State returns the state at a point in time, as a state of one revision that the journal
+// knows. Close it after use.
 func State(ctx context.Context, p *partition.Partition, m past.PointInTime) (*partition.Snapshot, error) {
 	s, err := past.At(ctx, p, m)
 	if err != nil || !m.IsNow() {

@@ -17,22 +17,22 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// LogOptions say what a log tells of.
+// LogOptions select the changes in a log.
 type LogOptions struct {
-	// Name is of the entry to tell of, under whatever names it had, and of others
-	// while they were called so; empty: all.
+	// Name selects the changes of the entry with this name, under all names that it had,
+	// and those of other entries while they had this name; empty: all.
 	Name dn.DN
-	// By is whose changes to tell of; empty: everyone's.
+	// By selects the changes made by an identity; empty: all.
 	By dn.DN
-	// Since tells of what came after it; Until, the newest if it is nil, is
-	// the last to tell of.
+	// Since selects the changes after it, and Until those up to it; nil: up to the
+	// newest.
 	Since table.Revision
 	Until *partition.Snapshot
-	// JSON writes an object a change, with all that changed.
+	// JSON writes each change as an object, with everything that changed.
 	JSON bool
 }
 
-// Log writes who changed what and when, a line a change.
+// Log writes who changed what and when, one change on each line.
 func Log(ctx context.Context, p *partition.Partition, w io.Writer, o LogOptions) (n int, err error) {
 	l := logging{p: p, o: o}
 	if err := l.prepare(ctx); err != nil {
@@ -56,11 +56,11 @@ func Log(ctx context.Context, p *partition.Partition, w io.Writer, o LogOptions)
 	return n, nil
 }
 
-// logging is a log under way.
+// logging is the state of writing a log.
 type logging struct {
 	p    *partition.Partition
 	o    LogOptions
-	id   entry.ID // of the entry that has the name; entry.Root: none
+	id   entry.ID // of the entry with the name; entry.Root: none
 	name string   // its key
 	by   string   // key
 }
@@ -80,7 +80,7 @@ func (l *logging) prepare(ctx context.Context) error {
 	return err
 }
 
-// about reports whether the log tells of a change.
+// about reports whether the log includes a change.
 func (l *logging) about(ctx context.Context, c *Change) (bool, error) {
 	s := l.o.Until.Schema()
 	switch {
@@ -99,13 +99,13 @@ func (l *logging) about(ctx context.Context, c *Change) (bool, error) {
 	return became != "" && Key(became, s) == l.name, nil
 }
 
-// named reports whether an entry is called by its entryUUID, as those are whose name
-// was erased.
+// named reports whether a name consists of an entry's entryUUID, as after its name was
+// erased.
 func named(name dn.DN, id entry.ID) bool {
 	return len(name[0]) == 1 && strings.EqualFold(name[0][0].Type, "entryUUID") && strings.EqualFold(string(name[0][0].Value), id.String())
 }
 
-// imported reports whether a commit that changed too much to be named wrote the
+// imported reports whether a commit that changed too many entries to list wrote the
 // entry.
 func (l *logging) imported(ctx context.Context, c *Change) (bool, error) {
 	s, err := l.p.At(ctx, c.Revision)
@@ -124,7 +124,7 @@ func (l *logging) imported(ctx context.Context, c *Change) (bool, error) {
 	return last == c.Revision, err
 }
 
-// A line is a change as JSON.
+// A line is the JSON form of a change.
 type line struct {
 	Time      time.Time `json:"time"`
 	Revision  string    `json:"revision"`
@@ -161,7 +161,7 @@ func (l *logging) write(w io.Writer, c *Change) error {
 	return json.NewEncoder(w).Encode(x)
 }
 
-// line is a change in words.
+// line describes the change in a line.
 func (c *Change) line() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %s", c.Time().Format("2006-01-02T15:04:05.000Z"), c.Revision, c.Kind)
@@ -185,7 +185,7 @@ func (c *Change) line() string {
 	return b.String()
 }
 
-// attributes names what a modify changed, as the access log does.
+// attributes returns the attributes that a modify changed, as in the access log.
 func (c *Change) attributes() (names []string) {
 	if r, ok := c.Request.(*op.Modify); ok {
 		for _, m := range r.Changes {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// spot is where an entry stands at this point of the walk; nil: nowhere.
+// spot returns the place of an entry at this point of the walk, or nil if it has none.
 func (w *walk) spot(ctx context.Context, id entry.ID) (*spot, error) {
 	if at, ok := w.moved[id]; ok {
 		return at, nil
@@ -22,7 +22,7 @@ func (w *walk) spot(ctx context.Context, id entry.ID) (*spot, error) {
 	return &spot{slot{node.Parent, node.NormRDN}, node.UpRDN}, nil
 }
 
-// holder is who has a name at this point of the walk.
+// holder returns the entry with a name at this point of the walk.
 func (w *walk) holder(ctx context.Context, at slot) (id entry.ID, taken bool, err error) {
 	if id, ok := w.taken[at]; ok {
 		return id, id != entry.Root, nil
@@ -30,7 +30,7 @@ func (w *walk) holder(ctx context.Context, at slot) (id entry.ID, taken bool, er
 	return past.Child(ctx, w.From, at.parent, at.norm)
 }
 
-// put takes an entry to where it stands from now on; nil: nowhere.
+// put records the new place of an entry; nil if it is deleted.
 func (w *walk) put(ctx context.Context, id entry.ID, at *spot) error {
 	was, err := w.spot(ctx, id)
 	if err != nil {
@@ -50,7 +50,7 @@ func (w *walk) put(ctx context.Context, id entry.ID, at *spot) error {
 	return nil
 }
 
-// name is what an entry is called at this point of the walk.
+// name returns the name of an entry at this point of the walk.
 func (w *walk) name(ctx context.Context, id entry.ID) (string, error) {
 	at, err := w.spot(ctx, id)
 	if err != nil {
@@ -66,7 +66,7 @@ func (w *walk) name(ctx context.Context, id entry.ID) (string, error) {
 	return at.rdn + "," + above, err
 }
 
-// definitions are the attributes of a subschema that have definitions.
+// definitions returns the attributes of a subschema that contain definitions.
 func definitions(e *entry.Entry) (as []entry.Attribute) {
 	for _, a := range e.Attributes {
 		if a.Type.Operational() && isUsers(a.Type) && a.Type.Name() != "subtreeSpecification" {
@@ -76,8 +76,8 @@ func definitions(e *entry.Entry) (as []entry.Attribute) {
 	return as
 }
 
-// definitionChanges are the definitions of one kind that went, and those that
-// came.
+// definitionChanges returns the modifications for definitions of one kind that were
+// removed or added.
 func definitionChanges(before, after *entry.Entry, description string) (changes []op.Modification) {
 	values := func(e *entry.Entry) [][]byte {
 		i := slices.IndexFunc(e.Attributes, func(a entry.Attribute) bool { return a.Description() == description })

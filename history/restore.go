@@ -14,41 +14,39 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// RestoreOptions say what is brought back.
+// RestoreOptions select what is restored.
 type RestoreOptions struct {
-	Name dn.DN // as the entry was called then
-	// Subtree brings back all that was below it too: what went comes back, what
-	// moved away moves back, and what came since goes.
+	Name dn.DN // the entry's name at that time
+	// Subtree restores the entries below it too: deleted ones are added, moved ones are
+	// moved back, and later ones are deleted.
 	Subtree bool
-	// DryRun finds out what would be done, and does nothing.
+	// DryRun only finds out what would be done.
 	DryRun bool
 	By     partition.By
 }
 
-// Restored is what a restore did, or would do.
+// Restored is the result of a restore, or of a dry run.
 type Restored struct {
-	Revision table.Revision // of the commit; 0: there was nothing to do, or a dry run
+	Revision table.Revision // of the commit; 0 if there was nothing to do, and in a dry run
 	Records  []*Record
-	// Kept and Lost count the entries that came back with a secret attribute, as a
-	// password, and without any. Those that were still there have what they had.
+	// Kept and Lost count the added entries with their secret attributes, such as a
+	// password, and without any. Entries that still existed keep theirs.
 	Kept, Lost int
-	// Erased counts those that are no more, and cannot come back since what they
-	// were was erased.
+	// Erased counts deleted entries that cannot be restored because they were erased.
 	Erased int
 }
 
-// maxRestore bounds the entries that are looked at: it is one commit.
+// maxRestore bounds the number of entries, as a restore is one commit.
 const maxRestore = 100_000
 
-// ErrNone: there was no such entry then.
+// ErrNone reports that there was no such entry at that time.
 var ErrNone = errors.New("there was no such entry")
 
-// errDryRun ends a transaction that is to change nothing.
+// errDryRun ends a transaction that must change nothing.
 var errDryRun = errors.New("dry run")
 
-// Restore makes, in one commit, an entry or a tree what it was in a state of the
-// past. Entries keep their entryUUID; of those that come back the creator and the
-// time of creation are those of then.
+// Restore returns an entry or a tree to a past state, in one commit. Entries keep their
+// entryUUID. Added ones have their former creator and time of creation.
 func Restore(ctx context.Context, p *partition.Partition, then *partition.Snapshot, o RestoreOptions) (*Restored, error) {
 	var done *Restored
 	r, err := p.Update(ctx, o.By, func(tx *partition.Tx) (err error) {
@@ -77,7 +75,7 @@ func Restore(ctx context.Context, p *partition.Partition, then *partition.Snapsh
 	return done, nil
 }
 
-// errNothing keeps a transaction without changes out of the journal.
+// errNothing prevents an empty commit.
 func errNothing(done *Restored) error {
 	if done != nil && len(done.Records) == 0 {
 		return errDryRun
@@ -85,14 +83,14 @@ func errNothing(done *Restored) error {
 	return nil
 }
 
-// A bringing is a restore under way.
+// A bringing is a restore in progress.
 type bringing struct {
 	tx   *partition.Tx
 	then *partition.Snapshot
 	o    *RestoreOptions
 }
 
-// plan finds out what is to be done. It does not change anything yet.
+// plan finds the changes to make. It changes nothing.
 func (b *bringing) plan(ctx context.Context) (*Restored, error) {
 	at, err := b.then.Find(ctx, b.o.Name)
 	if isMissing(err) {
@@ -123,7 +121,7 @@ func (b *bringing) plan(ctx context.Context) (*Restored, error) {
 	return done, nil
 }
 
-// withoutErased leaves out the entries that are no more and whose names were erased.
+// withoutErased removes the entries that are deleted and whose names were erased.
 func (b *bringing) withoutErased(ctx context.Context, ids []entry.ID) (rest []entry.ID, erased int, err error) {
 	for _, id := range ids {
 		was, err := past.Node(ctx, b.then, id)
@@ -145,7 +143,8 @@ func (b *bringing) withoutErased(ctx context.Context, ids []entry.ID) (rest []en
 
 func isMissing(err error) bool { return partition.Is(err, partition.NoSuchEntry) }
 
-// trees lists what was below the entry, what is, and what is where it was.
+// trees returns the entries that were below the entry, those that are, and those that are
+// at its former place.
 func (b *bringing) trees(ctx context.Context, id entry.ID) ([]entry.ID, error) {
 	ids, err := b.below(ctx, nil, b.then, id)
 	if err != nil {
@@ -178,8 +177,8 @@ func (b *bringing) below(ctx context.Context, ids []entry.ID, s *partition.Snaps
 	return ids, nil
 }
 
-// parent is what the entry is to stand below: what it stood below, or what is
-// called so now.
+// parent returns the new parent of the entry: its former one, or the entry that has that
+// one's name now.
 func (b *bringing) parent(ctx context.Context, at partition.Located) (map[entry.ID]entry.ID, error) {
 	if at.Parent == entry.Root {
 		return nil, nil
@@ -195,7 +194,7 @@ func (b *bringing) parent(ctx context.Context, at partition.Located) (map[entry.
 	return map[entry.ID]entry.ID{at.ID: above.ID}, err
 }
 
-// apply makes one change.
+// apply applies one change.
 func (b *bringing) apply(ctx context.Context, rec *Record, done *Restored) error {
 	name, err := dn.Parse(rec.Name)
 	if err != nil {
@@ -214,7 +213,7 @@ func (b *bringing) apply(ctx context.Context, rec *Record, done *Restored) error
 	return nil
 }
 
-// rename makes a change of name.
+// rename applies a rename.
 func rename(ctx context.Context, tx *partition.Tx, name dn.DN, r *op.ModifyDN) error {
 	rdn, err := dn.ParseRDN(r.NewRDN)
 	if err != nil || r.NewSuperior == nil {
@@ -227,7 +226,7 @@ func rename(ctx context.Context, tx *partition.Tx, name dn.DN, r *op.ModifyDN) e
 	return tx.Rename(ctx, name, rdn, r.DeleteOldRDN, &superior)
 }
 
-// add brings an entry back, with what only the server writes elsewhere, and with
+// add restores an entry, with attributes that otherwise only the server writes, and with
 // its secrets if they are still kept.
 func (b *bringing) add(ctx context.Context, id entry.ID, name dn.DN, done *Restored) error {
 	e, err := b.then.Entry(ctx, id, true)

@@ -6,7 +6,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// change reads controls and the change after them (RFC 2849, change-record).
+// change parses controls and the following change (RFC 2849, change-record).
 func (p *parser) change(rec *Record) error {
 	for p.is("control") {
 		c, err := p.control()
@@ -47,7 +47,7 @@ func (p *parser) change(rec *Record) error {
 	return p.fail("the changetype %q is none of add, delete, modify, modrdn, moddn", kind)
 }
 
-// word returns the line's value as a string, without spaces at its end.
+// word returns the line's value as a string, without trailing spaces.
 func (p *parser) word() (string, error) {
 	v, err := p.take()
 	return strings.TrimRight(string(v), " "), err
@@ -60,8 +60,8 @@ func (p *parser) atEnd(what string) error {
 	return p.fail("%s has no more lines, but %q follows; is a blank line missing?", what, p.name)
 }
 
-// control reads "control: OID [true|false] [: value]", where the value is
-// written as those of attributes are.
+// control parses "control: OID [true|false] [: value]". The value has the forms of
+// attribute values.
 func (p *parser) control() (op.Control, error) {
 	head, value, hasValue := strings.Cut(string(p.value), ":")
 	oid, criticality, _ := strings.Cut(strings.TrimSpace(head), " ")
@@ -92,8 +92,8 @@ var modKinds = map[string]op.ModKind{
 	"add": op.ModAdd, "delete": op.ModDelete, "replace": op.ModReplace, "increment": op.ModIncrement,
 }
 
-// modifications reads "kind: attribute", lines of that attribute, "-", and so
-// on. There may be none.
+// modifications parses "kind: attribute", lines with that attribute, "-", and so on.
+// There may be none.
 func (p *parser) modifications() ([]op.Modification, error) {
 	var changes []op.Modification
 	for p.name != nil {
@@ -120,7 +120,7 @@ func (p *parser) modifications() ([]op.Modification, error) {
 	return changes, nil
 }
 
-// values reads the lines of one attribute and the "-" behind them.
+// values parses the lines of one attribute and the "-" after them.
 func (p *parser) values(description string) ([][]byte, error) {
 	var values [][]byte
 	for p.name != nil && string(p.name) != "-" {
@@ -142,7 +142,7 @@ func (p *parser) values(description string) ([][]byte, error) {
 	return values, p.advance()
 }
 
-// modifyDN reads newrdn, deleteoldrdn and perhaps newsuperior.
+// modifyDN parses newrdn, deleteoldrdn and optionally newsuperior.
 func (p *parser) modifyDN(name string) (*op.ModifyDN, error) {
 	m := &op.ModifyDN{Name: name}
 	var err error
@@ -167,7 +167,7 @@ func (p *parser) modifyDN(name string) (*op.ModifyDN, error) {
 	return m, p.atEnd("a moddn")
 }
 
-// expect reads a line that must have this name.
+// expect parses a line that must have this name.
 func (p *parser) expect(name string) (string, error) {
 	if !p.is(name) {
 		return "", p.fail("expected \"%s:\" of a moddn", name)

@@ -1,15 +1,13 @@
-// Package ldif reads and writes the LDAP Data Interchange Format (RFC 2849):
-// entries, and changes of entries.
+// Package ldif reads and writes the LDAP Data Interchange Format (RFC 2849): entries, and
+// changes of entries.
 //
-// A [Reader] streams the [Record]s of a file. A malformed record is an *[Error]
-// with its line, after which reading goes on with the next record. A [Writer]
-// does the opposite. Neither knows a schema: names and attribute descriptions
-// are text.
+// A [Reader] streams the [Record]s of a file. It reports a malformed record as an
+// *[Error] with its line, and continues with the next record. A [Writer] writes records.
+// Neither knows a schema: names and attribute descriptions are text.
 //
-// The Reader is looser than RFC 2849 where files in the wild are: values may
-// have UTF-8 in them without base64, the "-" after the last change of a modify
-// may be missing, and content and changes may be mixed. It knows the increment
-// of RFC 4525.
+// The Reader accepts more than RFC 2849, as real files require: values may contain UTF-8
+// without base64, the "-" after the last change of a modify may be missing, and content
+// and changes may be mixed. It also supports the increment of RFC 4525.
 package ldif
 
 import (
@@ -18,27 +16,27 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A Record is an entry or a change of one. It belongs to who has read it.
+// A Record is an entry or a change of one. It belongs to the caller of Read.
 type Record struct {
-	// Line is where the record's dn stands, from 1.
+	// Line is the line of the record's dn, from 1.
 	Line int
-	// DN is the name as it was written.
+	// DN is the name as written.
 	DN string
-	// Attributes are an entry's. Lines of one attribute description, in any
-	// case, are together, where the first of them stood.
+	// Attributes are those of an entry. Lines with the same attribute description, in any
+	// case, are combined at the place of the first.
 	Attributes []op.PartialAttribute
-	// Change is *op.Add, *op.Delete, *op.Modify or *op.ModifyDN of a change
-	// record; nil in one that just has an entry.
+	// Change is *op.Add, *op.Delete, *op.Modify or *op.ModifyDN in a change record; nil
+	// in a content record.
 	Change op.Request
-	// Controls of a change record.
+	// Controls are those of a change record.
 	Controls []op.Control
 }
 
-// An Error says what is wrong with a record, where, and what to do.
+// An Error describes what is wrong with a record, where, and what to do.
 type Error struct {
 	File string // as in Options
 	Line int    // from 1
-	DN   string // "" if it is not known
+	DN   string // "" if unknown
 	Text string
 }
 

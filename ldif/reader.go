@@ -11,51 +11,50 @@ import (
 
 // Options of a Reader.
 type Options struct {
-	// File is the name that errors give.
+	// File is the file name in errors.
 	File string
-	// MaxRecord bounds the bytes of a record, and of each file that it refers
-	// to; 0 means 64 MiB.
+	// MaxRecord bounds the bytes of a record, and of each file that it refers to; 0 means
+	// 64 MiB.
 	MaxRecord int
-	// AllowFiles lets values come from files ("jpegPhoto:< file:///..."). Set it
-	// only when who wrote the LDIF may read all that this process may.
+	// AllowFiles allows values from files ("jpegPhoto:< file:///..."). Set it only if the
+	// author of the LDIF may read everything that this process may.
 	AllowFiles bool
-	// AllowEmpty lets an entry have no attributes.
+	// AllowEmpty allows entries without attributes.
 	AllowEmpty bool
 }
 
 const (
 	defaultMaxRecord = 64 << 20
 	firstBuffer      = 128 << 10
-	// maxNames bounds the attribute descriptions that are kept to be used
-	// again.
+	// maxNames bounds the attribute descriptions that are kept for reuse.
 	maxNames = 4096
 )
 
-// A Reader reads records from a stream. Its memory is a small multiple of the
-// largest record.
+// A Reader reads records from a stream. It needs a small multiple of the largest record
+// as memory.
 type Reader struct {
 	in  io.Reader
 	opt Options
 
-	buf    []byte // buf[start:end] is read and not used yet
+	buf    []byte // buf[start:end] is read but not yet used
 	start  int
 	end    int
 	line   int // of buf[start], from 1
 	inErr  error
-	begun  bool // the first block, which may have the version, is behind
+	begun  bool // the first block, which may have the version, has been read
 	failed error
 
 	raw   []byte
 	names map[string]string // attribute descriptions seen
 
-	// Memory of the record at hand, used again for the next.
+	// Memory for the current record, reused for the next one.
 	parser     parser
-	joined     []byte // the folded line at hand
+	joined     []byte // the current folded line
 	lines      []valueLine
 	attributes []op.PartialAttribute
 }
 
-// NewReader reads records from in.
+// NewReader returns a Reader of the records in in.
 func NewReader(in io.Reader, o Options) *Reader {
 	if o.MaxRecord <= 0 {
 		o.MaxRecord = defaultMaxRecord
@@ -63,8 +62,8 @@ func NewReader(in io.Reader, o Options) *Reader {
 	return &Reader{in: in, opt: o, line: 1, names: map[string]string{}}
 }
 
-// Read returns the next record; io.EOF at the end. After an *Error about a record
-// the next call goes on behind it; other errors stay.
+// Read returns the next record, or io.EOF at the end. After an *Error about a record the
+// next call continues after that record. Other errors are final.
 func (r *Reader) Read() (*Record, error) {
 	for r.failed == nil {
 		block, line, err := r.block()
@@ -80,7 +79,7 @@ func (r *Reader) Read() (*Record, error) {
 	return nil, r.failed
 }
 
-// Records yields what Read gives, to the end or an error that stays.
+// Records yields the results of Read, up to the end or a final error.
 func (r *Reader) Records() iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
 		for {
@@ -92,19 +91,19 @@ func (r *Reader) Records() iter.Seq2[*Record, error] {
 	}
 }
 
-// Raw is the text of the record that Read gave or complained about last, comments
-// among its lines included; of one larger than MaxRecord only its beginning. It
-// is valid until the next Read.
+// Raw returns the text of the record that Read last returned or reported, including
+// comments between its lines. Of a record larger than MaxRecord it returns only the
+// beginning. It is valid until the next Read.
 func (r *Reader) Raw() []byte { return r.raw }
 
-// fail makes err stay.
+// fail makes err final.
 func (r *Reader) fail(err error) error {
 	r.failed = err
 	return err
 }
 
-// block returns the lines up to the next blank line, and the number of the first
-// one. It is valid until the next call.
+// block returns the lines up to the next blank line, and the number of the first one. It
+// is valid until the next call.
 func (r *Reader) block() ([]byte, int, error) {
 	size, lines := 0, 0
 	for {
@@ -130,9 +129,8 @@ func (r *Reader) block() ([]byte, int, error) {
 	}
 }
 
-// lineAt returns the line, its newline included, that is a number of bytes behind
-// start; an empty one at the end. It is false when a record of these lines would
-// be too large.
+// lineAt returns the line at an offset after start, with its newline. It returns an empty
+// one at the end, and false if a record of these lines would be too large.
 func (r *Reader) lineAt(offset int) ([]byte, bool) {
 	searched := 0
 	for {
@@ -155,10 +153,10 @@ func blank(line []byte) bool {
 	return line[0] == '\n' || line[0] == '\r' && (len(line) == 1 || line[1] == '\n')
 }
 
-// take returns a block and moves behind it and what follows it.
+// take returns a block and advances past it and what follows it.
 func (r *Reader) take(size, used, lines int) ([]byte, int, error) {
 	if r.inErr != nil && r.inErr != io.EOF && used == r.end-r.start {
-		// The record may be cut short by the failure: it must not be used.
+		// The failure may have cut the record short, so it must not be used.
 		return nil, 0, r.fail(fmt.Errorf("reading %s in the record of line %d: %w", r.opt.File, r.line, r.inErr))
 	}
 	if size > r.opt.MaxRecord {
@@ -170,7 +168,7 @@ func (r *Reader) take(size, used, lines int) ([]byte, int, error) {
 	return block, line, nil
 }
 
-// fill reads more behind buf[start:end], which moves to the buffer's start.
+// fill moves buf[start:end] to the start of the buffer and reads more after it.
 func (r *Reader) fill() {
 	first := r.buf == nil
 	switch {
@@ -209,7 +207,7 @@ func (r *Reader) dropBOM(n int) int {
 	return copy(r.buf, bytes.TrimPrefix(r.buf[:n], bom))
 }
 
-// tooLarge passes over the record at hand, whose beginning Raw gives.
+// tooLarge skips the current record and keeps its beginning for Raw.
 func (r *Reader) tooLarge() error {
 	line := r.line
 	r.raw = bytes.Clone(r.buf[r.start:min(r.end, r.start+1024)])

@@ -13,17 +13,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A parser reads one record.
+// A parser parses one record.
 type parser struct {
 	r    *Reader
-	rest []byte // the lines to come
+	rest []byte // the remaining lines
 	next int    // the number of the first of them
 	dn   string
-	// mem takes the values. It has room for all of them from the start, so a
-	// record costs four allocations, however many lines it has.
+	// mem has the values. It is large enough for all of them from the start, so a record
+	// takes four allocations for any number of lines.
 	mem []byte
 
-	// The line at hand, unfolded; name is nil when there is none.
+	// The current line, unfolded. Name is nil if there is none.
 	line  int
 	name  []byte
 	kind  byte // ':' base64, '<' URL, 0 plain
@@ -36,7 +36,7 @@ type valueLine struct {
 	value     []byte
 }
 
-// record reads a block; nil if it has only comments or the version.
+// record parses a block. It returns nil if that has only comments or the version.
 func (r *Reader) record(block []byte, line int) (*Record, error) {
 	p := &r.parser
 	*p = parser{r: r, rest: block, next: line}
@@ -80,8 +80,8 @@ func (p *parser) fail(format string, args ...any) error {
 	return &Error{File: p.r.opt.File, Line: p.line, DN: p.dn, Text: fmt.Sprintf(format, args...)}
 }
 
-// version reads the version line if it is there. Only version 1 exists; a file
-// of another is refused as a whole.
+// version parses the version line, if there is one. There is only version 1; a file with
+// another one is refused as a whole.
 func (p *parser) version() error {
 	if !p.is("version") {
 		return nil
@@ -92,7 +92,7 @@ func (p *parser) version() error {
 	return p.advance()
 }
 
-// advance goes to the next line that is no comment and takes it apart.
+// advance goes to the next line that is not a comment and splits it.
 func (p *parser) advance() error {
 	text := p.unfold()
 	if text == nil {
@@ -119,8 +119,8 @@ func (p *parser) advance() error {
 	return nil
 }
 
-// unfold returns the next line, its continuations (RFC 2849, note 2) joined; nil
-// at the end.
+// unfold returns the next line, joined with its continuations (RFC 2849, note 2). It
+// returns nil at the end.
 func (p *parser) unfold() []byte {
 	for len(p.rest) > 0 {
 		p.line = p.next
@@ -141,7 +141,7 @@ func (p *parser) unfold() []byte {
 
 func (p *parser) continued() bool { return len(p.rest) > 0 && p.rest[0] == ' ' }
 
-// cut takes one line off the rest, which is not blank.
+// cut removes one line from the rest, which is not blank.
 func (p *parser) cut() []byte {
 	p.next++
 	text := p.rest
@@ -153,15 +153,15 @@ func (p *parser) cut() []byte {
 	return bytes.TrimSuffix(text, []byte("\r"))
 }
 
-// beginning is enough of a line to find it by.
+// beginning returns a part of a line that is enough to find the line.
 func beginning(b []byte) []byte { return b[:min(len(b), 40)] }
 
-// is compares the line's name, in any case.
+// is compares the line's name, ignoring case.
 func (p *parser) is(name string) bool {
 	return len(p.name) == len(name) && strings.EqualFold(string(p.name), name)
 }
 
-// take returns the line's value: bytes of mem, or of a file.
+// take returns the line's value, stored in mem or read from a file.
 func (p *parser) take() ([]byte, error) {
 	start := len(p.mem)
 	switch p.kind {
@@ -180,7 +180,7 @@ func (p *parser) take() ([]byte, error) {
 	return p.mem[start:len(p.mem):len(p.mem)], nil
 }
 
-// room returns n bytes behind mem.
+// room returns n bytes after mem.
 func (p *parser) room(n int) []byte {
 	if cap(p.mem)-len(p.mem) < n {
 		p.mem = append(make([]byte, 0, len(p.mem)+n+len(p.rest)), p.mem...)
@@ -188,7 +188,7 @@ func (p *parser) room(n int) []byte {
 	return p.mem[len(p.mem) : len(p.mem)+n]
 }
 
-// file reads a value from where its URL says.
+// file reads a value from the file in its URL.
 func (p *parser) file() ([]byte, error) {
 	if !p.r.opt.AllowFiles {
 		return nil, p.fail("the value of %s is to be read from %q, which is not allowed here", p.name, p.value)
@@ -220,7 +220,7 @@ func readFile(path string, limit int) ([]byte, error) {
 	return v, err
 }
 
-// description returns the line's name, checked, as a string that records share.
+// description checks and returns the line's name, as a string shared by records.
 func (p *parser) description() (string, error) { return p.r.intern(p, p.name) }
 
 func (r *Reader) intern(p *parser, name []byte) (string, error) {
@@ -237,8 +237,8 @@ func (r *Reader) intern(p *parser, name []byte) (string, error) {
 	return s, nil
 }
 
-// validDescription checks what an attribute description is made of (RFC 4512,
-// 2.5). The underscore is not of the RFC, but of some servers' schemas.
+// validDescription reports whether name has the form of an attribute description (RFC
+// 4512, 2.5). The RFC does not allow the underscore, but some servers' schemas use it.
 func validDescription(name []byte) bool {
 	for i, c := range name {
 		switch {
@@ -251,7 +251,7 @@ func validDescription(name []byte) bool {
 	return len(name) > 0
 }
 
-// entry reads the lines of a content record or of an add.
+// entry parses the lines of a content record or of an add.
 func (p *parser) entry() ([]op.PartialAttribute, error) {
 	if p.name == nil && !p.r.opt.AllowEmpty {
 		return nil, p.fail("the record has no attributes; an entry needs at least its objectClass")
@@ -287,8 +287,7 @@ func (p *parser) entry() ([]op.PartialAttribute, error) {
 	return own, nil
 }
 
-// find returns the index of a description in any case, or where it would be
-// appended.
+// find returns the index of a description, ignoring case, or the index to append it at.
 func find(attributes []op.PartialAttribute, d string) int {
 	for i := range attributes {
 		if have := attributes[i].Description; len(have) == len(d) && strings.EqualFold(have, d) {
@@ -298,7 +297,7 @@ func find(attributes []op.PartialAttribute, d string) int {
 	return len(attributes)
 }
 
-// distribute returns the attributes their values, slices of one array.
+// distribute sets the attributes' values to slices of one array.
 func distribute(attributes []op.PartialAttribute, lines []valueLine) {
 	counts := make([]int, 0, 64)
 	counts = append(counts, make([]int, len(attributes))...)

@@ -12,31 +12,31 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// columns is where the Writer folds lines.
+// columns is the length at which the Writer folds lines.
 const columns = 76
 
-// A Writer writes records. Errors of the stream stay and come from every later
-// call, so it is enough to look at what Flush gives.
+// A Writer writes records. An error of the stream is final and returned by every later
+// call, so it is enough to check the error of Flush.
 type Writer struct {
 	w     *bufio.Writer
 	line  []byte
 	begun bool
 }
 
-// NewWriter writes records to w.
+// NewWriter returns a Writer to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: bufio.NewWriterSize(w, 64<<10)} }
 
-// Flush writes out what is buffered.
+// Flush writes the buffered output.
 func (w *Writer) Flush() error { return w.w.Flush() }
 
-// WriteVersion writes "version: 1", which RFC 2849 wants at the file's start.
+// WriteVersion writes "version: 1", with which RFC 2849 begins a file.
 func (w *Writer) WriteVersion() error {
 	w.begin()
 	w.put("version", []byte("1"))
 	return w.done()
 }
 
-// WriteComment writes text as comments, a line each, apart from the records
+// WriteComment writes text as comments, one on each line, separate from the records
 // around it.
 func (w *Writer) WriteComment(text string) error {
 	w.begin()
@@ -63,8 +63,8 @@ func (w *Writer) WriteEntry(dn string, attributes []entry.Attribute) error {
 	return w.done()
 }
 
-// WriteBody writes what a record of an add or a modify has behind its first lines,
-// the name and the kind of change. Other changes have nothing there.
+// WriteBody writes the part of an add or a modify record after its first lines, the name
+// and the kind of change. Other changes have no such part.
 func (w *Writer) WriteBody(request op.Request) error {
 	switch c := request.(type) {
 	case *op.Add:
@@ -75,8 +75,7 @@ func (w *Writer) WriteBody(request op.Request) error {
 	return w.done()
 }
 
-// Write writes a record. Whether it is one of content or of a change is up to
-// rec.Change.
+// Write writes a content record, or a change record if rec.Change is set.
 func (w *Writer) Write(rec *Record) error {
 	w.begin()
 	w.put("dn", []byte(rec.DN))
@@ -93,7 +92,7 @@ func (w *Writer) Write(rec *Record) error {
 	return w.done()
 }
 
-// begin separates a record from what is before it.
+// begin separates a record from the previous one.
 func (w *Writer) begin() {
 	if w.begun {
 		w.w.WriteByte('\n')
@@ -172,8 +171,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// AppendLine appends "description: value", in base64 where it must be, folded,
-// and a newline.
+// AppendLine appends "description: value", in base64 if necessary, folded, and a newline.
 func AppendLine(b []byte, description string, value []byte) []byte {
 	start := len(b)
 	b = append(b, description...)
@@ -192,8 +190,8 @@ func appendValue(b, value []byte) []byte {
 	return append(b, value...)
 }
 
-// safe reports whether a value is a SAFE-STRING that does not end with a space
-// (RFC 2849, notes 4 and 8).
+// safe reports whether a value is a SAFE-STRING that does not end with a space (RFC 2849,
+// notes 4 and 8).
 func safe(v []byte) bool {
 	if len(v) == 0 {
 		return true
@@ -209,7 +207,7 @@ func safe(v []byte) bool {
 	return true
 }
 
-// fold breaks what b has from start on into lines and ends it with a newline.
+// fold breaks b[start:] into lines and appends a newline.
 func fold(b []byte, start int) []byte {
 	size := len(b) - start
 	if size <= columns {

@@ -8,19 +8,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A family is a counter with labels, of which each child is looked up once: reading
-// its map takes no lock and allocates nothing.
+// A family is a counter with labels that looks up each child once. Reading its map takes
+// no lock and allocates nothing.
 type family[K comparable] struct {
 	vec    *prometheus.CounterVec
 	labels func(K) []string
-	most   int // children; what comes later is counted as others
+	most   int // children; later ones are counted as other
 	other  K
 
-	mu       sync.Mutex // orders changes of children
+	mu       sync.Mutex // serialises changes of children
 	children atomic.Pointer[map[K]prometheus.Counter]
 }
 
-// newFamily returns a family that has at most so many children, and one more.
+// newFamily returns a family of at most so many children, and one for all others.
 func newFamily[K comparable](r prometheus.Registerer, name, help string, most int, other K, labels func(K) []string, names ...string) *family[K] {
 	f := &family[K]{
 		vec:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, names),

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Metrics are what one process counts of itself.
+// Metrics are the metrics of one process.
 type Metrics struct {
 	Registry   *prometheus.Registry
 	Operations *Operations
@@ -20,7 +20,7 @@ type Metrics struct {
 	hashes  *hashes
 }
 
-// New returns the metrics of a process of a version of the program.
+// New returns the metrics of a process. Version is the program's version.
 func New(version string) *Metrics {
 	r := prometheus.NewRegistry()
 	m := &Metrics{Registry: r, Operations: newOperations(r), Traffic: NewTraffic(r), Started: time.Now(), commits: newCommits(r), hashes: newHashes(r)}
@@ -33,10 +33,10 @@ func New(version string) *Metrics {
 // Observe counts an operation. It is an Observer.
 func (m *Metrics) Observe(o *Observation) { m.Operations.Observe(o) }
 
-// SetLoad says where what is under way can be read.
+// SetLoad sets the function that returns the current load.
 func (m *Metrics) SetLoad(f func() *Load) { m.load.Store(&f) }
 
-// Load returns what the server has under way; nil before there is one.
+// Load returns the current load of the server, or nil if it does not run yet.
 func (m *Metrics) Load() *Load {
 	if f := m.load.Load(); f != nil {
 		return (*f)()

@@ -9,21 +9,22 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// An Observation is what is known of an operation when it has been answered. An
-// observer may use it until it returns.
+// An Observation is what is known of an operation when it has been answered. An observer
+// may use it until it returns.
 type Observation struct {
 	Conn     uint64 // number of the connection
-	Who      string // DN of who is bound; "" is the anonymous
+	Who      string // DN of the bound identity; "" is anonymous
 	Message  *op.Message
 	Result   *op.Result
-	As       *string // the authorization identity that a control asks for
+	As       *string // the authorization identity that a control requests
 	Sessions []control.SessionTracking
 
 	Begun time.Time
 	Took  time.Duration
-	Slow  bool // it took as long as the limit for slow operations, or longer
-	Lasts bool // it waits for what may never come, so its time says nothing
-	// Answered says that the connection has answered it, and nothing below counts.
+	Slow  bool // it took at least the limit for slow operations
+	Lasts bool // it waits for events, so its time has no meaning
+	// Answered means that the connection answered it itself, and that the fields below
+	// are unused.
 	Answered bool
 
 	Entries    int
@@ -34,10 +35,10 @@ type Observation struct {
 	Committed  table.Revision
 }
 
-// An Observer is handed every operation's observation. It is called concurrently.
+// An Observer receives the observation of every operation. It is called concurrently.
 type Observer func(*Observation)
 
-// Reset makes it the observation of another operation. Memory is kept, contents are not.
+// Reset clears the observation for another operation, and keeps its memory.
 func (o *Observation) Reset() {
 	indexes := o.Cost.Indexes
 	clear(indexes)
@@ -45,7 +46,7 @@ func (o *Observation) Reset() {
 	o.Cost.Indexes = indexes[:0]
 }
 
-// Operation returns what kind of operation it is.
+// Operation returns the kind of the operation.
 func (o *Observation) Operation() Operation { return OperationOf(o.Message.Request) }
 
 // An Operation is a kind of LDAP operation (RFC 4511, 4.2 to 4.12).

@@ -22,22 +22,23 @@ type Operations struct {
 	scopes                                       [4]prometheus.Counter
 }
 
-// An outcome is a kind of operation and what it ended with.
+// An outcome is a kind of operation and its result.
 type outcome struct {
 	operation Operation
 	code      op.Code
 }
 
-// bound is how a bind was tried and what it ended with.
+// bound is the mechanism and the result of a bind.
 type bound struct {
 	mechanism string
 	code      op.Code
 }
 
-// Buckets of durations, in seconds.
+// buckets are the buckets of durations, in seconds.
 var buckets = []float64{50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, .1, .25, 1, 5, 10, 30}
 
-// Most children of metrics whose labels come from clients or from the directory.
+// Maximum numbers of children of metrics whose labels come from clients or from the
+// directory.
 const (
 	mostOutcomes = 400
 	mostBinds    = 150
@@ -128,7 +129,8 @@ func add(c prometheus.Counter, n int) {
 	}
 }
 
-// mechanism names that of a bind. What a client invents is not counted by name.
+// mechanism returns the name of a bind's mechanism. Names that clients invent are not
+// counted.
 func mechanism(b *op.Bind, c op.Code) string {
 	switch {
 	case b.SASL && c == op.AuthMethodNotSupported:
@@ -141,7 +143,7 @@ func mechanism(b *op.Bind, c op.Code) string {
 	return "simple"
 }
 
-// completed returns how many operations of each kind have ended, and with what.
+// completed returns the numbers of ended operations by kind and by result.
 func (m *Operations) completed() (byKind [operations]int64, byCode map[op.Code]int64) {
 	byCode = map[op.Code]int64{}
 	for k, c := range *m.results.children.Load() {
@@ -152,7 +154,7 @@ func (m *Operations) completed() (byKind [operations]int64, byCode map[op.Code]i
 	return byKind, byCode
 }
 
-// value reads a counter.
+// value returns the value of a counter.
 func value(c prometheus.Metric) int64 {
 	var d dto.Metric
 	if c.Write(&d) != nil {
@@ -161,7 +163,7 @@ func value(c prometheus.Metric) int64 {
 	return int64(d.GetCounter().GetValue())
 }
 
-// sum adds up the counters of a vector.
+// sum returns the sum of the counters of a vector.
 func sum(v *prometheus.CounterVec) (n int64) {
 	ch := make(chan prometheus.Metric)
 	go func() {

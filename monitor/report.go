@@ -6,21 +6,21 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// A Report is what exporters of other servers ask cn=monitor for.
+// A Report is the figures that exporters for other servers read from cn=monitor.
 type Report struct {
 	Started                 time.Time
 	Load                    Load
-	Connections             int64 // ever
+	Connections             int64 // since the start
 	Received, Sent          int64 // octets
-	Entries, References     int64 // that were returned
+	Entries, References     int64 // returned by searches
 	Base, OneLevel, Subtree int64 // searches
 	Blocked                 int64 // operations that had to wait
 	Completed, Initiated    [operations]int64
 	Results                 map[op.Code]int64
-	Binds                   map[string]int64 // that succeeded, by mechanism
+	Binds                   map[string]int64 // successful ones, by mechanism
 }
 
-// Kinds returns all kinds of operation.
+// Kinds returns all kinds of operations.
 func Kinds() []Operation {
 	all := make([]Operation, operations)
 	for i := range all {
@@ -29,7 +29,7 @@ func Kinds() []Operation {
 	return all
 }
 
-// Report returns what was counted by now.
+// Report returns the current counts.
 func (m *Metrics) Report() *Report {
 	r := &Report{Started: m.Started, Binds: map[string]int64{}}
 	if l := m.Load(); l != nil {
@@ -53,7 +53,7 @@ func (m *Metrics) Report() *Report {
 	return r
 }
 
-// Operations counts those of all kinds.
+// Operations returns the numbers of operations of all kinds.
 func (r *Report) Operations() (initiated, completed int64) {
 	for k := range r.Completed {
 		initiated += r.Initiated[k]
@@ -62,7 +62,7 @@ func (r *Report) Operations() (initiated, completed int64) {
 	return initiated, completed
 }
 
-// Errors counts the operations that did not end as their clients wished.
+// Errors returns the number of operations that ended with an error.
 func (r *Report) Errors() (n int64) {
 	for c, of := range r.Results {
 		switch c {
@@ -74,7 +74,7 @@ func (r *Report) Errors() (n int64) {
 	return n
 }
 
-// Messages counts those that were sent: entries, references and answers.
+// Messages returns the number of messages sent: entries, references and answers.
 func (r *Report) Messages() int64 {
 	_, completed := r.Operations()
 	return r.Entries + r.References + completed - r.Completed[Unbind] - r.Completed[Abandon]

@@ -9,18 +9,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// A Server is what one server of a store says of itself when it starts.
+// A Server is what one server of a store announces when it starts.
 type Server struct {
 	Version string    `json:"version"`
 	Status  string    `json:"status"` // URL of its status server; "" without one
 	Since   time.Time `json:"since"`
 }
 
-// forgotten is after how long a server that has no slot is no longer listed.
+// forgotten is how long a server without a slot stays listed.
 const forgotten = 24 * time.Hour
 
-// Announce writes down what this server says of itself, and takes away what servers
-// said that are gone for a day.
+// Announce publishes this server's information, and removes that of servers that have
+// been gone for a day.
 func Announce(ctx context.Context, db *txn.DB, s Server) error {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -41,7 +41,7 @@ func Announce(ctx context.Context, db *txn.DB, s Server) error {
 	return log.SetServer(ctx, db.Owner(), text)
 }
 
-// Withdraw takes away what this server said of itself.
+// Withdraw removes this server's information.
 func Withdraw(ctx context.Context, db *txn.DB) error {
 	return journal.New(db.Store()).SetServer(ctx, db.Owner(), nil)
 }
@@ -57,7 +57,7 @@ func Servers(ctx context.Context, db *txn.DB) (map[string]Server, error) {
 	return all, err
 }
 
-// servers reads what servers say of themselves, and who holds a slot.
+// servers returns the information of all servers, and which of them hold a slot.
 func servers(ctx context.Context, log *journal.Log) (all map[string]Server, alive map[string]bool, err error) {
 	texts, err := log.Servers(ctx)
 	if err != nil {
@@ -74,7 +74,7 @@ func servers(ctx context.Context, log *journal.Log) (all map[string]Server, aliv
 	all = map[string]Server{}
 	for owner, text := range texts {
 		var s Server
-		_ = json.Unmarshal(text, &s) // of a newer version: what is not understood is empty
+		_ = json.Unmarshal(text, &s) // a newer version's fields that are unknown stay empty
 		all[owner] = s
 	}
 	return all, alive, nil

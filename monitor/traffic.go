@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Traffic counts what comes and goes over connections.
+// Traffic counts connections and their octets.
 type Traffic struct {
 	connections, received, sent *prometheus.CounterVec // by listener
 	refused                     *prometheus.CounterVec // by reason
@@ -14,7 +14,7 @@ type Traffic struct {
 	queued                      prometheus.Counter
 }
 
-// NewTraffic returns one whose metrics are registered, unless r is nil.
+// NewTraffic returns a Traffic. Its metrics are registered unless r is nil.
 func NewTraffic(r prometheus.Registerer) *Traffic {
 	t := &Traffic{
 		connections: vec("ldapd_connections_total", "Connections taken.", "listener"),
@@ -37,7 +37,7 @@ func vec(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
-// A Listener counts what comes and goes by one listener.
+// A Listener counts the connections of one listener.
 type Listener struct {
 	URL                         string
 	Connections, Received, Sent prometheus.Counter
@@ -48,13 +48,13 @@ func (t *Traffic) Listener(url string) *Listener {
 	return &Listener{url, t.connections.WithLabelValues(url), t.received.WithLabelValues(url), t.sent.WithLabelValues(url)}
 }
 
-// Refused counts a connection that is not taken.
+// Refused counts a refused connection.
 func (t *Traffic) Refused(r Refusal) { t.refused.WithLabelValues(string(r)).Inc() }
 
-// Failed counts a connection that ends badly.
+// Failed counts a connection that ended badly.
 func (t *Traffic) Failed(f Failure) { t.failures.WithLabelValues(string(f)).Inc() }
 
-// Handshake counts a TLS handshake; the version of one that failed is not known.
+// Handshake counts a TLS handshake. The version of a failed one is unknown.
 func (t *Traffic) Handshake(version, result string) {
 	t.handshakes.WithLabelValues(version, result).Inc()
 }
@@ -71,47 +71,47 @@ func (t *Traffic) Unanswered(k Operation) {
 // Queued counts an operation that has to wait.
 func (t *Traffic) Queued() { t.queued.Inc() }
 
-// A Refusal is why a connection is not taken.
+// A Refusal is the reason why a connection was refused.
 type Refusal string
 
-// Why connections are not taken.
+// Reasons for refusals.
 const (
-	RefusedLimit    Refusal = "limit"   // as many as are served are there
-	RefusedAddress  Refusal = "address" // the same, from one address
+	RefusedLimit    Refusal = "limit"   // there are as many connections as allowed
+	RefusedAddress  Refusal = "address" // the same, for one address
 	RefusedShutdown Refusal = "shutdown"
 )
 
-// A Failure is how a connection ends badly.
+// A Failure is the reason why a connection ended badly.
 type Failure string
 
-// How connections end badly.
+// Reasons for failures.
 const (
-	FailedProtocol Failure = "protocol" // what was sent is no LDAP
+	FailedProtocol Failure = "protocol" // the client did not speak LDAP
 	FailedTLS      Failure = "tls"
-	FailedSlow     Failure = "slow" // answers were not taken in time
+	FailedSlow     Failure = "slow" // the client did not take its answers in time
 	FailedIdle     Failure = "idle"
 	FailedRead     Failure = "read"
 	FailedPanic    Failure = "panic"
 )
 
-// A Load is what a server has under way.
+// A Load is the current load of a server.
 type Load struct {
 	Listeners        []ListenerLoad
 	Running, Waiting [operations]int // operations
 	MaxConnections   int
-	Writing          int // connections whose client is waited for to take answers
+	Writing          int // connections whose clients have to take answers
 	Busy             int // connections with operations
-	Blocked          int // connections on which operations wait
+	Blocked          int // connections with waiting operations
 }
 
-// A ListenerLoad is what came by one listener.
+// A ListenerLoad is the current load of one listener.
 type ListenerLoad struct {
 	URL        string
 	Clear, TLS int // connections
-	Persistent int // searches that last
+	Persistent int // persistent searches
 }
 
-// Connections counts those of all listeners.
+// Connections returns the number of connections of all listeners.
 func (l *Load) Connections() (n int) {
 	for _, x := range l.Listeners {
 		n += x.Clear + x.TLS
@@ -119,7 +119,7 @@ func (l *Load) Connections() (n int) {
 	return n
 }
 
-// All counts what runs and waits.
+// All returns the numbers of running and waiting operations.
 func (l *Load) All() (running, waiting int) {
 	for k := range l.Running {
 		running += l.Running[k]
@@ -128,7 +128,7 @@ func (l *Load) All() (running, waiting int) {
 	return running, waiting
 }
 
-// loadMetrics has a Load read when it is scraped.
+// loadMetrics reads a Load when it is scraped.
 type loadMetrics struct {
 	load                                              func() *Load
 	connections, persistent, running, waiting, limits *prometheus.Desc

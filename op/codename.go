@@ -2,7 +2,7 @@ package op
 
 import "strconv"
 
-// Name returns the code's name in RFC 4511, or of the RFC that defines it.
+// Name returns the code's name in RFC 4511, or in the RFC that defines it.
 func (c Code) Name() string {
 	if n := codeNames[c]; n != "" {
 		return n

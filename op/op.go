@@ -1,8 +1,7 @@
-// Package op has the operations of LDAP as Go values: requests (RFC 4511,
-// sections 4.2 to 4.14), controls, results, and the [Sink] that answers go to.
-// It knows nothing of their encoding (package wire) nor of what they mean
-// (package directory). Names of entries are the client's text; attribute
-// descriptions too.
+// Package op represents the operations of LDAP as Go values: requests (RFC 4511, sections
+// 4.2 to 4.14), controls, results, and the [Sink] that receives answers. It knows neither
+// their encoding (package wire) nor their meaning (package directory). Names of entries
+// and attribute descriptions are the client's text.
 package op
 
 import (
@@ -14,36 +13,36 @@ import (
 // *ModifyDN, *Compare, *Abandon, *Extended.
 type Request interface{ isRequest() }
 
-// A Message is a request as it arrived.
+// A Message is a request as received.
 type Message struct {
 	ID       int32
 	Request  Request
 	Controls []Control
 }
 
-// A Control of a request or a response (RFC 4511, 4.1.11).
+// A Control is a control of a request or a response (RFC 4511, 4.1.11).
 type Control struct {
 	OID      string
 	Critical bool
 	Value    []byte // nil: absent
 }
 
-// Bind is a BindRequest (RFC 4511, 4.2). An authentication choice that is neither
-// simple nor SASL comes as SASL without a mechanism, which nobody supports.
+// Bind is a BindRequest (RFC 4511, 4.2). An authentication choice that is neither simple
+// nor SASL is represented as SASL without a mechanism, which is never supported.
 type Bind struct {
 	Version   int
 	Name      string
 	SASL      bool
-	Password  []byte // simple
-	Mechanism string // SASL
-	// Credentials of SASL; nil when absent.
+	Password  []byte // if simple
+	Mechanism string // if SASL
+	// Credentials are those of SASL; nil if absent.
 	Credentials []byte
 }
 
 // Unbind ends the session (RFC 4511, 4.3).
 type Unbind struct{}
 
-// Scope of a search (RFC 4511, 4.5.1.2).
+// Scope is the scope of a search (RFC 4511, 4.5.1.2).
 type Scope uint8
 
 const (
@@ -53,7 +52,7 @@ const (
 	Subordinates // draft-sermersheim-ldap-subordinate-scope: the subtree without its base
 )
 
-// Deref says when a search follows aliases (RFC 4511, 4.5.1.3).
+// Deref states when a search follows aliases (RFC 4511, 4.5.1.3).
 type Deref uint8
 
 const (
@@ -68,14 +67,14 @@ type Search struct {
 	Base       string
 	Scope      Scope
 	Deref      Deref
-	SizeLimit  int // entries; 0: none
-	TimeLimit  int // seconds; 0: none
+	SizeLimit  int // entries; 0: no limit
+	TimeLimit  int // seconds; 0: no limit
 	TypesOnly  bool
-	Filter     filter.Filter // nil in a request that was refused for it
+	Filter     filter.Filter // nil if the request was refused because of it
 	Attributes []string
 }
 
-// Kind of a modification (RFC 4511, 4.6; RFC 4525).
+// ModKind is the kind of a modification (RFC 4511, 4.6; RFC 4525).
 type ModKind uint8
 
 const (
@@ -85,7 +84,7 @@ const (
 	ModIncrement
 )
 
-// A PartialAttribute is an attribute as clients send it.
+// A PartialAttribute is an attribute as in a request.
 type PartialAttribute struct {
 	Description string
 	Values      [][]byte
@@ -117,7 +116,7 @@ type ModifyDN struct {
 	Name         string
 	NewRDN       string
 	DeleteOldRDN bool
-	NewSuperior  *string // nil: the parent stays
+	NewSuperior  *string // nil: keep the parent
 }
 
 // Compare is a CompareRequest (RFC 4511, 4.10).
@@ -127,7 +126,7 @@ type Compare struct {
 	Value       []byte
 }
 
-// Abandon asks to forget an operation (RFC 4511, 4.11).
+// Abandon requests that an operation be abandoned (RFC 4511, 4.11).
 type Abandon struct{ MessageID int32 }
 
 // Extended is an ExtendedRequest (RFC 4511, 4.12).
@@ -147,8 +146,8 @@ func (*Compare) isRequest()  {}
 func (*Abandon) isRequest()  {}
 func (*Extended) isRequest() {}
 
-// A SearchEntry is one SearchResultEntry. Its attributes are those to send,
-// selected already; they are shared and must not be changed.
+// A SearchEntry is a SearchResultEntry. Its attributes are the selected ones; they are
+// shared and must not be changed.
 type SearchEntry struct {
 	Name       string
 	Attributes []entry.Attribute
@@ -156,8 +155,8 @@ type SearchEntry struct {
 	Controls   []Control
 }
 
-// A Response ends an operation: an LDAPResult and what a bind or an extended
-// operation adds to it.
+// A Response ends an operation. It is an LDAPResult with the additions of binds and
+// extended operations.
 type Response struct {
 	Result
 	Controls []Control
@@ -168,10 +167,10 @@ type Response struct {
 	Value []byte
 }
 
-// A Sink takes the answers of one operation, in order; Done comes last, once,
-// and never for Abandon and Unbind. An error means that the client is gone or
-// has abandoned the operation: stop working. Values handed over are encoded
-// before the call returns and may be reused.
+// A Sink receives the answers of one operation, in order. Done comes last, once, and
+// never for Abandon and Unbind. An error means that the client is gone or has abandoned
+// the operation: stop working. The arguments are encoded before the call returns and may
+// be reused.
 type Sink interface {
 	Entry(e *SearchEntry) error
 	Reference(urls []string, controls []Control) error
@@ -179,14 +178,14 @@ type Sink interface {
 	Done(r *Response) error
 }
 
-// An Ender is a Sink whose connection can be ended: once the operations that run are done,
-// the client gets a Notice of Disconnection (RFC 4511, 4.4.1).
+// An Ender is a Sink whose connection can be ended. Once the running operations have
+// ended, the client gets a Notice of Disconnection (RFC 4511, 4.4.1).
 type Ender interface {
 	End(notice *Result)
 }
 
-// A Persister is a Sink for operations that may last until the client ends them, as
-// persistent searches do. One that is about to wait for what may never come calls
-// Stay, once. An error says that the connection has enough of them; it is a
-// *Result, as the context's cause is if the server ends the operation.
+// A Persister is a Sink for operations that may last until the client ends them, such as
+// persistent searches. Such an operation calls Persist once, before it waits for events
+// that may never come. Persist returns a *Result if the connection has too many such
+// operations. If the server ends the operation, the context's cause is a *Result too.
 type Persister interface{ Persist() error }

@@ -56,8 +56,8 @@ const (
 	NoOperation                  Code = 0x410e // draft-zeilenga-ldap-noop, as OpenLDAP numbers it
 )
 
-// A Result is an LDAPResult. It is an error too, so that code below can return
-// one as it is.
+// A Result is an LDAPResult. It is also an error, so that lower layers can return one
+// directly.
 type Result struct {
 	Code       Code
 	MatchedDN  string
@@ -67,7 +67,7 @@ type Result struct {
 
 func (r *Result) Error() string { return fmt.Sprintf("LDAP result %d: %s", r.Code, r.Diagnostic) }
 
-// Errorf makes a Result with a diagnostic message.
+// Errorf returns a Result with a diagnostic message.
 func Errorf(c Code, format string, args ...any) *Result {
 	return &Result{Code: c, Diagnostic: fmt.Sprintf(format, args...)}
 }

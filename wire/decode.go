@@ -10,9 +10,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// Decode reads the one LDAPMessage that b is. Names and values of the message
-// are parts of b: b belongs to the message from here on and must not change. An
-// add of a hundred values costs one copy of its octets so, not a hundred.
+// Decode decodes b, which must be one LDAPMessage. Names and values of the message are
+// parts of b, so b belongs to the message from now on and must not change. An add with a
+// hundred values thus costs one copy of its octets, and not a hundred.
 //
 // The error is an *[Error] or a *[Refusal].
 func Decode(b []byte) (*op.Message, error) {
@@ -26,15 +26,15 @@ func Decode(b []byte) (*op.Message, error) {
 		return m, nil
 	}
 	if _, ok := m.Request.(*op.Bind); ok {
-		// Whatever becomes of a bind, it ends the authentication before it (RFC
-		// 4513, 4): nothing simpler does that than ending the session.
+		// A bind ends the previous authentication even if it fails (RFC 4513, 4). The
+		// simplest way to do this is to end the session.
 		return nil, &Error{d.refusal}
 	}
 	return nil, &Refusal{m, d.refusal}
 }
 
-// A decoder goes on after a refusal, since the structure of what follows decides
-// whether there is a session to answer on.
+// A decoder continues after a refusal, because the structure of the rest decides whether
+// there is a session to answer on.
 type decoder struct {
 	ber.Reader
 	refusal *op.Result
@@ -49,7 +49,7 @@ func (d *decoder) refuse(c op.Code, format string, args ...any) {
 func (d *decoder) message() *op.Message {
 	m := new(op.Message)
 	end := d.Enter(ber.Sequence)
-	// 0 is for unsolicited notifications (RFC 4511, 4.1.1.1).
+	// 0 is reserved for unsolicited notifications (RFC 4511, 4.1.1.1).
 	m.ID = int32(d.IntIn(ber.Integer, 1, maxInt))
 	m.Request = d.request()
 	if d.At(tagControls) {
@@ -104,9 +104,8 @@ func (d *decoder) bind() op.Request {
 		}
 		d.Leave(inner)
 	default:
-		// A choice not known, [1] and [2] of LDAPv2 among them. A mechanism
-		// without a name gets the answer that it has to get:
-		// authMethodNotSupported (RFC 4511, 4.2).
+		// An unknown choice, such as [1] and [2] of LDAPv2. A mechanism without a name
+		// gets the required answer: authMethodNotSupported (RFC 4511, 4.2).
 		b.SASL = true
 		d.Next()
 	}
@@ -129,7 +128,7 @@ func (d *decoder) search() op.Request {
 	return &s
 }
 
-// filter leaves the filter to its package.
+// filter decodes a filter by its package.
 func (d *decoder) filter() filter.Filter {
 	start := d.Offset()
 	b := d.Element()
@@ -259,7 +258,7 @@ func (d *decoder) controls() []op.Control {
 	return cs
 }
 
-// name reads an LDAPDN or RelativeLDAPDN.
+// name decodes an LDAPDN or RelativeLDAPDN.
 func (d *decoder) name(t ber.Tag) string {
 	s := alias(d.Bytes(t))
 	if !utf8.ValidString(s) {
@@ -268,7 +267,7 @@ func (d *decoder) name(t ber.Tag) string {
 	return s
 }
 
-// text reads an LDAPString.
+// text decodes an LDAPString.
 func (d *decoder) text(t ber.Tag) string {
 	s := alias(d.Bytes(t))
 	if !utf8.ValidString(s) {
@@ -287,7 +286,7 @@ func (d *decoder) texts() []string {
 	return ss
 }
 
-// choice reads an ENUMERATED from 0 to max.
+// choice decodes an ENUMERATED from 0 to max.
 func (d *decoder) choice(what string, max int64) int64 {
 	v := d.Int(ber.Enumerated)
 	if v < 0 || v > max {
@@ -306,5 +305,5 @@ func (d *decoder) limit(what string) int {
 	return int(v)
 }
 
-// alias is b as a string, uncopied: see Decode for why b does not change.
+// alias returns b as a string without copying. Decode explains why b does not change.
 func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

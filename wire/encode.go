@@ -8,8 +8,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// open begins an LDAPMessage and its protocolOp. The message starts at len(b),
-// the protocolOp where the second result says.
+// open begins an LDAPMessage and its protocolOp. The message starts at len(b), the
+// protocolOp at the second result.
 func open(b []byte, id int32, t ber.Tag) ([]byte, int) {
 	b = ber.Open(b, ber.Sequence)
 	b = ber.AppendInt(b, ber.Integer, int64(id))
@@ -31,8 +31,8 @@ func AppendEntry(b []byte, id int32, e *op.SearchEntry) []byte {
 	return finish(b, start, operation, e.Controls)
 }
 
-// AppendSearchEntry appends a SearchResultEntry that stands in a control (RFC
-// 4527), not in a message.
+// AppendSearchEntry appends a SearchResultEntry for a control (RFC 4527), without a
+// message.
 func AppendSearchEntry(b []byte, e *op.SearchEntry) []byte {
 	start := len(b)
 	b = ber.Open(b, tagEntryR)
@@ -63,7 +63,7 @@ func appendEntry(b []byte, e *op.SearchEntry) []byte {
 	return ber.Close(b, list)
 }
 
-// appendDescription joins an attribute description without making a string.
+// appendDescription appends an attribute description without allocating a string.
 func appendDescription(b []byte, name, options string) []byte {
 	b = ber.AppendHeader(b, ber.OctetString, len(name)+len(options))
 	b = append(b, name...)
@@ -78,8 +78,8 @@ func AppendReference(b []byte, id int32, urls []string, controls []op.Control) [
 	return finish(b, start, operation, controls)
 }
 
-// AppendIntermediate appends an IntermediateResponse (RFC 4511, 4.13). An empty
-// oid and a nil value are left out.
+// AppendIntermediate appends an IntermediateResponse (RFC 4511, 4.13). It omits an empty
+// oid and a nil value.
 func AppendIntermediate(b []byte, id int32, oid string, value []byte, controls []op.Control) []byte {
 	start := len(b)
 	b, operation := open(b, id, tagIntermediate)
@@ -92,8 +92,8 @@ func AppendIntermediate(b []byte, id int32, oid string, value []byte, controls [
 	return finish(b, start, operation, controls)
 }
 
-// AppendResponse appends the answer that ends an operation. For requests that
-// have none, Unbind and Abandon, b stays as it is.
+// AppendResponse appends the answer that ends an operation. For Unbind and Abandon, which
+// have no answer, it returns b unchanged.
 func AppendResponse(b []byte, id int32, to op.Request, r *op.Response) []byte {
 	t := responseTag(to)
 	if t == 0 {
@@ -154,7 +154,7 @@ func appendResult(b []byte, r *op.Result) []byte {
 	return b
 }
 
-// valid mends diagnostics, which may quote what a client sent.
+// valid returns a diagnostic as valid UTF-8. It may quote what a client sent.
 func valid(s string) string {
 	if utf8.ValidString(s) {
 		return s

@@ -1,11 +1,11 @@
-// Package wire turns LDAPMessages (RFC 4511, 4.1.1) into [op.Message]s and
-// answers into LDAPMessages. It knows the encoding of every operation and of
-// none its meaning; controls and extended operations are OIDs with values.
+// Package wire decodes LDAPMessages (RFC 4511, 4.1.1) into [op.Message]s and encodes
+// answers as LDAPMessages. It knows the encoding of every operation and the meaning of
+// none; controls and extended operations are OIDs with values.
 //
-// What can be wrong with a message falls into two kinds. An [Error] is a broken
-// structure: the session cannot go on, for where the next message begins is in
-// doubt (4.1.1). A [Refusal] is a sound structure with contents that the
-// protocol rules out: it has the answer to that one request.
+// There are two kinds of errors of messages. An [Error] is a broken structure: the
+// session cannot continue, because the start of the next message is uncertain (4.1.1). A
+// [Refusal] is a sound structure with contents that the protocol does not allow: it has
+// the answer to that request.
 //
 // Answers are appended to a buffer, so that many of them make one write.
 package wire
@@ -49,7 +49,7 @@ const (
 	tagIntermediate = 0x79
 )
 
-// The context-specific tags within them.
+// The context-specific tags in them.
 const (
 	tagControls        = 0xa0
 	tagSimple          = 0x80
@@ -65,16 +65,16 @@ const (
 	tagPartialValue    = 0x81
 )
 
-// An Error is a message whose structure is broken. The session must end, with a
-// Notice of Disconnection of code protocolError (RFC 4511, 4.1.1).
+// An Error is a message with a broken structure. The session must end, with a Notice of
+// Disconnection with the code protocolError (RFC 4511, 4.1.1).
 type Error struct{ Err error }
 
 func (e *Error) Error() string { return "malformed LDAP message: " + e.Err.Error() }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// A Refusal is a message that is understood and cannot be right. Its request is
-// to be answered by Result; the session goes on.
+// A Refusal is a message with a sound structure but invalid contents. Answer its request
+// with Result; the session continues.
 type Refusal struct {
 	Message *op.Message
 	Result  *op.Result
@@ -84,8 +84,8 @@ func (e *Refusal) Error() string {
 	return fmt.Sprintf("message %d: %s", e.Message.ID, e.Result.Diagnostic)
 }
 
-// Size returns the length of the LDAPMessage that b begins with, or 0 if b is too
-// short to tell. The error is an *[Error].
+// Size returns the length of the LDAPMessage at the start of b, or 0 if b is too short to
+// know. The error is an *[Error].
 func Size(b []byte) (int, error) {
 	if len(b) > 0 && ber.Tag(b[0]) != ber.Sequence {
 		return 0, &Error{&ber.SyntaxError{Want: "an LDAPMessage, " + ber.Sequence.String(), Got: ber.Tag(b[0]).String()}}

@@ -1,6 +1,5 @@
-// Package wiretest is the client's side of package wire, for tests: it encodes
-// requests and decodes answers, and so says once more, independently, what the
-// encodings are.
+// Package wiretest is the client's side of package wire, for tests. It encodes requests
+// and decodes answers, and is an independent implementation of the encodings.
 package wiretest
 
 import (
@@ -151,7 +150,7 @@ func appendAttribute(b []byte, a op.PartialAttribute) []byte {
 	})
 }
 
-// An Answer is any message of a server.
+// An Answer is any message from a server.
 type Answer struct {
 	ID         int32
 	Tag        ber.Tag // of the protocolOp: 0x64 is an entry, 0x65 a searchDone, ...
@@ -182,7 +181,7 @@ func Read(r *bufio.Reader) (*Answer, error) {
 	}
 }
 
-// Decode reads the answer that b is.
+// Decode decodes the answer b.
 func Decode(b []byte) (*Answer, error) {
 	a := &Answer{}
 	r := ber.NewReader(b)
