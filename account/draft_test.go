@@ -9,7 +9,7 @@ import (
 
 var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-// ago are times before now, in seconds.
+// ago returns times before now, in seconds.
 func ago(seconds ...int) (ts []time.Time) {
 	for _, s := range seconds {
 		ts = append(ts, now.Add(-time.Duration(s)*time.Second))
@@ -37,7 +37,8 @@ func parseOf(says ...string) (*Policy, error) {
 	})
 }
 
-// The sentences of the draft, 7.1 to 7.5 and 8.1: what a right password comes to.
+// TestAfterPassword checks the sentences of the draft, 7.1 to 7.5 and 8.1, about the
+// outcome of the right password.
 func TestAfterPassword(t *testing.T) {
 	locked := []string{"pwdLockout", "TRUE", "pwdMaxFailure", "3", "pwdLockoutDuration", "60"}
 	expiring := []string{"pwdMaxAge", "1000", "pwdExpireWarning", "100", "pwdGraceAuthNLimit", "2", "pwdGraceExpiry", "500"}
@@ -79,7 +80,7 @@ func TestAfterPassword(t *testing.T) {
 	}
 }
 
-// The sentences of the draft, 7.6 and 7.7: what follows from failures.
+// TestLock checks the sentences of the draft, 7.6 and 7.7, about the effect of failures.
 func TestLock(t *testing.T) {
 	three := []string{"pwdLockout", "TRUE", "pwdMaxFailure", "3"}
 	timed := append([]string{"pwdFailureCountInterval", "100", "pwdLockoutDuration", "50"}, three...)
@@ -118,7 +119,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// The sentences of the draft, 7.8 and 8.2: a new password.
+// TestChange checks the sentences of the draft, 7.8 and 8.2, about a new password.
 func TestChange(t *testing.T) {
 	own := map[string][]string{"uid": {"johndoe"}}
 	for _, c := range []struct {
@@ -199,7 +200,7 @@ func TestPasts(t *testing.T) {
 	}
 }
 
-// RFC 6238, appendix B.
+// TestCodes has the test vectors of RFC 6238, appendix B.
 func TestCodes(t *testing.T) {
 	sha1 := Generator{Secret: []byte("12345678901234567890"), Digits: 8, Period: 30 * time.Second, Algorithm: "SHA1"}
 	sha256 := Generator{Secret: []byte("12345678901234567890123456789012"), Digits: 8, Period: 30 * time.Second, Algorithm: "SHA256"}

@@ -13,57 +13,57 @@ import (
 
 var histories = flag.Int("histories", 0, "how many histories of guesses are simulated (the issue asks for 1000000); 0: as many as take some seconds")
 
-// A world is a store that servers share, and what happens to one account in it. Everything
-// that a server does is a step; which server makes the next one is drawn, so steps of
-// attempts interleave in all ways. It can be repeated by its seed.
+// A world is a store that servers share, and the history of one account in it. Everything
+// that a server does is a step. The server that makes the next step is drawn at random,
+// so that the steps of attempts interleave in all ways. The seed reproduces a history.
 type world struct {
 	rand      *rand.Rand
-	published []record // in the order of their publishing
+	published []record // in the order of publication
 	clock     time.Time
 	guesses   []guess
 	broken    variant
 	policy    *Policy
-	wrong     string // what must not be
+	wrong     string // what went wrong
 }
 
 // A record is a failure, or its deletion.
 type record struct {
 	at     time.Time
 	gone   bool
-	unseen bool // it is deleted by who has not seen it
+	unseen bool // deleted by an attempt that had not seen it
 }
 
-// A guess is a wrong password that was verified, and its record.
+// A guess is a verified wrong password, and its record.
 type guess struct {
 	at       time.Time // zero: none yet
 	answered bool
 }
 
-// A variant leaves out what the protocol demands.
+// A variant violates one requirement of the protocol.
 type variant int
 
 const (
 	whole         variant = iota
-	countsOlder           // counts only failures of smaller revisions than one's own
-	noRefresh             // does not refresh the heads after a reservation
-	noConfirm             // does not look again after a right password
+	countsOlder           // counts only failures with smaller revisions than its own
+	noRefresh             // does not refresh after a reservation
+	noConfirm             // does not check again after a right password
 	deletesAll            // deletes failures that it has not seen
 	answersEarly          // answers before the failure is published
-	besideTheGate         // some verify without the gate
-	sideBySide            // does not let attempts in one at a time at a server
+	besideTheGate         // some attempts bypass the gate
+	sideBySide            // a server runs attempts concurrently
 )
 
-// A server shows what was published up to some moment.
+// A server shows what was published up to some point.
 type server struct {
 	w     *world
-	shown int // of published
+	shown int // number of published records
 	skew  time.Duration
 }
 
-// visible are the failures that a server shows.
+// visible returns the failures that a server shows.
 func (s *server) visible() []time.Time { return s.w.live(s.shown) }
 
-// live are the failures that stand after so many were published or deleted.
+// live returns the failures that exist after the first n records.
 func (w *world) live(n int) (ts []time.Time) {
 	gone := map[time.Time]bool{}
 	for i := n - 1; i >= 0; i-- {
@@ -77,7 +77,8 @@ func (w *world) live(n int) (ts []time.Time) {
 	return ts
 }
 
-// An attempt is one at a server, run step by step: its ledger yields before each step.
+// An attempt is an attempt at a server, run step by step: its ledger yields before each
+// step.
 type attempt struct {
 	s     *server
 	right bool
@@ -111,8 +112,8 @@ func (a *attempt) Refresh(context.Context) error {
 	return nil
 }
 
-// Fail allocates a time first and publishes later: publishes are in another order than
-// times.
+// Fail allocates a time first and publishes later, so that failures are published in
+// another order than that of their times.
 func (a *attempt) Fail(_ context.Context, p *Policy) (time.Time, error) {
 	w := a.s.w
 	at := w.clock.Add(a.s.skew + time.Duration(w.rand.IntN(1000)))
@@ -122,7 +123,7 @@ func (a *attempt) Fail(_ context.Context, p *Policy) (time.Time, error) {
 	a.own = at
 	a.step()
 	w.published = append(w.published, record{at: at})
-	a.s.shown = len(w.published) // of one's own commit all before it is known
+	a.s.shown = len(w.published) // a commit knows everything before it
 	if w.broken == noRefresh {
 		a.s.shown = max(0, a.s.shown-1-w.rand.IntN(3))
 	}
@@ -147,7 +148,7 @@ func (a *attempt) Forget(failures []time.Time) {
 
 func (a *attempt) Now() time.Time { return a.s.w.clock.Add(a.s.skew) }
 
-// run makes the attempt, one step at each call of next.
+// run runs the attempt, one step at each call of next.
 func (a *attempt) run() iter.Seq[struct{}] {
 	return func(yield func(struct{}) bool) {
 		a.yield = yield
@@ -212,8 +213,8 @@ func (a *attempt) make() {
 	answer()
 }
 
-// always reports whether enough failures besides one stood all the time since so many were
-// published.
+// always reports whether there were enough failures, not counting one, at all times since
+// so many records were published.
 func (w *world) always(since int, besides time.Time) bool {
 	for n := since; n <= len(w.published); n++ {
 		if len(slices.DeleteFunc(w.live(n), besides.Equal)) < w.policy.MaxFailure {
@@ -223,8 +224,8 @@ func (w *world) always(since int, besides time.Time) bool {
 	return true
 }
 
-// stoodLocked reports whether enough failures besides one stood at some time since a server
-// had so many shown.
+// stoodLocked reports whether there were enough failures, not counting one, at some time
+// since so many records were published.
 func (w *world) stoodLocked(since int, besides time.Time) bool {
 	for n := since; n <= len(w.published); n++ {
 		if len(slices.DeleteFunc(w.live(n), besides.Equal)) >= w.policy.MaxFailure {
@@ -234,8 +235,8 @@ func (w *world) stoodLocked(since int, besides time.Time) bool {
 	return false
 }
 
-// verified counts the guesses whose answer somebody has, and whose failures no right
-// password has deleted.
+// verified counts the guesses that were answered and whose failures no right password has
+// deleted.
 func (w *world) verified() (n int) {
 	for _, g := range w.guesses {
 		if g.answered && !slices.ContainsFunc(w.published, func(r record) bool { return r.gone && !r.unseen && r.at.Equal(g.at) }) {
@@ -245,7 +246,7 @@ func (w *world) verified() (n int) {
 	return n
 }
 
-// simulate runs one history and returns what was wrong with it.
+// simulate runs one history and returns what went wrong, or "".
 func simulate(seed uint64, broken variant) string {
 	r := rand.New(rand.NewPCG(seed, 1))
 	servers := 1 + r.IntN(8)
@@ -301,9 +302,9 @@ func simulate(seed uint64, broken variant) string {
 	return w.wrong
 }
 
-// However attempts interleave at one to eight servers, of which some crash, whose clocks
-// differ and whose states are old: never are more guesses verified than MaxFailure - 1 and
-// one a server, or MaxFailure if that is wanted.
+// Attempts interleave at one to eight servers, some of which crash, with differing clocks
+// and old states. Never are more guesses verified than MaxFailure - 1 and one for each
+// server, or MaxFailure if strict.
 func TestGuessesAreBounded(t *testing.T) {
 	n := *histories
 	if n == 0 {
@@ -316,7 +317,7 @@ func TestGuessesAreBounded(t *testing.T) {
 	}
 }
 
-// Each demand that is left out is found.
+// Every violated requirement is detected.
 func TestBrokenGatesAreFound(t *testing.T) {
 	for name, broken := range map[string]variant{
 		"counts failures of smaller revisions only": countsOlder, "does not refresh": noRefresh,

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A world is a directory in memory: entries by name, and rules.
+// A world is a directory in memory, with entries by name and rules.
 type world struct {
 	t       *testing.T
 	schema  *schema.Schema
@@ -20,7 +20,7 @@ type world struct {
 	set     *Set
 }
 
-// newWorld reads entries of lines "name: type=value type=value" and rules of lines
+// newWorld parses entries from lines "name: type=value type=value", and rules from lines
 // "place | rule".
 func newWorld(t *testing.T, entries, rules string) *world {
 	t.Helper()
@@ -68,7 +68,7 @@ func placed(t *testing.T, rules string) (all []Placed) {
 	return all
 }
 
-// as is the program of the entry with a name, "" the anonymous, in groups.
+// as returns the program of the entry with a name, in groups. "" is anonymous.
 func (w *world) as(name string, groups ...string) *Program {
 	w.t.Helper()
 	return w.with(name, Connection{}, groups...)
@@ -115,7 +115,7 @@ func (w *world) decide(p *Program, name string) *Decision {
 	return z.Decide(w.entry(name))
 }
 
-// may answers "right entry", or "right entry attribute[=value]".
+// may answers questions of the forms "right entry" and "right entry attribute[=value]".
 func (w *world) may(p *Program, question string) bool {
 	w.t.Helper()
 	words := strings.Fields(question)
@@ -159,7 +159,7 @@ const (
 	cid = "uid=cid,ou=people,dc=x"
 )
 
-// TestDecisions: rules, who asks, and what is allowed (+) or not (-).
+// TestDecisions has rules, requesters, and what they may (+) and may not (-) do.
 func TestDecisions(t *testing.T) {
 	for _, c := range []struct {
 		name, rules, who string
@@ -323,8 +323,8 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// TestAssertion: what is asserted of cn is asserted of cn;lang-de too, so that a denial
-// of that counts.
+// TestAssertion: an assertion about cn is about cn;lang-de too, so a denial of that
+// applies.
 func TestAssertion(t *testing.T) {
 	w := newWorld(t, people, "| a: allow everyone to read cn, manager=self\n| b: deny everyone to compare cn;lang-de")
 	d := w.decide(w.as(ann), bob)
@@ -414,8 +414,8 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// TestGuard: a filter finds what may be searched, and no answer depends on what may
-// not.
+// TestGuard: a filter finds entries by what may be searched, and no answer depends on
+// anything else.
 func TestGuard(t *testing.T) {
 	const rules = `
 		| see: allow everyone to see
@@ -462,7 +462,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestGuardOpen: where all may be searched nothing is rewritten.
+// TestGuardOpen: a filter is not rewritten if everything may be searched.
 func TestGuardOpen(t *testing.T) {
 	w := newWorld(t, people, "| a: allow everyone to read *, +")
 	f := filter.Resolve(filter.MustParse("(&(cn=a)(!(name=b)))"), w.schema)

@@ -6,14 +6,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// An outcome is from the least to the greatest that the words let a filter be. They
-// differ only where rules choose values, and none of those looked at decides.
+// An outcome is the range of results that the documentation allows for a filter. Least
+// and most differ only where rules select values, and none of the values tested decides.
 type outcome struct{ least, most filter.Tri }
 
 func exactly(t filter.Tri) outcome { return outcome{t, t} }
 
-// guarded decides what a filter is of an entry that is seen, as far as the identity
-// may search.
+// guarded decides the result of a filter for a visible entry, as far as the identity may
+// search.
 func (j *judge) guarded(f filter.Resolved) outcome {
 	switch f := f.(type) {
 	case *filter.AndNode:
@@ -66,8 +66,8 @@ func (j *judge) guardedTest(t *filter.Test) outcome {
 	return outcome{filter.False, filter.Undefined}
 }
 
-// searchesProbes reports whether all values of a type that are looked at may be
-// searched, under any options.
+// searchesProbes reports whether all values of a type in the vocabulary may be searched,
+// under any options.
 func (j *judge) searchesProbes(t *schema.AttributeType) bool {
 	for _, options := range optionSets {
 		for _, v := range vocabularies[t] {

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A generator makes random cases out of a small vocabulary, so that rules, entries and
-// identities often meet.
+// A generator makes random cases from a small vocabulary, so that rules, entries and
+// identities often match.
 type generator struct{ *rand.Rand }
 
 var (
@@ -43,7 +43,7 @@ func mustName(s string) dn.DN {
 	return d
 }
 
-// treeDNs are the names of the tree, and of groups, parsed.
+// treeDNs are the parsed names of the tree and of groups.
 var treeDNs = func() map[string]dn.DN {
 	all := map[string]dn.DN{}
 	for _, s := range treeNames {
@@ -52,7 +52,7 @@ var treeDNs = func() map[string]dn.DN {
 	return all
 }()
 
-// vocabularies are the values that attributes of each type have here.
+// vocabularies are the values of each type in these tests.
 var vocabularies = func() map[*schema.AttributeType][][]byte {
 	all := map[*schema.AttributeType][][]byte{}
 	for _, t := range core.Attributes() {
@@ -83,10 +83,10 @@ func syntaxValues(t *schema.AttributeType) []string {
 
 func pick[T any](g generator, all []T) T { return all[g.IntN(len(all))] }
 
-// oneIn is true once in n times.
+// oneIn returns true once in n times.
 func (g generator) oneIn(n int) bool { return g.IntN(n) == 0 }
 
-// some makes one to max items.
+// some returns one to max items.
 func some[T any](g generator, max int, item func() T) []T {
 	all := []T{item()}
 	for len(all) < max && g.oneIn(3) {
@@ -95,7 +95,7 @@ func some[T any](g generator, max int, item func() T) []T {
 	return all
 }
 
-// seldom makes items once in n times.
+// seldom returns items once in n times.
 func seldom[T any](g generator, n int, item func() T) []T {
 	if !g.oneIn(n) {
 		return nil
@@ -103,7 +103,7 @@ func seldom[T any](g generator, n int, item func() T) []T {
 	return some(g, 2, item)
 }
 
-// tree makes entries with the names of the tree.
+// tree returns entries with the names of the tree.
 func (g generator) tree() (nodes []*node) {
 	byName := map[string]*entry.Entry{}
 	for i, name := range treeNames {
@@ -160,7 +160,7 @@ func (g generator) identity(nodes []*node) *acl.Identity {
 	return id
 }
 
-// rules makes rules at their places. Those that NewSet refuses are left out.
+// rules returns rules at their places, without those that NewSet refuses.
 func (g generator) rules() (all []acl.Placed) {
 	for i := range 2 + g.IntN(9) {
 		place := dn.DN{}
@@ -197,7 +197,7 @@ func (g generator) rule(name string, place dn.DN) *acl.Rule {
 	return r
 }
 
-// tenants makes a rule with a value that is the same in subject and target.
+// tenants returns a rule with a value that is the same in subject and target.
 func (g generator) tenants(name string) *acl.Rule {
 	r := &acl.Rule{Name: name, Deny: g.oneIn(4), Parts: some(g, 2, g.part)}
 	binders := []acl.Subject{
@@ -265,7 +265,7 @@ func (g generator) attribute() acl.Attribute {
 func ptr(s string) *string { return &s }
 
 func (g generator) description() string {
-	d := pick(g, append([]string{"c-l"}, allTypes...)) // no entry has c-l; searches of l ask for it
+	d := pick(g, append([]string{"c-l"}, allTypes...)) // no entry has c-l, but searches for l test it
 	if g.oneIn(5) {
 		d += pick(g, optionSets[1:])
 	}
@@ -317,7 +317,7 @@ func (g generator) subject() acl.Subject {
 	return acl.Subject{Kind: acl.Everyone}
 }
 
-// pattern makes a pattern out of a name: values get stars, other case or other ends.
+// pattern makes a pattern from a name: values get stars, another case or other ends.
 func (g generator) pattern(names []string) string {
 	rdns := strings.Split(pick(g, names), ",")
 	for i, rdn := range rdns {
@@ -345,7 +345,7 @@ func (g generator) target(place dn.DN) acl.Target {
 	return t
 }
 
-// below makes a pattern of a name relative to a place.
+// below makes a pattern from a name relative to a place.
 func (g generator) below(place dn.DN) string {
 	var names []string
 	for _, s := range treeNames {
@@ -377,7 +377,7 @@ func (g generator) condition() acl.Condition {
 	return c
 }
 
-// filter makes a filter of some depth.
+// filter makes a filter with some depth.
 func (g generator) filter(depth int) filter.Filter {
 	return g.combined(depth, func() filter.Filter { return g.assertion(pick(g, allTypes)) })
 }
@@ -414,7 +414,7 @@ func (g generator) assertion(d string) filter.Filter {
 	return &filter.Equal{Attribute: d, Value: v}
 }
 
-// searched makes a filter of a search, with tests that rules never have.
+// searched makes the filter of a search, with tests that rules never have.
 func (g generator) searched() filter.Filter {
 	return g.combined(2, func() filter.Filter {
 		switch g.IntN(10) {
@@ -425,7 +425,7 @@ func (g generator) searched() filter.Filter {
 			return &filter.Extensible{Attribute: t, DNAttrs: true, Value: []byte(pick(g, []string{"people", "ann", "a", "7"}))}
 		case 2:
 			return &filter.Approx{Attribute: pick(g, stringTypes), Value: []byte(pick(g, words))}
-		case 3, 4: // of a supertype, of which rules leave out subtypes
+		case 3, 4: // on a supertype some of whose subtypes rules exclude
 			return pick(g, []filter.Filter{&filter.Not{Filter: g.assertion("name")}, g.assertion("name")})
 		}
 		return g.assertion(pick(g, allTypes))

@@ -21,7 +21,8 @@ var (
 	oracleSeed  = flag.Uint64("oracle-seed", 1, "the seed of the first of them")
 )
 
-// A trial is one random case: rules, a tree, an identity and an entry of the tree.
+// A trial is one random case: rules, a tree, an identity, and an entry of the tree to ask
+// about.
 type trial struct {
 	seed  uint64
 	rules []acl.Placed
@@ -39,7 +40,7 @@ func newTrial(seed uint64) *trial {
 	return c
 }
 
-// TestOracle compares what package acl decides with what the text says.
+// TestOracle compares the decisions of package acl with those of the documentation.
 func TestOracle(t *testing.T) {
 	allowed, questions := 0, 0
 	for i := range *oracleCases {
@@ -76,7 +77,7 @@ func (c *trial) String() string {
 	return b.String()
 }
 
-// shrink leaves out rules, and then pieces of rules, while there is a difference.
+// shrink removes rules, and then pieces of rules, while there is still a difference.
 func (c *trial) shrink() *trial {
 	for again := true; again; {
 		again = false
@@ -92,7 +93,7 @@ func (c *trial) shrink() *trial {
 	return c
 }
 
-// smaller are the rules with one rule, or one piece of one, left out.
+// smaller returns the rules with one rule, or one piece of a rule, removed.
 func (c *trial) smaller() (all [][]acl.Placed) {
 	for i := range c.rules {
 		all = append(all, slices.Delete(slices.Clone(c.rules), i, i+1))
@@ -109,7 +110,7 @@ func (c *trial) smaller() (all [][]acl.Placed) {
 	return all
 }
 
-// pieces are the rules that a rule is without one of its pieces.
+// pieces returns the rule with each of its pieces removed in turn.
 func pieces(r *acl.Rule) (all []*acl.Rule) {
 	change := func(f func(*acl.Rule)) {
 		s := *r
@@ -138,14 +139,14 @@ func pieces(r *acl.Rule) (all []*acl.Rule) {
 	return all
 }
 
-// A result is how often a trial's questions were answered yes, and where the answers
-// differ.
+// A result is the number of a trial's questions and positive answers, and the first
+// difference.
 type result struct {
 	questions, allowed int
 	difference         string
 }
 
-// same counts a question, and notes a difference.
+// same counts a question, and records a difference.
 func (r *result) same(got bool, least, most bool, format string, args ...any) {
 	r.questions++
 	if got {
@@ -169,7 +170,7 @@ func (c *trial) run() (r result) {
 	o := &oracle{c.rules, contexts, c.id}
 	j := o.at(c.asked)
 	g := generator{rand.New(rand.NewPCG(c.seed, 2))}
-	for range 2 { // entries that may share zones and decisions with the one asked
+	for range 2 { // other entries, which may share zones and decisions with the one in question
 		c.askEntry(p, o, pick(g, c.tree), &r)
 	}
 	c.askEntry(p, o, c.asked, &r)
@@ -209,7 +210,7 @@ func (c *trial) askEntry(p *acl.Program, o *oracle, n *node, r *result) {
 	r.same(visible, want, want, "%s visible", n.name)
 }
 
-// question makes a right and a type, mostly those of a rule.
+// question returns a right and a type, mostly those of a rule.
 func (c *trial) question(g generator) (*schema.AttributeType, acl.Rights) {
 	t, rights := core.Attribute(pick(g, allTypes)), acl.AttributeRights
 	if len(c.rules) > 0 && !g.oneIn(3) {
@@ -274,7 +275,7 @@ func (c *trial) askFilter(p *acl.Program, j *judge, g generator, r *result) {
 	r.same(got, want.least == filter.True, want.most == filter.True, "%s finds %s", f, c.asked.name)
 }
 
-// TestPrinted: printing and reading a rule changes nothing.
+// TestPrinted checks that printing and parsing a rule changes nothing.
 func TestPrinted(t *testing.T) {
 	for i := range *oracleCases {
 		for _, p := range newTrial(*oracleSeed + uint64(i)).rules {

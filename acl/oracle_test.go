@@ -11,16 +11,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// The oracle decides by the words of docs/access.md alone: every question goes through
-// every rule, and nothing is kept or shared with package acl except the rules' syntax
-// tree.
+// The oracle decides only by the text of docs/access.md. Every question goes through
+// every rule, and the oracle caches nothing and shares nothing with package acl except
+// the rules' syntax tree.
 
 var core = schema.Core()
 
-// optionSets are the options that rules, entries and questions of the oracle have.
+// optionSets are the options in rules, entries and questions of the oracle.
 var optionSets = []string{"", ";lang-de", ";lang-en", ";lang-de;lang-en"}
 
-// reads are the rights that show what a value is.
+// reads are the rights that reveal a value.
 const reads = acl.Show | acl.Search | acl.Compare
 
 // A node is an entry of a tree.
@@ -34,15 +34,15 @@ func (n *node) source() *filter.EntrySource {
 	return &filter.EntrySource{Schema: core, Entry: n.entry, Name: n.name}
 }
 
-// An oracle is rules, naming contexts and an identity.
+// An oracle has rules, naming contexts and an identity.
 type oracle struct {
 	rules    []acl.Placed
 	contexts []dn.DN
 	id       *acl.Identity
 }
 
-// A judge is an oracle before one entry, or the server: the rules that are for the
-// identity and about the entry.
+// A judge is an oracle for one entry, or for the server: it has the rules that apply to
+// the identity and the entry.
 type judge struct {
 	*oracle
 	entry *node // nil: the server
@@ -76,8 +76,7 @@ func (j *judge) manages() bool {
 	return j.some(false, manage) && !j.some(true, manage)
 }
 
-// valueRight decides about one right on one value, or what may be said of all values
-// under a description.
+// valueRight decides about one right on one value, or on all values of a description.
 func (j *judge) valueRight(r acl.Rights, v value) bool {
 	given := func(p *acl.Part) bool { return p.Rights&r != 0 && j.covers(p, v) }
 	if j.manages() {
@@ -86,9 +85,9 @@ func (j *judge) valueRight(r acl.Rights, v value) bool {
 	return j.some(false, given) && !j.some(true, given)
 }
 
-// surely reports whether a right is there on all values of a description (of all
-// descriptions, if any is set) by the words alone: it is allowed by a part without
-// any choice of values, and no part with one is against it.
+// surely reports whether the text alone grants a right on all values of a description (or
+// of all descriptions, if any is set): a part that does not select values allows it, and
+// no part that does denies it.
 func (j *judge) surely(r acl.Rights, t *schema.AttributeType, options string, any bool) bool {
 	whole := func(p *acl.Part) bool {
 		return p.Rights&r != 0 && slices.ContainsFunc(listed(p), func(a acl.Attribute) bool {
@@ -122,7 +121,7 @@ func (j *judge) mayUse(names []string) bool {
 	return j.some(false, given) && !j.some(true, given)
 }
 
-// some reports whether a rule that applies, and allows or denies, has such a part.
+// some reports whether an allow or deny rule that applies has such a part.
 func (j *judge) some(deny bool, has func(*acl.Part) bool) bool {
 	return slices.ContainsFunc(j.rules, func(r *acl.Rule) bool {
 		return r.Deny == deny && slices.ContainsFunc(r.Parts, func(p acl.Part) bool { return has(&p) })
@@ -148,7 +147,7 @@ type value struct {
 	bytes   []byte
 }
 
-// listed are the attributes of a part.
+// listed returns the attributes of a part.
 func listed(p *acl.Part) []acl.Attribute {
 	if len(p.Attributes) == 0 {
 		return []acl.Attribute{{Description: "*"}}
@@ -163,8 +162,8 @@ func (o *oracle) covers(p *acl.Part, v value) bool {
 
 func chooses(a acl.Attribute) bool { return a.Self || a.Value != nil || a.Filter != nil }
 
-// touches reports whether an attribute of a rule may be about values of a
-// description, or of any of the type's.
+// touches reports whether an attribute of a rule may be about values of a description,
+// or, if any is set, of any description of the type.
 func (o *oracle) touches(a acl.Attribute, t *schema.AttributeType, options string, any bool) bool {
 	if any {
 		a.Description, _, _ = strings.Cut(a.Description, ";")
@@ -198,7 +197,7 @@ func inClass(c *schema.ObjectClass, t *schema.AttributeType) bool {
 		slices.ContainsFunc(c.Sup, func(s *schema.ObjectClass) bool { return inClass(s, t) })
 }
 
-// chosen reports whether a value is among those that an attribute of a rule chooses.
+// chosen reports whether an attribute of a rule selects a value.
 func (o *oracle) chosen(a acl.Attribute, v value) bool {
 	switch {
 	case a.Self:

@@ -15,7 +15,7 @@ func sameName(a, b dn.DN) bool {
 	return err1 == nil && err2 == nil && slices.Equal(x, y)
 }
 
-// isBelow reports whether a name is below another, which it is not itself.
+// isBelow reports whether a name is below another. A name is not below itself.
 func isBelow(d, above dn.DN) bool {
 	return len(d) > len(above) && sameName(d[len(d)-len(above):], above)
 }
@@ -90,7 +90,7 @@ func (o *oracle) isBelowSubject(s acl.Subject, b binding) bool {
 	return len(own.name) > size && matchesName(s.Name, own.name[len(own.name)-size:], b)
 }
 
-// isOfEntry decides about the subjects that an entry determines.
+// isOfEntry decides about subjects that depend on the entry.
 func (o *oracle) isOfEntry(s acl.Subject, n *node) bool {
 	switch s.Kind {
 	case acl.Self:
@@ -109,7 +109,8 @@ func (o *oracle) isOfEntry(s acl.Subject, n *node) bool {
 	panic("a subject that the oracle does not know")
 }
 
-// isMeant reports whether a name is that of the identity, or of a group that it is in.
+// isMeant reports whether a name is that of the identity, or, if group is set, of one of
+// its groups.
 func (o *oracle) isMeant(d dn.DN, group bool) bool {
 	if !group {
 		return sameName(d, o.id.Name)
@@ -124,8 +125,8 @@ func (o *oracle) isNamedBy(e *entry.Entry, s acl.Subject) bool {
 	})
 }
 
-// shares reports whether the identity's entry and another have a value of an
-// attribute in common.
+// shares reports whether the identity's entry and another one share a value of an
+// attribute.
 func (o *oracle) shares(description string, n *node) bool {
 	for _, mine := range valuesOf(o.id.Entry, description) {
 		for _, v := range valuesOf(n.entry, description) {
@@ -137,8 +138,8 @@ func (o *oracle) shares(description string, n *node) bool {
 	return false
 }
 
-// valuesOf are the values of a description: those of its subtypes and under further
-// options too.
+// valuesOf returns the values of a description, including those of subtypes and with
+// further options.
 func valuesOf(e *entry.Entry, description string) (all []value) {
 	if e == nil {
 		return nil
@@ -154,11 +155,11 @@ func valuesOf(e *entry.Entry, description string) (all []value) {
 	return all
 }
 
-// A binding is what the names in braces of a rule stand for.
+// A binding maps the names in braces of a rule to values.
 type binding map[string][]byte
 
-// bindings are all that the names in braces of a rule could stand for: every value in
-// the name of the identity and in those of its groups.
+// bindings returns all possible bindings of a rule. Possible values are those in the
+// names of the identity and of its groups.
 func (o *oracle) bindings(r *acl.Rule) []binding {
 	var values [][]byte
 	for _, d := range append([]dn.DN{o.id.Name}, o.id.Groups...) {
@@ -185,8 +186,8 @@ func (o *oracle) bindings(r *acl.Rule) []binding {
 	return all
 }
 
-// braces are the names in braces that a rule's subjects have, which say what they
-// stand for in its targets.
+// braces returns the names in braces of a rule's subjects, which determine their values
+// in its targets.
 func braces(r *acl.Rule) (names []string) {
 	for _, t := range append(r.Who.Any[:len(r.Who.Any):len(r.Who.Any)], r.Who.Except...) {
 		for _, s := range t {
@@ -208,8 +209,8 @@ func (o *oracle) isWhat(p acl.Placed, n *node, b binding) bool {
 	return slices.ContainsFunc(p.Rule.In.Any, is) && !slices.ContainsFunc(p.Rule.In.Except, is)
 }
 
-// isTarget decides whether an entry is one of a target's. A base has as many RDNs as
-// the place and the pattern together.
+// isTarget decides whether a target includes an entry. A base has as many RDNs as the
+// place and the pattern together.
 func (o *oracle) isTarget(place dn.DN, t acl.Target, n *node, b binding) bool {
 	if !meetsFilter(t.Filter, n) {
 		return false
@@ -288,7 +289,7 @@ func matchesAVA(want [2]string, a dn.AVA, b binding) bool {
 	return t.SameValue([]byte(text), a.Value)
 }
 
-// matchesStars reports whether text is a pattern in which stars stand for anything.
+// matchesStars reports whether text matches a pattern in which stars stand for anything.
 func matchesStars(p, text string) bool {
 	if p == "" {
 		return text == ""

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// rules are rules as they are stored: printing gives the same text.
+// rules are rules in their canonical spelling: printing returns the same text.
 var rules = []string{
 	`staff: allow users to read cn, sn, mail, telephoneNumber in (objectClass=person)`,
 	`contact: allow self to write userPassword, telephoneNumber`,
@@ -110,7 +110,7 @@ func TestRuleSize(t *testing.T) {
 	}
 }
 
-// FuzzParse: what can be read is printed in a spelling that stays.
+// FuzzParse checks that the printed form of a rule is stable.
 func FuzzParse(f *testing.F) {
 	for _, s := range rules {
 		f.Add(s)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Stored passwords made elsewhere: by OpenLDAP's slappasswd, by the test vectors
-// of RFC 6070 and its SHA-256 counterpart.
+// stored are passwords hashed elsewhere: by OpenLDAP's slappasswd, and in the test
+// vectors of RFC 6070 and its SHA-256 counterpart.
 var stored = []struct {
 	value, password string
 	err             error
@@ -113,7 +113,7 @@ func TestHashed(t *testing.T) {
 	}
 }
 
-// Slow hashes wait for a slot and stop waiting with their context.
+// Slow hashes wait for a slot, and stop waiting when their context ends.
 func TestSlotsAreBounded(t *testing.T) {
 	p := New(1, nil)
 	p.slots.acquire(t.Context(), "another")
@@ -123,7 +123,7 @@ func TestSlotsAreBounded(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
-	// A fast one needs none.
+	// A fast hash needs no slot.
 	if ok, err := p.Verify(ctx, NoChannel{}, []byte(stored[2].value), []byte("secret")); !ok {
 		t.Error(err)
 	}
@@ -131,8 +131,8 @@ func TestSlotsAreBounded(t *testing.T) {
 
 const slowStored = "{BCRYPT}$2b$08$f8.UPDAcBwTQhvkvdPE4sOe99y3v5xR3j0fFicmQL/sBhGL1Q5eJi"
 
-// Where a slow scheme is in use, every failure is one slow hash, whatever is
-// stored; where none is, it is none. Work is counted, not timed.
+// If a slow scheme is in use, every failure costs one slow hash, whatever is stored. If
+// none is, it costs none. The test counts the work instead of timing it.
 func TestFailuresLookAlike(t *testing.T) {
 	for _, inUse := range []bool{false, true} {
 		for _, values := range [][]string{nil, {"clear"}, {stored[2].value}, {"{NOSUCH}x"}, {stored[2].value, "clear"}, {slowStored}} {
@@ -164,7 +164,8 @@ func TestFailuresLookAlike(t *testing.T) {
 	}
 }
 
-// What was made, or is expected, is in use before anybody has bound with it.
+// A scheme counts as in use once a password was hashed with it or is expected, even
+// before anybody has bound with one.
 func TestFailuresLookAlikeFromTheStart(t *testing.T) {
 	for name, meet := range map[string]func(*Passwords){
 		"expected": func(p *Passwords) { p.Expect([]byte(slowStored)) },
@@ -189,7 +190,7 @@ func TestFailuresLookAlikeFromTheStart(t *testing.T) {
 	}
 }
 
-// countSlow counts the runs of slow schemes from now on.
+// countSlow counts the calls of slow schemes from now on.
 func countSlow(t *testing.T) *int {
 	n := 0
 	for i := range schemes {

@@ -19,10 +19,10 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// now is the time of these tests.
+// now is the time in these tests.
 var now = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// An issuer has keys and signs.
+// An issuer has keys and signs tokens.
 type issuer struct {
 	t    *testing.T
 	file string
@@ -46,7 +46,7 @@ func (i *issuer) addEC(kid string) {
 	i.write(kid)
 }
 
-// write makes the file have some of the keys, with another time than before.
+// write writes some of the keys to the file, with a new modification time.
 func (i *issuer) write(kids ...string) {
 	i.t.Helper()
 	var set jose.JSONWebKeySet
@@ -105,7 +105,7 @@ func (i *issuer) bearer(change func(*Issuer)) *Bearer {
 	return b
 }
 
-// claims of a good token, changed; nil takes one out.
+// claims returns the claims of a valid token with changes; nil removes a claim.
 func claims(changes map[string]any) map[string]any {
 	c := map[string]any{"iss": "https://issuer.example/", "aud": "ldap", "sub": "ann",
 		"exp": now.Add(time.Hour).Unix(), "nbf": now.Unix(), "iat": now.Unix()}
@@ -145,7 +145,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// Of the methods that a token names, mfa alone says that there was more than one.
+// Of the methods in a token, only mfa means that there was more than one factor.
 func TestTokenOfTwoFactors(t *testing.T) {
 	i := newIssuer(t)
 	b := i.bearer(nil)
@@ -208,7 +208,7 @@ func TestTokenSignatures(t *testing.T) {
 	}
 }
 
-// Keys change while the server runs; a bad file changes nothing.
+// Keys may change while the server runs. An invalid file changes nothing.
 func TestKeysAreReadAgain(t *testing.T) {
 	i := newIssuer(t)
 	b := i.bearer(nil)

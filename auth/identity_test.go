@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// show is a target as text.
+// show returns a target as text.
 func show(t Target) string {
 	switch {
 	case t.Bare:
@@ -76,7 +76,7 @@ func TestMalformedRules(t *testing.T) {
 	}
 }
 
-// The first rule that is about a name counts, not the first name.
+// The first rule that matches a name counts, whatever the order of the names.
 func TestFind(t *testing.T) {
 	var rules []*Rule
 	for _, text := range []string{"mail:(.*)@x -> uid=$1,dc=x", "dn:cn=(.*) -> cn=$1,dc=x"} {
@@ -97,7 +97,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// No name gets out of the place that a rule gives it.
+// No name can escape from its place in a rule.
 func FuzzRule(f *testing.F) {
 	for _, s := range []string{"ann", `a,b=c`, `)(uid=*`, "\x00", `\`, "#00", " x ", "é"} {
 		f.Add(s)

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 )
 
-// One client's flood delays another's hash by one turn only.
+// One client's flood delays another client's hash by only one turn.
 func TestClientsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pool{}
@@ -36,7 +36,7 @@ func TestClientsTakeTurns(t *testing.T) {
 	})
 }
 
-// Whose hash has just run comes after who came meanwhile.
+// A client whose hash has just run comes after clients that have arrived meanwhile.
 func TestTheOtherIsNext(t *testing.T) {
 	p := &pool{free: 1}
 	if ready, err := p.enter("a"); ready != nil || err != nil {
@@ -54,7 +54,8 @@ func TestTheOtherIsNext(t *testing.T) {
 	<-again
 }
 
-// Who gives up leaves no gap, and a turn that came too late goes to the next.
+// A client that gives up leaves no gap, and a turn that it gets too late goes to the next
+// one.
 func TestWaitingEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pool{}

@@ -18,7 +18,7 @@ import (
 	"github.com/xdg-go/scram"
 )
 
-// The exchanges of RFC 5802, 5 and RFC 7677, 3.
+// vectors are the exchanges of RFC 5802, 5 and RFC 7677, 3.
 var vectors = []struct {
 	mechanism, salt, serverNonce string
 	first, challenge             string
@@ -100,8 +100,8 @@ func TestMalformedScramKeys(t *testing.T) {
 	}
 }
 
-// A name that does not exist is asked with the same salt each time, which is its
-// own, and nobody has its password.
+// An unknown name always gets the same salt, different from that of other names, and no
+// password fits it.
 func TestFakeScramKey(t *testing.T) {
 	a := FakeScramKey("SCRAM-SHA-256", []byte("secret"), "ann")
 	b := FakeScramKey("SCRAM-SHA-256", []byte("secret"), "ann")
@@ -119,7 +119,7 @@ func TestFakeScramKey(t *testing.T) {
 	}
 }
 
-// secured is a connection's end in TLS.
+// secured is one end of a TLS connection.
 type secured struct {
 	NoChannel
 	state *tls.ConnectionState
@@ -129,8 +129,7 @@ type secured struct {
 func (s secured) TLS() *tls.ConnectionState      { return s.state }
 func (s secured) Certificate() *x509.Certificate { return s.cert }
 
-// connect makes a TLS connection and returns the server's channel and the client's
-// state.
+// connect makes a TLS connection and returns the server's channel and the client's state.
 func connect(t *testing.T, version uint16) (server secured, client *tls.ConnectionState) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -163,7 +162,7 @@ func connect(t *testing.T, version uint16) (server secured, client *tls.Connecti
 	return secured{state: &state, cert: cert}, &clientState
 }
 
-// clientBinding is what a client knows of its connection.
+// clientBinding returns the binding data that a client has.
 func clientBinding(t *testing.T, kind string, state *tls.ConnectionState) scram.ChannelBinding {
 	t.Helper()
 	var b scram.ChannelBinding
@@ -182,7 +181,7 @@ func clientBinding(t *testing.T, kind string, state *tls.ConnectionState) scram.
 	return b
 }
 
-// scramRun runs a client against the server's side.
+// scramRun runs a client against the server side.
 func scramRun(t *testing.T, mechanism string, c Channel, client *scram.ClientConversation) error {
 	t.Helper()
 	base, _ := strings.CutSuffix(mechanism, Plus)
@@ -241,7 +240,7 @@ func TestChannelBinding(t *testing.T) {
 			if !works {
 				continue
 			}
-			// The man in the middle has two connections.
+			// A man in the middle has two connections.
 			b = clientBinding(t, kind, elsewhere)
 			if err := scramRun(t, "SCRAM-SHA-256-PLUS", server, user.NewConversationWithChannelBinding(b)); !errors.Is(err, ErrProof) {
 				t.Errorf("%s, TLS %x, of another connection: %v", kind, v.version, err)
@@ -283,7 +282,7 @@ func TestChannelBindingFlags(t *testing.T) {
 	}
 }
 
-// What a client sends is read or refused, and never echoed.
+// A client's message is accepted or refused, and never echoed.
 func FuzzScram(f *testing.F) {
 	for _, v := range vectors {
 		f.Add([]byte(v.first), []byte(v.final))

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// samples are values of every scheme for one password, in all forms of crypt(3).
+// samples returns values of one password in every scheme, in all forms of crypt(3).
 func samples(t *testing.T) (values []string) {
 	t.Helper()
 	const password = "secret"
@@ -51,8 +51,8 @@ func samples(t *testing.T) (values []string) {
 	return values
 }
 
-// A value with anything in front of its layout, behind it or missing from it
-// matches no password: an administrator has locked it, or it is damaged.
+// A value with anything before or after its form, or missing from it, matches no
+// password. An administrator has locked it, or it is damaged.
 func TestValuesAreReadWhole(t *testing.T) {
 	p := New(2, nil)
 	accepts := func(v string) bool {
@@ -82,7 +82,7 @@ func TestValuesAreReadWhole(t *testing.T) {
 	}
 }
 
-// What is usable is told as verifying it would.
+// Usable agrees with Verify.
 func TestUsable(t *testing.T) {
 	p := New(2, nil)
 	for _, v := range samples(t) {
@@ -100,7 +100,8 @@ func TestUsable(t *testing.T) {
 	}
 }
 
-// broken is a value with prefixes and suffixes, without parts, and cut short.
+// broken returns variants of a value: with prefixes and suffixes, without parts, and cut
+// short.
 func broken(v string) (out []string) {
 	name, rest, _ := strings.Cut(v[1:], "}")
 	scheme := "{" + name + "}"
@@ -126,7 +127,7 @@ func broken(v string) (out []string) {
 	return out
 }
 
-// A cleartext scheme without a password lets nobody in.
+// A cleartext scheme without a password matches no password.
 func TestEmptyCleartext(t *testing.T) {
 	p := New(1, nil)
 	for _, v := range []string{"", "{CLEARTEXT}", "{CLEAR}"} {

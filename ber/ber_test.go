@@ -22,9 +22,9 @@ func unhex(t *testing.T, s string) []byte {
 	return b
 }
 
-// The encodings of X.690, 8, as far as LDAP goes.
+// TestAppend has the encodings of X.690, 8 that LDAP uses.
 func TestAppend(t *testing.T) {
-	start := []byte{0xee} // what was in the buffer stays
+	start := []byte{0xee} // the buffer's contents are kept
 	tests := []struct {
 		want string
 		got  []byte
@@ -56,7 +56,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// Close makes the same bytes as AppendHeader, whatever the length.
+// Close makes the same bytes as AppendHeader, for every length.
 func TestCloseLengths(t *testing.T) {
 	for _, n := range []int{0, 1, 127, 128, 129, 255, 256, 65535, 65536, 1 << 20} {
 		contents := bytes.Repeat([]byte{0xab}, n)
@@ -101,7 +101,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// Lengths and integers longer than they need be are BER (X.690, 8.1.3.5).
+// Lengths and integers that are longer than necessary are valid BER (X.690, 8.1.3.5).
 func TestReaderLenient(t *testing.T) {
 	r := ber.NewReader(unhex(t, "30 84 00 00 00 0a  02 82 00 01 07  02 03 00 00 01"))
 	end := r.Enter(ber.Sequence)
@@ -148,7 +148,7 @@ func TestReaderErrors(t *testing.T) {
 	}
 }
 
-// Whatever is written is read back.
+// Everything written can be read back.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ints := rapid.SliceOf(rapid.Int64()).Draw(t, "ints")
@@ -182,8 +182,8 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// Any bytes are read to their end or to an error within them, and what is
-// written of what was read says the same.
+// Any bytes are read to their end or to an error, and writing what was read means the
+// same.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte{0x30, 0x05, 0x02, 0x01, 0x01, 0x42, 0x00})
 	f.Add([]byte{0x30, 0x84, 0, 0, 0, 1, 5})
@@ -204,7 +204,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// again writes the elements that r has, with minimal lengths.
+// again writes the elements in r, with minimal lengths.
 func again(r *ber.Reader, b []byte, depth int) []byte {
 	for r.More() {
 		if t := r.Peek(); t&ber.Constructed != 0 && depth < 100 {
@@ -241,8 +241,8 @@ func BenchmarkReader(b *testing.B) {
 	}
 }
 
-// BenchmarkClose has the contents of a search entry; moving them to make room
-// for the length is what Close may cost.
+// BenchmarkClose closes an element as large as a search entry. Moving its contents to
+// make room for the length is the cost of Close.
 func BenchmarkClose(b *testing.B) {
 	contents := make([]byte, 600)
 	var buf []byte

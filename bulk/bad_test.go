@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// TestBadInput has one bad record after two good ones. The report must say where
-// it is and what is wrong, and nothing may stay.
+// TestBadInput has one bad record after two good ones. The report must say where it is
+// and what is wrong, and nothing may remain.
 func TestBadInput(t *testing.T) {
 	good := "dn: dc=example,dc=com\nobjectClass: domain\n\n" +
 		"dn: ou=a,dc=example,dc=com\nobjectClass: organizationalUnit\n\n"
@@ -78,7 +78,7 @@ func TestAllowFiles(t *testing.T) {
 	}
 }
 
-// TestContinue imports what is good; what is below a bad entry is bad too.
+// TestContinue imports the good records. Records below a bad entry are bad too.
 func TestContinue(t *testing.T) {
 	const bad = `dn: ou=bad,dc=example,dc=com
 objectClass: organizationalUnit
@@ -115,7 +115,7 @@ objectClass: organizationalUnit
 			t.Errorf("no %q in the rejects:\n%s", want, left)
 		}
 	}
-	// Mended, the rejects go in.
+	// The corrected rejects can be imported.
 	mended := strings.NewReplacer("colour: red\n", "", "description:: !!!", "description: x").Replace(string(left)) +
 		"\ndn: ou=nowhere,dc=example,dc=com\nobjectClass: organizationalUnit\n\n"
 	if r := mustImport(t, p, bulk.Options{Files: []string{file(t, "b.ldif", mended)}}); r.Done != 6 {

@@ -51,7 +51,7 @@ func file(t testing.TB, name, text string) string {
 	return path
 }
 
-// imported is what came of an import.
+// imported is the result of an import.
 type imported struct {
 	bulk.Result
 	err   error
@@ -102,7 +102,7 @@ func exportAll(t testing.TB, p *partition.Partition, o bulk.ExportOptions) strin
 	return b.String()
 }
 
-// names lists the names in an LDIF text.
+// names returns the names in an LDIF text.
 func names(text string) (ns []string) {
 	for line := range strings.Lines(text) {
 		if n, ok := strings.CutPrefix(line, "dn: "); ok {
@@ -112,7 +112,7 @@ func names(text string) (ns []string) {
 	return ns
 }
 
-// company is a directory of n people.
+// company returns a directory of n people.
 func company(n int) string {
 	var b strings.Builder
 	b.WriteString("dn: dc=example,dc=com\nobjectClass: domain\ndc: example\n\n" +
@@ -155,8 +155,7 @@ func BenchmarkImport(b *testing.B) {
 	b.ReportMetric(float64(done)/b.Elapsed().Seconds(), "entries/s")
 }
 
-// benchmarkText is a directory of n people, or the file that LDAPD_BENCH_LDIF
-// names.
+// benchmarkText returns a directory of n people, or the file named by LDAPD_BENCH_LDIF.
 func benchmarkText(b *testing.B, n int) string {
 	if name := os.Getenv("LDAPD_BENCH_LDIF"); name != "" {
 		text, err := os.ReadFile(name)

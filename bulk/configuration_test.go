@@ -12,7 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
 
-// configured is a directory whose shared configuration is all its own.
+// configured returns a directory with a shared configuration that differs from the
+// default.
 func configured(t *testing.T) *partition.Partition {
 	t.Helper()
 	ctx := context.Background()
@@ -32,7 +33,7 @@ func configured(t *testing.T) *partition.Partition {
 	return p
 }
 
-// An export is the directory: what servers share is in it, and comes back.
+// An export contains the shared configuration, and importing it restores that.
 func TestConfigurationComesBack(t *testing.T) {
 	p := configured(t)
 	text := exportAll(t, p, bulk.ExportOptions{})
@@ -69,7 +70,7 @@ func mustDN(t *testing.T, text string) dn.DN {
 	return name
 }
 
-// What is unique is so among the records of the import itself.
+// Uniqueness also applies among the records of the import itself.
 func TestConfigurationHoldsItsOwnEntries(t *testing.T) {
 	text := exportAll(t, configured(t), bulk.ExportOptions{})
 	text = strings.Replace(text, "mail: u0000002@example.com", "mail: u0000001@example.com", 1)
@@ -84,7 +85,7 @@ func TestConfigurationHoldsItsOwnEntries(t *testing.T) {
 	}
 }
 
-// A directory that has entries gets what it lacks and loses nothing.
+// A directory with entries gets what it lacks and loses nothing.
 func TestConfigurationOfADirectoryInUse(t *testing.T) {
 	p := openMem(t)
 	mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", company(3))}})
@@ -119,7 +120,7 @@ objectClass: organization
 	}
 }
 
-// A configuration that cannot be leaves nothing behind and says where it stands.
+// An invalid configuration leaves nothing behind, and the error has its position.
 func TestBadConfigurations(t *testing.T) {
 	const entries = "\ndn: dc=example,dc=com\nobjectClass: domain\n\ndn: uid=a,dc=example,dc=com\nobjectClass: account\n"
 	for name, c := range map[string]struct{ record, want string }{
@@ -158,8 +159,8 @@ func TestBadConfigurations(t *testing.T) {
 	})
 }
 
-// Definitions and configuration stand together, in either order; an index may be
-// of an attribute that comes along.
+// Definitions and configuration may come in either order. An index may be of an attribute
+// defined by the same import.
 func TestConfigurationBesideDefinitions(t *testing.T) {
 	const (
 		definitions   = "dn: cn=Subschema\nobjectClass: subschema\nattributeTypes: ( 2.25.1.1 NAME 'floors' EQUALITY integerMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 )\n\n"

@@ -91,7 +91,7 @@ entryCSN: 20020203040506.000000Z#000000#001#000000
 					t.Errorf("the export has no %q", want)
 				}
 			}
-			for record := range strings.SplitSeq(strings.TrimSpace(company(50)), "\n\n") { // in the order given
+			for record := range strings.SplitSeq(strings.TrimSpace(company(50)), "\n\n") { // in file order
 				if strings.HasPrefix(record, "dn: uid=") && !strings.Contains(first, "\n"+record+"\n") {
 					t.Errorf("the export has not\n%s", record)
 				}
@@ -105,7 +105,7 @@ entryCSN: 20020203040506.000000Z#000000#001#000000
 	}
 }
 
-// TestChildrenFirst has entries before their parents, as databases hand them out.
+// TestChildrenFirst has entries before their parents, as databases may return them.
 func TestChildrenFirst(t *testing.T) {
 	entry := func(name string) string {
 		return "dn: " + name + "\nobjectClass: organizationalUnit\n\n"
@@ -126,7 +126,7 @@ func TestChildrenFirst(t *testing.T) {
 	}
 }
 
-// TestForeign has what other servers export.
+// TestForeign imports attributes that other servers export.
 func TestForeign(t *testing.T) {
 	text := `version: 1
 
@@ -163,7 +163,7 @@ contextCSN: 20020203040506.000000Z#000000#001#000000
 	}
 }
 
-// Accounts that another server had disabled are disabled here.
+// Accounts that another server had disabled are disabled here too.
 func TestDisabledAccountsStayDisabled(t *testing.T) {
 	kept := []string{"nsAccountLock: true", "pwdAccountLockedTime: 000001010000Z", "ds-pwp-account-disabled: TRUE", "pwdReset: TRUE",
 		"passwordExpirationTime: 20200101000000Z", "pwdStartTime: 20990101000000Z", "pwdEndTime: 20200101000000Z",
@@ -193,7 +193,7 @@ nsRoleDN: cn=other,dc=example,dc=com
 	}
 }
 
-// slapdModules are entries of which slapd has the schema in its modules.
+// slapdModules are entries whose schema slapd has in its modules.
 const slapdModules = `dn: cn=default,dc=example,dc=com
 objectClass: person
 objectClass: pwdPolicy

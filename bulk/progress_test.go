@@ -82,7 +82,7 @@ func TestProgressBar(t *testing.T) {
 	}
 }
 
-// cancelling is an input that ends the context at its end.
+// cancelling is an input that cancels the context at its end.
 type cancelling struct {
 	text   *strings.Reader
 	cancel func()
@@ -96,7 +96,7 @@ func (c *cancelling) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestInterrupted ends an import as Ctrl-C does.
+// TestInterrupted interrupts an import as Ctrl-C does.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p, err := partition.Open(context.Background(), tabletest.NewBatchMem(), partition.Options{Create: true})
@@ -119,7 +119,7 @@ func TestInterrupted(t *testing.T) {
 	if got := p.Config().Suffixes; len(got) > 0 {
 		t.Errorf("left behind: %q", got)
 	}
-	// The partition can be written again.
+	// The partition can be written to again.
 	if _, err := Import(context.Background(), p, Options{Files: []string{path}}); err != nil {
 		t.Error(err)
 	}

@@ -23,7 +23,7 @@ userPassword: {SSHA}y+dX0kZIbVwVNdDNg5T1bjbFH+F/+wKO
 userPassword: clear
 `
 
-// Passwords that no bind can use are counted, once each, by scheme.
+// Passwords that no bind can use are counted once each, by scheme.
 func TestUnusablePasswordsAreCounted(t *testing.T) {
 	changes := strings.ReplaceAll(locked, "\nobjectClass: ", "\nX")
 	changes = strings.ReplaceAll(changes, "\nXdomain", "\nchangetype: add\nobjectClass: domain")
@@ -42,7 +42,7 @@ func TestUnusablePasswordsAreCounted(t *testing.T) {
 	}
 }
 
-// Values that an entry has twice are refused, or one of them is kept.
+// Duplicate values of an entry are refused, or one of them is kept.
 func TestDropDuplicates(t *testing.T) {
 	const text = `dn: dc=example,dc=com
 objectClass: domain
@@ -76,7 +76,7 @@ sn: x
 	}
 }
 
-// All that is wrong with a record is told, in one report.
+// All errors of a record are in one report.
 func TestAllErrorsOfARecord(t *testing.T) {
 	const text = `dn: dc=example,dc=com
 objectClass: domain

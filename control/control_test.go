@@ -16,7 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
-// parsers are all Parse functions, by name.
+// parsers has all Parse functions by name.
 var parsers = map[string]func([]byte) (any, error){
 	"ParsePagedResults":         untyped(control.ParsePagedResults),
 	"ParseSortRequest":          untyped(control.ParseSortRequest),
@@ -40,8 +40,8 @@ func untyped[T any](parse func([]byte) (T, error)) func([]byte) (any, error) {
 
 func text(s string) *string { return &s }
 
-// An example is a value, written down from the ASN.1 of its RFC or draft, and what
-// it is parsed to.
+// An example is a value, encoded by hand from the ASN.1 of its RFC or draft, and its
+// parsed form.
 type example struct {
 	parser, value string
 	want          any
@@ -186,7 +186,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// Every Parse function is in parsers, and so is fuzzed, and has an
+// Every Parse function must be in parsers, so that it is fuzzed, and must have an
 // example.
 func TestParsersAreWhole(t *testing.T) {
 	files, err := filepath.Glob("*.go")
@@ -216,8 +216,8 @@ func TestParsersAreWhole(t *testing.T) {
 	}
 }
 
-// FuzzParse holds all Parse functions to this: nothing panics, and what is parsed
-// is the whole value, neither less nor more.
+// FuzzParse checks that no Parse function panics, and that a parsed value is the whole
+// value, no less and no more.
 func FuzzParse(f *testing.F) {
 	for _, v := range examples {
 		f.Add([]byte(v.value))

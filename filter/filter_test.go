@@ -16,8 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// TestText shows what filters are parsed into, or why not. "text" shows the Go
-// value and what it prints as; "ber" its encoding.
+// TestText shows what filters are parsed into, or why they are not. "text" shows the Go
+// value and its text, "ber" its encoding.
 func TestText(t *testing.T) {
 	datadriven.RunTest(t, "testdata/text", func(t *testing.T, d *datadriven.TestData) string {
 		var b strings.Builder
@@ -82,7 +82,7 @@ func piece(b []byte) string {
 	return fmt.Sprintf("%q", b)
 }
 
-// An alternative that is not known is Undefined, and what is around it counts.
+// An unknown alternative is Undefined, and the rest of the filter still counts.
 func TestDecodeUnknown(t *testing.T) {
 	for encoded, want := range map[string]struct {
 		text string
@@ -185,7 +185,8 @@ func TestMustParse(t *testing.T) {
 	MustParse("(a")
 }
 
-// What only BER can bring must not make a filter's text look like another.
+// Descriptions that only BER can contain must not make a filter's text look like another
+// one.
 func TestStrangeDescriptions(t *testing.T) {
 	f := &Equal{Attribute: "cn=x)(sn\n", Value: []byte("\xff)")}
 	if got, want := f.String(), `(cn\3dx\29\28sn\0a=\ff\29)`; got != want {

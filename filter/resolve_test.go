@@ -18,7 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// parse reads LDIF content into sources.
+// parse parses LDIF content into sources.
 func parse(t testing.TB, r *ldif.Reader) []*EntrySource {
 	t.Helper()
 	s := schema.Core()
@@ -133,7 +133,7 @@ func matches(t *testing.T, entries []*EntrySource, r Resolved) string {
 	return b.String()
 }
 
-// match evaluates in every way there is, which must agree.
+// match evaluates a filter in every possible way. The results must agree.
 func match(t *testing.T, e *EntrySource, r Resolved) Tri {
 	t.Helper()
 	got := r.Match(e)
@@ -160,7 +160,7 @@ func counted(t *testing.T, all []*EntrySource, r Resolved) string {
 	return text
 }
 
-// genTree makes trees of nodes that nothing has simplified.
+// genTree makes trees of nodes that were not simplified.
 func genTree(tests []Resolved, depth int) *rapid.Generator[Resolved] {
 	return rapid.Custom(func(t *rapid.T) Resolved {
 		parts := func() []Resolved {
@@ -185,7 +185,7 @@ func genTree(tests []Resolved, depth int) *rapid.Generator[Resolved] {
 	})
 }
 
-// Simplifying must not change what a filter says of any entry, and must leave
+// Simplifying must not change the result of a filter for any entry, and must leave
 // nothing to simplify.
 func TestSimplify(t *testing.T) {
 	s := schema.Core()
@@ -275,7 +275,7 @@ func TestSourceReset(t *testing.T) {
 	}
 }
 
-// A search that goes through entries must not allocate for each of them.
+// Matching must not allocate for each entry of a search.
 func TestMatchAllocatesNothing(t *testing.T) {
 	e := jdoe(t)
 	for _, text := range []string{
@@ -327,7 +327,7 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// BenchmarkRecheck is a match of an entry just read: its values are normalised
+// BenchmarkRecheck measures matching an entry just read, whose values must be normalised
 // first.
 func BenchmarkRecheck(b *testing.B) {
 	e := jdoe(b)

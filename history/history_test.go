@@ -41,13 +41,13 @@ func open(t testing.TB, s table.Store) *partition.Partition {
 	return p
 }
 
-// stores are the kinds of store, the one of many servers as weak as it may be.
+// stores are the kinds of stores. The shared one guarantees no more than it has to.
 var stores = map[string]func() table.Store{
 	"embedded": func() table.Store { return tabletest.NewBatchMem() },
 	"shared":   func() table.Store { return tabletest.NewMem() },
 }
 
-// newTree makes a directory with a few people.
+// newTree returns a directory with a few people.
 func newTree(t testing.TB, s table.Store) *partition.Partition {
 	t.Helper()
 	p := open(t, s)
@@ -80,7 +80,7 @@ sn: Two
 	return p
 }
 
-// apply makes changes one by one, as ldapmodify does.
+// apply applies changes one by one, as ldapmodify does.
 func apply(p *partition.Partition, text string) error {
 	r := ldif.NewReader(strings.NewReader(text), ldif.Options{})
 	for rec, err := range r.Records() {
@@ -152,7 +152,7 @@ func now(t testing.TB, p *partition.Partition) *partition.Snapshot {
 	return s
 }
 
-// dump is a state as users know it, without passwords.
+// dump returns a state as users see it, without passwords.
 func dump(t testing.TB, s *partition.Snapshot) string {
 	t.Helper()
 	var all []string
@@ -183,9 +183,9 @@ func diff(t testing.TB, from, to *partition.Snapshot, base string) string {
 	return b.String()
 }
 
-// TestDiffLeadsBack makes random changes, goes back by the difference that leads
-// back, and forth again: each state must be what it was. The changes come one by
-// one, so their order must be one that a server takes.
+// TestDiffLeadsBack makes random changes, goes back by the reverse difference, and forth
+// again. Each state must be the same as before. The changes are applied one by one, so a
+// server must accept them in their order.
 func TestDiffLeadsBack(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 11))
@@ -225,7 +225,7 @@ func change(p *partition.Partition, r *rand.Rand) {
 		}
 	}
 	s.Close()
-	if len(names) == 0 { // all is gone
+	if len(names) == 0 { // all entries are gone
 		top, _ := dn.Parse("dc=example,dc=com")
 		_, _ = p.Update(ctx, partition.By{}, func(tx *partition.Tx) error {
 			_, err := tx.Add(ctx, top, []op.PartialAttribute{{Description: "objectClass", Values: [][]byte{[]byte("domain")}}}, false)
@@ -244,7 +244,7 @@ func change(p *partition.Partition, r *rand.Rand) {
 	})
 }
 
-// randomRequest draws few names and values, so that they meet.
+// randomRequest uses few names and values, so that requests often interact.
 func randomRequest(r *rand.Rand, pick func() string) (string, op.Request) {
 	rdn := fmt.Sprintf("ou=%c", 'a'+rune(r.IntN(4)))
 	value := func() []byte { return fmt.Appendf(nil, "%c", "abcABC"[r.IntN(6)]) }

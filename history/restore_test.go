@@ -65,7 +65,7 @@ replace: description
 description: new
 `
 
-// TestRestoreTree brings a tree back: one commit, ids as they were.
+// TestRestoreTree restores a tree in one commit, with the same ids.
 func TestRestoreTree(t *testing.T) {
 	for kind, store := range stores {
 		t.Run(kind, func(t *testing.T) {
@@ -128,20 +128,20 @@ func TestRestoreEntry(t *testing.T) {
 	p := newTree(t, stores["embedded"]())
 	then := now(t, p)
 	run(t, p, upheaval)
-	// Moved away, it comes back from where it is.
+	// An entry that was moved away is moved back.
 	got, _, err := restore(t, p, then, history.RestoreOptions{}, "uid=b,ou=people,dc=example,dc=com")
 	must(t, err)
 	if want := `renamed: "uid=c,dc=example,dc=com" to "uid=b,ou=people,dc=example,dc=com"`; got != want {
 		t.Errorf("got %s", got)
 	}
-	// Its name has another one.
+	// Another entry has its name.
 	if _, _, err = restore(t, p, then, history.RestoreOptions{}, "uid=a,ou=people,dc=example,dc=com"); !errors.Is(err, history.ErrTaken) {
 		t.Errorf("a name that is taken: %v", err)
 	}
 	if _, _, err = restore(t, p, then, history.RestoreOptions{}, "uid=new,ou=people,dc=example,dc=com"); !errors.Is(err, history.ErrNone) {
 		t.Errorf("an entry that was not there: %v", err)
 	}
-	// What it stood below is gone; or another one is called so now.
+	// Its superior is gone, or another entry has that name now.
 	run(t, p, `dn: uid=a,ou=people,dc=example,dc=com
 changetype: delete
 

@@ -21,9 +21,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// TestTranscripts reads LDIF and shows the records and errors. In the input a
-// line "$" stands for an empty one, and "\r", "\ufeff" and "\e" (nothing, behind
-// spaces at a line's end) for what is hard to see.
+// TestTranscripts reads LDIF and shows the records and errors. In the input a line "$"
+// stands for an empty one. "\r", "\ufeff" and "\e" (nothing, after spaces at a line's
+// end) stand for invisible characters.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/transcripts", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -118,8 +118,7 @@ func readAll(t testing.TB, r *Reader) []*Record {
 
 var sample = filepath.Join("..", "testdata", "ldif", "example.ldif")
 
-// The sample's records must not depend on how its bytes arrive, nor on the ends
-// of its lines.
+// The sample's records must depend neither on how its bytes arrive nor on its line ends.
 func TestArrival(t *testing.T) {
 	text, err := os.ReadFile(sample)
 	if err != nil {
@@ -193,8 +192,7 @@ func TestRecordsAreTheCallers(t *testing.T) {
 	}
 }
 
-// After a record that is too large, reading goes on behind it, wherever in the
-// buffer its end comes to lie.
+// After a record that is too large, reading continues, wherever in the buffer its end is.
 func TestTooLarge(t *testing.T) {
 	for _, size := range []int{101, firstBuffer - 20, firstBuffer, 3*firstBuffer - 9} {
 		for _, newline := range []string{"\n", "\r\n"} {
@@ -382,7 +380,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// hasNilValue tells absent control values from empty ones, which
+// hasNilValue distinguishes absent control values from empty ones, which
 // cmpopts.EquateEmpty does not.
 func hasNilValue(r *Record) bool {
 	for _, c := range r.Controls {
@@ -426,7 +424,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// person is an entry of 530 bytes as directories have them by the million.
+// person is a typical entry of 530 bytes.
 const person = `dn: uid=user.%07d,ou=people,dc=example,dc=com
 objectClass: top
 objectClass: person

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// TestSampleFiles shows what the Reader makes of the malformed and odd files.
+// TestSampleFiles shows what the Reader returns for the malformed and odd files.
 func TestSampleFiles(t *testing.T) {
 	datadriven.RunTest(t, "testdata/files", func(t *testing.T, d *datadriven.TestData) string {
 		paths, err := filepath.Glob(filepath.Join("..", "testdata", "ldif", d.CmdArgs[0].Key))
@@ -47,7 +47,7 @@ func TestSampleFiles(t *testing.T) {
 	})
 }
 
-// an entry of the sample by its normalised name.
+// sampleEntry is an entry of the sample.
 type sampleEntry struct {
 	*Record
 	values map[*schema.AttributeType][][]byte // of all options together
@@ -116,7 +116,7 @@ func (e *sampleEntry) has(typ *schema.AttributeType, value []byte) bool {
 	return false
 }
 
-// The sample is used to show imports that work, so it must be without fault.
+// The sample shows successful imports, so it must be valid.
 func TestSampleIsValid(t *testing.T) {
 	s := schema.Core()
 	all := readSample(t, s)

@@ -17,7 +17,7 @@ func aSearch() *Observation {
 	}
 }
 
-// To count an operation allocates nothing.
+// Counting an operation does not allocate.
 func TestObserveAllocatesNothing(t *testing.T) {
 	m, o := New("test"), aSearch()
 	m.Observe(o)
@@ -26,7 +26,7 @@ func TestObserveAllocatesNothing(t *testing.T) {
 	}
 }
 
-// What clients and directories invent makes no more series than there is room for.
+// The number of series is bounded, whatever clients and directories invent.
 func TestSeriesAreBounded(t *testing.T) {
 	m, o := New("test"), aSearch()
 	for i := range 5000 {

@@ -12,7 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Servers are listed while they hold a slot, and forgotten when they are gone for long.
+// Servers are listed while they hold a slot, and forgotten after they have been gone for
+// long.
 func TestServers(t *testing.T) {
 	embedded, err := lsm.Open(lsm.Options{Path: t.TempDir()})
 	if err != nil {

@@ -33,7 +33,7 @@ func TestChange(t *testing.T) {
 	if !slices.Contains(s.Definitions("attributeTypes"), "( 2.25.1.1 NAME 'floors' SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 X-ORIGIN ( 'a' 'b' ) )") {
 		t.Error("the definition is not shown with its extensions")
 	}
-	// All go at once, found by name, OID or their whole text.
+	// Definitions are removed together, found by name, OID or their whole text.
 	gone, err := s.Change(nil, slices.Concat(types("plan", "2.25.1.1"), objects("( 2.25.1.3 NAME 'whatever' )")))
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func TestChange(t *testing.T) {
 	if gone.Attribute("floors") != nil || gone.Class("building") != nil || s.Class("building") == nil {
 		t.Error("what was removed is there, or has gone from the schema it was removed from")
 	}
-	// Replaced in its place, by a name of its own.
+	// A definition is replaced in its place, with a new name.
 	again, err := s.Change(types("( 2.25.1.1 NAME ( 'floors' 'storeys' ) DESC 'new' SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 )"), types("( 2.25.1.1 )"))
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,8 @@ func TestChangeRefuses(t *testing.T) {
 	}
 }
 
-// What the server needs may still get a description, a length or another name.
+// Definitions that the server needs may still get a description, a length or another
+// name.
 func TestChangeOfNeeded(t *testing.T) {
 	s, err := Core().Change(
 		types("( 2.5.4.35 NAME ( 'userPassword' 'userpw' ) DESC 'ours' EQUALITY octetStringMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.40{256} X-SECRET 'TRUE' )"),

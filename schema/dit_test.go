@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// world has content rules, name forms and structure rules for organizations,
-// units and people.
+// world returns a schema with content rules, name forms and structure rules for
+// organizations, units and people.
 func world(t *testing.T) *Schema {
 	t.Helper()
 	s, err := Core().Extend(

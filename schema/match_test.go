@@ -21,8 +21,8 @@ func rule(t testing.TB, name string) *MatchingRule {
 	return r
 }
 
-// Verdicts of a rule on a value and an assertion; undefined where the assertion
-// breaks its syntax.
+// Results of a rule on a value and an assertion; undefined if the assertion breaks its
+// syntax.
 const (
 	yes       = "yes"
 	no        = "no"
@@ -193,8 +193,7 @@ func TestRulesAreAllTested(t *testing.T) {
 	}
 }
 
-// Rules are used by many goroutines at once; the race detector sees to what they
-// share.
+// Rules are used by many goroutines at once. The race detector checks what they share.
 func TestKeysConcurrently(t *testing.T) {
 	r := rule(t, "caseIgnoreMatch")
 	var done sync.WaitGroup
@@ -228,8 +227,8 @@ func TestKeysRefuse(t *testing.T) {
 	}
 }
 
-// 389 Directory Server has OIDs that are words. Their keys do not depend on whether
-// the schema has them.
+// 389 Directory Server has OIDs that are words. Their keys do not depend on whether the
+// schema defines them.
 func TestOIDsThatAreWords(t *testing.T) {
 	const definition = "( nsRole-OID NAME 'nsRole' SYNTAX 1.3.6.1.4.1.1466.115.121.1.12 )"
 	s, err := Core().Extend("attributeTypes: " + definition)
@@ -282,7 +281,7 @@ func TestTimeKey(t *testing.T) {
 	}
 }
 
-// anyInteger draws integers small and huge.
+// anyInteger draws small and huge integers.
 func anyInteger() *rapid.Generator[*big.Int] {
 	return rapid.Custom(func(t *rapid.T) *big.Int {
 		size := rapid.SampledFrom([]int{0, 1, 2, 9, 46, 47, 60, 200}).Draw(t, "size")
@@ -355,8 +354,8 @@ func TestTimeKeysKeepOrder(t *testing.T) {
 	})
 }
 
-// Values are equal under a form exactly when their keys are, whichever rule of
-// the form made them: one key a value.
+// Values are equal under a form exactly if their keys are, whichever rule of the form
+// made them: a value has one key.
 func TestRulesOfAFormShareKeys(t *testing.T) {
 	values := []string{"Ann  Lee", "12", "TRUE", "20240101000000Z", "cn=x", "'01'B"}
 	byForm := map[*Form]*MatchingRule{}

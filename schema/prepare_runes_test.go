@@ -35,8 +35,8 @@ func TestMapListsOfTheRFC(t *testing.T) {
 	}
 }
 
-// Every code point of the planes in use: preparing is stable, and what case
-// alone tells apart has one folded form.
+// For every code point of the planes in use, preparing is stable, and code points that
+// differ only in case have one folded form.
 func TestEveryCodePoint(t *testing.T) {
 	fold := func(r rune) string {
 		b, err := prepareString([]byte(string(r)), true)

@@ -20,7 +20,7 @@ func TestStringKey(t *testing.T) {
 		{"a\tb\nc\r\nd", " a  b  c  d ", " a  b  c  d "},
 		{"a\u00a0b\u2003c\u3000d", " a  b  c  d ", " a  b  c  d "},
 		{"a\u0085b", " a  b ", " a  b "},
-		// A space under a combining mark is no space.
+		// A space under a combining mark is not a space.
 		{"a \u0301b", " a \u0301b ", " a \u0301b "},
 		{" \u0301", "  \u0301 ", "  \u0301 "},
 		{"\u00b4", "  \u0301 ", "  \u0301 "}, // ACUTE ACCENT decomposes to that
@@ -124,7 +124,7 @@ func TestCompactKeys(t *testing.T) {
 	}
 }
 
-// anyText draws strings rich in what preparation has to do with.
+// anyText draws strings with many runes that preparation affects.
 func anyText() *rapid.Generator[string] {
 	special := rapid.SampledFrom([]rune{
 		' ', '\t', 'A', 'z', 'ß', 'ẞ', 'Σ', 'ς', 'İ', 'ı', 'ﬁ', 'K', 'Ａ', 'ｶ', 'ﾞ', 0x301, 0x323, 0x345, 0xad, 0x200b,
@@ -153,7 +153,7 @@ func TestPreparationProperties(t *testing.T) {
 
 type fataler interface{ Fatalf(string, ...any) }
 
-// checkSpaces holds a key to RFC 4518, 2.6.1.
+// checkSpaces checks a key against RFC 4518, 2.6.1.
 func checkSpaces(t fataler, k []byte) {
 	if !utf8.Valid(k) || len(k) < 2 || k[0] != ' ' || k[len(k)-1] != ' ' {
 		t.Fatalf("key %+q is not UTF-8 between spaces", k)
@@ -174,8 +174,8 @@ func checkSpaces(t fataler, k []byte) {
 	}
 }
 
-// checkStable prepares what is prepared again. (Keys are not stable, if only in
-// one case: the space before a value that begins with a combining mark.)
+// checkStable checks that preparing a prepared string changes nothing. (Keys are not
+// stable in one case: the space before a value that begins with a combining mark.)
 func checkStable(t fataler, v []byte, fold bool) {
 	once, err := prepareString(v, fold)
 	if err != nil {
@@ -186,7 +186,7 @@ func checkStable(t fataler, v []byte, fold bool) {
 	}
 }
 
-// The fast path for ASCII must do what the way of everyone else does.
+// The fast path for ASCII must agree with the general one.
 func TestASCIIPathAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := rapid.SliceOfN(rapid.ByteRange(0, 127), 0, 20).Draw(t, "in")
@@ -206,7 +206,7 @@ func TestASCIIPathAgrees(t *testing.T) {
 	})
 }
 
-// A value cut into pieces at any places is found by them, in both cases.
+// A value cut into pieces at any places is matched by them, with and without folding.
 func TestPiecesOfAValueMatch(t *testing.T) {
 	rule := Core().Rule("caseIgnoreSubstringsMatch")
 	rapid.Check(t, func(t *rapid.T) {
@@ -235,7 +235,7 @@ func TestPiecesOfAValueMatch(t *testing.T) {
 		}
 		blank := func(s string) bool { return strings.Trim(s, " ") == "" }
 		for _, w := range words {
-			// A piece of spaces is one space, and the value may have none left.
+			// A piece of spaces is one space, which the value may no longer have.
 			if blank(w) {
 				return
 			}

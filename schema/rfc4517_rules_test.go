@@ -2,7 +2,7 @@ package schema
 
 type ruleCase struct{ value, assertion, want string }
 
-// rfc4517Rules are verdicts by the section that defines the rule.
+// rfc4517Rules are cases for each rule, by the section that defines it.
 var rfc4517Rules = []struct {
 	section, rule string
 	cases         []ruleCase

@@ -2,8 +2,8 @@ package schema
 
 import "testing"
 
-// rfc4518 are verdicts by the step of RFC 4518 that they come from. "prohibited"
-// assertions are undefined; so prepared values match no assertion at all.
+// rfc4518 are cases for each step of RFC 4518. "prohibited" assertions are undefined, and
+// values with such code points match no assertion at all.
 var rfc4518 = []struct {
 	name, rule       string
 	value, assertion string
@@ -66,7 +66,7 @@ var rfc4518 = []struct {
 	{"2.6.1_space_under_a_mark", "caseExactMatch", "foo \u0301bar", "foo  \u0301bar", no},
 	{"2.6.1_mark_is_no_end_of_space", "caseExactMatch", "foo \u0301bar", "foo bar", no},
 
-	// Appendix B: what the doubled spaces are for.
+	// Appendix B: the purpose of the doubled spaces.
 	{"B_space_before_and_behind_the_gap", "caseIgnoreSubstringsMatch", "foo bar", "foo * bar", yes},
 	{"B_and_more_of_them", "caseIgnoreSubstringsMatch", "foo    bar", "foo * bar", yes},
 	{"B_not_without_a_space", "caseIgnoreSubstringsMatch", "foobar", "foo * bar", no},
@@ -86,7 +86,7 @@ var rfc4518 = []struct {
 	{"2.6.3_telephone_other_characters_count", "telephoneNumberMatch", "+1.800", "+1800", no},
 }
 
-// TestRFC4518 has each step of the preparation, and its pitfalls, by name.
+// TestRFC4518 tests each step of the preparation and its pitfalls by name.
 func TestRFC4518(t *testing.T) {
 	for _, c := range rfc4518 {
 		t.Run(c.name, func(t *testing.T) {
@@ -97,8 +97,8 @@ func TestRFC4518(t *testing.T) {
 	}
 }
 
-// Telephone numbers are PrintableStrings, so hyphens and marks beyond ASCII come to
-// the preparation (RFC 4518, 2.6.2 and 2.6.3) by no value; it has them nevertheless.
+// Telephone numbers are PrintableStrings, so no value has hyphens and marks beyond ASCII
+// (RFC 4518, 2.6.2 and 2.6.3). The preparation handles them nevertheless.
 func TestRFC4518CompactMarks(t *testing.T) {
 	for _, c := range []struct{ name, in, numeric, telephone string }{
 		{"2.6.2_space_under_a_mark", "1 \u03012", "1 \u03012", "1 \u03012"},

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// caName is an issuer with a comma, and an attribute that is an IA5String.
+// caName is an issuer with a comma and an attribute that is an IA5String.
 const caName = `EMAIL=ca@example.com,CN=Example CA,O=Openldap Example\, Ltd.,ST=California,C=US`
 
 var (
@@ -27,7 +27,7 @@ var caSubject = pkix.Name{
 		Value: asn1.RawValue{Tag: asn1.TagIA5String, Bytes: []byte("ca@example.com")}}},
 }
 
-// authority makes a key and a certificate of an issuer.
+// authority returns a key and a certificate of an issuer.
 func authority(name pkix.Name) (ed25519.PrivateKey, *x509.Certificate) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -128,7 +128,7 @@ func TestCertificateListExactMatch(t *testing.T) {
 	}
 }
 
-// Whatever the syntax takes has a key: certificates of all ages load.
+// Every value that the syntax accepts has a key: certificates of all ages load.
 func TestOddCertificatesHaveKeys(t *testing.T) {
 	for _, rdn := range []string{"\x30\x02\x31\x00", "\x30\x03\x02\x01\x05", "\x30\x04\x31\x02\x30\x00"} {
 		tbs := "\x02\x01\x07\x30\x00" + rdn + "\x30\x00\x30\x00\x30\x00"

@@ -25,7 +25,7 @@ func norms(t testing.TB, name string) []dn.Norm {
 func TestSubtree(t *testing.T) {
 	for _, c := range []struct {
 		spec    string
-		in, out string // names below the point, separated by "|", "-" for none; after "#" classes
+		in, out string // names below the point, separated by "|", "-" for none; classes after "#"
 	}{
 		{"{}", "|cn=a|cn=a,ou=b", "-"},
 		{`{ base "OU=People" }`, "ou=people|cn=a,ou=people", "|ou=other|cn=a|cn=a,ou=other"},

@@ -2,7 +2,7 @@ package schema
 
 import "testing"
 
-// The least that has the structure: no names, keys or signatures.
+// The smallest values with the right structure: no names, keys or signatures.
 const (
 	aCertificate     = "\x30\x14" + "\x30\x0d\x02\x01\x01" + "\x30\x00\x30\x00\x30\x00\x30\x00\x30\x00" + "\x30\x00" + "\x03\x01\x00"
 	aCertificateList = "\x30\x1a" + "\x30\x13" + "\x30\x00\x30\x00" + "\x17\x0d240229120000Z" + "\x30\x00" + "\x03\x01\x00"
@@ -118,7 +118,7 @@ func TestSyntaxes(t *testing.T) {
 	}
 }
 
-// Criteria and refinements nest as deep as their author likes.
+// Criteria and refinements from clients may nest very deeply.
 func TestDeepNestingEnds(t *testing.T) {
 	deep := func(open string) []byte {
 		b := []byte{}
@@ -135,8 +135,8 @@ func TestDeepNestingEnds(t *testing.T) {
 	}
 }
 
-// Whatever a syntax lets pass, its types' equality rule has a key of. Names of
-// unknown types are the one exception, for the syntax knows no schema.
+// Every value that a syntax accepts has a key by its types' equality rule. The only
+// exception are names with unknown types, because the syntax knows no schema.
 func FuzzValidValuesHaveKeys(f *testing.F) {
 	for _, v := range []string{"", "a", "20240229120000Z", "1", "'0'B", "cn=a#'0'B", "TRUE", "( 1.2 NAME 'a' )", `a\24$b`, "a*b", "{ base \"\" }"} {
 		f.Add([]byte(v))

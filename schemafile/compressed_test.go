@@ -22,7 +22,7 @@ func gzipped(t *testing.T, text string) []byte {
 	return b.Bytes()
 }
 
-// Compressed files are read, one by one and in folders; one cut short is an error.
+// Compressed files can be read, singly and in folders. A truncated one is an error.
 func TestCompressed(t *testing.T) {
 	const directives = "attributetype ( 2.25.1.1 NAME 'a' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )\n"
 	const ldif = "dn: cn=schema\nattributeTypes: ( 2.25.1.2 NAME 'b' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )\n"

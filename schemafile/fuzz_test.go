@@ -7,7 +7,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Whatever is read can be read again as it was written, and merged or refused.
+// Definitions that were read can be written and read again, and either merged or refused.
 func FuzzRead(f *testing.F) {
 	for _, text := range []string{
 		"objectidentifier own 1.2\nattributetype ( own:1 NAME 'a'\n SYNTAX own:2{3} )\n# x\nobjectclass ( 1.3 )",

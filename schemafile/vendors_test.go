@@ -16,8 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// debian returns the path of a file of a Debian package: installed, or unpacked
-// into a cache of the user's, where it is kept.
+// debian returns the path of a file of a Debian package. The package is installed, or
+// unpacked into the user's cache and kept there.
 func debian(t *testing.T, pkg, path string) string {
 	t.Helper()
 	if _, err := os.Stat(path); err == nil {
@@ -58,8 +58,8 @@ func unpack(pkg, tmp, dir string) error {
 	return exec.Command("cp", "-r", out, dir).Run()
 }
 
-// load reads files into the built-in schema and tests that all that they define
-// is then there.
+// load reads files into the built-in schema and checks that it then has everything that
+// they define.
 func load(t *testing.T, fsys fs.FS, paths ...string) *schema.Schema {
 	t.Helper()
 	var f Files
@@ -87,8 +87,8 @@ func load(t *testing.T, fsys fs.FS, paths ...string) *schema.Schema {
 	return s
 }
 
-// has finds a definition by its OID or, as Merge does, by its name. Matching
-// rules cannot be loaded.
+// has finds a definition by its OID or, like Merge, by its name. Matching rules cannot be
+// loaded.
 func has(s *schema.Schema, d schema.Definition) bool {
 	oid := strings.Fields(d.Text)[1]
 	name := oid
@@ -106,7 +106,7 @@ func has(s *schema.Schema, d schema.Definition) bool {
 	return d.Attribute == "matchingRules"
 }
 
-// openldapNeeds are the files that others build on; the rest stand alone.
+// openldapNeeds are the files that others depend on. The rest are independent.
 var openldapNeeds = map[string][]string{
 	"cosine":   {"core"},
 	"openldap": {"core", "cosine", "inetorgperson"},
@@ -134,7 +134,7 @@ func TestOpenLDAP(t *testing.T) {
 	t.Run("twice", func(t *testing.T) { load(t, fsys, ".", ".") })
 }
 
-// The same schema in slapd.conf's form and in LDIF gives the same definitions.
+// A schema in slapd.conf's form and in LDIF has the same definitions.
 func TestOpenLDAPFormsAgree(t *testing.T) {
 	fsys := os.DirFS(debian(t, "slapd", "/etc/ldap/schema"))
 	files, err := fs.Glob(fsys, "*.schema")
@@ -177,8 +177,8 @@ func withoutDescription(text string) string {
 	return before + after
 }
 
-// dirsrvNeeds are the files of 389-ds that others build on, by how those begin;
-// the rest stand alone.
+// dirsrvNeeds are the files of 389-ds that others depend on, by the beginning of the
+// others' names. The rest are independent.
 var dirsrvNeeds = map[string][]string{
 	"02common":     {"00core.ldif", "01core389.ldif"},
 	"20subscriber": {"00core.ldif"},
@@ -241,7 +241,7 @@ func TestApacheDS(t *testing.T) {
 	t.Run("all", func(t *testing.T) { load(t, jar, root) })
 }
 
-// dependencies are the schemas that an ApacheDS schema says it builds on.
+// dependencies returns the schemas that an ApacheDS schema depends on, as it states.
 func dependencies(t *testing.T, fsys fs.FS, file string) []string {
 	t.Helper()
 	in, err := fsys.Open(file)

@@ -27,8 +27,7 @@ func unhex(t testing.TB, s string) []byte {
 
 func ptr[T any](v T) *T { return &v }
 
-// requests are of every kind, with their encodings written out by hand after
-// RFC 4511.
+// requests are of every kind, with their encodings written by hand according to RFC 4511.
 var requests = []struct {
 	hex string
 	op.Message
@@ -90,8 +89,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// What is BER, and what RFC 4511 wants ignored, is taken though we would not
-// write it.
+// Valid BER that we would not write ourselves, and what RFC 4511 requires to ignore, is
+// accepted.
 func TestDecodeLenient(t *testing.T) {
 	tests := []struct {
 		why, hex string
@@ -150,9 +149,8 @@ func TestDecodeErrors(t *testing.T) {
 	}
 }
 
-// A filter that is an encoding of one, and breaks a rule beyond that, is refused
-// by itself (RFC 4511, 4.1.1). One that is no encoding, or has anything broken
-// behind, is an Error.
+// A filter that is a valid encoding but breaks another rule is refused alone (RFC 4511,
+// 4.1.1). An invalid encoding, or any error after the filter, is an Error.
 func TestDecodeFilters(t *testing.T) {
 	for _, c := range []struct {
 		name, filter, behind string
@@ -218,7 +216,7 @@ func TestDecodeRefusals(t *testing.T) {
 	}
 }
 
-// A refusal is only for what is sound to its end.
+// A Refusal requires that the message is sound to its end.
 func TestDecodeBrokenAfterRefusal(t *testing.T) {
 	_, err := wire.Decode(unhex(t, "30 10 02 01 01 66 0b 04 01 ff 30 06 30 04 0a 01 00 31"))
 	var broken *wire.Error
@@ -244,7 +242,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// Whatever a client can say comes out of Decode as it went in.
+// Decode returns everything that a client can send unchanged.
 func TestDecodeRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := messages.Draw(t, "message")
@@ -308,8 +306,8 @@ func request(t *rapid.T) op.Request {
 	return rapid.SampledFrom(all).Draw(t, "request")
 }
 
-// Any bytes decode or give one of the two errors; what decodes is encoded and
-// decoded to the same again.
+// Any bytes are decoded, or cause one of the two errors. A decoded message is the same
+// after encoding and decoding it again.
 func FuzzDecode(f *testing.F) {
 	for _, test := range requests {
 		f.Add(unhex(f, test.hex))

@@ -92,7 +92,7 @@ func TestAppendEntry(t *testing.T) {
 	}
 }
 
-// Lengths of more than one octet, down to the single value.
+// Lengths of more than one octet, at every level.
 func TestAppendLargeEntry(t *testing.T) {
 	big := strings.Repeat("x", 70000)
 	e := &op.SearchEntry{Name: "dc=x", Attributes: []entry.Attribute{attr("cn", "", "a", big), attr("sn", "", "c")},
@@ -110,7 +110,7 @@ func TestAppendLargeEntry(t *testing.T) {
 	}
 }
 
-// An answer is decoded to what was encoded, behind whatever was in the buffer.
+// A decoded answer equals the encoded one, whatever was in the buffer before.
 func TestAppendRoundTrip(t *testing.T) {
 	before := []byte("before")
 	rapid.Check(t, func(t *rapid.T) {
@@ -134,7 +134,7 @@ func TestAppendRoundTrip(t *testing.T) {
 	})
 }
 
-// What a diagnostic quotes of a client's bytes does not make the answer invalid.
+// An answer stays valid even if its diagnostic quotes a client's bytes.
 func TestDiagnosticIsUTF8(t *testing.T) {
 	b := wire.AppendResponse(nil, 1, &op.Search{}, &op.Response{Result: *op.Errorf(op.InvalidDNSyntax, "cn=\xff!")})
 	a, err := wiretest.Decode(b)
@@ -143,7 +143,7 @@ func TestDiagnosticIsUTF8(t *testing.T) {
 	}
 }
 
-// Encoding into a buffer with room allocates nothing.
+// Encoding into a large enough buffer does not allocate.
 func TestAppendAllocatesNothing(t *testing.T) {
 	e, r, search := sixteen(), &op.Response{}, &op.Search{}
 	buf := make([]byte, 0, 4096)
@@ -165,7 +165,7 @@ func BenchmarkAppendEntry(b *testing.B) {
 	b.SetBytes(int64(len(buf)))
 }
 
-// sixteen is a person of sixteen attributes.
+// sixteen returns a person with sixteen attributes.
 func sixteen() *op.SearchEntry {
 	names := []string{"uid", "cn", "sn", "givenName", "mail", "telephoneNumber", "l", "departmentNumber", "employeeNumber",
 		"title", "description", "postalCode", "street", "initials", "mobile"}
