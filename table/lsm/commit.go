@@ -93,6 +93,12 @@ func (s *Store) apply(pb *pebble.Batch, r table.Revision) (wait func() error, er
 }
 
 func (s *Store) take(pb *pebble.Batch) (wait func() error, err error) {
+	_, wait, err = s.takeAt(pb)
+	return wait, err
+}
+
+// takeAt is take, and returns the position behind the batch.
+func (s *Store) takeAt(pb *pebble.Batch) (next Position, wait func() error, err error) {
 	defer s.caught(&err)
 	if s.o.NoSync {
 		err = s.db.Apply(pb, pebble.NoSync)
@@ -101,9 +107,10 @@ func (s *Store) take(pb *pebble.Batch) (wait func() error, err error) {
 	}
 	if err != nil {
 		pb.Close()
-		return nil, err
+		return 0, nil, err
 	}
-	return s.syncs.add(pb), nil
+	next = Position(pb.SeqNum()) + Position(pb.Count())
+	return next, s.syncs.add(pb), nil
 }
 
 // applyNow applies a batch and waits until it is durable.

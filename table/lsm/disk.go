@@ -46,6 +46,11 @@ func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
+// isVital is vital for a file that Pebble has in use: those of copies are none.
+func (d *disk) isVital(name string) bool {
+	return vital(name) && !strings.HasPrefix(d.FS.PathBase(d.FS.PathDir(name)), copyPrefix)
+}
+
 // vital reports whether Pebble gives up if the file cannot be written.
 func vital(name string) bool {
 	b := filepath.Base(name)
@@ -56,7 +61,7 @@ func vital(name string) bool {
 // guard opens a file for writing and wraps it.
 func (d *disk) guard(name string, open func() (vfs.File, error)) (vfs.File, error) {
 	var f vfs.File
-	v := vital(name)
+	v := d.isVital(name)
 	err := d.fit(v, func() (err error) { f, err = open(); return err })
 	if err != nil && v {
 		d.lost(v, err)
@@ -106,8 +111,12 @@ func (d *disk) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File
 
 // Rename is part of vfs.FS.
 func (d *disk) Rename(from, to string) error {
-	err := d.fit(vital(to), func() error { return d.FS.Rename(from, to) })
-	if err != nil && vital(to) {
+	if isAside(d.FS, to) {
+		return d.setAside(from, to)
+	}
+	v := d.isVital(to)
+	err := d.fit(v, func() error { return d.FS.Rename(from, to) })
+	if err != nil && v {
 		d.lost(true, err)
 	}
 	return err

@@ -28,6 +28,10 @@ const (
 // creation left.
 func (s *Store) checkHeader() error {
 	fs := s.o.FS
+	if s.o.copied {
+		s.made = true
+		return nil
+	}
 	f, err := fs.Open(fs.PathJoin(s.o.Path, headerFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return s.clearHalfMade()

@@ -28,7 +28,7 @@ func (s *Store) open() (err error) {
 	if err := s.findFormat(); err != nil {
 		return err
 	}
-	if err := s.removeStaleLoads(); err != nil {
+	if err := errors.Join(s.removeStaleLoads(), s.removeStaleCopies(), s.dropAside()); err != nil {
 		return err
 	}
 	if err := s.openPebble(); err != nil {

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/wal"
 )
 
-// Purge makes erased bytes leave the disk. Compaction leaves them behind in three
-// places: in obsolete tables and logs that are not deleted yet, in logs that Pebble
-// keeps to write over them, and in the manifest, which names the first and last key of
-// each table, also of deleted ones. So after compacting, Purge makes Pebble replace
-// logs and manifest, until all files that were there have gone.
+// Purge makes erased bytes leave the disk. Compaction leaves them behind in four
+// places: in obsolete tables and logs that are not deleted yet, in logs that are kept to
+// be read, in logs that Pebble keeps to write over them, and in the manifest, which names
+// the first and last key of each table, also of deleted ones. So after compacting, Purge
+// makes Pebble replace logs and manifest, until all files that were there have gone.
 
 // purgeKey is written to have something to flush. It belongs to no table.
 var purgeKey = []byte{0, 0, 'p'}
@@ -43,7 +44,10 @@ func (s *Store) Purge(ctx context.Context) (err error) {
 	if err := s.db.Compact(ctx, []byte{0}, []byte{0xff, 0xff, 0xff}, true); err != nil {
 		return s.wrap("purge", err)
 	}
-	return s.wrap("purge", s.replaceFiles(ctx))
+	if err := s.replaceFiles(ctx); err != nil {
+		return s.wrap("purge", err)
+	}
+	return s.removeAside(func(wal.NumWAL) bool { return true })
 }
 
 // replaceFiles returns once all of Pebble's present files have been replaced, except

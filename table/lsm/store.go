@@ -40,7 +40,11 @@ type Options struct {
 	// NoSync acknowledges writes before they are on disk. It is for tests, and for
 	// loads that start from nothing after a crash.
 	NoSync bool
+	// KeepLogs keeps logs that are no longer needed, for ReadLog, until ReleaseLogs or
+	// LimitLogs removes them.
+	KeepLogs bool
 
+	copied   bool                      // the folder has a copy's files and no header yet
 	format   pebble.FormatMajorVersion // of a new store; zero means the newest
 	patience time.Duration             // with a Pebble that cannot write; zero means closePatience
 }
@@ -92,7 +96,9 @@ type Store struct {
 	drained chan struct{}
 	close   sync.Once
 	bulks   atomic.Int64 // numbers for folders of loads
-	damaged sync.Map     // paths of damaged files that were logged
+	copies  atomic.Int64 // numbers for folders of copies
+	kept    keptLogs
+	damaged sync.Map // paths of damaged files that were logged
 }
 
 var (
@@ -133,6 +139,9 @@ func (s *Store) pebbleOptions(readOnly bool) *pebble.Options {
 		// The manifest is replaced when it has more entries than there are tables, see
 		// Purge.
 		MaxManifestFileSize: 1,
+	}
+	if s.o.KeepLogs {
+		p.Cleaner = pebble.ArchiveCleaner{} // moves logs aside, see disk.Rename
 	}
 	for i := range p.Levels {
 		l := &p.Levels[i]

@@ -1,0 +1,106 @@
+package lsm
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// copyPrefix begins the names of the folders of copies.
+const copyPrefix = "copy-"
+
+// A Copy is all of a store at one position of its log, in a folder within the store's.
+// Its tables are hard links.
+type Copy struct {
+	Folder string
+	Files  []string // names in the folder
+	Next   Position // of the log
+	Format int      // of the files
+	s      *Store
+}
+
+// Copy makes a copy. What it has is durable in the store too. At is called when the
+// position is known, while nothing else is written.
+func (s *Store) Copy(ctx context.Context, at func(Position) error) (c *Copy, err error) {
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.end()
+	defer s.caught(&err)
+	if err := s.flush(ctx); err != nil {
+		return nil, s.wrap("copy", err)
+	}
+	if err := s.beginWrite(ctx, false); err != nil {
+		return nil, err
+	}
+	defer s.endWrite()
+	next, err := s.position()
+	if err == nil {
+		err = at(next)
+	}
+	if err != nil {
+		return nil, s.wrap("copy", err)
+	}
+	c, err = s.checkpoint(next)
+	return c, s.wrap("copy", err)
+}
+
+// flush writes what is in memory, so that the copy's log is short.
+func (s *Store) flush(ctx context.Context) error {
+	done, err := s.db.AsyncFlush()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.disk.refusing():
+		return s.disk.writable(false)
+	}
+}
+
+// position makes all durable that was written and returns the position behind it. The
+// caller may write.
+func (s *Store) position() (Position, error) {
+	b := s.db.NewBatch()
+	if err := b.Set(purgeKey, []byte{1}, nil); err != nil {
+		return 0, err
+	}
+	next, wait, err := s.takeAt(b)
+	if err != nil {
+		return 0, err
+	}
+	return next, wait()
+}
+
+func (s *Store) checkpoint(next Position) (*Copy, error) {
+	c := &Copy{Folder: s.o.FS.PathJoin(s.o.Path, copyPrefix+strconv.FormatInt(s.copies.Add(1), 10)), Next: next, Format: int(s.db.FormatMajorVersion()), s: s}
+	if err := s.db.Checkpoint(c.Folder); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	var err error
+	if c.Files, err = s.o.FS.List(c.Folder); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// Close removes the copy.
+func (c *Copy) Close() error { return c.s.o.FS.RemoveAll(c.Folder) }
+
+// removeStaleCopies removes those that an earlier process left.
+func (s *Store) removeStaleCopies() error {
+	if s.o.ReadOnly {
+		return nil
+	}
+	names, err := s.o.FS.List(s.o.Path)
+	for _, n := range names {
+		if strings.HasPrefix(n, copyPrefix) {
+			err = errors.Join(err, s.o.FS.RemoveAll(s.o.FS.PathJoin(s.o.Path, n)))
+		}
+	}
+	return err
+}

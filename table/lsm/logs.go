@@ -1,0 +1,273 @@
+package lsm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/batchrepr"
+	pebblerecord "github.com/cockroachdb/pebble/v2/record"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/wal"
+)
+
+// asideFolder is where Pebble's ArchiveCleaner moves what it no longer needs.
+const asideFolder = "archive"
+
+// ErrGap: the log does not have all that was written from a position on. It was not
+// kept, or something was written past it, as a load is.
+var ErrGap = errors.New("the log has a gap")
+
+// A Position is a place between two batches of the log: the sequence number that Pebble
+// gives the next write.
+type Position uint64
+
+// A LogBatch is one atomic write as the log has it. Its bytes are valid until the reader
+// goes on.
+type LogBatch struct {
+	First, Next Position
+	Repr        []byte // as Pebble encodes a batch
+}
+
+// keptLogs knows of finished logs where they end.
+type keptLogs struct {
+	mu   sync.Mutex
+	ends map[wal.NumWAL]Position
+}
+
+// ReadLog calls f with the batches from a position on, and returns the position behind
+// the last one. They may not be durable yet: that is so once SyncLog has returned. Where
+// the log does not go on at the position, the error is ErrGap.
+func (s *Store) ReadLog(ctx context.Context, from Position, f func(LogBatch) error) (next Position, err error) {
+	if err := s.begin(ctx); err != nil {
+		return from, err
+	}
+	defer s.end()
+	for range moves {
+		if from, err = s.readLogs(ctx, from, f); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return from, s.wrap("read the log", err)
+}
+
+// moves is how often logs may be moved while they are read.
+const moves = 5
+
+func (s *Store) readLogs(ctx context.Context, from Position, f func(LogBatch) error) (next Position, err error) {
+	logs, err := s.allLogs()
+	if err != nil {
+		return from, err
+	}
+	for i, l := range logs {
+		if err := ctx.Err(); err != nil {
+			return from, err
+		}
+		if end, known := s.kept.end(l.Num); known && end <= from {
+			continue
+		}
+		newest := i == len(logs)-1
+		end, err := readOne(l, &from, f)
+		if err != nil {
+			return from, err
+		}
+		if !newest {
+			s.kept.note(l.Num, end)
+		}
+	}
+	return from, nil
+}
+
+// readOne reads one log and returns where it ends.
+func readOne(l wal.LogicalLog, next *Position, f func(LogBatch) error) (end Position, err error) {
+	r := l.OpenForRead()
+	defer func() { err = errors.Join(err, r.Close()) }()
+	var buf bytes.Buffer
+	for {
+		rec, _, err := r.NextRecord()
+		if err == nil {
+			buf.Reset()
+			_, err = io.Copy(&buf, rec)
+		}
+		switch {
+		case err == io.EOF, pebblerecord.IsInvalidRecord(err):
+			return end, nil // the tail that a crash left, or that is being written
+		case err != nil:
+			return end, err
+		}
+		h, _ := batchrepr.ReadHeader(buf.Bytes())
+		b := LogBatch{First: Position(h.SeqNum), Next: Position(h.SeqNum) + Position(h.Count), Repr: buf.Bytes()}
+		if end = b.Next; end <= *next {
+			continue
+		}
+		if b.First != *next || isIngest(b.Repr) {
+			return end, fmt.Errorf("%w from %d to %d", ErrGap, *next, b.First)
+		}
+		if err := f(b); err != nil {
+			return end, err
+		}
+		*next = b.Next
+	}
+}
+
+// isIngest reports whether a batch names files instead of writes.
+func isIngest(repr []byte) bool {
+	r := batchrepr.Read(repr)
+	kind, _, _, ok, _ := r.Next()
+	return ok && (kind == pebble.InternalKeyKindIngestSST || kind == pebble.InternalKeyKindExcise)
+}
+
+// allLogs lists the logs, the oldest first: those in use and those that are kept. One may
+// be moved meanwhile.
+func (s *Store) allLogs() (wal.Logs, error) {
+	inUse, err := wal.Scan(wal.Dir{FS: s.o.FS, Dirname: s.o.Path})
+	if err != nil {
+		return nil, err
+	}
+	aside, err := wal.Scan(wal.Dir{FS: s.o.FS, Dirname: s.aside()})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	for _, l := range inUse {
+		if _, moved := aside.Get(l.Num); !moved {
+			aside = append(aside, l)
+		}
+	}
+	slices.SortFunc(aside, func(a, b wal.LogicalLog) int { return int(a.Num) - int(b.Num) })
+	return aside, err
+}
+
+func (s *Store) aside() string { return s.o.FS.PathJoin(s.o.Path, asideFolder) }
+
+func (k *keptLogs) end(n wal.NumWAL) (Position, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	end, ok := k.ends[n]
+	return end, ok
+}
+
+func (k *keptLogs) forget(n wal.NumWAL) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.ends, n)
+}
+
+func (k *keptLogs) note(n wal.NumWAL, end Position) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ends == nil {
+		k.ends = map[wal.NumWAL]Position{}
+	}
+	k.ends[n] = end
+}
+
+// SyncLog makes durable all that was written before.
+func (s *Store) SyncLog(ctx context.Context) error {
+	wait, err := s.mark(ctx, func(b *pebble.Batch) error { return b.LogData(nil, nil) })
+	if err != nil {
+		return s.wrap("sync the log", err)
+	}
+	return wait()
+}
+
+// mark writes a batch that changes nothing of the tables.
+func (s *Store) mark(ctx context.Context, fill func(*pebble.Batch) error) (wait func() error, err error) {
+	if err := s.beginWrite(ctx, true); err != nil {
+		return nil, err
+	}
+	defer s.endWrite()
+	b := s.db.NewBatch()
+	if err := fill(b); err != nil {
+		return nil, err
+	}
+	return s.take(b)
+}
+
+// ReleaseLogs removes kept logs that end at or before a position.
+func (s *Store) ReleaseLogs(upTo Position) error {
+	return s.removeAside(func(n wal.NumWAL) bool {
+		end, known := s.kept.end(n)
+		return known && end <= upTo
+	})
+}
+
+// LimitLogs removes the oldest kept logs until they take no more than so many bytes, and
+// reports whether any had to go.
+func (s *Store) LimitLogs(most int64) (removed bool, err error) {
+	logs, err := s.asideLogs()
+	if err != nil {
+		return false, s.wrap("limit the logs", err)
+	}
+	var size int64
+	for _, l := range slices.Backward(logs) {
+		n, err := l.PhysicalSize()
+		if err != nil {
+			return removed, s.wrap("limit the logs", err)
+		}
+		if size += int64(n); size <= most {
+			continue
+		}
+		removed = true
+		if err := s.removeLog(l); err != nil {
+			return removed, s.wrap("limit the logs", err)
+		}
+	}
+	return removed, nil
+}
+
+func (s *Store) asideLogs() (wal.Logs, error) {
+	logs, err := wal.Scan(wal.Dir{FS: s.o.FS, Dirname: s.aside()})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return logs, err
+}
+
+func (s *Store) removeAside(gone func(wal.NumWAL) bool) error {
+	logs, err := s.asideLogs()
+	for _, l := range logs {
+		if gone(l.Num) {
+			err = errors.Join(err, s.removeLog(l))
+		}
+	}
+	return s.wrap("remove logs", err)
+}
+
+func (s *Store) removeLog(l wal.LogicalLog) (err error) {
+	s.kept.forget(l.Num)
+	for i := range l.NumSegments() {
+		fs, path := l.SegmentLocation(i)
+		err = errors.Join(err, fs.Remove(path))
+	}
+	return err
+}
+
+// dropAside removes all kept logs, of which this opening of the store has no use.
+func (s *Store) dropAside() error {
+	if s.o.ReadOnly || s.o.KeepLogs {
+		return nil
+	}
+	err := s.o.FS.RemoveAll(s.aside())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// isAside reports whether Pebble moves a file that it no longer needs.
+func isAside(fs vfs.FS, to string) bool { return fs.PathBase(fs.PathDir(to)) == asideFolder }
+
+// setAside keeps a log and removes any other file.
+func (d *disk) setAside(from, to string) error {
+	if strings.HasSuffix(to, ".log") {
+		return d.FS.Rename(from, to)
+	}
+	return d.FS.Remove(from)
+}

@@ -1,0 +1,275 @@
+package lsm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/wal"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// keys reads all that Pebble has.
+func keys(t *testing.T, s *Store) (all []string) {
+	t.Helper()
+	it, err := s.db.NewIter(&pebble.IterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer it.Close()
+	for it.First(); it.Valid(); it.Next() {
+		all = append(all, fmt.Sprintf("%x=%x", it.Key(), it.Value()))
+	}
+	return all
+}
+
+func mustCommit(t *testing.T, s *Store, n int) {
+	t.Helper()
+	wait, err := s.Commit(context.Background(), step(n))
+	if err == nil {
+		err = wait()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// copied makes a copy and puts its files where a replay finds them.
+func copied(t *testing.T, s *Store) (folder string, next Position) {
+	t.Helper()
+	c, err := s.Copy(context.Background(), func(p Position) error { next = p; return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder = "restored-" + filepath.Base(c.Folder)
+	fs := s.o.FS
+	if err := fs.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range c.Files {
+		if err := vfs.Copy(fs, fs.PathJoin(c.Folder, f), fs.PathJoin(folder, f)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Close(); err != nil || c.Next != next {
+		t.Fatal(err, c.Next, next)
+	}
+	return folder, next
+}
+
+// replayAll makes a store of a copy and of batches, and returns its keys.
+func replayAll(t *testing.T, fs vfs.FS, folder string, next Position, batches [][]byte) []string {
+	t.Helper()
+	r, err := replayOn(fs, folder, next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range batches {
+		if err := r.Apply(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	s := mustOpen(t, Options{Path: folder, FS: fs})
+	defer s.Close()
+	return keys(t, s)
+}
+
+// TestLogsFollow: a copy and the batches behind it are the store, through flushes and
+// openings.
+func TestLogsFollow(t *testing.T) {
+	fs := vfs.NewMem()
+	o := Options{Path: "store", FS: fs, MemTable: 16 << 10, KeepLogs: true}
+	s := mustOpen(t, o)
+	ctx := context.Background()
+	if err := s.Create(ctx, crashSpecs...); err != nil {
+		t.Fatal(err)
+	}
+	var batches [][]byte
+	var from, first Position
+	var base string
+	var flushes int64
+	for n := 1; n <= 400; n++ {
+		mustCommit(t, s, n)
+		if n == 100 {
+			base, first = copied(t, s)
+			from = first
+		}
+		if n == 250 {
+			flushes = s.db.Metrics().Flush.Count
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = mustOpen(t, o)
+		}
+		if n > 100 && n%50 == 0 {
+			next, err := s.ReadLog(ctx, from, func(b LogBatch) error {
+				batches = append(batches, bytes.Clone(b.Repr))
+				return nil
+			})
+			if err == nil {
+				err = errors.Join(s.SyncLog(ctx), s.ReleaseLogs(next))
+			}
+			if err != nil || next <= from {
+				t.Fatal(n, from, next, err)
+			}
+			from = next
+		}
+	}
+	if flushes+s.db.Metrics().Flush.Count < 4 {
+		t.Fatal("nothing was flushed")
+	}
+	logs, err := s.asideLogs()
+	if err != nil || len(logs) > 1 {
+		t.Error("released logs are still there:", logs, err)
+	}
+	want := keys(t, s)
+	if got := replayAll(t, fs, base, first, batches); !slices.Equal(got, want) {
+		t.Errorf("%d keys after the replay, want %d", len(got), len(want))
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLogGaps: what is not in the log is told from what is.
+func TestLogGaps(t *testing.T) {
+	ctx := context.Background()
+	drop := func(LogBatch) error { return nil }
+	gaps := map[string]func(t *testing.T, s *Store) *Store{
+		"a load": func(t *testing.T, s *Store) *Store {
+			b, err := s.Bulk(ctx, 7, table.BulkOptions{})
+			if err == nil {
+				err = b.Add("data", step(7).Writes[0].Mutations...)
+			}
+			if err == nil {
+				err = b.Finish(ctx, nil)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		},
+		"opened without keeping": func(t *testing.T, s *Store) *Store {
+			s.Close()
+			o := s.o
+			o.KeepLogs = false
+			other := mustOpen(t, o)
+			for n := 3; n < 20; n++ { // more logs than Pebble keeps to write over
+				mustCommit(t, other, n)
+				if err := other.db.Flush(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := other.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return mustOpen(t, s.o)
+		},
+		"purged": func(t *testing.T, s *Store) *Store {
+			mustCommit(t, s, 8)
+			if err := s.Purge(ctx); err != nil {
+				t.Fatal(err)
+			}
+			return s
+		},
+		"limited": func(t *testing.T, s *Store) *Store {
+			mustCommit(t, s, 8)
+			if err := s.db.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			s.awaitOneLog(t)
+			if removed, err := s.LimitLogs(0); !removed || err != nil {
+				t.Fatal(removed, err)
+			}
+			return s
+		},
+	}
+	for name, gap := range gaps {
+		t.Run(name, func(t *testing.T) {
+			s := mustOpen(t, Options{Path: "store", FS: vfs.NewMem(), KeepLogs: true})
+			if err := s.Create(ctx, crashSpecs...); err != nil {
+				t.Fatal(err)
+			}
+			mustCommit(t, s, 1)
+			folder, from := copied(t, s)
+			mustCommit(t, s, 2)
+			next, err := s.ReadLog(ctx, from, drop)
+			if err != nil || next == from {
+				t.Fatal(next, err)
+			}
+			s = gap(t, s)
+			mustCommit(t, s, 30)
+			if _, err := s.ReadLog(ctx, next, drop); !errors.Is(err, ErrGap) {
+				t.Error("no gap:", err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Open(Options{Path: folder, FS: s.o.FS}); err == nil {
+				t.Error("a restore that did not end is a store")
+			}
+		})
+	}
+}
+
+// awaitOneLog waits until Pebble has moved the logs that it does not need.
+func (s *Store) awaitOneLog(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+		inUse, err := wal.Scan(wal.Dir{FS: s.o.FS, Dirname: s.o.Path})
+		if err != nil || time.Now().After(end) {
+			t.Fatal(inUse, err)
+		}
+		if len(inUse) == 1 {
+			return
+		}
+	}
+}
+
+// TestCopyOnAFullDisk: a copy that does not fit harms nothing.
+func TestCopyOnAFullDisk(t *testing.T) {
+	fs := &failingLinks{FS: vfs.NewMem()}
+	s := mustOpen(t, Options{Path: "store", FS: fs, KeepLogs: true})
+	defer s.Close()
+	if err := s.Create(context.Background(), crashSpecs...); err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, s, 1)
+	fs.fail = true
+	if _, err := s.Copy(context.Background(), func(Position) error { return nil }); err == nil {
+		t.Fatal("copied")
+	}
+	fs.fail = false
+	mustCommit(t, s, 2)
+	names, _ := fs.List("store")
+	if i := slices.IndexFunc(names, func(n string) bool { return bytes.HasPrefix([]byte(n), []byte(copyPrefix)) }); i >= 0 {
+		t.Error("left behind:", names[i])
+	}
+	copied(t, s)
+}
+
+// failingLinks refuses to create files of copies.
+type failingLinks struct {
+	vfs.FS
+	fail bool
+}
+
+func (f *failingLinks) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if f.fail && f.PathBase(f.PathDir(name)) == copyPrefix+"1" {
+		return nil, io.ErrShortWrite
+	}
+	return f.FS.Create(name, c)
+}

@@ -1,0 +1,101 @@
+package lsm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/batchrepr"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A Replayer makes a store of a copy's files and of batches of the log behind it. Until
+// Finish the folder is no store that can be opened.
+type Replayer struct {
+	s    *Store
+	next Position
+}
+
+// Replay opens the files of a copy that ends at a position.
+func Replay(path string, next Position) (*Replayer, error) { return replayOn(nil, path, next) }
+
+func replayOn(fs vfs.FS, path string, next Position) (*Replayer, error) {
+	s, err := Open(Options{Path: path, FS: fs, copied: true})
+	if err != nil {
+		return nil, err
+	}
+	return &Replayer{s, next}, nil
+}
+
+// Next returns the position behind what was applied.
+func (r *Replayer) Next() Position { return r.next }
+
+// Apply applies a batch. One that was applied is passed over; one that does not follow is
+// ErrGap.
+func (r *Replayer) Apply(repr []byte) (err error) {
+	defer r.s.caught(&err)
+	h, ok := batchrepr.ReadHeader(repr)
+	first := Position(h.SeqNum)
+	switch {
+	case !ok || h.Count == 0:
+		return fmt.Errorf("%w: a batch without a header", table.ErrCorrupt)
+	case first+Position(h.Count) <= r.next:
+		return nil
+	case first != r.next:
+		return fmt.Errorf("%w from %d to %d", ErrGap, r.next, first)
+	}
+	b := r.s.db.NewBatch()
+	if err := b.SetRepr(bytes.Clone(repr)); err != nil {
+		return errors.Join(err, b.Close())
+	}
+	if err := r.s.db.Apply(b, pebble.NoSync); err != nil {
+		return err
+	}
+	r.next = first + Position(h.Count)
+	return b.Close()
+}
+
+// Store returns the store as far as it was applied. It is closed by Finish.
+func (r *Replayer) Store() *Store { return r.s }
+
+// Finish makes what was applied durable, and the folder a store.
+func (r *Replayer) Finish() (err error) {
+	defer r.s.caught(&err)
+	if err := r.s.db.Flush(); err != nil {
+		return errors.Join(r.s.wrap("restore", err), r.s.Close())
+	}
+	r.s.made = false
+	return errors.Join(r.s.writeHeader(), r.s.Close())
+}
+
+// Abandon ends without a store.
+func (r *Replayer) Abandon() error { return r.s.Close() }
+
+// SetRows calls f with the rows of an unversioned table of which a batch sets cells.
+func (s *Store) SetRows(ctx context.Context, repr []byte, name string, f func(row []byte)) error {
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	defer s.end()
+	t := (*s.cat.Load())[name]
+	if t == nil {
+		return nil
+	}
+	for r := batchrepr.Read(repr); len(r) > 0; {
+		kind, key, _, ok, err := r.Next()
+		if err != nil || !ok {
+			return fmt.Errorf("%w: batch of the log: %w", table.ErrCorrupt, err)
+		}
+		if kind != pebble.InternalKeyKindSet || !bytes.HasPrefix(key, appendHead(nil, t.id, 0)[:2]) || len(key) <= headLen {
+			continue
+		}
+		if row, _, _, ok := cutEscaped(nil, key[headLen:]); ok {
+			f(row)
+		}
+	}
+	return nil
+}
