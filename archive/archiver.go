@@ -1,0 +1,314 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/lsm"
+)
+
+// Options of an Archiver.
+type Options struct {
+	Store *lsm.Store // with KeepLogs, if it is to go on for long
+	Place Place
+	Seal  Seal
+	Every time.Duration // between bases
+	Lag   time.Duration // between pieces
+	Keep  time.Duration // how long any moment can be restored; 0: for ever
+	Log   *slog.Logger
+	Now   func() time.Time // nil: the clock
+}
+
+// keepMost is how much of the log, in bytes, waits for an archive that cannot be reached.
+const keepMost = 1 << 30
+
+// An Archiver writes a store to its archive. Its methods may be called concurrently.
+type Archiver struct {
+	o       Options
+	status  status
+	sums    sums
+	turning sync.Mutex // held while a base is taken, or objects are removed
+	tried   time.Time  // when Run began a base last
+
+	mu      sync.Mutex // orders pieces and changes of the state
+	st      *state
+	started bool // it was seen what an earlier process left
+}
+
+// New returns the archiver of a store. It reads what the store's folder remembers and asks
+// nothing of the place yet.
+func New(o Options) (*Archiver, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	st, err := readState(o.Store.String(), o.Place.String())
+	if err != nil {
+		return nil, err
+	}
+	return &Archiver{o: o, st: st}, nil
+}
+
+// Check returns ErrForeign or ErrTakenOver if the store may not write to the archive. Other
+// errors say that this cannot be told now.
+func (a *Archiver) Check(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, _, err := checkOwner(ctx, a.o.Place, a.st)
+	return err
+}
+
+// Pieces archives what was committed since the last time. Where the log does not lead on
+// from there, or nothing is archived yet, it begins an epoch with a base.
+func (a *Archiver) Pieces(ctx context.Context) error {
+	if a.needsBase() {
+		return a.Base(ctx)
+	}
+	err := a.pieces(ctx)
+	if errors.Is(err, lsm.ErrGap) {
+		a.o.Log.Info("the archive begins anew with a base, since the log has not all that was written", "reason", err)
+		return a.Begin(ctx)
+	}
+	return a.noted(err)
+}
+
+// needsBase reports whether there is no base yet that pieces can follow.
+func (a *Archiver) needsBase() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.st.Epoch == 0 || !a.st.Based
+}
+
+func (a *Archiver) pieces(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.mayWrite(ctx); err != nil {
+		return err
+	}
+	for {
+		more, err := a.piece(ctx)
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// mayWrite makes sure that the epoch is ours; otherwise it is ErrGap, if a new one may
+// begin. mu is held.
+func (a *Archiver) mayWrite(ctx context.Context) error {
+	ours, _, err := checkOwner(ctx, a.o.Place, a.st)
+	if err == nil && !ours {
+		err = fmt.Errorf("%w: the archive is in another epoch", lsm.ErrGap)
+	}
+	if err != nil || a.started {
+		return err
+	}
+	x, err := listOf(ctx, a.o.Place, fmt.Sprintf("%s%08x/", logPrefix, uint32(a.st.Epoch)), parsePiece)
+	if err != nil {
+		return err
+	}
+	last := (&Index{Pieces: x}).lastPosition(a.st.Epoch)
+	switch {
+	case last == a.st.Sending && last != 0:
+		a.st.Next = last
+	case last > a.st.Next:
+		return fmt.Errorf("%w: the archive has more than this store has sent", lsm.ErrGap)
+	}
+	a.started = true
+	return nil
+}
+
+// errEnough ends the reading of the log for a piece.
+var errEnough = errors.New("the piece is large enough")
+
+// piece sends one piece, if anything was written, and reports whether there is more. mu is
+// held.
+func (a *Archiver) piece(ctx context.Context) (more bool, err error) {
+	began := a.o.Now()
+	d, err := newDraft(pieceHead{format, a.st.Store, a.st.Epoch, a.st.Next}, a.o.Seal, a.st.Newest)
+	if err != nil {
+		return false, err
+	}
+	_, err = a.o.Store.ReadLog(ctx, a.st.Next, func(b lsm.LogBatch) error { return a.take(ctx, d, b) })
+	if more = errors.Is(err, errEnough); more {
+		err = nil
+	}
+	if err != nil || d.to == a.st.Next {
+		if err == nil {
+			a.status.caughtUp(began)
+		}
+		return false, err
+	}
+	// Only what is durable here may be elsewhere.
+	if err := a.o.Store.SyncLog(ctx); err != nil {
+		return false, err
+	}
+	return more, a.send(ctx, d, began, more)
+}
+
+func (a *Archiver) take(ctx context.Context, d *draft, b lsm.LogBatch) error {
+	if d.size >= pieceSize {
+		return errEnough
+	}
+	if err := a.o.Store.SetRows(ctx, b.Repr, journal.Table, func(row []byte) {
+		if r, ok := journal.RevisionOf(row); ok {
+			d.newest = max(d.newest, r)
+		}
+	}); err != nil {
+		return err
+	}
+	return d.add(b)
+}
+
+func (a *Archiver) send(ctx context.Context, d *draft, began time.Time, more bool) error {
+	name, content, err := d.finish()
+	if err != nil {
+		return err
+	}
+	next := *a.st
+	next.Sending = d.to
+	if err := a.save(&next); err != nil {
+		return err
+	}
+	if err := a.o.Place.Put(ctx, name, newReader(content)); err != nil {
+		return fmt.Errorf("write a piece of the log to %s: %w", a.o.Place, err)
+	}
+	next = *a.st
+	next.Next, next.Newest = d.to, d.newest
+	if err := a.save(&next); err != nil {
+		return err
+	}
+	a.status.sent("log", int64(len(content)))
+	if !more {
+		a.status.caughtUp(began)
+	}
+	return a.o.Store.ReleaseLogs(a.st.Next)
+}
+
+// save makes st the state. mu is held.
+func (a *Archiver) save(st *state) error {
+	if err := st.save(a.o.Store.String()); err != nil {
+		return fmt.Errorf("note how far the store is archived: %w", err)
+	}
+	a.st = st
+	return nil
+}
+
+// Begin begins an epoch with a base.
+func (a *Archiver) Begin(ctx context.Context) error {
+	a.mu.Lock()
+	a.st.Epoch = 0
+	a.mu.Unlock()
+	return a.Base(ctx)
+}
+
+// Base takes a base, in a new epoch if there is none to go on in. Pieces go on meanwhile.
+func (a *Archiver) Base(ctx context.Context) error {
+	a.turning.Lock()
+	defer a.turning.Unlock()
+	return a.noted(a.base(ctx))
+}
+
+func (a *Archiver) base(ctx context.Context) error {
+	m, c, err := a.copy(ctx)
+	if err != nil {
+		return fmt.Errorf("begin a base: %w", err)
+	}
+	defer c.Close()
+	if err := a.upload(ctx, m, c); err != nil {
+		return fmt.Errorf("write a base to %s: %w", a.o.Place, err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.st.Epoch == m.Epoch && !a.st.Based {
+		next := *a.st
+		next.Based = true
+		err = a.save(&next)
+	}
+	a.status.based(m.Taken)
+	a.o.Log.Info("a base was archived", "place", a.o.Place, "epoch", m.Epoch, "newest", m.Newest.Time().UTC(), "bytes", m.Size())
+	return err
+}
+
+// copy copies the store and, where an epoch begins, moves on to the copy's position.
+func (a *Archiver) copy(ctx context.Context) (*Manifest, *lsm.Copy, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	ours, owner, err := checkOwner(ctx, a.o.Place, a.st)
+	if err != nil {
+		return nil, nil, err
+	}
+	fresh := !ours || !a.st.Based
+	m := &Manifest{Format: format, Store: a.st.Store, Epoch: a.st.Epoch, Taken: a.o.Now().UTC()}
+	c, err := a.o.Store.Copy(ctx, func(p lsm.Position) error {
+		m.Next = p
+		m.Newest, err = newestCommit(ctx, a.o.Store)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	m.Engine = c.Format
+	if !ours {
+		m.Epoch = 1
+		if owner != nil {
+			m.Epoch = max(owner.Epoch, a.st.Epoch) + 1
+		}
+		err = a.own(ctx, m.Epoch, owner)
+	}
+	if err == nil && fresh {
+		next := *a.st
+		next.Epoch, next.Based, next.Next, next.Sending, next.Newest, next.TakeOver = m.Epoch, false, m.Next, 0, m.Newest, false
+		err = a.save(&next)
+		a.started = true
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, c.Close())
+	}
+	return m, c, nil
+}
+
+// own writes who owns the archive from now on.
+func (a *Archiver) own(ctx context.Context, e Epoch, was *Owner) error {
+	host, _ := os.Hostname()
+	o := &Owner{Format: format, Store: a.st.Store, Epoch: e, Writer: a.st.Writer, Server: fmt.Sprintf("%s:%s", host, a.o.Store), Since: a.o.Now().UTC()}
+	return o.write(ctx, a.o.Place, was)
+}
+
+func (a *Archiver) upload(ctx context.Context, m *Manifest, c *lsm.Copy) error {
+	bases, err := listOf(ctx, a.o.Place, basePrefix, parseBase)
+	if err != nil {
+		return err
+	}
+	u := &upload{place: a.o.Place, seal: a.o.Seal, sums: &a.sums, sent: func(n int64) { a.status.sent("base", n) }}
+	if u.known, err = known(ctx, a.o.Place, bases); err != nil {
+		return err
+	}
+	if m.Files, err = u.files(ctx, c); err != nil {
+		return err
+	}
+	return m.put(ctx, a.o.Place)
+}
+
+// newestCommit returns the newest commit that a store has.
+func newestCommit(ctx context.Context, s *lsm.Store) (table.Revision, error) {
+	for rec, err := range journal.New(s).Backward(ctx, embeddedSlot, 0, revision.Last-1) {
+		if err != nil || rec.State == journal.Committed {
+			return rec.Revision, err
+		}
+	}
+	return 0, nil
+}
+
+// embeddedSlot is the slot by which an embedded store is written.
+const embeddedSlot revision.Slot = 1

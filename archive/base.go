@@ -1,0 +1,204 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/lsm"
+)
+
+// A Manifest is what a base consists of.
+type Manifest struct {
+	Format int
+	Store  string
+	Epoch  Epoch
+	Next   lsm.Position   // of the log behind it
+	Newest table.Revision // commit that it has
+	Taken  time.Time
+	Engine int // format of the files
+	Files  []File
+}
+
+// A File is a file of a base.
+type File struct {
+	Name   string
+	Size   int64
+	SHA256 string // of its content, which is its object's name
+	Stored string // SHA-256 of the object, which may be sealed
+}
+
+// Size returns the octets of all files.
+func (m *Manifest) Size() (n int64) {
+	for _, f := range m.Files {
+		n += f.Size
+	}
+	return n
+}
+
+// ReadManifest reads a base.
+func ReadManifest(ctx context.Context, p Place, b Base) (*Manifest, error) {
+	r, err := get(ctx, p, b.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", b.Name, err)
+	}
+	var m Manifest
+	if shortSum(text) != b.hash {
+		return nil, fmt.Errorf("%w: %s is not what was put there", ErrDamaged, b.Name)
+	}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, b.Name, err)
+	}
+	if m.Format > format {
+		return nil, newer("the base", m.Format)
+	}
+	if i := slices.IndexFunc(m.Files, func(f File) bool { return f.Name == "" || f.Name != filepath.Base(f.Name) || f.Name[0] == '.' }); i >= 0 {
+		return nil, fmt.Errorf("%w: %s names a file %q", ErrDamaged, b.Name, m.Files[i].Name)
+	}
+	return &m, nil
+}
+
+// An upload puts the files of a copy where a place lacks them.
+type upload struct {
+	place Place
+	seal  Seal
+	known map[string]File // by content, with their objects
+	sums  *sums
+	sent  func(octets int64)
+}
+
+// known reads which contents a place has: files that a base names and that are there.
+func known(ctx context.Context, p Place, bases []Base) (map[string]File, error) {
+	objects, err := p.List(ctx, filePrefix)
+	if err != nil {
+		return nil, err
+	}
+	there := map[string]bool{}
+	for _, o := range objects {
+		there[o.Name] = true
+	}
+	all := map[string]File{}
+	for _, b := range bases {
+		m, err := ReadManifest(ctx, p, b)
+		if errors.Is(err, ErrDamaged) {
+			continue // verify reports it; its files go again
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range m.Files {
+			if there[fileName(f.SHA256)] {
+				all[f.SHA256] = f
+			}
+		}
+	}
+	return all, nil
+}
+
+// files puts all files of a copy and returns their list.
+func (u *upload) files(ctx context.Context, c *lsm.Copy) ([]File, error) {
+	var all []File
+	for _, name := range c.Files {
+		f, err := u.file(ctx, filepath.Join(c.Folder, name))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		all = append(all, f)
+	}
+	return all, nil
+}
+
+func (u *upload) file(ctx context.Context, path string) (f File, err error) {
+	f = File{Name: filepath.Base(path)}
+	if f.SHA256, f.Size, err = u.sums.of(path); err != nil {
+		return f, err
+	}
+	if k, ok := u.known[f.SHA256]; ok {
+		f.Stored = k.Stored
+		return f, nil
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		return f, err
+	}
+	defer in.Close()
+	sealed, err := u.seal.reader(in)
+	if err != nil {
+		return f, err
+	}
+	h := sha256.New()
+	n := &counter{}
+	if err := u.place.Put(ctx, fileName(f.SHA256), io.TeeReader(sealed, io.MultiWriter(h, n))); err != nil {
+		return f, err
+	}
+	u.sent(n.n)
+	f.Stored = hex.EncodeToString(h.Sum(nil))
+	u.known[f.SHA256] = f
+	return f, nil
+}
+
+type counter struct{ n int64 }
+
+// Write is part of io.Writer.
+func (c *counter) Write(p []byte) (int, error) { c.n += int64(len(p)); return len(p), nil }
+
+// put writes the manifest, which is what makes the base one.
+func (m *Manifest) put(ctx context.Context, p Place) error {
+	b, err := json.MarshalIndent(m, "", " ")
+	if err != nil {
+		return err
+	}
+	return p.Put(ctx, baseName(m.Epoch, m.Next, shortSum(b)), bytes.NewReader(b))
+}
+
+// sums remembers hashes of tables, which never change while a process has them.
+type sums struct{ known map[sumKey]string }
+
+type sumKey struct {
+	name string
+	size int64
+	at   time.Time
+}
+
+func (s *sums) of(path string) (sum string, size int64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", 0, err
+	}
+	key := sumKey{filepath.Base(path), info.Size(), info.ModTime()}
+	if sum, ok := s.known[key]; ok {
+		return sum, key.size, nil
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", 0, err
+	}
+	sum = hex.EncodeToString(h.Sum(nil))
+	if filepath.Ext(path) == ".sst" {
+		if s.known == nil {
+			s.known = map[sumKey]string{}
+		}
+		s.known[key] = sum
+	}
+	return sum, key.size, nil
+}

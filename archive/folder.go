@@ -1,0 +1,146 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A folder is a place in a file system.
+type folder string
+
+// beginning is in the names of files that are being written.
+const beginning = ".new-"
+
+func (f folder) path(name string) string { return filepath.Join(string(f), filepath.FromSlash(name)) }
+
+// String implements Place.
+func (f folder) String() string { return string(f) }
+
+// List implements Place.
+func (f folder) List(ctx context.Context, prefix string) ([]Object, error) {
+	var all []Object
+	dir := f.path(prefix[:strings.LastIndexByte(prefix, '/')+1])
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(string(f), path)
+		name := filepath.ToSlash(rel)
+		if err != nil || !strings.HasPrefix(name, prefix) || strings.HasPrefix(d.Name(), ".") {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			all = append(all, Object{name, info.Size()})
+		}
+		return ignoreMissing(err) // deleted meanwhile
+	})
+	slices.SortFunc(all, func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
+	return all, ignoreMissing(err)
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Get implements Place.
+func (f folder) Get(_ context.Context, name string) (io.ReadCloser, error) {
+	return os.Open(f.path(name))
+}
+
+// Put implements Place.
+func (f folder) Put(ctx context.Context, name string, r io.Reader) error {
+	dir := filepath.Dir(f.path(name))
+	if err := makeFolders(dir); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(dir, beginning)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(tmp, r)
+	err = errors.Join(err, tmp.Sync(), tmp.Close(), ctx.Err())
+	if err == nil {
+		err = os.Rename(tmp.Name(), f.path(name))
+	}
+	if err != nil {
+		return errors.Join(err, ignoreMissing(os.Remove(tmp.Name())))
+	}
+	return syncFolder(dir)
+}
+
+// makeFolders makes a folder and those above it, durably.
+func makeFolders(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	above := filepath.Dir(dir)
+	if err := makeFolders(above); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncFolder(above)
+}
+
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Read implements Place.
+func (f folder) Read(_ context.Context, name string) ([]byte, string, error) {
+	b, err := os.ReadFile(f.path(name))
+	if err != nil {
+		return nil, "", ignoreMissing(err)
+	}
+	sum := sha256.Sum256(b)
+	return b, hex.EncodeToString(sum[:]), nil
+}
+
+// Swap implements Place.
+func (f folder) Swap(ctx context.Context, name, tag string, data []byte) error {
+	if err := makeFolders(string(f)); err != nil {
+		return err
+	}
+	unlock, err := lockFile(f.path(".lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	_, now, err := f.Read(ctx, name)
+	if err != nil {
+		return err
+	}
+	if now != tag {
+		return ErrChanged
+	}
+	return f.Put(ctx, name, bytes.NewReader(data))
+}
+
+// Conditions implements Place.
+func (f folder) Conditions(context.Context) (bool, error) { return true, nil }
+
+// Delete implements Place.
+func (f folder) Delete(_ context.Context, name string) error {
+	return ignoreMissing(os.Remove(f.path(name)))
+}

@@ -1,0 +1,114 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/lsm"
+)
+
+// An Index is what a listing of an archive shows.
+type Index struct {
+	Owner  *Owner
+	Bases  []Base  // by epoch and position
+	Pieces []Piece // by epoch and position
+}
+
+// ReadIndex lists an archive. One without an owner is none.
+func ReadIndex(ctx context.Context, p Place) (*Index, error) {
+	x := &Index{}
+	var err error
+	if x.Owner, err = ReadOwner(ctx, p); err != nil {
+		return nil, err
+	}
+	if x.Bases, err = listOf(ctx, p, basePrefix, parseBase); err != nil {
+		return nil, err
+	}
+	if x.Pieces, err = listOf(ctx, p, logPrefix, parsePiece); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(x.Bases, Base.compare)
+	slices.SortFunc(x.Pieces, Piece.compare)
+	if x.Owner == nil && len(x.Bases) == 0 {
+		return nil, fmt.Errorf("%w: there is no archive at %s", ErrNoState, p)
+	}
+	return x, nil
+}
+
+func listOf[T any](ctx context.Context, p Place, prefix string, parse func(Object) (T, error)) ([]T, error) {
+	objects, err := p.List(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	var all []T
+	for _, o := range objects {
+		x, err := parse(o)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, x)
+	}
+	return all, nil
+}
+
+func (b Base) compare(c Base) int {
+	return cmp.Or(cmp.Compare(b.Epoch, c.Epoch), cmp.Compare(b.Next, c.Next))
+}
+
+// compare puts the longer one of two pieces that begin alike first.
+func (p Piece) compare(q Piece) int {
+	return cmp.Or(cmp.Compare(p.Epoch, q.Epoch), cmp.Compare(p.From, q.From), cmp.Compare(q.To, p.To))
+}
+
+// behind returns the pieces that lead on from a base, and the gap behind them if the
+// epoch has more that cannot be reached.
+func (x *Index) behind(b Base) (chain []Piece, gap *Gap) {
+	next := b.Next
+	for _, p := range x.Pieces {
+		switch {
+		case p.Epoch != b.Epoch || p.To <= next:
+		case p.From > next:
+			return chain, &Gap{Epoch: p.Epoch, From: next, To: p.From}
+		default:
+			chain = append(chain, p)
+			next = p.To
+		}
+	}
+	return chain, nil
+}
+
+// A Gap is a part of the log that is missing between pieces.
+type Gap struct {
+	Epoch    Epoch
+	From, To lsm.Position
+}
+
+// Error implements error.
+func (g *Gap) Error() string {
+	return fmt.Sprintf("the archive is damaged: the pieces of epoch %d from %016x to %016x are missing", g.Epoch, uint64(g.From), uint64(g.To))
+}
+
+// Unwrap makes it ErrDamaged.
+func (g *Gap) Unwrap() error { return ErrDamaged }
+
+// newest returns the newest commit that a base and the pieces behind it have.
+func newest(m *Manifest, chain []Piece) table.Revision {
+	r := m.Newest
+	for _, p := range chain {
+		r = max(r, p.Newest)
+	}
+	return r
+}
+
+// lastPosition returns where the pieces of an epoch end; zero: there are none.
+func (x *Index) lastPosition(e Epoch) (last lsm.Position) {
+	for _, p := range x.Pieces {
+		if p.Epoch == e {
+			last = max(last, p.To)
+		}
+	}
+	return last
+}

@@ -1,0 +1,96 @@
+package archive
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"path"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/lsm"
+)
+
+const (
+	ownerName  = "owner"
+	basePrefix = "base/"
+	filePrefix = "file/"
+	logPrefix  = "log/"
+)
+
+// An Epoch numbers the parts of a store's life whose log has no gap.
+type Epoch uint32
+
+// A Base is where a restore may begin: the store as it was at a position.
+type Base struct {
+	Object
+	Epoch Epoch
+	Next  lsm.Position // of the log behind it
+	hash  string
+}
+
+// A Piece is a part of the log.
+type Piece struct {
+	Object
+	Epoch    Epoch
+	From, To lsm.Position
+	Newest   table.Revision // of the commits up to its end
+	hash     string
+}
+
+func baseName(e Epoch, next lsm.Position, hash string) string {
+	return fmt.Sprintf("%s%08x-%016x-%s.json", basePrefix, uint32(e), uint64(next), hash)
+}
+
+func pieceName(e Epoch, from, to lsm.Position, newest table.Revision, hash string) string {
+	return fmt.Sprintf("%s%08x/%016x-%016x-%016x-%s", logPrefix, uint32(e), uint64(from), uint64(to), uint64(newest), hash)
+}
+
+func fileName(sum string) string { return filePrefix + sum }
+
+// parseBase reads a base's name.
+func parseBase(o Object) (b Base, err error) {
+	b.Object = o
+	text, ok := strings.CutSuffix(strings.TrimPrefix(o.Name, basePrefix), ".json")
+	fields := strings.Split(text, "-")
+	if !ok || len(fields) != 3 {
+		return b, strange(o.Name)
+	}
+	b.hash = fields[2]
+	_, err = fmt.Sscanf(fields[0]+" "+fields[1], "%x %x", (*uint32)(&b.Epoch), (*uint64)(&b.Next))
+	if err != nil || baseName(b.Epoch, b.Next, b.hash) != o.Name {
+		return b, strange(o.Name)
+	}
+	return b, nil
+}
+
+// parsePiece reads a piece's name.
+func parsePiece(o Object) (p Piece, err error) {
+	p.Object = o
+	dir, file := path.Split(strings.TrimPrefix(o.Name, logPrefix))
+	fields := strings.Split(file, "-")
+	if len(fields) != 4 {
+		return p, strange(o.Name)
+	}
+	p.hash = fields[3]
+	_, err = fmt.Sscanf(strings.Join(append([]string{strings.TrimSuffix(dir, "/")}, fields[:3]...), " "), "%x %x %x %x",
+		(*uint32)(&p.Epoch), (*uint64)(&p.From), (*uint64)(&p.To), (*uint64)(&p.Newest))
+	if err != nil || pieceName(p.Epoch, p.From, p.To, p.Newest, p.hash) != o.Name {
+		return p, strange(o.Name)
+	}
+	return p, nil
+}
+
+func strange(name string) error {
+	return fmt.Errorf("%w: %s is no name that this version of ldapd makes", ErrDamaged, name)
+}
+
+// shortHash returns what names have of a hash.
+func shortHash(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)[:sha256.Size/2]) }
+
+func shortSum(b []byte) string {
+	h := sha256.New()
+	h.Write(b)
+	return shortHash(h)
+}

@@ -1,0 +1,191 @@
+package archive
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/journal"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/lsm"
+)
+
+// RestoreOptions say what is restored.
+type RestoreOptions struct {
+	To    string         // a folder that is missing or empty
+	Until table.Revision // the newest commit that is wanted; 0: all
+	Keys  Keys
+	// Copy makes a store that knows nothing of the archive, beside the one that writes to it.
+	Copy bool
+}
+
+// Restored is what was restored.
+type Restored struct {
+	Base     *Manifest
+	Newest   table.Revision // the newest commit
+	Commits  int            // behind the base
+	Warnings []string
+}
+
+// errUntil ends a replay before a commit that is not wanted.
+var errUntil = errors.New("the next commit is later")
+
+// Restore makes a store of what an archive has.
+func Restore(ctx context.Context, p Place, o RestoreOptions) (*Restored, error) {
+	if o.Until == 0 {
+		o.Until = math.MaxUint64
+	}
+	if err := emptyFolder(o.To); err != nil {
+		return nil, err
+	}
+	x, err := ReadIndex(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	b, m, err := x.choose(ctx, p, o.Until)
+	if err != nil {
+		return nil, err
+	}
+	chain, gap := x.behind(b)
+	if gap != nil && newest(m, chain) <= o.Until {
+		return nil, fmt.Errorf("%w: what was committed by %s can be restored (--until %s)", gap, at(newest(m, chain)), newest(m, chain))
+	}
+	done := &Restored{Base: m, Newest: m.Newest, Warnings: x.warnings(b)}
+	if err := m.fetch(ctx, p, o.Keys, o.To); err != nil {
+		return nil, err
+	}
+	if err := done.replay(ctx, p, o, chain); err != nil {
+		return nil, fmt.Errorf("%w (the folder %s is not a whole store)", err, o.To)
+	}
+	if o.Copy {
+		return done, nil
+	}
+	st := &state{Store: m.Store, Place: p.String(), TakeOver: true}
+	return done, st.save(o.To)
+}
+
+func at(r table.Revision) string { return r.Time().UTC().Format(time.RFC3339) }
+
+// emptyFolder makes a folder, if nothing is there.
+func emptyFolder(path string) error {
+	names, err := os.ReadDir(path)
+	if err == nil && len(names) > 0 {
+		return fmt.Errorf("%s: the folder is not empty: a store is restored to a new one", path)
+	}
+	if err := ignoreMissing(err); err != nil {
+		return err
+	}
+	return os.MkdirAll(path, 0o700)
+}
+
+// choose finds the newest base that has nothing later than a revision.
+func (x *Index) choose(ctx context.Context, p Place, until table.Revision) (Base, *Manifest, error) {
+	oldest := ""
+	for _, b := range slices.Backward(x.Bases) {
+		m, err := ReadManifest(ctx, p, b)
+		if err != nil {
+			return b, nil, err
+		}
+		if m.Newest <= until {
+			return b, m, nil
+		}
+		oldest = at(m.Newest)
+	}
+	if oldest == "" {
+		return Base{}, nil, fmt.Errorf("%w: it has no base yet", ErrNoState)
+	}
+	return Base{}, nil, fmt.Errorf("%w: it begins at %s", ErrNoState, oldest)
+}
+
+// warnings says what the archive has that a restore from a base cannot use.
+func (x *Index) warnings(b Base) (all []string) {
+	for _, p := range x.Pieces {
+		if p.Epoch > b.Epoch && !slices.ContainsFunc(x.Bases, func(c Base) bool { return c.Epoch == p.Epoch }) {
+			return append(all, fmt.Sprintf("epoch %d has pieces and no base: what was committed in it is not restored", p.Epoch))
+		}
+	}
+	return nil
+}
+
+// fetch writes the files of a base into a folder.
+func (m *Manifest) fetch(ctx context.Context, p Place, keys Keys, to string) error {
+	for _, f := range m.Files {
+		if err := f.fetch(ctx, p, keys, to); err != nil {
+			return fmt.Errorf("%s (%s): %w", fileName(f.SHA256), f.Name, err)
+		}
+	}
+	return syncFolder(to)
+}
+
+func (f *File) fetch(ctx context.Context, p Place, keys Keys, to string) (err error) {
+	r, err := get(ctx, p, fileName(f.SHA256))
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	in, err := keys.open(r)
+	if err != nil {
+		return err
+	}
+	out, err := os.OpenFile(filepath.Join(to, f.Name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	h := sha256.New()
+	n, err := io.Copy(io.MultiWriter(out, h), in)
+	if err := errors.Join(err, out.Sync(), out.Close()); err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if n != f.Size || hex.EncodeToString(h.Sum(nil)) != f.SHA256 {
+		return fmt.Errorf("%w: it is not what was put there", ErrDamaged)
+	}
+	return nil
+}
+
+// replay applies pieces to the files of a base.
+func (d *Restored) replay(ctx context.Context, p Place, o RestoreOptions, chain []Piece) error {
+	r, err := lsm.Replay(o.To, d.Base.Next)
+	if err != nil {
+		return err
+	}
+	for _, x := range chain {
+		err = getPiece(ctx, p, o.Keys, d.Base.Store, x, func(repr []byte) error { return d.apply(ctx, r, o.Until, repr) })
+		if errors.Is(err, errUntil) {
+			break
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return errors.Join(err, r.Abandon())
+		}
+	}
+	return r.Finish()
+}
+
+func (d *Restored) apply(ctx context.Context, r *lsm.Replayer, until table.Revision, repr []byte) error {
+	var commit table.Revision
+	if err := r.Store().SetRows(ctx, repr, journal.Table, func(row []byte) {
+		if x, ok := journal.RevisionOf(row); ok {
+			commit = max(commit, x)
+		}
+	}); err != nil {
+		return err
+	}
+	if commit > until {
+		return errUntil
+	}
+	if commit > d.Newest {
+		d.Newest = commit
+		d.Commits++
+	}
+	return r.Apply(repr)
+}

@@ -1,0 +1,145 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/internal/pause"
+)
+
+const (
+	longestPause = 5 * time.Minute // between attempts to reach an archive
+	lastPiece    = 10 * time.Second
+)
+
+// Run archives until ctx ends, and then once more, so that an archive that can be reached
+// lacks nothing of a store that was closed in order.
+func (a *Archiver) Run(ctx context.Context) {
+	a.greet(ctx)
+	var bases turns
+	defer bases.wait()
+	for failures := 0; ; {
+		err := a.Pieces(ctx)
+		if ctx.Err() != nil {
+			a.last(ctx)
+			return
+		}
+		if failures = a.heard(err, failures); failures == 0 && a.due(ctx) {
+			bases.start(func() { a.heard(a.turn(ctx), 0) })
+		}
+		a.limit()
+		if pause.For(ctx, min(a.o.Lag<<min(failures, 10), max(longestPause, a.o.Lag))) != nil {
+			a.last(ctx)
+			return
+		}
+	}
+}
+
+// greet says what the place cannot do.
+func (a *Archiver) greet(ctx context.Context) {
+	switch ok, err := a.o.Place.Conditions(ctx); {
+	case err != nil: // the first piece says so
+	case !ok:
+		a.o.Log.Warn("the archive's place ignores conditions of puts: two servers that write to it would not be told apart", "place", a.o.Place.String())
+	}
+}
+
+// heard logs the first of several failures, and the end of them.
+func (a *Archiver) heard(err error, failures int) int {
+	switch {
+	case err != nil && !errors.Is(err, context.Canceled):
+		if failures++; failures == 1 || failures%20 == 0 {
+			a.o.Log.Error("the store could not be archived; serving goes on", "place", a.o.Place.String(), "failures", failures, "error", err)
+		}
+		return failures
+	case failures > 0:
+		a.o.Log.Info("the store is archived again", "place", a.o.Place.String())
+	}
+	return 0
+}
+
+// last archives what was committed before the end.
+func (a *Archiver) last(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastPiece)
+	defer cancel()
+	if a.needsBase() {
+		return
+	}
+	if err := a.pieces(ctx); err != nil {
+		a.o.Log.Warn("the last commits are not archived", "place", a.o.Place.String(), "error", err)
+	}
+}
+
+// due reports whether it is time for a base. One that failed is tried again after a pause.
+func (a *Archiver) due(ctx context.Context) bool {
+	if now := a.o.Now(); now.Sub(a.tried) < longestPause {
+		return false
+	}
+	last := a.Status().Based
+	if last.IsZero() {
+		last = a.lastBase(ctx)
+	}
+	if a.o.Now().Sub(last) < a.o.Every {
+		return false
+	}
+	a.tried = a.o.Now()
+	return true
+}
+
+// lastBase reads when the archive's newest base was taken.
+func (a *Archiver) lastBase(ctx context.Context) time.Time {
+	bases, err := listOf(ctx, a.o.Place, basePrefix, parseBase)
+	if err != nil || len(bases) == 0 {
+		return time.Time{}
+	}
+	m, err := ReadManifest(ctx, a.o.Place, bases[len(bases)-1])
+	if err != nil {
+		return time.Time{}
+	}
+	a.status.based(m.Taken)
+	return m.Taken
+}
+
+// turn takes a base and removes what is kept no longer.
+func (a *Archiver) turn(ctx context.Context) error {
+	if err := a.Base(ctx); err != nil {
+		return err
+	}
+	_, err := a.Thin(ctx)
+	return err
+}
+
+// limit lets go of the log that waits for an archive that cannot be reached for too long.
+func (a *Archiver) limit() {
+	removed, err := a.o.Store.LimitLogs(keepMost)
+	if removed {
+		a.o.Log.Warn("what waits for the archive takes too much space: the oldest of it was removed, and the archive goes on with a new base", "bytes", keepMost)
+	}
+	if err != nil {
+		a.o.Log.Warn("what waits for the archive could not be looked at", "error", err)
+	}
+}
+
+// turns runs one function at a time, beside its caller.
+type turns struct{ running chan struct{} }
+
+// start runs f unless one is running.
+func (t *turns) start(f func()) {
+	select {
+	case <-t.running:
+	default:
+		if t.running != nil {
+			return
+		}
+	}
+	done := make(chan struct{})
+	t.running = done
+	go func() { defer close(done); f() }()
+}
+
+func (t *turns) wait() {
+	if t.running != nil {
+		<-t.running
+	}
+}

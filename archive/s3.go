@@ -1,0 +1,176 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// A bucket is a place in an object store that speaks S3.
+type bucket struct {
+	client *minio.Client
+	name   string
+	prefix string // with a slash at its end, or empty
+	text   string
+}
+
+// partSize is that of the parts in which objects of unknown size are sent: 16 MiB, so that
+// the largest object is 160 GB.
+const partSize = 16 << 20
+
+// openS3 reads s3://ENDPOINT/BUCKET/PREFIX; s3+http:// is the same in clear. Keys come from
+// the environment, ~/.aws/credentials or the machine's role.
+func openS3(text string) (Place, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	name, prefix, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
+	if u.Host == "" || name == "" || u.User != nil || u.RawQuery != "" {
+		return nil, fmt.Errorf("%q is not s3://ENDPOINT/BUCKET/PREFIX", text)
+	}
+	if prefix = strings.Trim(prefix, "/"); prefix != "" {
+		prefix += "/"
+	}
+	c, err := minio.New(u.Host, &minio.Options{
+		Secure: u.Scheme == "s3",
+		Creds: credentials.NewChainCredentials([]credentials.Provider{
+			&credentials.EnvAWS{}, &credentials.EnvMinio{}, &credentials.FileAWSCredentials{}, &credentials.IAM{},
+		}),
+		MaxRetries: 3,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &bucket{c, name, prefix, text}, nil
+}
+
+// String implements Place.
+func (b *bucket) String() string { return b.text }
+
+// List implements Place.
+func (b *bucket) List(ctx context.Context, prefix string) ([]Object, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var all []Object
+	for o := range b.client.ListObjects(ctx, b.name, minio.ListObjectsOptions{Prefix: b.prefix + prefix, Recursive: true}) {
+		if o.Err != nil {
+			return nil, b.wrap("list", prefix, o.Err)
+		}
+		all = append(all, Object{strings.TrimPrefix(o.Key, b.prefix), o.Size})
+	}
+	slices.SortFunc(all, func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
+	return all, ctx.Err()
+}
+
+// Get implements Place.
+func (b *bucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	o, err := b.client.GetObject(ctx, b.name, b.prefix+name, minio.GetObjectOptions{})
+	if err == nil {
+		_, err = o.Stat() // the request is sent by the first call
+	}
+	if err != nil {
+		return nil, b.wrap("get", name, err)
+	}
+	return o, nil
+}
+
+// Put implements Place.
+func (b *bucket) Put(ctx context.Context, name string, r io.Reader) error {
+	size := int64(-1)
+	if x, ok := r.(*bytes.Reader); ok {
+		size = x.Size()
+	}
+	_, err := b.client.PutObject(ctx, b.name, b.prefix+name, r, size, minio.PutObjectOptions{PartSize: partSize})
+	return b.wrap("put", name, err)
+}
+
+// Read implements Place.
+func (b *bucket) Read(ctx context.Context, name string) ([]byte, string, error) {
+	o, err := b.client.GetObject(ctx, b.name, b.prefix+name, minio.GetObjectOptions{})
+	if err != nil {
+		return nil, "", b.wrap("get", name, err)
+	}
+	defer o.Close()
+	text, err := io.ReadAll(io.LimitReader(o, 1<<20))
+	if err != nil {
+		return nil, "", ignoreMissing(b.wrap("get", name, err))
+	}
+	info, err := o.Stat()
+	return text, info.ETag, b.wrap("get", name, err)
+}
+
+// Swap implements Place.
+func (b *bucket) Swap(ctx context.Context, name, tag string, data []byte) error {
+	// Some stores take the condition and ignore it: what was changed long ago is found
+	// without them.
+	if _, now, err := b.Read(ctx, name); err != nil || now != tag {
+		return errors.Join(err, changed(now != tag))
+	}
+	return b.putIf(ctx, name, tag, data)
+}
+
+func changed(yes bool) error {
+	if yes {
+		return ErrChanged
+	}
+	return nil
+}
+
+func (b *bucket) putIf(ctx context.Context, name, tag string, data []byte) error {
+	var o minio.PutObjectOptions
+	if tag == "" {
+		o.SetMatchETagExcept("*")
+	} else {
+		o.SetMatchETag(tag)
+	}
+	_, err := b.client.PutObject(ctx, b.name, b.prefix+name, bytes.NewReader(data), int64(len(data)), o)
+	if code := minio.ToErrorResponse(err).StatusCode; code == http.StatusPreconditionFailed || code == http.StatusConflict {
+		return ErrChanged
+	}
+	return b.wrap("put", name, err)
+}
+
+// Conditions implements Place: it tries both conditions.
+func (b *bucket) Conditions(ctx context.Context) (bool, error) {
+	name := "probe-" + rand.Text()
+	if err := b.putIf(ctx, name, "", []byte("1")); err != nil {
+		return false, err
+	}
+	defer b.Delete(context.WithoutCancel(ctx), name)
+	absent := b.putIf(ctx, name, "", []byte("2"))
+	other := b.putIf(ctx, name, "0123456789abcdef0123456789abcdef", []byte("3"))
+	for _, err := range []error{absent, other} {
+		if err != nil && !errors.Is(err, ErrChanged) {
+			return false, err
+		}
+	}
+	return absent != nil && other != nil, nil
+}
+
+// Delete implements Place.
+func (b *bucket) Delete(ctx context.Context, name string) error {
+	return b.wrap("delete", name, b.client.RemoveObject(ctx, b.name, b.prefix+name, minio.RemoveObjectOptions{}))
+}
+
+// wrap says what was asked for.
+func (b *bucket) wrap(doing, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if minio.ToErrorResponse(err).Code == minio.NoSuchKey {
+		err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	}
+	return fmt.Errorf("%s: %s %s: %w", b.text, doing, name, err)
+}

@@ -1,0 +1,105 @@
+package archive
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"filippo.io/age"
+)
+
+// A Seal encrypts what goes to an archive so that who writes it cannot read it (age,
+// X25519). The zero Seal leaves it as it is.
+type Seal struct{ to []age.Recipient }
+
+// ParseSeal reads recipients, age1... each.
+func ParseSeal(recipients []string) (Seal, error) {
+	var s Seal
+	for _, text := range recipients {
+		r, err := age.ParseX25519Recipient(text)
+		if err != nil {
+			return Seal{}, fmt.Errorf("%q is not a recipient such as 'age-keygen' prints: %w", text, err)
+		}
+		s.to = append(s.to, r)
+	}
+	return s, nil
+}
+
+// Seals reports whether there are recipients.
+func (s Seal) Seals() bool { return len(s.to) > 0 }
+
+// writer returns what seals all that is written; Close ends the seal and not w.
+func (s Seal) writer(w io.Writer) (io.WriteCloser, error) {
+	if !s.Seals() {
+		return unsealed{w}, nil
+	}
+	return age.Encrypt(w, s.to...)
+}
+
+// reader returns what seals all that r has.
+func (s Seal) reader(r io.Reader) (io.Reader, error) {
+	if !s.Seals() {
+		return r, nil
+	}
+	return age.EncryptReader(r, s.to...)
+}
+
+type unsealed struct{ io.Writer }
+
+// Close is part of io.Closer.
+func (unsealed) Close() error { return nil }
+
+// Keys are identities, by which sealed objects are read.
+type Keys []age.Identity
+
+// ReadKeys reads a file of identities, AGE-SECRET-KEY-1... a line; no name is no keys.
+func ReadKeys(file string) (Keys, error) {
+	if file == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := age.ParseIdentities(bytes.NewReader(b))
+	if err != nil {
+		return nil, fmt.Errorf("%s is not a file of identities: %w", file, err)
+	}
+	return keys, nil
+}
+
+// sealMark begins every sealed object.
+const sealMark = "age-encryption.org/v1\n"
+
+// open reads an object that may be sealed.
+func (k Keys) open(r io.Reader) (io.Reader, error) {
+	b := bufio.NewReader(r)
+	if start, _ := b.Peek(len(sealMark)); string(start) != sealMark {
+		return b, nil
+	}
+	if len(k) == 0 {
+		return nil, fmt.Errorf("%w: say which file has the identity (--identity)", ErrSealed)
+	}
+	in, err := age.Decrypt(b, k...)
+	var none *age.NoIdentityMatchError
+	if errors.As(err, &none) {
+		return nil, fmt.Errorf("%w to others than this identity", ErrSealed)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return in, nil
+}
+
+// String prints the recipients.
+func (s Seal) String() string {
+	var all []string
+	for _, r := range s.to {
+		all = append(all, fmt.Sprint(r))
+	}
+	return strings.Join(all, " ")
+}

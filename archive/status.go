@@ -1,0 +1,72 @@
+package archive
+
+import (
+	"bytes"
+	"io"
+	"sync"
+	"time"
+)
+
+func newReader(b []byte) io.Reader { return bytes.NewReader(b) }
+
+// A Status is how an archive stands.
+type Status struct {
+	CaughtUp  time.Time // all that was committed by then is archived; zero: nothing yet
+	Based     time.Time // when the newest base of this process was taken
+	Drilled   time.Time // when a drill ended well last
+	BaseBytes int64     // that were sent by this process
+	LogBytes  int64
+	Failures  int64
+	Failure   error // the last one, if nothing has succeeded since
+}
+
+type status struct {
+	mu sync.Mutex
+	Status
+}
+
+func (s *status) caughtUp(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.CaughtUp = at
+}
+
+func (s *status) based(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Based = at
+}
+
+func (s *status) sent(kind string, n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if kind == "base" {
+		s.BaseBytes += n
+	} else {
+		s.LogBytes += n
+	}
+}
+
+// Status returns how the archive stands.
+func (a *Archiver) Status() Status {
+	a.status.mu.Lock()
+	defer a.status.mu.Unlock()
+	return a.status.Status
+}
+
+// Drilled notes that a drill ended well.
+func (a *Archiver) Drilled() {
+	a.status.mu.Lock()
+	defer a.status.mu.Unlock()
+	a.status.Status.Drilled = a.o.Now()
+}
+
+// noted counts what failed.
+func (a *Archiver) noted(err error) error {
+	a.status.mu.Lock()
+	defer a.status.mu.Unlock()
+	if a.status.Failure = err; err != nil {
+		a.status.Failures++
+	}
+	return err
+}

@@ -1,0 +1,137 @@
+package archive
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// A State is a stretch of time that can be restored from one base.
+type State struct {
+	Base   *Manifest
+	Newest table.Revision // the last commit that can be reached
+	Pieces int
+	Bytes  int64 // of base and pieces
+	Gap    *Gap  // behind Newest
+}
+
+// List returns what an archive can restore, the oldest first.
+func List(ctx context.Context, p Place) (owner *Owner, states []State, err error) {
+	x, err := ReadIndex(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, b := range x.Bases {
+		m, err := ReadManifest(ctx, p, b)
+		if err != nil {
+			return nil, nil, err
+		}
+		s := State{Base: m, Bytes: m.Size()}
+		chain, gap := x.behind(b)
+		s.Newest, s.Pieces, s.Gap = newest(m, chain), len(chain), gap
+		for _, piece := range chain {
+			s.Bytes += piece.Size
+		}
+		states = append(states, s)
+	}
+	return x.Owner, states, nil
+}
+
+// Verified is what was read of an archive.
+type Verified struct {
+	Objects int
+	Bytes   int64
+	Bases   int
+	Since   time.Time // the oldest moment
+	Newest  table.Revision
+}
+
+// Verify reads all objects of an archive and compares their hashes. It needs no key. Found
+// is called with each fault.
+func Verify(ctx context.Context, p Place, found func(error)) (*Verified, error) {
+	x, err := ReadIndex(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	v := &verifier{p: p, found: found, checked: map[string]bool{}}
+	for _, b := range x.Bases {
+		if err := v.base(ctx, x, b); err != nil {
+			return nil, err
+		}
+	}
+	for _, piece := range x.Pieces {
+		h := sha256.New()
+		if err := v.object(ctx, piece.Name, h, func() bool { return shortHash(h) == piece.hash }); err != nil {
+			return nil, err
+		}
+	}
+	return &v.Verified, nil
+}
+
+type verifier struct {
+	Verified
+	p       Place
+	found   func(error)
+	checked map[string]bool
+}
+
+func (v *verifier) base(ctx context.Context, x *Index, b Base) error {
+	m, err := ReadManifest(ctx, v.p, b)
+	if errors.Is(err, ErrDamaged) {
+		v.found(err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	chain, gap := x.behind(b)
+	if gap != nil {
+		v.found(gap)
+	}
+	if v.Bases++; v.Since.IsZero() {
+		v.Since = m.Newest.Time()
+	}
+	v.Newest = max(v.Newest, newest(m, chain))
+	for _, f := range m.Files {
+		if v.checked[f.SHA256] {
+			continue
+		}
+		v.checked[f.SHA256] = true
+		h := sha256.New()
+		if err := v.object(ctx, fileName(f.SHA256), h, func() bool { return hex.EncodeToString(h.Sum(nil)) == f.Stored }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// object reads an object; what is wrong with it is found, what keeps it from being read is
+// an error.
+func (v *verifier) object(ctx context.Context, name string, h hash.Hash, good func() bool) error {
+	r, err := get(ctx, v.p, name)
+	if errors.Is(err, ErrDamaged) {
+		v.found(err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	n, err := io.Copy(h, r)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	v.Objects++
+	v.Bytes += n
+	if !good() {
+		v.found(fmt.Errorf("%w: %s is not what was put there", ErrDamaged, name))
+	}
+	return nil
+}
