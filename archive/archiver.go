@@ -68,6 +68,22 @@ func (a *Archiver) Check(ctx context.Context) error {
 	return err
 }
 
+// String names the place.
+func (a *Archiver) String() string { return a.o.Place.String() }
+
+// Place returns where the archive is.
+func (a *Archiver) Place() Place { return a.o.Place }
+
+// TakeOver has this store go on with an archive that another folder wrote to, in a new
+// epoch. What that one archives afterwards is refused.
+func (a *Archiver) TakeOver() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	next := *a.st
+	next.Epoch, next.TakeOver = 0, true
+	return a.save(&next)
+}
+
 // Pieces archives what was committed since the last time. Where the log does not lead on
 // from there, or nothing is archived yet, it begins an epoch with a base.
 func (a *Archiver) Pieces(ctx context.Context) error {

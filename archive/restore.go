@@ -142,7 +142,7 @@ func (f *File) fetch(ctx context.Context, p Place, keys Keys, to string) (err er
 	h := sha256.New()
 	n, err := io.Copy(io.MultiWriter(out, h), in)
 	if err := errors.Join(err, out.Sync(), out.Close()); err != nil {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+		return err
 	}
 	if n != f.Size || hex.EncodeToString(h.Sum(nil)) != f.SHA256 {
 		return fmt.Errorf("%w: it is not what was put there", ErrDamaged)

@@ -2,11 +2,9 @@ package archive
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"filippo.io/age"
@@ -56,18 +54,11 @@ func (unsealed) Close() error { return nil }
 // Keys are identities, by which sealed objects are read.
 type Keys []age.Identity
 
-// ReadKeys reads a file of identities, AGE-SECRET-KEY-1... a line; no name is no keys.
-func ReadKeys(file string) (Keys, error) {
-	if file == "" {
-		return nil, nil
-	}
-	b, err := os.ReadFile(file)
+// ReadKeys reads a file of identities, AGE-SECRET-KEY-1... a line.
+func ReadKeys(name string, r io.Reader) (Keys, error) {
+	keys, err := age.ParseIdentities(r)
 	if err != nil {
-		return nil, err
-	}
-	keys, err := age.ParseIdentities(bytes.NewReader(b))
-	if err != nil {
-		return nil, fmt.Errorf("%s is not a file of identities: %w", file, err)
+		return nil, fmt.Errorf("%s is not a file of identities: %w", name, err)
 	}
 	return keys, nil
 }
@@ -92,7 +83,19 @@ func (k Keys) open(r io.Reader) (io.Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	return in, nil
+	return damaged{in}, nil
+}
+
+// damaged says of what cannot be decrypted that it is not what was sealed.
+type damaged struct{ io.Reader }
+
+// Read is part of io.Reader.
+func (d damaged) Read(p []byte) (int, error) {
+	n, err := d.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return n, err
 }
 
 // String prints the recipients.

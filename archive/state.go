@@ -73,14 +73,3 @@ func (st *state) save(path string) error {
 	}
 	return syncFolder(path)
 }
-
-// TakeOver has the store in a folder go on with an archive that another folder wrote to.
-// What that one archives afterwards is refused.
-func TakeOver(path, place string) error {
-	st, err := readState(path, place)
-	if err != nil {
-		return err
-	}
-	st.Epoch, st.TakeOver = 0, true
-	return st.save(path)
-}

@@ -25,7 +25,9 @@ type ExportOptions struct {
 	Filter   filter.Filter // nil: every entry
 	NoSchema bool          // leave out the directory's own definitions
 	NoConfig bool          // leave out the other configuration that servers share
-	Progress *Progress
+	// NoSecrets leaves out passwords and other secrets.
+	NoSecrets bool
+	Progress  *Progress
 	// Lost, if not nil, is called for every part of a damaged store that cannot be read,
 	// and the export goes on. It requires that Base and Filter are empty.
 	Lost func(what string, err error) error
@@ -40,7 +42,7 @@ func Export(ctx context.Context, p *partition.Partition, s *partition.Snapshot, 
 	if err != nil {
 		return 0, err
 	}
-	q := partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: filter.Const(filter.True), Secrets: true}
+	q := partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: filter.Const(filter.True), Secrets: !o.NoSecrets}
 	if o.Filter != nil {
 		q.Filter = filter.Resolve(o.Filter, s.Schema())
 	}

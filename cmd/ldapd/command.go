@@ -89,6 +89,7 @@ func (m *Main) root() *cobra.Command {
 		m.configCommand(),
 		m.healthCommand(),
 		m.upgradeCommand(),
+		m.backupCommand(),
 		m.versionCommand(),
 	)
 	return root

@@ -32,7 +32,8 @@ type job[A any] struct {
 type work struct {
 	*partition.Partition
 	around
-	signer string // DN of the administrator of the process that does the work
+	signer  string // DN of the administrator of the process that does the work
+	archive archives
 }
 
 // by returns the author of a change, for the journal and modifiersName.
@@ -56,7 +57,7 @@ var jobs = byName(
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
 	accessListJob, accessShowJob, accessProfileJob, accessApplyJob, accessExplainJob,
 	accessWhoamiJob, accessCheckJob, accessDiffJob, accountJob,
-	logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob,
+	logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob, backupJob, drillJob,
 )
 
 // anyJob is a job with any type of arguments.
@@ -97,7 +98,7 @@ func (j job[A]) on(ctx context.Context, m *Main, c *config.Config, use purpose, 
 	for end := time.Now().Add(patience); ; {
 		p, err := openPartition(ctx, c, m.logger(c), use)
 		if err == nil {
-			err = j.do(ctx, &work{p.Partition, a, c.Admin.DN}, args)
+			err = j.do(ctx, &work{p.Partition, a, c.Admin.DN, m.archivesOf(c, p)}, args)
 			return errors.Join(err, p.Close(context.WithoutCancel(ctx)))
 		}
 		if errors.Is(err, table.ErrLocked) {
@@ -132,7 +133,7 @@ func (j job[A]) ask(ctx context.Context, c *config.Config, a around, args A, loc
 
 // serveTools does the jobs of tools that find the folder locked, until stop is called. A
 // shared store needs none of this, because tools can open it.
-func (m *Main) serveTools(c *config.Config, p *partition.Partition, signer func() string, log *slog.Logger) (stop func()) {
+func (m *Main) serveTools(c *config.Config, p *partition.Partition, archive archives, signer func() string, log *slog.Logger) (stop func()) {
 	if strings.HasPrefix(c.Store, "hbase:") {
 		return func() {}
 	}
@@ -142,12 +143,12 @@ func (m *Main) serveTools(c *config.Config, p *partition.Partition, signer func(
 		return func() {}
 	}
 	return beside(func(ctx context.Context) {
-		l.Serve(ctx, func(ctx context.Context, call *handoff.Call) error { return doFor(ctx, p, signer(), call) })
+		l.Serve(ctx, func(ctx context.Context, call *handoff.Call) error { return doFor(ctx, p, archive, signer(), call) })
 	})
 }
 
 // doFor does the job that a tool asks for.
-func doFor(ctx context.Context, p *partition.Partition, signer string, call *handoff.Call) error {
+func doFor(ctx context.Context, p *partition.Partition, archive archives, signer string, call *handoff.Call) error {
 	j := jobs[call.Work]
 	if j == nil {
 		return fmt.Errorf("this version of the server does not do %q", call.Work)
@@ -155,7 +156,7 @@ func doFor(ctx context.Context, p *partition.Partition, signer string, call *han
 	err := j.decode(ctx, &work{p, around{
 		Stdin: &lateInput{open: call.Open}, Stdout: call.Stdout, Stderr: call.Stderr,
 		terminal: call.Terminal, elsewhere: true, open: call.Open, create: call.Create,
-	}, signer}, call.Args)
+	}, signer, archive}, call.Args)
 	var mistake *config.Error
 	if errors.As(err, &mistake) {
 		return &handoff.Failure{Text: mistake.Error(), Usage: true}

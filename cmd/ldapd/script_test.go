@@ -3,9 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,7 +29,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("LONG", strings.Repeat("long", 30)) // longer than the path of a Unix socket may be
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ldap": ldapCommand, "waitfor": waitForCommand, "waitbind": waitBindCommand, "hangup": hangupCommand, "status": statusCommand, "freeport": freePortCommand},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ldap": ldapCommand, "waitfor": waitForCommand, "waitbind": waitBindCommand, "hangup": hangupCommand, "status": statusCommand, "freeport": freePortCommand, "damage": damageCommand},
 	})
 }
 
@@ -47,6 +49,21 @@ func statusCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if strconv.Itoa(status) != args[0] {
 		ts.Fatalf("exit status %d", status)
 	}
+}
+
+// damageCommand flips a bit in the last file below a folder.
+func damageCommand(ts *testscript.TestScript, neg bool, args []string) {
+	last := ""
+	ts.Check(filepath.WalkDir(ts.MkAbs(args[0]), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			last = path
+		}
+		return err
+	}))
+	b, err := os.ReadFile(last)
+	ts.Check(err)
+	b[len(b)/2] ^= 1
+	ts.Check(os.WriteFile(last, b, 0o600))
 }
 
 // freePortCommand sets a variable to a port that nothing listens on.

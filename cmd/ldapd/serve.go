@@ -67,6 +67,11 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) (err er
 	// The final work goes on after ctx has ended the serving.
 	last := context.WithoutCancel(ctx)
 	defer func() { err = errors.Join(err, p.Close(last)) }()
+	archive, stopArchiving, err := m.serveArchive(ctx, c, p, log)
+	if err != nil {
+		return err
+	}
+	defer stopArchiving()
 	if err := configure.AddSuffixes(ctx, p.Partition, c.Suffix); err != nil {
 		return err
 	}
@@ -94,10 +99,10 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) (err er
 	defer stopWarming()
 	stopGiving := beside(giveBack)
 	defer stopGiving()
-	stopTools := m.serveTools(c, p.Partition, d.Admin, log)
+	stopTools := m.serveTools(c, p.Partition, archive, d.Admin, log)
 	defer stopTools()
 	f.options.Traffic = w.metrics.Traffic
-	w.serve(ctx, p, o.Passwords, f.files)
+	w.serve(ctx, p, o.Passwords, f.files, archive)
 	defer w.stop(last)
 	r := &reloader{m: m, watch: w, started: c, current: c, log: log, files: f.files, access: closer, directory: d}
 	return m.run(ctx, c, f, r, hangups)

@@ -55,11 +55,14 @@ func (w *watch) url() string {
 }
 
 // serve reports the state of a store and its directory from now on.
-func (w *watch) serve(ctx context.Context, p *directoryStore, passwords *auth.Passwords, files *certs.Store) {
+func (w *watch) serve(ctx context.Context, p *directoryStore, passwords *auth.Passwords, files *certs.Store, a archives) {
 	w.part = p.Partition
 	s := &status.Sources{Partition: p.Partition, Store: p.store, Passwords: passwords}
 	if files != nil {
 		s.Certificates = files.Ends
+	}
+	if a.running != nil {
+		s.Archive = a.running.Status
 	}
 	w.metrics.Registry.MustRegister(status.Collector(s))
 	passwords.Watch(w.metrics.Hash)

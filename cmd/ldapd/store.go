@@ -29,7 +29,7 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger, use purp
 		}
 		return hbase.Open(ctx, c.Store, hbase.Options{Log: log, Compact: c.Compaction})
 	}
-	o := lsm.Options{Path: c.Store, Cache: cache, ReadOnly: use == reading, Logf: func(format string, args ...any) {
+	o := lsm.Options{Path: c.Store, Cache: cache, ReadOnly: use == reading, KeepLogs: c.Archive.Place != nil, Logf: func(format string, args ...any) {
 		log.Warn(fmt.Sprintf(format, args...), "store", c.Store)
 	}}
 	if use.serves() {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/knadh/koanf/v2"
 
+	"github.com/seed-4dac0d86/ldapd/archive"
 	"github.com/seed-4dac0d86/ldapd/auth"
 )
 
@@ -42,8 +43,9 @@ type Config struct {
 	Drift            time.Duration
 	Retention        time.Duration // zero: for ever
 	Compaction       time.Duration // zero: never asked for
-	LogLevel         string        // debug, info, warn, error
-	LogFormat        string        // text, json
+	Archive          Archive
+	LogLevel         string // debug, info, warn, error
+	LogFormat        string // text, json
 	Access           Access
 	Slow             time.Duration // 0: no operation is slow
 	GracePeriod      time.Duration
@@ -74,6 +76,15 @@ type TLS struct {
 	Certificate, Key, ClientCA string // files
 	Clients                    string // none, request, require
 	MinVersion                 string // 1.2, 1.3
+}
+
+// Archive is where an embedded store is kept a second time. Without a Place it is not.
+type Archive struct {
+	Place            archive.Place
+	Seal             archive.Seal
+	Every, Lag, Keep time.Duration
+	Drill            time.Duration // 0: none
+	Identity         string        // file
 }
 
 // Test is what only tests set.
@@ -185,6 +196,7 @@ func (r *reader) config() (*Config, error) {
 		Drift:            r.duration("drift"),
 		Retention:        r.duration("retention"),
 		Compaction:       r.duration("compaction"),
+		Archive:          r.archive(),
 		LogLevel:         r.oneOf("log.level", "debug", "info", "warn", "error"),
 		LogFormat:        r.oneOf("log.format", "text", "json"),
 		Access: Access{

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/seed-4dac0d86/ldapd/archive"
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -22,6 +23,7 @@ type Sources struct {
 	Store        table.Store
 	Passwords    *auth.Passwords
 	Certificates func() map[string]time.Time // when those in force end, by file; nil: there is no TLS
+	Archive      func() archive.Status       // nil: the store is not archived
 }
 
 // readFor bounds how long a scrape waits for a store.
@@ -57,6 +59,7 @@ func Collector(s *Sources) prometheus.Collector {
 	r.addCaches()
 	if _, ok := s.Store.(*lsm.Store); ok {
 		r.addEngine()
+		r.addArchive()
 	}
 	return r
 }
@@ -217,6 +220,38 @@ func (r *reader) addEngine() {
 	r.gauge("store_read_amplification", "Tables that a read may have to look into.", func(s *state) float64 { return float64(s.engine.ReadAmplification) })
 	r.counter("store_stalls_total", "Times that writes waited for compactions.", func(s *state) float64 { return float64(s.engine.Stalls) })
 	r.all = append(r.all, read{syncs, prometheus.UntypedValue, func(*state, func(float64, ...string)) {}})
+}
+
+// addArchive adds how the archive stands, if there is one.
+func (r *reader) addArchive() {
+	add := func(name, help string, kind prometheus.ValueType, from func(*archive.Status, time.Time, func(float64, ...string)), labels ...string) {
+		r.add(name, help, kind, func(s *state, yield func(float64, ...string)) {
+			if s.Archive != nil {
+				a := s.Archive()
+				from(&a, s.now, yield)
+			}
+		}, labels...)
+	}
+	add("archive_last_success_timestamp_seconds", "When something was archived well last: all of the log (log), or a base; 0: not yet.", prometheus.GaugeValue,
+		func(a *archive.Status, _ time.Time, yield func(float64, ...string)) {
+			yield(seconds(a.CaughtUp), "log")
+			yield(seconds(a.Based), "base")
+		}, "kind")
+	add("archive_lag_seconds", "Age of the oldest commit that may not be archived; absent until anything is.", prometheus.GaugeValue,
+		func(a *archive.Status, now time.Time, yield func(float64, ...string)) {
+			if !a.CaughtUp.IsZero() {
+				yield(max(0, now.Sub(a.CaughtUp).Seconds()))
+			}
+		})
+	add("archive_bytes_total", "Octets sent to the archive.", prometheus.CounterValue,
+		func(a *archive.Status, _ time.Time, yield func(float64, ...string)) {
+			yield(float64(a.LogBytes), "log")
+			yield(float64(a.BaseBytes), "base")
+		}, "kind")
+	add("archive_failures_total", "Attempts to archive that failed.", prometheus.CounterValue,
+		func(a *archive.Status, _ time.Time, yield func(float64, ...string)) { yield(float64(a.Failures)) })
+	add("drill_last_success_timestamp_seconds", "When a drill restored the archive and found it equal to the store; 0: not yet.", prometheus.GaugeValue,
+		func(a *archive.Status, _ time.Time, yield func(float64, ...string)) { yield(seconds(a.Drilled)) })
 }
 
 var syncs = prometheus.NewDesc("ldapd_store_sync_seconds", "Time that the log took to sync.", nil, nil)

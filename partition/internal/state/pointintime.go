@@ -63,6 +63,18 @@ func (m PointInTime) String() string { return m.text }
 // IsNow reports whether it is the newest state.
 func (m PointInTime) IsNow() bool { return m == Now }
 
+// Newest returns the newest commit that a state of the moment can have; it is not known
+// for checkpoints and for now.
+func (m PointInTime) Newest() (r table.Revision, known bool) {
+	switch {
+	case m.revision != 0:
+		return m.revision, true
+	case !m.time.IsZero():
+		return revision.At(m.time), true
+	}
+	return 0, false
+}
+
 // AtPoint returns the state at a point in time. Close it. For a very recent time it
 // waits, see txn.DB.AtTime.
 func AtPoint(ctx context.Context, p *catalog.Keeper, m PointInTime) (*Snapshot, error) {

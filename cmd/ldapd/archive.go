@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/seed-4dac0d86/ldapd/archive"
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/table/lsm"
+)
+
+// archives are what a process can do with the archive of its store.
+type archives struct {
+	running *archive.Archiver // a server's; nil: it archives nothing
+	open    func() (*archive.Archiver, error)
+	copy    func(ctx context.Context, folder string) (*directoryStore, error) // opens what was restored
+	store   string
+}
+
+// archivesOf returns those of a process that has a store open.
+func (m *Main) archivesOf(c *config.Config, p *directoryStore) archives {
+	log := m.logger(c)
+	return archives{
+		open: func() (*archive.Archiver, error) { return newArchiver(c, p, log) },
+		copy: func(ctx context.Context, folder string) (*directoryStore, error) {
+			restored := *c
+			restored.Store, restored.Archive = folder, config.Archive{}
+			return openPartition(ctx, &restored, log, reading)
+		},
+		store: c.Store,
+	}
+}
+
+var errNoArchive = &config.Error{Text: "no archive given: say archive.to, or --archive-to PLACE"}
+
+func newArchiver(c *config.Config, p *directoryStore, log *slog.Logger) (*archive.Archiver, error) {
+	s, ok := p.store.(*lsm.Store)
+	switch {
+	case !ok:
+		return nil, &config.Error{Text: "only an embedded store has an archive; HBase has snapshots"}
+	case c.Archive.Place == nil:
+		return nil, errNoArchive
+	}
+	return archive.New(archive.Options{
+		Store: s, Place: c.Archive.Place, Seal: c.Archive.Seal,
+		Every: c.Archive.Every, Lag: c.Archive.Lag, Keep: c.Archive.Keep, Log: log, Now: clock(c),
+	})
+}
+
+// serveArchive archives the store while it is served; stop ends that. A store whose archive
+// is another's is not served: clients would change what somebody else goes on with.
+func (m *Main) serveArchive(ctx context.Context, c *config.Config, p *directoryStore, log *slog.Logger) (a archives, stop func(), err error) {
+	a = m.archivesOf(c, p)
+	if c.Archive.Place == nil {
+		return a, func() {}, nil
+	}
+	if a.running, err = a.open(); err != nil {
+		return a, nil, err
+	}
+	a.open = func() (*archive.Archiver, error) { return a.running, nil }
+	switch err := a.running.Check(ctx); {
+	case errors.Is(err, archive.ErrForeign), errors.Is(err, archive.ErrTakenOver):
+		return a, nil, fmt.Errorf("the store is not served: %w", err)
+	case err != nil:
+		log.Warn("the archive cannot be reached", "place", a.running.String(), "error", err)
+	}
+	stopRunning := beside(a.running.Run)
+	stopDrills := beside(func(ctx context.Context) { runDrills(ctx, c, p, a, log) })
+	return a, func() { stopDrills(); stopRunning() }, nil
+}
+
+// readKeys reads a file of identities; no name is none.
+func readKeys(name string, open func(string) (*os.File, error)) (archive.Keys, error) {
+	if name == "" {
+		return nil, nil
+	}
+	f, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return archive.ReadKeys(name, f)
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/archive"
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+)
+
+// archiveKeys are those of commands that write to an archive.
+var archiveKeys = append([]string{"archive.to", "archive.recipients", "archive.clear", "archive.keep"}, storeKeys...)
+
+func (m *Main) backupCommand() *cobra.Command {
+	var a backupArgs
+	c := accepts(m.command(&cobra.Command{
+		Use:   "backup --store STORE --archive-to PLACE [--base] [--take-over]",
+		Short: "Archive an embedded store, and restore it",
+		Long: `Archive what was committed to an embedded store since the last time, beside a server or
+without one. A server with archive.to does the same by itself every archive.lag. The first
+time, and with --base, a base is taken: all of the store, of which only those files are sent
+that the place does not have. --take-over has this store go on with an archive that another
+folder wrote to before, as after the store was moved; the other one is refused from then on.`,
+		Example: `  ldapd backup --store ./data --archive-to /mnt/backup/ldapd
+  ldapd backup list --from /mnt/backup/ldapd
+  ldapd backup restore --from /mnt/backup/ldapd --to ./restored`,
+		Args: cobra.NoArgs,
+	}, archiveKeys, func(ctx context.Context, c *config.Config, _ []string) error {
+		if c.Archive.Place != nil {
+			a.To = c.Archive.Place.String()
+		}
+		return backupJob.on(ctx, m, c, changing, m.around(), a)
+	}))
+	c.Flags().BoolVar(&a.Base, "base", false, "take a base")
+	c.Flags().BoolVar(&a.TakeOver, "take-over", false, "go on where another folder was")
+	c.AddCommand(m.backupListCommand(), m.backupVerifyCommand(), m.backupRestoreCommand(), m.backupDrillCommand())
+	return c
+}
+
+// backupArgs are what the command has besides the configuration.
+type backupArgs struct {
+	To             string // as it is configured where the command runs
+	Base, TakeOver bool
+}
+
+var backupJob = job[backupArgs]{"backup", backup}
+
+func backup(ctx context.Context, w *work, a backupArgs) error {
+	to, err := w.archiver(a.To)
+	if err != nil {
+		return err
+	}
+	if a.TakeOver {
+		if err := to.TakeOver(); err != nil {
+			return err
+		}
+	}
+	if a.Base {
+		if err := to.Base(ctx); err != nil {
+			return err
+		}
+		if _, err := to.Thin(ctx); err != nil {
+			return err
+		}
+	}
+	if err := to.Pieces(ctx); err != nil {
+		return err
+	}
+	s := w.Snapshot()
+	defer s.Close()
+	_, err = fmt.Fprintf(w.Stdout, "archived at %s: %s\n", to, s.Revision().Time().UTC().Format(time.RFC3339))
+	return err
+}
+
+// archiver returns the archive that a tool means: a server has one only.
+func (w *work) archiver(meant string) (*archive.Archiver, error) {
+	a, err := w.archive.open()
+	if err == nil && meant != "" && meant != a.String() {
+		err = &config.Error{Where: "archive.to", Text: fmt.Sprintf("the server that has the store archives at %s and nowhere else", a)}
+	}
+	return a, err
+}
+
+// from is a place to read: that of --from, or the configured one.
+type from struct{ place, identity string }
+
+func (f *from) flags(c *cobra.Command) {
+	c.Flags().StringVar(&f.place, "from", "", "`PLACE` of the archive, instead of archive.to")
+	c.Flags().StringVar(&f.identity, "identity", "", "`FILE` with the identity that a sealed archive is read with, instead of archive.identity")
+}
+
+// open returns the place, and its name for messages.
+func (f *from) open(c *config.Config) (archive.Place, error) {
+	if f.place == "" {
+		if c.Archive.Place == nil {
+			return nil, &config.Error{Text: "no archive given: say --from PLACE"}
+		}
+		return c.Archive.Place, nil
+	}
+	p, err := archive.OpenPlace(f.place)
+	if err != nil {
+		return nil, &config.Error{Where: "--from", Text: err.Error()}
+	}
+	return p, nil
+}
+
+func (f *from) keys(c *config.Config) (archive.Keys, error) {
+	name := f.identity
+	if name == "" {
+		name = c.Archive.Identity
+	}
+	return readKeys(name, os.Open)
+}
+
+func (m *Main) backupListCommand() *cobra.Command {
+	var f from
+	c := m.command(&cobra.Command{
+		Use:   "list --from PLACE",
+		Short: "List which moments an archive can restore",
+		Long: `List who owns an archive and, for each base, between which moments the store can be
+restored from it. No key is needed.`,
+		Args: cobra.NoArgs,
+	}, nil, func(ctx context.Context, c *config.Config, _ []string) error {
+		p, err := f.open(c)
+		if err != nil {
+			return err
+		}
+		owner, states, err := archive.List(ctx, p)
+		if err != nil {
+			return err
+		}
+		return printStates(m.Stdout, owner, states)
+	})
+	f.flags(c)
+	return c
+}
+
+func printStates(w io.Writer, owner *archive.Owner, states []archive.State) error {
+	if owner != nil {
+		fmt.Fprintf(w, "owner %s, epoch %d, since %s\n", owner.Server, owner.Epoch, owner.Since.Format(time.RFC3339))
+	}
+	for _, s := range states {
+		fmt.Fprintf(w, "epoch %d: from %s to %s, %d bytes, %d pieces\n", s.Base.Epoch,
+			s.Base.Newest.Time().UTC().Format(time.RFC3339Nano), s.Newest.Time().UTC().Format(time.RFC3339Nano), s.Bytes, s.Pieces)
+		if s.Gap != nil {
+			fmt.Fprintf(w, "  behind that: %v\n", s.Gap)
+		}
+	}
+	return nil
+}

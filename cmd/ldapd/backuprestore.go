@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/archive"
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+func (m *Main) backupRestoreCommand() *cobra.Command {
+	var f from
+	var to, until string
+	c := m.command(&cobra.Command{
+		Use:   "restore --from PLACE --to FOLDER [--until WHEN] [--identity FILE]",
+		Short: "Make a store of what an archive has",
+		Long: `Make a new store, with its history, of what an archive has: all of it, or what was
+committed by a moment. The first server that serves it with the same archive.to takes the
+archive over, and the server that wrote there before is refused.`,
+		Example: `  ldapd backup restore --from /mnt/backup/ldapd --to /var/lib/ldapd/store
+  ldapd backup restore --from /mnt/backup/ldapd --to ./then --until 2026-01-31T12:00:00Z`,
+		Args: cobra.NoArgs,
+	}, nil, func(ctx context.Context, c *config.Config, _ []string) error {
+		if to == "" {
+			return &config.Error{Where: "--to", Text: "say which folder is to be the store"}
+		}
+		o := archive.RestoreOptions{To: to}
+		var err error
+		if o.Until, err = parseUntil(until); err != nil {
+			return err
+		}
+		p, err := f.open(c)
+		if err != nil {
+			return err
+		}
+		if o.Keys, err = f.keys(c); err != nil {
+			return err
+		}
+		done, err := archive.Restore(ctx, p, o)
+		if err != nil {
+			return err
+		}
+		return m.printRestored(done, to)
+	})
+	f.flags(c)
+	c.Flags().StringVar(&to, "to", "", "`FOLDER` of the new store")
+	c.Flags().StringVar(&until, "until", "now", "what was committed by `WHEN`: a time as 2026-01-31T12:00:00Z, or a revision")
+	return c
+}
+
+func parseUntil(text string) (table.Revision, error) {
+	at, err := past.ParsePointInTime(text)
+	if err != nil {
+		return 0, &config.Error{Where: "--until", Text: err.Error()}
+	}
+	r, known := at.Newest()
+	if !known && !at.IsNow() {
+		return 0, &config.Error{Where: "--until", Text: fmt.Sprintf("%q is a checkpoint, and these are in the store: say a time or a revision, or restore all and export --at %s", text, text)}
+	}
+	return r, nil
+}
+
+func (m *Main) printRestored(done *archive.Restored, to string) error {
+	for _, w := range done.Warnings {
+		fmt.Fprintln(m.Stderr, "warning:", w)
+	}
+	_, err := fmt.Fprintf(m.Stdout, "restored %s as of %s (%s): a base of %s and %d commits\n", to,
+		done.Newest.Time().UTC().Format(time.RFC3339), done.Newest, done.Base.Taken.Format(time.RFC3339), done.Commits)
+	return err
+}
+
+func (m *Main) backupVerifyCommand() *cobra.Command {
+	var f from
+	var deep bool
+	var folder string
+	c := m.command(&cobra.Command{
+		Use:   "verify --from PLACE [--deep --folder FOLDER [--identity FILE]]",
+		Short: "Read an archive and compare it with its hashes",
+		Long: `Read all objects of an archive and compare them with their hashes; what is missing or
+damaged is a line, and the exit status is 1. No key is needed. --deep then restores the
+newest state to a folder, which is removed afterwards, and checks it as "ldapd check" does.`,
+		Args: cobra.NoArgs,
+	}, nil, func(ctx context.Context, c *config.Config, _ []string) error {
+		p, err := f.open(c)
+		if err != nil {
+			return err
+		}
+		if err := m.verifyArchive(ctx, p); err != nil || !deep {
+			return err
+		}
+		keys, err := f.keys(c)
+		if err != nil {
+			return err
+		}
+		return m.verifyDeep(ctx, c, p, keys, folder)
+	})
+	f.flags(c)
+	c.Flags().BoolVar(&deep, "deep", false, "restore the newest state and check it")
+	c.Flags().StringVar(&folder, "folder", "", "`FOLDER` to restore to, which must not exist; a temporary one by default")
+	return c
+}
+
+func (m *Main) verifyArchive(ctx context.Context, p archive.Place) error {
+	faults := 0
+	v, err := archive.Verify(ctx, p, func(err error) {
+		faults++
+		fmt.Fprintln(m.Stdout, err)
+	})
+	switch {
+	case err != nil:
+		return err
+	case faults > 0:
+		return fmt.Errorf("%d faults in %d objects", faults, v.Objects)
+	}
+	_, err = fmt.Fprintf(m.Stdout, "verified %d objects (%d bytes) of %d bases: from %s to %s\n", v.Objects, v.Bytes, v.Bases,
+		v.Since.UTC().Format(time.RFC3339), v.Newest.Time().UTC().Format(time.RFC3339))
+	return err
+}
+
+func (m *Main) verifyDeep(ctx context.Context, c *config.Config, p archive.Place, keys archive.Keys, folder string) error {
+	a := m.archivesOf(c, nil)
+	return restoredElsewhere(ctx, a, p, keys, folder, func(d *directoryStore, done *archive.Restored) error {
+		n, err := checkQuietly(ctx, d)
+		if err == nil {
+			_, err = fmt.Fprintf(m.Stdout, "restored and checked %d entries as of %s\n", n, done.Newest.Time().UTC().Format(time.RFC3339))
+		}
+		return err
+	})
+}
+
+// restoredElsewhere restores the newest state to a folder, has f look at it, and removes
+// the folder.
+func restoredElsewhere(ctx context.Context, a archives, p archive.Place, keys archive.Keys, folder string, f func(*directoryStore, *archive.Restored) error) (err error) {
+	if folder == "" {
+		if folder, err = os.MkdirTemp("", "ldapd-restore-"); err != nil {
+			return err
+		}
+	}
+	if names, err := os.ReadDir(folder); err == nil && len(names) > 0 {
+		return fmt.Errorf("%s: the folder is not empty", folder)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	done, err := archive.Restore(ctx, p, archive.RestoreOptions{To: folder, Keys: keys, Copy: true})
+	if err != nil {
+		return err
+	}
+	d, err := a.copy(ctx, folder)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close(context.WithoutCancel(ctx))) }()
+	return f(d, done)
+}
+
+// checkQuietly is check, whose first finding is an error.
+func checkQuietly(ctx context.Context, d *directoryStore) (entries int, err error) {
+	return maintain.Verify(ctx, d.Partition, maintain.VerifyOptions{Found: func(f *maintain.Finding) error {
+		return fmt.Errorf("what was restored is not right: %s", f)
+	}})
+}
