@@ -28,7 +28,7 @@ func benchPerson(i int) []op.PartialAttribute {
 		"userPassword: {SSHA}0123456789012345678901234567890123456789")
 }
 
-// benchDirectory is a directory without people on an embedded store on disk.
+// benchDirectory returns a directory without people on an embedded store on disk.
 func benchDirectory(b *testing.B) *partition.Partition {
 	b.Helper()
 	ctx := context.Background()
@@ -49,7 +49,7 @@ func benchDirectory(b *testing.B) *partition.Partition {
 	return p
 }
 
-// benchPartition is a directory of people.
+// benchPartition returns a directory of people.
 func benchPartition(b *testing.B) *partition.Partition {
 	b.Helper()
 	ctx := context.Background()
@@ -140,8 +140,8 @@ func BenchmarkRead(b *testing.B) {
 	})
 }
 
-// Two values of 10,000 and 20,000 entries have 200 in common. What an entry that is
-// returned costs, also where the lists change all the time.
+// BenchmarkIntersection intersects two values of 10,000 and 20,000 entries with 200 in
+// common. It measures the cost per returned entry, also while the lists keep changing.
 func BenchmarkIntersection(b *testing.B) {
 	ctx := context.Background()
 	p := benchDirectory(b)

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// eachProtocol runs a test on both ways to commit: one batch, and rows by rows
-// as on HBase.
+// eachProtocol runs a test with both ways to commit: as one batch, and row by row as on
+// HBase.
 func eachProtocol(t *testing.T, f func(t *testing.T, p *partition.Partition)) {
 	for name, s := range map[string]table.Store{"batches": tabletest.NewBatchMem(), "rows": tabletest.NewMem()} {
 		t.Run(name, func(t *testing.T) {
@@ -35,7 +35,7 @@ func eachProtocol(t *testing.T, f func(t *testing.T, p *partition.Partition)) {
 	}
 }
 
-// together runs f as n goroutines.
+// together runs f in n goroutines.
 func together(n int, f func(i int, r *rand.Rand)) {
 	var all sync.WaitGroup
 	for i := range n {
@@ -44,7 +44,7 @@ func together(n int, f func(i int, r *rand.Rand)) {
 	all.Wait()
 }
 
-// expected fails a test on an error that is not one of the problems.
+// expected fails a test if err is not one of the problems.
 func expected(t *testing.T, err error, problems ...partition.Problem) bool {
 	t.Helper()
 	var e *partition.Error
@@ -54,8 +54,8 @@ func expected(t *testing.T, err error, problems ...partition.Problem) bool {
 	return err == nil
 }
 
-// Each writer adds and removes members of its own, and all want one more. No
-// update is lost, and the common member is added once.
+// TestMembersTogether has writers that add and remove members of their own, and all add
+// one common member. No update may be lost, and the common member must be added once.
 func TestMembersTogether(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
 		group := "cn=group," + domain
@@ -113,8 +113,9 @@ func wantMembers(t *testing.T, p *partition.Partition, group string, want []stri
 	}
 }
 
-// Children are added under parents that others delete and make again: there are
-// no orphans. All want the same few names: there are no doubles.
+// TestParentsAndChildrenTogether adds children under parents that others delete and add
+// again: there must be no orphans. All use the same few names: there must be no
+// duplicates.
 func TestParentsAndChildrenTogether(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
 		together(6, func(_ int, r *rand.Rand) {
@@ -141,8 +142,8 @@ func remove(t testing.TB, p *partition.Partition, dn string) error {
 	return update(t, p, func(tx *partition.Tx) error { return tx.Delete(context.Background(), name(dn)) })
 }
 
-// Everybody moves units below one another: each move alone is right, two at
-// once could close a circle that hangs nowhere.
+// TestMovesTogether moves units below one another concurrently. Each move alone is
+// right, but two at once could close a circle apart from the tree.
 func TestMovesTogether(t *testing.T) {
 	const units = 5
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
@@ -162,7 +163,7 @@ func TestMovesTogether(t *testing.T) {
 	})
 }
 
-// moveOne moves a random unit below another one, found in the transaction.
+// moveOne moves a random unit below another one, both found in the transaction.
 func moveOne(p *partition.Partition, r *rand.Rand) error {
 	ctx := context.Background()
 	_, err := p.Update(ctx, partition.By{}, func(tx *partition.Tx) error {
@@ -182,8 +183,8 @@ func moveOne(p *partition.Partition, r *rand.Rand) error {
 	return err
 }
 
-// Adding a value is in nobody's way, but of who reads the entry and changes it in
-// one.
+// TestIsolate checks that adding a value conflicts only with transactions that isolate
+// the entry.
 func TestIsolate(t *testing.T) {
 	ctx := context.Background()
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {

@@ -38,7 +38,7 @@ func newCounted(t *testing.T, cache int64) counted {
 	return counted{t, p, s}
 }
 
-const noCache = 1 // byte
+const noCache = 1 // one byte
 
 // touched counts the keys that f reads and writes.
 func (c counted) touched(f func()) int64 {
@@ -56,8 +56,8 @@ func (c counted) modify(dn string, kind op.ModKind, line string) {
 	}))
 }
 
-// within fails unless two counts are the same except a few keys: a level more
-// of the store's tree, no more.
+// within fails unless two counts are equal except for a few keys: one more level in the
+// store's tree, but no more.
 func (c counted) within(what string, small, large int64) {
 	c.Helper()
 	c.Logf("%s: %d keys small, %d large", what, small, large)
@@ -66,8 +66,8 @@ func (c counted) within(what string, small, large int64) {
 	}
 }
 
-// A base read of an entry with 10,000 retained versions touches as many keys as
-// one of an entry with a single version.
+// TestVersionsCostReadsNothing checks that a base read of an entry with 10,000 retained
+// versions touches as many keys as one of an entry with a single version.
 func TestVersionsCostReadsNothing(t *testing.T) {
 	c := newCounted(t, noCache)
 	for _, n := range []string{"one", "many"} {
@@ -78,7 +78,7 @@ func TestVersionsCostReadsNothing(t *testing.T) {
 	}
 	now := c.p.Snapshot()
 	defer now.Close()
-	// A state that was asked for by its revision is read past the caches.
+	// A state requested by revision is read without the caches.
 	s, err := c.p.At(context.Background(), now.Revision())
 	must(t, err)
 	defer s.Close()
@@ -96,10 +96,10 @@ func TestVersionsCostReadsNothing(t *testing.T) {
 	c.within("base read", read("one"), read("many"))
 }
 
-// Adding member 1,000,001 to a group and testing it touches as many keys as
-// member 1,001. (In -short runs, 100,001.)
+// TestMembersCostNothing checks that adding and testing member 1,000,001 of a group
+// touches as many keys as member 1,001. (In -short runs, 100,001.)
 func TestMembersCostNothing(t *testing.T) {
-	c := newCounted(t, 1<<20) // keeps which entries are wide, but none of their values
+	c := newCounted(t, 1<<20) // caches which entries are wide, but none of their values
 	sizes := map[string]int{"small": 1000, "large": 1000000}
 	if testing.Short() {
 		sizes["large"] = 100000
@@ -110,7 +110,7 @@ func TestMembersCostNothing(t *testing.T) {
 		group := "cn=" + g + ",dc=example,dc=com"
 		c.group(group, n, member)
 		key := "member: " + member(n+1)
-		c.modify(group, op.ModAdd, "member: "+member(n)) // warm
+		c.modify(group, op.ModAdd, "member: "+member(n)) // warm up
 		adding := c.touched(func() { c.modify(group, op.ModAdd, key) })
 		testing := c.touched(func() {
 			s := c.p.Snapshot()
@@ -129,8 +129,8 @@ func TestMembersCostNothing(t *testing.T) {
 	c.within("testing a member", counts["small"][1], counts["large"][1])
 }
 
-// group loads a group of n members: past the usual path, which would take a
-// million values through one commit.
+// group loads a group of n members as a load, since one commit of a million values
+// would take too long.
 func (c counted) group(dn string, n int, member func(int) string) {
 	c.Helper()
 	ctx := context.Background()
@@ -145,7 +145,8 @@ func (c counted) group(dn string, n int, member func(int) string) {
 	must(c, err)
 }
 
-// Moving an entry with 100,000 below it touches as many keys as one with a few.
+// TestMovesCostNothing checks that moving an entry with 100,000 entries below it
+// touches as many keys as one with a few.
 func TestMovesCostNothing(t *testing.T) {
 	c := newCounted(t, noCache)
 	ctx := context.Background()
@@ -178,8 +179,8 @@ func TestMovesCostNothing(t *testing.T) {
 	}
 }
 
-// Finding the groups of a member, without asking for any of their attributes, touches as
-// much of a large group as of a small one.
+// TestFindingGroupsCostsNoMembers checks that finding the groups of a member, without
+// reading attributes, touches as much of a large group as of a small one.
 func TestFindingGroupsCostsNoMembers(t *testing.T) {
 	c := newCounted(t, 1<<20)
 	c.group("cn=few,dc=example,dc=com", 3, func(i int) string { return fmt.Sprintf("uid=f%d,dc=example,dc=com", i) })
@@ -201,11 +202,11 @@ func TestFindingGroupsCostsNoMembers(t *testing.T) {
 		})
 	}
 	few, many := find("uid=f1,dc=example,dc=com"), find("uid=m1,dc=example,dc=com")
-	c.within("finding a group", few+520, many) // to know that it is a wide entry takes 512
+	c.within("finding a group", few+520, many) // 512 are read to find out that the entry is wide
 }
 
-// Reading the values of a group range by range touches as many keys at its end
-// as at its start, and each value comes once.
+// TestRangesCostTheirValues checks that reading the values of a group range by range
+// touches as many keys at its end as at its start, and returns each value once.
 func TestRangesCostTheirValues(t *testing.T) {
 	c := newCounted(t, 1<<20)
 	ctx := context.Background()
@@ -236,8 +237,9 @@ func TestRangesCostTheirValues(t *testing.T) {
 	if len(seen) != n {
 		t.Errorf("%d values, want %d", len(seen), n)
 	}
-	c.within("a range of values", first+1000, last) // from the step below it on
-	// Any place can be asked for, in any order, and behind the end is nothing.
+	c.within("a range of values", first+1000, last) // from the step below on
+	// Ranges can be read from any position, in any order. Behind the end there is
+	// nothing.
 	for _, from := range []int{29999, 12345, 0, 30000, 99999} {
 		values, more, err := c.p.Snapshot().ValueRange(ctx, at.ID, member, "", from, 1)
 		must(t, err)

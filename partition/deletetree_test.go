@@ -13,8 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// addTree puts a tree of devices below an entry: each with wide ones below it,
-// deep levels of them. It returns how many they are.
+// addTree adds a tree of devices below an entry: each has wide devices below it, on
+// deep levels. It returns how many there are.
 func addTree(ctx context.Context, tx *partition.Tx, below string, wide, deep int) (n int, err error) {
 	if deep == 0 {
 		return 0, nil
@@ -32,7 +32,8 @@ func addTree(ctx context.Context, tx *partition.Tx, below string, wide, deep int
 	return n, nil
 }
 
-// A tree goes in commits of any size, and what is left in between is sound.
+// TestDeleteTree deletes a tree in commits of any size. The remaining tree must always
+// be sound.
 func TestDeleteTree(t *testing.T) {
 	ctx := context.Background()
 	for _, most := range []int{1, 2, 3, 7, 40, 41, 42, 1000} {
@@ -73,8 +74,8 @@ func TestDeleteTree(t *testing.T) {
 	}
 }
 
-// Searches that remember that there are aliases and referrals learn that there
-// are none any more.
+// TestDeleteTreeOfWatchedClasses checks that searches that have cached that there are
+// aliases and referrals notice when there are none any more.
 func TestDeleteTreeOfWatchedClasses(t *testing.T) {
 	ctx := context.Background()
 	p := sample(t)
@@ -99,8 +100,8 @@ func TestDeleteTreeOfWatchedClasses(t *testing.T) {
 	}
 }
 
-// An entry that comes into the tree meanwhile goes too; nothing is left without
-// what it stands below.
+// TestDeleteTreeBesideAdd checks that an entry added to the tree meanwhile is deleted
+// too, so that there are no orphans.
 func TestDeleteTreeBesideAdd(t *testing.T) {
 	ctx := context.Background()
 	p := sample(t)
@@ -126,7 +127,8 @@ func TestDeleteTreeBesideAdd(t *testing.T) {
 	}
 }
 
-// What a tree costs to delete does not depend on values that no index has.
+// TestDeleteTreeReadsNoValues checks that the cost of deleting a tree does not depend
+// on values without an index.
 func TestDeleteTreeReadsNoValues(t *testing.T) {
 	ctx := context.Background()
 	cost := func(values int) int64 {

@@ -30,8 +30,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// eraseStores are what erasing is tested on: cells of all revisions, images, and
-// what is atomic only per row.
+// eraseStores are the stores for tests of erasing: one with cells of all revisions, one
+// with images, and one that is atomic only per row.
 var eraseStores = map[string]func(t testing.TB) table.Store{
 	"batch": func(testing.TB) table.Store { return tabletest.NewBatchMem() },
 	"lsm": func(t testing.TB) table.Store {
@@ -53,7 +53,7 @@ func eachErase(t *testing.T, test func(*testing.T, *life)) {
 	}
 }
 
-// A life is a directory in which things happen; moments are its states, by name.
+// A life is a directory with a history. moments are its states, by name.
 type life struct {
 	t       *testing.T
 	store   table.Store
@@ -73,7 +73,7 @@ func newLife(t *testing.T, s table.Store) *life {
 	return l
 }
 
-// openErase opens a store whose marks and secrets stay, with indexes of both kinds.
+// openErase opens a store that keeps marks and secrets, with indexes of both kinds.
 func openErase(t testing.TB, s table.Store) *partition.Partition {
 	t.Helper()
 	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Schema: tagged, Txn: quick, Indexes: []configure.Index{
@@ -93,7 +93,7 @@ func somebody(uid, cn string) []string {
 
 var uuid = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// keep notes the newest state by a name.
+// keep records the newest state under a name.
 func (l *life) keep(moment string) {
 	s := l.p.Snapshot()
 	defer s.Close()
@@ -129,7 +129,7 @@ func (l *life) delete(dn string) {
 	l.update(partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error { return tx.Delete(context.Background(), name(dn)) })
 }
 
-// of is John Doe's life: he comes, is in a group, writes, and goes.
+// john is the name of an entry that is added, joins a group, writes, and is deleted.
 const john = "uid=jdoe,ou=people,dc=example,dc=com"
 
 func (l *life) john() {
@@ -156,7 +156,7 @@ func (l *life) john() {
 	l.keep("he is gone")
 }
 
-// bytesOf returns where some text is stored, in whatever revision and normal form.
+// bytesOf returns where some text is stored, in any revision and normal form.
 func (l *life) bytesOf(words ...string) (found []string) {
 	l.t.Helper()
 	ctx := context.Background()
@@ -192,7 +192,7 @@ func (l *life) bytesOf(words ...string) (found []string) {
 	return found
 }
 
-// at returns a state as text, an entry a line.
+// at returns a state as text, one line per entry.
 func (l *life) at(moment string) (entries []string) {
 	l.t.Helper()
 	ctx := context.Background()
@@ -255,7 +255,7 @@ const (
 	nameless   = "entryUUID=its id,ou=people,dc=example,dc=com | modifiersName cn=admin"
 )
 
-// TestEraseName: of an entry that is gone nothing is left but that there was one.
+// TestEraseName checks that nothing is left of a deleted entry except that it existed.
 func TestEraseName(t *testing.T) {
 	eachErase(t, func(t *testing.T, l *life) {
 		l.john()
@@ -293,7 +293,7 @@ func TestEraseName(t *testing.T) {
 	})
 }
 
-// TestEraseStanding: what the present has is not erased.
+// TestEraseStanding checks that what the present has is not erased.
 func TestEraseStanding(t *testing.T) {
 	eachErase(t, func(t *testing.T, l *life) {
 		l.john()
@@ -319,8 +319,9 @@ func TestEraseStanding(t *testing.T) {
 	})
 }
 
-// TestEraseValue: a former name goes from where it was a name, a value, or part of a
-// name in a value; who had it, and what stood below, is still there.
+// TestEraseValue checks that a former name is erased where it was a name, a value, or
+// part of a name in a value. The entry that had it, and those below, must still be
+// there.
 func TestEraseValue(t *testing.T) {
 	eachErase(t, func(t *testing.T, l *life) {
 		former, latter := "uid=former,ou=people,dc=example,dc=com", "uid=latter,ou=people,dc=example,dc=com"
@@ -342,7 +343,7 @@ func TestEraseValue(t *testing.T) {
 		if done.Names != 2 || done.Gone != 0 || done.Commits == 0 {
 			t.Errorf("erased is %+v", done)
 		}
-		// Values that only contain it are others.
+		// Values that only contain it are different values.
 		others := regexp.MustCompile(`(?i)former[ ]+kim|kim[ ]+former|former@example`)
 		for _, found := range l.bytesOf("former") {
 			if !others.MatchString(found) {
@@ -364,7 +365,7 @@ func TestEraseValue(t *testing.T) {
 	})
 }
 
-// TestEraseMemory: all servers forget what they had in memory.
+// TestEraseMemory checks that all servers drop what they had in memory.
 func TestEraseMemory(t *testing.T) {
 	ctx := context.Background()
 	l := newLife(t, tabletest.NewMem())
@@ -389,8 +390,8 @@ func TestEraseMemory(t *testing.T) {
 	}
 }
 
-// TestEraseUsedName: of those who had a name one after the other, and of those who had
-// a name like it elsewhere, each is dealt with by itself.
+// TestEraseUsedName checks entries that had the same name at different times, or the
+// same RDN elsewhere: each must be treated separately.
 func TestEraseUsedName(t *testing.T) {
 	eachErase(t, func(t *testing.T, l *life) {
 		must(t, add(t, l.p, "ou=others,dc=example,dc=com", "objectClass: organizationalUnit"))
@@ -421,7 +422,7 @@ func TestEraseUsedName(t *testing.T) {
 	})
 }
 
-// TestEraseAttribute: of one attribute only, and of those below it.
+// TestEraseAttribute erases a value of one attribute and its subtypes only.
 func TestEraseAttribute(t *testing.T) {
 	eachErase(t, func(t *testing.T, l *life) {
 		l.modify("uid=ann,ou=people,dc=example,dc=com", op.ModAdd, "givenName: Mo", "description: Mo")
@@ -435,7 +436,7 @@ func TestEraseAttribute(t *testing.T) {
 	})
 }
 
-// TestEraseCrash: an erasure that ends anywhere is taken up by the next one.
+// TestEraseCrash checks that the next erasure completes one that ended anywhere.
 func TestEraseCrash(t *testing.T) {
 	for at := 1; at <= 60; at += 1 {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
@@ -448,7 +449,7 @@ func TestEraseCrash(t *testing.T) {
 			o := maintain.EraseOptions{Name: name(john), By: partition.By{Name: "cn=admin"}}
 			p := openErase(t, faulty)
 			faults.CrashAt(at)
-			_, _ = maintain.Erase(context.Background(), p, o) // it fails, now or then
+			_, _ = maintain.Erase(context.Background(), p, o) // it fails sooner or later
 			l.p = openErase(t, mem)
 			l.erase(o)
 			for _, found := range l.bytesOf("jdoe", "Doe", "192.0.2.7") {
@@ -490,7 +491,7 @@ func TestEraseBeside(t *testing.T) {
 		}
 		keep := 200 * time.Millisecond
 		if l.p.DB().Shared() {
-			keep = time.Hour // longer than marks, as always: what only they tell of is not found
+			keep = time.Hour // longer than marks, as always: what only marks show is not found
 		}
 		wg.Go(func() {
 			for time.Now().Before(stop) && !t.Failed() {
@@ -524,7 +525,7 @@ func TestEraseBeside(t *testing.T) {
 	})
 }
 
-// comeAndGo adds somebody and takes him away again.
+// comeAndGo adds an entry and deletes it again.
 func (l *life) comeAndGo(uid string) (dn string) {
 	dn = "uid=" + uid + ",ou=people,dc=example,dc=com"
 	err := add(l.t, l.p, dn, somebody(uid, uid+" "+uid)...)

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-// A directory as a library: open a store, change it in a transaction, search
-// it, and read it as it was before.
+// This example uses a directory as a library: it opens a store, changes it in a
+// transaction, searches it, and reads it as it was before.
 func Example() {
 	ctx := context.Background()
 	folder, err := os.MkdirTemp("", "directory")
@@ -47,7 +47,7 @@ func Example() {
 		return a
 	}
 
-	// Both entries come at one revision, or neither does.
+	// Both entries become visible at one revision, or neither does.
 	before, err := p.Update(ctx, partition.By{Name: "cn=example"}, func(tx *partition.Tx) error {
 		if _, err := tx.Add(ctx, navy, []op.PartialAttribute{values("objectClass", "organization")}, false); err != nil {
 			return err

@@ -11,15 +11,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// SetDrainTime sets how long a reindex waits for searches; the function it returns sets
-// it back.
+// SetDrainTime sets DrainTime and returns a function that restores it.
 func SetDrainTime(d time.Duration) (restore func()) {
 	before := evolve.DrainTime
 	evolve.DrainTime = d
 	return func() { evolve.DrainTime = before }
 }
 
-// KeepToBoth is what a transaction does at its end, now.
+// KeepToBoth runs the check that a transaction makes at its end.
 func (tx *Tx) KeepToBoth(ctx context.Context) error {
 	t := tx.tx
 	if t.Catalog.ToCome == nil {
@@ -28,10 +27,10 @@ func (tx *Tx) KeepToBoth(ctx context.Context) error {
 	return t.Keeper.KeepToBoth(ctx, t.Txn, t.At, t.Catalog, t.Changed)
 }
 
-// SchemaToCome reports whether a change of the schema is under way.
+// SchemaToCome reports whether a schema is announced.
 func (tx *Tx) SchemaToCome() bool { return tx.tx.Catalog.Subschema.Pending != nil }
 
-// Announce takes the first step of a change of the schema, and no other one.
+// Announce takes only the first step of a schema change.
 func Announce(ctx context.Context, p *Partition, changes []op.Modification) error {
 	st := &write.SchemaSteps{Keeper: p.k}
 	_, err := evolve.Attempt(ctx, st, func(tx *write.Tx) error { return evolve.ModifySubschema(ctx, tx, changes) })
@@ -42,17 +41,17 @@ func Announce(ctx context.Context, p *Partition, changes []op.Modification) erro
 	return err
 }
 
-// Uncached returns the same state as the store has it. It is closed with s.
+// Uncached returns the same state, read without caches. It is closed with s.
 func (s *Snapshot) Uncached() *Snapshot {
 	u := *s.s
 	u.Cached = false
 	return &Snapshot{&u}
 }
 
-// DB returns the transactions below.
+// DB returns the transactional store.
 func (p *Partition) DB() *txn.DB { return p.k.DB }
 
-// Remembers reports whether the entry may be had from memory.
+// Remembers reports whether the entry may come from a cache.
 func (p *Partition) Remembers(id entry.ID) bool {
 	s := p.Snapshot()
 	defer s.Close()

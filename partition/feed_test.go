@@ -19,7 +19,7 @@ import (
 
 var kinds = map[changes.EffectKind]string{changes.Added: "add", changes.Deleted: "delete", changes.Modified: "modify", changes.Moved: "move"}
 
-// told lists what the commits beyond a frontier did, a line a commit.
+// told returns what the commits after a frontier did, one line per commit.
 func told(t *testing.T, p *partition.Partition, after revision.Frontier) (lines []string) {
 	t.Helper()
 	ctx := context.Background()
@@ -96,7 +96,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestChangesGoOn: the stream waits for commits, and ends with its context.
+// TestChangesGoOn checks that the stream waits for commits, and ends with its context.
 func TestChangesGoOn(t *testing.T) {
 	p := open(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -130,8 +130,8 @@ func TestChangesGoOn(t *testing.T) {
 	}
 }
 
-// TestEntryCSN: an entry's CSN is the revision of the commit that changed it
-// last, and in the order of commits, also where these did not see each other.
+// TestEntryCSN checks that an entry's CSN is the revision of the last commit that
+// changed it, in the order of commits even if these did not see each other.
 func TestEntryCSN(t *testing.T) {
 	p := open(t)
 	ctx := context.Background()

@@ -20,13 +20,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// How many are written in tests of space, and how many times again. More take longer.
+// The number of people in tests of space, and of rounds of changes. Larger numbers take
+// longer.
 var (
 	gcPeople = flag.Int("people", 1000, "entries that are overwritten until space comes back, in hundreds")
 	gcRounds = flag.Int("rounds", 20, "times that they are")
 )
 
-// folder opens an embedded store of a folder that writes its files often.
+// folder opens an embedded store in a folder that flushes often.
 func folder(t testing.TB, dir string) (p *partition.Partition, done func()) {
 	t.Helper()
 	ctx := context.Background()
@@ -41,7 +42,7 @@ func folder(t testing.TB, dir string) (p *partition.Partition, done func()) {
 	}
 }
 
-// addPeople adds them, as they are after some rounds of changes.
+// addPeople adds people as they are after some rounds of changes.
 func addPeople(t testing.TB, p *partition.Partition, round int) {
 	t.Helper()
 	ctx := context.Background()
@@ -60,7 +61,7 @@ func addPeople(t testing.TB, p *partition.Partition, round int) {
 	}
 }
 
-// describe is a text that does not compress to nothing.
+// describe returns a text that does not compress well.
 func describe(k, round int) string {
 	b := make([]byte, 300)
 	n := uint32(k*7919 + round*104729 + 1)
@@ -91,7 +92,7 @@ func overwrite(t testing.TB, p *partition.Partition, round int) {
 	}
 }
 
-// sizeOf adds up the sorted files of a folder, which is closed.
+// sizeOf returns the total size of the sorted tables in the folder of a closed store.
 func sizeOf(t testing.TB, dir string) (n int64) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -106,8 +107,8 @@ func sizeOf(t testing.TB, dir string) (n int64) {
 	return n
 }
 
-// TestSpaceComesBack: what was overwritten many times takes not much more space
-// than what was written once.
+// TestSpaceComesBack checks that what was overwritten many times takes little more
+// space than what was written once.
 func TestSpaceComesBack(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it writes 20,000 entries")
@@ -136,8 +137,8 @@ func TestSpaceComesBack(t *testing.T) {
 	}
 }
 
-// TestUniqueMarksGo: the marks of unique values go with the others, when no
-// transaction can meet them any more.
+// TestUniqueMarksGo checks that the marks of unique values are collected like others,
+// once no transaction can conflict with them.
 func TestUniqueMarksGo(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()

@@ -16,8 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// stores are the engines that loads are tested on: with sorted tables, with
-// batches only.
+// stores are the engines for tests of loads: with sorted tables, and with batches only.
 var stores = map[string]func(testing.TB) table.Store{
 	"batches": func(testing.TB) table.Store { return tabletest.NewBatchMem() },
 	"lsm": func(t testing.TB) table.Store {
@@ -28,7 +27,7 @@ var stores = map[string]func(testing.TB) table.Store{
 	},
 }
 
-// eachStore runs a test on a new partition, without suffixes, in every store.
+// eachStore runs a test on a new partition, without suffixes, on every engine.
 func eachStore(t *testing.T, f func(t *testing.T, p *partition.Partition, s table.Store)) {
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +104,7 @@ func TestLoad(t *testing.T) {
 		if got := search(t, p, domain, op.WholeSubtree, "(creatorsName=cn=loader)"); len(got) != 102 {
 			t.Errorf("created by the loader: %d", len(got))
 		}
-		// A second load stands on what the first one left.
+		// A second load builds on the first one.
 		l := load(t, p)
 		dn, lines := person(1)
 		wantProblem(t, loadAdd(l, dn, lines...), partition.EntryExists, "store has an entry")
@@ -174,7 +173,7 @@ func TestLoadAbort(t *testing.T) {
 	})
 }
 
-// TestLoadSpills has no room for names in memory.
+// TestLoadSpills loads without memory for names.
 func TestLoadSpills(t *testing.T) {
 	p := open(t)
 	l, err := transfer.Load(context.Background(), p, transfer.LoadOptions{Memory: 1, Folder: t.TempDir()})

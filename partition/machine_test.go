@@ -23,8 +23,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-// TestModel runs random transactions on a partition and on a model, and
-// compares all that can be read, now and at past revisions.
+// TestModel runs random transactions on a partition and on a model, and compares
+// everything that can be read, at present and past revisions.
 func TestModel(t *testing.T) { rapid.Check(t, runMachine) }
 
 // FuzzModel is TestModel driven by coverage.
@@ -52,8 +52,8 @@ func runMachine(t *rapid.T) {
 	m.verify(t)
 }
 
-// machineIndexes have both layouts, single values and a stamp; some types that
-// the machine uses have none.
+// machineIndexes have both layouts, single values and a stamp. Some types that the
+// machine uses have no index.
 var machineIndexes = []configure.Index{
 	{Attribute: "objectClass", Layout: configure.RowLayout}, {Attribute: "sn", Layout: configure.RowLayout},
 	{Attribute: "description", Layout: configure.RowLayout}, {Attribute: "displayName", Layout: configure.RowLayout},
@@ -90,8 +90,8 @@ type operation struct {
 	model func(m *model) partition.Problem
 }
 
-// transact runs operations in one transaction; the first that fails ends it
-// and leaves nothing behind. Some compare within.
+// transact runs operations in one transaction. The first failure ends it and nothing is
+// changed. Some operations compare within the transaction.
 func (m *machine) transact(t *rapid.T, n int) {
 	by := partition.By{Name: rapid.SampledFrom([]string{"cn=admin", "cn=other"}).Draw(t, "by")}
 	after := m.model.clone()
@@ -135,8 +135,8 @@ func agree(t *rapid.T, text string, err error, want partition.Problem) {
 	}
 }
 
-// atTheEnd are the problems of an entry as a whole. It may have several, of
-// which either side names one.
+// atTheEnd are the problems of an entry as a whole. An entry may have several of them,
+// and the two sides may report different ones.
 var atTheEnd = map[partition.Problem]bool{
 	partition.Constraint: true, partition.NotOnRDN: true, partition.NamingViolation: true,
 	partition.ClassViolation: true, partition.ClassModification: true,
@@ -182,7 +182,7 @@ func (m *machine) add(at dn.DN, as []op.PartialAttribute) operation {
 
 func (m *machine) rename(t *rapid.T, s *model) operation {
 	at, rdn, deleteOld := drawName(t, s), drawRDN(t), rapid.Bool().Draw(t, "deleteOld")
-	if len(at) == 2 { // a naming context keeps its name
+	if len(at) == 2 { // a naming context cannot be renamed
 		at = append(dn.DN{drawRDN(t)}, at...)
 	}
 	var parent *dn.DN
@@ -195,7 +195,7 @@ func (m *machine) rename(t *rapid.T, s *model) operation {
 		func(s *model) partition.Problem { return s.rename(at, rdn, deleteOld, parent) }}
 }
 
-// drawName draws a name that mostly exists.
+// drawName draws a name that usually exists.
 func drawName(t *rapid.T, s *model) dn.DN {
 	keys := slices.Sorted(maps.Keys(s.entries))
 	at := s.entries[rapid.SampledFrom(keys).Draw(t, "at")].name
@@ -205,7 +205,7 @@ func drawName(t *rapid.T, s *model) dn.DN {
 	return at
 }
 
-var long = strings.Repeat("Long ", 120) // more than a column's or an index's key
+var long = strings.Repeat("Long ", 120) // longer than a key in a column or index
 
 func drawRDN(t *rapid.T) dn.RDN {
 	s := rapid.SampledFrom([]string{
@@ -216,8 +216,8 @@ func drawRDN(t *rapid.T) dn.RDN {
 	return name(s)[0]
 }
 
-// pools are the values of each description that the machine uses; with "#" a
-// number is put in.
+// pools are the values of each description that the machine uses. "#" is replaced by a
+// number.
 var pools = map[string][]string{
 	"cn": {"a", "A", "b", "c", "Ann Lee", "ann  lee", long + "x"}, "cn;lang-de": {"a", "b", "Anna"}, "cn;lang-d": {"a"},
 	"uid": {"1", "2", "x#"}, "sn": {"Lee", "LEE", "Ray"}, "description": {"one", "ONE", "two", long + "x", long + "X", long + "y", "d#"},
@@ -240,7 +240,7 @@ func drawValue(t *rapid.T, d string) []byte {
 	return []byte(v)
 }
 
-// drawValues draws a few values, or a run of many.
+// drawValues draws a few values, or a series of many.
 func drawValues(t *rapid.T, d string) (vs [][]byte) {
 	pool := pools[d]
 	if last := pool[len(pool)-1]; strings.Contains(last, "#") && rapid.IntRange(0, 3).Draw(t, "run") == 0 {
@@ -260,7 +260,7 @@ func drawAttributes(t *rapid.T) []op.PartialAttribute {
 	as := attrs("objectClass: inetOrgPerson", "sn: Lee", "cn: entry")
 	for range rapid.IntRange(0, 3).Draw(t, "attributes") {
 		d := rapid.SampledFrom(descriptions).Draw(t, "description")
-		if d == "uidNumber" { // what posixAccount requires
+		if d == "uidNumber" { // posixAccount requires it
 			as = append(as, attrs("objectClass: posixAccount", "uid: p", "uidNumber: 5", "gidNumber: 1", "homeDirectory: /")...)
 		} else {
 			as = append(as, op.PartialAttribute{Description: d, Values: drawValues(t, d)})
@@ -355,7 +355,7 @@ func (m *machine) compare(t *rapid.T, s *partition.Snapshot, want *model) {
 	}
 }
 
-// printEntry prints what the model knows too.
+// printEntry prints the attributes that the model has too.
 func printEntry(e *entry.Entry) string {
 	var lines []string
 	for _, a := range e.Attributes {
@@ -408,7 +408,8 @@ func (m *machine) searchOne(t *rapid.T, s *partition.Snapshot, want *model, q pa
 	}
 }
 
-// found runs a search in two parts, the second behind the first's last result.
+// found runs a search in two parts, the second continuing behind the first's last
+// result.
 func (m *machine) found(t *rapid.T, s *partition.Snapshot, q partition.Query) (names []string) {
 	stop := rapid.IntRange(1, 5).Draw(t, "page")
 	for r, err := range s.Search(m.ctx, q) {
@@ -496,7 +497,7 @@ func drawSubstrings(t *rapid.T, d string, v []byte) filter.Filter {
 }
 
 func TestModelNames(t *testing.T) {
-	// The pools are good for what they are drawn for.
+	// The values of the pools are valid.
 	p := open(t)
 	m := newModel(p.Schema())
 	for d, vs := range pools {

@@ -14,15 +14,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A model is a directory as the RFCs describe it, without rows, indexes or
-// caches: normalised name to entry, everything found by looking at everything.
-// It shares the schema with the partition and nothing else.
+// A model is a directory as the RFCs describe it, without rows, indexes or caches. It
+// maps normalised names to entries, and finds everything by examining all of them. It
+// shares only the schema with the partition.
 type model struct {
 	schema  *schema.Schema
 	entries map[string]*modelEntry
 }
 
-// modelEntry has its values by description ("cn;lang-de"), in order.
+// A modelEntry has its values by description ("cn;lang-de"), in order.
 type modelEntry struct {
 	id     entry.ID
 	name   dn.DN
@@ -59,7 +59,7 @@ func (m *model) key(name dn.DN) string {
 
 func (m *model) find(name dn.DN) *modelEntry { return m.entries[m.key(name)] }
 
-// below lists what is under a name, without the name's own entry.
+// below returns the entries below a name, without the name's own entry.
 func (m *model) below(name dn.DN) (es []*modelEntry) {
 	k := m.key(name)
 	for _, key := range slices.Sorted(maps.Keys(m.entries)) {
@@ -70,7 +70,7 @@ func (m *model) below(name dn.DN) (es []*modelEntry) {
 	return es
 }
 
-// describe takes a description apart.
+// describe parses a description.
 func (m *model) describe(d string) (*schema.AttributeType, string) {
 	name, options := d, ""
 	if i := strings.IndexByte(d, ';'); i >= 0 {
@@ -109,7 +109,7 @@ func (m *model) put(e *modelEntry, d string, values [][]byte) partition.Problem 
 	return 0
 }
 
-// names adds to the entry the values of an RDN that it lacks.
+// names adds the values of an RDN that the entry lacks.
 func (m *model) names(e *modelEntry, rdn dn.RDN) {
 	for _, ava := range rdn {
 		t, d := m.describe(ava.Type)
@@ -119,7 +119,7 @@ func (m *model) names(e *modelEntry, rdn dn.RDN) {
 	}
 }
 
-// classes closes objectClass values under superclasses.
+// classes returns the classes of objectClass values with their superclasses.
 func (m *model) classes(values []string) (all []*schema.ObjectClass) {
 	for _, v := range values {
 		all = m.closure(all, m.schema.Class(v))
@@ -138,8 +138,8 @@ func (m *model) closure(all []*schema.ObjectClass, c *schema.ObjectClass) []*sch
 	return all
 }
 
-// structural is the most specific structural class; nil: there is none, or the
-// structural classes are not one chain (RFC 4512, 2.4.2).
+// structural returns the most specific structural class. It returns nil if there is
+// none, or if the structural classes are not one chain (RFC 4512, 2.4.2).
 func structural(all []*schema.ObjectClass) (s *schema.ObjectClass) {
 	for _, c := range all {
 		if c.Kind == schema.Structural && (s == nil || c.Is(s)) {
@@ -154,7 +154,7 @@ func structural(all []*schema.ObjectClass) (s *schema.ObjectClass) {
 	return s
 }
 
-// addSuperclasses writes out what the classes imply.
+// addSuperclasses adds the superclasses of the classes.
 func (m *model) addSuperclasses(e *modelEntry) {
 	for _, c := range m.classes(e.values["objectClass"]) {
 		if e.index(m.schema.Attribute("objectClass"), "objectClass", c.Name()) < 0 {
@@ -173,7 +173,7 @@ func (m *model) several(e *modelEntry) bool {
 	return false
 }
 
-// check tests an entry as a whole.
+// check checks an entry as a whole.
 func (m *model) check(e *modelEntry) partition.Problem {
 	if m.several(e) {
 		return partition.Constraint
@@ -208,7 +208,7 @@ func allowed(all []*schema.ObjectClass, t *schema.AttributeType) bool {
 	})
 }
 
-// add is RFC 4511, 4.7.
+// add implements RFC 4511, 4.7.
 func (m *model) add(name dn.DN, as []op.PartialAttribute) partition.Problem {
 	e := &modelEntry{name: name, values: map[string][]string{}}
 	for _, a := range as {
@@ -240,7 +240,7 @@ func (m *model) add(name dn.DN, as []op.PartialAttribute) partition.Problem {
 	return 0
 }
 
-// remove is RFC 4511, 4.8.
+// remove implements RFC 4511, 4.8.
 func (m *model) remove(name dn.DN) partition.Problem {
 	switch {
 	case m.find(name) == nil:
@@ -252,14 +252,14 @@ func (m *model) remove(name dn.DN) partition.Problem {
 	return 0
 }
 
-// modify is RFC 4511, 4.6.
+// modify implements RFC 4511, 4.6.
 func (m *model) modify(name dn.DN, changes []op.Modification) partition.Problem {
 	old := m.find(name)
 	if old == nil {
 		return partition.NoSuchEntry
 	}
 	e := old.clone()
-	cleared := false // objectClass, within this request
+	cleared := false // objectClass was cleared within this request
 	for _, c := range changes {
 		_, d := m.describe(c.Description)
 		cleared = cleared || d == "objectClass" && (c.Kind == op.ModReplace || len(c.Values) == 0)
@@ -282,7 +282,7 @@ func (m *model) modify(name dn.DN, changes []op.Modification) partition.Problem 
 	return 0
 }
 
-// reclass tests a change of object classes.
+// reclass checks a change of object classes.
 func (m *model) reclass(old, e *modelEntry, cleared bool) partition.Problem {
 	before, after := m.classes(old.values["objectClass"]), m.classes(e.values["objectClass"])
 	if structural(after) == nil {
@@ -336,7 +336,7 @@ func (m *model) change(e *modelEntry, c *op.Modification) partition.Problem {
 	return 0
 }
 
-// increment is RFC 4525.
+// increment implements RFC 4525.
 func (m *model) increment(e *modelEntry, d string, operands [][]byte) partition.Problem {
 	t, d := m.describe(d)
 	by, ok := new(big.Int).SetString(string(operands[0]), 10)
@@ -353,7 +353,7 @@ func (m *model) increment(e *modelEntry, d string, operands [][]byte) partition.
 	return 0
 }
 
-// rename is RFC 4511, 4.9.
+// rename implements RFC 4511, 4.9.
 func (m *model) rename(name dn.DN, rdn dn.RDN, deleteOld bool, parent *dn.DN) partition.Problem {
 	old := m.find(name)
 	if old == nil {
@@ -385,8 +385,8 @@ func (m *model) rename(name dn.DN, rdn dn.RDN, deleteOld bool, parent *dn.DN) pa
 	return 0
 }
 
-// unname takes the old name's values away that the new name has not, spelled the
-// same: spelled otherwise, the new one takes its place.
+// unname removes the old name's values that the new name does not have in the same
+// spelling. In another spelling, the new one replaces them.
 func (m *model) unname(e *modelEntry, rdn dn.RDN) {
 	for _, ava := range e.name[0] {
 		t, d := m.describe(ava.Type)
@@ -401,7 +401,7 @@ func (m *model) unname(e *modelEntry, rdn dn.RDN) {
 	}
 }
 
-// move puts an entry and all below it under another name.
+// move gives another name to an entry and all entries below it.
 func (m *model) move(old, e *modelEntry, to dn.DN) {
 	depth := len(old.name)
 	below := m.below(old.name)
@@ -417,8 +417,8 @@ func (m *model) move(old, e *modelEntry, to dn.DN) {
 	}
 }
 
-// entry returns an entry in the partition's type, as it is read: operational
-// attributes but entryUUID left out.
+// entry returns an entry in the partition's type, as it is read, without operational
+// attributes except entryUUID.
 func (m *model) entry(e *modelEntry, secrets bool) *entry.Entry {
 	out := &entry.Entry{ID: e.id}
 	for _, d := range slices.Sorted(maps.Keys(e.values)) {

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// What was stored under options that are not configured any more stays, and can be
-// removed; nothing is stored under them.
+// TestUnknownOptionsStay checks that values stored with options that are no longer
+// configured stay and can be removed, but not added.
 func TestUnknownOptionsStay(t *testing.T) {
 	ctx := t.Context()
 	s := tabletest.NewBatchMem()

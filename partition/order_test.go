@@ -16,14 +16,14 @@ import (
 
 const pat = "cn=Pat,ou=people," + domain
 
-// given has single and multiple values, a secret, options, and no natural order.
+// given has single and multiple values, a secret, options, and not the natural order.
 var given = []string{"sn: Lee", "uidNumber: 7", "objectClass: inetOrgPerson", "objectClass: posixAccount",
 	"cn;lang-de: Patt", "userPassword: secret", "uid: pat", "mail: pat@example.com", "homeDirectory: /home/pat",
 	"gidNumber: 7", "cn: Pat", "displayName: Pat Lee"}
 
 const givenOrder = "sn uidNumber objectClass cn;lang-de userPassword uid mail homeDirectory gidNumber cn displayName"
 
-// orderIn lists the user attributes of an entry as a state shows them.
+// orderIn returns the user attributes of an entry in the order that a state shows.
 func orderIn(t testing.TB, s *partition.Snapshot, dn string) string {
 	t.Helper()
 	ctx := context.Background()
@@ -59,7 +59,8 @@ func wantOrder(t testing.TB, p *partition.Partition, dn, want string) {
 	}
 }
 
-// Attributes come back in the order they were given, whatever happens to the entry.
+// TestOrderIsKept checks that attributes are returned in the order given, whatever
+// happens to the entry.
 func TestOrderIsKept(t *testing.T) {
 	eachStore(t, func(t *testing.T, p *partition.Partition, _ table.Store) {
 		ctx := context.Background()
@@ -100,7 +101,8 @@ func TestOrderIsKept(t *testing.T) {
 	})
 }
 
-// A load keeps the order, also of what has very many values, and a rebuild.
+// TestOrderOfALoad checks that a load keeps the order, also for attributes with very
+// many values, and so does a rebuild.
 func TestOrderOfALoad(t *testing.T) {
 	eachStore(t, func(t *testing.T, p *partition.Partition, s table.Store) {
 		ctx := context.Background()
@@ -132,7 +134,7 @@ func TestOrderOfALoad(t *testing.T) {
 	})
 }
 
-// Erasing takes values; the order of what stays is what it was.
+// TestOrderAfterErasing checks that erasing values keeps the order of the others.
 func TestOrderAfterErasing(t *testing.T) {
 	eachErase(t, func(t *testing.T, l *life) {
 		must(t, add(t, l.p, "cn=Pat,"+domain, given...))
@@ -143,13 +145,14 @@ func TestOrderAfterErasing(t *testing.T) {
 	})
 }
 
-// An entry without an order of its own, as older stores have them, has the natural
-// one, and the cell of the order is written only where there is need.
+// TestNaturalOrderCostsNothing checks that an entry without an order, as in older
+// stores, has the natural one, and that the cell of the order is written only if
+// necessary.
 func TestNaturalOrderCostsNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, p *partition.Partition, s table.Store) {
 		loadSample(t, p, 1)
 		u0 := "uid=u0,ou=people," + domain
-		wantOrder(t, p, u0, "objectClass cn sn userPassword mail uid") // as person has them
+		wantOrder(t, p, u0, "objectClass cn sn userPassword mail uid") // as in person
 		must(t, add(t, p, "cn=n,"+domain, "objectClass: person", "cn: n", "sn: n", "telephoneNumber: +1 1", "userPassword: n"))
 		wantOrder(t, p, "cn=n,"+domain, "objectClass cn sn telephoneNumber userPassword")
 		for dn, want := range map[string]bool{u0: true, "cn=n," + domain: false} {

@@ -40,7 +40,7 @@ func name(s string) dn.DN {
 	return d
 }
 
-// attrs reads "a: v" lines.
+// attrs parses "a: v" lines.
 func attrs(lines ...string) (as []op.PartialAttribute) {
 	for _, l := range lines {
 		d, v, _ := strings.Cut(l, ": ")
@@ -184,7 +184,8 @@ func TestWarm(t *testing.T) {
 	}
 }
 
-// A name is recalled as long as it means the same entry, and no longer.
+// TestRecall checks that a name is recalled as long as it means the same entry, and no
+// longer.
 func TestRecall(t *testing.T) {
 	p := sample(t)
 	ctx := context.Background()

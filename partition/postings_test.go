@@ -14,8 +14,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// Entries of values that are in memory follow commits of this server and of others:
-// after each, searches by one value and by two find what a model has.
+// TestPostingsFollowCommits checks that postings in memory follow commits of this
+// server and of others: after each, searches by one value and by two must find what a
+// model has.
 func TestPostingsFollowCommits(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()
@@ -25,7 +26,7 @@ func TestPostingsFollowCommits(t *testing.T) {
 	servers := []*partition.Partition{first, server(t, s)}
 	const people, values, rounds = 60, 3, 200
 	random := rand.New(rand.NewPCG(1, 2))
-	model := map[int][2]int{} // department and town
+	model := map[int][2]int{} // the values of department and town
 	person := func(i int) string { return fmt.Sprintf("cn=%d,%s", i, domain) }
 	for i := range people {
 		model[i] = [2]int{i % values, i % 2}

@@ -16,7 +16,7 @@ import (
 
 const people = "ou=people,dc=example,dc=com"
 
-// numbered makes values.
+// numbered returns n values.
 func numbered(format string, n int) (vs [][]byte) {
 	for i := range n {
 		vs = append(vs, fmt.Appendf(nil, format, i))
@@ -33,7 +33,8 @@ func modify(t testing.TB, p *partition.Partition, dn string, changes ...op.Modif
 	return update(t, p, func(tx *partition.Tx) error { return tx.Modify(context.Background(), name(dn), changes) })
 }
 
-// An option that another one begins with: both lie in master, side by side.
+// TestManyValuesUnderOptions has an option that is a prefix of another one, both with
+// many values in master.
 func TestManyValuesUnderOptions(t *testing.T) {
 	p := sample(t)
 	at := "uid=u1," + people
@@ -51,7 +52,8 @@ func TestManyValuesUnderOptions(t *testing.T) {
 	}
 }
 
-// A value of the RDN cannot go, also where its column is cut.
+// TestLongNameStays checks that a value of the RDN cannot be removed, even if its
+// column is cut.
 func TestLongNameStays(t *testing.T) {
 	p := sample(t)
 	cn := strings.Repeat("x", 600)
@@ -63,7 +65,7 @@ func TestLongNameStays(t *testing.T) {
 	wantSound(t, p)
 }
 
-// An assertion on entryUUID does not say where the entry stands.
+// TestUUIDInScope checks that an assertion on entryUUID is also tested for the scope.
 func TestUUIDInScope(t *testing.T) {
 	p := sample(t)
 	s := p.Snapshot()
@@ -89,7 +91,7 @@ func TestUUIDInScope(t *testing.T) {
 	}
 }
 
-// An entry with very many values answers as any other.
+// TestCompareWide checks that Compare works on an entry with very many values.
 func TestCompareWide(t *testing.T) {
 	p := sample(t)
 	at := "uid=u1," + people
@@ -113,7 +115,7 @@ func TestCompareWide(t *testing.T) {
 	wantProblem(t, err, partition.NoSuchAttribute, "")
 }
 
-// Characters of an option would be taken for those of the columns' layout.
+// TestMalformedOptions checks options with characters that delimit columns.
 func TestMalformedOptions(t *testing.T) {
 	p := sample(t)
 	for _, d := range []string{"description;a=b", "description;a~", "description;", "description;;a", "description;a\x00", "description;\xff", "description;a b",
@@ -139,8 +141,8 @@ func TestSetSuffixes(t *testing.T) {
 	wantSound(t, p)
 }
 
-// Two members added at once both set modifiersName: only one of them stays in
-// its index.
+// TestStampIndexUnderConcurrency adds two members concurrently, both setting
+// modifiersName: only one name may remain in its index.
 func TestStampIndexUnderConcurrency(t *testing.T) {
 	ctx := context.Background()
 	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true, Schema: tagged,
@@ -149,7 +151,7 @@ func TestStampIndexUnderConcurrency(t *testing.T) {
 	defer p.Close(ctx)
 	must(t, configure.SetSuffixes(ctx, p, []string{domain}))
 	must(t, add(t, p, domain, domainLines...))
-	// The second starts and ends within the first's only try that commits.
+	// The second starts and ends within the only attempt of the first that commits.
 	tries := 0
 	_, err = p.Update(ctx, partition.By{Name: "cn=first"}, func(tx *partition.Tx) error {
 		err := tx.Modify(ctx, name(domain), []op.Modification{change(op.ModAdd, "description", []byte("one"))})

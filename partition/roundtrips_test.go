@@ -16,11 +16,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// roundTrip is the virtual time that every call to a distant store takes, so that
-// the time of an operation counts the calls that had to wait for one another.
+// roundTrip is the virtual time of every call to a distant store. So the time of an
+// operation counts its sequential calls.
 const roundTrip = time.Second
 
-// distant is a store that is a round trip away and commits rows by rows, as HBase.
+// distant is a store that is a round trip away and commits row by row, like HBase.
 type distant struct{ *tabletest.Mem }
 
 type distantTable struct {
@@ -65,8 +65,8 @@ func (t distantTable) Swap(ctx context.Context, row []byte, f table.Family, q, o
 	return t.Table.Swap(ctx, row, f, q, old, cells)
 }
 
-// TestRoundTrips counts the sequential round trips of operations on a store that
-// many servers share, names of entries above at hand (docs/design/transactions.md,
+// TestRoundTrips counts the sequential round trips of operations on a store that many
+// servers share, with the names of entries above cached (docs/design/transactions.md,
 // "Sequential round trips").
 func TestRoundTrips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

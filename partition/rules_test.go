@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// byRules modifies an entry by rules.
+// byRules modifies an entry under the given rules.
 func byRules(t testing.TB, p *partition.Partition, r partition.Rules, dn string, changes ...op.Modification) error {
 	t.Helper()
 	return update(t, p, func(tx *partition.Tx) error {
@@ -21,8 +21,8 @@ func byRules(t testing.TB, p *partition.Partition, r partition.Rules, dn string,
 	})
 }
 
-// What relaxed and permissive changes leave behind is sound, in the indexes of
-// what is otherwise stamped too.
+// TestRulesLeaveItSound checks that relaxed and permissive changes leave a sound
+// directory, including indexes of stamps.
 func TestRulesLeaveItSound(t *testing.T) {
 	ctx := context.Background()
 	var indexes []configure.Index
@@ -51,8 +51,8 @@ func TestRulesLeaveItSound(t *testing.T) {
 	wantSound(t, p)
 }
 
-// A change that comes to nothing stamps the entry all the same, so it conflicts
-// with the entry's end.
+// TestEmptyChangeBesideDelete checks that a change without effect still stamps the
+// entry, so that it conflicts with the entry's deletion.
 func TestEmptyChangeBesideDelete(t *testing.T) {
 	ctx := context.Background()
 	p := sample(t)
@@ -73,7 +73,8 @@ func TestEmptyChangeBesideDelete(t *testing.T) {
 	wantSound(t, p)
 }
 
-// A load refuses entries below aliases, of the load and of the store.
+// TestLoadBelowAlias checks that a load refuses entries below aliases, both of the load
+// and of the store.
 func TestLoadBelowAlias(t *testing.T) {
 	ctx := context.Background()
 	p := sample(t)
@@ -95,8 +96,8 @@ func TestLoadBelowAlias(t *testing.T) {
 	wantSound(t, p)
 }
 
-// A rename that changes the spelling only changes it in the attribute too, if
-// the old value is to go.
+// TestRenameToOtherSpelling checks that a rename that only changes the spelling changes
+// the attribute too, if the old value is to be deleted.
 func TestRenameToOtherSpelling(t *testing.T) {
 	ctx := context.Background()
 	p := sample(t)

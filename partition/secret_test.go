@@ -13,8 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-// All who ask get the same secret, also when nobody was first and after a restart;
-// another store has another one.
+// TestSecret checks that all callers get the same secret, also concurrent first ones
+// and after a restart, and that another store has another secret.
 func TestSecret(t *testing.T) {
 	ctx := context.Background()
 	fs := vfs.NewMem()

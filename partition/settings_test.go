@@ -16,8 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// TestSuffixesReachServers makes and ends naming contexts at one server and uses
-// them at others.
+// TestSuffixesReachServers adds and removes naming contexts on one server and uses them
+// on others.
 func TestSuffixesReachServers(t *testing.T) {
 	ctx := context.Background()
 	ps := servers(t, tabletest.NewMem(), 3)
@@ -43,8 +43,8 @@ func TestSuffixesReachServers(t *testing.T) {
 	verifyClean(t, ps[1])
 }
 
-// TestReindexBeside makes an index, makes it again in another layout, and ends it,
-// while three servers write.
+// TestReindexBeside adds an index, changes its layout, and removes it, while three
+// servers write.
 func TestReindexBeside(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -82,8 +82,8 @@ func TestReindexBeside(t *testing.T) {
 	verifyClean(t, ps[0])
 }
 
-// TestReindexCutShort ends a server between the steps. The index is not read, and
-// the next attempt begins anew.
+// TestReindexCutShort ends a server between the steps. The index must not be used, and
+// the next attempt must start over.
 func TestReindexCutShort(t *testing.T) {
 	ctx := context.Background()
 	ps := servers(t, tabletest.NewMem(), 2)
@@ -124,8 +124,8 @@ func TestUniqueBeside(t *testing.T) {
 	wantProblem(t, add(t, ps[1], "cn=b,dc=example,dc=com", "objectClass: building", "floors: 1"), partition.Constraint, "must be unique")
 }
 
-// TestSuffixesThatAre: who may not write can be told of naming contexts that there
-// are, and of no others.
+// TestSuffixesThatAre checks that a server without the right to write can be given
+// existing naming contexts, but no others.
 func TestSuffixesThatAre(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()

@@ -17,14 +17,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// singles are types whose values lie in all ways in which values do.
+// singles are types whose values are stored in all possible ways.
 var singles = []string{
 	"( 2.25.4.1 NAME 'room' EQUALITY caseIgnoreMatch SUBSTR caseIgnoreSubstringsMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )",
 	"( 2.25.4.2 NAME 'seal' SYNTAX 1.3.6.1.4.1.1466.115.121.1.40 )", // without keys
 	"( 2.25.4.3 NAME 'store' SUP room )",                            // with an index
 }
 
-// retype has the types be SINGLE-VALUE or not.
+// retype makes the types SINGLE-VALUE or not.
 func retype(t testing.TB, p *partition.Partition, single bool) error {
 	t.Helper()
 	var lines []string
@@ -46,11 +46,10 @@ func withRooms(t testing.TB) *partition.Partition {
 	return p
 }
 
-// longRoom begins values whose keys are too long for a column.
+// longRoom is the beginning of values whose keys are too long for a column.
 var longRoom = strings.Repeat("long ", 150)
 
-// roomed are entries whose attributes have a value each; of "many" it is the one
-// that is left of more than a hundred.
+// addRooms adds entries whose attributes have one value each.
 func addRooms(t testing.TB, p *partition.Partition) {
 	t.Helper()
 	for cn, lines := range map[string][]string{
@@ -70,7 +69,7 @@ func addMany(t testing.TB, p *partition.Partition) {
 	must(t, add(t, p, "cn=many,dc=example,dc=com", lines...))
 }
 
-// leaveOne takes away all but the first of many.
+// leaveOne removes all except the first of many values.
 func leaveOne(t testing.TB, p *partition.Partition) {
 	t.Helper()
 	var gone []op.Modification
@@ -86,7 +85,7 @@ func leaveOne(t testing.TB, p *partition.Partition) {
 	}))
 }
 
-// modifies makes one change and looks at everything.
+// modifies makes one change and checks everything.
 func modifies(t testing.TB, p *partition.Partition, cn string, want partition.Problem, changes ...string) {
 	t.Helper()
 	err := update(t, p, func(tx *partition.Tx) error {
@@ -99,7 +98,7 @@ func modifies(t testing.TB, p *partition.Partition, cn string, want partition.Pr
 	verifyClean(t, p)
 }
 
-// hasValues checks what an entry has, as it is read and as filters see it.
+// hasValues checks the values of an entry, as read and as filters see them.
 func hasValues(t testing.TB, p *partition.Partition, cn, attribute string, want ...string) {
 	t.Helper()
 	s := p.Snapshot()
@@ -126,8 +125,8 @@ func hasValues(t testing.TB, p *partition.Partition, cn, attribute string, want 
 	}
 }
 
-// TestBecomesSingle has types with values become SINGLE-VALUE, which entries with
-// several values alone are against, and changes these values then.
+// TestBecomesSingle makes types with values SINGLE-VALUE, which only entries with
+// several values prevent, and then changes these values.
 func TestBecomesSingle(t *testing.T) {
 	p := withRooms(t)
 	addRooms(t, p)
@@ -170,8 +169,8 @@ func TestBecomesSingle(t *testing.T) {
 	verifyClean(t, p)
 }
 
-// TestIsNoLongerSingle takes SINGLE-VALUE from types with values, which nothing is
-// against, and changes these values then.
+// TestIsNoLongerSingle removes SINGLE-VALUE from types with values, which nothing
+// prevents, and then changes these values.
 func TestIsNoLongerSingle(t *testing.T) {
 	p := withRooms(t)
 	must(t, retype(t, p, true))
@@ -198,7 +197,7 @@ func TestIsNoLongerSingle(t *testing.T) {
 	modifies(t, p, "long", 0, "delete room "+longRoom+"1")
 	hasValues(t, p, "long", "room", longRoom+"2")
 
-	// What lay without a position becomes one of many, and can be found among them.
+	// A value without a position becomes one of many, and can be found among them.
 	more := op.Modification{Kind: op.ModAdd, PartialAttribute: op.PartialAttribute{Description: "room;x-a"}}
 	for i := 1; i < 120; i++ {
 		more.Values = append(more.Values, fmt.Append(nil, i+1))
@@ -221,9 +220,9 @@ func TestIsNoLongerSingle(t *testing.T) {
 	modifies(t, p, "short", partition.Constraint, "add store 2")
 }
 
-// TestSingleBesideServers has a type become SINGLE-VALUE, and stop being so, while
-// three servers add values of it and replace them. No state has an entry with more
-// values than its schema allows.
+// TestSingleBesideServers makes a type SINGLE-VALUE and not, while three servers add
+// and replace values of it. No state may have an entry with more values than its schema
+// allows.
 func TestSingleBesideServers(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -266,7 +265,7 @@ func TestSingleBesideServers(t *testing.T) {
 	verifyClean(t, ps[0])
 }
 
-// checkSingle looks at every commit for an entry with several values of a type that
+// checkSingle checks every commit for an entry with several values of a type that
 // allowed one.
 func checkSingle(t *testing.T, p *partition.Partition) {
 	t.Helper()

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// shown is all that a state shows of the tree: names, values, what indexes find,
-// what names lead to.
+// shown returns everything that a state shows of the tree: names, values, results of
+// indexes, and entries of names.
 func shown(t *testing.T, s *partition.Snapshot, titles int) string {
 	ctx := context.Background()
 	var b strings.Builder
@@ -63,8 +63,9 @@ func shown(t *testing.T, s *partition.Snapshot, titles int) string {
 	return b.String()
 }
 
-// What caches remember is what the store has at the same snapshot, whatever other
-// servers change meanwhile: values, names, and what is found by them.
+// TestCachesAgreeWithStore checks that cached reads agree with the store at the same
+// snapshot, whatever other servers change meanwhile: values, names, and what is found
+// by them.
 func TestCachesAgreeWithStore(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()
@@ -120,7 +121,7 @@ func TestCachesAgreeWithStore(t *testing.T) {
 // randomChange adds, deletes, moves or modifies an entry, or renames one above.
 func randomChange(r *rand.Rand, units, people, titles int) func(*partition.Tx) error {
 	ctx := context.Background()
-	unit, other := r.IntN(units+1), r.IntN(units+1) // one of them is not there
+	unit, other := r.IntN(units+1), r.IntN(units+1) // one of them does not exist
 	person := fmt.Sprintf("cn=%d,ou=%d,%s", r.IntN(people), unit, domain)
 	title := fmt.Sprint(r.IntN(titles))
 	above := name(fmt.Sprintf("ou=%d,%s", other, domain))
@@ -134,7 +135,7 @@ func randomChange(r *rand.Rand, units, people, titles int) func(*partition.Tx) e
 			return tx.Delete(ctx, name(person))
 		case 3:
 			return tx.Rename(ctx, name(person), name(person)[0], true, &above)
-		case 4: // renames all that is below it
+		case 4: // renames all entries below
 			return tx.Rename(ctx, above, name(fmt.Sprintf("ou=%d", next))[0], true, nil)
 		default:
 			return tx.Modify(ctx, name(person), []op.Modification{

@@ -22,7 +22,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// quick are servers of one store that learn quickly of each other.
+// quick are options for servers of one store that learn quickly of each other.
 var quick = txn.Options{Lease: 10 * time.Second, Poll: 5 * time.Millisecond, InFlight: 50 * time.Millisecond}
 
 // openShared opens a store that is atomic only per row, as one of its servers.
@@ -35,7 +35,7 @@ func openShared(t testing.TB, s table.Store, o txn.Options) *partition.Partition
 	return p
 }
 
-// servers opens a store as several servers; the first one makes the directory.
+// servers opens a store as several servers. The first one creates the directory.
 func servers(t testing.TB, s table.Store, n int) []*partition.Partition {
 	t.Helper()
 	return serversWith(t, s, n, quick)
@@ -60,7 +60,7 @@ const (
 	buildingOID = "2.25.1.2"
 )
 
-// require changes what a building must have.
+// require changes the attributes that a building must have.
 func require(t testing.TB, p *partition.Partition, must string) error {
 	t.Helper()
 	return requireIn(context.Background(), p, must)
@@ -76,10 +76,10 @@ func isBusy(err error) bool {
 	return errors.As(err, &e) && e.Problem == partition.Busy
 }
 
-// builders make buildings at all servers, with floors and without, and take
-// floors away and put them there, until ctx ends.
+// builders add buildings on all servers, with and without floors, and remove and add
+// floors, until ctx ends.
 type builders struct {
-	fine  atomic.Bool // for a while nothing without floors is made
+	fine  atomic.Bool // pauses additions without floors
 	next  atomic.Int64
 	done  atomic.Int64
 	tries errgroup.Group
@@ -98,7 +98,7 @@ func (b *builders) start(ctx context.Context, ps []*partition.Partition) {
 	}
 }
 
-// passing are errors that a client of several servers expects.
+// passing reports whether err is one that a client of several servers expects.
 func passing(err error) bool {
 	var e *partition.Error
 	return err == nil || errors.As(err, &e) || errors.Is(err, txn.ErrConflict) || errors.Is(err, table.ErrUnavailable) || errors.Is(err, txn.ErrUnknown)
@@ -126,9 +126,9 @@ func (b *builders) step(p *partition.Partition) error {
 	return err
 }
 
-// TestSchemaSteps tightens and loosens the schema of a directory that three
-// servers write. No revision has an entry that is against the schema of then, and
-// every server ends with the same one.
+// TestSchemaSteps tightens and loosens the schema of a directory that three servers
+// write. At no revision may an entry violate the schema in force, and every server must
+// end with the same schema.
 func TestSchemaSteps(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -165,7 +165,7 @@ func TestSchemaSteps(t *testing.T) {
 	verifyClean(t, ps[0])
 }
 
-// mend takes away the buildings without floors.
+// mend deletes the buildings without floors.
 func mend(t *testing.T, p *partition.Partition) {
 	t.Helper()
 	for _, dn := range search(t, p, "dc=example,dc=com", op.WholeSubtree, "(&(objectClass=building)(!(floors=*)))") {
@@ -176,8 +176,7 @@ func mend(t *testing.T, p *partition.Partition) {
 	}
 }
 
-// checkHistory looks at every commit for an entry that is against the schema that
-// was in force.
+// checkHistory checks at every commit that no entry violates the schema in force.
 func checkHistory(t *testing.T, p *partition.Partition) {
 	t.Helper()
 	ctx := context.Background()
@@ -217,8 +216,8 @@ func checkHistory(t *testing.T, p *partition.Partition) {
 	t.Logf("%d commits under the strict schema", strict)
 }
 
-// TestSchemaStepsWait for a transaction of another server that began before, and
-// refuse what it commits.
+// TestSchemaStepsWait checks that the steps wait for another server's transaction that
+// began before, and that it cannot commit a violation.
 func TestSchemaStepsWait(t *testing.T) {
 	ctx := context.Background()
 	ps := servers(t, tabletest.NewMem(), 2)
@@ -239,7 +238,7 @@ func TestSchemaStepsWait(t *testing.T) {
 	<-began
 	changed := make(chan error, 1)
 	go func() { changed <- require(t, ps[0], withFloors) }()
-	// What begins now on any server keeps to both schemas.
+	// New transactions on every server conform to both schemas.
 	for _, p := range ps {
 		eventually(t, "the schema to come is kept to", func() bool {
 			err := update(t, p, func(tx *partition.Tx) error {
@@ -266,14 +265,14 @@ func TestSchemaStepsWait(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "In the way is: cn=late,dc=example,dc=com") {
 		t.Fatalf("the late entry was not found: %v", err)
 	}
-	// It was withdrawn: buildings without floors may come again.
+	// The change was withdrawn: buildings without floors are allowed again.
 	must(t, add(t, ps[0], "cn=more,dc=example,dc=com", "objectClass: building"))
 	must(t, ps[1].CatchUp(ctx))
 	must(t, add(t, ps[1], "cn=still,dc=example,dc=com", "objectClass: building"))
 }
 
-// TestSchemaStepsBroken has the server that changes the schema die behind its
-// first commit. Another one takes the announcement away, by itself or with the next
+// TestSchemaStepsBroken lets the server that changes the schema die after its first
+// commit. Another one must withdraw the announcement, by itself or with the next
 // change.
 func TestSchemaStepsBroken(t *testing.T) {
 	ctx := context.Background()
@@ -304,16 +303,16 @@ func TestSchemaStepsBroken(t *testing.T) {
 	})
 }
 
-// TestSchemaStepsKilled has the server that changes the schema die at each call of
-// the store that the change makes, or as good as. Then the change is in force, or it
-// never was; nobody waits for it, and the next change finds nothing in its way.
+// TestSchemaStepsKilled lets the server that changes the schema die at each call of the
+// store that the change makes. The change must then be in force or never have been.
+// Nobody may wait for it, and it must not block the next change.
 func TestSchemaStepsKilled(t *testing.T) {
 	whole := newKilled(t, 0)
 	must(t, whole.err)
 	if whole.calls < 20 {
 		t.Fatalf("a change makes %d calls", whole.calls)
 	}
-	var all []*killed // whose leases end together
+	var all []*killed // their leases end at the same time
 	for n := 1; n <= whole.calls; n += 2 {
 		all = append(all, newKilled(t, n))
 	}
@@ -327,12 +326,12 @@ func TestSchemaStepsKilled(t *testing.T) {
 	t.Logf("of %d changes %d were in force", len(all), inForce)
 }
 
-// killed is a change of the schema whose server died at a call of the store.
+// killed is a schema change whose server died at a call of the store.
 type killed struct {
 	n     int
-	other *partition.Partition // the one that lives
-	calls int                  // that there were
-	err   error                // what the change was told
+	other *partition.Partition // the surviving server
+	calls int                  // number of calls made
+	err   error                // the result of the change
 }
 
 func newKilled(t *testing.T, n int) *killed {
@@ -353,8 +352,8 @@ func newKilled(t *testing.T, n int) *killed {
 	return k
 }
 
-// decided waits until a building without floors can be made, or cannot, for good,
-// and returns which.
+// decided waits until it is final whether buildings without floors are allowed, and
+// returns whether the change is in force.
 func (k *killed) decided(t *testing.T) (inForce bool) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("the change that ended at call %d is decided", k.n), func() bool {
@@ -392,7 +391,7 @@ func (k *killed) goesOn(t *testing.T) {
 	verifyClean(t, k.other)
 }
 
-// TestSchemaTrial judges a change and announces nothing.
+// TestSchemaTrial checks that a trial judges a change but announces nothing.
 func TestSchemaTrial(t *testing.T) {
 	ctx := context.Background()
 	ps := servers(t, tabletest.NewMem(), 2)

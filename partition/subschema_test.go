@@ -23,7 +23,7 @@ const (
 	building = "( 2.25.1.2 NAME 'building' SUP top STRUCTURAL MUST cn MAY ( floors $ floorPlan ) )"
 )
 
-// schemaChange reads "add attributeTypes ( ... )" lines.
+// schemaChange parses "add attributeTypes ( ... )" lines.
 func schemaChange(lines ...string) (cs []op.Modification) {
 	kinds := map[string]op.ModKind{"add": op.ModAdd, "delete": op.ModDelete, "replace": op.ModReplace}
 	for _, l := range lines {
@@ -74,7 +74,7 @@ func TestSchemaChanges(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		changes []string
-		problem partition.Problem // 0: it works
+		problem partition.Problem // 0: success
 		text    string
 	}{
 		{"a type", []string{"add attributeTypes ( 2.25.2.1 NAME 'x' SUP name )"}, 0, ""},
@@ -147,7 +147,7 @@ func TestSchemaChanges(t *testing.T) {
 	}
 }
 
-// TestPermissiveSchema has a modify overlook what is so already.
+// TestPermissiveSchema checks that a permissive modify ignores what is already so.
 func TestPermissiveSchema(t *testing.T) {
 	p := withBuildings(t)
 	permissively := func(lines ...string) error {
@@ -164,7 +164,7 @@ func TestPermissiveSchema(t *testing.T) {
 		t.Error("what was deleted and added again is not there")
 	}
 	for change, want := range map[string]partition.Problem{
-		"add attributeTypes ( 2.25.1.1 NAME 'floors' SUP name )": partition.ValueExists, // another one
+		"add attributeTypes ( 2.25.1.1 NAME 'floors' SUP name )": partition.ValueExists, // a different definition
 		"add attributeTypes ( 2.25.9.9 NAME 'y":                  partition.InvalidSyntax,
 		"delete attributeTypes 2.25.1.1":                         partition.Unwilling,
 	} {
@@ -176,8 +176,7 @@ func TestPermissiveSchema(t *testing.T) {
 	verifyClean(t, p)
 }
 
-// TestSchemaLives follows a schema through changes, and a directory through
-// being opened again.
+// TestSchemaLives changes a schema several times, and reopens the directory.
 func TestSchemaLives(t *testing.T) {
 	ctx := context.Background()
 	store := tabletest.NewBatchMem()
@@ -214,7 +213,7 @@ func TestSchemaLives(t *testing.T) {
 	must(t, configure.SetIndexes(ctx, p, append(p.Config().Indexes, configure.Index{Attribute: "floors", Layout: configure.ColumnLayout})))
 	verifyClean(t, p)
 
-	// The schema goes; the past keeps it.
+	// The schema is removed, but the past keeps it.
 	must(t, update(t, p, func(tx *partition.Tx) error { return tx.Delete(ctx, name("cn=a,dc=example,dc=com")) }))
 	must(t, changeSchema(t, p, "delete attributeTypes 2.25.1.1", "delete attributeTypes 2.25.1.3", "delete objectClasses 2.25.1.2"))
 	if slices.ContainsFunc(p.Config().Indexes, func(x configure.Index) bool { return x.Attribute == "floors" }) {
@@ -252,7 +251,7 @@ func TestSchemaLives(t *testing.T) {
 	verifyClean(t, p)
 }
 
-// TestSchemaInOneTransaction uses in a transaction what the transaction defines.
+// TestSchemaInOneTransaction uses new definitions in the transaction that adds them.
 func TestSchemaInOneTransaction(t *testing.T) {
 	ctx := context.Background()
 	p := open(t)
@@ -353,8 +352,8 @@ func moving(from, to string) func(*partition.Tx) error {
 	}
 }
 
-// TestSchemaFindsUsersByIndex counts what changes read in directories of few
-// and of many entries that have nothing to do with them.
+// TestSchemaFindsUsersByIndex counts what schema changes read in directories with few
+// and with many unaffected entries.
 func TestSchemaFindsUsersByIndex(t *testing.T) {
 	read := func(people int) (removed, tightened int64) {
 		c := newCounted(t, noCache)
@@ -386,7 +385,8 @@ func TestSchemaFindsUsersByIndex(t *testing.T) {
 	c.within("a class that requires more", smallTight, largeTight)
 }
 
-// An index's table is called by its type's first name, which therefore stays.
+// TestSchemaKeepsNamesOfIndexes checks that the first name of an indexed type cannot
+// change, because the index's table is named after it.
 func TestSchemaKeepsNamesOfIndexes(t *testing.T) {
 	p := open(t)
 	must(t, changeSchema(t, p, "add attributeTypes "+floors))

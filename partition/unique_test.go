@@ -26,7 +26,7 @@ const (
 	outside = "ou=outside," + domain
 )
 
-// units makes two units and returns the id of the first.
+// units adds two units and returns the id of the first.
 func units(t *testing.T, p *partition.Partition) entry.ID {
 	for _, u := range []string{inside, outside} {
 		must(t, add(t, p, u, "objectClass: organizationalUnit"))
@@ -45,7 +45,8 @@ func move(t *testing.T, p *partition.Partition, from, rdn, to string) error {
 	})
 }
 
-// refusedFor wants a constraint's error that names the attribute and no entry.
+// refusedFor fails unless err is a constraint error that names the attribute and no
+// entry.
 func refusedFor(t *testing.T, attribute string, err error) {
 	t.Helper()
 	if expected(t, err, partition.Constraint) {
@@ -66,8 +67,8 @@ func TestUnique(t *testing.T) {
 		refusedFor(t, "mail", modify(t, p, b, change(op.ModAdd, "mail", []byte("c@example.com"))))
 		refusedFor(t, "mail", modify(t, p, b, change(op.ModReplace, "mail", []byte("a@example.com"))))
 		refusedFor(t, "mail", move(t, p, b, "mail=C@example.com", inside))
-		must(t, modify(t, p, a, change(op.ModReplace, "mail", []byte("A@EXAMPLE.COM")))) // its own, respelled
-		must(t, modify(t, p, b, change(op.ModAdd, "mail", []byte("c@example.com"))))     // given up by a
+		must(t, modify(t, p, a, change(op.ModReplace, "mail", []byte("A@EXAMPLE.COM")))) // its own value, in another spelling
+		must(t, modify(t, p, b, change(op.ModAdd, "mail", []byte("c@example.com"))))     // a no longer has it
 		must(t, modify(t, p, b, change(op.ModAdd, "sn", []byte("Lee"))))
 		must(t, move(t, p, a, "cn=a", outside))
 		must(t, remove(t, p, "cn=a,"+outside))
@@ -180,8 +181,9 @@ func TestLoadKeepsValuesUnique(t *testing.T) {
 	})
 }
 
-// Two servers of one store give one value to two entries of the scope at the same
-// time, in each way there is. Each sees the value free; one must lose.
+// TestUniqueOnTwoServers lets two servers of one store add the same value to two
+// entries of the scope concurrently, in every possible way. Each sees that the value is
+// free; one must lose.
 func TestUniqueOnTwoServers(t *testing.T) {
 	type step = func(tx *partition.Tx) error
 	ctx := context.Background()

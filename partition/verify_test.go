@@ -33,7 +33,7 @@ func wantSound(t testing.TB, p *partition.Partition) {
 	}
 }
 
-// idOf finds an entry.
+// idOf returns the id of an entry.
 func idOf(t testing.TB, p *partition.Partition, dn string) entry.ID {
 	t.Helper()
 	s := p.Snapshot()
@@ -76,14 +76,14 @@ func TestVerifySound(t *testing.T) {
 	})
 }
 
-// breakage is a way to damage a store, and what must be found then.
+// A breakage is a way to damage a store, and the expected findings.
 type breakage struct {
 	name  string
 	table string
-	// hit chooses cells to take out, or to give another value.
+	// row and cell choose the cells to remove, or to replace with another value.
 	row  func(t *testing.T, p *partition.Partition, key []byte) bool
 	cell func(c *table.Cell) bool
-	with []byte // nil: a tombstone
+	with []byte // nil: write a tombstone
 	want []string
 }
 
@@ -143,7 +143,7 @@ func TestVerifyFinds(t *testing.T) {
 	}
 }
 
-// apply damages the rows that it is about, at the revision that wrote them.
+// apply damages the chosen rows, at the revision that wrote them.
 func (b *breakage) apply(t *testing.T, p *partition.Partition, s table.Store) {
 	ctx := context.Background()
 	snapshot := p.Snapshot()
@@ -180,7 +180,7 @@ func wantFindings(t *testing.T, found, want []string) {
 	}
 }
 
-// put writes rows that nobody should have, at the revision shown or another.
+// put writes rows that should not exist, at the revision shown or another.
 func put(t *testing.T, p *partition.Partition, s table.Store, tbl string, later table.Revision, m table.Mutation) {
 	t.Helper()
 	snapshot := p.Snapshot()

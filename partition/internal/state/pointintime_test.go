@@ -48,7 +48,7 @@ func FuzzParseMoment(f *testing.F) {
 	})
 }
 
-// spell returns what a moment was taken for.
+// spell returns the state that a text was parsed as.
 func spell(m PointInTime, err error) string {
 	switch {
 	case err != nil:

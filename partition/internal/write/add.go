@@ -19,9 +19,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Add makes an entry. Attributes are as the client sent them. With keep, values
-// of NO-USER-MODIFICATION attributes (entryUUID, timestamps, names) are taken
-// as given, as an import does; without, they are refused.
+// Add adds an entry. Attributes are as the client sent them. If keep is set, values of
+// NO-USER-MODIFICATION attributes (entryUUID, timestamps, names) are kept as given, as
+// for an import; otherwise they are refused.
 func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttribute, keep bool) (entry.ID, error) {
 	g := givenNone
 	switch {
@@ -72,8 +72,8 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 	return e.ID, tx.checkClaims(ctx)
 }
 
-// NotAlias refuses to put an entry below an alias, which is always a leaf
-// (RFC 4512, 2.6).
+// NotAlias returns an error if parent is an alias, since an alias is always a leaf (RFC
+// 4512, 2.6).
 func NotAlias(ctx context.Context, s *state.Snapshot, parent entry.ID) error {
 	alias := s.Catalog.Schema.Class("alias")
 	if parent == catalog.Root || alias == nil {
@@ -91,7 +91,7 @@ func NotAlias(ctx context.Context, s *state.Snapshot, parent entry.ID) error {
 
 var ErrBelowAlias = catalog.Errorf(catalog.BelowAlias, "the entry above is an alias: nothing can stand below it")
 
-// unused refuses an id that some entry has.
+// unused returns an error if an entry already has the id.
 func (tx *Tx) unused(ctx context.Context, id entry.ID) error {
 	n, err := tx.Node(ctx, id)
 	if err == nil && n != nil {
@@ -100,7 +100,7 @@ func (tx *Tx) unused(ctx context.Context, id entry.ID) error {
 	return err
 }
 
-// markAdd declares a new name under a parent.
+// markAdd marks a new name under a parent.
 func (tx *Tx) markAdd(parent, id entry.ID, rdn dn.Norm) {
 	tx.Txn.Mark(tx.Keeper.Tree, tree.Key(parent, rdn), txn.Mark{Kind: txn.MarkExclusive})
 	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkExclusive})
@@ -109,9 +109,9 @@ func (tx *Tx) markAdd(parent, id entry.ID, rdn dn.Norm) {
 	}
 }
 
-// NewEntry is an entry that passed the schema, ready to be written.
+// A NewEntry is an entry that passed the schema checks and is ready to be written.
 type NewEntry struct {
-	ID         entry.ID // root: not given
+	ID         entry.ID // zero: not given
 	Name       dn.DN
 	upRDN      string
 	Classes    *catalog.Classes
@@ -125,7 +125,7 @@ type NewAttribute struct {
 	Keys    [][]byte // nil for types without keys
 }
 
-// Prepare checks what a client wants to add, without the store.
+// Prepare checks an entry to be added, without the store.
 func Prepare(k *catalog.Types, name dn.DN, attributes []op.PartialAttribute, g given) (*NewEntry, error) {
 	if len(name) == 0 {
 		return nil, catalog.Errorf(catalog.EntryExists, "the root DSE is not an entry that can be added")
@@ -152,8 +152,8 @@ func Prepare(k *catalog.Types, name dn.DN, attributes []op.PartialAttribute, g g
 	return e, wrong.Err()
 }
 
-// typesOf are the types that the entry has; all: with those of its name and of its
-// attributes whose values could not be taken.
+// typesOf returns the types of the entry's attributes. If all is set, it adds the types
+// of its name and of attributes whose values were refused.
 func typesOf(k *catalog.Types, e *NewEntry, attributes []op.PartialAttribute, all bool) []*schema.AttributeType {
 	has := make([]*schema.AttributeType, len(e.Attributes))
 	for i := range e.Attributes {
@@ -196,7 +196,7 @@ func take(k *catalog.Types, e *NewEntry, a *op.PartialAttribute, g given) error 
 	return e.add(t, options, a.Values)
 }
 
-// takeComputed reads entryUUID and drops what is computed anyway.
+// takeComputed parses entryUUID and ignores other computed attributes.
 func takeComputed(k *catalog.Types, e *NewEntry, t *schema.AttributeType, a *op.PartialAttribute) error {
 	if t != k.EntryUUID {
 		return nil
@@ -212,7 +212,7 @@ func takeComputed(k *catalog.Types, e *NewEntry, t *schema.AttributeType, a *op.
 	return nil
 }
 
-// add appends values, refusing equal ones.
+// add appends values, and returns an error if two are equal.
 func (e *NewEntry) add(t *schema.AttributeType, options string, values [][]byte) error {
 	a := e.find(t, options)
 	if a == nil {
@@ -246,7 +246,7 @@ func (e *NewEntry) add(t *schema.AttributeType, options string, values [][]byte)
 	return wrong.Err()
 }
 
-// distinct finds equal values: by comparing few, by a map where there are many.
+// distinct finds equal values: by comparison if they are few, otherwise with a map.
 type distinct struct {
 	few  [][]byte
 	many map[string]struct{}
@@ -268,7 +268,7 @@ func (a *NewAttribute) seen(n int) *distinct {
 	return d
 }
 
-// add reports whether v was there already.
+// add adds v and reports whether it was there already.
 func (d *distinct) add(v []byte) bool {
 	if d.many != nil {
 		_, again := d.many[string(v)]
@@ -298,7 +298,7 @@ func (e *NewEntry) has(t *schema.AttributeType) bool {
 	return slices.ContainsFunc(e.Attributes, func(a NewAttribute) bool { return a.Typ == t })
 }
 
-// checkClasses looks the classes up, writes superclasses out and sets
+// checkClasses looks up the classes, adds their superclasses and sets
 // structuralObjectClass.
 func checkClasses(k *catalog.Types, e *NewEntry, g given) error {
 	a := e.find(k.ObjectClass, "")
@@ -325,14 +325,14 @@ func checkClasses(k *catalog.Types, e *NewEntry, g given) error {
 	return e.replace(k.StructuralObjectClass, []byte(cs.Structural.Name()))
 }
 
-// replace sets the one value of an attribute.
+// replace sets the only value of an attribute.
 func (e *NewEntry) replace(t *schema.AttributeType, v []byte) error {
 	e.Attributes = slices.DeleteFunc(e.Attributes, func(a NewAttribute) bool { return a.Typ == t })
 	return e.add(t, "", [][]byte{v})
 }
 
-// nameValues sees to it that the entry has the values its name gives (RFC 4511,
-// 4.7: the client need not send them).
+// nameValues adds the values of the entry's RDN (RFC 4511, 4.7: the client need not
+// send them).
 func nameValues(k *catalog.Types, e *NewEntry, rdn dn.RDN) error {
 	for _, ava := range rdn {
 		t, key, err := namingKey(k, ava)
@@ -350,7 +350,7 @@ func nameValues(k *catalog.Types, e *NewEntry, rdn dn.RDN) error {
 	return nil
 }
 
-// NamingType finds a type that can stand in an RDN.
+// NamingType returns a type that may be used in an RDN.
 func NamingType(k *catalog.Types, name string) (*schema.AttributeType, error) {
 	t := k.Schema.Attribute(name)
 	switch {
@@ -374,8 +374,8 @@ func knowsTypes(k *catalog.Types, name dn.DN) error {
 	return nil
 }
 
-// namingKey reads a part of an RDN. A value that breaks its syntax makes the name
-// invalid (RFC 4511, 4.1.2).
+// namingKey returns the type and key of a part of an RDN. A value with wrong syntax
+// makes the name invalid (RFC 4511, 4.1.2).
 func namingKey(k *catalog.Types, ava dn.AVA) (*schema.AttributeType, []byte, error) {
 	t, err := NamingType(k, ava.Type)
 	if err != nil {
@@ -388,13 +388,13 @@ func namingKey(k *catalog.Types, ava dn.AVA) (*schema.AttributeType, []byte, err
 	return t, key, err
 }
 
-// computed reports whether a type's values are made when they are read.
+// computed reports whether a type's values are computed when they are read.
 func computed(k *catalog.Types, t *schema.AttributeType) bool {
 	return t == k.EntryUUID || t == k.EntryDN || t == k.HasSubordinates || t == k.NumSubordinates || t == k.Subschema ||
 		t == k.GoverningStructureRule || t == k.AccessRule
 }
 
-// StampsOf makes the operational attributes of an entry that is made by someone
+// StampsOf returns the operational attributes of an entry that is created by someone
 // now.
 func StampsOf(t *catalog.Types, by string, now, csn []byte) []NewAttribute {
 	name := []byte(by)
@@ -405,14 +405,14 @@ func StampsOf(t *catalog.Types, by string, now, csn []byte) []NewAttribute {
 	} {
 		key, err := catalog.KeyOf(s.typ, s.value)
 		if err != nil {
-			continue // a requester whose name is no DN: nothing to say of who
+			continue // the requester's name is not a DN
 		}
 		as = append(as, NewAttribute{s.typ, "", [][]byte{s.value}, [][]byte{key}})
 	}
 	return as
 }
 
-// Stamp sets the operational attributes that the entry does not bring along.
+// Stamp sets those operational attributes that the entry does not bring.
 func (e *NewEntry) Stamp(as []NewAttribute) {
 	for _, a := range as {
 		if !e.has(a.Typ) {
@@ -421,7 +421,7 @@ func (e *NewEntry) Stamp(as []NewAttribute) {
 	}
 }
 
-// StampNew stamps an entry that a transaction makes.
+// StampNew stamps an entry that a transaction creates.
 func (tx *Tx) StampNew(e *NewEntry) {
 	own := !e.has(tx.Catalog.Types.EntryCSN)
 	e.Stamp(StampsOf(tx.Catalog.Types, tx.by, schema.AppendTime(nil, tx.now()), Csn(tx.Txn.Stamp())))
@@ -430,7 +430,7 @@ func (tx *Tx) StampNew(e *NewEntry) {
 	}
 }
 
-// Write gives out all rows of the entry.
+// Write writes all rows of the entry.
 func (e *NewEntry) Write(p *catalog.Keeper, c *catalog.Catalog, w writer, parent entry.ID, rdn dn.Norm) {
 	ch := newChange(p, c, w, e.ID, parent, rdn)
 	node := master.Node{Parent: parent, UpRDN: e.upRDN, NormRDN: rdn, Order: entry.OrderOf(e.described)}

@@ -11,25 +11,25 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// A writer takes mutations: a transaction, or a load.
+// A writer receives mutations: it is a transaction or a load.
 type writer interface {
 	Write(t table.Table, ms ...table.Mutation)
-	// Position makes a position larger than those before it.
+	// Position returns a new position, larger than earlier ones.
 	Position() master.Position
-	// Stale names something kept in memory that the change makes wrong.
+	// Stale names a cached value that the change invalidates.
 	Stale(value uint64)
-	// Claim takes a value that must be unique for an entry.
+	// Claim claims a value that must be unique for an entry.
 	Claim(x *catalog.Indexed, key []byte, id, parent entry.ID)
 }
 
-// change gathers what an operation does to one entry: its rows of master and
-// tree, which go out as one mutation each, and its index rows.
+// A change gathers what an operation does to one entry: its rows of master and tree,
+// written as one mutation each, and its index rows.
 type change struct {
 	p       *catalog.Keeper
 	catalog *catalog.Catalog
 	w       writer
 	id      entry.ID
-	parent  entry.ID // as index cells say it
+	parent  entry.ID // as in index cells
 	master  table.Mutation
 	tree    table.Mutation
 }
@@ -42,12 +42,12 @@ func newChange(p *catalog.Keeper, c *catalog.Catalog, w writer, id, parent entry
 	}
 }
 
-// lastOfEach leaves of several cells for one column the last.
+// lastOfEach keeps the last of several cells for one column.
 func (c *change) lastOfEach() {
 	c.master.Cells, c.tree.Cells = table.LastOfEach(c.master.Cells), table.LastOfEach(c.tree.Cells)
 }
 
-// flush hands the rows of master and tree over.
+// flush writes the rows of master and tree.
 func (c *change) flush() {
 	if len(c.master.Cells) > 0 || c.master.DeleteRow {
 		c.w.Write(c.p.Master, c.master)
@@ -64,8 +64,8 @@ func (c *change) Position(t *schema.AttributeType) master.Position {
 	return c.w.Position()
 }
 
-// put writes one value: its column in master and its key, in the tree or, of a
-// description with many values, in master too.
+// put writes one value: its column in master and its key. The key goes to the tree or,
+// if the description has many values, to master.
 func (c *change) put(t *schema.AttributeType, options string, v, key []byte, many bool) {
 	p := c.Position(t)
 	c.master.Cells = append(c.master.Cells, master.Value(t, options, p, v))
@@ -78,13 +78,13 @@ func (c *change) put(t *schema.AttributeType, options string, v, key []byte, man
 	}
 }
 
-// ManyColumn is the column of a value of a description with many.
+// ManyColumn returns the column of a value of a description with many values.
 func ManyColumn(t *schema.AttributeType, options string, key []byte, p master.Position) table.Cell {
 	return table.Cell{Family: master.NormAttributes, Qualifier: tree.Qualifier(t, options, key), Value: p}
 }
 
-// remove takes out one value by its column. That of values without keys is left to
-// who knows whether others stay.
+// remove removes one value, given its column. For values without keys the caller must
+// update the tree, depending on whether others stay.
 func (c *change) remove(t *schema.AttributeType, options string, k *state.Keyed, many bool) {
 	c.master.Cells = append(c.master.Cells, master.Gone(t, options, k.Position))
 	if t.Equality == nil || t.Secret() {
@@ -99,7 +99,7 @@ func (c *change) remove(t *schema.AttributeType, options string, k *state.Keyed,
 	c.tree.Cells = append(c.tree.Cells, cell)
 }
 
-// note writes or takes out a column of the tree that has no key: Many, Unkeyed.
+// note writes or removes a column of the tree without a key: Many or Unkeyed.
 func (c *change) note(t *schema.AttributeType, options string, kind byte, gone bool) {
 	cell := table.Cell{Family: tree.NormAttributes, Qualifier: tree.Plain(t, options, kind), Tombstone: gone}
 	if !gone {
@@ -108,7 +108,7 @@ func (c *change) note(t *schema.AttributeType, options string, kind byte, gone b
 	c.tree.Cells = append(c.tree.Cells, cell)
 }
 
-// enter writes or takes out the index cell of a value.
+// enter writes or removes the index cell of a value.
 func (c *change) enter(x *catalog.Indexed, key []byte, gone bool) {
 	c.w.Write(x.Table(), x.Mutation(key, c.id, c.parent, gone))
 	c.w.Stale(catalog.PostingHash(x.Typ, key))
@@ -117,7 +117,7 @@ func (c *change) enter(x *catalog.Indexed, key []byte, gone bool) {
 	}
 }
 
-// presence writes or takes out the entry among those that have a value.
+// presence writes or removes the index cell that records that the entry has a value.
 func (c *change) presence(x *catalog.Indexed, gone bool) {
 	c.w.Write(x.Table(), x.Presence(c.id, c.parent, gone))
 }

@@ -14,26 +14,27 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// A Claim is a value of a unique attribute that an operation gives an entry.
+// A Claim is a value of a unique attribute that an operation adds to an entry.
 type Claim struct {
 	X          *catalog.Indexed
 	Key        []byte
 	ID, parent entry.ID
 }
 
-// UniqueTable is the table of marks: row = scope's id + OID + 00 + the value's key
-// as indexes have it; and a row of the scope's id alone, its border.
+// UniqueTable is the table of marks of unique values. A row is the scope's id + OID +
+// 00 + the value's key in index form. The row of the scope's id alone is the scope's
+// border.
 const UniqueTable = "unique"
 
 var UniqueSpec = table.Spec{Name: UniqueTable, Families: []table.FamilySpec{{Name: table.MarkFamily}}}
 
-// Claim notes a value that no other entry may have.
+// Claim records a value that no other entry may have.
 func (tx *Tx) Claim(x *catalog.Indexed, key []byte, id, parent entry.ID) {
 	tx.claims = append(tx.claims, Claim{x, key, id, parent})
 }
 
-// checkClaims refuses what an operation gave an entry of values that others
-// have, and marks those that it may have.
+// checkClaims returns an error if another entry has a value that an operation has
+// claimed, and marks the claimed values.
 func (tx *Tx) checkClaims(ctx context.Context) error {
 	claims := tx.claims
 	tx.claims = nil
@@ -56,7 +57,7 @@ func (tx *Tx) checkClaim(ctx context.Context, c *Claim, base entry.ID) error {
 		return err
 	}
 	unique := tx.Keeper.DB.Table(UniqueTable)
-	if !in { // but the tree it stands in may be moved inside just now
+	if !in { // a concurrent move may bring its subtree into the scope
 		tx.Txn.Mark(unique, base[:], txn.Mark{Kind: txn.MarkChild})
 		return nil
 	}
@@ -67,7 +68,7 @@ func (tx *Tx) checkClaim(ctx context.Context, c *Claim, base entry.ID) error {
 	return nil
 }
 
-// Free refuses a value that another entry of the scope has. It names no entry:
+// Free returns an error if another entry of the scope has a value. It names no entry:
 // the client may not be allowed to see it.
 func Free(ctx context.Context, s *state.Snapshot, c *Claim, base entry.ID) error {
 	for o, err := range c.X.Equal(ctx, s.Reader, c.Key, nil) {
@@ -101,9 +102,9 @@ func UniqueRow(base entry.ID, t *schema.AttributeType, key []byte) []byte {
 // attribute.
 const maxClaims = 5000
 
-// claimBelow claims the values of all entries below one that moves, where it
-// comes into a scope from outside. Writers outside mark the scope's border, so
-// none of them can add an entry that the move does not see.
+// claimBelow claims the values of all entries below one that moves into a scope from
+// outside. Writers outside mark the scope's border, so none of them can add an entry
+// that the move does not see.
 func (tx *Tx) claimBelow(ctx context.Context, moved, from, to entry.ID) error {
 	var entered []*catalog.Indexed
 	for _, x := range tx.Catalog.Ordered {
@@ -150,7 +151,7 @@ func isEntered(ctx context.Context, s *state.Snapshot, base, from, to entry.ID) 
 	return err == nil && !before, err
 }
 
-// claimEntry claims the values of an entry that stays as it is.
+// claimEntry claims the values of an entry that does not change itself.
 func (tx *Tx) claimEntry(ctx context.Context, entered []*catalog.Indexed, d *victim) error {
 	c := newChange(tx.Keeper, tx.Catalog, tx, d.id, tree.Parent(d.row.Key), "")
 	return tx.eachIndexed(ctx, c, d.row, func(x *catalog.Indexed, keys [][]byte) {

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Reconfigure changes the settings in a transaction, to those that a function
-// gives, perhaps more than once.
+// Reconfigure changes the settings in a transaction to those that change returns. It
+// may call change more than once.
 func Reconfigure(ctx context.Context, p *catalog.Keeper, by By, change func(*Tx) (*catalog.Header, error)) (table.Revision, error) {
 	return UpdateLocked(ctx, p, by, func(tx *Tx) error {
 		h, err := change(tx)
@@ -32,7 +32,7 @@ func (tx *Tx) Configure(h *catalog.Header) error {
 	return nil
 }
 
-// SetAccess puts other access rules into force.
+// SetAccess replaces the access rules.
 func (tx *Tx) SetAccess(rules []catalog.AccessRule) error {
 	h := *tx.Catalog.Header
 	h.Access = rules
@@ -47,7 +47,8 @@ func (tx *Tx) SetAccess(rules []catalog.AccessRule) error {
 	return nil
 }
 
-// Install puts the settings of a catalog into force that was made of those of now.
+// Install puts the settings of a catalog into force, which must be derived from the
+// present ones.
 func Install(ctx context.Context, p *catalog.Keeper, by By, c *catalog.Catalog) (table.Revision, error) {
 	return Reconfigure(ctx, p, by, func(tx *Tx) (*catalog.Header, error) {
 		if tx.Catalog.Header.Since != c.Header.Since {
@@ -57,8 +58,8 @@ func Install(ctx context.Context, p *catalog.Keeper, by By, c *catalog.Catalog) 
 	})
 }
 
-// MarkShared puts the changes of all that servers share in one order.
+// MarkShared serializes changes of what all servers share.
 func (tx *Tx) MarkShared() {
 	tx.Txn.Mark(tx.Keeper.SettingsTable, catalog.SettingsRow, txn.Mark{Kind: txn.MarkExclusive})
-	tx.Txn.Touch(catalog.SubschemaID) // which every snapshot asks for
+	tx.Txn.Touch(catalog.SubschemaID) // every snapshot checks it
 }

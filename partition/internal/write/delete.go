@@ -38,7 +38,7 @@ func (tx *Tx) Delete(ctx context.Context, name dn.DN) error {
 	return nil
 }
 
-// selectDoomed selects of a row of the tree what remove needs.
+// selectDoomed selects the parts of a tree row that remove needs.
 func selectDoomed(c *catalog.Catalog) table.Select {
 	columns := []table.ColumnRange{tree.Columns(c.ObjectClass)}
 	for _, x := range c.Ordered {
@@ -49,10 +49,10 @@ func selectDoomed(c *catalog.Catalog) table.Select {
 	return table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}, Columns: columns}
 }
 
-// remove takes out an entry with nothing below it, given its row of the tree.
+// remove removes an entry without entries below it, given its row of the tree.
 func (tx *Tx) remove(ctx context.Context, id entry.ID, row table.Row) error {
 	c := newChange(tx.Keeper, tx.Catalog, tx, id, tree.Parent(row.Key), "")
-	c.tree.Row = row.Key // a long RDN is cut in it: it cannot be made of the row's again
+	c.tree.Row = row.Key // the row has a long RDN in cut form only
 	if err := tx.unindex(ctx, c, row); err != nil {
 		return err
 	}
@@ -69,13 +69,13 @@ func (tx *Tx) remove(ctx context.Context, id entry.ID, row table.Row) error {
 	return nil
 }
 
-// isOf tells by a row of the tree whether its entry is of a class.
+// isOf reports whether the entry of a tree row has a class.
 func isOf(k *catalog.Types, row table.Row, class *schema.ObjectClass) bool {
 	key, err := catalog.KeyOf(k.ObjectClass, []byte(class.Name()))
 	return err == nil && row.Find(tree.NormAttributes, tree.Qualifier(k.ObjectClass, "", key)) != nil
 }
 
-// existing locates an entry that must exist and can be changed.
+// existing returns the place of a name whose entry must exist and be changeable.
 func (tx *Tx) existing(ctx context.Context, name dn.DN) (state.Place, error) {
 	pl, err := tx.Locate(ctx, name)
 	switch {
@@ -89,7 +89,7 @@ func (tx *Tx) existing(ctx context.Context, name dn.DN) (state.Place, error) {
 	return pl, nil
 }
 
-// unindex takes an entry out of all indexes; row has its normalised columns.
+// unindex removes an entry from all indexes. row has its normalised columns.
 func (tx *Tx) unindex(ctx context.Context, c *change, row table.Row) error {
 	return tx.eachIndexed(ctx, c, row, func(x *catalog.Indexed, keys [][]byte) {
 		for _, k := range keys {
@@ -99,7 +99,7 @@ func (tx *Tx) unindex(ctx context.Context, c *change, row table.Row) error {
 	})
 }
 
-// eachIndexed calls f with the keys that an entry has in each index.
+// eachIndexed calls f with the entry's keys in each index.
 func (tx *Tx) eachIndexed(ctx context.Context, c *change, row table.Row, f func(*catalog.Indexed, [][]byte)) error {
 	for _, x := range tx.Catalog.Ordered {
 		tv := state.ValuesOf(c.id, x.Typ, row)
@@ -125,7 +125,7 @@ func (tx *Tx) eachIndexed(ctx context.Context, c *change, row table.Row, f func(
 	return nil
 }
 
-// keyAt returns a value's key; that of a cut one is made from the value again.
+// keyAt returns a value's key. A cut key is computed from the value again.
 func (tx *Tx) keyAt(ctx context.Context, d *state.DescribedValues, k *state.Keyed) ([]byte, error) {
 	if k.Key != nil {
 		return k.Key, nil

@@ -12,11 +12,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// DeleteTree removes an entry with all that is below it, but no more than most
-// entries: those below go before those above, so that what is left is a tree at
-// any time. It returns how many went; whole says that the entry itself is among
-// them. Of each entry it reads the row of the tree, and there the columns that
-// are indexed.
+// DeleteTree deletes an entry with all entries below it, but at most most entries.
+// Those below go first, so the rest is always a tree. It returns how many it deleted;
+// whole reports whether the entry itself is among them. Of each entry it reads only the
+// row of the tree, with the columns that are indexed.
 func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, most int) (n int, whole bool, err error) {
 	pl, err := tx.existing(ctx, name)
 	if err != nil {
@@ -26,8 +25,8 @@ func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, most int) (n int, whol
 	if whole, err = f.entry(ctx, pl); err != nil {
 		return 0, false, err
 	}
-	// What goes is gathered before anything is written: a scan that has to
-	// look at many own writes is slow.
+	// The victims are gathered before anything is written: a scan over many own writes
+	// is slow.
 	for i := range f.victims {
 		if err := tx.remove(ctx, f.victims[i].id, f.victims[i].row); err != nil {
 			return 0, false, err
@@ -38,7 +37,8 @@ func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, most int) (n int, whol
 	return len(f.victims), whole, nil
 }
 
-// treeDeletion gathers the entries of a tree in the order in which they can go.
+// A treeDeletion gathers the entries of a tree in the order in which they can be
+// deleted.
 type treeDeletion struct {
 	tx *Tx
 
@@ -52,7 +52,8 @@ type victim struct {
 	row table.Row // of the tree
 }
 
-// entry gathers a whole tree; false: there is more of it than may go.
+// entry gathers a whole tree. It returns false if the tree has more entries than may be
+// deleted.
 func (f *treeDeletion) entry(ctx context.Context, pl state.Place) (bool, error) {
 	if all, err := f.below(ctx, pl.ID); err != nil || !all || len(f.victims) == f.most {
 		return false, err
@@ -62,7 +63,7 @@ func (f *treeDeletion) entry(ctx context.Context, pl state.Place) (bool, error) 
 	return true, err
 }
 
-// below gathers what is below an entry.
+// below gathers the entries below an entry.
 func (f *treeDeletion) below(ctx context.Context, parent entry.ID) (bool, error) {
 	rows := tree.Children(parent)
 	for {
@@ -83,7 +84,7 @@ func (f *treeDeletion) below(ctx context.Context, parent entry.ID) (bool, error)
 	}
 }
 
-// page reads some children; their own are read when no scan is open.
+// page reads some children. Their own children are read when no scan is open.
 func (f *treeDeletion) page(ctx context.Context, rows table.Range) (page []victim, err error) {
 	sel := f.sel
 	sel.MaxRows = search.ChildrenPage

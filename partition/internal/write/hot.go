@@ -15,10 +15,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// UpdateHot runs fn in a transaction that changes hot attributes only: secret ones that say
-// how an entry is used. Its commit leaves entryCSN and modifyTimestamp as they are, names no
-// entry, and commutes with all changes except the entry's deletion. So neither consumers
-// nor the changelog nor caches of entries notice. What fn leaves unchanged is not committed.
+// UpdateHot runs fn in a transaction that changes only hot attributes: secret ones that
+// record how an entry is used. Its commit leaves entryCSN and modifyTimestamp
+// unchanged, names no entry, and commutes with all changes except the entry's deletion.
+// So consumers, the changelog and caches of entries do not notice it. If fn changes
+// nothing, nothing is committed.
 func UpdateHot(ctx context.Context, p *catalog.Keeper, fn func(*Tx) error) (table.Revision, error) {
 	p.Changing.RLock()
 	defer p.Changing.RUnlock()
@@ -34,8 +35,8 @@ func UpdateHot(ctx context.Context, p *catalog.Keeper, fn func(*Tx) error) (tabl
 	})
 }
 
-// BeginHot declares that hot attributes of an entry change. The error is NoSuchEntry if
-// there is no such entry.
+// BeginHot declares that hot attributes of an entry will change. The error is
+// NoSuchEntry if there is no such entry.
 func (tx *Tx) BeginHot(ctx context.Context, id entry.ID) error {
 	node, err := tx.Node(ctx, id)
 	if err != nil {
@@ -49,7 +50,8 @@ func (tx *Tx) BeginHot(ctx context.Context, id entry.ID) error {
 	return nil
 }
 
-// PutHot writes a value of a hot attribute, over the old one of a type that has one.
+// PutHot writes a value of a hot attribute. For a single-valued type it replaces the
+// old one.
 func (tx *Tx) PutHot(id entry.ID, t *schema.AttributeType, value []byte) {
 	var p master.Position
 	if !t.SingleValue {
@@ -58,8 +60,8 @@ func (tx *Tx) PutHot(id entry.ID, t *schema.AttributeType, value []byte) {
 	tx.Write(tx.Keeper.Master, table.Mutation{Row: master.Row(id), Cells: []table.Cell{master.Value(t, "", p, value)}})
 }
 
-// StampHot writes the time of the commit as a value of a hot attribute, which no other
-// commit writes. The value is returned and complete when the commit is made.
+// StampHot writes the time of the commit as a value of a hot attribute; no other commit
+// writes the same value. The returned value is complete once the commit is made.
 func (tx *Tx) StampHot(id entry.ID, t *schema.AttributeType) []byte {
 	v := revision.AppendTime(make([]byte, 0, revision.TimeLength), tx.Txn.Stamp())
 	tx.Txn.AtCommit(func(r table.Revision) { revision.AppendTime(v[:0], r) })
@@ -67,7 +69,8 @@ func (tx *Tx) StampHot(id entry.ID, t *schema.AttributeType) []byte {
 	return v
 }
 
-// DropHot deletes those values of hot attributes of some types for which drop is true.
+// DropHot deletes the values of hot attributes of some types for which drop returns
+// true.
 func (tx *Tx) DropHot(ctx context.Context, id entry.ID, types []*schema.AttributeType, drop func(t *schema.AttributeType, value []byte) bool) error {
 	sel := table.Select{Families: []table.Family{master.Secrets}}
 	byName := map[string]*schema.AttributeType{}
@@ -100,8 +103,8 @@ func (tx *Tx) DropHot(ctx context.Context, id entry.ID, types []*schema.Attribut
 	return nil
 }
 
-// ClaimHot keeps all others from committing the same claim on an entry beside this
-// transaction.
+// ClaimHot keeps other transactions from committing the same claim on an entry beside
+// this one.
 func (tx *Tx) ClaimHot(id entry.ID, claim uint64) {
 	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkValue, Hash: claim})
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Modify changes an entry as RFC 4511, 4.6 says: in order, all or nothing, the
-// schema checked at the end. It reads of the entry only what it changes.
+// Modify changes an entry as in RFC 4511, 4.6: in order, all or nothing, with the
+// schema checked at the end. It reads only the parts of the entry that it changes.
 func (tx *Tx) Modify(ctx context.Context, name dn.DN, changes []op.Modification) error {
 	pl, err := tx.existing(ctx, name)
 	if err != nil {
@@ -43,36 +43,36 @@ func (tx *Tx) Modify(ctx context.Context, name dn.DN, changes []op.Modification)
 	return nil
 }
 
-// modification is one entry under change.
+// A modification is one entry being changed.
 type modification struct {
 	tx      *Tx
 	pl      state.Place
 	change  *change
-	row     table.Row // the entry's row of the tree, as far as it was read
+	row     table.Row // the columns of the entry's tree row that were read
 	types   []*edited
-	given   []*schema.AttributeType // of the server's own, that Rules.Relaxed lets the change give
-	renames bool                    // the name may lose its old values
+	given   []*schema.AttributeType // types of the server's own that the change may set under Rules.Relaxed
+	renames bool                    // the old values of the name may be removed
 	rdn     map[rdnValue]bool
 }
 
-// edited is one type under change: what it had, and what it is to have.
+// edited is one type being changed: its values before and after.
 type edited struct {
 	typ    *schema.AttributeType
 	before *state.TypeValues
 	lists  []*editedValues
 }
 
-// editedValues is one description under change.
+// editedValues is one description being changed.
 type editedValues struct {
 	before  *state.DescribedValues
-	now     []newValue     // without what a description with many has and keeps
-	removed []*state.Keyed // of before, that go
-	whole   bool           // now says it all: nothing of before stays but by now
-	stays   bool           // many: something else stays
-	plenty  bool           // many: and more of it than writers could take away at once
+	now     []newValue     // of a description with many values: only new or changed ones
+	removed []*state.Keyed // values of before to be removed
+	whole   bool           // all values of before that are not in now are removed
+	stays   bool           // with many: some values outside now remain
+	plenty  bool           // with many: more of them than concurrent writers could remove
 }
 
-// newValue is a value of the result: one that was there (old) or a new one.
+// newValue is a value after the change, which existed before (old) or is new.
 type newValue struct {
 	old   *state.Keyed
 	value []byte
@@ -90,7 +90,7 @@ func (tx *Tx) Modifying(ctx context.Context, pl state.Place) (*modification, err
 	return m, nil
 }
 
-// load reads the columns of the types that will change, in one read.
+// load reads the columns of the types to be changed, in one read.
 func (m *modification) load(ctx context.Context, changes []op.Modification) error {
 	for i := range changes {
 		read := m.tx.Catalog.Storable
@@ -112,7 +112,7 @@ func (m *modification) load(ctx context.Context, changes []op.Modification) erro
 			m.given = append(m.given, t)
 		}
 	}
-	if len(m.given) > 0 { // what else checkGiven looks at
+	if len(m.given) > 0 { // checkGiven needs it too
 		m.Edit(m.tx.Catalog.CreateTimestamp)
 	}
 	return m.Read(ctx)
@@ -138,8 +138,8 @@ func (m *modification) Edit(t *schema.AttributeType) *edited {
 	return e
 }
 
-// Read gets the tree's columns of all types under change, and master's of those
-// without keys.
+// Read reads the tree's columns of all types being changed, and master's columns of
+// those without keys.
 func (m *modification) Read(ctx context.Context) error {
 	var keyed, plain []table.ColumnRange
 	for _, t := range m.types {
@@ -157,7 +157,7 @@ func (m *modification) Read(ctx context.Context) error {
 }
 
 func (m *modification) readKeyed(ctx context.Context, columns []table.ColumnRange) error {
-	// What a change sets by itself may be indexed and is read along.
+	// The stamps that a change sets may be indexed, so they are read too.
 	for _, s := range m.tx.stamps() {
 		if m.tx.Catalog.Indexes[s.typ] != nil {
 			columns = append(columns, tree.Columns(s.typ))
@@ -177,7 +177,7 @@ func (m *modification) readKeyed(ctx context.Context, columns []table.ColumnRang
 	return nil
 }
 
-// readPlain lists the values of types without keys by their positions.
+// readPlain reads the values of types without keys, with their positions.
 func (m *modification) readPlain(ctx context.Context, columns []table.ColumnRange) error {
 	if len(columns) == 0 {
 		return nil
@@ -206,7 +206,7 @@ func (m *modification) readPlain(ctx context.Context, columns []table.ColumnRang
 	return nil
 }
 
-// values returns the description under change, as it was at first.
+// values returns the description being changed, initially with its old values.
 func (e *edited) values(options string) *editedValues {
 	for _, v := range e.lists {
 		if v.before.Options == options {
@@ -227,7 +227,7 @@ func (v *editedValues) has() bool {
 	return len(v.now) > 0 || v.before.Many && !v.whole
 }
 
-// Apply makes one change of the request.
+// Apply applies one change of the request.
 func (m *modification) Apply(ctx context.Context, c *op.Modification) error {
 	t, options, err := m.tx.Catalog.Describe(c.Description)
 	if err != nil {
@@ -288,8 +288,7 @@ func (m *modification) add(ctx context.Context, v *editedValues, values [][]byte
 	return nil
 }
 
-// find looks for a value among those of now (i >= 0) and, where there are many,
-// among those that stay.
+// find looks for a value in now (i >= 0) and, if there are many, among the others.
 func (m *modification) find(ctx context.Context, v *editedValues, value, key []byte) (int, *state.Keyed, error) {
 	t := v.before.Typ
 	same := key
@@ -321,7 +320,7 @@ func (m *modification) find(ctx context.Context, v *editedValues, value, key []b
 	return -1, old, err
 }
 
-// delete removes the values given, or all.
+// delete removes the given values, or all.
 func (m *modification) delete(ctx context.Context, v *editedValues, values [][]byte) error {
 	t := v.before.Typ
 	if len(values) == 0 {
@@ -359,7 +358,7 @@ func (m *modification) delete(ctx context.Context, v *editedValues, values [][]b
 	return nil
 }
 
-// assertionKey is keyOf for a value that only names another one. Secrets are
+// assertionKey is KeyOf for a value that only refers to another one. Secrets are
 // compared as they are.
 func assertionKey(t *schema.AttributeType, b []byte) ([]byte, error) {
 	if t.Secret() {
@@ -434,7 +433,7 @@ func (m *modification) Finish(ctx context.Context) error {
 	return m.tx.checkClaims(ctx)
 }
 
-// check tests one description by itself.
+// check checks one description by itself.
 func (m *modification) check(ctx context.Context, t *edited, v *editedValues) error {
 	if t.typ.SingleValue && (len(v.now) > 1 || len(v.now) == 1 && v.stays) {
 		return catalog.Errorf(catalog.Constraint, "attribute %s can have one value only", t.typ.Name())
@@ -466,7 +465,7 @@ func (m *modification) keeps(v *editedValues, key []byte) bool {
 	return slices.ContainsFunc(v.now, func(n newValue) bool { return bytes.Equal(n.key, key) })
 }
 
-// readRDN returns the values that the entry's name consists of.
+// readRDN reads the values of the entry's RDN.
 func (m *modification) readRDN(ctx context.Context) error {
 	m.rdn = map[rdnValue]bool{}
 	name, err := lastRDN(ctx, &m.tx.Snapshot, m.pl.ID)
@@ -485,7 +484,7 @@ func (m *modification) readRDN(ctx context.Context) error {
 	return nil
 }
 
-// lastRDN is an entry's own RDN, in stored spelling.
+// lastRDN returns an entry's own RDN, in stored spelling.
 func lastRDN(ctx context.Context, s *state.Snapshot, id entry.ID) (dn.RDN, error) {
 	node, err := s.Node(ctx, id)
 	if err != nil {
@@ -501,13 +500,12 @@ func lastRDN(ctx context.Context, s *state.Snapshot, id entry.ID) (dn.RDN, error
 	return name[0], nil
 }
 
-// mark declares the change: to single values of an attribute with others where
-// it is no more than that, so that writers of one group do not conflict, else to
-// the entry.
+// mark marks the change. If it only adds or removes values that commute, it marks
+// these, so that writers of one group do not conflict. Otherwise it marks the entry.
 func (m *modification) mark() {
 	row := m.change.master.Row
-	// Of an indexed stamp only one writer can know which cell it replaces; and what
-	// commutes by one schema may not by another one.
+	// If a stamp is indexed, only one writer can know which cell it replaces. And what
+	// commutes under one schema may not under another.
 	whole := m.tx.Catalog.ToCome != nil || slices.ContainsFunc(m.tx.stamps(), func(s stamp) bool { return m.tx.Catalog.Indexes[s.typ] != nil })
 	var hashes []uint64
 	for _, t := range m.types {
@@ -531,7 +529,7 @@ func (m *modification) mark() {
 		}
 	}
 	if len(hashes) == 0 {
-		// No value changes in the end, but the stamps do.
+		// In the end no value changes, but the stamps do.
 		m.tx.Txn.Mark(m.tx.Keeper.Master, row, txn.Mark{Kind: txn.MarkUpdate})
 	}
 	for _, h := range hashes {
@@ -539,10 +537,10 @@ func (m *modification) mark() {
 	}
 }
 
-// commutes reports whether the change to a description is independent of
-// changes to its other values: values added to an attribute of many, or taken
-// from one that has plenty left. An attribute that might lose its last value
-// must not (it may be required), nor objectClass, on which the rest depends.
+// commutes reports whether the change of a description is independent of changes to its
+// other values: values added to a multi-valued attribute, or removed from one that has
+// plenty left. An attribute that might lose its last value does not commute (it may be
+// required), nor does objectClass, on which the rest depends.
 func (m *modification) commutes(t *edited, v *editedValues) bool {
 	if v.whole || t.typ.SingleValue || t.typ.Equality == nil || t.typ.Secret() || t.typ == m.tx.Catalog.ObjectClass {
 		return false

@@ -15,11 +15,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// present reports whether the description has values in the end.
+// present reports whether the description has values after the change.
 func (v *editedValues) present() bool { return len(v.now) > 0 || v.stays }
 
-// presentAfter reports whether the type has values in the end, under any
-// options.
+// presentAfter reports whether the type has values after the change, under any options.
 func (e *edited) presentAfter() bool {
 	for _, v := range e.lists {
 		if v.present() {
@@ -35,11 +34,11 @@ func (e *edited) presentAfter() bool {
 	return false
 }
 
-// enough is how many values an attribute must keep for writers not to mind each
-// other taking some away.
+// enough is how many values an attribute must keep so that concurrent writers may each
+// remove some.
 const enough = 1000
 
-// checkRemaining finds out of a description with many values whether some stay.
+// checkRemaining determines whether some values of a description with many remain.
 func (m *modification) checkRemaining(ctx context.Context, v *editedValues) error {
 	if !v.before.Many || v.whole || len(v.removed) == 0 {
 		return nil
@@ -57,9 +56,9 @@ func (m *modification) checkRemaining(ctx context.Context, v *editedValues) erro
 	return nil
 }
 
-// resolveClasses checks a change of objectClass: superclasses are written out,
-// and the structural class stays, unless the rules are relaxed. Nil if objectClass
-// does not change.
+// resolveClasses checks a change of objectClass. It adds superclasses, and the
+// structural class must stay the same unless the rules are relaxed. It returns nil if
+// objectClass does not change.
 func (m *modification) resolveClasses(ctx context.Context) (*catalog.Classes, error) {
 	for _, t := range m.types {
 		for _, v := range t.lists {
@@ -99,9 +98,9 @@ func (m *modification) resolveClasses(ctx context.Context) (*catalog.Classes, er
 	return after, m.superclasses(v, before, after)
 }
 
-// morph returns the entry another structural class, which relaxed rules allow
-// (draft-zeilenga-ldap-relax, 3.1): structuralObjectClass follows, and the DIT
-// structure rules must let such an entry, and those below it, stand there.
+// morph gives the entry another structural class, which relaxed rules allow
+// (draft-zeilenga-ldap-relax, 3.1). structuralObjectClass follows, and the DIT
+// structure rules must allow the entry, and those below it, at this position.
 func (m *modification) morph(ctx context.Context, before, after *catalog.Classes) error {
 	if !m.tx.Rules.Relaxed {
 		return catalog.Errorf(catalog.ClassModification, "the structural object class is %s and cannot become %s", before.Structural.Name(), after.Structural.Name())
@@ -117,8 +116,8 @@ func (m *modification) morph(ctx context.Context, before, after *catalog.Classes
 		Description: m.tx.Catalog.StructuralObjectClass.Name(), Values: [][]byte{[]byte(after.Structural.Name())}}})
 }
 
-// superclasses adds those that the classes imply. One that was taken away while
-// a subclass stays is an error: the client thinks that it went.
+// superclasses adds the superclasses of the classes. Removing one while a subclass
+// stays is an error, because the client would believe that it is gone.
 func (m *modification) superclasses(v *editedValues, before, after *catalog.Classes) error {
 	for _, c := range after.All {
 		key, err := catalog.KeyOf(v.before.Typ, []byte(c.Name()))
@@ -136,9 +135,9 @@ func (m *modification) superclasses(v *editedValues, before, after *catalog.Clas
 	return nil
 }
 
-// conform checks the result against the object classes: what the change adds
-// must be allowed, what it takes away must not be required; if the classes
-// change, everything is checked.
+// conform checks the result against the object classes: what the change adds must be
+// allowed, and what it removes must not be required. If the classes change, it checks
+// everything.
 func (m *modification) conform(ctx context.Context, cs *catalog.Classes) error {
 	for _, t := range m.types {
 		if t.presentAfter() || t.typ.Collective {
@@ -176,7 +175,7 @@ func (m *modification) conformWhole(ctx context.Context, cs *catalog.Classes) er
 	return cs.Conform(has)
 }
 
-// Write gives out one type: its columns and its index.
+// Write writes one type: its columns and its index.
 func (m *modification) Write(ctx context.Context, e *edited) error {
 	for _, v := range e.lists {
 		if err := m.writeValues(ctx, e, v); err != nil {
@@ -193,8 +192,8 @@ func (m *modification) Write(ctx context.Context, e *edited) error {
 	return m.index(ctx, e, x)
 }
 
-// writeValues gives out the columns of one description. Where its values become
-// many, those that it had move to master.
+// writeValues writes the columns of one description. If its values become many, it
+// moves the old columns to master.
 func (m *modification) writeValues(ctx context.Context, e *edited, v *editedValues) error {
 	c, t, options := m.change, e.typ, v.before.Options
 	keyed := t.Equality != nil && !t.Secret()
@@ -222,19 +221,19 @@ func (m *modification) writeValues(ctx context.Context, e *edited, v *editedValu
 	return nil
 }
 
-// move takes a value's column from the tree to master.
+// move moves a value's column from the tree to master.
 func (m *modification) move(t *schema.AttributeType, options string, k *state.Keyed) {
 	c := m.change
 	c.tree.Cells = append(c.tree.Cells, table.Cell{Family: tree.NormAttributes, Qualifier: k.Qualifier, Tombstone: true})
 	to := table.Cell{Family: master.NormAttributes, Qualifier: k.Qualifier, Value: k.Position}
-	if k.Key != nil { // it may have lain without one in its column
+	if k.Key != nil { // its column in the tree may have no key
 		to = ManyColumn(t, options, k.Key, k.Position)
 	}
 	c.master.Cells = append(c.master.Cells, to)
 }
 
-// index takes the keys that went out of the index, unless another description
-// of the type still has them, and enters the new ones.
+// index removes keys that the type no longer has under any description from the index,
+// and enters new ones.
 func (m *modification) index(ctx context.Context, e *edited, x *catalog.Indexed) error {
 	for _, v := range e.lists {
 		for _, k := range v.removed {
@@ -259,7 +258,7 @@ func (m *modification) index(ctx context.Context, e *edited, x *catalog.Indexed)
 	return nil
 }
 
-// holds reports whether the type has a key in the end, under any options.
+// holds reports whether the type has a key after the change, under any options.
 func (m *modification) holds(ctx context.Context, e *edited, key []byte) (bool, error) {
 	for _, d := range e.before.Described {
 		i := slices.IndexFunc(e.lists, func(v *editedValues) bool { return v.before == d })
@@ -278,7 +277,7 @@ func (m *modification) holds(ctx context.Context, e *edited, key []byte) (bool, 
 	return false, nil
 }
 
-// stamp sets modifiersName, modifyTimestamp and entryCSN over what they were.
+// stamp replaces modifiersName, modifyTimestamp and entryCSN.
 func (m *modification) stamp() error {
 	for _, s := range m.tx.stamps() {
 		if m.gives(s.typ) {
@@ -286,7 +285,7 @@ func (m *modification) stamp() error {
 		}
 		key, err := catalog.KeyOf(s.typ, s.value)
 		if err != nil {
-			continue // a requester whose name is no DN: nothing to say of who
+			continue // the requester's name is not a DN
 		}
 		if x := m.tx.Catalog.Indexes[s.typ]; x != nil {
 			before := state.ValuesOf(m.pl.ID, s.typ, m.row)
@@ -294,7 +293,7 @@ func (m *modification) stamp() error {
 				m.change.enter(x, k.Key, true)
 			}
 			m.change.enter(x, key, false)
-			if !before.Present() || slices.Contains(m.given, s.typ) { // given, and taken away
+			if !before.Present() || slices.Contains(m.given, s.typ) { // the change deleted it
 				m.change.presence(x, false)
 			}
 		}
@@ -342,7 +341,7 @@ func (m *modification) increment(ctx context.Context, v *editedValues, operands 
 	return m.add(ctx, v, values)
 }
 
-// current reads the values that a description has by now.
+// current reads the values that a description has at this point.
 func (m *modification) current(ctx context.Context, v *editedValues) ([][]byte, error) {
 	row, err := m.tx.Reader.Get(ctx, m.tx.Keeper.Master, m.change.master.Row, table.Select{
 		Families: []table.Family{master.UpAttributes},

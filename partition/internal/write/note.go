@@ -11,30 +11,31 @@ import (
 )
 
 // A Message is what the journal keeps of a commit in words: who made it, and which
-// operations it was. As text it is a line for who, with what is known besides, and
-// a line an operation, everything that is not a word of ours quoted as Go does:
+// operations it consists of. As text it has a line for who made it, with further
+// details, and a line for each operation. Everything that is not a keyword is quoted as
+// in Go:
 //
 //	"cn=admin" from="192.0.2.1:5123" request="17/4"
 //	add "uid=a,dc=example,dc=com" userPassword
 //	rename "uid=b,dc=example,dc=com"
 //
-// What changed is not in it: the states before and behind the commit have that.
-// Only of secret attributes, which have no history, it tells that they got or lost
+// It does not say what changed: the states before and after the commit show that. Only
+// for secret attributes, which have no history, it records that they got or lost
 // values.
 type Message struct {
 	By         By
 	Operations []Operation
 }
 
-// An Operation is one that a commit was made of.
+// An Operation is one operation of a commit.
 type Operation struct {
 	Kind string // add, delete, deletetree, modify, rename, import, reindex or erase
-	Name string // of the entry, before it
-	// Secrets are the secret attributes that the operation set or took away.
+	Name string // of the entry, before the operation
+	// Secrets are the secret attributes that the operation set or removed.
 	Secrets []string
 }
 
-// Append writes who makes a commit.
+// Append appends who makes a commit.
 func (by *By) Append(b []byte) []byte {
 	b = strconv.AppendQuote(b, by.Name)
 	for _, f := range by.fields() {
@@ -55,7 +56,7 @@ func (by *By) fields() [4]byField {
 	return [...]byField{{"bound", &by.Bound}, {"from", &by.From}, {"request", &by.Request}, {"session", &by.Session}}
 }
 
-// Record notes an operation for the journal: its kind, the entry's name and the
+// Record records an operation for the journal: its kind, the entry's name and the
 // secrets that it changes.
 func (tx *Tx) Record(kind string, name dn.DN, secrets ...string) {
 	o := Operation{kind, name.String(), secrets}
@@ -79,7 +80,7 @@ func (n *Message) Append(b []byte) []byte {
 	return b
 }
 
-// secretsIn names the secret types among changes.
+// secretsIn returns the names of the secret types among changes.
 func secretsIn(k *catalog.Types, changes []op.Modification) (names []string) {
 	for i := range changes {
 		if t, _, err := k.Describe(changes[i].Description); err == nil && t.Secret() {
@@ -89,8 +90,7 @@ func secretsIn(k *catalog.Types, changes []op.Modification) (names []string) {
 	return names
 }
 
-// ParseMessage reads what the journal has of a commit. What it does not understand
-// it passes over.
+// ParseMessage parses a commit's message. It skips what it does not understand.
 func ParseMessage(message []byte) (n Message) {
 	first := true
 	for line := range strings.Lines(string(message)) {
@@ -130,7 +130,7 @@ func (by *By) parse(line string) {
 	}
 }
 
-// unquoted takes a quoted string off the frontier.
+// unquoted parses a quoted string at the beginning of s.
 func unquoted(s string) (value, rest string, ok bool) {
 	q, err := strconv.QuotedPrefix(s)
 	if err != nil {
@@ -140,7 +140,7 @@ func unquoted(s string) (value, rest string, ok bool) {
 	return value, s[len(q):], err == nil
 }
 
-// secrets names the secret types that a new entry has.
+// secrets returns the names of the secret types of a new entry.
 func (e *NewEntry) secrets() (names []string) {
 	for i := range e.Attributes {
 		if t := e.Attributes[i].Typ; t.Secret() {
@@ -150,12 +150,12 @@ func (e *NewEntry) secrets() (names []string) {
 	return names
 }
 
-// By says who changes the directory, for creatorsName and the journal.
+// By identifies who changes the directory, for creatorsName and the journal.
 type By struct {
 	Name    string    // the requester's DN
-	Bound   string    // who bound, if others may be assumed and another was
+	Bound   string    // the bound identity, if the requester assumed another one
 	From    string    // the client's address
-	Request string    // what the access log calls the request
-	Session string    // on whose behalf the client says that it asks
-	Time    time.Time // zero: by the store's clock
+	Request string    // the request's name in the access log
+	Session string    // whom the client says it acts for
+	Time    time.Time // zero: use the store's clock
 }

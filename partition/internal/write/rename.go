@@ -18,13 +18,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// moveRow is the row that every move of an entry to another parent marks, so
-// that no two moves at once can close a circle.
+// moveRow is the row that every move of an entry to another parent marks, so that no
+// two concurrent moves can close a circle.
 var moveRow = master.Row(cache.Moves)
 
-// Rename returns an entry another RDN, another parent (nil: the same), or both,
-// with all that is below it: children are found by the entry's id, so none of
-// them is written.
+// Rename gives an entry another RDN, another parent (nil: the same), or both. All
+// entries below follow: children are found by the entry's id, so none of them is
+// written.
 func (tx *Tx) Rename(ctx context.Context, name dn.DN, newRDN dn.RDN, deleteOld bool, newParent *dn.DN) error {
 	pl, err := tx.existing(ctx, name)
 	if err != nil {
@@ -64,7 +64,7 @@ func (tx *Tx) Rename(ctx context.Context, name dn.DN, newRDN dn.RDN, deleteOld b
 	return nil
 }
 
-// destination is where an entry is to go.
+// A destination is the new position of an entry.
 type destination struct {
 	state.Place
 	name  dn.DN
@@ -99,7 +99,7 @@ func (tx *Tx) destination(ctx context.Context, name dn.DN, newRDN dn.RDN, newPar
 	return to, nil
 }
 
-// noCircle refuses to put an entry below itself.
+// noCircle returns an error if a move would put an entry below itself.
 func (tx *Tx) noCircle(ctx context.Context, id, parent entry.ID) error {
 	circle, err := tx.Below(ctx, parent, id)
 	if circle {
@@ -120,8 +120,9 @@ func (tx *Tx) markRename(from, to state.Place) {
 	}
 }
 
-// renamed works out what the entry's attributes become: the new RDN's values
-// come, the old one's go if they are to and are not in the new one.
+// renamed returns the changes to the entry's attributes. The new RDN's values are
+// added. If deleteOld is set, the old one's values that are not in the new RDN are
+// removed.
 func (tx *Tx) renamed(ctx context.Context, pl state.Place, newRDN dn.RDN, deleteOld bool) (*modification, error) {
 	old, err := lastRDN(ctx, &tx.Snapshot, pl.ID)
 	if err != nil {
@@ -154,8 +155,8 @@ func modificationOf(kind op.ModKind, ava dn.AVA) op.Modification {
 	return op.Modification{Kind: kind, PartialAttribute: op.PartialAttribute{Description: ava.Type, Values: [][]byte{ava.Value}}}
 }
 
-// exchange applies the changes to the RDN's attributes: values in both RDNs
-// stay, new ones that the entry has already are no error.
+// exchange applies the changes to the RDN's attributes. Values in both RDNs stay, and
+// new ones that the entry already has are no error.
 func (m *modification) exchange(ctx context.Context, remove, add []op.Modification) error {
 	for i := range remove {
 		in, err := m.has(ctx, &remove[i])
@@ -193,7 +194,7 @@ func (m *modification) valueOf(c *op.Modification) (*schema.AttributeType, []byt
 	return t, key, err
 }
 
-// has reports whether the entry has a value by now.
+// has reports whether the entry has a value at this point.
 func (m *modification) has(ctx context.Context, c *op.Modification) (bool, error) {
 	t, key, err := m.valueOf(c)
 	if err != nil {
@@ -203,8 +204,8 @@ func (m *modification) has(ctx context.Context, c *op.Modification) (bool, error
 	return i >= 0 || old != nil, err
 }
 
-// among reports whether a value is one of others, spelled the same. Spelled
-// otherwise, the other takes its place.
+// among reports whether others contain a value in the same spelling. In another
+// spelling, the other value replaces it.
 func (m *modification) among(c *op.Modification, others []op.Modification) bool {
 	t, key, err := m.valueOf(c)
 	if err != nil {
@@ -216,9 +217,9 @@ func (m *modification) among(c *op.Modification, others []op.Modification) bool 
 	})
 }
 
-// place writes the entry at its new place: its treeInfo, its row of the tree
-// with all columns, its own index cells if the parent is another one, and the
-// changes to its attributes.
+// place writes the entry at its new position: its treeInfo, its row of the tree with
+// all columns, its own index cells if the parent is different, and the changes to its
+// attributes.
 func (m *modification) place(ctx context.Context, to *destination) error {
 	tx, from := m.tx, m.change
 	if m.pl.Parent != to.Parent || m.pl.RDN != to.RDN {

@@ -9,34 +9,34 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Rules are those that changes in a transaction are judged by. The zero Rules
-// are RFC 4511's and 4512's.
+// Rules are the rules for changes in a transaction. The zero Rules are those of RFC
+// 4511 and 4512.
 type Rules struct {
-	// Permissive lets a Modify add values that are there already and delete
-	// some that are not: they change nothing.
+	// Permissive lets a Modify add existing values and delete missing ones, without
+	// effect.
 	Permissive bool
-	// Relaxed takes values of creatorsName, createTimestamp, modifiersName and
-	// modifyTimestamp as given, and with Add of entryUUID too. Obsolete types and
-	// classes count as active.
+	// Relaxed accepts given values of creatorsName, createTimestamp, modifiersName and
+	// modifyTimestamp, and in an Add also of entryUUID. Obsolete types and classes
+	// count as active.
 	Relaxed bool
-	// Accounts takes what the server keeps of accounts: see ofAccounts.
+	// Accounts accepts values of the server's own account attributes, see ofAccounts.
 	Accounts bool
-	// Trial says that the transaction will not commit, whatever comes: a change of
-	// the schema is judged by the entries there are, without steps.
+	// Trial means that the transaction will not commit in any case. So a schema change
+	// is checked against the existing entries without steps.
 	Trial bool
 }
 
-// given says which of the server's own attributes come with a new entry.
+// given specifies which of the server's own attributes a new entry may bring.
 type given uint8
 
 const (
 	givenNone     given = iota
-	givenByServer       // those of accounts
-	givenByRelax        // those that Rules.Relaxed names, and those of accounts
-	GivenByImport       // all
+	givenByServer       // account attributes
+	givenByRelax        // those that Rules.Relaxed names, and account attributes
+	GivenByImport       // all of them
 )
 
-// takes reports whether a type that users cannot modify may come.
+// takes reports whether a type that users cannot modify may be given.
 func (g given) takes(k *catalog.Types, t *schema.AttributeType) bool {
 	return g == GivenByImport || g >= givenByServer && ofAccounts(t) || g == givenByRelax && (t == k.EntryUUID || relaxable(k, t))
 }
@@ -44,13 +44,13 @@ func (g given) takes(k *catalog.Types, t *schema.AttributeType) bool {
 // passwordPolicy is the arc of draft-behera-ldap-password-policy.
 const passwordPolicy = "1.3.6.1.4.1.42.2.27.8.1."
 
-// ofAccounts reports whether a type is one that the server keeps of accounts.
+// ofAccounts reports whether a type is one of the server's own account attributes.
 func ofAccounts(t *schema.AttributeType) bool {
 	return strings.HasPrefix(t.OID, passwordPolicy) || t.NoUserModification && t.Secret()
 }
 
-// relaxable reports whether Rules.Relaxed lets a Modify change a type. All others
-// that users cannot modify say what is so, whoever says otherwise.
+// relaxable reports whether Rules.Relaxed lets a Modify change a type. The other types
+// that users cannot modify record facts.
 func relaxable(k *catalog.Types, t *schema.AttributeType) bool {
 	switch t {
 	case k.CreatorsName, k.CreateTimestamp, k.ModifiersName, k.ModifyTimestamp:
@@ -59,8 +59,8 @@ func relaxable(k *catalog.Types, t *schema.AttributeType) bool {
 	return false
 }
 
-// checkTimes refuses times that cannot be, by their keys: a change before the
-// making, or one to come. Nil: not known.
+// checkTimes returns an error for impossible times, given by their keys: a modification
+// before the creation, or a time in the future. Nil means unknown.
 func (tx *Tx) checkTimes(created, modified []byte) error {
 	t := tx.Catalog
 	now, err := catalog.KeyOf(t.ModifyTimestamp, schema.AppendTime(nil, tx.now()))
@@ -78,7 +78,7 @@ func (tx *Tx) checkTimes(created, modified []byte) error {
 	return nil
 }
 
-// key returns the key of an attribute's first value, nil if there is none.
+// key returns the key of an attribute's first value, or nil if there is none.
 func (e *NewEntry) key(t *schema.AttributeType) []byte {
 	if a := e.find(t, ""); a != nil {
 		return a.Keys[0]
@@ -86,12 +86,12 @@ func (e *NewEntry) key(t *schema.AttributeType) []byte {
 	return nil
 }
 
-// gives reports whether the change sets a type that would be stamped.
+// gives reports whether the change sets a type that would otherwise be stamped.
 func (m *modification) gives(t *schema.AttributeType) bool {
 	return slices.Contains(m.given, t) && m.Edit(t).presentAfter()
 }
 
-// checkGiven tests what relaxed rules let the change give.
+// checkGiven checks the values that the change sets under relaxed rules.
 func (m *modification) checkGiven() error {
 	if len(m.given) == 0 {
 		return nil
@@ -102,14 +102,14 @@ func (m *modification) checkGiven() error {
 			return catalog.Errorf(catalog.Constraint, "attribute %s cannot be deleted: every entry has it", g.Name())
 		}
 	}
-	var modified []byte // nil: becomes now
+	var modified []byte // nil: it will be now
 	if m.gives(t.ModifyTimestamp) {
 		modified = m.Edit(t.ModifyTimestamp).key()
 	}
 	return m.tx.checkTimes(m.Edit(t.CreateTimestamp).key(), modified)
 }
 
-// key returns the key that a SINGLE-VALUE type has in the end, nil if it has none.
+// key returns the key of a SINGLE-VALUE type after the change, or nil if it has none.
 func (e *edited) key() []byte {
 	if v := e.values(""); len(v.now) > 0 {
 		return v.now[0].key

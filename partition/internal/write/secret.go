@@ -18,16 +18,16 @@ var (
 const secretSize = 32
 
 // Secret returns random bytes that all servers of the store share and nobody else
-// knows: who is to make or to recognise signatures derives keys from them. They
-// are made when they are first asked for, and stand beside the header, in a row of
-// their own, so that no export has them. A store that has none and takes no writes
-// now, as on a full disk, leaves each server its own until it starts again.
+// knows. Keys for making and verifying signatures are derived from them. The first call
+// makes them. They are stored beside the header in a row of their own, so that no
+// export contains them. If the store has no secret and takes no writes now, as on a
+// full disk, each server uses its own until it restarts.
 func Secret(ctx context.Context, p *catalog.Keeper) ([]byte, error) {
 	fresh := make([]byte, secretSize)
-	rand.Read(fresh) // never fails (crypto/rand)
+	rand.Read(fresh) // crypto/rand never fails
 	t := p.Store.Table(catalog.HeaderTable)
 	cell := table.Cell{Family: catalog.HeaderFamily, Qualifier: secretColumn, Value: fresh}
-	// Whatever Swap says, what stands there then is the secret.
+	// Whatever Swap returns, the stored value is the secret.
 	_, swapErr := t.Swap(ctx, secretRow, catalog.HeaderFamily, secretColumn, nil, []table.Cell{cell})
 	row, err := t.Get(ctx, secretRow, table.Select{})
 	if err != nil {

@@ -14,18 +14,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Governor finds the DIT structure rules that govern entries (RFC 4512,
-// 4.1.7). They are not stored: what governs an entry follows from its class, its
-// RDN and what governs the entry above. Where a schema has no name forms, nothing
-// is looked at.
+// A Governor finds the DIT structure rules that govern entries (RFC 4512, 4.1.7). They
+// are not stored: the rule that governs an entry follows from its class, its RDN and
+// the rule of the entry above. If a schema has no name forms, nothing is read.
 type Governor struct {
 	Snapshot *state.Snapshot
-	Types    *catalog.Types // may be those of a schema to come
+	Types    *catalog.Types // may be those of an announced schema
 }
 
-// Govern returns the rule for an entry of some classes with an RDN below a parent;
-// nil if none needs to. The error is a NamingViolation if the entry may not
-// stand there.
+// Govern returns the rule for an entry with some classes and an RDN below a parent, or
+// nil if it needs none. The error is a NamingViolation if the entry is not allowed
+// there.
 func (g Governor) Govern(ctx context.Context, cs *catalog.Classes, rdn dn.RDN, parent entry.ID) (*schema.StructureRule, error) {
 	if len(g.Types.Schema.NameForms()) == 0 {
 		return nil, nil
@@ -37,7 +36,7 @@ func (g Governor) Govern(ctx context.Context, cs *catalog.Classes, rdn dn.RDN, p
 	return Govern(g.Types, cs, rdn, parent == catalog.Root, above)
 }
 
-// Govern is the same where what governs the entry above is known.
+// Govern is like Governor.Govern, given the rule of the entry above.
 func Govern(k *catalog.Types, cs *catalog.Classes, rdn dn.RDN, top bool, above *schema.StructureRule) (*schema.StructureRule, error) {
 	rule, wrong := k.Schema.Govern(place(k, cs, rdn, top, above))
 	if wrong != "" {
@@ -56,8 +55,8 @@ func place(k *catalog.Types, cs *catalog.Classes, rdn dn.RDN, top bool, above *s
 	return p
 }
 
-// of returns the rule that governs an entry. One that stands where it may not is
-// governed by none.
+// of returns the rule that governs an entry. An entry at a position that is not allowed
+// has none.
 func (g Governor) of(ctx context.Context, id entry.ID) (*schema.StructureRule, error) {
 	if id == catalog.Root || len(g.Types.Schema.StructureRules()) == 0 {
 		return nil, nil
@@ -70,7 +69,7 @@ func (g Governor) of(ctx context.Context, id entry.ID) (*schema.StructureRule, e
 	return rule, nil
 }
 
-// place reads where an entry stands.
+// place reads an entry's position, classes and RDN.
 func (g Governor) place(ctx context.Context, id entry.ID) (p schema.Place, err error) {
 	node, err := g.Snapshot.Node(ctx, id)
 	if err != nil {
@@ -95,8 +94,8 @@ func (g Governor) place(ctx context.Context, id entry.ID) (p schema.Place, err e
 	return place(g.Types, cs, name[0], node.Parent == catalog.Root, above), err
 }
 
-// Below checks the entries below one that is to be governed by a rule, down to
-// those for which nothing changes.
+// Below checks the entries below one that gets a new rule, down to those whose own
+// rules do not change.
 func (g Governor) Below(ctx context.Context, parent entry.ID, rule *schema.StructureRule) error {
 	if len(g.Types.Schema.StructureRules()) == 0 {
 		return nil
@@ -130,16 +129,16 @@ func (g Governor) child(ctx context.Context, id entry.ID, name *dn.Name, above *
 	return g.Below(ctx, id, rule)
 }
 
-// GoverningRule returns the DIT structure rule that governs an entry; nil if none
-// does.
+// GoverningRule returns the DIT structure rule that governs an entry, or nil if there
+// is none.
 func GoverningRule(ctx context.Context, s *state.Snapshot, id entry.ID) (*schema.StructureRule, error) {
 	return governor(s).of(ctx, id)
 }
 
 func governor(s *state.Snapshot) Governor { return Governor{s, s.Catalog.Types} }
 
-// governsMoved checks whether the DIT structure rules let an entry, with those
-// below it, go to another place.
+// governsMoved checks whether the DIT structure rules allow an entry, with those below
+// it, at another position.
 func (tx *Tx) governsMoved(ctx context.Context, id entry.ID, rdn dn.RDN, parent entry.ID) error {
 	if len(tx.Catalog.Schema.NameForms()) == 0 {
 		return nil
@@ -151,8 +150,8 @@ func (tx *Tx) governsMoved(ctx context.Context, id entry.ID, rdn dn.RDN, parent 
 	return tx.governs(ctx, id, cs, rdn, parent)
 }
 
-// governs checks whether an entry, with those below it, may be of some classes at
-// a place.
+// governs checks whether the DIT structure rules allow an entry, with those below it,
+// to have some classes at a position.
 func (tx *Tx) governs(ctx context.Context, id entry.ID, cs *catalog.Classes, rdn dn.RDN, parent entry.ID) error {
 	if len(tx.Catalog.Schema.NameForms()) == 0 {
 		return nil

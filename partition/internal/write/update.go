@@ -18,25 +18,25 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Tx changes the directory. What it reads (it has all of Snapshot's methods)
-// includes its own changes.
+// A Tx changes the directory. Its reads (it has all of Snapshot's methods) include its
+// own changes.
 type Tx struct {
 	state.Snapshot
-	// Rules are set before a change that they are for.
+	// Rules are the rules of the next change. Set them before it.
 	Rules   Rules
 	Txn     *txn.Tx
 	by      string
-	given   time.Time // of the change, zero: by the store's clock
-	ordinal int       // of the last position
+	given   time.Time // time of the change; zero: use the store's clock
+	ordinal int       // number of the last position
 	Message []byte
 	Alone   bool         // nobody else writes
-	claims  []Claim      // of the operation
-	Steps   *SchemaSteps // of a change of the schema
-	Changed []entry.ID   // if a schema is to come
+	claims  []Claim      // of the current operation
+	Steps   *SchemaSteps // if the schema changes
+	Changed []entry.ID   // recorded while a schema is announced
 }
 
-// Update runs fn in a transaction, perhaps more than once, and returns when
-// what it changed is durable and visible.
+// Update runs fn in a transaction, perhaps more than once, and returns when its changes
+// are durable and visible.
 func Update(ctx context.Context, p *catalog.Keeper, by By, fn func(*Tx) error) (table.Revision, error) {
 	p.Changing.RLock()
 	defer p.Changing.RUnlock()
@@ -66,30 +66,30 @@ func UpdateLocked(ctx context.Context, p *catalog.Keeper, by By, fn func(*Tx) er
 // Close does nothing: a transaction ends when its function returns.
 func (tx *Tx) Close() {}
 
-// Write adds mutations; from here on the transaction reads past the caches,
-// which do not know of them.
+// Write adds mutations. From then on the transaction does not read from caches, which
+// do not contain its writes.
 func (tx *Tx) Write(t table.Table, ms ...table.Mutation) {
 	tx.Cached = false
 	tx.Txn.Write(t, ms...)
 }
 
-// Isolate keeps all others from changing an entry beside this transaction. Without
-// it values that others add at the same time do not conflict, although what was
-// read of the entry lacks them.
+// Isolate keeps other transactions from changing an entry beside this one. Without it,
+// values that others add at the same time do not conflict, although this transaction
+// did not see them.
 func (tx *Tx) Isolate(id entry.ID) {
 	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkUpdate})
 }
 
 func (tx *Tx) Stale(value uint64) { tx.Txn.TouchKeys(value) }
 
-// Position makes the next value's position.
+// Position returns the next value's position.
 func (tx *Tx) Position() master.Position {
 	tx.ordinal++
 	return master.NewPosition(tx.Txn.Stamp(), tx.ordinal)
 }
 
-// now is the time of the change: the store's clock, which is never behind a commit that
-// the transaction has seen, so that timestamps are in the order of commits.
+// now returns the time of the change by the store's clock. That is never behind a
+// commit that the transaction has seen, so timestamps are in the order of commits.
 func (tx *Tx) now() time.Time {
 	if !tx.given.IsZero() {
 		return tx.given
@@ -97,12 +97,12 @@ func (tx *Tx) now() time.Time {
 	return tx.Txn.Stamp().Time()
 }
 
-// Csn returns a revision as entryCSN has it.
+// Csn returns a revision in the form of entryCSN.
 func Csn(r table.Revision) []byte { return revision.AppendCSN(make([]byte, 0, revision.CSNLength), r) }
 
-// finalCSN makes the revision of the commit, once it is known, out of an
-// entryCSN and its key that were made of a stamp. A stamp would not do: commits
-// that change one entry side by side may be in another order than their stamps.
+// finalCSN replaces an entryCSN and its key, which were made of a stamp, by the
+// revision of the commit once that is known. The stamp would not do: concurrent commits
+// that change one entry may be in another order than their stamps.
 func (tx *Tx) finalCSN(value, key []byte) {
 	tx.Txn.AtCommit(func(r table.Revision) {
 		copy(value, Csn(r))
@@ -110,8 +110,8 @@ func (tx *Tx) finalCSN(value, key []byte) {
 	})
 }
 
-// ReplaceCSN has each entryCSN that the transaction has made, where b shows it as it
-// is before the commit, become what it is in the end.
+// ReplaceCSN replaces in b, at the commit, each entryCSN that the transaction has made
+// by its final value. b contains the values as before the commit.
 func (tx *Tx) ReplaceCSN(b []byte) {
 	early := Csn(tx.Txn.Stamp())
 	tx.Txn.AtCommit(func(r table.Revision) {
@@ -126,7 +126,7 @@ func (tx *Tx) ReplaceCSN(b []byte) {
 	})
 }
 
-// stamps are the operational attributes that every change sets.
+// stamps returns the operational attributes that every change sets.
 func (tx *Tx) stamps() []stamp {
 	t := tx.Catalog.Types
 	by := tx.by
@@ -142,8 +142,9 @@ type stamp struct {
 	value []byte
 }
 
-// valueHash tells the values of an entry apart in marks, by their columns. The
-// same value under two descriptions of a type is one: they share an index cell.
+// valueHash returns a hash that distinguishes the values of an entry in marks, by their
+// columns. The same value under two descriptions of a type counts as one: they share an
+// index cell.
 func valueHash(qualifier []byte) uint64 {
 	c := tree.Decode(&table.Cell{Qualifier: qualifier})
 	h := fnv.New64a()
@@ -153,8 +154,9 @@ func valueHash(qualifier []byte) uint64 {
 	return h.Sum64()
 }
 
-// Touch marks an entry as changed for caches. It also marks the entry's classes that
-// searches ask about, since the first or last entry of one may come or go.
+// Touch marks an entry as changed for caches. It also marks those of the entry's
+// classes that searches ask for, since the entry may be the first or last one of the
+// class.
 func (tx *Tx) Touch(id entry.ID, cs *catalog.Classes) {
 	tx.Txn.Touch(id)
 	if tx.Catalog.ToCome != nil {
@@ -167,13 +169,13 @@ func (tx *Tx) Touch(id entry.ID, cs *catalog.Classes) {
 	}
 }
 
-// SchemaSteps is one change on its way.
+// SchemaSteps is the state of one schema change.
 type SchemaSteps struct {
 	Keeper *catalog.Keeper
 	By     By
-	// Wanted is set by an attempt that found that the change takes steps.
+	// Wanted is set by an attempt that found that the change must take steps.
 	Wanted *catalog.Subschema
 	// Announced is the first commit, once every server works by it and no entry
-	// is against it.
+	// violates it.
 	Announced table.Revision
 }
