@@ -98,9 +98,9 @@ func (m *modification) resolveClasses(ctx context.Context) (*catalog.Classes, er
 	return after, m.superclasses(v, before, after)
 }
 
-// morph gives the entry another structural class, which relaxed rules allow
-// (draft-zeilenga-ldap-relax, 3.1). structuralObjectClass follows, and the DIT
-// structure rules must allow the entry, and those below it, at this position.
+// morph changes the entry's structural class, which relaxed rules allow
+// (draft-zeilenga-ldap-relax, 3.1). structuralObjectClass follows, and the DIT structure
+// rules must allow the entry, and those below it, at this position.
 func (m *modification) morph(ctx context.Context, before, after *catalog.Classes) error {
 	if !m.tx.Rules.Relaxed {
 		return catalog.Errorf(catalog.ClassModification, "the structural object class is %s and cannot become %s", before.Structural.Name(), after.Structural.Name())

@@ -22,9 +22,8 @@ import (
 // two concurrent moves can close a circle.
 var moveRow = master.Row(cache.Moves)
 
-// Rename gives an entry another RDN, another parent (nil: the same), or both. All
-// entries below follow: children are found by the entry's id, so none of them is
-// written.
+// Rename changes an entry's RDN, its parent (nil: the same), or both. All entries below
+// follow: children are found by the entry's id, so none of them is written.
 func (tx *Tx) Rename(ctx context.Context, name dn.DN, newRDN dn.RDN, deleteOld bool, newParent *dn.DN) error {
 	pl, err := tx.existing(ctx, name)
 	if err != nil {
