@@ -25,8 +25,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// BenchmarkHBase holds what operations cost on a real HBase against one raw Get
-// and Put of gohbase: latency, and CPU time of this process.
+// BenchmarkHBase compares operations on a real HBase with one raw Get and Put of gohbase:
+// latency, and CPU time of this process.
 func BenchmarkHBase(b *testing.B) {
 	ctx := context.Background()
 	quorum := hbasetest.Start(b)
@@ -36,7 +36,7 @@ func BenchmarkHBase(b *testing.B) {
 	cl := gohbase.NewClient(quorum, gohbase.RpcQueueSize(1), gohbase.Logger(slog.New(slog.DiscardHandler)))
 	defer cl.Close()
 	raw := prefix + "_master"
-	past := p.Snapshot() // its reads are made past the caches once it is asked for by its revision
+	past := p.Snapshot() // past := p.Snapshot() // At this revision, reads bypass the caches
 	defer past.Close()
 	at, err := p.At(ctx, past.Revision())
 	if err != nil {
@@ -141,7 +141,7 @@ func benchAdd(p *partition.Partition, dn string) error {
 	return err
 }
 
-// processTime is the CPU time that this process has used.
+// processTime returns the CPU time that this process has used.
 func processTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -150,9 +150,9 @@ func processTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkHeads has synthetic servers publish on one row of heads, each ten latencies
-// a second, and one read it: how long the slowest hundredth of the publishes takes,
-// and what a poll transfers.
+// BenchmarkHeads has synthetic servers publish ten times a second each on one row of
+// heads, while one reader polls it. It measures how long the slowest hundredth of the
+// publications takes, and what a poll transfers.
 func BenchmarkHeads(b *testing.B) {
 	quorum := hbasetest.Start(b)
 	for _, n := range []int{16, 64, 256} {

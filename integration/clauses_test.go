@@ -23,10 +23,10 @@ var conformance = []struct {
 	clauses []clause
 }{
 	{"RFC 4511", []clause{
-		// A type by its OID or any of its names, in any case, with options.
+		// A type can be given by its OID or any of its names, in any case, with options.
 		{"4.1.4", find(jdoe, atBase, "(2.5.4.3=john doe)", "2.5.4.4"), nil, "uid=jdoe sn=Doe; 0"},
 		{"4.1.5", find(jdoe, atBase, "(COMMONNAME;lang-DE=johann reh)", "1.1"), nil, "uid=jdoe; 0"},
-		// Values of a set are not equivalent.
+		// The values of a set must not be equivalent.
 		{"4.1.7", add("cn=x,"+devicesDN, "objectClass=device", "cn=x", "ou=a", "ou=A"), nil, "20"},
 		{"4.1.7", add("cn=x,"+devicesDN, "objectClass=device", "cn=x", "ou"), nil, "21"},
 		{"4.1.9", find("cn=x,uid=nobody,"+peopleDN, atBase, "(cn=*)"), nil, "32 at " + peopleDN},
@@ -225,7 +225,7 @@ var conformance = []struct {
 
 const referral = "ldap://ldap1.example.net/ou=partners,dc=example,dc=net ldap://ldap2.example.net/ou=partners,dc=example,dc=net"
 
-// reference is that of the sample directory, for a search of a scope.
+// reference returns the references of the sample directory, for a search of a scope.
 func reference(scope string) string {
 	return "ldap://ldap1.example.net/ou=partners,dc=example,dc=net??" + scope + " ldap://ldap2.example.net/ou=partners,dc=example,dc=net??" + scope
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// TestClients runs OpenLDAP's command line clients against the server: what they
-// print is what testdata/clients says, on every engine. A line "sh" is followed
-// by commands for the shell, in which $URL and $LDAPI are the server and $ADMIN
-// are the options to bind as the administrator. Each file begins with the sample
-// directory. -rewrite, given to go test, makes the transcripts anew.
+// TestClients runs OpenLDAP's command line clients against the server, on every engine,
+// and compares what they print with testdata/clients. Commands for the shell follow a
+// line "sh". In them, $URL and $LDAPI are the server, and $ADMIN holds the options that
+// bind as the administrator. Each file begins with the sample directory. The flag
+// -rewrite of go test rewrites the transcripts.
 func TestClients(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"sh", "ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldapmodrdn", "ldapcompare", "ldapwhoami", "ldappasswd"} {
@@ -28,7 +28,7 @@ func TestClients(t *testing.T) {
 	}
 	for _, kind := range storeKinds {
 		t.Run(kind.name, func(t *testing.T) {
-			store := kind.make(t) // one for all: HBase takes long to make tables
+			store := kind.make(t) // store := kind.make(t) // one for all: HBase takes long to create tables
 			datadriven.Walk(t, "testdata/clients", func(t *testing.T, path string) {
 				runClients(t, path, store)
 			})
@@ -38,7 +38,7 @@ func TestClients(t *testing.T) {
 
 func runClients(t *testing.T, path, store string) {
 	load(t, store, example)
-	// A path that is short: sockets' names are bounded.
+	// The paths of sockets are limited in length.
 	dir, err := os.MkdirTemp("", "ldapd")
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func runClients(t *testing.T, path, store string) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	p := serve(t, store, "--listen", "ldap://127.0.0.1:0", "--listen", "ldapi://"+filepath.Join(dir, "s"))
 	env := append(os.Environ(),
-		"LDAPNOINIT=1", // no configuration of this machine
+		"LDAPNOINIT=1", // "LDAPNOINIT=1", // ignore the configuration of this machine
 		"LC_ALL=C.UTF-8",
 		"URL="+p.urls[0], "LDAPI="+p.urls[1],
 		"ADMIN=-x -D "+adminDN+" -w "+adminPassword,
@@ -95,7 +95,7 @@ var changing = []struct {
 	{regexp.MustCompile(`(?m)^New password: .*$`), "New password: ..."},
 }
 
-// stable replaces what every run has anew.
+// stable replaces what differs from run to run.
 func stable(p *process, out string) string {
 	for i, u := range p.urls {
 		out = strings.ReplaceAll(out, u, []string{"$URL", "$LDAPI"}[i])

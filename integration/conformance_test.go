@@ -17,8 +17,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// A clause is what a section of an RFC says, as one request and its answer in
-// the words of rawClient.ask.
+// A clause is a requirement of a section of an RFC, as one request and its answer in the
+// notation of rawClient.ask.
 type clause struct {
 	section  string
 	request  op.Request
@@ -26,9 +26,9 @@ type clause struct {
 	want     string
 }
 
-// TestConformance asks a server what the sections of the RFCs are about, in their
-// order, as it is on the wire. Each RFC is read on a connection of its own, bound as
-// the administrator, on the sample directory as the RFCs before it left it.
+// TestConformance sends the server requests for the sections of the RFCs, in their order,
+// on the wire. Each RFC has a connection of its own, bound as the administrator, and
+// finds the sample directory as the RFCs before it left it.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	p := serveExample(t)
@@ -53,7 +53,7 @@ func serveExample(t *testing.T) *process {
 	return serve(t, store)
 }
 
-// A rawClient speaks the protocol as it is on the wire.
+// A rawClient sends and receives messages of the protocol itself.
 type rawClient struct {
 	net.Conn
 	r  *bufio.Reader
@@ -78,9 +78,9 @@ func (c *rawClient) want(t *testing.T, what string, r op.Request, controls []op.
 	}
 }
 
-// ask sends a request and prints its answers: entries, sorted, as "RDN
-// attribute=value ...;", references as "ref URL;", then the result code, and where
-// they are there the matchedDN, referrals, the value and response controls.
+// ask sends a request and prints its answers: entries, sorted, as "RDN attribute=value
+// ...;", references as "ref URL;", then the result code, and the matchedDN, the
+// referrals, the value and the response controls, if there are any.
 func (c *rawClient) ask(t *testing.T, r op.Request, controls ...op.Control) string {
 	t.Helper()
 	c.send(t, r, controls...)
@@ -147,7 +147,7 @@ func printResult(r *op.Response) string {
 	return s
 }
 
-// Requests in few words.
+// Short forms of requests.
 
 var administrator = &op.Bind{Version: 3, Name: adminDN, Password: []byte(adminPassword)}
 
@@ -155,13 +155,13 @@ func find(base string, scope op.Scope, f string, attributes ...string) *op.Searc
 	return &op.Search{Base: base, Scope: scope, Filter: filter.MustParse(f), Attributes: attributes}
 }
 
-// with changes a search.
+// with applies a change to a search.
 func with(r *op.Search, change func(r *op.Search)) *op.Search {
 	change(r)
 	return r
 }
 
-// add takes "attribute=value" for each value.
+// add returns an Add request. Each of values is "attribute=value".
 func add(dn string, values ...string) *op.Add {
 	r := &op.Add{Name: dn}
 	for _, x := range values {
@@ -176,8 +176,8 @@ func add(dn string, values ...string) *op.Add {
 	return r
 }
 
-// modify takes "+attribute=value" to add, "-" to delete, ":" to replace and "#" to
-// increment; without "=value" there are no values.
+// modify returns a Modify request. A change is "+attribute=value" to add, "-" to delete,
+// ":" to replace and "#" to increment; without "=value" it has no values.
 func modify(dn string, changes ...string) *op.Modify {
 	r := &op.Modify{Name: dn}
 	for _, x := range changes {
@@ -207,7 +207,7 @@ func simple(dn, password string) *op.Bind {
 	return &op.Bind{Version: 3, Name: dn, Password: []byte(password)}
 }
 
-// paged is a control of simple paged results (RFC 2696).
+// paged returns a control of simple paged results (RFC 2696).
 func paged(size int64, cookie string) []op.Control {
 	b := ber.Open(nil, ber.Sequence)
 	b = ber.AppendInt(b, ber.Integer, size)
@@ -215,7 +215,7 @@ func paged(size int64, cookie string) []op.Control {
 	return []op.Control{{OID: "1.2.840.113556.1.4.319", Critical: true, Value: ber.Close(b, 0)}}
 }
 
-// passwd is a Password Modify request (RFC 3062); "-" is an absent field.
+// passwd returns a Password Modify request (RFC 3062); "-" is an absent field.
 func passwd(identity, before, after string) *op.Extended {
 	b := ber.Open(nil, ber.Sequence)
 	for i, f := range []string{identity, before, after} {

@@ -16,10 +16,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/hbase"
 )
 
-// TestKill ends the server with SIGKILL while clients write on many connections,
-// again and again on one store. After every restart each entry must be as its
-// last acknowledged operation left it, or as the one that was under way would
-// have: whole, under one name. A check of the store must find nothing.
+// TestKill kills the server with SIGKILL while clients write on many connections, again
+// and again on one store. After every restart each entry must be as its last acknowledged
+// operation left it, or as the operation in progress would have: whole, under one name. A
+// check of the store must find nothing.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	rounds := 10
@@ -46,7 +46,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// checkStore wants ldapd check to find nothing.
+// checkStore runs ldapd check, which must find nothing.
 func checkStore(t *testing.T, store string) {
 	t.Helper()
 	if out, status := ldapdRun(t, "check", "--store", store); status != 0 {
@@ -54,14 +54,14 @@ func checkStore(t *testing.T, store string) {
 	}
 }
 
-// A crowd is the people that clients have made.
+// A crowd is the people that clients have added.
 type crowd struct {
 	people []*person
 	landed int
 }
 
-// write has clients write at the same time, each its own people, until the
-// server, after some acknowledgements, is killed.
+// write has clients write concurrently, each its own people, until the server is killed
+// after some acknowledgements.
 func (c *crowd) write(t *testing.T, p *process, round, acks int) {
 	t.Helper()
 	var count atomic.Int64
@@ -77,7 +77,7 @@ func (c *crowd) write(t *testing.T, p *process, round, acks int) {
 		wg.Go(func() {
 			conn, err := dial(p.url(), adminDN, adminPassword)
 			if err != nil {
-				return // killed before it began
+				return // return // the server was killed first
 			}
 			defer conn.Close()
 			err = live(ldapChanger{conn}, func() *person {
@@ -101,9 +101,9 @@ func (c *crowd) write(t *testing.T, p *process, round, acks int) {
 	}
 }
 
-// recovered checks the directory of a server that was started again, at once and
-// when the slots of those before it are recovered: only then is it decided what
-// becomes of operations that were under way. As it is found then it has to stay.
+// recovered checks the directory of a restarted server twice: at once, and when the slots
+// of the servers before it are recovered. Only then is the outcome of operations that
+// were in progress decided, and it must not change afterwards.
 func (c *crowd) recovered(t *testing.T, p *process) {
 	t.Helper()
 	c.check(t, p)
@@ -117,8 +117,8 @@ func (c *crowd) recovered(t *testing.T, p *process) {
 	}
 }
 
-// check compares the directory with what was acknowledged and returns the steps
-// that were found.
+// check compares the directory with what was acknowledged and returns the step that each
+// person was found at.
 func (c *crowd) check(t *testing.T, p *process) map[*person]int {
 	t.Helper()
 	s := look(t, p.admin())
@@ -165,12 +165,12 @@ func look(t *testing.T, c *ldap.Conn) *sight {
 	return s
 }
 
-// awaitAlone waits until nobody but one server has anything undecided in its
-// store, and that one shows what was decided.
+// awaitAlone waits until no other server has anything undecided in the store of p, and p
+// shows what was decided.
 func awaitAlone(t *testing.T, p *process) {
 	t.Helper()
 	if !strings.HasPrefix(p.store, "hbase:") {
-		return // nobody else can have it
+		return // return // no other server can use the store
 	}
 	s, err := hbase.Open(t.Context(), p.store, hbase.Options{Timeout: 20 * time.Second})
 	if err != nil {
@@ -194,11 +194,11 @@ func awaitAlone(t *testing.T, p *process) {
 		}
 		return nil
 	})
-	awaitWriter(t, p) // who writes has read the heads since
+	awaitWriter(t, p) // awaitWriter(t, p) // a server that writes has read the heads since
 }
 
-// awaitWriter waits until a server takes writes: on a shared store it does once
-// its predecessor's lease has ended.
+// awaitWriter waits until a server accepts writes. On a shared store it does so once its
+// predecessor's lease has expired.
 func awaitWriter(t *testing.T, p *process) {
 	t.Helper()
 	c := p.admin()

@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// damagedPeople is the number of entries in the store that is damaged: enough for
+// damagedPeople is the number of entries in the store that is damaged. It is enough for
 // files of many blocks.
 const damagedPeople = 1500
 
-// peopleLDIF writes a directory of so many people.
+// peopleLDIF writes a directory of n people.
 func peopleLDIF(t *testing.T, n int) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -28,7 +28,7 @@ func peopleLDIF(t *testing.T, n int) string {
 	return name
 }
 
-// flip changes one bit at a third of a file.
+// flip changes one bit of a file, at a third of its length.
 func flip(t *testing.T, name string) {
 	t.Helper()
 	b, err := os.ReadFile(name)
@@ -42,8 +42,9 @@ func flip(t *testing.T, name string) {
 }
 
 // TestDamagedStore follows docs/damaged.md for a flipped bit in each file of sorted
-// tables in turn: check goes on and says what mends it, reindex mends indexes, export --continue saves the entries that can be read, and a new store is
-// made of them.
+// tables in turn. A check continues and says what repairs the damage, reindex repairs
+// indexes, export --continue saves the entries that can be read, and an import of these
+// makes a new store.
 func TestDamagedStore(t *testing.T) {
 	t.Parallel()
 	whole := filepath.Join(t.TempDir(), "store")

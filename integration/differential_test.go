@@ -20,8 +20,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 )
 
-// TestDifferential returns random filters to random directories: the plan, the
-// scan and brute force over the entries must find the same, on both engines.
+// TestDifferential applies random filters to random directories, on both engines. The
+// plan, the scan and brute force over the entries must find the same entries.
 // LDAPD_DIFFERENTIAL_SEED replays one directory.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
@@ -53,8 +53,8 @@ func TestDifferential(t *testing.T) {
 	}
 }
 
-// randomIndexes cover every kind of key and both layouts; what is not among
-// them is found by scans.
+// randomIndexes cover every kind of key and both layouts. Filters of other attributes
+// need scans.
 var randomIndexes = []configure.Index{
 	{Attribute: "objectClass", Layout: configure.RowLayout},
 	{Attribute: "cn", Layout: configure.ColumnLayout},
@@ -67,14 +67,14 @@ var randomIndexes = []configure.Index{
 	{Attribute: "postalAddress", Layout: configure.ColumnLayout},
 }
 
-// directory is a random one, of which brute force knows the names.
+// directory is a random directory. Brute force uses its names.
 type directory struct {
 	t     *testing.T
 	p     *partition.Partition
 	r     *rand.Rand
 	seed  uint64
 	names []dn.DN // parents before children
-	hits  int     // searches that found something
+	hits  int     // hits int // searches that found something
 }
 
 func newDirectory(t *testing.T, p *partition.Partition, seed uint64) *directory {
@@ -88,7 +88,7 @@ var words = []string{"Ada", "ada", "  Ada  Byron ", "Byron", "Ångström", "ång
 var numbers = []string{"0", "1", "2", "-1", "10", "9", "100", "340282366920938463463374607431768211456", "-99999999999999999999"}
 var times = []string{"20260101000000Z", "20260101010000+0100", "20251231235959.5Z", "2026010100Z", "19700101000000Z"}
 
-// values draws values of an attribute.
+// value draws a value of an attribute.
 func (d *directory) value(attribute string) string {
 	switch attribute {
 	case "uidNumber", "gidNumber":
@@ -123,8 +123,8 @@ func (d *directory) update(f func(tx *partition.Tx) error) error {
 	return err
 }
 
-// populate adds entries, then changes, renames and deletes some, so that the
-// indexes have been through everything. What the schema refuses is left out.
+// populate adds entries, then changes, renames and deletes some, so that the indexes see
+// every kind of change. What the schema refuses is left out.
 func (d *directory) populate() {
 	ctx := context.Background()
 	root, _ := dn.Parse(suffix)
@@ -139,7 +139,7 @@ func (d *directory) populate() {
 			lines = append(lines, a+"="+d.value(a))
 		}
 		if i%20 == 7 {
-			for k := range 130 { // many values, which lie elsewhere
+			for k := range 130 { // for k := range 130 { // many values, which are stored elsewhere
 				lines = append(lines, fmt.Sprintf("member=cn=m%d,%s", k, suffix))
 			}
 		}
@@ -170,7 +170,7 @@ func (d *directory) populate() {
 	}
 }
 
-// add makes an entry of "attribute=value" lines; equal values are left out.
+// add adds an entry of "attribute=value" lines, without duplicate values.
 func (d *directory) add(name dn.DN, lines ...string) error {
 	var as []op.PartialAttribute
 	for _, l := range lines {
@@ -204,7 +204,7 @@ func (d *directory) holds(a string, values [][]byte, v []byte) bool {
 	})
 }
 
-// rename moves an entry and all below it under another parent.
+// rename moves an entry and all entries below it to another parent.
 func (d *directory) rename(i int, rdn string) {
 	old := d.names[i]
 	parent := pick(d.r, d.names)
@@ -355,7 +355,7 @@ func (d *directory) search(s *partition.Snapshot, q partition.Query) []string {
 	return names
 }
 
-// paged runs the query again from result to result by their positions.
+// paged runs the query again, from result to result by their positions.
 func (d *directory) paged(s *partition.Snapshot, q partition.Query, want []string) {
 	names := []string{}
 	for more := true; more; {
@@ -373,7 +373,7 @@ func (d *directory) paged(s *partition.Snapshot, q partition.Query, want []strin
 	}
 }
 
-// bruteForce tests every entry by itself.
+// bruteForce tests every entry separately.
 func (d *directory) bruteForce(s *partition.Snapshot, base dn.DN, scope op.Scope, f filter.Resolved) []string {
 	ctx := context.Background()
 	names := []string{}
@@ -405,8 +405,8 @@ func (d *directory) bruteForce(s *partition.Snapshot, base dn.DN, scope op.Scope
 	return names
 }
 
-// withChildren returns an entry with what is told of its children, which rules
-// without a type ask about too (RFC 4511, 4.5.1.7.7).
+// withChildren returns an entry with the attributes about its children, which rules
+// without a type test too (RFC 4511, 4.5.1.7.7).
 func (d *directory) withChildren(s *partition.Snapshot, e *entry.Entry) *entry.Entry {
 	n, err := s.CountChildren(context.Background(), e.ID)
 	d.must(err)

@@ -9,8 +9,8 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// TestDirsrv loads a dump of 389 Directory Server, after the schema files of that:
-// people with its own classes, roles and passwords, as db2ldif writes them.
+// TestDirsrv imports a dump of 389 Directory Server after its schema files: people with
+// its classes, roles and passwords, as db2ldif writes them.
 func TestDirsrv(t *testing.T) {
 	const files = "/usr/share/dirsrv/schema"
 	if _, err := os.Stat(files); err != nil {

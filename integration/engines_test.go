@@ -1,5 +1,5 @@
-// Package integration tests the whole over both engines: a real HBase where
-// Java and Maven are found, and the embedded store.
+// Package integration tests the whole program on both engines: a real HBase if Java and
+// Maven are found, and the embedded store.
 package integration
 
 import (
@@ -37,7 +37,7 @@ var engines = []engine{
 	{"hbase", func(t testing.TB) table.Store { return openHBase(t, hbasetest.Start(t)) }},
 }
 
-// openHBase opens a store of its own prefix.
+// openHBase opens a store with a prefix of its own.
 func openHBase(t testing.TB, quorum string) table.Store {
 	return openPrefix(t, quorum, hbasetest.Prefix(t))
 }
@@ -52,8 +52,8 @@ func openPrefix(t testing.TB, quorum, prefix string) table.Store {
 	return s
 }
 
-// openPartition makes an empty directory with the suffix and a few indexes:
-// every index is a table, which takes HBase a while to make.
+// openPartition makes an empty directory with the suffix and a few indexes. It makes only
+// a few because every index is a table, which takes HBase a while to create.
 func openPartition(t testing.TB, s table.Store, indexes ...configure.Index) *partition.Partition {
 	t.Helper()
 	ctx := context.Background()

@@ -10,10 +10,11 @@ import (
 )
 
 const (
-	// settleTime is the rollback horizon of servers that are stopped for longer.
+	// settleTime is the rollback horizon of the servers, short enough to be exceeded by a
+	// stop.
 	settleTime = 4 * time.Second
-	// drift is how far a server's clock may lead, and skew by how much those here
-	// are wrong.
+	// drift is how far a server's clock may be ahead, and skew how far clocks are off in
+	// these tests.
 	drift = 40 * time.Second
 	skew  = 35 * time.Second
 )
@@ -31,14 +32,14 @@ func (r *run) note(kind string, server int) {
 
 // kill ends a server as a crash would, and starts another one in its place.
 func (r *run) kill(server int) {
-	r.pause(2 * time.Second) // of peace
+	r.pause(2 * time.Second) // r.pause(2 * time.Second) // without a fault
 	r.note("a server was killed", server)
 	r.seats[server].process().kill()
 	r.sit(server)
 	r.pause(historiesLease)
 }
 
-// stop has a server stand still for a while.
+// stop suspends a server for a while.
 func (r *run) stop(server int, d time.Duration, kind string) {
 	r.note(kind, server)
 	p := r.seats[server].process().cmd.Process
@@ -47,21 +48,21 @@ func (r *run) stop(server int, d time.Duration, kind string) {
 			r.t.Fatal(err)
 		}
 		r.pause(d)
-		d = historiesLease / 2 // to come back
+		d = historiesLease / 2 // d = historiesLease / 2 // to recover
 	}
 }
 
 func (r *run) pause(d time.Duration) { <-time.After(d) }
 
-// lasts is how long a fault may be felt.
+// lasts is how long a fault may have effects.
 const lasts = 2 * historiesLease
 
-// during reports whether an operation was under way while a fault may be felt.
+// during reports whether an operation was in progress while a fault may have had effects.
 func (f *fault) during(e *event) bool { return e.ret >= f.at && e.call <= f.at+lasts }
 
-// stalls returns how long clients of the other servers had to wait for an answer while
-// a fault lasted, at most, and wants it to be no more than bound longer than without
-// one.
+// stalls logs the longest time that clients of the other servers waited for an answer
+// during each kind of fault. It may exceed the longest time without a fault by at most
+// bound.
 func (r *run) stalls(bound time.Duration) {
 	peace := r.peace()
 	worst := map[string]time.Duration{}
@@ -85,7 +86,7 @@ func (r *run) stalls(bound time.Duration) {
 	r.t.Logf("without a fault nobody waited for more than %v", peace.Round(time.Millisecond))
 }
 
-// peace is the longest time that an operation took which met no fault.
+// peace returns the longest time that an operation took outside all faults.
 func (r *run) peace() (longest time.Duration) {
 	for _, e := range r.events() {
 		if !slices.ContainsFunc(r.faults, func(f fault) bool { return f.during(e) }) {
@@ -95,9 +96,9 @@ func (r *run) peace() (longest time.Duration) {
 	return longest
 }
 
-// TestHistoriesFaults is TestHistories while servers are killed and stopped, for
-// longer than their lease and for longer than the rollback horizon, and with clocks
-// that are wrong by nearly as much as they may be.
+// TestHistoriesFaults is TestHistories while servers are killed, and suspended for longer
+// than their lease and for longer than the rollback horizon. Their clocks are wrong by
+// nearly as much as is allowed.
 func TestHistoriesFaults(t *testing.T) {
 	own := [servers][]string{}
 	for i, clock := range []time.Duration{skew, 0, -skew} {
@@ -118,8 +119,8 @@ func TestHistoriesFaults(t *testing.T) {
 	r.stalls(historiesLease + 2*time.Second)
 }
 
-// TestHistoriesRegionServer is TestHistories while region servers of HBase are
-// killed, one after the other.
+// TestHistoriesRegionServer is TestHistories while region servers of HBase are killed,
+// one after the other.
 func TestHistoriesRegionServer(t *testing.T) {
 	c := hbasetest.StartCluster(t, 2)
 	r := newRun(t, "hbase://"+c.Quorum()+"/"+hbasetest.Prefix(t), *historiesTime*2/3, [servers][]string{})
@@ -127,7 +128,7 @@ func TestHistoriesRegionServer(t *testing.T) {
 		r.pause(2 * time.Second)
 		r.note("a region server was killed", -1)
 		c.KillRegionServer(n % 2)
-		r.pause(8 * time.Second) // it is missed, and its regions open elsewhere
+		r.pause(8 * time.Second) // r.pause(8 * time.Second) // HBase notices, and reopens its regions elsewhere
 		if err := c.StartRegionServer(n % 2); err != nil {
 			t.Fatal(err)
 		}

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// A step is one operation on an object that is to behave as if one operation was
-// done after the other, each at some time between its call and its answer. States
+// A step is one operation on an object that must be linearizable: operations behave as if
+// they ran one after the other, each at some time between its call and its answer. States
 // are text.
 type step interface {
 	object() string
 	initial() string
-	// next returns the state after the step; !ok: it cannot be done on this state,
-	// or it does not give this output, where it gave one.
+	// next returns the state after the step. It reports !ok if the step is impossible in
+	// this state, or if output is not empty and differs from that of the step.
 	next(state, output string) (after string, ok bool)
 }
 
@@ -26,9 +26,9 @@ func isRead(s step) bool {
 	return false
 }
 
-// Counters count by RFC 4525's increment.
+// Counters count with the increment of RFC 4525.
 type (
-	increment string // gives the count after it
+	increment string // increment string // outputs the count after it
 	countRead string
 )
 
@@ -44,7 +44,8 @@ func (c countRead) object() string                           { return string(c) 
 func (c countRead) initial() string                          { return "0" }
 func (c countRead) next(state, output string) (string, bool) { return state, output == state }
 
-// Registers have one value, which who knows it exchanges for another one.
+// Registers have one value. An exchange replaces it only if it still has the value that
+// was read.
 type (
 	exchange     struct{ register, old, new string }
 	registerRead string
@@ -58,11 +59,11 @@ func (r registerRead) object() string                           { return string(
 func (r registerRead) initial() string                          { return "0" }
 func (r registerRead) next(state, output string) (string, bool) { return state, output == state }
 
-// A value of an attribute of many is there or not.
+// Values belong to a multi-valued attribute. Each is present or not.
 type (
 	put struct {
 		value string
-		there bool // after it
+		there bool // there bool // after the step
 	}
 	hasRead string
 )
@@ -78,8 +79,9 @@ func (h hasRead) object() string                           { return string(h) }
 func (h hasRead) initial() string                          { return "false" }
 func (h hasRead) next(state, output string) (string, bool) { return state, output == state }
 
-// Trees are entries below one. The state has a line for each: its path, from the
-// top, and what tells it from others that have the name before or after it.
+// Trees are the entries below one entry. The state has a line for each: its path, from
+// the top, and an id that distinguishes it from others that have the name at another
+// time.
 type (
 	grow     struct{ tree, path, id string }
 	prune    struct{ tree, path string }
@@ -87,8 +89,7 @@ type (
 	treeRead string
 )
 
-// movers are the entries that trees have from the beginning in which nothing but
-// moves happens.
+// movers are the initial entries of the trees in which entries are only moved.
 var movers = []string{"a", "b", "c", "d", "e"}
 
 func treeAtFirst(name string) string {
@@ -101,7 +102,7 @@ func treeAtFirst(name string) string {
 	return treeState(m)
 }
 
-// paths takes a state apart.
+// paths parses a state.
 func paths(state string) map[string]string {
 	m := map[string]string{}
 	for line := range strings.Lines(state) {
@@ -120,7 +121,7 @@ func treeState(m map[string]string) string {
 	return strings.Join(lines, "\n")
 }
 
-// above returns the path of the entry above.
+// above returns the path of the parent.
 func above(path string) string {
 	return path[:max(strings.LastIndexByte(path, '/'), 0)]
 }

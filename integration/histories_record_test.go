@@ -12,12 +12,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/isolation"
 )
 
-// An event is one operation of a client, as the client saw it: a step on an object
-// that is to be linearizable, or a transaction on lists and sets.
+// An event is one operation of a client, as the client saw it: a step on an object that
+// must be linearizable, or a transaction on lists and sets.
 type event struct {
 	client, session, server int
 	generation              int
-	call, ret               time.Duration // since the run began
+	call, ret               time.Duration // call, ret time.Duration // since the start of the run
 	outcome                 isolation.Outcome
 	code                    int // the LDAP result; -1: none
 
@@ -34,8 +34,9 @@ func (e *event) String() string {
 	return fmt.Sprintf("client %d, session %d at server %d: %v -> %q, result %d", e.client, e.session, e.server, e.step, e.output, e.code)
 }
 
-// outcomeOf tells from the result whether an update was made. What ended with
-// other, or with no answer, may stand; every other failure has changed nothing.
+// outcomeOf derives from the result code whether an update was made. An update that ended
+// with other, or without an answer, may have been made. Every other failure changed
+// nothing.
 func outcomeOf(code int) isolation.Outcome {
 	switch code {
 	case 0:
@@ -46,7 +47,7 @@ func outcomeOf(code int) isolation.Outcome {
 	return isolation.Failed
 }
 
-// judge looks for anomalies in all that happened.
+// judge looks for anomalies in all recorded events.
 func (r *run) judge() {
 	r.t.Helper()
 	all := r.events()
@@ -76,7 +77,7 @@ func (r *run) events() []*event {
 	return all
 }
 
-// judgeObjects has porcupine look at every object.
+// judgeObjects checks every object with porcupine.
 func (r *run) judgeObjects(all []*event) (objects, steps int) {
 	histories := map[string][]*event{}
 	for _, e := range all {
@@ -98,7 +99,7 @@ func (r *run) judgeObjects(all []*event) (objects, steps int) {
 	return len(histories), steps
 }
 
-// An output is what a step gave.
+// An output is what a step returned.
 type output struct {
 	text    string
 	unknown bool
@@ -110,7 +111,7 @@ func linearizable(events []*event) porcupine.CheckResult {
 		Step: func(state, input, out any) (bool, any) {
 			o := out.(output)
 			next, ok := input.(step).next(state.(string), o.text)
-			if o.unknown && !ok { // it was not done
+			if o.unknown && !ok { // if o.unknown && !ok { // it was not made
 				return true, state
 			}
 			return ok, next
@@ -123,7 +124,7 @@ func linearizable(events []*event) porcupine.CheckResult {
 	var history []porcupine.Operation
 	for _, e := range events {
 		o := porcupine.Operation{ClientId: e.client, Input: e.step, Call: int64(e.call), Output: output{text: e.output}, Return: int64(e.ret)}
-		if e.outcome == isolation.Unknown { // it may be done at any time from then on
+		if e.outcome == isolation.Unknown { // if e.outcome == isolation.Unknown { // it may be made at any time from then on
 			o.Output, o.Return = output{unknown: true}, int64(end)+1
 		}
 		history = append(history, o)
@@ -164,7 +165,7 @@ func transactions(all []*event, generation int) []isolation.Txn {
 	return history
 }
 
-// TestJudges: histories of objects that are wrong are found to be so.
+// TestJudges checks that the judges detect wrong histories of objects.
 func TestJudges(t *testing.T) {
 	e := func(from, to int, s step, output string, code int) *event {
 		return &event{call: time.Duration(from), ret: time.Duration(to), step: s, output: output, code: code, outcome: outcomeOf(code)}

@@ -18,15 +18,16 @@ const (
 	servers        = 3
 	clients        = 16
 	historiesLease = 3 * time.Second
-	// clientPatience is how long a client waits before it goes to another server.
-	// It is longer than anybody has to wait for what a dead server left.
+	// clientPatience is how long a client waits before it turns to another server. It is
+	// longer than anyone has to wait for what a dead server left undecided.
 	clientPatience = historiesLease + 7*time.Second
-	// A generation of objects is used for so long: what porcupine has to look at
-	// together must not get too long, and what is unknown may happen at any later time.
+	// generationTime is how long a generation of objects is used. Histories must not get
+	// too long for porcupine, and an operation with an unknown outcome may happen at any
+	// later time.
 	generationTime = 8 * time.Second
 )
 
-// A run is three servers on one store and what clients saw of them.
+// A run is three servers on one store, and what clients saw of them.
 type run struct {
 	t           *testing.T
 	store       string
@@ -40,7 +41,7 @@ type run struct {
 	faults      []fault
 }
 
-// A seat is where a server runs, perhaps one after the other.
+// A seat is where servers run, one at a time.
 type seat struct {
 	args []string
 	mu   sync.Mutex
@@ -55,8 +56,7 @@ func (s *seat) process() *process {
 
 func (r *run) url(server int) string { return r.seats[server].process().url() }
 
-// newRun makes what is to be worked on and starts the servers, each with arguments
-// of its own.
+// newRun creates the objects and starts the servers, each with its own arguments.
 func newRun(t *testing.T, store string, length time.Duration, own [servers][]string) *run {
 	r := &run{t: t, store: store, length: length, generations: int(length/generationTime) + 1}
 	load(t, store, example, r.objects())
@@ -103,7 +103,7 @@ func (r *run) objects() string {
 	return file
 }
 
-// sit starts a server at a seat, again if the store did not answer it.
+// sit starts a server at a seat. It retries if the store did not answer the server.
 func (r *run) sit(i int) {
 	s := &r.seats[i]
 	eventually(r.t, "a server starts", func() error {
@@ -122,11 +122,12 @@ func (r *run) worker(client, at int) *worker {
 	return &worker{r: r, client: client, at: at, forbidden: func(err error) { r.t.Errorf("client %d at server %d: %v", client, at, err) }}
 }
 
-// at is the time of the run, and now the generation of objects that is worked on.
+// at returns the time since the start of the run, and now the current generation of
+// objects.
 func (r *run) at() time.Duration { return time.Since(r.began) }
 func (r *run) now() int          { return min(int(r.at()/generationTime), r.generations-1) }
 
-// run has the clients work, and disturbs them meanwhile, if it is given how.
+// run runs the clients. Meanwhile it calls disturb, if set.
 func (r *run) run(disturb func(n int)) {
 	r.began = time.Now()
 	var g sync.WaitGroup
@@ -148,8 +149,8 @@ func (r *run) run(disturb func(n int)) {
 	r.finish()
 }
 
-// finish reads everything, each generation at another server, judges, and checks the
-// store.
+// finish reads everything, each generation at another server, judges the run, and checks
+// the store.
 func (r *run) finish() {
 	for i := range r.seats {
 		w := r.worker(clients+i, i)
@@ -167,7 +168,7 @@ func (r *run) finish() {
 	checkStore(r.t, r.store)
 }
 
-// TestHistories has clients work at three servers: none may see an anomaly.
+// TestHistories runs clients at three servers. None may see an anomaly.
 func TestHistories(t *testing.T) {
 	newRun(t, storeKinds[1].make(t), *historiesTime/4, [servers][]string{}).run(nil)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/isolation"
 )
 
-// How many objects of a kind a generation has.
+// The numbers of objects of each kind in a generation.
 const (
 	someCounters  = 2
 	someRegisters = 2
@@ -28,8 +28,8 @@ const historiesDN = "ou=histories," + suffix
 
 func generationDN(g int) string { return fmt.Sprintf("ou=g%d,%s", g, historiesDN) }
 
-// flat returns the names of a generation's objects that are one entry each, and the
-// tops of its trees.
+// flat returns the names of a generation's objects that are single entries, and the tops
+// of its trees.
 func flat() []string {
 	var names []string
 	for _, k := range []struct {
@@ -44,17 +44,17 @@ func flat() []string {
 	return names
 }
 
-// A worker is a client: it works at one server until that does not answer, then at
-// the next one.
+// A worker is a client. It uses one server until that does not answer, and then the next
+// one.
 type worker struct {
 	r         *run
 	client    int
 	at        int
 	session   int
 	c         *ldap.Conn
-	values    int // made
+	values    int // values int // made so far
 	events    []*event
-	forbidden func(error) // tells of what must not be
+	forbidden func(error) // forbidden func(error) // reports what must not happen
 }
 
 // work runs until the run ends.
@@ -72,7 +72,7 @@ func (w *worker) connect() bool {
 	c, err := dial(w.r.url(w.at), adminDN, adminPassword)
 	if err != nil {
 		w.at = (w.at + 1) % servers
-		time.Sleep(10 * time.Millisecond) // they may all be away
+		time.Sleep(10 * time.Millisecond) // time.Sleep(10 * time.Millisecond) // all servers may be down
 		return false
 	}
 	c.SetTimeout(clientPatience)
@@ -87,13 +87,13 @@ func (w *worker) close() {
 	}
 }
 
-// one does one thing.
+// one runs one random operation.
 func (w *worker) one(g int) {
 	works := []func(int){w.count, w.exchange, w.appendBlind, w.appendKnowing, w.join, w.toggle, w.family, w.names, w.moves, w.wild, w.look}
 	works[rand.IntN(len(works))](g)
 }
 
-// expected are the results that operations may have here.
+// expected holds the results that operations may have here.
 var expected = map[int]bool{
 	-1: true, 0: true,
 	ldap.LDAPResultNoSuchAttribute: true, ldap.LDAPResultAttributeOrValueExists: true,
@@ -118,7 +118,7 @@ func (w *worker) do(e *event, run func(*ldap.Conn) error) bool {
 	}
 	w.events = append(w.events, e)
 	if e.outcome != isolation.OK {
-		time.Sleep(10 * time.Millisecond) // a server that takes no updates says so at once
+		time.Sleep(10 * time.Millisecond) // time.Sleep(10 * time.Millisecond) // a server that accepts no updates says so at once
 	}
 	if e.code == -1 {
 		w.close()
@@ -127,13 +127,14 @@ func (w *worker) do(e *event, run func(*ldap.Conn) error) bool {
 	return e.outcome == isolation.OK
 }
 
-// value makes one that nobody else makes.
+// value returns a value that is unique in the run.
 func (w *worker) value() string {
 	w.values++
 	return fmt.Sprintf("%d-%d", w.client, w.values)
 }
 
-// fresh is the control that has a read begin on the newest state of all (RFC 6171).
+// fresh returns the control that has a read begin on the newest state of all servers (RFC
+// 6171).
 func fresh(want bool) []ldap.Control {
 	if !want {
 		return nil
@@ -141,7 +142,8 @@ func fresh(want bool) []ldap.Control {
 	return []ldap.Control{ldap.NewControlString("1.3.6.1.1.22", true, "")}
 }
 
-// preReadOf asks for attributes as they were before the change (RFC 4527).
+// preReadOf returns the control that requests attributes from before the change (RFC
+// 4527).
 func preReadOf(attributes ...string) []ldap.Control {
 	b := ber.Open(nil, ber.Sequence)
 	for _, a := range attributes {
@@ -150,7 +152,7 @@ func preReadOf(attributes ...string) []ldap.Control {
 	return []ldap.Control{ldap.NewControlString("1.3.6.1.1.13.1", true, string(ber.Close(b, 0)))}
 }
 
-// wasRead returns the values of the one attribute of a read entry control.
+// wasRead returns the values of the single attribute in a read entry control.
 func wasRead(r *ldap.ModifyResult) (values []string) {
 	if r == nil || len(r.Controls) == 0 {
 		return nil
@@ -174,7 +176,7 @@ func wasRead(r *ldap.ModifyResult) (values []string) {
 	return values
 }
 
-// read returns an attribute's values of one entry.
+// read reads the values of one attribute of one entry.
 func (w *worker) read(e *event, dn, attribute string, fromNewest bool, take func([]string)) bool {
 	e.fresh = fromNewest
 	return w.do(e, func(c *ldap.Conn) error {
@@ -186,7 +188,7 @@ func (w *worker) read(e *event, dn, attribute string, fromNewest bool, take func
 	})
 }
 
-// anyOf chooses an object of a kind.
+// anyOf chooses an object of a kind at random.
 func anyOf(kind string, n, g int) (object, dn string) { return named(kind, rand.IntN(n), g) }
 
 func named(kind string, i, g int) (object, dn string) {
@@ -194,7 +196,7 @@ func named(kind string, i, g int) (object, dn string) {
 	return fmt.Sprint(name, " of ", g), "ou=" + name + "," + generationDN(g)
 }
 
-// readAll reads all objects of a generation as they are now.
+// readAll reads all objects of a generation in their current state.
 func (w *worker) readAll(g int) error {
 	if w.c == nil && !w.connect() {
 		return errors.New("not connected")
@@ -228,7 +230,7 @@ func (w *worker) readAll(g int) error {
 	return nil
 }
 
-// count counts, or reads.
+// count increments a counter, or reads it.
 func (w *worker) count(g int) {
 	object, dn := anyOf("counter", someCounters, g)
 	if rand.IntN(3) == 0 {
@@ -254,7 +256,7 @@ func (w *worker) readCount(g int, object, dn string) {
 	w.read(e, dn, "uidNumber", true, func(v []string) { e.output = v[0] })
 }
 
-// exchange reads a register and gives it another value, if it still has that.
+// exchange reads a register and replaces its value, if it still has the value read.
 func (w *worker) exchange(g int) {
 	object, dn := anyOf("register", someRegisters, g)
 	old := ""
@@ -278,7 +280,8 @@ func (w *worker) readRegister(g int, object, dn string, value *string) bool {
 	})
 }
 
-// appendBlind appends one value or two to a list, and learns what was in it.
+// appendBlind appends one or two values to a list, and learns from the result what was in
+// it.
 func (w *worker) appendBlind(g int) {
 	object, dn := anyOf("list", someLists, g)
 	w.append(g, object, dn, func(r *ldap.ModifyRequest) {
@@ -288,7 +291,7 @@ func (w *worker) appendBlind(g int) {
 	})
 }
 
-// appendKnowing appends to a list if its version is the one that was read before.
+// appendKnowing appends to a list if its version is still the one read before.
 func (w *worker) appendKnowing(g int) {
 	object, dn := anyOf("list", someLists, g)
 	version := 0
@@ -327,7 +330,7 @@ func (w *worker) append(g int, object, dn string, more func(*ldap.ModifyRequest)
 	})
 }
 
-// join adds a value to a set. Nobody is in the way of that.
+// join adds a value to a set. Such additions do not conflict.
 func (w *worker) join(g int) {
 	object, dn := anyOf("set", someSets, g)
 	value := w.value()
@@ -366,7 +369,8 @@ func (w *worker) lookAt(g int, fromNewest bool) bool {
 
 var colours = []string{"red", "green"}
 
-// toggle adds or deletes a value that others add and delete, or looks for it.
+// toggle adds or deletes a value that others add and delete, or reads whether it is
+// there.
 func (w *worker) toggle(g int) {
 	value := colours[rand.IntN(len(colours))]
 	if rand.IntN(3) == 0 {
@@ -392,12 +396,12 @@ func (w *worker) readValue(g int, value string) {
 	w.read(e, dn, "description", true, func(v []string) { e.output = strconv.FormatBool(slices.Contains(v, value)) })
 }
 
-// Names of entries are looked up in the state that an operation begins on, and
-// nothing keeps others from renaming an entry above meanwhile. So of trees in which
-// everything happens only that they are whole can be asked, and the operations
-// that are to be linearizable have trees of their own.
+// Names of entries are resolved in the state that an operation begins on, and nothing
+// keeps others from renaming an entry above in the meantime. So a tree in which
+// everything happens can only be required to be whole. The operations that must be
+// linearizable have trees of their own.
 
-// family adds children to parents, deletes both, and moves nothing.
+// family adds entries and deletes them, and moves nothing.
 func (w *worker) family(g int) {
 	object, dn := anyOf("family", someTrees, g)
 	if m, ok := w.readTree(g, object, dn); ok && rand.IntN(2) == 0 {
@@ -407,7 +411,7 @@ func (w *worker) family(g int) {
 	}
 }
 
-// names adds, deletes and renames entries that all want a few names.
+// names adds, deletes and renames entries that compete for a few names.
 func (w *worker) names(g int) {
 	object, dn := anyOf("names", someTrees, g)
 	m, ok := w.readTree(g, object, dn)
@@ -424,7 +428,7 @@ func (w *worker) names(g int) {
 	}
 }
 
-// moves moves entries that are there for good below one another.
+// moves moves permanent entries below one another.
 func (w *worker) moves(g int) {
 	object, dn := anyOf("moves", someTrees, g)
 	if m, ok := w.readTree(g, object, dn); ok {
@@ -435,7 +439,7 @@ func (w *worker) moves(g int) {
 	}
 }
 
-// wild does everything.
+// wild does all of these.
 func (w *worker) wild(g int) {
 	_, dn := anyOf("wild", someTrees, g)
 	m, ok := w.readTree(g, "", dn)
@@ -484,7 +488,8 @@ func (w *worker) move(g int, object, dn, from, to string) {
 	})
 }
 
-// onTree is a step on a tree, or none on a wild one, which has no object.
+// onTree returns the event of a step on a tree. On a wild tree, which is no object, it
+// has no step.
 func onTree(g int, object string, s step) *event {
 	e := &event{generation: g}
 	if object != "" {
@@ -493,7 +498,7 @@ func onTree(g int, object string, s step) *event {
 	return e
 }
 
-// readTree reads a tree as it is now, and sees whether it is one.
+// readTree reads the current state of a tree, and checks that it is a tree.
 func (w *worker) readTree(g int, object, dn string) (m map[string]string, ok bool) {
 	e := onTree(g, object, treeRead(object))
 	m = map[string]string{}
@@ -512,8 +517,8 @@ func (w *worker) readTree(g int, object, dn string) (m map[string]string, ok boo
 	return m, ok
 }
 
-// treeOf returns the tree that a search found. It must be whole: a name once, an
-// entry once, and none without the one above it.
+// treeOf returns the tree that a search found. It must be whole: each name and each entry
+// occurs once, and each entry has its parent.
 func treeOf(entries []*ldap.Entry, top string) (map[string]string, error) {
 	m, at := map[string]string{}, map[string]string{}
 	for _, entry := range entries {
@@ -537,7 +542,7 @@ func treeOf(entries []*ldap.Entry, top string) (map[string]string, error) {
 	return m, nil
 }
 
-// anywhere returns a path of a tree, or sometimes its top.
+// anywhere returns a path of a tree, or sometimes that of its top.
 func anywhere(m map[string]string) string {
 	at := rand.IntN(len(m) + 1)
 	for path := range m {
@@ -548,7 +553,7 @@ func anywhere(m map[string]string) string {
 	return ""
 }
 
-// childOf returns a path below one, or beside it if that would be deep.
+// childOf returns a path below another one, or beside it if that would be too deep.
 func childOf(path string) string {
 	for strings.Count(path, "/") >= 2 {
 		path = above(path)

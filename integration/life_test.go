@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Tests of crashes have entries live the same life over and over: every step is
-// one operation, after which it is known how all has to look.
+// Tests of crashes take entries through the same life again and again. Each step is one
+// operation, and the state after each step is known.
 
 const (
 	peopleDN = "ou=people," + suffix
@@ -15,13 +15,13 @@ const (
 	staffDN  = "cn=admins,ou=groups," + suffix
 )
 
-// A person is an entry and how far its life has come.
+// A person is an entry and the progress of its life.
 type person struct {
 	uid          string
 	tried, acked int // steps
 }
 
-// life is what happens to a person. A step's number is its place, from 1.
+// life is the steps of a person's life. Steps are numbered from 1.
 var life = []struct {
 	name string
 	do   func(d changer, p *person) error
@@ -39,19 +39,19 @@ var life = []struct {
 	{"delete", func(d changer, p *person) error { return d.remove(p.dn(4)) }},
 }
 
-// A changer makes one change a call.
+// A changer makes one change per call.
 type changer interface {
 	add(name string, attributes map[string][]string) error
 	insert(name, attribute, value string) error
 	replace(name string, attributes map[string][]string) error
-	rename(name, rdn, parent string) error // the old RDN's value goes
+	rename(name, rdn, parent string) error // rename(name, rdn, parent string) error // the old RDN's value is deleted
 	remove(name string) error
 }
 
-// changed are the attributes that the step modify replaces, all at once.
+// changed are the attributes that the step modify replaces in one operation.
 var changed = []string{"description", "title", "mail", "telephoneNumber"}
 
-// dn is the person's name after a step.
+// dn returns the person's name after a step.
 func (p *person) dn(step int) string {
 	if step >= 4 {
 		return "uid=" + p.uid + "-x," + alumniDN
@@ -59,7 +59,8 @@ func (p *person) dn(step int) string {
 	return "uid=" + p.uid + "," + peopleDN
 }
 
-// attributes are what the person's entry has after a step: nil if there is none.
+// attributes returns the attributes of the person's entry after a step, nil if there is
+// none.
 func (p *person) attributes(step int) map[string][]string {
 	if step == 0 || step == 5 {
 		return nil
@@ -87,8 +88,8 @@ func (p *person) attributes(step int) map[string][]string {
 	return as
 }
 
-// live takes people through their lives, one after the other and some of them
-// not to the end, as long as there is a next one and each step is done.
+// live takes people through their lives, one after the other and some of them not to the
+// end, until next returns nil or a step fails.
 func live(d changer, next func() *person, acked func(*person)) error {
 	for n := 0; ; n++ {
 		p := next()
@@ -106,17 +107,16 @@ func live(d changer, next func() *person, acked func(*person)) error {
 	}
 }
 
-// A sight is what a directory was found to hold of people.
+// A sight is what a directory was found to contain about people.
 type sight struct {
 	entries map[string]map[string][]string // by name
 	members map[string]bool                // of staff
 }
 
-// operational attributes must be there, whatever they are.
+// operational attributes must be present, with any value.
 var operational = []string{"entryUUID", "createTimestamp", "modifyTimestamp", "creatorsName", "modifiersName", "entryCSN", "structuralObjectClass"}
 
-// see finds the latest step, of those from the first to the last, that the
-// person is at.
+// see finds the person's latest step, among those from first to last.
 func (s *sight) see(p *person, first, last int) (step int, ok bool) {
 	for step := last; step >= first; step-- {
 		if s.at(p, step) {
@@ -126,7 +126,7 @@ func (s *sight) see(p *person, first, last int) (step int, ok bool) {
 	return 0, false
 }
 
-// at reports whether all is as it is after a step, nothing more and nothing less.
+// at reports whether everything is exactly as it must be after a step.
 func (s *sight) at(p *person, step int) bool {
 	for _, other := range []int{1, 4} {
 		name := p.dn(other)
@@ -141,7 +141,7 @@ func (s *sight) at(p *person, step int) bool {
 	return s.members[p.dn(1)] == (step >= 2)
 }
 
-// whole compares an entry with the attributes that it must have.
+// whole reports whether an entry has exactly the attributes wanted.
 func whole(e, want map[string][]string) bool {
 	if e == nil || want == nil {
 		return e == nil && want == nil
@@ -171,7 +171,7 @@ func (s *sight) describe(p *person) string {
 	return b.String()
 }
 
-// strangers are the entries of nobody.
+// strangers returns the entries that belong to none of the people.
 func (s *sight) strangers(people []*person) []string {
 	known := map[string]bool{}
 	for _, p := range people {

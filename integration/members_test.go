@@ -12,9 +12,9 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// TestMembersTogether has many clients add members to one group at three servers:
-// nobody is in anybody's way. That the access log would tell is seen by a counter,
-// for which they are.
+// TestMembersTogether has many clients add members to one group at three servers. The
+// additions must not conflict: the access logs must show no retry. Increments of one
+// counter, which do conflict, show that the logs would.
 func TestMembersTogether(t *testing.T) {
 	t.Parallel()
 	const group, each = "cn=all," + suffix, 20
@@ -64,8 +64,8 @@ func TestMembersTogether(t *testing.T) {
 	checkStore(t, store)
 }
 
-// bigGroup writes a group that has become a large one already: the member by which
-// one does is in the way of those beside it.
+// bigGroup writes a group that is large already. The addition that makes a group large
+// would conflict with concurrent ones.
 func bigGroup(t *testing.T, name string) (file string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "dn: %s\nobjectClass: groupOfNames\nobjectClass: extensibleObject\nuidNumber: 0\n", name)
@@ -79,7 +79,7 @@ func bigGroup(t *testing.T, name string) (file string) {
 	return file
 }
 
-// countRetries adds up what the access logs in a folder have.
+// countRetries adds up the retries in the access logs of a folder.
 func countRetries(t *testing.T, dir string) (retries int) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*"))

@@ -19,15 +19,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// What a server may take with so many connections at rest.
+// The number of connections at rest, and the memory that a server may use with them.
 const (
 	multitude    = 10_000
 	multitudeMiB = 300
 )
 
-// TestMultitude opens very many connections that bind, search once and then do
-// nothing, looks at the server's memory once it has come to rest, too, and asks on
-// one of them. Others are served meanwhile as they are by a server without them.
+// TestMultitude opens very many connections that bind, search once and then do nothing.
+// It checks the server's memory once the server has come to rest, and sends a request on
+// one of the connections. Meanwhile other clients must be served as by a server without
+// them.
 func TestMultitude(t *testing.T) {
 	if testing.Short() {
 		t.Skip("opens 10,000 connections")
@@ -58,8 +59,8 @@ func TestMultitude(t *testing.T) {
 	}
 }
 
-// besideMultitude compares the latency of others with that at a server that has
-// none but them, by turns.
+// besideMultitude compares the latency of other clients with that at a server without the
+// connections, by turns.
 func besideMultitude(t *testing.T, p *process) {
 	store := filepath.Join(t.TempDir(), "store")
 	load(t, store, example)
@@ -92,7 +93,7 @@ func wellBehavedAt(t *testing.T, url string) (conns []net.Conn) {
 	return conns
 }
 
-// needFiles skips where a process may not have so many connections.
+// needFiles skips the test if a process may not have n connections.
 func needFiles(t *testing.T, n int) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < uint64(n+100) {
@@ -100,7 +101,7 @@ func needFiles(t *testing.T, n int) {
 	}
 }
 
-// gather opens connections, some at a time.
+// gather opens n connections, several at a time.
 func gather(t *testing.T, url string, n int, config *tls.Config) []net.Conn {
 	scheme, address, _ := strings.Cut(url, "://")
 	conns := make([]net.Conn, n)
@@ -168,7 +169,7 @@ func ask(c net.Conn) error {
 	return nil
 }
 
-// resident is the server's resident memory in MiB.
+// resident returns the server's resident memory in MiB.
 func resident(t *testing.T, p *process) int {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {

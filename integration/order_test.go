@@ -15,8 +15,8 @@ const (
 	viewResponse = "2.16.840.1.113730.3.4.10"
 )
 
-// TestOrderedLists reads the people in order as go-ldap's users do: in pages
-// (RFC 2891 with RFC 2696) and by a virtual list view, with limits by who asks.
+// TestOrderedLists reads the people in order as users of go-ldap do: in pages (RFC 2891
+// with RFC 2696) and by a virtual list view. Limits depend on the client.
 func TestOrderedLists(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	load(t, store, example)
@@ -58,7 +58,7 @@ func TestOrderedLists(t *testing.T) {
 	})
 }
 
-// orderedPeople sorts the uids itself: all of them are lower case.
+// orderedPeople returns the uids, sorted here: all of them are lower case.
 func orderedPeople(t *testing.T, c *ldap.Conn) []string {
 	t.Helper()
 	r, err := c.Search(peopleByUID())
@@ -121,7 +121,7 @@ func sortedPages(t *testing.T, c *ldap.Conn, reverse bool) (uids []string) {
 	}
 }
 
-// listView asks for the entries around one, by its place in the list.
+// listView returns the control for the entries around an offset of the list.
 func listView(before, after, offset int64) ldap.Control {
 	b := ber.Open(nil, ber.Sequence)
 	b = ber.AppendInt(b, ber.Integer, before)

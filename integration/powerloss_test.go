@@ -19,11 +19,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm/lsmtest"
 )
 
-// TestPowerLoss takes the power away at every moment that something is made
-// durable, while people are changed concurrently and then others imported. What
-// was acknowledged must be there, whole; the rest whole or not at all; the
-// import all or nothing; and a check must find nothing. (After kill -9 the
-// kernel still has what was written; here it is lost.)
+// TestPowerLoss cuts the power at every moment that something is made durable, while
+// people are changed concurrently and then others imported. What was acknowledged must be
+// there, whole; everything else whole or not at all; the import all or nothing. A check
+// must find nothing. (After kill -9 the kernel still has what was written; here it is
+// lost.)
 func TestPowerLoss(t *testing.T) {
 	t.Parallel()
 	seeds := 3
@@ -43,22 +43,22 @@ func TestPowerLoss(t *testing.T) {
 
 const (
 	powerWriters = 4
-	powerPeople  = 5  // of each writer
-	powerImport  = 40 // people that are imported
+	powerPeople  = 5  // powerPeople = 5 // per writer
+	powerImport  = 40 // powerImport = 40 // imported people
 )
 
 // A history is what was done to a store.
 type history struct {
 	t  *testing.T
 	mu sync.Mutex
-	// acks are what was acknowledged in turn: a person's next step, or nil for
-	// the skeleton first and for the import last.
+	// acks lists what was acknowledged, in order: a person for its next step, nil for the
+	// skeleton (first) and for the import (last).
 	acks             []*person
 	people, imported []*person
 }
 
-// ack notes an acknowledgement. Whoever reads a number of acks from the disk can
-// rely on as many of them.
+// ack records an acknowledgement. A disk captured after n of them must hold what they
+// acknowledge.
 func (h *history) ack(p *person, acked func(int)) {
 	h.mu.Lock()
 	h.acks = append(h.acks, p)
@@ -67,7 +67,7 @@ func (h *history) ack(p *person, acked func(int)) {
 	acked(n)
 }
 
-// make is the load.
+// make runs the load.
 func (h *history) make(fs vfs.FS, acked func(int)) {
 	s, p := openOn(h.t, fs)
 	h.must(skeleton(p))
@@ -109,7 +109,7 @@ func (h *history) person(uid string) *person {
 	return p
 }
 
-// load imports people who have joined nothing.
+// load imports people who have joined no group.
 func (h *history) load(p *partition.Partition) {
 	ctx := context.Background()
 	l, err := transfer.Load(ctx, p, transfer.LoadOptions{By: partition.By{Name: adminDN}, Folder: h.t.TempDir(), Memory: 64 << 10})
@@ -125,7 +125,7 @@ func (h *history) load(p *partition.Partition) {
 	h.must(err)
 }
 
-// check looks at what a power loss left.
+// check checks what a power loss left.
 func (h *history) check(d lsmtest.Disk) {
 	s, p := openOn(h.t, d.FS)
 	defer s.Close()
@@ -167,8 +167,8 @@ func (h *history) checkImport(seen *sight, acked bool) {
 	}
 }
 
-// openOn opens the directory of a file system. The small memtable is for its
-// being flushed now and then.
+// openOn opens the directory of a file system. Its memtable is small so that it is
+// flushed now and then.
 func openOn(t *testing.T, fs vfs.FS) (*lsm.Store, *partition.Partition) {
 	t.Helper()
 	s, err := lsm.Open(lsm.Options{Path: "store", FS: fs, MemTable: 128 << 10, Cache: 1 << 20})
@@ -183,7 +183,7 @@ func openOn(t *testing.T, fs vfs.FS) (*lsm.Store, *partition.Partition) {
 	return s, p
 }
 
-// skeleton makes the naming context and what people need, in one transaction.
+// skeleton makes the naming context and the entries above people, in one transaction.
 func skeleton(p *partition.Partition) error {
 	ctx := context.Background()
 	if err := configure.SetSuffixes(ctx, p, []string{suffix}); err != nil {
@@ -213,7 +213,7 @@ func skeleton(p *partition.Partition) error {
 	return err
 }
 
-// verify wants a partition to be sound.
+// verify checks that a partition is sound.
 func verify(t *testing.T, p *partition.Partition) {
 	t.Helper()
 	_, err := maintain.Verify(context.Background(), p, maintain.VerifyOptions{Found: func(f *maintain.Finding) error {
@@ -225,7 +225,7 @@ func verify(t *testing.T, p *partition.Partition) {
 	}
 }
 
-// lookAt reads all people; nil without a naming context.
+// lookAt reads all people. It returns nil without a naming context.
 func lookAt(t *testing.T, p *partition.Partition) *sight {
 	t.Helper()
 	ctx := context.Background()

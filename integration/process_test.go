@@ -22,7 +22,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/hbasetest"
 )
 
-// Who may do what in these tests.
+// The administrator of these tests.
 const (
 	adminDN       = "cn=admin"
 	adminPassword = "secret"
@@ -31,7 +31,7 @@ const (
 // example is the sample directory.
 const example = "../testdata/ldif/example.ldif"
 
-// patience bounds every wait; the machine may be busy with other things.
+// patience bounds every wait. It is long because the machine may be busy with other work.
 const patience = 2 * time.Minute
 
 // program is the server's binary, built once for all tests.
@@ -67,7 +67,7 @@ func ldapd(t testing.TB) string {
 	return program.path
 }
 
-// storeKinds are the stores that a process can be given.
+// storeKinds are the stores that a process can use.
 var storeKinds = []struct {
 	name string
 	make func(t testing.TB) string // the value of --store
@@ -78,7 +78,7 @@ var storeKinds = []struct {
 	}},
 }
 
-// passwordFile is what --admin-password-file takes.
+// passwordFile returns the value of --admin-password-file.
 func passwordFile(t testing.TB) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "password")
@@ -93,13 +93,13 @@ type process struct {
 	t      testing.TB
 	cmd    *exec.Cmd
 	store  string
-	urls   []string // that it serves
+	urls   []string // urls []string // where it listens
 	stderr safeBuffer
-	done   chan struct{} // closed at its end
+	done   chan struct{} // done chan struct{} // closed when it ends
 }
 
-// serve starts a server of the sample directory's naming context on a port that
-// is free and waits until it serves.
+// serve starts a server of the sample directory's naming context on a free port, and
+// waits until it serves.
 func serve(t testing.TB, store string, args ...string) *process {
 	t.Helper()
 	p, err := tryServe(t, store, args...)
@@ -109,7 +109,8 @@ func serve(t testing.TB, store string, args ...string) *process {
 	return p
 }
 
-// tryServe is serve for servers that may fail. Args come last, so that they win.
+// tryServe is serve for servers that may fail to start. The args come last, so that they
+// take precedence.
 func tryServe(t testing.TB, store string, args ...string) (*process, error) {
 	t.Helper()
 	usual := []string{"serve", "--store", store, "--create", "--suffix", suffix, "--admin-password-file", passwordFile(t), "--cache", "32MiB"}
@@ -138,8 +139,8 @@ func tryServe(t testing.TB, store string, args ...string) (*process, error) {
 	}
 }
 
-// start starts a command, which ends with the test at the latest, as who is
-// given or as who we are.
+// start starts a command as a user, by default the current one. The command ends with the
+// test at the latest.
 func start(t testing.TB, as *syscall.Credential, args ...string) (*process, io.Reader) {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(ldapd(t), args...), done: make(chan struct{})}
@@ -180,7 +181,7 @@ func (p *process) run(started chan<- error) {
 	}
 }
 
-// url is the first address.
+// url returns the first address.
 func (p *process) url() string { return p.urls[0] }
 
 // kill ends the process as a crash would.
@@ -189,7 +190,7 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// stop ends the process in order and wants it to be content.
+// stop ends the process in order and checks that it exits with 0.
 func (p *process) stop() {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -212,7 +213,7 @@ func (p *process) wait() int {
 	}
 }
 
-// connect is a client that is bound as the administrator, or not at all for "".
+// connect returns a client bound as user, or not bound if user is "".
 func (p *process) connect(user, password string) *ldap.Conn {
 	p.t.Helper()
 	c, err := dial(p.url(), user, password)
@@ -261,7 +262,7 @@ func ldapdRunAs(t testing.TB, as *syscall.Credential, args ...string) (output st
 	return string(b) + p.stderr.String(), status
 }
 
-// load imports files into a store that nobody serves.
+// load imports files into a store that is not served.
 func load(t testing.TB, store string, files ...string) {
 	t.Helper()
 	args := append([]string{"import", "--store", store, "--suffix", suffix}, files...)
@@ -283,7 +284,7 @@ func searchDN(c *ldap.Conn, base string, scope int, filter string) ([]string, er
 	return names, nil
 }
 
-// code is the result code of an operation: a negative one if there was none.
+// code returns the result code of an operation, or a negative one if there was none.
 func code(err error) int {
 	var e *ldap.Error
 	switch {
@@ -295,7 +296,7 @@ func code(err error) int {
 	return -1
 }
 
-// wantCode fails the test if an operation ended otherwise.
+// wantCode fails the test if an operation ended with another result.
 func wantCode(t testing.TB, what string, err error, want uint16) {
 	t.Helper()
 	if code(err) != int(want) {
@@ -303,7 +304,7 @@ func wantCode(t testing.TB, what string, err error, want uint16) {
 	}
 }
 
-// safeBuffer keeps what is written at the same time.
+// safeBuffer is a buffer for concurrent writers.
 type safeBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// foreignClients are programs of testdata/programs: clients in other languages,
-// with the libraries people use. Each binds, reads the schema, adds, searches,
-// pages, sorts, modifies, compares, renames, deletes, meets referrals and errors
-// in a subtree of its own, and prints what is not as it should be.
+// foreignClients are programs of testdata/programs: clients in other languages, with the
+// libraries that people use. Each works in a subtree of its own: it binds, reads the
+// schema, adds, searches, pages, sorts, modifies, compares, renames, deletes, and meets
+// referrals and errors. It prints what is not as it should be.
 var foreignClients = []struct {
 	name    string
-	command func(t *testing.T) []string // that runs it; it skips the test where it cannot
+	command func(t *testing.T) []string // command func(t *testing.T) []string // runs it; skips the test if that is impossible
 }{
 	{"ldap3", func(t *testing.T) []string {
 		for _, python := range []string{"python3", "/usr/bin/python3"} {
@@ -43,7 +43,7 @@ var foreignClients = []struct {
 	}},
 }
 
-// secured is a server with a certificate and the ways to it: in clear, by
+// secured is a server with a certificate and the ways to connect to it: in clear, by
 // StartTLS, by ldaps.
 type secured struct {
 	*process
@@ -69,12 +69,11 @@ func serveSecured(t *testing.T) *secured {
 	}}
 }
 
-// TestForeignClients runs the foreign clients, all at the same time, on one
-// server.
+// TestForeignClients runs the foreign clients concurrently on one server.
 func TestForeignClients(t *testing.T) {
 	t.Parallel()
 	p := serveSecured(t)
-	t.Run("clients", func(t *testing.T) { // ends when all have
+	t.Run("clients", func(t *testing.T) { // t.Run("clients", func(t *testing.T) { // ends with the last client
 		for _, client := range foreignClients {
 			t.Run(client.name, func(t *testing.T) {
 				t.Parallel()
@@ -88,7 +87,7 @@ func TestForeignClients(t *testing.T) {
 	p.stop()
 }
 
-// runForeign runs a client to its end. Its subtree has the name of the test.
+// runForeign runs a client to its end. Its subtree is named after the test.
 func runForeign(t *testing.T, p *secured, w way, command []string) {
 	t.Helper()
 	subtree := "ou=" + strings.ReplaceAll(t.Name(), "/", " ") + "," + suffix

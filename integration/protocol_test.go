@@ -12,9 +12,9 @@ import (
 	godiff "github.com/google/go-cmp/cmp"
 )
 
-// TestProtocolIsPublished holds docs/protocol.md and the root DSE to each other:
-// what the tables of the page name is what the server publishes, and nothing
-// else (RFC 4512, 5.1). The server has a certificate: StartTLS is published then.
+// TestProtocolIsPublished compares docs/protocol.md with the root DSE: the server
+// publishes what the tables of the page name, and nothing else (RFC 4512, 5.1). The
+// server has a certificate, so that it publishes StartTLS.
 func TestProtocolIsPublished(t *testing.T) {
 	page, err := os.ReadFile("../docs/protocol.md")
 	if err != nil {
@@ -37,8 +37,8 @@ func TestProtocolIsPublished(t *testing.T) {
 	}
 }
 
-// tableOIDs returns the OIDs of a section's table, sorted: the first of each row,
-// since responses are not published.
+// tableOIDs returns the OIDs of a section's table, sorted. It takes the first of each
+// row, since responses are not published.
 func tableOIDs(page, section string) (oids []string) {
 	_, page, _ = strings.Cut(page, "\n## "+section+"\n")
 	page, _, _ = strings.Cut(page, "\n## ")

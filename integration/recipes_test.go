@@ -15,8 +15,8 @@ import (
 
 const recipesPage = "../docs/recipes.md"
 
-// blocksOf returns the blocks of configuration below a heading of the page of recipes,
-// with the server and the CA of a test in place of those of the page.
+// blocksOf returns the blocks of configuration below a heading of the page of recipes.
+// The server and the CA of the test replace those of the page.
 func blocksOf(t *testing.T, heading string, p *secured) (blocks []string) {
 	t.Helper()
 	page, err := os.ReadFile(recipesPage)
@@ -44,7 +44,7 @@ func blocksOf(t *testing.T, heading string, p *secured) (blocks []string) {
 	return blocks
 }
 
-// wantPrograms skips the test unless all files are there.
+// wantPrograms skips the test unless all files exist.
 func wantPrograms(t *testing.T, files ...string) {
 	t.Helper()
 	for _, f := range files {
@@ -54,7 +54,7 @@ func wantPrograms(t *testing.T, files ...string) {
 	}
 }
 
-// writeIn writes a file in a folder, making that too, and returns its path.
+// writeIn writes a file in a folder, which it creates, and returns its path.
 func writeIn(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -73,7 +73,7 @@ func background(t *testing.T, command ...string) {
 	var log safeBuffer
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = &log, &log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Apache ends its whole group
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Apache ends its whole group
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func background(t *testing.T, command ...string) {
 	})
 }
 
-// show lets every user read files of a test, in folders that it has made.
+// show makes files of a test, and the folders it made for them, readable by every user.
 func show(t *testing.T, files ...string) {
 	t.Helper()
 	for _, f := range files {
@@ -97,7 +97,7 @@ func show(t *testing.T, files ...string) {
 	}
 }
 
-// freePort returns a port of this machine that nobody listens on.
+// freePort returns a port of this machine on which nothing listens.
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -108,7 +108,7 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// TestRecipes runs programs by the configurations of docs/recipes.md.
+// TestRecipes runs programs with the configurations of docs/recipes.md.
 func TestRecipes(t *testing.T) {
 	t.Parallel()
 	p := serveSecured(t)
@@ -198,7 +198,7 @@ func runDovecot(t *testing.T, p *secured) {
 	if os.Getuid() != 0 {
 		t.Skip("the configuration is one for root")
 	}
-	dir, err := os.MkdirTemp("", "dovecot") // sockets' names are bounded
+	dir, err := os.MkdirTemp("", "dovecot") // dir, err := os.MkdirTemp("", "dovecot") // paths of sockets are limited in length
 	if err != nil {
 		t.Fatal(err)
 	}

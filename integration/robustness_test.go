@@ -16,9 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// What the slowest of a hundred answers may take beside clients that behave
-// badly, compared to the same without them, how many clients there are, and how
-// often it is tried, since the machine may have other things to do.
+// The factor by which the 99th percentile of answers may rise beside clients that behave
+// badly, the number of tries, since the machine may be busy, and the numbers of clients.
 const (
 	atMost       = 3
 	tries        = 5
@@ -26,9 +25,8 @@ const (
 	badlyBehaved = 32
 )
 
-// TestRobustness measures clients that read an entry again and again, with and
-// without others that behave badly, by turns, so that the machine's own ups and
-// downs are in both.
+// TestRobustness measures clients that read an entry again and again, by turns with and
+// without others that behave badly, so that the machine's own ups and downs affect both.
 func TestRobustness(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
@@ -55,8 +53,8 @@ func TestRobustness(t *testing.T) {
 	}
 }
 
-// TestBindBesideStorm has clients of one address guess passwords, and one of
-// another address bind with its own.
+// TestBindBesideStorm has clients of one address guess passwords, while a client of
+// another address binds with its own.
 func TestBindBesideStorm(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	load(t, store, example)
@@ -76,7 +74,7 @@ func TestBindBesideStorm(t *testing.T) {
 	t.Errorf("a bind takes more than %d times as long", atMost)
 }
 
-// binds binds some times with the right password.
+// binds binds several times with the right password.
 func binds(t *testing.T, c net.Conn) (took []time.Duration) {
 	r := bufio.NewReader(c)
 	request := wiretest.AppendRequest(nil, &op.Message{ID: 1, Request: &op.Bind{Version: 3, Name: adminDN, Password: []byte(adminPassword)}})
@@ -98,7 +96,7 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// slowHash is the administrator's password in the scheme that takes longest.
+// slowHash returns the administrator's password in the slowest scheme.
 func slowHash(t *testing.T) string {
 	cmd := exec.Command(ldapd(t), "passwd", "--scheme", "ARGON2")
 	cmd.Stdin = strings.NewReader(adminPassword + "\n")
@@ -109,8 +107,8 @@ func slowHash(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// compareLatency returns the 99th percentile of well-behaved clients' waiting
-// without others and with others that misbehave.
+// compareLatency returns the 99th percentile of the waiting times of well-behaved
+// clients, without and with others that misbehave.
 func compareLatency(t *testing.T, p *process, misbehave func(*testing.T, net.Conn, <-chan bool)) (without, with time.Duration) {
 	var good []net.Conn
 	for range wellBehaved {
@@ -122,14 +120,14 @@ func compareLatency(t *testing.T, p *process, misbehave func(*testing.T, net.Con
 	for range 4 {
 		alone = append(alone, latencies(t, good, 300*time.Millisecond)...)
 		end := misbehaving(t, p, misbehave)
-		latencies(t, good, 200*time.Millisecond) // while they come to what they do
+		latencies(t, good, 200*time.Millisecond) // latencies(t, good, 200*time.Millisecond) // while the others start to misbehave
 		beside = append(beside, latencies(t, good, 300*time.Millisecond)...)
 		end()
 	}
 	return percentile99(alone), percentile99(beside)
 }
 
-// latencies has all of the connections ask for an entry again and again.
+// latencies has each of the connections ask for an entry again and again.
 func latencies(t *testing.T, conns []net.Conn, during time.Duration) (took []time.Duration) {
 	t.Helper()
 	each := make([][]time.Duration, len(conns))
@@ -201,7 +199,7 @@ func percentile99(d []time.Duration) time.Duration {
 	return d[len(d)*99/100]
 }
 
-// neverReads asks for megabytes and takes none.
+// neverReads asks for megabytes and reads none of them.
 func neverReads(t *testing.T, c net.Conn, over <-chan bool) {
 	request := &op.Search{Base: peopleDN, Scope: op.SingleLevel, Filter: filter.MustParse("(cn=photo)")}
 	var b []byte
@@ -214,7 +212,7 @@ func neverReads(t *testing.T, c net.Conn, over <-chan bool) {
 	<-over
 }
 
-// oneOctetAtATime sends a request as slowly as is allowed, or somewhat faster.
+// oneOctetAtATime sends a request at or slightly above the lowest speed allowed.
 func oneOctetAtATime(t *testing.T, c net.Conn, over <-chan bool) {
 	request := wiretest.AppendRequest(nil, &op.Message{ID: 1, Request: &op.Compare{Name: suffix, Description: "dc", Value: make([]byte, 10000)}})
 	tick := time.NewTicker(100 * time.Millisecond)

@@ -25,14 +25,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// Ann binds in these tests.
+// The credentials of Ann, who binds in these tests.
 const (
 	annDN       = "uid=ann," + peopleDN
 	annPassword = "päss,=word"
 )
 
-// A saslServer has Ann, TLS, a socket, an issuer of tokens, and the user who runs
-// the tests as its administrator.
+// A saslServer has Ann, TLS, a socket and an issuer of tokens. Its administrator is the
+// user who runs the tests.
 type saslServer struct {
 	*process
 	files *tlsFiles
@@ -87,7 +87,7 @@ func TestSASL(t *testing.T) {
 	t.Run("tokens", s.tokens)
 }
 
-// goLDAP binds by EXTERNAL, the mechanism that go-ldap has too.
+// goLDAP binds by EXTERNAL, the only one of these mechanisms that go-ldap has.
 func (s *saslServer) goLDAP(t *testing.T) {
 	certificate, key := s.client(t)
 	pair, err := tls.LoadX509KeyPair(certificate, key)
@@ -110,7 +110,7 @@ func (s *saslServer) goLDAP(t *testing.T) {
 	}
 }
 
-// ldapwhoami has Cyrus SASL as the other side.
+// ldapwhoami tests with Cyrus SASL as the client.
 func (s *saslServer) ldapwhoami(t *testing.T) {
 	if _, err := exec.LookPath("ldapwhoami"); err != nil {
 		t.Skip(err)
@@ -138,7 +138,7 @@ func (s *saslServer) ldapwhoami(t *testing.T) {
 		{"SCRAM, as another", append([]string{"-H", s.urls[0], "-Y", "SCRAM-SHA-256", "-X", "u:jdoe"}, user...), nil, ""},
 		{"SCRAM, wrong", []string{"-H", s.urls[0], "-Y", "SCRAM-SHA-256", "-U", "ann", "-w", "x"}, nil, ""},
 		{"SCRAM, nobody", []string{"-H", s.urls[0], "-Y", "SCRAM-SHA-256", "-U", "nobody", "-w", "x"}, nil, ""},
-		// OpenLDAP calls whatever it binds to "ldap", which is no binding of RFC 5929.
+		// OpenLDAP calls every binding "ldap", which is no channel binding of RFC 5929.
 		{"channel binding", append([]string{"-H", s.urls[1], "-Y", "SCRAM-SHA-256-PLUS"}, user...),
 			[]string{"LDAPSASL_CBINDING=tls-endpoint"}, ""},
 	} {
@@ -159,7 +159,7 @@ type saslClient struct {
 	id int32
 }
 
-// rawTLS connects by TLS of a version.
+// rawTLS connects with a given version of TLS.
 func (s *saslServer) rawTLS(t *testing.T, version uint16) (*saslClient, *tls.ConnectionState) {
 	t.Helper()
 	config := s.files.trusting()
@@ -198,8 +198,8 @@ func (c *saslClient) whoAmI() string {
 	return string(c.ask(&op.Extended{OID: "1.3.6.1.4.1.4203.1.11.3"}).Response.Value)
 }
 
-// channelBinding binds by all bindings that there are, and by those of another
-// connection.
+// channelBinding binds with every kind of channel binding, on its own connection and with
+// that of another connection.
 func (s *saslServer) channelBinding(t *testing.T) {
 	for _, c := range []struct {
 		version uint16
@@ -226,7 +226,7 @@ func (s *saslServer) channelBinding(t *testing.T) {
 				t.Fatal(err)
 			}
 			a := client.scram(user.NewConversationWithChannelBinding(binding))
-			// Both connections show one certificate.
+			// Both connections have the same certificate.
 			good := state == own || c.kind == "tls-server-end-point"
 			if (a.Response.Code == op.Success) != good || (client.whoAmI() == "dn:"+annDN) != good {
 				t.Errorf("%s, TLS %x, own connection %v: %v", c.kind, c.version, state == own, &a.Response.Result)

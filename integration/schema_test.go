@@ -19,10 +19,10 @@ const (
 	shelved     = "( 1.3.6.1.4.1.55555.9.2 NAME 'shelved' SUP top AUXILIARY MAY shelf )"
 )
 
-// TestSchemaBesideWriters has one of three servers change the schema, die in the
-// middle of that and come back, while clients add entries at the others. A change
-// that entries would violate is refused and says which; what is in force is the same
-// everywhere, and no entry is against it.
+// TestSchemaBesideWriters has one of three servers change the schema, die during a change
+// and come back, while clients add entries at the others. A change that entries would
+// violate must be refused with an error that names them. The schema in force must be the
+// same everywhere, and no entry may violate it.
 func TestSchemaBesideWriters(t *testing.T) {
 	store := storeKinds[1].make(t)
 	load(t, store, example)
@@ -46,7 +46,7 @@ type shelves struct {
 	servers [3]*process // the first changes the schema
 	entries atomic.Int64
 	stopped atomic.Bool
-	longest atomic.Int64 // time that an add took
+	longest atomic.Int64 // longest atomic.Int64 // longest time that an add took
 }
 
 func (s *shelves) define() {
@@ -57,12 +57,12 @@ func (s *shelves) define() {
 		s.t.Fatal(err)
 	}
 	for _, p := range s.servers {
-		s.definition(p.admin()) // from then on it shows the definitions
+		s.definition(p.admin()) // s.definition(p.admin()) // after this read, p shows the definitions
 	}
 }
 
-// work has clients add entries at the servers that do not change the schema, until
-// the changes are made.
+// work has clients add entries at the servers that do not change the schema, until change
+// returns.
 func (s *shelves) work(change func()) {
 	var g sync.WaitGroup
 	for client := range 4 {
@@ -79,7 +79,7 @@ func (s *shelves) work(change func()) {
 	s.t.Logf("%d entries; no add at another server took longer than %v", s.entries.Load(), time.Duration(s.longest.Load()).Round(time.Millisecond))
 }
 
-// add adds an entry with one shelf or, sometimes, with two, and deletes that again.
+// add adds an entry with one shelf or, sometimes, with two. It deletes the latter again.
 func (s *shelves) add(c *ldap.Conn, dn string, n int) {
 	values := []string{"a"}
 	if n%3 == 2 {
@@ -97,7 +97,7 @@ func (s *shelves) add(c *ldap.Conn, dn string, n int) {
 	switch code(err) {
 	case ldap.LDAPResultSuccess:
 		s.entries.Add(1)
-	case ldap.LDAPResultConstraintViolation, ldap.LDAPResultBusy: // while it is about to be so
+	case ldap.LDAPResultConstraintViolation, ldap.LDAPResultBusy: // case ldap.LDAPResultConstraintViolation, ldap.LDAPResultBusy: // a change is pending
 		if len(values) == 1 {
 			s.t.Errorf("one value: %v", err)
 		}
@@ -111,8 +111,8 @@ func (s *shelves) add(c *ldap.Conn, dn string, n int) {
 	}
 }
 
-// makeSingle makes the type SINGLE-VALUE and back, again and again. Every third time
-// the server is killed meanwhile, later each time.
+// makeSingle makes the type SINGLE-VALUE and back, again and again. Every third time it
+// kills the server during the change, later each time.
 func (s *shelves) makeSingle() {
 	made := 0
 	for n := range 6 {
@@ -140,7 +140,7 @@ func (s *shelves) pause(d time.Duration) { <-time.After(d) }
 // against begins the diagnostic of a change that entries would violate.
 const against = "entries of the directory violate this"
 
-// refuse has an entry in the way of the change, which must be refused.
+// refuse adds an entry that violates the change, and checks that the change is refused.
 func (s *shelves) refuse() {
 	const dn = "cn=in the way," + suffix
 	c := s.servers[0].admin()
@@ -150,7 +150,7 @@ func (s *shelves) refuse() {
 	eventually(s.t, "an entry with two values is added", func() error {
 		err := c.Add(r)
 		if code(err) == ldap.LDAPResultConstraintViolation {
-			s.back() // the killed server had decided it
+			s.back() // s.back() // the killed server had decided the change
 		}
 		return err
 	})
@@ -159,7 +159,7 @@ func (s *shelves) refuse() {
 		if err == nil {
 			s.t.Fatal("the change was made although an entry is against it")
 		}
-		if !strings.Contains(err.Error(), against) { // one of before is not over yet
+		if !strings.Contains(err.Error(), against) { // if !strings.Contains(err.Error(), against) { // an earlier change is not over yet
 			return err
 		}
 		wantCode(s.t, "a change that an entry is against", err, ldap.LDAPResultUnwillingToPerform)
@@ -176,7 +176,7 @@ func (s *shelves) restart() {
 	s.start(0)
 }
 
-// start starts a server, again if the store did not answer it.
+// start starts a server. It retries if the store did not answer the server.
 func (s *shelves) start(i int) {
 	eventually(s.t, "a server starts", func() (err error) {
 		s.servers[i], err = tryServe(s.t, s.store, "--lease", "3s")
@@ -185,7 +185,7 @@ func (s *shelves) start(i int) {
 	awaitWriter(s.t, s.servers[i])
 }
 
-// back has the type take many values again.
+// back makes the type multi-valued again.
 func (s *shelves) back() {
 	c := s.servers[0].admin()
 	eventually(s.t, "the type has many values again", func() error {
@@ -203,7 +203,7 @@ func exchangeDefinition(c *ldap.Conn, old, new string) error {
 	return c.Modify(r)
 }
 
-// definition reads that of the type as it is now.
+// definition reads the current definition of the type.
 func (s *shelves) definition(c *ldap.Conn) string {
 	s.t.Helper()
 	r, err := c.Search(ldap.NewSearchRequest(subschemaDN, ldap.ScopeBaseObject, 0, 0, 0, false, "(objectClass=subschema)", []string{"attributeTypes"}, fresh(true)))
@@ -218,7 +218,7 @@ func (s *shelves) definition(c *ldap.Conn) string {
 	return ""
 }
 
-// agree wants the change to be made now that nothing is in its way, and to be in
+// agree checks that the change is made now that nothing prevents it, and that it is in
 // force everywhere.
 func (s *shelves) agree() {
 	c := s.servers[0].admin()
@@ -240,7 +240,7 @@ func (s *shelves) agree() {
 	}
 }
 
-// remove takes the definitions away: not while there are entries with them.
+// remove deletes the definitions. It checks that this is refused while entries use them.
 func (s *shelves) remove() {
 	c := s.servers[1].admin()
 	r := ldap.NewModifyRequest(subschemaDN, nil)

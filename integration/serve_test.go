@@ -19,8 +19,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// photos writes LDIF of n people with pictures so large that no socket takes all
-// of them at once.
+// photos writes LDIF of n people with pictures so large that no socket buffer holds all
+// of them.
 func photos(t *testing.T, n int) (file string) {
 	t.Helper()
 	var b strings.Builder
@@ -56,7 +56,7 @@ func askForPhotos(t *testing.T, p *process) *slowClient {
 	if _, err := nc.Write(wiretest.AppendRequest(nil, &op.Message{ID: 7, Request: request})); err != nil {
 		t.Fatal(err)
 	}
-	if a := c.read(); a == nil || a.Tag != 0x64 { // so the search runs
+	if a := c.read(); a == nil || a.Tag != 0x64 { // if a := c.read(); a == nil || a.Tag != 0x64 { // an entry shows that the search runs
 		t.Fatalf("the first answer: %+v", a)
 	}
 	return c
@@ -75,8 +75,8 @@ func (c *slowClient) read() *wiretest.Answer {
 	return a
 }
 
-// TestShutdown ends a server in order: a search that runs is finished, clients
-// are told, nobody gets in any more, and the process ends well.
+// TestShutdown ends a server in order: a running search is finished, clients are
+// notified, new ones are turned away, and the process exits with 0.
 func TestShutdown(t *testing.T) {
 	const n = 40
 	store := filepath.Join(t.TempDir(), "store")
@@ -97,7 +97,7 @@ func TestShutdown(t *testing.T) {
 			t.Fatal("the server still listens")
 		}
 	}
-	// The listener closes first, the idle connections right after it.
+	// The listener closes first, and the idle connections right after it.
 	for end := time.Now().Add(patience); ; {
 		if _, err := idle.WhoAmI(nil); err != nil {
 			break
@@ -126,7 +126,7 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// TestShutdownStuck: a client that reads nothing keeps nobody from stopping.
+// TestShutdownStuck checks that a client that reads nothing cannot prevent a shutdown.
 func TestShutdownStuck(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	load(t, store, example, photos(t, 40))
@@ -138,8 +138,8 @@ func TestShutdownStuck(t *testing.T) {
 	}
 }
 
-// TestRestart: everything is there again, also in another store that an export
-// was taken into.
+// TestRestart checks that everything is there after a restart, and in another store that
+// imported an export.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	for _, kind := range storeKinds {
@@ -195,7 +195,7 @@ func export(t *testing.T, store string) string {
 	return string(b)
 }
 
-// eventually calls f until there is no error.
+// eventually calls f until it returns no error.
 func eventually(t *testing.T, what string, f func() error) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {

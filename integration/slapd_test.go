@@ -19,14 +19,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// TestSlapd asks OpenLDAP's server and ours the same, over the same entries.
-// What both found and how each operation ended must be the same.
+// TestSlapd sends the same operations to OpenLDAP's server and to ours, over the same
+// entries. Both must find the same and end each operation with the same result.
 //
-// Not asked is where we differ: deleting a value of the RDN is
-// notAllowedOnRDN (67) here and namingViolation there; a new superior that does
-// not exist is told with matchedDN here; superclasses that a new entry does not
-// name are added here; a line break in an assertion is a space here (RFC 4518,
-// 2.2); and hasSubordinates can be asked for but not searched by here.
+// The questions avoid known differences: the deletion of a value of the RDN is
+// notAllowedOnRDN (67) here and namingViolation there; a new superior that does not exist
+// is reported with matchedDN here; superclasses that a new entry does not name are added
+// here; a line break in an assertion is a space here (RFC 4518, 2.2); and hasSubordinates
+// can be requested but not searched for here.
 func TestSlapd(t *testing.T) {
 	t.Parallel()
 	theirs := startSlapd(t)
@@ -52,7 +52,7 @@ func TestSlapd(t *testing.T) {
 
 const slapdAdmin = "cn=admin," + suffix
 
-// startSlapd serves the sample directory by slapd.
+// startSlapd serves the sample directory with slapd.
 func startSlapd(t *testing.T) (url string) {
 	t.Helper()
 	slapadd := lookSbin(t, "slapadd")
@@ -69,7 +69,7 @@ func startSlapd(t *testing.T) (url string) {
 		t.Fatal(err)
 	}
 	add := exec.Command(slapadd, "-q", "-f", conf)
-	// It takes the version for an entry if an empty line follows.
+	// slapadd takes the version for an entry if an empty line follows.
 	add.Stdin = strings.NewReader(strings.Replace(string(entries), "\nversion: 1\n", "\n", 1))
 	if out, err := add.CombinedOutput(); err != nil {
 		t.Fatalf("slapadd: %v\n%s", err, out)
@@ -86,8 +86,8 @@ func startSlapd(t *testing.T) (url string) {
 	return url
 }
 
-// slapdSchemas is the beginning of a configuration, or ends the test where slapd
-// is not as Debian has it.
+// slapdSchemas returns the beginning of a configuration. It skips the test if slapd is
+// not installed as on Debian.
 func slapdSchemas(t *testing.T) string {
 	t.Helper()
 	const schemas, modules = "/etc/ldap/schema", "/usr/lib/ldap"
@@ -128,7 +128,7 @@ func runSlapd(t *testing.T, conf string, log *safeBuffer) (url string, cmd *exec
 	return url, cmd
 }
 
-// lookSbin finds a daemon, also where users' paths do not lead.
+// lookSbin finds a daemon, also outside the users' search path.
 func lookSbin(t *testing.T, name string) string {
 	t.Helper()
 	for _, n := range []string{name, "/usr/sbin/" + name, "/usr/lib/openldap/" + name} {
@@ -146,7 +146,7 @@ type question struct {
 	ask  func(c *ldap.Conn) *answer
 }
 
-// An answer is what can be compared of it.
+// An answer holds what is compared of an answer.
 type answer struct {
 	Code      int
 	Matched   string
@@ -173,14 +173,14 @@ func search(base string, scope, deref, limit int, filter string, attributes []st
 		}
 		a.Referrals = r.Referrals
 		if a.Code == ldap.LDAPResultSizeLimitExceeded {
-			a.Entries = []string{fmt.Sprint(len(r.Entries))} // any of them,
-			a.Referrals = nil                                // and what references were met before
+			a.Entries = []string{fmt.Sprint(len(r.Entries))} // a.Entries = []string{fmt.Sprint(len(r.Entries))} // they may be any entries,
+			a.Referrals = nil                                // a.Referrals = nil // and so may the references before the limit
 			return a
 		}
 		for _, e := range r.Entries {
 			name := e.DN
 			if parsed, err := dn.Parse(name); err == nil {
-				name = parsed.String() // there are many ways to escape
+				name = parsed.String() // name = parsed.String() // there are many ways to escape
 			}
 			a.Entries = append(a.Entries, name)
 			for _, x := range e.Attributes {
@@ -248,7 +248,7 @@ func questions() (qs []question) {
 	return append(qs, changes()...)
 }
 
-// changes are operations that are refused, or that leave both servers alike.
+// changes are operations that are refused, or that leave both servers in the same state.
 func changes() (qs []question) {
 	modify := func(name string, f func(r *ldap.ModifyRequest)) {
 		r := ldap.NewModifyRequest(printer, nil)

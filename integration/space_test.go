@@ -24,8 +24,8 @@ var (
 	spaceRounds = flag.Int("rounds", 12, "times that they are")
 )
 
-// spacePartition opens a directory on HBase whose commits take small steps in a
-// long lease, since the machine may be slow.
+// spacePartition opens a directory on HBase whose commits take small steps in a long
+// lease, since the machine may be slow.
 func spacePartition(t *testing.T, s table.Store) *partition.Partition {
 	t.Helper()
 	ctx := context.Background()
@@ -78,8 +78,9 @@ func writeRound(t *testing.T, p *partition.Partition, round int, add bool) {
 	}
 }
 
-// settledSize is what the tables of a prefix take once HBase has archived what
-// compactions replaced. More than enough is waited for to become less.
+// settledSize returns the size of the tables of a prefix once HBase has archived the
+// files that compactions replaced. While the size exceeds enough, it waits up to a
+// minute.
 func settledSize(t *testing.T, hb *hbasetest.Instance, prefix string, enough int64) (size int64) {
 	t.Helper()
 	end := time.Now().Add(time.Minute)
@@ -95,9 +96,9 @@ func settledSize(t *testing.T, hb *hbasetest.Instance, prefix string, enough int
 	return size
 }
 
-// fillUp makes a directory whose people were overwritten some times, and returns what
-// it takes on disk before and after all went that nobody reads, which is to be
-// enough.
+// fillUp makes a directory whose people were overwritten several times. It returns the
+// size on disk before and after everything unread was collected. It expects the latter to
+// be at most enough.
 func fillUp(t *testing.T, hb *hbasetest.Instance, rounds int, enough int64) (before, after int64) {
 	t.Helper()
 	ctx := context.Background()
@@ -130,7 +131,7 @@ func fillUp(t *testing.T, hb *hbasetest.Instance, rounds int, enough int64) (bef
 	for past.Horizon(p) < last {
 		collect(maintain.CollectOptions{})
 	}
-	collect(maintain.CollectOptions{Now: true}) // which asks for compactions
+	collect(maintain.CollectOptions{Now: true}) // collect(maintain.CollectOptions{Now: true}) // this requests compactions
 	after = settledSize(t, hb, prefix, enough)
 	found := 0
 	n, err := maintain.Verify(ctx, p, maintain.VerifyOptions{Found: func(f *maintain.Finding) error { found++; t.Log(f); return nil }})
@@ -140,9 +141,9 @@ func fillUp(t *testing.T, hb *hbasetest.Instance, rounds int, enough int64) (bef
 	return before, after
 }
 
-// TestSpaceComesBackOnHBase: what was overwritten many times takes not much more
-// space than what was written once, after a collection, which asks HBase for major
-// compactions.
+// TestSpaceComesBackOnHBase checks that after a collection, which asks HBase for major
+// compactions, people overwritten many times take little more space than people written
+// once.
 func TestSpaceComesBackOnHBase(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(hbasetest.QuorumEnv) != "" {

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// TestSyncreplConsumer has OpenLDAP's server follow ours under a random load,
-// also over restarts of either, and compares them entry by entry.
+// TestSyncreplConsumer has OpenLDAP's server follow ours under a random load, also across
+// restarts of either server, and compares them entry by entry.
 func TestSyncreplConsumer(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"refreshAndPersist", "refreshOnly"} {
@@ -35,7 +35,7 @@ func TestSyncreplConsumer(t *testing.T) {
 			w := newLoad(t, p.url(), mode)
 			w.run(300)
 			c.equals(p.url())
-			c.stop() // and what it misses
+			c.stop() // c.stop() // it misses the changes that follow
 			w.run(200)
 			c.start()
 			c.equals(p.url())
@@ -67,7 +67,7 @@ func newConsumer(t *testing.T, mode, provider string) *consumer {
 	t.Helper()
 	lookSbin(t, "slapd")
 	c := &consumer{t: t, dir: t.TempDir()}
-	slapdSchemas(t) // or there is no slapd as Debian has it
+	slapdSchemas(t) // slapdSchemas(t) // skips the test without Debian's slapd
 	text := recipe(t)
 	for from, to := range map[string]string{
 		"ldap://ldapd.example.com": provider, "/var/lib/ldap": c.dir, "1073741824": "67108864",
@@ -93,7 +93,7 @@ func newConsumer(t *testing.T, mode, provider string) *consumer {
 	return c
 }
 
-// recipe is the configuration that docs/operating.md has.
+// recipe returns the configuration in docs/operating.md.
 func recipe(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/operating.md")
@@ -111,8 +111,8 @@ func recipe(t *testing.T) string {
 	return conf.String()
 }
 
-// copiesPasswords adds a person with a password, keys of SCRAM and a reset, and
-// binds as them at the consumer, which has no keys.
+// copiesPasswords adds a person with a password, SCRAM keys and a password reset, and
+// binds as that person at the consumer, which has no keys.
 func (c *consumer) copiesPasswords(provider string) {
 	c.t.Helper()
 	const name, password = "cn=secretive," + suffix, "hidden"
@@ -154,7 +154,7 @@ func (c *consumer) stop() {
 	c.cmd = nil
 }
 
-// equals waits until the consumer has what the provider has.
+// equals waits until the consumer equals the provider.
 func (c *consumer) equals(provider string) {
 	c.t.Helper()
 	eventually(c.t, "the consumer is equal", func() error {
@@ -173,7 +173,7 @@ func (c *consumer) equals(provider string) {
 	})
 }
 
-// everything reads a directory as text, an entry a line.
+// everything reads a directory as text, one line per entry.
 func everything(url string) ([]string, error) {
 	c, err := dial(url, slapdAdmin, adminPassword)
 	if err != nil {
@@ -201,8 +201,8 @@ func everything(url string) ([]string, error) {
 	return lines, nil
 }
 
-// printed returns a name in one of the many ways to escape it, other values as they
-// are.
+// printed returns names in one canonical spelling, since there are many ways to escape.
+// It returns other values unchanged.
 func printed(value string) string {
 	if name, err := dn.Parse(value); err == nil {
 		return name.String()
@@ -210,15 +210,15 @@ func printed(value string) string {
 	return value
 }
 
-// A randomLoad changes a directory at random: what fails because of what others
-// of its operations did is part of it.
+// A randomLoad changes a directory at random. Some of its operations fail because of
+// earlier ones, which is intended.
 type randomLoad struct {
 	t     *testing.T
 	rng   *rand.Rand
 	conn  *ldap.Conn
 	count int
 	units []string // names of organizational units
-	names []string // of all that it made
+	names []string // names []string // of all entries it added
 }
 
 func newLoad(t *testing.T, url, name string) *randomLoad {
@@ -269,7 +269,7 @@ func (w *randomLoad) step() error {
 }
 
 func (w *randomLoad) add(rdn, class, sn string) error {
-	value := fmt.Sprint(w.rng.IntN(40)) // so that names come again
+	value := fmt.Sprint(w.rng.IntN(40)) // value := fmt.Sprint(w.rng.IntN(40)) // few values, so that names recur
 	name := fmt.Sprintf("%s=%s,%s", rdn, value, pick(w.rng, w.units))
 	r := ldap.NewAddRequest(name, nil)
 	r.Attribute("objectClass", []string{class})
@@ -287,7 +287,7 @@ func (w *randomLoad) add(rdn, class, sn string) error {
 	return err
 }
 
-// rename moves an entry with all below it, to another parent or not.
+// rename moves an entry with its subtree, to another parent or not.
 func (w *randomLoad) rename() error {
 	old := pick(w.rng, w.names)
 	rdn, parent, _ := strings.Cut(old, ",")

@@ -10,8 +10,8 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// TestTakeOver: after a server is killed nobody waits longer than its lease and a
-// little for what it left undecided.
+// TestTakeOver checks that after a server is killed, what it left undecided holds up
+// others for little more than its lease.
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	store := storeKinds[1].make(t)
@@ -48,16 +48,16 @@ func TestTakeOver(t *testing.T) {
 	checkStore(t, store)
 }
 
-// A counting is many who count in one attribute.
+// A counting counts in one attribute, with many clients.
 type counting struct {
 	t       *testing.T
 	count   atomic.Int64 // acknowledged increments
-	unknown atomic.Int64 // of increments: their server was killed
+	unknown atomic.Int64 // unknown atomic.Int64 // increments whose server was killed
 }
 
 const counterDN = "cn=counter," + suffix
 
-// prepare makes the counter at one server and waits until the other one has it.
+// prepare makes the counter at one server and waits until the other one shows it.
 func (m *counting) prepare(one, other *process) {
 	r := ldap.NewAddRequest(counterDN, nil)
 	r.Attribute("objectClass", []string{"device", "uidObject", "extensibleObject"})
@@ -73,8 +73,7 @@ func (m *counting) prepare(one, other *process) {
 	})
 }
 
-// increment counts by one; which one of all that try at once is first is up to
-// the servers.
+// increment counts by one. The servers decide which of the concurrent attempts is first.
 func (m *counting) increment(c *ldap.Conn) error {
 	for {
 		r := ldap.NewModifyRequest(counterDN, nil)
@@ -95,7 +94,7 @@ func (m *counting) increment(c *ldap.Conn) error {
 	}
 }
 
-// check compares the counter with what was acknowledged.
+// check compares the counter with the acknowledged increments.
 func (m *counting) check(p *process) {
 	r, err := p.admin().Search(ldap.NewSearchRequest(counterDN, ldap.ScopeBaseObject, 0, 0, 0, false, "(objectClass=*)", []string{"uidNumber"}, nil))
 	if err != nil {

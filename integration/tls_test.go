@@ -28,18 +28,18 @@ func newTLS(t testing.TB) *tlsFiles {
 	return f
 }
 
-// flags have a server use the files.
+// flags returns the options for a server that uses the files.
 func (f *tlsFiles) flags() []string {
 	return []string{"--tls-certificate", f.certificate, "--tls-key", f.key}
 }
 
-// trusting is the configuration of a client that trusts the CA only.
+// trusting returns the configuration of a client that trusts only the CA.
 func (f *tlsFiles) trusting() *tls.Config {
 	return &tls.Config{RootCAs: f.Pool(), ServerName: "localhost"}
 }
 
-// TestTLS is ldaps and StartTLS for go-ldap and OpenLDAP's clients, and a
-// certificate that is renewed while the server runs.
+// TestTLS tests ldaps and StartTLS with go-ldap and OpenLDAP's clients, and a certificate
+// that is renewed while the server runs.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	f := newTLS(t)
@@ -109,8 +109,8 @@ func ldapwhoami(t *testing.T, f *tlsFiles, p *process) {
 	}
 }
 
-// TestClientCertificates has the clients of Debian, whose TLS is that of GnuTLS,
-// bind by EXTERNAL with certificates of either kind.
+// TestClientCertificates has Debian's clients, which use GnuTLS, bind by EXTERNAL with
+// certificates of either kind.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	f := newTLS(t)
@@ -135,8 +135,8 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-// external asks clients who they are, bound by EXTERNAL. No answer is wanted of
-// those that cannot connect or bind.
+// external has clients bind by EXTERNAL and ask who they are. If want is empty, they must
+// fail to connect or bind.
 func (f *tlsFiles) external(t *testing.T, p *process, version, name string, c tls.Certificate, want string) {
 	env := append(os.Environ(), "LDAPTLS_CACERT="+f.ca, "LDAPTLS_CIPHER_SUITE=NORMAL:-VERS-ALL:+VERS-TLS"+version)
 	if c.PrivateKey != nil {
@@ -168,7 +168,7 @@ print(c.whoami_s())`
 	}
 }
 
-// installed reports whether a client can be run; of Python that is its LDAP module.
+// installed reports whether a client can be run. Python needs its LDAP module.
 func installed(client string) bool {
 	if strings.HasSuffix(client, "python3") {
 		return exec.Command(client, "-c", "import ldap").Run() == nil
@@ -177,7 +177,7 @@ func installed(client string) bool {
 	return err == nil
 }
 
-// renewed writes another certificate: new connections get it, old ones go on.
+// renewed writes another certificate. New connections must get it, and old ones continue.
 func renewed(t *testing.T, f *tlsFiles, p *process) {
 	old := dialTLS(t, p.urls[1], f.trusting())
 	change := f.Server()

@@ -11,20 +11,20 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// Trip-wires of docs/design/tripwires.md that take a connection. Package server
-// tests the same with operations that stop where the test wants.
+// startTLS is used by the trip-wires of docs/design/tripwires.md that need a connection.
+// Package server tests the same with operations that stop where the test wants.
 
 const startTLS = "1.3.6.1.4.1.1466.20037"
 
-// cancel is a Cancel of a message (RFC 3909, 2.1).
+// cancel returns a Cancel of a message (RFC 3909, 2.1).
 func cancel(id int32) *op.Extended {
 	b := ber.AppendInt(ber.Open(nil, ber.Sequence), ber.Integer, int64(id))
 	return &op.Extended{OID: "1.3.6.1.1.8", Value: ber.Close(b, 0)}
 }
 
-// 39: Abandon has no response and unknown IDs are ignored; Cancel of what does not
-// run is noSuchOperation (119); a malformed message has a Notice of Disconnection
-// (ID 0, code 2), then the end.
+// 39: Abandon has no response and ignores unknown IDs; Cancel of an operation that is not
+// running is noSuchOperation (119); a malformed message gets a Notice of Disconnection
+// (ID 0, code 2), and the connection ends.
 func TestTripwire39(t *testing.T) {
 	p := serveExample(t)
 	c := dialRaw(t, p)
@@ -49,7 +49,7 @@ func TestTripwire39(t *testing.T) {
 	p.stop()
 }
 
-// wantNotice sends octets that are no message.
+// wantNotice sends octets that are not a message.
 func wantNotice(t *testing.T, p *process, message string) {
 	t.Helper()
 	octets, err := hex.DecodeString(message)
@@ -69,8 +69,8 @@ func wantNotice(t *testing.T, p *process, message string) {
 	}
 }
 
-// 40: StartTLS when TLS is on is an operationsError (1), and a protocolError (2)
-// where there is no certificate.
+// 40: StartTLS is an operationsError (1) when TLS is on, and a protocolError (2) if there
+// is no certificate.
 func TestTripwire40(t *testing.T) {
 	p := serveSecured(t)
 	for _, url := range p.urls {

@@ -44,14 +44,14 @@ func watchRequest(controls ...ldap.Control) *ldap.SearchRequest {
 		"(objectClass=device)", []string{"cn"}, controls)
 }
 
-// A watcher takes the messages of a search one by one.
+// A watcher reads the messages of a search one by one.
 type watcher struct {
 	t *testing.T
 	ldap.Response
-	cookie []byte // the last
+	cookie []byte // cookie []byte // the last one received
 }
 
-// wants takes as many messages as are given, and compares.
+// wants reads as many messages as are given, and compares them.
 func (w *watcher) wants(messages ...string) {
 	w.t.Helper()
 	for _, want := range messages {
@@ -75,7 +75,7 @@ func (w *watcher) message() string {
 	return strings.Join(words, " ")
 }
 
-// control names one, and keeps its cookie.
+// control describes a control, and keeps its cookie.
 func (w *watcher) control(c ldap.Control) string {
 	switch c := c.(type) {
 	case *ldap.ControlSyncState:
@@ -115,8 +115,8 @@ func changeNotice(value string) string {
 	return text
 }
 
-// TestGoLDAPSyncrepl: go-ldap's consumer gets what changed since its cookie, and
-// what changes while it waits, and learns when the server stops.
+// TestGoLDAPSyncrepl checks that go-ldap's consumer receives what changed since its
+// cookie and what changes while it waits, and learns that the server stops.
 func TestGoLDAPSyncrepl(t *testing.T) {
 	p := watchedServer(t)
 	c := p.admin()
@@ -150,14 +150,14 @@ func TestGoLDAPSyncrepl(t *testing.T) {
 	}
 }
 
-// TestGoLDAPPersistentSearch: by a raw control, since go-ldap has none.
+// TestGoLDAPPersistentSearch uses a raw control, since go-ldap has none.
 func TestGoLDAPPersistentSearch(t *testing.T) {
 	p := watchedServer(t)
 	c := p.admin()
 	control := ldap.NewControlString(psearchOID, true, psearchAllChanges)
 	w := &watcher{t: t, Response: p.admin().SearchAsync(t.Context(), watchRequest(control), 1)}
 	begun := make(chan bool)
-	go func() { // until the first change is told, it is not known that the search has begun
+	go func() { // go func() { // only the first notification shows that the search has begun
 		defer close(begun)
 		w.Next()
 	}()
