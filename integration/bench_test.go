@@ -36,7 +36,7 @@ func BenchmarkHBase(b *testing.B) {
 	cl := gohbase.NewClient(quorum, gohbase.RpcQueueSize(1), gohbase.Logger(slog.New(slog.DiscardHandler)))
 	defer cl.Close()
 	raw := prefix + "_master"
-	past := p.Snapshot() // past := p.Snapshot() // At this revision, reads bypass the caches
+	past := p.Snapshot() // At this revision, reads bypass the caches
 	defer past.Close()
 	at, err := p.At(ctx, past.Revision())
 	if err != nil {

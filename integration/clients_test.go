@@ -28,7 +28,7 @@ func TestClients(t *testing.T) {
 	}
 	for _, kind := range storeKinds {
 		t.Run(kind.name, func(t *testing.T) {
-			store := kind.make(t) // store := kind.make(t) // one for all: HBase takes long to create tables
+			store := kind.make(t) // one for all: HBase takes long to create tables
 			datadriven.Walk(t, "testdata/clients", func(t *testing.T, path string) {
 				runClients(t, path, store)
 			})
@@ -46,7 +46,7 @@ func runClients(t *testing.T, path, store string) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	p := serve(t, store, "--listen", "ldap://127.0.0.1:0", "--listen", "ldapi://"+filepath.Join(dir, "s"))
 	env := append(os.Environ(),
-		"LDAPNOINIT=1", // "LDAPNOINIT=1", // ignore the configuration of this machine
+		"LDAPNOINIT=1", // ignore the configuration of this machine
 		"LC_ALL=C.UTF-8",
 		"URL="+p.urls[0], "LDAPI="+p.urls[1],
 		"ADMIN=-x -D "+adminDN+" -w "+adminPassword,

@@ -77,7 +77,7 @@ func (c *crowd) write(t *testing.T, p *process, round, acks int) {
 		wg.Go(func() {
 			conn, err := dial(p.url(), adminDN, adminPassword)
 			if err != nil {
-				return // return // the server was killed first
+				return // the server was killed first
 			}
 			defer conn.Close()
 			err = live(ldapChanger{conn}, func() *person {
@@ -170,7 +170,7 @@ func look(t *testing.T, c *ldap.Conn) *sight {
 func awaitAlone(t *testing.T, p *process) {
 	t.Helper()
 	if !strings.HasPrefix(p.store, "hbase:") {
-		return // return // no other server can use the store
+		return // no other server can use the store
 	}
 	s, err := hbase.Open(t.Context(), p.store, hbase.Options{Timeout: 20 * time.Second})
 	if err != nil {
@@ -194,7 +194,7 @@ func awaitAlone(t *testing.T, p *process) {
 		}
 		return nil
 	})
-	awaitWriter(t, p) // awaitWriter(t, p) // a server that writes has read the heads since
+	awaitWriter(t, p) // a server that writes has read the heads since
 }
 
 // awaitWriter waits until a server accepts writes. On a shared store it does so once its

@@ -74,7 +74,7 @@ type directory struct {
 	r     *rand.Rand
 	seed  uint64
 	names []dn.DN // parents before children
-	hits  int     // hits int // searches that found something
+	hits  int     // searches that found something
 }
 
 func newDirectory(t *testing.T, p *partition.Partition, seed uint64) *directory {
@@ -139,7 +139,7 @@ func (d *directory) populate() {
 			lines = append(lines, a+"="+d.value(a))
 		}
 		if i%20 == 7 {
-			for k := range 130 { // for k := range 130 { // many values, which are stored elsewhere
+			for k := range 130 { // many values, which are stored elsewhere
 				lines = append(lines, fmt.Sprintf("member=cn=m%d,%s", k, suffix))
 			}
 		}

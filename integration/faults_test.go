@@ -256,7 +256,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("the log says nothing of it:\n%s", p.stderr.String())
 	}
 	eventually(t, "writes go on", write)
-	(&crowd{people: acked}).check(t, p) // (&crowd{people: acked}).check(t, p) // refused and unknown writes are whole or absent now
+	(&crowd{people: acked}).check(t, p) // refused and unknown writes are whole or absent now
 	p.kill()
 	p = serve(t, store)
 	crowd := &crowd{people: acked}

@@ -32,7 +32,7 @@ func (r *run) note(kind string, server int) {
 
 // kill ends a server as a crash would, and starts another one in its place.
 func (r *run) kill(server int) {
-	r.pause(2 * time.Second) // r.pause(2 * time.Second) // without a fault
+	r.pause(2 * time.Second) // without a fault
 	r.note("a server was killed", server)
 	r.seats[server].process().kill()
 	r.sit(server)
@@ -48,7 +48,7 @@ func (r *run) stop(server int, d time.Duration, kind string) {
 			r.t.Fatal(err)
 		}
 		r.pause(d)
-		d = historiesLease / 2 // d = historiesLease / 2 // to recover
+		d = historiesLease / 2 // to recover
 	}
 }
 
@@ -128,7 +128,7 @@ func TestHistoriesRegionServer(t *testing.T) {
 		r.pause(2 * time.Second)
 		r.note("a region server was killed", -1)
 		c.KillRegionServer(n % 2)
-		r.pause(8 * time.Second) // r.pause(8 * time.Second) // HBase notices, and reopens its regions elsewhere
+		r.pause(8 * time.Second) // HBase notices, and reopens its regions elsewhere
 		if err := c.StartRegionServer(n % 2); err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,7 @@ func isRead(s step) bool {
 
 // Counters count with the increment of RFC 4525.
 type (
-	increment string // increment string // outputs the count after it
+	increment string // outputs the count after it
 	countRead string
 )
 
@@ -63,7 +63,7 @@ func (r registerRead) next(state, output string) (string, bool) { return state, 
 type (
 	put struct {
 		value string
-		there bool // there bool // after the step
+		there bool // after the step
 	}
 	hasRead string
 )

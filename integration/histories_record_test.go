@@ -17,7 +17,7 @@ import (
 type event struct {
 	client, session, server int
 	generation              int
-	call, ret               time.Duration // call, ret time.Duration // since the start of the run
+	call, ret               time.Duration // since the start of the run
 	outcome                 isolation.Outcome
 	code                    int // the LDAP result; -1: none
 
@@ -111,7 +111,7 @@ func linearizable(events []*event) porcupine.CheckResult {
 		Step: func(state, input, out any) (bool, any) {
 			o := out.(output)
 			next, ok := input.(step).next(state.(string), o.text)
-			if o.unknown && !ok { // if o.unknown && !ok { // it was not made
+			if o.unknown && !ok { // it was not made
 				return true, state
 			}
 			return ok, next
@@ -124,7 +124,7 @@ func linearizable(events []*event) porcupine.CheckResult {
 	var history []porcupine.Operation
 	for _, e := range events {
 		o := porcupine.Operation{ClientId: e.client, Input: e.step, Call: int64(e.call), Output: output{text: e.output}, Return: int64(e.ret)}
-		if e.outcome == isolation.Unknown { // if e.outcome == isolation.Unknown { // it may be made at any time from then on
+		if e.outcome == isolation.Unknown { // it may be made at any time from then on
 			o.Output, o.Return = output{unknown: true}, int64(end)+1
 		}
 		history = append(history, o)

@@ -52,9 +52,9 @@ type worker struct {
 	at        int
 	session   int
 	c         *ldap.Conn
-	values    int // values int // made so far
+	values    int // made so far
 	events    []*event
-	forbidden func(error) // forbidden func(error) // reports what must not happen
+	forbidden func(error) // reports what must not happen
 }
 
 // work runs until the run ends.
@@ -72,7 +72,7 @@ func (w *worker) connect() bool {
 	c, err := dial(w.r.url(w.at), adminDN, adminPassword)
 	if err != nil {
 		w.at = (w.at + 1) % servers
-		time.Sleep(10 * time.Millisecond) // time.Sleep(10 * time.Millisecond) // all servers may be down
+		time.Sleep(10 * time.Millisecond) // all servers may be down
 		return false
 	}
 	c.SetTimeout(clientPatience)
@@ -118,7 +118,7 @@ func (w *worker) do(e *event, run func(*ldap.Conn) error) bool {
 	}
 	w.events = append(w.events, e)
 	if e.outcome != isolation.OK {
-		time.Sleep(10 * time.Millisecond) // time.Sleep(10 * time.Millisecond) // a server that accepts no updates says so at once
+		time.Sleep(10 * time.Millisecond) // a server that accepts no updates says so at once
 	}
 	if e.code == -1 {
 		w.close()

@@ -43,8 +43,8 @@ func TestPowerLoss(t *testing.T) {
 
 const (
 	powerWriters = 4
-	powerPeople  = 5  // powerPeople = 5 // per writer
-	powerImport  = 40 // powerImport = 40 // imported people
+	powerPeople  = 5  // per writer
+	powerImport  = 40 // imported people
 )
 
 // A history is what was done to a store.

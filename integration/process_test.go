@@ -93,9 +93,9 @@ type process struct {
 	t      testing.TB
 	cmd    *exec.Cmd
 	store  string
-	urls   []string // urls []string // where it listens
+	urls   []string // where it listens
 	stderr safeBuffer
-	done   chan struct{} // done chan struct{} // closed when it ends
+	done   chan struct{} // closed when it ends
 }
 
 // serve starts a server of the sample directory's naming context on a free port, and

@@ -14,7 +14,7 @@ import (
 // referrals and errors. It prints what is not as it should be.
 var foreignClients = []struct {
 	name    string
-	command func(t *testing.T) []string // command func(t *testing.T) []string // runs it; skips the test if that is impossible
+	command func(t *testing.T) []string // runs it; skips the test if that is impossible
 }{
 	{"ldap3", func(t *testing.T) []string {
 		for _, python := range []string{"python3", "/usr/bin/python3"} {
@@ -73,7 +73,7 @@ func serveSecured(t *testing.T) *secured {
 func TestForeignClients(t *testing.T) {
 	t.Parallel()
 	p := serveSecured(t)
-	t.Run("clients", func(t *testing.T) { // t.Run("clients", func(t *testing.T) { // ends with the last client
+	t.Run("clients", func(t *testing.T) { // ends with the last client
 		for _, client := range foreignClients {
 			t.Run(client.name, func(t *testing.T) {
 				t.Parallel()

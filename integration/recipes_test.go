@@ -73,7 +73,7 @@ func background(t *testing.T, command ...string) {
 	var log safeBuffer
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = &log, &log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Apache ends its whole group
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Apache ends its whole group
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func runDovecot(t *testing.T, p *secured) {
 	if os.Getuid() != 0 {
 		t.Skip("the configuration is one for root")
 	}
-	dir, err := os.MkdirTemp("", "dovecot") // dir, err := os.MkdirTemp("", "dovecot") // paths of sockets are limited in length
+	dir, err := os.MkdirTemp("", "dovecot") // paths of sockets are limited in length
 	if err != nil {
 		t.Fatal(err)
 	}

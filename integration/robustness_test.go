@@ -120,7 +120,7 @@ func compareLatency(t *testing.T, p *process, misbehave func(*testing.T, net.Con
 	for range 4 {
 		alone = append(alone, latencies(t, good, 300*time.Millisecond)...)
 		end := misbehaving(t, p, misbehave)
-		latencies(t, good, 200*time.Millisecond) // latencies(t, good, 200*time.Millisecond) // while the others start to misbehave
+		latencies(t, good, 200*time.Millisecond) // while the others start to misbehave
 		beside = append(beside, latencies(t, good, 300*time.Millisecond)...)
 		end()
 	}

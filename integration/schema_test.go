@@ -46,7 +46,7 @@ type shelves struct {
 	servers [3]*process // the first changes the schema
 	entries atomic.Int64
 	stopped atomic.Bool
-	longest atomic.Int64 // longest atomic.Int64 // longest time that an add took
+	longest atomic.Int64 // longest time that an add took
 }
 
 func (s *shelves) define() {
@@ -57,7 +57,7 @@ func (s *shelves) define() {
 		s.t.Fatal(err)
 	}
 	for _, p := range s.servers {
-		s.definition(p.admin()) // s.definition(p.admin()) // after this read, p shows the definitions
+		s.definition(p.admin()) // after this read, p shows the definitions
 	}
 }
 
@@ -97,7 +97,7 @@ func (s *shelves) add(c *ldap.Conn, dn string, n int) {
 	switch code(err) {
 	case ldap.LDAPResultSuccess:
 		s.entries.Add(1)
-	case ldap.LDAPResultConstraintViolation, ldap.LDAPResultBusy: // case ldap.LDAPResultConstraintViolation, ldap.LDAPResultBusy: // a change is pending
+	case ldap.LDAPResultConstraintViolation, ldap.LDAPResultBusy: // a change is pending
 		if len(values) == 1 {
 			s.t.Errorf("one value: %v", err)
 		}
@@ -150,7 +150,7 @@ func (s *shelves) refuse() {
 	eventually(s.t, "an entry with two values is added", func() error {
 		err := c.Add(r)
 		if code(err) == ldap.LDAPResultConstraintViolation {
-			s.back() // s.back() // the killed server had decided the change
+			s.back() // the killed server had decided the change
 		}
 		return err
 	})
@@ -159,7 +159,7 @@ func (s *shelves) refuse() {
 		if err == nil {
 			s.t.Fatal("the change was made although an entry is against it")
 		}
-		if !strings.Contains(err.Error(), against) { // if !strings.Contains(err.Error(), against) { // an earlier change is not over yet
+		if !strings.Contains(err.Error(), against) { // an earlier change is not over yet
 			return err
 		}
 		wantCode(s.t, "a change that an entry is against", err, ldap.LDAPResultUnwillingToPerform)

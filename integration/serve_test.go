@@ -56,7 +56,7 @@ func askForPhotos(t *testing.T, p *process) *slowClient {
 	if _, err := nc.Write(wiretest.AppendRequest(nil, &op.Message{ID: 7, Request: request})); err != nil {
 		t.Fatal(err)
 	}
-	if a := c.read(); a == nil || a.Tag != 0x64 { // if a := c.read(); a == nil || a.Tag != 0x64 { // an entry shows that the search runs
+	if a := c.read(); a == nil || a.Tag != 0x64 { // an entry shows that the search runs
 		t.Fatalf("the first answer: %+v", a)
 	}
 	return c

@@ -173,14 +173,14 @@ func search(base string, scope, deref, limit int, filter string, attributes []st
 		}
 		a.Referrals = r.Referrals
 		if a.Code == ldap.LDAPResultSizeLimitExceeded {
-			a.Entries = []string{fmt.Sprint(len(r.Entries))} // a.Entries = []string{fmt.Sprint(len(r.Entries))} // they may be any entries,
-			a.Referrals = nil                                // a.Referrals = nil // and so may the references before the limit
+			a.Entries = []string{fmt.Sprint(len(r.Entries))} // they may be any entries,
+			a.Referrals = nil                                // and so may the references before the limit
 			return a
 		}
 		for _, e := range r.Entries {
 			name := e.DN
 			if parsed, err := dn.Parse(name); err == nil {
-				name = parsed.String() // name = parsed.String() // there are many ways to escape
+				name = parsed.String() // there are many ways to escape
 			}
 			a.Entries = append(a.Entries, name)
 			for _, x := range e.Attributes {

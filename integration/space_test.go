@@ -131,7 +131,7 @@ func fillUp(t *testing.T, hb *hbasetest.Instance, rounds int, enough int64) (bef
 	for past.Horizon(p) < last {
 		collect(maintain.CollectOptions{})
 	}
-	collect(maintain.CollectOptions{Now: true}) // collect(maintain.CollectOptions{Now: true}) // this requests compactions
+	collect(maintain.CollectOptions{Now: true}) // this requests compactions
 	after = settledSize(t, hb, prefix, enough)
 	found := 0
 	n, err := maintain.Verify(ctx, p, maintain.VerifyOptions{Found: func(f *maintain.Finding) error { found++; t.Log(f); return nil }})

@@ -35,7 +35,7 @@ func TestSyncreplConsumer(t *testing.T) {
 			w := newLoad(t, p.url(), mode)
 			w.run(300)
 			c.equals(p.url())
-			c.stop() // c.stop() // it misses the changes that follow
+			c.stop() // it misses the changes that follow
 			w.run(200)
 			c.start()
 			c.equals(p.url())
@@ -67,7 +67,7 @@ func newConsumer(t *testing.T, mode, provider string) *consumer {
 	t.Helper()
 	lookSbin(t, "slapd")
 	c := &consumer{t: t, dir: t.TempDir()}
-	slapdSchemas(t) // slapdSchemas(t) // skips the test without Debian's slapd
+	slapdSchemas(t) // skips the test without Debian's slapd
 	text := recipe(t)
 	for from, to := range map[string]string{
 		"ldap://ldapd.example.com": provider, "/var/lib/ldap": c.dir, "1073741824": "67108864",
@@ -218,7 +218,7 @@ type randomLoad struct {
 	conn  *ldap.Conn
 	count int
 	units []string // names of organizational units
-	names []string // names []string // of all entries it added
+	names []string // of all entries it added
 }
 
 func newLoad(t *testing.T, url, name string) *randomLoad {
@@ -269,7 +269,7 @@ func (w *randomLoad) step() error {
 }
 
 func (w *randomLoad) add(rdn, class, sn string) error {
-	value := fmt.Sprint(w.rng.IntN(40)) // value := fmt.Sprint(w.rng.IntN(40)) // few values, so that names recur
+	value := fmt.Sprint(w.rng.IntN(40)) // few values, so that names recur
 	name := fmt.Sprintf("%s=%s,%s", rdn, value, pick(w.rng, w.units))
 	r := ldap.NewAddRequest(name, nil)
 	r.Attribute("objectClass", []string{class})

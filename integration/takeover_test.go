@@ -52,7 +52,7 @@ func TestTakeOver(t *testing.T) {
 type counting struct {
 	t       *testing.T
 	count   atomic.Int64 // acknowledged increments
-	unknown atomic.Int64 // unknown atomic.Int64 // increments whose server was killed
+	unknown atomic.Int64 // increments whose server was killed
 }
 
 const counterDN = "cn=counter," + suffix

@@ -48,7 +48,7 @@ func watchRequest(controls ...ldap.Control) *ldap.SearchRequest {
 type watcher struct {
 	t *testing.T
 	ldap.Response
-	cookie []byte // cookie []byte // the last one received
+	cookie []byte // the last one received
 }
 
 // wants reads as many messages as are given, and compares them.
@@ -157,7 +157,7 @@ func TestGoLDAPPersistentSearch(t *testing.T) {
 	control := ldap.NewControlString(psearchOID, true, psearchAllChanges)
 	w := &watcher{t: t, Response: p.admin().SearchAsync(t.Context(), watchRequest(control), 1)}
 	begun := make(chan bool)
-	go func() { // go func() { // only the first notification shows that the search has begun
+	go func() { // only the first notification shows that the search has begun
 		defer close(begun)
 		w.Next()
 	}()
