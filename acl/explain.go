@@ -152,3 +152,41 @@ func (p *Program) standing(r *compiled) Standing {
 	}
 	return For
 }
+
+// Denials returns the labels of the rules that deny what is asked.
+func (d *Decision) Denials(q Question) (all []string) {
+	for _, r := range d.rules {
+		for i := range r.parts {
+			if r.Rule.Deny && r.parts[i].answers(q, true, d.program) {
+				all = addLabel(all, r)
+			}
+		}
+	}
+	return all
+}
+
+// DenyUse returns the labels of the rules that deny the use of a control or an extended
+// operation.
+func (p *Program) DenyUse(name string) (all []string) {
+	for i := range p.clauses {
+		r := p.clauses[i].rule
+		for j := range r.parts {
+			if part := &r.parts[j]; r.Rule.Deny && listsUse(part.uses, []string{name}) && !listsUse(part.usesNot, []string{name}) {
+				all = addLabel(all, r)
+			}
+		}
+	}
+	return all
+}
+
+// String returns the right and what it is on, without values.
+func (q Question) String() string {
+	if q.Type == nil {
+		return q.Right.String()
+	}
+	s := q.Right.String() + " " + q.Type.Name()
+	if q.Options != "" {
+		s += ";" + q.Options
+	}
+	return s
+}

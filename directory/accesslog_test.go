@@ -5,13 +5,18 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/access"
+	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
 
 type discard struct{}
@@ -112,4 +117,64 @@ func TestAccessLogOfWatches(t *testing.T) {
 		}
 	}
 	t.Errorf("no line of a search with two entries:\n%s", access.String())
+}
+
+// A line of what the access rules refused names the rule that denied it, or says that
+// none allows it, with the revision of the rules.
+func TestAccessLogDenied(t *testing.T) {
+	var log bytes.Buffer
+	p := newPartition(t)
+	d := newDirectory(t, p, directory.Options{Access: slog.New(slog.NewJSONHandler(&log, nil))})
+	s := d.NewSession(nil)
+	serve := func(r op.Request) {
+		s.Serve(t.Context(), &op.Message{ID: 7, Request: r}, discard{})
+	}
+	serve(&op.Bind{Version: 3, Name: "cn=admin,dc=example,dc=com", Password: []byte("secret")})
+	serve(&op.Add{Name: "dc=example,dc=com", Attributes: attributes(lines("objectClass: domain\ndc: example"))})
+	rules, err := acl.ReadFile(strings.NewReader("read: allow everyone to read, to write l\nnotitle: deny everyone to write description\nnouse: deny everyone to use 1.2.3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = configure.SetAccess(t.Context(), p, partition.By{}, func(s *partition.Snapshot, _ []partition.AccessRule) ([]partition.AccessRule, error) {
+		return access.Store(t.Context(), s, rules)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve(&op.Bind{Version: 3})
+	const name = "dc=example,dc=com"
+	modify := func(line string) { serve(&op.Modify{Name: name, Changes: changes(lines(line))}) }
+	modify("replace description: x")
+	modify("add title: x")
+	modify("replace l: x")
+	serve(&op.Delete{Name: name})
+	serve(&op.Compare{Name: name, Description: "userPassword", Value: []byte("x")})
+	serve(&op.Extended{OID: "1.2.3"})
+	serve(&op.Extended{OID: "1.2.4"})
+	serve(&op.Search{Base: "cn=changelog", Scope: op.SingleLevel, Filter: filter.MustParse("(objectClass=*)")})
+	var got []string
+	for line := range strings.Lines(log.String()) {
+		var m struct {
+			Msg           string
+			Result        int
+			Denied, Rules string
+		}
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatal(err)
+		}
+		if (m.Denied == "") != (m.Result != int(op.InsufficientAccessRights)) || (m.Denied == "") != (m.Rules == "") {
+			t.Errorf("%s", line)
+		}
+		if m.Denied != "" {
+			got = append(got, m.Msg+": "+m.Denied)
+		}
+	}
+	want := []string{
+		"modify: notitle@cn=config", "modify: no rule allows insert title", "delete: no rule allows delete",
+		"compare: no rule allows compare userPassword", "extended: nouse@cn=config", "extended: no rule allows use 1.2.4",
+		"search: no rule allows manage",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }

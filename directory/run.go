@@ -113,7 +113,7 @@ func (d *Directory) search(ctx context.Context, req *request.Request, r *op.Sear
 // extended runs an extended operation (RFC 4511, 4.12).
 func (d *Directory) extended(ctx context.Context, req *request.Request, r *op.Extended) error {
 	if !req.Judge.MayUse(r.OID) {
-		return request.ErrAccess
+		return req.Judge.RefuseUse(r.OID)
 	}
 	switch r.OID {
 	case control.OIDWhoAmI:

@@ -27,6 +27,11 @@ type Observation struct {
 	// are unused.
 	Answered bool
 
+	// Denied names the access rules that refused it, or says that none allows it. Rules is
+	// the revision of the rules.
+	Denied string
+	Rules  table.Revision
+
 	Entries    int
 	References int
 	Cost       partition.Cost

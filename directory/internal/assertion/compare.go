@@ -6,10 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/account"
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/collective"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/show"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -80,7 +84,7 @@ func compareAt(ctx context.Context, req *request.Request, at partition.Located, 
 	case t.Secret() && req.Who.IsAdmin() && !req.IsPast():
 		return compareSecret(ctx, req, at.ID, t, options, r.Value)
 	case t.Secret():
-		return false, op.Errorf(op.InsufficientAccessRights, "%s is for binding only", t.Name())
+		return verifyPassword(ctx, req, at, t, options, r.Value)
 	case t == req.Known.AccessRule:
 		return compareRules(ctx, req, at, t, r.Value)
 	case slices.Contains(req.Known.Computed, t):
@@ -100,6 +104,31 @@ func compareAt(ctx context.Context, req *request.Request, at partition.Located, 
 		return false, nil
 	}
 	return own, err
+}
+
+// verifyPassword compares with a password as a bind does, through the same gate: a failure
+// counts, and the password of an account that cannot be used does not match. It takes the
+// right to compare userPassword, which rules give by its name.
+func verifyPassword(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, options string, assertion []byte) (bool, error) {
+	refused := op.Errorf(op.InsufficientAccessRights, "%s is for binding only", t.Name())
+	if t != req.Known.UserPassword || options != "" || req.IsPast() || req.Judge.Free() {
+		return false, refused
+	}
+	d, err := req.Judge.DecideAt(ctx, at)
+	switch {
+	case err != nil:
+		return false, err
+	case d == nil || !d.All(t, acl.Compare):
+		return false, refused
+	case password.InClear(req):
+		return false, password.ErrClear
+	}
+	a, err := gate.Open(ctx, req, &settings.Identity{Name: at.Name, ID: at.ID}, at.Name.String())
+	if err != nil {
+		return false, err
+	}
+	v, _, err := a.Verify(ctx, assertion)
+	return v == account.Right, err
 }
 
 // compareRules compares with the access rules that are stored at an entry.
@@ -195,8 +224,11 @@ func mayCompare(ctx context.Context, req *request.Request, at partition.Located,
 	}
 	_, options := req.Schema.Describe(r.Description)
 	for _, sub := range req.Schema.Subtypes(t) {
-		if d == nil || !d.Assertion(sub, entry.SortOptions(options), r.Value, acl.Compare) {
+		switch {
+		case d == nil:
 			return request.ErrAccess
+		case !d.Assertion(sub, entry.SortOptions(options), r.Value, acl.Compare):
+			return req.Judge.Refuse(d, acl.Question{Right: acl.Compare, Type: sub, Options: entry.SortOptions(options), Value: r.Value})
 		}
 	}
 	return nil

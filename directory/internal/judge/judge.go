@@ -28,6 +28,8 @@ type Judge struct {
 	last     *entry.Entry
 	decision *acl.Decision
 	failed   error // error of a filter that could not read what a rule needs
+
+	refusal *Refusal // where a refusal is noted; nil: nowhere
 }
 
 // ErrAccess refuses what the access rules do not allow.
@@ -40,15 +42,19 @@ var errRules = op.Errorf(op.Busy, "the schema has just been changed: try again")
 var errNoRules = op.Errorf(op.Other, "the request has no access rules: this is an error of the server")
 
 // By has the judge decide by the access rules for the requester.
-func (j *Judge) By(p *acl.Program) { *j = Judge{program: p, state: j.state, schema: j.schema} }
+func (j *Judge) By(p *acl.Program) {
+	*j = Judge{program: p, state: j.state, schema: j.schema, refusal: j.refusal}
+}
 
 // Unrestrict has the judge allow everything: to the administrator, and to the server
 // itself.
-func (j *Judge) Unrestrict() { *j = Judge{unrestricted: true, state: j.state, schema: j.schema} }
+func (j *Judge) Unrestrict() {
+	*j = Judge{unrestricted: true, state: j.state, schema: j.schema, refusal: j.refusal}
+}
 
 // Read has the judge decide about another state.
 func (j *Judge) Read(s *partition.Snapshot, sch *schema.Schema) {
-	*j = Judge{program: j.program, unrestricted: j.unrestricted, state: s, schema: sch}
+	*j = Judge{program: j.program, unrestricted: j.unrestricted, state: s, schema: sch, refusal: j.refusal}
 }
 
 // Program returns the access rules for the requester. It is nil if the requester is above
@@ -82,7 +88,7 @@ func (j *Judge) Manages() bool { return j.Always().Manages() }
 // that show entries in other ways than a search of the newest state.
 func (j *Judge) MayRead() error {
 	if !j.ReadsAll() {
-		return ErrAccess
+		return j.Refuse(j.Always(), acl.Question{Right: acl.Read})
 	}
 	return nil
 }
@@ -90,7 +96,7 @@ func (j *Judge) MayRead() error {
 // MayReadPast is MayRead for states of the past.
 func (j *Judge) MayReadPast() error {
 	if !j.Always().Entry(acl.Past) {
-		return ErrAccess
+		return j.Refuse(j.Always(), acl.Question{Right: acl.Past})
 	}
 	return j.MayRead()
 }

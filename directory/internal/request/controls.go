@@ -158,7 +158,7 @@ func TakeControls(req *Request, m *op.Message) error {
 		}
 		if !req.Judge.MayUse(c.OID) {
 			if c.Critical {
-				return ErrAccess
+				return req.Judge.RefuseUse(c.OID)
 			}
 			continue
 		}

@@ -16,6 +16,9 @@ func (req *Request) Observed(m *op.Message) {
 	o.Conn, o.Who = req.Session.Number, req.Session.Name()
 	o.Message, o.Result = m, &req.Response.Result
 	o.As, o.Sessions = req.Controls.Proxied, req.Controls.Sessions
+	if o.Result.Code == op.InsufficientAccessRights {
+		o.Denied = req.refusal.String()
+	}
 	o.Took = time.Since(o.Begun)
 	o.Slow = set.Slow > 0 && !o.Lasts && o.Took >= set.Slow
 	for _, watch := range set.Watchers {

@@ -37,6 +37,7 @@ type Request struct {
 	// observers.
 	Seen    *monitor.Observation
 	Watched bool
+	refusal judge.Refusal
 }
 
 // New returns a Request that can serve requests one after another.
@@ -51,6 +52,7 @@ func (req *Request) Begin(s *Session, id int32) {
 	req.adopt(nil, req.Server.Part.Schema())
 	if req.Watched = len(req.Server.Settings().Watchers) > 0; req.Watched {
 		req.Seen.Begun = time.Now()
+		req.Judge.NoteIn(&req.refusal)
 	}
 }
 

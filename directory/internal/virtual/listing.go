@@ -3,6 +3,7 @@ package virtual
 import (
 	"context"
 
+	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
@@ -27,7 +28,7 @@ func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink,
 	state func(context.Context, *results.Page) (*partition.Snapshot, error), run func(context.Context, *listing) error) error {
 	switch {
 	case !req.Judge.Manages():
-		return request.ErrAccess
+		return req.Judge.Refuse(req.Judge.Always(), acl.Question{Right: acl.Manage})
 	case req.IsPast() || req.Controls.Waits() || req.Controls.Vlv != nil:
 		return op.Errorf(op.UnwillingToPerform, "%s supports paged searches, but neither sorting, views and persistent searches nor past states", what)
 	}

@@ -28,7 +28,7 @@ func (u *update) may(ctx context.Context, req *request.Request) error {
 		return nil
 	}
 	if subschema.Is(u.name) {
-		return refuseUnless(req.Judge.Manages())
+		return refuseUnless(req, req.Judge.Always(), acl.Manage)
 	}
 	if virtual.IsConfig(u.name) {
 		return mayConfigure(ctx, req, u.name)
@@ -45,16 +45,27 @@ func (u *update) may(ctx context.Context, req *request.Request) error {
 		return err
 	}
 	if req.Controls.Rules.Relaxed && !d.Manages() {
-		return request.ErrAccess
+		return req.Judge.Refuse(d, acl.Question{Right: acl.Manage})
 	}
 	return u.allowed(ctx, req, at, d)
 }
 
-func refuseUnless(allowed bool) error {
-	if !allowed {
-		return request.ErrAccess
+// refuseUnless refuses whoever does not have all of some rights on an entry.
+func refuseUnless(req *request.Request, d *acl.Decision, rights acl.Rights) error {
+	for _, right := range rights.Each() {
+		if !d.Entry(right) {
+			return req.Judge.Refuse(d, acl.Question{Right: right})
+		}
 	}
 	return nil
+}
+
+// refuseValue refuses whoever does not have a right on a value; nil: on all values.
+func refuseValue(req *request.Request, d *acl.Decision, right acl.Rights, t *schema.AttributeType, options string, value []byte) error {
+	if value == nil && d.Description(t, options, right) || value != nil && d.Value(t, options, value, right) {
+		return nil
+	}
+	return req.Judge.Refuse(d, acl.Question{Right: right, Type: t, Options: options, Value: value})
 }
 
 // mayAdd judges a new entry by its content and its place. The right to add includes its
@@ -70,13 +81,17 @@ func (u *update) mayAdd(ctx context.Context, req *request.Request) error {
 	if err != nil {
 		return err
 	}
-	if !d.Entry(acl.Add) || req.Controls.Rules.Relaxed && !d.Manages() {
-		return request.ErrAccess
+	rights := acl.Add
+	if req.Controls.Rules.Relaxed {
+		rights |= acl.Manage
+	}
+	if err := refuseUnless(req, d, rights); err != nil {
+		return err
 	}
 	for _, a := range e.Attributes {
 		if a.Type == req.Known.AccessRule {
-			if !d.Manages() {
-				return request.ErrAccess
+			if err := refuseUnless(req, d, acl.Manage); err != nil {
+				return err
 			}
 			continue
 		}
@@ -84,8 +99,8 @@ func (u *update) mayAdd(ctx context.Context, req *request.Request) error {
 			continue
 		}
 		for _, v := range a.Values {
-			if !d.Value(a.Type, a.Options, v, acl.Insert) {
-				return request.ErrAccess
+			if err := refuseValue(req, d, acl.Insert, a.Type, a.Options, v); err != nil {
+				return err
 			}
 		}
 	}
@@ -100,7 +115,7 @@ func mayTake(ctx context.Context, req *request.Request, name dn.DN, own entry.ID
 		return nil // the name is free, or the update itself reports what is wrong with it
 	}
 	if _, err = req.Judge.Find(ctx, name); request.IsMissing(err) {
-		return request.ErrAccess
+		return req.Judge.Refuse(acl.Nothing, acl.Question{Right: acl.See})
 	}
 	return err
 }
@@ -165,27 +180,40 @@ func mayModify(req *request.Request, d *acl.Decision, changes []op.Modification)
 			continue
 		}
 		options = entry.SortOptions(options)
-		all := c.Kind == op.ModReplace || c.Kind == op.ModIncrement || c.Kind == op.ModDelete && len(c.Values) == 0
-		if all && !d.Description(t, options, acl.Remove) {
-			return request.ErrAccess
-		}
-		if c.Kind == op.ModIncrement && !d.Description(t, options, acl.Insert) {
-			return request.ErrAccess
-		}
-		for _, v := range c.Values {
-			right := acl.Insert
-			if c.Kind == op.ModDelete {
-				right = acl.Remove
-			}
-			if c.Kind != op.ModIncrement && !d.Value(t, options, v, right) {
-				return request.ErrAccess
-			}
+		if err := mayChange(req, d, c, t, options); err != nil {
+			return err
 		}
 	}
-	if d.Manages() || !touchesPassword(req, changes) || isPasswordChange(req, passwordChanges(req, changes)) {
+	if !touchesPassword(req, changes) || isPasswordChange(req, passwordChanges(req, changes)) {
 		return nil
 	}
-	return request.ErrAccess
+	return refuseUnless(req, d, acl.Manage)
+}
+
+// mayChange judges one change of values.
+func mayChange(req *request.Request, d *acl.Decision, c *op.Modification, t *schema.AttributeType, options string) error {
+	all := c.Kind == op.ModReplace || c.Kind == op.ModIncrement || c.Kind == op.ModDelete && len(c.Values) == 0
+	if all {
+		if err := refuseValue(req, d, acl.Remove, t, options, nil); err != nil {
+			return err
+		}
+	}
+	right := acl.Insert
+	switch c.Kind {
+	case op.ModIncrement:
+		return refuseValue(req, d, acl.Insert, t, options, nil)
+	case op.ModDelete:
+		right = acl.Remove
+	}
+	for _, v := range c.Values {
+		if v == nil {
+			v = []byte{}
+		}
+		if err := refuseValue(req, d, right, t, options, v); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // passwordChanges returns the changes of passwords.
@@ -202,8 +230,8 @@ func touchesPassword(req *request.Request, changes []op.Modification) bool {
 	return len(passwordChanges(req, changes)) > 0
 }
 
-func mayDelete(_ context.Context, _ *request.Request, _ partition.Located, d *acl.Decision) error {
-	return refuseUnless(d.Entry(acl.Delete))
+func mayDelete(_ context.Context, req *request.Request, _ partition.Located, d *acl.Decision) error {
+	return refuseUnless(req, d, acl.Delete)
 }
 
 // mayDeleteTree refuses to delete a tree that contains an entry that the requester may
@@ -212,24 +240,28 @@ func mayDeleteTree(ctx context.Context, req *request.Request, at partition.Locat
 	if req.Judge.Always().Entry(acl.Delete | acl.See) {
 		return nil
 	}
-	decide := req.Judge.Decider(ctx)
+	decide, last := req.Judge.Decider(ctx), acl.Nothing // the last decision against it
 	kept := filter.Place(req.Judge.LooksAt(), func(name dn.DN, e filter.Source) bool {
 		d := decide(name, e)
-		return d == nil || !d.Entry(acl.Delete|acl.See)
+		if d == nil || d.Entry(acl.Delete|acl.See) {
+			return d == nil
+		}
+		last = d
+		return true
 	})
 	for _, err := range req.Snapshot.Search(ctx, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: kept, Only: req.Judge.LooksAt()}) {
 		if err != nil {
 			return err
 		}
-		return request.ErrAccess
+		return req.Judge.Refuse(last, acl.Question{Right: acl.Delete})
 	}
 	return req.Judge.Failure()
 }
 
 // mayRename judges a new name, and for a move the entry as it will be at its new place.
 func (u *update) mayRename(ctx context.Context, req *request.Request, at partition.Located, d *acl.Decision, rdn dn.RDN, superior *dn.DN) error {
-	if !d.Entry(acl.Rename) {
-		return request.ErrAccess
+	if err := refuseUnless(req, d, acl.Rename); err != nil {
+		return err
 	}
 	if err := mayName(req, d, rdn); err != nil {
 		return err
@@ -237,8 +269,8 @@ func (u *update) mayRename(ctx context.Context, req *request.Request, at partiti
 	if superior == nil {
 		return mayTake(ctx, req, append(dn.DN{rdn}, u.name.Parent()...), at.ID)
 	}
-	if !d.Entry(acl.Move) {
-		return request.ErrAccess
+	if err := refuseUnless(req, d, acl.Move); err != nil {
+		return err
 	}
 	if _, err := req.Judge.Find(ctx, *superior); err != nil {
 		return err
@@ -253,8 +285,10 @@ func (u *update) mayRename(ctx context.Context, req *request.Request, at partiti
 	if err != nil {
 		return err
 	}
-	if !there.Entry(acl.Receive) && !there.Entry(acl.Add) {
-		return request.ErrAccess
+	if !there.Entry(acl.Add) {
+		if err := refuseUnless(req, there, acl.Receive); err != nil {
+			return err
+		}
 	}
 	return mayTake(ctx, req, name, at.ID)
 }
@@ -264,8 +298,11 @@ func (u *update) mayRename(ctx context.Context, req *request.Request, at partiti
 func mayName(req *request.Request, d *acl.Decision, rdn dn.RDN) error {
 	for _, ava := range rdn {
 		t := req.Schema.Attribute(ava.Type)
-		if t != nil && acl.Reserved(t) && !d.Value(t, "", ava.Value, acl.Insert) {
-			return request.ErrAccess
+		if t == nil || !acl.Reserved(t) {
+			continue
+		}
+		if err := refuseValue(req, d, acl.Insert, t, "", ava.Value); err != nil {
+			return err
 		}
 	}
 	return nil

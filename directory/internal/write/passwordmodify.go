@@ -48,7 +48,7 @@ func PasswordModify(ctx context.Context, req *request.Request, value []byte) err
 	u := &update{
 		name: name,
 		allowed: func(_ context.Context, req *request.Request, _ partition.Located, d *acl.Decision) error {
-			return refuseUnless(d.All(req.Known.UserPassword, acl.Insert|acl.Remove))
+			return refuseSetting(req, d)
 		},
 		prepare: func() (err error) {
 			set, err = password.Replacement(ctx, req, name, p.Old, p.New)
@@ -95,6 +95,16 @@ func passwordTarget(ctx context.Context, req *request.Request, identity *string)
 	return name, err
 }
 
+// refuseSetting refuses whoever may not set the password of an entry.
+func refuseSetting(req *request.Request, d *acl.Decision) error {
+	for _, right := range []acl.Rights{acl.Insert, acl.Remove} {
+		if !d.All(req.Known.UserPassword, right) {
+			return req.Judge.Refuse(d, acl.Question{Right: right, Type: req.Known.UserPassword})
+		}
+	}
+	return nil
+}
+
 // userNamed returns the identity with a name, if the requester may know it.
 func userNamed(ctx context.Context, req *request.Request, authzID string) (*settings.Identity, error) {
 	s := req.Now()
@@ -104,7 +114,7 @@ func userNamed(ctx context.Context, req *request.Request, authzID string) (*sett
 	case errors.Is(err, identify.ErrNobody) && req.Who.IsAdmin():
 		return nil, op.Errorf(op.NoSuchObject, "the userIdentity %q is nobody's, or more than one entry's", authzID)
 	case errors.Is(err, identify.ErrNobody):
-		return nil, request.ErrAccess
+		return nil, req.Judge.Refuse(acl.Nothing, acl.Question{Right: acl.See})
 	case err != nil || req.Judge.Free():
 		return who, err
 	}
@@ -115,14 +125,14 @@ func userNamed(ctx context.Context, req *request.Request, authzID string) (*sett
 // exist.
 func mayKnow(ctx context.Context, req *request.Request, who *settings.Identity) error {
 	if !who.HasEntry() {
-		return request.ErrAccess
+		return req.Judge.Refuse(acl.Nothing, acl.Question{Right: acl.See})
 	}
 	name, err := who.Name.DN()
 	if err != nil {
 		return err
 	}
 	if _, err = req.Judge.Find(ctx, name); request.IsMissing(err) {
-		return request.ErrAccess
+		return req.Judge.Refuse(acl.Nothing, acl.Question{Right: acl.See})
 	}
 	return err
 }

@@ -69,7 +69,7 @@ func mayConfigure(ctx context.Context, req *request.Request, name dn.DN) error {
 	if err != nil {
 		return err
 	}
-	return refuseUnless(d.Manages())
+	return refuseUnless(req, d, acl.Manage)
 }
 
 // changeRules changes the access rules at a place, in a transaction.
@@ -116,8 +116,8 @@ func staysManaged(ctx context.Context, req *request.Request, tx *partition.Tx, r
 // mayGiveRules refuses access rules to requesters who do not manage the entry that the
 // rules are for.
 func mayGiveRules(req *request.Request, d *acl.Decision, description string) error {
-	if isRule(req, description) && !d.Manages() {
-		return request.ErrAccess
+	if isRule(req, description) {
+		return refuseUnless(req, d, acl.Manage)
 	}
 	return nil
 }

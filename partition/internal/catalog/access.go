@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // An AccessRule is the text of an access rule and the entry that it applies to, with
@@ -19,7 +20,10 @@ type AccessRule struct {
 
 // Access has the access rules of a state, in the order in which they were made. Nil
 // Rules: there never were any.
-type Access struct{ Rules []AccessRule }
+type Access struct {
+	Rules []AccessRule
+	Since table.Revision // of the commit that wrote the settings
+}
 
 type headerAccess struct {
 	Place string `json:"place,omitempty"`

@@ -281,7 +281,7 @@ func (c *Catalog) With(h *Header) (*Catalog, error) {
 
 func (p *Keeper) newCatalog(k *Types, own *Subschema, kept *cache.Cache, h *Header) (*Catalog, error) {
 	h = h.without(func(x HeaderIndex) bool { return k.Schema.Attribute(x.Attribute) == nil })
-	c := &Catalog{p: p, Types: k, Subschema: own, Cache: kept, Header: h, Access: &Access{h.Access}, Indexes: map[*schema.AttributeType]*Indexed{}}
+	c := &Catalog{p: p, Types: k, Subschema: own, Cache: kept, Header: h, Access: &Access{h.Access, h.Since}, Indexes: map[*schema.AttributeType]*Indexed{}}
 	for _, x := range h.Indexes {
 		t, err := k.Indexable(x.Attribute)
 		if err != nil {
