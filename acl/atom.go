@@ -6,8 +6,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// An atom is what rules ask that is true or not, whatever else is: a word for whom they
-// are for, a part of the tree, a filter, a condition, some values of an attribute.
+// An atom is a condition of rules that is true or false independently of the others: a
+// subject, a part of the tree, a filter, a condition on the connection, or some values of
+// an attribute.
 type atom struct {
 	text    string
 	subject *subject
@@ -25,11 +26,11 @@ const (
 	ofFilter
 	ofValues
 	ofConnection
-	ofJoint // whom and what, where {t} joins them
+	ofJoint // a subject and a target that share {t}
 )
 
-// atoms numbers atoms, in the order in which rules ask for them: what stands in one rule
-// stands together, which keeps diagrams small.
+// atoms numbers atoms in the order in which rules use them. Atoms of one rule thus get
+// neighbouring numbers, which keeps diagrams small.
 type atoms struct {
 	*diagram
 	all    []atom
@@ -38,7 +39,7 @@ type atoms struct {
 
 func newAtoms() *atoms { return &atoms{diagram: newDiagram(), number: map[string]int{}} }
 
-// atom is the function of an atom. Those with the same key are the same.
+// atom returns the function of an atom. Atoms with the same key are the same.
 func (as *atoms) atom(key string, a atom) node {
 	n, ok := as.number[key]
 	if !ok {
@@ -57,7 +58,7 @@ func (as *atoms) any(n int, f func(int) node) node {
 	return all
 }
 
-// holds is where a rule holds.
+// holds returns where a rule applies.
 func (as *atoms) holds(c *compiled) node {
 	f := trueNode
 	for i := range c.Rule.If {
@@ -78,7 +79,8 @@ func (as *atoms) holds(c *compiled) node {
 	return as.and(f, as.and(who, in))
 }
 
-// hasVariables reports whether a variable joins whom the rule is for to what it is about.
+// hasVariables reports whether the rule has targets with variables, which relate them to
+// its subjects.
 func (c *compiled) hasVariables() bool {
 	for _, t := range c.in {
 		if len(t.base.variables()) > 0 {
@@ -113,7 +115,7 @@ func (as *atoms) subject(s *subject) node {
 		return as.not(as.subject(&subject{Subject: Subject{Kind: Anonymous}}))
 	}
 	key := s.String()
-	if s.Name != "" { // however it is spelled
+	if s.Name != "" { // the key does not depend on the spelling of the name
 		bare := s.Subject
 		bare.Name = ""
 		key = bare.String() + " " + s.name.text()
@@ -133,7 +135,7 @@ func (as *atoms) targets(all []target) node {
 	})
 }
 
-// place is where an entry is one of a target, its filter aside.
+// place returns where an entry is one of a target, regardless of its filter.
 func (as *atoms) place(t *target) node {
 	switch t.scope {
 	case Subtree:
@@ -167,7 +169,7 @@ func (as *atoms) condition(c *Condition) node {
 	return f
 }
 
-// values is which values of a type a part is about.
+// values returns which values of a type a part applies to.
 func (as *atoms) values(p *part, t *typePiece) node {
 	any := func(list []attribute, written []Attribute) node {
 		return as.any(len(list), func(i int) node {
@@ -185,8 +187,8 @@ func (as *atoms) values(p *part, t *typePiece) node {
 	return as.butNot(any(p.in, p.written.Attributes), any(p.except, p.written.Except))
 }
 
-// possible is true wherever some atoms can be true and false together, as far as words
-// say that.
+// possible returns a function that is true for each combination of the given atoms that
+// is possible as far as their words show.
 func (as *atoms) possible(on map[int]bool) node {
 	f := trueNode
 	for i := range as.all {
@@ -235,8 +237,8 @@ func (a *atom) excludes(b *atom) bool {
 	return false
 }
 
-// implies reports whether a connection that meets a condition meets another one, both
-// without not.
+// implies reports whether every connection that meets condition c also meets o. It
+// ignores Not.
 func (c *Condition) implies(o *Condition) bool {
 	switch {
 	case c.Kind == Local && o.Kind == Secure:
@@ -247,7 +249,7 @@ func (c *Condition) implies(o *Condition) bool {
 	return c.Kind == Address && o.Kind == Address && c.Network.Bits() >= o.Network.Bits() && o.Network.Contains(c.Network.Addr())
 }
 
-// excludes reports whether nobody is both subjects.
+// excludes reports whether no identity can be both subjects. It may miss cases.
 func (s *subject) excludes(o *subject) bool {
 	switch {
 	case s.Kind == Anonymous:

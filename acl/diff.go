@@ -8,16 +8,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Difference is rights that somebody has by one set of rules only.
+// A Difference is a set of rights that some identities have by only one of two sets of
+// rules.
 type Difference struct {
 	Gained bool
-	// Rights are the rights with what they are on: "read cn, sn".
+	// Rights are the rights, with the attributes they are for: "read cn, sn".
 	Rights []string
-	// Where are those who gain or lose them, with the entries, values and connections.
+	// Where describes the identities that gain or lose the rights, and the entries,
+	// values and connections.
 	Where []string
 }
 
-// String prints the difference, a line each for the rights and for whom they are.
+// String returns the rights on one line, and each element of Where on a line of its own.
 func (d Difference) String() string {
 	sign := "-"
 	if d.Gained {
@@ -26,31 +28,32 @@ func (d Difference) String() string {
 	return sign + " " + strings.Join(d.Rights, "; ") + "\n    " + strings.Join(d.Where, "\n    ")
 }
 
-// A typePiece is attribute types that the same parts of rules are about.
+// A typePiece is a set of attribute types that all parts of rules treat alike.
 type typePiece struct {
 	text string
 	typ  *schema.AttributeType
 }
 
-// A comparison is two sets of rules, the later one behind the other.
+// A comparison compares two sets of rules: the old one (0) and the new one (1).
 type comparison struct {
 	*atoms
 	rules [2][]*compiled
-	where [2][]node // each rule holds
+	where [2][]node // where each rule applies
 	found []change
 }
 
-// A change is where a right is there by one set only.
+// A change is a right that only one set gives, and where it does.
 type change struct {
 	gained bool
 	where  node
 	right  Rights
-	what   string // of values: which; "": the entry
+	what   string // which values; "": the entry
 }
 
-// Diff returns who has which rights by one of two sets of rules of a schema and not by
-// the other. It is exact as far as words of rules say what excludes or implies what:
-// groups, filters, and names with * or {t} may be anything.
+// Diff returns the rights that identities have by only one of two sets of rules. Both
+// sets have the same schema. The result is exact as far as the words of rules show what
+// excludes or implies what: it assumes nothing about groups, filters, and names with * or
+// {t}.
 func Diff(from, to *Set) ([]Difference, error) { return compareSets(from, to).differences() }
 
 func compareSets(from, to *Set) *comparison {
@@ -90,7 +93,7 @@ func (s *Set) different(o *Set) (all []*compiled) {
 	return all
 }
 
-// meetsAny reports whether a rule may be about entries of another one.
+// meetsAny reports whether rule r may apply to an entry to which one of others applies.
 func meetsAny(r *compiled, others []*compiled) bool {
 	return slices.ContainsFunc(others, func(o *compiled) bool {
 		return slices.ContainsFunc(r.in, func(t target) bool {
@@ -99,8 +102,8 @@ func meetsAny(r *compiled, others []*compiled) bool {
 	})
 }
 
-// balance is where a right is allowed, and not denied. A function says where a part gives
-// it, or takes it.
+// balance returns where rules of a set allow a right, and where they deny it. The
+// function gives returns where a part of a rule does so.
 func (c *comparison) balance(set int, gives func(p *part, deny bool) node) (allow, deny node) {
 	for i, r := range c.rules[set] {
 		parts := falseNode
@@ -116,7 +119,7 @@ func (c *comparison) balance(set int, gives func(p *part, deny bool) node) (allo
 	return allow, deny
 }
 
-// onEntry is where a right on the entry itself is there.
+// onEntry returns where a set gives a right on the entry itself.
 func (c *comparison) onEntry(set int, right Rights) node {
 	allow, deny := c.balance(set, func(p *part, deny bool) node {
 		rights := p.rights
@@ -142,7 +145,7 @@ func boolNode(b bool) node {
 	return falseNode
 }
 
-// onValues is where a right on values of a type is there.
+// onValues returns where a set gives a right on values of a type.
 func (c *comparison) onValues(set int, right Rights, t *typePiece) node {
 	allow, deny := c.balance(set, func(p *part, _ bool) node {
 		if p.rights&right == 0 {
@@ -180,7 +183,7 @@ func (c *comparison) attributes(from, to *Set) {
 	}
 }
 
-// uses compares what may be used of the server.
+// uses compares which names the sets allow to use.
 func (c *comparison) uses() {
 	names := []string{"*"}
 	for _, r := range slices.Concat(c.rules[0], c.rules[1]) {
@@ -199,7 +202,7 @@ func (c *comparison) uses() {
 	}
 }
 
-// compare notes where a right is there by one set only.
+// compare records where only one set gives a right.
 func (c *comparison) compare(right Rights, what string, f func(set int) node) {
 	before, after := f(0), f(1)
 	if gained := c.butNot(after, before); gained != falseNode {
@@ -210,7 +213,7 @@ func (c *comparison) compare(right Rights, what string, f func(set int) node) {
 	}
 }
 
-// differences puts the changes together that are in the same place.
+// differences combines the changes with the same function.
 func (c *comparison) differences() (all []Difference, err error) {
 	type key struct {
 		gained bool
@@ -241,7 +244,8 @@ func (c *comparison) differences() (all []Difference, err error) {
 	return all, nil
 }
 
-// rightsTexts prints rights with what they are on, those on the same together.
+// rightsTexts prints rights with what they are for. It combines those for the same
+// attributes.
 func rightsTexts(all []change) (texts []string) {
 	var order []string
 	rights := map[string]Rights{}
@@ -266,7 +270,7 @@ func rightsTexts(all []change) (texts []string) {
 	return texts
 }
 
-// text prints a conjunction in the order of a rule.
+// text prints a conjunction in the word order of a rule.
 func (c *comparison) text(x cube) string {
 	words := map[atomKind][]string{}
 	for v := range c.all {

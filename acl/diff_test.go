@@ -9,8 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/acl"
 )
 
-// TestDiffDecides compares what Diff finds with what decisions by two sets of rules
-// have for single entries.
+// TestDiffDecides compares the result of Diff with decisions by the two sets of rules for
+// single entries.
 func TestDiffDecides(t *testing.T) {
 	asked, changed := 0, 0
 	for seed := range uint64(*oracleCases) {
@@ -66,7 +66,7 @@ func TestDiffDecides(t *testing.T) {
 	}
 }
 
-// mutated returns the rules with one more, one less, or one changed.
+// mutated returns the rules with one added, removed or changed.
 func (c *trial) mutated(g generator) []acl.Placed {
 	rules := slices.Clone(c.rules)
 	more := g.rules()
@@ -87,7 +87,7 @@ func (c *trial) mutated(g generator) []acl.Placed {
 	return rules
 }
 
-// TestDiff: what is printed of a change.
+// TestDiff checks the printed form of differences.
 func TestDiff(t *testing.T) {
 	const before = `
 staff: allow users to read cn, sn in (objectClass=person)

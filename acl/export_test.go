@@ -7,12 +7,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Comparer is a comparison whose findings can be asked about single entries.
+// A Comparer is a comparison that can be evaluated for single entries.
 type Comparer struct{ *comparison }
 
 func NewComparer(from, to *Set) Comparer { return Comparer{compareSets(from, to)} }
 
-// Joint reports whether there are words that cannot be asked about single entries.
+// Joint reports whether the comparison has atoms that cannot be evaluated for single
+// entries.
 func (c Comparer) Joint() bool {
 	for _, a := range c.all {
 		if a.kind == ofJoint || a.kind == ofValues {
@@ -22,8 +23,8 @@ func (c Comparer) Joint() bool {
 	return false
 }
 
-// Found reports whether a right on what a name says is gained, or lost, for an entry; by
-// the functions and by what is printed of them.
+// Found reports whether the comparison finds that an entry gains, or loses, a right on
+// what. It evaluates the functions for found, and their printed form for printed.
 func (c Comparer) Found(p *Program, e *Entry, right Rights, what string, gained bool) (found, printed bool) {
 	for _, x := range c.found {
 		if x.right != right || x.what != what || x.gained != gained {
@@ -54,7 +55,7 @@ func (x cube) isTrue(all []atom, p *Program, e *Entry) bool {
 	return true
 }
 
-// isTrue reports whether an atom is true of an identity and an entry.
+// isTrue reports whether an atom is true for an identity and an entry.
 func (a *atom) isTrue(p *Program, e *Entry) bool {
 	switch {
 	case a.subject != nil:
@@ -78,7 +79,7 @@ func (a *atom) isTrue(p *Program, e *Entry) bool {
 	return p.who.holds(a.cond)
 }
 
-// Names reports whether rules name a type, so that it is asked about by itself.
+// Names reports whether the rules name a type, so that it is compared separately.
 func (c Comparer) Names(t *schema.AttributeType) bool {
 	for i := range c.rules {
 		for _, r := range c.rules[i] {

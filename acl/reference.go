@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// A Reference is a name in a rule that stands for one entry, as nothing in it is open.
+// A Reference is a name in a rule that stands for one entry: it has no * or variable.
 type Reference struct {
 	Name   string
 	Target bool // names entries that the rule is about, relative to its place; otherwise an identity that it is for
 }
 
-// References returns the names in a rule that stand for one entry.
+// References returns the references of a rule.
 func (r *Rule) References() (all []Reference) {
 	r.rename(func(ref Reference) string {
 		all = append(all, ref)
@@ -69,10 +69,10 @@ func renameTargets(all []Target, to func(Reference) string) []Target {
 	return out
 }
 
-// isWhole reports whether a name is not empty and has nothing open.
+// isWhole reports whether a name is not empty and has no * or variable.
 func isWhole(name string) bool { return name != "" && !strings.ContainsAny(name, "*{") }
 
 var nameEscapes = strings.NewReplacer("*", `\2a`, "{", `\7b`)
 
-// EscapeName escapes a name for a rule, so that nothing in it is open.
+// EscapeName escapes a name for a rule, so that it has no * or variable.
 func EscapeName(name string) string { return nameEscapes.Replace(name) }

@@ -12,15 +12,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-// archives are what a process can do with the archive of its store.
+// archives is the access of a process to the archive of its store.
 type archives struct {
-	running *archive.Archiver // a server's; nil: it archives nothing
+	running *archive.Archiver // of a server; nil: it does not archive
 	open    func() (*archive.Archiver, error)
-	copy    func(ctx context.Context, folder string) (*directoryStore, error) // opens what was restored
+	copy    func(ctx context.Context, folder string) (*directoryStore, error) // opens a restored store
 	store   string
 }
 
-// archivesOf returns those of a process that has a store open.
+// archivesOf returns the archives of a process that has a store open.
 func (m *Main) archivesOf(c *config.Config, p *directoryStore) archives {
 	log := m.logger(c)
 	return archives{
@@ -50,8 +50,9 @@ func newArchiver(c *config.Config, p *directoryStore, log *slog.Logger) (*archiv
 	})
 }
 
-// serveArchive archives the store while it is served; stop ends that. A store whose archive
-// is another's is not served: clients would change what somebody else goes on with.
+// serveArchive archives the store while it is served, until stop is called. It refuses to
+// serve a store whose archive belongs to another store or was taken over by another folder:
+// clients would change a state that another server has continued from.
 func (m *Main) serveArchive(ctx context.Context, c *config.Config, p *directoryStore, log *slog.Logger) (a archives, stop func(), err error) {
 	a = m.archivesOf(c, p)
 	if c.Archive.Place == nil {
@@ -72,7 +73,7 @@ func (m *Main) serveArchive(ctx context.Context, c *config.Config, p *directoryS
 	return a, func() { stopDrills(); stopRunning() }, nil
 }
 
-// readKeys reads a file of identities; no name is none.
+// readKeys reads a file of identities. It returns nil if name is "".
 func readKeys(name string, open func(string) (*os.File, error)) (archive.Keys, error) {
 	if name == "" {
 		return nil, nil

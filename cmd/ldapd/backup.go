@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 )
 
-// archiveKeys are those of commands that write to an archive.
+// archiveKeys are the configuration keys of commands that write to an archive.
 var archiveKeys = append([]string{"archive.to", "archive.recipients", "archive.clear", "archive.keep"}, storeKeys...)
 
 func (m *Main) backupCommand() *cobra.Command {
@@ -42,9 +42,9 @@ folder wrote to before, as after the store was moved; the other one is refused f
 	return c
 }
 
-// backupArgs are what the command has besides the configuration.
+// backupArgs are the arguments of the command besides the configuration.
 type backupArgs struct {
-	To             string // as it is configured where the command runs
+	To             string // place in the configuration of the command
 	Base, TakeOver bool
 }
 
@@ -77,7 +77,8 @@ func backup(ctx context.Context, w *work, a backupArgs) error {
 	return err
 }
 
-// archiver returns the archive that a tool means: a server has one only.
+// archiver returns the archive. It fails if the tool means another place than the
+// server's, since a server archives at one place only.
 func (w *work) archiver(meant string) (*archive.Archiver, error) {
 	a, err := w.archive.open()
 	if err == nil && meant != "" && meant != a.String() {
@@ -86,7 +87,7 @@ func (w *work) archiver(meant string) (*archive.Archiver, error) {
 	return a, err
 }
 
-// from is a place to read: that of --from, or the configured one.
+// from is the place to read from: that of --from, or the configured one.
 type from struct{ place, identity string }
 
 func (f *from) flags(c *cobra.Command) {

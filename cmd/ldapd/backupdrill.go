@@ -47,7 +47,7 @@ archive is not sealed or archive.identity is configured.`,
 	return c
 }
 
-// drillArgs are what the command has besides the configuration.
+// drillArgs are the arguments of the command besides the configuration.
 type drillArgs struct{ To, Identity, Folder string }
 
 var drillJob = job[drillArgs]{"drill", drillFor}
@@ -69,7 +69,7 @@ func drillFor(ctx context.Context, w *work, a drillArgs) error {
 	return err
 }
 
-// drilled is what a drill found.
+// drilled is the result of a drill.
 type drilled struct {
 	entries int
 	at      table.Revision
@@ -101,7 +101,7 @@ func drill(ctx context.Context, p *partition.Partition, a archives, to *archive.
 	return d, err
 }
 
-// equalAt compares two directories at a revision.
+// equalAt checks that two directories are equal at a revision.
 func equalAt(ctx context.Context, p, q *partition.Partition, r table.Revision) error {
 	at, err := past.ParsePointInTime(r.String())
 	if err != nil {
@@ -129,7 +129,8 @@ func exportSum(ctx context.Context, p *partition.Partition, at past.PointInTime)
 	return h.Sum(nil), err
 }
 
-// runDrills runs a drill now and then. What nobody here can read is left to people.
+// runDrills runs a drill at regular intervals. It runs none if the archive is sealed and
+// this server has no identity to read it.
 func runDrills(ctx context.Context, c *config.Config, p *directoryStore, a archives, log *slog.Logger) {
 	if c.Archive.Drill == 0 || c.Archive.Seal.Seals() && c.Archive.Identity == "" {
 		return

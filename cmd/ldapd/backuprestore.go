@@ -136,7 +136,7 @@ func (m *Main) verifyDeep(ctx context.Context, c *config.Config, p archive.Place
 	})
 }
 
-// restoredElsewhere restores the newest state to a folder, has f look at it, and removes
+// restoredElsewhere restores the newest state to a folder, calls f with it, and removes
 // the folder.
 func restoredElsewhere(ctx context.Context, a archives, p archive.Place, keys archive.Keys, folder string, f func(*directoryStore, *archive.Restored) error) (err error) {
 	if folder == "" {
@@ -160,7 +160,7 @@ func restoredElsewhere(ctx context.Context, a archives, p archive.Place, keys ar
 	return f(d, done)
 }
 
-// checkQuietly is check, whose first finding is an error.
+// checkQuietly checks a restored directory. Its first finding is an error.
 func checkQuietly(ctx context.Context, d *directoryStore) (entries int, err error) {
 	return maintain.Verify(ctx, d.Partition, maintain.VerifyOptions{Found: func(f *maintain.Finding) error {
 		return fmt.Errorf("what was restored is not right: %s", f)

@@ -35,7 +35,7 @@ func TestDisaster(t *testing.T) {
 		switch {
 		case strings.HasPrefix(block, "store: "):
 			fmt.Fprintf(&files, "-- etc/ldapd.yaml --\n%s", block)
-		case strings.HasPrefix(block, "age-keygen"): // the key is there
+		case strings.HasPrefix(block, "age-keygen"): // the key exists already
 		default:
 			for line := range strings.Lines(block) {
 				commands++
