@@ -1,5 +1,5 @@
-// Package certs makes a server's TLS configuration from files, and a new one
-// when the files change, so that a renewed certificate needs no restart.
+// Package certs makes a server's TLS configuration from files, and a new one when the
+// files change, so that a renewed certificate needs no restart.
 package certs
 
 import (
@@ -17,16 +17,16 @@ import (
 	"time"
 )
 
-// Files are where certificates lie, in PEM, and what is asked of clients.
+// Files are the PEM files of certificates, and what is required of clients.
 type Files struct {
-	Certificate string // the server's, followed by those between it and its CA
-	Key         string // of the first of Certificate
-	ClientCA    string // who signs clients' certificates; for Request and Require
+	Certificate string // the server's, followed by the intermediate ones up to its CA
+	Key         string // for the first of Certificate
+	ClientCA    string // signs clients' certificates; for Request and Require
 	Clients     Clients
 	MinVersion  uint16 // tls.VersionTLS12 or tls.VersionTLS13
 }
 
-// Clients says what is asked of clients.
+// Clients is what is required of clients.
 type Clients int
 
 const (
@@ -45,16 +45,16 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.File, e.Err) }
 func (e *Error) Unwrap() error { return e.Err }
 
-// A Store has the configuration that the files made when they last were right.
+// A Store has the configuration made from the files when they were last valid.
 type Store struct {
 	files  Files
 	log    *slog.Logger
-	mu     sync.Mutex // of one Reload at a time: Watch's and a signal's
-	seen   contents   // what the files had last; mu's
+	mu     sync.Mutex // held by Reload, which Watch and a signal may call
+	seen   contents   // the files' last contents, guarded by mu
 	config atomic.Pointer[tls.Config]
 }
 
-// contents of the certificate's, the key's and the CA's file.
+// contents are those of the certificate, key and CA files.
 type contents [3][]byte
 
 func (c *contents) equal(d *contents) bool {
@@ -71,18 +71,18 @@ func Open(f Files, log *slog.Logger) (*Store, error) {
 	return s, s.use(c)
 }
 
-// Config is the configuration for a new connection. It has one certificate with
+// Config returns the configuration for a new connection. It has one certificate with
 // its Leaf.
 func (s *Store) Config() *tls.Config { return s.config.Load() }
 
-// Ends returns when the certificate in force ends, by its file.
+// Ends returns the expiry of the certificate in force, by its file.
 func (s *Store) Ends() map[string]time.Time {
 	return map[string]time.Time{s.files.Certificate: s.Config().Certificates[0].Leaf.NotAfter}
 }
 
-// Watch looks for changed files now and then until ctx ends. It looks at their
-// contents instead of asking the system to tell: that works for symbolic links
-// that are switched and for folders of other machines too.
+// Watch checks from time to time whether files have changed, until ctx ends. It
+// compares contents instead of using notifications. That also works for symbolic links
+// that are switched and for folders of other machines.
 func (s *Store) Watch(ctx context.Context, every time.Duration) {
 	t := time.NewTicker(every)
 	defer t.Stop()
@@ -96,8 +96,8 @@ func (s *Store) Watch(ctx context.Context, every time.Duration) {
 	}
 }
 
-// Reload takes the files as they are now. Wrong ones are logged once and change
-// nothing: a certificate and its key may be written one after the other.
+// Reload reads the files again. Invalid ones are logged once and change nothing: a
+// certificate and its key may be written one after the other.
 func (s *Store) Reload() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *Store) Reload() {
 	}
 }
 
-// read reads the files. One that is not named, or cannot be read, is empty.
+// read reads the files. A file that is not named, or cannot be read, is empty.
 func (f *Files) read() (c contents, err error) {
 	for i, e := range []Error{{Field: "Certificate", File: f.Certificate}, {Field: "Key", File: f.Key}, {Field: "ClientCA", File: f.ClientCA}} {
 		if e.File == "" {
@@ -130,7 +130,7 @@ func (f *Files) read() (c contents, err error) {
 	return c, err
 }
 
-// use puts contents in force.
+// use puts contents into force.
 func (s *Store) use(c contents) error {
 	config, err := s.files.config(c)
 	if err != nil {
@@ -157,7 +157,7 @@ func (f *Files) config(in contents) (*tls.Config, error) {
 	c := &tls.Config{
 		Certificates: []tls.Certificate{pair},
 		MinVersion:   f.MinVersion,
-		// Answers are read by programs as a whole: no small records first.
+		// Programs read answers as a whole, so small first records do not help.
 		DynamicRecordSizingDisabled: true,
 	}
 	if f.Clients == None {
@@ -175,9 +175,9 @@ func (f *Files) config(in contents) (*tls.Config, error) {
 	return c, nil
 }
 
-// verify checks a client's certificate, if there is one. It is done here and not
-// by ClientAuth since a request for certificates then names no CAs: asked for
-// those of named CAs over TLS 1.3, GnuTLS 3.7 sends no RSA certificate at all.
+// verify checks a client's certificate, if there is one. It does so here and not
+// through ClientAuth, because then the request for certificates names no CAs. If it
+// names CAs over TLS 1.3, GnuTLS 3.7 sends no RSA certificate at all.
 func verify(chain []*x509.Certificate, cas *x509.CertPool) error {
 	if len(chain) == 0 {
 		return nil
@@ -193,8 +193,8 @@ func verify(chain []*x509.Certificate, cas *x509.CertPool) error {
 	return nil
 }
 
-// checkCertificate tells a certificate that cannot be used from a key that
-// cannot, which tls.X509KeyPair does not.
+// checkCertificate returns an error for an unusable certificate. tls.X509KeyPair does
+// not distinguish that from an unusable key.
 func checkCertificate(b []byte) error {
 	if pool := x509.NewCertPool(); !pool.AppendCertsFromPEM(b) {
 		return errors.New("no certificate in PEM")

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/certs/certstest"
 )
 
-// A rig is files and a store on them.
+// A rig is a set of files and a store on them.
 type rig struct {
 	t     *testing.T
 	dir   string
@@ -60,7 +60,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// Whoever shows a certificate shows a valid one of the CA, for clients.
+// TestVerify checks that a client certificate must be valid, of the CA, and for
+// clients.
 func TestVerify(t *testing.T) {
 	r := newRig(t)
 	r.files.Clients = certs.Request
@@ -118,8 +119,8 @@ func TestWrongFiles(t *testing.T) {
 	}
 }
 
-// New files are taken when they are right, and not before; wrong ones are told
-// once.
+// TestReload checks that new files are used once they are valid, and that invalid ones
+// are logged once.
 func TestReload(t *testing.T) {
 	r := newRig(t)
 	s, err := r.open()

@@ -8,14 +8,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/auth"
 )
 
-// Passwords is how they are taken and kept.
+// Passwords has the settings of how passwords are accepted and stored.
 type Passwords struct {
-	RequireTLS string // true, false, remote: of clients beyond loopback
+	RequireTLS string // true, false, or remote: for clients beyond loopback
 	Upgrade    bool
-	Parallel   int // slow hashes at once; 0: a CPU less than there are
+	Parallel   int // concurrent slow hashes; 0: one CPU less than there are
 }
 
-// SASL is what is offered, and who its names are.
+// SASL has the settings of the offered mechanisms and the mapping of their names.
 type SASL struct {
 	Mechanisms   []string
 	PlainInClear bool
@@ -34,7 +34,7 @@ func (r *reader) passwords() Passwords {
 func (r *reader) sasl() SASL {
 	s := SASL{
 		Mechanisms: append([]string{}, r.list("sasl.mechanisms", func(string) error { return nil })...),
-		// Not nil: an empty list is no rule, not the default.
+		// Not nil: an empty list means no rule, not the default.
 		Identities:   []*auth.Rule{},
 		PlainInClear: r.boolean("sasl.plain-in-clear"),
 		Issuer:       r.issuer(),
@@ -52,7 +52,7 @@ func (r *reader) sasl() SASL {
 	return s
 }
 
-// issuer reads who makes tokens: all of it is given, or nothing.
+// issuer reads the issuer of tokens. Its settings are either all given or all absent.
 func (r *reader) issuer() *auth.Issuer {
 	given := 0
 	for _, key := range []string{"sasl.issuer", "sasl.issuer-audience", "sasl.issuer-keys"} {

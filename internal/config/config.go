@@ -1,11 +1,10 @@
-// Package config reads the configuration of one server process from four
-// layers, of which later ones win: the defaults, a YAML file, the environment
-// (LDAPD_LIMITS_SIZE for limits.size), and flags (--limits-size).
+// Package config reads the configuration of one server process from four layers, of
+// which later ones win: the defaults, a YAML file, the environment (LDAPD_LIMITS_SIZE
+// for limits.size), and flags (--limits-size).
 //
-// [Keys] is all there is to configure. [Load] gives a [Config], or an [Error]
-// that names the file and line, the variable or the flag that is wrong. What all
-// servers of a directory share (suffixes beyond the first, indexes, ...) lives
-// in the store instead.
+// [Keys] are all settings. [Load] returns a [Config], or an [Error] that names the
+// wrong file and line, variable or flag. What all servers of a directory share
+// (suffixes beyond the first, indexes, ...) is kept in the store instead.
 package config
 
 import (
@@ -23,14 +22,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/auth"
 )
 
-// Config is a configuration in force.
+// A Config is a configuration in force.
 type Config struct {
 	Store  string
 	Listen []string
 	Suffix []string
-	// Referral are servers for names outside all naming contexts.
+	// Referral are the servers to refer to for names outside all naming contexts.
 	Referral []string
-	// AttributeOptions are recognized beside those that are registered.
+	// AttributeOptions are recognized in addition to the registered ones.
 	AttributeOptions []string
 	Admin            Admin
 	TLS              TLS
@@ -42,7 +41,7 @@ type Config struct {
 	Lease            time.Duration
 	Drift            time.Duration
 	Retention        time.Duration // zero: for ever
-	Compaction       time.Duration // zero: never asked for
+	Compaction       time.Duration // zero: only on demand
 	Archive          Archive
 	LogLevel         string // debug, info, warn, error
 	LogFormat        string // text, json
@@ -50,7 +49,7 @@ type Config struct {
 	Slow             time.Duration // 0: no operation is slow
 	GracePeriod      time.Duration
 	Status           string // URL of the status listener; "": none
-	AcceptClock      bool   // by a flag, for one run; no key
+	AcceptClock      bool   // set by a flag, for one run; not a key
 	Test             Test
 
 	settings []Setting
@@ -61,24 +60,24 @@ type Admin struct {
 	DN        string
 	Password  string   // stored form
 	ScramKeys [][]byte // RFC 5803
-	File      string   // that they were read from, if any
+	File      string   // the file they were read from, if any
 }
 
-// Access is where the access log goes. Without a File there is none.
+// Access is the destination of the access log. Without a File there is none.
 type Access struct {
 	File string // "-": standard error
 	Size int64  // of one file, in bytes
-	Keep int    // older files; 0: all
+	Keep int    // number of older files; 0: all
 }
 
-// TLS of connections. Without a Certificate there is none.
+// TLS configures TLS for connections. Without a Certificate there is none.
 type TLS struct {
 	Certificate, Key, ClientCA string // files
 	Clients                    string // none, request, require
 	MinVersion                 string // 1.2, 1.3
 }
 
-// Archive is where an embedded store is kept a second time. Without a Place it is not.
+// Archive is a second place for an embedded store. Without a Place there is none.
 type Archive struct {
 	Place            archive.Place
 	Seal             archive.Seal
@@ -87,36 +86,36 @@ type Archive struct {
 	Identity         string        // file
 }
 
-// Test is what only tests set.
+// Test has the settings that only tests use.
 type Test struct {
 	InFlight time.Duration // 0: the store's default
-	Clock    time.Duration // by which the clock is put forward
+	Clock    time.Duration // offset added to the clock
 }
 
-// Limits of what clients may take.
+// Limits are the limits for clients.
 type Limits struct {
-	PerUser     // of whom no rule fits, but for the administrator
+	PerUser     // for users without a rule, except the administrator
 	Rules       []LimitRule
 	MaxPDU      int
 	Connections int
-	PerAddress  int // connections; 0: none
+	PerAddress  int // connections; 0: no limit
 	Outstanding int
-	Persistent  int           // searches that last
-	Idle        time.Duration // 0: none, as below
+	Persistent  int           // persistent searches
+	Idle        time.Duration // 0: no limit, also below
 	Unbound     time.Duration
 	Handshake   time.Duration
 	KeepAlive   time.Duration
 	Write       time.Duration
 }
 
-// A Setting is one key's value and where it came from.
+// A Setting is one key's value and its origin.
 type Setting struct {
 	Key    Key
-	Values []string // as the layer had them; one, but of lists
+	Values []string // as in the layer; one, unless the key is a list
 	Origin string   // "default", "FILE:LINE", "LDAPD_...", "--..."
 }
 
-// An Error is a mistake in the configuration. Where is as Setting.Origin.
+// An Error is a mistake in the configuration. Where is in the form of Setting.Origin.
 type Error struct {
 	Where string
 	Text  string
@@ -129,11 +128,11 @@ func (e *Error) Error() string {
 	return e.Where + ": " + e.Text
 }
 
-// Sources of a configuration.
+// Sources are the sources of a configuration.
 type Sources struct {
 	File  string              // "": none
-	Env   []string            // as os.Environ
-	Flags map[string][]string // by key, those given
+	Env   []string            // in the form of os.Environ
+	Flags map[string][]string // the flags given, by key
 }
 
 // Load reads the layers and checks every value.
@@ -164,8 +163,8 @@ func Load(s Sources) (*Config, error) {
 	return r.config()
 }
 
-// A reader holds the merged layers and where each key's value came from. Its
-// methods keep the first error.
+// A reader holds the merged layers and the origin of each key's value. Its methods keep
+// the first error.
 type reader struct {
 	ko      *koanf.Koanf
 	origins map[string]string
@@ -232,7 +231,7 @@ func (r *reader) config() (*Config, error) {
 	return c, r.err
 }
 
-// admin reads the administrator's password from where it was put.
+// admin reads the administrator's password from one of its sources.
 func (r *reader) admin() Admin {
 	a := Admin{DN: r.text("admin.dn"), Password: r.text("admin.password-hash")}
 	if err := checkDN(a.DN); err != nil {
@@ -250,8 +249,8 @@ func (r *reader) admin() Admin {
 	return a
 }
 
-// passwordFile reads what `ldapd passwd` prints: a line with the password, and one
-// for each key of SCRAM.
+// passwordFile parses the output of `ldapd passwd`: a line with the password, and one
+// for each SCRAM key.
 func (r *reader) passwordFile(a *Admin, file string) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -274,7 +273,7 @@ func (r *reader) passwordFile(a *Admin, file string) {
 	}
 }
 
-// tls reads what belongs together of TLS; the files are for who uses them.
+// tls reads the settings of TLS. Its users read the files.
 func (r *reader) tls() TLS {
 	t := TLS{
 		Certificate: r.text("tls.certificate"),
@@ -307,7 +306,7 @@ func (r *reader) fail(key, format string, args ...any) {
 	}
 }
 
-// Print writes what is in force as YAML, with the origin of every value.
+// Print writes the configuration in force as YAML, with the origin of every value.
 func (c *Config) Print(w io.Writer) error {
 	group := ""
 	for _, s := range c.settings {
@@ -330,7 +329,7 @@ func (c *Config) Print(w io.Writer) error {
 	return nil
 }
 
-// yaml is the value as YAML has it. A password's hash is told by its scheme only.
+// yaml returns the value as YAML. Of a password's hash it shows only the scheme.
 func (s Setting) yaml() string {
 	items := make([]string, len(s.Values))
 	for i, v := range s.Values {
@@ -353,8 +352,8 @@ func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// Changed returns the names of the keys whose values differ: those that are read again
-// while the server runs, and those that need a restart.
+// Changed returns the names of the keys whose values differ: those that a running
+// server reads again, and those that need a restart.
 func Changed(from, to *Config) (reload, restart []string) {
 	for i, s := range to.settings {
 		switch {
@@ -368,7 +367,7 @@ func Changed(from, to *Config) (reload, restart []string) {
 	return reload, restart
 }
 
-// Origin is where a key's value came from.
+// Origin returns where a key's value came from.
 func (c *Config) Origin(key string) string {
 	for _, s := range c.settings {
 		if s.Key.Name == key {

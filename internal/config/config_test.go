@@ -71,7 +71,8 @@ limits:
 	}
 }
 
-// What Print writes can be read again and says the same.
+// TestPrintIsAFile checks that the output of Print can be read again with the same
+// result.
 func TestPrintIsAFile(t *testing.T) {
 	c, err := Load(Sources{Flags: map[string][]string{"store": {"a b"}, "suffix": {"dc=x", `cn=a\,b,dc=y`}}})
 	if err != nil {
@@ -114,7 +115,7 @@ func TestPasswords(t *testing.T) {
 	}
 }
 
-// Every mistake is told with its place.
+// TestMistakes checks that every mistake is reported with its place.
 func TestMistakes(t *testing.T) {
 	pw := write(t, "empty", "\n")
 	for _, c := range []struct {
@@ -195,7 +196,7 @@ func FuzzReadYAML(f *testing.F) {
 	})
 }
 
-// Rules of limits begin with those of everyone.
+// TestLimitRules checks that limit rules start from the limits for everyone.
 func TestLimitRules(t *testing.T) {
 	c, err := Load(Sources{Env: []string{"LDAPD_LIMITS_SIZE=9",
 		"LDAPD_LIMITS_RULES=time=2m outstanding=2 for anonymous; size=0 sort-memory=1KiB for subtree:ou=a for b,dc=x"}})
@@ -212,7 +213,7 @@ func TestLimitRules(t *testing.T) {
 	}
 }
 
-// What is for tests only is set by flags alone, and not shown.
+// TestForTestsOnly checks that test keys can only be set by flags, and are not shown.
 func TestForTestsOnly(t *testing.T) {
 	c, err := Load(Sources{Flags: map[string][]string{"test.clock": {"-40s"}, "test.in-flight": {"3s"}}})
 	if err != nil || c.Test != (Test{InFlight: 3 * time.Second, Clock: -40 * time.Second}) {

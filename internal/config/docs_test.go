@@ -10,7 +10,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/configuration.md anew")
 
-// docs/configuration.md lists every key.
+// TestDocs checks that docs/configuration.md lists every key.
 func TestDocs(t *testing.T) {
 	const file = "../../docs/configuration.md"
 	text := reference()
@@ -24,7 +24,7 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// reference is the page.
+// reference returns the page.
 func reference() string {
 	var b strings.Builder
 	b.WriteString(`# Configuration
@@ -46,7 +46,7 @@ in force.
 	return b.String()
 }
 
-// cell is a text in a table.
+// cell returns a text for a table cell.
 func cell(s, quote string) string {
 	if s == "" {
 		return ""

@@ -13,28 +13,28 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// A Key is one thing to configure.
+// A Key is one configuration setting.
 type Key struct {
 	Name    string
-	Default string // items of lists by commas
+	Default string // items of lists separated by commas
 	Help    string
 	List    bool
-	Secret  bool // not for print
-	Reload  bool // read again at SIGHUP; the others need a restart
-	// Test keys are set by their flags alone, which no help shows, so that nobody
-	// comes upon them by chance.
+	Secret  bool // must not be printed
+	Reload  bool // read again at SIGHUP; other keys need a restart
+	// Test keys can only be set by their flags, which no help shows, so that nobody
+	// uses them by accident.
 	Test bool
 }
 
-// Flag is the name of the key's flag, without dashes in front.
+// Flag returns the name of the key's flag, without leading dashes.
 func (k Key) Flag() string { return strings.ReplaceAll(k.Name, ".", "-") }
 
-// Env is the name of the key's environment variable.
+// Env returns the name of the key's environment variable.
 func (k Key) Env() string {
 	return "LDAPD_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(k.Name))
 }
 
-// Keys is all there is to configure.
+// Keys are all configuration settings.
 var Keys = []Key{
 	{Name: "store", Help: "`STORE`: a folder, or hbase://ZK1,ZK2:2181/PREFIX"},
 	{Name: "listen", List: true, Default: "ldap://127.0.0.1:3890", Help: "`URL` to serve: ldap://HOST:PORT, ldaps://HOST:PORT or ldapi:///PATH"},
@@ -137,7 +137,7 @@ func checkURL(s string) error {
 	return fmt.Errorf("%q is not a URL to listen on: ldap://HOST:PORT, ldaps://HOST:PORT or ldapi:///PATH", s)
 }
 
-// statusURL reads the URL of the status listener; "" is none.
+// statusURL reads the URL of the status listener; "" means none.
 func (r *reader) statusURL(key string) string {
 	s := r.text(key)
 	u, err := url.Parse(s)
@@ -147,7 +147,7 @@ func (r *reader) statusURL(key string) string {
 	return s
 }
 
-// checkServer checks the URL of a server, without a DN or anything else behind it.
+// checkServer checks the URL of a server, which must not contain a DN or anything else.
 func checkServer(s string) error {
 	u, err := url.Parse(s)
 	if err == nil && (u.Scheme == "ldap" || u.Scheme == "ldaps") && s == u.Scheme+"://"+u.Host && u.Hostname() != "" {
@@ -156,7 +156,7 @@ func checkServer(s string) error {
 	return fmt.Errorf("%q is not the URL of a server: ldap://HOST[:PORT] or ldaps://HOST[:PORT]", s)
 }
 
-// networks reads networks, or addresses for networks of one.
+// networks reads networks. An address is a network of one.
 func (r *reader) networks(key string) []netip.Prefix {
 	var networks []netip.Prefix
 	r.list(key, func(s string) error {
@@ -215,7 +215,7 @@ func (r *reader) countOf(key, s string) int {
 
 func (r *reader) duration(key string) time.Duration { return r.durationOf(key, r.text(key)) }
 
-// offset is a duration that may be negative.
+// offset reads a duration that may be negative.
 func (r *reader) offset(key string) time.Duration {
 	d, err := time.ParseDuration(r.text(key))
 	if err != nil {

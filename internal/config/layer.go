@@ -11,13 +11,12 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// A layer is the values of one source, which koanf merges. It is a
-// koanf.Provider.
+// A layer is the values from one source, for koanf to merge. It is a koanf.Provider.
 type layer []value
 
 type value struct {
 	key    string
-	items  []string // one, but of lists
+	items  []string // one item, unless the key is a list
 	origin string
 }
 
@@ -41,7 +40,7 @@ func (l layer) Read() (map[string]any, error) {
 	return m, nil
 }
 
-// ReadBytes is not how a layer is read.
+// ReadBytes is not supported.
 func (l layer) ReadBytes() ([]byte, error) { return nil, errors.ErrUnsupported }
 
 func defaults() layer {
@@ -52,8 +51,8 @@ func defaults() layer {
 	return l
 }
 
-// split returns the items of a list written in one string. DNs have commas, so
-// their lists are parted by semicolons.
+// split splits a list written in one string. DNs contain commas, so lists of DNs are
+// separated by semicolons.
 func split(k Key, s string) []string {
 	if !k.List {
 		return []string{s}
@@ -61,7 +60,7 @@ func split(k Key, s string) []string {
 	return strings.FieldsFunc(s, func(c rune) bool { return c == ';' || c == ' ' && k.Name == "listen" })
 }
 
-// readEnv reads variables LDAPD_*. An unknown one is an error: it is a typing
+// readEnv reads variables LDAPD_*. An unknown one is an error, since it is a typing
 // mistake.
 func readEnv(env []string) (layer, error) {
 	var l layer
@@ -109,7 +108,7 @@ func readFile(path string) (layer, error) {
 	return readYAML(path, b)
 }
 
-// yamlPlace is what the parser puts in front of its messages.
+// yamlPlace matches the position at the beginning of the parser's messages.
 var yamlPlace = regexp.MustCompile(`^\[(\d+):\d+\] (.*)`)
 
 func readYAML(path string, b []byte) (layer, error) {
@@ -132,8 +131,7 @@ func readYAML(path string, b []byte) (layer, error) {
 	return y.layer, nil
 }
 
-// A yamlReader walks the syntax tree, which knows the lines. It keeps the first
-// error.
+// A yamlReader walks the syntax tree, which has line numbers. It keeps the first error.
 type yamlReader struct {
 	path  string
 	layer layer

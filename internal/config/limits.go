@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// PerUser are limits that may differ from user to user; 0 is none.
+// PerUser are limits that may differ between users; 0 means none.
 type PerUser struct {
 	Size        int // entries of a search
 	Time        time.Duration
-	Candidates  int // entries looked at
-	Page        int // entries
+	Candidates  int // entries examined
+	Page        int // entries per page
 	SortMemory  int64
-	Outstanding int // operations at once on a connection, if fewer than everyone's
+	Outstanding int // concurrent operations on a connection, if fewer than the general limit
 }
 
-// A LimitRule gives limits to some: "anonymous", "users", "administrator",
+// A LimitRule sets limits for some users: "anonymous", "users", "administrator",
 // "dn:NAME" or "subtree:NAME".
 type LimitRule struct {
 	Who string
 	PerUser
 }
 
-// limitRules reads rules "size=500 time=30s for WHO". What a rule does not name
-// is as for everyone.
+// limitRules reads rules "size=500 time=30s for WHO". Limits that a rule does not set
+// are as for everyone.
 func (r *reader) limitRules(key string) []LimitRule {
 	var rules []LimitRule
 	for _, text := range r.ko.Strings(key) {

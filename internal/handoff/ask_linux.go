@@ -11,9 +11,9 @@ import (
 	"sync"
 )
 
-// Ask has the server that holds a folder do some work, and returns its *Failure, or
-// ErrNobody if there is no such server. The end of ctx cancels the work, whose
-// end is waited for.
+// Ask makes the server that holds a folder do some work, and returns its *Failure, or
+// ErrNobody if there is no such server. When ctx ends, Ask cancels the work and waits
+// for its end.
 func Ask(ctx context.Context, folder string, r Request) error {
 	f, err := openPath(folder)
 	if err != nil {
@@ -35,18 +35,18 @@ func Ask(ctx context.Context, folder string, r Request) error {
 	return a.follow()
 }
 
-// An asker is a tool while its work is done.
+// An asker is the tool's side of a request.
 type asker struct {
 	Request
 	c       *net.UnixConn
 	outputs sync.WaitGroup
 	mu      sync.Mutex
-	failed  error      // of writing the output
-	inputs  []*os.File // ends of pipes that are written to
+	failed  error      // error of writing the output
+	inputs  []*os.File // write ends of pipes
 }
 
-// begin sends the request. What comes out of the work is copied to where it is
-// to go from then on.
+// begin sends the request, and from then on copies the work's output to its
+// destination.
 func (a *asker) begin() error {
 	args, err := json.Marshal(a.Args)
 	if err != nil {
@@ -65,8 +65,7 @@ func (a *asker) begin() error {
 	return send(a.c, request{a.Work, args, a.Terminal}, stdout, stderr)
 }
 
-// output makes a pipe to w. Once w takes no more the pipe takes no more either,
-// which ends the work.
+// output returns a pipe to w. If w fails, the pipe fails too, which ends the work.
 func (a *asker) output(w io.Writer) (*os.File, error) {
 	in, out, err := os.Pipe()
 	if err != nil {
@@ -102,11 +101,11 @@ func (a *asker) follow() error {
 			}
 			return q.Failure
 		}
-		a.answer(q) // an error is the server's, whose end is seen above
+		a.answer(q) // an error means that the server ended, which is seen above
 	}
 }
 
-// answer returns the file that was asked for.
+// answer sends the requested file.
 func (a *asker) answer(q question) {
 	f, err := a.file(q)
 	if err != nil {
@@ -139,8 +138,8 @@ func (a *asker) file(q question) (*os.File, error) {
 	return a.input(f)
 }
 
-// input makes a pipe from r. The copying ends when the work does, or, if nothing
-// comes from a terminal then, with the process.
+// input returns a pipe from r. The copying ends with the work or, if it is waiting for
+// a terminal then, with the process.
 func (a *asker) input(r io.ReadCloser) (*os.File, error) {
 	in, out, err := os.Pipe()
 	if err != nil {

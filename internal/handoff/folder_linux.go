@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/peer"
 )
 
-// An openFolder names the socket by the folder's descriptor: the path of a Unix
-// socket has room for 107 octets only, and so it is this folder's for certain.
+// An openFolder addresses the socket by the folder's descriptor. The path of a Unix
+// socket has room for only 107 octets, and this way it is certainly this folder's.
 type openFolder struct{ *os.File }
 
 func openPath(path string) (openFolder, error) {
@@ -23,13 +23,13 @@ func openPath(path string) (openFolder, error) {
 
 func (f openFolder) socket() string { return fmt.Sprintf("/proc/self/fd/%d/%s", f.Fd(), Name) }
 
-// listen makes the socket, for the server's own user. One that is there was left
-// by a server that was killed, since who listens has the store.
+// listen creates the socket, for the server's own user only. An existing one was left
+// by a server that was killed, since the listener holds the store.
 func (f openFolder) listen() (*net.UnixListener, error) {
 	if err := f.remove(); err != nil {
 		return nil, err
 	}
-	// Before it has a name, so that it never has other rights.
+	// Set before the socket has a name, so that it never has other permissions.
 	private := func(_, _ string, c syscall.RawConn) (err error) {
 		return errors.Join(c.Control(func(fd uintptr) { err = syscall.Fchmod(int(fd), 0o600) }), err)
 	}
@@ -42,7 +42,7 @@ func (f openFolder) listen() (*net.UnixListener, error) {
 	return u, nil
 }
 
-// remove removes the socket, and nothing but a socket.
+// remove removes the socket, but nothing else of that name.
 func (f openFolder) remove() error {
 	st, err := os.Lstat(f.socket())
 	switch {
@@ -56,8 +56,8 @@ func (f openFolder) remove() error {
 	return os.Remove(f.socket())
 }
 
-// dial connects to the server that has the folder. It is looked at what is
-// connected to, so that a symbolic link leads nowhere.
+// dial connects to the server that holds the folder. It checks what it connects to, so
+// that a symbolic link leads nowhere.
 func (f openFolder) dial() (*net.UnixConn, error) {
 	fd, err := syscall.Open(f.socket(), oPath|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -83,12 +83,12 @@ func (f openFolder) dial() (*net.UnixConn, error) {
 	return c.(*net.UnixConn), nil
 }
 
-// oPath opens a place in the file system and not what is there (open(2)); package
+// oPath opens a location in the file system without opening the file (open(2)). Package
 // syscall lacks it.
 const oPath = 0x200000
 
-// trusts reports whether a server of this user may be given work: the store is
-// its owner's, and root's, anyway.
+// trusts reports whether a server of this user may get work. Root and the store's owner
+// can read the store anyway.
 func (f openFolder) trusts(uid int) bool {
 	st, err := f.Stat()
 	if err != nil {

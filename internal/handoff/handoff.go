@@ -1,17 +1,17 @@
-// Package handoff lets tools work on a store while a server has it open. One
-// process can have an embedded store, so the server does the work: it listens on
-// a private Unix socket in the store's folder ([Listen]), and a tool that finds
-// the folder locked hands over what is to be done ([Ask]): the name of the work,
-// its arguments, and where its output goes. Both run the same functions.
+// Package handoff lets tools work on a store while a server has it open. Only one
+// process can open an embedded store, so the server does the work. It listens on a
+// private Unix socket in the store's folder ([Listen]). A tool that finds the folder
+// locked hands its work over ([Ask]): the name of the work, its arguments, and the
+// destination of its output. Both run the same functions.
 //
-// The server trusts only its own user and root, by what the kernel says of the
-// peer. The tool gives the server no file but those that it decides to open when
-// it is asked for one: its own rights count, and its own folder.
+// The server trusts only its own user and root, as the kernel reports the peer. The
+// tool passes files only when it is asked for one and decides to open it. So the tool's
+// permissions and its current folder apply.
 //
 // # Protocol
 //
-// Messages are JSON behind four octets of length, most significant first. Open
-// files come with the length, as SCM_RIGHTS.
+// Messages are JSON preceded by four octets of length, most significant first. Open
+// files are sent with the length, as SCM_RIGHTS.
 //
 //	tool                              server
 //	request, stdout and stderr   ->
@@ -19,10 +19,10 @@
 //	answer, the file             ->                      (any number of these)
 //	                             <-   question: end, with what failed
 //
-// When the tool shuts its side down, or is gone, the work is cancelled. Standard
-// output and error, and files that are not regular, are pipes of the tool's own
-// making: the server can give up waiting on them, and nothing that it does to
-// them touches the user's terminal.
+// If the tool shuts its side down, or is gone, the work is cancelled. The tool makes
+// pipes for standard output and error, and for files that are not regular. So the
+// server can stop waiting for them, and nothing that it does to them affects the user's
+// terminal.
 package handoff
 
 import (
@@ -32,19 +32,19 @@ import (
 	"os"
 )
 
-// Name is the socket's in the folder.
+// Name is the name of the socket in the folder.
 const Name = "ldapd.sock"
 
-// Stdin is the name of the tool's standard input as a file.
+// Stdin is the file name of the tool's standard input.
 const Stdin = "-"
 
 // ErrNobody: no server answers in the folder.
 var ErrNobody = errors.New("no server answers in the folder")
 
-// A Failure is how work that the server did ended, as far as a tool can know.
+// A Failure is the error of work done by the server, as a tool sees it.
 type Failure struct {
 	Text  string `json:"text"`
-	Usage bool   `json:"usage,omitempty"` // it is the arguments' fault
+	Usage bool   `json:"usage,omitempty"` // the arguments are wrong
 }
 
 func (f *Failure) Error() string { return f.Text }
@@ -52,31 +52,31 @@ func (f *Failure) Error() string { return f.Text }
 // A Request is work that a tool asks for.
 type Request struct {
 	Work           string
-	Args           any // as JSON
+	Args           any // sent as JSON
 	Terminal       bool
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Open and Create open files that the work wants to read and to write; nil:
-	// there are none. They decide which ones it may have.
+	// Open and Create open the files that the work wants to read and to write, and
+	// decide which ones it may have. Nil means none.
 	Open, Create func(name string) (*os.File, error)
 }
 
-// request is what is sent of a Request.
+// A request is the part of a Request that is sent.
 type request struct {
 	Work     string          `json:"work"`
 	Args     json.RawMessage `json:"args"`
-	Terminal bool            `json:"terminal,omitempty"` // Stderr is one
+	Terminal bool            `json:"terminal,omitempty"` // Stderr is a terminal
 }
 
-// question is what the server says to the tool: one of the three.
+// A question is a message of the server to the tool: one of the three.
 type question struct {
 	Open    string   `json:"open,omitempty"`
 	Create  string   `json:"create,omitempty"`
 	End     bool     `json:"end,omitempty"`
-	Failure *Failure `json:"failure,omitempty"` // with End; nil: the work is done
+	Failure *Failure `json:"failure,omitempty"` // with End; nil: the work succeeded
 }
 
-// answer comes with the file, or says why it does not.
+// An answer comes with the file, or has the reason why not.
 type answer struct {
 	Error string `json:"error,omitempty"`
 }

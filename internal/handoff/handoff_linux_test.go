@@ -50,7 +50,7 @@ func TestWork(t *testing.T) {
 		return &Failure{Text: "so it is", Usage: true}
 	})
 	file := filepath.Join(t.TempDir(), "file")
-	large := strings.Repeat("large ", 1<<16) // more than pipes and sockets hold
+	large := strings.Repeat("large ", 1<<16) // more than the buffers of pipes and sockets
 	if err := os.WriteFile(file, []byte(large), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestPanicIsAFailure(t *testing.T) {
 	}
 }
 
-// A tool that is interrupted is told how the work ended.
+// TestInterrupt checks that an interrupted tool gets the result of the work.
 func TestInterrupt(t *testing.T) {
 	begun := make(chan struct{})
 	folder, _ := serve(t, func(ctx context.Context, c *Call) error {
@@ -120,7 +120,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// endless is work that ends with an error of its output only.
+// endless returns work that ends only with an error of its output.
 func endless(began func(), ended chan<- error) func(context.Context, *Call) error {
 	return func(_ context.Context, c *Call) error {
 		began()
@@ -137,7 +137,8 @@ type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("no space") }
 
-// A tool whose output goes nowhere, or that is gone, ends the work.
+// TestOutputTaken checks that work ends if the tool cannot write its output, or is
+// gone.
 func TestOutputTaken(t *testing.T) {
 	ended := make(chan error, 1)
 	folder, _ := serve(t, endless(func() {}, ended))
@@ -148,7 +149,7 @@ func TestOutputTaken(t *testing.T) {
 	<-ended
 }
 
-// silentTool asks and then takes nothing: neither output nor the end.
+// silentTool sends a request and then reads nothing: neither output nor the end.
 func silentTool(t *testing.T, folder string) *net.UnixConn {
 	t.Helper()
 	f, err := openPath(folder)
@@ -173,7 +174,8 @@ func silentTool(t *testing.T, folder string) *net.UnixConn {
 	return c
 }
 
-// A server that stops does not wait for a tool that takes no output.
+// TestStopBesideSilentTool checks that a stopping server does not wait for a tool that
+// reads no output.
 func TestStopBesideSilentTool(t *testing.T) {
 	defer func(was time.Duration) { lastWords = was }(lastWords)
 	lastWords = time.Millisecond
@@ -190,7 +192,8 @@ func TestStopBesideSilentTool(t *testing.T) {
 	}
 }
 
-// What is not a request is passed over, and the next one is served.
+// TestGarbage checks that the server ignores what is not a request, and serves the next
+// one.
 func TestGarbage(t *testing.T) {
 	folder, _ := serve(t, func(context.Context, *Call) error { return nil })
 	for _, garbage := range []string{"", "\x00\x00", "\x00\x00\x00\x04nope", "\xff\xff\xff\xffx", "\x00\x00\x00\x02{}"} {

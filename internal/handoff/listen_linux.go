@@ -17,14 +17,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/peer"
 )
 
-// A Listener is where tools ask.
+// A Listener receives requests of tools.
 type Listener struct {
 	folder openFolder
 	l      *net.UnixListener
 	log    *slog.Logger
 }
 
-// Listen listens in the folder of a store, which the caller has the lock of.
+// Listen listens in the folder of a store. The caller must hold the folder's lock.
 func Listen(folder string, log *slog.Logger) (*Listener, error) {
 	f, err := openPath(folder)
 	if err != nil {
@@ -38,9 +38,9 @@ func Listen(folder string, log *slog.Logger) (*Listener, error) {
 	return &Listener{f, l, log}, nil
 }
 
-// Serve does what tools ask until ctx ends; then it ends what is under way, waits
-// for that, and removes the socket. An error of do is told to the tool, as it is
-// if it is a *Failure.
+// Serve does the work that tools ask for until ctx ends. It then cancels work under
+// way, waits for it, and removes the socket. An error of do is sent to the tool,
+// unchanged if it is a *Failure.
 func (l *Listener) Serve(ctx context.Context, do func(context.Context, *Call) error) {
 	defer l.folder.Close()
 	stop := context.AfterFunc(ctx, func() { l.l.Close() })
@@ -52,7 +52,7 @@ func (l *Listener) Serve(ctx context.Context, do func(context.Context, *Call) er
 		case err == nil:
 			calls.Go(func() { l.serve(ctx, c, do) })
 			continue
-		case ctx.Err() == nil && pause.For(ctx, 100*time.Millisecond) == nil: // perhaps too many files are open
+		case ctx.Err() == nil && pause.For(ctx, 100*time.Millisecond) == nil: // too many open files, perhaps
 			l.log.Warn("a tool could not be heard", "error", err)
 			continue
 		}
@@ -64,7 +64,7 @@ func (l *Listener) Serve(ctx context.Context, do func(context.Context, *Call) er
 	}
 }
 
-// requestTime bounds how long a tool may take to say what it wants.
+// requestTime bounds how long a tool may take to send its request.
 const requestTime = 10 * time.Second
 
 // serve serves one tool.
@@ -91,19 +91,19 @@ func (l *Listener) serve(ctx context.Context, c *net.UnixConn, do func(context.C
 	call.run(ctx, l.log, do)
 }
 
-// A Call is work that a tool asked for.
+// A Call is work requested by a tool.
 type Call struct {
 	Work           string
 	Args           json.RawMessage
-	Terminal       bool // the tool's standard error is one
+	Terminal       bool // the tool's standard error is a terminal
 	Stdout, Stderr io.Writer
 
 	c       *net.UnixConn
-	asking  sync.Mutex    // one question at a time
-	answers chan answered // closed when the tool says no more
+	asking  sync.Mutex    // held for one question at a time
+	answers chan answered // closed when the tool sends no more
 
 	mu      sync.Mutex
-	files   []*os.File // the tool's, standard output and error first
+	files   []*os.File // the tool's files, standard output and error first
 	givenUp bool
 }
 
@@ -114,11 +114,11 @@ type answered struct {
 
 var errGone = errors.New("cancelled by the tool")
 
-// run does the work and tells its end.
+// run does the work and sends its result.
 func (c *Call) run(stopping context.Context, log *slog.Logger, do func(context.Context, *Call) error) {
 	ctx, cancel := context.WithCancelCause(stopping)
 	defer cancel(nil)
-	go func() { // ends when the connection is closed
+	go func() { // it ends when the connection is closed
 		defer close(c.answers)
 		c.listen(ctx)
 		cancel(errGone)
@@ -140,7 +140,7 @@ func (c *Call) run(stopping context.Context, log *slog.Logger, do func(context.C
 	}
 }
 
-// guarded makes an error of a panic: a tool's work must not end the server.
+// guarded turns a panic into an error: a tool's work must not end the server.
 func (c *Call) guarded(ctx context.Context, log *slog.Logger, do func(context.Context, *Call) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -162,7 +162,7 @@ func failure(err error) *Failure {
 	return &Failure{Text: err.Error()}
 }
 
-// listen takes answers until the tool says no more.
+// listen receives answers until the tool sends no more.
 func (c *Call) listen(ctx context.Context) {
 	for {
 		var a answered
@@ -185,27 +185,27 @@ func (c *Call) listen(ctx context.Context) {
 	}
 }
 
-// lastWords is how long the work may wait, once it is cancelled, for a tool that
-// takes no output or gives no input.
+// lastWords is how long cancelled work may wait for a tool that reads no output or
+// sends no input.
 var lastWords = 2 * time.Second
 
-// giveUp bounds every wait on the tool's files from now on.
+// giveUp bounds every further wait on the tool's files.
 func (c *Call) giveUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.givenUp = true
 	for _, f := range c.files {
-		f.SetDeadline(time.Now().Add(lastWords)) // those of pipes
+		f.SetDeadline(time.Now().Add(lastWords)) // works for pipes
 	}
 }
 
-// Open opens a file at the tool's side for reading; Stdin is one.
+// Open opens a file on the tool's side for reading. Stdin is one.
 func (c *Call) Open(name string) (*os.File, error) { return c.ask(question{Open: name}) }
 
-// Create makes a file at the tool's side.
+// Create creates a file on the tool's side.
 func (c *Call) Create(name string) (*os.File, error) { return c.ask(question{Create: name}) }
 
-// ask gets a file from the tool.
+// ask requests a file from the tool.
 func (c *Call) ask(q question) (*os.File, error) {
 	c.asking.Lock()
 	defer c.asking.Unlock()
@@ -223,7 +223,7 @@ func (c *Call) ask(q question) (*os.File, error) {
 	return a.file, nil
 }
 
-// keep notes a file that is to be closed at the end.
+// keep records a file to be closed at the end.
 func (c *Call) keep(f *os.File) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,14 +12,14 @@ import (
 	"syscall"
 )
 
-// maxMessage bounds a message: the definitions of all schema files of a folder
-// are one.
+// maxMessage bounds a message. The definitions of all schema files of a folder are one
+// message.
 const maxMessage = 64 << 20
 
-// maxFiles is how many files come with a message.
+// maxFiles is the largest number of files with a message.
 const maxFiles = 2
 
-// send sends a message, and files with its first octets.
+// send sends a message, with files attached to its first octets.
 func send(c *net.UnixConn, v any, files ...*os.File) error {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -41,8 +41,8 @@ func send(c *net.UnixConn, v any, files ...*os.File) error {
 	return err
 }
 
-// rightsTo makes the control message that takes files along. Their descriptors
-// are looked at only: os.File.Fd would make them blocking.
+// rightsTo returns the control message that passes files. It only reads their
+// descriptors: os.File.Fd would make them blocking.
 func rightsTo(files []*os.File) ([]byte, error) {
 	if len(files) == 0 {
 		return nil, nil
@@ -60,8 +60,8 @@ func rightsTo(files []*os.File) ([]byte, error) {
 	return syscall.UnixRights(fds...), nil
 }
 
-// receive receives a message and the files that came with it, which are the
-// caller's to close, also after an error.
+// receive receives a message and its files. The caller must close the files, even after
+// an error.
 func receive(c *net.UnixConn, v any) (files []*os.File, err error) {
 	head := make([]byte, 4)
 	rights := make([]byte, syscall.CmsgSpace(4*maxFiles))
@@ -91,7 +91,7 @@ func receive(c *net.UnixConn, v any) (files []*os.File, err error) {
 	return files, json.Unmarshal(text, v)
 }
 
-// filesOf opens what a control message brings.
+// filesOf opens the files in a control message.
 func filesOf(rights []byte) (files []*os.File, err error) {
 	messages, err := syscall.ParseSocketControlMessage(rights)
 	for i := range messages {

@@ -11,20 +11,20 @@ import (
 	"os"
 )
 
-// A Listener is where tools ask: here, nowhere. Without SO_PEERCRED nobody could
-// be trusted.
+// A Listener receives requests of tools, but not on this system: without SO_PEERCRED no
+// tool could be trusted.
 type Listener struct{}
 
-// Listen fails here.
+// Listen fails on this system.
 func Listen(string, *slog.Logger) (*Listener, error) { return nil, errors.ErrUnsupported }
 
-// Serve does nothing here.
+// Serve does nothing on this system.
 func (*Listener) Serve(context.Context, func(context.Context, *Call) error) {}
 
-// Ask finds nobody here.
+// Ask returns ErrNobody on this system.
 func Ask(context.Context, string, Request) error { return ErrNobody }
 
-// A Call is work that a tool asked for.
+// A Call is work requested by a tool.
 type Call struct {
 	Work           string
 	Args           json.RawMessage
@@ -32,8 +32,8 @@ type Call struct {
 	Stdout, Stderr io.Writer
 }
 
-// Open fails here.
+// Open fails on this system.
 func (*Call) Open(string) (*os.File, error) { return nil, errors.ErrUnsupported }
 
-// Create fails here.
+// Create fails on this system.
 func (*Call) Create(string) (*os.File, error) { return nil, errors.ErrUnsupported }

@@ -11,5 +11,5 @@ func apart(*exec.Cmd) {}
 
 func yield() error { return nil }
 
-// Self is the path of the program that runs.
+// Self returns the path of the running program.
 func Self() (string, error) { return os.Executable() }

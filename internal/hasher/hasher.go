@@ -1,11 +1,11 @@
-// Package hasher makes slow password hashes in a process of its own, to which
-// the operating system gives the time that the server leaves, and whose memory
-// the server's collector does not have to look after (docs/decisions/0019).
+// Package hasher computes slow password hashes in a separate process. The operating
+// system runs it in the time that the server leaves, and the server's garbage collector
+// does not have to handle its memory (docs/decisions/0019).
 //
-// [Process] is the server's side, an auth.Hasher; [Serve] is the other one. They
-// speak net/rpc over the process's standard input and output. It is started by
-// the first password that needs it and ends with the server, whatever ends that:
-// its input is closed then.
+// [Process] is the server's side, an auth.Hasher; [Serve] is the other side. They use
+// net/rpc over the process's standard input and output. The first password that needs
+// it starts the process. It ends with the server, however that ends, because its input
+// is closed then.
 package hasher
 
 import (
@@ -20,9 +20,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/auth"
 )
 
-// Process has hashes made by the process that a command starts. One that dies,
-// since the system has no memory for a hash that somebody stored, is started
-// again. Where none can be started, hashes are made here.
+// A Process computes hashes in the process that a command starts. If that dies, because
+// the system lacks memory for a stored hash, it is started again. If it cannot be
+// started, the hashes are computed here.
 type Process struct {
 	command func() *exec.Cmd
 	log     *slog.Logger
@@ -39,24 +39,25 @@ type helper struct {
 	done chan struct{} // closed when the process has ended
 }
 
-// New makes a Process. The command's program calls [Serve].
+// New returns a Process. The command's program must call [Serve].
 func New(command func() *exec.Cmd, log *slog.Logger) *Process {
 	return &Process{command: command, log: log}
 }
 
-// Verify is auth.Hasher's.
+// Verify implements auth.Hasher.
 func (p *Process) Verify(scheme string, stored, password []byte) (bool, error) {
 	out, err := p.do(Job{Scheme: scheme, Stored: stored, Password: password})
 	return out.Fits, err
 }
 
-// Hash is auth.Hasher's.
+// Hash implements auth.Hasher.
 func (p *Process) Hash(scheme string, password []byte) ([]byte, error) {
 	out, err := p.do(Job{Make: true, Scheme: scheme, Password: password})
 	return out.Hash, err
 }
 
-// do does a job. One whose process dies, be it of another job, has another try.
+// do does a job. If the process dies, perhaps because of another job, it tries once
+// more.
 func (p *Process) do(j Job) (out Outcome, err error) {
 	for range 2 {
 		var h *helper
@@ -73,8 +74,8 @@ func (p *Process) do(j Job) (out Outcome, err error) {
 	return Outcome{}, fmt.Errorf("the process that makes password hashes has died: %w", err)
 }
 
-// missing says once why the work is done here. When the server stops it is said
-// anyway.
+// missing logs once why the work is done here, unless the reason is that the server
+// stops.
 func (p *Process) missing(err error) {
 	if err != errClosed {
 		p.warn.Do(func() {
@@ -85,7 +86,7 @@ func (p *Process) missing(err error) {
 
 var errClosed = errors.New("closed")
 
-// helper returns the process that runs, or another one.
+// helper returns the running process, or starts one.
 func (p *Process) helper() (*helper, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,7 +119,7 @@ func start(cmd *exec.Cmd) (*helper, error) {
 	h := &helper{rpc.NewClient(pipes{out, in}), cmd, make(chan struct{})}
 	go func() {
 		defer close(h.done)
-		cmd.Wait() // what it died of is the operating system's to say
+		cmd.Wait() // the operating system reports why it died
 	}()
 	return h, nil
 }
@@ -150,7 +151,7 @@ func (p *Process) Close() {
 	}
 }
 
-// pipes are a process's ends of both ways.
+// pipes are a process's ends of both directions.
 type pipes struct {
 	io.Reader
 	io.WriteCloser
@@ -158,17 +159,17 @@ type pipes struct {
 
 const serviceName = "Hashing"
 
-// A Job is one hash to make or to verify.
+// A Job is one hash to compute or to verify.
 type Job struct {
 	Make             bool
 	Scheme           string
 	Stored, Password []byte
 }
 
-// An Outcome is a Job's.
+// An Outcome is the result of a Job.
 type Outcome struct {
 	Fits       bool
-	Unreadable bool // auth.ErrScheme
+	Unreadable bool // the error is auth.ErrScheme
 	Failed     string
 	Hash       []byte
 }
@@ -183,10 +184,10 @@ func (o *Outcome) err() error {
 	return nil
 }
 
-// Service does jobs.
+// A Service does jobs.
 type Service struct{}
 
-// Do has the form of a method of net/rpc; what fails is in the Outcome.
+// Do has the form of a method of net/rpc. Errors are in the Outcome.
 func (Service) Do(j Job, o *Outcome) error {
 	var err error
 	if j.Make {
@@ -203,7 +204,7 @@ func (Service) Do(j Job, o *Outcome) error {
 	return nil
 }
 
-// Serve does what comes by in, with little claim to the CPU, until that ends.
+// Serve does the jobs that arrive on in, at low CPU priority, until in ends.
 func Serve(in io.Reader, out io.WriteCloser) error {
 	if err := yield(); err != nil {
 		return err

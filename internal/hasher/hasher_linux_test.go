@@ -17,7 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/auth"
 )
 
-// TestMain is the other process, too.
+// TestMain also is the main function of the other process.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "serve" {
 		if err := Serve(os.Stdin, os.Stdout); err != nil {
@@ -80,7 +80,7 @@ func TestProcess(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// Every thread of the process gives way.
+// TestYields checks that every thread of the process has a lower priority.
 func TestYields(t *testing.T) {
 	p := newProcess(t)
 	checkWorks(t, p)
@@ -91,7 +91,7 @@ func TestYields(t *testing.T) {
 	for _, name := range threads {
 		stat, err := os.ReadFile(name)
 		if err != nil {
-			continue // it has ended
+			continue // the thread has ended
 		}
 		// The fields after the name; see proc(5).
 		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
@@ -101,7 +101,7 @@ func TestYields(t *testing.T) {
 	}
 }
 
-// A process that dies, before a job or while it is at it, is started again.
+// TestDeath checks that a process that dies, before or during a job, is started again.
 func TestDeath(t *testing.T) {
 	p := newProcess(t)
 	checkWorks(t, p)
@@ -122,7 +122,8 @@ func TestDeath(t *testing.T) {
 	}
 }
 
-// One that always dies is an error; one that cannot be started is done without.
+// TestNoProcess checks that a process that always dies is an error, and that the server
+// works without one that cannot be started.
 func TestNoProcess(t *testing.T) {
 	p := New(func() *exec.Cmd { return exec.Command("/bin/cat", "/dev/null") }, slog.New(slog.DiscardHandler))
 	t.Cleanup(p.Close)
@@ -138,7 +139,8 @@ func TestNoProcess(t *testing.T) {
 	}
 }
 
-// The process ends when its input does: the server may have been killed.
+// TestEndOfInput checks that the process ends when its input does, since the server may
+// have been killed.
 func TestEndOfInput(t *testing.T) {
 	cmd := command()
 	in, err := cmd.StdinPipe()

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// A Cluster is an HBase of several JVMs on this machine: ZooKeeper, a master and
-// region servers, each of which can be killed alone.
+// A Cluster is an HBase of several JVMs on this machine: ZooKeeper, a master and region
+// servers, each of which can be killed separately.
 type Cluster struct {
 	c                 Config
 	zookeeper, master *jvm
 	regions           []*jvm
 }
 
-// StartCluster runs a cluster of so many region servers until the test ends.
+// StartCluster runs a cluster with a number of region servers until the test ends.
 func StartCluster(tb testing.TB, regionServers int) *Cluster {
 	tb.Helper()
 	if testing.Short() {
@@ -79,7 +79,7 @@ func (c *Cluster) run(ctx context.Context, regionServers int) (err error) {
 	return c.c.ready(ctx, c.master)
 }
 
-// StartRegionServer starts a region server, again after it was killed.
+// StartRegionServer starts a region server, even after it was killed.
 func (c *Cluster) StartRegionServer(i int) error {
 	port, err := freePort()
 	if err == nil {
@@ -88,10 +88,10 @@ func (c *Cluster) StartRegionServer(i int) error {
 	return err
 }
 
-// KillRegionServer ends a region server as a crash would.
+// KillRegionServer ends a region server like a crash.
 func (c *Cluster) KillRegionServer(i int) { c.regions[i].Kill() }
 
-// Quorum is the ZooKeeper quorum as a store's URL has it.
+// Quorum returns the ZooKeeper quorum in the form of a store's URL.
 func (c *Cluster) Quorum() string { return c.c.quorum() }
 
 // end kills everything.

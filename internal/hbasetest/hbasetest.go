@@ -1,14 +1,14 @@
-// Package hbasetest runs a real HBase of one JVM: for tests, which share one
-// instance a process ([Start]), and for people, who want a store to try things
-// on (cmd/hbase-dev, behind make hbase).
+// Package hbasetest runs a real HBase of one JVM: for tests, which share one instance
+// per process ([Start]), and for people who want a store to try things on
+// (cmd/hbase-dev, behind make hbase).
 //
-// The jars come from Maven once and stay in the user's cache folder. At most one
-// test process of the machine has an instance: the JVM is heavy, and packages
-// are tested in parallel. The kernel kills the JVM when the test process dies,
-// however it dies.
+// Maven downloads the jars once; they stay in the user's cache folder. At most one test
+// process on the machine has an instance, because the JVM is heavy and packages are
+// tested in parallel. The kernel kills the JVM when the test process dies, however it
+// dies.
 //
-// With LDAPD_TEST_HBASE=HOST:PORT (a ZooKeeper quorum) tests use that HBase and
-// start nothing.
+// With LDAPD_TEST_HBASE=HOST:PORT (a ZooKeeper quorum) tests use that HBase and start
+// nothing.
 package hbasetest
 
 import (
@@ -22,10 +22,10 @@ import (
 	"time"
 )
 
-// QuorumEnv names the environment variable that gives tests a running HBase.
+// QuorumEnv is the environment variable that names a running HBase for tests.
 const QuorumEnv = "LDAPD_TEST_HBASE"
 
-// patience bounds the wait for an instance: Maven may have to fetch 117 MB, or
+// patience bounds the wait for an instance: Maven may have to download 117 MB, or
 // another test process may hold the machine's only instance.
 const patience = 20 * time.Minute
 
@@ -36,9 +36,9 @@ var shared struct {
 	err  error
 }
 
-// Start returns the ZooKeeper quorum of an HBase that all tests of the process
-// share; they keep apart by table prefixes (see [Prefix]). It skips the test when
-// the machine has no Java or Maven.
+// Start returns the ZooKeeper quorum of an HBase that all tests of the process share.
+// They use different table prefixes (see [Prefix]). Start skips the test if the machine
+// has no Java or Maven.
 func Start(tb testing.TB) string {
 	tb.Helper()
 	if q := os.Getenv(QuorumEnv); q != "" {
@@ -72,15 +72,15 @@ func startShared() {
 	shared.inst, shared.err = startExclusive(ctx)
 }
 
-// machine has the machine's test lock. It stays open for the life of the process:
-// the collector closes files that nobody holds, and that would free the lock.
+// machine has the machine's test lock. It stays open for the life of the process: the
+// garbage collector closes unreferenced files, and that would release the lock.
 var machine struct {
 	sync.Mutex
 	held *os.File
 }
 
-// exclusive holds the machine's test lock for the life of the process, and gives
-// the folder that it is for.
+// exclusive takes the machine's test lock for the life of the process, and returns the
+// folder that it protects.
 func exclusive(ctx context.Context) (cache string, err error) {
 	machine.Lock()
 	defer machine.Unlock()
@@ -104,12 +104,12 @@ func startExclusive(ctx context.Context) (*Instance, error) {
 	return startAnew(ctx, filepath.Join(cache, "test"), jars)
 }
 
-// startAnew starts an instance on an empty folder. One that does not get ready
-// in time is given up for another: on a machine with a lot to do, a table whose
-// making timed out may stay half made.
+// startAnew starts an instance on an empty folder. If it is not ready in time,
+// startAnew starts another: on a busy machine, a table whose creation timed out may
+// stay half made.
 func startAnew(ctx context.Context, dir, jars string) (i *Instance, err error) {
 	for try := 0; try < 5 && ctx.Err() == nil; try++ {
-		// Under the lock, what lies here is of a process that is gone.
+		// We have the lock, so anything here was left by a process that is gone.
 		if err = os.RemoveAll(dir); err != nil {
 			return nil, err
 		}
@@ -128,7 +128,7 @@ var prefixes struct {
 	n int
 }
 
-// Prefix makes a table prefix that no other test uses, out of the test's name.
+// Prefix returns a table prefix that no other test uses, made from the test's name.
 func Prefix(tb testing.TB) string {
 	prefixes.Lock()
 	defer prefixes.Unlock()

@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// Config says where and how an instance runs.
+// A Config specifies where and how an instance runs.
 type Config struct {
 	Dir  string // data, configuration and log; made if missing
-	Jars string // the folder that Jars gave
+	Jars string // the folder that Jars returned
 	Port int    // ZooKeeper's; zero chooses a free one
 	Heap string // of the JVM; 256m by default
-	// Tied has the kernel kill the JVM when this process ends. Otherwise the JVM
-	// goes on without it.
+	// Tied makes the kernel kill the JVM when this process ends. Otherwise the JVM
+	// continues without it.
 	Tied bool
 }
 
@@ -30,7 +30,7 @@ type Instance struct {
 	*jvm
 }
 
-// Run starts an instance and returns when it takes writes.
+// Run starts an instance and returns when it accepts writes.
 func Run(ctx context.Context, c Config) (*Instance, error) {
 	if err := c.prepare(1); err != nil {
 		return nil, err
@@ -39,8 +39,8 @@ func Run(ctx context.Context, c Config) (*Instance, error) {
 	return i, i.Restart(ctx)
 }
 
-// prepare fills in what is not given and writes the configuration of an HBase of so
-// many JVMs with regions.
+// prepare sets defaults and writes the configuration of an HBase with a number of
+// region servers.
 func (c *Config) prepare(servers int) (err error) {
 	if c.Heap == "" {
 		c.Heap = "256m"
@@ -56,7 +56,7 @@ func (c *Config) prepare(servers int) (err error) {
 	return configure(*c, servers)
 }
 
-// Quorum is the ZooKeeper quorum as a store's URL has it.
+// Quorum returns the ZooKeeper quorum in the form of a store's URL.
 func (i *Instance) Quorum() string { return i.c.quorum() }
 
 func (c *Config) quorum() string { return fmt.Sprintf("127.0.0.1:%d", c.Port) }
@@ -69,7 +69,7 @@ func (i *Instance) Restart(ctx context.Context) (err error) {
 	return i.c.ready(ctx, i.jvm)
 }
 
-// ready waits until a table can be created and takes a Put, or one of the JVMs
+// ready waits until a table can be created and accepts a Put, or until one of the JVMs
 // ends.
 func (c *Config) ready(ctx context.Context, first *jvm) error {
 	for {
@@ -90,7 +90,7 @@ func (c *Config) ready(ctx context.Context, first *jvm) error {
 
 func (c *Config) logFile() string { return filepath.Join(c.Dir, "hbase.log") }
 
-// tail is the end of the log.
+// tail returns the end of the log.
 func (c *Config) tail() string {
 	b, err := os.ReadFile(c.logFile())
 	if err != nil {
@@ -100,9 +100,8 @@ func (c *Config) tail() string {
 	return strings.Join(lines[max(0, len(lines)-20):], "\n")
 }
 
-// freePort finds a free port below those that systems give to outgoing
-// connections: ZooKeeper binds it a while later, and gives up if some
-// connection has it by then.
+// freePort returns a free port below those that systems use for outgoing connections.
+// ZooKeeper binds it later, and fails if a connection uses it by then.
 func freePort() (int, error) {
 	var last error
 	for range 100 {
@@ -137,18 +136,18 @@ appender.out.layout.pattern = %d{ISO8601} %-5p %c{2}: %.500m%n
 rootLogger = WARN,out
 `
 
-// settings are what site is made of.
+// settings are the values for the template site.
 type settings struct {
 	Config
 	Servers int
 }
 
-// site keeps all in one folder and on the loopback, and shortens the waits that
-// make sense on a cluster only. The memstores take memory as they need it: by
-// chunks of 2 MB for every family of every region (MSLAB), the heap would end
-// with the tables of a few tests. Files that compactions replaced go within seconds. Where there are several JVMs
-// one that is gone is missed after three seconds: sooner,
-// and a busy machine would lose those that are there.
+// site keeps everything in one folder and on the loopback, and shortens waits that only
+// make sense on a cluster. The memstores allocate memory as needed: with chunks of 2 MB
+// for every family of every region (MSLAB), the tables of a few tests would exhaust the
+// heap. Files replaced by compactions are deleted within seconds. With several JVMs,
+// one that is gone is noticed after three seconds; with less, a busy machine would lose
+// running ones.
 var site = template.Must(template.New("hbase-site.xml").Parse(`<configuration>
 <property><name>hbase.cluster.distributed</name><value>{{gt .Servers 1}}</value></property>
 <property><name>hbase.rootdir</name><value>file://{{.Dir}}/data</value></property>

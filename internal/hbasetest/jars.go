@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// pom names the one HBase that tests and development run on.
+// pom specifies the HBase version that tests and development use.
 //
 //go:embed pom.xml
 var pom []byte
@@ -89,7 +89,7 @@ func fetch(ctx context.Context, dir string) (string, error) {
 	return lib, os.WriteFile(filepath.Join(dir, "complete"), nil, 0o644)
 }
 
-// lock takes a file lock, which ends with the file or the process.
+// lock takes a file lock, which lasts until the file is closed or the process ends.
 func lock(ctx context.Context, name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

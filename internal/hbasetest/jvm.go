@@ -35,8 +35,8 @@ func (c *Config) start(class string, args ...string) (*jvm, error) {
 	return j, <-started
 }
 
-// watch starts the JVM and reaps it. The parent-death signal is bound to the
-// thread that forked, so that thread must live as long as the JVM.
+// watch starts the JVM and reaps it. The parent-death signal is bound to the thread
+// that forked, so that thread must live as long as the JVM.
 func (j *jvm) watch(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -48,16 +48,16 @@ func (j *jvm) watch(started chan<- error) {
 	}
 }
 
-// PID is the process id of the JVM.
+// PID returns the process id of the JVM.
 func (j *jvm) PID() int { return j.cmd.Process.Pid }
 
-// Kill ends the JVM with SIGKILL, as a crash would. Acknowledged writes stay.
+// Kill ends the JVM with SIGKILL, like a crash. Acknowledged writes stay.
 func (j *jvm) Kill() {
 	_ = j.cmd.Process.Kill()
 	<-j.done
 }
 
-// Pause stops the JVM without ending it; Resume lets it go on.
+// Pause stops the JVM without ending it. Resume continues it.
 func (j *jvm) Pause() error { return j.cmd.Process.Signal(syscall.SIGSTOP) }
 
 // Resume ends a Pause.

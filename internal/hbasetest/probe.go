@@ -13,12 +13,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// probeTable is made by Probe and kept.
+// probeTable is created by Probe and kept.
 const probeTable = "hbasetest-probe"
 
-// Probe reports whether the HBase at quorum creates tables and takes writes. It
-// uses fresh clients: those that have met an HBase that is not up yet back off
-// for too long.
+// Probe reports whether the HBase at quorum creates tables and accepts writes. It uses
+// new clients: those that have met an HBase before it was up back off for too long.
 func Probe(ctx context.Context, quorum string) error {
 	quiet := gohbase.Logger(slog.New(slog.DiscardHandler))
 	names := func() error {
@@ -53,7 +52,7 @@ func Probe(ctx context.Context, quorum string) error {
 	return nil
 }
 
-// Shutdown asks the master at quorum to end the cluster cleanly.
+// Shutdown asks the master at quorum to shut the cluster down cleanly.
 func Shutdown(ctx context.Context, quorum string) error {
 	c, ok := gohbase.NewAdminClient(quorum, gohbase.Logger(slog.New(slog.DiscardHandler))).(gohbase.RPCClient)
 	if !ok {
@@ -63,8 +62,8 @@ func Shutdown(ctx context.Context, quorum string) error {
 	return err
 }
 
-// shutdown is MasterService.Shutdown, which gohbase lacks; the embedded call
-// lends it everything but its name and messages.
+// shutdown is MasterService.Shutdown, which gohbase lacks. The embedded call provides
+// everything except its name and messages.
 type shutdown struct{ *hrpc.GetProcedureState }
 
 func (shutdown) Name() string               { return "Shutdown" }

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Root is the folder of all that HBase stores.
+// Root returns the folder with everything that HBase stores.
 func (i *Instance) Root() string { return filepath.Join(i.c.Dir, "data") }
 
-// Size adds up the files of the tables whose names begin with prefix: those that are
-// in use, and those that a compaction has replaced until HBase archives them.
+// Size returns the total size of the files of the tables whose names begin with prefix:
+// those in use, and those that a compaction has replaced until HBase archives them.
 func (i *Instance) Size(prefix string) (n int64, err error) {
 	root := filepath.Join(i.Root(), "data", "default")
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

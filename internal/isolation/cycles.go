@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Snapshot isolation forbids the cycles in which no two dependencies rw come one
-// after the other (Cerone and Gotsman, 2016). They are those of a graph with every
-// node twice: at 2n any dependency may follow, at 2n+1, where one rw led to, any
-// but another rw.
+// Snapshot isolation forbids the cycles in which no two rw dependencies follow each
+// other (Cerone and Gotsman, 2016). To find these, cycles uses a graph with every node
+// twice: node 2n may be left by any dependency; node 2n+1, which an rw led to, by any
+// except rw.
 
-// cycles reports a shortest forbidden cycle of every knot, first of those without
-// rw, which are worse. If there is none it returns the number of knots that are allowed.
+// cycles reports a shortest forbidden cycle of every knot, first of those without rw,
+// which are worse. If there is none, it returns the number of allowed knots.
 func (c *checker) cycles(g graph) (skews int) {
 	plain := g.without(rw)
 	for _, knot := range knots(plain) {
@@ -60,19 +60,19 @@ func (g graph) twice() graph {
 	return h
 }
 
-// A step of a cycle.
+// A step is a step of a cycle.
 type step struct {
 	from int
 	edge
 }
 
-// reportCycle tells of a cycle in a graph that has every transaction so many times.
+// reportCycle reports a cycle in a graph that has every transaction times times.
 func (c *checker) reportCycle(g graph, cycle []step, times int) {
 	var b strings.Builder
 	for i := 0; i < len(cycle); i++ {
 		from, e := cycle[i].from/times, cycle[i].edge
 		if from >= len(c.txns) {
-			continue // a moment: the one before it had returned before the one behind it
+			continue // a moment: the transaction before it had returned before the one after it
 		}
 		fmt.Fprintf(&b, "%s\n  %s", c.txns[from].describe(), dependencies[e.why])
 		if e.key != "" {
@@ -83,7 +83,7 @@ func (c *checker) reportCycle(g graph, cycle []step, times int) {
 	c.report(kind(cycle), "%s", strings.TrimSuffix(b.String(), "\n"))
 }
 
-// kind names a cycle.
+// kind returns the name of a cycle.
 func kind(cycle []step) string {
 	count := map[dependency]int{}
 	keys := map[string]bool{}
@@ -113,7 +113,7 @@ func kind(cycle []step) string {
 	return name
 }
 
-// shortest returns a shortest cycle within a knot, as seen from its first nodes.
+// shortest returns a shortest cycle within a knot through one of its first nodes.
 func shortest(g graph, knot []int) []step {
 	in := map[int]bool{}
 	for _, n := range knot {
@@ -128,7 +128,7 @@ func shortest(g graph, knot []int) []step {
 	return best
 }
 
-// around returns a shortest way from a node of a knot back to it.
+// around returns a shortest path from a node of a knot back to it.
 func around(g graph, in map[int]bool, start int) []step {
 	reached := map[int]step{}
 	queue := []int{start}
@@ -159,7 +159,7 @@ func trace(reached map[int]step, start int) (way []step) {
 	return way
 }
 
-// knots returns the strongly connected components of more than one node (Tarjan).
+// knots returns the strongly connected components with more than one node (Tarjan).
 func knots(g graph) [][]int {
 	t := &tarjan{g: g, index: make([]int, len(g)), low: make([]int, len(g)), on: make([]bool, len(g))}
 	for n := range g {

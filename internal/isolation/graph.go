@@ -5,7 +5,7 @@ import (
 	"sort"
 )
 
-// A dependency is why one transaction comes after another one.
+// A dependency is the reason why one transaction comes after another.
 type dependency byte
 
 const (
@@ -24,8 +24,9 @@ type edge struct {
 	key string
 }
 
-// A graph has the transactions as its first nodes; behind them are moments, by
-// which whatever returned before one comes before whatever began fresh after it.
+// A graph has the transactions as its first nodes. The other nodes are moments:
+// transactions that returned before a moment come before those that began fresh after
+// it.
 type graph [][]edge
 
 func (g graph) add(from, to int, why dependency, key string) {
@@ -34,7 +35,7 @@ func (g graph) add(from, to int, why dependency, key string) {
 	}
 }
 
-// graph returns the dependencies; !ok: the order of versions is not known.
+// graph returns the dependencies. ok is false if the order of versions is unknown.
 func (c *checker) graph() (g graph, ok bool) {
 	if len(c.found) > 0 {
 		return nil, false
@@ -56,7 +57,7 @@ func (c *checker) graph() (g graph, ok bool) {
 			g.add(i, l.writers[l.order[n]].txn, rw, l.key)
 			return
 		}
-		for _, w := range unseen[l] { // it comes after every version that was read
+		for _, w := range unseen[l] { // it comes after all versions that were read
 			g.add(i, w, rw, l.key)
 		}
 	})
@@ -64,8 +65,8 @@ func (c *checker) graph() (g graph, ok bool) {
 	return c.addRealTime(g), true
 }
 
-// unseen returns the transactions that surely appended to a list what no read of it
-// showed.
+// unseen returns the transactions that certainly appended to a list but whose values no
+// read of it showed.
 func (c *checker) unseen() map[*list][]int {
 	unseen := map[*list][]int{}
 	for i := range c.txns {
@@ -116,7 +117,7 @@ func (c *checker) addRealTime(g graph) graph {
 	return g
 }
 
-// sorted returns the transactions that succeeded.
+// sorted returns the transactions that succeeded, sorted.
 func (c *checker) sorted(by func(*Txn) int64) []int {
 	var order []int
 	for i := range c.txns {

@@ -1,15 +1,15 @@
-// Package isolation looks for anomalies in histories of transactions that were run
-// by real servers, as Elle does (Kingsbury and Alvaro, 2020): transactions append
-// unique values to lists and read lists whole, so the order of a list's versions
-// can be seen, and with it who depends on whom.
+// Package isolation looks for anomalies in histories of transactions run by real
+// servers, like Elle (Kingsbury and Alvaro, 2020). Transactions append unique values to
+// lists and read lists whole. So the order of a list's versions can be seen, and with
+// it the dependencies between transactions.
 //
-// A [Txn] is what a client knows of one transaction. [Check] gives every [Anomaly]
-// that snapshot isolation forbids (Adya's G0, G1a, G1b, G1c and G-single, of which
-// lost updates are a kind, and long forks), also against the order in which one
-// session ran its transactions, and against real time where a transaction was to
-// begin on the newest state. Write skew is allowed, and counted.
+// A [Txn] is what a client knows of one transaction. [Check] returns every [Anomaly]
+// that snapshot isolation forbids: Adya's G0, G1a, G1b, G1c and G-single (which
+// includes lost updates), and long forks. It also checks the order in which one session
+// ran its transactions, and real time for transactions that had to begin on the newest
+// state. Write skew is allowed, and counted.
 //
-// A set is many lists of at most one value: see [Set].
+// A set is represented by many lists of at most one value: see [Set].
 package isolation
 
 import (
@@ -18,44 +18,44 @@ import (
 	"time"
 )
 
-// A Txn is a transaction as its client saw it. It reads before it appends, all
-// of one state.
+// A Txn is a transaction as its client saw it. It reads before it appends, and reads a
+// single state.
 type Txn struct {
 	Name              string // for people
-	Session           int    // transactions of a session come one after the other
+	Session           int    // a session runs its transactions one after another
 	Invoked, Returned time.Duration
 	Outcome           Outcome
-	// Fresh: it began on a state that showed all that had returned when it was
+	// Fresh is set if it began on a state with everything that had returned when it was
 	// invoked.
 	Fresh   bool
 	Reads   []Read
 	Appends []Append
 }
 
-// An Outcome is what a client knows of how a transaction ended.
+// An Outcome is what a client knows about the end of a transaction.
 type Outcome int
 
-// The outcomes. What failed has surely changed nothing.
+// The outcomes. A failed transaction has certainly changed nothing.
 const (
 	OK Outcome = iota
 	Failed
 	Unknown
 )
 
-// A Read is a list as it was read.
+// A Read is a list as read.
 type Read struct {
 	Key  string
 	List []string
 }
 
-// An Append adds values, which nobody else adds to the list, at its end.
+// An Append adds values at the end of a list. Nobody else adds the same values to it.
 type Append struct {
 	Key    string
 	Values []string
 }
 
-// Set returns the reads that show which of all values, each of which is added once
-// at most, a set had.
+// Set returns the reads that represent a read of a set: which of all values it had.
+// Each value is added at most once.
 func Set(key string, all []string, has func(string) bool) []Read {
 	reads := make([]Read, 0, len(all))
 	for _, v := range all {
@@ -68,24 +68,24 @@ func Set(key string, all []string, has func(string) bool) []Read {
 	return reads
 }
 
-// Element is the key of the list that stands for a value of a set.
+// Element returns the key of the list that represents a value of a set.
 func Element(key, value string) string { return key + "\x00" + value }
 
 // An Anomaly is something that snapshot isolation forbids.
 type Anomaly struct {
 	Kind string
-	Text string // what happened, a line each
+	Text string // what happened, in lines
 }
 
 func (a Anomaly) String() string { return a.Kind + "\n" + a.Text }
 
-// A Report is what was found.
+// A Report is the result of a check.
 type Report struct {
 	Anomalies []Anomaly
-	Skews     int // groups of transactions that have no serial order, as snapshot isolation allows
+	Skews     int // groups of transactions without a serial order, which snapshot isolation allows
 }
 
-// Check looks at a whole history.
+// Check checks a whole history.
 func Check(history []Txn) Report {
 	c := &checker{txns: history, lists: map[string]*list{}}
 	c.collect()
@@ -109,7 +109,7 @@ func (c *checker) report(kind, format string, args ...any) {
 	c.found = append(c.found, Anomaly{kind, fmt.Sprintf(format, args...)})
 }
 
-// describe is a transaction for people.
+// describe returns a description of a transaction.
 func (t *Txn) describe() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s [%v, %v]", t.Name, t.Invoked.Round(time.Microsecond), t.Returned.Round(time.Microsecond))

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// history reads transactions, a line each:
+// history parses transactions, one per line:
 //
-//	S FROM-TO [failed|unknown] [fresh] r KEY=a,b ... w KEY+c,d ...
+//	S FROM-TO [failed|unknown] [fresh] KEY=a,b ... KEY+c,d ...
 //
-// S is the session.
+// S is the session, KEY= is a read and KEY+ an append.
 func history(t *testing.T, text string) []Txn {
 	t.Helper()
 	var h []Txn
@@ -51,7 +51,7 @@ func history(t *testing.T, text string) []Txn {
 func TestCheck(t *testing.T) {
 	cases := []struct {
 		name, history string
-		want          string // kinds, by semicolons
+		want          string // kinds, separated by semicolons
 		skews         int
 	}{
 		{name: "in order", history: `
@@ -176,21 +176,21 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// A database of a few lists, which takes transactions one at a time but has
-// them begin on older states.
+// A database has a few lists. It runs transactions one at a time but lets them begin on
+// older states.
 type database struct {
 	rnd      *rand.Rand
 	now      time.Duration
 	versions []map[string][]string // all states
-	changed  []map[string]bool     // by the commit of the same number
+	changed  []map[string]bool     // keys changed by the commit of the same number
 	seen     map[int]int           // by session, the state seen last
 
-	blind, torn, stale, dirty bool // what is wrong with it
+	blind, torn, stale, dirty bool // the faults of the database
 }
 
 var keys = []string{"x", "y", "z"}
 
-// run makes a history.
+// run returns a history of n transactions.
 func (d *database) run(n int) []Txn {
 	d.versions, d.changed = []map[string][]string{{}}, []map[string]bool{{}}
 	d.seen = map[int]int{}
@@ -252,14 +252,14 @@ func (d *database) commit(writes map[string]bool, value string) {
 	d.versions, d.changed = append(d.versions, next), append(d.changed, writes)
 }
 
-// TestDatabases: one that is right has no anomaly; each that is wrong is found out
-// in most of its histories.
+// TestDatabases checks that a correct database has no anomaly, and that each faulty one
+// is detected in most of its histories.
 func TestDatabases(t *testing.T) {
 	const seeds, txns = 100, 200
 	cases := []struct {
 		name string
 		d    database
-		most int // histories that may look right; -1: all must
+		most int // number of histories that may look right; -1: all must
 	}{
 		{"right", database{}, -1},
 		{"updates are lost", database{blind: true}, 10},

@@ -2,7 +2,7 @@ package isolation
 
 import "slices"
 
-// A list is what the history tells of one.
+// A list is the history of one list.
 type list struct {
 	key     string
 	order   []string // the longest version that was read
@@ -10,10 +10,10 @@ type list struct {
 	writers map[string]writer
 }
 
-// A writer is where a value comes from.
+// A writer is the origin of a value.
 type writer struct {
 	txn  int
-	last bool // of the values that its transaction appended to the list
+	last bool // the last value that its transaction appended to the list
 }
 
 func (c *checker) list(key string) *list {
@@ -26,7 +26,7 @@ func (c *checker) list(key string) *list {
 	return l
 }
 
-// collect notes who appended what.
+// collect records who appended which values.
 func (c *checker) collect() {
 	for i := range c.txns {
 		for _, a := range c.txns[i].Appends {
@@ -41,7 +41,7 @@ func (c *checker) collect() {
 	}
 }
 
-// order finds the versions of every list, and what is wrong with a read by itself.
+// order finds the versions of every list, and errors in single reads.
 func (c *checker) order() {
 	c.reads(func(i int, r *Read, l *list) {
 		if len(r.List) > len(l.order) {
@@ -54,7 +54,7 @@ func (c *checker) order() {
 	c.reads(c.checkRead)
 }
 
-// reads calls f for every read that counts.
+// reads calls f for every read of a transaction that counts.
 func (c *checker) reads(f func(i int, r *Read, l *list)) {
 	for i := range c.txns {
 		t := &c.txns[i]
@@ -67,7 +67,7 @@ func (c *checker) reads(f func(i int, r *Read, l *list)) {
 	}
 }
 
-// checkOrder looks at the values of the longest version.
+// checkOrder checks the values of the longest version.
 func (c *checker) checkOrder(l *list) {
 	seen := map[string]bool{}
 	for _, v := range l.order {
@@ -85,7 +85,7 @@ func (c *checker) checkOrder(l *list) {
 	}
 }
 
-// checkRead looks at one version.
+// checkRead checks one version.
 func (c *checker) checkRead(i int, r *Read, l *list) {
 	n := len(r.List)
 	if !slices.Equal(r.List, l.order[:n]) {

@@ -1,5 +1,4 @@
-// Package layers holds the packages to their order: each imports only packages
-// above it.
+// Package layers checks the order of packages: each imports only packages above it.
 package layers
 
 import (
@@ -17,8 +16,8 @@ import (
 
 const module = "github.com/seed-4dac0d86/ldapd"
 
-// order is that of docs/design/architecture.md. Tests may import what they
-// like; packages for tests and tools are not in it.
+// order is the order in docs/design/architecture.md. It leaves out packages for tests
+// and tools. Tests may import any package.
 var order = strings.Fields(`
 	internal/pause ber dn schema entry filter op
 	wire control ldif schemafile
@@ -40,7 +39,7 @@ var order = strings.Fields(`
 	internal/certs internal/config internal/handoff internal/wallclock cmd/ldapd
 `)
 
-// aside are packages that anyone's tests may use and nobody else may.
+// aside are packages that only tests may import.
 var aside = []string{"table/tabletest", "table/lsm/lsmtest", "internal/hbasetest", "internal/certs/certstest", "internal/isolation", "internal/layers", "internal/model", "wire/wiretest", "integration"}
 
 func TestImportsGoUp(t *testing.T) {
@@ -81,7 +80,8 @@ func walk(t *testing.T, f func(pkg, path string)) {
 	}
 }
 
-// Imports stand in three groups: the standard library, others' packages, ours.
+// TestImportsAreGrouped checks that imports are in three groups: the standard library,
+// other modules, ours.
 func TestImportsAreGrouped(t *testing.T) {
 	walk(t, func(_, path string) {
 		files := token.NewFileSet()
@@ -144,7 +144,7 @@ func isAside(pkg string) bool {
 	return slices.ContainsFunc(aside, func(a string) bool { return pkg == a || strings.HasPrefix(pkg, a+"/") })
 }
 
-// The map of the code names every package.
+// TestMapIsWhole checks that the map of the code names every package.
 func TestMapIsWhole(t *testing.T) {
 	text, err := os.ReadFile("../../docs/design/architecture.md")
 	if err != nil {
@@ -157,8 +157,9 @@ func TestMapIsWhole(t *testing.T) {
 	}
 }
 
-// Package partition is what everything above knows of the tree, so it stays small. What
-// few of its users need goes into a package beside it.
+// TestPartitionIsThin checks that package partition stays small: it is all that
+// packages above it know of the tree. What only few of them need goes into a package
+// beside it.
 func TestPartitionIsThin(t *testing.T) {
 	files, err := filepath.Glob("../../partition/*.go")
 	if err != nil {
@@ -183,7 +184,7 @@ func TestPartitionIsThin(t *testing.T) {
 	}
 }
 
-// declared returns the names that a declaration of a file makes.
+// declared returns the names that a declaration declares.
 func declared(d ast.Decl) (names []string) {
 	if f, ok := d.(*ast.FuncDecl); ok {
 		return []string{f.Name.Name}
@@ -201,7 +202,7 @@ func declared(d ast.Decl) (names []string) {
 	return names
 }
 
-// The index of decisions names every page.
+// TestDecisionsAreListed checks that the index of decisions names every page.
 func TestDecisionsAreListed(t *testing.T) {
 	text, err := os.ReadFile("../../docs/decisions/README.md")
 	if err != nil {

@@ -2,13 +2,13 @@ package model
 
 import "fmt"
 
-// The model branch: a branch has commits B0 on row 0 and B1 on row 1. It is merged
-// at m0 by the server of slot 0, which may be recovered and go on as if nothing
-// were, or at m1 by the server of slot 2; T is a commit of slot 1. Marks, U, A, C
-// and the branch's cell, which names its merge, all take part, and so does the
-// purge of marks. None of the others' commits is in the branch's base.
+// In the model branch, a branch has commits B0 on row 0 and B1 on row 1. It is merged
+// at m0 by the server of slot 0, which may be recovered and continue as if nothing had
+// happened, or at m1 by the server of slot 2. T is a commit of slot 1. The model
+// includes marks, U, A, C, the branch's cell, which names its merge, and the purge of
+// marks. The branch's base contains none of the others' commits.
 
-const ( // revisions, by bits
+const ( // revisions, as bits
 	revB0 = iota
 	revB1
 	revT
@@ -30,7 +30,7 @@ type branchState struct {
 	a, u, c         uint8
 	slot, step      uint8 // of slot 0
 	dead            bool
-	cell, by        uint8 // the branch: open, merging by, merged by
+	cell, by        uint8 // of the branch: open, merging by, merged by
 	branchHead      int8
 	sequence        uint8
 	b1              uint8
@@ -40,7 +40,7 @@ type branchState struct {
 	memory
 }
 
-const ( // the branch's cell
+const ( // states of the branch's cell
 	merging = 1
 	merged  = 2
 )
@@ -48,7 +48,7 @@ const ( // the branch's cell
 const (
 	bBegins uint8 = iota
 	bTakes
-	bSwaps // mergers: the branch's cell, open to merging
+	bSwaps // mergers swap the branch's cell from open to merging
 	bJournals
 	bMarks0
 	bMarks1
@@ -60,14 +60,14 @@ const (
 	bAborts
 	bErases0
 	bErases1
-	bReopens // mergers: the branch's cell, merging to open
+	bReopens // mergers swap the branch's cell from merging to open
 	bClean
 	bDone
 )
 
 type branchModel struct {
 	rank                [revisions]int8
-	rows                uint8 // that T writes
+	rows                uint8 // written by T
 	second, two, renews bool  // B1 runs, m1 runs, idle slots renew
 	purges              bool
 	// Rules dropped.
@@ -83,7 +83,7 @@ func (m *branchModel) showsRev(s *branchState, r int) bool {
 	return ok || n == 0 && s.slot >= closed && s.c>>r&1 == 1
 }
 
-// visible: T, and the merge whose branch is shown.
+// visible returns T, if visible, and the merge whose branch is shown.
 func (m *branchModel) visible(s *branchState) (v uint8) {
 	if m.showsRev(s, revT) {
 		v |= 1 << revT
@@ -107,7 +107,7 @@ func (m *branchModel) low(s *branchState) int8 {
 	return low
 }
 
-// upTo is what a reader of moment t takes: merges by their own id.
+// upTo returns what a reader at time t sees. Merges count by their own id.
 func (m *branchModel) upTo(t int8) (set uint8) {
 	for r := revT; r < revisions; r++ {
 		id := m.rank[r]
@@ -213,7 +213,7 @@ func (m *branchModel) next(s branchState, emit0 Emit[branchState]) {
 	}
 }
 
-// purge deletes marks: up to the branch's base while the branch is not merged.
+// purge deletes marks, up to the branch's base while the branch is not merged.
 func (m *branchModel) purge(s branchState, emit Emit[branchState]) {
 	bound := m.low(&s)
 	if s.cell != merged && !m.ignoreBase {
@@ -221,7 +221,7 @@ func (m *branchModel) purge(s branchState, emit Emit[branchState]) {
 	}
 	for p := range s.p {
 		if at := s.p[p].at; at > bBegins && at < bPublishes {
-			bound = min(bound, 0) // a snapshot in use
+			bound = min(bound, 0) // a snapshot is in use
 			if p > 0 && m.ignoreBase {
 				bound = m.low(&s) // that of a merge is its base
 			}
@@ -239,7 +239,7 @@ func (m *branchModel) purge(s branchState, emit Emit[branchState]) {
 	}
 }
 
-// commitB1 is the branch's second commit, by the branch's owner.
+// commitB1 is the second commit of the branch, by the branch's owner.
 func (m *branchModel) commitB1(s branchState, emit Emit[branchState]) {
 	switch {
 	case s.b1 == 0 && s.cell == open:
@@ -256,7 +256,7 @@ func (m *branchModel) commitB1(s branchState, emit Emit[branchState]) {
 	}
 }
 
-// help takes the branch out of merging: any server may, and may take m back.
+// help takes the branch out of merging. Any server may do this, and may abort m.
 func (m *branchModel) help(s branchState, emit Emit[branchState]) {
 	by := int(s.by)
 	visible := m.showsRev(&s, by)
@@ -326,7 +326,7 @@ func (m *branchModel) commit(s branchState, p int, emit Emit[branchState]) {
 		k := int(t.at - bReads0)
 		if rows>>k&1 == 1 {
 			met := s.marks[k] &^ b
-			if !merger || m.readNew { // a merge meets all that its base does not show
+			if !merger || m.readNew { // a merge conflicts with all that its base does not show
 				met &^= t.snap
 			}
 			t.conf |= met
@@ -395,7 +395,8 @@ func (m *branchModel) begin(s branchState, p int, emit Emit[branchState]) {
 	emit(s, "%d begins, it sees %05b", p, int(t.snap))
 }
 
-// swapBranch: the rows of the merge are those of the cell that it compares with.
+// swapBranch swaps the branch's cell. The rows of the merge are those of the cell that
+// it compares with.
 func (m *branchModel) swapBranch(s branchState, p int, emit Emit[branchState]) {
 	t, r := &s.p[p], revT+p
 	same := s.sequence == t.sequence || m.bytesRepeat && !m.second || m.oldList

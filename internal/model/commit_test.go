@@ -2,9 +2,9 @@ package model
 
 import "fmt"
 
-// The model commit: commits T0, T1, T2 write up to two rows, are published, and
-// may be given up; slot 0 (and slot 1) is recovered at any moment, beside a
-// server that goes on as if nothing were. Puts may land late or twice.
+// In the model commit, commits T0, T1 and T2 write up to two rows, are published, and
+// may be aborted. Slot 0 (and slot 1) is recovered at any time, beside a server that
+// continues as if nothing had happened. Puts may land late or twice.
 //
 // A step of a commit is one call of the store; an id is a rank, 1 to 3.
 
@@ -13,19 +13,18 @@ const commits = 3
 type commitT struct {
 	at, snap, conf uint8
 	seen           int8 // the largest id that its snapshot shows
-	unclear        bool // a Put of it may land later
+	unclear        bool // one of its Puts may land later
 }
 
 type commitState struct {
 	t       [commits]commitT
-	cells   [2]uint8 // of a row: the commits with a cell, and its mark, there
+	cells   [2]uint8 // of each row: the commits with a cell and mark there
 	late    [2]uint8 // Puts under way
 	journal [commits]uint8
 	head    [3]int8
 	a, u, c uint8    // sets of commits
 	slot    [2]uint8 // of slots 0 and 1
-	// Of each recoverer: how far it is, what it found to roll back, what
-	// committed.
+	// For each recoverer: its step, what it found to roll back, and what committed.
 	step, list, kept [3]uint8
 	acked            uint8
 	gone             uint8 // journal rows that were purged
@@ -59,13 +58,13 @@ const (
 	aborts
 	erases0
 	erases1
-	void // given up, a Put may still land
+	void // aborted, but a Put may still land
 	clean
 	acknowledged
 )
 
 type commitModel struct {
-	rows  [commits]uint8 // that a commit writes
+	rows  [commits]uint8 // written by each commit
 	rank  [commits]int8  // its id
 	slots [commits]int
 	// What may happen.
@@ -73,7 +72,7 @@ type commitModel struct {
 	// Rules dropped.
 	passUndecided, leaveEarly, forgetUnclear, ownHead, idsWithoutC, closeWithoutU, lowWithoutU,
 	sweptAtOnce, sweepOldList, plainPut, noFence, closeOver, sweepOwn, maxWithoutC, raiseHead, forgetResent, purgeToHead bool
-	leavePending, leaveU bool // R1
+	leavePending, leaveU bool // rules of R1
 	reach                func(s *commitState) bool
 }
 
@@ -223,7 +222,7 @@ func (m *commitModel) next(s commitState, emit0 Emit[commitState]) {
 	}
 }
 
-// purgeable is up to where journal rows may go.
+// purgeable returns the id up to which journal rows may be purged.
 func (m *commitModel) purgeable(s *commitState) int8 {
 	if m.purgeToHead {
 		return max(s.head[0], s.head[1], s.head[2])
@@ -247,7 +246,7 @@ func (m *commitModel) commit(s commitState, i int, emit Emit[commitState]) {
 		t.at = allocates
 		emit(s, "T%d begins, it sees %03b", i, int(t.snap))
 	case allocates:
-		later := false // of one slot ids are issued in order
+		later := false // ids of one slot are issued in order
 		for o := range commits {
 			later = later || m.slots[o] == slot && m.rank[o] > m.rank[i] && s.t[o].at > allocates
 		}
@@ -311,7 +310,7 @@ func (m *commitModel) commit(s commitState, i int, emit Emit[commitState]) {
 	}
 }
 
-// after is the step that follows one on row 0 or 1: the same on row 1, if there is
+// after returns the step that follows one on row 0 or 1: the same on row 1, if there is
 // anything to do, or the next kind.
 func (m *commitModel) after(i int, at, next uint8) uint8 {
 	if at++; at+1 == next && m.rows[i]&2 == 0 {
@@ -329,7 +328,7 @@ func (m *commitModel) write(s commitState, i, k int, emit Emit[commitState]) {
 			n.t[i].unclear, n.t[i].at = true, aborts
 			emit(n, "T%d's Put in row %d times out", i, k)
 		}
-		if m.resends && i == 0 { // the answer is good, and a copy is under way
+		if m.resends && i == 0 { // the answer is good, but a copy is under way
 			s.late[k] |= b
 			t.unclear = !m.forgetResent
 		}
@@ -339,7 +338,7 @@ func (m *commitModel) write(s commitState, i, k int, emit Emit[commitState]) {
 	emit(s, "T%d writes row %d", i, k)
 }
 
-// resolve settles with one of those met.
+// resolve resolves one of the conflicts met.
 func (m *commitModel) resolve(s commitState, i int, emit Emit[commitState]) {
 	t := &s.t[i]
 	t.at = decides
@@ -365,7 +364,7 @@ func (m *commitModel) resolve(s commitState, i int, emit Emit[commitState]) {
 	emit(s, "T%d meets nobody more", i, 0)
 }
 
-// publish moves a slot's head, over what is undecided.
+// publish advances a slot's head, past undecided commits.
 func (m *commitModel) publish(s commitState, slot int, emit Emit[commitState]) {
 	if slot < 2 && (s.dead[slot] || s.slot[slot] != open && !(m.noFence && s.slot[slot] < swept)) {
 		return
@@ -470,7 +469,7 @@ func (m *commitModel) close(s *commitState, slot int, kept uint8) {
 	}
 }
 
-// swept is what R4 removes.
+// swept returns what R4 removes.
 func (m *commitModel) swept(s *commitState, q, slot int) (list uint8) {
 	list = s.list[q] | s.a
 	for i := range commits {
@@ -489,7 +488,8 @@ func (m *commitModel) swept(s *commitState, q, slot int) (list uint8) {
 	return list &^ m.visible(s)
 }
 
-// commitVariants: T0 and T1 are of slot 0, T2 of slot 1, if nothing else is said.
+// commitVariants returns the variants. T0 and T1 are of slot 0 and T2 of slot 1, unless
+// stated otherwise.
 func commitVariants() (vs []variant) {
 	type config struct {
 		rows [commits]uint8
@@ -523,8 +523,8 @@ func commitVariants() (vs []variant) {
 	add("two recoverers", holds, two)
 	add("two slots recovered together", holds, both)
 	add("journal rows up to the low-water mark are purged", holds, func(m *commitModel) { m.purges = true })
-	// R1 as it is ends waiting and keeps what a client may know of; R3 is what makes
-	// it right.
+	// R1 ends waiting and preserves what a client may know. R3 is what makes recovery
+	// correct.
 	add("R1 leaves pending what is pending", holds, func(m *commitModel) { m.leavePending = true })
 	add("R1 does not look at what is undecided", holds, func(m *commitModel) { m.leaveU = true })
 	add("two recoverers that leave pending what is pending", holds, func(m *commitModel) { two(m); m.leavePending = true })

@@ -2,23 +2,23 @@ package model
 
 import "fmt"
 
-// The model horizon: history below a horizon is collected, and journal rows with it,
-// beside readers of the past on two servers. Moments are numbers; what a reader of
-// moment T needs is there while nothing above T was collected up to.
+// In the model horizon, history below a horizon is collected, with journal rows, beside
+// readers of the past on two servers. Times are numbers; what a reader of time T needs
+// is there as long as nothing above T was collected up to.
 //
-// A leader announces a horizon. Every server honours the announced horizon or its
-// oldest open snapshot, whichever is less: it opens none below, then says so in its
-// cell. The collector reads the cells of one row of heads. Server 0 may die, fall
-// silent and come back in a new slot; server 1 comes later. A follower reads the
+// A leader announces a horizon. Every server honours the lesser of the announced
+// horizon and its oldest open snapshot: it opens no older one, and then publishes that
+// in its cell. The collector reads the cells from one row of heads. Server 0 may die,
+// fall silent and come back in a new slot; server 1 comes later. A follower reads the
 // journal from a frontier on.
 
 const moments = 3
 
 type horizonServer struct {
-	slot    uint8 // open, recovering, closed; or free: it has none yet
-	honours int8  // it opens no snapshot below
-	says    int8  // so its cell
-	reads   int8  // the moment of its open snapshot; none if it has none
+	slot    uint8 // open, recovering or closed; free before its claim
+	honours int8  // it opens no older snapshot
+	says    int8  // the horizon in its cell
+	reads   int8  // time of its open snapshot; none if it has none
 	fresh   bool  // it may read: its heads are not older than a lease
 	knows   int8  // the horizon that it read before its claim
 }
@@ -26,12 +26,12 @@ type horizonServer struct {
 type horizonState struct {
 	now, announced   int8
 	server           [2]horizonServer
-	bound, collected int8 // the collector read the heads; it is done
+	bound, collected int8 // the bound read from the heads; collected up to it
 	frontier         int8 // of the follower; none: it has read
 	scanned          bool
 	missed           bool // rows were gone when it read
 	checked          bool
-	told             bool // it took what it read for whole
+	told             bool // it treated what it read as complete
 }
 
 const none = -1
@@ -129,7 +129,7 @@ func (m *horizonModel) serve(s horizonState, i int, emit Emit[horizonState]) {
 	}
 }
 
-// claim takes a slot for a server: it honours the horizon that is announced when its
+// claim takes a slot for a server. It honours the horizon that is announced when its
 // claim is acknowledged.
 func (m *horizonModel) claim(s horizonState, i int, emit Emit[horizonState]) {
 	d := &s.server[i]
@@ -139,13 +139,13 @@ func (m *horizonModel) claim(s horizonState, i int, emit Emit[horizonState]) {
 	}
 	d.slot, d.honours, d.says, d.fresh = open, horizon, d.knows, true
 	if !m.outlives {
-		d.reads = none // snapshots of a former slot are over
+		d.reads = none // snapshots of a former slot have ended
 	}
 	emit(s, "server %d has a slot and honours %d", i, int(horizon))
 }
 
-// recover closes the slot of server 0, which is silent: it stops reading before,
-// and takes another slot after.
+// recover closes the slot of server 0, which is silent. The server stops reading
+// before, and takes another slot after.
 func (m *horizonModel) recover(s horizonState, emit Emit[horizonState]) {
 	d := &s.server[0]
 	switch d.slot {
@@ -180,7 +180,7 @@ func (m *horizonModel) collect(s horizonState, emit Emit[horizonState]) {
 	}
 }
 
-// follow reads the journal from the frontier, and looks at the horizon.
+// follow reads the journal from the frontier, and then checks the horizon.
 func (m *horizonModel) follow(s horizonState, emit Emit[horizonState]) {
 	looks := !s.checked && (s.scanned || m.checkFirst)
 	switch {

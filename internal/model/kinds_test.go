@@ -2,9 +2,9 @@ package model
 
 import "fmt"
 
-// The model kinds: three commits of three slots on one entry that has one
-// attribute with values a and b, every value a cell of its own. Replayed in the
-// order of ids, preconditions and all, what is visible must give what a reader
+// In the model kinds, three slots each make one commit on one entry, which has one
+// attribute with values a and b, each in a cell of its own. Replaying the visible
+// commits in the order of ids, with their preconditions, must produce what a reader
 // sees.
 
 const (
@@ -14,7 +14,7 @@ const (
 	delB
 	clears  // u: the attribute loses the values that were seen
 	deletes // x: the entry, which must have no child
-	child   // c: one is added
+	child   // c: a child is added
 	kindsEnd
 )
 
@@ -33,12 +33,12 @@ type kindsModel struct {
 	op    [3]uint8
 	rank  [3]int8
 	start uint8
-	keep  bool // the attribute must keep a value: its marks are u
+	keep  bool // the attribute must keep a value, so its marks are u
 	// Rules dropped.
 	vv, uv, xv, cx, valueMarks, oneCell bool
 }
 
-// value is the value that a v mark is of, zero for other marks.
+// value returns the value of a v mark, or zero for other marks.
 func (m *kindsModel) value(op uint8) int {
 	switch {
 	case m.keep && !m.valueMarks:
@@ -65,7 +65,7 @@ func (m *kindsModel) incompatible(p, q uint8) bool {
 	return true
 }
 
-// An entry: bits a, b, child, there.
+// there is the bit of the entry itself. The bits of an entry are a, b, child, there.
 const there = 8
 
 // apply does an operation, unless the entry does not allow it.
@@ -109,7 +109,7 @@ func (s *kindsState) visible() (v uint8) {
 	return v
 }
 
-// read is what a reader of v sees: of each cell the newest.
+// read returns what a reader of v sees: the newest of each cell.
 func (m *kindsModel) read(s *kindsState, v uint8) uint8 {
 	e := m.start
 	for _, i := range m.order() {
@@ -164,7 +164,7 @@ func (m *kindsModel) step(s kindsState, i int, emit Emit[kindsState]) {
 		t.snap = s.visible()
 		for o := range m.rank {
 			if t.snap>>o&1 == 1 && m.rank[o] > m.rank[i] {
-				return // not with this id
+				return // not allowed with this id
 			}
 		}
 		if _, ok := m.apply(m.read(&s, t.snap), m.op[i]); !ok {
@@ -220,7 +220,7 @@ func (m *kindsModel) step(s kindsState, i int, emit Emit[kindsState]) {
 	}
 }
 
-// kindsVariants: all triples of operations, all orders of ids, all entries.
+// kindsVariants returns all triples of operations, all orders of ids, and all entries.
 func kindsVariants() (vs []variant) {
 	add := func(name string, k kind, keep bool, change func(*kindsModel)) {
 		all := func(limit int) (sum Report) {

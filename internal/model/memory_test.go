@@ -1,9 +1,9 @@
 package model
 
-// A memory is what a state keeps of those before it: what was shown once, or lay
-// below the low-water mark, may never be taken back.
+// A memory is what a state keeps of earlier ones: what was visible once, or was below
+// the low-water mark, must stay so.
 type memory struct {
-	shown   uint8 // committed, and visible once
+	shown   uint8 // committed, and visible at some time
 	stable  int8  // the largest low-water mark
 	below   uint8 // what was visible up to it
 	failure failure
@@ -27,8 +27,8 @@ func (f failure) String() string {
 	}[f]
 }
 
-// keep takes in what is visible now, and the low-water mark. upTo gives the commits
-// with ids up to a moment.
+// keep records what is visible now, and the low-water mark. upTo returns the commits
+// with ids up to a time.
 func (k *memory) keep(visible uint8, low int8, upTo func(int8) uint8) {
 	if k.shown&^visible != 0 {
 		k.failure = lost
@@ -52,7 +52,7 @@ func upTo(rank []int8) func(int8) uint8 {
 	}
 }
 
-// committedIn is the commits whose journal rows say so.
+// committedIn returns the commits that their journal rows call committed.
 func committedIn(journal []uint8) (set uint8) {
 	for i, j := range journal {
 		if j == committed {

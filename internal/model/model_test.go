@@ -10,13 +10,13 @@ import (
 
 var long = flag.Bool("long", false, "explore every model to its end")
 
-// A variant of a model holds, breaks because a rule was dropped, or is a witness:
-// it shows that what the model is about is reached at all.
+// A variant of a model holds, or breaks because a rule was dropped, or is a witness
+// that shows that an interesting state can be reached.
 type variant struct {
-	name  string // holding, a rule that is dropped, or what is witnessed
+	name  string // "holding", the dropped rule, or what is witnessed
 	kind  kind
-	tries []func(limit int) Report // one for each configuration
-	whole bool                     // it is small, and explored to the end
+	tries []func(limit int) Report // one per configuration
+	whole bool                     // it is small and explored completely
 }
 
 type kind int
@@ -27,7 +27,7 @@ const (
 	witness
 )
 
-// models are all there are.
+// models are all models.
 var models = []struct {
 	name     string
 	variants func() []variant
@@ -41,16 +41,16 @@ var models = []struct {
 	{"branch", branchVariants},
 }
 
-// limits of states: of a configuration that is to hold, and of one that is to
-// break.
+// Limits of the number of states: for a configuration that must hold, and for one that
+// must break.
 const (
 	someStates = 60_000
 	manyStates = 3_000_000
 	allStates  = 40_000_000
 )
 
-// TestModels explores every variant: a rule of transactions.md that is dropped
-// must be missed.
+// TestModels explores every variant. Without a rule of transactions.md a model must
+// break.
 func TestModels(t *testing.T) {
 	for _, m := range models {
 		for _, v := range m.variants() {
@@ -76,7 +76,7 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// explore goes through the configurations until something is wrong.
+// explore explores the configurations until something is wrong.
 func (v variant) explore() (last Report, states int, whole bool) {
 	limit := someStates
 	switch {
@@ -105,7 +105,8 @@ func steps(trace []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestExplore: the shortest way to what is wrong is found, and the end of a model.
+// TestExplore checks that Explore finds the shortest path to a wrong state, and the end
+// of a model.
 func TestExplore(t *testing.T) {
 	count := Model[int]{
 		Next: func(s int, emit Emit[int]) {

@@ -2,9 +2,9 @@ package model
 
 import "fmt"
 
-// The model purge: marks are deleted up to a bound. T0 is a slow commit of slot 0,
-// or the merge of a branch whose base it is; T1 and T2 are commits of slot 1; all
-// mark one row. Transactions begin at what their server polled last. Slot 0 may be
+// In the model purge, marks are deleted up to a bound. T0 is a slow commit of slot 0,
+// or the merge of a branch with that base. T1 and T2 are commits of slot 1. All mark
+// one row. Transactions begin at what their server last polled. Slot 0 may be
 // recovered.
 
 type purgeT struct {
@@ -19,10 +19,10 @@ type purgeState struct {
 	head, oldest  [2]int8
 	u, c          uint8
 	slot, step    uint8
-	polled        [2]uint8 // what each server polled: commits, low-water mark, largest id
+	polled        [2]uint8 // polled by each server: commits, low-water mark, largest id
 	polledLow     [2]int8
 	polledMax     [2]int8
-	base          int8 // of the branch, noBase if none is open
+	base          int8 // of the branch; noBase if none is open
 	bound, purged int8 // purge under way, and done
 	masked        bool
 	acked         uint8
@@ -94,7 +94,7 @@ func (m *purgeModel) check(s *purgeState) string {
 	return ""
 }
 
-// inUse is what slot n publishes as the oldest snapshot in use.
+// inUse returns what slot n publishes as the oldest snapshot in use.
 func (m *purgeModel) inUse(s *purgeState, n int) int8 {
 	oldest := s.polledLow[n] // the next transaction would begin there
 	if m.onlyRunning {
@@ -106,7 +106,7 @@ func (m *purgeModel) inUse(s *purgeState, n int) int8 {
 			continue
 		}
 		if m.branch && i == 0 && (t.at > pBranches || m.letGo) {
-			continue // the branch's cell holds it
+			continue // the branch's cell has it
 		}
 		oldest = min(oldest, t.low)
 	}
@@ -229,7 +229,7 @@ func (m *purgeModel) commit(s purgeState, i int, emit Emit[purgeState]) {
 		emit(s, "the branch's cell has its base, %d", int(t.low), 0)
 	case pTakes:
 		if merge {
-			t.seen = max(t.seen, s.polledMax[slot]) // a merge takes a fresh id
+			t.seen = max(t.seen, s.polledMax[slot]) // a merge takes a new id
 		}
 		if m.rank[i] <= t.seen || m.rank[i] <= s.head[slot] || i == 1 && s.t[2].at > pTakes {
 			return

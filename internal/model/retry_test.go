@@ -2,14 +2,13 @@ package model
 
 import "fmt"
 
-// The model retry: transactions of different servers on one row, who take each
-// other back, give way, wait, and try again on newer snapshots. An attempt has an
-// id of its own; its priority is the id of its transaction's first attempt. One
-// transaction may die.
+// In the model retry, transactions of different servers on one row abort each other,
+// give way, wait, and try again on newer snapshots. An attempt has an id of its own;
+// its priority is the id of its transaction's first attempt. One transaction may die.
 //
-// An attempt of an older transaction can cost a younger one two of its own, one that
-// is taken back and one that gives way; and the oldest loses to commits only. So with
-// the tries below nobody gives up.
+// An attempt of an older transaction can cost a younger one two of its own attempts,
+// one that is aborted and one that gives way. The oldest loses only to commits. So with
+// the tries below no transaction gives up.
 
 const (
 	players = 3
@@ -18,7 +17,7 @@ const (
 
 type retryT struct {
 	at, try uint8
-	snap    uint64 // attempts, by bits: player*tries + try
+	snap    uint64 // attempts, as bits: player*tries + try
 	conf    uint64
 	seen    int8
 	prio    int8
@@ -87,7 +86,7 @@ func (m *retryModel) check(s *retryState) string {
 	return m.checkStuck(s)
 }
 
-// checkStuck: whoever lives and is not done can go on.
+// checkStuck checks that every living transaction that is not done can proceed.
 func (m *retryModel) checkStuck(s *retryState) string {
 	moves := false
 	m.next(*s, func(retryState, string, int, int) { moves = true })
@@ -177,7 +176,7 @@ func (m *retryModel) step(s retryState, p int, emit Emit[retryState]) {
 	}
 }
 
-// settle with one of those met.
+// settle resolves one of the conflicts met.
 func (m *retryModel) settle(s retryState, p int, emit Emit[retryState]) {
 	t := &s.t[p]
 	for o := range s.journal {
@@ -209,8 +208,8 @@ func (m *retryModel) older(s *retryState, a, b int) bool {
 	return s.id[a*tries] != 0 && s.id[a*tries] < s.id[b*tries]
 }
 
-// wait until the one that won is decided, and shown if it stands; one whose server
-// is dead is aborted when patience ends.
+// wait waits until the winner is decided, and shown if it is committed. A winner whose
+// server is dead is aborted when patience ends.
 func (m *retryModel) wait(s retryState, p int, emit Emit[retryState]) {
 	t := &s.t[p]
 	if w := int(t.waits) - 1; w >= 0 && !m.noWait {

@@ -2,11 +2,11 @@ package model
 
 import "fmt"
 
-// The model slots: slot 0 has a first holder, with commit T0, is recovered at any
-// moment, archived, and claimed again by a second holder, with commit T1, or by
-// two at once; T2 is a commit of slot 1. All write one row. T0's server goes on as
-// if nothing were: its Put may land at any time, its swaps may be done and
-// answered false, or not done and answered with an error.
+// In the model slots, slot 0 has a first holder, with commit T0. It is recovered at any
+// time, archived, and claimed again by a second holder, with commit T1, or by two at
+// once. T2 is a commit of slot 1. All write one row. T0's server continues as if
+// nothing had happened: its Put may land at any time, and its swaps may be done but
+// answered with false, or not done and answered with an error.
 //
 // Ids of the first holder are at most announced.
 
@@ -22,14 +22,14 @@ type slotsState struct {
 	cells        uint8
 	journal      [3]uint8
 	head         [2]int8
-	holder, slot uint8 // of slot 0: which one, and its state; 4 is free
-	step         uint8 // of recovery
+	holder, slot uint8 // of slot 0: which holder, and its state; 4 is free
+	step         uint8 // of the recovery
 	late         bool  // T0 is a late commit of the first holder
 	archived     bool
 	oldHead      int8
-	first        [2]int8 // of the second holder, as each claimer has it
+	first        [2]int8 // of the second holder, as each claimer sees it
 	claim        [2]uint8
-	won          uint8 // claimer, + 1
+	won          uint8 // the winning claimer, + 1
 	sent         bool  // T0's Put is under way
 	acked        uint8
 	memory
@@ -307,7 +307,7 @@ func (m *slotsModel) commit(s slotsState, i int, emit Emit[slotsState]) {
 	case sErases:
 		s.cells &^= b
 		t.at = sDone
-		if i == 0 && s.journal[0] == committed && !fenced { // it was taken for aborted
+		if i == 0 && s.journal[0] == committed && !fenced { // it was treated as aborted
 			s.head[0] = max(s.head[0], m.rank[0])
 		}
 		emit(s, "T%d is rolled back", i, 0)
@@ -337,7 +337,7 @@ func (m *slotsModel) resolve(s slotsState, i int, emit Emit[slotsState]) {
 	emit(s, "T%d meets nobody more", i, 0)
 }
 
-// decide swaps the journal's row; the answer to T0 may be wrong.
+// decide swaps the journal's row. The answer to T0 may be wrong.
 func (m *slotsModel) decide(s slotsState, i int, emit Emit[slotsState]) {
 	t := &s.t[i]
 	if i == 0 {

@@ -1,4 +1,4 @@
-// Package peer says who is at the other end of a Unix socket.
+// Package peer identifies the process at the other end of a Unix socket.
 package peer
 
 import (
@@ -6,8 +6,9 @@ import (
 	"syscall"
 )
 
-// IDs asks the kernel for the user and group of who connected to a Unix socket or,
-// to who connected, of who listens on it; nil of another connection.
+// IDs returns the user and group at the other end of a Unix socket, as the kernel
+// reports them: of the process that connected or, at the connecting side, of the one
+// that listens. For other connections it returns nil.
 func IDs(nc net.Conn) (uid, gid *int) {
 	uc, ok := nc.(*net.UnixConn)
 	if !ok {

@@ -1,9 +1,9 @@
 //go:build !linux
 
-// Package peer says who is at the other end of a Unix socket.
+// Package peer identifies the process at the other end of a Unix socket.
 package peer
 
 import "net"
 
-// IDs knows nobody here: SO_PEERCRED is Linux's.
+// IDs returns nil on this system: SO_PEERCRED is specific to Linux.
 func IDs(net.Conn) (uid, gid *int) { return nil, nil }

@@ -1,10 +1,10 @@
 // Package spill has a map of fixed-size keys and values for loads of any size: in
-// memory as long as it fits, beyond that on disk.
+// memory as long as it fits, and then on disk.
 //
-// In memory a [Map] takes 32 bytes an item in open-addressed tables without
-// pointers, which the garbage collector passes over. When those are full, their
-// items go sorted into a scratch Pebble in a folder of its own, which Close
-// removes; what is asked for is then looked up in memory first.
+// In memory a [Map] takes 32 bytes per item, in open-addressed tables without pointers,
+// which the garbage collector does not scan. When a table is full, its items are
+// written, sorted, to a scratch Pebble in a folder of its own, which Close removes.
+// Lookups then search memory first.
 package spill
 
 import (
@@ -20,25 +20,25 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 )
 
-// Key is a key: a hash, so that its bytes are evenly spread.
+// A Key is a hash, so that its bytes are evenly distributed.
 type Key [16]byte
 
-// Value is what a key maps to.
+// A Value is what a key maps to.
 type Value [16]byte
 
 const (
 	shards    = 64
-	firstSize = 64 // slots of a shard, a power of two
+	firstSize = 64 // slots of a new shard, a power of two
 	slotBytes = 2 * 16
 )
 
-// Map is a map that grows onto disk. Its methods may be called concurrently.
+// A Map is a map that grows onto disk. Its methods may be called concurrently.
 type Map struct {
-	dir   string // where the scratch store goes
+	dir   string // for the scratch store
 	limit int    // items in memory, per shard
 	shard [shards]shard
 
-	mu      sync.RWMutex // of scratch and its making
+	mu      sync.RWMutex // held to use or create scratch
 	scratch *pebble.DB
 	folder  string
 }
@@ -48,21 +48,21 @@ type slot struct {
 	value Value
 }
 
-// shard is a hash table with linear probing; an all-zero key is an empty slot.
+// A shard is a hash table with linear probing. An all-zero key marks an empty slot.
 type shard struct {
 	mu    sync.Mutex
 	slots []slot
 	n     int
 }
 
-// New makes a map that takes about memory bytes and puts what does not fit
-// below the folder dir ("": the system's place for temporary files).
+// New returns a map that uses about memory bytes and writes what does not fit below the
+// folder dir ("": the system's folder for temporary files).
 func New(dir string, memory int64) *Map {
-	// Tables are between 3/8 and 3/4 full: two slots an item are the average.
+	// Tables are between 3/8 and 3/4 full: on average two slots per item.
 	return &Map{dir: dir, limit: max(firstSize/2, int(memory/shards/slotBytes/2))}
 }
 
-// Close drops everything.
+// Close removes everything.
 func (m *Map) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,7 +77,7 @@ func (m *Map) Close() error {
 	return errors.Join(err, os.RemoveAll(m.folder))
 }
 
-// Get finds the value of a key.
+// Get returns the value of a key.
 func (m *Map) Get(k Key) (Value, bool, error) {
 	s := m.of(k)
 	s.mu.Lock()
@@ -88,7 +88,8 @@ func (m *Map) Get(k Key) (Value, bool, error) {
 	return m.spilled(k)
 }
 
-// Put sets a key's value unless it has one, which is then returned with found true.
+// Put sets a key's value unless it has one. In that case it returns that value, with
+// found true.
 func (m *Map) Put(k Key, v Value) (had Value, found bool, err error) {
 	s := m.of(k)
 	s.mu.Lock()
@@ -222,7 +223,7 @@ func (m *Map) open() error {
 	return nil
 }
 
-// quiet drops what Pebble has to say: failures come back from its calls.
+// quiet drops Pebble's messages: its calls return failures.
 type quiet struct{}
 
 func (quiet) Infof(string, ...any)           {}

@@ -17,20 +17,20 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Sources are what is read when metrics are scraped.
+// Sources are read when metrics are scraped.
 type Sources struct {
 	Partition    *partition.Partition
 	Store        table.Store
 	Passwords    *auth.Passwords
-	Certificates func() map[string]time.Time // when those in force end, by file; nil: there is no TLS
+	Certificates func() map[string]time.Time // expiry of those in force, by file; nil: no TLS
 	Archive      func() archive.Status       // nil: the store is not archived
 }
 
 // readFor bounds how long a scrape waits for a store.
 const readFor = 2 * time.Second
 
-// A reader reads metrics as they are scraped. Each has its function, which may yield
-// several series.
+// A reader reads metrics when they are scraped. Each metric has its function, which may
+// yield several series.
 type reader struct {
 	from *Sources
 	all  []read
@@ -51,7 +51,7 @@ type state struct {
 	now     time.Time
 }
 
-// Collector returns a collector of what the sources have.
+// Collector returns a collector of the metrics of the sources.
 func Collector(s *Sources) prometheus.Collector {
 	r := &reader{from: s}
 	r.addServer()
@@ -68,7 +68,7 @@ func (r *reader) add(name, help string, kind prometheus.ValueType, from func(*st
 	r.all = append(r.all, read{prometheus.NewDesc("ldapd_"+name, help, labels, nil), kind, from})
 }
 
-// gauge adds a metric of one value.
+// gauge adds a metric with one value.
 func (r *reader) gauge(name, help string, from func(*state) float64) {
 	r.add(name, help, prometheus.GaugeValue, func(s *state, yield func(float64, ...string)) { yield(from(s)) })
 }
@@ -113,7 +113,7 @@ func (r *reader) read() *state {
 	return s
 }
 
-// addServer adds what this server is like.
+// addServer adds the metrics of this server.
 func (r *reader) addServer() {
 	r.gauge("head_age_seconds", "Age of the state that is shown: since the heads of the store were read.", func(s *state) float64 { return s.status.HeadAge.Seconds() })
 	r.gauge("lease_remaining_seconds", "Time that is left of this server's lease; 0 without one.", func(s *state) float64 { return s.status.Lease.Seconds() })
@@ -204,7 +204,7 @@ func (r *reader) addCaches() {
 		func(c maintain.CacheStats) uint64 { return c.Bytes }, func(m *lsm.Metrics) int64 { return m.CacheBytes })
 }
 
-// addEngine adds what the embedded engine counts.
+// addEngine adds the counts of the embedded engine.
 func (r *reader) addEngine() {
 	r.add("store_bytes", "Octets on the disk.", prometheus.GaugeValue, func(s *state, yield func(float64, ...string)) {
 		yield(float64(s.engine.DiskBytes-min(s.engine.DiskBytes, s.engine.LogBytes)), "tables")
@@ -222,7 +222,7 @@ func (r *reader) addEngine() {
 	r.all = append(r.all, read{syncs, prometheus.UntypedValue, func(*state, func(float64, ...string)) {}})
 }
 
-// addArchive adds how the archive stands, if there is one.
+// addArchive adds the state of the archive, if there is one.
 func (r *reader) addArchive() {
 	add := func(name, help string, kind prometheus.ValueType, from func(*archive.Status, time.Time, func(float64, ...string)), labels ...string) {
 		r.add(name, help, kind, func(s *state, yield func(float64, ...string)) {
@@ -256,7 +256,7 @@ func (r *reader) addArchive() {
 
 var syncs = prometheus.NewDesc("ldapd_store_sync_seconds", "Time that the log took to sync.", nil, nil)
 
-// histogram returns a histogram of the engine's under our name.
+// histogram returns a histogram of the engine under our name.
 func histogram(m prometheus.Metric) (prometheus.Metric, error) {
 	var d dto.Metric
 	if err := m.Write(&d); err != nil {

@@ -18,7 +18,7 @@ import (
 
 const deploy = "../../deploy"
 
-// names returns all metrics that there can be, whether or not they have series yet.
+// names returns all possible metrics, with or without series.
 func names() map[string]bool {
 	all := map[string]bool{"up": true}
 	r := monitor.New("test").Registry
@@ -38,7 +38,8 @@ func names() map[string]bool {
 	return all
 }
 
-// What alert rules and the dashboard ask for exists.
+// TestDeployedNamesExist checks that the metrics used by alert rules and the dashboard
+// exist.
 func TestDeployedNamesExist(t *testing.T) {
 	known := names()
 	used := regexp.MustCompile(`\b(ldapd|go|process)_[a-z_]+`)
@@ -59,7 +60,7 @@ func TestDeployedNamesExist(t *testing.T) {
 	}
 }
 
-// Every query of the dashboard is one that Prometheus reads.
+// TestDashboardQueries checks that Prometheus can parse every query of the dashboard.
 func TestDashboardQueries(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(deploy, "grafana/ldapd.json"))
 	if err != nil {
@@ -89,7 +90,7 @@ func TestDashboardQueries(t *testing.T) {
 	promtool(t, nil, "check", "rules", "--lint=none", file)
 }
 
-// The alerts fire on their faults, and on nothing else.
+// TestAlerts checks that the alerts fire on their faults, and on nothing else.
 func TestAlerts(t *testing.T) {
 	if _, err := exec.LookPath("promtool"); err != nil {
 		t.Skip("promtool is missing (Debian's prometheus)")

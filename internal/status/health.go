@@ -1,5 +1,5 @@
-// Package status serves what operators and their machines ask of a running server over
-// HTTP: /metrics, /live, /ready and /servers.
+// Package status serves the state of a running server over HTTP for operators and their
+// tools: /metrics, /live, /ready and /servers.
 package status
 
 import (
@@ -10,33 +10,33 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// A Reason is why a server is not live or not ready.
+// A Reason says why a server is not live or not ready.
 type Reason struct {
 	What  string    `json:"what"` // process, store, writes
 	Since time.Time `json:"since"`
 	Text  string    `json:"text"`
 }
 
-// A Phase is how far a process is.
+// A Phase is a phase in the life of a process.
 type Phase int
 
-// A process starts, serves and stops.
+// The phases of a process.
 const (
 	Starting Phase = iota
 	Serving
 	Stopping
 )
 
-// Health knows whether a server is live and ready. It may be used concurrently.
+// Health reports whether a server is live and ready. It may be used concurrently.
 type Health struct {
 	mu     sync.Mutex
 	phase  Phase
 	store  func() txn.Status
-	since  map[string]time.Time // when reasons were seen first
-	asking time.Duration        // how long the store may take to say how it is
+	since  map[string]time.Time // when each reason was first seen
+	asking time.Duration        // how long the store may take to report its status
 }
 
-// NewHealth returns the health of a process that starts.
+// NewHealth returns the health of a process that is starting.
 func NewHealth() *Health { return &Health{since: map[string]time.Time{}, asking: time.Second} }
 
 // Serve notes that the server serves a store.
@@ -53,14 +53,14 @@ func (h *Health) Stop() {
 	h.phase = Stopping
 }
 
-// Live returns why the process has to be started again; none: it has not.
+// Live returns why the process must be restarted, or nothing.
 func (h *Health) Live() []Reason {
 	_, s := h.look()
 	return h.reasons(text{"live", "store", s.Broken})
 }
 
-// Ready returns why nothing should be asked of the server now, or, for writes, why no
-// changes should.
+// Ready returns why the server should get no requests now, or if writes is set, no
+// changes.
 func (h *Health) Ready(writes bool) []Reason {
 	phase, s := h.look()
 	switch phase {
@@ -79,14 +79,14 @@ func (h *Health) Ready(writes bool) []Reason {
 	return h.reasons(all...)
 }
 
-// IsLive is Live, for who needs no reason.
+// IsLive reports whether Live returns no reason.
 func (h *Health) IsLive() bool { return len(h.Live()) == 0 }
 
-// IsReady is Ready, for who needs no reason.
+// IsReady reports whether Ready returns no reason.
 func (h *Health) IsReady(writes bool) bool { return len(h.Ready(writes)) == 0 }
 
-// look returns the phase, and the state of the store if there is one. A store that does
-// not say how it is in time does not answer.
+// look returns the phase, and the status of the store if there is one. A store that
+// does not report its status in time counts as not answering.
 func (h *Health) look() (Phase, txn.Status) {
 	h.mu.Lock()
 	phase, store := h.phase, h.store
@@ -107,13 +107,13 @@ func (h *Health) look() (Phase, txn.Status) {
 	}
 }
 
-// A text is what may be a reason.
+// A text is a possible reason.
 type text struct {
 	of, what string
-	err      error // nil: it is none
+	err      error // nil: not a reason
 }
 
-// reasons keeps of texts those that are reasons, with the time since they are.
+// reasons returns those texts that are reasons, with the time since when they are.
 func (h *Health) reasons(all ...text) []Reason {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Which faults make a server not live, not ready to be read from, and not ready for
-// changes; and what it says of them.
+// TestFaults checks which faults make a server not live, not ready for reads, and not
+// ready for changes, and the reasons given.
 func TestFaults(t *testing.T) {
 	is := func(s txn.Status) func(*status.Health) {
 		return func(h *status.Health) { h.Serve(func() txn.Status { return s }) }
@@ -27,7 +27,7 @@ func TestFaults(t *testing.T) {
 	fault := errors.New("the fault")
 	for name, c := range map[string]struct {
 		happens             func(*status.Health)
-		live, reads, writes string // what the reasons are about; empty: yes
+		live, reads, writes string // what the reasons concern; empty: none
 		text                string
 	}{
 		"it starts":    {func(*status.Health) {}, "", "process", "process", "starts"},
@@ -62,7 +62,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// ask returns what a page says.
+// ask returns the content of a page.
 func ask(t *testing.T, url string) (code int, what []string, texts string) {
 	t.Helper()
 	r, err := http.Get(url)
@@ -96,7 +96,8 @@ func ask(t *testing.T, url string) (code int, what []string, texts string) {
 	return r.StatusCode, what, texts
 }
 
-// A reason keeps the time since when it is one, and a new one begins anew.
+// TestSince checks that a reason keeps the time since which it holds, and that a new
+// one starts a new time.
 func TestSince(t *testing.T) {
 	h, down := status.NewHealth(), errors.New("down")
 	h.Serve(func() txn.Status { return txn.Status{Stale: down} })

@@ -15,23 +15,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Options of a status server.
+// Options are the options of a status server.
 type Options struct {
 	Health   *Health
 	Metrics  prometheus.Gatherer
 	Targets  func(context.Context) ([]string, error) // HOST:PORT of the status servers of a store
 	Log      *slog.Logger
-	Deadline time.Duration // of reading or writing one request; default 10 seconds
+	Deadline time.Duration // for reading or writing one request; 10 seconds by default
 }
 
-// A Server answers over HTTP.
+// A Server serves status over HTTP.
 type Server struct {
 	http *http.Server
 	l    net.Listener
 	done chan struct{}
 }
 
-// Listen opens what a URL names, http://HOST:PORT, and begins to answer there.
+// Listen listens at a URL, http://HOST:PORT, and serves there.
 func Listen(rawURL string, o Options) (*Server, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -62,19 +62,19 @@ func (s *Server) serve(log *slog.Logger) {
 	}
 }
 
-// URL names the address in use.
+// URL returns the URL in use.
 func (s *Server) URL() string { return "http://" + s.l.Addr().String() }
 
-// Close ends it.
+// Close closes the server.
 func (s *Server) Close() {
 	s.http.Close()
 	<-s.done
 }
 
-// mostScrapes bounds the scrapes that run at once.
+// mostScrapes bounds the concurrent scrapes.
 const mostScrapes = 4
 
-// Handler answers requests.
+// Handler returns the handler of requests.
 func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{
@@ -111,7 +111,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v) // an error is the client's
 }
 
-// servers answers as Prometheus's HTTP service discovery has it.
+// servers answers in the format of Prometheus's HTTP service discovery.
 func servers(w http.ResponseWriter, r *http.Request, o Options) {
 	targets, err := o.Targets(r.Context())
 	if err != nil {

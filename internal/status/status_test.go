@@ -22,7 +22,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// exposed is a status server over a partition.
+// exposed starts a status server over a partition.
 func exposed(t *testing.T, s table.Store) (url string, m *monitor.Metrics) {
 	ctx := context.Background()
 	m = monitor.New("test")
@@ -69,7 +69,8 @@ func stores(t *testing.T) map[string]table.Store {
 	return map[string]table.Store{"embedded": embedded, "shared": tabletest.NewMem()}
 }
 
-// What a scrape reads has no fault that promtool finds, and is not too much.
+// TestMetrics checks that promtool finds no fault in a scrape, and that the scrape is
+// not too large.
 func TestMetrics(t *testing.T) {
 	for name, s := range stores(t) {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +94,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// promtool runs Prometheus's tool, if it is there.
+// promtool runs Prometheus's tool, if it is installed.
 func promtool(t *testing.T, in io.Reader, args ...string) {
 	t.Helper()
 	path, err := exec.LookPath("promtool")
@@ -107,7 +108,8 @@ func promtool(t *testing.T, in io.Reader, args ...string) {
 	}
 }
 
-// The servers of a store are listed as Prometheus's service discovery has it.
+// TestTargets checks that the servers of a store are listed in the format of
+// Prometheus's service discovery.
 func TestTargets(t *testing.T) {
 	url, _ := exposed(t, tabletest.NewMem())
 	if text := strings.TrimSpace(get(t, url+"/servers")); text != `[{"targets":["127.0.0.1:1"],"labels":{"job":"ldapd"}}]` {
@@ -115,7 +117,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// A URL that cannot be listened on is refused.
+// TestListenRefuses checks that Listen returns an error for URLs that it cannot use.
 func TestListenRefuses(t *testing.T) {
 	for _, url := range []string{"https://127.0.0.1:1", "http://127.0.0.1", "http://127.0.0.1:0/path", "127.0.0.1:1"} {
 		if _, err := status.Listen(url, status.Options{}); err == nil {

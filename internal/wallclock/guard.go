@@ -1,7 +1,7 @@
-// Package wallclock says whether this machine's clock can be right, by what a
-// store's folder remembers of it. Revisions are times: one commit by a clock that
-// is years ahead puts all later ones there too, and the past out of its retention.
-// What can be known and what cannot is docs/decisions/0021-clocks-that-jump.md.
+// Package wallclock reports whether this machine's clock can be right, based on what a
+// store's folder records of it. Revisions are times: one commit with a clock that is
+// years ahead moves all later ones there too, and the past out of its retention.
+// docs/decisions/0021-clocks-that-jump.md explains what can be known and what cannot.
 package wallclock
 
 import (
@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// exact is how far the clock may leave the time that the system has counted
-	// since it started.
+	// exact is how far the clock may differ from the time that the system has counted
+	// since its boot.
 	exact = time.Hour
-	// pause is how long a store may be at rest over a restart of the system, or on
-	// one that counts no time, before its clock is doubted.
+	// pause is how long a store may be unused over a reboot, or on a system that does
+	// not count time, before its clock is doubted.
 	pause = 24 * time.Hour
-	// beat is how often a running process notes the time.
+	// beat is how often a running process records the time.
 	beat = 10 * time.Minute
 )
 
-// A Guard compares the clock with the last note of it. A nil Guard doubts nothing.
+// A Guard compares the clock with its last note. A nil Guard doubts nothing.
 type Guard struct {
 	o Options
 
@@ -32,22 +32,21 @@ type Guard struct {
 	beats sync.WaitGroup
 }
 
-// Options of a Guard.
+// Options are the options of a Guard.
 type Options struct {
-	Folder string           // of the store
+	Folder string           // the store's folder
 	Now    func() time.Time // the clock
 	Log    *slog.Logger
 
-	// Uptime returns which start of the system this is, and the time since, also of
-	// its sleep; an empty name is of a system that does not tell.
+	// Uptime returns the id of the system's boot and the time since then, including
+	// sleep. The id is empty on a system that does not report it.
 	Uptime func() (boot string, up time.Duration)
-	// Synchronized reports whether the system has its time from a time server.
+	// Synchronized reports whether a time server keeps the system's clock.
 	Synchronized func() bool
 }
 
-// Read reads what the folder of a store has noted of the clock. It writes nothing,
-// and has to come before the store is opened: without a note the times of the
-// folder's files count.
+// Read reads the note in the folder of a store. It writes nothing, and must be called
+// before the store is opened: without a note the times of the folder's files count.
 func Read(o Options) (*Guard, error) {
 	if o.Uptime == nil {
 		o.Uptime = uptime
@@ -59,8 +58,8 @@ func Read(o Options) (*Guard, error) {
 	return &Guard{o: o, last: last}, err
 }
 
-// Doubt returns why the clock cannot be believed by a store whose newest commit is
-// of that time, or nil. A clock that a time server keeps is believed.
+// Doubt returns why the clock cannot be trusted, given the time of the store's newest
+// commit, or nil. A clock that a time server keeps is trusted.
 func (g *Guard) Doubt(newest time.Time) error {
 	if g == nil {
 		return nil
@@ -81,7 +80,7 @@ func (g *Guard) doubt(newest time.Time) error {
 		date(now), date(g.last.Time), date(newest))
 }
 
-// latest returns the time up to which the clock is believed.
+// latest returns the time up to which the clock is trusted.
 func (g *Guard) latest(newest time.Time) time.Time {
 	boot, up := g.o.Uptime()
 	known, may := g.last.Time, pause
@@ -94,14 +93,14 @@ func (g *Guard) latest(newest time.Time) time.Time {
 	return known.Add(may)
 }
 
-// Accept believes the clock as it is now.
+// Accept trusts the present clock.
 func (g *Guard) Accept() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.last = g.here()
 }
 
-// Start notes the time, now and then, until Close. Newest returns the time of the
+// Start records the time periodically until Close. newest returns the time of the
 // newest commit.
 func (g *Guard) Start(newest func() time.Time) {
 	if g == nil {
@@ -126,7 +125,7 @@ func (g *Guard) beat(newest func() time.Time) {
 	}
 }
 
-// Close notes the time once more. It comes before the store is closed.
+// Close records the time once more. Call it before closing the store.
 func (g *Guard) Close() {
 	if g == nil {
 		return
@@ -135,7 +134,8 @@ func (g *Guard) Close() {
 	g.beats.Wait()
 }
 
-// note writes down the time, or while it is in doubt the time that was there.
+// note records the time. While the clock is in doubt, it records the previous time
+// again.
 func (g *Guard) note(newest time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

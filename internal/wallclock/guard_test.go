@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A machine has a clock, which can be set, and counts its time since it started.
+// A machine has a clock, which can be set, and counts the time since its boot.
 type machine struct {
 	now          time.Time
 	boot         string
@@ -31,7 +31,7 @@ func (m *machine) options(folder string) Options {
 	}
 }
 
-// open has a process use the store until do returns, and returns what is in doubt then.
+// open uses the store as a process until do returns, and returns the doubt, if any.
 func (m *machine) open(t *testing.T, folder string, newest time.Time, do func(*Guard)) error {
 	t.Helper()
 	g, err := Read(m.options(folder))
@@ -71,7 +71,7 @@ func TestDoubt(t *testing.T) {
 				t.Fatal("a new store: ", err)
 			}
 			c.rest(m)
-			for range 2 { // what is in doubt is not noted
+			for range 2 { // a doubtful time is not recorded
 				if err := m.open(t, folder, noon, nil); (err != nil) != c.doubt {
 					t.Fatalf("doubt: %v", err)
 				}
@@ -87,8 +87,9 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// TestJump: a clock that is set while the store is in use is doubted until it is set
-// back, or is synchronized; one that was behind the newest commit may come up to it.
+// TestJump checks that a clock that is set while the store is in use is doubted until
+// it is set back or synchronized. A clock behind the newest commit may catch up with
+// it.
 func TestJump(t *testing.T) {
 	m := &machine{now: noon, boot: "a"}
 	g, err := Read(m.options(t.TempDir()))
@@ -115,8 +116,8 @@ func TestJump(t *testing.T) {
 	}
 }
 
-// TestNoNote: a store of an older program, or whose note was torn, was in use when
-// its newest file was written; a doubt keeps that, whatever is written meanwhile.
+// TestNoNote checks that a store without a readable note counts as used when its newest
+// file was written, and that a doubt stays, whatever is written meanwhile.
 func TestNoNote(t *testing.T) {
 	for _, torn := range []bool{false, true} {
 		folder := t.TempDir()
@@ -153,7 +154,7 @@ func TestNoNote(t *testing.T) {
 	}
 }
 
-// TestSystem: the system counts its time and names its start, where it does.
+// TestSystem checks the system's uptime and boot id, where they exist.
 func TestSystem(t *testing.T) {
 	boot, up := uptime()
 	again, later := uptime()

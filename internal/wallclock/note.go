@@ -13,16 +13,16 @@ import (
 // File is the name of the note in a store's folder.
 const File = "ldapd.clock"
 
-// A note is of a moment at which the clock was believed.
+// A note records a moment at which the clock was trusted.
 type note struct {
 	Time time.Time     `json:"time"`
-	Boot string        `json:"boot,omitempty"` // which start of the system
-	Up   time.Duration `json:"up,omitempty"`   // since then, in nanoseconds
+	Boot string        `json:"boot,omitempty"` // id of the system's boot
+	Up   time.Duration `json:"up,omitempty"`   // nanoseconds since that boot
 }
 
-// readNote reads the note of a folder. Where there is none that can be read, the
-// store was open when its newest file was written; the zero note is of a folder
-// without files.
+// readNote reads the note of a folder. Without a readable note it assumes that the
+// store was in use when its newest file was written. It returns the zero note for a
+// folder without files.
 func readNote(folder string) (n note, err error) {
 	b, err := os.ReadFile(filepath.Join(folder, File))
 	if err == nil && json.Unmarshal(b, &n) == nil && !n.Time.IsZero() {

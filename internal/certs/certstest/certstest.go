@@ -26,7 +26,7 @@ type Authority struct {
 	key  crypto.Signer
 }
 
-// New makes an authority.
+// New returns a new authority.
 func New(t testing.TB) *Authority {
 	a := &Authority{t: t, key: newKey(t)}
 	template := a.template(pkix.Name{CommonName: "test CA"})
@@ -71,7 +71,7 @@ func (a *Authority) sign(template, parent *x509.Certificate, key crypto.Signer) 
 	return cert
 }
 
-// Server makes a certificate for localhost.
+// Server returns a certificate for localhost.
 func (a *Authority) Server() tls.Certificate {
 	template := a.template(pkix.Name{CommonName: "localhost"})
 	template.DNSNames = []string{"localhost"}
@@ -79,8 +79,8 @@ func (a *Authority) Server() tls.Certificate {
 	return a.issue(template, newKey(a.t))
 }
 
-// Client makes a certificate for a client, with an EC key; change, if not nil, has
-// the last word on it.
+// Client returns a certificate for a client, with an EC key. change, if not nil,
+// modifies it before it is signed.
 func (a *Authority) Client(subject pkix.Name, change func(*x509.Certificate)) tls.Certificate {
 	template := a.template(subject)
 	if change != nil {
@@ -107,7 +107,7 @@ func (a *Authority) issue(template *x509.Certificate, key crypto.Signer) tls.Cer
 	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert}
 }
 
-// Pool has the authority's certificate only.
+// Pool returns a pool with only the authority's certificate.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)

@@ -1,5 +1,5 @@
-// Command hbase-dev starts and ends an HBase of one JVM for development, with
-// its data in one folder:
+// Command hbase-dev starts and stops an HBase of one JVM for development, with its data
+// in one folder:
 //
 //	hbase-dev start [-dir .hbase] [-port 2181]
 //	hbase-dev stop  [-dir .hbase]
@@ -75,8 +75,8 @@ func announce(quorum string) error {
 	return err
 }
 
-// stop asks the master to shut down. A JVM that does not follow is killed, which
-// loses nothing that was acknowledged.
+// stop asks the master to shut down. It kills a JVM that does not obey, which loses
+// nothing that was acknowledged.
 func stop(ctx context.Context, dir string) error {
 	s, err := readState(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,7 +98,7 @@ func stop(ctx context.Context, dir string) error {
 	return os.Remove(stateFile(dir))
 }
 
-// state is what the file "running" in the folder holds.
+// state is the content of the file "running" in the folder.
 type state struct {
 	pid    int
 	quorum string
@@ -121,8 +121,7 @@ func readState(dir string) (s state, err error) {
 	return s, err
 }
 
-// alive reports whether the process is there and is a JVM: process ids are used
-// again.
+// alive reports whether the process exists and is a JVM, since process ids are reused.
 func (s state) alive() bool {
 	cmd, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", s.pid))
 	if err != nil {
