@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// copyPrefix begins the names of the folders of copies.
+// copyPrefix is the prefix of the names of folders of copies.
 const copyPrefix = "copy-"
 
-// A Copy is all of a store at one position of its log, in a folder within the store's.
-// Its tables are hard links.
+// A Copy is a copy of the whole store at one position of its log, in a folder within
+// the store's folder. Its tables are hard links.
 type Copy struct {
 	Folder string
-	Files  []string // names in the folder
-	Next   Position // of the log
-	Format int      // of the files
+	Files  []string // names within Folder
+	Next   Position // position in the log
+	Format int      // format of the files
 	s      *Store
 }
 
-// Copy makes a copy. What it has is durable in the store too. At is called when the
-// position is known, while nothing else is written.
+// Copy makes a copy. Everything in it is also durable in the store. Copy calls at once
+// it knows the position, while nobody else can write.
 func (s *Store) Copy(ctx context.Context, at func(Position) error) (c *Copy, err error) {
 	if err := s.begin(ctx); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (s *Store) Copy(ctx context.Context, at func(Position) error) (c *Copy, err
 	return c, s.wrap("copy", err)
 }
 
-// flush writes what is in memory, so that the copy's log is short.
+// flush flushes Pebble's tables in memory, so that the copy's log is short.
 func (s *Store) flush(ctx context.Context) error {
 	done, err := s.db.AsyncFlush()
 	if err != nil {
@@ -62,8 +62,8 @@ func (s *Store) flush(ctx context.Context) error {
 	}
 }
 
-// position makes all durable that was written and returns the position behind it. The
-// caller may write.
+// position makes all earlier writes durable and returns the position behind them. The
+// caller has the right to write.
 func (s *Store) position() (Position, error) {
 	b := s.db.NewBatch()
 	if err := b.Set(purgeKey, []byte{1}, nil); err != nil {
@@ -91,7 +91,7 @@ func (s *Store) checkpoint(next Position) (*Copy, error) {
 // Close removes the copy.
 func (c *Copy) Close() error { return c.s.o.FS.RemoveAll(c.Folder) }
 
-// removeStaleCopies removes those that an earlier process left.
+// removeStaleCopies removes copies that an earlier process left.
 func (s *Store) removeStaleCopies() error {
 	if s.o.ReadOnly {
 		return nil

@@ -64,7 +64,7 @@ func separator(dst, a, b []byte) []byte {
 }
 
 // immediateSuccessor returns a key that follows all keys of a prefix. A prefix ends in
-// termImage, so it is the same with the next byte at the end.
+// termImage, so the result is the prefix with its last byte increased by one.
 func immediateSuccessor(dst, a []byte) []byte {
 	dst = append(dst, a...)
 	if n := len(dst); n > headLen && dst[n-1] == termImage {

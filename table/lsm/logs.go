@@ -18,33 +18,33 @@ import (
 	"github.com/cockroachdb/pebble/v2/wal"
 )
 
-// asideFolder is where Pebble's ArchiveCleaner moves what it no longer needs.
+// asideFolder is the folder to which Pebble's ArchiveCleaner moves obsolete files.
 const asideFolder = "archive"
 
-// ErrGap: the log does not have all that was written from a position on. It was not
-// kept, or something was written past it, as a load is.
+// ErrGap: the log does not have all writes from a position on. Some were not kept, or
+// were made past the log, like those of a load.
 var ErrGap = errors.New("the log has a gap")
 
-// A Position is a place between two batches of the log: the sequence number that Pebble
-// gives the next write.
+// A Position is a position between two batches of the log: the sequence number of the
+// next write in Pebble.
 type Position uint64
 
-// A LogBatch is one atomic write as the log has it. Its bytes are valid until the reader
-// goes on.
+// A LogBatch is one atomic write in the log. Its bytes are valid until the next one is
+// read.
 type LogBatch struct {
 	First, Next Position
-	Repr        []byte // as Pebble encodes a batch
+	Repr        []byte // in Pebble's encoding of batches
 }
 
-// keptLogs knows of finished logs where they end.
+// keptLogs records the positions at which finished logs end.
 type keptLogs struct {
 	mu   sync.Mutex
 	ends map[wal.NumWAL]Position
 }
 
 // ReadLog calls f with the batches from a position on, and returns the position behind
-// the last one. They may not be durable yet: that is so once SyncLog has returned. Where
-// the log does not go on at the position, the error is ErrGap.
+// the last one. The batches are certainly durable only after SyncLog has returned.
+// ReadLog returns ErrGap if the log does not continue at the position.
 func (s *Store) ReadLog(ctx context.Context, from Position, f func(LogBatch) error) (next Position, err error) {
 	if err := s.begin(ctx); err != nil {
 		return from, err
@@ -58,7 +58,7 @@ func (s *Store) ReadLog(ctx context.Context, from Position, f func(LogBatch) err
 	return from, s.wrap("read the log", err)
 }
 
-// moves is how often logs may be moved while they are read.
+// moves bounds how often logs may be moved while they are read.
 const moves = 5
 
 func (s *Store) readLogs(ctx context.Context, from Position, f func(LogBatch) error) (next Position, err error) {
@@ -98,7 +98,7 @@ func readOne(l wal.LogicalLog, next *Position, f func(LogBatch) error) (end Posi
 		}
 		switch {
 		case err == io.EOF, pebblerecord.IsInvalidRecord(err):
-			return end, nil // the tail that a crash left, or that is being written
+			return end, nil // the incomplete end of a log, after a crash or while it is written
 		case err != nil:
 			return end, err
 		}
@@ -117,15 +117,15 @@ func readOne(l wal.LogicalLog, next *Position, f func(LogBatch) error) (end Posi
 	}
 }
 
-// isIngest reports whether a batch names files instead of writes.
+// isIngest reports whether a batch refers to files instead of containing writes.
 func isIngest(repr []byte) bool {
 	r := batchrepr.Read(repr)
 	kind, _, _, ok, _ := r.Next()
 	return ok && (kind == pebble.InternalKeyKindIngestSST || kind == pebble.InternalKeyKindExcise)
 }
 
-// allLogs lists the logs, the oldest first: those in use and those that are kept. One may
-// be moved meanwhile.
+// allLogs returns the logs in use and the kept ones, oldest first. A log may be moved
+// meanwhile.
 func (s *Store) allLogs() (wal.Logs, error) {
 	inUse, err := wal.Scan(wal.Dir{FS: s.o.FS, Dirname: s.o.Path})
 	if err != nil {
@@ -168,7 +168,7 @@ func (k *keptLogs) note(n wal.NumWAL, end Position) {
 	k.ends[n] = end
 }
 
-// SyncLog makes durable all that was written before.
+// SyncLog makes all earlier writes durable.
 func (s *Store) SyncLog(ctx context.Context) error {
 	wait, err := s.mark(ctx, func(b *pebble.Batch) error { return b.LogData(nil, nil) })
 	if err != nil {
@@ -177,7 +177,7 @@ func (s *Store) SyncLog(ctx context.Context) error {
 	return wait()
 }
 
-// mark writes a batch that changes nothing of the tables.
+// mark writes a batch that does not change any table.
 func (s *Store) mark(ctx context.Context, fill func(*pebble.Batch) error) (wait func() error, err error) {
 	if err := s.beginWrite(ctx, true); err != nil {
 		return nil, err
@@ -190,7 +190,7 @@ func (s *Store) mark(ctx context.Context, fill func(*pebble.Batch) error) (wait 
 	return s.take(b)
 }
 
-// ReleaseLogs removes kept logs that end at or before a position.
+// ReleaseLogs removes the kept logs that end at or before a position.
 func (s *Store) ReleaseLogs(upTo Position) error {
 	return s.removeAside(func(n wal.NumWAL) bool {
 		end, known := s.kept.end(n)
@@ -198,8 +198,8 @@ func (s *Store) ReleaseLogs(upTo Position) error {
 	})
 }
 
-// LimitLogs removes the oldest kept logs until they take no more than so many bytes, and
-// reports whether any had to go.
+// LimitLogs removes the oldest kept logs until the others have at most most bytes. It
+// reports whether it removed any.
 func (s *Store) LimitLogs(most int64) (removed bool, err error) {
 	logs, err := s.asideLogs()
 	if err != nil {
@@ -249,7 +249,7 @@ func (s *Store) removeLog(l wal.LogicalLog) (err error) {
 	return err
 }
 
-// dropAside removes all kept logs, of which this opening of the store has no use.
+// dropAside removes all kept logs, unless Options.KeepLogs is set.
 func (s *Store) dropAside() error {
 	if s.o.ReadOnly || s.o.KeepLogs {
 		return nil
@@ -261,7 +261,7 @@ func (s *Store) dropAside() error {
 	return err
 }
 
-// isAside reports whether Pebble moves a file that it no longer needs.
+// isAside reports whether a rename to this name is Pebble's move of an obsolete file.
 func isAside(fs vfs.FS, to string) bool { return fs.PathBase(fs.PathDir(to)) == asideFolder }
 
 // setAside keeps a log and removes any other file.

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// keys reads all that Pebble has.
+// keys returns all of Pebble's keys.
 func keys(t *testing.T, s *Store) (all []string) {
 	t.Helper()
 	it, err := s.db.NewIter(&pebble.IterOptions{})
@@ -44,7 +44,7 @@ func mustCommit(t *testing.T, s *Store, n int) {
 	}
 }
 
-// copied makes a copy and puts its files where a replay finds them.
+// copied makes a copy, and copies its files to a folder for a replay.
 func copied(t *testing.T, s *Store) (folder string, next Position) {
 	t.Helper()
 	c, err := s.Copy(context.Background(), func(p Position) error { next = p; return nil })
@@ -67,7 +67,7 @@ func copied(t *testing.T, s *Store) (folder string, next Position) {
 	return folder, next
 }
 
-// replayAll makes a store of a copy and of batches, and returns its keys.
+// replayAll makes a store from a copy and batches, and returns its keys.
 func replayAll(t *testing.T, fs vfs.FS, folder string, next Position, batches [][]byte) []string {
 	t.Helper()
 	r, err := replayOn(fs, folder, next)
@@ -87,8 +87,8 @@ func replayAll(t *testing.T, fs vfs.FS, folder string, next Position, batches []
 	return keys(t, s)
 }
 
-// TestLogsFollow: a copy and the batches behind it are the store, through flushes and
-// openings.
+// TestLogsFollow checks that a copy and the batches behind it make the same store,
+// after flushes and reopenings too.
 func TestLogsFollow(t *testing.T) {
 	fs := vfs.NewMem()
 	o := Options{Path: "store", FS: fs, MemTable: 16 << 10, KeepLogs: true}
@@ -144,7 +144,7 @@ func TestLogsFollow(t *testing.T) {
 	}
 }
 
-// TestLogGaps: what is not in the log is told from what is.
+// TestLogGaps checks that ReadLog returns ErrGap if the log lacks some writes.
 func TestLogGaps(t *testing.T) {
 	ctx := context.Background()
 	drop := func(LogBatch) error { return nil }
@@ -167,7 +167,7 @@ func TestLogGaps(t *testing.T) {
 			o := s.o
 			o.KeepLogs = false
 			other := mustOpen(t, o)
-			for n := 3; n < 20; n++ { // more logs than Pebble keeps to write over
+			for n := 3; n < 20; n++ { // more logs than Pebble reuses
 				mustCommit(t, other, n)
 				if err := other.db.Flush(); err != nil {
 					t.Fatal(err)
@@ -239,7 +239,7 @@ func (s *Store) awaitOneLog(t *testing.T) {
 	}
 }
 
-// TestCopyOnAFullDisk: a copy that does not fit harms nothing.
+// TestCopyOnAFullDisk checks that a copy that does not fit does no harm.
 func TestCopyOnAFullDisk(t *testing.T) {
 	fs := &failingLinks{FS: vfs.NewMem()}
 	s := mustOpen(t, Options{Path: "store", FS: fs, KeepLogs: true})

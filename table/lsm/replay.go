@@ -13,14 +13,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Replayer makes a store of a copy's files and of batches of the log behind it. Until
-// Finish the folder is no store that can be opened.
+// A Replayer makes a store from a copy's files and the batches of the log behind them.
+// Until Finish the folder cannot be opened as a store.
 type Replayer struct {
 	s    *Store
 	next Position
 }
 
-// Replay opens the files of a copy that ends at a position.
+// Replay opens the files of a copy that ends at position next.
 func Replay(path string, next Position) (*Replayer, error) { return replayOn(nil, path, next) }
 
 func replayOn(fs vfs.FS, path string, next Position) (*Replayer, error) {
@@ -31,11 +31,11 @@ func replayOn(fs vfs.FS, path string, next Position) (*Replayer, error) {
 	return &Replayer{s, next}, nil
 }
 
-// Next returns the position behind what was applied.
+// Next returns the position behind the applied batches.
 func (r *Replayer) Next() Position { return r.next }
 
-// Apply applies a batch. One that was applied is passed over; one that does not follow is
-// ErrGap.
+// Apply applies a batch. It ignores one that is applied already, and returns ErrGap for
+// one that does not follow.
 func (r *Replayer) Apply(repr []byte) (err error) {
 	defer r.s.caught(&err)
 	h, ok := batchrepr.ReadHeader(repr)
@@ -59,10 +59,10 @@ func (r *Replayer) Apply(repr []byte) (err error) {
 	return b.Close()
 }
 
-// Store returns the store as far as it was applied. It is closed by Finish.
+// Store returns the store with what has been applied so far. Finish closes it.
 func (r *Replayer) Store() *Store { return r.s }
 
-// Finish makes what was applied durable, and the folder a store.
+// Finish makes the applied batches durable and turns the folder into a store.
 func (r *Replayer) Finish() (err error) {
 	defer r.s.caught(&err)
 	if err := r.s.db.Flush(); err != nil {
@@ -72,10 +72,10 @@ func (r *Replayer) Finish() (err error) {
 	return errors.Join(r.s.writeHeader(), r.s.Close())
 }
 
-// Abandon ends without a store.
+// Abandon ends the replay without making a store.
 func (r *Replayer) Abandon() error { return r.s.Close() }
 
-// SetRows calls f with the rows of an unversioned table of which a batch sets cells.
+// SetRows calls f with the rows of an unversioned table in which a batch sets cells.
 func (s *Store) SetRows(ctx context.Context, repr []byte, name string, f func(row []byte)) error {
 	if err := s.begin(ctx); err != nil {
 		return err

@@ -54,7 +54,7 @@ func (cs *Classes) Allows(t *schema.AttributeType) bool {
 	return false
 }
 
-// Requires returns the name of what requires a type (MUST), or "".
+// Requires names the class or content rule that requires a type (MUST), or returns "".
 func (cs *Classes) Requires(t *schema.AttributeType) string {
 	for _, c := range cs.All {
 		if slices.Contains(c.Must, t) {
