@@ -27,7 +27,8 @@ type answer struct {
 	connection acl.Connection // the part that rules depend on
 }
 
-// Program returns the rules of a newest state for an identity on a connection.
+// Program returns the rules in force in the newest state s, for an identity on a
+// connection.
 func (r *Rules) Program(ctx context.Context, s *partition.Snapshot, w *Who, c acl.Connection) (*acl.Program, error) {
 	set, err := r.Set(ctx, s)
 	if err != nil {

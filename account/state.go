@@ -108,7 +108,7 @@ func (p *Policy) Expiry(s *State) time.Time {
 	return at
 }
 
-// GraceLeft returns how many uses of an expired password are left after some uses (7.4).
+// GraceLeft returns how many further uses of an expired password are allowed (7.4).
 func (p *Policy) GraceLeft(s *State, uses []time.Time, now time.Time) int {
 	if p == nil || p.GraceExpiry > 0 && !now.Before(p.Expiry(s).Add(p.GraceExpiry)) {
 		return 0

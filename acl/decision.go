@@ -25,7 +25,8 @@ type typeRights struct {
 	some Rights // the rights that some values or descriptions may have
 }
 
-// Everything is the decision for those above rules. Nothing grants no rights.
+// Everything is the decision for requesters whom rules do not restrict. Nothing grants no
+// rights.
 var (
 	Everything = &Decision{manage: true, entry: onEntries, general: [2]typeRights{{onAttributes, onAttributes}, {onAttributes, onAttributes}}}
 	Nothing    = &Decision{}

@@ -259,7 +259,7 @@ func avasOf(n dn.Norm) [][2]string {
 	return all
 }
 
-// text is the same for patterns that meet the same names.
+// text returns a text that is equal for patterns that match the same names.
 func (p pattern) text() string {
 	var b strings.Builder
 	for i := range p {

@@ -60,7 +60,7 @@ type decoy struct {
 	value  []byte
 }
 
-// New returns Passwords that compute at most so many slow hashes at once. Zero means one
+// New returns Passwords that compute at most parallel slow hashes at once. Zero means one
 // less than the CPUs, but at least one. A nil Hasher is [Here].
 func New(parallel int, h Hasher) *Passwords {
 	if parallel <= 0 {

@@ -119,8 +119,8 @@ func TestAccessLogOfWatches(t *testing.T) {
 	t.Errorf("no line of a search with two entries:\n%s", access.String())
 }
 
-// A line of what the access rules refused names the rule that denied it, or says that
-// none allows it, with the revision of the rules.
+// If the access rules refused an operation, its line names the denying rules, or says
+// that no rule allows it. It also has the revision of the rules.
 func TestAccessLogDenied(t *testing.T) {
 	var log bytes.Buffer
 	p := newPartition(t)

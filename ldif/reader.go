@@ -153,7 +153,7 @@ func blank(line []byte) bool {
 	return line[0] == '\n' || line[0] == '\r' && (len(line) == 1 || line[1] == '\n')
 }
 
-// take returns a block and advances past it and what follows it.
+// take returns the next size bytes, and advances by used bytes and by a number of lines.
 func (r *Reader) take(size, used, lines int) ([]byte, int, error) {
 	if r.inErr != nil && r.inErr != io.EOF && used == r.end-r.start {
 		// The failure may have cut the record short, so it must not be used.

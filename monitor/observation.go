@@ -27,8 +27,8 @@ type Observation struct {
 	// are unused.
 	Answered bool
 
-	// Denied names the access rules that refused it, or says that none allows it. Rules is
-	// the revision of the rules.
+	// Denied names the access rules that refused the operation, or says that none allows
+	// it. Rules is the revision of the rules.
 	Denied string
 	Rules  table.Revision
 

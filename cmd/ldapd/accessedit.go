@@ -64,8 +64,8 @@ func (e *edit) run(ctx context.Context) error {
 	}
 }
 
-// once lets the rules be edited, and applies them if they are good; it reports whether to
-// edit them again.
+// once opens the rules in an editor, and applies them if they are good. It reports
+// whether to edit them again.
 func (e *edit) once(ctx context.Context) (again bool, err error) {
 	if err := e.open(ctx); err != nil {
 		return false, err

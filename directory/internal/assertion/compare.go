@@ -106,9 +106,9 @@ func compareAt(ctx context.Context, req *request.Request, at partition.Located, 
 	return own, err
 }
 
-// verifyPassword compares with a password as a bind does, through the same gate: a failure
-// counts, and the password of an account that cannot be used does not match. It takes the
-// right to compare userPassword, which rules give by its name.
+// verifyPassword compares with a password as a bind does, through the same gate: a
+// failure counts, and the password of an account that cannot be used does not match. The
+// requester needs the right to compare userPassword, given by its name.
 func verifyPassword(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, options string, assertion []byte) (bool, error) {
 	refused := op.Errorf(op.InsufficientAccessRights, "%s is for binding only", t.Name())
 	if t != req.Known.UserPassword || options != "" || req.IsPast() || req.Judge.Free() {

@@ -19,7 +19,7 @@ import (
 // zero Judge refuses everything.
 type Judge struct {
 	program      *acl.Program
-	unrestricted bool // there is no program: the requester is above rules
+	unrestricted bool // there is no program: access rules do not restrict the requester
 	state        *partition.Snapshot
 	schema       *schema.Schema // of the state
 
@@ -29,7 +29,7 @@ type Judge struct {
 	decision *acl.Decision
 	failed   error // error of a filter that could not read what a rule needs
 
-	refusal *Refusal // where a refusal is noted; nil: nowhere
+	refusal *Refusal // where refusals are recorded; nil: nowhere
 }
 
 // ErrAccess refuses what the access rules do not allow.
@@ -61,7 +61,7 @@ func (j *Judge) Read(s *partition.Snapshot, sch *schema.Schema) {
 // rules, or may do nothing.
 func (j *Judge) Program() *acl.Program { return j.program }
 
-// Free reports whether the requester is above rules.
+// Free reports whether access rules do not restrict the requester.
 func (j *Judge) Free() bool { return j.unrestricted }
 
 // ReadsAll reports whether the requester reads everything except secrets.
@@ -107,7 +107,7 @@ func (j *Judge) MayUse(oid string) bool {
 }
 
 // Decide returns what the requester may do with an entry of the state. Do not call it for
-// a requester above rules: see Free.
+// a requester whom rules do not restrict: see Free.
 func (j *Judge) Decide(ctx context.Context, name dn.DN, e *entry.Entry, src filter.Source) (*acl.Decision, error) {
 	switch {
 	case j.program == nil:

@@ -6,18 +6,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/acl"
 )
 
-// A Refusal is what the access rules refused to a request.
+// A Refusal records what the access rules refused to a request.
 type Refusal struct {
 	decision *acl.Decision
 	question acl.Question
-	program  *acl.Program // of a use
+	program  *acl.Program // set if the use of an OID was refused
 	use      string
 }
 
-// NoteIn sets where refusals are noted, for the access log.
+// NoteIn sets where refusals are recorded, for the access log.
 func (j *Judge) NoteIn(r *Refusal) { j.refusal = r }
 
-// Refuse refuses what a decision does not allow.
+// Refuse returns ErrAccess and records what the decision does not allow.
 func (j *Judge) Refuse(d *acl.Decision, q acl.Question) error {
 	if j.refusal != nil {
 		*j.refusal = Refusal{decision: d, question: q}
@@ -25,7 +25,7 @@ func (j *Judge) Refuse(d *acl.Decision, q acl.Question) error {
 	return ErrAccess
 }
 
-// RefuseUse refuses a control or an extended operation.
+// RefuseUse returns ErrAccess and records the refused control or extended operation.
 func (j *Judge) RefuseUse(oid string) error {
 	if j.refusal != nil {
 		*j.refusal = Refusal{program: j.program, use: oid}
@@ -33,8 +33,8 @@ func (j *Judge) RefuseUse(oid string) error {
 	return ErrAccess
 }
 
-// String returns the rules that denied it, or that no rule allows it; "" if nothing was
-// noted.
+// String returns the rules that denied it, or that no rule allows it. It returns "" if
+// nothing was refused.
 func (r *Refusal) String() string {
 	var denials []string
 	what := ""

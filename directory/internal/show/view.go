@@ -26,7 +26,7 @@ type View struct {
 	types    []*schema.AttributeType
 }
 
-// asked is what a client asks to see, except the names of attributes, and of which state.
+// asked is what a client asks to see, except the names of attributes.
 type asked struct {
 	Req         *request.Request
 	typesOnly   bool

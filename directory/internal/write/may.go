@@ -50,7 +50,7 @@ func (u *update) may(ctx context.Context, req *request.Request) error {
 	return u.allowed(ctx, req, at, d)
 }
 
-// refuseUnless refuses whoever does not have all of some rights on an entry.
+// refuseUnless refuses requesters who lack one of the rights on an entry.
 func refuseUnless(req *request.Request, d *acl.Decision, rights acl.Rights) error {
 	for _, right := range rights.Each() {
 		if !d.Entry(right) {
@@ -60,7 +60,8 @@ func refuseUnless(req *request.Request, d *acl.Decision, rights acl.Rights) erro
 	return nil
 }
 
-// refuseValue refuses whoever does not have a right on a value; nil: on all values.
+// refuseValue refuses requesters who lack a right on a value, or, if value is nil, on all
+// values.
 func refuseValue(req *request.Request, d *acl.Decision, right acl.Rights, t *schema.AttributeType, options string, value []byte) error {
 	if value == nil && d.Description(t, options, right) || value != nil && d.Value(t, options, value, right) {
 		return nil
@@ -190,7 +191,7 @@ func mayModify(req *request.Request, d *acl.Decision, changes []op.Modification)
 	return refuseUnless(req, d, acl.Manage)
 }
 
-// mayChange judges one change of values.
+// mayChange judges one modification.
 func mayChange(req *request.Request, d *acl.Decision, c *op.Modification, t *schema.AttributeType, options string) error {
 	all := c.Kind == op.ModReplace || c.Kind == op.ModIncrement || c.Kind == op.ModDelete && len(c.Values) == 0
 	if all {

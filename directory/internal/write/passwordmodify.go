@@ -95,7 +95,7 @@ func passwordTarget(ctx context.Context, req *request.Request, identity *string)
 	return name, err
 }
 
-// refuseSetting refuses whoever may not set the password of an entry.
+// refuseSetting refuses requesters who may not set the password of an entry.
 func refuseSetting(req *request.Request, d *acl.Decision) error {
 	for _, right := range []acl.Rights{acl.Insert, acl.Remove} {
 		if !d.All(req.Known.UserPassword, right) {
