@@ -143,7 +143,7 @@ func (o Order) Arrange(as []Attribute) {
 // few is how many attributes are arranged without allocating memory.
 const few = 32
 
-// A sort key is the rank of an attribute and its index, so that attributes of equal
+// sortKey combines the rank of an attribute with its index, so that attributes of equal
 // rank keep their order.
 func sortKey(rank, index int) int64 { return int64(rank)<<indexBits | int64(index) }
 

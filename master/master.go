@@ -160,8 +160,8 @@ func (n *Node) Take(c *table.Cell) (stands bool) {
 	return false
 }
 
-// Decode decodes the attributes in a row's upAttributes and secrets. It copies them and
-// sorts them by their columns; [Node.Order] arranges them. A type unknown to the schema
+// Decode decodes the attributes in a row's upAttributes and secrets. The result is a
+// copy, in the order of columns; [Node.Order] arranges it. A type unknown to the schema
 // is an error: a type in use is never removed.
 func Decode(r table.Row, s *schema.Schema) ([]entry.Attribute, error) {
 	cells, size, descriptions := 0, 0, 0

@@ -122,10 +122,10 @@ type stamp struct {
 // incompatible mark that its own snapshot does not show: those of commits shown later
 // and those of undecided commits.
 //
-// Marks are kept in two generations. When the younger is full, the older one is
-// dropped, except marks that a running transaction may still conflict with. If those
-// are too many, horizon is the ordinal from which on the answer is still known. The
-// user of recent locks it.
+// Marks are kept in two generations. When the younger is full, the older one is dropped,
+// except marks that a running transaction may still conflict with. If those are too
+// many, they are dropped too: knownSince is the ordinal from which on conflicts are
+// still known. The user of recent locks it.
 type recent struct {
 	young, old map[markKey]stamp
 	full       int

@@ -4,9 +4,9 @@
 //
 // A [DB] is a store opened by one server. [DB.Snapshot] returns the newest state the
 // server may show. [DB.Update] runs a function on a [Tx] and commits what it wrote,
-// again on a newer snapshot if another commit came between. Both are a [table.Reader].
-// Two transactions conflict if they put incompatible [Mark]s on one row, whatever they
-// read or wrote.
+// again on a newer snapshot if another commit came between. A [Snapshot] and a [Tx] are
+// both a [table.Reader]. Two transactions conflict if they put incompatible [Mark]s on
+// one row, whatever they read or wrote.
 //
 // On an engine that commits atomic batches (table.Batcher), cells and journal row are
 // one synced batch. On others, as HBase, a commit writes its journal row and its cells,

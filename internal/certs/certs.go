@@ -175,9 +175,9 @@ func (f *Files) config(in contents) (*tls.Config, error) {
 	return c, nil
 }
 
-// verify checks a client's certificate, if there is one. It does so here and not
-// through ClientAuth, because then the request for certificates names no CAs. If it
-// names CAs over TLS 1.3, GnuTLS 3.7 sends no RSA certificate at all.
+// verify checks a client's certificate, if there is one. ClientAuth could do this, but
+// would name the CAs in the request for certificates. If CAs are named over TLS 1.3,
+// GnuTLS 3.7 sends no RSA certificate at all.
 func verify(chain []*x509.Certificate, cas *x509.CertPool) error {
 	if len(chain) == 0 {
 		return nil

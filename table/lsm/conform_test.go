@@ -54,8 +54,8 @@ func BenchmarkStore(b *testing.B) {
 	})
 }
 
-// The memory that a row of a million cells leaves, as of a large group, must not make
-// the small rows after it expensive.
+// BenchmarkBulkBehindALargeRow checks that the memory left by a row of a million cells,
+// as of a large group, does not make the small rows after it expensive.
 func BenchmarkBulkBehindALargeRow(b *testing.B) {
 	ctx := b.Context()
 	s := openTest(b, Options{})

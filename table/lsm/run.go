@@ -15,7 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A load sorts records. A record is some sorted cells of one row and group:
+// A record is the unit that a load sorts: some sorted cells of one row and group.
 //
 //	uvarint length of the key, of its row part, of the cells
 //	key      image prefix of the row, family and qualifier of the first cell
