@@ -26,7 +26,8 @@ func Placed(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) {
 	return Read(ctx, s, rules)
 }
 
-// PlacedAt is Placed of the rules that a state shows, also one of the past.
+// PlacedAt is Placed for the rules that were in force in a state, which may be a past
+// one.
 func PlacedAt(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) {
 	rules, err := configure.AccessAt(ctx, s)
 	if err != nil {

@@ -112,8 +112,8 @@ func (p *pool) leave(client string, ready chan struct{}) bool {
 	return true
 }
 
-// release passes the client's slot to the next client in turn. If others are waiting,
-// that is not the same client.
+// release passes the client's slot to the next client in turn. If the client wants
+// another slot, it waits for its next turn behind the others.
 func (p *pool) release(client string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -141,7 +141,8 @@ func definite(f Resolved, want Tri) Resolved {
 	return f
 }
 
-// combine is definite for And and Or. A conjunction is False if one of its parts is.
+// combine returns a filter that is True where all parts, or at least one, have the value
+// want.
 func combine(parts []Resolved, want Tri, all bool) Resolved {
 	out := make([]Resolved, len(parts))
 	for i, p := range parts {

@@ -31,7 +31,7 @@ func tri(b bool) Tri {
 type Resolved interface {
 	// Match evaluates the filter on one entry.
 	Match(e Source) Tri
-	// String returns RFC 4515 text with the short names of OIDs.
+	// String returns RFC 4515 text with short names in place of OIDs.
 	String() string
 }
 

@@ -141,7 +141,7 @@ func (p *parser) unfold() []byte {
 
 func (p *parser) continued() bool { return len(p.rest) > 0 && p.rest[0] == ' ' }
 
-// cut removes one line from the rest, which is not blank.
+// cut removes one line from the rest. The rest must not be empty.
 func (p *parser) cut() []byte {
 	p.next++
 	text := p.rest

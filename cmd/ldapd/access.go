@@ -107,13 +107,13 @@ func (m *Main) read(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// nothing is the arguments of a job that takes none.
+// nothing is the argument type of a job without arguments.
 type nothing struct{}
 
 type accessApplyArgs struct {
 	Text   string
 	DryRun bool
-	Was    *string // the rules, as they are printed, that the text was made of
+	Was    *string // the printed rules that the edited text started from
 }
 
 var (
@@ -183,7 +183,7 @@ func applyAccess(ctx context.Context, w *work, a accessApplyArgs) error {
 	return printDifference(w, before, after)
 }
 
-// errEdited says that somebody else changed the rules while they were edited.
+// errEdited reports that the rules were changed by others during the editing.
 var errEdited = errors.New("the rules were changed meanwhile")
 
 func ruleTexts(rules []acl.Placed) (texts []string) {

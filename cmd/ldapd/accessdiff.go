@@ -41,13 +41,14 @@ other words make no difference.`,
 	})
 }
 
-// A ruleSource is where rules are from: a file's text, or a moment.
+// A ruleSource is the source of rules: the text of a file, or a point in time.
 type ruleSource struct {
 	Text *string
 	When string
 }
 
-// ruleSource reads a file, if there is one of the name.
+// ruleSource returns the text of the file with a name, or takes the name for a point in
+// time if there is no such file.
 func (m *Main) ruleSource(name string) (ruleSource, error) {
 	text, err := m.read(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -30,13 +30,13 @@ them. Rules that somebody else changed meanwhile are not written over.`,
 	}))
 }
 
-// edit is rules that somebody edits.
+// edit is an interactive change of the rules.
 type edit struct {
 	*Main
 	config *config.Config
 	in     *bufio.Reader // the answers
 	file   string
-	was    string // the rules before, as they are printed
+	was    string // the printed rules before the change
 }
 
 func (e *edit) run(ctx context.Context) error {
@@ -109,7 +109,8 @@ func (e *edit) open(ctx context.Context) error {
 	return nil
 }
 
-// ask asks a question; the end of the input is no.
+// ask asks a question and returns the answer in lower case. At the end of the input it
+// returns "n".
 func (e *edit) ask(question, otherwise string) (string, error) {
 	if _, err := fmt.Fprint(e.Stderr, question); err != nil {
 		return "", err

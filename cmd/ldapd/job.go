@@ -21,14 +21,14 @@ import (
 
 // A job is the work of a command on an open directory. It runs in the command's own
 // process or, while a server holds the folder, in the server's (package handoff). It
-// therefore uses nothing but its parameters: its arguments are data, and the work has
-// what belongs to the process.
+// therefore uses nothing except its parameters: args is data, and the work holds
+// everything that belongs to the process.
 type job[A any] struct {
 	name string
 	do   func(ctx context.Context, w *work, args A) error
 }
 
-// work is what a job works with.
+// work is the environment that a job works in.
 type work struct {
 	*partition.Partition
 	around

@@ -145,7 +145,7 @@ func (n *notice) each(ctx context.Context, ids []entry.ID) error {
 	return nil
 }
 
-// all sends what a commit did that touched too many entries to list.
+// all sends the effects of a commit that touched too many entries to list.
 func (n *notice) all(ctx context.Context) error {
 	for found, err := range n.was.all(ctx) {
 		if err != nil {
