@@ -73,8 +73,8 @@ type Index interface {
 	Among(ctx context.Context, r table.Reader, key []byte, ids []entry.ID) ([]Change, error)
 	// Present streams the entries that have any value, each once.
 	Present(ctx context.Context, r table.Reader, after []byte) Candidates
-	// Warm streams values worth loading into memory in advance: those that at most most
-	// entries have.
+	// Warm streams values worth loading into memory in advance: those with few entries,
+	// most being the limit.
 	Warm(ctx context.Context, r table.Reader, most int) iter.Seq2[Value, error]
 	// Mutation adds (or removes) one value.
 	Mutation(key []byte, id, parent entry.ID, gone bool) table.Mutation

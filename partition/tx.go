@@ -74,8 +74,8 @@ func (tx *Tx) Modify(ctx context.Context, name dn.DN, changes []op.Modification)
 // Delete deletes an entry that has no entries below it (RFC 4511, section 4.8).
 func (tx *Tx) Delete(ctx context.Context, name dn.DN) error { return tx.ruled().Delete(ctx, name) }
 
-// DeleteTree deletes an entry and those below it, at most most entries. It returns how
-// many it deleted, and whether these were all.
+// DeleteTree deletes an entry and those below it, limited to a number of entries
+// (most). It returns how many it deleted, and whether these were all.
 func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, most int) (n int, whole bool, err error) {
 	return tx.ruled().DeleteTree(ctx, name, most)
 }
@@ -99,6 +99,6 @@ func (tx *Tx) SetAccess(rules []AccessRule) error { return tx.tx.SetAccess(rules
 // did not see them.
 func (tx *Tx) Isolate(id entry.ID) { tx.tx.Isolate(id) }
 
-// ReplaceCSN replaces in b, at the commit, each entryCSN that the transaction has made
-// by its final value. b contains the values as before the commit.
+// ReplaceCSN updates b when the transaction commits. It replaces each entryCSN of the
+// transaction that b contains, as read before the commit, with the final one.
 func (tx *Tx) ReplaceCSN(b []byte) { tx.tx.ReplaceCSN(b) }

@@ -48,8 +48,8 @@ func (e *cluster) drifted() error {
 	return nil
 }
 
-// watchDrift warns, once, if commits lead the store's clock. Another server with a fast
-// clock was not stopped, or the store's clock was wrong at times.
+// watchDrift warns, once, if commits lead the store's clock. In that case another
+// server with a fast clock was not stopped, or the store's clock was wrong at times.
 func (e *cluster) watchDrift() {
 	latest, ok := e.latest()
 	newest := e.heads.Max().Time()

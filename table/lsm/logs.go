@@ -198,8 +198,8 @@ func (s *Store) ReleaseLogs(upTo Position) error {
 	})
 }
 
-// LimitLogs removes the oldest kept logs until the others have at most most bytes. It
-// reports whether it removed any.
+// LimitLogs removes the oldest kept logs until the total size of the others is within
+// most bytes. It reports whether it removed any.
 func (s *Store) LimitLogs(most int64) (removed bool, err error) {
 	logs, err := s.asideLogs()
 	if err != nil {

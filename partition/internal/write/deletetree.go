@@ -12,10 +12,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// DeleteTree deletes an entry with all entries below it, but at most most entries.
-// Those below go first, so the rest is always a tree. It returns how many it deleted;
-// whole reports whether the entry itself is among them. Of each entry it reads only the
-// row of the tree, with the columns that are indexed.
+// DeleteTree deletes an entry and those below it, limited to a number of entries
+// (most). Those below go first, so the rest is always a tree. It returns how many it
+// deleted; whole reports whether the entry itself is among them. Of each entry it reads
+// only the row of the tree, with the columns that are indexed.
 func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, most int) (n int, whole bool, err error) {
 	pl, err := tx.existing(ctx, name)
 	if err != nil {

@@ -110,8 +110,8 @@ func (tx *Tx) finalCSN(value, key []byte) {
 	})
 }
 
-// ReplaceCSN replaces in b, at the commit, each entryCSN that the transaction has made
-// by its final value. b contains the values as before the commit.
+// ReplaceCSN updates b when the transaction commits. It replaces each entryCSN of the
+// transaction that b contains, as read before the commit, with the final one.
 func (tx *Tx) ReplaceCSN(b []byte) {
 	early := Csn(tx.Txn.Stamp())
 	tx.Txn.AtCommit(func(r table.Revision) {
