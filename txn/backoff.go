@@ -12,7 +12,7 @@ import (
 type backoff struct {
 	busy, idle time.Duration
 
-	asked  atomic.Int64  // read the heads, if the last reading began before this
+	asked  atomic.Int64  // read the heads if the last reading began earlier
 	bell   chan struct{} // signals a change of asked
 	wanted atomic.Bool   // a snapshot was asked for since the last reading
 	dozing atomic.Bool   // the heads are read less often than when busy

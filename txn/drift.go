@@ -13,8 +13,8 @@ import (
 // commits nothing while it leads by more than Options.Drift: a fast clock stops its
 // owner and nobody else. A slow clock needs no rule, since ids never go back.
 
-// measure notes that the store's clock showed at when the engine's clock showed asked
-// or later. The zero Time means a store without a clock.
+// measure records a reading of the store's clock, at, which was taken when the engine's
+// clock showed asked or later. The zero Time means that the store has no clock.
 func (e *cluster) measure(at time.Time, asked time.Duration) {
 	if !at.IsZero() {
 		e.storeTime.Store(at.Add(-asked).UnixNano())

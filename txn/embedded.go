@@ -94,8 +94,9 @@ func (e *embedded) claim(ctx context.Context) error {
 	return err
 }
 
-// unlessRefused returns nil for ErrRefused, so that a store that takes no writes now (a
-// full disk) can still be read.
+// unlessRefused returns errors other than ErrRefused. If the store takes no writes, as
+// on a full disk, it returns nil and lets all commits fail, so that the store can still
+// be read.
 func (e *embedded) unlessRefused(err error) error {
 	if !errors.Is(err, table.ErrRefused) {
 		return err

@@ -66,7 +66,8 @@ type step struct {
 	edge
 }
 
-// reportCycle reports a cycle in a graph that has every transaction times times.
+// reportCycle reports a cycle. The graph has several nodes (times) for every
+// transaction.
 func (c *checker) reportCycle(g graph, cycle []step, times int) {
 	var b strings.Builder
 	for i := 0; i < len(cycle); i++ {

@@ -22,8 +22,8 @@ import (
 // version: Java's largest int.
 const allVersions = 1<<31 - 1
 
-// adminPatience is how many times longer than a call creating a table may take: the
-// master assigns its regions one by one.
+// adminPatience is the factor by which the creation of a table may take longer than a
+// call: the master assigns its regions one by one.
 const adminPatience = 6
 
 // master calls f with a new client of the master. The master may have changed, and such
