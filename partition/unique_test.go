@@ -67,8 +67,8 @@ func TestUnique(t *testing.T) {
 		refusedFor(t, "mail", modify(t, p, b, change(op.ModAdd, "mail", []byte("c@example.com"))))
 		refusedFor(t, "mail", modify(t, p, b, change(op.ModReplace, "mail", []byte("a@example.com"))))
 		refusedFor(t, "mail", move(t, p, b, "mail=C@example.com", inside))
-		must(t, modify(t, p, a, change(op.ModReplace, "mail", []byte("A@EXAMPLE.COM")))) // its own value, in another spelling
-		must(t, modify(t, p, b, change(op.ModAdd, "mail", []byte("c@example.com"))))     // a no longer has it
+		must(t, modify(t, p, a, change(op.ModReplace, "mail", []byte("A@EXAMPLE.COM")))) // its own, respelled
+		must(t, modify(t, p, b, change(op.ModAdd, "mail", []byte("c@example.com"))))     // given up by a
 		must(t, modify(t, p, b, change(op.ModAdd, "sn", []byte("Lee"))))
 		must(t, move(t, p, a, "cn=a", outside))
 		must(t, remove(t, p, "cn=a,"+outside))

@@ -39,7 +39,7 @@ type net struct {
 	start   time.Time
 	events  []event // ordered by time
 	seq     int
-	written map[string]int64         // when each cluster cell was written, in milliseconds since 1970
+	written map[string]int64         // times of cluster cells, in milliseconds since 1970
 	regions map[string]time.Duration // tables that do not answer, and until when
 	nodes   []*node
 	calls   int

@@ -75,7 +75,7 @@ func testViews(f *fixture) {
 			want += fmt.Sprintf(" c:r%d=%d%020d@%d", c, c, 0, c)
 		}
 		f.wantRow("row", table.Select{View: at(r)}, want)
-		f.wantRow("row", table.Select{View: view{max: r}}, want) // with a low-water mark far behind
+		f.wantRow("row", table.Select{View: view{max: r}}, want) // low-water mark far behind
 	}
 }
 

@@ -195,7 +195,7 @@ func testSwap(f *fixture) {
 		got := ""
 		for _, r := range rows {
 			for i := range r.Cells {
-				r.Cells[i].Revision = 0 // the revision of an unversioned table's cell is unspecified
+				r.Cells[i].Revision = 0 // unspecified if unversioned
 			}
 			got += string(r.Key) + "{" + showCells(r.Cells) + "}"
 		}

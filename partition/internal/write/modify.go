@@ -50,7 +50,7 @@ type modification struct {
 	change  *change
 	row     table.Row // the columns of the entry's tree row that were read
 	types   []*edited
-	given   []*schema.AttributeType // types of the server's own that the change may set under Rules.Relaxed
+	given   []*schema.AttributeType // server's own types that a relaxed change sets
 	renames bool                    // the old values of the name may be removed
 	rdn     map[rdnValue]bool
 }
