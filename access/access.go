@@ -71,8 +71,8 @@ func (f *inForce) of(s *partition.Snapshot) bool {
 	return true
 }
 
-// Set returns the rules of a newest state. If rules were never set, they are those of the
-// profile open.
+// Set returns the rules in force in the newest state s. If rules were never set, they are
+// those of the profile open.
 func (r *Rules) Set(ctx context.Context, s *partition.Snapshot) (*acl.Set, error) {
 	f := r.inForce.Load()
 	if f.of(s) {

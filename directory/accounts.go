@@ -27,7 +27,7 @@ type Accounts struct {
 	s *Session
 }
 
-// NewAccounts returns the accounts of a partition. Changes are made in the name by.
+// NewAccounts returns the accounts of a partition. By is the author of changes.
 func NewAccounts(p *partition.Partition, by string) (*Accounts, error) {
 	d, err := New(p, Options{})
 	if err != nil {

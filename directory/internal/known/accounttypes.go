@@ -8,14 +8,15 @@ type AccountTypes struct {
 	LockedTime, Reset, Start, End, Lock, Expiration, DsDisabled, DsEnd *schema.AttributeType
 	Changed, Policy                                                    *schema.AttributeType
 	TOTPToken                                                          *schema.AttributeType
-	// All are those of these that are stored in the entry.
+	// All are the types above that the schema has. Their values are stored in the entry.
 	All []*schema.AttributeType
 
 	// History is stored with the secrets.
 	History *schema.AttributeType
-	// These record how the account is used. They are stored with the secrets too.
+	// Failure and the others record how the account is used. They are stored with the
+	// secrets too.
 	Failure, GraceUse, ResetUse, Success, UsedStep *schema.AttributeType
-	// Hot are those that a new password resets.
+	// Hot are the types whose values a new password deletes.
 	Hot []*schema.AttributeType
 	// LockoutEnd is computed.
 	LockoutEnd *schema.AttributeType
@@ -36,7 +37,7 @@ func newAccountTypes(s *schema.Schema) (a AccountTypes) {
 		"pwdFailureTime": &a.Failure, "pwdGraceUseTime": &a.GraceUse, "pwdResetUseTime": &a.ResetUse,
 		"pwdLastSuccess": &a.Success, "oathTOTPUsedTimeStep": &a.UsedStep,
 	} {
-		// A definition of somebody else may be stored elsewhere.
+		// If the definition is not the server's own, values may be stored elsewhere.
 		if *t = s.Attribute(name); *t != nil && !(*t).Secret() {
 			*t = nil
 		}
