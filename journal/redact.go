@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Redact calls change on the records of a slot up to a revision, to remove text from
+// Redact calls change on the records of a slot up to a revision, to remove parts of
 // their messages, write lists and keys. change gets the parts of a long write list one
 // by one and reports whether it changed its argument. It must not remove tables from
 // write lists. Redact returns how many commits were changed or, if dry is set, would

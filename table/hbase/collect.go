@@ -197,8 +197,9 @@ func (c *collection) count(key []byte, vs []version, stays []bool) {
 	}
 }
 
-// A cut is what is removed of one column: if exact, the version at at, otherwise all
-// versions up to a timestamp that may be anywhere from at to to.
+// A cut is what is removed of one column. If exact is set, it is the single version at
+// revision at, otherwise all versions up to a timestamp. That may be any from at up to
+// to.
 type cut struct {
 	family    table.Family
 	qualifier []byte

@@ -13,8 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A span is a range of stored qualifiers from from up to, but not including, to. A nil
-// to means no end.
+// A span is the range [from, to) of stored qualifiers. A nil to means no end.
 type span struct{ from, to []byte }
 
 // firstStored is the smallest stored qualifier of a cell. Only row tombstones come

@@ -264,9 +264,9 @@ func (k *Types) Specs(h *Header) (specs []table.Spec) {
 	return specs
 }
 
-// With returns a catalog of the same schema with another configuration. It drops cached
-// postings of other indexes, because commits made without an index did not touch its
-// values. It drops all caches if something was erased.
+// With returns a catalog of the same schema with another configuration. Its caches are
+// empty if the indexes changed, since commits made without an index did not touch its
+// values, or if something was erased.
 func (c *Catalog) With(h *Header) (*Catalog, error) {
 	kept := c.Cache
 	if !slices.Equal(h.Indexes, c.Header.Indexes) || h.Erasures != c.Header.Erasures {
