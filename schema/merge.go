@@ -41,8 +41,8 @@ func (m *Merged) Count() (added, replaced, removed int) {
 //     either does, and if it is built in, takes over the file's kind and
 //     superclasses;
 //   - a type allows several values if either does;
-//   - a built-in type with another syntax, other rules or another usage stays as it is, with a
-//     note; for any other type this is a conflict.
+//   - a built-in type with another syntax, other rules or another usage stays as it is,
+//     with a note; for any other type this is a conflict.
 //
 // What the server itself needs always stays. Matching rules cannot be added. If a type
 // names one that this server does not have, or one of the wrong kind, it is defined

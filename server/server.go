@@ -20,8 +20,8 @@
 //     queue, with as many octets as one message may have; further ones are refused, busy
 //     (51). So the reader always reads, and receives an Abandon, a Cancel or an Unbind
 //     however many operations are outstanding.
-//   - The reader leaves an operation that calls Persist ([op.Persister]) at once. It is not
-//     counted; [Options.MaxPersistent] bounds these.
+//   - The reader leaves an operation that calls Persist ([op.Persister]) at once. It is
+//     not counted; [Options.MaxPersistent] bounds these.
 //
 // A Bind is alone on its connection (RFC 4511, 4.2.1): running searches are abandoned,
 // other operations are waited for, and nothing is read until the Bind is answered. Unbind

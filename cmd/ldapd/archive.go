@@ -51,8 +51,8 @@ func newArchiver(c *config.Config, p *directoryStore, log *slog.Logger) (*archiv
 }
 
 // serveArchive archives the store while it is served, until stop is called. It refuses to
-// serve a store whose archive belongs to another store or was taken over by another folder:
-// clients would change a state that another server has continued from.
+// serve a store whose archive belongs to another store or was taken over by another
+// folder: clients would change a state that another server has continued from.
 func (m *Main) serveArchive(ctx context.Context, c *config.Config, p *directoryStore, log *slog.Logger) (a archives, stop func(), err error) {
 	a = m.archivesOf(c, p)
 	if c.Archive.Place == nil {

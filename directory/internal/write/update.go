@@ -101,8 +101,8 @@ func (u *update) try(ctx context.Context, req *request.Request) (table.Revision,
 	})
 }
 
-// refused returns the error of an update that may not be made. It is for a server opened for
-// reading only, which has no transactions.
+// refused returns the error of an update that may not be made. It is for a server opened
+// for reading only, which has no transactions.
 func (u *update) refused(ctx context.Context, req *request.Request) error {
 	defer req.Now().Close()
 	return u.may(ctx, req)
