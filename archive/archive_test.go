@@ -157,7 +157,7 @@ func TestArchive(t *testing.T) {
 	f.commit(3)
 	f.must(f.a.Pieces(ctx)) // which begins with a base
 	rnd := rand.New(rand.NewPCG(1, 2))
-	for round := range 60 {
+	for round := range 40 {
 		f.commit(1 + rnd.IntN(40))
 		switch rnd.IntN(12) {
 		case 0:
@@ -175,10 +175,10 @@ func TestArchive(t *testing.T) {
 	}
 	x, err := ReadIndex(ctx, f.place)
 	f.must(err)
-	if len(x.Bases) < 4 || f.a.epoch() < 2 || len(x.Pieces) < 30 {
+	if len(x.Bases) < 3 || f.a.epoch() < 2 || len(x.Pieces) < 20 {
 		t.Errorf("%d bases, %d pieces in %d epochs: the test has no variety", len(x.Bases), len(x.Pieces), f.a.epoch())
 	}
-	for range 40 {
+	for range 25 {
 		n := 3 + rnd.IntN(f.n-3)
 		if until := f.revs[n-1]; f.isLoad(x, until) {
 			continue

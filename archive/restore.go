@@ -55,7 +55,7 @@ func Restore(ctx context.Context, p Place, o RestoreOptions) (*Restored, error) 
 		return nil, err
 	}
 	chain, gap := x.behind(b)
-	if gap != nil && newest(m, chain) <= o.Until {
+	if gap != nil && newest(m, chain) < o.Until {
 		return nil, fmt.Errorf("%w: what was committed by %s can be restored (--until %s)", gap, at(newest(m, chain)), newest(m, chain))
 	}
 	done := &Restored{Base: m, Newest: m.Newest, Warnings: x.warnings(b)}

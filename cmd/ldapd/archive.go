@@ -39,10 +39,10 @@ var errNoArchive = &config.Error{Text: "no archive given: say archive.to, or --a
 func newArchiver(c *config.Config, p *directoryStore, log *slog.Logger) (*archive.Archiver, error) {
 	s, ok := p.store.(*lsm.Store)
 	switch {
-	case !ok:
-		return nil, &config.Error{Text: "only an embedded store has an archive; HBase has snapshots"}
 	case c.Archive.Place == nil:
 		return nil, errNoArchive
+	case !ok:
+		return nil, &config.Error{Text: "only an embedded store has an archive; HBase has snapshots"}
 	}
 	return archive.New(archive.Options{
 		Store: s, Place: c.Archive.Place, Seal: c.Archive.Seal,

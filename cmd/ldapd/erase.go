@@ -3,14 +3,17 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/seed-4dac0d86/ldapd/archive"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 )
@@ -19,7 +22,7 @@ func (m *Main) eraseCommand() *cobra.Command {
 	var a eraseArgs
 	var yes bool
 	c := accepts(m.command(&cobra.Command{
-		Use:   "erase --store STORE [--dry-run] [--yes] (DN | --value VALUE [--attribute TYPE])",
+		Use:   "erase --store STORE [--dry-run] [--yes] [--keep-archive] (DN | --value VALUE [--attribute TYPE])",
 		Short: "Remove a deleted entry, or a value, from the past for good",
 		Long: `Remove personal data from the past, as the law may require: a deleted entry, by the
 name it had, or a value, wherever entries or names had it. It is removed from all
@@ -30,14 +33,15 @@ when HBase's cleaners have removed the old files. It cannot be brought back.
 Values of the present are not erased: the command refuses, and names the first
 entries that have them. An entry whose name was erased is shown by its entryUUID.
 "ldapd log" and cn=changelog show that something was erased of an entry, when and by
-whom, but not what. Logs, exports and backups are not touched. If the command is
+whom, but not what. The archive of an embedded store (archive.to) begins anew, and all
+that it had is removed, except with --keep-archive. Logs and exports are not touched. If the command is
 interrupted, run it again: it goes on.
 
 With --value - the value is read from standard input, so that no shell remembers it.`,
 		Example: `  ldapd erase --store ./data --dry-run uid=jdoe,ou=people,dc=example,dc=com
   ldapd erase --store ./data --yes --attribute cn --value 'John Doe'`,
 		Args: cobra.MaximumNArgs(1),
-	}, append([]string{"admin.dn"}, storeKeys...), func(ctx context.Context, c *config.Config, args []string) error {
+	}, append([]string{"admin.dn"}, archiveKeys...), func(ctx context.Context, c *config.Config, args []string) error {
 		a.DN = strings.Join(args, "")
 		if (a.DN == "") == (a.Value == "") || a.DN != "" && a.Attribute != "" {
 			return &config.Error{Text: "say what is to be erased: a name, or --value and perhaps --attribute"}
@@ -58,6 +62,7 @@ With --value - the value is read from standard input, so that no shell remembers
 	c.Flags().StringVar(&a.Value, "value", "", "erase `VALUE`; - reads a line of standard input")
 	c.Flags().StringVar(&a.Attribute, "attribute", "", "of values of `TYPE` and its subtypes only, and names that have it")
 	c.Flags().BoolVar(&a.Dry, "dry-run", false, "say what would be erased, and erase nothing")
+	c.Flags().BoolVar(&a.KeepArchive, "keep-archive", false, "leave what the store's archive has of it, and say where that is")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return c
 }
@@ -93,7 +98,7 @@ func (m *Main) confirmErasure(ctx context.Context, c *config.Config, a eraseArgs
 
 type eraseArgs struct {
 	DN, Attribute, Value string
-	Dry                  bool
+	Dry, KeepArchive     bool
 }
 
 var eraseJob = job[eraseArgs]{"erase", erase}
@@ -118,8 +123,48 @@ func erase(ctx context.Context, w *work, a eraseArgs) error {
 	if err := maintain.Purge(ctx, w.Partition); err != nil {
 		return fmt.Errorf("it is erased, but may still be in files: %w", err)
 	}
-	_, err = fmt.Fprintln(w.Stdout, "done: no file that the store has in use has it any more")
+	if _, err := fmt.Fprintln(w.Stdout, "done: no file that the store has in use has it any more"); err != nil {
+		return err
+	}
+	return forgetArchived(ctx, w, a.KeepArchive)
+}
+
+// forgetArchived has the archive, if there is one, begin anew without what was erased, or
+// prints what still has it.
+func forgetArchived(ctx context.Context, w *work, keep bool) error {
+	to, err := w.archive.open()
+	if errors.Is(err, errNoArchive) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if keep {
+		return tellKept(ctx, w.Stdout, to)
+	}
+	gone, err := to.Forget(ctx)
+	if err != nil {
+		return fmt.Errorf("it is erased, but the archive %s may still have it, run the command again: %w", to, err)
+	}
+	_, err = fmt.Fprintf(w.Stdout, "the archive %s begins anew: %d bases and %d pieces of the log were removed\n", to, gone.Bases, gone.Pieces)
 	return err
+}
+
+// tellKept prints which bases of the archive still have what was erased.
+func tellKept(ctx context.Context, out io.Writer, to *archive.Archiver) error {
+	if err := to.Begin(ctx); err != nil {
+		return err
+	}
+	older, err := to.Older(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range older {
+		if _, err := fmt.Fprintf(out, "the archive %s still has it: the base of %s in epoch %d, and what follows it\n", to, m.Taken.Format(time.RFC3339), m.Epoch); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // tellErased prints what was erased, or would be.

@@ -1,0 +1,193 @@
+package archive
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var crashes = flag.Int("crashes", 60, "how often TestCrashes kills the process")
+
+// child is the variable that makes the test's program the process that is killed.
+const child = "LDAPD_ARCHIVE_CHILD"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(child); dir != "" {
+		fmt.Println(live(dir))
+		os.Exit(1)
+	}
+	flag.Parse()
+	os.Exit(m.Run())
+}
+
+// flaky is a place whose calls fail at random, before or after they have done their work.
+type flaky struct {
+	Place
+	part float64
+}
+
+var errFlaky = errors.New("the network is gone")
+
+func (f flaky) do(call func() error) error {
+	x := rand.Float64() / f.part
+	if x < 0.5 {
+		return errFlaky
+	}
+	err := call()
+	if err == nil && x < 1 {
+		err = errFlaky
+	}
+	return err
+}
+
+// Put implements Place.
+func (f flaky) Put(ctx context.Context, name string, r io.Reader) error {
+	return f.do(func() error { return f.Place.Put(ctx, name, r) })
+}
+
+// Swap implements Place.
+func (f flaky) Swap(ctx context.Context, name, tag string, data []byte) error {
+	return f.do(func() error { return f.Place.Swap(ctx, name, tag, data) })
+}
+
+// Read implements Place.
+func (f flaky) Read(ctx context.Context, name string) (data []byte, tag string, err error) {
+	err = f.do(func() (err error) { data, tag, err = f.Place.Read(ctx, name); return err })
+	return data, tag, err
+}
+
+// List implements Place.
+func (f flaky) List(ctx context.Context, prefix string) (all []Object, err error) {
+	err = f.do(func() (err error) { all, err = f.Place.List(ctx, prefix); return err })
+	return all, err
+}
+
+// Delete implements Place.
+func (f flaky) Delete(ctx context.Context, name string) error {
+	return f.do(func() error { return f.Place.Delete(ctx, name) })
+}
+
+// live commits and archives until it is killed, and prints what was acknowledged and what
+// is archived.
+func live(dir string) (err error) {
+	f := &fixture{T: &testing.T{}, folder: filepath.Join(dir, "store"), place: flaky{folder(filepath.Join(dir, "archive")), 0.1}}
+	f.o = Options{Every: time.Millisecond, Lag: time.Millisecond, Keep: time.Second}
+	f.open()
+	start, _ := strconv.Atoi(os.Getenv("LDAPD_ARCHIVE_N"))
+	f.n = start
+	var print sync.Mutex
+	say := func(what string, n int) {
+		print.Lock()
+		defer print.Unlock()
+		fmt.Println(what, n)
+	}
+	var done atomic.Int64
+	done.Store(int64(start))
+	ctx := context.Background()
+	go func() {
+		for {
+			n := done.Load()
+			if f.a.Pieces(ctx) == nil {
+				say("archived", int(n))
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	go func() {
+		for {
+			time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond)
+			f.a.turn(ctx)
+		}
+	}()
+	for {
+		if rand.IntN(200) == 0 {
+			f.load()
+		} else {
+			f.commit(1 + rand.IntN(5))
+		}
+		done.Store(int64(f.n))
+		say("acknowledged", f.n)
+	}
+}
+
+// TestCrashes kills a process that commits and archives, while a tenth of the calls to the
+// archive fail. What is restored is whole, is nothing that the store itself has lost, and
+// has all that was known to be archived.
+func TestCrashes(t *testing.T) {
+	dir := t.TempDir()
+	place := folder(filepath.Join(dir, "archive"))
+	n, epochs := 0, Epoch(0)
+	for round := range *crashes {
+		said := crash(t, dir, n, time.Duration(20+rand.IntN(120))*time.Millisecond)
+		n = rows(t, filepath.Join(dir, "store"))
+		if n < said["acknowledged"] {
+			t.Fatalf("round %d: the store has %d commits, and %d were acknowledged", round, n, said["acknowledged"])
+		}
+		to := filepath.Join(dir, "restored")
+		done, err := Restore(context.Background(), place, RestoreOptions{To: to, Copy: true})
+		if errors.Is(err, ErrNoState) && said["archived"] == 0 && epochs == 0 {
+			continue // it was killed before its first base was there
+		}
+		if err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		epochs = max(epochs, done.Base.Epoch)
+		if got := rows(t, to); got > n || got < said["archived"] {
+			t.Fatalf("round %d: %d commits were restored, %d were archived, the store has %d", round, got, said["archived"], n)
+		}
+		if err := os.RemoveAll(to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v, err := Verify(context.Background(), place, func(err error) { t.Error(err) })
+	if err != nil || v.Objects == 0 || n < *crashes {
+		t.Error(v, n, err)
+	}
+	t.Logf("%d commits, %d epochs, %d objects, %d bytes", n, epochs, v.Objects, v.Bytes)
+}
+
+// crash runs the process for a time, kills it, and returns the last numbers it said.
+func crash(t *testing.T, dir string, n int, after time.Duration) map[string]int {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), child+"="+dir, "LDAPD_ARCHIVE_N="+strconv.Itoa(n))
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]int{}
+	lines := bufio.NewScanner(out)
+	var kill *time.Timer
+	for lines.Scan() {
+		if kill == nil { // it has begun
+			kill = time.AfterFunc(after, func() { cmd.Process.Kill() })
+		}
+		what, number, _ := strings.Cut(lines.Text(), " ")
+		if said[what], err = strconv.Atoi(number); err != nil {
+			t.Fatalf("the process said %q", lines.Text())
+		}
+	}
+	cmd.Wait()
+	if kill == nil {
+		t.Fatalf("the process ended by itself: %s", errs.String())
+	}
+	return said
+}
