@@ -35,6 +35,7 @@ type Archiver struct {
 	o       Options
 	status  status
 	sums    sums
+	sent    map[string]File // files of bases that could not be finished; under turning
 	turning sync.Mutex // held while a base is taken, or objects are removed
 	tried   time.Time  // when Run began a base last
 
@@ -307,9 +308,10 @@ func (a *Archiver) upload(ctx context.Context, m *Manifest, c *lsm.Copy) error {
 		return err
 	}
 	u := &upload{place: a.o.Place, seal: a.o.Seal, sums: &a.sums, sent: func(n int64) { a.status.sent("base", n) }}
-	if u.known, err = known(ctx, a.o.Place, bases); err != nil {
+	if u.known, err = known(ctx, a.o.Place, bases, a.sent); err != nil {
 		return err
 	}
+	a.sent = u.known // what is sent now need not be sent again if the rest fails
 	if m.Files, err = u.files(ctx, c); err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ type Manifest struct {
 type File struct {
 	Name   string
 	Size   int64
-	SHA256 string // of its content, which is its object's name
+	SHA256 string // of its content, which is its object's name; an empty file has no object
 	Stored string // SHA-256 of the object, which may be sealed
 }
 
@@ -82,8 +82,9 @@ type upload struct {
 	sent  func(octets int64)
 }
 
-// known reads which contents a place has: files that a base names and that are there.
-func known(ctx context.Context, p Place, bases []Base) (map[string]File, error) {
+// known reads which contents a place has: files that a base names, or that were sent, and
+// that are there.
+func known(ctx context.Context, p Place, bases []Base, sent map[string]File) (map[string]File, error) {
 	objects, err := p.List(ctx, filePrefix)
 	if err != nil {
 		return nil, err
@@ -93,6 +94,11 @@ func known(ctx context.Context, p Place, bases []Base) (map[string]File, error) 
 		there[o.Name] = true
 	}
 	all := map[string]File{}
+	for sum, f := range sent {
+		if there[fileName(sum)] {
+			all[sum] = f
+		}
+	}
 	for _, b := range bases {
 		m, err := ReadManifest(ctx, p, b)
 		if errors.Is(err, ErrDamaged) {
@@ -127,6 +133,9 @@ func (u *upload) file(ctx context.Context, path string) (f File, err error) {
 	f = File{Name: filepath.Base(path)}
 	if f.SHA256, f.Size, err = u.sums.of(path); err != nil {
 		return f, err
+	}
+	if f.Size == 0 {
+		return f, nil // its name says all
 	}
 	if k, ok := u.known[f.SHA256]; ok {
 		f.Stored = k.Stored

@@ -293,7 +293,7 @@ func TestThin(t *testing.T) {
 	f.o.Keep = 10 * 24 * time.Hour
 	f.reopenArchive()
 	var at []time.Time // of commits
-	for range 40 { // 20 days
+	for range 40 {     // 20 days
 		f.commit(3)
 		at = append(at, now, now, now)
 		if len(at) == 60 {

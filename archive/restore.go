@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/journal"
@@ -126,9 +127,11 @@ func (m *Manifest) fetch(ctx context.Context, p Place, keys Keys, to string) err
 }
 
 func (f *File) fetch(ctx context.Context, p Place, keys Keys, to string) (err error) {
-	r, err := get(ctx, p, fileName(f.SHA256))
-	if err != nil {
-		return err
+	var r io.ReadCloser = io.NopCloser(strings.NewReader(""))
+	if f.Size > 0 {
+		if r, err = get(ctx, p, fileName(f.SHA256)); err != nil {
+			return err
+		}
 	}
 	defer r.Close()
 	in, err := keys.open(r)

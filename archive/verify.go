@@ -100,7 +100,7 @@ func (v *verifier) base(ctx context.Context, x *Index, b Base) error {
 	}
 	v.Newest = max(v.Newest, newest(m, chain))
 	for _, f := range m.Files {
-		if v.checked[f.SHA256] {
+		if v.checked[f.SHA256] || f.Size == 0 {
 			continue
 		}
 		v.checked[f.SHA256] = true
