@@ -36,8 +36,8 @@ type Archiver struct {
 	status  status
 	sums    sums
 	sent    map[string]File // files of bases that could not be finished; under turning
-	turning sync.Mutex // held while a base is taken, or objects are removed
-	tried   time.Time  // when Run began a base last
+	turning sync.Mutex      // held while a base is taken, or objects are removed
+	tried   time.Time       // when Run began a base last
 
 	mu      sync.Mutex // orders pieces and changes of the state
 	st      *state
