@@ -147,8 +147,10 @@ func TestArchiveInABucket(t *testing.T) {
 		f.commit(20)
 		f.untilDone(func() error { return f.a.Pieces(ctx) })
 	}
-	f.untilDone(func() error { return f.a.turn(ctx) })
+	f.untilDone(func() error { return f.a.Base(ctx) })
 	s.fails.Store(false)
+	_, err := f.a.Thin(ctx)
+	f.must(err)
 	f.wantRestored(0, f.n)
 	f.verify(0)
 	if s.posts.Load() < 40 {
