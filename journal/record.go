@@ -316,7 +316,7 @@ func cutString(b []byte) (s, rest []byte, ok bool) {
 	return b[k : k+int(n) : k+int(n)], b[k+int(n):], true
 }
 
-// RevisionOf returns the commit that a row of the journal is of.
+// RevisionOf returns the revision of the commit to which a row of the journal belongs.
 func RevisionOf(key []byte) (table.Revision, bool) {
 	r, _, err := parseKey(key)
 	return r, err == nil

@@ -94,9 +94,9 @@ func (tx *Tx) ChangeSchema(ctx context.Context, add, remove []schema.Definition)
 // SetAccess replaces the access rules, within an UpdateAccess.
 func (tx *Tx) SetAccess(rules []AccessRule) error { return tx.tx.SetAccess(rules) }
 
-// Isolate keeps other transactions from changing an entry beside this one. Without it,
-// values that others add at the same time do not conflict, although this transaction
-// did not see them.
+// Isolate keeps transactions that run at the same time from changing an entry. Without
+// it, values that others add meanwhile do not conflict, although this transaction did
+// not see them.
 func (tx *Tx) Isolate(id entry.ID) { tx.tx.Isolate(id) }
 
 // ReplaceCSN updates b when the transaction commits. It replaces each entryCSN of the

@@ -197,8 +197,8 @@ type keeper interface {
 	mutate(ctx context.Context, do func(context.Context) error) error
 }
 
-// A stepper commits beside other servers of the store. It finds conflicts with them by
-// marks in the store, and changes what all must agree on in steps.
+// A stepper commits on a store that other servers write too. It finds conflicts with
+// them by marks in the store, and changes what all must agree on in steps.
 type stepper interface {
 	// reserve places the marks of a transaction before its next attempt. It returns nil
 	// if there are no marks.

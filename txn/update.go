@@ -11,9 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// exclusiveAfter is the number of attempts that a transaction makes beside others.
-// After that it keeps them from committing while it runs, so that short transactions do
-// not starve a long one.
+// exclusiveAfter is the number of attempts that a transaction makes while others commit
+// too. After that it keeps them from committing while it runs, so that short
+// transactions do not starve a long one.
 const exclusiveAfter = 4
 
 // Update runs fn on a transaction and commits what it wrote. If another commit

@@ -53,8 +53,8 @@ func (tx *Tx) Drop(ctx context.Context, id entry.ID, types []*schema.AttributeTy
 	return tx.tx.DropHot(ctx, id, types, drop)
 }
 
-// Claim keeps other transactions from committing the same claim on an entry beside this
-// one.
+// Claim keeps transactions that run at the same time from committing the same claim on
+// an entry.
 func (tx *Tx) Claim(id entry.ID, claim uint64) { tx.tx.ClaimHot(id, claim) }
 
 // SameClass reports whether the entries of a watched class are the same as in the state

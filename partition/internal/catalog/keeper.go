@@ -63,7 +63,8 @@ type Keeper struct {
 	// schema or indexes.
 	Changing   sync.RWMutex
 	refreshing chan struct{} // serializes changes of catalog
-	// reshaping is held by changes, beside updates, of what all servers share.
+	// reshaping is held by changes of what all servers share, if updates continue
+	// meanwhile.
 	reshaping sync.Mutex
 	Ended     chan struct{}  // closed by Close
 	Following sync.WaitGroup // for follow

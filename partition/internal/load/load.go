@@ -394,8 +394,8 @@ type LoadWriter struct {
 	buffers map[table.Table][]table.Mutation
 }
 
-// A Filling takes cells outside transactions: a load, or a fill of indexes beside other
-// writers.
+// A Filling takes cells outside transactions. It is a load, or a fill of indexes while
+// others write.
 type Filling interface {
 	Stamp() table.Revision
 	Write(ctx context.Context, t table.Table, ms ...table.Mutation) error

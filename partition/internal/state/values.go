@@ -20,7 +20,7 @@ type TypeValues struct {
 }
 
 // DescribedValues are the values of one description. If there are many, they are in
-// master's columns and are read one by one; list then has only those read.
+// master's columns, from which Find and All read them.
 type DescribedValues struct {
 	ID      entry.ID
 	Typ     *schema.AttributeType

@@ -103,8 +103,8 @@ func (tx *Tx) DropHot(ctx context.Context, id entry.ID, types []*schema.Attribut
 	return nil
 }
 
-// ClaimHot keeps other transactions from committing the same claim on an entry beside
-// this one.
+// ClaimHot keeps transactions that run at the same time from committing the same claim
+// on an entry.
 func (tx *Tx) ClaimHot(id entry.ID, claim uint64) {
 	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkValue, Hash: claim})
 }

@@ -73,9 +73,9 @@ func (tx *Tx) Write(t table.Table, ms ...table.Mutation) {
 	tx.Txn.Write(t, ms...)
 }
 
-// Isolate keeps other transactions from changing an entry beside this one. Without it,
-// values that others add at the same time do not conflict, although this transaction
-// did not see them.
+// Isolate keeps transactions that run at the same time from changing an entry. Without
+// it, values that others add meanwhile do not conflict, although this transaction did
+// not see them.
 func (tx *Tx) Isolate(id entry.ID) {
 	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkUpdate})
 }
