@@ -26,7 +26,7 @@ func Check(ctx context.Context, req *request.Request, id entry.ID) error {
 	if err != nil {
 		return err
 	}
-	for _, err := range req.Snapshot.Search(ctx, partition.Query{Base: id, Scope: op.BaseObject, Filter: f}) {
+	for _, err := range req.Snapshot.Search(ctx, partition.Query{Base: id, Scope: op.BaseObject, Filter: f, Children: req.Judge.Children(ctx)}) {
 		return err // the only result: the assertion is true
 	}
 	if err := req.Judge.Failure(); err != nil {

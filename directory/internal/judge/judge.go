@@ -262,6 +262,15 @@ func (j *Judge) OnlySeen(ctx context.Context, f filter.Resolved) filter.Resolved
 	return filter.MakeAnd(f, acl.Visible(j.LooksAt(), j.Decider(ctx)))
 }
 
+// Children returns the filter of the children that a client's filter counts: those that
+// the requester sees. It is nil if these are all.
+func (j *Judge) Children(ctx context.Context) filter.Resolved {
+	if j.SeesAll() {
+		return nil
+	}
+	return j.OnlySeen(ctx, filter.Const(filter.True))
+}
+
 // Decider returns a function that decides for filters. Filters cannot fail: call Failure
 // for the error afterwards.
 func (j *Judge) Decider(ctx context.Context) acl.Decider {

@@ -162,6 +162,7 @@ func (st *Stream) Prepare(ctx context.Context) (err error) {
 	}
 	st.Query = st.Out.View.Query(st.keys)
 	st.Query.Scope, st.Query.Filter = st.R.Scope, req.Judge.OnlySeen(ctx, f)
+	st.Query.Children = req.Judge.Children(ctx)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"iter"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,9 @@ type Query struct {
 	Base   entry.ID // from Find; entry.Root searches all naming contexts
 	Scope  op.Scope
 	Filter filter.Resolved
+	// Children, if set, is met by the children that hasSubordinates and numSubordinates
+	// count in the filter. Nil counts all of them.
+	Children filter.Resolved
 	// Secrets includes secret attributes in the entries.
 	Secrets bool
 	// Only, if set, lists the attribute types whose values are wanted. For entries with
@@ -378,7 +382,7 @@ func (f *finder) withChildren(ctx context.Context, id entry.ID, e *entry.Entry) 
 	}
 	more := slices.Clip(e.Attributes)
 	for _, t := range f.derived {
-		value, err := ofChildren(ctx, f.s, t, id)
+		value, err := f.ofChildren(ctx, t, id)
 		if err != nil {
 			return nil, err
 		}
@@ -400,13 +404,35 @@ func (f *finder) lookForDerived() {
 	}
 }
 
-func ofChildren(ctx context.Context, s *state.Snapshot, t *schema.AttributeType, id entry.ID) ([]byte, error) {
-	if t == s.Catalog.NumSubordinates {
-		n, err := s.CountChildren(ctx, id)
+// ofChildren returns the value of one of them.
+func (f *finder) ofChildren(ctx context.Context, t *schema.AttributeType, id entry.ID) ([]byte, error) {
+	if t == f.s.Catalog.NumSubordinates {
+		n, err := f.countChildren(ctx, id, math.MaxInt)
 		return strconv.AppendInt(nil, int64(n), 10), err
 	}
-	has, err := s.HasChildren(ctx, id)
-	return []byte(strings.ToUpper(strconv.FormatBool(has))), err
+	n, err := f.countChildren(ctx, id, 1)
+	return []byte(strings.ToUpper(strconv.FormatBool(n > 0))), err
+}
+
+// countChildren counts the children of an entry that count for the query, up to a bound.
+func (f *finder) countChildren(ctx context.Context, id entry.ID, most int) (n int, err error) {
+	if f.q.Children == nil {
+		if most > 1 {
+			return f.s.CountChildren(ctx, id)
+		}
+		has, err := f.s.HasChildren(ctx, id)
+		if has {
+			n = 1
+		}
+		return n, err
+	}
+	q := Query{Base: id, Scope: op.SingleLevel, Filter: f.q.Children, Only: []*schema.AttributeType{}}
+	for _, err := range Search(ctx, f.s, q) {
+		if n++; err != nil || n == most {
+			return n, err
+		}
+	}
+	return n, nil
 }
 
 // filterTypes returns the types in a filter.
