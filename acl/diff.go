@@ -42,7 +42,7 @@ type comparison struct {
 	found []change
 }
 
-// A change is a right that only one set gives, and where it does.
+// A change is a right that only one set grants, and where.
 type change struct {
 	gained bool
 	where  node
@@ -119,7 +119,7 @@ func (c *comparison) balance(set int, gives func(p *part, deny bool) node) (allo
 	return allow, deny
 }
 
-// onEntry returns where a set gives a right on the entry itself.
+// onEntry returns where a set grants a right on the entry itself.
 func (c *comparison) onEntry(set int, right Rights) node {
 	allow, deny := c.balance(set, func(p *part, deny bool) node {
 		rights := p.rights
@@ -145,7 +145,7 @@ func boolNode(b bool) node {
 	return falseNode
 }
 
-// onValues returns where a set gives a right on values of a type.
+// onValues returns where a set grants a right on values of a type.
 func (c *comparison) onValues(set int, right Rights, t *typePiece) node {
 	allow, deny := c.balance(set, func(p *part, _ bool) node {
 		if p.rights&right == 0 {
@@ -183,7 +183,7 @@ func (c *comparison) attributes(from, to *Set) {
 	}
 }
 
-// uses compares which names the sets allow to use.
+// uses compares the names that the sets allow using.
 func (c *comparison) uses() {
 	names := []string{"*"}
 	for _, r := range slices.Concat(c.rules[0], c.rules[1]) {
@@ -202,7 +202,7 @@ func (c *comparison) uses() {
 	}
 }
 
-// compare records where only one set gives a right.
+// compare records where only one set grants a right.
 func (c *comparison) compare(right Rights, what string, f func(set int) node) {
 	before, after := f(0), f(1)
 	if gained := c.butNot(after, before); gained != falseNode {
@@ -244,8 +244,8 @@ func (c *comparison) differences() (all []Difference, err error) {
 	return all, nil
 }
 
-// rightsTexts prints rights with what they are for. It combines those for the same
-// attributes.
+// rightsTexts prints each set of rights with the attributes that it applies to. It
+// combines rights for the same attributes.
 func rightsTexts(all []change) (texts []string) {
 	var order []string
 	rights := map[string]Rights{}

@@ -38,7 +38,7 @@ const (
 )
 
 // FuzzWholeServer sends requests to a server that has every log enabled. No request may
-// cause a panic or an internal error. Both leave a line in the server's log.
+// cause a panic or an internal error. The test finds both in the server's log.
 func FuzzWholeServer(f *testing.F) {
 	deep := filter.Filter(&filter.Present{Attribute: "cn"})
 	for range filter.MaxDepth + 1 {

@@ -136,7 +136,7 @@ func run(t testing.TB, p *partition.Partition, text string) {
 	must(t, apply(p, text))
 }
 
-// now returns the newest state as one that can be kept.
+// now returns the newest state that no commit can change any more.
 func now(t testing.TB, p *partition.Partition) *partition.Snapshot {
 	t.Helper()
 	s, err := changes.Settled(context.Background(), p)

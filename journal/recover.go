@@ -86,8 +86,8 @@ func (l *Log) resolve(ctx context.Context, s revision.Slot, c *revision.Cell) (l
 	return late, nil
 }
 
-// upTo returns the last revision that an incarnation may have issued. Revisions beyond
-// it belong to its successors. They may be at work already if another server was
+// upTo returns the last revision that an incarnation may have issued. Later revisions
+// belong to its successors. A successor may be at work already if another server was
 // quicker to recover, clean up and free the slot.
 func upTo(c *revision.Cell) table.Revision { return max(c.Head, c.Limit) }
 

@@ -152,7 +152,7 @@ func TestNaturalOrderCostsNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, p *partition.Partition, s table.Store) {
 		loadSample(t, p, 1)
 		u0 := "uid=u0,ou=people," + domain
-		wantOrder(t, p, u0, "objectClass cn sn userPassword mail uid") // as in person
+		wantOrder(t, p, u0, "objectClass cn sn userPassword mail uid") // the natural order
 		must(t, add(t, p, "cn=n,"+domain, "objectClass: person", "cn: n", "sn: n", "telephoneNumber: +1 1", "userPassword: n"))
 		wantOrder(t, p, "cn=n,"+domain, "objectClass cn sn telephoneNumber userPassword")
 		for dn, want := range map[string]bool{u0: true, "cn=n," + domain: false} {

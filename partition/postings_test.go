@@ -15,8 +15,8 @@ import (
 )
 
 // TestPostingsFollowCommits checks that postings in memory follow commits of this
-// server and of others: after each, searches by one value and by two must find what a
-// model has.
+// server and of others: after each commit, searches by one value and by two must find
+// what the model says.
 func TestPostingsFollowCommits(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()

@@ -17,7 +17,7 @@ import (
 // changes.
 type Tx struct {
 	Snapshot
-	// Rules are the rules of the next change. Set them before it.
+	// Rules apply to the next change. Set them before making it.
 	Rules Rules
 	tx    *write.Tx
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// common is an intersection that is a whole plan. If it has a value among its parts, it
-// yields each candidate once, in the order of ids, which are the positions. So a search
-// can continue behind a position whatever is in memory then, on this server or another.
-// Without a value this holds only if a part is short. Otherwise the stream has no
-// order, and positions are those of [once].
+// common is an intersection that is a whole plan. If one of its parts looks up a single
+// value, it yields each candidate once, in the order of ids, and positions are ids. So a
+// search can continue after a position whatever is in memory then, on this server or
+// another. Without such a part this holds only if a part is short. Otherwise the stream
+// has no order, and positions are those of [once].
 type common struct{ *intersection }
 
 func (a *common) distinct() bool { return true }

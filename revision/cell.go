@@ -73,7 +73,7 @@ type Cell struct {
 	// branch began at.
 	Merge table.Revision
 	Base  []byte
-	// Owner names the holder to people.
+	// Owner is the name of the holder, for messages.
 	Owner string
 	// Horizon is a revision below which the holder has no snapshot in use, also none of
 	// the past, and will take none.
@@ -148,14 +148,15 @@ func DecodeCell(b []byte) (Cell, error) {
 	return c, d.end()
 }
 
-// An Archive is what is kept of a former incarnation. Its visible revisions are those
-// from First to Head that are in neither Void nor Undecided, and those in Late.
+// An Archive has the fields of a closed cell that are kept after the slot is freed. Its
+// visible revisions are those from First to Head that are in neither Void nor Undecided,
+// and those in Late.
 type Archive struct {
 	First, Head           table.Revision
 	Void, Undecided, Late []table.Revision
 }
 
-// Archive returns the archive of a closed cell.
+// Archive returns the fields of a closed cell to keep.
 func (c *Cell) Archive() Archive {
 	return Archive{c.First, c.Head, c.Void, c.Undecided, c.Late}
 }

@@ -122,8 +122,8 @@ func timeKey(v []byte) ([]byte, error) {
 // AppendTime appends a time as a generalized time, to the second.
 func AppendTime(b []byte, t time.Time) []byte { return t.UTC().AppendFormat(b, "20060102150405Z") }
 
-// Time parses a generalized time, to the nanosecond. Go's clock has no leap seconds:
-// 23:59:60 is the second after it.
+// Time parses a generalized time, to the nanosecond. Package time has no leap seconds, so
+// second 60 becomes the first second of the next minute.
 func Time(v []byte) (time.Time, error) {
 	t, err := parseTime(v)
 	if err != nil {

@@ -390,7 +390,7 @@ func (m *merger) addNames(to, d *definition) error {
 		switch {
 		case x == nil:
 			to.names = append(to.names, name)
-		case builtIn(to) || !builtIn(x): // otherwise left out, as in add
+		case builtIn(to) || !builtIn(x): // otherwise the name is left out, as add does
 			return d.fault(Exists, "the name %q is that of %s already%s", name, x.oid, x.at())
 		}
 	}

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// SuperiorsFirst sorts definitions for servers that load them one after another: kind by
-// kind, and each after those of its kind that it is derived from. Otherwise it keeps the
-// order.
+// SuperiorsFirst sorts definitions for servers that load them one after another: by kind,
+// and within a kind superiors before the definitions derived from them. Otherwise it
+// keeps the order.
 func SuperiorsFirst(ds []Definition) []Definition {
 	o := superiors{given: slices.Clone(ds), at: map[elementName]int{}}
 	slices.SortStableFunc(o.given, func(a, b Definition) int { return o.rank(a) - o.rank(b) })

@@ -175,8 +175,8 @@ func (w *writer) applyPart(ctx context.Context, t table.Table, r table.Revision,
 }
 
 // decide makes the commit final, unless another server has aborted it: then it returns
-// a conflict. If the answer is lost, the question is asked again in the background, and
-// the client gets ErrUnknown.
+// a conflict. If the store's answer is lost, the resolver asks again in the background,
+// and decide returns ErrUnknown.
 func (w *writer) decide(ctx context.Context, p *pendingCommit) (*conflict, error) {
 	if err := w.alive(); err != nil {
 		w.resolver.later(p) // nothing was sent, so it can only be aborted
@@ -214,7 +214,7 @@ func (w *writer) awaitShown(p *pendingCommit) error {
 	}
 }
 
-// finalise notes a commit's final state and has it published.
+// finalise records a commit's final state and signals run to publish it.
 func (w *writer) finalise(p *pendingCommit, s journal.State) {
 	w.mu.Lock()
 	p.state = s

@@ -154,9 +154,9 @@ func (w *writer) conflictingIn(ctx context.Context, name string, marks map[strin
 	return met, nil
 }
 
-// resolveConflict decides between a commit and another one, r, neither of which sees
-// the other. The heads were read after r's mark. It returns a conflict if r is
-// committed or goes first. Otherwise r is aborted when it returns.
+// resolveConflict decides whether this commit, own, or another one, r, wins. Neither sees
+// the other. The heads were read after r's mark. It returns a conflict if r is committed
+// or goes first. Otherwise r is aborted when it returns.
 func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own *journal.Record, r table.Revision) (*conflict, error) {
 	for {
 		switch {
@@ -205,8 +205,8 @@ func goesFirst(a, b *journal.Record) bool {
 }
 
 // await returns when another server's commit, to which this one lost, is decided:
-// usually soon, and by recovery after a lease. It has the heads read, since the next
-// attempt needs the state that shows that commit.
+// usually soon, and by recovery after a lease. It also makes this server read the heads,
+// since the next attempt needs a state that shows that commit.
 func (w *writer) await(ctx context.Context, c *conflict) error {
 	patience := time.Now().Add(w.e.db.o.Lease)
 	random := w.e.db.o.random()

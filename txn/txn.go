@@ -30,7 +30,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Options of a DB. The zero Options are good.
+// Options of a DB. The zero Options are valid.
 type Options struct {
 	// Owner names this server to people: host and process by default.
 	Owner string
@@ -51,9 +51,9 @@ type Options struct {
 	Drift time.Duration
 	// Attempts bounds the tries of an Update; 16 by default.
 	Attempts int
-	// Collect makes the server collect garbage in the background. Of all servers with
-	// Collect, one does so. Retention is how long history stays readable and the
-	// journal is kept; zero means for ever.
+	// Collect makes the server collect garbage in the background. Only one of the servers
+	// with Collect does so at a time. Retention is how long history stays readable and
+	// the journal is kept; zero means for ever.
 	Collect   bool
 	Retention time.Duration
 	// Secrets are the families whose history is kept for SecretAge only, 2 minutes by
@@ -114,7 +114,7 @@ func def[T ~int | ~int64](p *T, v T) {
 	}
 }
 
-// Errors of transactions. Those of package table come through wrapped.
+// Errors of transactions. Errors of package table are returned wrapped.
 var (
 	// ErrConflict: other writers won every attempt, or a bulk load is under way.
 	// Nothing was written.

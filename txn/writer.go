@@ -79,9 +79,9 @@ func (w *writer) alive() error {
 	return nil
 }
 
-// limit announces ids for one lease. Longer would be of no use: a server whose cell was
-// not renewed commits for half a lease only, and when a successor may take the slot the
-// wall clock has passed the limit.
+// limit announces ids for one lease. A longer time would be of no use: a server whose
+// cell was not renewed commits for half a lease only, and when a successor may take the
+// slot the wall clock has passed the limit.
 func (w *writer) limit(from table.Revision) table.Revision {
 	now := max(revision.At(w.e.wall()), from)
 	return revision.At(now.Time().Add(w.e.db.o.Lease))
@@ -181,8 +181,8 @@ func received(c <-chan struct{}) bool {
 	}
 }
 
-// follow shows what others published. An error means that the slot is lost. If the
-// reading fails, the next poll repeats it.
+// follow shows what others published. An error means that the slot is lost. If the store
+// cannot be read, the next poll tries again.
 func (w *writer) follow(ctx context.Context) error {
 	if err := w.e.refresh(ctx, w); err != nil {
 		w.e.db.o.Log.Debug("reading the heads", "error", err)

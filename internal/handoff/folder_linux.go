@@ -23,8 +23,8 @@ func openPath(path string) (openFolder, error) {
 
 func (f openFolder) socket() string { return fmt.Sprintf("/proc/self/fd/%d/%s", f.Fd(), Name) }
 
-// listen creates the socket, for the server's own user only. An existing one was left
-// by a server that was killed, since the listener holds the store.
+// listen creates the socket, for the server's own user only. It replaces an existing
+// socket: only the server that holds the store listens, so a killed server left it.
 func (f openFolder) listen() (*net.UnixListener, error) {
 	if err := f.remove(); err != nil {
 		return nil, err

@@ -119,7 +119,7 @@ func start(cmd *exec.Cmd) (*helper, error) {
 	h := &helper{rpc.NewClient(pipes{out, in}), cmd, make(chan struct{})}
 	go func() {
 		defer close(h.done)
-		cmd.Wait() // the operating system reports why it died
+		cmd.Wait() // error ignored: the operating system reports why the process died
 	}()
 	return h, nil
 }

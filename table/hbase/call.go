@@ -101,8 +101,8 @@ func (s *scanCall) ToProto() proto.Message {
 	}
 	req.Scan.ProtoReflect().SetUnknown(b)
 	if s.reversed {
-		// With their default, servers read families that no filter needs for matching
-		// rows only. They refuse to do that in reverse scans.
+		// By default, servers read a family that no filter needs only for rows that
+		// match. They refuse to do that in reverse scans.
 		req.Scan.LoadColumnFamiliesOnDemand = proto.Bool(false)
 	}
 	return req

@@ -23,7 +23,7 @@ var _ table.Collector = (*Table)(nil)
 // wideFamily is the number of versions from which a family of a row is read in pieces.
 const wideFamily = 4096
 
-// upTo is the view of all revisions up to one.
+// upTo is the view of all revisions up to and including itself.
 type upTo table.Revision
 
 func (r upTo) Max() table.Revision           { return table.Revision(r) }
@@ -198,8 +198,8 @@ func (c *collection) count(key []byte, vs []version, stays []bool) {
 }
 
 // A cut is what is removed of one column. If exact is set, it is the single version at
-// revision at, otherwise all versions up to a timestamp. That may be any from at up to
-// to.
+// revision at. Otherwise it is all versions up to a timestamp, which may be any from at
+// up to to.
 type cut struct {
 	family    table.Family
 	qualifier []byte

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// At opens the account of an entry.
+// At returns the account of an entry that was found by name.
 func At(ctx context.Context, req *request.Request, at partition.Located) (*Account, error) {
 	return Open(ctx, req, &settings.Identity{Name: at.Name, ID: at.ID}, at.Name.String())
 }

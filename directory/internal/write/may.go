@@ -69,8 +69,8 @@ func refuseValue(req *request.Request, d *acl.Decision, right acl.Rights, t *sch
 	return req.Judge.Refuse(d, acl.Question{Right: right, Type: t, Options: options, Value: value})
 }
 
-// mayAdd judges a new entry by its content and its place. The right to add includes its
-// attributes, except operational and reserved ones.
+// mayAdd judges a new entry by its content and its place. The right to add an entry
+// includes the right to its attributes, except operational and reserved ones.
 func (u *update) mayAdd(ctx context.Context, req *request.Request) error {
 	if len(u.name) > 1 {
 		if _, err := req.Judge.Find(ctx, u.name.Parent()); err != nil {

@@ -80,7 +80,7 @@ func (s *Snapshot) Decode(ctx context.Context, id entry.ID, row table.Row) (*cac
 	return i, nil
 }
 
-// wideItem reads only the node of a wide entry.
+// wideItem returns the item of a wide entry, with its node but no attributes.
 func (s *Snapshot) wideItem(ctx context.Context, id entry.ID) (*cache.Item, error) {
 	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(id), table.Select{Families: []table.Family{master.TreeInfo}})
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *Snapshot) Resolve(ctx context.Context, parent entry.ID, rdn dn.Norm) (i
 type Place struct {
 	Located
 	Norms []dn.Norm
-	RDN   dn.Norm // the name's own, as a key under its parent
+	RDN   dn.Norm // the normalised RDN of the name itself
 	Found bool
 	depth int      // number of RDNs that exist
 	last  entry.ID // the deepest entry that exists

@@ -24,7 +24,7 @@ type subject struct {
 	values []derived
 }
 
-// derived is one value and what is derived from it.
+// derived is one value of an entry, with the key and the cells derived from it.
 type derived struct {
 	typ     *schema.AttributeType
 	options string
@@ -68,7 +68,7 @@ func (v *verifier) subject(ctx context.Context, row table.Row) (*subject, error)
 	return x, nil
 }
 
-// value derives what is derived from one value.
+// value derives the key and the cells of one value.
 func (v *verifier) value(ctx context.Context, x *subject, c *table.Cell) error {
 	z := bytes.IndexByte(c.Qualifier, 0)
 	if z < 0 {

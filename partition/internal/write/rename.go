@@ -154,8 +154,8 @@ func modificationOf(kind op.ModKind, ava dn.AVA) op.Modification {
 	return op.Modification{Kind: kind, PartialAttribute: op.PartialAttribute{Description: ava.Type, Values: [][]byte{ava.Value}}}
 }
 
-// exchange applies the changes to the RDN's attributes. Values in both RDNs stay, and
-// new ones that the entry already has are no error.
+// exchange applies the changes to the RDN's attributes. It keeps values that are in both
+// RDNs. It is no error if the entry already has a value of the new RDN.
 func (m *modification) exchange(ctx context.Context, remove, add []op.Modification) error {
 	for i := range remove {
 		in, err := m.has(ctx, &remove[i])
