@@ -66,7 +66,7 @@ func (f *fixture) must(err error) {
 	}
 }
 
-// commit makes commits.
+// commit makes count commits.
 func (f *fixture) commit(count int) {
 	f.Helper()
 	var last func() error
@@ -86,7 +86,7 @@ func (f *fixture) commit(count int) {
 	f.must(last())
 }
 
-// load writes a row past the log.
+// load writes a row by a load, which is not in the log.
 func (f *fixture) load() {
 	f.Helper()
 	f.n++
@@ -100,7 +100,7 @@ func (f *fixture) load() {
 	f.revs = append(f.revs, r)
 }
 
-// rows counts the rows of a store, which have to be a prefix of the commits.
+// rows returns the number of rows of a store. They must be those of the first commits.
 func rows(t *testing.T, path string) int {
 	t.Helper()
 	s, err := lsm.Open(lsm.Options{Path: path, ReadOnly: true})
@@ -137,7 +137,8 @@ func (f *fixture) restore(until table.Revision) (n int, done *Restored, err erro
 	return n, done, nil
 }
 
-// wantRestored restores up to a commit.
+// wantRestored restores up to commit until (0: all) and wants the result to have want
+// commits.
 func (f *fixture) wantRestored(until, want int) {
 	f.Helper()
 	r := table.Revision(0)
@@ -149,13 +150,13 @@ func (f *fixture) wantRestored(until, want int) {
 	}
 }
 
-// TestArchive: every moment since the first base can be restored, over bases, pieces,
-// loads, flushes and openings of the store.
+// TestArchive checks that every moment since the first base can be restored, across bases,
+// pieces, loads, flushes and reopenings of the store.
 func TestArchive(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
 	f.commit(3)
-	f.must(f.a.Pieces(ctx)) // which begins with a base
+	f.must(f.a.Pieces(ctx)) // the first call takes a base
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for round := range 40 {
 		f.commit(1 + rnd.IntN(40))
@@ -191,8 +192,8 @@ func TestArchive(t *testing.T) {
 	f.verify(0)
 }
 
-// isLoad reports whether nothing leads to a revision: a base has it and the commits after
-// it, and what was before has not.
+// isLoad reports whether a restore cannot end at a revision, because no piece has it: the
+// next base has it and commits after it.
 func (f *fixture) isLoad(x *Index, r table.Revision) bool {
 	_, m, err := x.choose(context.Background(), f.place, r)
 	f.must(err)
@@ -206,7 +207,7 @@ func (f *fixture) isLoad(x *Index, r table.Revision) bool {
 	return newest(m, chain) < r
 }
 
-// verify wants so many faults.
+// verify wants Verify to find so many faults, and returns them.
 func (f *fixture) verify(want int) (faults []string) {
 	f.Helper()
 	v, err := Verify(context.Background(), f.place, func(err error) {
@@ -222,14 +223,14 @@ func (f *fixture) verify(want int) (faults []string) {
 	return faults
 }
 
-// TestBasesShareFiles: a base sends what no base before it has.
+// TestBasesShareFiles checks that a base sends only files that no earlier base has.
 func TestBasesShareFiles(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
 	f.commit(3000)
 	f.must(f.a.Base(ctx))
 	for _, again := range []func(){f.reopenArchive, func() {}} {
-		again() // a new archiver knows no hashes
+		again() // a new Archiver has no hashes in memory
 		f.commit(10)
 		before := f.a.Status().BaseBytes
 		f.must(f.a.Base(ctx))
@@ -258,7 +259,7 @@ func TestBasesShareFiles(t *testing.T) {
 	f.wantRestored(0, f.n)
 }
 
-// TestNothingNew: an idle store sends nothing and writes nothing.
+// TestNothingNew checks that nothing is sent or written for an idle store.
 func TestNothingNew(t *testing.T) {
 	f := newFixture(t)
 	f.commit(1)

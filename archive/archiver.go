@@ -15,19 +15,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-// Options of an Archiver.
+// Options configure an Archiver.
 type Options struct {
-	Store *lsm.Store // with KeepLogs, if it is to go on for long
+	Store *lsm.Store // with KeepLogs if it is archived repeatedly
 	Place Place
 	Seal  Seal
 	Every time.Duration // between bases
 	Lag   time.Duration // between pieces
-	Keep  time.Duration // how long any moment can be restored; 0: for ever
+	Keep  time.Duration // how long every moment can be restored; 0: for ever
 	Log   *slog.Logger
-	Now   func() time.Time // nil: the clock
+	Now   func() time.Time // nil: time.Now
 }
 
-// keepMost is how much of the log, in bytes, waits for an archive that cannot be reached.
+// keepMost bounds the bytes of log that are kept while the archive cannot be reached.
 const keepMost = 1 << 30
 
 // An Archiver writes a store to its archive. Its methods may be called concurrently.
@@ -35,17 +35,17 @@ type Archiver struct {
 	o       Options
 	status  status
 	sums    sums
-	sent    map[string]File // files of bases that could not be finished; under turning
-	turning sync.Mutex      // held while a base is taken, or objects are removed
-	tried   time.Time       // when Run began a base last
+	sent    map[string]File // files sent, also of unfinished bases, by hash; guarded by turning
+	turning sync.Mutex      // held while taking a base or removing objects
+	tried   time.Time       // when Run last began a base
 
 	mu      sync.Mutex // orders pieces and changes of the state
 	st      *state
-	started bool // it was seen what an earlier process left
+	started bool // the end of what an earlier process sent is known
 }
 
-// New returns the archiver of a store. It reads what the store's folder remembers and asks
-// nothing of the place yet.
+// New returns the archiver of a store. It reads the state saved in the store's folder and
+// does not access the place.
 func New(o Options) (*Archiver, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -60,8 +60,8 @@ func New(o Options) (*Archiver, error) {
 	return &Archiver{o: o, st: st}, nil
 }
 
-// Check returns ErrForeign or ErrTakenOver if the store may not write to the archive. Other
-// errors say that this cannot be told now.
+// Check returns ErrForeign or ErrTakenOver if the store may not write to the archive. After
+// other errors this is unknown.
 func (a *Archiver) Check(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -75,8 +75,8 @@ func (a *Archiver) String() string { return a.o.Place.String() }
 // Place returns where the archive is.
 func (a *Archiver) Place() Place { return a.o.Place }
 
-// TakeOver has this store go on with an archive that another folder wrote to, in a new
-// epoch. What that one archives afterwards is refused.
+// TakeOver lets this folder continue an archive that another folder wrote to. The next call
+// of Pieces or Base begins an epoch; from then on the other folder is refused.
 func (a *Archiver) TakeOver() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,8 +85,8 @@ func (a *Archiver) TakeOver() error {
 	return a.save(&next)
 }
 
-// Pieces archives what was committed since the last time. Where the log does not lead on
-// from there, or nothing is archived yet, it begins an epoch with a base.
+// Pieces archives the commits that are not archived yet. If the log has a gap before them,
+// or nothing is archived yet, it begins an epoch with a base.
 func (a *Archiver) Pieces(ctx context.Context) error {
 	if a.needsBase() {
 		return a.Base(ctx)
@@ -99,7 +99,7 @@ func (a *Archiver) Pieces(ctx context.Context) error {
 	return a.noted(err)
 }
 
-// needsBase reports whether there is no base yet that pieces can follow.
+// needsBase reports whether pieces have no base to follow yet.
 func (a *Archiver) needsBase() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -120,8 +120,8 @@ func (a *Archiver) pieces(ctx context.Context) error {
 	}
 }
 
-// mayWrite makes sure that the epoch is ours; otherwise it is ErrGap, if a new one may
-// begin. mu is held.
+// mayWrite returns an error if the epoch does not belong to this folder: ErrGap if a new
+// one may begin. The caller holds mu.
 func (a *Archiver) mayWrite(ctx context.Context) error {
 	ours, _, err := checkOwner(ctx, a.o.Place, a.st)
 	if err == nil && !ours {
@@ -145,11 +145,11 @@ func (a *Archiver) mayWrite(ctx context.Context) error {
 	return nil
 }
 
-// errEnough ends the reading of the log for a piece.
+// errEnough stops reading the log when a piece is large enough.
 var errEnough = errors.New("the piece is large enough")
 
-// piece sends one piece, if anything was written, and reports whether there is more. mu is
-// held.
+// piece sends one piece, if anything was written, and reports whether there is more. The
+// caller holds mu.
 func (a *Archiver) piece(ctx context.Context) (more bool, err error) {
 	began := a.o.Now()
 	d, err := newDraft(pieceHead{format, a.st.Store, a.st.Epoch, a.st.Next}, a.o.Seal, a.st.Newest)
@@ -166,7 +166,7 @@ func (a *Archiver) piece(ctx context.Context) (more bool, err error) {
 		}
 		return false, err
 	}
-	// Only what is durable here may be elsewhere.
+	// Only what is durable in the store may be archived.
 	if err := a.o.Store.SyncLog(ctx); err != nil {
 		return false, err
 	}
@@ -212,7 +212,7 @@ func (a *Archiver) send(ctx context.Context, d *draft, began time.Time, more boo
 	return a.o.Store.ReleaseLogs(a.st.Next)
 }
 
-// save makes st the state. mu is held.
+// save makes st the state. The caller holds mu.
 func (a *Archiver) save(st *state) error {
 	if err := st.save(a.o.Store.String()); err != nil {
 		return fmt.Errorf("note how far the store is archived: %w", err)
@@ -229,7 +229,8 @@ func (a *Archiver) Begin(ctx context.Context) error {
 	return a.Base(ctx)
 }
 
-// Base takes a base, in a new epoch if there is none to go on in. Pieces go on meanwhile.
+// Base takes a base, in a new epoch if there is none to continue. Pieces can be sent at the
+// same time.
 func (a *Archiver) Base(ctx context.Context) error {
 	a.turning.Lock()
 	defer a.turning.Unlock()
@@ -257,7 +258,7 @@ func (a *Archiver) base(ctx context.Context) error {
 	return err
 }
 
-// copy copies the store and, where an epoch begins, moves on to the copy's position.
+// copy copies the store. If an epoch begins, its first piece begins at the copy's position.
 func (a *Archiver) copy(ctx context.Context) (*Manifest, *lsm.Copy, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -295,7 +296,7 @@ func (a *Archiver) copy(ctx context.Context) (*Manifest, *lsm.Copy, error) {
 	return m, c, nil
 }
 
-// own writes who owns the archive from now on.
+// own makes this folder the owner of the archive.
 func (a *Archiver) own(ctx context.Context, e Epoch, was *Owner) error {
 	host, _ := os.Hostname()
 	o := &Owner{Format: format, Store: a.st.Store, Epoch: e, Writer: a.st.Writer, Server: fmt.Sprintf("%s:%s", host, a.o.Store), Since: a.o.Now().UTC()}
@@ -311,14 +312,14 @@ func (a *Archiver) upload(ctx context.Context, m *Manifest, c *lsm.Copy) error {
 	if u.known, err = known(ctx, a.o.Place, bases, a.sent); err != nil {
 		return err
 	}
-	a.sent = u.known // what is sent now need not be sent again if the rest fails
+	a.sent = u.known // files sent now are not sent again if a later one fails
 	if m.Files, err = u.files(ctx, c); err != nil {
 		return err
 	}
 	return m.put(ctx, a.o.Place)
 }
 
-// newestCommit returns the newest commit that a store has.
+// newestCommit returns the revision of the newest commit of a store.
 func newestCommit(ctx context.Context, s *lsm.Store) (table.Revision, error) {
 	for rec, err := range journal.New(s).Backward(ctx, embeddedSlot, 0, revision.Last-1) {
 		if err != nil || rec.State == journal.Committed {
@@ -328,5 +329,5 @@ func newestCommit(ctx context.Context, s *lsm.Store) (table.Revision, error) {
 	return 0, nil
 }
 
-// embeddedSlot is the slot by which an embedded store is written.
+// embeddedSlot is the slot of the only writer of an embedded store.
 const embeddedSlot revision.Slot = 1

@@ -18,15 +18,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-// A Manifest is what a base consists of.
+// A Manifest lists the files of a base.
 type Manifest struct {
 	Format int
 	Store  string
 	Epoch  Epoch
-	Next   lsm.Position   // of the log behind it
-	Newest table.Revision // commit that it has
+	Next   lsm.Position   // where the log after it begins
+	Newest table.Revision // its newest commit
 	Taken  time.Time
-	Engine int // format of the files
+	Engine int // the engine's format of the files
 	Files  []File
 }
 
@@ -34,11 +34,11 @@ type Manifest struct {
 type File struct {
 	Name   string
 	Size   int64
-	SHA256 string // of its content, which is its object's name; an empty file has no object
+	SHA256 string // of the content, names the object; an empty file has no object
 	Stored string // SHA-256 of the object, which may be sealed
 }
 
-// Size returns the octets of all files.
+// Size returns the total size of the files in bytes.
 func (m *Manifest) Size() (n int64) {
 	for _, f := range m.Files {
 		n += f.Size
@@ -46,7 +46,7 @@ func (m *Manifest) Size() (n int64) {
 	return n
 }
 
-// ReadManifest reads a base.
+// ReadManifest reads the manifest of a base.
 func ReadManifest(ctx context.Context, p Place, b Base) (*Manifest, error) {
 	r, err := get(ctx, p, b.Name)
 	if err != nil {
@@ -73,17 +73,17 @@ func ReadManifest(ctx context.Context, p Place, b Base) (*Manifest, error) {
 	return &m, nil
 }
 
-// An upload puts the files of a copy where a place lacks them.
+// An upload writes the files of a copy that a place lacks.
 type upload struct {
 	place Place
 	seal  Seal
-	known map[string]File // by content, with their objects
+	known map[string]File // files that the place has, by hash
 	sums  *sums
 	sent  func(octets int64)
 }
 
-// known reads which contents a place has: files that a base names, or that were sent, and
-// that are there.
+// known returns, by hash, the files that a place has and that are listed in a base or in
+// sent.
 func known(ctx context.Context, p Place, bases []Base, sent map[string]File) (map[string]File, error) {
 	objects, err := p.List(ctx, filePrefix)
 	if err != nil {
@@ -102,7 +102,7 @@ func known(ctx context.Context, p Place, bases []Base, sent map[string]File) (ma
 	for _, b := range bases {
 		m, err := ReadManifest(ctx, p, b)
 		if errors.Is(err, ErrDamaged) {
-			continue // verify reports it; its files go again
+			continue // Verify reports it; its files are sent again
 		}
 		if err != nil {
 			return nil, err
@@ -116,7 +116,7 @@ func known(ctx context.Context, p Place, bases []Base, sent map[string]File) (ma
 	return all, nil
 }
 
-// files puts all files of a copy and returns their list.
+// files uploads the files of a copy that the place lacks, and returns a list of all.
 func (u *upload) files(ctx context.Context, c *lsm.Copy) ([]File, error) {
 	var all []File
 	for _, name := range c.Files {
@@ -135,7 +135,7 @@ func (u *upload) file(ctx context.Context, path string) (f File, err error) {
 		return f, err
 	}
 	if f.Size == 0 {
-		return f, nil // its name says all
+		return f, nil // an empty file has no object
 	}
 	if k, ok := u.known[f.SHA256]; ok {
 		f.Stored = k.Stored
@@ -163,10 +163,10 @@ func (u *upload) file(ctx context.Context, path string) (f File, err error) {
 
 type counter struct{ n int64 }
 
-// Write is part of io.Writer.
+// Write implements io.Writer.
 func (c *counter) Write(p []byte) (int, error) { c.n += int64(len(p)); return len(p), nil }
 
-// put writes the manifest, which is what makes the base one.
+// put writes the manifest, which completes the base.
 func (m *Manifest) put(ctx context.Context, p Place) error {
 	b, err := json.MarshalIndent(m, "", " ")
 	if err != nil {
@@ -175,7 +175,7 @@ func (m *Manifest) put(ctx context.Context, p Place) error {
 	return p.Put(ctx, baseName(m.Epoch, m.Next, shortSum(b)), bytes.NewReader(b))
 }
 
-// sums remembers hashes of tables, which never change while a process has them.
+// sums caches the hashes of tables (.sst), which never change while a store is open.
 type sums struct{ known map[sumKey]string }
 
 type sumKey struct {

@@ -21,7 +21,7 @@ import (
 
 var crashes = flag.Int("crashes", 60, "how often TestCrashes kills the process")
 
-// child is the variable that makes the test's program the process that is killed.
+// child is the environment variable that makes the test binary run as the process to kill.
 const child = "LDAPD_ARCHIVE_CHILD"
 
 func TestMain(m *testing.M) {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// flaky is a place whose calls fail at random, before or after they have done their work.
+// flaky is a place whose calls fail at random, before or after doing their work.
 type flaky struct {
 	Place
 	part float64
@@ -80,8 +80,8 @@ func (f flaky) Delete(ctx context.Context, name string) error {
 	return f.do(func() error { return f.Place.Delete(ctx, name) })
 }
 
-// live commits and archives until it is killed, and prints what was acknowledged and what
-// is archived.
+// live commits and archives until it is killed, and prints the commits that are
+// acknowledged and archived.
 func live(dir string) (err error) {
 	f := &fixture{T: &testing.T{}, folder: filepath.Join(dir, "store"), place: flaky{folder(filepath.Join(dir, "archive")), 0.1}}
 	f.o = Options{Every: time.Millisecond, Lag: time.Millisecond, Keep: time.Second}
@@ -124,8 +124,8 @@ func live(dir string) (err error) {
 }
 
 // TestCrashes kills a process that commits and archives, while a tenth of the calls to the
-// archive fail. What is restored is whole, is nothing that the store itself has lost, and
-// has all that was known to be archived.
+// archive fail. The restored store must be consistent, have nothing that the original lost,
+// and have everything known to be archived.
 func TestCrashes(t *testing.T) {
 	dir := t.TempDir()
 	place := folder(filepath.Join(dir, "archive"))
@@ -139,7 +139,7 @@ func TestCrashes(t *testing.T) {
 		to := filepath.Join(dir, "restored")
 		done, err := Restore(context.Background(), place, RestoreOptions{To: to, Copy: true})
 		if errors.Is(err, ErrNoState) && said["archived"] == 0 && epochs == 0 {
-			continue // it was killed before its first base was there
+			continue // killed before its first base was complete
 		}
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
@@ -159,7 +159,8 @@ func TestCrashes(t *testing.T) {
 	t.Logf("%d commits, %d epochs, %d objects, %d bytes", n, epochs, v.Objects, v.Bytes)
 }
 
-// crash runs the process for a time, kills it, and returns the last numbers it said.
+// crash runs the process for a time, kills it, and returns the last numbers that it
+// printed.
 func crash(t *testing.T, dir string, n int, after time.Duration) map[string]int {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// TestFlippedBits: whatever object is damaged, or missing, verify names it, and no restore
-// that needs it gets by.
+// TestFlippedBits checks that Verify names any object that is damaged or missing, and that
+// a restore that needs it fails.
 func TestFlippedBits(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -64,7 +64,8 @@ func (f *fixture) wantDamaged(name string) {
 	}
 }
 
-// TestMissingPiece: the error says until when a restore is possible, and it is.
+// TestMissingPiece checks that the error names the last moment that can be restored, and
+// that it can.
 func TestMissingPiece(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -83,7 +84,7 @@ func TestMissingPiece(t *testing.T) {
 	f.wantRestored(6, 6)
 }
 
-// TestNewerVersion: what a newer version has written is refused as that.
+// TestNewerVersion checks that objects of a newer version are refused with table.ErrNewer.
 func TestNewerVersion(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -119,7 +120,7 @@ func TestNewerVersion(t *testing.T) {
 	}
 }
 
-// TestOwners: no two stores and no two folders write to one archive.
+// TestOwners checks that no two stores and no two folders can write to one archive.
 func TestOwners(t *testing.T) {
 	f, other := newFixture(t), newFixture(t)
 	ctx := context.Background()
@@ -133,7 +134,7 @@ func TestOwners(t *testing.T) {
 			t.Error("another store:", err)
 		}
 	}
-	// Restored elsewhere: it goes on, and the old one is refused.
+	// A store restored elsewhere continues the archive, and the old one is refused.
 	to := filepath.Join(t.TempDir(), "restored")
 	if _, err := Restore(ctx, f.place, RestoreOptions{To: to}); err != nil {
 		t.Fatal(err)
@@ -156,8 +157,8 @@ func TestOwners(t *testing.T) {
 	f.wantRestored(0, f.n)
 }
 
-// TestFolderSetBack: a folder that is an older copy of itself, as a machine's snapshot has
-// it, does not go on in the epoch that it has left.
+// TestFolderSetBack checks that a folder that was set back to an older state, as by a
+// snapshot of its machine, begins a new epoch.
 func TestFolderSetBack(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -186,7 +187,7 @@ func TestFolderSetBack(t *testing.T) {
 	f.wantRestored(0, 12)
 }
 
-// full is a place without space.
+// full is a place without free space.
 type full struct {
 	Place
 	is bool
@@ -200,7 +201,7 @@ func (f *full) Put(ctx context.Context, name string, r io.Reader) error {
 	return f.Place.Put(ctx, name, r)
 }
 
-// TestFullPlace: nothing is lost by it, and the store goes on.
+// TestFullPlace checks that a full place loses nothing and does not stop the store.
 func TestFullPlace(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -234,7 +235,7 @@ func TestFullPlace(t *testing.T) {
 	f.wantRestored(0, f.n)
 }
 
-// TestSealed: only an identity among the recipients reads what is there.
+// TestSealed checks that only the identity of a recipient can read the archive.
 func TestSealed(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -284,7 +285,8 @@ func TestSealed(t *testing.T) {
 	}
 }
 
-// TestThin: what is removed is needed by no moment that is kept, and what stays is whole.
+// TestThin checks that every moment within Keep can still be restored, and that Verify
+// finds no fault in the rest.
 func TestThin(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
@@ -327,7 +329,8 @@ func TestThin(t *testing.T) {
 	}
 }
 
-// restoreIfKept restores up to a commit, every seventh time.
+// restoreIfKept restores up to a commit, for every seventh commit only. If the commit is
+// kept, the restore must succeed.
 func (f *fixture) restoreIfKept(i int, kept bool) (int, *Restored, error) {
 	if i%7 != 0 {
 		return 0, nil, ErrNoState
@@ -339,7 +342,7 @@ func (f *fixture) restoreIfKept(i int, kept bool) (int, *Restored, error) {
 	return n, done, err
 }
 
-// TestForget: nothing of what was before is left.
+// TestForget checks that no earlier object is left.
 func TestForget(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()

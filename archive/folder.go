@@ -17,7 +17,7 @@ import (
 // A folder is a place in a file system.
 type folder string
 
-// beginning is in the names of files that are being written.
+// beginning marks the names of files that are being written.
 const beginning = ".new-"
 
 func (f folder) path(name string) string { return filepath.Join(string(f), filepath.FromSlash(name)) }
@@ -84,7 +84,7 @@ func (f folder) Put(ctx context.Context, name string, r io.Reader) error {
 	return syncFolder(dir)
 }
 
-// makeFolders makes a folder and those above it, durably.
+// makeFolders makes a folder and its missing parents, durably.
 func makeFolders(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil

@@ -10,14 +10,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-// An Index is what a listing of an archive shows.
+// An Index has the owner of an archive and a listing of its objects.
 type Index struct {
 	Owner  *Owner
 	Bases  []Base  // by epoch and position
 	Pieces []Piece // by epoch and position
 }
 
-// ReadIndex lists an archive. One without an owner is none.
+// ReadIndex lists an archive. It returns ErrNoState if there is neither an owner nor a
+// base.
 func ReadIndex(ctx context.Context, p Place) (*Index, error) {
 	x := &Index{}
 	var err error
@@ -58,13 +59,14 @@ func (b Base) compare(c Base) int {
 	return cmp.Or(cmp.Compare(b.Epoch, c.Epoch), cmp.Compare(b.Next, c.Next))
 }
 
-// compare puts the longer one of two pieces that begin alike first.
+// compare orders pieces by epoch and position. Of two that begin at the same position, the
+// longer one is first.
 func (p Piece) compare(q Piece) int {
 	return cmp.Or(cmp.Compare(p.Epoch, q.Epoch), cmp.Compare(p.From, q.From), cmp.Compare(q.To, p.To))
 }
 
-// behind returns the pieces that lead on from a base, and the gap behind them if the
-// epoch has more that cannot be reached.
+// behind returns the pieces that follow a base without a gap, and the first gap, if the
+// epoch has pieces after one.
 func (x *Index) behind(b Base) (chain []Piece, gap *Gap) {
 	next := b.Next
 	for _, p := range x.Pieces {
@@ -91,10 +93,10 @@ func (g *Gap) Error() string {
 	return fmt.Sprintf("the archive is damaged: the pieces of epoch %d from %016x to %016x are missing", g.Epoch, uint64(g.From), uint64(g.To))
 }
 
-// Unwrap makes it ErrDamaged.
+// Unwrap returns ErrDamaged.
 func (g *Gap) Unwrap() error { return ErrDamaged }
 
-// newest returns the newest commit that a base and the pieces behind it have.
+// newest returns the newest commit in a base and the pieces after it.
 func newest(m *Manifest, chain []Piece) table.Revision {
 	r := m.Newest
 	for _, p := range chain {
@@ -103,7 +105,7 @@ func newest(m *Manifest, chain []Piece) table.Revision {
 	return r
 }
 
-// lastPosition returns where the pieces of an epoch end; zero: there are none.
+// lastPosition returns where the pieces of an epoch end, or 0 if there are none.
 func (x *Index) lastPosition(e Epoch) (last lsm.Position) {
 	for _, p := range x.Pieces {
 		if p.Epoch == e {

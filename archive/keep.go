@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// allBases is how long all bases are kept; then one a day is.
+// allBases is how long every base is kept. Of older bases one a day is kept.
 const allBases = 48 * time.Hour
 
-// Thinned is what was removed.
+// Thinned counts what was removed.
 type Thinned struct {
 	Bases, Pieces, Files int
 	Bytes                int64
 }
 
-// A dated base is one with what it consists of.
+// A dated base has its manifest.
 type dated struct {
 	Base
 	m *Manifest
 }
 
-// Thin removes what no moment of the time that is kept needs, and bases that are closer
-// together than need be.
+// Thin removes what is not needed to restore any moment within Keep, and all but one base a
+// day of those older than allBases.
 func (a *Archiver) Thin(ctx context.Context) (Thinned, error) {
 	a.turning.Lock()
 	defer a.turning.Unlock()
@@ -34,7 +34,8 @@ func (a *Archiver) Thin(ctx context.Context) (Thinned, error) {
 	return a.remove(ctx, x, all, keepOf(all, a.o.Now(), a.o.Keep))
 }
 
-// read lists the archive, if it is this store's.
+// read lists the archive and reads its manifests. It returns an error if this store may not
+// write to it.
 func (a *Archiver) read(ctx context.Context) (*Index, []dated, error) {
 	if err := a.Check(ctx); err != nil {
 		return nil, nil, err
@@ -54,9 +55,9 @@ func (a *Archiver) read(ctx context.Context) (*Index, []dated, error) {
 	return x, all, nil
 }
 
-// keepOf chooses the bases to keep. To come back to a moment takes the last base before
-// it, or one before that in the same epoch: so of each epoch that has a moment to keep the
-// oldest one stays from which all those moments can be reached, and then one a day.
+// keepOf chooses the bases to keep. A moment is restored from the last base before it, or
+// from an earlier one in the same epoch. So in each epoch with a moment to keep, the newest
+// base stays that precedes all these moments, and after it one a day.
 func keepOf(all []dated, now time.Time, keep time.Duration) map[string]bool {
 	stays := map[string]bool{}
 	var last dated
@@ -64,7 +65,7 @@ func keepOf(all []dated, now time.Time, keep time.Duration) map[string]bool {
 		nextBefore := i+1 < len(all) && keep > 0 && !all[i+1].m.Taken.After(now.Add(-keep))
 		switch {
 		case nextBefore:
-			// The next one reaches all moments that are kept.
+			// All moments to keep can be restored from the next base or a later one.
 		case last.m == nil || last.Epoch != b.Epoch || i == len(all)-1,
 			now.Sub(b.m.Taken) < allBases,
 			b.m.Taken.UTC().Truncate(24*time.Hour) != last.m.Taken.UTC().Truncate(24*time.Hour):
@@ -74,9 +75,8 @@ func keepOf(all []dated, now time.Time, keep time.Duration) map[string]bool {
 	return stays
 }
 
-// remove removes bases that do not stay, pieces that none of those that stay leads to, and
-// files that none of them has. Bases go first, so that what is interrupted leaves nothing
-// that looks whole and is not.
+// remove removes the bases that do not stay, and the pieces and files that no other base
+// needs. Bases go first, so that an interruption leaves no base that lacks files.
 func (a *Archiver) remove(ctx context.Context, x *Index, all []dated, stays map[string]bool) (t Thinned, err error) {
 	from := map[Epoch]dated{}
 	files := map[string]bool{}
@@ -133,8 +133,8 @@ func (a *Archiver) epoch() Epoch {
 	return a.st.Epoch
 }
 
-// Forget begins an epoch and removes all before it: what was erased in the store is then
-// in the archive no more.
+// Forget begins an epoch and removes all earlier ones, so that the archive no longer has
+// what was erased in the store.
 func (a *Archiver) Forget(ctx context.Context) (Thinned, error) {
 	if err := a.Begin(ctx); err != nil {
 		return Thinned{}, err
@@ -152,7 +152,7 @@ func (a *Archiver) Forget(ctx context.Context) (Thinned, error) {
 	return a.remove(ctx, x, all, stays)
 }
 
-// Older returns the bases of earlier epochs, which still have what was erased since.
+// Older returns the bases of earlier epochs, which still have what was erased later.
 func (a *Archiver) Older(ctx context.Context) (older []*Manifest, err error) {
 	_, all, err := a.read(ctx)
 	for _, b := range all {

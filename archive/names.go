@@ -19,14 +19,14 @@ const (
 	logPrefix  = "log/"
 )
 
-// An Epoch numbers the parts of a store's life whose log has no gap.
+// An Epoch is the number of a part of a store's life whose log has no gap.
 type Epoch uint32
 
-// A Base is where a restore may begin: the store as it was at a position.
+// A Base is a copy of the store at a position of its log. A restore begins with one.
 type Base struct {
 	Object
 	Epoch Epoch
-	Next  lsm.Position // of the log behind it
+	Next  lsm.Position // where the log after it begins
 	hash  string
 }
 
@@ -35,7 +35,7 @@ type Piece struct {
 	Object
 	Epoch    Epoch
 	From, To lsm.Position
-	Newest   table.Revision // of the commits up to its end
+	Newest   table.Revision // newest commit up to its end
 	hash     string
 }
 
@@ -49,7 +49,7 @@ func pieceName(e Epoch, from, to lsm.Position, newest table.Revision, hash strin
 
 func fileName(sum string) string { return filePrefix + sum }
 
-// parseBase reads a base's name.
+// parseBase parses the name of a base.
 func parseBase(o Object) (b Base, err error) {
 	b.Object = o
 	text, ok := strings.CutSuffix(strings.TrimPrefix(o.Name, basePrefix), ".json")
@@ -65,7 +65,7 @@ func parseBase(o Object) (b Base, err error) {
 	return b, nil
 }
 
-// parsePiece reads a piece's name.
+// parsePiece parses the name of a piece.
 func parsePiece(o Object) (p Piece, err error) {
 	p.Object = o
 	dir, file := path.Split(strings.TrimPrefix(o.Name, logPrefix))
@@ -86,7 +86,7 @@ func strange(name string) error {
 	return fmt.Errorf("%w: %s is no name that this version of ldapd makes", ErrDamaged, name)
 }
 
-// shortHash returns what names have of a hash.
+// shortHash returns the half of a hash that names contain.
 func shortHash(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)[:sha256.Size/2]) }
 
 func shortSum(b []byte) string {

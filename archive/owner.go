@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// An Owner says who writes to an archive.
+// An Owner identifies the store and the folder that write to an archive.
 type Owner struct {
 	Format int
-	Store  string // an id that the store keeps
+	Store  string // id of the store, the same in its copies
 	Epoch  Epoch
-	Writer string // an id that one folder keeps
-	Server string // for people
+	Writer string // id of the folder
+	Server string // host and folder, for messages
 	Since  time.Time
 	tag    string
 }
 
-// ReadOwner reads who owns an archive; nil: nobody.
+// ReadOwner reads the owner of an archive. It returns nil if there is none.
 func ReadOwner(ctx context.Context, p Place) (*Owner, error) {
 	b, tag, err := p.Read(ctx, ownerName)
 	if err != nil || tag == "" {
@@ -34,7 +34,7 @@ func ReadOwner(ctx context.Context, p Place) (*Owner, error) {
 	return o, nil
 }
 
-// write makes o the owner in place of who was read, who may be nil.
+// write makes o the owner if the owner is still was, which is nil if there was none.
 func (o *Owner) write(ctx context.Context, p Place, was *Owner) error {
 	b, err := json.MarshalIndent(o, "", "  ")
 	if err != nil {
@@ -47,8 +47,8 @@ func (o *Owner) write(ctx context.Context, p Place, was *Owner) error {
 	return p.Swap(ctx, ownerName, tag, append(b, '\n'))
 }
 
-// checkOwner says whether this store may go on in its epoch (ours), or begin a new one,
-// and returns who owns the archive.
+// checkOwner returns the owner of the archive and whether its epoch belongs to this folder
+// (ours). If not, a new one may begin. It returns an error if this folder may not write.
 func checkOwner(ctx context.Context, p Place, st *state) (ours bool, o *Owner, err error) {
 	if o, err = ReadOwner(ctx, p); err != nil || o == nil {
 		return false, o, err

@@ -11,16 +11,16 @@ import (
 type Place interface {
 	// List returns all objects whose names begin with a prefix, by name.
 	List(ctx context.Context, prefix string) ([]Object, error)
-	// Get opens an object; a missing one is fs.ErrNotExist.
+	// Get opens an object. If it is missing, Get returns fs.ErrNotExist.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
-	// Put makes an object of what r has, or replaces one. It is there whole or not at all.
+	// Put writes the content of r as an object, atomically. It may replace one.
 	Put(ctx context.Context, name string, r io.Reader) error
 	// Read returns a small object and a tag of its content; both are empty if it is missing.
 	Read(ctx context.Context, name string) (data []byte, tag string, err error)
-	// Swap writes a small object if it still has the tag; otherwise it returns ErrChanged.
-	// A place for which [Place.Conditions] is false can only try.
+	// Swap writes a small object if it still has the tag. Otherwise it returns ErrChanged.
+	// If [Place.Conditions] reports false, Swap may miss a change made at the same time.
 	Swap(ctx context.Context, name, tag string, data []byte) error
-	// Conditions reports whether Swap is atomic. It tries that.
+	// Conditions tries out whether Swap is atomic, and reports it.
 	Conditions(ctx context.Context) (bool, error)
 	// Delete removes an object; a missing one is no error.
 	Delete(ctx context.Context, name string) error
@@ -28,13 +28,13 @@ type Place interface {
 	String() string
 }
 
-// An Object is what a listing shows.
+// An Object is an element of a listing.
 type Object struct {
 	Name string
 	Size int64
 }
 
-// ErrChanged: an object is not what it was.
+// ErrChanged: an object has changed since it was read.
 var ErrChanged = errors.New("somebody else has changed it")
 
 // OpenPlace returns the place that a text names: a folder, or s3://ENDPOINT/BUCKET/PREFIX.
@@ -48,7 +48,7 @@ func OpenPlace(text string) (Place, error) {
 	return folder(text), nil
 }
 
-// IsFolder reports whether a place is a folder of this machine.
+// IsFolder reports whether a place is a folder on this machine.
 func IsFolder(p Place) bool {
 	_, ok := p.(folder)
 	return ok

@@ -19,27 +19,27 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-// RestoreOptions say what is restored.
+// RestoreOptions configure a restore.
 type RestoreOptions struct {
 	To    string         // a folder that is missing or empty
-	Until table.Revision // the newest commit that is wanted; 0: all
+	Until table.Revision // the newest commit to restore; 0: all
 	Keys  Keys
-	// Copy makes a store that knows nothing of the archive, beside the one that writes to it.
+	// Copy makes a store that does not take the archive over.
 	Copy bool
 }
 
-// Restored is what was restored.
+// Restored describes a restored store.
 type Restored struct {
 	Base     *Manifest
 	Newest   table.Revision // the newest commit
-	Commits  int            // behind the base
+	Commits  int            // replayed on the base
 	Warnings []string
 }
 
-// errUntil ends a replay before a commit that is not wanted.
+// errUntil stops a replay before the first commit after Until.
 var errUntil = errors.New("the next commit is later")
 
-// Restore makes a store of what an archive has.
+// Restore makes a store from an archive.
 func Restore(ctx context.Context, p Place, o RestoreOptions) (*Restored, error) {
 	if o.Until == 0 {
 		o.Until = math.MaxUint64
@@ -75,7 +75,7 @@ func Restore(ctx context.Context, p Place, o RestoreOptions) (*Restored, error) 
 
 func at(r table.Revision) string { return r.Time().UTC().Format(time.RFC3339) }
 
-// emptyFolder makes a folder, if nothing is there.
+// emptyFolder makes a folder. It returns an error if the folder exists and is not empty.
 func emptyFolder(path string) error {
 	names, err := os.ReadDir(path)
 	if err == nil && len(names) > 0 {
@@ -87,7 +87,7 @@ func emptyFolder(path string) error {
 	return os.MkdirAll(path, 0o700)
 }
 
-// choose finds the newest base that has nothing later than a revision.
+// choose returns the newest base without commits later than a revision.
 func (x *Index) choose(ctx context.Context, p Place, until table.Revision) (Base, *Manifest, error) {
 	oldest := ""
 	for _, b := range slices.Backward(x.Bases) {
@@ -106,7 +106,7 @@ func (x *Index) choose(ctx context.Context, p Place, until table.Revision) (Base
 	return Base{}, nil, fmt.Errorf("%w: it begins at %s", ErrNoState, oldest)
 }
 
-// warnings says what the archive has that a restore from a base cannot use.
+// warnings describes commits in the archive that a restore from a base leaves out.
 func (x *Index) warnings(b Base) (all []string) {
 	for _, p := range x.Pieces {
 		if p.Epoch > b.Epoch && !slices.ContainsFunc(x.Bases, func(c Base) bool { return c.Epoch == p.Epoch }) {
@@ -153,7 +153,7 @@ func (f *File) fetch(ctx context.Context, p Place, keys Keys, to string) (err er
 	return nil
 }
 
-// replay applies pieces to the files of a base.
+// replay applies pieces to a restored base.
 func (d *Restored) replay(ctx context.Context, p Place, o RestoreOptions, chain []Piece) error {
 	r, err := lsm.Replay(o.To, d.Base.Next)
 	if err != nil {

@@ -13,8 +13,8 @@ const (
 	lastPiece    = 10 * time.Second
 )
 
-// Run archives until ctx ends, and then once more, so that an archive that can be reached
-// lacks nothing of a store that was closed in order.
+// Run archives until ctx ends, and then once more, so that the archive has everything when
+// a server stops in an orderly way and the archive can be reached.
 func (a *Archiver) Run(ctx context.Context) {
 	a.greet(ctx)
 	var bases turns
@@ -36,16 +36,17 @@ func (a *Archiver) Run(ctx context.Context) {
 	}
 }
 
-// greet says what the place cannot do.
+// greet warns if the place ignores conditions.
 func (a *Archiver) greet(ctx context.Context) {
 	switch ok, err := a.o.Place.Conditions(ctx); {
-	case err != nil: // the first piece says so
+	case err != nil: // the first piece reports it
 	case !ok:
 		a.o.Log.Warn("the archive's place ignores conditions of puts: two servers that write to it would not be told apart", "place", a.o.Place.String())
 	}
 }
 
-// heard logs the first of several failures, and the end of them.
+// heard logs the first of several failures, every 20th, and the end of them. It returns
+// their number.
 func (a *Archiver) heard(err error, failures int) int {
 	switch {
 	case err != nil && !errors.Is(err, context.Canceled):
@@ -59,7 +60,7 @@ func (a *Archiver) heard(err error, failures int) int {
 	return 0
 }
 
-// last archives what was committed before the end.
+// last archives what was committed before ctx ended.
 func (a *Archiver) last(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastPiece)
 	defer cancel()
@@ -71,7 +72,7 @@ func (a *Archiver) last(ctx context.Context) {
 	}
 }
 
-// due reports whether it is time for a base. One that failed is tried again after a pause.
+// due reports whether it is time for a base. It retries a failed one after a pause.
 func (a *Archiver) due(ctx context.Context) bool {
 	if now := a.o.Now(); now.Sub(a.tried) < longestPause {
 		return false
@@ -101,7 +102,7 @@ func (a *Archiver) lastBase(ctx context.Context) time.Time {
 	return m.Taken
 }
 
-// turn takes a base and removes what is kept no longer.
+// turn takes a base and removes what need not be kept any more.
 func (a *Archiver) turn(ctx context.Context) error {
 	if err := a.Base(ctx); err != nil {
 		return err
@@ -110,7 +111,7 @@ func (a *Archiver) turn(ctx context.Context) error {
 	return err
 }
 
-// limit lets go of the log that waits for an archive that cannot be reached for too long.
+// limit removes the oldest kept logs if they take more than keepMost.
 func (a *Archiver) limit() {
 	removed, err := a.o.Store.LimitLogs(keepMost)
 	if removed {
@@ -121,7 +122,7 @@ func (a *Archiver) limit() {
 	}
 }
 
-// turns runs one function at a time, beside its caller.
+// turns runs one function at a time, concurrently with its caller.
 type turns struct{ running chan struct{} }
 
 // start runs f unless one is running.

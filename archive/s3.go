@@ -17,7 +17,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// A bucket is a place in an object store that speaks S3.
+// A bucket is a place in an object store with the S3 protocol.
 type bucket struct {
 	client *minio.Client
 	name   string
@@ -25,15 +25,15 @@ type bucket struct {
 	text   string
 }
 
-// partSize is that of the parts in which objects of unknown size are sent: 16 MiB, so that
-// the largest object is 160 GB.
+// partSize is the size of the parts of multipart uploads. It limits an object to 10,000
+// parts, 160 GB.
 const partSize = 16 << 20
 
-// smallObject is the size below which an object is sent by one request.
+// smallObject is the size below which an object is sent in one request.
 const smallObject = 1 << 20
 
-// openS3 reads s3://ENDPOINT/BUCKET/PREFIX; s3+http:// is the same in clear. Keys come from
-// the environment, ~/.aws/credentials or the machine's role.
+// openS3 reads s3://ENDPOINT/BUCKET/PREFIX; s3+http:// is the same without TLS. Keys come
+// from the environment, ~/.aws/credentials or the machine's role.
 func openS3(text string) (Place, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -81,7 +81,7 @@ func (b *bucket) List(ctx context.Context, prefix string) ([]Object, error) {
 func (b *bucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	o, err := b.client.GetObject(ctx, b.name, b.prefix+name, minio.GetObjectOptions{})
 	if err == nil {
-		_, err = o.Stat() // the request is sent by the first call
+		_, err = o.Stat() // the first call sends the request
 	}
 	if err != nil {
 		return nil, b.wrap("get", name, err)
@@ -95,12 +95,13 @@ func (b *bucket) Put(ctx context.Context, name string, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	// Bases and names of pieces have hashes of their own.
+	// Manifests and names already have hashes of the content.
 	_, err = b.client.PutObject(ctx, b.name, b.prefix+name, r, size, minio.PutObjectOptions{PartSize: partSize, DisableContentSha256: true})
 	return b.wrap("put", name, err)
 }
 
-// sized returns what r has, with its size if that is small; -1: it is not.
+// sized returns a reader of r's content, and its size, or -1 if it is not below
+// smallObject.
 func sized(r io.Reader) (io.Reader, int64, error) {
 	start, err := io.ReadAll(io.LimitReader(r, smallObject))
 	switch {
@@ -129,8 +130,8 @@ func (b *bucket) Read(ctx context.Context, name string) ([]byte, string, error) 
 
 // Swap implements Place.
 func (b *bucket) Swap(ctx context.Context, name, tag string, data []byte) error {
-	// Some stores take the condition and ignore it: what was changed long ago is found
-	// without them.
+	// Some stores accept the condition and ignore it. Even there, this finds changes made
+	// before the swap.
 	if _, now, err := b.Read(ctx, name); err != nil || now != tag {
 		return errors.Join(err, changed(now != tag))
 	}
@@ -158,7 +159,7 @@ func (b *bucket) putIf(ctx context.Context, name, tag string, data []byte) error
 	return b.wrap("put", name, err)
 }
 
-// Conditions implements Place: it tries both conditions.
+// Conditions implements Place. It tries both conditions.
 func (b *bucket) Conditions(ctx context.Context) (bool, error) {
 	name := "probe-" + rand.Text()
 	if err := b.putIf(ctx, name, "", []byte("1")); err != nil {
@@ -180,7 +181,7 @@ func (b *bucket) Delete(ctx context.Context, name string) error {
 	return b.wrap("delete", name, b.client.RemoveObject(ctx, b.name, b.prefix+name, minio.RemoveObjectOptions{}))
 }
 
-// wrap says what was asked for.
+// wrap adds the operation and the object to an error.
 func (b *bucket) wrap(doing, name string, err error) error {
 	if err == nil {
 		return nil

@@ -18,11 +18,11 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 )
 
-// A store3 is a bucket of a server in this process.
+// A store3 is a bucket on a server in this process.
 type store3 struct {
 	Place
 	ignores atomic.Bool // conditions
-	fails   atomic.Bool // every tenth request, with 503, before or after it was done
+	fails   atomic.Bool // a tenth of the requests get 403, before or after they are done
 	posts   atomic.Int64
 }
 
@@ -44,7 +44,7 @@ func newS3(t *testing.T) *store3 {
 		switch {
 		case s.fails.Load() && rand.IntN(20) == 0:
 			inner.ServeHTTP(httptest.NewRecorder(), r)
-			w.WriteHeader(http.StatusForbidden) // which the client does not try again
+			w.WriteHeader(http.StatusForbidden) // the client does not retry it
 		case s.fails.Load() && rand.IntN(20) == 0:
 			w.WriteHeader(http.StatusForbidden)
 		default:
@@ -59,7 +59,7 @@ func newS3(t *testing.T) *store3 {
 	return s
 }
 
-// TestPlaces: a folder and a bucket do the same.
+// TestPlaces checks that a folder and a bucket behave alike.
 func TestPlaces(t *testing.T) {
 	t.Run("folder", func(t *testing.T) { testPlace(t, folder(filepath.Join(t.TempDir(), "x"))) })
 	t.Run("s3", func(t *testing.T) { testPlace(t, newS3(t).Place) })
@@ -118,7 +118,8 @@ func testPlace(t *testing.T, p Place) {
 	}
 }
 
-// TestBucketIgnoresConditions: it is found out, and an owner that wrote before is seen.
+// TestBucketIgnoresConditions checks that such a bucket is detected, and that Swap still
+// finds an owner written earlier.
 func TestBucketIgnoresConditions(t *testing.T) {
 	s := newS3(t)
 	s.ignores.Store(true)
@@ -134,8 +135,8 @@ func TestBucketIgnoresConditions(t *testing.T) {
 	}
 }
 
-// TestArchiveInABucket: all that was archived is restored, while a tenth of the requests
-// fail.
+// TestArchiveInABucket checks that everything archived is restored while a tenth of the
+// requests fail.
 func TestArchiveInABucket(t *testing.T) {
 	f := newFixture(t)
 	s := newS3(t)
@@ -158,7 +159,7 @@ func TestArchiveInABucket(t *testing.T) {
 	}
 }
 
-// untilDone tries what may fail.
+// untilDone calls do until it succeeds, up to 200 times.
 func (f *fixture) untilDone(do func() error) {
 	f.Helper()
 	var err error

@@ -10,11 +10,11 @@ import (
 	"filippo.io/age"
 )
 
-// A Seal encrypts what goes to an archive so that who writes it cannot read it (age,
-// X25519). The zero Seal leaves it as it is.
+// A Seal encrypts objects for recipients (age, X25519), so that the writer of an archive
+// cannot read it. The zero Seal does not encrypt.
 type Seal struct{ to []age.Recipient }
 
-// ParseSeal reads recipients, age1... each.
+// ParseSeal parses recipients, each beginning with age1.
 func ParseSeal(recipients []string) (Seal, error) {
 	var s Seal
 	for _, text := range recipients {
@@ -30,7 +30,7 @@ func ParseSeal(recipients []string) (Seal, error) {
 // Seals reports whether there are recipients.
 func (s Seal) Seals() bool { return len(s.to) > 0 }
 
-// writer returns what seals all that is written; Close ends the seal and not w.
+// writer returns a writer that seals what is written to it. Its Close does not close w.
 func (s Seal) writer(w io.Writer) (io.WriteCloser, error) {
 	if !s.Seals() {
 		return unsealed{w}, nil
@@ -38,7 +38,7 @@ func (s Seal) writer(w io.Writer) (io.WriteCloser, error) {
 	return age.Encrypt(w, s.to...)
 }
 
-// reader returns what seals all that r has.
+// reader returns the content of r, sealed.
 func (s Seal) reader(r io.Reader) (io.Reader, error) {
 	if !s.Seals() {
 		return r, nil
@@ -48,13 +48,13 @@ func (s Seal) reader(r io.Reader) (io.Reader, error) {
 
 type unsealed struct{ io.Writer }
 
-// Close is part of io.Closer.
+// Close implements io.Closer.
 func (unsealed) Close() error { return nil }
 
-// Keys are identities, by which sealed objects are read.
+// Keys are identities that decrypt sealed objects.
 type Keys []age.Identity
 
-// ReadKeys reads a file of identities, AGE-SECRET-KEY-1... a line.
+// ReadKeys reads a file of identities, one AGE-SECRET-KEY-1... a line.
 func ReadKeys(name string, r io.Reader) (Keys, error) {
 	keys, err := age.ParseIdentities(r)
 	if err != nil {
@@ -86,10 +86,10 @@ func (k Keys) open(r io.Reader) (io.Reader, error) {
 	return damaged{in}, nil
 }
 
-// damaged says of what cannot be decrypted that it is not what was sealed.
+// damaged returns ErrDamaged for content that cannot be decrypted.
 type damaged struct{ io.Reader }
 
-// Read is part of io.Reader.
+// Read implements io.Reader.
 func (d damaged) Read(p []byte) (int, error) {
 	n, err := d.Reader.Read(p)
 	if err != nil && err != io.EOF {
@@ -98,7 +98,7 @@ func (d damaged) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// String prints the recipients.
+// String returns the recipients.
 func (s Seal) String() string {
 	var all []string
 	for _, r := range s.to {

@@ -13,24 +13,24 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-// stateFile is what a store's folder remembers of its archive.
+// stateFile is the file in the store's folder that has the state.
 const stateFile = "ldapd.archive"
 
-// A state is how far a store is archived.
+// A state records where a store is archived, and how far.
 type state struct {
 	Store    string // id
 	Writer   string // id of this folder
-	Folder   uint64 // its inode, by which a copy of it is known
+	Folder   uint64 // its inode number, which differs in a copy
 	Place    string
 	Epoch    Epoch        // zero: none yet
 	Based    bool         // the epoch has a base
-	Next     lsm.Position // what is archived ends here
-	Sending  lsm.Position // or here, if it was not heard how sending ended
+	Next     lsm.Position // end of what is archived
+	Sending  lsm.Position // or this, if the result of the last Put is unknown
 	Newest   table.Revision
-	TakeOver bool // may go on where another folder was
+	TakeOver bool // may take over from another folder
 }
 
-// readState reads what the folder of a store remembers, or begins anew.
+// readState reads the state from the folder of a store, or returns a new one.
 func readState(folder, place string) (*state, error) {
 	st := &state{}
 	b, err := os.ReadFile(filepath.Join(folder, stateFile))

@@ -9,12 +9,12 @@ import (
 
 func newReader(b []byte) io.Reader { return bytes.NewReader(b) }
 
-// A Status is how an archive stands.
+// A Status describes the progress of an archive.
 type Status struct {
 	CaughtUp  time.Time // all that was committed by then is archived; zero: nothing yet
 	Based     time.Time // when the newest base of this process was taken
-	Drilled   time.Time // when a drill ended well last
-	BaseBytes int64     // that were sent by this process
+	Drilled   time.Time // when a drill last succeeded
+	BaseBytes int64     // sent by this process
 	LogBytes  int64
 	Failures  int64
 	Failure   error // the last one, if nothing has succeeded since
@@ -47,21 +47,21 @@ func (s *status) sent(kind string, n int64) {
 	}
 }
 
-// Status returns how the archive stands.
+// Status returns the progress of the archive.
 func (a *Archiver) Status() Status {
 	a.status.mu.Lock()
 	defer a.status.mu.Unlock()
 	return a.status.Status
 }
 
-// Drilled notes that a drill ended well.
+// Drilled records the time of a successful drill.
 func (a *Archiver) Drilled() {
 	a.status.mu.Lock()
 	defer a.status.mu.Unlock()
 	a.status.Status.Drilled = a.o.Now()
 }
 
-// noted counts what failed.
+// noted records a result and returns it.
 func (a *Archiver) noted(err error) error {
 	a.status.mu.Lock()
 	defer a.status.mu.Unlock()

@@ -13,13 +13,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A State is a stretch of time that can be restored from one base.
+// A State describes the moments that can be restored from one base.
 type State struct {
 	Base   *Manifest
-	Newest table.Revision // the last commit that can be reached
+	Newest table.Revision // the last commit that can be restored
 	Pieces int
-	Bytes  int64 // of base and pieces
-	Gap    *Gap  // behind Newest
+	Bytes  int64 // of the base and its pieces
+	Gap    *Gap  // after Newest; nil: none
 }
 
 // List returns what an archive can restore, the oldest first.
@@ -44,7 +44,7 @@ func List(ctx context.Context, p Place) (owner *Owner, states []State, err error
 	return x.Owner, states, nil
 }
 
-// Verified is what was read of an archive.
+// Verified counts what Verify read.
 type Verified struct {
 	Objects int
 	Bytes   int64
@@ -53,8 +53,8 @@ type Verified struct {
 	Newest  table.Revision
 }
 
-// Verify reads all objects of an archive and compares their hashes. It needs no key. Found
-// is called with each fault.
+// Verify reads all objects of an archive and compares their hashes. It needs no key. It
+// calls found with each fault.
 func Verify(ctx context.Context, p Place, found func(error)) (*Verified, error) {
 	x, err := ReadIndex(ctx, p)
 	if err != nil {
@@ -112,8 +112,8 @@ func (v *verifier) base(ctx context.Context, x *Index, b Base) error {
 	return nil
 }
 
-// object reads an object; what is wrong with it is found, what keeps it from being read is
-// an error.
+// object reads an object and checks it with good. It passes a fault to found, and returns
+// an error only if the object cannot be read.
 func (v *verifier) object(ctx context.Context, name string, h hash.Hash, good func() bool) error {
 	r, err := get(ctx, v.p, name)
 	if errors.Is(err, ErrDamaged) {
