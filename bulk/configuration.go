@@ -26,6 +26,8 @@ import (
 //	index: uid column
 //	unique: uid
 //	unique: mail 3f2504e0-4f89-11d3-9a0c-0305e82c3301 ou=people,dc=example,dc=com
+//	reference: member
+//	reference: manager mustExist
 //	accessRule: staff: allow users to read cn, sn
 //	accessRule: 3f2504e0-4f89-11d3-9a0c-0305e82c3301 own: allow self to read
 //
@@ -37,15 +39,20 @@ const (
 	contextsOf     = "namingContexts"
 	indexOf        = "index"
 	uniqueOf       = "unique"
+	referenceOf    = "reference"
 	accessOf       = "accessRule"
 	configurations = "cn=config with objectClass " + configClass
 )
+
+// mustExist says that the values of an attribute must name entries.
+const mustExist = "mustExist"
 
 // configuration is the content of such a record.
 type configuration struct {
 	suffixes []string
 	indexes  []configure.Index
 	unique   []scope
+	refers   []configure.Reference
 	access   []partition.AccessRule
 }
 
@@ -83,6 +90,13 @@ func writeConfiguration(ctx context.Context, out *ldif.Writer, s *partition.Snap
 			text += " " + u.Base.String() + " " + name.String()
 		}
 		value(uniqueOf, text)
+	}
+	for _, r := range transfer.References(s) {
+		text := r.Attribute
+		if r.MustExist {
+			text += " " + mustExist
+		}
+		value(referenceOf, text)
 	}
 	for _, r := range s.Access().Rules {
 		text, err := access.Text(ctx, s, r)
@@ -153,6 +167,12 @@ func (c *configuration) take(attribute, value string) error {
 		u, err := parseScope(value)
 		c.unique = append(c.unique, u)
 		return err
+	case referenceOf:
+		if len(fields) == 0 || len(fields) > 2 || len(fields) == 2 && fields[1] != mustExist {
+			return errors.New("expected an attribute, and perhaps " + mustExist)
+		}
+		c.refers = append(c.refers, configure.Reference{Attribute: fields[0], MustExist: len(fields) == 2})
+		return nil
 	case strings.ToLower(accessOf):
 		r, err := parseAccess(value)
 		c.access = append(c.access, r)
@@ -196,6 +216,7 @@ type configured struct {
 	p       *partition.Partition
 	indexes []configure.Index // previous ones; nil: unchanged
 	unique  []configure.Unique
+	refers  []configure.Reference
 	scopes  map[entry.ID]dn.DN // of unique attributes
 	access  bool               // access rules were set
 }
@@ -214,6 +235,9 @@ func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, 
 	}
 	if err = d.index(ctx, c, o); err == nil {
 		err = d.makeUnique(ctx, c)
+	}
+	if err == nil {
+		err = d.makeFollow(ctx, c)
 	}
 	if err == nil {
 		err = d.setAccess(ctx, c)
@@ -299,6 +323,25 @@ func (d *configured) makeUnique(ctx context.Context, c *configuration) error {
 	return nil
 }
 
+// makeFollow has the values of attributes follow the entries that they name.
+func (d *configured) makeFollow(ctx context.Context, c *configuration) error {
+	there, err := configure.References(d.p)
+	if err != nil {
+		return err
+	}
+	for _, r := range c.refers {
+		t := d.p.Schema().Attribute(r.Attribute)
+		if slices.ContainsFunc(there, func(o configure.Reference) bool { return t != nil && d.p.Schema().Attribute(o.Attribute) == t }) {
+			continue
+		}
+		if err := configure.SetReference(ctx, d.p, r, true); err != nil {
+			return err
+		}
+		d.refers = append(d.refers, r)
+	}
+	return nil
+}
+
 // setAccess sets the access rules if the directory has none.
 func (d *configured) setAccess(ctx context.Context, c *configuration) error {
 	if c.access == nil {
@@ -321,6 +364,12 @@ func (d *configured) takeBack(ctx context.Context) error {
 		}
 	}
 	d.unique = nil
+	for _, r := range slices.Backward(d.refers) {
+		if err := configure.SetReference(ctx, d.p, r, false); err != nil {
+			return fmt.Errorf("the values of %s go on to follow entries: %w", r.Attribute, err)
+		}
+	}
+	d.refers = nil
 	if d.access {
 		none := func(*partition.Snapshot, []partition.AccessRule) ([]partition.AccessRule, error) { return nil, nil }
 		if err := configure.SetAccess(ctx, d.p, partition.By{}, none); err != nil {

@@ -25,6 +25,7 @@ package dn
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -126,6 +127,23 @@ func (a *AVA) appendNorm(b []byte, m Matcher) ([]byte, error) {
 	b = append(b, '=')
 	return append(b, key...), nil
 }
+
+// SplitKey returns the normalised RDNs, the entry's own first, of which [Key] made a key.
+func SplitKey(key []byte) ([]Norm, error) {
+	var ns []Norm
+	for len(key) > 0 {
+		size, n := binary.Uvarint(key)
+		if n <= 0 || uint64(len(key)-n) < size {
+			return nil, errKey
+		}
+		ns = append(ns, Norm(key[n:n+int(size)]))
+		key = key[n+int(size):]
+	}
+	slices.Reverse(ns)
+	return ns, nil
+}
+
+var errKey = errors.New("not the key of a name")
 
 // Key joins normalised RDNs, the entry's own first, into bytes that are equal exactly
 // if the names are. A name's key begins with the keys of its ancestors.

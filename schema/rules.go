@@ -151,6 +151,33 @@ func NameOfUID(key []byte) []byte {
 	return key[n+int(size):]
 }
 
+// NamesEntries reports whether values of the type are names of entries, alone or with a
+// unique identifier behind them.
+func (t *AttributeType) NamesEntries() bool {
+	return t.Equality != nil && (t.Equality.Form == distinguishedName || t.Equality.Form == nameAndOptionalUID)
+}
+
+// KeyPrefix returns what the keys of values begin with that name an entry, by the key of
+// its name, or one below it. Values with a unique identifier have other keys.
+func (t *AttributeType) KeyPrefix(name []byte) []byte {
+	if t.Equality.Form == nameAndOptionalUID {
+		return append([]byte{0}, name...)
+	}
+	return name
+}
+
+// KeyOfName returns the key of the name in a value's key, which [AttributeType.KeyPrefix]
+// is the other way of. It returns nil if the value has a unique identifier.
+func (t *AttributeType) KeyOfName(key []byte) []byte {
+	if t.Equality.Form != nameAndOptionalUID {
+		return key
+	}
+	if len(key) == 0 || key[0] != 0 {
+		return nil
+	}
+	return key[1:]
+}
+
 func splitUID(v []byte) (name, bits []byte) {
 	if i := bytes.LastIndexByte(v, '#'); i >= 0 && validBitString(v[i+1:]) {
 		return v[:i], v[i+1:]

@@ -74,6 +74,7 @@ func (m *Main) root() *cobra.Command {
 		m.checkCommand(),
 		m.reindexCommand(),
 		m.uniqueCommand(),
+		m.referencesCommand(),
 		m.accessCommand(), m.accountCommand(),
 		m.gcCommand(),
 		m.eraseCommand(),

@@ -53,7 +53,7 @@ type around struct {
 
 // jobs are all jobs that a server does for tools.
 var jobs = byName(
-	importJob, exportJob, checkJob, reindexJob, explainJob, uniqueJob, clusterJob, gcJob,
+	importJob, exportJob, checkJob, reindexJob, explainJob, uniqueJob, referencesJob, clusterJob, gcJob,
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
 	accessListJob, accessShowJob, accessProfileJob, accessApplyJob, accessExplainJob,
 	accessWhoamiJob, accessCheckJob, accessDiffJob, accountJob,

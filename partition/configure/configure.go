@@ -21,6 +21,8 @@ type (
 	Layout = catalog.Layout
 	// Unique is an attribute whose values no two entries in a scope may share.
 	Unique = catalog.Unique
+	// Reference is an attribute whose values follow the entries that they name.
+	Reference = catalog.Reference
 )
 
 // The layouts of indexes.
@@ -54,6 +56,21 @@ func UniqueAttributes(p *partition.Partition) ([]Unique, error) { return evolve.
 // SetUnique makes an attribute unique in a scope, or removes that rule.
 func SetUnique(ctx context.Context, p *partition.Partition, u Unique, on bool) error {
 	return evolve.SetUnique(ctx, p.Keeper(), u, on)
+}
+
+// References returns the attributes whose values follow the entries that they name.
+func References(p *partition.Partition) ([]Reference, error) { return evolve.References(p.Keeper()) }
+
+// SetReference makes the values of an attribute follow the entries that they name, or no
+// longer so.
+func SetReference(ctx context.Context, p *partition.Partition, r Reference, on bool) error {
+	return evolve.SetReference(ctx, p.Keeper(), r, on)
+}
+
+// RepairReferences takes away the values of such an attribute that name no entry. It
+// returns how many there were.
+func RepairReferences(ctx context.Context, p *partition.Partition, attribute string, by partition.By) (int, error) {
+	return evolve.RepairReferences(ctx, p.Keeper(), attribute, by)
 }
 
 // SetAccess replaces the access rules by those that change returns, given the present

@@ -50,6 +50,12 @@ func Config(s *partition.Snapshot) partition.Config { return s.State().Config() 
 // Unique returns the unique attributes of a state.
 func Unique(s *partition.Snapshot) []configure.Unique { return s.State().Unique() }
 
+// References returns the attributes whose values follow, in a state, the entries that they
+// name.
+func References(s *partition.Snapshot) []configure.Reference {
+	return s.State().Catalog.Header.References
+}
+
 // Empty reports whether a state has no entries.
 func Empty(ctx context.Context, s *partition.Snapshot) (bool, error) { return s.State().Empty(ctx) }
 

@@ -75,6 +75,8 @@ type Settings struct {
 	Suffixes []string       `json:"suffixes"`
 	Indexes  []HeaderIndex  `json:"indexes"`
 	Unique   []HeaderUnique `json:"unique,omitempty"`
+	// References are the attributes whose values follow the entries that they name.
+	References []Reference `json:"references,omitempty"`
 	// Access are the access rules; nil: there never were any.
 	Access []AccessRule `json:"access,omitempty"`
 	// Erasures counts the erasures so far. A cache from before the last one may contain
@@ -243,6 +245,8 @@ type Indexed struct {
 	Ready bool
 	// Unique are the scopes in which no two entries may have the same value.
 	Unique []entry.ID
+	// Reference is set if the values follow the entries that they name.
+	Reference *Reference
 }
 
 // Indexed implements plan.Catalog.
@@ -299,6 +303,11 @@ func (p *Keeper) newCatalog(k *Types, own *Subschema, kept *cache.Cache, h *Head
 	}
 	if err := c.uniques(h); err != nil {
 		return nil, err
+	}
+	for _, r := range h.References {
+		if x := c.Indexes[c.Schema.Attribute(r.Attribute)]; x != nil { // else the schema is one without it
+			x.Reference = &r
+		}
 	}
 	for _, s := range h.Suffixes {
 		name, err := dn.Parse(s)
@@ -440,11 +449,22 @@ func (c *Catalog) uniques(h *Header) error {
 	return nil
 }
 
-// KeepsUnique returns an error if t is unique, because its index is what equal values
-// are found by.
-func (c *Catalog) KeepsUnique(t *schema.AttributeType) error {
-	if x := c.Indexes[t]; x != nil && len(x.Unique) > 0 {
+// A Reference makes the values of an attribute follow the entries that they name: they
+// change if an entry is renamed and are removed if it is deleted.
+type Reference struct {
+	Attribute string `json:"attribute"`
+	// MustExist makes values that name no entry errors.
+	MustExist bool `json:"mustExist,omitempty"`
+}
+
+// Needs returns an error if unique values or references of t are found by its index.
+func (c *Catalog) Needs(t *schema.AttributeType) error {
+	switch x := c.Indexes[t]; {
+	case x == nil:
+	case len(x.Unique) > 0:
 		return Errorf(Unwilling, "%s is unique, and its index is what equal values are found by: end that first", t.Name())
+	case x.Reference != nil:
+		return Errorf(Unwilling, "the values of %s follow the entries that they name, and its index is what they are found by: end that first", t.Name())
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func newIndexes(c *catalog.Catalog, indexes []catalog.Index, again []string) (*c
 	}
 	for _, x := range c.Ordered {
 		if slices.Contains(fill, x.Typ) || !slices.Contains(seen, x.Typ) {
-			if err := c.KeepsUnique(x.Typ); err != nil {
+			if err := c.Needs(x.Typ); err != nil {
 				return nil, nil, err
 			}
 		}

@@ -133,7 +133,7 @@ func keepsIndexNames(c *catalog.Catalog, next *schema.Schema) error {
 	for _, x := range c.Ordered {
 		t := next.Attribute(x.Typ.OID)
 		if t == nil {
-			if err := c.KeepsUnique(x.Typ); err != nil {
+			if err := c.Needs(x.Typ); err != nil {
 				return err
 			}
 		} else if t.Name() != x.Typ.Name() {

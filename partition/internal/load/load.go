@@ -63,6 +63,7 @@ type Loader struct {
 	// refused, or to aliasID if it is an alias. ids has the ids that entries bring, and
 	// the owners of values of unique attributes.
 	names, ids *spill.Map
+	awaited    awaited
 
 	stamps  []write.NewAttribute // the same for all entries
 	rules   sync.Map             // entry.ID to *schema.StructureRule, for entries of the load
@@ -315,9 +316,11 @@ func (l *Loader) Claim(ctx context.Context, x *Loading) error {
 		return taken(had)
 	}
 	if given {
-		_, _, err = l.ids.Put(hashID(x.e.ID), spill.Value{})
+		if _, _, err = l.ids.Put(hashID(x.e.ID), spill.Value{}); err != nil {
+			return err
+		}
 	}
-	return err
+	return l.refer(ctx, x)
 }
 
 // taken returns the error for a name of an earlier record.
@@ -430,6 +433,9 @@ func (w *LoadWriter) Stale(uint64) {}
 // Claim does nothing: Link has made the claims.
 func (w *LoadWriter) Claim(*catalog.Indexed, []byte, entry.ID, entry.ID) {}
 
+// Refer does nothing: Link has seen to it.
+func (w *LoadWriter) Refer(*catalog.Indexed, []byte, []byte) {}
+
 func (w *LoadWriter) Position() master.Position {
 	w.ordinal++
 	return master.NewPosition(w.stamp, w.ordinal)
@@ -447,6 +453,9 @@ func (l *Loader) Commit(ctx context.Context) (r table.Revision, err error) {
 
 func (l *Loader) commit(ctx context.Context) (table.Revision, error) {
 	last := context.WithoutCancel(ctx)
+	if err := l.arrived(); err != nil {
+		return 0, errors.Join(err, l.bulk.Abort(last))
+	}
 	if after := l.catalog.Load(); after != l.before { // new naming contexts are part of it
 		m, err := after.Header.Mutation()
 		if err == nil {

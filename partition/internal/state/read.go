@@ -163,29 +163,44 @@ func (s *Snapshot) Locate(ctx context.Context, name dn.DN) (pl Place, err error)
 	if pl.Norms, err = name.Normalize(s.Catalog.Schema); err != nil {
 		return pl, catalog.Errorf(catalog.InvalidName, "name %s: %v", name, err)
 	}
+	err = s.locate(ctx, &pl, func(entry.ID) {})
+	return pl, err
+}
+
+// Path returns the ids of the entries from the naming context down to the one that
+// normalised RDNs lead to; found is false if one of them is missing.
+func (s *Snapshot) Path(ctx context.Context, norms []dn.Norm) (ids []entry.ID, found bool, err error) {
+	pl := Place{Norms: norms}
+	err = s.locate(ctx, &pl, func(id entry.ID) { ids = append(ids, id) })
+	return ids, pl.Found, err
+}
+
+// locate walks down to a place, of which it has the normalised RDNs.
+func (s *Snapshot) locate(ctx context.Context, pl *Place, pass func(entry.ID)) error {
 	if len(pl.Norms) == 0 {
 		pl.Found = true
-		return pl, nil
+		return nil
 	}
 	c := s.Catalog.ContextOf(pl.Norms)
 	if c == nil {
-		return pl, nil
+		return nil
 	}
 	id, rdn, left := catalog.Root, c.RDN, len(pl.Norms)-len(c.Norms)
 	for {
 		child, ok, err := s.Resolve(ctx, id, rdn)
 		if err != nil {
-			return pl, err
+			return err
 		}
 		pl.Parent, pl.RDN = id, rdn
 		if !ok {
-			return pl, nil
+			return nil
 		}
 		id = child
+		pass(id)
 		pl.last, pl.depth = id, len(pl.Norms)-left
 		if left == 0 {
 			pl.ID, pl.Found = id, true
-			return pl, nil
+			return nil
 		}
 		left--
 		rdn = pl.Norms[left]

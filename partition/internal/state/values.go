@@ -132,6 +132,35 @@ func (d *DescribedValues) Find(ctx context.Context, s *Snapshot, key []byte) (*K
 	return &Keyed{Qualifier: q, Key: key, Position: bytes.Clone(row.Cells[0].Value)}, nil
 }
 
+// FindAll returns the values with some keys, each in the place of its key, nil where there
+// is none. It reads once.
+func (d *DescribedValues) FindAll(ctx context.Context, s *Snapshot, keys [][]byte) ([]*Keyed, error) {
+	found := make([]*Keyed, len(keys))
+	columns := make([]table.ColumnRange, len(keys))
+	for i, key := range keys {
+		q := tree.Qualifier(d.Typ, d.Options, key)
+		columns[i] = table.Column(master.NormAttributes, q)
+		for k := range d.List {
+			if d.List[k].Is(key, q) {
+				found[i] = &d.List[k]
+			}
+		}
+	}
+	if !d.Many || len(keys) == 0 {
+		return found, nil
+	}
+	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(d.ID), table.Select{Families: []table.Family{master.NormAttributes}, Columns: columns})
+	if err != nil {
+		return nil, err
+	}
+	for i, key := range keys {
+		if cell := row.Find(master.NormAttributes, columns[i].From); cell != nil {
+			found[i] = &Keyed{Qualifier: columns[i].From, Key: key, Position: bytes.Clone(cell.Value)}
+		}
+	}
+	return found, nil
+}
+
 // ManyColumns returns the ranges of a description's columns in master: of whole and of
 // cut keys. Columns of a longer option (";x-a" and ";x-ab") may be between them.
 func (d *DescribedValues) ManyColumns() []table.ColumnRange {

@@ -20,18 +20,19 @@ import (
 type Fault string
 
 const (
-	FaultEntry   Fault = "entry"   // a master row that is not a whole entry
-	FaultValue   Fault = "value"   // a value that the schema does not allow
-	FaultParent  Fault = "parent"  // the entry above is missing, or there is no naming context
-	FaultCircle  Fault = "circle"  // the entry is below itself
-	FaultName    Fault = "name"    // the entry's name and its normalised form or values disagree
-	FaultTree    Fault = "tree"    // a row of the tree is missing or belongs to no entry
-	FaultColumn  Fault = "column"  // a normalised column is missing, wrong, or without a value
-	FaultIndex   Fault = "index"   // an index cell is missing, wrong, or without a value
-	FaultUnique  Fault = "unique"  // entries share a value that must be unique
-	FaultVoid    Fault = "void"    // cells that no commit wrote
-	FaultMissing Fault = "missing" // a table is missing, or an index is not complete
-	FaultDamage  Fault = "damage"  // something that cannot be read
+	FaultEntry     Fault = "entry"     // a master row that is not a whole entry
+	FaultValue     Fault = "value"     // a value that the schema does not allow
+	FaultParent    Fault = "parent"    // the entry above is missing, or there is no naming context
+	FaultCircle    Fault = "circle"    // the entry is below itself
+	FaultName      Fault = "name"      // the entry's name and its normalised form or values disagree
+	FaultTree      Fault = "tree"      // a row of the tree is missing or belongs to no entry
+	FaultColumn    Fault = "column"    // a normalised column is missing, wrong, or without a value
+	FaultIndex     Fault = "index"     // an index cell is missing, wrong, or without a value
+	FaultUnique    Fault = "unique"    // entries share a value that must be unique
+	FaultReference Fault = "reference" // a value that must name an entry and names none
+	FaultVoid      Fault = "void"      // cells that no commit wrote
+	FaultMissing   Fault = "missing"   // a table is missing, or an index is not complete
+	FaultDamage    Fault = "damage"    // something that cannot be read
 )
 
 // A Finding is one fault of a store.
@@ -109,7 +110,34 @@ func (v *verifier) run(ctx context.Context) error {
 	if err := v.unique(ctx); err != nil {
 		return err
 	}
+	if err := v.references(ctx); err != nil {
+		return err
+	}
 	return v.void(ctx)
+}
+
+// references looks for values that must name an entry and name none.
+func (v *verifier) references(ctx context.Context) error {
+	for _, x := range v.s.Catalog.Ordered {
+		if x.Reference == nil || !x.Reference.MustExist || !x.Ready {
+			continue
+		}
+		err := func() error {
+			for d, err := range Dangling(ctx, v.s, x) {
+				if err != nil {
+					return err
+				}
+				if err := v.found(ctx, FaultReference, x.Table().Name(), d.ID, "its %s names %s, which there is no entry of", x.Typ.Name(), d.Value); err != nil {
+					return err
+				}
+			}
+			return nil
+		}()
+		if err := v.unlessDamaged(ctx, x.Table().Name(), err); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // unique looks for values that are shared but must be unique.

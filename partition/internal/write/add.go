@@ -69,7 +69,7 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 	e.Write(tx.Keeper, tx.Catalog, tx, pl.Parent, pl.RDN)
 	tx.Touch(e.ID, e.Classes)
 	tx.Record("add", name, e.secrets()...)
-	return e.ID, tx.checkClaims(ctx)
+	return e.ID, tx.checkNew(ctx)
 }
 
 // NotAlias returns an error if parent is an alias, since an alias is always a leaf (RFC
@@ -124,6 +124,9 @@ type NewAttribute struct {
 	values  [][]byte
 	Keys    [][]byte // nil for types without keys
 }
+
+// Value returns the value that has the key with an ordinal.
+func (a *NewAttribute) Value(i int) []byte { return a.values[i] }
 
 // Prepare checks an entry to be added, without the store.
 func Prepare(k *catalog.Types, name dn.DN, attributes []op.PartialAttribute, g given) (*NewEntry, error) {
@@ -468,7 +471,7 @@ func (a *NewAttribute) Write(c *change) {
 	for i, v := range a.values {
 		c.put(a.Typ, a.options, v, a.Keys[i], many)
 		if x != nil {
-			c.enter(x, a.Keys[i], false)
+			c.enterNew(x, a.Keys[i], v)
 		}
 	}
 }

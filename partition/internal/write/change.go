@@ -20,6 +20,8 @@ type writer interface {
 	Stale(value uint64)
 	// Claim claims a value that must be unique for an entry.
 	Claim(x *catalog.Indexed, key []byte, id, parent entry.ID)
+	// Refer takes a new value that names an entry.
+	Refer(x *catalog.Indexed, key, value []byte)
 }
 
 // A change gathers what an operation does to one entry: its rows of master and tree,
@@ -114,6 +116,14 @@ func (c *change) enter(x *catalog.Indexed, key []byte, gone bool) {
 	c.w.Stale(catalog.PostingHash(x.Typ, key))
 	if len(x.Unique) > 0 && !gone {
 		c.w.Claim(x, key, c.id, c.parent)
+	}
+}
+
+// enterNew enters a value that the entry did not have.
+func (c *change) enterNew(x *catalog.Indexed, key, value []byte) {
+	c.enter(x, key, false)
+	if x.Reference != nil {
+		c.w.Refer(x, key, value)
 	}
 }
 

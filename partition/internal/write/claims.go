@@ -33,6 +33,14 @@ func (tx *Tx) Claim(x *catalog.Indexed, key []byte, id, parent entry.ID) {
 	tx.claims = append(tx.claims, Claim{x, key, id, parent})
 }
 
+// checkNew checks the values that an operation gave an entry against other entries.
+func (tx *Tx) checkNew(ctx context.Context) error {
+	if err := tx.checkClaims(ctx); err != nil {
+		return err
+	}
+	return tx.checkNamed(ctx)
+}
+
 // checkClaims returns an error if another entry has a value that an operation has
 // claimed, and marks the claimed values.
 func (tx *Tx) checkClaims(ctx context.Context) error {

@@ -26,6 +26,11 @@ func (tx *Tx) Delete(ctx context.Context, name dn.DN) error {
 		}
 		return err
 	}
+	if tx.refers() {
+		if err := tx.forget(ctx, pl.Norms, map[entry.ID]bool{pl.ID: true}, map[string]bool{string(dn.Key(pl.Norms)): true}); err != nil {
+			return err
+		}
+	}
 	row, err := tx.Reader.Get(ctx, tx.Keeper.Tree, tree.Key(pl.Parent, pl.RDN), selectDoomed(tx.Catalog))
 	if err != nil {
 		return err

@@ -25,6 +25,9 @@ func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, most int) (n int, whol
 	if whole, err = f.entry(ctx, pl); err != nil {
 		return 0, false, err
 	}
+	if err := f.forgetAll(ctx, pl.Norms); err != nil {
+		return 0, false, err
+	}
 	// The victims are gathered before anything is written: a scan over many own writes
 	// is slow.
 	for i := range f.victims {
@@ -35,6 +38,31 @@ func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, most int) (n int, whol
 	tx.Txn.SetUrgent()
 	tx.Record("deletetree", name)
 	return len(f.victims), whole, nil
+}
+
+// forgetAll takes away the values that name the entries which go.
+func (f *treeDeletion) forgetAll(ctx context.Context, base []dn.Norm) error {
+	if !f.tx.refers() {
+		return nil
+	}
+	goes, names := map[entry.ID]bool{}, map[string]bool{}
+	for i := range f.victims {
+		id := f.victims[i].id
+		name, err := f.tx.Name(ctx, id)
+		if err != nil {
+			return err
+		}
+		parsed, err := name.DN()
+		if err != nil {
+			return err
+		}
+		norms, err := parsed.Normalize(f.tx.Catalog.Schema)
+		if err != nil {
+			return err
+		}
+		goes[id], names[string(dn.Key(norms))] = true, true
+	}
+	return f.tx.forget(ctx, base, goes, names)
 }
 
 // A treeDeletion gathers the entries of a tree in the order in which they can be

@@ -430,7 +430,7 @@ func (m *modification) Finish(ctx context.Context) error {
 	m.change.lastOfEach()
 	m.change.flush()
 	m.tx.Touch(m.pl.ID, classes)
-	return m.tx.checkClaims(ctx)
+	return m.tx.checkNew(ctx)
 }
 
 // check checks one description by itself.

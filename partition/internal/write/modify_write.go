@@ -251,7 +251,7 @@ func (m *modification) index(ctx context.Context, e *edited, x *catalog.Indexed)
 		}
 		for _, n := range v.now {
 			if n.old == nil {
-				m.change.enter(x, n.key, false)
+				m.change.enterNew(x, n.key, n.value)
 			}
 		}
 	}

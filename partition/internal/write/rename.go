@@ -60,7 +60,10 @@ func (tx *Tx) Rename(ctx context.Context, name dn.DN, newRDN dn.RDN, deleteOld b
 	tx.markRename(pl, to.Place)
 	tx.Txn.Touch(cache.Moves)
 	tx.Record("rename", name)
-	return nil
+	if !tx.refers() || slices.Equal(pl.Norms, to.Norms) {
+		return nil
+	}
+	return tx.repoint(ctx, pl.Norms, to.name)
 }
 
 // A destination is the new position of an entry.
@@ -110,7 +113,7 @@ func (tx *Tx) noCircle(ctx context.Context, id, parent entry.ID) error {
 func (tx *Tx) markRename(from, to state.Place) {
 	tx.Txn.Mark(tx.Keeper.Tree, tree.Key(from.Parent, from.RDN), txn.Mark{Kind: txn.MarkExclusive})
 	tx.Txn.Mark(tx.Keeper.Tree, tree.Key(to.Parent, to.RDN), txn.Mark{Kind: txn.MarkExclusive})
-	tx.Txn.Mark(tx.Keeper.Master, master.Row(from.ID), txn.Mark{Kind: txn.MarkExclusive})
+	tx.Txn.Mark(tx.Keeper.Master, master.Row(from.ID), txn.Mark{Kind: txn.MarkExclusive, Deletes: tx.refers()})
 	if from.Parent != to.Parent {
 		tx.Txn.Mark(tx.Keeper.Master, moveRow, txn.Mark{Kind: txn.MarkExclusive})
 		if to.Parent != catalog.Root {

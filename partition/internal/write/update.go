@@ -29,10 +29,12 @@ type Tx struct {
 	given   time.Time // time of the change; zero: use the store's clock
 	ordinal int       // number of the last position
 	Message []byte
-	Alone   bool         // nobody else writes
-	claims  []Claim      // of the current operation
-	Steps   *SchemaSteps // if the schema changes
-	Changed []entry.ID   // recorded while a schema is announced
+	Alone   bool              // nobody else writes
+	claims  []Claim           // of the current operation
+	named   []naming          // by the current operation
+	held    map[entry.ID]bool // entries that others must not rename or delete
+	Steps   *SchemaSteps      // if the schema changes
+	Changed []entry.ID        // recorded while a schema is announced
 }
 
 // Update runs fn in a transaction, perhaps more than once, and returns when its changes

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
+)
+
+func (m *Main) referencesCommand() *cobra.Command {
+	var a referencesArgs
+	c := accepts(m.command(&cobra.Command{
+		Use:   "references --store STORE [--must-exist] [--repair] [--end] [ATTR]...",
+		Short: "Have values that name entries follow them",
+		Long: `Have the values of attributes follow the entries that they name: when an entry is renamed
+or moved, they are changed, and when it is deleted, they go, in the same commit, whichever
+servers it all happens at. The attributes need indexes. A value that an object class
+requires is replaced by the empty name.
+
+A value may name an entry that does not exist, unless --must-exist is given. --repair takes
+away the values that name none. Without attributes, list which follow. --end ends it.`,
+		Example: `  ldapd references --store ./data member uniqueMember manager
+  ldapd references --store ./data --must-exist --repair owner`,
+	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		use := changing
+		if a.Attributes = args; len(args) == 0 {
+			use = reading
+		}
+		return referencesJob.on(ctx, m, c, use, m.around(), a)
+	}))
+	c.Flags().BoolVar(&a.MustExist, "must-exist", false, "refuse values that name no entry")
+	c.Flags().BoolVar(&a.Repair, "repair", false, "take away the values that name no entry")
+	c.Flags().BoolVar(&a.End, "end", false, "let the values stay as they are")
+	c.MarkFlagsMutuallyExclusive("end", "must-exist")
+	c.MarkFlagsMutuallyExclusive("end", "repair")
+	return c
+}
+
+// referencesArgs are what the command has besides the configuration.
+type referencesArgs struct {
+	Attributes             []string
+	MustExist, Repair, End bool
+}
+
+var referencesJob = job[referencesArgs]{"references", references}
+
+func references(ctx context.Context, w *work, a referencesArgs) error {
+	if len(a.Attributes) == 0 {
+		return listReferences(w)
+	}
+	for _, name := range a.Attributes {
+		if err := setReference(ctx, w, name, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setReference changes one attribute. What it must not have is taken away before it is
+// refused: values follow first, must exist then.
+func setReference(ctx context.Context, w *work, name string, a referencesArgs) error {
+	set := func(mustExist bool) error {
+		return configure.SetReference(ctx, w.Partition, configure.Reference{Attribute: name, MustExist: mustExist}, !a.End)
+	}
+	if !a.Repair {
+		return set(a.MustExist)
+	}
+	now, err := following(w, name)
+	if err != nil {
+		return err
+	}
+	if now == nil {
+		if err := set(false); err != nil {
+			return err
+		}
+	}
+	n, err := configure.RepairReferences(ctx, w.Partition, name, w.by("references"))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w.Stdout, "%s: %d values that named no entry were taken away\n", name, n)
+	if a.MustExist && (now == nil || !now.MustExist) {
+		return set(true)
+	}
+	return nil
+}
+
+// following returns how the values of an attribute follow entries; nil: they do not.
+func following(w *work, name string) (*configure.Reference, error) {
+	all, err := configure.References(w.Partition)
+	s := w.Schema()
+	for _, r := range all {
+		if t := s.Attribute(name); t != nil && s.Attribute(r.Attribute) == t {
+			return &r, err
+		}
+	}
+	return nil, err
+}
+
+func listReferences(w *work) error {
+	all, err := configure.References(w.Partition)
+	for _, r := range all {
+		text := r.Attribute
+		if r.MustExist {
+			text += " (must name entries)"
+		}
+		fmt.Fprintln(w.Stdout, text)
+	}
+	return err
+}

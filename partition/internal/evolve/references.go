@@ -1,0 +1,176 @@
+package evolve
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/verify"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+	"github.com/seed-4dac0d86/ldapd/table"
+)
+
+// References returns the attributes whose values follow the entries that they name.
+func References(p *catalog.Keeper) ([]catalog.Reference, error) {
+	c, err := p.Latest()
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(c.Header.References), nil
+}
+
+// SetReference makes the values of an attribute follow the entries that they name, or no
+// longer so. It returns when every server goes by it. If values must name entries and
+// some do not, nothing changes, and the error names them.
+func SetReference(ctx context.Context, p *catalog.Keeper, r catalog.Reference, on bool) error {
+	end, err := p.Reshape(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	before, err := p.Latest()
+	if err != nil {
+		return err
+	}
+	if err := putReference(ctx, p, before, r, on); err != nil {
+		return err
+	}
+	if !on || !r.MustExist {
+		return nil
+	}
+	if err = findDangling(ctx, p, r); err == nil {
+		return nil
+	}
+	if e := takeBackReference(context.WithoutCancel(ctx), p, before, r); e != nil {
+		return fmt.Errorf("%w (and the values of %s must name entries from here on: %w)", err, r.Attribute, e)
+	}
+	return err
+}
+
+// putReference puts it into force and waits for all servers.
+func putReference(ctx context.Context, p *catalog.Keeper, from *catalog.Catalog, r catalog.Reference, on bool) error {
+	h, err := withReference(from, r, on)
+	if err != nil {
+		return err
+	}
+	at, err := install(ctx, p, from, h)
+	if err != nil || !on {
+		return err
+	}
+	return awaitStep(ctx, p, at)
+}
+
+// takeBackReference makes an attribute again what it was before.
+func takeBackReference(ctx context.Context, p *catalog.Keeper, before *catalog.Catalog, r catalog.Reference) error {
+	now, err := p.Latest()
+	if err != nil {
+		return err
+	}
+	h := *now.Header
+	h.References = before.Header.References
+	_, err = install(ctx, p, now, &h)
+	return err
+}
+
+// withReference returns the header with the attribute among the references, or without it.
+func withReference(c *catalog.Catalog, r catalog.Reference, on bool) (*catalog.Header, error) {
+	t, err := c.Indexable(r.Attribute)
+	if err != nil {
+		return nil, err
+	}
+	x := c.Indexes[t]
+	switch {
+	case !t.NamesEntries():
+		return nil, catalog.Errorf(catalog.Unwilling, "the values of %s are no names of entries, which their syntax must be", t.Name())
+	case t.NoUserModification:
+		return nil, catalog.Errorf(catalog.Unwilling, "%s is the server's and does not follow entries", t.Name())
+	case on && (x == nil || !x.Ready):
+		return nil, catalog.Errorf(catalog.Unwilling, "%s has no index, which its values are found by: index it first", t.Name())
+	}
+	r.Attribute = t.Name()
+	h := *c.Header
+	h.References = slices.Clone(h.References)
+	i := slices.IndexFunc(h.References, func(o catalog.Reference) bool { return c.Schema.Attribute(o.Attribute) == t })
+	switch {
+	case on && i >= 0 && h.References[i] == r:
+		return nil, catalog.Errorf(catalog.Unwilling, "the values of %s follow the entries that they name already", t.Name())
+	case !on && i < 0:
+		return nil, catalog.Errorf(catalog.Unwilling, "the values of %s do not follow the entries that they name", t.Name())
+	case !on:
+		h.References = slices.Delete(h.References, i, i+1)
+	case i >= 0:
+		h.References[i] = r
+	default:
+		h.References = append(h.References, r)
+	}
+	return &h, nil
+}
+
+// findDangling refuses values that name nothing.
+func findDangling(ctx context.Context, p *catalog.Keeper, r catalog.Reference) error {
+	s := state.Newest(p)
+	defer s.Close()
+	var named []string
+	n := 0
+	for d, err := range verify.Dangling(ctx, s, s.Catalog.Indexes[s.Catalog.Schema.Attribute(r.Attribute)]) {
+		if err != nil {
+			return err
+		}
+		if n++; n <= verify.MaxDuplicates {
+			name, err := s.Name(ctx, d.ID)
+			if err != nil {
+				return err
+			}
+			named = append(named, fmt.Sprintf("%s: %s", name, d.Value))
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return catalog.Errorf(catalog.Constraint, "%d values of %s name no entry:\n  %s", n, r.Attribute, strings.Join(named, "\n  "))
+}
+
+// repairBatch is how many values one commit takes away.
+const repairBatch = 500
+
+// RepairReferences takes away the values of an attribute that name no entry. It returns
+// how many there were.
+func RepairReferences(ctx context.Context, p *catalog.Keeper, attribute string, by write.By) (n int, err error) {
+	for {
+		gone, _, err := repairSome(ctx, p, attribute, by)
+		n += gone
+		if err != nil || gone < repairBatch {
+			return n, err
+		}
+	}
+}
+
+func repairSome(ctx context.Context, p *catalog.Keeper, attribute string, by write.By) (n int, r table.Revision, err error) {
+	r, err = write.Update(ctx, p, by, func(tx *write.Tx) error {
+		n = 0
+		x := tx.Catalog.Indexes[tx.Catalog.Schema.Attribute(attribute)]
+		if x == nil || x.Reference == nil {
+			return catalog.Errorf(catalog.Unwilling, "the values of %s do not follow the entries that they name", attribute)
+		}
+		var all []verify.DanglingValue
+		for d, err := range verify.Dangling(ctx, &tx.Snapshot, x) {
+			if err != nil {
+				return err
+			}
+			if all = append(all, *d); len(all) == repairBatch {
+				break
+			}
+		}
+		for _, d := range all {
+			if err := tx.TakeAway(ctx, d.ID, x.Typ, d.Options, d.Value); err != nil {
+				return err
+			}
+			n++
+		}
+		return nil
+	})
+	return n, r, err
+}

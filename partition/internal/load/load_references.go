@@ -1,0 +1,92 @@
+package load
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/internal/spill"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+)
+
+// awaited are values that must name entries of which none is there yet: they may come
+// later in the load.
+type awaited struct {
+	mu  sync.Mutex
+	all []awaitedName
+}
+
+type awaitedName struct {
+	name  spill.Key
+	from  string // the entry that has the value
+	wrong error
+}
+
+// refer looks for the entries that an entry's values must name.
+func (l *Loader) refer(ctx context.Context, x *Loading) error {
+	c := l.catalog.Load()
+	for i := range x.e.Attributes {
+		a := &x.e.Attributes[i]
+		ix := c.Indexes[a.Typ]
+		if ix == nil || ix.Reference == nil || !ix.Reference.MustExist {
+			continue
+		}
+		for k, key := range a.Keys {
+			if err := l.referTo(ctx, x, ix, key, a.Value(k)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Loader) referTo(ctx context.Context, x *Loading, ix *catalog.Indexed, key, value []byte) error {
+	key = ix.Typ.KeyOfName(key)
+	if len(key) == 0 {
+		return nil // the root's name, or one with a unique identifier
+	}
+	name := hashOf(key)
+	if _, ok, err := l.names.Get(name); ok || err != nil {
+		return err
+	}
+	if !l.empty {
+		norms, err := dn.SplitKey(key)
+		if err != nil {
+			return err
+		}
+		if _, found, err := l.s.Path(ctx, norms); found || err != nil {
+			return err
+		}
+	}
+	l.awaited.mu.Lock()
+	defer l.awaited.mu.Unlock()
+	l.awaited.all = append(l.awaited.all, awaitedName{name, x.e.Name.String(), write.NamesNothing(ix, value)})
+	return nil
+}
+
+// maxMissing bounds how many values that name nothing are reported.
+const maxMissing = 10
+
+// arrived refuses a load that has values which must name entries and still do not.
+func (l *Loader) arrived() error {
+	var named []string
+	n := 0
+	for _, a := range l.awaited.all {
+		id, ok, err := l.names.Get(a.name)
+		if err != nil {
+			return err
+		}
+		if ok && id != (spill.Value{}) { // zero: the entry was refused
+			continue
+		}
+		if n++; n <= maxMissing {
+			named = append(named, a.from+": "+a.wrong.Error())
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return catalog.Errorf(catalog.Constraint, "%d values name no entry and must:\n  %s", n, strings.Join(named, "\n  "))
+}

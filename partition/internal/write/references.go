@@ -1,0 +1,475 @@
+package write
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/master"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
+
+// A reference is a value that names an entry. A commit that renames or deletes the entry
+// changes the value too.
+//
+// The values are found in the index of their attribute, where the names of a subtree are
+// one range of keys. Nobody can add one that the commit does not see: whoever adds a
+// value marks the entry that it names, and those above it, as if they added a child to
+// each (c), and a rename or a deletion has the mark that excludes children (x that
+// deletes). Two that do not see each other conflict.
+
+// maxReferences bounds the values that one commit changes because of the entries that
+// they name.
+const maxReferences = 5000
+
+// naming is a new value that names an entry.
+type naming struct {
+	x          *catalog.Indexed
+	key, value []byte
+}
+
+// Refer implements writer.
+func (tx *Tx) Refer(x *catalog.Indexed, key, value []byte) {
+	tx.named = append(tx.named, naming{x, key, value})
+}
+
+// checkNamed holds the entries that new values name. A value may name none, unless the
+// attribute's must.
+func (tx *Tx) checkNamed(ctx context.Context) error {
+	named := tx.named
+	tx.named = nil
+	if len(named) == 0 {
+		return nil
+	}
+	r := namedEntries{tx: tx, superiors: map[string]*superior{}}
+	for i := range named {
+		if err := r.add(ctx, &named[i]); err != nil {
+			return err
+		}
+	}
+	return r.hold(ctx)
+}
+
+// namedEntries looks up many names with few reads: each superior once, and then all the
+// entries together.
+type namedEntries struct {
+	tx        *Tx
+	superiors map[string]*superior // by the key of the name
+	rows      [][]byte             // of the tree
+	of        []found              // what is looked for in each row
+}
+
+type superior struct {
+	path  []entry.ID
+	found bool
+}
+
+type found struct {
+	*naming
+	above *superior
+}
+
+func (r *namedEntries) add(ctx context.Context, n *naming) error {
+	key := n.x.Typ.KeyOfName(n.key)
+	if len(key) == 0 {
+		return nil // the root's name, or one with a unique identifier
+	}
+	norms, err := dn.SplitKey(key)
+	if err != nil {
+		return err
+	}
+	c := r.tx.Catalog.ContextOf(norms)
+	if c == nil {
+		return n.missing()
+	}
+	rest := norms[1:]
+	if len(c.Norms) == len(norms) {
+		rest = nil
+	}
+	above := string(dn.Key(rest))
+	s := r.superiors[above]
+	if s == nil {
+		s = &superior{}
+		if s.path, s.found, err = r.tx.Path(ctx, rest); err != nil {
+			return err
+		}
+		r.superiors[above] = s
+	}
+	if !s.found {
+		return n.missing()
+	}
+	parent, rdn := catalog.Root, c.RDN
+	if len(rest) > 0 {
+		parent, rdn = s.path[len(s.path)-1], norms[0]
+	}
+	r.rows, r.of = append(r.rows, tree.Key(parent, rdn)), append(r.of, found{n, s})
+	return nil
+}
+
+// hold marks the entries that are there, and those above them.
+func (r *namedEntries) hold(ctx context.Context) error {
+	if len(r.rows) == 0 {
+		return nil
+	}
+	rows, err := r.tx.Reader.GetMany(ctx, r.tx.Keeper.Tree, r.rows, table.Select{Families: []table.Family{tree.TreeInfo}})
+	if err != nil {
+		return err
+	}
+	for i, row := range rows {
+		id, ok := tree.ID(row)
+		if !ok {
+			if err := r.of[i].missing(); err != nil {
+				return err
+			}
+			continue
+		}
+		r.tx.hold(id)
+		for _, id := range r.of[i].above.path {
+			r.tx.hold(id)
+		}
+	}
+	return nil
+}
+
+// hold keeps an entry from being renamed or deleted beside the transaction.
+func (tx *Tx) hold(id entry.ID) {
+	if tx.held[id] {
+		return
+	}
+	if tx.held == nil {
+		tx.held = map[entry.ID]bool{}
+	}
+	tx.held[id] = true
+	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkChild})
+}
+
+// missing refuses a value that names no entry, if that is to be refused.
+func (n *naming) missing() error {
+	if !n.x.Reference.MustExist {
+		return nil
+	}
+	return NamesNothing(n.x, n.value)
+}
+
+// NamesNothing returns the error of a value that must name an entry and does not.
+func NamesNothing(x *catalog.Indexed, value []byte) error {
+	return catalog.Errorf(catalog.Constraint, "attribute %s: there is no entry %s, and the values must name entries", x.Typ.Name(), value)
+}
+
+// referrer is an entry with values that name entries which are renamed or deleted.
+type referrer struct {
+	id   entry.ID
+	of   []*catalog.Indexed
+	keys [][]byte // of such values, uncut
+	cut  bool     // there may be others, whose keys the index has cut
+}
+
+// referrers finds the entries with values that name an entry, or one below it, among
+// those whose names, by their keys, concerns reports true for.
+func (tx *Tx) referrers(ctx context.Context, base []dn.Norm, concerns func(name []byte) bool) ([]*referrer, error) {
+	at := map[entry.ID]*referrer{}
+	var all []*referrer
+	values := 0
+	for _, x := range tx.Catalog.Ordered {
+		if x.Reference == nil {
+			continue
+		}
+		if !x.Ready {
+			return nil, catalog.Errorf(catalog.Unwilling, "the values of %s follow the entries that they name, and its index is being made: try again", x.Typ.Name())
+		}
+		prefix := x.Typ.KeyPrefix(dn.Key(base))
+		prefix = prefix[:min(len(prefix), index.MaxKey)] // where keys are cut
+		for c, err := range x.Span(ctx, tx.Reader, index.Span{Prefix: prefix}, nil) {
+			if err != nil {
+				return nil, err
+			}
+			key, cut, _, err := index.CutKey(c.Position)
+			if err != nil {
+				return nil, err
+			}
+			if !cut && !concerns(x.Typ.KeyOfName(key)) {
+				continue
+			}
+			if values++; values > maxReferences {
+				return nil, catalog.Errorf(catalog.TooMany, "more than %d values name what is renamed or deleted: do it in parts", maxReferences)
+			}
+			r := at[c.ID]
+			if r == nil {
+				r = &referrer{id: c.ID}
+				at[c.ID], all = r, append(all, r)
+			}
+			r.add(x, key, cut)
+		}
+	}
+	return all, nil
+}
+
+func (r *referrer) add(x *catalog.Indexed, key []byte, cut bool) {
+	if !slices.Contains(r.of, x) {
+		r.of = append(r.of, x)
+	}
+	if cut {
+		r.cut = true
+		return
+	}
+	r.keys = append(r.keys, bytes.Clone(key))
+}
+
+// rewriting changes the values that name some entries.
+type rewriting struct {
+	tx       *Tx
+	base     []dn.Norm
+	concerns func(name []byte) bool
+	// become returns the new name for an old one; false: the value goes.
+	become func(old dn.DN) (dn.DN, bool)
+}
+
+// follow changes all of them, except those of entries that go.
+func (w *rewriting) follow(ctx context.Context, goes map[entry.ID]bool) error {
+	all, err := w.tx.referrers(ctx, w.base, w.concerns)
+	if err != nil {
+		return err
+	}
+	rules := w.tx.Rules
+	defer func() { w.tx.Rules = rules }()
+	w.tx.Rules = Rules{}
+	for _, r := range all {
+		if goes[r.id] {
+			continue
+		}
+		if err := w.entry(ctx, r); err != nil {
+			return explain(err)
+		}
+	}
+	return nil
+}
+
+// explain says that an error is of an entry which the client did not ask to change. It does
+// not name the entry: the client may not be allowed to see it.
+func explain(err error) error {
+	var e *catalog.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	return catalog.Errorf(e.Problem, "another entry refers to this one and cannot follow: %s", e.Text)
+}
+
+// entry changes the values of one entry.
+func (w *rewriting) entry(ctx context.Context, r *referrer) error {
+	m, err := w.tx.modifyingID(ctx, r.id)
+	if err != nil {
+		return err
+	}
+	for _, x := range r.of {
+		m.Edit(x.Typ)
+	}
+	if err := m.Read(ctx); err != nil {
+		return err
+	}
+	for _, e := range slices.Clone(m.types) {
+		for _, d := range slices.Clone(e.before.Described) {
+			if err := w.description(ctx, m, e, d, r); err != nil {
+				return err
+			}
+		}
+		if err := m.leaveOne(ctx, e); err != nil {
+			return err
+		}
+	}
+	return m.Finish(ctx)
+}
+
+// description changes the values under one description, with few reads however many
+// values there are.
+func (w *rewriting) description(ctx context.Context, m *modification, e *edited, d *state.DescribedValues, r *referrer) error {
+	list, err := w.candidates(ctx, d, r)
+	if err != nil {
+		return err
+	}
+	texts, err := w.tx.valuesAt(ctx, d, list)
+	if err != nil {
+		return err
+	}
+	v := e.values(d.Options)
+	var become []newValue
+	for i, old := range list {
+		name, err := w.concerned(texts[i])
+		if err != nil {
+			return err
+		}
+		if name == nil {
+			continue
+		}
+		v.take(old)
+		now, stays := w.become(name)
+		if !stays {
+			continue
+		}
+		n := newValue{value: []byte(now.String())}
+		if n.key, err = catalog.KeyOf(d.Typ, n.value); err != nil {
+			return err
+		}
+		become = append(become, n)
+	}
+	return m.addMissing(ctx, v, become)
+}
+
+// concerned returns the name that a value is, if the rewriting concerns it.
+func (w *rewriting) concerned(value []byte) (dn.DN, error) {
+	name, err := dn.Parse(string(value))
+	if err != nil {
+		return nil, nil // it has a unique identifier
+	}
+	norms, err := name.Normalize(w.tx.Catalog.Schema)
+	if err != nil || !w.concerns(dn.Key(norms)) {
+		return nil, err
+	}
+	return name, nil
+}
+
+// take removes a value that was there before.
+func (v *editedValues) take(old *state.Keyed) {
+	v.removed = append(v.removed, old)
+	v.now = slices.DeleteFunc(v.now, func(n newValue) bool { return n.old == old })
+}
+
+// addMissing adds those values that are not there yet.
+func (m *modification) addMissing(ctx context.Context, v *editedValues, more []newValue) error {
+	keys := make([][]byte, len(more))
+	for i := range more {
+		keys[i] = more[i].key
+	}
+	there, err := v.before.FindAll(ctx, &m.tx.Snapshot, keys)
+	if err != nil {
+		return err
+	}
+	for i, n := range more {
+		if old := there[i]; old == nil || slices.ContainsFunc(v.removed, func(k *state.Keyed) bool { return bytes.Equal(k.Qualifier, old.Qualifier) }) {
+			v.now = append(v.now, n)
+		}
+	}
+	return nil
+}
+
+// candidates finds the values under a description that may have to change.
+func (w *rewriting) candidates(ctx context.Context, d *state.DescribedValues, r *referrer) ([]*state.Keyed, error) {
+	var list []*state.Keyed
+	if r.cut {
+		all, err := d.All(ctx, &w.tx.Snapshot)
+		for i := range all {
+			list = append(list, &all[i])
+		}
+		return list, err
+	}
+	found, err := d.FindAll(ctx, &w.tx.Snapshot, r.keys)
+	return slices.DeleteFunc(found, func(k *state.Keyed) bool { return k == nil }), err
+}
+
+// valuesAt reads values as they are spelled.
+func (tx *Tx) valuesAt(ctx context.Context, d *state.DescribedValues, list []*state.Keyed) ([][]byte, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	columns := make([]table.ColumnRange, len(list))
+	for i, k := range list {
+		columns[i] = table.Column(master.UpAttributes, master.Qualifier(d.Typ, d.Options, k.Position))
+	}
+	row, err := tx.Reader.Get(ctx, tx.Keeper.Master, master.Row(d.ID), table.Select{Families: []table.Family{master.UpAttributes}, Columns: columns})
+	if err != nil {
+		return nil, err
+	}
+	values := make([][]byte, len(list))
+	for i := range list {
+		if cell := row.Find(master.UpAttributes, columns[i].From); cell != nil {
+			values[i] = bytes.Clone(cell.Value)
+		}
+	}
+	return values, nil
+}
+
+// leaveOne gives an attribute the root's name if it has no value left and must have one:
+// a group may lose its last member.
+func (m *modification) leaveOne(ctx context.Context, e *edited) error {
+	for _, v := range e.lists {
+		if err := m.checkRemaining(ctx, v); err != nil {
+			return err
+		}
+	}
+	if e.presentAfter() {
+		return nil
+	}
+	classes, err := m.tx.ClassesAt(ctx, m.pl.ID)
+	if err != nil || classes.Requires(e.typ) == "" {
+		return err
+	}
+	return m.add(ctx, e.values(""), [][]byte{{}})
+}
+
+// TakeAway takes one value from an entry, which keeps the root's name if it must have one.
+func (tx *Tx) TakeAway(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, value []byte) error {
+	m, err := tx.modifyingID(ctx, id)
+	if err != nil {
+		return err
+	}
+	e := m.Edit(t)
+	if err := m.Read(ctx); err != nil {
+		return err
+	}
+	if err := m.delete(ctx, e.values(options), [][]byte{value}); err != nil {
+		return err
+	}
+	if err := m.leaveOne(ctx, e); err != nil {
+		return err
+	}
+	return m.Finish(ctx)
+}
+
+// modifyingID begins to change an entry that has an id.
+func (tx *Tx) modifyingID(ctx context.Context, id entry.ID) (*modification, error) {
+	node, err := tx.Node(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if node == nil {
+		return nil, table.ErrCorrupt
+	}
+	return tx.Modifying(ctx, state.Place{Located: state.Located{ID: id, Parent: node.Parent}, RDN: node.NormRDN, Found: true})
+}
+
+// refers reports whether there are references at all.
+func (tx *Tx) refers() bool {
+	return slices.ContainsFunc(tx.Catalog.Ordered, func(x *catalog.Indexed) bool { return x.Reference != nil })
+}
+
+// forget takes away the values that name entries which are deleted: an entry, or some of
+// those below it.
+func (tx *Tx) forget(ctx context.Context, base []dn.Norm, goes map[entry.ID]bool, names map[string]bool) error {
+	w := rewriting{
+		tx: tx, base: base,
+		concerns: func(name []byte) bool { return names[string(name)] },
+		become:   func(dn.DN) (dn.DN, bool) { return nil, false },
+	}
+	return w.follow(ctx, goes)
+}
+
+// repoint changes the values that name an entry which is renamed, or one below it.
+func (tx *Tx) repoint(ctx context.Context, from []dn.Norm, to dn.DN) error {
+	base := dn.Key(from)
+	w := rewriting{
+		tx: tx, base: from,
+		concerns: func(name []byte) bool { return bytes.HasPrefix(name, base) },
+		become: func(old dn.DN) (dn.DN, bool) {
+			return slices.Concat(old[:len(old)-len(from)], to), true
+		},
+	}
+	return w.follow(ctx, nil)
+}
