@@ -21,7 +21,8 @@ func configured(t *testing.T) *partition.Partition {
 	must(t, configure.AddSuffixes(ctx, p, []string{"o=empty"}))
 	mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", company(3))}, Suffixes: []string{"dc=example,dc=com"}})
 	must(t, configure.SetIndexes(ctx, p, []configure.Index{{Attribute: "uid", Layout: configure.ColumnLayout}, {Attribute: "mail", Layout: configure.ColumnLayout},
-		{Attribute: "title", Layout: configure.RowLayout}}))
+		{Attribute: "title", Layout: configure.RowLayout}, {Attribute: "manager", Layout: configure.ColumnLayout},
+		{Attribute: "seeAlso", Layout: configure.ColumnLayout}}))
 	must(t, configure.SetUnique(ctx, p, configure.Unique{Attribute: "uid"}, true))
 	s := p.Snapshot()
 	defer s.Close()
@@ -30,6 +31,8 @@ func configured(t *testing.T) *partition.Partition {
 	at, err := s.Find(ctx, name)
 	must(t, err)
 	must(t, configure.SetUnique(ctx, p, configure.Unique{Attribute: "mail", Base: at.ID}, true))
+	must(t, configure.SetReference(ctx, p, configure.Reference{Attribute: "manager"}, true))
+	must(t, configure.SetReference(ctx, p, configure.Reference{Attribute: "seeAlso", MustExist: true}, true))
 	return p
 }
 
@@ -37,7 +40,8 @@ func configured(t *testing.T) *partition.Partition {
 func TestConfigurationComesBack(t *testing.T) {
 	p := configured(t)
 	text := exportAll(t, p, bulk.ExportOptions{})
-	for _, want := range []string{"\ndn: cn=config\n", "\nnamingContexts: o=empty\n", "\nindex: title row\n", "\nunique: uid\n", "\nunique: mail "} {
+	for _, want := range []string{"\ndn: cn=config\n", "\nnamingContexts: o=empty\n", "\nindex: title row\n", "\nunique: uid\n", "\nunique: mail ",
+		"\nreference: manager\n", "\nreference: seeAlso mustExist\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%.800s", want, text)
 		}
@@ -97,6 +101,7 @@ index: uid row
 index: title row
 unique: uid
 unique: mail 3f2504e0-4f89-11d3-9a0c-0305e82c3302 ou=people,dc=example,dc=com
+reference: member
 
 dn: o=other
 objectClass: organization
@@ -118,21 +123,26 @@ objectClass: organization
 	if len(us) != 2 || !slices.Contains(us, configure.Unique{Attribute: "mail", Base: at.ID}) {
 		t.Errorf("unique: %+v", us)
 	}
+	if all, err := configure.References(p); err != nil || !slices.Equal(all, []configure.Reference{{Attribute: "member"}}) {
+		t.Errorf("references: %+v, %v", all, err)
+	}
 }
 
 // An invalid configuration leaves nothing behind, and the error has its position.
 func TestBadConfigurations(t *testing.T) {
 	const entries = "\ndn: dc=example,dc=com\nobjectClass: domain\n\ndn: uid=a,dc=example,dc=com\nobjectClass: account\n"
 	for name, c := range map[string]struct{ record, want string }{
-		"an index of nothing":   {"index: colour column\n", `attribute type "colour" is not in the schema`},
-		"an unknown layout":     {"index: uid tall\n", `"tall"`},
-		"no layout":             {"index: uid\n", "index: uid: expected an attribute and its layout"},
-		"no name":               {"namingContexts: x\n", "namingContexts: x:"},
-		"unique without index":  {"index: cn column\nunique: uid\n", "uid has no index"},
-		"unique below nothing":  {"unique: uid x\n", "unique: uid x:"},
-		"another attribute":     {"olcThreads: 8\n", "olcThreads: 8: not an attribute of cn=config"},
-		"two mistakes":          {"index: uid\nindex: cn\n", "index: cn: expected"},
-		"good, but the entries": {"index: uid row\nindex: title row\nunique: uid\n", ""},
+		"an index of nothing":      {"index: colour column\n", `attribute type "colour" is not in the schema`},
+		"an unknown layout":        {"index: uid tall\n", `"tall"`},
+		"no layout":                {"index: uid\n", "index: uid: expected an attribute and its layout"},
+		"no name":                  {"namingContexts: x\n", "namingContexts: x:"},
+		"unique without index":     {"index: cn column\nunique: uid\n", "uid has no index"},
+		"unique below nothing":     {"unique: uid x\n", "unique: uid x:"},
+		"a reference that is none": {"index: mail row\nreference: mail\n", "are no names of entries"},
+		"a reference of what":      {"index: member row\nreference: member always\n", "expected an attribute, and perhaps mustExist"},
+		"another attribute":        {"olcThreads: 8\n", "olcThreads: 8: not an attribute of cn=config"},
+		"two mistakes":             {"index: uid\nindex: cn\n", "index: cn: expected"},
+		"good, but the entries":    {"index: uid row\nindex: title row\nunique: uid\nindex: member column\nreference: member mustExist\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := openMem(t)
