@@ -93,7 +93,7 @@ func (a *Archiver) Pieces(ctx context.Context) error {
 	}
 	err := a.pieces(ctx)
 	if errors.Is(err, lsm.ErrGap) {
-		a.o.Log.Info("the archive begins anew with a base, since the log has not all that was written", "reason", err)
+		a.o.Log.Info("the archive begins a new epoch with a base, because the log has a gap", "reason", err)
 		return a.Begin(ctx)
 	}
 	return a.noted(err)

@@ -68,7 +68,7 @@ func ReadManifest(ctx context.Context, p Place, b Base) (*Manifest, error) {
 		return nil, newer("the base", m.Format)
 	}
 	if i := slices.IndexFunc(m.Files, func(f File) bool { return f.Name == "" || f.Name != filepath.Base(f.Name) || f.Name[0] == '.' }); i >= 0 {
-		return nil, fmt.Errorf("%w: %s names a file %q", ErrDamaged, b.Name, m.Files[i].Name)
+		return nil, fmt.Errorf("%w: %s lists a file with the invalid name %q", ErrDamaged, b.Name, m.Files[i].Name)
 	}
 	return &m, nil
 }

@@ -83,7 +83,7 @@ func parsePiece(o Object) (p Piece, err error) {
 }
 
 func strange(name string) error {
-	return fmt.Errorf("%w: %s is no name that this version of ldapd makes", ErrDamaged, name)
+	return fmt.Errorf("%w: %s is not a name that this version of ldapd writes", ErrDamaged, name)
 }
 
 // shortHash returns the half of a hash that names contain.

@@ -57,14 +57,14 @@ func Restore(ctx context.Context, p Place, o RestoreOptions) (*Restored, error) 
 	}
 	chain, gap := x.behind(b)
 	if gap != nil && newest(m, chain) < o.Until {
-		return nil, fmt.Errorf("%w: what was committed by %s can be restored (--until %s)", gap, at(newest(m, chain)), newest(m, chain))
+		return nil, fmt.Errorf("%w: commits up to %s can be restored (--until %s)", gap, at(newest(m, chain)), newest(m, chain))
 	}
 	done := &Restored{Base: m, Newest: m.Newest, Warnings: x.warnings(b)}
 	if err := m.fetch(ctx, p, o.Keys, o.To); err != nil {
 		return nil, err
 	}
 	if err := done.replay(ctx, p, o, chain); err != nil {
-		return nil, fmt.Errorf("%w (the folder %s is not a whole store)", err, o.To)
+		return nil, fmt.Errorf("%w (the store in %s is incomplete)", err, o.To)
 	}
 	if o.Copy {
 		return done, nil
@@ -110,7 +110,7 @@ func (x *Index) choose(ctx context.Context, p Place, until table.Revision) (Base
 func (x *Index) warnings(b Base) (all []string) {
 	for _, p := range x.Pieces {
 		if p.Epoch > b.Epoch && !slices.ContainsFunc(x.Bases, func(c Base) bool { return c.Epoch == p.Epoch }) {
-			return append(all, fmt.Sprintf("epoch %d has pieces and no base: what was committed in it is not restored", p.Epoch))
+			return append(all, fmt.Sprintf("epoch %d has pieces but no base: its commits are not restored", p.Epoch))
 		}
 	}
 	return nil

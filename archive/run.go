@@ -41,7 +41,7 @@ func (a *Archiver) greet(ctx context.Context) {
 	switch ok, err := a.o.Place.Conditions(ctx); {
 	case err != nil: // the first piece reports it
 	case !ok:
-		a.o.Log.Warn("the archive's place ignores conditions of puts: two servers that write to it would not be told apart", "place", a.o.Place.String())
+		a.o.Log.Warn("the archive's place ignores conditions of puts: two servers that write to it at the same time would not be detected", "place", a.o.Place.String())
 	}
 }
 
@@ -115,10 +115,10 @@ func (a *Archiver) turn(ctx context.Context) error {
 func (a *Archiver) limit() {
 	removed, err := a.o.Store.LimitLogs(keepMost)
 	if removed {
-		a.o.Log.Warn("what waits for the archive takes too much space: the oldest of it was removed, and the archive goes on with a new base", "bytes", keepMost)
+		a.o.Log.Warn("the log kept for the archive takes too much space: its oldest part was removed, and the archive continues with a new base", "bytes", keepMost)
 	}
 	if err != nil {
-		a.o.Log.Warn("what waits for the archive could not be looked at", "error", err)
+		a.o.Log.Warn("the log kept for the archive could not be limited", "error", err)
 	}
 }
 

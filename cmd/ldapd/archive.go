@@ -12,9 +12,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
-// archives is the access of a process to the archive of its store.
+// archives opens the archive of a process's store, and restored copies of the store.
 type archives struct {
-	running *archive.Archiver // of a server; nil: it does not archive
+	running *archive.Archiver // the server's; nil: the process does not archive
 	open    func() (*archive.Archiver, error)
 	copy    func(ctx context.Context, folder string) (*directoryStore, error) // opens a restored store
 	store   string

@@ -101,7 +101,7 @@ func drill(ctx context.Context, p *partition.Partition, a archives, to *archive.
 	return d, err
 }
 
-// equalAt checks that two directories are equal at a revision.
+// equalAt returns an error if two directories differ at a revision.
 func equalAt(ctx context.Context, p, q *partition.Partition, r table.Revision) error {
 	at, err := past.ParsePointInTime(r.String())
 	if err != nil {
@@ -113,7 +113,7 @@ func equalAt(ctx context.Context, p, q *partition.Partition, r table.Revision) e
 	}
 	b, err := exportSum(ctx, q, at)
 	if err == nil && !bytes.Equal(a, b) {
-		err = fmt.Errorf("what was restored is not what the store has at %s: compare exports of both (ldapd export --at %s)", r, r)
+		err = fmt.Errorf("the restored directory differs from the store at %s: compare exports of both (ldapd export --at %s)", r, r)
 	}
 	return err
 }
@@ -130,7 +130,7 @@ func exportSum(ctx context.Context, p *partition.Partition, at past.PointInTime)
 }
 
 // runDrills runs a drill at regular intervals. It runs none if the archive is sealed and
-// this server has no identity to read it.
+// no identity is configured.
 func runDrills(ctx context.Context, c *config.Config, p *directoryStore, a archives, log *slog.Logger) {
 	if c.Archive.Drill == 0 || c.Archive.Seal.Seals() && c.Archive.Identity == "" {
 		return

@@ -160,9 +160,9 @@ func restoredElsewhere(ctx context.Context, a archives, p archive.Place, keys ar
 	return f(d, done)
 }
 
-// checkQuietly checks a restored directory. Its first finding is an error.
+// checkQuietly checks a restored directory. It returns the first finding as an error.
 func checkQuietly(ctx context.Context, d *directoryStore) (entries int, err error) {
 	return maintain.Verify(ctx, d.Partition, maintain.VerifyOptions{Found: func(f *maintain.Finding) error {
-		return fmt.Errorf("what was restored is not right: %s", f)
+		return fmt.Errorf("the restored directory has a fault: %s", f)
 	}})
 }
