@@ -46,7 +46,7 @@ func addGroup(t *testing.T, p *partition.Partition, dn string, members ...string
 	return add(t, p, dn, lines...)
 }
 
-// wantValues wants an entry to have these values.
+// wantValues checks that an entry has exactly these values of an attribute.
 func wantValues(t *testing.T, p *partition.Partition, dn, attribute string, want ...string) {
 	t.Helper()
 	s := p.Snapshot()
@@ -161,7 +161,7 @@ func TestReferencesFollow(t *testing.T) {
 		"names with a unique identifier": func(t *testing.T, p *partition.Partition) {
 			must(t, add(t, p, group, "objectClass: groupOfUniqueNames", "uniqueMember: "+a, "uniqueMember: "+a+"#'01'B"))
 			must(t, move(t, p, a, "cn=c", inside))
-			wantValues(t, p, group, "uniqueMember", "cn=c,"+inside, a+"#'01'B") // which stay as they are
+			wantValues(t, p, group, "uniqueMember", "cn=c,"+inside, a+"#'01'B") // the last one stays as it is
 		},
 		"in one transaction": func(t *testing.T, p *partition.Partition) {
 			ctx := context.Background()
@@ -305,9 +305,9 @@ func TestLoadReferences(t *testing.T) {
 	})
 }
 
-// TestReferencesOnTwoServers: one server gives a value to an entry while another one takes
-// away or renames what it names. Neither sees the other; afterwards the value names an
-// entry, or is not there.
+// TestReferencesOnTwoServers adds a value on one server while another server deletes or
+// renames the entry that it names. Neither sees the other. Afterwards the value must be
+// gone or name an entry.
 func TestReferencesOnTwoServers(t *testing.T) {
 	type step = func(tx *partition.Tx) error
 	ctx := context.Background()
@@ -371,8 +371,8 @@ func TestReferencesOnTwoServers(t *testing.T) {
 	}
 }
 
-// TestReferencesTogether has clients of three servers do everything at once that changes
-// names and values that name entries.
+// TestReferencesTogether runs clients of three servers that concurrently change names
+// of entries and values that name them.
 func TestReferencesTogether(t *testing.T) {
 	ctx := context.Background()
 	ps := []*partition.Partition{}

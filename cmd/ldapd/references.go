@@ -39,7 +39,7 @@ away the values that name none. Without attributes, list which follow. --end end
 	return c
 }
 
-// referencesArgs are what the command has besides the configuration.
+// referencesArgs are the arguments of the command besides the configuration.
 type referencesArgs struct {
 	Attributes             []string
 	MustExist, Repair, End bool
@@ -59,8 +59,9 @@ func references(ctx context.Context, w *work, a referencesArgs) error {
 	return nil
 }
 
-// setReference changes one attribute. What it must not have is taken away before it is
-// refused: values follow first, must exist then.
+// setReference changes one attribute. If values have to be repaired, it first makes
+// them follow, then removes those that name no entry, and only then makes them have to
+// exist.
 func setReference(ctx context.Context, w *work, name string, a referencesArgs) error {
 	set := func(mustExist bool) error {
 		return configure.SetReference(ctx, w.Partition, configure.Reference{Attribute: name, MustExist: mustExist}, !a.End)
@@ -88,7 +89,8 @@ func setReference(ctx context.Context, w *work, name string, a referencesArgs) e
 	return nil
 }
 
-// following returns how the values of an attribute follow entries; nil: they do not.
+// following returns the setting of an attribute, or nil if its values do not follow
+// entries.
 func following(w *work, name string) (*configure.Reference, error) {
 	all, err := configure.References(w.Partition)
 	s := w.Schema()

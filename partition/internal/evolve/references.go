@@ -22,9 +22,9 @@ func References(p *catalog.Keeper) ([]catalog.Reference, error) {
 	return slices.Clone(c.Header.References), nil
 }
 
-// SetReference makes the values of an attribute follow the entries that they name, or no
-// longer so. It returns when every server goes by it. If values must name entries and
-// some do not, nothing changes, and the error names them.
+// SetReference sets whether the values of an attribute follow the entries that they
+// name. It returns when every server does so. If r.MustExist is set and some values
+// name no entry, it changes nothing and returns an error that lists them.
 func SetReference(ctx context.Context, p *catalog.Keeper, r catalog.Reference, on bool) error {
 	end, err := p.Reshape(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func SetReference(ctx context.Context, p *catalog.Keeper, r catalog.Reference, o
 	return err
 }
 
-// putReference puts it into force and waits for all servers.
+// putReference writes the setting and waits until all servers use it.
 func putReference(ctx context.Context, p *catalog.Keeper, from *catalog.Catalog, r catalog.Reference, on bool) error {
 	h, err := withReference(from, r, on)
 	if err != nil {
@@ -63,7 +63,7 @@ func putReference(ctx context.Context, p *catalog.Keeper, from *catalog.Catalog,
 	return awaitStep(ctx, p, at)
 }
 
-// takeBackReference makes an attribute again what it was before.
+// takeBackReference restores the former setting of an attribute.
 func takeBackReference(ctx context.Context, p *catalog.Keeper, before *catalog.Catalog, r catalog.Reference) error {
 	now, err := p.Latest()
 	if err != nil {
@@ -75,7 +75,8 @@ func takeBackReference(ctx context.Context, p *catalog.Keeper, before *catalog.C
 	return err
 }
 
-// withReference returns the header with the attribute among the references, or without it.
+// withReference returns the header with the attribute added to its references, or
+// removed.
 func withReference(c *catalog.Catalog, r catalog.Reference, on bool) (*catalog.Header, error) {
 	t, err := c.Indexable(r.Attribute)
 	if err != nil {
@@ -109,7 +110,7 @@ func withReference(c *catalog.Catalog, r catalog.Reference, on bool) (*catalog.H
 	return &h, nil
 }
 
-// findDangling refuses values that name nothing.
+// findDangling returns an error if values name no entry.
 func findDangling(ctx context.Context, p *catalog.Keeper, r catalog.Reference) error {
 	s := state.Newest(p)
 	defer s.Close()
@@ -133,11 +134,11 @@ func findDangling(ctx context.Context, p *catalog.Keeper, r catalog.Reference) e
 	return catalog.Errorf(catalog.Constraint, "%d values of %s name no entry:\n  %s", n, r.Attribute, strings.Join(named, "\n  "))
 }
 
-// repairBatch is how many values one commit takes away.
+// repairBatch is the number of values that one commit removes.
 const repairBatch = 500
 
-// RepairReferences takes away the values of an attribute that name no entry. It returns
-// how many there were.
+// RepairReferences removes the values of an attribute that name no entry, and returns
+// their number.
 func RepairReferences(ctx context.Context, p *catalog.Keeper, attribute string, by write.By) (n int, err error) {
 	for {
 		gone, _, err := repairSome(ctx, p, attribute, by)

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
 )
 
-// awaited are values that must name entries of which none is there yet: they may come
+// awaited has the values that must name entries but name none yet. The entries may come
 // later in the load.
 type awaited struct {
 	mu  sync.Mutex
@@ -24,7 +24,7 @@ type awaitedName struct {
 	wrong error
 }
 
-// refer looks for the entries that an entry's values must name.
+// refer looks up the entries that the values of a new entry must name.
 func (l *Loader) refer(ctx context.Context, x *Loading) error {
 	c := l.catalog.Load()
 	for i := range x.e.Attributes {
@@ -66,10 +66,10 @@ func (l *Loader) referTo(ctx context.Context, x *Loading, ix *catalog.Indexed, k
 	return nil
 }
 
-// maxMissing bounds how many values that name nothing are reported.
+// maxMissing bounds the number of reported values that name no entry.
 const maxMissing = 10
 
-// arrived refuses a load that has values which must name entries and still do not.
+// arrived returns an error if values of the load must name entries but still name none.
 func (l *Loader) arrived() error {
 	var named []string
 	n := 0

@@ -15,13 +15,13 @@ import (
 
 // A DanglingValue is a value that names no entry.
 type DanglingValue struct {
-	ID      entry.ID // of the entry that has it
+	ID      entry.ID // the entry that has it
 	Options string
 	Value   []byte
 }
 
-// Dangling finds the values of an indexed attribute that name no entry. The empty name
-// and names with a unique identifier are none of them.
+// Dangling returns the values of an indexed attribute that name no entry, except the
+// empty name and names with a unique identifier.
 func Dangling(ctx context.Context, s *state.Snapshot, x *catalog.Indexed) iter.Seq2[*DanglingValue, error] {
 	return func(yield func(*DanglingValue, error) bool) {
 		f := danglingFinder{s: s, x: x, known: map[string]bool{}}
@@ -45,16 +45,16 @@ func Dangling(ctx context.Context, s *state.Snapshot, x *catalog.Indexed) iter.S
 type danglingFinder struct {
 	s     *state.Snapshot
 	x     *catalog.Indexed
-	row   []byte // of the value at hand
-	names bool   // it names an entry
+	row   []byte // the index row that names is about
+	names bool   // values of the row name an entry
 	found []DanglingValue
-	known map[string]bool // superiors, by the key of the name: they are there
+	known map[string]bool // keys of names of existing entries
 }
 
-// maxKnown bounds the names that are remembered.
+// maxKnown bounds the names kept in known.
 const maxKnown = 100_000
 
-// test leaves what it finds of a candidate in found.
+// test sets found to the dangling values of a candidate.
 func (f *danglingFinder) test(ctx context.Context, c *index.Candidate) error {
 	f.found = f.found[:0]
 	key, cut, _, err := index.CutKey(c.Position)
@@ -76,7 +76,7 @@ func (f *danglingFinder) test(ctx context.Context, c *index.Candidate) error {
 	return f.read(ctx, c.ID, key, cut)
 }
 
-// there reports whether the key is of a name that an entry has.
+// there reports whether an entry has the name with this key.
 func (f *danglingFinder) there(ctx context.Context, key []byte) (bool, error) {
 	if len(key) == 0 || f.known[string(key)] {
 		return true, nil
@@ -92,8 +92,8 @@ func (f *danglingFinder) there(ctx context.Context, key []byte) (bool, error) {
 	return found, err
 }
 
-// read finds the values of an entry that have the key, or whose keys begin with it if it
-// was cut, and that name nothing.
+// read adds to found the values of an entry that have the key, or if it was cut begin
+// with it, and that name no entry.
 func (f *danglingFinder) read(ctx context.Context, id entry.ID, key []byte, cut bool) error {
 	e, err := f.s.Some(ctx, id, []*schema.AttributeType{f.x.Typ})
 	if err != nil || e == nil {

@@ -21,17 +21,18 @@ import (
 // A reference is a value that names an entry. A commit that renames or deletes the entry
 // changes the value too.
 //
-// The values are found in the index of their attribute, where the names of a subtree are
-// one range of keys. Nobody can add one that the commit does not see: whoever adds a
-// value marks the entry that it names, and those above it, as if they added a child to
-// each (c), and a rename or a deletion has the mark that excludes children (x that
-// deletes). Two that do not see each other conflict.
+// The commit finds the values in the index of their attribute, where the names of a
+// subtree are one range of keys. It cannot miss a value: a transaction that adds a
+// value marks the entry that the value names, and all entries above it, with MarkChild,
+// as if it added a child to each. The mark of a rename or a deletion conflicts with
+// MarkChild. So of two such transactions that do not see each other, one is tried
+// again.
 
-// maxReferences bounds the values that one commit changes because of the entries that
-// they name.
+// maxReferences bounds the values that one commit changes because entries that they
+// name are renamed or deleted.
 const maxReferences = 5000
 
-// naming is a new value that names an entry.
+// naming is a new value that is the name of an entry.
 type naming struct {
 	x          *catalog.Indexed
 	key, value []byte
@@ -42,8 +43,8 @@ func (tx *Tx) Refer(x *catalog.Indexed, key, value []byte) {
 	tx.named = append(tx.named, naming{x, key, value})
 }
 
-// checkNamed holds the entries that new values name. A value may name none, unless the
-// attribute's must.
+// checkNamed marks the entries that new values name. It returns an error if a value
+// names no entry and the values of its attribute must.
 func (tx *Tx) checkNamed(ctx context.Context) error {
 	named := tx.named
 	tx.named = nil
@@ -64,8 +65,8 @@ func (tx *Tx) checkNamed(ctx context.Context) error {
 type namedEntries struct {
 	tx        *Tx
 	superiors map[string]*superior // by the key of the name
-	rows      [][]byte             // of the tree
-	of        []found              // what is looked for in each row
+	rows      [][]byte             // rows of the tree
+	of        []found              // the value and superior of each row
 }
 
 type superior struct {
@@ -115,7 +116,7 @@ func (r *namedEntries) add(ctx context.Context, n *naming) error {
 	return nil
 }
 
-// hold marks the entries that are there, and those above them.
+// hold marks the named entries that exist, and those above them.
 func (r *namedEntries) hold(ctx context.Context) error {
 	if len(r.rows) == 0 {
 		return nil
@@ -140,7 +141,8 @@ func (r *namedEntries) hold(ctx context.Context) error {
 	return nil
 }
 
-// hold keeps an entry from being renamed or deleted beside the transaction.
+// hold marks an entry, so that a concurrent transaction that renames or deletes it
+// conflicts.
 func (tx *Tx) hold(id entry.ID) {
 	if tx.held[id] {
 		return
@@ -152,7 +154,7 @@ func (tx *Tx) hold(id entry.ID) {
 	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkChild})
 }
 
-// missing refuses a value that names no entry, if that is to be refused.
+// missing returns an error if the value must name an entry.
 func (n *naming) missing() error {
 	if !n.x.Reference.MustExist {
 		return nil
@@ -160,21 +162,21 @@ func (n *naming) missing() error {
 	return NamesNothing(n.x, n.value)
 }
 
-// NamesNothing returns the error of a value that must name an entry and does not.
+// NamesNothing returns the error for a value that must name an entry but does not.
 func NamesNothing(x *catalog.Indexed, value []byte) error {
 	return catalog.Errorf(catalog.Constraint, "attribute %s: there is no entry %s, and the values must name entries", x.Typ.Name(), value)
 }
 
-// referrer is an entry with values that name entries which are renamed or deleted.
+// referrer is an entry with values that name renamed or deleted entries.
 type referrer struct {
 	id   entry.ID
 	of   []*catalog.Indexed
-	keys [][]byte // of such values, uncut
-	cut  bool     // there may be others, whose keys the index has cut
+	keys [][]byte // keys of such values that the index has whole
+	cut  bool     // there may be others whose keys the index has cut
 }
 
-// referrers finds the entries with values that name an entry, or one below it, among
-// those whose names, by their keys, concerns reports true for.
+// referrers returns the entries with values that name the entry at base, or one below
+// it. It considers only names for whose keys concerns returns true.
 func (tx *Tx) referrers(ctx context.Context, base []dn.Norm, concerns func(name []byte) bool) ([]*referrer, error) {
 	at := map[entry.ID]*referrer{}
 	var all []*referrer
@@ -187,7 +189,7 @@ func (tx *Tx) referrers(ctx context.Context, base []dn.Norm, concerns func(name 
 			return nil, catalog.Errorf(catalog.Unwilling, "the values of %s follow the entries that they name, and its index is being made: try again", x.Typ.Name())
 		}
 		prefix := x.Typ.KeyPrefix(dn.Key(base))
-		prefix = prefix[:min(len(prefix), index.MaxKey)] // where keys are cut
+		prefix = prefix[:min(len(prefix), index.MaxKey)] // longer keys are cut
 		for c, err := range x.Span(ctx, tx.Reader, index.Span{Prefix: prefix}, nil) {
 			if err != nil {
 				return nil, err
@@ -224,16 +226,17 @@ func (r *referrer) add(x *catalog.Indexed, key []byte, cut bool) {
 	r.keys = append(r.keys, bytes.Clone(key))
 }
 
-// rewriting changes the values that name some entries.
+// rewriting changes or removes the values that name some entries.
 type rewriting struct {
 	tx       *Tx
 	base     []dn.Norm
 	concerns func(name []byte) bool
-	// become returns the new name for an old one; false: the value goes.
+	// become returns the new name for an old one, or false to remove the value.
 	become func(old dn.DN) (dn.DN, bool)
 }
 
-// follow changes all of them, except those of entries that go.
+// follow changes all these values, except those of the entries in goes, which are being
+// deleted.
 func (w *rewriting) follow(ctx context.Context, goes map[entry.ID]bool) error {
 	all, err := w.tx.referrers(ctx, w.base, w.concerns)
 	if err != nil {
@@ -253,8 +256,8 @@ func (w *rewriting) follow(ctx context.Context, goes map[entry.ID]bool) error {
 	return nil
 }
 
-// explain says that an error is of an entry which the client did not ask to change. It does
-// not name the entry: the client may not be allowed to see it.
+// explain adds to an error that it concerns an entry that the client did not ask to
+// change. It does not name the entry, because the client may not be allowed to see it.
 func explain(err error) error {
 	var e *catalog.Error
 	if !errors.As(err, &e) {
@@ -288,8 +291,8 @@ func (w *rewriting) entry(ctx context.Context, r *referrer) error {
 	return m.Finish(ctx)
 }
 
-// description changes the values under one description, with few reads however many
-// values there are.
+// description changes the values under one description. The number of reads does not
+// depend on the number of values.
 func (w *rewriting) description(ctx context.Context, m *modification, e *edited, d *state.DescribedValues, r *referrer) error {
 	list, err := w.candidates(ctx, d, r)
 	if err != nil {
@@ -323,7 +326,7 @@ func (w *rewriting) description(ctx context.Context, m *modification, e *edited,
 	return m.addMissing(ctx, v, become)
 }
 
-// concerned returns the name that a value is, if the rewriting concerns it.
+// concerned returns the parsed value if the rewriting concerns it, otherwise nil.
 func (w *rewriting) concerned(value []byte) (dn.DN, error) {
 	name, err := dn.Parse(string(value))
 	if err != nil {
@@ -336,13 +339,13 @@ func (w *rewriting) concerned(value []byte) (dn.DN, error) {
 	return name, nil
 }
 
-// take removes a value that was there before.
+// take removes a value that was there before the change.
 func (v *editedValues) take(old *state.Keyed) {
 	v.removed = append(v.removed, old)
 	v.now = slices.DeleteFunc(v.now, func(n newValue) bool { return n.old == old })
 }
 
-// addMissing adds those values that are not there yet.
+// addMissing adds the values that the entry does not have yet.
 func (m *modification) addMissing(ctx context.Context, v *editedValues, more []newValue) error {
 	keys := make([][]byte, len(more))
 	for i := range more {
@@ -374,7 +377,7 @@ func (w *rewriting) candidates(ctx context.Context, d *state.DescribedValues, r 
 	return slices.DeleteFunc(found, func(k *state.Keyed) bool { return k == nil }), err
 }
 
-// valuesAt reads values as they are spelled.
+// valuesAt reads values in their stored spelling.
 func (tx *Tx) valuesAt(ctx context.Context, d *state.DescribedValues, list []*state.Keyed) ([][]byte, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -396,8 +399,8 @@ func (tx *Tx) valuesAt(ctx context.Context, d *state.DescribedValues, list []*st
 	return values, nil
 }
 
-// leaveOne gives an attribute the root's name if it has no value left and must have one:
-// a group may lose its last member.
+// leaveOne adds the empty name if an attribute has no value left but a class requires
+// one, as when a group loses its last member.
 func (m *modification) leaveOne(ctx context.Context, e *edited) error {
 	for _, v := range e.lists {
 		if err := m.checkRemaining(ctx, v); err != nil {
@@ -414,7 +417,8 @@ func (m *modification) leaveOne(ctx context.Context, e *edited) error {
 	return m.add(ctx, e.values(""), [][]byte{{}})
 }
 
-// TakeAway takes one value from an entry, which keeps the root's name if it must have one.
+// TakeAway removes one value from an entry. If it was the last one and a class requires
+// the attribute, the empty name replaces it.
 func (tx *Tx) TakeAway(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, value []byte) error {
 	m, err := tx.modifyingID(ctx, id)
 	if err != nil {
@@ -433,7 +437,7 @@ func (tx *Tx) TakeAway(ctx context.Context, id entry.ID, t *schema.AttributeType
 	return m.Finish(ctx)
 }
 
-// modifyingID begins to change an entry that has an id.
+// modifyingID is Modifying for the entry with an id.
 func (tx *Tx) modifyingID(ctx context.Context, id entry.ID) (*modification, error) {
 	node, err := tx.Node(ctx, id)
 	if err != nil {
@@ -445,13 +449,13 @@ func (tx *Tx) modifyingID(ctx context.Context, id entry.ID) (*modification, erro
 	return tx.Modifying(ctx, state.Place{Located: state.Located{ID: id, Parent: node.Parent}, RDN: node.NormRDN, Found: true})
 }
 
-// refers reports whether there are references at all.
+// refers reports whether any attribute has references.
 func (tx *Tx) refers() bool {
 	return slices.ContainsFunc(tx.Catalog.Ordered, func(x *catalog.Indexed) bool { return x.Reference != nil })
 }
 
-// forget takes away the values that name entries which are deleted: an entry, or some of
-// those below it.
+// forget removes the values that name deleted entries: those in names, at base or below
+// it.
 func (tx *Tx) forget(ctx context.Context, base []dn.Norm, goes map[entry.ID]bool, names map[string]bool) error {
 	w := rewriting{
 		tx: tx, base: base,
@@ -461,7 +465,7 @@ func (tx *Tx) forget(ctx context.Context, base []dn.Norm, goes map[entry.ID]bool
 	return w.follow(ctx, goes)
 }
 
-// repoint changes the values that name an entry which is renamed, or one below it.
+// repoint changes the values that name a renamed entry or one below it.
 func (tx *Tx) repoint(ctx context.Context, from []dn.Norm, to dn.DN) error {
 	base := dn.Key(from)
 	w := rewriting{
