@@ -41,7 +41,8 @@ test-long:
 	$(GO) test ./txn -run '^TestRules$$' -rules . -timeout 2h
 	$(GO) test ./internal/model -long -timeout 4h
 	$(GO) test ./account -run GuessesAreBounded -histories 1000000 -timeout 1h
-	$(GO) test ./acl -run TestOracle -oracle 1000000 -timeout 4h
+	$(GO) test ./acl -run 'TestOracle|TestDiffDecides' -oracle 1000000 -timeout 4h
+	$(GO) test ./directory -run TestNoLeak -noleak 100000 -timeout 4h
 	$(GO) test ./partition -run SpaceComesBack -people 10000 -rounds 100 -timeout 2h
 	$(GO) test ./integration -run 'TestHistories|SpaceComesBack' -histories 10m -people 500 -rounds 20 -timeout 2h
 

@@ -59,6 +59,21 @@ adders: allow group "cn=adders,ou=groups,dc=example,dc=com" to read, edit in bel
 shut: deny everyone to read l in (carLicense=secret)
 `
 
+// leakDenials are rules by which the same is not seen, of everything that is.
+const leakDenials = `
+bind: allow everyone to bind
+use: allow everyone to use *
+read: allow everyone to read *, +
+own: allow self to write description, telephoneNumber
+adders: allow group "cn=adders,ou=groups,dc=example,dc=com" to edit in below "ou=drop,dc=example,dc=com"
+hidden: deny everyone to read in below "ou=secret,dc=example,dc=com", (employeeType=hidden), (businessCategory=hidden)
+attributes: deny everyone to read employeeNumber, street, title, employeeType, businessCategory, userPassword, createTimestamp, modifyTimestamp, entryCSN
+texts: deny everyone to read description;lang-fr in "ou=people,dc=example,dc=com"
+bare: deny everyone to read description except description;lang-de in "dc=example,dc=com"
+values: deny everyone to read mail(mail=*@closed.org)
+part: deny everyone to read member in only "cn=mixed,ou=groups,dc=example,dc=com"
+`
+
 // twins are two directories that differ in what the clients may not see.
 type twins struct {
 	*rand.Rand
@@ -84,7 +99,7 @@ func newTwins(t *testing.T, seed uint64) *twins {
 		serve(t, c.s, &op.Bind{Version: 3, Name: admin, Password: []byte("secret")})
 		p.admins[i] = c.s
 		p.fill(c, rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, uint64(2+i))))
-		setRules(t, part, leakRules)
+		setRules(t, part, []string{leakRules, leakDenials}[seed%2])
 	}
 	p.close = func() {
 		for _, end := range ends {
