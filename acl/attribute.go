@@ -20,7 +20,7 @@ type part struct {
 	usesNot    []string
 }
 
-// An attribute is the attributes that one item of a part stands for.
+// An attribute is the set of attributes that one item of a part denotes.
 type attribute struct {
 	user, operational bool // all of these, except reserved ones
 	types             map[*schema.AttributeType]bool

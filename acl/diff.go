@@ -103,7 +103,7 @@ func meetsAny(r *compiled, others []*compiled) bool {
 }
 
 // balance returns where rules of a set allow a right, and where they deny it. The
-// function gives returns where a part of a rule does so.
+// function passed as gives returns where a part of a rule does so.
 func (c *comparison) balance(set int, gives func(p *part, deny bool) node) (allow, deny node) {
 	for i, r := range c.rules[set] {
 		parts := falseNode

@@ -137,7 +137,7 @@ func avaPatternOf(a dn.AVA, sch *schema.Schema) (p avaPattern, err error) {
 	return p, err
 }
 
-// pieces returns the test of a value of which only some pieces are known.
+// pieces returns the test for a value if only some pieces of it are known.
 func pieces(t *schema.AttributeType, parts []string, sch *schema.Schema) (func([]byte) bool, error) {
 	f := &filter.Substrings{Attribute: t.OID}
 	for i, s := range parts {

@@ -30,7 +30,7 @@ type line struct {
 	waiting []chan struct{}
 }
 
-// clientOf returns what clients are told apart by: the address without the port.
+// clientOf returns what distinguishes clients: the address without the port.
 func clientOf(c Channel) string {
 	remote := c.Remote()
 	if host, _, err := net.SplitHostPort(remote); err == nil {

@@ -138,7 +138,7 @@ func (c *changer) together(ctx context.Context) error {
 }
 
 // applyAll applies all records. It goes on after bad ones to find all of them, and then
-// fails. It may run several times, of which the last one counts.
+// fails. It may run several times. The last run counts.
 func (c *changer) applyAll(ctx context.Context, tx *partition.Tx, all []item) error {
 	type found struct {
 		x   *item

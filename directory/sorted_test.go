@@ -159,7 +159,8 @@ func TestSortedPagesShowOneState(t *testing.T) {
 	}
 }
 
-// If the sort memory is too small an index is used. If there is none, the client is told.
+// If the sort memory is too small an index is used. If there is none, the result of the
+// sort is adminLimitExceeded.
 func TestSortMemory(t *testing.T) {
 	d, _ := newDevices(t)
 	d = newDirectory(t, directory.PartitionOf(d), directory.Options{Limits: directory.Limits{SortMemory: 1000}})

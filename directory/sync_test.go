@@ -43,7 +43,7 @@ func (w *tape) Done(r *op.Response) error {
 	return nil
 }
 
-// told prints the controls that report changes.
+// told returns the controls that report changes, as text.
 func told(controls []op.Control) string {
 	var b strings.Builder
 	for _, c := range controls {

@@ -28,5 +28,5 @@ func (t *Test) Related(holds func(name dn.DN) bool, list iter.Seq2[EntryRef, err
 // List returns the entries for which a Related test holds, and nil for any other test.
 func (t *Test) List() iter.Seq2[EntryRef, error] { return t.list }
 
-// Asked returns the part of the client's filter that the test stands for.
+// Asked returns the part of the client's filter that the test replaces.
 func (t *Test) Asked() Filter { return t.asked }

@@ -401,7 +401,7 @@ func (m *model) unname(e *modelEntry, rdn dn.RDN) {
 	}
 }
 
-// move gives another name to an entry and all entries below it.
+// move renames an entry and all entries below it.
 func (m *model) move(old, e *modelEntry, to dn.DN) {
 	depth := len(old.name)
 	below := m.below(old.name)

@@ -65,7 +65,7 @@ func lower(c byte) byte {
 	return c
 }
 
-// add adds x under the definition's OID and names, of which none may be taken.
+// add adds x under the definition's OID and names. None of them may be in use.
 func (t lookup[T]) add(d *definition, x *T) error {
 	for _, name := range append([]string{d.oid}, d.names...) {
 		if y := t.find(name); y != nil && y != x {

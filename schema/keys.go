@@ -24,9 +24,9 @@ func keyOrProhibited(k, v []byte, err error) ([]byte, error) {
 	return k, nil
 }
 
-// integerKey encodes a decimal integer of any size such that bytes.Compare gives its
-// order: a head with the number of digits, then the digits. If it is negative, all bits
-// are inverted.
+// integerKey encodes a decimal integer of any size such that bytes.Compare orders keys
+// like the integers: a head with the number of digits, then the digits. If it is
+// negative, all bits are inverted.
 //
 //	0x80+n            n < 0x70 digits
 //	0xf0+m, m bytes   the number of digits, big-endian

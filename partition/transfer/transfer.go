@@ -69,7 +69,7 @@ func OwnDefinitions(s *partition.Snapshot) (added, removed []schema.Definition) 
 	return evolve.OwnDefinitions(s.State())
 }
 
-// Lacking returns the change that gives a state some definitions that it does not have
+// Lacking returns the change that adds to a state some definitions that it does not have
 // yet.
 func Lacking(s *partition.Snapshot, added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
 	return evolve.Lacking(s.State(), added, removed)

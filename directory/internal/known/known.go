@@ -1,4 +1,4 @@
-// Package known holds the elements of a schema that the directory itself gives a meaning.
+// Package known holds the schema elements that the directory itself interprets.
 package known
 
 import (

@@ -269,7 +269,8 @@ func (e *StandingError) add(name string) {
 	}
 }
 
-// stands reports whether the present shows anything to be removed of an entry.
+// stands reports whether the present state has anything of an entry that is to be
+// removed.
 func (e *erasure) stands(ctx context.Context, f *finding) (bool, error) {
 	if f.all {
 		return false, nil

@@ -175,7 +175,7 @@ func (s *Snapshot) Path(ctx context.Context, norms []dn.Norm) (ids []entry.ID, f
 	return ids, pl.Found, err
 }
 
-// locate walks down to a place, of which it has the normalised RDNs.
+// locate walks down to the place with the normalised RDNs pl.Norms.
 func (s *Snapshot) locate(ctx context.Context, pl *Place, pass func(entry.ID)) error {
 	if len(pl.Norms) == 0 {
 		pl.Found = true
@@ -296,8 +296,8 @@ func (s *Snapshot) Entry(ctx context.Context, id entry.ID, secrets bool) (*entry
 	return s.EntryOf(ctx, id, i, secrets, nil)
 }
 
-// Some reads an entry of which only some types are needed. If the entry has very many
-// values, it reads only these types. It returns nil if there is no such entry.
+// Some reads at least some types of an entry. If the entry has very many values, it reads
+// only these. It returns nil if there is no such entry.
 func (s *Snapshot) Some(ctx context.Context, id entry.ID, types []*schema.AttributeType) (*entry.Entry, error) {
 	i, err := s.Item(ctx, id)
 	if err != nil || i == nil {

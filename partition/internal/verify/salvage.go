@@ -42,7 +42,7 @@ type salvage struct {
 	known map[entry.ID]bool     // entries with a readable row in master
 }
 
-// A wreck is an entry of which at least the name can be read.
+// A wreck is an entry whose name, at least, can be read.
 type wreck struct {
 	id, parent entry.ID
 	rdn        string
@@ -104,7 +104,7 @@ func (w *salvage) names(ctx context.Context) error {
 	return nil
 }
 
-// nameless reports entries of which only the row of the tree is left.
+// nameless reports entries that have only their row of the tree left.
 func (w *salvage) nameless(ctx context.Context) error {
 	for row, err := range w.scan(ctx, w.s.Keeper.Tree, table.Select{Families: []table.Family{tree.TreeInfo}}) {
 		if err != nil {
