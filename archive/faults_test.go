@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -371,4 +372,37 @@ func TestForget(t *testing.T) {
 	}
 	f.verify(0)
 	f.wantRestored(0, f.n)
+}
+
+// TestRun: a store is archived beside its commits: bases in their time, what they no longer
+// need removed, and at the end all that was committed.
+func TestRun(t *testing.T) {
+	f := newFixture(t)
+	f.o.Every, f.o.Keep = time.Minute, time.Hour
+	var now atomic.Int64
+	f.o.Now = func() time.Time { return time.Unix(now.Load(), 0) }
+	now.Store(1e9)
+	f.reopenArchive()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); f.a.Run(ctx) }()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		f.commit(5)
+		now.Add(60)
+		_, states, err := List(ctx, f.place)
+		if err == nil && len(states) > 3 && states[0].Base.Taken.Unix() > 1e9+3600 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d bases, %v, %+v", len(states), err, f.a.Status())
+		}
+	}
+	f.commit(50)
+	cancel()
+	<-ended
+	f.verify(0)
+	f.wantRestored(0, f.n)
+	if s := f.a.Status(); s.Failures > 0 || s.LogBytes == 0 || s.BaseBytes == 0 {
+		t.Errorf("%+v", s)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/internal/pause"
+	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 const (
@@ -111,11 +112,16 @@ func (a *Archiver) turn(ctx context.Context) error {
 	return err
 }
 
-// limit removes the oldest kept logs if they take more than keepMost.
+// limit removes the oldest kept logs if they take more than keepMost, and all of them while
+// the store's disk is full.
 func (a *Archiver) limit() {
-	removed, err := a.o.Store.LimitLogs(keepMost)
+	most := int64(keepMost)
+	if errors.Is(a.o.Store.Refuses(), table.ErrUnavailable) {
+		most = 0
+	}
+	removed, err := a.o.Store.LimitLogs(most)
 	if removed {
-		a.o.Log.Warn("the log kept for the archive takes too much space: its oldest part was removed, and the archive continues with a new base", "bytes", keepMost)
+		a.o.Log.Warn("the log kept for the archive takes too much space: its oldest part was removed, and the archive continues with a new base", "bytes", most)
 	}
 	if err != nil {
 		a.o.Log.Warn("the log kept for the archive could not be limited", "error", err)

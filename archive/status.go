@@ -2,6 +2,8 @@ package archive
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io"
 	"sync"
 	"time"
@@ -61,8 +63,11 @@ func (a *Archiver) Drilled() {
 	a.status.Status.Drilled = a.o.Now()
 }
 
-// noted records a result and returns it.
+// noted records a result, except a cancellation, and returns it.
 func (a *Archiver) noted(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
 	a.status.mu.Lock()
 	defer a.status.mu.Unlock()
 	if a.status.Failure = err; err != nil {

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var moments = flag.Int("moments", 12, "how many moments TestUntil restores")
+
+// A home is a folder in which commands run.
+type home struct {
+	*testing.T
+	dir string
+}
+
+// ldapd runs a command and returns its output.
+func (h *home) ldapd(args ...string) string {
+	h.Helper()
+	var out, errs bytes.Buffer
+	m := &Main{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Env: []string{"LDAPD_ARCHIVE_TO=" + h.path("archive")}}
+	if status := m.Run(context.Background(), args); status != exitDone {
+		h.Fatalf("ldapd %s: exit status %d: %s%s", strings.Join(args, " "), status, out.String(), errs.String())
+	}
+	return out.String()
+}
+
+func (h *home) path(name string) string { return filepath.Join(h.dir, name) }
+
+// change makes a file of random changes of some entries.
+func (h *home) change(rnd *rand.Rand, there map[int]bool) string {
+	var b strings.Builder
+	for range 8 {
+		n := rnd.IntN(30)
+		name := fmt.Sprintf("dn: cn=e%d,dc=example,dc=com\nchangetype: ", n)
+		switch {
+		case !there[n]:
+			fmt.Fprintf(&b, "%sadd\nobjectClass: device\ncn: e%d\ndescription: %d\n\n", name, n, rnd.Int())
+			there[n] = true
+		case rnd.IntN(3) == 0:
+			fmt.Fprintf(&b, "%sdelete\n\n", name)
+			delete(there, n)
+		default:
+			fmt.Fprintf(&b, "%smodify\nadd: description\ndescription: %d\n-\n\n", name, rnd.Int())
+		}
+	}
+	file := h.path("change.ldif")
+	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+		h.Fatal(err)
+	}
+	return file
+}
+
+// TestUntil: what an archive restores until a moment is the store's own state at it, and
+// passes the check, at random commits and between them.
+func TestUntil(t *testing.T) {
+	h := &home{t, t.TempDir()}
+	store := h.path("store")
+	base := h.path("base.ldif")
+	if err := os.WriteFile(base, []byte("dn: dc=example,dc=com\nobjectClass: domain\ndc: example\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.ldapd("import", "--store", store, "--suffix", "dc=example,dc=com", base)
+	h.ldapd("backup", "--store", store)
+	first := len(commits(h.ldapd("log", "--store", store)))
+	rnd := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	there := map[int]bool{}
+	for range 12 {
+		h.ldapd("import", "--store", store, h.change(rnd, there))
+		switch rnd.IntN(4) {
+		case 0: // the next one takes it along
+		case 1:
+			h.ldapd("backup", "--store", store, "--base")
+		default:
+			h.ldapd("backup", "--store", store)
+		}
+	}
+	h.ldapd("backup", "--store", store)
+	all := commits(h.ldapd("log", "--store", store))
+	if len(all) < first+60 {
+		t.Fatalf("%d commits", len(all))
+	}
+	for range *moments {
+		until := all[rnd.IntN(len(all)-first)] // the newest come first
+		restored := h.path("restored")
+		h.ldapd("backup", "restore", "--to", restored, "--until", until)
+		h.ldapd("check", "--store", restored)
+		if got, want := h.ldapd("export", "--store", restored), h.ldapd("export", "--store", store, "--at", until); got != want {
+			t.Errorf("restored until %s:\n%s\nthe store then:\n%s", until, got, want)
+		}
+		if err := os.RemoveAll(restored); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// commits returns the revisions that a log names, in its order.
+func commits(log string) []string {
+	return regexp.MustCompile(`(?m)\br[0-9a-f]+-[0-9a-f]+-[0-9a-f]+\b`).FindAllString(log, -1)
+}
