@@ -266,7 +266,6 @@ func (a *Archiver) copy(ctx context.Context) (*Manifest, *lsm.Copy, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	fresh := !ours || !a.st.Based
 	m := &Manifest{Format: format, Store: a.st.Store, Epoch: a.st.Epoch, Taken: a.o.Now().UTC()}
 	c, err := a.o.Store.Copy(ctx, func(p lsm.Position) error {
 		m.Next = p
@@ -284,7 +283,7 @@ func (a *Archiver) copy(ctx context.Context) (*Manifest, *lsm.Copy, error) {
 		}
 		err = a.own(ctx, m.Epoch, owner)
 	}
-	if err == nil && fresh {
+	if err == nil && !ours { // otherwise pieces follow the last one: an earlier base may be there after all
 		next := *a.st
 		next.Epoch, next.Based, next.Next, next.Sending, next.Newest, next.TakeOver = m.Epoch, false, m.Next, 0, m.Newest, false
 		err = a.save(&next)
