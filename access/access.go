@@ -16,10 +16,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Rules caches the access rules in force, checked against the schema in force.
+// Rules caches the access rules in force, which it checks against the schema in force.
 type Rules struct {
 	inForce atomic.Pointer[inForce]
-	askers  *otter.Cache[entry.ID, *Who] // by their entries
+	askers  *otter.Cache[entry.ID, *Who] // by the id of the identity's entry
 }
 
 // maxAskers bounds the identities that are cached between their binds.
@@ -30,8 +30,8 @@ func NewRules() *Rules {
 	return &Rules{askers: otter.Must(&otter.Options[entry.ID, *Who]{MaximumSize: maxAskers})}
 }
 
-// Who returns an identity by its name and entry. It is cached, because many bind again
-// and again.
+// Who returns the identity with the given name and entry. It caches identities because
+// many of them bind again and again.
 func (r *Rules) Who(name *dn.Name, id entry.ID) *Who {
 	if id == entry.Root {
 		return &Who{Name: name}
@@ -44,15 +44,17 @@ func (r *Rules) Who(name *dn.Name, id entry.ID) *Who {
 	return w
 }
 
-// inForce is the rules of some states.
+// inForce is a set of rules with the states in which the set applies.
 type inForce struct {
 	access *partition.Access
-	asOf   uint64     // ordinal of a state in which the places and the entries that rules name have their names
-	places []entry.ID // and the entries that rules name
+	// asOf is the ordinal of a state in which every entry of places has the name that set
+	// uses.
+	asOf   uint64
+	places []entry.ID // the places of the rules, and the entries that the rules name
 	set    *acl.Set
 }
 
-// of reports whether these are the rules of a state.
+// of reports whether f holds the rules of the state s.
 func (f *inForce) of(s *partition.Snapshot) bool {
 	if f == nil || f.access != s.Access() {
 		return false
@@ -71,8 +73,8 @@ func (f *inForce) of(s *partition.Snapshot) bool {
 	return true
 }
 
-// Set returns the rules in force in the newest state s. If rules were never set, they are
-// those of the profile open.
+// Set returns the rules in force in s, which must be the newest state. If the directory
+// has never had rules, Set returns the rules of the profile "open".
 func (r *Rules) Set(ctx context.Context, s *partition.Snapshot) (*acl.Set, error) {
 	f := r.inForce.Load()
 	if f.of(s) {

@@ -15,11 +15,12 @@ import (
 // An Audience is a set of identities, described in the language of access rules.
 type Audience struct{ set *acl.Set }
 
-// belongs is what a rule lets an audience use, so that MayUse shows who belongs to it.
+// belongs is what the rule of an audience allows its members to use: MayUse(belongs)
+// reports whether an identity is a member.
 const belongs = "audience"
 
-// NewAudience parses a description of identities: groups, names, "below". The audience is
-// the same on every connection.
+// NewAudience parses a description of identities: groups, names, or "below" an entry. An
+// identity belongs to the audience on every connection or on none.
 func NewAudience(sch *schema.Schema, contexts []dn.DN, who []string) (*Audience, error) {
 	text := "audience: allow " + strings.Join(who, ", ") + " to use " + belongs
 	rule, err := acl.Parse(text)
@@ -33,8 +34,8 @@ func NewAudience(sch *schema.Schema, contexts []dn.DN, who []string) (*Audience,
 	return &Audience{set}, nil
 }
 
-// Has reports whether an identity belongs to the audience in a state. Still reports
-// whether the groups that the answer depends on are the same in a later state.
+// Has reports whether an identity belongs to the audience in a state. The function still
+// reports, for a later state, whether the identity and its groups are unchanged.
 func (a *Audience) Has(ctx context.Context, s *partition.Snapshot, name *dn.Name, id entry.ID) (has bool, still func(*partition.Snapshot) bool, err error) {
 	w := &Who{Name: name, ID: id}
 	found := &answer{set: a.set, asOf: s.Ordinal()}

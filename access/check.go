@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// Check returns findings about the rules of a newest state: rules that never apply or
-// have no effect, and rules that allow identities to raise their own rights.
+// Check returns findings about the rules in s, which must be the newest state: rules that
+// never apply, rules without effect, and rules that let identities raise their rights.
 func Check(ctx context.Context, s *partition.Snapshot) ([]acl.Finding, error) {
 	set, err := NewRules().Set(ctx, s)
 	if err != nil {
@@ -55,8 +55,8 @@ func missingTargets(ctx context.Context, s *partition.Snapshot, rule partition.A
 	return found, nil
 }
 
-// membersOf returns the members of a group, directly or through other groups, up to the
-// number of groups that an identity may be in.
+// membersOf returns the members of a group, including the members of groups in it. It
+// stops when it has found maxGroups members.
 func membersOf(ctx context.Context, s *partition.Snapshot, group string) (members []dn.DN, err error) {
 	seen := map[entry.ID]bool{}
 	name, err := dn.Parse(group)
@@ -68,7 +68,8 @@ func membersOf(ctx context.Context, s *partition.Snapshot, group string) (member
 	return members, err
 }
 
-// directMembers returns the values of an entry that name members, unless it is in seen.
+// directMembers returns the values by which an entry names members. It returns none if
+// the entry is in seen, and otherwise adds the entry to seen.
 func directMembers(ctx context.Context, s *partition.Snapshot, name dn.DN, seen map[entry.ID]bool) (members []dn.DN, err error) {
 	at, err := s.Find(ctx, name)
 	if partition.Is(err, partition.NoSuchEntry) || seen[at.ID] {

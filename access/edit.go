@@ -14,26 +14,27 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// An Editor changes the rules at one place, as values of an attribute.
+// An Editor changes the rules at one place. The changes are those of a modify operation
+// on the attribute accessRule.
 type Editor struct {
 	State      *partition.Snapshot
-	Rules      []partition.AccessRule // of the directory; nil: never set
+	Rules      []partition.AccessRule // all rules of the directory; nil: the directory has never had rules
 	Place      entry.ID               // entry.Root: the whole directory
-	Name       dn.DN                  // of the place
-	Find       Finder                 // looks up the names in rules
-	Permissive bool                   // ignore additions of present rules and removals of missing ones
+	Name       dn.DN                  // name of the entry Place
+	Find       Finder                 // looks up the names in new rules
+	Permissive bool                   // ignore additions of rules that exist and removals of rules that do not
 
-	own  []own // rules of the place
+	own  []own // rules at Place
 	rest []partition.AccessRule
 }
 
-// own is one rule at the place.
+// own is a rule at the place that an Editor changes.
 type own struct {
 	stored partition.AccessRule
-	rule   *acl.Rule // with current names
+	rule   *acl.Rule // stored, with the current names of entries
 }
 
-// Values returns the rules at a place as values of an attribute.
+// Values returns the rules at a place as values of accessRule.
 func Values(ctx context.Context, s *partition.Snapshot, rules []partition.AccessRule, at entry.ID) (values [][]byte, err error) {
 	for _, rule := range rules {
 		if rule.Place != at {
@@ -48,7 +49,8 @@ func Values(ctx context.Context, s *partition.Snapshot, rules []partition.Access
 	return values, nil
 }
 
-// Text returns a rule with the names in a state, or "" if its place is gone.
+// Text returns the text of a rule with the names that entries have in the state s. It
+// returns "" if the entry at which the rule is placed no longer exists.
 func Text(ctx context.Context, s *partition.Snapshot, rule partition.AccessRule) (string, error) {
 	p, err := place(ctx, s, rule)
 	if errors.Is(err, errGone) {
@@ -60,8 +62,8 @@ func Text(ctx context.Context, s *partition.Snapshot, rule partition.AccessRule)
 	return p.Rule.String(), nil
 }
 
-// Apply applies changes to the rules at the place and returns the rules of the directory.
-// If rules were never set, it starts with those of the profile open.
+// Apply applies changes to the rules at the place and returns all rules of the directory.
+// If the directory has never had rules, Apply starts with those of the profile "open".
 func (ed *Editor) Apply(ctx context.Context, changes []op.Modification) ([]partition.AccessRule, error) {
 	if err := ed.read(ctx); err != nil {
 		return nil, err
@@ -137,8 +139,8 @@ func (ed *Editor) change(ctx context.Context, c *op.Modification) error {
 	return nil
 }
 
-// add adds a rule. A rule that was present before still refers to the same entries, even
-// if the requester cannot find them.
+// add adds a rule. If before contains the rule, the rule keeps referring to the same
+// entries, even if the requester cannot find those entries.
 func (ed *Editor) add(ctx context.Context, value []byte, before []own) error {
 	if len(value) > acl.MaxRule {
 		return problem(partition.Constraint, "accessRule: %d bytes are more than the %d that a rule may have", len(value), acl.MaxRule)
@@ -169,7 +171,7 @@ func (ed *Editor) add(ctx context.Context, value []byte, before []own) error {
 	return nil
 }
 
-// remove removes a rule in the form that a search returns.
+// remove removes the rule whose text, as a search returns it, is value.
 func (ed *Editor) remove(value []byte) error {
 	value = bytes.TrimSpace(value)
 	i := slices.IndexFunc(ed.own, func(o own) bool {
@@ -188,7 +190,8 @@ func (ed *Editor) remove(value []byte) error {
 
 func (o *own) is(r *acl.Rule) bool { return o.rule.String() == r.String() }
 
-// refused returns the error of a rule that cannot be stored.
+// refused converts an error of StoreAt to an error with a problem code of package
+// partition.
 func refused(err error) error {
 	var broken *acl.Problem
 	var known *partition.Error
@@ -207,7 +210,8 @@ func problem(p partition.Problem, format string, args ...any) error {
 	return &partition.Error{Problem: p, Text: fmt.Sprintf(format, args...)}
 }
 
-// Managed reports whether a rule allows an identity to manage the whole directory.
+// Managed reports whether a rule allows some identity to manage the whole directory and
+// no rule denies everyone the management of the whole directory.
 func Managed(rules []acl.Placed) bool {
 	return slices.ContainsFunc(rules, acl.Placed.ManagesAll) && !slices.ContainsFunc(rules, acl.Placed.ManagesNothing)
 }

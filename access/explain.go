@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// Entry returns an entry of a state for decisions. Fail is called with the error if its
-// parent cannot be read.
+// Entry returns an entry of a state in the form in which package acl judges entries. If
+// the parent of the entry cannot be read, fail is called with the error.
 func Entry(ctx context.Context, s *partition.Snapshot, name dn.DN, e *entry.Entry, src filter.Source, fail func(error)) *acl.Entry {
 	return &acl.Entry{Name: name, Entry: e, Source: src, Parent: func() *entry.Entry {
 		at, err := s.Find(ctx, name.Parent())
@@ -30,7 +30,8 @@ func Entry(ctx context.Context, s *partition.Snapshot, name dn.DN, e *entry.Entr
 	}}
 }
 
-// A Case is an identity, an entry, and the rules that decide about them.
+// A Case is an identity, an entry, and the access rules that decide what the identity may
+// do with the entry.
 type Case struct {
 	*Somebody
 	zone  *acl.Zone
@@ -38,7 +39,7 @@ type Case struct {
 	err   error
 }
 
-// Somebody is an identity on a connection, with the rules for it.
+// Somebody is an identity on a connection, with its compiled access rules.
 type Somebody struct {
 	Program *acl.Program
 	Name    dn.DN    // empty: anonymous
@@ -46,7 +47,8 @@ type Somebody struct {
 	Groups  []Membership
 }
 
-// Somebody looks up an identity.
+// Somebody looks up the identity with the name who. An empty name is the anonymous
+// identity.
 func (r *Rules) Somebody(ctx context.Context, s *partition.Snapshot, who dn.DN, c acl.Connection) (*Somebody, error) {
 	w := &Who{}
 	if len(who) > 0 {
@@ -69,7 +71,7 @@ func (r *Rules) Somebody(ctx context.Context, s *partition.Snapshot, who dn.DN, 
 	return x, nil
 }
 
-// NewCase looks up an identity and an entry.
+// NewCase looks up the identity with the name who and the entry with the name about.
 func (r *Rules) NewCase(ctx context.Context, s *partition.Snapshot, who, about dn.DN, c acl.Connection) (*Case, error) {
 	at, err := s.Find(ctx, about)
 	if err != nil {
@@ -90,7 +92,7 @@ func (r *Rules) NewCase(ctx context.Context, s *partition.Snapshot, who, about d
 	return x, err
 }
 
-// Explain answers a question.
+// Explain answers a question about the identity and the entry of the case.
 func (x *Case) Explain(q acl.Question) (acl.Answer, error) {
 	a := x.Program.Explain(x.zone, x.entry, q)
 	return a, x.err

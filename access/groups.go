@@ -13,24 +13,26 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// maxGroups bounds the groups that one identity may be in.
+// maxGroups is the largest number of groups that an identity may be in.
 const maxGroups = 10000
 
-// A closure is the groups that an identity is in, directly or through others, and the
-// values that were looked up to find them.
+// A closure is the set of groups that an identity is in, directly or through other
+// groups, together with the attribute values that were looked up to find the groups.
 type closure struct {
 	groups  []dn.DN
 	through []int // for each group, the group that is its member, or -1 for the identity
 	asked   []value
 }
 
-// A Membership is a group that an identity is in.
+// A Membership is a group that an identity is in, with the path to the group.
 type Membership struct {
-	Group   dn.DN
-	Through []dn.DN // the groups between the identity and this one, the identity's own first
+	Group dn.DN
+	// Through are the groups between the identity and Group. The identity is a direct
+	// member of the first.
+	Through []dn.DN
 }
 
-// memberships returns the groups with the path to each.
+// memberships returns the groups of c, each with its path.
 func (c *closure) memberships() []Membership {
 	all := make([]Membership, len(c.groups))
 	for i, g := range c.groups {
@@ -42,20 +44,21 @@ func (c *closure) memberships() []Membership {
 	return all
 }
 
-// value is a value of an indexed type, by its key.
+// value is an attribute type that has an index, and the key of one of its values.
 type value struct {
 	typ *schema.AttributeType
 	key []byte
 }
 
-// same reports whether the groups are the same in a state as in the one with an ordinal.
+// same reports whether the groups in the state s are those in the state with the ordinal
+// since.
 func (c *closure) same(s *partition.Snapshot, since uint64) bool {
 	return !slices.ContainsFunc(c.asked, func(v value) bool { return !s.SameEntries(v.typ, v.key, since) })
 }
 
-// groupsOf finds the groups of an identity through the index of their members. It goes up
-// from the identity, so that the work grows with the number of its groups and not with
-// their size.
+// groupsOf finds the groups of an identity through the indexes of member attributes. It
+// searches for the groups that contain the identity, then for the groups that contain
+// those groups, so the work grows with the number of groups and not with their size.
 func groupsOf(ctx context.Context, s *partition.Snapshot, name *dn.Name) (*closure, error) {
 	c := &closure{}
 	seen := map[entry.ID]bool{}
@@ -86,7 +89,7 @@ func groupsOf(ctx context.Context, s *partition.Snapshot, name *dn.Name) (*closu
 	return c, nil
 }
 
-// isMember returns the filter of groups with a member.
+// isMember returns a filter that matches the groups with a given member.
 func (c *closure) isMember(sch *schema.Schema, types []*schema.AttributeType, name *dn.Name) filter.Resolved {
 	var either []filter.Resolved
 	for _, t := range types {

@@ -16,13 +16,14 @@ import (
 
 // A Change is the commit that last changed a rule.
 type Change struct {
-	Revision table.Revision // 0: before the history begins
+	Revision table.Revision // 0: the commit is older than the history
 	By       partition.By
 }
 
-// Changes returns the last change of each rule as of a state, which must be of one
-// revision. It goes back from one version of the settings to the previous one, so that
-// the work grows with changes of settings and not with other commits.
+// Changes returns, for each rule, the commit that last changed it before or in the state
+// s, which must be of one revision. Changes goes back from one version of the settings to
+// the previous version, so the work grows with the number of changes of settings and not
+// with the number of other commits.
 func Changes(ctx context.Context, p *partition.Partition, s *partition.Snapshot, rules []partition.AccessRule) ([]Change, error) {
 	all := make([]Change, len(rules))
 	close := func() {}
@@ -75,23 +76,24 @@ func committedBy(ctx context.Context, p *partition.Partition, r table.Revision) 
 	return by, nil
 }
 
-// A Shown is a rule with information from a state.
+// A Shown is a rule with its place, the entries that it names, and its last change.
 type Shown struct {
 	acl.Placed
-	At     entry.ID // its place; entry.Root: the whole directory
+	At     entry.ID // the entry at which the rule is placed; entry.Root: the whole directory
 	Names  []NamedEntry
 	Change Change
 }
 
-// A NamedEntry is an entry that a rule names, with its current name.
+// A NamedEntry is an entry that a rule names, with the name of the entry in a state.
 type NamedEntry struct {
 	What string // "who" or "target"
 	Name string
 	ID   entry.ID // entry.Root: there is no entry
 }
 
-// Show returns the rules at a place, or only the one with a name there, with information
-// from a state. The state must be of one revision.
+// Show returns the rules at a place, each with its named entries and its last change. If
+// name is not "", Show returns only the rule with that name. The state must be of one
+// revision.
 func Show(ctx context.Context, p *partition.Partition, s *partition.Snapshot, at entry.ID, name string) (shown []Shown, err error) {
 	rules, err := configure.AccessAt(ctx, s)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Placed reads the current rules, with the names that their entries have in a state. It
-// leaves out rules whose place is gone: there are no entries below it.
+// Placed reads the current rules, with the names that entries have in the state s. It
+// leaves out each rule whose place is gone: no entry below such a place is left.
 func Placed(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) {
 	rules := s.Access().Rules
 	if rules == nil {
@@ -26,8 +26,8 @@ func Placed(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) {
 	return Read(ctx, s, rules)
 }
 
-// PlacedAt is Placed for the rules that were in force in a state, which may be a past
-// one.
+// PlacedAt is Placed for the rules that were in force in the state s, which may be a past
+// state.
 func PlacedAt(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) {
 	rules, err := configure.AccessAt(ctx, s)
 	if err != nil {
@@ -39,7 +39,7 @@ func PlacedAt(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) 
 	return Read(ctx, s, rules)
 }
 
-// Read is Placed for given rules.
+// Read is Placed for the rules that the caller passes.
 func Read(ctx context.Context, s *partition.Snapshot, rules []partition.AccessRule) ([]acl.Placed, error) {
 	var all []acl.Placed
 	for _, rule := range rules {
@@ -86,8 +86,8 @@ func place(ctx context.Context, s *partition.Snapshot, rule partition.AccessRule
 	return p, nil
 }
 
-// named returns the ids of the entries that a rule names. It is entry.Root for a target
-// whose name had no entry.
+// named returns the ids of the entries that a rule names, in the order of
+// [acl.Rule.References]. The id of a target that had no entry is entry.Root.
 func named(rule partition.AccessRule) (ids []entry.ID) {
 	for text := range strings.FieldsSeq(rule.Names) {
 		id, _ := entry.ParseID(text)
@@ -96,8 +96,9 @@ func named(rule partition.AccessRule) (ids []entry.ID) {
 	return ids
 }
 
-// spelled returns the current name of an entry for a rule: as spelled in the rule if that
-// is still its name. It returns "" if the entry has no name that the rule could use.
+// spelled returns the current name of an entry for a rule: the spelling in the rule if it
+// is still a name of the entry. It returns "" if the entry is gone, or if the entry is a
+// target that is no longer below the place of the rule.
 func spelled(ctx context.Context, s *partition.Snapshot, at dn.DN, ref acl.Reference, id entry.ID) (string, error) {
 	if id == entry.Root {
 		return "", nil
@@ -112,7 +113,7 @@ func spelled(ctx context.Context, s *partition.Snapshot, at dn.DN, ref acl.Refer
 	if ref.Target {
 		above := len(name) - len(at)
 		if above <= 0 || !same(s.Schema(), name[above:], at) {
-			return "", nil // it was moved out of the place of the rule
+			return "", nil // the entry was moved out of the place of the rule
 		}
 		name = name[:above]
 	}
@@ -122,7 +123,7 @@ func spelled(ctx context.Context, s *partition.Snapshot, at dn.DN, ref acl.Refer
 	return acl.EscapeName(name.String()), nil
 }
 
-// errGone reports that there is no entry with an id any more.
+// errGone reports that the entry with an id no longer exists.
 var errGone = errors.New("the entry is gone")
 
 func nameOf(ctx context.Context, s *partition.Snapshot, id entry.ID) (dn.DN, error) {

@@ -12,12 +12,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// A Finder looks up a name, as Snapshot.Find does.
+// A Finder looks up the entry with a name, as Snapshot.Find does.
 type Finder func(ctx context.Context, name dn.DN) (partition.Located, error)
 
-// Store returns rules in the form that a partition stores. The error lists all invalid
-// rules: a place or an identity that has no entry in the state, words that the schema
-// does not know, or two rules with the same name at one place.
+// Store returns rules in the form in which a partition stores rules. The error lists all
+// invalid rules: a place or an identity that has no entry in the state, words that the
+// schema does not define, or two rules with the same name at one place.
 func Store(ctx context.Context, s *partition.Snapshot, rules []acl.Placed) ([]partition.AccessRule, error) {
 	stored := make([]partition.AccessRule, 0, len(rules))
 	seen := map[string]bool{}
@@ -48,7 +48,8 @@ func store(ctx context.Context, s *partition.Snapshot, r acl.Placed) (rule parti
 	return StoreAt(ctx, s, place, r, s.Find)
 }
 
-// StoreAt is Store for one rule with a known place. Find looks up its names.
+// StoreAt is Store for one rule at a known place. StoreAt looks up the names in the rule
+// with find.
 func StoreAt(ctx context.Context, s *partition.Snapshot, place entry.ID, r acl.Placed, find Finder) (partition.AccessRule, error) {
 	rule := partition.AccessRule{Place: place, Text: r.Rule.String()}
 	if _, err := acl.NewSet(s.Schema(), s.Contexts(), []acl.Placed{r}); err != nil {
@@ -68,9 +69,9 @@ func StoreAt(ctx context.Context, s *partition.Snapshot, place entry.ID, r acl.P
 
 var errNoEntry = errors.New("no entry has the name")
 
-// Resolve adds to rules that were imported as text the ids of the entries that they name
-// in a state. It also returns the labels of rules that name missing identities, which
-// match nobody.
+// Resolve adds to each rule that was imported as text the ids of the entries that the
+// rule names in a state. Resolve also returns a description of each identity that a rule
+// names and that has no entry; such an identity matches nobody.
 func Resolve(ctx context.Context, s *partition.Snapshot, rules []partition.AccessRule) (resolved []partition.AccessRule, unknown []string, err error) {
 	for _, rule := range rules {
 		if rule.Names == "" {
@@ -108,8 +109,8 @@ func resolve(ctx context.Context, s *partition.Snapshot, rule *partition.AccessR
 	return missing, nil
 }
 
-// refersTo returns the entry for a name in a rule. For a target without an entry it
-// returns entry.Root.
+// refersTo returns the id of the entry that a reference in a rule names. For a target
+// without an entry it returns entry.Root.
 func refersTo(ctx context.Context, r acl.Placed, ref acl.Reference, find Finder) (entry.ID, error) {
 	name, err := dn.Parse(ref.Name)
 	if err != nil {

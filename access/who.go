@@ -10,25 +10,26 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-// Who is an identity that makes requests. The zero Who is anonymous.
+// Who is an identity that makes requests. The zero Who is the anonymous identity.
 type Who struct {
 	Name *dn.Name
-	ID   entry.ID // entry.Root: it has no entry
+	ID   entry.ID // entry.Root: the identity has no entry
 
 	last atomic.Pointer[answer]
 }
 
-// An answer is the program of an identity, and what it was made from.
+// An answer is the program of an identity, with the values that the program was made
+// from.
 type answer struct {
 	program    *acl.Program
 	set        *acl.Set
 	asOf       uint64
 	groups     *closure
-	connection acl.Connection // the part that rules depend on
+	connection acl.Connection // the properties of the connection that the rules test
 }
 
-// Program returns the rules in force in the newest state s, for an identity on a
-// connection.
+// Program returns the rules in force in s, which must be the newest state, compiled for
+// an identity on a connection.
 func (r *Rules) Program(ctx context.Context, s *partition.Snapshot, w *Who, c acl.Connection) (*acl.Program, error) {
 	set, err := r.Set(ctx, s)
 	if err != nil {
@@ -50,7 +51,8 @@ func (r *Rules) Program(ctx context.Context, s *partition.Snapshot, w *Who, c ac
 	return a.program, nil
 }
 
-// same reports whether an identity in a state is the same as when an answer was made.
+// same reports whether the identity, its name and its groups in the state s are those
+// from which the answer was made.
 func (w *Who) same(s *partition.Snapshot, a *answer) bool {
 	if w.ID == entry.Root && len(a.groups.asked) == 0 {
 		return true
@@ -58,7 +60,8 @@ func (w *Who) same(s *partition.Snapshot, a *answer) bool {
 	return (w.ID == entry.Root || s.Unchanged(w.ID, a.asOf)) && s.SameNames(a.asOf) && a.groups.same(s, a.asOf)
 }
 
-// identity reads what rules need to know of an identity.
+// identity reads the properties of an identity that rules test: its name, its entry and
+// its groups.
 func (w *Who) identity(ctx context.Context, s *partition.Snapshot, a *answer) (*acl.Identity, error) {
 	id := &acl.Identity{Connection: a.connection}
 	a.groups = &closure{}
@@ -68,7 +71,7 @@ func (w *Who) identity(ctx context.Context, s *partition.Snapshot, a *answer) (*
 		if err != nil {
 			return nil, err
 		}
-		if e == nil { // deleted since it bound: nobody
+		if e == nil { // the entry was deleted after the bind: the identity is nobody
 			return id, nil
 		}
 		id.Entry = e
