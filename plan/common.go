@@ -12,10 +12,10 @@ import (
 )
 
 // common is an intersection that is a whole plan. If one of its parts looks up a single
-// value, it yields each candidate once, in the order of ids, and positions are ids. So a
-// search can continue after a position whatever is in memory then, on this server or
-// another. Without such a part this holds only if a part is short. Otherwise the stream
-// has no order, and positions are those of [once].
+// value, common yields each candidate once, in the order of ids, and the positions are
+// ids. So a search can continue after a position on any server, whatever is in memory
+// there. If no part looks up a single value, common does the same only if a part is
+// short. Otherwise the stream has no order, and its positions are those of [once].
 type common struct{ *intersection }
 
 func (a *common) distinct() bool { return true }
@@ -41,15 +41,15 @@ func (a *common) Run(ctx context.Context, r table.Reader, after []byte) index.Ca
 	}
 }
 
-// streamed is an intersection without a short part.
+// streamed is an intersection none of whose parts is short.
 type streamed struct{ *intersection }
 
 func (a streamed) Run(ctx context.Context, r table.Reader, _ []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) { a.stream(ctx, r, yield) }
 }
 
-// value returns the first part that looks up one value, or nil if there is none. The
-// candidates of such a part come in the order of ids.
+// value returns the first part that looks up one value, or nil if no part does. Such a
+// part yields its candidates in the order of ids.
 func (a *intersection) value() *lookup {
 	for _, p := range a.parts {
 		if l, ok := p.(*lookup); ok && l.isValue() {
@@ -59,8 +59,8 @@ func (a *intersection) value() *lookup {
 	return nil
 }
 
-// yieldValue yields the candidates of one value. They must be tested for the other
-// parts.
+// yieldValue yields the candidates of the part that looks up one value. Their entries
+// must be tested for the other parts.
 func (a *common) yieldValue(ctx context.Context, r table.Reader, after []byte, yield func(index.Candidate, error) bool) {
 	l := a.value()
 	a.led = l
@@ -104,16 +104,16 @@ func (a *common) yieldSorted(list []index.Candidate, after []byte, yield func(in
 	}
 }
 
-// inMemory has the parts of an intersection whose entries are in memory.
+// inMemory describes the parts of an intersection whose candidates are in memory.
 type inMemory struct {
 	sets  []*index.Set // the shortest is first
 	led   Access       // the part with the shortest set
-	maybe bool         // the sets do not decide the filter
+	maybe bool         // sets alone do not decide the filter
 }
 
-// fromMemory returns the parts that are in memory, after reading those that are about
-// as short. It returns false if there are none. The entries must be tested for the
-// other parts.
+// fromMemory returns the parts that are in memory. It first reads the parts that are
+// about as short as the shortest part in memory. ok is false if no part is in memory. The
+// entries must be tested for the parts that are not in memory.
 func (a *intersection) fromMemory(ctx context.Context, r table.Reader) (m inMemory, ok bool) {
 	m, unknown := a.known(ctx, r)
 	if len(m.sets) == 0 {
@@ -127,8 +127,8 @@ func (a *intersection) fromMemory(ctx context.Context, r table.Reader) (m inMemo
 	return m, len(m.sets) > 0
 }
 
-// known returns the parts that are in memory, and those that look up values that are
-// not.
+// known returns the parts that are in memory. unknown are the parts that look up one
+// value and are not in memory.
 func (a *intersection) known(ctx context.Context, r table.Reader) (m inMemory, unknown []*lookup) {
 	m.maybe = !a.whole
 	upTo := math.MaxInt
@@ -155,8 +155,8 @@ func (a *intersection) known(ctx context.Context, r table.Reader) (m inMemory, u
 	return m, unknown
 }
 
-// readAlike reads those values that are about as short as one of the given length in
-// memory, so that they are in memory too.
+// readAlike reads the values in unknown that have at most alikeUpTo times length entries,
+// so that their entries are in memory too.
 func readAlike(ctx context.Context, r table.Reader, unknown []*lookup, length int) {
 	for _, l := range unknown {
 		most := alikeUpTo * length

@@ -14,13 +14,14 @@ import (
 const (
 	firstPage = 64    // candidates of each part in the first page
 	pageGrows = 4     // factor by which pages grow
-	lastPage  = 16384 // largest page; if no part ends within it, the first part is streamed
+	lastPage  = 16384 // largest page; if no part ends in it, the first part is streamed
 	alikeUpTo = 4     // parts up to this many times as long as the shortest are read too
-	staleUpTo = 64    // parts in memory up to this many times as long are updated
+	staleUpTo = 64    // stale sets up to this many times as long as the shortest are updated
 )
 
-// longestValue is the largest page for values, whose entries are then kept in memory:
-// 16 MiB while they are read. It is a variable for tests.
+// longestValue is the largest page that is read of a part that looks up one value. The
+// index keeps the entries of such a value in memory. While a page of this size is read,
+// it occupies 16 MiB. longestValue is a variable so that tests can change it.
 var longestValue = 1 << 18
 
 // An intersection yields the candidates that all parts yield.
@@ -39,7 +40,8 @@ func (a *intersection) rank() rank { return a.parts[0].rank() }
 
 func (a *intersection) distinct() bool { return false }
 
-// Run streams the parts' common candidates or, if no part is short, the first part.
+// Run streams the candidates that all parts have. If no part is short, it streams the
+// first part.
 func (a *intersection) Run(ctx context.Context, r table.Reader, _ []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
 		list, short, err := a.list(ctx, r)
@@ -60,9 +62,9 @@ func (a *intersection) Run(ctx context.Context, r table.Reader, _ []byte) index.
 	}
 }
 
-// list finds the shortest part and narrows it by the parts that are about as short. If
-// no part is short, it returns false: the first part must be streamed, and the entries
-// tested for the others.
+// list finds the shortest part and removes the candidates that other parts of about that
+// length do not have. If no part is short, list returns false. The caller must then
+// stream the first part and test the entries for the other parts.
 func (a *intersection) list(ctx context.Context, r table.Reader) (list []index.Candidate, short bool, err error) {
 	lead, list, err := a.shortest(ctx, r)
 	if err != nil || lead < 0 {
@@ -76,12 +78,13 @@ func (a *intersection) list(ctx context.Context, r table.Reader) (list []index.C
 	return list, true, err
 }
 
-// shortest reads the parts in turn, in growing pages, until one ends.
+// shortest reads the parts in turn, in growing pages, until one part ends. It returns the
+// index of that part, or -1 if no part ends.
 func (a *intersection) shortest(ctx context.Context, r table.Reader) (int, []index.Candidate, error) {
 	for n := firstPage; n <= longestValue; n *= pageGrows {
 		for i, p := range a.parts {
 			if n == firstPage && i > 0 && p.rank() > rankSome && a.parts[0].rank() <= rankSome {
-				continue // values first, since they are likely to end soon
+				continue // parts with one value first: they are likely to end soon
 			}
 			if n > lastPage && !isValue(p) {
 				continue
@@ -111,8 +114,9 @@ func (a *intersection) stream(ctx context.Context, r table.Reader, yield func(in
 	}
 }
 
-// narrow removes candidates that other parts do not have, if reading these parts costs
-// about as much as the list did. whole reports whether that decided the filter.
+// narrow removes the candidates that other parts do not have. It reads another part only
+// if reading the part costs about as much as reading list did. The second result reports
+// whether the remaining candidates decide the filter.
 func (a *intersection) narrow(ctx context.Context, r table.Reader, lead int, list []index.Candidate) ([]index.Candidate, bool, error) {
 	whole := a.whole
 	for i, p := range a.parts {
@@ -136,9 +140,9 @@ func (a *intersection) narrow(ctx context.Context, r table.Reader, lead int, lis
 	return list, whole, nil
 }
 
-// keep returns the candidates of list that other has too.
+// keep returns the candidates in list that are also in other.
 func keep(list, other []index.Candidate) []index.Candidate {
-	in := make(map[entry.ID]bool, len(other)) // value: other is not certain
+	in := make(map[entry.ID]bool, len(other)) // the value is Maybe
 	for i := range other {
 		in[other[i].ID] = other[i].Maybe || in[other[i].ID]
 	}
@@ -152,7 +156,7 @@ func keep(list, other []index.Candidate) []index.Candidate {
 	return kept
 }
 
-// collect reads up to n candidates and reports whether there were no more.
+// collect reads up to n candidates of an access and reports whether there are no more.
 func collect(ctx context.Context, r table.Reader, a Access, n int) (list []index.Candidate, ended bool, err error) {
 	for c, err := range a.Run(ctx, r, nil) {
 		if err != nil {
@@ -184,9 +188,10 @@ func (a *intersection) Indexes(uses []Use) []Use {
 	return a.parts[0].Indexes(uses)
 }
 
-// once drops candidates that came before. Their position is their number in the stream.
-// To continue behind one it runs the access again, which yields the same at the same
-// revision, but does not read the entries.
+// once drops candidates that its access has already yielded. A candidate's position is
+// its number in the stream. To continue behind a position, once runs the access again
+// from the start and skips that many candidates without reading their entries. At one
+// revision the access yields the same candidates again.
 type once struct{ of Access }
 
 func (a *once) Run(ctx context.Context, r table.Reader, after []byte) index.Candidates {

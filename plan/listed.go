@@ -9,8 +9,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// listed is a test that lists its entries itself: see filter.Test.Related. It always
-// runs from its start, since entries may come twice.
+// listed is the access for a test that lists the matching entries itself (see
+// filter.Test.Related). Run always begins at the start of the list. The list may contain
+// an entry twice, so [once] keeps the position of a search.
 type listed struct {
 	test *filter.Test
 	seen int

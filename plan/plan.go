@@ -1,12 +1,15 @@
-// Package plan turns a resolved filter into a tree of index cursors and runs it.
+// Package plan turns a resolved filter into a tree of index cursors and runs that tree.
 // [Build] returns an [Access], or nil if no index serves the filter and the entries in
-// scope must be scanned. An Access yields candidates. Those marked Maybe must be tested
-// against the whole filter; the others match. All must still be tested for their scope.
+// scope must be scanned. An Access yields candidates. A candidate marked Maybe must be
+// tested against the whole filter. A candidate that is not marked Maybe matches the
+// filter. Every candidate must still be tested for the scope of the search.
 //
-// The cost model needs no statistics, which go stale and differ between servers. An
-// intersection reads its parts' candidates in growing pages, cheapest kind first, until
-// one ends. That one is the shortest (within a factor) and by then in memory. The
-// others are read only if they are about as short, and tested on the entries otherwise.
+// The cost model uses no statistics, because statistics go stale and differ between
+// servers. An intersection reads the candidates of its parts in growing pages, the
+// cheapest kind of part first, until one part ends. The part that ends first is the
+// shortest part (within a factor), and its candidates are then in memory. The
+// intersection reads another part only if that part is about as short. Otherwise it tests
+// the candidates' entries for that part.
 package plan
 
 import (
@@ -22,28 +25,28 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Catalog returns the indexes that can be read.
+// A Catalog returns the indexes that a plan can read.
 type Catalog interface {
 	Indexed(t *schema.AttributeType) (index.Index, bool)
 }
 
 // An Access is a way to find candidates.
 type Access interface {
-	// Run streams the candidates behind a position. Positions of one Access at one
-	// revision are stable.
+	// Run streams the candidates behind the position after. The positions of one Access
+	// at one revision are stable.
 	Run(ctx context.Context, r table.Reader, after []byte) index.Candidates
-	// Describe prints the access and its parts, one line each and, if counted is set,
-	// how many candidates each has yielded so far.
+	// Describe prints the access and its parts, one line for each. If counted is set,
+	// each line includes the number of candidates that the part has yielded so far.
 	Describe(b *strings.Builder, indent int, counted bool)
 	// Indexes appends the indexes that Run reads first.
 	Indexes(uses []Use) []Use
 
 	rank() rank
-	// distinct reports whether no entry comes twice.
+	// distinct reports whether Run yields no entry twice.
 	distinct() bool
 }
 
-// A Use is an index that an access reads, and how.
+// A Use is an index that an access reads, and the kind of reading.
 type Use struct {
 	Attribute string
 	Kind      string // value, range, scan, presence or references
@@ -51,14 +54,14 @@ type Use struct {
 
 func (u Use) String() string { return u.Attribute + " " + u.Kind }
 
-// A rank orders the parts of an intersection by how many candidates their kind usually
-// has.
+// A rank orders the parts of an intersection by the number of candidates that parts of a
+// kind usually have.
 type rank uint8
 
 const (
-	rankOne  rank = iota // at most one
-	rankFew              // a value of a selective index
-	rankSome             // a value
+	rankOne  rank = iota // at most one candidate
+	rankFew              // one value in a selective index
+	rankSome             // one value in another index
 	rankSpan             // a range bounded by a prefix
 	rankMany             // a scan of a whole index
 )
@@ -72,8 +75,9 @@ func (empty) Run(context.Context, table.Reader, []byte) index.Candidates {
 func (empty) rank() rank     { return rankOne }
 func (empty) distinct() bool { return true }
 
-// byID is an assertion on entryUUID: the id is the candidate. The candidate's Parent is
-// zero because it is unknown. The entry may not even exist.
+// byID is the access for an equality assertion on entryUUID. Its only candidate is the
+// asserted id. The candidate's Parent is zero because the parent is unknown. An entry
+// with the id may not exist.
 type byID struct{ id entry.ID }
 
 func (a byID) Run(_ context.Context, _ table.Reader, after []byte) index.Candidates {
@@ -86,13 +90,13 @@ func (a byID) Run(_ context.Context, _ table.Reader, after []byte) index.Candida
 func (byID) rank() rank     { return rankOne }
 func (byID) distinct() bool { return true }
 
-// A lookup is a search in one index: for a value, a span or presence.
+// A lookup is a search in one index for a value, for a span or for presence.
 type lookup struct {
 	test  *filter.Test
 	typ   *schema.AttributeType
 	in    index.Index
 	span  index.Span
-	maybe bool // the index returns more than the test asks for
+	maybe bool // the index may return entries that do not match the test
 	order rank
 	seen  int
 }
@@ -124,7 +128,7 @@ func (a *lookup) distinct() bool {
 	return a.order == rankFew || a.order == rankSome || a.test.Op == filter.TestPresent
 }
 
-// A union yields what any part yields, part after part.
+// A union yields the candidates of all its parts, part after part.
 type union struct {
 	parts []Access
 	seen  int
@@ -153,7 +157,7 @@ func (a *union) rank() rank {
 
 func (*union) distinct() bool { return false }
 
-// Build plans a filter. It returns nil if only a scan can answer it.
+// Build plans a filter. It returns nil if only a scan can evaluate the filter.
 func Build(f filter.Resolved, c Catalog) Access {
 	a, _ := build(f, c)
 	if a == nil || a.distinct() {
@@ -165,8 +169,8 @@ func Build(f filter.Resolved, c Catalog) Access {
 	return &once{of: a}
 }
 
-// build plans a filter. whole reports whether the access decides the whole filter, so
-// that candidates not marked Maybe match.
+// build plans a filter. whole reports whether the access decides the whole filter: then
+// every candidate that is not marked Maybe matches the filter.
 func build(f filter.Resolved, c Catalog) (a Access, whole bool) {
 	switch f := f.(type) {
 	case filter.Const:
@@ -221,7 +225,7 @@ func buildAnd(f *filter.AndNode, c Catalog) (Access, bool) {
 	return x, x.whole
 }
 
-// unsure marks all candidates Maybe.
+// unsure marks all candidates of an access as Maybe.
 type unsure struct{ Access }
 
 func (a *unsure) Run(ctx context.Context, r table.Reader, after []byte) index.Candidates {
@@ -298,7 +302,7 @@ func buildLookup(t *filter.Test, at *schema.AttributeType, in index.Index) Acces
 
 const entryUUID = "1.3.6.1.1.16.4"
 
-// idOf returns the id of an equality assertion on entryUUID.
+// idOf returns the id that an equality assertion on entryUUID asserts.
 func idOf(t *filter.Test) (id entry.ID, ok bool) {
 	if len(t.Types) != 1 || t.Types[0].OID != entryUUID || t.Options != "" || t.DNAttrs ||
 		t.Op != filter.TestEqual && t.Op != filter.TestApprox || !t.ByKey {

@@ -23,8 +23,8 @@ import (
 
 var core = schema.Core()
 
-// TestPlans runs testdata/plans, which declare indexes and entries and plan filters. It
-// checks what the plans yield against the entries.
+// TestPlans runs testdata/plans, which declares indexes and entries and plans filters. It
+// compares the candidates of each plan with the entries.
 func TestPlans(t *testing.T) {
 	w := &world{indexes: map[*schema.AttributeType]*fake{}, entries: map[int]*entry.Entry{}}
 	datadriven.RunTest(t, "testdata/plans", func(t *testing.T, d *datadriven.TestData) string {
@@ -37,7 +37,7 @@ func TestPlans(t *testing.T) {
 			return w.plan(d.Input)
 		case "run":
 			return w.run(t, d.Input)
-		case "run-long": // as if values were too long to be read
+		case "run-long": // run as if values had too many entries to be read
 			defer plan.SetLongestValue(64)()
 			return w.run(t, d.Input)
 		default:
@@ -47,14 +47,14 @@ func TestPlans(t *testing.T) {
 	})
 }
 
-// A world is a catalog of indexes in memory, and their entries.
+// A world is a catalog of indexes in memory, and the entries that the indexes find.
 type world struct {
 	indexes  map[*schema.AttributeType]*fake
 	entries  map[int]*entry.Entry
 	inMemory []*fake
 }
 
-// declare parses lines like "sn row", "cn column".
+// declare parses lines like "sn row" and "cn column".
 func (w *world) declare(input string) {
 	for l := range strings.Lines(input) {
 		f := strings.Fields(l)
@@ -127,9 +127,9 @@ func (w *world) plan(text string) string {
 	return b.String()
 }
 
-// run prints the candidates ("?": maybe) and the plan. It checks that they are right,
-// and that the run can continue behind any of them whatever is in memory by then:
-// nothing, everything, or one of the indexes.
+// run prints the candidates and the plan. A "?" marks a candidate that is Maybe. run also
+// checks that the candidates are right, and that a search can continue behind each
+// candidate with no index, all indexes or one index in memory.
 func (w *world) run(t *testing.T, text string) string {
 	f, a := w.build(text)
 	if a == nil {
@@ -164,8 +164,8 @@ func (w *world) run(t *testing.T, text string) string {
 	return printCandidates(got) + b.String()
 }
 
-// right checks that candidates come once, that those not marked Maybe match, and that
-// none is missing.
+// right checks that no candidate occurs twice, that each candidate not marked Maybe
+// matches, and that no matching entry is missing.
 func (w *world) right(t *testing.T, text string, f filter.Resolved, got []index.Candidate) {
 	yielded := map[int]bool{}
 	for _, c := range got {
@@ -226,7 +226,7 @@ func printCandidates(cs []index.Candidate) string {
 	return "yields " + strings.Join(words, " ") + "\n"
 }
 
-// fake is an index that examines all entries.
+// fake is an index that computes its candidates from all entries.
 type fake struct {
 	w         *world
 	typ       *schema.AttributeType
@@ -294,7 +294,7 @@ func (x *fake) Mutation([]byte, entry.ID, entry.ID, bool) (m table.Mutation) { r
 
 func (x *fake) Presence(entry.ID, entry.ID, bool) (m table.Mutation) { return m }
 
-// span yields an entry for each of its keys, in the order of keys and ids.
+// span yields an entry once for each of its keys, in the order of keys and ids.
 func (x *fake) span(after []byte, holds func(key []byte) bool) index.Candidates {
 	if x.all == nil {
 		x.fill()
@@ -309,7 +309,7 @@ func (x *fake) span(after []byte, holds func(key []byte) bool) index.Candidates 
 	}
 }
 
-// fill adds all entries.
+// fill adds the keys of all entries to x.all.
 func (x *fake) fill() {
 	for _, e := range x.w.entries {
 		for _, a := range e.Attributes {
