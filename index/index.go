@@ -1,19 +1,21 @@
 // Package index has what the kinds of index have in common: the [Index] contract, the
-// codec of value keys, and the cell of every index row. A new kind is a package that
-// implements the contract, and a row in the table of kinds
+// codec of value keys, and the cell of every index row. A new kind of index is a package
+// that implements the contract, and a row in the table of kinds
 // (partition/internal/catalog).
 //
 // The table of an attribute's index is called index_ATTR and has one family,
 //
-//	i  info   the value is the id of the *parent* of the entry, so that a
-//	          one-level scope costs nothing and a subtree one no read
+//	i  info   the value of a cell is the id of the *parent* of the entry, so
+//	          that a test of a one-level scope costs nothing and a test of a
+//	          subtree scope reads nothing
 //
-// with rows that begin with "=" (values; packages rowindex and colindex) and "*"
-// (presence; package existence, which the others embed). Value keys are the keys of the
-// type's equality rule, escaped so that rows sort like keys and none is a prefix of
-// another: 00 is written 00 FF and the end is 00 01. A key of more than MaxKey bytes is
-// cut there and ends with 00 02 and a hash of the whole. A cut key is exact for
-// equality and "maybe" for everything else.
+// A row that begins with "=" belongs to a value (packages rowindex and colindex). A row
+// that begins with "*" records that an entry has the attribute (package existence, which
+// rowindex and colindex embed). The key of a value is its key by the type's equality
+// rule. Keys are escaped so that rows sort like keys and no key is a prefix of another
+// key: 00 is written as 00 FF, and the end of a key is 00 01. A key of more than MaxKey
+// bytes is cut after MaxKey bytes and ends with 00 02 and a hash of the whole key. A cut
+// key decides equality exactly; every other test of a cut key is uncertain.
 package index
 
 import (
@@ -33,8 +35,9 @@ const Info table.Family = 'i'
 // TableName returns the name of the index table of a type.
 func TableName(t *schema.AttributeType) string { return "index_" + t.Name() }
 
-// Spec describes the index table of a type. Rows grow by small cells and are read
-// whole, so they are kept in one piece only while rewriting them is cheap.
+// Spec describes the index table of a type. Rows grow by small cells and are read whole.
+// The table therefore keeps a row in one piece, but only while rewriting the row is
+// cheap.
 func Spec(t *schema.AttributeType) table.Spec {
 	return table.Spec{
 		Name:     TableName(t),
@@ -42,43 +45,45 @@ func Spec(t *schema.AttributeType) table.Spec {
 	}
 }
 
-// A Candidate is an entry that may match. Position is its position in its cursor, valid
-// until the next candidate.
+// A Candidate is an entry that may match. Position is the position of the candidate in
+// its cursor. The bytes of Position are valid until the next candidate is read.
 type Candidate struct {
 	ID, Parent entry.ID
-	Maybe      bool // the index cannot decide: test the entry
+	Maybe      bool // the index cannot decide: the entry must be tested
 	Position   []byte
 }
 
 // Candidates is a stream of candidates with ascending positions. An entry with several
-// matching values comes several times.
+// matching values occurs several times.
 type Candidates = iter.Seq2[Candidate, error]
 
-// An Index finds entries by the values of one attribute type. Cursors continue behind
-// the position after, unless it is empty.
+// An Index finds entries by the values of one attribute type. A cursor begins behind the
+// position after, or at its start if after is empty.
 type Index interface {
-	// Table returns the table of the index, which contains nothing else.
+	// Table returns the table of the index. The table contains nothing else.
 	Table() table.Table
-	// Selective reports whether values are expected to have few entries each.
+	// Selective reports whether each value is expected to have few entries.
 	Selective() bool
 	// Equal streams the entries that have a value with this key.
 	Equal(ctx context.Context, r table.Reader, key, after []byte) Candidates
 	// Span streams the entries that have a value with a key in the span.
 	Span(ctx context.Context, r table.Reader, s Span, after []byte) Candidates
-	// InOrder streams all values in the order of their keys, ascending or descending,
-	// and equal keys in the order of the ids. A position is the row of the value and
-	// the id.
+	// InOrder streams all values in the order of their keys, ascending or descending, and
+	// values with equal keys in the order of the ids. A position consists of the row of
+	// the value and the id.
 	InOrder(ctx context.Context, r table.Reader, reverse bool, after []byte) Candidates
-	// Among returns which of these entries the index has for a value with this key.
+	// Among returns a Change for each of the ids. The Change reports whether the index
+	// contains the entry for the value with this key.
 	Among(ctx context.Context, r table.Reader, key []byte, ids []entry.ID) ([]Change, error)
-	// Present streams the entries that have any value, each once.
+	// Present streams the entries that have any value, each entry once.
 	Present(ctx context.Context, r table.Reader, after []byte) Candidates
-	// Warm streams values worth loading into memory in advance: those with few entries,
-	// most being the limit.
+	// Warm streams the values that are worth loading into memory in advance: those that
+	// have at most most entries.
 	Warm(ctx context.Context, r table.Reader, most int) iter.Seq2[Value, error]
-	// Mutation adds (or removes) one value.
+	// Mutation returns the mutation that adds one value or, if gone is set, removes it.
 	Mutation(key []byte, id, parent entry.ID, gone bool) table.Mutation
-	// Presence adds (or removes) an entry that has any value.
+	// Presence returns the mutation that records that an entry has any value or, if gone
+	// is set, removes that record.
 	Presence(id, parent entry.ID, gone bool) table.Mutation
 }
 
@@ -90,18 +95,18 @@ type Value struct {
 
 // A Memory is an index that may have the entries of some values in memory.
 type Memory interface {
-	// Known returns the entries that have a value with this key, if they are in memory.
-	// It returns false for a set of more than upTo entries that commits have changed
-	// meanwhile, since updating it copies it.
+	// Known returns the entries that have a value with this key, if these entries are in
+	// memory. If commits have changed the set since it was read and the set has more than
+	// upTo entries, Known returns false, because an update would copy the set.
 	Known(ctx context.Context, r table.Reader, key []byte, upTo int) (*Set, bool)
 	// Longer reports whether the value had more than n entries when it was last read,
 	// even if that reading did not reach the end.
 	Longer(key []byte, n int) bool
 }
 
-// A Span is a range of keys, including both ends; a nil end is open. Prefix and Parts
-// narrow it to keys that begin with Prefix and then contain Parts, one after another,
-// the last one at the end if AtEnd is set.
+// A Span is a range of keys that includes both ends. A nil end is open. Prefix and Parts
+// restrict the range to keys that begin with Prefix and then contain each of Parts, one
+// after another. If AtEnd is set, the last part must be at the end of the key.
 type Span struct {
 	From, To []byte
 	Prefix   []byte
@@ -130,8 +135,8 @@ func AppendKey(b, key []byte) []byte {
 	return append(b, h[:hashLen]...)
 }
 
-// CutKey parses a row key that begins with what AppendKey appends. It returns the
-// value's key, whether that was cut, and the rest.
+// CutKey parses a row key that begins with the output of AppendKey. It returns the
+// value's key, whether the key was cut, and the rest of the row key.
 func CutKey(row []byte) (key []byte, cut bool, rest []byte, err error) {
 	if len(row) == 0 || row[0] != valueRow {
 		return nil, false, nil, table.ErrCorrupt
@@ -162,8 +167,8 @@ func escape(b, key []byte) []byte {
 	}
 }
 
-// unescape decodes up to the 00 of the end and returns what follows that 00. The key
-// shares b's bytes unless it has escapes.
+// unescape decodes a key up to the 00 of its end and returns the bytes after that 00. The
+// key shares the bytes of b unless it contains escapes.
 func unescape(b []byte) (key, rest []byte, ok bool) {
 	i := bytes.IndexByte(b, 0)
 	if i < 0 || i+1 == len(b) {
@@ -184,7 +189,7 @@ func unescape(b []byte) (key, rest []byte, ok bool) {
 	}
 }
 
-// Rows returns the range of rows that may hold keys of the span.
+// Rows returns the range of rows that may contain keys of the span.
 func (s Span) Rows() table.Range {
 	r := table.Prefix([]byte{valueRow})
 	if p := s.Prefix; len(p) > 0 {
@@ -209,8 +214,8 @@ func later(a, b []byte) []byte {
 	return a
 }
 
-// Holds reports whether the span contains a key. maybe is set if the key is cut and the
-// answer is not certain.
+// Holds reports whether the span contains a key. maybe is set if the key is cut, so that
+// the first result is not certain.
 func (s Span) Holds(key []byte, cut bool) (holds, maybe bool) {
 	if cut {
 		return s.mayHoldCut(key), true
@@ -224,7 +229,7 @@ func (s Span) Holds(key []byte, cut bool) (holds, maybe bool) {
 	return table.Contains(key[len(s.Prefix):], s.Parts, s.AtEnd), false
 }
 
-// mayHoldCut returns false only if the first bytes of a key already exclude it.
+// mayHoldCut returns false only if the bytes of a cut key already exclude the key.
 func (s Span) mayHoldCut(key []byte) bool {
 	n := min(len(key), len(s.Prefix))
 	return bytes.Equal(key[:n], s.Prefix[:n])
@@ -238,7 +243,8 @@ func Continue(r table.Range, after []byte) table.Range {
 	return r
 }
 
-// Values returns the range of all rows of values behind a position.
+// Values returns the range of all rows of values behind a position. If reverse is set, it
+// returns the rows before the position.
 func Values(reverse bool, after []byte) table.Range {
 	r := table.Prefix([]byte{valueRow})
 	if !reverse {

@@ -12,15 +12,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// drawKey draws keys with the bytes that the codec treats specially, 00, 01 and FF, and
-// with lengths up to and above MaxKey.
+// drawKey draws keys that contain the bytes 00, 01 and FF, which the codec treats
+// specially. It draws keys shorter and longer than MaxKey.
 func drawKey(t *rapid.T, label string) []byte {
 	n := rapid.SampledFrom([]int{0, 0, 0, index.MaxKey - 1, index.MaxKey, index.MaxKey + 1}).Draw(t, label+" run")
 	tail := rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 2, 'a', 'b', 0xff}), 0, 4).Draw(t, label)
 	return append(bytes.Repeat([]byte{'a'}, n), tail...)
 }
 
-// cut returns the part of a key that the codec keeps.
+// cut returns the part of a key that the codec stores.
 func cut(key []byte) []byte { return key[:min(len(key), index.MaxKey)] }
 
 func TestKeysSortAndComeBack(t *testing.T) {
@@ -48,7 +48,8 @@ func TestMalformedRows(t *testing.T) {
 	}
 }
 
-// holds reports whether a span contains a key, by definition.
+// holds reports whether a span contains a key. It follows the definition of Span
+// directly.
 func holds(s index.Span, key []byte) bool {
 	if s.From != nil && bytes.Compare(key, s.From) < 0 || s.To != nil && bytes.Compare(key, s.To) > 0 {
 		return false
@@ -72,8 +73,9 @@ func piecesHold(key []byte, parts [][]byte, atEnd bool) bool {
 	return false
 }
 
-// TestSpans checks that a span's rows include every key that it contains, and that
-// Holds is right for whole keys and never wrongly false for cut ones.
+// TestSpans checks that the rows of a span include every key that the span contains. It
+// checks that Holds is right for whole keys, and that it never returns false for a cut
+// key that the span contains.
 func TestSpans(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s index.Span

@@ -7,13 +7,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 )
 
-// A Set holds the entries that have a value, in the order of their ids, and their
-// parents. It takes 16 bytes per entry if all have one parent, like the people of one
-// unit, and 20 otherwise. A published set must not be changed.
+// A Set contains the ids of the entries that have a value, in ascending order, and the
+// ids of their parents. It occupies 16 bytes per entry if all entries have the same
+// parent, as the people of one unit have, and 20 bytes otherwise. A published set must
+// not be changed.
 type Set struct {
 	ids     []entry.ID
 	parents []entry.ID // usually without duplicates
-	of      []uint32   // index of each entry's parent; nil while there is only one parent
+	of      []uint32   // each entry's index in parents; nil if there is one parent
 }
 
 // Len returns the number of entries.
@@ -35,7 +36,7 @@ func (s *Set) Parent(i int) entry.ID {
 	return s.parents[s.of[i]]
 }
 
-// Append adds an entry. Its id must be larger than all before.
+// Append adds an entry. Its id must be greater than all ids in the set.
 func (s *Set) Append(id, parent entry.ID) {
 	p := s.parentNumber(parent)
 	if p > 0 && s.of == nil {
@@ -47,8 +48,9 @@ func (s *Set) Append(id, parent entry.ID) {
 	}
 }
 
-// parentNumber returns the index of a parent. It adds the parent if it is not among the
-// last few. So a parent may be there twice, which only costs 16 bytes.
+// parentNumber returns the index of a parent in parents. It appends the parent if the
+// parent is not among the last few elements. A parent may therefore occur twice in
+// parents, which costs only 16 bytes.
 func (s *Set) parentNumber(parent entry.ID) uint32 {
 	const look = 16
 	for i := len(s.parents) - 1; i >= max(0, len(s.parents)-look); i-- {
@@ -72,8 +74,8 @@ func clip[T any](list []T) []T {
 	return append(make([]T, 0, len(list)), list...)
 }
 
-// Behind returns the first index whose id is greater than the one at the end of a
-// cursor's position, or 0 if the position is empty.
+// Behind returns the first index whose id is greater than the id at the end of a cursor's
+// position. It returns 0 if the position is empty.
 func (s *Set) Behind(after []byte) int {
 	if len(after) < len(entry.ID{}) {
 		return 0
@@ -82,9 +84,9 @@ func (s *Set) Behind(after []byte) int {
 	return sort.Search(len(s.ids), func(i int) bool { return s.ids[i].Compare(id) > 0 })
 }
 
-// Seek returns the first index from i on whose id is not less than id, or Len if there
-// is none. It searches with doubling steps, beginning with step. So it is fast both for
-// sets of similar length and for a long set beside a short one.
+// Seek returns the first index from i on whose id is not less than id, or Len if there is
+// no such index. It searches with steps that double, beginning with step. This is fast
+// both for sets of similar length and for a long set beside a short one.
 func (s *Set) Seek(i int, id entry.ID, step int) int {
 	rest := s.ids[i:]
 	from, to := 0, 0
@@ -98,13 +100,14 @@ func (s *Set) Seek(i int, id entry.ID, step int) int {
 	})
 }
 
-// A Change records that an entry has the value now, below Parent, or no longer.
+// A Change records either that an entry now has the value and is below Parent, or that
+// the entry no longer has the value.
 type Change struct {
 	ID, Parent entry.ID
 	Gone       bool
 }
 
-// With returns a set with some changes applied. It sorts changes.
+// With returns a copy of the set with changes applied. It sorts changes.
 func (s *Set) With(changes []Change) *Set {
 	slices.SortFunc(changes, func(a, b Change) int { return a.ID.Compare(b.ID) })
 	n := &Set{ids: make([]entry.ID, 0, len(s.ids)+len(changes)), parents: slices.Clone(s.parents)}
@@ -126,7 +129,8 @@ func (s *Set) With(changes []Change) *Set {
 	return n
 }
 
-// extend appends entries of s, whose parents must be the first of n's.
+// extend appends the entries from to to of s. The parents of n must begin with those of
+// s.
 func (n *Set) extend(s *Set, from, to int) {
 	n.ids = append(n.ids, s.ids[from:to]...)
 	switch {
@@ -137,8 +141,9 @@ func (n *Set) extend(s *Set, from, to int) {
 	}
 }
 
-// Common calls yield with the indexes in sets[0] of the entries that all sets have,
-// from index i on, until yield returns false. The first set should be the shortest.
+// Common calls yield for each entry that all sets contain, until yield returns false. Its
+// argument is the entry's index in sets[0]. Common begins at index i of sets[0]. The
+// first set should be the shortest.
 func Common(sets []*Set, i int, yield func(i int) bool) {
 	first, rest := sets[0], sets[1:]
 	at := make([]int, len(rest))

@@ -15,7 +15,7 @@ func drawID(t *rapid.T, label string) entry.ID {
 	return entry.ID{15: rapid.Byte().Draw(t, label)}
 }
 
-// drawSet draws a set and an equal map from ids to parents.
+// drawSet draws a set, and returns it with a map from the same ids to their parents.
 func drawSet(t *rapid.T) (*index.Set, map[entry.ID]entry.ID) {
 	model := map[entry.ID]entry.ID{}
 	for range rapid.IntRange(0, 60).Draw(t, "length") {
@@ -41,8 +41,8 @@ func contents(s *index.Set) map[entry.ID]entry.ID {
 	return m
 }
 
-// TestSetWith checks that a changed set equals a map with the same changes, is in
-// order, and leaves the original set unchanged.
+// TestSetWith checks that With returns the same entries as a map with the same changes,
+// that they are in order, and that the original set is unchanged.
 func TestSetWith(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, model := drawSet(t)

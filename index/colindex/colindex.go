@@ -1,6 +1,6 @@
-// Package colindex is the index for attributes with many values and few entries for
-// each: one row per value, one column per id. One Get returns all candidates of a value
-// and their number.
+// Package colindex is the index for attributes that have many different values, each with
+// few entries. It writes one row per value and one column per id. One Get returns all
+// candidates of a value and their number.
 package colindex
 
 import (
@@ -23,8 +23,8 @@ func New(t table.Table) index.Index { return Index{existence.Index{In: t}} }
 // Selective implements index.Index.
 func (Index) Selective() bool { return true }
 
-// page is how many columns of a row are read at once: more than most values need, and a
-// bound for values with very many.
+// page is the number of columns that are read at once of a row. Most values have fewer
+// entries, and a read of a value with very many entries is bounded.
 const page = 1000
 
 // Equal reads the row of one value, in pages if it is wide.
@@ -43,7 +43,7 @@ func (x Index) Span(ctx context.Context, r table.Reader, s index.Span, after []b
 	return func(yield func(index.Candidate, error) bool) {
 		rows := s.Rows()
 		if n := len(after) - len(entry.ID{}); n > 0 {
-			// The row of the position may have more ids: finish it first.
+			// Position after may be inside a row: read the rest of that row first.
 			_, cut, _, err := index.CutKey(after[:n])
 			if err != nil {
 				yield(index.Candidate{}, err)
@@ -71,7 +71,7 @@ func (x Index) Span(ctx context.Context, r table.Reader, s index.Span, after []b
 	}
 }
 
-// InOrder scans all values and yields the ids in each one's row.
+// InOrder scans all values and yields the ids in the row of each value.
 func (x Index) InOrder(ctx context.Context, r table.Reader, reverse bool, after []byte) index.Candidates {
 	if reverse {
 		return x.backwards(ctx, r, after)
@@ -105,8 +105,8 @@ func (x Index) backwards(ctx context.Context, r table.Reader, after []byte) inde
 	}
 }
 
-// whole reads all ids of a row before one (nil: all) and yields them in reverse order.
-// A row cannot be read from its end.
+// whole reads all ids of a row that are less than before (nil: all ids) and yields them
+// in reverse order. It reads them all because a row cannot be read from its end.
 func (x Index) whole(ctx context.Context, r table.Reader, row, before []byte, yield func(index.Candidate, error) bool) bool {
 	within := table.ColumnRange{Family: index.Info, To: before}
 	got, err := r.Get(ctx, x.In, row, table.Select{Columns: []table.ColumnRange{within}})
@@ -128,7 +128,8 @@ func rowBackwards(row table.Row, yield func(index.Candidate, error) bool) bool {
 	return true
 }
 
-// candidate decodes a cell of a row. Its position is the row and the id.
+// candidate decodes a cell of a row. The candidate's position consists of the row and the
+// id.
 func candidate(row []byte, cell *table.Cell) (c index.Candidate, err error) {
 	if copy(c.ID[:], cell.Qualifier) != len(c.ID) {
 		return c, table.ErrCorrupt
@@ -138,7 +139,8 @@ func candidate(row []byte, cell *table.Cell) (c index.Candidate, err error) {
 	return c, err
 }
 
-// columns yields the candidates of a row behind an id. It returns false to stop.
+// columns yields the candidates of a row behind an id. It returns false if the caller
+// must stop.
 func (x Index) columns(ctx context.Context, r table.Reader, row []byte, maybe bool, after []byte, yield func(index.Candidate, error) bool) bool {
 	from := table.ColumnRange{Family: index.Info}
 	if len(after) > 0 {
@@ -151,7 +153,7 @@ func (x Index) columns(ctx context.Context, r table.Reader, row []byte, maybe bo
 	return x.row(ctx, r, got, maybe, yield)
 }
 
-// row yields the candidates of a row whose first page was read, and those of the
+// row yields the candidates of a row. Its first page has already been read; row reads the
 // following pages.
 func (x Index) row(ctx context.Context, r table.Reader, row table.Row, maybe bool, yield func(index.Candidate, error) bool) bool {
 	position := append([]byte(nil), row.Key...)
@@ -194,7 +196,7 @@ func (x Index) Among(ctx context.Context, r table.Reader, key []byte, ids []entr
 	return changes, nil
 }
 
-// Warm streams the rows that are short.
+// Warm streams the rows that have at most most columns.
 func (x Index) Warm(ctx context.Context, r table.Reader, most int) iter.Seq2[index.Value, error] {
 	return func(yield func(index.Value, error) bool) {
 		for row, err := range r.Scan(ctx, x.In, index.Values(false, nil), table.Select{MaxCells: most + 1}) {
@@ -209,8 +211,8 @@ func (x Index) Warm(ctx context.Context, r table.Reader, most int) iter.Seq2[ind
 	}
 }
 
-// value decodes a row. cut reports that the row's key was cut, so that its value is
-// unknown.
+// value decodes a row. cut reports that the key in the row is cut, so that the whole key
+// is unknown.
 func value(row table.Row, err error) (v index.Value, cut bool, _ error) {
 	if err != nil {
 		return v, false, err

@@ -1,6 +1,6 @@
-// Package existence is the part of an index that records which entries have an
-// attribute at all: rows "*" id in the attribute's index table. Kinds of index embed
-// it.
+// Package existence is the part of an index that records which entries have an attribute
+// at all. It writes the rows "*" id in the attribute's index table. The packages that
+// implement a kind of index embed its Index.
 package existence
 
 import (
@@ -39,7 +39,7 @@ func (x Index) Present(ctx context.Context, r table.Reader, after []byte) index.
 	}
 }
 
-// Presence adds or removes an entry.
+// Presence implements index.Index.
 func (x Index) Presence(id, parent entry.ID, gone bool) table.Mutation {
 	cell := table.Cell{Family: index.Info, Qualifier: dummy, Tombstone: gone}
 	if !gone {

@@ -1,6 +1,6 @@
-// Package rowindex is the index for attributes with few values and many entries: one
-// row per value and entry, "=" value id. Every search on it is a scan. It never has
-// wide rows.
+// Package rowindex is the index for attributes that have few different values, each with
+// many entries. It writes one row per value and entry: "=" value id. Every search in it
+// is a scan. No row is wide.
 package rowindex
 
 import (
@@ -94,7 +94,7 @@ func (x Index) Among(ctx context.Context, r table.Reader, key []byte, ids []entr
 	return changes, nil
 }
 
-// Warm streams nothing: values have too many entries to load them in advance.
+// Warm streams nothing, because the values have too many entries to be loaded in advance.
 func (Index) Warm(context.Context, table.Reader, int) iter.Seq2[index.Value, error] {
 	return func(func(index.Value, error) bool) {}
 }
