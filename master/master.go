@@ -5,17 +5,19 @@
 //
 //	t  treeInfo      p  parent's id; u  RDN as the client wrote it (of a naming
 //	                 context: its whole name); n  normalised RDN; o  the order of
-//	                 the attributes, if it is not the natural one
+//	                 the attributes, if it is not the default order
 //	a  upAttributes  description 00 position -> value, one column per value
-//	s  the same for secret attributes, which most reads leave alone
-//	n  normAttributes of attributes with very many values (package tree has
-//	   those of the others), so that renaming a big group stays cheap
+//	s  secrets       the same columns for secret attributes, which most reads
+//	                 do not read
+//	n  normAttributes of attributes with very many values, so that renaming a
+//	   big group stays cheap (the table tree contains the normAttributes of
+//	   all other attributes)
 //	m  marks (package txn)
 //
 // A description is the type's short name and its sorted options. A [Position] orders
-// and distinguishes values without a counter, so that two servers that add values to
-// one attribute write different columns. The values of a SINGLE-VALUE type all have the
-// empty position, so that a new value replaces the old one.
+// and distinguishes values without a shared counter. So two servers that add values to
+// the same attribute write different columns. All values of a SINGLE-VALUE type have the
+// empty position, so that a new value replaces the old value.
 package master
 
 import (
@@ -63,9 +65,9 @@ var (
 	order    = []byte("o")
 )
 
-// A Position orders the values of an attribute. It is the writer's stamp, then a count
-// within its transaction. It is empty for values written while their type was
-// SINGLE-VALUE.
+// A Position orders the values of an attribute. It consists of the stamp of the
+// transaction that wrote the value and a count within that transaction. It is empty for
+// values that were written while their type was SINGLE-VALUE.
 type Position []byte
 
 // NewPosition returns a position of 12 bytes.
@@ -74,16 +76,16 @@ func NewPosition(stamp table.Revision, n int) Position {
 	return binary.BigEndian.AppendUint32(p, uint32(n))
 }
 
-// A Node is an entry's position in the tree and the order of its attributes.
+// A Node contains an entry's place in the tree and the order of its attributes.
 type Node struct {
 	Parent  entry.ID
-	UpRDN   string // as the client wrote it; of a naming context the whole name
+	UpRDN   string // as the client wrote it; of a naming context, the whole name
 	NormRDN dn.Norm
 	Order   entry.Order
 }
 
-// Cells returns the treeInfo cells of a node. Without an order it returns no cell for
-// it, so an existing one stays.
+// Cells returns the treeInfo cells of a node. If the node has no order, Cells returns no
+// cell for the order, so an existing cell remains.
 func (n *Node) Cells() []table.Cell {
 	cells := make([]table.Cell, 0, 4)
 	cells = append(cells, table.Cell{Family: TreeInfo, Qualifier: normRDN, Value: []byte(n.NormRDN)})
@@ -98,7 +100,7 @@ func (n *Node) Cells() []table.Cell {
 // Row returns the row key of an id.
 func Row(id entry.ID) []byte { return id[:] }
 
-// Family returns the family that holds values of a type.
+// Family returns the family that contains the values of a type.
 func Family(t *schema.AttributeType) table.Family {
 	if t.Secret() {
 		return Secrets
@@ -134,8 +136,8 @@ func PositionOf(qualifier []byte) Position {
 	return qualifier[bytes.IndexByte(qualifier, 0)+1:]
 }
 
-// DecodeNode decodes the treeInfo of a row. ok is false if it has none, because the
-// entry does not exist.
+// DecodeNode decodes the treeInfo of a row. ok is false if the row has no treeInfo,
+// because the entry does not exist.
 func DecodeNode(r table.Row) (n Node, ok bool) {
 	cells := r.Family(TreeInfo)
 	for i := range cells {
@@ -144,8 +146,8 @@ func DecodeNode(r table.Row) (n Node, ok bool) {
 	return n, ok
 }
 
-// Take decodes one cell of treeInfo into the node. It reports whether the cell is that
-// of the parent, which every entry has.
+// Take decodes one cell of treeInfo into the node. It reports whether the cell contains
+// the parent's id. Every existing entry has such a cell.
 func (n *Node) Take(c *table.Cell) (stands bool) {
 	switch c.Qualifier[0] {
 	case 'n':
@@ -160,9 +162,10 @@ func (n *Node) Take(c *table.Cell) (stands bool) {
 	return false
 }
 
-// Decode decodes the attributes in a row's upAttributes and secrets. The result is a
-// copy, in the order of columns; [Node.Order] arranges it. A type unknown to the schema
-// is an error: a type in use is never removed.
+// Decode decodes the attributes in the families upAttributes and secrets of a row. The
+// result is a copy, in the order of the columns; [Node.Order] arranges it. Decode returns
+// an error for a type that the schema does not define, because a type in use is never
+// removed.
 func Decode(r table.Row, s *schema.Schema) ([]entry.Attribute, error) {
 	cells, size, descriptions := 0, 0, 0
 	var last []byte
@@ -193,14 +196,14 @@ func Decode(r table.Row, s *schema.Schema) ([]entry.Attribute, error) {
 	return d.out, nil
 }
 
-// A decoder gathers values in one buffer and one slice, from which each attribute gets
-// its part.
+// A decoder collects all values in one buffer and one slice. Each attribute gets a part
+// of both.
 type decoder struct {
 	schema *schema.Schema
 	buf    []byte
 	values [][]byte
 	first  int    // index in values of the current attribute's first value
-	desc   []byte // of the current attribute
+	desc   []byte // description of the current attribute
 	out    []entry.Attribute
 }
 

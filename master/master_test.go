@@ -50,7 +50,7 @@ func TestDecode(t *testing.T) {
 	if got := print(as); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	for i := range r.Cells { // nothing may refer to the row's memory
+	for i := range r.Cells { // the attributes must not refer to the row's memory
 		clear(r.Cells[i].Value)
 		clear(r.Cells[i].Qualifier)
 	}
@@ -71,8 +71,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// TestSingleValuesShareAColumn checks that a value without a column of its own replaces
-// the one before.
+// TestSingleValuesShareAColumn checks that all values of a SINGLE-VALUE type have the
+// same column, so that a new value replaces the old value.
 func TestSingleValuesShareAColumn(t *testing.T) {
 	number := schema.Core().Attribute("uidNumber")
 	a, b := master.Value(number, "", nil, []byte("1")), master.Gone(number, "", nil)
@@ -81,8 +81,8 @@ func TestSingleValuesShareAColumn(t *testing.T) {
 	}
 }
 
-// TestColumns checks that the columns of one description do not include those of longer
-// ones.
+// TestColumns checks that the range of one description does not include the columns of a
+// description with more options.
 func TestColumns(t *testing.T) {
 	cn := schema.Core().Attribute("cn")
 	q := func(options string) table.Row {
@@ -96,7 +96,7 @@ func TestColumns(t *testing.T) {
 			t.Errorf("columns of %q: %d of %q, want %d", c.asked, n, c.held, c.want)
 		}
 	}
-	p := master.NewPosition(256, 0) // contains zeros
+	p := master.NewPosition(256, 0) // the position contains zero bytes
 	if got := master.PositionOf(master.Qualifier(cn, ";x", p)); !bytes.Equal(got, p) {
 		t.Errorf("position %x, want %x", got, p)
 	}
