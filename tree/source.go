@@ -10,9 +10,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Source is an entry as seen from its row of this table. It serves filters that only
-// need keys. If a column says "maybe", it sets Unsure and its answer is void: the entry
-// itself must be tested.
+// A Source reads an entry from the entry's row in this table. It serves filters that need
+// only keys. If a column cannot decide a test, the Source sets Unsure. Then the result of
+// the filter is void and the entry itself must be tested.
 type Source struct {
 	Row    table.Row
 	Unsure bool
@@ -76,7 +76,7 @@ func (s *Source) AnyKey(t *schema.AttributeType, options string, holds func([]by
 	return false
 }
 
-// HasKey implements filter.KeySource, usually with one lookup of one column.
+// HasKey implements filter.KeySource. It usually looks up a single column.
 func (s *Source) HasKey(t *schema.AttributeType, options string, key []byte) bool {
 	if options == "" && !t.SingleValue && !isID(t) && t.Equality != nil &&
 		s.Row.Find(NormAttributes, Qualifier(t, "", key)) != nil {
@@ -94,21 +94,23 @@ func (s *Source) idKey(t *schema.AttributeType, options string) ([]byte, bool) {
 	return key, err == nil
 }
 
-// Values implements filter.Source. A row has no values, so it sets Unsure.
+// Values implements filter.Source. A row contains no values, so Values sets Unsure.
 func (s *Source) Values(*schema.AttributeType, string) iter.Seq[[]byte] {
 	return func(func([]byte) bool) { s.Unsure = true }
 }
 
-// NameValues implements filter.Source. A row has no names, so it sets Unsure.
+// NameValues implements filter.Source. A row contains no names, so NameValues sets
+// Unsure.
 func (s *Source) NameValues() iter.Seq2[*schema.AttributeType, []byte] {
 	return func(func(*schema.AttributeType, []byte) bool) { s.Unsure = true }
 }
 
-// isID reports whether a type is entryUUID. Its value is the row's id, not in a column.
+// isID reports whether a type is entryUUID. The value of entryUUID is the id in the row
+// and is not in a column.
 func isID(t *schema.AttributeType) bool { return t.OID == entryUUID }
 
 // isUnstored reports whether a type is hasSubordinates or numSubordinates. Entries have
-// them, but their values come from other rows.
+// these attributes, but the values are computed from other rows.
 func isUnstored(t *schema.AttributeType) bool {
 	return t.OID == hasSubordinates || t.OID == numSubordinates
 }
@@ -120,9 +122,10 @@ const (
 
 const entryUUID = "1.3.6.1.1.16.4"
 
-// Hint turns a filter into one that a store can evaluate on rows of this table. It
-// leaves out what cannot be expressed. So rows that fail the hint never match the
-// filter, and rows that pass it may still not match. Nil means that there is no hint.
+// Hint turns a filter into one that a store can evaluate on rows of this table. It omits
+// the tests that a store cannot express. So a row that fails the hint never matches the
+// filter, and a row that passes the hint may still not match the filter. A nil result
+// means that there is no hint.
 func Hint(f filter.Resolved) table.Filter {
 	switch f := f.(type) {
 	case *filter.AndNode:
@@ -165,8 +168,8 @@ func hintTest(t *filter.Test) table.Filter {
 	return one
 }
 
-// hintType returns conditions of which a row fulfils at least one if it may have a
-// matching value of one type.
+// hintType returns conditions for one type. A row that may have a matching value of the
+// type fulfils at least one of them.
 func hintType(t *filter.Test, at *schema.AttributeType) []table.Filter {
 	all := []table.Filter{table.HasRange{ColumnRange: Columns(at)}}
 	if t.Op == filter.TestPresent || at.SingleValue || t.Options != "" || at.Equality == nil {
@@ -175,8 +178,8 @@ func hintType(t *filter.Test, at *schema.AttributeType) []table.Filter {
 	prefix := func(tail string) table.Filter {
 		return table.HasRange{ColumnRange: table.ColumnPrefix(NormAttributes, []byte(at.OID+tail))}
 	}
-	// Values with options, values stored in master, and those written while the type
-	// was SINGLE-VALUE cannot be tested by a hint.
+	// A hint cannot test values with options, values stored in master, or values that
+	// were written while the type was SINGLE-VALUE.
 	others := []table.Filter{prefix(";"), prefix(string(rune(Many))), prefix(string(rune(Single)))}
 	switch t.Op {
 	case filter.TestEqual, filter.TestApprox:

@@ -1,31 +1,34 @@
-// Package tree is the table of names: it maps (parent's id, normalised RDN) to id, and
-// has each entry's normalised values.
+// Package tree is the table of names: it maps (parent's id, normalised RDN) to id,
+// and contains the keys of each entry's values.
 //
 // Row: the parent's UUID, 16 bytes, and the normalised RDN. A naming context is a child
-// of the virtual root, with its whole normalised name as its RDN. The children of X are
+// of the virtual root, and its RDN is its whole normalised name. The children of X are
 // the rows [X, X+1). Families:
 //
 //	t  treeInfo        i  the entry's id
-//	n  normAttributes  see below; for filters, compare and membership tests
-//	                   that read no entry, and for finding the column to delete
+//	n  normAttributes  keys (see below), with which filters, compares and
+//	                   membership tests read no entry, and a delete finds the
+//	                   column of a value
 //	m  marks (package txn)
 //
 // A column of normAttributes begins with the type's OID and its options:
 //
 //	OID;options = key       -> position of the value in master
-//	OID;options ~ key hash  -> the same for a key too long for a column: its
-//	                           first bytes and a hash; decides equality, and is
-//	                           "maybe" for everything else
-//	OID;options :           -> key; of a value without a position, as a
-//	                           SINGLE-VALUE type has it, so that a new value
-//	                           replaces the old one
-//	OID;options ?           -> 01; has values, but its type has no equality rule
-//	OID;options >           -> 01; has too many values for this table: all its
-//	                           columns are in master's normAttributes, with
-//	                           the key
+//	OID;options ~ key hash  -> position of the value in master, if its key is
+//	                           too long for a column: the column contains the
+//	                           key's first bytes and a hash. It decides
+//	                           equality, but no other test.
+//	OID;options :           -> key of a value that has no position, as a value
+//	                           of a SINGLE-VALUE type, so that a new value
+//	                           replaces the old value
+//	OID;options ?           -> 01; the attribute has values, but its type has
+//	                           no equality rule
+//	OID;options >           -> 01; the attribute has too many values for this
+//	                           table: all its columns are in the normAttributes
+//	                           of the table master, and contain the keys
 //
-// The kind of a value's column depends on the column, not on the type: a type may
-// become SINGLE-VALUE, or stop being so, while entries have it.
+// A reader must use the kind of the column, not the type, because a type may become
+// SINGLE-VALUE, or may stop being SINGLE-VALUE, while entries have values of it.
 package tree
 
 import (
@@ -68,7 +71,7 @@ const (
 
 var id = []byte("i")
 
-// Key returns the row of a child.
+// Key returns the row key of the child of parent that has the given RDN.
 func Key(parent entry.ID, rdn dn.Norm) []byte {
 	k := make([]byte, 0, len(parent)+min(len(rdn), maxRDN+hashLen))
 	k = append(k, parent[:]...)
@@ -79,27 +82,27 @@ func Key(parent entry.ID, rdn dn.Norm) []byte {
 	return append(k, rdn...)
 }
 
-// Parent returns the parent's id in a row key.
+// Parent returns the parent's id, which begins a row key.
 func Parent(row []byte) (p entry.ID) {
 	copy(p[:], row)
 	return p
 }
 
-// Children returns the range of an entry's children.
+// Children returns the range of the rows of an entry's children.
 func Children(parent entry.ID) table.Range { return table.Prefix(parent[:]) }
 
-// ID returns the entry's id from a row with the family TreeInfo.
+// ID returns the entry's id from a row that was read with the family TreeInfo.
 func ID(r table.Row) (e entry.ID, ok bool) {
 	c := r.Find(TreeInfo, id)
 	return e, c != nil && copy(e[:], c.Value) == len(e)
 }
 
-// Cell returns the cell of an id.
+// Cell returns the cell that contains an entry's id.
 func Cell(e entry.ID) table.Cell {
 	return table.Cell{Family: TreeInfo, Qualifier: id, Value: e[:]}
 }
 
-// Columns returns the range of all columns for values of exactly one type, with any
+// Columns returns the range of all columns for the values of exactly one type, with any
 // options.
 func Columns(t *schema.AttributeType) table.ColumnRange {
 	return table.ColumnRange{Family: NormAttributes, From: []byte(t.OID + ":"), To: []byte(t.OID + "\x7f")}
@@ -114,7 +117,7 @@ type Column struct {
 	Position master.Position
 }
 
-// Kinds of columns, see the package comment.
+// Kinds of columns. The package comment describes each kind.
 const (
 	Whole   = '='
 	Cut     = '~'
@@ -123,7 +126,7 @@ const (
 	Many    = '>'
 )
 
-// Decode decodes a column. Its parts share the cell's bytes.
+// Decode decodes a column. The result shares the bytes of the cell.
 func Decode(c *table.Cell) Column {
 	q := c.Qualifier
 	i := bytes.IndexAny(q, ":;=>?~")
@@ -148,8 +151,8 @@ func Decode(c *table.Cell) Column {
 	return col
 }
 
-// Qualifier returns the column of a key whose value has a position, in this table, and
-// of any key in master's normAttributes.
+// Qualifier returns the qualifier of the column for a key. This table uses it for values
+// that have a position. The normAttributes of the table master use it for all values.
 func Qualifier(t *schema.AttributeType, options string, key []byte) []byte {
 	q := make([]byte, 0, len(t.OID)+len(options)+1+min(len(key), maxKey+hashLen))
 	q = append(append(q, t.OID...), options...)
@@ -160,13 +163,14 @@ func Qualifier(t *schema.AttributeType, options string, key []byte) []byte {
 	return append(append(append(q, Cut), key[:maxKey]...), h[:hashLen]...)
 }
 
-// Plain returns the column of a kind without a key in its qualifier.
+// Plain returns the qualifier of a column that has no key in its qualifier.
 func Plain(t *schema.AttributeType, options string, kind byte) []byte {
 	return append([]byte(t.OID+options), kind)
 }
 
-// ColumnOf returns the cell for one value at a position: with its key if the type has
-// an equality rule, otherwise one that records that there are values.
+// ColumnOf returns the cell for one value at a position. If the type has an equality
+// rule, the cell contains the value's key. Otherwise the cell records only that there are
+// values.
 func ColumnOf(t *schema.AttributeType, options string, key []byte, p master.Position) table.Cell {
 	c := table.Cell{Family: NormAttributes}
 	switch {

@@ -61,8 +61,8 @@ func TestDecodeMalformed(t *testing.T) {
 	}
 }
 
-// TestCutsDiffer checks that long names and keys with a common beginning have different
-// rows and columns.
+// TestCutsDiffer checks that two long names with a common beginning have different rows,
+// and that two such keys have different columns.
 func TestCutsDiffer(t *testing.T) {
 	a, b := strings.Repeat("n", 2000)+"a", strings.Repeat("n", 2000)+"b"
 	id := entry.NewID()
@@ -79,7 +79,8 @@ func TestCutsDiffer(t *testing.T) {
 	}
 }
 
-// TestSource compares the answers of a tree row and of a hint with the entry.
+// TestSource compares the results of a filter on a tree row and of its hint with the
+// result on the entry.
 func TestSource(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := drawEntry(t)
@@ -99,7 +100,7 @@ func TestSource(t *testing.T) {
 	})
 }
 
-// TestHintsRuleOut checks that hints exclude some rows. Hints that exclude none would
+// TestHintsRuleOut checks that hints exclude some rows. A hint that excludes no row would
 // pass TestSource.
 func TestHintsRuleOut(t *testing.T) {
 	e := &entry.Entry{ID: entry.NewID(), Attributes: []entry.Attribute{{Type: core.Attribute("cn"), Values: [][]byte{[]byte("ann")}}}}
@@ -153,9 +154,9 @@ func drawEntry(t *rapid.T) *entry.Entry {
 	return e
 }
 
-// rowOf returns an entry's row. A description with more than many values only has a
-// column that records that. bare means that the first value of each description has no
-// position, as if its type had been SINGLE-VALUE.
+// rowOf returns an entry's row. If a description has more than many values, the row has
+// only the column that records this. bare means that the first value of each description
+// has no position, as if its type had been SINGLE-VALUE.
 func rowOf(e *entry.Entry, many int, bare bool) table.Row {
 	r := table.Row{Cells: []table.Cell{tree.Cell(e.ID)}}
 	for i := range e.Attributes {
