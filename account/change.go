@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// An Error is an error of the draft (6.2), with a text for the client.
+// An Error is an error of the draft, section 6.2, with a text for the client.
 type Error struct {
 	Kind ErrorKind
 	Text string
@@ -36,21 +36,23 @@ func refuse(kind ErrorKind, format string, args ...any) error {
 	return &Error{kind, fmt.Sprintf(format, args...)}
 }
 
-// A Change is a new password for an account.
+// A Change is a request to set a new password for an account.
 type Change struct {
-	// Reset means that somebody else, who has the right to, sets the password.
+	// Reset means that the requester is not the owner of the account and has the right to
+	// set its password.
 	Reset bool
-	// OldGiven means that the change included the old password, and that it was right.
+	// OldGiven means that the request contained the correct old password.
 	OldGiven bool
-	// Hashed means that the password is a hash, so that its quality cannot be checked.
+	// Hashed means that the new password is a hash, so the server cannot check its
+	// quality.
 	Hashed bool
 	// Relaxed skips the checks of age, quality and history.
 	Relaxed   bool
 	Candidate Candidate
 }
 
-// MayChange returns an error if a change of the password is not allowed, whatever the new
-// password is (the draft, 8.2.1 to 8.2.4).
+// MayChange returns an error if the password of the account may not be changed, whatever
+// the new password is (the draft, 8.2.1 to 8.2.4).
 func (p *Policy) MayChange(s *State, c *Change, now time.Time) error {
 	if p == nil || c.Reset {
 		return nil
@@ -68,8 +70,8 @@ func (p *Policy) MayChange(s *State, c *Change, now time.Time) error {
 	return nil
 }
 
-// Check returns an error if the policy does not allow a new password (8.2.5). The error
-// describes what is wrong and contains no part of the password.
+// Check returns an error if the policy does not allow the new password (8.2.5). The error
+// names the demands that the password does not meet and contains no part of the password.
 func (p *Policy) Check(c *Change) error {
 	if p == nil || c.Relaxed {
 		return nil
@@ -102,11 +104,12 @@ func (p *Policy) Check(c *Change) error {
 	return nil
 }
 
-// ResetAfter reports whether the user must change the password after this change (8.2.7).
+// ResetAfter reports whether the user must change the password again after c (8.2.7).
 func (p *Policy) ResetAfter(c *Change) bool { return p != nil && p.MustChange && c.Reset }
 
-// ErrInHistory refuses a password that was used before (8.2.6).
+// ErrInHistory is the error for a password that the account had before (8.2.6).
 var ErrInHistory error = &Error{InHistory, "the password was used before: take another one"}
 
-// ErrMustChange refuses everything except a change of the password (8.1).
+// ErrMustChange is the error for every request except a change of the password, while the
+// user must change the password (8.1).
 var ErrMustChange error = &Error{ChangeAfterReset, "the password was reset: change it first"}

@@ -9,7 +9,7 @@ import (
 
 var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-// ago returns times before now, in seconds.
+// ago returns the times that are the given numbers of seconds before now.
 func ago(seconds ...int) (ts []time.Time) {
 	for _, s := range seconds {
 		ts = append(ts, now.Add(-time.Duration(s)*time.Second))
@@ -38,7 +38,7 @@ func parseOf(says ...string) (*Policy, error) {
 }
 
 // TestAfterPassword checks the sentences of the draft, 7.1 to 7.5 and 8.1, about the
-// outcome of the right password.
+// outcome of a bind with the right password.
 func TestAfterPassword(t *testing.T) {
 	locked := []string{"pwdLockout", "TRUE", "pwdMaxFailure", "3", "pwdLockoutDuration", "60"}
 	expiring := []string{"pwdMaxAge", "1000", "pwdExpireWarning", "100", "pwdGraceAuthNLimit", "2", "pwdGraceExpiry", "500"}
@@ -200,7 +200,7 @@ func TestPasts(t *testing.T) {
 	}
 }
 
-// TestCodes has the test vectors of RFC 6238, appendix B.
+// TestCodes checks the test vectors of RFC 6238, appendix B.
 func TestCodes(t *testing.T) {
 	sha1 := Generator{Secret: []byte("12345678901234567890"), Digits: 8, Period: 30 * time.Second, Algorithm: "SHA1"}
 	sha256 := Generator{Secret: []byte("12345678901234567890123456789012"), Digits: 8, Period: 30 * time.Second, Algorithm: "SHA256"}

@@ -6,17 +6,19 @@ import (
 	"time"
 )
 
-// A Ledger holds the failures of one account. Many servers share it.
+// A Ledger records the failures of one account, which all servers of a store share. A
+// failure is the time of an attempt with a wrong password.
 type Ledger interface {
-	// Failures returns the failures that this server shows.
+	// Failures returns the failures that this server has read.
 	Failures(ctx context.Context) ([]time.Time, error)
-	// Refresh has this server show everything that any server has published.
+	// Refresh reads all failures that any server has published.
 	Refresh(ctx context.Context) error
-	// Fail publishes a failure, and removes those that no longer count. It returns the
-	// time of the failure, which no other failure has. By then this server shows it.
+	// Fail publishes a failure and removes the failures that no longer count. It returns
+	// the time of the failure, which differs from the times of all other failures. When
+	// Fail returns, Failures of this server includes the failure.
 	Fail(ctx context.Context, p *Policy) (time.Time, error)
-	// Forget deletes failures. It does not wait; a failure that stays only counts once
-	// too often.
+	// Forget deletes failures and does not wait for the deletion. If the deletion of a
+	// failure does not succeed, the failure counts although it should not.
 	Forget(failures []time.Time)
 	Now() time.Time
 }
@@ -24,8 +26,8 @@ type Ledger interface {
 // A Match is the result of comparing a password with an account's.
 type Match int
 
-// OldMatch is a password that was replaced, and that the policy does not count as a
-// failure.
+// OldMatch means that the password is an earlier password of the account, and that the
+// policy does not count it as a failure.
 const (
 	Mismatch Match = iota
 	OldMatch
@@ -41,26 +43,27 @@ const (
 	Right
 )
 
-// A Trial verifies the credentials of an attempt.
+// A Trial contains the functions with which Attempt verifies credentials or pretends to.
 type Trial struct {
-	// Verify verifies all credentials, even if the first is wrong.
+	// Verify verifies all credentials, even if the first one is wrong.
 	Verify func(ctx context.Context) (Match, error)
-	// Pretend does the work that Verify does for a failure, without the account.
+	// Pretend does the work of a Verify that fails, without reading the account.
 	Pretend func(ctx context.Context) error
-	// Wait takes as long as recording a failure.
+	// Wait waits for as long as a Fail of the Ledger takes.
 	Wait func(ctx context.Context) error
 }
 
-// Attempt verifies the credentials of one attempt. Each server calls it for one attempt
-// on an account at a time. Of the wrong attempts within an interval, at any number of
-// servers, it verifies at most MaxFailure - 1 and one for each server; with LockoutStrict
-// it verifies MaxFailure. It writes nothing for a locked account, nor for a right attempt
-// on an account without failures.
+// Attempt verifies the credentials of one attempt. A server must not run two attempts on
+// the same account at the same time. Let n be the number of servers. Of the wrong
+// attempts within an interval at all servers, Attempt verifies at most MaxFailure - 1 +
+// n, and with LockoutStrict at most MaxFailure. It writes nothing for a locked account,
+// and nothing for a right attempt on an account without failures.
 //
-// The first failure at a server is recorded when it is known. If there are failures
-// already, an attempt is reserved: its failure is published first, and then all published
-// failures are counted. Of concurrent attempts, the one that is published k-th sees the k
-// - 1 others.
+// If this server has read no failures of the account, Attempt records a failure after it
+// has verified the credentials. If there are failures, or with LockoutStrict, Attempt
+// reserves the attempt: it publishes the failure first, and then counts all published
+// failures. Of concurrent attempts, the attempt whose failure is published k-th counts
+// the k - 1 failures of the others.
 func (p *Policy) Attempt(ctx context.Context, l Ledger, t Trial) (Verdict, error) {
 	if !p.Counts() {
 		return unguarded(ctx, t)
@@ -98,7 +101,8 @@ func unguarded(ctx context.Context, t Trial) (Verdict, error) {
 	return Right, nil
 }
 
-// refuse refuses an attempt without looking at the credentials, after the same work.
+// refuse refuses an attempt without verifying the credentials. It does the same work as
+// an attempt that fails.
 func (p *Policy) refuse(ctx context.Context, t Trial) (Verdict, error) {
 	if err := t.Pretend(ctx); err != nil {
 		return Locked, err
@@ -106,8 +110,8 @@ func (p *Policy) refuse(ctx context.Context, t Trial) (Verdict, error) {
 	return Locked, t.Wait(ctx)
 }
 
-// reserved performs an attempt whose failure is published before the credentials are
-// verified.
+// reserved performs an attempt. It publishes the failure of the attempt before it
+// verifies the credentials.
 func (p *Policy) reserved(ctx context.Context, l Ledger, t Trial) (Verdict, error) {
 	own, err := l.Fail(ctx, p)
 	if err != nil {
@@ -133,8 +137,8 @@ func (p *Policy) reserved(ctx context.Context, l Ledger, t Trial) (Verdict, erro
 	return Right, nil
 }
 
-// confirm checks, for a right attempt that was not reserved, whether guesses at other
-// servers have locked the account.
+// confirm returns the verdict on a right attempt that was not reserved. The verdict is
+// Locked if failures at other servers have locked the account.
 func (p *Policy) confirm(ctx context.Context, l Ledger) (Verdict, error) {
 	all, now, err := newest(ctx, l)
 	if err != nil {
@@ -149,7 +153,7 @@ func (p *Policy) confirm(ctx context.Context, l Ledger) (Verdict, error) {
 	return Right, nil
 }
 
-// newest returns all failures that any server has published, and the time.
+// newest returns all failures that any server has published, and the current time.
 func newest(ctx context.Context, l Ledger) ([]time.Time, time.Time, error) {
 	if err := l.Refresh(ctx); err != nil {
 		return nil, time.Time{}, err

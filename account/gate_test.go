@@ -13,38 +13,39 @@ import (
 
 var histories = flag.Int("histories", 0, "how many histories of guesses are simulated (the issue asks for 1000000); 0: as many as take some seconds")
 
-// A world is a store that servers share, and the history of one account in it. Everything
-// that a server does is a step. The server that makes the next step is drawn at random,
-// so that the steps of attempts interleave in all ways. The seed reproduces a history.
+// A world is a store that servers share, with the history of one account in the store.
+// Everything that a server does is divided into steps. The attempt that makes the next
+// step is drawn at random, so the steps of attempts interleave in many ways. The seed
+// reproduces a history.
 type world struct {
 	rand      *rand.Rand
-	published []record // in the order of publication
+	published []record // records in the order of publication
 	clock     time.Time
 	guesses   []guess
 	broken    variant
 	policy    *Policy
-	wrong     string // what went wrong
+	wrong     string // describes the first violation of a requirement, or ""
 }
 
-// A record is a failure, or its deletion.
+// A record is a failure, or the deletion of a failure.
 type record struct {
 	at     time.Time
 	gone   bool
-	unseen bool // deleted by an attempt that had not seen it
+	unseen bool // an attempt deleted the failure without having seen it
 }
 
-// A guess is a verified wrong password, and its record.
+// A guess is a wrong password that was verified, and the time of its failure.
 type guess struct {
-	at       time.Time // zero: none yet
+	at       time.Time // time of the failure; zero: no failure recorded
 	answered bool
 }
 
-// A variant violates one requirement of the protocol.
+// A variant is an implementation that violates one requirement of the protocol.
 type variant int
 
 const (
 	whole         variant = iota
-	countsOlder           // counts only failures with smaller revisions than its own
+	countsOlder           // counts only failures whose revisions are smaller than the attempt's own revision
 	noRefresh             // does not refresh after a reservation
 	noConfirm             // does not check again after a right password
 	deletesAll            // deletes failures that it has not seen
@@ -53,14 +54,14 @@ const (
 	sideBySide            // a server runs attempts concurrently
 )
 
-// A server shows what was published up to some point.
+// A server shows the first records that were published.
 type server struct {
 	w     *world
-	shown int // number of published records
+	shown int // number of published records that the server shows
 	skew  time.Duration
 }
 
-// visible returns the failures that a server shows.
+// visible returns the failures that s shows.
 func (s *server) visible() []time.Time { return s.w.live(s.shown) }
 
 // live returns the failures that exist after the first n records.
@@ -77,8 +78,8 @@ func (w *world) live(n int) (ts []time.Time) {
 	return ts
 }
 
-// An attempt is an attempt at a server, run step by step: its ledger yields before each
-// step.
+// An attempt is one attempt at a server. It runs step by step: the methods of its ledger
+// yield before each step.
 type attempt struct {
 	s     *server
 	right bool
@@ -112,8 +113,8 @@ func (a *attempt) Refresh(context.Context) error {
 	return nil
 }
 
-// Fail allocates a time first and publishes later, so that failures are published in
-// another order than that of their times.
+// Fail chooses the time of the failure first and publishes the failure later, so the
+// order of publication differs from the order of times.
 func (a *attempt) Fail(_ context.Context, p *Policy) (time.Time, error) {
 	w := a.s.w
 	at := w.clock.Add(a.s.skew + time.Duration(w.rand.IntN(1000)))
@@ -123,7 +124,7 @@ func (a *attempt) Fail(_ context.Context, p *Policy) (time.Time, error) {
 	a.own = at
 	a.step()
 	w.published = append(w.published, record{at: at})
-	a.s.shown = len(w.published) // a commit knows everything before it
+	a.s.shown = len(w.published) // a commit shows all earlier commits
 	if w.broken == noRefresh {
 		a.s.shown = max(0, a.s.shown-1-w.rand.IntN(3))
 	}
@@ -133,7 +134,7 @@ func (a *attempt) Fail(_ context.Context, p *Policy) (time.Time, error) {
 func (a *attempt) Forget(failures []time.Time) {
 	w := a.s.w
 	if w.rand.IntN(10) == 0 {
-		return // lost
+		return // the deletion is lost
 	}
 	for _, t := range failures {
 		w.published = append(w.published, record{at: t, gone: true})
@@ -148,7 +149,7 @@ func (a *attempt) Forget(failures []time.Time) {
 
 func (a *attempt) Now() time.Time { return a.s.w.clock.Add(a.s.skew) }
 
-// run runs the attempt, one step at each call of next.
+// run returns an iterator over the steps of the attempt.
 func (a *attempt) run() iter.Seq[struct{}] {
 	return func(yield func(struct{}) bool) {
 		a.yield = yield
@@ -213,8 +214,8 @@ func (a *attempt) make() {
 	answer()
 }
 
-// always reports whether there were enough failures, not counting one, at all times since
-// so many records were published.
+// always reports whether at least MaxFailure failures, besides one, existed at all times
+// since there were since records.
 func (w *world) always(since int, besides time.Time) bool {
 	for n := since; n <= len(w.published); n++ {
 		if len(slices.DeleteFunc(w.live(n), besides.Equal)) < w.policy.MaxFailure {
@@ -224,8 +225,8 @@ func (w *world) always(since int, besides time.Time) bool {
 	return true
 }
 
-// stoodLocked reports whether there were enough failures, not counting one, at some time
-// since so many records were published.
+// stoodLocked reports whether at least MaxFailure failures, besides one, existed at some
+// time since there were since records.
 func (w *world) stoodLocked(since int, besides time.Time) bool {
 	for n := since; n <= len(w.published); n++ {
 		if len(slices.DeleteFunc(w.live(n), besides.Equal)) >= w.policy.MaxFailure {
@@ -235,8 +236,8 @@ func (w *world) stoodLocked(since int, besides time.Time) bool {
 	return false
 }
 
-// verified counts the guesses that were answered and whose failures no right password has
-// deleted.
+// verified returns the number of guesses that were answered and whose failures were not
+// deleted after a right password.
 func (w *world) verified() (n int) {
 	for _, g := range w.guesses {
 		if g.answered && !slices.ContainsFunc(w.published, func(r record) bool { return r.gone && !r.unseen && r.at.Equal(g.at) }) {
@@ -246,7 +247,8 @@ func (w *world) verified() (n int) {
 	return n
 }
 
-// simulate runs one history and returns what went wrong, or "".
+// simulate runs the history of a seed and describes the first violation of a requirement.
+// It returns "" if there is none.
 func simulate(seed uint64, broken variant) string {
 	r := rand.New(rand.NewPCG(seed, 1))
 	servers := 1 + r.IntN(8)
@@ -302,9 +304,10 @@ func simulate(seed uint64, broken variant) string {
 	return w.wrong
 }
 
-// Attempts interleave at one to eight servers, some of which crash, with differing clocks
-// and old states. Never are more guesses verified than MaxFailure - 1 and one for each
-// server, or MaxFailure if strict.
+// TestGuessesAreBounded checks that at most MaxFailure - 1 guesses and one for each
+// server are verified, or MaxFailure with LockoutStrict. Attempts interleave at one to
+// eight servers. Some attempts crash, the clocks of the servers differ, and servers show
+// old states.
 func TestGuessesAreBounded(t *testing.T) {
 	n := *histories
 	if n == 0 {
@@ -317,7 +320,7 @@ func TestGuessesAreBounded(t *testing.T) {
 	}
 }
 
-// Every violated requirement is detected.
+// TestBrokenGatesAreFound checks that the simulation detects each variant.
 func TestBrokenGatesAreFound(t *testing.T) {
 	for name, broken := range map[string]variant{
 		"counts failures of smaller revisions only": countsOlder, "does not refresh": noRefresh,

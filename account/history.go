@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// A Past is a previous password of an account: a value of pwdHistory (the draft, 5.3.4).
+// A Past is an earlier password of an account: a value of pwdHistory (the draft, 5.3.4).
 type Past struct {
-	Time   time.Time // when it was replaced
+	Time   time.Time // when the password was replaced
 	Hash   []byte
-	Stored []byte // the value itself
+	Stored []byte // the value of pwdHistory
 }
 
 const octetString = "1.3.6.1.4.1.1466.115.121.1.40"
 
-// NewPast returns a new value of pwdHistory.
+// NewPast returns the value of pwdHistory for a password that was replaced at the time t.
 func NewPast(t time.Time, hash []byte) Past {
 	t = t.UTC()
 	v := fmt.Appendf(nil, "%s#%s#%d#", t.Format(timeLayout), octetString, len(hash))
@@ -26,7 +26,7 @@ func NewPast(t time.Time, hash []byte) Past {
 
 const timeLayout = "20060102150405Z"
 
-// ParsePast parses a value of pwdHistory. It returns false if that is invalid.
+// ParsePast parses a value of pwdHistory. It returns false if the value is invalid.
 func ParsePast(v []byte) (Past, bool) {
 	parts := bytes.SplitN(v, []byte("#"), 4)
 	if len(parts) != 4 {
@@ -40,8 +40,7 @@ func ParsePast(v []byte) (Past, bool) {
 	return Past{t, parts[3], v}, true
 }
 
-// Pasts parses values of pwdHistory and returns them newest first. It leaves out invalid
-// ones.
+// Pasts parses values of pwdHistory and returns the valid values, newest first.
 func Pasts(values [][]byte) (all []Past) {
 	for _, v := range values {
 		if h, ok := ParsePast(v); ok {

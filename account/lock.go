@@ -5,31 +5,32 @@ import (
 	"time"
 )
 
-// Locks reports whether failures lock an account.
+// Locks reports whether failures can lock an account.
 func (p *Policy) Locks() bool { return p != nil && p.Lockout && p.MaxFailure > 0 }
 
 // Counts reports whether failures are recorded.
 func (p *Policy) Counts() bool { return p.Locks() || p != nil && p.MinDelay > 0 }
 
-// A Lock is the effect of an account's failures at a point in time.
+// A Lock is the effect of an account's failures at a given time.
 type Lock struct {
 	Locked bool
-	Since  time.Time // of the failure that locked it
-	Until  time.Time // zero: until the failures are deleted
-	// Held is the time until which attempts are refused (the draft, 7.7).
+	Since  time.Time // the time of the failure that locked the account
+	Until  time.Time // zero: the account is locked until the failures are deleted
+	// Held is the time before which attempts are refused because of the delay after a
+	// failure (the draft, 7.7).
 	Held time.Time
-	// Kept are the failures that still count: towards the next lock, or as the cause of
-	// this one. The others can be deleted.
+	// Kept are the failures that still count: those that led to the current lock, or
+	// those that count towards the next lock. All other failures can be deleted.
 	Kept []time.Time
 }
 
-// maxDelayed bounds the failures that a policy with delays but without lockout keeps. A
-// delay that has doubled so often has reached any pwdMaxDelay.
+// maxDelayed is the number of failures that a policy with delays but without lockout
+// keeps. A delay that has doubled maxDelayed times is larger than any pwdMaxDelay.
 const maxDelayed = 32
 
-// Lock returns the effect of failures. MaxFailure of them within an interval lock the
-// account. During a lock none counts, and counting begins again after it (the draft,
-// 7.6).
+// Lock returns the effect of failures at the time now. MaxFailure failures within an
+// interval lock the account. Failures during a lock do not count, and counting begins
+// again at 0 after the lock (the draft, 7.6).
 func (p *Policy) Lock(failures []time.Time, now time.Time) Lock {
 	all := slices.SortedFunc(slices.Values(failures), time.Time.Compare)
 	var l Lock
@@ -54,11 +55,11 @@ func (p *Policy) Lock(failures []time.Time, now time.Time) Lock {
 	return l
 }
 
-// covers reports whether l locks the account at a time.
+// covers reports whether l locks the account at the time t.
 func (l *Lock) covers(t time.Time) bool { return l.Locked && (l.Until.IsZero() || t.Before(l.Until)) }
 
-// behind returns the failures that still count after the lock, or all if there is no
-// lock.
+// behind returns the failures that still count when l has ended: none if l locked the
+// account, and otherwise all of l.Kept.
 func (l *Lock) behind() []time.Time {
 	if l.Locked {
 		return nil
@@ -66,7 +67,7 @@ func (l *Lock) behind() []time.Time {
 	return l.Kept
 }
 
-// counting returns the failures that count at a time.
+// counting returns the failures that count at the time now.
 func (p *Policy) counting(failures []time.Time, now time.Time) []time.Time {
 	if p.FailureCountInterval > 0 {
 		from := now.Add(-p.FailureCountInterval)
@@ -78,8 +79,8 @@ func (p *Policy) counting(failures []time.Time, now time.Time) []time.Time {
 	return failures
 }
 
-// held returns the time until which attempts are refused. The delay doubles with each
-// failure.
+// held returns the time before which attempts are refused. The delay after the last
+// failure doubles with each failure, up to MaxDelay.
 func (p *Policy) held(failures []time.Time) time.Time {
 	if p.MinDelay == 0 || len(failures) == 0 {
 		return time.Time{}
@@ -94,5 +95,6 @@ func (p *Policy) held(failures []time.Time) time.Time {
 	return failures[len(failures)-1].Add(min(delay, p.MaxDelay))
 }
 
-// Refuses reports whether an attempt at a time is refused without being verified.
+// Refuses reports whether an attempt at the time now is refused without verifying the
+// credentials.
 func (l *Lock) Refuses(now time.Time) bool { return l.Locked || now.Before(l.Held) }

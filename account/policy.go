@@ -1,10 +1,11 @@
-// Package account decides about accounts: whether one is locked, what follows from a bind
-// with the right password, and which new passwords are allowed. It follows
-// draft-behera-ldap-password-policy-11 (the draft). Decisions are functions of a policy,
-// the state of an account and the time; the package has no store and no clock.
+// Package account makes decisions about accounts: whether an account is locked, what
+// follows from a bind with the right password, and which new passwords are allowed. It
+// implements draft-behera-ldap-password-policy-11; "the draft" and bare section numbers
+// in comments refer to this document. Decisions are functions of a policy, the state of
+// an account and the time; the package uses no store and no clock.
 //
-// [Policy.Attempt] is the only way to verify a password. It counts guesses at any number
-// of servers that share a [Ledger].
+// [Policy.Attempt] is the only way to verify a password. It limits the number of guesses
+// at all servers that share a [Ledger].
 package account
 
 import (
@@ -17,14 +18,14 @@ import (
 	"time"
 )
 
-// A Policy is the content of an entry of the class pwdPolicy. A duration or a number of 0
-// means that it is unset, as in the draft.
+// A Policy is the content of an entry of the class pwdPolicy. A duration or number that
+// is 0 is unset, as in the draft.
 type Policy struct {
-	Name string // DN of the entry
+	Name string // DN of the policy entry
 
 	MinAge, MaxAge       time.Duration
 	InHistory            int
-	CheckQuality         int // 0: no; 1: if the password is in clear; 2: always
+	CheckQuality         int // 0: no; 1: unless the password is a hash; 2: always
 	MinLength, MaxLength int // in characters
 	ExpireWarning        time.Duration
 	GraceLimit           int
@@ -35,27 +36,27 @@ type Policy struct {
 	MaxIdle              time.Duration
 
 	Lockout              bool
-	LockoutDuration      time.Duration // 0: until failures are deleted
+	LockoutDuration      time.Duration // 0: until the failures are deleted
 	MaxFailure           int
-	FailureCountInterval time.Duration // 0: for ever
+	FailureCountInterval time.Duration // 0: failures count for ever
 	MinDelay, MaxDelay   time.Duration
 
-	// These are not in the draft.
+	// The draft does not define the following fields.
 	Quality             []Demand
-	For                 []string // whom it applies to, in the language of access rules
-	Priority            int      // the lowest takes precedence
+	For                 []string // the identities that the policy applies to, in the language of access rules
+	Priority            int      // the policy with the lowest Priority takes precedence
 	LockoutStrict       bool
-	IgnoreOld           int // number of old passwords that do not count as failures
+	IgnoreOld           int // number of earlier passwords that do not count as failures
 	Tell                bool
 	LastSuccess         bool
 	LastSuccessInterval time.Duration
 	MaxResetAge         time.Duration
 	MaxResetUse         int
-	SecondFactor        []string // mechanisms that count as one: code, certificate, token
+	SecondFactor        []string // mechanisms that count as a second factor: code, certificate, token
 	Netscape            bool
 }
 
-// Values of SecondFactor.
+// Mechanisms that SecondFactor can contain.
 const (
 	Code        = "code"
 	Certificate = "certificate"
@@ -72,7 +73,7 @@ func attributeNames() (names []string) {
 	return names
 }
 
-// A field is an attribute of a policy.
+// A field is an attribute of a policy entry and the function that reads its values.
 type field struct {
 	name string
 	read func(p *Policy, values []string) error
@@ -112,16 +113,16 @@ var fields = []field{
 	{"pwdNetscapeControls", boolean(func(p *Policy) *bool { return &p.Netscape })},
 }
 
-// Bounds of what a policy may demand: each old password costs a hash, and each failure a
-// value.
+// Limits of the numbers in a policy. The server computes a hash for each old password and
+// stores a value for each failure.
 const (
 	maxHistory  = 100
 	maxIgnored  = 10
 	maxFailures = 1000
 )
 
-// Parse reads a policy from the values of an entry. The error lists all invalid values;
-// the policy has the valid ones.
+// Parse reads a policy from the values of an entry. The error lists all invalid values.
+// The policy is returned even then, with the valid values.
 func Parse(name string, values func(attribute string) []string) (*Policy, error) {
 	p := &Policy{Name: name}
 	var bad []error
@@ -139,7 +140,8 @@ func Parse(name string, values func(attribute string) []string) (*Policy, error)
 	return p, errors.Join(bad...)
 }
 
-// contradictions returns errors for values that exclude each other (the draft, 5.2).
+// contradictions returns an error for each pair of values that exclude each other (the
+// draft, 5.2).
 func (p *Policy) contradictions() (bad []error) {
 	refuse := func(wrong bool, format string, args ...any) {
 		if wrong {
@@ -163,8 +165,8 @@ func (p *Policy) contradictions() (bad []error) {
 
 func inSeconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) + " s" }
 
-// settleLastSuccess sets the interval at which successes are recorded: at most a day, and
-// a tenth of the time after which an account is idle.
+// settleLastSuccess sets the interval at which successes are recorded: a day if the
+// policy sets no interval, and at most a tenth of MaxIdle.
 func (p *Policy) settleLastSuccess() {
 	p.LastSuccess = p.LastSuccess || p.MaxIdle > 0
 	if p.LastSuccess && p.LastSuccessInterval == 0 {
@@ -224,7 +226,7 @@ func boolean(at func(*Policy) *bool) func(*Policy, []string) error {
 	}
 }
 
-// readAttribute checks pwdAttribute. Policies can only be for userPassword.
+// readAttribute checks pwdAttribute. Its value must be userPassword.
 func readAttribute(_ *Policy, values []string) error {
 	v, err := single(values)
 	if err == nil && !strings.EqualFold(v, "userPassword") && v != "2.5.4.35" {

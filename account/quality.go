@@ -11,22 +11,23 @@ import (
 	"github.com/ccojocar/zxcvbn-go"
 )
 
-// A Demand is one value of pwdQuality: what new passwords must have, or must not have.
+// A Demand is one value of pwdQuality: a property that new passwords must have or must
+// not have.
 type Demand struct {
 	Text  string
 	met   func(c *Candidate) bool
-	lacks string // description of a password that does not meet the demand
+	lacks string // describes a password that does not meet the demand
 }
 
-// A Candidate is a new password, and what it is compared with.
+// A Candidate is a new password with the values that the demands compare it with.
 type Candidate struct {
 	Password string
-	Old      string // "": unknown
-	// Own returns the values of an attribute of the entry.
+	Old      string // the old password; "": unknown
+	// Own returns the values of an attribute of the account's entry.
 	Own func(attribute string) []string
 }
 
-// counted are the demands of the form word and number.
+// counted are the demands that consist of a word and a number.
 var counted = map[string]struct {
 	lacks string
 	met   func(c *Candidate, n int) bool
@@ -118,8 +119,8 @@ func longestRepeat(s string) int {
 	})
 }
 
-// longestSequence returns the length of the longest sequence of successive characters, up
-// or down.
+// longestSequence returns the length of the longest run of characters in which each code
+// point is one more than the previous one, or in which each is one less.
 func longestSequence(s string) int {
 	return longestRun(s, func(before, now rune) int {
 		if d := int(now - before); d == 1 || d == -1 {
@@ -129,8 +130,8 @@ func longestSequence(s string) int {
 	})
 }
 
-// longestRun returns the length of the longest part of a text in which all steps are
-// equal and not 0.
+// longestRun returns the length of the longest part of s in which step returns the same
+// number, other than 0, for all pairs of neighbouring characters.
 func longestRun(s string, step func(before, now rune) int) int {
 	longest, run, last := 0, 0, 0
 	var before rune
@@ -159,8 +160,8 @@ func isPalindrome(s string) bool {
 	return len(rs) > 0 && slices.Equal(rs, back)
 }
 
-// distance returns how many characters must be inserted, deleted or replaced to turn one
-// text into the other.
+// distance returns how many characters must be inserted, deleted or replaced to turn a
+// into b.
 func distance(a, b string) int {
 	x, y := []rune(cut(a)), []rune(cut(b))
 	row := make([]int, len(y)+1)
@@ -183,8 +184,8 @@ func distance(a, b string) int {
 	return row[len(y)]
 }
 
-// judged bounds the characters of a password that are looked at where the work grows
-// faster than the length.
+// judged is the number of characters of a text that are read by functions whose work
+// grows faster than the length of the text.
 const judged = 100
 
 func cut(s string) string {
@@ -198,7 +199,8 @@ func cut(s string) string {
 	return s
 }
 
-// partLength is the minimum length of a forbidden part of the entry's own values.
+// partLength is the length of the parts of the entry's values that a password must not
+// contain.
 const partLength = 4
 
 func hasPartOf(c *Candidate, types []string) bool {
@@ -216,8 +218,8 @@ func hasPartOf(c *Candidate, types []string) bool {
 	return false
 }
 
-// strength returns zxcvbn's score. The words of the entry's own values count as
-// dictionary words.
+// strength returns the score of zxcvbn for the password. The words in the values of the
+// entry count as dictionary words.
 func strength(c *Candidate) int {
 	var words []string
 	for _, t := range []string{"uid", "cn", "sn", "givenName", "mail"} {

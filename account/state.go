@@ -8,51 +8,53 @@ import (
 // A State is the stored state of an account, except its failures.
 type State struct {
 	Disabled bool
-	// LockedSince is when somebody locked the account, for as long as failures would lock
-	// it; zero: nobody has.
+	// LockedSince is the time at which somebody locked the account by setting
+	// pwdAccountLockedTime; zero means that nobody has. The lock lasts as long as a lock
+	// by failures.
 	LockedSince time.Time
-	Start, End  time.Time // zero: no bound
-	Changed     time.Time // of the password; zero: unknown
-	Expires     time.Time // set for this account; zero: by the policy
+	Start, End  time.Time // when the account is valid; zero: no limit
+	Changed     time.Time // when the password was changed; zero: unknown
+	Expires     time.Time // when this password expires; zero: the policy decides
 	Reset       bool
 	GraceUses   []time.Time
-	// Success is the last one, or zero.
+	// Success is the time of the last recorded success; zero means that there is none.
 	Success time.Time
-	// ResetUses counts the binds since a reset.
+	// ResetUses is the number of binds since the password was reset.
 	ResetUses int
 }
 
-// Usable reports whether an account may be used at a time, by any mechanism.
+// Usable reports whether the account may be used at the time now, with any mechanism.
 func (p *Policy) Usable(s *State, now time.Time) bool {
 	return !s.Disabled && !p.locked(s, now) && !now.Before(s.Start) && (s.End.IsZero() || now.Before(s.End))
 }
 
-// locked reports whether somebody has locked the account and the lock still lasts.
+// locked reports whether somebody has locked the account, and the lock still lasts.
 func (p *Policy) locked(s *State, now time.Time) bool {
 	return !s.LockedSince.IsZero() && (p == nil || p.LockoutDuration == 0 || now.Before(s.LockedSince.Add(p.LockoutDuration)))
 }
 
 // An Outcome is the result of a bind with the right password.
 type Outcome struct {
-	// Refused is the reason why the bind fails.
+	// Refused is the reason why the bind fails, or None.
 	Refused Refusal
-	// MustChange means that nothing else is allowed before the password is changed.
+	// MustChange means that the user may do nothing except change the password.
 	MustChange bool
-	// Grace means that the bind takes one of the remaining uses of an expired password.
+	// Grace means that the bind is one of the limited number of binds that the policy
+	// allows with an expired password.
 	Grace bool
-	// Warn is how long the password remains valid, if the user is to be warned, else
-	// zero.
+	// Warn is the time until the password expires, if the server must warn the user, and
+	// otherwise zero.
 	Warn time.Duration
 }
 
-// A Refusal is the reason why the right password is refused.
+// A Refusal is the reason why a bind with the right password fails.
 type Refusal int
 
-// An Unusable account cannot be distinguished from one with another password.
+// Unusable is reported to clients in the same way as a wrong password.
 const (
 	None Refusal = iota
 	Unusable
-	ResetOver // reset too long ago, or used too often since
+	ResetOver // the password was reset too long ago, or used too often since the reset
 	Expired
 )
 
@@ -83,13 +85,13 @@ func (p *Policy) AfterPassword(s *State, now time.Time) Outcome {
 	return Outcome{}
 }
 
-// idle reports whether the account is idle by the draft's pwdMaxIdle (7.1).
+// idle reports whether the account has been unused for MaxIdle (7.1).
 func (p *Policy) idle(s *State, now time.Time) bool {
 	return p != nil && p.MaxIdle > 0 && !s.Success.IsZero() && !now.Before(s.Success.Add(p.MaxIdle))
 }
 
-// mustChange reports whether the password must be changed (7.2). Without a policy
-// pwdReset has the same effect.
+// mustChange reports whether the user must change the password (7.2). Without a policy,
+// pwdReset alone decides.
 func (p *Policy) mustChange(s *State) bool { return s.Reset && (p == nil || p.MustChange) }
 
 func (p *Policy) resetOver(s *State, now time.Time) bool {
@@ -97,7 +99,8 @@ func (p *Policy) resetOver(s *State, now time.Time) bool {
 		p.MaxResetUse > 0 && s.ResetUses >= p.MaxResetUse)
 }
 
-// Expiry returns when the password of an account expires (7.3); zero: never.
+// Expiry returns the time at which the password of an account expires (7.3). Zero means
+// that the password never expires.
 func (p *Policy) Expiry(s *State) time.Time {
 	at := s.Expires
 	if p != nil && p.MaxAge > 0 && !s.Changed.IsZero() {
@@ -108,7 +111,7 @@ func (p *Policy) Expiry(s *State) time.Time {
 	return at
 }
 
-// GraceLeft returns how many further uses of an expired password are allowed (7.4).
+// GraceLeft returns how many more binds with the expired password are allowed (7.4).
 func (p *Policy) GraceLeft(s *State, uses []time.Time, now time.Time) int {
 	if p == nil || p.GraceExpiry > 0 && !now.Before(p.Expiry(s).Add(p.GraceExpiry)) {
 		return 0
@@ -116,7 +119,7 @@ func (p *Policy) GraceLeft(s *State, uses []time.Time, now time.Time) int {
 	return max(0, p.GraceLimit-len(uses))
 }
 
-// RecordsSuccess reports whether a success at a time is to be recorded.
+// RecordsSuccess reports whether a success at the time now must be recorded.
 func (p *Policy) RecordsSuccess(s *State, now time.Time) bool {
 	if p == nil {
 		return false

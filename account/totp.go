@@ -10,7 +10,7 @@ import (
 	"github.com/pquerna/otp/hotp"
 )
 
-// A Generator generates time-based codes (RFC 6238).
+// A Generator generates time-based one-time codes (RFC 6238).
 type Generator struct {
 	Secret    []byte
 	Digits    int
@@ -20,7 +20,7 @@ type Generator struct {
 
 var algorithms = map[string]otp.Algorithm{"SHA1": otp.AlgorithmSHA1, "SHA256": otp.AlgorithmSHA256, "SHA512": otp.AlgorithmSHA512}
 
-// Check returns an error if the token cannot generate codes.
+// Check returns an error if t cannot generate codes.
 func (t *Generator) Check() error {
 	_, known := algorithms[t.Algorithm]
 	switch {
@@ -36,14 +36,15 @@ func (t *Generator) Check() error {
 	return nil
 }
 
-// Code returns the code of a step.
+// Code returns the code of a time step.
 func (t *Generator) Code(step int64) (string, error) {
 	secret := base32.StdEncoding.EncodeToString(t.Secret)
 	return hotp.GenerateCodeCustom(secret, uint64(step), hotp.ValidateOpts{Digits: otp.Digits(t.Digits), Algorithm: algorithms[t.Algorithm]})
 }
 
-// Step returns the step of a code: the current one, or the one before or after it. It
-// must be later than the last one used. All three are computed, whichever fits.
+// Step returns the time step of a code: the current step, the step before it or the step
+// after it. The step must be later than used, the step of the last code that was used.
+// Step computes all three codes, whichever of them fits.
 func (t *Generator) Step(code string, now time.Time, used int64) (step int64, fits bool) {
 	at := now.Unix() / int64(t.Period/time.Second)
 	for s := at - 1; s <= at+1; s++ {
@@ -55,7 +56,8 @@ func (t *Generator) Step(code string, now time.Time, used int64) (step int64, fi
 	return step, fits
 }
 
-// DecodeSecret decodes a secret in base32, as applications display it.
+// DecodeSecret decodes a secret in base32, the form in which applications display
+// secrets.
 func DecodeSecret(text string) ([]byte, error) {
 	return base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(text)
 }

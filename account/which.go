@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// A Holding is a policy that applies to an entry because of the entry's place.
+// A Holding is a policy that applies to an entry because the entry is in a subtree.
 type Holding struct {
 	Policy *Policy
-	Depth  int // number of RDNs in the name of the subtree's base
+	Depth  int // number of RDNs in the DN of the subtree's base
 }
 
-// Pick returns the holding that takes precedence: the lowest priority, then the nearest,
-// then the first by name. It returns nil if there is none.
+// Pick returns the holding whose policy takes precedence: the policy with the lowest
+// priority, among those the one with the nearest base, and among those the first by name.
+// Pick returns nil if all is empty.
 func Pick(all []Holding) *Holding {
 	if len(all) == 0 {
 		return nil

@@ -1,9 +1,9 @@
-// Package entry has the directory's entries as values in memory: an [ID], and
-// [Attribute]s in the order in which the client sent them. An entry's name is kept
-// apart from it, since a move renames entries without changing them.
+// Package entry defines the entries of the directory as values in memory: an [ID], and
+// [Attribute]s in the order in which the client sent them. An [Entry] does not contain
+// the name of the entry, so a move renames entries without changing them.
 //
-// Entries from a partition are shared by readers: they, their attributes and their
-// values must not be changed.
+// Readers share the entries that a partition returns: callers must not change these
+// entries, their attributes or their values.
 package entry
 
 import (
@@ -17,7 +17,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// An ID is an entry's UUID: its row in the master table and its entryUUID.
+// An ID is the UUID of an entry: the key of its row in the master table, and the value of
+// its entryUUID.
 type ID [16]byte
 
 // Root is the virtual root above all naming contexts.
@@ -26,7 +27,8 @@ var Root ID
 // NewID returns a random ID.
 func NewID() ID { return ID(uuid.New()) }
 
-// ParseID parses the form 8-4-4-4-12, in any case (RFC 4530, 2.1).
+// ParseID parses a UUID of the form 8-4-4-4-12 with digits in either case (RFC 4530,
+// 2.1).
 func ParseID(s string) (ID, error) {
 	if len(s) != 36 { // package uuid accepts other forms too
 		return ID{}, fmt.Errorf("%q is no UUID of the form 8-4-4-4-12", s)
@@ -37,19 +39,20 @@ func ParseID(s string) (ID, error) {
 
 func (id ID) String() string { return uuid.UUID(id).String() }
 
-// Compare orders ids like rows.
+// Compare compares ids in the order of the rows of the master table.
 func (id ID) Compare(other ID) int { return bytes.Compare(id[:], other[:]) }
 
-// An Attribute is the values of one attribute description (RFC 4512, 2.5).
+// An Attribute is an attribute description and its values (RFC 4512, 2.5).
 type Attribute struct {
 	Type *schema.AttributeType
 	// Options are the tagging options, in lower case, sorted, each with a leading
-	// semicolon (";lang-de;x-a"); usually empty.
+	// semicolon: ";lang-de;x-a". Most attributes have none.
 	Options string
 	Values  [][]byte
 }
 
-// Description returns the attribute description: the type's short name and the options.
+// Description returns the attribute description: the short name of the type, and the
+// options.
 func (a *Attribute) Description() string {
 	if a.Options == "" {
 		return a.Type.SentName()
@@ -57,13 +60,13 @@ func (a *Attribute) Description() string {
 	return a.Type.SentName() + a.Options
 }
 
-// An Entry is one entry without its name.
+// An Entry is an entry of the directory without its name.
 type Entry struct {
 	ID         ID
 	Attributes []Attribute
 }
 
-// Find returns the attribute of exactly this type and options, or nil.
+// Find returns the attribute with exactly the type t and the given options, or nil.
 func (e *Entry) Find(t *schema.AttributeType, options string) *Attribute {
 	for i := range e.Attributes {
 		if a := &e.Attributes[i]; a.Type == t && a.Options == options {
@@ -73,7 +76,7 @@ func (e *Entry) Find(t *schema.AttributeType, options string) *Attribute {
 	return nil
 }
 
-// Values returns the values of the plain attribute of a type.
+// Values returns the values of the attribute that has the type t and no options.
 func (e *Entry) Values(t *schema.AttributeType) [][]byte {
 	if a := e.Find(t, ""); a != nil {
 		return a.Values
@@ -102,9 +105,10 @@ func SortOptions(options string) string {
 	return ";" + strings.Join(slices.Compact(kept), ";")
 }
 
-// HasOptions reports whether have contains all of want (both in the form of
-// Attribute.Options). A language range in want ("lang-en-", or "lang-" for any
-// language) matches every language tag that begins with it (RFC 3866, 2.2).
+// HasOptions reports whether the options have contain all options of want. Both arguments
+// have the form of Attribute.Options. A language range in want ("lang-en-", or "lang-"
+// for any language) matches every language tag that begins with the range (RFC 3866,
+// 2.2).
 func HasOptions(have, want string) bool {
 	for want != "" {
 		var option string
@@ -135,7 +139,7 @@ func isRange(option string) bool {
 	return strings.HasPrefix(option, ";lang-") && option[len(option)-1] == '-'
 }
 
-// HasRange reports whether options (in the form of Attribute.Options) contain a
+// HasRange reports whether options, which have the form of Attribute.Options, contain a
 // language range.
 func HasRange(options string) bool {
 	for options != "" {

@@ -9,16 +9,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// An Order is the order in which a client sent an entry's user attributes. The zero
-// Order is the natural one: objectClass first, then by the names of types, secret ones
-// last. Equal orders are stored once, so one costs an entry 8 octets.
+// An Order is the order in which a client sent the user attributes of an entry. The zero
+// Order is the natural order: objectClass first, then the other attributes by the names
+// of their types, except that secret attributes come last. The process stores equal
+// orders once, so the order of an entry costs 8 octets.
 type Order struct{ given unique.Handle[string] }
 
-// Described yields attribute descriptions: types and options in the form of
+// Described yields attribute descriptions: each type with its options in the form of
 // Attribute.Options.
 type Described = iter.Seq2[*schema.AttributeType, string]
 
-// OrderOf returns the order of some attributes. It ignores operational ones.
+// OrderOf returns the order of the user attributes among as.
 func OrderOf(as Described) Order {
 	if isNatural(as) {
 		return Order{}
@@ -37,7 +38,7 @@ func OrderOf(as Described) Order {
 	return ParseOrder(b.String())
 }
 
-// ParseOrder parses what String returns.
+// ParseOrder parses an order in the form that [Order.String] returns.
 func ParseOrder(s string) Order {
 	if s == "" {
 		return Order{}
@@ -45,7 +46,8 @@ func ParseOrder(s string) Order {
 	return Order{unique.Make(s)}
 }
 
-// String returns the descriptions separated by spaces; "" is the natural order.
+// String returns the attribute descriptions, separated by spaces, or "" for the natural
+// order.
 func (o Order) String() string {
 	if o == (Order{}) {
 		return ""
@@ -65,7 +67,7 @@ func (o Order) Valid() bool {
 	return true
 }
 
-// isNatural reports whether user attributes come in the natural order.
+// isNatural reports whether the user attributes among as are in the natural order.
 func isNatural(as Described) bool {
 	var last *schema.AttributeType
 	lastOptions := ""
@@ -81,8 +83,9 @@ func isNatural(as Described) bool {
 	return true
 }
 
-// precedes compares attributes as the rows of the master table sort, except that secret
-// attributes come after the others.
+// precedes reports whether attribute a sorts before attribute b. Attributes sort as in
+// the rows of the master table, except that secret attributes come after all other user
+// attributes.
 func precedes(a *schema.AttributeType, aOptions string, b *schema.AttributeType, bOptions string) bool {
 	if x, y := unnamedRank(a), unnamedRank(b); x != y {
 		return x < y
@@ -93,7 +96,7 @@ func precedes(a *schema.AttributeType, aOptions string, b *schema.AttributeType,
 	return a.Name()+aOptions < b.Name()+bOptions
 }
 
-// Ranks of attributes that an order does not contain.
+// The ranks of attributes that an order does not contain.
 const (
 	rankFirst = -1 // objectClass
 	rankUser  = 1<<24 + iota
@@ -115,9 +118,9 @@ func unnamedRank(t *schema.AttributeType) int {
 
 const objectClass = "2.5.4.0"
 
-// Arrange sorts attributes: first those in the order, then newer user attributes, then
-// operational ones. Those of the same kind keep their order, which is by name if they
-// were read from a row.
+// Arrange sorts attributes: first those that o contains, in the order o; then the other
+// user attributes; then operational attributes. Attributes of equal rank keep their
+// order. Attributes that were read from a row are in the order of their names.
 func (o Order) Arrange(as []Attribute) {
 	var keys [few]int64
 	var old [few]Attribute
@@ -140,11 +143,11 @@ func (o Order) Arrange(as []Attribute) {
 	}
 }
 
-// few is how many attributes are arranged without allocating memory.
+// few is the number of attributes that Arrange sorts without allocating memory.
 const few = 32
 
-// sortKey combines the rank of an attribute with its index, so that attributes of equal
-// rank keep their order.
+// sortKey combines the rank of an attribute with its index in the slice, so that
+// attributes of equal rank keep their order.
 func sortKey(rank, index int) int64 { return int64(rank)<<indexBits | int64(index) }
 
 const (
@@ -152,7 +155,8 @@ const (
 	indexMask = 1<<indexBits - 1
 )
 
-// nameFew ranks the attributes that an order contains by searching as for each.
+// nameFew sets the keys of the attributes that order contains. It searches as once for
+// each description.
 func nameFew(order string, as []Attribute, keys []int64) {
 	for rank := 0; order != ""; rank++ {
 		var d string
@@ -171,7 +175,7 @@ func isCalled(a *Attribute, d string) bool {
 	return len(d) == len(name)+len(a.Options) && d[:len(name)] == name && d[len(name):] == a.Options
 }
 
-// nameMany does the same with a map.
+// nameMany sets the same keys as nameFew, but looks up each description in a map.
 func nameMany(order string, as []Attribute, keys []int64) {
 	at := make(map[string]int, len(as))
 	for i := range as {

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// described returns attributes with these descriptions.
+// described returns attributes with the given descriptions.
 func described(descriptions string) (as []entry.Attribute) {
 	for _, d := range strings.Fields(descriptions) {
 		name, options, _ := strings.Cut(d, ";")
@@ -47,7 +47,8 @@ func TestOrder(t *testing.T) {
 		{"objectClass cn;lang-de cn", "objectClass cn;lang-de cn", "cn cn;lang-de objectClass", "objectClass cn;lang-de cn"},
 		// Operational attributes are ignored, wherever they are.
 		{"entryCSN objectClass createTimestamp cn", "", "cn createTimestamp entryCSN objectClass entryUUID", "objectClass cn createTimestamp entryCSN entryUUID"},
-		// Newer attributes come after the others, and removed ones leave no gap.
+		// Newer attributes come after those of the order. Removed attributes leave no
+		// gap.
 		{"objectClass sn cn", "objectClass sn cn", "cn description entryCSN objectClass title userPassword", "objectClass cn description title userPassword entryCSN"},
 		{"", "", "", ""},
 	} {
