@@ -140,12 +140,12 @@ func (m *Main) verifyDeep(ctx context.Context, c *config.Config, p archive.Place
 // the folder.
 func restoredElsewhere(ctx context.Context, a archives, p archive.Place, keys archive.Keys, folder string, f func(*directoryStore, *archive.Restored) error) (err error) {
 	if folder == "" {
-		if folder, err = os.MkdirTemp("", "ldapd-restore-"); err != nil {
-			return err
-		}
+		folder, err = os.MkdirTemp("", "ldapd-restore-")
+	} else {
+		err = os.Mkdir(folder, 0o700) // only what was made here may be removed
 	}
-	if names, err := os.ReadDir(folder); err == nil && len(names) > 0 {
-		return fmt.Errorf("%s: the folder is not empty", folder)
+	if err != nil {
+		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	done, err := archive.Restore(ctx, p, archive.RestoreOptions{To: folder, Keys: keys, Copy: true})
