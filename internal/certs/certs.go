@@ -1,5 +1,5 @@
-// Package certs makes a server's TLS configuration from files, and a new one when the
-// files change, so that a renewed certificate needs no restart.
+// Package certs builds a server's TLS configuration from PEM files, and builds it again
+// when the files change, so that a renewed certificate needs no restart.
 package certs
 
 import (
@@ -17,27 +17,28 @@ import (
 	"time"
 )
 
-// Files are the PEM files of certificates, and what is required of clients.
+// Files names the PEM files of a server, and says which certificates it requires of
+// clients.
 type Files struct {
-	Certificate string // the server's, followed by the intermediate ones up to its CA
-	Key         string // for the first of Certificate
-	ClientCA    string // signs clients' certificates; for Request and Require
+	Certificate string // the server's certificate and the chain up to its CA
+	Key         string // the private key of the first certificate in Certificate
+	ClientCA    string // the CAs of clients' certificates; for Request and Require
 	Clients     Clients
 	MinVersion  uint16 // tls.VersionTLS12 or tls.VersionTLS13
 }
 
-// Clients is what is required of clients.
+// Clients says whether a client must present a certificate.
 type Clients int
 
 const (
-	None    Clients = iota // no certificate
-	Request                // a valid certificate or none
-	Require                // a valid certificate
+	None    Clients = iota // clients are not asked for a certificate
+	Request                // a client may present a certificate, which must be valid
+	Require                // a client must present a valid certificate
 )
 
-// An Error is a file that cannot be used.
+// An Error describes a file that cannot be used.
 type Error struct {
-	Field string // of Files
+	Field string // the name of a field of Files
 	File  string
 	Err   error
 }
@@ -45,7 +46,8 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.File, e.Err) }
 func (e *Error) Unwrap() error { return e.Err }
 
-// A Store has the configuration made from the files when they were last valid.
+// A Store holds the configuration that was built from the files when they were last
+// valid.
 type Store struct {
 	files  Files
 	log    *slog.Logger
@@ -54,14 +56,14 @@ type Store struct {
 	config atomic.Pointer[tls.Config]
 }
 
-// contents are those of the certificate, key and CA files.
+// contents are the contents of the certificate, key and CA files, in this order.
 type contents [3][]byte
 
 func (c *contents) equal(d *contents) bool {
 	return slices.EqualFunc(c[:], d[:], bytes.Equal)
 }
 
-// Open reads the files. The error is an *Error.
+// Open reads the files and returns a Store. An error of Open is an *Error.
 func Open(f Files, log *slog.Logger) (*Store, error) {
 	s := &Store{files: f, log: log}
 	c, err := f.read()
@@ -71,18 +73,19 @@ func Open(f Files, log *slog.Logger) (*Store, error) {
 	return s, s.use(c)
 }
 
-// Config returns the configuration for a new connection. It has one certificate with
-// its Leaf.
+// Config returns the configuration for a new connection. The configuration has one
+// certificate, whose Leaf is set.
 func (s *Store) Config() *tls.Config { return s.config.Load() }
 
-// Ends returns the expiry of the certificate in force, by its file.
+// Ends returns the time when the certificate in force expires, keyed by its file.
 func (s *Store) Ends() map[string]time.Time {
 	return map[string]time.Time{s.files.Certificate: s.Config().Certificates[0].Leaf.NotAfter}
 }
 
-// Watch checks from time to time whether files have changed, until ctx ends. It
-// compares contents instead of using notifications. That also works for symbolic links
-// that are switched and for folders of other machines.
+// Watch checks from time to time whether the files have changed, until ctx ends. Watch
+// compares the files' contents instead of using notifications, because a comparison
+// also notices symbolic links that are switched and changes in folders of other
+// machines.
 func (s *Store) Watch(ctx context.Context, every time.Duration) {
 	t := time.NewTicker(every)
 	defer t.Stop()
@@ -96,8 +99,9 @@ func (s *Store) Watch(ctx context.Context, every time.Duration) {
 	}
 }
 
-// Reload reads the files again. Invalid ones are logged once and change nothing: a
-// certificate and its key may be written one after the other.
+// Reload reads the files again. If they are invalid, Reload logs this once and leaves
+// the configuration unchanged, because a certificate and its key may be written one
+// after the other.
 func (s *Store) Reload() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +118,8 @@ func (s *Store) Reload() {
 	}
 }
 
-// read reads the files. A file that is not named, or cannot be read, is empty.
+// read reads the files. It returns empty contents for a file that is not named or
+// cannot be read.
 func (f *Files) read() (c contents, err error) {
 	for i, e := range []Error{{Field: "Certificate", File: f.Certificate}, {Field: "Key", File: f.Key}, {Field: "ClientCA", File: f.ClientCA}} {
 		if e.File == "" {
@@ -130,7 +135,7 @@ func (f *Files) read() (c contents, err error) {
 	return c, err
 }
 
-// use puts contents into force.
+// use builds the configuration from c and puts it into force.
 func (s *Store) use(c contents) error {
 	config, err := s.files.config(c)
 	if err != nil {
@@ -157,7 +162,7 @@ func (f *Files) config(in contents) (*tls.Config, error) {
 	c := &tls.Config{
 		Certificates: []tls.Certificate{pair},
 		MinVersion:   f.MinVersion,
-		// Programs read answers as a whole, so small first records do not help.
+		// Clients read whole answers, so small first records would not help them.
 		DynamicRecordSizingDisabled: true,
 	}
 	if f.Clients == None {
@@ -175,9 +180,9 @@ func (f *Files) config(in contents) (*tls.Config, error) {
 	return c, nil
 }
 
-// verify checks a client's certificate, if there is one. ClientAuth could do this, but
-// would name the CAs in the request for certificates. If CAs are named over TLS 1.3,
-// GnuTLS 3.7 sends no RSA certificate at all.
+// verify checks a client's certificate, if there is one. crypto/tls could check it
+// (ClientAuth), but would name the CAs when it asks for a certificate. If a server
+// names CAs over TLS 1.3, GnuTLS 3.7 sends no RSA certificate at all.
 func verify(chain []*x509.Certificate, cas *x509.CertPool) error {
 	if len(chain) == 0 {
 		return nil
@@ -193,8 +198,8 @@ func verify(chain []*x509.Certificate, cas *x509.CertPool) error {
 	return nil
 }
 
-// checkCertificate returns an error for an unusable certificate. tls.X509KeyPair does
-// not distinguish that from an unusable key.
+// checkCertificate returns an error if b has no usable certificate. The error of
+// tls.X509KeyPair does not say whether the certificate or the key is unusable.
 func checkCertificate(b []byte) error {
 	if pool := x509.NewCertPool(); !pool.AppendCertsFromPEM(b) {
 		return errors.New("no certificate in PEM")

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/certs/certstest"
 )
 
-// A rig is a set of files and a store on them.
+// A rig is a set of certificate files from which a test opens a store.
 type rig struct {
 	t     *testing.T
 	dir   string
@@ -60,8 +60,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// TestVerify checks that a client certificate must be valid, of the CA, and for
-// clients.
+// TestVerify checks that the server accepts a client's certificate only if it is valid,
+// is signed by the CA, and is meant for clients.
 func TestVerify(t *testing.T) {
 	r := newRig(t)
 	r.files.Clients = certs.Request
@@ -73,7 +73,7 @@ func TestVerify(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		client tls.Certificate
-		want   string // of the error
+		want   string // the error; "": none
 	}{
 		{"none", tls.Certificate{}, ""},
 		{"EC", r.ca.Client(ann, nil), ""},
@@ -119,8 +119,8 @@ func TestWrongFiles(t *testing.T) {
 	}
 }
 
-// TestReload checks that new files are used once they are valid, and that invalid ones
-// are logged once.
+// TestReload checks that the store uses new files once they are valid, and logs invalid
+// files once.
 func TestReload(t *testing.T) {
 	r := newRig(t)
 	s, err := r.open()

@@ -6,7 +6,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/archive"
 )
 
-// archive reads where the store is archived.
+// archive reads the settings of the store's archive.
 func (r *reader) archive() Archive {
 	a := Archive{
 		Every: r.duration("archive.every"), Lag: r.duration("archive.lag"), Keep: r.duration("archive.keep"),

@@ -8,14 +8,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/auth"
 )
 
-// Passwords has the settings of how passwords are accepted and stored.
+// Passwords has the settings that control how passwords are accepted and stored.
 type Passwords struct {
-	RequireTLS string // true, false, or remote: for clients beyond loopback
+	RequireTLS string // "true", "false", or "remote": only for clients beyond loopback
 	Upgrade    bool
-	Parallel   int // concurrent slow hashes; 0: one CPU less than there are
+	Parallel   int // concurrent slow hashes; 0: one less than the number of CPUs
 }
 
-// SASL has the settings of the offered mechanisms and the mapping of their names.
+// SASL has the settings of the offered mechanisms, and the rules that map their
+// identities.
 type SASL struct {
 	Mechanisms   []string
 	PlainInClear bool
@@ -34,7 +35,8 @@ func (r *reader) passwords() Passwords {
 func (r *reader) sasl() SASL {
 	s := SASL{
 		Mechanisms: append([]string{}, r.list("sasl.mechanisms", func(string) error { return nil })...),
-		// Not nil: an empty list means no rule, not the default.
+		// Not nil: an empty list means that there are no rules; nil would mean the
+		// default rules.
 		Identities:   []*auth.Rule{},
 		PlainInClear: r.boolean("sasl.plain-in-clear"),
 		Issuer:       r.issuer(),
@@ -52,7 +54,8 @@ func (r *reader) sasl() SASL {
 	return s
 }
 
-// issuer reads the issuer of tokens. Its settings are either all given or all absent.
+// issuer reads the settings of the issuer of tokens, which must be either all set or
+// all absent.
 func (r *reader) issuer() *auth.Issuer {
 	given := 0
 	for _, key := range []string{"sasl.issuer", "sasl.issuer-audience", "sasl.issuer-keys"} {

@@ -1,9 +1,9 @@
-// Package config reads the configuration of one server process from four layers, of
-// which later ones win: the defaults, a YAML file, the environment (LDAPD_LIMITS_SIZE
-// for limits.size), and flags (--limits-size).
+// Package config reads the configuration of one server process from four layers: the
+// defaults, a YAML file, the environment (LDAPD_LIMITS_SIZE for limits.size), and flags
+// (--limits-size). A later layer overrides an earlier one.
 //
-// [Keys] are all settings. [Load] returns a [Config], or an [Error] that names the
-// wrong file and line, variable or flag. What all servers of a directory share
+// [Keys] lists all settings. [Load] returns a [Config], or an [Error] that names the
+// wrong line of the file, variable or flag. What all servers of a directory share
 // (suffixes beyond the first, indexes, ...) is kept in the store instead.
 package config
 
@@ -27,9 +27,10 @@ type Config struct {
 	Store  string
 	Listen []string
 	Suffix []string
-	// Referral are the servers to refer to for names outside all naming contexts.
+	// Referral lists the servers that clients are referred to for names outside all
+	// naming contexts.
 	Referral []string
-	// AttributeOptions are recognized in addition to the registered ones.
+	// AttributeOptions are the options recognized in addition to the registered ones.
 	AttributeOptions []string
 	Admin            Admin
 	TLS              TLS
@@ -55,38 +56,40 @@ type Config struct {
 	settings []Setting
 }
 
-// Admin is the administrator. Without a Password there is none.
+// Admin describes the administrator. If Password is empty, there is no administrator.
 type Admin struct {
 	DN        string
-	Password  string   // stored form
+	Password  string   // the form in which the password is stored
 	ScramKeys [][]byte // RFC 5803
-	File      string   // the file they were read from, if any
+	File      string   // the file with Password and ScramKeys; "": none
 }
 
-// Access is the destination of the access log. Without a File there is none.
+// Access describes where the access log is written. If File is empty, no log is
+// written.
 type Access struct {
 	File string // "-": standard error
-	Size int64  // of one file, in bytes
+	Size int64  // the size at which a file is full, in bytes
 	Keep int    // number of older files; 0: all
 }
 
-// TLS configures TLS for connections. Without a Certificate there is none.
+// TLS has the settings of TLS. If Certificate is empty, TLS is not offered.
 type TLS struct {
 	Certificate, Key, ClientCA string // files
 	Clients                    string // none, request, require
 	MinVersion                 string // 1.2, 1.3
 }
 
-// Archive is a second place for an embedded store. Without a Place there is none.
+// Archive describes a second place for the data of an embedded store. If Place is nil,
+// there is no archive.
 type Archive struct {
 	Place            archive.Place
 	Seal             archive.Seal
 	Every, Lag, Keep time.Duration
-	Drill            time.Duration // 0: none
-	Identity         string        // file
+	Drill            time.Duration // the interval of restore drills; 0: none
+	Identity         string        // the file with the identity that opens the archive
 }
 
-// Test has the settings that only tests use.
+// Test has settings that only tests use.
 type Test struct {
 	InFlight time.Duration // 0: the store's default
 	Clock    time.Duration // offset added to the clock
@@ -94,14 +97,14 @@ type Test struct {
 
 // Limits are the limits for clients.
 type Limits struct {
-	PerUser     // for users without a rule, except the administrator
+	PerUser     // for users to whom no rule applies, except the administrator
 	Rules       []LimitRule
 	MaxPDU      int
 	Connections int
 	PerAddress  int // connections; 0: no limit
 	Outstanding int
 	Persistent  int           // persistent searches
-	Idle        time.Duration // 0: no limit, also below
+	Idle        time.Duration // 0: no limit; the same for the durations below
 	Unbound     time.Duration
 	Handshake   time.Duration
 	KeepAlive   time.Duration
@@ -111,11 +114,11 @@ type Limits struct {
 // A Setting is one key's value and its origin.
 type Setting struct {
 	Key    Key
-	Values []string // as in the layer; one, unless the key is a list
+	Values []string // as written in the layer; exactly one, unless the key is a list
 	Origin string   // "default", "FILE:LINE", "LDAPD_...", "--..."
 }
 
-// An Error is a mistake in the configuration. Where is in the form of Setting.Origin.
+// An Error is a mistake in the configuration. Where has the form of Setting.Origin.
 type Error struct {
 	Where string
 	Text  string
@@ -128,14 +131,14 @@ func (e *Error) Error() string {
 	return e.Where + ": " + e.Text
 }
 
-// Sources are the sources of a configuration.
+// Sources are the places from which Load reads a configuration.
 type Sources struct {
 	File  string              // "": none
 	Env   []string            // in the form of os.Environ
 	Flags map[string][]string // the flags given, by key
 }
 
-// Load reads the layers and checks every value.
+// Load reads all layers and checks every value.
 func Load(s Sources) (*Config, error) {
 	r := &reader{ko: koanf.New("."), origins: map[string]string{}}
 	if err := r.add(defaults()); err != nil {
@@ -163,8 +166,8 @@ func Load(s Sources) (*Config, error) {
 	return r.config()
 }
 
-// A reader holds the merged layers and the origin of each key's value. Its methods keep
-// the first error.
+// A reader holds the merged layers and the origin of each key's value. The reader's
+// methods keep the first error in err.
 type reader struct {
 	ko      *koanf.Koanf
 	origins map[string]string
@@ -231,7 +234,8 @@ func (r *reader) config() (*Config, error) {
 	return c, r.err
 }
 
-// admin reads the administrator's password from one of its sources.
+// admin reads the administrator's password from the hash or the file that is
+// configured.
 func (r *reader) admin() Admin {
 	a := Admin{DN: r.text("admin.dn"), Password: r.text("admin.password-hash")}
 	if err := checkDN(a.DN); err != nil {
@@ -249,8 +253,8 @@ func (r *reader) admin() Admin {
 	return a
 }
 
-// passwordFile parses the output of `ldapd passwd`: a line with the password, and one
-// for each SCRAM key.
+// passwordFile parses the output of `ldapd passwd`: a line with the password, then a
+// line for each SCRAM key.
 func (r *reader) passwordFile(a *Admin, file string) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -273,7 +277,7 @@ func (r *reader) passwordFile(a *Admin, file string) {
 	}
 }
 
-// tls reads the settings of TLS. Its users read the files.
+// tls reads the settings of TLS, but not the files that they name.
 func (r *reader) tls() TLS {
 	t := TLS{
 		Certificate: r.text("tls.certificate"),
@@ -329,7 +333,7 @@ func (c *Config) Print(w io.Writer) error {
 	return nil
 }
 
-// yaml returns the value as YAML. Of a password's hash it shows only the scheme.
+// yaml returns the value as YAML. For a password's hash it returns only the scheme.
 func (s Setting) yaml() string {
 	items := make([]string, len(s.Values))
 	for i, v := range s.Values {
@@ -352,8 +356,8 @@ func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// Changed returns the names of the keys whose values differ: those that a running
-// server reads again, and those that need a restart.
+// Changed returns the names of the keys whose values differ. It separates the keys that
+// a running server reads again from those that need a restart.
 func Changed(from, to *Config) (reload, restart []string) {
 	for i, s := range to.settings {
 		switch {

@@ -71,8 +71,8 @@ limits:
 	}
 }
 
-// TestPrintIsAFile checks that the output of Print can be read again with the same
-// result.
+// TestPrintIsAFile checks that the output of Print is a configuration file with the
+// same values.
 func TestPrintIsAFile(t *testing.T) {
 	c, err := Load(Sources{Flags: map[string][]string{"store": {"a b"}, "suffix": {"dc=x", `cn=a\,b,dc=y`}}})
 	if err != nil {
@@ -115,7 +115,7 @@ func TestPasswords(t *testing.T) {
 	}
 }
 
-// TestMistakes checks that every mistake is reported with its place.
+// TestMistakes checks that the error of every mistake contains its place.
 func TestMistakes(t *testing.T) {
 	pw := write(t, "empty", "\n")
 	for _, c := range []struct {
@@ -196,7 +196,7 @@ func FuzzReadYAML(f *testing.F) {
 	})
 }
 
-// TestLimitRules checks that limit rules start from the limits for everyone.
+// TestLimitRules checks that a limit that a rule does not set has the general value.
 func TestLimitRules(t *testing.T) {
 	c, err := Load(Sources{Env: []string{"LDAPD_LIMITS_SIZE=9",
 		"LDAPD_LIMITS_RULES=time=2m outstanding=2 for anonymous; size=0 sort-memory=1KiB for subtree:ou=a for b,dc=x"}})
@@ -213,7 +213,7 @@ func TestLimitRules(t *testing.T) {
 	}
 }
 
-// TestForTestsOnly checks that test keys can only be set by flags, and are not shown.
+// TestForTestsOnly checks that test keys can be set by flags only, and are not printed.
 func TestForTestsOnly(t *testing.T) {
 	c, err := Load(Sources{Flags: map[string][]string{"test.clock": {"-40s"}, "test.in-flight": {"3s"}}})
 	if err != nil || c.Test != (Test{InFlight: 3 * time.Second, Clock: -40 * time.Second}) {

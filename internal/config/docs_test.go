@@ -24,7 +24,7 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// reference returns the page.
+// reference returns the text of docs/configuration.md.
 func reference() string {
 	var b strings.Builder
 	b.WriteString(`# Configuration
@@ -46,7 +46,7 @@ in force.
 	return b.String()
 }
 
-// cell returns a text for a table cell.
+// cell returns s as the text of a table cell.
 func cell(s, quote string) string {
 	if s == "" {
 		return ""

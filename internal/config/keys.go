@@ -20,9 +20,9 @@ type Key struct {
 	Help    string
 	List    bool
 	Secret  bool // must not be printed
-	Reload  bool // read again at SIGHUP; other keys need a restart
-	// Test keys can only be set by their flags, which no help shows, so that nobody
-	// uses them by accident.
+	Reload  bool // the value is read again at SIGHUP; other keys need a restart
+	// Test marks a key that only its flag can set. No help shows the flag, so that
+	// nobody uses it by accident.
 	Test bool
 }
 
@@ -34,7 +34,7 @@ func (k Key) Env() string {
 	return "LDAPD_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(k.Name))
 }
 
-// Keys are all configuration settings.
+// Keys lists all configuration settings.
 var Keys = []Key{
 	{Name: "store", Help: "`STORE`: a folder, or hbase://ZK1,ZK2:2181/PREFIX"},
 	{Name: "listen", List: true, Default: "ldap://127.0.0.1:3890", Help: "`URL` to serve: ldap://HOST:PORT, ldaps://HOST:PORT or ldapi:///PATH"},
@@ -137,7 +137,7 @@ func checkURL(s string) error {
 	return fmt.Errorf("%q is not a URL to listen on: ldap://HOST:PORT, ldaps://HOST:PORT or ldapi:///PATH", s)
 }
 
-// statusURL reads the URL of the status listener; "" means none.
+// statusURL reads the URL of the status listener. "" means that there is no listener.
 func (r *reader) statusURL(key string) string {
 	s := r.text(key)
 	u, err := url.Parse(s)
@@ -147,7 +147,8 @@ func (r *reader) statusURL(key string) string {
 	return s
 }
 
-// checkServer checks the URL of a server, which must not contain a DN or anything else.
+// checkServer checks the URL of a server. It must contain a scheme and a host, and
+// nothing behind them.
 func checkServer(s string) error {
 	u, err := url.Parse(s)
 	if err == nil && (u.Scheme == "ldap" || u.Scheme == "ldaps") && s == u.Scheme+"://"+u.Host && u.Hostname() != "" {
@@ -156,7 +157,8 @@ func checkServer(s string) error {
 	return fmt.Errorf("%q is not the URL of a server: ldap://HOST[:PORT] or ldaps://HOST[:PORT]", s)
 }
 
-// networks reads networks. An address is a network of one.
+// networks reads a list of networks. A single address is read as a network that
+// contains only that address.
 func (r *reader) networks(key string) []netip.Prefix {
 	var networks []netip.Prefix
 	r.list(key, func(s string) error {

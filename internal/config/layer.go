@@ -11,7 +11,8 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// A layer is the values from one source, for koanf to merge. It is a koanf.Provider.
+// A layer has the values from one source. It is a koanf.Provider, so that koanf can
+// merge layers.
 type layer []value
 
 type value struct {
@@ -51,8 +52,8 @@ func defaults() layer {
 	return l
 }
 
-// split splits a list written in one string. DNs contain commas, so lists of DNs are
-// separated by semicolons.
+// split splits a list that is written in one string. Its items are separated by
+// semicolons, because DNs contain commas.
 func split(k Key, s string) []string {
 	if !k.List {
 		return []string{s}
@@ -60,8 +61,8 @@ func split(k Key, s string) []string {
 	return strings.FieldsFunc(s, func(c rune) bool { return c == ';' || c == ' ' && k.Name == "listen" })
 }
 
-// readEnv reads variables LDAPD_*. An unknown one is an error, since it is a typing
-// mistake.
+// readEnv reads the variables LDAPD_*. An unknown one is an error, because it is
+// probably a typing mistake.
 func readEnv(env []string) (layer, error) {
 	var l layer
 	for _, e := range env {
@@ -131,7 +132,8 @@ func readYAML(path string, b []byte) (layer, error) {
 	return y.layer, nil
 }
 
-// A yamlReader walks the syntax tree, which has line numbers. It keeps the first error.
+// A yamlReader walks the syntax tree, because its nodes have line numbers. It keeps the
+// first error.
 type yamlReader struct {
 	path  string
 	layer layer

@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// PerUser are limits that may differ between users; 0 means none.
+// PerUser has the limits that may differ between users. 0 means no limit.
 type PerUser struct {
-	Size        int // entries of a search
+	Size        int // entries that a search returns
 	Time        time.Duration
-	Candidates  int // entries examined
+	Candidates  int // entries that a search examines
 	Page        int // entries per page
 	SortMemory  int64
 	Outstanding int // concurrent operations on a connection, if fewer than the general limit
 }
 
-// A LimitRule sets limits for some users: "anonymous", "users", "administrator",
-// "dn:NAME" or "subtree:NAME".
+// A LimitRule sets limits for the users that Who describes: "anonymous", "users",
+// "administrator", "dn:NAME" or "subtree:NAME".
 type LimitRule struct {
 	Who string
 	PerUser
 }
 
-// limitRules reads rules "size=500 time=30s for WHO". Limits that a rule does not set
-// are as for everyone.
+// limitRules reads rules of the form "size=500 time=30s for WHO". A limit that a rule
+// does not set has the value for users without a rule.
 func (r *reader) limitRules(key string) []LimitRule {
 	var rules []LimitRule
 	for _, text := range r.ko.Strings(key) {
@@ -41,7 +41,7 @@ func (r *reader) limitRules(key string) []LimitRule {
 	return rules
 }
 
-// perUser reads the limits for everyone.
+// perUser reads the limits for users without a rule.
 func (r *reader) perUser() PerUser {
 	return PerUser{
 		Size:       r.count("limits.size"),

@@ -11,9 +11,9 @@ import (
 	"sync"
 )
 
-// Ask makes the server that holds a folder do some work, and returns its *Failure, or
-// ErrNobody if there is no such server. When ctx ends, Ask cancels the work and waits
-// for its end.
+// Ask makes the server that holds a folder do some work. Ask returns a *Failure if the
+// work failed, and ErrNobody if no server holds the folder. When ctx ends, Ask cancels
+// the work and waits until it has ended.
 func Ask(ctx context.Context, folder string, r Request) error {
 	f, err := openPath(folder)
 	if err != nil {
@@ -45,8 +45,7 @@ type asker struct {
 	inputs  []*os.File // write ends of pipes
 }
 
-// begin sends the request, and from then on copies the work's output to its
-// destination.
+// begin sends the request, and starts to copy the work's output to its destination.
 func (a *asker) begin() error {
 	args, err := json.Marshal(a.Args)
 	if err != nil {
@@ -65,7 +64,8 @@ func (a *asker) begin() error {
 	return send(a.c, request{a.Work, args, a.Terminal}, stdout, stderr)
 }
 
-// output returns a pipe to w. If w fails, the pipe fails too, which ends the work.
+// output returns a pipe that is copied to w. If writing to w fails, the pipe breaks,
+// and so the work ends.
 func (a *asker) output(w io.Writer) (*os.File, error) {
 	in, out, err := os.Pipe()
 	if err != nil {
@@ -101,7 +101,7 @@ func (a *asker) follow() error {
 			}
 			return q.Failure
 		}
-		a.answer(q) // an error means that the server ended, which is seen above
+		a.answer(q) // an error means that the server ended; the next receive reports that
 	}
 }
 
@@ -138,8 +138,8 @@ func (a *asker) file(q question) (*os.File, error) {
 	return a.input(f)
 }
 
-// input returns a pipe from r. The copying ends with the work or, if it is waiting for
-// a terminal then, with the process.
+// input returns a pipe to which r is copied. The copying ends with the work. If the
+// copying waits for a terminal at that time, it ends with the process.
 func (a *asker) input(r io.ReadCloser) (*os.File, error) {
 	in, out, err := os.Pipe()
 	if err != nil {

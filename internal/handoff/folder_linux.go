@@ -12,8 +12,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/peer"
 )
 
-// An openFolder addresses the socket by the folder's descriptor. The path of a Unix
-// socket has room for only 107 octets, and this way it is certainly this folder's.
+// An openFolder addresses the socket by the folder's descriptor, for two reasons. The
+// path of a Unix socket has room for only 107 octets, and a descriptor certainly refers
+// to the folder that was opened.
 type openFolder struct{ *os.File }
 
 func openPath(path string) (openFolder, error) {
@@ -23,13 +24,15 @@ func openPath(path string) (openFolder, error) {
 
 func (f openFolder) socket() string { return fmt.Sprintf("/proc/self/fd/%d/%s", f.Fd(), Name) }
 
-// listen creates the socket, for the server's own user only. It replaces an existing
-// socket: only the server that holds the store listens, so a killed server left it.
+// listen creates the socket, which only the server's own user may use. It replaces a
+// socket that exists: only the server that holds the store listens, so an existing
+// socket is one that a killed server left.
 func (f openFolder) listen() (*net.UnixListener, error) {
 	if err := f.remove(); err != nil {
 		return nil, err
 	}
-	// Set before the socket has a name, so that it never has other permissions.
+	// The permissions are set before the socket has a name, so that it never has other
+	// ones.
 	private := func(_, _ string, c syscall.RawConn) (err error) {
 		return errors.Join(c.Control(func(fd uintptr) { err = syscall.Fchmod(int(fd), 0o600) }), err)
 	}
@@ -42,7 +45,8 @@ func (f openFolder) listen() (*net.UnixListener, error) {
 	return u, nil
 }
 
-// remove removes the socket, but nothing else of that name.
+// remove removes the socket. If the file of that name is no socket, remove returns an
+// error.
 func (f openFolder) remove() error {
 	st, err := os.Lstat(f.socket())
 	switch {
@@ -56,8 +60,8 @@ func (f openFolder) remove() error {
 	return os.Remove(f.socket())
 }
 
-// dial connects to the server that holds the folder. It checks what it connects to, so
-// that a symbolic link leads nowhere.
+// dial connects to the server that holds the folder. It first checks that the file is a
+// socket, so that it follows no symbolic link.
 func (f openFolder) dial() (*net.UnixConn, error) {
 	fd, err := syscall.Open(f.socket(), oPath|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -83,12 +87,12 @@ func (f openFolder) dial() (*net.UnixConn, error) {
 	return c.(*net.UnixConn), nil
 }
 
-// oPath opens a location in the file system without opening the file (open(2)). Package
-// syscall lacks it.
+// oPath is the flag O_PATH: open(2) returns a descriptor of a location in the file
+// system without opening the file. Package syscall does not define the flag.
 const oPath = 0x200000
 
-// trusts reports whether a server of this user may get work. Root and the store's owner
-// can read the store anyway.
+// trusts reports whether a server that this user runs may get work. Root and the
+// store's owner are trusted, because both can read the store anyway.
 func (f openFolder) trusts(uid int) bool {
 	st, err := f.Stat()
 	if err != nil {

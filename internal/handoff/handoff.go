@@ -1,12 +1,14 @@
 // Package handoff lets tools work on a store while a server has it open. Only one
-// process can open an embedded store, so the server does the work. It listens on a
-// private Unix socket in the store's folder ([Listen]). A tool that finds the folder
-// locked hands its work over ([Ask]): the name of the work, its arguments, and the
-// destination of its output. Both run the same functions.
+// process can open an embedded store, so the server does a tool's work. The server
+// listens on a private Unix socket in the store's folder ([Listen]). A tool that finds
+// the folder locked sends its work to the server ([Ask]): the name of the work, its
+// arguments, and the destination of its output. The server calls the functions that the
+// tool would have called.
 //
-// The server trusts only its own user and root, as the kernel reports the peer. The
-// tool passes files only when it is asked for one and decides to open it. So the tool's
-// permissions and its current folder apply.
+// The server trusts only its own user and root. It reads the user of a tool's process
+// from the kernel. A tool passes a file to the server only if the server asked for the
+// file and the tool decided to open it. So the tool's permissions and its current
+// folder apply.
 //
 // # Protocol
 //
@@ -19,10 +21,10 @@
 //	answer, the file             ->                      (any number of these)
 //	                             <-   question: end, with what failed
 //
-// If the tool shuts its side down, or is gone, the work is cancelled. The tool makes
-// pipes for standard output and error, and for files that are not regular. So the
-// server can stop waiting for them, and nothing that it does to them affects the user's
-// terminal.
+// If the tool ends, or shuts down its side of the connection, the server cancels the
+// work. The tool makes pipes for standard output and error, and for files that are not
+// regular. So the server can stop waiting for a pipe, and what it does to a pipe does
+// not affect the user's terminal.
 package handoff
 
 import (
@@ -38,10 +40,10 @@ const Name = "ldapd.sock"
 // Stdin is the file name of the tool's standard input.
 const Stdin = "-"
 
-// ErrNobody: no server answers in the folder.
+// ErrNobody means that no server answers in the folder.
 var ErrNobody = errors.New("no server answers in the folder")
 
-// A Failure is the error of work done by the server, as a tool sees it.
+// A Failure is the error of work that a server did for a tool.
 type Failure struct {
 	Text  string `json:"text"`
 	Usage bool   `json:"usage,omitempty"` // the arguments are wrong
@@ -56,8 +58,9 @@ type Request struct {
 	Terminal       bool
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Open and Create open the files that the work wants to read and to write, and
-	// decide which ones it may have. Nil means none.
+	// Open and Create open the files that the work wants to read and to write. They
+	// return an error for a file that the work may not have. A nil function allows no
+	// file.
 	Open, Create func(name string) (*os.File, error)
 }
 
@@ -68,15 +71,15 @@ type request struct {
 	Terminal bool            `json:"terminal,omitempty"` // Stderr is a terminal
 }
 
-// A question is a message of the server to the tool: one of the three.
+// A question is a message of the server to the tool. Open, Create or End is set.
 type question struct {
 	Open    string   `json:"open,omitempty"`
 	Create  string   `json:"create,omitempty"`
 	End     bool     `json:"end,omitempty"`
-	Failure *Failure `json:"failure,omitempty"` // with End; nil: the work succeeded
+	Failure *Failure `json:"failure,omitempty"` // only with End; nil: the work succeeded
 }
 
-// An answer comes with the file, or has the reason why not.
+// An answer is sent with the file, or contains the reason why there is no file.
 type answer struct {
 	Error string `json:"error,omitempty"`
 }

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// serve serves a folder until the test or stop ends it.
+// serve serves a new folder until the test ends or stop is called.
 func serve(t *testing.T, do func(context.Context, *Call) error) (folder string, stop func()) {
 	t.Helper()
 	folder = t.TempDir()
@@ -102,7 +102,8 @@ func TestPanicIsAFailure(t *testing.T) {
 	}
 }
 
-// TestInterrupt checks that an interrupted tool gets the result of the work.
+// TestInterrupt checks that a tool that is interrupted still receives the result of its
+// work.
 func TestInterrupt(t *testing.T) {
 	begun := make(chan struct{})
 	folder, _ := serve(t, func(ctx context.Context, c *Call) error {
@@ -137,8 +138,8 @@ type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("no space") }
 
-// TestOutputTaken checks that work ends if the tool cannot write its output, or is
-// gone.
+// TestOutputTaken checks that the work ends if the tool cannot write its output or has
+// ended.
 func TestOutputTaken(t *testing.T) {
 	ended := make(chan error, 1)
 	folder, _ := serve(t, endless(func() {}, ended))
@@ -149,7 +150,7 @@ func TestOutputTaken(t *testing.T) {
 	<-ended
 }
 
-// silentTool sends a request and then reads nothing: neither output nor the end.
+// silentTool sends a request and then reads neither the output nor the end of the work.
 func silentTool(t *testing.T, folder string) *net.UnixConn {
 	t.Helper()
 	f, err := openPath(folder)
@@ -192,8 +193,8 @@ func TestStopBesideSilentTool(t *testing.T) {
 	}
 }
 
-// TestGarbage checks that the server ignores what is not a request, and serves the next
-// one.
+// TestGarbage checks that the server ignores what is not a request, and serves the
+// request that follows.
 func TestGarbage(t *testing.T) {
 	folder, _ := serve(t, func(context.Context, *Call) error { return nil })
 	for _, garbage := range []string{"", "\x00\x00", "\x00\x00\x00\x04nope", "\xff\xff\xff\xffx", "\x00\x00\x00\x02{}"} {

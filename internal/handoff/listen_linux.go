@@ -38,9 +38,9 @@ func Listen(folder string, log *slog.Logger) (*Listener, error) {
 	return &Listener{f, l, log}, nil
 }
 
-// Serve does the work that tools ask for until ctx ends. It then cancels work under
-// way, waits for it, and removes the socket. An error of do is sent to the tool,
-// unchanged if it is a *Failure.
+// Serve does the work that tools request until ctx ends. Then Serve cancels the work in
+// progress, waits for its end, and removes the socket. If do returns a *Failure, the
+// tool receives it unchanged; any other error is sent as a new Failure.
 func (l *Listener) Serve(ctx context.Context, do func(context.Context, *Call) error) {
 	defer l.folder.Close()
 	stop := context.AfterFunc(ctx, func() { l.l.Close() })
@@ -64,7 +64,7 @@ func (l *Listener) Serve(ctx context.Context, do func(context.Context, *Call) er
 	}
 }
 
-// requestTime bounds how long a tool may take to send its request.
+// requestTime is the time within which a tool must have sent its request.
 const requestTime = 10 * time.Second
 
 // serve serves one tool.
@@ -91,7 +91,7 @@ func (l *Listener) serve(ctx context.Context, c *net.UnixConn, do func(context.C
 	call.run(ctx, l.log, do)
 }
 
-// A Call is work requested by a tool.
+// A Call is work that a tool has requested.
 type Call struct {
 	Work           string
 	Args           json.RawMessage
@@ -118,7 +118,7 @@ var errGone = errors.New("cancelled by the tool")
 func (c *Call) run(stopping context.Context, log *slog.Logger, do func(context.Context, *Call) error) {
 	ctx, cancel := context.WithCancelCause(stopping)
 	defer cancel(nil)
-	go func() { // it ends when the connection is closed
+	go func() { // the goroutine ends when the connection is closed
 		defer close(c.answers)
 		c.listen(ctx)
 		cancel(errGone)
@@ -140,7 +140,8 @@ func (c *Call) run(stopping context.Context, log *slog.Logger, do func(context.C
 	}
 }
 
-// guarded turns a panic into an error: a tool's work must not end the server.
+// guarded calls do and turns a panic into an error, so that a tool's work cannot end
+// the server.
 func (c *Call) guarded(ctx context.Context, log *slog.Logger, do func(context.Context, *Call) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -185,21 +186,21 @@ func (c *Call) listen(ctx context.Context) {
 	}
 }
 
-// lastWords is how long cancelled work may wait for a tool that reads no output or
-// sends no input.
+// lastWords is how long cancelled work may still wait for a tool that does not read the
+// output or does not send input.
 var lastWords = 2 * time.Second
 
-// giveUp bounds every further wait on the tool's files.
+// giveUp sets a deadline for all further reads and writes of the tool's files.
 func (c *Call) giveUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.givenUp = true
 	for _, f := range c.files {
-		f.SetDeadline(time.Now().Add(lastWords)) // works for pipes
+		f.SetDeadline(time.Now().Add(lastWords)) // deadlines work for pipes
 	}
 }
 
-// Open opens a file on the tool's side for reading. Stdin is one.
+// Open opens a file on the tool's side for reading. The name may be Stdin.
 func (c *Call) Open(name string) (*os.File, error) { return c.ask(question{Open: name}) }
 
 // Create creates a file on the tool's side.
@@ -223,7 +224,7 @@ func (c *Call) ask(q question) (*os.File, error) {
 	return a.file, nil
 }
 
-// keep records a file to be closed at the end.
+// keep records a file that is closed when the work ends.
 func (c *Call) keep(f *os.File) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// maxMessage bounds a message. The definitions of all schema files of a folder are one
-// message.
+// maxMessage is the largest size of a message. A message is large if it contains the
+// definitions of all schema files of a folder.
 const maxMessage = 64 << 20
 
 // maxFiles is the largest number of files with a message.
@@ -41,8 +41,8 @@ func send(c *net.UnixConn, v any, files ...*os.File) error {
 	return err
 }
 
-// rightsTo returns the control message that passes files. It only reads their
-// descriptors: os.File.Fd would make them blocking.
+// rightsTo returns the control message that passes files. It reads the descriptors
+// without os.File.Fd, which would make them blocking.
 func rightsTo(files []*os.File) ([]byte, error) {
 	if len(files) == 0 {
 		return nil, nil

@@ -11,8 +11,8 @@ import (
 	"os"
 )
 
-// A Listener receives requests of tools, but not on this system: without SO_PEERCRED no
-// tool could be trusted.
+// A Listener does nothing on this system. Without SO_PEERCRED a server could not know
+// which user runs a tool, and could trust none.
 type Listener struct{}
 
 // Listen fails on this system.
@@ -24,7 +24,7 @@ func (*Listener) Serve(context.Context, func(context.Context, *Call) error) {}
 // Ask returns ErrNobody on this system.
 func Ask(context.Context, string, Request) error { return ErrNobody }
 
-// A Call is work requested by a tool.
+// A Call is work that a tool has requested.
 type Call struct {
 	Work           string
 	Args           json.RawMessage

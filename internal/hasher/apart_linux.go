@@ -5,20 +5,21 @@ import (
 	"syscall"
 )
 
-// niceness is the priority given up to others: beside work that would use all CPUs,
-// hashes get about a tenth of one. With less, nobody could log in to a busy server.
+// niceness is the niceness of the process. Beside work that would use all CPUs, hashes
+// then get about a tenth of one CPU. With a smaller share, nobody could log in to a
+// busy server.
 const niceness = 10
 
-// apart makes a command run in a process group of its own: a terminal's Ctrl-C does not
-// reach it, and its threads can be addressed by the group.
+// apart makes cmd run in a new process group, so that a terminal's Ctrl-C does not
+// reach the process, and setpriority(2) can address its threads by the group.
 func apart(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 }
 
-// yield raises the niceness of all threads of the process, which setpriority(2) can
-// only do by process group.
+// yield raises the niceness of all threads of the process. setpriority(2) can address
+// all of them only by their process group.
 func yield() error { return syscall.Setpriority(syscall.PRIO_PGRP, 0, niceness) }
 
-// Self returns the path of the running program, even if its file has been replaced by a
-// newer one.
+// Self returns the path of the running program, even if a newer file has replaced the
+// program's file.
 func Self() (string, error) { return "/proc/self/exe", nil }

@@ -1,11 +1,11 @@
 // Package hasher computes slow password hashes in a separate process. The operating
-// system runs it in the time that the server leaves, and the server's garbage collector
-// does not have to handle its memory (docs/decisions/0019).
+// system runs that process when the server leaves a CPU idle, and the server's garbage
+// collector does not have to scan the memory of hashes (docs/decisions/0019).
 //
-// [Process] is the server's side, an auth.Hasher; [Serve] is the other side. They use
-// net/rpc over the process's standard input and output. The first password that needs
-// it starts the process. It ends with the server, however that ends, because its input
-// is closed then.
+// [Process] is the server's side and implements auth.Hasher. [Serve] is the side of the
+// separate process. They use net/rpc over the process's standard input and output. The
+// process is started for the first password that needs a slow hash. The process ends
+// when its input is closed, and therefore also when the server dies.
 package hasher
 
 import (
@@ -20,9 +20,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/auth"
 )
 
-// A Process computes hashes in the process that a command starts. If that dies, because
-// the system lacks memory for a stored hash, it is started again. If it cannot be
-// started, the hashes are computed here.
+// A Process computes hashes in a process that command starts. If that process dies, for
+// example because the system lacks memory for a stored hash, Process starts another. If
+// it cannot start one, it computes the hash in the calling process.
 type Process struct {
 	command func() *exec.Cmd
 	log     *slog.Logger
@@ -39,7 +39,7 @@ type helper struct {
 	done chan struct{} // closed when the process has ended
 }
 
-// New returns a Process. The command's program must call [Serve].
+// New returns a Process that runs command. The program of command must call [Serve].
 func New(command func() *exec.Cmd, log *slog.Logger) *Process {
 	return &Process{command: command, log: log}
 }
@@ -56,8 +56,8 @@ func (p *Process) Hash(scheme string, password []byte) ([]byte, error) {
 	return out.Hash, err
 }
 
-// do does a job. If the process dies, perhaps because of another job, it tries once
-// more.
+// do does a job. If the process dies, do tries once more, because another job may have
+// killed the process.
 func (p *Process) do(j Job) (out Outcome, err error) {
 	for range 2 {
 		var h *helper
@@ -74,8 +74,8 @@ func (p *Process) do(j Job) (out Outcome, err error) {
 	return Outcome{}, fmt.Errorf("the process that makes password hashes has died: %w", err)
 }
 
-// missing logs once why the work is done here, unless the reason is that the server
-// stops.
+// missing logs once why this process does the work, unless the reason is that the
+// server stops.
 func (p *Process) missing(err error) {
 	if err != errClosed {
 		p.warn.Do(func() {
@@ -86,7 +86,7 @@ func (p *Process) missing(err error) {
 
 var errClosed = errors.New("closed")
 
-// helper returns the running process, or starts one.
+// helper returns the running process, and starts one if none is running.
 func (p *Process) helper() (*helper, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,7 +124,7 @@ func start(cmd *exec.Cmd) (*helper, error) {
 	return h, nil
 }
 
-// drop forgets a process that does not answer.
+// drop ends h, which does not answer, so that the next job starts another process.
 func (p *Process) drop(h *helper) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,7 +151,7 @@ func (p *Process) Close() {
 	}
 }
 
-// pipes are a process's ends of both directions.
+// pipes are the two ends of a connection over pipes: one to read from, one to write to.
 type pipes struct {
 	io.Reader
 	io.WriteCloser
@@ -187,7 +187,7 @@ func (o *Outcome) err() error {
 // A Service does jobs.
 type Service struct{}
 
-// Do has the form of a method of net/rpc. Errors are in the Outcome.
+// Do has the signature that net/rpc requires. It reports errors in the Outcome.
 func (Service) Do(j Job, o *Outcome) error {
 	var err error
 	if j.Make {

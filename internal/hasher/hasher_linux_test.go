@@ -17,7 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/auth"
 )
 
-// TestMain also is the main function of the other process.
+// TestMain is also the main function of the process that computes hashes.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "serve" {
 		if err := Serve(os.Stdin, os.Stdout); err != nil {
@@ -75,12 +75,12 @@ func TestProcess(t *testing.T) {
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("the process after Close: %v", err)
 	}
-	checkWorks(t, p) // nobody is refused while the server stops
+	checkWorks(t, p) // hashes are still computed while the server stops
 }
 
 func second[T any](_ T, err error) error { return err }
 
-// TestYields checks that every thread of the process has a lower priority.
+// TestYields checks that every thread of the process has a higher niceness.
 func TestYields(t *testing.T) {
 	p := newProcess(t)
 	checkWorks(t, p)
@@ -93,7 +93,7 @@ func TestYields(t *testing.T) {
 		if err != nil {
 			continue // the thread has ended
 		}
-		// The fields after the name; see proc(5).
+		// The fields behind the program's name; see proc(5).
 		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 		if nice := fields[16]; nice != strconv.Itoa(niceness) {
 			t.Errorf("%s: niceness %s", name, nice)
@@ -101,7 +101,7 @@ func TestYields(t *testing.T) {
 	}
 }
 
-// TestDeath checks that a process that dies, before or during a job, is started again.
+// TestDeath checks that a process is started again if it dies before or during a job.
 func TestDeath(t *testing.T) {
 	p := newProcess(t)
 	checkWorks(t, p)
@@ -122,8 +122,8 @@ func TestDeath(t *testing.T) {
 	}
 }
 
-// TestNoProcess checks that a process that always dies is an error, and that the server
-// works without one that cannot be started.
+// TestNoProcess checks that Verify returns an error if every process dies, and that the
+// server computes hashes itself if no process can be started.
 func TestNoProcess(t *testing.T) {
 	p := New(func() *exec.Cmd { return exec.Command("/bin/cat", "/dev/null") }, slog.New(slog.DiscardHandler))
 	t.Cleanup(p.Close)
@@ -139,8 +139,8 @@ func TestNoProcess(t *testing.T) {
 	}
 }
 
-// TestEndOfInput checks that the process ends when its input does, since the server may
-// have been killed.
+// TestEndOfInput checks that the process ends when its input ends, because the server
+// may have been killed.
 func TestEndOfInput(t *testing.T) {
 	cmd := command()
 	in, err := cmd.StdinPipe()

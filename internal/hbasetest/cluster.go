@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A Cluster is an HBase of several JVMs on this machine: ZooKeeper, a master and region
-// servers, each of which can be killed separately.
+// A Cluster is an HBase of several JVMs on this machine: ZooKeeper, a master, and
+// region servers. A test can kill each JVM separately.
 type Cluster struct {
 	c                 Config
 	zookeeper, master *jvm
@@ -56,7 +56,7 @@ func StartCluster(tb testing.TB, regionServers int) *Cluster {
 	}
 }
 
-// run starts everything on an empty folder.
+// run starts all JVMs of the cluster on an empty folder.
 func (c *Cluster) run(ctx context.Context, regionServers int) (err error) {
 	if err := os.RemoveAll(c.c.Dir); err != nil {
 		return err
@@ -88,13 +88,13 @@ func (c *Cluster) StartRegionServer(i int) error {
 	return err
 }
 
-// KillRegionServer ends a region server like a crash.
+// KillRegionServer kills a region server, as a crash would.
 func (c *Cluster) KillRegionServer(i int) { c.regions[i].Kill() }
 
 // Quorum returns the ZooKeeper quorum in the form of a store's URL.
 func (c *Cluster) Quorum() string { return c.c.quorum() }
 
-// end kills everything.
+// end kills all JVMs.
 func (c *Cluster) end() {
 	for _, j := range append([]*jvm{c.master, c.zookeeper}, c.regions...) {
 		if j != nil && j.cmd.Process != nil {

@@ -1,14 +1,14 @@
-// Package hbasetest runs a real HBase of one JVM: for tests, which share one instance
-// per process ([Start]), and for people who want a store to try things on
-// (cmd/hbase-dev, behind make hbase).
+// Package hbasetest runs a real HBase of one JVM. Tests share one instance per process
+// ([Start]). People who want to try things on a store use the command cmd/hbase-dev,
+// which make hbase runs.
 //
-// Maven downloads the jars once; they stay in the user's cache folder. At most one test
-// process on the machine has an instance, because the JVM is heavy and packages are
-// tested in parallel. The kernel kills the JVM when the test process dies, however it
-// dies.
+// Maven downloads the jars once and keeps them in the user's cache folder. At most one
+// test process on the machine has an instance, because the JVM is heavy and packages
+// are tested in parallel. The kernel kills the JVM when the test process dies for any
+// reason.
 //
-// With LDAPD_TEST_HBASE=HOST:PORT (a ZooKeeper quorum) tests use that HBase and start
-// nothing.
+// If LDAPD_TEST_HBASE=HOST:PORT is set, the tests use the HBase with that ZooKeeper
+// quorum and start nothing.
 package hbasetest
 
 import (
@@ -22,7 +22,8 @@ import (
 	"time"
 )
 
-// QuorumEnv is the environment variable that names a running HBase for tests.
+// QuorumEnv is the environment variable with the ZooKeeper quorum of a running HBase
+// for tests.
 const QuorumEnv = "LDAPD_TEST_HBASE"
 
 // patience bounds the wait for an instance: Maven may have to download 117 MB, or
@@ -37,8 +38,8 @@ var shared struct {
 }
 
 // Start returns the ZooKeeper quorum of an HBase that all tests of the process share.
-// They use different table prefixes (see [Prefix]). Start skips the test if the machine
-// has no Java or Maven.
+// Each test uses another prefix for its tables (see [Prefix]). Start skips the test if
+// the machine has no Java or Maven.
 func Start(tb testing.TB) string {
 	tb.Helper()
 	if q := os.Getenv(QuorumEnv); q != "" {
@@ -47,7 +48,7 @@ func Start(tb testing.TB) string {
 	return Shared(tb).Quorum()
 }
 
-// Shared is Start for tests that kill and restart the instance.
+// Shared is like Start, but returns the instance, for tests that kill and restart it.
 func Shared(tb testing.TB) *Instance {
 	tb.Helper()
 	if testing.Short() {
@@ -72,8 +73,9 @@ func startShared() {
 	shared.inst, shared.err = startExclusive(ctx)
 }
 
-// machine has the machine's test lock. It stays open for the life of the process: the
-// garbage collector closes unreferenced files, and that would release the lock.
+// machine holds the machine's test lock, whose file stays open until the process ends.
+// The garbage collector closes unreferenced files, and closing this file would release
+// the lock.
 var machine struct {
 	sync.Mutex
 	held *os.File
@@ -104,12 +106,13 @@ func startExclusive(ctx context.Context) (*Instance, error) {
 	return startAnew(ctx, filepath.Join(cache, "test"), jars)
 }
 
-// startAnew starts an instance on an empty folder. If it is not ready in time,
-// startAnew starts another: on a busy machine, a table whose creation timed out may
-// stay half made.
+// startAnew starts an instance on an empty folder. If the instance is not ready in
+// time, startAnew starts another one, because on a busy machine a table whose creation
+// timed out may stay half made.
 func startAnew(ctx context.Context, dir, jars string) (i *Instance, err error) {
 	for try := 0; try < 5 && ctx.Err() == nil; try++ {
-		// We have the lock, so anything here was left by a process that is gone.
+		// This process has the lock, so a process that has ended left the contents of
+		// dir.
 		if err = os.RemoveAll(dir); err != nil {
 			return nil, err
 		}
@@ -128,7 +131,8 @@ var prefixes struct {
 	n int
 }
 
-// Prefix returns a table prefix that no other test uses, made from the test's name.
+// Prefix returns a table prefix that contains the test's name and that no other test
+// uses.
 func Prefix(tb testing.TB) string {
 	prefixes.Lock()
 	defer prefixes.Unlock()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestStart starts the instance, kills it and restarts it on its data.
+// TestStart starts the instance, kills it and restarts it on the same data.
 func TestStart(t *testing.T) {
 	i := Shared(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)

@@ -15,12 +15,12 @@ import (
 
 // A Config specifies where and how an instance runs.
 type Config struct {
-	Dir  string // data, configuration and log; made if missing
+	Dir  string // data, configuration and log; created if it does not exist
 	Jars string // the folder that Jars returned
-	Port int    // ZooKeeper's; zero chooses a free one
-	Heap string // of the JVM; 256m by default
-	// Tied makes the kernel kill the JVM when this process ends. Otherwise the JVM
-	// continues without it.
+	Port int    // ZooKeeper's port; zero chooses a free one
+	Heap string // heap size of the JVM; 256m by default
+	// Tied makes the kernel kill the JVM when this process ends. If Tied is false, the
+	// JVM continues to run.
 	Tied bool
 }
 
@@ -39,8 +39,8 @@ func Run(ctx context.Context, c Config) (*Instance, error) {
 	return i, i.Restart(ctx)
 }
 
-// prepare sets defaults and writes the configuration of an HBase with a number of
-// region servers.
+// prepare sets defaults and writes the configuration of an HBase that has the given
+// number of region servers.
 func (c *Config) prepare(servers int) (err error) {
 	if c.Heap == "" {
 		c.Heap = "256m"
@@ -100,8 +100,9 @@ func (c *Config) tail() string {
 	return strings.Join(lines[max(0, len(lines)-20):], "\n")
 }
 
-// freePort returns a free port below those that systems use for outgoing connections.
-// ZooKeeper binds it later, and fails if a connection uses it by then.
+// freePort returns a free port below the ports that systems use for outgoing
+// connections. ZooKeeper binds the port later, and fails if a connection uses it by
+// then.
 func freePort() (int, error) {
 	var last error
 	for range 100 {
@@ -136,18 +137,19 @@ appender.out.layout.pattern = %d{ISO8601} %-5p %c{2}: %.500m%n
 rootLogger = WARN,out
 `
 
-// settings are the values for the template site.
+// settings has the values that the template site inserts.
 type settings struct {
 	Config
 	Servers int
 }
 
-// site keeps everything in one folder and on the loopback, and shortens waits that only
-// make sense on a cluster. The memstores allocate memory as needed: with chunks of 2 MB
-// for every family of every region (MSLAB), the tables of a few tests would exhaust the
-// heap. Files replaced by compactions are deleted within seconds. With several JVMs,
-// one that is gone is noticed after three seconds; with less, a busy machine would lose
-// running ones.
+// site is the configuration of HBase. It keeps all data in one folder and all
+// connections on the loopback interface, and shortens waits that only make sense on a
+// cluster. The memstores allocate memory as needed: with chunks of 2 MB for every
+// family of every region (MSLAB), the tables of a few tests would exhaust the heap.
+// HBase deletes files that compactions replaced within seconds. With several JVMs,
+// HBase notices after three seconds that a JVM has died; with a shorter time, a busy
+// machine would lose running JVMs.
 var site = template.Must(template.New("hbase-site.xml").Parse(`<configuration>
 <property><name>hbase.cluster.distributed</name><value>{{gt .Servers 1}}</value></property>
 <property><name>hbase.rootdir</name><value>file://{{.Dir}}/data</value></property>

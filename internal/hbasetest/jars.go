@@ -19,7 +19,7 @@ var pom []byte
 
 const version = "2.6.4-hadoop3"
 
-// Needs returns what the machine lacks to run HBase, or nil.
+// Needs returns an error that says what the machine lacks to run HBase, or nil.
 func Needs() error {
 	if _, err := exec.LookPath("java"); err != nil {
 		return errors.New("java is not installed (a Java 17 runtime is needed)")
@@ -42,7 +42,7 @@ func cacheDir() (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// jarDir returns the folder of jars if it is complete.
+// jarDir returns the folder of the jars. It returns an error if jars are missing.
 func jarDir() (string, error) {
 	cache, err := cacheDir()
 	if err != nil {
@@ -53,7 +53,7 @@ func jarDir() (string, error) {
 	return filepath.Join(dir, "lib"), err
 }
 
-// Jars returns the folder with the jars of HBase, fetched by Maven the first time.
+// Jars returns the folder with the jars of HBase. The first time, Maven downloads them.
 func Jars(ctx context.Context) (string, error) {
 	if dir, err := jarDir(); err == nil {
 		return dir, nil
@@ -68,7 +68,7 @@ func Jars(ctx context.Context) (string, error) {
 	}
 	defer f.Close()
 	if dir, err := jarDir(); err == nil {
-		return dir, nil // another process fetched them while we waited
+		return dir, nil // another process downloaded the jars while this one waited
 	}
 	return fetch(ctx, filepath.Join(cache, version))
 }
@@ -89,7 +89,7 @@ func fetch(ctx context.Context, dir string) (string, error) {
 	return lib, os.WriteFile(filepath.Join(dir, "complete"), nil, 0o644)
 }
 
-// lock takes a file lock, which lasts until the file is closed or the process ends.
+// lock acquires a file lock, which lasts until the file is closed or the process ends.
 func lock(ctx context.Context, name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

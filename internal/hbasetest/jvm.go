@@ -11,10 +11,10 @@ import (
 // A jvm is a Java process.
 type jvm struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it is gone
+	done chan struct{} // closed when the process has ended
 }
 
-// start starts a class of HBase.
+// start starts a Java process that runs a class of HBase.
 func (c *Config) start(class string, args ...string) (*jvm, error) {
 	log, err := os.OpenFile(c.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -35,8 +35,8 @@ func (c *Config) start(class string, args ...string) (*jvm, error) {
 	return j, <-started
 }
 
-// watch starts the JVM and reaps it. The parent-death signal is bound to the thread
-// that forked, so that thread must live as long as the JVM.
+// watch starts the JVM and waits for its end. The kernel kills the JVM when the thread
+// that forked it ends, so watch locks that thread until the JVM has ended.
 func (j *jvm) watch(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -51,14 +51,14 @@ func (j *jvm) watch(started chan<- error) {
 // PID returns the process id of the JVM.
 func (j *jvm) PID() int { return j.cmd.Process.Pid }
 
-// Kill ends the JVM with SIGKILL, like a crash. Acknowledged writes stay.
+// Kill ends the JVM with SIGKILL, as a crash would. Acknowledged writes are kept.
 func (j *jvm) Kill() {
 	_ = j.cmd.Process.Kill()
 	<-j.done
 }
 
-// Pause stops the JVM without ending it. Resume continues it.
+// Pause stops the JVM without ending it, until Resume is called.
 func (j *jvm) Pause() error { return j.cmd.Process.Signal(syscall.SIGSTOP) }
 
-// Resume ends a Pause.
+// Resume lets a paused JVM continue.
 func (j *jvm) Resume() error { return j.cmd.Process.Signal(syscall.SIGCONT) }

@@ -13,11 +13,12 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// probeTable is created by Probe and kept.
+// probeTable is the table that Probe creates and does not delete.
 const probeTable = "hbasetest-probe"
 
 // Probe reports whether the HBase at quorum creates tables and accepts writes. It uses
-// new clients: those that have met an HBase before it was up back off for too long.
+// new clients, because a client that was used before HBase was up waits too long before
+// it tries again.
 func Probe(ctx context.Context, quorum string) error {
 	quiet := gohbase.Logger(slog.New(slog.DiscardHandler))
 	names := func() error {
@@ -62,8 +63,8 @@ func Shutdown(ctx context.Context, quorum string) error {
 	return err
 }
 
-// shutdown is MasterService.Shutdown, which gohbase lacks. The embedded call provides
-// everything except its name and messages.
+// shutdown is the call MasterService.Shutdown, which gohbase lacks. The embedded call
+// implements everything except the name and the messages of shutdown.
 type shutdown struct{ *hrpc.GetProcedureState }
 
 func (shutdown) Name() string               { return "Shutdown" }

@@ -7,18 +7,19 @@ import (
 	"strings"
 )
 
-// Root returns the folder with everything that HBase stores.
+// Root returns the folder in which HBase stores all its data.
 func (i *Instance) Root() string { return filepath.Join(i.c.Dir, "data") }
 
-// Size returns the total size of the files of the tables whose names begin with prefix:
-// those in use, and those that a compaction has replaced until HBase archives them.
+// Size returns the total size of the files of the tables whose names begin with prefix.
+// It counts files in use, and files that a compaction has replaced and HBase has not
+// archived yet.
 func (i *Instance) Size(prefix string) (n int64, err error) {
 	root := filepath.Join(i.Root(), "data", "default")
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		rest, _ := filepath.Rel(root, path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // it was archived meanwhile
+			return nil // the file was archived meanwhile
 		case err != nil:
 			return err
 		case d.IsDir() || !strings.HasPrefix(rest, prefix):

@@ -7,12 +7,13 @@ import (
 )
 
 // Snapshot isolation forbids the cycles in which no two rw dependencies follow each
-// other (Cerone and Gotsman, 2016). To find these, cycles uses a graph with every node
-// twice: node 2n may be left by any dependency; node 2n+1, which an rw led to, by any
-// except rw.
+// other (Cerone and Gotsman, 2016). To find these cycles, the method cycles uses a
+// graph with two nodes for every node n. A path may leave node 2n by any dependency. An
+// rw dependency leads to node 2n+1, which a path may leave by any dependency except rw.
 
-// cycles reports a shortest forbidden cycle of every knot, first of those without rw,
-// which are worse. If there is none, it returns the number of allowed knots.
+// cycles reports a shortest forbidden cycle of every knot. It first looks for cycles
+// without rw, which are worse anomalies. If no cycle is forbidden, it returns the
+// number of knots that are allowed.
 func (c *checker) cycles(g graph) (skews int) {
 	plain := g.without(rw)
 	for _, knot := range knots(plain) {
@@ -60,14 +61,13 @@ func (g graph) twice() graph {
 	return h
 }
 
-// A step is a step of a cycle.
+// A step is one edge of a cycle, with the node that it leaves.
 type step struct {
 	from int
 	edge
 }
 
-// reportCycle reports a cycle. The graph has several nodes (times) for every
-// transaction.
+// reportCycle reports a cycle of a graph that has times nodes for every transaction.
 func (c *checker) reportCycle(g graph, cycle []step, times int) {
 	var b strings.Builder
 	for i := 0; i < len(cycle); i++ {
@@ -84,7 +84,7 @@ func (c *checker) reportCycle(g graph, cycle []step, times int) {
 	c.report(kind(cycle), "%s", strings.TrimSuffix(b.String(), "\n"))
 }
 
-// kind returns the name of a cycle.
+// kind returns the name of the anomaly that a cycle is.
 func kind(cycle []step) string {
 	count := map[dependency]int{}
 	keys := map[string]bool{}
@@ -114,7 +114,8 @@ func kind(cycle []step) string {
 	return name
 }
 
-// shortest returns a shortest cycle within a knot through one of its first nodes.
+// shortest returns a shortest cycle that stays in a knot and contains one of the first
+// nodes of the knot.
 func shortest(g graph, knot []int) []step {
 	in := map[int]bool{}
 	for _, n := range knot {
@@ -129,7 +130,7 @@ func shortest(g graph, knot []int) []step {
 	return best
 }
 
-// around returns a shortest path from a node of a knot back to it.
+// around returns a shortest path from start back to start through nodes of in.
 func around(g graph, in map[int]bool, start int) []step {
 	reached := map[int]step{}
 	queue := []int{start}
@@ -160,7 +161,8 @@ func trace(reached map[int]step, start int) (way []step) {
 	return way
 }
 
-// knots returns the strongly connected components with more than one node (Tarjan).
+// knots returns the strongly connected components that have more than one node
+// (Tarjan).
 func knots(g graph) [][]int {
 	t := &tarjan{g: g, index: make([]int, len(g)), low: make([]int, len(g)), on: make([]bool, len(g))}
 	for n := range g {
@@ -173,7 +175,7 @@ func knots(g graph) [][]int {
 
 type tarjan struct {
 	g          graph
-	index, low []int // from 1
+	index, low []int // numbered from 1; 0: not visited
 	on         []bool
 	stack      []int
 	next       int

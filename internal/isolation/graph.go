@@ -5,15 +5,15 @@ import (
 	"sort"
 )
 
-// A dependency is the reason why one transaction comes after another.
+// A dependency is the reason why a later transaction comes after an earlier one.
 type dependency byte
 
 const (
-	ww       dependency = iota // it wrote the next version
-	wr                         // it read what the other wrote
-	session                    // it came later in one session
-	realTime                   // it began fresh after the other had returned
-	rw                         // it wrote the version after the one that the other read
+	ww       dependency = iota // the later one wrote the next version of a list
+	wr                         // the later one read what the earlier one wrote
+	session                    // the session ran the later one after the earlier one
+	realTime                   // the later one began fresh after the earlier returned
+	rw                         // the later one wrote the version after the one read
 )
 
 var dependencies = [...]string{"its version was followed by that of", "was read by", "came in its session before", "had returned before", "did not see"}
@@ -24,9 +24,9 @@ type edge struct {
 	key string
 }
 
-// A graph has the transactions as its first nodes. The other nodes are moments:
-// transactions that returned before a moment come before those that began fresh after
-// it.
+// A graph has the transactions as its first nodes. Its other nodes are moments: a
+// transaction that returned before a moment comes before each transaction that began
+// fresh after the moment.
 type graph [][]edge
 
 func (g graph) add(from, to int, why dependency, key string) {
@@ -35,7 +35,8 @@ func (g graph) add(from, to int, why dependency, key string) {
 	}
 }
 
-// graph returns the dependencies. ok is false if the order of versions is unknown.
+// graph returns the graph of dependencies. ok is false if the order of versions is
+// unknown.
 func (c *checker) graph() (g graph, ok bool) {
 	if len(c.found) > 0 {
 		return nil, false
@@ -57,7 +58,7 @@ func (c *checker) graph() (g graph, ok bool) {
 			g.add(i, l.writers[l.order[n]].txn, rw, l.key)
 			return
 		}
-		for _, w := range unseen[l] { // it comes after all versions that were read
+		for _, w := range unseen[l] { // w comes after all versions that were read
 			g.add(i, w, rw, l.key)
 		}
 	})
@@ -65,8 +66,8 @@ func (c *checker) graph() (g graph, ok bool) {
 	return c.addRealTime(g), true
 }
 
-// unseen returns the transactions that certainly appended to a list but whose values no
-// read of it showed.
+// unseen returns, for each list, the transactions that certainly appended to the list
+// but whose values no read of the list showed.
 func (c *checker) unseen() map[*list][]int {
 	unseen := map[*list][]int{}
 	for i := range c.txns {
@@ -82,7 +83,7 @@ func (c *checker) unseen() map[*list][]int {
 	return unseen
 }
 
-// sessions adds the order within each session.
+// sessions adds the dependencies between consecutive transactions of each session.
 func (c *checker) sessions(g graph) {
 	last := map[int]int{}
 	for _, i := range c.sorted(func(t *Txn) int64 { return int64(t.Invoked) }) {
@@ -94,7 +95,7 @@ func (c *checker) sessions(g graph) {
 	}
 }
 
-// addRealTime adds real time.
+// addRealTime adds the moments and the dependencies of real time.
 func (c *checker) addRealTime(g graph) graph {
 	returned := c.sorted(func(t *Txn) int64 { return int64(t.Returned) })
 	first := len(g)
@@ -117,7 +118,7 @@ func (c *checker) addRealTime(g graph) graph {
 	return g
 }
 
-// sorted returns the transactions that succeeded, sorted.
+// sorted returns the transactions that succeeded, in the order of by.
 func (c *checker) sorted(by func(*Txn) int64) []int {
 	var order []int
 	for i := range c.txns {

@@ -1,15 +1,15 @@
 // Package isolation looks for anomalies in histories of transactions run by real
 // servers, like Elle (Kingsbury and Alvaro, 2020). Transactions append unique values to
-// lists and read lists whole. So the order of a list's versions can be seen, and with
-// it the dependencies between transactions.
+// lists and read whole lists. So the values of a list show the order of the list's
+// versions, and this order shows the dependencies between transactions.
 //
 // A [Txn] is what a client knows of one transaction. [Check] returns every [Anomaly]
 // that snapshot isolation forbids: Adya's G0, G1a, G1b, G1c and G-single (which
-// includes lost updates), and long forks. It also checks the order in which one session
-// ran its transactions, and real time for transactions that had to begin on the newest
-// state. Write skew is allowed, and counted.
+// includes lost updates), and long forks. Check also checks the order in which one
+// session ran its transactions. For transactions that had to begin on the newest state,
+// it checks the order of real time. Check counts write skews, which are allowed.
 //
-// A set is represented by many lists of at most one value: see [Set].
+// A set is represented by one list for each possible value of the set; see [Set].
 package isolation
 
 import (
@@ -18,15 +18,15 @@ import (
 	"time"
 )
 
-// A Txn is a transaction as its client saw it. It reads before it appends, and reads a
-// single state.
+// A Txn is a transaction as its client saw it. A transaction first reads, from a single
+// state, and then appends.
 type Txn struct {
 	Name              string // for people
 	Session           int    // a session runs its transactions one after another
 	Invoked, Returned time.Duration
 	Outcome           Outcome
-	// Fresh is set if it began on a state with everything that had returned when it was
-	// invoked.
+	// Fresh is set if the transaction began on a state that includes all transactions
+	// that had returned when this one was invoked.
 	Fresh   bool
 	Reads   []Read
 	Appends []Append
@@ -35,27 +35,29 @@ type Txn struct {
 // An Outcome is what a client knows about the end of a transaction.
 type Outcome int
 
-// The outcomes. A failed transaction has certainly changed nothing.
+// The outcomes of a transaction. A failed transaction has certainly changed nothing.
 const (
 	OK Outcome = iota
 	Failed
 	Unknown
 )
 
-// A Read is a list as read.
+// A Read is the contents of a list that a transaction read.
 type Read struct {
 	Key  string
 	List []string
 }
 
-// An Append adds values at the end of a list. Nobody else adds the same values to it.
+// An Append adds values at the end of a list. No other transaction adds one of these
+// values to the list.
 type Append struct {
 	Key    string
 	Values []string
 }
 
-// Set returns the reads that represent a read of a set: which of all values it had.
-// Each value is added at most once.
+// Set returns the reads that represent a read of a set. all are the possible values of
+// the set, and has reports whether the set contained a value. Each value is added to
+// the set at most once.
 func Set(key string, all []string, has func(string) bool) []Read {
 	reads := make([]Read, 0, len(all))
 	for _, v := range all {
@@ -82,10 +84,10 @@ func (a Anomaly) String() string { return a.Kind + "\n" + a.Text }
 // A Report is the result of a check.
 type Report struct {
 	Anomalies []Anomaly
-	Skews     int // groups of transactions without a serial order, which snapshot isolation allows
+	Skews     int // allowed groups of transactions without a serial order
 }
 
-// Check checks a whole history.
+// Check looks for anomalies in a whole history.
 func Check(history []Txn) Report {
 	c := &checker{txns: history, lists: map[string]*list{}}
 	c.collect()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// history parses transactions, one per line:
+// history parses transactions, each on a line of its own:
 //
 //	S FROM-TO [failed|unknown] [fresh] KEY=a,b ... KEY+c,d ...
 //
@@ -51,7 +51,7 @@ func history(t *testing.T, text string) []Txn {
 func TestCheck(t *testing.T) {
 	cases := []struct {
 		name, history string
-		want          string // kinds, separated by semicolons
+		want          string // kinds of anomalies, separated by semicolons
 		skews         int
 	}{
 		{name: "in order", history: `
@@ -176,14 +176,14 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// A database has a few lists. It runs transactions one at a time but lets them begin on
-// older states.
+// A database has a few lists. It runs transactions one at a time, but may begin a
+// transaction on an older state.
 type database struct {
 	rnd      *rand.Rand
 	now      time.Duration
 	versions []map[string][]string // all states
-	changed  []map[string]bool     // keys changed by the commit of the same number
-	seen     map[int]int           // by session, the state seen last
+	changed  []map[string]bool     // keys that the commit of the same number changed
+	seen     map[int]int           // the newest state that each session has seen
 
 	blind, torn, stale, dirty bool // the faults of the database
 }
@@ -252,14 +252,14 @@ func (d *database) commit(writes map[string]bool, value string) {
 	d.versions, d.changed = append(d.versions, next), append(d.changed, writes)
 }
 
-// TestDatabases checks that a correct database has no anomaly, and that each faulty one
-// is detected in most of its histories.
+// TestDatabases checks that Check finds no anomaly in a correct database, and finds one
+// in most histories of each faulty database.
 func TestDatabases(t *testing.T) {
 	const seeds, txns = 100, 200
 	cases := []struct {
 		name string
 		d    database
-		most int // number of histories that may look right; -1: all must
+		most int // number of histories in which no anomaly may be found; -1: all of them
 	}{
 		{"right", database{}, -1},
 		{"updates are lost", database{blind: true}, 10},
@@ -287,7 +287,7 @@ func TestDatabases(t *testing.T) {
 	}
 }
 
-// BenchmarkCheck checks a long history.
+// BenchmarkCheck measures Check on a long history.
 func BenchmarkCheck(b *testing.B) {
 	d := database{rnd: rand.New(rand.NewPCG(1, 1))}
 	h := d.run(5000)

@@ -10,10 +10,10 @@ type list struct {
 	writers map[string]writer
 }
 
-// A writer is the origin of a value.
+// A writer is the transaction that appended a value.
 type writer struct {
 	txn  int
-	last bool // the last value that its transaction appended to the list
+	last bool // the value is the last one that the transaction appended to the list
 }
 
 func (c *checker) list(key string) *list {
@@ -26,7 +26,7 @@ func (c *checker) list(key string) *list {
 	return l
 }
 
-// collect records who appended which values.
+// collect records which transaction appended which values.
 func (c *checker) collect() {
 	for i := range c.txns {
 		for _, a := range c.txns[i].Appends {
@@ -41,7 +41,8 @@ func (c *checker) collect() {
 	}
 }
 
-// order finds the versions of every list, and errors in single reads.
+// order finds the versions of every list, and reports the errors that single reads
+// show.
 func (c *checker) order() {
 	c.reads(func(i int, r *Read, l *list) {
 		if len(r.List) > len(l.order) {
@@ -54,7 +55,7 @@ func (c *checker) order() {
 	c.reads(c.checkRead)
 }
 
-// reads calls f for every read of a transaction that counts.
+// reads calls f for every read of a transaction that succeeded.
 func (c *checker) reads(f func(i int, r *Read, l *list)) {
 	for i := range c.txns {
 		t := &c.txns[i]
@@ -67,7 +68,7 @@ func (c *checker) reads(f func(i int, r *Read, l *list)) {
 	}
 }
 
-// checkOrder checks the values of the longest version.
+// checkOrder checks the values of a list's longest version.
 func (c *checker) checkOrder(l *list) {
 	seen := map[string]bool{}
 	for _, v := range l.order {
@@ -85,7 +86,7 @@ func (c *checker) checkOrder(l *list) {
 	}
 }
 
-// checkRead checks one version.
+// checkRead checks one version of a list, which transaction i read.
 func (c *checker) checkRead(i int, r *Read, l *list) {
 	n := len(r.List)
 	if !slices.Equal(r.List, l.order[:n]) {

@@ -1,4 +1,5 @@
-// Package layers checks the order of packages: each imports only packages above it.
+// Package layers checks the order of packages: a package imports only packages that
+// stand before it in the order.
 package layers
 
 import (
@@ -16,8 +17,8 @@ import (
 
 const module = "github.com/seed-4dac0d86/ldapd"
 
-// order is the order in docs/design/architecture.md. It leaves out packages for tests
-// and tools. Tests may import any package.
+// order is the order of packages in docs/design/architecture.md, without the packages
+// for tests and tools. Test files may import any package.
 var order = strings.Fields(`
 	internal/pause ber dn schema entry filter op
 	wire control ldif schemafile
@@ -58,7 +59,7 @@ func TestImportsGoUp(t *testing.T) {
 	}
 }
 
-// walk calls f with every Go file of the tree and its package.
+// walk calls f for every Go file of the tree, with the file's package and path.
 func walk(t *testing.T, f func(pkg, path string)) {
 	t.Helper()
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
@@ -81,7 +82,7 @@ func walk(t *testing.T, f func(pkg, path string)) {
 }
 
 // TestImportsAreGrouped checks that imports are in three groups: the standard library,
-// other modules, ours.
+// other modules, and this module.
 func TestImportsAreGrouped(t *testing.T) {
 	walk(t, func(_, path string) {
 		files := token.NewFileSet()
@@ -102,7 +103,7 @@ func TestImportsAreGrouped(t *testing.T) {
 	})
 }
 
-// group returns the group of a quoted import path.
+// group returns the number of the group to which a quoted import path belongs.
 func group(quoted string) int {
 	name, _ := strconv.Unquote(quoted)
 	first, _, _ := strings.Cut(name, "/")
@@ -144,7 +145,7 @@ func isAside(pkg string) bool {
 	return slices.ContainsFunc(aside, func(a string) bool { return pkg == a || strings.HasPrefix(pkg, a+"/") })
 }
 
-// TestMapIsWhole checks that the map of the code names every package.
+// TestMapIsWhole checks that docs/design/architecture.md names every package.
 func TestMapIsWhole(t *testing.T) {
 	text, err := os.ReadFile("../../docs/design/architecture.md")
 	if err != nil {
@@ -157,9 +158,9 @@ func TestMapIsWhole(t *testing.T) {
 	}
 }
 
-// TestPartitionIsThin checks that package partition stays small: it is all that
-// packages above it know of the tree. What only few of them need goes into a package
-// beside it.
+// TestPartitionIsThin checks that package partition stays small, because it is all that
+// the packages that import it know of the tree. What only a few of these packages need
+// belongs in a package beside partition.
 func TestPartitionIsThin(t *testing.T) {
 	files, err := filepath.Glob("../../partition/*.go")
 	if err != nil {

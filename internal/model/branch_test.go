@@ -2,11 +2,11 @@ package model
 
 import "fmt"
 
-// In the model branch, a branch has commits B0 on row 0 and B1 on row 1. It is merged
-// at m0 by the server of slot 0, which may be recovered and continue as if nothing had
-// happened, or at m1 by the server of slot 2. T is a commit of slot 1. The model
-// includes marks, U, A, C, the branch's cell, which names its merge, and the purge of
-// marks. The branch's base contains none of the others' commits.
+// In the model branch, a branch has commits B0 on row 0 and B1 on row 1. Either the
+// server of slot 0 merges it, as m0, or the server of slot 2, as m1. The server of slot
+// 0 may be recovered, and continue as if it had not been. T is a commit of slot 1. The
+// model includes marks, the sets U, A and C, the branch's cell, which names its merge,
+// and the purge of marks. The branch's base contains no commit of other servers.
 
 const ( // revisions, as bits
 	revB0 = iota
@@ -30,7 +30,7 @@ type branchState struct {
 	a, u, c         uint8
 	slot, step      uint8 // of slot 0
 	dead            bool
-	cell, by        uint8 // of the branch: open, merging by, merged by
+	cell, by        uint8 // the branch's cell: its state, and the merge
 	branchHead      int8
 	sequence        uint8
 	b1              uint8
@@ -70,7 +70,7 @@ type branchModel struct {
 	rows                uint8 // written by T
 	second, two, renews bool  // B1 runs, m1 runs, idle slots renew
 	purges              bool
-	// Rules dropped.
+	// The rules that a variant drops.
 	passEarly, bytesRepeat, readNew, noMarks, oldList, byJournal, reopenEarly, ownIDs, lowID, ignoreBase bool
 	reach                                                                                                func(*branchState) bool
 }
@@ -83,7 +83,7 @@ func (m *branchModel) showsRev(s *branchState, r int) bool {
 	return ok || n == 0 && s.slot >= closed && s.c>>r&1 == 1
 }
 
-// visible returns T, if visible, and the merge whose branch is shown.
+// visible returns T if it is visible, and the merge that makes the branch visible.
 func (m *branchModel) visible(s *branchState) (v uint8) {
 	if m.showsRev(s, revT) {
 		v |= 1 << revT
@@ -107,7 +107,8 @@ func (m *branchModel) low(s *branchState) int8 {
 	return low
 }
 
-// upTo returns what a reader at time t sees. Merges count by their own id.
+// upTo returns what a reader at time t sees. A merge is seen from the time of its own
+// id.
 func (m *branchModel) upTo(t int8) (set uint8) {
 	for r := revT; r < revisions; r++ {
 		id := m.rank[r]
@@ -213,17 +214,18 @@ func (m *branchModel) next(s branchState, emit0 Emit[branchState]) {
 	}
 }
 
-// purge deletes marks, up to the branch's base while the branch is not merged.
+// purge deletes marks. While the branch is not merged, it deletes only marks up to the
+// branch's base.
 func (m *branchModel) purge(s branchState, emit Emit[branchState]) {
 	bound := m.low(&s)
 	if s.cell != merged && !m.ignoreBase {
-		bound = 0 // the base shows nothing of the others
+		bound = 0 // the base shows no commit of other servers
 	}
 	for p := range s.p {
 		if at := s.p[p].at; at > bBegins && at < bPublishes {
 			bound = min(bound, 0) // a snapshot is in use
 			if p > 0 && m.ignoreBase {
-				bound = m.low(&s) // that of a merge is its base
+				bound = m.low(&s) // a merge's snapshot is its base
 			}
 		}
 	}
@@ -239,7 +241,7 @@ func (m *branchModel) purge(s branchState, emit Emit[branchState]) {
 	}
 }
 
-// commitB1 is the second commit of the branch, by the branch's owner.
+// commitB1 does the next step of B1, the branch's second commit, which the owner makes.
 func (m *branchModel) commitB1(s branchState, emit Emit[branchState]) {
 	switch {
 	case s.b1 == 0 && s.cell == open:
@@ -256,7 +258,8 @@ func (m *branchModel) commitB1(s branchState, emit Emit[branchState]) {
 	}
 }
 
-// help takes the branch out of merging. Any server may do this, and may abort m.
+// help ends the state merging of the branch's cell. Any server may do this, and may
+// abort the merge.
 func (m *branchModel) help(s branchState, emit Emit[branchState]) {
 	by := int(s.by)
 	visible := m.showsRev(&s, by)
@@ -326,7 +329,7 @@ func (m *branchModel) commit(s branchState, p int, emit Emit[branchState]) {
 		k := int(t.at - bReads0)
 		if rows>>k&1 == 1 {
 			met := s.marks[k] &^ b
-			if !merger || m.readNew { // a merge conflicts with all that its base does not show
+			if !merger || m.readNew { // its base does not show them
 				met &^= t.snap
 			}
 			t.conf |= met
@@ -395,8 +398,8 @@ func (m *branchModel) begin(s branchState, p int, emit Emit[branchState]) {
 	emit(s, "%d begins, it sees %05b", p, int(t.snap))
 }
 
-// swapBranch swaps the branch's cell. The rows of the merge are those of the cell that
-// it compares with.
+// swapBranch swaps the branch's cell. The rows of the merge are the rows in the cell
+// that the swap compares with.
 func (m *branchModel) swapBranch(s branchState, p int, emit Emit[branchState]) {
 	t, r := &s.p[p], revT+p
 	same := s.sequence == t.sequence || m.bytesRepeat && !m.second || m.oldList

@@ -3,28 +3,30 @@ package model
 import "fmt"
 
 // In the model commit, commits T0, T1 and T2 write up to two rows, are published, and
-// may be aborted. Slot 0 (and slot 1) is recovered at any time, beside a server that
-// continues as if nothing had happened. Puts may land late or twice.
+// may be aborted. Slot 0 (in some variants also slot 1) is recovered at any time,
+// beside a server that continues as if it had not been recovered. Puts may land late or
+// twice.
 //
-// A step of a commit is one call of the store; an id is a rank, 1 to 3.
+// One step of a commit is one call of the store. An id is a rank from 1 to 3.
 
 const commits = 3
 
 type commitT struct {
 	at, snap, conf uint8
-	seen           int8 // the largest id that its snapshot shows
-	unclear        bool // one of its Puts may land later
+	seen           int8 // the largest id that the commit's snapshot shows
+	unclear        bool // one of the commit's Puts may land later
 }
 
 type commitState struct {
 	t       [commits]commitT
-	cells   [2]uint8 // of each row: the commits with a cell and mark there
+	cells   [2]uint8 // for each row, the commits with a cell and mark in it
 	late    [2]uint8 // Puts under way
 	journal [commits]uint8
 	head    [3]int8
 	a, u, c uint8    // sets of commits
 	slot    [2]uint8 // of slots 0 and 1
-	// For each recoverer: its step, what it found to roll back, and what committed.
+	// For each recoverer: its step, the commits that it rolls back, and those that
+	// committed.
 	step, list, kept [3]uint8
 	acked            uint8
 	gone             uint8 // journal rows that were purged
@@ -65,14 +67,14 @@ const (
 
 type commitModel struct {
 	rows  [commits]uint8 // written by each commit
-	rank  [commits]int8  // its id
+	rank  [commits]int8  // the id of each commit
 	slots [commits]int
-	// What may happen.
+	// What may happen in a variant.
 	timeouts, resends, second, both, purges bool
-	// Rules dropped.
+	// The rules that a variant drops.
 	passUndecided, leaveEarly, forgetUnclear, ownHead, idsWithoutC, closeWithoutU, lowWithoutU,
 	sweptAtOnce, sweepOldList, plainPut, noFence, closeOver, sweepOwn, maxWithoutC, raiseHead, forgetResent, purgeToHead bool
-	leavePending, leaveU bool // rules of R1
+	leavePending, leaveU bool // rules of R1 that a variant drops
 	reach                func(s *commitState) bool
 }
 
@@ -92,7 +94,7 @@ func (m *commitModel) visible(s *commitState) (v uint8) {
 	return v
 }
 
-// counts reports whether a slot counts for the low-water mark.
+// counts reports whether slot n counts for the low-water mark.
 func (m *commitModel) counts(s *commitState, n int) bool {
 	return n == 2 || s.slot[n] < closed || s.slot[n] == closed && !m.sweptAtOnce
 }
@@ -230,7 +232,7 @@ func (m *commitModel) purgeable(s *commitState) int8 {
 	return m.low(s)
 }
 
-// commit takes the next step of commit i.
+// commit does the next step of commit i.
 func (m *commitModel) commit(s commitState, i int, emit Emit[commitState]) {
 	t, slot, b := &s.t[i], m.slots[i], uint8(1)<<i
 	v := m.visible(&s)
@@ -246,7 +248,7 @@ func (m *commitModel) commit(s commitState, i int, emit Emit[commitState]) {
 		t.at = allocates
 		emit(s, "T%d begins, it sees %03b", i, int(t.snap))
 	case allocates:
-		later := false // ids of one slot are issued in order
+		later := false // a slot issues ids in order
 		for o := range commits {
 			later = later || m.slots[o] == slot && m.rank[o] > m.rank[i] && s.t[o].at > allocates
 		}
@@ -310,8 +312,8 @@ func (m *commitModel) commit(s commitState, i int, emit Emit[commitState]) {
 	}
 }
 
-// after returns the step that follows one on row 0 or 1: the same on row 1, if there is
-// anything to do, or the next kind.
+// after returns the step that follows step at. Each kind of step exists for row 0 and
+// for row 1; after leaves row 1 out if the commit does not write row 1.
 func (m *commitModel) after(i int, at, next uint8) uint8 {
 	if at++; at+1 == next && m.rows[i]&2 == 0 {
 		at++
@@ -328,7 +330,7 @@ func (m *commitModel) write(s commitState, i, k int, emit Emit[commitState]) {
 			n.t[i].unclear, n.t[i].at = true, aborts
 			emit(n, "T%d's Put in row %d times out", i, k)
 		}
-		if m.resends && i == 0 { // the answer is good, but a copy is under way
+		if m.resends && i == 0 { // the call succeeded, but a copy may still land
 			s.late[k] |= b
 			t.unclear = !m.forgetResent
 		}
@@ -338,7 +340,7 @@ func (m *commitModel) write(s commitState, i, k int, emit Emit[commitState]) {
 	emit(s, "T%d writes row %d", i, k)
 }
 
-// resolve resolves one of the conflicts met.
+// resolve resolves one of the conflicts that commit i has met.
 func (m *commitModel) resolve(s commitState, i int, emit Emit[commitState]) {
 	t := &s.t[i]
 	t.at = decides
@@ -352,7 +354,7 @@ func (m *commitModel) resolve(s commitState, i int, emit Emit[commitState]) {
 		gone := n < 2 && s.slot[n] >= closed && m.visible(&s)>>o&1 == 0
 		switch {
 		case gone || s.a>>o&1 == 1 || s.journal[o] == aborted:
-		case s.gone>>o&1 == 1 && m.visible(&s)>>o&1 == 0: // no row: it is forbidden to begin
+		case s.gone>>o&1 == 1 && m.visible(&s)>>o&1 == 0: // without a row, o may not begin
 		case s.journal[o] == committed, s.journal[o] == pending && m.rank[o] < m.rank[i]:
 			t.at, t.conf = aborts, 0
 		default:
@@ -364,7 +366,7 @@ func (m *commitModel) resolve(s commitState, i int, emit Emit[commitState]) {
 	emit(s, "T%d meets nobody more", i, 0)
 }
 
-// publish advances a slot's head, past undecided commits.
+// publish advances a slot's head. The head may pass undecided commits.
 func (m *commitModel) publish(s commitState, slot int, emit Emit[commitState]) {
 	if slot < 2 && (s.dead[slot] || s.slot[slot] != open && !(m.noFence && s.slot[slot] < swept)) {
 		return
@@ -400,7 +402,7 @@ func (m *commitModel) publish(s commitState, slot int, emit Emit[commitState]) {
 	}
 }
 
-// recover takes the next step of recoverer q, R0 to R4.
+// recover does the next of the steps R0 to R4 of recoverer q.
 func (m *commitModel) recover(s commitState, q, slot int, emit Emit[commitState]) {
 	if s.slot[slot] == swept {
 		return
@@ -455,7 +457,7 @@ func (m *commitModel) recover(s commitState, q, slot int, emit Emit[commitState]
 	}
 }
 
-// close writes the closed cell.
+// close writes the state closed to the slot's cell.
 func (m *commitModel) close(s *commitState, slot int, kept uint8) {
 	for i := range commits {
 		if m.slots[i] != slot {
@@ -469,7 +471,7 @@ func (m *commitModel) close(s *commitState, slot int, kept uint8) {
 	}
 }
 
-// swept returns what R4 removes.
+// swept returns the commits whose cells R4 removes.
 func (m *commitModel) swept(s *commitState, q, slot int) (list uint8) {
 	list = s.list[q] | s.a
 	for i := range commits {
@@ -488,8 +490,8 @@ func (m *commitModel) swept(s *commitState, q, slot int) (list uint8) {
 	return list &^ m.visible(s)
 }
 
-// commitVariants returns the variants. T0 and T1 are of slot 0 and T2 of slot 1, unless
-// stated otherwise.
+// commitVariants returns the variants. Unless a variant sets other slots, T0 and T1 are
+// commits of slot 0, and T2 is a commit of slot 1.
 func commitVariants() (vs []variant) {
 	type config struct {
 		rows [commits]uint8
@@ -523,8 +525,8 @@ func commitVariants() (vs []variant) {
 	add("two recoverers", holds, two)
 	add("two slots recovered together", holds, both)
 	add("journal rows up to the low-water mark are purged", holds, func(m *commitModel) { m.purges = true })
-	// R1 ends waiting and preserves what a client may know. R3 is what makes recovery
-	// correct.
+	// R1 ends the waiting of others and preserves what a client may know. R3 is the step
+	// that makes recovery correct.
 	add("R1 leaves pending what is pending", holds, func(m *commitModel) { m.leavePending = true })
 	add("R1 does not look at what is undecided", holds, func(m *commitModel) { m.leaveU = true })
 	add("two recoverers that leave pending what is pending", holds, func(m *commitModel) { two(m); m.leavePending = true })

@@ -2,42 +2,42 @@ package model
 
 import "fmt"
 
-// In the model horizon, history below a horizon is collected, with journal rows, beside
-// readers of the past on two servers. Times are numbers; what a reader of time T needs
-// is there as long as nothing above T was collected up to.
+// In the model horizon, the history below a horizon is collected, with its journal
+// rows, while two servers read the past. Times are numbers. What a reader at time T
+// needs is there as long as nothing above T has been collected.
 //
 // A leader announces a horizon. Every server honours the lesser of the announced
-// horizon and its oldest open snapshot: it opens no older one, and then publishes that
-// in its cell. The collector reads the cells from one row of heads. Server 0 may die,
-// fall silent and come back in a new slot; server 1 comes later. A follower reads the
-// journal from a frontier on.
+// horizon and the time of its oldest open snapshot: it opens no snapshot before that
+// time. Afterwards it publishes that time in its cell. The collector reads all servers'
+// cells from one row of heads. Server 0 may die, or may stop answering and come back in
+// a new slot. Server 1 joins later. A follower reads the journal from a frontier.
 
 const moments = 3
 
 type horizonServer struct {
-	slot    uint8 // open, recovering or closed; free before its claim
-	honours int8  // it opens no older snapshot
-	says    int8  // the horizon in its cell
-	reads   int8  // time of its open snapshot; none if it has none
-	fresh   bool  // it may read: its heads are not older than a lease
-	knows   int8  // the horizon that it read before its claim
+	slot    uint8 // open, recovering or closed; free before the server's claim
+	honours int8  // the server opens no snapshot before this time
+	says    int8  // the horizon in the server's cell
+	reads   int8  // time of the server's open snapshot, or none
+	fresh   bool  // the server may read, because its heads are not older than a lease
+	knows   int8  // the horizon that the server read before its claim
 }
 
 type horizonState struct {
 	now, announced   int8
 	server           [2]horizonServer
-	bound, collected int8 // the bound read from the heads; collected up to it
-	frontier         int8 // of the follower; none: it has read
+	bound, collected int8 // the bound read from the heads; what has been collected
+	frontier         int8 // of the follower; none: it has finished
 	scanned          bool
-	missed           bool // rows were gone when it read
+	missed           bool // rows were missing when the follower read
 	checked          bool
-	told             bool // it treated what it read as complete
+	told             bool // the follower treated what it read as complete
 }
 
 const none = -1
 
 type horizonModel struct {
-	// Rules dropped.
+	// The rules that a variant drops.
 	toAnnounced, onlyOpen, saysFirst, beforeClaim, outlives, checkFirst, forgetsReaders bool
 	reach                                                                               func(*horizonState) bool
 }
@@ -76,7 +76,7 @@ func (m *horizonModel) next(s horizonState, emit Emit[horizonState]) {
 	m.follow(s, emit)
 }
 
-// serve takes a step of a server.
+// serve does a step of server i.
 func (m *horizonModel) serve(s horizonState, i int, emit Emit[horizonState]) {
 	d := s.server[i]
 	step := func(to horizonServer, what string, a, b int) {
@@ -129,8 +129,8 @@ func (m *horizonModel) serve(s horizonState, i int, emit Emit[horizonState]) {
 	}
 }
 
-// claim takes a slot for a server. It honours the horizon that is announced when its
-// claim is acknowledged.
+// claim lets server i claim a slot. The server honours the horizon that is announced
+// when the claim is acknowledged.
 func (m *horizonModel) claim(s horizonState, i int, emit Emit[horizonState]) {
 	d := &s.server[i]
 	horizon := s.announced
@@ -139,13 +139,13 @@ func (m *horizonModel) claim(s horizonState, i int, emit Emit[horizonState]) {
 	}
 	d.slot, d.honours, d.says, d.fresh = open, horizon, d.knows, true
 	if !m.outlives {
-		d.reads = none // snapshots of a former slot have ended
+		d.reads = none // snapshots that were opened under a former slot have ended
 	}
 	emit(s, "server %d has a slot and honours %d", i, int(horizon))
 }
 
-// recover closes the slot of server 0, which is silent. The server stops reading
-// before, and takes another slot after.
+// recover closes the slot of server 0, which does not answer. The server stops reading
+// before its slot is closed, and claims another slot afterwards.
 func (m *horizonModel) recover(s horizonState, emit Emit[horizonState]) {
 	d := &s.server[0]
 	switch d.slot {
@@ -180,7 +180,8 @@ func (m *horizonModel) collect(s horizonState, emit Emit[horizonState]) {
 	}
 }
 
-// follow reads the journal from the frontier, and then checks the horizon.
+// follow lets the follower read the journal from its frontier and then check the
+// horizon.
 func (m *horizonModel) follow(s horizonState, emit Emit[horizonState]) {
 	looks := !s.checked && (s.scanned || m.checkFirst)
 	switch {

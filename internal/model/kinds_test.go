@@ -2,19 +2,19 @@ package model
 
 import "fmt"
 
-// In the model kinds, three slots each make one commit on one entry, which has one
-// attribute with values a and b, each in a cell of its own. Replaying the visible
-// commits in the order of ids, with their preconditions, must produce what a reader
-// sees.
+// In the model kinds, each of three slots makes one commit on the same entry. The entry
+// has one attribute with the values a and b, each in its own cell. A reader must see
+// what a replay of the visible commits produces, in the order of their ids and with
+// their preconditions.
 
 const (
 	addA uint8 = iota + 1
 	delA
 	addB
 	delB
-	clears  // u: the attribute loses the values that were seen
-	deletes // x: the entry, which must have no child
-	child   // c: a child is added
+	clears  // mark u: the attribute loses the values that the transaction saw
+	deletes // mark x: the entry is deleted; it must have no child
+	child   // mark c: a child is added
 	kindsEnd
 )
 
@@ -34,11 +34,11 @@ type kindsModel struct {
 	rank  [3]int8
 	start uint8
 	keep  bool // the attribute must keep a value, so its marks are u
-	// Rules dropped.
+	// The rules that a variant drops.
 	vv, uv, xv, cx, valueMarks, oneCell bool
 }
 
-// value returns the value of a v mark, or zero for other marks.
+// value returns the value in the v mark of op, or zero if op places another mark.
 func (m *kindsModel) value(op uint8) int {
 	switch {
 	case m.keep && !m.valueMarks:
@@ -65,10 +65,12 @@ func (m *kindsModel) incompatible(p, q uint8) bool {
 	return true
 }
 
-// there is the bit of the entry itself. The bits of an entry are a, b, child, there.
+// there is the bit that is set while the entry exists. The bits of an entry are a, b,
+// child and there.
 const there = 8
 
-// apply does an operation, unless the entry does not allow it.
+// apply applies an operation to an entry. It returns false if the entry does not allow
+// it.
 func (m *kindsModel) apply(e, op uint8) (uint8, bool) {
 	if e&there == 0 {
 		return e, false
@@ -109,7 +111,8 @@ func (s *kindsState) visible() (v uint8) {
 	return v
 }
 
-// read returns what a reader of v sees: the newest of each cell.
+// read returns what a reader sees to whom the commits v are visible: the newest of each
+// cell.
 func (m *kindsModel) read(s *kindsState, v uint8) uint8 {
 	e := m.start
 	for _, i := range m.order() {
@@ -164,7 +167,7 @@ func (m *kindsModel) step(s kindsState, i int, emit Emit[kindsState]) {
 		t.snap = s.visible()
 		for o := range m.rank {
 			if t.snap>>o&1 == 1 && m.rank[o] > m.rank[i] {
-				return // not allowed with this id
+				return // the entry does not allow the operation with this id
 			}
 		}
 		if _, ok := m.apply(m.read(&s, t.snap), m.op[i]); !ok {
@@ -220,7 +223,8 @@ func (m *kindsModel) step(s kindsState, i int, emit Emit[kindsState]) {
 	}
 }
 
-// kindsVariants returns all triples of operations, all orders of ids, and all entries.
+// kindsVariants returns variants for all triples of operations, orders of ids, and
+// entries.
 func kindsVariants() (vs []variant) {
 	add := func(name string, k kind, keep bool, change func(*kindsModel)) {
 		all := func(limit int) (sum Report) {

@@ -1,11 +1,11 @@
 package model
 
-// A memory is what a state keeps of earlier ones: what was visible once, or was below
-// the low-water mark, must stay so.
+// A memory is what a state remembers of earlier states. What was visible once, or was
+// below the low-water mark, must remain so.
 type memory struct {
-	shown   uint8 // committed, and visible at some time
+	shown   uint8 // commits that were committed and visible at some time
 	stable  int8  // the largest low-water mark
-	below   uint8 // what was visible up to it
+	below   uint8 // what was visible up to stable
 	failure failure
 }
 
@@ -27,8 +27,8 @@ func (f failure) String() string {
 	}[f]
 }
 
-// keep records what is visible now, and the low-water mark. upTo returns the commits
-// with ids up to a time.
+// keep records what is visible now, and the low-water mark. upTo must return the
+// commits whose ids are at most the given one.
 func (k *memory) keep(visible uint8, low int8, upTo func(int8) uint8) {
 	if k.shown&^visible != 0 {
 		k.failure = lost
@@ -52,7 +52,7 @@ func upTo(rank []int8) func(int8) uint8 {
 	}
 }
 
-// committedIn returns the commits that their journal rows call committed.
+// committedIn returns the commits whose journal rows have the state committed.
 func committedIn(journal []uint8) (set uint8) {
 	for i, j := range journal {
 		if j == committed {

@@ -10,13 +10,13 @@ import (
 
 var long = flag.Bool("long", false, "explore every model to its end")
 
-// A variant of a model holds, or breaks because a rule was dropped, or is a witness
-// that shows that an interesting state can be reached.
+// A variant of a model must hold, or must break because it drops a rule, or is a
+// witness, which shows that an interesting state can be reached.
 type variant struct {
-	name  string // "holding", the dropped rule, or what is witnessed
+	name  string // "holding", the dropped rule, or the state that a witness reaches
 	kind  kind
-	tries []func(limit int) Report // one per configuration
-	whole bool                     // it is small and explored completely
+	tries []func(limit int) Report // an exploration for each configuration
+	whole bool                     // the variant is small and always explored completely
 }
 
 type kind int
@@ -27,7 +27,7 @@ const (
 	witness
 )
 
-// models are all models.
+// models lists all models.
 var models = []struct {
 	name     string
 	variants func() []variant
@@ -41,16 +41,16 @@ var models = []struct {
 	{"branch", branchVariants},
 }
 
-// Limits of the number of states: for a configuration that must hold, and for one that
-// must break.
+// Limits of the number of states that are visited: someStates for a configuration that
+// must hold, manyStates for one that must break, allStates for long tests.
 const (
 	someStates = 60_000
 	manyStates = 3_000_000
 	allStates  = 40_000_000
 )
 
-// TestModels explores every variant. Without a rule of transactions.md a model must
-// break.
+// TestModels explores every variant. A variant that drops a rule of
+// docs/design/transactions.md must break.
 func TestModels(t *testing.T) {
 	for _, m := range models {
 		for _, v := range m.variants() {
@@ -76,7 +76,7 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// explore explores the configurations until something is wrong.
+// explore explores the configurations of v until it finds a wrong state.
 func (v variant) explore() (last Report, states int, whole bool) {
 	limit := someStates
 	switch {
@@ -105,8 +105,8 @@ func steps(trace []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestExplore checks that Explore finds the shortest path to a wrong state, and the end
-// of a model.
+// TestExplore checks that Explore finds the shortest path to a wrong state, and ends
+// when it has visited all states.
 func TestExplore(t *testing.T) {
 	count := Model[int]{
 		Next: func(s int, emit Emit[int]) {

@@ -3,9 +3,9 @@ package model
 import "fmt"
 
 // In the model purge, marks are deleted up to a bound. T0 is a slow commit of slot 0,
-// or the merge of a branch with that base. T1 and T2 are commits of slot 1. All mark
-// one row. Transactions begin at what their server last polled. Slot 0 may be
-// recovered.
+// or the merge of a branch whose base is T0's snapshot. T1 and T2 are commits of slot
+// 1. All three commits mark the same row. A transaction begins at the state that its
+// server has polled last. Slot 0 may be recovered.
 
 type purgeT struct {
 	at, snap, conf uint8
@@ -22,8 +22,8 @@ type purgeState struct {
 	polled        [2]uint8 // polled by each server: commits, low-water mark, largest id
 	polledLow     [2]int8
 	polledMax     [2]int8
-	base          int8 // of the branch; noBase if none is open
-	bound, purged int8 // purge under way, and done
+	base          int8 // base of the branch; noBase if no branch is open
+	bound, purged int8 // bounds of the purge that runs, and of the last one that ended
 	masked        bool
 	acked         uint8
 }
@@ -46,7 +46,7 @@ const (
 type purgeModel struct {
 	rank          [3]int8
 	branch, three bool
-	// Rules dropped.
+	// The rules that a variant drops.
 	onlyLow, onlyRunning, onlyOpen, ignoreBase, letGo bool
 	reach                                             func(*purgeState) bool
 }
@@ -94,7 +94,7 @@ func (m *purgeModel) check(s *purgeState) string {
 	return ""
 }
 
-// inUse returns what slot n publishes as the oldest snapshot in use.
+// inUse returns what the server of slot n publishes as its oldest snapshot in use.
 func (m *purgeModel) inUse(s *purgeState, n int) int8 {
 	oldest := s.polledLow[n] // the next transaction would begin there
 	if m.onlyRunning {
@@ -106,7 +106,7 @@ func (m *purgeModel) inUse(s *purgeState, n int) int8 {
 			continue
 		}
 		if m.branch && i == 0 && (t.at > pBranches || m.letGo) {
-			continue // the branch's cell has it
+			continue // the branch's cell contains the base
 		}
 		oldest = min(oldest, t.low)
 	}
@@ -164,7 +164,8 @@ func (m *purgeModel) publish(s purgeState, slot int, emit Emit[purgeState]) {
 	}
 }
 
-// purge reads the bound from one row of heads, then deletes.
+// purge first reads the bound from one row of heads, and in its next step deletes
+// marks.
 func (m *purgeModel) purge(s purgeState, emit Emit[purgeState]) {
 	if s.bound >= 0 {
 		s.purged, s.bound = s.bound, -1
@@ -229,7 +230,7 @@ func (m *purgeModel) commit(s purgeState, i int, emit Emit[purgeState]) {
 		emit(s, "the branch's cell has its base, %d", int(t.low), 0)
 	case pTakes:
 		if merge {
-			t.seen = max(t.seen, s.polledMax[slot]) // a merge takes a new id
+			t.seen = max(t.seen, s.polledMax[slot]) // a merge gets a new id
 		}
 		if m.rank[i] <= t.seen || m.rank[i] <= s.head[slot] || i == 1 && s.t[2].at > pTakes {
 			return

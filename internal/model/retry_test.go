@@ -2,13 +2,14 @@ package model
 
 import "fmt"
 
-// In the model retry, transactions of different servers on one row abort each other,
-// give way, wait, and try again on newer snapshots. An attempt has an id of its own;
-// its priority is the id of its transaction's first attempt. One transaction may die.
+// In the model retry, transactions of different servers write one row. They abort each
+// other, give way, wait, and try again on newer snapshots. Every attempt has its own
+// id. The priority of an attempt is the id of its transaction's first attempt. One
+// transaction may die.
 //
-// An attempt of an older transaction can cost a younger one two of its own attempts,
-// one that is aborted and one that gives way. The oldest loses only to commits. So with
-// the tries below no transaction gives up.
+// An attempt of an older transaction can cost a younger transaction two attempts: one
+// that is aborted and one that gives way. The oldest transaction loses only to commits.
+// So no transaction gives up within the number of tries below.
 
 const (
 	players = 3
@@ -17,11 +18,11 @@ const (
 
 type retryT struct {
 	at, try uint8
-	snap    uint64 // attempts, as bits: player*tries + try
+	snap    uint64 // attempts that the snapshot shows, as bits: player*tries + try
 	conf    uint64
 	seen    int8
 	prio    int8
-	waits   uint8 // attempt waited for, + 1
+	waits   uint8 // the attempt that this transaction waits for, + 1
 	dead    bool
 }
 
@@ -54,7 +55,7 @@ const (
 type retryModel struct {
 	players, tries int
 	deaths         bool
-	// Rules dropped.
+	// The rules that a variant drops.
 	alwaysYield, alwaysWound, newPrio, blindWound, noWait bool
 	reach                                                 func(*retryState) bool
 }
@@ -86,7 +87,7 @@ func (m *retryModel) check(s *retryState) string {
 	return m.checkStuck(s)
 }
 
-// checkStuck checks that every living transaction that is not done can proceed.
+// checkStuck checks that some step is possible while a living transaction is not done.
 func (m *retryModel) checkStuck(s *retryState) string {
 	moves := false
 	m.next(*s, func(retryState, string, int, int) { moves = true })
@@ -176,7 +177,7 @@ func (m *retryModel) step(s retryState, p int, emit Emit[retryState]) {
 	}
 }
 
-// settle resolves one of the conflicts met.
+// settle resolves one of the conflicts that transaction p has met.
 func (m *retryModel) settle(s retryState, p int, emit Emit[retryState]) {
 	t := &s.t[p]
 	for o := range s.journal {
@@ -203,13 +204,15 @@ func (m *retryModel) settle(s retryState, p int, emit Emit[retryState]) {
 	emit(s, "T%d meets nobody more", p, 0)
 }
 
-// older reports whether transaction a took its first id before b.
+// older reports whether the first id of transaction a is less than that of transaction
+// b.
 func (m *retryModel) older(s *retryState, a, b int) bool {
 	return s.id[a*tries] != 0 && s.id[a*tries] < s.id[b*tries]
 }
 
-// wait waits until the winner is decided, and shown if it is committed. A winner whose
-// server is dead is aborted when patience ends.
+// wait waits until the winner of a conflict is decided and, if it is committed,
+// visible. If the winner's server is dead, transaction p aborts the winner when its
+// patience ends.
 func (m *retryModel) wait(s retryState, p int, emit Emit[retryState]) {
 	t := &s.t[p]
 	if w := int(t.waits) - 1; w >= 0 && !m.noWait {

@@ -2,13 +2,14 @@ package model
 
 import "fmt"
 
-// In the model slots, slot 0 has a first holder, with commit T0. It is recovered at any
-// time, archived, and claimed again by a second holder, with commit T1, or by two at
-// once. T2 is a commit of slot 1. All write one row. T0's server continues as if
-// nothing had happened: its Put may land at any time, and its swaps may be done but
-// answered with false, or not done and answered with an error.
+// In the model slots, slot 0 has a first holder, which makes commit T0. The slot may be
+// recovered at any time, is then archived, and is claimed again by a second holder,
+// which makes commit T1. Two servers may claim it at once. T2 is a commit of slot 1.
+// All commits write one row. T0's server continues as if its slot had not been
+// recovered: its Put may land at any time. A swap of that server may succeed although
+// the answer is false, and may fail with an error.
 //
-// Ids of the first holder are at most announced.
+// The ids of the first holder are at most announced.
 
 const announced = 2
 
@@ -22,15 +23,15 @@ type slotsState struct {
 	cells        uint8
 	journal      [3]uint8
 	head         [2]int8
-	holder, slot uint8 // of slot 0: which holder, and its state; 4 is free
+	holder, slot uint8 // which holder slot 0 has, and the slot's state; 4 is free
 	step         uint8 // of the recovery
 	late         bool  // T0 is a late commit of the first holder
 	archived     bool
 	oldHead      int8
-	first        [2]int8 // of the second holder, as each claimer sees it
+	first        [2]int8 // first id of the second holder, as each claimer computes it
 	claim        [2]uint8
-	won          uint8 // the winning claimer, + 1
-	sent         bool  // T0's Put is under way
+	won          uint8 // the claimer that won, + 1
+	sent         bool  // T0's Put was sent and has not landed
 	acked        uint8
 	memory
 }
@@ -57,7 +58,7 @@ const (
 type slotsModel struct {
 	rank     [3]int8
 	claimers int
-	// Rules dropped.
+	// The rules that a variant drops.
 	bySlot, freeFirst, low, early, falseIsAbort, errorIsDone, unpublished, readLow, lateZ, blindClaim bool
 	reach                                                                                             func(*slotsState) bool
 }
@@ -207,7 +208,7 @@ func (m *slotsModel) recover(s slotsState, emit Emit[slotsState]) {
 	}
 }
 
-// claimSlot takes the next step of a claimer: read the heads, swap the cell.
+// claimSlot does the next step of claimer c: it reads the heads, or swaps the cell.
 func (m *slotsModel) claimSlot(s slotsState, c int, emit Emit[slotsState]) {
 	switch {
 	case s.slot == free && s.claim[c] == 0:
@@ -337,7 +338,8 @@ func (m *slotsModel) resolve(s slotsState, i int, emit Emit[slotsState]) {
 	emit(s, "T%d meets nobody more", i, 0)
 }
 
-// decide swaps the journal's row. The answer to T0 may be wrong.
+// decide swaps the row of commit i in the journal. The answer to T0's server may be
+// wrong.
 func (m *slotsModel) decide(s slotsState, i int, emit Emit[slotsState]) {
 	t := &s.t[i]
 	if i == 0 {

@@ -1,10 +1,10 @@
-// Package spill has a map of fixed-size keys and values for loads of any size: in
-// memory as long as it fits, and then on disk.
+// Package spill has a map of fixed-size keys and values for loads of any size. The map
+// is in memory as long as it fits there, and then on disk.
 //
-// In memory a [Map] takes 32 bytes per item, in open-addressed tables without pointers,
-// which the garbage collector does not scan. When a table is full, its items are
-// written, sorted, to a scratch Pebble in a folder of its own, which Close removes.
-// Lookups then search memory first.
+// In memory a [Map] uses 32 bytes per slot, in open-addressed tables without pointers,
+// which the garbage collector does not scan. When a table is full, the map sorts the
+// table's items and writes them to a temporary Pebble store in a folder that Close
+// removes. Lookups then search the memory first and Pebble afterwards.
 package spill
 
 import (
@@ -20,10 +20,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 )
 
-// A Key is a hash, so that its bytes are evenly distributed.
+// A Key is a hash. The map relies on evenly distributed bytes.
 type Key [16]byte
 
-// A Value is what a key maps to.
+// A Value is the value of a key.
 type Value [16]byte
 
 const (
@@ -32,9 +32,10 @@ const (
 	slotBytes = 2 * 16
 )
 
-// A Map is a map that grows onto disk. Its methods may be called concurrently.
+// A Map is a map that writes to disk what does not fit in memory. Its methods may be
+// called concurrently.
 type Map struct {
-	dir   string // for the scratch store
+	dir   string // where the scratch store is created
 	limit int    // items in memory, per shard
 	shard [shards]shard
 
@@ -55,14 +56,14 @@ type shard struct {
 	n     int
 }
 
-// New returns a map that uses about memory bytes and writes what does not fit below the
-// folder dir ("": the system's folder for temporary files).
+// New returns a map that uses about memory bytes. What does not fit is written below
+// the folder dir, or below the system's folder for temporary files if dir is "".
 func New(dir string, memory int64) *Map {
-	// Tables are between 3/8 and 3/4 full: on average two slots per item.
+	// Tables are between 3/8 and 3/4 full, so an item needs two slots on average.
 	return &Map{dir: dir, limit: max(firstSize/2, int(memory/shards/slotBytes/2))}
 }
 
-// Close removes everything.
+// Close frees the map's memory and removes its scratch store.
 func (m *Map) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -88,8 +89,8 @@ func (m *Map) Get(k Key) (Value, bool, error) {
 	return m.spilled(k)
 }
 
-// Put sets a key's value unless it has one. In that case it returns that value, with
-// found true.
+// Put sets the value of a key that has none. If the key has a value, Put returns that
+// value and found is true.
 func (m *Map) Put(k Key, v Value) (had Value, found bool, err error) {
 	s := m.of(k)
 	s.mu.Lock()
@@ -172,7 +173,7 @@ func (m *Map) spilled(k Key) (v Value, ok bool, err error) {
 	return v, true, closer.Close()
 }
 
-// spill moves the items of a shard to disk.
+// spill writes the items of a shard to disk and removes them from memory.
 func (m *Map) spill(s *shard) error {
 	if err := m.open(); err != nil {
 		return fmt.Errorf("scratch store: %w", err)
@@ -223,7 +224,7 @@ func (m *Map) open() error {
 	return nil
 }
 
-// quiet drops Pebble's messages: its calls return failures.
+// quiet drops Pebble's messages, because Pebble's calls return the errors.
 type quiet struct{}
 
 func (quiet) Infof(string, ...any)           {}

@@ -17,19 +17,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Sources are read when metrics are scraped.
+// Sources are what the metrics are read from at each scrape.
 type Sources struct {
 	Partition    *partition.Partition
 	Store        table.Store
 	Passwords    *auth.Passwords
-	Certificates func() map[string]time.Time // expiry of those in force, by file; nil: no TLS
+	Certificates func() map[string]time.Time // expiry of the certificates in force, by file; nil: no TLS
 	Archive      func() archive.Status       // nil: the store is not archived
 }
 
 // readFor bounds how long a scrape waits for a store.
 const readFor = 2 * time.Second
 
-// A reader reads metrics when they are scraped. Each metric has its function, which may
+// A reader reads metrics when they are scraped. Each metric has a function, which may
 // yield several series.
 type reader struct {
 	from *Sources
@@ -42,16 +42,16 @@ type read struct {
 	from func(s *state, yield func(v float64, labels ...string))
 }
 
-// A state is what one scrape reads once.
+// A state is what one scrape reads once, for all metrics.
 type state struct {
 	*Sources
 	status  txn.Status
 	cluster *monitor.Cluster // nil: the store does not answer
-	engine  *lsm.Metrics     // nil: another engine
+	engine  *lsm.Metrics     // nil: the store is not embedded
 	now     time.Time
 }
 
-// Collector returns a collector of the metrics of the sources.
+// Collector returns a collector that reads its metrics from s.
 func Collector(s *Sources) prometheus.Collector {
 	r := &reader{from: s}
 	r.addServer()
@@ -141,7 +141,7 @@ func (r *reader) addServer() {
 	})
 }
 
-// addCluster adds what the servers of the store publish.
+// addCluster adds the metrics that the servers of the store publish.
 func (r *reader) addCluster() {
 	cluster := func(name, help string, from func(*state, func(float64, ...string)), labels ...string) {
 		r.add(name, help, prometheus.GaugeValue, func(s *state, yield func(float64, ...string)) {
@@ -204,7 +204,7 @@ func (r *reader) addCaches() {
 		func(c maintain.CacheStats) uint64 { return c.Bytes }, func(m *lsm.Metrics) int64 { return m.CacheBytes })
 }
 
-// addEngine adds the counts of the embedded engine.
+// addEngine adds the metrics of the embedded engine.
 func (r *reader) addEngine() {
 	r.add("store_bytes", "Octets on the disk.", prometheus.GaugeValue, func(s *state, yield func(float64, ...string)) {
 		yield(float64(s.engine.DiskBytes-min(s.engine.DiskBytes, s.engine.LogBytes)), "tables")
@@ -222,7 +222,8 @@ func (r *reader) addEngine() {
 	r.all = append(r.all, read{syncs, prometheus.UntypedValue, func(*state, func(float64, ...string)) {}})
 }
 
-// addArchive adds the state of the archive, if there is one.
+// addArchive adds the metrics of the archive. They have no series if there is no
+// archive.
 func (r *reader) addArchive() {
 	add := func(name, help string, kind prometheus.ValueType, from func(*archive.Status, time.Time, func(float64, ...string)), labels ...string) {
 		r.add(name, help, kind, func(s *state, yield func(float64, ...string)) {
@@ -256,7 +257,7 @@ func (r *reader) addArchive() {
 
 var syncs = prometheus.NewDesc("ldapd_store_sync_seconds", "Time that the log took to sync.", nil, nil)
 
-// histogram returns a histogram of the engine under our name.
+// histogram returns a histogram of the engine under a name of this package.
 func histogram(m prometheus.Metric) (prometheus.Metric, error) {
 	var d dto.Metric
 	if err := m.Write(&d); err != nil {

@@ -18,7 +18,8 @@ import (
 
 const deploy = "../../deploy"
 
-// names returns all possible metrics, with or without series.
+// names returns the names of all metrics that a server can have, with or without
+// series.
 func names() map[string]bool {
 	all := map[string]bool{"up": true}
 	r := monitor.New("test").Registry
@@ -38,8 +39,8 @@ func names() map[string]bool {
 	return all
 }
 
-// TestDeployedNamesExist checks that the metrics used by alert rules and the dashboard
-// exist.
+// TestDeployedNamesExist checks that the metrics exist that the alert rules and the
+// dashboard use.
 func TestDeployedNamesExist(t *testing.T) {
 	known := names()
 	used := regexp.MustCompile(`\b(ldapd|go|process)_[a-z_]+`)
@@ -90,7 +91,7 @@ func TestDashboardQueries(t *testing.T) {
 	promtool(t, nil, "check", "rules", "--lint=none", file)
 }
 
-// TestAlerts checks that the alerts fire on their faults, and on nothing else.
+// TestAlerts checks that each alert fires on its fault, and on nothing else.
 func TestAlerts(t *testing.T) {
 	if _, err := exec.LookPath("promtool"); err != nil {
 		t.Skip("promtool is missing (Debian's prometheus)")

@@ -17,7 +17,7 @@ type Reason struct {
 	Text  string    `json:"text"`
 }
 
-// A Phase is a phase in the life of a process.
+// A Phase is a phase in the life of a server process.
 type Phase int
 
 // The phases of a process.
@@ -53,14 +53,14 @@ func (h *Health) Stop() {
 	h.phase = Stopping
 }
 
-// Live returns why the process must be restarted, or nothing.
+// Live returns the reasons why the process must be restarted, or none.
 func (h *Health) Live() []Reason {
 	_, s := h.look()
 	return h.reasons(text{"live", "store", s.Broken})
 }
 
-// Ready returns why the server should get no requests now, or if writes is set, no
-// changes.
+// Ready returns the reasons why the server should now receive no requests. If writes is
+// set, it also returns the reasons why the server should receive no changes.
 func (h *Health) Ready(writes bool) []Reason {
 	phase, s := h.look()
 	switch phase {
@@ -85,8 +85,9 @@ func (h *Health) IsLive() bool { return len(h.Live()) == 0 }
 // IsReady reports whether Ready returns no reason.
 func (h *Health) IsReady(writes bool) bool { return len(h.Ready(writes)) == 0 }
 
-// look returns the phase, and the status of the store if there is one. A store that
-// does not report its status in time counts as not answering.
+// look returns the phase, and the status of the store if there is one. If the store
+// does not report its status in time, look returns a status that says that it does not
+// answer.
 func (h *Health) look() (Phase, txn.Status) {
 	h.mu.Lock()
 	phase, store := h.phase, h.store
@@ -113,7 +114,8 @@ type text struct {
 	err      error // nil: not a reason
 }
 
-// reasons returns those texts that are reasons, with the time since when they are.
+// reasons returns those of all that have an error, each with the time when it was first
+// seen.
 func (h *Health) reasons(all ...text) []Reason {
 	h.mu.Lock()
 	defer h.mu.Unlock()

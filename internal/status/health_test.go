@@ -19,7 +19,7 @@ import (
 )
 
 // TestFaults checks which faults make a server not live, not ready for reads, and not
-// ready for changes, and the reasons given.
+// ready for changes, and checks the reasons that are reported.
 func TestFaults(t *testing.T) {
 	is := func(s txn.Status) func(*status.Health) {
 		return func(h *status.Health) { h.Serve(func() txn.Status { return s }) }
@@ -27,7 +27,7 @@ func TestFaults(t *testing.T) {
 	fault := errors.New("the fault")
 	for name, c := range map[string]struct {
 		happens             func(*status.Health)
-		live, reads, writes string // what the reasons concern; empty: none
+		live, reads, writes string // what the reasons concern; "": there is no reason
 		text                string
 	}{
 		"it starts":    {func(*status.Health) {}, "", "process", "process", "starts"},
@@ -62,7 +62,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// ask returns the content of a page.
+// ask fetches a page and returns its status code and the reasons on it.
 func ask(t *testing.T, url string) (code int, what []string, texts string) {
 	t.Helper()
 	r, err := http.Get(url)
@@ -96,8 +96,8 @@ func ask(t *testing.T, url string) (code int, what []string, texts string) {
 	return r.StatusCode, what, texts
 }
 
-// TestSince checks that a reason keeps the time since which it holds, and that a new
-// one starts a new time.
+// TestSince checks that a reason that continues keeps its time, and that a reason that
+// returns after an interruption has a new time.
 func TestSince(t *testing.T) {
 	h, down := status.NewHealth(), errors.New("down")
 	h.Serve(func() txn.Status { return txn.Status{Stale: down} })

@@ -24,14 +24,14 @@ type Options struct {
 	Deadline time.Duration // for reading or writing one request; 10 seconds by default
 }
 
-// A Server serves status over HTTP.
+// A Server serves the state of a process over HTTP.
 type Server struct {
 	http *http.Server
 	l    net.Listener
 	done chan struct{}
 }
 
-// Listen listens at a URL, http://HOST:PORT, and serves there.
+// Listen listens at a URL of the form http://HOST:PORT, and serves there.
 func Listen(rawURL string, o Options) (*Server, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *Server) serve(log *slog.Logger) {
 	}
 }
 
-// URL returns the URL in use.
+// URL returns the URL at which the server listens.
 func (s *Server) URL() string { return "http://" + s.l.Addr().String() }
 
 // Close closes the server.
@@ -71,7 +71,7 @@ func (s *Server) Close() {
 	<-s.done
 }
 
-// mostScrapes bounds the concurrent scrapes.
+// mostScrapes is the largest number of concurrent scrapes.
 const mostScrapes = 4
 
 // Handler returns the handler of requests.
@@ -95,7 +95,8 @@ func ready(w http.ResponseWriter, r *http.Request, h *Health) {
 	}
 }
 
-// answer writes {"ready":false,"reasons":[...]}, with 503 if there are reasons.
+// answer writes an object such as {"ready":false,"reasons":[...]}. If there are
+// reasons, the status is 503.
 func answer(w http.ResponseWriter, what string, reasons []Reason) {
 	status := http.StatusOK
 	if len(reasons) > 0 {
@@ -108,10 +109,10 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // an error is the client's
+	_ = json.NewEncoder(w).Encode(v) // an error is the client's fault
 }
 
-// servers answers in the format of Prometheus's HTTP service discovery.
+// servers writes its answer in the format of Prometheus's HTTP service discovery.
 func servers(w http.ResponseWriter, r *http.Request, o Options) {
 	targets, err := o.Targets(r.Context())
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// exposed starts a status server over a partition.
+// exposed starts a status server for a partition on s.
 func exposed(t *testing.T, s table.Store) (url string, m *monitor.Metrics) {
 	ctx := context.Background()
 	m = monitor.New("test")
@@ -69,8 +69,8 @@ func stores(t *testing.T) map[string]table.Store {
 	return map[string]table.Store{"embedded": embedded, "shared": tabletest.NewMem()}
 }
 
-// TestMetrics checks that promtool finds no fault in a scrape, and that the scrape is
-// not too large.
+// TestMetrics checks that promtool finds no fault in a scrape, and that the number of
+// series is within bounds.
 func TestMetrics(t *testing.T) {
 	for name, s := range stores(t) {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// promtool runs Prometheus's tool, if it is installed.
+// promtool runs Prometheus's promtool. It skips the test if promtool is not installed.
 func promtool(t *testing.T, in io.Reader, args ...string) {
 	t.Helper()
 	path, err := exec.LookPath("promtool")

@@ -1,7 +1,8 @@
 // Package wallclock reports whether this machine's clock can be right, based on what a
-// store's folder records of it. Revisions are times: one commit with a clock that is
-// years ahead moves all later ones there too, and the past out of its retention.
-// docs/decisions/0021-clocks-that-jump.md explains what can be known and what cannot.
+// store's folder records of earlier times. Revisions are times. One commit with a clock
+// that is years ahead moves all later revisions to that time, and moves the past out of
+// its retention. docs/decisions/0021-clocks-that-jump.md explains which errors of a
+// clock can be found.
 package wallclock
 
 import (
@@ -12,17 +13,17 @@ import (
 )
 
 const (
-	// exact is how far the clock may differ from the time that the system has counted
-	// since its boot.
+	// exact is the largest allowed difference between the clock and the time that the
+	// system has counted since its boot.
 	exact = time.Hour
-	// pause is how long a store may be unused over a reboot, or on a system that does
-	// not count time, before its clock is doubted.
+	// pause is how long a store may be unused before its clock is doubted, if the system
+	// was rebooted meanwhile or does not count the time since its boot.
 	pause = 24 * time.Hour
 	// beat is how often a running process records the time.
 	beat = 10 * time.Minute
 )
 
-// A Guard compares the clock with its last note. A nil Guard doubts nothing.
+// A Guard compares the clock with the newest note. A nil Guard doubts nothing.
 type Guard struct {
 	o Options
 
@@ -45,8 +46,9 @@ type Options struct {
 	Synchronized func() bool
 }
 
-// Read reads the note in the folder of a store. It writes nothing, and must be called
-// before the store is opened: without a note the times of the folder's files count.
+// Read reads the note in the folder of a store. Read writes nothing. It must be called
+// before the store is opened: without a note it uses the times of the folder's files,
+// which opening changes.
 func Read(o Options) (*Guard, error) {
 	if o.Uptime == nil {
 		o.Uptime = uptime
@@ -58,8 +60,8 @@ func Read(o Options) (*Guard, error) {
 	return &Guard{o: o, last: last}, err
 }
 
-// Doubt returns why the clock cannot be trusted, given the time of the store's newest
-// commit, or nil. A clock that a time server keeps is trusted.
+// Doubt returns the reason why the clock cannot be trusted, or nil. newest is the time
+// of the store's newest commit. A clock that a time server keeps is trusted.
 func (g *Guard) Doubt(newest time.Time) error {
 	if g == nil {
 		return nil
@@ -93,15 +95,15 @@ func (g *Guard) latest(newest time.Time) time.Time {
 	return known.Add(may)
 }
 
-// Accept trusts the present clock.
+// Accept declares that the present clock is right.
 func (g *Guard) Accept() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.last = g.here()
 }
 
-// Start records the time periodically until Close. newest returns the time of the
-// newest commit.
+// Start starts to record the time periodically, until Close. newest must return the
+// time of the store's newest commit.
 func (g *Guard) Start(newest func() time.Time) {
 	if g == nil {
 		return
@@ -125,7 +127,7 @@ func (g *Guard) beat(newest func() time.Time) {
 	}
 }
 
-// Close records the time once more. Call it before closing the store.
+// Close records the time once more. It must be called before the store is closed.
 func (g *Guard) Close() {
 	if g == nil {
 		return
@@ -134,7 +136,7 @@ func (g *Guard) Close() {
 	g.beats.Wait()
 }
 
-// note records the time. While the clock is in doubt, it records the previous time
+// note records the time. While the clock is in doubt, note writes the last trusted note
 // again.
 func (g *Guard) note(newest time.Time) {
 	g.mu.Lock()

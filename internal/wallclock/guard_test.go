@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// A machine has a clock, which can be set, and counts the time since its boot.
+// A machine has a clock, which can be set, and counts the time since its boot
+// separately.
 type machine struct {
 	now          time.Time
 	boot         string
@@ -31,7 +32,8 @@ func (m *machine) options(folder string) Options {
 	}
 }
 
-// open uses the store as a process until do returns, and returns the doubt, if any.
+// open acts as a process that uses the store while do runs. It returns the doubt, if
+// any.
 func (m *machine) open(t *testing.T, folder string, newest time.Time, do func(*Guard)) error {
 	t.Helper()
 	g, err := Read(m.options(folder))
@@ -71,7 +73,7 @@ func TestDoubt(t *testing.T) {
 				t.Fatal("a new store: ", err)
 			}
 			c.rest(m)
-			for range 2 { // a doubtful time is not recorded
+			for range 2 { // a time in doubt is not recorded
 				if err := m.open(t, folder, noon, nil); (err != nil) != c.doubt {
 					t.Fatalf("doubt: %v", err)
 				}
@@ -88,8 +90,8 @@ func TestDoubt(t *testing.T) {
 }
 
 // TestJump checks that a clock that is set while the store is in use is doubted until
-// it is set back or synchronized. A clock behind the newest commit may catch up with
-// it.
+// it is set back or synchronized. It also checks that a clock that is behind the newest
+// commit is trusted when it catches up.
 func TestJump(t *testing.T) {
 	m := &machine{now: noon, boot: "a"}
 	g, err := Read(m.options(t.TempDir()))
@@ -117,7 +119,7 @@ func TestJump(t *testing.T) {
 }
 
 // TestNoNote checks that a store without a readable note counts as used when its newest
-// file was written, and that a doubt stays, whatever is written meanwhile.
+// file was written, and that a doubt remains although files are written meanwhile.
 func TestNoNote(t *testing.T) {
 	for _, torn := range []bool{false, true} {
 		folder := t.TempDir()
@@ -154,7 +156,7 @@ func TestNoNote(t *testing.T) {
 	}
 }
 
-// TestSystem checks the system's uptime and boot id, where they exist.
+// TestSystem checks the system's uptime and boot id, if the system reports them.
 func TestSystem(t *testing.T) {
 	boot, up := uptime()
 	again, later := uptime()

@@ -20,9 +20,9 @@ type note struct {
 	Up   time.Duration `json:"up,omitempty"`   // nanoseconds since that boot
 }
 
-// readNote reads the note of a folder. Without a readable note it assumes that the
-// store was in use when its newest file was written. It returns the zero note for a
-// folder without files.
+// readNote reads the note of a folder. If there is no readable note, readNote returns
+// the time at which the newest file of the folder was written, as if the store had been
+// in use until then. For a folder without files it returns the zero note.
 func readNote(folder string) (n note, err error) {
 	b, err := os.ReadFile(filepath.Join(folder, File))
 	if err == nil && json.Unmarshal(b, &n) == nil && !n.Time.IsZero() {

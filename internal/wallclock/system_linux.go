@@ -21,14 +21,14 @@ func uptime() (boot string, up time.Duration) {
 	return id, time.Duration(t.Nano())
 }
 
-// bootID reads the id of this boot of the system, once.
+// bootID returns the id of this boot of the system. It reads the id only once.
 var bootID = sync.OnceValues(func() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b)), err
 })
 
-// synchronized reports whether the kernel's clock is synchronized. The kernel clears
-// that when somebody sets the clock.
+// synchronized reports whether the kernel's clock is synchronized. The kernel reports
+// that it is not after somebody has set the clock.
 func synchronized() bool {
 	var t unix.Timex
 	_, err := unix.Adjtimex(&t)

@@ -79,8 +79,8 @@ func (a *Authority) Server() tls.Certificate {
 	return a.issue(template, newKey(a.t))
 }
 
-// Client returns a certificate for a client, with an EC key. change, if not nil,
-// modifies it before it is signed.
+// Client returns a certificate for a client, with an EC key. If change is not nil,
+// Client calls it to modify the certificate before it is signed.
 func (a *Authority) Client(subject pkix.Name, change func(*x509.Certificate)) tls.Certificate {
 	template := a.template(subject)
 	if change != nil {
@@ -89,7 +89,7 @@ func (a *Authority) Client(subject pkix.Name, change func(*x509.Certificate)) tl
 	return a.issue(template, newKey(a.t))
 }
 
-// ClientRSA is Client with an RSA key.
+// ClientRSA is like Client, but the certificate has an RSA key.
 func (a *Authority) ClientRSA(subject pkix.Name, change func(*x509.Certificate)) tls.Certificate {
 	template := a.template(subject)
 	if change != nil {
@@ -114,12 +114,14 @@ func (a *Authority) Pool() *x509.CertPool {
 	return pool
 }
 
-// WriteCA writes the authority's certificate in PEM and returns the file's name.
+// WriteCA writes the authority's certificate to a PEM file in dir and returns the
+// file's name.
 func (a *Authority) WriteCA(dir string) string {
 	return a.write(dir, "ca.pem", "CERTIFICATE", a.cert.Raw)
 }
 
-// Write writes a certificate and its key in PEM to NAME.pem and NAME.key.
+// Write writes a certificate to NAME.pem and its key to NAME.key, and returns the names
+// of both files.
 func (a *Authority) Write(dir, name string, c tls.Certificate) (cert, key string) {
 	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
 	if err != nil {

@@ -75,8 +75,8 @@ func announce(quorum string) error {
 	return err
 }
 
-// stop asks the master to shut down. It kills a JVM that does not obey, which loses
-// nothing that was acknowledged.
+// stop asks the master to shut down. If the JVM does not end, stop kills it, which
+// loses nothing that HBase has acknowledged.
 func stop(ctx context.Context, dir string) error {
 	s, err := readState(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -121,7 +121,8 @@ func readState(dir string) (s state, err error) {
 	return s, err
 }
 
-// alive reports whether the process exists and is a JVM, since process ids are reused.
+// alive reports whether the process exists and is HBase's JVM. It checks the command
+// line, because the system uses process ids again.
 func (s state) alive() bool {
 	cmd, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", s.pid))
 	if err != nil {
