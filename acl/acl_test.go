@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A world is a directory in memory, with entries by name and rules.
+// A world is a directory in memory: rules, and entries by their names.
 type world struct {
 	t       *testing.T
 	schema  *schema.Schema
@@ -68,7 +68,8 @@ func placed(t *testing.T, rules string) (all []Placed) {
 	return all
 }
 
-// as returns the program of the entry with a name, in groups. "" is anonymous.
+// as returns the program of the identity with a name, in the given groups. The name "" is
+// the anonymous identity.
 func (w *world) as(name string, groups ...string) *Program {
 	w.t.Helper()
 	return w.with(name, Connection{}, groups...)
@@ -115,7 +116,8 @@ func (w *world) decide(p *Program, name string) *Decision {
 	return z.Decide(w.entry(name))
 }
 
-// may answers questions of the forms "right entry" and "right entry attribute[=value]".
+// may returns the answer to a question of the form "right entry" or "right entry
+// attribute[=value]".
 func (w *world) may(p *Program, question string) bool {
 	w.t.Helper()
 	words := strings.Fields(question)
@@ -159,7 +161,7 @@ const (
 	cid = "uid=cid,ou=people,dc=x"
 )
 
-// TestDecisions has rules, requesters, and what they may (+) and may not (-) do.
+// TestDecisions checks what requesters may do (+) and may not do (-) under given rules.
 func TestDecisions(t *testing.T) {
 	for _, c := range []struct {
 		name, rules, who string
@@ -323,8 +325,8 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// TestAssertion: an assertion about cn is about cn;lang-de too, so a denial of that
-// applies.
+// TestAssertion checks that a denial for cn;lang-de applies to an assertion about cn: the
+// assertion is also about cn;lang-de.
 func TestAssertion(t *testing.T) {
 	w := newWorld(t, people, "| a: allow everyone to read cn, manager=self\n| b: deny everyone to compare cn;lang-de")
 	d := w.decide(w.as(ann), bob)
@@ -414,8 +416,8 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// TestGuard: a filter finds entries by what may be searched, and no answer depends on
-// anything else.
+// TestGuard checks that a filter finds entries only by values that the identity may
+// search, and that the result depends on no other values.
 func TestGuard(t *testing.T) {
 	const rules = `
 		| see: allow everyone to see
@@ -462,7 +464,8 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestGuardOpen: a filter is not rewritten if everything may be searched.
+// TestGuardOpen checks that Guard returns a filter unchanged if the identity may search
+// everything.
 func TestGuardOpen(t *testing.T) {
 	w := newWorld(t, people, "| a: allow everyone to read *, +")
 	f := filter.Resolve(filter.MustParse("(&(cn=a)(!(name=b)))"), w.schema)

@@ -6,9 +6,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// An atom is a condition of rules that is true or false independently of the others: a
-// subject, a part of the tree, a filter, a condition on the connection, or some values of
-// an attribute.
+// An atom is a condition in rules whose truth does not follow from the truth of other
+// atoms: a subject, a part of the tree, a filter, a condition on the connection, or a
+// selection of values of an attribute.
 type atom struct {
 	text    string
 	subject *subject
@@ -26,11 +26,11 @@ const (
 	ofFilter
 	ofValues
 	ofConnection
-	ofJoint // a subject and a target that share {t}
+	ofJoint // a subject and a target with the same variable {t}
 )
 
-// atoms numbers atoms in the order in which rules use them. Atoms of one rule thus get
-// neighbouring numbers, which keeps diagrams small.
+// atoms assigns numbers to atoms in the order in which rules use them. The atoms of one
+// rule thus get neighbouring numbers, which keeps diagrams small.
 type atoms struct {
 	*diagram
 	all    []atom
@@ -39,7 +39,8 @@ type atoms struct {
 
 func newAtoms() *atoms { return &atoms{diagram: newDiagram(), number: map[string]int{}} }
 
-// atom returns the function of an atom. Atoms with the same key are the same.
+// atom returns the function that equals an atom. Atoms with the same key are the same
+// atom.
 func (as *atoms) atom(key string, a atom) node {
 	n, ok := as.number[key]
 	if !ok {
@@ -58,7 +59,7 @@ func (as *atoms) any(n int, f func(int) node) node {
 	return all
 }
 
-// holds returns where a rule applies.
+// holds returns the function that is true where the rule applies.
 func (as *atoms) holds(c *compiled) node {
 	f := trueNode
 	for i := range c.Rule.If {
@@ -79,8 +80,8 @@ func (as *atoms) holds(c *compiled) node {
 	return as.and(f, as.and(who, in))
 }
 
-// hasVariables reports whether the rule has targets with variables, which relate them to
-// its subjects.
+// hasVariables reports whether a target of the rule has a variable. The value of the
+// variable relates the target to the subjects of the rule.
 func (c *compiled) hasVariables() bool {
 	for _, t := range c.in {
 		if len(t.base.variables()) > 0 {
@@ -135,7 +136,8 @@ func (as *atoms) targets(all []target) node {
 	})
 }
 
-// place returns where an entry is one of a target, regardless of its filter.
+// place returns the function that is true for the entries of a target. It ignores the
+// filter of the target.
 func (as *atoms) place(t *target) node {
 	switch t.scope {
 	case Subtree:
@@ -169,7 +171,8 @@ func (as *atoms) condition(c *Condition) node {
 	return f
 }
 
-// values returns which values of a type a part applies to.
+// values returns the function that is true for the values of the type t to which the part
+// applies.
 func (as *atoms) values(p *part, t *typePiece) node {
 	any := func(list []attribute, written []Attribute) node {
 		return as.any(len(list), func(i int) node {
@@ -187,8 +190,9 @@ func (as *atoms) values(p *part, t *typePiece) node {
 	return as.butNot(any(p.in, p.written.Attributes), any(p.except, p.written.Except))
 }
 
-// possible returns a function that is true for each combination of the given atoms that
-// is possible as far as their words show.
+// possible returns a function that is false for the combinations of the atoms in on that
+// cannot occur. It compares the atoms in pairs by their text, and is true for all
+// combinations that this comparison does not exclude.
 func (as *atoms) possible(on map[int]bool) node {
 	f := trueNode
 	for i := range as.all {
@@ -237,8 +241,8 @@ func (a *atom) excludes(b *atom) bool {
 	return false
 }
 
-// implies reports whether every connection that meets condition c also meets o. It
-// ignores Not.
+// implies reports whether every connection that meets c also meets o. It ignores the
+// field Not of both conditions.
 func (c *Condition) implies(o *Condition) bool {
 	switch {
 	case c.Kind == Local && o.Kind == Secure:
@@ -249,7 +253,8 @@ func (c *Condition) implies(o *Condition) bool {
 	return c.Kind == Address && o.Kind == Address && c.Network.Bits() >= o.Network.Bits() && o.Network.Contains(c.Network.Addr())
 }
 
-// excludes reports whether no identity can be both subjects. It may miss cases.
+// excludes reports whether no identity can match both subjects. The result may be false
+// although no identity can.
 func (s *subject) excludes(o *subject) bool {
 	switch {
 	case s.Kind == Anonymous:

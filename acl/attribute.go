@@ -10,33 +10,34 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A part is rights on some attributes, resolved by the schema.
+// A part is a Part with its attributes resolved by the schema.
 type part struct {
 	written    Part
 	rights     Rights
-	named      bool // attributes are named, even if those are all
+	named      bool // the rule lists attributes, even if the list contains all attributes
 	in, except []attribute
-	uses       []string // for the right use: names and OIDs, in lower case, or "*"
+	uses       []string // for the right use: the names and OIDs that may be used, in lower case, or "*"
 	usesNot    []string
 }
 
-// An attribute is the set of attributes that one item of a part denotes.
+// An attribute is the set of attributes that one item in a part's list of attributes
+// denotes.
 type attribute struct {
-	user, operational bool // all of these, except reserved ones
+	user, operational bool // all user or operational attributes that are not reserved
 	types             map[*schema.AttributeType]bool
 	options           string
-	values            *values // nil: all
+	values            *values // nil: all values
 }
 
-// values selects some of an attribute's values.
+// values selects some of the values of an attribute.
 type values struct {
 	self   bool
 	key    []byte
 	filter filter.Resolved
 }
 
-// reservedTypes are attributes that rules must name: access rules, and the state of
-// accounts. Secret attributes are reserved too.
+// reservedTypes are attributes that a rule grants only if the rule names them: access
+// rules, and the state of accounts. Secret attributes are also reserved.
 var reservedTypes = map[string]bool{
 	"accessRule": true, "pwdHistory": true, "pwdReset": true, "pwdChangedTime": true,
 	"pwdAccountLockedTime": true, "pwdFailureTime": true, "pwdGraceUseTime": true, "pwdLastSuccess": true,
@@ -44,11 +45,11 @@ var reservedTypes = map[string]bool{
 	"ds-pwp-account-disabled": true, "passwordExpirationTime": true,
 }
 
-// isRules reports whether a type is that of access rules.
+// isRules reports whether the type is accessRule.
 func isRules(t *schema.AttributeType) bool { return slices.Contains(t.Names, "accessRule") }
 
-// Reserved reports whether a rule grants attributes of a type only if it names the type.
-// "*", "+" and classes do not include it.
+// Reserved reports whether a rule grants attributes of a type only if the rule names the
+// type. "*", "+" and "@class" do not include reserved types.
 func Reserved(t *schema.AttributeType) bool {
 	return t.Secret() || slices.ContainsFunc(t.Names, func(n string) bool { return reservedTypes[n] })
 }
@@ -115,7 +116,8 @@ func (k compiler) attribute(a Attribute) (out attribute, err error) {
 	return out, err
 }
 
-// class returns the types of a class, and their subtypes, except reserved ones.
+// class returns the types of an object class and the subtypes of these types, except
+// reserved types.
 func (k compiler) class(name string) (map[*schema.AttributeType]bool, error) {
 	c := k.schema.Class(name)
 	if c == nil {
@@ -169,8 +171,8 @@ func (k compiler) values(a Attribute, t *schema.AttributeType) (*values, error) 
 	return v, nil
 }
 
-// covers reports whether a includes all or some values of a description: a type with
-// options.
+// covers reports whether a includes all or some values of the attribute description that
+// consists of t and options.
 func (a *attribute) covers(t *schema.AttributeType, options string) bool {
 	switch {
 	case a.types != nil:
@@ -183,40 +185,41 @@ func (a *attribute) covers(t *schema.AttributeType, options string) bool {
 	return a.user
 }
 
-// partly reports whether a covers only some descriptions or values of a type that it is
-// about.
+// partly reports whether a includes t, but not all descriptions or values of t.
 func (a *attribute) partly(t *schema.AttributeType) bool {
 	return a.types[t] && (a.options != "" || a.values != nil)
 }
 
-// A subjectValue is a value that a decision is about.
+// A subjectValue is the value that a decision is about. If the field value is nil, the
+// decision is about all values of the description.
 type subjectValue struct {
 	typ     *schema.AttributeType
 	options string
 	value   []byte
 	program *Program
-	// more means that descriptions with further options count too.
+	// more means that the decision is also about descriptions with further options.
 	more bool
 }
 
-// covers reports whether the part includes a value, or, if v has none, all values of the
-// description.
+// covers reports whether the part includes the value of v, or, if v has no value, all
+// values of the description.
 func (p *part) covers(v *subjectValue) bool {
 	return slices.ContainsFunc(p.in, v.is) && !slices.ContainsFunc(p.except, v.touches)
 }
 
-// mayCover reports whether the part includes a value, or, if v has none, any value of the
-// description.
+// mayCover reports whether the part includes the value of v, or, if v has no value, at
+// least one possible value of the description.
 func (p *part) mayCover(v *subjectValue) bool {
 	return slices.ContainsFunc(p.in, v.touches) && !slices.ContainsFunc(p.except, v.is)
 }
 
-// is reports whether a includes the value, or all values if v has none.
+// is reports whether a includes the value of v, or, if v has no value, all values.
 func (v *subjectValue) is(a attribute) bool {
 	return a.covers(v.typ, v.options) && (a.values == nil || v.value != nil && a.values.has(v))
 }
 
-// touches reports whether a includes the value, or may include some if v has none.
+// touches reports whether a includes the value of v, or, if v has no value, at least one
+// possible value.
 func (v *subjectValue) touches(a attribute) bool {
 	if !a.covers(v.typ, v.options) && !(v.more && a.about(v.typ)) {
 		return false
@@ -224,7 +227,7 @@ func (v *subjectValue) touches(a attribute) bool {
 	return a.values == nil || v.value == nil || a.values.has(v)
 }
 
-// has reports whether a value is one of the selected.
+// has reports whether w selects the value of v.
 func (w *values) has(v *subjectValue) bool {
 	switch {
 	case w.filter != nil:

@@ -2,8 +2,8 @@ package acl
 
 import "errors"
 
-// A node is a Boolean function as a binary decision diagram (Bryant 1986). Equal
-// functions are equal nodes.
+// A node is a Boolean function, represented as a binary decision diagram (Bryant 1986).
+// Equal functions have equal nodes.
 type node int32
 
 const (
@@ -11,7 +11,7 @@ const (
 	trueNode
 )
 
-// A diagram contains the nodes of functions of the same variables.
+// A diagram contains the nodes of functions that have the same variables.
 type diagram struct {
 	nodes  []branch
 	unique map[branch]node
@@ -19,20 +19,21 @@ type diagram struct {
 	failed error
 }
 
-// A branch is a function that tests a variable first.
+// A branch is a function, represented by its first variable and its results for the two
+// values of this variable.
 type branch struct {
 	variable int32
-	low      node // if the variable is false
+	low      node // the function if the variable is false
 	high     node
 }
 
-// errTooComplex reports that a diagram would take too much memory.
+// errTooComplex reports that a diagram would use too much memory.
 var errTooComplex = errors.New("the rules are too complex to be compared")
 
-// maxNodes bounds a diagram to some hundred megabytes.
+// maxNodes limits a diagram to some hundred megabytes.
 const maxNodes = 4 << 20
 
-// noVariable sorts after all variables.
+// noVariable is the variable of the constant functions. It sorts after all variables.
 const noVariable = 1<<31 - 1
 
 func newDiagram() *diagram {
@@ -59,7 +60,7 @@ func (d *diagram) make(v int32, low, high node) node {
 	return n
 }
 
-// is returns the function that equals a variable.
+// is returns the function that equals the variable v.
 func (d *diagram) is(v int) node { return d.make(int32(v), falseNode, trueNode) }
 
 func (d *diagram) not(f node) node         { return d.ifElse(f, falseNode, trueNode) }
@@ -69,7 +70,8 @@ func (d *diagram) butNot(f, g node) node   { return d.ifElse(g, falseNode, f) }
 func (d *diagram) implies(f, g node) node  { return d.ifElse(f, g, trueNode) }
 func (d *diagram) excludes(f, g node) node { return d.not(d.and(f, g)) }
 
-// ifElse returns the function that equals g where f is true, and h elsewhere.
+// ifElse returns the function that equals g where f is true and equals h where f is
+// false.
 func (d *diagram) ifElse(f, g, h node) node {
 	switch {
 	case f == trueNode || g == h:
@@ -91,8 +93,8 @@ func (d *diagram) ifElse(f, g, h node) node {
 	return n
 }
 
-// at returns the function that f becomes if variable v has a value. f must not depend on
-// variables before v.
+// at returns the function that results from f if variable v has the given value. f must
+// not depend on variables before v.
 func (d *diagram) at(f node, v int32, value bool) node {
 	b := d.nodes[f]
 	switch {
@@ -104,7 +106,7 @@ func (d *diagram) at(f node, v int32, value bool) node {
 	return b.low
 }
 
-// depends returns the variables that a function depends on.
+// depends returns the variables that f depends on.
 func (d *diagram) depends(f node) map[int]bool {
 	seen, on := map[node]bool{}, map[int]bool{}
 	var walk func(node)
@@ -121,14 +123,15 @@ func (d *diagram) depends(f node) map[int]bool {
 	return on
 }
 
-// A cube is a conjunction: each of its variables must be true, or must be false.
+// A cube is a conjunction of variables. A variable that maps to false is negated.
 type cube map[int]bool
 
-// maxCubes bounds the number of conjunctions of one function.
+// maxCubes is the maximum number of conjunctions in the printed form of a function.
 const maxCubes = 10000
 
-// cubes returns an irredundant disjunction of conjunctions. It is true wherever least is,
-// and only where most is (Minato and Morreale 1993).
+// cubes returns a disjunction of conjunctions without redundant conjunctions. The
+// disjunction is true wherever least is true, and false wherever most is false (Minato
+// and Morreale 1993).
 func (d *diagram) cubes(least, most node) (all []cube) {
 	all, _ = d.cover(least, most)
 	return all

@@ -15,7 +15,8 @@ type Finding struct {
 	Text string
 }
 
-// Check returns findings about the rules. Members returns the members of a group.
+// Check returns findings about the rules. The function members returns the members of a
+// group.
 func (s *Set) Check(members func(group string) ([]dn.DN, error)) (all []Finding, err error) {
 	for i, r := range s.rules {
 		found := func(format string, args ...any) {
@@ -44,8 +45,8 @@ func (c *compiled) namesNobody() bool {
 	return slices.ContainsFunc(c.who, is) || slices.ContainsFunc(c.except, is)
 }
 
-// neverHolds returns why a rule applies to nobody, to no entries, or on no connection. It
-// returns "" if the rule may apply.
+// neverHolds returns the reason why a rule applies to no identity, to no entry, or on no
+// connection. It returns "" if the rule may apply.
 func (c *compiled) neverHolds() string {
 	excepted := func(t term) bool { return slices.ContainsFunc(c.except, t.within) }
 	left := func(t target) bool {
@@ -67,7 +68,7 @@ func (c *compiled) neverHolds() string {
 	return ""
 }
 
-// isEmpty reports whether no identity can be all of a term's subjects.
+// isEmpty reports whether no identity can match all subjects of the term.
 func (t term) isEmpty() bool {
 	anonymous, bound := false, false
 	for _, s := range t {
@@ -84,7 +85,7 @@ func (t term) isEmpty() bool {
 	return anonymous && bound
 }
 
-// within reports whether every identity of term t is also one of term o.
+// within reports whether every identity that matches t also matches o.
 func (t term) within(o term) bool {
 	for i := range o {
 		if !slices.ContainsFunc(t, func(s subject) bool { return s.within(&o[i]) }) {
@@ -111,7 +112,7 @@ func (s *subject) within(o *subject) bool {
 	return false
 }
 
-// covered reports whether every entry of target t is also one of target o.
+// covered reports whether target o includes every entry that t includes.
 func (t *target) covered(o *target) bool {
 	return t.within(o) && (o.filter == nil || t.filter != nil && t.filter.String() == o.filter.String())
 }
@@ -125,8 +126,8 @@ func (c *Condition) excludes(o *Condition) bool {
 		c.Kind == Mechanism && o.Kind == Mechanism && !c.Not && !o.Not && c.Mechanism != o.Mechanism
 }
 
-// impliedBy returns another rule that includes rule i. Of two equal rules, only the
-// second is implied.
+// impliedBy returns another rule that includes everything that rule i allows or denies.
+// Of two equal rules, impliedBy considers only the second one as implied.
 func (s *Set) impliedBy(i int) *compiled {
 	r := s.rules[i]
 	for j, o := range s.rules {
@@ -137,7 +138,7 @@ func (s *Set) impliedBy(i int) *compiled {
 	return nil
 }
 
-// deniedBy returns a rule that denies everything that r allows.
+// deniedBy returns a rule that denies everything that r allows, or nil.
 func (s *Set) deniedBy(r *compiled) *compiled {
 	for _, o := range s.rules {
 		if !r.Rule.Deny && o.Rule.Deny && o.covers(r) {
@@ -147,8 +148,9 @@ func (s *Set) deniedBy(r *compiled) *compiled {
 	return nil
 }
 
-// covers reports whether c applies wherever o does, with all of o's rights. It compares
-// the words of the rules part by part, so it may miss cases.
+// covers reports whether c applies wherever o applies, and has all rights of o. It
+// compares the text of the rules part by part, so the result may be false although c
+// covers o.
 func (c *compiled) covers(o *compiled) bool {
 	who := func(t term) bool { return slices.ContainsFunc(c.who, t.within) }
 	in := func(t target) bool {
@@ -180,7 +182,8 @@ func (c *compiled) coversParts(o *compiled) bool {
 	return true
 }
 
-// coversRight reports whether part p has a right wherever part o has it.
+// coversRight reports whether part p contains the right for all values for which part o
+// contains the right.
 func (p *part) coversRight(o *part, right Rights, deny bool) bool {
 	rights := p.rights
 	switch {
@@ -232,7 +235,7 @@ func (w *values) equal(o *values) bool {
 	return w.self == o.self && string(w.key) == string(o.key) && text(w.filter) == text(o.filter)
 }
 
-// writes reports whether the rule allows writing values of any of the types.
+// writes reports whether the rule allows identities to write values of any of the types.
 func (c *compiled) writes(types []*schema.AttributeType) bool {
 	if c.Rule.Deny {
 		return false

@@ -7,32 +7,33 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Decision is what an identity may do with an entry. All entries of a zone for which
-// the tests have the same results share it. It is immutable.
+// A Decision contains everything that an identity may do with an entry. All entries of a
+// zone for which the tests have the same results have the same Decision. A Decision is
+// immutable.
 type Decision struct {
 	program *Program
-	rules   []*compiled // that apply to the entry
+	rules   []*compiled // the rules that apply to the entry
 
 	manage  bool
-	entry   Rights        // on the entry itself
-	general [2]typeRights // of types that no rule names: user types and operational ones
+	entry   Rights        // the rights on the entry itself
+	general [2]typeRights // the rights on types that no rule names: user types, operational types
 	types   map[*schema.AttributeType]*typeRights
 }
 
 // typeRights are the rights on the values of one attribute type.
 type typeRights struct {
-	all  Rights // on every value of every description
-	some Rights // the rights that some values or descriptions may have
+	all  Rights // the rights on every value of every description
+	some Rights // the rights on at least some values or descriptions
 }
 
-// Everything is the decision for requesters whom rules do not restrict. Nothing grants no
-// rights.
+// Everything is the decision for requesters that access rules do not restrict. Nothing is
+// the decision that grants no rights.
 var (
 	Everything = &Decision{manage: true, entry: onEntries, general: [2]typeRights{{onAttributes, onAttributes}, {onAttributes, onAttributes}}}
 	Nothing    = &Decision{}
 )
 
-// decide computes the decision from the rules that apply.
+// decide computes the rights of d from the rules of d.
 func (d *Decision) decide() {
 	allow, deny := d.onEntry()
 	d.manage = allow&Manage != 0 && deny&Manage == 0
@@ -50,7 +51,7 @@ func (d *Decision) decide() {
 	d.general[1] = d.onType(&schema.AttributeType{Usage: schema.DirectoryOperation})
 }
 
-// onEntry returns the rights on the entry that rules allow and deny.
+// onEntry returns the rights on the entry that rules allow, and those that rules deny.
 func (d *Decision) onEntry() (allow, deny Rights) {
 	for _, r := range d.rules {
 		for i := range r.parts {
@@ -71,7 +72,7 @@ func (d *Decision) onEntry() (allow, deny Rights) {
 	return allow, deny
 }
 
-// onType returns the rights on values of a type.
+// onType returns the rights on values of the type t.
 func (d *Decision) onType(t *schema.AttributeType) typeRights {
 	var allowAll, allowSome, denyAll, denySome Rights
 	for _, r := range d.rules {
@@ -91,9 +92,9 @@ func (d *Decision) onType(t *schema.AttributeType) typeRights {
 	return typeRights{all: d.balance(t, allowAll, denySome), some: d.balance(t, allowSome, denyAll)}
 }
 
-// balance returns the rights on values, given those that rules allow and deny. An
-// administrator has all of them in spite of denials, except that secrets are shown only
-// if a rule names them.
+// balance returns the rights on values, given the rights that rules allow and deny. An
+// administrator has all rights on values in spite of denials, except that an
+// administrator may show or search secrets only if a rule names them.
 func (d *Decision) balance(t *schema.AttributeType, allow, deny Rights) Rights {
 	switch {
 	case !d.manage:
@@ -111,8 +112,8 @@ func only(b bool, r Rights) Rights {
 	return 0
 }
 
-// extent reports whether the part includes all values of a type under all options, and
-// whether it includes any.
+// extent reports whether the part includes all values of the type under all options, and
+// whether it includes any value of the type.
 func (p *part) extent(t *schema.AttributeType) (all, some bool) {
 	for i := range p.in {
 		a := &p.in[i]
@@ -127,7 +128,8 @@ func (p *part) extent(t *schema.AttributeType) (all, some bool) {
 	return all, some
 }
 
-// about reports whether a includes descriptions of a type, at least with some options.
+// about reports whether a includes descriptions of type t, at least those with some
+// options.
 func (a *attribute) about(t *schema.AttributeType) bool {
 	if a.types != nil {
 		return a.types[t]
@@ -135,10 +137,10 @@ func (a *attribute) about(t *schema.AttributeType) bool {
 	return a.covers(t, "")
 }
 
-// Entry reports whether the identity has all of these rights on the entry.
+// Entry reports whether the identity has all rights of r on the entry.
 func (d *Decision) Entry(r Rights) bool { return d.entry&r == r }
 
-// Manages reports whether the identity is the entry's administrator.
+// Manages reports whether the identity is an administrator of the entry.
 func (d *Decision) Manages() bool { return d.manage }
 
 func (d *Decision) of(t *schema.AttributeType) typeRights {
@@ -155,34 +157,35 @@ func (d *Decision) of(t *schema.AttributeType) typeRights {
 	return d.general[0]
 }
 
-// All reports whether the identity has all of these rights on every value of a type,
-// under any options.
+// All reports whether the identity has all rights of r on every value of the type, under
+// any options.
 func (d *Decision) All(t *schema.AttributeType, r Rights) bool { return d.of(t).all&r == r }
 
-// Some reports whether the identity may have all of these rights on some values of a
-// type.
+// Some reports whether the identity may have all rights of r on some values of the type.
 func (d *Decision) Some(t *schema.AttributeType, r Rights) bool { return d.of(t).some&r == r }
 
-// Description reports whether the identity has all of these rights on every value of a
-// description.
+// Description reports whether the identity has all rights of r on every value of an
+// attribute description.
 func (d *Decision) Description(t *schema.AttributeType, options string, r Rights) bool {
 	return d.All(t, r) || d.Some(t, r) && d.rightsOf(&subjectValue{typ: t, options: options, program: d.program})&r == r
 }
 
-// Value reports whether the identity has all of these rights on one value of a
+// Value reports whether the identity has all rights of r on one value of an attribute
 // description.
 func (d *Decision) Value(t *schema.AttributeType, options string, value []byte, r Rights) bool {
 	return d.All(t, r) || d.Some(t, r) && d.rightsOf(&subjectValue{typ: t, options: options, value: value, program: d.program})&r == r
 }
 
-// Assertion reports whether the identity has all of these rights on an asserted value.
-// The assertion is about a description and those with further options (RFC 4511, 4.1.6).
+// Assertion reports whether the identity has all rights of r on an asserted value. The
+// assertion is about values of the description, and about values of descriptions with
+// further options (RFC 4511, 4.1.6).
 func (d *Decision) Assertion(t *schema.AttributeType, options string, value []byte, r Rights) bool {
 	v := &subjectValue{typ: t, options: options, value: value, program: d.program, more: true}
 	return d.All(t, r) || d.Some(t, r) && d.rightsOf(v)&r == r
 }
 
-// rightsOf returns the rights on a value, or, if v has none, those on all values.
+// rightsOf returns the rights on the value of v, or, if v has no value, the rights on all
+// values.
 func (d *Decision) rightsOf(v *subjectValue) Rights {
 	var allow, deny Rights
 	for _, r := range d.rules {
@@ -199,8 +202,9 @@ func (d *Decision) rightsOf(v *subjectValue) Rights {
 	return d.balance(v.typ, allow, deny)
 }
 
-// decideAlways computes a decision that is valid for every entry. It ignores what rules
-// allow on some entries only, and includes everything that they deny.
+// decideAlways computes a decision that is valid for every entry. The decision leaves out
+// what rules allow on some entries only. It excludes everything that rules deny, even if
+// they deny it on some entries only.
 func (p *Program) decideAlways() Decision {
 	d := Decision{program: p}
 	for i := range p.clauses {
@@ -213,7 +217,7 @@ func (p *Program) decideAlways() Decision {
 	return d
 }
 
-// isAlways reports whether the clause holds for every entry.
+// isAlways reports whether the clause applies to every entry.
 func (c *clause) isAlways() bool {
 	if !isTrue(c.who) || len(c.except) > 0 || len(c.notIn) > 0 {
 		return false
@@ -227,8 +231,8 @@ func (c *clause) isAlways() bool {
 	return false
 }
 
-// decideReadsAll computes ReadsAll. All types that are not reserved and that no rule
-// names have the same rights.
+// decideReadsAll computes the result of ReadsAll. All types that are not reserved and
+// that no rule names have the same rights.
 func (p *Program) decideReadsAll() bool {
 	const read = Show | Search | Compare
 	for _, general := range p.always.general {
@@ -242,14 +246,15 @@ func (p *Program) decideReadsAll() bool {
 	return p.always.Entry(See) && !slices.ContainsFunc(p.set.named, unread) && !slices.ContainsFunc(p.set.reserved, unread)
 }
 
-// ReadsAll reports whether the identity reads every attribute of every entry, except
+// ReadsAll reports whether the identity may read every attribute of every entry, except
 // secrets and the access rules.
 func (p *Program) ReadsAll() bool { return p.readsAll }
 
-// Always returns a decision with rights that the identity has on every entry.
+// Always returns a decision whose rights the identity has on every entry.
 func (p *Program) Always() *Decision { return &p.always }
 
-// uses reports whether an allow or deny rule includes the use of any of the names.
+// uses reports whether a rule, which denies if deny is set and otherwise allows, contains
+// the right to use any of the names.
 func (p *Program) uses(deny bool, names []string) bool {
 	for i := range p.clauses {
 		c := &p.clauses[i]
@@ -272,8 +277,8 @@ func listsUse(uses, names []string) bool {
 	})
 }
 
-// MayUse reports whether a control, an extended operation or a matching rule with these
-// names and OIDs may be used.
+// MayUse reports whether the identity may use a control, an extended operation or a
+// matching rule that has the given names and OIDs.
 func (p *Program) MayUse(names ...string) bool {
 	return p.uses(false, names) && !p.uses(true, names)
 }

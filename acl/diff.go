@@ -8,18 +8,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Difference is a set of rights that some identities have by only one of two sets of
+// A Difference is a set of rights that some identities have under only one of two sets of
 // rules.
 type Difference struct {
 	Gained bool
-	// Rights are the rights, with the attributes they are for: "read cn, sn".
+	// Rights are the rights, each with its attributes: "read cn, sn".
 	Rights []string
 	// Where describes the identities that gain or lose the rights, and the entries,
-	// values and connections.
+	// values and connections to which the difference is limited. Each element is one
+	// alternative.
 	Where []string
 }
 
-// String returns the rights on one line, and each element of Where on a line of its own.
+// String returns the rights on one line, and each element of Where on a separate line.
 func (d Difference) String() string {
 	sign := "-"
 	if d.Gained {
@@ -28,32 +29,33 @@ func (d Difference) String() string {
 	return sign + " " + strings.Join(d.Rights, "; ") + "\n    " + strings.Join(d.Where, "\n    ")
 }
 
-// A typePiece is a set of attribute types that all parts of rules treat alike.
+// A typePiece is a set of attribute types for which all rules grant the same rights.
 type typePiece struct {
 	text string
 	typ  *schema.AttributeType
 }
 
-// A comparison compares two sets of rules: the old one (0) and the new one (1).
+// A comparison compares two sets of rules. Index 0 is the old set, and index 1 is the new
+// set.
 type comparison struct {
 	*atoms
 	rules [2][]*compiled
-	where [2][]node // where each rule applies
+	where [2][]node // the functions that are true where the rules apply
 	found []change
 }
 
-// A change is a right that only one set grants, and where.
+// A change is a right that only one of the two sets grants.
 type change struct {
 	gained bool
 	where  node
 	right  Rights
-	what   string // which values; "": the entry
+	what   string // the attribute types or the used names; "": the entry
 }
 
-// Diff returns the rights that identities have by only one of two sets of rules. Both
-// sets have the same schema. The result is exact as far as the words of rules show what
-// excludes or implies what: it assumes nothing about groups, filters, and names with * or
-// {t}.
+// Diff returns the rights that identities have under only one of two sets of rules. Both
+// sets must have the same schema. Diff finds relations between conditions by comparing
+// the text of the conditions. It assumes no relation between groups, between filters, or
+// between names with * or {t}, so it may describe combinations that do not occur.
 func Diff(from, to *Set) ([]Difference, error) { return compareSets(from, to).differences() }
 
 func compareSets(from, to *Set) *comparison {
@@ -79,7 +81,7 @@ func compareSets(from, to *Set) *comparison {
 	return c
 }
 
-// different returns the rules that another set does not have.
+// different returns the rules of s that o does not contain.
 func (s *Set) different(o *Set) (all []*compiled) {
 	there := map[string]bool{}
 	for _, r := range o.rules {
@@ -93,7 +95,7 @@ func (s *Set) different(o *Set) (all []*compiled) {
 	return all
 }
 
-// meetsAny reports whether rule r may apply to an entry to which one of others applies.
+// meetsAny reports whether some entry may be a target both of r and of a rule in others.
 func meetsAny(r *compiled, others []*compiled) bool {
 	return slices.ContainsFunc(others, func(o *compiled) bool {
 		return slices.ContainsFunc(r.in, func(t target) bool {
@@ -102,8 +104,9 @@ func meetsAny(r *compiled, others []*compiled) bool {
 	})
 }
 
-// balance returns where rules of a set allow a right, and where they deny it. The
-// function passed as gives returns where a part of a rule does so.
+// balance returns the functions that are true where the rules of a set allow a right, and
+// where they deny it. The function gives returns the function that is true where a part
+// of a rule contains the right.
 func (c *comparison) balance(set int, gives func(p *part, deny bool) node) (allow, deny node) {
 	for i, r := range c.rules[set] {
 		parts := falseNode
@@ -119,7 +122,8 @@ func (c *comparison) balance(set int, gives func(p *part, deny bool) node) (allo
 	return allow, deny
 }
 
-// onEntry returns where a set grants a right on the entry itself.
+// onEntry returns the function that is true where a set grants a right on the entry
+// itself.
 func (c *comparison) onEntry(set int, right Rights) node {
 	allow, deny := c.balance(set, func(p *part, deny bool) node {
 		rights := p.rights
@@ -145,7 +149,8 @@ func boolNode(b bool) node {
 	return falseNode
 }
 
-// onValues returns where a set grants a right on values of a type.
+// onValues returns the function that is true where a set grants a right on values of the
+// type t.
 func (c *comparison) onValues(set int, right Rights, t *typePiece) node {
 	allow, deny := c.balance(set, func(p *part, _ bool) node {
 		if p.rights&right == 0 {
@@ -183,7 +188,7 @@ func (c *comparison) attributes(from, to *Set) {
 	}
 }
 
-// uses compares the names that the sets allow using.
+// uses compares the names for which the sets grant the right to use.
 func (c *comparison) uses() {
 	names := []string{"*"}
 	for _, r := range slices.Concat(c.rules[0], c.rules[1]) {
@@ -202,7 +207,8 @@ func (c *comparison) uses() {
 	}
 }
 
-// compare records where only one set grants a right.
+// compare records where only one of the sets grants a right. f returns the function that
+// is true where a set grants the right.
 func (c *comparison) compare(right Rights, what string, f func(set int) node) {
 	before, after := f(0), f(1)
 	if gained := c.butNot(after, before); gained != falseNode {
@@ -213,7 +219,7 @@ func (c *comparison) compare(right Rights, what string, f func(set int) node) {
 	}
 }
 
-// differences combines the changes with the same function.
+// differences combines the changes that have the same function into one Difference.
 func (c *comparison) differences() (all []Difference, err error) {
 	type key struct {
 		gained bool
@@ -244,8 +250,8 @@ func (c *comparison) differences() (all []Difference, err error) {
 	return all, nil
 }
 
-// rightsTexts prints each set of rights with the attributes that it applies to. It
-// combines rights for the same attributes.
+// rightsTexts returns one text for each set of rights, with the attributes that the
+// rights apply to. It combines rights on the same attributes.
 func rightsTexts(all []change) (texts []string) {
 	var order []string
 	rights := map[string]Rights{}
@@ -270,7 +276,7 @@ func rightsTexts(all []change) (texts []string) {
 	return texts
 }
 
-// text prints a conjunction in the word order of a rule.
+// text returns a conjunction in the word order of a rule.
 func (c *comparison) text(x cube) string {
 	words := map[atomKind][]string{}
 	for v := range c.all {

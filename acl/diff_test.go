@@ -9,8 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/acl"
 )
 
-// TestDiffDecides compares the result of Diff with decisions by the two sets of rules for
-// single entries.
+// TestDiffDecides compares the result of Diff with the decisions that each of the two
+// sets of rules makes about single entries.
 func TestDiffDecides(t *testing.T) {
 	asked, changed := 0, 0
 	for seed := range uint64(*oracleCases) {
@@ -66,7 +66,7 @@ func TestDiffDecides(t *testing.T) {
 	}
 }
 
-// mutated returns the rules with one added, removed or changed.
+// mutated returns the rules with one rule added, removed or changed.
 func (c *trial) mutated(g generator) []acl.Placed {
 	rules := slices.Clone(c.rules)
 	more := g.rules()

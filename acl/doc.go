@@ -1,5 +1,5 @@
-// Package acl evaluates access rules. It knows rules, identities and entries, but no
-// store: its callers pass in the entries to decide about.
+// Package acl evaluates access rules. It works on rules, identities and entries, and
+// reads no store: callers pass the entries to decide about.
 //
 // # Rules
 //
@@ -8,10 +8,11 @@
 //	helpdesk: allow group "cn=helpdesk,ou=groups,dc=example,dc=com" to write userPassword
 //	          in "ou=people" except (employeeType=admin) if secure
 //
-// It is stored at an entry, its place, and applies to that entry and those below it. A
-// request may do what at least one rule allows and no rule denies. The order of rules has
-// no meaning, nor has the distance of their places from an entry. An identity with the
-// right manage is the administrator of the entry: for it, only a denial of manage counts.
+// A rule is stored at an entry, which is the place of the rule, and applies to the entry
+// and to all entries below it. A request may do what at least one rule allows and no rule
+// denies. Neither the order of rules nor the distance of their places from an entry has a
+// meaning. An identity with the right manage on an entry is an administrator of the
+// entry: for an administrator, rules that deny other rights have no effect.
 //
 //	rule      = name ":" ( "allow" / "deny" ) who part *( "," part )
 //	            [ "in" what ] [ "if" condition *( "and" condition ) ] [ "#" why ]
@@ -27,19 +28,21 @@
 //	            "address" network / "mechanism" name / "time" hh:mm-hh:mm zone /
 //	            "day" day [ "-" day ] )
 //
-// The subjects are everyone, anonymous, users, self, nobody, a quoted name, below and a
-// quoted name with an optional filter, group and a quoted name, its with an attribute,
-// its parent, its parent's with an attribute (each of the last three also after group),
-// its superiors, and same with an attribute.
+// A subject is one of "everyone", "anonymous", "users", "self" and "nobody"; a quoted
+// name; "below" and a quoted name, with an optional filter; "group" and a quoted name;
+// "its" and an attribute; "its parent"; "its parent's" and an attribute; "its superiors";
+// or "same" and an attribute. "group" may also precede a subject that begins with "its",
+// except "its superiors".
 //
-// In a quoted name "*" matches any part of a value. {t} matches a value that is the same
-// at every {t} in the rule. Names of subjects are complete DNs. Names after in are
-// relative to the place.
+// In a quoted name "*" matches any part of a value. {t} matches any value that is the
+// same at every {t} in the rule. The names in subjects are complete DNs. The names after
+// "in" are relative to the place.
 //
 // # From rules to decisions
 //
-// [Parse] parses a rule. [NewSet] checks rules against a schema. [Set.Program] decides
-// for one identity everything that does not depend on an entry, [Program.Zone] everything
-// that depends only on an entry's parent, and [Zone.Decide] the rest, by tests of the
-// entry. Equal results of these tests share one [Decision].
+// [Parse] parses a rule. [NewSet] checks rules against a schema. [Set.Program] evaluates,
+// for one identity, all conditions that do not depend on an entry. [Program.Zone]
+// evaluates the conditions that depend only on the parent of an entry. [Zone.Decide]
+// evaluates all other conditions by tests of the entry. All entries of a zone for which
+// the tests have equal results share one [Decision].
 package acl

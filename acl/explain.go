@@ -11,22 +11,23 @@ import (
 // A Question is about one right on an entry, or on values of an attribute.
 type Question struct {
 	Right   Rights
-	Type    *schema.AttributeType // nil: the entry itself
+	Type    *schema.AttributeType // nil: the question is about the entry itself
 	Options string
-	Value   []byte // nil: all values
+	Value   []byte // nil: the question is about all values
 }
 
-// An Answer states whether a right is granted, and why.
+// An Answer reports whether a right is granted, and the rules that decide so.
 type Answer struct {
 	Allowed bool
-	// Allow and Deny are the labels of the deciding rules: those that allow it, and those
-	// that deny it.
+	// Allow and Deny are the labels of the rules that allow the right, and of the rules
+	// that deny the right.
 	Allow, Deny []string
-	// Near are rules that would allow it to another identity, or on another condition.
+	// Near are the labels of rules that would allow the right to another identity, or
+	// under another condition.
 	Near []string
 }
 
-// Explain explains why the identity has a right on an entry, or has not.
+// Explain explains why the identity has, or does not have, a right on an entry.
 func (p *Program) Explain(z *Zone, e *Entry, q Question) Answer {
 	d := z.Decide(e)
 	a := Answer{Allowed: d.answers(q)}
@@ -82,8 +83,8 @@ func (p *part) answers(q Question, deny bool, program *Program) bool {
 	return p.rights&q.Right != 0 && (deny && p.mayCover(v) || !deny && p.covers(v))
 }
 
-// near returns the rules about the entry that allow the right to others, or on other
-// conditions.
+// near returns the labels of the rules that apply to the entry and allow the right to
+// other identities, or under other conditions.
 func (p *Program) near(d *Decision, e *Entry, q Question) (all []string) {
 	name, err := e.Name.Normalize(p.set.schema)
 	if err != nil {
@@ -102,14 +103,14 @@ func (p *Program) near(d *Decision, e *Entry, q Question) (all []string) {
 	return all
 }
 
-// isAbout reports whether the rule's targets include an entry, for any values of its
-// variables.
+// isAbout reports whether the targets of the rule include an entry if variables may have
+// any values.
 func (c *compiled) isAbout(name []dn.Norm, e *Entry) bool {
 	has := func(t target) bool { return t.has(name, e) }
 	return slices.ContainsFunc(c.in, has) && !slices.ContainsFunc(c.notIn, has)
 }
 
-// has reports whether the target includes an entry.
+// has reports whether the target includes an entry if variables may have any values.
 func (t *target) has(name []dn.Norm, e *Entry) bool {
 	below := len(name) - len(t.base)
 	if below < 0 || !t.base.match(name[below:], bindings{}) {
@@ -119,17 +120,17 @@ func (t *target) has(name []dn.Norm, e *Entry) bool {
 	return in && (t.filter == nil || t.filter.Match(e.Source) == filter.True)
 }
 
-// Standing is how a rule relates to an identity on its connection.
+// Standing is the relation of a rule to an identity on a connection.
 type Standing uint8
 
 const (
-	NotFor  Standing = iota // it is for other identities
-	Unmet                   // it is for the identity only on another connection, or at another time
-	ByEntry                 // it is for the identity on some entries, such as its own
-	For                     // it is for the identity
+	NotFor  Standing = iota // the rule is for other identities
+	Unmet                   // the rule is for the identity, but on another connection or at another time
+	ByEntry                 // the rule is for the identity on some entries, such as the identity's own entry
+	For                     // the rule is for the identity
 )
 
-// Standings returns the standing of each rule of the set, in their order.
+// Standings returns the standing of each rule of the set, in the order of the rules.
 func (p *Program) Standings() []Standing {
 	all := make([]Standing, len(p.set.rules))
 	q := &Program{set: p.set, who: p.who, texts: map[string]int{}}
@@ -153,7 +154,7 @@ func (p *Program) standing(r *compiled) Standing {
 	return For
 }
 
-// Denials returns the labels of the rules that deny what is asked.
+// Denials returns the labels of the rules that deny the right in the question.
 func (d *Decision) Denials(q Question) (all []string) {
 	for _, r := range d.rules {
 		for i := range r.parts {
@@ -165,8 +166,8 @@ func (d *Decision) Denials(q Question) (all []string) {
 	return all
 }
 
-// DenyUse returns the labels of the rules that deny the use of a control or an extended
-// operation.
+// DenyUse returns the labels of the rules that deny the use of the control or extended
+// operation with the given name.
 func (p *Program) DenyUse(name string) (all []string) {
 	for i := range p.clauses {
 		r := p.clauses[i].rule
@@ -179,7 +180,8 @@ func (p *Program) DenyUse(name string) (all []string) {
 	return all
 }
 
-// String returns the right and what it is on, without values.
+// String returns the right and the entry or attribute description that the question is
+// about, without the value.
 func (q Question) String() string {
 	if q.Type == nil {
 		return q.Right.String()

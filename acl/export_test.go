@@ -12,8 +12,7 @@ type Comparer struct{ *comparison }
 
 func NewComparer(from, to *Set) Comparer { return Comparer{compareSets(from, to)} }
 
-// Joint reports whether the comparison has atoms that cannot be evaluated for single
-// entries.
+// Joint reports whether the comparison has atoms that isTrue cannot evaluate.
 func (c Comparer) Joint() bool {
 	for _, a := range c.all {
 		if a.kind == ofJoint || a.kind == ofValues {
@@ -23,8 +22,9 @@ func (c Comparer) Joint() bool {
 	return false
 }
 
-// Found reports whether the comparison finds that an entry gains, or loses, a right on
-// what. It evaluates the functions for found, and their printed form for printed.
+// Found reports whether the comparison finds that the identity of p gains, or loses, a
+// right on what in an entry. The result found is that of the functions; the result
+// printed is that of the conjunctions that Diff prints.
 func (c Comparer) Found(p *Program, e *Entry, right Rights, what string, gained bool) (found, printed bool) {
 	for _, x := range c.found {
 		if x.right != right || x.what != what || x.gained != gained {
@@ -55,7 +55,7 @@ func (x cube) isTrue(all []atom, p *Program, e *Entry) bool {
 	return true
 }
 
-// isTrue reports whether an atom is true for an identity and an entry.
+// isTrue reports whether the atom is true for the identity of p and an entry.
 func (a *atom) isTrue(p *Program, e *Entry) bool {
 	switch {
 	case a.subject != nil:
@@ -79,7 +79,8 @@ func (a *atom) isTrue(p *Program, e *Entry) bool {
 	return p.who.holds(a.cond)
 }
 
-// Names reports whether the rules name a type, so that it is compared separately.
+// Names reports whether the rules name the type t, so that the comparison treats t
+// separately.
 func (c Comparer) Names(t *schema.AttributeType) bool {
 	for i := range c.rules {
 		for _, r := range c.rules[i] {

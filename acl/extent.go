@@ -2,8 +2,8 @@ package acl
 
 import "slices"
 
-// This file compares targets independently of the entries that exist. The open parts of a
-// pattern may match anything.
+// This file compares targets without looking at entries. It assumes that the "*" and {t}
+// in a pattern can match any value.
 
 // reachesBelow reports whether the scope includes entries below the base.
 func (s Scope) reachesBelow() bool { return s == Subtree || s == Children || s == Under }
@@ -11,14 +11,14 @@ func (s Scope) reachesBelow() bool { return s == Subtree || s == Children || s =
 // hasBase reports whether the scope includes the base.
 func (s Scope) hasBase() bool { return s == Subtree || s == This || s == Only }
 
-// within reports whether every entry of target t is also one of target o, ignoring
+// within reports whether target o includes every entry that t includes. It ignores
 // filters.
 func (t *target) within(o *target) bool {
 	below := len(t.base) - len(o.base)
 	if below < 0 || !t.base[below:].equal(o.base) {
 		return false
 	}
-	nearest := below // distance from the other base to the nearest entry of t
+	nearest := below // distance from the base of o to the nearest entry of t
 	if !t.scope.hasBase() {
 		nearest++
 	}
@@ -31,10 +31,10 @@ func (t *target) within(o *target) bool {
 	case Children:
 		return nearest == 1 && !deep
 	}
-	return nearest > 0 // Under
+	return nearest > 0 // the scope is Under
 }
 
-// apart reports whether no entry can be one of both targets, ignoring filters.
+// apart reports whether no entry can be in both targets. It ignores filters.
 func (t *target) apart(o *target) bool {
 	if len(t.base) < len(o.base) {
 		t, o = o, t
@@ -43,7 +43,7 @@ func (t *target) apart(o *target) bool {
 	if !t.base[below:].mayEqual(o.base) {
 		return true
 	}
-	least, most := below, below // depths of t's entries below the other base
+	least, most := below, below // depths of the entries of t below the base of o
 	switch t.scope {
 	case Children:
 		least, most = below+1, below+1

@@ -14,10 +14,11 @@ import (
 // MaxRules is the maximum number of rules in a directory.
 const MaxRules = 10000
 
-// ReadFile parses rules from a file, one on each line: the name of the place in quotes,
-// unless the rule is for the whole directory, and the rule. A line that begins with white
-// space continues the previous one. Empty lines, and those that begin with "#", are
-// ignored. The error lists every invalid line, with the column.
+// ReadFile parses rules from a file. Each line is the name of the place in quotes,
+// followed by the rule; the line of a rule for the whole directory has no place. A line
+// that begins with white space continues the previous line. ReadFile ignores empty lines
+// and lines that begin with "#". The error lists every invalid line, with the column of
+// the error.
 func ReadFile(r io.Reader) ([]Placed, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -39,17 +40,18 @@ func ReadFile(r io.Reader) ([]Placed, error) {
 	return all, errors.Join(bad...)
 }
 
-// A line is a rule with its place, on one line of a file or several.
+// A line is the text of a rule with its place. In the file, the text may continue on
+// further lines.
 type line struct {
 	text   string
 	pieces []piece
 }
 
-// A piece is what one line of the file has of a rule.
+// A piece is the part of a rule's text that is on one line of the file.
 type piece struct {
-	number int // of the line
-	indent int // characters before it
-	at     int // where it begins in the rule, in characters
+	number int // number of the line in the file
+	indent int // number of characters before the piece in its line
+	at     int // offset of the piece in the rule's text, in characters
 }
 
 func logicalLines(text string) (all []line) {
@@ -72,13 +74,14 @@ func logicalLines(text string) (all []line) {
 	return all
 }
 
-// locate says where in the file an error is.
+// locate adds the line and column in the file to an error about a rule.
 func (l *line) locate(err error) error {
 	var e *Error
 	if !errors.As(err, &e) {
 		return fmt.Errorf("line %d: %w", l.pieces[0].number, err)
 	}
-	// The rule is the end of the text, behind its place.
+	// The text consists of the place and the rule, so the offset of the rule is the
+	// difference of the lengths.
 	at := utf8.RuneCountInString(l.text) - utf8.RuneCountInString(e.Rule) + e.Column - 1
 	p := l.pieces[0]
 	for _, next := range l.pieces[1:] {
@@ -89,7 +92,7 @@ func (l *line) locate(err error) error {
 	return fmt.Errorf("line %d, column %d: %s", p.number, at-p.at+p.indent+1, e.Text)
 }
 
-// ParsePlaced parses a rule after its place, in the form of [Placed.String].
+// ParsePlaced parses a quoted place and a rule, in the form of [Placed.String].
 func ParsePlaced(s string) (p Placed, err error) {
 	if rest, ok := strings.CutPrefix(s, `"`); ok {
 		l := lexer{s: s}
@@ -106,7 +109,8 @@ func ParsePlaced(s string) (p Placed, err error) {
 	return p, err
 }
 
-// String returns the rule after its place.
+// String returns the quoted place, followed by the rule. It returns only the rule if the
+// rule applies to the whole directory.
 func (p Placed) String() string {
 	if len(p.Place) == 0 {
 		return p.Rule.String()

@@ -6,18 +6,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Decider returns what the identity may do with an entry that a filter is tested on.
+// A Decider returns the decision about an entry that a filter is tested on.
 type Decider func(name dn.DN, e filter.Source) *Decision
 
-// Guard returns a filter that is True for the entries for which f is True, as far as the
-// identity may search them, and False for all others. A test is True if a value that may
-// be searched matches it. Otherwise it is False if all values of its attribute and of the
-// subtypes may be searched, under any options, and else Undefined (RFC 4511, 4.5.1.7).
+// Guard returns a filter that is True for the entries for which f is True when it is
+// evaluated only on values that the identity may search, and False for all other entries.
+// A test is True if a value that the identity may search matches the test. If no such
+// value matches, the test is False if the identity may search all values of the attribute
+// and its subtypes, under any options, and otherwise Undefined (RFC 4511, 4.5.1.7).
 func (p *Program) Guard(f filter.Resolved, decide Decider) filter.Resolved {
 	return p.guard(filter.Definite(f), decide)
 }
 
-// guard is Guard for a filter in which Not is applied to tests only.
+// guard is Guard for a filter in which every Not is applied to a test.
 func (p *Program) guard(f filter.Resolved, decide Decider) filter.Resolved {
 	switch f := f.(type) {
 	case *filter.AndNode:
@@ -44,8 +45,8 @@ func (p *Program) guardAll(parts []filter.Resolved, decide Decider) []filter.Res
 	return out
 }
 
-// searchesAll reports whether the identity may search everything that a test depends on,
-// in every entry.
+// searchesAll reports whether the identity may, in every entry, search everything that
+// the test depends on.
 func (p *Program) searchesAll(t *filter.Test) bool {
 	for _, typ := range t.Asks() {
 		if !p.always.All(typ, Search) {
@@ -55,8 +56,8 @@ func (p *Program) searchesAll(t *filter.Test) bool {
 	return !t.DNAttrs || p.always.Entry(See)
 }
 
-// guardTest restricts a test to what may be searched, for each subtype by itself. An
-// identity that sees an entry may search its name.
+// guardTest restricts a test to the values that the identity may search, separately for
+// each subtype. An identity that may see an entry may search the name of the entry.
 func (p *Program) guardTest(t *filter.Test, decide Decider) filter.Resolved {
 	var parts []filter.Resolved
 	for _, typ := range t.Types {
@@ -72,8 +73,9 @@ func (p *Program) guardTest(t *filter.Test, decide Decider) filter.Resolved {
 	return filter.MakeOr(parts...)
 }
 
-// Visible returns the test of whether the identity sees an entry. Types are those that
-// decisions need: from an entry with very many values a filter reads no others.
+// Visible returns a filter that is True for the entries that the identity may see. The
+// argument types are the attribute types that decisions depend on. If an entry has very
+// many values, the filter reads only the values of these types.
 func Visible(types []*schema.AttributeType, decide Decider) filter.Resolved {
 	return filter.Place(types, func(name dn.DN, e filter.Source) bool {
 		d := decide(name, e)
@@ -81,9 +83,9 @@ func Visible(types []*schema.AttributeType, decide Decider) filter.Resolved {
 	})
 }
 
-// allowed returns the test of whether the identity may know the result of t for an entry.
-// If that must be False, the identity must be able to search everything that t depends
-// on.
+// allowed returns a filter that is True for the entries for which the identity may know
+// the result of t. If negated is set, the filter is part of a Not, so the identity must
+// be allowed to search everything that t depends on.
 func (p *Program) allowed(t *filter.Test, decide Decider, negated bool) filter.Resolved {
 	return filter.Place(p.Types(), func(name dn.DN, e filter.Source) bool {
 		d := decide(name, e)
@@ -99,8 +101,8 @@ func (p *Program) allowed(t *filter.Test, decide Decider, negated bool) filter.R
 	})
 }
 
-// decides reports whether the identity may search the values of a type that make the test
-// true. If negated, it must be able to search all values that could.
+// decides reports whether the identity may search a value of typ that makes the test
+// true. If negated is set, the identity must be allowed to search all values of typ.
 func (d *Decision) decides(t *filter.Test, typ *schema.AttributeType, e filter.Source, negated bool) bool {
 	switch {
 	case d.All(typ, Search):
@@ -111,7 +113,7 @@ func (d *Decision) decides(t *filter.Test, typ *schema.AttributeType, e filter.S
 	return d.matchesOpen(t, typ, e)
 }
 
-// matchesOpen reports whether a value that may be searched makes the test true.
+// matchesOpen reports whether a value that the identity may search makes the test true.
 func (d *Decision) matchesOpen(t *filter.Test, typ *schema.AttributeType, e filter.Source) bool {
 	src, ok := e.(*filter.EntrySource)
 	if !ok {

@@ -12,25 +12,26 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// An Identity is a requester and their connection.
+// An Identity is a requester with the connection of the requester.
 type Identity struct {
-	// Name is the name of the bound identity; empty if anonymous.
+	// Name is the name of the bound identity. It is empty if the identity is anonymous.
 	Name dn.DN
-	// Entry is the identity's entry; nil if it has none.
+	// Entry is the entry of the identity, or nil if the identity has no entry.
 	Entry *entry.Entry
 	// Groups are the names of the groups that the identity is in, directly or through
-	// others.
+	// other groups.
 	Groups []dn.DN
 	Connection
 }
 
-// A Connection is the connection of an identity, and the time.
+// A Connection contains the properties of an identity's connection that rules can test,
+// and the time.
 type Connection struct {
-	Secure    bool // TLS, or a socket on this machine
-	Local     bool // a socket on this machine
+	Secure    bool // the connection uses TLS or a socket on this machine
+	Local     bool // the connection uses a socket on this machine
 	SSF       int
 	Address   netip.Addr
-	Mechanism string // of the bind, lower case; "simple"
+	Mechanism string // mechanism of the bind, in lower case: "simple"
 	Proxied   bool
 	Time      time.Time
 }
@@ -60,7 +61,8 @@ func (c *Connection) holds(cond *Condition) bool {
 	return met != cond.Not
 }
 
-// within reports whether v is in [from, to), which may wrap around.
+// within reports whether v is in the interval [from, to), which wraps around if to <
+// from.
 func within(v, from, to int) bool {
 	if from <= to {
 		return from <= v && v < to
@@ -68,12 +70,12 @@ func within(v, from, to int) bool {
 	return v >= from || v < to
 }
 
-// asker is an identity with normalised names.
+// asker is an identity with the normalised names of its entry and its groups.
 type asker struct {
 	*Identity
 	name   []dn.Norm
 	groups [][]dn.Norm
-	source *filter.EntrySource // of its own entry; nil if it has none
+	source *filter.EntrySource // the identity's entry; nil: the identity has none
 }
 
 func newAsker(sch *schema.Schema, id *Identity) (a *asker, err error) {
@@ -96,7 +98,7 @@ func newAsker(sch *schema.Schema, id *Identity) (a *asker, err error) {
 
 func (a *asker) isAnonymous() bool { return len(a.name) == 0 }
 
-// inGroup reports whether the identity is in the group with a name's key.
+// inGroup reports whether the identity is in the group whose name has the given key.
 func (a *asker) inGroup(key string) bool {
 	return slices.ContainsFunc(a.groups, func(g []dn.Norm) bool { return string(dn.Key(g)) == key })
 }

@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// An Error describes what is wrong with a rule, and where.
+// An Error reports what is wrong with a rule, and where.
 type Error struct {
-	Rule   string // its text
-	Column int    // in characters, from 1
+	Rule   string // text of the rule
+	Column int    // position of the error, in characters, from 1
 	Text   string
 }
 
@@ -23,13 +23,13 @@ type tokenKind uint8
 const (
 	end tokenKind = iota
 	word
-	quoted // without its quotation marks, but with escapes
+	quoted // quoted text without its quotation marks, with its escapes
 	parens // a filter with its parentheses
 	comma
 	equals
 )
 
-// A token is a piece of a rule's text. A glued one has no space before it.
+// A token is a piece of the text of a rule. The token is glued if no space precedes it.
 type token struct {
 	kind  tokenKind
 	text  string
@@ -53,7 +53,7 @@ type lexer struct {
 	at int
 }
 
-// fail returns an Error at a byte of the rule.
+// fail returns an Error at the byte offset at of the rule.
 func (l *lexer) fail(at int, format string, args ...any) error {
 	return &Error{Rule: l.s, Column: utf8.RuneCountInString(l.s[:at]) + 1, Text: fmt.Sprintf(format, args...)}
 }
@@ -101,13 +101,13 @@ func (l *lexer) next() (token, error) {
 	return t, nil
 }
 
-// isWord reports whether a character may be in a word: a description, number, address,
-// time or time zone.
+// isWord reports whether the character c may be in a word: a description, number,
+// address, time or time zone.
 func isWord(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-.;_:/*+@'", c) >= 0
 }
 
-// quoted returns the length of the quoted text at the position.
+// quoted returns the length of the quoted text at the position of the lexer.
 func (l *lexer) quoted() (int, error) {
 	for i := l.at + 1; i < len(l.s); i++ {
 		switch l.s[i] {
@@ -120,8 +120,8 @@ func (l *lexer) quoted() (int, error) {
 	return 0, l.fail(l.at, "the quotation mark is never closed")
 }
 
-// parens returns the length of the filter at the position. Parentheses in values are
-// escaped (RFC 4515, 3), so all others are balanced.
+// parens returns the length of the filter at the position of the lexer. Parentheses in
+// values are escaped (RFC 4515, 3), so all unescaped parentheses are balanced.
 func (l *lexer) parens() (int, error) {
 	depth := 0
 	for i := l.at; i < len(l.s); i++ {

@@ -9,19 +9,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A lever is something that a rule depends on. Whoever can write it decides whom or what
-// the rule is for.
+// A lever is a property that a rule depends on: an identity that can write the property
+// can decide to which identities or entries the rule applies.
 type lever struct {
 	rule  *compiled
 	types []*schema.AttributeType
-	at    []target // the entries that contain it; nil: any
+	at    []target // the entries that contain the property; nil: any entries
 	what  string
-	// account means that the lever is the ability to bind as an account. An empty at then
-	// means no entries.
+	// account means that the lever is the ability to bind as an account. If at is then
+	// empty, no entries contain the lever.
 	account bool
 }
 
-// lifts returns the rules that allow writing what a rule depends on.
+// lifts returns findings about the rules that let identities write a lever of a rule.
 func (s *Set) lifts(m members) (found []Finding, err error) {
 	levers, err := s.levers(m)
 	for _, l := range levers {
@@ -34,8 +34,8 @@ func (s *Set) lifts(m members) (found []Finding, err error) {
 	return found, err
 }
 
-// isFor reports whether r lets identities write the lever that could not have the rights
-// of its rule anyway.
+// isFor reports whether r lets identities write the lever, unless r also lets them manage
+// all targets of the lever's rule: such identities have all rights there anyway.
 func (l *lever) isFor(r *compiled) bool {
 	if l.account && (r == l.rule || r.isOwn() || len(l.at) == 0) {
 		return false
@@ -43,14 +43,14 @@ func (l *lever) isFor(r *compiled) bool {
 	return r.neverHolds() == "" && (r.writes(l.types) || l.account && r.actsAs()) && !r.manages(l.rule.in) && l.isWithin(r)
 }
 
-// isWithin reports whether the rule may apply to entries that contain the lever.
+// isWithin reports whether r may apply to entries that contain the lever.
 func (l *lever) isWithin(r *compiled) bool {
 	return l.at == nil || slices.ContainsFunc(l.at, func(t target) bool {
 		return slices.ContainsFunc(r.in, func(o target) bool { return !t.apart(&o) })
 	})
 }
 
-// manages reports whether the rule allows managing all entries of some targets.
+// manages reports whether the rule lets identities manage all entries of the targets.
 func (c *compiled) manages(in []target) bool {
 	return c.Rule.manages() && all(in, func(t target) bool {
 		return slices.ContainsFunc(c.in, func(o target) bool { return o.filter == nil && t.within(&o) })
@@ -87,7 +87,7 @@ func (s *Set) levers(m members) (levers []lever, err error) {
 	return levers, nil
 }
 
-// leversOf returns the levers of a subject of a rule.
+// leversOf returns the levers of one subject of a rule.
 func (s *Set) leversOf(r *compiled, sub *subject, m members) (levers []lever, err error) {
 	switch sub.Kind {
 	case Below:
@@ -105,7 +105,7 @@ func (s *Set) leversOf(r *compiled, sub *subject, m members) (levers []lever, er
 	return levers, nil
 }
 
-// GroupTypes are the attributes that contain the members of groups.
+// GroupTypes are the attributes whose values are the members of groups.
 var GroupTypes = []string{"member", "uniqueMember"}
 
 func typesOf(f filter.Resolved) (types []*schema.AttributeType) {
@@ -115,7 +115,8 @@ func typesOf(f filter.Resolved) (types []*schema.AttributeType) {
 	return types
 }
 
-// members returns the members of a group, directly or through others.
+// members is a function that returns the members of a group, including the members of
+// groups in the group.
 type members func(group string) ([]dn.DN, error)
 
 // of returns the members of a group as targets.
@@ -134,7 +135,7 @@ func (m members) of(k compiler, sub *subject) (all []target, err error) {
 }
 
 // accounts returns the lever of the accounts that a rule is for. An identity that can
-// write their passwords, or act as them, has their rights.
+// write the password of an account, or act as the account, has the rights of the account.
 func (s *Set) accounts(r *compiled, m members) (l lever, err error) {
 	l = lever{rule: r, account: true, what: "they may act as an account that it is for, or write its password"}
 	for _, t := range s.reserved {
@@ -157,8 +158,8 @@ func (s *Set) accounts(r *compiled, m members) (l lever, err error) {
 	return l, nil
 }
 
-// groups returns the lever of a group that a rule is for: its members, and those of the
-// groups in it.
+// groups returns the lever of a group that a rule is for: the member attributes of the
+// group and of the groups in it.
 func (s *Set) groups(r *compiled, sub *subject, m members) (l lever, err error) {
 	l = lever{rule: r, at: []target{{scope: Only, base: sub.name}}, what: "it is for the members of " + quote(sub.Name)}
 	for _, name := range GroupTypes {
@@ -169,12 +170,12 @@ func (s *Set) groups(r *compiled, sub *subject, m members) (l lever, err error) 
 	return l, err
 }
 
-// isOwn reports whether the rule is only for the entry itself.
+// isOwn reports whether the rule lets identities access only their own entries.
 func (c *compiled) isOwn() bool {
 	return all(c.who, func(t term) bool { return slices.ContainsFunc(t, func(s subject) bool { return s.Kind == Self }) })
 }
 
-// actsAs reports whether the rule allows acting as an entry.
+// actsAs reports whether the rule allows identities to act as other entries.
 func (c *compiled) actsAs() bool {
 	return !c.Rule.Deny && slices.ContainsFunc(c.parts, func(p part) bool { return p.rights&Proxy != 0 })
 }

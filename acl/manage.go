@@ -2,8 +2,8 @@ package acl
 
 import "slices"
 
-// ManagesAll reports whether the rule allows an identity to manage the whole directory,
-// perhaps on some condition.
+// ManagesAll reports whether the rule allows some identity to manage the whole directory,
+// perhaps only under a condition.
 func (p Placed) ManagesAll() bool {
 	r := p.Rule
 	return !r.Deny && p.isOfAll() && r.manages() && slices.ContainsFunc(r.Who.Any, func(t Term) bool {
@@ -19,7 +19,7 @@ func (p Placed) ManagesNothing() bool {
 		slices.ContainsFunc(r.Who.Any, func(t Term) bool { return len(t) == 1 && t[0].Kind == Everyone })
 }
 
-// isOfAll reports whether the rule is about all entries.
+// isOfAll reports whether the rule applies to all entries.
 func (p Placed) isOfAll() bool { return len(p.Place) == 0 && p.Rule.In == nil }
 
 func (r *Rule) manages() bool {

@@ -6,14 +6,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// An outcome is the range of results that the documentation allows for a filter. Least
-// and most differ only where rules select values, and none of the values tested decides.
+// An outcome is the range of results that the documentation allows for a filter. The
+// fields least and most differ only if rules select values, and if the values that the
+// test reads do not decide the result.
 type outcome struct{ least, most filter.Tri }
 
 func exactly(t filter.Tri) outcome { return outcome{t, t} }
 
-// guarded decides the result of a filter for a visible entry, as far as the identity may
-// search.
+// guarded returns the results that a filter may have for a visible entry if only the
+// values that the identity may search count.
 func (j *judge) guarded(f filter.Resolved) outcome {
 	switch f := f.(type) {
 	case *filter.AndNode:
@@ -66,8 +67,8 @@ func (j *judge) guardedTest(t *filter.Test) outcome {
 	return outcome{filter.False, filter.Undefined}
 }
 
-// searchesProbes reports whether all values of a type in the vocabulary may be searched,
-// under any options.
+// searchesProbes reports whether the identity may search all values of the type in the
+// vocabulary, under any options.
 func (j *judge) searchesProbes(t *schema.AttributeType) bool {
 	for _, options := range optionSets {
 		for _, v := range vocabularies[t] {

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A generator makes random cases from a small vocabulary, so that rules, entries and
+// A generator generates random cases from a small vocabulary, so rules, entries and
 // identities often match.
 type generator struct{ *rand.Rand }
 
@@ -43,7 +43,7 @@ func mustName(s string) dn.DN {
 	return d
 }
 
-// treeDNs are the parsed names of the tree and of groups.
+// treeDNs are the parsed names of the entries in the tree and of the groups.
 var treeDNs = func() map[string]dn.DN {
 	all := map[string]dn.DN{}
 	for _, s := range treeNames {
@@ -52,7 +52,7 @@ var treeDNs = func() map[string]dn.DN {
 	return all
 }()
 
-// vocabularies are the values of each type in these tests.
+// vocabularies are the values of each attribute type in these tests.
 var vocabularies = func() map[*schema.AttributeType][][]byte {
 	all := map[*schema.AttributeType][][]byte{}
 	for _, t := range core.Attributes() {
@@ -83,7 +83,7 @@ func syntaxValues(t *schema.AttributeType) []string {
 
 func pick[T any](g generator, all []T) T { return all[g.IntN(len(all))] }
 
-// oneIn returns true once in n times.
+// oneIn returns true with probability 1/n.
 func (g generator) oneIn(n int) bool { return g.IntN(n) == 0 }
 
 // some returns one to max items.
@@ -95,7 +95,7 @@ func some[T any](g generator, max int, item func() T) []T {
 	return all
 }
 
-// seldom returns items once in n times.
+// seldom returns items with probability 1/n, and otherwise nil.
 func seldom[T any](g generator, n int, item func() T) []T {
 	if !g.oneIn(n) {
 		return nil
@@ -103,7 +103,7 @@ func seldom[T any](g generator, n int, item func() T) []T {
 	return some(g, 2, item)
 }
 
-// tree returns entries with the names of the tree.
+// tree returns random entries, one for each name of the tree.
 func (g generator) tree() (nodes []*node) {
 	byName := map[string]*entry.Entry{}
 	for i, name := range treeNames {
@@ -160,7 +160,7 @@ func (g generator) identity(nodes []*node) *acl.Identity {
 	return id
 }
 
-// rules returns rules at their places, without those that NewSet refuses.
+// rules returns random rules at random places. It leaves out rules that NewSet refuses.
 func (g generator) rules() (all []acl.Placed) {
 	for i := range 2 + g.IntN(9) {
 		place := dn.DN{}
@@ -197,7 +197,7 @@ func (g generator) rule(name string, place dn.DN) *acl.Rule {
 	return r
 }
 
-// tenants returns a rule with a value that is the same in subject and target.
+// tenants returns a rule whose subject and target share a variable.
 func (g generator) tenants(name string) *acl.Rule {
 	r := &acl.Rule{Name: name, Deny: g.oneIn(4), Parts: some(g, 2, g.part)}
 	binders := []acl.Subject{
@@ -317,7 +317,8 @@ func (g generator) subject() acl.Subject {
 	return acl.Subject{Kind: acl.Everyone}
 }
 
-// pattern makes a pattern from a name: values get stars, another case or other ends.
+// pattern makes a pattern from one of the names. It replaces values by stars, changes
+// their case, or replaces their ends.
 func (g generator) pattern(names []string) string {
 	rdns := strings.Split(pick(g, names), ",")
 	for i, rdn := range rdns {
@@ -345,7 +346,8 @@ func (g generator) target(place dn.DN) acl.Target {
 	return t
 }
 
-// below makes a pattern from a name relative to a place.
+// below makes a pattern, relative to the place, from the name of an entry below the
+// place.
 func (g generator) below(place dn.DN) string {
 	var names []string
 	for _, s := range treeNames {
@@ -377,7 +379,7 @@ func (g generator) condition() acl.Condition {
 	return c
 }
 
-// filter makes a filter with some depth.
+// filter makes a random filter with at most the given depth.
 func (g generator) filter(depth int) filter.Filter {
 	return g.combined(depth, func() filter.Filter { return g.assertion(pick(g, allTypes)) })
 }
@@ -397,7 +399,7 @@ func (g generator) combined(depth int, one func() filter.Filter) filter.Filter {
 	return one()
 }
 
-// assertion makes a test of an attribute.
+// assertion makes a random test of the attribute d.
 func (g generator) assertion(d string) filter.Filter {
 	v := pick(g, vocabularies[core.Attribute(d)])
 	if g.oneIn(6) {
@@ -414,7 +416,7 @@ func (g generator) assertion(d string) filter.Filter {
 	return &filter.Equal{Attribute: d, Value: v}
 }
 
-// searched makes the filter of a search, with tests that rules never have.
+// searched makes the filter of a search. It may contain tests that rules cannot contain.
 func (g generator) searched() filter.Filter {
 	return g.combined(2, func() filter.Filter {
 		switch g.IntN(10) {
@@ -425,7 +427,7 @@ func (g generator) searched() filter.Filter {
 			return &filter.Extensible{Attribute: t, DNAttrs: true, Value: []byte(pick(g, []string{"people", "ann", "a", "7"}))}
 		case 2:
 			return &filter.Approx{Attribute: pick(g, stringTypes), Value: []byte(pick(g, words))}
-		case 3, 4: // on a supertype some of whose subtypes rules exclude
+		case 3, 4: // a test of a supertype; rules exclude some of its subtypes
 			return pick(g, []filter.Filter{&filter.Not{Filter: g.assertion("name")}, g.assertion("name")})
 		}
 		return g.assertion(pick(g, allTypes))

@@ -21,8 +21,8 @@ var (
 	oracleSeed  = flag.Uint64("oracle-seed", 1, "the seed of the first of them")
 )
 
-// A trial is one random case: rules, a tree, an identity, and an entry of the tree to ask
-// about.
+// A trial is one random case: rules, a tree, an identity, and the entry of the tree that
+// the questions are about.
 type trial struct {
 	seed  uint64
 	rules []acl.Placed
@@ -40,7 +40,8 @@ func newTrial(seed uint64) *trial {
 	return c
 }
 
-// TestOracle compares the decisions of package acl with those of the documentation.
+// TestOracle compares the decisions of package acl with the decisions of the oracle,
+// which follows the documentation.
 func TestOracle(t *testing.T) {
 	allowed, questions := 0, 0
 	for i := range *oracleCases {
@@ -77,7 +78,7 @@ func (c *trial) String() string {
 	return b.String()
 }
 
-// shrink removes rules, and then pieces of rules, while there is still a difference.
+// shrink removes rules and pieces of rules as long as a difference remains.
 func (c *trial) shrink() *trial {
 	for again := true; again; {
 		again = false
@@ -93,7 +94,8 @@ func (c *trial) shrink() *trial {
 	return c
 }
 
-// smaller returns the rules with one rule, or one piece of a rule, removed.
+// smaller returns variants of the rules: in each, one rule or one piece of a rule is
+// missing.
 func (c *trial) smaller() (all [][]acl.Placed) {
 	for i := range c.rules {
 		all = append(all, slices.Delete(slices.Clone(c.rules), i, i+1))
@@ -110,7 +112,7 @@ func (c *trial) smaller() (all [][]acl.Placed) {
 	return all
 }
 
-// pieces returns the rule with each of its pieces removed in turn.
+// pieces returns variants of the rule: in each, one piece of the rule is missing.
 func pieces(r *acl.Rule) (all []*acl.Rule) {
 	change := func(f func(*acl.Rule)) {
 		s := *r
@@ -139,14 +141,14 @@ func pieces(r *acl.Rule) (all []*acl.Rule) {
 	return all
 }
 
-// A result is the number of a trial's questions and positive answers, and the first
-// difference.
+// A result contains the number of questions in a trial, the number of positive answers,
+// and the first difference.
 type result struct {
 	questions, allowed int
 	difference         string
 }
 
-// same counts a question, and records a difference.
+// same counts a question, and records a difference between the answers if there is one.
 func (r *result) same(got bool, least, most bool, format string, args ...any) {
 	r.questions++
 	if got {
@@ -157,7 +159,7 @@ func (r *result) same(got bool, least, most bool, format string, args ...any) {
 	}
 }
 
-// run asks a trial's questions of the implementation and of the oracle.
+// run puts the questions of a trial to the implementation and to the oracle.
 func (c *trial) run() (r result) {
 	set, err := acl.NewSet(core, contexts, c.rules)
 	if err != nil {
@@ -170,7 +172,7 @@ func (c *trial) run() (r result) {
 	o := &oracle{c.rules, contexts, c.id}
 	j := o.at(c.asked)
 	g := generator{rand.New(rand.NewPCG(c.seed, 2))}
-	for range 2 { // other entries, which may share zones and decisions with the one in question
+	for range 2 { // other entries, which may have the zone or decision of the entry in question
 		c.askEntry(p, o, pick(g, c.tree), &r)
 	}
 	c.askEntry(p, o, c.asked, &r)
@@ -186,7 +188,7 @@ func (c *trial) run() (r result) {
 	return r
 }
 
-// decide returns the implementation's decision about an entry of the tree.
+// decide returns the decision of the implementation about an entry of the tree.
 func (c *trial) decide(p *acl.Program, n *node) (*acl.Zone, *acl.Entry, *acl.Decision) {
 	z, err := p.Zone(n.name.Parent())
 	if err != nil {
@@ -210,7 +212,8 @@ func (c *trial) askEntry(p *acl.Program, o *oracle, n *node, r *result) {
 	r.same(visible, want, want, "%s visible", n.name)
 }
 
-// question returns a right and a type, mostly those of a rule.
+// question returns an attribute type and a right. Both usually occur in a rule of the
+// trial.
 func (c *trial) question(g generator) (*schema.AttributeType, acl.Rights) {
 	t, rights := core.Attribute(pick(g, allTypes)), acl.AttributeRights
 	if len(c.rules) > 0 && !g.oneIn(3) {
@@ -275,7 +278,7 @@ func (c *trial) askFilter(p *acl.Program, j *judge, g generator, r *result) {
 	r.same(got, want.least == filter.True, want.most == filter.True, "%s finds %s", f, c.asked.name)
 }
 
-// TestPrinted checks that printing and parsing a rule changes nothing.
+// TestPrinted checks that printing a rule and parsing the text returns the same rule.
 func TestPrinted(t *testing.T) {
 	for i := range *oracleCases {
 		for _, p := range newTrial(*oracleSeed + uint64(i)).rules {

@@ -11,13 +11,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// The oracle decides only by the text of docs/access.md. Every question goes through
-// every rule, and the oracle caches nothing and shares nothing with package acl except
-// the rules' syntax tree.
+// The oracle makes decisions by the text of docs/access.md alone. It evaluates every rule
+// for every question. It caches nothing, and it uses nothing of package acl except the
+// syntax tree of rules.
 
 var core = schema.Core()
 
-// optionSets are the options in rules, entries and questions of the oracle.
+// optionSets are the options in the rules, entries and questions of the oracle tests.
 var optionSets = []string{"", ";lang-de", ";lang-en", ";lang-de;lang-en"}
 
 // reads are the rights that reveal a value.
@@ -27,25 +27,25 @@ const reads = acl.Show | acl.Search | acl.Compare
 type node struct {
 	name   dn.DN
 	entry  *entry.Entry
-	parent *entry.Entry // nil: none
+	parent *entry.Entry // nil: the entry has no parent
 }
 
 func (n *node) source() *filter.EntrySource {
 	return &filter.EntrySource{Schema: core, Entry: n.entry, Name: n.name}
 }
 
-// An oracle has rules, naming contexts and an identity.
+// An oracle makes decisions for one identity by rules and naming contexts.
 type oracle struct {
 	rules    []acl.Placed
 	contexts []dn.DN
 	id       *acl.Identity
 }
 
-// A judge is an oracle for one entry, or for the server: it has the rules that apply to
-// the identity and the entry.
+// A judge is an oracle for one entry or for the server. Its rules are the rules that
+// apply to the identity and to the entry or the server.
 type judge struct {
 	*oracle
-	entry *node // nil: the server
+	entry *node // nil: the questions are about the server
 	rules []*acl.Rule
 }
 
@@ -59,7 +59,7 @@ func (o *oracle) at(n *node) *judge {
 	return j
 }
 
-// entryRight decides about one right on the entry.
+// entryRight returns the decision about one right on the entry.
 func (j *judge) entryRight(r acl.Rights) bool {
 	if j.manages() {
 		return true
@@ -76,7 +76,8 @@ func (j *judge) manages() bool {
 	return j.some(false, manage) && !j.some(true, manage)
 }
 
-// valueRight decides about one right on one value, or on all values of a description.
+// valueRight returns the decision about one right on one value, or on all values of a
+// description.
 func (j *judge) valueRight(r acl.Rights, v value) bool {
 	given := func(p *acl.Part) bool { return p.Rights&r != 0 && j.covers(p, v) }
 	if j.manages() {
@@ -85,9 +86,10 @@ func (j *judge) valueRight(r acl.Rights, v value) bool {
 	return j.some(false, given) && !j.some(true, given)
 }
 
-// surely reports whether the text alone grants a right on all values of a description (or
-// of all descriptions, if any is set): a part that does not select values allows it, and
-// no part that does denies it.
+// surely reports whether the text of the rules alone grants a right on all values of a
+// description, or on all values of the type if any is set. This is the case if a part
+// that does not select values allows the right, and no part that may touch these values
+// denies the right.
 func (j *judge) surely(r acl.Rights, t *schema.AttributeType, options string, any bool) bool {
 	whole := func(p *acl.Part) bool {
 		return p.Rights&r != 0 && slices.ContainsFunc(listed(p), func(a acl.Attribute) bool {
@@ -103,14 +105,14 @@ func (j *judge) surely(r acl.Rights, t *schema.AttributeType, options string, an
 	return j.some(false, whole) && !j.some(true, touched)
 }
 
-// mentioned reports whether a rule could allow a right on a value of a type.
+// mentioned reports whether a rule may allow a right on a value of the type t.
 func (j *judge) mentioned(r acl.Rights, t *schema.AttributeType) bool {
 	return j.manages() || j.some(false, func(p *acl.Part) bool {
 		return p.Rights&r != 0 && slices.ContainsFunc(listed(p), func(a acl.Attribute) bool { return j.touches(a, t, "", true) })
 	})
 }
 
-// mayUse decides about the right to use something with these names.
+// mayUse returns the decision about the right to use something that has the given names.
 func (j *judge) mayUse(names []string) bool {
 	named := func(a acl.Attribute) bool {
 		return a.Description == "*" || slices.ContainsFunc(names, func(s string) bool { return strings.EqualFold(s, a.Description) })
@@ -121,14 +123,16 @@ func (j *judge) mayUse(names []string) bool {
 	return j.some(false, given) && !j.some(true, given)
 }
 
-// some reports whether an allow or deny rule that applies has such a part.
+// some reports whether a rule of the judge, which denies if deny is set and otherwise
+// allows, has a part for which has returns true.
 func (j *judge) some(deny bool, has func(*acl.Part) bool) bool {
 	return slices.ContainsFunc(j.rules, func(r *acl.Rule) bool {
 		return r.Deny == deny && slices.ContainsFunc(r.Parts, func(p acl.Part) bool { return has(&p) })
 	})
 }
 
-// applies reports whether a rule is for the identity and about an entry, or the server.
+// applies reports whether a rule is for the identity and applies to an entry. If n is
+// nil, it reports whether the rule is for the identity and applies to the server.
 func (o *oracle) applies(p acl.Placed, n *node) bool {
 	for _, c := range p.Rule.If {
 		if !o.meets(c) {
@@ -147,7 +151,7 @@ type value struct {
 	bytes   []byte
 }
 
-// listed returns the attributes of a part.
+// listed returns the attributes of a part. A part without attributes is about "*".
 func listed(p *acl.Part) []acl.Attribute {
 	if len(p.Attributes) == 0 {
 		return []acl.Attribute{{Description: "*"}}
@@ -162,8 +166,8 @@ func (o *oracle) covers(p *acl.Part, v value) bool {
 
 func chooses(a acl.Attribute) bool { return a.Self || a.Value != nil || a.Filter != nil }
 
-// touches reports whether an attribute of a rule may be about values of a description,
-// or, if any is set, of any description of the type.
+// touches reports whether an attribute of a rule may be about values of the description,
+// or, if any is set, about values of any description of the type.
 func (o *oracle) touches(a acl.Attribute, t *schema.AttributeType, options string, any bool) bool {
 	if any {
 		a.Description, _, _ = strings.Cut(a.Description, ";")
@@ -171,7 +175,7 @@ func (o *oracle) touches(a acl.Attribute, t *schema.AttributeType, options strin
 	return o.describes(a, t, options)
 }
 
-// describes reports whether an attribute of a rule is about a description.
+// describes reports whether an attribute of a rule is about the attribute description.
 func (o *oracle) describes(a acl.Attribute, t *schema.AttributeType, options string) bool {
 	reserved := acl.Reserved(t)
 	switch {
@@ -197,7 +201,7 @@ func inClass(c *schema.ObjectClass, t *schema.AttributeType) bool {
 		slices.ContainsFunc(c.Sup, func(s *schema.ObjectClass) bool { return inClass(s, t) })
 }
 
-// chosen reports whether an attribute of a rule selects a value.
+// chosen reports whether an attribute of a rule selects the value.
 func (o *oracle) chosen(a acl.Attribute, v value) bool {
 	switch {
 	case a.Self:

@@ -15,7 +15,7 @@ func sameName(a, b dn.DN) bool {
 	return err1 == nil && err2 == nil && slices.Equal(x, y)
 }
 
-// isBelow reports whether a name is below another. A name is not below itself.
+// isBelow reports whether the name d is below the name above. A name is not below itself.
 func isBelow(d, above dn.DN) bool {
 	return len(d) > len(above) && sameName(d[len(d)-len(above):], above)
 }
@@ -90,7 +90,7 @@ func (o *oracle) isBelowSubject(s acl.Subject, b binding) bool {
 	return len(own.name) > size && matchesName(s.Name, own.name[len(own.name)-size:], b)
 }
 
-// isOfEntry decides about subjects that depend on the entry.
+// isOfEntry reports whether the identity matches a subject that depends on the entry.
 func (o *oracle) isOfEntry(s acl.Subject, n *node) bool {
 	switch s.Kind {
 	case acl.Self:
@@ -109,8 +109,8 @@ func (o *oracle) isOfEntry(s acl.Subject, n *node) bool {
 	panic("a subject that the oracle does not know")
 }
 
-// isMeant reports whether a name is that of the identity, or, if group is set, of one of
-// its groups.
+// isMeant reports whether d is the name of the identity, or, if group is set, the name of
+// a group of the identity.
 func (o *oracle) isMeant(d dn.DN, group bool) bool {
 	if !group {
 		return sameName(d, o.id.Name)
@@ -125,8 +125,8 @@ func (o *oracle) isNamedBy(e *entry.Entry, s acl.Subject) bool {
 	})
 }
 
-// shares reports whether the identity's entry and another one share a value of an
-// attribute.
+// shares reports whether the identity's entry and the entry of n have a value of the
+// attribute in common.
 func (o *oracle) shares(description string, n *node) bool {
 	for _, mine := range valuesOf(o.id.Entry, description) {
 		for _, v := range valuesOf(n.entry, description) {
@@ -138,8 +138,8 @@ func (o *oracle) shares(description string, n *node) bool {
 	return false
 }
 
-// valuesOf returns the values of a description, including those of subtypes and with
-// further options.
+// valuesOf returns the values of an attribute description, including values of subtypes
+// and values with further options.
 func valuesOf(e *entry.Entry, description string) (all []value) {
 	if e == nil {
 		return nil
@@ -155,11 +155,11 @@ func valuesOf(e *entry.Entry, description string) (all []value) {
 	return all
 }
 
-// A binding maps the names in braces of a rule to values.
+// A binding maps the variables of a rule to values. A variable is a name in braces.
 type binding map[string][]byte
 
-// bindings returns all possible bindings of a rule. Possible values are those in the
-// names of the identity and of its groups.
+// bindings returns all possible bindings of the variables of a rule. The possible values
+// are the values in the names of the identity and of its groups.
 func (o *oracle) bindings(r *acl.Rule) []binding {
 	var values [][]byte
 	for _, d := range append([]dn.DN{o.id.Name}, o.id.Groups...) {
@@ -186,8 +186,8 @@ func (o *oracle) bindings(r *acl.Rule) []binding {
 	return all
 }
 
-// braces returns the names in braces of a rule's subjects, which determine their values
-// in its targets.
+// braces returns the variables in the subjects of a rule. The subjects determine the
+// values of the variables in the targets.
 func braces(r *acl.Rule) (names []string) {
 	for _, t := range append(r.Who.Any[:len(r.Who.Any):len(r.Who.Any)], r.Who.Except...) {
 		for _, s := range t {
@@ -209,8 +209,8 @@ func (o *oracle) isWhat(p acl.Placed, n *node, b binding) bool {
 	return slices.ContainsFunc(p.Rule.In.Any, is) && !slices.ContainsFunc(p.Rule.In.Except, is)
 }
 
-// isTarget decides whether a target includes an entry. A base has as many RDNs as the
-// place and the pattern together.
+// isTarget reports whether a target includes an entry. The base of the target has as many
+// RDNs as the place and the pattern together.
 func (o *oracle) isTarget(place dn.DN, t acl.Target, n *node, b binding) bool {
 	if !meetsFilter(t.Filter, n) {
 		return false
@@ -238,7 +238,7 @@ func (o *oracle) isTarget(place dn.DN, t acl.Target, n *node, b binding) bool {
 	return true
 }
 
-// A pattern is the AVAs of each RDN of a quoted name, as text.
+// A pattern is the AVAs of each RDN of a quoted name as text.
 type pattern [][][2]string
 
 func parsePattern(s string) (p pattern) {
@@ -289,7 +289,7 @@ func matchesAVA(want [2]string, a dn.AVA, b binding) bool {
 	return t.SameValue([]byte(text), a.Value)
 }
 
-// matchesStars reports whether text matches a pattern in which stars stand for anything.
+// matchesStars reports whether text matches a pattern in which a star matches any text.
 func matchesStars(p, text string) bool {
 	if p == "" {
 		return text == ""

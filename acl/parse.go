@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// MaxRule is the maximum length of a rule, in bytes.
+// MaxRule is the maximum length of a rule in bytes.
 const MaxRule = 16 << 10
 
 // Parse parses a rule. The error is an *Error.
@@ -44,12 +44,12 @@ func (p *parser) advance() (err error) {
 	return err
 }
 
-// is reports whether the token is one of the words.
+// is reports whether the current token is one of the words.
 func (p *parser) is(words ...string) bool {
 	return p.token.kind == word && slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, p.token.text) })
 }
 
-// take advances if the token is the word.
+// take skips the current token if it is the word w, and reports whether it was.
 func (p *parser) take(w string) (bool, error) {
 	if !p.is(w) {
 		return false, nil
@@ -57,7 +57,7 @@ func (p *parser) take(w string) (bool, error) {
 	return true, p.advance()
 }
 
-// name parses the rule's name and its colon.
+// name parses the name of the rule and the colon after the name.
 func (p *parser) name() error {
 	s := p.lexer.s
 	start := len(s) - len(strings.TrimLeft(s, " \t\r\n"))
@@ -92,7 +92,8 @@ func (p *parser) parse() error {
 	return err
 }
 
-// listOf parses items separated by commas, up to a comma before the "to" of another part.
+// listOf parses items separated by commas. It stops at a comma that is followed by the
+// "to" of another part.
 func listOf[T any](p *parser, item func() (T, error)) ([]T, error) {
 	var all []T
 	for {
@@ -115,7 +116,7 @@ func listOf[T any](p *parser, item func() (T, error)) ([]T, error) {
 	}
 }
 
-// exceptions parses "except" and items, if present.
+// exceptions parses "except" and the items after it, if the current token is "except".
 func exceptions[T any](p *parser, item func() (T, error)) ([]T, error) {
 	if there, err := p.take("except"); !there || err != nil {
 		return nil, err
@@ -232,7 +233,7 @@ func (p *parser) its() (s Subject, err error) {
 	return s, err
 }
 
-// quoted parses quoted text.
+// quoted parses a quoted text. The argument what describes the text in errors.
 func (p *parser) quoted(what string) (string, error) {
 	if p.token.kind != quoted || p.token.text == "" {
 		return "", p.fail("expected %s in quotes, not %s", what, p.token)
@@ -241,7 +242,7 @@ func (p *parser) quoted(what string) (string, error) {
 	return text, p.advance()
 }
 
-// keywords cannot be attributes. In a list of attributes they end the list.
+// keywords are words that cannot be attributes. A keyword ends a list of attributes.
 var keywords = []string{"to", "in", "if", "and", "except", "not"}
 
 // description parses an attribute description.
@@ -257,7 +258,7 @@ func isDescription(s string) bool {
 	return !strings.ContainsAny(s, "*+@:/'_")
 }
 
-// filter parses a filter, if there is one.
+// filter parses a filter. It returns nil if the current token is not a filter.
 func (p *parser) filter() (filter.Filter, error) {
 	if p.token.kind != parens {
 		return nil, nil
@@ -323,7 +324,8 @@ func (p *parser) right() (Rights, error) {
 	return 0, p.fail("expected a right (%s), not %s", words(), p.token)
 }
 
-// attributes parses a list of attributes, if there is one.
+// attributes parses a list of attributes. It returns nil if the current token begins
+// none.
 func (p *parser) attributes() ([]Attribute, error) {
 	if p.token.kind != word || p.is(keywords...) {
 		return nil, nil
@@ -353,7 +355,7 @@ func (p *parser) attribute() (a Attribute, err error) {
 	return a, p.value(&a)
 }
 
-// value parses what follows the equals sign.
+// value parses the text after the equals sign of an attribute.
 func (p *parser) value(a *Attribute) error {
 	if err := p.advance(); err != nil {
 		return err
@@ -469,7 +471,7 @@ func (p *parser) condition() (c Condition, err error) {
 	return c, err
 }
 
-// operand parses the operand of a condition.
+// operand parses the operand of the condition c.
 func (p *parser) operand(c *Condition) (err error) {
 	text := p.token.text
 	switch c.Kind {
@@ -510,7 +512,8 @@ func parseNetwork(s string) (netip.Prefix, error) {
 	return n.Masked(), err
 }
 
-// hours parses "08:00-18:00 Europe/Vienna", except the last token.
+// hours parses "08:00-18:00 Europe/Vienna". It leaves the last token as the current
+// token.
 func (p *parser) hours(c *Condition) (err error) {
 	from, to, ok := strings.Cut(p.token.text, "-")
 	var ok1, ok2 bool
@@ -531,7 +534,7 @@ func (p *parser) hours(c *Condition) (err error) {
 	return nil
 }
 
-// minutes parses hh:mm, up to 24:00.
+// minutes parses a time from 00:00 to 24:00 and returns it in minutes.
 func minutes(s string) (int, bool) {
 	h, m, _ := strings.Cut(s, ":")
 	hours, err1 := strconv.Atoi(h)
@@ -540,7 +543,7 @@ func minutes(s string) (int, bool) {
 	return hours*60 + mins, ok
 }
 
-// why parses the comment, which ends the rule.
+// why parses the comment at the end of the rule, if there is one.
 func (p *parser) why() error {
 	if p.token.kind != end {
 		return p.fail("the rule ends here, but %s follows", p.token)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// rules are rules in their canonical spelling: printing returns the same text.
+// rules are rules in the canonical spelling: printing such a rule returns the same text.
 var rules = []string{
 	`staff: allow users to read cn, sn, mail, telephoneNumber in (objectClass=person)`,
 	`contact: allow self to write userPassword, telephoneNumber`,

@@ -12,36 +12,37 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A pattern is the RDNs of a name, the entry's own first. Their values may be open.
+// A pattern is a list of patterns for the RDNs of a name, beginning with the RDN of the
+// entry itself. An open value is a value with "*" or a variable.
 type pattern []rdnPattern
 
-// An rdnPattern matches exactly one RDN, or has AVAs with open values.
+// An rdnPattern matches exactly one RDN, or all RDNs that match its AVAs.
 type rdnPattern struct {
-	norm dn.Norm // if nothing is open
+	norm dn.Norm // the RDN that the pattern matches, if no value is open
 	open []avaPattern
 }
 
-// An avaPattern matches values of one type.
+// An avaPattern matches values of one attribute type.
 type avaPattern struct {
 	oid      string
-	value    string                // as written
-	key      string                // of the only value that it matches
-	test     func(key []byte) bool // or a test of the keys that it matches
-	variable string                // or the variable with its value
+	value    string                // the value as the rule writes it
+	key      string                // the key of the value that matches; "" if test or variable is set
+	test     func(key []byte) bool // reports whether a value with the key matches; nil: not set
+	variable string                // the name of the variable whose value matches; "": not set
 	form     *schema.Form
 }
 
-// bindings are the keys of the values of variables.
+// bindings maps variables to the keys of their values.
 type bindings map[string]string
 
-// Runes of the private use area replace what is open while a name is parsed. Attribute
-// values written by people do not contain them.
+// Runes of a private use area replace "*" and the braces of variables while a name is
+// parsed. Attribute values written by people do not contain these runes.
 const (
 	anyRune      = '\uE0F0'
 	variableRune = '\uE0F1'
 )
 
-// parsePattern parses a name in which "*" and {t} are open.
+// parsePattern parses a name in which values may contain "*" or a variable such as {t}.
 func parsePattern(s string, sch *schema.Schema) (pattern, error) {
 	if strings.ContainsRune(s, anyRune) || strings.ContainsRune(s, variableRune) {
 		return nil, fmt.Errorf("the name %q has characters of a private use area", s)
@@ -66,7 +67,8 @@ func parsePattern(s string, sch *schema.Schema) (pattern, error) {
 	return p, nil
 }
 
-// markOpen replaces what is open by marks, except where it is escaped.
+// markOpen replaces each "*" and each variable that is not escaped by runes of the
+// private use area.
 func markOpen(s string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -137,7 +139,8 @@ func avaPatternOf(a dn.AVA, sch *schema.Schema) (p avaPattern, err error) {
 	return p, err
 }
 
-// pieces returns the test for a value if only some pieces of it are known.
+// pieces returns a test for the keys of values that begin with the first part, end with
+// the last part, and contain the other parts between them in their order.
 func pieces(t *schema.AttributeType, parts []string, sch *schema.Schema) (func([]byte) bool, error) {
 	f := &filter.Substrings{Attribute: t.OID}
 	for i, s := range parts {
@@ -158,7 +161,7 @@ func pieces(t *schema.AttributeType, parts []string, sch *schema.Schema) (func([
 	return test.Holds, nil
 }
 
-// variables returns the variables of a pattern.
+// variables returns the variables of the pattern with the forms of their values.
 func (p pattern) variables() map[string]*schema.Form {
 	all := map[string]*schema.Form{}
 	for _, r := range p {
@@ -176,8 +179,8 @@ func (p pattern) isOpen() bool {
 	return slices.ContainsFunc(p, func(r rdnPattern) bool { return r.open != nil })
 }
 
-// match reports whether a name with as many RDNs matches the pattern. It adds variables
-// to b that are not bound yet. With a nil b no variable matches.
+// match reports whether a name with as many RDNs as p matches p. It adds variables to b
+// that are not bound yet. If b is nil, no variable matches.
 func (p pattern) match(name []dn.Norm, b bindings) bool {
 	for i := range p {
 		if !p[i].match(name[i], b) {
@@ -221,7 +224,7 @@ func (a *avaPattern) match(key string, b bindings) bool {
 	return !ok || bound == key
 }
 
-// bind replaces the variables that are in b by their values.
+// bind replaces the variables that b contains by their values.
 func (p pattern) bind(b bindings) pattern {
 	if len(b) == 0 || !p.isOpen() {
 		return p
@@ -242,7 +245,7 @@ func (p pattern) bind(b bindings) pattern {
 	return out
 }
 
-// avasOf returns the OIDs and keys of a normalised RDN.
+// avasOf returns the OID and the key of each AVA of a normalised RDN.
 func avasOf(n dn.Norm) [][2]string {
 	s := string(n)
 	if !strings.HasPrefix(s, "+") {
@@ -280,7 +283,8 @@ func (r *rdnPattern) text() string {
 	return b.String()
 }
 
-// merge joins bindings. It returns false if they contradict each other.
+// merge returns the union of two bindings. It returns false if a and b contain different
+// values of one variable.
 func merge(a, b bindings) (bindings, bool) {
 	if len(a) == 0 {
 		return b, true

@@ -12,11 +12,12 @@ import (
 //go:embed profiles/*.rules
 var profileFiles embed.FS
 
-// Profiles are the names of the sets of rules to start from.
+// Profiles are the names of the profiles: sets of rules with which a directory can start.
 var Profiles = []string{"staff", "private", "public", "services", "open"}
 
 // Profile returns the rules of a profile, for the whole directory. It leaves out
-// attributes that the schema does not have. Contexts are the naming contexts.
+// attributes that the schema does not define. The argument contexts contains the naming
+// contexts.
 func Profile(name string, sch *schema.Schema, contexts []string) ([]*Rule, error) {
 	text, err := profileFiles.ReadFile("profiles/" + name + ".rules")
 	if err != nil {
@@ -36,7 +37,7 @@ func Profile(name string, sch *schema.Schema, contexts []string) ([]*Rule, error
 	return rules, nil
 }
 
-// keep removes the attributes that a schema does not have.
+// keep removes the attributes that the schema does not define.
 func (p *Part) keep(sch *schema.Schema) {
 	if p.Rights&Use != 0 {
 		return
@@ -46,7 +47,7 @@ func (p *Part) keep(sch *schema.Schema) {
 	})
 }
 
-// services returns the subjects that the profile services lets read.
+// services returns the subjects to which the profile "services" grants the right to read.
 func services(contexts []string) string {
 	if len(contexts) == 0 {
 		return "users except users"

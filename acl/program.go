@@ -16,38 +16,38 @@ import (
 type Entry struct {
 	Name   dn.DN
 	Entry  *entry.Entry
-	Source filter.Source // of the same entry
-	// Parent returns the entry above, or nil if there is none. The caller of the decision
-	// must keep an error of reading it.
+	Source filter.Source // values of the same entry
+	// Parent returns the parent entry, or nil if there is none. Parent cannot return an
+	// error, so the caller of the decision must record an error of reading the parent.
 	Parent func() *entry.Entry
 }
 
-// A test is a condition of a rule on one entry.
+// A test is a condition of a rule on an entry.
 type test func(e *Entry) bool
 
-// A formula is true if one of its conjunctions is. A conjunction is a list of tests, by
-// their numbers in the program. An empty conjunction is true.
+// A formula is a list of conjunctions and is true if one of them is true. A conjunction
+// is a list of the numbers of tests in the program. An empty conjunction is true.
 type formula [][]int
 
-// A Program is a Set's rules for one identity. Everything that does not depend on an
-// entry is decided already. It may be used concurrently.
+// A Program is the rules of a Set, evaluated for one identity as far as they do not
+// depend on an entry. A Program may be used concurrently.
 type Program struct {
 	set     *Set
 	who     *asker
 	clauses []clause
 
-	texts map[string]int // of tests, while the program is being made
+	texts map[string]int // number of each test by its text; nil after the program is complete
 	tests []test
 
-	always   Decision // valid for every entry
+	always   Decision // the decision that is valid for every entry
 	readsAll bool
 
 	mu      sync.RWMutex
-	zones   map[string]*Zone // by the clauses that may apply there
-	parents map[string]*Zone // by the parent's name
+	zones   map[string]*Zone // by the clauses that may apply in the zone
+	parents map[string]*Zone // by the name of the parent
 }
 
-// maxParents bounds the parents whose zones a program caches.
+// maxParents is the maximum number of parents whose zones a program caches.
 const maxParents = 4096
 
 // A clause is a rule that may apply to the identity.
@@ -57,17 +57,17 @@ type clause struct {
 	in, notIn   []bound
 }
 
-// bound is a target with bound variables.
+// bound is a target whose variables have been replaced by their values.
 type bound struct {
 	target
-	test int // of its filter; -1: none
+	test int // number of the test of its filter; -1: no filter
 }
 
-// maxPrograms bounds the identities whose programs a set caches.
+// maxPrograms is the maximum number of identities whose programs a set caches.
 const maxPrograms = 4096
 
-// Program returns the rules for an identity. It caches the program for the same identity
-// on connections that meet the same conditions.
+// Program returns the program for an identity. It caches the program by the identity and
+// by the conditions that the connection of the identity meets.
 func (s *Set) Program(id *Identity) (*Program, error) {
 	key := s.programKey(id)
 	s.mu.Lock()
@@ -89,9 +89,9 @@ func (s *Set) Program(id *Identity) (*Program, error) {
 	return p, nil
 }
 
-// programKey returns a key of everything that a program depends on. Entries are
-// immutable, and a program keeps its identity's entry, so the entry's address identifies
-// it.
+// programKey returns a key of everything that a program depends on. The address of the
+// identity's entry identifies the entry, because entries are immutable and the program
+// keeps a reference to the entry.
 func (s *Set) programKey(id *Identity) string {
 	b := fmt.Appendf(nil, "%p", id.Entry)
 	b = appendName(b, id.Name)
@@ -126,14 +126,14 @@ func (s *Set) newProgram(id *Identity) (*Program, error) {
 	return p, nil
 }
 
-// Types returns the attribute types that decisions need, besides those that they are
-// about.
+// Types returns the attribute types whose values decisions depend on.
 func (p *Program) Types() []*schema.AttributeType { return p.set.looksAt }
 
 // Schema returns the schema of the rules.
 func (p *Program) Schema() *schema.Schema { return p.set.schema }
 
-// add adds the clauses of a rule, one for each value of its variables.
+// add adds the clauses of a rule: one clause for each combination of values of the rule's
+// variables.
 func (p *Program) add(r *compiled) {
 	for i := range r.Rule.If {
 		if !p.who.holds(&r.Rule.If[i]) {
@@ -164,8 +164,8 @@ func (p *Program) bind(targets []target, b bindings) []bound {
 	return out
 }
 
-// An alternative is a conjunction of tests, with the values of variables for which it
-// holds.
+// An alternative is a conjunction of tests, with the values of variables for which the
+// conjunction is valid.
 type alternative struct {
 	tests    []int
 	bindings bindings
@@ -181,7 +181,7 @@ func (p *Program) formula(terms []term) (all alternatives) {
 	return all
 }
 
-// formula returns the alternatives without bindings.
+// formula returns the conjunctions of the alternatives without their bindings.
 func (as alternatives) formula() formula {
 	var f formula
 	for _, a := range as {
@@ -190,13 +190,13 @@ func (as alternatives) formula() formula {
 	return f
 }
 
-// boundFormula is the alternatives with the same values of variables.
+// boundFormula is the formula of all alternatives that have the same bindings.
 type boundFormula struct {
 	formula  formula
 	bindings bindings
 }
 
-// byBindings groups the alternatives by the values of variables.
+// byBindings groups the alternatives by their bindings.
 func (as alternatives) byBindings() (all []boundFormula) {
 	for _, a := range as {
 		i := slices.IndexFunc(all, func(b boundFormula) bool { return sameBindings(b.bindings, a.bindings) })
@@ -221,7 +221,7 @@ func sameBindings(a, b bindings) bool {
 	return true
 }
 
-// term evaluates the conjunction of its subjects.
+// term evaluates the conjunction of the subjects of a term.
 func (p *Program) term(t term) alternatives {
 	all := alternatives{{}}
 	for i := range t {
@@ -250,7 +250,7 @@ func when(b bool) alternatives {
 	return never
 }
 
-// subject evaluates one subject: to never, yes, or a test of the entry.
+// subject evaluates one subject. The result is never, yes, or a test of the entry.
 func (p *Program) subject(s *subject) alternatives {
 	who := p.who
 	switch s.Kind {
@@ -285,7 +285,8 @@ func (p *Program) subject(s *subject) alternatives {
 	return p.ofEntry(s)
 }
 
-// named returns yes, with the values of variables, if a name matches a pattern.
+// named returns yes, with the values of variables, if a name matches a pattern, and
+// otherwise never.
 func (p *Program) named(pat pattern, name []dn.Norm) alternatives {
 	if len(pat) == 0 || len(pat) != len(name) {
 		return never
@@ -297,7 +298,7 @@ func (p *Program) named(pat pattern, name []dn.Norm) alternatives {
 	return alternatives{{bindings: b}}
 }
 
-// ofEntry evaluates a subject that depends on the entry.
+// ofEntry evaluates a subject whose identities depend on the entry.
 func (p *Program) ofEntry(s *subject) alternatives {
 	var t test
 	switch s.Kind {
@@ -319,7 +320,7 @@ func (p *Program) ofEntry(s *subject) alternatives {
 	return alternatives{{tests: []int{p.test(s.String(), t)}}}
 }
 
-// test returns the number of a test. Tests with the same text are the same.
+// test returns the number of a test. Tests with the same text have the same number.
 func (p *Program) test(text string, t test) int {
 	n, ok := p.texts[text]
 	if !ok {
@@ -379,8 +380,8 @@ func (p *Program) parentNames(e *Entry, s *subject) bool {
 	return p.names(&filter.EntrySource{Schema: p.set.schema, Entry: parent}, s)
 }
 
-// names reports whether an entry's attribute names the identity, or a group that it is
-// in.
+// names reports whether an attribute of the entry names the identity, or names a group
+// that the identity is in.
 func (p *Program) names(e filter.Source, s *subject) bool {
 	for _, t := range p.set.schema.Subtypes(s.typ) {
 		for k := range e.Keys(t, "") {
@@ -392,12 +393,13 @@ func (p *Program) names(e filter.Source, s *subject) bool {
 	return false
 }
 
-// isOwnName reports whether the key of a value is that of the identity's name.
+// isOwnName reports whether key is the key of the identity's name.
 func (p *Program) isOwnName(t *schema.AttributeType, key []byte) bool {
 	return !p.who.isAnonymous() && bytes.Equal(withoutUID(t, key), dn.Key(p.who.name))
 }
 
-// withoutUID removes the bit string from the key of a name with an optional UID.
+// withoutUID removes the bit string from the key of a value of the syntax Name and
+// Optional UID.
 func withoutUID(t *schema.AttributeType, key []byte) []byte {
 	if t.Equality.Name() != "uniqueMemberMatch" || len(key) == 0 {
 		return key
@@ -405,8 +407,8 @@ func withoutUID(t *schema.AttributeType, key []byte) []byte {
 	return schema.NameOfUID(key)
 }
 
-// sharesValue returns a test of whether an attribute shares a value with the identity's
-// own.
+// sharesValue returns a test that is true for entries that have a value of the attribute
+// in common with the identity's entry.
 func (p *Program) sharesValue(t *schema.AttributeType) test {
 	if p.who.source == nil {
 		return nil

@@ -5,13 +5,16 @@ import (
 	"strings"
 )
 
-// A Reference is a name in a rule that stands for one entry: it has no * or variable.
+// A Reference is a name in a rule that denotes one entry: the name contains neither * nor
+// a variable.
 type Reference struct {
-	Name   string
-	Target bool // names entries that the rule is about, relative to its place; otherwise an identity that it is for
+	Name string
+	// Target means that the name denotes entries that the rule applies to, relative to
+	// the place of the rule. Otherwise the name denotes an identity that the rule is for.
+	Target bool
 }
 
-// References returns the references of a rule.
+// References returns the references in a rule, in their order.
 func (r *Rule) References() (all []Reference) {
 	r.rename(func(ref Reference) string {
 		all = append(all, ref)
@@ -20,8 +23,9 @@ func (r *Rule) References() (all []Reference) {
 	return all
 }
 
-// WithNames returns the rule with other names for its references, in their order. A
-// subject whose name is "" becomes nobody; a target whose name is "" keeps its own.
+// WithNames returns the rule with the names of its references replaced, in their order.
+// If the new name of a subject is "", the subject becomes nobody. If the new name of a
+// target is "", the target keeps the old name.
 func (r *Rule) WithNames(names []string) *Rule {
 	return r.rename(func(ref Reference) (name string) {
 		name, names = names[0], names[1:]
@@ -32,7 +36,7 @@ func (r *Rule) WithNames(names []string) *Rule {
 	})
 }
 
-// rename returns the rule with its references replaced by the results of a function.
+// rename returns the rule with the name of each reference replaced by the result of to.
 func (r *Rule) rename(to func(Reference) string) *Rule {
 	out := *r
 	out.Who = Who{Any: renameTerms(r.Who.Any, to), Except: renameTerms(r.Who.Except, to)}
@@ -69,10 +73,11 @@ func renameTargets(all []Target, to func(Reference) string) []Target {
 	return out
 }
 
-// isWhole reports whether a name is not empty and has no * or variable.
+// isWhole reports whether a name is not empty and contains neither * nor a variable.
 func isWhole(name string) bool { return name != "" && !strings.ContainsAny(name, "*{") }
 
 var nameEscapes = strings.NewReplacer("*", `\2a`, "{", `\7b`)
 
-// EscapeName escapes a name for a rule, so that it has no * or variable.
+// EscapeName escapes a name for use in a rule, so that no character of the name is read
+// as * or as a variable.
 func EscapeName(name string) string { return nameEscapes.Replace(name) }

@@ -5,42 +5,43 @@ import (
 	"strings"
 )
 
-// Rights are what an identity may do with an entry or with values of an attribute.
+// Rights is a set of actions that an identity may perform on an entry or on values of an
+// attribute.
 type Rights uint32
 
 // The rights on entries.
 const (
-	See     Rights = 1 << iota // know that the entry exists, and its name
-	Add                        // add it
-	Delete                     // delete it
-	Rename                     // change its RDN
-	Move                       // move it away from its parent
-	Receive                    // be moved to: the entry at its new place
-	Bind                       // bind as it
-	Proxy                      // act as it
-	Past                       // see past states of it
-	Explain                    // ask for explanations of access to it
-	Manage                     // be its administrator
-	Use                        // of the server: a control, extended operation or matching rule
+	See     Rights = 1 << iota // know that the entry exists, and know its name
+	Add                        // add the entry
+	Delete                     // delete the entry
+	Rename                     // change the entry's RDN
+	Move                       // move the entry away from its parent
+	Receive                    // move an entry here: the right is on the entry with its new name
+	Bind                       // bind as the entry
+	Proxy                      // act as the entry
+	Past                       // read past states of the entry
+	Explain                    // request explanations of access to the entry
+	Manage                     // be an administrator of the entry
+	Use                        // use a control, extended operation or matching rule of the server
 )
 
 // The rights on values.
 const (
-	Show    Rights = 1 << (iota + 16) // see them in results
-	Search                            // use them in filters and for sorting
-	Compare                           // assert them in a Compare
-	Insert                            // add them
-	Remove                            // delete them
+	Show    Rights = 1 << (iota + 16) // read the values in results
+	Search                            // use the values in filters and for sorting
+	Compare                           // assert values in a Compare
+	Insert                            // add values
+	Remove                            // delete values
 )
 
-// Combined rights with a word of their own.
+// Combinations of rights that have a word in rules.
 const (
 	Find  = See | Search | Compare
 	Read  = Find | Show
 	Write = Insert | Remove
 	Edit  = Write | Add | Delete | Rename | Move | Receive
 
-	// EntryRights are all rights on one entry, AttributeRights those on values.
+	// EntryRights are all rights on one entry. AttributeRights are all rights on values.
 	EntryRights     = See | Add | Delete | Rename | Move | Receive | Bind | Proxy | Past | Explain | Manage
 	AttributeRights = Show | Search | Compare | Insert | Remove
 
@@ -48,7 +49,7 @@ const (
 	onAttributes = AttributeRights
 )
 
-// Each returns the single rights.
+// Each returns the rights of r one by one.
 func (r Rights) Each() (all []Rights) {
 	for bit := Rights(1); bit != 0 && bit <= r; bit <<= 1 {
 		if r&bit != 0 {
@@ -58,8 +59,8 @@ func (r Rights) Each() (all []Rights) {
 	return all
 }
 
-// rightWords are all words for rights. The combined ones come first, so that String
-// prefers them.
+// rightWords are all words for rights. The words for combinations come first, so String
+// prefers these words.
 var rightWords = []struct {
 	word   string
 	rights Rights
@@ -80,7 +81,7 @@ func rightsOf(word string) (Rights, bool) {
 	return 0, false
 }
 
-// String returns the rights in as few words as possible.
+// String returns the words for the rights, as few words as possible.
 func (r Rights) String() string {
 	var words []string
 	for _, w := range rightWords {
@@ -92,7 +93,7 @@ func (r Rights) String() string {
 	return strings.Join(words, ", ")
 }
 
-// ParseRights parses words for rights separated by commas.
+// ParseRights parses words for rights that are separated by commas.
 func ParseRights(s string) (Rights, bool) {
 	var all Rights
 	for word := range strings.SplitSeq(s, ",") {
@@ -105,7 +106,7 @@ func ParseRights(s string) (Rights, bool) {
 	return all, true
 }
 
-// words returns all words for rights, for messages.
+// words returns all words for rights, for use in error messages.
 func words() string {
 	var all []string
 	for _, w := range rightWords {

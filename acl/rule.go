@@ -10,22 +10,22 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// A Rule is one rule as written.
+// A Rule is the syntax tree of a rule.
 type Rule struct {
-	Name  string // unique at its place
+	Name  string // unique among the rules at one place
 	Deny  bool
 	Who   Who
 	Parts []Part
-	In    *What // nil: the place and everything below it
+	In    *What // nil: the rule applies to the place and everything below it
 	If    []Condition
-	Why   string // the comment
+	Why   string // the comment of the rule
 }
 
-// Who is the identities that a rule is for: those that match one of Any and none of
-// Except.
+// Who is the set of identities that a rule is for: the identities that match a term in
+// Any and match no term in Except.
 type Who struct{ Any, Except []Term }
 
-// A Term matches an identity that is all of its subjects.
+// A Term matches an identity that matches all of its subjects.
 type Term []Subject
 
 // SubjectKind is the kind of a subject.
@@ -33,49 +33,51 @@ type SubjectKind uint8
 
 const (
 	Everyone    SubjectKind = iota
-	Anonymous               // not bound
-	Users                   // bound
-	Self                    // the entry itself
-	Named                   // an identity whose name matches the pattern
-	Below                   // an identity below the name that matches the filter
-	Group                   // a member of the group with the name
-	Its                     // an identity that the entry's attribute names
-	ItsParent               // the parent of the entry
-	ItsParents              // an identity that an attribute of the parent names
-	ItsSuperior             // an entry above the entry
-	Same                    // an identity with an attribute value in common with the entry
-	Nobody                  // an identity that was named, but whose entry is gone
+	Anonymous               // identities that are not bound
+	Users                   // identities that are bound
+	Self                    // the identity whose entry is the target entry
+	Named                   // identities whose name matches the pattern
+	Below                   // identities below the name that match the filter
+	Group                   // members of the group with the name
+	Its                     // identities that an attribute of the entry names
+	ItsParent               // the identity whose entry is the entry's parent
+	ItsParents              // identities that an attribute of the entry's parent names
+	ItsSuperior             // identities whose entries are above the entry
+	Same                    // identities that have an attribute value in common with the entry
+	Nobody                  // an identity that the rule named and whose entry is gone
 )
 
-// A Subject is one word or phrase that identities match.
+// A Subject is a word or phrase that matches identities.
 type Subject struct {
 	Kind      SubjectKind
-	Group     bool          // Its, ItsParent, ItsParents: a member of that group
-	Name      string        // Named, Below, Group: a name or a pattern
-	Filter    filter.Filter // Below; nil: none
-	Attribute string        // Its, ItsParents, Same
+	Group     bool          // for Its, ItsParent and ItsParents: members of the group denoted by the rest
+	Name      string        // for Named, Below and Group: a name or pattern
+	Filter    filter.Filter // for Below; nil: no filter
+	Attribute string        // for Its, ItsParents and Same
 }
 
-// A Part is rights on attributes.
+// A Part is a set of rights on attributes.
 type Part struct {
 	Rights     Rights
-	Attributes []Attribute // none: all user attributes
+	Attributes []Attribute // empty: all user attributes
 	Except     []Attribute
 }
 
-// An Attribute is an attribute description in a rule, "*", "+" or "@class", and a
-// selection of values. For the right use it is the name of what may be used.
+// An Attribute is an attribute description, "*", "+" or "@class" in a rule, with an
+// optional selection of values. In a Part with the right Use, Description is a name that
+// may be used.
 type Attribute struct {
 	Description string
-	Self        bool          // the value that names the identity
-	Value       *string       // this value
-	Filter      filter.Filter // values that match it
+	Self        bool          // select the value that names the identity
+	Value       *string       // select this value
+	Filter      filter.Filter // select the values that match this filter
 }
 
-// What is the entries that a rule is about: those in one of Any and in none of Except.
+// What is the set of entries that a rule applies to: the entries in a target of Any and
+// in no target of Except.
 type What struct{ Any, Except []Target }
 
-// Scope is the entries that a target includes, relative to its base.
+// Scope is the set of entries that a target includes, relative to the base of the target.
 type Scope uint8
 
 const (
@@ -83,15 +85,15 @@ const (
 	This                  // only the place
 	Only                  // only the base
 	Children              // the entries directly below the base
-	Under                 // everything below the base: "below"
+	Under                 // everything below the base; the word in rules is "below"
 )
 
 var scopeWords = map[Scope]string{This: "this", Only: "only", Children: "children", Under: "below"}
 
-// A Target is entries selected by their place and by a filter.
+// A Target is a set of entries, selected by their names and by a filter.
 type Target struct {
 	Scope   Scope
-	Pattern string // of the base, relative to the place; "": the place itself
+	Pattern string // pattern of the base, relative to the place; "": the place
 	Filter  filter.Filter
 }
 
@@ -99,24 +101,25 @@ type Target struct {
 type ConditionKind uint8
 
 const (
-	Secure    ConditionKind = iota // TLS, or a socket on this machine
-	Local                          // a socket on this machine
-	Proxied                        // the operation runs as another identity than the bound one
-	SSF                            // the strength of the connection's protection
-	Address                        // the client's address
-	Mechanism                      // of the bind
+	Secure    ConditionKind = iota // the connection uses TLS or a socket on this machine
+	Local                          // the connection uses a socket on this machine
+	Proxied                        // the operation runs as an identity that is not the bound identity
+	SSF                            // the security strength factor of the connection
+	Address                        // the address of the client
+	Mechanism                      // the mechanism of the bind
 	TimeOfDay
 	Weekday
 )
 
-// A Condition is about the connection and the time, and not about entries.
+// A Condition restricts a rule to some connections or times. It does not depend on the
+// entry.
 type Condition struct {
 	Not       bool
 	Kind      ConditionKind
 	SSF       int
 	Network   netip.Prefix
 	Mechanism string
-	From, To  int // minutes of the day, without To; or time.Weekday, with To
+	From, To  int // minutes of the day (excluding To), or time.Weekday (including To)
 	Zone      *time.Location
 }
 
@@ -154,7 +157,7 @@ func (r *Rule) String() string {
 	return b.String()
 }
 
-// lists returns "a, b except c, d".
+// lists returns a list in the form "a, b except c, d".
 func lists[T any](in, except []T, text func(T) string) string {
 	s := join(in, ", ", text)
 	if len(except) > 0 {
@@ -248,8 +251,8 @@ func (c Condition) String() string {
 	return s
 }
 
-// network returns a prefix as text. A prefix of a single address is shown as that
-// address.
+// network returns the text of a prefix. A prefix that contains a single address is shown
+// as this address.
 func network(p netip.Prefix) string {
 	if p.IsSingleIP() {
 		return p.Addr().String()
@@ -259,7 +262,7 @@ func network(p netip.Prefix) string {
 
 func clock(minutes int) string { return fmt.Sprintf("%02d:%02d", minutes/60, minutes%60) }
 
-// quote quotes a name, whose text has no bare quotation marks.
+// quote quotes a name. The name must not contain unescaped quotation marks.
 func quote(name string) string { return `"` + name + `"` }
 
 var valueEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)

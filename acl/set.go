@@ -12,14 +12,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Placed is a rule with its place: the name of the entry at and below which it applies,
-// or empty for the whole directory.
+// A Placed is a rule with its place: the name of the entry at and below which the rule
+// applies. The place is empty if the rule applies to the whole directory.
 type Placed struct {
 	Place dn.DN
 	Rule  *Rule
 }
 
-// Label returns the rule's name for users: "helpdesk@ou=people,dc=example,dc=com".
+// Label returns the name of the rule in messages: "helpdesk@ou=people,dc=example,dc=com".
 func (p Placed) Label() string {
 	if len(p.Place) == 0 {
 		return p.Rule.Name + "@cn=config"
@@ -27,24 +27,24 @@ func (p Placed) Label() string {
 	return p.Rule.Name + "@" + p.Place.String()
 }
 
-// A Set is rules that have been checked against a schema. It is immutable.
+// A Set is a list of rules that have been checked against a schema. A Set is immutable.
 type Set struct {
 	schema *schema.Schema
 	rules  []*compiled
-	// named are the types that a rule names, with their subtypes. Decisions have separate
-	// rights for each of them.
+	// named are the types that some rule names, with their subtypes. A Decision contains
+	// separate rights for each of these types.
 	named []*schema.AttributeType
-	// reserved are the types that a rule must name.
+	// reserved are the types that a rule grants only if the rule names them.
 	reserved []*schema.AttributeType
 	asked    map[ConditionKind]bool
-	// looksAt are the types that tests of entries need.
+	// looksAt are the types whose values tests of entries read.
 	looksAt []*schema.AttributeType
 
 	mu       sync.Mutex
 	programs map[string]*Program
 }
 
-// compiled is a rule resolved by a schema.
+// compiled is a rule whose words have been resolved by a schema.
 type compiled struct {
 	Placed
 	place       []dn.Norm
@@ -64,13 +64,14 @@ type subject struct {
 
 type target struct {
 	scope  Scope
-	base   pattern // up to the root
-	name   string  // the base as it is written, with its place
+	base   pattern // the whole name of the base, not relative to the place
+	name   string  // the name of the base as the rule writes it, followed by the place
 	filter filter.Resolved
 }
 
-// NewSet checks rules against a schema. Contexts are the naming contexts, which are
-// directly below the root. The error is a *Problem about the first invalid rule.
+// NewSet checks rules against a schema. The argument contexts contains the naming
+// contexts, which are directly below the root. The error is a *Problem about the first
+// invalid rule.
 func NewSet(sch *schema.Schema, contexts []dn.DN, rules []Placed) (*Set, error) {
 	s := &Set{schema: sch, programs: map[string]*Program{}}
 	for _, r := range rules {
@@ -91,7 +92,7 @@ func NewSet(sch *schema.Schema, contexts []dn.DN, rules []Placed) (*Set, error) 
 	return s, nil
 }
 
-// A Problem is an invalid rule, and why it is invalid.
+// A Problem is an error about an invalid rule.
 type Problem struct {
 	Rule Placed
 	Err  error
@@ -111,8 +112,8 @@ func conditionsOf(rules []*compiled) map[ConditionKind]bool {
 	return asked
 }
 
-// Asked returns the part of a connection that the rules depend on; the rest is zero.
-// Times are cut to the minute.
+// Asked returns the fields of a connection that the rules depend on, with all other
+// fields zero. The time is truncated to the minute.
 func (s *Set) Asked(c Connection) (asked Connection) {
 	if len(s.asked) == 0 {
 		return asked
@@ -151,7 +152,7 @@ func (s *Set) AsksGroups() bool {
 	return slices.ContainsFunc(s.rules, func(c *compiled) bool { return asks(c.who) || asks(c.except) })
 }
 
-// Rules returns the rules in their original order.
+// Rules returns the rules in the order in which NewSet received them.
 func (s *Set) Rules() []Placed {
 	all := make([]Placed, len(s.rules))
 	for i, c := range s.rules {
@@ -160,7 +161,7 @@ func (s *Set) Rules() []Placed {
 	return all
 }
 
-// collectNamed collects the types that rules name, and their subtypes.
+// collectNamed sets the types that rules name, including their subtypes.
 func (s *Set) collectNamed() {
 	seen := map[*schema.AttributeType]bool{}
 	for _, c := range s.rules {
@@ -180,8 +181,8 @@ func (s *Set) collectNamed() {
 	slices.SortFunc(s.named, func(a, b *schema.AttributeType) int { return compareText(a.OID, b.OID) })
 }
 
-// collectLooksAt collects the types in filters of targets, and those that name
-// identities.
+// collectLooksAt sets the types that tests of entries read: types in filters of targets,
+// and types whose values name identities.
 func (s *Set) collectLooksAt() {
 	seen := map[*schema.AttributeType]bool{}
 	add := func(types []*schema.AttributeType) {
@@ -255,7 +256,7 @@ func each[T, U any](all []T, f func(T) (U, error)) ([]U, error) {
 type compiler struct {
 	schema   *schema.Schema
 	place    dn.DN
-	narrowed bool // the rule is about some entries only
+	narrowed bool // the rule applies to some entries only
 }
 
 func (k compiler) term(t Term) (term, error) { return each(t, k.subject) }
@@ -296,7 +297,8 @@ func isName(t *schema.AttributeType) bool {
 	return n == "distinguishedNameMatch" || n == "uniqueMemberMatch"
 }
 
-// filter resolves a filter of a rule. No part of it may be Undefined.
+// filter resolves a filter of a rule. It returns an error if a part of the filter is
+// always Undefined.
 func (k compiler) filter(f filter.Filter) (filter.Resolved, error) {
 	r := filter.Resolve(f, k.schema)
 	if hasUndefined(r) {
@@ -319,8 +321,8 @@ func hasUndefined(f filter.Resolved) bool {
 	return false
 }
 
-// targets resolves targets. The children of the root are the naming contexts, however
-// many RDNs their names have.
+// targets resolves the targets of a rule. The children of the root are the naming
+// contexts, however many RDNs their names have.
 func (k compiler) targets(all []Target, contexts []dn.DN) (out []target, err error) {
 	for _, t := range all {
 		one, err := k.target(t)
@@ -342,7 +344,7 @@ func (k compiler) targets(all []Target, contexts []dn.DN) (out []target, err err
 	return out, nil
 }
 
-// literal returns the pattern that matches one name.
+// literal returns the pattern that matches only the given name.
 func (k compiler) literal(name dn.DN) (p pattern, err error) {
 	norms, err := name.Normalize(k.schema)
 	for _, n := range norms {

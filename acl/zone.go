@@ -8,8 +8,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// A Zone is the set of entries to which the same clauses may apply: their parents are the
-// same to the targets of all rules.
+// A Zone is the set of all entries to which the same clauses may apply. Whether a clause
+// may apply depends on the parent of an entry.
 type Zone struct {
 	program *Program
 	clauses []zoneClause
@@ -19,31 +19,31 @@ type Zone struct {
 	decisions map[string]*Decision // by the results of the tests
 }
 
-// A zoneClause is a clause that may apply in a zone. Its formulas refer to tests of the
-// zone.
+// A zoneClause is a clause that may apply in a zone. Its formulas contain numbers of
+// tests in the zone.
 type zoneClause struct {
 	rule        *compiled
 	who, except formula
 	in, notIn   formula
 }
 
-// A zoneTest is a test of the program, or of the entry's RDN.
+// A zoneTest is a test of the program, or a test of the entry's RDN.
 type zoneTest struct {
 	test test
 	rdn  *rdnPattern
 	text string
 }
 
-// reach is how far a target extends into a zone.
+// reach is the set of entries in a zone that a target includes, apart from its filter.
 type reach uint8
 
 const (
 	nothing reach = iota
 	whole         // every entry
-	byRDN         // those whose RDN matches the base's
+	byRDN         // the entries whose RDN matches the first RDN of the base
 )
 
-// Zone returns the zone of the entries below a parent.
+// Zone returns the zone of the entries directly below a parent.
 func (p *Program) Zone(parent dn.DN) (*Zone, error) {
 	var room [256]byte
 	text := appendName(room[:0], parent)
@@ -60,7 +60,7 @@ func (p *Program) Zone(parent dn.DN) (*Zone, error) {
 	return p.makeZone(string(text), name), nil
 }
 
-// appendName appends a text that is equal for names with the same spelling.
+// appendName appends to b a text that is equal for names with the same spelling.
 func appendName(b []byte, name dn.DN) []byte {
 	for _, r := range name {
 		for _, a := range r {
@@ -107,13 +107,13 @@ func signature(reaches []reach) string {
 	return string(b)
 }
 
-// reach returns which children of a parent the target includes.
+// reach returns the set of children of a parent that the target includes.
 func (t *bound) reach(parent []dn.Norm) reach {
-	depth, base := len(parent)+1, len(t.base) // depth: of the children
-	above := func() bool {                    // the base is the parent or above it
+	depth, base := len(parent)+1, len(t.base) // depth is the depth of the children
+	above := func() bool {                    // reports whether the base is the parent or above it
 		return base <= len(parent) && t.base.match(parent[len(parent)-base:], nil)
 	}
-	itself := func() reach { // children may be the base itself
+	itself := func() reach { // the reach if only the base is included: a child of the parent may be the base
 		switch {
 		case base != depth || base == 0 || !t.base[1:].match(parent, nil):
 			return nothing
@@ -157,7 +157,8 @@ func (p *Program) newZone(reaches []reach) *Zone {
 	return z
 }
 
-// formula returns the tests of targets that extend into the zone.
+// formula returns a formula that is true for the entries of the zone that a target
+// includes.
 func (z *Zone) formula(targets []bound, reaches []reach) (f formula) {
 	for i := range targets {
 		t := &targets[i]
@@ -191,7 +192,7 @@ func (z *Zone) programTest(n int) int {
 	return z.number(zoneTest{test: z.program.tests[n], text: strconv.Itoa(n)})
 }
 
-// number returns the number of a test in the zone.
+// number returns the number of a test in the zone, and adds the test if necessary.
 func (z *Zone) number(t zoneTest) int {
 	i := slices.IndexFunc(z.tests, func(o zoneTest) bool { return o.text == t.text })
 	if i < 0 {
@@ -201,7 +202,7 @@ func (z *Zone) number(t zoneTest) int {
 	return i
 }
 
-// Decide returns what the identity may do with an entry of the zone.
+// Decide returns the decision about an entry of the zone.
 func (z *Zone) Decide(e *Entry) *Decision {
 	var room [128]byte
 	outcomes := z.outcomes(room[:0], e)
@@ -221,10 +222,11 @@ func (z *Zone) Decide(e *Entry) *Decision {
 	return d
 }
 
-// maxDecisions bounds the decisions that a zone caches.
+// maxDecisions is the maximum number of decisions that a zone caches.
 const maxDecisions = 4096
 
-// outcomes appends a 1 or a 0 for each test of the zone.
+// outcomes appends to b a 1 for each test of the zone that is true and a 0 for each other
+// test.
 func (z *Zone) outcomes(b []byte, e *Entry) []byte {
 	for i := range z.tests {
 		met := byte(0)
@@ -247,7 +249,7 @@ func (t *zoneTest) met(e *Entry, p *Program) bool {
 	return err == nil && t.rdn.match(n, nil)
 }
 
-// decide computes the decision for given results of the tests.
+// decide computes the decision from the results of the tests.
 func (z *Zone) decide(outcomes []byte) *Decision {
 	d := &Decision{program: z.program}
 	for i := range z.clauses {
@@ -264,14 +266,14 @@ func (c *zoneClause) holds(outcomes []byte) bool {
 	return c.who.met(outcomes) && !c.except.met(outcomes) && c.in.met(outcomes) && !c.notIn.met(outcomes)
 }
 
-// met reports whether the formula is true for given results of its tests.
+// met reports whether the formula is true for the results of its tests.
 func (f formula) met(outcomes []byte) bool {
 	return slices.ContainsFunc(f, func(tests []int) bool {
 		return !slices.ContainsFunc(tests, func(t int) bool { return outcomes[t] == 0 })
 	})
 }
 
-// isTrue reports whether a formula is true for any results of its tests.
+// isTrue reports whether the formula is true for any results of its tests.
 func isTrue(f formula) bool {
 	return slices.ContainsFunc(f, func(tests []int) bool { return len(tests) == 0 })
 }
