@@ -73,8 +73,9 @@ func (f *inForce) of(s *partition.Snapshot) bool {
 	return true
 }
 
-// Set returns the rules in force in s, which must be the newest state. If the directory
-// has never had rules, Set returns the rules of the profile "open".
+// Set returns the rules in force in s, which must be the newest state, or a transaction's
+// state. If the directory has never had rules, Set returns the rules of the profile
+// "open".
 func (r *Rules) Set(ctx context.Context, s *partition.Snapshot) (*acl.Set, error) {
 	f := r.inForce.Load()
 	if f.of(s) {
@@ -98,7 +99,9 @@ func (r *Rules) Set(ctx context.Context, s *partition.Snapshot) (*acl.Set, error
 	if f.set, err = acl.NewSet(s.Schema(), s.Contexts(), placed); err != nil {
 		return nil, fmt.Errorf("access rules: %w", err)
 	}
-	r.inForce.Store(f)
+	if f.asOf != 0 {
+		r.inForce.Store(f)
+	}
 	return f.set, nil
 }
 

@@ -28,8 +28,8 @@ type answer struct {
 	connection acl.Connection // the properties of the connection that the rules test
 }
 
-// Program returns the rules in force in s, which must be the newest state, compiled for
-// an identity on a connection.
+// Program returns the rules in force in s, which must be the newest state or a
+// transaction's state, compiled for an identity on a connection.
 func (r *Rules) Program(ctx context.Context, s *partition.Snapshot, w *Who, c acl.Connection) (*acl.Program, error) {
 	set, err := r.Set(ctx, s)
 	if err != nil {
@@ -47,7 +47,9 @@ func (r *Rules) Program(ctx context.Context, s *partition.Snapshot, w *Who, c ac
 	if a.program, err = set.Program(id); err != nil {
 		return nil, err
 	}
-	w.last.Store(a)
+	if a.asOf != 0 {
+		w.last.Store(a)
+	}
 	return a.program, nil
 }
 

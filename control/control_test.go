@@ -32,6 +32,9 @@ var parsers = map[string]func([]byte) (any, error){
 	"ParsePersistentSearch":     untyped(control.ParsePersistentSearch),
 	"ParsePasswordModify":       untyped(control.ParsePasswordModify),
 	"ParseCancel":               untyped(control.ParseCancel),
+	"ParseTransaction":          untyped(control.ParseTransaction),
+	"ParseEndTransaction":       untyped(control.ParseEndTransaction),
+	"ParseEndTransactionResult": untyped(control.ParseEndTransactionResult),
 }
 
 func untyped[T any](parse func([]byte) (T, error)) func([]byte) (any, error) {
@@ -92,6 +95,15 @@ var examples = []example{
 	{"ParsePasswordModify", "\x30\x03\x82\x01n", control.PasswordModify{New: []byte("n")}},
 
 	{"ParseCancel", "\x30\x03\x02\x01\x07", control.Cancel{ID: 7}},
+
+	{"ParseTransaction", "", control.Transaction{}},
+	{"ParseTransaction", "17.1", control.Transaction{ID: "17.1"}},
+	{"ParseEndTransaction", "\x30\x06\x04\x0417.1", control.EndTransaction{Commit: true, ID: "17.1"}},
+	{"ParseEndTransaction", "\x30\x06\x01\x01\xff\x04\x01x", control.EndTransaction{Commit: true, ID: "x"}},
+	{"ParseEndTransaction", "\x30\x05\x01\x01\x00\x04\x00", control.EndTransaction{}},
+	{"ParseEndTransactionResult", "\x30\x03\x02\x01\x05", control.EndTransactionResult{Failed: 5}},
+	{"ParseEndTransactionResult", "\x30\x19\x02\x01\x05\x30\x14\x30\x12\x02\x01\x04\x30\x0d\x30\x06\x04\x01a\x04\x01b\x30\x03\x04\x01c", control.EndTransactionResult{
+		Failed: 5, Updates: []control.UpdateControls{{Message: 4, Controls: []op.Control{{OID: "a", Value: []byte("b")}, {OID: "c"}}}}}},
 }
 
 func TestParse(t *testing.T) {
@@ -128,6 +140,10 @@ func TestParseRefuses(t *testing.T) {
 		{"ParsePersistentSearch", "\x30\x06\x02\x01\x01\x01\x01\x00", "BOOLEAN"},
 		{"ParsePasswordModify", "", "SEQUENCE"},
 		{"ParseCancel", "\x30\x03\x02\x01\xff", "-1"},
+		{"ParseEndTransaction", "", "SEQUENCE"},
+		{"ParseEndTransaction", "\x30\x00", "OCTET STRING"},
+		{"ParseEndTransaction", "\x30\x03\x01\x01\xff", "OCTET STRING"},
+		{"ParseEndTransactionResult", "\x30\x03\x02\x01\xff", "-1"},
 	} {
 		if got, err := parsers[c.parser]([]byte(c.value)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %x: %+v, error %v, want one with %q", c.parser, c.value, got, err, c.want)
@@ -135,6 +151,9 @@ func TestParseRefuses(t *testing.T) {
 	}
 	if _, err := control.ParseProxiedAuthorization(nil); err == nil {
 		t.Error("proxied authorization without a value is accepted")
+	}
+	if _, err := control.ParseTransaction(nil); err == nil {
+		t.Error("transaction specification without a value is accepted")
 	}
 }
 
@@ -179,6 +198,10 @@ func TestEncode(t *testing.T) {
 		{control.EntryChange{Type: control.ChangeAdd}, "\x30\x03\x0a\x01\x01"},
 		{control.EntryChange{Type: control.ChangeModDN, PreviousDN: "o=x"}, "\x30\x08\x0a\x01\x08\x04\x03o=x"},
 		{control.PasswordModifyResult{Generated: []byte("new")}, "\x30\x05\x80\x03new"},
+		{control.EndTransactionResult{}, ""},
+		{control.EndTransactionResult{Failed: 300}, "\x30\x04\x02\x02\x01\x2c"},
+		{control.EndTransactionResult{Updates: []control.UpdateControls{{Message: 4, Controls: []op.Control{{OID: "a", Value: []byte("b")}}}}},
+			"\x30\x11\x30\x0f\x30\x0d\x02\x01\x04\x30\x08\x30\x06\x04\x01a\x04\x01b"},
 	} {
 		if got := c.value.Encode(); string(got) != c.want {
 			t.Errorf("%+v: %x, want %x", c.value, got, c.want)
@@ -225,7 +248,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte) {
 		for name, parse := range parsers {
 			got, err := parse(value)
-			if err != nil || len(value) == 0 || name == "ParseProxiedAuthorization" {
+			if err != nil || len(value) == 0 || name == "ParseProxiedAuthorization" || name == "ParseTransaction" {
 				continue
 			}
 			if _, err := parse(value[:len(value)-1]); err == nil && len(value) > 1 {
@@ -233,6 +256,11 @@ func FuzzParse(f *testing.F) {
 			}
 			if _, err := parse(append(slices.Clip(value), 5, 0)); err == nil {
 				t.Errorf("%s %x is parsed with NULL behind it", name, value)
+			}
+			if p, ok := got.(control.EndTransactionResult); ok && (p.Failed != 0 || len(p.Updates) > 0) {
+				if again, err := control.ParseEndTransactionResult(p.Encode()); err != nil || !reflect.DeepEqual(again, p) {
+					t.Errorf("%x: %+v, then %+v, %v", value, p, again, err)
+				}
 			}
 			if p, ok := got.(control.PagedResults); ok {
 				if again, err := control.ParsePagedResults(p.Encode()); err != nil || !reflect.DeepEqual(again, p) {

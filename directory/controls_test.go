@@ -39,6 +39,7 @@ var namedControls = map[string]struct {
 	"treeDelete":  {"1.2.840.113556.1.4.805", nil},
 	"dontUseCopy": {"1.3.6.1.1.22", nil},
 	"token":       {"2.25.62115083859443682979182002512448271178", textValue},
+	"transaction": {"1.3.6.1.1.21.2", textValue},
 	"at":          {"2.25.195980779315780798893398147915016512515", textValue},
 }
 

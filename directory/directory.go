@@ -80,7 +80,7 @@ func (d *Directory) NewSession(c auth.Channel) *Session {
 // Close ends the session.
 func (s *Session) Close() {
 	accesslog.Disconnect(s.d.server.Settings().Access, s.s.Number, s.Name())
-	s.s.Who.Store(nil)
+	s.s.Forget()
 }
 
 // StartTLS returns an error if TLS may not begin on the connection now. Otherwise it
@@ -90,7 +90,7 @@ func (s *Session) StartTLS() *op.Result {
 	if s.s.Exchange != nil { // RFC 4513, 3.1.1
 		return op.Errorf(op.OperationsError, "a SASL bind of several steps is under way")
 	}
-	s.s.Who.Store(nil)
+	s.s.Forget()
 	return nil
 }
 
@@ -109,7 +109,8 @@ func (s *Session) Answered(m *op.Message, r *op.Response) { s.d.server.Answered(
 func (s *Session) Serve(ctx context.Context, m *op.Message, sink op.Sink) {
 	req := s.d.pool.Get().(*request.Request)
 	req.Begin(s.s, m.ID)
-	if err := s.d.run(ctx, req, m, sink); err != nil {
+	s.Receive(m)
+	if err := s.run(ctx, req, m, sink); err != nil {
 		req.Response.Result = req.Server.ToResult(err)
 		s.noteFailure(req, m)
 	}
@@ -118,6 +119,19 @@ func (s *Session) Serve(ctx context.Context, m *op.Message, sink op.Sink) {
 	req.Observed(m)
 	req.End()
 	s.d.pool.Put(req)
+}
+
+// run serves a request; what was received as part of a transaction needs no more than its
+// answer.
+func (s *Session) run(ctx context.Context, req *request.Request, m *op.Message, sink op.Sink) error {
+	r, ok := m.Received.(*received)
+	switch {
+	case ok && r.kept:
+		return s.answerKept(req, r)
+	case ok && r.ended != nil:
+		defer r.ended.Release()
+	}
+	return s.d.run(ctx, req, m, sink)
 }
 
 // noteFailure logs a bind that failed because of wrong credentials.

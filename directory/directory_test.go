@@ -18,6 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/access"
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/ber"
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -74,6 +75,8 @@ func newDirectory(t testing.TB, p *partition.Partition, o directory.Options) *di
 //	delete     dn
 //	modifydn   dn, rdn, keep (old values), superior
 //	extended   oid, value (hexadecimal), passwd (identity | old | new, "-" absent)
+//	start      a transaction
+//	end        a transaction: id, abort
 //	session    a new connection
 //	checkpoint of this moment: its name
 //
@@ -102,7 +105,11 @@ type client struct {
 	d      *directory.Directory
 	s      *directory.Session
 	cookie []byte
-	token  string // the last one received
+	token  string // the last one
+
+	id      int32    // of the last message
+	notices []string // since the last answer
+	ends    bool     // the last request was an End Transaction
 }
 
 type line struct{ key, value string }
@@ -153,7 +160,8 @@ func (c *client) command(td *datadriven.TestData) string {
 		return ""
 	}
 	f, rest := fields(td.Input, "control")
-	m := &op.Message{ID: 1, Controls: c.controls(f["control"])}
+	c.id++
+	m := &op.Message{ID: c.id, Controls: c.controls(f["control"])}
 	var input []string
 	for _, l := range lines(td.Input) {
 		if l.key != "control" {
@@ -164,7 +172,10 @@ func (c *client) command(td *datadriven.TestData) string {
 	if m.Request == nil {
 		td.Fatalf(c.t, "unknown command %s", td.Cmd)
 	}
-	var out answers
+	c.ends = td.Cmd == "end"
+	out := answers{notify: func(r *op.Response) {
+		c.notices = append(c.notices, fmt.Sprintf("notice %s %s: %d (%s)\n", r.OID, r.Value, r.Code, r.Diagnostic))
+	}}
 	c.s.Serve(c.t.Context(), m, &out)
 	return c.print(&out)
 }
@@ -237,8 +248,23 @@ func (c *client) request(cmd, input string, rest []line) op.Request {
 		return r
 	case "extended":
 		return extended(input)
+	case "start":
+		return &op.Extended{OID: "1.3.6.1.1.21.1"}
+	case "end":
+		f, _ := fields(input, "id", "abort")
+		_, abort := f["abort"]
+		return endTransaction(f["id"], !abort)
 	}
 	return nil
+}
+
+func endTransaction(id string, commit bool) *op.Extended {
+	b := ber.Open(nil, ber.Sequence)
+	if !commit {
+		b = ber.AppendBool(b, ber.Boolean, false)
+	}
+	b = ber.AppendString(b, ber.OctetString, id)
+	return &op.Extended{OID: "1.3.6.1.1.21.3", Value: ber.Close(b, 0)}
 }
 
 func (c *client) search(input string) *op.Search {
@@ -302,6 +328,14 @@ func extended(input string) *op.Extended {
 type answers struct {
 	entries, references []string
 	done                *op.Response
+	notify              func(*op.Response) // nil: nobody reads notices
+}
+
+func (a *answers) Notify(r *op.Response) error {
+	if a.notify != nil {
+		a.notify(r)
+	}
+	return nil
 }
 
 func (a *answers) Entry(e *op.SearchEntry) error {
@@ -373,13 +407,35 @@ func (c *client) print(a *answers) string {
 		fmt.Fprintf(&b, " (%s)", r.Diagnostic)
 	}
 	b.WriteByte('\n')
-	if r.Value != nil {
+	switch {
+	case c.ends:
+		c.printEnd(&b, r.Value)
+	case r.Value != nil:
 		fmt.Fprintf(&b, "value: %s\n", show("", r.Value))
 	}
-	for _, control := range r.Controls {
-		c.printControl(&b, &control)
+	b.WriteString(strings.Join(c.notices, ""))
+	c.notices = nil
+	for i := range r.Controls {
+		c.printControl(&b, &r.Controls[i])
 	}
 	return b.String()
+}
+
+// printEnd prints the value of an End Transaction's response.
+func (c *client) printEnd(b *strings.Builder, value []byte) {
+	e, err := control.ParseEndTransactionResult(value)
+	if err != nil {
+		fmt.Fprintf(b, "value: %v\n", err)
+	}
+	if e.Failed != 0 {
+		fmt.Fprintf(b, "failed: message %d\n", e.Failed)
+	}
+	for _, u := range e.Updates {
+		fmt.Fprintf(b, "of message %d:\n", u.Message)
+		for i := range u.Controls {
+			c.printControl(b, &u.Controls[i])
+		}
+	}
 }
 
 func (c *client) printControl(b *strings.Builder, control *op.Control) {

@@ -55,6 +55,10 @@ func TestEveryControl(t *testing.T) {
 				if got != op.ProtocolError || gotCritical != op.AuthorizationDenied {
 					t.Errorf("%s on %T, malformed: %d, and critical %d", oid, e.request, got, gotCritical)
 				}
+			case oid == "1.3.6.1.1.21.2": // whose value is an identifier, and which must be critical
+				if got != op.ProtocolError || gotCritical == e.code || gotTwice != op.ProtocolError {
+					t.Errorf("%s on %T: %d, critical and of no transaction %d, twice %d", oid, e.request, got, gotCritical, gotTwice)
+				}
 			case got != op.ProtocolError || gotCritical != op.ProtocolError || gotTwice != op.ProtocolError:
 				t.Errorf("%s on %T, malformed: %d, critical %d, twice %d", oid, e.request, got, gotCritical, gotTwice)
 			}

@@ -71,6 +71,7 @@ func (d *Directory) end(req *request.Request, sink op.Sink, err error) error {
 		return err
 	}
 	req.Session.Who.Store(nil)
+	req.Session.Transactions.Abort()
 	if e, ok := sink.(op.Ender); ok {
 		e.End(gate.ErrEnded)
 	}
@@ -85,7 +86,7 @@ func (d *Directory) perform(ctx context.Context, req *request.Request, m *op.Mes
 	case *op.Compare:
 		return assertion.Compare(ctx, req, r)
 	case *op.Extended:
-		return d.extended(ctx, req, r)
+		return d.extended(ctx, req, m, r, sink)
 	case *op.Add, *op.Modify, *op.Delete, *op.ModifyDN:
 		return write.Run(ctx, req, m.Request)
 	}
@@ -111,7 +112,7 @@ func (d *Directory) search(ctx context.Context, req *request.Request, r *op.Sear
 }
 
 // extended runs an extended operation (RFC 4511, 4.12).
-func (d *Directory) extended(ctx context.Context, req *request.Request, r *op.Extended) error {
+func (d *Directory) extended(ctx context.Context, req *request.Request, m *op.Message, r *op.Extended, sink op.Sink) error {
 	if !req.Judge.MayUse(r.OID) {
 		return req.Judge.RefuseUse(r.OID)
 	}
@@ -124,6 +125,10 @@ func (d *Directory) extended(ctx context.Context, req *request.Request, r *op.Ex
 		return nil
 	case control.OIDPasswordModify:
 		return write.PasswordModify(ctx, req, r.Value)
+	case control.OIDStartTransaction:
+		return d.startTransaction(req, r, sink)
+	case control.OIDEndTransaction:
+		return d.endTransaction(ctx, req, m.Received.(*received))
 	}
 	return op.Errorf(op.ProtocolError, "extended operation %q is not known: see supportedExtension", r.OID)
 }

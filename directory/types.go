@@ -2,6 +2,7 @@ package directory
 
 import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/transaction"
 	"github.com/seed-4dac0d86/ldapd/monitor"
 )
 
@@ -10,6 +11,8 @@ type (
 	Options = settings.Options
 	// Limits bound what one operation or one connection may use. Zero means unlimited.
 	Limits = settings.Limits
+	// TransactionLimits bound LDAP transactions (RFC 5805).
+	TransactionLimits = transaction.Limits
 	// LimitRule sets the limits of some identities.
 	LimitRule = settings.LimitRule
 	// ClearPasswords states which clients may send passwords in clear, that is neither in

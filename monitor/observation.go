@@ -38,6 +38,11 @@ type Observation struct {
 	Plan       string // of a slow search
 	Attempts   int    // of an update
 	Committed  table.Revision
+
+	// Of the start, the updates and the end of an LDAP transaction (RFC 5805):
+	Transaction string   // its identifier
+	Operations  int      // at its end, how many it had
+	Changed     []string // at its end, what they were
 }
 
 // An Observer receives the observation of every operation. It is called concurrently.

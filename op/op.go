@@ -18,6 +18,9 @@ type Message struct {
 	ID       int32
 	Request  Request
 	Controls []Control
+	// Received is what the session made of the message in the order of messages, if
+	// that matters: see Receiver in package server.
+	Received any
 }
 
 // A Control is a control of a request or a response (RFC 4511, 4.1.11).
@@ -183,6 +186,10 @@ type Sink interface {
 type Ender interface {
 	End(notice *Result)
 }
+
+// A Notifier is a Sink whose client can be notified of what it has not asked for (RFC
+// 4511, 4.4), as long as the connection lasts.
+type Notifier interface{ Notify(r *Response) error }
 
 // A Persister is a Sink for operations that may last until the client ends them, such as
 // persistent searches. Such an operation calls Persist once, before it waits for events

@@ -53,24 +53,25 @@ func (s *Snapshot) Contexts() []dn.DN {
 // and the schema do. States of the past have the present rules.
 func (s *Snapshot) Access() *Access { return s.s.Catalog.Access }
 
-// Ordinal numbers the states that a server shows, for SameNames, SameEntries and
-// Unchanged. It is 0 for states of the past, for which these report false.
-func (s *Snapshot) Ordinal() uint64 { return s.s.At.Ordinal() }
+// Ordinal numbers the states that a server shows, for SameNames, SameValue and
+// Unchanged. 0 is a state that nothing may be remembered of: one of the past, or what a
+// transaction has written and not committed.
+func (s *Snapshot) Ordinal() uint64 { return s.s.Ordinal() }
 
 // SameNames reports whether every existing entry has the same name as in the state with
 // the ordinal since.
-func (s *Snapshot) SameNames(since uint64) bool { return s.s.At.Unchanged(cache.Moves, since) }
+func (s *Snapshot) SameNames(since uint64) bool { return s.s.Unchanged(cache.Moves, since) }
 
 // SameEntries reports whether the same entries have a value of an indexed type, given
 // by its key, as in the state with the ordinal since.
 func (s *Snapshot) SameEntries(t *schema.AttributeType, key []byte, since uint64) bool {
 	_, indexed := s.s.Catalog.Indexed(t)
-	return indexed && s.s.At.UnchangedKey(catalog.PostingHash(t, key), since)
+	return indexed && s.s.UnchangedKey(catalog.PostingHash(t, key), since)
 }
 
 // Unchanged reports whether an entry is the same as in the state with the ordinal
 // since.
-func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool { return s.s.At.Unchanged(id, since) }
+func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool { return s.s.Unchanged(id, since) }
 
 // Find resolves a name. The error is an [Error]: NoSuchEntry names the deepest existing
 // entry above.

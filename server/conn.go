@@ -199,6 +199,9 @@ func (c *conn) enter(o *operation) (how, *op.Result, error) {
 	if err := c.unused(o.message.ID); err != nil {
 		return 0, nil, err
 	}
+	if r, ok := c.session.(Receiver); ok {
+		r.Receive(o.message)
+	}
 	how, refusal := c.place(o)
 	if refusal == nil {
 		c.ops = append(c.ops, o)
@@ -210,7 +213,7 @@ func (c *conn) enter(o *operation) (how, *op.Result, error) {
 func (c *conn) place(o *operation) (how, *op.Result) {
 	if len(c.ops) > 0 {
 		switch running := c.running(); {
-		case running >= c.mostOutstanding():
+		case running >= c.mostOutstanding() && o.message.Received == nil:
 			return later, c.enqueue(o)
 		case running > 0 && waits(o.message.Request):
 			c.workers.Add(1)

@@ -174,6 +174,19 @@ func (s *sink) Done(r *op.Response) error {
 	return out.added(true)
 }
 
+// Notify implements op.Notifier.
+func (s *sink) Notify(r *op.Response) error {
+	out := &s.conn.out
+	out.mu.Lock()
+	defer out.mu.Unlock()
+	if out.err != nil {
+		return errGone
+	}
+	out.begin()
+	out.buf = wire.AppendUnsolicited(out.buf, r)
+	return out.added(false)
+}
+
 // check returns why the operation cannot be answered. It needs the output's lock.
 func (s *sink) check() error {
 	switch {

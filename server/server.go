@@ -80,6 +80,16 @@ type Session interface {
 	Close()
 }
 
+// A Receiver is a Session to which the order of requests matters: those that run at once
+// may overtake each other.
+type Receiver interface {
+	// Receive is called for each request that Serve is to run, before that, in the order
+	// in which they came. If it sets the message's Received, Serve runs it at once,
+	// however many operations are outstanding. It must not wait, since the connection
+	// does.
+	Receive(m *op.Message)
+}
+
 // ConnInfo is what the connection itself reveals about a client. It implements
 // auth.Channel.
 type ConnInfo struct {

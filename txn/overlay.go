@@ -5,7 +5,6 @@ import (
 	"context"
 	"iter"
 	"slices"
-	"sort"
 
 	"github.com/seed-4dac0d86/ldapd/table"
 )
@@ -129,15 +128,7 @@ func (tx *Tx) between(t table.Table, r table.Range) []string {
 	if o == nil {
 		return nil
 	}
-	keys := o.sorted()
-	i, j := sort.SearchStrings(keys, string(r.Start)), len(keys)
-	if len(r.End) > 0 {
-		j = sort.SearchStrings(keys, string(r.End))
-	}
-	if i >= j {
-		return nil
-	}
-	return slices.Clone(keys[i:j])
+	return o.between(r)
 }
 
 // below returns the selection to read the snapshot's version of a written row: without

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -27,7 +26,8 @@ type Tx struct {
 	marks    []placed
 	markRows []markRow
 	ids      []entry.ID
-	keys     []uint64 // hashes of other things that the commit changes
+	keys     []uint64 // hashes of what else changes
+	named    named    // by ids and keys
 	message  []byte
 	atCommit []func(table.Revision)
 	urgent   bool
@@ -39,10 +39,13 @@ var _ table.Reader = (*Tx)(nil)
 // An overlay is what a transaction wrote into one table.
 type overlay struct {
 	rows map[string]*rowWrite
-	keys []string // of the written rows, sorted unless dirty
-	// dirty is set if rows were added since keys was sorted.
-	dirty bool
+	keys []string // of rows, sorted
+	late []string // of rows too, few, not sorted yet
 }
+
+// mostLate is how many keys of an overlay may wait to be sorted, so that a transaction of
+// many operations that read in between sorts seldom.
+const mostLate = 256
 
 // A rowWrite is what a transaction wrote into one row: the merge of its
 // mutations.
@@ -100,8 +103,7 @@ func (o *overlay) write(m table.Mutation) {
 		k := string(m.Row)
 		w = &rowWrite{}
 		o.rows[k] = w
-		o.keys = append(o.keys, k)
-		o.dirty = len(o.keys) > 1
+		o.late = append(o.late, k)
 	}
 	if m.DeleteRow {
 		w.deleted, w.cells = true, nil
@@ -112,11 +114,46 @@ func (o *overlay) write(m table.Mutation) {
 
 // sorted returns the keys of the rows written, in order.
 func (o *overlay) sorted() []string {
-	if o.dirty {
-		sort.Strings(o.keys)
-		o.dirty = false
+	if len(o.late) == 0 {
+		return o.keys
 	}
+	slices.Sort(o.late)
+	if len(o.keys) == 0 || o.keys[len(o.keys)-1] < o.late[0] {
+		o.keys, o.late = append(o.keys, o.late...), o.late[:0]
+		return o.keys
+	}
+	all := make([]string, 0, len(o.keys)+len(o.late))
+	keys := o.keys
+	for _, k := range o.late {
+		i, _ := slices.BinarySearch(keys, k)
+		all = append(append(all, keys[:i]...), k)
+		keys = keys[i:]
+	}
+	o.keys, o.late = append(all, keys...), o.late[:0]
 	return o.keys
+}
+
+// between returns the keys of the rows written in a range, in order.
+func (o *overlay) between(r table.Range) []string {
+	if len(o.late) > mostLate {
+		o.sorted()
+	}
+	i, _ := slices.BinarySearch(o.keys, string(r.Start))
+	j := len(o.keys)
+	if len(r.End) > 0 {
+		j, _ = slices.BinarySearch(o.keys, string(r.End))
+	}
+	in := slices.Clone(o.keys[i:max(i, j)])
+	n := len(in)
+	for _, k := range o.late {
+		if k >= string(r.Start) && (len(r.End) == 0 || k < string(r.End)) {
+			in = append(in, k)
+		}
+	}
+	if len(in) > n {
+		slices.Sort(in)
+	}
+	return in
 }
 
 // columns returns the last cell written in each column, sorted by column.
@@ -143,6 +180,35 @@ func (tx *Tx) Touch(ids ...entry.ID) { tx.ids = append(tx.ids, ids...) }
 // TouchKeys names, by their hashes, other things that the commit changes, for caches
 // alone.
 func (tx *Tx) TouchKeys(keys ...uint64) { tx.keys = append(tx.keys, keys...) }
+
+// Touched reports whether the transaction has named an entry to be changed.
+func (tx *Tx) Touched(id entry.ID) bool { return tx.named.ids.has(tx.ids, id) }
+
+// TouchedKey is Touched of other things.
+func (tx *Tx) TouchedKey(key uint64) bool { return tx.named.keys.has(tx.keys, key) }
+
+// named finds what a transaction has named, once it is asked for.
+type named struct {
+	ids  members[entry.ID]
+	keys members[uint64]
+}
+
+// members are the elements of a list that grows.
+type members[T comparable] struct {
+	seen map[T]struct{}
+	n    int // of the list
+}
+
+func (m *members[T]) has(list []T, x T) bool {
+	if m.seen == nil {
+		m.seen = map[T]struct{}{}
+	}
+	for ; m.n < len(list); m.n++ {
+		m.seen[list[m.n]] = struct{}{}
+	}
+	_, ok := m.seen[x]
+	return ok
+}
 
 // SetMessage sets what the journal keeps of the commit: who did what.
 func (tx *Tx) SetMessage(m []byte) { tx.message = m }
@@ -186,12 +252,24 @@ func (tx *Tx) distinctKeys() []uint64 {
 	return tx.keys
 }
 
+// distinctIDs returns the entries that the transaction has named, each once, in the
+// order in which it named them first.
+func (tx *Tx) distinctIDs() []entry.ID {
+	seen := make(map[entry.ID]struct{}, len(tx.ids))
+	tx.ids = slices.DeleteFunc(tx.ids, func(id entry.ID) bool {
+		_, again := seen[id]
+		seen[id] = struct{}{}
+		return again
+	})
+	return tx.ids
+}
+
 // record returns the journal's row of the transaction.
 func (tx *Tx) record(r table.Revision) *journal.Record {
 	return &journal.Record{
 		Revision: r,
 		Prio:     r,
-		IDs:      tx.ids,
+		IDs:      tx.distinctIDs(),
 		Keys:     tx.distinctKeys(),
 		Message:  tx.message,
 	}

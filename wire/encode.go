@@ -115,7 +115,12 @@ func AppendResponse(b []byte, id int32, to op.Request, r *op.Response) []byte {
 
 // AppendNotice appends a Notice of Disconnection (RFC 4511, 4.4.1).
 func AppendNotice(b []byte, r *op.Result) []byte {
-	return AppendResponse(b, 0, &op.Extended{}, &op.Response{Result: *r, OID: NoticeOfDisconnection})
+	return AppendUnsolicited(b, &op.Response{Result: *r, OID: NoticeOfDisconnection})
+}
+
+// AppendUnsolicited appends an unsolicited notification (RFC 4511, 4.4).
+func AppendUnsolicited(b []byte, r *op.Response) []byte {
+	return AppendResponse(b, 0, &op.Extended{}, r)
 }
 
 func responseTag(to op.Request) ber.Tag {
@@ -183,8 +188,13 @@ func appendControls(b []byte, cs []op.Control) []byte {
 	if len(cs) == 0 {
 		return b
 	}
+	return AppendControls(b, tagControls, cs)
+}
+
+// AppendControls appends Controls (RFC 4511, 4.1.11) with a tag.
+func AppendControls(b []byte, t ber.Tag, cs []op.Control) []byte {
 	start := len(b)
-	b = ber.Open(b, tagControls)
+	b = ber.Open(b, t)
 	for i := range cs {
 		b = appendControl(b, &cs[i])
 	}

@@ -167,10 +167,16 @@ func (h handler) NewSession(c *server.ConnInfo) server.Session { return h.Direct
 func directoryOptions(c *config.Config, log *slog.Logger) (directory.Options, error) {
 	tokens, err := bearer(c, log)
 	return directory.Options{
-		Admin:            c.Admin.DN,
-		AdminPassword:    c.Admin.Password,
-		Limits:           directory.Limits(c.Limits.PerUser),
-		LimitRules:       limitRules(c),
+		Admin:         c.Admin.DN,
+		AdminPassword: c.Admin.Password,
+		Limits:        directory.Limits(c.Limits.PerUser),
+		LimitRules:    limitRules(c),
+		Transactions: directory.TransactionLimits{
+			Open:       orNever(c.Limits.Transactions.Open, -1),
+			Operations: c.Limits.Transactions.Operations,
+			Octets:     c.Limits.Transactions.Memory,
+			Idle:       orNever(c.Limits.Transactions.Idle, -1),
+		},
 		AdminKeys:        c.Admin.ScramKeys,
 		Version:          version(),
 		ClearPasswords:   clearPasswords[c.Passwords.RequireTLS],

@@ -109,6 +109,8 @@ type Limits struct {
 	Handshake   time.Duration
 	KeepAlive   time.Duration
 	Write       time.Duration
+
+	Transactions Transactions
 }
 
 // A Setting is one key's value and its origin.
@@ -218,11 +220,17 @@ func (r *reader) config() (*Config, error) {
 			Outstanding: r.count("limits.outstanding"),
 			Persistent:  r.count("limits.persistent"),
 			PerAddress:  r.count("limits.connections-per-address"),
-			Idle:        r.duration("limits.idle"),
-			Unbound:     r.duration("limits.unbound"),
-			Handshake:   r.duration("limits.handshake"),
-			KeepAlive:   r.duration("limits.keep-alive"),
-			Write:       r.duration("limits.write"),
+			Transactions: Transactions{
+				Open:       r.count("limits.transactions"),
+				Operations: r.count("limits.transaction-operations"),
+				Memory:     r.size("limits.transaction-memory"),
+				Idle:       r.duration("limits.transaction-idle"),
+			},
+			Idle:      r.duration("limits.idle"),
+			Unbound:   r.duration("limits.unbound"),
+			Handshake: r.duration("limits.handshake"),
+			KeepAlive: r.duration("limits.keep-alive"),
+			Write:     r.duration("limits.write"),
 		},
 	}
 	for _, k := range Keys {

@@ -15,6 +15,14 @@ type PerUser struct {
 	Outstanding int // concurrent operations on a connection, if fewer than the general limit
 }
 
+// Transactions are limits of LDAP transactions (RFC 5805).
+type Transactions struct {
+	Open       int // at once on a connection; 0: none
+	Operations int // of one
+	Memory     int64
+	Idle       time.Duration // 0: for ever
+}
+
 // A LimitRule sets limits for the users that Who describes: "anonymous", "users",
 // "administrator", "dn:NAME" or "subtree:NAME".
 type LimitRule struct {

@@ -31,7 +31,7 @@ var order = strings.Fields(`
 	partition/past partition/changes partition/subschema partition/configure partition/sorting partition/usage
 	monitor partition/transfer partition/maintain history account auth acl access bulk
 	internal/hasher
-	directory/internal/known directory/internal/accesslog directory/internal/settings directory/internal/judge directory/internal/policies directory/internal/ledger directory/internal/request
+	directory/internal/known directory/internal/accesslog directory/internal/transaction directory/internal/settings directory/internal/judge directory/internal/policies directory/internal/ledger directory/internal/request
 	directory/internal/collective directory/internal/membership directory/internal/filters directory/internal/identify directory/internal/gate directory/internal/password
 	directory/internal/bind directory/internal/show directory/internal/results directory/internal/virtual
 	directory/internal/locate directory/internal/assertion directory/internal/search directory/internal/watch

@@ -47,6 +47,7 @@ func describe(o *monitor.Observation) []slog.Attr {
 	}
 	attrs = appendRequest(attrs, o.Message.Request)
 	attrs = appendControls(attrs, o.Message.Controls)
+	attrs = appendTransaction(attrs, o)
 	attrs = appendResult(attrs, o.Result)
 	if o.Denied != "" {
 		attrs = append(attrs, slog.String("denied", o.Denied), slog.String("rules", o.Rules.String()))
@@ -55,6 +56,20 @@ func describe(o *monitor.Observation) []slog.Attr {
 		return attrs
 	}
 	return appendWork(attrs, o)
+}
+
+// appendTransaction appends what is known of the LDAP transaction that an operation is of.
+func appendTransaction(attrs []slog.Attr, o *monitor.Observation) []slog.Attr {
+	if o.Transaction != "" {
+		attrs = append(attrs, slog.String("transaction", o.Transaction))
+	}
+	if o.Operations > 0 {
+		attrs = append(attrs, slog.Int("operations", o.Operations))
+	}
+	if len(o.Changed) > 0 {
+		attrs = append(attrs, slog.Any("changed", o.Changed))
+	}
+	return attrs
 }
 
 // appendWork appends what an operation did and how long it took.

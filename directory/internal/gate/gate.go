@@ -69,14 +69,12 @@ func Open(ctx context.Context, req *request.Request, who *settings.Identity, ask
 
 // OpenNew is Open for an entry that has yet to be added.
 func OpenNew(ctx context.Context, req *request.Request, name dn.DN, e *entry.Entry) (*Account, error) {
-	x := req.On(req.Server.Part.Snapshot())
-	defer x.Snapshot.Close()
-	a := &Account{req: x, asked: name.String()}
+	a := &Account{req: req, asked: name.String()}
 	var err error
-	if a.set, err = req.Server.Policies.Set(ctx, x.Snapshot, x.Known); err != nil || a.set == nil {
+	if a.set, err = req.Server.Policies.Set(ctx, req.Snapshot, req.Known); err != nil || a.set == nil {
 		return a, err
 	}
-	found, err := req.Server.Policies.OfNew(ctx, x.Snapshot, x.Known, name, e)
+	found, err := req.Server.Policies.OfNew(ctx, req.Snapshot, req.Known, name, e)
 	a.Policy, a.own = found.Policy, e
 	a.Detach()
 	return a, err

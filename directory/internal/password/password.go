@@ -165,15 +165,16 @@ func Stored(ctx context.Context, req *request.Request, name dn.DN, description s
 		return nil, err
 	}
 	secrets, err := req.Snapshot.Secrets(ctx, at.ID)
-	if err != nil {
-		return nil, err
-	}
+	return storedIn(req, secrets, description), err
+}
+
+func storedIn(req *request.Request, secrets []entry.Attribute, description string) [][]byte {
 	_, options, _ := strings.Cut(description, ";")
 	options = entry.SortOptions(options)
 	for i := range secrets {
 		if secrets[i].Type == req.Known.UserPassword && secrets[i].Options == options {
-			return secrets[i].Values, nil
+			return secrets[i].Values
 		}
 	}
-	return nil, nil
+	return nil
 }

@@ -22,17 +22,42 @@ import (
 // A Setting is a change of an entry's passwords in progress. Slow work, such as hashing,
 // is done before the transaction, with the passwords stored at that time.
 type Setting struct {
-	name    dn.DN
 	account *gate.Account
+	own     func(attribute string) []string // of the account's entry
 	change  account.Change
 	was     [][]byte // passwords stored when the change was prepared
 	// Changes are the modifications for the transaction to make.
 	Changes []op.Modification
 }
 
-// Set prepares changes of an entry that include changes of its passwords.
-func Set(ctx context.Context, req *request.Request, name dn.DN, changes []op.Modification) (*Setting, error) {
-	return prepare(ctx, req, name, func(s *Setting) (err error) {
+// Open reads the account whose passwords are to be changed, on the state that the request
+// reads.
+func Open(ctx context.Context, req *request.Request, name dn.DN) (*Setting, error) {
+	at, err := req.Snapshot.Find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	s := &Setting{}
+	if s.account, err = gate.Open(ctx, req.On(req.Snapshot), &settings.Identity{Name: at.Name, ID: at.ID}, at.Name.String()); err != nil {
+		return nil, err
+	}
+	s.change.Reset = !req.Who.HasEntry() || req.Who.ID != at.ID
+	s.change.Relaxed = req.Controls.Rules.Relaxed
+	s.was = s.stored(req, "userPassword")
+	if s.account.Policy != nil {
+		s.own = s.account.Own(ctx)
+	}
+	return s, nil
+}
+
+// stored returns the stored values by a description of userPassword.
+func (s *Setting) stored(req *request.Request, description string) [][]byte {
+	return storedIn(req, s.account.Secrets, description)
+}
+
+// Set prepares changes of the entry among which there are some of its passwords.
+func (s *Setting) Set(ctx context.Context, req *request.Request, changes []op.Modification) error {
+	return s.prepare(req, func() (err error) {
 		if s.Changes, err = s.namedOld(ctx, req, changes); err != nil {
 			return err
 		}
@@ -44,10 +69,10 @@ func Set(ctx context.Context, req *request.Request, name dn.DN, changes []op.Mod
 	})
 }
 
-// Replacement prepares a change that replaces all passwords of an entry by a new one,
-// even if it looks like a hash. Old is nil if the client sent no old password.
-func Replacement(ctx context.Context, req *request.Request, name dn.DN, old, clear []byte) (*Setting, error) {
-	return prepare(ctx, req, name, func(s *Setting) (err error) {
+// Replace prepares a new password in the place of whatever the entry has, whatever it
+// looks like. A nil old one is not given.
+func (s *Setting) Replace(ctx context.Context, req *request.Request, old, clear []byte) error {
+	return s.prepare(req, func() (err error) {
 		if old != nil {
 			if _, err := s.verifyOld(ctx, old); err != nil {
 				return op.Errorf(op.UnwillingToPerform, "the old password is not right")
@@ -61,27 +86,12 @@ func Replacement(ctx context.Context, req *request.Request, name dn.DN, old, cle
 	})
 }
 
-func prepare(ctx context.Context, req *request.Request, name dn.DN, make func(*Setting) error) (*Setting, error) {
-	x := req.On(req.Server.Part.Snapshot())
-	defer x.Snapshot.Close()
-	at, err := x.Snapshot.Find(ctx, name)
-	if err != nil {
-		return nil, err
+func (s *Setting) prepare(req *request.Request, make func() error) error {
+	defer s.account.Detach()
+	if err := make(); err != nil {
+		return gate.Refusal(req, err)
 	}
-	s := &Setting{name: name}
-	if s.account, err = gate.Open(ctx, x, &settings.Identity{Name: at.Name, ID: at.ID}, at.Name.String()); err != nil {
-		return nil, err
-	}
-	s.change.Reset = !req.Who.HasEntry() || req.Who.ID != at.ID
-	s.change.Relaxed = req.Controls.Rules.Relaxed
-	if s.was, err = Stored(ctx, x, name, "userPassword"); err != nil {
-		return nil, err
-	}
-	if err := make(s); err != nil {
-		return nil, gate.Refusal(req, err)
-	}
-	s.account.Detach()
-	return s, nil
+	return nil
 }
 
 var errOld = op.Errorf(op.NoSuchAttribute, "the old password is not right")
@@ -132,13 +142,7 @@ func (s *Setting) namedOld(ctx context.Context, req *request.Request, changes []
 // named returns the stored value that equals the given one or fits it as a password. If
 // there is none it returns the given one.
 func (s *Setting) named(ctx context.Context, req *request.Request, description string, given []byte) ([]byte, error) {
-	x := req.On(req.Server.Part.Snapshot())
-	defer x.Snapshot.Close()
-	stored, err := Stored(ctx, x, s.name, description)
-	if err != nil {
-		return nil, err
-	}
-	for _, v := range stored {
+	for _, v := range s.stored(req, description) {
 		if bytes.Equal(v, given) {
 			return v, nil
 		}
@@ -168,7 +172,7 @@ func (s *Setting) check(ctx context.Context, req *request.Request, clear [][]byt
 	if s.change.Hashed = hashed; len(clear) > 0 {
 		s.change.Candidate.Password = string(clear[0])
 	}
-	s.change.Candidate.Own = s.account.Own(ctx)
+	s.change.Candidate.Own = s.own
 	if err := p.Check(&s.change); err != nil {
 		return err
 	}
@@ -206,11 +210,11 @@ func (s *Setting) checkHistory(ctx context.Context, req *request.Request, clear 
 // IsOwn reports whether the requester changes their own password.
 func (s *Setting) IsOwn() bool { return !s.change.Reset }
 
-// Current reports whether the passwords in the state that the request reads are still the
-// ones with which the change was prepared.
-func (s *Setting) Current(ctx context.Context, req *request.Request) (bool, error) {
-	now, err := Stored(ctx, req, s.name, "userPassword")
-	return slices.EqualFunc(now, s.was, bytes.Equal), err
+// Current reports whether the state that the request reads has the passwords by which the
+// change was prepared.
+func (s *Setting) Current(ctx context.Context, req *request.Request, id entry.ID) (bool, error) {
+	secrets, err := req.Snapshot.Secrets(ctx, id)
+	return slices.EqualFunc(storedIn(req, secrets, "userPassword"), s.was, bytes.Equal), err
 }
 
 // Touch returns the further modifications that a change of passwords makes to the
@@ -297,7 +301,7 @@ func CheckNew(ctx context.Context, req *request.Request, name dn.DN, as []op.Par
 	for _, x := range as {
 		changes = append(changes, op.Modification{Kind: op.ModAdd, PartialAttribute: x})
 	}
-	s := &Setting{name: name, account: a}
+	s := &Setting{account: a, own: a.Own(ctx)}
 	s.change.Reset, s.change.Relaxed = true, req.Controls.Rules.Relaxed
 	if err := s.check(ctx, req, clearIn(req, changes), hashIn(req, changes)); err != nil {
 		return nil, gate.Refusal(req, err)

@@ -36,8 +36,9 @@ type Controls struct {
 	Sync              *control.SyncRequest
 	Persistent        *control.PersistentSearch
 	At                *past.PointInTime // nil: now
-	Token             bool              // requested
-	atLeast           table.Revision    // commit that the read must show
+	Token             bool              // is asked for
+	Transaction       *string           // the identifier of the one that the update belongs to
+	atLeast           table.Revision    // that is to be shown
 }
 
 // Waits reports whether the request is a search that waits for changes.
@@ -78,7 +79,7 @@ var supported = []servedControl{
 	{control.OIDAssertion, all &^ extended, takeAssertion},
 	{control.OIDPreRead, withModify | withDelete | withModifyDN, takePreRead},
 	{control.OIDPostRead, withAdd | withModify | withModifyDN, takePostRead},
-	{control.OIDNoOp, updates | withPasswordModify, takeNoOp},
+	{control.OIDNoOp, updates | withPasswordModify | withEndTransaction, takeNoOp},
 	{control.OIDProxiedAuthorization, all, takeProxied},
 	{control.OIDAuthzIDRequest, withBind, flag("authorization identity", func(c *Controls) *bool { return &c.AuthzID })},
 	{control.OIDPasswordPolicy, withBind | withAdd | withModify | withCompare | withPasswordModify, flag("password policy", func(c *Controls) *bool { return &c.PasswordPolicy })},
@@ -92,7 +93,8 @@ var supported = []servedControl{
 	{control.OIDSyncRequest, withSearch, takeSync},
 	{control.OIDPersistentSearch, withSearch, takePersistent},
 	{control.OIDAt, withSearch | withCompare, takeAt},
-	{control.OIDToken, withSearch | withCompare | updates | withPasswordModify, takeToken},
+	{control.OIDToken, withSearch | withCompare | updates | withPasswordModify | withEndTransaction, takeToken},
+	{control.OIDTransaction, updates | withPasswordModify, takeTransaction},
 }
 
 // operations is a set of kinds of requests.
@@ -107,11 +109,12 @@ const (
 	withDelete
 	withModifyDN
 	withPasswordModify
+	withEndTransaction
 	withExtended // the others
 
 	updates  = withAdd | withModify | withDelete | withModifyDN
-	extended = withPasswordModify | withExtended
-	all      = withSearch | withCompare | updates | extended // except Bind
+	extended = withPasswordModify | withEndTransaction | withExtended
+	all      = withSearch | withCompare | updates | extended // but Bind
 )
 
 // operationsOf returns the kind of one request.
@@ -132,8 +135,11 @@ func operationsOf(r op.Request) operations {
 	case *op.ModifyDN:
 		return withModifyDN
 	case *op.Extended:
-		if r.OID == control.OIDPasswordModify {
+		switch r.OID {
+		case control.OIDPasswordModify:
 			return withPasswordModify
+		case control.OIDEndTransaction:
+			return withEndTransaction
 		}
 		return withExtended
 	}

@@ -14,7 +14,8 @@ import (
 // ErrAccess refuses what the access rules do not allow.
 var ErrAccess = judge.ErrAccess
 
-// Judged has the access rules of the newest state decide what the request may see and do.
+// Judged has the access rules of a state decide what the request may see and do: of the
+// newest, or of what a transaction has made of it.
 func (req *Request) Judged(ctx context.Context, newest *partition.Snapshot) error {
 	if req.Who.IsAdmin() {
 		req.Judge.Unrestrict()

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/ledger"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/policies"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/transaction"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -23,6 +24,7 @@ type Server struct {
 	Beside    Background
 	Policies  *policies.Cache
 	Ledgers   *ledger.Book
+	Kept      transaction.Memory // by transactions
 
 	rules    *access.Rules // of access
 	current  atomic.Pointer[settings.Settings]

@@ -9,6 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/access"
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/transaction"
 )
 
 // Session is one client's connection. Requests may run concurrently, except that a Bind
@@ -20,6 +21,8 @@ type Session struct {
 	// Exchange is the SASL exchange in progress. Only binds use it, and a bind runs
 	// alone.
 	Exchange *Exchange
+	// Transactions that are open (RFC 5805).
+	Transactions transaction.Table
 
 	anonymous access.Who // as which access rules know an unbound session
 	once      sync.Once  // of address
@@ -36,10 +39,12 @@ type Exchange struct {
 // Name returns the name of the bound identity, for logs; "" is anonymous.
 func (s *Session) Name() string { return s.Who.Load().DN() }
 
-// Forget makes the session anonymous and returns the exchange that was in progress.
+// Forget makes the session anonymous and returns the exchange that was under way.
+// Transactions that are open end without notice (RFC 5805, 3.5).
 func (s *Session) Forget() *Exchange {
 	x := s.Exchange
 	s.Exchange = nil
 	s.Who.Store(nil)
+	s.Transactions.Abort()
 	return x
 }

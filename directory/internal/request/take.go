@@ -121,10 +121,13 @@ func takeNoOp(req *Request, _ *op.Message, c *op.Control) error {
 	return noValue("no-op", c)
 }
 
-// takeProxied reads a proxied authorization control, whose value is an authorization
-// identity. RFC 4370, 3 refuses a control that is not critical: servers that do not know
-// it would run the request as somebody else.
-func takeProxied(req *Request, _ *op.Message, c *op.Control) error {
+// takeProxied reads a proxied authorization control, whose value is an
+// authorization identity. RFC 4370, 3 refuses one that is not critical: servers
+// that do not know it would run the request as somebody else.
+func takeProxied(req *Request, m *op.Message, c *op.Control) error {
+	if operationsOf(m.Request) == withEndTransaction { // RFC 5805, 4.4
+		return op.Errorf(op.ProtocolError, "proxied authorization control: it goes with the start of a transaction, not with its end")
+	}
 	if !c.Critical {
 		return op.Errorf(op.ProtocolError, "proxied authorization control: it must be critical")
 	}
@@ -215,6 +218,20 @@ func takeToken(req *Request, m *op.Message, c *op.Control) (err error) {
 	if req.Controls.atLeast, err = revision.Parse(string(c.Value)); err != nil {
 		return malformed("token", err)
 	}
+	return nil
+}
+
+// takeTransaction reads a transaction specification control. It must be critical (RFC 5805,
+// 2.2): servers that do not know it would make the update at once.
+func takeTransaction(req *Request, _ *op.Message, c *op.Control) error {
+	if !c.Critical {
+		return op.Errorf(op.ProtocolError, "transaction specification control: it must be critical")
+	}
+	t, err := control.ParseTransaction(c.Value)
+	if err != nil {
+		return malformed("transaction specification", err)
+	}
+	req.Controls.Transaction = &t.ID
 	return nil
 }
 

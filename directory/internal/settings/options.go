@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/transaction"
 	"github.com/seed-4dac0d86/ldapd/monitor"
 )
 
@@ -22,6 +23,8 @@ type Options struct {
 	// administrator. The first matching rule counts.
 	Limits     Limits
 	LimitRules []LimitRule
+	// Transactions are limits of those of RFC 5805; what is zero has a default.
+	Transactions transaction.Limits
 	// Secret signs the cookies of paged results, and generates the salts that SCRAM sends
 	// for unknown names. Servers of one store share it: see partition.Partition.Secret.
 	// If it is empty, a random one is used.
@@ -101,6 +104,7 @@ func (o *Options) EnsureDefaults() {
 	if o.Identities == nil {
 		o.Identities = auth.DefaultRules()
 	}
+	o.Transactions.EnsureDefaults()
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

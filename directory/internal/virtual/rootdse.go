@@ -38,7 +38,7 @@ func (theRootDSE) refusal() string {
 }
 
 // supportedExtensions are the extended operations that the directory serves.
-var supportedExtensions = []string{control.OIDPasswordModify, control.OIDWhoAmI}
+var supportedExtensions = []string{control.OIDPasswordModify, control.OIDWhoAmI, control.OIDStartTransaction, control.OIDEndTransaction}
 
 // supportedFeatures are the values of supportedFeatures.
 var supportedFeatures = []string{

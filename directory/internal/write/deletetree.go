@@ -14,9 +14,13 @@ import (
 // commits, because a commit delays others while it lasts.
 const maxTreeCommit = 5000
 
-// deleteTree deletes an entry and everything below it. Referrals and aliases below it are
-// ordinary entries. The diagnostic reports the number of commits.
-func deleteTree(ctx context.Context, req *request.Request, name dn.DN) error {
+// deleteTree removes an entry with all that is below it; referrals and aliases
+// among that are entries like others. The diagnostic tells in how many commits.
+func deleteTree(ctx context.Context, req *request.Request, r *op.Delete) error {
+	name, err := target(r.Name)
+	if err != nil {
+		return err
+	}
 	deleted, commits := 0, 0
 	var read []op.Control
 	for whole := false; !whole; commits++ {
@@ -56,4 +60,17 @@ func leftHalf(req *request.Request, err error, deleted int) error {
 	r := req.Server.ToResult(err)
 	r.Diagnostic = fmt.Sprintf("%s; %d entries were deleted before, the deepest first: the rest is a tree", r.Diagnostic, deleted)
 	return &r
+}
+
+// planDeleteTree is a tree delete in a transaction: what that deletes of trees goes in one
+// commit.
+func planDeleteTree(ctx context.Context, name dn.DN, p *preparation) *update {
+	return &update{name: name, allowed: mayDeleteTree, change: func(tx *partition.Tx) error {
+		n, whole, err := tx.DeleteTree(ctx, name, max(*p.left, 1))
+		if err == nil && (!whole || n > *p.left) {
+			err = op.Errorf(op.AdminLimitExceeded, "the trees to be deleted have more than %d entries, which is the limit of a transaction", maxTreeCommit)
+		}
+		*p.left -= n
+		return err
+	}}
 }

@@ -20,34 +20,35 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
 
-// modify changes an entry (RFC 4511, 4.6). Users may change their own passwords with it.
-func modify(ctx context.Context, req *request.Request, r *op.Modify) error {
+// planModify changes an entry (RFC 4511, 4.6). Users may change their own password
+// by it.
+func planModify(ctx context.Context, req *request.Request, r *op.Modify, p *preparation) (*update, error) {
 	name, err := dn.Parse(r.Name)
 	if err != nil {
-		return op.Errorf(op.InvalidDNSyntax, "%v", err)
+		return nil, op.Errorf(op.InvalidDNSyntax, "%v", err)
 	}
 	if subschema.Is(name) {
-		return modifySubschema(ctx, req, name, r)
+		return modifySubschema(ctx, name, r), nil
 	}
 	if virtual.IsConfig(name) {
 		return modifyConfig(ctx, req, name, r)
 	}
 	if err := virtual.RefuseWrite(name); err != nil {
-		return err
+		return nil, err
 	}
 	if identify.MustChange(req, nil) && !isOwnPassword(req, name, r.Changes) {
-		return gate.Refusal(req, account.ErrMustChange)
+		return nil, gate.Refusal(req, account.ErrMustChange)
 	}
-	var set *password.Setting
 	rules, changes := ruleChanges(req, r.Changes)
 	u := &update{
-		name:  name,
-		rules: len(rules) > 0,
+		name:     name,
+		rules:    len(rules) > 0,
+		prepared: p,
 		allowed: func(_ context.Context, req *request.Request, _ partition.Located, d *acl.Decision) error {
 			return mayModify(req, d, r.Changes)
 		},
 		change: func(tx *partition.Tx) error {
-			if err := modifyIn(ctx, req, tx, name, changes, set); err != nil || len(rules) == 0 {
+			if err := modifyIn(ctx, req, tx, name, changes, p.set); err != nil || len(rules) == 0 {
 				return err
 			}
 			at, err := tx.Find(ctx, name)
@@ -59,16 +60,23 @@ func modify(ctx context.Context, req *request.Request, r *op.Modify) error {
 	}
 	u.policy = slices.ContainsFunc(r.Changes, func(c op.Modification) bool { return ofPolicies(c.Description) })
 	if touchesPassword(req, r.Changes) {
-		u.prepare = func() (err error) {
-			set, err = password.Set(ctx, req, name, r.Changes)
-			return err
+		u.setsPassword(ctx, req, func() error { return p.set.Set(ctx, req, r.Changes) })
+	}
+	return u, nil
+}
+
+// setsPassword has the update change passwords, by what prepare makes of it.
+func (u *update) setsPassword(ctx context.Context, req *request.Request, prepare func() error) {
+	u.prepare = prepare
+	u.open = func() (err error) {
+		u.prepared.set, err = password.Open(ctx, req, u.name)
+		return err
+	}
+	u.ended = func() {
+		if u.prepared.isOwn() {
+			identify.ChangedPassword(req)
 		}
 	}
-	err = u.run(ctx, req)
-	if err == nil && set != nil && set.IsOwn() {
-		identify.ChangedPassword(req)
-	}
-	return err
 }
 
 // isOwnPassword reports whether the changes are of the requester's own password only.
@@ -77,9 +85,8 @@ func isOwnPassword(req *request.Request, name dn.DN, changes []op.Modification) 
 }
 
 // modifySubschema changes the schema (RFC 4512, 4.4: servers may allow it).
-func modifySubschema(ctx context.Context, req *request.Request, name dn.DN, r *op.Modify) error {
-	u := &update{name: name, change: func(tx *partition.Tx) error { return tx.Modify(ctx, name, r.Changes) }}
-	return u.run(ctx, req)
+func modifySubschema(ctx context.Context, name dn.DN, r *op.Modify) *update {
+	return &update{name: name, change: func(tx *partition.Tx) error { return tx.Modify(ctx, name, r.Changes) }}
 }
 
 // modifyIn makes changes in a transaction. If they include passwords, set is the prepared
@@ -99,7 +106,7 @@ func modifyIn(ctx context.Context, req *request.Request, tx *partition.Tx, name 
 		return err
 	}
 	if set != nil {
-		if current, err := set.Current(ctx, req); err != nil || !current {
+		if current, err := set.Current(ctx, req, at.ID); err != nil || !current {
 			return errors.Join(err, errPrepareAgain)
 		}
 		changes = append(slices.Clip(set.Changes), set.Touch(req, e)...)

@@ -21,57 +21,70 @@ import (
 // PasswordModify sets a password (RFC 3062): the user's own, or for the administrator
 // anyone's. If the request has no new password it generates one and returns it.
 func PasswordModify(ctx context.Context, req *request.Request, value []byte) error {
-	p, err := control.ParsePasswordModify(value)
-	switch {
-	case err != nil:
-		return op.Errorf(op.ProtocolError, "Password Modify: %v", err)
-	case password.InClear(req):
-		return password.ErrClear
-	case req.Who == nil:
-		return op.Errorf(op.UnwillingToPerform, "bind first")
-	}
-	name, err := passwordTarget(ctx, req, p.Identity)
+	u, err := planPasswordModify(ctx, req, value, &preparation{})
 	if err != nil {
 		return err
-	}
-	generated := p.New == nil
-	if generated {
-		p.New = password.Generate()
-	}
-	if len(p.New) == 0 {
-		return password.ErrEmptyPassword
-	}
-	if identify.MustChange(req, nil) && !isOwn(req, name) {
-		return gate.Refusal(req, account.ErrMustChange)
-	}
-	var set *password.Setting
-	u := &update{
-		name: name,
-		allowed: func(_ context.Context, req *request.Request, _ partition.Located, d *acl.Decision) error {
-			return refuseSetting(req, d)
-		},
-		prepare: func() (err error) {
-			set, err = password.Replacement(ctx, req, name, p.Old, p.New)
-			return err
-		},
-		change: func(tx *partition.Tx) error { return modifyIn(ctx, req, tx, name, nil, set) },
 	}
 	if err := u.run(ctx, req); err != nil {
 		return err
 	}
-	if set.IsOwn() {
-		identify.ChangedPassword(req)
-	}
-	if generated {
-		req.Response.Value = control.PasswordModifyResult{Generated: p.New}.Encode()
+	if generated := u.prepared.generated; generated != nil {
+		req.Response.Value = control.PasswordModifyResult{Generated: generated}.Encode()
 	}
 	sendToken(req)
 	return nil
 }
 
-// passwordTarget returns the name of the entry whose password is to be set: the
-// requester, or a DN with or without "dn:", or the entry that a name with "u:" maps to.
-func passwordTarget(ctx context.Context, req *request.Request, identity *string) (dn.DN, error) {
+// givenPassword reads a Password Modify that the connection may ask for.
+func givenPassword(req *request.Request, value []byte) (control.PasswordModify, error) {
+	p, err := control.ParsePasswordModify(value)
+	switch {
+	case err != nil:
+		return p, op.Errorf(op.ProtocolError, "Password Modify: %v", err)
+	case password.InClear(req):
+		return p, password.ErrClear
+	case p.New != nil && len(p.New) == 0:
+		return p, password.ErrEmptyPassword
+	case req.Who == nil:
+		return p, op.Errorf(op.UnwillingToPerform, "bind first")
+	}
+	return p, nil
+}
+
+func planPasswordModify(ctx context.Context, req *request.Request, value []byte, prepared *preparation) (*update, error) {
+	p, err := givenPassword(req, value)
+	if err != nil {
+		return nil, err
+	}
+	name, err := passwordTarget(ctx, req, p.Identity, prepared.kept)
+	if err != nil {
+		return nil, err
+	}
+	if p.New == nil {
+		if prepared.generated == nil {
+			prepared.generated = password.Generate()
+		}
+		p.New = prepared.generated
+	}
+	if identify.MustChange(req, nil) && !isOwn(req, name) {
+		return nil, gate.Refusal(req, account.ErrMustChange)
+	}
+	u := &update{
+		name:     name,
+		prepared: prepared,
+		allowed: func(_ context.Context, req *request.Request, _ partition.Located, d *acl.Decision) error {
+			return refuseSetting(req, d)
+		},
+		change: func(tx *partition.Tx) error { return modifyIn(ctx, req, tx, name, nil, prepared.set) },
+	}
+	u.setsPassword(ctx, req, func() error { return prepared.set.Replace(ctx, req, p.Old, p.New) })
+	return u, nil
+}
+
+// passwordTarget is whose password is to be set: the requester's, or that of a
+// DN, with "dn:" in front or not, or of a name with "u:" in front, which is looked up in
+// the state that the request reads, if so said, or in the newest.
+func passwordTarget(ctx context.Context, req *request.Request, identity *string, here bool) (dn.DN, error) {
 	s := req.Who.DN()
 	if identity != nil {
 		s = *identity
@@ -81,6 +94,9 @@ func passwordTarget(ctx context.Context, req *request.Request, identity *string)
 		case "dn":
 			s = rest
 		case "u":
+			if !here {
+				defer req.Now().Close()
+			}
 			who, err := userNamed(ctx, req, s)
 			if err != nil {
 				return nil, err
@@ -107,8 +123,6 @@ func refuseSetting(req *request.Request, d *acl.Decision) error {
 
 // userNamed returns the identity with a name, if the requester may know it.
 func userNamed(ctx context.Context, req *request.Request, authzID string) (*settings.Identity, error) {
-	s := req.Now()
-	defer s.Close()
 	who, err := identify.AuthzID(ctx, req, authzID)
 	switch {
 	case errors.Is(err, identify.ErrNobody) && req.Who.IsAdmin():

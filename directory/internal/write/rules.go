@@ -46,14 +46,13 @@ func givenRules(req *request.Request, attributes []op.PartialAttribute) (rules [
 }
 
 // modifyConfig changes the access rules of the whole directory.
-func modifyConfig(ctx context.Context, req *request.Request, name dn.DN, r *op.Modify) error {
+func modifyConfig(ctx context.Context, req *request.Request, name dn.DN, r *op.Modify) (*update, error) {
 	if slices.ContainsFunc(r.Changes, func(c op.Modification) bool { return !isRule(req, c.Description) }) {
-		return virtual.RefuseWrite(name)
+		return nil, virtual.RefuseWrite(name)
 	}
-	u := &update{name: name, rules: true, change: func(tx *partition.Tx) error {
+	return &update{name: name, rules: true, change: func(tx *partition.Tx) error {
 		return changeRules(ctx, req, tx, entry.Root, nil, r.Changes)
-	}}
-	return u.run(ctx, req)
+	}}, nil
 }
 
 // mayConfigure refuses requesters who do not manage cn=config.

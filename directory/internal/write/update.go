@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/acl"
@@ -38,20 +39,26 @@ type update struct {
 	policy bool
 	// check, if not nil, refuses the change for reasons other than the requester.
 	check func() error
-	// prepare, if not nil, does slow work once, outside the transaction.
-	prepare func() error
-	change  func(*partition.Tx) error
+	// prepare, if given, does what takes so long that no transaction waits for it, once
+	// open has read in one what it goes by; nil: it goes by no state.
+	prepare  func() error
+	open     func() error
+	prepared *preparation
+	change   func(*partition.Tx) error
+	// ended, if given, is called when the change is made.
+	ended func()
 }
 
 // run makes the update in a transaction. All its reads are of the transaction's state.
 func (u *update) run(ctx context.Context, req *request.Request) error {
-	prepare := u.prepare
 	r, err := u.try(ctx, req)
 	for again := 0; err == errPrepare || errors.Is(err, errPrepareAgain) && again < maxPrepared; again++ {
-		u.prepare = nil
-		if err := prepare(); err != nil {
-			return err
+		if err == errPrepare {
+			if err := u.prepare(); err != nil {
+				return err
+			}
 		}
+		u.prepared.done = err == errPrepare
 		r, err = u.try(ctx, req)
 	}
 	if errors.Is(err, txn.ErrReadOnly) {
@@ -60,12 +67,28 @@ func (u *update) run(ctx context.Context, req *request.Request) error {
 		}
 	}
 	if err != nil && err != errNoOperation {
-		req.Response.Controls = nil // RFC 4527, 3: no such controls with a failure
+		dropEntries(req)
 	}
 	if err == nil {
 		req.Seen.Committed = r
+		u.end()
 	}
 	return err
+}
+
+// end does what follows the commit.
+func (u *update) end() {
+	if u.ended != nil {
+		u.ended()
+	}
+}
+
+// dropEntries takes the entries before and after a change that failed out of the response
+// (RFC 4527, 3).
+func dropEntries(req *request.Request) {
+	req.Response.Controls = slices.DeleteFunc(req.Response.Controls, func(c op.Control) bool {
+		return c.OID == control.OIDPreRead || c.OID == control.OIDPostRead
+	})
 }
 
 // errPrepareAgain ends a transaction if passwords have changed since the update was
@@ -91,14 +114,24 @@ func (u *update) try(ctx context.Context, req *request.Request) (table.Revision,
 		if err := u.may(ctx, req); err != nil {
 			return err
 		}
-		if u.prepare != nil {
-			return errPrepare
+		if u.prepare != nil && !u.prepared.done {
+			return u.begin()
 		}
 		req.Seen.Attempts++
 		req.Response.Controls = nil // drop those of an attempt that lost
 		tx.Rules = req.Controls.Rules
 		return u.runIn(ctx, req, tx)
 	})
+}
+
+// begin reads what the preparation goes by.
+func (u *update) begin() error {
+	if u.open != nil {
+		if err := u.open(); err != nil {
+			return err
+		}
+	}
+	return errPrepare
 }
 
 // refused returns the error of an update that may not be made. It is for a server opened

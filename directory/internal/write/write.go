@@ -18,21 +18,39 @@ import (
 )
 
 // Run runs an update.
-func Run(ctx context.Context, req *request.Request, r op.Request) (err error) {
-	switch r := r.(type) {
-	case *op.Add:
-		err = add(ctx, req, r)
-	case *op.Modify:
-		err = modify(ctx, req, r)
-	case *op.Delete:
-		err = remove(ctx, req, r)
-	case *op.ModifyDN:
-		err = modifyDN(ctx, req, r)
+func Run(ctx context.Context, req *request.Request, r op.Request) error {
+	if d, ok := r.(*op.Delete); ok && req.Controls.TreeDelete {
+		err := deleteTree(ctx, req, d)
+		if err == nil {
+			sendToken(req)
+		}
+		return err
 	}
-	if err == nil {
+	u, err := plan(ctx, req, r, &preparation{})
+	if err != nil {
+		return err
+	}
+	if err = u.run(ctx, req); err == nil {
 		sendToken(req)
 	}
 	return err
+}
+
+// plan returns the update that a request asks for.
+func plan(ctx context.Context, req *request.Request, r op.Request, p *preparation) (*update, error) {
+	switch r := r.(type) {
+	case *op.Add:
+		return planAdd(ctx, req, r, p)
+	case *op.Modify:
+		return planModify(ctx, req, r, p)
+	case *op.Delete:
+		return planDelete(ctx, req, r, p)
+	case *op.ModifyDN:
+		return planModifyDN(ctx, req, r)
+	case *op.Extended:
+		return planPasswordModify(ctx, req, r.Value, p)
+	}
+	return nil, op.Errorf(op.ProtocolError, "not an update")
 }
 
 // target parses the name of an entry to be changed.
@@ -44,65 +62,67 @@ func target(s string) (dn.DN, error) {
 	return name, virtual.RefuseWrite(name)
 }
 
-// add adds an entry (RFC 4511, 4.7).
-func add(ctx context.Context, req *request.Request, r *op.Add) error {
+// planAdd makes an entry (RFC 4511, 4.7).
+func planAdd(ctx context.Context, req *request.Request, r *op.Add, p *preparation) (*update, error) {
 	name, err := target(r.Name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	rules, plain := givenRules(req, r.Attributes)
-	attributes := plain
-	given := slices.ContainsFunc(attributes, func(a op.PartialAttribute) bool { return password.GivesServers(req, a.Description) })
-	u := &update{name: name, adds: true, attributes: r.Attributes, rules: len(rules) > 0, change: func(tx *partition.Tx) error {
+	given := slices.ContainsFunc(plain, func(a op.PartialAttribute) bool { return password.GivesServers(req, a.Description) })
+	u := &update{name: name, adds: true, attributes: r.Attributes, rules: len(rules) > 0, prepared: p}
+	u.policy = slices.ContainsFunc(plain, func(a op.PartialAttribute) bool {
+		return ofPolicies(a.Description) && !strings.EqualFold(a.Description, "objectClass")
+	})
+	secret := len(name) > 0 && hashes(req, plain)
+	if secret {
+		u.prepare = func() (err error) {
+			p.attributes, err = password.HashAttributes(ctx, req, plain)
+			return err
+		}
+	}
+	u.change = func(tx *partition.Tx) (err error) {
+		attributes := plain
+		if secret {
+			if attributes, err = p.checkNew(ctx, req, u, plain); err != nil {
+				return err
+			}
+		}
 		tx.Rules.Accounts = !given || tx.Rules.Relaxed
 		id, err := tx.Add(ctx, name, attributes, false)
 		if err != nil {
 			return err
 		}
 		return changeRules(ctx, req, tx, id, name, rules)
-	}}
-	u.policy = slices.ContainsFunc(attributes, func(a op.PartialAttribute) bool {
-		return ofPolicies(a.Description) && !strings.EqualFold(a.Description, "objectClass")
-	})
-	if slices.ContainsFunc(attributes, func(a op.PartialAttribute) bool { return password.Is(req, a.Description) }) {
-		u.prepare = func() (err error) {
-			if attributes, err = password.HashAttributes(ctx, req, plain); err != nil {
-				return err
-			}
-			checked, err := password.CheckNew(ctx, req, name, plain, proposed(req, name[0], plain))
-			attributes = append(attributes, checked[min(len(plain), len(checked)):]...)
-			return err
-		}
 	}
-	return u.run(ctx, req)
+	return u, nil
 }
 
-// remove deletes a leaf (RFC 4511, 4.8), or a tree.
-func remove(ctx context.Context, req *request.Request, r *op.Delete) error {
+// planDelete deletes a leaf (RFC 4511, 4.8), or, in a transaction, a tree.
+func planDelete(ctx context.Context, req *request.Request, r *op.Delete, p *preparation) (*update, error) {
 	name, err := target(r.Name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if req.Controls.TreeDelete {
-		return deleteTree(ctx, req, name)
+		return planDeleteTree(ctx, name, p), nil
 	}
-	u := &update{name: name, allowed: mayDelete, change: func(tx *partition.Tx) error { return tx.Delete(ctx, name) }}
-	return u.run(ctx, req)
+	return &update{name: name, allowed: mayDelete, change: func(tx *partition.Tx) error { return tx.Delete(ctx, name) }}, nil
 }
 
-// modifyDN renames and moves an entry (RFC 4511, 4.9).
-func modifyDN(ctx context.Context, req *request.Request, r *op.ModifyDN) error {
+// planModifyDN renames and moves an entry (RFC 4511, 4.9).
+func planModifyDN(ctx context.Context, req *request.Request, r *op.ModifyDN) (*update, error) {
 	name, err := target(r.Name)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	rdn, err := dn.ParseRDN(r.NewRDN)
+	rdn, err := parseNewRDN(r)
 	if err != nil {
-		return op.Errorf(op.InvalidDNSyntax, "newrdn: %v", err)
+		return nil, err
 	}
 	superior, err := newSuperior(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	u := &update{name: name, change: func(tx *partition.Tx) error {
 		return tx.Rename(ctx, name, rdn, r.DeleteOldRDN, superior)
@@ -113,7 +133,15 @@ func modifyDN(ctx context.Context, req *request.Request, r *op.ModifyDN) error {
 	if superior != nil {
 		u.check = func() error { return checkSuperior(ctx, req, *superior) }
 	}
-	return u.run(ctx, req)
+	return u, nil
+}
+
+func parseNewRDN(r *op.ModifyDN) (dn.RDN, error) {
+	rdn, err := dn.ParseRDN(r.NewRDN)
+	if err != nil {
+		return nil, op.Errorf(op.InvalidDNSyntax, "newrdn: %v", err)
+	}
+	return rdn, nil
 }
 
 // newSuperior parses the name of the new superior. It returns nil if the entry stays.

@@ -41,3 +41,11 @@ func (e *Error) Error() string { return e.Text }
 func Errorf(p Problem, format string, args ...any) *Error {
 	return &Error{Problem: p, Text: fmt.Sprintf(format, args...)}
 }
+
+// NotEverywhere is the error of a change that is committed, and that not every server goes
+// by yet.
+type NotEverywhere struct{ Err error }
+
+func (e *NotEverywhere) Error() string { return "the change is committed: " + e.Err.Error() }
+
+func (e *NotEverywhere) Unwrap() error { return e.Err }

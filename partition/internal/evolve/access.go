@@ -50,5 +50,8 @@ func UpdateAccess(ctx context.Context, p *catalog.Keeper, by write.By, fn func(*
 	if err != nil {
 		return r, err
 	}
-	return r, awaitStep(ctx, p, r)
+	if err := awaitStep(ctx, p, r); err != nil {
+		return r, &catalog.NotEverywhere{Err: err}
+	}
+	return r, nil
 }

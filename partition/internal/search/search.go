@@ -482,8 +482,8 @@ type classSeen struct {
 // class.
 func HasClass(ctx context.Context, s *state.Snapshot, c *schema.ObjectClass) (bool, error) {
 	id, watched := s.Catalog.Watched[c]
-	if v, ok := s.Catalog.Cache.Classes.Load(c); ok && s.Cached {
-		if seen := v.(*classSeen); s.At.Unchanged(id, seen.asOf) {
+	if v, ok := s.Catalog.Cache.Classes.Load(c); ok {
+		if seen := v.(*classSeen); s.Unchanged(id, seen.asOf) {
 			return seen.has, nil
 		}
 	}
@@ -496,7 +496,7 @@ func HasClass(ctx context.Context, s *state.Snapshot, c *schema.ObjectClass) (bo
 		has = true
 		break
 	}
-	if asOf := s.At.Ordinal(); watched && s.Cached && asOf != 0 {
+	if asOf := s.Ordinal(); watched && asOf != 0 {
 		s.Catalog.Cache.Classes.Store(c, &classSeen{asOf, has})
 	}
 	return has, nil

@@ -23,6 +23,29 @@ type Snapshot struct {
 // Close releases the state.
 func (s *Snapshot) Close() { s.At.Close() }
 
+// Ordinal numbers the states that a server shows, for Unchanged and UnchangedKey. 0 is
+// a state that nothing may be remembered of: one of the past, or what a transaction has
+// written and not committed.
+func (s *Snapshot) Ordinal() uint64 {
+	if !s.Cached {
+		return 0
+	}
+	return s.At.Ordinal()
+}
+
+// Unchanged reports whether an entry is as it was in the state with an ordinal. What
+// the transaction that reads has changed is not.
+func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool {
+	tx, ok := s.Reader.(*txn.Tx)
+	return s.At.Unchanged(id, since) && (!ok || !tx.Touched(id))
+}
+
+// UnchangedKey is Unchanged of other things than entries, by their hashes.
+func (s *Snapshot) UnchangedKey(key, since uint64) bool {
+	tx, ok := s.Reader.(*txn.Tx)
+	return s.At.UnchangedKey(key, since) && (!ok || !tx.TouchedKey(key))
+}
+
 // Revision returns the newest revision that the snapshot shows.
 func (s *Snapshot) Revision() table.Revision { return s.At.Max() }
 

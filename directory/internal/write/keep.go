@@ -1,0 +1,75 @@
+package write
+
+import (
+	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/transaction"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+)
+
+// Keep returns what a transaction is to keep of an update, or why it cannot be part of one
+// (RFC 5805, 3.3), by what can be said without reading the directory. Of a Password Modify
+// that asks for a new password, that is in the response.
+func Keep(req *request.Request, m *op.Message) (transaction.Operation, error) {
+	o := transaction.Operation{Message: m}
+	if err := request.TakeControls(req, m); err != nil {
+		return o, err
+	}
+	if req.Controls.Proxied != nil { // RFC 5805, 4.4
+		return o, op.Errorf(op.ProtocolError, "proxied authorization control: it goes with the start of a transaction, not with its updates")
+	}
+	if r, ok := m.Request.(*op.Extended); ok {
+		p, err := givenPassword(req, r.Value)
+		if err == nil && p.New == nil {
+			o.Generated = password.Generate()
+			req.Response.Value = control.PasswordModifyResult{Generated: o.Generated}.Encode()
+		}
+		return o, err
+	}
+	return o, keepable(m.Request)
+}
+
+// keepable refuses updates whose names cannot be, and those of what no transaction changes.
+func keepable(r op.Request) error {
+	var err error
+	switch r := r.(type) {
+	case *op.Add:
+		_, err = target(r.Name)
+	case *op.Modify:
+		var name dn.DN
+		if name, err = dn.Parse(r.Name); err != nil {
+			return op.Errorf(op.InvalidDNSyntax, "%v", err)
+		}
+		switch {
+		case subschema.Is(name):
+			return errSchemaAlone
+		case !virtual.IsConfig(name):
+			err = virtual.RefuseWrite(name)
+		}
+	case *op.Delete:
+		_, err = target(r.Name)
+	case *op.ModifyDN:
+		return keepableName(r)
+	}
+	return err
+}
+
+// keepableName refuses names, old or new, that cannot be.
+func keepableName(r *op.ModifyDN) error {
+	if _, err := target(r.Name); err != nil {
+		return err
+	}
+	if _, err := parseNewRDN(r); err != nil {
+		return err
+	}
+	_, err := newSuperior(r)
+	return err
+}
+
+// errSchemaAlone refuses changes of the schema. Servers that write one directory take them
+// in steps of their own.
+var errSchemaAlone = op.Errorf(op.UnwillingToPerform, "the schema cannot be changed in a transaction: send this without one")
