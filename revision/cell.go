@@ -8,7 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Kind is what a slot is used by.
+// A Kind is the kind of user of a slot.
 type Kind uint8
 
 const (
@@ -20,14 +20,15 @@ const (
 type State uint8
 
 const (
-	// Free: no server holds the slot. What former holders wrote is archived.
+	// Free: no server holds the slot. The commits of former holders are archived.
 	Free State = iota
 	// Open: the holder renews the lease and commits.
 	Open
-	// Recovering: the holder fell silent and another server decides what it left. The
-	// holder's next change of the cell fails, which fences it.
+	// Recovering: the holder fell silent, and another server decides the commits that the
+	// holder left undecided. The holder's next swap of the cell fails, which fences the
+	// holder.
 	Recovering
-	// Closed: all is decided for ever, but cells of void revisions may remain.
+	// Closed: all commits are decided forever, but cells of void revisions may remain.
 	Closed
 	// Merging: a branch is being merged as revision Merge.
 	Merging
@@ -44,8 +45,8 @@ func (s State) String() string {
 	return fmt.Sprintf("state %d", uint8(s))
 }
 
-// A Cell is what a slot's holder publishes. Every change increases Sequence, so the
-// bytes of a cell never repeat, and a swap from outdated bytes always fails.
+// A Cell is the state that a slot's holder publishes. Every change increases Sequence, so
+// the bytes of a cell never repeat, and a swap from outdated bytes always fails.
 type Cell struct {
 	Kind        Kind
 	State       State
@@ -53,42 +54,43 @@ type Cell struct {
 	Token       uint64 // distinguishes servers that claim the slot at the same time
 	Sequence    uint64
 	Lease       uint64 // counts the renewals of the lease
-	// First is below every id of this incarnation and above all older ones. The
-	// incarnation issues no id above Limit.
+	// First is below the id of every commit of this incarnation, and above all ids of
+	// older incarnations. The incarnation issues no id above Limit.
 	First, Limit table.Revision
-	// Revisions of this incarnation up to Head are visible, except those in Void
-	// (aborted, but cells may remain or arrive; A in transactions.md) and Undecided
-	// (U).
+	// Head is the revision up to which revisions of this incarnation are visible. The
+	// exceptions are in Void and Undecided. The revisions in Void are aborted, but their
+	// cells may remain or still reach the store (A in transactions.md). The revisions in
+	// Undecided (U) are pending.
 	Head            table.Revision
 	Void, Undecided []table.Revision // sorted
-	// Late (C) are the other visible commits of a closed incarnation, which Head and
-	// Undecided do not show. Sorted.
+	// Late (C) lists the other visible commits of a closed incarnation: commits that are
+	// above Head or in Undecided, but were committed. It is sorted.
 	Late []table.Revision
-	// Oldest is the low-water mark of the oldest snapshot in use, except those
+	// Oldest is the low-water mark of the oldest snapshot in use, not counting snapshots
 	// of the past.
 	Oldest table.Revision
 	// Config is the revision of the configuration that the holder works by.
 	Config table.Revision
-	// Merge is the revision of a branch's merge. Base is the encoded vector that the
-	// branch began at.
+	// Merge is the revision at which a branch was merged. Base is the encoded vector at
+	// which the branch began.
 	Merge table.Revision
 	Base  []byte
-	// Owner is the name of the holder, for messages.
+	// Owner is the name of the holder. It is used in messages.
 	Owner string
-	// Horizon is a revision below which the holder has no snapshot in use, also none of
-	// the past, and will take none.
+	// Horizon is a revision below which the holder uses no snapshot now or later,
+	// including snapshots of the past.
 	Horizon table.Revision
 }
 
-// The version is the first byte of every encoded cell. Horizon was added later: a cell
-// without one is still written in the first version.
+// The version is the first byte of every encoded cell. The field Horizon was added later:
+// a cell without a horizon is still written in the first version.
 const (
 	cellVersion    = 1
 	horizonVersion = 2
 )
 
-// Append encodes the cell: the version, kind and state, then varints in the order of
-// the fields. Lists of revisions are encoded as differences.
+// Append encodes the cell: first the version, the kind and the state, then the other
+// fields, in most cases as varints. Lists of revisions are encoded as differences.
 func (c *Cell) Append(b []byte) []byte {
 	version := byte(cellVersion)
 	if c.Horizon != 0 {
@@ -148,15 +150,15 @@ func DecodeCell(b []byte) (Cell, error) {
 	return c, d.end()
 }
 
-// An Archive has the fields of a closed cell that are kept after the slot is freed. Its
-// visible revisions are those from First to Head that are in neither Void nor Undecided,
-// and those in Late.
+// An Archive contains the fields of a closed cell that are kept after the slot is freed.
+// The visible revisions of an Archive are the revisions from First to Head that are in
+// neither Void nor Undecided, and the revisions in Late.
 type Archive struct {
 	First, Head           table.Revision
 	Void, Undecided, Late []table.Revision
 }
 
-// Archive returns the fields of a closed cell to keep.
+// Archive returns the fields of a closed cell that are kept.
 func (c *Cell) Archive() Archive {
 	return Archive{c.First, c.Head, c.Void, c.Undecided, c.Late}
 }
@@ -187,7 +189,8 @@ func DecodeArchive(b []byte) (Archive, error) {
 	return a, d.end()
 }
 
-// shows reports whether r is visible within this incarnation.
+// shows reports whether r is visible within the archived incarnation. r must not be below
+// First.
 func (a *Archive) shows(r table.Revision) bool {
 	if r <= a.Head && !contains(a.Void, r) && !contains(a.Undecided, r) {
 		return true
@@ -218,7 +221,7 @@ func appendBytes(b, v []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(v))), v...)
 }
 
-// A decoder decodes fields one after the other and keeps the first error.
+// A decoder decodes fields one after the other and records the first error.
 type decoder struct {
 	b    []byte
 	what string
@@ -293,7 +296,7 @@ func (d *decoder) revision(field string) table.Revision {
 
 func (d *decoder) revisions(field string) []table.Revision {
 	n := d.uvarint(field)
-	if n > uint64(len(d.b)) { // each takes at least a byte
+	if n > uint64(len(d.b)) { // each revision uses at least a byte
 		d.fail(field, "cut short")
 		return nil
 	}

@@ -23,7 +23,7 @@ func TestCellRoundTrip(t *testing.T) {
 		if d := cmp.Diff(c, got); d != "" {
 			t.Fatal(d)
 		}
-		for n := range b { // no prefix of a cell is a cell
+		for n := range b { // no proper prefix of an encoded cell decodes
 			if _, err := DecodeCell(b[:n]); err == nil {
 				t.Fatalf("%d of %d bytes decoded", n, len(b))
 			}
@@ -70,7 +70,7 @@ func TestCellErrors(t *testing.T) {
 	}
 }
 
-// FuzzDecodeCell checks that what decodes encodes to the same bytes.
+// FuzzDecodeCell checks that bytes that decode are encoded to the same bytes.
 func FuzzDecodeCell(f *testing.F) {
 	f.Add((&Cell{}).Append(nil))
 	f.Add((&Cell{Kind: Branch, State: Merging, Incarnation: 3, First: 5, Limit: 1 << 40, Head: 1 << 30,
@@ -87,7 +87,8 @@ func FuzzDecodeCell(f *testing.F) {
 	})
 }
 
-// TestVisible tests the states of a slot. Ids of slot 1 are at times 10 to 90.
+// TestVisible tests which revisions each state of a slot shows. Slot 1 has ids at the
+// times 10 to 90.
 func TestVisible(t *testing.T) {
 	at := func(ms int64) table.Revision { return Make(ms, 1, 0) }
 	of2 := func(ms int64) table.Revision { return Make(ms, 2, 0) }
@@ -98,7 +99,7 @@ func TestVisible(t *testing.T) {
 	for _, c := range []struct {
 		name                 string
 		cells                map[Slot]Cell
-		visible              []int64 // of 10, 20, ..., 90 in slot 1
+		visible              []int64 // the visible revisions of 10, 20, ..., 90 in slot 1
 		max                  table.Revision
 		stable, low, decided table.Revision
 	}{
@@ -143,8 +144,8 @@ func TestVisible(t *testing.T) {
 	}
 }
 
-// TestLow checks what table.View promises: for any cells, everything up to Low is
-// visible or has left no cells.
+// TestLow checks what table.View promises about Low: for any cells, every revision up to
+// Low is visible or has left no cells.
 func TestLow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cells := map[Slot]Cell{}

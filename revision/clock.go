@@ -9,12 +9,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// ErrLimit: the clock is ahead of what its owner may issue. The wall clock is wrong, or
-// the owner did not renew its lease.
+// ErrLimit: the next id would be above the clock's limit. Either the wall clock is wrong,
+// or the owner did not renew its lease.
 var ErrLimit = errors.New("revision clock ahead of its limit")
 
-// A Clock issues the ids of one slot. Each is larger than every id that it issued or
-// observed before, and not behind the wall clock.
+// A Clock issues the ids of one slot. Each id is larger than every id that the clock
+// issued or observed before, and its time is not behind the wall clock.
 type Clock struct {
 	slot Slot
 	now  func() time.Time
@@ -24,7 +24,8 @@ type Clock struct {
 	limit table.Revision
 }
 
-// NewClock returns the clock of a slot. now is the wall clock; nil means time.Now.
+// NewClock returns the clock of a slot. now returns the time of the wall clock; a nil now
+// means time.Now.
 func NewClock(s Slot, now func() time.Time) *Clock {
 	if now == nil {
 		now = time.Now
@@ -42,9 +43,9 @@ func (c *Clock) Observe(r table.Revision) {
 	c.mu.Unlock()
 }
 
-// SetLimit bounds what Next issues. The owner has announced ids up to r and no further.
-// So a successor in its slot can begin above them, and a fast clock stops its owner and
-// nobody else.
+// SetLimit makes Next issue no id above r. The clock's owner has announced ids up to r
+// and no further. The next holder of the slot begins above r, so a fast clock stops only
+// the server that has it.
 func (c *Clock) SetLimit(r table.Revision) {
 	c.mu.Lock()
 	c.limit = r
@@ -78,8 +79,8 @@ func (c *Clock) Behind() time.Duration {
 	return max(0, c.last.Time().Sub(c.now()))
 }
 
-// after returns the smallest id of slot s larger than r. A full counter borrows the
-// next millisecond.
+// after returns the smallest id of slot s that is larger than r. If the counter is full,
+// the id is in the next millisecond.
 func after(r table.Revision, s Slot) table.Revision {
 	ms := Millis(r)
 	switch {

@@ -15,10 +15,10 @@ const CSNLength = len("20130101000000.000000Z#000000#000#000000")
 const sidMask = 0xfff
 
 // AppendCSN appends a revision as a change sequence number in the form of OpenLDAP,
-// YYYYmmddHHMMSS.uuuuuuZ#cccccc#sss#000000. The count contains slot and counter, all
-// that a revision has below its time. So CSNs sort as text like their revisions, and
-// ParseCSN restores the revision. The server id is the slot, for programs that parse
-// CSNs.
+// YYYYmmddHHMMSS.uuuuuuZ#cccccc#sss#000000. The count cccccc contains the slot and the
+// counter, which are all the bits of a revision below its time. So CSNs sort as text in
+// the order of their revisions, and ParseCSN can restore the revision. The server id sss
+// is the slot, for programs that parse CSNs.
 func AppendCSN(b []byte, r table.Revision) []byte {
 	b = r.Time().UTC().AppendFormat(b, "20060102150405.000000Z")
 	return fmt.Appendf(b, "#%06x#%03x#000000", uint64(r&(1<<(slotBits+counterBits)-1)), SlotOf(r)&sidMask)

@@ -6,15 +6,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Frontier records how far a consumer has followed the commits of all slots: the last
-// revision followed of each slot, sorted by slot. Of a slot that is missing nothing was
-// followed. A Frontier is a short form of a Vector, and a sync cookie is its text form.
+// A Frontier records how far a consumer has followed the commits of all slots. It
+// contains the last revision followed in each slot, sorted by slot. If a slot is missing,
+// no commit of that slot was followed. A Frontier is a short form of a Vector, and a sync
+// cookie is the text form of a Frontier.
 //
-// Commits of one slot become visible in their order, except those that are undecided
-// for long. A vector's Frontier therefore stops below these.
+// The commits of one slot become visible in the order of their revisions, except commits
+// that are undecided for a long time. The Frontier of a Vector is therefore below these
+// commits.
 type Frontier []table.Revision
 
-// FrontierOf returns the frontier of one slot followed up to r.
+// FrontierOf returns a frontier in which only slot s was followed, up to r.
 func FrontierOf(s Slot, r table.Revision) Frontier {
 	if r = s.atMost(r); r == 0 {
 		return nil
@@ -26,7 +28,7 @@ func (f Frontier) index(s Slot) (int, bool) {
 	return slices.BinarySearchFunc(f, s, func(r table.Revision, s Slot) int { return int(SlotOf(r)) - int(s) })
 }
 
-// Of returns the last revision followed of a slot, or 0.
+// Of returns the last revision followed in a slot, or 0.
 func (f Frontier) Of(s Slot) table.Revision {
 	if i, ok := f.index(s); ok {
 		return f[i]
@@ -37,7 +39,7 @@ func (f Frontier) Of(s Slot) table.Revision {
 // Covers reports whether r was followed.
 func (f Frontier) Covers(r table.Revision) bool { return r <= f.Of(SlotOf(r)) }
 
-// With returns the frontier advanced to r in its slot. It does not change f.
+// With returns f advanced to r in the slot of r. It does not change f.
 func (f Frontier) With(r table.Revision) Frontier {
 	i, ok := f.index(SlotOf(r))
 	if ok && f[i] >= r {
@@ -51,7 +53,7 @@ func (f Frontier) With(r table.Revision) Frontier {
 	return slices.Insert(f, i, r)
 }
 
-// Until returns the frontier of what f covers up to r.
+// Until returns f restricted to revisions up to r.
 func (f Frontier) Until(r table.Revision) Frontier {
 	var cut Frontier
 	for _, x := range f {
@@ -70,8 +72,8 @@ func (f Frontier) Max() table.Revision {
 	return slices.Max(f)
 }
 
-// Frontier returns, for each slot, the revision up to which everything that will ever
-// be visible is visible. A branch is covered by the commit that merges it.
+// Frontier returns, for each slot, the revision up to which all revisions that will ever
+// be visible are visible. The commit that merges a branch covers the branch.
 func (v *Vector) Frontier() Frontier {
 	var f Frontier
 	for i := range v.slots {
@@ -98,7 +100,7 @@ func (s *slot) frontier() (r table.Revision) {
 	return s.id.atMost(r)
 }
 
-// atMost returns the largest revision of the slot that is not above r.
+// atMost returns the largest revision of slot s that is not above r.
 func (s Slot) atMost(r table.Revision) table.Revision {
 	switch by := SlotOf(r); {
 	case by == s:
@@ -122,8 +124,8 @@ func (v *Vector) Reached(f Frontier) bool {
 	return true
 }
 
-// At returns a view of the state at a frontier that v has Reached: of what v shows, the
-// part that f covers.
+// At returns a view of the state at a frontier that v has Reached. The view shows the
+// revisions that v shows and f covers.
 func (v *Vector) At(f Frontier) *FrontierView {
 	low := min(v.low, f.Max())
 	for i := range v.slots {
@@ -132,7 +134,7 @@ func (v *Vector) At(f Frontier) *FrontierView {
 	return &FrontierView{v, f, f.Max(), low}
 }
 
-// lowOf returns the revision up to which the frontier hides nothing of a slot.
+// lowOf returns the revision up to which the frontier hides nothing of slot s.
 func (f Frontier) lowOf(s *slot) table.Revision {
 	switch r := f.Of(s.id); {
 	case r >= s.frontier():
@@ -145,7 +147,7 @@ func (f Frontier) lowOf(s *slot) table.Revision {
 	return s.cell.First
 }
 
-// A FrontierView shows a vector up to a frontier.
+// A FrontierView shows the part of a vector that a frontier covers.
 type FrontierView struct {
 	vector   *Vector
 	frontier Frontier
@@ -155,7 +157,7 @@ type FrontierView struct {
 // Frontier returns the frontier of the view.
 func (v *FrontierView) Frontier() Frontier { return v.frontier }
 
-// Swept calls the vector's Swept.
+// Swept returns the result of the vector's Swept.
 func (v *FrontierView) Swept(r table.Revision) bool { return v.vector.Swept(r) }
 
 func (v *FrontierView) Max() table.Revision { return v.max }
@@ -165,8 +167,8 @@ func (v *FrontierView) Visible(r table.Revision) bool {
 	return v.frontier.Covers(v.vector.shownBy(r)) && v.vector.Visible(r)
 }
 
-// shownBy returns the commit that makes r visible: r itself or, for a branch, its
-// merge.
+// shownBy returns the commit that makes r visible. This is r itself or, if r belongs to a
+// branch, the merge of the branch.
 func (v *Vector) shownBy(r table.Revision) table.Revision {
 	s := v.slot(SlotOf(r))
 	if s != nil && s.cell.Kind == Branch && s.cell.State != Free && r >= s.cell.First {

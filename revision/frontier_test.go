@@ -15,7 +15,7 @@ var genIssued = rapid.Custom(func(t *rapid.T) table.Revision {
 	return Make(rapid.Int64Range(0, maxTime).Draw(t, "ms"), Slot(rapid.IntRange(1, MaxSlot).Draw(t, "slot")), rapid.Uint8().Draw(t, "counter"))
 })
 
-// TestCSNOrder checks that CSNs parse to their revisions and sort like them.
+// TestCSNOrder checks that CSNs parse to their revisions and sort in the same order.
 func TestCSNOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := genIssued.Draw(t, "a"), genIssued.Draw(t, "b")
@@ -81,9 +81,9 @@ func TestFront(t *testing.T) {
 	}
 }
 
-// TestVectorFront checks that a vector's frontier covers what it shows and will ever
-// show below it, and that the view at a frontier shows the part of the vector that the
-// frontier covers.
+// TestVectorFront checks two properties. A vector's frontier covers no revision that is
+// undecided. The view at a frontier shows exactly the revisions that the vector shows and
+// the frontier covers.
 func TestVectorFront(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cells := map[Slot]Cell{}

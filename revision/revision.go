@@ -1,17 +1,17 @@
-// Package revision has the ids of commits, the clock that issues them, and the vector
-// that determines which of them a reader sees.
+// Package revision provides the ids of commits, the clock that issues them, and the
+// vector that determines which commits a reader sees.
 //
-// A revision id ([table.Revision]) is the timestamp of every cell that its commit
-// wrote: a time, the slot of the server that wrote it, and a counter.
+// A revision id ([table.Revision]) is the timestamp of every cell that its commit wrote.
+// It consists of a time, the slot of the server that wrote the commit, and a counter.
 //
-// A [Clock] issues ids above everything its server has seen (a hybrid logical clock),
-// so that ids respect causality whatever the wall clock says.
+// A [Clock] issues ids above all ids that its server has seen (a hybrid logical clock),
+// so that ids respect causality even if the wall clocks of servers differ.
 //
-// Every server has a [Slot] in one row of the store, and in it a [Cell]. The cell has
-// the revision up to which the server's commits are visible (the head), and the
-// exceptions below that. All cells, read at once, are a [Vector]: one atomic snapshot
-// of the whole cluster. Each former holder of a slot leaves an [Archive] of what it
-// committed.
+// Every server has a [Slot] and publishes a [Cell] for that slot in one row of the store.
+// The cell contains the revision up to which the server's commits are visible (the head),
+// and the exceptions below the head. All cells, read at once, form a [Vector], which is
+// one atomic snapshot of the whole cluster. When a slot is freed, an [Archive] of its
+// holder's commits is kept.
 package revision
 
 import (
@@ -37,11 +37,11 @@ const (
 	Last table.Revision = 1<<(timeBits+slotBits+counterBits) - 1
 )
 
-// A Slot is the number of a server among the writers of a store, or of a branch. Slot 0
-// belongs to no server.
+// A Slot is the number of a writing server of a store, or of a branch. Slot 0 belongs to
+// no server.
 type Slot uint16
 
-// Make composes an id. Milliseconds and slots that are too large become the largest
+// Make composes an id. A time or a slot that is too large is replaced by the largest one
 // that fits.
 func Make(ms int64, s Slot, counter uint8) table.Revision {
 	ms = min(max(ms, 0), maxTime)
@@ -58,12 +58,13 @@ func SlotOf(r table.Revision) Slot { return Slot(r>>counterBits) & MaxSlot }
 // Counter returns the part of an id that distinguishes ids of one slot and millisecond.
 func Counter(r table.Revision) uint8 { return uint8(r) }
 
-// At returns the largest id of a time: a reader at it sees all commits up to then.
+// At returns the largest id whose time is t: a reader at this id sees all commits up to
+// t.
 func At(t time.Time) table.Revision { return Make(millis(t), MaxSlot, maxCounter) }
 
 func millis(t time.Time) int64 { return t.Sub(table.Epoch).Milliseconds() }
 
-// Parse parses what [table.Revision.String] prints.
+// Parse parses the text that [table.Revision.String] returns.
 func Parse(s string) (table.Revision, error) {
 	bad := fmt.Errorf("revision %q: want r<time>-<counter>-<slot> in hexadecimal", s)
 	fields := strings.Split(strings.TrimPrefix(s, "r"), "-")

@@ -51,8 +51,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestClock lets a wall clock do anything: ids must still ascend and stay above what
-// was observed.
+// TestClock makes a wall clock jump arbitrarily: ids must still ascend and stay above the
+// observed ids.
 func TestClock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		wall := table.Epoch.Add(time.Hour)

@@ -6,9 +6,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Vector is the heads of all slots at one time, with the archives of their former
-// holders. It does not change. Vectors read from one row form a chain: a later one
-// shows all that an earlier one shows.
+// A Vector contains the heads of all slots at one time, and the archives of their former
+// holders. It does not change. Vectors read from one row form a chain: a later vector
+// shows everything that an earlier vector shows.
 type Vector struct {
 	slots    []slot // sorted
 	max, low table.Revision
@@ -24,8 +24,8 @@ type slot struct {
 
 var _ table.View = (*Vector)(nil)
 
-// NewVector returns the vector of cells and archives. Every slot with archives must
-// have a cell.
+// NewVector returns the vector of the given cells and archives. Every slot with archives
+// must have a cell.
 func NewVector(cells map[Slot]Cell, archives map[Slot][]Archive) *Vector {
 	v := &Vector{stable: Last, decided: Last}
 	for id, c := range cells {
@@ -47,7 +47,7 @@ func NewVector(cells map[Slot]Cell, archives map[Slot][]Archive) *Vector {
 	return v
 }
 
-// count includes a slot in the largest visible revision and the low-water marks.
+// count includes slot s in v.max, v.stable and v.decided.
 func (v *Vector) count(s *slot) {
 	for _, a := range s.archives {
 		v.max = max(v.max, a.Head, last(a.Late))
@@ -70,7 +70,8 @@ func last(rs []table.Revision) table.Revision {
 	return rs[len(rs)-1]
 }
 
-// below returns the revision before the first of a sorted list, or Last if it is empty.
+// below returns the revision before the first revision of a sorted list, or Last if the
+// list is empty.
 func below(rs []table.Revision) table.Revision {
 	if len(rs) == 0 {
 		return Last
@@ -81,20 +82,20 @@ func below(rs []table.Revision) table.Revision {
 // Max implements table.View. It returns the largest revision that may be visible.
 func (v *Vector) Max() table.Revision { return v.max }
 
-// Stable returns the low-water mark S: what is visible up to it never changes. Slots
-// that were cleaned up and freed do not count.
+// Stable returns the low-water mark S: the set of visible revisions up to S never
+// changes. Slots that were cleaned up and freed are not considered.
 func (v *Vector) Stable() table.Revision { return v.stable }
 
-// Decided returns the largest revision up to which no further commit can become
-// visible. It is ahead of Stable while a closed slot waits for the cells of its void
-// revisions to be removed.
+// Decided returns the largest revision up to which no further commit can become visible.
+// It may be larger than Stable while a closed slot waits until the cells of its void
+// revisions are removed.
 func (v *Vector) Decided() table.Revision { return v.decided }
 
-// Low implements table.View. Unlike Stable it is below every revision that is void but
+// Low implements table.View. Low is at most Stable, and below every void revision that
 // may have left cells.
 func (v *Vector) Low() table.Revision { return v.low }
 
-// Visible implements table.View. It reports whether the vector shows what r wrote.
+// Visible implements table.View. It reports whether the vector shows the cells of r.
 func (v *Vector) Visible(r table.Revision) bool {
 	s := v.slot(SlotOf(r))
 	if s == nil {
@@ -111,9 +112,9 @@ func (v *Vector) Visible(r table.Revision) bool {
 	return a.shows(r)
 }
 
-// Void reports whether r can never become visible: it was aborted, or it belongs to a
-// holder of its slot whose commits are all known. If Void is false, r may still never
-// become visible.
+// Void reports whether r can never become visible, because r was aborted, or because r
+// belongs to a former holder of its slot and the commits of that holder are all known. If
+// Void returns false, r may still never become visible.
 func (v *Vector) Void(r table.Revision) bool {
 	s := v.slot(SlotOf(r))
 	if s == nil || s.cell.Kind == Branch {
@@ -130,15 +131,15 @@ func (v *Vector) Void(r table.Revision) bool {
 	return contains(c.Void, r)
 }
 
-// Swept reports whether r's holder has ended its time in the slot and everything that
-// it left has been removed.
+// Swept reports whether the holder that issued r no longer has the slot, and all cells
+// that this holder left behind have been removed.
 func (v *Vector) Swept(r table.Revision) bool {
 	s := v.slot(SlotOf(r))
 	return s == nil || s.cell.State == Free || r < s.cell.First
 }
 
-// merged reports whether a branch is visible to those who do not read the branch
-// itself. Only a server merges.
+// merged reports whether a branch is visible to readers that do not read the branch
+// itself. Only a server can merge a branch.
 func (v *Vector) merged(c *Cell) bool {
 	if c.State != Merging && c.State != Merged {
 		return false
@@ -164,7 +165,7 @@ func (s *slot) archived(r table.Revision) bool {
 	return i >= 0 && s.archives[i].shows(r)
 }
 
-// Cell returns a slot's cell, or the zero Cell if there is none.
+// Cell returns a slot's cell, or the zero Cell if the slot has no cell.
 func (v *Vector) Cell(id Slot) Cell {
 	if s := v.slot(id); s != nil {
 		return s.cell
