@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Checkpoint keeps a state: the state at its revision can be read until the
-// checkpoint is deleted, however old it gets.
+// A Checkpoint keeps a state: the state at its revision stays readable until the
+// checkpoint is deleted, even if the state is older than the retention.
 type Checkpoint struct {
 	Name     string
 	Revision table.Revision
@@ -20,13 +20,14 @@ type Checkpoint struct {
 
 const checkpointVersion = 1
 
-// dropped is the first byte of the value that replaces a deleted checkpoint: its
-// revision and the time of the deletion follow. The name is not absent then, so a
-// delayed copy of the write that made the checkpoint cannot bring it back.
+// dropped is the first byte of the value that replaces a deleted checkpoint. The
+// checkpoint's revision and the time of the deletion follow. Because the column is not
+// absent after the deletion, a delayed copy of the write that created the checkpoint
+// cannot create it again.
 const dropped = 0
 
-// dropsKept is how long such a value is kept at least. It is far longer than any write
-// is under way.
+// dropsKept is the time for which the value of a deleted checkpoint is kept at least. No
+// write can reach the store as late as that.
 const dropsKept = 24 * time.Hour
 
 func (c *Checkpoint) value() []byte {
@@ -69,8 +70,8 @@ func (l *Log) Checkpoints(ctx context.Context) ([]Checkpoint, error) {
 	return all, nil
 }
 
-// droppedAt reports whether b is the value of a deleted checkpoint, and when it was
-// deleted.
+// droppedAt reports whether b is the value of a deleted checkpoint, and returns the time
+// of the deletion.
 func droppedAt(b []byte) (time.Time, bool) {
 	if len(b) != 1+8+8 || b[0] != dropped {
 		return time.Time{}, false
@@ -78,8 +79,8 @@ func droppedAt(b []byte) (time.Time, bool) {
 	return time.Unix(0, int64(binary.BigEndian.Uint64(b[9:]))), true
 }
 
-// AddCheckpoint records a checkpoint. It returns false if there is another one of its
-// name.
+// AddCheckpoint records a checkpoint. It returns false if there is already a checkpoint
+// of the same name.
 func (l *Log) AddCheckpoint(ctx context.Context, c Checkpoint) (bool, error) {
 	fail := func(err error) (bool, error) {
 		return false, fmt.Errorf("checkpoint %q at %s: %w", c.Name, c.Revision, err)
@@ -108,7 +109,8 @@ func (l *Log) AddCheckpoint(ctx context.Context, c Checkpoint) (bool, error) {
 	return done, nil
 }
 
-// DropCheckpoint deletes a checkpoint. It returns false if the stored one is not c.
+// DropCheckpoint deletes a checkpoint. It returns false if the stored checkpoint differs
+// from c.
 func (l *Log) DropCheckpoint(ctx context.Context, c Checkpoint, now time.Time) (bool, error) {
 	b := binary.BigEndian.AppendUint64([]byte{dropped}, uint64(c.Revision))
 	b = binary.BigEndian.AppendUint64(b, uint64(now.UnixNano()))

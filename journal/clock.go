@@ -21,7 +21,8 @@ func (l *Log) Time(ctx context.Context, token uint64) (time.Time, error) {
 	old, err := read(ctx, l.cluster, clockRow, clusterFamily, clockColumn)
 	if err == nil {
 		cell := table.Cell{Family: clusterFamily, Qualifier: clockColumn, Value: binary.BigEndian.AppendUint64(nil, token)}
-		// If another caller was quicker, its cell has the time of the same clock.
+		// If another caller's swap came first, its cell contains the time of the same
+		// clock.
 		_, _, err = swap(ctx, l.cluster, clockRow, clusterFamily, clockColumn, old, []table.Cell{cell})
 	}
 	var row table.Row
@@ -34,8 +35,8 @@ func (l *Log) Time(ctx context.Context, token uint64) (time.Time, error) {
 	return written(row.Find(clusterFamily, clockColumn)), nil
 }
 
-// Written returns when the store wrote a slot's cell, by the store's clock; the zero
-// Time if it has none.
+// Written returns the time at which the store wrote a slot's cell, by the store's clock.
+// It returns the zero Time if the store has no clock.
 func (h *Heads) Written(s revision.Slot) time.Time { return h.written[s] }
 
 // written returns the timestamp of an unversioned cell.

@@ -9,12 +9,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// horizonSlot belongs to no server. Its cell is in the row of heads so that one reading
-// of that row has both the horizon and what every server honours.
+// horizonSlot belongs to no server. Its cell is in the row of heads, so that one reading
+// of that row returns both the announced horizon and the horizon that each server
+// honours.
 const horizonSlot revision.Slot = 0
 
 // RaiseHorizon announces that states below a horizon will no longer be read. It does
-// nothing if a higher one has been announced.
+// nothing if a horizon at least as high has been announced.
 func (l *Log) RaiseHorizon(ctx context.Context, horizon table.Revision) error {
 	for {
 		h, err := l.Heads(ctx)
@@ -37,8 +38,8 @@ func (l *Log) RaiseHorizon(ctx context.Context, horizon table.Revision) error {
 }
 
 // Honoured returns the horizon below which no server reads now or later. It is the
-// least of the announced one and those of all slots that have a holder or are being
-// recovered.
+// minimum of the announced horizon and of the horizons of all slots that have a holder or
+// are being recovered.
 func (h *Heads) Honoured() table.Revision {
 	horizon := h.Horizon
 	for _, c := range h.inUse() {
@@ -47,8 +48,8 @@ func (h *Heads) Honoured() table.Revision {
 	return horizon
 }
 
-// Oldest returns the low-water mark of the oldest snapshot in use on any server, except
-// snapshots of the past.
+// Oldest returns the low-water mark of the oldest snapshot in use on any server, not
+// counting snapshots of the past.
 func (h *Heads) Oldest() table.Revision {
 	oldest := h.Low()
 	for _, c := range h.inUse() {
@@ -57,7 +58,7 @@ func (h *Heads) Oldest() table.Revision {
 	return oldest
 }
 
-// inUse returns the cells of slots and branches with snapshots that may be in use.
+// inUse returns the cells of slots and branches whose snapshots may be in use.
 func (h *Heads) inUse() (cells []revision.Cell) {
 	for _, s := range h.Slots() {
 		switch c := h.Cell(s); c.State {
@@ -72,7 +73,8 @@ func (h *Heads) inUse() (cells []revision.Cell) {
 func (l *Log) Forget(ctx context.Context, recs []Record) error {
 	var keys [][]byte
 	for i := range recs {
-		// Parts of a write list come first: without their record readers ignore them.
+		// The chunks of the write list are removed before their record. Readers ignore
+		// chunks without a record, so nothing would remove chunks that are left behind.
 		for _, n := range recs[i].chunks {
 			keys = append(keys, chunkKey(recs[i].Revision, n))
 		}
@@ -88,7 +90,7 @@ func (l *Log) Forget(ctx context.Context, recs []Record) error {
 	return nil
 }
 
-// Collector returns t as a table that can remove history.
+// Collector returns t as a table.Collector, which can remove history.
 func Collector(t table.Table, name string) (table.Collector, error) {
 	c, ok := t.(table.Collector)
 	if !ok {
@@ -97,13 +99,15 @@ func Collector(t table.Table, name string) (table.Collector, error) {
 	return c, nil
 }
 
-// Collected records how far garbage was collected, for the next collection.
+// Collected records how far garbage was collected, so that the next collection can
+// continue from there.
 type Collected struct {
-	// Pinned are the checkpoints that were kept. Once one is deleted, what only it kept
-	// is found by examining everything.
+	// Pinned lists the checkpoints that the collection kept. When such a checkpoint is
+	// deleted, a later collection must examine all rows to find the versions that only
+	// this checkpoint kept.
 	Pinned []table.Revision
-	// Young is, for each slot, the revision up to which families without history were
-	// collected.
+	// Young contains, for each slot, the revision up to which families without history
+	// were collected.
 	Young map[revision.Slot]table.Revision
 
 	raw []byte
@@ -116,15 +120,15 @@ var (
 
 const collectedVersion = 1
 
-// value encodes the version, the number of pinned revisions, these revisions, and those
-// of Young.
+// value encodes the version, the number of pinned revisions, the pinned revisions, and
+// the revisions of Young.
 func (c *Collected) value() []byte {
 	b := []byte{collectedVersion}
 	b = binary.AppendUvarint(b, uint64(len(c.Pinned)))
 	for _, r := range c.Pinned {
 		b = binary.BigEndian.AppendUint64(b, uint64(r))
 	}
-	for _, r := range c.Young { // each contains its slot
+	for _, r := range c.Young { // each revision contains its slot
 		b = binary.BigEndian.AppendUint64(b, uint64(r))
 	}
 	return b
@@ -167,8 +171,9 @@ func (l *Log) Collected(ctx context.Context) (*Collected, error) {
 	return c, c.decode(raw)
 }
 
-// NoteCollected writes c. If another server has written since c was read, that value
-// stays; what it leaves out is collected again.
+// NoteCollected writes c. If another server has written its own value since c was read,
+// that value stays. Garbage that c covers and that value does not cover is collected a
+// second time.
 func (l *Log) NoteCollected(ctx context.Context, c *Collected) error {
 	value := c.value()
 	done, _, err := swap(ctx, l.cluster, collectedRow, clusterFamily, collectedColumn, c.raw,

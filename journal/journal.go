@@ -5,9 +5,9 @@
 //
 //	row "heads"               family c, one column per slot (2 bytes): a revision.Cell;
 //	                          slot 0 belongs to no server: its cell announces a horizon
-//	row "archive" slot n      family c, column a: a revision.Archive, for ever
-//	row "checkpoints"         family c, one column per name: version, revision, time of making;
-//	                          0, revision, time of deletion
+//	row "archive" slot n      family c, column a: a revision.Archive, kept forever
+//	row "checkpoints"         family c, one column per name: version, revision, creation time;
+//	                          of a deleted checkpoint: 0, revision, time of deletion
 //	row "collected"           family c, column a: how far garbage was collected
 //
 // One Get of the row heads is one atomic snapshot of the whole cluster.
@@ -15,16 +15,17 @@
 // Table journal: one row per commit, key slot (2 bytes) + revision (8 bytes); family j:
 //
 //	s   state P, C or A; kind; token; priority
-//	i   ids of what changed, 16 bytes each
-//	m   who did what
+//	i   ids of the things that changed, 16 bytes each
+//	m   message: who did what
 //	w   write list: tables and row keys with cells of this revision
 //
-// A large commit has further rows, key + number of the chunk (4 bytes), each with a
-// part of the write list. A chunk is written before the cells that it lists.
+// A large commit has additional rows. The key of such a row ends in the number of the
+// chunk (4 bytes), and the row contains a part of the write list. A chunk is written
+// before the cells in the rows that it lists.
 //
-// Integers are big-endian. [Log] reads and writes all of it. A store's Swap may fail
-// with an unknown outcome, or return false although it happened. So the methods of Log
-// read the cell again after both, and return what it holds.
+// Integers are big-endian. [Log] reads and writes both tables. A store's Swap may fail
+// with an unknown outcome, or return false although the swap happened. In both cases the
+// methods of Log read the cell again and return the cell's content.
 package journal
 
 import (
@@ -43,7 +44,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Names of the tables.
+// These are the names of the tables.
 const (
 	Table   = "journal"
 	Cluster = "cluster"
@@ -58,7 +59,7 @@ var (
 	checkpointsRow = []byte("checkpoints")
 )
 
-// Specs describes the tables.
+// Specs returns the specifications of the tables.
 func Specs() []table.Spec {
 	return []table.Spec{
 		{Name: Cluster, Families: []table.FamilySpec{{Name: clusterFamily}}, Unversioned: true},
@@ -66,17 +67,17 @@ func Specs() []table.Spec {
 	}
 }
 
-// Log is the journal and the cluster's heads in a store.
+// Log reads and writes the journal and the cluster's heads in a store.
 type Log struct {
 	store   table.Store
 	cluster table.Table
 	journal table.Table
 
 	mu       sync.Mutex
-	archives map[revision.Slot][]revision.Archive // kept for ever, since they never change
+	archives map[revision.Slot][]revision.Archive // never dropped, because archives never change
 }
 
-// New returns the log of a store that has its tables.
+// New returns the Log of a store in which the tables exist.
 func New(s table.Store) *Log {
 	return &Log{
 		store: s, cluster: s.Table(Cluster), journal: s.Table(Table),
@@ -87,14 +88,15 @@ func New(s table.Store) *Log {
 // Heads is the result of one reading of the row of heads.
 type Heads struct {
 	*revision.Vector
-	// Horizon is the oldest state that may be read, as announced to all servers.
-	// Servers may still have older ones in use, see Honoured.
+	// Horizon is the oldest state that may be read, as announced to all servers. Servers
+	// may still use older states; see Honoured.
 	Horizon table.Revision
 	raw     map[revision.Slot][]byte
 	written map[revision.Slot]time.Time
 }
 
-// Raw returns the bytes of a slot's cell, to swap from, or nil if there is none.
+// Raw returns the bytes of a slot's cell, as the old bytes for SwapHead, or nil if the
+// slot has no cell.
 func (h *Heads) Raw(s revision.Slot) []byte { return h.raw[s] }
 
 // Heads reads the heads of all slots.
@@ -130,8 +132,9 @@ func (l *Log) Heads(ctx context.Context) (*Heads, error) {
 }
 
 // archived returns the archives of a slot's former holders. A cell of incarnation n
-// implies that archives 1 to n-1 exist (and n, if it is free). Those that are not
-// cached must be read before the cell is used to decide what is visible.
+// implies that the archives 1 to n-1 exist, and also archive n if the cell is free.
+// Archives that are not cached must be read before the cell is used to decide which
+// commits are visible.
 func (l *Log) archived(ctx context.Context, s revision.Slot, c revision.Cell) ([]revision.Archive, error) {
 	want := int(c.Incarnation)
 	if c.State != revision.Free {
@@ -179,17 +182,18 @@ func archiveKey(s revision.Slot, incarnation uint64) []byte {
 
 func slotColumn(s revision.Slot) []byte { return binary.BigEndian.AppendUint16(nil, uint16(s)) }
 
-// SwapHead changes a slot's cell from the bytes old (nil: absent) to new, and reports
-// whether the cell holds new now. If not, now is what it holds. It retries until it
-// knows or ctx ends. An error leaves the outcome unknown: then only new may be tried
-// again from the same old bytes.
+// SwapHead changes a slot's cell from the bytes old to the bytes new; a nil old means
+// that the cell is absent. It reports whether the cell contains new now. If not, the
+// result now is the cell's content. SwapHead retries until it knows the outcome or ctx
+// ends. After an error the outcome is unknown, and the caller may only try the same new
+// bytes again from the same old bytes.
 func (l *Log) SwapHead(ctx context.Context, s revision.Slot, old, new []byte) (done bool, now []byte, err error) {
 	return swap(ctx, l.cluster, headsRow, clusterFamily, slotColumn(s), old,
 		[]table.Cell{{Family: clusterFamily, Qualifier: slotColumn(s), Value: new}})
 }
 
-// swap is Swap that also reads the outcome. The first of cells is the new value of the
-// compared column, and must be unique to the attempt.
+// swap calls Swap and, if the outcome is unclear, reads the compared column. The first of
+// cells is the new value of that column, and must be unique to the attempt.
 func swap(ctx context.Context, t table.Table, row []byte, f table.Family, q, old []byte, cells []table.Cell) (bool, []byte, error) {
 	var failed error
 	for try := 0; ; try++ {
@@ -223,7 +227,7 @@ func swap(ctx context.Context, t table.Table, row []byte, f table.Family, q, old
 	}
 }
 
-// permanent reports whether trying again cannot help.
+// permanent reports whether an error persists when the operation is repeated.
 func permanent(err error) bool {
 	return errors.Is(err, table.ErrRefused) || errors.Is(err, table.ErrClosed) || errors.Is(err, table.ErrTooLarge) || errors.Is(err, table.ErrCorrupt)
 }
@@ -239,7 +243,7 @@ func read(ctx context.Context, t table.Table, row []byte, f table.Family, q []by
 	return nil, nil
 }
 
-// backOff waits before another try: 1 ms at first, 100 ms at most.
+// backOff waits before another attempt, for 1 to 100 ms.
 func backOff(ctx context.Context, try int) error {
 	return pause.For(ctx, min(time.Millisecond<<min(try, 10), 100*time.Millisecond))
 }
@@ -247,8 +251,8 @@ func backOff(ctx context.Context, try int) error {
 // ErrTaken: a row that should be new already exists.
 var ErrTaken = errors.New("journal row taken")
 
-// Begin writes rec as pending if its row is absent. After an error the caller must
-// write nothing of the commit and give up its id.
+// Begin writes rec as pending if its row is absent. After an error the caller must write
+// no cell of the commit and must not use the revision again.
 func (l *Log) Begin(ctx context.Context, rec *Record) error {
 	done, _, err := swap(ctx, l.journal, Key(rec.Revision), family, stateColumn, nil, rec.cells(Pending))
 	if err == nil && !done {
@@ -260,8 +264,8 @@ func (l *Log) Begin(ctx context.Context, rec *Record) error {
 	return nil
 }
 
-// Chunk writes a part of the write list. It must be called before the cells in it are
-// written.
+// Chunk writes a part of the write list. It must be called before the cells in the listed
+// rows are written.
 func (l *Log) Chunk(ctx context.Context, r table.Revision, number uint32, rows []Rows) error {
 	cell := table.Cell{Family: family, Qualifier: rowsColumn, Value: appendRows(nil, rows)}
 	done, _, err := swap(ctx, l.journal, chunkKey(r, number), family, rowsColumn, nil, []table.Cell{cell})
@@ -274,11 +278,12 @@ func (l *Log) Chunk(ctx context.Context, r table.Revision, number uint32, rows [
 	return nil
 }
 
-// Decide changes a pending record to Committed (by its owner only) or Aborted, and
-// returns the final state, whoever decided. After an error the state is unknown.
+// Decide changes a pending record to Committed or Aborted, and returns the final state,
+// which another server may have decided. Only the owner of a commit may change it to
+// Committed. After an error the state is unknown.
 func (l *Log) Decide(ctx context.Context, rec *Record, to State) (State, error) {
 	cells := []table.Cell{{Family: family, Qualifier: stateColumn, Value: rec.state(to)}}
-	if rec.Kind == Bulk && to == Committed && len(rec.Message) > 0 { // it was not known when the load began
+	if rec.Kind == Bulk && to == Committed && len(rec.Message) > 0 { // the message was not known when the load began
 		cells = append(cells, table.Cell{Family: family, Qualifier: messageColumn, Value: rec.Message})
 	}
 	_, now, err := swap(ctx, l.journal, Key(rec.Revision), family, stateColumn, rec.state(Pending), cells)
@@ -295,8 +300,8 @@ func (l *Log) Decide(ctx context.Context, rec *Record, to State) (State, error) 
 	return is.State, nil
 }
 
-// Get reads a commit's record, with the write list of all its chunks. State is
-// None if there is no row.
+// Get reads a commit's record, with the write list of all its chunks. The State is None
+// if the record does not exist.
 func (l *Log) Get(ctx context.Context, r table.Revision) (Record, error) {
 	for rec, err := range l.scan(ctx, table.Prefix(Key(r)), table.Select{}) {
 		return rec, err
@@ -304,7 +309,7 @@ func (l *Log) Get(ctx context.Context, r table.Revision) (Record, error) {
 	return Record{Revision: r}, nil
 }
 
-// State reads a commit's record without its lists.
+// State reads a commit's record without its write list, ids, keys and message.
 func (l *Log) State(ctx context.Context, r table.Revision) (Record, error) {
 	rec := Record{Revision: r}
 	b, err := read(ctx, l.journal, Key(r), family, stateColumn)
@@ -317,8 +322,9 @@ func (l *Log) State(ctx context.Context, r table.Revision) (Record, error) {
 	return rec, nil
 }
 
-// Forbid writes an aborted record if there is none, so that a commit whose journal row
-// has not arrived yet never begins. It returns the record that is there now.
+// Forbid writes an aborted record if there is no record, so that a commit whose journal
+// row has not reached the store yet never begins. Forbid returns the record that exists
+// now.
 func (l *Log) Forbid(ctx context.Context, r table.Revision, token uint64) (Record, error) {
 	rec := Record{Revision: r, Token: token, Prio: r}
 	_, now, err := swap(ctx, l.journal, Key(r), family, stateColumn, nil, rec.cells(Aborted))
@@ -331,18 +337,18 @@ func (l *Log) Forbid(ctx context.Context, r table.Revision, token uint64) (Recor
 	return rec, nil
 }
 
-// Scan streams the records of a slot with revisions in (after, upTo], in order,
-// without their write lists.
+// Scan streams the records of a slot with revisions in (after, upTo], in ascending order.
+// The records have no write lists.
 func (l *Log) Scan(ctx context.Context, s revision.Slot, after, upTo table.Revision) iter.Seq2[Record, error] {
 	return l.scan(ctx, between(s, after, upTo), table.Select{Columns: withoutRows})
 }
 
-// Backward is Scan from the newest record to the oldest.
+// Backward is like Scan, but streams the records in descending order.
 func (l *Log) Backward(ctx context.Context, s revision.Slot, after, upTo table.Revision) iter.Seq2[Record, error] {
 	return l.scan(ctx, between(s, after, upTo), table.Select{Columns: withoutRows, Reverse: true})
 }
 
-// Lists is Scan with write lists.
+// Lists is like Scan, but the records have their write lists.
 func (l *Log) Lists(ctx context.Context, s revision.Slot, after, upTo table.Revision) iter.Seq2[Record, error] {
 	return l.scan(ctx, between(s, after, upTo), table.Select{})
 }
@@ -357,11 +363,11 @@ func between(s revision.Slot, after, upTo table.Revision) table.Range {
 	return table.Range{Start: key(after + 1), End: key(upTo + 1)}
 }
 
-// scan joins the rows of each commit. It skips chunks without a record: their commit
-// never wrote a cell.
+// scan joins the rows of each commit into one record. It skips chunks without a record,
+// because their commit never wrote a cell.
 func (l *Log) scan(ctx context.Context, r table.Range, sel table.Select) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		var rec Record // the record being joined, if its revision is not 0
+		var rec Record // the record being joined, unless its revision is 0
 		flush := func() bool { return rec.State == None || yield(rec, nil) }
 		for row, err := range l.journal.Scan(ctx, r, sel) {
 			var part Record
@@ -389,8 +395,8 @@ func (l *Log) scan(ctx context.Context, r table.Range, sel table.Select) iter.Se
 	}
 }
 
-// Rollback aborts a record, unless it is aborted already, and removes the cells that it
-// may have written. It fails if the record is committed.
+// Rollback aborts a record, unless it is already aborted, and removes the cells that the
+// commit may have written. It returns an error if the record is committed.
 func (l *Log) Rollback(ctx context.Context, rec *Record) error {
 	if rec.State != Aborted {
 		s, err := l.Decide(ctx, rec, Aborted)
@@ -404,7 +410,7 @@ func (l *Log) Rollback(ctx context.Context, rec *Record) error {
 	return l.Erase(ctx, rec)
 }
 
-// Erase removes the cells of a record's write list.
+// Erase removes the cells of a record's commit from the rows of the write list.
 func (l *Log) Erase(ctx context.Context, rec *Record) error {
 	for _, t := range rec.Rows {
 		if err := l.store.Table(t.Table).Erase(ctx, rec.Revision, t.Keys); err != nil {
@@ -414,7 +420,7 @@ func (l *Log) Erase(ctx context.Context, rec *Record) error {
 	return nil
 }
 
-// Same reports whether two readings are equal.
+// Same reports whether two readings of the heads are equal.
 func (h *Heads) Same(o *Heads) bool {
 	return maps.EqualFunc(h.raw, o.raw, bytes.Equal)
 }

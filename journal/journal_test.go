@@ -136,7 +136,7 @@ func TestScan(t *testing.T) {
 func TestBeginTaken(t *testing.T) {
 	l, _ := newLog(t)
 	a, b := Record{Revision: 300, Token: 1}, Record{Revision: 300, Token: 2}
-	for range 2 { // the same attempt may be sent again
+	for range 2 { // the same attempt may be sent twice
 		if err := l.Begin(ctx, &a); err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +146,8 @@ func TestBeginTaken(t *testing.T) {
 	}
 }
 
-// TestSwapLies lets swaps fail in every way. The answer must be what the cell holds.
+// TestSwapLies makes swaps fail in every way. SwapHead must report the cell's true
+// content.
 func TestSwapLies(t *testing.T) {
 	for seed := range uint64(50) {
 		_, mem := newLog(t)
@@ -165,7 +166,7 @@ func TestSwapLies(t *testing.T) {
 			raw = next
 		}
 		f.SetRate(0)
-		f.Land() // what arrives now must find other bytes
+		f.Land() // a swap that reaches the store now must find other bytes
 		h, err := l.Heads(ctx)
 		if err != nil || !bytes.Equal(h.Raw(1), raw) {
 			t.Errorf("seed %d: the cell holds %x, want %x (%v)", seed, h.Raw(1), raw, err)
@@ -198,7 +199,8 @@ func TestArchiveMissing(t *testing.T) {
 	}
 }
 
-// FuzzDecode checks that no bytes of a row break the decoder.
+// FuzzDecode checks that decode does not panic on any bytes and returns only known
+// states.
 func FuzzDecode(f *testing.F) {
 	rec := Record{Revision: 300, Token: 1, Prio: 300, IDs: []entry.ID{{1}}, Rows: []Rows{{Table: "t", Keys: [][]byte{{1}, {2}}}}}
 	cells := rec.cells(Pending)

@@ -10,12 +10,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A State is the state of a commit. Only Pending changes, and only once.
+// A State is the state of a commit. Only the state Pending can change, and it changes
+// only once.
 type State byte
 
 const (
-	None      State = 0   // there is no row
-	Pending   State = 'P' // its cells may be on their way
+	None      State = 0   // there is no record
+	Pending   State = 'P' // cells of the commit may be on their way to the store
 	Committed State = 'C' // written only by the owner of the commit
 	Aborted   State = 'A' // written by any server
 )
@@ -31,28 +32,28 @@ const (
 	Merge
 )
 
-// A Record is a journal row: what one commit did.
+// A Record describes one commit. It is stored as a row of the journal.
 type Record struct {
 	Revision table.Revision
 	State    State
 	Kind     Kind
 	Token    uint64         // chosen by the writer, unique to the attempt
-	Prio     table.Revision // revision of the first attempt; the smaller one wins
-	// IDs are what the commit changed, unless AllChanged.
+	Prio     table.Revision // the revision of the first attempt; the smaller priority wins
+	// IDs are the ids of everything that the commit changed, unless AllChanged is set.
 	IDs        []entry.ID
 	AllChanged bool
-	// Keys are hashes of other things that it changed: values in indexes.
+	// Keys are the hashes of other things that the commit changed: values in indexes.
 	Keys    []uint64
 	Message []byte // who did what
-	// Rows is the write list: the rows that may have cells of a pending commit or, for
-	// a commit that was one batch, the rows that it wrote over. The list of a large
-	// commit is in rows of its own, see Log.Chunk.
+	// Rows is the write list. For a pending commit these are the rows that may contain
+	// its cells. For a commit that was one batch these are the rows that the batch wrote
+	// over. The write list of a large commit is stored in rows of its own, see Log.Chunk.
 	Rows []Rows
 
 	chunks []uint32
 }
 
-// Rows names rows of one table.
+// Rows lists rows of one table.
 type Rows = table.Rows
 
 // MaxRows is the largest number of rows in the write list of a journal row, and in each
@@ -62,12 +63,12 @@ const MaxRows = 4096
 const (
 	family = 'j'
 
-	// maxIDs and maxKeys bound what a record keeps. A commit with more counts as
-	// changing everything.
+	// maxIDs and maxKeys bound the ids and keys in a record. A commit with more ids or
+	// keys counts as changing everything.
 	maxIDs  = 4096
 	maxKeys = 32768
 
-	// headerSize is the length of a state cell before the priority.
+	// headerSize is the length of the part of a state cell before the priority.
 	headerSize = 1 + 1 + 1 + 1 + 8
 
 	recordVersion = 1
@@ -82,8 +83,8 @@ var (
 	messageColumn = []byte{'m'}
 )
 
-// Key returns the row key of a revision: its slot, then the revision itself. So every
-// slot has a range of its own and no region is hot.
+// Key returns the row key of a revision: its slot, then the revision itself. Each slot
+// has its own range of keys, so servers do not all write to the same region.
 func Key(r table.Revision) []byte {
 	b := make([]byte, 0, 14)
 	b = binary.BigEndian.AppendUint16(b, uint16(revision.SlotOf(r)))
@@ -94,7 +95,8 @@ func chunkKey(r table.Revision, number uint32) []byte {
 	return binary.BigEndian.AppendUint32(Key(r), number)
 }
 
-// parseKey splits a row key into the revision and, for a chunk's row, its number.
+// parseKey splits a row key into the revision and, for the row of a chunk, the chunk's
+// number.
 func parseKey(key []byte) (r table.Revision, chunk []uint32, err error) {
 	switch len(key) {
 	case 10:
@@ -145,7 +147,7 @@ func (rec *Record) decodeState(b []byte) error {
 	return nil
 }
 
-// cells returns the row's cells in state s.
+// cells returns the cells of the record's row in state s.
 func (rec *Record) cells(s State) []table.Cell {
 	cells := []table.Cell{{Family: family, Qualifier: stateColumn, Value: rec.state(s)}}
 	if len(rec.IDs) > 0 && !rec.tooMany() {
@@ -163,8 +165,9 @@ func (rec *Record) cells(s State) []table.Cell {
 	return cells
 }
 
-// Write returns the row as part of a batch that commits rec atomically with its cells,
-// without a pending state. rec.Rows are the rows that the batch writes over.
+// Write returns the journal row as part of a batch that commits the row atomically with
+// the cells of the commit, without a pending state. rec.Rows are the rows that the batch
+// writes over.
 func (rec *Record) Write() table.Write {
 	w := table.Write{Table: Table}
 	lists := rec.Rows
@@ -186,7 +189,7 @@ func countRows(lists []Rows) (n int) {
 	return n
 }
 
-// Chunked cuts a write list into parts of at most MaxRows.
+// Chunked cuts a write list into parts of at most MaxRows rows.
 func Chunked(lists []Rows) (parts [][]Rows) {
 	for _, t := range lists {
 		for keys := range slices.Chunk(t.Keys, MaxRows) {
@@ -269,8 +272,8 @@ func decodeIDs(b []byte) ([]entry.ID, error) {
 	return ids, nil
 }
 
-// appendRows encodes a write list: for each table its name, the number of rows and
-// their keys, all with their lengths.
+// appendRows encodes a write list. It writes the name, the number of rows and the row
+// keys of each table. Names and keys are preceded by their lengths.
 func appendRows(b []byte, rows []Rows) []byte {
 	for _, t := range rows {
 		b = appendString(b, t.Table)

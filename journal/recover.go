@@ -8,19 +8,20 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Recover decides for ever what a silent holder of a slot left undecided, and closes
-// the slot (steps R0 to R3 of transactions.md, "Crash recovery"). The caller must have
-// seen the cell unchanged for the lease on its own clock. Every step can be repeated,
-// and several servers may do it at once. Then the first to close the slot wins and the
-// others' findings are dropped. Recover reports whether the slot is closed; if not, its
-// cell has changed meanwhile.
+// Recover decides forever the commits that a silent holder of a slot left undecided, and
+// closes the slot (steps R0 to R3 of transactions.md, "Crash recovery"). The caller must
+// have seen the cell unchanged for the lease on its own clock. Every step can be
+// repeated, and several servers may recover the same slot at once. In that case the first
+// server to close the slot wins, and the results of the others are dropped. Recover
+// reports whether the slot is closed. If not, another server has changed the cell in the
+// meantime.
 func (l *Log) Recover(ctx context.Context, s revision.Slot, raw []byte) (bool, error) {
 	c, err := revision.DecodeCell(raw)
 	if err != nil {
 		return false, err
 	}
 	if c.State == revision.Open {
-		// R0: from here the holder's own changes of the cell fail.
+		// R0: from here on, swaps of the cell by its holder fail.
 		c.State = revision.Recovering
 		c.Sequence++
 		next := c.Append(nil)
@@ -37,9 +38,9 @@ func (l *Log) Recover(ctx context.Context, s revision.Slot, raw []byte) (bool, e
 	if err != nil {
 		return false, err
 	}
-	// R3. What is above the head and not in Late is void, whatever the journal says
-	// later. Raising the head instead would show what a slow but living holder writes
-	// after this.
+	// R3: A revision that is above the head and not in Late is void, even if the journal
+	// says otherwise later. Raising the head instead would show commits that a slow but
+	// living holder writes after this.
 	c.State, c.Late = revision.Closed, late
 	c.Sequence++
 	done, now, err := l.SwapHead(ctx, s, raw, c.Append(nil))
@@ -51,8 +52,9 @@ func isClosed(raw []byte) bool {
 	return err == nil && (c.State == revision.Closed || c.State == revision.Free)
 }
 
-// resolve aborts the pending commits above the head and those in Undecided (R1),
-// removes their cells (R2) and returns the revisions that are committed.
+// resolve aborts the pending commits above the head and the pending commits in Undecided
+// (R1), and removes their cells (R2). It returns the revisions of those that are
+// committed.
 func (l *Log) resolve(ctx context.Context, s revision.Slot, c *revision.Cell) (late []table.Revision, err error) {
 	after := c.Head
 	if len(c.Undecided) > 0 {
@@ -87,12 +89,13 @@ func (l *Log) resolve(ctx context.Context, s revision.Slot, c *revision.Cell) (l
 }
 
 // upTo returns the last revision that an incarnation may have issued. Later revisions
-// belong to its successors. A successor may be at work already if another server was
-// quicker to recover, clean up and free the slot.
+// belong to later incarnations. A later incarnation may already exist if another server
+// has recovered, cleaned up and freed the slot first.
 func upTo(c *revision.Cell) table.Revision { return max(c.Head, c.Limit) }
 
-// CleanUp removes what a closed slot does not show, archives it and frees it (R4). The
-// caller must have waited until no write of the former holder can land any more.
+// CleanUp removes the cells of commits that a closed slot does not show, then archives
+// and frees the slot (R4). The caller must have waited until no write of the former
+// holder can reach the store any more.
 func (l *Log) CleanUp(ctx context.Context, s revision.Slot, raw []byte) error {
 	c, err := revision.DecodeCell(raw)
 	if err != nil {
@@ -122,7 +125,7 @@ func (l *Log) CleanUp(ctx context.Context, s revision.Slot, raw []byte) error {
 }
 
 // Free archives and frees a closed slot that has been cleaned up. It writes the archive
-// first: a reader of the next holder's cell must find it.
+// first, because a reader of the next holder's cell must find the archive.
 func (l *Log) Free(ctx context.Context, s revision.Slot, raw []byte) error {
 	c, err := revision.DecodeCell(raw)
 	if err != nil {

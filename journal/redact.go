@@ -10,11 +10,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Redact calls change on the records of a slot up to a revision, to remove parts of
-// their messages, write lists and keys. change gets the parts of a long write list one
-// by one and reports whether it changed its argument. It must not remove tables from
-// write lists. Redact returns how many commits were changed or, if dry is set, would
-// be.
+// Redact calls change with the decided records of a slot up to a revision, so that change
+// can remove parts of their messages, write lists and keys. Redact passes each chunk of a
+// long write list separately. change reports whether it changed its argument. It must not
+// remove tables from write lists. Redact returns the number of commits that were changed
+// or, if dry is set, would be changed.
 func (l *Log) Redact(ctx context.Context, s revision.Slot, upTo table.Revision, dry bool, change func(*Record) bool) (n int, err error) {
 	last := table.Revision(0)
 	for row, err := range l.journal.Scan(ctx, between(s, 0, upTo), table.Select{}) {
@@ -42,12 +42,12 @@ func (l *Log) Redact(ctx context.Context, s revision.Slot, upTo table.Revision, 
 	return n, nil
 }
 
-// rewrite changes a row of a decided record, unless the row was removed meanwhile. The
-// compared column does not change. The other columns get the same values on every
-// attempt, so repeating the swap is harmless.
+// rewrite changes a row of a decided record, unless the row was removed in the meantime.
+// The compared column does not change. Every attempt writes the same values to the other
+// columns, so repeating the swap is harmless.
 func (l *Log) rewrite(ctx context.Context, row table.Row, rec *Record) error {
 	guard := row.Find(family, stateColumn)
-	if guard == nil { // a part of a write list, which has only that column
+	if guard == nil { // a chunk of a write list, which has only that column
 		old := row.Find(family, rowsColumn)
 		if old == nil {
 			return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// serversRow has a column for each server, named by its owner, with the server's own
-// description of itself. It is not part of the protocol.
+// serversRow has one column for each server, named by its owner. The column contains the
+// server's description of itself. The row is not part of the protocol.
 var serversRow = []byte("servers")
 
 // Servers returns the servers' descriptions of themselves, by owner.
@@ -25,8 +25,8 @@ func (l *Log) Servers(ctx context.Context) (map[string][]byte, error) {
 	return all, nil
 }
 
-// SetServer writes a server's description of itself; nil removes it. Only that server
-// calls it, or another one that finds it gone.
+// SetServer writes a server's description of itself. A nil text removes the description.
+// Only the server itself calls SetServer, or another server after the first is gone.
 func (l *Log) SetServer(ctx context.Context, owner string, text []byte) error {
 	all, err := l.Servers(ctx)
 	if err != nil {
