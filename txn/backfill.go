@@ -9,10 +9,10 @@ import (
 )
 
 // A Fill writes cells into a table that nobody reads yet, while other writers maintain
-// it. Its cells carry the revision of an older commit, so everything that the others
-// write hides them. It is for stores that servers share. There is no write list: what
-// an interrupted Fill leaves is written again by the next one, or dropped with its
-// table.
+// the table. The cells of a Fill carry the revision of an older commit, so every cell
+// that another writer writes hides the Fill's cell in the same column. A Fill works only
+// on stores that several servers share. A Fill records no write list: if it is
+// interrupted, the next Fill writes the same cells again, or the table is dropped.
 type Fill struct {
 	tx *Tx
 	w  backfiller
@@ -24,8 +24,8 @@ type backfiller interface {
 	applyPart(ctx context.Context, t table.Table, r table.Revision, ms []table.Mutation) error
 }
 
-// Fill begins a Fill as of the commit at. All writers must have known of the table
-// since then; AwaitStep waits for that.
+// Fill begins a Fill that writes at the revision of the commit at. All writers must have
+// maintained the table since that commit; AwaitStep waits until they do.
 func (db *DB) Fill(at table.Revision) (*Fill, error) {
 	if db.peers == nil {
 		return nil, errNotShared
@@ -46,14 +46,14 @@ var errNotShared = errors.New("no other server writes this store: load in bulk")
 
 func (e *cluster) backfiller() (backfiller, error) { return e.holder() }
 
-// Snapshot returns the state to fill from. The Fill counts as a transaction that began
-// at it.
+// Snapshot returns the state to fill from. The Fill counts as a transaction that began at
+// this state.
 func (f *Fill) Snapshot() *Snapshot { return f.tx.snapshot }
 
 // Stamp returns an id as Tx.Stamp does.
 func (f *Fill) Stamp() table.Revision { return f.tx.Stamp() }
 
-// Write writes mutations. Their rows have cells only.
+// Write writes mutations. They must write cells and delete no rows.
 func (f *Fill) Write(ctx context.Context, t table.Table, ms ...table.Mutation) error {
 	if f.tx.refused != nil {
 		return f.tx.refused

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// A backoff decides how often the heads are read: at the busy interval while there are
-// commits or requests for snapshots, otherwise less and less often, down to the idle
-// interval. A request for a snapshot ends an idle pause.
+// A backoff decides how often the heads are read. While there are commits or requests for
+// snapshots, the heads are read at the busy interval. Otherwise the interval doubles with
+// each reading, up to the idle interval. A request for a snapshot ends an idle pause.
 type backoff struct {
 	busy, idle time.Duration
 
-	asked  atomic.Int64  // read the heads if the last reading began earlier
+	asked  atomic.Int64  // when a caller last asked: the heads are due if the last reading began earlier
 	bell   chan struct{} // signals a change of asked
-	wanted atomic.Bool   // a snapshot was asked for since the last reading
+	wanted atomic.Bool   // a snapshot was requested since the last reading
 	dozing atomic.Bool   // the heads are read less often than when busy
 	read   broadcast     // signals each reading
 
-	// Owned by run.
+	// Only run uses the following fields.
 	interval time.Duration
 	next     time.Time
 	begun    time.Duration // when the last reading began, on the engine's clock
@@ -32,8 +32,8 @@ func newBackoff(o *Options) *backoff {
 	return &backoff{busy: o.Poll, idle: idle, bell: make(chan struct{}, 1), interval: o.Poll}
 }
 
-// ask has the heads read soon, unless a reading began after since, on the engine's
-// clock. Many callers can share one reading.
+// ask makes run read the heads soon, unless a reading began after since, a time on the
+// engine's clock. Many callers can share one reading.
 func (p *backoff) ask(since time.Duration) {
 	for old := p.asked.Load(); old < int64(since) && !p.asked.CompareAndSwap(old, int64(since)); {
 		old = p.asked.Load()
@@ -49,8 +49,8 @@ func (p *backoff) due() bool {
 	return p.asked.Load() > int64(p.begun) || !time.Now().Before(p.next)
 }
 
-// await returns when it is time to read the heads. With hurry it waits for the busy
-// interval at most.
+// await returns when it is time to read the heads. If hurry is set, await waits for at
+// most the busy interval.
 func (p *backoff) await(ctx context.Context, hurry bool) error {
 	end := p.next
 	if hurry {
@@ -64,7 +64,7 @@ func (p *backoff) await(ctx context.Context, hurry bool) error {
 	return canceled(ctx)
 }
 
-// done notes that the heads were read, and whether they showed new commits.
+// done records that the heads were read, and whether they showed new commits.
 func (p *backoff) done(changed bool) {
 	if p.interval = min(2*p.interval, p.idle); changed || p.wanted.Swap(false) {
 		p.interval = p.busy
@@ -74,7 +74,7 @@ func (p *backoff) done(changed bool) {
 	p.read.Broadcast()
 }
 
-// failed notes that the heads could not be read.
+// failed records that the heads could not be read.
 func (p *backoff) failed() {
 	p.interval = p.busy
 	p.dozing.Store(false)

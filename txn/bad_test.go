@@ -19,7 +19,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// set writes one row.
+// set writes one cell of one row in a transaction.
 func set(db *DB, row, v string) (table.Revision, error) {
 	tab := db.Table("data")
 	return db.Update(context.Background(), func(tx *Tx) error {
@@ -29,7 +29,7 @@ func set(db *DB, row, v string) (table.Revision, error) {
 	})
 }
 
-// TestClaimAtOnce checks that servers that start together get a slot each.
+// TestClaimAtOnce checks that servers that start at the same time claim different slots.
 func TestClaimAtOnce(t *testing.T) {
 	t.Parallel()
 	s := tabletest.NewMem()
@@ -55,8 +55,9 @@ func TestClaimAtOnce(t *testing.T) {
 	}
 }
 
-// TestGarbageInHeads checks that nobody reads or writes while the heads row cannot be
-// decoded. Once it is repaired all continue, with everything that was acknowledged.
+// TestGarbageInHeads checks that no server reads or writes while the heads row cannot be
+// decoded. After the row is repaired, the server continues with everything that was
+// acknowledged.
 func TestGarbageInHeads(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -64,7 +65,7 @@ func TestGarbageInHeads(t *testing.T) {
 		garbage []byte
 		want    error
 	}{
-		"garbage": {[]byte("not a cell"), table.ErrNewer}, // newer by its first byte
+		"garbage": {[]byte("not a cell"), table.ErrNewer}, // its first byte makes the version newer
 		"cut":     {(&revision.Cell{State: revision.Open, Incarnation: 1}).Append(nil)[:5], table.ErrCorrupt},
 		"newer":   {append([]byte{250}, (&revision.Cell{}).Append(nil)[1:]...), table.ErrNewer},
 	} {
@@ -106,7 +107,7 @@ func TestGarbageInHeads(t *testing.T) {
 }
 
 // TestNewerJournal checks that a commit is refused if it conflicts with a record of a
-// newer version, because this version does not know what that one means.
+// newer version, because this version cannot interpret that record.
 func TestNewerJournal(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -134,7 +135,8 @@ func TestNewerJournal(t *testing.T) {
 	}
 }
 
-// swapTimeout answers one swap with an error, whether it was done or not.
+// swapTimeout returns an error from one swap. If done is set, the swap was executed
+// nevertheless.
 type swapTimeout struct {
 	table.Store
 	in   atomic.Int64 // swaps left before the failing one
@@ -166,8 +168,8 @@ func (t swapTimeoutTable) Swap(ctx context.Context, row []byte, f table.Family, 
 	return false, fmt.Errorf("%w: timeout", table.ErrUnavailable)
 }
 
-// TestTimeouts checks that a commit ends correctly whichever of its swaps gets no
-// answer, done or not: the cell is read again.
+// TestTimeouts checks that a commit ends correctly if one of its swaps gets no answer,
+// for each swap, and whether the swap was executed or not: the cell is read again.
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	for _, done := range []bool{true, false} {
@@ -196,7 +198,8 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// timed is a store whose cluster cells have the time of its clock.
+// timed is a store in which the cells of the cluster table have timestamps of the store's
+// clock.
 type timed struct{ table.Store }
 
 type timedTable struct{ table.Table }
@@ -217,8 +220,8 @@ func (t timedTable) Get(ctx context.Context, row []byte, s table.Select) (table.
 }
 
 // TestClockAhead checks that a server whose clock is an hour ahead commits nothing,
-// says why, and does not advance the ids of others. Once its clock is right it
-// continues.
+// returns the reason, and does not advance the ids of other servers. When its clock is
+// right again, the server continues to commit.
 func TestClockAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := timed{tabletest.NewMem()}
@@ -242,14 +245,14 @@ func TestClockAhead(t *testing.T) {
 		}
 		ahead.Store(int64(time.Hour))
 		refused()
-		time.Sleep(time.Minute) // its lease is renewed
+		time.Sleep(time.Minute) // the server renews its lease in this time
 		refused()
 		other := open(t, s, Options{Now: virtualTime})
 		r, err := set(other, "y", "1")
 		if lead := r.Time().Sub(virtualTime()); err != nil || lead > 2*time.Minute {
 			t.Errorf("the other's commit leads by %v: %v", lead, err)
 		}
-		ahead.Store(int64(-time.Hour)) // and for a clock that goes back
+		ahead.Store(int64(-time.Hour)) // a clock that goes back is allowed
 		time.Sleep(time.Millisecond)   // otherwise the last reading may be just as young
 		if err := db.CatchUp(context.Background()); err != nil {
 			t.Fatal(err)
@@ -261,8 +264,8 @@ func TestClockAhead(t *testing.T) {
 	})
 }
 
-// TestIdle checks that an idle server reads the heads once in idlePoll, and that a
-// snapshot asked for then shows what was committed meanwhile.
+// TestIdle checks that an idle server reads the heads once per idlePoll, and that a
+// snapshot requested after an idle time shows the commits made during that time.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := tabletest.NewMem()
@@ -271,7 +274,8 @@ func TestIdle(t *testing.T) {
 		time.Sleep(time.Minute)
 		before := f.Calls()
 		time.Sleep(time.Minute)
-		// Each reading that finds the writer's lease renewed also looks for commits.
+		// A reading that finds the writer's lease renewed is followed by a scan for
+		// commits.
 		if calls := f.Calls() - before; calls > 130 {
 			t.Errorf("%d calls in a minute of idleness", calls)
 		}

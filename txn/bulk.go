@@ -10,26 +10,26 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Bulk is one huge commit, written past the usual path. Nothing of it is visible
-// until Commit, and then all of it. It has no marks, so its caller keeps other writers
-// out: an Update during the load fails with ErrConflict.
+// A Bulk is one huge commit that does not use a Tx. Nothing of it is visible until
+// Commit, which makes all of it visible at once. A Bulk has no marks, so its caller must
+// keep other writers out: an Update during the load fails with ErrConflict.
 type Bulk struct {
 	db     *DB
 	loader loader
 	once   sync.Once
 }
 
-// A loader is an engine's way of bulk loading.
+// A loader is the bulk loading of one engine.
 type loader interface {
 	stamp() table.Revision
 	write(ctx context.Context, t string, ms []table.Mutation) error
-	// commit ends the load, even if it fails.
+	// commit ends the load, even if commit fails.
 	commit(ctx context.Context, message []byte) (table.Revision, error)
 	abort(ctx context.Context) error
 }
 
-// Bulk begins a load. On a store that is neither a Batcher nor a Bulker the rows are
-// written as they come, at a revision that stays invisible until Commit.
+// Bulk begins a load. If the store is neither a Batcher nor a Bulker, Write writes the
+// rows at once, at a revision that stays invisible until Commit.
 func (db *DB) Bulk(ctx context.Context, o table.BulkOptions) (*Bulk, error) {
 	if err := db.commits.writable(); err != nil {
 		return nil, err
@@ -49,8 +49,8 @@ func (db *DB) Bulk(ctx context.Context, o table.BulkOptions) (*Bulk, error) {
 // Stamp returns an id as Tx.Stamp does.
 func (b *Bulk) Stamp() table.Revision { return b.loader.stamp() }
 
-// Write adds mutations; it may be called concurrently. Cells of one row may
-// come in several calls.
+// Write adds mutations. It may be called concurrently. Several calls may write cells of
+// the same row.
 func (b *Bulk) Write(ctx context.Context, t table.Table, ms ...table.Mutation) error {
 	return b.loader.write(ctx, t.Name(), ms)
 }
@@ -76,7 +76,8 @@ func (b *Bulk) Abort(ctx context.Context) (err error) {
 	return err
 }
 
-// embeddedLoad sorts cells beside the store's log and adds them in one step.
+// embeddedLoad sorts the cells outside the store's log and adds them to the store in one
+// step.
 type embeddedLoad struct {
 	e    *embedded
 	r    table.Revision
@@ -121,7 +122,8 @@ func bulkRecord(r table.Revision, message []byte) *journal.Record {
 	return &journal.Record{Revision: r, Kind: journal.Bulk, Prio: r, AllChanged: true, Message: message}
 }
 
-// showBulk shows a load, which may have changed anything.
+// showBulk shows a load. It counts everything as changed, because a load may change
+// anything.
 func (e *embedded) showBulk(r table.Revision) {
 	e.mu.Lock()
 	e.ordinal++
@@ -132,7 +134,7 @@ func (e *embedded) showBulk(r table.Revision) {
 }
 
 // hidden writes cells at an invisible revision. It writes each part of the write list
-// before the cells that the part names.
+// before the cells of the rows in that part.
 type hidden struct {
 	db  *DB
 	rec *journal.Record
@@ -179,7 +181,8 @@ func (h *hidden) abort(ctx context.Context) error {
 	return h.db.log.Rollback(ctx, &rec)
 }
 
-// hiddenEmbedded decides by an atomic batch.
+// hiddenEmbedded commits a hidden load with one atomic batch, which contains the journal
+// row.
 type hiddenEmbedded struct {
 	*hidden
 	e *embedded

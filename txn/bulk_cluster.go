@@ -14,8 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// clusterLoad is a load whose cells stay hidden below the head, as those of an
-// undecided commit, until it is decided and published.
+// clusterLoad is a load whose cells stay hidden below the head, like the cells of an
+// undecided commit, until the load is decided and published.
 type clusterLoad struct {
 	*hidden
 	w *writer
@@ -49,7 +49,8 @@ func (e *cluster) bulk(ctx context.Context, _ table.BulkOptions) (loader, error)
 	return l, nil
 }
 
-// announce returns when every server sees the load as undecided.
+// announce returns when this server's heads cell lists the load as undecided, so that
+// every server sees it.
 func (w *writer) announce(ctx context.Context, p *pendingCommit) error {
 	for {
 		if err := w.alive(); err != nil {
@@ -75,9 +76,11 @@ func (e *cluster) alone(ctx context.Context) error {
 	return w.awaitAlone(ctx)
 }
 
-// awaitAlone returns when no other server writes. An announced load has no marks that
-// other servers could find, so it must wait for this; see also cluster.loading. A
-// silent server may be dead: awaitAlone waits until it is recovered.
+// awaitAlone returns when no other server writes. A load has no marks that other servers
+// could find, so it must wait until it is alone; see also cluster.loading. A server that
+// has fallen silent may be dead, so awaitAlone waits until its slot is recovered. If
+// another server turns out to be alive, because it changes its cell, awaitAlone returns
+// ErrConflict.
 func (w *writer) awaitAlone(ctx context.Context) error {
 	first := map[revision.Slot][]byte{}
 	for {
@@ -134,7 +137,7 @@ func (l *clusterLoad) commit(ctx context.Context, message []byte) (table.Revisio
 	return l.p.rec.Revision, l.w.awaitShown(l.p)
 }
 
-// abort reads the write list back from the journal, since a load keeps none in
+// abort reads the write list from the journal, because a load does not keep the list in
 // memory.
 func (l *clusterLoad) abort(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)

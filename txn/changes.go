@@ -8,17 +8,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 )
 
-// changes records when each entry, and each thing with a key, was last changed: the
-// ordinal of the newest state that shows a change of it. Several of them share a
-// stripe, so an answer can be too new but never too old.
+// changes records when each entry, and each other thing with a key, was last changed. The
+// time of a change is the ordinal of the first state that shows it. Several entries and
+// keys share a stripe, so the recorded ordinal can be too new but never too old.
 //
-// A commit raises its stripes to n before DB.Snapshot can return the state of ordinal
-// n, the first that shows the commit. So a reader with a snapshot of ordinal o >= n
-// sees the stripes raised: if a stripe is at most since, the state of ordinal since
-// already showed every commit that touched its entries.
+// A commit raises its stripes to n before DB.Snapshot can return the state of ordinal n,
+// which is the first state that shows the commit. A reader with a snapshot of ordinal o
+// >= n therefore sees the raised stripes. If a stripe is at most since, the state of
+// ordinal since already showed every commit that touched the entries of the stripe.
 type changes struct {
 	all     atomic.Uint64
-	stripes []atomic.Uint64 // their number is a power of two
+	stripes []atomic.Uint64 // the length is a power of two
 	latest  latest
 }
 
@@ -26,8 +26,8 @@ func (c *changes) stripe(hash uint64) *atomic.Uint64 {
 	return &c.stripes[(hash^hash>>32)&uint64(len(c.stripes)-1)]
 }
 
-// hash mixes all bytes of an id. They need not be random, because imports bring ids of
-// their own.
+// hash mixes all bytes of an id. The bytes need not be random, because imported entries
+// may bring ids that this server did not choose.
 func hash(id entry.ID) uint64 {
 	h := uint64(14695981039346656037)
 	for _, b := range id {
@@ -50,7 +50,7 @@ func (c *changes) touch(ids []entry.ID, keys []uint64, n uint64) {
 	}
 }
 
-// everything counts all entries as changed.
+// everything counts all entries and keys as changed in the state of ordinal n.
 func (c *changes) everything(n uint64) {
 	c.latest.forget(n)
 	raise(&c.all, n)
@@ -65,13 +65,13 @@ func raise(a *atomic.Uint64, n uint64) {
 	}
 }
 
-// latest records what recent commits touched together, so that a cache can update what
-// it has for a key instead of reading it again.
+// latest records which ids and keys each recent commit touched. With this record a cache
+// can update its value for a key instead of reading the value again.
 type latest struct {
 	mu      sync.Mutex
 	commits []touched // in ascending order of ordinals
-	weight  int       // ids and keys of all commits
-	since   uint64    // commits has every commit of a larger ordinal
+	weight  int       // number of ids and keys in commits
+	since   uint64    // commits contains every recorded commit with a larger ordinal
 }
 
 type touched struct {
@@ -80,7 +80,7 @@ type touched struct {
 	keys    []uint64
 }
 
-// latestWeight bounds the ids and keys remembered, to about half a MiB.
+// latestWeight bounds the number of ids and keys in latest. They use about half a MiB.
 const latestWeight = 1 << 15
 
 func (l *latest) add(ids []entry.ID, keys []uint64, n uint64) {
@@ -102,7 +102,7 @@ func (l *latest) add(ids []entry.ID, keys []uint64, n uint64) {
 	l.commits = slices.Delete(l.commits, 0, drop)
 }
 
-// forget notes that anything may have changed at ordinal n.
+// forget records that anything may have changed at ordinal n.
 func (l *latest) forget(n uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,8 +110,8 @@ func (l *latest) forget(n uint64) {
 }
 
 // with returns the ids that commits after ordinal since touched together with a key,
-// sorted and without duplicates. It returns false if it no longer knows all of those
-// commits.
+// sorted and without duplicates. It returns false if l no longer contains all commits
+// after since.
 func (l *latest) with(key, since uint64) (ids []entry.ID, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -24,25 +24,26 @@ var (
 	ErrCheckpointName = errors.New("not a name for a checkpoint")
 )
 
-// maxCheckpoints bounds their number. Each one costs garbage collection a comparison
-// per cell and may keep a version of the cell.
+// maxCheckpoints bounds the number of checkpoints. For each checkpoint, garbage
+// collection compares every cell with one more revision and may keep one more version of
+// the cell.
 const maxCheckpoints = 1000
 
-// checkpointName matches no time. It matches some revisions, and "now", which
+// checkpointName matches no time. It also matches "now" and some revisions, which
 // IsCheckpointName excludes.
 var checkpointName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,63}$`)
 
-// IsCheckpointName reports whether s is valid as the name of a checkpoint: a letter,
-// then up to 63 letters, digits, dots, hyphens and underscores, and neither "now" nor a
-// revision.
+// IsCheckpointName reports whether s is valid as the name of a checkpoint. A name is a
+// letter followed by up to 63 letters, digits, dots, hyphens and underscores. It is
+// neither "now" nor a revision.
 func IsCheckpointName(s string) bool {
 	_, err := revision.Parse(s)
 	return err != nil && s != "now" && checkpointName.MatchString(s)
 }
 
-// Checkpoint keeps the state of everything that is committed now. Nothing can be
-// committed at or below its revision any more. So the revision names the same state on
-// every server, and is all that garbage collection has to know.
+// Checkpoint creates a checkpoint of the newest state. No later commit can have a
+// revision at or below the checkpoint's revision. The revision therefore identifies the
+// same state on every server, and garbage collection needs nothing else.
 func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 	if !IsCheckpointName(name) {
 		return Checkpoint{}, fmt.Errorf("%w: %q: a letter and up to 63 letters, digits, '.', '_' and '-'", ErrCheckpointName, name)
@@ -57,7 +58,7 @@ func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 	if err := db.CatchUp(ctx); err != nil {
 		return Checkpoint{}, err
 	}
-	// The snapshot holds off garbage collection until the checkpoint does.
+	// The snapshot keeps the state from being collected until the checkpoint is recorded.
 	s, err := db.At(ctx, db.current.Load().max)
 	if err != nil {
 		return Checkpoint{}, err
@@ -78,7 +79,8 @@ func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 // Checkpoints lists all checkpoints, by name.
 func (db *DB) Checkpoints(ctx context.Context) ([]Checkpoint, error) { return db.log.Checkpoints(ctx) }
 
-// FindCheckpoint returns the checkpoint of that name, or ErrCheckpoint.
+// FindCheckpoint returns the checkpoint of that name. It returns ErrCheckpoint if there
+// is none.
 func (db *DB) FindCheckpoint(ctx context.Context, name string) (Checkpoint, error) {
 	all, err := db.Checkpoints(ctx)
 	if err != nil {
@@ -92,8 +94,8 @@ func (db *DB) FindCheckpoint(ctx context.Context, name string) (Checkpoint, erro
 	return Checkpoint{}, fmt.Errorf("%w: %s", ErrCheckpoint, name)
 }
 
-// DeleteCheckpoint removes a checkpoint. The next garbage collection removes what only
-// it kept.
+// DeleteCheckpoint removes a checkpoint. The next garbage collection removes the versions
+// that only this checkpoint kept.
 func (db *DB) DeleteCheckpoint(ctx context.Context, name string) error {
 	c, err := db.FindCheckpoint(ctx, name)
 	if err != nil {

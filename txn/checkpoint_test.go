@@ -63,14 +63,14 @@ func TestCheckpointNames(t *testing.T) {
 	}
 }
 
-// TestCheckpointAcross makes a checkpoint on one server while others commit. Its state
-// never changes and is the same on all servers.
+// TestCheckpointAcross makes a checkpoint on one server while another server commits. The
+// state at the checkpoint must never change and must be the same on all servers.
 func TestCheckpointAcross(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	store, faults := tabletest.WithFaults(tabletest.NewMem(), 7)
 	a, b := open(t, store, fast), open(t, store, fast)
-	faults.SetRate(0.05) // also swaps whose answer is lost
+	faults.SetRate(0.05) // including swaps whose answer is lost
 	for i := range 20 {
 		if _, err := b.Update(ctx, func(tx *Tx) error {
 			tx.Write(b.Table("data"), put(fmt.Sprint("r", i), "q", fmt.Sprint(i)))
@@ -118,9 +118,9 @@ func rows(t *testing.T, db *DB, r table.Revision) string {
 	return b.String()
 }
 
-// TestCheckpointGone checks that a reader of a checkpoint below the horizon gets an
-// error after another server has deleted it, since a third one may have collected what
-// it kept.
+// TestCheckpointGone checks that a reader of a checkpoint below the horizon returns an
+// error after another server has deleted the checkpoint, because a third server may have
+// collected the versions that the checkpoint kept.
 func TestCheckpointGone(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -11,17 +11,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A claimer takes slots for a cluster's engine. It tries again until it has one. Only
-// run uses it.
+// A claimer claims a slot for a cluster's engine, and tries again until it has one. Only
+// run uses a claimer.
 type claimer struct {
 	e      *cluster
-	retry  time.Time      // no claim before this
+	retry  time.Time      // no attempt to claim before this time
 	failed int            // failed claims in a row
-	issued table.Revision // above all ids that former writers of this engine issued
+	issued table.Revision // larger than all ids that this engine's former writers issued
 }
 
-// claim takes the first free slot. It returns nil without a slot if another server was
-// quicker or is loading in bulk.
+// claim claims the first free slot. It returns nil without a slot if another server
+// claimed the slot first, or if another server is loading in bulk.
 func (c *claimer) claim(ctx context.Context) error {
 	e := c.e
 	if e.db.o.ReadOnly || e.writer.Load() != nil || time.Now().Before(c.retry) {
@@ -40,15 +40,15 @@ func (c *claimer) claim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !done { // another server took it: look again soon, after a random pause
+	if !done { // another server claimed the slot: try again soon, after a random pause
 		c.failed++
 		c.retry = time.Now().Add(jittered(e.db.o.Poll*time.Duration(min(c.failed, 8)), e.db.o.random()))
 		return nil
 	}
 	w.raw = raw
 	w.renewed.Store(int64(sent))
-	// Read the first snapshot after the claim is acknowledged. It must not miss a
-	// commit that was shown between the reading above and the claim.
+	// Read the first snapshot after the claim is acknowledged. The snapshot must not miss
+	// a commit that was shown between the earlier reading of the heads and the claim.
 	if err := e.refresh(ctx, w); err != nil {
 		return err
 	}
@@ -64,8 +64,9 @@ func (c *claimer) claim(ctx context.Context) error {
 }
 
 // loading reports whether another server is loading in bulk, which excludes other
-// writers. A load announces itself as undecided and then looks for others. A claimer
-// announces itself and then looks for loads. So one of them sees the other.
+// writers. A loader first announces its load as undecided and then looks for other
+// writers. A claimer first announces itself and then looks for loads. So at least one of
+// the two sees the other.
 func (c *claimer) loading(ctx context.Context, but revision.Slot) (bool, error) {
 	e := c.e
 	ctx, cancel := e.deadline(ctx)
@@ -88,8 +89,9 @@ func (c *claimer) loading(ctx context.Context, but revision.Slot) (bool, error) 
 	return false, nil
 }
 
-// newWriter prepares the first free slot's next incarnation. Its ids are above every
-// head and above all that the slot's previous holder may have issued.
+// newWriter prepares the next incarnation of the first free slot. The ids of the new
+// incarnation are above every head and above all ids that the slot's previous holder may
+// have issued.
 func (c *claimer) newWriter() (*writer, error) {
 	e := c.e
 	slot := revision.Slot(1)
@@ -120,8 +122,8 @@ func (c *claimer) newWriter() (*writer, error) {
 	return w, nil
 }
 
-// may reports whether this server's clock allows it to announce ids. It reads the
-// store's time for that.
+// may reports whether this server's clock allows it to announce ids. It reads the store's
+// clock to find out.
 func (c *claimer) may(ctx context.Context) (bool, error) {
 	e := c.e
 	limited, cancel := e.deadline(ctx)

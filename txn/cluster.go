@@ -13,23 +13,25 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// cluster is the engine of stores that are atomic only per row, as HBase, and that many
-// servers open, each with a slot of its own. One goroutine, run, changes this server's
-// cell in the heads row and the state shown. It claims a slot and then acts as a writer
-// (see there). A server that only reads, or has no slot yet, polls.
+// cluster is the engine for stores that are atomic only per row, as HBase is. Many
+// servers can open such a store, and each has a slot of its own. One goroutine, run,
+// changes this server's cell in the heads row and the state shown. It claims a slot and
+// then calls writer.run. While the server has no slot, or only reads, run polls the
+// heads.
 type cluster struct {
 	db     *DB
 	start  time.Time    // base of the monotonic clock
-	read   atomic.Int64 // when the heads shown were read, since start
+	read   atomic.Int64 // when the heads of the state shown were read, as time since start
 	poll   *backoff
 	writer atomic.Pointer[writer]
-	turned atomic.Int64 // when a loop last came round, since start
+	turned atomic.Int64 // when a loop last began a turn, as time since start
 
-	// The store's clock when this engine began; 0 if the store has none.
+	// storeTime is the store's clock when this engine began, or 0 if the store has no
+	// clock.
 	storeTime atomic.Int64
-	warned    bool // that commits lead the store's clock; owned by run
+	warned    bool // whether commits were found to lead the store's clock; only run uses it
 
-	// Owned by run.
+	// Only run uses the following fields.
 	heads   *journal.Heads
 	ordinal uint64
 	others  others
@@ -37,7 +39,7 @@ type cluster struct {
 
 	background context.Context // ends when the engine closes
 	stop       context.CancelCauseFunc
-	done       sync.WaitGroup // run and the goroutines that it started
+	done       sync.WaitGroup // counts run and the goroutines that run started
 }
 
 func openCluster(ctx context.Context, db *DB) error {
@@ -58,7 +60,8 @@ func openCluster(ctx context.Context, db *DB) error {
 	return nil
 }
 
-// run polls, or publishes while this server writes, until the engine closes.
+// run polls the heads while this server has no slot, and calls writer.run while it has
+// one. It returns when the engine closes.
 func (e *cluster) run() {
 	for e.background.Err() == nil {
 		e.turn()
@@ -80,13 +83,14 @@ func (e *cluster) run() {
 	}
 }
 
-// deadline bounds one step at the store.
+// deadline bounds the time of one step at the store.
 func (e *cluster) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, e.db.o.Lease)
 }
 
-// fresh returns why the state shown is too old to be read, or nil. If nobody has asked
-// for a while, it reads the heads first.
+// fresh returns nil if the state shown is new enough to be read, and otherwise the reason
+// why it is not. If nobody has requested a snapshot for a while, fresh first waits for a
+// reading of the heads.
 func (e *cluster) fresh() error {
 	if age := e.age(); age > e.db.o.Poll/2 {
 		if !e.poll.wanted.Load() {
@@ -95,7 +99,7 @@ func (e *cluster) fresh() error {
 		if age > 2*e.db.o.Poll && e.poll.dozing.Load() {
 			ctx, cancel := context.WithTimeout(e.background, e.db.o.Poll)
 			defer cancel()
-			e.awaitRead(ctx) // a slow answer is no failure yet
+			e.awaitRead(ctx) // a timeout is no failure: stale decides
 		}
 	}
 	return e.stale()
@@ -144,9 +148,9 @@ func awaitEvent(ctx context.Context, event <-chan struct{}, bound time.Duration)
 	return nil
 }
 
-// refresh reads the heads and shows their state. If w is set, the changes of the
-// commits of w that the state shows for the first time are in memory. Those of other
-// servers' commits are read from the journal.
+// refresh reads the heads and shows their state. If w is not nil, refresh marks the
+// commits of w that the state shows for the first time as shown; their changes are in
+// memory. The changes of other servers' commits are read from the journal.
 func (e *cluster) refresh(ctx context.Context, w *writer) error {
 	limited, cancel := e.deadline(ctx)
 	defer cancel()
@@ -159,8 +163,8 @@ func (e *cluster) refresh(ctx context.Context, w *writer) error {
 	}
 	e.others.look(h)
 	if w != nil {
-		// Ids respect causality: every later id is above all that the state shows,
-		// whatever the clocks of other writers say.
+		// Ids respect causality: every later id is above all revisions that the state
+		// shows, even if the clocks of other writers are ahead.
 		w.clock.Observe(h.Max())
 	}
 	changed := false
@@ -172,7 +176,8 @@ func (e *cluster) refresh(ctx context.Context, w *writer) error {
 	return nil
 }
 
-// advance shows the state of newer heads, and reports whether others committed.
+// advance shows the state of newer heads. It reports whether the state has new commits of
+// other servers.
 func (e *cluster) advance(ctx context.Context, h *journal.Heads, w *writer) (changed bool) {
 	n := e.ordinal + 1
 	if e.heads != nil {
@@ -195,9 +200,9 @@ func (e *cluster) advance(ctx context.Context, h *journal.Heads, w *writer) (cha
 	return changed
 }
 
-// noteChanges raises the stripes of the commits of other servers that h shows for the
-// first time, and reports whether there are any. If it cannot learn what they changed,
-// it counts everything as changed.
+// noteChanges raises the stripes of other servers' commits that h shows for the first
+// time, and reports whether there are such commits. If it cannot read what these commits
+// changed, it counts everything as changed.
 func (e *cluster) noteChanges(ctx context.Context, h *journal.Heads, w *writer, n uint64) (changed bool) {
 	for _, s := range h.Slots() {
 		if w != nil && w.slot == s || bytes.Equal(h.Raw(s), e.heads.Raw(s)) {
@@ -226,13 +231,13 @@ func (e *cluster) noteChanges(ctx context.Context, h *journal.Heads, w *writer, 
 	return changed
 }
 
-// holds reports whether the holder of a slot may still commit, or left commits
+// holds reports whether the slot's holder may still commit, or has left commits
 // undecided.
 func holds(c revision.Cell) bool {
 	return c.Kind == revision.Server && (c.State == revision.Open || c.State == revision.Recovering)
 }
 
-// shown returns the heads of the state shown.
+// shown returns the heads vector of the current state.
 func (e *cluster) shown() *revision.Vector { return e.db.current.Load().heads }
 
 func (e *cluster) writable() error {
@@ -243,8 +248,9 @@ func (e *cluster) writable() error {
 	return w.alive()
 }
 
-// holder returns the writer of this server's slot, or why it has none. Another server
-// may take the slot at any moment, so the answer may be out of date at once.
+// holder returns the writer of this server's slot, or an error that says why there is
+// none. Another server may recover the slot at any moment, so the result may be out of
+// date at once.
 func (e *cluster) holder() (*writer, error) {
 	if w := e.writer.Load(); w != nil {
 		return w, nil
@@ -280,7 +286,8 @@ func (e *cluster) stamp() (table.Revision, error) {
 
 func (e *cluster) catchUp(ctx context.Context) error { return e.awaitRead(ctx) }
 
-// wait returns when a new state is shown, or after a short time.
+// wait returns when a new state is shown, or after a short time. If c names another
+// server's commit, wait returns when that commit is decided and shown.
 func (e *cluster) wait(ctx context.Context, c *conflict) error {
 	if c.revision != 0 {
 		w, err := e.holder()
@@ -296,8 +303,8 @@ func (e *cluster) wait(ctx context.Context, c *conflict) error {
 	return awaitEvent(ctx, next, e.db.o.Poll)
 }
 
-// awaitVisible returns when the state shown has another server's decided commit, or
-// after two leases: by then that server has been recovered.
+// awaitVisible returns when the state shown includes another server's decided commit, or
+// after two leases. Within two leases that server's slot has been recovered.
 func (e *cluster) awaitVisible(ctx context.Context, r table.Revision) error {
 	end := time.Now().Add(2 * e.db.o.Lease)
 	for try := 0; time.Now().Before(end); try++ {
@@ -341,8 +348,8 @@ func (e *cluster) until(ctx context.Context, r table.Revision) (*Snapshot, error
 	}
 }
 
-// nobodyWrites reports whether no server has a slot. A server that takes one issues ids
-// of a later time.
+// nobodyWrites reports whether no server holds a slot. A server that claims a slot later
+// issues ids of a later time.
 func nobodyWrites(v *revision.Vector) bool {
 	for _, s := range v.Slots() {
 		if holds(v.Cell(s)) {
@@ -361,9 +368,10 @@ func (e *cluster) atFrontier(f revision.Frontier) *Snapshot {
 	return &Snapshot{db: e.db, view: past, heads: v, max: past.Max(), low: past.Low()}
 }
 
-// bounds returns what one reading of the heads allows to collect. Its time is the
-// store's, so that a server whose clock is ahead removes nothing too early. The open
-// server of the lowest slot collects for all. Two collectors for a moment do no harm.
+// bounds returns the limits of collection according to one reading of the heads. The
+// limits use the store's time, so that a server whose clock is ahead removes nothing too
+// early. The open server with the lowest slot collects for all servers. Two collectors at
+// the same time, for a moment, do no harm.
 func (e *cluster) bounds(ctx context.Context) (*bounds, error) {
 	ctx, cancel := e.deadline(ctx)
 	defer cancel()

@@ -29,8 +29,8 @@ func eventually(t *testing.T, what string, within time.Duration, ok func() bool)
 
 func writes(db *DB) bool { return db.Refusal() == nil }
 
-// TestTwoWriters checks that each server sees what the other commits and changes, and
-// that the slot of one that dies is recovered after its lease.
+// TestTwoWriters checks that each server sees the other server's commits and changed ids,
+// and that the slot of a server that dies is recovered after its lease.
 func TestTwoWriters(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -75,7 +75,7 @@ func TestTwoWriters(t *testing.T) {
 	write(t, b, "x", "p", "3")
 }
 
-// TestReadOnly checks that a server opened for reading has no slot.
+// TestReadOnly checks that a server opened for reading holds no slot.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	s := tabletest.NewMem()
@@ -94,13 +94,13 @@ func TestReadOnly(t *testing.T) {
 	})
 }
 
-// TestConflictsAcross lets servers increment one counter: no update may be lost.
+// TestConflictsAcross makes several servers increment one counter: no update may be lost.
 func TestConflictsAcross(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := tabletest.NewMem()
 	o := fast
-	o.Lease = 5 * time.Second // so that a busy machine loses no slot
+	o.Lease = 5 * time.Second // long enough that no server loses its slot on a busy machine
 	const servers, clients, each = 3, 3, 10
 	var g errgroup.Group
 	for range servers {
@@ -165,8 +165,9 @@ func TestReopenAfterClose(t *testing.T) {
 	}
 }
 
-// TestFenced takes the slot from a living server. The commit under way must be neither
-// acknowledged nor seen, and the server must come back as another incarnation.
+// TestFenced recovers the slot of a living server. The server's commit must be neither
+// acknowledged nor visible, and the server must claim a slot again as another
+// incarnation.
 func TestFenced(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -175,7 +176,7 @@ func TestFenced(t *testing.T) {
 	write(t, db, "x", "p", "1")
 	w := db.commits.(*cluster).writer.Load()
 	log := journal.New(s)
-	// The server changes its cell all the time, so several tries may be needed.
+	// The server changes its cell all the time, so several attempts may be needed.
 	eventually(t, "recovering the slot", 5*time.Second, func() bool {
 		h, err := log.Heads(ctx)
 		if err != nil {
@@ -212,8 +213,9 @@ func TestFenced(t *testing.T) {
 	write(t, db, "x", "p", "3")
 }
 
-// TestOutage stops the store for longer than the lease. Reads must fail as too old,
-// writes must report that nothing was written or that the outcome is unknown.
+// TestOutage makes the store fail for longer than the lease. Reads must fail because the
+// state is too old. Writes must report either that nothing was written or that the
+// outcome is unknown.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	s, f := tabletest.WithFaults(tabletest.NewMem(), 1)
@@ -243,7 +245,7 @@ func TestOutage(t *testing.T) {
 	write(t, db, "x", "p", "3")
 }
 
-// TestSlowCommit holds up one commit: others must be shown past it.
+// TestSlowCommit delays one commit: later commits must be shown without waiting for it.
 func TestSlowCommit(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -298,7 +300,8 @@ func TestSlowCommit(t *testing.T) {
 	}
 }
 
-// TestRecoverTwice lets two servers recover a slot at once.
+// TestRecoverTwice recovers one slot twice from the same bytes, as two servers at the
+// same time would.
 func TestRecoverTwice(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -331,7 +334,7 @@ func TestRecoverTwice(t *testing.T) {
 	}
 	for range 2 {
 		if done, err := journal.New(s).Recover(ctx, 1, h.Raw(1)); err != nil || !done {
-			// The second starts from bytes that are out of date.
+			// The second recovery starts from bytes that are out of date.
 			if h, err = db.log.Heads(ctx); err != nil || h.Cell(1).State != revision.Closed {
 				t.Fatalf("not recovered: %v", err)
 			}
@@ -369,9 +372,9 @@ func TestRecoverTwice(t *testing.T) {
 	}
 }
 
-// TestNoStamp checks that a transaction begun while its server had no slot is not
-// committed, although the server has one again. Its positions could be above later
-// ones.
+// TestNoStamp checks that a transaction is not committed if its server had no slot when
+// it called Stamp, even if the server has a slot again at the commit. The positions in
+// such a transaction could be above later positions.
 func TestNoStamp(t *testing.T) {
 	t.Parallel()
 	db := open(t, tabletest.NewMem(), fast)
@@ -391,8 +394,8 @@ func TestNoStamp(t *testing.T) {
 	}
 }
 
-// TestIdsAbovePredecessor checks that the next holder of a slot begins above all ids
-// that the one before announced, whatever the wall clock says.
+// TestIdsAbovePredecessor checks that the next holder of a slot begins above all ids that
+// the previous holder announced, even if its wall clock is behind.
 func TestIdsAbovePredecessor(t *testing.T) {
 	t.Parallel()
 	s := tabletest.NewMem()
@@ -423,8 +426,8 @@ func TestIdsAbovePredecessor(t *testing.T) {
 	}
 }
 
-// TestLatePut lands a write of a rolled back commit: nobody may see it, and in the end
-// it must be removed.
+// TestLatePut makes a write of a rolled back commit reach the store late: no snapshot may
+// show it, and in the end it must be removed.
 func TestLatePut(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -440,7 +443,7 @@ func TestLatePut(t *testing.T) {
 	}
 	p.dirty = true
 	w.rollBack(ctx, p)
-	write(t, db, "x", "p", "1") // the head passes it
+	write(t, db, "x", "p", "1") // the head passes the rolled back commit
 	snap := db.Snapshot()
 	defer snap.Close()
 	if err := s.Table("data").Apply(ctx, p.rec.Revision, ms); err != nil {
@@ -472,7 +475,7 @@ func TestLoadAlone(t *testing.T) {
 	if _, err := a.Bulk(ctx, table.BulkOptions{}); !errors.Is(err, ErrConflict) {
 		t.Fatalf("a load beside another writer: %v", err)
 	}
-	write(t, a, "x", "p", "1") // and then the server continues
+	write(t, a, "x", "p", "1") // after the refused load the server still writes
 	if err := b.Close(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -14,14 +14,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// applySize is the number of rows sent at once. The lease is checked between two such
-// parts.
+// applySize is the number of rows sent at once. The lease is checked before each part of
+// this size.
 const applySize = 1024
 
-// commit makes a transaction durable and shows it: it writes the journal row, then the
-// cells with their marks, reads the marks of others, writes the decision, and publishes
-// the head, each acknowledged before the next ("Commit" in transactions.md). Conflicts
-// within this server are found in memory before any of that.
+// commit makes a transaction durable and shows it. It writes the journal row, then the
+// cells with their marks, then it reads the marks of others, writes the decision, and
+// publishes the head. Each of these steps is acknowledged before the next begins
+// ("Commit" in transactions.md). Conflicts between transactions of this server are found
+// in memory before the first step.
 func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict, error) {
 	w, err := e.holder()
 	if err != nil {
@@ -36,8 +37,8 @@ func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict
 		return 0, met, err
 	}
 	p.rec.Message, p.rec.Prio = tx.message, tx.prio
-	// A client that stops waiting must not leave half a commit: from here on it runs to
-	// its end, or to the end of the lease.
+	// A client that stops waiting must not leave half a commit: from here on the commit
+	// runs until it is decided or the lease ends.
 	ctx = context.WithoutCancel(ctx)
 	if err := w.begin(ctx, p, writes); err != nil {
 		w.finalise(p, journal.Aborted)
@@ -62,7 +63,8 @@ func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict
 	return p.rec.Revision, nil, w.awaitShown(p)
 }
 
-// allocate checks for conflicts within this server and allocates the revision.
+// allocate checks for conflicts with transactions of this server and allocates the
+// revision.
 func (w *writer) allocate(tx *Tx) (*pendingCommit, *conflict, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,7 +90,8 @@ func (w *writer) allocate(tx *Tx) (*pendingCommit, *conflict, error) {
 	return p, nil, nil
 }
 
-// newCommit allocates the revision of a record. The caller holds w.mu.
+// newCommit allocates a revision for rec and records rec as pending. The caller holds
+// w.mu.
 func (w *writer) newCommit(rec *journal.Record) (*pendingCommit, error) {
 	r, err := w.clock.Next()
 	if err != nil {
@@ -100,8 +103,8 @@ func (w *writer) newCommit(rec *journal.Record) (*pendingCommit, error) {
 	return p, nil
 }
 
-// begin writes the journal's row with the write list before any cell, so that recovery
-// can find all cells that a crash leaves.
+// begin writes the journal row with the write list before any cell is written, so that
+// recovery can find all cells that a crash leaves behind.
 func (w *writer) begin(ctx context.Context, p *pendingCommit, writes []table.Write) error {
 	var lists []journal.Rows
 	n := 0
@@ -122,11 +125,11 @@ func (w *writer) begin(ctx context.Context, p *pendingCommit, writes []table.Wri
 			return err
 		}
 	}
-	p.rec.Rows = lists // for rolling back
+	p.rec.Rows = lists // rollBack needs the list
 	return nil
 }
 
-// step calls do once, if the lease still allows sending mutations.
+// step calls do once if the lease still allows this server to send mutations.
 func (w *writer) step(ctx context.Context, do func(context.Context) error) error {
 	if err := w.alive(); err != nil {
 		return err
@@ -136,8 +139,9 @@ func (w *writer) step(ctx context.Context, do func(context.Context) error) error
 	return unanswered(ctx, do(limited))
 }
 
-// unanswered returns the error of a step that ran into its own deadline: the store does
-// not answer. It leaves errors of the caller's deadline alone.
+// unanswered wraps the error of a step that exceeded its own deadline in
+// table.ErrUnavailable, because the store did not answer. It returns all other errors as
+// they are, including those of the caller's deadline.
 func unanswered(ctx context.Context, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return fmt.Errorf("%w: %w", table.ErrUnavailable, err)
@@ -145,7 +149,7 @@ func unanswered(ctx context.Context, err error) error {
 	return err
 }
 
-// apply writes the cells, tables in parallel.
+// apply writes the cells. It writes the tables in parallel.
 func (w *writer) apply(ctx context.Context, p *pendingCommit, writes []table.Write) error {
 	p.dirty = true
 	g, ctx := errgroup.WithContext(ctx)
@@ -163,8 +167,8 @@ func (w *writer) apply(ctx context.Context, p *pendingCommit, writes []table.Wri
 	return g.Wait()
 }
 
-// applyPart applies mutations and retries once after a failure that may pass: an Apply
-// can be repeated.
+// applyPart applies mutations. It retries once after table.ErrUnavailable, because an
+// Apply can be repeated safely.
 func (w *writer) applyPart(ctx context.Context, t table.Table, r table.Revision, ms []table.Mutation) error {
 	do := func(ctx context.Context) error { return t.Apply(ctx, r, ms) }
 	err := w.step(ctx, do)
@@ -174,12 +178,12 @@ func (w *writer) applyPart(ctx context.Context, t table.Table, r table.Revision,
 	return err
 }
 
-// decide makes the commit final, unless another server has aborted it: then it returns
-// a conflict. If the store's answer is lost, the resolver asks again in the background,
-// and decide returns ErrUnknown.
+// decide makes the commit final. If another server has aborted the commit, decide returns
+// a conflict. If the store's answer is lost, decide returns ErrUnknown and the resolver
+// finds out the outcome in the background.
 func (w *writer) decide(ctx context.Context, p *pendingCommit) (*conflict, error) {
 	if err := w.alive(); err != nil {
-		w.resolver.later(p) // nothing was sent, so it can only be aborted
+		w.resolver.later(p) // no decision was sent, so the commit can only be aborted
 		return nil, fmt.Errorf("commit: %w", err)
 	}
 	var state journal.State
@@ -214,7 +218,7 @@ func (w *writer) awaitShown(p *pendingCommit) error {
 	}
 }
 
-// finalise records a commit's final state and signals run to publish it.
+// finalise records a commit's final state and signals run to publish the commit.
 func (w *writer) finalise(p *pendingCommit, s journal.State) {
 	w.mu.Lock()
 	p.state = s
@@ -231,8 +235,9 @@ func (w *writer) finalise(p *pendingCommit, s journal.State) {
 	w.signal()
 }
 
-// rollBack aborts an undecided commit and removes its cells. From here on it can only
-// be aborted, by this server or by the one that recovers its slot.
+// rollBack aborts an undecided commit and removes its cells. From here on only this
+// server, or the server that recovers this server's slot, can end the commit, and only by
+// aborting it.
 func (w *writer) rollBack(ctx context.Context, p *pendingCommit) {
 	err := w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Rollback(ctx, p.rec) })
 	if err != nil {
@@ -242,7 +247,7 @@ func (w *writer) rollBack(ctx context.Context, p *pendingCommit) {
 	w.finalise(p, journal.Aborted)
 }
 
-// addCell adds a cell to the mutation of its row; mutations are sorted by row.
+// addCell adds a cell to the mutation of its row. The mutations are sorted by row.
 func addCell(ms []table.Mutation, row []byte, c table.Cell) []table.Mutation {
 	i, ok := slices.BinarySearchFunc(ms, row, func(m table.Mutation, row []byte) int { return bytes.Compare(m.Row, row) })
 	if !ok {

@@ -17,8 +17,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// withMarks adds the cells that tell other servers what the transaction does to its
-// rows. A qualifier is the kind, the slot and, for MarkValue, the hash.
+// withMarks adds the mark cells by which other servers see what the transaction does to
+// its rows. The qualifier of a mark cell is the kind, the slot and, for MarkValue, the
+// hash.
 func withMarks(writes []table.Write, marks []markRow, slot revision.Slot) []table.Write {
 	at := map[string]int{}
 	for i := range writes {
@@ -63,11 +64,11 @@ func parseMark(c *table.Cell) (Mark, error) {
 	return m, nil
 }
 
-// meetOthers reads the marks of other commits on the rows that a commit marked, after
-// its own marks are written, and resolves the conflicts that it finds (steps 4 and 5 of
-// "Commit"). A conflict is any mark that the transaction's snapshot does not show: of
-// two commits that do not see each other, the one that reads later finds the other's
-// marks.
+// meetOthers reads the marks of other commits on the rows that a commit marked, after the
+// commit's own marks are written. It resolves the conflicts that it finds (steps 4 and 5
+// of "Commit"). A mark conflicts if the transaction's snapshot does not show it: of two
+// commits that do not see each other, the commit that reads later finds the marks of the
+// other commit.
 func (w *writer) meetOthers(ctx context.Context, tx *Tx, p *pendingCommit) (*conflict, error) {
 	if len(tx.markRows) == 0 {
 		return nil, nil
@@ -88,8 +89,8 @@ func (w *writer) meetOthers(ctx context.Context, tx *Tx, p *pendingCommit) (*con
 	return nil, nil
 }
 
-// conflicting returns the revisions of the marks that conflict with those of a
-// transaction, sorted.
+// conflicting returns the sorted revisions of the commits whose marks conflict with the
+// marks of a transaction.
 func (w *writer) conflicting(ctx context.Context, tx *Tx, own table.Revision) ([]table.Revision, error) {
 	tables := map[string]map[string][]Mark{} // the transaction's marks by table and row
 	for _, m := range tx.markRows {
@@ -154,9 +155,10 @@ func (w *writer) conflictingIn(ctx context.Context, name string, marks map[strin
 	return met, nil
 }
 
-// resolveConflict decides whether this commit, own, or another one, r, wins. Neither sees
-// the other. The heads were read after r's mark. It returns a conflict if r is committed
-// or goes first. Otherwise r is aborted when it returns.
+// resolveConflict decides whether this commit, own, or another commit, r, wins. Neither
+// commit sees the other. The heads were read after the mark of r was found.
+// resolveConflict returns a conflict if r is committed or has priority. Otherwise r is
+// aborted when resolveConflict returns nil.
 func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own *journal.Record, r table.Revision) (*conflict, error) {
 	for {
 		switch {
@@ -180,8 +182,9 @@ func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own 
 		case other.State == journal.Pending && goesFirst(&other, own):
 			return &conflict{revision: r, undecided: true}, nil
 		}
-		// The own commit is older and does not wait for a younger one: abort the other.
-		// If that has no journal row, its cells are leftovers and it never begins.
+		// This commit is older and does not wait for a younger commit: abort the other
+		// commit. If the other commit has no journal row, its cells are leftovers, and
+		// Forbid prevents it from ever beginning.
 		err := w.step(ctx, func(ctx context.Context) (err error) {
 			if other.State == journal.None {
 				_, err = w.e.db.log.Forbid(ctx, r, w.e.db.o.random())
@@ -196,7 +199,7 @@ func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own 
 	}
 }
 
-// goesFirst reports whether a has priority over b, because it has waited longer.
+// goesFirst reports whether a has priority over b because a has waited longer.
 func goesFirst(a, b *journal.Record) bool {
 	if a.Prio != b.Prio {
 		return a.Prio < b.Prio
@@ -204,9 +207,10 @@ func goesFirst(a, b *journal.Record) bool {
 	return a.Revision < b.Revision
 }
 
-// await returns when another server's commit, to which this one lost, is decided:
-// usually soon, and by recovery after a lease. It also makes this server read the heads,
-// since the next attempt needs a state that shows that commit.
+// await returns when the other server's commit that won the conflict c is decided and
+// shown. The commit is usually decided soon. If it is still pending after a lease, await
+// aborts it. await also makes this server read the heads, because the next attempt needs
+// a state that shows the other commit.
 func (w *writer) await(ctx context.Context, c *conflict) error {
 	patience := time.Now().Add(w.e.db.o.Lease)
 	random := w.e.db.o.random()

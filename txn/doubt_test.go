@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// TestDoubt checks that a store of one process whose clock is in doubt can be read,
-// takes no commits and loses no history. Once the clock is right, commits have its
+// TestDoubt checks a store of one process whose clock is in doubt: it can be read,
+// commits nothing and loses no history. When the clock is right again, commits use its
 // time.
 func TestDoubt(t *testing.T) {
 	ctx := context.Background()

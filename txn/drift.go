@@ -7,29 +7,29 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Ids are times, and every server issues ids above all that it has seen. So one server
-// whose clock is an hour ahead would advance all others. To prevent that, every server
-// compares its clock with the store's, taken from the last write of its own cell, and
-// commits nothing while it leads by more than Options.Drift: a fast clock stops its
-// owner and nobody else. A slow clock needs no rule, since ids never go back.
+// Ids are times, and every server issues ids above all ids that it has seen. So one
+// server whose clock is an hour ahead would advance the ids of all servers. To prevent
+// that, every server compares its clock with the store's clock, which it reads from the
+// last write of its own cell. A server commits nothing while its clock leads by more than
+// Options.Drift. So a fast clock stops only the server that has it. A slow clock needs no
+// rule, because ids never go back.
 
-// measure records a reading of the store's clock, at, which was taken when the engine's
-// clock showed asked or later. The zero Time means that the store has no clock.
+// measure records that the store's clock showed at when the engine's clock showed asked
+// or later. If at is the zero Time, the store has no clock.
 func (e *cluster) measure(at time.Time, asked time.Duration) {
 	if !at.IsZero() {
 		e.storeTime.Store(at.Add(-asked).UnixNano())
 	}
 }
 
-// latest returns the time up to which ids may lead, and false if the store has no
+// latest returns the time that ids must not exceed. It returns false if the store has no
 // clock.
 func (e *cluster) latest() (time.Time, bool) {
 	zero := e.storeTime.Load()
 	return time.Unix(0, zero).Add(time.Since(e.start) + e.db.o.Drift), zero != 0
 }
 
-// wall returns the time of this server's clock, limited to what the store's clock
-// allows.
+// wall returns the time of this server's clock, but at most the time that latest returns.
 func (e *cluster) wall() time.Time {
 	now := e.db.o.Now()
 	if latest, ok := e.latest(); ok && now.After(latest) {
@@ -38,7 +38,8 @@ func (e *cluster) wall() time.Time {
 	return now
 }
 
-// drifted returns why this server may not commit.
+// drifted returns an error if this server must not commit because its clock is too far
+// ahead of the store's clock.
 func (e *cluster) drifted() error {
 	now := e.db.o.Now()
 	if latest, ok := e.latest(); ok && now.After(latest) {
@@ -48,8 +49,8 @@ func (e *cluster) drifted() error {
 	return nil
 }
 
-// watchDrift warns, once, if commits lead the store's clock. In that case another
-// server with a fast clock was not stopped, or the store's clock was wrong at times.
+// watchDrift warns once if commits lead the store's clock. In that case either a server
+// with a fast clock was not stopped, or the store's clock was wrong for a time.
 func (e *cluster) watchDrift() {
 	latest, ok := e.latest()
 	newest := e.heads.Max().Time()

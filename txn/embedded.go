@@ -14,18 +14,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// onlySlot is the slot of the server of a store that one process holds.
+// onlySlot is the slot of the server when only one process opens the store.
 const onlySlot revision.Slot = 1
 
 // embedded commits atomic batches on a store that only this process has open.
 //
-// A commit allocates its revision and hands its batch to the store under one lock, so
-// revisions are in the order of the store's log. It then waits, with others, for the
-// log to be synced, and shows its revision as the new head. The head also shows smaller
-// revisions whose own wait has not returned yet. They come earlier in the log, and a
-// crash leaves a prefix of the log, so they are just as durable. After a crash the head
-// is the largest revision in the journal. What it shows beyond the last acknowledged
-// commit is whole, because a batch is atomic.
+// A commit allocates its revision and passes its batch to the store under one lock, so
+// the revisions have the same order as the store's log. The commit then waits, together
+// with other commits, until the log is synced, and shows its revision as the new head.
+// The head also shows smaller revisions whose commits are still waiting. These commits
+// are earlier in the log, and a crash leaves a prefix of the log, so they are as durable
+// as the head. After a crash the head is the largest revision in the journal. Commits up
+// to that head that were never acknowledged are complete, because a batch is atomic.
 type embedded struct {
 	db      *DB
 	batcher table.Batcher
@@ -35,11 +35,11 @@ type embedded struct {
 	ordinal uint64     // of the last commit
 	recent  *recent
 
-	showing sync.Mutex // held to show a state
+	showing sync.Mutex // held while a state is shown
 	broken  atomic.Pointer[error]
 
-	// late counts the commits that the store has not made durable yet after ErrPending.
-	// Other commits do not wait for them but are refused.
+	// late counts the commits whose wait returned ErrPending and that are not durable
+	// yet. While late is not zero, new commits are refused and do not wait.
 	late       atomic.Int32
 	background context.Context
 	stop       context.CancelFunc
@@ -73,8 +73,8 @@ func openEmbedded(ctx context.Context, db *DB) error {
 	return nil
 }
 
-// claim records in the heads row which process holds the store. The store's own lock
-// keeps others out; the cell is for people and for the order of ids.
+// claim records in the heads row which process has the store open. The store's own lock
+// keeps other processes out. The cell only informs people and preserves the order of ids.
 func (e *embedded) claim(ctx context.Context) error {
 	h, err := e.db.log.Heads(ctx)
 	if err != nil || e.db.o.ReadOnly {
@@ -94,9 +94,9 @@ func (e *embedded) claim(ctx context.Context) error {
 	return err
 }
 
-// unlessRefused returns errors other than ErrRefused. If the store takes no writes, as
-// on a full disk, it returns nil and lets all commits fail, so that the store can still
-// be read.
+// unlessRefused returns err unless err is ErrRefused. If the store refuses writes, for
+// example because the disk is full, unlessRefused returns nil and makes all commits fail,
+// so that the store can still be read.
 func (e *embedded) unlessRefused(err error) error {
 	if !errors.Is(err, table.ErrRefused) {
 		return err
@@ -106,8 +106,8 @@ func (e *embedded) unlessRefused(err error) error {
 	return nil
 }
 
-// newest returns the newest commit, and the uncommitted loads that a crash left after
-// it.
+// newest returns the revision of the newest commit, and the revisions of uncommitted
+// loads that a crash left after that commit.
 func (e *embedded) newest(ctx context.Context) (head table.Revision, left []table.Revision, err error) {
 	for rec, err := range e.db.log.Backward(ctx, onlySlot, 0, revision.Last-1) {
 		if err != nil {
@@ -122,8 +122,8 @@ func (e *embedded) newest(ctx context.Context) (head table.Revision, left []tabl
 	return 0, left, nil
 }
 
-// warnOfFuture warns if commits are ahead of the clock: the clock is wrong now, or was
-// when they were made.
+// warnOfFuture warns if commits are ahead of the clock. Either the clock is wrong now, or
+// it was wrong when these commits were made.
 func (e *embedded) warnOfFuture() {
 	if behind := e.clock.Behind(); behind > 0 {
 		e.db.o.Log.Warn("the newest commit is in the future of the clock: all commits until then get its time",
@@ -131,7 +131,7 @@ func (e *embedded) warnOfFuture() {
 	}
 }
 
-// rollBack removes what a crash left of loads.
+// rollBack removes the loads that a crash left uncommitted.
 func (e *embedded) rollBack(ctx context.Context, left []table.Revision) error {
 	if e.db.o.ReadOnly || e.broken.Load() != nil {
 		return nil
@@ -148,10 +148,10 @@ func (e *embedded) rollBack(ctx context.Context, left []table.Revision) error {
 	return nil
 }
 
-// fresh returns nil: no other process commits.
+// fresh returns nil because no other process commits.
 func (e *embedded) fresh() error { return nil }
 
-// catchUp returns at once: no other process commits.
+// catchUp returns at once because no other process commits.
 func (e *embedded) catchUp(context.Context) error { return nil }
 
 func (e *embedded) mutate(ctx context.Context, do func(context.Context) error) error { return do(ctx) }
@@ -174,7 +174,7 @@ func (e *embedded) writable() error {
 	return nil
 }
 
-// doubt returns why the clock cannot be trusted, or nil.
+// doubt returns an error if the clock cannot be trusted.
 func (e *embedded) doubt() error {
 	if e.db.o.Doubt == nil {
 		return nil
@@ -182,8 +182,8 @@ func (e *embedded) doubt() error {
 	return e.db.o.Doubt(e.db.current.Load().max.Time())
 }
 
-// wall returns the clock's time. While the clock is in doubt it returns the time of the
-// newest commit, so that a fast clock does not age history.
+// wall returns the time of the clock. While the clock is in doubt, wall returns the time
+// of the newest commit, so that a fast clock does not make history look older than it is.
 func (e *embedded) wall() time.Time {
 	if e.doubt() != nil {
 		return e.db.current.Load().max.Time()
@@ -217,7 +217,8 @@ func (e *embedded) commit(ctx context.Context, tx *Tx) (table.Revision, *conflic
 // latePause is the time between two attempts to wait for a late commit.
 const latePause = 50 * time.Millisecond
 
-// showLate shows a commit once it is durable. Its client does not wait for that.
+// showLate shows a commit when it becomes durable. The commit's client does not wait for
+// this.
 func (e *embedded) showLate(r table.Revision, n uint64, wait func() error) {
 	defer e.late.Add(-1)
 	for pause.For(e.background, latePause) == nil {
@@ -228,13 +229,13 @@ func (e *embedded) showLate(r table.Revision, n uint64, wait func() error) {
 		if err == nil {
 			e.show(r, n)
 		} else {
-			_ = e.fail(err) // for later commits; this commit's client has its answer already
+			_ = e.fail(err) // only for later commits: this commit's client already has its answer
 		}
 		return
 	}
 }
 
-// enqueue allocates the commit's revision and hands its batch to the store's log.
+// enqueue allocates the commit's revision and passes its batch to the store's log.
 func (e *embedded) enqueue(ctx context.Context, tx *Tx, writes []table.Write) (r table.Revision, n uint64, wait func() error, met *conflict, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -255,8 +256,8 @@ func (e *embedded) enqueue(ctx context.Context, tx *Tx, writes []table.Write) (r
 		rec.Rows = over
 		return rec.Write()
 	}
-	// A client that stops waiting must not leave half a commit: from here it runs to
-	// its end.
+	// A client that stops waiting must not leave half a commit: from here on the commit
+	// runs to its end.
 	wait, err = e.batcher.Commit(context.WithoutCancel(ctx), table.Batch{Revision: r, Writes: writes, Last: last, Urgent: tx.urgent})
 	if err != nil {
 		return 0, 0, nil, nil, e.refused(ctx, r, err)
@@ -269,8 +270,8 @@ func (e *embedded) enqueue(ctx context.Context, tx *Tx, writes []table.Write) (r
 	return r, n, wait, nil, nil
 }
 
-// refused returns the error of a batch that the store refused. If the store may have
-// taken it and failed to say so, it stops all commits.
+// refused returns the error for a batch that the store refused. If the store may have
+// accepted the batch although it returned an error, refused stops all commits.
 func (e *embedded) refused(ctx context.Context, r table.Revision, cause error) error {
 	rec, err := e.db.log.Get(context.WithoutCancel(ctx), r)
 	if err == nil && rec.State == journal.None {
@@ -279,8 +280,9 @@ func (e *embedded) refused(ctx context.Context, r table.Revision, cause error) e
 	return e.fail(errors.Join(cause, err))
 }
 
-// fail stops all commits: what the store could not sync may be lost, and nothing after
-// it may be shown. Opening the store again finds out what is there.
+// fail stops all commits: writes that the store could not sync may be lost, and no commit
+// after them may be shown. When the store is opened again, it finds out which commits
+// exist.
 func (e *embedded) fail(cause error) error {
 	err := fmt.Errorf("%w: open the store again after its failure: %w", table.ErrUnavailable, cause)
 	e.broken.CompareAndSwap(nil, &err)
@@ -288,7 +290,7 @@ func (e *embedded) fail(cause error) error {
 	return fmt.Errorf("%w: %w", ErrUnknown, cause)
 }
 
-// show makes r the head, unless the head is later already.
+// show makes r the head, unless the head is already later.
 func (e *embedded) show(r table.Revision, n uint64) {
 	e.showing.Lock()
 	defer e.showing.Unlock()
@@ -321,8 +323,8 @@ func (e *embedded) at(_ context.Context, r table.Revision) (*Snapshot, error) {
 	return &Snapshot{db: e.db, max: r, low: r}, nil
 }
 
-// until makes all later commits get revisions above r, and waits for commits that have
-// a revision but are not durable yet. While the clock is in doubt it does not raise the
+// until makes all later commits use revisions above r, and waits for commits that have a
+// revision but are not durable yet. While the clock is in doubt, until does not raise the
 // revisions.
 func (e *embedded) until(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	e.mu.Lock()
@@ -345,8 +347,8 @@ func (e *embedded) atFrontier(f revision.Frontier) *Snapshot {
 	return &Snapshot{db: e.db, max: f.Max(), low: f.Max()}
 }
 
-// bounds returns bounds by which everything up to the head is decided. There is no
-// other server to ask.
+// bounds returns bounds in which everything up to the head is decided. It asks no other
+// server, because there is none.
 func (e *embedded) bounds(ctx context.Context) (*bounds, error) {
 	h, err := e.db.log.Heads(ctx)
 	if err != nil {
@@ -372,7 +374,7 @@ func (e *embedded) close(ctx context.Context) error {
 	c.State, c.Head, c.Sequence = revision.Closed, e.db.current.Load().max, c.Sequence+1
 	_, _, err = e.db.log.SwapHead(ctx, onlySlot, h.Raw(onlySlot), c.Append(nil))
 	if errors.Is(err, table.ErrRefused) {
-		e.db.o.Log.Warn("the end of this server was not written down", "error", err) // the next opener recovers
+		e.db.o.Log.Warn("the end of this server was not written down", "error", err) // the next process that opens the store recovers
 		return nil
 	}
 	return err

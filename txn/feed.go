@@ -13,24 +13,24 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// The change feed: a follower of all commits keeps a frontier, asks a snapshot for the
-// commits beyond it, and waits for the next snapshot if there are none. The store keeps
-// nothing for followers, so there may be any number of them, each as slow as it likes.
-// A frontier is all that a follower needs to continue, on any server.
+// The change feed works without state in the store. A follower of all commits keeps a
+// frontier, reads the commits beyond the frontier from a snapshot, and waits for the next
+// snapshot if there are none. There may be any number of followers, and a follower may be
+// as slow as it likes. A follower needs only its frontier to continue, on any server.
 
-// Next returns a channel that is closed when a newer state than the current one can be
-// read, or when there may never be one. Call it before Snapshot.
+// Next returns a channel that is closed when a newer state can be read than the current
+// state, or when there may never be a newer state. Call Next before Snapshot.
 func (db *DB) Next() <-chan struct{} { return db.shown.Next() }
 
-// Frontier returns, for each slot, the last commit up to which the snapshot shows all
-// of the slot's commits.
+// Frontier returns one revision for each slot: the last commit up to which the snapshot
+// shows all commits of that slot.
 func (s *Snapshot) Frontier(ctx context.Context) (revision.Frontier, error) {
 	if err := s.unreadable(); err != nil {
 		return nil, err
 	}
 	ends := s.ends()
 	if s.view == nil && s.ordinal != 0 {
-		return ends, nil // the head of the only server is a commit
+		return ends, nil // a store of one server: its head is a commit
 	}
 	var f revision.Frontier
 	for _, end := range ends {
@@ -45,8 +45,8 @@ func (s *Snapshot) Frontier(ctx context.Context) (revision.Frontier, error) {
 	return f, nil
 }
 
-// ends returns, for each slot, the revision up to which the snapshot shows everything.
-// Renewed leases advance it even without commits.
+// ends returns, for each slot, the revision up to which the snapshot shows all commits. A
+// renewed lease advances the end of its slot even if there are no commits.
 func (s *Snapshot) ends() revision.Frontier {
 	if s.view != nil {
 		return s.view.Frontier().Until(s.max)
@@ -54,9 +54,9 @@ func (s *Snapshot) ends() revision.Frontier {
 	return revision.FrontierOf(onlySlot, s.max)
 }
 
-// Commits streams the commits that the snapshot shows and after does not cover, each
-// with its record, in causal order. In each slot it ends before the first undecided
-// commit.
+// Commits streams the records of the commits that the snapshot shows and that the
+// frontier after does not cover, in causal order. In each slot the stream ends before the
+// first undecided commit.
 func (s *Snapshot) Commits(ctx context.Context, after revision.Frontier) iter.Seq2[*journal.Record, error] {
 	if err := s.unreadable(); err != nil {
 		return func(yield func(*journal.Record, error) bool) { yield(nil, err) }
@@ -76,7 +76,8 @@ func (s *Snapshot) Commits(ctx context.Context, after revision.Frontier) iter.Se
 	return merged(changed)
 }
 
-// CommitsAfter streams the commits above r of all slots, in the order of revisions.
+// CommitsAfter streams the commits of all slots with revisions above r, in the order of
+// revisions.
 func (s *Snapshot) CommitsAfter(ctx context.Context, r table.Revision) iter.Seq2[*journal.Record, error] {
 	var after revision.Frontier
 	for _, end := range s.ends() {
@@ -85,7 +86,7 @@ func (s *Snapshot) CommitsAfter(ctx context.Context, r table.Revision) iter.Seq2
 	return s.Commits(ctx, after)
 }
 
-// commitsOf streams the commits of one slot in (after, upTo].
+// commitsOf streams the commits of one slot that are above after and at most upTo.
 func (s *Snapshot) commitsOf(ctx context.Context, after, upTo table.Revision) iter.Seq2[*journal.Record, error] {
 	return func(yield func(*journal.Record, error) bool) {
 		for rec, err := range s.db.log.Scan(ctx, revision.SlotOf(upTo), after, upTo) {
@@ -100,8 +101,8 @@ func (s *Snapshot) commitsOf(ctx context.Context, after, upTo table.Revision) it
 	}
 }
 
-// merged merges streams in the order of revisions. The order is causal: a commit has a
-// larger revision than all that it could have seen.
+// merged merges streams in the order of revisions. This order is causal: a commit has a
+// larger revision than every commit that it could have seen.
 func merged(streams []iter.Seq2[*journal.Record, error]) iter.Seq2[*journal.Record, error] {
 	return func(yield func(*journal.Record, error) bool) {
 		type head struct {
@@ -145,10 +146,11 @@ func merged(streams []iter.Seq2[*journal.Record, error]) iter.Seq2[*journal.Reco
 	}
 }
 
-// AtFrontier returns the state at a frontier: the commits up to it in each slot. If
-// this server has not reached the frontier, which may come from another one, AtFrontier
-// waits within bounds and then returns ErrRevision. If commits after the frontier are
-// already below the horizon, it returns a HorizonError.
+// AtFrontier returns the state at a frontier, which shows each slot's commits up to the
+// frontier. If this server has not reached the frontier, because the frontier is from
+// another server, AtFrontier waits for a limited time and then returns ErrRevision. If
+// commits after the frontier are already below the horizon, AtFrontier returns a
+// HorizonError.
 func (db *DB) AtFrontier(ctx context.Context, f revision.Frontier) (*Snapshot, error) {
 	timeout := time.NewTimer(pastPatience)
 	defer timeout.Stop()
@@ -167,9 +169,10 @@ func (db *DB) AtFrontier(ctx context.Context, f revision.Frontier) (*Snapshot, e
 	}
 }
 
-// Follows returns nil if the journal still has all commits after a frontier. It looks
-// for the commits that the frontier names, and returns ErrForgotten if they are older
-// than what is kept, or ErrForeign if there are no such commits.
+// Follows returns nil if the journal still contains all commits after a frontier. It
+// looks in the journal for the commits of the frontier. If they are older than all
+// commits kept, Follows returns ErrForgotten. If they never existed, it returns
+// ErrForeign.
 func (db *DB) Follows(ctx context.Context, f revision.Frontier) error {
 	for _, r := range f {
 		rec, err := db.log.State(ctx, r)
@@ -183,7 +186,7 @@ func (db *DB) Follows(ctx context.Context, f revision.Frontier) error {
 	return db.followsOthers(ctx, f)
 }
 
-// missing returns why the journal does not have the commit r of a frontier.
+// missing returns the reason why the journal does not contain the commit r of a frontier.
 func (db *DB) missing(ctx context.Context, r table.Revision) error {
 	slot := revision.SlotOf(r)
 	for oldest, err := range db.log.Scan(ctx, slot, 0, r) {
@@ -201,9 +204,10 @@ func (db *DB) missing(ctx context.Context, r table.Revision) error {
 	return fmt.Errorf("%w: nothing of its slot is kept", ErrForeign)
 }
 
-// followsOthers checks the slots that a frontier does not name. They had no commits at
-// the frontier, so the journal must have all of theirs. If one of their commits is
-// below the horizon, earlier ones may be gone.
+// followsOthers checks the slots that a frontier does not name. Such a slot had no
+// commits at the frontier, so the journal must contain all commits of that slot. If one
+// of these commits is below the horizon, earlier commits of the slot may have been
+// removed.
 func (db *DB) followsOthers(ctx context.Context, f revision.Frontier) error {
 	now := db.Snapshot()
 	defer now.Close()
@@ -225,8 +229,8 @@ func (db *DB) followsOthers(ctx context.Context, f revision.Frontier) error {
 	return nil
 }
 
-// frontiers caches the last commit up to an end of each slot. Leases advance ends
-// without commits, and looking in the journal costs a round trip.
+// frontiers caches, for each slot, the last commit up to an end. Leases advance the ends
+// without commits, and searching the journal costs a round trip.
 type frontiers struct {
 	mu    sync.Mutex
 	known map[revision.Slot]lastCommit
@@ -234,8 +238,8 @@ type frontiers struct {
 
 type lastCommit struct{ end, commit table.Revision }
 
-// last returns the last commit of a slot that a snapshot shows, up to end, or 0 if none
-// is kept.
+// last returns the last commit of a slot, up to end, that a snapshot shows. It returns 0
+// if the journal contains no such commit.
 func (f *frontiers) last(ctx context.Context, s *Snapshot, end table.Revision) (table.Revision, error) {
 	slot := revision.SlotOf(end)
 	f.mu.Lock()

@@ -15,7 +15,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// commits returns the commits that the newest state shows beyond a frontier.
+// commits returns the commits that the newest state shows and that the frontier after
+// does not cover.
 func commits(t testing.TB, db *DB, after revision.Frontier) (rs []table.Revision) {
 	t.Helper()
 	s := db.Snapshot()
@@ -89,8 +90,8 @@ func TestFeed(t *testing.T) {
 	})
 }
 
-// TestFeedOfSlots checks that the commits of several writers come in the order of their
-// ids, and that the state at a frontier of one slot shows that slot's commits only.
+// TestFeedOfSlots checks that the commits of several writers are streamed in the order of
+// their ids, and that the state at a frontier of one slot shows only that slot's commits.
 func TestFeedOfSlots(t *testing.T) {
 	ctx, store := context.Background(), tabletest.NewMem()
 	db := open(t, store, fast)
@@ -120,7 +121,7 @@ func TestFeedOfSlots(t *testing.T) {
 	}
 }
 
-// commitAs makes an empty commit in another server's slot.
+// commitAs makes a commit without cells in another server's slot.
 func commitAs(t *testing.T, db *DB, slot revision.Slot, r table.Revision) {
 	t.Helper()
 	ctx := context.Background()

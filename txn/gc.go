@@ -12,11 +12,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Garbage collection follows the journal. A commit that falls below the horizon names
-// the rows that it wrote or wrote over. Collection removes from these rows the versions
-// that no readable state shows, and then the commit's own row in the journal. So the
-// work is proportional to what was written, and done in that order. An interrupted
-// collection continues where the journal begins.
+// Garbage collection follows the journal. The record of a commit names the rows that the
+// commit wrote or wrote over. When a commit falls below the horizon, collection removes
+// from these rows the versions that no readable state shows. Then it removes the commit's
+// own row from the journal. So the work is proportional to the amount written, and it is
+// done in the order of the commits. After an interruption, the next collection continues
+// at the beginning of the journal.
+//
+// A horizon is first announced. A server honours the announced horizon as soon as none of
+// its snapshots is older, and publishes the honoured horizon in its heads cell.
+// Collection removes only history below the smallest honoured horizon (transactions.md,
+// "Retention").
 //
 // A horizon is announced first. A server honours it as soon as none of its snapshots is
 // older, and publishes that in its heads cell. Collection removes only what is below
@@ -28,10 +34,10 @@ type CollectOptions struct {
 	Retention time.Duration
 	// Rate bounds the rows examined per second; zero means no bound.
 	Rate int
-	// All examines every row, not only those that the journal names.
+	// All makes Collect examine every row, not only the rows that the journal names.
 	All bool
-	// Dry counts what would be removed and removes nothing. It ends after Budget with
-	// what it has counted by then; zero means no bound.
+	// Dry makes Collect count what it would remove, and remove nothing. After Budget the
+	// dry collection ends with the counts so far; a zero Budget means no bound.
 	Dry    bool
 	Budget time.Duration
 	// Now makes the store release the space at once.
@@ -40,33 +46,33 @@ type CollectOptions struct {
 
 // A Collection is the result of one collection.
 type Collection struct {
-	Horizon table.Revision // history below it may be gone
-	Commits int            // removed from the journal
-	Rows    int            // examined
+	Horizon table.Revision // history below this revision may have been removed
+	Commits int            // commits removed from the journal
+	Rows    int            // rows examined
 	Removed table.Collected
 	Whole   bool // every row was examined
-	Partial bool // the budget was spent: the counts are lower bounds
+	Partial bool // the budget was exhausted, so the counts are lower bounds
 }
 
 // bounds are the limits of what may be collected.
 type bounds struct {
-	announced table.Revision // the horizon of all servers
+	announced table.Revision // the horizon announced to all servers
 	honoured  table.Revision // every server reads only states at or above it
-	stable    table.Revision // up to it all commits are decided and none are void
-	now       table.Revision // ages are measured from this time
-	young     table.Revision // all snapshots in use, except those of the past, are at or above it
+	stable    table.Revision // up to this revision all commits are decided and none is void
+	now       table.Revision // the current time, from which ages are measured
+	young     table.Revision // every snapshot in use, except snapshots of the past, is at or above this revision
 	slots     []revision.Slot
-	leader    bool // this server is the one that collects
+	leader    bool // this server collects for all servers
 
-	visible, void func(table.Revision) bool // nil: every commit is shown
+	visible, void func(table.Revision) bool // nil if every commit is shown
 }
 
-// before returns the revision of the time that was age ago, at most stable.
+// before returns the revision of the time age before now, but at most stable.
 func (b *bounds) before(age time.Duration) table.Revision {
 	return min(b.stable, revision.At(b.now.Time().Add(-age)))
 }
 
-// A collector collects the garbage of a DB, one collection at a time.
+// A collector runs the garbage collections of a DB, one at a time.
 type collector struct {
 	mu     sync.Mutex
 	done   map[revision.Slot]table.Revision // last commits whose rows were collected
@@ -75,9 +81,9 @@ type collector struct {
 	tally  tally
 }
 
-// Collect collects garbage once, together with the other servers, if there are any. It
-// waits for servers that read the past below the horizon, for two leases at most.
-// After that it collects less.
+// Collect runs one garbage collection, together with the other servers, if there are any.
+// It waits at most two leases for servers that read the past below the new horizon. If
+// such servers remain, it collects only up to the horizon that they honour.
 func (db *DB) Collect(ctx context.Context, o CollectOptions) (Collection, error) {
 	b, err := db.horizon.bounds(ctx)
 	if err != nil {
@@ -110,8 +116,9 @@ func (db *DB) raise(ctx context.Context, horizon table.Revision) (*bounds, error
 	}
 }
 
-// collect removes what is below a horizon that every server honours. Of families
-// without history it removes what is older than the younger horizon.
+// collect removes the history below horizon, which every server honours. From families
+// without history it removes everything older than the younger horizon (see
+// youngHorizon).
 func (db *DB) collect(ctx context.Context, b *bounds, horizon table.Revision, o CollectOptions) (Collection, error) {
 	g := &db.garbage
 	g.mu.Lock()
@@ -151,8 +158,8 @@ func (g *collector) stop() {
 	}
 }
 
-// Secrets are collected several times within SecretAge. History is collected often
-// enough that it does not outlive its retention by much.
+// Secrets are collected secretLooks times within SecretAge. History is collected looks
+// times within its retention, so that it does not outlive the retention by much.
 const (
 	mostOften   = 100 * time.Millisecond
 	mostSeldom  = time.Hour
@@ -185,8 +192,8 @@ func (db *DB) collectNowAndThen(ctx context.Context) {
 	}
 }
 
-// collectAsLeader collects if this server is the one to do it: it announces the next
-// horizon, then removes what is below the horizon that all servers honour by now.
+// collectAsLeader collects if this server collects for all servers. It announces the next
+// horizon, and then removes the history below the horizon that all servers honour by now.
 func (db *DB) collectAsLeader(ctx context.Context, o CollectOptions, whole bool) (Collection, error) {
 	b, err := db.horizon.bounds(ctx)
 	if err != nil || !b.leader {

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// collectPast collects until what r wrote over is gone, and returns the last
+// collectPast collects garbage until the horizon has reached r, and returns the last
 // collection.
 func collectPast(t testing.TB, db *DB, r table.Revision) (done Collection) {
 	t.Helper()
@@ -32,7 +32,7 @@ func collectPast(t testing.TB, db *DB, r table.Revision) (done Collection) {
 	return done
 }
 
-// cellsOf counts all versions that a row has in a family.
+// cellsOf counts all versions of a row's cells in a family.
 func cellsOf(s table.Store, row string, f table.Family) (n int) {
 	var m *tabletest.Mem
 	switch s := s.(type) {
@@ -61,9 +61,9 @@ func frontierOf(t testing.TB, db *DB) revision.Frontier {
 	return f
 }
 
-// TestCollect checks that versions nobody can read are removed, and their journal
-// records too. The past below the horizon must be refused with a HorizonError,
-// checkpoints must not.
+// TestCollect checks that versions that no reader can read are removed, and that their
+// journal records are removed too. A state below the horizon must be refused with a
+// HorizonError, but the state of a checkpoint must not.
 func TestCollect(t *testing.T) {
 	each(t, func(t *testing.T, db *DB) {
 		ctx := context.Background()
@@ -147,7 +147,7 @@ func TestCollect(t *testing.T) {
 	})
 }
 
-// journalRows counts the journal's rows, including those with parts of write lists.
+// journalRows counts the journal's rows, including the rows with chunks of write lists.
 func journalRows(t testing.TB, db *DB) (n int) {
 	t.Helper()
 	for _, err := range db.store.Table(journal.Table).Scan(context.Background(), table.Range{}, table.Select{}) {
@@ -159,7 +159,7 @@ func journalRows(t testing.TB, db *DB) (n int) {
 	return n
 }
 
-// TestCollectLarge collects a commit whose write list has several parts.
+// TestCollectLarge collects a commit whose write list has several chunks.
 func TestCollectLarge(t *testing.T) {
 	each(t, func(t *testing.T, db *DB) {
 		var r table.Revision
@@ -214,8 +214,8 @@ func TestCollectConsumed(t *testing.T) {
 	}
 }
 
-// TestCollectBesideReaders checks that what is being read is kept, also for readers of
-// the past on other servers.
+// TestCollectBesideReaders checks that a state that is being read is kept, including
+// states of the past on other servers.
 func TestCollectBesideReaders(t *testing.T) {
 	for _, kind := range stores {
 		t.Run(kind.name, func(t *testing.T) {
@@ -261,8 +261,8 @@ func TestCollectBesideReaders(t *testing.T) {
 	}
 }
 
-// TestCollectYoung checks that secrets keep no history although everything else does,
-// and that marks are removed.
+// TestCollectYoung checks that secrets keep no history although other families keep
+// theirs, and that marks are removed.
 func TestCollectYoung(t *testing.T) {
 	for _, kind := range stores {
 		t.Run(kind.name, func(t *testing.T) {
@@ -292,8 +292,8 @@ func TestCollectYoung(t *testing.T) {
 	}
 }
 
-// TestCollectByTheNext checks that the server of the lowest slot collects, and the next
-// one after it dies.
+// TestCollectByTheNext checks that the server with the lowest slot collects, and that
+// another server collects after the first one has died.
 func TestCollectByTheNext(t *testing.T) {
 	t.Parallel()
 	o := fast
@@ -315,16 +315,16 @@ func TestCollectByTheNext(t *testing.T) {
 	eventually(t, "the second collects", 20*time.Second, few)
 }
 
-// TestCollectWithoutSlot checks that the snapshots below the horizon of a server that
-// only reads expire, rather than show a part of their state: nobody asked that server
-// about the horizon.
+// TestCollectWithoutSlot checks that snapshots of a read-only server expire when they are
+// below the horizon, so that they do not show an incomplete state: other servers do not
+// wait for a read-only server before they raise the horizon.
 func TestCollectWithoutSlot(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := tabletest.NewMem()
 	db := open(t, s, fast)
 	o := fast
-	o.ReadOnly, o.Poll = true, time.Hour // so that it learns of the horizon too late
+	o.ReadOnly, o.Poll = true, time.Hour // a long Poll, so that the server learns of the horizon too late
 	reader := open(t, s, o)
 	then := write(t, db, "x", "p", "then")
 	if err := reader.CatchUp(ctx); err != nil {
@@ -355,7 +355,8 @@ func TestCollectWithoutSlot(t *testing.T) {
 	}
 }
 
-// TestCollectFrontOfSilent checks the frontier of a slot whose last commit is long ago.
+// TestCollectFrontOfSilent checks a frontier with a slot whose last commit is much older
+// than the horizon.
 func TestCollectFrontOfSilent(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -390,7 +391,7 @@ func TestCollectFrontOfSilent(t *testing.T) {
 }
 
 // TestCollectAfterLoad checks that the rows that a load wrote over are collected,
-// although the load does not name them.
+// although the load's record does not name these rows.
 func TestCollectAfterLoad(t *testing.T) {
 	each(t, func(t *testing.T, db *DB) {
 		ctx := context.Background()
@@ -418,7 +419,8 @@ func TestCollectAfterLoad(t *testing.T) {
 	})
 }
 
-// TestCollectCrash checks that the next collection completes one that ended anywhere.
+// TestCollectCrash checks that the next collection completes a collection that was
+// interrupted at any call.
 func TestCollectCrash(t *testing.T) {
 	for _, kind := range stores {
 		for at := 1; at <= 40; at++ {
@@ -433,7 +435,7 @@ func TestCollectCrash(t *testing.T) {
 					r = write(t, db, fmt.Sprint("row", i%3), "p", fmt.Sprint(i))
 				}
 				faults.CrashAt(at)
-				_, _ = db.Collect(ctx, CollectOptions{}) // it fails sooner or later
+				_, _ = db.Collect(ctx, CollectOptions{}) // it fails at the crash
 				again := open(t, mem, fast)
 				collectPast(t, again, r)
 				s := again.Snapshot()
@@ -449,15 +451,16 @@ func TestCollectCrash(t *testing.T) {
 	}
 }
 
-// TestCollectAlways lets servers write, read the past, collect, and make and delete
-// checkpoints, all at once. A state must read the same for as long as it is held.
+// TestCollectAlways runs writers, readers of the past, collections, and creation and
+// deletion of checkpoints, all at the same time. A snapshot must read the same state
+// until it is closed.
 func TestCollectAlways(t *testing.T) {
 	for _, kind := range stores {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
 			s := kind.make()
 			o := fast
-			o.Lease = time.Minute // so that a slow machine loses no slot
+			o.Lease = time.Minute // long enough that no server loses its slot on a slow machine
 			dbs := []*DB{open(t, s, o)}
 			if kind.name == "shared" {
 				dbs = append(dbs, open(t, s, o), open(t, s, o))
@@ -479,7 +482,7 @@ func TestCollectAlways(t *testing.T) {
 	}
 }
 
-// mixed does one operation of one of four roles.
+// mixed performs one operation of one of four roles.
 func mixed(t *testing.T, db *DB, rnd *rand.Rand, role, n int) {
 	ctx := context.Background()
 	row := func() string { return fmt.Sprint("row", rnd.IntN(5)) }
@@ -523,7 +526,7 @@ func checkpointNowAndThen(t *testing.T, db *DB, rnd *rand.Rand) {
 	time.Sleep(time.Millisecond)
 }
 
-// readTwice reads a state, waits for others to write and collect, and reads it
+// readTwice reads a state, waits while others write and collect, and reads the state
 // again.
 func readTwice(t *testing.T, db *DB, rnd *rand.Rand) {
 	ctx := context.Background()
@@ -556,8 +559,8 @@ func readTwice(t *testing.T, db *DB, rnd *rand.Rand) {
 	}
 }
 
-// TestDryBudget checks that a dry collection ends when its budget is spent, counts less
-// than a whole one, and removes nothing.
+// TestDryBudget checks that a dry collection with a budget ends when the budget is
+// exhausted, counts less than a complete dry collection, and removes nothing.
 func TestDryBudget(t *testing.T) {
 	each(t, func(t *testing.T, db *DB) {
 		ctx := context.Background()
@@ -575,7 +578,7 @@ func TestDryBudget(t *testing.T) {
 	})
 }
 
-// dry runs dry collections until more than n commits can be collected.
+// dry repeats a dry collection until it counts more than n commits.
 func dry(t *testing.T, db *DB, n int, o CollectOptions) (done Collection) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); done.Commits <= n; time.Sleep(time.Millisecond) {

@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// passRows is the number of rows collected at once. passCommits bounds the commits
-	// gathered for that.
+	// passRows is the number of rows collected at once. passCommits bounds the number of
+	// commits whose rows are gathered for one batch.
 	passRows    = 1024
 	passCommits = 512
 )
 
-// A pass is one collection: first of families without history, up to a younger horizon,
-// then of everything.
+// A pass is one collection. It first collects the families without history, up to a
+// younger horizon, and then all families.
 type pass struct {
 	db      *DB
 	b       *bounds
 	o       CollectOptions
-	horizon table.Revision // zero: only families without history
+	horizon table.Revision // if zero, collect only families without history
 	sum     Collection
-	begun   time.Time // to limit the rate
+	begun   time.Time // start of the pass, to limit the rate
 	looked  int
 	pinned  []table.Revision
 	noted   *journal.Collected
@@ -63,9 +63,10 @@ func (p *pass) run(ctx context.Context) (err error) {
 	return p.db.log.NoteCollected(ctx, p.noted)
 }
 
-// readPinned returns the checkpoints, and those that are being read here though perhaps
-// deleted. It must be called after the horizon is honoured: the creator of a checkpoint
-// holds a snapshot of it until the checkpoint is recorded.
+// readPinned returns the revisions of the checkpoints, and of deleted checkpoints that
+// snapshots on this server still read. It must be called after the horizon is honoured,
+// because the creator of a checkpoint holds a snapshot of it until the checkpoint is
+// recorded.
 func (p *pass) readPinned(ctx context.Context) ([]table.Revision, error) {
 	all, err := p.db.Checkpoints(ctx)
 	if err != nil {
@@ -79,7 +80,7 @@ func (p *pass) readPinned(ctx context.Context) ([]table.Revision, error) {
 	return slices.Compact(pinned), nil
 }
 
-// keep returns what must be kept of a table's rows.
+// keep returns the rule for what must be kept in the rows of a table.
 func (p *pass) keep(name string, horizon table.Revision) *table.Keep {
 	k := &table.Keep{
 		Horizon: horizon, Pinned: p.pinned, Visible: p.b.visible, Void: p.b.void, Dry: p.o.Dry,
@@ -92,7 +93,7 @@ func (p *pass) keep(name string, horizon table.Revision) *table.Keep {
 	if p.db.Shared() {
 		marks := table.FamilyKeep{Horizon: young, All: true}
 		if horizon > 0 {
-			marks = table.FamilyKeep{} // already removed by young
+			marks = table.FamilyKeep{} // the method young already removed the marks
 		}
 		k.Families[table.MarkFamily] = marks
 	}
@@ -100,11 +101,11 @@ func (p *pass) keep(name string, horizon table.Revision) *table.Keep {
 }
 
 // youngHorizon returns the revision at which the history of secrets and marks ends. No
-// transaction, running or future, on any server looks for marks below it.
+// running or future transaction on any server looks for marks below this revision.
 func (p *pass) youngHorizon() table.Revision { return min(p.b.young, p.b.before(p.db.o.SecretAge)) }
 
-// young collects the families without history, in the rows of commits that have fallen
-// below the younger horizon since the last time.
+// young collects the families without history. It examines the rows of commits that have
+// fallen below the younger horizon since the last collection.
 func (p *pass) young(ctx context.Context) error {
 	if p.o.Dry || len(p.db.o.Secrets) == 0 && !p.db.Shared() {
 		return nil
@@ -132,7 +133,8 @@ func (p *pass) young(ctx context.Context) error {
 }
 
 // old collects the rows of a slot's commits that have fallen below the horizon. It then
-// removes the commits from the journal except the last, which frontiers name.
+// removes these commits from the journal, except the last commit, because frontiers name
+// it.
 func (p *pass) old(ctx context.Context, slot revision.Slot) error {
 	w := p.walk(p.horizon)
 	done := p.db.garbage.done[slot]
@@ -142,7 +144,7 @@ func (p *pass) old(ctx context.Context, slot revision.Slot) error {
 			return err
 		}
 		if rec.State == journal.Pending {
-			break // it is undecided, so none of its cells are visible
+			break // the commit is undecided, so none of its cells is visible
 		}
 		if rec.Revision > done {
 			if err := p.oldRows(ctx, w, &rec); err != nil {
@@ -170,8 +172,8 @@ func (p *pass) consumed(r table.Revision) bool {
 	return p.db.o.Consumed == nil || r <= p.db.o.Consumed()
 }
 
-// forget queues a commit to be removed from the journal after the rows gathered so far.
-// It ignores a record of state None.
+// forget queues a commit for removal from the journal after the rows gathered so far are
+// collected. It ignores a record of state None.
 func (w *walk) forget(ctx context.Context, rec journal.Record) error {
 	if rec.State == journal.None || !w.p.consumed(rec.Revision) {
 		return nil
@@ -183,8 +185,8 @@ func (w *walk) forget(ctx context.Context, rec journal.Record) error {
 	return w.flush(ctx)
 }
 
-// oldRows gathers the rows of a commit. A load does not record which rows it wrote
-// over, so all rows of the store are examined for it.
+// oldRows gathers the rows of a commit. The record of a load does not name the rows that
+// the load wrote over, so for a load all rows of the store are examined.
 func (p *pass) oldRows(ctx context.Context, w *walk, rec *journal.Record) error {
 	if rec.Kind == journal.Bulk && rec.State == journal.Committed && len(rec.Rows) == 0 && !p.sum.Whole {
 		return p.everything(ctx)
@@ -192,8 +194,8 @@ func (p *pass) oldRows(ctx context.Context, w *walk, rec *journal.Record) error 
 	return w.add(ctx, rec)
 }
 
-// everything examines all rows of all tables. That covers all commits below the
-// horizon.
+// everything examines all rows of all tables, and thereby the rows of all commits below
+// the horizon.
 func (p *pass) everything(ctx context.Context) error {
 	names, err := p.db.store.Names(ctx)
 	if err != nil {
@@ -224,14 +226,14 @@ func (p *pass) everything(ctx context.Context) error {
 	return nil
 }
 
-// A walk gathers rows and collects them in batches, each row once.
+// A walk gathers rows and collects them in batches. It collects each row of a batch once.
 type walk struct {
 	p       *pass
 	horizon table.Revision
 	rows    map[string]map[string]bool // by table
 	n       int
 	commits int
-	gone    []journal.Record // to be removed from the journal once their rows are collected
+	gone    []journal.Record // commits to remove from the journal after their rows are collected
 }
 
 func (p *pass) walk(horizon table.Revision) *walk {
@@ -271,7 +273,7 @@ func (w *walk) addRow(ctx context.Context, name string, key []byte) error {
 	return nil
 }
 
-// flush collects the gathered rows and then removes the commits from the journal.
+// flush collects the gathered rows and then removes the queued commits from the journal.
 func (w *walk) flush(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(w.rows)) {
 		var keys [][]byte
@@ -301,10 +303,11 @@ func (w *walk) flush(ctx context.Context) error {
 	return w.p.throttle(ctx, n)
 }
 
-// errSpent ends a dry collection that has spent its budget.
+// errSpent ends a dry collection that has exhausted its budget.
 var errSpent = errors.New("the budget is spent")
 
-// throttle pauses to keep to the rate.
+// throttle pauses as long as CollectOptions.Rate demands after examining n rows. It
+// returns errSpent if the budget of a dry collection is exhausted.
 func (p *pass) throttle(ctx context.Context, n int) error {
 	p.looked += n
 	if p.o.Dry && p.o.Budget > 0 && time.Since(p.begun) >= p.o.Budget {

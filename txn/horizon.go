@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A HorizonError reports that a state cannot be read because parts of it may have been
-// collected. It wraps ErrRevision.
+// A HorizonError reports that a state cannot be read because garbage collection may have
+// removed parts of it. It wraps ErrRevision.
 type HorizonError struct {
 	Asked, Horizon table.Revision
 }
@@ -25,7 +25,8 @@ func (e *HorizonError) Error() string {
 
 func (e *HorizonError) Unwrap() error { return ErrRevision }
 
-// Horizon returns the oldest revision that At accepts, checkpoints aside. It only rises.
+// Horizon returns the oldest revision that At accepts without a checkpoint. The horizon
+// never falls.
 func (db *DB) Horizon() table.Revision { return db.live.honoured() }
 
 // honoured returns the horizon.
@@ -36,7 +37,8 @@ func (g *registry) honoured() table.Revision {
 }
 
 // honour raises the horizon to an announced one, as far as the snapshots in use allow,
-// and returns it. From then on no older state can be read.
+// and returns the new horizon. Afterwards no state older than the new horizon can be
+// read.
 func (g *registry) honour(announced table.Revision, current *Snapshot) table.Revision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -53,8 +55,8 @@ func (g *registry) honour(announced table.Revision, current *Snapshot) table.Rev
 	return g.horizon
 }
 
-// admit registers a state of the past as in use. It fails if the state is older than
-// the horizon.
+// admit registers s, a state of the past, as in use. It fails if s is older than the
+// horizon.
 func (g *registry) admit(s *Snapshot) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -66,8 +68,8 @@ func (g *registry) admit(s *Snapshot) error {
 	return nil
 }
 
-// pins returns the checkpoints that are being read. They may have been deleted
-// meanwhile.
+// pins returns the revisions of the checkpoints that snapshots in use read. The
+// checkpoints may have been deleted in the meantime.
 func (g *registry) pins() (pins []table.Revision) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -79,8 +81,9 @@ func (g *registry) pins() (pins []table.Revision) {
 	return pins
 }
 
-// expire invalidates the snapshots older than a horizon that this server was not asked
-// about because it had no slot. Parts of what they show may be gone.
+// expire invalidates the snapshots older than an announced horizon. Other servers did not
+// wait for this server to honour that horizon, because it had no slot. Parts of what
+// these snapshots show may have been removed.
 func (g *registry) expire(horizon table.Revision) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -92,7 +95,8 @@ func (g *registry) expire(horizon table.Revision) {
 	}
 }
 
-// unreadable returns why reads fail, or nil.
+// unreadable returns the error that reads of the snapshot return, or nil if it can be
+// read.
 func (s *Snapshot) unreadable() error {
 	if s.err != nil {
 		return s.err
@@ -103,15 +107,15 @@ func (s *Snapshot) unreadable() error {
 	return nil
 }
 
-// admit registers a state of the past as in use. A state below the horizon is admitted
-// if a checkpoint keeps it.
+// admit registers s, a state of the past, as in use. It accepts a state below the horizon
+// if a checkpoint keeps that state.
 func (db *DB) admit(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 	err := db.live.admit(s)
 	if err == nil {
 		return s, nil
 	}
-	// Register it before looking for the checkpoint: a collection that no longer finds
-	// the checkpoint looks at the registered snapshots.
+	// Register s before looking for the checkpoint: a collection that no longer finds the
+	// checkpoint still finds the registered snapshot.
 	s.pinned = true
 	if e := db.live.admit(s); e != nil {
 		return nil, e
@@ -127,16 +131,16 @@ func (db *DB) admit(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 	return s, nil
 }
 
-// asked reports whether collections on all servers wait for this snapshot. They do for
-// states at or above the horizon that this server honours, but not for checkpoints, nor
-// for a server without a slot.
+// asked reports whether collections on all servers wait for this snapshot. They wait for
+// snapshots at or above the horizon that this server honours. They do not wait for
+// snapshots of checkpoints, nor for snapshots of a server that only reads.
 func (s *Snapshot) asked() bool {
 	return s.ordinal != 0 || !s.db.Shared() || !s.pinned && !s.db.o.ReadOnly
 }
 
-// stillKept returns an error if what was just read may have been collected. It is
-// called after reads that collections do not wait for: another server may have deleted
-// the checkpoint, or raised the horizon, and a third one collected.
+// stillKept returns an error if the rows just read may have been collected. It is called
+// after reads that collections do not wait for: another server may have deleted the
+// checkpoint or raised the horizon, and a third server may have collected.
 func (s *Snapshot) stillKept(ctx context.Context) error {
 	if s.asked() {
 		return nil
@@ -155,8 +159,8 @@ func (s *Snapshot) stillKept(ctx context.Context) error {
 	return err
 }
 
-// scanKept ends a scan with an error if the rows read may have been collected
-// meanwhile.
+// scanKept yields rows, and ends the scan with an error if the rows may have been
+// collected during the scan.
 func (s *Snapshot) scanKept(ctx context.Context, rows iter.Seq2[table.Row, error]) iter.Seq2[table.Row, error] {
 	return func(yield func(table.Row, error) bool) {
 		for row, err := range rows {
@@ -170,10 +174,9 @@ func (s *Snapshot) scanKept(ctx context.Context, rows iter.Seq2[table.Row, error
 	}
 }
 
-// admitFrontier registers the state at a frontier as in use. The commits that a
-// frontier names may be older than the horizon although the next ones are not. If
-// nothing was committed between them and the horizon, the state equals that at the
-// horizon.
+// admitFrontier registers s, the state at the frontier f, as in use. The commits that f
+// names may be older than the horizon although the next commits are not. If nothing was
+// committed between f and the horizon, the state at f equals the state at the horizon.
 func (db *DB) admitFrontier(ctx context.Context, s *Snapshot, f revision.Frontier) (*Snapshot, error) {
 	for {
 		err := db.live.admit(s)
@@ -192,7 +195,7 @@ func (db *DB) admitFrontier(ctx context.Context, s *Snapshot, f revision.Frontie
 	}
 }
 
-// silent reports whether nothing was committed after a frontier, up to a horizon. The
+// silent reports whether nothing was committed after a frontier and up to a horizon. The
 // journal keeps at least the last commit of each slot up to the horizon.
 func (db *DB) silent(ctx context.Context, f revision.Frontier, horizon table.Revision) (bool, error) {
 	now := db.Snapshot()

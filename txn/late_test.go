@@ -11,7 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// fullStore commits batches that do not become durable while its disk is full.
+// fullStore is a store whose committed batches do not become durable while its disk is
+// full.
 type fullStore struct {
 	*tabletest.BatchMem
 	full atomic.Bool
@@ -27,8 +28,8 @@ func (s *fullStore) Commit(ctx context.Context, b table.Batch) (func() error, er
 	}, err
 }
 
-// TestLateCommit checks that a commit that waits for space delays nobody and is shown
-// once it is durable, and that others then continue.
+// TestLateCommit checks that a commit that waits for disk space delays no other commit,
+// that it is shown when it is durable, and that later commits then succeed.
 func TestLateCommit(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -62,7 +63,7 @@ func TestLateCommit(t *testing.T) {
 	if err := set("late"); !errors.Is(err, ErrUnknown) {
 		t.Errorf("the commit that met the full disk: %v", err)
 	}
-	for range 2 { // it conflicts with the late one
+	for range 2 { // this commit conflicts with the late commit
 		if err := set("refused"); !errors.Is(err, table.ErrUnavailable) || errors.Is(err, ErrUnknown) {
 			t.Errorf("a commit behind it: %v", err)
 		}

@@ -20,7 +20,7 @@ func openLSM(t testing.TB, dir string) table.Store {
 	return s
 }
 
-// TestLSM writes, loads and reopens on the embedded engine.
+// TestLSM commits, loads in bulk and reopens the store on the embedded engine.
 func TestLSM(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -74,7 +74,7 @@ func TestLSM(t *testing.T) {
 		}
 		before.Close()
 		after.Close()
-		if life != 0 { // the first life ends without closing anything
+		if life != 0 { // the first life ends without closing the DB
 			if err := db.Close(ctx); err != nil {
 				t.Error(err)
 			}

@@ -5,34 +5,34 @@ import (
 	"sync"
 )
 
-// MarkKind is what a transaction does to the thing that a row represents
-// (transactions.md, "Marks per entry").
+// MarkKind is the kind of change that a transaction makes to the thing that a row
+// represents (transactions.md, "Marks per entry").
 type MarkKind byte
 
 const (
-	// MarkExclusive (x) is for create, delete and rename. With Deletes it conflicts
-	// with MarkChild.
+	// MarkExclusive (x) is for create, delete and rename. A MarkExclusive with Deletes
+	// set conflicts with MarkChild.
 	MarkExclusive MarkKind = 'x'
 	// MarkUpdate (u) is for modify.
 	MarkUpdate MarkKind = 'u'
 	// MarkValue (v) is for one value added to or removed from a multi-valued attribute.
-	// Hash is of attribute and value.
+	// Mark.Hash is the hash of the attribute and the value.
 	MarkValue MarkKind = 'v'
-	// MarkChild (c) is for a child added or moved in.
+	// MarkChild (c) is for a child that is added or moved below the entry.
 	MarkChild MarkKind = 'c'
 )
 
-// A Mark declares what a transaction does to a row, so that of concurrent transactions
-// that exclude each other only one commits.
+// A Mark declares what a transaction does to a row. Of concurrent transactions whose
+// marks exclude each other, only one commits.
 type Mark struct {
 	Kind    MarkKind
 	Deletes bool
 	Hash    uint64
 }
 
-// conflicts reports whether two commits with these marks on one row exclude each other
-// unless one sees the other: x with x, u, v; u with u, v; v with v of the same value; c
-// with x that deletes.
+// conflicts reports whether two commits with the marks m and o on one row exclude each
+// other, unless one of the commits sees the other. The pairs that conflict are x with x,
+// u and v; u with u and v; v with v of the same value; c with x that deletes.
 func (m Mark) conflicts(o Mark) bool {
 	switch {
 	case m.Kind == MarkChild:
@@ -45,8 +45,8 @@ func (m Mark) conflicts(o Mark) bool {
 	return true
 }
 
-// placed is a mark on a row of a table. The row is hashed: a collision causes a
-// needless conflict, never a missed one.
+// placed is a mark on a row of a table. It contains a hash of the row: a collision of
+// hashes causes a needless conflict, but never a missed one.
 type placed struct {
 	row uint64
 	Mark
@@ -63,21 +63,21 @@ func place(t string, row []byte, m Mark) placed {
 	return placed{h.Sum64(), m}
 }
 
-// A markKey is what marks are looked up by: a row with a class of marks, or with one
-// value.
+// A markKey is the key under which marks are looked up: a row with a class of marks, or a
+// row with one value.
 type markKey struct {
 	row   uint64
 	class byte
 	hash  uint64
 }
 
-// Classes in addition to the kinds of marks.
+// These classes exist in addition to the kinds of marks.
 const (
 	deleting = 'd' // x marks that delete
-	oneValue = 'w' // v marks of one value; class v has those of all values
+	oneValue = 'w' // v marks of one value; the class MarkValue contains v marks of all values
 )
 
-// sets returns the keys that a mark is recorded under.
+// sets returns the keys under which a mark is recorded.
 func (p placed) sets(buf *[2]markKey) []markKey {
 	buf[0] = markKey{row: p.row, class: byte(p.Kind)}
 	switch {
@@ -91,8 +91,8 @@ func (p placed) sets(buf *[2]markKey) []markKey {
 	return buf[:2]
 }
 
-// meets returns the keys of the marks that a mark conflicts with: x with x, u, v; u
-// with u, v; v with v of the same value; c with x that deletes.
+// meets returns the keys of the marks that conflict with a mark: x with x, u and v; u
+// with u and v; v with v of the same value; c with x that deletes.
 func (p placed) meets(buf *[4]markKey) []markKey {
 	of := func(class byte) markKey { return markKey{row: p.row, class: class} }
 	switch p.Kind {
@@ -114,18 +114,18 @@ func (p placed) meets(buf *[4]markKey) []markKey {
 
 // A stamp records when a key was last marked.
 type stamp struct {
-	shown   uint64 // ordinal of the newest state with a commit that marked it
-	pending int    // number of commits under way that mark it
+	shown   uint64 // ordinal of the newest state with a commit that marked the key
+	pending int    // number of pending commits that mark the key
 }
 
-// recent has the marks of recent commits. A transaction conflicts with every
-// incompatible mark that its own snapshot does not show: those of commits shown later
-// and those of undecided commits.
+// recent contains the marks of recent commits. A transaction conflicts with every
+// incompatible mark that its own snapshot does not show. These are the marks of commits
+// shown after the snapshot and the marks of undecided commits.
 //
-// Marks are kept in two generations. When the younger is full, the older one is dropped,
-// except marks that a running transaction may still conflict with. If those are too
-// many, they are dropped too: knownSince is the ordinal from which on conflicts are
-// still known. The user of recent locks it.
+// The marks are kept in two generations. When the younger generation is full, the older
+// generation is dropped, except marks that a running transaction may still conflict with.
+// If there are too many of these, some are dropped too: knownSince is the ordinal from
+// which on all marks are still recorded. The user of recent must hold a lock.
 type recent struct {
 	young, old map[markKey]stamp
 	full       int
@@ -141,9 +141,9 @@ func newRecent() *recent {
 	return &recent{young: map[markKey]stamp{}, full: minMarks}
 }
 
-// conflict looks for marks that conflict with those of a transaction that began at the
-// state since. It returns the ordinal of the state to wait for, or pending if the other
-// commit is undecided.
+// conflict looks for marks that conflict with the marks of a transaction that began at
+// the state of ordinal since. It returns the ordinal of the state to wait for. It returns
+// pending if a conflicting commit is undecided.
 func (t *recent) conflict(marks []placed, since uint64) (ordinal uint64, pending, found bool) {
 	if len(marks) > 0 && since < t.knownSince {
 		return t.knownSince, false, true
@@ -179,18 +179,19 @@ func (t *recent) update(marks []placed, change func(*stamp)) {
 	}
 }
 
-// begin records the marks of a commit under way.
+// begin records the marks of a commit that is now pending.
 func (t *recent) begin(marks []placed) { t.update(marks, func(s *stamp) { s.pending++ }) }
 
-// abort removes them again.
+// abort removes the marks that begin recorded.
 func (t *recent) abort(marks []placed) { t.update(marks, func(s *stamp) { s.pending-- }) }
 
-// commit records the marks of a commit without a begin.
+// commit records the marks of a commit for which begin was not called.
 func (t *recent) commit(marks []placed, n uint64) {
 	t.update(marks, func(s *stamp) { s.shown = max(s.shown, n) })
 }
 
-// commitBegun records that a commit under way is shown from ordinal n on.
+// commitBegun records that a commit for which begin was called is shown from ordinal n
+// on.
 func (t *recent) commitBegun(marks []placed, n uint64) {
 	t.update(marks, func(s *stamp) { s.shown = max(s.shown, n); s.pending-- })
 }
@@ -198,8 +199,8 @@ func (t *recent) commitBegun(marks []placed, n uint64) {
 // isFull reports whether prune is due.
 func (t *recent) isFull() bool { return len(t.young) >= t.full }
 
-// prune drops the older generation. The oldest running transaction began at the state
-// of ordinal oldest.
+// prune drops the older generation of marks. oldest is the ordinal of the state at which
+// the oldest running transaction began.
 func (t *recent) prune(oldest uint64) {
 	next := map[markKey]stamp{}
 	room := maxMarks - len(t.young)
@@ -217,8 +218,8 @@ func (t *recent) prune(oldest uint64) {
 	t.full = max(minMarks, 2*len(next))
 }
 
-// running counts the running transactions by the ordinal of the state that they began
-// at.
+// running counts the running transactions by the ordinal of the state at which they
+// began.
 type running struct {
 	mu sync.Mutex
 	at map[uint64]int
@@ -241,7 +242,8 @@ func (r *running) end(n uint64) {
 	}
 }
 
-// oldest returns the smallest of these ordinals, or n if it is smaller.
+// oldest returns the smallest ordinal at which a running transaction began, but at most
+// n.
 func (r *running) oldest(n uint64) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,17 +10,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// others watches the slots of other servers: it knows for how long each has been
-// silent, recovers silent ones and cleans up closed ones.
+// others watches the slots of other servers. It records for how long each server has been
+// silent, recovers the slots of silent servers, and frees closed slots.
 type others struct {
 	e          *cluster
-	seen       map[revision.Slot]observation // owned by run
+	seen       map[revision.Slot]observation // only run uses it
 	cleaning   atomic.Bool
 	recovering atomic.Bool
 }
 
-// An observation is the bytes of a slot's cell and the time since when they are
-// unchanged.
+// An observation is the content of a slot's cell and the time since which the content has
+// not changed.
 type observation struct {
 	raw   string
 	since time.Time
@@ -37,8 +37,8 @@ func (o *others) look(h *journal.Heads) {
 	maps.DeleteFunc(o.seen, func(s revision.Slot, _ observation) bool { return h.Raw(s) == nil })
 }
 
-// recoverSilent recovers the slots of servers that fell silent, in the background: it
-// decides their pending commits and closes the slots.
+// recoverSilent recovers, in the background, the slots of servers that have been silent
+// for a lease. Recovery decides their pending commits and closes the slots.
 func (o *others) recoverSilent() {
 	e := o.e
 	if e.db.o.ReadOnly {
@@ -65,8 +65,9 @@ func (o *others) recoverSilent() {
 	})
 }
 
-// startCleanUp erases aborted commits once more, long after, and frees the slots of
-// former holders, in the background.
+// startCleanUp erases old aborted commits a second time, and frees the closed slots of
+// former holders. It does so in the background, after Options.InFlight, when no late
+// write can still arrive.
 func (o *others) startCleanUp(w *writer) {
 	inFlight := w.e.db.o.InFlight
 	var closed []revision.Slot

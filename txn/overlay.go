@@ -56,7 +56,8 @@ func (tx *Tx) GetMany(ctx context.Context, t table.Table, rows [][]byte, sel tab
 	return out, nil
 }
 
-// Scan implements Reader. It sees the rows written before it began.
+// Scan implements Reader. The scan sees the rows that the transaction wrote before Scan
+// was called.
 func (tx *Tx) Scan(ctx context.Context, t table.Table, r table.Range, sel table.Select) iter.Seq2[table.Row, error] {
 	keys := tx.between(t, r)
 	if len(keys) == 0 {
@@ -68,11 +69,11 @@ func (tx *Tx) Scan(ctx context.Context, t table.Table, r table.Range, sel table.
 	return func(yield func(table.Row, error) bool) { tx.merge(ctx, t, r, sel, keys, yield) }
 }
 
-// merge yields the rows of the snapshot and, in key order between them, the rows of
-// keys as the transaction sees them. It reads the written rows one by one, because the
-// scan's filter does not know what was written.
+// merge yields the rows of the snapshot and, in key order between them, the rows of keys
+// as the transaction sees them. It reads the written rows one by one, because the scan at
+// the store applies its filter without the transaction's writes.
 func (tx *Tx) merge(ctx context.Context, t table.Table, r table.Range, sel table.Select, keys []string, yield func(table.Row, error) bool) {
-	left := sel.MaxRows // counts down to the end; zero at the start means no bound
+	left := sel.MaxRows // rows left to yield; zero at the start means no bound
 	emit := func(row table.Row, err error) bool {
 		if err == nil && len(row.Cells) == 0 {
 			return true
@@ -80,7 +81,8 @@ func (tx *Tx) merge(ctx context.Context, t table.Table, r table.Range, sel table
 		left--
 		return yield(row, err) && err == nil && left != 0
 	}
-	// own yields the written rows that come before a key.
+	// own yields the written rows whose keys are before a key, or all written rows that
+	// remain.
 	own := func(before []byte, all bool) bool {
 		for len(keys) > 0 && (all || comesFirst(keys[0], before, sel.Reverse)) {
 			row, err := tx.Get(ctx, t, []byte(keys[0]), sel)
@@ -100,7 +102,7 @@ func (tx *Tx) merge(ctx context.Context, t table.Table, r table.Range, sel table
 			return
 		}
 		if err == nil && len(keys) > 0 && keys[0] == string(row.Key) {
-			continue // the next call of own yields it
+			continue // the next call of own yields this row
 		}
 		if !emit(row, err) {
 			return
@@ -122,7 +124,7 @@ func (tx *Tx) written(t table.Table, row []byte) *rowWrite {
 	return nil
 }
 
-// between copies the keys of the written rows in a range.
+// between returns a copy of the keys of the written rows in a range.
 func (tx *Tx) between(t table.Table, r table.Range) []string {
 	o := tx.writes[t.Name()]
 	if o == nil {
@@ -131,8 +133,9 @@ func (tx *Tx) between(t table.Table, r table.Range) []string {
 	return o.between(r)
 }
 
-// below returns the selection to read the snapshot's version of a written row: without
-// the filter, and with as many more cells as tombstones may hide.
+// below returns the selection with which to read the snapshot's version of a written row.
+// The selection has no filter, and MaxCells is raised by the number of tombstones that
+// may hide cells.
 func (w *rowWrite) below(sel table.Select) table.Select {
 	sel.Filter = nil
 	if sel.MaxCells > 0 {
@@ -145,7 +148,7 @@ func (w *rowWrite) below(sel table.Select) table.Select {
 	return sel
 }
 
-// over overlays the snapshot's row with what was written.
+// over returns the snapshot's row overlaid with the written cells.
 func (w *rowWrite) over(base table.Row, sel table.Select) table.Row {
 	old, top := base.Cells, w.columns()
 	out := table.Row{Key: base.Key, Cells: make([]table.Cell, 0, len(old)+len(top))}

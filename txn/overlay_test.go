@@ -15,7 +15,7 @@ import (
 
 var errNotWanted = errors.New("not wanted")
 
-// Small alphabets, so that rows and columns repeat.
+// The generators use small alphabets, so that rows and columns repeat.
 var (
 	genRow = rapid.Map(rapid.StringOfN(rapid.RuneFrom([]rune("ab")), 1, 2, -1), func(s string) []byte { return []byte(s) })
 	genQ   = rapid.Map(rapid.StringOfN(rapid.RuneFrom([]rune("pq")), 0, 1, -1), func(s string) []byte { return []byte(s) })
@@ -75,8 +75,8 @@ func readAll(t *rapid.T, r table.Reader, tab table.Table, rg table.Range, sel ta
 	return render(out...)
 }
 
-// TestOverlay compares what a transaction reads with what a snapshot reads after the
-// same writes are committed.
+// TestOverlay compares the rows that a transaction reads with the rows that a snapshot
+// reads after the same writes are committed.
 func TestOverlay(t *testing.T) {
 	ctx := context.Background()
 	rapid.Check(t, func(t *rapid.T) {
@@ -123,7 +123,7 @@ func TestOverlay(t *testing.T) {
 		if _, err := db.Update(ctx, func(tx *Tx) error {
 			for _, m := range writes {
 				tx.Write(tab, m)
-				if _, err := tx.Get(ctx, tab, m.Row, sel); err != nil { // must change nothing
+				if _, err := tx.Get(ctx, tab, m.Row, sel); err != nil { // this read must have no effect
 					return err
 				}
 			}
@@ -142,7 +142,8 @@ func TestOverlay(t *testing.T) {
 		if inTx[1] != got {
 			t.Fatalf("get in the transaction:\n%s\nafter it:\n%s", inTx[1], got)
 		}
-		// A filter may let more rows through, but not fewer.
+		// A filter may pass more rows in the transaction than in the snapshot, but not
+		// fewer.
 		for line := range strings.Lines(passed) {
 			if !strings.Contains(inTx[2], line) {
 				t.Fatalf("the filter hides %q in the transaction:\n%s", line, inTx[2])

@@ -9,8 +9,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Redaction changes the past of a DB up to a state that is final: that of everything
-// committed when it began. This server collects no garbage meanwhile.
+// A Redaction changes the past of a DB up to a final state: the state of everything
+// committed when the Redaction began. This server collects no garbage until the Redaction
+// ends.
 type Redaction struct {
 	db *DB
 	// At is the state up to which the past may be changed.
@@ -18,9 +19,10 @@ type Redaction struct {
 }
 
 // Redact calls fn to change the past, up to the commits that any server had made when
-// Redact was called. It first waits until these are below the low-water mark, where
-// nothing can be added, and no snapshot of the present is older. After that nobody
-// looks for marks there or caches what it reads there.
+// Redact was called. Redact first waits until these commits are below the low-water mark,
+// where nothing can be added, and until no snapshot of the present is older than they
+// are. From then on no transaction looks for marks in that past, and no cache keeps what
+// it reads there.
 func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
 	if err := db.commits.writable(); err != nil {
 		return err
@@ -48,7 +50,7 @@ func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
 	}
 	db.garbage.mu.Lock()
 	defer db.garbage.mu.Unlock()
-	at, err := db.At(ctx, end) // it shows commits that were undecided then
+	at, err := db.At(ctx, end) // the state at end also shows commits that were undecided when Redact began
 	if err != nil {
 		return err
 	}
@@ -56,8 +58,8 @@ func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
 	return fn(&Redaction{db, at})
 }
 
-// holdHorizon keeps the horizon below the newest state, as a reader of that state in
-// the past does.
+// holdHorizon keeps the horizon from rising above the newest state, as a snapshot of the
+// past does.
 func (db *DB) holdHorizon() (*Snapshot, error) {
 	now := db.Snapshot()
 	defer now.Close()
@@ -77,8 +79,8 @@ func (r *Redaction) Table(t table.Table) (table.Redactor, error) {
 	return x, nil
 }
 
-// Journal calls change on the records of commits, to remove what they must no longer
-// contain; see journal.Log.Redact.
+// Journal calls change with the records of commits, so that change can remove what the
+// records must no longer contain; see journal.Log.Redact.
 func (r *Redaction) Journal(ctx context.Context, dry bool, change func(*journal.Record) bool) (n int, err error) {
 	b, err := r.db.horizon.bounds(ctx)
 	if err != nil {
@@ -94,8 +96,8 @@ func (r *Redaction) Journal(ctx context.Context, dry bool, change func(*journal.
 	return n, nil
 }
 
-// Purge makes the store rewrite its files until none of them contains what was removed
-// from the past. Stores without this operation do it by themselves.
+// Purge makes the store rewrite its files until none of them contains data that was
+// removed from the past. A store without this operation rewrites its files by itself.
 func (db *DB) Purge(ctx context.Context) error {
 	if r, ok := db.store.(table.Reclaimer); ok {
 		return r.Purge(ctx)

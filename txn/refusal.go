@@ -6,13 +6,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A refusal is a period in which commits are refused. The log notes its begin and its
-// end once.
+// A refusal is a period in which commits are refused. The beginning and the end of a
+// refusal are logged once.
 type refusal struct{ under atomic.Bool }
 
-// Refusal returns why this server commits nothing now, or nil. Reasons are: it was
-// opened for reading, its clock is in doubt, its disk is full, a write failed, or it
-// has no slot.
+// Refusal returns the reason why this server cannot commit now, or nil if it can.
+// Possible reasons are that the server was opened for reading, that its clock is in
+// doubt, that its disk is full, that a write failed, or that it has no slot.
 func (db *DB) Refusal() error {
 	if err := db.commits.writable(); err != nil {
 		return err
@@ -23,7 +23,7 @@ func (db *DB) Refusal() error {
 	return nil
 }
 
-// noteRefusal logs why commits are refused, if they are and that is not logged yet.
+// noteRefusal logs the reason if commits are refused and the reason is not logged yet.
 func (db *DB) noteRefusal() {
 	if db.o.ReadOnly {
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// refusingStore takes no commits while it is full.
+// refusingStore refuses all commits while it is full.
 type refusingStore struct {
 	table.Store
 	full error
@@ -29,8 +29,9 @@ func (s *refusingStore) Commit(ctx context.Context, b table.Batch) (func() error
 	return s.Store.(table.Batcher).Commit(ctx, b)
 }
 
-// TestRefusal checks that Refusal returns why commits are refused, and that the log
-// notes the begin and the end once, whatever the reason and however many clients try.
+// TestRefusal checks that Refusal returns the reason why commits are refused. The log
+// must record the beginning and the end of a refusal once, for every reason, even if many
+// clients try to commit.
 func TestRefusal(t *testing.T) {
 	ctx := context.Background()
 	full := fmt.Errorf("%w: %w: the disk is full", table.ErrRefused, table.ErrUnavailable)
@@ -77,8 +78,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// TestRefusalAtTheStart checks that a store with a doubtful clock logs that at the
-// start, before anybody writes. One opened for reading logs nothing.
+// TestRefusalAtTheStart checks that a store with a doubtful clock logs the refusal when
+// it is opened, before any client writes. A store opened for reading must log nothing.
 func TestRefusalAtTheStart(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		s := tabletest.NewBatchMem()

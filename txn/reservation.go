@@ -8,22 +8,23 @@ import (
 )
 
 // reserveAfter is the number of attempts after which a transaction places its marks
-// before it reads. Before that it reads first, and then a transaction that reads for
-// long always loses against shorter ones.
+// before it reads. In earlier attempts the transaction reads first, so a transaction with
+// long reads always loses against shorter ones.
 const reserveAfter = 2
 
-// An attempt is what one attempt of a transaction passes to the next.
+// An attempt is the information that one attempt of a transaction passes to the next
+// attempt.
 type attempt struct {
-	prio  table.Revision // of the first attempt
-	marks []markRow      // of the last one
+	prio  table.Revision // the priority: the revision of the first attempt
+	marks []markRow      // the marks of the last attempt
 }
 
-// A reservation is the marks of a future attempt, placed by a commit that always ends
-// by being rolled back. It has the priority of its transaction, so younger commits give
-// way to it while the transaction reads and validates. Only after that the transaction
-// takes the revision that it commits at, which is above all that it read. That commit
-// checks for conflicts like any other, so a reservation only decides which transaction
-// goes first.
+// A reservation is the marks of a future attempt, placed by a commit that always ends by
+// being rolled back. The reservation has the priority of its transaction, so younger
+// commits give way to it while the transaction reads and validates. After that the
+// transaction allocates the revision at which it commits, which is above all revisions
+// that it read. The final commit checks for conflicts like any other commit, so a
+// reservation only decides which transaction has priority.
 type reservation struct {
 	w *writer
 	p *pendingCommit
@@ -36,8 +37,8 @@ func (h *reservation) revision() table.Revision {
 	return h.p.rec.Revision
 }
 
-// reserve places marks, resolves the conflicts that they find, and returns when the
-// state shown has the commits that won.
+// reserve places marks and resolves conflicts with marks of other commits. It returns
+// when the state shown includes the commits that won.
 func (e *cluster) reserve(ctx context.Context, a *attempt) (*reservation, *conflict, error) {
 	if len(a.marks) == 0 {
 		return nil, nil, nil
@@ -49,7 +50,7 @@ func (e *cluster) reserve(ctx context.Context, a *attempt) (*reservation, *confl
 	w.mu.Lock()
 	p, err := w.newCommit(&journal.Record{})
 	if err == nil {
-		// The head need not wait for a commit that is never shown.
+		// The head need not wait for this commit, because it is never shown.
 		p.rec.Prio, p.started = a.prio, p.started.Add(-grace)
 	}
 	w.mu.Unlock()
@@ -101,7 +102,8 @@ func (h *reservation) place(ctx context.Context, marks []markRow) (*conflict, er
 	return nil, nil
 }
 
-// release removes the marks, in the background: no reader has to wait for that.
+// release removes the marks in the background, because no reader needs to wait for the
+// removal.
 func (h *reservation) release() {
 	if h == nil {
 		return
@@ -118,5 +120,6 @@ func (w *writer) readHeads(ctx context.Context) (heads *journal.Heads, err error
 	return heads, err
 }
 
-// isMine reports whether r is the revision of the commit itself or of its reservation.
+// isMine reports whether r is the revision of the transaction's commit, own, or of its
+// reservation.
 func (tx *Tx) isMine(r, own table.Revision) bool { return r == own || r == tx.reserved }

@@ -13,13 +13,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// TestLongTransaction checks that a transaction that reads for long is not starved by
-// another server's short ones: it places its marks first, and they give way.
+// TestLongTransaction checks that a transaction with long reads is not starved by short
+// transactions of another server: it places its marks before it reads, and the short
+// transactions give way.
 func TestLongTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		s := tabletest.NewMem()
-		slow, f := tabletest.WithFaults(s, 1) // no faults, but calls take their time
+		slow, f := tabletest.WithFaults(s, 1) // no faults, but calls are slow
 		f.SetDelay(2 * time.Millisecond)
 		o := Options{Lease: 10 * time.Second}
 		long, short := open(t, slow, o), open(t, slow, o)

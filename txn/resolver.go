@@ -9,15 +9,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/journal"
 )
 
-// A resolver finishes, in the background, commits that could not be finished in the
+// A resolver finishes commits in the background if they could not be finished in the
 // foreground.
 type resolver struct {
 	w    *writer
-	open sync.WaitGroup // commits with an outcome still unknown
+	open sync.WaitGroup // counts the commits whose outcome is unknown
 }
 
-// later learns, or forces, the outcome of a commit in the background. Until then the
-// commit is an exception below the head.
+// later finds out the outcome of a commit in the background, and aborts the commit if it
+// is undecided. Until then the commit is an exception below the head.
 func (r *resolver) later(p *pendingCommit) {
 	w := r.w
 	r.open.Add(1)
@@ -43,8 +43,8 @@ func (r *resolver) later(p *pendingCommit) {
 	})
 }
 
-// abort aborts a journal row that may have been written although its writer got no
-// answer. No cell depends on it.
+// abort aborts a commit whose journal row may have been written although the store did
+// not acknowledge the write. The commit has no cells yet.
 func (r *resolver) abort(ctx context.Context, p *pendingCommit) {
 	w := r.w
 	e := w.e

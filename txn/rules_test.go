@@ -13,8 +13,8 @@ import (
 
 var dropped = flag.String("rules", "", "drop each rule of the protocol that matches, in turn, and see the simulation fail")
 
-// A rule is a rule of transactions.md and how to drop it: some lines of the source and
-// others to replace them.
+// A rule is a rule of transactions.md together with the edits that drop it: they replace
+// lines of the source.
 type rule struct {
 	name  string
 	edits []edit
@@ -22,12 +22,12 @@ type rule struct {
 
 type edit struct{ file, old, new string }
 
-// drop returns an edit, and those of rules that cover for this one.
+// drop returns an edit, and the edits of other rules that hide the absence of this rule.
 func drop(file, old, new string, too ...edit) []edit {
 	return append([]edit{{file, old, new}}, too...)
 }
 
-// Edits that drop rules which cover for others.
+// These edits drop rules that hide the absence of other rules.
 var (
 	publishingEnds  = edit{"txn/writer.go", "time.Duration(w.renewed.Load()) + w.e.db.o.Lease)", "time.Duration(w.renewed.Load()) + time.Hour)"}
 	closingCompares = edit{"journal/recover.go",
@@ -36,8 +36,8 @@ var (
 			"		done, now, err = l.SwapHead(ctx, s, now, c.Append(nil))\n	}\n	return done, err\n"}
 )
 
-// rules are the rules without which the simulation must fail. A rule whose lines no
-// longer occur fails the test: then its edit must be rewritten.
+// rules are the rules without which the simulation must fail. If the lines of a rule no
+// longer occur in the source, the test fails and the rule's edit must be rewritten.
 var rules = []rule{
 	{"the journal's row comes before any cell", drop("txn/commit.go",
 		"	if err := w.begin(ctx, p, writes); err != nil {\n",
@@ -125,7 +125,8 @@ var rules = []rule{
 		edit{"txn/marks.go", "		return m.Kind == MarkExclusive && m.Deletes\n", "		return false\n"})},
 }
 
-// TestRules checks that the simulation fails without each rule.
+// TestRules checks that the lines of every rule occur in the source and, for rules that
+// match the flag, that the simulation fails without the rule.
 func TestRules(t *testing.T) {
 	only := regexp.MustCompile(*dropped)
 	for _, r := range rules {
@@ -144,7 +145,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// drop returns the files that change, with their new content.
+// drop returns the changed files with their new content.
 func (r rule) drop(t *testing.T) map[string]string {
 	files := map[string]string{}
 	for _, e := range r.edits {

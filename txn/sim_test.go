@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// A world is a store that outlives its servers, and what clients know of the
-// transactions that they sent.
+// A world is a store that outlives its servers, and a record of the answers to the
+// transactions that clients sent.
 type world struct {
 	t     *testing.T
 	store table.Store // without faults
@@ -55,7 +55,7 @@ func newWorld(t *testing.T, batch bool, seed uint64) *world {
 	return w
 }
 
-// open opens the store again and again until this server writes or crashes.
+// open opens the store repeatedly until this server can write or crashes.
 func (w *world) open(s table.Store, crashed func() bool) *DB {
 	w.t.Helper()
 	return w.openAs(s, w.o, crashed)
@@ -86,7 +86,7 @@ func (w *world) openAs(s table.Store, o Options, crashed func() bool) *DB {
 
 func never() bool { return false }
 
-// kill ends a server like SIGKILL: nothing is released.
+// kill ends a server like SIGKILL: it releases nothing.
 func kill(db *DB) {
 	if e, ok := db.commits.(*cluster); ok {
 		e.stop(errors.New("killed"))
@@ -94,7 +94,7 @@ func kill(db *DB) {
 	}
 }
 
-// transact appends a number to a list, counts it, writes a row of its own into two
+// transact appends a number to a list, counts the numbers, writes a new row into two
 // tables, and records the answer.
 func (w *world) transact(db *DB) {
 	w.mu.Lock()
@@ -135,12 +135,12 @@ func get(r table.Reader, t table.Table, row string) (string, error) {
 	return string(got.Cells[0].Value), nil
 }
 
-// check compares the store with the answers that the clients got.
+// check compares the content of the store with the recorded answers.
 func (w *world) check(db *DB) string {
 	w.t.Helper()
 	s := db.Snapshot()
 	for end := time.Now().Add(10 * time.Second); s.err != nil && time.Now().Before(end); s = db.Snapshot() {
-		s.Close() // a busy machine kept it from polling
+		s.Close() // a busy machine kept the server from polling
 		time.Sleep(time.Millisecond)
 	}
 	defer s.Close()
@@ -180,8 +180,8 @@ func (w *world) check(db *DB) string {
 	return list
 }
 
-// life runs a server over a faulty store until its transactions are done or it crashes
-// at the n-th call.
+// life runs a server on a faulty store until its transactions are done or the server
+// crashes at the given call.
 func (w *world) life(seed uint64, rate float64, crashAt, workers, each int) (calls int, crashed bool) {
 	s, f := tabletest.WithFaults(w.store, seed)
 	f.SetRate(rate)
@@ -208,7 +208,8 @@ func (w *world) life(seed uint64, rate float64, crashAt, workers, each int) (cal
 	if w.batch != nil {
 		w.batch.Crash(w.rnd.IntN(3))
 	}
-	// Calls under way land before the next server starts or while it recovers.
+	// Calls in flight reach the store before the next server starts or while that server
+	// recovers.
 	if w.rnd.IntN(2) == 0 {
 		f.Land()
 	} else {
@@ -217,7 +218,7 @@ func (w *world) life(seed uint64, rate float64, crashAt, workers, each int) (cal
 	return f.Calls(), f.Crashed()
 }
 
-// finish opens the store without faults and checks it, twice, since a second recovery
+// finish opens the store without faults and checks it, twice, because a second recovery
 // must change nothing. After that there must be no cells without a commit.
 func (w *world) finish() {
 	w.t.Helper()
@@ -239,8 +240,8 @@ func (w *world) finish() {
 	w.swept(db)
 }
 
-// swept waits until all slots of dead servers are free and then looks for cells without
-// a commit.
+// swept waits until all slots of dead servers are free, and then checks that every cell
+// belongs to a commit.
 func (w *world) swept(db *DB) {
 	w.t.Helper()
 	ctx := context.Background()
@@ -286,7 +287,7 @@ func (w *world) allFree(db *DB) bool {
 	return true
 }
 
-// TestCrashAnywhere crashes a server at every call it makes of the store.
+// TestCrashAnywhere crashes a server at every call that the server makes to its store.
 func TestCrashAnywhere(t *testing.T) {
 	for _, batch := range []bool{true, false} {
 		t.Run(fmt.Sprintf("batch=%v", batch), func(t *testing.T) {
@@ -306,8 +307,7 @@ func TestCrashAnywhere(t *testing.T) {
 	}
 }
 
-// TestFaults runs several clients over failing stores, with crashes now and
-// then.
+// TestFaults runs several clients on failing stores, with occasional crashes.
 func TestFaults(t *testing.T) {
 	for _, batch := range []bool{true, false} {
 		for seed := range uint64(12) {
@@ -323,8 +323,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestBulkCrash ends a server in the middle of a load: its successor must remove what
-// was loaded.
+// TestBulkCrash ends a server in the middle of a load: the next server must remove the
+// cells of the load.
 func TestBulkCrash(t *testing.T) {
 	for _, batch := range []bool{true, false} {
 		t.Run(fmt.Sprintf("batch=%v", batch), func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A simOp is a transaction of a simulated client. Each kind marks its rows like the
-// directory.
+// A simOp is a transaction of a simulated client. Each kind of simOp marks its rows as
+// the directory does.
 type simOp struct {
 	kind opKind
 	arg  int
@@ -25,9 +25,9 @@ type simOp struct {
 type opKind int
 
 const (
-	opAppend      opKind = iota // modify: append to a list, which is read whole
+	opAppend      opKind = iota // modify: append to a list, which is read completely
 	opAdd                       // add a member to a group
-	opRemove                    // remove a member
+	opRemove                    // remove a member from the group
 	opClear                     // modify: empty the group
 	opMake                      // create the parent
 	opDelete                    // delete the parent, which must have no children
@@ -44,13 +44,14 @@ func (o simOp) String() string {
 // errRefused reports that the state does not allow an operation.
 var errRefused = errors.New("refused")
 
-// A simState is the state of the directory: the model on which operations are replayed.
+// A simState is the state of the simulated directory. Operations are replayed on it as a
+// model.
 type simState struct {
 	list     []int
 	group    map[int]bool
 	parent   bool
 	children map[int]bool
-	secret   int // replaced with every number appended to the list; it has no history
+	secret   int // replaced by each appended number; it has no history
 }
 
 const secretFamily = 'b'
@@ -64,7 +65,8 @@ func (s *simState) clone() *simState {
 
 func newSimState() *simState { return &simState{group: map[int]bool{}, children: map[int]bool{}} }
 
-// apply does operation n on the model and reports whether the state allows it.
+// apply performs operation n on the model and reports whether the state allows the
+// operation.
 func (s *simState) apply(n int, o simOp) bool {
 	switch o.kind {
 	case opAppend:
@@ -106,7 +108,8 @@ func (s *simState) apply(n int, o simOp) bool {
 	return true
 }
 
-// same compares two states as read. Children count only if both were read with them.
+// same reports whether two states are equal as far as s was read: the children and the
+// secret of s count only if they were read.
 func (s *simState) same(o *simState) bool {
 	return slices.Equal(s.list, o.list) && maps.Equal(s.group, o.group) && s.parent == o.parent &&
 		(s.children == nil || maps.Equal(s.children, o.children)) && (s.secret == unread || s.secret == o.secret)
@@ -117,7 +120,8 @@ func (s *simState) String() string {
 	return fmt.Sprintf("list %v, group %v, parent %v, children %v, secret %d", s.list, keys(s.group), s.parent, keys(s.children), s.secret)
 }
 
-// readWhole reads the whole state from a store, with the children only if asked.
+// readWhole reads the complete state from a store. It reads the children only if children
+// is set.
 func readWhole(ctx context.Context, r table.Reader, data, other table.Table, children bool) (*simState, error) {
 	s := newSimState()
 	rows, err := r.GetMany(ctx, data, [][]byte{[]byte("list"), []byte("group"), []byte("parent")}, table.Select{Families: []table.Family{'a', secretFamily}})
@@ -150,14 +154,15 @@ func readWhole(ctx context.Context, r table.Reader, data, other table.Table, chi
 
 func numbers(s string) (ns []int) {
 	for _, f := range strings.Fields(s) {
-		n, _ := strconv.Atoi(f) // it was written as a number
+		n, _ := strconv.Atoi(f) // the field was written as a number
 		ns = append(ns, n)
 	}
 	return ns
 }
 
-// do runs operation n as a transaction: it reads, and refuses what the state does not
-// allow or writes and marks. It returns what it read.
+// do runs operation n as a transaction. It reads the state, and returns errRefused if the
+// state does not allow the operation. Otherwise it writes and marks. It returns the state
+// that it read.
 func (o simOp) do(ctx context.Context, tx *Tx, n int, data, other table.Table) (*simState, error) {
 	read, err := readWhole(ctx, tx, data, other, o.kind >= opMake)
 	if err != nil {
@@ -167,8 +172,8 @@ func (o simOp) do(ctx context.Context, tx *Tx, n int, data, other table.Table) (
 	if !s.apply(n, o) {
 		return read, errRefused
 	}
-	// Every operation also writes a row of its own, which must be there whole or not at
-	// all.
+	// Every operation also writes a row of its own, which must be stored if and only if
+	// the operation is committed.
 	tx.Write(other, put(o.row(n), "v", o.String()))
 	group := []byte("group")
 	switch o.kind {
@@ -194,7 +199,7 @@ func (o simOp) do(ctx context.Context, tx *Tx, n int, data, other table.Table) (
 
 func (o simOp) row(n int) string { return "op " + strconv.Itoa(n) }
 
-// member adds or removes a member of the group.
+// member returns the mutation that adds a member to the group or removes it.
 func member(m int, gone bool) table.Mutation {
 	c := table.Cell{Family: 'a', Qualifier: []byte(strconv.Itoa(m)), Tombstone: gone}
 	if !gone {
@@ -222,18 +227,18 @@ func (o simOp) doTree(tx *Tx, data, other table.Table) {
 	}
 }
 
-// A simTx is a client's transaction and the answer that it got.
+// A simTx is a client's transaction and the answer to it.
 type simTx struct {
 	n       int
 	op      simOp
-	jump    time.Duration // of the server's clock, before the transaction
+	jump    time.Duration // of the server's clock, before the transaction begins
 	tries   []table.Revision
 	acked   table.Revision
 	unknown bool
 	failed  error
 }
 
-// verdict compares the store with the answers that clients got.
+// verdict compares the content of the store with the answers that the clients received.
 func (w *simWorld) verdict(ctx context.Context) error {
 	o := w.net.oracle
 	r := memReader{o.heads}
@@ -267,7 +272,7 @@ func (w *simWorld) verdict(ctx context.Context) error {
 	return w.net.broken()
 }
 
-// A memReader reads the store directly, not through the net.
+// A memReader reads the store directly, without the net.
 type memReader struct{ view table.View }
 
 func (m memReader) Get(ctx context.Context, t table.Table, row []byte, s table.Select) (table.Row, error) {

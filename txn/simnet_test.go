@@ -15,36 +15,37 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// A net is between simulated servers and their store. Every call of the store waits in
-// it until the net executes it. One seed decides everything: when a call is executed,
-// in which order, whether and how it fails, and which process crashes or pauses. Time
-// is virtual (testing/synctest). The net takes a step when no goroutine can run. What
-// runs between two steps is then caused by one answer, so a seed determines the
-// history.
+// A net is between simulated servers and their store. Every call to the store waits in
+// the net until the net executes it. One seed decides everything: when each call is
+// executed, in which order, whether and how a call fails, and which process crashes or
+// pauses. Time is virtual (testing/synctest). The net takes a step only when no goroutine
+// can run, so all code that runs between two steps is caused by one answer. A seed
+// therefore determines the history.
 type net struct {
 	rnd    *rand.Rand
-	o      Options // for the times that bound the events
+	o      Options // its durations bound the times of events
 	mem    *tabletest.Mem
 	oracle *oracle
 	faults *coverage
 	rate   float64 // share of calls with a fault
-	// unsettled: calls of a process that has ended are executed at any time, even after
-	// they should have settled. Their effects must not be visible then.
+	// unsettled makes the net execute calls of a process that has ended at any time, even
+	// after the time within which calls must have settled. The effects of such late calls
+	// must not be visible.
 	unsettled bool
-	slowly    bool // recovery is slow: more faults at its scans, and long pauses
-	past      bool // history is read and collected
+	slowly    bool // recovery is slow: more faults at its scans, and longer pauses
+	past      bool // history is read and garbage is collected
 	crashes   bool // processes often end in the middle of commits
 	slow      time.Duration
 
 	start   time.Time
 	events  []event // ordered by time
 	seq     int
-	written map[string]int64         // times of cluster cells, in milliseconds since 1970
-	regions map[string]time.Duration // tables that do not answer, and until when
+	written map[string]int64         // write times of cluster cells, in milliseconds since 1970
+	regions map[string]time.Duration // tables that do not answer, and the time until when they do not
 	nodes   []*node
 	calls   int
 	hash    uint64
-	trace   *strings.Builder // nil: no trace
+	trace   *strings.Builder // nil if there is no trace
 	ended   sync.WaitGroup
 
 	mu      sync.Mutex
@@ -53,40 +54,40 @@ type net struct {
 	bell    chan struct{}
 }
 
-// An event happens at the store or on the way to it.
+// An event happens at the store or on the way to the store.
 type event struct {
 	at  time.Duration
 	seq int
 	do  func()
 }
 
-// A node is the net's view of a server: one life of one process.
+// A node is the net's view of one life of a server process.
 type node struct {
 	net     *net
 	name    string
 	faulty  bool
 	crashed bool
-	paused  time.Duration // until when the process is paused
-	skew    time.Duration // offset of its clock
+	paused  time.Duration // the time until which the process is paused
+	skew    time.Duration // offset of the process's clock
 	flying  []*call
 	using   []*Snapshot
 }
 
-// A call is a call of the store that is under way.
+// A call is a call to the store that has not been answered yet.
 type call struct {
 	node   *node
 	client int
 	step   step
 	table  string
-	key    string // distinguishes calls of one step
-	n      int    // rows that can be executed separately
+	key    string // distinguishes calls of the same step
+	n      int    // number of rows that can be executed separately
 	effect func(part int) (result string)
 	sent   time.Duration
 	drop   bool          // never executed
-	lands  time.Duration // not before this; for calls of a process that has ended
+	lands  time.Duration // earliest time of execution, for calls of a process that has ended
 
 	answer chan struct{}
-	over   bool // answered
+	over   bool // the caller has its answer or no longer waits
 	fate   fault
 	err    error
 }
@@ -103,7 +104,7 @@ func newNet(seed uint64, o Options, faults *coverage) *net {
 
 func (n *net) now() time.Duration { return time.Since(n.start) }
 
-// run is the net's own goroutine.
+// run executes events until stop is called. It runs in the net's own goroutine.
 func (n *net) run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -145,7 +146,7 @@ func (n *net) ring() {
 	}
 }
 
-// at schedules an event after a time.
+// at schedules an event for a time after now.
 func (n *net) at(after time.Duration, do func()) {
 	n.seq++
 	e := event{n.now() + after, n.seq, do}
@@ -155,7 +156,7 @@ func (n *net) at(after time.Duration, do func()) {
 	n.events = slices.Insert(n.events, i, e)
 }
 
-// send sends a call and waits for its answer, for the caller.
+// send passes a call to the net and waits for the answer on behalf of the caller.
 func (n *net) send(ctx context.Context, c *call) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -169,27 +170,28 @@ func (n *net) send(ctx context.Context, c *call) error {
 	select {
 	case <-c.answer:
 		return c.err
-	case <-ctx.Done(): // the call may be executed all the same
+	case <-ctx.Done(): // the net may execute the call nevertheless
 	}
 	n.mu.Lock()
 	c.over = true
 	paused := c.node.paused > n.now()
 	n.mu.Unlock()
-	if paused { // a paused process notices when it continues
+	if paused { // a paused process sees the deadline only when it continues
 		c.node.yield(context.WithValue(context.Background(), clientKey{}, c.client), "wake from "+c.key)
 	}
 	return context.Cause(ctx)
 }
 
-// yield waits for its turn, like a call, to do something that is no call.
+// yield waits until the net continues the caller. It is for actions that are not calls to
+// the store.
 func (d *node) yield(ctx context.Context, what string) error {
 	return d.net.send(ctx, &call{node: d, step: clientStep, key: what, effect: func(int) string { return "" }})
 }
 
 type clientKey struct{}
 
-// accept takes the calls that came in since the last step, in an order that does not
-// depend on which goroutine was quicker. It reports whether the net still runs.
+// accept routes the calls that arrived since the last step, in an order that does not
+// depend on the scheduling of goroutines. It reports whether the net is still open.
 func (n *net) accept() bool {
 	n.mu.Lock()
 	calls, closed := n.arrived, n.closed
@@ -221,8 +223,8 @@ func (n *net) route(c *call) {
 		after *= 16
 	}
 	if until := d.paused - n.now(); until > 0 {
-		// It will be sent when the process continues, unless its deadline has passed by
-		// then.
+		// The call will be sent when the process continues, unless the deadline of the
+		// call has passed by then.
 		after += until
 		c.drop = until > 2*n.o.Lease
 	}
@@ -232,7 +234,7 @@ func (n *net) route(c *call) {
 	fates[c.fate](n, c, after)
 }
 
-// fate draws the fault of a call, if any.
+// fate draws the fault of a call, or noFault.
 func (n *net) fate(c *call) fault {
 	if !c.node.faulty || n.regions[c.table] > n.now() {
 		if n.regions[c.table] > n.now() && c.step != clientStep {
@@ -254,7 +256,7 @@ func (n *net) fate(c *call) fault {
 	possible := faultsOf[c.step]
 	f := possible[n.rnd.IntN(len(possible))]
 	switch f {
-	case crash, outage, pauseBefore, pauseAfter: // these take time
+	case crash, outage, pauseBefore, pauseAfter: // these faults cost much time
 		if rare := weights[c.step] > 4; !rare && n.rnd.IntN(4) != 0 && !(n.slowly && (c.step == scanLists || c.step == closing)) {
 			return noFault
 		}
@@ -276,8 +278,8 @@ func (n *net) do(c *call, part int) {
 	n.note(c, "done", c.effect(part))
 }
 
-// reply answers a call if its caller still waits. A paused process gets the answer when
-// it continues.
+// reply answers a call if the caller still waits. A paused process receives the answer
+// when it continues.
 func (n *net) reply(c *call, err error) {
 	if until := c.node.paused - n.now(); until > 0 && !c.node.crashed {
 		n.at(until, func() { n.reply(c, err) })
@@ -300,8 +302,8 @@ func (n *net) reply(c *call, err error) {
 	close(c.answer)
 }
 
-// crash ends a process. The calls that it sent are executed now or later, or lost, and
-// it gets no answers.
+// crash ends a process. The net executes the calls that the process sent now or later, or
+// drops them, and the process receives no answers.
 func (n *net) crash(d *node) {
 	d.crashed = true
 	for _, c := range slices.Clone(d.flying) {
@@ -317,12 +319,13 @@ func (n *net) crash(d *node) {
 	}
 }
 
-// end answers the calls of a process that has ended, one after the other.
+// end answers a call of a process that has ended. The calls of such a process are
+// answered one after the other.
 func (n *net) end(c *call) {
 	n.at(1, func() { n.reply(c, fmt.Errorf("%w: the process has ended", table.ErrClosed)) })
 }
 
-// note adds a line to the trace.
+// note adds an event to the hash of the history and a line to the trace.
 func (n *net) note(c *call, what, result string) {
 	n.mix(uint64(n.now()))
 	n.mix(uint64(c.client)<<32 | uint64(c.step)<<16 | uint64(c.fate))
@@ -340,24 +343,24 @@ func (n *net) note(c *call, what, result string) {
 	}
 }
 
-// mix adds to the hash of the history.
+// mix adds a number to the hash of the history.
 func (n *net) mix(x uint64) { n.hash = (n.hash ^ x) * 1099511628211 }
 
-// A fault is what can happen to a call.
+// A fault is something that can happen to a call.
 type fault int
 
 const (
 	noFault fault = iota
 	notApplied
-	applied  // executed, but the answer is an error
-	late     // executed after an error was answered
-	twice    // sent twice: the second copy is executed later
-	retried  // sent twice at once: the answer is that of the second copy
-	partial  // some rows are executed
-	lostPage // a scan breaks off
+	applied  // executed, but answered with an error
+	late     // executed after the call was answered with an error
+	twice    // sent twice; the second copy is executed later
+	retried  // sent twice at once; the answer is that of the second copy
+	partial  // only some rows are executed
+	lostPage // a scan ends with an error after some rows
 	slow     // executed long after it was sent
-	outage   // a table's region is away for a while
-	crash    // the process ends, with the call executed or not
+	outage   // a table's region does not answer for a while
+	crash    // the process ends; the call is executed or not
 	pauseBefore
 	pauseAfter
 	faultCount
@@ -371,7 +374,8 @@ func failure(c *call) error {
 	return fmt.Errorf("%w: injected failure of %v", table.ErrUnavailable, c.step)
 }
 
-// fates execute the faults. after is when the call would reach the store.
+// fates contains, for each fault, the function that executes a call with this fault.
+// after is the delay until the call would reach the store.
 var fates [faultCount]func(n *net, c *call, after time.Duration)
 
 func init() {
@@ -426,15 +430,15 @@ func init() {
 	}
 }
 
-// lateness returns how much later than after a call may be executed, within the time
-// that calls have to settle.
+// lateness returns a random delay beyond after. With this delay the call is still
+// executed within the time in which calls must settle.
 func (n *net) lateness(c *call, after time.Duration) time.Duration {
 	left := c.sent + n.o.InFlight - (n.now() + after)
 	return time.Duration(n.rnd.Int64N(int64(max(left, 1))))
 }
 
-// pause stops a process for up to two leases, or for longer than anything that it has
-// sent may be under way.
+// pause stops a process for up to two leases. In some cases it stops the process for
+// longer than any call can be in flight.
 func (n *net) pause(d *node) {
 	longest := 2 * n.o.Lease
 	switch {

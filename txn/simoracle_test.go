@@ -12,16 +12,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// An oracle sees all calls executed at a simulated store and checks invariants I1 to I8
-// of transactions.md after every step. The first violation ends the history.
+// An oracle observes all calls executed at a simulated store and checks the invariants I1
+// to I8 of transactions.md after every step. The first violation ends the history.
 type oracle struct {
 	net *net
-	log *journal.Log // of the store, not through the net
+	log *journal.Log // of the store, without the net
 
 	commits map[table.Revision]*commitSeen
-	order   []table.Revision // keys of commits, in the order in which they began
+	order   []table.Revision // the keys of commits, in the order in which the commits began
 	heads   *revision.Vector
-	states  map[string]int // I7: the number of each state of the heads
+	states  map[string]int // I7: numbers the states of the heads
 	stable  table.Revision // the largest low-water mark so far
 	marks   map[string][]*commitSeen
 	broken  string
@@ -31,21 +31,21 @@ type oracle struct {
 	recovering map[revision.Slot]*node // the server that fenced the slot's holder
 }
 
-// A commitSeen is what the oracle knows of a commit.
+// A commitSeen is the oracle's information about a commit.
 type commitSeen struct {
 	r       table.Revision
 	state   journal.State
 	owner   *node           // the server that began it
 	rows    int             // number of rows in its write list
-	cells   map[string]bool // rows that have cells of it
-	attempt *try            // the client's attempt; nil: unknown
-	shown   int             // the first state of the heads that showed it; 0: none
-	void    bool            // the slot was closed without it
-	// collected is set if garbage collection may have removed cells.
+	cells   map[string]bool // rows that contain cells of the commit
+	attempt *try            // the client's attempt, or nil if unknown
+	shown   int             // number of the first state of the heads that showed the commit, or 0
+	void    bool            // the slot was closed without the commit
+	// collected is set if garbage collection may have removed cells of the commit.
 	collected bool
 }
 
-// A try is what a client knows of one of its attempts to commit.
+// A try is a client's information about one attempt to commit.
 type try struct {
 	n        int // number of the transaction
 	op       simOp
@@ -79,7 +79,7 @@ func (o *oracle) commit(r table.Revision) *commitSeen {
 	return c
 }
 
-// applied checks cells that were written.
+// applied checks I1 when cells are written.
 func (o *oracle) applied(t simTable, r table.Revision, ms []table.Mutation) {
 	c := o.commit(r)
 	if c.state == journal.None && len(ms) > 0 {
@@ -91,7 +91,7 @@ func (o *oracle) applied(t simTable, r table.Revision, ms []table.Mutation) {
 	o.judge(c)
 }
 
-// erased checks cells that were removed.
+// erased checks the commit whose cells are removed.
 func (o *oracle) erased(t simTable, r table.Revision, rows [][]byte) {
 	c := o.commit(r)
 	for _, row := range rows {
@@ -100,12 +100,12 @@ func (o *oracle) erased(t simTable, r table.Revision, rows [][]byte) {
 	o.judge(c)
 }
 
-// swapped checks a change of a row of the journal or of the cluster.
+// swapped checks a change to a row of the journal or of the cluster table.
 func (o *oracle) swapped(t simTable, row, q, old []byte, cells []table.Cell) {
 	switch {
 	case t.name == journal.Table && len(row) == 10:
 		o.decided(t.node, table.Revision(binary.BigEndian.Uint64(row[2:])), old, cells[0].Value)
-	case isFloor(t.name, row, q): // it belongs to no server
+	case isFloor(t.name, row, q): // horizonSlot, which belongs to no server
 	case t.name == journal.Cluster && string(row) == "heads":
 		o.headChanged(t.node, revision.Slot(binary.BigEndian.Uint16(q)), cells[0].Value)
 	case t.name == journal.Cluster && bytes.HasPrefix(row, []byte("archive")):
@@ -113,7 +113,7 @@ func (o *oracle) swapped(t simTable, row, q, old []byte, cells []table.Cell) {
 	}
 }
 
-// decided checks I2.
+// decided checks I2 when the state of a commit changes.
 func (o *oracle) decided(by *node, r table.Revision, old, now []byte) {
 	c := o.commit(r)
 	to := journal.State(now[1])
@@ -137,7 +137,7 @@ func (o *oracle) decided(by *node, r table.Revision, old, now []byte) {
 	o.judge(c)
 }
 
-// headChanged checks I3 of the slot, and then what the new heads show.
+// headChanged checks I3 for the slot, and then checks every commit against the new heads.
 func (o *oracle) headChanged(by *node, s revision.Slot, now []byte) {
 	after, err := revision.DecodeCell(now)
 	if err != nil {
@@ -163,8 +163,9 @@ func (o *oracle) headChanged(by *node, s revision.Slot, now []byte) {
 	o.stable = max(o.stable, o.heads.Stable())
 }
 
-// follows reports whether a slot's cell may change from before to after: heads only
-// grow, an incarnation goes from open to free, and a closed cell keeps its content.
+// follows reports whether a slot's cell may change from before to after. Heads must only
+// grow, an incarnation must pass through its states from open to free, and a closed cell
+// must keep its content.
 func follows(before, after *revision.Cell) bool {
 	if after.Incarnation == before.Incarnation+1 {
 		return after.Sequence > before.Sequence && before.State == revision.Free && after.State == revision.Open
@@ -177,7 +178,7 @@ func follows(before, after *revision.Cell) bool {
 		(a < b || a == b && before.State == revision.Open)
 }
 
-// archived checks the archive of a former holder.
+// archived records the archive of a former holder.
 func (o *oracle) archived(s revision.Slot, value []byte) {
 	a, err := revision.DecodeArchive(value)
 	if err != nil {
@@ -186,7 +187,7 @@ func (o *oracle) archived(s revision.Slot, value []byte) {
 	o.archives[s] = append(slices.Clip(o.archives[s]), a)
 }
 
-// recovers counts the slots that one server began to recover and another one closed.
+// recovers counts the slots whose recovery one server began and another server completed.
 func (o *oracle) recovers(by *node, s revision.Slot, after *revision.Cell) {
 	switch {
 	case after.State == revision.Recovering:
@@ -207,7 +208,7 @@ func stateKey(v *revision.Vector) string {
 	return string(b)
 }
 
-// judge checks I3 to I6 of one commit.
+// judge checks I3, I4, I6, I7 and R3 for one commit.
 func (o *oracle) judge(c *commitSeen) {
 	if o.heads == nil {
 		return
@@ -237,7 +238,8 @@ func (o *oracle) judge(c *commitSeen) {
 	}
 }
 
-// appears checks I6: of two commits with incompatible marks one saw the other.
+// appears checks I6 for a commit that becomes visible: of two commits with incompatible
+// marks, one must have seen the other.
 func (o *oracle) appears(c *commitSeen) {
 	a := c.attempt
 	if a == nil {
@@ -259,8 +261,8 @@ func (o *oracle) appears(c *commitSeen) {
 	}
 }
 
-// begins checks I7 and returns, for I5, the number of the state that a transaction
-// begins at.
+// begins checks I7 for a transaction that begins at the heads v. It returns the number of
+// the state of these heads.
 func (o *oracle) begins(v *revision.Vector, newest int) int {
 	at, ok := o.states[stateKey(v)]
 	if !ok {
@@ -277,11 +279,11 @@ func (o *oracle) begins(v *revision.Vector, newest int) int {
 	return at
 }
 
-// stood reports whether a commit was visible in a state of the heads.
+// stood reports whether a commit was visible in the given state of the heads.
 func (c *commitSeen) stood(at int) bool { return c.shown > 0 && c.shown <= at }
 
-// answers checks what a snapshot read: it must be the result of the operations that it
-// shows, in the order of their revisions.
+// answers checks the result of reading a snapshot. It must equal the result of replaying
+// the operations that the snapshot shows, in the order of their revisions.
 func (o *oracle) answers(at int, upTo table.Revision, got *simState) {
 	if want := o.replay(at, upTo); !got.same(want) {
 		o.breaks("a snapshot at %s reads %v, replaying what it shows gives %v", upTo, got, want)
@@ -300,12 +302,12 @@ func (o *oracle) replay(at int, upTo table.Revision) *simState {
 	return s
 }
 
-// issued checks I5 of the revision that a client's transaction gets.
+// issued checks I5 for the revision issued to a client's transaction.
 func (o *oracle) issued(r table.Revision, a *try) {
 	if r <= a.snapshot.Max() {
 		o.breaks("I5: %s saw %s", r, a.snapshot.Max())
 	}
-	// The reading of the store's clock may have been under way for long.
+	// The server may have waited a long time for its reading of the store's clock.
 	latest := virtualTime().Add(o.net.o.Drift + 2*o.net.o.Lease + o.net.o.InFlight)
 	if at := r.Time(); at.After(latest) {
 		o.breaks("%s leads the store's clock by %v", r, at.Sub(virtualTime()))

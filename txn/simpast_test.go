@@ -14,18 +14,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// What simulated clients do beside transactions if there is garbage collection: they
-// collect, hold states, present or past, and read them twice, and make checkpoints and
-// read them later. What they read is compared with the operations that the state shows.
+// If a simulation includes garbage collection, its clients do more than transactions.
+// They collect garbage, hold states of the present or the past and read them twice, and
+// make checkpoints and read them later. Every state that they read is compared with the
+// operations that it shows.
 
-// A historian is a client that does this.
+// A historian is a client that performs these operations.
 type historian struct {
 	l   *simLife
 	ctx context.Context
 	db  *DB
 }
 
-// deeds are the operations of a historian.
+// deeds are the operations that a historian can choose from.
 var deeds = []func(*historian, uint64) error{
 	(*historian).collect, (*historian).collectInTurn, (*historian).collectInTurn, (*historian).collectInTurn,
 	(*historian).hold, (*historian).lookBack, (*historian).lookBack,
@@ -37,14 +38,15 @@ func (h *historian) run(random *splitmix) {
 		if h.l.node.yield(h.ctx, "history") != nil {
 			return
 		}
-		_ = deeds[random.next()%uint64(len(deeds))](h, random.next()) // faults can make it fail
+		_ = deeds[random.next()%uint64(len(deeds))](h, random.next()) // faults can make the operation fail
 		if pause.For(h.ctx, time.Duration(random.next()%uint64(150*time.Millisecond))) != nil {
 			return
 		}
 	}
 }
 
-// lookBack collects all that it can at the end, and checks what must remain.
+// lookBack collects as much as possible at the end of a history, and checks that the
+// checkpoints can still be read.
 func (w *simWorld) lookBack(ctx context.Context, db *DB, d *node) {
 	h := &historian{&simLife{w: w, node: d}, ctx, db}
 	_, err := db.Collect(ctx, CollectOptions{})
@@ -123,7 +125,7 @@ func (h *historian) readTwice(s *Snapshot, random uint64) error {
 			return err
 		}
 		if s.ordinal == 0 {
-			got.secret = unread // it has no history
+			got.secret = unread // secrets have no history
 		}
 		o.answers(at, s.max, got)
 		if err := pause.For(h.ctx, time.Duration(random%uint64(200*time.Millisecond))); err != nil {
@@ -133,12 +135,13 @@ func (h *historian) readTwice(s *Snapshot, random uint64) error {
 	return nil
 }
 
-// uses registers a snapshot until it is closed.
+// uses registers a snapshot as in use by d. Snapshots that were closed are dropped.
 func (d *node) uses(s *Snapshot) {
 	d.using = append(slices.DeleteFunc(d.using, func(s *Snapshot) bool { return s.refs.Load() <= 0 }), s)
 }
 
-// collected checks I8 when garbage is removed: what is in use is kept.
+// collected checks I8 when garbage is removed: states in use and checkpoints must be
+// kept.
 func (o *oracle) collected(name string, k *table.Keep) {
 	horizon, marks := k.Of('a').Horizon, k.Of(table.MarkFamily).Horizon
 	for r, c := range o.commits {
@@ -150,8 +153,8 @@ func (o *oracle) collected(name string, k *table.Keep) {
 	for _, d := range o.net.holders() {
 		for _, s := range d.using {
 			switch {
-			case s.refs.Load() <= 0: // closed meanwhile
-			case s.low < horizon && !s.pinned: // reads of a pinned one report it
+			case s.refs.Load() <= 0: // closed in the meantime
+			case s.low < horizon && !s.pinned: // reads of a pinned snapshot report the loss themselves
 				o.breaks("I8: history goes up to %s and %s reads the state at %s", horizon, d.name, s.max)
 			case s.low < marks && s.ordinal != 0:
 				o.breaks("I8: marks go up to %s and %s uses the state at %s", marks, d.name, s.low)
@@ -228,7 +231,7 @@ func (t simTable) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte, err
 	}
 }
 
-// keptStep returns the step of a swap in one of the cluster's other rows.
+// keptStep returns the step of a swap in a row of the cluster table other than the heads.
 func keptStep(row []byte) step {
 	switch string(row) {
 	case "checkpoints":
@@ -239,7 +242,8 @@ func keptStep(row []byte) step {
 	return archival
 }
 
-// isFloor reports whether a cell of the heads row belongs to no slot.
+// isFloor reports whether a cell of the heads row is the horizon's, which belongs to no
+// server.
 func isFloor(t string, row, q []byte) bool {
 	return t == journal.Cluster && string(row) == "heads" && string(q) == "\x00\x00"
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A step is the purpose of a call of the store in the protocol.
+// A step is the purpose of a call to the store within the protocol.
 type step int
 
 const (
-	clientStep  step = iota // no call: a client begins a transaction
+	clientStep  step = iota // not a call: a client begins a transaction
 	readHeads               // for a snapshot
 	readCell                // after a swap without a clear answer, and for the clock
 	readArchive             // of former holders of a slot
@@ -35,8 +35,8 @@ const (
 	committing
 	aborting
 	forbidding
-	readState   // of another commit, or after a swap without a clear answer
-	scanJournal // for what others changed
+	readState   // of another commit, or of this one after a swap without a clear answer
+	scanJournal // for the changes of other servers
 	scanLists   // for R1, R4 and collections
 	readData
 	scanData
@@ -44,7 +44,7 @@ const (
 	writeCells
 	eraseCells
 	raisingFloor
-	readKept // checkpoints, and how far was collected
+	readKept // checkpoints, and the record of what was collected
 	keepingMoment
 	notingCollected
 	collecting
@@ -61,7 +61,7 @@ var stepNames = [...]string{
 
 func (s step) String() string { return stepNames[s] }
 
-// The faults that each kind of call can have.
+// These are the faults that each kind of call can have.
 var (
 	anyCall   = []fault{notApplied, slow, outage, crash, pauseBefore, pauseAfter}
 	scanFault = append([]fault{lostPage}, anyCall...)
@@ -73,7 +73,8 @@ var (
 		claiming: swapFault, publishingHead: swapFault, renewingLease: swapFault,
 		fencing: swapFault, closing: swapFault, freeing: swapFault, archival: swapFault, askingTime: swapFault,
 		beginning: swapFault, committing: swapFault, aborting: swapFault,
-		// A cell without a journal row (forbidding) does not occur: see I1.
+		// forbidding has no faults, because a cell without a journal row does not occur:
+		// see I1.
 		readState: anyCall, scanJournal: scanFault, scanLists: scanFault, readData: anyCall, scanData: scanFault, readMarks: anyCall,
 		writeCells: setFault, eraseCells: setFault,
 		raisingFloor: swapFault, readKept: anyCall, keepingMoment: swapFault, notingCollected: swapFault,
@@ -81,7 +82,7 @@ var (
 	}
 )
 
-// weights make faults at rare steps as frequent as at others.
+// weights make faults at rare steps as frequent as faults at other steps.
 var weights = func() (w [stepCount]float64) {
 	for s := range w {
 		w[s] = 1
@@ -95,7 +96,7 @@ var weights = func() (w [stepCount]float64) {
 	return w
 }()
 
-// store returns the store as a node sees it.
+// store returns the store that a node's server uses.
 func (d *node) store() table.Store { return simStore{d.net.mem, d} }
 
 type simStore struct {
@@ -147,7 +148,7 @@ func (t simTable) Get(ctx context.Context, row []byte, s table.Select) (r table.
 	return r, err
 }
 
-// stamp gives cells of the cluster the store's time at which they were written.
+// stamp sets the timestamps of cluster cells to the time at which the store wrote them.
 func (t simTable) stamp(r table.Row) {
 	if t.name == journal.Cluster {
 		for i := range r.Cells {
@@ -219,7 +220,7 @@ func (t simTable) Scan(ctx context.Context, r table.Range, s table.Select) iter.
 	}
 }
 
-// idOf returns a revision as a call's key.
+// idOf returns a revision encoded as the key of a call.
 func idOf(r table.Revision) []byte { return binary.BigEndian.AppendUint64(nil, uint64(r)) }
 
 func (t simTable) Apply(ctx context.Context, r table.Revision, ms []table.Mutation) error {
@@ -265,7 +266,7 @@ func (t simTable) Swap(ctx context.Context, row []byte, f table.Family, q, old [
 	return ok && err == nil, err
 }
 
-// swapStep returns the step of a swap, from its bytes.
+// swapStep returns the step of a swap, which it derives from the swap's bytes.
 func (t simTable) swapStep(row, q, old, now []byte) step {
 	if t.name == journal.Table {
 		switch {
@@ -294,7 +295,7 @@ func (t simTable) swapStep(row, q, old, now []byte) step {
 	}
 	var before revision.Cell
 	if old != nil {
-		before, _ = revision.DecodeCell(old) // a swap wrote it
+		before, _ = revision.DecodeCell(old) // old was written by a swap, so it decodes
 	}
 	switch {
 	case after.State == revision.Free:
@@ -311,8 +312,8 @@ func (t simTable) swapStep(row, q, old, now []byte) step {
 	return publishingHead
 }
 
-// coverage counts the faults at every step of the protocol, and how often two servers
-// recovered one slot at once.
+// coverage counts the faults at every step of the protocol, and how often a server
+// completed the recovery that another server began.
 type coverage struct {
 	faults [faultCount][stepCount]int
 	both   int
@@ -329,7 +330,7 @@ func (c *coverage) add(o *coverage) {
 	c.both += o.both
 }
 
-// empty lists the pairs of step and fault that are possible but never happened.
+// empty returns the pairs of step and fault that are possible but never happened.
 func (c *coverage) empty() (cells []string) {
 	for s := range stepCount {
 		for _, f := range faultsOf[s] {

@@ -25,16 +25,16 @@ var (
 	first = flag.Int("seed", 0, "the first of them")
 )
 
-// A simWorld is one simulated history: some servers, each with several lives in
+// A simWorld is one simulated history. It has several servers, each with several lives in
 // sequence, that share a store behind a net.
 type simWorld struct {
 	net   *net
 	txs   []*simTx
-	skew  time.Duration // largest offset of a clock
-	think time.Duration // longest pause: between transactions of two servers, before lives of others
+	skew  time.Duration // largest offset of a server's clock
+	think time.Duration // longest pause: before each transaction of the first two servers, and before each life
 }
 
-// A history is the result of a seed.
+// A history is the result of simulating a seed.
 type history struct {
 	hash  uint64
 	calls int
@@ -42,7 +42,7 @@ type history struct {
 	trace string
 }
 
-// simulate runs the history of a seed.
+// simulate runs the history that a seed determines.
 func simulate(t *testing.T, seed uint64, faults *coverage, traced bool) (h history) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNet(seed, Options{Lease: time.Second, Poll: 50 * time.Millisecond, InFlight: 3 * time.Second, Drift: 10 * time.Second, stripes: 16,
@@ -73,7 +73,7 @@ func (w *simWorld) play() error {
 	servers := 2 + min(n.rnd.IntN(4), n.rnd.IntN(4))
 	switch n.rnd.IntN(6) {
 	case 0:
-		w.think = n.o.Lease + n.o.InFlight // slots are swept and used again meanwhile
+		w.think = n.o.Lease + n.o.InFlight // long enough that slots are swept and claimed again
 		n.slowly = true
 		servers = max(servers, 3)
 		n.past = n.rnd.IntN(2) == 0
@@ -92,11 +92,11 @@ func (w *simWorld) play() error {
 	return w.finish(ctx)
 }
 
-// minCalls is the minimum length of a history, and minBefore that of the part before
-// its end.
+// minCalls is the minimum number of calls in a history, and minBefore is the minimum
+// number before finish.
 const minCalls, minBefore = 200, 120
 
-// round runs lives of several servers at the same time.
+// round runs lives of several servers, the servers in parallel.
 func (w *simWorld) round(servers int) {
 	n := w.net
 	var g sync.WaitGroup
@@ -116,7 +116,7 @@ func (w *simWorld) round(servers int) {
 	g.Wait()
 }
 
-// lives returns how many lives a server has in a round.
+// lives returns the number of lives of a server in a round.
 func (w *simWorld) lives(server int) int {
 	if n := 1 + w.net.rnd.IntN(2); w.think == 0 || server < 2 {
 		return n
@@ -131,15 +131,15 @@ func (n *net) broken() error {
 	return nil
 }
 
-// A simLife is one life of a server, from its start to its end, with its clients.
+// A simLife is one life of a server, from start to end, with its clients.
 type simLife struct {
 	w       *simWorld
 	node    *node
 	seed    uint64
 	clients [][]*simTx
 	close   bool
-	think   time.Duration // pause before it starts
-	stays   bool          // it also pauses before each transaction
+	think   time.Duration // pause before the life starts
+	stays   bool          // its clients also pause before each transaction
 	newest  atomic.Int64
 }
 
@@ -171,11 +171,11 @@ func (w *simWorld) life(name string, stays bool) *simLife {
 	return l
 }
 
-// options returns a server's options in the simulation.
+// options returns the options of a server in the simulation.
 func (d *node) options(seed uint64) Options {
 	o := d.net.o
 	if o.Owner = d.name; !d.faulty {
-		o.Lease *= 3 // it only waits, so renew the lease less often
+		o.Lease *= 3 // this server only waits, so its lease can be renewed less often
 	}
 	o.Now = func() time.Time { return virtualTime().Add(d.skew) }
 	random := &splitmix{seed}
@@ -183,8 +183,8 @@ func (d *node) options(seed uint64) Options {
 	return o
 }
 
-// virtualTime is the store's clock. The simulation's clock begins in 2000, before the
-// first possible revision.
+// virtualTime returns the time of the store's clock. It adds 26 years because the
+// simulation's clock begins in 2000, before the first possible revision.
 func virtualTime() time.Time { return time.Now().AddDate(26, 0, 0) }
 
 // splitmix is a small source of random numbers.
@@ -231,7 +231,7 @@ func (l *simLife) run() {
 	kill(db)
 }
 
-// openSim opens the store again and again until this server writes or crashes.
+// openSim opens the store repeatedly until this server can write or crashes.
 func openSim(d *node, seed uint64) *DB {
 	ctx := context.Background()
 	for try := uint64(0); !d.crashed && try < 100; try++ {
@@ -290,8 +290,8 @@ func (l *simLife) transact(ctx context.Context, db *DB, tx *simTx) {
 	tx.failed = err
 }
 
-// finish opens the store once more, without faults, and checks its content. Once all
-// slots of dead servers are free there must be no cells without a commit.
+// finish opens the store once more, without faults, and checks the content. When all
+// slots of dead servers are free, there must be no cells without a commit.
 func (w *simWorld) finish(ctx context.Context) error {
 	d := &node{net: w.net, name: "z"}
 	w.net.regions = map[string]time.Duration{}
@@ -312,7 +312,7 @@ func (w *simWorld) finish(ctx context.Context) error {
 	}
 	for _, r := range w.net.mem.Revisions() {
 		if w.net.unsettled {
-			break // they may be there but must not be visible
+			break // late cells may exist but must not be visible
 		}
 		if c := w.net.oracle.commits[r]; c.state != journal.Committed || !w.net.oracle.heads.Visible(r) {
 			return fmt.Errorf("cells of %s, whose state is %q", r, string(c.state))
@@ -327,7 +327,7 @@ func (w *simWorld) finish(ctx context.Context) error {
 	return w.net.broken()
 }
 
-// allFree reports whether no slot except this server's is held.
+// allFree reports whether every slot is free, except the slot of this server.
 func allFree(db *DB) bool {
 	v := db.current.Load().heads
 	w := db.commits.(*cluster).writer.Load()
@@ -339,8 +339,8 @@ func allFree(db *DB) bool {
 	return true
 }
 
-// `go test` runs some histories. `make test` runs enough to have every fault at every
-// step.
+// `go test` runs some histories. `make test` runs enough, so that every fault happens at
+// every step.
 const some, enough = 2000, 20000
 
 // TestSimulation runs histories of many servers over failing stores.
@@ -382,7 +382,7 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// TestReplay checks that a seed determines the history.
+// TestReplay checks that the same seed always produces the same history.
 func TestReplay(t *testing.T) {
 	for seed := range uint64(200) {
 		var faults coverage
@@ -394,7 +394,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// firstDifference returns where two traces begin to differ.
+// firstDifference returns the lines around the first difference of two traces.
 func firstDifference(a, b string) string {
 	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range x {

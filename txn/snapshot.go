@@ -13,36 +13,38 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Snapshot is a state of the store that does not change (a table.View). Close it when
-// done, so that garbage collection can proceed; do not use it after that.
+// A Snapshot is a state of the store that does not change. It implements table.View.
+// Close the snapshot after use, so that garbage collection can proceed, and do not use it
+// after Close.
 type Snapshot struct {
 	db      *DB
-	view    view             // nil: every revision up to max is visible
-	heads   *revision.Vector // of the state, on a store of several servers
+	view    view             // nil if every revision up to max is visible
+	heads   *revision.Vector // the heads vector of the state; nil on a store of one server
 	max     table.Revision
 	low     table.Revision
-	ordinal uint64 // 0: a state of the past
-	err     error  // returned by every read, if the state is not available
-	pinned  bool   // at a checkpoint below the horizon
+	ordinal uint64 // 0 for a state of the past
+	err     error  // if the state is not available, the error of every read
+	pinned  bool   // the snapshot is at a checkpoint below the horizon
 
 	refs    atomic.Int64
-	expired atomic.Pointer[error] // like err, set later
+	expired atomic.Pointer[error] // like err, but set after the snapshot was returned
 }
 
-// A view is the view of a store of several servers.
+// A view is the view of a store that several servers write.
 type view interface {
 	table.View
-	// Frontier returns up to where each slot is shown.
+	// Frontier returns, for each slot, the revision up to which the view shows the slot.
 	Frontier() revision.Frontier
-	// Swept reports whether r is neither under way nor still to be removed.
+	// Swept reports whether r is neither pending nor waiting to be removed.
 	Swept(r table.Revision) bool
 }
 
 var _ table.Reader = (*Snapshot)(nil)
 var _ table.View = (*Snapshot)(nil)
 
-// Snapshot returns the newest published state. It is cheap: it does not wait or
-// allocate, since all callers between two commits share one.
+// Snapshot returns the newest published state. It does not wait or allocate, because all
+// callers between two commits share one Snapshot. If the server has lost touch with its
+// store, Snapshot first waits briefly and may return a snapshot whose reads fail.
 func (db *DB) Snapshot() *Snapshot {
 	if err := db.views.fresh(); err != nil {
 		return db.tooOld(err)
@@ -50,9 +52,9 @@ func (db *DB) Snapshot() *Snapshot {
 	for {
 		s := db.current.Load()
 		s.refs.Add(1)
-		// The state may have been dropped from the registry between the two lines above
-		// if it is no longer current. If it still is, whoever replaces it will see that
-		// it is in use.
+		// If s is no longer current, it may have been dropped from the registry between
+		// the two lines above. If s is still current, the goroutine that replaces it will
+		// see that it is in use.
 		if db.current.Load() == s {
 			return s
 		}
@@ -60,8 +62,9 @@ func (db *DB) Snapshot() *Snapshot {
 	}
 }
 
-// tooOld returns a snapshot whose reads all return err. It is for a server that lost
-// touch with the store for so long that others may have gone on without it.
+// tooOld returns a snapshot whose reads all return err. It is for a server that could not
+// read the store's heads for so long that other servers may have committed without its
+// knowledge.
 func (db *DB) tooOld(err error) *Snapshot {
 	s := db.current.Load()
 	return &Snapshot{db: db, view: s.view, heads: s.heads, max: s.max, low: s.low, err: err}
@@ -77,9 +80,10 @@ func (db *DB) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	return db.admit(ctx, s)
 }
 
-// AtLeast returns when a Snapshot shows the commit r, which some server of the store
-// has acknowledged. That takes at most one reading of the store, since acknowledged
-// commits are published. The error wraps ErrRevision if there is no such commit.
+// AtLeast returns when a Snapshot shows the commit r, which some server of the store has
+// acknowledged. AtLeast reads the store's heads at most once, because acknowledged
+// commits are published. If there is no such commit, AtLeast returns an error that wraps
+// ErrRevision.
 func (db *DB) AtLeast(ctx context.Context, r table.Revision) error {
 	if db.shows(r) {
 		return nil
@@ -99,9 +103,9 @@ func (db *DB) shows(r table.Revision) bool {
 	return s.err == nil && s.Visible(r)
 }
 
-// AtTime returns the state at a time: everything committed up to it. For a time that
-// has only just passed it waits, within bounds, until no commit can be added up to it.
-// After that the state is the same on every server, for ever.
+// AtTime returns the state that shows everything committed up to t. If t has only just
+// passed, AtTime waits for a limited time until no commit at or before t can be added.
+// The state that it returns is the same on every server and never changes.
 func (db *DB) AtTime(ctx context.Context, t time.Time) (*Snapshot, error) {
 	if now := db.o.Now(); t.After(now) {
 		return nil, fmt.Errorf("%w: %s, and it is %s", ErrFuture, t.UTC().Format(time.RFC3339Nano), now.UTC().Format(time.RFC3339))
@@ -114,14 +118,14 @@ func (db *DB) AtTime(ctx context.Context, t time.Time) (*Snapshot, error) {
 }
 
 // Decided returns the newest state to which nothing can be added: up to its revision
-// every server shows the same, for ever.
+// every server shows the same commits, forever.
 func (db *DB) Decided(ctx context.Context) (*Snapshot, error) {
 	_, r := db.Bounds()
 	return db.At(ctx, r)
 }
 
-// Bounds returns the first and last revision between which commits are kept and
-// decided.
+// Bounds returns the first and the last revision of the range in which all commits are
+// kept and decided.
 func (db *DB) Bounds() (first, last table.Revision) {
 	s := db.Snapshot()
 	defer s.Close()
@@ -135,7 +139,7 @@ func (db *DB) Bounds() (first, last table.Revision) {
 // Close releases the snapshot.
 func (s *Snapshot) Close() { s.refs.Add(-1) }
 
-// Max implements table.View; it is the snapshot's revision.
+// Max implements table.View. It returns the snapshot's revision.
 func (s *Snapshot) Max() table.Revision { return s.max }
 
 // Low implements table.View.
@@ -146,32 +150,35 @@ func (s *Snapshot) Visible(r table.Revision) bool {
 	return r <= s.max && (s.view == nil || s.view.Visible(r))
 }
 
-// Swept reports whether cells of r, if the snapshot does not show r, are there by
-// mistake: r is neither under way nor still to be removed.
+// Swept reports whether cells of r exist by mistake if the snapshot does not show r: r is
+// neither pending nor waiting to be removed.
 func (s *Snapshot) Swept(r table.Revision) bool {
 	return s.view == nil || s.view.Swept(r)
 }
 
-// Ordinal counts the states that this server has shown: of two current snapshots the
-// one with the larger ordinal shows all that the other shows. It is zero for snapshots
-// of the past; what was read there must not be cached.
+// Ordinal returns the number of the state, in the order in which this server has shown
+// its states. Of two snapshots of the present, the one with the larger ordinal shows
+// everything that the other one shows. The ordinal of a snapshot of the past is zero, and
+// what was read from such a snapshot must not be cached.
 func (s *Snapshot) Ordinal() uint64 { return s.ordinal }
 
-// Unchanged reports whether id is unchanged since a snapshot of ordinal since: no other
-// commit that s shows touched it. It may return false needlessly, but never true
-// wrongly. It is false for snapshots of the past and if since > s.Ordinal().
+// Unchanged reports whether no commit that s shows has touched id since the state of
+// ordinal since. It may return false although id is unchanged, but it never returns true
+// if id has changed. It returns false for snapshots of the past and if since >
+// s.Ordinal().
 func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool {
 	return since != 0 && since <= s.ordinal && s.db.changes.last(hash(id)) <= since
 }
 
-// UnchangedKey is Unchanged for the keys of [Tx.TouchKeys].
+// UnchangedKey is like Unchanged, for a key of [Tx.TouchKeys].
 func (s *Snapshot) UnchangedKey(key, since uint64) bool {
 	return since != 0 && since <= s.ordinal && s.db.changes.last(key) <= since
 }
 
-// TouchedWith returns the ids that commits after a snapshot of ordinal since touched
-// together with a key of [Tx.TouchKeys], sorted. Some of the commits may be shown only
-// by later snapshots than s. It returns false if it no longer knows all of them.
+// TouchedWith returns the sorted ids that commits after the state of ordinal since
+// touched together with a key of [Tx.TouchKeys]. Some of these commits may be visible
+// only in later snapshots than s. TouchedWith returns false if not all of the commits are
+// recorded any more.
 func (s *Snapshot) TouchedWith(key, since uint64) ([]entry.ID, bool) {
 	if since == 0 || since > s.ordinal {
 		return nil, false
@@ -217,27 +224,28 @@ func (s *Snapshot) Scan(ctx context.Context, t table.Table, r table.Range, sel t
 	return t.Scan(ctx, r, sel)
 }
 
-// show makes s the current state. States are shown one at a time, each with all that
-// the one before shows. The ordinals of their commits are already in db.changes.
+// show makes s the current state. States are shown one at a time, and each state shows
+// everything that the state before it shows. The ordinals of the commits of s are already
+// in db.changes.
 func (db *DB) show(s *Snapshot) {
 	db.live.add(s)
 	db.current.Store(s)
 	db.shown.Broadcast()
 }
 
-// Oldest returns the low-water mark of the oldest snapshot in use, except snapshots of
-// the past. Marks and secrets above it must not be collected.
+// Oldest returns the low-water mark of the oldest snapshot in use, not counting snapshots
+// of the past. Marks and secrets above this revision must not be collected.
 func (db *DB) Oldest() table.Revision {
 	return db.live.oldest(db.current.Load())
 }
 
-// A registry has the snapshots that may be in use.
+// A registry contains the snapshots that may be in use.
 type registry struct {
 	mu   sync.Mutex
 	all  []*Snapshot
-	next int // length at which unused snapshots are dropped
-	// horizon is the oldest revision that may be read. Snapshots in use are not older,
-	// except those of checkpoints.
+	next int // length of all at which unused snapshots are dropped
+	// horizon is the oldest revision that may be read. No snapshot in use is older,
+	// except snapshots of checkpoints.
 	horizon table.Revision
 }
 
@@ -251,8 +259,8 @@ func (g *registry) add(s *Snapshot) {
 	g.all = append(g.all, s)
 }
 
-// dropUnused drops unused snapshots, but not the current one, which anybody may begin
-// to use.
+// dropUnused drops unused snapshots. It keeps the current snapshot, because any goroutine
+// may begin to use it.
 func (g *registry) dropUnused() {
 	kept := g.all[:0]
 	for _, s := range g.all {
@@ -280,7 +288,7 @@ func (g *registry) oldest(current *Snapshot) table.Revision {
 // A broadcast lets goroutines wait for the next event of a series.
 type broadcast struct {
 	mu sync.Mutex
-	ch chan struct{} // nil: nobody waits
+	ch chan struct{} // nil if nobody waits
 }
 
 // Next returns a channel that the next Broadcast closes.

@@ -11,17 +11,17 @@ import (
 
 // A Status is the state of this server's connection to its store.
 type Status struct {
-	Broken  error         // why it has to be started again, or nil
-	Stale   error         // why nothing can be read, or nil
-	Refusal error         // why nothing can be committed, or nil
+	Broken  error         // the reason why the store has to be opened again, or nil
+	Stale   error         // the reason why nothing can be read, or nil
+	Refusal error         // the reason why nothing can be committed, or nil
 	Shared  bool          // other servers may write the store
-	HeadAge time.Duration // since the heads shown were read; zero if not shared
+	HeadAge time.Duration // time since the heads shown were read; zero if not shared
 	Lease   time.Duration // time left of the lease; zero without a slot
 	Ahead   time.Duration // how far this server's clock leads the store's
 }
 
-// stuckAfter is how long the loop of a shared store may take to come round. A lease
-// bounds each of its calls of the store.
+// stuckAfter is the time after which the loop of a shared store counts as stuck if it has
+// not begun another turn. Each of the loop's calls to the store takes at most a lease.
 const stuckAfter = 30 * time.Second
 
 // Status returns the state of this server's connection to its store.
@@ -39,9 +39,9 @@ func (db *DB) Status() Status {
 	return s
 }
 
-// failed returns the failure after which the store has to be opened again, or nil. A
-// store that refused writes when it was opened has none: opening it again would not
-// help.
+// failed returns the failure after which the store has to be opened again, or nil. It
+// returns nil for a store that refused writes when it was opened, because opening that
+// store again would not help.
 func (e *embedded) failed() error {
 	if err := e.broken.Load(); err != nil && !errors.Is(*err, table.ErrRefused) {
 		return *err
@@ -62,21 +62,21 @@ func (e *cluster) status(s *Status) {
 	}
 }
 
-// Owner names this server to people.
+// Owner returns the name of this server for people to read.
 func (db *DB) Owner() string { return db.o.Owner }
 
-// turn notes that a loop comes round.
+// turn records that a loop begins another turn.
 func (e *cluster) turn() { e.turned.Store(int64(time.Since(e.start))) }
 
 // An Attempt is the outcome of one attempt to commit, for metrics.
 type Attempt struct {
 	Result  string        // committed, conflict, unknown or failed
-	Other   bool          // the conflict is with another server's commit
-	Prepare time.Duration // until the writes are in the log or, on a shared store, decided
-	Sync    time.Duration // until the commit is durable and shown
+	Other   bool          // the conflict is with a commit of another server
+	Prepare time.Duration // time until the writes are in the log or, on a shared store, decided
+	Sync    time.Duration // time from Prepare until the commit is durable and shown
 }
 
-// observe passes an attempt to Options.Observe.
+// observe passes the outcome of an attempt to Options.Observe.
 func (db *DB) observe(tx *Tx, begun time.Time, met *conflict, err error) {
 	if db.o.Observe == nil {
 		return
@@ -96,14 +96,14 @@ func (db *DB) observe(tx *Tx, begun time.Time, met *conflict, err error) {
 	db.o.Observe(a)
 }
 
-// A tally is what garbage collection removed since the store was opened.
+// A tally counts what garbage collection has removed since the store was opened.
 type tally struct {
 	removed atomic.Int64
-	last    atomic.Int64 // when, in nanoseconds since 1970; 0: never
+	last    atomic.Int64 // end of the last collection, in nanoseconds since 1970; 0 if there was none
 }
 
-// Collected returns how many versions collections of this server have removed, and when
-// the last successful one ended; the zero time means never.
+// Collected returns how many versions the collections of this server have removed, and
+// when the last successful collection ended. The zero time means that there was none.
 func (db *DB) Collected() (versions int64, last time.Time) {
 	t := &db.garbage.tally
 	if n := t.last.Load(); n != 0 {

@@ -10,26 +10,26 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// What all servers of a store must agree on, such as the schema, changes in steps. Each
-// step is a commit like any other. A server publishes in its cell the step that it
-// works by (revision.Cell.Config). Whoever takes the next step first waits until every
-// server with a slot has published the one before. Servers that are gone do not count:
-// what they left undecided cannot be committed any more. A new server takes its first
-// snapshot after its claim, which is after the step, and commits nothing that began
-// before.
+// Some things must be the same on all servers of a store, such as the schema. They change
+// in steps. Each step is a commit like any other. A server publishes the step that it
+// works by in its heads cell (revision.Cell.Config). A server that wants to make the next
+// step first waits until every server with a slot has published the previous step.
+// Servers without a slot do not count, because the commits that they left undecided
+// cannot be committed any more. A new server reads its first snapshot after its claim,
+// and therefore after the step, and commits no transaction that began before.
 //
-// The marks of steps conflict, which orders them: a state that shows a step shows all
-// steps with smaller revisions.
+// The marks of steps conflict with each other, which orders the steps: a state that shows
+// a step shows all steps with smaller revisions.
 
-// taken is the step that new transactions work by.
+// taken is the step that new transactions work by, as SetStep recorded it.
 type taken struct {
 	revision table.Revision
-	ordinal  uint64 // of a state that shows the step
+	ordinal  uint64 // ordinal of a state that shows the step
 }
 
-// SetStep notes that transactions on states from an ordinal on work by the step
-// committed as r. The step is published once all transactions that began before are
-// over.
+// SetStep records that transactions on states from ordinal on work by the step that was
+// committed at revision r. The step is published when all transactions that began before
+// have ended.
 func (db *DB) SetStep(r table.Revision, ordinal uint64) {
 	db.step.Store(&taken{r, ordinal})
 	db.publishStep()
@@ -47,8 +47,9 @@ func (e *cluster) publishStep() {
 	}
 }
 
-// stepIn returns the step that the next cell may publish. No transaction that began
-// before that step is running or still to be shown. The caller holds w.mu.
+// stepIn returns the step that the next cell may publish. It is the step of SetStep if no
+// transaction that began before that step is still running or waiting to be shown. The
+// caller holds w.mu.
 func (w *writer) stepIn(next *revision.Cell) table.Revision {
 	s := w.e.db.step.Load()
 	if s == nil || s.revision == next.Config || w.e.db.running.oldest(s.ordinal) < s.ordinal {
@@ -62,25 +63,26 @@ func (w *writer) stepIn(next *revision.Cell) table.Revision {
 	return s.revision
 }
 
-// stepPatience is how long AwaitStep waits, in leases: one for a server that fell
-// silent, the others for long transactions.
+// stepPatience is how long AwaitStep waits, in leases. One lease is for a server that
+// fell silent, and the others are for long transactions.
 const stepPatience = 4
 
-// AwaitStep returns when every server works by step r or a later one. A Snapshot then
-// shows all commits of transactions that did not know the step. After some leases
-// AwaitStep fails with ErrConflict and names a server that lags behind.
+// AwaitStep returns when every server works by step r or a later step. From then on a
+// Snapshot shows all commits of transactions that worked without step r. After
+// stepPatience leases, AwaitStep returns ErrConflict with the name of a server that lags
+// behind.
 func (db *DB) AwaitStep(ctx context.Context, r table.Revision) error {
 	return db.awaitCells(ctx, func(c *revision.Cell) bool { return c.Config >= r })
 }
 
-// AwaitReaders returns when no server reads a state that does not show r, within the
-// same bounds.
+// AwaitReaders returns when no server reads a state that does not show r. It waits no
+// longer than AwaitStep does.
 func (db *DB) AwaitReaders(ctx context.Context, r table.Revision) error {
 	return db.awaitCells(ctx, func(c *revision.Cell) bool { return c.Oldest >= r })
 }
 
-// awaitCells returns at once if there is only one server: its caller keeps others from
-// writing.
+// awaitCells waits until the cells of all servers are ready. If there is only one server,
+// it returns at once, because the caller keeps other writers out.
 func (db *DB) awaitCells(ctx context.Context, ready func(*revision.Cell) bool) error {
 	if db.peers == nil {
 		return nil
@@ -88,7 +90,7 @@ func (db *DB) awaitCells(ctx context.Context, ready func(*revision.Cell) bool) e
 	return db.peers.awaitCells(ctx, ready)
 }
 
-// awaitCells waits for the cells of all servers that may write, this one included.
+// awaitCells waits for the cells of all servers that may write, including this server.
 func (e *cluster) awaitCells(ctx context.Context, ready func(*revision.Cell) bool) error {
 	for end := time.Now().Add(stepPatience * e.db.o.Lease); ; {
 		next := e.db.shown.Next()
@@ -106,7 +108,8 @@ func (e *cluster) awaitCells(ctx context.Context, ready func(*revision.Cell) boo
 	}
 }
 
-// straggler returns the cell of a server that is not ready, or nil.
+// straggler returns the cell of a server that is not ready, or nil if all servers are
+// ready.
 func straggler(v *revision.Vector, ready func(*revision.Cell) bool) *revision.Cell {
 	for _, s := range v.Slots() {
 		if c := v.Cell(s); holds(c) && !ready(&c) {
@@ -122,8 +125,8 @@ type Holder struct {
 	Incarnation uint64
 }
 
-// Holder returns the holder that commits for this DB now. It is zero if this server is
-// the only one that can write, or may not write.
+// Holder returns the holder that commits for this DB now. It returns the zero Holder if
+// this server is the only one that can write, or if this server has no slot.
 func (db *DB) Holder() Holder {
 	if db.peers == nil {
 		return Holder{}
@@ -138,8 +141,8 @@ func (e *cluster) incarnation() Holder {
 	return Holder{}
 }
 
-// Over reports whether a holder's tenure is over in the state shown now: all commits
-// that it will ever have made are decided.
+// Over reports whether a holder's tenure has ended in the state shown now. If it has,
+// every commit that the holder ever made is decided.
 func (db *DB) Over(h Holder) bool { return db.peers == nil || db.peers.over(h) }
 
 func (e *cluster) over(h Holder) bool {

@@ -17,7 +17,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// flagged reads the row that records whether a step was taken, and by which commit.
+// flagged returns the revision of the commit that wrote the flag, or 0 if the flag is not
+// set. The flag represents a step.
 func flagged(t table.Table, r table.Reader) (table.Revision, error) {
 	row, err := r.Get(context.Background(), t, []byte("flag"), table.Select{})
 	if err != nil || len(row.Cells) == 0 {
@@ -26,7 +27,7 @@ func flagged(t table.Table, r table.Reader) (table.Revision, error) {
 	return row.Cells[0].Revision, nil
 }
 
-// heed makes a server follow the flag, as a partition follows its configuration.
+// heed makes a server work by the flag, as a partition works by its configuration.
 func heed(db *DB, done <-chan struct{}) error {
 	for tab, known := db.Table("data"), table.Revision(0); ; {
 		next := db.Next()
@@ -57,11 +58,11 @@ func raiseFlag(db *DB) (table.Revision, error) {
 	})
 }
 
-// calm are the options of a server that keeps its slot on a busy machine.
+// calm are the options of a server that must not lose its slot on a busy machine.
 var calm = Options{Lease: 3 * time.Second, Poll: fast.Poll, InFlight: fast.InFlight}
 
-// TestStep has three servers write a row each time they do not see the flag. A snapshot
-// after the step must show all of these rows, also if a server dies meanwhile.
+// TestStep makes three servers write rows of one kind while they do not see the flag. A
+// snapshot after the step must show all of these rows, even if a server dies.
 func TestStep(t *testing.T) {
 	t.Parallel()
 	for _, dies := range []bool{false, true} {
@@ -86,7 +87,7 @@ func TestStep(t *testing.T) {
 			if dies {
 				w := dbs[2].commits.(*cluster).writer.Load()
 				kill(dbs[2])
-				w.giveUp(errors.New("killed")) // for callers that wait for it
+				w.giveUp(errors.New("killed")) // for callers that wait for a commit
 			}
 			if err := dbs[0].AwaitStep(context.Background(), r); err != nil {
 				t.Fatal(err)
@@ -105,8 +106,8 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// writeUnflagged writes rows of one kind until it sees the flag, and rows of another
-// kind after that.
+// writeUnflagged writes rows with the prefix "row " until it sees the flag, and rows with
+// another prefix after that.
 func writeUnflagged(db *DB, done <-chan struct{}, wrote, unflagged *atomic.Int64) error {
 	tab := db.Table("data")
 	for {
@@ -160,13 +161,13 @@ func unflaggedRows(t *testing.T, db *DB) (n int) {
 }
 
 // TestStepWaits checks that a step waits for transactions that began before it and for
-// their commits, but within its bound.
+// their commits, but no longer than stepPatience.
 func TestStepWaits(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	store := tabletest.NewMem()
 	o := calm
-	o.Lease = time.Second // AwaitStep waits for four of them
+	o.Lease = time.Second // AwaitStep waits for four leases
 	a, b := open(t, store, o), open(t, store, o)
 	tab := b.Table("data")
 	held, release := make(chan struct{}), make(chan struct{})
@@ -223,7 +224,8 @@ func stepTo(t *testing.T, db *DB) {
 	db.SetStep(r, s.Ordinal())
 }
 
-// TestHolder checks that a server that ended is told apart from those that go on.
+// TestHolder checks that Over distinguishes a server that ended from servers that
+// continue.
 func TestHolder(t *testing.T) {
 	t.Parallel()
 	store := tabletest.NewMem()
@@ -249,7 +251,8 @@ func TestHolder(t *testing.T) {
 	}
 }
 
-// TestFill checks that what writers write meanwhile hides what a Fill writes.
+// TestFill checks that cells written by other writers during a Fill hide the cells that
+// the Fill writes.
 func TestFill(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

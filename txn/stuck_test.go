@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// stuckStore does not answer when cells are written.
+// stuckStore blocks when cells are written, until the call's context ends.
 type stuckStore struct {
 	*tabletest.Mem
 	stuck atomic.Bool
@@ -32,8 +32,8 @@ func (t stuckTable) Apply(ctx context.Context, r table.Revision, ms []table.Muta
 	return t.Table.Apply(ctx, r, ms)
 }
 
-// TestStuckStore checks that a store that does not answer counts as unavailable, since
-// the client had no deadline of its own.
+// TestStuckStore checks that Update returns ErrUnavailable if the store does not answer:
+// the client's context has no deadline that could be the cause.
 func TestStuckStore(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -13,21 +13,21 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// A Tx is one attempt of a transaction: a table.Reader at a snapshot overlaid with its
-// own writes. It is used by one goroutine.
+// A Tx is one attempt of a transaction. It is a table.Reader of a snapshot overlaid with
+// the transaction's own writes. Only one goroutine may use a Tx.
 type Tx struct {
 	db       *DB
 	snapshot *Snapshot
 	stamp    table.Revision
-	refused  error          // why it must not commit, or nil
-	prio     table.Revision // of the first attempt, once known
-	reserved table.Revision // of the reservation that the attempt runs under, if any
+	refused  error          // the reason why the transaction must not commit, or nil
+	prio     table.Revision // the priority: the revision of the first attempt, or 0
+	reserved table.Revision // the revision of the attempt's reservation, or 0
 	writes   map[string]*overlay
 	marks    []placed
 	markRows []markRow
 	ids      []entry.ID
-	keys     []uint64 // hashes of what else changes
-	named    named    // by ids and keys
+	keys     []uint64 // hashes of other things that the commit changes
+	named    named    // sets of the elements of ids and keys
 	message  []byte
 	atCommit []func(table.Revision)
 	urgent   bool
@@ -39,35 +39,35 @@ var _ table.Reader = (*Tx)(nil)
 // An overlay is what a transaction wrote into one table.
 type overlay struct {
 	rows map[string]*rowWrite
-	keys []string // of rows, sorted
-	late []string // of rows too, few, not sorted yet
+	keys []string // keys of the written rows, sorted
+	late []string // a few more keys of written rows, not sorted yet
 }
 
-// mostLate is how many keys of an overlay may wait to be sorted, so that a transaction of
-// many operations that read in between sorts seldom.
+// mostLate is the number of keys in an overlay that may wait to be sorted. It is so large
+// that a transaction of many operations that read in between sorts its keys seldom.
 const mostLate = 256
 
-// A rowWrite is what a transaction wrote into one row: the merge of its
-// mutations.
+// A rowWrite is what a transaction wrote into one row: the merge of the mutations of that
+// row.
 type rowWrite struct {
 	deleted bool
-	cells   []table.Cell // one per column, sorted by it, unless dirty: then in order of writing
+	cells   []table.Cell // one per column in column order; if dirty, all in the order of writing
 	dirty   bool
 }
 
-// A markRow is a mark as stored, beside the row that it concerns.
+// A markRow is a mark with the row that it will be stored in.
 type markRow struct {
 	table string
 	row   []byte
 	mark  Mark
 }
 
-// Snapshot returns the state that the transaction began at.
+// Snapshot returns the state at which the transaction began.
 func (tx *Tx) Snapshot() *Snapshot { return tx.snapshot }
 
-// Stamp returns an id that is unique to this attempt and larger than every revision the
-// snapshot shows. It serves for positions and change numbers. The revision of the
-// commit is a later, larger id.
+// Stamp returns an id that is unique to this attempt and larger than every revision that
+// the snapshot shows. The id serves for positions and change numbers. The revision of the
+// commit is allocated later and is larger.
 func (tx *Tx) Stamp() table.Revision {
 	if tx.stamp == 0 {
 		var err error
@@ -79,8 +79,9 @@ func (tx *Tx) Stamp() table.Revision {
 	return tx.stamp
 }
 
-// Write adds mutations to be committed. Later ones override earlier ones. Their bytes
-// must not change any more.
+// Write adds mutations to the transaction. A later mutation overrides earlier mutations
+// of the same columns. The caller must not change the bytes of the mutations after the
+// call.
 func (tx *Tx) Write(t table.Table, ms ...table.Mutation) {
 	o := tx.writes[t.Name()]
 	if o == nil {
@@ -112,7 +113,7 @@ func (o *overlay) write(m table.Mutation) {
 	w.dirty = len(w.cells) > 1
 }
 
-// sorted returns the keys of the rows written, in order.
+// sorted returns the sorted keys of the written rows.
 func (o *overlay) sorted() []string {
 	if len(o.late) == 0 {
 		return o.keys
@@ -133,7 +134,7 @@ func (o *overlay) sorted() []string {
 	return o.keys
 }
 
-// between returns the keys of the rows written in a range, in order.
+// between returns the sorted keys of the written rows in a range.
 func (o *overlay) between(r table.Range) []string {
 	if len(o.late) > mostLate {
 		o.sorted()
@@ -173,30 +174,31 @@ func (tx *Tx) Mark(t table.Table, row []byte, m Mark) {
 	}
 }
 
-// Touch names entries (or other things with an ID) that the commit changes, for
-// caches and followers.
+// Touch adds the ids of entries, or of other things with an ID, that the commit changes.
+// Caches and followers read these ids.
 func (tx *Tx) Touch(ids ...entry.ID) { tx.ids = append(tx.ids, ids...) }
 
-// TouchKeys names, by their hashes, other things that the commit changes, for caches
-// alone.
+// TouchKeys adds the hashes of other things that the commit changes. Only caches read
+// these hashes.
 func (tx *Tx) TouchKeys(keys ...uint64) { tx.keys = append(tx.keys, keys...) }
 
-// Touched reports whether the transaction has named an entry to be changed.
+// Touched reports whether id was passed to Touch in this transaction.
 func (tx *Tx) Touched(id entry.ID) bool { return tx.named.ids.has(tx.ids, id) }
 
-// TouchedKey is Touched of other things.
+// TouchedKey reports whether key was passed to TouchKeys in this transaction.
 func (tx *Tx) TouchedKey(key uint64) bool { return tx.named.keys.has(tx.keys, key) }
 
-// named finds what a transaction has named, once it is asked for.
+// named answers whether a transaction has touched an id or a key. It builds its sets only
+// when it is first used.
 type named struct {
 	ids  members[entry.ID]
 	keys members[uint64]
 }
 
-// members are the elements of a list that grows.
+// members is the set of the elements of a list that may grow between two calls of has.
 type members[T comparable] struct {
 	seen map[T]struct{}
-	n    int // of the list
+	n    int // number of list elements that are in seen
 }
 
 func (m *members[T]) has(list []T, x T) bool {
@@ -210,16 +212,16 @@ func (m *members[T]) has(list []T, x T) bool {
 	return ok
 }
 
-// SetMessage sets what the journal keeps of the commit: who did what.
+// SetMessage sets the message that the journal keeps with the commit. It says who did
+// what.
 func (tx *Tx) SetMessage(m []byte) { tx.message = m }
 
-// AtCommit has fn called once the revision of the commit is known, before anything is
-// written. fn may fill in bytes that were handed to Write. It must be quick, since it
-// holds up other commits.
+// AtCommit registers fn to be called when the revision of the commit is known, before
+// anything is written. fn may fill in bytes that were passed to Write. fn must be quick,
+// because other commits wait for it.
 func (tx *Tx) AtCommit(fn func(r table.Revision)) { tx.atCommit = append(tx.atCommit, fn) }
 
-// SetUrgent marks the transaction as one that leads to more free space: see
-// table.Batch.
+// SetUrgent marks the transaction as one that leads to more free space; see table.Batch.
 func (tx *Tx) SetUrgent() { tx.urgent = true }
 
 func (tx *Tx) fillIn(r table.Revision) {
@@ -231,7 +233,7 @@ func (tx *Tx) fillIn(r table.Revision) {
 // empty reports whether there is nothing to commit.
 func (tx *Tx) empty() bool { return len(tx.writes) == 0 && len(tx.ids) == 0 && tx.message == nil }
 
-// batch returns what the transaction wrote, with tables and rows in order.
+// batch returns the transaction's writes, sorted by table and row.
 func (tx *Tx) batch() []table.Write {
 	ws := make([]table.Write, 0, len(tx.writes))
 	for name, o := range tx.writes {
@@ -252,8 +254,8 @@ func (tx *Tx) distinctKeys() []uint64 {
 	return tx.keys
 }
 
-// distinctIDs returns the entries that the transaction has named, each once, in the
-// order in which it named them first.
+// distinctIDs returns the ids that were passed to Touch, each id once, in the order in
+// which they were first passed.
 func (tx *Tx) distinctIDs() []entry.ID {
 	seen := make(map[entry.ID]struct{}, len(tx.ids))
 	tx.ids = slices.DeleteFunc(tx.ids, func(id entry.ID) bool {
@@ -264,7 +266,7 @@ func (tx *Tx) distinctIDs() []entry.ID {
 	return tx.ids
 }
 
-// record returns the journal's row of the transaction.
+// record returns the commit record of the transaction.
 func (tx *Tx) record(r table.Revision) *journal.Record {
 	return &journal.Record{
 		Revision: r,
@@ -280,8 +282,8 @@ func (db *DB) begin() *Tx {
 	for {
 		s := db.Snapshot()
 		db.running.begin(s.ordinal)
-		// A caller that asked for running transactions may have done so between the two
-		// lines above, and missed this one. In that case a newer state is shown by now.
+		// A caller of running.oldest may have called it between the two lines above, and
+		// missed this transaction. In that case a newer state is shown by now.
 		if s.err != nil || db.current.Load() == s {
 			return &Tx{db: db, snapshot: s}
 		}
@@ -294,11 +296,11 @@ func (tx *Tx) end() {
 	tx.db.running.end(tx.snapshot.ordinal)
 	tx.snapshot.Close()
 	if s := tx.db.step.Load(); s != nil && tx.snapshot.ordinal < s.ordinal {
-		tx.db.publishStep() // it may have waited for tx
+		tx.db.publishStep() // the step may have waited for tx
 	}
 }
 
-// canceled returns why ctx ended, or nil.
+// canceled returns the cause if ctx has ended, or nil.
 func canceled(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil

@@ -1,17 +1,19 @@
-// Package txn makes a table store transactional: it offers snapshots to read at, and
-// transactions that commit at one revision or not at all, by the protocol of
-// docs/design/transactions.md.
+// Package txn makes a table store transactional. It offers snapshots to read at, and
+// transactions that either commit at one revision or do not commit at all. The protocol
+// is in docs/design/transactions.md.
 //
-// A [DB] is a store opened by one server. [DB.Snapshot] returns the newest state the
-// server may show. [DB.Update] runs a function on a [Tx] and commits what it wrote,
-// again on a newer snapshot if another commit came between. A [Snapshot] and a [Tx] are
-// both a [table.Reader]. Two transactions conflict if they put incompatible [Mark]s on
-// one row, whatever they read or wrote.
+// A [DB] is a store opened by one server. [DB.Snapshot] returns the newest state that the
+// server may show. [DB.Update] runs a function on a [Tx] and commits what the function
+// wrote. If a conflicting commit came between, DB.Update runs the function again on a
+// newer snapshot. Both [Snapshot] and [Tx] implement [table.Reader]. Two transactions
+// conflict if they put incompatible [Mark]s on one row, even if they read or wrote
+// different cells.
 //
-// On an engine that commits atomic batches (table.Batcher), cells and journal row are
-// one synced batch. On others, as HBase, a commit writes its journal row and its cells,
-// reads the marks of others, writes the decision, and publishes its head. Any number of
-// servers can write there, each in a slot of its own.
+// On a store that commits atomic batches (table.Batcher), the cells and the journal row
+// of a commit are one synced batch. On other stores, such as HBase, a commit writes its
+// journal row and its cells, reads the marks of other commits, writes the decision, and
+// publishes the head of its server. Any number of servers can write to such a store, each
+// in a slot of its own.
 package txn
 
 import (
@@ -30,62 +32,64 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// Options of a DB. The zero Options are valid.
+// Options are the options of a DB. The zero Options are valid.
 type Options struct {
-	// Owner names this server to people: host and process by default.
+	// Owner is the name of this server for people to read. The default is host and
+	// process id.
 	Owner string
-	// ReadOnly opens without claiming a slot; Update then fails with
-	// ErrReadOnly.
+	// ReadOnly makes Open claim no slot; Update then fails with ErrReadOnly.
 	ReadOnly bool
 	// Lease is how long a silent server keeps its slot; 10 s by default.
 	Lease time.Duration
-	// Poll is how often heads are read while snapshots are asked for, and so bounds the
-	// age of a snapshot; 50 ms by default. An idle server reads them less often, but at
-	// once when asked. Stores of one process do not poll.
+	// Poll is how often the heads are read while snapshots are requested, and therefore
+	// bounds the age of a snapshot; 50 ms by default. An idle server reads the heads less
+	// often, but at once when a snapshot is requested. A store of one process has no
+	// polling.
 	Poll time.Duration
-	// InFlight is how long a write may be under way in the store before it
-	// lands or is lost for good; 30 s by default.
+	// InFlight is the longest time from sending a write until the store has applied it or
+	// has lost it for good; 30 s by default.
 	InFlight time.Duration
-	// Drift is how far this server's clock may lead the store's, if the store has one;
-	// a minute by default. Beyond it the server does not commit.
+	// Drift is how far this server's clock may lead the store's clock, if the store has
+	// one; a minute by default. While the clock leads by more than Drift, the server does
+	// not commit.
 	Drift time.Duration
-	// Attempts bounds the tries of an Update; 16 by default.
+	// Attempts bounds the attempts of an Update; 16 by default.
 	Attempts int
-	// Collect makes the server collect garbage in the background. Only one of the servers
-	// with Collect does so at a time. Retention is how long history stays readable and
-	// the journal is kept; zero means for ever.
+	// Collect makes the server collect garbage in the background. Of all servers with
+	// Collect set, only one collects at a time. Retention is how long history stays
+	// readable and the journal is kept; zero means forever.
 	Collect   bool
 	Retention time.Duration
-	// Secrets are the families whose history is kept for SecretAge only, 2 minutes by
-	// default.
+	// Secrets lists, for each table, the families whose history is kept only for
+	// SecretAge; 2 minutes by default.
 	Secrets   map[string][]table.Family
 	SecretAge time.Duration
 	// CollectRate bounds the rows per second examined in the background; 5,000 by
 	// default.
 	CollectRate int
-	// Consumed, if set, returns the revision up to which others have read the journal.
-	// Garbage collection keeps the records after it.
+	// Consumed, if set, returns the revision up to which all consumers have read the
+	// journal. Garbage collection keeps the records after this revision.
 	Consumed func() table.Revision
-	// Doubt, if set, returns why the wall clock cannot be trusted, given the time of
-	// the store's newest commit, or nil. While it returns an error, a store of one
-	// process takes no commits and keeps its history. Shared stores use Drift instead.
+	// Doubt, if set, returns an error if the wall clock cannot be trusted, given the time
+	// of the store's newest commit. While Doubt returns an error, a store of one process
+	// commits nothing and keeps its history. Shared stores use Drift instead.
 	Doubt func(newest time.Time) error
 	// Observe, if set, is called with the outcome of every attempt to commit.
 	Observe func(Attempt)
 	// Now returns the wall clock's time; tests set it.
 	Now func() time.Time
 	Log *slog.Logger
-	// random is the source of tokens and of the lengths of pauses. The order of its
-	// calls depends only on the store's answers, so that a simulation can be repeated.
+	// random is the source of tokens and of the lengths of pauses. The order of calls to
+	// random depends only on the store's answers, so that a simulation can be repeated.
 	random func() uint64
-	// stripes is the number of stripes of changes, a power of two. A simulation opens
-	// thousands of DBs and sets fewer.
+	// stripes is the number of stripes in changes, a power of two. A simulation sets a
+	// small number because it opens thousands of DBs.
 	stripes int
 }
 
 func (o Options) withDefaults() Options {
 	if o.Owner == "" {
-		host, _ := os.Hostname() // an unknown host is an empty name
+		host, _ := os.Hostname() // if the host is unknown, its name is empty
 		o.Owner = fmt.Sprintf("%s/%d", host, os.Getpid())
 	}
 	def(&o.Lease, 10*time.Second)
@@ -114,15 +118,15 @@ func def[T ~int | ~int64](p *T, v T) {
 	}
 }
 
-// Errors of transactions. Errors of package table are returned wrapped.
+// These are the errors of transactions. Errors of package table are returned wrapped.
 var (
 	// ErrConflict: other writers won every attempt, or a bulk load is under way.
 	// Nothing was written.
 	ErrConflict = errors.New("conflicting writes, retries exhausted")
 	// ErrReadOnly: this server opened the store for reading.
 	ErrReadOnly = errors.New("this server does not write")
-	// ErrUnknown: the store failed between decision and publishing. The commit may or
-	// may not stand.
+	// ErrUnknown: the store failed between the decision and the publishing of the commit.
+	// The commit may or may not have been made.
 	ErrUnknown = errors.New("outcome unknown")
 	// ErrRevision: the requested snapshot is not available.
 	ErrRevision = errors.New("no such revision")
@@ -142,7 +146,7 @@ type DB struct {
 	commits   committer
 	views     viewer
 	horizon   keeper
-	peers     stepper // nil: no other server writes this store
+	peers     stepper // nil if no other server writes this store
 	gate      gate
 	refused   refusal
 	running   running
@@ -158,33 +162,36 @@ type DB struct {
 
 // A committer makes commits on one kind of store.
 type committer interface {
-	// writable returns why commits are refused, or nil.
+	// writable returns nil if commits are possible, and otherwise the reason why they are
+	// refused.
 	writable() error
-	// stamp issues an id that no commit gets.
+	// stamp issues an id that no commit will use.
 	stamp() (table.Revision, error)
-	// commit makes a transaction durable and shows it, or returns the conflict to wait
-	// for before the next attempt.
+	// commit makes a transaction durable and shows it. If a conflict prevents that,
+	// commit returns the conflict, for which the caller waits before the next attempt.
 	commit(ctx context.Context, tx *Tx) (r table.Revision, met *conflict, err error)
-	// wait returns when the state that a conflict names is shown.
+	// wait returns when the state in which the conflict c is resolved is shown.
 	wait(ctx context.Context, c *conflict) error
-	// bulk begins a load. No other commit is under way until it ends.
+	// bulk begins a load. Until the load ends, there is no other commit.
 	bulk(ctx context.Context, o table.BulkOptions) (loader, error)
 	close(ctx context.Context) error
 }
 
 // A viewer provides the states of a store that can be read.
 type viewer interface {
-	// fresh returns why the state shown is too old to be read, or nil.
+	// fresh returns nil if the state shown is new enough to be read, and otherwise the
+	// reason why it is not.
 	fresh() error
-	// catchUp returns when the state shown has all that any server had committed when
-	// it was called.
+	// catchUp returns when the state shown includes every commit that any server had made
+	// when catchUp was called.
 	catchUp(ctx context.Context) error
 	// at returns a past state.
 	at(ctx context.Context, r table.Revision) (*Snapshot, error)
 	// until returns the state of everything that is or will be committed up to r. r may
-	// be above the newest revision but is not in the future.
+	// be above the newest revision but must not be in the future.
 	until(ctx context.Context, r table.Revision) (*Snapshot, error)
-	// atFrontier returns the state at a frontier, or nil if it is not reached yet.
+	// atFrontier returns the state at a frontier, or nil if this server has not reached
+	// the frontier.
 	atFrontier(f revision.Frontier) *Snapshot
 }
 
@@ -192,49 +199,56 @@ type viewer interface {
 type keeper interface {
 	// bounds returns the limits of what may be collected now.
 	bounds(ctx context.Context) (*bounds, error)
-	// mutate runs do, a change of the store that depends on this server's snapshots
-	// being respected by others. It runs it only while they are.
+	// mutate runs do, which changes the store in a way that is safe only while other
+	// servers respect this server's snapshots. If they may not respect them now, mutate
+	// returns an error.
 	mutate(ctx context.Context, do func(context.Context) error) error
 }
 
-// A stepper commits on a store that other servers write too. It finds conflicts with
-// them by marks in the store, and changes what all must agree on in steps.
+// A stepper commits on a store that other servers also write. It finds conflicts with
+// their commits by marks in the store. What all servers must agree on, it changes in
+// steps.
 type stepper interface {
-	// reserve places the marks of a transaction before its next attempt. It returns nil
-	// if there are no marks.
+	// reserve places the marks of a transaction before the next attempt. It returns nil
+	// if the transaction has no marks.
 	reserve(ctx context.Context, a *attempt) (*reservation, *conflict, error)
-	// alone returns when no other server writes, or fails and names one that does.
+	// alone returns when no other server writes. If another server is alive, alone
+	// returns an error that names this server.
 	alone(ctx context.Context) error
-	// awaitCells returns when the cells of all servers that may write are ready, or
-	// fails with ErrConflict.
+	// awaitCells returns when ready holds for the cells of all servers that may write. If
+	// that takes too long, it returns ErrConflict.
 	awaitCells(ctx context.Context, ready func(*revision.Cell) bool) error
-	// publishStep publishes the step that this server works by, as soon as that is
-	// allowed.
+	// publishStep publishes the step that this server works by, as soon as the protocol
+	// allows.
 	publishStep()
-	// incarnation returns the holder that commits for this server now, or zero.
+	// incarnation returns the holder that commits for this server now, or the zero
+	// Holder.
 	incarnation() Holder
-	// over reports whether a holder's tenure is over.
+	// over reports whether a holder's tenure has ended.
 	over(h Holder) bool
-	// backfiller returns a writer of cells outside transactions.
+	// backfiller returns a writer that writes cells outside transactions.
 	backfiller() (backfiller, error)
 }
 
-// A conflict is a commit that excludes a transaction, and so what to wait for before
-// the next attempt. It belongs to this server or to another.
+// A conflict describes a commit that excludes a transaction. The transaction waits for
+// this commit before its next attempt. The commit is of this server if revision is zero,
+// and otherwise of another server.
 type conflict struct {
-	// ordinal of the first state that shows the commit of this server. Zero: it is
-	// undecided.
+	// ordinal is the ordinal of the first state that shows this server's commit. It is
+	// zero if the commit is undecided.
 	ordinal uint64
-	// revision of the other server's commit, which may still be undecided.
+	// revision is the revision of the other server's commit. undecided is set if that
+	// commit was still pending.
 	revision  table.Revision
 	undecided bool
 }
 
 // Open creates the tables journal and cluster if they are missing, and claims a slot
-// unless o.ReadOnly. Meanwhile it recovers what former servers left undecided, after
-// their leases have ended. While another server loads in bulk there are no slots, and
-// Update fails with table.ErrUnavailable until the load has ended. A table.Batcher has
-// one DB at a time.
+// unless o.ReadOnly is set. The server then recovers, in the background, the commits that
+// silent servers left undecided, after the leases of these servers have ended. While
+// another server loads in bulk, no slot can be claimed, and Update fails with
+// table.ErrUnavailable until the load has ended. A store that is a table.Batcher can have
+// only one DB at a time.
 func Open(ctx context.Context, s table.Store, o Options) (*DB, error) {
 	db := &DB{store: s, o: o.withDefaults()}
 	db.changes.stripes = make([]atomic.Uint64, db.o.stripes)
@@ -256,8 +270,8 @@ func Open(ctx context.Context, s table.Store, o Options) (*DB, error) {
 	return db, nil
 }
 
-// createTables creates missing tables. A store that was itself opened for reading has
-// its tables already.
+// createTables creates the tables that are missing. If the store itself was opened for
+// reading, no table is missing.
 func (db *DB) createTables(ctx context.Context) error {
 	names, err := db.store.Names(ctx)
 	if err != nil {
@@ -269,8 +283,8 @@ func (db *DB) createTables(ctx context.Context) error {
 	return db.store.Create(ctx, journal.Specs()...)
 }
 
-// Close waits for commits under way, frees the slot and stops. It does not close the
-// store.
+// Close waits until running commits have ended, frees the slot and stops the DB. It does
+// not close the store.
 func (db *DB) Close(ctx context.Context) error {
 	db.garbage.stop()
 	if err := db.gate.close(ctx); err != nil {
@@ -282,13 +296,14 @@ func (db *DB) Close(ctx context.Context) error {
 	return nil
 }
 
-// CatchUp returns when Snapshot shows all that any server of the store had committed
-// when it was called.
+// CatchUp returns when Snapshot shows every commit that any server of the store had made
+// when CatchUp was called.
 func (db *DB) CatchUp(ctx context.Context) error { return db.views.catchUp(ctx) }
 
-// Alone returns when no other server writes to the store, or fails with ErrConflict and
-// names one that does. It is for changes that other servers would not notice. A silent
-// server may be dead, so Alone waits for it.
+// Alone returns when no other server writes to the store. If another server is alive,
+// Alone returns ErrConflict with the name of that server. Alone is for changes that other
+// servers would not notice. A silent server may be dead, so Alone waits until its slot is
+// recovered.
 func (db *DB) Alone(ctx context.Context) error {
 	if db.peers == nil {
 		return nil
@@ -296,8 +311,8 @@ func (db *DB) Alone(ctx context.Context) error {
 	return db.peers.alone(ctx)
 }
 
-// Store returns the store below.
+// Store returns the store that the DB was opened on.
 func (db *DB) Store() table.Store { return db.store }
 
-// Table returns a table that the store's Create has made.
+// Table returns a table that the store's Create has created.
 func (db *DB) Table(name string) table.Table { return db.store.Table(name) }

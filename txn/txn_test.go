@@ -16,7 +16,7 @@ import (
 
 var dataSpec = table.Spec{Name: "data", Families: []table.FamilySpec{{Name: 'a'}, {Name: 'b'}, {Name: table.MarkFamily}}}
 
-// stores are the kinds of store with different ways to commit.
+// stores are the kinds of store that differ in how they commit.
 var stores = []struct {
 	name string
 	make func() table.Store
@@ -25,7 +25,7 @@ var stores = []struct {
 	{"shared", func() table.Store { return tabletest.NewMem() }},
 }
 
-// fast are options with short times.
+// fast are options with short durations.
 var fast = Options{Lease: 400 * time.Millisecond, Poll: 2 * time.Millisecond, InFlight: 50 * time.Millisecond}
 
 func open(t testing.TB, s table.Store, o Options) *DB {
@@ -193,8 +193,8 @@ func TestMarks(t *testing.T) {
 	})
 }
 
-// meet commits a while a transaction that marks b runs, and reports whether that
-// transaction had to run again.
+// meet commits a transaction with mark a during a transaction with mark b, and reports
+// whether the transaction with mark b had to run again.
 func meet(t *testing.T, db *DB, a, b Mark) bool {
 	tab := db.Table("data")
 	ctx := context.Background()
@@ -258,8 +258,8 @@ func TestUpdateEnds(t *testing.T) {
 	})
 }
 
-// TestCounters increments counters concurrently: no update may be lost, and every
-// snapshot must see two counters equal that always change together.
+// TestCounters increments two counters concurrently. No update may be lost, and every
+// snapshot must show equal counters, because they always change together.
 func TestCounters(t *testing.T) {
 	each(t, func(t *testing.T, db *DB) {
 		const workers, each = 8, 25

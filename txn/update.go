@@ -11,18 +11,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// exclusiveAfter is the number of attempts that a transaction makes while others commit
-// too. After that it keeps them from committing while it runs, so that short
-// transactions do not starve a long one.
+// exclusiveAfter is the number of attempts that a transaction makes while other
+// transactions may commit. In later attempts the transaction keeps others from committing
+// while it runs, so that short transactions do not starve a long one.
 const exclusiveAfter = 4
 
-// Update runs fn on a transaction and commits what it wrote. If another commit
-// conflicts, it runs fn again on a newer snapshot, a bounded number of times with
-// growing, jittered pauses, and then fails with ErrConflict. An error of fn is returned
-// as it is, and nothing is written. A transaction that wrote nothing commits nothing.
-// Update returns once the commit is durable and every later Snapshot shows it. If the
-// outcome of a commit cannot be learned, Update fails with ErrUnknown. An Update within
-// fn may wait for ever.
+// Update runs fn on a transaction and commits what fn wrote. If another commit conflicts,
+// Update runs fn again on a newer snapshot. It makes a bounded number of attempts with
+// growing, jittered pauses, and then returns ErrConflict. If fn returns an error, Update
+// returns that error unchanged and writes nothing. If fn writes nothing, Update commits
+// nothing. Update returns when the commit is durable and every later Snapshot shows it.
+// If the outcome of the commit cannot be determined, Update returns ErrUnknown. fn must
+// not call Update, because the inner call may wait forever.
 func (db *DB) Update(ctx context.Context, fn func(*Tx) error) (table.Revision, error) {
 	var a attempt
 	for try := range db.o.Attempts {
@@ -47,7 +47,7 @@ func (db *DB) Update(ctx context.Context, fn func(*Tx) error) (table.Revision, e
 	return 0, fmt.Errorf("%w after %d attempts", ErrConflict, db.o.Attempts)
 }
 
-// try runs fn once and commits.
+// try runs fn once and commits what fn wrote.
 func (db *DB) try(ctx context.Context, fn func(*Tx) error, a *attempt, try int) (table.Revision, *conflict, error) {
 	if err := db.commits.writable(); err != nil {
 		return 0, nil, err
@@ -94,7 +94,8 @@ func (db *DB) try(ctx context.Context, fn func(*Tx) error, a *attempt, try int) 
 	return r, met, err
 }
 
-// reserve places marks where other servers find them.
+// reserve places marks where other servers find them. It does nothing if no other server
+// writes the store.
 func (db *DB) reserve(ctx context.Context, a *attempt) (*reservation, *conflict, error) {
 	if db.peers == nil {
 		return nil, nil, nil
@@ -102,8 +103,8 @@ func (db *DB) reserve(ctx context.Context, a *attempt) (*reservation, *conflict,
 	return db.peers.reserve(ctx, a)
 }
 
-// jitter pauses for a random time, to spread out transactions that lost against the
-// same one.
+// jitter pauses for a random time, to spread out transactions that lost against the same
+// commit.
 func jitter(ctx context.Context, try int, random uint64) error {
 	if try == 0 {
 		return canceled(ctx)
@@ -111,23 +112,24 @@ func jitter(ctx context.Context, try int, random uint64) error {
 	return pause.For(ctx, time.Duration(random%uint64(100*time.Microsecond<<min(try, 8))))
 }
 
-// A gate lets many commits through at once, or one holder alone.
+// A gate lets many commits in at the same time, or one exclusive holder.
 type gate struct {
 	mu      sync.Mutex
 	inside  int
-	alone   bool // the one inside excludes others
-	waiting int  // number waiting to be alone; others wait for them
-	bulk    bool // the one alone is a bulk load; others fail at once
+	alone   bool // the holder inside excludes all others
+	waiting int  // number of callers that wait to enter alone; other callers wait for them
+	bulk    bool // the holder inside is a bulk load; other callers fail at once
 	closed  bool
 	changed broadcast
 	random  func() uint64
 }
 
-// spread bounds the random delay by which waiting transactions enter one after another,
-// once the state they waited for is published.
+// spread bounds the random delays after which waiting transactions enter, so that they do
+// not all enter at once when the gate opens.
 const spread = 50 * time.Microsecond
 
-// enter waits for its turn.
+// enter returns when the caller may pass the gate. If alone is set, the caller then
+// excludes all others.
 func (g *gate) enter(ctx context.Context, alone bool) error {
 	if alone {
 		g.mu.Lock()
@@ -192,7 +194,7 @@ func (g *gate) leave() {
 	g.changed.Broadcast()
 }
 
-// forBulk makes others fail instead of waiting for the one inside.
+// forBulk makes other callers of enter fail instead of waiting for the holder inside.
 func (g *gate) forBulk() {
 	g.mu.Lock()
 	g.bulk = true
@@ -200,7 +202,7 @@ func (g *gate) forBulk() {
 	g.changed.Broadcast()
 }
 
-// close waits until nobody is inside and then lets nobody in.
+// close waits until nobody is inside, and makes all later calls of enter fail.
 func (g *gate) close(ctx context.Context) error {
 	if err := g.enter(ctx, true); err != nil {
 		return err

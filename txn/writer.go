@@ -15,46 +15,47 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// grace is how long an undecided commit holds up the head. After that it becomes an
-// exception below the head, so that a long commit delays nobody.
+// grace is how long an undecided commit can hold back the head. After that the commit
+// becomes an exception below the head, so that a long commit delays no other commit.
 const grace = 50 * time.Millisecond
 
-// A writer is one incarnation of a slot: the commits of this server from a claim until
-// it loses or releases the lease.
+// A writer is one incarnation of a slot. It makes this server's commits from the claim of
+// the slot until the lease is lost or released.
 //
-// Commits run in the goroutines of their callers up to the decision. The goroutine run
-// publishes them: one change of the heads cell at a time, which shows all commits
-// decided before it was composed.
+// Each commit runs in the goroutine of its caller up to the decision. The goroutine that
+// executes run publishes the commits: it makes one change of the heads cell at a time,
+// and each change shows all commits that were decided before the cell was composed.
 type writer struct {
 	e           *cluster
 	slot        revision.Slot
 	incarnation uint64
 	clock       *revision.Clock
-	kick        chan struct{} // signals a decision
+	kick        chan struct{} // signals run to publish
 	lost        chan struct{} // closed when the slot is lost
 
-	renewed atomic.Int64 // when the last acknowledged change of the cell was sent, since e.start
+	renewed atomic.Int64 // when the last acknowledged change of the cell was sent, as time since e.start
 	fenced  atomic.Bool
 
-	// cell is what the store acknowledged, and raw its bytes. Owned by run.
+	// cell is the content that the store acknowledged, and raw is its encoding. Only run
+	// uses them.
 	cell revision.Cell
 	raw  []byte
 
-	// mu is held to allocate an id and to choose the head: no id is issued at or below
-	// a head that is being published.
+	// mu is held while an id is allocated and while the head is chosen, so that no id is
+	// issued at or below a head that is being published.
 	mu      sync.Mutex
-	pending []*pendingCommit // by id: undecided, or decided and not shown yet
-	aborted []abortedCommit  // by id
+	pending []*pendingCommit // sorted by id: undecided commits, and decided commits not shown yet
+	aborted []abortedCommit  // sorted by id
 	recent  *recent
 
 	resolver resolver
 }
 
-// A pendingCommit is a commit under way.
+// A pendingCommit is a commit that is undecided or not shown yet.
 type pendingCommit struct {
 	rec     *journal.Record
 	marks   []placed
-	began   uint64 // ordinal of the state that it was made on
+	began   uint64 // ordinal of the state at which the transaction began
 	started time.Time
 	dirty   bool // cells may have been sent
 	state   journal.State
@@ -67,8 +68,9 @@ type abortedCommit struct {
 	since time.Time
 }
 
-// alive returns nil if this server may still send mutations. At least half of its lease
-// must be left, so that none of them lands much later than the lease.
+// alive returns nil if this server may still send mutations. At least half of the lease
+// must be left, so that no mutation reaches the store much later than the end of the
+// lease.
 func (w *writer) alive() error {
 	if w.fenced.Load() {
 		return fmt.Errorf("%w: another server took over", table.ErrUnavailable)
@@ -79,20 +81,20 @@ func (w *writer) alive() error {
 	return nil
 }
 
-// limit announces ids for one lease. A longer time would be of no use: a server whose
-// cell was not renewed commits for half a lease only, and when a successor may take the
-// slot the wall clock has passed the limit.
+// limit returns the largest id to announce: one lease ahead of the present. A later limit
+// would be useless. A server whose cell was not renewed commits for only half a lease,
+// and when a successor may claim the slot, the wall clock has passed the limit.
 func (w *writer) limit(from table.Revision) table.Revision {
 	now := max(revision.At(w.e.wall()), from)
 	return revision.At(now.Time().Add(w.e.db.o.Lease))
 }
 
-// run publishes this server's commits and follows what other servers publish, until the
-// slot is lost or the engine closes.
+// run publishes this server's commits and reads the heads that other servers publish. It
+// returns when the slot is lost or the engine closes.
 func (w *writer) run() {
 	every := max(w.e.db.o.Lease/8, time.Millisecond)
 	renew := time.Now().Add(every)
-	var again time.Time // when nothing holds up the head any more; zero: nothing did
+	var again time.Time // when nothing holds back the head any more; zero if nothing holds it back
 	for {
 		w.e.turn()
 		var blocked time.Duration
@@ -126,7 +128,7 @@ func (w *writer) run() {
 	}
 }
 
-// A task is what run does next.
+// A task is the next action of run.
 type task int
 
 const (
@@ -136,8 +138,9 @@ const (
 	following
 )
 
-// nextTask waits for something to do. Of several tasks it takes the first in a fixed
-// order, never a random one, so that a simulation can be repeated.
+// nextTask waits until there is a task for run. If there are several tasks, it returns
+// the first one in a fixed order and not a random one, so that a simulation can be
+// repeated.
 func (w *writer) nextTask(renew, again time.Time) task {
 	due := earliest(renew, earliest(w.e.poll.next, again))
 	timer := time.NewTimer(time.Until(due))
@@ -164,7 +167,7 @@ func (w *writer) nextTask(renew, again time.Time) task {
 	}
 }
 
-// earliest returns the earlier of two times. The zero Time means none.
+// earliest returns the earlier of two times. A zero Time is ignored.
 func earliest(a, b time.Time) time.Time {
 	if b.IsZero() || !a.IsZero() && a.Before(b) {
 		return a
@@ -181,8 +184,8 @@ func received(c <-chan struct{}) bool {
 	}
 }
 
-// follow shows what others published. An error means that the slot is lost. If the store
-// cannot be read, the next poll tries again.
+// follow shows the state that other servers published. It returns an error if the slot is
+// lost. If the store cannot be read, follow returns nil, and the next poll tries again.
 func (w *writer) follow(ctx context.Context) error {
 	if err := w.e.refresh(ctx, w); err != nil {
 		w.e.db.o.Log.Debug("reading the heads", "error", err)
@@ -198,21 +201,23 @@ func (w *writer) taken() error {
 	return fmt.Errorf("%w: another server took over slot %d", table.ErrUnavailable, w.slot)
 }
 
-// publish changes the cell and shows the new state. blocked is the time for which a
-// commit still holds up the head. An error means that the slot is lost.
+// publish changes the cell and shows the new state. The result blocked is how long an
+// undecided commit can still hold back the head. publish returns an error if the slot is
+// lost.
 func (w *writer) publish(ctx context.Context, renew bool) (blocked time.Duration, err error) {
 	next, blocked := w.choose(renew)
 	if !renew && next.Head == w.cell.Head && next.Config == w.cell.Config && slices.Equal(next.Undecided, w.cell.Undecided) {
 		return blocked, nil
 	}
 	until := w.e.start.Add(time.Duration(w.renewed.Load()) + w.e.db.o.Lease)
-	// Closing waits for this swap: a cell whose bytes are not known cannot be closed.
+	// The swap is not canceled when the engine closes: release cannot swap a cell whose
+	// content is unknown.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
 	defer cancel()
 	sent := time.Since(w.e.start)
 	raw := next.Append(nil)
-	// SwapHead repeats the same bytes until it knows the outcome. A repetition that
-	// lands late finds the cell changed.
+	// SwapHead repeats the swap with the same bytes until it knows the outcome. A
+	// repetition that reaches the store late fails, because the cell has changed.
 	done, _, err := w.e.db.log.SwapHead(ctx, w.slot, w.raw, raw)
 	if err != nil {
 		return 0, err
@@ -237,8 +242,8 @@ func (w *writer) publish(ctx context.Context, renew bool) (blocked time.Duration
 	}
 }
 
-// choose composes the next cell. The head becomes the end of the decided prefix of ids,
-// passing those undecided for longer than grace.
+// choose composes the next cell. The new head is the last id before the first undecided
+// commit, not counting commits that have been undecided for longer than grace.
 func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -270,8 +275,9 @@ func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) 
 	return next, blocked
 }
 
-// nowShown removes the commits that newer heads show, or never will, from the pending
-// ones, and records their changes for the state of ordinal n.
+// nowShown removes commits from w.pending if the newer heads h show them or if they were
+// aborted. It records the changes of the commits shown for the state of ordinal n, and
+// returns these commits.
 func (w *writer) nowShown(h *journal.Heads, n uint64) (shown []*pendingCommit) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -297,8 +303,9 @@ func (w *writer) nowShown(h *journal.Heads, n uint64) (shown []*pendingCommit) {
 	return shown
 }
 
-// giveUp ends the incarnation. Commits that wait to be shown get an unknown outcome. A
-// successor, perhaps this server, decides them.
+// giveUp ends the incarnation. Callers that wait for their commits to be shown return
+// ErrUnknown. The next holder of the slot, which may be this server, shows the commits
+// that were decided.
 func (w *writer) giveUp(cause error) {
 	w.e.db.o.Log.Warn("this server lost its slot", "slot", w.slot, "error", cause)
 	w.fenced.Store(true)
@@ -307,7 +314,7 @@ func (w *writer) giveUp(cause error) {
 	close(w.lost)
 }
 
-// signal asks run to publish.
+// signal makes run publish.
 func (w *writer) signal() {
 	select {
 	case w.kick <- struct{}{}:
@@ -315,8 +322,9 @@ func (w *writer) signal() {
 	}
 }
 
-// release closes the slot. It also frees it at once if no cell of an aborted revision
-// can still arrive. At this point nobody commits and run has ended.
+// release closes the slot. It also frees the slot at once if no cell of an aborted commit
+// can still reach the store. When release is called, no commit is running and run has
+// returned.
 func (w *writer) release(ctx context.Context) error {
 	w.fenced.Store(true)
 	w.e.writer.CompareAndSwap(w, nil)
@@ -334,7 +342,7 @@ func (w *writer) release(ctx context.Context) error {
 	return w.e.db.log.Free(ctx, w.slot, raw)
 }
 
-// jittered returns d changed randomly by up to a half.
+// jittered returns a random duration between half of d and one and a half times d.
 func jittered(d time.Duration, random uint64) time.Duration {
 	return d/2 + time.Duration(random%uint64(d+1))
 }
