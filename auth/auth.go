@@ -1,17 +1,18 @@
 // Package auth authenticates clients: it verifies passwords, messages of SASL mechanisms
 // and tokens, and maps names to entries by [Rule]s. It does not depend on a directory:
-// package directory looks up entries and decides.
+// package directory looks up the entries and decides whether a client is authenticated.
 //
 // # Passwords
 //
 // A stored password is a value of userPassword (RFC 4519, 2.41) in one of the forms that
-// directory servers share: cleartext, or "{SCHEME}" and the scheme's own form (RFC 2307,
-// 5.3).
+// directory servers share: cleartext, or "{SCHEME}" followed by a value in the form of
+// the scheme (RFC 2307, 5.3).
 //
-// [Passwords] verifies every form that [Schemes] lists and hashes new ones, with {ARGON2}
-// by default. It bounds the concurrent work with slow schemes, and clients take turns, so
-// that a flood of binds neither takes all memory and CPUs nor blocks other clients. A
-// [Hasher] may do the work elsewhere. The forms after the scheme are
+// [Passwords] verifies passwords in every scheme that [Schemes] lists, and hashes new
+// passwords, with {ARGON2} by default. It limits the number of concurrent slow hashes,
+// and clients take turns, so a flood of binds neither uses all memory and CPUs nor blocks
+// other clients. A [Hasher] may compute the slow hashes outside the process. The forms of
+// values after the scheme are
 //
 //	{SHA} {MD5} {SHA256} {SHA384} {SHA512}          base64(digest)
 //	{SSHA} {SMD5} {SSHA256} {SSHA384} {SSHA512}     base64(digest, salt)
@@ -19,12 +20,13 @@
 //	{BCRYPT}                                        $2a$ $2b$ $2y$
 //	{ARGON2}                                        $argon2i$ or $argon2id$
 //	{PBKDF2} {PBKDF2-SHA1} -SHA256 -SHA512          rounds$ab64(salt)$ab64(key)
-//	{PBKDF2_SHA256}                                 389 Directory Server's, base64(rounds, salt, key)
-//	{PKCS5S2}                                       ApacheDS's, base64(salt, key)
+//	{PBKDF2_SHA256}                                 base64(rounds, salt, key), as in 389 Directory Server
+//	{PKCS5S2}                                       base64(salt, key), as in ApacheDS
 //	{CLEARTEXT} {CLEAR}                             the password
 //
-// A value is read as a whole. One with anything before or after its form, such as the "!"
-// of a locked account, matches no password. Neither does one of an unknown scheme.
+// The whole value must have the form of its scheme. A value with anything before or after
+// the form, such as the "!" of a locked account, matches no password. A value in an
+// unknown scheme matches no password either.
 package auth
 
 import (
@@ -39,18 +41,19 @@ import (
 	"time"
 )
 
-// ErrScheme reports a stored password whose form is unknown.
+// ErrScheme reports a stored password in an unknown scheme, or not in the form of its
+// scheme.
 var ErrScheme = errors.New("unknown or malformed password scheme")
 
-// Default is the scheme of new passwords.
+// Default is the scheme in which new passwords are hashed unless another scheme is set.
 const Default = "ARGON2"
 
-// Passwords verifies and hashes passwords. It may be used concurrently. Clients are told
-// apart by their channels: see [ErrBusy].
+// Passwords verifies and hashes passwords. It may be used concurrently. It distinguishes
+// clients by the addresses of their channels: see [ErrBusy].
 type Passwords struct {
 	slots  pool
-	hasher Hasher // of slow schemes
-	// decoy is the value that failures are verified against: see [Attempt.Fail].
+	hasher Hasher // computes the hashes of slow schemes
+	// decoy is the value that failed attempts are verified against: see [Attempt.Fail].
 	decoy atomic.Pointer[decoy]
 	watch atomic.Pointer[func(scheme string, waited time.Duration)]
 }
@@ -60,8 +63,9 @@ type decoy struct {
 	value  []byte
 }
 
-// New returns Passwords that compute at most parallel slow hashes at once. Zero means one
-// less than the CPUs, but at least one. A nil Hasher is [Here].
+// New returns Passwords that compute at most parallel slow hashes at once. If parallel is
+// zero, the limit is the number of CPUs less one, but at least one. If h is nil, the
+// hasher is [Here].
 func New(parallel int, h Hasher) *Passwords {
 	if parallel <= 0 {
 		parallel = max(1, runtime.GOMAXPROCS(0)-1)
@@ -75,7 +79,7 @@ func New(parallel int, h Hasher) *Passwords {
 	return p
 }
 
-// Verify reports whether password is the stored one. The error is the context's,
+// Verify reports whether password is the stored password. The error is the error of ctx,
 // ErrScheme, or ErrBusy.
 func (p *Passwords) Verify(ctx context.Context, c Channel, stored, password []byte) (bool, error) {
 	s, rest := parse(stored)
@@ -100,7 +104,7 @@ func (p *Passwords) run(ctx context.Context, c Channel, s *scheme, rest, passwor
 	return ok, err
 }
 
-// acquire waits for the client's turn to have a hash computed.
+// acquire waits until the client may have a slow hash computed.
 func (p *Passwords) acquire(ctx context.Context, c Channel, scheme string) error {
 	begun := time.Now()
 	if err := p.slots.acquire(ctx, clientOf(c)); err != nil {
@@ -112,33 +116,34 @@ func (p *Passwords) acquire(ctx context.Context, c Channel, scheme string) error
 	return nil
 }
 
-// Watch has f called before every slow hash, with its scheme and the time that it waited.
+// Watch sets a function that is called before every slow hash, with the scheme and the
+// time that the hash waited.
 func (p *Passwords) Watch(f func(scheme string, waited time.Duration)) { p.watch.Store(&f) }
 
-// Waiting returns the number of slow hashes that wait for their turn.
+// Waiting returns the number of slow hashes that wait to be computed.
 func (p *Passwords) Waiting() int { return p.slots.waiting() }
 
-// Expect makes failures cost as much as verifying a stored password, if its scheme is
-// slow. Without it, failures cost only as much as passwords that were already verified or
-// hashed.
+// Expect makes failed attempts cost as much as verifying the stored password, if its
+// scheme is slow. Without a call of Expect, failed attempts cost as much as a slow scheme
+// only after a password was verified or hashed in that scheme.
 func (p *Passwords) Expect(stored []byte) {
 	if s, rest := parse(stored); s != nil && s.slow {
 		p.learn(s, rest)
 	}
 }
 
-// learn keeps a value to verify failures against. It has the slow scheme that was last
-// verified or hashed.
+// learn keeps a stored value as the decoy that failed attempts are verified against. The
+// decoy is in the slow scheme that was last expected, verified or hashed.
 func (p *Passwords) learn(s *scheme, rest []byte) {
 	if d := p.decoy.Load(); d.scheme != s {
 		p.decoy.Store(&decoy{s, bytes.Clone(rest)})
 	}
 }
 
-// An Attempt is one password for one name, which is compared with the stored ones. The
-// time that a failure takes must not reveal whether the name exists, or has a password,
-// or in which scheme. Where any slow scheme is in use, every failure therefore costs at
-// least one slow hash.
+// An Attempt compares one password for one name with the stored passwords of the name.
+// The time that a failed attempt needs must not reveal whether the name exists, whether
+// it has a password, or in which scheme the password is stored. As soon as a slow scheme
+// is in use, every failed attempt therefore costs at least one slow hash.
 type Attempt struct {
 	passwords *Passwords
 	channel   Channel
@@ -147,7 +152,7 @@ type Attempt struct {
 	slowly    bool
 }
 
-// Attempt begins an attempt with a password from a client.
+// Attempt begins an attempt with a password that a client has sent.
 func (p *Passwords) Attempt(c Channel, password []byte) Attempt {
 	return Attempt{passwords: p, channel: c, password: password}
 }
@@ -162,8 +167,9 @@ func (a *Attempt) Try(ctx context.Context, stored []byte) (bool, error) {
 	return ok, err
 }
 
-// Fail does the work that is missing after no stored password matched. The error is the
-// context's, or ErrBusy.
+// Fail completes a failed attempt, in which no stored password matched: if the attempt
+// has not cost a slow hash yet, Fail verifies the password against the decoy. The error
+// is the error of ctx, or ErrBusy.
 func (a *Attempt) Fail(ctx context.Context) error {
 	d := a.passwords.decoy.Load()
 	if a.slowly || a.tried && !d.scheme.slow {
@@ -176,7 +182,7 @@ func (a *Attempt) Fail(ctx context.Context) error {
 	return err
 }
 
-// Again does the work of one more failure.
+// Again does the work of one more failed attempt.
 func (a *Attempt) Again(ctx context.Context) error {
 	d := a.passwords.decoy.Load()
 	_, err := a.passwords.run(ctx, a.channel, d.scheme, d.value, a.password)
@@ -186,7 +192,8 @@ func (a *Attempt) Again(ctx context.Context) error {
 	return err
 }
 
-// Hash returns a new stored password. An empty name means the default scheme.
+// Hash returns the value of userPassword for a new password. If name is "", the scheme is
+// Default.
 func (p *Passwords) Hash(ctx context.Context, c Channel, name string, password []byte) ([]byte, error) {
 	if name == "" {
 		name = Default
@@ -217,22 +224,22 @@ func (p *Passwords) make(ctx context.Context, c Channel, s *scheme, password []b
 	return rest, err
 }
 
-// Slow reports whether a stored password is slow to verify, which protects it if it is
-// stolen.
+// Slow reports whether a stored password is in a slow scheme. Guessing such a password is
+// expensive if the stored value is stolen.
 func Slow(stored []byte) bool {
 	s, _ := parse(stored)
 	return s != nil && s.slow
 }
 
-// Hashed reports whether a value of userPassword is not a password in clear. It is then
-// in a scheme that hides the password, or locked, or in an unknown scheme that no
-// password matches.
+// Hashed reports whether a value of userPassword is not a password in clear: the value is
+// in a scheme that hides the password, is locked, or is in an unknown scheme and matches
+// no password.
 func Hashed(stored []byte) bool {
 	s, _ := parse(stored)
 	return s == nil || !s.clear
 }
 
-// Clear returns the password in a value that does not hide it.
+// Clear returns the password from a value that contains the password in clear.
 func Clear(stored []byte) []byte {
 	if s, rest := parse(stored); s != nil && s.clear {
 		return rest
@@ -240,8 +247,9 @@ func Clear(stored []byte) []byte {
 	return stored
 }
 
-// Usable reports whether some password can match a stored one, which is true if it has
-// the form of a known scheme. Name is "{SCHEME}", or "" for a password in clear.
+// Usable reports whether the stored value can match some password, which is the case if
+// it has the form of a known scheme. The result name is "{SCHEME}", or "" for a password
+// in clear.
 func Usable(stored []byte) (name string, usable bool) {
 	behind := stored
 	if isLocked(stored) {
@@ -261,7 +269,7 @@ func Usable(stored []byte) (name string, usable bool) {
 	return name, err == nil
 }
 
-// Schemes returns the schemes that Verify supports.
+// Schemes returns the names of the schemes that Verify supports.
 func Schemes() []string {
 	var names []string
 	for i := range schemes {
@@ -270,13 +278,14 @@ func Schemes() []string {
 	return names
 }
 
-// NewSchemes returns the schemes that Hash supports.
+// NewSchemes returns the names of the schemes that Hash supports.
 func NewSchemes() []string {
 	return slices.DeleteFunc(Schemes(), func(n string) bool { return find([]byte(n)).hash == nil })
 }
 
 // parse returns the scheme of a stored password and the rest of the value. The scheme is
-// nil if no password can match. A value without "{SCHEME}" is a password in clear.
+// nil if the value can match no password. A value without "{SCHEME}" is a password in
+// clear.
 func parse(stored []byte) (*scheme, []byte) {
 	name, rest, ok := split(stored)
 	switch {
@@ -288,7 +297,7 @@ func parse(stored []byte) (*scheme, []byte) {
 	return clearScheme, stored
 }
 
-// isLocked reports whether a value is a hash that is locked by a mark before its scheme,
+// isLocked reports whether a stored value is a hash with a lock mark before its scheme,
 // such as "!{SSHA}...".
 func isLocked(stored []byte) bool {
 	behind := bytes.TrimLeft(stored, lockMarks)
@@ -303,10 +312,11 @@ func isLocked(stored []byte) bool {
 	return s != nil && !s.clear
 }
 
-// lockMarks before a hash make it match no password.
+// lockMarks are the characters that lock a hash: a hash after such a character matches no
+// password.
 const lockMarks = "!*"
 
-// split splits "{name}rest". A name has no spaces and no braces.
+// split splits a value of the form "{name}rest". The name contains no spaces or braces.
 func split(stored []byte) (name, rest []byte, ok bool) {
 	if len(stored) < 3 || stored[0] != '{' {
 		return nil, nil, false
@@ -323,7 +333,8 @@ func split(stored []byte) (name, rest []byte, ok bool) {
 	return stored[1:end], stored[end+1:], true
 }
 
-// find looks up a scheme, ignoring case. There are few, and the frequent ones come first.
+// find looks up a scheme by its name, ignoring case. A linear search is fast, because
+// there are few schemes and the frequent schemes come first.
 func find(name []byte) *scheme {
 	for i := range schemes {
 		if len(schemes[i].name) == len(name) && equalFold(schemes[i].name, name) {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// stored are passwords hashed elsewhere: by OpenLDAP's slappasswd, and in the test
-// vectors of RFC 6070 and its SHA-256 counterpart.
+// stored are passwords that other programs hashed: OpenLDAP's slappasswd, and the test
+// vectors of RFC 6070 and their SHA-256 counterparts.
 var stored = []struct {
 	value, password string
 	err             error
@@ -113,7 +113,8 @@ func TestHashed(t *testing.T) {
 	}
 }
 
-// Slow hashes wait for a slot, and stop waiting when their context ends.
+// TestSlotsAreBounded checks that slow hashes wait for a slot, and that they stop waiting
+// when their context ends.
 func TestSlotsAreBounded(t *testing.T) {
 	p := New(1, nil)
 	p.slots.acquire(t.Context(), "another")
@@ -131,8 +132,9 @@ func TestSlotsAreBounded(t *testing.T) {
 
 const slowStored = "{BCRYPT}$2b$08$f8.UPDAcBwTQhvkvdPE4sOe99y3v5xR3j0fFicmQL/sBhGL1Q5eJi"
 
-// If a slow scheme is in use, every failure costs one slow hash, whatever is stored. If
-// none is, it costs none. The test counts the work instead of timing it.
+// TestFailuresLookAlike checks that every failed attempt costs one slow hash if a slow
+// scheme is in use, whatever the stored passwords are, and otherwise costs no slow hash.
+// The test counts the hashes instead of measuring time.
 func TestFailuresLookAlike(t *testing.T) {
 	for _, inUse := range []bool{false, true} {
 		for _, values := range [][]string{nil, {"clear"}, {stored[2].value}, {"{NOSUCH}x"}, {stored[2].value, "clear"}, {slowStored}} {
@@ -164,8 +166,9 @@ func TestFailuresLookAlike(t *testing.T) {
 	}
 }
 
-// A scheme counts as in use once a password was hashed with it or is expected, even
-// before anybody has bound with one.
+// TestFailuresLookAlikeFromTheStart checks that a slow scheme is in use as soon as a
+// password was hashed in the scheme or the scheme was passed to Expect, even before any
+// bind.
 func TestFailuresLookAlikeFromTheStart(t *testing.T) {
 	for name, meet := range map[string]func(*Passwords){
 		"expected": func(p *Passwords) { p.Expect([]byte(slowStored)) },
@@ -190,7 +193,7 @@ func TestFailuresLookAlikeFromTheStart(t *testing.T) {
 	}
 }
 
-// countSlow counts the calls of slow schemes from now on.
+// countSlow counts the calls of slow schemes after the call of countSlow.
 func countSlow(t *testing.T) *int {
 	n := 0
 	for i := range schemes {

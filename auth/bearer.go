@@ -16,34 +16,36 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// Issuer describes the tokens that mechanism OAUTHBEARER (RFC 7628) accepts: by whom and
-// for whom they must be issued.
+// Issuer describes an issuer of tokens for the mechanism OAUTHBEARER (RFC 7628), and the
+// conditions under which the tokens are accepted.
 type Issuer struct {
-	// URL is the claim iss.
+	// URL is the value that the claim iss must have.
 	URL string
-	// Audience must be among the claims aud.
+	// Audience is a value that the claim aud must contain.
 	Audience string
-	// KeysFile is a JSON Web Key Set (RFC 7517) with the issuer's public keys. It is read
-	// again when it changes.
+	// KeysFile is the path of a JSON Web Key Set (RFC 7517) with the issuer's public
+	// keys. The file is read again when it changes.
 	KeysFile string
-	// Claim is the claim with the user's name, for the rules; "": sub.
+	// Claim is the claim that contains the user's name for the rules; "" means sub.
 	Claim string
-	// Algorithms that tokens may be signed with; nil: DefaultAlgorithms.
+	// Algorithms are the signature algorithms that tokens may use; nil means
+	// DefaultAlgorithms.
 	Algorithms []string
-	// Log receives the reasons why tokens are refused and files are invalid; nil: none.
+	// Log receives the reasons why tokens are refused, and errors of the file; nil means
+	// no log.
 	Log *slog.Logger
-	// Now returns the time; nil: the clock's.
+	// Now returns the current time; nil means time.Now.
 	Now func() time.Time
 }
 
-// DefaultAlgorithms are those that issuers commonly use.
+// DefaultAlgorithms are the signature algorithms that issuers commonly use.
 var DefaultAlgorithms = []string{"RS256", "ES256", "PS256", "EdDSA"}
 
-// algorithms are those that can be configured (RFC 7518, 3.1; RFC 8037): the ones whose
-// keys can verify but not sign.
+// algorithms are the signature algorithms that can be configured (RFC 7518, 3.1; RFC
+// 8037): the algorithms whose public keys can verify and cannot sign.
 var algorithms = []string{"RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "EdDSA"}
 
-// leeway is the accepted error of the issuer's clock.
+// leeway is the largest accepted error of the issuer's clock.
 const leeway = time.Minute
 
 // maxToken is the maximum size of a token in bytes.
@@ -95,7 +97,8 @@ func NewBearer(i Issuer) (*Bearer, error) {
 	return b, b.read()
 }
 
-// read reads the file if it has changed. If the file is invalid, the old keys stay.
+// read reads the keys from the file if the file has changed. If the new file is invalid,
+// the old keys remain.
 func (b *Bearer) read() error {
 	info, err := os.Stat(b.issuer.KeysFile)
 	if err != nil {
@@ -105,7 +108,7 @@ func (b *Bearer) read() error {
 	if v == b.version {
 		return nil
 	}
-	b.version = v // an invalid file is reported once
+	b.version = v // set before reading, so that an invalid file is reported once
 	text, err := os.ReadFile(b.issuer.KeysFile)
 	if err != nil {
 		return err
@@ -118,7 +121,7 @@ func (b *Bearer) read() error {
 	return nil
 }
 
-// parseKeys returns the public keys of a set that can verify signatures.
+// parseKeys returns the public keys of a JSON Web Key Set that can verify signatures.
 func parseKeys(text []byte) ([]jose.JSONWebKey, error) {
 	var set jose.JSONWebKeySet
 	if err := json.Unmarshal(text, &set); err != nil {
@@ -146,13 +149,14 @@ func (b *Bearer) current() []jose.JSONWebKey {
 	return b.keys
 }
 
-// A Token is the verified content of a token.
+// A Token contains the verified claims of a token.
 type Token struct {
 	Name        string
-	MultiFactor bool // its amr includes mfa (RFC 8176, 2)
+	MultiFactor bool // the claim amr contains mfa (RFC 8176, 2)
 }
 
-// Verify verifies a token. The error is ErrToken; the log has the reason.
+// Verify verifies a token. If the token is not accepted, the error is ErrToken, and the
+// log contains the reason.
 func (b *Bearer) Verify(token string) (Token, error) {
 	t, err := b.verify(token)
 	if err != nil {
@@ -193,10 +197,10 @@ func (b *Bearer) verify(token string) (says Token, err error) {
 	return says, err
 }
 
-// claims reads the claims that one of the keys has signed: the key that the token names,
-// or any if it names none.
+// claims verifies the signature of a token and reads its claims. The signature must be by
+// the key that the token names, or by any key if the token names none.
 func (b *Bearer) claims(t *jwt.JSONWebToken, dest ...any) error {
-	h := t.Headers[0] // ParseSigned accepts only compact tokens, which have one
+	h := t.Headers[0] // ParseSigned accepts only compact tokens, which have one header
 	err := errors.New("no key of the issuer fits it")
 	for _, k := range b.current() {
 		if h.KeyID != "" && k.KeyID != h.KeyID || k.Algorithm != "" && k.Algorithm != h.Algorithm {
@@ -211,15 +215,16 @@ func (b *Bearer) claims(t *jwt.JSONWebToken, dest ...any) error {
 
 // Discovery returns the message for a client whose token is refused (RFC 7628, 3.2.2).
 func (b *Bearer) Discovery(status string) []byte {
+	// Marshal cannot fail, because the struct contains only strings.
 	text, _ := json.Marshal(struct {
 		Status        string `json:"status"`
 		Configuration string `json:"openid-configuration"`
-	}{status, strings.TrimSuffix(b.issuer.URL, "/") + "/.well-known/openid-configuration"}) // strings: no error
+	}{status, strings.TrimSuffix(b.issuer.URL, "/") + "/.well-known/openid-configuration"})
 	return text
 }
 
-// ParseBearer parses the client's message of mechanism OAUTHBEARER (RFC 7628, 3.1). A
-// client that asks where to get tokens sends an empty token.
+// ParseBearer parses the client's message of the mechanism OAUTHBEARER (RFC 7628, 3.1).
+// The token is empty if the client requests the address at which it can get tokens.
 func ParseBearer(message []byte) (authzID, token string, err error) {
 	const name = "OAUTHBEARER"
 	header, rest, ok := bytes.Cut(message, []byte{1})
@@ -237,7 +242,7 @@ func ParseBearer(message []byte) (authzID, token string, err error) {
 	for pair := range bytes.SplitSeq(body, []byte{1}) {
 		key, value, _ := strings.Cut(string(pair), "=")
 		if key != "auth" {
-			continue // host, port, and future ones
+			continue // ignore host, port, and keys that are not defined yet
 		}
 		scheme, t, _ := strings.Cut(value, " ")
 		if !strings.EqualFold(scheme, "Bearer") && value != "" {
@@ -248,7 +253,8 @@ func ParseBearer(message []byte) (authzID, token string, err error) {
 	return "", "", malformed(name, "it has no auth")
 }
 
-// saslName parses "a=" and an authorization identity with =2C and =3D in it, or nothing.
+// saslName parses "a=" followed by an authorization identity, in which =2C and =3D are
+// escapes. It returns "" if s is empty.
 func saslName(s string) (string, error) {
 	rest, ok := strings.CutPrefix(s, "a=")
 	if !ok && s != "" {

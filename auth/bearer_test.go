@@ -19,14 +19,14 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// now is the time in these tests.
+// now is the current time in these tests.
 var now = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// An issuer has keys and signs tokens.
+// An issuer is an issuer of tokens with its keys.
 type issuer struct {
 	t    *testing.T
 	file string
-	keys map[string]any // by kid
+	keys map[string]any // by the value of kid
 }
 
 func newIssuer(t *testing.T) *issuer {
@@ -46,7 +46,7 @@ func (i *issuer) addEC(kid string) {
 	i.write(kid)
 }
 
-// write writes some of the keys to the file, with a new modification time.
+// write writes the keys with the given ids to the file, and sets a new modification time.
 func (i *issuer) write(kids ...string) {
 	i.t.Helper()
 	var set jose.JSONWebKeySet
@@ -105,7 +105,8 @@ func (i *issuer) bearer(change func(*Issuer)) *Bearer {
 	return b
 }
 
-// claims returns the claims of a valid token with changes; nil removes a claim.
+// claims returns the claims of a valid token with some claims changed. A change to nil
+// removes the claim.
 func claims(changes map[string]any) map[string]any {
 	c := map[string]any{"iss": "https://issuer.example/", "aud": "ldap", "sub": "ann",
 		"exp": now.Add(time.Hour).Unix(), "nbf": now.Unix(), "iat": now.Unix()}
@@ -145,7 +146,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// Of the methods in a token, only mfa means that there was more than one factor.
+// TestTokenOfTwoFactors checks that only mfa, of all methods in a token, means that the
+// user had more than one factor.
 func TestTokenOfTwoFactors(t *testing.T) {
 	i := newIssuer(t)
 	b := i.bearer(nil)
@@ -208,7 +210,8 @@ func TestTokenSignatures(t *testing.T) {
 	}
 }
 
-// Keys may change while the server runs. An invalid file changes nothing.
+// TestKeysAreReadAgain checks that keys may change while the server runs, and that an
+// invalid file changes nothing.
 func TestKeysAreReadAgain(t *testing.T) {
 	i := newIssuer(t)
 	b := i.bearer(nil)

@@ -7,7 +7,7 @@ import (
 	"github.com/xdg-go/scram"
 )
 
-// bindings are the supported channel bindings of RFC 9266 and 5929, best first.
+// bindings are the supported types of channel bindings (RFC 9266, RFC 5929), best first.
 var bindings = []string{"tls-exporter", "tls-unique", "tls-server-end-point"}
 
 // Bindable reports whether a mechanism can bind to the channel.
@@ -20,7 +20,8 @@ func Bindable(c Channel) bool {
 	return false
 }
 
-// binding returns the data that binds to a channel. It is empty if there is none.
+// binding returns the channel binding of a type. The result is empty if the channel does
+// not support the type.
 func binding(c Channel, kind string) scram.ChannelBinding {
 	state := c.TLS()
 	if state == nil || !state.HandshakeComplete {
@@ -32,8 +33,8 @@ func binding(c Channel, kind string) scram.ChannelBinding {
 	case "tls-exporter":
 		b, err = scram.NewTLSExporterBinding(state)
 	case "tls-unique":
-		// Go leaves it empty where it would not be unique (TLS 1.3, resumption without
-		// the extended master secret).
+		// TLSUnique is empty where the value would not be unique: in TLS 1.3, and after a
+		// resumption without the extended master secret.
 		b = scram.NewTLSUniqueBinding(state.TLSUnique)
 	case "tls-server-end-point":
 		b, err = endPoint(c)
@@ -44,8 +45,9 @@ func binding(c Channel, kind string) scram.ChannelBinding {
 	return b
 }
 
-// endPoint returns the binding to the server's own certificate. The library expects a
-// client's state, in which the peer's certificates are the server's.
+// endPoint returns the channel binding to the server's own certificate. The library
+// expects the TLS state of a client, in which PeerCertificates are the server's
+// certificates.
 func endPoint(c Channel) (scram.ChannelBinding, error) {
 	cert := c.Certificate()
 	if cert == nil {

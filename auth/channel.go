@@ -6,16 +6,16 @@ import (
 	"net/netip"
 )
 
-// A Channel is what the connection itself reveals about a client.
+// A Channel provides the properties of a client's connection that authentication uses.
 type Channel interface {
-	// TLS returns the state of the connection's TLS, or nil. It changes once, by
-	// StartTLS.
+	// TLS returns the TLS state of the connection, or nil if the connection does not use
+	// TLS. The result changes once, by StartTLS.
 	TLS() *tls.ConnectionState
-	// Certificate returns the certificate that the server has sent, which the TLS state
-	// does not include, or nil.
+	// Certificate returns the certificate that the server has sent, or nil. The TLS state
+	// does not contain this certificate.
 	Certificate() *x509.Certificate
-	// Peer returns the user and group of the client's process, if that is connected by a
-	// Unix socket.
+	// Peer returns the user and group of the client's process. The result ok is false if
+	// the client is not connected by a Unix socket.
 	Peer() (uid, gid int, ok bool)
 	// Remote returns the client's address as text, for logs.
 	Remote() string
@@ -31,13 +31,13 @@ func Confidential(c Channel) bool {
 	return local
 }
 
-// FromThisMachine reports whether the client's address is on this machine.
+// FromThisMachine reports whether the client's address is a loopback address.
 func FromThisMachine(c Channel) bool {
 	a, err := netip.ParseAddrPort(c.Remote())
 	return err == nil && a.Addr().Unmap().IsLoopback()
 }
 
-// NoChannel is a Channel that reveals nothing.
+// NoChannel is a Channel without TLS, peer and address.
 type NoChannel struct{}
 
 func (NoChannel) TLS() *tls.ConnectionState      { return nil }

@@ -10,14 +10,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-// External reports whether a layer below LDAP has authenticated the client: TLS by a
-// verified certificate, or the kernel for a Unix socket.
+// External reports whether a layer below LDAP has authenticated the client: TLS with a
+// verified client certificate, or the kernel for a client on a Unix socket.
 func External(c Channel) bool {
 	_, _, local := c.Peer()
 	return local || certificate(c) != nil
 }
 
-// certificate returns the client's certificate, if it was verified.
+// certificate returns the client's certificate, or nil if no certificate was verified.
 func certificate(c Channel) *x509.Certificate {
 	state := c.TLS()
 	if state == nil || len(state.VerifiedChains) == 0 || len(state.PeerCertificates) == 0 {
@@ -27,15 +27,16 @@ func certificate(c Channel) *x509.Certificate {
 }
 
 // ExternalNames returns the names of the client that the layers below LDAP have
-// authenticated. For rules, each has its kind:
+// authenticated. Each name begins with its kind, as in rules:
 //
-//	dn:cn=Ann,o=Example        the certificate's subject
-//	mail:ann@example.com       its subject alternative names
+//	dn:cn=Ann,o=Example        the subject of the certificate
+//	mail:ann@example.com       the subject alternative names
 //	uri:spiffe://example/ann
 //	dns:host.example.com
 //	dn:gidNumber=G+uidNumber=U,cn=peercred,cn=external,cn=auth
 //
-// The last one is for a process on the same machine. Other servers use the same name.
+// The last form is the name of a process on the same machine. Other directory servers use
+// the same form.
 func ExternalNames(c Channel) (names []string) {
 	if uid, gid, ok := c.Peer(); ok {
 		names = append(names, "dn:"+PeerName(uid, gid))
@@ -59,12 +60,13 @@ func ExternalNames(c Channel) (names []string) {
 	return names
 }
 
-// PeerName returns the name for a process on the same machine.
+// PeerName returns the name of a process on the same machine.
 func PeerName(uid, gid int) string {
 	return fmt.Sprintf("gidNumber=%d+uidNumber=%d,cn=peercred,cn=external,cn=auth", gid, uid)
 }
 
-// subjectTypes are the names of attribute types in subjects. Others are shown as OIDs.
+// subjectTypes are the short names of attribute types in subjects. All other types appear
+// as OIDs.
 var subjectTypes = map[string]string{
 	"2.5.4.3": "cn", "2.5.4.4": "sn", "2.5.4.5": "serialNumber", "2.5.4.6": "c", "2.5.4.7": "l",
 	"2.5.4.8": "st", "2.5.4.9": "street", "2.5.4.10": "o", "2.5.4.11": "ou", "2.5.4.12": "title",
@@ -72,8 +74,9 @@ var subjectTypes = map[string]string{
 	"1.2.840.113549.1.9.1": "emailAddress",
 }
 
-// subject returns the certificate's subject as a DN, whose RDNs are in the reverse order.
-// It reports false if a value is not text.
+// subject returns the subject of a certificate as a DN. The RDNs of the DN are in the
+// reverse order of the RDNs in the certificate. The result ok is false if a value is not
+// text.
 func subject(cert *x509.Certificate) (name dn.DN, ok bool) {
 	var rdns pkix.RDNSequence
 	if rest, err := asn1.Unmarshal(cert.RawSubject, &rdns); err != nil || len(rest) > 0 {

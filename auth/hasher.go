@@ -2,15 +2,16 @@ package auth
 
 import "fmt"
 
-// A Hasher does the work of slow schemes. Names of schemes are those of [Schemes], and a
-// stored value is the part after "{NAME}". Passwords bounds the concurrent work.
+// A Hasher computes the hashes of slow schemes. The argument scheme is a name that
+// [Schemes] returns, and a stored value is the part after "{NAME}". Passwords limits the
+// number of concurrent calls.
 type Hasher interface {
-	// Verify reports whether password is the stored one, or returns ErrScheme.
+	// Verify reports whether password is the stored password. It may return ErrScheme.
 	Verify(scheme string, stored, password []byte) (bool, error)
 	Hash(scheme string, password []byte) ([]byte, error)
 }
 
-// Here is the Hasher that works in this process.
+// Here is the Hasher that computes hashes in this process.
 var Here Hasher = here{}
 
 type here struct{}

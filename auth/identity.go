@@ -21,44 +21,45 @@ import (
 //	PATTERN -> dn:DN
 //	PATTERN -> ldap:///BASE??SCOPE?FILTER
 //
-// The pattern is a regular expression for a whole name. A name is "u:" and the name in a
-// SASL message or an authorization identity (RFC 4513, 5.2.1.8), or one of
-// [ExternalNames]. In the DN or the URL, $1 or ${name} is replaced by what the pattern's
-// group matched. It is escaped as a value, so that it cannot change the structure of the
-// name or the filter. Only a name of kind "dn:" has the form of DNs already, and is
-// inserted into a DN as it is.
+// The pattern is a regular expression for a whole name. A name is "u:" followed by the
+// name in a SASL message or an authorization identity (RFC 4513, 5.2.1.8), or one of the
+// names that [ExternalNames] returns. In the DN or the URL, $1 or ${name} is replaced by
+// the text that the group of the pattern matched. The text is escaped as a value, so it
+// cannot change the structure of the DN or the filter. Only text from a name of the kind
+// "dn:" is inserted into a DN without escapes, because it already has the form of DNs.
 //
-// With "dn:" the name needs no entry, and is never the administrator's.
+// With "dn:", the DN needs no entry. Such a DN is never the administrator's DN.
 //
-// The search must find exactly one entry. An empty base means all naming contexts. The
-// default scope is sub.
+// The search must find exactly one entry. If the base is empty, the search covers all
+// naming contexts. The default scope is sub.
 type Rule struct {
 	text    string
 	pattern *regexp.Regexp
-	name    string // the DN or the search's base
+	name    string // the DN, or the base of the search
 	bare    bool   // the DN needs no entry
 	search  bool
 	scope   op.Scope
 	filter  string
 }
 
-// DefaultRules returns the rule that finds the one entry whose uid is the name.
+// DefaultRules returns a list with one rule, which maps a name to the entry with the name
+// as its uid.
 func DefaultRules() []*Rule {
 	r, err := ParseRule(DefaultRule)
 	if err != nil {
-		panic(err) // a constant
+		panic(err) // the text is a constant
 	}
 	return []*Rule{r}
 }
 
-// DefaultRule is the text of the only rule of DefaultRules.
+// DefaultRule is the text of the rule in DefaultRules.
 const DefaultRule = "u:(.+) -> ldap:///??sub?(uid=$1)"
 
-// A Target is what a Rule maps a name to: the entry with a DN, the DN alone, or the entry
-// that a search finds.
+// A Target is the result of a Rule for a name: the entry with a DN, a DN without an
+// entry, or the entry that a search finds.
 type Target struct {
-	Name   dn.DN // or the base
-	Bare   bool  // the name needs no entry
+	Name   dn.DN // the DN, or the base of the search
+	Bare   bool  // the DN needs no entry
 	Search bool
 	Scope  op.Scope
 	Filter filter.Filter
@@ -107,8 +108,8 @@ func (r *Rule) parseTarget(to string) error {
 	return nil
 }
 
-// check checks that the results are valid names and filters, and that the pattern has the
-// groups that they use.
+// check checks that the results of the rule are valid names and filters, and that the
+// pattern has all groups that the results use.
 func (r *Rule) check() error {
 	groups := r.pattern.SubexpNames()
 	missing := ""
@@ -123,7 +124,7 @@ func (r *Rule) check() error {
 	if missing != "" {
 		return fmt.Errorf("the rule %q: its pattern has no group $%s", r.text, missing)
 	}
-	// For names that are DNs, the groups may be DNs.
+	// The groups of a name of the kind "dn:" may be DNs, so the second test inserts a DN.
 	_, err := r.target("u:x", slices.Repeat([]string{"x"}, len(groups)))
 	if _, asDN := r.target("dn:x", slices.Repeat([]string{"cn=x"}, len(groups))); err != nil && asDN != nil {
 		return fmt.Errorf("the rule %q: %v", r.text, err)
@@ -131,7 +132,7 @@ func (r *Rule) check() error {
 	return nil
 }
 
-// Apply returns the target of a name, if the rule matches it.
+// Apply returns the target for a name. It returns false if the rule does not match.
 func (r *Rule) Apply(name string) (Target, bool) {
 	matched := r.pattern.FindStringSubmatch(name)
 	if matched == nil {
@@ -179,8 +180,7 @@ func escapeDN(s string) string {
 // escapeFilter escapes a value for a filter (RFC 4515, 3).
 var escapeFilter = strings.NewReplacer(`\`, `\5c`, `*`, `\2a`, `(`, `\28`, `)`, `\29`, "\x00", `\00`).Replace
 
-// Find returns the target of the first rule, in their order, that matches any of the
-// names.
+// Find returns the target of the first rule that matches any of the names.
 func Find(rules []*Rule, names ...string) (Target, bool) {
 	for _, r := range rules {
 		for _, name := range names {

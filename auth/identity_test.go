@@ -76,7 +76,8 @@ func TestMalformedRules(t *testing.T) {
 	}
 }
 
-// The first rule that matches a name counts, whatever the order of the names.
+// TestFind checks that the first rule that matches any name applies, whatever the order
+// of the names.
 func TestFind(t *testing.T) {
 	var rules []*Rule
 	for _, text := range []string{"mail:(.*)@x -> uid=$1,dc=x", "dn:cn=(.*) -> cn=$1,dc=x"} {
@@ -97,7 +98,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// No name can escape from its place in a rule.
+// FuzzRule checks that a name cannot change the structure of the DN or filter that a rule
+// inserts it into.
 func FuzzRule(f *testing.F) {
 	for _, s := range []string{"ann", `a,b=c`, `)(uid=*`, "\x00", `\`, "#00", " x ", "é"} {
 		f.Add(s)
@@ -118,7 +120,7 @@ func FuzzRule(f *testing.F) {
 	})
 }
 
-// peer is a process on this machine.
+// peer is the channel of a process on this machine.
 type peer struct{ NoChannel }
 
 func (peer) Peer() (uid, gid int, ok bool) { return 1000, 100, true }

@@ -5,8 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// ParsePlain parses the message of mechanism PLAIN (RFC 4616, 2). The authentication
-// identity is returned prepared, the password as it was sent, as in a simple bind.
+// ParsePlain parses the message of the mechanism PLAIN (RFC 4616, 2). It returns the
+// authentication identity prepared with SASLprep, and the password as the client sent it,
+// as in a simple bind.
 func ParsePlain(message []byte) (authzID, name string, password []byte, err error) {
 	parts := bytes.Split(message, []byte{0})
 	switch {

@@ -8,29 +8,30 @@ import (
 	"sync"
 )
 
-// ErrBusy reports that a client has too many passwords waiting for a slow hash.
+// ErrBusy reports that too many passwords of a client wait for a slow hash.
 var ErrBusy = errors.New("too many passwords of this client are being verified")
 
-// maxWaiting bounds the waiting hashes of one client.
+// maxWaiting is the maximum number of waiting hashes of one client.
 const maxWaiting = 256
 
-// A pool bounds the number of concurrent slow hashes. Waiting clients take turns. A
-// client with a thousand wrong passwords thus delays one of another client by at most the
-// hashes that are running.
+// A pool limits the number of concurrent slow hashes. Waiting clients take turns, so a
+// client with a thousand wrong passwords delays a hash of another client at most until
+// one of the running hashes ends.
 type pool struct {
 	mu    sync.Mutex
 	free  int
-	turns []*line // of the waiting clients; the one whose last turn is longest ago comes first
+	turns []*line // the waiting clients; the client whose last turn was longest ago comes first
 }
 
-// A line holds the waiting hashes of one client. Each is a channel that is closed when
-// the hash may run.
+// A line contains the waiting hashes of one client. Each hash is represented by a channel
+// that is closed when the hash may be computed.
 type line struct {
 	client  string
 	waiting []chan struct{}
 }
 
-// clientOf returns what distinguishes clients: the address without the port.
+// clientOf returns a text that identifies the client of a channel: the address without
+// the port.
 func clientOf(c Channel) string {
 	remote := c.Remote()
 	if host, _, err := net.SplitHostPort(remote); err == nil {
@@ -39,8 +40,8 @@ func clientOf(c Channel) string {
 	return remote
 }
 
-// acquire waits for the client's turn. After it has succeeded, the caller must call
-// release with the same client.
+// acquire waits until the client may use a slot of the pool. If acquire returns nil, the
+// caller must call release with the same client.
 func (p *pool) acquire(ctx context.Context, client string) error {
 	ready, err := p.enter(client)
 	if ready == nil {
@@ -51,13 +52,14 @@ func (p *pool) acquire(ctx context.Context, client string) error {
 		return nil
 	case <-ctx.Done():
 		if !p.leave(client, ready) {
-			p.release(client) // its turn has come meanwhile
+			p.release(client) // the client got the slot in the meantime
 		}
 		return ctx.Err()
 	}
 }
 
-// enter takes a free slot, or returns a channel to wait for.
+// enter takes a free slot. If no slot is free, it returns a channel that is closed when
+// the client may use a slot.
 func (p *pool) enter(client string) (ready chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +95,8 @@ func (p *pool) find(client string) int {
 	return slices.IndexFunc(p.turns, func(l *line) bool { return l.client == client })
 }
 
-// leave stops waiting. It returns false if the wait was already over.
+// leave removes ready from the waiting hashes. It returns false if ready was no longer
+// waiting.
 func (p *pool) leave(client string, ready chan struct{}) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,8 +115,8 @@ func (p *pool) leave(client string, ready chan struct{}) bool {
 	return true
 }
 
-// release passes the client's slot to the next client in turn. If the client wants
-// another slot, it waits for its next turn behind the others.
+// release passes a slot that the client used to the next client in turns. If the client
+// has more waiting hashes, it moves behind all other waiting clients.
 func (p *pool) release(client string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,7 +7,8 @@ import (
 	"testing/synctest"
 )
 
-// One client's flood delays another client's hash by only one turn.
+// TestClientsTakeTurns checks that a flood of hashes from one client delays a hash of
+// another client by only one turn.
 func TestClientsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pool{}
@@ -19,7 +20,7 @@ func TestClientsTakeTurns(t *testing.T) {
 				}
 				got <- client
 			}()
-			synctest.Wait() // so that they wait in this order
+			synctest.Wait() // so that the hashes wait in this order
 		}
 		order := ""
 		for range 6 {
@@ -36,7 +37,8 @@ func TestClientsTakeTurns(t *testing.T) {
 	})
 }
 
-// A client whose hash has just run comes after clients that have arrived meanwhile.
+// TestTheOtherIsNext checks that a client whose hash was just computed comes after
+// clients that arrived in the meantime.
 func TestTheOtherIsNext(t *testing.T) {
 	p := &pool{free: 1}
 	if ready, err := p.enter("a"); ready != nil || err != nil {
@@ -54,8 +56,8 @@ func TestTheOtherIsNext(t *testing.T) {
 	<-again
 }
 
-// A client that gives up leaves no gap, and a turn that it gets too late goes to the next
-// one.
+// TestWaitingEndsWithItsContext checks that a client that stops waiting leaves no gap,
+// and that the next client gets a slot that comes too late for this client.
 func TestWaitingEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pool{}

@@ -8,22 +8,23 @@ import (
 	"github.com/xdg-go/stringprep"
 )
 
-// Mechanisms are the SASL mechanisms that can be served, strongest first. Each SCRAM
-// mechanism includes its variant that ends in [Plus].
+// Mechanisms are the supported SASL mechanisms, strongest first. Each SCRAM mechanism
+// includes its variant with the suffix [Plus].
 var Mechanisms = []string{"EXTERNAL", "SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1", "OAUTHBEARER", "PLAIN"}
 
-// DefaultMechanisms are served unless others are configured. SCRAM is not included,
-// because guessing passwords from stolen SCRAM keys is cheaper than from hashes.
+// DefaultMechanisms are the mechanisms that are enabled by default. SCRAM is not enabled,
+// because guessing passwords from stolen SCRAM keys is cheaper than guessing them from
+// hashes.
 var DefaultMechanisms = slices.DeleteFunc(slices.Clone(Mechanisms), IsScram)
 
-// ErrMessage reports a SASL message that its mechanism does not define.
+// ErrMessage reports a SASL message that is malformed for its mechanism.
 var ErrMessage = errors.New("malformed SASL message")
 
 func malformed(mechanism, format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s", ErrMessage, mechanism, fmt.Sprintf(format, args...))
 }
 
-// prepare prepares a name by SASLprep (RFC 4013).
+// prepare prepares a name with SASLprep (RFC 4013).
 func prepare(mechanism, name string) (string, error) {
 	prepared, err := stringprep.SASLprep.Prepare(name)
 	if err != nil || prepared == "" {
@@ -32,8 +33,8 @@ func prepare(mechanism, name string) (string, error) {
 	return prepared, nil
 }
 
-// NameOf returns the name, for rules, of a client that sent an authentication identity:
-// "u:" and that, unless it already begins with "u:" or "dn:".
+// NameOf converts an authentication identity to a name for rules: it adds the prefix
+// "u:", unless the identity already begins with "u:" or "dn:".
 func NameOf(authenticationID string) string {
 	if len(authenticationID) > 3 && (authenticationID[:3] == "dn:" || authenticationID[:2] == "u:") {
 		return authenticationID

@@ -12,24 +12,26 @@ import (
 	"encoding/base64"
 )
 
-// A scheme is a way to store passwords. It works on values without "{NAME}".
+// A scheme is a way to store passwords. Its functions read and return values without
+// "{NAME}".
 type scheme struct {
 	name   string
 	slow   bool
-	clear  bool        // the password is not hidden
-	salted bool        // of the digest schemes
-	sum    crypto.Hash // of the digest and PBKDF2 schemes
+	clear  bool        // the value contains the password in clear
+	salted bool        // for digest schemes
+	sum    crypto.Hash // for digest and PBKDF2 schemes
 	verify func(s *scheme, stored, password []byte) (bool, error)
-	hash   func(s *scheme, password []byte) ([]byte, error) // nil: verifies only
-	// reads reports whether a value has the scheme's form; nil: verify is fast enough to
-	// find out.
+	hash   func(s *scheme, password []byte) ([]byte, error) // nil: the scheme is not used for new passwords
+	// reads reports whether a value has the form of the scheme; nil means that verify is
+	// fast enough to check the form.
 	reads func(s *scheme, stored []byte) bool
 }
 
-// schemes is set by init, because the functions in it look up schemes.
+// schemes are all supported schemes. init sets the variable, because the functions in it
+// refer to schemes.
 var schemes []scheme
 
-// clearScheme is the scheme of values without a scheme.
+// clearScheme is the scheme of values without "{SCHEME}".
 var clearScheme *scheme
 
 func init() {
@@ -59,18 +61,19 @@ func init() {
 	clearScheme = find([]byte("CLEARTEXT"))
 }
 
-// saltSize is the size of the salt of new salted digests, in bytes.
+// saltSize is the size of the salts of new digests, in bytes.
 const saltSize = 8
 
-// The stack buffers below suffice for usual values. Longer salts and passwords take the
-// general path.
+// Sizes of the buffers that verifySHA1 allocates on the stack. They suffice for usual
+// values. Longer values and passwords are verified by verifyDigest.
 const (
 	maxStored   = 256
 	maxPassword = 128
 )
 
-// verifySHA1 is on the path of every bind of most directories. It does not allocate and
-// computes the digest in one call. The general path costs four times as much.
+// verifySHA1 is verifyDigest for SHA-1, which most directories use for every bind. It
+// does not allocate, and it computes the digest in one call. verifyDigest is four times
+// as expensive.
 func verifySHA1(s *scheme, stored, password []byte) (bool, error) {
 	var raw [maxStored]byte
 	if len(stored) > maxStored || len(password) > maxPassword {
@@ -87,10 +90,10 @@ func verifySHA1(s *scheme, stored, password []byte) (bool, error) {
 	return subtle.ConstantTimeCompare(sum[:], raw[:sha1.Size]) == 1, nil
 }
 
-// verifyDigest verifies base64(digest(password, salt), salt). Without a salt in the
-// scheme the salt is empty.
+// verifyDigest verifies values of the form base64(digest(password, salt), salt). The salt
+// is empty in schemes without salt.
 func verifyDigest(s *scheme, stored, password []byte) (bool, error) {
-	raw := make([]byte, len(stored)) // decoded it is shorter
+	raw := make([]byte, len(stored)) // the decoded value is shorter
 	n, err := decode64(raw, stored)
 	if err != nil || !s.fits(n) {
 		return false, ErrScheme
@@ -100,7 +103,8 @@ func verifyDigest(s *scheme, stored, password []byte) (bool, error) {
 	return subtle.ConstantTimeCompare(sum, raw[:s.sum.Size()]) == 1, nil
 }
 
-// fits reports whether n octets are a digest, with a salt if the scheme has one.
+// fits reports whether a value of n octets can be a digest, followed by a salt if the
+// scheme has salts.
 func (s *scheme) fits(n int) bool {
 	if s.salted {
 		return n > s.sum.Size()
@@ -130,22 +134,22 @@ func verifyClear(_ *scheme, stored, password []byte) (bool, error) {
 	return subtle.ConstantTimeCompare(stored, password) == 1, nil
 }
 
-// whole64 is base64 without padding. It accepts only one spelling of each value.
+// whole64 is base64 without padding. It accepts only one encoding of each value.
 var whole64 = base64.RawStdEncoding.Strict()
 
-// decode64 decodes base64 with all of its padding or none.
+// decode64 decodes base64 with complete padding or without padding.
 func decode64(dst, src []byte) (int, error) {
 	text := bytes.TrimRight(src, "=")
 	if padding := len(src) - len(text); padding > 0 && (padding > 2 || len(src)%4 != 0) {
 		return 0, ErrScheme
 	}
-	if bytes.ContainsAny(text, "\r\n") { // which package base64 ignores
+	if bytes.ContainsAny(text, "\r\n") { // package base64 ignores line breaks
 		return 0, ErrScheme
 	}
 	return whole64.Decode(dst, text)
 }
 
-// The digests register themselves with package crypto.
+// These packages register their digests with package crypto.
 var (
 	_ = md5.Size
 	_ = sha256.Size

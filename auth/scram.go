@@ -15,35 +15,37 @@ import (
 	"github.com/xdg-go/stringprep"
 )
 
-// scramHashes are the mechanisms of the SCRAM family (RFC 5802, 7677). Each also has a
-// -PLUS variant, which binds to the channel.
+// scramHashes are the SCRAM mechanisms (RFC 5802, RFC 7677). Each has a variant with the
+// suffix -PLUS, which binds to the channel.
 var scramHashes = map[string]scram.HashGeneratorFcn{
 	"SCRAM-SHA-1":   scram.SHA1,
 	"SCRAM-SHA-256": scram.SHA256,
 	"SCRAM-SHA-512": scram.SHA512,
 }
 
-// ScramIterations is the iteration count of new keys, as RFC 7677, 4 recommends.
+// ScramIterations is the iteration count of new keys, as recommended by RFC 7677, section
+// 4.
 const ScramIterations = 15000
 
 const (
-	scramSalt     = 16      // bytes
-	maxIterations = 1 << 20 // of accepted keys: the client has to do them
+	scramSalt     = 16      // in bytes
+	maxIterations = 1 << 20 // limit for stored keys; the client has to compute the iterations
 )
 
-// Plus is the suffix of mechanisms that bind to the channel.
+// Plus is the suffix of the mechanisms that bind to the channel.
 const Plus = "-PLUS"
 
-// IsScram reports whether a mechanism, without Plus, is of the SCRAM family.
+// IsScram reports whether a mechanism, given without the suffix Plus, is a SCRAM
+// mechanism.
 func IsScram(mechanism string) bool { return scramHashes[mechanism] != nil }
 
-// A ScramKey is what SCRAM stores instead of a password. It cannot be derived from the
-// password's hash.
+// A ScramKey is the value that SCRAM stores for a password. It cannot be derived from a
+// hash of the password.
 type ScramKey = scram.StoredCredentials
 
 // ScramKeys derives the keys of a password, one for each mechanism, in the form of RFC
-// 5803: SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY. It ignores other mechanisms. A
-// password that SCRAM does not allow (RFC 4013) has no keys.
+// 5803: SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY. It ignores mechanisms that are
+// not SCRAM. It returns no keys for a password that SCRAM does not allow (RFC 4013).
 func (p *Passwords) ScramKeys(ctx context.Context, c Channel, mechanisms []string, password []byte) ([][]byte, error) {
 	prepared, err := stringprep.SASLprep.Prepare(string(password))
 	if err != nil || prepared == "" {
@@ -59,7 +61,7 @@ func (p *Passwords) ScramKeys(ctx context.Context, c Channel, mechanisms []strin
 			continue
 		}
 		salt := make([]byte, scramSalt)
-		rand.Read(salt) // never fails
+		rand.Read(salt) // rand.Read never fails
 		k, err := deriveKey(m, prepared, scram.KeyFactors{Salt: string(salt), Iters: ScramIterations})
 		if err != nil {
 			return nil, err
@@ -82,7 +84,8 @@ func formatKey(mechanism string, k ScramKey) []byte {
 	return fmt.Appendf(nil, "%s$%d:%s$%s:%s", mechanism, k.Iters, b64([]byte(k.Salt)), b64(k.StoredKey), b64(k.ServerKey))
 }
 
-// ParseScramKey parses a key if it is for the mechanism.
+// ParseScramKey parses a stored key. It returns false if the key is not for the
+// mechanism.
 func ParseScramKey(mechanism string, stored []byte) (k ScramKey, ok bool) {
 	parts := strings.Split(string(stored), "$")
 	if len(parts) != 3 || !strings.EqualFold(strings.TrimSpace(parts[0]), mechanism) {
@@ -101,7 +104,7 @@ func ParseScramKey(mechanism string, stored []byte) (k ScramKey, ok bool) {
 	return k, ok
 }
 
-// IsScramKey reports whether a value is a key for any mechanism.
+// IsScramKey reports whether a stored value is a key for any SCRAM mechanism.
 func IsScramKey(stored []byte) bool {
 	for mechanism := range scramHashes {
 		if _, ok := ParseScramKey(mechanism, stored); ok {
@@ -111,41 +114,42 @@ func IsScramKey(stored []byte) bool {
 	return false
 }
 
-// FakeScramKey returns a key for a name without one. No password fits it, and its salt is
-// always the same, so that a client cannot distinguish such names from others. The secret
-// is the server's.
+// FakeScramKey returns a key for a name that has none. No password matches the key. The
+// salt of a name is always the same, so clients cannot distinguish names without keys
+// from names with keys. The argument secret is a secret of the server.
 func FakeScramKey(mechanism string, secret []byte, name string) ScramKey {
 	mac := hmac.New(sha256.New, secret)
 	fmt.Fprintf(mac, "SCRAM salt\x00%s\x00%s", mechanism, name)
 	k := ScramKey{KeyFactors: scram.KeyFactors{Salt: string(mac.Sum(nil)[:scramSalt]), Iters: ScramIterations}}
 	k.StoredKey = make([]byte, scramHashes[mechanism]().Size())
-	rand.Read(k.StoredKey) // never fails
+	rand.Read(k.StoredKey) // rand.Read never fails
 	k.ServerKey = k.StoredKey
 	return k
 }
 
-// InvalidProof is the server's last message to a client whose proof is wrong (RFC 5802,
-// 7).
+// InvalidProof is the last message of the server to a client whose proof is wrong (RFC
+// 5802, section 7).
 const InvalidProof = "e=invalid-proof"
 
-// Unusable returns a key that no password fits, but that looks the same to a client.
+// Unusable returns a key that no password matches. To a client it looks the same as k.
 func Unusable(k ScramKey) ScramKey {
 	k.StoredKey = make([]byte, len(k.StoredKey))
-	rand.Read(k.StoredKey) // never fails
+	rand.Read(k.StoredKey) // rand.Read never fails
 	k.ServerKey = k.StoredKey
 	return k
 }
 
-// A Scram is the server's side of one exchange of SCRAM.
+// A Scram is the server side of one SCRAM exchange.
 type Scram struct {
 	mechanism string
 	conv      *scram.ServerConversation
-	lookUp    error // error of looking up the key
+	lookUp    error // error of the lookup of the key
 }
 
-// NewScram begins an exchange with the client's first message. The mechanism may end in
-// Plus; Cyrus SASL binds to the channel without that. Key returns the key for a name, or
-// a fake one. Step returns its error.
+// NewScram begins an exchange with the client's first message. The mechanism may have the
+// suffix Plus; Cyrus SASL requests a channel binding without the suffix. The function key
+// returns the key for a name, or a fake key. If key returns an error, Step returns this
+// error.
 func NewScram(mechanism string, c Channel, first []byte, key func(mechanism, name string) (ScramKey, error)) (*Scram, error) {
 	base, plus := strings.CutSuffix(mechanism, Plus)
 	s := &Scram{mechanism: mechanism}
@@ -173,10 +177,10 @@ func NewScram(mechanism string, c Channel, first []byte, key func(mechanism, nam
 	return s, nil
 }
 
-// conversation begins a conversation with the binding that the client requests. If it
-// requests none, the conversation knows the best one that the connection supports, and
-// refuses a client that could bind but has not seen the offer: that client is under
-// attack.
+// conversation begins a conversation with the type of channel binding that the client
+// requests. If the client requests none, the conversation has the best binding that the
+// connection supports. It then refuses a client that supports channel binding but claims
+// that the server does not: an attacker has hidden the server's offer from such a client.
 func conversation(server *scram.Server, c Channel, kind string) *scram.ServerConversation {
 	if kind != "" {
 		return server.NewConversationWithChannelBindingRequired(binding(c, kind))
@@ -189,9 +193,9 @@ func conversation(server *scram.Server, c Channel, kind string) *scram.ServerCon
 	return server.NewConversation()
 }
 
-// Step takes the client's next message and returns the answer. Done reports that the
-// client has proved its identity. The error is ErrMessage, that of looking up the key, or
-// ErrProof. The answer must be sent even with an error.
+// Step processes the client's next message and returns the answer. The result done is
+// true when the client has proved its identity. The error is ErrMessage, ErrProof, or the
+// error of the lookup of the key. The answer must be sent even if there is an error.
 func (s *Scram) Step(message []byte) (answer []byte, done bool, err error) {
 	text, err := s.conv.Step(string(message))
 	switch {
@@ -205,7 +209,8 @@ func (s *Scram) Step(message []byte) (answer []byte, done bool, err error) {
 	return []byte(text), false, fmt.Errorf("%w: %s", ErrProof, strings.TrimPrefix(text, "e="))
 }
 
-// AuthzID returns the authorization identity that the client asks for, or "" for its own.
+// AuthzID returns the authorization identity that the client requests, or "" if the
+// client requests none.
 func (s *Scram) AuthzID() string { return s.conv.AuthzID() }
 
 // ErrProof reports that the client has not proved its identity.

@@ -18,7 +18,7 @@ import (
 	"github.com/xdg-go/scram"
 )
 
-// vectors are the exchanges of RFC 5802, 5 and RFC 7677, 3.
+// vectors are the exchanges in RFC 5802, section 5, and RFC 7677, section 3.
 var vectors = []struct {
 	mechanism, salt, serverNonce string
 	first, challenge             string
@@ -100,8 +100,8 @@ func TestMalformedScramKeys(t *testing.T) {
 	}
 }
 
-// An unknown name always gets the same salt, different from that of other names, and no
-// password fits it.
+// TestFakeScramKey checks that an unknown name always has the same salt, that the salt
+// differs from the salts of other names, and that no password matches.
 func TestFakeScramKey(t *testing.T) {
 	a := FakeScramKey("SCRAM-SHA-256", []byte("secret"), "ann")
 	b := FakeScramKey("SCRAM-SHA-256", []byte("secret"), "ann")
@@ -119,7 +119,7 @@ func TestFakeScramKey(t *testing.T) {
 	}
 }
 
-// secured is one end of a TLS connection.
+// secured is the channel of one end of a TLS connection.
 type secured struct {
 	NoChannel
 	state *tls.ConnectionState
@@ -162,7 +162,7 @@ func connect(t *testing.T, version uint16) (server secured, client *tls.Connecti
 	return secured{state: &state, cert: cert}, &clientState
 }
 
-// clientBinding returns the binding data that a client has.
+// clientBinding returns the channel binding that a client computes.
 func clientBinding(t *testing.T, kind string, state *tls.ConnectionState) scram.ChannelBinding {
 	t.Helper()
 	var b scram.ChannelBinding
@@ -181,7 +181,7 @@ func clientBinding(t *testing.T, kind string, state *tls.ConnectionState) scram.
 	return b
 }
 
-// scramRun runs a client against the server side.
+// scramRun runs a SCRAM client against the server side.
 func scramRun(t *testing.T, mechanism string, c Channel, client *scram.ClientConversation) error {
 	t.Helper()
 	base, _ := strings.CutSuffix(mechanism, Plus)
@@ -240,7 +240,7 @@ func TestChannelBinding(t *testing.T) {
 			if !works {
 				continue
 			}
-			// A man in the middle has two connections.
+			// The client is connected to a man in the middle, who has another connection.
 			b = clientBinding(t, kind, elsewhere)
 			if err := scramRun(t, "SCRAM-SHA-256-PLUS", server, user.NewConversationWithChannelBinding(b)); !errors.Is(err, ErrProof) {
 				t.Errorf("%s, TLS %x, of another connection: %v", kind, v.version, err)
@@ -282,7 +282,7 @@ func TestChannelBindingFlags(t *testing.T) {
 	}
 }
 
-// A client's message is accepted or refused, and never echoed.
+// FuzzScram checks that a client's message is accepted or refused, and never echoed.
 func FuzzScram(f *testing.F) {
 	for _, v := range vectors {
 		f.Add([]byte(v.first), []byte(v.final))

@@ -25,8 +25,8 @@ import (
 	xbcrypt "golang.org/x/crypto/bcrypt"
 )
 
-// Costs of new passwords in KiB, passes and rounds. OWASP recommends them for Argon2id
-// and PBKDF2.
+// The costs of new passwords: KiB, passes and rounds. OWASP recommends these values for
+// Argon2id and PBKDF2.
 const (
 	argonMemory = 19 * 1024
 	argonTime   = 2
@@ -37,17 +37,18 @@ const (
 	rounds512   = 210_000
 )
 
-// Bounds for the cost of stored values. Whoever writes one must not be able to stop the
-// server by binding with it.
+// The maximum costs of stored values. Without these limits, a client that can write a
+// stored value could stop the server by a bind with it.
 const (
-	maxArgonMemory = 1 << 20 // KiB
+	maxArgonMemory = 1 << 20 // in KiB
 	maxArgonTime   = 64
 	maxRounds      = 10_000_000
 	maxBcryptCost  = 17
 )
 
-// verifyArgon2 verifies values of OpenLDAP's pw-argon2:
-// $argon2id$v=19$m=KIB,t=PASSES,p=THREADS$salt$key in unpadded base64.
+// verifyArgon2 verifies values in the form of OpenLDAP's module pw-argon2:
+// $argon2id$v=19$m=KIB,t=PASSES,p=THREADS$salt$key, with salt and key in base64 without
+// padding.
 func verifyArgon2(_ *scheme, stored, password []byte) (bool, error) {
 	a, ok := parseArgon2(stored)
 	if !ok {
@@ -116,8 +117,8 @@ func verifyBcrypt(_ *scheme, stored, password []byte) (bool, error) {
 	if !readsBcrypt(nil, stored) {
 		return false, ErrScheme
 	}
-	// bcrypt ignores octets beyond 72. Such passwords are not hashed here, but elsewhere
-	// they were cut.
+	// bcrypt ignores the octets of a password after the first 72. This server does not
+	// hash longer passwords, but other servers hash the first 72 octets.
 	if len(password) > 72 {
 		password = password[:72]
 	}
@@ -133,7 +134,7 @@ func hashBcrypt(_ *scheme, password []byte) ([]byte, error) {
 	return xbcrypt.GenerateFromPassword(password, bcryptCost)
 }
 
-// cryptForms decodes crypt(3) values.
+// cryptForms decodes values of crypt(3).
 var cryptForms = newCryptForms()
 
 func newCryptForms() *crypt.Decoder {
@@ -146,14 +147,14 @@ func newCryptForms() *crypt.Decoder {
 		func(d *crypt.Decoder) error { return sha1crypt.RegisterDecoder(d) },
 	} {
 		if err := register(d); err != nil {
-			panic(err) // two forms with one prefix: a bug in this file
+			panic(err) // two forms have the same prefix: a bug in this file
 		}
 	}
 	return d
 }
 
-// The supported forms of crypt(3), by what follows their salts. Salts are any text that
-// crypt(5) allows, which excludes "!" and "*".
+// The supported forms of crypt(3). A salt is any text that crypt(5) allows, which
+// excludes "!" and "*".
 var (
 	bcryptForm = regexp.MustCompile(`^\$2[aby]\$[0-9]{2}\$[./0-9A-Za-z]{53}$`)
 
@@ -197,10 +198,11 @@ func verifyCrypt(_ *scheme, stored, password []byte) (bool, error) {
 	return ok, nil
 }
 
-// tooDear reports whether a crypt(3) value asks for more work than any honest one. It
-// checks the rounds of the SHA forms, and the memory of yescrypt. In yescrypt the second
-// character of the first parameter is log2 N less one, in crypt's digits: C is 128 MiB
-// with the usual r.
+// tooDear reports whether verifying a crypt(3) value needs more work than verifying any
+// value that a server would create. It checks the rounds of the SHA forms and the memory
+// of yescrypt. The parameters of yescrypt are digits of crypt: the second character is
+// log2 N less one, and the third is r less one. C is 128 MiB with the usual r, which is
+// T.
 func tooDear(text string) bool {
 	if _, after, ok := strings.Cut(text, "$rounds="); ok {
 		digits, _, _ := strings.Cut(after, "$")
@@ -220,15 +222,17 @@ func tooDear(text string) bool {
 
 const cryptDigits = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// verifyPBKDF2 verifies values of OpenLDAP's pw-pbkdf2: rounds$salt$key, both in base64
-// without padding and with a period instead of the plus.
+// verifyPBKDF2 verifies values in the form of OpenLDAP's module pw-pbkdf2:
+// rounds$salt$key. Salt and key are in base64 without padding and with "." instead of
+// "+".
 func verifyPBKDF2(s *scheme, stored, password []byte) (bool, error) {
 	return parsePBKDF2(s, stored).check(s.sum, password)
 }
 
 func readsPBKDF2(s *scheme, stored []byte) bool { return parsePBKDF2(s, stored).valid() }
 
-// A pbkdf2Value is a stored value of a PBKDF2 scheme. Without rounds it is invalid.
+// A pbkdf2Value is a stored value of a PBKDF2 scheme. A value whose rounds are 0 is
+// invalid.
 type pbkdf2Value struct {
 	rounds    int
 	salt, key []byte
@@ -270,8 +274,8 @@ func ab64(b []byte) ([]byte, error) {
 	return out[:n], err
 }
 
-// verify389 verifies values of 389 Directory Server's PBKDF2_SHA256: four bytes of
-// rounds, 64 of salt, 256 of key.
+// verify389 verifies values of the scheme PBKDF2_SHA256 of 389 Directory Server: four
+// bytes of rounds, 64 bytes of salt, and 256 bytes of key.
 func verify389(s *scheme, stored, password []byte) (bool, error) {
 	return parse389(stored).check(s.sum, password)
 }
@@ -286,8 +290,8 @@ func parse389(stored []byte) (v pbkdf2Value) {
 	return pbkdf2Value{int(binary.BigEndian.Uint32(raw)), raw[4:68], raw[68:]}
 }
 
-// verifyPKCS5S2 verifies values of ApacheDS's PKCS5S2: 16 bytes of salt, 32 of key, and
-// always 10,000 rounds of SHA-1.
+// verifyPKCS5S2 verifies values of the scheme PKCS5S2 of ApacheDS: 16 bytes of salt and
+// 32 bytes of key. The key is computed with 10,000 rounds of SHA-1.
 func verifyPKCS5S2(s *scheme, stored, password []byte) (bool, error) {
 	return parsePKCS5S2(stored).check(s.sum, password)
 }

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Turns admits one attempt on a name at a time. Clients that wait for the same name take
-// turns.
+// Turns admits one attempt on a name at a time. The clients that wait for the same name
+// take turns.
 type Turns struct {
 	mu    sync.Mutex
 	names map[string]*turn
@@ -14,11 +14,11 @@ type Turns struct {
 
 type turn struct {
 	pool  pool
-	users int // attempts that are admitted or waiting
+	users int // number of attempts that are admitted or waiting
 }
 
-// Enter waits for a client's turn on a name. The caller must call leave afterwards. The
-// error is the context's, or ErrBusy.
+// Enter waits until the client may attempt a password for the name. The caller must call
+// leave after the attempt. The error is the error of ctx, or ErrBusy.
 func (t *Turns) Enter(ctx context.Context, c Channel, name string) (leave func(), err error) {
 	u := t.join(name)
 	if err := u.pool.acquire(ctx, clientOf(c)); err != nil {

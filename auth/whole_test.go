@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// samples returns values of one password in every scheme, in all forms of crypt(3).
+// samples returns stored values of one password, in every scheme and in all forms of
+// crypt(3).
 func samples(t *testing.T) (values []string) {
 	t.Helper()
 	const password = "secret"
@@ -51,8 +52,8 @@ func samples(t *testing.T) (values []string) {
 	return values
 }
 
-// A value with anything before or after its form, or missing from it, matches no
-// password. An administrator has locked it, or it is damaged.
+// TestValuesAreReadWhole checks that a stored value matches no password if something
+// precedes or follows its form or is missing from it. Such a value is locked or damaged.
 func TestValuesAreReadWhole(t *testing.T) {
 	p := New(2, nil)
 	accepts := func(v string) bool {
@@ -82,7 +83,7 @@ func TestValuesAreReadWhole(t *testing.T) {
 	}
 }
 
-// Usable agrees with Verify.
+// TestUsable checks that the results of Usable agree with those of Verify.
 func TestUsable(t *testing.T) {
 	p := New(2, nil)
 	for _, v := range samples(t) {
@@ -100,14 +101,14 @@ func TestUsable(t *testing.T) {
 	}
 }
 
-// broken returns variants of a value: with prefixes and suffixes, without parts, and cut
-// short.
+// broken returns variants of a stored value: with prefixes and suffixes, without parts,
+// and truncated.
 func broken(v string) (out []string) {
 	name, rest, _ := strings.Cut(v[1:], "}")
 	scheme := "{" + name + "}"
 	for _, x := range []string{"!", "!!", "*", "*LK*", " ", "\n", "x", "$", "$x$", "+", "-", "="} {
 		out = append(out, scheme+x+rest)
-		if x != "=" { // may be padding
+		if x != "=" { // "=" may be valid padding
 			out = append(out, v+x)
 		}
 	}
@@ -127,7 +128,8 @@ func broken(v string) (out []string) {
 	return out
 }
 
-// A cleartext scheme without a password matches no password.
+// TestEmptyCleartext checks that a cleartext scheme without a password matches no
+// password.
 func TestEmptyCleartext(t *testing.T) {
 	p := New(1, nil)
 	for _, v := range []string{"", "{CLEARTEXT}", "{CLEAR}"} {
