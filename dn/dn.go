@@ -1,26 +1,27 @@
-// Package dn has distinguished names: it parses and prints them as in RFC 4514, and
-// normalises them into keys by which they are compared and stored. The schema
-// determines which attribute values are equal, through a [Matcher].
+// Package dn implements distinguished names. It parses and prints names as in RFC 4514,
+// and normalises names into keys, by which names are compared and stored. The schema,
+// through a [Matcher], determines which attribute values are equal.
 //
 // # Keys
 //
-// A normalised RDN ([Norm]) of one AVA is the OID of its type, "=" and the key of its
+// A normalised RDN ([Norm]) with one AVA is the OID of the type, "=", and the key of the
 // value:
 //
 //	2.5.4.11=people
 //
-// That of several AVAs is "+", then each of them in the form above with its length in
-// front (a uvarint), sorted as bytes:
+// A normalised RDN with several AVAs is "+", followed by the AVAs. Each AVA has the form
+// above and is preceded by its length as a uvarint. The AVAs are sorted as bytes:
 //
 //	"+" 0x0b 2.5.4.3=ann 0x1e 0.9.2342.19200300.100.1.1=1234
 //
-// An OID begins with a digit and ends at the first "=", and the key of a lone AVA goes
-// to the end. So nothing in a value can look like another AVA.
+// An OID begins with a digit and ends before the first "=", and the key of a single AVA
+// extends to the end of the RDN. So no value can look like another AVA.
 //
-// The key of a whole name ([Key]) is its normalised RDNs from the root down, each with
-// its length in front (a uvarint). One name's key is a prefix of another's exactly if
-// the first name is an ancestor of the second or equal to it. So the keys of a subtree
-// are a contiguous range.
+// The key of a name ([Key]) contains the normalised RDNs of the name, beginning with the
+// RDN nearest to the root. Each RDN is preceded by its length as a uvarint. The key of
+// one name is a prefix of the key of another name if and only if the first name is an
+// ancestor of the second name or equal to it. So the keys of the names in a subtree are a
+// contiguous range.
 package dn
 
 import (
@@ -30,30 +31,33 @@ import (
 	"slices"
 )
 
-// A DN is a distinguished name, with the entry's own RDN first. The root's is empty.
+// A DN is a distinguished name. Its first RDN is the RDN of the entry itself. The DN of
+// the root is empty.
 type DN []RDN
 
-// An RDN is one or more attribute value assertions. Their order has no meaning.
+// An RDN is one or more attribute value assertions (AVAs). The order of the AVAs has no
+// meaning.
 type RDN []AVA
 
-// An AVA is one "type=value" of an RDN, with its value unescaped. For a value written
-// as #hex, which is its BER encoding, Value is the contents if that is of a string
-// type, or else the whole encoding.
+// An AVA is one "type=value" of an RDN, with the value unescaped. A value written as #hex
+// is BER-encoded: Value is the contents if the BER type is a string type, and the whole
+// encoding if it is not.
 type AVA struct {
 	Type  string
 	Value []byte
 }
 
-// A Matcher returns the OID of an AVA's type and the key of its value. The OID must not
-// contain "=" or begin with "+".
+// A Matcher normalises AVAs: NormalizeAVA returns the OID of an AVA's type and the key of
+// its value. The OID must not contain "=" or begin with "+".
 type Matcher interface {
 	NormalizeAVA(attribute string, value []byte) (oid string, key []byte, err error)
 }
 
-// A Norm is a normalised RDN. RDNs are equal exactly if their Norms are.
+// A Norm is a normalised RDN. Two RDNs are equal if and only if their Norms are equal.
 type Norm string
 
-// Parent returns the name without its first RDN. The root's parent is the root.
+// Parent returns the name of the parent: d without its first RDN. The parent of the root
+// is the root.
 func (d DN) Parent() DN {
 	if len(d) == 0 {
 		return d
@@ -61,14 +65,14 @@ func (d DN) Parent() DN {
 	return d[1:]
 }
 
-// Normalize returns the normalised RDN.
+// Normalize returns the normalised form of r.
 func (r RDN) Normalize(m Matcher) (Norm, error) {
 	var room [64]byte
 	b, err := r.appendNorm(room[:0], m)
 	return Norm(b), err
 }
 
-// Normalize returns the normalised RDNs in the DN's order.
+// Normalize returns the normalised RDNs in the order of d.
 func (d DN) Normalize(m Matcher) ([]Norm, error) {
 	if len(d) == 0 {
 		return nil, nil
@@ -83,7 +87,7 @@ func (d DN) Normalize(m Matcher) ([]Norm, error) {
 		}
 		ends = append(ends, len(b))
 	}
-	all, start := Norm(b), 0 // one string for all of them
+	all, start := Norm(b), 0 // one string that contains all Norms
 	ns := make([]Norm, len(d))
 	for i, end := range ends {
 		ns[i], start = all[start:end], end
@@ -128,7 +132,8 @@ func (a *AVA) appendNorm(b []byte, m Matcher) ([]byte, error) {
 	return append(b, key...), nil
 }
 
-// SplitKey returns the normalised RDNs, the entry's own first, of which [Key] made a key.
+// SplitKey returns the normalised RDNs from which [Key] made the key. The first RDN is
+// the RDN of the entry itself.
 func SplitKey(key []byte) ([]Norm, error) {
 	var ns []Norm
 	for len(key) > 0 {
@@ -145,8 +150,9 @@ func SplitKey(key []byte) ([]Norm, error) {
 
 var errKey = errors.New("not the key of a name")
 
-// Key joins normalised RDNs, the entry's own first, into bytes that are equal exactly
-// if the names are. A name's key begins with the keys of its ancestors.
+// Key joins the normalised RDNs of a name into the key of the name. The first RDN must be
+// the RDN of the entry itself. Two keys are equal if and only if their names are equal.
+// The key of a name begins with the keys of its ancestors.
 func Key(ns []Norm) []byte {
 	size := 0
 	for _, n := range ns {

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fold is a Matcher that knows a few types and ignores the case of ASCII.
+// fold is a Matcher for a few attribute types. It ignores the case of ASCII letters.
 type fold struct{}
 
 var oids = map[string]string{
@@ -37,9 +37,9 @@ func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		in    string
 		want  DN
-		print string // "" if the same as in
+		print string // "": same as in
 	}{
-		// RFC 4514, 4.
+		// The examples of RFC 4514, section 4.
 		{"UID=jsmith,DC=example,DC=net", DN{{ava("UID", "jsmith")}, {ava("DC", "example")}, {ava("DC", "net")}}, ""},
 		{"OU=Sales+CN=J.  Smith,DC=net", DN{{ava("OU", "Sales"), ava("CN", "J.  Smith")}, {ava("DC", "net")}}, ""},
 		{`CN=James \"Jim\" Smith\, III,DC=net`, DN{{ava("CN", `James "Jim" Smith, III`)}, {ava("DC", "net")}}, ""},
@@ -51,7 +51,7 @@ func TestParse(t *testing.T) {
 		{"OID.2.5.4.3=a", DN{{ava("2.5.4.3", "a")}}, "2.5.4.3=a"},
 		{" cn = a , dc = b ", DN{{ava("cn", "a")}, {ava("dc", "b")}}, "cn=a,dc=b"},
 		{"cn=a + ou=b", DN{{ava("cn", "a"), ava("ou", "b")}}, "cn=a+ou=b"},
-		// Spaces, number signs, empty values.
+		// Spaces, number signs and empty values.
 		{`cn=\ a\ `, one(" a "), ""},
 		{`cn=\20a b\20\20 `, one(" a b  "), `cn=\ a b \ `},
 		{`cn=\ `, one(" "), ""},
@@ -62,7 +62,7 @@ func TestParse(t *testing.T) {
 		{`cn=a\=b`, one("a=b"), "cn=a=b"},
 		{`cn=\00\ff`, one("\x00\xff"), `cn=\00\ff`},
 		{`cn=\<\>\;`, one("<>;"), ""},
-		// Hex strings: string types are decoded, others kept.
+		// Hex strings: string types are decoded, and other types are kept encoded.
 		{"cn=#0c03c3a962 ", one("éb"), "cn=éb"},
 		{"cn=#13 ", nil, ""},
 		{"cn=#3003020101", one("\x30\x03\x02\x01\x01"), `cn=0\03\02\01\01`},
@@ -152,8 +152,8 @@ func TestParseRDN(t *testing.T) {
 	}
 }
 
-// TestPartsAreApart checks that growing one part of a parsed name does not write into
-// the next, since parts share arrays.
+// TestPartsAreApart checks that appending to one part of a parsed name does not overwrite
+// the next part, although the parts share arrays.
 func TestPartsAreApart(t *testing.T) {
 	d, err := Parse("cn=a+uid=b,dc=c")
 	if err != nil {
@@ -206,8 +206,8 @@ func TestParent(t *testing.T) {
 
 func genRDN(t *rapid.T) RDN {
 	types := []string{"cn", "CN", "2.5.4.3", "ou", "uid"}
-	// Values of the bytes that keys and separators consist of, to find a name that
-	// imitates another.
+	// The values consist of the bytes that keys and separators consist of, so that the
+	// test can find a name whose key is that of another name.
 	value := rapid.OneOf(
 		rapid.StringOf(rapid.RuneFrom([]rune("aA+=,;\"\\# .\x00\x05\x092"))),
 		rapid.String(),
@@ -241,7 +241,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// equal compares names as written.
+// equal reports whether two names are spelled the same.
 func equal(a, b DN) bool {
 	return slices.EqualFunc(a, b, func(a, b RDN) bool {
 		return slices.EqualFunc(a, b, func(a, b AVA) bool {
@@ -250,8 +250,8 @@ func equal(a, b DN) bool {
 	})
 }
 
-// set returns an RDN as a set of (OID, folded value). Norms must be equal exactly if
-// these sets are.
+// set returns an RDN as a set of pairs (OID, folded value). Two Norms must be equal if
+// and only if the sets of their RDNs are equal.
 func set(r RDN) map[[2]string]bool {
 	s := map[[2]string]bool{}
 	for _, a := range r {
@@ -334,7 +334,7 @@ func BenchmarkString(b *testing.B) {
 	}
 }
 
-// asIs is a Matcher without cost, to measure the rest.
+// asIs is a Matcher that costs nothing, so that benchmarks measure only package dn.
 type asIs struct{}
 
 func (asIs) NormalizeAVA(t string, v []byte) (string, []byte, error) { return t, v, nil }

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// The spaces in the keys come from the schema (RFC 4518, 2.6.1).
+// The schema adds the spaces in the keys (RFC 4518, 2.6.1).
 func ExampleKey() {
 	s := schema.Core()
 	key := func(text string) []byte {

@@ -2,15 +2,15 @@ package dn
 
 import "sync/atomic"
 
-// A Name is the name of an entry as the store spells it: a text that is a DN. The DN is
-// parsed when first needed and then kept, since most names are only printed, but some
-// are examined in every request. Nil is the name of the root.
+// A Name is the name of an entry as the store spells it: the text of a DN. The DN is
+// parsed when it is first needed, and then kept, because most names are only printed, but
+// some names are examined in every request. A nil Name is the name of the root.
 type Name struct {
 	text   string
 	parsed atomic.Pointer[DN]
 }
 
-// NewName returns the name spelled text.
+// NewName returns the name with the given text.
 func NewName(text string) *Name {
 	if text == "" {
 		return nil
@@ -35,11 +35,11 @@ func (n *Name) String() string {
 	return n.text
 }
 
-// MarshalText returns the text, for logs and JSON.
+// MarshalText returns the text of the name, for logs and JSON.
 func (n *Name) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 
-// DN returns the parsed text. It is shared: do not change it. The error is one of
-// [Parse].
+// DN returns the parsed name. The caller must not change the result, which is shared. The
+// error is an error of [Parse].
 func (n *Name) DN() (DN, error) {
 	if n == nil {
 		return nil, nil

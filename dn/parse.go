@@ -17,8 +17,9 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the name %q is malformed at byte %d: %s", e.Name, e.Offset, e.Text)
 }
 
-// Parse parses a DN (RFC 4514, and the looser forms of RFC 2253: spaces around
-// separators, semicolons, "OID." prefixes, quoted values). The error is an *Error.
+// Parse parses a DN. It accepts the form of RFC 4514, and the looser forms of RFC 2253:
+// spaces around separators, semicolons, "OID." prefixes, and quoted values. The error is
+// an *Error.
 func Parse(s string) (DN, error) {
 	if s == "" {
 		return nil, nil
@@ -35,7 +36,7 @@ func Parse(s string) (DN, error) {
 		if p.at == len(s) {
 			return d, nil
 		}
-		p.at++ // the separator that ended the RDN
+		p.at++ // skip the separator after the RDN
 	}
 }
 
@@ -53,7 +54,7 @@ func ParseRDN(s string) (RDN, error) {
 	return r, nil
 }
 
-// count returns upper bounds of the numbers of RDNs and AVAs of a name.
+// count returns upper bounds of the number of RDNs and the number of AVAs in a name.
 func count(s string) (rdns, avas int) {
 	rdns = 1
 	plus := 0
@@ -68,8 +69,8 @@ func count(s string) (rdns, avas int) {
 	return rdns, rdns + plus
 }
 
-// A parser parses s from at on. All AVAs of a name share one array, and so do all
-// values, because every operation parses names.
+// A parser parses s, beginning at the offset at. All AVAs of a name are in one array, and
+// all values are in one array, to save allocations: every operation parses names.
 type parser struct {
 	s    string
 	at   int
@@ -85,7 +86,8 @@ func (p *parser) fail(format string, args ...any) error {
 	return &Error{Name: p.s, Offset: p.at, Text: fmt.Sprintf(format, args...)}
 }
 
-// peek returns the next byte, or 0 at the end. A NUL in the text is always refused.
+// peek returns the next byte, or 0 at the end of the text. A NUL in the text is never
+// valid.
 func (p *parser) peek() byte {
 	if p.at < len(p.s) {
 		return p.s[p.at]
@@ -99,7 +101,7 @@ func (p *parser) spaces() {
 	}
 }
 
-// rdn parses AVAs up to the end or the next separator of RDNs.
+// rdn parses AVAs up to the next separator of RDNs or the end of the text.
 func (p *parser) rdn() (RDN, error) {
 	start := len(p.avas)
 	for {
@@ -187,8 +189,8 @@ func (p *parser) numericOID() error {
 	}
 }
 
-// plain parses a string value up to a separator. Unescaped trailing spaces are not part
-// of it.
+// plain parses a value that is not quoted, up to a separator. Unescaped spaces at the end
+// are not part of the value.
 func (p *parser) plain() error {
 	start, kept := p.at, len(p.buf)
 	ascii := true
@@ -229,8 +231,8 @@ loop:
 	return p.checkUTF8(ascii, start)
 }
 
-// quoted parses a value in quotes (RFC 2253, 4), in which only quotes and backslashes
-// are special.
+// quoted parses a value in quotes (RFC 2253, section 4). In such a value only quotes and
+// backslashes are special.
 func (p *parser) quoted() error {
 	p.at++
 	start := p.at
@@ -258,8 +260,8 @@ func (p *parser) quoted() error {
 	}
 }
 
-// checkUTF8 returns an error if the text from start on is not UTF-8. Escaped bytes may
-// be anything.
+// checkUTF8 returns an error if the text from start to the cursor is not UTF-8. It
+// ignores escapes, whose bytes may have any values.
 func (p *parser) checkUTF8(ascii bool, start int) error {
 	if ascii || utf8.ValidString(p.s[start:p.at]) {
 		return nil
@@ -268,7 +270,7 @@ func (p *parser) checkUTF8(ascii bool, start int) error {
 	return p.fail("the value is not UTF-8; write other bytes as \\xx")
 }
 
-// escape parses a backslash and what it escapes: a special character or two hex digits.
+// escape parses a backslash followed by a special character or two hex digits.
 func (p *parser) escape() error {
 	if p.at+1 == len(p.s) {
 		return p.fail("a backslash has nothing to escape")
@@ -296,7 +298,7 @@ func (p *parser) hexPair(at int) (byte, bool) {
 	return hi<<4 | lo&15, hi < 16 && lo < 16
 }
 
-// hexString parses "#" and the BER encoding of the value in hex.
+// hexString parses "#" followed by the BER encoding of the value in hex.
 func (p *parser) hexString() error {
 	hash, start := p.at, len(p.buf)
 	p.at++
@@ -320,7 +322,8 @@ func (p *parser) hexString() error {
 	return nil
 }
 
-// separator skips spaces up to the end or a separator.
+// separator skips spaces. It returns an error unless a separator or the end of the text
+// follows.
 func (p *parser) separator(after string) error {
 	p.spaces()
 	if p.at == len(p.s) {
@@ -333,9 +336,9 @@ func (p *parser) separator(after string) error {
 	return p.fail("expected a comma or a plus after %s", after)
 }
 
-// decodeString returns the contents of one BER element if it has one of the string
-// types whose bytes are those of LDAP (OCTET STRING, UTF8String, PrintableString,
-// IA5String). It returns other elements unchanged.
+// decodeString returns the contents of a BER element if its type is a string type with
+// the encoding of LDAP: OCTET STRING, UTF8String, PrintableString or IA5String. It
+// returns an element of any other type unchanged.
 func decodeString(b []byte) ([]byte, bool) {
 	contents, ok := element(b)
 	if !ok {
@@ -348,8 +351,8 @@ func decodeString(b []byte) ([]byte, bool) {
 	return b, true
 }
 
-// element returns the contents of b, which must be one BER element with a tag of
-// one byte and a definite length.
+// element returns the contents of b, which must be one BER element with a one-byte tag
+// and a definite length.
 func element(b []byte) (contents []byte, ok bool) {
 	if len(b) < 2 || b[0]&0x1f == 0x1f {
 		return nil, false
@@ -399,7 +402,7 @@ func letter(c byte) bool { return classes[c]&letters != 0 }
 
 func digit(c byte) bool { return classes[c]&digits != 0 }
 
-// hexDigit returns a digit's value, or 255 if c is not a hex digit.
+// hexDigit returns the value of the hex digit c, or 255 if c is not a hex digit.
 func hexDigit(c byte) byte {
 	switch {
 	case digit(c):

@@ -2,13 +2,15 @@ package dn
 
 import "unicode/utf8"
 
-// String prints the name as in RFC 4514, with types as they were written.
+// String returns the name in the form of RFC 4514. It does not change the spelling of
+// attribute types.
 func (d DN) String() string { return string(d.Append(make([]byte, 0, 64))) }
 
-// String prints the RDN as in RFC 4514, with types as they were written.
+// String returns the RDN in the form of RFC 4514. It does not change the spelling of
+// attribute types.
 func (r RDN) String() string { return string(r.Append(make([]byte, 0, 64))) }
 
-// Append appends what String prints.
+// Append appends to b the text that String returns.
 func (d DN) Append(b []byte) []byte {
 	for i, r := range d {
 		if i > 0 {
@@ -19,7 +21,7 @@ func (d DN) Append(b []byte) []byte {
 	return b
 }
 
-// Append appends what String prints.
+// Append appends to b the text that String returns.
 func (r RDN) Append(b []byte) []byte {
 	for i := range r {
 		if i > 0 {
@@ -32,8 +34,8 @@ func (r RDN) Append(b []byte) []byte {
 	return b
 }
 
-// appendValue escapes a value (RFC 4514, 2.4). It also escapes control characters and
-// bytes that are not UTF-8, so that a name is always one line of text.
+// appendValue appends an escaped value (RFC 4514, 2.4). It also escapes control
+// characters and bytes that are not UTF-8, so that a name is always one line of text.
 func appendValue(b, v []byte) []byte {
 	for i := 0; i < len(v); {
 		c := v[i]
@@ -67,7 +69,7 @@ func appendHex(b []byte, c byte) []byte {
 	return append(b, '\\', digits[c>>4], digits[c&15])
 }
 
-// special reports whether a character needs an escape anywhere in a value.
+// special reports whether the character c must be escaped at every position in a value.
 func special(c byte) bool {
 	switch c {
 	case '"', '+', ',', ';', '<', '>', '\\', 0:

@@ -6,7 +6,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ber"
 )
 
-// The alternatives of Filter (RFC 4511, 4.5.1).
+// The tags of the alternatives of Filter (RFC 4511, 4.5.1).
 const (
 	tagAnd            ber.Tag = 0xa0
 	tagOr             ber.Tag = 0xa1
@@ -30,8 +30,8 @@ const (
 )
 
 // Decode decodes the BER encoding of a Filter, which must be all of b. The filter shares
-// b's bytes. The error is a *ber.SyntaxError if b is not an encoding of a Filter. It is
-// another error if b breaks a rule that ASN.1's types do not express.
+// the bytes of b. The error is a *ber.SyntaxError if b is not an encoding of a Filter. It
+// is another error if b breaks a rule that the ASN.1 definition does not express.
 func Decode(b []byte) (Filter, error) {
 	d := decoder{Reader: ber.NewReader(b)}
 	f := d.filter(1)
@@ -43,7 +43,7 @@ func Decode(b []byte) (Filter, error) {
 }
 
 // DecodeItems decodes the BER encoding of a ValuesReturnFilter (RFC 3876, 2): a list of
-// filters that are not combinations and do not test names.
+// filters without And, Or and Not that do not test names of entries.
 func DecodeItems(b []byte) ([]Filter, error) {
 	d := decoder{Reader: ber.NewReader(b)}
 	var items []Filter
@@ -77,10 +77,10 @@ func (d *decoder) item() Filter {
 type decoder struct {
 	ber.Reader
 	parts  int
-	broken error // the first rule that the filter breaks; decoding goes on
+	broken error // the first rule that the filter breaks; decoding continues
 }
 
-// breaks records a rule of RFC 4511, 4.5.1, that the filter breaks.
+// breaks records that the filter breaks a rule of RFC 4511, 4.5.1.
 func (d *decoder) breaks(rule string) {
 	if d.broken == nil {
 		d.broken = fmt.Errorf("the filter is malformed at octet %d: %s", d.Offset(), rule)
@@ -94,7 +94,7 @@ func (d *decoder) error() error {
 	return d.broken
 }
 
-// part counts a part of the filter.
+// part counts a part of the filter, and fails if there are more than MaxParts.
 func (d *decoder) part() {
 	if d.parts++; d.parts > MaxParts {
 		d.Fail(fmt.Errorf("a filter has at most %d parts", MaxParts))
@@ -145,8 +145,8 @@ func (d *decoder) filter(depth int) Filter {
 	return nil
 }
 
-// unknown reports whether a later version of Filter may have an alternative with this
-// tag.
+// unknown reports whether a later version of LDAP may define an alternative of Filter
+// with the tag t.
 func unknown(t ber.Tag) bool { return t&0xc0 == 0x80 && t&0x1f > tagExtensible&0x1f }
 
 func (d *decoder) list(t ber.Tag, depth int) []Filter {
@@ -167,8 +167,8 @@ func (d *decoder) assertion(t ber.Tag) (attribute string, value []byte) {
 	return attribute, value
 }
 
-// substrings decodes a SubstringFilter. An initial substring must come first and a final
-// one last, and there must be at least one substring.
+// substrings decodes a SubstringFilter. An initial substring must be the first substring,
+// a final substring must be the last, and there must be at least one substring.
 func (d *decoder) substrings() Filter {
 	f := &Substrings{}
 	end := d.Enter(tagSubstrings)
@@ -226,7 +226,7 @@ func (d *decoder) extensible() Filter {
 	return f
 }
 
-// Append appends the BER encoding of a filter.
+// Append appends the BER encoding of the filter f to b.
 func Append(b []byte, f Filter) []byte {
 	switch f := f.(type) {
 	case And:

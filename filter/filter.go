@@ -1,28 +1,31 @@
-// Package filter implements search filters in two forms. A [Filter] is what a client
-// wrote (RFC 4515 text or RFC 4511 BER), with attribute descriptions and values as bytes.
-// A [Resolved] filter has been resolved by a schema: types are looked up, assertions are
-// normalised, and what cannot be evaluated is replaced by Undefined. Only a Resolved
-// filter can be evaluated. It has one of three values (RFC 4511, 4.5.1.7).
+// Package filter implements search filters in two forms. A [Filter] is a filter as a
+// client wrote it, in RFC 4515 text or RFC 4511 BER, with attribute descriptions and
+// values as bytes. A [Resolved] filter has been resolved by a schema: types are looked
+// up, assertions are normalised, and every assertion that cannot be evaluated is replaced
+// by Undefined. Only a Resolved filter can be evaluated. The result is one of three
+// values (RFC 4511, 4.5.1.7).
 //
-// Every [Test] of a Resolved filter is either True or False for an entry. Undefined comes
-// from constants only. [Definite] can therefore turn the filter into one with two values
-// that selects the same entries. Planning and scanning use that.
+// For an entry, every [Test] of a Resolved filter is either True or False. Only constants
+// can be Undefined. [Definite] can therefore convert a Resolved filter to a filter that
+// is never Undefined and selects the same entries. The planner and scans use the
+// converted filter.
 package filter
 
 import "fmt"
 
-// A Filter is one of And, Or, *Not, *Equal, *Substrings, *GreaterOrEqual, *LessOrEqual,
-// *Present, *Approx, *Extensible, Unknown. String returns its text (RFC 4515).
+// A Filter is an And, Or, *Not, *Equal, *Substrings, *GreaterOrEqual, *LessOrEqual,
+// *Present, *Approx, *Extensible or Unknown. String returns the text of the filter (RFC
+// 4515).
 type Filter interface {
 	String() string
 	isFilter()
 }
 
 type (
-	And []Filter // empty: True (RFC 4526)
-	Or  []Filter // empty: False
+	And []Filter // the empty And is True (RFC 4526)
+	Or  []Filter // the empty Or is False
 	Not struct{ Filter }
-	// Equal is an assertion on an attribute description, like those that follow.
+	// Equal, like the types after it, is an assertion about an attribute description.
 	Equal struct {
 		Attribute string
 		Value     []byte
@@ -53,8 +56,9 @@ type (
 		Value     []byte
 		DNAttrs   bool
 	}
-	// Unknown is the encoding of an alternative that RFC 4511 does not define but allows
-	// for. It is Undefined (4.5.1.7), and has no text.
+	// Unknown is the encoding of an alternative that RFC 4511 does not define, but
+	// permits later versions to define. An Unknown is Undefined (4.5.1.7). It has no
+	// text.
 	Unknown []byte
 )
 
@@ -70,14 +74,15 @@ func (*Substrings) isFilter()     {}
 func (*Extensible) isFilter()     {}
 func (Unknown) isFilter()         {}
 
-// Limits of the filters that Parse and Decode accept. Evaluating a filter takes a nested
-// call for each level, and a part of a few bytes takes much more memory.
+// The limits of the filters that Parse and Decode accept. Evaluating a filter makes a
+// nested call for each level. A part of a few bytes needs much more memory after it is
+// decoded.
 const (
 	MaxDepth = 100
-	MaxParts = 1 << 16 // on all levels together
+	MaxParts = 1 << 16 // number of parts on all levels together
 )
 
-// An Error describes what is wrong with a filter's text, and at which byte.
+// An Error reports what is wrong with the text of a filter, and at which byte.
 type Error struct {
 	Filter string
 	Offset int
@@ -88,7 +93,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the filter %q is malformed at byte %d: %s", e.Filter, e.Offset, e.Text)
 }
 
-// MustParse is Parse for filters in code. It panics on an error.
+// MustParse is Parse for filters in Go code. It panics if s is not a filter.
 func MustParse(s string) Filter {
 	f, err := Parse(s)
 	if err != nil {

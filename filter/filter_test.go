@@ -16,8 +16,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// TestText shows what filters are parsed into, or why they are not. "text" shows the Go
-// value and its text, "ber" its encoding.
+// TestText prints the results of parsing filters. The command "text" prints the Go value
+// and the text of a filter, and "ber" prints its encoding. Both print the error if the
+// text is not a filter.
 func TestText(t *testing.T) {
 	datadriven.RunTest(t, "testdata/text", func(t *testing.T, d *datadriven.TestData) string {
 		var b strings.Builder
@@ -82,7 +83,8 @@ func piece(b []byte) string {
 	return fmt.Sprintf("%q", b)
 }
 
-// An unknown alternative is Undefined, and the rest of the filter still counts.
+// TestDecodeUnknown checks that an unknown alternative is Undefined, and that the rest of
+// the filter is still evaluated.
 func TestDecodeUnknown(t *testing.T) {
 	for encoded, want := range map[string]struct {
 		text string
@@ -185,8 +187,8 @@ func TestMustParse(t *testing.T) {
 	MustParse("(a")
 }
 
-// Descriptions that only BER can contain must not make a filter's text look like another
-// one.
+// TestStrangeDescriptions checks that a description that only BER can contain does not
+// make the text of a filter look like another filter.
 func TestStrangeDescriptions(t *testing.T) {
 	f := &Equal{Attribute: "cn=x)(sn\n", Value: []byte("\xff)")}
 	if got, want := f.String(), `(cn\3dx\29\28sn\0a=\ff\29)`; got != want {

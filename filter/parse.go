@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Parse parses the string form (RFC 4515). The outermost parentheses are optional, and
-// spaces between filters are allowed. The error is an *Error.
+// Parse parses the string form of a filter (RFC 4515). The outermost parentheses are
+// optional, and spaces between filters are allowed. The error is an *Error.
 func Parse(s string) (Filter, error) {
 	p := parser{s: s}
 	p.spaces()
@@ -36,7 +36,8 @@ func (p *parser) fail(format string, args ...any) error {
 	return &Error{Filter: p.s, Offset: p.at, Text: fmt.Sprintf(format, args...)}
 }
 
-// next reports whether s is at the cursor, and moves the cursor past it.
+// next reports whether the text at the cursor begins with s. If so, it moves the cursor
+// to the end of s.
 func (p *parser) next(s string) bool {
 	if !strings.HasPrefix(p.s[p.at:], s) {
 		return false
@@ -51,7 +52,7 @@ func (p *parser) spaces() {
 	}
 }
 
-// filter parses a filter with its parentheses.
+// filter parses a filter in parentheses.
 func (p *parser) filter(depth int) (Filter, error) {
 	if !p.next("(") {
 		return nil, p.fail("expected (")
@@ -140,15 +141,15 @@ func (p *parser) description() string {
 	return p.s[start:p.at]
 }
 
-// inDescription reports whether an attribute description or an OID may contain a byte.
-// RFC 4512 does not allow the underscore, but some servers' schemas use it.
+// inDescription reports whether an attribute description or OID may contain the byte c.
+// RFC 4512 does not allow the underscore, but the schemas of some servers use it.
 func inDescription(c byte) bool {
 	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' ||
 		c == '-' || c == '.' || c == ';' || c == '_'
 }
 
-// equality parses what follows "=": a value, a single asterisk, or values with asterisks
-// between them.
+// equality parses the text after "=": a value, a single asterisk, or values separated by
+// asterisks.
 func (p *parser) equality(attribute string) (Filter, error) {
 	v, err := p.value()
 	if err != nil || !p.next("*") {
@@ -203,7 +204,8 @@ func (p *parser) extensible(attribute string) (Filter, error) {
 	return f, err
 }
 
-// value parses a value up to a parenthesis, an asterisk or the end, and resolves escapes.
+// value parses a value and resolves its escapes. The value ends before a parenthesis or
+// an asterisk, or at the end of the text.
 func (p *parser) value() ([]byte, error) {
 	v := []byte{}
 	start := p.at
@@ -249,7 +251,7 @@ func hexPair(s string) (byte, bool) {
 	return hi<<4 | lo&15, hi < 16 && lo < 16
 }
 
-// hexDigit returns a digit's value, or 255 for another byte.
+// hexDigit returns the value of the hex digit c, or 255 if c is not a hex digit.
 func hexDigit(c byte) byte {
 	switch {
 	case '0' <= c && c <= '9':

@@ -7,9 +7,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Place returns a Test that decides by an entry's name and by attributes of the types. It
-// serves for subtrees with refinements (RFC 3672). No index serves it, and sources
-// without a name do not match. NeedsValues reports that it needs more than keys.
+// Place returns a Test that calls holds with the name of an entry and its attributes of
+// the given types. It is used for subtrees with refinements (RFC 3672). No index can
+// evaluate the Test, and NeedsValues returns true for it. A source without a name does
+// not match.
 func Place(types []*schema.AttributeType, holds func(name dn.DN, e Source) bool) *Test {
 	t := &Test{Op: TestExtensible, Types: types, DNAttrs: true}
 	t.place = func(e Source) bool {
@@ -19,11 +20,12 @@ func Place(types []*schema.AttributeType, holds func(name dn.DN, e Source) bool)
 	return t
 }
 
-// EntryName returns the entry's DN.
+// EntryName returns the DN of the entry.
 func (s *EntrySource) EntryName() dn.DN { return s.Name }
 
-// Shared returns the same assertion about the collective attributes that the Test covers,
-// which are not in Types but in subentries. It returns nil if there are none.
+// Shared returns the same assertion about the collective attributes that t covers. The
+// values of these attributes are in subentries, so Types does not contain them. Shared
+// returns nil if t covers no collective attributes.
 func (t *Test) Shared() *Test {
 	if len(t.shared) == 0 {
 		return nil
@@ -37,8 +39,8 @@ func (t *Test) Shared() *Test {
 	return &c
 }
 
-// OfType returns the same assertion about the values of one of its types only, and not
-// about names.
+// OfType returns the same assertion about the values of only one type of t, and not about
+// names.
 func (t *Test) OfType(typ *schema.AttributeType) *Test {
 	c := *t
 	c.Types, c.shared, c.DNAttrs = []*schema.AttributeType{typ}, nil, false
@@ -49,8 +51,8 @@ func (t *Test) OfType(typ *schema.AttributeType) *Test {
 	return &c
 }
 
-// OfShared returns the same assertion about the collective attributes among its types, or
-// nil if there are none.
+// OfShared returns the same assertion about the collective types of t alone. It returns
+// nil if t covers no collective types.
 func (t *Test) OfShared() *Test {
 	if len(t.shared) == 0 {
 		return nil
@@ -60,14 +62,15 @@ func (t *Test) OfShared() *Test {
 	return c
 }
 
-// OfName returns the same assertion about the entry's name only (RFC 4511, 4.5.1.7.7).
+// OfName returns the same assertion about only the name of the entry (RFC 4511,
+// 4.5.1.7.7).
 func (t *Test) OfName() *Test {
 	name := &Test{Op: TestExtensible, Types: t.Types, DNAttrs: true}
 	name.place = t.matchName
 	return name
 }
 
-// Asks returns the types that the assertion is about, including collective ones.
+// Asks returns the types that the assertion is about, including collective types.
 func (t *Test) Asks() []*schema.AttributeType {
 	if len(t.shared) == 0 {
 		return t.Types

@@ -14,9 +14,10 @@ func (f *Substrings) String() string     { return string(appendText(nil, f)) }
 func (f *Extensible) String() string     { return string(appendText(nil, f)) }
 func (f Unknown) String() string         { return string(appendText(nil, f)) }
 
-// Shape returns a filter's text with a question mark for every value. Logs use it,
-// because it contains no values and is the same for searches of one kind. A nil filter,
-// of a search whose filter could not be decoded, is shown as an unknown one.
+// Shape returns the text of a filter with a question mark in place of every value. Logs
+// use the shape, because it contains no values and is the same for all searches of one
+// kind. A nil filter has the shape of an Unknown filter. The filter is nil if the filter
+// of a search could not be decoded.
 func Shape(f Filter) string {
 	if f == nil {
 		f = Unknown(nil)
@@ -72,7 +73,7 @@ func blankPieces(f *Substrings) *Substrings {
 	return b
 }
 
-// appendText appends the string form (RFC 4515, 3).
+// appendText appends the string form of a filter (RFC 4515, 3).
 func appendText(b []byte, f Filter) []byte {
 	b = append(b, '(')
 	switch f := f.(type) {
@@ -136,8 +137,9 @@ func appendExtensible(b []byte, f *Extensible) []byte {
 	return appendValue(append(b, ":="...), f.Value)
 }
 
-// appendDescription appends a description or a rule. It escapes invalid characters, which
-// can only come from BER, so that they cannot forge the text of a filter in a log.
+// appendDescription appends an attribute description or the name of a rule. It escapes
+// invalid characters, which only BER can contain. Without the escapes, such a character
+// could forge the text of a filter in a log.
 func appendDescription(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; inDescription(c) {
@@ -149,8 +151,8 @@ func appendDescription(b []byte, s string) []byte {
 	return b
 }
 
-// appendValue escapes a value. Control characters and bytes that are not UTF-8
-// are escaped too.
+// appendValue appends an escaped value. It also escapes control characters and bytes that
+// are not UTF-8.
 func appendValue(b, v []byte) []byte {
 	for i := 0; i < len(v); {
 		c := v[i]

@@ -7,16 +7,17 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 )
 
-// An EntryRef identifies an entry by its id and its parent's.
+// An EntryRef identifies an entry by its id and the id of its parent.
 type EntryRef struct{ ID, Parent entry.ID }
 
-// Related returns the same assertion about values that no entry stores because they are
-// computed from other entries. Holds decides it for an entry by its name. List streams
-// the entries for which it holds, perhaps more than once but always in the same order. It
-// is nil if they cannot be listed. An error of list ends the search.
+// Related returns the same assertion about values that no entry stores, because they are
+// computed from other entries. The function holds reports whether the entry with the
+// given name matches. The iterator list yields all entries that match, always in the same
+// order; it may yield an entry more than once. list is nil if these entries cannot be
+// listed. If list yields an error, the search ends.
 func (t *Test) Related(holds func(name dn.DN) bool, list iter.Seq2[EntryRef, error]) *Test {
 	c := *t
-	// No index and no key decides it, and NeedsValues reports that.
+	// With these values, the Test uses no index and no key, and NeedsValues returns true.
 	c.Op, c.ByKey, c.DNAttrs, c.shared, c.list = TestExtensible, false, false, nil, list
 	c.place = func(e Source) bool {
 		named, ok := e.(interface{ EntryName() dn.DN })
@@ -25,8 +26,9 @@ func (t *Test) Related(holds func(name dn.DN) bool, list iter.Seq2[EntryRef, err
 	return &c
 }
 
-// List returns the entries for which a Related test holds, and nil for any other test.
+// List returns the iterator that was passed to Related, or nil if t was not made by
+// Related.
 func (t *Test) List() iter.Seq2[EntryRef, error] { return t.list }
 
-// Asked returns the part of the client's filter that the test replaces.
+// Asked returns the part of the client's filter from which t was made.
 func (t *Test) Asked() Filter { return t.asked }

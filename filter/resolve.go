@@ -7,10 +7,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Resolve resolves a filter by a schema. Assertions become Undefined if they are on
-// unknown types or rules, on types without the requested rule, or on secret types, or if
-// their values break the syntax. So do member-in-chain tests, which only a directory can
-// answer. Constants are folded, and nested And and Or are flattened.
+// Resolve resolves a filter by a schema. An assertion becomes Undefined if its type or
+// rule is unknown, if its type does not have the requested rule, if its type is secret,
+// or if its value breaks the syntax. A member-in-chain assertion becomes Undefined too,
+// because only a directory can evaluate it. Resolve folds constants, and flattens nested
+// And and Or.
 func Resolve(f Filter, s *schema.Schema) Resolved {
 	switch f := f.(type) {
 	case And:
@@ -26,7 +27,7 @@ func Resolve(f Filter, s *schema.Schema) Resolved {
 	}
 	t.asked = f
 	if t.Op == TestPresent && t.Options == "" && t.Types[0].OID == objectClass {
-		return Const(True) // every entry has one (RFC 4512, 2.4)
+		return Const(True) // every entry has an objectClass (RFC 4512, 2.4)
 	}
 	t.test = t.Holds
 	return t
@@ -42,9 +43,9 @@ func resolveAll(parts []Filter, s *schema.Schema) []Resolved {
 	return all
 }
 
-// MakeAnd returns the simplified conjunction of the parts. It flattens nested ones, drops
-// True, and returns False if a part is False. Undefined is kept, at most once, because
-// the conjunction may still be False.
+// MakeAnd returns the simplified conjunction of the parts. It flattens nested
+// conjunctions and drops parts that are True. It returns False if a part is False. It
+// keeps Undefined at most once, because such a conjunction may still be False.
 func MakeAnd(parts ...Resolved) Resolved {
 	nested := func(r Resolved) []Resolved {
 		if n, ok := r.(*AndNode); ok {
@@ -64,7 +65,9 @@ func MakeAnd(parts ...Resolved) Resolved {
 	return &AndNode{kept}
 }
 
-// MakeOr returns the disjunction of the parts, simplified as in MakeAnd.
+// MakeOr returns the simplified disjunction of the parts. It flattens nested disjunctions
+// and drops parts that are False. It returns True if a part is True. It keeps Undefined
+// at most once, because such a disjunction may still be True.
 func MakeOr(parts ...Resolved) Resolved {
 	nested := func(r Resolved) []Resolved {
 		if n, ok := r.(*OrNode); ok {
@@ -84,7 +87,7 @@ func MakeOr(parts ...Resolved) Resolved {
 	return &OrNode{kept}
 }
 
-// MakeNot returns the simplified negation.
+// MakeNot returns the simplified negation of the part.
 func MakeNot(part Resolved) Resolved {
 	switch part := part.(type) {
 	case Const:
@@ -95,8 +98,9 @@ func MakeNot(part Resolved) Resolved {
 	return &NotNode{part}
 }
 
-// fold collects the parts and those nested in them, without the neutral constant and with
-// Undefined at most once. Decided reports whether the opposite of neutral is among them.
+// fold returns the parts, with nested parts in place of the nodes that contain them. It
+// drops the constant neutral and keeps Undefined at most once. The result decided reports
+// whether one of the parts is the opposite of neutral.
 func fold(parts []Resolved, neutral Const, nested func(Resolved) []Resolved) (kept []Resolved, decided bool) {
 	add := func(r Resolved) {
 		c, ok := r.(Const)
@@ -119,11 +123,12 @@ func fold(parts []Resolved, neutral Const, nested func(Resolved) []Resolved) (ke
 	return kept, decided
 }
 
-// Definite returns a filter that is True for the same entries as f and False for all
-// others. It is never Undefined. A search needs no more.
+// Definite returns a filter that is True for the entries for which f is True, and False
+// for all other entries. It is never Undefined. A search needs only the entries for which
+// a filter is True.
 func Definite(f Resolved) Resolved { return definite(f, True) }
 
-// definite returns a filter that is True where f has the value want.
+// definite returns a filter that is True for the entries for which f has the value want.
 func definite(f Resolved, want Tri) Resolved {
 	switch f := f.(type) {
 	case Const:
@@ -141,8 +146,8 @@ func definite(f Resolved, want Tri) Resolved {
 	return f
 }
 
-// combine returns a filter that is True where all parts, or at least one, have the value
-// want.
+// combine returns a filter that is True for the entries for which all parts have the
+// value want. If all is false, one part with this value is enough.
 func combine(parts []Resolved, want Tri, all bool) Resolved {
 	out := make([]Resolved, len(parts))
 	for i, p := range parts {
@@ -154,7 +159,8 @@ func combine(parts []Resolved, want Tri, all bool) Resolved {
 	return MakeOr(out...)
 }
 
-// Map replaces every Test of a filter by the result of change, and simplifies the filter.
+// Map replaces every Test of a filter by the result of change for the Test, and
+// simplifies the filter.
 func Map(f Resolved, change func(*Test) Resolved) Resolved {
 	mapAll := func(parts []Resolved) []Resolved {
 		out := make([]Resolved, len(parts))
@@ -178,7 +184,8 @@ func Map(f Resolved, change func(*Test) Resolved) Resolved {
 
 type resolver struct{ schema *schema.Schema }
 
-// assertion returns the Test for an assertion. False means Undefined.
+// assertion returns the Test for an assertion. It returns false if the assertion is
+// Undefined.
 func (r resolver) assertion(f Filter) (*Test, bool) {
 	switch f := f.(type) {
 	case *Present:
@@ -208,8 +215,8 @@ func (r resolver) assertion(f Filter) (*Test, bool) {
 	return nil, false
 }
 
-// on begins a Test of an attribute description. It returns false if that is unknown or
-// secret.
+// on returns a Test of an attribute description without rule and key. It returns false if
+// the type is unknown or secret.
 func (r resolver) on(op TestOp, description string) (*Test, *schema.AttributeType, bool) {
 	typ, options := r.schema.Describe(description)
 	if typ == nil || typ.Secret() {
@@ -222,7 +229,8 @@ func (r resolver) on(op TestOp, description string) (*Test, *schema.AttributeTyp
 	return &Test{Op: op, Types: types, Options: entry.SortOptions(options), shared: typ.Shared()}, typ, true
 }
 
-// assert sets the Test's rule and key.
+// assert sets the rule and the key of the Test. It returns false if the assertion is
+// Undefined.
 func (t *Test) assert(rule *schema.MatchingRule, value []byte) bool {
 	if rule == nil {
 		return false
@@ -241,7 +249,8 @@ func (t *Test) rule(rule *schema.MatchingRule) {
 	t.ByKey = t.sharesAll()
 }
 
-// sharesAll reports whether the keys of all the types are keys of the rule.
+// sharesAll reports whether, for all types of the Test, the stored keys are keys of its
+// rule.
 func (t *Test) sharesAll() bool {
 	for _, typ := range t.Types {
 		if !sharesKeys(t.Rule, typ) {
@@ -251,8 +260,9 @@ func (t *Test) sharesAll() bool {
 	return true
 }
 
-// pieces sets the Test's substrings. An empty one breaks the syntax of substring
-// assertions (RFC 4517, 3.3.30). One that is empty after preparation matches everywhere.
+// pieces sets the substrings of the Test. An empty substring breaks the syntax of
+// substring assertions (RFC 4517, 3.3.30). A substring that is empty only after
+// preparation matches at every position.
 func (t *Test) pieces(rule *schema.MatchingRule, f *Substrings) bool {
 	if rule == nil {
 		return false
@@ -283,8 +293,8 @@ func (t *Test) pieces(rule *schema.MatchingRule, f *Substrings) bool {
 	return true
 }
 
-// typed resolves an extensible match on a type, by the rule named or by the type's
-// equality rule.
+// typed resolves an extensible match that names a type. The rule is the rule that the
+// filter names, or else the equality rule of the type.
 func (r resolver) typed(f *Extensible) (*Test, bool) {
 	t, typ, ok := r.on(TestExtensible, f.Attribute)
 	if !ok {
@@ -301,8 +311,8 @@ func (r resolver) typed(f *Extensible) (*Test, bool) {
 	return t, t.assert(rule, f.Value)
 }
 
-// ruleOnly resolves an extensible match without a type: on all attributes that the rule
-// applies to.
+// ruleOnly resolves an extensible match that names no type. Such a match tests all
+// attributes that the rule applies to.
 func (r resolver) ruleOnly(f *Extensible) (*Test, bool) {
 	rule := r.schema.Rule(f.Rule)
 	if rule == nil || rule.InChain() {

@@ -55,7 +55,7 @@ func sample(t testing.TB) []*EntrySource {
 	return parse(t, ldif.NewReader(f, ldif.Options{}))
 }
 
-// plain hides that a source is a KeySource.
+// plain is a Source whose EntrySource is hidden, so that it is not a KeySource.
 type plain struct{ s *EntrySource }
 
 func (p plain) Has(t *schema.AttributeType, o string) bool { return p.s.Has(t, o) }
@@ -67,14 +67,14 @@ func (p plain) Values(t *schema.AttributeType, o string) iter.Seq[[]byte] {
 }
 func (p plain) NameValues() iter.Seq2[*schema.AttributeType, []byte] { return p.s.NameValues() }
 
-// TestTranscripts resolves filters and matches them. The commands:
+// TestTranscripts resolves filters and matches them. The commands are:
 //
-//	resolve  prints each filter resolved, "values" behind those that need them,
-//	         and the definite form if it is another
-//	entries  reads LDIF for the matches that follow
-//	match    prints which entries each filter is True (+) and Undefined (?) of
+//	resolve  prints each filter after Resolve, then "values" if it needs values,
+//	         and the result of Definite if it differs
+//	entries  reads entries in LDIF for the following matches
+//	match    prints the entries for which each filter is True (+) or Undefined (?)
 //	sample   prints how many entries of the sample directory match, and the
-//	         first of them
+//	         first of these entries
 func TestTranscripts(t *testing.T) {
 	s := schema.Core()
 	all := sample(t)
@@ -133,7 +133,7 @@ func matches(t *testing.T, entries []*EntrySource, r Resolved) string {
 	return b.String()
 }
 
-// match evaluates a filter in every possible way. The results must agree.
+// match evaluates a filter in every possible way and checks that the results agree.
 func match(t *testing.T, e *EntrySource, r Resolved) Tri {
 	t.Helper()
 	got := r.Match(e)
@@ -160,7 +160,7 @@ func counted(t *testing.T, all []*EntrySource, r Resolved) string {
 	return text
 }
 
-// genTree makes trees of nodes that were not simplified.
+// genTree generates filters whose nodes are not simplified.
 func genTree(tests []Resolved, depth int) *rapid.Generator[Resolved] {
 	return rapid.Custom(func(t *rapid.T) Resolved {
 		parts := func() []Resolved {
@@ -185,8 +185,8 @@ func genTree(tests []Resolved, depth int) *rapid.Generator[Resolved] {
 	})
 }
 
-// Simplifying must not change the result of a filter for any entry, and must leave
-// nothing to simplify.
+// TestSimplify checks that simplifying a filter does not change its result for any entry,
+// and that a simplified filter cannot be simplified again.
 func TestSimplify(t *testing.T) {
 	s := schema.Core()
 	var tests []Resolved
@@ -275,7 +275,8 @@ func TestSourceReset(t *testing.T) {
 	}
 }
 
-// Matching must not allocate for each entry of a search.
+// TestMatchAllocatesNothing checks that matching does not allocate memory for each entry
+// of a search.
 func TestMatchAllocatesNothing(t *testing.T) {
 	e := jdoe(t)
 	for _, text := range []string{
@@ -327,8 +328,8 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// BenchmarkRecheck measures matching an entry just read, whose values must be normalised
-// first.
+// BenchmarkRecheck measures matching an entry that was just read, so that its values must
+// be normalised first.
 func BenchmarkRecheck(b *testing.B) {
 	e := jdoe(b)
 	r := Resolve(MustParse(typical), schema.Core())

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Tri is a truth value of three-valued logic. And is the minimum, Or the maximum, Not the
-// negative.
+// Tri is a truth value of three-valued logic. And is the minimum of its operands, Or is
+// the maximum, and Not is the negative of its operand.
 type Tri int8
 
 const (
@@ -27,11 +27,11 @@ func tri(b bool) Tri {
 	return False
 }
 
-// A Resolved filter is one of *AndNode, *OrNode, *NotNode, Const, *Test.
+// A Resolved filter is an *AndNode, *OrNode, *NotNode, Const or *Test.
 type Resolved interface {
 	// Match evaluates the filter on one entry.
 	Match(e Source) Tri
-	// String returns RFC 4515 text with short names in place of OIDs.
+	// String returns RFC 4515 text with short names instead of OIDs.
 	String() string
 }
 
@@ -56,58 +56,60 @@ const (
 	TestExtensible
 )
 
-// A Test is one assertion about an entry, ready to be evaluated.
+// A Test is one assertion about an entry, prepared for evaluation.
 type Test struct {
 	Op TestOp
-	// Types are the types that the assertion covers: the one requested and its subtypes,
-	// or, for an extensible match without a type, all that the rule applies to.
+	// Types are the types that the assertion covers: the requested type and its subtypes,
+	// or, for an extensible match without a type, all types that the rule applies to.
 	Types []*schema.AttributeType
-	// Options are those that a description must at least have (as in entry.Attribute).
+	// Options are the options that an attribute description must contain, in the form of
+	// entry.Attribute.
 	Options string
-	// Rule is the matching rule; nil for TestPresent.
+	// Rule is the matching rule. It is nil for TestPresent.
 	Rule *schema.MatchingRule
-	// Key is the normalised assertion, except for TestPresent and TestSubstrings.
+	// Key is the normalised assertion value. TestPresent and TestSubstrings do not use
+	// it.
 	Key []byte
-	// Initial, Any and Final are the normalised pieces of TestSubstrings. Absent ones are
-	// nil.
+	// Initial, Any and Final are the normalised substrings of TestSubstrings. The value
+	// nil means that the filter does not contain the substring.
 	Initial []byte
 	Any     [][]byte
 	Final   []byte
-	// DNAttrs means that the entry's name is tested too.
+	// DNAttrs means that the name of the entry is also tested.
 	DNAttrs bool
-	// ByKey means that the rule shares its form with the equality rule of every type in
-	// Types, so that an index's keys are enough to decide.
+	// ByKey means that the rule has the same form as the equality rule of every type in
+	// Types, so the keys in an index are enough to evaluate the Test.
 	ByKey bool
 
-	asked  Filter                  // what the client wrote
-	shared []*schema.AttributeType // collective types that it covers
-	place  func(Source) bool       // of a Test by Place
+	asked  Filter                  // the part of the client's filter from which the Test was made
+	shared []*schema.AttributeType // collective types that the Test covers
+	place  func(Source) bool       // evaluates a Test that Place returned
 	list   iter.Seq2[EntryRef, error]
-	test   func([]byte) bool // Holds as a func value, allocated once
+	test   func([]byte) bool // the method Holds as a func value, which is allocated only once
 }
 
-// A Source is an entry as filters see it.
+// A Source provides the values of an entry to filters.
 type Source interface {
-	// Has reports whether the entry has a value of exactly type t under a description
-	// that includes the options.
+	// Has reports whether the entry has a value of exactly the type t whose description
+	// contains the options.
 	Has(t *schema.AttributeType, options string) bool
-	// Keys yields keys by t's own equality rule, of the values of exactly type t under
-	// descriptions that include the options.
+	// Keys yields the keys, by the equality rule of t, of the values of exactly the type
+	// t whose descriptions contain the options.
 	Keys(t *schema.AttributeType, options string) iter.Seq[[]byte]
-	// Values yields the same values as stored. A source that has only keys yields
-	// nothing: see NeedsValues.
+	// Values yields the values for which Keys yields the keys, in the form in which they
+	// are stored. A source that has only keys yields no values: see NeedsValues.
 	Values(t *schema.AttributeType, options string) iter.Seq[[]byte]
-	// NameValues yields the (type, value) pairs of the entry's whole DN.
+	// NameValues yields the type and the value of each AVA in the DN of the entry.
 	NameValues() iter.Seq2[*schema.AttributeType, []byte]
 }
 
-// A KeySource is a Source that answers the common tests without an iterator, which costs
-// two allocations. It may answer without reading all values.
+// A KeySource is a Source that can evaluate the most frequent tests without an iterator,
+// which costs two allocations. It may do so without reading all values.
 type KeySource interface {
 	Source
-	// HasKey reports whether key is one of Keys(t, options).
+	// HasKey reports whether Keys(t, options) yields key.
 	HasKey(t *schema.AttributeType, options string, key []byte) bool
-	// AnyKey reports whether holds returns true for one of Keys(t, options).
+	// AnyKey reports whether Keys(t, options) yields a key for which holds returns true.
 	AnyKey(t *schema.AttributeType, options string, holds func(key []byte) bool) bool
 }
 
@@ -135,8 +137,8 @@ func (n *NotNode) Match(e Source) Tri { return -n.Part.Match(e) }
 
 func (c Const) Match(Source) Tri { return Tri(c) }
 
-// Match returns True or False, never Undefined. A stored value that breaks its syntax
-// matches nothing.
+// Match returns True or False, and never Undefined. A stored value that breaks its syntax
+// matches no assertion.
 func (t *Test) Match(e Source) Tri {
 	if t.place != nil {
 		return tri(t.place(e))
@@ -165,8 +167,9 @@ func (t *Test) matchType(e Source, typ *schema.AttributeType) bool {
 	return t.matchKeys(e, typ)
 }
 
-// matchKeys is a function of its own, because one that ranges over an iterator has its
-// results on the heap from the start, even if it does not reach the loop.
+// matchKeys is a separate function, because a function that ranges over an iterator
+// allocates its results on the heap when it is called, even if it does not reach the
+// loop.
 func (t *Test) matchKeys(e Source, typ *schema.AttributeType) bool {
 	for k := range e.Keys(typ, t.Options) {
 		if t.Holds(k) {
@@ -176,7 +179,7 @@ func (t *Test) matchKeys(e Source, typ *schema.AttributeType) bool {
 	return false
 }
 
-// matchValues tests values whose stored keys have a different form from the rule's.
+// matchValues tests values whose stored keys do not have the form of the rule.
 func (t *Test) matchValues(e Source, typ *schema.AttributeType) bool {
 	for v := range e.Values(typ, t.Options) {
 		if t.holdsValue(v) {
@@ -186,8 +189,8 @@ func (t *Test) matchValues(e Source, typ *schema.AttributeType) bool {
 	return false
 }
 
-// matchName tests the attribute values of the entry's DN (RFC 4511, 4.5.1.7.7).
-// They have no options.
+// matchName tests the attribute values in the DN of the entry (RFC 4511, 4.5.1.7.7).
+// These values have no options.
 func (t *Test) matchName(e Source) bool {
 	if t.Options != "" {
 		return false
@@ -212,7 +215,7 @@ func (t *Test) holds() func([]byte) bool {
 	return t.Holds
 }
 
-// MatchValue reports whether one value of an attribute matches (RFC 3876, 2).
+// MatchValue reports whether the value v of the attribute a matches (RFC 3876, 2).
 func (t *Test) MatchValue(a *entry.Attribute, v []byte) bool {
 	if !slices.Contains(t.Types, a.Type) || !entry.HasOptions(a.Options, t.Options) {
 		return false
@@ -220,7 +223,7 @@ func (t *Test) MatchValue(a *entry.Attribute, v []byte) bool {
 	return t.Op == TestPresent || t.holdsValue(v)
 }
 
-// Holds reports whether a key in the rule's form matches.
+// Holds reports whether a key, which must have the form of the rule, matches.
 func (t *Test) Holds(key []byte) bool {
 	switch t.Op {
 	case TestPresent:
@@ -237,8 +240,8 @@ func (t *Test) Holds(key []byte) bool {
 	return t.Rule.Match(key, t.Key)
 }
 
-// holdsPieces finds the pieces in their order and without overlap. It is enough to try
-// the first place where each piece occurs.
+// holdsPieces reports whether the key contains the substrings in their order, without
+// overlap. It is enough to try the first position at which each substring occurs.
 func (t *Test) holdsPieces(key []byte) bool {
 	rest, ok := bytes.CutPrefix(key, t.Initial)
 	if !ok {
@@ -255,12 +258,13 @@ func (t *Test) holdsPieces(key []byte) bool {
 	return true
 }
 
-// sharesKeys reports whether stored keys of the type are keys of the rule.
+// sharesKeys reports whether the stored keys of the type are keys of the rule.
 func sharesKeys(r *schema.MatchingRule, t *schema.AttributeType) bool {
 	return t.Equality != nil && t.Equality.Form == r.Form
 }
 
-// NeedsValues reports whether evaluating f needs values or the name, and not only keys.
+// NeedsValues reports whether evaluating f needs the values or the name of an entry, so
+// that keys are not enough.
 func NeedsValues(f Resolved) bool {
 	for t := range Tests(f) {
 		if t.Op != TestPresent && !t.ByKey || t.DNAttrs {
@@ -270,7 +274,7 @@ func NeedsValues(f Resolved) bool {
 	return false
 }
 
-// Tests yields every Test in a filter, in its order.
+// Tests yields every Test in a filter, in the order of the filter.
 func Tests(f Resolved) iter.Seq[*Test] {
 	return func(yield func(*Test) bool) { walk(f, yield) }
 }
@@ -302,7 +306,7 @@ func (n *AndNode) String() string { return "(&" + join(n.Parts) + ")" }
 func (n *OrNode) String() string  { return "(|" + join(n.Parts) + ")" }
 func (n *NotNode) String() string { return "(!" + n.Part.String() + ")" }
 
-// String returns the assertion as the client wrote it, with canonical names.
+// String returns the text of the assertion in the client's filter, with canonical names.
 func (t *Test) String() string {
 	switch {
 	case t.place != nil:
@@ -339,7 +343,8 @@ func (t *Test) canonical() Filter {
 	return &Present{d}
 }
 
-// String returns True and False as in RFC 4526. RFC 4515 has no text for Undefined.
+// String returns the texts of RFC 4526 for True and False. RFC 4515 defines no text for
+// Undefined.
 func (c Const) String() string {
 	switch Tri(c) {
 	case True:

@@ -9,19 +9,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// EntrySource is a Source over an entry in memory. It normalises the values of an
-// attribute when a test first needs them, and caches their keys. Only one goroutine may
-// use it at a time.
+// EntrySource is a Source for an entry in memory. It computes the keys of an attribute's
+// values when a test first needs the keys, and caches the keys. It must not be used
+// concurrently.
 type EntrySource struct {
 	Schema *schema.Schema
 	Entry  *entry.Entry
-	// Name is the entry's DN. Only tests of names use it.
+	// Name is the DN of the entry. Only tests of names use it.
 	Name dn.DN
 
-	keys [][][]byte // parallel to Entry.Attributes; nil: not needed yet
+	keys [][][]byte // parallel to Entry.Attributes; nil: not computed yet
 }
 
-// Reset sets another entry and reuses the memory.
+// Reset replaces the entry and reuses the memory of the cached keys.
 func (s *EntrySource) Reset(e *entry.Entry, name dn.DN) {
 	s.Entry, s.Name = e, name
 	clear(s.keys)
@@ -76,7 +76,8 @@ func (s *EntrySource) Keys(t *schema.AttributeType, options string) iter.Seq[[]b
 	}
 }
 
-// keysOf returns the keys of the attribute at i. A value that breaks its syntax has none.
+// keysOf returns the keys of the values of attribute i. It leaves out values that break
+// their syntax.
 func (s *EntrySource) keysOf(i int) [][]byte {
 	for len(s.keys) < len(s.Entry.Attributes) {
 		s.keys = append(s.keys, nil)

@@ -7,8 +7,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// metaElements maps ApacheDS's classes of entries that define elements. Its
-// metaSyntaxChecker, metaComparator and metaNormalizer are Java code and of no use here.
+// metaElements maps the object classes of ApacheDS's schema entries to the attributes of
+// RFC 4512 for the same elements. The classes metaSyntaxChecker, metaComparator and
+// metaNormalizer are not included, because their entries contain Java code.
 var metaElements = map[string]string{
 	"metaattributetype":    "attributeTypes",
 	"metaobjectclass":      "objectClasses",
@@ -19,8 +20,8 @@ var metaElements = map[string]string{
 	"metaditstructurerule": "dITStructureRules",
 }
 
-// fromMeta returns the definition in an ApacheDS entry. It returns false if there is
-// none.
+// fromMeta returns the definition that an ApacheDS entry contains. It returns false if
+// the entry contains no definition.
 func fromMeta(as []op.PartialAttribute) (schema.Definition, bool) {
 	m := meta{}
 	for _, a := range as {
@@ -34,10 +35,11 @@ func fromMeta(as []op.PartialAttribute) (schema.Definition, bool) {
 	return schema.Definition{}, false
 }
 
-// meta is an entry that defines an element: its values by descriptions in lower case.
+// meta is an ApacheDS entry that defines an element: the values of the entry by attribute
+// descriptions in lower case.
 type meta map[string][][]byte
 
-// definition returns the element in the form of RFC 4512.
+// definition returns the definition of the element in the form of RFC 4512.
 func (m meta) definition(element string) string {
 	var b strings.Builder
 	b.WriteString("( " + m.one("m-oid") + m.one("m-ruleid"))
@@ -123,7 +125,8 @@ func (m meta) syntax(b *strings.Builder) {
 	}
 }
 
-// usage writes DIRECTORY_OPERATION as directoryOperation.
+// usage writes the usage in the form of RFC 4512: DIRECTORY_OPERATION becomes
+// directoryOperation.
 func (m meta) usage(b *strings.Builder) {
 	if u := m.one("m-usage"); u != "" {
 		b.WriteString(" USAGE " + strings.ReplaceAll(u, "_", ""))

@@ -22,7 +22,8 @@ func gzipped(t *testing.T, text string) []byte {
 	return b.Bytes()
 }
 
-// Compressed files can be read, singly and in folders. A truncated one is an error.
+// TestCompressed checks that compressed files can be read, as single files and in
+// folders, and that reading a truncated file returns an error.
 func TestCompressed(t *testing.T) {
 	const directives = "attributetype ( 2.25.1.1 NAME 'a' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )\n"
 	const ldif = "dn: cn=schema\nattributeTypes: ( 2.25.1.2 NAME 'b' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )\n"
@@ -42,7 +43,8 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
-// 389's 99user.ldif is an entry without attributes until somebody adds some.
+// TestEntryWithoutAttributes checks that an entry without attributes can be read. The
+// file 99user.ldif of 389-ds is such an entry until somebody adds attributes.
 func TestEntryWithoutAttributes(t *testing.T) {
 	var f Files
 	for _, text := range []string{"dn: cn=schema\n", "#\n# User-defined schema\n#\ndn: cn=schema\n\n"} {

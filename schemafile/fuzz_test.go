@@ -7,7 +7,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Definitions that were read can be written and read again, and either merged or refused.
+// FuzzRead checks that definitions that were read can be written and read again. If Merge
+// accepts the definitions, Change must accept the result.
 func FuzzRead(f *testing.F) {
 	for _, text := range []string{
 		"objectidentifier own 1.2\nattributetype ( own:1 NAME 'a'\n SYNTAX own:2{3} )\n# x\nobjectclass ( 1.3 )",

@@ -27,8 +27,9 @@ func (f *Files) readLDIF(name string, text []byte) error {
 	}
 }
 
-// Record adds the definitions in an LDIF record. Its text is needed for the lines of its
-// values, and the name of the file for errors.
+// Record adds the definitions in an LDIF record. The argument text is the text of the
+// record, from which Record determines the lines of the values. The argument name is the
+// name of the file in errors.
 func (f *Files) Record(name string, rec *ldif.Record, text []byte) error {
 	if f.macros == nil {
 		f.macros = schema.Macros{}
@@ -41,8 +42,8 @@ func (f *Files) Record(name string, rec *ldif.Record, text []byte) error {
 type record struct {
 	files *Files
 	name  string
-	lines map[string][]int // of each attribute's values; attributes in lower case
-	read  map[string]int   // number of values read so far
+	lines map[string][]int // lines on which the values of each attribute begin; attributes in lower case
+	read  map[string]int   // number of values read so far, by attribute
 }
 
 func (c *record) add(rec *ldif.Record) error {
@@ -62,14 +63,14 @@ func (c *record) add(rec *ldif.Record) error {
 	return fmt.Errorf("%s:%d: a schema file adds definitions, it does not delete or rename entries", c.name, rec.Line)
 }
 
-// entry adds the definitions in an entry: one that is an element itself (ApacheDS), or
-// one that has elements as values.
+// entry adds the definitions in an entry. Either the entry itself defines an element, as
+// in ApacheDS, or the values of its attributes are definitions.
 func (c *record) entry(dn string, as []op.PartialAttribute, line int) error {
 	if d, is := fromMeta(as); is {
 		d.Source = fmt.Sprintf("%s:%d", c.name, line)
 		return c.define(d)
 	}
-	// Macros come first, because a file may use one before it defines it.
+	// Macros are read first, because a file may use a macro before it defines the macro.
 	for _, macros := range []bool{true, false} {
 		for _, a := range as {
 			if strings.EqualFold(a.Description, "olcObjectIdentifier") == macros {
@@ -92,7 +93,7 @@ func (c *record) change(m op.Modification, line int) error {
 	return c.values(m.PartialAttribute, line)
 }
 
-// values adds the definitions among an attribute's values.
+// values adds those values of an attribute that are definitions.
 func (c *record) values(a op.PartialAttribute, line int) error {
 	key := strings.ToLower(a.Description)
 	for _, v := range a.Values {
@@ -112,7 +113,7 @@ func (c *record) values(a op.PartialAttribute, line int) error {
 	return nil
 }
 
-// next returns the line of an attribute's next value.
+// next returns the line of the next value of an attribute.
 func (c *record) next(key string, line int) int {
 	i := c.read[key]
 	c.read[key]++
@@ -142,7 +143,7 @@ func (c *record) macro(text, source string) error {
 	return nil
 }
 
-// isElement reports whether values of an attribute are definitions.
+// isElement reports whether the values of an attribute are definitions.
 func isElement(description string) bool {
 	switch strings.TrimPrefix(strings.ToLower(description), "olc") {
 	case "attributetypes", "objectclasses", "ditcontentrules", "nameforms", "ditstructurerules", "ldapsyntaxes",
@@ -152,8 +153,8 @@ func isElement(description string) bool {
 	return false
 }
 
-// valueLines returns the lines of a file on which the values of a record begin, given its
-// text and the line of its dn.
+// valueLines returns, for each attribute, the lines of the file on which the values of
+// the attribute begin. The arguments are the text of the record and the line of its dn.
 func valueLines(raw []byte, dn int) map[string][]int {
 	lines := map[string][]int{}
 	n := 0
@@ -165,7 +166,7 @@ func valueLines(raw []byte, dn int) map[string][]int {
 		}
 		key := string(bytes.ToLower(description))
 		if key == "dn" && len(lines["dn"]) == 0 {
-			dn -= n // offset for lines of raw
+			dn -= n // dn is now the offset of the lines of raw in the file
 		}
 		lines[key] = append(lines[key], n)
 	}

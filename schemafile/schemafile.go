@@ -7,11 +7,11 @@
 //     of attributeTypes, objectClasses and so on; also changes that add such
 //     values, as for ldapmodify;
 //   - ApacheDS's LDIF: an entry for each element, with m-oid, m-name and so on,
-//     in one file or in a tree of them.
+//     in one file or in a tree of files.
 //
-// The result is definitions of RFC 4512 with macros replaced, each with its file and
-// line. Package schema checks whether they are consistent with each other and with those
-// of a directory.
+// The result is a list of definitions in the form of RFC 4512, with macros replaced. Each
+// definition has the file and line in which it was found. Package schema checks whether
+// the definitions are consistent with each other and with the schema of a directory.
 package schemafile
 
 import (
@@ -28,22 +28,23 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// Files collects the definitions in files. Macros of one file are valid in the next ones.
+// Files collects the definitions in several files. A macro that one file defines is valid
+// in all files that are read later.
 type Files struct {
 	Definitions []schema.Definition
-	// Continue has Read keep the definitions before a mistake in a file, and add the
-	// mistake to Mistakes instead of returning it.
+	// Continue means that Read keeps the definitions before a mistake in a file, and that
+	// it adds the mistake to Mistakes instead of returning it.
 	Continue bool
 	Mistakes []error
 
 	macros schema.Macros
 }
 
-// maxFile bounds the bytes read from one file.
+// maxFile is the maximum number of bytes that are read from one file.
 const maxFile = 64 << 20
 
-// Read adds the definitions in one file, plain or compressed by gzip. The name is for
-// errors.
+// Read adds the definitions in one file, which may be compressed with gzip. The argument
+// name is the name of the file in errors.
 func (f *Files) Read(name string, in io.Reader) error {
 	err := f.read(name, in)
 	if err != nil && f.Continue {
@@ -75,18 +76,19 @@ func (f *Files) read(name string, in io.Reader) error {
 	return err
 }
 
-// decompressed decompresses the input if its first octets are those of gzip.
+// decompressed returns a reader that decompresses the input if the first octets of the
+// input are those of gzip.
 func decompressed(in io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(in)
-	if head, _ := b.Peek(2); !bytes.Equal(head, []byte{0x1f, 0x8b}) { // an error comes again from Read
+	if head, _ := b.Peek(2); !bytes.Equal(head, []byte{0x1f, 0x8b}) { // Read returns an error of Peek again
 		return b, nil
 	}
 	return gzip.NewReader(b)
 }
 
-// ReadPath adds the definitions in a file, or in all *.schema and *.ldif files, with or
-// without .gz, in a folder and below it. The file system is os.DirFS or a zip archive,
-// such as a jar.
+// ReadPath adds the definitions in a file. If root is a folder, ReadPath adds the
+// definitions in all files in and below the folder whose names end in .schema, .ldif,
+// .schema.gz or .ldif.gz. The file system is os.DirFS or a zip archive, such as a jar.
 func (f *Files) ReadPath(fsys fs.FS, root string) error {
 	return fs.WalkDir(fsys, root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || path != root && !hasDefinitions(path) {
@@ -110,8 +112,8 @@ func hasDefinitions(path string) bool {
 	return false
 }
 
-// isLDIF reports whether the first line that is neither blank nor a comment is that of
-// LDIF.
+// isLDIF reports whether the text is LDIF. It examines the first line that is neither
+// blank nor a comment.
 func isLDIF(text []byte) bool {
 	for line := range bytes.Lines(text) {
 		line = bytes.ToLower(bytes.TrimSpace(line))

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// debian returns the path of a file of a Debian package. The package is installed, or
-// unpacked into the user's cache and kept there.
+// debian returns the path of a file of a Debian package. If the package is not installed,
+// debian unpacks it into the user's cache.
 func debian(t *testing.T, pkg, path string) string {
 	t.Helper()
 	if _, err := os.Stat(path); err == nil {
@@ -58,8 +58,8 @@ func unpack(pkg, tmp, dir string) error {
 	return exec.Command("cp", "-r", out, dir).Run()
 }
 
-// load reads files into the built-in schema and checks that it then has everything that
-// they define.
+// load merges files into the built-in schema and checks that the result contains
+// everything that the files define.
 func load(t *testing.T, fsys fs.FS, paths ...string) *schema.Schema {
 	t.Helper()
 	var f Files
@@ -87,7 +87,8 @@ func load(t *testing.T, fsys fs.FS, paths ...string) *schema.Schema {
 	return s
 }
 
-// has finds a definition by its OID or, like Merge, by its name. Matching rules cannot be
+// has reports whether the schema contains the definition, by its OID or, as in Merge, by
+// its name. It returns true for every matching rule, because matching rules cannot be
 // loaded.
 func has(s *schema.Schema, d schema.Definition) bool {
 	oid := strings.Fields(d.Text)[1]
@@ -106,7 +107,8 @@ func has(s *schema.Schema, d schema.Definition) bool {
 	return d.Attribute == "matchingRules"
 }
 
-// openldapNeeds are the files that others depend on. The rest are independent.
+// openldapNeeds maps schemas of OpenLDAP to the schemas that they depend on. Schemas that
+// are not in the map depend on no other schema.
 var openldapNeeds = map[string][]string{
 	"cosine":   {"core"},
 	"openldap": {"core", "cosine", "inetorgperson"},
@@ -134,7 +136,8 @@ func TestOpenLDAP(t *testing.T) {
 	t.Run("twice", func(t *testing.T) { load(t, fsys, ".", ".") })
 }
 
-// A schema in slapd.conf's form and in LDIF has the same definitions.
+// TestOpenLDAPFormsAgree checks that the *.schema file and the LDIF file of a schema
+// contain the same definitions.
 func TestOpenLDAPFormsAgree(t *testing.T) {
 	fsys := os.DirFS(debian(t, "slapd", "/etc/ldap/schema"))
 	files, err := fs.Glob(fsys, "*.schema")
@@ -159,7 +162,7 @@ func texts(t *testing.T, fsys fs.FS, file string) []string {
 	for _, d := range f.Definitions {
 		text := withoutDescription(d.Text)
 		if oid, rest, is := strings.Cut(text, " NAME "); is && d.Attribute == "ldapSyntaxes" {
-			_, rest, _ = strings.Cut(rest, "' ") // OpenLDAP's extension
+			_, rest, _ = strings.Cut(rest, "' ") // the NAME of a syntax is an extension of OpenLDAP
 			text = oid + " " + rest
 		}
 		out = append(out, d.Attribute+" "+text)
@@ -177,8 +180,8 @@ func withoutDescription(text string) string {
 	return before + after
 }
 
-// dirsrvNeeds are the files of 389-ds that others depend on, by the beginning of the
-// others' names. The rest are independent.
+// dirsrvNeeds maps the files of 389-ds to the files that they depend on. A key is the
+// beginning of the names of files. Files that are not in the map depend on no other file.
 var dirsrvNeeds = map[string][]string{
 	"02common":     {"00core.ldif", "01core389.ldif"},
 	"20subscriber": {"00core.ldif"},
@@ -241,7 +244,7 @@ func TestApacheDS(t *testing.T) {
 	t.Run("all", func(t *testing.T) { load(t, jar, root) })
 }
 
-// dependencies returns the schemas that an ApacheDS schema depends on, as it states.
+// dependencies returns the schemas that an ApacheDS schema states as its dependencies.
 func dependencies(t *testing.T, fsys fs.FS, file string) []string {
 	t.Helper()
 	in, err := fsys.Open(file)
